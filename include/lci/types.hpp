@@ -1,0 +1,110 @@
+/// @file types.hpp
+/// Scalars, enumerations and callback types of the public interface. Immutable; no code.
+#ifndef LCI_TYPES_HPP
+#define LCI_TYPES_HPP
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lci {
+
+struct status_t;
+
+/// The user's matching number. All 64 bits take part in matching.
+typedef uint64_t tag_t;
+/// Number under which a completion object is registered for peers; 0 means "none".
+typedef uint32_t rcomp_t;
+/// The 32 bits that travel with a network operation.
+typedef uint32_t net_imm_data_t;
+/// Key of matching_engine_insert().
+typedef uint64_t matching_entry_key_t;
+/// Value of matching_engine_insert(); null means "no partner found".
+typedef void* matching_entry_val_t;
+/// Function run by a handler completion object, in the thread that signals it.
+typedef void (*comp_handler_t)(status_t status);
+/// Combines `n` items: dst[i] = left[i] op right[i]. `dst` may equal `right`.
+typedef void (*reduce_op_t)(const void* left, const void* right, void* dst, size_t n);
+/// A node of a completion graph.
+typedef void* graph_node_t;
+/// Runs a graph node; answers done (completed) or posted (completes later), never retry.
+typedef status_t (*graph_node_run_cb_t)(void* value);
+/// Frees the value of a graph node.
+typedef void (*graph_node_free_cb_t)(void* value);
+/// Runs when a graph edge fires, with the status of its source node.
+typedef void (*graph_edge_run_cb_t)(status_t status, void* src_value, void* dst_value);
+
+/// Receive from whatever rank.
+const int ANY_SOURCE = -1;
+/// Receive whatever tag.
+const tag_t ANY_TAG = ~static_cast<tag_t>(0);
+
+/// What a post answered, or why it has to be repeated. The `*_min` and `*_max` values are fences: a
+/// category is the open interval between its two fences.
+enum class errorcode_t {
+  done_min,
+  done,          ///< finished; the completion object will not be signalled
+  done_backlog,  ///< finished for the caller; the library still has to hand it to the network
+  done_max,
+  posted_min,
+  posted,          ///< accepted; the completion object will be signalled exactly once
+  posted_backlog,  ///< the same, still queued inside the library
+  posted_max,
+  retry_min,
+  retry,           ///< try again; also: progress found nothing
+  retry_init,      ///< value of a default-constructed error
+  retry_lock,      ///< another thread held what was needed
+  retry_nopacket,  ///< the packet pool is empty
+  retry_nomem,     ///< a queue to the peer is full, or the peer is not connected yet
+  retry_backlog,   ///< earlier operations to that rank are still in the library's backlog
+  retry_max,
+  fatal  ///< never returned: fatal errors throw
+};
+
+/// Which network carries the messages. `shm` alone is legal, and the default on one host.
+enum class attr_backend_t { none, ibv, ofi, ucx, shm };
+
+/// Bits of the attribute `ofi_lock_mode`.
+enum attr_net_lock_mode_t {
+  LCI_NET_TRYLOCK_SEND = 1,
+  LCI_NET_TRYLOCK_RECV = 2,
+  LCI_NET_TRYLOCK_POLL = 4,
+  LCI_NET_LOCK_MR = 8,
+  LCI_NET_LOCK_ALL = 15,
+  LCI_NET_TRYLOCK_MAX = 16
+};
+
+/// How a rendezvous tells the receiver that its data has arrived.
+enum class attr_rdv_protocol_t { auto_select, write, writeimm };
+/// Data structure behind a matching engine.
+enum class attr_matching_engine_type_t { queue, map };
+/// Kind of a completion object.
+enum class attr_comp_type_t { sync, counter, cq, handler, graph, custom };
+/// Data structure behind a completion queue.
+enum class attr_cq_type_t { array_atomic, lcrq };
+/// On-demand paging of the verbs backend.
+enum class attr_ibv_odp_strategy_t { none, explicit_odp, implicit_odp };
+/// Prefetching for on-demand paging.
+enum class attr_ibv_prefetch_strategy_t { none, prefetch, prefetch_write, prefetch_no_fault };
+/// Thread domains of the verbs backend.
+enum class attr_ibv_td_strategy_t { none, all_qp, per_qp };
+
+/// What a raw network completion reports.
+enum class net_opcode_t { SEND, RECV, WRITE, REMOTE_WRITE, READ, ERROR };
+/// OUT: send, active message, put. IN: receive, get.
+enum class direction_t { OUT, IN };
+/// Which side an entry of a matching engine stands for.
+enum class matching_entry_type_t : unsigned { send = 0, recv = 1 };
+/// Which of (rank, tag) take part in matching.
+enum class matching_policy_t : unsigned { none = 0, rank_only = 1, tag_only = 2, rank_tag = 3, max = 4 };
+/// memory: the buffer may be reused. network: the network reports that the operation is complete.
+enum class comp_semantic_t { memory, network };
+/// none = choose automatically.
+enum class broadcast_algorithm_t { none, direct, tree, ring };
+/// none = choose automatically.
+enum class reduce_scatter_algorithm_t { none, direct, tree, ring };
+/// none = choose automatically.
+enum class allreduce_algorithm_t { none, direct, tree, ring };
+
+}  // namespace lci
+
+#endif  // LCI_TYPES_HPP

@@ -1,0 +1,14 @@
+// Where bytes live. A pointer travels with its kind until it is settled; nobody dereferences it before.
+#pragma once
+
+#include <cstdint>
+
+namespace lci::mem {
+
+enum class mem_kind : std::uint8_t {
+  host,     // the processor may read and write it
+  device,   // GPU memory: only memory domains touch it
+  unknown   // to be found out before use
+};
+
+}  // namespace lci::mem

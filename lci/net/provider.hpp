@@ -1,0 +1,25 @@
+// A provider is what the library knows about a backend before opening it: whether it is usable here, and if not, why.
+// Threads: immutable. The list is made in backends/providers.cpp.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lci/net/backend.hpp"
+
+namespace lci::net {
+
+struct provider {
+  std::string_view name;   // as in attr_backend_t and LCI_ATTR_BACKEND
+  attr_backend_t backend;
+  // Empty when usable, else one sentence that says why not.
+  std::string (*probe)();
+  std::unique_ptr<fabric> (*open)(const fabric_config& config);  // throws backend_error
+};
+
+// In order of preference. Defined by backends/providers.cpp, so that nothing below names a backend.
+std::span<const provider> providers();
+
+}  // namespace lci::net
