@@ -1,0 +1,149 @@
+// Memory for the objects behind public handles that is never given back to the system and never
+// holds anything but objects of one type, so that looking at a handle whose object was freed is
+// safe and can be answered with a typed error instead of a crash.
+//
+// Every function of the public interface may be handed a freed handle. An impl class derives from
+// live_object<itself>, is made by make_live() and ended by free_live(); check_live() is then one
+// compare of the pointer and one load of the object's first line. Completion objects need not even
+// that: free_live() fills the dead object with DEAD_BYTE, which makes its kind an unknown one. A
+// freed slot is handed out again only after QUARANTINE others, oldest first: a stale handle meets a
+// new object late, not at once. Threads: all functions any thread; freeing an object while another
+// thread uses it stays the user's error. Always true: memory of one pool is reused for the same
+// type only; pools live until the process ends.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include "lci/base/platform.hpp"
+#include "lci/base/spinlock.hpp"
+
+namespace lci::base {
+
+// What the bytes of a freed object read as.
+inline constexpr unsigned char DEAD_BYTE = 0xDB;
+
+namespace detail {
+
+// One number per type, the same in every shared object built by one compiler (an address of a
+// static would differ between modules).
+template <class T>
+constexpr std::uint64_t type_number() noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
+  for (const char c : std::string_view(__PRETTY_FUNCTION__))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash | 1;  // never zero, which fresh memory reads as
+}
+
+[[noreturn]] LCI_COLD void throw_not_live(const void* object, const char* what,
+                                          std::uint64_t magic);
+
+}  // namespace detail
+
+// Slots of one size, first in first out. Allocation takes a lock; it belongs to alloc_*() and
+// free_*(), not to messages.
+class type_stable_pool {
+ public:
+  // Freed slots that wait before the oldest of them is used again.
+  static constexpr std::size_t QUARANTINE = 32;
+
+  // The process-wide pool of a type; made at first use.
+  static type_stable_pool& of(std::uint64_t type, std::size_t bytes, std::size_t alignment);
+
+  void* allocate();
+  void release(void* slot) noexcept;
+
+ private:
+  type_stable_pool(std::uint64_t type, std::size_t bytes, std::size_t alignment);
+  struct link {
+    void* next;
+  };
+  // The link lies behind the object, so that the dead object keeps its pattern.
+  link* link_of(void* slot) const noexcept {
+    return reinterpret_cast<link*>(static_cast<char*>(slot) + link_offset_);
+  }
+  void* carve_locked();
+
+  const std::uint64_t type_;
+  const std::size_t alignment_;
+  const std::size_t link_offset_;
+  const std::size_t slot_bytes_;
+  spinlock lock_;               // guards all below
+  void* oldest_ = nullptr;      // head of the free slots
+  void* newest_ = nullptr;      // tail
+  std::size_t free_count_ = 0;  // slots between the two
+  char* chunk_ = nullptr;  // current chunk; a word at its end leads to the one before (keeps leak
+                           // checkers informed)
+  std::size_t chunk_slots_ = 0;       // slots the current chunk has
+  std::size_t chunk_used_ = 0;        // slots of it that were handed out at least once
+  type_stable_pool* next_ = nullptr;  // registry of all pools, immutable after publication
+};
+
+// First base of an impl class T. Holds T's number while the object lives and anything else
+// afterwards.
+template <class T>
+class live_object {
+ public:
+  live_object(const live_object&) = delete;
+  live_object& operator=(const live_object&) = delete;
+  // Relaxed: says only "not freed by this thread or one this thread has synchronised with", which
+  // is all a correct program can ask.
+  bool is_live() const noexcept { return magic_.load(std::memory_order_relaxed) == MAGIC; }
+
+ protected:
+  live_object() noexcept : magic_(MAGIC) {}
+  ~live_object() = default;
+
+ private:
+  template <class U>
+  friend void free_live(U* object, const char* what);
+  template <class U>
+  friend U* check_live(U* object, const char* what);
+  static constexpr std::uint64_t MAGIC = detail::type_number<T>();
+  std::atomic<std::uint64_t> magic_;
+};
+
+// A new T. Throws what T's constructor throws, or std::bad_alloc.
+template <class T, class... Args>
+T* make_live(Args&&... args) {
+  type_stable_pool& pool = type_stable_pool::of(detail::type_number<T>(), sizeof(T), alignof(T));
+  void* slot = pool.allocate();
+  try {
+    return ::new (slot) T(std::forward<Args>(args)...);
+  } catch (...) {
+    std::memset(slot, DEAD_BYTE, sizeof(T));
+    pool.release(slot);
+    throw;
+  }
+}
+
+// The object behind a handle, or argument_error if the handle is empty, was freed, or names an
+// object of another type. `what` is the argument's name: "device".
+template <class T>
+inline T* check_live(T* object, const char* what) {
+  // Null and the small numbers that stand for special handles are never objects.
+  if (reinterpret_cast<std::uintptr_t>(object) < 4096) [[unlikely]]
+    detail::throw_not_live(object, what, 0);
+  if (!object->is_live()) [[unlikely]]
+    detail::throw_not_live(object, what, object->magic_.load(std::memory_order_relaxed));
+  return object;
+}
+
+// Destroys an object made by make_live() and leaves its memory readable as dead. Throws
+// argument_error for one that is dead already.
+template <class T>
+void free_live(T* object, const char* what) {
+  check_live(object, what);
+  object->magic_.store(0, std::memory_order_relaxed);
+  type_stable_pool& pool = type_stable_pool::of(detail::type_number<T>(), sizeof(T), alignof(T));
+  object->~T();
+  std::memset(static_cast<void*>(object), DEAD_BYTE, sizeof(T));
+  pool.release(object);
+}
+
+}  // namespace lci::base

@@ -1,0 +1,133 @@
+#include "lci/base/type_stable.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lci/errors.hpp"
+
+namespace {
+
+using lci::base::check_live;
+using lci::base::free_live;
+using lci::base::make_live;
+using lci::base::type_stable_pool;
+
+struct thing : lci::base::live_object<thing> {
+  explicit thing(int v) : value(v) {
+    if (v < 0) throw std::runtime_error("negative");
+  }
+  int value;
+};
+struct other : lci::base::live_object<other> {
+  int value = 7;
+};
+struct alignas(128) wide : lci::base::live_object<wide> {
+  char bytes[300] = {};
+};
+struct polymorphic_base {
+  virtual ~polymorphic_base() = default;
+  int kind = 3;
+};
+struct polymorphic : polymorphic_base, lci::base::live_object<polymorphic> {};
+
+std::string text_of(thing* t) {
+  try {
+    check_live(t, "thing");
+  } catch (const lci::argument_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST(type_stable, check_live__returns_a_living_object) {
+  thing* t = make_live<thing>(5);
+  EXPECT_EQ(check_live(t, "thing")->value, 5);
+  free_live(t, "thing");
+}
+
+TEST(type_stable, check_live__freed_object_is_named_with_its_argument) {
+  thing* t = make_live<thing>(5);
+  free_live(t, "thing");
+  EXPECT_NE(text_of(t).find("argument thing"), std::string::npos);
+  EXPECT_NE(text_of(t).find("was freed"), std::string::npos);
+}
+
+TEST(type_stable, check_live__null_and_small_numbers_are_empty) {
+  EXPECT_NE(text_of(nullptr).find("is empty"), std::string::npos);
+  EXPECT_NE(text_of(reinterpret_cast<thing*>(2)).find("is empty"), std::string::npos);
+}
+
+TEST(type_stable, check_live__object_of_another_type_is_refused) {
+  other* o = make_live<other>();
+  EXPECT_NE(text_of(reinterpret_cast<thing*>(o)).find("no live object of this type"),
+            std::string::npos);
+  free_live(o, "other");
+}
+
+TEST(type_stable, free_live__second_time_throws_and_keeps_the_pool_intact) {
+  thing* t = make_live<thing>(1);
+  free_live(t, "thing");
+  EXPECT_THROW(free_live(t, "thing"), lci::argument_error);
+  std::set<thing*> distinct;
+  for (std::size_t i = 0; i < 3 * type_stable_pool::QUARANTINE; ++i)
+    distinct.insert(make_live<thing>(0));
+  EXPECT_EQ(distinct.size(), 3 * type_stable_pool::QUARANTINE);
+  for (thing* each : distinct) free_live(each, "thing");
+}
+
+TEST(type_stable, make_live__freed_slot_is_reused_late_but_is_reused) {
+  thing* first = make_live<thing>(1);
+  free_live(first, "thing");
+  std::size_t rounds = 0;
+  for (thing* t = nullptr; t != first; ++rounds) {
+    ASSERT_LT(rounds, 100000u);
+    t = make_live<thing>(2);
+    if (t != first) free_live(t, "thing");
+  }
+  EXPECT_GE(rounds, type_stable_pool::QUARANTINE);
+  free_live(first, "thing");
+}
+
+TEST(type_stable, make_live__constructor_that_throws_gives_the_slot_back_dead) {
+  EXPECT_THROW(make_live<thing>(-1), std::runtime_error);
+  thing* t = make_live<thing>(1);
+  free_live(t, "thing");
+}
+
+TEST(type_stable, make_live__alignment_above_a_cache_line) {
+  wide* w = make_live<wide>();
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(w) % 128, 0u);
+  free_live(w, "wide");
+}
+
+TEST(type_stable, free_live__fills_a_polymorphic_object_with_the_dead_pattern) {
+  polymorphic* p = make_live<polymorphic>();
+  const auto* kind = reinterpret_cast<const unsigned char*>(&p->kind);
+  free_live(p, "polymorphic");
+  EXPECT_EQ(*kind, lci::base::DEAD_BYTE);
+  EXPECT_THROW(check_live(p, "polymorphic"), lci::argument_error);
+}
+
+TEST(type_stable, make_live__threads_never_share_a_slot) {
+  std::vector<std::thread> threads;
+  std::atomic<int> errors{0};
+  for (int id = 1; id <= 4; ++id)
+    threads.emplace_back([&errors, id] {
+      for (int i = 0; i < 5000; ++i) {
+        thing* a = make_live<thing>(id);
+        thing* b = make_live<thing>(id * 10);
+        if (a == b || a->value != id || b->value != id * 10) ++errors;
+        free_live(a, "a");
+        free_live(b, "b");
+      }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(errors, 0);
+}
