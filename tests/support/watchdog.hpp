@@ -1,0 +1,43 @@
+// Ends a test that hangs, after saying where it stands.
+//
+// A local of a test or the main thread of a child process. Threads: its own thread runs `dump` and
+// aborts; pet() from any thread. Always true: without progress for `limit` the process ends by
+// SIGABRT, it is never waited for in vain.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace lci::test {
+
+class watchdog {
+ public:
+  static constexpr std::chrono::seconds DEFAULT_LIMIT{60};
+
+  // dump: called on expiry, prints queues and counters to stderr.
+  explicit watchdog(std::string what, std::function<void()> dump = {},
+                    std::chrono::milliseconds limit = DEFAULT_LIMIT);
+  ~watchdog();
+  watchdog(const watchdog&) = delete;
+  watchdog& operator=(const watchdog&) = delete;
+  // Something went forward: the limit starts again.
+  void pet();
+
+ private:
+  void wait_for_expiry();
+
+  std::string what_;
+  std::function<void()> dump_;
+  std::chrono::milliseconds limit_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;   // under mutex_
+  unsigned pets_ = 0;   // under mutex_
+  std::thread thread_;  // last: starts when everything else is there
+};
+
+}  // namespace lci::test
