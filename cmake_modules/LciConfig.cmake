@@ -1,0 +1,43 @@
+# Writes the generated headers.
+set(LCI_VERSION_SUFFIX "-dev")
+set(LCI_VERSION ${PROJECT_VERSION}${LCI_VERSION_SUFFIX})
+
+set(LCI_COMMIT "unknown")
+find_package(Git QUIET)
+if(GIT_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/.git)
+  execute_process(COMMAND ${GIT_EXECUTABLE} rev-parse --short=12 HEAD
+                  WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} RESULT_VARIABLE git_failed
+                  OUTPUT_VARIABLE git_commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(NOT git_failed)
+    set(LCI_COMMIT ${git_commit})
+  endif()
+endif()
+# The time of the first configuration of this folder: a second build of the same sources changes nothing.
+if(NOT LCI_BUILD_TIMESTAMP)
+  string(TIMESTAMP timestamp "%Y-%m-%dT%H:%M:%SZ" UTC)
+  set(LCI_BUILD_TIMESTAMP ${timestamp} CACHE INTERNAL "")
+endif()
+
+set(LCI_GENERATED_INCLUDE_DIR ${PROJECT_BINARY_DIR}/include)
+set(LCI_NETWORK_BACKENDS_ENABLED "") # grows with the backends that are found
+foreach(option LCI_USE_REG_CACHE)
+  if(${option})
+    set(${option}_VALUE 1)
+  else()
+    set(${option}_VALUE 0)
+  endif()
+endforeach()
+configure_file(${PROJECT_SOURCE_DIR}/include/lci/config.hpp.in
+               ${LCI_GENERATED_INCLUDE_DIR}/lci/config.hpp @ONLY)
+
+# What `lci_info -v` prints: the options this folder was configured with, as a list of string literals.
+get_cmake_property(cache_names CACHE_VARIABLES)
+set(dump "")
+foreach(name ${cache_names})
+  if(name MATCHES "^(LCI_|LCT_|BUILD_SHARED_LIBS|CMAKE_BUILD_TYPE|CMAKE_CXX_(COMPILER|FLAGS)$)")
+    string(REPLACE "\\" "\\\\" value "${${name}}")
+    string(REPLACE "\"" "\\\"" value "${value}")
+    string(APPEND dump "\"${name}=${value}\",\n")
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/lci_cmake_cache.inc CONTENT "${dump}" @ONLY)

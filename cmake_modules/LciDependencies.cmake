@@ -1,0 +1,18 @@
+# Boost headers are the only thing the library cannot be built without. Whatever else is found makes it
+# do more; what is missing is said in one line together with what is lost.
+find_package(Boost 1.74 REQUIRED)
+
+function(lci_optional name header library loss)
+  find_path(LCI_${name}_INCLUDE_DIR ${header})
+  find_library(LCI_${name}_LIBRARY ${library})
+  mark_as_advanced(LCI_${name}_INCLUDE_DIR LCI_${name}_LIBRARY)
+  if(LCI_${name}_INCLUDE_DIR AND LCI_${name}_LIBRARY)
+    set(LCI_HAVE_${name} 1 PARENT_SCOPE)
+  else()
+    set(LCI_HAVE_${name} 0 PARENT_SCOPE)
+    message(STATUS "lci: no ${library} (${header}): ${loss}")
+  endif()
+endfunction()
+
+lci_optional(HWLOC hwloc.h hwloc "threads and devices are not placed by topology")
+lci_optional(SODIUM sodium.h sodium "the tcp bootstrap has no keys and binds to loopback only")

@@ -1,0 +1,81 @@
+# Floors and the libraries made of them.
+#
+#   lci_floor(<name> <folder>)    object library lci_<name> of the folder's .cpp files
+#   lci_library(<target> <file>)  the real library of all floors declared since the last one
+#   lci_part(<folder> <switch> <in all>)  a folder beside the library, when it exists
+#
+# The libraries take the objects as sources, so nothing internal is in their link interface and a parent
+# project can export them.
+
+set(LCI_ALL_FLOORS "" CACHE INTERNAL "floors of liblci that have objects, lowest first")
+set(LCI_OPEN_FLOORS "" CACHE INTERNAL "floors not yet part of a library")
+
+add_library(lci_flags INTERFACE)
+target_include_directories(lci_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
+                           ${LCI_GENERATED_INCLUDE_DIR})
+target_include_directories(lci_flags SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
+# Borrowed thread-local pointers are on the path of every message: one load, no call.
+target_compile_options(lci_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -ftls-model=initial-exec
+                       $<$<BOOL:${LCI_BUILD_WARN_AS_ERROR}>:-Werror>
+                       $<$<BOOL:${LCI_OPTIMIZE_FOR_NATIVE}>:-march=native>)
+target_compile_definitions(lci_flags INTERFACE LCI_HAVE_HWLOC=${LCI_HAVE_HWLOC}
+                           LCI_HAVE_SODIUM=${LCI_HAVE_SODIUM})
+# Plain names, not imported targets: a static build exports them as they are.
+set(LCI_SYSTEM_LIBRARIES pthread ${CMAKE_DL_LIBS} rt)
+foreach(name HWLOC SODIUM)
+  if(LCI_HAVE_${name})
+    target_include_directories(lci_flags SYSTEM INTERFACE ${LCI_${name}_INCLUDE_DIR})
+    list(APPEND LCI_SYSTEM_LIBRARIES ${LCI_${name}_LIBRARY})
+  endif()
+endforeach()
+
+function(lci_floor name folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_library(lci_${name} OBJECT ${sources})
+  target_link_libraries(lci_${name} PRIVATE lci_flags)
+  set_target_properties(lci_${name} PROPERTIES FOLDER lci)
+  set(LCI_OPEN_FLOORS ${LCI_OPEN_FLOORS} ${name} CACHE INTERNAL "")
+  if(NOT name STREQUAL lct)
+    set(LCI_ALL_FLOORS ${LCI_ALL_FLOORS} ${name} CACHE INTERNAL "")
+  endif()
+endfunction()
+
+function(lci_library target file)
+  set(objects "")
+  foreach(floor ${LCI_OPEN_FLOORS})
+    list(APPEND objects $<TARGET_OBJECTS:lci_${floor}>)
+  endforeach()
+  set(LCI_OPEN_FLOORS "" CACHE INTERNAL "")
+  add_library(${target} ${objects})
+  add_library(LCI::${target} ALIAS ${target})
+  add_library(LCI::${file} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE CXX
+                        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                        INSTALL_RPATH "$ORIGIN")
+  target_include_directories(${target} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${LCI_GENERATED_INCLUDE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  # The headers ask for C++11 and no more, and force no standard on clients that have a newer one.
+  target_compile_features(${target} INTERFACE cxx_std_11)
+  if(${target} STREQUAL LCI)
+    target_link_libraries(${target} PRIVATE ${LCI_SYSTEM_LIBRARIES})
+  endif()
+endfunction()
+
+function(lci_part folder switch in_all)
+  if(NOT ${switch} OR NOT EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    return()
+  endif()
+  if(in_all OR folder STREQUAL docs)
+    add_subdirectory(${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/${folder})
+  else()
+    add_subdirectory(${PROJECT_SOURCE_DIR}/${folder} ${PROJECT_BINARY_DIR}/${folder} EXCLUDE_FROM_ALL)
+  endif()
+  if(LCI_INSTALL AND in_all AND NOT folder STREQUAL tests)
+    lci_install_programs(${folder})
+  endif()
+endfunction()

@@ -1,0 +1,75 @@
+# The installed package: libraries, headers, CMake and pkg-config files, programs.
+include(CMakePackageConfigHelpers)
+
+set(LCI_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/LCI)
+
+function(lci_install)
+  set(targets LCT)
+  if(NOT LCI_WITH_LCT_ONLY)
+    list(APPEND targets LCI)
+  endif()
+  install(TARGETS ${targets} EXPORT LCITargets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(EXPORT LCITargets NAMESPACE LCI:: DESTINATION ${LCI_CMAKE_DIR})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ ${LCI_GENERATED_INCLUDE_DIR}/
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
+
+  configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake_modules/LCIConfig.cmake.in
+                                ${PROJECT_BINARY_DIR}/LCIConfig.cmake
+                                INSTALL_DESTINATION ${LCI_CMAKE_DIR}
+                                PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+  write_basic_package_version_file(${PROJECT_BINARY_DIR}/LCIConfigVersion.cmake
+                                   VERSION ${PROJECT_VERSION} COMPATIBILITY SameMajorVersion)
+  install(FILES ${PROJECT_BINARY_DIR}/LCIConfig.cmake ${PROJECT_BINARY_DIR}/LCIConfigVersion.cmake
+          DESTINATION ${LCI_CMAKE_DIR})
+
+  # Paths relative to the file itself, so that an installed tree can be moved.
+  file(RELATIVE_PATH LCI_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" LCI_PC_PREFIX ${LCI_PC_PREFIX})
+  # A shared library brings its own dependencies; a static one needs them on the client's link line.
+  set(LCI_PC_LIBS "")
+  foreach(library ${LCI_SYSTEM_LIBRARIES})
+    get_filename_component(name ${library} NAME_WE)
+    string(REGEX REPLACE "^lib" "" name ${name})
+    string(APPEND LCI_PC_LIBS " -l${name}")
+  endforeach()
+  set(LCI_PC_LIBS_PRIVATE "${LCI_PC_LIBS} -lstdc++")
+  if(BUILD_SHARED_LIBS)
+    set(LCI_PC_LIBS "")
+  endif()
+  foreach(file liblci liblct)
+    if(file STREQUAL liblct OR NOT LCI_WITH_LCT_ONLY)
+      configure_file(${PROJECT_SOURCE_DIR}/cmake_modules/${file}.pc.in
+                     ${PROJECT_BINARY_DIR}/${file}.pc @ONLY)
+      install(FILES ${PROJECT_BINARY_DIR}/${file}.pc
+              DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    endif()
+  endforeach()
+endfunction()
+
+# Programs of a folder: those of tools/ under their own name, others with the prefix lci_.
+function(lci_install_programs folder)
+  set(folders ${PROJECT_SOURCE_DIR}/${folder})
+  while(folders)
+    list(GET folders 0 current)
+    list(REMOVE_AT folders 0)
+    get_property(children DIRECTORY ${current} PROPERTY SUBDIRECTORIES)
+    list(APPEND folders ${children})
+    get_property(targets DIRECTORY ${current} PROPERTY BUILDSYSTEM_TARGETS)
+    foreach(target ${targets})
+      get_target_property(type ${target} TYPE)
+      get_target_property(skipped ${target} EXCLUDE_FROM_ALL)
+      if(type STREQUAL EXECUTABLE AND NOT skipped)
+        get_target_property(name ${target} OUTPUT_NAME)
+        if(NOT name)
+          set(name ${target})
+        endif()
+        if(NOT folder STREQUAL tools AND NOT name MATCHES "^lci_")
+          set(name lci_${name})
+        endif()
+        install(PROGRAMS $<TARGET_FILE:${target}> DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ${name})
+      endif()
+    endforeach()
+  endwhile()
+endfunction()

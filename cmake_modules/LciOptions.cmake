@@ -1,0 +1,120 @@
+# The options of the build. Those that a client passes by name stay even where they have nothing left
+# to decide: a script that configures with them must keep working.
+
+# A parent project keeps its own choice of library kind: no cache entry is made on its behalf.
+if(LCI_IS_ROOT)
+  option(BUILD_SHARED_LIBS "Build shared libraries" ON)
+elseif(NOT DEFINED BUILD_SHARED_LIBS)
+  set(BUILD_SHARED_LIBS ON)
+endif()
+if(LCI_IS_ROOT AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+# What is built beside the library, and whether it is part of `all`.
+option(LCI_WITH_LCT_ONLY "Build the companion library LCT without LCI" OFF)
+option(LCI_WITH_EXAMPLES "Configure the examples" ${LCI_IS_ROOT})
+option(LCI_WITH_TESTS "Configure the tests" ${LCI_IS_ROOT})
+option(LCI_WITH_BENCHMARKS "Configure the benchmarks" ${LCI_IS_ROOT})
+option(LCI_WITH_DOC "Configure the documentation" ${LCI_IS_ROOT})
+option(LCI_WITH_TOOLS "Configure lcrun, lci_info and the other tools" ${LCI_IS_ROOT})
+option(LCI_BUILD_EXAMPLES "Examples are part of the target all" ON)
+option(LCI_BUILD_TESTS "Tests are part of the target all" ON)
+option(LCI_BUILD_BENCHMARKS "Benchmarks are part of the target all" ON)
+option(LCI_BUILD_WARN_AS_ERROR "Warnings of our own build are errors" ${LCI_IS_ROOT})
+option(LCI_FETCHCONTENT_INSTALL "Install LCI also when it is a subproject" ON)
+set(LCI_TEST_SUITES "" CACHE STRING "Folders of tests/ to build; empty means all of them")
+
+# How the library is compiled.
+option(LCI_DEBUG "Debug assertions and trace logging" OFF)
+option(LCI_USE_PERFORMANCE_COUNTER "Internal counters" ${LCI_DEBUG})
+option(LCI_OPTIMIZE_FOR_NATIVE "Compile for exactly this processor (-march=native)" OFF)
+option(LCI_USE_TCMALLOC "Link tcmalloc when it is found" OFF)
+option(LCI_CONFIG_USE_ALIGNED_ALLOC "Aligned allocation" ON)
+set(LCI_CACHE_LINE 64 CACHE STRING "Bytes in a cache line")
+
+# Backends. Shared memory is always there.
+set(LCI_NETWORK_BACKENDS "ibv;ofi" CACHE STRING "Network backends to look for, by preference")
+if(DEFINED LCI_SERVER)
+  message(DEPRECATION "LCI_SERVER is now called LCI_NETWORK_BACKENDS")
+  set(LCI_NETWORK_BACKENDS ${LCI_SERVER})
+endif()
+string(REPLACE "," ";" LCI_NETWORK_BACKENDS "${LCI_NETWORK_BACKENDS}")
+set(LCI_OFI_PROVIDER_HINT_DEFAULT "" CACHE STRING "Default of the attribute ofi_provider_name")
+option(LCI_WITH_SHM "Shared memory between the processes of a host (always built)" ON)
+option(LCI_USE_REG_CACHE "Default of the attribute use_reg_cache" OFF)
+
+# Accelerators.
+option(LCI_USE_CUDA "Device code, tests and examples for CUDA" OFF)
+option(LCI_USE_HIP "Device code, tests and examples for HIP" OFF)
+if(LCI_USE_CUDA AND LCI_USE_HIP)
+  message(FATAL_ERROR "LCI_USE_CUDA and LCI_USE_HIP cannot both be ON")
+endif()
+foreach(name LCI_CUDA_ARCH LCI_CUDA_STANDARD LCI_HIP_ARCH LCI_HIP_STANDARD)
+  set(${name} "" CACHE STRING "Empty: inferred")
+endforeach()
+
+# Defaults of attributes.
+set(LCI_PACKET_SIZE_DEFAULT 8192 CACHE STRING "Default of the attribute packet_size")
+set(LCI_PACKET_NUM_DEFAULT 65536 CACHE STRING "Default of the attribute npackets")
+set(LCI_BACKEND_MAX_SENDS_DEFAULT 64 CACHE STRING "Default of the attribute net_max_sends")
+set(LCI_BACKEND_MAX_RECVS_DEFAULT 4096 CACHE STRING "Default of the attribute net_max_recvs")
+set(LCI_BACKEND_MAX_CQES_DEFAULT 65536 CACHE STRING "Default of the attribute net_max_cqes")
+set(LCI_BACKEND_MAX_POLLS 32 CACHE STRING "Most completions taken per progress call")
+set(LCI_USE_MAX_SINGLE_MESSAGE_SIZE_DEFAULT 0x7FFFFFFF CACHE STRING
+    "Default of the attribute max_msg_size")
+
+# Bootstrap. LCI_PMI_BACKEND_DEFAULT is another spelling of the LCT_ one.
+set(LCT_PMI_BACKEND_DEFAULT "pmix;pmi2;pmi1;mpi;tcp;file;local" CACHE STRING
+    "Order in which bootstraps are tried")
+if(DEFINED LCI_PMI_BACKEND_DEFAULT)
+  set(LCT_PMI_BACKEND_DEFAULT ${LCI_PMI_BACKEND_DEFAULT})
+endif()
+string(REGEX REPLACE "[, ]+" ";" LCT_PMI_BACKEND_DEFAULT "${LCT_PMI_BACKEND_DEFAULT}")
+option(LCT_PMI_BACKEND_ENABLE_PMI1 "Bundled PMI-1 client" ON)
+option(LCT_PMI_BACKEND_ENABLE_PMI2 "Bundled PMI-2 client" ON)
+option(LCT_PMI_BACKEND_ENABLE_PMIX "PMIx client, found at run time" ON)
+option(LCT_PMI_BACKEND_ENABLE_MPI "MPI as a bootstrap" OFF)
+option(LCT_DEBUG "Debug assertions of LCT" ${LCI_DEBUG})
+set(LCT_CACHE_LINE ${LCI_CACHE_LINE} CACHE STRING "Bytes in a cache line, as LCT sees it")
+option(LCT_CONFIG_USE_ALIGNED_ALLOC "Aligned allocation in LCT" ${LCI_CONFIG_USE_ALIGNED_ALLOC})
+
+# How tests are started.
+set(LCI_USE_CTEST_LAUNCHER "" CACHE STRING "Launcher for tests; empty means our lcrun")
+set(LCI_USE_CTEST_ARGS "" CACHE STRING "More arguments for the launcher")
+
+# Accepted, without effect: scripts pass them.
+option(LCI_USE_PAPI "Accepted, without effect" OFF)
+foreach(name LCI_USE_AVX LCI_USE_IBV_TD_DEFAULT LCI_USE_PRG_ENDPOINT_DEFAULT
+             LCI_USE_RDV_PROTOCOL_DEFAULT LCI_USE_MT_BACKEND_DEFAULT)
+  set(${name} "" CACHE STRING "Accepted, without effect")
+  mark_as_advanced(${name})
+endforeach()
+
+if(LCI_IS_ROOT OR LCI_FETCHCONTENT_INSTALL)
+  set(LCI_INSTALL ON)
+else()
+  set(LCI_INSTALL OFF)
+endif()
+
+# These are variables of our own directories, not cache entries: a parent project keeps its own.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+if(LCI_IS_ROOT)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  # One run path for the build tree and for the installed tree: both keep bin beside the libraries.
+  file(RELATIVE_PATH lci_bin_to_lib /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+  set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+  set(CMAKE_INSTALL_RPATH "$ORIGIN/../lib;$ORIGIN/${lci_bin_to_lib}")
+  find_program(LCI_CCACHE ccache)
+  mark_as_advanced(LCI_CCACHE)
+  if(LCI_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${LCI_CCACHE})
+  endif()
+endif()
