@@ -1,0 +1,51 @@
+// How a blocking call waits: it calls progress, then a spin_wait, until what it waits for is there.
+// First the core only pauses, because a peer on another core answers within a microsecond; then it
+// yields, because the answer may have to come from a thread that has no core.
+// Threads: an instance belongs to one thread and one wait; set_oversubscribed() any thread.
+// Always true: nothing ever sleeps, so the wait ends as soon as the processor comes back.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+
+#include "lci/base/platform.hpp"
+
+namespace lci::base {
+
+class spin_wait {
+ public:
+  // About 5 us on a core whose pause takes 40 ns: more than a hand-over between two cores, less
+  // than what a time slice lost to a spinning neighbour costs.
+  static constexpr unsigned SPINS = 128;
+
+  // One step of waiting.
+  void operator()() noexcept {
+    if (left_ == 0) {
+      sched_yield();
+      return;
+    }
+    --left_;
+    cpu_relax();
+  }
+
+  // Something arrived: the next thing is likely to be near as well.
+  void reset() noexcept { left_ = spins_at_start(); }
+
+  // Set once the number of local ranks is known. With more ranks than cores whoever answers is
+  // likely to be waiting for this very core, so waiting starts with a yield.
+  static void set_oversubscribed(bool on) noexcept { state().store(on, std::memory_order_relaxed); }
+  static bool is_oversubscribed() noexcept { return state().load(std::memory_order_relaxed); }
+
+ private:
+  static unsigned spins_at_start() noexcept { return is_oversubscribed() ? 0 : SPINS; }
+  // Relaxed everywhere: a hint about speed, nothing is published by it.
+  static std::atomic<bool>& state() noexcept {
+    static std::atomic<bool> oversubscribed{false};
+    return oversubscribed;
+  }
+
+  unsigned left_ = spins_at_start();
+};
+
+}  // namespace lci::base
