@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace lci::base::log {
@@ -146,8 +147,8 @@ int context::destination() noexcept {
     return fd_;
   }
   fd_ = STDERR_FILENO;  // said once, then every line goes where somebody may see it
-  dprintf(STDERR_FILENO, "%s: cannot open log file %s: %m; logging to stderr\n",
-          options_.name.c_str(), real.c_str());
+  dprintf(STDERR_FILENO, "%s: cannot open log file %s: %s; logging to stderr\n",
+          options_.name.c_str(), real.c_str(), std::strerror(errno));
   return fd_;
 }
 
@@ -177,7 +178,6 @@ void context::vprint(int level, const char* tag, const char* where, const char* 
       where != nullptr ? where : "", options_.name.c_str(), level_name, tag);
   va_list again;
   va_copy(again, args);
-  errno = saved_errno;  // for %m
   const auto at = static_cast<std::size_t>(head < 0 ? 0 : head);
   const int body = at < sizeof stack ? std::vsnprintf(stack + at, sizeof stack - at, format, args)
                                      : std::vsnprintf(nullptr, 0, format, args);
@@ -190,7 +190,6 @@ void context::vprint(int level, const char* tag, const char* where, const char* 
       // A prefix that does not fit the stack line is cut; only a monstrous `where` can do that.
       const std::size_t kept = at < sizeof stack ? at : sizeof stack - 1;
       std::char_traits<char>::copy(heap, stack, kept);
-      errno = saved_errno;
       std::vsnprintf(heap + kept, size + 2 - kept, format, again);
       const std::size_t used = kept + static_cast<std::size_t>(body);
       heap[used] = '\n';
