@@ -1,0 +1,91 @@
+#include "lci/errors.hpp"
+#include "lci/mem/region_table.hpp"
+#include "tests/support/sim/state.hpp"
+
+namespace lci::test {
+
+sim_fabric::sim_fabric(std::shared_ptr<sim_state> world, int rank, const net::fabric_config& config)
+    : world_(std::move(world)), rank_(rank), caps_(world_->options.caps), config_(config) {
+  const auto ranks = static_cast<int>(world_->fabrics.size());
+  if (rank < 0 || rank >= ranks) {
+    throw backend_error("sim: rank " + std::to_string(rank) + " is not in 0.." +
+                        std::to_string(ranks - 1));
+  }
+  if (world_->options.packets == sim_packets::own) {
+    receives_ =
+        std::make_unique<mem::packet_pool>(*config.arena, sizeof(mem::packet) + caps_.max_send, 64);
+  }
+  std::lock_guard lock(world_->mutex);
+  if (world_->life[static_cast<std::size_t>(rank)] != sim_life::absent) {
+    throw backend_error("sim: rank " + std::to_string(rank) + " was opened before");
+  }
+  contact_.resize(static_cast<std::size_t>(ranks));
+  world_->fabrics[static_cast<std::size_t>(rank)] = this;
+  world_->life[static_cast<std::size_t>(rank)] = sim_life::alive;
+}
+
+sim_fabric::~sim_fabric() {
+  std::lock_guard lock(world_->mutex);
+  if (world_->life[static_cast<std::size_t>(rank_)] == sim_life::alive) world_->kill_locked(rank_);
+  world_->fabrics[static_cast<std::size_t>(rank_)] = nullptr;
+}
+
+std::unique_ptr<net::device> sim_fabric::make_device(int index) {
+  auto made = std::make_unique<sim_device>(*this, index);
+  std::lock_guard lock(world_->mutex);
+  const auto at = static_cast<std::size_t>(index);
+  if (devices_.size() <= at) devices_.resize(at + 1);
+  if (devices_[at] != nullptr)
+    throw backend_error("sim: device " + std::to_string(index) + " exists");
+  devices_[at] = made.get();
+  return made;
+}
+
+// A connection is mutual: from first contact on each side hears of the other's end.
+bool sim_fabric::connected_locked(int rank) {
+  const auto to = static_cast<std::size_t>(rank);
+  sim_fabric* peer = world_->fabrics[to];
+  if (peer == nullptr || world_->life[to] != sim_life::alive) return false;
+  if (contact_[to] == 0) contact_[to] = polls_ + 1;
+  auto& back = peer->contact_[static_cast<std::size_t>(rank_)];
+  if (back == 0) back = peer->polls_ + 1;
+  return polls_ + 1 >= contact_[to] + world_->options.connect_polls;
+}
+
+void sim_fabric::connect(int rank) noexcept {
+  std::lock_guard lock(world_->mutex);
+  (void)connected_locked(rank);
+}
+
+net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcept {
+  using answer = net::remote_view::answer;
+  std::lock_guard lock(world_->mutex);
+  if (!connected_locked(rank)) return {answer::not_connected, 0};
+  const mem::region_table& table =
+      *world_->fabrics[static_cast<std::size_t>(rank)]->config_.regions;
+  // The size is where the last legal offset is: find() is the only question that the table answers
+  // from outside.
+  if (table.find({key.slot, key.generation}, 0, 0) == nullptr) return {answer::unknown_key, 0};
+  std::size_t low = 0;
+  std::size_t high = std::size_t{1} << 47;
+  while (low < high) {
+    const std::size_t middle = low + (high - low + 1) / 2;
+    if (table.find({key.slot, key.generation}, 0, middle) != nullptr)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return {answer::ok, low};
+}
+
+// sim looks memory up in the region table itself and needs no keys.
+std::uint64_t sim_fabric::register_region(void*, std::size_t, mem::mem_kind) { return 0; }
+void sim_fabric::deregister_region(std::uint64_t) noexcept {}
+
+void sim_fabric::leave() noexcept {
+  std::lock_guard lock(world_->mutex);
+  sim_life& life = world_->life[static_cast<std::size_t>(rank_)];
+  if (life == sim_life::alive) life = sim_life::left;
+}
+
+}  // namespace lci::test

@@ -1,0 +1,98 @@
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "lci/mem/region_table.hpp"
+#include "tests/support/sim/state.hpp"
+
+namespace lci::test {
+
+void sim_require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "sim: the caller broke the backend contract: %s\n", what);
+  std::abort();
+}
+
+sim_device* sim_state::device_of(int rank, int index) {
+  sim_fabric* fabric = fabrics[static_cast<std::size_t>(rank)];
+  if (fabric == nullptr || static_cast<std::size_t>(index) >= fabric->devices_.size())
+    return nullptr;
+  return fabric->devices_[static_cast<std::size_t>(index)];
+}
+
+const char* sim_state::run_rma_locked(const net::net_op& op, bool is_get) {
+  sim_fabric* target = fabrics[static_cast<std::size_t>(op.rank)];
+  if (target == nullptr || life[static_cast<std::size_t>(op.rank)] != sim_life::alive)
+    return "the peer is gone";
+  if (op.size > options.caps.max_rma) return "longer than max_rma";
+  void* remote = target->config_.regions->find({op.remote.slot, op.remote.generation},
+                                               op.remote_offset, op.size);
+  if (remote == nullptr) return "unknown remote key, or outside the registration";
+  // memmove: a rank may put within its own region. Size 0 may come with null pointers.
+  if (op.size == 0) return nullptr;
+  if (is_get)
+    std::memmove(op.buffer, remote, op.size);
+  else
+    std::memmove(remote, op.buffer, op.size);
+  return nullptr;
+}
+
+void sim_state::kill_locked(int rank) {
+  const auto victim = static_cast<std::size_t>(rank);
+  life[victim] = sim_life::dead;
+  for (sim_fabric* fabric : fabrics) {
+    if (fabric == nullptr) continue;
+    for (sim_device* device : fabric->devices_) {
+      if (device == nullptr) continue;
+      if (fabric->rank_ == rank) {
+        // What was on its way to the dead rank is lost, and posters learn that.
+        for (sim_message& m : device->inbox_) {
+          if (m.poster == nullptr) continue;
+          --m.poster->in_inboxes_;
+          m.poster->complete_locked(m.op.context, rank, "the peer died");
+        }
+        device->inbox_.clear();
+        device->pending_.clear();
+        device->completions_.clear();
+      } else {
+        std::deque<sim_rma> keep;
+        for (sim_rma& r : device->pending_) {
+          if (r.op.rank != rank)
+            keep.push_back(r);
+          else
+            device->complete_locked(r.op.context, rank, "the peer died");
+        }
+        device->pending_.swap(keep);
+        // The dead rank's buffers stay readable in this process, but nobody is left to be told
+        // about them.
+        for (sim_message& m : device->inbox_) {
+          if (m.poster != nullptr && m.poster->fabric_.rank_ == rank) m.poster = nullptr;
+        }
+      }
+    }
+  }
+}
+
+sim_world::sim_world(int ranks, sim_options options)
+    : state_(std::make_shared<sim_state>(ranks, options)) {}
+
+std::unique_ptr<net::fabric> sim_world::open(int rank, const net::fabric_config& config) {
+  return std::make_unique<sim_fabric>(state_, rank, config);
+}
+
+void sim_world::kill(int rank) {
+  std::lock_guard lock(state_->mutex);
+  state_->kill_locked(rank);
+}
+
+void sim_world::change(const std::function<void(sim_options&)>& how) {
+  std::lock_guard lock(state_->mutex);
+  how(state_->options);
+}
+
+sim_counters sim_world::counters() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->counters;
+}
+
+}  // namespace lci::test
