@@ -1,0 +1,31 @@
+#include "lci/boot/bootstrap.hpp"
+
+#include "lci/errors.hpp"
+
+namespace lci::boot {
+
+void check_put(const char* backend, std::string_view key, std::string_view value) {
+  if (key.empty() || key.size() > MAX_KEY) {
+    throw argument_error(std::string(backend) + ": key of " + std::to_string(key.size()) +
+                         " bytes: expected 1 to " + std::to_string(MAX_KEY));
+  }
+  if (value.size() > MAX_VALUE) {
+    throw argument_error(std::string(backend) + ": value of " + std::to_string(value.size()) +
+                         " bytes for key \"" + std::string(key) + "\": expected at most " +
+                         std::to_string(MAX_VALUE));
+  }
+}
+
+void check_rank(const char* backend, int rank, int size) {
+  if (rank < 0 || rank >= size) {
+    throw argument_error(std::string(backend) + ": rank " + std::to_string(rank) +
+                         ": expected 0 to " + std::to_string(size - 1));
+  }
+}
+
+void throw_missing_key(const char* backend, int rank, std::string_view key) {
+  throw argument_error(std::string(backend) + ": rank " + std::to_string(rank) +
+                       " has not put key \"" + std::string(key) + "\" before the last fence");
+}
+
+}  // namespace lci::boot

@@ -1,0 +1,44 @@
+// How the processes of a job find each other: put / fence / get over whatever started them.
+// Callers: the runtime's global state and the companion C library.
+// Threads: single; one thread at a time, and fence() blocks it.
+// Always true: a value is readable only after the fence that follows its put, then by every rank;
+// values hold any bytes. fence() is collective and either completes on every rank or throws.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace lci::boot {
+
+inline constexpr std::size_t MAX_KEY = 255;          // bytes
+inline constexpr std::size_t MAX_VALUE = 64 * 1024;  // bytes
+inline constexpr int MAX_RANKS = 1 << 20;            // more is taken for a misread variable
+
+class bootstrap {
+ public:
+  virtual ~bootstrap() = default;
+  bootstrap() = default;
+  bootstrap(const bootstrap&) = delete;
+  bootstrap& operator=(const bootstrap&) = delete;
+
+  virtual const char* name() const noexcept = 0;
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+
+  // Offers `value` under `key` to all ranks from the next fence on; a second put of the same key
+  // replaces the first. Throws argument_error for an empty or too long key or a too long value.
+  virtual void put(const std::string& key, const std::string& value) = 0;
+  // Waits until every rank has called it. Throws backend_error when a rank is gone or time is up.
+  virtual void fence() = 0;
+  // What `rank` had put under `key` before the last fence. Throws argument_error for a rank out of
+  // range or a key that was not put.
+  virtual std::string get(int rank, const std::string& key) = 0;
+};
+
+// The checks that all implementations share.
+void check_put(const char* backend, std::string_view key, std::string_view value);
+void check_rank(const char* backend, int rank, int size);
+[[noreturn]] void throw_missing_key(const char* backend, int rank, std::string_view key);
+
+}  // namespace lci::boot

@@ -1,0 +1,79 @@
+// What travels between the members of a job and the server that joins them (lcrun, or rank 0 over
+// TCP), and how a byte stream is cut into it.
+//
+// A frame is an 8-byte header {body length, 4 bytes little endian; type, 1 byte; 3 bytes zero}
+// and a body:
+//   hello     member: magic "LCIB", version (2), 0 (2), rank (4), size (4)
+//   welcome   server: rank (4), size (4); all members have joined
+//   put       member: key length (2), key, value
+//   arrive    member: round (4): everything before belongs to this fence
+//   value     server: rank (4), key length (2), key, value
+//   released  server: round (4): everybody arrived, all values were sent
+//   fail      server: text; the job cannot go on
+// Threads: single. Always true: nothing is read past the bytes that were given, and whatever does
+// not parse is rejected; the caller drops the connection.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lci/boot/bootstrap.hpp"
+
+namespace lci::boot::kv {
+
+enum class frame_type : std::uint8_t { hello = 1, welcome, put, arrive, value, released, fail };
+
+inline constexpr std::size_t HEADER = 8;
+inline constexpr std::size_t MAX_TEXT = 4096;                     // of a fail frame
+inline constexpr std::size_t MAX_BODY = 6 + MAX_KEY + MAX_VALUE;  // a value frame, the largest
+inline constexpr std::uint16_t VERSION = 1;
+
+struct hello_body {
+  int rank;
+  int size;
+};
+struct value_body {
+  int rank;  // 0 in a put: the server knows who sent it
+  std::string_view key;
+  std::string_view value;  // views into the bytes that were decoded
+};
+
+// Each appends one whole frame to `out`.
+void encode_hello(std::string& out, int rank, int size);
+void encode_welcome(std::string& out, int rank, int size);
+void encode_put(std::string& out, std::string_view key, std::string_view value);
+void encode_arrive(std::string& out, std::uint32_t round);
+void encode_value(std::string& out, int rank, std::string_view key, std::string_view value);
+void encode_released(std::string& out, std::uint32_t round);
+void encode_fail(std::string& out, std::string_view text);
+
+// Bodies; nothing when the bytes are not such a body.
+std::optional<hello_body> decode_hello(std::string_view body) noexcept;
+std::optional<hello_body> decode_welcome(std::string_view body) noexcept;
+std::optional<value_body> decode_put(std::string_view body) noexcept;
+std::optional<value_body> decode_value(std::string_view body) noexcept;
+std::optional<std::uint32_t> decode_round(std::string_view body) noexcept;
+
+struct frame {
+  frame_type type;
+  std::string_view body;  // valid until the next call on the splitter
+};
+
+// Cuts a stream into frames. Feed it what was read, then take frames until none is left.
+class splitter {
+ public:
+  void feed(std::string_view bytes);
+  // The next whole frame, or nothing: then either more bytes are needed or is_broken().
+  std::optional<frame> next() noexcept;
+  // A header that no peer of ours would send was seen; the stream is of no use any more.
+  bool is_broken() const noexcept { return broken_; }
+
+ private:
+  std::string buffer_;
+  std::size_t taken_ = 0;  // bytes of buffer_ that were handed out
+  bool broken_ = false;
+};
+
+}  // namespace lci::boot::kv
