@@ -1,0 +1,121 @@
+// An unbounded first-in-first-out queue: a chain of rings of which each is twice as large as the
+// one before. Completion queues. Threads: shared, any number of producers and consumers. Push and
+// pop cost what the ring costs, one compare-and-swap; the heap is used only when the queue gets
+// longer than it ever was. Always true: an element is in exactly one ring; consumers leave a ring
+// only when it is closed and all its elements are claimed, so the order is that of one long ring. A
+// producer that went to sleep with an old ring in hand finds it closed and goes on to the next.
+// Rings that are left behind are kept until destruction; since sizes double they are less than the
+// last ring together.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+#include "lci/base/race_point.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/data/mpmc_ring.hpp"
+
+namespace lci::data {
+
+template <class T>
+class mpmc_queue {
+ public:
+  static constexpr std::size_t FIRST_CAPACITY = 256;
+
+  explicit mpmc_queue(std::size_t first_capacity = FIRST_CAPACITY)
+      : first_(new link(first_capacity < 2 ? 2 : first_capacity)), back_(first_), front_(first_) {}
+  mpmc_queue(const mpmc_queue&) = delete;
+  mpmc_queue& operator=(const mpmc_queue&) = delete;
+  ~mpmc_queue() {
+    for (link* l = first_; l != nullptr;) {
+      link* const next = l->next.load(std::memory_order_relaxed);
+      delete l;
+      l = next;
+    }
+  }
+
+  // Never refuses. Throws std::bad_alloc when it has to grow and cannot.
+  void push(const T& value) {
+    // edge mpmc_queue.link, reader.
+    link* const l = back_.load(std::memory_order_acquire);
+    if (l->ring.try_push(value) != push_result::pushed) [[unlikely]]
+      push_slow(value);
+  }
+
+  // False: nothing complete to take.
+  bool try_pop(T& out) noexcept {
+    for (;;) {
+      // edge mpmc_queue.front, reader.
+      link* const l = front_.load(std::memory_order_acquire);
+      if (l->ring.try_pop(out)) return true;
+      if (!leave(l)) return false;
+    }
+  }
+
+  // Capacity of the ring that producers use now.
+  std::size_t capacity() const noexcept {
+    return back_.load(std::memory_order_acquire)->ring.capacity();
+  }
+
+ private:
+  struct link {
+    explicit link(std::size_t capacity) : ring(capacity) {}
+    mpmc_ring<T> ring;
+    std::atomic<link*> next{nullptr};
+  };
+
+  // Moves the front past an exhausted ring; false if that is not the case.
+  bool leave(link* l) noexcept {
+    if (!l->ring.is_exhausted()) return false;
+    LCI_RACE_POINT("mpmc_queue.leave");
+    // Never null: a ring gets its successor before it is closed (edge mpmc_ring.close).
+    link* const next = l->next.load(std::memory_order_acquire);
+    // edge mpmc_queue.front, writer. Losing means that another consumer did the same.
+    front_.compare_exchange_strong(l, next, std::memory_order_acq_rel, std::memory_order_relaxed);
+    return true;
+  }
+
+  LCI_COLD void push_slow(const T& value) {
+    // A consumer that lost its core while it copied an element out makes a ring look full that is
+    // not. Growing for that would double the queue once per such accident, so the consumer gets the
+    // processor first.
+    constexpr int PATIENCE = 64;
+    for (int tries = 0;; ++tries) {
+      link* const l = back_.load(std::memory_order_acquire);
+      const push_result result = l->ring.try_push(value);
+      if (result == push_result::pushed) return;
+      LCI_RACE_POINT("mpmc_queue.push_slow");
+      if (result == push_result::full) {
+        if (l->ring.size() < l->ring.capacity() && tries < PATIENCE)
+          sched_yield();
+        else if (grow(l, value))
+          return;
+      }
+    }
+  }
+
+  // Adds a ring behind `full` with the value as its first element; false if another thread was
+  // faster.
+  bool grow(link* full, const T& value) {
+    auto fresh = std::make_unique<link>(full->ring.capacity() * 2);
+    fresh->ring.try_push(value);
+    const std::lock_guard guard(growing_);
+    if (back_.load(std::memory_order_relaxed) != full) return false;
+    // edge mpmc_queue.link, writer. The link comes first, then the close: who finds the ring closed
+    // finds the next one, too.
+    full->next.store(fresh.get(), std::memory_order_release);
+    full->ring.close();
+    back_.store(fresh.release(), std::memory_order_release);
+    return true;
+  }
+
+  link* const first_;
+  base::spinlock growing_;                             // one ring is added at a time
+  alignas(base::CACHE_LINE) std::atomic<link*> back_;  // ring of the producers
+  std::atomic<link*> front_;                           // ring of the consumers; both change rarely
+};
+
+}  // namespace lci::data

@@ -1,0 +1,87 @@
+// A growing array whose elements never move: chunks that double in size behind a fixed directory.
+// The registry of remote completions and the slot table stand on it.
+// Threads: shared. find() is wait-free: two loads; grow_to() takes a lock. What the elements
+// themselves allow is their own matter. Always true: an element that was found once stays at its
+// address until the array is destroyed; new elements are value-initialised.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "lci/base/spinlock.hpp"
+
+namespace lci::data {
+
+template <class T, std::uint32_t FIRST_CHUNK = 64>
+class stable_array {
+  static_assert(std::has_single_bit(FIRST_CHUNK));
+
+ public:
+  // Chunk k holds FIRST_CHUNK << k elements, so that this many chunks cover every 32-bit index
+  // below max_size().
+  static constexpr unsigned CHUNKS = 32 - std::countr_zero(FIRST_CHUNK);
+  static constexpr std::uint64_t max_size() noexcept {
+    return (std::uint64_t{1} << 32) - FIRST_CHUNK;
+  }
+
+  stable_array() = default;
+  stable_array(const stable_array&) = delete;
+  stable_array& operator=(const stable_array&) = delete;
+  ~stable_array() {
+    for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+  }
+
+  // Element `index`, or null if the array never grew that far. Any index may be asked for, forged
+  // ones too.
+  T* find(std::uint32_t index) const noexcept {
+    const place at = place_of(index);
+    if (at.chunk >= CHUNKS) return nullptr;
+    // edge stable_array.chunk, reader: the chunk's elements are initialised before its address can
+    // be read.
+    T* const chunk = chunks_[at.chunk].load(std::memory_order_acquire);
+    return chunk == nullptr ? nullptr : chunk + at.offset;
+  }
+
+  // Element `index`, made together with its chunk if need be; index < max_size(). Throws
+  // std::bad_alloc.
+  T& grow_to(std::uint32_t index) {
+    const place at = place_of(index);
+    if (chunks_[at.chunk].load(std::memory_order_acquire) == nullptr) grow(at.chunk);
+    return chunks_[at.chunk].load(std::memory_order_acquire)[at.offset];
+  }
+
+ private:
+  struct place {
+    unsigned chunk;
+    std::uint32_t offset;
+  };
+  // index + FIRST_CHUNK has its highest bit at the chunk's number, and the rest is the place
+  // inside.
+  static constexpr place place_of(std::uint32_t index) noexcept {
+    const std::uint64_t shifted = std::uint64_t{index} + FIRST_CHUNK;
+    const int top = std::bit_width(shifted) - 1;
+    return {static_cast<unsigned>(top - std::countr_zero(FIRST_CHUNK)),
+            static_cast<std::uint32_t>(shifted - (std::uint64_t{1} << top))};
+  }
+
+  void grow(unsigned k) {
+    // Made outside the lock, which is never held across an allocation; the loser of a race throws
+    // its chunk away.
+    std::unique_ptr<T[]> fresh(new T[std::size_t{FIRST_CHUNK} << k]());
+    const std::lock_guard guard(growing_);
+    if (chunks_[k].load(std::memory_order_relaxed) == nullptr) {
+      // edge stable_array.chunk, writer.
+      chunks_[k].store(fresh.release(), std::memory_order_release);
+    }
+  }
+
+  std::array<std::atomic<T*>, CHUNKS> chunks_{};
+  base::spinlock growing_;
+};
+
+}  // namespace lci::data

@@ -1,0 +1,155 @@
+#include "lci/data/mpmc_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/support/alloc_counter.hpp"
+#include "tests/support/race_hook.hpp"
+
+using lci::data::mpmc_queue;
+
+TEST(mpmc_queue, try_pop__empty_queue) {
+  mpmc_queue<int> queue;
+  int out;
+  EXPECT_FALSE(queue.try_pop(out));
+}
+
+TEST(mpmc_queue, push__grows_by_doubling_and_keeps_the_order) {
+  mpmc_queue<int> queue(4);
+  for (int i = 0; i < 1000; ++i) queue.push(i);
+  EXPECT_EQ(queue.capacity(), 512u);  // 4 + 8 + ... + 256 = 508 elements come before it
+  int out;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(queue.try_pop(out));
+    ASSERT_EQ(out, i);
+  }
+  EXPECT_FALSE(queue.try_pop(out));
+}
+
+TEST(mpmc_queue, push__goes_on_after_the_old_rings_are_empty) {
+  mpmc_queue<int> queue(2);
+  int out, pushed = 0, popped = 0;
+  for (int round = 0; round < 50; ++round) {
+    for (int i = 0; i < 20; ++i) queue.push(pushed++);
+    while (queue.try_pop(out)) ASSERT_EQ(out, popped++);
+    ASSERT_EQ(pushed, popped);
+  }
+  EXPECT_LE(queue.capacity(), 32u) << "a queue that never held more than 20 kept growing";
+}
+
+TEST(mpmc_queue, push_and_pop__no_heap_while_the_length_stays) {
+  if (!lci::test::has_alloc_counter()) GTEST_SKIP() << lci::test::ALLOC_COUNTER_MISSING;
+  mpmc_queue<int> queue(4);
+  int out;
+  for (int i = 0; i < 100; ++i) queue.push(i);
+  while (queue.try_pop(out)) continue;
+  const lci::test::alloc_counter heap;
+  for (int round = 0; round < 1000; ++round) {
+    for (int i = 0; i < 60; ++i) queue.push(i);
+    while (queue.try_pop(out)) continue;
+  }
+  EXPECT_EQ(heap.calls(), 0u);
+}
+
+TEST(mpmc_queue, push__memory_runs_out_while_growing) {
+  if (!lci::test::has_alloc_counter()) GTEST_SKIP() << lci::test::ALLOC_COUNTER_MISSING;
+  mpmc_queue<int> queue(2);
+  queue.push(0);
+  queue.push(1);
+  for (std::uint64_t n = 1;; ++n) {
+    ASSERT_LT(n, 10u);
+    bool failed = false;
+    lci::test::fail_nth_allocation fail(n);
+    try {
+      queue.push(2);
+    } catch (const std::bad_alloc&) {
+      failed = true;
+    }
+    ASSERT_EQ(failed, fail.fired());
+    if (!failed) break;
+  }
+  int out;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(queue.try_pop(out));
+    EXPECT_EQ(out, i);
+  }
+  EXPECT_FALSE(queue.try_pop(out));
+}
+
+// A producer finds its ring full; before it acts, others fill and drain the queue and leave that
+// ring behind.
+TEST(mpmc_queue, push_slow__ring_abandoned_between_look_and_growth) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  mpmc_queue<int> queue(2);
+  queue.push(0);
+  queue.push(1);
+  int out, popped = 0;
+  lci::test::race_hook hook(
+      "mpmc_queue.push_slow",
+      [&] {
+        for (int i = 2; i < 30; ++i) queue.push(i);
+        while (queue.try_pop(out)) ASSERT_EQ(out, popped++);
+      },
+      1);
+  queue.push(30);
+  EXPECT_EQ(hook.hits(), 1);
+  ASSERT_TRUE(queue.try_pop(out)) << "the element went into a ring that nobody reads";
+  EXPECT_EQ(out, 30);
+}
+
+// A consumer sees an exhausted ring; before it moves on, another one moves on and further elements
+// come and go.
+TEST(mpmc_queue, leave__another_consumer_moved_the_front_meanwhile) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  mpmc_queue<int> queue(2);
+  int out, popped = 0;
+  for (int i = 0; i < 3; ++i) queue.push(i);
+  for (; popped < 2; ++popped) ASSERT_TRUE(queue.try_pop(out));
+  lci::test::race_hook hook(
+      "mpmc_queue.leave",
+      [&] {
+        for (int i = 3; i < 40; ++i) queue.push(i);
+        for (; popped < 20; ++popped) {
+          ASSERT_TRUE(queue.try_pop(out));
+          ASSERT_EQ(out, popped);
+        }
+      },
+      1);
+  for (; queue.try_pop(out); ++popped) ASSERT_EQ(out, popped);
+  EXPECT_EQ(hook.hits(), 1);
+  EXPECT_EQ(popped, 40);
+}
+
+// The start is so small that growth happens all through the run.
+TEST(mpmc_queue, stress__nothing_lost_doubled_or_reordered) {
+  constexpr std::uint64_t PRODUCERS = 3, CONSUMERS = 3, EACH = 20000;
+  mpmc_queue<std::uint64_t> queue(2);
+  std::atomic<std::uint64_t> taken{0};
+  std::atomic<int> disorder{0};
+  std::vector<std::atomic<std::uint8_t>> seen(PRODUCERS * EACH);
+  std::vector<std::thread> threads;
+  for (std::uint64_t p = 0; p < PRODUCERS; ++p)
+    threads.emplace_back([&, p] {
+      for (std::uint64_t i = 0; i < EACH; ++i) queue.push(p * EACH + i);
+    });
+  for (std::uint64_t c = 0; c < CONSUMERS; ++c)
+    threads.emplace_back([&] {
+      std::uint64_t next[PRODUCERS] = {}, v;
+      while (taken.load(std::memory_order_relaxed) < PRODUCERS * EACH) {
+        if (!queue.try_pop(v)) {
+          std::this_thread::yield();
+          continue;
+        }
+        ++taken;
+        ++seen[v];
+        if (v % EACH < next[v / EACH]) ++disorder;
+        next[v / EACH] = v % EACH + 1;
+      }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(disorder, 0);
+  for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], 1) << i;
+}
