@@ -6,30 +6,34 @@
 #include <stdexcept>
 #include <string>
 
+#include "lci/export.hpp"
+
 namespace lci {
 
-/// A call was made with a wrong argument. The text names the argument, its value and the legal range;
-/// nothing was changed.
-class argument_error : public std::runtime_error {
+/// A call was made with a wrong argument. The text names the argument, its value and the legal
+/// range; nothing was changed.
+class LCI_PUBLIC argument_error : public std::runtime_error {
  public:
   explicit argument_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// Something the library stands on (the system, a network library, a device) refused at set-up. The text
-/// names the call, the object, the sizes and the system's reason.
-class backend_error : public std::runtime_error {
+/// Something the library stands on (the system, a network library, a device) refused at set-up. The
+/// text names the call, the object, the sizes and the system's reason.
+class LCI_PUBLIC backend_error : public std::runtime_error {
  public:
   explicit backend_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// A message is larger than the receive that matches it. Nothing was written past the end of the buffer.
-class truncation_error : public std::runtime_error {
+/// A message is larger than the receive that matches it. Nothing was written past the end of the
+/// buffer.
+class LCI_PUBLIC truncation_error : public std::runtime_error {
  public:
   explicit truncation_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// A peer died or cannot be reached any more. Thrown by progress(), once per device, and by posts to that rank.
-class peer_failure_error : public std::runtime_error {
+/// A peer died or cannot be reached any more. Thrown by progress(), once per device, and by posts
+/// to that rank.
+class LCI_PUBLIC peer_failure_error : public std::runtime_error {
  public:
   /// @param failed_rank  the rank that failed
   /// @param what         text for people

@@ -95,7 +95,13 @@ enum class direction_t { OUT, IN };
 /// Which side an entry of a matching engine stands for.
 enum class matching_entry_type_t : unsigned { send = 0, recv = 1 };
 /// Which of (rank, tag) take part in matching.
-enum class matching_policy_t : unsigned { none = 0, rank_only = 1, tag_only = 2, rank_tag = 3, max = 4 };
+enum class matching_policy_t : unsigned {
+  none = 0,
+  rank_only = 1,
+  tag_only = 2,
+  rank_tag = 3,
+  max = 4
+};
 /// memory: the buffer may be reused. network: the network reports that the operation is complete.
 enum class comp_semantic_t { memory, network };
 /// none = choose automatically.

@@ -1,0 +1,252 @@
+/// @file attr.hpp
+/// Attributes of every resource.
+///
+/// The `*_settings_t` structs hold what a program can set: by an option of `alloc_*_x`, through
+/// set_g_default_attr(), or by the environment variable `LCI_ATTR_<NAME>`. A resource's `*_attr_t`
+/// adds what can only be read. `global_attr_t` inherits all settings, so the defaults, the options
+/// and the attributes that are read back cannot drift apart. After allocation attributes show the
+/// effective values.
+///
+/// `for_each(f)` calls `f("name", member)` for every setting that the environment may preset.
+#ifndef LCI_ATTR_HPP
+#define LCI_ATTR_HPP
+
+#include <string>
+
+#include "lci/export.hpp"
+#include "lci/types.hpp"
+#include "lci/version.hpp"
+
+namespace lci {
+
+/// Name of resources that were given none: "unnamed".
+extern LCI_PUBLIC const char* DEFAULT_NAME;
+
+/// What every resource carries: stored by pointer, never copied, never freed.
+struct named_attr_t {
+  const char* name = "unnamed";  ///< for people
+  void* user_context = nullptr;  ///< the program's own
+};
+
+/// Settings of a runtime.
+struct runtime_settings_t {
+  /// Bytes; a packet filled beyond this returns to the freeing thread's local pool.
+  size_t packet_return_threshold = 4096;
+  int imm_nbits_tag = 16;    ///< tag bits in the 32-bit immediate word, 0..31
+  int imm_nbits_rcomp = 15;  ///< rcomp bits; the sum of the two is at most 31
+  attr_rdv_protocol_t rdv_protocol =
+      attr_rdv_protocol_t::auto_select;   ///< how a rendezvous completes
+  bool alloc_default_device = true;       ///< create a default device
+  bool alloc_default_packet_pool = true;  ///< create a default packet pool
+  /// Create a default matching engine, and the one that collectives use.
+  bool alloc_default_matching_engine = true;
+
+  /// Visits the settings, see the file comment.
+  template <class F>
+  void for_each(F& f) {
+    f("packet_return_threshold", packet_return_threshold);
+    f("imm_nbits_tag", imm_nbits_tag);
+    f("imm_nbits_rcomp", imm_nbits_rcomp);
+    f("rdv_protocol", rdv_protocol);
+    f("alloc_default_device", alloc_default_device);
+    f("alloc_default_packet_pool", alloc_default_packet_pool);
+    f("alloc_default_matching_engine", alloc_default_matching_engine);
+  }
+};
+
+/// Settings of a packet pool.
+struct packet_pool_settings_t {
+  size_t packet_size =
+      LCI_PACKET_SIZE_DEFAULT;  ///< bytes of a packet, one cache line of header included
+  size_t npackets = LCI_PACKET_NUM_DEFAULT;  ///< ceiling; the pool grows on demand. 0 is allowed
+
+  /// Visits the settings, see the file comment.
+  template <class F>
+  void for_each(F& f) {
+    f("packet_size", packet_size);
+    f("npackets", npackets);
+  }
+};
+
+/// Settings of a matching engine.
+struct matching_engine_settings_t {
+  /// `queue` searches linearly, `map` hashes.
+  attr_matching_engine_type_t matching_engine_type = attr_matching_engine_type_t::map;
+
+  /// Visits the settings, see the file comment.
+  template <class F>
+  void for_each(F& f) {
+    f("matching_engine_type", matching_engine_type);
+  }
+};
+
+/// Settings of completion objects.
+struct comp_settings_t {
+  int sync_threshold = 1;     ///< signals that make a synchronizer ready, at least 1
+  bool zero_copy_am = false;  ///< small active messages are handed over inside their packet
+  attr_cq_type_t cq_type = attr_cq_type_t::lcrq;  ///< data structure of a completion queue
+  int cq_default_length = 65536;  ///< capacity of an `array_atomic` completion queue
+
+  /// Visits the settings, see the file comment.
+  template <class F>
+  void for_each(F& f) {
+    f("sync_threshold", sync_threshold);
+    f("zero_copy_am", zero_copy_am);
+    f("cq_type", cq_type);
+    f("cq_default_length", cq_default_length);
+  }
+};
+
+/// Settings of a net context.
+struct net_context_settings_t {
+  attr_backend_t backend = attr_backend_t::none;  ///< none: the first usable one
+  std::string ofi_provider_name =
+      LCI_OFI_PROVIDER_HINT_DEFAULT;  ///< libfabric provider; empty: any
+  std::string device_name;            ///< network card; empty: the best
+  /// Largest single network operation in bytes; lowered to what the device can do.
+  size_t max_msg_size = LCI_USE_MAX_SINGLE_MESSAGE_SIZE_DEFAULT;
+  size_t max_inject_size =
+      64;                ///< largest inline operation in bytes; lowered to what the device can do
+  int ibv_gid_idx = -1;  ///< RoCE GID index; -1: choose
+  bool ibv_force_gid_auto_select = false;  ///< choose a GID on InfiniBand too
+  attr_ibv_odp_strategy_t ibv_odp_strategy = attr_ibv_odp_strategy_t::none;  ///< on-demand paging
+  attr_ibv_prefetch_strategy_t ibv_prefetch_strategy =
+      attr_ibv_prefetch_strategy_t::none;  ///< ODP prefetch
+  bool use_dmabuf = true;                  ///< verbs registers GPU memory through dma-buf
+  bool shm_single_copy = true;  ///< large messages inside a host may be copied once, by the kernel
+  bool shm_pipelined_copy =
+      true;  ///< large messages inside a host may go through a ring of buffers
+  size_t shm_single_copy_min =
+      0;  ///< bytes from which the single copy is preferred; 0: a measured default
+
+  /// Visits the settings, see the file comment.
+  template <class F>
+  void for_each(F& f) {
+    f("backend", backend);
+    f("ofi_provider_name", ofi_provider_name);
+    f("device_name", device_name);
+    f("max_msg_size", max_msg_size);
+    f("max_inject_size", max_inject_size);
+    f("ibv_gid_idx", ibv_gid_idx);
+    f("ibv_force_gid_auto_select", ibv_force_gid_auto_select);
+    f("ibv_odp_strategy", ibv_odp_strategy);
+    f("ibv_prefetch_strategy", ibv_prefetch_strategy);
+    f("use_dmabuf", use_dmabuf);
+    f("shm_single_copy", shm_single_copy);
+    f("shm_pipelined_copy", shm_pipelined_copy);
+    f("shm_single_copy_min", shm_single_copy_min);
+  }
+};
+
+/// Settings of a device.
+struct device_settings_t {
+  size_t net_max_sends = LCI_BACKEND_MAX_SENDS_DEFAULT;  ///< send queue depth per peer
+  size_t net_max_recvs = LCI_BACKEND_MAX_RECVS_DEFAULT;  ///< ceiling of pre-posted receives
+  size_t net_max_cqes = LCI_BACKEND_MAX_CQES_DEFAULT;    ///< completion queue depth
+  /// Fraction in [0,1) of the send queue kept for internal and non-retryable operations (verbs).
+  double net_send_reserved_pct = 0.25;
+  uint64_t ofi_lock_mode = 0;  ///< bits of attr_net_lock_mode_t; environment: LCI_NET_LOCK_MODE
+  bool alloc_default_endpoint = true;    ///< create a default endpoint
+  bool alloc_progress_endpoint = false;  ///< separate endpoint for what progress itself sends
+  bool use_reg_cache = LCI_USE_REG_CACHE != 0;  ///< keep registrations for re-use
+  bool shm_enable = LCI_WITH_SHM != 0;          ///< shared memory for peers on the same host
+  size_t shm_ring_size = 65536;                 ///< ceiling of the bytes of inbound slots
+  size_t shm_slot_size = 128;                   ///< bytes of a slot, a multiple of the cache line
+  size_t shm_producer_cas_attempts = 4;         ///< how often a sender tries for a shared slot
+  size_t shm_consumer_cas_attempts = 1;         ///< how often progress tries for a shared slot
+  size_t shm_max_polls = 32;  ///< slots handled per progress call, at most LCI_BACKEND_MAX_POLLS
+  attr_ibv_td_strategy_t ibv_td_strategy =
+      attr_ibv_td_strategy_t::per_qp;  ///< verbs thread domains
+
+  /// Visits the settings, see the file comment.
+  template <class F>
+  void for_each(F& f) {
+    f("net_max_sends", net_max_sends);
+    f("net_max_recvs", net_max_recvs);
+    f("net_max_cqes", net_max_cqes);
+    f("net_send_reserved_pct", net_send_reserved_pct);
+    f("ofi_lock_mode", ofi_lock_mode);
+    f("alloc_default_endpoint", alloc_default_endpoint);
+    f("alloc_progress_endpoint", alloc_progress_endpoint);
+    f("use_reg_cache", use_reg_cache);
+    f("shm_enable", shm_enable);
+    f("shm_ring_size", shm_ring_size);
+    f("shm_slot_size", shm_slot_size);
+    f("shm_producer_cas_attempts", shm_producer_cas_attempts);
+    f("shm_consumer_cas_attempts", shm_consumer_cas_attempts);
+    f("shm_max_polls", shm_max_polls);
+    f("ibv_td_strategy", ibv_td_strategy);
+  }
+};
+
+/// Attributes of a runtime.
+struct runtime_attr_t : runtime_settings_t, named_attr_t {
+  uint64_t max_imm_tag =
+      65535;  ///< largest tag of the fast path, and of put with a remote completion
+  uint64_t max_imm_rcomp = 32767;  ///< largest rcomp of the fast path
+  uint64_t max_tag =
+      0x7fffffff;  ///< fits an `int` because programs store it in one; larger tags work too
+  uint64_t max_rcomp = 0xffffffff;  ///< largest rcomp
+};
+
+/// Attributes of a net context.
+struct net_context_attr_t : net_context_settings_t, named_attr_t {
+  bool support_putimm = false;  ///< the network can write with an immediate word
+};
+
+/// Attributes of a device.
+struct device_attr_t : device_settings_t, named_attr_t {
+  int uid =
+      -1;  ///< number of the device in this process, never used again; must agree between ranks
+};
+
+/// Attributes of an endpoint.
+struct endpoint_attr_t : named_attr_t {
+  int uid = -1;  ///< number of the endpoint in this process
+};
+
+/// Attributes of a packet pool.
+struct packet_pool_attr_t : packet_pool_settings_t, named_attr_t {};
+
+/// Attributes of a matching engine.
+struct matching_engine_attr_t : matching_engine_settings_t, named_attr_t {};
+
+/// Attributes of a memory region.
+struct mr_attr_t : named_attr_t {};
+
+/// Attributes of a completion object.
+struct comp_attr_t : comp_settings_t, named_attr_t {
+  attr_comp_type_t comp_type = attr_comp_type_t::custom;  ///< what kind it is
+};
+
+/// The defaults of all settings.
+struct global_attr_t : runtime_settings_t,
+                       packet_pool_settings_t,
+                       matching_engine_settings_t,
+                       comp_settings_t,
+                       net_context_settings_t,
+                       device_settings_t {
+  /// Visits the settings, see the file comment.
+  template <class F>
+  void for_each(F& f) {
+    runtime_settings_t::for_each(f);
+    packet_pool_settings_t::for_each(f);
+    matching_engine_settings_t::for_each(f);
+    comp_settings_t::for_each(f);
+    net_context_settings_t::for_each(f);
+    device_settings_t::for_each(f);
+  }
+};
+
+/// The defaults in force. They have their built-in values before global_initialize(), which applies
+/// the environment. Read and write through get_g_default_attr() and set_g_default_attr().
+extern LCI_PUBLIC global_attr_t g_default_attr;
+
+/// A copy of the defaults in force. Threads: not while another thread sets them.
+LCI_PUBLIC global_attr_t get_g_default_attr();
+/// Replaces the defaults that later allocations use. Threads: one at a time, nobody allocating.
+LCI_PUBLIC void set_g_default_attr(const global_attr_t& attr);
+
+}  // namespace lci
+
+#endif  // LCI_ATTR_HPP

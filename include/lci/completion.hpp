@@ -1,0 +1,366 @@
+/// @file completion.hpp
+/// Completion objects: where operations report that they are complete, and how peers name them.
+///
+/// Objects do not depend on a device and may outlive all of them. Freeing one that an operation
+/// still refers to is an error. Signalling and testing: any threads at the same time. Allocating
+/// and freeing: any thread, as long as nobody else uses that object.
+#ifndef LCI_COMPLETION_HPP
+#define LCI_COMPLETION_HPP
+
+#include "lci/options.hpp"
+
+namespace lci {
+
+/// Base of all completion objects. Derive from it, as first base, to make one of your own; the
+/// library never frees such an object.
+class LCI_PUBLIC comp_impl_t {
+ public:
+  typedef comp_attr_t attr_t;  ///< attribute struct
+  comp_attr_t attr;            ///< what the object says about itself; fixed before its first use
+
+  /// A user-defined object without zero-copy active messages.
+  comp_impl_t() : attr() {}
+  /// An object with these attributes.
+  explicit comp_impl_t(const attr_t& given) : attr(given) {}
+  virtual ~comp_impl_t() {}
+  /// One operation is complete. Called by any thread that posts or makes progress; must not block.
+  virtual void signal(status_t status) = 0;
+};
+
+namespace detail {
+
+/// Arguments of alloc_sync, alloc_counter, alloc_cq, alloc_handler and alloc_graph.
+struct alloc_comp_args {
+  overrides_t<comp_settings_t> settings;
+  runtime_t runtime;
+  comp_handler_t handler = nullptr;  // alloc_handler only
+  comp_t comp;                       // alloc_graph only
+  const char* name = nullptr;        // null: DEFAULT_NAME
+  void* user_context = nullptr;
+};
+/// Arguments of operations on one completion object.
+struct comp_args {
+  comp_t comp;
+  runtime_t runtime;
+};
+/// Arguments of free_comp.
+struct free_comp_args {
+  comp_t* comp = nullptr;
+  runtime_t runtime;
+};
+/// Arguments of sync_test and sync_wait.
+struct sync_args {
+  comp_t comp;
+  status_t* p_out = nullptr;
+  runtime_t runtime;
+  device_t device;          // sync_wait only
+  bool do_progress = true;  // sync_wait only
+};
+/// Arguments of counter_set.
+struct counter_set_args {
+  comp_t comp;
+  int64_t value = 0;
+  runtime_t runtime;
+};
+/// Arguments of comp_signal.
+struct comp_signal_args {
+  comp_t comp;
+  status_t status;
+  runtime_t runtime;
+};
+/// Arguments of register_rcomp.
+struct register_rcomp_args {
+  comp_t comp;
+  rcomp_t rcomp = 0;
+  runtime_t runtime;
+};
+/// Arguments of reserve_rcomps and deregister_rcomp.
+struct rcomp_args {
+  rcomp_t n = 0;  // how many, or which
+  runtime_t runtime;
+};
+
+LCI_PUBLIC comp_t alloc_sync(const alloc_comp_args& args);
+LCI_PUBLIC comp_t alloc_counter(const alloc_comp_args& args);
+LCI_PUBLIC comp_t alloc_cq(const alloc_comp_args& args);
+LCI_PUBLIC comp_t alloc_handler(const alloc_comp_args& args);
+LCI_PUBLIC void free_comp(const free_comp_args& args);
+LCI_PUBLIC bool sync_test(const sync_args& args);
+LCI_PUBLIC void sync_wait(const sync_args& args);
+LCI_PUBLIC int64_t counter_get(const comp_args& args);
+LCI_PUBLIC void counter_set(const counter_set_args& args);
+LCI_PUBLIC status_t cq_pop(const comp_args& args);
+LCI_PUBLIC void comp_signal(const comp_signal_args& args);
+LCI_PUBLIC rcomp_t register_rcomp(const register_rcomp_args& args);
+LCI_PUBLIC rcomp_t reserve_rcomps(const rcomp_args& args);
+LCI_PUBLIC void deregister_rcomp(const rcomp_args& args);
+
+/// Setters of every new completion object.
+template <class Op, comp_t (*Run)(const alloc_comp_args&)>
+class alloc_comp_operation : public operation<Op, alloc_comp_args, comp_t, Run>,
+                             public runtime_option<Op>,
+                             public name_options<Op> {
+ protected:
+  template <class T>
+  Op&& set(T comp_settings_t::*member, T value) {
+    this->args.settings.set(member, value);
+    return this->self();
+  }
+};
+
+/// Setter of objects that active messages may be delivered to.
+template <class Op>
+struct zero_copy_am_option {
+  /// Sets whether small active messages arrive inside their packet, to be returned with
+  /// put_upacket().
+  Op&& zero_copy_am(bool value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.settings.set(&comp_settings_t::zero_copy_am, value);
+    return std::move(op);
+  }
+};
+
+/// Positional setter of operations on one completion object.
+template <class Op>
+struct comp_positional {
+  /// Sets the completion object.
+  Op&& comp(comp_t value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.comp = value;
+    return std::move(op);
+  }
+};
+
+}  // namespace detail
+
+/// Makes a synchronizer: ready once `threshold` operations have signalled it, and then usable
+/// again.
+/// @throws lci::argument_error  threshold below 1
+class alloc_sync_x : public detail::alloc_comp_operation<alloc_sync_x, &detail::alloc_sync>,
+                     public detail::zero_copy_am_option<alloc_sync_x> {
+ public:
+  /// Sets the number of signals. Default: attribute `sync_threshold`.
+  alloc_sync_x&& threshold(int value) { return set(&comp_settings_t::sync_threshold, value); }
+};
+
+/// Makes a counter with value 0: every signal adds one, the status is dropped.
+class alloc_counter_x
+    : public detail::alloc_comp_operation<alloc_counter_x, &detail::alloc_counter> {};
+
+/// Makes a completion queue: every signal adds its status, cq_pop() takes one out.
+class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::alloc_cq>,
+                   public detail::zero_copy_am_option<alloc_cq_x> {
+ public:
+  /// Sets the capacity of an `array_atomic` queue. Default: attribute `cq_default_length`.
+  alloc_cq_x&& default_length(int value) { return set(&comp_settings_t::cq_default_length, value); }
+  /// Sets the data structure. Default: attribute `cq_type`.
+  alloc_cq_x&& cq_type(attr_cq_type_t value) { return set(&comp_settings_t::cq_type, value); }
+};
+
+/// Makes an object that calls a function in the thread that signals it. The function may post and
+/// allocate, and must not wait for what it is part of. @throws lci::argument_error  null function
+class alloc_handler_x
+    : public detail::alloc_comp_operation<alloc_handler_x, &detail::alloc_handler>,
+      public detail::zero_copy_am_option<alloc_handler_x> {
+ public:
+  /// Takes the function.
+  explicit alloc_handler_x(comp_handler_t value) { args.handler = value; }
+  /// Sets the function.
+  alloc_handler_x&& handler(comp_handler_t value) {
+    args.handler = value;
+    return self();
+  }
+};
+
+/// Frees a completion object and empties the handle.
+class free_comp_x
+    : public detail::operation<free_comp_x, detail::free_comp_args, void, &detail::free_comp>,
+      public detail::runtime_option<free_comp_x> {
+ public:
+  /// Takes the handle to empty.
+  explicit free_comp_x(comp_t* value) { args.comp = value; }
+  /// Sets the handle to empty.
+  free_comp_x&& comp(comp_t* value) {
+    args.comp = value;
+    return self();
+  }
+};
+
+/// Asks whether a synchronizer is ready. True: `threshold` statuses were copied to `p_out` (null is
+/// allowed) and it counts from zero again; of several testers exactly one gets true. False: `p_out`
+/// is untouched.
+/// @throws lci::argument_error  not a synchronizer
+class sync_test_x
+    : public detail::operation<sync_test_x, detail::sync_args, bool, &detail::sync_test>,
+      public detail::runtime_option<sync_test_x>,
+      public detail::comp_positional<sync_test_x> {
+ public:
+  /// Positional arguments, see the setters of their names.
+  sync_test_x(comp_t comp, status_t* p_out) {
+    args.comp = comp;
+    args.p_out = p_out;
+  }
+  /// Sets where the statuses go.
+  sync_test_x&& p_out(status_t* value) {
+    args.p_out = value;
+    return self();
+  }
+};
+
+/// Waits until sync_test() is true, making progress meanwhile. Errors: also those of progress().
+class sync_wait_x
+    : public detail::operation<sync_wait_x, detail::sync_args, void, &detail::sync_wait>,
+      public detail::runtime_option<sync_wait_x>,
+      public detail::device_option<sync_wait_x>,
+      public detail::comp_positional<sync_wait_x> {
+ public:
+  /// Positional arguments, see the setters of their names.
+  sync_wait_x(comp_t comp, status_t* p_out) {
+    args.comp = comp;
+    args.p_out = p_out;
+  }
+  /// Sets where the statuses go.
+  sync_wait_x&& p_out(status_t* value) {
+    args.p_out = value;
+    return self();
+  }
+  /// Sets whether to make progress while waiting. Default: true.
+  sync_wait_x&& do_progress(bool value) {
+    args.do_progress = value;
+    return self();
+  }
+};
+
+/// Value of a counter. @throws lci::argument_error  not a counter
+class counter_get_x
+    : public detail::operation<counter_get_x, detail::comp_args, int64_t, &detail::counter_get>,
+      public detail::runtime_option<counter_get_x>,
+      public detail::comp_positional<counter_get_x> {
+ public:
+  /// Takes the counter.
+  explicit counter_get_x(comp_t comp) { args.comp = comp; }
+};
+
+/// Sets the value of a counter. @throws lci::argument_error  not a counter
+class counter_set_x
+    : public detail::operation<counter_set_x, detail::counter_set_args, void, &detail::counter_set>,
+      public detail::runtime_option<counter_set_x>,
+      public detail::comp_positional<counter_set_x> {
+ public:
+  /// Positional arguments, see the setters of their names.
+  counter_set_x(comp_t comp, int64_t value) {
+    args.comp = comp;
+    args.value = value;
+  }
+  /// Sets the new value.
+  counter_set_x&& value(int64_t value) {
+    args.value = value;
+    return self();
+  }
+};
+
+/// Takes one status out of a completion queue; retry when it is empty.
+/// @throws lci::argument_error  not a completion queue
+class cq_pop_x : public detail::operation<cq_pop_x, detail::comp_args, status_t, &detail::cq_pop>,
+                 public detail::runtime_option<cq_pop_x>,
+                 public detail::comp_positional<cq_pop_x> {
+ public:
+  /// Takes the queue.
+  explicit cq_pop_x(comp_t comp) { args.comp = comp; }
+};
+
+/// Signals a completion object by hand.
+class comp_signal_x
+    : public detail::operation<comp_signal_x, detail::comp_signal_args, void, &detail::comp_signal>,
+      public detail::runtime_option<comp_signal_x>,
+      public detail::comp_positional<comp_signal_x> {
+ public:
+  /// Positional arguments, see the setters of their names.
+  comp_signal_x(comp_t comp, status_t status) {
+    args.comp = comp;
+    args.status = status;
+  }
+  /// Sets the status.
+  comp_signal_x&& status(status_t value) {
+    args.status = value;
+    return self();
+  }
+};
+
+/// Gives an object a number that peers use in active messages and puts with signal. Numbers are
+/// handed out in the order of the calls, so symmetric programs need no exchange, but they do need a
+/// barrier before first use.
+class register_rcomp_x : public detail::operation<register_rcomp_x, detail::register_rcomp_args,
+                                                  rcomp_t, &detail::register_rcomp>,
+                         public detail::runtime_option<register_rcomp_x>,
+                         public detail::comp_positional<register_rcomp_x> {
+ public:
+  /// Takes the object.
+  explicit register_rcomp_x(comp_t comp) { args.comp = comp; }
+  /// Sets a number that reserve_rcomps() set aside. Default: 0, the next free one.
+  register_rcomp_x&& rcomp(rcomp_t value) {
+    args.rcomp = value;
+    return self();
+  }
+};
+
+/// Sets aside `n` consecutive numbers and answers the first.
+class reserve_rcomps_x : public detail::operation<reserve_rcomps_x, detail::rcomp_args, rcomp_t,
+                                                  &detail::reserve_rcomps>,
+                         public detail::runtime_option<reserve_rcomps_x> {
+ public:
+  /// Takes how many.
+  explicit reserve_rcomps_x(rcomp_t value) { args.n = value; }
+  /// Sets how many.
+  reserve_rcomps_x&& n(rcomp_t value) {
+    args.n = value;
+    return self();
+  }
+};
+
+/// Takes a number out of use; a late message to it makes the receiver's progress() throw.
+class deregister_rcomp_x : public detail::operation<deregister_rcomp_x, detail::rcomp_args, void,
+                                                    &detail::deregister_rcomp>,
+                           public detail::runtime_option<deregister_rcomp_x> {
+ public:
+  /// Takes the number.
+  explicit deregister_rcomp_x(rcomp_t value) { args.n = value; }
+  /// Sets the number.
+  deregister_rcomp_x&& rcomp(rcomp_t value) {
+    args.n = value;
+    return self();
+  }
+};
+
+/// alloc_sync_x without options.
+inline comp_t alloc_sync() { return alloc_sync_x().call(); }
+/// alloc_counter_x without options.
+inline comp_t alloc_counter() { return alloc_counter_x().call(); }
+/// alloc_cq_x without options.
+inline comp_t alloc_cq() { return alloc_cq_x().call(); }
+/// alloc_handler_x without options.
+inline comp_t alloc_handler(comp_handler_t handler) { return alloc_handler_x(handler).call(); }
+/// free_comp_x without options.
+inline void free_comp(comp_t* comp) { free_comp_x(comp).call(); }
+/// sync_test_x without options.
+inline bool sync_test(comp_t comp, status_t* p_out) { return sync_test_x(comp, p_out).call(); }
+/// sync_wait_x without options.
+inline void sync_wait(comp_t comp, status_t* p_out) { sync_wait_x(comp, p_out).call(); }
+/// counter_get_x without options.
+inline int64_t counter_get(comp_t comp) { return counter_get_x(comp).call(); }
+/// counter_set_x without options.
+inline void counter_set(comp_t comp, int64_t value) { counter_set_x(comp, value).call(); }
+/// cq_pop_x without options.
+inline status_t cq_pop(comp_t comp) { return cq_pop_x(comp).call(); }
+/// comp_signal_x without options.
+inline void comp_signal(comp_t comp, status_t status) { comp_signal_x(comp, status).call(); }
+/// register_rcomp_x without options.
+inline rcomp_t register_rcomp(comp_t comp) { return register_rcomp_x(comp).call(); }
+/// reserve_rcomps_x without options.
+inline rcomp_t reserve_rcomps(rcomp_t n) { return reserve_rcomps_x(n).call(); }
+/// deregister_rcomp_x without options.
+inline void deregister_rcomp(rcomp_t rcomp) { deregister_rcomp_x(rcomp).call(); }
+
+}  // namespace lci
+
+#endif  // LCI_COMPLETION_HPP

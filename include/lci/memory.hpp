@@ -1,0 +1,300 @@
+/// @file memory.hpp
+/// Memory that peers may reach, packets that the program fills in place, and the allocator that
+/// message buffers come from.
+#ifndef LCI_MEMORY_HPP
+#define LCI_MEMORY_HPP
+
+#include <cstdlib>
+
+#include "lci/options.hpp"
+
+namespace lci {
+
+/// Where the buffers of received active messages come from. Derive from it and hand it to
+/// set_allocator(). Both functions may be called at the same time by all threads that make
+/// progress.
+class LCI_PUBLIC allocator_base_t {
+ public:
+  virtual ~allocator_base_t() {}
+  /// At least `size` bytes; `size` may be 0.
+  virtual void* allocate(size_t size) = 0;
+  /// Takes back what allocate() gave.
+  virtual void deallocate(void* ptr) = 0;
+};
+
+/// The allocator in force until another one is set: malloc and free.
+class LCI_PUBLIC allocator_default_t : public allocator_base_t {
+ public:
+  void* allocate(size_t size) override { return std::malloc(size == 0 ? 1 : size); }
+  void deallocate(void* ptr) override { std::free(ptr); }
+};
+
+/// The one instance of the default allocator.
+extern LCI_PUBLIC allocator_default_t g_allocator_default;
+
+namespace detail {
+
+/// Arguments of alloc_packet_pool.
+struct alloc_packet_pool_args {
+  overrides_t<packet_pool_settings_t> settings;
+  runtime_t runtime;
+  const char* name = nullptr;
+  void* user_context = nullptr;
+};
+/// Arguments of register_packet_pool and deregister_packet_pool.
+struct bind_packet_pool_args {
+  packet_pool_t packet_pool;
+  device_t device;
+  runtime_t runtime;
+};
+/// Arguments of register_memory.
+struct register_memory_args {
+  void* address = nullptr;
+  size_t size = 0;
+  runtime_t runtime;
+  device_t device;
+};
+/// Arguments of deregister_memory.
+struct deregister_memory_args {
+  mr_t* mr = nullptr;
+  runtime_t runtime;
+};
+/// Arguments of get_rmr.
+struct get_rmr_args {
+  mr_t mr;
+  runtime_t runtime;
+};
+/// Arguments of get_upacket and get_max_bcopy_size.
+struct packet_pool_args {
+  runtime_t runtime;
+  packet_pool_t packet_pool;
+};
+/// Arguments of put_upacket.
+struct put_upacket_args {
+  void* packet = nullptr;
+  runtime_t runtime;
+};
+/// Arguments of set_allocator and get_allocator.
+struct allocator_args {
+  allocator_base_t* allocator = nullptr;  // set_allocator only
+  runtime_t runtime;
+};
+
+LCI_PUBLIC packet_pool_t alloc_packet_pool(const alloc_packet_pool_args& args);
+LCI_PUBLIC void free_packet_pool(const free_args<packet_pool_t>& args);
+LCI_PUBLIC void register_packet_pool(const bind_packet_pool_args& args);
+LCI_PUBLIC void deregister_packet_pool(const bind_packet_pool_args& args);
+LCI_PUBLIC packet_pool_t get_default_packet_pool(const get_default_args& args);
+LCI_PUBLIC mr_t register_memory(const register_memory_args& args);
+LCI_PUBLIC void deregister_memory(const deregister_memory_args& args);
+LCI_PUBLIC rmr_t get_rmr(const get_rmr_args& args);
+LCI_PUBLIC void* get_upacket(const packet_pool_args& args);
+LCI_PUBLIC void put_upacket(const put_upacket_args& args);
+LCI_PUBLIC size_t get_max_bcopy_size(const packet_pool_args& args);
+LCI_PUBLIC void set_allocator(const allocator_args& args);
+LCI_PUBLIC allocator_base_t* get_allocator(const allocator_args& args);
+
+/// Base of register_packet_pool and deregister_packet_pool.
+template <class Op, void (*Run)(const bind_packet_pool_args&)>
+class bind_packet_pool_operation : public operation<Op, bind_packet_pool_args, void, Run>,
+                                   public runtime_option<Op>,
+                                   public packet_pool_option<Op>,
+                                   public device_option<Op> {
+ protected:
+  bind_packet_pool_operation(packet_pool_t packet_pool, device_t device) {
+    this->args.packet_pool = packet_pool;
+    this->args.device = device;
+  }
+};
+
+}  // namespace detail
+
+/// Registers `size` bytes at `address` with a device; peers reach them through get_rmr().
+/// @throws lci::argument_error  null address with a size
+/// @throws lci::backend_error   the system refuses; the text says why
+/// Threads: any.
+class register_memory_x : public detail::operation<register_memory_x, detail::register_memory_args,
+                                                   mr_t, &detail::register_memory>,
+                          public detail::runtime_option<register_memory_x>,
+                          public detail::device_option<register_memory_x> {
+ public:
+  /// Positional arguments, see the setters of their names.
+  register_memory_x(void* address, size_t size) {
+    args.address = address;
+    args.size = size;
+  }
+  /// Sets the first byte.
+  register_memory_x&& address(void* value) {
+    args.address = value;
+    return self();
+  }
+  /// Sets the length in bytes.
+  register_memory_x&& size(size_t value) {
+    args.size = value;
+    return self();
+  }
+};
+
+/// Ends a registration and empties the handle. Peers must not use its rmr_t any more. Threads: any.
+class deregister_memory_x
+    : public detail::operation<deregister_memory_x, detail::deregister_memory_args, void,
+                               &detail::deregister_memory>,
+      public detail::runtime_option<deregister_memory_x> {
+ public:
+  /// Takes the handle to empty.
+  explicit deregister_memory_x(mr_t* value) { args.mr = value; }
+  /// Sets the handle to empty.
+  deregister_memory_x&& mr(mr_t* value) {
+    args.mr = value;
+    return self();
+  }
+};
+
+/// What peers need to reach a registered region. Threads: any.
+/// @throws std::runtime_error  empty handle
+class get_rmr_x
+    : public detail::operation<get_rmr_x, detail::get_rmr_args, rmr_t, &detail::get_rmr>,
+      public detail::runtime_option<get_rmr_x> {
+ public:
+  /// Takes the region.
+  explicit get_rmr_x(mr_t value) { args.mr = value; }
+  /// Sets the region.
+  get_rmr_x&& mr(mr_t value) {
+    args.mr = value;
+    return self();
+  }
+};
+
+/// Makes a packet pool; it grows on demand up to `npackets`.
+/// @throws lci::argument_error  packet_size too small for a header
+class alloc_packet_pool_x
+    : public detail::alloc_operation<alloc_packet_pool_x, detail::alloc_packet_pool_args,
+                                     packet_pool_settings_t, packet_pool_t,
+                                     &detail::alloc_packet_pool> {
+ public:
+  /// Sets the bytes of a packet, header included. Default: attribute `packet_size`.
+  alloc_packet_pool_x&& packet_size(size_t value) { return set(&S::packet_size, value); }
+  /// Sets the ceiling on the number of packets. Default: attribute `npackets`.
+  alloc_packet_pool_x&& npackets(size_t value) { return set(&S::npackets, value); }
+};
+
+/// Frees a packet pool and empties the handle; all its packets must have been returned.
+class free_packet_pool_x
+    : public detail::free_operation<free_packet_pool_x, packet_pool_t, &detail::free_packet_pool> {
+ public:
+  /// Takes the handle to empty.
+  explicit free_packet_pool_x(packet_pool_t* value) : free_operation(value) {}
+  /// Sets the handle to empty.
+  free_packet_pool_x&& packet_pool(packet_pool_t* value) { return set(value); }
+};
+
+/// Makes a packet pool usable with a device.
+class register_packet_pool_x
+    : public detail::bind_packet_pool_operation<register_packet_pool_x,
+                                                &detail::register_packet_pool> {
+ public:
+  /// Positional arguments, see the setters of their names.
+  register_packet_pool_x(packet_pool_t pool, device_t of) : bind_packet_pool_operation(pool, of) {}
+};
+
+/// Undoes register_packet_pool().
+class deregister_packet_pool_x
+    : public detail::bind_packet_pool_operation<deregister_packet_pool_x,
+                                                &detail::deregister_packet_pool> {
+ public:
+  /// Positional arguments, see the setters of their names.
+  deregister_packet_pool_x(packet_pool_t pool, device_t of)
+      : bind_packet_pool_operation(pool, of) {}
+};
+
+/// The runtime's default packet pool; empty if it has none.
+class get_default_packet_pool_x
+    : public detail::get_default_operation<get_default_packet_pool_x, packet_pool_t,
+                                           &detail::get_default_packet_pool> {};
+
+/// A packet of at least get_max_bcopy_size() writable bytes to build a message in; null when none
+/// is left. Handing it to a post on the same pool that answers done or posted gives it back to the
+/// library; after retry it is still the caller's. Threads: any.
+class get_upacket_x : public detail::operation<get_upacket_x, detail::packet_pool_args, void*,
+                                               &detail::get_upacket>,
+                      public detail::runtime_option<get_upacket_x>,
+                      public detail::packet_pool_option<get_upacket_x> {};
+
+/// Returns an unused packet, or the buffer of a zero-copy active message. Threads: any.
+/// @throws lci::argument_error  not a packet
+class put_upacket_x
+    : public detail::operation<put_upacket_x, detail::put_upacket_args, void, &detail::put_upacket>,
+      public detail::runtime_option<put_upacket_x> {
+ public:
+  /// Takes the packet.
+  explicit put_upacket_x(void* value) { args.packet = value; }
+  /// Sets the packet.
+  put_upacket_x&& packet(void* value) {
+    args.packet = value;
+    return self();
+  }
+};
+
+/// Bytes up to which a message travels in a packet. Threads: any.
+class get_max_bcopy_size_x
+    : public detail::operation<get_max_bcopy_size_x, detail::packet_pool_args, size_t,
+                               &detail::get_max_bcopy_size>,
+      public detail::runtime_option<get_max_bcopy_size_x>,
+      public detail::packet_pool_option<get_max_bcopy_size_x> {};
+
+/// Replaces the runtime's allocator. It is not owned and must outlive all traffic.
+/// Threads: one at a time, with nobody communicating. @throws lci::argument_error  null
+class set_allocator_x : public detail::operation<set_allocator_x, detail::allocator_args, void,
+                                                 &detail::set_allocator>,
+                        public detail::runtime_option<set_allocator_x> {
+ public:
+  /// Takes the allocator.
+  explicit set_allocator_x(allocator_base_t* value) { args.allocator = value; }
+  /// Sets the allocator.
+  set_allocator_x&& allocator(allocator_base_t* value) {
+    args.allocator = value;
+    return self();
+  }
+};
+
+/// The runtime's allocator. Threads: any.
+class get_allocator_x : public detail::operation<get_allocator_x, detail::allocator_args,
+                                                 allocator_base_t*, &detail::get_allocator>,
+                        public detail::runtime_option<get_allocator_x> {};
+
+/// register_memory_x without options.
+inline mr_t register_memory(void* address, size_t size) {
+  return register_memory_x(address, size).call();
+}
+/// deregister_memory_x without options.
+inline void deregister_memory(mr_t* mr) { deregister_memory_x(mr).call(); }
+/// get_rmr_x without options.
+inline rmr_t get_rmr(mr_t mr) { return get_rmr_x(mr).call(); }
+/// alloc_packet_pool_x without options.
+inline packet_pool_t alloc_packet_pool() { return alloc_packet_pool_x().call(); }
+/// free_packet_pool_x without options.
+inline void free_packet_pool(packet_pool_t* packet_pool) { free_packet_pool_x(packet_pool).call(); }
+/// register_packet_pool_x without options.
+inline void register_packet_pool(packet_pool_t packet_pool, device_t device) {
+  register_packet_pool_x(packet_pool, device).call();
+}
+/// deregister_packet_pool_x without options.
+inline void deregister_packet_pool(packet_pool_t packet_pool, device_t device) {
+  deregister_packet_pool_x(packet_pool, device).call();
+}
+/// get_default_packet_pool_x without options.
+inline packet_pool_t get_default_packet_pool() { return get_default_packet_pool_x().call(); }
+/// get_upacket_x without options.
+inline void* get_upacket() { return get_upacket_x().call(); }
+/// put_upacket_x without options.
+inline void put_upacket(void* packet) { put_upacket_x(packet).call(); }
+/// get_max_bcopy_size_x without options.
+inline size_t get_max_bcopy_size() { return get_max_bcopy_size_x().call(); }
+/// set_allocator_x without options.
+inline void set_allocator(allocator_base_t* allocator) { set_allocator_x(allocator).call(); }
+/// get_allocator_x without options.
+inline allocator_base_t* get_allocator() { return get_allocator_x().call(); }
+
+}  // namespace lci
+
+#endif  // LCI_MEMORY_HPP

@@ -1,0 +1,232 @@
+/// @file options.hpp
+/// The parts that operation classes are put together from: one setter group per group of options,
+/// and the base that holds the arguments and runs the operation.
+///
+/// Every operation `op` has a class `op_x`: its constructor takes the positional arguments, each
+/// argument has a setter of its name that returns the object itself as an rvalue reference, and
+/// `call()` or `operator()` runs it. An operation object can be copied, stored, changed and run any
+/// number of times; running does not change it. One object must not be used by two threads at once.
+#ifndef LCI_OPTIONS_HPP
+#define LCI_OPTIONS_HPP
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "lci/handles.hpp"
+#include "lci/status.hpp"
+
+namespace lci {
+
+/// A value that may be missing.
+template <class T>
+struct option_t {
+  T m_value;      ///< the value; default-constructed when missing
+  bool m_is_set;  ///< whether it was given
+
+  option_t() : m_value(), m_is_set(false) {}
+  /// A given value.
+  option_t(T value) : m_value(std::move(value)), m_is_set(true) {}
+  /// A value together with whether it counts.
+  option_t(T value, bool is_set) : m_value(std::move(value)), m_is_set(is_set) {}
+  /// The value, or `fallback` when it is missing.
+  T get_value_or(T fallback) const { return m_is_set ? m_value : std::move(fallback); }
+  /// Stores the value into `*out` if there is one; answers whether there is.
+  bool get_set_value(T* out) const {
+    if (m_is_set) *out = m_value;
+    return m_is_set;
+  }
+  T get_value() const { return m_value; }   ///< the value, given or not
+  bool is_set() const { return m_is_set; }  ///< whether it was given
+  operator T() const { return m_value; }    ///< the value, given or not
+};
+
+namespace detail {
+
+/// Changes to a copy of the defaults, made when the operation runs: an allocation therefore sees
+/// the defaults in force at the time of the call. For set-up only: it allocates.
+template <class Settings>
+class overrides_t {
+ public:
+  /// Remembers that `member` shall be `value`; a later change to the same member wins.
+  template <class Owner, class T>
+  void set(T Owner::*member, T value) {
+    changes_.push_back([member, value](Settings& settings) { settings.*member = value; });
+  }
+  /// `defaults` with all changes made.
+  Settings applied_to(Settings defaults) const {
+    for (const auto& change : changes_) change(defaults);
+    return defaults;
+  }
+
+ private:
+  std::vector<std::function<void(Settings&)>> changes_;
+};
+
+/// Base of all operation classes: holds the arguments and runs `Run` on them.
+template <class Op, class Args, class Result, Result (*Run)(const Args&)>
+class operation {
+ public:
+  Args args;  ///< what has been given so far
+
+  /// Runs the operation.
+  Result operator()() const { return Run(args); }
+  /// Runs the operation.
+  Result call() const { return Run(args); }
+
+ protected:
+  operation() : args() {}
+  explicit operation(const Args& given) : args(given) {}
+  Op&& self() { return std::move(static_cast<Op&>(*this)); }
+};
+
+// Which runtime; default: the one of the given device or endpoint, else the global one.
+template <class Op>
+struct runtime_option {
+  /// Sets the runtime. Default: the one of the given device or endpoint, else the global default
+  /// runtime.
+  Op&& runtime(runtime_t value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.runtime = value;
+    return std::move(op);
+  }
+};
+
+// Which device.
+template <class Op>
+struct device_option {
+  /// Sets the device. Default: the runtime's default device.
+  Op&& device(device_t value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.device = value;
+    return std::move(op);
+  }
+};
+
+// Which endpoint.
+template <class Op>
+struct endpoint_option {
+  /// Sets the endpoint. Default: the device's default endpoint; for progress its progress endpoint.
+  Op&& endpoint(endpoint_t value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.endpoint = value;
+    return std::move(op);
+  }
+};
+
+// Which packet pool.
+template <class Op>
+struct packet_pool_option {
+  /// Sets the packet pool. Default: the device's pool for posts, else the runtime's default pool.
+  Op&& packet_pool(packet_pool_t value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.packet_pool = value;
+    return std::move(op);
+  }
+};
+
+// Which matching engine.
+template <class Op>
+struct matching_engine_option {
+  /// Sets the matching engine. Default: the runtime's default engine; for collectives its internal
+  /// one.
+  Op&& matching_engine(matching_engine_t value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.matching_engine = value;
+    return std::move(op);
+  }
+};
+
+// What completion means.
+template <class Op>
+struct comp_semantic_option {
+  /// Sets what local completion means. Default: comp_semantic_t::memory.
+  Op&& comp_semantic(comp_semantic_t value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.comp_semantic = value;
+    return std::move(op);
+  }
+};
+
+// The caller's own pointer.
+template <class Op>
+struct user_context_option {
+  /// Sets the caller's own pointer. Default: null.
+  Op&& user_context(void* value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.user_context = value;
+    return std::move(op);
+  }
+};
+
+// Name and context of a new resource.
+template <class Op>
+struct name_options : user_context_option<Op> {
+  /// Sets the name; stored by pointer, never copied or freed. Default: DEFAULT_NAME.
+  Op&& name(const char* value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.name = value;
+    return std::move(op);
+  }
+};
+
+// Whom to signal.
+template <class Op>
+struct comp_option {
+  /// Sets the completion object: the operation then returns at once and signals it when it is done.
+  /// Default: COMP_NULL, the operation blocks.
+  Op&& comp(comp_t value) {
+    Op& op = static_cast<Op&>(*this);
+    op.args.comp = value;
+    return std::move(op);
+  }
+};
+
+/// Arguments of free_net_context, free_device, free_endpoint, free_packet_pool,
+/// free_matching_engine.
+template <class Handle>
+struct free_args {
+  Handle* handle = nullptr;
+  runtime_t runtime;
+};
+/// Arguments of the get_default_* operations.
+struct get_default_args {
+  runtime_t runtime;
+  device_t device;  // get_default_endpoint only
+};
+
+/// What the allocations of resources with settings have in common.
+template <class Op, class Args, class Settings, class Handle, Handle (*Run)(const Args&)>
+class alloc_operation : public operation<Op, Args, Handle, Run>,
+                        public runtime_option<Op>,
+                        public name_options<Op> {
+ protected:
+  typedef Settings S;
+  template <class T>
+  Op&& set(T Settings::*member, T value) {
+    this->args.settings.set(member, value);
+    return this->self();
+  }
+};
+
+/// What the operations that free a resource have in common.
+template <class Op, class Handle, void (*Run)(const free_args<Handle>&)>
+class free_operation : public operation<Op, free_args<Handle>, void, Run>,
+                       public runtime_option<Op> {
+ protected:
+  explicit free_operation(Handle* value) { this->args.handle = value; }
+  Op&& set(Handle* value) {
+    this->args.handle = value;
+    return this->self();
+  }
+};
+
+/// Base of the get_default_* operations.
+template <class Op, class Handle, Handle (*Run)(const get_default_args&)>
+class get_default_operation : public operation<Op, get_default_args, Handle, Run>,
+                              public runtime_option<Op> {};
+
+}  // namespace detail
+}  // namespace lci
+
+#endif  // LCI_OPTIONS_HPP

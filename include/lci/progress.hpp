@@ -1,0 +1,65 @@
+/// @file progress.hpp
+/// Making communication advance. There is no hidden thread: nothing moves unless somebody calls
+/// progress(), or an operation that says that it makes progress.
+#ifndef LCI_PROGRESS_HPP
+#define LCI_PROGRESS_HPP
+
+#include "lci/options.hpp"
+
+namespace lci {
+namespace detail {
+
+/// Arguments of progress, test_drained and wait_drained; a null handle means "not given".
+struct progress_args {
+  runtime_t runtime;
+  device_t device;
+  endpoint_t endpoint;  // progress only
+};
+
+LCI_PUBLIC error_t progress(const progress_args& args);
+LCI_PUBLIC error_t test_drained(const progress_args& args);
+LCI_PUBLIC void wait_drained(const progress_args& args);
+
+}  // namespace detail
+
+/// Advances all communication of one device: sends what waits, takes arrived messages, signals
+/// completion objects and runs handlers, in the calling thread.
+///
+/// @return  done when something was done, retry when there was nothing, or another thread was
+/// inside
+/// @throws lci::truncation_error    a message was larger than its receive; the rest of the batch
+/// was delivered
+/// @throws lci::peer_failure_error  a peer died; once per device and peer, after all good
+/// completions
+/// @throws std::runtime_error       a message named an unknown remote completion object
+/// Threads: any, also from inside a handler.
+class progress_x
+    : public detail::operation<progress_x, detail::progress_args, error_t, &detail::progress>,
+      public detail::runtime_option<progress_x>,
+      public detail::device_option<progress_x>,
+      public detail::endpoint_option<progress_x> {};
+
+/// Asks whether everything posted locally on a device, receives included, is complete: done or
+/// retry. Threads: any; meaningful when nobody posts.
+class test_drained_x : public detail::operation<test_drained_x, detail::progress_args, error_t,
+                                                &detail::test_drained>,
+                       public detail::runtime_option<test_drained_x>,
+                       public detail::device_option<test_drained_x> {};
+
+/// Makes progress on a device until test_drained() says done.
+/// Threads: any. Errors: those of progress().
+class wait_drained_x
+    : public detail::operation<wait_drained_x, detail::progress_args, void, &detail::wait_drained>,
+      public detail::runtime_option<wait_drained_x>,
+      public detail::device_option<wait_drained_x> {};
+
+/// progress_x without options.
+inline error_t progress() { return progress_x().call(); }
+/// test_drained_x without options.
+inline error_t test_drained() { return test_drained_x().call(); }
+/// wait_drained_x without options.
+inline void wait_drained() { wait_drained_x().call(); }
+
+}  // namespace lci
+
+#endif  // LCI_PROGRESS_HPP

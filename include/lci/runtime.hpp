@@ -1,0 +1,126 @@
+/// @file runtime.hpp
+/// Starting and ending the library, and runtimes.
+///
+/// Threads: everything here must be called by one thread at a time, with nobody communicating;
+/// get_rank_me(), get_rank_n() and get_g_runtime() may be called from anywhere in between.
+#ifndef LCI_RUNTIME_HPP
+#define LCI_RUNTIME_HPP
+
+#include <string>
+
+#include "lci/options.hpp"
+
+namespace lci {
+
+/// Starts the library: finds the other processes and reads the environment. Counted; only the first
+/// call acts.
+/// @throws std::runtime_error  no way to find the others, or a nonsensical environment variable
+LCI_PUBLIC void global_initialize();
+/// Undoes one global_initialize(); the last one ends the library.
+LCI_PUBLIC void global_finalize();
+/// Number of this process, 0..n-1; -1 outside of initialize..finalize.
+LCI_PUBLIC int get_rank_me();
+/// Number of processes; -1 outside of initialize..finalize.
+LCI_PUBLIC int get_rank_n();
+
+namespace detail {
+
+/// Arguments of alloc_runtime and g_runtime_init.
+struct alloc_runtime_args {
+  overrides_t<runtime_settings_t> settings;
+  option_t<std::string> device_name;  // for the default net context
+  const char* name = nullptr;         // null: DEFAULT_NAME
+  void* user_context = nullptr;
+};
+/// Arguments of free_runtime.
+struct free_runtime_args {
+  runtime_t* runtime = nullptr;
+};
+/// For operations without arguments.
+struct no_args {};
+
+LCI_PUBLIC runtime_t alloc_runtime(const alloc_runtime_args& args);
+LCI_PUBLIC runtime_t g_runtime_init(const alloc_runtime_args& args);
+LCI_PUBLIC void free_runtime(const free_runtime_args& args);
+LCI_PUBLIC void g_runtime_fina(const no_args& args);
+LCI_PUBLIC runtime_t get_g_runtime(const no_args& args);
+
+/// Setters of a new runtime; defaults: the global defaults at the time of the call.
+template <class Op, runtime_t (*Run)(const alloc_runtime_args&)>
+class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime_t, Run>,
+                                public name_options<Op> {
+  typedef runtime_settings_t S;
+  template <class T>
+  Op&& set(T S::*member, T value) {
+    this->args.settings.set(member, value);
+    return this->self();
+  }
+
+ public:
+  /// Sets an attribute; attr.hpp says what it means.
+  ///@{
+  Op&& packet_return_threshold(size_t value) { return set(&S::packet_return_threshold, value); }
+  Op&& imm_nbits_tag(int value) { return set(&S::imm_nbits_tag, value); }
+  Op&& imm_nbits_rcomp(int value) { return set(&S::imm_nbits_rcomp, value); }
+  Op&& rdv_protocol(attr_rdv_protocol_t value) { return set(&S::rdv_protocol, value); }
+  Op&& alloc_default_device(bool value) { return set(&S::alloc_default_device, value); }
+  Op&& alloc_default_packet_pool(bool value) { return set(&S::alloc_default_packet_pool, value); }
+  Op&& alloc_default_matching_engine(bool value) {
+    return set(&S::alloc_default_matching_engine, value);
+  }
+  ///@}
+  /// Sets the network card of the default net context. Default: the global default `device_name`.
+  Op&& device_name(std::string value) {
+    this->args.device_name = option_t<std::string>(std::move(value));
+    return this->self();
+  }
+};
+
+}  // namespace detail
+
+/// Makes a runtime of the program's own, independent of the global one. Collective: every rank
+/// calls it, in the same order. Calls global_initialize().
+/// @throws lci::backend_error  no backend is usable; the text lists each with its reason
+class alloc_runtime_x
+    : public detail::alloc_runtime_operation<alloc_runtime_x, &detail::alloc_runtime> {};
+
+/// Frees a runtime and empties the handle. Local: synchronise first. Calls global_finalize().
+class free_runtime_x : public detail::operation<free_runtime_x, detail::free_runtime_args, void,
+                                                &detail::free_runtime> {
+ public:
+  /// Takes the handle to empty.
+  explicit free_runtime_x(runtime_t* value) { args.runtime = value; }
+  /// Sets the handle to empty.
+  free_runtime_x&& runtime(runtime_t* value) {
+    args.runtime = value;
+    return self();
+  }
+};
+
+/// Makes the global default runtime. A second call warns and answers the existing one; each call
+/// needs its g_runtime_fina(). Collective. Errors: as alloc_runtime_x.
+class g_runtime_init_x
+    : public detail::alloc_runtime_operation<g_runtime_init_x, &detail::g_runtime_init> {};
+
+/// Frees the global default runtime.
+class g_runtime_fina_x
+    : public detail::operation<g_runtime_fina_x, detail::no_args, void, &detail::g_runtime_fina> {};
+
+/// The global default runtime; empty if there is none.
+class get_g_runtime_x : public detail::operation<get_g_runtime_x, detail::no_args, runtime_t,
+                                                 &detail::get_g_runtime> {};
+
+/// alloc_runtime_x without options.
+inline runtime_t alloc_runtime() { return alloc_runtime_x().call(); }
+/// free_runtime_x without options.
+inline void free_runtime(runtime_t* runtime) { free_runtime_x(runtime).call(); }
+/// g_runtime_init_x without options.
+inline runtime_t g_runtime_init() { return g_runtime_init_x().call(); }
+/// g_runtime_fina_x without options.
+inline void g_runtime_fina() { g_runtime_fina_x().call(); }
+/// get_g_runtime_x without options.
+inline runtime_t get_g_runtime() { return get_g_runtime_x().call(); }
+
+}  // namespace lci
+
+#endif  // LCI_RUNTIME_HPP
