@@ -1,0 +1,5 @@
+# ./dev build [PRESET]
+dev_build() {
+  need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}"
+  build "${1:-release}"
+}

@@ -1,0 +1,7 @@
+# ./dev docs: HTML of the public headers and the pages; a warning is an error.
+dev_docs() {
+  need "${PACKAGES_BUILD[@]}" doxygen graphviz || return 1
+  configure release || return 1
+  phase "documentation" tools/lint/doxygen.py --html build/docs || return 1
+  say "build/docs/html/index.html"
+}

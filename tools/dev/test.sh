@@ -1,0 +1,43 @@
+# ./dev test [long] [NAME...]: release, then the sanitizers, then one line of sums.
+
+# Thread sanitizer needs its address ranges free; kernels with much randomisation want it switched off.
+tsan_wrapper() {
+  if setarch "$(uname -m)" -R true 2>/dev/null; then printf 'setarch %s -R' "$(uname -m)"; fi
+}
+
+# run_ctest PRESET: the results go to build/<preset>/results.xml, failures and skips are told at the end.
+run_ctest() {
+  local preset=$1 wrapper=() arguments=()
+  shift
+  if [ "$preset" = tsan ]; then read -ra wrapper <<<"$(tsan_wrapper)"; fi
+  [ -n "$pattern" ] && arguments+=(-R "$pattern")
+  [ "$long" = yes ] || arguments+=(-LE long)
+  phase "test $preset" env \
+    ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1:${ASAN_OPTIONS:-}" \
+    UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}" \
+    TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}" \
+    "${wrapper[@]}" ctest --test-dir "build/$preset" -j "$LCI_JOBS" --no-tests=ignore \
+    --output-on-failure --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
+    --output-junit "$PWD/build/$preset/results.xml" "${arguments[@]}"
+}
+
+dev_test() {
+  local start=$SECONDS long=no pattern='' preset results=() broken=()
+  if [ "${1:-}" = long ]; then
+    long=yes
+    shift
+  fi
+  pattern=$(IFS='|' && printf '%s' "$*")
+  need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}" || return 1
+  for preset in ${LCI_PRESETS:-release asan tsan}; do
+    rm -f "build/$preset/results.xml"
+    if build "$preset"; then
+      run_ctest "$preset" || true
+      results+=("$preset=build/$preset/results.xml")
+    else
+      broken+=("$preset")
+    fi
+  done
+  say "$((SECONDS - start)) s in all"
+  python3 tools/dev/sums.py --broken "${broken[*]}" -- "${results[@]}"
+}

@@ -1,0 +1,98 @@
+"""Includes point to the same floor or down, never up; backends do not see each other."""
+
+import re
+
+from common import Planted, Result, files, relative, run, without_comments
+
+NAME = "floors"
+LOW = {"public", "base", "data", "mem"}
+CORE = LOW | {"net", "match", "comp"}
+SEES = {
+    "public": {"public"},
+    "base": {"public", "base"},
+    "data": {"public", "base", "data"},
+    "mem": LOW,
+    "net": LOW | {"net"},
+    "match": LOW | {"match"},
+    "comp": LOW | {"comp"},
+    "proto": CORE | {"proto"},
+    "boot": CORE | {"boot"},
+    "runtime": CORE | {"proto", "boot", "runtime"},
+    "coll": {"public", "coll"},
+    "example": {"public"},
+}
+BACKEND_SEES = LOW | {"net"}
+# They are above everything, so only floors that do not exist are beyond them.
+TOP = {"api", "lct", "tool", "providers"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def floor_of(name):
+    """The floor of a file, by its path from the root."""
+    parts = name.split("/")
+    if parts[0] == "include":
+        return "public"
+    if parts[0] == "lci" and len(parts) > 2:
+        return parts[1]
+    if parts[0] == "backends":
+        return "backend " + parts[1] if len(parts) > 2 else "providers"
+    return {"lct": "lct", "tools": "tool", "examples": "example"}.get(parts[0])
+
+
+def target_of(included, source, root):
+    """Path from the root of what an include in quotes names, or None when it is not ours."""
+    for candidate in (included, f"include/{included}", f"{source.rsplit('/', 1)[0]}/{included}"):
+        if (root / candidate).is_file() or (root / (candidate + ".in")).is_file():
+            return candidate
+    return None
+
+
+def may_see(floor, target):
+    if floor in TOP:
+        return True
+    if floor.startswith("backend "):
+        return target in BACKEND_SEES or target == floor
+    return target in SEES.get(floor, set())
+
+
+def check(root, build):
+    """Every include of the library, the tools and the examples."""
+    del build
+    result = Result()
+    count = 0
+    for path in files(root, ("include", "lci", "backends", "lct", "tools", "examples")):
+        name = relative(path, root)
+        floor = floor_of(name)
+        # Strings are kept: what is included stands in one.
+        text = without_comments(path.read_text(), keep_strings=True)
+        for match in INCLUDE.finditer(text):
+            count += 1
+            bracket, included = match.groups()
+            line = text.count("\n", 0, match.start()) + 1
+            if floor == "public" and bracket == "<" and path.suffix == ".hpp" and re.search(r"[/.]", included):
+                result.problems.append(f"{name}:{line}: a public header includes <{included}>, only the "
+                                       "standard library is allowed")
+            target = target_of(included, name, root) if bracket == '"' else None
+            if target is None:
+                continue
+            above = floor_of(target)
+            if above is None or not may_see(floor, above):
+                result.problems.append(f"{name}:{line}: floor '{floor}' includes \"{included}\" of "
+                                       f"'{above or 'no floor'}'")
+    result.summary = f"{count} includes"
+    return result
+
+
+PLANTED = [
+    Planted({"lci/base/log.hpp": '#include "lci/proto/op.hpp"\n', "lci/proto/op.hpp": ""},
+            "floor 'base' includes"),
+    Planted({"lci/match/a.hpp": '#include "lci/comp/b.hpp"\n', "lci/comp/b.hpp": ""}, "floor 'match'"),
+    Planted({"backends/shm/a.hpp": '#include "backends/ibv/b.hpp"\n', "backends/ibv/b.hpp": ""},
+            "floor 'backend shm'"),
+    Planted({"lci/coll/a.cpp": '#include "lci/base/b.hpp"\n', "lci/base/b.hpp": ""}, "floor 'coll'"),
+    Planted({"include/lci/a.hpp": "#include <boost/intrusive/list.hpp>\n"}, "only the standard library"),
+    Planted({"lci/mem/a.hpp": '#include "tests/support/x.hpp"\n', "tests/support/x.hpp": ""}, "'no floor'"),
+]
+
+if __name__ == "__main__":
+    run(NAME, check)
