@@ -1,0 +1,68 @@
+#include "lci/boot/kv_client.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace lci::boot::kv {
+
+client::client(const char* backend, unique_fd fd, int rank, int size,
+               std::chrono::milliseconds limit)
+    : fd_(std::move(fd)), member_(backend, rank, size), limit_(limit) {}
+
+void client::join() {
+  const deadline until = limit();
+  send_output(until);
+  while (!member_.is_welcome()) receive_some(until, "for all ranks to join");
+}
+
+void client::fence() {
+  const deadline until = limit();
+  member_.begin_fence();
+  send_output(until);
+  const std::string what = "in fence " + std::to_string(member_.round());
+  while (member_.fence_pending()) receive_some(until, what);
+}
+
+deadline client::limit() const {
+  return limit_.count() > 0 ? deadline::in(limit_) : deadline::never();
+}
+
+void client::send_output(const deadline& until) {
+  const std::string bytes = member_.take_output();
+  std::size_t sent = 0;
+  while (sent < bytes.size()) {
+    const ssize_t n =
+        ::send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      sent += static_cast<std::size_t>(n);
+      continue;
+    }
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (wait_for(fd_.get(), POLLOUT, until)) continue;
+      member_.fail("the server takes no more data within the time limit");
+    }
+    // The server may have said why before it hung up; that is worth more than "broken pipe".
+    if (errno == EPIPE || errno == ECONNRESET) return;
+    member_.fail("sending to the server failed: " + errno_text(errno));
+  }
+}
+
+void client::receive_some(const deadline& until, const std::string& what) {
+  char bytes[64 * 1024];
+  if (!wait_for(fd_.get(), POLLIN, until))
+    member_.fail("waited " + std::to_string(limit_.count() / 1000) + " s " + what);
+  const ssize_t n = ::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+  if (n > 0) {
+    member_.receive(std::string_view(bytes, static_cast<std::size_t>(n)));
+    return;
+  }
+  if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return;
+  const std::string why = n == 0 ? "it hung up" : errno_text(errno);
+  member_.fail("lost the connection to the server while waiting " + what + ": " + why);
+}
+
+}  // namespace lci::boot::kv

@@ -1,0 +1,39 @@
+// A member of the key-value exchange behind a connected socket.
+// Callers: the lcrun bootstrap and tcp ranks above 0. Threads: single.
+// Always true: a fence is one round trip (what was put travels with the arrival, everybody's values
+// come with the release), and get() reads local memory.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "lci/boot/fd.hpp"
+#include "lci/boot/kv_member.hpp"
+
+namespace lci::boot::kv {
+
+class client {
+ public:
+  // `limit` bounds each wait; zero means none.
+  client(const char* backend, unique_fd fd, int rank, int size, std::chrono::milliseconds limit);
+
+  // Sends the hello; costs no round trip.
+  void greet() { send_output(limit()); }
+  // The same, and waits until everybody has joined.
+  void join();
+  void fence();
+  void put(std::string_view key, std::string_view value) { member_.put(key, value); }
+  const std::string& get(int rank, const std::string& key) const { return member_.get(rank, key); }
+  const member& state() const noexcept { return member_; }
+
+ private:
+  deadline limit() const;
+  void send_output(const deadline& until);
+  void receive_some(const deadline& until, const std::string& what);
+
+  unique_fd fd_;
+  member member_;
+  const std::chrono::milliseconds limit_;
+};
+
+}  // namespace lci::boot::kv

@@ -1,0 +1,78 @@
+#include "lci/boot/kv_member.hpp"
+
+#include <utility>
+
+#include "lci/errors.hpp"
+
+namespace lci::boot::kv {
+
+member::member(const char* backend, int rank, int size)
+    : backend_(backend), rank_(rank), size_(size), store_(static_cast<std::size_t>(size)) {
+  encode_hello(out_, rank, size);
+}
+
+void member::put(std::string_view key, std::string_view value) {
+  check_put(backend_, key, value);
+  encode_put(out_, key, value);
+}
+
+void member::begin_fence() {
+  if (!failure_.empty()) fail(failure_);
+  encode_arrive(out_, round_);
+  pending_ = true;
+}
+
+const std::string& member::get(int rank, const std::string& key) const {
+  check_rank(backend_, rank, size_);
+  const auto& values = store_[static_cast<std::size_t>(rank)];
+  const auto found = values.find(key);
+  if (found == values.end()) throw_missing_key(backend_, rank, key);
+  return found->second;
+}
+
+std::string member::take_output() { return std::exchange(out_, {}); }
+
+void member::receive(std::string_view bytes) {
+  in_.feed(bytes);
+  while (const auto f = in_.next()) handle(*f);
+  if (in_.is_broken()) fail("the server's answer is not of this protocol");
+}
+
+void member::fail(const std::string& why) {
+  failure_ = why;
+  throw backend_error(std::string(backend_) + ": rank " + std::to_string(rank_) + " of " +
+                      std::to_string(size_) + ": " + why);
+}
+
+void member::handle(const frame& f) {
+  switch (f.type) {
+    case frame_type::welcome: {
+      const auto body = decode_welcome(f.body);
+      if (!body || body->rank != rank_ || body->size != size_) break;
+      welcome_ = true;
+      return;
+    }
+    case frame_type::value: {
+      const auto body = decode_value(f.body);
+      if (!body || body->rank >= size_) break;
+      store_[static_cast<std::size_t>(body->rank)].insert_or_assign(std::string(body->key),
+                                                                    std::string(body->value));
+      return;
+    }
+    case frame_type::released:
+      if (!pending_ || decode_round(f.body) != round_) break;
+      ++round_;
+      pending_ = false;
+      return;
+    case frame_type::fail:
+      fail(std::string(f.body));
+    case frame_type::hello:
+    case frame_type::put:
+    case frame_type::arrive:
+      break;  // only members say these
+  }
+  fail("the server sent a frame that does not belong here (type " +
+       std::to_string(static_cast<int>(f.type)) + ")");
+}
+
+}  // namespace lci::boot::kv

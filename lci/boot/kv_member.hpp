@@ -1,0 +1,56 @@
+// One process's side of the key-value exchange, without the sockets: frames in, frames out.
+// Callers: kv_client (a socket to the server) and tcp rank 0 (the server is in the same process).
+// Threads: single. Always true: values become readable when `released` arrives; after a failure
+// every further call throws it again.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lci/boot/kv_wire.hpp"
+
+namespace lci::boot::kv {
+
+class member {
+ public:
+  // `backend` names us in errors. The hello is the first output.
+  member(const char* backend, int rank, int size);
+
+  void put(std::string_view key, std::string_view value);
+  // Everything put so far belongs to the fence that begins; it is over when fence_pending() says
+  // no. Throws backend_error if the job has failed before.
+  void begin_fence();
+  bool fence_pending() const noexcept { return pending_; }
+  bool is_welcome() const noexcept { return welcome_; }
+  const std::string& get(int rank, const std::string& key) const;
+
+  // Bytes for the server since the last call.
+  std::string take_output();
+  // Bytes from the server. Throws backend_error when it says that the job failed, or talks
+  // nonsense.
+  void receive(std::string_view bytes);
+  // The server is gone: throws, and remembers.
+  [[noreturn]] void fail(const std::string& why);
+
+  const char* backend() const noexcept { return backend_; }
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  std::uint32_t round() const noexcept { return round_; }
+
+ private:
+  void handle(const frame& f);
+
+  const char* const backend_;
+  const int rank_, size_;
+  splitter in_;
+  std::string out_;
+  std::vector<std::unordered_map<std::string, std::string>> store_;  // by rank
+  std::uint32_t round_ = 0;                                          // fences completed
+  bool welcome_ = false;
+  bool pending_ = false;
+  std::string failure_;  // empty = none
+};
+
+}  // namespace lci::boot::kv

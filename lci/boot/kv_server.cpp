@@ -1,0 +1,203 @@
+#include "lci/boot/kv_server.hpp"
+
+#include <utility>
+
+#include "lci/base/log.hpp"
+
+namespace lci::boot::kv {
+
+namespace {
+
+std::shared_ptr<const std::string> fail_frame(const std::string& why) {
+  std::string bytes;
+  encode_fail(bytes, why);
+  return std::make_shared<const std::string>(std::move(bytes));
+}
+
+}  // namespace
+
+server::server(int size) : size_(size), lives_(static_cast<std::size_t>(size), 0) {}
+
+void server::opened(connection c) { peers_.emplace(c, peer{}); }
+
+void server::received(connection c, std::string_view bytes) {
+  const auto found = peers_.find(c);
+  if (found == peers_.end()) return;
+  peer& p = found->second;
+  p.in.feed(bytes);
+  while (const auto f = p.in.next()) {
+    if (!handle(c, p, *f)) return;
+  }
+  if (p.in.is_broken()) refuse(c, "this is not the protocol of lci's bootstrap");
+}
+
+// A peer that leaves, or is thrown out, is forgotten here; its session remembers.
+void server::closed(connection c) {
+  const auto found = peers_.find(c);
+  if (found == peers_.end()) return;
+  const peer p = std::move(found->second);
+  peers_.erase(found);
+  if (p.rank < 0) return;
+  session& s = session_of(p);
+  s.members[static_cast<std::size_t>(p.rank)].left = true;
+  s.members[static_cast<std::size_t>(p.rank)].link = -1;
+  if (++s.left == size_) {
+    sessions_.erase(p.life);
+    return;
+  }
+  fail(s, "rank " + std::to_string(p.rank) + " left the job before fence " +
+              std::to_string(s.round) + " was complete");
+}
+
+std::vector<server::output> server::take_outputs() { return std::exchange(outputs_, {}); }
+
+bool server::is_member(connection c) const {
+  const auto found = peers_.find(c);
+  return found != peers_.end() && found->second.rank >= 0;
+}
+
+bool server::all_joined() const {
+  return !sessions_.empty() && sessions_.rbegin()->second.joined == size_;
+}
+
+std::vector<int> server::missing() const {
+  std::vector<int> ranks;
+  for (int r = 0; r < size_; ++r) {
+    if (sessions_.empty() ||
+        !sessions_.rbegin()->second.members[static_cast<std::size_t>(r)].joined)
+      ranks.push_back(r);
+  }
+  return ranks;
+}
+
+void server::rank_ended(int rank, const std::string& why) {
+  ended_.emplace(rank, why);
+  for (auto& [number, s] : sessions_) fail_without_ended(s);
+}
+
+void server::fail_all(const std::string& why) {
+  for (auto& [number, s] : sessions_) {
+    const auto bytes = fail_frame(why);
+    if (s.failure.empty()) s.failure = why;
+    for (const participant& m : s.members) {
+      if (m.link >= 0) send(m.link, bytes, true);
+    }
+  }
+}
+
+bool server::handle(connection c, peer& p, const frame& f) {
+  if (f.type == frame_type::hello && p.rank < 0) {
+    if (const auto hello = decode_hello(f.body)) return join(c, p, *hello);
+  } else if (p.rank >= 0 && f.type == frame_type::put) {
+    if (const auto put = decode_put(f.body)) {
+      session& s = session_of(p);
+      encode_value(s.values, p.rank, put->key, put->value);
+      if (s.values.size() > MAX_ROUND_BYTES) {
+        s.values.clear();
+        fail(s, "the values of one fence exceed " + std::to_string(MAX_ROUND_BYTES) + " bytes");
+      }
+      return true;
+    }
+  } else if (p.rank >= 0 && f.type == frame_type::arrive) {
+    if (const auto round = decode_round(f.body)) return arrive(c, p, *round);
+  }
+  refuse(c, "a frame of type " + std::to_string(static_cast<int>(f.type)) +
+                " does not parse or does not belong here");
+  return false;
+}
+
+bool server::join(connection c, peer& p, const hello_body& hello) {
+  const std::string who = "rank " + std::to_string(hello.rank);
+  if (hello.size != size_) {
+    refuse(c, who + " was started for " + std::to_string(hello.size) + " ranks, this job has " +
+                  std::to_string(size_));
+    return false;
+  }
+  for (const auto& [other, q] : peers_) {
+    if (q.rank != hello.rank) continue;
+    refuse(c, who + " has already joined; two processes were given this rank");
+    return false;
+  }
+  p.rank = hello.rank;
+  p.life = lives_[static_cast<std::size_t>(p.rank)]++;
+  session& s = session_of(p);
+  participant& m = s.members[static_cast<std::size_t>(p.rank)];
+  m.link = c;
+  m.joined = true;
+  ++s.joined;
+  fail_without_ended(s);
+  if (!s.failure.empty()) {
+    send(c, fail_frame(s.failure));
+    return true;
+  }
+  if (s.joined < size_) return true;
+  for (int r = 0; r < size_; ++r) {
+    std::string bytes;
+    encode_welcome(bytes, r, size_);
+    send(s.members[static_cast<std::size_t>(r)].link,
+         std::make_shared<const std::string>(std::move(bytes)));
+  }
+  return true;
+}
+
+bool server::arrive(connection c, peer& p, std::uint32_t round) {
+  session& s = session_of(p);
+  participant& m = s.members[static_cast<std::size_t>(p.rank)];
+  if (!s.failure.empty()) {
+    send(c, fail_frame(s.failure));
+    return true;
+  }
+  if (m.arrived || round != s.round) {
+    refuse(c, "fence " + std::to_string(round) + " out of turn");
+    return false;
+  }
+  m.arrived = true;
+  if (++s.arrived == size_) release(s);
+  return true;
+}
+
+void server::release(session& s) {
+  encode_released(s.values, s.round);
+  const auto bytes = std::make_shared<const std::string>(std::exchange(s.values, {}));
+  ++s.round;
+  s.arrived = 0;
+  for (participant& m : s.members) {
+    m.arrived = false;
+    send(m.link, bytes);
+  }
+}
+
+// Those that wait are told now; the others when they come to a fence, which some never do: a
+// program may end without one.
+void server::fail(session& s, const std::string& why) {
+  if (!s.failure.empty()) return;
+  s.failure = why;
+  const auto bytes = fail_frame(why);
+  for (const participant& m : s.members) {
+    if (m.link >= 0 && (m.arrived || s.joined < size_)) send(m.link, bytes);
+  }
+}
+
+void server::fail_without_ended(session& s) {
+  for (const auto& [rank, why] : ended_) {
+    if (!s.members[static_cast<std::size_t>(rank)].joined) fail(s, why);
+  }
+}
+
+void server::send(connection c, std::shared_ptr<const std::string> bytes, bool then_close) {
+  outputs_.push_back(output{c, std::move(bytes), then_close});
+}
+
+void server::refuse(connection c, const std::string& why) {
+  log::warn("boot", "connection refused: %s", why.c_str());
+  send(c, fail_frame(why), true);
+  closed(c);
+}
+
+server::session& server::session_of(const peer& p) {
+  session& s = sessions_[p.life];
+  s.members.resize(static_cast<std::size_t>(size_));
+  return s;
+}
+
+}  // namespace lci::boot::kv

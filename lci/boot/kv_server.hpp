@@ -1,0 +1,85 @@
+// The server side of the key-value exchange, without the sockets: it joins the members of a job,
+// collects what they put, and releases a fence with everything that is new to everybody.
+// Callers: kv_service, which owns the sockets. Threads: single.
+// Always true: a rank has at most one member connection at a time. A process (or a later program of
+// the same launch) may leave and join again: all ranks' first connections make up the first
+// session, their second ones the second, so lives never mix. Once a member has left, no fence of
+// its session can complete: who waits in one, or comes later, is told who left.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lci/boot/kv_wire.hpp"
+
+namespace lci::boot::kv {
+
+class server {
+ public:
+  using connection = int;  // the owner's name for a stream of bytes
+  // What the owner has to do. The same bytes may go to many, hence shared.
+  struct output {
+    connection to;
+    std::shared_ptr<const std::string> bytes;  // may be null
+    bool then_close;
+  };
+
+  // Values of one fence, all ranks together; beyond it the session fails.
+  static constexpr std::size_t MAX_ROUND_BYTES = std::size_t{256} << 20;
+
+  explicit server(int size);
+
+  void opened(connection c);
+  void received(connection c, std::string_view bytes);
+  void closed(connection c);
+  std::vector<output> take_outputs();
+
+  bool is_member(connection c) const;
+  // Of the newest session.
+  bool all_joined() const;
+  std::vector<int> missing() const;
+  // The process that was to be `rank` has ended: sessions that still miss it can never be whole.
+  void rank_ended(int rank, const std::string& why);
+  // Tells everybody and ends the sessions; `why` becomes the text of their exceptions.
+  void fail_all(const std::string& why);
+
+ private:
+  struct participant {
+    connection link = -1;
+    bool joined = false, arrived = false, left = false;
+  };
+  struct session {
+    std::vector<participant> members;
+    int joined = 0, arrived = 0, left = 0;
+    std::uint32_t round = 0;
+    std::string values;   // encoded, of the open round
+    std::string failure;  // empty = none
+  };
+  struct peer {
+    splitter in;
+    int rank = -1;  // -1 = has not said hello
+    unsigned life = 0;
+  };
+
+  bool handle(connection c, peer& p, const frame& f);
+  bool join(connection c, peer& p, const hello_body& hello);
+  bool arrive(connection c, peer& p, std::uint32_t round);
+  void release(session& s);
+  void fail(session& s, const std::string& why);
+  void send(connection c, std::shared_ptr<const std::string> bytes, bool then_close = false);
+  void fail_without_ended(session& s);
+  void refuse(connection c, const std::string& why);
+  session& session_of(const peer& p);
+
+  const int size_;
+  std::map<connection, peer> peers_;
+  std::vector<unsigned> lives_;           // by rank: sessions joined so far
+  std::map<int, std::string> ended_;      // by rank: how it ended
+  std::map<unsigned, session> sessions_;  // by number, erased when all members have left
+  std::vector<output> outputs_;
+};
+
+}  // namespace lci::boot::kv

@@ -1,0 +1,179 @@
+#include "lci/boot/kv_service.hpp"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::boot::kv {
+
+service::service(unique_fd listener, int size, std::optional<uid_t> only_uid)
+    : listener_(std::move(listener)), size_(size), server_(size), only_uid_(only_uid) {}
+
+void service::add_to(std::vector<pollfd>& set) const {
+  // The listener comes last: a process that leaves and joins again has hung up before it connects,
+  // and handle() must see these two in that order.
+  for (const auto& [fd, l] : links_) {
+    const short in = l.closing ? 0 : POLLIN;
+    const short out = l.queue.empty() ? 0 : POLLOUT;
+    set.push_back(pollfd{fd, static_cast<short>(in | out), 0});
+  }
+  if (listener_) set.push_back(pollfd{listener_.get(), POLLIN, 0});
+}
+
+void service::handle(const std::vector<pollfd>& set) {
+  bool someone_knocks = false;
+  for (const pollfd& entry : set) {
+    if (entry.revents == 0) continue;
+    if (listener_ && entry.fd == listener_.get()) {
+      someone_knocks = true;
+      continue;
+    }
+    const auto found = links_.find(entry.fd);
+    if (found == links_.end()) continue;  // dropped meanwhile, or not ours
+    const bool broken = (entry.revents & (POLLERR | POLLNVAL)) != 0;
+    const bool readable = (entry.revents & (POLLIN | POLLHUP)) != 0 && !found->second.closing;
+    const bool gone_while_closing = (entry.revents & POLLHUP) != 0 && found->second.closing;
+    if ((readable && !read_from(entry.fd)) || (broken && !readable) || gone_while_closing ||
+        !flush(found->second)) {
+      close(entry.fd);
+    }
+  }
+  pump();
+  if (someone_knocks) accept_all();
+}
+
+void service::stop_listening() {
+  listener_.reset();
+  std::vector<int> strangers;
+  for (const auto& [fd, l] : links_) {
+    if (!server_.is_member(fd)) strangers.push_back(fd);
+  }
+  for (const int fd : strangers) close(fd);
+}
+
+bool service::flushed() const noexcept {
+  return std::all_of(links_.begin(), links_.end(),
+                     [](const auto& entry) { return entry.second.queue.empty(); });
+}
+
+void service::attach(member& local) {
+  local_ = &local;
+  server_.opened(LOCAL);
+}
+
+void service::run_local() {
+  if (local_ == nullptr) return;
+  server_.received(LOCAL, local_->take_output());
+  pump();
+  const std::string bytes = std::exchange(local_in_, {});
+  local_->receive(bytes);
+}
+
+void service::fail_all(const std::string& why) {
+  server_.fail_all(why);
+  pump();
+}
+
+void service::rank_ended(int rank, const std::string& why) {
+  server_.rank_ended(rank, why);
+  pump();
+}
+
+void service::accept_all() {
+  for (;;) {
+    unique_fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      // Out of descriptors, most likely. Trying again at once would spin for ever.
+      throw backend_error("accept failed with " + std::to_string(links_.size()) +
+                          " connections open: " + errno_text(errno));
+    }
+    if (only_uid_ && peer_uid(fd.get()) != static_cast<long>(*only_uid_)) {
+      log::warn("boot", "connection of user %ld refused", peer_uid(fd.get()));
+      continue;
+    }
+    drop_oldest_stranger();
+    const int number = fd.get();
+    link& l = links_[number];
+    l.fd = std::move(fd);
+    l.age = next_age_++;
+    server_.opened(number);
+  }
+}
+
+void service::drop_oldest_stranger() {
+  std::size_t strangers = 0;
+  const std::pair<const int, link>* oldest = nullptr;
+  for (const auto& entry : links_) {
+    if (server_.is_member(entry.first)) continue;
+    ++strangers;
+    if (oldest == nullptr || entry.second.age < oldest->second.age) oldest = &entry;
+  }
+  if (strangers >= static_cast<std::size_t>(size_) + MAX_STRANGERS) close(oldest->first);
+}
+
+// False when the peer has hung up.
+bool service::read_from(int fd) {
+  char bytes[16 * 1024];
+  // A few rounds only, so that one peer with much to say does not hold up the others.
+  for (int round = 0; round < 8; ++round) {
+    const ssize_t n = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (n > 0) {
+      server_.received(fd, std::string_view(bytes, static_cast<std::size_t>(n)));
+      if (static_cast<std::size_t>(n) < sizeof bytes) return true;
+      continue;
+    }
+    if (n < 0 && errno == EINTR) continue;
+    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+  }
+  return true;
+}
+
+// Moves what the server wants sent into the sockets, as far as they take it.
+void service::pump() {
+  std::vector<int> dead;
+  auto outputs = server_.take_outputs();
+  for (server::output& out : outputs) {
+    if (out.to == LOCAL) {
+      if (out.bytes) local_in_ += *out.bytes;
+      continue;
+    }
+    const auto found = links_.find(out.to);
+    if (found == links_.end()) continue;
+    link& l = found->second;
+    if (out.bytes && !out.bytes->empty()) l.queue.push_back(std::move(out.bytes));
+    l.closing = l.closing || out.then_close;
+    if (!flush(l)) dead.push_back(out.to);
+  }
+  for (const int fd : dead) close(fd);
+}
+
+// False when the link is of no further use.
+bool service::flush(link& l) noexcept {
+  while (!l.queue.empty()) {
+    const std::string& bytes = *l.queue.front();
+    const ssize_t n = ::send(l.fd.get(), bytes.data() + l.sent, bytes.size() - l.sent,
+                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+    l.sent += static_cast<std::size_t>(n);
+    if (l.sent < bytes.size()) continue;
+    l.queue.pop_front();
+    l.sent = 0;
+  }
+  return !l.closing;
+}
+
+void service::close(int fd) {
+  if (links_.erase(fd) == 0) return;
+  server_.closed(fd);
+  pump();
+}
+
+}  // namespace lci::boot::kv

@@ -1,0 +1,78 @@
+// The sockets of a key-value server: accepts, reads, writes and drops, all from the owner's poll
+// loop, without a thread of its own.
+// Callers: lcrun (its main loop) and tcp rank 0 (inside open and fence). Threads: single.
+// Always true: no call blocks. A connection that has not joined can neither stop the others nor
+// pile up: beyond MAX_STRANGERS the oldest is dropped.
+#pragma once
+
+#include <poll.h>
+#include <sys/types.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lci/boot/fd.hpp"
+#include "lci/boot/kv_member.hpp"
+#include "lci/boot/kv_server.hpp"
+
+namespace lci::boot::kv {
+
+class service {
+ public:
+  // Connections beyond the size of the job that have not said hello.
+  static constexpr std::size_t MAX_STRANGERS = 64;
+
+  // `listener` is non-blocking. With `only_uid`, peers of other users are refused (local sockets).
+  service(unique_fd listener, int size, std::optional<uid_t> only_uid);
+
+  // What to poll for, and what to do with the answers: exactly the entries that were added.
+  void add_to(std::vector<pollfd>& set) const;
+  void handle(const std::vector<pollfd>& set);
+
+  // From now on nobody joins; connections that have not are closed.
+  void stop_listening();
+  // Everything that was to be sent has been taken by the kernel.
+  bool flushed() const noexcept;
+  // The member that lives in this process, instead of behind a socket. It must outlive the service.
+  void attach(member& local);
+  // Carries bytes between the attached member and the server. Throws what member::receive throws.
+  void run_local();
+
+  const server& core() const noexcept { return server_; }
+  void fail_all(const std::string& why);
+  void rank_ended(int rank, const std::string& why);
+
+ private:
+  static constexpr server::connection LOCAL = -1;
+
+  struct link {
+    unique_fd fd;
+    std::deque<std::shared_ptr<const std::string>> queue;
+    std::size_t sent = 0;   // bytes of queue.front() that are out
+    bool closing = false;   // close when the queue is empty; read no more
+    std::uint64_t age = 0;  // order of arrival
+  };
+
+  void accept_all();
+  void drop_oldest_stranger();
+  bool read_from(int fd);
+  void pump();
+  bool flush(link& l) noexcept;
+  void close(int fd);
+
+  unique_fd listener_;
+  const int size_;
+  server server_;
+  const std::optional<uid_t> only_uid_;
+  std::map<int, link> links_;  // by descriptor
+  std::uint64_t next_age_ = 0;
+  member* local_ = nullptr;
+  std::string local_in_;  // bytes for the attached member
+};
+
+}  // namespace lci::boot::kv

@@ -1,0 +1,181 @@
+#include "lci/boot/tcp.hpp"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <thread>
+#include <utility>
+
+#include "lci/boot/kv_client.hpp"
+#include "lci/boot/kv_service.hpp"
+#include "lci/boot/tcp_address.hpp"
+#include "lci/boot/tcp_variables.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::boot {
+
+namespace {
+
+// A fence is a short exchange: waiting for more bytes to fill a segment would only delay it.
+void disable_delay(int fd) noexcept {
+  const int on = 1;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+unique_fd listen_on(const tcp_address& address) {
+  unique_fd fd(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1;
+  // The port of a job that has just ended may be taken over at once. Set before bind(); accepted
+  // sockets inherit no-delay.
+  if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) != 0 ||
+      ::listen(fd.get(), SOMAXCONN) != 0) {
+    const int why = errno;
+    fd.reset();
+    errno = why;
+    return fd;
+  }
+  disable_delay(fd.get());
+  return fd;
+}
+
+unique_fd listen_on_first(const std::vector<tcp_address>& addresses, const std::string& source) {
+  std::string tried;
+  for (const tcp_address& a : addresses) {
+    unique_fd fd = listen_on(a);
+    if (fd) return fd;
+    tried += (tried.empty() ? "" : "; ") + a.text + ": " + errno_text(errno);
+    if (errno == EADDRINUSE) {
+      tried +=
+          " (something else listens there; LCT_MASTER_ADDR and LCT_MASTER_PORT choose another)";
+    }
+  }
+  throw backend_error("tcp: rank 0 cannot listen at the address in " + source + ": " + tried);
+}
+
+// Rank 0: the server and a member in one process.
+class tcp_root final : public bootstrap {
+ public:
+  tcp_root(unique_fd listener, const tcp_variables& v)
+      : limit_(v.limit),
+        member_("tcp", 0, v.size),
+        service_(std::move(listener), v.size, std::nullopt) {
+    service_.attach(member_);
+    join();
+  }
+  const char* name() const noexcept override { return "tcp"; }
+  int rank() const noexcept override { return 0; }
+  int size() const noexcept override { return member_.size(); }
+  void put(const std::string& key, const std::string& value) override { member_.put(key, value); }
+  std::string get(int rank, const std::string& key) override { return member_.get(rank, key); }
+
+  void fence() override {
+    member_.begin_fence();
+    const deadline until = deadline::in(limit_);
+    service_.run_local();
+    // Nobody serves the others once this returns, so it also waits until they have their data.
+    while (member_.fence_pending() || !service_.flushed()) {
+      if (!step(until)) give_up("in fence " + std::to_string(member_.round()));
+    }
+  }
+
+ private:
+  void join() {
+    const deadline until = deadline::in(limit_);
+    service_.run_local();
+    while (!member_.is_welcome() || !service_.flushed()) {
+      if (step(until)) continue;
+      std::string ranks;
+      for (const int r : service_.core().missing()) ranks += " " + std::to_string(r);
+      give_up("for ranks to join; missing:" + (ranks.empty() ? " none" : ranks));
+    }
+    service_.stop_listening();
+  }
+
+  bool step(const deadline& until) {
+    set_.clear();
+    service_.add_to(set_);
+    const int n = ::poll(set_.data(), set_.size(), until.remaining_ms());
+    if (n < 0 && errno != EINTR) throw backend_error("tcp: poll failed: " + errno_text(errno));
+    if (n > 0) service_.handle(set_);
+    service_.run_local();
+    return n != 0 || !until.is_over();
+  }
+
+  [[noreturn]] void give_up(const std::string& what) {
+    const std::string why = "rank 0 waited " + std::to_string(limit_.count() / 1000) + " s " + what;
+    service_.fail_all(why);
+    member_.fail(why);
+  }
+
+  const std::chrono::milliseconds limit_;
+  kv::member member_;  // before the service, which uses it
+  kv::service service_;
+  std::vector<pollfd> set_;
+};
+
+class tcp_leaf final : public bootstrap {
+ public:
+  tcp_leaf(unique_fd fd, const tcp_variables& v)
+      : client_("tcp", std::move(fd), v.rank, v.size, v.limit) {
+    client_.join();
+  }
+  const char* name() const noexcept override { return "tcp"; }
+  int rank() const noexcept override { return client_.state().rank(); }
+  int size() const noexcept override { return client_.state().size(); }
+  void put(const std::string& key, const std::string& value) override { client_.put(key, value); }
+  void fence() override { client_.fence(); }
+  std::string get(int rank, const std::string& key) override { return client_.get(rank, key); }
+
+ private:
+  kv::client client_;
+};
+
+// Rank 0 may start later than we do, so a refusal is no answer until the time is up.
+unique_fd connect_to_root(const std::vector<tcp_address>& addresses, const deadline& until,
+                          std::string& last) {
+  auto pause = std::chrono::milliseconds(2);
+  for (;;) {
+    for (const tcp_address& a : addresses) {
+      unique_fd fd(::socket(a.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&a.bytes), a.size) == 0) {
+        disable_delay(fd.get());
+        return fd;
+      }
+      last = a.text + ": " + errno_text(errno);
+    }
+    if (until.is_over()) return unique_fd();
+    std::this_thread::sleep_for(pause);
+    if (pause < std::chrono::milliseconds(100)) pause *= 2;
+  }
+}
+
+}  // namespace
+
+std::optional<std::string> tcp_unavailable() {
+  std::string why;
+  if (read_tcp_variables(why)) return std::nullopt;
+  return why;
+}
+
+std::unique_ptr<bootstrap> open_tcp() {
+  std::string why;
+  const auto variables = read_tcp_variables(why);
+  if (!variables) throw backend_error("tcp: " + why);
+  const auto addresses = resolve_loopback(variables->address, variables->port, variables->source);
+  if (variables->rank == 0) {
+    return std::make_unique<tcp_root>(listen_on_first(addresses, variables->source), *variables);
+  }
+  std::string last;
+  unique_fd fd = connect_to_root(addresses, deadline::in(variables->limit), last);
+  if (!fd) {
+    throw backend_error("tcp: rank " + std::to_string(variables->rank) + " tried for " +
+                        std::to_string(variables->limit.count() / 1000) +
+                        " s to reach rank 0 at the address in " + variables->source +
+                        "; last: " + last);
+  }
+  return std::make_unique<tcp_leaf>(std::move(fd), *variables);
+}
+
+}  // namespace lci::boot

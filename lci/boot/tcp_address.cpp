@@ -1,0 +1,53 @@
+#include "lci/boot/tcp_address.hpp"
+
+#include <netdb.h>
+
+#include <cstring>
+#include <memory>
+
+#include "lci/errors.hpp"
+
+namespace lci::boot {
+
+bool is_loopback(const sockaddr* address) noexcept {
+  if (address->sa_family == AF_INET) {
+    const auto* v4 = reinterpret_cast<const sockaddr_in*>(address);
+    return (ntohl(v4->sin_addr.s_addr) >> 24) == 127;
+  }
+  if (address->sa_family == AF_INET6) {
+    const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address);
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+  }
+  return false;
+}
+
+std::vector<tcp_address> resolve_loopback(const std::string& host, int port,
+                                          const std::string& source) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* raw = nullptr;
+  const int rc = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &raw);
+  if (rc != 0) throw backend_error("tcp: " + source + " \"" + host + "\": " + ::gai_strerror(rc));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(raw, &::freeaddrinfo);
+  std::vector<tcp_address> out;
+  for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
+    char number[INET6_ADDRSTRLEN + 16] = "?";
+    ::getnameinfo(a->ai_addr, a->ai_addrlen, number, sizeof number, nullptr, 0, NI_NUMERICHOST);
+    if (!is_loopback(a->ai_addr)) {
+      throw backend_error("tcp: " + source + " \"" + host + "\" is " + number +
+                          ", not a loopback address: without a shared key (this build has none) "
+                          "anybody in the network could join, so only 127.0.0.0/8 and ::1 are "
+                          "accepted");
+    }
+    tcp_address entry{};
+    std::memcpy(&entry.bytes, a->ai_addr, a->ai_addrlen);
+    entry.size = a->ai_addrlen;
+    entry.text = std::string(number) + " port " + std::to_string(port);
+    out.push_back(entry);
+  }
+  if (out.empty()) throw backend_error("tcp: " + source + " \"" + host + "\" has no address");
+  return out;
+}
+
+}  // namespace lci::boot

@@ -1,0 +1,26 @@
+// Names and numbers of TCP endpoints. Threads: any.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <vector>
+
+namespace lci::boot {
+
+struct tcp_address {
+  sockaddr_storage bytes;
+  socklen_t size;
+  std::string text;  // "127.0.0.1:4711"
+};
+
+// All addresses of `host`. Throws backend_error when it cannot be resolved, or when one of them is
+// not a loopback address. `source` is the variable that gave the host.
+std::vector<tcp_address> resolve_loopback(const std::string& host, int port,
+                                          const std::string& source);
+
+// 127.0.0.0/8 or ::1.
+bool is_loopback(const sockaddr* address) noexcept;
+
+}  // namespace lci::boot
