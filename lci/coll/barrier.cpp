@@ -1,0 +1,27 @@
+// barrier: nobody leaves before everybody has arrived.
+#include "lci/coll/algorithms.hpp"
+#include "lci/coll/run.hpp"
+
+namespace lci::coll {
+
+// Dissemination: after round k a rank has heard, directly or through others, from the 2^(k+1) - 1
+// ranks behind it. log2(n) rounds rounded up, and no rank does more than the others.
+void plan_barrier(plan_t& plan) {
+  for (int distance = 1; distance < plan.n(); distance *= 2) {
+    plan.send(plan.neighbour(distance), nullptr, 0);
+    plan.recv(plan.neighbour(-distance), nullptr, 0);
+    plan.join();
+  }
+}
+
+}  // namespace lci::coll
+
+namespace lci::detail {
+
+void barrier(const collective_args& args) {
+  coll::plan_t plan(get_rank_me(), get_rank_n());
+  coll::plan_barrier(plan);
+  coll::run(std::move(plan), coll::via(args), nullptr, args.comp);
+}
+
+}  // namespace lci::detail

@@ -1,0 +1,197 @@
+// run: see the header.
+#include "lci/coll/run.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <string>
+
+namespace lci::coll {
+namespace {
+
+// One collective under way. It is the completion object of its own transfers: the last signal of a
+// phase starts the next phase, in the thread that delivers it.
+//
+// Threads: shared. advance() runs in one thread at a time, because only who takes pending_ to zero
+// enters. Always true: the object deletes itself once no transfer refers to it, whether it finished
+// or failed.
+class running_t final : public comp_impl_t {
+ public:
+  running_t(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, uint64_t sequence)
+      : plan_(std::move(plan)),
+        via_(via),
+        op_(op),
+        comp_(comp),
+        tag_base_(sequence << NUMBER_BITS) {}
+
+  // Takes ownership of itself. Throws what a post or the operator throws.
+  void start() { advance(); }
+
+  void signal(status_t) override {
+    // edge collective.phase, both sides: the thread that takes pending_ to zero sees what every
+    // other transfer of the phase brought, and is the only one to go on.
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) advance();
+  }
+
+ private:
+  // Of the 64 tag bits the lower ones number the messages of a pair inside one collective, the
+  // others the collectives of the engine: 2^40 of these before a tag repeats.
+  static constexpr int NUMBER_BITS = 24;
+
+  void advance() {
+    for (;;) {
+      if (failed_ || next_ == plan_.steps().size()) return finish();
+      // One for this loop, so that transfers that end early do not enter it a second time.
+      // Relaxed: nothing of this phase is posted yet; a post publishes it to the signalling thread.
+      pending_.store(1, std::memory_order_relaxed);
+      try {
+        run_phase();
+      } catch (...) {
+        // The transfers already posted still name this object. The last of them frees it, and if
+        // there is none, this call does.
+        failed_ = true;
+        // edge collective.phase
+        if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) finish();
+        throw;
+      }
+      // edge collective.phase
+      if (pending_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    }
+  }
+
+  void run_phase() {
+    while (next_ < plan_.steps().size()) {
+      const step_t& step = plan_.steps()[next_++];
+      switch (step.kind) {
+        case step_t::kind_t::send:
+        case step_t::kind_t::recv:
+          transfer(step);
+          break;
+        case step_t::kind_t::copy:
+          std::memcpy(step.into, step.from, step.amount);
+          break;
+        case step_t::kind_t::combine:
+          op_(step.from, step.into, step.into, step.amount);
+          break;
+        case step_t::kind_t::join:
+          return;
+      }
+    }
+  }
+
+  // Never answers retry: this may run inside progress(), where waiting is forbidden.
+  void transfer(const step_t& step) {
+    // Relaxed: raised above the 1 that this thread holds; the post below publishes it.
+    pending_.fetch_add(1, std::memory_order_relaxed);
+    const comp_t self(static_cast<void*>(static_cast<comp_impl_t*>(this)));
+    const tag_t tag = tag_base_ + step.number;
+    status_t status;
+    try {
+      if (step.kind == step_t::kind_t::send) {
+        // The interface takes every buffer without const; a send only reads it.
+        post_send_x op(step.peer, const_cast<void*>(step.from), step.amount, tag, self);
+        status = post(op);
+      } else {
+        post_recv_x op(step.peer, step.into, step.amount, tag, self);
+        status = post(op);
+      }
+    } catch (...) {
+      // Relaxed: as above.
+      pending_.fetch_sub(1, std::memory_order_relaxed);
+      throw;
+    }
+    // Done at once: there will be no signal. Relaxed: never the last one, see advance().
+    if (status.is_done()) pending_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  template <class Op>
+  status_t post(Op& op) const {
+    op.allow_retry(false).matching_engine(via_.engine).comp_semantic(via_.semantic);
+    // An empty device or endpoint means the default, here as everywhere.
+    op.runtime(via_.runtime).device(via_.device).endpoint(via_.endpoint);
+    return op();
+  }
+
+  void finish() {
+    const std::unique_ptr<running_t> self(this);
+    if (failed_) return;
+    status_t status;
+    status.set_done();
+    comp_signal_x(comp_, status).runtime(via_.runtime)();
+  }
+
+  const plan_t plan_;
+  const via_t via_;
+  const reduce_op_t op_;
+  const comp_t comp_;     // signalled once, at the end
+  const tag_t tag_base_;  // tag of message number 0
+  // Transfers of this phase under way, plus one while the phase is being posted.
+  std::atomic<int> pending_{0};
+  size_t next_ = 0;      // step to carry out; touched by who advances only
+  bool failed_ = false;  // an exception left a phase; same rule
+};
+
+}  // namespace
+
+void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp) {
+  const uint64_t sequence = detail::next_collective_sequence(via.engine);
+  if (!comp.is_empty()) {
+    auto* const running = new running_t(std::move(plan), via, op, comp, sequence);
+    return running->start();
+  }
+
+  comp_t sync = alloc_sync_x().runtime(via.runtime)();
+  auto* const running = new running_t(std::move(plan), via, op, sync, sequence);
+  try {
+    running->start();
+  } catch (...) {
+    free_comp(&sync);  // a failed plan never signals
+    throw;
+  }
+  // Should this throw because a peer has died, the synchronizer stays: transfers from the living
+  // may still end and signal it.
+  sync_wait_x(sync, nullptr).runtime(via.runtime).device(via.device)();
+  free_comp(&sync);
+}
+
+via_t via(const detail::collective_args& args) {
+  const runtime_t runtime = detail::runtime_of(args.runtime, args.device, args.endpoint);
+  const matching_engine_t engine = args.matching_engine.is_empty()
+                                       ? detail::get_collective_engine(runtime)
+                                       : args.matching_engine;
+  return {runtime, args.device, args.endpoint, engine, args.comp_semantic};
+}
+
+void check_root(const char* operation, int root, int n) {
+  if (root >= 0 && root < n) return;
+  throw argument_error(std::string(operation) + ": root " + std::to_string(root) +
+                       " is out of range, legal are 0 to " + std::to_string(n - 1));
+}
+
+void check_op(const char* operation, reduce_op_t op) {
+  if (op != nullptr) return;
+  throw argument_error(std::string(operation) + ": op is null, a function is needed");
+}
+
+void check_buffer(const char* operation, const char* argument, const void* buffer, size_t size) {
+  if (buffer != nullptr || size == 0) return;
+  throw argument_error(std::string(operation) + ": " + argument + " is null, but " +
+                       std::to_string(size) + " bytes are to be moved; null is legal for 0 only");
+}
+
+size_t checked_product(const char* operation, size_t a, size_t b) {
+  size_t product = 0;
+  if (!__builtin_mul_overflow(a, b, &product)) return product;
+  throw argument_error(std::string(operation) + ": " + std::to_string(a) + " times " +
+                       std::to_string(b) + " bytes do not fit in memory, the limit is " +
+                       std::to_string(SIZE_MAX));
+}
+
+int ring_steps(const char* operation, option_t<int> given, int n) {
+  const int nsteps = given.get_value_or(n > 1 ? n - 1 : 1);
+  if (nsteps > 0) return nsteps;
+  throw argument_error(std::string(operation) + ": ring_nsteps " + std::to_string(nsteps) +
+                       " is out of range, legal are 1 and more");
+}
+
+}  // namespace lci::coll
