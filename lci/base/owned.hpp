@@ -1,9 +1,15 @@
-// Ownership of a piece of state by one thread at a time, without a locked instruction on the owner's way.
+// Ownership of a piece of state by one thread at a time, without a locked instruction on the
+// owner's way.
 //
-// The owner stores "inside" and looks for "revoked" with plain loads and stores; a taker stores "revoked", issues membarrier (private
-// expedited), which makes every running thread of the process pass a full barrier, and then looks at "inside". So either the owner saw the revocation or the
-// taker sees the owner inside. Where membarrier is missing, and under thread sanitizer, the owner's store is a locked exchange.
-// Threads: enter()/leave() any thread; they nest. Always true: at most one thread is inside.
+// The owner announces "inside" in its thread record and then looks whether it still is the owner,
+// both with plain instructions. A taker withdraws the ownership, issues membarrier (private
+// expedited), which makes every running thread of the process pass a full barrier, and then looks
+// for the announcement. So either the owner saw the withdrawal or the taker sees the owner inside.
+// Where membarrier is missing, and under thread sanitizer, the announcement is a locked exchange.
+// The announcement is not a field of the owned thing: a former owner, stopped between its first
+// look and its announcement, would later write over the word of its successor. Threads:
+// enter()/leave() any thread; visits nest and end in any order, in the thread that began them.
+// Always true: at most one thread is inside.
 #pragma once
 
 #include <atomic>
@@ -15,40 +21,97 @@
 
 namespace lci::base {
 
-// True when membarrier(private expedited) was registered for this process; false forces the locked form. Tests may switch it off.
+// True when membarrier(private expedited) was registered for this process; false forces the locked
+// form. Tests may switch it off, while no thread uses anything owned.
 bool has_asymmetric_fence() noexcept;
 void force_locked_fence_for_test(bool on) noexcept;
 
+namespace detail {
+extern thread_record nobody;           // owner of what has no owner
+extern std::atomic<bool> plain_fence;  // owners may use plain instructions
+}  // namespace detail
+
 class alignas(CACHE_LINE) owned {
  public:
-  // Idle for this long, an owner may be revoked by a thread that wants in.
+  // Outside for this long, an owner may be replaced by a thread that wants in.
   static constexpr std::uint64_t IDLE_US = 50;
+  // How long seize() waits for an owner that is inside.
+  static constexpr std::uint64_t SEIZE_US = 1000;
 
-  // Inside on true; leave() must follow. The owner enters with plain instructions; the first thread ever becomes owner; another thread gets false,
-  // unless the owner has been outside and idle for IDLE_US, in which case it is revoked and the caller becomes owner.
-  bool enter() noexcept;
-  void leave() noexcept;
-  // Takes ownership regardless of idleness, waiting for the owner to leave; false if it is still inside after a bounded wait, or if the caller is nested inside.
-  bool seize() noexcept;
+  // Inside on true; leave() must follow. The owner enters with plain instructions; the first thread
+  // ever becomes owner; another thread gets false, unless the owner has been outside and idle for
+  // IDLE_US, in which case the caller replaces it.
+  bool enter() noexcept {
+    detail::thread_record* const me = detail::thread_record_tls;
+    if (owner_.load(std::memory_order_relaxed) != me) [[unlikely]]
+      return enter_slow();
+    return announce(me) || enter_slow();
+  }
+  void leave() noexcept {
+    detail::thread_record* const me = detail::thread_record_tls;
+    const std::uint32_t last = me->depth.load(std::memory_order_relaxed) - 1;
+    if (me->inside[last].load(std::memory_order_relaxed) != this) [[unlikely]]
+      close_gap(me, last);
+    // edge owned.leave: what was written inside is seen by the next owner; partner is holds().
+    me->depth.store(last, std::memory_order_release);
+  }
+  // Makes the caller owner (not yet inside) regardless of idleness, waiting for the owner to leave;
+  // false if it is still inside after `wait_us`, or if the caller itself is inside.
+  bool seize(std::uint64_t wait_us = SEIZE_US) noexcept;
+  // Gives ownership up, so that the next thread becomes owner without a barrier. Only while
+  // outside; nothing happens if the caller is not the owner.
+  void disown() noexcept;
   // The owner's thread id, or detail::NO_THREAD_ID.
-  std::uint32_t owner() const noexcept { return owner_.load(std::memory_order_relaxed); }
+  std::uint32_t owner() const noexcept { return owner_.load(std::memory_order_acquire)->id; }
 
  private:
+  using record = detail::thread_record;
+
+  // Inside on true. False: no longer the owner, or too many visits.
+  bool announce(record* me) noexcept {
+    const std::uint32_t depth = me->depth.load(std::memory_order_relaxed);
+    if (depth == record::MAX_INSIDE) [[unlikely]]
+      return false;
+    me->inside[depth].store(this, std::memory_order_relaxed);
+    if (!LCI_TSAN && detail::plain_fence.load(std::memory_order_relaxed)) {
+      // edge owned.enter: the taker's membarrier stands for the barrier missing between this store
+      // and the load below.
+      me->depth.store(depth + 1, std::memory_order_release);
+      compiler_fence();
+    } else {
+      // edge owned.enter, locked form: ordered with the taker's store to owner_ and load of depth.
+      me->depth.exchange(depth + 1, std::memory_order_seq_cst);
+    }
+    if (owner_.load(std::memory_order_seq_cst) != me) [[unlikely]] {
+      me->depth.store(depth, std::memory_order_release);  // edge owned.leave: nothing was touched
+      return false;
+    }
+    visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return true;
+  }
   bool enter_slow() noexcept;
-  std::atomic<std::uint32_t> owner_{detail::NO_THREAD_ID};
-  std::atomic<std::uint32_t> inside_{0};   // nesting depth; written by the owner
-  std::atomic<std::uint32_t> revoked_{0};  // written by a taker that holds taking_
-  std::atomic<std::uint32_t> visits_{0};   // written by the owner; a taker that sees it stand still calls the owner idle
-  spinlock taking_;
-  std::uint32_t seen_visits_ = 0;  // by takers, under taking_
-  std::uint64_t seen_ticks_ = 0;   // by takers, under taking_
+  bool enter_nested(record* me) noexcept;
+  bool claim(record* me) noexcept;
+  bool take_from(record* old, record* me, std::uint64_t wait_us) noexcept;
+  void close_gap(record* me, std::uint32_t last) noexcept;
+  void restart_idle_clock() noexcept;
+
+  // Read by all, written when ownership changes or a taker looks.
+  std::atomic<record*> owner_{&detail::nobody};
+  spinlock taking_;  // held by whoever changes the owner
+  std::atomic<std::uint32_t> seen_visits_{0};
+  std::atomic<std::uint64_t> seen_ticks_{0};
+  // Written by the owner at each visit, hence on a line that others seldom read.
+  alignas(CACHE_LINE) std::atomic<std::uint32_t> visits_{0};
 };
 
 // Leaves in its destructor if it got in.
 class owned_guard {
  public:
   explicit owned_guard(owned& what) noexcept : what_(what), in_(what.enter()) {}
-  ~owned_guard() { if (in_) what_.leave(); }
+  ~owned_guard() {
+    if (in_) what_.leave();
+  }
   owned_guard(const owned_guard&) = delete;
   owned_guard& operator=(const owned_guard&) = delete;
   explicit operator bool() const noexcept { return in_; }

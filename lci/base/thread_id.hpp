@@ -1,9 +1,14 @@
-// Small numbers for threads: dense from 0, given at a thread's first call, reused after the thread has ended, so that what a thread
-// owned (its lanes, its caches) passes to the next one that gets its number.
-// Threads: any.
+// Small numbers for threads: dense from 0, given at a thread's first call, reused after the thread
+// has ended, so that what a thread owned (its lanes, its caches) passes to the next one that gets
+// its number. Beside the number each thread has a record in which it announces what it is inside
+// of; base/owned reads and writes it. Called by everything that keeps state per thread. Threads:
+// any. Always true: two live threads never share a record; a record outlives its thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+
+#include "lci/base/platform.hpp"
 
 namespace lci::base {
 
@@ -13,14 +18,40 @@ inline constexpr std::uint32_t OVERFLOW_THREAD = MAX_THREADS;
 
 namespace detail {
 inline constexpr std::uint32_t NO_THREAD_ID = ~std::uint32_t{0};
+
+// Written by its thread only; read by takers of what the thread owns.
+struct alignas(CACHE_LINE) thread_record {
+  // Nested visits of owned things by one thread. One more is refused, which callers treat like any
+  // other "not now".
+  static constexpr std::uint32_t MAX_INSIDE = 28;
+
+  std::uint32_t id = 0;
+  std::atomic<std::uint32_t> depth{0};  // entries of inside[] that count
+  std::atomic<const void*> inside[MAX_INSIDE] = {};
+  thread_record* next_free = nullptr;  // links spare records of overflow threads
+
+  bool holds(const void* what) const noexcept {
+    // edge owned.leave: what the visitor wrote is seen by whoever finds it gone; partner is
+    // leave(). Sequentially consistent for the locked form of base/owned.
+    const std::uint32_t count = depth.load(std::memory_order_seq_cst);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      // edge owned.leave, for a visit that ended out of order: partner is owned::close_gap().
+      if (inside[i].load(std::memory_order_acquire) == what) return true;
+    }
+    return false;
+  }
+};
+
 extern thread_local std::uint32_t thread_id_tls __attribute__((tls_model("initial-exec")));
+extern thread_local thread_record* thread_record_tls __attribute__((tls_model("initial-exec")));
 std::uint32_t assign_thread_id() noexcept;
 }  // namespace detail
 
 // This thread's number; two instructions after the first call.
 inline std::uint32_t thread_id() noexcept {
   const std::uint32_t id = detail::thread_id_tls;
-  if (id == detail::NO_THREAD_ID) [[unlikely]] return detail::assign_thread_id();
+  if (id == detail::NO_THREAD_ID) [[unlikely]]
+    return detail::assign_thread_id();
   return id;
 }
 

@@ -1,9 +1,15 @@
-// Owns one range of addresses backed by a memory file, which grows on demand and which local peers map as a whole.
-// Packets, lanes and whatever else peers read live here; between processes they are named by their offset.
-// Threads: allocate(), free(), contains() shared; construction and destruction single.
-// Always true: [base, base + reserved) never moves; bytes below committed() are backed; offset 0 is never handed out, so 0 means "none".
+// Owns one range of addresses backed by a memory file, which grows on demand and which local peers
+// map as a whole. Packets, lanes and whatever else peers read live here; between processes they are
+// named by their offset.
+// Called by packet_pool, region_table and backends. Threads: allocate(), free(), contains() shared;
+// construction and destruction single.
+// Always true: [base, base + reserved) never moves; bytes below committed() are backed; offset 0 is
+// never handed out, so 0 means "none"; a peer that has the file cannot shrink it.
 #pragma once
 
+#include <sys/types.h>
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,17 +20,33 @@
 
 namespace lci::mem {
 
+// The system calls an arena is built from; tests pass failing ones.
+struct memory_file_calls {
+  int (*create)() = nullptr;                         // a new empty file, or -1 with errno
+  int (*resize)(int fd, off_t size) = nullptr;       // 0, or -1 with errno
+  void* (*map)(std::size_t size, int fd) = nullptr;  // MAP_FAILED with errno
+};
+const memory_file_calls& system_memory_file_calls() noexcept;
+
 class arena {
  public:
   // Address space to reserve; costs nothing until used.
   static constexpr std::size_t DEFAULT_RESERVE = std::size_t{16} << 30;
+  // Where address space is limited (RLIMIT_AS), down to this much is accepted instead.
+  static constexpr std::size_t LEAST_RESERVE = std::size_t{64} << 20;
+  // The file grows by doubling steps between these.
+  static constexpr std::size_t FIRST_GROWTH = std::size_t{2} << 20;
+  static constexpr std::size_t LARGEST_GROWTH = std::size_t{32} << 20;
 
-  explicit arena(std::size_t reserve = DEFAULT_RESERVE);  // throws backend_error
+  // Throws backend_error.
+  explicit arena(std::size_t reserve = DEFAULT_RESERVE,
+                 const memory_file_calls& calls = system_memory_file_calls());
   ~arena();
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
 
-  // Zeroed when the bytes are fresh from the system, otherwise as their last owner left them. Throws std::bad_alloc past `reserve`.
+  // Zeroed when the bytes are fresh from the system, otherwise as their last owner left them.
+  // Throws std::bad_alloc past reserved(), backend_error when the system refuses to grow the file.
   void* allocate(std::size_t size, std::size_t align = base::CACHE_LINE);
   void free(void* p, std::size_t size) noexcept;  // size as given to allocate()
 
@@ -38,15 +60,22 @@ class arena {
 
   int fd() const noexcept { return fd_; }  // the memory file; peers get a duplicate
   std::size_t reserved() const noexcept { return reserve_; }
-  std::size_t committed() const noexcept;  // bytes backed so far
+  // Bytes backed so far. edge arena.grow: whoever is told an offset finds it backed; partner
+  // grow().
+  std::size_t committed() const noexcept { return committed_.load(std::memory_order_acquire); }
 
  private:
+  void* reuse(std::size_t size, std::size_t align);
+  void grow(std::size_t needed);
+
+  memory_file_calls calls_;
   std::byte* base_ = nullptr;
   std::size_t reserve_ = 0;
   int fd_ = -1;
-  mutable std::mutex mutex_;
-  std::size_t committed_ = 0;                        // file size
+  std::atomic<std::size_t> committed_{0};  // file size; written under mutex_
+  std::mutex mutex_;
   std::size_t used_ = 0;                             // bump pointer
+  std::size_t growth_ = FIRST_GROWTH;                // next step
   std::map<std::size_t, std::vector<void*>> freed_;  // by size: blocks to hand out again
 };
 

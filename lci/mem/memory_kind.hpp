@@ -1,4 +1,5 @@
-// Where bytes live. A pointer travels with its kind until it is settled; nobody dereferences it before.
+// Where bytes live. A pointer travels with its kind until it is settled; nobody dereferences it
+// before.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +7,9 @@
 namespace lci::mem {
 
 enum class mem_kind : std::uint8_t {
-  host,     // the processor may read and write it
-  device,   // GPU memory: only memory domains touch it
-  unknown   // to be found out before use
+  host,    // the processor may read and write it
+  device,  // GPU memory: only memory domains touch it
+  unknown  // to be found out before use
 };
 
 }  // namespace lci::mem

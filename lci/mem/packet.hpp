@@ -1,6 +1,7 @@
-// A packet: one cache line of header in shared memory, then the payload. Local peers may read a packet where it lies.
-// Always true: a packet has exactly one owner at any time: {its pool, a thread's cache, a network operation, the user,
-// lent to a peer}. A borrower gives it back by storing `returned` in its state; the lender finds that when it looks.
+// A packet: one cache line of header in shared memory, then the payload. Local peers may read a
+// packet where it lies. Always true: a packet has exactly one owner at any time: {its pool, a
+// thread's cache, a network operation, the user, lent to a peer}. A borrower gives it back by
+// storing `returned` in its state; the lender finds that when it looks.
 #pragma once
 
 #include <atomic>
@@ -22,13 +23,13 @@ enum class packet_state : std::uint32_t {
 
 struct alignas(base::CACHE_LINE) packet {
   static constexpr std::uint32_t MAGIC = 0x4b50434c;
-  std::uint32_t magic = MAGIC;              // tells a packet from a stray pointer
+  std::uint32_t magic = MAGIC;                            // tells a packet from a stray pointer
   std::atomic<packet_state> state{packet_state::pooled};  // the only field that a borrower writes
-  std::uint32_t capacity = 0;               // payload bytes
-  std::uint32_t length = 0;                 // owner's use: payload bytes filled
-  packet_pool* pool = nullptr;              // meaningful in the owning process only
-  packet* next = nullptr;                   // link while pooled or in a list of its owner
-  std::uint64_t note = 0;                   // owner's use
+  std::uint32_t capacity = 0;                             // payload bytes
+  std::uint32_t length = 0;                               // owner's use: payload bytes filled
+  packet_pool* pool = nullptr;                            // meaningful in the owning process only
+  packet* next = nullptr;  // link while pooled or in a list of its owner
+  std::uint64_t note = 0;  // owner's use
 
   std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
   static packet* of_payload(void* payload) noexcept { return static_cast<packet*>(payload) - 1; }

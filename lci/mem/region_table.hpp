@@ -1,15 +1,19 @@
-// The registrations of this process: which addresses peers may read and write, named by {slot, generation}, so that a late, repeated or
-// forged name finds nothing. Rows are also published in shared memory for peers that map it; the private copy is the authority.
-// Threads: insert(), erase() and find() shared. remote_rows reads another process's rows through its mapping.
+// The registrations of this process: which addresses peers may read and write, named by {slot,
+// generation}, so that a late, repeated or forged name finds nothing. Rows are also published in
+// shared memory for peers that map it; the private copy is the authority.
+// Called by register_memory, by rendezvous (one insert and one erase each) and for each incoming
+// put. Threads: insert(), erase() and find() shared; find() takes no lock. remote_rows reads
+// another process's rows through its mapping. Always true: a row's generation is 0 while it is
+// empty or being written; a name is given once.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <optional>
-#include <vector>
 
+#include "lci/base/spinlock.hpp"
 #include "lci/mem/arena.hpp"
 
 namespace lci::mem {
@@ -26,9 +30,10 @@ struct region_name {
 
 class region_table {
  public:
+  // Slots 1 .. MAX_REGIONS - 1.
   static constexpr std::uint32_t MAX_REGIONS = 1u << 16;
 
-  // One published row. `generation` is odd/even-free: 0 while the row is empty or being written.
+  // One row, published in shared memory and kept once more privately.
   struct row {
     std::atomic<std::uint32_t> generation{0};
     std::uint32_t reserved = 0;
@@ -40,29 +45,44 @@ class region_table {
 
   explicit region_table(arena& arena);  // allocates MAX_REGIONS rows (sparse memory)
   ~region_table();
+  region_table(const region_table&) = delete;
+  region_table& operator=(const region_table&) = delete;
 
-  region_name insert(void* address, std::size_t size);  // throws argument_error when full
+  // Throws argument_error for a null address with a size, or when the table is full.
+  region_name insert(void* address, std::size_t size);
   // False when the name is not (or no longer) registered.
   bool erase(region_name name) noexcept;
-  // The address of [offset, offset + size) inside the registration, or null when the name is unknown or the range is not inside.
+  // The address of [offset, offset + size) inside the registration, or null when the name is
+  // unknown or the range is not inside.
   void* find(region_name name, std::uint64_t offset, std::size_t size) const noexcept;
-  std::uint64_t rows_offset() const noexcept;  // of row 0 in the arena, for peers
+  // The whole registration; nothing when the name is unknown.
+  std::optional<region> look_up(region_name name) const noexcept;
+  std::uint64_t rows_offset() const noexcept { return arena_.offset_of(rows_); }
   std::size_t live() const noexcept;
 
-  // Reads a row of a peer's mapped table; nothing when the name is unknown or changed while reading.
+  // Reads a row of a peer's mapped table; nothing when the name is unknown or changed while
+  // reading.
   static std::optional<region> read_remote(const row* rows, region_name name) noexcept;
 
  private:
+  static constexpr std::uint32_t BLOCK = 1024;  // entries made at a time
   struct entry {
-    std::uint32_t generation = 0;
-    bool live = false;
-    region what;
+    row what;
+    std::uint32_t last_generation = 0;  // under lock_
+    std::uint32_t next_free = 0;        // under lock_
   };
+
+  entry* entry_of(std::uint32_t slot) const noexcept;
+  entry& make_entry(std::uint32_t slot);
+
   arena& arena_;
   row* rows_;
-  mutable std::mutex mutex_;
-  std::vector<entry> entries_;        // index = slot; entry 0 unused
-  std::vector<std::uint32_t> free_;   // slots to use again
+  // Entries never move, so that find() may read while others insert.
+  std::atomic<entry*> blocks_[MAX_REGIONS / BLOCK] = {};
+  mutable base::spinlock lock_;
+  std::uint32_t free_ = 0;   // last freed slot: its row is still in the cache; 0 = none
+  std::uint32_t fresh_ = 1;  // slots from here on were never used
+  std::size_t live_ = 0;
 };
 
 }  // namespace lci::mem

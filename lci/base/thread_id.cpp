@@ -1,0 +1,96 @@
+// Hands out thread numbers and records, and takes them back when threads end.
+// Called by every thread once. Threads: any; one mutex guards the free numbers.
+#include "lci/base/thread_id.hpp"
+
+#include <pthread.h>
+
+#include <bit>
+#include <mutex>
+#include <new>
+
+#include "lci/base/owned.hpp"
+
+namespace lci::base::detail {
+
+thread_local std::uint32_t thread_id_tls = NO_THREAD_ID;
+thread_local thread_record* thread_record_tls = nullptr;
+
+namespace {
+
+constexpr std::uint32_t WORD_BITS = 64;
+constexpr std::uint32_t WORDS = MAX_THREADS / WORD_BITS;
+
+// Trivially destructible, so that threads which outlive static destruction still find it whole.
+struct registry {
+  // edge thread.handover: what the last holder of a number wrote is seen by the next one, because
+  // one unlocks and the other locks this mutex.
+  std::mutex mutex;
+  std::uint64_t taken[WORDS] = {};
+  thread_record records[MAX_THREADS];
+  thread_record* spare = nullptr;
+};
+constinit registry all;
+
+// Lowest first: dense numbers keep per-thread tables short, and the next thread inherits.
+std::uint32_t take_number() noexcept {
+  for (std::uint32_t word = 0; word < WORDS; ++word) {
+    const auto bit = static_cast<std::uint32_t>(std::countr_one(all.taken[word]));
+    if (bit == WORD_BITS) continue;
+    all.taken[word] |= std::uint64_t{1} << bit;
+    return word * WORD_BITS + bit;
+  }
+  return OVERFLOW_THREAD;
+}
+
+// Records of overflow threads are kept for reuse and never freed: others may still look at them.
+thread_record* take_spare() noexcept {
+  if (thread_record* record = all.spare) {
+    all.spare = record->next_free;
+    return record;
+  }
+  // Null is survivable: such a thread never owns anything.
+  return new (std::nothrow) thread_record;
+}
+
+void release(void* value) noexcept {
+  auto* const record = static_cast<thread_record*>(value);
+  thread_id_tls = NO_THREAD_ID;
+  thread_record_tls = nullptr;
+  record->depth.store(0, std::memory_order_release);  // edge owned.leave: see holds()
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  if (record->id < MAX_THREADS) {
+    all.taken[record->id / WORD_BITS] &= ~(std::uint64_t{1} << (record->id % WORD_BITS));
+  } else {
+    record->next_free = all.spare;
+    all.spare = record;
+  }
+}
+
+// A key of the thread library, not a thread_local object: its destructor runs after those of all
+// thread_local objects and again if one of the other key destructors asked for a number once more.
+pthread_key_t exit_key() noexcept {
+  static const pthread_key_t key = [] {
+    pthread_key_t made{};
+    pthread_key_create(&made, release);
+    return made;
+  }();
+  return key;
+}
+
+}  // namespace
+
+LCI_COLD std::uint32_t assign_thread_id() noexcept {
+  has_asymmetric_fence();  // registers before this thread can become an owner
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const std::uint32_t id = take_number();
+  thread_record* const record = id < MAX_THREADS ? &all.records[id] : take_spare();
+  if (record != nullptr) {
+    record->id = id;
+    pthread_setspecific(exit_key(), record);
+  }
+  thread_record_tls = record;
+  thread_id_tls = id;
+  return id;
+}
+
+}  // namespace lci::base::detail

@@ -1,0 +1,119 @@
+// The parts a packet pool is made of: magazines (stacks of pooled packets that move as a whole),
+// the list of packets that a thread has lent, and the cache of one thread, which holds both. Used
+// by packet_pool only. Threads: single, inside the cache's guard; the counters may be read by
+// anybody.
+// Always true: a packet in a magazine is `pooled`, one in a lent list is `lent` or `returned`.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "lci/base/owned.hpp"
+#include "lci/mem/packet.hpp"
+
+namespace lci::mem {
+
+// A number with one writer at a time, which others may read: plain instructions.
+class owners_count {
+ public:
+  std::uint32_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
+  void set(std::uint32_t value) noexcept { value_.store(value, std::memory_order_relaxed); }
+  void add(std::uint32_t n) noexcept { set(get() + n); }
+  void subtract(std::uint32_t n) noexcept { set(get() - n); }
+
+ private:
+  std::atomic<std::uint32_t> value_{0};
+};
+
+// Last in, first out: the packet put last is the one whose lines are still in the cache.
+class magazine {
+ public:
+  static constexpr std::uint32_t CAPACITY = 32;
+
+  bool is_empty() const noexcept { return top_ == nullptr; }
+  bool is_full() const noexcept { return count_.get() >= CAPACITY; }
+  std::uint32_t count() const noexcept { return count_.get(); }
+
+  void push(packet* p) noexcept {
+    p->next = top_;
+    top_ = p;
+    count_.add(1);
+  }
+  packet* pop() noexcept {
+    packet* const p = top_;
+    if (p == nullptr) return nullptr;
+    top_ = p->next;
+    count_.subtract(1);
+    return p;
+  }
+  // All packets, linked by `next`; the magazine is empty afterwards.
+  packet* release() noexcept {
+    count_.set(0);
+    return std::exchange(top_, nullptr);
+  }
+  void load(packet* chain, std::uint32_t count) noexcept {
+    top_ = chain;
+    count_.set(count);
+  }
+
+ private:
+  packet* top_ = nullptr;
+  owners_count count_;
+};
+
+// Packets that peers are reading, oldest first: those come back first.
+class lent_list {
+ public:
+  std::uint32_t count() const noexcept { return count_.get(); }
+
+  void add(packet* p) noexcept {
+    p->next = nullptr;
+    *(last_ == nullptr ? &first_ : &last_->next) = p;
+    last_ = p;
+    count_.add(1);
+  }
+
+  // Calls take(p) for packets p that want(p) says yes to, after removing them; looks at no more
+  // than `limit` others on the way. Answers how many were taken.
+  template <class Want, class Take>
+  std::uint32_t remove(std::uint32_t limit, Want want, Take take) noexcept {
+    std::uint32_t removed = 0;
+    packet* before = nullptr;
+    for (packet* p = first_; p != nullptr;) {
+      packet* const next = p->next;
+      if (want(*p)) {
+        *(before == nullptr ? &first_ : &before->next) = next;
+        if (next == nullptr) last_ = before;
+        count_.subtract(1);
+        take(p);
+        ++removed;
+      } else {
+        if (limit-- == 0) break;
+        before = p;
+      }
+      p = next;
+    }
+    return removed;
+  }
+
+ private:
+  packet* first_ = nullptr;
+  packet* last_ = nullptr;
+  owners_count count_;
+};
+
+// What one thread keeps at hand. Two magazines, so that a thread which alternates around a full or
+// an empty one does not go to the shared store each time.
+struct thread_cache_state {
+  base::owned guard;
+  magazine loaded;
+  magazine spare;
+  lent_list lent;
+  std::uint32_t credits = 0;  // packets that this thread may lend without asking
+
+  std::uint32_t pooled() const noexcept { return loaded.count() + spare.count(); }
+};
+
+}  // namespace lci::mem

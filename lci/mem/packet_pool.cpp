@@ -1,0 +1,275 @@
+// The way of a packet between its thread's cache, the store and other threads' caches.
+// Threads: see the header. The cache of a thread is guarded by base/owned, so that a thread which
+// finds nothing anywhere else can empty the caches of others.
+#include "lci/mem/packet_pool.hpp"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+#include "lci/base/thread_id.hpp"
+#include "lci/errors.hpp"
+#include "lci/mem/packet_store.hpp"
+
+namespace lci::mem {
+
+namespace {
+
+// How many packets that are still lent get() passes over while it looks for a returned one.
+constexpr std::uint32_t SHORT_LOOK = 8;
+constexpr std::uint32_t FULL_LOOK = ~std::uint32_t{0};
+// Rights to lend that a thread takes at once, and how many it keeps.
+constexpr std::uint32_t CREDIT_BATCH = 16;
+constexpr std::uint32_t CREDITS_KEPT = 2 * CREDIT_BATCH;
+// Caches that hold nothing but lent packets are searched by other threads this often.
+constexpr std::uint64_t SWEEP_US = 50;
+
+bool is_returned(const packet& p) noexcept {
+  // edge packet.return: partner is release_packet() in the borrower.
+  return p.state.load(std::memory_order_acquire) == packet_state::returned;
+}
+
+}  // namespace
+
+struct packet_pool::thread_cache : thread_cache_state {};
+
+struct packet_pool::shared {
+  shared(arena& arena, packet_pool* pool, std::size_t packet_size, std::size_t limit)
+      : store(arena, pool, packet_size, limit) {}
+  ~shared() {
+    for (auto& cache : caches) delete cache.load(std::memory_order_relaxed);
+  }
+
+  // Pushes a pooled packet; the older magazine makes room when both are full.
+  void keep(thread_cache& in, packet* p) noexcept {
+    if (in.loaded.is_full()) {
+      store.drain(in.spare);
+      const std::uint32_t count = in.loaded.count();
+      in.spare.load(in.loaded.release(), count);
+    }
+    in.loaded.push(p);
+  }
+
+  template <class Want>
+  std::uint32_t take_back(thread_cache& in, std::uint32_t look, Want want) noexcept {
+    const std::uint32_t found = in.lent.remove(look, want, [&](packet* p) {
+      p->state.store(packet_state::pooled, std::memory_order_relaxed);
+      keep(in, p);
+    });
+    in.credits += found;
+    if (in.credits > CREDITS_KEPT) {
+      store.return_credits(in.credits - CREDIT_BATCH);
+      in.credits = CREDIT_BATCH;
+    }
+    return found;
+  }
+
+  packet_store store;
+  std::atomic<thread_cache*> caches[base::MAX_THREADS] = {};
+  std::atomic<std::uint64_t> last_sweep{0};
+  std::atomic<std::size_t> misuses{0};
+};
+
+packet_pool::packet_pool(arena& arena, std::size_t packet_size, std::size_t limit)
+    : packet_size_(base::align_up(packet_size, base::CACHE_LINE)), limit_(limit) {
+  constexpr std::size_t least = 2 * sizeof(packet);
+  if (packet_size < least || packet_size > UINT32_MAX / 2) {
+    throw argument_error("packet_size is " + std::to_string(packet_size) + "; legal are " +
+                         std::to_string(least) + " to " + std::to_string(UINT32_MAX / 2));
+  }
+  if (limit == 0) throw argument_error("npackets is 0; legal is 1 or more");
+  shared_ = std::make_unique<shared>(arena, this, packet_size_, limit);
+}
+
+packet_pool::~packet_pool() {
+  if (outstanding() == 0) shared_->store.free_memory_at_end();
+}
+
+LCI_COLD packet_pool::thread_cache* packet_pool::make_cache() noexcept {
+  const std::uint32_t id = base::thread_id();
+  if (id >= base::MAX_THREADS) return nullptr;
+  auto* const made = new (std::nothrow) thread_cache;
+  // edge pool.cache: thieves find it constructed; partner is my_cache(). Two live threads never
+  // have one number, so nobody else stores here.
+  shared_->caches[id].store(made, std::memory_order_release);
+  return made;
+}
+
+// Null for threads beyond MAX_THREADS: they use the store directly.
+inline packet_pool::thread_cache* packet_pool::my_cache() noexcept {
+  const std::uint32_t id = base::thread_id();
+  if (id >= base::MAX_THREADS) [[unlikely]]
+    return nullptr;
+  // edge pool.cache: partner is make_cache(), for the number's next holder and for thieves.
+  thread_cache* const mine = shared_->caches[id].load(std::memory_order_acquire);
+  return mine != nullptr ? mine : make_cache();
+}
+
+packet* packet_pool::get() noexcept {
+  thread_cache* const mine = my_cache();
+  packet* p = nullptr;
+  if (mine != nullptr && mine->guard.enter()) [[likely]] {
+    p = mine->loaded.pop();
+    if (p == nullptr) [[unlikely]]
+      p = get_cold(mine);
+    mine->guard.leave();
+  } else {
+    p = get_cold(nullptr);
+  }
+  if (p != nullptr) [[likely]]
+    p->state.store(packet_state::out, std::memory_order_relaxed);
+  return p;
+}
+
+// The other magazine, what was returned, the store, more memory, other threads: in this order.
+LCI_COLD packet* packet_pool::get_cold(thread_cache* mine) noexcept {
+  if (mine == nullptr) {
+    magazine few;
+    if (!shared_->store.fill(few)) return steal(nullptr);
+    packet* const p = few.pop();
+    shared_->store.drain(few);
+    return p;
+  }
+  if (!mine->spare.is_empty()) {
+    const std::uint32_t count = mine->spare.count();
+    mine->loaded.load(mine->spare.release(), count);
+  } else if (shared_->take_back(*mine, SHORT_LOOK, is_returned) == 0 &&
+             !shared_->store.fill(mine->loaded) &&
+             shared_->take_back(*mine, FULL_LOOK, is_returned) == 0) {
+    return steal(mine);
+  }
+  return mine->loaded.pop();
+}
+
+// One magazine of another thread, or what was returned to it. A thread that is inside its cache
+// right now is passed over: waiting for it from inside our own could be mutual.
+LCI_COLD packet* packet_pool::steal(thread_cache* mine) noexcept {
+  const std::uint64_t now = base::cpu_ticks();
+  const std::uint64_t since = now - shared_->last_sweep.load(std::memory_order_relaxed);
+  const bool look_at_lent = since > base::ticks_per_ms() * SWEEP_US / 1000;
+  if (look_at_lent) shared_->last_sweep.store(now, std::memory_order_relaxed);
+  for (auto& slot : shared_->caches) {
+    thread_cache* const other = slot.load(std::memory_order_acquire);  // edge pool.cache
+    if (other == nullptr || other == mine) continue;
+    if (other->pooled() == 0 && (other->lent.count() == 0 || !look_at_lent)) continue;
+    if (!other->guard.seize(0)) continue;
+    packet* p = nullptr;
+    if (other->guard.enter()) {
+      if (other->pooled() == 0) shared_->take_back(*other, FULL_LOOK, is_returned);
+      magazine& from = other->spare.is_empty() ? other->loaded : other->spare;
+      p = from.pop();
+      shared_->store.drain(from);
+      other->guard.leave();
+    }
+    other->guard.disown();
+    if (p != nullptr) return p;
+  }
+  return nullptr;
+}
+
+void packet_pool::put(packet* p) noexcept {
+  if (p->state.load(std::memory_order_relaxed) != packet_state::out) [[unlikely]] {
+    return refuse(*p);
+  }
+  p->state.store(packet_state::pooled, std::memory_order_relaxed);
+  thread_cache* const mine = my_cache();
+  if (mine != nullptr && mine->guard.enter()) [[likely]] {
+    shared_->keep(*mine, p);
+    mine->guard.leave();
+  } else {
+    magazine one;
+    one.push(p);
+    shared_->store.drain(one);
+  }
+}
+
+LCI_COLD void packet_pool::refuse(const packet& p) noexcept {
+  // relaxed: a statistic.
+  shared_->misuses.fetch_add(1, std::memory_order_relaxed);
+  const auto state = static_cast<unsigned>(p.state.load(std::memory_order_relaxed));
+  std::fprintf(stderr, "lci: packet %p was put back in state %u, not %u (out): ignored\n",
+               static_cast<const void*>(&p), state, static_cast<unsigned>(packet_state::out));
+#ifdef LCI_DEBUG
+  std::abort();
+#endif
+}
+
+bool packet_pool::lend(packet* p) noexcept {
+  thread_cache* const mine = my_cache();
+  if (mine == nullptr) return false;
+  const base::owned_guard inside(mine->guard);
+  if (!inside) return false;
+  if (mine->credits == 0) [[unlikely]] {
+    mine->credits = shared_->store.take_credits(CREDIT_BATCH);
+    if (mine->credits == 0) shared_->take_back(*mine, FULL_LOOK, is_returned);
+    if (mine->credits == 0) return false;
+  }
+  --mine->credits;
+  // Relaxed: the packet becomes known to the borrower by a later release, that of the message.
+  p->state.store(packet_state::lent, std::memory_order_relaxed);
+  mine->lent.add(p);
+  return true;
+}
+
+std::size_t packet_pool::reclaim() noexcept {
+  thread_cache* const mine = my_cache();
+  if (mine == nullptr || mine->lent.count() == 0) return 0;
+  const base::owned_guard inside(mine->guard);
+  return inside ? shared_->take_back(*mine, FULL_LOOK, is_returned) : 0;
+}
+
+std::size_t packet_pool::recall(std::uint64_t note) noexcept {
+  std::size_t found = 0;
+  const thread_cache* const mine = my_cache();
+  for (auto& slot : shared_->caches) {
+    thread_cache* const cache = slot.load(std::memory_order_acquire);  // edge pool.cache
+    if (cache == nullptr || cache->lent.count() == 0 || !cache->guard.seize()) continue;
+    if (cache->guard.enter()) {
+      found += shared_->take_back(*cache, FULL_LOOK,
+                                  [note](const packet& p) noexcept { return p.note == note; });
+      cache->guard.leave();
+    }
+    if (cache != mine) cache->guard.disown();
+  }
+  return found;
+}
+
+packet* packet_pool::checked(const arena& own, void* payload) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(payload);
+  if (address % base::CACHE_LINE != 0 || !own.contains(payload)) return nullptr;
+  const std::uint64_t offset = own.offset_of(payload);
+  // The header must be backed memory; offset 0 holds no packet.
+  if (offset < 2 * sizeof(packet) || offset > own.committed()) return nullptr;
+  packet* const p = packet::of_payload(payload);
+  if (p->magic != packet::MAGIC || p->pool == nullptr) return nullptr;
+  return p->state.load(std::memory_order_relaxed) == packet_state::out ? p : nullptr;
+}
+
+std::size_t packet_pool::allocated() const noexcept { return shared_->store.allocated(); }
+
+std::size_t packet_pool::outstanding() const noexcept {
+  std::size_t pooled = shared_->store.pooled();
+  for (const auto& slot : shared_->caches) {
+    const thread_cache* const cache = slot.load(std::memory_order_acquire);  // edge pool.cache
+    if (cache != nullptr) pooled += cache->pooled();
+  }
+  const std::size_t all = allocated();
+  return all > pooled ? all - pooled : 0;
+}
+
+std::size_t packet_pool::lent() const noexcept {
+  std::size_t sum = 0;
+  for (const auto& slot : shared_->caches) {
+    const thread_cache* const cache = slot.load(std::memory_order_acquire);  // edge pool.cache
+    if (cache != nullptr) sum += cache->lent.count();
+  }
+  return sum;
+}
+
+std::size_t packet_pool::misuses() const noexcept {
+  return shared_->misuses.load(std::memory_order_relaxed);
+}
+
+}  // namespace lci::mem

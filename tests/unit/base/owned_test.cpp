@@ -1,0 +1,242 @@
+// At most one thread is inside, owners come back cheaply, idle ones are replaced.
+#include "lci/base/owned.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <thread>
+#include <vector>
+
+namespace lci::base {
+namespace {
+
+// Every case runs with the plain and with the locked announcement.
+class owned_forms : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override { force_locked_fence_for_test(GetParam()); }
+  void TearDown() override { force_locked_fence_for_test(false); }
+};
+INSTANTIATE_TEST_SUITE_P(forms, owned_forms, testing::Values(false, true),
+                         [](const auto& form) { return form.param ? "locked" : "plain"; });
+
+template <class Work>
+void in_thread(Work work) {
+  std::thread(work).join();
+}
+
+TEST_P(owned_forms, enter__first_thread_becomes_owner) {
+  owned it;
+  EXPECT_EQ(it.owner(), detail::NO_THREAD_ID);
+  ASSERT_TRUE(it.enter());
+  EXPECT_EQ(it.owner(), thread_id());
+  it.leave();
+  EXPECT_TRUE(it.enter());
+  it.leave();
+}
+
+TEST_P(owned_forms, enter__nested_visits_need_as_many_leaves) {
+  owned it;
+  ASSERT_TRUE(it.enter());
+  ASSERT_TRUE(it.enter());
+  it.leave();
+  in_thread([&] { EXPECT_FALSE(it.seize(0)) << "the outer visit is still on"; });
+  it.leave();
+  in_thread([&] { EXPECT_TRUE(it.seize(0)); });
+}
+
+TEST_P(owned_forms, enter__too_deep_nesting_is_refused_not_overrun) {
+  owned it;
+  std::uint32_t depth = 0;
+  while (it.enter()) ++depth;
+  EXPECT_EQ(depth, detail::thread_record::MAX_INSIDE);
+  owned other;
+  EXPECT_FALSE(other.enter());
+  while (depth-- > 0) it.leave();
+  EXPECT_TRUE(other.enter());
+  other.leave();
+}
+
+TEST_P(owned_forms, enter__another_thread_waits_for_idleness) {
+  owned it;
+  ASSERT_TRUE(it.enter());
+  it.leave();
+  std::uint64_t first = 0, got = 0;
+  in_thread([&] {
+    first = cpu_ticks();
+    EXPECT_FALSE(it.enter()) << "the first look only starts the clock";
+    while (!it.enter()) cpu_relax();
+    got = cpu_ticks();
+    it.leave();
+  });
+  EXPECT_GE(got - first, ticks_per_ms() * owned::IDLE_US / 1000 * 9 / 10);
+  EXPECT_NE(it.owner(), thread_id());
+}
+
+TEST_P(owned_forms, enter__owner_inside_is_never_replaced) {
+  owned it;
+  ASSERT_TRUE(it.enter());
+  in_thread([&] {
+    const std::uint64_t until = cpu_ticks() + ticks_per_ms();
+    while (cpu_ticks() < until) ASSERT_FALSE(it.enter());
+  });
+  EXPECT_EQ(it.owner(), thread_id());
+  EXPECT_TRUE(it.enter()) << "nested, after failed attempts to replace us";
+  it.leave();
+  it.leave();
+}
+
+TEST_P(owned_forms, leave__visits_of_two_things_may_end_in_any_order) {
+  owned a, b;
+  ASSERT_TRUE(a.enter());
+  ASSERT_TRUE(b.enter());
+  a.leave();
+  in_thread([&] {
+    EXPECT_TRUE(a.seize(0));
+    EXPECT_FALSE(b.seize(0));
+  });
+  b.leave();
+  in_thread([&] { EXPECT_TRUE(b.seize(0)); });
+}
+
+TEST_P(owned_forms, seize__takes_an_owner_that_is_not_idle) {
+  owned it;
+  ASSERT_TRUE(it.enter());
+  it.leave();
+  in_thread([&] {
+    EXPECT_TRUE(it.seize());
+    EXPECT_EQ(it.owner(), thread_id());
+    EXPECT_TRUE(it.enter());
+    it.leave();
+    EXPECT_TRUE(it.seize()) << "of what is ours already";
+  });
+}
+
+TEST_P(owned_forms, seize__refused_from_inside) {
+  owned it;
+  const owned_guard guard(it);
+  EXPECT_FALSE(it.seize());
+}
+
+TEST_P(owned_forms, seize__waits_for_the_owner_to_leave) {
+  owned it;
+  std::atomic<bool> inside{false}, done{false};
+  std::thread owner([&] {
+    ASSERT_TRUE(it.enter());
+    inside.store(true, std::memory_order_release);
+    while (it.owner() == thread_id()) cpu_relax();  // until the taker has withdrawn it
+    done.store(true, std::memory_order_release);
+    it.leave();
+  });
+  while (!inside.load(std::memory_order_acquire)) cpu_relax();
+  EXPECT_TRUE(it.seize(10'000'000));
+  EXPECT_TRUE(done.load(std::memory_order_acquire));
+  owner.join();
+}
+
+TEST_P(owned_forms, disown__next_thread_enters_at_once) {
+  owned it;
+  ASSERT_TRUE(it.enter());
+  it.disown();
+  EXPECT_EQ(it.owner(), thread_id()) << "not while inside";
+  it.leave();
+  it.disown();
+  EXPECT_EQ(it.owner(), detail::NO_THREAD_ID);
+  in_thread([&] {
+    EXPECT_TRUE(it.enter());
+    it.leave();
+  });
+}
+
+TEST_P(owned_forms, disown__by_a_stranger_changes_nothing) {
+  owned it;
+  ASSERT_TRUE(it.enter());
+  it.leave();
+  in_thread([&] { it.disown(); });
+  EXPECT_EQ(it.owner(), thread_id());
+}
+
+TEST_P(owned_forms, exit__the_next_holder_of_the_number_is_owner) {
+  owned it;
+  in_thread([&] {
+    ASSERT_TRUE(it.enter());
+    it.leave();
+  });
+  in_thread([&] {
+    EXPECT_TRUE(it.enter());
+    it.leave();
+  });
+}
+
+TEST_P(owned_forms, exit__a_thread_that_ended_inside_does_not_block_it) {
+  owned it;
+  in_thread([&] { ASSERT_TRUE(it.enter()); });
+  EXPECT_TRUE(it.seize(0));
+}
+
+TEST_P(owned_forms, enter__threads_beyond_the_ceiling_take_part) {
+  owned it;
+  constexpr int count = MAX_THREADS + 3;
+  std::barrier all_here(count);
+  std::atomic<int> entered{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&] {
+      const bool overflow = thread_id() == OVERFLOW_THREAD;
+      all_here.arrive_and_wait();
+      if (!overflow) return;
+      while (!it.enter()) std::this_thread::yield();
+      entered.fetch_add(1, std::memory_order_relaxed);
+      it.leave();
+    });
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_GE(entered.load(), 3);
+}
+
+// The test that the whole construction is for: all kinds of entering at once, plain data inside.
+TEST_P(owned_forms, stress__never_two_inside) {
+  owned it;
+  constexpr int threads_count = 3;
+  constexpr int visits = 30000;
+  std::atomic<int> inside{0};
+  std::atomic<int> violations{0};
+  std::uint64_t plain = 0;  // torn increments show too
+  std::vector<std::uint64_t> mine(threads_count);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < threads_count; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < visits; ++i) {
+        if (i % 64 == 17 * t) it.seize(0);
+        if (i % 1024 == 0) std::this_thread::yield();
+        if (!it.enter()) continue;
+        if (inside.fetch_add(1, std::memory_order_relaxed) != 0) {
+          violations.fetch_add(1, std::memory_order_relaxed);
+        }
+        ++plain;
+        ++mine[t];
+        const owned_guard nested(it);
+        inside.fetch_sub(1, std::memory_order_relaxed);
+        it.leave();
+        if (i % 256 == 99) it.disown();
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+  std::uint64_t sum = 0;
+  for (const std::uint64_t n : mine) sum += n;
+  EXPECT_EQ(violations.load(), 0);
+  EXPECT_EQ(plain, sum);
+  EXPECT_GT(sum, 0u);
+}
+
+TEST(owned__fence, forced_off_and_on_again) {
+  const bool normal = has_asymmetric_fence();
+  force_locked_fence_for_test(true);
+  EXPECT_FALSE(has_asymmetric_fence());
+  force_locked_fence_for_test(false);
+  EXPECT_EQ(has_asymmetric_fence(), normal);
+}
+
+}  // namespace
+}  // namespace lci::base
