@@ -46,6 +46,9 @@ LCI_PUBLIC void alltoall(const collective_args& args);
 /// The engine that collectives use unless told otherwise, so that they never meet the program's
 /// messages.
 LCI_PUBLIC matching_engine_t get_collective_engine(runtime_t runtime);
+/// The runtime that is meant: the given one, else that of the device or endpoint, else the global
+/// default runtime.
+LCI_PUBLIC runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t endpoint);
 /// How many collectives this rank has started on the engine before; each call counts one more.
 LCI_PUBLIC uint64_t next_collective_sequence(matching_engine_t matching_engine);
 
