@@ -1,0 +1,131 @@
+"""Installs the library in the ways that clients find it, and builds and runs a client each time.
+
+installed    the shared build under test, moved after it was installed: find_package and pkg-config
+subproject   add_subdirectory by a parent that installs and exports the targets: static, then shared from
+             the same objects, and the static package through find_package and pkg-config --static
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parents[1]
+
+
+def run(*command, expect=0, environment=None):
+    """Runs a command; ends the test with its output when it does not end as expected."""
+    command = [str(part) for part in command]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})})
+    if done.returncode != expect:
+        sys.exit(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}\nexit status {done.returncode}, expected {expect}")
+    return done.stdout
+
+
+def demand(condition, what):
+    if not condition:
+        sys.exit(f"not so: {what}")
+
+
+class Packaging:
+    """One scenario, in a folder of its own."""
+
+    def __init__(self, build, work, launcher, generator):
+        self.build, self.work, self.launcher = build, work, launcher
+        self.generator = ["-G", generator]
+
+    def clean(self, name):
+        path = self.work / name
+        shutil.rmtree(path, ignore_errors=True)
+        return path
+
+    def consume(self, name, *options, environment=None):
+        """Configures, builds and runs the client at every language level, alone and as two ranks."""
+        folder = self.clean("consumer_" + name)
+        run("cmake", "-S", HERE / "consumer", "-B", folder, *self.generator, *options, environment=environment)
+        run("cmake", "--build", folder, "-j", os.cpu_count())
+        for standard in (11, 17, 20):
+            run(folder / f"consumer_{standard}", environment=environment)
+        run(self.launcher, "-n", 2, folder / "consumer_11", environment=environment)
+        print(f"{name}: built and run as C++11, 17 and 20")
+        return folder
+
+    def pkg_config(self, prefix, name, static):
+        libdir = next(prefix.glob("**/liblci.pc")).parent
+        environment = {"PKG_CONFIG_PATH": str(libdir), "LD_LIBRARY_PATH": str(libdir.parent)}
+        run("pkg-config", "--validate", "liblci", environment=environment)
+        run("pkg-config", "--validate", "liblct", environment=environment)
+        flags = run("pkg-config", "--cflags", "--libs", *(["--static"] if static else []), "liblci",
+                    environment=environment).split()
+        program = self.work / f"pkg_config_{name}"
+        run("c++", "-std=c++11", HERE / "consumer/main.cpp", "-o", program, *flags)
+        run(program, environment=environment)
+        self.consume(f"pkg_config_{name}", "-DPKG_CONFIG=ON", environment=environment)
+
+    @staticmethod
+    def look_at(prefix):
+        """Nothing internal shows in what is installed."""
+        for path in prefix.glob("**/*Targets*.cmake"):
+            text = path.read_text()
+            demand("lci_flags" not in text and "Boost::" not in text and "Threads::" not in text,
+                   f"{path.name} names no internal target")
+            demand(str(SOURCE) not in text, f"{path.name} does not name the source folder")
+        for name in ("lci.hpp", "lct.h", "lci/config.hpp"):
+            demand((prefix / "include" / name).is_file(), f"include/{name} is installed")
+        demand(not list(prefix.glob("include/**/*.in")), "no template is installed")
+
+    def installed(self):
+        first, prefix = self.clean("installed_first"), self.clean("installed")
+        run("cmake", "--install", self.build, "--prefix", first)
+        first.rename(prefix)
+        self.look_at(prefix)
+        for program in ("lcrun", "lci_info"):
+            demand((prefix / "bin" / program).is_file(), f"bin/{program} is installed")
+        run(prefix / "bin/lci_info")
+        self.launcher = prefix / "bin/lcrun"
+        folder = self.consume("shared", f"-DLCI_ROOT={prefix}")
+        libraries = run("readelf", "-d", folder / "consumer_11")
+        demand(re.search(r"NEEDED.*liblci\.so\.2\]", libraries), "the client names liblci.so.2")
+        self.pkg_config(prefix, "shared", static=False)
+
+    def subproject(self):
+        folder = self.work / "parent"
+        for kind, shared in (("static", "OFF"), ("shared", "ON")):
+            prefix = self.clean(f"parent_{kind}")
+            # The same folder both times: the objects are the same, only the libraries differ.
+            run("cmake", "-S", HERE / "parent", "-B", folder, *self.generator, f"-DBUILD_SHARED_LIBS={shared}",
+                f"-DLCI_SOURCE_DIR_UNDER_TEST={SOURCE}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
+                f"-DCMAKE_INSTALL_PREFIX={prefix}")
+            run("cmake", "--build", folder, "-j", os.cpu_count())
+            run(folder / "parent")
+            run("cmake", "--install", folder)
+            self.look_at(prefix)
+            self.consume(f"parent_{kind}_package", "-DPACKAGE=Parent", f"-DCMAKE_PREFIX_PATH={prefix}")
+            if kind == "static":
+                self.consume("static", f"-DLCI_ROOT={prefix}")
+                self.pkg_config(prefix, "static", static=True)
+        silent = self.clean("silent")
+        run("cmake", folder, "-DLCI_FETCHCONTENT_INSTALL=OFF", f"-DCMAKE_INSTALL_PREFIX={silent}")
+        run("cmake", "--install", folder)
+        demand(not list(silent.glob("**/LCIConfig.cmake")), "LCI_FETCHCONTENT_INSTALL=OFF installs no package of ours")
+        run("cmake", folder, "-DLCI_FETCHCONTENT_INSTALL=ON")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenario", choices=["installed", "subproject"])
+    parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--generator", required=True)
+    arguments = parser.parse_args()
+    work = arguments.build / "packaging"
+    work.mkdir(exist_ok=True)
+    packaging = Packaging(arguments.build, work, arguments.build / "bin/lcrun", arguments.generator)
+    getattr(packaging, arguments.scenario)()
+
+
+if __name__ == "__main__":
+    main()
