@@ -198,7 +198,8 @@ TEST_P(owned_forms, enter__threads_beyond_the_ceiling_take_part) {
 TEST_P(owned_forms, stress__never_two_inside) {
   owned it;
   constexpr int threads_count = 3;
-  constexpr int visits = 30000;
+  constexpr int visits = 200000;
+  std::barrier start(threads_count);
   std::atomic<int> inside{0};
   std::atomic<int> violations{0};
   std::uint64_t plain = 0;  // torn increments show too
@@ -206,6 +207,7 @@ TEST_P(owned_forms, stress__never_two_inside) {
   std::vector<std::thread> threads;
   for (int t = 0; t < threads_count; ++t) {
     threads.emplace_back([&, t] {
+      start.arrive_and_wait();
       for (int i = 0; i < visits; ++i) {
         if (i % 64 == 17 * t) it.seize(0);
         if (i % 1024 == 0) std::this_thread::yield();
