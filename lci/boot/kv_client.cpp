@@ -12,10 +12,13 @@ client::client(const char* backend, unique_fd fd, int rank, int size,
                std::chrono::milliseconds limit)
     : fd_(std::move(fd)), member_(backend, rank, size), limit_(limit) {}
 
-void client::join() {
+bool client::join() {
   const deadline until = limit();
   send_output(until);
-  while (!member_.is_welcome()) receive_some(until, "for all ranks to join");
+  while (!member_.is_welcome()) {
+    if (!receive_some(until, "for all ranks to join")) return false;
+  }
+  return true;
 }
 
 void client::fence() {
@@ -23,7 +26,10 @@ void client::fence() {
   member_.begin_fence();
   send_output(until);
   const std::string what = "in fence " + std::to_string(member_.round());
-  while (member_.fence_pending()) receive_some(until, what);
+  while (member_.fence_pending()) {
+    if (!receive_some(until, what))
+      member_.fail("lost the connection to the server while waiting " + what + ": " + lost_);
+  }
 }
 
 deadline client::limit() const {
@@ -51,18 +57,18 @@ void client::send_output(const deadline& until) {
   }
 }
 
-void client::receive_some(const deadline& until, const std::string& what) {
+bool client::receive_some(const deadline& until, const std::string& what) {
   char bytes[64 * 1024];
   if (!wait_for(fd_.get(), POLLIN, until))
     member_.fail("waited " + std::to_string(limit_.count() / 1000) + " s " + what);
   const ssize_t n = ::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
   if (n > 0) {
     member_.receive(std::string_view(bytes, static_cast<std::size_t>(n)));
-    return;
+    return true;
   }
-  if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return;
-  const std::string why = n == 0 ? "it hung up" : errno_text(errno);
-  member_.fail("lost the connection to the server while waiting " + what + ": " + why);
+  if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+  lost_ = n == 0 ? "it hung up" : errno_text(errno);
+  return false;
 }
 
 }  // namespace lci::boot::kv

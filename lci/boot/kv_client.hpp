@@ -19,8 +19,9 @@ class client {
 
   // Sends the hello; costs no round trip.
   void greet() { send_output(limit()); }
-  // The same, and waits until everybody has joined.
-  void join();
+  // The same, and waits until everybody has joined. False if the server hung up without a word: it
+  // may be on its way out, with another one to come.
+  bool join();
   void fence();
   void put(std::string_view key, std::string_view value) { member_.put(key, value); }
   const std::string& get(int rank, const std::string& key) const { return member_.get(rank, key); }
@@ -29,11 +30,13 @@ class client {
  private:
   deadline limit() const;
   void send_output(const deadline& until);
-  void receive_some(const deadline& until, const std::string& what);
+  // False when the connection is lost; then lost_ says how.
+  bool receive_some(const deadline& until, const std::string& what);
 
   unique_fd fd_;
   member member_;
   const std::chrono::milliseconds limit_;
+  std::string lost_;
 };
 
 }  // namespace lci::boot::kv

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -118,9 +119,8 @@ class tcp_root final : public bootstrap {
 class tcp_leaf final : public bootstrap {
  public:
   tcp_leaf(unique_fd fd, const tcp_variables& v)
-      : client_("tcp", std::move(fd), v.rank, v.size, v.limit) {
-    client_.join();
-  }
+      : client_("tcp", std::move(fd), v.rank, v.size, v.limit) {}
+  bool join() { return client_.join(); }
   const char* name() const noexcept override { return "tcp"; }
   int rank() const noexcept override { return client_.state().rank(); }
   int size() const noexcept override { return client_.state().size(); }
@@ -132,23 +132,56 @@ class tcp_leaf final : public bootstrap {
   kv::client client_;
 };
 
-// Rank 0 may start later than we do, so a refusal is no answer until the time is up.
-unique_fd connect_to_root(const std::vector<tcp_address>& addresses, const deadline& until,
-                          std::string& last) {
-  auto pause = std::chrono::milliseconds(2);
-  for (;;) {
-    for (const tcp_address& a : addresses) {
-      unique_fd fd(::socket(a.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (fd && ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&a.bytes), a.size) == 0) {
-        disable_delay(fd.get());
-        return fd;
-      }
-      last = a.text + ": " + errno_text(errno);
+// A connection attempt to a port from which connections are made may meet itself.
+bool is_self_connected(int fd) noexcept {
+  sockaddr_storage here{}, there{};
+  socklen_t here_size = sizeof here, there_size = sizeof there;
+  return ::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &here_size) == 0 &&
+         ::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &there_size) == 0 &&
+         here_size == there_size && std::memcmp(&here, &there, here_size) == 0;
+}
+
+unique_fd connect_to(const tcp_address& address) noexcept {
+  unique_fd fd(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int why = errno;
+  if (fd &&
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) {
+    if (!is_self_connected(fd.get())) {
+      disable_delay(fd.get());
+      return fd;
     }
-    if (until.is_over()) return unique_fd();
+    errno = ECONNREFUSED;
+  }
+  if (fd) why = errno;
+  fd.reset();
+  errno = why;
+  return fd;
+}
+
+// Rank 0 may start later than we do, and an earlier job's rank 0 may be about to leave: refusals
+// and hang-ups are no answer until the time is up.
+std::unique_ptr<bootstrap> join_root(const std::vector<tcp_address>& addresses,
+                                     const tcp_variables& v) {
+  const deadline until = deadline::in(v.limit);
+  auto pause = std::chrono::milliseconds(2);
+  std::string last;
+  do {
+    for (const tcp_address& a : addresses) {
+      unique_fd fd = connect_to(a);
+      if (!fd) {
+        last = a.text + ": " + errno_text(errno);
+        continue;
+      }
+      auto leaf = std::make_unique<tcp_leaf>(std::move(fd), v);
+      if (leaf->join()) return leaf;
+      last = a.text + ": who listens there hung up; it may not be rank 0 of this job";
+    }
     std::this_thread::sleep_for(pause);
     if (pause < std::chrono::milliseconds(100)) pause *= 2;
-  }
+  } while (!until.is_over());
+  throw backend_error("tcp: rank " + std::to_string(v.rank) + " tried for " +
+                      std::to_string(v.limit.count() / 1000) +
+                      " s to reach rank 0 at the address in " + v.source + "; last: " + last);
 }
 
 }  // namespace
@@ -167,15 +200,7 @@ std::unique_ptr<bootstrap> open_tcp() {
   if (variables->rank == 0) {
     return std::make_unique<tcp_root>(listen_on_first(addresses, variables->source), *variables);
   }
-  std::string last;
-  unique_fd fd = connect_to_root(addresses, deadline::in(variables->limit), last);
-  if (!fd) {
-    throw backend_error("tcp: rank " + std::to_string(variables->rank) + " tried for " +
-                        std::to_string(variables->limit.count() / 1000) +
-                        " s to reach rank 0 at the address in " + variables->source +
-                        "; last: " + last);
-  }
-  return std::make_unique<tcp_leaf>(std::move(fd), *variables);
+  return join_root(addresses, *variables);
 }
 
 }  // namespace lci::boot

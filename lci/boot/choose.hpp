@@ -1,0 +1,27 @@
+// Which bootstrap this process uses.
+//
+// The words of LCT_PMI_BACKEND (separated by comma, blank or semicolon), else "lcrun" and the
+// built-in default, are tried in order; the first one that is available wins.
+// Threads: one at a time. Always true: an unknown word is an error; a known one that is not in this
+// build is passed over; when nothing fits, the error lists every word with its reason.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lci/boot/bootstrap.hpp"
+
+namespace lci::boot {
+
+// Throws argument_error (unknown word), backend_error (nothing fits, or the chosen one failed).
+std::unique_ptr<bootstrap> open_bootstrap();
+
+// One line per word of the list in force, for lci_info: what it is and whether it would be used.
+struct choice {
+  std::string name;
+  std::string reason;  // empty = available
+};
+std::vector<choice> list_bootstraps();
+
+}  // namespace lci::boot

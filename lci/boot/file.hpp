@@ -1,0 +1,57 @@
+// The bootstrap over a shared directory: processes may be started by anything, even by hand; first
+// come, first ranked, unless LCT_PMI_FILE_RANK gives the rank.
+//
+// Variables: LCT_PMI_FILE_NRANKS (else the size of the Slurm job step), LCT_PMI_FILE_DIR (else
+// $HOME/.tmp/lct_pmi_file-<SLURM_JOBID or 0>), LCT_PMI_FILE_TIMEOUT_SEC (60).
+// Threads: single. Always true: each wait ends, with an error that names who is missing or gone.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lci/boot/bootstrap.hpp"
+#include "lci/boot/file_directory.hpp"
+
+namespace lci::boot {
+
+struct file_variables {
+  int size = 0;
+  int rank = -1;  // -1: first come, first ranked
+  std::string directory;
+  std::string step;  // "-<step>" inside a Slurm job step: steps of a job do not meet
+  std::chrono::milliseconds limit{60'000};
+};
+
+// The variables, or nothing and the reason.
+std::optional<file_variables> read_file_variables(std::string& why);
+
+class file_bootstrap final : public bootstrap {
+ public:
+  // Joins; returns when all ranks have. Throws backend_error.
+  explicit file_bootstrap(const file_variables& v);
+  const char* name() const noexcept override { return "file"; }
+  int rank() const noexcept override { return job_.rank(); }
+  int size() const noexcept override { return job_.size(); }
+  void put(const std::string& key, const std::string& value) override;
+  void fence() override;
+  std::string get(int rank, const std::string& key) override;
+
+ private:
+  void wait_until_full(const deadline& until);
+  std::string wait_for_values(int rank, const deadline& until);
+  void store(int rank, const std::string& bytes);
+  std::string limit_text() const;
+  std::string file_of(int rank, unsigned round) const;
+
+  const std::chrono::milliseconds limit_;
+  file_job job_;
+  folder_watch watch_;
+  std::string pending_;  // put frames since the last fence
+  unsigned round_ = 0;
+  std::vector<std::map<std::string, std::string>> values_;  // by rank
+};
+
+}  // namespace lci::boot
