@@ -191,6 +191,7 @@ sim_device::step sim_device::give_message(net::sink& to,
     mem::release_packet(*fabric_.config_.arena, packet);
   }
   if (v == net::verdict::deferred) {
+    m.deferred = true;
     inbox_.push_front(std::move(m));
     return step::deferred;
   }

@@ -93,7 +93,11 @@ errorcode_t sim_device::post_message(sim_message&& message, bool wants_completio
     }
     message.put_done = true;
   } else if (mem::packet* packet = message.op.packet) {
-    if (world_.options.packets != sim_packets::lend || !packet->pool->lend(packet)) {
+    // What stays in this process keeps its owner; only a peer borrows.
+    const bool stays = world_.options.packets == sim_packets::lend && target_rank == fabric_.rank_;
+    const bool lent =
+        world_.options.packets == sim_packets::lend && !stays && packet->pool->lend(packet);
+    if (!stays && !lent) {
       copy_in(message, message.op.buffer, message.op.size);
       packet->pool->put(packet);
       message.op.packet = nullptr;
@@ -152,10 +156,12 @@ void sim_device::insert_locked(sim_device& target, sim_message&& message) {
   message.not_before =
       target.polls_ + (o.max_delay_polls == 0 ? 0 : world_.rng() % (o.max_delay_polls + 1));
   auto at = target.inbox_.end();
-  if (!o.caps.ordered && !message.op.fence && !target.inbox_.empty() &&
+  const std::size_t first = !target.inbox_.empty() && target.inbox_.front().deferred ? 1 : 0;
+  if (!o.caps.ordered && !message.op.fence && target.inbox_.size() > first &&
       world_.draw(o.reorder_one_in)) {
     ++world_.counters.reordered;
-    at = target.inbox_.begin() + static_cast<std::ptrdiff_t>(world_.rng() % target.inbox_.size());
+    at = target.inbox_.begin() +
+         static_cast<std::ptrdiff_t>(first + world_.rng() % (target.inbox_.size() - first));
   }
   const std::uint64_t not_before = message.not_before;
   target.inbox_.insert(at, std::move(message));

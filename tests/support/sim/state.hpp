@@ -26,6 +26,7 @@ struct sim_message {
   net::net_op
       op;  // rank is the sender's; buffer is `bytes`, the packet's payload, or the poster's buffer
   bool is_put = false;    // put_imm: the data goes to op.remote, the sink sees only the immediate
+  bool deferred = false;  // it was offered before; nothing may get in front of it
   bool put_done = false;  // its data has been written already
   std::vector<std::byte> bytes;  // the message itself if it was copied
   sim_device* poster = nullptr;  // gets op.context when the message is through; null: nobody waits

@@ -1,0 +1,165 @@
+#include "tests/contract/group.hpp"
+
+#include <chrono>
+#include <sstream>
+#include <stdexcept>
+
+namespace lci::test {
+
+// Addresses are known once every fabric is open, as after the exchange of a real start.
+class group::book final : public net::address_book {
+ public:
+  book(int rank, const group& all) : rank_(rank), all_(all) {}
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return static_cast<int>(all_.members_.size()); }
+  std::string lookup(int rank) override {
+    return addresses.empty() ? "" : addresses[static_cast<std::size_t>(rank)];
+  }
+  std::vector<std::string> addresses;
+
+ private:
+  int rank_;
+  const group& all_;
+};
+
+void member::poll() {
+  for (std::size_t i = 0; i < devices.size(); ++i) devices[i]->poll(*sinks[i], 32);
+}
+
+net::remote_key member::expose(void* address, std::size_t size) {
+  const mem::region_name name = regions.insert(address, size);
+  const net::remote_key key{name.slot, name.generation};
+  registered.emplace_back(key, fabric->register_region(address, size, mem::mem_kind::host));
+  return key;
+}
+
+void member::hide(net::remote_key key) {
+  for (auto it = registered.begin(); it != registered.end(); ++it) {
+    if (it->first.slot != key.slot || it->first.generation != key.generation) continue;
+    fabric->deregister_region(it->second);
+    regions.erase({key.slot, key.generation});
+    registered.erase(it);
+    return;
+  }
+  throw std::runtime_error("hide: no such key");
+}
+
+std::size_t member::obtainable_packets() {
+  std::vector<mem::packet*> all;
+  // Null may mean that other threads' caches were not searched again so soon, so ask for a while.
+  const auto patience = std::chrono::milliseconds(20);
+  auto deadline = std::chrono::steady_clock::now() + patience;
+  while (all.size() < packets.limit() && std::chrono::steady_clock::now() < deadline) {
+    mem::packet* p = packets.get();
+    if (p == nullptr) continue;
+    all.push_back(p);
+    deadline = std::chrono::steady_clock::now() + patience;
+  }
+  for (mem::packet* p : all) packets.put(p);
+  return all.size();
+}
+
+group::group(int ranks, int devices, const open_fabric& open) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    members_.push_back(std::make_unique<member>());
+    books_.push_back(std::make_unique<book>(rank, *this));
+  }
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < ranks; ++rank) {
+    member& m = at(rank);
+    net::fabric_config config;
+    config.book = books_[static_cast<std::size_t>(rank)].get();
+    config.arena = &m.arena;
+    config.regions = &m.regions;
+    m.fabric = open(rank, config);
+    addresses.push_back(m.fabric->address());
+    for (int i = 0; i < devices; ++i) {
+      m.sinks.push_back(std::make_unique<recorder>());
+      m.devices.push_back(m.fabric->make_device(i));
+      m.endpoints.push_back(m.devices.back()->make_endpoint());
+    }
+  }
+  for (auto& b : books_) b->addresses = addresses;
+  caps_ = at(0).fabric->caps();
+}
+
+group::~group() {
+  for (int rank = 0; rank < size(); ++rank) {
+    if (is_open(rank)) at(rank).fabric->leave();
+  }
+  for (int rank = 0; rank < size(); ++rank) {
+    if (is_open(rank)) close(rank, true);
+  }
+}
+
+void group::close(int rank, bool orderly) {
+  member& m = at(rank);
+  if (orderly) m.fabric->leave();
+  m.endpoints.clear();
+  m.devices.clear();
+  m.fabric.reset();
+}
+
+void group::poll() {
+  for (auto& m : members_) m->poll();
+}
+
+bool group::until(const std::function<bool()>& done, std::string_view what) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!done()) {
+    poll();
+    if (std::chrono::steady_clock::now() < deadline) continue;
+    std::ostringstream where;
+    for (int rank = 0; rank < size(); ++rank) {
+      for (std::size_t i = 0; i < at(rank).devices.size(); ++i) {
+        where << "\n  rank " << rank << " device " << i << ": " << at(rank).sinks[i]->arrived()
+              << " messages, " << at(rank).sinks[i]->immediates() << " immediates, "
+              << at(rank).sinks[i]->gone().size() << " gone, "
+              << (at(rank).devices[i]->is_drained() ? "drained" : "not drained");
+      }
+    }
+    ADD_FAILURE() << "waited in vain for " << what << where.str();
+    return false;
+  }
+  return true;
+}
+
+errorcode_t group::post(const std::function<errorcode_t()>& one_post) {
+  errorcode_t answer = errorcode_t::retry;
+  until(
+      [&] {
+        answer = one_post();
+        return !is_retry(answer);
+      },
+      "a post to be accepted");
+  if (answer != errorcode_t::done && answer != errorcode_t::posted && !is_retry(answer)) {
+    ADD_FAILURE() << "a post answered " << name_of(answer) << ", neither done nor posted nor retry";
+  }
+  return answer;
+}
+
+void group::settle() {
+  until(
+      [&] {
+        for (auto& m : members_) {
+          for (auto& d : m->devices) {
+            if (!d->is_drained()) return false;
+          }
+        }
+        return true;
+      },
+      "all devices to drain");
+  for (int i = 0; i < 20; ++i) poll();
+}
+
+std::vector<std::byte> pattern(std::size_t size, std::uint32_t salt) {
+  std::vector<std::byte> bytes(size);
+  std::uint32_t x = salt * 2654435761u + 1;
+  for (std::byte& b : bytes) {
+    x = x * 1664525u + 1013904223u;
+    b = static_cast<std::byte>(x >> 24);
+  }
+  return bytes;
+}
+
+}  // namespace lci::test

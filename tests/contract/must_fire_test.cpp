@@ -1,0 +1,94 @@
+// The guards of the suite themselves: each is put in front of a fabric with the fault that it is
+// there for.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/contract/stress.hpp"
+#include "tests/contract/suite.hpp"
+#include "tests/contract/verifier.hpp"
+#include "tests/support/must_fire.hpp"
+#include "tests/support/sim/sim.hpp"
+
+namespace lci::test {
+namespace {
+
+std::unique_ptr<group> faulty(const sim_options& options,
+                              std::shared_ptr<sim_world>* keep = nullptr) {
+  auto world = std::make_shared<sim_world>(2, options);
+  if (keep != nullptr) *keep = world;
+  return std::make_unique<group>(
+      2, 1, [world](int rank, const net::fabric_config& c) { return world->open(rank, c); });
+}
+
+// The kinds of fault in a report: the words before the colons.
+std::string kinds(const std::vector<std::string>& report) {
+  std::string all;
+  for (const std::string& line : report) all += line.substr(0, line.find(':')) + ";";
+  return all;
+}
+
+const stress_plan SHORT{.threads = 2, .per_thread = 1500, .may_lose = true};
+
+}  // namespace
+
+TEST(stress_verifier, reports_every_thousandth_message_dropped) {
+  std::shared_ptr<sim_world> world;
+  auto g = faulty({.drop_every = 1000}, &world);
+  const auto report = run_stress(*g, SHORT);
+  ASSERT_EQ(report.size(), 1u);
+  EXPECT_EQ(report[0].find("lost: " + std::to_string(world->counters().dropped)), 0u) << report[0];
+  EXPECT_EQ(world->counters().dropped, 6u);
+}
+
+TEST(stress_verifier, reports_duplicates) {
+  EXPECT_EQ(kinds(run_stress(*faulty({.duplicate_one_in = 500}), SHORT)), "repeated;");
+}
+
+TEST(stress_verifier, reports_damage) {
+  // A flipped bit makes one damaged message, which is then also a lost one; one in the unstamped
+  // rest is not seen.
+  EXPECT_EQ(kinds(run_stress(*faulty({.corrupt_one_in = 50}), SHORT)), "damaged;lost;");
+}
+
+TEST(stress_verifier, reports_disorder) {
+  sim_options options{.reorder_one_in = 20};
+  options.caps.ordered = false;
+  auto g = faulty(options);
+  stream_verifier strict(true);
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    const auto stamp = stream_verifier::stamp(0, 0, i);
+    g->at(1).seen().on_arrival = [&](const net::arrival& m) {
+      strict.check(m.data, m.size);
+      return net::verdict::taken;
+    };
+    g->post([&] { return g->at(0).to().send_inline(1, i, nullptr, 0, &stamp, sizeof stamp); });
+  }
+  g->settle();
+  EXPECT_EQ(kinds(strict.report(1, 1, 2000)), "out of order;");
+}
+
+TEST(stress_verifier, is_silent_on_a_good_fabric) {
+  EXPECT_EQ(run_stress(*faulty({}), SHORT), std::vector<std::string>{});
+}
+
+TEST(stress_verifier, reports_short_messages) {
+  stream_verifier v(true);
+  const std::byte four[4]{};
+  v.check(four, sizeof four);
+  EXPECT_EQ(kinds(v.report(0, 0, 0)), "short;");
+}
+
+TEST(recorder, fails_on_a_completion_without_context) {
+  recorder r;
+  EXPECT_TRUE(must_fire([&] { r.on_complete(nullptr); }, "without a context"));
+  EXPECT_TRUE(must_fire([&] { r.on_error(0, nullptr, ""); }, "without a reason"));
+}
+
+TEST(group, post__fails_on_an_answer_that_is_none) {
+  auto g = faulty({});
+  EXPECT_TRUE(
+      must_fire([&] { g->post([] { return errorcode_t::done_backlog; }); }, "no backend gives"));
+}
+
+}  // namespace lci::test

@@ -1,0 +1,125 @@
+// What do the others see when a rank leaves, or disappears without a word?
+#include <gtest/gtest.h>
+
+#include "tests/contract/suite.hpp"
+
+namespace lci::test {
+namespace {
+
+// Both sides have heard of each other.
+void make_contact(group& g, int a, int b) {
+  for (auto [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+    const std::size_t before = g.at(to).seen().arrived();
+    const std::uint32_t word = 0;
+    g.post([&] { return g.at(from).to().send_inline(to, 0, nullptr, 0, &word, sizeof word); });
+    ASSERT_TRUE(g.until([&] { return g.at(to).seen().arrived() > before; }, "first contact"));
+  }
+}
+
+// Rank 1 posts as much as fits, then goes; rank 0 must see all of it, and then that rank 1 is gone.
+void expect_last_words(group& g, bool orderly) {
+  make_contact(g, 0, 1);
+  std::uint32_t accepted = 0;
+  for (; accepted < 20; ++accepted) {
+    const errorcode_t answer =
+        g.at(1).to().send_inline(0, accepted, nullptr, 0, &accepted, sizeof accepted);
+    if (is_retry(answer)) break;
+  }
+  ASSERT_GT(accepted, 0u);
+  g.close(1, orderly);
+  ASSERT_TRUE(
+      g.until([&] { return !g.at(0).seen().gone().empty(); }, "the news that rank 1 is gone"));
+  for (int i = 0; i < 200; ++i) g.poll();
+  const auto gone = g.at(0).seen().gone();
+  ASSERT_EQ(gone.size(), 1u) << "said more than once";
+  EXPECT_EQ(gone[0].rank, 1);
+  EXPECT_EQ(gone[0].orderly, orderly);
+  EXPECT_EQ(gone[0].messages_before, accepted + 1u) << "said before everything was delivered";
+  EXPECT_EQ(g.at(0).seen().arrived(), accepted + 1u);
+}
+
+}  // namespace
+
+TEST_P(backend_contract, leave__last_messages_are_delivered_then_the_peer_is_gone_in_order) {
+  expect_last_words(open(), true);
+}
+
+TEST_P(backend_contract, death__last_messages_are_delivered_then_the_peer_is_gone) {
+  expect_last_words(open(), false);
+}
+
+TEST_P(backend_contract, gone__posts_to_that_rank_do_nothing_and_others_go_on) {
+  group& g = open(3);
+  make_contact(g, 0, 1);
+  make_contact(g, 0, 2);
+  g.close(1, false);
+  ASSERT_TRUE(
+      g.until([&] { return !g.at(0).seen().gone().empty(); }, "the news that rank 1 is gone"));
+
+  // Whatever a backend answers, the context is signalled exactly if it said posted.
+  std::deque<op_fate> fates;
+  std::vector<errorcode_t> answers;
+  auto bytes = pattern(300, 1);
+  for (int i = 0; i < 10; ++i) {
+    net::net_op op;
+    op.rank = 1;
+    op.buffer = bytes.data();
+    op.size = bytes.size();
+    op.context = &fates.emplace_back();
+    answers.push_back(g.at(0).to().send(op));
+    const std::uint32_t word = 7;
+    const errorcode_t inlined = g.at(0).to().send_inline(1, 7, nullptr, 0, &word, sizeof word);
+    EXPECT_TRUE(inlined == errorcode_t::done || is_retry(inlined)) << name_of(inlined);
+  }
+  const std::size_t before = g.at(2).seen().arrived();
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    g.post([&] { return g.at(0).to().send_inline(2, i, nullptr, 0, &i, sizeof i); });
+  }
+  ASSERT_TRUE(
+      g.until([&] { return g.at(2).seen().arrived() == before + 500; }, "messages to the living"));
+  g.settle();
+  for (std::size_t i = 0; i < answers.size(); ++i) expect_fate(answers[i], fates[i], true);
+  EXPECT_EQ(g.at(0).seen().gone().size(), 1u);
+  EXPECT_TRUE(g.at(2).seen().gone().empty() || g.at(2).seen().gone()[0].rank == 1);
+}
+
+TEST_P(backend_contract, gone__what_was_posted_before_is_signalled_once) {
+  group& g = open();
+  make_contact(g, 0, 1);
+  std::vector<std::byte> memory(4096);
+  const net::remote_key key = g.at(1).expose(memory.data(), memory.size());
+  g.until([&] { return g.at(0).fabric->check_remote(1, key).what == net::remote_view::answer::ok; },
+          "the key");
+  auto bytes = pattern(2000, 1);
+  std::deque<op_fate> fates;
+  std::vector<errorcode_t> answers;
+  for (int i = 0; i < 8; ++i) {
+    net::net_op op;
+    op.rank = 1;
+    op.buffer = bytes.data();
+    op.size = bytes.size();
+    op.remote = key;
+    op.context = &fates.emplace_back();
+    const errorcode_t answer = i % 2 == 0 ? g.at(0).to().send(op) : g.at(0).to().put(op);
+    if (is_retry(answer))
+      fates.pop_back();
+    else
+      answers.push_back(answer);
+  }
+  g.at(1).hide(key);
+  g.close(1, false);
+  ASSERT_TRUE(
+      g.until([&] { return !g.at(0).seen().gone().empty(); }, "the news that rank 1 is gone"));
+  ASSERT_TRUE(g.until(
+      [&] {
+        for (std::size_t i = 0; i < answers.size(); ++i) {
+          if (answers[i] == errorcode_t::posted && fates[i].signals() == 0) return false;
+        }
+        return true;
+      },
+      "every posted operation to end"));
+  g.settle();
+  for (std::size_t i = 0; i < answers.size(); ++i) expect_fate(answers[i], fates[i], true);
+}
+
+}  // namespace lci::test
