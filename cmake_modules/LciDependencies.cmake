@@ -1,6 +1,9 @@
 # Boost headers are the only thing the library cannot be built without. Whatever else is found makes it
 # do more; what is missing is said in one line together with what is lost.
 find_package(Boost 1.74 REQUIRED)
+if(LCI_IS_ROOT)
+  find_package(Threads REQUIRED) # for tests and examples; the library names pthread itself
+endif()
 
 function(lci_optional name header library loss)
   find_path(LCI_${name}_INCLUDE_DIR ${header})

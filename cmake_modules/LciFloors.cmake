@@ -18,8 +18,10 @@ target_include_directories(lci_flags SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
 target_compile_options(lci_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -ftls-model=initial-exec
                        $<$<BOOL:${LCI_BUILD_WARN_AS_ERROR}>:-Werror>
                        $<$<BOOL:${LCI_OPTIMIZE_FOR_NATIVE}>:-march=native>)
+# LCI_DEBUG is spelt as the generated header spells it, for sources that do not include that.
 target_compile_definitions(lci_flags INTERFACE LCI_HAVE_HWLOC=${LCI_HAVE_HWLOC}
-                           LCI_HAVE_SODIUM=${LCI_HAVE_SODIUM})
+                           LCI_HAVE_SODIUM=${LCI_HAVE_SODIUM} $<$<BOOL:${LCI_DEBUG}>:LCI_DEBUG=>
+                           $<$<BOOL:${LCI_RACE_POINTS}>:LCI_RACE_POINTS=1>)
 # Plain names, not imported targets: a static build exports them as they are.
 set(LCI_SYSTEM_LIBRARIES pthread ${CMAKE_DL_LIBS} rt)
 foreach(name HWLOC SODIUM)
