@@ -1,0 +1,52 @@
+// A matching engine: where a message that finds no receive waits for one, and the other way round.
+//
+// The protocols file messages as they arrive and receives as they are posted; who completes a pair
+// gets the other half back and goes on with both. Values are opaque pointers that belong to the
+// caller; null is not a value. Threads: shared, all functions at any time, except drain_st().
+// Nothing here blocks beyond a short spinlock or calls out. Always true: a value that was filed
+// comes back exactly once, from an insert of its partner, from remove_recv() or from drain_st().
+// Order: per key first in, first out. A receive with a wildcard takes the oldest message that it
+// covers; a message that both an exact and a wildcard receive cover goes to the one that was posted
+// first (see key.hpp for what covers means).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "lci/match/key.hpp"
+
+namespace lci::match {
+
+class engine {
+ public:
+  virtual ~engine() = default;
+
+  // A message arrived: the value of the receive that takes it, or null, and it is filed. Throws
+  // std::bad_alloc when there is no memory to file it in; nothing is changed then. The same for the
+  // next two.
+  virtual void* insert_send(const match_key& key, void* value) = 0;
+  // A receive was posted: the value of the message that it takes, or null, and it is filed.
+  virtual void* insert_recv(const recv_pattern& pattern, void* value) = 0;
+  // The keys of matching_engine_insert(), a space of their own: the oldest opposite entry with that
+  // key, or null, and it is filed.
+  virtual void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) = 0;
+
+  // Takes back a posted receive; false: it is not here (any more), and its message was or will be
+  // delivered. Its cost grows with the number of receives of the same key.
+  virtual bool remove_recv(const recv_pattern& pattern, const void* value) = 0;
+
+  // Empties the engine, calling leave(value, type, is_raw) for everything in it. Nobody else may
+  // use it meanwhile.
+  using leave_fn = std::function<void(void* value, matching_entry_type_t type, bool is_raw)>;
+  virtual void drain_st(const leave_fn& leave) = 0;
+
+  // Entries filed, raw ones included. A snapshot; walks everything.
+  virtual std::size_t size() = 0;
+};
+
+// Throws argument_error for a type that is none.
+std::unique_ptr<engine> make_engine(attr_matching_engine_type_t type);
+
+}  // namespace lci::match

@@ -1,0 +1,151 @@
+// One unmatched message or receive inside an engine, and the queue in which those with equal keys
+// wait. Owned by the engine that files it; guarded by the lock under which the engine keeps it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lci/base/platform.hpp"
+#include "lci/match/key.hpp"
+
+namespace lci::match {
+
+// Entries with equal keys form a queue: the oldest is its head, stands in the bucket's list and
+// knows the last. All of a queue are of one type, because an entry that meets the opposite type is
+// matched instead of filed.
+struct entry {
+  exact_key key{};
+  void* value = nullptr;        // the caller's; never null while filed
+  entry* pool_next = nullptr;   // the pool's, while the entry is free
+  entry* next_queue = nullptr;  // head only: the next queue of the bucket
+  entry* next_same = nullptr;   // the next younger entry of this queue
+  entry* last_same = nullptr;   // head only: the youngest of this queue, itself if alone
+  std::uint64_t stamp = 0;  // when it was filed: orders receives, and messages of different buckets
+  tag_t tag = 0;            // actual tag of a message, for wildcards
+  int rank = 0;             // actual rank of a message
+  matching_entry_type_t type = matching_entry_type_t::send;
+  entry* older = nullptr;  // list of all messages by arrival; kept only while wildcards are in use
+  entry* younger = nullptr;
+};
+static_assert(sizeof(entry) <= 2 * base::CACHE_LINE);
+
+// All entries of a bucket, as queues. Single: guarded by the bucket's owner.
+class entry_queues {
+ public:
+  // Link that leads to the head of the queue with that key, or to the null at the list's end.
+  entry** find(const exact_key& key) noexcept {
+    entry** at = &first_;
+    while (*at != nullptr && !((*at)->key == key)) at = &(*at)->next_queue;
+    return at;
+  }
+  // Appends to the queue that find(e->key) led to.
+  void append(entry** at, entry* e) noexcept {
+    e->next_same = nullptr;
+    if (*at == nullptr) {
+      ++count_;
+      e->next_queue = nullptr;
+      e->last_same = e;
+      *at = e;
+    } else {
+      (*at)->last_same->next_same = e;
+      (*at)->last_same = e;
+    }
+  }
+  // Takes out the oldest entry of the queue that find() led to.
+  entry* take_head(entry** at) noexcept {
+    entry* const head = *at;
+    if (entry* const second = head->next_same; second != nullptr) {
+      second->next_queue = head->next_queue;
+      second->last_same = head->last_same;
+      *at = second;
+    } else {
+      *at = head->next_queue;
+      --count_;
+    }
+    return head;
+  }
+  // Takes out an entry that is filed here. Walks its queue.
+  void remove(entry* e) noexcept {
+    entry** const at = find(e->key);
+    entry* const head = *at;
+    if (head == e) {
+      take_head(at);
+      return;
+    }
+    entry* before = head;
+    while (before->next_same != e) before = before->next_same;
+    before->next_same = e->next_same;
+    if (head->last_same == e) head->last_same = before;
+  }
+  // The entry with that key and value, or null.
+  entry* find_value(const exact_key& key, const void* value) noexcept {
+    for (entry* e = *find(key); e != nullptr; e = e->next_same)
+      if (e->value == value) return e;
+    return nullptr;
+  }
+  // Calls fn(entry*) for each; fn may free its entry, but not file or remove others.
+  template <class Fn>
+  void for_each(Fn&& fn) {
+    for (entry *head = first_, *next_head; head != nullptr; head = next_head) {
+      next_head = head->next_queue;
+      for (entry *e = head, *next; e != nullptr; e = next) {
+        next = e->next_same;
+        fn(e);
+      }
+    }
+  }
+  // Moves every queue as a whole to the front of the list that target(head) answers; leaves nothing
+  // here.
+  template <class Target>
+  void move_queues(Target&& target) noexcept {
+    while (first_ != nullptr) {
+      entry* const head = first_;
+      first_ = head->next_queue;
+      entry_queues& to = target(head);
+      head->next_queue = to.first_;
+      to.first_ = head;
+      ++to.count_;
+    }
+    count_ = 0;
+  }
+  void clear() noexcept {
+    first_ = nullptr;
+    count_ = 0;
+  }
+  // Queues, that is different keys.
+  std::size_t count() const noexcept { return count_; }
+
+ private:
+  entry* first_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+// Doubly linked list by arrival, through entry::older and entry::younger. Single.
+class arrival_list {
+ public:
+  void append(entry* e) noexcept {
+    e->older = youngest_;
+    e->younger = nullptr;
+    (youngest_ != nullptr ? youngest_->younger : oldest_) = e;
+    youngest_ = e;
+  }
+  void remove(entry* e) noexcept {
+    (e->older != nullptr ? e->older->younger : oldest_) = e->younger;
+    (e->younger != nullptr ? e->younger->older : youngest_) = e->older;
+  }
+  // The oldest entry that satisfies the predicate, or null.
+  template <class Predicate>
+  entry* find(Predicate&& is_it) const {
+    entry* e = oldest_;
+    while (e != nullptr && !is_it(*e)) e = e->younger;
+    return e;
+  }
+  bool is_empty() const noexcept { return oldest_ == nullptr; }
+  void clear() noexcept { oldest_ = youngest_ = nullptr; }
+
+ private:
+  entry* oldest_ = nullptr;
+  entry* youngest_ = nullptr;
+};
+
+}  // namespace lci::match

@@ -1,0 +1,70 @@
+// What messages and receives are matched by. Immutable values.
+//
+// The key of a message is {policy, and of rank and tag what the policy names}: two messages with
+// different policies never have equal keys, whatever their rank and tag, and all 64 tag bits count.
+// A receive without wildcard takes messages whose key equals its own. A receive with ANY_SOURCE or
+// ANY_TAG ignores its policy and looks at a message's actual rank and tag: it takes every message
+// that it covers, whatever policy that was sent with.
+#pragma once
+
+#include <cstdint>
+
+#include "lci/types.hpp"
+
+namespace lci::match {
+
+// A message as its sender filed it; rank and tag are the actual ones even where the policy leaves
+// them out.
+struct match_key {
+  int rank;  // the sender
+  tag_t tag;
+  matching_policy_t policy;
+};
+
+// What a receive asks for.
+struct recv_pattern {
+  int rank;   // or ANY_SOURCE
+  tag_t tag;  // or ANY_TAG
+  matching_policy_t policy;
+
+  bool is_wildcard() const noexcept { return rank == ANY_SOURCE || tag == ANY_TAG; }
+  // For patterns with a wildcard.
+  bool covers(int message_rank, tag_t message_tag) const noexcept {
+    return (rank == ANY_SOURCE || rank == message_rank) && (tag == ANY_TAG || tag == message_tag);
+  }
+};
+
+// Key in the form that engines store and compare: parts that do not take part are zero.
+struct exact_key {
+  std::uint64_t tag;
+  std::uint32_t rank;
+  std::uint32_t space;  // the policy, or RAW for the keys of matching_engine_insert(), which meet
+                        // nothing else
+
+  static constexpr std::uint32_t RAW = static_cast<std::uint32_t>(matching_policy_t::max);
+  friend bool operator==(const exact_key&, const exact_key&) = default;
+
+  // From a match_key or a recv_pattern without wildcard.
+  template <class Key>
+  static exact_key of(const Key& key) noexcept {
+    // The policy's number is a set of bits: rank 1, tag 2. As masks, so that no branch depends on
+    // the policy.
+    const auto policy = static_cast<std::uint32_t>(key.policy);
+    const std::uint32_t rank_mask = 0 - (policy & 1);
+    const std::uint64_t tag_mask = 0 - static_cast<std::uint64_t>(policy >> 1 & 1);
+    return {key.tag & tag_mask, static_cast<std::uint32_t>(key.rank) & rank_mask, policy};
+  }
+  static exact_key raw(std::uint64_t key) noexcept { return {key, 0, RAW}; }
+
+  // All 64 bits are mixed: callers take the low ones. (Multiply and fold, twice.)
+  std::uint64_t hash() const noexcept {
+    std::uint64_t x = tag * 0x9E3779B97F4A7C15u ^ (std::uint64_t{rank} << 3 | space);
+    x = (x ^ x >> 29) * 0xBF58476D1CE4E5B9u;
+    return x ^ x >> 32;
+  }
+};
+static_assert(static_cast<int>(matching_policy_t::rank_only) == 1);
+static_assert(static_cast<int>(matching_policy_t::tag_only) == 2);
+static_assert(static_cast<int>(matching_policy_t::rank_tag) == 3);
+
+}  // namespace lci::match

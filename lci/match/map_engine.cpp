@@ -1,0 +1,100 @@
+// The way of the message: one bucket, one lock. What wildcards need is in map_engine_ordered.cpp.
+#include "lci/match/map_engine.hpp"
+
+#include <mutex>
+
+#include "lci/base/race_point.hpp"
+
+namespace lci::match {
+
+map_engine::map_engine() : tables_(std::make_unique<table>(FIRST_BUCKETS)) {
+  current_.store(tables_.get(), std::memory_order_relaxed);
+}
+
+// An entry before it is known whether it has to be filed: taken outside all locks, since the pool
+// may have to allocate.
+entry* map_engine::draft(const exact_key& key, void* value, matching_entry_type_t type) {
+  entry* const e = pool_.get();
+  e->key = key;
+  e->value = value;
+  e->type = type;
+  return e;
+}
+
+// Gives back the entries of a pair; answers the partner's value, or null if `mine` was filed.
+void* map_engine::settle(entry* mine, entry* partner) noexcept {
+  if (partner == nullptr) return nullptr;
+  void* const value = partner->value;
+  pool_.put(partner);
+  pool_.put(mine);
+  return value;
+}
+
+// Meets or files in an open table; false, and nothing done, if it is closed.
+bool map_engine::meet_open(entry* mine, entry** partner) {
+  // edge map_engine.current, reader: pairs with the store in grow().
+  table* const t = current_.load(std::memory_order_acquire);
+  if (!t->is_open()) return false;
+  bucket& b = t->of(mine->key);
+  LCI_RACE_POINT("map_engine.meet_open.before_lock");
+  bool is_crowded;
+  {
+    const std::lock_guard guard(b.lock);
+    // Again, now that nobody can close it without waiting for this lock.
+    if (!t->is_open()) return false;
+    entry** const at = b.queues.find(mine->key);
+    if (*at != nullptr && (*at)->type != mine->type) {
+      *partner = b.queues.take_head(at);
+      return true;
+    }
+    mine->stamp = base::cpu_ticks();
+    b.queues.append(at, mine);
+    is_crowded = b.queues.count() > CROWDED;
+  }
+  if (is_crowded && t->mask + 1 < MAX_BUCKETS) [[unlikely]]
+    grow(t);
+  return true;
+}
+
+void* map_engine::meet(entry* mine) {
+  entry* partner = nullptr;
+  while (!meet_open(mine, &partner)) {
+    const std::lock_guard guard(lock_);
+    // Not ordered any more, or only closed because it grew: try the new table.
+    if (!is_ordered_) continue;
+    partner = meet_ordered_locked(mine);
+    break;
+  }
+  return settle(mine, partner);
+}
+
+void* map_engine::insert_send(const match_key& key, void* value) {
+  entry* const mine = draft(exact_key::of(key), value, matching_entry_type_t::send);
+  mine->tag = key.tag;
+  mine->rank = key.rank;
+  return meet(mine);
+}
+
+void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
+  if (!pattern.is_wildcard()) [[likely]]
+    return meet(draft(exact_key::of(pattern), value, matching_entry_type_t::recv));
+  entry* const mine = draft({}, value, matching_entry_type_t::recv);
+  mine->tag = pattern.tag;
+  mine->rank = pattern.rank;
+  entry* partner;
+  try {
+    const std::lock_guard guard(lock_);
+    if (!is_ordered_) become_ordered_locked();
+    partner = meet_wildcard_locked(mine);
+  } catch (...) {
+    pool_.put(mine);
+    throw;
+  }
+  return settle(mine, partner);
+}
+
+void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
+  return meet(draft(exact_key::raw(key), value, type));
+}
+
+}  // namespace lci::match

@@ -1,0 +1,105 @@
+// The engine for many outstanding keys: a hash table of buckets, each with its own short lock.
+//
+// Two ways to work. *Open*: receives without wildcard and their messages touch one bucket under its
+// lock and nothing else. *Ordered*, from the first receive with a wildcard until long after the
+// last one: everything happens under the engine's lock, which also guards a list of all unmatched
+// messages by arrival, and one of the waiting wildcards. A mode instead of a look at a counter,
+// because a wildcard can then neither miss a message that is being filed nor search a thousand
+// buckets each time. Threads: shared. Lock order: the engine's lock, then one bucket's. Under an
+// open table, a bucket belongs to who holds its lock; under a closed one everything belongs to who
+// holds the engine's lock. The table is closed by: say so, then take and leave every bucket's lock
+// once, which lets everyone out who got in before. A table that grew is closed for good and kept,
+// because others may still look at it. Always true: for one key, only messages or only receives are
+// filed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "lci/base/platform.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/data/object_pool.hpp"
+#include "lci/match/engine.hpp"
+#include "lci/match/entry.hpp"
+
+namespace lci::match {
+
+class map_engine final : public engine {
+ public:
+  static constexpr std::size_t FIRST_BUCKETS = 1024;
+  static constexpr std::size_t MAX_BUCKETS = 1 << 18;
+  // Keys in one bucket that make the table grow: with good hashing this happens at about one key
+  // per bucket.
+  static constexpr std::size_t CROWDED = 8;
+  // Operations without a waiting wildcard after which the table opens again: many times what
+  // closing it costs.
+  static constexpr std::uint64_t QUIET_OPERATIONS = 16384;
+
+  map_engine();
+
+  void* insert_send(const match_key& key, void* value) override;
+  void* insert_recv(const recv_pattern& pattern, void* value) override;
+  void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
+  bool remove_recv(const recv_pattern& pattern, const void* value) override;
+  void drain_st(const leave_fn& leave) override;
+  std::size_t size() override;
+
+  // For tests: which way the engine works, and how large it is.
+  bool is_ordered() const noexcept { return !current_.load(std::memory_order_acquire)->is_open(); }
+  std::size_t bucket_count() const noexcept {
+    return current_.load(std::memory_order_acquire)->mask + 1;
+  }
+
+ private:
+  struct alignas(base::CACHE_LINE) bucket {
+    base::spinlock lock;
+    entry_queues queues;
+  };
+  class table {
+   public:
+    explicit table(std::size_t buckets) : mask(buckets - 1), buckets_(new bucket[buckets]) {}
+    bucket& of(const exact_key& key) noexcept { return buckets_[key.hash() & mask]; }
+    bucket& at(std::size_t i) noexcept { return buckets_[i]; }
+    // edge map_engine.open, reader: what was done under the engine's lock before the table opened.
+    bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
+    // edge map_engine.open, writer.
+    void open() noexcept { is_open_.store(true, std::memory_order_release); }
+    void close() noexcept;
+    template <class Fn>
+    void for_each(Fn&& fn);
+
+    const std::size_t mask;
+    std::unique_ptr<table> previous;  // the table that this one replaced
+
+   private:
+    std::unique_ptr<bucket[]> buckets_;
+    std::atomic<bool> is_open_{true};
+  };
+
+  entry* draft(const exact_key& key, void* value, matching_entry_type_t type);
+  void* settle(entry* mine, entry* partner) noexcept;
+  bool meet_open(entry* mine, entry** partner);
+  void* meet(entry* mine);
+  entry* meet_ordered_locked(entry* mine);
+  entry* older_wildcard_locked(const entry& message, const entry* exact) const;
+  void file_ordered_locked(bucket& b, entry** at, entry* mine);
+  entry* meet_wildcard_locked(entry* mine);
+  void become_ordered_locked();
+  void count_quiet_locked() noexcept;
+  void grow(const table* seen);
+
+  data::object_pool<entry> pool_;
+  std::atomic<table*> current_;
+  alignas(base::CACHE_LINE) base::spinlock
+      lock_;  // the engine's lock: guards all below, and the tables while they are closed
+  std::unique_ptr<table> tables_;  // newest first; the head is *current_
+  bool is_ordered_ = false;
+  arrival_list messages_;         // ordered: all filed messages but raw ones
+  arrival_list wildcards_;        // ordered: all waiting receives with a wildcard
+  std::uint64_t next_stamp_ = 0;  // ordered: above every stamp given so far
+  std::uint64_t quiet_ = 0;       // ordered: operations since a wildcard was waiting
+};
+
+}  // namespace lci::match

@@ -1,0 +1,195 @@
+// The map engine while wildcards are in use, and what concerns the table as a whole: growing,
+// emptying.
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "lci/match/map_engine.hpp"
+
+namespace lci::match {
+namespace {
+
+bool is_raw(const entry& e) { return e.key.space == exact_key::RAW; }
+
+// Messages stand in the list of arrivals.
+bool is_message(const entry& e) { return e.type == matching_entry_type_t::send && !is_raw(e); }
+
+recv_pattern pattern_of(const entry& wildcard) { return {wildcard.rank, wildcard.tag, {}}; }
+
+}  // namespace
+
+// After this, nobody works in the table without the engine's lock.
+void map_engine::table::close() noexcept {
+  // Relaxed: who takes a bucket's lock after us sees this store through that lock; who held it
+  // before us is out when we get it.
+  is_open_.store(false, std::memory_order_relaxed);
+  for (std::size_t i = 0; i <= mask; ++i) {
+    buckets_[i].lock.lock();
+    buckets_[i].lock.unlock();
+  }
+}
+
+template <class Fn>
+void map_engine::table::for_each(Fn&& fn) {
+  for (std::size_t i = 0; i <= mask; ++i) buckets_[i].queues.for_each(fn);
+}
+
+// Throws std::bad_alloc, and the engine stays as it was.
+void map_engine::become_ordered_locked() {
+  table& t = *tables_;
+  t.close();
+  std::uint64_t newest = base::cpu_ticks();
+  try {
+    std::vector<entry*> filed;
+    t.for_each([&](entry* e) {
+      newest = std::max(newest, e->stamp);  // another core's clock may be ahead of ours
+      if (is_message(*e)) filed.push_back(e);
+    });
+    // Stable: entries of one queue that got the same stamp stay in their order.
+    std::stable_sort(filed.begin(), filed.end(),
+                     [](const entry* a, const entry* b) { return a->stamp < b->stamp; });
+    for (entry* e : filed) messages_.append(e);
+  } catch (...) {
+    t.open();
+    throw;
+  }
+  next_stamp_ = newest + 1;
+  quiet_ = 0;
+  is_ordered_ = true;
+}
+
+void map_engine::count_quiet_locked() noexcept {
+  if (!wildcards_.is_empty()) {
+    quiet_ = 0;
+    return;
+  }
+  if (++quiet_ < QUIET_OPERATIONS) return;
+  is_ordered_ = false;
+  messages_.clear();
+  tables_->open();
+}
+
+// The oldest waiting wildcard that covers the message, if it was posted before the exact receive
+// (which may be null).
+entry* map_engine::older_wildcard_locked(const entry& message, const entry* exact) const {
+  if (is_raw(message)) return nullptr;
+  entry* const wildcard = wildcards_.find(
+      [&](const entry& w) { return pattern_of(w).covers(message.rank, message.tag); });
+  if (wildcard != nullptr && exact != nullptr && exact->stamp < wildcard->stamp) return nullptr;
+  return wildcard;
+}
+
+void map_engine::file_ordered_locked(bucket& b, entry** at, entry* mine) {
+  mine->stamp = next_stamp_++;
+  b.queues.append(at, mine);
+  if (is_message(*mine)) messages_.append(mine);
+}
+
+// Meets or files a message, or a receive without wildcard.
+entry* map_engine::meet_ordered_locked(entry* mine) {
+  bucket& b = tables_->of(mine->key);
+  entry** const at = b.queues.find(mine->key);
+  entry* partner = *at != nullptr && (*at)->type != mine->type ? *at : nullptr;
+  entry* const wildcard =
+      mine->type == matching_entry_type_t::send ? older_wildcard_locked(*mine, partner) : nullptr;
+  if (wildcard != nullptr) {
+    wildcards_.remove(wildcard);
+    partner = wildcard;
+  } else if (partner != nullptr) {
+    b.queues.take_head(at);
+    if (is_message(*partner)) messages_.remove(partner);
+  } else {
+    file_ordered_locked(b, at, mine);
+  }
+  count_quiet_locked();
+  return partner;
+}
+
+// Meets or files a receive with a wildcard.
+entry* map_engine::meet_wildcard_locked(entry* mine) {
+  quiet_ = 0;
+  entry* const message =
+      messages_.find([&](const entry& m) { return pattern_of(*mine).covers(m.rank, m.tag); });
+  if (message != nullptr) {
+    messages_.remove(message);
+    tables_->of(message->key).queues.remove(message);
+  } else {
+    mine->stamp = next_stamp_++;
+    wildcards_.append(mine);
+  }
+  return message;
+}
+
+bool map_engine::remove_recv(const recv_pattern& pattern, const void* value) {
+  const std::lock_guard guard(lock_);
+  entry* found = nullptr;
+  if (pattern.is_wildcard()) {
+    found = wildcards_.find([&](const entry& w) {
+      return w.value == value && w.rank == pattern.rank && w.tag == pattern.tag;
+    });
+    if (found != nullptr) wildcards_.remove(found);
+  } else {
+    const exact_key key = exact_key::of(pattern);
+    // The engine's lock keeps the table in place; the bucket's is needed while it is open and
+    // harmless while it is not.
+    bucket& b = tables_->of(key);
+    const std::lock_guard bucket_guard(b.lock);
+    found = b.queues.find_value(key, value);
+    if (found != nullptr && found->type != matching_entry_type_t::recv) found = nullptr;
+    if (found != nullptr) b.queues.remove(found);
+  }
+  if (found != nullptr) pool_.put(found);
+  return found != nullptr;
+}
+
+// Puts a larger table in the place of the one that was seen to be crowded.
+void map_engine::grow(const table* seen) {
+  std::unique_ptr<table> larger;
+  try {
+    larger = std::make_unique<table>((seen->mask + 1) * 4);
+  } catch (const std::bad_alloc&) {
+    return;  // crowded buckets are slow, not wrong
+  }
+  const std::lock_guard guard(lock_);
+  if (tables_.get() != seen || is_ordered_) return;
+  tables_->close();
+  // Heads are moved with all that hangs on them, so every queue keeps its order.
+  for (std::size_t i = 0; i <= seen->mask; ++i)
+    tables_->at(i).queues.move_queues(
+        [&](entry* head) -> entry_queues& { return larger->of(head->key).queues; });
+  larger->previous = std::move(tables_);
+  tables_ = std::move(larger);
+  // edge map_engine.current, writer.
+  current_.store(tables_.get(), std::memory_order_release);
+}
+
+void map_engine::drain_st(const leave_fn& leave) {
+  const auto give_back = [&](entry* e) {
+    leave(e->value, e->type, is_raw(*e));
+    pool_.put(e);
+  };
+  tables_->for_each(give_back);
+  for (std::size_t i = 0; i <= tables_->mask; ++i) tables_->at(i).queues.clear();
+  messages_.clear();
+  while (entry* const w = wildcards_.find([](const entry&) { return true; })) {
+    wildcards_.remove(w);
+    give_back(w);
+  }
+}
+
+std::size_t map_engine::size() {
+  const std::lock_guard guard(lock_);
+  std::size_t n = 0;
+  for (std::size_t i = 0; i <= tables_->mask; ++i) {
+    bucket& b = tables_->at(i);
+    const std::lock_guard bucket_guard(b.lock);
+    b.queues.for_each([&](entry*) { ++n; });
+  }
+  wildcards_.find([&](const entry&) {
+    ++n;
+    return false;
+  });
+  return n;
+}
+
+}  // namespace lci::match

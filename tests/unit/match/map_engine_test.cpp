@@ -1,0 +1,103 @@
+// What only the map engine does: growing, and its two ways to work.
+#include "lci/match/map_engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "tests/support/race_hook.hpp"
+
+using lci::ANY_SOURCE;
+using lci::ANY_TAG;
+using lci::tag_t;
+using lci::match::map_engine;
+
+namespace {
+
+constexpr auto BOTH = lci::matching_policy_t::rank_tag;
+void* as_value(std::uint64_t i) { return reinterpret_cast<void*>(i); }
+void* send(map_engine& e, tag_t tag, std::uint64_t v) {
+  return e.insert_send({1, tag, BOTH}, as_value(v));
+}
+void* recv(map_engine& e, tag_t tag, std::uint64_t v) {
+  return e.insert_recv({1, tag, BOTH}, as_value(v));
+}
+void* any(map_engine& e, std::uint64_t v) {
+  return e.insert_recv({ANY_SOURCE, ANY_TAG, BOTH}, as_value(v));
+}
+
+}  // namespace
+
+TEST(map_engine, grow__many_keys_make_the_table_larger_and_lose_nothing) {
+  map_engine e;
+  constexpr tag_t KEYS = 50000;
+  for (std::uint64_t round = 0; round < 2; ++round)
+    for (tag_t t = 0; t < KEYS; ++t) ASSERT_EQ(send(e, t, 1 + 2 * t + round), nullptr);
+  EXPECT_GT(e.bucket_count(), map_engine::FIRST_BUCKETS);
+  EXPECT_LE(e.bucket_count(), map_engine::MAX_BUCKETS);
+  EXPECT_EQ(e.size(), 2 * KEYS);
+  for (std::uint64_t round = 0; round < 2; ++round)
+    for (tag_t t = 0; t < KEYS; ++t) ASSERT_EQ(recv(e, t, 1), as_value(1 + 2 * t + round));
+}
+
+TEST(map_engine, grow__one_key_many_times_does_not_need_a_larger_table) {
+  map_engine e;
+  for (std::uint64_t i = 1; i <= 50000; ++i) send(e, 7, i);
+  EXPECT_EQ(e.bucket_count(), map_engine::FIRST_BUCKETS);
+  for (std::uint64_t i = 1; i <= 50000; ++i) ASSERT_EQ(recv(e, 7, 1), as_value(i));
+}
+
+// A wildcard after the table grew: arrival order over all buckets comes from the stamps.
+TEST(map_engine, wildcard__finds_the_oldest_of_many_buckets) {
+  map_engine e;
+  for (tag_t t = 0; t < 20000; ++t) send(e, t * 977, t + 1);
+  for (std::uint64_t i = 1; i <= 20000; ++i) ASSERT_EQ(any(e, 1), as_value(i));
+}
+
+TEST(map_engine, is_ordered__from_the_first_wildcard_until_long_after_the_last) {
+  map_engine e;
+  recv(e, 1, 1);
+  EXPECT_FALSE(e.is_ordered());
+  e.insert_recv({99, ANY_TAG, BOTH}, as_value(2));
+  EXPECT_TRUE(e.is_ordered());
+  for (std::uint64_t i = 0; i < map_engine::QUIET_OPERATIONS; ++i) {
+    recv(e, 5, 3);
+    send(e, 5, 3);
+  }
+  EXPECT_TRUE(e.is_ordered()) << "a wildcard still waits";
+  EXPECT_EQ(e.insert_send({99, 9, BOTH}, as_value(3)), as_value(2));
+  send(e, 9, 4);
+  for (std::uint64_t i = 0; i < map_engine::QUIET_OPERATIONS; ++i) send(e, 6, i + 1);
+  EXPECT_FALSE(e.is_ordered());
+  EXPECT_EQ(send(e, 1, 5), as_value(1)) << "the receive from before is still there";
+  for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(recv(e, 6, 9), as_value(i + 1));
+  EXPECT_EQ(any(e, 9), as_value(4)) << "ordered once more, the oldest message first";
+  e.drain_st([](void*, lci::matching_entry_type_t, bool) {});
+}
+
+// A message has found its table open; before it takes the bucket's lock, a wildcard is posted.
+TEST(map_engine, insert_send__wildcard_posted_between_look_and_lock) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  map_engine e;
+  lci::test::race_hook hook(
+      "map_engine.meet_open.before_lock", [&] { EXPECT_EQ(any(e, 50), nullptr); }, 1);
+  EXPECT_EQ(send(e, 7, 1), as_value(50)) << "message and wildcard passed each other";
+  EXPECT_EQ(hook.hits(), 1);
+  EXPECT_EQ(e.size(), 0u);
+}
+
+// The same with a table that grows: the message must not go into the old one.
+TEST(map_engine, insert_send__table_grown_between_look_and_lock) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  map_engine e;
+  lci::test::race_hook hook(
+      "map_engine.meet_open.before_lock",
+      [&] {
+        for (tag_t t = 100; e.bucket_count() == map_engine::FIRST_BUCKETS; ++t) send(e, t, t);
+      },
+      1);
+  EXPECT_EQ(send(e, 7, 1), nullptr);
+  EXPECT_EQ(hook.hits(), 1);
+  EXPECT_EQ(recv(e, 7, 2), as_value(1)) << "the message is in a table that nobody looks at";
+  e.drain_st([](void*, lci::matching_entry_type_t, bool) {});
+}
