@@ -1,0 +1,83 @@
+// Registered memory, user packets and the allocator of active messages.
+#include "lci/memory.hpp"
+
+#include <string>
+
+#include "lci/api/resolve.hpp"
+#include "lci/errors.hpp"
+
+namespace lci {
+namespace detail {
+
+mr_t register_memory(const register_memory_args& args) {
+  if (args.address == nullptr && args.size != 0)
+    throw argument_error("register_memory: address is null but size is " +
+                         std::to_string(args.size));
+  net_context_impl_t* context = nullptr;
+  if (args.device.p_impl != nullptr) {
+    context = &base::check_live(args.device.p_impl, "device")->context;
+  } else {
+    context = api::find_runtime(args.runtime).default_net_context.p_impl;
+    base::check_live(context, "net_context");
+  }
+  return mr_t(
+      base::make_live<mr_impl_t>(context->owner, *context->fabric, args.address, args.size));
+}
+
+void deregister_memory(const deregister_memory_args& args) {
+  if (args.mr == nullptr)
+    throw argument_error("deregister_memory: the pointer to the handle is null");
+  base::free_live(args.mr->p_impl, "mr");
+  *args.mr = mr_t();
+}
+
+rmr_t get_rmr(const get_rmr_args& args) {
+  const mr_impl_t& mr = *base::check_live(args.mr.p_impl, "mr");
+  rmr_t rmr;
+  rmr.base = reinterpret_cast<std::uintptr_t>(mr.address);
+  rmr.mr_base = rmr.base;
+  rmr.opaque_rkey = static_cast<std::uint64_t>(mr.name.generation) << 32 | mr.name.slot;
+  return rmr;
+}
+
+void* get_upacket(const packet_pool_args& args) {
+  mem::packet* packet = api::find_packet_pool(args.runtime, args.packet_pool).packets.get();
+  return packet == nullptr ? nullptr : packet->payload();
+}
+
+void put_upacket(const put_upacket_args& args) {
+  if (args.packet == nullptr) throw argument_error("put_upacket: packet is null");
+  // A packet tells by its address whose it is: one of our arenas, or memory borrowed from a peer.
+  for (runtime_impl_t* runtime : runtime::global().runtimes) {
+    const mem::arena& arena = runtime->core.arena;
+    if (!arena.contains(args.packet)) continue;
+    mem::packet* packet = mem::packet_pool::checked(arena, args.packet);
+    if (packet == nullptr)
+      throw argument_error(
+          "put_upacket: the pointer is not the start of a packet that the program owns");
+    packet->pool->put(packet);
+    return;
+  }
+  auto* packet = mem::packet::of_payload(args.packet);
+  if (reinterpret_cast<std::uintptr_t>(packet) % base::CACHE_LINE != 0 ||
+      packet->magic != mem::packet::MAGIC)
+    throw argument_error("put_upacket: the pointer is no packet");
+  // edge packet.return, see mem::release_packet().
+  packet->state.store(mem::packet_state::returned, std::memory_order_release);
+}
+
+std::size_t get_max_bcopy_size(const packet_pool_args& args) {
+  return api::find_packet_pool(args.runtime, args.packet_pool).max_bcopy();
+}
+
+void set_allocator(const allocator_args& args) {
+  if (args.allocator == nullptr) throw argument_error("set_allocator: allocator is null");
+  api::find_runtime(args.runtime).core.allocator.store(args.allocator, std::memory_order_release);
+}
+
+allocator_base_t* get_allocator(const allocator_args& args) {
+  return api::find_runtime(args.runtime).core.allocator.load(std::memory_order_acquire);
+}
+
+}  // namespace detail
+}  // namespace lci

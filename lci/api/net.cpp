@@ -1,0 +1,129 @@
+// The raw network layer: thin access for tools. Not to be mixed with progress on one device.
+#include "lci/net.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "lci/api/resolve.hpp"
+#include "lci/errors.hpp"
+#include "lci/proto/raw.hpp"
+
+namespace lci {
+namespace detail {
+
+namespace {
+
+constexpr std::size_t MAX_POLLS = LCI_BACKEND_MAX_POLLS;
+
+struct target {
+  endpoint_impl_t& end;
+  proto::raw_net& raw;
+};
+
+target find_target(const net_post_args& a) {
+  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  proto::core& core = end.device.owner().core;
+  if (a.rank < 0 || a.rank >= core.n)
+    throw argument_error("rank " + std::to_string(a.rank) + " is not in 0.." +
+                         std::to_string(core.n - 1));
+  if (a.buffer == nullptr && a.size != 0)
+    throw argument_error("buffer is null but size is " + std::to_string(a.size));
+  core.check_alive(a.rank);
+  return {end, end.device.raw()};
+}
+
+void check_short(const net_post_args& a, const endpoint_impl_t& end) {
+  const std::size_t limit = end.device.context.attr.max_inject_size;
+  if (a.size > limit)
+    throw argument_error("size " + std::to_string(a.size) +
+                         " is more than a short operation carries: at most " +
+                         std::to_string(limit));
+}
+
+net::net_op make_op(const net_post_args& a, proto::raw_net::record* r) {
+  net::net_op op;
+  op.rank = a.rank;
+  op.imm = a.imm_data;
+  op.buffer = a.buffer;
+  op.size = a.size;
+  if (!a.mr.is_empty()) op.local_key = base::check_live(a.mr.p_impl, "mr")->local_key;
+  op.remote = {static_cast<std::uint32_t>(a.rmr.opaque_rkey),
+               static_cast<std::uint32_t>(a.rmr.opaque_rkey >> 32)};
+  op.remote_offset = a.offset;
+  op.context = r;
+  return op;
+}
+
+// Posts an operation that reports through the queue; `is_short`: the caller may reuse its buffer at
+// once, so the bytes are copied.
+error_t post(const net_post_args& a, net_opcode_t opcode,
+             errorcode_t (net::endpoint::*verb)(const net::net_op&), bool is_short) {
+  const target to = find_target(a);
+  if (is_short) check_short(a, to.end);
+  proto::raw_net::record* r = to.raw.make_record(opcode, a.rank, a.user_context);
+  net::net_op op = make_op(a, r);
+  if (is_short) {
+    r->packet = to.raw.pool().get();
+    if (r->packet == nullptr) {
+      to.raw.drop(r);
+      return errorcode_t::retry_nopacket;
+    }
+    if (a.size != 0) std::memcpy(r->packet->payload(), a.buffer, a.size);
+    op.buffer = r->packet->payload();
+  }
+  const errorcode_t code = (to.end.port->end().*verb)(op);
+  if (code == errorcode_t::done)
+    to.raw.complete(r);
+  else if (code != errorcode_t::posted)
+    to.raw.drop(r);
+  if (error_t(code).is_retry()) return code;
+  return is_short ? errorcode_t::done : errorcode_t::posted;
+}
+
+}  // namespace
+
+size_t net_poll_cq(const net_poll_cq_args& a) {
+  if (a.max_polls == 0 || a.max_polls > MAX_POLLS)
+    throw argument_error("max_polls " + std::to_string(a.max_polls) + " is not in 1.." +
+                         std::to_string(MAX_POLLS));
+  return api::find_device(a.runtime, a.device).raw().poll(a.max_polls, a.statuses);
+}
+
+error_t net_post_recv(const net_post_args& a) {
+  if (a.buffer == nullptr && a.size != 0)
+    throw argument_error("buffer is null but size is " + std::to_string(a.size));
+  api::find_device(a.runtime, a.device).raw().post_recv(a.buffer, a.size, a.user_context);
+  return errorcode_t::posted;
+}
+
+error_t net_post_sends(const net_post_args& a) {
+  const target to = find_target(a);
+  check_short(a, to.end);
+  const errorcode_t code =
+      to.end.port->end().send_inline(a.rank, a.imm_data, nullptr, 0, a.buffer, a.size);
+  if (code == errorcode_t::done)
+    to.raw.complete(to.raw.make_record(net_opcode_t::SEND, a.rank, a.user_context));
+  return code;
+}
+
+error_t net_post_send(const net_post_args& a) {
+  return post(a, net_opcode_t::SEND, &net::endpoint::send, false);
+}
+error_t net_post_puts(const net_post_args& a) {
+  return post(a, net_opcode_t::WRITE, &net::endpoint::put, true);
+}
+error_t net_post_put(const net_post_args& a) {
+  return post(a, net_opcode_t::WRITE, &net::endpoint::put, false);
+}
+error_t net_post_putImms(const net_post_args& a) {
+  return post(a, net_opcode_t::WRITE, &net::endpoint::put_imm, true);
+}
+error_t net_post_putImm(const net_post_args& a) {
+  return post(a, net_opcode_t::WRITE, &net::endpoint::put_imm, false);
+}
+error_t net_post_get(const net_post_args& a) {
+  return post(a, net_opcode_t::READ, &net::endpoint::get, false);
+}
+
+}  // namespace detail
+}  // namespace lci

@@ -1,0 +1,85 @@
+// Send, receive and active message: arguments are checked, handles become objects, and a protocol
+// is started.
+#include <string>
+
+#include "lci/api/post_run.hpp"
+#include "lci/errors.hpp"
+
+namespace lci {
+
+namespace {
+
+using detail::post_args;
+
+// Send and active message.
+status_t post_message(const post_args& a, rcomp_t rcomp, endpoint_impl_t& end) {
+  const api::permission allow(a);
+  proto::channel& via = end.device.channel;
+  api::check_rank(a, via.shared);
+  api::check_buffer(a);
+  return api::run(a, allow, via, [&](const proto::user_side& user, bool may_retry, status_t&) {
+    proto::outgoing out = api::describe(a, end, user, may_retry);
+    out.rcomp = rcomp;
+    out.extended = !via.shared.imm.fits(rcomp, a.tag);
+    return proto::start_message(out);
+  });
+}
+
+matching_engine_impl_t& find_engine(const post_args& a, endpoint_impl_t& end) {
+  if (a.matching_engine.p_impl != nullptr)
+    return *base::check_live(a.matching_engine.p_impl, "matching_engine");
+  const matching_engine_t engine = end.device.owner().default_matching_engine;
+  if (engine.p_impl == nullptr) api::throw_no_default("matching_engine");
+  return *engine.p_impl;
+}
+
+void check_policy(const post_args& a) {
+  if (static_cast<unsigned>(a.matching_policy) >= static_cast<unsigned>(matching_policy_t::max))
+      [[unlikely]]
+    api::throw_bad_policy(a);
+}
+
+}  // namespace
+
+namespace detail {
+
+status_t post_send(const post_args& a) {
+  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  check_policy(a);
+  const matching_engine_impl_t& engine = find_engine(a, end);
+  return post_message(a, engine.match.first_rcomp + static_cast<rcomp_t>(a.matching_policy), end);
+}
+
+status_t post_am(const post_args& a) {
+  if (a.remote_comp == 0) [[unlikely]]
+    throw argument_error(
+        "post_am: remote_comp is 0, which names nothing; legal are numbers from register_rcomp()");
+  return post_message(a, a.remote_comp, api::find_endpoint(a.runtime, a.device, a.endpoint));
+}
+
+status_t post_recv(const post_args& a) {
+  const api::permission allow(a);
+  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  proto::channel& via = end.device.channel;
+  if (a.rank != ANY_SOURCE) api::check_rank(a, via.shared);
+  api::check_buffer(a);
+  check_policy(a);
+  matching_engine_impl_t& engine = find_engine(a, end);
+  return api::run(a, allow, via, [&](const proto::user_side& user, bool, status_t& got) {
+    proto::receive& record = *via.shared.receives.get();
+    record.user = user;
+    record.via = &via;
+    record.region = {};
+    record.region_offset = 0;
+    if (!a.mr.is_empty()) {
+      const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
+      record.region = mr.name;
+      record.region_offset = static_cast<std::uint64_t>(static_cast<std::byte*>(a.local_buffer) -
+                                                        static_cast<std::byte*>(mr.address));
+    }
+    return engine.match.post(record, a.rank, a.tag, a.matching_policy, got);
+  });
+}
+
+}  // namespace detail
+}  // namespace lci

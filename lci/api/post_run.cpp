@@ -1,0 +1,104 @@
+#include "lci/api/post_run.hpp"
+
+#include <exception>
+#include <string>
+
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::api {
+
+void throw_no_answer_allowed() {
+  throw argument_error(
+      "allow_done and allow_posted are both false: no answer is left for a finished operation");
+}
+
+void throw_bad_rank(int rank, int n) {
+  throw argument_error("rank " + std::to_string(rank) + " is not in 0.." + std::to_string(n - 1));
+}
+
+void throw_null_buffer(std::size_t size) {
+  throw argument_error("local_buffer is null but size is " + std::to_string(size));
+}
+
+void throw_bad_policy(const post_args& a) {
+  throw argument_error("matching_policy " +
+                       std::to_string(static_cast<unsigned>(a.matching_policy)) +
+                       " is not in 0..3");
+}
+
+namespace {
+
+// Progress for a call that waits. What others' handlers or operations throw must not end the wait
+// of an operation that still uses the caller's buffer, so it is kept and thrown afterwards.
+void progress_and_keep(proto::channel& via, base::spin_wait& wait, std::exception_ptr& kept) {
+  try {
+    if (error_t(via.progress()).is_done())
+      wait.reset();
+    else
+      wait();
+  } catch (...) {
+    if (kept)
+      base::log::warn("api", "a second exception while a blocking call waited was dropped");
+    else
+      kept = std::current_exception();
+  }
+}
+
+}  // namespace
+
+status_t wait_for(proto::waiter* w, proto::channel& via, int rank) {
+  std::exception_ptr kept;
+  base::spin_wait wait;
+  const std::uint32_t epoch = via.shared.failure_epoch();
+  while (!w->is_signalled()) {
+    progress_and_keep(via, wait, kept);
+    if (via.shared.failure_epoch() == epoch || w->is_signalled()) continue;
+    try {
+      if (rank >= 0)
+        via.shared.check_alive(rank);
+      else if (kept)
+        std::rethrow_exception(kept);
+    } catch (...) {
+      w->abandon();
+      throw;
+    }
+  }
+  const status_t result = w->result();
+  via.shared.waiters.put(w);
+  if (kept) std::rethrow_exception(kept);
+  return result;
+}
+
+proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
+                         bool may_retry) {
+  packet_pool_impl_t& pool = a.packet_pool.p_impl == nullptr
+                                 ? end.device.pool
+                                 : *base::check_live(a.packet_pool.p_impl, "packet_pool");
+  proto::outgoing out{*end.port, pool.packets};
+  out.inject_limit = end.device.context.attr.max_inject_size;
+  out.bcopy_limit = pool.max_bcopy();
+  out.rank = a.rank;
+  out.buffer = a.local_buffer;
+  out.size = a.size;
+  out.tag = a.tag;
+  out.user = user;
+  out.wants_network = a.comp_semantic == comp_semantic_t::network;
+  out.may_retry = may_retry;
+  if (a.mr.p_impl != nullptr) {
+    out.has_mr = true;
+    // Without GPU support all memory is host memory; MR_DEVICE and MR_UNKNOWN only say that no copy
+    // is wanted.
+    if (!a.mr.is_empty()) {
+      const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
+      out.kind = mr.kind;
+      out.local_key = mr.local_key;
+    }
+  }
+  proto::core& core = end.device.owner().core;
+  if (a.local_buffer != nullptr && core.arena.contains(a.local_buffer))
+    out.packet = mem::packet_pool::checked(core.arena, a.local_buffer);
+  return out;
+}
+
+}  // namespace lci::api

@@ -1,0 +1,56 @@
+// Progress, draining, and the numbers under which peers name completion objects.
+#include "lci/progress.hpp"
+
+#include "lci/api/resolve.hpp"
+#include "lci/base/spin.hpp"
+#include "lci/completion.hpp"
+#include "lci/errors.hpp"
+
+namespace lci {
+namespace detail {
+
+namespace {
+
+device_impl_t& device_of(const progress_args& args) {
+  if (args.device.p_impl == nullptr && args.endpoint.p_impl != nullptr)
+    return base::check_live(args.endpoint.p_impl, "endpoint")->device;
+  return api::find_device(args.runtime, args.device);
+}
+
+}  // namespace
+
+error_t progress(const progress_args& args) { return device_of(args).channel.progress(); }
+
+error_t test_drained(const progress_args& args) {
+  return device_of(args).channel.is_drained() ? errorcode_t::done : errorcode_t::retry;
+}
+
+void wait_drained(const progress_args& args) {
+  proto::channel& via = device_of(args).channel;
+  base::spin_wait wait;
+  while (!via.is_drained()) {
+    if (error_t(via.progress()).is_done())
+      wait.reset();
+    else
+      wait();
+  }
+}
+
+rcomp_t register_rcomp(const register_rcomp_args& args) {
+  if (args.comp.is_empty()) throw argument_error("register_rcomp: comp is empty");
+  proto::remote_comps& numbers = api::find_runtime(args.runtime).core.rcomps;
+  if (args.rcomp == 0) return numbers.add(args.comp.p_impl);
+  numbers.add_at(args.rcomp, args.comp.p_impl);
+  return args.rcomp;
+}
+
+rcomp_t reserve_rcomps(const rcomp_args& args) {
+  return api::find_runtime(args.runtime).core.rcomps.reserve(args.n);
+}
+
+void deregister_rcomp(const rcomp_args& args) {
+  api::find_runtime(args.runtime).core.rcomps.remove(args.n);
+}
+
+}  // namespace detail
+}  // namespace lci

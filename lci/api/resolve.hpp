@@ -1,0 +1,47 @@
+// From handles that may be missing to the objects they stand for. Defaults are looked for only
+// where nothing was given, and everything else follows from what was given, so a private runtime
+// needs no global one. Threads: any. Errors: argument_error for a freed handle, or when something
+// is missing and there is no default.
+#pragma once
+
+#include "lci/mem/packet_pool.hpp"
+#include "lci/runtime/device.hpp"
+#include "lci/runtime/global.hpp"
+#include "lci/runtime/runtime.hpp"
+
+namespace lci::api {
+
+[[noreturn]] LCI_COLD void throw_no_default(const char* what);
+
+inline runtime_impl_t& find_runtime(runtime_t given) {
+  const runtime_t runtime = given.p_impl != nullptr ? given : runtime::global().default_runtime;
+  if (runtime.p_impl == nullptr) [[unlikely]]
+    throw_no_default("runtime");
+  return *base::check_live(runtime.p_impl, "runtime");
+}
+
+inline device_impl_t& find_device(runtime_t runtime, device_t given) {
+  if (given.p_impl != nullptr) return *base::check_live(given.p_impl, "device");
+  const device_t device = find_runtime(runtime).default_device;
+  if (device.p_impl == nullptr) [[unlikely]]
+    throw_no_default("device");
+  return *base::check_live(device.p_impl, "device");
+}
+
+inline endpoint_impl_t& find_endpoint(runtime_t runtime, device_t device, endpoint_t given) {
+  if (given.p_impl != nullptr) return *base::check_live(given.p_impl, "endpoint");
+  const endpoint_t endpoint = find_device(runtime, device).default_endpoint;
+  if (endpoint.p_impl == nullptr) [[unlikely]]
+    throw_no_default("endpoint");
+  return *endpoint.p_impl;
+}
+
+inline packet_pool_impl_t& find_packet_pool(runtime_t runtime, packet_pool_t given) {
+  if (given.p_impl != nullptr) return *base::check_live(given.p_impl, "packet_pool");
+  const packet_pool_t pool = find_runtime(runtime).default_packet_pool;
+  if (pool.p_impl == nullptr) [[unlikely]]
+    throw_no_default("packet_pool");
+  return *pool.p_impl;
+}
+
+}  // namespace lci::api

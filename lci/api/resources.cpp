@@ -1,0 +1,166 @@
+// Allocation and freeing of what a runtime owns.
+#include "lci/resources.hpp"
+
+#include "lci/api/resolve.hpp"
+#include "lci/collective.hpp"
+#include "lci/errors.hpp"
+#include "lci/memory.hpp"
+
+namespace lci {
+namespace detail {
+
+namespace {
+
+// The attributes of a new resource: the global defaults at this moment, changed by what was given.
+template <class Attr, class Settings, class Args>
+Attr attributes(const Args& args) {
+  Attr attr;
+  static_cast<Settings&>(attr) = args.settings.applied_to(g_default_attr);
+  attr.name = args.name != nullptr ? args.name : DEFAULT_NAME;
+  attr.user_context = args.user_context;
+  return attr;
+}
+
+// Checks a handle that is to be freed and empties it.
+template <class Handle>
+auto* take(const free_args<Handle>& args, const char* what) {
+  if (args.handle == nullptr)
+    throw argument_error(std::string(what) + ": the pointer to the handle is null");
+  auto* impl = base::check_live(args.handle->p_impl, what);
+  *args.handle = Handle();
+  return impl;
+}
+
+template <class Handle, class Impl>
+void clear_default(Handle& slot, const Impl* impl) {
+  if (slot.p_impl == impl) slot = Handle();
+}
+
+}  // namespace
+
+net_context_t alloc_net_context(const alloc_net_context_args& args) {
+  runtime_impl_t& owner = api::find_runtime(args.runtime);
+  return net_context_t(base::make_live<net_context_impl_t>(
+      owner, attributes<net_context_attr_t, net_context_settings_t>(args)));
+}
+
+void free_net_context(const free_args<net_context_t>& args) {
+  net_context_impl_t* impl = take(args, "net_context");
+  clear_default(impl->owner.default_net_context, impl);
+  forget(impl->owner.net_contexts, impl);
+  base::free_live(impl, "net_context");
+}
+
+device_t alloc_device(const alloc_device_args& args) {
+  runtime_impl_t& owner = api::find_runtime(args.runtime);
+  const net_context_t context =
+      args.net_context.p_impl != nullptr ? args.net_context : owner.default_net_context;
+  const packet_pool_t pool =
+      args.packet_pool.p_impl != nullptr ? args.packet_pool : owner.internal_pool();
+  return device_t(
+      base::make_live<device_impl_t>(*base::check_live(context.p_impl, "net_context"),
+                                     *base::check_live(pool.p_impl, "packet_pool"),
+                                     attributes<device_attr_t, device_settings_t>(args)));
+}
+
+void free_device(const free_args<device_t>& args) {
+  device_impl_t* impl = take(args, "device");
+  clear_default(impl->owner().default_device, impl);
+  base::free_live(impl, "device");
+}
+
+endpoint_t alloc_endpoint(const alloc_endpoint_args& args) {
+  auto* made = base::make_live<endpoint_impl_t>(api::find_device(args.runtime, args.device));
+  made->attr.name = args.name != nullptr ? args.name : DEFAULT_NAME;
+  made->attr.user_context = args.user_context;
+  return endpoint_t(made);
+}
+
+void free_endpoint(const free_args<endpoint_t>& args) {
+  endpoint_impl_t* impl = take(args, "endpoint");
+  clear_default(impl->device.default_endpoint, impl);
+  clear_default(impl->device.progress_endpoint, impl);
+  base::free_live(impl, "endpoint");
+}
+
+matching_engine_t alloc_matching_engine(const alloc_matching_engine_args& args) {
+  runtime_impl_t& owner = api::find_runtime(args.runtime);
+  return matching_engine_t(base::make_live<matching_engine_impl_t>(
+      owner, attributes<matching_engine_attr_t, matching_engine_settings_t>(args)));
+}
+
+void free_matching_engine(const free_args<matching_engine_t>& args) {
+  matching_engine_impl_t* impl = take(args, "matching_engine");
+  clear_default(impl->owner.default_matching_engine, impl);
+  clear_default(impl->owner.collective_engine, impl);
+  forget(impl->owner.engines, impl);
+  base::free_live(impl, "matching_engine");
+}
+
+matching_entry_val_t matching_engine_insert(const matching_engine_insert_args& args) {
+  if (args.value == nullptr)
+    throw argument_error("matching_engine_insert: value is null, which stands for no partner");
+  return base::check_live(args.matching_engine.p_impl, "matching_engine")
+      ->match.engine()
+      .insert_raw(args.key, args.value, args.entry_type);
+}
+
+packet_pool_t alloc_packet_pool(const alloc_packet_pool_args& args) {
+  runtime_impl_t& owner = api::find_runtime(args.runtime);
+  return packet_pool_t(base::make_live<packet_pool_impl_t>(
+      owner, attributes<packet_pool_attr_t, packet_pool_settings_t>(args)));
+}
+
+void free_packet_pool(const free_args<packet_pool_t>& args) {
+  packet_pool_impl_t* impl = take(args, "packet_pool");
+  clear_default(impl->owner.default_packet_pool, impl);
+  forget(impl->owner.packet_pools, impl);
+  base::free_live(impl, "packet_pool");
+}
+
+// Packets live in memory that every device of the runtime already reaches, so binding needs no more
+// than valid handles.
+void register_packet_pool(const bind_packet_pool_args& args) {
+  base::check_live(args.packet_pool.p_impl, "packet_pool");
+  base::check_live(args.device.p_impl, "device");
+}
+
+void deregister_packet_pool(const bind_packet_pool_args& args) { register_packet_pool(args); }
+
+net_context_t get_default_net_context(const get_default_args& args) {
+  return api::find_runtime(args.runtime).default_net_context;
+}
+device_t get_default_device(const get_default_args& args) {
+  return api::find_runtime(args.runtime).default_device;
+}
+packet_pool_t get_default_packet_pool(const get_default_args& args) {
+  return api::find_runtime(args.runtime).default_packet_pool;
+}
+matching_engine_t get_default_matching_engine(const get_default_args& args) {
+  return api::find_runtime(args.runtime).default_matching_engine;
+}
+endpoint_t get_default_endpoint(const get_default_args& args) {
+  return api::find_device(args.runtime, args.device).default_endpoint;
+}
+
+matching_engine_t get_collective_engine(runtime_t runtime) {
+  return api::find_runtime(runtime).collective_engine;
+}
+
+runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t endpoint) {
+  if (runtime.p_impl != nullptr) return runtime;
+  if (device.p_impl != nullptr)
+    return runtime_t(&base::check_live(device.p_impl, "device")->owner());
+  if (endpoint.p_impl != nullptr)
+    return runtime_t(&base::check_live(endpoint.p_impl, "endpoint")->device.owner());
+  return runtime_t(&api::find_runtime(runtime));
+}
+
+std::uint64_t next_collective_sequence(matching_engine_t engine) {
+  // Relaxed: a number, nothing is published by it.
+  return base::check_live(engine.p_impl, "matching_engine")
+      ->next_collective.fetch_add(1, std::memory_order_relaxed);
+}
+
+}  // namespace detail
+}  // namespace lci

@@ -1,0 +1,43 @@
+// Counters that many threads bump and somebody sometimes sums: a line per thread, so that bumping
+// is a plain load and store by its owner. Threads: add() any; sum() any, exact once the bumpers are
+// quiet or ordered before the call. Always true: a thread id has one live owner at a time
+// (base/thread_id), so no update is lost; threads beyond the limit share the last line with a
+// locked add.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "lci/base/platform.hpp"
+#include "lci/base/thread_id.hpp"
+
+namespace lci::base {
+
+class thread_counter {
+ public:
+  void add(std::int64_t n) noexcept {
+    const std::uint32_t id = thread_id();
+    std::atomic<std::int64_t>& mine = lines_[id].value;
+    if (id == OVERFLOW_THREAD) [[unlikely]] {
+      mine.fetch_add(n, std::memory_order_release);
+    } else {
+      // edge counter.sum: what was done before this add is visible to a reader whose acquire load
+      // in sum() sees it.
+      mine.store(mine.load(std::memory_order_relaxed) + n, std::memory_order_release);
+    }
+  }
+  std::int64_t sum() const noexcept {
+    std::int64_t total = 0;
+    for (const line& l : lines_) total += l.value.load(std::memory_order_acquire);
+    return total;
+  }
+
+ private:
+  struct alignas(CACHE_LINE) line {
+    std::atomic<std::int64_t> value{0};
+  };
+  std::array<line, MAX_THREADS + 1> lines_{};
+};
+
+}  // namespace lci::base

@@ -1,0 +1,110 @@
+// Objects that are taken and given back often, by any thread: a free list per thread, so that both
+// are plain loads and stores. Threads: get(), put() shared; the destructor wants every object home
+// (they are destroyed with their slabs in any case). Always true: objects are constructed once,
+// when their slab is made, and keep their address until the pool ends. A list that grows past
+// SPILL_AT (one thread takes, another gives) hands half of it to a shared list under a lock.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "lci/base/platform.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/base/thread_id.hpp"
+
+namespace lci::data {
+
+// T has a public member `T* pool_next`, which is the pool's while the object is home.
+template <class T>
+class object_pool {
+ public:
+  object_pool() = default;
+  object_pool(const object_pool&) = delete;
+  object_pool& operator=(const object_pool&) = delete;
+
+  T* get() {
+    const std::uint32_t id = base::thread_id();
+    if (id == base::OVERFLOW_THREAD) [[unlikely]]
+      return get_shared();
+    list& mine = lists_[id];
+    if (mine.head == nullptr) [[unlikely]]
+      refill(mine);
+    T* object = mine.head;
+    mine.head = object->pool_next;
+    --mine.length;
+    return object;
+  }
+
+  void put(T* object) noexcept {
+    const std::uint32_t id = base::thread_id();
+    if (id == base::OVERFLOW_THREAD) [[unlikely]]
+      return put_shared(object);
+    list& mine = lists_[id];
+    object->pool_next = mine.head;
+    mine.head = object;
+    if (++mine.length > SPILL_AT) [[unlikely]]
+      spill(mine);
+  }
+
+ private:
+  static constexpr std::size_t SLAB = 32;
+  static constexpr std::size_t SPILL_AT = 128;
+  struct alignas(base::CACHE_LINE) list {
+    T* head = nullptr;
+    std::size_t length = 0;
+  };
+
+  LCI_COLD void refill(list& mine) {
+    lock_.lock();
+    while (shared_.head != nullptr && mine.length < SLAB) move_one(shared_, mine);
+    lock_.unlock();
+    if (mine.head != nullptr) return;
+    auto slab = std::make_unique<T[]>(SLAB);
+    for (std::size_t i = 0; i < SLAB; ++i) push(mine, &slab[i]);
+    lock_.lock();
+    slabs_.push_back(std::move(slab));
+    lock_.unlock();
+  }
+  LCI_COLD void spill(list& mine) noexcept {
+    lock_.lock();
+    while (mine.length > SPILL_AT / 2) move_one(mine, shared_);
+    lock_.unlock();
+  }
+  LCI_COLD T* get_shared() {
+    list one;
+    refill(one);
+    T* object = one.head;
+    one.head = object->pool_next;
+    while (one.head != nullptr) {
+      T* extra = one.head;
+      one.head = extra->pool_next;
+      put_shared(extra);
+    }
+    return object;
+  }
+  LCI_COLD void put_shared(T* object) noexcept {
+    lock_.lock();
+    push(shared_, object);
+    lock_.unlock();
+  }
+  static void push(list& to, T* object) noexcept {
+    object->pool_next = to.head;
+    to.head = object;
+    ++to.length;
+  }
+  static void move_one(list& from, list& to) noexcept {
+    T* object = from.head;
+    from.head = object->pool_next;
+    --from.length;
+    push(to, object);
+  }
+
+  std::array<list, base::MAX_THREADS> lists_{};
+  base::spinlock lock_;
+  list shared_;                              // under lock_
+  std::vector<std::unique_ptr<T[]>> slabs_;  // under lock_
+};
+
+}  // namespace lci::data

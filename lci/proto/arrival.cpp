@@ -1,0 +1,181 @@
+#include "lci/proto/arrival.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "lci/base/log.hpp"
+#include "lci/completion.hpp"
+#include "lci/errors.hpp"
+#include "lci/proto/matcher.hpp"
+#include "lci/proto/rendezvous.hpp"
+
+namespace lci::proto {
+
+status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t size) noexcept {
+  status_t status(errorcode_t::done);
+  status.rank = rank;
+  status.tag = tag;
+  status.buffer = buffer;
+  status.size = size;
+  return status;
+}
+
+net::verdict arrival_sink::on_message(const net::arrival& message) noexcept {
+  if ((message.imm & wire::FAST_BIT) != 0) [[likely]] {
+    const wire::imm_layout& layout = via_.shared.imm;
+    return deliver(message, message.data, message.size, layout.rcomp_of(message.imm),
+                   layout.tag_of(message.imm));
+  }
+  return on_control(message);
+}
+
+net::verdict arrival_sink::deliver(const net::arrival& from, const std::byte* data,
+                                   std::size_t size, rcomp_t rcomp, tag_t tag) noexcept {
+  const remote_target to = via_.shared.rcomps.find(rcomp);
+  if (to.comp != nullptr) [[likely]]
+    return deliver_am(*to.comp, from, data, size, tag);
+  if (to.match != nullptr) return to.match->on_eager(via_, from, data, size, tag, to.policy);
+  return drop_unknown(from.rank, rcomp);
+}
+
+net::verdict arrival_sink::deliver_am(comp_impl_t& to, const net::arrival& from,
+                                      const std::byte* data, std::size_t size, tag_t tag) noexcept {
+  if (to.attr.zero_copy_am) {
+    // A packet that may be kept goes to the user as it is; its payload then starts where the
+    // message starts unless a head came before.
+    if (from.packet != nullptr && data == from.packet->payload()) {
+      via_.signal(&to, arrival_status(from.rank, tag, const_cast<std::byte*>(data), size));
+      return net::verdict::kept;
+    }
+    mem::packet* packet = via_.pool.get();
+    if (packet == nullptr) return net::verdict::deferred;
+    if (size > packet->capacity) [[unlikely]] {
+      // A peer configured with larger packets than ours: fall through to the allocator, which
+      // api 6.6 allows above B.
+      via_.pool.put(packet);
+    } else {
+      if (size != 0) std::memcpy(packet->payload(), data, size);
+      via_.signal(&to, arrival_status(from.rank, tag, packet->payload(), size));
+      return net::verdict::taken;
+    }
+  }
+  // A message of no bytes still delivers a buffer that can be freed.
+  void* buffer =
+      via_.shared.allocator.load(std::memory_order_relaxed)->allocate(size != 0 ? size : 1);
+  if (buffer == nullptr) return net::verdict::deferred;
+  if (size != 0) std::memcpy(buffer, data, size);
+  via_.signal(&to, arrival_status(from.rank, tag, buffer, size));
+  return net::verdict::taken;
+}
+
+net::verdict arrival_sink::drop_unknown(int rank, rcomp_t rcomp) noexcept {
+  via_.dropped.add(1);
+  via_.keep(std::make_exception_ptr(
+      argument_error("a message from rank " + std::to_string(rank) + " names remote completion " +
+                     std::to_string(rcomp) + ", which is not registered here; it was dropped")));
+  return net::verdict::taken;
+}
+
+net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
+  const std::byte* data = message.data;
+  std::size_t size = message.size;
+  switch (wire::kind_of(message.imm)) {
+    case wire::kind::extended: {
+      wire::extended_head head;
+      if (!wire::decode_extended(data, size, head)) break;
+      return deliver(message, data, size, head.rcomp, head.tag());
+    }
+    case wire::kind::rts: {
+      wire::rts body;
+      if (!wire::decode(data, size, body)) break;
+      on_rts(message.rank, body);
+      return net::verdict::taken;
+    }
+    case wire::kind::rtr: {
+      wire::rtr body;
+      if (!wire::decode(data, size, body)) break;
+      on_rtr(via_, message.rank, body);
+      return net::verdict::taken;
+    }
+    case wire::kind::fin: {
+      wire::fin body;
+      if (!wire::decode(data, size, body)) break;
+      on_fin(via_, message.rank, body.receiver);
+      return net::verdict::taken;
+    }
+    case wire::kind::signal: {
+      wire::signal_body body;
+      if (!wire::decode(data, size, body)) break;
+      on_immediate(message.rank, body.imm);
+      return net::verdict::taken;
+    }
+    case wire::kind::fin_imm:
+      break;  // only ever immediate data of a put
+  }
+  via_.dropped.add(1);
+  base::log::warn("proto",
+                  "dropped a message of %zu bytes from rank %d that does not parse, immediate %08x",
+                  message.size, message.rank, message.imm);
+  return net::verdict::taken;
+}
+
+void arrival_sink::on_rts(int rank, const wire::rts& request) {
+  const remote_target to = via_.shared.rcomps.find(request.rcomp);
+  if (to.match != nullptr) return to.match->on_rts(via_, rank, request, to.policy);
+  if (to.comp == nullptr) {
+    drop_unknown(rank, request.rcomp);
+    return;
+  }
+  void* buffer = via_.shared.allocator.load(std::memory_order_relaxed)
+                     ->allocate(request.size != 0 ? request.size : 1);
+  if (buffer == nullptr) {
+    via_.keep(std::make_exception_ptr(std::runtime_error(
+        "the allocator has no buffer for an active message of " + std::to_string(request.size) +
+        " bytes from rank " + std::to_string(rank) + "; the message was dropped")));
+    return;
+  }
+  recv_plan plan;
+  plan.rank = rank;
+  plan.user = {to.comp, arrival_status(rank, request.tag, buffer, request.size)};
+  start_receive(via_, request.sender, plan);
+}
+
+void arrival_sink::on_immediate(int rank, std::uint32_t imm) noexcept {
+  if ((imm & wire::FAST_BIT) == 0) {
+    if (wire::kind_of(imm) == wire::kind::fin_imm) return on_fin_imm(via_, rank, imm & 0x0fffffffu);
+    via_.dropped.add(1);
+    return;
+  }
+  const wire::imm_layout& layout = via_.shared.imm;
+  const rcomp_t rcomp = layout.rcomp_of(imm);
+  const remote_target to = via_.shared.rcomps.find(rcomp);
+  if (to.comp == nullptr) {
+    drop_unknown(rank, rcomp);
+    return;
+  }
+  via_.signal(to.comp, arrival_status(rank, layout.tag_of(imm), nullptr, 0));
+}
+
+void arrival_sink::on_complete(void* context) noexcept {
+  auto& move = *static_cast<transfer*>(context);
+  move.at += move.op.size;
+  move.via->start(move);
+}
+
+void arrival_sink::on_error(int rank, void* context, std::string_view reason) noexcept {
+  auto* move = static_cast<transfer*>(context);
+  const bool known_dead = rank >= 0 && via_.shared.is_gone(rank);
+  if (!known_dead) {
+    via_.keep(std::make_exception_ptr(std::runtime_error(
+        "an operation with rank " + std::to_string(rank) + " failed: " + std::string(reason))));
+  }
+  if (move == nullptr) return;
+  move->failed = true;
+  via_.finish(*move);
+}
+
+void arrival_sink::on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept {
+  via_.shared.mark_gone(rank, orderly, reason);
+}
+
+}  // namespace lci::proto

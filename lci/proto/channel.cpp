@@ -1,0 +1,193 @@
+#include "lci/proto/channel.hpp"
+
+#include <algorithm>
+
+#include "lci/base/log.hpp"
+#include "lci/comp/signal.hpp"
+#include "lci/errors.hpp"
+#include "lci/proto/arrival.hpp"
+
+namespace lci::proto {
+
+channel::channel(core& c, net::fabric& f, int index, mem::packet_pool& p, std::size_t piece)
+    : shared(c),
+      fabric(f),
+      pool(p),
+      max_piece(std::min(piece, f.caps().max_rma)),
+      control(*this, nullptr),
+      device_(f.make_device(index)),
+      reported_(static_cast<std::size_t>(c.n)) {
+  control.attach(device_->make_endpoint());
+  ports_.push_back(&control);
+}
+
+channel::~channel() = default;
+
+void channel::add_port(port& p) {
+  const std::lock_guard lock(ports_lock_);
+  ports_.push_back(&p);
+}
+
+void channel::remove_port(port& p) {
+  const std::lock_guard lock(ports_lock_);
+  std::erase(ports_, &p);
+}
+
+errorcode_t channel::progress() {
+  std::size_t work = 0;
+  if (finished_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    work += deliver_finished();
+  if (parked_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+    work += advance_parked();
+  if (backlogged_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    work += drain_backlogs();
+  arrival_sink sink(*this);
+  work += device_->poll(sink, MAX_POLLS);
+  if (shared.failure_epoch() != seen_epoch_.load(std::memory_order_relaxed)) [[unlikely]]
+    notice_failures();
+  if (has_problems_.load(std::memory_order_relaxed)) [[unlikely]]
+    rethrow_kept();
+  return work != 0 ? errorcode_t::done : errorcode_t::retry;
+}
+
+bool channel::is_drained() const noexcept { return open_receives.sum() == 0 && is_quiet(); }
+
+bool channel::is_quiet() const noexcept {
+  return open.sum() == 0 && rendezvous.recvs.size() == 0 &&
+         finished_.load(std::memory_order_relaxed) == nullptr &&
+         parked_.load(std::memory_order_relaxed) == nullptr &&
+         backlogged_.load(std::memory_order_relaxed) == 0 && device_->is_drained();
+}
+
+std::size_t channel::drain_backlogs() {
+  std::vector<port*> ports;
+  {
+    const std::lock_guard lock(ports_lock_);
+    ports = ports_;
+  }
+  std::size_t moved = 0;
+  for (port* p : ports)
+    if (p->log.any()) moved += p->log.drain(*p);
+  return moved;
+}
+
+void channel::park(transfer& move) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  move.next = parked_.load(std::memory_order_relaxed);
+  parked_.store(&move, std::memory_order_relaxed);
+}
+
+std::size_t channel::advance_parked() {
+  transfer* list;
+  {
+    const std::lock_guard lock(lists_lock_);
+    list = parked_.load(std::memory_order_relaxed);
+    parked_.store(nullptr, std::memory_order_relaxed);
+  }
+  std::size_t moved = 0;
+  while (list != nullptr) {
+    transfer* move = list;
+    list = list->next;
+    move->via->start(*move);  // parks it again if refused again
+    ++moved;
+  }
+  return moved;
+}
+
+void channel::finish_later(transfer& move) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  move.next = finished_.load(std::memory_order_relaxed);
+  finished_.store(&move, std::memory_order_relaxed);
+}
+
+std::size_t channel::deliver_finished() {
+  transfer* list;
+  {
+    const std::lock_guard lock(lists_lock_);
+    list = finished_.load(std::memory_order_relaxed);
+    finished_.store(nullptr, std::memory_order_relaxed);
+  }
+  transfer* oldest_first = nullptr;
+  while (list != nullptr) {
+    transfer* move = list;
+    list = list->next;
+    move->next = oldest_first;
+    oldest_first = move;
+  }
+  std::size_t count = 0;
+  while (oldest_first != nullptr) {
+    transfer* move = oldest_first;
+    oldest_first = move->next;
+    finish(*move);
+    ++count;
+  }
+  return count;
+}
+
+void channel::finish(transfer& move) noexcept {
+  if (move.registered_here) fabric.deregister_region(move.op.local_key);
+  if (move.packet != nullptr) mem::release_packet(shared.arena, move.packet);
+  const user_side user = move.user;
+  const bool failed = move.failed;
+  if (move.end == ending::rendezvous) on_written(*this, move.local_state, !failed);
+  if (move.counted) open.add(-1);
+  shared.transfers.put(&move);
+  // The object of a failed operation is not signalled (api 6.13).
+  if (!failed && user.comp != nullptr) signal(user.comp, user.status);
+}
+
+void channel::signal(comp_impl_t* to, const status_t& status) noexcept {
+  try {
+    comp::signal(to, status);
+  } catch (...) {
+    keep(std::current_exception());
+  }
+}
+
+void channel::keep(std::exception_ptr problem) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  problems_.push_back(std::move(problem));
+  has_problems_.store(true, std::memory_order_relaxed);
+}
+
+void channel::rethrow_kept() {
+  std::exception_ptr first;
+  {
+    const std::lock_guard lock(lists_lock_);
+    if (problems_.empty()) return;
+    // One at a time: each problem reaches somebody.
+    first = problems_.front();
+    problems_.erase(problems_.begin());
+    has_problems_.store(!problems_.empty(), std::memory_order_relaxed);
+  }
+  std::rethrow_exception(first);
+}
+
+// Some peer is gone: what waits for it will not complete. Reports each death once per device.
+void channel::notice_failures() {
+  const std::uint32_t epoch = shared.failure_epoch();
+  for (int rank = 0; rank < shared.n; ++rank) {
+    if (!shared.is_gone(rank)) continue;
+    {
+      const std::lock_guard lock(lists_lock_);
+      if (reported_[static_cast<std::size_t>(rank)]) continue;
+      reported_[static_cast<std::size_t>(rank)] = true;
+    }
+    on_peer_gone(*this, rank);
+    std::vector<port*> ports;
+    {
+      const std::lock_guard lock(ports_lock_);
+      ports = ports_;
+    }
+    for (port* p : ports) p->forget(rank);
+    if (!shared.has_died(rank)) continue;
+    try {
+      shared.throw_gone(rank);
+    } catch (...) {
+      keep(std::current_exception());
+    }
+  }
+  seen_epoch_.store(epoch, std::memory_order_relaxed);
+}
+
+}  // namespace lci::proto

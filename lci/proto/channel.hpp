@@ -1,0 +1,141 @@
+// The moving part of a device: what was posted on it, what arrived, and progress().
+//
+//   channel  one per device: polls the backend, runs arrivals, finishes operations
+//   port     one per endpoint: posts to the backend, keeps the backlog of what it refused
+//
+// Owned by the runtime's device and endpoint objects. Threads: shared; arrivals run in the one
+// thread that got into the backend's poll().
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "lci/base/counters.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/data/slot_table.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/proto/backlog.hpp"
+#include "lci/proto/core.hpp"
+#include "lci/proto/op.hpp"
+#include "lci/proto/rendezvous.hpp"
+
+namespace lci::proto {
+
+class port {
+ public:
+  port(channel& owner, std::unique_ptr<net::endpoint> end) : via(owner), end_(std::move(end)) {}
+  void attach(std::unique_ptr<net::endpoint> end) noexcept { end_ = std::move(end); }
+
+  net::endpoint& end() noexcept { return *end_; }
+  // Sends a message of the protocols themselves: it may not be refused, so it waits in the backlog
+  // if need be.
+  template <class Body>
+  void send_control(int rank, std::uint32_t imm, const Body& body) {
+    send_control_bytes(rank, imm, &body, sizeof(body));
+  }
+  // Same, but may be refused: for the first message of an operation that can still answer retry.
+  template <class Body>
+  errorcode_t try_control(int rank, std::uint32_t imm, const Body& body) noexcept {
+    if (log.pending(rank)) return errorcode_t::retry_backlog;
+    return end_->send_inline(rank, imm, nullptr, 0, &body, sizeof(body));
+  }
+  // Posts the next piece(s) of a transfer. posted: under way; done: finished, the caller ends it;
+  // retry: nothing of this piece was posted.
+  errorcode_t advance(transfer& move) noexcept;
+  // advance() for a transfer nobody waits for in a call: if refused it is parked and progress goes
+  // on with it.
+  void start(transfer& move) noexcept;
+  // Tells the target that a finished transfer is there, if that did not travel with the data.
+  void announce(const transfer& move);
+  // Leaves an operation to progress.
+  void queue(int rank, backlog_entry entry);
+  // Drops what waits for a rank that is gone; -1: everything.
+  void forget(int rank) noexcept;
+  // Called by the backlog: true if the entry was taken.
+  bool try_entry(int rank, backlog_entry& entry) noexcept;
+
+  channel& via;
+  backlog log;
+
+ private:
+  void end(transfer& move) noexcept;
+  void send_control_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size);
+  std::unique_ptr<net::endpoint> end_;
+};
+
+class channel {
+ public:
+  // Events taken from the backend in one progress call.
+  static constexpr std::size_t MAX_POLLS = 32;
+
+  channel(core& shared, net::fabric& fabric, int index, mem::packet_pool& pool,
+          std::size_t max_piece);
+  ~channel();
+  channel(const channel&) = delete;
+  channel& operator=(const channel&) = delete;
+
+  std::unique_ptr<port> make_port() {
+    return std::make_unique<port>(*this, device_->make_endpoint());
+  }
+  void add_port(port& p);
+  void remove_port(port& p);
+
+  net::device& device() noexcept { return *device_; }
+
+  // One round of progress. done: something happened. Throws what handlers threw, truncation_error,
+  // and peer_failure_error once per dead peer.
+  errorcode_t progress();
+  // True when everything posted here has completed, receives included.
+  bool is_drained() const noexcept;
+  // True when nothing is under way; receives may still wait for messages that were not sent.
+  bool is_quiet() const noexcept;
+
+  // An operation has ended: signals its object unless it failed, gives back what it held. Any
+  // thread.
+  void finish(transfer& move) noexcept;
+  // finish(), but from inside a later progress call, for operations whose answer was already given
+  // as posted.
+  void finish_later(transfer& move) noexcept;
+  void park(transfer& move) noexcept;
+  // Delivers a status; what user code throws is kept for the end of the progress call.
+  void signal(comp_impl_t* comp, const status_t& status) noexcept;
+  void keep(std::exception_ptr problem) noexcept;
+
+  core& shared;
+  net::fabric& fabric;
+  mem::packet_pool& pool;
+  const std::size_t max_piece;         // bytes of one network operation
+  port control;                        // for what the protocols send by themselves
+  base::thread_counter open;           // sends, puts and gets posted and not completed
+  base::thread_counter open_receives;  // receives posted and not completed
+  base::thread_counter dropped;        // arrivals that did not parse or named nothing; statistics
+  bool rdv_by_immediate = true;  // rendezvous ends with immediate data where the network has it
+                                 // (attribute rdv_protocol)
+  rendezvous_states rendezvous;
+
+ private:
+  friend class port;
+  std::size_t drain_backlogs();
+  std::size_t advance_parked();
+  std::size_t deliver_finished();
+  void notice_failures();
+  void rethrow_kept();
+
+  std::unique_ptr<net::device> device_;
+  std::vector<port*> ports_;  // under ports_lock_
+  base::spinlock ports_lock_;
+  base::spinlock lists_lock_;                 // guards the two lists and problems_
+  std::atomic<std::size_t> backlogged_{0};    // entries in the backlogs of all ports
+  std::atomic<transfer*> finished_{nullptr};  // changed under lists_lock_, looked at without
+  std::atomic<transfer*> parked_{nullptr};    // changed under lists_lock_, looked at without
+  std::vector<std::exception_ptr> problems_;
+  std::atomic<bool> has_problems_{false};
+  std::atomic<std::uint32_t> seen_epoch_{0};  // of core::failure_epoch()
+  std::vector<bool> reported_;  // by rank: peer_failure_error was thrown; under lists_lock_
+};
+
+}  // namespace lci::proto

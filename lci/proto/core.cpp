@@ -1,0 +1,41 @@
+#include "lci/proto/core.hpp"
+
+#include "lci/errors.hpp"
+
+namespace lci::proto {
+
+core::core(int rank, int size, wire::imm_layout layout)
+    : me(rank),
+      n(size),
+      imm(layout),
+      regions(arena),
+      allocator(&g_allocator_default),
+      gone_(new std::atomic<std::uint8_t>[static_cast<std::size_t>(size)]),
+      reasons_(static_cast<std::size_t>(size)) {
+  for (int i = 0; i < size; ++i)
+    gone_[static_cast<std::size_t>(i)].store(0, std::memory_order_relaxed);
+}
+
+void core::mark_gone(int rank, bool orderly, std::string_view reason) {
+  const auto at = static_cast<std::size_t>(rank);
+  {
+    const std::lock_guard lock(mutex_);
+    if (gone_[at].load(std::memory_order_relaxed) == 2) return;
+    reasons_[at] = reason;
+    gone_[at].store(orderly ? 1 : 2, std::memory_order_relaxed);
+  }
+  // edge core.gone: the flag and the reason are visible to whoever sees the new epoch; partner is
+  // failure_epoch().
+  failure_epoch_.fetch_add(1, std::memory_order_release);
+}
+
+void core::throw_gone(int rank) const {
+  std::string reason;
+  {
+    const std::lock_guard lock(mutex_);
+    reason = reasons_[static_cast<std::size_t>(rank)];
+  }
+  throw peer_failure_error(rank, "rank " + std::to_string(rank) + " is gone: " + reason);
+}
+
+}  // namespace lci::proto

@@ -1,0 +1,68 @@
+// What the protocols of one runtime share: who we are, who is dead, what the numbers mean, and the
+// pools of operation records. Owned by the runtime, referred to by every channel. Threads: shared.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lci/data/object_pool.hpp"
+#include "lci/mem/arena.hpp"
+#include "lci/mem/region_table.hpp"
+#include "lci/memory.hpp"
+#include "lci/proto/op.hpp"
+#include "lci/proto/remote_comp.hpp"
+#include "lci/proto/waiter.hpp"
+#include "lci/proto/wire.hpp"
+
+namespace lci::proto {
+
+class core {
+ public:
+  core(int rank, int size, wire::imm_layout layout);
+
+  const int me;
+  const int n;
+  const wire::imm_layout imm;
+  mem::arena arena;
+  mem::region_table regions;
+  remote_comps rcomps;
+  data::object_pool<receive> receives;
+  data::object_pool<message> messages;
+  data::object_pool<transfer> transfers;
+  data::object_pool<waiter> waiters;
+  // Where active messages that are not delivered in packets get their buffers; not owned.
+  std::atomic<allocator_base_t*> allocator;
+
+  // A peer that is gone: by death, or because it took leave.
+  bool is_gone(int rank) const noexcept {
+    return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) != 0;
+  }
+  // Changes whenever a peer goes; everything that waits compares it with what it saw last.
+  std::uint32_t failure_epoch() const noexcept {
+    return failure_epoch_.load(std::memory_order_acquire);
+  }
+  void mark_gone(int rank, bool orderly, std::string_view reason);
+  // Throws peer_failure_error if `rank` is gone.
+  void check_alive(int rank) const {
+    if (is_gone(rank)) [[unlikely]]
+      throw_gone(rank);
+  }
+  // True when `rank` died (not when it took leave).
+  bool has_died(int rank) const noexcept {
+    return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) == 2;
+  }
+  [[noreturn]] LCI_COLD void throw_gone(int rank) const;
+
+ private:
+  std::unique_ptr<std::atomic<std::uint8_t>[]>
+      gone_;  // by rank: 0 alive or never met, 1 took leave, 2 died
+  std::atomic<std::uint32_t> failure_epoch_{0};
+  mutable std::mutex mutex_;
+  std::vector<std::string> reasons_;  // by rank, under mutex_
+};
+
+}  // namespace lci::proto

@@ -1,0 +1,164 @@
+#include "lci/proto/matcher.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "lci/errors.hpp"
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+namespace {
+
+std::string truncation_text(const message& from, const receive& to) {
+  return "a message of " + std::to_string(from.size) + " bytes from rank " +
+         std::to_string(from.rank) + " with tag " + std::to_string(from.tag) +
+         " does not fit a receive of " + std::to_string(to.user.status.size) + " bytes";
+}
+
+void give_back(channel& via, message& m) noexcept {
+  if (m.packet != nullptr) mem::release_packet(via.shared.arena, m.packet);
+  m.packet = nullptr;
+  via.shared.messages.put(&m);
+}
+
+status_t outcome(const receive& to, const message& from) noexcept {
+  status_t status = to.user.status;
+  status.error = errorcode_t::done;
+  status.rank = from.rank;
+  status.tag = from.tag;
+  status.size = from.size;
+  return status;
+}
+
+// The message asks for a rendezvous: answer it for this receive.
+void answer_request(receive& to, const message& from) {
+  recv_plan plan;
+  plan.rank = from.rank;
+  plan.user = {to.user.comp, outcome(to, from)};
+  plan.counted = to.via;
+  plan.region = to.region;
+  plan.region_offset = to.region_offset;
+  start_receive(*from.via, from.sender, plan);
+}
+
+}  // namespace
+
+// Brings a matched pair together. False: it does not fit; both are untouched.
+bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
+  if (from.size > to.user.status.size) [[unlikely]]
+    return false;
+  channel& counted = *to.via;
+  if (from.what == message::form::rts) {
+    answer_request(to, from);
+  } else {
+    if (from.size != 0) std::memcpy(to.user.status.buffer, from.data, from.size);
+    const status_t status = outcome(to, from);
+    comp_impl_t* const comp = to.user.comp;
+    via.shared.receives.put(&to);
+    give_back(via, from);
+    counted.open_receives.add(-1);
+    via.signal(comp, status);
+    return true;
+  }
+  via.shared.receives.put(&to);
+  give_back(via, from);
+  return true;
+}
+
+// Meets the message with receives until one takes it or none waits. A receive that is too small is
+// used up by its error; the message goes on to the next one, so it is not lost.
+void matcher::file(channel& via, const match::match_key& key, message& m) noexcept {
+  while (auto* to = static_cast<receive*>(engine_->insert_send(key, &m))) {
+    if (deliver(via, *to, m)) return;
+    via.keep(std::make_exception_ptr(truncation_error(truncation_text(m, *to))));
+    to->via->open_receives.add(-1);
+    via.shared.receives.put(to);
+  }
+}
+
+net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std::byte* data,
+                               std::size_t size, tag_t tag, matching_policy_t policy) noexcept {
+  core& shared = via.shared;
+  message* m = shared.messages.get();
+  m->rank = from.rank;
+  m->tag = tag;
+  m->policy = policy;
+  m->size = size;
+  m->via = &via;
+  m->packet = nullptr;
+  m->data = m->bytes;
+  bool kept = false;
+  if (size <= message::INLINE_BYTES) {
+    m->what = message::form::inlined;
+    if (size != 0) std::memcpy(m->bytes, data, size);
+  } else {
+    // Whether a receive waits is known only after the message is filed, and once filed any thread
+    // may take it, so it must be complete before.
+    m->what = message::form::packet;
+    if (from.packet != nullptr) {
+      m->packet = from.packet;
+      m->data = data;
+      kept = true;
+    } else {
+      m->packet = via.pool.get();
+      if (m->packet == nullptr || size > m->packet->capacity) {
+        if (m->packet != nullptr) via.pool.put(m->packet);
+        m->packet = nullptr;
+        shared.messages.put(m);
+        return net::verdict::deferred;
+      }
+      std::memcpy(m->packet->payload(), data, size);
+      m->data = m->packet->payload();
+    }
+  }
+  const match::match_key key{from.rank, tag, policy};
+  file(via, key, *m);
+  return kept ? net::verdict::kept : net::verdict::taken;
+}
+
+void matcher::on_rts(channel& via, int rank, const wire::rts& request,
+                     matching_policy_t policy) noexcept {
+  message* m = via.shared.messages.get();
+  m->what = message::form::rts;
+  m->rank = rank;
+  m->tag = request.tag;
+  m->policy = policy;
+  m->size = request.size;
+  m->data = nullptr;
+  m->packet = nullptr;
+  m->via = &via;
+  m->sender = request.sender;
+  const match::match_key key{rank, request.tag, policy};
+  file(via, key, *m);
+}
+
+errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_t policy,
+                          status_t& got) {
+  channel& via = *record.via;
+  via.open_receives.add(1);
+  auto* from = static_cast<message*>(engine_->insert_recv({rank, tag, policy}, &record));
+  if (from == nullptr) return errorcode_t::posted;
+  if (from->size > record.user.status.size) [[unlikely]] {
+    const truncation_error problem(truncation_text(*from, record));
+    via.open_receives.add(-1);
+    via.shared.receives.put(&record);
+    // Filed again: a receive that is large enough still finds it.
+    file(via, {from->rank, from->tag, from->policy}, *from);
+    throw problem;
+  }
+  if (from->what == message::form::rts) {
+    answer_request(record, *from);
+    via.shared.receives.put(&record);
+    give_back(via, *from);
+    return errorcode_t::posted;
+  }
+  if (from->size != 0) std::memcpy(record.user.status.buffer, from->data, from->size);
+  got = outcome(record, *from);
+  via.open_receives.add(-1);
+  via.shared.receives.put(&record);
+  give_back(via, *from);
+  return errorcode_t::done;
+}
+
+}  // namespace lci::proto

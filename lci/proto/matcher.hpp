@@ -1,0 +1,38 @@
+// A matching engine as the protocols use it: messages meet receives, and bytes end up where they
+// belong. Owned by the runtime's engine object. Threads: shared.
+#pragma once
+
+#include <memory>
+
+#include "lci/match/engine.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/proto/op.hpp"
+
+namespace lci::proto {
+
+class channel;
+
+class matcher {
+ public:
+  explicit matcher(std::unique_ptr<match::engine> engine) : engine_(std::move(engine)) {}
+
+  match::engine& engine() noexcept { return *engine_; }
+  rcomp_t first_rcomp = 0;  // the number of policy 0; set when registered with remote_comps
+
+  // An eager message. deferred: nothing happened, because there was no packet to keep it in.
+  net::verdict on_eager(channel& via, const net::arrival& from, const std::byte* data,
+                        std::size_t size, tag_t tag, matching_policy_t policy) noexcept;
+  // The request of a rendezvous.
+  void on_rts(channel& via, int rank, const wire::rts& request, matching_policy_t policy) noexcept;
+  // Posts a receive. done: the message was there and its bytes are in the buffer, `got` tells;
+  // posted: `record` waits. Throws truncation_error, with the message left where it was, when the
+  // message that is there does not fit.
+  errorcode_t post(receive& record, int rank, tag_t tag, matching_policy_t policy, status_t& got);
+
+ private:
+  void file(channel& via, const match::match_key& key, message& m) noexcept;
+  bool deliver(channel& via, receive& to, message& from) noexcept;
+  std::unique_ptr<match::engine> engine_;
+};
+
+}  // namespace lci::proto

@@ -1,0 +1,44 @@
+// One operation that leaves, with everything about it resolved: the api fills it in, a protocol
+// starts it. Threads: lives on the stack of the posting thread.
+#pragma once
+
+#include "lci/proto/channel.hpp"
+#include "lci/proto/op.hpp"
+
+namespace lci::proto {
+
+struct outgoing {
+  port& via;
+  mem::packet_pool& pool;
+  std::size_t inject_limit = 0;  // attribute max_inject_size
+  std::size_t bcopy_limit = 0;   // "B": payload of a packet less the extended head
+  int rank = -1;
+  void* buffer = nullptr;
+  std::size_t size = 0;
+  tag_t tag = 0;
+  rcomp_t rcomp = 0;  // where a message goes, or whom a put signals; 0: nobody
+  user_side user{};   // told when the operation was posted
+  mem::mem_kind kind = mem::mem_kind::host;
+  bool has_mr = false;  // the caller registered the buffer or named its kind: no copy is wanted
+  std::uint64_t local_key = 0;
+  mem::packet* packet = nullptr;  // the buffer is the payload of this user packet
+  bool wants_network = false;     // comp_semantic network
+  bool may_retry = true;
+  bool extended = false;     // rcomp or tag need an extended head
+  net::remote_key remote{};  // put, get
+  std::uint64_t remote_offset = 0;
+
+  core& shared() const noexcept { return via.via.shared; }
+  std::uint32_t imm() const noexcept {
+    return extended ? wire::kind_imm(wire::kind::extended) : shared().imm.encode(rcomp, tag);
+  }
+  std::size_t head_size() const noexcept { return extended ? sizeof(wire::extended_head) : 0; }
+};
+
+// Answers of all: done, done_backlog, posted, posted_backlog, retry_* (only if may_retry), fatal
+// when the peer is gone.
+errorcode_t start_message(outgoing& out);  // send or active message
+errorcode_t start_put(outgoing& out);
+errorcode_t start_get(outgoing& out);
+
+}  // namespace lci::proto

@@ -1,0 +1,145 @@
+#include <algorithm>
+#include <cstring>
+
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+namespace {
+
+bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
+
+}  // namespace
+
+void port::queue(int rank, backlog_entry entry) {
+  via.backlogged_.fetch_add(1, std::memory_order_relaxed);
+  log.push(rank, std::move(entry));
+}
+
+void port::send_control_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size) {
+  if (!log.pending(rank)) {
+    const errorcode_t code = end_->send_inline(rank, imm, nullptr, 0, body, size);
+    if (!is_retry(code)) return;  // sent, or the peer is gone and nobody needs it
+  }
+  const auto* bytes = static_cast<const std::byte*>(body);
+  queue(rank, {imm, {bytes, bytes + size}, nullptr, nullptr});
+}
+
+// Posts pieces until one is under way or the whole is done. On posted the record may already belong
+// to the polling thread.
+errorcode_t port::advance(transfer& move) noexcept {
+  const std::size_t piece = via.max_piece;
+  bool first = true;
+  while (first || move.at < move.total) {
+    first = false;
+    net::net_op& op = move.op;
+    op.buffer = move.base + move.at;
+    op.size =
+        move.what == transfer::verb::send ? move.total : std::min(piece, move.total - move.at);
+    op.remote_offset = move.remote_base + move.at;
+    op.context = &move;
+    const bool last = move.at + op.size == move.total;
+    const bool with_imm =
+        last && move.end != ending::none && move.imm != 0 && via.fabric.caps().write_with_immediate;
+    op.imm = with_imm || move.what == transfer::verb::send ? move.imm : 0;
+    errorcode_t code;
+    switch (move.what) {
+      case transfer::verb::send:
+        code = end_->send(op);
+        break;
+      case transfer::verb::get:
+        code = end_->get(op);
+        break;
+      case transfer::verb::put:
+        code = with_imm ? end_->put_imm(op) : end_->put(op);
+        break;
+    }
+    if (code != errorcode_t::done) return code;
+    move.at += op.size;
+  }
+  return errorcode_t::done;
+}
+
+void port::start(transfer& move) noexcept {
+  errorcode_t code = errorcode_t::done;
+  // An empty transfer is at its end before its one piece was posted; `begun` keeps the two apart.
+  if (!move.begun || move.at < move.total) {
+    const bool was_begun = move.begun;
+    move.begun = true;
+    code = advance(move);
+    if (is_retry(code)) {
+      move.begun = was_begun;
+      return via.park(move);
+    }
+  }
+  if (code == errorcode_t::posted) return;
+  if (code != errorcode_t::done) move.failed = true;
+  end(move);
+}
+
+// Every byte is there. Where the network could not carry the news with the data, it follows as a
+// message.
+void port::announce(const transfer& move) {
+  if (move.end == ending::none) return;
+  if (move.imm != 0 && via.fabric.caps().write_with_immediate) return;
+  if (move.end == ending::immediate)
+    send_control(move.op.rank, wire::kind_imm(wire::kind::signal), wire::signal_body{move.imm});
+  else
+    send_control(move.op.rank, wire::kind_imm(wire::kind::fin), wire::fin{move.peer_state});
+}
+
+void port::end(transfer& move) noexcept {
+  if (!move.failed) announce(move);
+  via.finish(move);
+}
+
+bool port::try_entry(int rank, backlog_entry& entry) noexcept {
+  errorcode_t code;
+  if (entry.move != nullptr) {
+    entry.move->begun = true;
+    code = advance(*entry.move);
+    if (is_retry(code)) {
+      entry.move->begun = false;
+      return false;
+    }
+    if (code != errorcode_t::posted) {
+      entry.move->failed = code != errorcode_t::done;
+      end(*entry.move);
+    }
+    entry.move = nullptr;
+  } else if (entry.packet == nullptr && entry.bytes.size() <= via.fabric.caps().max_inject) {
+    code = end_->send_inline(rank, entry.imm, nullptr, 0, entry.bytes.data(), entry.bytes.size());
+  } else {
+    if (entry.packet == nullptr) {
+      entry.packet = via.pool.get();
+      if (entry.packet == nullptr) return false;
+      entry.packet->length = static_cast<std::uint32_t>(entry.bytes.size());
+      std::memcpy(entry.packet->payload(), entry.bytes.data(), entry.bytes.size());
+    }
+    net::net_op op;
+    op.rank = rank;
+    op.imm = entry.imm;
+    op.buffer = entry.packet->payload();
+    op.size = entry.packet->length;
+    op.packet = entry.packet;
+    code = end_->send(op);
+    if (!is_retry(code) && code != errorcode_t::done && code != errorcode_t::posted)
+      mem::release_packet(via.shared.arena, entry.packet);  // the peer is gone
+  }
+  if (is_retry(code)) return false;
+  via.backlogged_.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
+void port::forget(int rank) noexcept {
+  log.clear(rank, [this](backlog_entry& entry) {
+    via.backlogged_.fetch_sub(1, std::memory_order_relaxed);
+    if (entry.packet != nullptr) mem::release_packet(via.shared.arena, entry.packet);
+    if (entry.move != nullptr) {
+      entry.move->failed = true;
+      via.finish(*entry.move);
+    }
+  });
+}
+
+}  // namespace lci::proto

@@ -1,0 +1,59 @@
+// The numbers under which peers name completion objects and matching engines of this process.
+// Threads: find() shared and wait-free; the others take a lock. Numbers are handed out in call
+// order and never reused, so programs that register the same objects in the same order on every
+// rank need no exchange. Always true: a number is empty, a completion object, or one policy of a
+// matching engine (four consecutive numbers each).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "lci/data/stable_array.hpp"
+#include "lci/types.hpp"
+
+namespace lci {
+class comp_impl_t;
+}
+
+namespace lci::proto {
+
+class matcher;
+
+// What a number stands for; both null: nothing.
+struct remote_target {
+  comp_impl_t* comp = nullptr;
+  matcher* match = nullptr;
+  matching_policy_t policy = matching_policy_t::none;  // with match
+};
+
+class remote_comps {
+ public:
+  // Numbers 1..8 belong to the two default engines, whether or not they exist.
+  static constexpr rcomp_t FIRST_USER = 9;
+  static constexpr rcomp_t MAX = (1u << 24) - 1;
+
+  remote_target find(rcomp_t number) const noexcept;
+
+  rcomp_t add(comp_impl_t* comp);  // the next number
+  void add_at(rcomp_t number,
+              comp_impl_t* comp);      // throws argument_error when out of range or taken
+  rcomp_t reserve(rcomp_t n);          // first of n numbers
+  void remove(rcomp_t number);         // throws argument_error when nothing is there
+  rcomp_t add_engine(matcher* match);  // takes the next four; the first two engines get 1 and 5
+  void remove_engine(rcomp_t first) noexcept;
+
+ private:
+  // An engine is tagged in the low bit and stands at all four of its numbers; number modulo four,
+  // from its first, is the policy.
+  static constexpr std::uintptr_t ENGINE = 1;
+  struct row {
+    std::atomic<std::uintptr_t> target{0};
+  };
+  mutable std::mutex mutex_;
+  rcomp_t next_ = FIRST_USER;
+  rcomp_t engines_ = 0;
+  data::stable_array<row> rows_;
+};
+
+}  // namespace lci::proto

@@ -1,0 +1,255 @@
+#include "lci/proto/rendezvous.hpp"
+
+#include "lci/completion.hpp"
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+namespace {
+
+// ---- what the rows of the tables do ----
+
+void start_write(channel& via, wire::name self, send_side& side) {
+  const send_plan& plan = side.plan;
+  transfer* move = via.shared.transfers.get();
+  *move = transfer{};
+  move->via = side.via;
+  move->op.rank = plan.rank;
+  move->op.kind = plan.kind;
+  move->op.local_key = plan.local_key;
+  move->op.remote = {side.ready.region.slot, side.ready.region.generation};
+  move->what = transfer::verb::put;
+  move->end = ending::rendezvous;
+  move->base = static_cast<std::byte*>(plan.buffer);
+  move->total = plan.user.status.size;
+  move->remote_base = side.ready.offset;
+  if (via.rdv_by_immediate && wire::has_short_name(side.ready.receiver))
+    move->imm = wire::kind_imm(wire::kind::fin_imm, wire::short_name(side.ready.receiver));
+  move->local_state = self;
+  move->peer_state = side.ready.receiver;
+  side.via->start(*move);
+}
+
+// Gives back what the operation held and forgets the state; the user's part is returned for
+// signalling.
+user_side release(channel& via, wire::name self, send_side& side) {
+  const send_plan plan = side.plan;
+  if (plan.registered_here) via.fabric.deregister_region(plan.local_key);
+  if (plan.packet != nullptr) mem::release_packet(via.shared.arena, plan.packet);
+  via.rendezvous.sends.erase(self);
+  via.open.add(-1);
+  return plan.user;
+}
+
+void finish_send(channel& via, wire::name self, send_side& side) {
+  const user_side user = release(via, self, side);
+  if (user.comp != nullptr) via.signal(user.comp, user.status);
+}
+
+void drop_send(channel& via, wire::name self, send_side& side) { release(via, self, side); }
+
+void ignore_send(channel&, wire::name, send_side&) {}
+
+user_side release(channel& via, wire::name self, recv_side& side) {
+  const recv_plan plan = side.plan;
+  if (side.registered_here) via.shared.regions.erase(plan.region);
+  via.rendezvous.recvs.erase(self);
+  if (plan.counted != nullptr) plan.counted->open_receives.add(-1);
+  return plan.user;
+}
+
+void deliver(channel& via, wire::name self, recv_side& side) {
+  const user_side user = release(via, self, side);
+  if (user.comp != nullptr) via.signal(user.comp, user.status);
+}
+
+void drop_receive(channel& via, wire::name self, recv_side& side) {
+  const bool is_am = side.plan.counted == nullptr;
+  const user_side user = release(via, self, side);
+  // An active message's buffer is ours until it is delivered.
+  if (is_am) via.shared.allocator.load(std::memory_order_relaxed)->deallocate(user.status.buffer);
+}
+
+void step(channel& via, wire::name self, send_event event) {
+  send_side* side = via.rendezvous.sends.find(self);
+  if (side == nullptr) return;
+  const send_row& row = SEND_TABLE[row_of(SEND_TABLE, side->state, event)];
+  side->state = row.to;
+  row.action(via, self, *side);
+}
+
+void step(channel& via, wire::name self, recv_event event) {
+  recv_side* side = via.rendezvous.recvs.find(self);
+  if (side == nullptr) return;
+  const recv_row& row = RECV_TABLE[row_of(RECV_TABLE, side->state, event)];
+  side->state = row.to;
+  row.action(via, self, *side);
+}
+
+}  // namespace
+
+constexpr std::array<send_row, 8> SEND_TABLE = {{
+    {send_state::rts_sent, send_event::rtr, send_state::writing, &start_write,
+     "write the data where the RTR says"},
+    {send_state::rts_sent, send_event::written, send_state::rts_sent, &ignore_send,
+     "nothing was being written"},
+    {send_state::rts_sent, send_event::write_failed, send_state::rts_sent, &ignore_send,
+     "nothing was being written"},
+    {send_state::rts_sent, send_event::peer_gone, send_state::failed, &drop_send,
+     "give back what the message held"},
+    {send_state::writing, send_event::rtr, send_state::writing, &ignore_send,
+     "a repeated RTR changes nothing"},
+    {send_state::writing, send_event::written, send_state::finished, &finish_send,
+     "signal the sender's object"},
+    {send_state::writing, send_event::write_failed, send_state::failed, &drop_send,
+     "give back what the message held"},
+    {send_state::writing, send_event::peer_gone, send_state::writing, &ignore_send,
+     "the network reports the write as failed"},
+}};
+static_assert(table_is_sound(SEND_TABLE, send_state::finished, 4, 4));
+
+constexpr std::array<recv_row, 2> RECV_TABLE = {{
+    {recv_state::rtr_sent, recv_event::fin, recv_state::finished, &deliver,
+     "signal the receiver's object"},
+    {recv_state::rtr_sent, recv_event::peer_gone, recv_state::failed, &drop_receive,
+     "withdraw the registration"},
+}};
+static_assert(table_is_sound(RECV_TABLE, recv_state::finished, 3, 2));
+
+const char* name_of(send_state s) noexcept {
+  switch (s) {
+    case send_state::rts_sent:
+      return "rts_sent";
+    case send_state::writing:
+      return "writing";
+    case send_state::finished:
+      return "finished";
+    case send_state::failed:
+      return "failed";
+  }
+  return "?";
+}
+
+const char* name_of(send_event e) noexcept {
+  switch (e) {
+    case send_event::rtr:
+      return "rtr";
+    case send_event::written:
+      return "written";
+    case send_event::write_failed:
+      return "write_failed";
+    case send_event::peer_gone:
+      return "peer_gone";
+  }
+  return "?";
+}
+
+const char* name_of(recv_state s) noexcept {
+  switch (s) {
+    case recv_state::rtr_sent:
+      return "rtr_sent";
+    case recv_state::finished:
+      return "finished";
+    case recv_state::failed:
+      return "failed";
+  }
+  return "?";
+}
+
+const char* name_of(recv_event e) noexcept {
+  switch (e) {
+    case recv_event::fin:
+      return "fin";
+    case recv_event::peer_gone:
+      return "peer_gone";
+  }
+  return "?";
+}
+
+errorcode_t start_send(port& via, rcomp_t rcomp, const send_plan& plan, bool may_retry) {
+  channel& ch = via.via;
+  const auto [self, side] = ch.rendezvous.sends.insert(plan);
+  side->via = &via;
+  wire::rts body;
+  body.size = plan.user.status.size;
+  body.tag = plan.user.status.tag;
+  body.rcomp = rcomp;
+  body.sender = self;
+  ch.open.add(1);
+  // From the moment the RTS is out the state belongs to the polling thread.
+  const errorcode_t code = via.try_control(plan.rank, wire::kind_imm(wire::kind::rts), body);
+  if (code == errorcode_t::done) return errorcode_t::posted;
+  if (error_t(code).is_retry() && !may_retry) {
+    via.send_control(plan.rank, wire::kind_imm(wire::kind::rts), body);
+    return errorcode_t::posted_backlog;
+  }
+  ch.rendezvous.sends.erase(self);
+  ch.open.add(-1);
+  return code;
+}
+
+void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
+  const auto [self, side] = via.rendezvous.recvs.insert(plan);
+  if (plan.region.generation == 0) {
+    side->plan.region = via.shared.regions.insert(plan.user.status.buffer, plan.user.status.size);
+    side->registered_here = true;
+  }
+  wire::rtr body;
+  body.sender = sender;
+  body.receiver = self;
+  body.region = {side->plan.region.slot, side->plan.region.generation};
+  body.offset = plan.region_offset;
+  via.control.send_control(plan.rank, wire::kind_imm(wire::kind::rtr), body);
+}
+
+void on_rtr(channel& via, int rank, const wire::rtr& body) {
+  send_side* side = via.rendezvous.sends.find(body.sender);
+  // A state of another rank is none of the sender's business: a forged or damaged name.
+  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank) {
+    via.dropped.add(1);
+    return;
+  }
+  if (side->state == send_state::rts_sent) side->ready = body;
+  step(via, body.sender, send_event::rtr);
+}
+
+void on_written(channel& via, wire::name sender_state, bool ok) {
+  step(via, sender_state, ok ? send_event::written : send_event::write_failed);
+}
+
+void on_fin(channel& via, int rank, wire::name receiver_state) {
+  const recv_side* side = via.rendezvous.recvs.find(receiver_state);
+  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank) {
+    via.dropped.add(1);
+    return;
+  }
+  step(via, receiver_state, recv_event::fin);
+}
+
+void on_fin_imm(channel& via, int rank, std::uint32_t argument) {
+  const wire::name full = via.rendezvous.recvs.name_at(wire::short_slot(argument));
+  if (!wire::short_generation_is(argument, full.generation)) {
+    via.dropped.add(1);
+    return;
+  }
+  on_fin(via, rank, full);
+}
+
+void on_peer_gone(channel& via, int rank) {
+  send_table& sends = via.rendezvous.sends;
+  for (std::uint32_t i = 0, n = sends.slots(); i < n; ++i) {
+    const wire::name name = sends.name_at(i);
+    const send_side* side = sends.find(name);
+    if (side != nullptr && side->rank.load(std::memory_order_relaxed) == rank)
+      step(via, name, send_event::peer_gone);
+  }
+  recv_table& recvs = via.rendezvous.recvs;
+  for (std::uint32_t i = 0, n = recvs.slots(); i < n; ++i) {
+    const wire::name name = recvs.name_at(i);
+    const recv_side* side = recvs.find(name);
+    if (side != nullptr && side->rank.load(std::memory_order_relaxed) == rank)
+      step(via, name, recv_event::peer_gone);
+  }
+}
+
+}  // namespace lci::proto

@@ -1,0 +1,66 @@
+#include "lci/proto/select.hpp"
+
+#include <array>
+
+#include "lci/proto/eager.hpp"
+
+namespace lci::proto {
+
+namespace {
+
+bool is_host(const outgoing& out) noexcept { return out.kind == mem::mem_kind::host; }
+
+bool accepts_inject(const outgoing& out) noexcept {
+  return out.size <= out.inject_limit && !out.extended && !out.wants_network && is_host(out);
+}
+
+bool accepts_bcopy(const outgoing& out) noexcept {
+  // With an extended head the copy is needed anyway. B already leaves room for that head.
+  return out.size <= out.bcopy_limit && (!out.has_mr || out.extended) && is_host(out);
+}
+
+bool accepts_zero_copy(const outgoing& out) noexcept {
+  return out.size <= out.bcopy_limit && !out.extended && is_host(out) &&
+         out.size <= out.via.via.fabric.caps().max_send;
+}
+
+bool accepts_rendezvous(const outgoing&) noexcept { return true; }
+
+errorcode_t start_rendezvous(outgoing& out) {
+  send_plan plan;
+  plan.rank = out.rank;
+  plan.user = out.user;
+  plan.buffer = out.buffer;
+  plan.kind = out.kind;
+  plan.local_key = out.local_key;
+  plan.packet = out.packet;
+  if (out.local_key == 0) {
+    plan.local_key = out.via.via.fabric.register_region(out.buffer, out.size, out.kind);
+    plan.registered_here = plan.local_key != 0;
+  }
+  const errorcode_t code = start_send(out.via, out.rcomp, plan, out.may_retry);
+  if (!error_t(code).is_posted() && plan.registered_here)
+    out.via.via.fabric.deregister_region(plan.local_key);
+  return code;
+}
+
+constexpr std::array<protocol, 4> MESSAGE_PROTOCOLS = {{
+    {"inject", &accepts_inject, &start_inject},
+    {"bcopy", &accepts_bcopy, &start_bcopy},
+    {"zero_copy", &accepts_zero_copy, &start_zero_copy},
+    {"rendezvous", &accepts_rendezvous, &start_rendezvous},
+}};
+
+}  // namespace
+
+std::span<const protocol> message_protocols() noexcept { return MESSAGE_PROTOCOLS; }
+
+const protocol& select_message(const outgoing& out) noexcept {
+  const protocol* p = MESSAGE_PROTOCOLS.data();
+  while (!p->accepts(out)) ++p;
+  return *p;
+}
+
+errorcode_t start_message(outgoing& out) { return select_message(out).start(out); }
+
+}  // namespace lci::proto

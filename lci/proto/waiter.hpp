@@ -1,0 +1,41 @@
+// What a post that must not answer "posted" waits on. It comes from a pool and not from the
+// caller's stack, because a call that ends with an exception leaves it behind for an operation that
+// may still complete. Threads: the poster waits, a thread in progress signals; whoever comes second
+// gives it back.
+#pragma once
+
+#include <atomic>
+
+#include "lci/completion.hpp"
+#include "lci/data/object_pool.hpp"
+
+namespace lci::proto {
+
+class waiter final : public comp_impl_t {
+ public:
+  waiter* pool_next = nullptr;
+  data::object_pool<waiter>* home = nullptr;
+
+  void arm(data::object_pool<waiter>& from) noexcept {
+    home = &from;
+    state_.store(waiting, std::memory_order_relaxed);
+  }
+  void signal(status_t status) override {
+    result_ = status;
+    // edge waiter.signal: the result, and the user's data behind it, are visible to is_signalled().
+    if (state_.exchange(signalled, std::memory_order_acq_rel) == abandoned) home->put(this);
+  }
+  bool is_signalled() const noexcept { return state_.load(std::memory_order_acquire) == signalled; }
+  // The poster stops waiting.
+  void abandon() noexcept {
+    if (state_.exchange(abandoned, std::memory_order_acq_rel) == signalled) home->put(this);
+  }
+  const status_t& result() const noexcept { return result_; }
+
+ private:
+  enum : int { waiting, signalled, abandoned };
+  std::atomic<int> state_{waiting};
+  status_t result_;
+};
+
+}  // namespace lci::proto

@@ -1,0 +1,134 @@
+// What travels: the 32 bits of immediate data and the small bodies of control messages.
+// docs/wire.md explains every field. Threads: pure functions. Always true: a decoder takes bytes
+// and a length and answers false for what does not parse.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "lci/data/slot_table.hpp"
+#include "lci/types.hpp"
+
+namespace lci::proto::wire {
+
+// Raised whenever the meaning of a byte on the wire changes; peers compare it when they meet.
+inline constexpr std::uint32_t VERSION = 1;
+
+// Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
+// tag. Bit 31 clear: bits 30..28 are a kind, the rest its argument.
+inline constexpr std::uint32_t FAST_BIT = 1u << 31;
+enum class kind : std::uint32_t {
+  extended = 0,  // message with an extended_head before its payload
+  rts = 1,       // rendezvous: ready to send; body rts
+  rtr = 2,       // rendezvous: ready to receive; body rtr
+  fin = 3,       // rendezvous: all data is there; body fin
+  fin_imm =
+      4,  // the same as immediate data of the last put; argument: short name of the receive state
+  signal = 5  // put with signal where the network has no immediate data for puts; body is the
+              // immediate word
+};
+constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
+  return static_cast<std::uint32_t>(k) << 28 | argument;
+}
+constexpr kind kind_of(std::uint32_t imm) noexcept { return static_cast<kind>(imm >> 28 & 7u); }
+
+// Widths of the two fields of a fast immediate, the same on all ranks (attributes imm_nbits_tag,
+// imm_nbits_rcomp).
+struct imm_layout {
+  std::uint32_t tag_bits = 16;
+  std::uint32_t rcomp_bits = 15;
+
+  constexpr std::uint64_t max_tag() const noexcept { return (std::uint64_t{1} << tag_bits) - 1; }
+  constexpr std::uint64_t max_rcomp() const noexcept {
+    return (std::uint64_t{1} << rcomp_bits) - 1;
+  }
+  constexpr bool fits(rcomp_t rcomp, tag_t tag) const noexcept {
+    return tag <= max_tag() && rcomp <= max_rcomp();
+  }
+  constexpr std::uint32_t encode(rcomp_t rcomp, tag_t tag) const noexcept {
+    return FAST_BIT | rcomp << tag_bits | static_cast<std::uint32_t>(tag);
+  }
+  constexpr rcomp_t rcomp_of(std::uint32_t imm) const noexcept {
+    return (imm & ~FAST_BIT) >> tag_bits & static_cast<std::uint32_t>(max_rcomp());
+  }
+  constexpr tag_t tag_of(std::uint32_t imm) const noexcept {
+    return imm & static_cast<std::uint32_t>(max_tag());
+  }
+};
+
+// A state of a peer, {slot, generation} of its slot table: never an address.
+using name = data::slot_name;
+
+// fin_imm has 28 bits for a name: 18 of slot, 10 of generation. States with a higher slot are
+// finished by a fin message instead.
+inline constexpr std::uint32_t SHORT_SLOT_BITS = 18;
+constexpr bool has_short_name(name n) noexcept { return n.slot >> SHORT_SLOT_BITS == 0; }
+constexpr std::uint32_t short_name(name n) noexcept {
+  return (n.generation & 0x3ffu) << SHORT_SLOT_BITS | n.slot;
+}
+constexpr std::uint32_t short_slot(std::uint32_t argument) noexcept {
+  return argument & ((1u << SHORT_SLOT_BITS) - 1);
+}
+constexpr bool short_generation_is(std::uint32_t argument, std::uint32_t generation) noexcept {
+  return (argument >> SHORT_SLOT_BITS & 0x3ffu) == (generation & 0x3ffu);
+}
+
+// Precedes the payload of a message whose rcomp or tag is too wide for the immediate. 12 bytes, as
+// api "M".
+struct extended_head {
+  std::uint32_t rcomp = 0;
+  std::uint32_t tag_low = 0;
+  std::uint32_t tag_high = 0;
+
+  static extended_head of(rcomp_t rcomp, tag_t tag) noexcept {
+    return {rcomp, static_cast<std::uint32_t>(tag), static_cast<std::uint32_t>(tag >> 32)};
+  }
+  tag_t tag() const noexcept { return static_cast<tag_t>(tag_high) << 32 | tag_low; }
+};
+static_assert(sizeof(extended_head) == 12);
+
+struct rts {
+  std::uint64_t size = 0;  // bytes of the message
+  std::uint64_t tag = 0;
+  std::uint32_t rcomp = 0;  // where it goes: a completion object or a policy of a matching engine
+  std::uint32_t reserved = 0;
+  name sender;  // of the sender's state
+};
+static_assert(sizeof(rts) == 32);
+
+struct rtr {
+  name sender;               // repeated from the rts
+  name receiver;             // of the receiver's state
+  name region;               // registration that holds the destination
+  std::uint64_t offset = 0;  // of the destination in it
+};
+static_assert(sizeof(rtr) == 32);
+
+struct fin {
+  name receiver;
+};
+
+struct signal_body {
+  std::uint32_t imm = 0;
+};
+
+// Control bodies have one legal length each.
+template <class Body>
+bool decode(const std::byte* data, std::size_t size, Body& out) noexcept {
+  if (size != sizeof(Body)) return false;
+  std::memcpy(&out, data, sizeof(Body));
+  return true;
+}
+
+// Splits off the head of an extended message.
+inline bool decode_extended(const std::byte*& data, std::size_t& size,
+                            extended_head& out) noexcept {
+  if (size < sizeof(out)) return false;
+  std::memcpy(&out, data, sizeof(out));
+  data += sizeof(out);
+  size -= sizeof(out);
+  return true;
+}
+
+}  // namespace lci::proto::wire

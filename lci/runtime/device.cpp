@@ -1,0 +1,77 @@
+#include "lci/runtime/device.hpp"
+
+#include <chrono>
+
+#include "lci/base/log.hpp"
+#include "lci/base/spin.hpp"
+#include "lci/errors.hpp"
+#include "lci/runtime/global.hpp"
+
+namespace lci {
+
+endpoint_impl_t::endpoint_impl_t(device_impl_t& d) : device(d), port(d.channel.make_port()) {
+  attr.uid = runtime::global().uids++;
+  device.channel.add_port(*port);
+  device.endpoints.push_back(this);
+}
+
+endpoint_impl_t::~endpoint_impl_t() {
+  port->forget(-1);
+  device.channel.remove_port(*port);
+  forget(device.endpoints, this);
+}
+
+device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packets,
+                             const device_attr_t& wanted)
+    : context(net),
+      pool(packets),
+      attr(wanted),
+      channel(net.owner.core, *net.fabric, net.devices, packets.packets, net.attr.max_msg_size) {
+  ++net.devices;
+  attr.uid = runtime::global().uids++;
+  channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
+  if (attr.alloc_default_endpoint)
+    default_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
+  if (attr.alloc_progress_endpoint)
+    progress_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
+  owner().devices.push_back(this);
+  // Programs register their remote completions, allocate a device and then talk: nobody may be
+  // talked to before it is ready.
+  runtime::global().bootstrap->fence();
+}
+
+device_impl_t::~device_impl_t() {
+  drain();
+  while (!endpoints.empty()) base::free_live(endpoints.back(), "endpoint");
+  forget(owner().devices, this);
+}
+
+proto::raw_net& device_impl_t::raw() {
+  std::call_once(raw_made_, [this] {
+    raw_ = std::make_unique<proto::raw_net>(channel.device(), owner().core.arena, pool.packets);
+  });
+  return *raw_;
+}
+
+void device_impl_t::drain() noexcept {
+  constexpr auto PATIENCE = std::chrono::seconds(5);
+  const auto start = std::chrono::steady_clock::now();
+  base::spin_wait wait;
+  while (!channel.is_quiet()) {
+    try {
+      if (error_t(channel.progress()).is_done())
+        wait.reset();
+      else
+        wait();
+    } catch (const std::exception& problem) {
+      base::log::warn("runtime", "while a device was being freed: %s", problem.what());
+    }
+    if (std::chrono::steady_clock::now() - start > PATIENCE) {
+      base::log::warn("runtime", "a device was freed with %lld operations that did not complete",
+                      static_cast<long long>(channel.open.sum()));
+      return;
+    }
+  }
+}
+
+}  // namespace lci

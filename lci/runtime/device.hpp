@@ -1,0 +1,51 @@
+// The objects behind device_t and endpoint_t. Made and freed by one thread at a time; used by any.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "lci/base/type_stable.hpp"
+#include "lci/handles.hpp"
+#include "lci/proto/channel.hpp"
+#include "lci/proto/raw.hpp"
+#include "lci/runtime/runtime.hpp"
+
+namespace lci {
+
+class endpoint_impl_t : public base::live_object<endpoint_impl_t> {
+ public:
+  explicit endpoint_impl_t(device_impl_t& device);
+  ~endpoint_impl_t();
+
+  device_impl_t& device;
+  endpoint_attr_t attr;
+  std::unique_ptr<proto::port> port;
+};
+
+class device_impl_t : public base::live_object<device_impl_t> {
+ public:
+  device_impl_t(net_context_impl_t& context, packet_pool_impl_t& pool, const device_attr_t& wanted);
+  // Finishes what was posted, except receives nobody will match; gives up, with a warning, when
+  // that takes more than a few seconds.
+  ~device_impl_t();
+
+  net_context_impl_t& context;
+  packet_pool_impl_t& pool;
+  device_attr_t attr;
+  proto::channel channel;
+  endpoint_t default_endpoint;
+  endpoint_t progress_endpoint;
+  std::vector<endpoint_impl_t*> endpoints;
+
+  // The raw network layer of this device; made at first use.
+  proto::raw_net& raw();
+  runtime_impl_t& owner() const noexcept { return context.owner; }
+
+ private:
+  void drain() noexcept;
+  std::once_flag raw_made_;
+  std::unique_ptr<proto::raw_net> raw_;
+};
+
+}  // namespace lci

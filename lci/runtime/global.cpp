@@ -1,0 +1,63 @@
+#include "lci/runtime/global.hpp"
+
+#include <unistd.h>
+
+#include "lci/base/log.hpp"
+#include "lci/base/spin.hpp"
+#include "lci/boot/choose.hpp"
+#include "lci/errors.hpp"
+#include "lci/memory.hpp"
+#include "lci/runtime.hpp"
+#include "lci/runtime/defaults.hpp"
+
+namespace lci {
+
+const char* DEFAULT_NAME = "unnamed";
+global_attr_t g_default_attr;
+allocator_default_t g_allocator_default;
+
+global_attr_t get_g_default_attr() { return g_default_attr; }
+void set_g_default_attr(const global_attr_t& attr) { g_default_attr = attr; }
+void global_initialize() { runtime::initialize(); }
+void global_finalize() { runtime::finalize(); }
+int get_rank_me() { return runtime::global().rank; }
+int get_rank_n() { return runtime::global().size; }
+
+namespace runtime {
+
+global_state& global() noexcept {
+  static global_state state;
+  return state;
+}
+
+void require_initialized(const char* what) {
+  if (global().initialized == 0)
+    throw argument_error(std::string(what) + " before global_initialize()");
+}
+
+void initialize() {
+  global_state& g = global();
+  if (g.initialized == 0) {
+    g.bootstrap = boot::open_bootstrap();
+    g.rank = g.bootstrap->rank();
+    g.size = g.bootstrap->size();
+    base::log::set_rank(g.rank);
+    g_default_attr = read_defaults();
+    // Ranks of this job on this host; as long as shared memory is the only network that is all of
+    // them.
+    base::spin_wait::set_oversubscribed(g.size > sysconf(_SC_NPROCESSORS_ONLN));
+  }
+  ++g.initialized;
+}
+
+void finalize() {
+  global_state& g = global();
+  require_initialized("global_finalize()");
+  if (--g.initialized != 0) return;
+  g.bootstrap.reset();
+  g.rank = -1;
+  g.size = -1;
+}
+
+}  // namespace runtime
+}  // namespace lci

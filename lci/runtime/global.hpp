@@ -1,0 +1,35 @@
+// The one mutable global of the library: how often it was initialised, who we are, and which
+// runtimes exist. Threads: initialise, finalise and runtime allocation by one thread at a time;
+// reading from anywhere in between.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "lci/boot/bootstrap.hpp"
+#include "lci/handles.hpp"
+
+namespace lci::runtime {
+
+struct global_state {
+  int initialized = 0;  // balance of global_initialize() and global_finalize()
+  std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized
+  int rank = -1;
+  int size = -1;
+  int runtimes_ever = 0;  // numbers the runtimes, the same on all ranks
+  int uids = 0;           // numbers devices and endpoints
+  runtime_t default_runtime;
+  int default_users = 0;                  // balance of g_runtime_init() and g_runtime_fina()
+  std::vector<runtime_impl_t*> runtimes;  // alive
+};
+
+global_state& global() noexcept;
+
+// Throws std::runtime_error if the library is not initialised; `what` is the call that needs it.
+void require_initialized(const char* what);
+void initialize();
+void finalize();
+
+}  // namespace lci::runtime

@@ -1,0 +1,138 @@
+#include "lci/runtime/runtime.hpp"
+
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+#include "lci/runtime/device.hpp"
+#include "lci/runtime/global.hpp"
+
+namespace lci {
+
+namespace {
+
+proto::wire::imm_layout layout_of(const runtime_attr_t& attr) {
+  if (attr.imm_nbits_tag < 0 || attr.imm_nbits_rcomp < 0 ||
+      attr.imm_nbits_tag + attr.imm_nbits_rcomp > 31)
+    throw argument_error("imm_nbits_tag " + std::to_string(attr.imm_nbits_tag) +
+                         " and imm_nbits_rcomp " + std::to_string(attr.imm_nbits_rcomp) +
+                         " must not be negative, and together at most 31");
+  return {static_cast<std::uint32_t>(attr.imm_nbits_tag),
+          static_cast<std::uint32_t>(attr.imm_nbits_rcomp)};
+}
+
+}  // namespace
+
+packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_pool_attr_t& wanted)
+    : owner(runtime),
+      attr(wanted),
+      packets(runtime.core.arena, wanted.packet_size, wanted.npackets) {
+  owner.packet_pools.push_back(this);
+}
+
+std::size_t packet_pool_impl_t::max_bcopy() const noexcept {
+  return packets.payload_size() - sizeof(proto::wire::extended_head);
+}
+
+matching_engine_impl_t::matching_engine_impl_t(runtime_impl_t& runtime,
+                                               const matching_engine_attr_t& wanted)
+    : owner(runtime), attr(wanted), match(match::make_engine(wanted.matching_engine_type)) {
+  owner.core.rcomps.add_engine(&match);
+  owner.engines.push_back(this);
+}
+
+matching_engine_impl_t::~matching_engine_impl_t() {
+  owner.core.rcomps.remove_engine(match.first_rcomp);
+}
+
+mr_impl_t::mr_impl_t(runtime_impl_t& runtime, net::fabric& f, void* a, std::size_t n)
+    : owner(runtime), fabric(f), address(a), size(n) {
+  local_key = fabric.register_region(address, size, kind);
+  name = owner.core.regions.insert(address, size);
+  const std::lock_guard lock(owner.regions_lock);
+  owner.regions.push_back(this);
+}
+
+mr_impl_t::~mr_impl_t() {
+  {
+    const std::lock_guard lock(owner.regions_lock);
+    forget(owner.regions, this);
+  }
+  owner.core.regions.erase(name);
+  fabric.deregister_region(local_key);
+}
+
+runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name)
+    : attr(wanted), core(runtime::global().rank, runtime::global().size, layout_of(wanted)) {
+  attr.max_imm_tag = core.imm.max_tag();
+  attr.max_imm_rcomp = core.imm.max_rcomp();
+  try {
+    const global_attr_t& defaults = g_default_attr;
+    net_context_attr_t network;
+    static_cast<net_context_settings_t&>(network) = defaults;
+    if (!device_name.empty()) network.device_name = device_name;
+    default_net_context = net_context_t(base::make_live<net_context_impl_t>(*this, network));
+    if (attr.rdv_protocol == attr_rdv_protocol_t::auto_select)
+      attr.rdv_protocol = default_net_context.p_impl->attr.support_putimm
+                              ? attr_rdv_protocol_t::writeimm
+                              : attr_rdv_protocol_t::write;
+    if (attr.alloc_default_packet_pool) {
+      packet_pool_attr_t pool;
+      static_cast<packet_pool_settings_t&>(pool) = defaults;
+      default_packet_pool = packet_pool_t(base::make_live<packet_pool_impl_t>(*this, pool));
+    }
+    if (attr.alloc_default_matching_engine) {
+      matching_engine_attr_t engine;
+      static_cast<matching_engine_settings_t&>(engine) = defaults;
+      default_matching_engine =
+          matching_engine_t(base::make_live<matching_engine_impl_t>(*this, engine));
+      collective_engine = matching_engine_t(base::make_live<matching_engine_impl_t>(*this, engine));
+    }
+    if (attr.alloc_default_device) {
+      device_attr_t device;
+      static_cast<device_settings_t&>(device) = defaults;
+      default_device = device_t(base::make_live<device_impl_t>(*default_net_context.p_impl,
+                                                               *internal_pool().p_impl, device));
+    }
+  } catch (...) {
+    free_children();
+    throw;
+  }
+}
+
+packet_pool_t runtime_impl_t::internal_pool() {
+  if (!default_packet_pool.is_empty()) return default_packet_pool;
+  if (hidden_pool_.is_empty()) {
+    packet_pool_attr_t pool;
+    static_cast<packet_pool_settings_t&>(pool) = g_default_attr;
+    hidden_pool_ = packet_pool_t(base::make_live<packet_pool_impl_t>(*this, pool));
+  }
+  return hidden_pool_;
+}
+
+runtime_impl_t::~runtime_impl_t() { free_children(); }
+
+// In the order that the parts need each other. What the program allocated and forgot goes first.
+void runtime_impl_t::free_children() noexcept {
+  if (!regions.empty())
+    base::log::warn("runtime",
+                    "%zu memory registrations were still alive when their runtime was freed",
+                    regions.size());
+  while (!regions.empty()) base::free_live(regions.back(), "mr");
+  while (!devices.empty()) base::free_live(devices.back(), "device");
+  while (!engines.empty()) {
+    matching_engine_impl_t* engine = engines.back();
+    engines.pop_back();
+    base::free_live(engine, "matching_engine");
+  }
+  while (!packet_pools.empty()) {
+    packet_pool_impl_t* pool = packet_pools.back();
+    packet_pools.pop_back();
+    base::free_live(pool, "packet_pool");
+  }
+  while (!net_contexts.empty()) {
+    net_context_impl_t* context = net_contexts.back();
+    net_contexts.pop_back();
+    base::free_live(context, "net_context");
+  }
+}
+
+}  // namespace lci

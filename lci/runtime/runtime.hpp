@@ -1,0 +1,115 @@
+// Who owns what: the objects behind runtime_t, net_context_t, packet_pool_t, matching_engine_t and
+// mr_t. Made and freed by one thread at a time (api 6.11); used by any. Always true: a runtime
+// outlives everything allocated from it; what a program forgot to free goes with the runtime, with
+// a warning.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lci/base/type_stable.hpp"
+#include "lci/handles.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/proto/core.hpp"
+#include "lci/proto/matcher.hpp"
+
+namespace lci {
+
+// An opened network.
+class net_context_impl_t : public base::live_object<net_context_impl_t>, private net::address_book {
+ public:
+  // Collective: exchanges addresses with all ranks. Throws backend_error listing every provider
+  // with its reason when none is usable.
+  net_context_impl_t(runtime_impl_t& owner, const net_context_attr_t& wanted);
+  ~net_context_impl_t();
+
+  runtime_impl_t& owner;
+  net_context_attr_t attr;
+  std::unique_ptr<net::fabric> fabric;
+  int devices = 0;  // made so far; the next device's number
+
+ private:
+  int rank() const noexcept override;
+  int size() const noexcept override;
+  std::string lookup(int rank) override;
+  const std::string key_;               // under which addresses were put into the bootstrap
+  std::vector<std::string> addresses_;  // by rank; fixed once constructed
+};
+
+class packet_pool_impl_t : public base::live_object<packet_pool_impl_t> {
+ public:
+  packet_pool_impl_t(runtime_impl_t& owner, const packet_pool_attr_t& wanted);
+
+  runtime_impl_t& owner;
+  packet_pool_attr_t attr;
+  mem::packet_pool packets;
+  // "B" (api 6.2): what a message may have to be sent through a packet with room for the extended
+  // head.
+  std::size_t max_bcopy() const noexcept;
+};
+
+class matching_engine_impl_t : public base::live_object<matching_engine_impl_t> {
+ public:
+  matching_engine_impl_t(runtime_impl_t& owner, const matching_engine_attr_t& wanted);
+  ~matching_engine_impl_t();
+
+  runtime_impl_t& owner;
+  matching_engine_attr_t attr;
+  proto::matcher match;
+  std::atomic<std::uint64_t> next_collective{0};  // number of the next collective on this engine
+};
+
+class mr_impl_t : public base::live_object<mr_impl_t> {
+ public:
+  mr_impl_t(runtime_impl_t& owner, net::fabric& fabric, void* address, std::size_t size);
+  ~mr_impl_t();
+
+  runtime_impl_t& owner;
+  net::fabric& fabric;
+  mr_attr_t attr;
+  void* const address;
+  const std::size_t size;
+  mem::mem_kind kind = mem::mem_kind::host;
+  std::uint64_t local_key = 0;
+  mem::region_name name;
+};
+
+class runtime_impl_t : public base::live_object<runtime_impl_t> {
+ public:
+  explicit runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name);
+  ~runtime_impl_t();
+
+  runtime_attr_t attr;
+  proto::core core;
+  net_context_t default_net_context;
+  packet_pool_t default_packet_pool;
+  matching_engine_t default_matching_engine;
+  matching_engine_t collective_engine;
+  device_t default_device;
+  // The default packet pool, or one that exists only so that devices have one when the program
+  // wants no default.
+  packet_pool_t internal_pool();
+
+  // Everything allocated from this runtime and not freed yet, oldest first.
+  std::vector<net_context_impl_t*> net_contexts;
+  std::vector<packet_pool_impl_t*> packet_pools;
+  std::vector<matching_engine_impl_t*> engines;
+  std::vector<device_impl_t*> devices;
+  std::vector<mr_impl_t*> regions;
+  base::spinlock regions_lock;  // guards regions: registration may be concurrent
+
+ private:
+  packet_pool_t hidden_pool_;
+  void free_children() noexcept;
+};
+
+// Forgets `child` in a list of its owner.
+template <class T>
+void forget(std::vector<T*>& list, T* child) {
+  std::erase(list, child);
+}
+
+}  // namespace lci
