@@ -1,0 +1,44 @@
+# Compiles one file once without a case, which must succeed, and once per line
+#   // case NAME expect: regex
+# with NAME defined, which must fail with a diagnostic that matches the regex.
+#
+#   cmake -DCOMPILER=g++ -DFILE=post_misuse.cpp -DINCLUDES=a:b -P check_cases.cmake
+
+string(REPLACE ":" ";-I" includes "-I${INCLUDES}")
+set(command ${COMPILER} -std=c++11 -fsyntax-only ${includes})
+
+# `rc` and `text` of compiling FILE with the given extra arguments.
+macro(compile)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E env LC_ALL=C ${command} ${ARGN} ${FILE}
+                  RESULT_VARIABLE rc OUTPUT_VARIABLE text ERROR_VARIABLE text)
+endmacro()
+
+set(problems "")
+compile()
+if(NOT rc EQUAL 0)
+  string(APPEND problems "without a case: does not compile\n${text}\n")
+endif()
+file(STRINGS ${FILE} lines REGEX "^// case ")
+set(count 0)
+foreach(line IN LISTS lines)
+  if(NOT line MATCHES "^// case ([A-Z_]+) expect: (.+)$")
+    string(APPEND problems "cannot read: ${line}\n")
+    continue()
+  endif()
+  set(name ${CMAKE_MATCH_1})
+  set(expect "${CMAKE_MATCH_2}")
+  math(EXPR count "${count} + 1")
+  compile(-D${name})
+  if(rc EQUAL 0)
+    string(APPEND problems "${name}: compiles, but must be refused\n")
+  elseif(NOT text MATCHES "error: [^\n]*${expect}")
+    string(APPEND problems "${name}: refused, but not with '${expect}':\n${text}\n")
+  endif()
+endforeach()
+if(count EQUAL 0)
+  string(APPEND problems "no case found\n")
+endif()
+if(problems)
+  message(FATAL_ERROR "${FILE} with ${COMPILER}:\n${problems}")
+endif()
+message("${count} cases refused as expected by ${COMPILER}")
