@@ -1,6 +1,6 @@
 # Compiles one file once without a case, which must succeed, and once per line
 #   // case NAME expect: regex
-# with NAME defined, which must fail with a diagnostic that matches the regex.
+# (one in each #ifdef) with NAME defined, which must fail with a diagnostic that matches the regex.
 #
 #   cmake -DCOMPILER=g++ -DFILE=post_misuse.cpp -DINCLUDES=a:b -P check_cases.cmake
 
@@ -18,10 +18,10 @@ compile()
 if(NOT rc EQUAL 0)
   string(APPEND problems "without a case: does not compile\n${text}\n")
 endif()
-file(STRINGS ${FILE} lines REGEX "^// case ")
+file(STRINGS ${FILE} lines REGEX "^ *// case ")
 set(count 0)
 foreach(line IN LISTS lines)
-  if(NOT line MATCHES "^// case ([A-Z_]+) expect: (.+)$")
+  if(NOT line MATCHES "^ *// case ([A-Z_]+) expect: (.+)$")
     string(APPEND problems "cannot read: ${line}\n")
     continue()
   endif()
@@ -35,8 +35,10 @@ foreach(line IN LISTS lines)
     string(APPEND problems "${name}: refused, but not with '${expect}':\n${text}\n")
   endif()
 endforeach()
-if(count EQUAL 0)
-  string(APPEND problems "no case found\n")
+file(STRINGS ${FILE} guards REGEX "^#ifdef ")
+list(LENGTH guards guard_count)
+if(count EQUAL 0 OR NOT count EQUAL guard_count)
+  string(APPEND problems "${count} cases in ${guard_count} #ifdef blocks\n")
 endif()
 if(problems)
   message(FATAL_ERROR "${FILE} with ${COMPILER}:\n${problems}")

@@ -1,13 +1,5 @@
 // Misuse of handles, completion objects and graphs. Each case must be refused with a message that
-// says what is wrong. case FREE_BY_VALUE expect: (cannot convert|no matching function|no viable
-// conversion) case WRONG_HANDLE expect: (could not convert|no matching function|no viable
-// conversion).*mr_t case CONTEXT_AS_STATUS expect: (could not convert|cannot convert|no viable
-// conversion) case NO_SIGNAL expect: (abstract|pure virtual) case CAPTURING_HANDLER expect: (cannot
-// convert|could not convert|no matching|no viable conversion) case NODE_WITHOUT_CONTEXT expect: no
-// member named .*user_context case NODE_NOT_CALLABLE expect: (no match for call|does not provide a
-// call operator|not a function) case UNKNOWN_ATTRIBUTE expect: no member named .*get_attr_depth
-// case SETTER_OF_ANOTHER_RESOURCE expect: no member named .*npackets
-// case THRESHOLD_ON_COUNTER expect: no member named .*threshold
+// says what is wrong.
 #include "lci.hpp"
 
 struct complete_object : lci::comp_impl_t {
@@ -31,33 +23,45 @@ lci::status_t misuse(lci::device_t device, lci::comp_t graph, void* context) {
   lci::graph_add_node_op(graph, node_operation());
   lci::free_device(&device);
 #ifdef FREE_BY_VALUE
+  // case FREE_BY_VALUE expect: (cannot convert|no matching function|no viable conversion)
   lci::free_device(device);
 #endif
 #ifdef WRONG_HANDLE
+  // case WRONG_HANDLE expect: (could not convert|no matching function|no viable conversion).*mr_t
   lci::get_rmr(device);
 #endif
 #ifdef CONTEXT_AS_STATUS
+  // case CONTEXT_AS_STATUS expect: (could not convert|cannot convert|no viable conversion)
   return context;
 #endif
 #ifdef NO_SIGNAL
+  // case NO_SIGNAL expect: (abstract|pure virtual)
   incomplete_object incomplete;
 #endif
 #ifdef CAPTURING_HANDLER
+  // case CAPTURING_HANDLER expect: (cannot convert|could not convert|no matching|no viable
+  // conversion)
   lci::alloc_handler([context](lci::status_t) { (void)context; });
 #endif
 #ifdef NODE_WITHOUT_CONTEXT
+  // case NODE_WITHOUT_CONTEXT expect: no member named .*user_context
   lci::graph_add_node_op(graph, contextless());
 #endif
 #ifdef NODE_NOT_CALLABLE
+  // case NODE_NOT_CALLABLE expect: (no match for call|does not provide a call operator|not a
+  // function)
   lci::graph_add_node_op(graph, inert());
 #endif
 #ifdef UNKNOWN_ATTRIBUTE
+  // case UNKNOWN_ATTRIBUTE expect: no member named .*get_attr_depth
   device.get_attr_depth();
 #endif
 #ifdef SETTER_OF_ANOTHER_RESOURCE
+  // case SETTER_OF_ANOTHER_RESOURCE expect: no member named .*npackets
   lci::alloc_device_x().npackets(8);
 #endif
 #ifdef THRESHOLD_ON_COUNTER
+  // case THRESHOLD_ON_COUNTER expect: no member named .*threshold
   lci::alloc_counter_x().threshold(8);
 #endif
   object.signal(lci::status_t(context));

@@ -1,6 +1,6 @@
 // For the runner's own test: a case that is no error at all.
-// case HARMLESS expect: anything
 #ifdef HARMLESS
+// case HARMLESS expect: anything
 int harmless();
 #endif
 int main() { return 0; }

@@ -1,7 +1,7 @@
 // For the runner's own test: a case that is refused for another reason than the one it names.
-// case TYPO expect: no member named .*colour
 int main() {
 #ifdef TYPO
+  // case TYPO expect: no member named .*colour
   return undeclared;
 #else
   return 0;
