@@ -1,0 +1,118 @@
+// One-way latency and bandwidth between two processes: lcrun -n 2 latency [largest size] [rounds]
+//
+// Process 0 sends a window of messages and waits for one answer. A window of one, answered in kind,
+// gives the latency: half the round trip. A large window, answered by a short message, gives the
+// bandwidth. A get needs no answer: it asks for data itself.
+#include <chrono>
+#include <cstdio>
+
+#include "lci.hpp"
+
+namespace {
+
+enum class kind_t { am, sendrecv, put, get };
+constexpr int WINDOW = 32;
+constexpr char HEAD[] = "%9s %22s %22s %22s %22s\n", CELL[] = " %8.2f us %5.0f MB/s";
+lci::comp_t arrived;  // counts what has come from the peer, or been fetched from it
+lci::comp_t sent;     // counts what has left, so that its buffer may be used again
+lci::rcomp_t for_am, for_put;
+int peer;
+lci::rmr_t remote;  // the peer's `incoming`
+std::vector<char> outgoing, incoming;
+
+void on_am(lci::status_t message) {
+  // Up to this size an active message for a zero_copy_am object is still in its packet.
+  const bool in_packet = message.get_size() <= lci::get_max_bcopy_size();
+  in_packet ? lci::put_upacket(message.get_buffer()) : std::free(message.get_buffer());
+  lci::comp_signal(arrived, message);
+}
+
+// Posts until the library takes it, and lets also what is done at once signal its object.
+template <class Op>
+void post(Op op) {
+  op.allow_done(false);
+  while (op().is_retry()) lci::progress();
+}
+
+void send(kind_t kind, size_t size) {
+  char* data = outgoing.data();
+  lci::post_put_x put(peer, data, size, sent, 0, remote);
+  if (kind == kind_t::am) post(lci::post_am_x(peer, data, size, sent, for_am));
+  if (kind == kind_t::sendrecv) post(lci::post_send_x(peer, data, size, 0, sent));
+  if (kind == kind_t::put) post(put.remote_comp(for_put));
+  if (kind == kind_t::get) post(lci::post_get_x(peer, data, size, arrived, 0, remote));
+}
+
+// Announces `count` messages, all into one buffer, as their contents do not matter here.
+void expect(kind_t kind, size_t size, int count) {
+  for (int i = 0; kind == kind_t::sendrecv && i < count; ++i) {
+    post(lci::post_recv_x(peer, incoming.data(), size, 0, arrived));
+  }
+}
+
+void wait_for(lci::comp_t counter, int count) {
+  while (lci::counter_get(counter) < count) lci::progress();
+  lci::counter_set(counter, lci::counter_get(counter) - count);
+}
+
+// Seconds for one exchange of `window` messages and an answer, the mean of `rounds` of them.
+double measure(kind_t kind, size_t size, size_t answer_size, int window, int rounds) {
+  const bool is_sender = lci::get_rank_me() == 0, is_get = kind == kind_t::get;
+  lci::barrier();
+  const auto start = std::chrono::steady_clock::now();
+  for (int round = 0; round < rounds; ++round) {
+    if (is_sender) {
+      expect(kind, answer_size, 1);
+      for (int i = 0; i < window; ++i) send(kind, size);
+      wait_for(arrived, is_get ? window : 1);
+      wait_for(sent, is_get ? 0 : window);
+    } else if (!is_get) {
+      expect(kind, size, window);
+      wait_for(arrived, window);
+      send(kind, answer_size);
+      wait_for(sent, 1);
+    }
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  lci::barrier();  // while process 0 gets, process 1 waits here and makes progress
+  return seconds.count() / rounds;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const size_t largest = argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 4 << 20;
+  const size_t most_rounds = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 2000;
+  lci::g_runtime_init();
+  const int me = lci::get_rank_me();
+  if (lci::get_rank_n() != 2) return std::puts("start two processes: lcrun -n 2 latency"), 1;
+  peer = 1 - me;
+  arrived = lci::alloc_counter(), sent = lci::alloc_counter();
+  lci::comp_t handler = lci::alloc_handler_x(on_am).zero_copy_am(true)();
+  for_am = lci::register_rcomp(handler), for_put = lci::register_rcomp(arrived);
+  for (auto* buffer : {&outgoing, &incoming}) buffer->resize(std::max(largest, size_t{8}));
+  lci::mr_t region = lci::register_memory(incoming.data(), incoming.size());
+  lci::rmr_t keys[2] = {};
+  keys[me] = lci::get_rmr(region);
+  lci::allgather(&keys[me], keys, sizeof(keys[me]));
+  remote = keys[peer];
+
+  if (me == 0)
+    std::printf(HEAD, "bytes", "active message", "send/receive", "put with signal", "get");
+  for (size_t size = 8; size <= largest; size *= 2) {
+    if (me == 0) std::printf("%9zu", size);
+    // Fewer rounds where one takes longer, but always some.
+    const int rounds = int(std::max(size_t{10}, most_rounds * 4096 / std::max(size, size_t{4096})));
+    for (kind_t kind : {kind_t::am, kind_t::sendrecv, kind_t::put, kind_t::get}) {
+      measure(kind, size, size, 1, 10);  // warm up
+      const double round_trip = measure(kind, size, size, 1, rounds);
+      const double window = measure(kind, size, 8, WINDOW, std::max(2, rounds / WINDOW));
+      const double latency = kind == kind_t::get ? round_trip : round_trip / 2;
+      if (me == 0) std::printf(CELL, latency * 1e6, double(size) * WINDOW / window / 1e6);
+    }
+    if (me == 0) std::puts("");
+  }
+  for (lci::comp_t* comp : {&arrived, &sent, &handler}) lci::free_comp(comp);
+  lci::deregister_memory(&region);
+  lci::g_runtime_fina();
+}
