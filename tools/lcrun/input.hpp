@@ -1,0 +1,36 @@
+// What rank 0 reads; the other ranks read nothing.
+// Threads: single, from the launcher's poll loop.
+// Always true: a terminal is read by us and passed on, because rank 0 is not in the foreground
+// group and would be stopped; anything else rank 0 gets as it is.
+#pragma once
+
+#include <poll.h>
+
+#include <string>
+#include <vector>
+
+#include "lci/boot/fd.hpp"
+
+namespace lcrun {
+
+class input {
+ public:
+  input();
+  // The descriptor that becomes the stdin of `rank`.
+  int descriptor_for(int rank) const noexcept;
+  // Rank 0 has its own copy.
+  void started() noexcept { rank0_end_.reset(); }
+  void add_to(std::vector<pollfd>& set) const;
+  void handle(const std::vector<pollfd>& set);
+
+ private:
+  void read_terminal();
+  void write_pipe();
+
+  lci::boot::unique_fd nothing_;    // /dev/null
+  lci::boot::unique_fd rank0_end_;  // of the pipe, when stdin is a terminal
+  lci::boot::unique_fd our_end_;
+  std::string pending_;  // read from the terminal, not yet taken by rank 0
+};
+
+}  // namespace lcrun

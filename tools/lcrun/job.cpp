@@ -1,0 +1,268 @@
+#include "tools/lcrun/job.hpp"
+
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "lci/errors.hpp"
+
+namespace lcrun {
+
+namespace {
+
+// 128 random bits: nobody guesses it, and no two jobs ever share it.
+std::string random_socket_name() {
+  unsigned char bits[16];
+  if (::getrandom(bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
+    throw lci::backend_error("getrandom failed: " + lci::boot::errno_text(errno));
+  std::string name = "lci-lcrun-";
+  char hex[3];
+  for (const unsigned char byte : bits) {
+    std::snprintf(hex, sizeof hex, "%02x", byte);
+    name += hex;
+  }
+  return name;
+}
+
+bool same_file(int a, int b) noexcept {
+  struct stat of_a {
+  }, of_b{};
+  return ::fstat(a, &of_a) == 0 && ::fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev &&
+         of_a.st_ino == of_b.st_ino;
+}
+
+}  // namespace
+
+job::job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory)
+    : opts_(opts),
+      was_(was),
+      signals_(std::move(signals)),
+      directory_(std::move(directory)),
+      warden_(directory_),
+      socket_(random_socket_name()),
+      service_(lci::boot::listen_abstract(socket_), opts.nprocs, ::geteuid()),
+      shared_sink_(same_file(STDOUT_FILENO, STDERR_FILENO)) {}
+
+job::~job() {
+  kill_all(SIGKILL);  // only if something was thrown on the way
+  if (!directory_.empty()) remove_tree(directory_);
+}
+
+int job::run() {
+  if (opts_.timeout_s > 0) {
+    timeout_ = lci::boot::deadline::in(
+        std::chrono::milliseconds(static_cast<long long>(opts_.timeout_s * 1000) + 1));
+  }
+  if (start_all()) loop();
+  finish();
+  return status_;
+}
+
+// False when the command cannot be run at all; said once instead of by every rank.
+bool job::start_all() {
+  environment env;
+  const job_environment common{socket_, directory_, opts_.nprocs};
+  for (int r = 0; r < opts_.nprocs; ++r) {
+    set_rank_variables(env, common, r);
+    int exec_error = 0;
+    started s = start_process(opts_, env, input_.descriptor_for(r), was_, r == 0, exec_error);
+    warden_.watch(s.pid);
+    const std::string tag = opts_.tag_output ? "[" + std::to_string(r) + "] " : "";
+    const bool end_last_line = opts_.nprocs > 1 || opts_.tag_output;
+    rank_process& p = ranks_.emplace_back();
+    p.pid = s.pid;
+    p.out = std::make_unique<line_stream>(std::move(s.out), out_, tag, end_last_line);
+    p.err = std::make_unique<line_stream>(std::move(s.err), err_sink(), tag, end_last_line);
+    ++alive_;
+    if (exec_error != 0) {
+      say("cannot run " + std::string(opts_.command[0]) + ": " + ::strerror(exec_error));
+      status_ = exec_error == ENOENT ? 127 : 126;
+      ending_ = true;  // nothing more to be said about it
+      return false;
+    }
+  }
+  input_.started();
+  return true;
+}
+
+void job::loop() {
+  while (alive_ > 0) {
+    build_set();
+    const int n = ::poll(set_.data(), set_.size(), wait_ms());
+    if (n < 0 && errno != EINTR)
+      throw lci::backend_error("poll failed: " + lci::boot::errno_text(errno));
+    check_clock();
+    if (n <= 0) continue;
+    // Members' data first: a rank that has arrived at a fence shall not look as if it had died in
+    // it. Signals last: output that was written before a death is printed before it is reported.
+    service_.handle(set_);
+    input_.handle(set_);
+    const pollfd* entry = set_.data() + 1;  // as build_set() put them
+    for (sink* s : {&out_, &err_}) {
+      if (entry->fd != s->fd()) continue;
+      if ((entry++)->revents != 0) s->write_some();
+    }
+    for (rank_process& p : ranks_) {
+      for (line_stream* stream : {p.out.get(), p.err.get()}) {
+        if (entry->fd != stream->fd()) continue;
+        if ((entry++)->revents != 0) stream->read_some();
+      }
+    }
+    if (set_[0].revents != 0) take_signals();
+  }
+}
+
+// The order is known to loop(): signals, sinks with data, streams; then everything else, and at
+// least the server's listener.
+void job::build_set() {
+  set_.clear();
+  set_.push_back(pollfd{signals_.get(), POLLIN, 0});
+  for (const sink* s : {&out_, &err_}) {
+    if (s->has_data()) set_.push_back(pollfd{s->fd(), POLLOUT, 0});
+  }
+  for (const rank_process& p : ranks_) {
+    for (const line_stream* stream : {p.out.get(), p.err.get()}) {
+      if (stream->may_read()) set_.push_back(pollfd{stream->fd(), POLLIN, 0});
+    }
+  }
+  service_.add_to(set_);
+  input_.add_to(set_);
+}
+
+int job::wait_ms() const {
+  int wait = -1;
+  for (const lci::boot::deadline* d : {&kill_at_, &timeout_}) {
+    const int left = d->remaining_ms();
+    if (left >= 0 && (wait < 0 || left < wait)) wait = left;
+  }
+  return wait;
+}
+
+void job::take_signals() {
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGCHLD) continue;
+    if (signal == SIGUSR1 || signal == SIGUSR2) {
+      kill_all(signal);
+      continue;
+    }
+    forwarded_ = signal;
+    ++end_requests_;
+    if (end_requests_ == 1)
+      kill_all(signal);
+    else if (end_requests_ == 2)
+      end_job();
+    else
+      kill_all(SIGKILL);
+  }
+  take_endings();
+}
+
+void job::take_endings() {
+  std::vector<ending> endings;
+  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
+    rank_process& p = ranks_[static_cast<std::size_t>(r)];
+    siginfo_t info{};
+    if (p.is_over ||
+        ::waitid(P_PID, static_cast<id_t>(p.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid != p.pid)
+      continue;
+    p.is_over = true;
+    --alive_;
+    p.out->drain();
+    p.err->drain();
+    endings.push_back(ending{r, info.si_code != CLD_EXITED, info.si_status});
+  }
+  // Who was killed goes before who gave up because of that: the first is the cause.
+  std::stable_partition(endings.begin(), endings.end(),
+                        [](const ending& e) { return e.by_signal; });
+  for (const ending& e : endings) report(e);
+}
+
+void job::report(const ending& e) {
+  const pid_t pid = ranks_[static_cast<std::size_t>(e.rank)].pid;
+  std::string text = "rank " + std::to_string(e.rank) + " (pid " + std::to_string(pid) + ") ";
+  if (e.by_signal)
+    text += "died of signal " + std::to_string(e.number) + " (" + ::strsignal(e.number) + ")";
+  else
+    text += "exited with status " + std::to_string(e.number);
+  service_.rank_ended(e.rank, text);
+  if (!e.by_signal && e.number == 0) return;
+  const bool asked_for = e.by_signal && e.number == forwarded_;
+  if (!ending_ && !asked_for) say(text);
+  if (status_ == 0) status_ = e.by_signal ? 128 + e.number : e.number;
+  if (!opts_.keep_going) end_job();
+}
+
+void job::check_clock() {
+  if (!killed_ && kill_at_.is_over()) {
+    killed_ = true;
+    kill_at_ = lci::boot::deadline::never();
+    kill_all(SIGKILL);
+  }
+  if (timeout_.is_over()) {
+    timeout_ = lci::boot::deadline::never();
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, "%g", opts_.timeout_s);
+    say("timeout after " + std::string(seconds) + " s");
+    status_ = 124;
+    end_job();
+  }
+}
+
+void job::end_job() {
+  if (ending_) return;
+  ending_ = true;
+  kill_at_ = lci::boot::deadline::in(GRACE);
+  kill_all(SIGTERM);
+  kill_all(SIGCONT);  // a stopped process cannot hear
+}
+
+void job::kill_all(int signal) noexcept {
+  for (const rank_process& p : ranks_) {
+    if (!p.is_over) ::kill(-p.pid, signal);
+  }
+}
+
+// All ranks are over (or could not be started). What they have started ends with them.
+void job::finish() {
+  for (const rank_process& p : ranks_) ::kill(-p.pid, SIGKILL);
+  for (rank_process& p : ranks_) {
+    for (line_stream* stream : {p.out.get(), p.err.get()}) {
+      stream->drain();
+      stream->finish();
+    }
+  }
+  // A reader may be slow, but who asks us to end a second time is obeyed.
+  while ((out_.has_data() || err_.has_data()) && end_requests_ < 2) {
+    set_.assign(1, pollfd{signals_.get(), POLLIN, 0});
+    for (const sink* s : {&out_, &err_}) {
+      if (s->has_data()) set_.push_back(pollfd{s->fd(), POLLOUT, 0});
+    }
+    if (::poll(set_.data(), set_.size(), -1) < 0) continue;
+    for (const pollfd& entry : set_) {
+      if (entry.revents == 0) continue;
+      if (entry.fd == out_.fd()) out_.write_some();
+      if (entry.fd == err_.fd()) err_.write_some();
+    }
+    if (set_[0].revents != 0) take_signals();
+  }
+  for (const rank_process& p : ranks_) {
+    while (::waitpid(p.pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  ranks_.clear();
+}
+
+void job::say(const std::string& text) { err_sink().push("lcrun: " + text + "\n"); }
+
+}  // namespace lcrun

@@ -1,0 +1,79 @@
+// One job: its processes, their key-value server, their output, and how it ends.
+// Threads: single. One poll loop does everything; nothing polls on a timer.
+// Always true: a rank that ended stays unreaped until the job is over, so that the number of its
+// process group cannot pass to somebody else while we may still kill that group.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lci/boot/kv_service.hpp"
+#include "tools/lcrun/input.hpp"
+#include "tools/lcrun/options.hpp"
+#include "tools/lcrun/output.hpp"
+#include "tools/lcrun/process.hpp"
+#include "tools/lcrun/warden.hpp"
+
+namespace lcrun {
+
+class job {
+ public:
+  // `signals` delivers what main has blocked (signalfd). `directory`: see job_environment.
+  job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory);
+  ~job();
+  // Runs the job to its end; the exit status of lcrun.
+  int run();
+
+ private:
+  static constexpr std::chrono::milliseconds GRACE{2000};  // between SIGTERM and SIGKILL
+
+  struct rank_process {
+    pid_t pid = -1;
+    bool is_over = false;
+    std::unique_ptr<line_stream> out, err;
+  };
+  struct ending {
+    int rank;
+    bool by_signal;
+    int number;  // of the signal, or the exit status
+  };
+
+  bool start_all();
+  void loop();
+  int wait_ms() const;
+  void build_set();
+  void take_signals();
+  void take_endings();
+  void report(const ending& e);
+  void check_clock();
+  void end_job();
+  void kill_all(int signal) noexcept;
+  void finish();
+  void say(const std::string& text);
+  sink& err_sink() noexcept { return shared_sink_ ? out_ : err_; }
+
+  const options& opts_;
+  const inherited_state& was_;
+  const unique_fd signals_;
+  const std::string directory_;
+  warden warden_;
+  std::string socket_;
+  lci::boot::kv::service service_;
+  input input_;
+  sink out_{1}, err_{2};
+  bool shared_sink_;  // stdout and stderr are one file: one queue keeps lines whole
+  std::vector<rank_process> ranks_;
+  std::vector<pollfd> set_;
+  int alive_ = 0;
+  int status_ = 0;        // of the first failure
+  int forwarded_ = 0;     // last signal passed on that asks for an end
+  int end_requests_ = 0;  // how many of these came
+  bool ending_ = false;   // SIGTERM has gone out
+  bool killed_ = false;   // SIGKILL has gone out
+  lci::boot::deadline kill_at_ = lci::boot::deadline::never();
+  lci::boot::deadline timeout_ = lci::boot::deadline::never();
+};
+
+}  // namespace lcrun

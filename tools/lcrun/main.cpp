@@ -1,0 +1,97 @@
+// lcrun: starts the processes of a job on this host. See docs and --help.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "lci/errors.hpp"
+#include "tools/lcrun/job.hpp"
+
+namespace lcrun {
+namespace {
+
+// Descriptors 0, 1 and 2 exist, so that no pipe of ours gets one of these numbers.
+void open_standard_descriptors() {
+  for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::open("/dev/null", O_RDWR)) {
+    if (fd <= STDERR_FILENO) continue;
+    ::close(fd);
+    return;
+  }
+}
+
+// Three descriptors per rank; the usual soft limit of 1024 would end at 300 ranks.
+void raise_descriptor_limit(const rlimit& was, int nprocs) {
+  rlimit wanted = was;
+  const rlim_t need = 4 * static_cast<rlim_t>(nprocs) + 64;
+  if (wanted.rlim_cur >= need) return;
+  wanted.rlim_cur = std::min(need, wanted.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &wanted);
+}
+
+// From here on signals are read in the poll loop; ranks get the old mask back.
+unique_fd redirect_signals(inherited_state& was) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD})
+    sigaddset(&set, signal);
+  ::sigprocmask(SIG_BLOCK, &set, &was.mask);
+  // An ignored SIGCHLD, inherited from whoever started us, would take away the statuses.
+  ::signal(SIGCHLD, SIG_DFL);
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGPIPE, &ignore, &was.pipe_action);
+  return unique_fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+// A private meeting place, only if the user has asked for the file bootstrap. The user's own
+// directory, if given, says where.
+std::string make_directory() {
+  const environment env;
+  if (!wants_directory(env)) return {};
+  std::string base = env.get("LCT_PMI_FILE_DIR");
+  if (base.empty()) base = env.get("TMPDIR");
+  if (base.empty()) base = "/tmp";
+  std::string path = base + "/lcrun-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr)
+    throw lci::backend_error("cannot create a directory in " + base + ": " +
+                             lci::boot::errno_text(errno));
+  return path;
+}
+
+int run(int argc, char** argv) {
+  options opts;
+  std::string why;
+  if (!parse(argc, argv, opts, why)) {
+    std::fprintf(stderr, "lcrun: %s\n%s", why.c_str(), USAGE);
+    return 1;
+  }
+  if (opts.help) {
+    std::fputs(USAGE, stdout);
+    return 0;
+  }
+  open_standard_descriptors();
+  inherited_state was{};
+  ::getrlimit(RLIMIT_NOFILE, &was.files);
+  raise_descriptor_limit(was.files, opts.nprocs);
+  unique_fd signals = redirect_signals(was);
+  return job(opts, was, std::move(signals), make_directory()).run();
+}
+
+}  // namespace
+}  // namespace lcrun
+
+int main(int argc, char** argv) {
+  try {
+    return lcrun::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "lcrun: %s\n", error.what());
+    return 1;
+  }
+}

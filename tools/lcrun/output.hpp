@@ -1,0 +1,69 @@
+// Output of the job: lines of all ranks, whole and one after the other.
+// Threads: single, from the launcher's poll loop.
+// Always true: a line (up to MAX_LINE bytes) is never broken by another one; nothing here blocks; a
+// reader that does not keep up holds back the ranks instead of filling our memory.
+#pragma once
+
+#include <poll.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lci/boot/fd.hpp"
+
+namespace lcrun {
+
+using lci::boot::unique_fd;
+
+// Our own stdout or stderr.
+class sink {
+ public:
+  explicit sink(int fd) : fd_(fd) {}
+  void push(std::string_view bytes) {
+    if (!dead_) buffer_ += bytes;
+  }
+  bool has_data() const noexcept { return taken_ < buffer_.size(); }
+  bool is_clogged() const noexcept { return buffer_.size() - taken_ > 256 * 1024; }
+  bool is_dead() const noexcept { return dead_; }  // the reader is gone
+  int fd() const noexcept { return fd_; }
+  // Writes a little; to be called when poll() says so.
+  void write_some();
+
+ private:
+  const int fd_;
+  std::string buffer_;
+  std::size_t taken_ = 0;
+  bool dead_ = false;
+};
+
+// One output pipe of one rank.
+class line_stream {
+ public:
+  static constexpr std::size_t MAX_LINE = std::size_t{1} << 20;
+
+  // `tag` goes before each line. `join_end`: a last line without an end gets one.
+  line_stream(unique_fd fd, sink& to, std::string tag, bool end_last_line);
+  int fd() const noexcept { return fd_.get(); }
+  bool is_open() const noexcept { return static_cast<bool>(fd_); }
+  bool may_read() const noexcept { return is_open() && !to_.is_clogged(); }
+  // Takes what is there; closes at the end of the stream, or when nobody reads the sink.
+  void read_some();
+  // Takes everything that is in the pipe now.
+  void drain();
+  // The last line, which may lack its end.
+  void finish();
+
+ private:
+  bool read_once();
+  void push_lines(std::string_view bytes);
+  void push_line(std::string_view line);
+
+  unique_fd fd_;
+  sink& to_;
+  const std::string tag_;
+  const bool end_last_line_;
+  std::string partial_;
+};
+
+}  // namespace lcrun

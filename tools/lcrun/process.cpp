@@ -1,0 +1,137 @@
+#include "tools/lcrun/process.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "lci/base/env.hpp"
+#include "lci/errors.hpp"
+
+namespace lcrun {
+
+namespace {
+
+constexpr const char* BACKEND = "LCT_PMI_BACKEND";
+
+struct pipe_ends {
+  unique_fd read, write;
+};
+
+pipe_ends make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw lci::backend_error("pipe2 failed: " + lci::boot::errno_text(errno));
+  return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
+}
+
+bool list_holds(std::string_view list, std::string_view word) {
+  bool found = false;
+  lci::base::env::for_each_entry(list, ",; ", [&](std::string_view entry) {
+    found = found || lci::base::env::same_word(entry, word);
+  });
+  return found;
+}
+
+// Between fork and exec: only calls that are safe there.
+[[noreturn]] void become(char* const* command, char* const* envp, int in, int out, int err,
+                         int report, pid_t parent, const inherited_state& was) noexcept {
+  ::setpgid(0, 0);  // with what it starts, a group that can be killed as a whole
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (::getppid() != parent) ::_exit(127);  // it died before the line above
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  ::setrlimit(RLIMIT_NOFILE, &was.files);
+  ::sigaction(SIGPIPE, &was.pipe_action, nullptr);
+  ::sigprocmask(SIG_SETMASK, &was.mask, nullptr);
+  ::execvpe(command[0], command, envp);
+  const int why = errno;
+  if (report < 0 || ::write(report, &why, sizeof why) < 0)
+    ::dprintf(STDERR_FILENO, "lcrun: cannot run %s: %s\n", command[0], ::strerror(why));
+  ::_exit(why == ENOENT ? 127 : 126);
+}
+
+}  // namespace
+
+environment::environment() {
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    entries_.emplace_back(*entry);
+}
+
+void environment::set(const std::string& name, const std::string& value) {
+  const std::string start = name + "=";
+  for (std::string& entry : entries_) {
+    if (!entry.starts_with(start)) continue;
+    entry = start + value;
+    return;
+  }
+  entries_.push_back(start + value);
+}
+
+bool environment::has(const std::string& name) const { return !get(name).empty(); }
+
+std::string environment::get(const std::string& name) const {
+  for (const std::string& entry : entries_) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return {};
+}
+
+std::vector<char*> environment::pointers() {
+  std::vector<char*> out;
+  for (std::string& entry : entries_) out.push_back(entry.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+void set_rank_variables(environment& env, const job_environment& job, int rank) {
+  const std::string rank_text = std::to_string(rank), size_text = std::to_string(job.size);
+  env.set("LCI_LCRUN_SOCKET", job.socket);
+  env.set("LCI_LCRUN_RANK", rank_text);
+  env.set("LCI_LCRUN_SIZE", size_text);
+  // Programs recognise a job by this variable, whatever bootstrap they end up with.
+  env.set("LCT_PMI_FILE_NRANKS", size_text);
+  env.set("LCT_PMI_FILE_RANK", rank_text);
+  if (!job.directory.empty()) env.set("LCT_PMI_FILE_DIR", job.directory);
+  if (!env.has(BACKEND)) env.set(BACKEND, "lcrun,file,local");
+  if (!list_holds(env.get(BACKEND), "tcp")) return;
+  // Only for who asks for tcp: other programs take these for a torchrun job.
+  for (const char* name : {"RANK", "LOCAL_RANK"}) env.set(name, rank_text);
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) env.set(name, size_text);
+}
+
+bool wants_directory(const environment& env) {
+  return list_holds(env.get(BACKEND), "file") && !list_holds(env.get(BACKEND), "lcrun");
+}
+
+started start_process(const options& opts, environment& env, int in, const inherited_state& was,
+                      bool wait_for_exec, int& exec_error) {
+  pipe_ends out = make_pipe(), err = make_pipe(), report;
+  if (wait_for_exec) report = make_pipe();
+  const std::vector<char*> envp = env.pointers();
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    become(opts.command, envp.data(), in, out.write.get(), err.write.get(), report.write.get(),
+           parent, was);
+  }
+  if (pid < 0) throw lci::backend_error("fork failed: " + lci::boot::errno_text(errno));
+  ::setpgid(pid, pid);  // as in the child: whoever is first
+  exec_error = 0;
+  if (wait_for_exec) {
+    report.write.reset();
+    // The other end closes at a successful exec.
+    while (::read(report.read.get(), &exec_error, sizeof exec_error) < 0 && errno == EINTR) {
+    }
+  }
+  ::fcntl(out.read.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(err.read.get(), F_SETFL, O_NONBLOCK);
+  return started{pid, std::move(out.read), std::move(err.read)};
+}
+
+}  // namespace lcrun

@@ -1,0 +1,63 @@
+// Starting the processes of a job: their environment, descriptors, groups and signals.
+// Threads: single.
+#pragma once
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "lci/boot/fd.hpp"
+#include "tools/lcrun/options.hpp"
+
+namespace lcrun {
+
+using lci::boot::unique_fd;
+
+// How this process was when it started: ranks get it back as it was.
+struct inherited_state {
+  sigset_t mask;
+  struct sigaction pipe_action;
+  rlimit files;
+};
+
+// A copy of our environment, changed per rank.
+class environment {
+ public:
+  environment();
+  void set(const std::string& name, const std::string& value);
+  bool has(const std::string& name) const;
+  std::string get(const std::string& name) const;
+  // For execve; valid until the next set().
+  std::vector<char*> pointers();
+
+ private:
+  std::vector<std::string> entries_;
+};
+
+// What all ranks share.
+struct job_environment {
+  std::string socket;     // abstract name of our key-value server
+  std::string directory;  // private directory for the file bootstrap, if the user asked for that
+  int size;
+};
+
+// Sets what a rank's bootstrap looks for. LCT_PMI_BACKEND stays as the user has set it.
+void set_rank_variables(environment& env, const job_environment& job, int rank);
+// Whether LCT_PMI_BACKEND, as the user has set it, can lead to the file bootstrap.
+bool wants_directory(const environment& env);
+
+struct started {
+  pid_t pid;           // also the number of its process group
+  unique_fd out, err;  // our ends, non-blocking
+};
+
+// Starts one rank. `in` becomes its stdin. Throws lci::backend_error when the system has no
+// process or pipe left. With `wait_for_exec`, returns the errno of a failed exec in `exec_error`;
+// without it, the rank itself says so on its stderr. Either way it ends with status 127 or 126.
+started start_process(const options& opts, environment& env, int in, const inherited_state& was,
+                      bool wait_for_exec, int& exec_error);
+
+}  // namespace lcrun
