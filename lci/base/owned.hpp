@@ -73,7 +73,7 @@ class alignas(CACHE_LINE) owned {
     if (depth == record::MAX_INSIDE) [[unlikely]]
       return false;
     me->inside[depth].store(this, std::memory_order_relaxed);
-    if (!LCI_TSAN && detail::plain_fence.load(std::memory_order_relaxed)) {
+    if (!LCI_TSAN && detail::plain_fence.load(std::memory_order_relaxed)) [[likely]] {
       // edge owned.enter: the taker's membarrier stands for the barrier missing between this store
       // and the load below.
       me->depth.store(depth + 1, std::memory_order_release);

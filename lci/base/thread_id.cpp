@@ -12,8 +12,8 @@
 
 namespace lci::base::detail {
 
-thread_local std::uint32_t thread_id_tls = NO_THREAD_ID;
-thread_local thread_record* thread_record_tls = nullptr;
+constinit thread_local std::uint32_t thread_id_tls = NO_THREAD_ID;
+constinit thread_local thread_record* thread_record_tls = nullptr;
 
 namespace {
 

@@ -42,8 +42,11 @@ struct alignas(CACHE_LINE) thread_record {
   }
 };
 
-extern thread_local std::uint32_t thread_id_tls __attribute__((tls_model("initial-exec")));
-extern thread_local thread_record* thread_record_tls __attribute__((tls_model("initial-exec")));
+// constinit: without it every use would call a function that might have to initialise them.
+extern constinit thread_local std::uint32_t thread_id_tls
+    __attribute__((tls_model("initial-exec")));
+extern constinit thread_local thread_record* thread_record_tls
+    __attribute__((tls_model("initial-exec")));
 std::uint32_t assign_thread_id() noexcept;
 }  // namespace detail
 
