@@ -47,8 +47,7 @@ lci::status_t misuse(lci::device_t device, lci::comp_t graph, void* context) {
   lci::graph_add_node_op(graph, contextless());
 #endif
 #ifdef NODE_NOT_CALLABLE
-  // case NODE_NOT_CALLABLE expect: (no match for call|does not provide a call operator|not a
-  // function)
+  // case NODE_NOT_CALLABLE expect: (no match for call|does not provide)
   lci::graph_add_node_op(graph, inert());
 #endif
 #ifdef UNKNOWN_ATTRIBUTE
