@@ -1,0 +1,203 @@
+#include "backends/shm/connect.hpp"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "lci/errors.hpp"
+
+namespace lci::shm {
+namespace {
+
+constexpr const char* SCHEME = "shm1";
+// Every process of a job may knock before we look: the kernel cuts this to its own limit.
+constexpr int BACKLOG = 4096;
+
+std::string hex(const fabric_id& id) {
+  static constexpr char DIGITS[] = "0123456789abcdef";
+  std::string out;
+  for (const unsigned b : id) {
+    out += DIGITS[b >> 4];
+    out += DIGITS[b & 15];
+  }
+  return out;
+}
+
+bool unhex(const std::string& text, fabric_id& id) {
+  if (text.size() != 2 * id.size()) return false;
+  for (std::size_t i = 0; i < id.size(); ++i) {
+    const char* at = text.data() + 2 * i;
+    const auto got = std::from_chars(at, at + 2, id[i], 16);
+    if (got.ec != std::errc{} || got.ptr != at + 2) return false;
+  }
+  return true;
+}
+
+// An abstract name: starts with a zero byte, lives as long as the socket, leaves nothing behind.
+socklen_t fill(sockaddr_un& where, const fabric_id& id) {
+  where.sun_family = AF_UNIX;
+  const std::string name = "lci-shm-" + hex(id);
+  std::memcpy(where.sun_path + 1, name.data(), name.size());
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+}
+
+fd_handle make_socket() noexcept {
+  return fd_handle(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+}  // namespace
+
+void fd_handle::reset(int fd) noexcept {
+  if (fd_ >= 0) close(fd_);
+  fd_ = fd;
+}
+
+std::string address::text() const {
+  return std::string(SCHEME) + " " + hex(id) + " " + host + " " + std::to_string(network_ns);
+}
+
+std::optional<address> address::parse(const std::string& text) {
+  std::istringstream in(text);
+  std::string scheme, id;
+  address out;
+  if (!(in >> scheme >> id >> out.host >> out.network_ns) || scheme != SCHEME ||
+      !unhex(id, out.id)) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+address address::make() {
+  address out;
+  if (getrandom(out.id.data(), out.id.size(), 0) != static_cast<ssize_t>(out.id.size())) {
+    throw backend_error(std::string("shm: getrandom of 16 bytes: ") + std::strerror(errno));
+  }
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  // Without /proc there is nothing to compare; "-" matches every host and connect() will tell.
+  if (!(boot >> out.host)) out.host = "-";
+  struct stat ns {};
+  if (stat("/proc/self/ns/net", &ns) == 0) out.network_ns = ns.st_ino;
+  return out;
+}
+
+std::string address::why_unreachable(const address& here) const {
+  if (host != here.host && host != "-" && here.host != "-") return "it runs on another host";
+  if (network_ns != here.network_ns && network_ns != 0 && here.network_ns != 0) {
+    return "it lives in another network namespace (" + std::to_string(network_ns) + ", ours is " +
+           std::to_string(here.network_ns) +
+           "), and the abstract sockets that first contact needs do not cross these: start the "
+           "containers with a common one";
+  }
+  return {};
+}
+
+decoded_hello decode_hello(std::span<const std::byte> record) {
+  decoded_hello out;
+  if (record.size() < offsetof(hello, rank)) {
+    out.why = "a record of " + std::to_string(record.size()) + " bytes is too short for a hello";
+    return out;
+  }
+  std::memcpy(&out.what, record.data(), std::min(record.size(), sizeof(hello)));
+  if (out.what.magic != hello::MAGIC) {
+    out.why = "its first record is not a hello";
+  } else if (out.what.version != WIRE_VERSION) {
+    out.why = "it speaks version " + std::to_string(out.what.version) +
+              " of the shared-memory format, this process version " + std::to_string(WIRE_VERSION);
+  } else if (record.size() != sizeof(hello) || out.what.bytes != sizeof(hello)) {
+    out.why = "its hello has " + std::to_string(record.size()) + " bytes instead of " +
+              std::to_string(sizeof(hello));
+  }
+  return out;
+}
+
+bool is_bye(std::span<const std::byte> record) noexcept {
+  bye what;
+  if (record.size() != sizeof(what)) return false;
+  std::memcpy(&what, record.data(), sizeof(what));
+  return what.magic == bye::MAGIC;
+}
+
+fd_handle listen_at(const fabric_id& id) {
+  fd_handle s = make_socket();
+  sockaddr_un where{};
+  const socklen_t length = fill(where, id);
+  if (!s || bind(s.get(), reinterpret_cast<sockaddr*>(&where), length) != 0 ||
+      listen(s.get(), BACKLOG) != 0) {
+    throw backend_error(std::string("shm: an abstract unix socket cannot be used: ") +
+                        std::strerror(errno));
+  }
+  return s;
+}
+
+int connect_to(const fabric_id& id, fd_handle& out) noexcept {
+  out = make_socket();
+  if (!out) return errno;
+  sockaddr_un where{};
+  const socklen_t length = fill(where, id);
+  if (connect(out.get(), reinterpret_cast<sockaddr*>(&where), length) == 0) return 0;
+  const int error = errno;
+  out.reset();
+  return error;
+}
+
+credentials peer_of(int fd) noexcept {
+  ucred got{};
+  socklen_t size = sizeof(got);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &got, &size) != 0) return {};
+  return {got.uid, got.pid};
+}
+
+int send_record(int fd, std::span<const std::byte> record, int passed_fd) noexcept {
+  iovec part{const_cast<std::byte*>(record.data()), record.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (passed_fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &passed_fd, sizeof(int));
+  }
+  const ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0) return errno;
+  return static_cast<std::size_t>(sent) == record.size() ? 0 : EMSGSIZE;
+}
+
+received receive_record(int fd) noexcept {
+  received out;
+  iovec part{out.bytes.data(), out.bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) {
+    out.error = errno;
+    return out;
+  }
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    int passed = -1;
+    std::memcpy(&passed, CMSG_DATA(c), sizeof(int));
+    out.passed.reset(passed);
+  }
+  out.size = static_cast<std::size_t>(got);
+  return out;
+}
+
+}  // namespace lci::shm

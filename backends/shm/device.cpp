@@ -1,0 +1,26 @@
+#include "backends/shm/device.hpp"
+
+#include "backends/shm/endpoint.hpp"
+#include "backends/shm/port.hpp"
+
+namespace lci::shm {
+
+// The next device of this index may be polled by another thread, which should not have to wait.
+device::~device() { port_.polling.disown(); }
+
+std::unique_ptr<net::endpoint> device::make_endpoint() {
+  return std::make_unique<endpoint>(fabric_, port_);
+}
+
+std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
+  const base::owned_guard in(port_.polling);
+  if (!in) return 0;
+  std::size_t n = port_.in.poll(to, max);
+  if (port_.flow.is_busy()) [[unlikely]]
+    n += port_.flow.poll(to);
+  return n;
+}
+
+bool device::is_drained() const noexcept { return port_.flow.is_drained(); }
+
+}  // namespace lci::shm

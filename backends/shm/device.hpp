@@ -1,0 +1,27 @@
+// A device object: a face of a port. Threads: as net::device says.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "lci/net/backend.hpp"
+
+namespace lci::shm {
+
+class fabric;
+class port;
+
+class device final : public net::device {
+ public:
+  device(fabric& f, port& p) noexcept : fabric_(f), port_(p) {}
+  ~device() override;
+  std::unique_ptr<net::endpoint> make_endpoint() override;
+  std::size_t poll(net::sink& to, std::size_t max) noexcept override;
+  bool is_drained() const noexcept override;
+
+ private:
+  fabric& fabric_;
+  port& port_;
+};
+
+}  // namespace lci::shm

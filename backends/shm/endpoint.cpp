@@ -1,0 +1,222 @@
+#include "backends/shm/endpoint.hpp"
+
+#include <cstring>
+
+#include "backends/shm/fabric.hpp"
+#include "backends/shm/port.hpp"
+#include "backends/shm/single_copy.hpp"
+#include "lci/mem/packet_pool.hpp"
+
+namespace lci::shm {
+namespace {
+
+// The whole of a small post, once the lane is known.
+inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* head,
+                                 std::size_t head_size, const void* payload,
+                                 std::size_t size) noexcept {
+  // Relaxed: see outbox::set_gone_locked().
+  if (lane.gone.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return errorcode_t::fatal;
+  if (lane.is_full()) return errorcode_t::retry_nomem;
+  std::byte* to = lane.next().data;
+  copy_small(to, head, head_size);
+  copy_small(to + head_size, payload, size);
+  lane.publish({imm, static_cast<std::uint16_t>(head_size + size), slot_kind::message, 0});
+  return errorcode_t::done;
+}
+
+}  // namespace
+
+endpoint::endpoint(fabric& f, port& p) noexcept : fabric_(f), out_(p.out), flow_(p.flow) {}
+
+errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
+                                  std::size_t head_size, const void* payload,
+                                  std::size_t size) noexcept {
+  tx_lane* lane = out_.own(rank);
+  if (lane == nullptr) [[unlikely]] {
+    return send_inline_cold(rank, imm, head, head_size, payload, size);
+  }
+  return write_message(*lane, imm, head, head_size, payload, size);
+}
+
+LCI_COLD errorcode_t endpoint::send_inline_cold(int rank, std::uint32_t imm, const void* head,
+                                                std::size_t head_size, const void* payload,
+                                                std::size_t size) noexcept {
+  outbox::hold lane;
+  if (const errorcode_t rc = out_.acquire(rank, lane); rc != errorcode_t::done) return rc;
+  return write_message(*lane, imm, head, head_size, payload, size);
+}
+
+errorcode_t endpoint::send(const net::net_op& op) noexcept {
+  if (op.size <= SLOT_DATA) {
+    const errorcode_t rc = send_inline(op.rank, op.imm, nullptr, 0, op.buffer, op.size);
+    // The bytes are in the slot, so the packet is free already.
+    if (rc == errorcode_t::done && op.packet != nullptr) op.packet->pool->put(op.packet);
+    return rc;
+  }
+  if (tx_lane* mine = out_.own(op.rank); mine != nullptr) [[likely]] {
+    if (mine->gone.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+    return mine->is_full() ? errorcode_t::retry_nomem : send_packet(op, *mine);
+  }
+  outbox::hold lane;
+  if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+  return send_packet(op, *lane);
+}
+
+errorcode_t endpoint::send_packet(const net::net_op& op, tx_lane& lane) noexcept {
+  mem::packet* p = op.packet;
+  if (p == nullptr) {
+    // A buffer that the peer cannot see: copied to a packet that it can.
+    p = fabric_.chunks().get();
+    if (p == nullptr) return errorcode_t::retry_nopacket;
+    std::memcpy(p->payload(), op.buffer, op.size);
+  }
+  slot_header h{op.imm, sizeof(packet_record), slot_kind::packet, MAY_KEEP};
+  // A message to ourselves just passes the packet on. A peer borrows it, if the pool has lent few
+  // enough; else it reads it in place and returns it right away.
+  if (op.rank != fabric_.config().book->rank() && !out_.lend(op.rank, p)) {
+    h.flags = 0;
+    p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
+    if (!flow_.watch(op.rank, p)) {
+      p->state.store(mem::packet_state::out, std::memory_order_relaxed);
+      if (op.packet == nullptr) p->pool->put(p);
+      return errorcode_t::retry_nomem;
+    }
+  }
+  const packet_record r{fabric_.arena().offset_of(p), static_cast<std::uint32_t>(op.size), 0};
+  std::memcpy(lane.next().data, &r, sizeof(r));
+  lane.publish(h);
+  return errorcode_t::done;
+}
+
+errorcode_t endpoint::put(const net::net_op& op) noexcept { return rma(pump::kind::put, op); }
+errorcode_t endpoint::put_imm(const net::net_op& op) noexcept {
+  return rma(pump::kind::put_imm, op);
+}
+errorcode_t endpoint::get(const net::net_op& op) noexcept { return rma(pump::kind::get, op); }
+
+// A put needs to know the peer's registrations, so it waits for the peer's hello.
+errorcode_t endpoint::meet(int rank, peer*& who) noexcept {
+  if (rank < 0 || rank >= fabric_.size()) return errorcode_t::fatal;
+  who = fabric_.find(rank);
+  if (who == nullptr || who->state.load(std::memory_order_relaxed) == contact::none) {
+    fabric_.connect(rank);
+    who = fabric_.find(rank);
+    if (who == nullptr) return errorcode_t::retry_nomem;
+  }
+  if (who->gone.load(std::memory_order_relaxed)) return errorcode_t::fatal;
+  // edge peer.mapped: partner is the release store in map_locked().
+  return who->state.load(std::memory_order_acquire) == contact::mapped ? errorcode_t::done
+                                                                       : errorcode_t::retry_nomem;
+}
+
+errorcode_t endpoint::rma(pump::kind what, const net::net_op& op) noexcept {
+  peer* who = nullptr;
+  if (const errorcode_t rc = meet(op.rank, who); rc != errorcode_t::done) return rc;
+  const net::remote_view there = fabric_.check_remote(op.rank, op.remote);
+  if (there.what != net::remote_view::answer::ok || op.remote_offset > there.size ||
+      op.size > there.size - op.remote_offset) {
+    return flow_.fail_later(op.rank, op.context, reason_of(copied::unknown));
+  }
+  if (who->memory.is_own()) return to_self(what, op);
+  const net::fabric_config& config = fabric_.config();
+  const bool kernel = who->single_copy.load(std::memory_order_relaxed);
+  const bool at_once =
+      kernel && (op.size >= fabric_.single_copy_min() || !config.shm_pipelined_copy);
+  if (op.fence) return flow_.post(what, op, at_once);
+  if (op.size == 0) {
+    return what == pump::kind::put_imm ? post_immediate(op) : errorcode_t::done;
+  }
+  if (at_once) return copy_now(what, *who, op);
+  // What a put that answers done promises: with an immediate, that the data comes before it;
+  // without one, and if a completion is wanted, that the data is there. The lane alone promises the
+  // first.
+  const bool in_lane =
+      what == pump::kind::put_imm || (what == pump::kind::put && op.context == nullptr);
+  if (in_lane && op.size <= MAX_SLOT_PUT) return put_in_slot(what, op);
+  if (!config.shm_pipelined_copy) {
+    return flow_.fail_later(op.rank, op.context,
+                            "the system forbids copies between the processes, and "
+                            "shm_pipelined_copy is off");
+  }
+  if (in_lane && op.size <= pump::PIECE) return put_in_packet(what, op);
+  return flow_.post(what, op, false);
+}
+
+errorcode_t endpoint::to_self(pump::kind what, const net::net_op& op) noexcept {
+  outbox::hold lane;
+  if (what == pump::kind::put_imm) {
+    if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+  }
+  void* there = fabric_.config().regions->find({op.remote.slot, op.remote.generation},
+                                               op.remote_offset, op.size);
+  if (there == nullptr) {
+    return flow_.fail_later(op.rank, op.context, reason_of(copied::unknown));
+  }
+  // The two may overlap: it is one memory.
+  if (op.size != 0 && what == pump::kind::get) std::memmove(op.buffer, there, op.size);
+  if (op.size != 0 && what != pump::kind::get) std::memmove(there, op.buffer, op.size);
+  if (what == pump::kind::put_imm) lane->publish({op.imm, 0, slot_kind::immediate, 0});
+  return errorcode_t::done;
+}
+
+errorcode_t endpoint::post_immediate(const net::net_op& op) noexcept {
+  outbox::hold lane;
+  if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+  lane->publish({op.imm, 0, slot_kind::immediate, 0});
+  return errorcode_t::done;
+}
+
+errorcode_t endpoint::put_in_slot(pump::kind what, const net::net_op& op) noexcept {
+  outbox::hold lane;
+  if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+  const put_record r{op.remote.slot, op.remote.generation, op.remote_offset};
+  std::byte* to = lane->next().data;
+  std::memcpy(to, &r, sizeof(r));
+  copy_small(to + sizeof(r), op.buffer, op.size);
+  const bool has_imm = what == pump::kind::put_imm;
+  lane->publish({has_imm ? op.imm : 0, static_cast<std::uint16_t>(sizeof(r) + op.size),
+                 slot_kind::put, has_imm ? HAS_IMM : std::uint8_t{0}});
+  return errorcode_t::done;
+}
+
+errorcode_t endpoint::put_in_packet(pump::kind what, const net::net_op& op) noexcept {
+  outbox::hold lane;
+  if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+  mem::packet* p = fabric_.chunks().get();
+  if (p == nullptr) return errorcode_t::retry_nopacket;
+  std::memcpy(p->payload(), op.buffer, op.size);
+  p->length = static_cast<std::uint32_t>(op.size);
+  p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
+  if (!flow_.watch(op.rank, p)) {
+    p->state.store(mem::packet_state::out, std::memory_order_relaxed);
+    p->pool->put(p);
+    return errorcode_t::retry_nomem;
+  }
+  const chunk_record r{{op.remote.slot, op.remote.generation, op.remote_offset},
+                       fabric_.arena().offset_of(p),
+                       static_cast<std::uint32_t>(op.size),
+                       0};
+  std::memcpy(lane->next().data, &r, sizeof(r));
+  const bool has_imm = what == pump::kind::put_imm;
+  lane->publish({has_imm ? op.imm : 0, sizeof(r), slot_kind::put_packet,
+                 has_imm ? HAS_IMM : std::uint8_t{0}});
+  return errorcode_t::done;
+}
+
+errorcode_t endpoint::copy_now(pump::kind what, peer& who, const net::net_op& op) noexcept {
+  // The immediate's place is taken before the data moves: a retry must not have written anything.
+  outbox::hold lane;
+  if (what == pump::kind::put_imm) {
+    if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+  }
+  const copied c =
+      copy_whole(who, what == pump::kind::get,
+                 {op.remote.slot, op.remote.generation, op.remote_offset}, op.buffer, op.size);
+  if (c == copied::refused) return errorcode_t::retry;  // it will go the other way
+  if (c != copied::done) return flow_.fail_later(op.rank, op.context, reason_of(c));
+  if (what == pump::kind::put_imm) lane->publish({op.imm, 0, slot_kind::immediate, 0});
+  return errorcode_t::done;
+}
+
+}  // namespace lci::shm

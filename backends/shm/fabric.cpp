@@ -1,0 +1,181 @@
+#include "backends/shm/fabric.hpp"
+
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "backends/shm/device.hpp"
+#include "backends/shm/port.hpp"
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::shm {
+namespace {
+
+std::uint64_t random_value() {
+  std::uint64_t out = 0;
+  if (getrandom(&out, sizeof(out), 0) != sizeof(out)) {
+    throw backend_error(std::string("shm: getrandom of 8 bytes: ") + std::strerror(errno));
+  }
+  return out;
+}
+
+// Before any member is made.
+const net::fabric_config& checked(const net::fabric_config& config) {
+  if (config.book == nullptr || config.arena == nullptr) {
+    throw backend_error("shm: a fabric needs an address book and an arena");
+  }
+  if (!config.shm_single_copy && !config.shm_pipelined_copy) {
+    throw backend_error(
+        "shm: shm_single_copy and shm_pipelined_copy are both off, so no large message could move; "
+        "switch one of them on");
+  }
+  return config;
+}
+
+}  // namespace
+
+fabric::fabric(const net::fabric_config& config)
+    : config_(checked(config)),
+      single_copy_min_(config.shm_single_copy_min != 0 ? config.shm_single_copy_min
+                                                       : SINGLE_COPY_MIN),
+      chunks_(*config.arena, sizeof(mem::packet) + pump::CHUNK_MAX, MAX_CHUNKS),
+      here_(shm::address::make()),
+      ports_(MAX_DEVICES) {
+  peers_ = std::vector<std::atomic<peer*>>(static_cast<std::size_t>(config.book->size()));
+  caps_.max_inject = SLOT_DATA;
+  caps_.max_send = pump::CHUNK_MAX;
+  caps_.max_rma = std::size_t{1} << 62;
+  caps_.write_with_immediate = true;
+  caps_.one_sided = false;
+  caps_.ordered = true;
+
+  epoll_ = fd_handle(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) throw backend_error(std::string("shm: epoll_create1: ") + std::strerror(errno));
+  listener_ = listen_at(here_.id);
+  watch(listener_.get(), EPOLLIN);
+  control_ = new (arena().allocate(sizeof(control_page), alignof(control_page))) control_page;
+  probe_value_ = random_value();
+  // Where Yama restricts who may read whose memory, siblings need to be allowed. Fails where there
+  // is no Yama; the probe at contact tells what really works.
+  if (config.shm_single_copy) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  base::ticks_per_ms();  // measured here rather than in the first poll
+}
+
+fabric::~fabric() {
+  leave();
+  log::debug("shm", "closed, %zu peers met, %llu messages dropped", mapped_.size(),
+             static_cast<unsigned long long>(dropped()));
+}
+
+std::unique_ptr<net::device> fabric::make_device(int index) {
+  if (index < 0 || index >= static_cast<int>(MAX_DEVICES)) {
+    throw backend_error("shm: device index " + std::to_string(index) + " is outside 0 to " +
+                        std::to_string(MAX_DEVICES - 1));
+  }
+  const std::lock_guard lock(mutex_);
+  std::atomic<port*>& where = ports_[static_cast<std::size_t>(index)];
+  port* p = where.load(std::memory_order_relaxed);
+  if (p == nullptr) {
+    port_store_.push_back(std::make_unique<port>(*this, index));
+    p = port_store_.back().get();
+    where.store(p, std::memory_order_release);
+  }
+  return std::make_unique<device>(*this, *p);
+}
+
+void fabric::connect(int rank) noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  peer* ignored = nullptr;
+  if (lock) meet_locked(rank, ignored);
+}
+
+void fabric::leave() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (left_) return;
+  left_ = true;
+  const bye farewell;
+  for (auto& [fd, on] : links_) {
+    // A peer whose buffer is full of our records does not exist; one that is gone need not know.
+    send_record(fd, std::as_bytes(std::span(&farewell, 1)), -1);
+  }
+}
+
+void fabric::look() noexcept {
+  const std::uint64_t now = base::cpu_ticks();
+  // Relaxed: a hint; the lock decides.
+  if (now < next_look_ticks_.load(std::memory_order_relaxed)) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  next_look_ticks_.store(now + base::ticks_per_ms(), std::memory_order_relaxed);
+  look_locked();
+}
+
+bool fabric::news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
+                  std::vector<peer*>& gone) noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  mapped.insert(mapped.end(), mapped_.begin() + static_cast<std::ptrdiff_t>(mapped_seen),
+                mapped_.end());
+  gone.insert(gone.end(), gone_.begin() + static_cast<std::ptrdiff_t>(gone_seen), gone_.end());
+  return true;
+}
+
+void fabric::fail(peer& who, const std::string& why) noexcept {
+  const std::lock_guard lock(mutex_);
+  who.failed.store(true, std::memory_order_relaxed);  // the list of the gone carries it to ports
+  gone_locked(who, false, why);
+}
+
+outbox::mark fabric::mark(int rank, outbox& box) noexcept {
+  const std::lock_guard lock(mutex_);
+  return box.mark_locked(rank);
+}
+
+void fabric::announce_here() noexcept {
+  for (std::size_t i = 0; i < MAX_DEVICES; ++i) {
+    if (ports_[i].load(std::memory_order_relaxed) == nullptr) continue;
+    // edge announce: the lists before the count; partner is the acquire load in inbox::poll().
+    control_->announce[i].count.fetch_add(1, std::memory_order_release);
+  }
+}
+
+errorcode_t fabric::make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane*& out) noexcept {
+  if (rank < 0 || rank >= size()) return errorcode_t::fatal;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return errorcode_t::retry_lock;
+  peer* who = nullptr;
+  if (const errorcode_t rc = meet_locked(rank, who); rc != errorcode_t::done) return rc;
+  try {
+    tx_lane* entry = box.entry_locked(rank, lane);
+    if (entry == nullptr) return errorcode_t::retry_nomem;
+    const auto index = static_cast<std::size_t>(box.index());
+    lane_directory* directory = nullptr;
+    if (const auto at = who->ours->directory[index].load(std::memory_order_relaxed); at == 0) {
+      directory = new (arena().allocate(sizeof(lane_directory))) lane_directory;
+      // edge lane.directory: zeroed before its offset is known; partner in inbox::discover().
+      who->ours->directory[index].store(arena().offset_of(directory), std::memory_order_release);
+    } else {
+      directory = std::launder(reinterpret_cast<lane_directory*>(arena().at(at)));
+    }
+    auto* slots = new (arena().allocate(LANE_SIZE, 4096)) slot[LANE_SLOTS];
+    // edge lane.offset: the same for a lane's slots.
+    directory->lane[lane].store(arena().offset_of(slots), std::memory_order_release);
+    entry->slots = slots;
+    out = entry;
+    if (who->state.load(std::memory_order_relaxed) == contact::mapped) {
+      // edge announce: the offset before the count; partner is the acquire load in inbox::poll().
+      who->control->announce[index].count.fetch_add(1, std::memory_order_release);
+    }
+    return errorcode_t::done;
+  } catch (const std::exception& e) {
+    log::warn("shm", "no lane to rank %d for now: %s", rank, e.what());
+    return errorcode_t::retry_nomem;
+  }
+}
+
+}  // namespace lci::shm

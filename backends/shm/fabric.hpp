@@ -1,0 +1,124 @@
+// The fabric: who the peers are, how to reach them, and when they end. Owns the sockets, the
+// mappings of peers' arenas and the ports (one per device index), which outlive the device objects
+// so that messages in lanes do too. Callers: runtime through net::fabric; ports for contact and
+// news of peers. Threads: as net::fabric says; contact(), look() and the news share one lock, which
+// no message path takes. Always true: a peer moves none -> greeted -> mapped, and gone once; each
+// move is announced to all ports.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/shm/connect.hpp"
+#include "backends/shm/layout.hpp"
+#include "backends/shm/outbox.hpp"
+#include "backends/shm/peer.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::shm {
+
+class port;
+
+class fabric final : public net::fabric {
+ public:
+  explicit fabric(const net::fabric_config& config);  // throws backend_error
+  ~fabric() override;
+
+  const net::capabilities& caps() const noexcept override { return caps_; }
+  std::string_view name() const noexcept override { return "shm"; }
+  std::string address() const override { return here_.text(); }
+  std::unique_ptr<net::device> make_device(int index) override;
+  void connect(int rank) noexcept override;
+  net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
+  std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind) override;
+  void deregister_region(std::uint64_t local_key) noexcept override;
+  void leave() noexcept override;
+
+  const net::fabric_config& config() const noexcept { return config_; }
+  mem::arena& arena() const noexcept { return *config_.arena; }
+  int size() const noexcept { return static_cast<int>(peers_.size()); }
+  control_page& control() const noexcept { return *control_; }
+
+  // The peer, or null before first contact.
+  peer* find(int rank) const noexcept {
+    // edge fabric.peer: partner is the release store in meet_locked().
+    return peers_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  }
+  // Makes a lane of `box` to `rank` and lets the peer know. Greets the peer if need be. Answers
+  // done, retry_* or fatal.
+  errorcode_t make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane*& out) noexcept;
+  // Looks at the sockets if the last look is a millisecond old.
+  void look() noexcept;
+  // A peer broke the rules: it counts as gone, and nothing more is read from it.
+  void fail(peer& who, const std::string& why) noexcept;
+
+  // News for ports, each list only grows: peers in the order in which they were mapped, and went.
+  // False: the lock is held, ask again later.
+  bool news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
+            std::vector<peer*>& gone) noexcept;
+  // How far the lanes of `box` to `rank` are written.
+  outbox::mark mark(int rank, outbox& box) noexcept;
+  // Packets for what is copied on its way: pieces of streams, messages from buffers that peers
+  // cannot see.
+  mem::packet_pool& chunks() noexcept { return chunks_; }
+  // Bytes from which the kernel's copy is the faster one.
+  std::size_t single_copy_min() const noexcept { return single_copy_min_; }
+  std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
+  // Counts a message that was dropped because it made no sense. Relaxed: statistics.
+  void count_dropped() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  struct link {
+    fd_handle socket;
+    peer* who = nullptr;    // null until the hello of an accepted connection
+    bool accepted = false;  // the other side called us
+    bool greeted = false;   // our hello went out on it
+  };
+  errorcode_t meet_locked(int rank, peer*& out);
+  errorcode_t greet_locked(peer& who);
+  int send_hello_locked(link& on, peer& to, const fabric_id& to_id);
+  void look_locked() noexcept;
+  void accept_locked();
+  void read_locked(int fd);
+  void take_hello_locked(link& on, received& record);
+  void map_locked(peer& who, const hello& said, link& on, received& record);
+  void hang_up_locked(int fd, const std::string& why);
+  void gone_locked(peer& who, bool orderly, const std::string& why);
+  void watch(int fd, std::uint32_t events) const;
+  void announce_here() noexcept;
+  peer& peer_locked(int rank);
+
+  // Measured, see docs/decisions: below it two copies that overlap are faster than one that does
+  // not.
+  static constexpr std::size_t SINGLE_COPY_MIN = std::size_t{8} << 20;
+  // Touched only as far as used.
+  static constexpr std::size_t MAX_CHUNKS = 256;
+
+  net::fabric_config config_;
+  net::capabilities caps_;
+  std::size_t single_copy_min_ = 0;
+  mem::packet_pool chunks_;
+  shm::address here_;
+  fd_handle epoll_, listener_;
+  control_page* control_ = nullptr;
+  std::uint64_t probe_value_ = 0;  // what a peer must read at this address to know that it may
+  std::vector<std::atomic<peer*>> peers_;  // by rank
+  std::vector<std::atomic<port*>> ports_;  // by device index
+  std::atomic<std::uint64_t> next_look_ticks_{0};
+  std::atomic<std::uint64_t> dropped_{0};
+
+  std::mutex mutex_;  // guards everything below
+  std::vector<std::unique_ptr<peer>> peer_store_;
+  std::vector<std::unique_ptr<port>> port_store_;
+  std::unordered_map<int, link> links_;  // by descriptor
+  std::vector<peer*> mapped_, gone_;
+  bool left_ = false;
+};
+
+}  // namespace lci::shm

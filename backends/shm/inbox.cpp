@@ -1,0 +1,278 @@
+#include "backends/shm/inbox.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "backends/shm/fabric.hpp"
+#include "backends/shm/stream.hpp"
+#include "lci/base/log.hpp"
+#include "lci/base/platform.hpp"
+#include "lci/mem/packet_pool.hpp"
+
+namespace lci::shm {
+
+inbox::inbox(fabric& f, int index, pump& flow) noexcept
+    : fabric_(f),
+      flow_(flow),
+      index_(static_cast<std::uint32_t>(index)),
+      announce_(f.control().announce[index_].count),
+      // One behind: the first poll looks at what was there before this port.
+      seen_(announce_.load(std::memory_order_relaxed) - 1) {}
+
+std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
+  if (--polls_to_look_ == 0) [[unlikely]]
+    look_around();
+  // edge announce: partner of the additions in fabric.
+  const std::uint32_t count = announce_.load(std::memory_order_acquire);
+  if (count != seen_) [[unlikely]]
+    take_news(count);
+  ++depth_;
+  std::size_t n = 0;
+  for (std::size_t left = active_.size(); left > 0 && n < max; --left) {
+    if (++next_ >= active_.size()) next_ = 0;
+    rx_lane& lane = *active_[next_];
+    if (lane.look(lane.cursor) == 0 && !lane.has_held) continue;
+    n += visit(lane, to, std::min(BURST, max - n));
+  }
+  if (!closing_.empty() && depth_ == 1) [[unlikely]]
+    n += close_lanes(to);
+  --depth_;
+  return n;
+}
+
+std::size_t inbox::visit(rx_lane& lane, net::sink& to, std::size_t budget) noexcept {
+  for (std::size_t n = 0; n < budget; ++n) {
+    std::uint32_t position = lane.cursor;
+    if (lane.is_special()) [[unlikely]] {
+      if (lane.dead) return n;
+      if (lane.has_held) {
+        position = lane.take_held();
+      } else if (lane.is_wrapped()) {
+        return n;
+      }
+    }
+    const std::uint64_t word = lane.look(position);
+    if (word == 0) return n;
+    if (position == lane.cursor) ++lane.cursor;
+    if (lane.open++ == 0) lane.open_from = position;
+    const outcome what = take(lane, lane.at(position), slot_header::unpack(word), to);
+    --lane.open;
+    if (what == outcome::done) [[likely]] {
+      lane.hand_back(position);
+      continue;
+    }
+    if (what == outcome::later) {
+      lane.put_back(position);
+    } else {
+      lane.dead = true;
+      fabric_.count_dropped();
+      fabric_.fail(*lane.from, "it sent what makes no sense: kind " +
+                                   std::to_string(word >> 48 & 0xff) + ", size " +
+                                   std::to_string(word >> 32 & 0xffff));
+    }
+    return n;
+  }
+  return budget;
+}
+
+inline inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header,
+                                  net::sink& to) noexcept {
+  if (header.kind == slot_kind::message) [[likely]] {
+    if (header.size > SLOT_DATA) return outcome::garbage;
+    net::arrival a;
+    a.rank = lane.rank;
+    a.imm = header.imm;
+    a.data = s.data;
+    a.size = header.size;
+    return to.on_message(a) == net::verdict::deferred ? outcome::later : outcome::done;
+  }
+  switch (header.kind) {
+    case slot_kind::packet:
+      return take_packet(lane, s, header, to);
+    case slot_kind::immediate:
+      to.on_immediate(lane.rank, header.imm);
+      return outcome::done;
+    case slot_kind::put:
+      return take_put(lane, s, header, to);
+    case slot_kind::put_packet:
+      return take_chunk(lane, s, header, to);
+    case slot_kind::get_request:
+      return take_get(lane, s, header);
+    case slot_kind::get_failed: {
+      if (header.size != sizeof(get_failure)) return outcome::garbage;
+      get_failure r;
+      std::memcpy(&r, s.data, sizeof(r));
+      flow_.finish_get(lane.rank, {r.to_slot, r.to_generation}, "the target refused it");
+      return outcome::done;
+    }
+    case slot_kind::message:
+    case slot_kind::free:
+      break;
+  }
+  return outcome::garbage;
+}
+
+inbox::outcome inbox::take_packet(rx_lane& lane, slot& s, slot_header header,
+                                  net::sink& to) noexcept {
+  packet_record r;
+  if (header.size != sizeof(r)) return outcome::garbage;
+  std::memcpy(&r, s.data, sizeof(r));
+  std::byte* at =
+      lane.from->memory.resolve(r.packet, sizeof(mem::packet) + r.size, alignof(mem::packet));
+  if (at == nullptr) return outcome::garbage;
+  auto* packet = reinterpret_cast<mem::packet*>(at);
+  net::arrival a;
+  a.rank = lane.rank;
+  a.imm = header.imm;
+  a.data = packet->payload();
+  a.size = r.size;
+  a.packet = (header.flags & MAY_KEEP) != 0 ? packet : nullptr;
+  const net::verdict v = to.on_message(a);
+  if (v == net::verdict::deferred) return outcome::later;
+  if (v == net::verdict::taken) mem::release_packet(fabric_.arena(), packet);
+  return outcome::done;
+}
+
+void* inbox::target(const put_record& where, std::size_t size) const noexcept {
+  const mem::region_table* regions = fabric_.config().regions;
+  if (regions == nullptr) return nullptr;
+  return regions->find({where.region_slot, where.region_generation}, where.offset, size);
+}
+
+inbox::outcome inbox::take_put(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept {
+  put_record r;
+  if (header.size < sizeof(r) || header.size > SLOT_DATA) return outcome::garbage;
+  std::memcpy(&r, s.data, sizeof(r));
+  const std::size_t size = header.size - sizeof(r);
+  void* where = target(r, size);
+  if (where == nullptr) {
+    // A name that is not valid any more is no crime: the registration may have ended meanwhile.
+    fabric_.count_dropped();
+    return outcome::done;
+  }
+  std::memcpy(where, s.data + sizeof(r), size);
+  if ((header.flags & HAS_IMM) != 0) to.on_immediate(lane.rank, header.imm);
+  return outcome::done;
+}
+
+inbox::outcome inbox::take_chunk(rx_lane& lane, slot& s, slot_header header,
+                                 net::sink& to) noexcept {
+  chunk_record r;
+  if (header.size != sizeof(r)) return outcome::garbage;
+  std::memcpy(&r, s.data, sizeof(r));
+  std::byte* at =
+      lane.from->memory.resolve(r.packet, sizeof(mem::packet) + r.size, alignof(mem::packet));
+  if (at == nullptr) return outcome::garbage;
+  auto* packet = reinterpret_cast<mem::packet*>(at);
+  void* where = target(r.where, r.size);
+  if (where == nullptr) {
+    fabric_.count_dropped();
+    packet->length = CHUNK_REFUSED;
+  } else {
+    std::memcpy(where, packet->payload(), r.size);
+  }
+  // edge packet.return: length and our reads before it; partner is the acquire load in pump.
+  packet->state.store(mem::packet_state::returned, std::memory_order_release);
+  if (where == nullptr) return outcome::done;
+  if ((header.flags & GET_DONE) != 0) {
+    flow_.finish_get(lane.rank, {r.where.region_slot, r.where.region_generation}, nullptr);
+  }
+  if ((header.flags & HAS_IMM) != 0) to.on_immediate(lane.rank, header.imm);
+  return outcome::done;
+}
+
+inbox::outcome inbox::take_get(rx_lane& lane, slot& s, slot_header header) noexcept {
+  get_record r;
+  if (header.size != sizeof(r)) return outcome::garbage;
+  std::memcpy(&r, s.data, sizeof(r));
+  return flow_.start_reply(*lane.from, r) ? outcome::done : outcome::later;
+}
+
+LCI_COLD void inbox::look_around() noexcept {
+  // The clock costs more than an idle poll, so it is read every so many polls: about four times a
+  // millisecond, whatever a poll takes.
+  const std::uint64_t now = base::cpu_ticks();
+  const std::uint64_t quarter = base::ticks_per_ms() / 4;
+  const std::uint64_t passed = now - last_look_ticks_;
+  last_look_ticks_ = now;
+  if (passed > quarter) {
+    look_every_ = std::max(1u, look_every_ / 4);
+  } else if (passed < quarter / 2) {
+    look_every_ = std::min(4096u, look_every_ * 2);
+  }
+  polls_to_look_ = look_every_;
+  fabric_.look();
+}
+
+LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
+  try {
+    std::vector<peer*> mapped, gone;
+    if (!fabric_.news(known_.size(), gone_seen_, mapped, gone)) return;  // at the next poll
+    for (peer* who : mapped) known_.push_back({who, 0});
+    for (known& k : known_) discover(k);
+    closing_.insert(closing_.end(), gone.begin(), gone.end());
+    gone_seen_ += gone.size();
+    for (peer* who : gone) {
+      if (!who->failed.load(std::memory_order_relaxed)) continue;
+      for (rx_lane* lane : active_) lane->dead |= lane->from == who;
+    }
+    seen_ = count;
+  } catch (const std::bad_alloc&) {
+    // Asked again at the next poll, since seen_ stays.
+  }
+}
+
+void inbox::discover(known& k) {
+  if (k.who->failed.load(std::memory_order_relaxed)) return;
+  // edges lane.directory and lane.offset: partners are the release stores in fabric::make_lane().
+  const std::uint64_t at = k.who->theirs->directory[index_].load(std::memory_order_acquire);
+  if (at == 0) return;
+  auto* directory = k.who->memory.resolve_as<lane_directory>(at);
+  if (directory == nullptr) {
+    fabric_.count_dropped();
+    return fabric_.fail(*k.who, "its lane directory lies outside its memory file");
+  }
+  for (std::uint32_t i = 0; i < LANES; ++i) {
+    const std::uint64_t offset = directory->lane[i].load(std::memory_order_acquire);
+    if (offset == 0 || (k.lanes & 1u << i) != 0) continue;
+    std::byte* slots = k.who->memory.resolve(offset, LANE_SIZE, alignof(slot));
+    if (slots == nullptr) {
+      fabric_.count_dropped();
+      return fabric_.fail(*k.who, "a lane lies outside its memory file");
+    }
+    auto lane = std::make_unique<rx_lane>();
+    lane->slots = reinterpret_cast<slot*>(slots);
+    lane->rank = k.who->rank;
+    lane->from = k.who;
+    lane->held.reserve(LANE_SLOTS);
+    active_.push_back(lane.get());
+    lanes_.push_back(std::move(lane));
+    k.lanes |= 1u << i;
+  }
+}
+
+LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < closing_.size();) {
+    peer* who = closing_[i];
+    const bool drained = std::none_of(active_.begin(), active_.end(), [who](const rx_lane* lane) {
+      return lane->from == who && !lane->dead && !lane->is_empty();
+    });
+    if (!drained) {
+      ++i;
+      continue;
+    }
+    closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
+    std::erase_if(active_, [who](const rx_lane* lane) { return lane->from == who; });
+    std::erase_if(lanes_, [who](const auto& lane) { return lane->from == who; });
+    flow_.drop_peer(*who, to);
+    // edge peer.gone: partner of the release store in gone_locked(), after orderly and reason.
+    who->gone.load(std::memory_order_acquire);
+    to.on_peer_gone(who->rank, who->orderly, who->reason);
+    ++n;
+  }
+  return n;
+}
+
+}  // namespace lci::shm

@@ -1,0 +1,144 @@
+// A lane: a ring of slots with one producer and one consumer, in the producer's arena. This file
+// holds the two private ends.
+//
+// The producer looks only at the slot that it is about to use: a header of 0 means that the
+// consumer has handed it back, anything else that the lane is full. There is no head or tail in
+// shared memory. Callers: endpoint and stream (tx), device (rx). Threads: each end is single; which
+// thread that is, port says.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "backends/shm/layout.hpp"
+#include "lci/base/platform.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace lci::shm {
+
+struct peer;
+
+#if defined(__x86_64__)
+inline bool detect_prefetchw() noexcept {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(0x80000001u, &a, &b, &c, &d) != 0 && (c & 1u << 8) != 0;
+}
+inline const bool HAS_PREFETCHW = detect_prefetchw();
+// Asks for the line in a writable state. __builtin_prefetch(p, 1) becomes a read prefetch in a
+// portable build, which is of no use here: hence by hand.
+inline void prefetch_to_write(const void* p) noexcept {
+  if (HAS_PREFETCHW) asm volatile("prefetchw (%0)" ::"r"(p));
+}
+#else
+inline void prefetch_to_write(const void* p) noexcept { __builtin_prefetch(p, 1); }
+#endif
+
+// Copies a few bytes without a call: messages of these sizes are the common ones and a call costs
+// as much as the rest of a post.
+inline void copy_small(std::byte* to, const void* from, std::size_t size) noexcept {
+  const auto* f = static_cast<const std::byte*>(from);
+  if (size == 8) {
+    std::memcpy(to, f, 8);
+  } else if (size > 32) {
+    std::memcpy(to, f, size);
+  } else if (size >= 16) {
+    std::memcpy(to, f, 16);
+    std::memcpy(to + size - 16, f + size - 16, 16);  // the two halves overlap unless size is 32
+  } else if (size >= 8) {
+    std::memcpy(to, f, 8);
+    std::memcpy(to + size - 8, f + size - 8, 8);
+  } else if (size >= 4) {
+    std::memcpy(to, f, 4);
+    std::memcpy(to + size - 4, f + size - 4, 4);
+  } else {
+    for (std::size_t i = 0; i < size; ++i) to[i] = f[i];
+  }
+}
+
+// The producer's end.
+struct tx_lane {
+  slot* slots = nullptr;  // null until the lane is made
+  // Messages written; the next one's slot is tail % LANE_SLOTS. Written by the producer alone, read
+  // by fences of other threads.
+  std::atomic<std::uint32_t> tail{0};
+  std::atomic<std::uint32_t> gone{0};  // the peer is gone; set by whoever notices
+
+  // Relaxed here and below: the producer's own number.
+  std::uint32_t position() const noexcept { return tail.load(std::memory_order_relaxed); }
+  slot& next() const noexcept { return slots[position() % LANE_SLOTS]; }
+  // edge slot.free: pairs with rx_lane::hand_back(), so that the consumer has read what is now
+  // overwritten.
+  bool is_full() const noexcept { return next().header.load(std::memory_order_acquire) != 0; }
+  // Makes next(), whose data is in place, the consumer's.
+  void publish(slot_header header) noexcept {
+    // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
+    next().header.store(header.pack(), std::memory_order_release);
+    tail.store(position() + 1, std::memory_order_relaxed);
+  }
+  // Has the message that was written as number `which` been consumed?
+  bool is_consumed(std::uint32_t which) const noexcept {
+    return position() - which > LANE_SLOTS ||
+           slots[which % LANE_SLOTS].header.load(std::memory_order_acquire) == 0;
+  }
+};
+static_assert(sizeof(tx_lane) == 16);
+
+// The consumer's end. Its cursor moves on before a message is presented, so a sink that polls again
+// sees what is behind it.
+struct rx_lane {
+  slot* slots = nullptr;        // in our mapping of the sender's arena
+  std::uint32_t cursor = 0;     // messages taken up
+  std::uint32_t open = 0;       // messages being presented right now (nested polls)
+  std::uint32_t open_from = 0;  // the first of these, if any
+  bool dead = false;            // the sender broke the rules
+  bool has_held = false;        // !held.empty(), here because it shares a line with the cursor
+  int rank = -1;
+  peer* from = nullptr;
+  // Messages that were put back after a nested poll had gone past them, oldest first; they come
+  // before the cursor.
+  std::vector<std::uint32_t> held;
+
+  slot& at(std::uint32_t position) const noexcept { return slots[position % LANE_SLOTS]; }
+  // The header at a position, 0 if there is nothing.
+  // edge slot.publish: partner of tx_lane::publish().
+  std::uint64_t look(std::uint32_t position) const noexcept {
+    return at(position).header.load(std::memory_order_acquire);
+  }
+  // edge slot.free: partner of tx_lane::is_full().
+  void hand_back(std::uint32_t position) const noexcept {
+    at(position).header.store(0, std::memory_order_release);
+  }
+  // Anything but the plain case: something held, something open, nobody to read from.
+  bool is_special() const noexcept { return (open != 0) | dead | has_held; }
+  // While a message is open its slot is not free, and the cursor must not meet it again. What is
+  // held is no concern: it is presented before the cursor moves.
+  bool is_wrapped() const noexcept { return open != 0 && cursor - open_from >= LANE_SLOTS; }
+  bool is_empty() const noexcept { return open == 0 && !has_held && look(cursor) == 0; }
+
+  // Gives a presented message back to be presented again, before anything behind it.
+  void put_back(std::uint32_t position) {
+    if (position + 1 == cursor && !has_held) {
+      cursor = position;
+      return;
+    }
+    auto at_place = held.begin();
+    while (at_place != held.end() && static_cast<std::int32_t>(*at_place - position) < 0)
+      ++at_place;
+    held.insert(at_place, position);
+    has_held = true;
+  }
+  std::uint32_t take_held() {
+    const std::uint32_t position = held.front();
+    held.erase(held.begin());
+    has_held = !held.empty();
+    return position;
+  }
+};
+
+}  // namespace lci::shm

@@ -1,0 +1,142 @@
+// What lies in memory that two processes share: lanes, their directory, the control page. A peer
+// may be of any quality, so whoever reads these checks what it read before use; no field is ever
+// taken for an address. Callers: lane, fabric, device, stream. Threads: see each struct. Always
+// true: everything is named by its offset in the arena of the process that owns it; 0 means none;
+// memory is zero before first use, and zero means "free", "nothing here".
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "lci/base/platform.hpp"
+
+namespace lci::shm {
+
+// Changes with every change of this file or of connect.hpp's hello.
+inline constexpr std::uint16_t WIRE_VERSION = 1;
+
+// A slot is two lines. The first carries the header and LINE_DATA bytes, so that a small message is
+// one line transfer; the second is touched by longer messages only.
+inline constexpr std::size_t SLOT_SIZE = 2 * base::CACHE_LINE;
+inline constexpr std::size_t SLOT_DATA = SLOT_SIZE - sizeof(std::uint64_t);
+inline constexpr std::uint32_t LANE_SLOTS = 128;  // a power of two; a lane is 16 KiB
+// Lanes from one device of a process to one peer: OWN_LANES for threads, one that all further
+// threads share behind a lock, one that belongs to whoever polls the device.
+inline constexpr std::uint32_t OWN_LANES = 30;
+inline constexpr std::uint32_t SHARED_LANE = OWN_LANES;
+inline constexpr std::uint32_t POLLER_LANE = OWN_LANES + 1;
+inline constexpr std::uint32_t LANES = OWN_LANES + 2;
+// Devices per fabric. A table entry costs 8 bytes per peer, and a line per process.
+inline constexpr std::uint32_t MAX_DEVICES = 128;
+
+// What a slot holds. 0 is a free slot, so a header that is not 0 is a message.
+enum class slot_kind : std::uint8_t {
+  free = 0,
+  message,      // data: the message itself, `size` bytes
+  packet,       // data: packet_record
+  immediate,    // no data: a put_imm() whose data is already in place
+  put,          // data: put_record, then the bytes to write; `size` counts both
+  put_packet,   // data: chunk_record
+  get_request,  // data: get_record
+  get_failed    // data: get_failure
+};
+
+// Bits of a header's flags.
+inline constexpr std::uint8_t MAY_KEEP = 1;  // packet: the receiver may borrow it
+inline constexpr std::uint8_t HAS_IMM = 2;   // put, put_packet: an immediate follows the data
+inline constexpr std::uint8_t GET_DONE = 4;  // put_packet: the last piece of a get
+
+// The header word, bits from the lowest: imm 32 | size 16 | kind 8 | flags 8.
+struct slot_header {
+  std::uint32_t imm = 0;
+  std::uint16_t size = 0;  // bytes of data[] in use
+  slot_kind kind = slot_kind::free;
+  std::uint8_t flags = 0;
+
+  constexpr std::uint64_t pack() const noexcept {
+    return imm | std::uint64_t{size} << 32 | std::uint64_t{static_cast<std::uint8_t>(kind)} << 48 |
+           std::uint64_t{flags} << 56;
+  }
+  static constexpr slot_header unpack(std::uint64_t word) noexcept {
+    return {static_cast<std::uint32_t>(word), static_cast<std::uint16_t>(word >> 32),
+            static_cast<slot_kind>(static_cast<std::uint8_t>(word >> 48)),
+            static_cast<std::uint8_t>(word >> 56)};
+  }
+};
+
+// Written by the sender while the header is 0, by the receiver (header to 0) while it is not.
+struct alignas(SLOT_SIZE) slot {
+  std::atomic<std::uint64_t> header{0};
+  std::byte data[SLOT_DATA];
+};
+static_assert(sizeof(slot) == SLOT_SIZE && SLOT_DATA == 120);
+inline constexpr std::size_t LANE_SIZE = LANE_SLOTS * sizeof(slot);
+
+// A message that lies in a packet of the sender's arena.
+struct packet_record {
+  std::uint64_t packet = 0;  // offset of the packet's header in the sender's arena
+  std::uint32_t size = 0;    // bytes of its payload
+  std::uint32_t reserved = 0;
+};
+
+// A put whose bytes follow in the same slot.
+struct put_record {
+  std::uint32_t region_slot = 0;        // the target's region
+  std::uint32_t region_generation = 0;  // both must match a live registration of the target
+  std::uint64_t offset = 0;             // bytes from the start of that region
+};
+inline constexpr std::size_t MAX_SLOT_PUT = SLOT_DATA - sizeof(put_record);
+
+// A put, or a piece of one, whose bytes lie in a packet of the sender's arena. The target copies
+// them and returns the packet; if it refuses it stores CHUNK_REFUSED in the packet's `length`
+// first.
+struct chunk_record {
+  put_record where;
+  std::uint64_t packet = 0;  // offset of the packet's header in the sender's arena
+  std::uint32_t size = 0;    // bytes of its payload
+  std::uint32_t reserved = 0;
+};
+inline constexpr std::uint32_t CHUNK_REFUSED = ~std::uint32_t{0};
+
+// Asks the target to put a part of its region into one of ours.
+struct get_record {
+  put_record from;                  // the target's region
+  std::uint64_t size = 0;           // bytes
+  std::uint32_t to_slot = 0;        // the requester's region, registered for this get; also names
+  std::uint32_t to_generation = 0;  // the get itself
+};
+
+// The target of a get refuses it.
+struct get_failure {
+  std::uint32_t to_slot = 0;  // as in get_record
+  std::uint32_t to_generation = 0;
+};
+
+// The lanes from one device to one peer. Lives in the sender's arena; written by the sender, read
+// by the peer.
+struct lane_directory {
+  // Offset of each lane's first slot, set once.
+  std::array<std::atomic<std::uint64_t>, LANES> lane{};
+};
+
+// The directories for one peer, one per device. Lives in the sender's arena; its offset is in the
+// hello.
+struct device_table {
+  std::array<std::atomic<std::uint64_t>, MAX_DEVICES> directory{};  // offset, set once
+};
+
+// One per fabric, in its own arena. The only words that all peers write.
+struct control_page {
+  static constexpr std::uint64_t MAGIC = 0x6c63692d73686d31;
+  std::uint64_t magic = MAGIC;
+  // Counted up by a peer (or by ourselves) when device k should look at the directories again. A
+  // line each: a device reads its word at every poll.
+  struct alignas(base::CACHE_LINE) word {
+    std::atomic<std::uint32_t> count{0};
+  };
+  std::array<word, MAX_DEVICES> announce{};
+};
+
+}  // namespace lci::shm

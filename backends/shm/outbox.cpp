@@ -1,0 +1,139 @@
+#include "backends/shm/outbox.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+
+#include "backends/shm/fabric.hpp"
+
+namespace lci::shm {
+namespace {
+
+// With a rank in the lower half: the mark of a packet that a peer has.
+constexpr std::uint64_t LENT_TO = std::uint64_t{0x73686d31} << 32;
+
+}  // namespace
+
+outbox::outbox(fabric& f, int index)
+    : fabric_(f), index_(index), shared_locks_(std::make_unique<base::spinlock[]>(f.size())) {}
+
+outbox::~outbox() {
+  for (auto& block : blocks_) delete[] block.load(std::memory_order_relaxed);
+  delete[] shared_.load(std::memory_order_relaxed);
+  delete[] poller_.load(std::memory_order_relaxed);
+}
+
+std::atomic<tx_lane*>& outbox::block_of(std::uint32_t lane) noexcept {
+  return lane == POLLER_LANE ? poller_ : lane == SHARED_LANE ? shared_ : blocks_[lane];
+}
+
+tx_lane* outbox::entry_locked(int rank, std::uint32_t lane) noexcept {
+  std::atomic<tx_lane*>& where = block_of(lane);
+  tx_lane* block = where.load(std::memory_order_relaxed);
+  if (block == nullptr) {
+    block = new (std::nothrow) tx_lane[static_cast<std::size_t>(fabric_.size())];
+    if (block == nullptr) return nullptr;
+    // edge outbox.block: entries before the pointer; partner is the acquire load in acquire(), by
+    // another thread that shares the lane. An owner finds what it stored itself.
+    where.store(block, std::memory_order_release);
+  }
+  return block + rank;
+}
+
+void outbox::set_gone_locked(int rank) noexcept {
+  for (std::uint32_t i = 0; i < LANES; ++i) {
+    tx_lane* block = block_of(i).load(std::memory_order_relaxed);
+    if (block == nullptr || block[rank].slots == nullptr) continue;
+    // Relaxed: a post that comes too early to see this writes into a lane that nobody reads.
+    block[rank].gone.store(1, std::memory_order_relaxed);
+    // Gives the memory back but not the addresses, so such a post does no harm either.
+    madvise(block[rank].slots, LANE_SIZE, MADV_REMOVE);
+  }
+}
+
+outbox::mark outbox::mark_locked(int rank) noexcept {
+  mark out;
+  for (std::uint32_t i = 0; i < LANES; ++i) {
+    const tx_lane* block = block_of(i).load(std::memory_order_relaxed);
+    if (block == nullptr || block[rank].slots == nullptr || block[rank].position() == 0) continue;
+    out.used |= 1u << i;
+    out.tail[i] = block[rank].position();
+  }
+  return out;
+}
+
+bool outbox::is_past(int rank, const mark& m) noexcept {
+  for (std::uint32_t i = 0; i < LANES; ++i) {
+    if ((m.used & 1u << i) == 0) continue;
+    // Relaxed: mark_locked() has seen this block.
+    const tx_lane* block = block_of(i).load(std::memory_order_relaxed);
+    if (!block[rank].is_consumed(m.tail[i] - 1)) return false;
+  }
+  return true;
+}
+
+errorcode_t outbox::acquire(int rank, hold& out) noexcept {
+  const std::uint32_t id = base::thread_id();
+  tx_lane* lane = nullptr;
+  if (id < OWN_LANES) {
+    lane = own(rank);
+    if (lane == nullptr) {
+      if (const errorcode_t rc = fabric_.make_lane(rank, *this, id, lane);
+          rc != errorcode_t::done) {
+        return rc;
+      }
+    }
+  } else {
+    base::spinlock& lock = shared_locks_[rank];
+    if (!lock.try_lock()) return errorcode_t::retry_lock;
+    out.lock_ = &lock;
+    // edge outbox.block: partner of entry_locked().
+    tx_lane* block = shared_.load(std::memory_order_acquire);
+    lane = block != nullptr && block[rank].slots != nullptr ? block + rank : nullptr;
+    if (lane == nullptr) {
+      const errorcode_t rc = fabric_.make_lane(rank, *this, SHARED_LANE, lane);
+      if (rc != errorcode_t::done) return rc;
+    }
+  }
+  out.lane_ = lane;
+  if (lane->gone.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+  return lane->is_full() ? errorcode_t::retry_nomem : errorcode_t::done;
+}
+
+errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {
+  // Relaxed: ownership of polling brought the predecessor's stores along.
+  tx_lane* block = poller_.load(std::memory_order_relaxed);
+  out = block != nullptr ? block + rank : nullptr;
+  if (out == nullptr || out->slots == nullptr) {
+    const errorcode_t rc = fabric_.make_lane(rank, *this, POLLER_LANE, out);
+    if (rc != errorcode_t::done) return rc;
+  }
+  if (out->gone.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+  return out->is_full() ? errorcode_t::retry_nomem : errorcode_t::done;
+}
+
+bool outbox::lend(int rank, mem::packet* p) noexcept {
+  // Relaxed: whoever stored it has entered the pool in the list already.
+  if (p->pool != last_pool_.load(std::memory_order_relaxed)) [[unlikely]] {
+    try {
+      const std::lock_guard lock(pools_lock_);
+      if (std::find(pools_.begin(), pools_.end(), p->pool) == pools_.end()) {
+        pools_.push_back(p->pool);
+      }
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    last_pool_.store(p->pool, std::memory_order_relaxed);
+  }
+  p->note = LENT_TO | static_cast<std::uint32_t>(rank);
+  return p->pool->lend(p);
+}
+
+void outbox::recall(int rank) noexcept {
+  const std::lock_guard lock(pools_lock_);
+  for (mem::packet_pool* pool : pools_) pool->recall(LENT_TO | static_cast<std::uint32_t>(rank));
+}
+
+}  // namespace lci::shm

@@ -1,0 +1,95 @@
+// The lanes of one port to its peers: finds the calling thread's lane, makes it at first use, and
+// lets go of peers that are gone. Callers: endpoint, pump. Threads: shared. A thread with a small
+// number owns its lanes (the number is its own while it lives, and what it owned passes to the next
+// thread with that number); all others share one lane per peer behind a try-lock. Always true: a
+// lane has one producer at a time; a lane, once made, stays where it is until the arena goes.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/shm/lane.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/base/thread_id.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/types.hpp"
+
+namespace lci::shm {
+
+class fabric;
+
+class outbox {
+ public:
+  outbox(fabric& f, int index);
+  ~outbox();
+
+  // The calling thread's own lane, or null if it has none (yet).
+  tx_lane* own(int rank) const noexcept {
+    // Relaxed: a thread sees what it stored itself; a predecessor's stores came with its number.
+    tx_lane* block = blocks_[base::thread_id()].load(std::memory_order_relaxed);
+    if (block == nullptr) return nullptr;
+    tx_lane* lane = block + rank;
+    return lane->slots != nullptr ? lane : nullptr;
+  }
+
+  // A lane that the caller may write to until this goes out of scope.
+  class hold {
+   public:
+    hold() = default;
+    ~hold() {
+      if (lock_ != nullptr) lock_->unlock();
+    }
+    hold(const hold&) = delete;
+    hold& operator=(const hold&) = delete;
+    tx_lane* operator->() const noexcept { return lane_; }
+    tx_lane& operator*() const noexcept { return *lane_; }
+
+   private:
+    friend class outbox;
+    tx_lane* lane_ = nullptr;
+    base::spinlock* lock_ = nullptr;  // of a shared lane
+  };
+  // Own lane or shared one, made if need be, with a free slot. Answers done, retry_* or fatal.
+  errorcode_t acquire(int rank, hold& out) noexcept;
+  // The same for the lane that belongs to the poller, who must be inside.
+  errorcode_t acquire_poller(int rank, tx_lane*& out) noexcept;
+
+  int index() const noexcept { return index_; }
+
+  // Lends a packet to `rank`; false: over the pool's cap. What a peer that has died does not return
+  // comes home by recall().
+  bool lend(int rank, mem::packet* p) noexcept;
+  void recall(int rank) noexcept;
+
+  // The rest is called under the fabric's lock, except is_past().
+  // The place of a lane, null when memory is short. Its slots are for the fabric to set.
+  tx_lane* entry_locked(int rank, std::uint32_t lane) noexcept;
+  // Posts to `rank` answer fatal from now on, and its lanes' memory goes back to the system.
+  void set_gone_locked(int rank) noexcept;
+  // How far each lane to `rank` has been written; for fences.
+  struct mark {
+    std::array<std::uint32_t, LANES> tail{};
+    std::uint32_t used = 0;  // bit per lane
+  };
+  mark mark_locked(int rank) noexcept;
+  // Has all of that been consumed?
+  bool is_past(int rank, const mark& m) noexcept;
+
+ private:
+  std::atomic<tx_lane*>& block_of(std::uint32_t lane) noexcept;
+
+  fabric& fabric_;
+  const int index_;
+  // By lane number: an array with an entry per rank. Threads beyond OWN_LANES find null here.
+  std::array<std::atomic<tx_lane*>, base::MAX_THREADS + 1> blocks_{};
+  std::atomic<tx_lane*> shared_{nullptr}, poller_{nullptr};
+  std::unique_ptr<base::spinlock[]> shared_locks_;     // by rank
+  std::atomic<mem::packet_pool*> last_pool_{nullptr};  // the one lent from last: a hint
+  base::spinlock pools_lock_;
+  std::vector<mem::packet_pool*> pools_;  // under pools_lock_: all that were lent from
+};
+
+}  // namespace lci::shm

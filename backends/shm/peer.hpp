@@ -1,0 +1,52 @@
+// What a fabric knows about one rank. Made at first contact, kept until the fabric closes, so that
+// pointers to it stay good. Callers: everything in this folder. Threads: fields say which. Always
+// true: state only moves forward; what `mapped` publishes never changes after.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "backends/shm/layout.hpp"
+#include "backends/shm/segment.hpp"
+#include "lci/mem/region_table.hpp"
+
+namespace lci::shm {
+
+enum class contact : std::uint8_t {
+  none,     // no socket yet
+  greeted,  // our hello is on its way: lanes may be written, the peer's memory is not known yet
+  mapped    // its hello has arrived
+};
+
+struct peer {
+  explicit peer(int r) noexcept : rank(r) {}
+
+  const int rank;
+  // edge peer.mapped: stored with release once the fields marked M are set, loaded with acquire
+  // before they are used.
+  std::atomic<contact> state{contact::none};
+  // Nothing more goes to it. Stored under the fabric's lock.
+  std::atomic<bool> gone{false};
+  // It broke the rules: its lanes are not read any more. Stored under the fabric's lock.
+  std::atomic<bool> failed{false};
+  // The kernel copies between its memory and ours (single_copy); cleared when the kernel refuses
+  // later.
+  std::atomic<bool> single_copy{false};
+
+  segment memory;                                // M: its arena
+  control_page* control = nullptr;               // M: in its arena
+  device_table* theirs = nullptr;                // M: its lanes to us, in its arena
+  const mem::region_table::row* rows = nullptr;  // M: its registrations, null if it has none
+  pid_t pid = 0;                                 // M: as seen from here, 0 if not visible
+
+  // The rest: under the fabric's lock.
+  device_table* ours = nullptr;  // our lanes to it, in our arena
+  int links = 0;                 // open sockets to it
+  bool orderly = false;          // it said bye
+  std::string reason;            // why it is gone
+};
+
+}  // namespace lci::shm

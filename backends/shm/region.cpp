@@ -1,0 +1,34 @@
+// Registration: nothing to do here. Peers reach what the region table publishes, through the kernel
+// or by asking.
+#include "backends/shm/fabric.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::shm {
+
+std::uint64_t fabric::register_region(void*, std::size_t, mem::mem_kind kind) {
+  if (kind != mem::mem_kind::host) {
+    throw backend_error(
+        "shm: only host memory can be registered; this network has no device_memory");
+  }
+  return 0;
+}
+
+void fabric::deregister_region(std::uint64_t) noexcept {}
+
+net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
+  net::remote_view out;
+  if (rank < 0 || rank >= size()) return out;
+  peer* who = find(rank);
+  // edge peer.mapped: partner is the release store in map_locked().
+  if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped) return out;
+  out.what = net::remote_view::answer::unknown_key;
+  if (who->rows == nullptr || key.slot == 0 || key.slot >= mem::region_table::MAX_REGIONS)
+    return out;
+  const auto there = mem::region_table::read_remote(who->rows, {key.slot, key.generation});
+  if (!there) return out;
+  out.what = net::remote_view::answer::ok;
+  out.size = there->size;
+  return out;
+}
+
+}  // namespace lci::shm

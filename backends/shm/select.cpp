@@ -1,0 +1,43 @@
+#include "backends/shm/select.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "backends/shm/connect.hpp"
+#include "backends/shm/fabric.hpp"
+
+namespace lci::shm {
+namespace {
+
+// Both are asked for by doing them: a sandbox may forbid either.
+std::string probe() {
+  const fd_handle file(memfd_create("lci-probe", MFD_CLOEXEC));
+  if (!file) {
+    return std::string("the system grants no memory file (memfd_create: ") + std::strerror(errno) +
+           ")";
+  }
+  try {
+    const address here = address::make();
+    const fd_handle listener = listen_at(here.id);
+    fd_handle caller;
+    if (const int error = connect_to(here.id, caller); error != 0) {
+      return std::string("an abstract unix socket cannot be connected to (") +
+             std::strerror(error) + ")";
+    }
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return {};
+}
+
+std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
+  return std::make_unique<fabric>(config);
+}
+
+}  // namespace
+
+const net::provider PROVIDER{"shm", attr_backend_t::shm, &probe, &open};
+
+}  // namespace lci::shm
