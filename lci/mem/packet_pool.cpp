@@ -79,7 +79,6 @@ packet_pool::packet_pool(arena& arena, std::size_t packet_size, std::size_t limi
     throw argument_error("packet_size is " + std::to_string(packet_size) + "; legal are " +
                          std::to_string(least) + " to " + std::to_string(UINT32_MAX / 2));
   }
-  if (limit == 0) throw argument_error("npackets is 0; legal is 1 or more");
   shared_ = std::make_unique<shared>(arena, this, packet_size_, limit);
 }
 

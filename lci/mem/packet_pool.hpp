@@ -18,7 +18,7 @@ namespace lci::mem {
 class packet_pool {
  public:
   // packet_size: bytes of one packet with its header line, rounded up to whole cache lines. limit:
-  // ceiling on the number of packets; the pool starts empty and grows by chunks. Throws
+  // ceiling on the number of packets, may be 0; the pool starts empty and grows by chunks. Throws
   // argument_error.
   packet_pool(arena& arena, std::size_t packet_size, std::size_t limit);
   ~packet_pool();
