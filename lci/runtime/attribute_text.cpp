@@ -1,0 +1,133 @@
+#include "lci/runtime/attribute_text.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "lci/version.hpp"
+
+namespace lci::runtime {
+
+namespace {
+
+namespace env = base::env;
+
+constexpr double INT_MOST = std::numeric_limits<int>::max();
+// Sizes beyond this are misprints, and doubles hold every whole number up to here.
+constexpr double SIZE_MOST = 9007199254740992.0;  // 2^53
+
+constexpr range RANGES[] = {
+    {"imm_nbits_tag", 0, 31},
+    {"imm_nbits_rcomp", 0, 31},
+    {"packet_size", 2 * LCI_CACHE_LINE, 1 << 30},  // a header of one line, and room for something
+    {"sync_threshold", 1, INT_MOST},
+    {"cq_default_length", 1, INT_MOST},
+    {"max_msg_size", 1, SIZE_MOST},
+    {"ibv_gid_idx", -1, 255},
+    {"net_max_sends", 1, INT_MOST},
+    {"net_max_recvs", 1, INT_MOST},
+    {"net_max_cqes", 1, INT_MOST},
+    {"shm_slot_size", LCI_CACHE_LINE, 1 << 30},
+    {"shm_producer_cas_attempts", 1, INT_MOST},
+    {"shm_consumer_cas_attempts", 1, INT_MOST},
+    {"shm_max_polls", 1, LCI_BACKEND_MAX_POLLS},
+};
+
+constexpr env::word BACKEND[] = {{"none", 0}, {"ibv", 1}, {"ofi", 2}, {"ucx", 3}, {"shm", 4}};
+constexpr env::word RDV_PROTOCOL[] = {{"auto_select", 0}, {"write", 1}, {"writeimm", 2}};
+constexpr env::word MATCHING_ENGINE[] = {{"queue", 0}, {"map", 1}};
+constexpr env::word CQ_TYPE[] = {{"array_atomic", 0}, {"lcrq", 1}};
+constexpr env::word ODP[] = {{"none", 0}, {"explicit_odp", 1}, {"implicit_odp", 2}};
+constexpr env::word PREFETCH[] = {
+    {"none", 0}, {"prefetch", 1}, {"prefetch_write", 2}, {"prefetch_no_fault", 3}};
+constexpr env::word THREAD_DOMAIN[] = {{"none", 0}, {"all_qp", 1}, {"per_qp", 2}};
+constexpr env::word LOCK_MODE[] = {{"none", 0},
+                                   {"send", LCI_NET_TRYLOCK_SEND},
+                                   {"recv", LCI_NET_TRYLOCK_RECV},
+                                   {"poll", LCI_NET_TRYLOCK_POLL},
+                                   {"mr", LCI_NET_LOCK_MR},
+                                   {"all", LCI_NET_LOCK_ALL}};
+
+}  // namespace
+
+const range* find_range(std::string_view attribute) noexcept {
+  for (const range& r : RANGES) {
+    if (r.attribute == attribute) return &r;
+  }
+  return nullptr;
+}
+
+std::span<const env::word> words_of(attr_backend_t) noexcept { return BACKEND; }
+std::span<const env::word> words_of(attr_rdv_protocol_t) noexcept { return RDV_PROTOCOL; }
+std::span<const env::word> words_of(attr_matching_engine_type_t) noexcept {
+  return MATCHING_ENGINE;
+}
+std::span<const env::word> words_of(attr_cq_type_t) noexcept { return CQ_TYPE; }
+std::span<const env::word> words_of(attr_ibv_odp_strategy_t) noexcept { return ODP; }
+std::span<const env::word> words_of(attr_ibv_prefetch_strategy_t) noexcept { return PREFETCH; }
+std::span<const env::word> words_of(attr_ibv_td_strategy_t) noexcept { return THREAD_DOMAIN; }
+std::span<const env::word> lock_mode_words() noexcept { return LOCK_MODE; }
+
+void parse(std::string_view what, std::string_view, std::string_view text, bool& out) {
+  out = env::parse_bool(what, text);
+}
+
+void parse(std::string_view what, std::string_view attribute, std::string_view text, int& out) {
+  const range* const r = find_range(attribute);
+  const auto low = r ? static_cast<std::int64_t>(r->low) : std::numeric_limits<int>::min();
+  const auto high = r ? static_cast<std::int64_t>(r->high) : std::numeric_limits<int>::max();
+  out = static_cast<int>(env::parse_signed(what, text, low, high));
+}
+
+void parse(std::string_view what, std::string_view attribute, std::string_view text,
+           std::size_t& out) {
+  if (attribute == "ofi_lock_mode") {
+    out = env::parse_flags(what, text, LOCK_MODE);
+    return;
+  }
+  const range* const r = find_range(attribute);
+  const auto low = r ? static_cast<std::uint64_t>(r->low) : 0;
+  const auto high =
+      r ? static_cast<std::uint64_t>(r->high) : std::numeric_limits<std::uint64_t>::max();
+  out = env::parse_unsigned(what, text, low, high);
+}
+
+void parse(std::string_view what, std::string_view, std::string_view text, double& out) {
+  // The only fraction is net_send_reserved_pct: with all of the queue reserved nothing could be
+  // posted.
+  out = env::parse_double(what, text, 0.0, std::nextafter(1.0, 0.0));
+}
+
+void parse(std::string_view, std::string_view, std::string_view text, std::string& out) {
+  out = text;
+}
+
+std::string text_of(std::string_view, bool value) { return value ? "1" : "0"; }
+std::string text_of(std::string_view, int value) { return std::to_string(value); }
+
+std::string text_of(std::string_view attribute, std::size_t value) {
+  if (attribute != "ofi_lock_mode") return std::to_string(value);
+  std::string list;
+  for (const env::word& w : LOCK_MODE) {
+    if (w.value == 0 || w.value == LCI_NET_LOCK_ALL || (value & w.value) == 0) continue;
+    list += (list.empty() ? "" : ",") + std::string(w.text);
+  }
+  return list.empty() ? "none" : list;
+}
+
+std::string text_of(std::string_view, double value) {
+  char digits[32];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  return std::string(digits, end);
+}
+
+std::string text_of(std::string_view, const std::string& value) { return value; }
+
+std::string word_for(std::span<const env::word> words, std::uint64_t value) {
+  for (const env::word& w : words) {
+    if (w.value == value) return std::string(w.text);
+  }
+  return std::to_string(value);
+}
+
+}  // namespace lci::runtime
