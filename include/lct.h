@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+/** Marks what a client may link against. */
 #define LCT_API __attribute__((visibility("default")))
 
 /** Version of the library that the program runs with, such as "2.0.0-dev". Threads: any. */

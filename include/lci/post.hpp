@@ -160,8 +160,8 @@ class post_send_x : public detail::post_operation<post_send_x, &detail::post_sen
 /// Answers done when the message was already there, else posted; never retry. With ANY_SOURCE
 /// and/or ANY_TAG it takes every message that the wildcard covers, in arrival order. A message
 /// larger than the buffer makes the call that finds it (this post, or progress()) throw
-/// lci::truncation_error: the message is consumed, the receive is over, its object is not
-/// signalled, and nothing is written past the end of the buffer.
+/// lci::truncation_error: the receive is over, its object is not signalled, nothing is written to
+/// the buffer, and the message waits for the next receive that it matches.
 /// @throws lci::argument_error  rank neither ANY_SOURCE nor in 0..n-1, null buffer with a size
 class post_recv_x : public detail::post_operation<post_recv_x, &detail::post_recv>,
                     public detail::matching_options<post_recv_x> {

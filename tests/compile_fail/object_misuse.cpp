@@ -39,7 +39,7 @@ lci::status_t misuse(lci::device_t device, lci::comp_t graph, void* context) {
   incomplete_object incomplete;
 #endif
 #ifdef CAPTURING_HANDLER
-  // case CAPTURING_HANDLER expect: (cannot convert|could not convert|no matching)
+  // case CAPTURING_HANDLER expect: (cannot convert|no viable conversion)
   lci::alloc_handler([context](lci::status_t) { (void)context; });
 #endif
 #ifdef NODE_WITHOUT_CONTEXT
