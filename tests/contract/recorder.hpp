@@ -22,8 +22,10 @@ namespace lci::test {
 struct op_fate {
   std::atomic<int> completed{0};
   std::atomic<int> failed{0};
+  // edge fate.signal: who sees the count may use the buffer and this object again; partner is the
+  // fetch_add in recorder.
   int signals() const {
-    return completed.load(std::memory_order_relaxed) + failed.load(std::memory_order_relaxed);
+    return completed.load(std::memory_order_acquire) + failed.load(std::memory_order_acquire);
   }
 };
 
@@ -58,15 +60,18 @@ class recorder final : public net::sink {
     immediates_.push_back({rank, imm});
   }
   void on_complete(void* context) noexcept override {
-    if (context == nullptr)
+    if (context == nullptr) {
       ADD_FAILURE() << "on_complete() without a context";
-    else
-      static_cast<op_fate*>(context)->completed.fetch_add(1, std::memory_order_relaxed);
+      return;
+    }
+    // edge fate.signal: partner is op_fate::signals().
+    static_cast<op_fate*>(context)->completed.fetch_add(1, std::memory_order_release);
   }
   void on_error(int, void* context, std::string_view reason) noexcept override {
     EXPECT_FALSE(reason.empty()) << "on_error() without a reason";
+    // edge fate.signal, as above.
     if (context != nullptr)
-      static_cast<op_fate*>(context)->failed.fetch_add(1, std::memory_order_relaxed);
+      static_cast<op_fate*>(context)->failed.fetch_add(1, std::memory_order_release);
   }
   void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override {
     EXPECT_FALSE(reason.empty()) << "on_peer_gone() without a reason";

@@ -1,0 +1,145 @@
+// Does the single-stepper see what it is there for?
+#include "tests/support/step_counter.hpp"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace lci::test {
+namespace {
+
+#if defined(__x86_64__)
+
+struct alignas(64) line {
+  std::uint64_t words[8];
+};
+line memory[64];
+std::atomic<std::uint64_t> shared{0};
+
+class step_counter : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = step_counter_missing(); !why.empty()) GTEST_SKIP() << why;
+  }
+  // The one section of `body`, with what the marks themselves cost taken off.
+  static step_section count(void (*body)()) {
+    const step_report report = count_steps([body] {
+      step_begin(0);
+      step_end();
+      step_begin(1);
+      body();
+      step_end();
+    });
+    EXPECT_EQ(report.failure, "");
+    EXPECT_EQ(report.sections.size(), 2u);
+    if (report.sections.size() != 2) return {};
+    EXPECT_LE(report.sections[0].instructions, 2u);
+    EXPECT_EQ(report.sections[1].not_understood, 0u);
+    return report.sections[1];
+  }
+};
+
+TEST_F(step_counter, counts__a_known_number_of_instructions) {
+  const step_section few = count([] { asm volatile("nop\n nop\n nop"); });
+  const step_section more = count([] { asm volatile(".rept 103\n nop\n .endr"); });
+  EXPECT_EQ(more.instructions, few.instructions + 100);
+  EXPECT_EQ(more.locked, 0u);
+  EXPECT_EQ(more.system_calls, 0u);
+}
+
+TEST_F(step_counter, locked__prefix) {
+  const step_section s = count([] { asm volatile("lock incq %0" : "+m"(shared)); });
+  EXPECT_EQ(s.locked, 1u);
+  ASSERT_EQ(s.expensive.size(), 1u);
+  EXPECT_NE(s.expensive[0].find("locked at 0x"), std::string::npos);
+}
+
+TEST_F(step_counter, locked__xchg_with_memory_but_not_between_registers) {
+  EXPECT_EQ(count([] { shared.exchange(1, std::memory_order_acquire); }).locked, 1u);
+  EXPECT_EQ(count([] { asm volatile("xchg %%rax, %%rcx" : : : "rax", "rcx"); }).locked, 0u);
+}
+
+TEST_F(step_counter, locked__mfence) {
+  EXPECT_EQ(count([] { asm volatile("mfence" : : : "memory"); }).locked, 1u);
+}
+
+TEST_F(step_counter, locked__plain_atomics_are_not) {
+  EXPECT_EQ(count([] {
+              shared.store(shared.load(std::memory_order_acquire) + 1, std::memory_order_release);
+              asm volatile("lfence\n sfence" : : : "memory");
+            }).locked,
+            0u);
+}
+
+TEST_F(step_counter, system_calls__are_seen) {
+  (void)getppid();  // the dynamic linker resolves it now and not in the child
+  const step_section s = count([] { (void)getppid(); });
+  EXPECT_EQ(s.system_calls, 1u);
+  EXPECT_EQ(s.expensive.size(), 1u);
+}
+
+TEST_F(step_counter, lines__each_line_once) {
+  const step_section s = count([] {
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 10; ++i)
+        *static_cast<volatile std::uint64_t*>(&memory[i].words[round]) = 1;
+    }
+  });
+  EXPECT_EQ(s.lines_in(memory, sizeof memory), 10u);
+  EXPECT_EQ(s.lines_in(&memory[4], 2 * sizeof(line)), 2u);
+}
+
+TEST_F(step_counter, lines__an_access_across_a_border_touches_two) {
+  const step_section s = count([] {
+    auto* bytes = reinterpret_cast<unsigned char*>(memory);
+    asm volatile("movdqu %0, %%xmm0"
+                 :
+                 : "m"(*reinterpret_cast<unsigned char(*)[16]>(bytes + 56))
+                 : "xmm0");
+  });
+  EXPECT_EQ(s.lines_in(memory, sizeof memory), 2u);
+}
+
+TEST_F(step_counter, lines__a_prefetch_or_an_address_alone_touches_none) {
+  const step_section s = count([] {
+    __builtin_prefetch(&memory[20], 1);
+    asm volatile("lea %0, %%rax" : : "m"(memory[21]) : "rax");
+  });
+  EXPECT_EQ(s.lines_in(memory, sizeof memory), 0u);
+}
+
+TEST_F(step_counter, repeated_string__counts_once_and_touches_all_its_lines) {
+  const step_section s = count([] {
+    void* to = memory;
+    std::size_t n = 5 * sizeof(line);
+    asm volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(0) : "memory");
+  });
+  EXPECT_LT(s.instructions, 20u);
+  EXPECT_EQ(s.lines_in(memory, sizeof memory), 5u);
+}
+
+TEST_F(step_counter, lines__thread_local_and_indexed_operands) {
+  static thread_local volatile std::uint64_t mine;
+  const step_section s = count([] {
+    mine = 1;
+    std::uint64_t i = 3;
+    asm volatile("movq $1, (%0,%1,8)" : : "r"(memory), "r"(i * 8) : "memory");
+  });
+  EXPECT_EQ(s.lines_in(&memory[3], sizeof(line)), 1u);
+  EXPECT_EQ(s.lines_in(const_cast<std::uint64_t*>(&mine), 8), 1u);
+}
+
+TEST_F(step_counter, a_failure_or_a_death_in_the_child_is_reported) {
+  EXPECT_NE(count_steps([] { ADD_FAILURE() << "on purpose: belongs to the self-check"; }).failure,
+            "");
+  EXPECT_NE(count_steps([] { abort(); }).failure.find("died"), std::string::npos);
+}
+
+#endif
+
+}  // namespace
+}  // namespace lci::test

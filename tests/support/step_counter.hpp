@@ -1,0 +1,55 @@
+// Counts what a piece of code costs, where there are no hardware counters: instructions, locked
+// instructions, system calls and cache lines, by running it one instruction at a time under ptrace.
+//
+// A test gives count_steps() a function that marks the parts to count; it runs in a forked child.
+// Threads: the child has one thread at the start; only that one is stepped. Always true: counts do
+// not depend on the clock, but a piece of code that looks at the clock runs a thousand times slower
+// than it thinks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lci::test {
+
+struct step_section {
+  int id = 0;
+  std::uint64_t instructions = 0;  // a repeated string instruction counts once
+  std::uint64_t locked = 0;        // lock prefix, xchg with memory, mfence
+  std::uint64_t system_calls = 0;
+  std::uint64_t not_understood = 0;  // instructions whose memory is missing in `lines`
+  std::vector<std::uint64_t>
+      lines;  // addresses of distinct cache lines touched, sorted, the stack left out
+  std::uint64_t stack_lines = 0;       // distinct cache lines of the stack
+  std::vector<std::string> expensive;  // where each locked instruction and system call is
+
+  // Distinct cache lines touched in [begin, begin + size).
+  std::uint64_t lines_in(const void* begin, std::size_t size) const;
+};
+
+struct step_report {
+  std::string failure;                 // empty, or why there are no counts
+  std::vector<step_section> sections;  // in the order of their begin marks
+};
+
+// Empty where code can be stepped; else the sentence to skip a test with.
+std::string step_counter_missing();
+
+// Runs `body` in a child process; counts between step_begin(id) and step_end(). A test failure
+// inside the child, or its death, is in `failure`.
+step_report count_steps(const std::function<void()>& body);
+
+// The marks. Outside count_steps() they kill the process, so they belong in its body only. They add
+// one or two instructions to a section.
+inline void step_begin(int id) {
+#if defined(__x86_64__)
+  asm volatile("int3" : : "D"(id) : "memory");
+#else
+  (void)id;
+#endif
+}
+inline void step_end() { step_begin(-1); }
+
+}  // namespace lci::test
