@@ -1,0 +1,31 @@
+// A counter of completions: the status is dropped, the number stays. Threads: shared; one locked
+// instruction a signal, none to read. Always true: who reads n sees what was written before each of
+// the signals that it counts.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lci/comp/kind.hpp"
+
+namespace lci::comp {
+
+class counter final : public comp_impl_t, public base::live_object<counter> {
+ public:
+  static constexpr attr_comp_type_t KIND = attr_comp_type_t::counter;
+
+  explicit counter(const comp_attr_t& given) : comp_impl_t(with_kind(given, KIND)) {}
+
+  // edge counter.value, writer; additions after it keep the edge (a release sequence).
+  void add_one() noexcept { value_.fetch_add(1, std::memory_order_release); }
+  // edge counter.value, reader.
+  std::int64_t get() const noexcept { return value_.load(std::memory_order_acquire); }
+  void set(std::int64_t value) noexcept { value_.store(value, std::memory_order_release); }
+
+  void signal(status_t) override { add_one(); }
+
+ private:
+  std::atomic<std::int64_t> value_{0};
+};
+
+}  // namespace lci::comp

@@ -1,0 +1,29 @@
+// A function to call, in the thread that signals. Immutable; the function decides about threads.
+#pragma once
+
+#include "lci/comp/kind.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::comp {
+
+class handler final : public comp_impl_t, public base::live_object<handler> {
+ public:
+  static constexpr attr_comp_type_t KIND = attr_comp_type_t::handler;
+
+  // Throws argument_error without a function.
+  handler(const comp_attr_t& given, comp_handler_t function)
+      : comp_impl_t(with_kind(given, KIND)), function_(function) {
+    if (function == nullptr)
+      throw argument_error("alloc_handler: argument handler is null; expected a function");
+  }
+
+  // Throws what the function throws.
+  void run(const status_t& status) { function_(status); }
+
+  void signal(status_t status) override { run(status); }
+
+ private:
+  const comp_handler_t function_;
+};
+
+}  // namespace lci::comp

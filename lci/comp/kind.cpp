@@ -1,0 +1,52 @@
+// What is said about a handle that an operation cannot work with.
+#include "lci/comp/kind.hpp"
+
+#include <cstdio>
+#include <string>
+
+#include "lci/errors.hpp"
+
+namespace lci::comp {
+namespace {
+
+// "comp: handle 0x... was freed"; for live objects "comp is a counter".
+std::string description(const comp_impl_t* object) {
+  if (comp_t(const_cast<comp_impl_t*>(object)).is_empty()) return "argument comp is empty";
+  if (const char* name = name_of(object->attr.comp_type); name != nullptr)
+    return std::string("argument comp is a ") + name;
+  char address[32];
+  std::snprintf(address, sizeof address, "%p", static_cast<const void*>(object));
+  return std::string("argument comp: handle ") + address + " was freed";
+}
+
+}  // namespace
+
+const char* name_of(attr_comp_type_t kind) noexcept {
+  switch (kind) {
+    case attr_comp_type_t::sync:
+      return "synchronizer";
+    case attr_comp_type_t::counter:
+      return "counter";
+    case attr_comp_type_t::cq:
+      return "completion queue";
+    case attr_comp_type_t::handler:
+      return "handler";
+    case attr_comp_type_t::graph:
+      return "graph";
+    case attr_comp_type_t::custom:
+      return "user-defined completion object";
+  }
+  return nullptr;
+}
+
+void throw_wrong_kind(const comp_impl_t* object, attr_comp_type_t wanted, const char* who) {
+  throw argument_error(std::string(who) + ": " + description(object) + "; expected a " +
+                       name_of(wanted));
+}
+
+void throw_not_comp(const comp_impl_t* object, const char* who) {
+  throw argument_error(std::string(who) + ": " + description(object) +
+                       "; expected a completion object that was not freed");
+}
+
+}  // namespace lci::comp

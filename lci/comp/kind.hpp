@@ -1,0 +1,49 @@
+// From a handle to a completion object of a certain kind, with a typed error for every other
+// handle.
+//
+// The kind is comp_impl_t::attr.comp_type. Our own objects are of the classes counter, sync, queue,
+// handler and graph in this folder, made by base::make_live(); a freed one reads DEAD_BYTE
+// everywhere, so its kind is unknown and no extra look is needed to notice. Objects of the user are
+// of kind custom and are never looked into. Threads: any. Functions only.
+#pragma once
+
+#include "lci/base/platform.hpp"
+#include "lci/base/type_stable.hpp"
+#include "lci/completion.hpp"
+
+namespace lci::comp {
+
+// For people: "completion queue". Answers null for a number that is no kind, as a freed object has
+// it.
+const char* name_of(attr_comp_type_t kind) noexcept;
+
+// The argument_error for an empty handle, a freed object, or an object of another kind; `who` is
+// the operation.
+[[noreturn]] LCI_COLD void throw_wrong_kind(const comp_impl_t* object, attr_comp_type_t wanted,
+                                            const char* who);
+// The same where every kind would do.
+[[noreturn]] LCI_COLD void throw_not_comp(const comp_impl_t* object, const char* who);
+
+// The object, known to be of class T.
+template <class T>
+T& as(comp_t handle, const char* who) {
+  if (handle.is_empty() || handle.p_impl->attr.comp_type != T::KIND) [[unlikely]]
+    throw_wrong_kind(handle.p_impl, T::KIND, who);
+  return static_cast<T&>(*handle.p_impl);
+}
+
+// The object, of whatever kind.
+inline comp_impl_t& any(comp_t handle, const char* who) {
+  if (handle.is_empty() || static_cast<unsigned>(handle.p_impl->attr.comp_type) >
+                               static_cast<unsigned>(attr_comp_type_t::custom)) [[unlikely]]
+    throw_not_comp(handle.p_impl, who);
+  return *handle.p_impl;
+}
+
+// Attributes of a new object of a certain kind.
+inline comp_attr_t with_kind(comp_attr_t attr, attr_comp_type_t kind) {
+  attr.comp_type = kind;
+  return attr;
+}
+
+}  // namespace lci::comp

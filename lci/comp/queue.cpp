@@ -1,0 +1,28 @@
+// Making a completion queue.
+#include "lci/comp/queue.hpp"
+
+#include <string>
+
+#include "lci/errors.hpp"
+
+namespace lci::comp {
+
+std::size_t queue::first_capacity(const comp_attr_t& attr) {
+  switch (attr.cq_type) {
+    case attr_cq_type_t::array_atomic:
+      if (attr.cq_default_length < 1)
+        throw argument_error("alloc_cq: argument default_length is " +
+                             std::to_string(attr.cq_default_length) + "; expected 1 or more");
+      return static_cast<std::size_t>(attr.cq_default_length);
+    case attr_cq_type_t::lcrq:
+      return data::mpmc_queue<status_t>::FIRST_CAPACITY;
+  }
+  throw argument_error("alloc_cq: argument cq_type is " +
+                       std::to_string(static_cast<int>(attr.cq_type)) +
+                       "; expected array_atomic (0) or lcrq (1)");
+}
+
+queue::queue(const comp_attr_t& given)
+    : comp_impl_t(with_kind(given, KIND)), statuses_(first_capacity(given)) {}
+
+}  // namespace lci::comp

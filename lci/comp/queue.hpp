@@ -1,0 +1,36 @@
+// A completion queue: statuses in place, in the order of the signals. Threads: shared, any number
+// of both sides; one compare-and-swap to signal, one to take. Always true: no status is lost or
+// overwritten. The type array_atomic starts with the room that its length asks for and lcrq with
+// little; both go on in a larger ring when they are full, so a length is a hint, not a limit.
+#pragma once
+
+#include "lci/comp/kind.hpp"
+#include "lci/data/mpmc_queue.hpp"
+
+namespace lci::comp {
+
+class queue final : public comp_impl_t, public base::live_object<queue> {
+ public:
+  static constexpr attr_comp_type_t KIND = attr_comp_type_t::cq;
+
+  // Throws argument_error for a type that is none, or a length below 1 where it counts.
+  explicit queue(const comp_attr_t& given);
+
+  // Throws std::bad_alloc when the queue would have to grow and cannot; nothing is lost then but
+  // this status.
+  void push(const status_t& status) { statuses_.push(status); }
+  // Retry when there is nothing.
+  status_t pop() noexcept {
+    status_t status;
+    statuses_.try_pop(status);
+    return status;
+  }
+
+  void signal(status_t status) override { push(status); }
+
+ private:
+  static std::size_t first_capacity(const comp_attr_t& attr);
+  data::mpmc_queue<status_t> statuses_;
+};
+
+}  // namespace lci::comp

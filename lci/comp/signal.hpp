@@ -1,0 +1,35 @@
+// Signalling a completion object, from the message path. Our own kinds are reached by a switch and
+// a direct call that can be inlined; only objects of the user cost a virtual call. Threads: any.
+#pragma once
+
+#include "lci/comp/counter.hpp"
+#include "lci/comp/graph.hpp"
+#include "lci/comp/handler.hpp"
+#include "lci/comp/kind.hpp"
+#include "lci/comp/queue.hpp"
+#include "lci/comp/sync.hpp"
+
+namespace lci::comp {
+
+// Throws argument_error for an object that was freed; what the kind throws (a synchronizer that
+// gets too many); and whatever a handler, a graph's functions or an object of the user throws. The
+// object is not empty: callers know what an empty handle means.
+inline void signal(comp_impl_t* object, const status_t& status) {
+  switch (object->attr.comp_type) {
+    case attr_comp_type_t::sync:
+      return static_cast<sync*>(object)->add(status);
+    case attr_comp_type_t::counter:
+      return static_cast<counter*>(object)->add_one();
+    case attr_comp_type_t::cq:
+      return static_cast<queue*>(object)->push(status);
+    case attr_comp_type_t::handler:
+      return static_cast<handler*>(object)->run(status);
+    case attr_comp_type_t::graph:
+      return static_cast<graph*>(object)->complete(status.user_context, status);
+    case attr_comp_type_t::custom:
+      return object->signal(status);
+  }
+  throw_not_comp(object, "signal");
+}
+
+}  // namespace lci::comp

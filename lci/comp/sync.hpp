@@ -1,0 +1,72 @@
+// A synchronizer: ready once `threshold` signals have come, then taken by one tester as a whole and
+// usable again. Threads: shared. One locked instruction a signal, one for the test that succeeds,
+// none for a test that does not. Always true: a round's statuses are copied out before the first
+// signal of the next round gets a place, so rounds never mix.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "lci/comp/kind.hpp"
+
+namespace lci::comp {
+
+class sync final : public comp_impl_t, public base::live_object<sync> {
+ public:
+  static constexpr attr_comp_type_t KIND = attr_comp_type_t::sync;
+
+  // Throws argument_error for a threshold below 1.
+  explicit sync(const comp_attr_t& given);
+
+  // Throws argument_error when all signals of this round came already; the round stays as it was.
+  void add(const status_t& status) {
+    place& p = places_[claim()];
+    p.status = status;
+    // edge sync.place, writer: the status, and all that the signalling thread did before.
+    p.is_filled.store(true, std::memory_order_release);
+  }
+
+  // True for one tester per round: threshold statuses are copied to `out` (null: dropped). False:
+  // `out` is untouched.
+  bool test(status_t* out) noexcept {
+    // Most tests come too early, so the place that is most likely the last to be filled is looked
+    // at first.
+    if (!places_[threshold_ - 1].is_filled.load(std::memory_order_acquire)) return false;
+    return take(out);
+  }
+
+  void signal(status_t status) override { add(status); }
+
+ private:
+  struct place {
+    status_t status;
+    std::atomic<bool> is_filled{false};
+  };
+  // claims_ while a tester copies the statuses out.
+  static constexpr std::uint32_t TAKING = ~std::uint32_t{0};
+
+  std::uint32_t claim() {
+    std::uint32_t n = claims_.load(std::memory_order_relaxed);
+    for (;;) {
+      if (n >= threshold_) [[unlikely]] {
+        n = wait_for_room(n);
+        continue;
+      }
+      // edge sync.round, reader: places of the round before are empty again.
+      if (claims_.compare_exchange_weak(n, n + 1, std::memory_order_acquire,
+                                        std::memory_order_relaxed))
+        return n;
+    }
+  }
+  bool take(status_t* out) noexcept;
+  LCI_COLD std::uint32_t wait_for_room(std::uint32_t claims) const;
+
+  const std::uint32_t threshold_;
+  std::atomic<std::uint32_t> claims_{0};  // places given out in this round, or TAKING
+  place first_;  // the only one when the threshold is 1, which then needs no other memory
+  std::unique_ptr<place[]> more_;
+  place* const places_;  // threshold_ of them
+};
+
+}  // namespace lci::comp
