@@ -11,6 +11,19 @@
 
 namespace lci::proto {
 
+namespace {
+
+// From the user's allocator, which may throw where we must not. A message of no bytes still delivers a buffer that can be freed.
+void* allocate(core& shared, std::size_t size) noexcept {
+  try {
+    return shared.allocator.load(std::memory_order_relaxed)->allocate(size != 0 ? size : 1);
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
 status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t size) noexcept {
   status_t status(errorcode_t::done);
   status.rank = rank;
@@ -59,9 +72,7 @@ net::verdict arrival_sink::deliver_am(comp_impl_t& to, const net::arrival& from,
       return net::verdict::taken;
     }
   }
-  // A message of no bytes still delivers a buffer that can be freed.
-  void* buffer =
-      via_.shared.allocator.load(std::memory_order_relaxed)->allocate(size != 0 ? size : 1);
+  void* buffer = allocate(via_.shared, size);
   if (buffer == nullptr) return net::verdict::deferred;
   if (size != 0) std::memcpy(buffer, data, size);
   via_.signal(&to, arrival_status(from.rank, tag, buffer, size));
@@ -126,8 +137,7 @@ void arrival_sink::on_rts(int rank, const wire::rts& request) {
     drop_unknown(rank, request.rcomp);
     return;
   }
-  void* buffer = via_.shared.allocator.load(std::memory_order_relaxed)
-                     ->allocate(request.size != 0 ? request.size : 1);
+  void* buffer = allocate(via_.shared, request.size);
   if (buffer == nullptr) {
     via_.keep(std::make_exception_ptr(std::runtime_error(
         "the allocator has no buffer for an active message of " + std::to_string(request.size) +

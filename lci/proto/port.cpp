@@ -62,6 +62,11 @@ errorcode_t port::advance(transfer& move) noexcept {
 
 void port::start(transfer& move) noexcept {
   errorcode_t code = errorcode_t::done;
+  if (via.shared.is_gone(move.op.rank)) [[unlikely]] {
+    // A backend may go on refusing what is for a dead peer; nobody would ever end the transfer.
+    move.failed = true;
+    return end(move);
+  }
   // An empty transfer is at its end before its one piece was posted; `begun` keeps the two apart.
   if (!move.begun || move.at < move.total) {
     const bool was_begun = move.begun;

@@ -1,0 +1,122 @@
+// Two or more ranks in one process, each with the protocols over the fake fabric: what the tests of lci/proto stand on.
+// Threads: single; a test moves all ranks by hand with step().
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "lci/comp/signal.hpp"
+#include "lci/completion.hpp"
+#include "lci/match/engine.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/proto/channel.hpp"
+#include "lci/proto/matcher.hpp"
+#include "lci/proto/outgoing.hpp"
+#include "tests/support/sim/sim.hpp"
+
+namespace lci::test {
+
+// Remembers what it was told.
+class recorder final : public comp_impl_t {
+ public:
+  void signal(status_t status) override { seen.push_back(status); }
+  std::vector<status_t> seen;
+};
+
+// Calls progress of every rank a few times; progress of a rank may throw, which the tests look for.
+inline constexpr int ROUNDS = 400;
+
+struct node {
+  node(sim_world& world, int rank, int n, std::size_t max_piece)
+      : core(rank, n, proto::wire::imm_layout{}), pool(core.arena, 8192, 64) {
+    net::fabric_config config;
+    config.arena = &core.arena;
+    config.regions = &core.regions;
+    fabric = world.open(rank, config);
+    channel = std::make_unique<proto::channel>(core, *fabric, 0, pool, max_piece);
+    port = channel->make_port();
+    channel->add_port(*port);
+    matcher = std::make_unique<proto::matcher>(match::make_engine(attr_matching_engine_type_t::map));
+    core.rcomps.add_engine(matcher.get());
+  }
+  ~node() {
+    channel->remove_port(*port);
+    // Messages nobody received still hold packets.
+    matcher->engine().drain_st([](void*, matching_entry_type_t, bool) {});
+  }
+
+  proto::outgoing outgoing(int to, void* buffer, std::size_t size, rcomp_t rcomp, tag_t tag, comp_impl_t* comp = nullptr) {
+    proto::outgoing out{*port, pool};
+    out.inject_limit = 64;
+    out.bcopy_limit = pool.payload_size() - sizeof(proto::wire::extended_head);
+    out.rank = to;
+    out.buffer = buffer;
+    out.size = size;
+    out.tag = tag;
+    out.rcomp = rcomp;
+    out.user.comp = comp;
+    out.user.status = status_t(errorcode_t::done);
+    out.user.status.rank = to;
+    out.user.status.buffer = buffer;
+    out.user.status.size = size;
+    out.user.status.tag = tag;
+    out.extended = !core.imm.fits(rcomp, tag);
+    return out;
+  }
+  errorcode_t receive(int from, void* buffer, std::size_t size, tag_t tag, comp_impl_t* comp, status_t& got) {
+    proto::receive& record = *core.receives.get();
+    record.user.comp = comp;
+    record.user.status = status_t();
+    record.user.status.buffer = buffer;
+    record.user.status.size = size;
+    record.via = channel.get();
+    record.region = {};
+    return matcher->post(record, from, tag, matching_policy_t::rank_tag, got);
+  }
+  // rcomp of the default engine for rank_tag.
+  rcomp_t engine_rcomp() const { return matcher->first_rcomp + 3; }
+
+  proto::core core;
+  mem::packet_pool pool;
+  std::unique_ptr<net::fabric> fabric;
+  std::unique_ptr<proto::channel> channel;
+  std::unique_ptr<proto::port> port;
+  std::unique_ptr<proto::matcher> matcher;
+};
+
+struct proto_world {
+  explicit proto_world(sim_options options = {}, int n = 2, std::size_t max_piece = std::size_t{1} << 30) : sim(n, options) {
+    for (int r = 0; r < n; ++r) nodes.push_back(std::make_unique<node>(sim, r, n, max_piece));
+  }
+  ~proto_world() {
+    for (auto& node : nodes)
+      if (node) node->fabric->leave();
+  }
+  node& operator[](int r) { return *nodes[static_cast<std::size_t>(r)]; }
+  // Moves everybody; exceptions of progress are kept in `thrown`.
+  void step(int rounds = ROUNDS) {
+    for (int i = 0; i < rounds; ++i)
+      for (auto& node : nodes) {
+        if (!node) continue;
+        try {
+          node->channel->progress();
+        } catch (...) {
+          thrown.push_back(std::current_exception());
+        }
+      }
+  }
+
+  sim_world sim;
+  std::vector<std::unique_ptr<node>> nodes;
+  std::vector<std::exception_ptr> thrown;
+};
+
+// Bytes that depend on their place, so that misplaced pieces are found.
+inline std::vector<std::byte> pattern(std::size_t n, unsigned seed = 1) {
+  std::vector<std::byte> bytes(n);
+  for (std::size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>((i * 131 + i / 251 + seed) & 0xff);
+  return bytes;
+}
+
+}  // namespace lci::test
