@@ -19,7 +19,7 @@ SEES = {
     "boot": CORE | {"boot"},
     "runtime": CORE | {"proto", "boot", "runtime"},
     "coll": {"public", "coll"},
-    "example": {"public"},
+    "example": {"public", "example"},
 }
 BACKEND_SEES = LOW | {"net"}
 # They are above everything, so only floors that do not exist are beyond them.
