@@ -1,0 +1,196 @@
+// Two pinned processes and a page that both see: the raw hand-over of a cache line between their
+// two cores (R), a meeting point that no library under test takes part in, and the timing of
+// patterns in units of R. Used by every two-process benchmark, ours and those of other libraries,
+// so that all are measured by the same clock, on the same cores, against the same R. Threads: one
+// per process.
+#pragma once
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <vector>
+
+namespace bench {
+
+inline std::uint64_t now_ns() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+inline double median(std::vector<double> values) {
+  if (values.empty()) return std::nan("");
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Binds this process to the rank-th of the processors it may use, or of those that BENCH_CPUS
+// lists.
+inline void pin(int rank) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<int> cpus;
+  if (const char* list = std::getenv("BENCH_CPUS")) {
+    for (char* at = const_cast<char*>(list); *at != '\0'; at += *at == ',') {
+      cpus.push_back(static_cast<int>(std::strtol(at, &at, 10)));
+    }
+  } else {
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(cpu, &allowed)) cpus.push_back(cpu);
+    }
+  }
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  CPU_SET(cpus[static_cast<std::size_t>(rank) % cpus.size()], &mine);
+  if (sched_setaffinity(0, sizeof mine, &mine) != 0) std::perror("bench: sched_setaffinity");
+}
+
+// Where the page is: the process that made it and its descriptor there.
+struct page_name {
+  int pid = 0;
+  int fd = -1;
+};
+
+class pair {
+ public:
+  // `broadcast` gives everybody the page_name of rank 0, by whatever the library under test offers.
+  template <class Broadcast>
+  pair(int rank, Broadcast broadcast) : rank_(rank) {
+    page_name name;
+    if (rank == 0) {
+      name.pid = getpid();
+      name.fd = memfd_create("bench-page", MFD_CLOEXEC);
+      if (ftruncate(name.fd, sizeof(page)) != 0) fail("ftruncate");
+    }
+    broadcast(&name, sizeof name);
+    const std::string path = "/proc/" + std::to_string(name.pid) + "/fd/" + std::to_string(name.fd);
+    const int fd = rank == 0 ? name.fd : open(path.c_str(), O_RDWR | O_CLOEXEC);
+    void* const at = mmap(nullptr, sizeof(page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) fail(path.c_str());
+    page_ = static_cast<page*>(at);
+  }
+
+  int rank() const { return rank_; }
+  bool is_first() const { return rank_ == 0; }
+
+  // Both are here. Nothing of the library under test may be left to do for the other side.
+  void meet() {
+    const std::uint64_t round = ++meetings_;
+    page_->here[rank_].value.store(round, std::memory_order_release);
+    wait(page_->here[1 - rank_].value, round);
+  }
+
+  // A number that one side sets and the other waits for, aside from the library under test.
+  void signal(std::uint64_t value) {
+    page_->flag[rank_].value.store(value, std::memory_order_release);
+  }
+  bool signalled(std::uint64_t value) const {
+    return page_->flag[1 - rank_].value.load(std::memory_order_acquire) >= value;
+  }
+
+  // R in nanoseconds, by both together: half of the round trip of one line, plain store and load.
+  double handover_ns(int rounds = 1000) {
+    meet();
+    const std::uint64_t base = ball_;
+    ball_ += 2 * static_cast<std::uint64_t>(rounds);
+    const std::uint64_t start = now_ns();
+    for (int i = 0; i < rounds; ++i) {
+      const std::uint64_t ping = base + 2 * static_cast<std::uint64_t>(i) + 1;
+      if (is_first()) {
+        page_->ball.value.store(ping, std::memory_order_release);
+        wait(page_->ball.value, ping + 1);
+      } else {
+        wait(page_->ball.value, ping);
+        page_->ball.value.store(ping + 1, std::memory_order_release);
+      }
+    }
+    return static_cast<double>(now_ns() - start) / (2.0 * rounds);
+  }
+
+ private:
+  struct alignas(128) line {  // pairs of lines are fetched together on some processors
+    std::atomic<std::uint64_t> value;
+  };
+  struct page {
+    line ball, here[2], flag[2];
+  };
+
+  [[noreturn]] static void fail(const char* what) {
+    std::perror((std::string("bench: the common page: ") + what).c_str());
+    std::exit(1);
+  }
+  // Without pause, whose length would be part of the result; with a yield, should both processes
+  // have been put on one core.
+  static void wait(const std::atomic<std::uint64_t>& value, std::uint64_t least) {
+    for (unsigned spins = 0; value.load(std::memory_order_acquire) < least;) {
+      if (++spins % (1u << 20) == 0) sched_yield();
+    }
+  }
+
+  int rank_;
+  page* page_ = nullptr;
+  std::uint64_t meetings_ = 0;
+  std::uint64_t ball_ = 0;
+};
+
+// One line of JSON on standard output; bench/run collects them.
+struct result {
+  const char* bench;  // which pattern
+  const char* who;    // which library
+  std::string what;   // variant: size, mode
+  double value;       // median
+  const char* unit;
+  double r_ns = 0;   // R of the same seconds; 0: not measured
+  double ratio = 0;  // median of the ratios to R; 0: none
+  double low = 0;    // smallest and largest value of all blocks
+  double high = 0;
+};
+
+inline void report(const result& r) {
+  std::printf(
+      "{\"bench\": \"%s\", \"who\": \"%s\", \"what\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", "
+      "\"r_ns\": %.6g, \"ratio\": %.6g, \"low\": %.6g, \"high\": %.6g}\n",
+      r.bench, r.who, r.what.c_str(), r.value, r.unit, r.r_ns, r.ratio, r.low, r.high);
+  std::fflush(stdout);
+}
+
+// Repeats {R, pattern, R}. `measure()` runs the pattern on both sides and answers nanoseconds. On
+// virtual machines R changes when the host moves a core, so a block counts only if R stayed.
+template <class Measure>
+result in_units_of_r(pair& both, const char* bench, const char* who, std::string what, int blocks,
+                     Measure measure) {
+  std::vector<double> values, rs, ratios;
+  for (int block = 0; block < blocks; ++block) {
+    const double before = both.handover_ns();
+    both.meet();
+    const double value = measure();
+    const double after = both.handover_ns();
+    if (std::abs(before - after) > 0.2 * std::min(before, after)) continue;
+    values.push_back(value);
+    rs.push_back((before + after) / 2);
+    ratios.push_back(value / rs.back());
+  }
+  result r{bench, who, std::move(what), median(values), "ns"};
+  r.r_ns = median(rs);
+  r.ratio = median(ratios);
+  if (!values.empty()) {
+    r.low = *std::min_element(values.begin(), values.end());
+    r.high = *std::max_element(values.begin(), values.end());
+  }
+  return r;
+}
+
+}  // namespace bench
