@@ -41,3 +41,17 @@ foreach(name ${cache_names})
   endif()
 endforeach()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/lci_cmake_cache.inc CONTENT "${dump}" @ONLY)
+
+# The options of this build as one string literal, for lci_info -v. Only what somebody can set: our own
+# options and the general ones.
+get_cmake_property(lci_cache CACHE_VARIABLES)
+set(lci_options "")
+foreach(name ${lci_cache})
+  if(name MATCHES "^(LCI_|LCT_|BUILD_SHARED_LIBS$|CMAKE_BUILD_TYPE$|CMAKE_CXX_(COMPILER|FLAGS)$)")
+    string(REPLACE "\\" "\\\\" value "${${name}}")
+    string(REPLACE "\"" "\\\"" value "${value}")
+    string(APPEND lci_options "\"  ${name}=${value}\\n\" \\\n  ")
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT ${LCI_GENERATED_INCLUDE_DIR}/lci/build_options.inc
+     CONTENT "#define LCI_BUILD_OPTIONS \\\n  @lci_options@\"\"\n" @ONLY)

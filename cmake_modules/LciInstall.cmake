@@ -48,7 +48,8 @@ function(lci_install)
   endforeach()
 endfunction()
 
-# Programs of a folder: those of tools/ under their own name, others with the prefix lci_.
+# Programs of a folder: those of tools/ under their own name, others with the prefix lci_. What a build
+# keeps to itself sets the target property EXCLUDE_FROM_ALL, or stays out of tools/ and examples/.
 function(lci_install_programs folder)
   set(folders ${PROJECT_SOURCE_DIR}/${folder})
   while(folders)
@@ -68,7 +69,9 @@ function(lci_install_programs folder)
         if(NOT folder STREQUAL tools AND NOT name MATCHES "^lci_")
           set(name lci_${name})
         endif()
-        install(PROGRAMS $<TARGET_FILE:${target}> DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ${name})
+        # A build of some targets only can be installed too.
+        install(PROGRAMS $<TARGET_FILE:${target}> DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME ${name}
+                OPTIONAL)
       endif()
     endforeach()
   endwhile()

@@ -1,7 +1,9 @@
-# ./dev bench [NAME...]: builds the benchmarks and runs them, ours and those of other libraries in turn;
-# what the numbers mean is in bench/run.
+# ./dev bench [NAME...]: the benchmarks as a table, and as JSON in build/bench/. Other libraries are measured
+# beside ours where they are installed.
 dev_bench() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}" || return 1
   build release || return 1
-  bench/run "$@"
+  mkdir -p build/bench
+  python3 bench/run --bin build/release/bin --json build/bench/results.json "$@" || return 1
+  say "JSON in build/bench/results.json"
 }
