@@ -30,18 +30,6 @@ endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/include/lci/config.hpp.in
                ${LCI_GENERATED_INCLUDE_DIR}/lci/config.hpp @ONLY)
 
-# What `lci_info -v` prints: the options this folder was configured with, as a list of string literals.
-get_cmake_property(cache_names CACHE_VARIABLES)
-set(dump "")
-foreach(name ${cache_names})
-  if(name MATCHES "^(LCI_|LCT_|BUILD_SHARED_LIBS|CMAKE_BUILD_TYPE|CMAKE_CXX_(COMPILER|FLAGS)$)")
-    string(REPLACE "\\" "\\\\" value "${${name}}")
-    string(REPLACE "\"" "\\\"" value "${value}")
-    string(APPEND dump "\"${name}=${value}\",\n")
-  endif()
-endforeach()
-file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/lci_cmake_cache.inc CONTENT "${dump}" @ONLY)
-
 # The options of this build as one string literal, for lci_info -v. Only what somebody can set: our own
 # options and the general ones.
 get_cmake_property(lci_cache CACHE_VARIABLES)

@@ -26,6 +26,7 @@
 #include "lci/errors.hpp"
 #include "lci/graph.hpp"
 #include "lci/handles.hpp"
+#include "lci/info.hpp"
 #include "lci/memory.hpp"
 #include "lci/net.hpp"
 #include "lci/options.hpp"

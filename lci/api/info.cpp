@@ -1,0 +1,53 @@
+// The text behind lci_info, and behind whoever asks from a program.
+#include "lci/info.hpp"
+
+#include <algorithm>
+
+#include "lci/boot/choose.hpp"
+#include "lci/net/provider.hpp"
+#include "lci/runtime/defaults.hpp"
+#include "lci/version.hpp"
+
+// Written by the build: its cache, one "NAME=VALUE" a line.
+#if __has_include("lci/build_options.inc")
+#include "lci/build_options.inc"
+#else
+#define LCI_BUILD_OPTIONS ""
+#endif
+
+namespace lci {
+
+namespace {
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(text.size() + 1, width), ' ');
+  return text;
+}
+
+std::string line(const std::string& name, const std::string& value) {
+  return "  " + padded(name, 12) + value + "\n";
+}
+
+std::string verdict(const std::string& reason) { return reason.empty() ? "usable" : reason; }
+
+}  // namespace
+
+std::string get_info(bool verbose) {
+  std::string text = "lci " LCI_VERSION_STRING "\n";
+  text += line("full", LCI_VERSION_FULL);
+  text += line("built", LCI_BUILD_TIMESTAMP);
+  text += "backends\n";
+  for (const net::provider& p : net::providers())
+    text += line(std::string(p.name), verdict(p.probe()));
+  text += "bootstrap, in the order they are tried\n";
+  for (const boot::choice& c : boot::list_bootstraps()) text += line(c.name, verdict(c.reason));
+  if (!verbose) return text;
+  text += "attributes: value, and where it comes from\n";
+  for (const runtime::attribute_row& row : runtime::describe(runtime::read_defaults()))
+    text += "  " + padded(row.name, 30) +
+            padded(row.value_text.empty() ? "\"\"" : row.value_text, 14) + row.source + "\n";
+  text += "build options\n" LCI_BUILD_OPTIONS;
+  return text;
+}
+
+}  // namespace lci
