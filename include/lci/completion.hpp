@@ -12,7 +12,7 @@
 namespace lci {
 
 /// Base of all completion objects. Derive from it, as first base, to make one of your own; the
-/// library never frees such an object.
+/// library frees such an object only when free_comp() asks it to.
 class LCI_PUBLIC comp_impl_t {
  public:
   typedef comp_attr_t attr_t;  ///< attribute struct

@@ -1,0 +1,117 @@
+// Packets that the program fills in place: room, alignment, who owns them after each answer, on
+// every protocol.
+#include "world.hpp"
+
+namespace interface_test {
+namespace {
+
+TEST(upacket, get__offers_at_least_the_bcopy_size_and_is_writable) {
+  std::vector<void*> packets;
+  for (int i = 0; i < 100; ++i) {
+    void* const packet = lci::get_upacket();
+    ASSERT_NE(packet, nullptr);
+    std::memset(packet, i, world().bcopy);
+    packets.push_back(packet);
+  }
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    const char* const bytes_of = static_cast<const char*>(packets[i]);
+    EXPECT_EQ(bytes_of[0], static_cast<char>(i));
+    EXPECT_EQ(bytes_of[world().bcopy - 1], static_cast<char>(i));
+    lci::put_upacket(packets[i]);
+  }
+}
+
+struct upacket_setting {
+  size_at size;
+  lci::tag_t tag;
+};
+class upacket_post : public testing::TestWithParam<upacket_setting> {};
+
+// Far more posts than a pool of this size could stand if any of them lost its packet.
+TEST_P(upacket_post, accepted__returns_the_packet_to_the_pool) {
+  const std::size_t size = bytes(GetParam().size);
+  constexpr std::size_t NPACKETS = 256;
+  constexpr int COUNT = 600;
+  lci::packet_pool_t pool = lci::alloc_packet_pool_x().npackets(NPACKETS)();
+  EXPECT_EQ(pool.get_attr_npackets(), NPACKETS);
+  lci::register_packet_pool(pool, world().device);
+  {
+    inbox box;
+    owned_comp sent(lci::alloc_counter());
+    int posted = 0, arrived = 0;
+    const auto drain = [&] {
+      for (lci::status_t s = lci::cq_pop(box.cq()); s.is_done(); s = lci::cq_pop(box.cq())) {
+        EXPECT_EQ(difference(s.buffer, s.size, 6), "");
+        std::free(s.buffer);
+        ++arrived;
+      }
+    };
+    const std::vector<char> content = pattern(size, 6);
+    for (int i = 0; i < COUNT; ++i) {
+      void* packet = nullptr;
+      wait_until([&] {
+        drain();
+        packet = lci::get_upacket_x().packet_pool(pool)();
+        return packet != nullptr;
+      });
+      std::memcpy(packet, content.data(), size);
+      lci::status_t answer;
+      // After retry the packet is still ours: its content is sent again as it is.
+      wait_until([&] {
+        drain();
+        answer = lci::post_am_x(world().next(), packet, size, sent, box.rcomp())
+                     .device(world().device)
+                     .packet_pool(pool)
+                     .tag(GetParam().tag)();
+        return !answer.is_retry();
+      });
+      posted += answer.is_posted() ? 1 : 0;
+    }
+    wait_until([&] {
+      drain();
+      return arrived == COUNT && lci::counter_get(sent) == posted;
+    });
+  }
+  barrier();
+  // Everything is home again: the whole pool can be taken out.
+  std::vector<void*> all;
+  wait_until([&] {
+    void* const packet = lci::get_upacket_x().packet_pool(pool)();
+    if (packet != nullptr) all.push_back(packet);
+    return all.size() == NPACKETS;
+  });
+  EXPECT_EQ(lci::get_upacket_x().packet_pool(pool)(), nullptr) << "the ceiling holds";
+  for (void* const packet : all) lci::put_upacket(packet);
+  barrier();
+  lci::deregister_packet_pool(pool, world().device);
+  lci::free_packet_pool(&pool);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    protocols, upacket_post,
+    testing::Values(upacket_setting{size_at::one, 0}, upacket_setting{size_at::inject_1, 0},
+                    upacket_setting{size_at::bcopy_12, 0}, upacket_setting{size_at::bcopy, 0},
+                    upacket_setting{size_at::one, 1 << 20},
+                    upacket_setting{size_at::bcopy_12, 1 << 20},
+                    upacket_setting{size_at::bcopy, 1 << 20}),
+    [](const auto& param) {
+      return std::string(name_of(param.param.size)) + "_tag" + std::to_string(param.param.tag);
+    });
+
+TEST(upacket, put__refuses_what_is_no_packet) {
+  alignas(64) char stack[128] = {};
+  EXPECT_THROW(lci::put_upacket(nullptr), lci::argument_error);
+  EXPECT_THROW(lci::put_upacket(stack + 64), lci::argument_error);
+  void* const packet = lci::get_upacket();
+  EXPECT_THROW(lci::put_upacket(static_cast<char*>(packet) + 8), lci::argument_error);
+  lci::put_upacket(packet);
+}
+
+TEST(upacket, pool_of_none__gives_none) {
+  lci::packet_pool_t pool = lci::alloc_packet_pool_x().npackets(0)();
+  EXPECT_EQ(lci::get_upacket_x().packet_pool(pool)(), nullptr);
+  lci::free_packet_pool(&pool);
+}
+
+}  // namespace
+}  // namespace interface_test
