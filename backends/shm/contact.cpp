@@ -40,6 +40,10 @@ errorcode_t fabric::meet_locked(int rank, peer*& out) {
     who.memory.use(arena());
     who.control = control_;
     who.theirs = who.ours;
+    if (config_.regions != nullptr) {
+      who.rows = reinterpret_cast<const mem::region_table::row*>(
+          arena().at(config_.regions->rows_offset()));
+    }
     who.pid = getpid();
     who.state.store(contact::mapped, std::memory_order_release);
     mapped_.push_back(&who);

@@ -19,6 +19,10 @@ net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
   net::remote_view out;
   if (rank < 0 || rank >= size()) return out;
   peer* who = find(rank);
+  if (who == nullptr || who->state.load(std::memory_order_relaxed) == contact::none) {
+    connect(rank);
+    who = find(rank);
+  }
   // edge peer.mapped: partner is the release store in map_locked().
   if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped) return out;
   out.what = net::remote_view::answer::unknown_key;
