@@ -19,7 +19,7 @@ namespace lci::boot::kv {
 
 class server {
  public:
-  using connection = int;  // the owner's name for a stream of bytes
+  using connection = int;  // the owner's name for a stream of bytes, not negative
   // What the owner has to do. The same bytes may go to many, hence shared.
   struct output {
     connection to;
@@ -74,7 +74,10 @@ class server {
   void refuse(connection c, const std::string& why);
   session& session_of(const peer& p);
 
+  static constexpr unsigned MOST_WARNINGS = 10;
+
   const int size_;
+  unsigned refused_ = 0;
   std::map<connection, peer> peers_;
   std::vector<unsigned> lives_;           // by rank: sessions joined so far
   std::map<int, std::string> ended_;      // by rank: how it ended

@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -48,7 +49,8 @@ class service {
   void rank_ended(int rank, const std::string& why);
 
  private:
-  static constexpr server::connection LOCAL = -1;
+  // No descriptor has this number.
+  static constexpr server::connection LOCAL = std::numeric_limits<int>::max();
 
   struct link {
     unique_fd fd;

@@ -1,0 +1,104 @@
+#include "lci/boot/choose.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
+#include "tests/support/scoped_env.hpp"
+
+namespace lci::boot {
+namespace {
+
+using test::throws_with;
+
+class choose_test : public testing::Test {
+ protected:
+  choose_test() {
+    for (const char* name :
+         {"LCT_PMI_BACKEND", "LCI_LCRUN_SOCKET", "LCI_LCRUN_RANK", "LCI_LCRUN_SIZE", "RANK",
+          "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LCT_MASTER_ADDR", "LCT_MASTER_PORT",
+          "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LCT_PMI_FILE_NRANKS", "SLURM_STEP_ID",
+          "SLURM_NTASKS"})
+      vars_.unset(name);
+  }
+  test::scoped_env vars_;
+};
+
+TEST_F(choose_test, open__nothing_set_is_rank_0_of_1) {
+  const auto boot = open_bootstrap();
+  EXPECT_STREQ(boot->name(), "local");
+  EXPECT_EQ(boot->rank(), 0);
+  EXPECT_EQ(boot->size(), 1);
+}
+
+TEST_F(choose_test, open__separators_and_case) {
+  for (const char* list : {"pmix,local", "pmix local", "pmix;local", " , PMIX ; Local ,"}) {
+    vars_.set("LCT_PMI_BACKEND", list);
+    EXPECT_STREQ(open_bootstrap()->name(), "local") << list;
+  }
+}
+
+TEST_F(choose_test, open__unknown_word_is_an_error_wherever_it_stands) {
+  for (const char* list : {"pmx", "local,pmx", "pmx,local"}) {
+    vars_.set("LCT_PMI_BACKEND", list);
+    EXPECT_TRUE(throws_with<argument_error>([] { open_bootstrap(); },
+                                            {"LCT_PMI_BACKEND", "\"pmx\"", "pmix", "local"}))
+        << list;
+  }
+}
+
+TEST_F(choose_test, open__nothing_fits_lists_each_with_its_reason) {
+  vars_.set("LCT_PMI_BACKEND", "pmix,mpi,lcrun,tcp,file");
+  EXPECT_TRUE(throws_with<backend_error>(
+      [] { open_bootstrap(); },
+      {"pmix: not built", "mpi: not built", "lcrun: LCI_LCRUN_SOCKET is not set",
+       "tcp: RANK is not set", "file: LCT_PMI_FILE_NRANKS is not set"}));
+}
+
+TEST_F(choose_test, open__tcp_alone_names_what_is_missing) {
+  vars_.set("LCT_PMI_BACKEND", "tcp");
+  vars_.set("RANK", "0");
+  vars_.set("WORLD_SIZE", "2");
+  vars_.set("LCT_MASTER_ADDR", "127.0.0.1");
+  vars_.set("MASTER_PORT", "1234");
+  EXPECT_TRUE(throws_with<backend_error>([] { open_bootstrap(); },
+                                         {"LCT_MASTER_ADDR is set without LCT_MASTER_PORT"}));
+}
+
+TEST_F(choose_test, open__tcp_that_is_incomplete_is_passed_over) {
+  vars_.set("LCT_PMI_BACKEND", "tcp,local");
+  vars_.set("RANK", "0");
+  vars_.set("WORLD_SIZE", "2");
+  EXPECT_STREQ(open_bootstrap()->name(), "local");
+}
+
+TEST_F(choose_test, open__launcher_that_is_gone_is_an_error_not_a_lonely_process) {
+  vars_.set("LCI_LCRUN_SOCKET", "lci-lcrun-of-nobody");
+  vars_.set("LCI_LCRUN_RANK", "0");
+  vars_.set("LCI_LCRUN_SIZE", "2");
+  EXPECT_TRUE(throws_with<backend_error>([] { open_bootstrap(); },
+                                         {"@lci-lcrun-of-nobody", "Connection refused"}));
+  vars_.set("LCI_LCRUN_RANK", "2");
+  EXPECT_TRUE(throws_with<argument_error>([] { open_bootstrap(); },
+                                          {"LCI_LCRUN_RANK", "\"2\"", "from 0 to 1"}));
+}
+
+TEST_F(choose_test, list__says_for_each_word_what_holds) {
+  vars_.set("LCT_PMI_BACKEND", "pmi1,local");
+  const auto list = list_bootstraps();
+  ASSERT_EQ(list.size(), 2u);
+  EXPECT_EQ(list[0].name, "pmi1");
+  EXPECT_EQ(list[0].reason, "not built");
+  EXPECT_EQ(list[1].name, "local");
+  EXPECT_EQ(list[1].reason, "");
+}
+
+TEST_F(choose_test, list__default_starts_with_the_launcher_and_ends_alone) {
+  const auto list = list_bootstraps();
+  ASSERT_GE(list.size(), 4u);
+  EXPECT_EQ(list.front().name, "lcrun");
+  EXPECT_EQ(list.back().name, "local");
+}
+
+}  // namespace
+}  // namespace lci::boot

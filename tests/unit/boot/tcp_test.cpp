@@ -1,0 +1,286 @@
+#include "lci/boot/tcp.hpp"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "lci/boot/fd.hpp"
+#include "lci/boot/kv_wire.hpp"
+#include "lci/boot/tcp_address.hpp"
+#include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
+#include "tests/support/scoped_env.hpp"
+#include "tests/unit/boot/ranks.hpp"
+
+namespace lci::boot {
+namespace {
+
+sockaddr_in loopback(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  return address;
+}
+
+unique_fd listen_somewhere(int& port) {
+  unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof address;
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::listen(fd.get(), 16), 0);
+  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  port = ntohs(address.sin_port);
+  return fd;
+}
+
+int free_port() {
+  int port = 0;
+  listen_somewhere(port);
+  return port;
+}
+
+// Connects as soon as somebody listens.
+unique_fd connect_to_port(int port) {
+  for (int i = 0; i < 5000; ++i) {
+    unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const sockaddr_in address = loopback(port);
+    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0)
+      return fd;
+    ::usleep(1000);
+  }
+  return unique_fd();
+}
+
+class tcp_test : public testing::Test {
+ protected:
+  tcp_test() : port_(free_port()) {
+    for (const char* name : {"LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR",
+                             "LCI_MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+      vars_.unset(name);
+    vars_.set("MASTER_ADDR", "127.0.0.1");
+    vars_.set("MASTER_PORT", std::to_string(port_));
+    vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "20");
+  }
+  // In a process of its own: the variables of one rank.
+  static void become(int rank, int size) {
+    ::setenv("RANK", std::to_string(rank).c_str(), 1);
+    ::setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
+  }
+  static std::unique_ptr<bootstrap> open(int rank, int size) {
+    become(rank, size);
+    return open_tcp();
+  }
+  static std::string exchange(bootstrap& boot, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      boot.put("k", std::to_string(boot.rank() * 1000 + i));
+      boot.fence();
+      for (int r = 0; r < boot.size(); ++r) {
+        if (boot.get(r, "k") != std::to_string(r * 1000 + i))
+          throw std::runtime_error("wrong value");
+      }
+    }
+    return "ok";
+  }
+  test::scoped_env vars_;
+  int port_;
+};
+
+void expect_all_ok(const std::vector<rank_result>& results) {
+  for (const rank_result& r : results) {
+    EXPECT_EQ(r.status, 0) << r.text;
+    EXPECT_EQ(r.text, "ok");
+  }
+}
+
+TEST_F(tcp_test, exchange__several_ranks) {
+  expect_all_ok(run_ranks(5, [](int r) { return exchange(*open(r, 5), 20); }));
+}
+
+TEST_F(tcp_test, exchange__one_rank) {
+  expect_all_ok(run_ranks(1, [](int r) { return exchange(*open(r, 1), 3); }));
+}
+
+TEST_F(tcp_test, exchange__by_name_of_the_host) {
+  vars_.set("MASTER_ADDR", "localhost");
+  expect_all_ok(run_ranks(3, [](int r) { return exchange(*open(r, 3), 2); }));
+}
+
+TEST_F(tcp_test, exchange__largest_values) {
+  expect_all_ok(run_ranks(4, [](int r) {
+    const auto boot = open(r, 4);
+    for (int i = 0; i < 10; ++i)
+      boot->put("k" + std::to_string(i), std::string(MAX_VALUE, static_cast<char>(r + i)));
+    boot->fence();
+    for (int s = 0; s < 4; ++s) {
+      for (int i = 0; i < 10; ++i) {
+        if (boot->get(s, "k" + std::to_string(i)) !=
+            std::string(MAX_VALUE, static_cast<char>(s + i)))
+          return std::string("wrong");
+      }
+    }
+    return std::string("ok");
+  }));
+}
+
+TEST_F(tcp_test, reopen__again_and_again_on_one_port) {
+  expect_all_ok(run_ranks(3, [](int r) {
+    for (int i = 0; i < 10; ++i) exchange(*open(r, 3), 1);
+    return std::string("ok");
+  }));
+}
+
+TEST_F(tcp_test, join__missing_ranks_are_named_to_everybody) {
+  vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "1");
+  const auto results = run_ranks(2, [](int r) { return exchange(*open(r, 4), 1); });
+  for (const rank_result& r : results) EXPECT_EQ(r.status, 1);
+  EXPECT_NE(results[0].text.find("missing: 2 3"), std::string::npos) << results[0].text;
+}
+
+TEST_F(tcp_test, join__rank_0_that_never_comes_is_an_error_with_the_address) {
+  vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "1");
+  const auto results = run_ranks(1, [](int) { return exchange(*open(1, 2), 1); });
+  for (const char* part : {"rank 1", "1 s", "MASTER_ADDR", "Connection refused"})
+    EXPECT_NE(results[0].text.find(part), std::string::npos) << results[0].text;
+}
+
+TEST_F(tcp_test, join__second_process_of_a_rank_gets_the_error_and_the_job_goes_on) {
+  // Ranks 0 1 1' and, once 1 or 1' was refused, 2.
+  const auto results = run_ranks(4, [](int i) {
+    const int rank = i == 3 ? 2 : i == 2 ? 1 : i;
+    if (i == 3) ::usleep(200'000);  // so that both claims are judged before the job is whole
+    return exchange(*open(rank, 3), 2);
+  });
+  EXPECT_EQ(results[0].text, "ok");
+  EXPECT_EQ(results[3].text, "ok");
+  EXPECT_EQ(results[1].status + results[2].status, 1);
+  const rank_result& refused = results[results[1].status == 1 ? 1 : 2];
+  EXPECT_NE(refused.text.find("rank 1 has already joined"), std::string::npos) << refused.text;
+}
+
+TEST_F(tcp_test, join__strangers_do_not_hang_the_job) {
+  const int port = port_;
+  const auto results = run_ranks(4, [port](int i) {
+    if (i < 3) {
+      // The last rank comes after the strangers.
+      if (i == 2) ::usleep(200'000);
+      return exchange(*open(i, 3), 2);
+    }
+    std::vector<unique_fd> open_ends;  // connected, silent, until this process ends
+    for (int n = 0; n < 100; ++n) open_ends.push_back(connect_to_port(port));
+    unique_fd talker = connect_to_port(port);
+    const std::string text = "GET / HTTP/1.0\r\n\r\n";
+    if (::send(talker.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return std::string("no");
+    unique_fd half = connect_to_port(port);
+    std::string hello;
+    kv::encode_hello(hello, 1, 3);
+    if (::send(half.get(), hello.data(), 5, MSG_NOSIGNAL) < 0) return std::string("no");
+    return std::string("ok");
+  });
+  expect_all_ok(results);
+}
+
+TEST_F(tcp_test, fence__rank_that_left_is_named) {
+  const auto results = run_ranks(3, [](int r) {
+    const auto boot = open(r, 3);
+    boot->fence();
+    if (r == 2) return std::string("gone");
+    boot->fence();
+    return std::string("not reached");
+  });
+  for (const std::size_t r : {0u, 1u})
+    EXPECT_NE(results[r].text.find("rank 2 left the job"), std::string::npos) << results[r].text;
+}
+
+TEST_F(tcp_test, fence__rank_0_that_was_killed_is_noticed) {
+  const auto results = run_ranks(2, [](int r) {
+    const auto boot = open(r, 2);
+    boot->fence();
+    if (r == 0) ::raise(SIGKILL);
+    boot->fence();
+    return std::string("not reached");
+  });
+  EXPECT_EQ(results[0].status, 128 + SIGKILL);
+  EXPECT_EQ(results[1].status, 1);
+  EXPECT_NE(results[1].text.find("lost the connection"), std::string::npos) << results[1].text;
+}
+
+TEST_F(tcp_test, fence__time_limit_holds) {
+  vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "1");
+  const auto results = run_ranks(2, [](int r) {
+    const auto boot = open(r, 2);
+    if (r == 1) ::sleep(3);
+    boot->fence();
+    return std::string("late");
+  });
+  EXPECT_NE(results[0].text.find("waited 1 s in fence 0"), std::string::npos) << results[0].text;
+}
+
+TEST_F(tcp_test, open__port_in_use_is_said_with_a_way_out) {
+  const unique_fd taken = listen_somewhere(port_);
+  vars_.set("MASTER_PORT", std::to_string(port_));
+  const auto results = run_ranks(1, [](int) { return exchange(*open(0, 2), 1); });
+  for (const char* part : {"rank 0 cannot listen", "Address already in use", "LCT_MASTER_PORT"})
+    EXPECT_NE(results[0].text.find(part), std::string::npos) << results[0].text;
+}
+
+TEST_F(tcp_test, open__server_of_another_protocol_is_found_out) {
+  const unique_fd listener = listen_somewhere(port_);
+  vars_.set("MASTER_PORT", std::to_string(port_));
+  const int fd = listener.get();
+  const auto results = run_ranks(2, [fd](int i) {
+    if (i == 0) return exchange(*open(1, 2), 1);
+    const unique_fd peer(::accept(fd, nullptr, nullptr));
+    const std::string text = "HTTP/1.1 400 Bad Request\r\n";
+    if (::send(peer.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) return std::string("no");
+    char bytes[64];
+    while (::recv(peer.get(), bytes, sizeof bytes, 0) > 0) {
+    }
+    return std::string("ok");
+  });
+  EXPECT_NE(results[0].text.find("not of this protocol"), std::string::npos) << results[0].text;
+}
+
+TEST_F(tcp_test, open__only_loopback_without_a_key) {
+  for (const char* address : {"10.1.2.3", "0.0.0.0", "192.0.2.1", "2001:db8::1"}) {
+    EXPECT_TRUE(
+        test::throws_with<backend_error>([&] { resolve_loopback(address, 1234, "MASTER_ADDR"); },
+                                         {"MASTER_ADDR", address, "not a loopback address", "key"}))
+        << address;
+  }
+  EXPECT_TRUE(test::throws_with<backend_error>(
+      [] { resolve_loopback("no such host.invalid", 1, "LCT_MASTER_ADDR"); },
+      {"LCT_MASTER_ADDR", "no such host.invalid"}));
+  EXPECT_EQ(resolve_loopback("127.3.2.1", 80, "X").size(), 1u);
+  EXPECT_EQ(resolve_loopback("::1", 80, "X").size(), 1u);
+}
+
+// The listener is bound to the given address alone, and gone when everybody has joined.
+TEST_F(tcp_test, open__listens_on_the_given_address_only) {
+  vars_.set("MASTER_ADDR", "127.0.0.2");
+  const int port = port_;
+  const auto results = run_ranks(2, [port](int r) {
+    const auto reach = [port](std::uint32_t host) {
+      unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_in address = loopback(port);
+      address.sin_addr.s_addr = htonl(host);
+      return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    };
+    if (r == 0) return exchange(*open(0, 2), 2);
+    for (int i = 0; i < 5000 && !reach(0x7f000002); ++i) ::usleep(1000);
+    if (reach(0x7f000001)) return std::string("listens elsewhere too");
+    const auto boot = open(1, 2);
+    const std::string answer = exchange(*boot, 1);
+    const bool still = reach(0x7f000002);
+    boot->fence();
+    return still ? std::string("still listens") : answer;
+  });
+  EXPECT_EQ(results[1].text, "ok");
+}
+
+}  // namespace
+}  // namespace lci::boot
