@@ -31,7 +31,7 @@ struct region_name {
 class region_table {
  public:
   // Slots 1 .. MAX_REGIONS - 1.
-  static constexpr std::uint32_t MAX_REGIONS = 1u << 16;
+  static constexpr std::uint32_t MAX_REGIONS = 1u << 20;
 
   // One row, published in shared memory and kept once more privately.
   struct row {

@@ -13,7 +13,8 @@ namespace lci::proto {
 
 namespace {
 
-// From the user's allocator, which may throw where we must not. A message of no bytes still delivers a buffer that can be freed.
+// From the user's allocator, which may throw where we must not. A message of no bytes still
+// delivers a buffer that can be freed.
 void* allocate(core& shared, std::size_t size) noexcept {
   try {
     return shared.allocator.load(std::memory_order_relaxed)->allocate(size != 0 ? size : 1);

@@ -1,8 +1,11 @@
 #include "lci/proto/channel.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "lci/base/log.hpp"
+#include "lci/base/spin.hpp"
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/arrival.hpp"
@@ -47,7 +50,23 @@ errorcode_t channel::progress() {
     notice_failures();
   if (has_problems_.load(std::memory_order_relaxed)) [[unlikely]]
     rethrow_kept();
-  return work != 0 ? errorcode_t::done : errorcode_t::retry;
+  if (work != 0) [[likely]] {
+    idle_.store(0, std::memory_order_relaxed);
+    return errorcode_t::done;
+  }
+  return rest();
+}
+
+// Nothing to do. Programs call progress in loops of their own; with more ranks than cores whoever
+// they wait for may need this very core.
+errorcode_t channel::rest() noexcept {
+  constexpr std::uint32_t PATIENCE = 16;
+  if (!base::spin_wait::is_oversubscribed()) return errorcode_t::retry;
+  // A hint, so lost counts of threads that rest together do not matter.
+  const std::uint32_t idle = idle_.load(std::memory_order_relaxed) + 1;
+  idle_.store(idle < PATIENCE ? idle : 0, std::memory_order_relaxed);
+  if (idle == PATIENCE) sched_yield();
+  return errorcode_t::retry;
 }
 
 bool channel::is_drained() const noexcept { return open_receives.sum() == 0 && is_quiet(); }

@@ -119,6 +119,7 @@ class channel {
 
  private:
   friend class port;
+  errorcode_t rest() noexcept;
   std::size_t drain_backlogs();
   std::size_t advance_parked();
   std::size_t deliver_finished();
@@ -134,6 +135,7 @@ class channel {
   std::atomic<transfer*> parked_{nullptr};    // changed under lists_lock_, looked at without
   std::vector<std::exception_ptr> problems_;
   std::atomic<bool> has_problems_{false};
+  std::atomic<std::uint32_t> idle_{0};        // empty rounds in a row
   std::atomic<std::uint32_t> seen_epoch_{0};  // of core::failure_epoch()
   std::vector<bool> reported_;  // by rank: peer_failure_error was thrown; under lists_lock_
 };

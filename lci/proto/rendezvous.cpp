@@ -188,10 +188,20 @@ errorcode_t start_send(port& via, rcomp_t rcomp, const send_plan& plan, bool may
   return code;
 }
 
+// The receive cannot be carried out: its part ends as if the peer had gone, and progress says why.
+LCI_COLD static void refuse_receive(channel& via, wire::name self) {
+  via.keep(std::current_exception());
+  step(via, self, recv_event::peer_gone);
+}
+
 void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
   const auto [self, side] = via.rendezvous.recvs.insert(plan);
   if (plan.region.generation == 0) {
-    side->plan.region = via.shared.regions.insert(plan.user.status.buffer, plan.user.status.size);
+    try {
+      side->plan.region = via.shared.regions.insert(plan.user.status.buffer, plan.user.status.size);
+    } catch (...) {
+      return refuse_receive(via, self);
+    }
     side->registered_here = true;
   }
   wire::rtr body;
