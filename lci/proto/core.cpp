@@ -2,6 +2,12 @@
 
 #include "lci/errors.hpp"
 
+namespace lci {
+
+allocator_default_t g_allocator_default;
+
+}  // namespace lci
+
 namespace lci::proto {
 
 core::core(int rank, int size, wire::imm_layout layout)

@@ -6,7 +6,6 @@
 #include "lci/base/spin.hpp"
 #include "lci/boot/choose.hpp"
 #include "lci/errors.hpp"
-#include "lci/memory.hpp"
 #include "lci/runtime.hpp"
 #include "lci/runtime/defaults.hpp"
 
@@ -14,7 +13,6 @@ namespace lci {
 
 const char* DEFAULT_NAME = "unnamed";
 global_attr_t g_default_attr;
-allocator_default_t g_allocator_default;
 
 global_attr_t get_g_default_attr() { return g_default_attr; }
 void set_g_default_attr(const global_attr_t& attr) { g_default_attr = attr; }

@@ -60,14 +60,15 @@ kind unordered() {
 }
 
 class any_fabric : public testing::TestWithParam<kind> {};
-const std::size_t SIZES[] = {0, 1, 8, 63, 64, 65, 120, 128, 129, 8103, 8104, 8115, 8116, 8117, 8128, 20000};
+const std::size_t SIZES[] = {0,   1,    8,    63,   64,   65,   120,  128,
+                             129, 8103, 8104, 8115, 8116, 8117, 8128, 20000};
 
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(sim, any_fabric,
-                         testing::Values(plain(), late(), refusing(), without_immediate(), small_pieces(), no_packets(),
-                                         unordered()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         testing::Values(plain(), late(), refusing(), without_immediate(),
+                                         small_pieces(), no_packets(), unordered()),
+                         [](const auto& of) { return std::string(of.param.name); });
 
 TEST_P(any_fabric, active_message__every_size_arrives_once_with_its_bytes) {
   for (const bool zero_copy : {false, true})
@@ -93,12 +94,15 @@ TEST_P(any_fabric, active_message__every_size_arrives_once_with_its_bytes) {
         EXPECT_EQ(got.rank, 0);
         EXPECT_EQ(got.user_context, nullptr);
         EXPECT_EQ(std::memcmp(got.buffer, data.data(), size), 0) << size;
-        if (zero_copy && size <= 8116 - 12) lci::mem::release_packet(w[1].core.arena, lci::mem::packet::of_payload(got.buffer));
+        if (zero_copy && size <= 8116 - 12)
+          lci::mem::release_packet(w[1].core.arena, lci::mem::packet::of_payload(got.buffer));
         else if (zero_copy && size <= 8116) {  // in a packet unless the tag made it a rendezvous
           if (w[1].core.arena.contains(got.buffer) || w[0].core.arena.contains(got.buffer))
             lci::mem::release_packet(w[1].core.arena, lci::mem::packet::of_payload(got.buffer));
-          else free(got.buffer);
-        } else free(got.buffer);
+          else
+            free(got.buffer);
+        } else
+          free(got.buffer);
         sender.seen.clear();
         receiver.seen.clear();
       }
@@ -257,7 +261,8 @@ TEST(arrival, corrupted_messages__are_survived) {
       w[1].receive(0, buffer.data(), buffer.size(), 5, &receivers[0], got);
     } catch (const lci::truncation_error&) {  // a damaged length
     }
-    auto out = w[0].outgoing(1, data.data(), i % 2 == 0 ? data.size() : 100, w[1].engine_rcomp(), 5, &sender);
+    auto out = w[0].outgoing(1, data.data(), i % 2 == 0 ? data.size() : 100, w[1].engine_rcomp(), 5,
+                             &sender);
     proto::start_message(out);
     w.step(2);
   }
@@ -291,5 +296,6 @@ TEST(select, thresholds__follow_the_limits) {
   EXPECT_EQ(named(65, [](proto::outgoing& o) { o.has_mr = true; }), "zero_copy");
   EXPECT_EQ(named(64, [](proto::outgoing& o) { o.has_mr = true; }), "inject");
   EXPECT_EQ(named(8, [](proto::outgoing& o) { o.extended = true; }), "bcopy");
-  EXPECT_EQ(named(8, [](proto::outgoing& o) { o.kind = lci::mem::mem_kind::device; }), "rendezvous");
+  EXPECT_EQ(named(8, [](proto::outgoing& o) { o.kind = lci::mem::mem_kind::device; }),
+            "rendezvous");
 }

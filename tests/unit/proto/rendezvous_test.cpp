@@ -23,7 +23,8 @@ class rendezvous : public testing::Test {
   }
   void receive_one() {
     lci::status_t got;
-    ASSERT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got), lci::errorcode_t::posted);
+    ASSERT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got),
+              lci::errorcode_t::posted);
   }
 
   proto_world w;
@@ -60,7 +61,8 @@ TEST_F(rendezvous, unexpected__the_request_waits_for_its_receive) {
   EXPECT_EQ(buffer, data);
 }
 
-// The four cases of each wire event: too early or stale (names nothing), expected (above), repeated, from somebody else.
+// The four cases of each wire event: too early or stale (names nothing), expected (above),
+// repeated, from somebody else.
 TEST_F(rendezvous, on_rtr__unknown_name_is_dropped) {
   wire::rtr body;
   body.sender = {3, 77};
@@ -111,7 +113,8 @@ TEST_F(rendezvous, on_fin__repeated_signals_once) {
 TEST_F(rendezvous, receive_too_small__is_an_error_and_the_message_is_not_lost) {
   std::vector<std::byte> small(LARGE - 1, std::byte{0x55});
   lci::status_t got;
-  ASSERT_EQ(w[1].receive(0, small.data(), small.size(), 5, &receiver, got), lci::errorcode_t::posted);
+  ASSERT_EQ(w[1].receive(0, small.data(), small.size(), 5, &receiver, got),
+            lci::errorcode_t::posted);
   send_one();
   w.step();
   ASSERT_EQ(w.thrown.size(), 1u);
@@ -123,7 +126,8 @@ TEST_F(rendezvous, receive_too_small__is_an_error_and_the_message_is_not_lost) {
   EXPECT_EQ(buffer, data);
 }
 
-// A peer dies at every step of the sender's and the receiver's table: nothing hangs, nothing is signalled twice, nothing stays behind.
+// A peer dies at every step of the sender's and the receiver's table: nothing hangs, nothing is
+// signalled twice, nothing stays behind.
 TEST(rendezvous_death, at_every_step__the_survivor_is_told_and_left_clean) {
   for (int steps = 0; steps < 12; ++steps)
     for (const int victim : {0, 1}) {
@@ -134,8 +138,10 @@ TEST(rendezvous_death, at_every_step__the_survivor_is_told_and_left_clean) {
       std::vector<std::byte> buffer(LARGE);
       recorder sender, receiver;
       lci::status_t got;
-      ASSERT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got), lci::errorcode_t::posted);
-      auto out = w[0].outgoing(1, const_cast<std::byte*>(data.data()), data.size(), w[1].engine_rcomp(), 5, &sender);
+      ASSERT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got),
+                lci::errorcode_t::posted);
+      auto out = w[0].outgoing(1, const_cast<std::byte*>(data.data()), data.size(),
+                               w[1].engine_rcomp(), 5, &sender);
       ASSERT_EQ(proto::start_message(out), lci::errorcode_t::posted);
       for (int i = 0; i < steps; ++i) w[i % 2].channel->progress();
       w.sim.kill(victim);

@@ -29,8 +29,8 @@ TEST(imm_layout, fits__refuses_one_more_than_the_largest) {
 }
 
 TEST(kind_imm, kind_of__round_trip_and_never_fast) {
-  for (const auto k : {wire::kind::extended, wire::kind::rts, wire::kind::rtr, wire::kind::fin, wire::kind::fin_imm,
-                       wire::kind::signal}) {
+  for (const auto k : {wire::kind::extended, wire::kind::rts, wire::kind::rtr, wire::kind::fin,
+                       wire::kind::fin_imm, wire::kind::signal}) {
     EXPECT_EQ(wire::kind_of(wire::kind_imm(k, 0x0fffffff)), k);
     EXPECT_EQ(wire::kind_imm(k, 0x0fffffff) & wire::FAST_BIT, 0u);
   }

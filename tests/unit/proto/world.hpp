@@ -1,5 +1,5 @@
-// Two or more ranks in one process, each with the protocols over the fake fabric: what the tests of lci/proto stand on.
-// Threads: single; a test moves all ranks by hand with step().
+// Two or more ranks in one process, each with the protocols over the fake fabric: what the tests of
+// lci/proto stand on. Threads: single; a test moves all ranks by hand with step().
 #pragma once
 
 #include <memory>
@@ -37,7 +37,8 @@ struct node {
     channel = std::make_unique<proto::channel>(core, *fabric, 0, pool, max_piece);
     port = channel->make_port();
     channel->add_port(*port);
-    matcher = std::make_unique<proto::matcher>(match::make_engine(attr_matching_engine_type_t::map));
+    matcher =
+        std::make_unique<proto::matcher>(match::make_engine(attr_matching_engine_type_t::map));
     core.rcomps.add_engine(matcher.get());
   }
   ~node() {
@@ -46,7 +47,8 @@ struct node {
     matcher->engine().drain_st([](void*, matching_entry_type_t, bool) {});
   }
 
-  proto::outgoing outgoing(int to, void* buffer, std::size_t size, rcomp_t rcomp, tag_t tag, comp_impl_t* comp = nullptr) {
+  proto::outgoing outgoing(int to, void* buffer, std::size_t size, rcomp_t rcomp, tag_t tag,
+                           comp_impl_t* comp = nullptr) {
     proto::outgoing out{*port, pool};
     out.inject_limit = 64;
     out.bcopy_limit = pool.payload_size() - sizeof(proto::wire::extended_head);
@@ -64,7 +66,8 @@ struct node {
     out.extended = !core.imm.fits(rcomp, tag);
     return out;
   }
-  errorcode_t receive(int from, void* buffer, std::size_t size, tag_t tag, comp_impl_t* comp, status_t& got) {
+  errorcode_t receive(int from, void* buffer, std::size_t size, tag_t tag, comp_impl_t* comp,
+                      status_t& got) {
     proto::receive& record = *core.receives.get();
     record.user.comp = comp;
     record.user.status = status_t();
@@ -86,7 +89,9 @@ struct node {
 };
 
 struct proto_world {
-  explicit proto_world(sim_options options = {}, int n = 2, std::size_t max_piece = std::size_t{1} << 30) : sim(n, options) {
+  explicit proto_world(sim_options options = {}, int n = 2,
+                       std::size_t max_piece = std::size_t{1} << 30)
+      : sim(n, options) {
     for (int r = 0; r < n; ++r) nodes.push_back(std::make_unique<node>(sim, r, n, max_piece));
   }
   ~proto_world() {
@@ -115,7 +120,8 @@ struct proto_world {
 // Bytes that depend on their place, so that misplaced pieces are found.
 inline std::vector<std::byte> pattern(std::size_t n, unsigned seed = 1) {
   std::vector<std::byte> bytes(n);
-  for (std::size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>((i * 131 + i / 251 + seed) & 0xff);
+  for (std::size_t i = 0; i < n; ++i)
+    bytes[i] = static_cast<std::byte>((i * 131 + i / 251 + seed) & 0xff);
   return bytes;
 }
 

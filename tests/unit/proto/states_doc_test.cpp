@@ -1,0 +1,50 @@
+// docs/states.md is printed from the tables, so it cannot lie. LCI_UPDATE_DOCS=1 writes it anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "lci/proto/rendezvous.hpp"
+
+namespace proto = lci::proto;
+
+namespace {
+
+template <class Table>
+void print(std::ostream& out, const char* title, const Table& table) {
+  out << "## " << title << "\n\n| state | event | next state | what is done |\n|---|---|---|---|\n";
+  for (const auto& row : table)
+    out << "| " << proto::name_of(row.from) << " | " << proto::name_of(row.on) << " | "
+        << proto::name_of(row.to) << " | " << row.says << " |\n";
+  out << "\n";
+}
+
+std::string document() {
+  std::ostringstream out;
+  out << "# Protocol states {#states}\n\n"
+         "Protocols of more than two steps are tables of {state, event, next state, action}; the "
+         "code walks them, and this\n"
+         "page is printed from them. The compiler rejects a table with an unreachable state, a "
+         "state without a way out, or a\n"
+         "missing event (`lci/proto/state_table.hpp`). Everything eager is two functions and needs "
+         "none.\n\n"
+         "A rendezvous carries a message that is too large to be sent without asking. The sender "
+         "says what it has (RTS), the\n"
+         "receiver where it wants it (RTR), the sender writes the data there and says so (FIN, or "
+         "immediate data that travels\n"
+         "with the last write).\n\n";
+  print(out, "Rendezvous, sender", proto::SEND_TABLE);
+  print(out, "Rendezvous, receiver", proto::RECV_TABLE);
+  return out.str();
+}
+
+}  // namespace
+
+TEST(states_doc, page__is_what_the_tables_say) {
+  const std::string path = std::string(LCI_SOURCE_DIR) + "/docs/states.md";
+  if (std::getenv("LCI_UPDATE_DOCS") != nullptr) std::ofstream(path) << document();
+  std::ostringstream page;
+  page << std::ifstream(path).rdbuf();
+  EXPECT_EQ(page.str(), document()) << "run this test with LCI_UPDATE_DOCS=1";
+}
