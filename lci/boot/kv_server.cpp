@@ -16,7 +16,8 @@ std::shared_ptr<const std::string> fail_frame(const std::string& why) {
 
 }  // namespace
 
-server::server(int size) : size_(size), lives_(static_cast<std::size_t>(size), 0) {}
+server::server(int size, bool hold_news)
+    : size_(size), hold_news_(hold_news), lives_(static_cast<std::size_t>(size), 0) {}
 
 void server::opened(connection c) { peers_.emplace(c, peer{}); }
 
@@ -45,8 +46,10 @@ void server::closed(connection c) {
     sessions_.erase(p.life);
     return;
   }
-  fail(s, "rank " + std::to_string(p.rank) + " left the job before fence " +
-              std::to_string(s.round) + " was complete");
+  fail(s,
+       "rank " + std::to_string(p.rank) + " left the job before fence " + std::to_string(s.round) +
+           " was complete",
+       p.rank);
 }
 
 std::vector<server::output> server::take_outputs() { return std::exchange(outputs_, {}); }
@@ -72,13 +75,31 @@ std::vector<int> server::missing() const {
 
 void server::rank_ended(int rank, const std::string& why) {
   ended_.emplace(rank, why);
-  for (auto& [number, s] : sessions_) fail_without_ended(s);
+  for (auto& [number, s] : sessions_) {
+    if (s.culprit == rank && !s.told) s.failure = why;  // better than "left"
+    fail_without_ended(s);
+  }
+  tell_failures();
+}
+
+bool server::has_news() const {
+  for (const auto& [number, s] : sessions_) {
+    if (!s.failure.empty() && !s.told) return true;
+  }
+  return false;
+}
+
+void server::tell_failures() {
+  for (auto& [number, s] : sessions_) {
+    if (!s.failure.empty() && !s.told) tell(s);
+  }
 }
 
 void server::fail_all(const std::string& why) {
   for (auto& [number, s] : sessions_) {
-    const auto bytes = fail_frame(why);
     if (s.failure.empty()) s.failure = why;
+    s.told = true;
+    const auto bytes = fail_frame(s.failure);
     for (const participant& m : s.members) {
       if (m.link >= 0) send(m.link, bytes, true);
     }
@@ -127,7 +148,7 @@ bool server::join(connection c, peer& p, const hello_body& hello) {
   ++s.joined;
   fail_without_ended(s);
   if (!s.failure.empty()) {
-    send(c, fail_frame(s.failure));
+    if (s.told) send(c, fail_frame(s.failure));
     return true;
   }
   if (s.joined < size_) return true;
@@ -144,7 +165,8 @@ bool server::arrive(connection c, peer& p, std::uint32_t round) {
   session& s = session_of(p);
   participant& m = s.members[static_cast<std::size_t>(p.rank)];
   if (!s.failure.empty()) {
-    send(c, fail_frame(s.failure));
+    m.arrived = true;
+    if (s.told) send(c, fail_frame(s.failure));
     return true;
   }
   if (m.arrived || round != s.round) {
@@ -167,12 +189,18 @@ void server::release(session& s) {
   }
 }
 
-// Those that wait are told now; the others when they come to a fence, which some never do: a
-// program may end without one.
-void server::fail(session& s, const std::string& why) {
+void server::fail(session& s, const std::string& why, int culprit) {
   if (!s.failure.empty()) return;
   s.failure = why;
-  const auto bytes = fail_frame(why);
+  s.culprit = culprit;
+  if (!hold_news_) tell(s);
+}
+
+// Those that wait are told now; the others when they come to a fence, which some never do: a
+// program may end without one.
+void server::tell(session& s) {
+  s.told = true;
+  const auto bytes = fail_frame(s.failure);
   for (const participant& m : s.members) {
     if (m.link >= 0 && (m.arrived || s.joined < size_)) send(m.link, bytes);
   }

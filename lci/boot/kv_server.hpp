@@ -30,7 +30,9 @@ class server {
   // Values of one fence, all ranks together; beyond it the session fails.
   static constexpr std::size_t MAX_ROUND_BYTES = std::size_t{256} << 20;
 
-  explicit server(int size);
+  // With `hold_news`, members are not told that somebody has left until tell_failures(): the owner
+  // is about to learn how the process ended, and who waits for it shall hear that.
+  explicit server(int size, bool hold_news = false);
 
   void opened(connection c);
   void received(connection c, std::string_view bytes);
@@ -43,6 +45,9 @@ class server {
   std::vector<int> missing() const;
   // The process that was to be `rank` has ended: sessions that still miss it can never be whole.
   void rank_ended(int rank, const std::string& why);
+  // There are members that would be told of a failure if news were not held; and: tell them.
+  bool has_news() const;
+  void tell_failures();
   // Tells everybody and ends the sessions; `why` becomes the text of their exceptions.
   void fail_all(const std::string& why);
 
@@ -57,6 +62,8 @@ class server {
     std::uint32_t round = 0;
     std::string values;   // encoded, of the open round
     std::string failure;  // empty = none
+    int culprit = -1;     // the rank that left, if that was the failure
+    bool told = false;    // members hear of it when they come to a fence
   };
   struct peer {
     splitter in;
@@ -68,7 +75,8 @@ class server {
   bool join(connection c, peer& p, const hello_body& hello);
   bool arrive(connection c, peer& p, std::uint32_t round);
   void release(session& s);
-  void fail(session& s, const std::string& why);
+  void fail(session& s, const std::string& why, int culprit = -1);
+  void tell(session& s);
   void send(connection c, std::shared_ptr<const std::string> bytes, bool then_close = false);
   void fail_without_ended(session& s);
   void refuse(connection c, const std::string& why);
@@ -77,6 +85,7 @@ class server {
   static constexpr unsigned MOST_WARNINGS = 10;
 
   const int size_;
+  const bool hold_news_;
   unsigned refused_ = 0;
   std::map<connection, peer> peers_;
   std::vector<unsigned> lives_;           // by rank: sessions joined so far

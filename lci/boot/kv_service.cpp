@@ -11,13 +11,14 @@
 
 namespace lci::boot::kv {
 
-service::service(unique_fd listener, int size, std::optional<uid_t> only_uid)
-    : listener_(std::move(listener)), size_(size), server_(size), only_uid_(only_uid) {}
+service::service(unique_fd listener, int size, std::optional<uid_t> only_uid, bool hold_news)
+    : listener_(std::move(listener)), size_(size), server_(size, hold_news), only_uid_(only_uid) {}
 
 void service::add_to(std::vector<pollfd>& set) const {
-  // The listener comes last: a process that leaves and joins again has hung up before it connects,
-  // and handle() must see these two in that order.
-  for (const auto& [fd, l] : links_) {
+  // In the order of their arrival, and the listener last: a process that leaves and joins again has
+  // hung up before it connects, and handle() has to see these two in that order.
+  for (const auto& [age, fd] : by_age_) {
+    const link& l = links_.at(fd);
     const short in = l.closing ? 0 : POLLIN;
     const short out = l.queue.empty() ? 0 : POLLOUT;
     set.push_back(pollfd{fd, static_cast<short>(in | out), 0});
@@ -29,22 +30,22 @@ void service::handle(const std::vector<pollfd>& set) {
   bool someone_knocks = false;
   for (const pollfd& entry : set) {
     if (entry.revents == 0) continue;
-    if (listener_ && entry.fd == listener_.get()) {
-      someone_knocks = true;
-      continue;
-    }
-    const auto found = links_.find(entry.fd);
-    if (found == links_.end()) continue;  // dropped meanwhile, or not ours
-    const bool broken = (entry.revents & (POLLERR | POLLNVAL)) != 0;
-    const bool readable = (entry.revents & (POLLIN | POLLHUP)) != 0 && !found->second.closing;
-    const bool gone_while_closing = (entry.revents & POLLHUP) != 0 && found->second.closing;
-    if ((readable && !read_from(entry.fd)) || (broken && !readable) || gone_while_closing ||
-        !flush(found->second)) {
-      close(entry.fd);
-    }
+    if (listener_ && entry.fd == listener_.get()) someone_knocks = true;
+    if (links_.count(entry.fd) != 0) serve(entry);  // else dropped meanwhile, or not ours
   }
   pump();
   if (someone_knocks) accept_all();
+}
+
+void service::serve(const pollfd& entry) {
+  link& l = links_.at(entry.fd);
+  const bool broken = (entry.revents & (POLLERR | POLLNVAL)) != 0;
+  const bool hung_up = (entry.revents & POLLHUP) != 0;
+  const bool readable = ((entry.revents & POLLIN) != 0 || hung_up) && !l.closing;
+  // What a peer said before it hung up counts, so reading comes before closing.
+  const bool ended = readable ? !read_from(entry.fd, hung_up) : broken || hung_up;
+  const auto still = links_.find(entry.fd);
+  if (still != links_.end() && (ended || !flush(still->second))) close(entry.fd);
 }
 
 void service::stop_listening() {
@@ -84,6 +85,11 @@ void service::rank_ended(int rank, const std::string& why) {
   pump();
 }
 
+void service::tell_failures() {
+  server_.tell_failures();
+  pump();
+}
+
 void service::accept_all() {
   for (;;) {
     unique_fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -103,30 +109,30 @@ void service::accept_all() {
     link& l = links_[number];
     l.fd = std::move(fd);
     l.age = next_age_++;
+    by_age_.emplace(l.age, number);
     server_.opened(number);
   }
 }
 
 void service::drop_oldest_stranger() {
   std::size_t strangers = 0;
-  const std::pair<const int, link>* oldest = nullptr;
-  for (const auto& entry : links_) {
-    if (server_.is_member(entry.first)) continue;
-    ++strangers;
-    if (oldest == nullptr || entry.second.age < oldest->second.age) oldest = &entry;
+  int oldest = -1;
+  for (const auto& [age, fd] : by_age_) {
+    if (server_.is_member(fd)) continue;
+    if (strangers++ == 0) oldest = fd;
   }
-  if (strangers >= static_cast<std::size_t>(size_) + MAX_STRANGERS) close(oldest->first);
+  if (strangers >= static_cast<std::size_t>(size_) + MAX_STRANGERS) close(oldest);
 }
 
-// False when the peer has hung up.
-bool service::read_from(int fd) {
+// False when the peer has hung up. `to_the_end`: it is known to have, so all it said is taken now;
+// else a few rounds only, so that one peer with much to say does not hold up the others.
+bool service::read_from(int fd, bool to_the_end) {
   char bytes[16 * 1024];
-  // A few rounds only, so that one peer with much to say does not hold up the others.
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; to_the_end || round < 8; ++round) {
     const ssize_t n = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n > 0) {
       server_.received(fd, std::string_view(bytes, static_cast<std::size_t>(n)));
-      if (static_cast<std::size_t>(n) < sizeof bytes) return true;
+      if (!to_the_end && static_cast<std::size_t>(n) < sizeof bytes) return true;
       continue;
     }
     if (n < 0 && errno == EINTR) continue;
@@ -171,7 +177,10 @@ bool service::flush(link& l) noexcept {
 }
 
 void service::close(int fd) {
-  if (links_.erase(fd) == 0) return;
+  const auto found = links_.find(fd);
+  if (found == links_.end()) return;
+  by_age_.erase(found->second.age);
+  links_.erase(found);
   server_.closed(fd);
   pump();
 }

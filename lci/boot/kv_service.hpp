@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <deque>
 #include <limits>
 #include <map>
@@ -29,7 +30,8 @@ class service {
   static constexpr std::size_t MAX_STRANGERS = 64;
 
   // `listener` is non-blocking. With `only_uid`, peers of other users are refused (local sockets).
-  service(unique_fd listener, int size, std::optional<uid_t> only_uid);
+  // `hold_news`: see server.
+  service(unique_fd listener, int size, std::optional<uid_t> only_uid, bool hold_news = false);
 
   // What to poll for, and what to do with the answers: exactly the entries that were added.
   void add_to(std::vector<pollfd>& set) const;
@@ -47,6 +49,7 @@ class service {
   const server& core() const noexcept { return server_; }
   void fail_all(const std::string& why);
   void rank_ended(int rank, const std::string& why);
+  void tell_failures();
 
  private:
   // No descriptor has this number.
@@ -55,14 +58,15 @@ class service {
   struct link {
     unique_fd fd;
     std::deque<std::shared_ptr<const std::string>> queue;
-    std::size_t sent = 0;   // bytes of queue.front() that are out
-    bool closing = false;   // close when the queue is empty; read no more
-    std::uint64_t age = 0;  // order of arrival
+    std::size_t sent = 0;  // bytes of queue.front() that are out
+    bool closing = false;  // close when the queue is empty; read no more
+    std::uint64_t age = 0;
   };
 
+  void serve(const pollfd& entry);
   void accept_all();
   void drop_oldest_stranger();
-  bool read_from(int fd);
+  bool read_from(int fd, bool to_the_end);
   void pump();
   bool flush(link& l) noexcept;
   void close(int fd);
@@ -71,7 +75,8 @@ class service {
   const int size_;
   server server_;
   const std::optional<uid_t> only_uid_;
-  std::map<int, link> links_;  // by descriptor
+  std::map<int, link> links_;            // by descriptor
+  std::map<std::uint64_t, int> by_age_;  // the same links, oldest first
   std::uint64_t next_age_ = 0;
   member* local_ = nullptr;
   std::string local_in_;  // bytes for the attached member

@@ -72,12 +72,18 @@ class tcp_root final : public bootstrap {
   std::string get(int rank, const std::string& key) override { return member_.get(rank, key); }
 
   void fence() override {
-    member_.begin_fence();
     const deadline until = deadline::in(limit_);
-    service_.run_local();
-    // Nobody serves the others once this returns, so it also waits until they have their data.
-    while (member_.fence_pending() || !service_.flushed()) {
-      if (!step(until)) give_up("in fence " + std::to_string(member_.round()));
+    try {
+      member_.begin_fence();
+      service_.run_local();
+      // Nobody serves the others once this returns, so it also waits until they have their data.
+      while (member_.fence_pending() || !service_.flushed()) {
+        if (!step(until)) give_up("in fence " + std::to_string(member_.round()));
+      }
+    } catch (const backend_error& error) {
+      // Without us nobody can go on; those that come later find the reason in their socket.
+      service_.fail_all(error.what());
+      throw;
     }
   }
 
@@ -118,8 +124,9 @@ class tcp_root final : public bootstrap {
 
 class tcp_leaf final : public bootstrap {
  public:
+  // A little more patient than rank 0, which knows who is missing and tells everybody.
   tcp_leaf(unique_fd fd, const tcp_variables& v)
-      : client_("tcp", std::move(fd), v.rank, v.size, v.limit) {}
+      : client_("tcp", std::move(fd), v.rank, v.size, v.limit + std::chrono::seconds(2)) {}
   bool join() { return client_.join(); }
   const char* name() const noexcept override { return "tcp"; }
   int rank() const noexcept override { return client_.state().rank(); }

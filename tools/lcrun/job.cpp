@@ -48,7 +48,7 @@ job::job(const options& opts, const inherited_state& was, unique_fd signals, std
       directory_(std::move(directory)),
       warden_(directory_),
       socket_(random_socket_name()),
-      service_(lci::boot::listen_abstract(socket_), opts.nprocs, ::geteuid()),
+      service_(lci::boot::listen_abstract(socket_), opts.nprocs, ::geteuid(), true),
       shared_sink_(same_file(STDOUT_FILENO, STDERR_FILENO)) {}
 
 job::~job() {
@@ -117,7 +117,15 @@ void job::loop() {
       }
     }
     if (set_[0].revents != 0) take_signals();
+    schedule_news();
   }
+}
+
+void job::schedule_news() {
+  const bool now = service_.core().has_news();
+  if (now == has_news_) return;
+  has_news_ = now;
+  news_at_ = now ? lci::boot::deadline::in(NEWS_DELAY) : lci::boot::deadline::never();
 }
 
 // The order is known to loop(): signals, sinks with data, streams; then everything else, and at
@@ -139,7 +147,7 @@ void job::build_set() {
 
 int job::wait_ms() const {
   int wait = -1;
-  for (const lci::boot::deadline* d : {&kill_at_, &timeout_}) {
+  for (const lci::boot::deadline* d : {&kill_at_, &news_at_, &timeout_}) {
     const int left = d->remaining_ms();
     if (left >= 0 && (wait < 0 || left < wait)) wait = left;
   }
@@ -208,6 +216,11 @@ void job::check_clock() {
     killed_ = true;
     kill_at_ = lci::boot::deadline::never();
     kill_all(SIGKILL);
+  }
+  if (news_at_.is_over()) {
+    // It lives on, but has left the job.
+    service_.tell_failures();
+    schedule_news();
   }
   if (timeout_.is_over()) {
     timeout_ = lci::boot::deadline::never();

@@ -28,6 +28,9 @@ class job {
 
  private:
   static constexpr std::chrono::milliseconds GRACE{2000};  // between SIGTERM and SIGKILL
+  // A dying process closes its sockets before we can learn how it died. So long its peers are not
+  // told that it has left: else one of them may fail first, and be taken for the cause.
+  static constexpr std::chrono::milliseconds NEWS_DELAY{300};
 
   struct rank_process {
     pid_t pid = -1;
@@ -48,6 +51,7 @@ class job {
   void take_endings();
   void report(const ending& e);
   void check_clock();
+  void schedule_news();
   void end_job();
   void kill_all(int signal) noexcept;
   void finish();
@@ -67,12 +71,14 @@ class job {
   std::vector<rank_process> ranks_;
   std::vector<pollfd> set_;
   int alive_ = 0;
-  int status_ = 0;        // of the first failure
-  int forwarded_ = 0;     // last signal passed on that asks for an end
-  int end_requests_ = 0;  // how many of these came
-  bool ending_ = false;   // SIGTERM has gone out
-  bool killed_ = false;   // SIGKILL has gone out
+  int status_ = 0;         // of the first failure
+  int forwarded_ = 0;      // last signal passed on that asks for an end
+  int end_requests_ = 0;   // how many of these came
+  bool ending_ = false;    // SIGTERM has gone out
+  bool has_news_ = false;  // news_at_ is set
+  bool killed_ = false;    // SIGKILL has gone out
   lci::boot::deadline kill_at_ = lci::boot::deadline::never();
+  lci::boot::deadline news_at_ = lci::boot::deadline::never();
   lci::boot::deadline timeout_ = lci::boot::deadline::never();
 };
 

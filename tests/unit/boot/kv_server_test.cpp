@@ -18,7 +18,7 @@ using test::throws_with;
 // Server and members joined by hand: bytes move when a test says so.
 class kv_server_test : public testing::Test {
  protected:
-  explicit kv_server_test(int size = 3) : size_(size), server_(size) {}
+  explicit kv_server_test(bool hold_news = false) : server_(3, hold_news) {}
 
   member& add(int connection, int rank, int size = 3) {
     server_.opened(connection);
@@ -48,7 +48,7 @@ class kv_server_test : public testing::Test {
     run();
   }
 
-  const int size_;
+  static constexpr int size_ = 3;
   server server_;
   std::map<int, std::unique_ptr<member>> members_;
   std::map<int, std::string> errors_;
@@ -207,6 +207,42 @@ TEST_F(kv_server_test, rank_ended__after_it_joined_is_left_to_its_connection) {
   run();
   EXPECT_TRUE(errors_.empty());
   EXPECT_FALSE(members_.at(10)->fence_pending());
+}
+
+class kv_server_holding_news : public kv_server_test {
+ protected:
+  kv_server_holding_news() : kv_server_test(true) {}
+};
+
+TEST_F(kv_server_holding_news, closed__is_told_with_the_cause_once_that_is_known) {
+  add_all();
+  members_.at(10)->begin_fence();
+  run();
+  server_.closed(12);
+  members_.at(11)->begin_fence();
+  run();
+  EXPECT_TRUE(errors_.empty());
+  EXPECT_TRUE(server_.has_news());
+  server_.rank_ended(2, "rank 2 died of signal 9");
+  run();
+  EXPECT_FALSE(server_.has_news());
+  for (const int c : {10, 11})
+    EXPECT_NE(errors_[c].find("rank 2 died of signal 9"), std::string::npos) << errors_[c];
+}
+
+TEST_F(kv_server_holding_news, closed__without_a_death_is_told_on_request) {
+  add_all();
+  members_.at(10)->begin_fence();
+  run();
+  server_.closed(12);
+  run();
+  EXPECT_TRUE(errors_.empty());
+  server_.tell_failures();
+  run();
+  EXPECT_NE(errors_[10].find("rank 2 left"), std::string::npos) << errors_[10];
+  members_.at(11)->begin_fence();
+  run();
+  EXPECT_NE(errors_[11].find("rank 2 left"), std::string::npos) << errors_[11];
 }
 
 TEST_F(kv_server_test, received__frames_out_of_turn_end_the_connection) {

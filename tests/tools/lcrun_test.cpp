@@ -1,0 +1,481 @@
+// lcrun, run as a user runs it: real processes, real signals, real crashes.
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lci/boot/fd.hpp"
+#include "tests/support/scoped_env.hpp"
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+using lci::boot::unique_fd;
+
+// A running lcrun. Its output is collected until it ends; after LIMIT it is killed and the test
+// fails.
+class launch {
+ public:
+  static constexpr std::chrono::seconds LIMIT{60};
+
+  explicit launch(const std::vector<std::string>& args, const std::string& input = {},
+                  const std::string& program = LCI_LCRUN) {
+    int out[2], err[2], in[2];
+    if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0 || ::pipe2(in, O_CLOEXEC) != 0)
+      std::abort();
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(in[0], 0);
+      ::dup2(out[1], 1);
+      ::dup2(err[1], 2);
+      ::setpgid(0, 0);
+      std::vector<char*> argv{const_cast<char*>("lcrun")};
+      for (const std::string& a : args) argv.push_back(const_cast<char*>(a.c_str()));
+      argv.push_back(nullptr);
+      ::execv(program.c_str(), argv.data());
+      ::_exit(99);
+    }
+    for (const int fd : {out[1], err[1], in[0]}) ::close(fd);
+    out_.reset(out[0]);
+    err_.reset(err[0]);
+    if (!input.empty() && ::write(in[1], input.data(), input.size()) < 0) std::abort();
+    ::close(in[1]);
+  }
+  ~launch() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+  }
+  pid_t pid() const { return pid_; }
+  void signal(int number) const { ::kill(pid_, number); }
+
+  // Reads until stdout holds `text`; false when it ends or time is up before.
+  bool wait_for(const std::string& text, std::size_t times = 1) {
+    while (count(stdout_, text) < times) {
+      if (!read_some()) return false;
+    }
+    return true;
+  }
+  // Until both streams end; then the status: 128 + signal if lcrun itself was killed.
+  int finish() {
+    while (read_some()) {
+    }
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  const std::string& out() const { return stdout_; }
+  const std::string& err() const { return stderr_; }
+
+  static std::size_t count(const std::string& in, const std::string& text) {
+    std::size_t n = 0;
+    for (std::size_t at = 0; (at = in.find(text, at)) != std::string::npos; at += text.size()) ++n;
+    return n;
+  }
+
+ private:
+  bool read_some() {
+    if (clock_type::now() > limit_) {
+      ADD_FAILURE() << "lcrun did not end; so far:\n" << stdout_ << stderr_;
+      ::kill(pid_, SIGKILL);
+      return false;
+    }
+    pollfd set[2] = {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}};
+    ::poll(set, 2, 100);
+    bool open = false;
+    for (auto [fd, text] : {std::pair(&out_, &stdout_), std::pair(&err_, &stderr_)}) {
+      if (!*fd) continue;
+      open = true;
+      if (set[fd == &err_].revents == 0) continue;
+      char bytes[64 * 1024];
+      const ssize_t n = ::read(fd->get(), bytes, sizeof bytes);
+      if (n > 0)
+        text->append(bytes, static_cast<std::size_t>(n));
+      else
+        fd->reset();
+    }
+    return open;
+  }
+
+  pid_t pid_ = -1;
+  unique_fd out_, err_;
+  std::string stdout_, stderr_;
+  const clock_type::time_point limit_ = clock_type::now() + LIMIT;
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// Alive and not a zombie.
+bool is_running(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  if (!std::getline(in, text)) return false;
+  const std::size_t end = text.rfind(')');
+  return end != std::string::npos && end + 2 < text.size() && text[end + 2] != 'Z';
+}
+
+// Waits until none of the processes runs any more; false after ten seconds.
+bool all_gone(const std::vector<pid_t>& pids) {
+  for (int i = 0; i < 1000; ++i) {
+    bool any = false;
+    for (const pid_t pid : pids) any = any || is_running(pid);
+    if (!any) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+std::vector<pid_t> pids_in(const std::string& text) {
+  std::vector<pid_t> pids;
+  std::istringstream in(text);
+  for (long pid; in >> pid;) pids.push_back(static_cast<pid_t>(pid));
+  return pids;
+}
+
+const std::string PROBE = LCI_BOOT_PROBE;
+
+class lcrun_test : public testing::Test {
+ protected:
+  lcrun_test() {
+    for (const char* name : {"LCT_PMI_BACKEND", "LCT_PMI_FILE_DIR", "LCT_PMI_FILE_NRANKS", "RANK",
+                             "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+      vars_.unset(name);
+  }
+  lci::test::scoped_env vars_;
+};
+
+TEST_F(lcrun_test, usage__anything_wrong_prints_it_and_exits_1) {
+  const std::vector<std::vector<std::string>> wrong = {{},
+                                                       {"-n"},
+                                                       {"-n", "2"},
+                                                       {"-n", "0", "true"},
+                                                       {"-n", "x", "true"},
+                                                       {"true"},
+                                                       {"--nope", "-n", "2", "true"},
+                                                       {"-n", "2", "--timeout", "true"}};
+  for (const auto& args : wrong) {
+    launch run(args);
+    EXPECT_EQ(run.finish(), 1);
+    EXPECT_NE(run.err().find("usage: lcrun -n <nprocs>"), std::string::npos) << run.err();
+    EXPECT_TRUE(run.out().empty());
+  }
+  launch help({"--help"});
+  EXPECT_EQ(help.finish(), 0);
+  EXPECT_NE(help.out().find("usage: lcrun -n <nprocs>"), std::string::npos);
+}
+
+TEST_F(lcrun_test, ranks__each_is_given_once) {
+  launch run({"-n", "5", PROBE, "exchange", "2", "say", "i am"});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  const auto lines = lines_of(run.out());
+  std::multiset<std::string> expected;
+  for (int r = 0; r < 5; ++r) expected.insert("i am " + std::to_string(r) + "/5 lcrun");
+  EXPECT_EQ(std::multiset<std::string>(lines.begin(), lines.end()), expected);
+}
+
+TEST_F(lcrun_test, arguments__are_passed_untouched) {
+  launch run({"-n", "1", "--", "/bin/echo", "-n", "a b", "--timeout", "*"});
+  EXPECT_EQ(run.finish(), 0);
+  EXPECT_EQ(run.out(), "a b --timeout *");
+}
+
+TEST_F(lcrun_test, environment__what_clients_look_for) {
+  launch run({"-n", "2", "/bin/sh", "-c", "echo $LCT_PMI_BACKEND $LCT_PMI_FILE_NRANKS [$RANK]"});
+  EXPECT_EQ(run.finish(), 0);
+  EXPECT_EQ(run.out(), "lcrun,file,local 2 []\nlcrun,file,local 2 []\n");
+}
+
+TEST_F(lcrun_test, size__64_processes_exchange_and_stop) {
+  const auto start = clock_type::now();
+  launch run({"-n", "64", PROBE, "exchange", "4"});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_LT(clock_type::now() - start, std::chrono::seconds(20));
+}
+
+TEST_F(lcrun_test, jobs__several_at_once_do_not_meet) {
+  std::vector<std::unique_ptr<launch>> jobs;
+  for (int n = 1; n <= 8; ++n) {
+    jobs.push_back(std::make_unique<launch>(
+        std::vector<std::string>{"-n", std::to_string(n), PROBE, "exchange", "20", "say", "of"}));
+  }
+  for (int n = 1; n <= 8; ++n) {
+    launch& job = *jobs[static_cast<std::size_t>(n - 1)];
+    EXPECT_EQ(job.finish(), 0) << job.err();
+    EXPECT_EQ(launch::count(job.out(), "/" + std::to_string(n) + " lcrun"),
+              static_cast<std::size_t>(n));
+  }
+}
+
+TEST_F(lcrun_test, reopen__ranks_may_leave_and_join_again) {
+  launch run({"-n", "4", PROBE, "exchange", "2", "reopen", "exchange", "2", "reopen", "reopen",
+              "exchange", "1", "fds", "exchange", "20", "fds"});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+}
+
+TEST_F(lcrun_test, reopen__one_program_after_the_other) {
+  launch run({"-n", "3", "/bin/sh", "-c", PROBE + " exchange 2 && exec " + PROBE + " exchange 3"});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+}
+
+TEST_F(lcrun_test, status__first_failure_is_named_and_returned) {
+  launch run({"-n", "4", PROBE, "exchange", "1", "exit", "2", "3", "hang"});
+  EXPECT_EQ(run.finish(), 3);
+  EXPECT_NE(run.err().find("lcrun: rank 2 (pid "), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("exited with status 3"), std::string::npos) << run.err();
+  EXPECT_EQ(launch::count(run.err(), "lcrun: rank"), 1u) << run.err();
+}
+
+TEST_F(lcrun_test, status__killed_rank_ends_the_job) {
+  launch run({"-n", "4", PROBE, "exchange", "1", "kill", "1", "9", "hang"});
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
+  EXPECT_NE(run.err().find("lcrun: rank 1 (pid "), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("died of signal 9 (Killed)"), std::string::npos) << run.err();
+}
+
+// The others sit in a fence that can never complete: whether they are told by the server or ended
+// by lcrun, the cause that is reported is the kill.
+TEST_F(lcrun_test, status__killed_rank_while_others_wait_for_it) {
+  for (int i = 0; i < 5; ++i) {
+    launch run({"-n", "3", PROBE, "exchange", "1", "kill", "2", "9", "exchange", "1"});
+    EXPECT_EQ(run.finish(), 128 + SIGKILL) << run.err();
+    EXPECT_NE(run.err().find("rank 2 (pid "), std::string::npos) << run.err();
+  }
+}
+
+TEST_F(lcrun_test, status__rank_that_ignores_sigterm_is_killed) {
+  const auto start = clock_type::now();
+  launch run(
+      {"-n", "2", "/bin/sh", "-c",
+       "if [ $LCI_LCRUN_RANK = 1 ]; then exit 7; fi; trap '' TERM; while :; do sleep 1; done"});
+  EXPECT_EQ(run.finish(), 7) << run.err();
+  EXPECT_GE(clock_type::now() - start, std::chrono::seconds(2));
+  EXPECT_LT(clock_type::now() - start, std::chrono::seconds(10));
+}
+
+TEST_F(lcrun_test, keep_going__the_others_finish) {
+  launch run({"--keep-going", "-n", "3", "/bin/sh", "-c",
+              "if [ $LCI_LCRUN_RANK = 1 ]; then kill -9 $$; fi; sleep 0.3; echo done"});
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
+  EXPECT_EQ(run.out(), "done\ndone\n");
+  EXPECT_NE(run.err().find("rank 1 (pid "), std::string::npos) << run.err();
+}
+
+// Rank 1 never joins: the others must not wait for it for ever.
+TEST_F(lcrun_test, keep_going__rank_that_never_joined_ends_the_fence) {
+  launch run({"--keep-going", "-n", "3", "/bin/sh", "-c",
+              "if [ $LCI_LCRUN_RANK = 1 ]; then exit 4; fi; exec " + PROBE + " exchange 1"});
+  EXPECT_EQ(run.finish(), 4);
+  EXPECT_EQ(launch::count(run.err(), "rank 1 (pid "), 3u) << run.err();
+}
+
+TEST_F(lcrun_test, command__that_cannot_run_is_said_once) {
+  launch missing({"-n", "3", "/no/such/program"});
+  EXPECT_EQ(missing.finish(), 127);
+  EXPECT_EQ(missing.err(), "lcrun: cannot run /no/such/program: No such file or directory\n");
+  launch forbidden({"-n", "3", "/etc/passwd"});
+  EXPECT_EQ(forbidden.finish(), 126);
+  EXPECT_EQ(launch::count(forbidden.err(), "Permission denied"), 1u) << forbidden.err();
+}
+
+TEST_F(lcrun_test, timeout__ends_the_job_with_124) {
+  launch run({"-n", "3", "--timeout", "0.5", PROBE, "hang"});
+  EXPECT_EQ(run.finish(), 124);
+  EXPECT_EQ(run.err(), "lcrun: timeout after 0.5 s\n");
+}
+
+TEST_F(lcrun_test, output__lines_of_all_ranks_stay_whole) {
+  launch run({"-n", "6", "--tag-output", PROBE, "lines", "3000"});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  std::map<std::string, int> seen;
+  for (const std::string& line : lines_of(run.out())) ++seen[line];
+  EXPECT_EQ(seen.size(), 6u);
+  for (int r = 0; r < 6; ++r) {
+    const std::string line =
+        "[" + std::to_string(r) + "] " + std::string(100, static_cast<char>('a' + r));
+    EXPECT_EQ(seen[line], 3000) << r;
+  }
+}
+
+TEST_F(lcrun_test, output__streams_are_kept_apart_and_last_lines_are_ended) {
+  launch run({"-n", "2", "--tag-output", "/bin/sh", "-c", "echo out; echo err >&2; printf last"});
+  EXPECT_EQ(run.finish(), 0);
+  auto out = lines_of(run.out());
+  EXPECT_EQ(std::multiset<std::string>(out.begin(), out.end()),
+            (std::multiset<std::string>{"[0] out", "[0] last", "[1] out", "[1] last"}));
+  auto err = lines_of(run.err());
+  EXPECT_EQ(std::multiset<std::string>(err.begin(), err.end()),
+            (std::multiset<std::string>{"[0] err", "[1] err"}));
+}
+
+TEST_F(lcrun_test, output__comes_while_the_job_runs) {
+  launch run({"-n", "2", PROBE, "say", "hello", "hang"});
+  EXPECT_TRUE(run.wait_for("hello", 2));
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.finish(), 128 + SIGTERM);
+}
+
+TEST_F(lcrun_test, output__much_of_it_and_a_slow_reader) {
+  launch run({"-n", "2", "/bin/sh", "-c", "head -c 8000000 /dev/zero | tr '\\0' x; echo"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(run.finish(), 0);
+  EXPECT_EQ(launch::count(run.out(), "x"), 16000000u);
+}
+
+TEST_F(lcrun_test, output__reader_that_leaves_ends_the_job) {
+  launch run({"-n", "1", "/bin/sh", "-c", std::string(LCI_LCRUN) + " -n 2 yes 2>&1 | head -n 3"});
+  EXPECT_EQ(run.finish(), 0);
+  EXPECT_EQ(run.out(), "y\ny\ny\n");
+}
+
+TEST_F(lcrun_test, input__goes_to_rank_0_only) {
+  launch run({"-n", "3", "--tag-output", "/bin/cat"}, "one\ntwo\n");
+  EXPECT_EQ(run.finish(), 0);
+  EXPECT_EQ(run.out(), "[0] one\n[0] two\n");
+}
+
+TEST_F(lcrun_test, signals__are_passed_on) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+    launch run({"-n", "3", "/bin/sh", "-c",
+                "trap 'echo got it; exit 0' INT TERM HUP USR1 USR2; echo ready; "
+                "while :; do sleep 0.05; done"});
+    ASSERT_TRUE(run.wait_for("ready", 3));
+    run.signal(number);
+    EXPECT_EQ(run.finish(), 0) << number << run.err();
+    EXPECT_EQ(launch::count(run.out(), "got it"), 3u) << number;
+  }
+}
+
+TEST_F(lcrun_test, signals__death_by_a_signal_that_was_passed_on_is_no_surprise) {
+  launch run({"-n", "3", PROBE, "say", "ready", "hang"});
+  ASSERT_TRUE(run.wait_for("ready", 3));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.finish(), 128 + SIGINT);
+  EXPECT_EQ(run.err(), "");
+}
+
+TEST_F(lcrun_test, crash__what_ranks_have_started_ends_with_the_job) {
+  launch run({"-n", "3", PROBE, "own_group", "exchange", "1", "kill", "0", "11", "hang"});
+  EXPECT_EQ(run.finish(), 128 + SIGSEGV);
+  const auto pids = pids_in(run.out());
+  EXPECT_EQ(pids.size(), 6u);
+  EXPECT_TRUE(all_gone(pids));
+}
+
+TEST_F(lcrun_test, crash__nothing_survives_kill_9_of_lcrun) {
+  vars_.set("LCT_PMI_BACKEND", "file");
+  const std::string base = testing::TempDir() + "lcrun_kill_" + std::to_string(::getpid());
+  std::filesystem::create_directory(base);
+  vars_.set("LCT_PMI_FILE_DIR", base);
+  launch run({"-n", "3", PROBE, "own_group", "exchange", "1", "say", "ready", "hang"});
+  ASSERT_TRUE(run.wait_for("ready", 3));
+  EXPECT_FALSE(std::filesystem::is_empty(base));
+  run.signal(SIGKILL);
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
+  std::string text = run.out();
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(text)) {
+    if (line.find("ready") == std::string::npos) {
+      for (const pid_t pid : pids_in(line)) pids.push_back(pid);
+    }
+  }
+  EXPECT_EQ(pids.size(), 6u);
+  EXPECT_TRUE(all_gone(pids));
+  for (int i = 0; i < 1000 && !std::filesystem::is_empty(base); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(std::filesystem::is_empty(base));
+  std::filesystem::remove_all(base);
+}
+
+TEST_F(lcrun_test, crash__next_job_starts_as_if_nothing_had_been) {
+  for (int i = 0; i < 3; ++i) {
+    launch crashing({"-n", "3", PROBE, "exchange", "1", "say", "ready", "hang"});
+    ASSERT_TRUE(crashing.wait_for("ready", 3));
+    crashing.signal(SIGKILL);
+    crashing.finish();
+    launch next({"-n", "3", PROBE, "exchange", "2"});
+    EXPECT_EQ(next.finish(), 0) << next.err();
+  }
+}
+
+TEST_F(lcrun_test, backends__file_is_private_and_leaves_nothing) {
+  const std::string base = testing::TempDir() + "lcrun_file_" + std::to_string(::getpid());
+  std::filesystem::create_directory(base);
+  vars_.set("LCT_PMI_BACKEND", "file");
+  vars_.set("TMPDIR", base);
+  launch a({"-n", "4", "--tag-output", PROBE, "exchange", "3", "say", "i"});
+  launch b({"-n", "4", PROBE, "exchange", "3", "say", "i"});
+  EXPECT_EQ(a.finish(), 0) << a.err();
+  EXPECT_EQ(b.finish(), 0) << b.err();
+  // lcrun's rank is the bootstrap's rank.
+  for (int r = 0; r < 4; ++r) {
+    const std::string n = std::to_string(r);
+    EXPECT_NE(a.out().find("[" + n + "] i " + n + "/4 file\n"), std::string::npos) << a.out();
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(base));
+  std::filesystem::remove_all(base);
+}
+
+TEST_F(lcrun_test, backends__tcp_gets_rank_and_size) {
+  vars_.set("LCT_PMI_BACKEND", "tcp");
+  vars_.set("MASTER_ADDR", "127.0.0.1");
+  vars_.set("MASTER_PORT", std::to_string(20000 + ::getpid() % 10000));
+  launch run({"-n", "4", PROBE, "exchange", "3", "say", "i"});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(launch::count(run.out(), "/4 tcp"), 4u) << run.out();
+}
+
+TEST_F(lcrun_test, backends__incomplete_tcp_variables_are_named) {
+  vars_.set("LCT_PMI_BACKEND", "tcp");
+  vars_.set("LCT_MASTER_ADDR", "127.0.0.1");
+  vars_.set("MASTER_PORT", "1234");
+  launch run({"-n", "2", PROBE, "exchange", "1"});
+  EXPECT_EQ(run.finish(), 5);
+  EXPECT_NE(run.err().find("LCT_MASTER_ADDR is set without LCT_MASTER_PORT"), std::string::npos)
+      << run.err();
+}
+
+TEST_F(lcrun_test, backends__local_makes_everybody_rank_0) {
+  vars_.set("LCT_PMI_BACKEND", "local");
+  launch run({"-n", "2", PROBE, "exchange", "1", "say", "i"});
+  EXPECT_EQ(run.finish(), 0);
+  EXPECT_EQ(run.out(), "i 0/1 local\ni 0/1 local\n");
+}
+
+TEST_F(lcrun_test, descriptors__ranks_inherit_no_more_than_lcrun_did) {
+  const std::vector<std::string> list = {"-c", "ls /proc/self/fd | wc -l"};
+  launch without(list, {}, "/bin/sh");
+  EXPECT_EQ(without.finish(), 0);
+  launch with({"-n", "2", "/bin/sh", list[0], list[1]});
+  EXPECT_EQ(with.finish(), 0);
+  EXPECT_EQ(with.out(), without.out() + without.out());
+}
+
+TEST_F(lcrun_test, script__of_the_source_tree_hands_over) {
+  vars_.set("LCRUN", LCI_LCRUN);
+  launch run({"-n", "2", "/bin/echo", "hi"}, {}, std::string(LCI_SOURCE_DIR) + "/lcrun");
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(run.out(), "hi\nhi\n");
+}
+
+}  // namespace
