@@ -168,28 +168,39 @@ inline void report(const result& r) {
 }
 
 // Repeats {R, pattern, R}. `measure()` runs the pattern on both sides and answers nanoseconds. On
-// virtual machines R changes when the host moves a core, so a block counts only if R stayed.
+// virtual machines R changes when the host moves a core, so only blocks in which R stayed count,
+// unless there are hardly any: then all do.
 template <class Measure>
 result in_units_of_r(pair& both, const char* bench, const char* who, std::string what, int blocks,
                      Measure measure) {
-  std::vector<double> values, rs, ratios;
+  struct sample {
+    double value, before, after;
+    double r() const { return (before + after) / 2; }
+    bool is_steady() const { return std::abs(before - after) <= 0.2 * std::min(before, after); }
+  };
+  std::vector<sample> samples;
   for (int block = 0; block < blocks; ++block) {
-    const double before = both.handover_ns();
+    sample s{};
+    s.before = both.handover_ns();
     both.meet();
-    const double value = measure();
-    const double after = both.handover_ns();
-    if (std::abs(before - after) > 0.2 * std::min(before, after)) continue;
-    values.push_back(value);
-    rs.push_back((before + after) / 2);
-    ratios.push_back(value / rs.back());
+    s.value = measure();
+    s.after = both.handover_ns();
+    samples.push_back(s);
+  }
+  const auto steady =
+      std::count_if(samples.begin(), samples.end(), [](const sample& s) { return s.is_steady(); });
+  std::vector<double> values, rs, ratios;
+  for (const sample& s : samples) {
+    if (steady >= 5 && !s.is_steady()) continue;
+    values.push_back(s.value);
+    rs.push_back(s.r());
+    ratios.push_back(s.value / s.r());
   }
   result r{bench, who, std::move(what), median(values), "ns"};
   r.r_ns = median(rs);
   r.ratio = median(ratios);
-  if (!values.empty()) {
-    r.low = *std::min_element(values.begin(), values.end());
-    r.high = *std::max_element(values.begin(), values.end());
-  }
+  r.low = *std::min_element(values.begin(), values.end());
+  r.high = *std::max_element(values.begin(), values.end());
   return r;
 }
 
