@@ -1,5 +1,5 @@
-// Pools behind make_live(): chunks from the heap that are kept for good, and a queue of freed slots
-// per type.
+// Pools behind make_live(): chunks from the heap that are kept for good, and a queue of freed
+// slots per type.
 #include "lci/base/type_stable.hpp"
 
 #include <algorithm>

@@ -4,12 +4,16 @@
 //
 // Every function of the public interface may be handed a freed handle. An impl class derives from
 // live_object<itself>, is made by make_live() and ended by free_live(); check_live() is then one
-// compare of the pointer and one load of the object's first line. Completion objects need not even
-// that: free_live() fills the dead object with DEAD_BYTE, which makes its kind an unknown one. A
-// freed slot is handed out again only after QUARANTINE others, oldest first: a stale handle meets a
-// new object late, not at once. Threads: all functions any thread; freeing an object while another
-// thread uses it stays the user's error. Always true: memory of one pool is reused for the same
-// type only; pools live until the process ends.
+// compare of the pointer and one load of the object's first line. A dead object reads DEAD_BYTE
+// everywhere, or starts with a T::tombstone if T names one, as completion objects do. A freed slot
+// is handed out again only after QUARANTINE others, oldest first: a stale handle meets a new
+// object late, not at once.
+//
+// Threads: all functions any thread; freeing an object while another thread uses it stays the
+// user's error.
+//
+// Always true: memory of one pool is reused for the same type only; pools live until the process
+// ends.
 #pragma once
 
 #include <atomic>
@@ -143,6 +147,9 @@ void free_live(T* object, const char* what) {
   type_stable_pool& pool = type_stable_pool::of(detail::type_number<T>(), sizeof(T), alignof(T));
   object->~T();
   std::memset(static_cast<void*>(object), DEAD_BYTE, sizeof(T));
+  // A polymorphic type may leave something behind that is safe to look at through a base class.
+  if constexpr (requires { typename T::tombstone; })
+    ::new (static_cast<void*>(object)) typename T::tombstone;
   pool.release(object);
 }
 

@@ -1,6 +1,8 @@
-// A counter of completions: the status is dropped, the number stays. Threads: shared; one locked
-// instruction a signal, none to read. Always true: who reads n sees what was written before each of
-// the signals that it counts.
+// A counter of completions: the status is dropped, the number stays.
+//
+// Threads: shared; one locked instruction a signal, none to read.
+//
+// Always true: who reads n sees what was written before each of the signals that it counts.
 #pragma once
 
 #include <atomic>
@@ -12,6 +14,7 @@ namespace lci::comp {
 
 class counter final : public comp_impl_t, public base::live_object<counter> {
  public:
+  using tombstone = freed;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::counter;
 
   explicit counter(const comp_attr_t& given) : comp_impl_t(with_kind(given, KIND)) {}

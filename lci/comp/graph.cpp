@@ -112,13 +112,17 @@ graph_node* graph::own(graph_node_t node, const char* who) const {
 
 graph_node* graph::add_node(graph_node_run_cb_t fn, void* value, graph_node_free_cb_t free_cb) {
   must_not_run("graph_add_node");
-  nodes_.reserve(nodes_.size() + 1);
   graph_node* const node = base::make_live<graph_node>();
+  try {
+    nodes_.push_back(node);
+  } catch (...) {
+    base::free_live(node, "node");
+    throw;
+  }
   node->owner = this;
   node->fn = fn;
   node->value = value;
   node->free_cb = free_cb;
-  nodes_.push_back(node);
   return node;
 }
 

@@ -4,10 +4,13 @@
 // A round begins with start() and ends when all edges to GRAPH_END have fired. Nodes run in the
 // thread that completed their last dependency, one after the other, not nested, so a chain of any
 // length needs no stack. A node completes by its function's answer, or later by complete(), from
-// any thread, as the target of an operation whose user context is the node. Threads: building and
-// start() single; complete() and is_complete() shared. Always true: an object is in one round at
-// most; walkers_and_phase_ counts the threads inside, and the round is called complete only when
-// the last of them has left, so that whoever sees it complete may start, change or free the graph.
+// any thread, as the target of an operation whose user context is the node.
+//
+// Threads: building and start() single; complete() and is_complete() shared.
+//
+// Always true: an object is in one round at most; walkers_and_phase_ counts the threads inside,
+// and the round is called complete only when the last of them has left, so that whoever sees it
+// complete may start, change or free the graph.
 #pragma once
 
 #include <atomic>
@@ -41,6 +44,7 @@ struct graph_node final : base::live_object<graph_node> {
 
 class graph final : public comp_impl_t, public base::live_object<graph> {
  public:
+  using tombstone = freed;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::graph;
 
   // `when_done` may be empty; otherwise the graph frees itself at the end of its round and then

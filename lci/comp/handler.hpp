@@ -8,6 +8,7 @@ namespace lci::comp {
 
 class handler final : public comp_impl_t, public base::live_object<handler> {
  public:
+  using tombstone = freed;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::handler;
 
   // Throws argument_error without a function.

@@ -44,6 +44,8 @@ void throw_wrong_kind(const comp_impl_t* object, attr_comp_type_t wanted, const 
                        name_of(wanted));
 }
 
+void freed::signal(status_t) { throw_not_comp(this, "signal"); }
+
 void throw_not_comp(const comp_impl_t* object, const char* who) {
   throw argument_error(std::string(who) + ": " + description(object) +
                        "; expected a completion object that was not freed");

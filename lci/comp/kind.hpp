@@ -1,10 +1,12 @@
 // From a handle to a completion object of a certain kind, with a typed error for every other
 // handle.
 //
-// The kind is comp_impl_t::attr.comp_type. Our own objects are of the classes counter, sync, queue,
-// handler and graph in this folder, made by base::make_live(); a freed one reads DEAD_BYTE
-// everywhere, so its kind is unknown and no extra look is needed to notice. Objects of the user are
-// of kind custom and are never looked into. Threads: any. Functions only.
+// The kind is comp_impl_t::attr.comp_type. Our own objects are of the classes counter, sync,
+// queue, handler and graph in this folder, made by base::make_live(); free_live() leaves a `freed`
+// object in their place, whose kind is none, so that the look at the kind that is needed anyway
+// notices a freed handle. Objects of the user are of kind custom and are never looked into.
+//
+// Threads: any. Functions only.
 #pragma once
 
 #include "lci/base/platform.hpp"
@@ -12,6 +14,13 @@
 #include "lci/completion.hpp"
 
 namespace lci::comp {
+
+// Stands where a completion object was; see base/type_stable.hpp.
+struct freed final : comp_impl_t {
+  static constexpr auto KIND = static_cast<attr_comp_type_t>(0xDEAD);
+  freed() { attr.comp_type = KIND; }
+  void signal(status_t status) override;
+};
 
 // For people: "completion queue". Answers null for a number that is no kind, as a freed object has
 // it.

@@ -1,7 +1,10 @@
-// A completion queue: statuses in place, in the order of the signals. Threads: shared, any number
-// of both sides; one compare-and-swap to signal, one to take. Always true: no status is lost or
-// overwritten. The type array_atomic starts with the room that its length asks for and lcrq with
-// little; both go on in a larger ring when they are full, so a length is a hint, not a limit.
+// A completion queue: statuses in place, in the order of the signals.
+//
+// Threads: shared, any number of both sides; one compare-and-swap to signal, one to take.
+//
+// Always true: no status is lost or overwritten. The type array_atomic starts with the room that
+// its length asks for and lcrq with little; both go on in a larger ring when they are full, so a
+// length is a hint, not a limit.
 #pragma once
 
 #include "lci/comp/kind.hpp"
@@ -11,6 +14,7 @@ namespace lci::comp {
 
 class queue final : public comp_impl_t, public base::live_object<queue> {
  public:
+  using tombstone = freed;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::cq;
 
   // Throws argument_error for a type that is none, or a length below 1 where it counts.

@@ -1,5 +1,7 @@
 // Signalling a completion object, from the message path. Our own kinds are reached by a switch and
-// a direct call that can be inlined; only objects of the user cost a virtual call. Threads: any.
+// a direct call that can be inlined; only objects of the user cost a virtual call.
+//
+// Threads: any.
 #pragma once
 
 #include "lci/comp/counter.hpp"

@@ -1,7 +1,11 @@
-// A synchronizer: ready once `threshold` signals have come, then taken by one tester as a whole and
-// usable again. Threads: shared. One locked instruction a signal, one for the test that succeeds,
-// none for a test that does not. Always true: a round's statuses are copied out before the first
-// signal of the next round gets a place, so rounds never mix.
+// A synchronizer: ready once `threshold` signals have come, then taken by one tester as a whole
+// and usable again.
+//
+// Threads: shared. One locked instruction a signal, one for the test that succeeds, none for a
+// test that does not.
+//
+// Always true: a round's statuses are copied out before the first signal of the next round gets a
+// place, so rounds never mix.
 #pragma once
 
 #include <atomic>
@@ -14,6 +18,7 @@ namespace lci::comp {
 
 class sync final : public comp_impl_t, public base::live_object<sync> {
  public:
+  using tombstone = freed;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::sync;
 
   // Throws argument_error for a threshold below 1.

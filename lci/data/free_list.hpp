@@ -1,9 +1,12 @@
 // Pools of small objects that are used over and over: cut from slabs, linked through a member of
-// the object while they are free. Matching nodes come from here. Threads: slab_pool_st is single,
-// or guarded by a lock that its caller holds; slab_pool is shared, behind a spinlock. Always true:
-// objects are constructed once, when their slab is made, and live until the pool dies; get() hands
-// one out as its last user left it, last in first out. No heap once as many objects as now have
-// been out before.
+// the object while they are free. Matching nodes come from here.
+//
+// Threads: slab_pool_st is single, or guarded by a lock that its caller holds; slab_pool is
+// shared, behind a spinlock.
+//
+// Always true: objects are constructed once, when their slab is made, and live until the pool
+// dies; get() hands one out as its last user left it, last in first out. No heap once as many
+// objects as now have been out before.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,13 @@
 // An unbounded first-in-first-out queue: a chain of rings of which each is twice as large as the
-// one before. Completion queues. Threads: shared, any number of producers and consumers. Push and
-// pop cost what the ring costs, one compare-and-swap; the heap is used only when the queue gets
-// longer than it ever was. Always true: an element is in exactly one ring; consumers leave a ring
-// only when it is closed and all its elements are claimed, so the order is that of one long ring. A
-// producer that went to sleep with an old ring in hand finds it closed and goes on to the next.
-// Rings that are left behind are kept until destruction; since sizes double they are less than the
-// last ring together.
+// one before. Completion queues.
+//
+// Threads: shared, any number of producers and consumers. Push and pop cost what the ring costs,
+// one compare-and-swap; the heap is used only when the queue gets longer than it ever was.
+//
+// Always true: an element is in exactly one ring; consumers leave a ring only when it is closed
+// and all its elements are claimed, so the order is that of one long ring. A producer that went to
+// sleep with an old ring in hand finds it closed and goes on to the next. Rings that are left
+// behind are kept until destruction; since sizes double they are less than the last ring together.
 #pragma once
 
 #include <sched.h>

@@ -1,10 +1,13 @@
 // A bounded first-in-first-out ring with its elements in place. Completion queues are made of it
-// (see mpmc_queue). Threads: shared, any number of producers and consumers. One compare-and-swap
-// per element on each side; looking into an empty or full ring writes nothing. Always true: cell i
-// is used by the positions i, i + capacity, i + 2 capacity ...; its turn is 2k while it waits for
-// the producer of round k and 2k + 1 while it holds that element. So fresh memory, all zero, is a
-// ring that is ready, and large rings cost memory only as far as they are used. A closed ring
-// accepts no element ever again.
+// (see mpmc_queue).
+//
+// Threads: shared, any number of producers and consumers. One compare-and-swap per element on each
+// side; looking into an empty or full ring writes nothing.
+//
+// Always true: cell i is used by the positions i, i + capacity, i + 2 capacity ...; its turn is 2k
+// while it waits for the producer of round k and 2k + 1 while it holds that element. So fresh
+// memory, all zero, is a ring that is ready, and large rings cost memory only as far as they are
+// used. A closed ring accepts no element ever again.
 #pragma once
 
 #include <atomic>

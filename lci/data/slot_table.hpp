@@ -1,11 +1,14 @@
 // Objects that are known by a name {slot, generation} instead of an address, because the name
 // travels to peers and comes back in messages that may be late, repeated or forged. Multi-step
-// protocols keep their states here. Threads: shared. find() is wait-free; insert() and erase() take
-// a short lock. Two threads that hold the same name must agree between themselves who erases:
-// erase() says true to exactly one, and nobody may use the object after that. Always true: a slot's
-// generation is odd while it holds an object and grows by one at each insert and erase, so a name
-// is valid from its insert to its erase and not again for 2^31 reuses of the slot. No heap once the
-// table has been as large before.
+// protocols keep their states here.
+//
+// Threads: shared. find() is wait-free; insert() and erase() take a short lock. Two threads that
+// hold the same name must agree between themselves who erases: erase() says true to exactly one,
+// and nobody may use the object after that.
+//
+// Always true: a slot's generation is odd while it holds an object and grows by one at each insert
+// and erase, so a name is valid from its insert to its erase and not again for 2^31 reuses of the
+// slot. No heap once the table has been as large before.
 #pragma once
 
 #include <atomic>
@@ -75,7 +78,8 @@ class slot_table {
     return s == nullptr ? nullptr : s->object();
   }
 
-  // The name under which slot `index` holds an object now; generation 0 if it holds none. For short names on the wire and for looking at all.
+  // The name under which slot `index` holds an object now; generation 0 if it holds none. For short
+  // names on the wire and for looking at all.
   slot_name name_at(std::uint32_t index) const noexcept {
     slot* const s = slots_.find(index);
     const std::uint32_t generation =

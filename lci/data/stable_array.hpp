@@ -1,8 +1,11 @@
 // A growing array whose elements never move: chunks that double in size behind a fixed directory.
 // The registry of remote completions and the slot table stand on it.
+//
 // Threads: shared. find() is wait-free: two loads; grow_to() takes a lock. What the elements
-// themselves allow is their own matter. Always true: an element that was found once stays at its
-// address until the array is destroyed; new elements are value-initialised.
+// themselves allow is their own matter.
+//
+// Always true: an element that was found once stays at its address until the array is destroyed;
+// new elements are value-initialised.
 #pragma once
 
 #include <array>

@@ -2,12 +2,15 @@
 //
 // The protocols file messages as they arrive and receives as they are posted; who completes a pair
 // gets the other half back and goes on with both. Values are opaque pointers that belong to the
-// caller; null is not a value. Threads: shared, all functions at any time, except drain_st().
-// Nothing here blocks beyond a short spinlock or calls out. Always true: a value that was filed
-// comes back exactly once, from an insert of its partner, from remove_recv() or from drain_st().
-// Order: per key first in, first out. A receive with a wildcard takes the oldest message that it
-// covers; a message that both an exact and a wildcard receive cover goes to the one that was posted
-// first (see key.hpp for what covers means).
+// caller; null is not a value.
+//
+// Threads: shared, all functions at any time, except drain_st(). Nothing here blocks beyond a
+// short spinlock or calls out.
+//
+// Always true: a value that was filed comes back exactly once, from an insert of its partner, from
+// remove_recv() or from drain_st(). Order: per key first in, first out. A receive with a wildcard
+// takes the oldest message that it covers; a message that both an exact and a wildcard receive
+// cover goes to the one that was posted first (see key.hpp for what covers means).
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // What messages and receives are matched by. Immutable values.
 //
 // The key of a message is {policy, and of rank and tag what the policy names}: two messages with
-// different policies never have equal keys, whatever their rank and tag, and all 64 tag bits count.
-// A receive without wildcard takes messages whose key equals its own. A receive with ANY_SOURCE or
-// ANY_TAG ignores its policy and looks at a message's actual rank and tag: it takes every message
-// that it covers, whatever policy that was sent with.
+// different policies never have equal keys, whatever their rank and tag, and all 64 tag bits
+// count. A receive without wildcard takes messages whose key equals its own. A receive with
+// ANY_SOURCE or ANY_TAG ignores its policy and looks at a message's actual rank and tag: it takes
+// every message that it covers, whatever policy that was sent with.
 #pragma once
 
 #include <cstdint>

@@ -1,16 +1,19 @@
 // The engine for many outstanding keys: a hash table of buckets, each with its own short lock.
 //
-// Two ways to work. *Open*: receives without wildcard and their messages touch one bucket under its
-// lock and nothing else. *Ordered*, from the first receive with a wildcard until long after the
-// last one: everything happens under the engine's lock, which also guards a list of all unmatched
-// messages by arrival, and one of the waiting wildcards. A mode instead of a look at a counter,
-// because a wildcard can then neither miss a message that is being filed nor search a thousand
-// buckets each time. Threads: shared. Lock order: the engine's lock, then one bucket's. Under an
-// open table, a bucket belongs to who holds its lock; under a closed one everything belongs to who
-// holds the engine's lock. The table is closed by: say so, then take and leave every bucket's lock
-// once, which lets everyone out who got in before. A table that grew is closed for good and kept,
-// because others may still look at it. Always true: for one key, only messages or only receives are
-// filed.
+// Two ways to work. *Open*: receives without wildcard and their messages touch one bucket under
+// its lock and nothing else. *Ordered*, from the first receive with a wildcard until long after
+// the last one: everything happens under the engine's lock, which also guards a list of all
+// unmatched messages by arrival, and one of the waiting wildcards. A mode instead of a look at a
+// counter, because a wildcard can then neither miss a message that is being filed nor search a
+// thousand buckets each time.
+//
+// Threads: shared. Lock order: the engine's lock, then one bucket's. Under an open table, a bucket
+// belongs to who holds its lock; under a closed one everything belongs to who holds the engine's
+// lock. The table is closed by: say so, then take and leave every bucket's lock once, which lets
+// everyone out who got in before. A table that grew is closed for good and kept, because others
+// may still look at it.
+//
+// Always true: for one key, only messages or only receives are filed.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,9 @@
 // The plain engine: two lists in order of arrival behind one lock. Good for a handful of
-// outstanding receives and for comparison; the cost of an insert grows with what is filed. Threads:
-// shared, one spinlock. Always true: the lists are in order of filing, so the oldest partner is the
-// first one found.
+// outstanding receives and for comparison; the cost of an insert grows with what is filed.
+//
+// Threads: shared, one spinlock.
+//
+// Always true: the lists are in order of filing, so the oldest partner is the first one found.
 #pragma once
 
 #include "lci/base/spinlock.hpp"
