@@ -105,7 +105,7 @@ void group::poll() {
 }
 
 bool group::until(const std::function<bool()>& done, std::string_view what) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + patience_;
   while (!done()) {
     poll();
     if (std::chrono::steady_clock::now() < deadline) continue;
@@ -118,6 +118,7 @@ bool group::until(const std::function<bool()>& done, std::string_view what) {
               << (at(rank).devices[i]->is_drained() ? "drained" : "not drained");
       }
     }
+    patience_ = std::chrono::milliseconds(200);
     ADD_FAILURE() << "waited in vain for " << what << where.str();
     return false;
   }
@@ -126,16 +127,25 @@ bool group::until(const std::function<bool()>& done, std::string_view what) {
 
 errorcode_t group::post(const std::function<errorcode_t()>& one_post) {
   errorcode_t answer = errorcode_t::retry;
-  until(
+  const bool accepted = until(
       [&] {
         answer = one_post();
         return !is_retry(answer);
       },
       "a post to be accepted");
-  if (answer != errorcode_t::done && answer != errorcode_t::posted && !is_retry(answer)) {
-    ADD_FAILURE() << "a post answered " << name_of(answer) << ", neither done nor posted nor retry";
+  // Nothing that a test does afterwards would mean anything.
+  if (!accepted) throw std::runtime_error("a post was never accepted");
+  if (answer != errorcode_t::done && answer != errorcode_t::posted) {
+    throw std::runtime_error(std::string("a post answered ") + name_of(answer) +
+                             ", neither done nor posted nor retry");
   }
   return answer;
+}
+
+void group::learn(int from, int to, net::remote_key key) {
+  at(from).fabric->connect(to);
+  until([&] { return at(from).fabric->check_remote(to, key).what == net::remote_view::answer::ok; },
+        "a remote key");
 }
 
 void group::settle() {

@@ -6,6 +6,7 @@
 // vain gets a test failure that says for what, and where everybody stands.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -69,15 +70,20 @@ class group {
   bool until(const std::function<bool()>& done, std::string_view what);
   // Repeats a post until it is accepted, polling in between. Answers done or posted.
   errorcode_t post(const std::function<errorcode_t()>& one_post);
+  // Connects and waits until `from` knows the bounds of a registration of `to`.
+  void learn(int from, int to, net::remote_key key);
   // Polls until nothing posted is under way any more, and a little longer, so that what comes too
   // often is seen.
   void settle();
-  // Closes one rank: device and fabric, with or without leave().
+  // Closes one rank: device and fabric go, with leave() or, as in a death, without a word.
   void close(int rank, bool orderly);
 
  private:
   class book;
   net::capabilities caps_;
+  // How long until() waits; short after the first time in vain, so that a broken backend fails
+  // soon.
+  std::chrono::milliseconds patience_{20000};
   std::vector<std::unique_ptr<book>> books_;
   std::vector<std::unique_ptr<member>> members_;
 };
@@ -103,6 +109,8 @@ inline const char* name_of(errorcode_t code) {
       return "retry_nopacket";
     case errorcode_t::retry_nomem:
       return "retry_nomem";
+    case errorcode_t::fatal:
+      return "fatal";
     default:
       return "an answer that no backend gives";
   }

@@ -10,19 +10,30 @@
 namespace lci::test {
 namespace {
 
-std::unique_ptr<group> make_shm_group(int ranks, int devices) {
-  return std::make_unique<group>(ranks, devices, [](int, const net::fabric_config& config) {
-    for (const net::provider& p : net::providers()) {
-      if (p.name == "shm") return p.open(config);
-    }
-    throw std::runtime_error("no provider is called shm");
-  });
+// Large messages have two ways; each has to do without the other, and with a threshold that mixes
+// them.
+backend_under_test shm_with(std::string name, bool single_copy, bool pipelined,
+                            std::size_t single_copy_min) {
+  return {std::move(name), [=](int ranks, int devices) {
+            return std::make_unique<group>(ranks, devices, [=](int, net::fabric_config config) {
+              config.shm_single_copy = single_copy;
+              config.shm_pipelined_copy = pipelined;
+              config.shm_single_copy_min = single_copy_min;
+              for (const net::provider& p : net::providers()) {
+                if (p.name == "shm") return p.open(config);
+              }
+              throw std::runtime_error("no provider is called shm");
+            });
+          }};
 }
 
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(shm, backend_contract,
-                         testing::Values(backend_under_test{"shm", &make_shm_group}),
+                         testing::Values(shm_with("default", true, true, 0),
+                                         shm_with("pipelined", false, true, 0),
+                                         shm_with("single_copy", true, false, 0),
+                                         shm_with("mixed", true, true, 5000)),
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace lci::test

@@ -87,8 +87,8 @@ TEST(recorder, fails_on_a_completion_without_context) {
 
 TEST(group, post__fails_on_an_answer_that_is_none) {
   auto g = faulty({});
-  EXPECT_TRUE(
-      must_fire([&] { g->post([] { return errorcode_t::done_backlog; }); }, "no backend gives"));
+  EXPECT_TRUE(throws_with<std::runtime_error>(
+      [&] { g->post([] { return errorcode_t::done_backlog; }); }, {"no backend gives"}));
 }
 
 }  // namespace lci::test

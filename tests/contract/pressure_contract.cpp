@@ -112,8 +112,7 @@ TEST_P(backend_contract, full__of_puts_that_nobody_completes_yet) {
   group& g = open();
   std::vector<std::byte> target(4096);
   const net::remote_key key = g.at(1).expose(target.data(), target.size());
-  g.until([&] { return g.at(0).fabric->check_remote(1, key).what == net::remote_view::answer::ok; },
-          "the key");
+  g.learn(0, 1, key);
   std::vector<std::byte> source = pattern(64, 3);
   std::deque<op_fate> fates;
   std::vector<errorcode_t> answers;

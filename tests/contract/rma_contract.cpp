@@ -16,9 +16,7 @@ constexpr std::size_t MARGIN = 256;  // bytes on both sides of a target that nob
 struct target {
   target(group& g, std::size_t size) : g_(g), bytes(size + 2 * MARGIN, CANARY) {
     key = g.at(1).expose(data(), size);
-    g.until(
-        [&] { return g.at(0).fabric->check_remote(1, key).what == net::remote_view::answer::ok; },
-        "the key");
+    g.learn(0, 1, key);
   }
   ~target() { g_.at(1).hide(key); }
   std::byte* data() { return bytes.data() + MARGIN; }
@@ -191,9 +189,7 @@ TEST_P(backend_contract, wrong_target__writes_nothing_and_is_reported) {
   target t(g, 1000);
   std::vector<std::byte> stale_memory(1000, CANARY);
   const net::remote_key stale = g.at(1).expose(stale_memory.data(), stale_memory.size());
-  g.until(
-      [&] { return g.at(0).fabric->check_remote(1, stale).what == net::remote_view::answer::ok; },
-      "the key");
+  g.learn(0, 1, stale);
   g.at(1).hide(stale);
 
   struct wrong {
@@ -265,8 +261,7 @@ TEST_P(backend_contract, rma__with_oneself) {
   group& g = open();
   std::vector<std::byte> memory(1000, CANARY);
   const net::remote_key key = g.at(0).expose(memory.data(), memory.size());
-  g.until([&] { return g.at(0).fabric->check_remote(0, key).what == net::remote_view::answer::ok; },
-          "the key");
+  g.learn(0, 0, key);
   auto source = pattern(500, 1);
   std::vector<std::byte> back(500);
   net::net_op op;

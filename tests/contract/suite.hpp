@@ -20,6 +20,15 @@ namespace lci::test {
 
 inline void PrintTo(const backend_under_test& backend, std::ostream* out) { *out << backend.name; }
 
+// After a post answered `answer`: was the context signalled exactly once if posted, never if
+// done?
+inline void expect_fate(errorcode_t answer, const op_fate& fate, bool may_fail = false) {
+  EXPECT_EQ(fate.signals(), answer == errorcode_t::posted ? 1 : 0) << "answer " << name_of(answer);
+  if (!may_fail) {
+    EXPECT_EQ(fate.failed.load(std::memory_order_relaxed), 0);
+  }
+}
+
 class backend_contract : public testing::TestWithParam<backend_under_test> {
  protected:
   // Makes the group of this test.
@@ -60,16 +69,6 @@ class backend_contract : public testing::TestWithParam<backend_under_test> {
 
   // From, to: both directions and to itself.
   static std::vector<std::pair<int, int>> pairs() { return {{0, 1}, {1, 0}, {0, 0}, {1, 1}}; }
-
-  // After a post answered `answer`: was the context signalled exactly once if posted, never if
-  // done?
-  static void expect_fate(errorcode_t answer, const op_fate& fate, bool may_fail = false) {
-    EXPECT_EQ(fate.signals(), answer == errorcode_t::posted ? 1 : 0)
-        << "answer " << name_of(answer);
-    if (!may_fail) {
-      EXPECT_EQ(fate.failed.load(std::memory_order_relaxed), 0);
-    }
-  }
 
   leak_guard leaks_;
   std::unique_ptr<group> group_;

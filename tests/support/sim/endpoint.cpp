@@ -51,12 +51,15 @@ errorcode_t sim_endpoint::put_imm(const net::net_op& op) noexcept {
 errorcode_t sim_device::admit_locked(int rank) {
   sim_require(rank >= 0 && static_cast<std::size_t>(rank) < world_.fabrics.size(),
               "rank out of range");
+  const sim_life self = world_.life[static_cast<std::size_t>(fabric_.rank_)];
+  const sim_life peer = world_.life[static_cast<std::size_t>(rank)];
+  if (self != sim_life::alive) return errorcode_t::retry_nomem;
+  if (peer == sim_life::left || peer == sim_life::dead) return errorcode_t::fatal;
   if (world_.draw(world_.options.refuse_one_in)) {
     ++world_.counters.refused;
     return world_.rng() % 2 == 0 ? errorcode_t::retry_lock : errorcode_t::retry_nomem;
   }
-  const bool self_alive = world_.life[static_cast<std::size_t>(fabric_.rank_)] == sim_life::alive;
-  if (!self_alive || !fabric_.connected_locked(rank)) return errorcode_t::retry_nomem;
+  if (!fabric_.connected_locked(rank)) return errorcode_t::retry_nomem;
   return world_.device_of(rank, index_) == nullptr ? errorcode_t::retry_nomem : errorcode_t::done;
 }
 

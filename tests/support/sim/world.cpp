@@ -47,6 +47,7 @@ void sim_state::kill_locked(int rank) {
       if (fabric->rank_ == rank) {
         // What was on its way to the dead rank is lost, and posters learn that.
         for (sim_message& m : device->inbox_) {
+          if (m.op.packet != nullptr) mem::release_packet(*fabric->config_.arena, m.op.packet);
           if (m.poster == nullptr) continue;
           --m.poster->in_inboxes_;
           m.poster->complete_locked(m.op.context, rank, "the peer died");
@@ -54,6 +55,7 @@ void sim_state::kill_locked(int rank) {
         device->inbox_.clear();
         device->pending_.clear();
         device->completions_.clear();
+        device->in_inboxes_ = 0;
       } else {
         std::deque<sim_rma> keep;
         for (sim_rma& r : device->pending_) {
