@@ -76,19 +76,13 @@ TEST(allowed, retry__means_that_nothing_happened) {
   constexpr int COUNT = 2000;
   inbox box;
   std::vector<char> data = pattern(512, 9);
-  int accepted = 0, refused = 0;
-  while (accepted < COUNT && refused < 100000) {
+  for (int accepted = 0; accepted < COUNT;) {
     const lci::status_t status =
         lci::post_am_x(world().next(), data.data(), data.size(), lci::COMP_NULL_RETRY, box.rcomp())
             .device(world().device)();
-    if (status.is_retry()) {
-      ++refused;
-      progress();
-    } else {
-      ++accepted;
-    }
+    accepted += status.is_done() ? 1 : 0;
+    if (status.is_retry()) progress();
   }
-  ASSERT_EQ(accepted, COUNT);
   int arrived = 0;
   wait_until([&] {
     for (lci::status_t s = lci::cq_pop(box.cq()); s.is_done(); s = lci::cq_pop(box.cq())) {
