@@ -44,6 +44,15 @@ inline void check_rank(const post_args& a, const proto::core& core) {
   core.check_alive(a.rank);
 }
 
+// A receive may still take what its peer sent before it took leave; the dead are refused.
+inline void check_source(const post_args& a, const proto::core& core) {
+  if (a.rank == ANY_SOURCE) return;
+  if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]
+    throw_bad_rank(a.rank, core.n);
+  if (core.has_died(a.rank)) [[unlikely]]
+    core.throw_gone(a.rank);
+}
+
 inline status_t status_of(const post_args& a, errorcode_t code) noexcept {
   status_t status(code);
   status.rank = a.rank;
