@@ -18,6 +18,8 @@ class device final : public net::device {
   std::unique_ptr<net::endpoint> make_endpoint() override;
   std::size_t poll(net::sink& to, std::size_t max) noexcept override;
   bool is_drained() const noexcept override;
+  // For tests, which forge what a peer might write.
+  port& behind() const noexcept { return port_; }
 
  private:
   fabric& fabric_;

@@ -16,28 +16,9 @@
 #include "backends/shm/layout.hpp"
 #include "lci/base/platform.hpp"
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 namespace lci::shm {
 
 struct peer;
-
-#if defined(__x86_64__)
-inline bool detect_prefetchw() noexcept {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid(0x80000001u, &a, &b, &c, &d) != 0 && (c & 1u << 8) != 0;
-}
-inline const bool HAS_PREFETCHW = detect_prefetchw();
-// Asks for the line in a writable state. __builtin_prefetch(p, 1) becomes a read prefetch in a
-// portable build, which is of no use here: hence by hand.
-inline void prefetch_to_write(const void* p) noexcept {
-  if (HAS_PREFETCHW) asm volatile("prefetchw (%0)" ::"r"(p));
-}
-#else
-inline void prefetch_to_write(const void* p) noexcept { __builtin_prefetch(p, 1); }
-#endif
 
 // Copies a few bytes without a call: messages of these sizes are the common ones and a call costs
 // as much as the rest of a post.

@@ -32,6 +32,12 @@ void segment::map(int fd, std::uint64_t reserve) {
     throw backend_error("shm: a peer says that its arena reserves " + std::to_string(reserve) +
                         " bytes; legal are whole pages up to " + std::to_string(MAX_RESERVE));
   }
+  // Whoever shrinks a file under a mapping kills those who look at it. Kernels that know no seals
+  // say EINVAL.
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals >= 0 && (seals & F_SEAL_SHRINK) == 0) {
+    throw backend_error("shm: a peer's memory file is not sealed against shrinking");
+  }
   // The whole reservation at once: the file grows, the mapping need not. Bytes past the end of the
   // file are never touched, resolve() sees to that.
   void* p = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
@@ -43,6 +49,7 @@ void segment::map(int fd, std::uint64_t reserve) {
   reserve_ = reserve;
 }
 
+// The descriptor is for asking the size, as with a peer's file.
 void segment::use(const mem::arena& own) noexcept {
   base_ = own.at(0);
   reserve_ = own.reserved();

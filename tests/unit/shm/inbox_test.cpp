@@ -1,0 +1,300 @@
+#include "backends/shm/inbox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "lci/errors.hpp"
+#include "tests/unit/shm/pair.hpp"
+
+namespace lci::shm {
+namespace {
+
+using test::note_taker;
+using test::pair;
+
+// Rank 0's own lane to rank 1, into which a test can write what no correct process would.
+tx_lane& lane_to_b(pair& p) { return *p.a.behind().out.own(1); }
+
+void write_raw(pair& p, slot_header header, const void* data, std::size_t size) {
+  tx_lane& lane = lane_to_b(p);
+  if (size != 0) std::memcpy(lane.next().data, data, size);
+  lane.publish(header);
+}
+
+// After garbage: the sender counts as gone, what it wrote behind is not delivered, others go on.
+void expect_cut_off(pair& p, std::uint64_t dropped_before) {
+  p.until([&] { return !p.b.seen.gone.empty(); });
+  ASSERT_EQ(p.b.seen.gone.size(), 1u);
+  EXPECT_EQ(p.b.seen.gone[0].rank, 0);
+  EXPECT_FALSE(p.b.seen.gone[0].orderly);
+  EXPECT_GT(p.b.net->dropped(), dropped_before);
+  EXPECT_EQ(p.b.say(0, "x"), errorcode_t::fatal);
+  EXPECT_EQ(p.post([&] { return p.b.say(1, "to myself"); }), errorcode_t::done);
+  p.until([&] { return !p.b.seen.messages.empty(); });
+  EXPECT_EQ(p.b.seen.messages.size(), 1u);
+}
+
+}  // namespace
+
+TEST(poll, messages__arrive_in_order_with_rank_imm_and_data) {
+  pair p;
+  p.meet();
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    ASSERT_EQ(p.a.say(1, test::pattern(i, i), i), errorcode_t::done);
+  }
+  p.until([&] { return p.b.seen.messages.size() == 100; });
+  for (std::uint32_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(p.b.seen.messages[i].rank, 0);
+    EXPECT_EQ(p.b.seen.messages[i].imm, i);
+    EXPECT_EQ(p.b.seen.messages[i].data, test::pattern(i, i));
+  }
+}
+
+TEST(poll, max__is_about_kept) {
+  pair p;
+  p.meet();
+  for (int i = 0; i < 100; ++i) p.a.say(1, "x");
+  EXPECT_EQ(p.b.poll(10), 10u);
+  EXPECT_EQ(p.b.poll(1000), 32u) << "one visit takes a burst and leaves the rest to the next";
+  p.until([&] { return p.b.seen.messages.size() == 100; });
+}
+
+TEST(poll, deferred__comes_again_and_nothing_overtakes) {
+  pair p;
+  p.meet();
+  for (std::uint32_t i = 0; i < 10; ++i) p.a.say(1, "x", i);
+  int refusals = 0;
+  p.b.seen.answer = [&](const net::arrival& m) {
+    if (m.imm == 4 && refusals < 3) {
+      ++refusals;
+      return net::verdict::deferred;
+    }
+    return net::verdict::taken;
+  };
+  p.b.poll();
+  EXPECT_EQ(p.b.seen.messages.size(), 4u);
+  p.b.poll();
+  EXPECT_EQ(p.b.seen.messages.size(), 4u);
+  p.until([&] { return p.b.seen.messages.size() == 10; });
+  EXPECT_EQ(refusals, 3);
+  for (std::uint32_t i = 0; i < 10; ++i) EXPECT_EQ(p.b.seen.messages[i].imm, i);
+}
+
+TEST(poll, nested__sees_what_is_behind_and_nothing_twice) {
+  pair p;
+  p.meet();
+  for (std::uint32_t i = 0; i < 20; ++i) p.a.say(1, "x", i);
+  std::vector<std::uint32_t> order;
+  p.b.seen.answer = [&](const net::arrival& m) {
+    const std::uint32_t imm = m.imm;
+    if (imm % 5 == 0) p.b.poll();
+    order.push_back(imm);
+    return net::verdict::taken;
+  };
+  p.until([&] { return order.size() == 20; });
+  p.b.poll();
+  std::sort(order.begin(), order.end());
+  for (std::uint32_t i = 0; i < 20; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(poll, nested__deferred_after_later_ones_were_taken_still_comes_again) {
+  pair p;
+  p.meet();
+  for (std::uint32_t i = 0; i < 6; ++i) p.a.say(1, "x", i);
+  bool refused = false;
+  p.b.seen.answer = [&](const net::arrival& m) {
+    if (m.imm == 1 && !refused) {
+      refused = true;
+      p.b.poll();  // takes 2 to 5
+      EXPECT_EQ(p.b.seen.messages.size(), 5u);
+      return net::verdict::deferred;
+    }
+    return net::verdict::taken;
+  };
+  p.until([&] { return p.b.seen.messages.size() == 6; });
+  EXPECT_EQ(p.b.seen.messages.back().imm, 1u);
+  // The lane goes on as if nothing had been.
+  p.b.seen.messages.clear();
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    EXPECT_EQ(p.post([&] { return p.a.say(1, "x", i); }), errorcode_t::done);
+  }
+  p.until([&] { return p.b.seen.messages.size() == 300; });
+  for (std::uint32_t i = 0; i < 300; ++i) EXPECT_EQ(p.b.seen.messages[i].imm, i);
+}
+
+TEST(poll, nested__a_handler_that_waits_for_more_than_a_lane_holds_stops_at_its_own_message) {
+  pair p;
+  p.meet();
+  bool inside = false;
+  std::size_t sent = 1;
+  p.a.say(1, "first", 0);
+  p.b.seen.answer = [&](const net::arrival& m) {
+    if (inside) return net::verdict::taken;
+    inside = true;
+    for (int i = 0; i < 1000; ++i) {
+      if (p.a.say(1, "more", static_cast<std::uint32_t>(sent)) == errorcode_t::done) ++sent;
+      p.b.poll();
+    }
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(m.data), m.size), "first");
+    EXPECT_EQ(p.b.seen.messages.size(), LANE_SLOTS - 1) << "all slots but the open one";
+    return net::verdict::taken;
+  };
+  p.until([&] { return p.b.seen.messages.size() == sent; });
+  EXPECT_EQ(sent, LANE_SLOTS) << "the lane was full, which is back-pressure";
+  EXPECT_EQ(p.b.seen.messages.back().data, "first");
+}
+
+TEST(poll, another_thread__gets_nothing_while_one_is_inside) {
+  pair p;
+  p.meet();
+  p.a.say(1, "x");
+  std::size_t other = 99;
+  p.b.seen.answer = [&](const net::arrival&) {
+    note_taker nobody;
+    std::thread([&] { other = p.b.dev->poll(nobody, 64); }).join();
+    return net::verdict::taken;
+  };
+  p.until([&] { return !p.b.seen.messages.empty(); });
+  EXPECT_EQ(other, 0u);
+}
+
+TEST(garbage, unknown_kind__cuts_the_sender_off) {
+  pair p;
+  p.meet();
+  write_raw(p, {0, 0, static_cast<slot_kind>(200), 0}, nullptr, 0);
+  p.a.say(1, "behind it");
+  expect_cut_off(p, 0);
+}
+
+TEST(garbage, size_beyond_the_slot__cuts_the_sender_off) {
+  pair p;
+  p.meet();
+  write_raw(p, {0, SLOT_DATA + 1, slot_kind::message, 0}, nullptr, 0);
+  expect_cut_off(p, 0);
+}
+
+TEST(garbage, records_of_a_wrong_size__cut_the_sender_off) {
+  for (const slot_kind kind : {slot_kind::packet, slot_kind::put, slot_kind::put_packet,
+                               slot_kind::get_request, slot_kind::get_failed}) {
+    pair p;
+    p.meet();
+    write_raw(p, {0, 3, kind, 0}, nullptr, 0);
+    expect_cut_off(p, 0);
+  }
+}
+
+TEST(garbage, packets_outside_the_senders_memory__cut_the_sender_off) {
+  const packet_record wrong[] = {
+      {0, 8, 0},                              // nowhere
+      {64 + 8, 8, 0},                         // misaligned
+      {std::uint64_t{1} << 40, 8, 0},         // beyond the reservation
+      {(std::uint64_t{1} << 30) - 64, 8, 0},  // beyond the file
+      {~std::uint64_t{63}, 8, 0},             // overflows
+      {64, ~0u, 0},                           // starts inside, ends outside
+  };
+  for (const packet_record& r : wrong) {
+    pair p;
+    p.meet();
+    write_raw(p, {0, sizeof(r), slot_kind::packet, MAY_KEEP}, &r, sizeof(r));
+    expect_cut_off(p, 0);
+  }
+}
+
+TEST(garbage, a_chunk_outside_the_senders_memory__cuts_the_sender_off_and_writes_nothing) {
+  pair p;
+  p.meet();
+  std::string memory(100, '.');
+  const net::remote_key key = p.b.expose(memory.data(), memory.size());
+  const chunk_record r{{key.slot, key.generation, 0}, std::uint64_t{1} << 50, 50, 0};
+  write_raw(p, {0, sizeof(r), slot_kind::put_packet, 0}, &r, sizeof(r));
+  expect_cut_off(p, 0);
+  EXPECT_EQ(memory, std::string(100, '.'));
+}
+
+TEST(garbage, forged_region_names__write_nothing_and_are_counted) {
+  pair p;
+  p.meet();
+  std::string memory(100, '.');
+  const net::remote_key key = p.b.expose(memory.data(), memory.size());
+  const put_record wrong[] = {{key.slot, key.generation + 1, 0},
+                              {key.slot + 1, 1, 0},
+                              {0, 0, 0},
+                              {~0u, ~0u, 0},
+                              {key.slot, key.generation, 100 - 7},
+                              {key.slot, key.generation, ~0ull}};
+  for (const put_record& r : wrong) {
+    std::byte data[sizeof(r) + 8] = {};
+    std::memcpy(data, &r, sizeof(r));
+    write_raw(p, {5, sizeof(data), slot_kind::put, HAS_IMM}, data, sizeof(data));
+  }
+  p.a.say(1, "end");
+  p.until([&] { return !p.b.seen.messages.empty(); });
+  EXPECT_EQ(memory, std::string(100, '.'));
+  EXPECT_EQ(p.b.net->dropped(), 6u);
+  EXPECT_TRUE(p.b.seen.immediates.empty()) << "no data, no news of data";
+  EXPECT_TRUE(p.b.seen.gone.empty()) << "a registration may have ended meanwhile: no crime";
+}
+
+TEST(garbage, a_get_that_nobody_asked_for__is_ignored) {
+  pair p;
+  p.meet();
+  const get_failure r{12345, 1};
+  write_raw(p, {0, sizeof(r), slot_kind::get_failed, 0}, &r, sizeof(r));
+  p.a.say(1, "end");
+  p.until([&] { return !p.b.seen.messages.empty(); });
+  EXPECT_TRUE(p.b.seen.errors.empty());
+  EXPECT_TRUE(p.b.seen.gone.empty());
+}
+
+TEST(discover, a_directory_outside_the_senders_memory__cuts_the_sender_off) {
+  pair p;
+  p.meet();
+  // What rank 0 wrote for rank 1 lies in rank 0's arena; rank 1 has it mapped.
+  p.b.net->find(0)->theirs->directory[0].store(std::uint64_t{1} << 45);
+  p.b.net->control().announce[0].count.fetch_add(1);
+  expect_cut_off(p, 0);
+}
+
+TEST(discover, a_lane_outside_the_senders_memory__cuts_the_sender_off) {
+  pair p;
+  p.meet();
+  peer& a = *p.b.net->find(0);
+  auto* directory = a.memory.resolve_as<lane_directory>(a.theirs->directory[0].load());
+  directory->lane[17].store((std::uint64_t{1} << 30) - 4096);
+  p.b.net->control().announce[0].count.fetch_add(1);
+  expect_cut_off(p, 0);
+}
+
+TEST(devices, each_index_talks_to_its_like) {
+  pair p;
+  p.meet();
+  auto a1 = p.a.net->make_device(1);
+  auto b1 = p.b.net->make_device(1);
+  auto out = a1->make_endpoint();
+  note_taker seen;
+  ASSERT_EQ(out->send_inline(1, 9, nullptr, 0, "dev1", 4), errorcode_t::done);
+  p.until([&] { return b1->poll(seen, 64) > 0; });
+  EXPECT_EQ(seen.messages.at(0).data, "dev1");
+  EXPECT_TRUE(p.b.seen.messages.empty());
+}
+
+TEST(devices, a_new_one_of_the_same_index_finds_what_waited) {
+  pair p;
+  p.meet();
+  p.a.say(1, "early");
+  p.b.out.reset();
+  p.b.dev.reset();
+  p.b.dev = p.b.net->make_device(0);
+  p.until([&] { return p.b.seen.messages.size() == 1; });
+  EXPECT_EQ(p.b.seen.messages[0].data, "early");
+}
+
+TEST(devices, index__outside_the_range_is_refused) {
+  pair p;
+  EXPECT_THROW(p.a.net->make_device(-1), backend_error);
+  EXPECT_THROW(p.a.net->make_device(MAX_DEVICES), backend_error);
+}
+
+}  // namespace lci::shm

@@ -1,0 +1,126 @@
+#include "backends/shm/lane.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+namespace lci::shm {
+namespace {
+
+// Both ends of a lane in private memory.
+struct two_ends {
+  two_ends() {
+    tx.slots = slots.get();
+    rx.slots = slots.get();
+  }
+  bool write(std::uint32_t imm) {
+    if (tx.is_full()) return false;
+    tx.publish({imm, 0, slot_kind::message, 0});
+    return true;
+  }
+  std::uint32_t imm_at(std::uint32_t position) const {
+    return slot_header::unpack(rx.look(position)).imm;
+  }
+  std::unique_ptr<slot[]> slots = std::make_unique<slot[]>(LANE_SLOTS);
+  tx_lane tx;
+  rx_lane rx;
+};
+
+}  // namespace
+
+TEST(copy_small, every_size__copies_just_that_much) {
+  const std::string from(130, 'x');
+  for (std::size_t size = 0; size <= SLOT_DATA; ++size) {
+    std::string to(130, '.');
+    copy_small(reinterpret_cast<std::byte*>(to.data()), from.data(), size);
+    EXPECT_EQ(to, std::string(size, 'x') + std::string(130 - size, '.')) << size;
+  }
+}
+
+TEST(tx_lane, publish__full_after_all_slots_and_free_again_one_by_one) {
+  two_ends l;
+  for (std::uint32_t i = 0; i < LANE_SLOTS; ++i) EXPECT_TRUE(l.write(i));
+  EXPECT_FALSE(l.write(999));
+  l.rx.hand_back(0);
+  EXPECT_TRUE(l.write(128));
+  EXPECT_FALSE(l.write(999));
+  EXPECT_EQ(l.imm_at(128), 128u);
+}
+
+TEST(tx_lane, is_consumed__before_after_and_when_the_slot_is_used_again) {
+  two_ends l;
+  l.write(0);
+  EXPECT_FALSE(l.tx.is_consumed(0));
+  l.rx.hand_back(0);
+  EXPECT_TRUE(l.tx.is_consumed(0));
+  for (std::uint32_t i = 0; i < LANE_SLOTS; ++i) l.write(i);
+  EXPECT_TRUE(l.tx.is_consumed(0)) << "message 128 lies in the slot now";
+  EXPECT_FALSE(l.tx.is_consumed(1));
+}
+
+TEST(tx_lane, position__may_pass_the_end_of_its_range) {
+  two_ends l;
+  l.tx.tail.store(~0u);
+  l.rx.cursor = ~0u;
+  l.write(1);
+  l.write(2);
+  EXPECT_EQ(l.imm_at(~0u), 1u);
+  EXPECT_EQ(l.imm_at(0), 2u);
+  EXPECT_FALSE(l.tx.is_consumed(~0u));
+}
+
+TEST(rx_lane, put_back__the_last_one_taken_moves_the_cursor) {
+  two_ends l;
+  l.rx.cursor = 5;
+  l.rx.put_back(4);
+  EXPECT_EQ(l.rx.cursor, 4u);
+  EXPECT_FALSE(l.rx.has_held);
+}
+
+TEST(rx_lane, put_back__behind_others_is_held_oldest_first) {
+  two_ends l;
+  l.rx.cursor = 10;
+  l.rx.put_back(7);
+  l.rx.put_back(3);
+  l.rx.put_back(9);
+  EXPECT_EQ(l.rx.cursor, 10u);
+  EXPECT_TRUE(l.rx.is_special());
+  EXPECT_EQ(l.rx.take_held(), 3u);
+  EXPECT_EQ(l.rx.take_held(), 7u);
+  EXPECT_TRUE(l.rx.has_held);
+  EXPECT_EQ(l.rx.take_held(), 9u);
+  EXPECT_FALSE(l.rx.has_held);
+}
+
+TEST(rx_lane, put_back__oldest_first_across_the_end_of_the_range) {
+  two_ends l;
+  l.rx.cursor = 5;
+  l.rx.put_back(1);
+  l.rx.put_back(~0u);
+  EXPECT_EQ(l.rx.take_held(), ~0u);
+}
+
+TEST(rx_lane, is_wrapped__only_when_the_cursor_meets_an_open_message) {
+  two_ends l;
+  l.rx.open = 1;
+  l.rx.open_from = 3;
+  l.rx.cursor = 3 + LANE_SLOTS - 1;
+  EXPECT_FALSE(l.rx.is_wrapped());
+  ++l.rx.cursor;
+  EXPECT_TRUE(l.rx.is_wrapped());
+  l.rx.open = 0;
+  EXPECT_FALSE(l.rx.is_wrapped());
+}
+
+TEST(rx_lane, is_empty__not_while_something_is_held_open_or_waiting) {
+  two_ends l;
+  EXPECT_TRUE(l.rx.is_empty());
+  l.rx.open = 1;
+  EXPECT_FALSE(l.rx.is_empty());
+  l.rx.open = 0;
+  l.write(1);
+  EXPECT_FALSE(l.rx.is_empty());
+}
+
+}  // namespace lci::shm

@@ -1,0 +1,137 @@
+#include "backends/shm/outbox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <map>
+#include <thread>
+
+#include "tests/unit/shm/pair.hpp"
+
+namespace lci::shm {
+namespace {
+
+using test::pair;
+
+// Runs f(i) in n threads that all live at the same time.
+void in_threads(int n, const std::function<void(int)>& f) {
+  std::latch all_there(n), all_done(n);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < n; ++i) {
+    threads.emplace_back([&, i] {
+      all_there.arrive_and_wait();
+      f(i);
+      all_done.arrive_and_wait();
+    });
+  }
+  for (std::thread& t : threads) t.join();
+}
+
+}  // namespace
+
+TEST(own, before_the_first_post__there_is_no_lane) {
+  pair p;
+  EXPECT_EQ(p.a.behind().out.own(1), nullptr);
+  p.a.say(1, "x");
+  EXPECT_NE(p.a.behind().out.own(1), nullptr);
+  EXPECT_EQ(p.a.behind().out.own(0), nullptr);
+}
+
+TEST(own, a_thread_that_ends__passes_its_lane_to_the_next) {
+  pair p;
+  p.meet();
+  std::map<tx_lane*, int> used;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    std::thread([&] {
+      EXPECT_EQ(p.post([&] { return p.a.say(1, "x", i); }), errorcode_t::done);
+      ++used[p.a.behind().out.own(1)];
+    }).join();
+  }
+  EXPECT_EQ(used.size(), 1u);
+  p.until([&] { return p.b.seen.messages.size() == 20; });
+  for (std::uint32_t i = 0; i < 20; ++i) EXPECT_EQ(p.b.seen.messages[i].imm, i);
+}
+
+TEST(acquire, more_threads_than_lanes__nothing_is_lost_and_each_thread_keeps_its_order) {
+  constexpr int THREADS = 40;
+  constexpr std::uint32_t EACH = 300;
+  pair p;
+  p.meet();
+  std::atomic<int> running{THREADS};
+  std::atomic<int> without_own{0};
+  std::thread all([&] {
+    in_threads(THREADS, [&](int t) {
+      for (std::uint32_t i = 0; i < EACH; ++i) {
+        const std::uint32_t words[2] = {static_cast<std::uint32_t>(t), i};
+        errorcode_t rc;
+        do {
+          rc = p.a.out->send_inline(1, 0, nullptr, 0, words, sizeof(words));
+          if (rc != errorcode_t::done) std::this_thread::yield();
+        } while (rc != errorcode_t::done);
+      }
+      without_own += p.a.behind().out.own(1) == nullptr ? 1 : 0;
+      --running;
+    });
+  });
+  p.until([&] { return p.b.seen.messages.size() == THREADS * EACH; });
+  all.join();
+  EXPECT_GE(without_own, THREADS - static_cast<int>(OWN_LANES));
+  std::map<std::uint32_t, std::uint32_t> next;
+  for (const auto& m : p.b.seen.messages) {
+    std::uint32_t words[2];
+    ASSERT_EQ(m.data.size(), sizeof(words));
+    std::memcpy(words, m.data.data(), sizeof(words));
+    EXPECT_EQ(words[1], next[words[0]]++) << "thread " << words[0];
+  }
+}
+
+TEST(acquire, full__is_retry_and_the_next_free_slot_is_enough) {
+  pair p;
+  p.meet();
+  std::uint32_t sent = 0;
+  while (p.a.say(1, "x", sent) == errorcode_t::done) ++sent;
+  EXPECT_EQ(sent, LANE_SLOTS);
+  EXPECT_EQ(p.a.say(1, "x", sent), errorcode_t::retry_nomem);
+  EXPECT_EQ(p.b.poll(1), 1u);
+  EXPECT_EQ(p.a.say(1, "x", sent), errorcode_t::done);
+  EXPECT_EQ(p.a.say(1, "x", sent), errorcode_t::retry_nomem);
+  p.until([&] { return p.b.seen.messages.size() == sent + 1; });
+  for (std::uint32_t i = 0; i <= sent; ++i) EXPECT_EQ(p.b.seen.messages[i].imm, i);
+}
+
+TEST(acquire, address_not_known_yet__is_retry_and_works_later) {
+  test::addresses all(2), none(2);
+  test::side a(0, all);
+  test::test_book empty(0, none);
+  EXPECT_EQ(a.say(1, "x"), errorcode_t::retry_nomem);
+  test::side b(1, all);
+  EXPECT_EQ(a.say(1, "x"), errorcode_t::done);
+  for (int i = 0; i < 100000 && b.seen.messages.empty(); ++i) b.poll();
+  EXPECT_EQ(b.seen.messages.size(), 1u);
+}
+
+TEST(acquire, a_rank_that_does_not_exist__is_fatal) {
+  pair p;
+  EXPECT_EQ(p.a.behind().out.own(1), nullptr);
+  outbox::hold lane;
+  EXPECT_EQ(p.a.behind().out.acquire(0, lane), errorcode_t::done);
+  tx_lane* none = nullptr;
+  EXPECT_EQ(p.a.net->make_lane(2, p.a.behind().out, 0, none), errorcode_t::fatal);
+  EXPECT_EQ(p.a.net->make_lane(-1, p.a.behind().out, 0, none), errorcode_t::fatal);
+}
+
+TEST(is_past, marks_what_was_written_and_no_more) {
+  pair p;
+  p.meet();
+  p.a.say(1, "x");
+  outbox& out = p.a.behind().out;
+  const outbox::mark m = p.a.net->mark(1, out);
+  EXPECT_FALSE(out.is_past(1, m));
+  p.b.poll();
+  EXPECT_TRUE(out.is_past(1, m));
+  p.a.say(1, "later");
+  EXPECT_TRUE(out.is_past(1, m)) << "what came after the mark does not count";
+}
+
+}  // namespace lci::shm
