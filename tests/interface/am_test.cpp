@@ -74,14 +74,8 @@ TEST_P(am, buffer__comes_from_where_the_interface_says) {
       EXPECT_EQ(got.user_context, nullptr);
       ASSERT_NE(got.buffer, nullptr);
       EXPECT_EQ(difference(got.buffer, size, static_cast<std::uint64_t>(from)), "");
-      // With a wide tag the last bytes before B may go either way.
-      const bool is_wide = tag > lci::get_g_runtime().get_attr_max_imm_tag();
       const bool in_packet = !allocator.owns(got.buffer);
-      if (!zero_copy || size > world().bcopy) {
-        EXPECT_FALSE(in_packet);
-      } else if (!is_wide) {
-        EXPECT_TRUE(in_packet);
-      }
+      EXPECT_EQ(in_packet, zero_copy && size <= world().bcopy);
       if (in_packet) {
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(got.buffer) % LCI_CACHE_LINE, 0u);
         lci::put_upacket(got.buffer);
