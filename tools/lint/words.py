@@ -8,7 +8,7 @@ from common import Planted, Result, relative, run
 NAME = "words"
 # Written in pieces, so that this file does not complain about itself.
 RULES = [
-    (re.compile(r"(?<![\w.])/(?:wo" r"rk|fa" r"rm|ro" r"ot|home/\w+)/"), "a path of one machine", None),
+    (re.compile(r"(?<![\w.])/(?:wo" r"rk|fa" r"rm)/"), "a path of one machine", None),
     (re.compile(r"\b(?:next|this) ses" r"sion\b|\bsub" r"agent|\bbash_" r"jobs\b|\.lib" r"rary/|\bC" r"EO\b"),
      "a word about how the code came about", None),
     (re.compile(r"(?i)\bissue #?\d+\b"), "an issue's number: say the reason itself", None),
