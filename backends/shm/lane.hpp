@@ -44,6 +44,9 @@ inline void copy_small(std::byte* to, const void* from, std::size_t size) noexce
 
 // The producer's end.
 struct tx_lane {
+  // Slots between a post and its prefetch; see docs/decisions/0005-prefetch-for-write.md.
+  static constexpr std::uint32_t AHEAD = 8;
+
   slot* slots = nullptr;  // null until the lane is made
   // Messages written; the next one's slot is tail % LANE_SLOTS. Written by the producer alone, read
   // by fences of other threads.
@@ -60,7 +63,12 @@ struct tx_lane {
   void publish(slot_header header) noexcept {
     // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
     next().header.store(header.pack(), std::memory_order_release);
-    tail.store(position() + 1, std::memory_order_relaxed);
+    const std::uint32_t written = position();
+    tail.store(written + 1, std::memory_order_relaxed);
+    // The slot that comes AHEAD messages later was written last by the consumer, when it handed it
+    // back. Without this the post that uses it waits for that line to be read, and again for it to
+    // become writable: two hand-overs that the message itself must then follow.
+    base::prefetch_for_write(&slots[(written + AHEAD) % LANE_SLOTS]);
   }
   // Has the message that was written as number `which` been consumed?
   bool is_consumed(std::uint32_t which) const noexcept {

@@ -118,7 +118,7 @@ void packet_pool__get_and_put(benchmark::State& state) {
   static lci::mem::arena arena;
   static lci::mem::packet_pool pool(arena, 8192, 4096);
   for (auto _ : state) {
-    lci::mem::packet* const p = pool.get();
+    lci::mem::packet* p = pool.get();
     benchmark::DoNotOptimize(p);
     pool.put(p);
   }
@@ -140,7 +140,7 @@ BENCHMARK(packet_pool__through_the_store);
 
 void upacket__get_and_put(benchmark::State& state) {
   for (auto _ : state) {
-    void* const p = lci::get_upacket();
+    void* p = lci::get_upacket();
     benchmark::DoNotOptimize(p);
     lci::put_upacket(p);
   }

@@ -51,9 +51,10 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank) {
   std::exception_ptr kept;
   base::spin_wait wait;
   const std::uint32_t epoch = via.shared.failure_epoch();
+  const bool gone_before = rank >= 0 && via.shared.is_gone(rank);
   while (!w->is_signalled()) {
     progress_and_keep(via, wait, kept);
-    if (via.shared.failure_epoch() == epoch || w->is_signalled()) continue;
+    if ((via.shared.failure_epoch() == epoch && !gone_before) || w->is_signalled()) continue;
     try {
       if (rank >= 0)
         via.shared.check_alive(rank);
@@ -76,7 +77,7 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
                                  ? end.device.pool
                                  : *base::check_live(a.packet_pool.p_impl, "packet_pool");
   proto::outgoing out{*end.port, pool.packets};
-  out.inject_limit = end.device.context.attr.max_inject_size;
+  out.inject_limit = end.inject_limit;
   out.bcopy_limit = pool.max_bcopy();
   out.rank = a.rank;
   out.buffer = a.local_buffer;

@@ -21,6 +21,7 @@ class endpoint_impl_t : public base::live_object<endpoint_impl_t> {
   device_impl_t& device;
   endpoint_attr_t attr;
   std::unique_ptr<proto::port> port;
+  const std::size_t inject_limit;  // bytes; attribute max_inject_size of the net context
 };
 
 class device_impl_t : public base::live_object<device_impl_t> {
