@@ -375,8 +375,8 @@ TEST_F(lcrun_test, signals__death_by_a_signal_that_was_passed_on_is_no_surprise)
 }
 
 TEST_F(lcrun_test, crash__what_ranks_have_started_ends_with_the_job) {
-  launch run({"-n", "3", PROBE, "own_group", "exchange", "1", "kill", "0", "11", "hang"});
-  EXPECT_EQ(run.finish(), 128 + SIGSEGV);
+  launch run({"-n", "3", PROBE, "own_group", "exchange", "1", "kill", "0", "9", "hang"});
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
   const auto pids = pids_in(run.out());
   EXPECT_EQ(pids.size(), 6u);
   EXPECT_TRUE(all_gone(pids));
