@@ -96,7 +96,7 @@ class fabric final : public net::fabric {
 
   // Measured, see docs/decisions: below it two copies that overlap are faster than one that does
   // not.
-  static constexpr std::size_t SINGLE_COPY_MIN = std::size_t{8} << 20;
+  static constexpr std::size_t SINGLE_COPY_MIN = std::size_t{16} << 20;
   // Touched only as far as used.
   static constexpr std::size_t MAX_CHUNKS = 256;
 
