@@ -1,10 +1,11 @@
 // The shared-memory backend joins the contract suite: all ranks in one process, which it has to
-// support for self-sends and threads anyway; real processes are in processes_test.cpp.
+// support for self-sends and threads anyway; real processes are in processes_contract.cpp.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
 
 #include "lci/net/provider.hpp"
+#include "tests/contract/processes.hpp"
 #include "tests/contract/suite.hpp"
 
 namespace lci::test {
@@ -35,5 +36,8 @@ INSTANTIATE_TEST_SUITE_P(shm, backend_contract,
                                          shm_with("single_copy", true, false, 0),
                                          shm_with("mixed", true, true, 5000)),
                          [](const auto& tested) { return tested.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(shm, process_contract, testing::Values("shm"),
+                         [](const auto& tested) { return tested.param; });
 
 }  // namespace lci::test

@@ -1,0 +1,326 @@
+// Do real processes agree, also when one of them is killed at whatever moment, and is nothing left
+// of them afterwards?
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <iterator>
+#include <sstream>
+
+#include "tests/contract/processes.hpp"
+#include "tests/contract/rank_process.hpp"
+#include "tests/contract/verifier.hpp"
+#include "tests/support/seed.hpp"
+
+namespace lci::test {
+namespace {
+
+using stamp_t = stream_verifier::stamp_t;
+
+// Sends `count` stamped messages to every other rank, and expects as many from each.
+int exchange(child_process& me, const std::string& provider, std::uint32_t count) {
+  rank_process world(me, provider);
+  const auto ranks = static_cast<std::uint32_t>(me.size());
+  stream_verifier verifier(world.self.fabric->caps().ordered);
+  world.self.seen().keep_bytes = false;
+  world.self.seen().on_arrival = [&](const net::arrival& message) {
+    stamp_t stamp{};
+    std::memcpy(&stamp, message.data, sizeof stamp);
+    EXPECT_EQ(static_cast<std::uint32_t>(message.rank), stamp.origin);
+    verifier.check(message.data, message.size);
+    return net::verdict::taken;
+  };
+  const auto origin = static_cast<std::uint32_t>(me.rank());
+  for (std::uint32_t i = 0; i < count; ++i) {
+    for (int to = 0; to < me.size(); ++to) {
+      const stamp_t stamp = stream_verifier::stamp(origin, 0, i);
+      EXPECT_TRUE(world.post(
+          [&] { return world.self.to().send_inline(to, i, nullptr, 0, &stamp, sizeof stamp); }));
+    }
+  }
+  world.until([&] { return verifier.good() == std::uint64_t{ranks} * count; });
+  EXPECT_EQ(verifier.report(ranks, 1, count), std::vector<std::string>{});
+  world.leave();
+  // Everybody took leave, so nobody died.
+  for (const seen_gone& g : world.self.seen().gone()) EXPECT_TRUE(g.orderly) << "rank " << g.rank;
+  return 0;
+}
+
+// Rank 1 writes into memory of rank 0 and reads it back, in pieces that the network takes.
+int remote_memory(child_process& me, const std::string& provider) {
+  constexpr std::size_t SIZE = 3 << 20;
+  rank_process world(me, provider);
+  member& self = world.self;
+  if (me.rank() == 0) {
+    std::vector<std::byte> memory(SIZE);
+    const net::remote_key key = self.expose(memory.data(), SIZE);
+    me.publish("key", std::to_string(key.slot) + " " + std::to_string(key.generation));
+    world.until([&] { return self.seen().arrived() == 1; });
+    EXPECT_TRUE(memory == pattern(SIZE, 77))
+        << "the puts arrived damaged, or after the message behind them";
+    me.barrier("checked", [&] { world.poll(); });
+    self.hide(key);
+    world.leave();
+    return 0;
+  }
+  net::remote_key key;
+  world.until([&] { return !me.lookup(0, "key").empty(); });
+  EXPECT_EQ(std::sscanf(me.lookup(0, "key").c_str(), "%u %u", &key.slot, &key.generation), 2);
+  self.fabric->connect(0);
+  world.until(
+      [&] { return self.fabric->check_remote(0, key).what == net::remote_view::answer::ok; });
+  EXPECT_EQ(self.fabric->check_remote(0, key).size, SIZE);
+  std::vector<std::byte> source = pattern(SIZE, 77);
+  std::vector<std::byte> back(SIZE);
+  for (bool is_get : {false, true}) {
+    std::deque<op_fate> fates;
+    std::size_t posted = 0;
+    const std::size_t piece = std::min(self.fabric->caps().max_rma, SIZE / 3);
+    for (std::size_t at = 0; at < SIZE; at += piece) {
+      net::net_op op;
+      op.rank = 0;
+      op.buffer = (is_get ? back : source).data() + at;
+      op.size = std::min(piece, SIZE - at);
+      op.remote = key;
+      op.remote_offset = at;
+      op.context = &fates.emplace_back();
+      world.post([&] {
+        const errorcode_t answer = is_get ? self.to().get(op) : self.to().put(op);
+        posted += answer == errorcode_t::posted;
+        return answer;
+      });
+    }
+    world.until([&] {
+      std::size_t signalled = 0;
+      for (const op_fate& f : fates) signalled += f.completed.load(std::memory_order_acquire) == 1;
+      return signalled == posted;
+    });
+  }
+  EXPECT_TRUE(back == source);
+  net::net_op note;
+  note.rank = 0;
+  note.fence = true;
+  world.post([&] { return self.to().send(note); });
+  me.barrier("checked", [&] { world.poll(); });
+  world.leave();
+  return 0;
+}
+
+// Rank 1 sends as fast as it can, in every way, until it is killed; rank 0 checks what comes; rank
+// 2, if there is one, talks to rank 0 all the while and afterwards.
+int stream_into_a_death(child_process& me, const std::string& provider) {
+  rank_process world(me, provider);
+  member& self = world.self;
+  if (me.rank() == 1) {
+    auto rng = seeded(1);
+    std::vector<std::byte> big(100000);
+    net::remote_key key;
+    world.until([&] { return !me.lookup(0, "key").empty(); });
+    EXPECT_EQ(std::sscanf(me.lookup(0, "key").c_str(), "%u %u", &key.slot, &key.generation), 2);
+    me.reach("connecting");
+    for (std::uint32_t i = 0;; ++i) {
+      const stamp_t stamp = stream_verifier::stamp(1, 0, i);
+      world.post([&] {
+        if (i % 5 != 0) return self.to().send_inline(0, i, nullptr, 0, &stamp, sizeof stamp);
+        net::net_op op;
+        op.rank = 0;
+        if ((op.packet = self.packets.get()) == nullptr) return errorcode_t::retry_nopacket;
+        op.buffer = op.packet->payload();
+        op.size = sizeof stamp + rng() % 4000;
+        std::memcpy(op.buffer, &stamp, sizeof stamp);
+        const errorcode_t answer = self.to().send(op);
+        if (is_retry(answer)) self.packets.put(op.packet);
+        return answer;
+      });
+      if (i % 50 == 7) {
+        net::net_op op;
+        op.rank = 0;
+        op.buffer = big.data();
+        op.size = std::min(big.size(), self.fabric->caps().max_rma);
+        op.remote = key;
+        (void)self.to().put(op);  // a retry is as good: there is another one soon
+        self.poll();
+      }
+      if (i == 500) me.reach("streaming");
+    }
+  }
+
+  std::vector<std::byte> memory(100000);
+  if (me.rank() == 0) {
+    const net::remote_key key = self.expose(memory.data(), memory.size());
+    me.publish("key", std::to_string(key.slot) + " " + std::to_string(key.generation));
+  }
+  std::uint32_t next = 0;  // of rank 1's stream; what is there must be a gapless beginning of it
+  std::uint32_t from_the_other = 0;
+  std::vector<std::pair<mem::packet*, stamp_t>> kept;
+  self.seen().keep_bytes = false;
+  self.seen().on_arrival = [&](const net::arrival& message) {
+    stamp_t stamp{};
+    std::memcpy(&stamp, message.data, sizeof stamp);
+    if (message.rank != 1) {
+      ++from_the_other;
+      return net::verdict::taken;
+    }
+    const stamp_t expected = stream_verifier::stamp(1, 0, next++);
+    EXPECT_EQ(std::memcmp(&stamp, &expected, sizeof stamp), 0) << "message " << expected.number;
+    // A few packets stay here beyond the death of their owner.
+    if (message.packet == nullptr || kept.size() >= 4) return net::verdict::taken;
+    kept.emplace_back(message.packet, stamp);
+    return net::verdict::kept;
+  };
+  const int other = me.size() > 2 ? 2 - me.rank() : -1;
+  std::uint32_t sent = 0;
+  const auto talk = [&] {
+    if (other < 0) return;
+    const stamp_t stamp = stream_verifier::stamp(2, 0, sent);
+    const errorcode_t answer = self.to().send_inline(other, 0, nullptr, 0, &stamp, sizeof stamp);
+    EXPECT_NE(answer, errorcode_t::fatal) << "the living are not gone";
+    sent += answer == errorcode_t::done;
+  };
+  self.fabric->connect(1);
+  me.reach("ready");
+  std::uint64_t polls = 0;
+  while (!world.is_gone(1)) {
+    talk();
+    world.poll();
+    ++polls;
+  }
+  for (int i = 0; i < 2000; ++i) {
+    talk();
+    world.poll();
+  }
+  const auto gone = self.seen().gone();
+  EXPECT_EQ(gone.size(), 1u) << "said more than once";
+  EXPECT_FALSE(gone[0].orderly);
+  if (me.rank() == 0) {
+    EXPECT_EQ(gone[0].messages_before, next) << "said before everything was delivered";
+  }
+  const std::uint32_t word = 0;
+  EXPECT_EQ(self.to().send_inline(1, 0, nullptr, 0, &word, sizeof word), errorcode_t::fatal);
+  for (const auto& [packet, stamp] : kept) {
+    EXPECT_EQ(std::memcmp(packet->payload(), &stamp, sizeof stamp), 0)
+        << "a kept packet changed after its owner died";
+    mem::release_packet(self.arena, packet);
+  }
+  std::printf("rank %d: %u messages from the dead, %u from the other, %llu polls\n", me.rank(),
+              next, from_the_other, static_cast<unsigned long long>(polls));
+  world.leave({1});
+  return 0;
+}
+
+}  // namespace
+
+void process_contract::expect_clean_ends(processes& all, const std::vector<process_end>& expected) {
+  all.expect_ends(expected);
+  for (int rank = 0; rank < all.size(); ++rank) {
+    std::istringstream names(all.lookup(rank, "sockets"));
+    for (std::string name; names >> name;) {
+      EXPECT_TRUE(abstract_sockets(name).empty())
+          << "rank " << rank << " left a bound socket behind: " << name;
+    }
+  }
+  // Other jobs on this host may have files there, too, but theirs come and go.
+  std::vector<std::string> added;
+  for (int looks = 0; looks < 100; ++looks) {
+    added.clear();
+    const auto now = shared_memory_files();
+    std::set_difference(now.begin(), now.end(), files_before_.begin(), files_before_.end(),
+                        std::back_inserter(added));
+    if (added.empty()) return;
+    usleep(20000);
+  }
+  EXPECT_EQ(added, std::vector<std::string>{}) << "something was left under /dev/shm";
+}
+
+TEST_P(process_contract, exchange__two_processes) {
+  processes all(2, [&](child_process& me) { return exchange(me, GetParam(), 5000); });
+  expect_clean_ends(all);
+}
+
+TEST_P(process_contract, exchange__more_processes_than_cores) {
+  processes all(5, [&](child_process& me) { return exchange(me, GetParam(), 300); });
+  expect_clean_ends(all);
+}
+
+TEST_P(process_contract, exchange__one_process_alone) {
+  processes all(1, [&](child_process& me) { return exchange(me, GetParam(), 1000); });
+  expect_clean_ends(all);
+}
+
+TEST_P(process_contract, remote_memory__put_and_get_of_large_blocks) {
+  processes all(2, [&](child_process& me) { return remote_memory(me, GetParam()); });
+  expect_clean_ends(all);
+}
+
+TEST_P(process_contract, kill__in_the_middle_of_a_stream) {
+  processes all(2, [&](child_process& me) { return stream_into_a_death(me, GetParam()); });
+  ASSERT_TRUE(all.wait_for(1, "streaming"));
+  all.kill(1);
+  expect_clean_ends(all, {ENDED_WELL, KILLED});
+}
+
+TEST_P(process_contract, kill__the_other_two_go_on) {
+  processes all(3, [&](child_process& me) { return stream_into_a_death(me, GetParam()); });
+  ASSERT_TRUE(all.wait_for(1, "streaming"));
+  ASSERT_TRUE(all.wait_for(2, "ready"));
+  all.kill(1);
+  expect_clean_ends(all, {ENDED_WELL, KILLED, ENDED_WELL});
+}
+
+// Rank 0 knows the address of a process that is gone already.
+TEST_P(process_contract, kill__before_first_contact) {
+  processes all(2, [&](child_process& me) -> int {
+    rank_process world(me, GetParam());
+    if (me.rank() == 1) {
+      me.reach("idle");
+      for (;;) pause();
+    }
+    const pid_t other = std::stoi(me.lookup(1, "pid"));
+    world.until([&] { return ::kill(other, 0) != 0; });
+    const std::uint32_t word = 0;
+    EXPECT_FALSE(world.post(
+        [&] { return world.self.to().send_inline(1, 0, nullptr, 0, &word, sizeof word); }));
+    world.until([&] { return world.is_gone(1); });
+    EXPECT_FALSE(world.self.seen().gone()[0].orderly);
+    return 0;
+  });
+  ASSERT_TRUE(all.wait_for(1, "idle"));
+  EXPECT_NE(all.lookup(1, "address"), "");
+  all.kill(1);
+  all.wait(1);  // until then its number is still taken
+  expect_clean_ends(all, {ENDED_WELL, KILLED});
+}
+
+// Also around first contact, and in the middle of whatever: every round at another moment.
+TEST_P(process_contract, kill__at_random_moments) {
+  auto rng = seeded(99);
+  for (int round = 0; round < 12; ++round) {
+    const auto wait_us = static_cast<useconds_t>(rng() % (round < 6 ? 500 : 20000));
+    processes all(2, [&](child_process& me) { return stream_into_a_death(me, GetParam()); });
+    ASSERT_TRUE(all.wait_for(1, "connecting"));
+    ASSERT_TRUE(all.wait_for(0, "ready"));
+    usleep(wait_us);
+    all.kill(1);
+    expect_clean_ends(all, {ENDED_WELL, KILLED});
+    ASSERT_FALSE(HasFailure()) << "round " << round << ", killed after " << wait_us << " us";
+  }
+}
+
+TEST_P(process_contract, kill__all_at_once_leaves_nothing) {
+  processes all(3, [&](child_process& me) -> int {
+    rank_process world(me, GetParam());
+    for (int to = 0; to < 3; ++to) {
+      world.post([&] { return world.self.to().send_inline(to, 0, nullptr, 0, nullptr, 0); });
+    }
+    world.until([&] { return world.self.seen().arrived() == 3; });
+    me.reach("connected");
+    for (;;) world.poll();
+  });
+  for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(all.wait_for(rank, "connected"));
+  for (int rank = 0; rank < 3; ++rank) all.kill(rank);
+  expect_clean_ends(all, {KILLED, KILLED, KILLED});
+}
+
+}  // namespace lci::test

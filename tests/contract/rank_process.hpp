@@ -1,0 +1,90 @@
+// One rank in a process of its own: the member of a group whose other members are elsewhere.
+//
+// Made in a child of the process harness. Threads: the child's. Always true: constructed means that
+// every rank has opened its fabric and published its address.
+#pragma once
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "lci/net/provider.hpp"
+#include "tests/contract/group.hpp"
+#include "tests/support/process_harness.hpp"
+
+namespace lci::test {
+
+class rank_process final : public net::address_book {
+ public:
+  rank_process(child_process& me, const std::string& provider) : me_(me) {
+    net::fabric_config config;
+    config.book = this;
+    config.arena = &self.arena;
+    config.regions = &self.regions;
+    for (const net::provider& p : net::providers()) {
+      if (p.name == provider) self.fabric = p.open(config);
+    }
+    if (!self.fabric) throw std::runtime_error("no provider is called " + provider);
+    self.sinks.push_back(std::make_unique<recorder>());
+    self.devices.push_back(self.fabric->make_device(0));
+    self.endpoints.push_back(self.devices.back()->make_endpoint());
+    // Addresses may hold any byte but are exchanged as text.
+    me.publish("address", self.fabric->address());
+    me.publish("pid", std::to_string(getpid()));
+    std::string sockets;
+    for (const std::string& name : own_abstract_sockets()) sockets += name + " ";
+    me.publish("sockets", sockets);
+    me.barrier("opened", [] { sched_yield(); });
+  }
+  ~rank_process() {
+    self.endpoints.clear();
+    self.devices.clear();
+    self.fabric.reset();
+  }
+  int rank() const noexcept override { return me_.rank(); }
+  int size() const noexcept override { return me_.size(); }
+  std::string lookup(int rank) override { return me_.lookup(rank, "address"); }
+
+  // Polls, and lets others run: there are more processes than cores.
+  void poll() {
+    self.poll();
+    if (++polls_ % 16 == 0) sched_yield();
+  }
+  void until(const std::function<bool()>& done) {
+    while (!done()) poll();  // the child's watchdog bounds it
+  }
+  // False when the peer is gone.
+  bool post(const std::function<errorcode_t()>& one_post) {
+    for (;;) {
+      const errorcode_t answer = one_post();
+      if (answer == errorcode_t::fatal) return false;
+      if (!is_retry(answer)) return true;
+      poll();
+    }
+  }
+  bool is_gone(int rank) {
+    for (const seen_gone& g : self.seen().gone()) {
+      if (g.rank == rank) return true;
+    }
+    return false;
+  }
+  // Meets the others at a point while polling, takes leave, and waits until all that are left have
+  // done so.
+  void leave(const std::vector<int>& dead = {}) {
+    me_.barrier(
+        "before leave", [&] { poll(); }, dead);
+    self.fabric->leave();
+    me_.barrier(
+        "after leave", [&] { poll(); }, dead);
+  }
+
+  member self;
+
+ private:
+  child_process& me_;
+  unsigned polls_ = 0;
+};
+
+}  // namespace lci::test
