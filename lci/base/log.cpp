@@ -27,8 +27,8 @@ struct process_facts {
 };
 
 process_facts& facts() noexcept {
-  static process_facts& instance = *new process_facts;  // outlives every static destructor
-  return instance;
+  static process_facts* const instance = new process_facts;  // outlives static destructors
+  return *instance;
 }
 
 std::vector<std::string> split(std::string_view list) {
@@ -202,8 +202,8 @@ void context::vprint(int level, const char* tag, const char* where, const char* 
 }
 
 context& global() noexcept {
-  static context& instance = *make_global();
-  return instance;
+  static context* const instance = make_global();
+  return *instance;
 }
 
 namespace {

@@ -1,0 +1,76 @@
+// How jobs end: signals, crashes, kill -9 of anybody, and what is left then.
+#include <filesystem>
+
+#include "tests/tools/launch.hpp"
+
+namespace lcrun_tests {
+namespace {
+
+using lcrun_end_test = lcrun_test;
+
+TEST_F(lcrun_end_test, signals__are_passed_on) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+    launch run({"-n", "3", "/bin/sh", "-c",
+                "trap 'echo got it; exit 0' INT TERM HUP USR1 USR2; echo ready; "
+                "while :; do sleep 0.05; done"});
+    ASSERT_TRUE(run.wait_for("ready", 3));
+    run.signal(number);
+    EXPECT_EQ(run.finish(), 0) << number << run.err();
+    EXPECT_EQ(launch::count(run.out(), "got it"), 3u) << number;
+  }
+}
+
+TEST_F(lcrun_end_test, signals__death_by_a_signal_that_was_passed_on_is_no_surprise) {
+  launch run({"-n", "3", PROBE, "say", "ready", "hang"});
+  ASSERT_TRUE(run.wait_for("ready", 3));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.finish(), 128 + SIGINT);
+  EXPECT_EQ(run.err(), "");
+}
+
+TEST_F(lcrun_end_test, crash__what_ranks_have_started_ends_with_the_job) {
+  launch run({"-n", "3", PROBE, "own_group", "exchange", "1", "kill", "0", "9", "hang"});
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
+  const auto pids = pids_in(run.out());
+  EXPECT_EQ(pids.size(), 6u);
+  EXPECT_TRUE(all_gone(pids));
+}
+
+TEST_F(lcrun_end_test, crash__nothing_survives_kill_9_of_lcrun) {
+  vars_.set("LCT_PMI_BACKEND", "file");
+  const std::string base = testing::TempDir() + "lcrun_kill_" + std::to_string(::getpid());
+  std::filesystem::create_directory(base);
+  vars_.set("LCT_PMI_FILE_DIR", base);
+  launch run({"-n", "3", PROBE, "own_group", "exchange", "1", "say", "ready", "hang"});
+  ASSERT_TRUE(run.wait_for("ready", 3));
+  EXPECT_FALSE(std::filesystem::is_empty(base));
+  run.signal(SIGKILL);
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
+  std::string text = run.out();
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(text)) {
+    if (line.find("ready") == std::string::npos) {
+      for (const pid_t pid : pids_in(line)) pids.push_back(pid);
+    }
+  }
+  EXPECT_EQ(pids.size(), 6u);
+  EXPECT_TRUE(all_gone(pids));
+  for (int i = 0; i < 1000 && !std::filesystem::is_empty(base); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(std::filesystem::is_empty(base));
+  std::filesystem::remove_all(base);
+}
+
+TEST_F(lcrun_end_test, crash__next_job_starts_as_if_nothing_had_been) {
+  for (int i = 0; i < 3; ++i) {
+    launch crashing({"-n", "3", PROBE, "exchange", "1", "say", "ready", "hang"});
+    ASSERT_TRUE(crashing.wait_for("ready", 3));
+    crashing.signal(SIGKILL);
+    crashing.finish();
+    launch next({"-n", "3", PROBE, "exchange", "2"});
+    EXPECT_EQ(next.finish(), 0) << next.err();
+  }
+}
+
+}  // namespace
+}  // namespace lcrun_tests
