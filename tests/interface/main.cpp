@@ -17,7 +17,9 @@ namespace {
 class in_step : public testing::EmptyTestEventListener {
  public:
   explicit in_step(int rank)
-      : watchdog_("interface suite, rank " + std::to_string(rank), [this] { print_current(); }) {}
+      : watchdog_(
+            "interface suite, rank " + std::to_string(rank), [this] { print_current(); },
+            std::chrono::seconds(world().long_mode ? 600 : 60)) {}
 
   void OnTestStart(const testing::TestInfo& info) override {
     world_t& w = world();
