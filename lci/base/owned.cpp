@@ -58,6 +58,17 @@ LCI_COLD bool owned::enter_slow() noexcept {
     return false;
   // Already inside, while a taker that will find us there has withdrawn the ownership for a moment.
   if (me->holds(this)) return enter_nested(me);
+  return become_owner(me) && announce(me);
+}
+
+LCI_COLD bool owned::enter_brief_slow() noexcept {
+  thread_id();
+  record* const me = detail::thread_record_tls;
+  return me != nullptr && become_owner(me) && announce_brief(me);
+}
+
+// If there is no owner, or it is idle.
+bool owned::become_owner(record* me) noexcept {
   // Look at the clock before the lock: threads that poll what another one owns come here often.
   const record* const old = owner_.load(std::memory_order_relaxed);
   if (old != &detail::nobody && old != me) {
@@ -67,7 +78,7 @@ LCI_COLD bool owned::enter_slow() noexcept {
   if (!taking_.try_lock()) return false;
   const bool mine = claim(me);
   taking_.unlock();
-  return mine && announce(me);
+  return mine;
 }
 
 // Needs no look at owner_: nobody can take what we are inside of.

@@ -55,6 +55,18 @@ class alignas(CACHE_LINE) owned {
     // edge owned.leave: what was written inside is seen by the next owner; partner is holds().
     me->depth.store(last, std::memory_order_release);
   }
+  // The same at half the cost, for visits of a few instructions in which no other brief visit
+  // begins. They do not count as activity: others get in by seize(), or as if the owner were idle.
+  bool enter_brief() noexcept {
+    detail::thread_record* const me = detail::thread_record_tls;
+    if (owner_.load(std::memory_order_relaxed) != me) [[unlikely]]
+      return enter_brief_slow();
+    return announce_brief(me) || enter_brief_slow();
+  }
+  void leave_brief() noexcept {
+    // edge owned.leave: partner is holds().
+    detail::thread_record_tls->brief.store(nullptr, std::memory_order_release);
+  }
   // Makes the caller owner (not yet inside) regardless of idleness, waiting for the owner to leave;
   // false if it is still inside after `wait_us`, or if the caller itself is inside.
   bool seize(std::uint64_t wait_us = SEIZE_US) noexcept;
@@ -89,7 +101,22 @@ class alignas(CACHE_LINE) owned {
     visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return true;
   }
+  // No depth to load: two visits in a row do not wait for each other's stores.
+  bool announce_brief(record* me) noexcept {
+    if (!LCI_TSAN && detail::plain_fence.load(std::memory_order_relaxed)) [[likely]] {
+      me->brief.store(this, std::memory_order_release);  // edge owned.enter
+      compiler_fence();
+    } else {
+      me->brief.exchange(this, std::memory_order_seq_cst);  // edge owned.enter, locked form
+    }
+    if (owner_.load(std::memory_order_seq_cst) == me) [[likely]]
+      return true;
+    leave_brief();
+    return false;
+  }
   bool enter_slow() noexcept;
+  bool enter_brief_slow() noexcept;
+  bool become_owner(record* me) noexcept;
   bool enter_nested(record* me) noexcept;
   bool claim(record* me) noexcept;
   bool take_from(record* old, record* me, std::uint64_t wait_us) noexcept;

@@ -56,7 +56,8 @@ void release(void* value) noexcept {
   auto* const record = static_cast<thread_record*>(value);
   thread_id_tls = NO_THREAD_ID;
   thread_record_tls = nullptr;
-  record->depth.store(0, std::memory_order_release);  // edge owned.leave: see holds()
+  record->depth.store(0, std::memory_order_release);        // edge owned.leave: see holds()
+  record->brief.store(nullptr, std::memory_order_release);  // likewise
   const std::lock_guard<std::mutex> lock(all.mutex);
   if (record->id < MAX_THREADS) {
     all.taken[record->id / WORD_BITS] &= ~(std::uint64_t{1} << (record->id % WORD_BITS));

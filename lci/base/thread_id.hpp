@@ -23,16 +23,18 @@ inline constexpr std::uint32_t NO_THREAD_ID = ~std::uint32_t{0};
 struct alignas(CACHE_LINE) thread_record {
   // Nested visits of owned things by one thread. One more is refused, which callers treat like any
   // other "not now".
-  static constexpr std::uint32_t MAX_INSIDE = 28;
+  static constexpr std::uint32_t MAX_INSIDE = 27;
 
   std::uint32_t id = 0;
-  std::atomic<std::uint32_t> depth{0};  // entries of inside[] that count
+  std::atomic<std::uint32_t> depth{0};      // entries of inside[] that count
+  std::atomic<const void*> brief{nullptr};  // one more, for visits in which no such visit begins
   std::atomic<const void*> inside[MAX_INSIDE] = {};
   thread_record* next_free = nullptr;  // links spare records of overflow threads
 
   bool holds(const void* what) const noexcept {
     // edge owned.leave: what the visitor wrote is seen by whoever finds it gone; partner is
     // leave(). Sequentially consistent for the locked form of base/owned.
+    if (brief.load(std::memory_order_seq_cst) == what) return true;
     const std::uint32_t count = depth.load(std::memory_order_seq_cst);
     for (std::uint32_t i = 0; i < count; ++i) {
       // edge owned.leave, for a visit that ended out of order: partner is owned::close_gap().

@@ -109,11 +109,11 @@ inline packet_pool::thread_cache* packet_pool::my_cache() noexcept {
 packet* packet_pool::get() noexcept {
   thread_cache* const mine = my_cache();
   packet* p = nullptr;
-  if (mine != nullptr && mine->guard.enter()) [[likely]] {
+  if (mine != nullptr && mine->guard.enter_brief()) [[likely]] {
     p = mine->loaded.pop();
     if (p == nullptr) [[unlikely]]
       p = get_cold(mine);
-    mine->guard.leave();
+    mine->guard.leave_brief();
   } else {
     p = get_cold(nullptr);
   }
@@ -174,9 +174,9 @@ void packet_pool::put(packet* p) noexcept {
   }
   p->state.store(packet_state::pooled, std::memory_order_relaxed);
   thread_cache* const mine = my_cache();
-  if (mine != nullptr && mine->guard.enter()) [[likely]] {
+  if (mine != nullptr && mine->guard.enter_brief()) [[likely]] {
     shared_->keep(*mine, p);
-    mine->guard.leave();
+    mine->guard.leave_brief();
   } else {
     magazine one;
     one.push(p);

@@ -194,6 +194,54 @@ TEST_P(owned_forms, enter__threads_beyond_the_ceiling_take_part) {
   EXPECT_GE(entered.load(), 3);
 }
 
+TEST_P(owned_forms, enter_brief__like_a_visit_for_everybody_else) {
+  owned it;
+  ASSERT_TRUE(it.enter_brief());
+  EXPECT_EQ(it.owner(), thread_id());
+  in_thread([&] { EXPECT_FALSE(it.seize(0)); });
+  owned other;
+  ASSERT_TRUE(other.enter()) << "other visits may begin inside";
+  other.leave();
+  it.leave_brief();
+  in_thread([&] {
+    EXPECT_TRUE(it.seize(0));
+    EXPECT_TRUE(it.enter_brief());
+    it.leave_brief();
+  });
+  EXPECT_TRUE(it.seize(0)) << "the other thread has left, too";
+}
+
+TEST_P(owned_forms, enter_brief__gets_in_once_the_owner_gave_up) {
+  owned it;
+  ASSERT_TRUE(it.enter_brief());
+  it.disown();
+  EXPECT_EQ(it.owner(), thread_id()) << "not while inside";
+  it.leave_brief();
+  it.disown();
+  in_thread([&] {
+    EXPECT_TRUE(it.enter_brief());
+    it.leave_brief();
+  });
+}
+
+TEST_P(owned_forms, enter_brief__does_not_keep_others_out_when_over) {
+  owned it;
+  ASSERT_TRUE(it.enter_brief());
+  it.leave_brief();
+  in_thread([&] {
+    while (!it.enter()) cpu_relax();
+    it.leave();
+  });
+  while (!it.enter_brief()) cpu_relax();
+  it.leave_brief();
+}
+
+TEST_P(owned_forms, exit__a_thread_that_ended_in_a_brief_visit_does_not_block_it) {
+  owned it;
+  in_thread([&] { ASSERT_TRUE(it.enter_brief()); });
+  EXPECT_TRUE(it.seize(0));
+}
+
 // The test that the whole construction is for: all kinds of entering at once, plain data inside.
 TEST_P(owned_forms, stress__never_two_inside) {
   owned it;
@@ -254,10 +302,11 @@ TEST_P(owned_forms, stress__taker_against_a_busy_owner) {
     holder.store(0, std::memory_order_relaxed);
   };
   std::thread owner([&] {
-    while (!stop.load(std::memory_order_relaxed)) {
-      if (!it.enter()) continue;
+    for (unsigned i = 0; !stop.load(std::memory_order_relaxed); ++i) {
+      const bool brief = i % 2 == 0;
+      if (!(brief ? it.enter_brief() : it.enter())) continue;
       visit(1);
-      it.leave();
+      brief ? it.leave_brief() : it.leave();
     }
   });
   while (cpu_ticks() < until) {
