@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -104,12 +106,14 @@ class stepper {
     if (id < 0) return;
     section_ = &report_.sections.emplace_back();
     section_->id = id;
+    clock_ = base::cpu_ticks();
     stack_top_ = regs_.rsp;
   }
 
   void finish_section() {
     if (section_ == nullptr) return;
     section_->lines.assign(lines_.begin(), lines_.end());
+    name_shared_lines();
     section_->stack_lines = stack_lines_.size();
     lines_.clear();
     stack_lines_.clear();
@@ -132,6 +136,11 @@ class stepper {
   void account() {
     user_regs_struct after{};
     ptrace(PTRACE_GETREGS, child_, nullptr, &after);
+    if (next_.reads_clock) {
+      after.rax = (clock_ + section_->instructions) & 0xffffffffu;
+      after.rdx = (clock_ + section_->instructions) >> 32;
+      ptrace(PTRACE_SETREGS, child_, nullptr, &after);
+    }
     // A repeated string instruction traps after each round, and moves on only after its last one.
     const bool again = next_.is_repeated && after.rip == regs_.rip;
     if (!again) {
@@ -159,6 +168,26 @@ class stepper {
     (is_stack ? stack_lines_ : lines_).insert(line);
   }
 
+  // Finds the touched lines in the child's shared file mappings.
+  void name_shared_lines() {
+    std::ifstream maps("/proc/" + std::to_string(child_) + "/maps");
+    for (std::string text; std::getline(maps, text);) {
+      std::uint64_t begin = 0;
+      std::uint64_t end = 0;
+      std::uint64_t offset = 0;
+      std::uint64_t inode = 0;
+      char access[5] = {};
+      if (std::sscanf(text.c_str(), "%lx-%lx %4s %lx %*s %lu", &begin, &end, access, &offset,
+                      &inode) != 5)
+        continue;
+      if (access[3] != 's' || inode == 0) continue;
+      for (auto at = lines_.lower_bound(begin); at != lines_.end() && *at < end; ++at) {
+        section_->shared_lines.emplace_back(inode, *at - begin + offset);
+      }
+    }
+    std::sort(section_->shared_lines.begin(), section_->shared_lines.end());
+  }
+
   // The child is a fork, so its code is where ours is.
   std::string place(const char* what) const {
     std::ostringstream text;
@@ -178,6 +207,7 @@ class stepper {
   user_regs_struct regs_{};          // before the step
   x86_instruction next_;
   std::uint64_t stack_top_ = 0;
+  std::uint64_t clock_ = 0;  // when the section began
   std::set<std::uint64_t> lines_;
   std::set<std::uint64_t> stack_lines_;
 };

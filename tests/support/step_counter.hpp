@@ -2,14 +2,16 @@
 // instructions, system calls and cache lines, by running it one instruction at a time under ptrace.
 //
 // A test gives count_steps() a function that marks the parts to count; it runs in a forked child.
-// Threads: the child has one thread at the start; only that one is stepped. Always true: counts do
-// not depend on the clock, but a piece of code that looks at the clock runs a thousand times slower
-// than it thinks.
+// Threads: the child has one thread at the start; only that one is stepped.
+// Always true: counts do not depend on the clock. Inside a section the processor's clock stands
+// still but for one tick per instruction, or code that looks after something once a millisecond
+// would do so every time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lci::test {
@@ -22,6 +24,9 @@ struct step_section {
   std::uint64_t not_understood = 0;  // instructions whose memory is missing in `lines`
   std::vector<std::uint64_t>
       lines;  // addresses of distinct cache lines touched, sorted, the stack left out
+  // Those of `lines` that other processes or mappings may see: {inode of the mapped file, offset in
+  // it}, sorted. The same line has the same name through every mapping.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> shared_lines;
   std::uint64_t stack_lines = 0;       // distinct cache lines of the stack
   std::vector<std::string> expensive;  // where each locked instruction and system call is
 

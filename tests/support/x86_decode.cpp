@@ -182,6 +182,7 @@ x86_instruction decode_x86(const unsigned char* code, const user_regs_struct& re
   out.is_locked = p.lock || (p.map == prefixes::one && (op == 0x86 || op == 0x87) && in_memory);
   out.is_syscall = (p.map == prefixes::two && (op == 0x05 || op == 0x34)) ||
                    (p.map == prefixes::one && op == 0xcd && at[1] == 0x80);
+  out.reads_clock = p.map == prefixes::two && (op == 0x31 || (op == 0x01 && *modrm == 0xf9));
   out.is_fence =
       p.map == prefixes::two && op == 0xae && !in_memory && reg == 6 && !p.operand16 && !p.rep;
   if (p.map == prefixes::one) implicit_accesses(op, has_modrm ? reg : 0, p, regs, out);

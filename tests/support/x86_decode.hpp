@@ -23,6 +23,7 @@ struct x86_instruction {
   bool is_locked = false;  // lock prefix, or xchg with memory, which locks without one
   bool is_fence = false;   // mfence: waits for the store buffer as a locked instruction does
   bool is_syscall = false;
+  bool reads_clock = false;  // rdtsc or rdtscp
   bool is_repeated = false;  // rep prefix on a string instruction: one trap per round
   x86_access accesses[2];
 };

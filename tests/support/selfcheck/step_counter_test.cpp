@@ -2,12 +2,15 @@
 #include "tests/support/step_counter.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+
+#include "lci/base/platform.hpp"
 
 namespace lci::test {
 namespace {
@@ -133,9 +136,40 @@ TEST_F(step_counter, lines__thread_local_and_indexed_operands) {
   EXPECT_EQ(s.lines_in(const_cast<std::uint64_t*>(&mine), 8), 1u);
 }
 
+TEST_F(step_counter, clock__stands_still_inside_a_section) {
+  const step_section s = count([] {
+    const std::uint64_t before = base::cpu_ticks();
+    asm volatile(".rept 1000\n nop\n .endr");
+    // Stepped, this takes milliseconds. A death of the child would be reported.
+    if (base::cpu_ticks() - before > 1100) abort();
+  });
+  EXPECT_GT(s.instructions, 1000u);
+}
+
+TEST_F(step_counter, shared_lines__have_one_name_through_two_mappings) {
+  const int fd = memfd_create("selfcheck", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(fd, 8192), 0);
+  static void* first;
+  static void* second;
+  first = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  second = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096);
+  const step_section a = count([] { *(static_cast<volatile char*>(first) + 4096 + 130) = 1; });
+  const step_section b = count([] { (void)*(static_cast<volatile char*>(second) + 190); });
+  ASSERT_EQ(a.shared_lines.size(), 1u);
+  EXPECT_EQ(a.shared_lines[0].second, 4096u + 128u);
+  EXPECT_EQ(a.shared_lines, b.shared_lines);
+  munmap(first, 8192);
+  munmap(second, 4096);
+  close(fd);
+}
+
 TEST_F(step_counter, a_failure_or_a_death_in_the_child_is_reported) {
-  EXPECT_NE(count_steps([] { ADD_FAILURE() << "on purpose: belongs to the self-check"; }).failure,
-            "");
+  const step_report failed = count_steps([] {
+    // The child's text would look like a failure of this run.
+    if (std::freopen("/dev/null", "w", stdout) == nullptr) return;
+    ADD_FAILURE();
+  });
+  EXPECT_NE(failed.failure, "");
   EXPECT_NE(count_steps([] { abort(); }).failure.find("died"), std::string::npos);
 }
 
