@@ -1,0 +1,96 @@
+#include "lci/data/object_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "lci/data/mpmc_ring.hpp"
+#include "tests/support/alloc_counter.hpp"
+
+namespace {
+
+struct node {
+  node* pool_next = nullptr;
+  int value = 0;
+};
+using pool = lci::data::object_pool<node>;
+
+}  // namespace
+
+TEST(object_pool, get__objects_are_distinct_and_come_back) {
+  pool p;
+  std::set<node*> out;
+  constexpr int N = 32 * 30;  // whole slabs, so that no other object exists
+  for (int i = 0; i < N; ++i) ASSERT_TRUE(out.insert(p.get()).second);
+  for (node* n : out) p.put(n);
+  for (int i = 0; i < N; ++i) ASSERT_EQ(out.count(p.get()), 1u) << "a new object was made";
+}
+
+TEST(object_pool, get__no_heap_after_warm_up) {
+  if (!lci::test::has_alloc_counter()) GTEST_SKIP() << lci::test::ALLOC_COUNTER_MISSING;
+  pool p;
+  std::vector<node*> out(500);
+  const auto round = [&] {
+    for (auto& n : out) n = p.get();
+    for (auto& n : out) p.put(n);
+  };
+  round();
+  const lci::test::alloc_counter heap;
+  for (int i = 0; i < 100; ++i) round();
+  EXPECT_EQ(heap.calls(), 0u);
+}
+
+// One thread only takes, the other only gives: objects must find their way back, or memory grows
+// without end.
+TEST(object_pool, put__by_another_thread_returns_objects_to_the_taker) {
+  constexpr int N = 50000;
+  pool p;
+  lci::data::mpmc_ring<node*> handed(64);
+  std::atomic<int> errors{0};
+  std::set<node*> ever;
+  std::thread giver([&] {
+    node* n = nullptr;
+    for (int i = 0; i < N;) {
+      if (!handed.try_pop(n)) {
+        std::this_thread::yield();
+        continue;
+      }
+      if (n->value != i++) ++errors;
+      p.put(n);
+    }
+  });
+  for (int i = 0; i < N; ++i) {
+    node* const n = p.get();
+    ever.insert(n);
+    n->value = i;
+    while (handed.try_push(n) != lci::data::push_result::pushed) std::this_thread::yield();
+  }
+  giver.join();
+  EXPECT_EQ(errors, 0);
+  EXPECT_LE(ever.size(), 1000u);
+}
+
+TEST(object_pool, get__threads_never_hold_the_same_object) {
+  pool p;
+  std::atomic<int> errors{0};
+  std::vector<std::thread> threads;
+  for (int t = 1; t <= 4; ++t)
+    threads.emplace_back([&, t] {
+      std::vector<node*> mine;
+      for (int i = 0; i < 5000; ++i) {
+        mine.push_back(p.get());
+        mine.back()->value = t;
+        if (mine.size() < 200) continue;
+        for (node* n : mine) {
+          if (n->value != t) ++errors;
+          p.put(n);
+        }
+        mine.clear();
+      }
+    });
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(errors, 0);
+}
