@@ -19,7 +19,8 @@ inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* h
     return errorcode_t::fatal;
   if (lane.is_full()) return errorcode_t::retry_nomem;
   std::byte* to = lane.next().data;
-  copy_small(to, head, head_size);
+  if (head_size != 0) [[unlikely]]
+    copy_small(to, head, head_size);
   copy_small(to + head_size, payload, size);
   lane.publish({imm, static_cast<std::uint16_t>(head_size + size), slot_kind::message, 0});
   return errorcode_t::done;

@@ -32,7 +32,10 @@ std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
   for (std::size_t left = active_.size(); left > 0 && n < max; --left) {
     if (++next_ >= active_.size()) next_ = 0;
     rx_lane& lane = *active_[next_];
-    if (lane.look(lane.cursor) == 0 && !lane.has_held) continue;
+    if (lane.look(lane.cursor) == 0 && !lane.has_held) {
+      lane.settle();
+      continue;
+    }
     n += visit(lane, to, std::min(BURST, max - n));
   }
   if (!closing_.empty() && depth_ == 1) [[unlikely]]

@@ -87,6 +87,8 @@ struct rx_lane {
   std::uint32_t open_from = 0;  // the first of these, if any
   bool dead = false;            // the sender broke the rules
   bool has_held = false;        // !held.empty(), here because it shares a line with the cursor
+  bool owes = false;            // slot `owed` is done with and not handed back yet
+  std::uint32_t owed = 0;
   int rank = -1;
   peer* from = nullptr;
   // Messages that were put back after a nested poll had gone past them, oldest first; they come
@@ -99,9 +101,24 @@ struct rx_lane {
   std::uint64_t look(std::uint32_t position) const noexcept {
     return at(position).header.load(std::memory_order_acquire);
   }
-  // edge slot.free: partner of tx_lane::is_full().
-  void hand_back(std::uint32_t position) const noexcept {
-    at(position).header.store(0, std::memory_order_release);
+  // Gives a slot back, but one message late. Stores leave a core in order, and this one waits until
+  // the line has come over from the producer; handed back at once it would hold up the very next
+  // store, which in a handler or right after progress() is the answer to this message. See
+  // docs/decisions/0006-late-hand-back.md.
+  void hand_back(std::uint32_t position) noexcept {
+    settle();
+    owed = position;
+    owes = true;
+    // After a nested poll the cursor may be a whole lap ahead: it must not meet a slot that is owed.
+    if (position + 1 != cursor) [[unlikely]]
+      settle();
+  }
+  // Pays what is owed; called when there was nothing else to do.
+  void settle() noexcept {
+    if (!owes) return;
+    owes = false;
+    // edge slot.free: partner of tx_lane::is_full().
+    at(owed).header.store(0, std::memory_order_release);
   }
   // Anything but the plain case: something held, something open, nobody to read from.
   bool is_special() const noexcept { return (open != 0) | dead | has_held; }

@@ -11,14 +11,7 @@ namespace {
 constexpr rcomp_t POLICIES = 4;  // numbers an engine takes, one per matching policy
 }
 
-remote_target remote_comps::find(rcomp_t number) const noexcept {
-  const row* r = number == 0 ? nullptr : rows_.find(number);
-  if (r == nullptr) return {};
-  // edge rcomp.publish: the object was made before its number; partner are the release stores
-  // below.
-  const std::uintptr_t target = r->target.load(std::memory_order_acquire);
-  if ((target & ENGINE) == 0)
-    return {reinterpret_cast<comp_impl_t*>(target), nullptr, matching_policy_t::none};
+remote_target remote_comps::engine_target(std::uintptr_t target, rcomp_t number) noexcept {
   auto* match = reinterpret_cast<matcher*>(target & ~ENGINE);
   return {nullptr, match, static_cast<matching_policy_t>(number - match->first_rcomp)};
 }

@@ -33,7 +33,18 @@ class remote_comps {
   static constexpr rcomp_t FIRST_USER = 9;
   static constexpr rcomp_t MAX = (1u << 24) - 1;
 
-  remote_target find(rcomp_t number) const noexcept;
+  remote_target find(rcomp_t number) const noexcept {
+    // Number 0 is a row like any other, and always empty.
+    const row* r = rows_.find(number);
+    if (r == nullptr) [[unlikely]]
+      return {};
+    // edge rcomp.publish: the object was made before its number; partner are the release stores in
+    // remote_comp.cpp.
+    const std::uintptr_t target = r->target.load(std::memory_order_acquire);
+    if ((target & ENGINE) == 0) [[likely]]
+      return {reinterpret_cast<comp_impl_t*>(target), nullptr, matching_policy_t::none};
+    return engine_target(target, number);
+  }
 
   rcomp_t add(comp_impl_t* comp);  // the next number
   void add_at(rcomp_t number,
@@ -50,6 +61,8 @@ class remote_comps {
   struct row {
     std::atomic<std::uintptr_t> target{0};
   };
+  static remote_target engine_target(std::uintptr_t target, rcomp_t number) noexcept;
+
   mutable std::mutex mutex_;
   rcomp_t next_ = FIRST_USER;
   rcomp_t engines_ = 0;

@@ -35,26 +35,30 @@ constexpr kind kind_of(std::uint32_t imm) noexcept { return static_cast<kind>(im
 
 // Widths of the two fields of a fast immediate, the same on all ranks (attributes imm_nbits_tag,
 // imm_nbits_rcomp).
-struct imm_layout {
-  std::uint32_t tag_bits = 16;
-  std::uint32_t rcomp_bits = 15;
+class imm_layout {
+ public:
+  constexpr imm_layout(std::uint32_t tag_bits = 16, std::uint32_t rcomp_bits = 15) noexcept
+      : tag_bits_(tag_bits),
+        tag_mask_((std::uint32_t{1} << tag_bits) - 1),
+        rcomp_mask_((std::uint32_t{1} << rcomp_bits) - 1) {}
 
-  constexpr std::uint64_t max_tag() const noexcept { return (std::uint64_t{1} << tag_bits) - 1; }
-  constexpr std::uint64_t max_rcomp() const noexcept {
-    return (std::uint64_t{1} << rcomp_bits) - 1;
-  }
+  constexpr std::uint64_t max_tag() const noexcept { return tag_mask_; }
+  constexpr std::uint64_t max_rcomp() const noexcept { return rcomp_mask_; }
   constexpr bool fits(rcomp_t rcomp, tag_t tag) const noexcept {
-    return tag <= max_tag() && rcomp <= max_rcomp();
+    return tag <= tag_mask_ && rcomp <= rcomp_mask_;
   }
   constexpr std::uint32_t encode(rcomp_t rcomp, tag_t tag) const noexcept {
-    return FAST_BIT | rcomp << tag_bits | static_cast<std::uint32_t>(tag);
+    return FAST_BIT | rcomp << tag_bits_ | static_cast<std::uint32_t>(tag);
   }
   constexpr rcomp_t rcomp_of(std::uint32_t imm) const noexcept {
-    return (imm & ~FAST_BIT) >> tag_bits & static_cast<std::uint32_t>(max_rcomp());
+    return imm >> tag_bits_ & rcomp_mask_;
   }
-  constexpr tag_t tag_of(std::uint32_t imm) const noexcept {
-    return imm & static_cast<std::uint32_t>(max_tag());
-  }
+  constexpr tag_t tag_of(std::uint32_t imm) const noexcept { return imm & tag_mask_; }
+
+ private:
+  std::uint32_t tag_bits_;  // the two widths together are at most 31
+  std::uint32_t tag_mask_;  // kept because shifting one is dearer than loading it
+  std::uint32_t rcomp_mask_;
 };
 
 // A state of a peer, {slot, generation} of its slot table: never an address.

@@ -43,9 +43,23 @@ TEST(tx_lane, publish__full_after_all_slots_and_free_again_one_by_one) {
   for (std::uint32_t i = 0; i < LANE_SLOTS; ++i) EXPECT_TRUE(l.write(i));
   EXPECT_FALSE(l.write(999));
   l.rx.hand_back(0);
+  l.rx.settle();
   EXPECT_TRUE(l.write(128));
   EXPECT_FALSE(l.write(999));
   EXPECT_EQ(l.imm_at(128), 128u);
+}
+
+TEST(rx_lane, hand_back__one_message_late_and_settled_when_there_is_time) {
+  two_ends l;
+  l.write(0);
+  l.write(1);
+  l.rx.hand_back(0);
+  EXPECT_FALSE(l.tx.is_consumed(0)) << "the answer to a message must not wait for its slot";
+  l.rx.hand_back(1);
+  EXPECT_TRUE(l.tx.is_consumed(0));
+  EXPECT_FALSE(l.tx.is_consumed(1));
+  l.rx.settle();
+  EXPECT_TRUE(l.tx.is_consumed(1));
 }
 
 TEST(tx_lane, is_consumed__before_after_and_when_the_slot_is_used_again) {
@@ -53,6 +67,7 @@ TEST(tx_lane, is_consumed__before_after_and_when_the_slot_is_used_again) {
   l.write(0);
   EXPECT_FALSE(l.tx.is_consumed(0));
   l.rx.hand_back(0);
+  l.rx.settle();
   EXPECT_TRUE(l.tx.is_consumed(0));
   for (std::uint32_t i = 0; i < LANE_SLOTS; ++i) l.write(i);
   EXPECT_TRUE(l.tx.is_consumed(0)) << "message 128 lies in the slot now";
