@@ -14,6 +14,7 @@ namespace lci {
 /// range; nothing was changed.
 class LCI_PUBLIC argument_error : public std::runtime_error {
  public:
+  /// @param what  text for people
   explicit argument_error(const std::string& what) : std::runtime_error(what) {}
 };
 
@@ -21,6 +22,7 @@ class LCI_PUBLIC argument_error : public std::runtime_error {
 /// text names the call, the object, the sizes and the system's reason.
 class LCI_PUBLIC backend_error : public std::runtime_error {
  public:
+  /// @param what  text for people
   explicit backend_error(const std::string& what) : std::runtime_error(what) {}
 };
 
@@ -28,6 +30,7 @@ class LCI_PUBLIC backend_error : public std::runtime_error {
 /// buffer.
 class LCI_PUBLIC truncation_error : public std::runtime_error {
  public:
+  /// @param what  text for people
   explicit truncation_error(const std::string& what) : std::runtime_error(what) {}
 };
 

@@ -177,6 +177,9 @@ void mention_net(everything& e) {
                           .endpoint(e.endpoint)
                           .imm_data(1)
                           .user_context(e.p));
+}
+
+void mention_net_memory(everything& e) {
   check<lci::error_t>(net_post_puts_x(0, e.p, 8, 0, e.rmr)
                           .rank(0)
                           .buffer(e.p)
@@ -232,6 +235,9 @@ void mention_net(everything& e) {
                           .device(e.device)
                           .endpoint(e.endpoint)
                           .user_context(e.p));
+}
+
+void mention_net_functions(everything& e) {
   const size_t polled = net_poll_cq(1, &e.net_status);
   (void)polled;
   lci::error_t error = net_post_recv(e.p, 8, e.mr);
@@ -287,6 +293,9 @@ void mention_collectives(everything& e) {
                   .comp(e.comp)
                   .algorithm(allreduce_algorithm_t::tree)
                   .ring_nsteps(2));
+}
+
+void mention_block_collectives(everything& e) {
   check<void>(reduce_scatter_x(e.bytes, e.p, 2, 4, &add)
                   .sendbuf(e.bytes)
                   .recvbuf(e.p)

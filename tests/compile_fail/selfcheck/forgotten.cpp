@@ -1,6 +1,6 @@
 // For the runner's own test: a case without a line that says what is expected.
 #ifdef FORGOTTEN
-this does not compile
+int forgotten() { return undeclared; }
 #endif
 #ifdef TOLD
 // case TOLD expect: undeclared
