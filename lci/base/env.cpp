@@ -12,6 +12,7 @@ namespace lci::base::env {
 
 namespace {
 
+// One shape for all errors: who, what was found, what would be right.
 [[noreturn]] void refuse(std::string_view what, std::string_view text,
                          const std::string& accepted) {
   std::string message(what);
@@ -65,6 +66,7 @@ std::optional<std::uint64_t> magnitude(std::string_view digits) noexcept {
   const char* const end = digits.data() + digits.size();
   const auto parsed = std::from_chars(digits.data(), end, value, base);
   if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  // A size that wraps around would be a small one.
   if (shift != 0 && value > (std::numeric_limits<std::uint64_t>::max() >> shift))
     return std::nullopt;
   return value << shift;

@@ -31,6 +31,7 @@ process_facts& facts() noexcept {
   return *instance;
 }
 
+// Tags hold no commas, so the lists need no quoting.
 std::vector<std::string> split(std::string_view list) {
   std::vector<std::string> entries;
   while (!list.empty()) {
@@ -132,6 +133,8 @@ bool context::passes(std::string_view tag) const noexcept {
   return (white_.empty() || any_inside(white_, tag)) && !any_inside(black_, tag);
 }
 
+// Found out at the first line rather than when the context is made: file names may need the rank,
+// and a run without messages shall leave no empty files.
 int context::destination() noexcept {
   const std::lock_guard<std::mutex> guard(mutex_);
   if (fd_ >= 0) return fd_;
@@ -170,13 +173,14 @@ void context::vprint(int level, const char* tag, const char* where, const char* 
   const auto index = static_cast<std::size_t>(level);
   const char* const level_name =
       level >= 0 && index < options_.level_names.size() ? options_.level_names[index].c_str() : "?";
+  // Formatted as one piece, so that it can be written as one piece.
   char stack[LINE_ON_STACK];
   const int head = std::snprintf(
       stack, sizeof stack, "%d:%s:%ld:%ld:%lld.%06ld%s%s<%s:%s:%s> ", rank(), facts().host,
       static_cast<long>(getpid()), static_cast<long>(syscall(SYS_gettid)),
       static_cast<long long>(now.tv_sec), now.tv_nsec / 1000, where != nullptr ? ":" : "",
       where != nullptr ? where : "", options_.name.c_str(), level_name, tag);
-  va_list again;
+  va_list again;  // a list can be walked once only, and a long line is formatted twice
   va_copy(again, args);
   const auto at = static_cast<std::size_t>(head < 0 ? 0 : head);
   const int body = at < sizeof stack ? std::vsnprintf(stack + at, sizeof stack - at, format, args)

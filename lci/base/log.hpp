@@ -56,8 +56,8 @@ class context {
 
  private:
   static constexpr std::size_t LINE_ON_STACK = 1024;
-  bool passes(std::string_view tag) const noexcept;
-  int destination() noexcept;
+  bool passes(std::string_view tag) const noexcept;  // the two filters
+  int destination() noexcept;                        // a descriptor, opened when first needed
 
   const context_options options_;
   const std::vector<std::string> white_, black_;

@@ -90,6 +90,8 @@ std::unique_ptr<bootstrap> open_bootstrap() {
   for (const kind* k : wanted()) {
     const auto why = k->unavailable();
     if (!why) {
+      // From here on failures are errors: falling back to a process alone would let every rank
+      // believe that it is rank 0.
       log::info("boot", "using bootstrap %s", std::string(k->name).c_str());
       auto opened = k->open();
       log::debug("boot", "rank %d of %d", opened->rank(), opened->size());

@@ -16,7 +16,7 @@ int read_int(const char* variable, std::string_view text, int low, int high) {
   return static_cast<int>(env::parse_signed(variable, text, low, high));
 }
 
-// Number of ranks, or 0 when nobody said.
+// Number of ranks, or 0 when nobody said. Our own variable goes before the batch system's.
 int read_size() {
   if (const auto n = env::find("LCT_PMI_FILE_NRANKS"))
     return read_int("LCT_PMI_FILE_NRANKS", *n, 1, MAX_RANKS);
@@ -80,6 +80,7 @@ void file_bootstrap::put(const std::string& key, const std::string& value) {
 
 void file_bootstrap::fence() {
   const deadline until = deadline::in(limit_);
+  // The file is the arrival: it appears even when there was nothing to put.
   job_.write(file_of(rank(), round_), std::exchange(pending_, {}));
   for (int r = 0; r < size(); ++r) store(r, wait_for_values(r, until));
   // Everybody has arrived at this fence, so everybody has read what the last one brought.
@@ -104,6 +105,7 @@ void file_bootstrap::wait_until_full(const deadline& until) {
                           " for " + std::to_string(size()) + " processes to join in " +
                           job_.folder() + "; missing ranks:" + ranks);
     }
+    // Deaths are looked for only when nothing else happens: each look costs a few calls per rank.
     if (watch_.wait(until)) continue;
     for (int r = 0; r < size(); ++r) {
       if (job_.is_gone(r) && !job_.is_full()) {

@@ -86,6 +86,7 @@ void write_file(const std::string& path, const std::string& bytes) {
   if (::rename(beside.c_str(), path.c_str()) != 0) fail("renaming " + beside + " to", path);
 }
 
+// Names only; empty when the folder is gone.
 std::vector<std::string> entries_of(const std::string& folder) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), &::closedir);
@@ -97,6 +98,7 @@ std::vector<std::string> entries_of(const std::string& folder) {
   return names;
 }
 
+// Job folders hold plain files only.
 void remove_folder(const std::string& folder) noexcept {
   for (const std::string& name : entries_of(folder)) ::unlink((folder + "/" + name).c_str());
   ::rmdir(folder.c_str());
@@ -122,6 +124,8 @@ std::string member_file(const std::string& folder, int rank) {
 }
 
 // The file of a rank that has joined, whose lock nobody holds any more.
+// Trying the lock works across containers with separate process numbers, and for a process that was
+// replaced by another of the same number; asking for its number would not.
 bool lock_is_free(const std::string& path) {
   const unique_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return false;  // not joined yet: not gone either
@@ -143,6 +147,8 @@ void clean_up(const std::string& directory) {
   }
 }
 
+// A name of its own for each job, so that a late reader never takes the files of the next one for
+// those of its own.
 std::string new_job(const std::string& directory) {
   std::uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random))
@@ -168,6 +174,7 @@ bool is_open(const std::string& folder, int size) {
   return joined < size;
 }
 
+// `size` when there is none.
 int first_free_rank(const std::string& folder, int size) {
   int rank = 0;
   while (rank < size && exists(member_file(folder, rank))) ++rank;
@@ -186,6 +193,7 @@ file_job::file_job(std::string directory, std::string folder, int rank, int size
 file_job file_job::join(const std::string& directory, int size, int wanted_rank,
                         const std::string& step, const deadline& until) {
   make_directory(directory);
+  // One process at a time looks and changes; every step inside is also safe to be killed at.
   const unique_fd lock = take_lock(directory + "/lock", until);
   clean_up(directory);
   const std::string pointer = directory + "/open-" + std::to_string(size) + step;
@@ -206,6 +214,7 @@ file_job file_job::join(const std::string& directory, int size, int wanted_rank,
   if (!mine) fail("creating", beside);
   if (::flock(mine.get(), LOCK_EX | LOCK_NB) != 0) fail("locking", beside);
   if (::rename(beside.c_str(), member.c_str()) != 0) fail("renaming " + beside + " to", member);
+  // The last one opens the door for all.
   if (first_free_rank(folder, size) == size) write_file(folder + "/full", "");
   return file_job(directory, folder, rank, size, std::move(mine));
 }
@@ -249,6 +258,8 @@ void file_job::remove(const std::string& file) const noexcept {
   ::unlink((folder_ + "/" + file).c_str());
 }
 
+// A user may have 128 of these by default, fewer than two jobs of 64 ranks need; without one, a
+// short sleep does.
 folder_watch::folder_watch(const std::string& folder)
     : inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
   if (inotify_ &&
@@ -267,6 +278,7 @@ bool folder_watch::wait(const deadline& until) {
   }
   pollfd entry{inotify_.get(), POLLIN, 0};
   if (::poll(&entry, 1, time) <= 0) return false;
+  // What has changed does not matter: the caller looks for what it needs.
   alignas(inotify_event) char events[4096];
   while (::read(inotify_.get(), events, sizeof events) > 0) {
   }

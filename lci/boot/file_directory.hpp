@@ -35,7 +35,7 @@ class file_job {
   int size() const noexcept { return size_; }
   const std::string& folder() const noexcept { return folder_; }
 
-  bool is_full() const;
+  bool is_full() const;              // all ranks have joined
   std::vector<int> missing() const;  // ranks that have not joined
   // True when the process of `rank`, which has joined, is gone.
   bool is_gone(int rank) const;

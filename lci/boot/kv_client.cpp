@@ -23,6 +23,7 @@ bool client::join() {
 
 void client::fence() {
   const deadline until = limit();
+  // Puts and arrival leave in one send, values and release come back in one stream.
   member_.begin_fence();
   send_output(until);
   const std::string what = "in fence " + std::to_string(member_.round());

@@ -33,6 +33,7 @@ const std::string& member::get(int rank, const std::string& key) const {
 std::string member::take_output() { return std::exchange(out_, {}); }
 
 void member::receive(std::string_view bytes) {
+  // Frames before the damage count: the reason of a failure may be among them.
   in_.feed(bytes);
   while (const auto f = in_.next()) handle(*f);
   if (in_.is_broken()) fail("the server's answer is not of this protocol");
@@ -47,6 +48,7 @@ void member::fail(const std::string& why) {
 void member::handle(const frame& f) {
   switch (f.type) {
     case frame_type::welcome: {
+      // Another rank's welcome would mean that two processes were mixed up.
       const auto body = decode_welcome(f.body);
       if (!body || body->rank != rank_ || body->size != size_) break;
       welcome_ = true;
@@ -59,6 +61,7 @@ void member::handle(const frame& f) {
                                                                     std::string(body->value));
       return;
     }
+    // The number guards against an answer to a fence that was given up.
     case frame_type::released:
       if (!pending_ || decode_round(f.body) != round_) break;
       ++round_;

@@ -42,6 +42,7 @@ void server::closed(connection c) {
   session& s = session_of(p);
   s.members[static_cast<std::size_t>(p.rank)].left = true;
   s.members[static_cast<std::size_t>(p.rank)].link = -1;
+  // Once everybody has left nobody can ask for its values any more.
   if (++s.left == size_) {
     sessions_.erase(p.life);
     return;
@@ -111,6 +112,7 @@ bool server::handle(connection c, peer& p, const frame& f) {
     if (const auto hello = decode_hello(f.body)) return join(c, p, *hello);
   } else if (p.rank >= 0 && f.type == frame_type::put) {
     if (const auto put = decode_put(f.body)) {
+      // Encoded once, on arrival, in the form in which it goes to all members.
       session& s = session_of(p);
       encode_value(s.values, p.rank, put->key, put->value);
       if (s.values.size() > MAX_ROUND_BYTES) {
@@ -134,6 +136,8 @@ bool server::join(connection c, peer& p, const hello_body& hello) {
                   std::to_string(size_));
     return false;
   }
+  // Its former life does not count: the owner reports a hang-up before it reports the connection
+  // that follows.
   for (const auto& [other, q] : peers_) {
     if (q.rank != hello.rank) continue;
     refuse(c, who + " has already joined; two processes were given this rank");
@@ -161,6 +165,7 @@ bool server::join(connection c, peer& p, const hello_body& hello) {
   return true;
 }
 
+// Who arrives in a session that has failed waits like the others for the news, or gets it at once.
 bool server::arrive(connection c, peer& p, std::uint32_t round) {
   session& s = session_of(p);
   participant& m = s.members[static_cast<std::size_t>(p.rank)];
@@ -178,6 +183,8 @@ bool server::arrive(connection c, peer& p, std::uint32_t round) {
   return true;
 }
 
+// One buffer for everybody: with n ranks the answer is n times as long as what one of them put, and
+// n copies of it would be n squared.
 void server::release(session& s) {
   encode_released(s.values, s.round);
   const auto bytes = std::make_shared<const std::string>(std::exchange(s.values, {}));
@@ -206,6 +213,7 @@ void server::tell(session& s) {
   }
 }
 
+// Ranks whose process is over without having joined never will.
 void server::fail_without_ended(session& s) {
   for (const auto& [rank, why] : ended_) {
     if (!s.members[static_cast<std::size_t>(rank)].joined) fail(s, why);
@@ -216,6 +224,8 @@ void server::send(connection c, std::shared_ptr<const std::string> bytes, bool t
   outputs_.push_back(output{c, std::move(bytes), then_close});
 }
 
+// A stranger is told why and forgotten; a member that talks nonsense leaves its session the same
+// way.
 void server::refuse(connection c, const std::string& why) {
   // Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
   if (refused_ < MOST_WARNINGS) log::warn("boot", "connection refused: %s", why.c_str());
@@ -224,6 +234,7 @@ void server::refuse(connection c, const std::string& why) {
   closed(c);
 }
 
+// The session of the member's life; the first of that life to ask makes it.
 server::session& server::session_of(const peer& p) {
   session& s = sessions_[p.life];
   s.members.resize(static_cast<std::size_t>(size_));

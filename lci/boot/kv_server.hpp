@@ -34,9 +34,11 @@ class server {
   // is about to learn how the process ended, and who waits for it shall hear that.
   explicit server(int size, bool hold_news = false);
 
+  // A stream of bytes began, brought something, ended.
   void opened(connection c);
   void received(connection c, std::string_view bytes);
   void closed(connection c);
+  // What has come up since the last call, in order.
   std::vector<output> take_outputs();
 
   bool is_member(connection c) const;
@@ -52,25 +54,30 @@ class server {
   void fail_all(const std::string& why);
 
  private:
+  // One rank of one session.
   struct participant {
-    connection link = -1;
-    bool joined = false, arrived = false, left = false;
+    connection link = -1;  // -1 = not joined yet, or left
+    bool joined = false;   // stays true after it has left
+    bool arrived = false;  // in the open fence
+    bool left = false;
   };
   struct session {
-    std::vector<participant> members;
-    int joined = 0, arrived = 0, left = 0;
-    std::uint32_t round = 0;
-    std::string values;   // encoded, of the open round
-    std::string failure;  // empty = none
-    int culprit = -1;     // the rank that left, if that was the failure
-    bool told = false;    // members hear of it when they come to a fence
+    std::vector<participant> members;       // by rank
+    int joined = 0, arrived = 0, left = 0;  // how many members have the flag set
+    std::uint32_t round = 0;                // number of the open fence
+    std::string values;                     // encoded, of the open round
+    std::string failure;                    // empty = none
+    int culprit = -1;                       // the rank that left, if that was the failure
+    bool told = false;                      // members hear of it when they come to a fence
   };
+  // One connection, member or stranger.
   struct peer {
     splitter in;
-    int rank = -1;  // -1 = has not said hello
-    unsigned life = 0;
+    int rank = -1;      // -1 = has not said hello
+    unsigned life = 0;  // number of its session
   };
 
+  // These answer false when the connection was refused; `p` is gone then.
   bool handle(connection c, peer& p, const frame& f);
   bool join(connection c, peer& p, const hello_body& hello);
   bool arrive(connection c, peer& p, std::uint32_t round);

@@ -154,13 +154,14 @@ void service::pump() {
     if (found == links_.end()) continue;
     link& l = found->second;
     if (out.bytes && !out.bytes->empty()) l.queue.push_back(std::move(out.bytes));
+    // Closed at once, the refusal might be lost; so it goes out first.
     l.closing = l.closing || out.then_close;
     if (!flush(l)) dead.push_back(out.to);
   }
+  // Not inside the loop: closing makes new outputs, and changes links_.
   for (const int fd : dead) close(fd);
 }
 
-// False when the link is of no further use.
 bool service::flush(link& l) noexcept {
   while (!l.queue.empty()) {
     const std::string& bytes = *l.queue.front();

@@ -57,17 +57,19 @@ class service {
 
   struct link {
     unique_fd fd;
-    std::deque<std::shared_ptr<const std::string>> queue;
-    std::size_t sent = 0;  // bytes of queue.front() that are out
+    std::deque<std::shared_ptr<const std::string>> queue;  // not yet taken by the kernel
+    std::size_t sent = 0;                                  // bytes of queue.front() that are out
     bool closing = false;  // close when the queue is empty; read no more
     std::uint64_t age = 0;
   };
 
+  // Reads from and writes to one link; it may be gone afterwards.
   void serve(const pollfd& entry);
   void accept_all();
   void drop_oldest_stranger();
   bool read_from(int fd, bool to_the_end);
   void pump();
+  // False when the link is of no further use.
   bool flush(link& l) noexcept;
   void close(int fd);
 

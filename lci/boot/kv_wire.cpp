@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::string_view MAGIC = "LCIB";
 
+// Byte by byte: hosts of a job may differ in their order of bytes.
 template <class Unsigned>
 void append(std::string& out, Unsigned number) {
   for (std::size_t i = 0; i < sizeof number; ++i)
@@ -74,6 +75,7 @@ bool take_key_and_value(reader& in, value_body& out) noexcept {
   return out.value.size() <= MAX_VALUE;
 }
 
+// Sizes allocate memory; a nonsense one must not.
 bool valid_ranks(std::uint32_t rank, std::uint32_t size) noexcept {
   return size >= 1 && size <= static_cast<std::uint32_t>(MAX_RANKS) && rank < size;
 }

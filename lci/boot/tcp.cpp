@@ -41,6 +41,7 @@ unique_fd listen_on(const tcp_address& address) {
   return fd;
 }
 
+// A name may stand for several addresses; the others try them all, so any one will do.
 unique_fd listen_on_first(const std::vector<tcp_address>& addresses, const std::string& source) {
   std::string tried;
   for (const tcp_address& a : addresses) {
@@ -55,7 +56,7 @@ unique_fd listen_on_first(const std::vector<tcp_address>& addresses, const std::
   throw backend_error("tcp: rank 0 cannot listen at the address in " + source + ": " + tried);
 }
 
-// Rank 0: the server and a member in one process.
+// Rank 0: the server and a member in one process, joined by memory instead of a socket.
 class tcp_root final : public bootstrap {
  public:
   tcp_root(unique_fd listener, const tcp_variables& v)
@@ -88,6 +89,7 @@ class tcp_root final : public bootstrap {
   }
 
  private:
+  // Returns when all have joined and know it. From then on the port is closed to everybody.
   void join() {
     const deadline until = deadline::in(limit_);
     service_.run_local();
@@ -100,6 +102,7 @@ class tcp_root final : public bootstrap {
     service_.stop_listening();
   }
 
+  // Serves once whoever has something to say; false when time is up.
   bool step(const deadline& until) {
     set_.clear();
     service_.add_to(set_);
@@ -122,6 +125,7 @@ class tcp_root final : public bootstrap {
   std::vector<pollfd> set_;
 };
 
+// Every other rank.
 class tcp_leaf final : public bootstrap {
  public:
   // A little more patient than rank 0, which knows who is missing and tells everybody.

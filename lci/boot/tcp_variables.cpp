@@ -29,6 +29,7 @@ void check_local_variables(int size) {
   if (rank) read_int("LOCAL_RANK", *rank, 0, limit - 1);
 }
 
+// Address of one pair and port of another would name an endpoint that nobody meant.
 void read_endpoint(tcp_variables& out) {
   std::string half;
   for (const char* prefix : {"LCT_", "LCI_", ""}) {

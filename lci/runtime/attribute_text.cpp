@@ -33,6 +33,7 @@ constexpr range RANGES[] = {
     {"shm_max_polls", 1, LCI_BACKEND_MAX_POLLS},
 };
 
+// Words are the enumerators, numbers their values; the compiler cannot check that, a test does.
 constexpr env::word BACKEND[] = {{"none", 0}, {"ibv", 1}, {"ofi", 2}, {"ucx", 3}, {"shm", 4}};
 constexpr env::word RDV_PROTOCOL[] = {{"auto_select", 0}, {"write", 1}, {"writeimm", 2}};
 constexpr env::word MATCHING_ENGINE[] = {{"queue", 0}, {"map", 1}};

@@ -28,6 +28,7 @@ struct reader {
   }
 };
 
+// Writes down each attribute it visits.
 struct describer {
   std::vector<attribute_row> rows;
   template <class T>
@@ -42,6 +43,7 @@ std::vector<attribute_row> rows_of(global_attr_t attr) {
   return std::move(d.rows);
 }
 
+// What one attribute's range cannot say.
 void check_together(const global_attr_t& attr) {
   if (attr.imm_nbits_tag + attr.imm_nbits_rcomp > 31) {
     throw argument_error("LCI_ATTR_IMM_NBITS_TAG and LCI_ATTR_IMM_NBITS_RCOMP give " +
@@ -128,6 +130,8 @@ std::vector<attribute_row> describe(const global_attr_t& attr) {
   } catch (const argument_error&) {
     // Nothing was applied then either.
   }
+  // Where a value comes from is worked out, not remembered: a program may change the defaults at
+  // any time, and a value that equals the variable's is as good as read from it.
   const std::vector<attribute_row> from_environment = rows_of(preset);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string variable = variable_of(rows[i].name);
