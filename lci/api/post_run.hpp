@@ -28,6 +28,7 @@ struct permission {
     const auto comp = reinterpret_cast<std::uintptr_t>(a.local_comp.p_impl);
     if (comp <= 1) posted = false;
     if (comp == 0) retry = false;
+    if (comp > 1) comp::any(a.local_comp, "local_comp");  // throws for one that was freed
     if (!done && !posted) [[unlikely]]
       throw_no_answer_allowed();
   }

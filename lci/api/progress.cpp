@@ -3,6 +3,7 @@
 
 #include "lci/api/resolve.hpp"
 #include "lci/base/spin.hpp"
+#include "lci/comp/kind.hpp"
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"
 
@@ -38,6 +39,7 @@ void wait_drained(const progress_args& args) {
 
 rcomp_t register_rcomp(const register_rcomp_args& args) {
   if (args.comp.is_empty()) throw argument_error("register_rcomp: comp is empty");
+  comp::any(args.comp, "register_rcomp");
   proto::remote_comps& numbers = api::find_runtime(args.runtime).core.rcomps;
   if (args.rcomp == 0) return numbers.add(args.comp.p_impl);
   numbers.add_at(args.rcomp, args.comp.p_impl);

@@ -37,8 +37,8 @@ errorcode_t launch(outgoing& out, transfer* move, bool copied) {
 }  // namespace
 
 errorcode_t start_put(outgoing& out) {
-  const bool copied = !out.has_mr && !out.wants_network && out.size <= out.bcopy_limit &&
-                      out.kind == mem::mem_kind::host;
+  const bool copied = (!out.has_mr || out.size <= out.inject_limit) && !out.wants_network &&
+                      out.size <= out.bcopy_limit && out.kind == mem::mem_kind::host;
   mem::packet* packet = nullptr;
   if (copied) {
     packet = out.packet != nullptr ? out.packet : out.pool.get();

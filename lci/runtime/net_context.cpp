@@ -4,6 +4,7 @@
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 #include "lci/net/provider.hpp"
+#include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/global.hpp"
 #include "lci/runtime/runtime.hpp"
 
@@ -23,7 +24,9 @@ const net::provider& choose_provider(attr_backend_t wanted) {
     if (reason.empty()) return p;
     reasons += "\n  " + std::string(p.name) + ": " + reason;
   }
-  throw backend_error("no network backend is usable:" + reasons);
+  const std::string asked =
+      wanted == attr_backend_t::none ? "" : " " + runtime::text_of("backend", wanted);
+  throw backend_error("backend" + asked + " is not usable:" + reasons);
 }
 
 std::string next_key(runtime_impl_t& owner) {

@@ -53,8 +53,10 @@ TEST(rx_lane, hand_back__one_message_late_and_settled_when_there_is_time) {
   two_ends l;
   l.write(0);
   l.write(1);
+  l.rx.cursor = 1;
   l.rx.hand_back(0);
   EXPECT_FALSE(l.tx.is_consumed(0)) << "the answer to a message must not wait for its slot";
+  l.rx.cursor = 2;
   l.rx.hand_back(1);
   EXPECT_TRUE(l.tx.is_consumed(0));
   EXPECT_FALSE(l.tx.is_consumed(1));
