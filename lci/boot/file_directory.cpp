@@ -28,6 +28,11 @@ namespace {
   throw backend_error("file: " + call + " " + path + " failed: " + errno_text(why));
 }
 
+std::string path_in(const std::string& folder, const std::string& name) {
+  std::string path = folder;
+  return path.append("/").append(name);
+}
+
 // Only the last component and its parent are made: a wrong HOME must not grow a tree somewhere.
 void create_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return;
@@ -100,7 +105,7 @@ std::vector<std::string> entries_of(const std::string& folder) {
 
 // Job folders hold plain files only.
 void remove_folder(const std::string& folder) noexcept {
-  for (const std::string& name : entries_of(folder)) ::unlink((folder + "/" + name).c_str());
+  for (const std::string& name : entries_of(folder)) ::unlink(path_in(folder, name).c_str());
   ::rmdir(folder.c_str());
 }
 
@@ -138,10 +143,10 @@ bool exists(const std::string& path) noexcept { return ::access(path.c_str(), F_
 void clean_up(const std::string& directory) {
   for (const std::string& name : entries_of(directory)) {
     if (name.rfind("job-", 0) != 0) continue;
-    const std::string folder = directory + "/" + name;
+    const std::string folder = path_in(directory, name);
     const auto files = entries_of(folder);
     const bool alive = std::any_of(files.begin(), files.end(), [&](const std::string& file) {
-      return file[0] == 'm' && !lock_is_free(folder + "/" + file);
+      return file[0] == 'm' && !lock_is_free(path_in(folder, file));
     });
     if (!alive) remove_folder(folder);
   }
@@ -155,7 +160,7 @@ std::string new_job(const std::string& directory) {
     fail("getrandom for", directory);
   char name[32];
   std::snprintf(name, sizeof name, "/job-%016llx", static_cast<unsigned long long>(random));
-  const std::string folder = directory + name;
+  std::string folder = directory + name;
   if (::mkdir(folder.c_str(), 0700) != 0) fail("creating directory", folder);
   return folder;
 }

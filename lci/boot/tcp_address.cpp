@@ -43,7 +43,7 @@ std::vector<tcp_address> resolve_loopback(const std::string& host, int port,
     tcp_address entry{};
     std::memcpy(&entry.bytes, a->ai_addr, a->ai_addrlen);
     entry.size = a->ai_addrlen;
-    entry.text = std::string(number) + " port " + std::to_string(port);
+    entry.text.append(number).append(" port ").append(std::to_string(port));
     out.push_back(entry);
   }
   if (out.empty()) throw backend_error("tcp: " + source + " \"" + host + "\" has no address");

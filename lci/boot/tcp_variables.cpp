@@ -43,8 +43,9 @@ void read_endpoint(tcp_variables& out) {
       out.port = read_int(port_name.c_str(), *port, 1, 65535);
       return;
     }
-    if (address) half += "; " + address_name + " is set without " + port_name;
-    if (port) half += "; " + port_name + " is set without " + address_name;
+    if (address)
+      half.append("; ").append(address_name).append(" is set without ").append(port_name);
+    if (port) half.append("; ").append(port_name).append(" is set without ").append(address_name);
   }
   throw argument_error(
       "no pair MASTER_ADDR and MASTER_PORT (or with LCT_ or LCI_ before both) is set" + half);
