@@ -21,6 +21,17 @@ bool is_loopback(const sockaddr* address) noexcept {
   return false;
 }
 
+namespace {
+
+[[noreturn]] void refuse(const std::string& host, const std::string& source, const char* number) {
+  throw backend_error(
+      "tcp: " + source + " \"" + host + "\" is " + number +
+      ", not a loopback address: without a shared key (this build has none) "
+      "anybody in the network could join, so only 127.0.0.0/8 and ::1 are accepted");
+}
+
+}  // namespace
+
 std::vector<tcp_address> resolve_loopback(const std::string& host, int port,
                                           const std::string& source) {
   addrinfo hints{};
@@ -34,12 +45,7 @@ std::vector<tcp_address> resolve_loopback(const std::string& host, int port,
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
     char number[INET6_ADDRSTRLEN + 16] = "?";
     ::getnameinfo(a->ai_addr, a->ai_addrlen, number, sizeof number, nullptr, 0, NI_NUMERICHOST);
-    if (!is_loopback(a->ai_addr)) {
-      throw backend_error("tcp: " + source + " \"" + host + "\" is " + number +
-                          ", not a loopback address: without a shared key (this build has none) "
-                          "anybody in the network could join, so only 127.0.0.0/8 and ::1 are "
-                          "accepted");
-    }
+    if (!is_loopback(a->ai_addr)) refuse(host, source, number);
     tcp_address entry{};
     std::memcpy(&entry.bytes, a->ai_addr, a->ai_addrlen);
     entry.size = a->ai_addrlen;
