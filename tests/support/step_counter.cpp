@@ -8,16 +8,19 @@
 
 #if defined(__x86_64__)
 #include <dlfcn.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <unordered_map>
 
 #include "tests/support/x86_decode.hpp"
 #endif
@@ -45,6 +48,7 @@ std::uint64_t step_section::lines_in(const void* begin, std::size_t size) const 
 
 #if !defined(__x86_64__)
 
+bool step_freeze_clock() { return false; }
 std::string step_counter_missing() { return "the single-stepper knows x86-64 only"; }
 step_report count_steps(const std::function<void()>&) { return {step_counter_missing(), {}}; }
 
@@ -78,17 +82,15 @@ class stepper {
       }
       if (WIFSIGNALED(status))
         return fail(std::string("the child died: ") + strsignal(WTERMSIG(status)));
+      if (WSTOPSIG(status) == SIGSEGV && answer_clock(stepping)) continue;
       if (WSTOPSIG(status) != SIGTRAP) {
         pass_on = WSTOPSIG(status);
         continue;
       }
-      siginfo_t info{};
-      ptrace(PTRACE_GETSIGINFO, child_, nullptr, &info);
-      // int3 comes from the kernel's breakpoint vector, a step says that it is one.
-      if (info.si_code == SI_KERNEL)
-        mark();
-      else if (stepping)
+      if (stepping && !at_mark_)
         account();
+      else
+        mark();
     }
   }
 
@@ -106,8 +108,28 @@ class stepper {
     if (id < 0) return;
     section_ = &report_.sections.emplace_back();
     section_->id = id;
-    clock_ = base::cpu_ticks();
     stack_top_ = regs_.rsp;
+    at_mark_ = false;
+  }
+
+  // A child that has called step_freeze_clock() stops at each look at the clock: it gets a time
+  // that only moves from one look to the next.
+  bool answer_clock(bool stepping) {
+    if (!stepping) ptrace(PTRACE_GETREGS, child_, nullptr, &regs_);
+    look();
+    if (!next_.reads_clock) return false;
+    if (clock_ == 0) clock_ = base::cpu_ticks();
+    ++clock_;
+    user_regs_struct after = regs_;
+    after.rax = clock_ & 0xffffffffu;
+    after.rdx = clock_ >> 32;
+    after.rip += code_[regs_.rip][1] == 0x31 ? 2 : 3;  // rdtsc or rdtscp
+    ptrace(PTRACE_SETREGS, child_, nullptr, &after);
+    if (stepping) {
+      ++section_->instructions;
+      regs_ = after;
+    }
+    return true;
   }
 
   void finish_section() {
@@ -120,27 +142,24 @@ class stepper {
     section_ = nullptr;
   }
 
-  // Before a step: what is about to run, with which registers.
+  // Before a step: what is about to run. regs_ is what the last stop left.
   void look() {
-    ptrace(PTRACE_GETREGS, child_, nullptr, &regs_);
-    unsigned char code[16];
-    for (int i = 0; i < 2; ++i) {
-      const long word =
-          ptrace(PTRACE_PEEKTEXT, child_, regs_.rip + 8u * static_cast<unsigned>(i), nullptr);
-      std::memcpy(code + 8 * i, &word, 8);
+    const auto [at, is_new] = code_.try_emplace(regs_.rip);
+    if (is_new) {
+      for (int i = 0; i < 2; ++i) {
+        const long word =
+            ptrace(PTRACE_PEEKTEXT, child_, regs_.rip + 8u * static_cast<unsigned>(i), nullptr);
+        std::memcpy(at->second.data() + 8 * i, &word, 8);
+      }
     }
-    next_ = decode_x86(code, regs_);
+    at_mark_ = at->second[0] == 0xcc;
+    next_ = decode_x86(at->second.data(), regs_);
   }
 
   // After a step: it did run.
   void account() {
     user_regs_struct after{};
     ptrace(PTRACE_GETREGS, child_, nullptr, &after);
-    if (next_.reads_clock) {
-      after.rax = (clock_ + section_->instructions) & 0xffffffffu;
-      after.rdx = (clock_ + section_->instructions) >> 32;
-      ptrace(PTRACE_SETREGS, child_, nullptr, &after);
-    }
     // A repeated string instruction traps after each round, and moves on only after its last one.
     const bool again = next_.is_repeated && after.rip == regs_.rip;
     if (!again) {
@@ -160,6 +179,7 @@ class stepper {
         touch(line * base::CACHE_LINE);
       }
     }
+    regs_ = after;
   }
 
   void touch(std::uint64_t line) {
@@ -204,10 +224,13 @@ class stepper {
   const pid_t child_;
   step_report report_;
   step_section* section_ = nullptr;  // the open one, the last of the report
-  user_regs_struct regs_{};          // before the step
+  std::unordered_map<std::uint64_t, std::array<unsigned char, 16> >
+      code_;                 // by address; it does not change
+  bool at_mark_ = false;     // the next instruction is an int3
+  user_regs_struct regs_{};  // before the step
   x86_instruction next_;
   std::uint64_t stack_top_ = 0;
-  std::uint64_t clock_ = 0;  // when the section began
+  std::uint64_t clock_ = 0;  // of a child whose clock is frozen
   std::set<std::uint64_t> lines_;
   std::set<std::uint64_t> stack_lines_;
 };
@@ -226,9 +249,11 @@ step_report count_steps(const std::function<void()>& body) {
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }
   step_report report = stepper(child).run();
-  if (!report.failure.empty()) waitpid(child, nullptr, WNOHANG);
+  if (!report.failure.empty()) waitpid(child, nullptr, 0);
   return report;
 }
+
+bool step_freeze_clock() { return prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0; }
 
 std::string step_counter_missing() {
   if (INSTRUMENTED) return "sanitizers add instructions of their own, so counts would mean nothing";

@@ -3,9 +3,8 @@
 //
 // A test gives count_steps() a function that marks the parts to count; it runs in a forked child.
 // Threads: the child has one thread at the start; only that one is stepped.
-// Always true: counts do not depend on the clock. Inside a section the processor's clock stands
-// still but for one tick per instruction, or code that looks after something once a millisecond
-// would do so every time.
+// Always true: counts do not depend on how fast the machine is; where the code under test looks at
+// the clock, step_freeze_clock() keeps it from seeing how slowly it runs.
 #pragma once
 
 #include <cstdint>
@@ -56,5 +55,10 @@ inline void step_begin(int id) {
 #endif
 }
 inline void step_end() { step_begin(-1); }
+
+// Inside count_steps(): from here on the processor's clock stands still for this process (one tick
+// per look), inside sections and between them. Code that looks after something once a millisecond
+// would otherwise do so in every section. False where the system cannot do it.
+bool step_freeze_clock();
 
 }  // namespace lci::test

@@ -136,14 +136,22 @@ TEST_F(step_counter, lines__thread_local_and_indexed_operands) {
   EXPECT_EQ(s.lines_in(const_cast<std::uint64_t*>(&mine), 8), 1u);
 }
 
-TEST_F(step_counter, clock__stands_still_inside_a_section) {
-  const step_section s = count([] {
+TEST_F(step_counter, freeze_clock__time_stands_still_in_sections_and_between) {
+  const step_report report = count_steps([] {
+    if (!step_freeze_clock()) abort();
     const std::uint64_t before = base::cpu_ticks();
+    step_begin(0);
     asm volatile(".rept 1000\n nop\n .endr");
-    // Stepped, this takes milliseconds. A death of the child would be reported.
-    if (base::cpu_ticks() - before > 1100) abort();
+    const std::uint64_t inside = base::cpu_ticks();
+    step_end();
+    usleep(1000);
+    EXPECT_EQ(inside, before + 1);
+    EXPECT_EQ(base::cpu_ticks(), inside + 1);
   });
-  EXPECT_GT(s.instructions, 1000u);
+  ASSERT_EQ(report.failure, "");
+  ASSERT_EQ(report.sections.size(), 1u);
+  EXPECT_GT(report.sections[0].instructions, 1000u);
+  EXPECT_LT(report.sections[0].instructions, 1020u);
 }
 
 TEST_F(step_counter, shared_lines__have_one_name_through_two_mappings) {

@@ -1,0 +1,177 @@
+// What does a small active message cost through the whole public interface?
+//   lcrun -n 2 interface_cost
+// Rank 0 posts 8 bytes to a handler that takes its message inside a library packet; the last rank
+// makes progress. Each rank steps itself: this program forks, its child is the rank. Exit status
+// 77: nothing could be counted here.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "lci.hpp"
+#include "tests/support/alloc_counter.hpp"
+#include "tests/support/step_counter.hpp"
+
+namespace {
+
+using lci::test::alloc_counter;
+using lci::test::step_begin;
+using lci::test::step_end;
+using lci::test::step_freeze_clock;
+using lci::test::step_section;
+
+constexpr int WARM_UP = 3000;
+constexpr int COUNTED_BY_HEAP = 10000;
+constexpr int STEPPED = 200;
+enum section_id { POST = 1, PROGRESS, IDLE_PROGRESS };
+
+int arrived = 0;
+
+void on_message(lci::status_t status) {
+  ++arrived;
+  lci::put_upacket(status.get_buffer());
+}
+
+// This rank's end of the job.
+struct rank_t {
+  rank_t() {
+    lci::g_runtime_init();
+    me = lci::get_rank_me();
+    n = lci::get_rank_n();
+    device = lci::get_default_device();
+    // Ranks wait for each other over another device, so that waiting does not harvest what is to be
+    // measured.
+    quiet = lci::alloc_device();
+    handler = lci::alloc_handler_x(on_message).zero_copy_am(true)();
+    rcomp = lci::register_rcomp(handler);
+    lci::barrier();
+  }
+  ~rank_t() {
+    lci::barrier();
+    lci::deregister_rcomp(rcomp);
+    lci::free_comp(&handler);
+    lci::free_device(&quiet);
+    lci::g_runtime_fina();
+  }
+  bool sends() const { return me == 0; }
+  bool receives() const { return me == n - 1; }
+  lci::status_t post() {
+    return lci::post_am_x(n - 1, &word, sizeof word, lci::COMP_NULL, rcomp).device(device)();
+  }
+  void progress() { lci::progress_x().device(device)(); }
+  void meet() { lci::barrier_x().device(quiet)(); }
+
+  int me = -1;
+  int n = 0;
+  lci::device_t device;
+  lci::device_t quiet;
+  lci::comp_t handler;
+  lci::rcomp_t rcomp = 0;
+  std::uint64_t word = 42;
+};
+
+// `count` messages as fast as they go.
+void stream(rank_t& rank, int count) {
+  const int wanted = arrived + count;
+  for (int i = 0; i < count && rank.sends(); ++i) {
+    while (rank.post().is_retry()) rank.progress();
+    if (rank.receives()) rank.progress();
+  }
+  while (rank.receives() && arrived < wanted) rank.progress();
+}
+
+void count_heap_calls(rank_t& rank) {
+  if (!lci::test::has_alloc_counter()) return;
+  rank.meet();
+  const alloc_counter counter;
+  stream(rank, COUNTED_BY_HEAP);
+  EXPECT_EQ(counter.calls(), 0u) << "rank " << rank.me << ": heap calls in " << COUNTED_BY_HEAP
+                                 << " messages";
+}
+
+// One message at a time, each side stepped.
+void step_messages(rank_t& rank) {
+  rank.meet();
+  // The hang-up of peers is looked at once a millisecond: not in here, and what is due now is done
+  // now.
+  if (!step_freeze_clock()) std::abort();
+  for (int i = 0; i < 100; ++i) rank.progress();
+  for (int i = 0; i < STEPPED; ++i) {
+    rank.meet();
+    if (rank.sends()) {
+      step_begin(POST);
+      const lci::status_t answer = rank.post();
+      step_end();
+      EXPECT_TRUE(answer.is_done());
+    }
+    rank.meet();
+    if (!rank.receives()) continue;
+    const int before = arrived;
+    step_begin(PROGRESS);
+    rank.progress();
+    step_end();
+    EXPECT_EQ(arrived, before + 1) << "the stepped progress did not see the message";
+    step_begin(IDLE_PROGRESS);
+    rank.progress();
+    step_end();
+  }
+}
+
+void run_rank() {
+  rank_t rank;
+  stream(rank, WARM_UP);
+  count_heap_calls(rank);
+  step_messages(rank);
+}
+
+std::uint64_t median(std::vector<std::uint64_t> all) {
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
+                   all.end());
+  return all[all.size() / 2];
+}
+
+// Prints one kind of section; false when it broke the budget.
+bool judge(const std::vector<step_section>& all, section_id id, const char* name) {
+  std::vector<std::uint64_t> instructions;
+  std::vector<std::uint64_t> lines;
+  std::uint64_t locked = 0;
+  std::uint64_t with_system_call = 0;
+  for (const step_section& s : all) {
+    if (s.id != id) continue;
+    instructions.push_back(s.instructions);
+    lines.push_back(s.lines.size());
+    locked += s.locked;
+    with_system_call += s.system_calls != 0;
+    if (s.locked != 0 && locked == s.locked) std::printf("first: %s\n", s.expensive[0].c_str());
+  }
+  if (instructions.empty()) return true;
+  std::printf(
+      "%s: %llu instructions, %llu cache lines; over %zu rounds %llu locked instructions, %llu "
+      "with a system call\n",
+      name, static_cast<unsigned long long>(median(instructions)),
+      static_cast<unsigned long long>(median(lines)), instructions.size(),
+      static_cast<unsigned long long>(locked), static_cast<unsigned long long>(with_system_call));
+  return locked == 0 && with_system_call == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const std::string missing = lci::test::step_counter_missing();
+  if (!missing.empty()) {
+    std::printf("skipped: %s\n", missing.c_str());
+    return 77;
+  }
+  const lci::test::step_report report = lci::test::count_steps([] { run_rank(); });
+  if (!report.failure.empty()) {
+    std::printf("%s\n", report.failure.c_str());
+    return 1;
+  }
+  bool good = judge(report.sections, POST, "post");
+  good &= judge(report.sections, PROGRESS, "progress to handler");
+  good &= judge(report.sections, IDLE_PROGRESS, "progress without message");
+  return good ? 0 : 1;
+}
