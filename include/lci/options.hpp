@@ -75,7 +75,8 @@ class operation {
   Result call() const { return Run(args); }
 
  protected:
-  operation() : args() {}
+  // Members have initialisers of their own; `args()` would write zeros below them first.
+  operation() {}
   explicit operation(const Args& given) : args(given) {}
   Op&& self() { return std::move(static_cast<Op&>(*this)); }
 };

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 namespace lci::test {
@@ -46,7 +47,11 @@ std::vector<std::string> leak_guard::leaks() const {
   }
   // A joined thread stays in /proc for a moment after join() has returned.
   std::size_t now = thread_count();
-  for (int looks = 0; now > threads_ && looks < 1000; ++looks, now = thread_count()) sched_yield();
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (now > threads_ && std::chrono::steady_clock::now() < patience) {
+    sched_yield();
+    now = thread_count();
+  }
   if (now > threads_) found.push_back(std::to_string(now - threads_) + " thread(s) still running");
   for (const counter& c : counters_) {
     if (const std::size_t n = c.count(); n != 0) found.push_back(std::to_string(n) + " " + c.what);
