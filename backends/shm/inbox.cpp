@@ -44,6 +44,19 @@ std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
   return n;
 }
 
+// The common kind, kept apart so that it stays in the loop of visit().
+inline inbox::outcome inbox::take_message(const rx_lane& lane, const slot& s, slot_header header,
+                                          net::sink& to) noexcept {
+  if (header.size > SLOT_DATA) [[unlikely]]
+    return outcome::garbage;
+  net::arrival a;
+  a.rank = lane.rank;
+  a.imm = header.imm;
+  a.data = s.data;
+  a.size = header.size;
+  return to.on_message(a) == net::verdict::deferred ? outcome::later : outcome::done;
+}
+
 std::size_t inbox::visit(rx_lane& lane, net::sink& to, std::size_t budget) noexcept {
   for (std::size_t n = 0; n < budget; ++n) {
     std::uint32_t position = lane.cursor;
@@ -59,7 +72,10 @@ std::size_t inbox::visit(rx_lane& lane, net::sink& to, std::size_t budget) noexc
     if (word == 0) return n;
     if (position == lane.cursor) ++lane.cursor;
     if (lane.open++ == 0) lane.open_from = position;
-    const outcome what = take(lane, lane.at(position), slot_header::unpack(word), to);
+    const slot_header header = slot_header::unpack(word);
+    slot& s = lane.at(position);
+    const outcome what = header.kind == slot_kind::message ? take_message(lane, s, header, to)
+                                                           : take(lane, s, header, to);
     --lane.open;
     if (what == outcome::done) [[likely]] {
       lane.hand_back(position);
@@ -79,17 +95,7 @@ std::size_t inbox::visit(rx_lane& lane, net::sink& to, std::size_t budget) noexc
   return budget;
 }
 
-inline inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header,
-                                  net::sink& to) noexcept {
-  if (header.kind == slot_kind::message) [[likely]] {
-    if (header.size > SLOT_DATA) return outcome::garbage;
-    net::arrival a;
-    a.rank = lane.rank;
-    a.imm = header.imm;
-    a.data = s.data;
-    a.size = header.size;
-    return to.on_message(a) == net::verdict::deferred ? outcome::later : outcome::done;
-  }
+inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept {
   switch (header.kind) {
     case slot_kind::packet:
       return take_packet(lane, s, header, to);

@@ -41,6 +41,8 @@ class inbox {
   };
 
   std::size_t visit(rx_lane& lane, net::sink& to, std::size_t budget) noexcept;
+  outcome take_message(const rx_lane& lane, const slot& s, slot_header header,
+                       net::sink& to) noexcept;
   outcome take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_packet(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_put(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;

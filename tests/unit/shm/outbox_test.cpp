@@ -130,6 +130,7 @@ TEST(is_past, marks_what_was_written_and_no_more) {
   const outbox::mark m = p.a.net->mark(1, out);
   EXPECT_FALSE(out.is_past(1, m));
   p.b.poll();
+  p.b.poll();  // a slot goes back when there is nothing else to do
   p.b.poll();  // a slot goes back one message late
   EXPECT_TRUE(out.is_past(1, m));
   p.a.say(1, "later");
