@@ -1,4 +1,5 @@
-// A lock for a handful of instructions. Threads: shared. Never held across a system call or user code.
+// A lock for a handful of instructions. Threads: shared. Never held across a system call or user
+// code.
 #pragma once
 
 #include <sched.h>
@@ -12,13 +13,17 @@ namespace lci::base {
 class spinlock {
  public:
   bool try_lock() noexcept {
-    return !held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_acquire);
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
   }
   void lock() noexcept {
     for (unsigned spins = 0; !try_lock(); ++spins) {
-      // The holder may have lost its core: with more threads than cores spinning alone would wait a time slice.
-      if (spins % 128 == 127) sched_yield();
-      else cpu_relax();
+      // The holder may have lost its core: with more threads than cores spinning alone would wait a
+      // time slice.
+      if (spins % 128 == 127)
+        sched_yield();
+      else
+        cpu_relax();
     }
   }
   // edge spinlock: pairs with the acquire exchange in try_lock().

@@ -1,13 +1,15 @@
-// The backend contract: what a network must offer, and what it may leave out by saying so in its capabilities.
+// The backend contract: what a network must offer, and what it may leave out by saying so in its
+// capabilities.
 //
 //   fabric    one per runtime and network: opening, addresses, registration
 //   device    an independent set of queues of a fabric: batched poll
 //   endpoint  a send side of a device: send, put, put with immediate, get
 //   sink      what a device calls back from poll() (implemented by proto)
 //
-// Threads: fabric and device set-up is single; register/deregister, every endpoint call and poll() are shared.
-// Always true: a call that answers retry_* changed nothing. A context is handed to sink::on_complete or sink::on_error
-// exactly once if the call answered posted, and never otherwise. Nothing throws across this seam except set-up calls.
+// Threads: fabric and device set-up is single; register/deregister, every endpoint call and poll()
+// are shared. Always true: a call that answers retry_* changed nothing. A context is handed to
+// sink::on_complete or sink::on_error exactly once if the call answered posted, and never
+// otherwise. Nothing throws across this seam except set-up calls.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +33,14 @@ namespace lci::net {
 
 // What a fabric can do. Code above the seam asks these, never which backend it has.
 struct capabilities {
-  std::size_t max_inject = 0;   // bytes: head + payload of send_inline(); at least 64
-  std::size_t max_send = 0;     // bytes: payload of one send()
-  std::size_t max_rma = 0;      // bytes: one put() or get(); the layer above splits what is longer
-  bool write_with_immediate = false;  // put_imm() delivers data, then the immediate, in one operation
-  bool one_sided = false;       // put and get complete without the target calling poll()
-  bool device_memory = false;   // buffers may be GPU memory
-  bool ordered = false;         // sends of one thread to one peer device are delivered in the order posted
+  std::size_t max_inject = 0;  // bytes: head + payload of send_inline(); at least 64
+  std::size_t max_send = 0;    // bytes: payload of one send()
+  std::size_t max_rma = 0;     // bytes: one put() or get(); the layer above splits what is longer
+  bool write_with_immediate =
+      false;                   // put_imm() delivers data, then the immediate, in one operation
+  bool one_sided = false;      // put and get complete without the target calling poll()
+  bool device_memory = false;  // buffers may be GPU memory
+  bool ordered = false;  // sends of one thread to one peer device are delivered in the order posted
 };
 
 // Names a registration of a peer: a row of its mem::region_table. 0 in both fields is nothing.
@@ -49,17 +52,19 @@ struct remote_key {
 // One operation on a buffer, as plain data, so that any poster can build it.
 struct net_op {
   int rank = -1;
-  std::uint32_t imm = 0;           // delivered by send() and put_imm()
-  void* buffer = nullptr;          // local source, for get the destination
-  std::size_t size = 0;            // bytes; 0 is legal everywhere
+  std::uint32_t imm = 0;   // delivered by send() and put_imm()
+  void* buffer = nullptr;  // local source, for get the destination
+  std::size_t size = 0;    // bytes; 0 is legal everywhere
   mem::mem_kind kind = mem::mem_kind::host;
-  std::uint64_t local_key = 0;     // from fabric::register_region(), 0 = not registered
-  mem::packet* packet = nullptr;   // send() only: the library packet whose payload `buffer` is. Unless the answer is retry the
-                                   // backend owns it from here on and returns it to its pool.
-  remote_key remote;               // put, put_imm, get
-  std::uint64_t remote_offset = 0; // bytes from the start of the remote registration
-  void* context = nullptr;         // given back with the completion; null: no completion is wanted
-  bool fence = false;              // start only after every earlier put of this endpoint to this rank is visible there
+  std::uint64_t local_key = 0;  // from fabric::register_region(), 0 = not registered
+  mem::packet* packet =
+      nullptr;  // send() only: the library packet whose payload `buffer` is. Unless the answer is
+                // retry the backend owns it from here on and returns it to its pool.
+  remote_key remote;                // put, put_imm, get
+  std::uint64_t remote_offset = 0;  // bytes from the start of the remote registration
+  void* context = nullptr;          // given back with the completion; null: no completion is wanted
+  bool fence =
+      false;  // start only after every earlier put of this endpoint to this rank is visible there
 };
 
 // A message as poll() presents it.
@@ -68,28 +73,31 @@ struct arrival {
   std::uint32_t imm = 0;
   const std::byte* data = nullptr;  // valid during on_message(), and longer if kept
   std::size_t size = 0;
-  mem::packet* packet = nullptr;    // if set, data is its payload and the receiver may keep it
+  mem::packet* packet = nullptr;  // if set, data is its payload and the receiver may keep it
 };
 
 enum class verdict : std::uint8_t {
-  taken,    // data has been used or copied
-  kept,     // arrival::packet now belongs to the receiver, which returns it with mem::release_packet()
-  deferred  // cannot be taken now; the same message comes again at a later poll, nothing behind it overtakes
+  taken,  // data has been used or copied
+  kept,  // arrival::packet now belongs to the receiver, which returns it with mem::release_packet()
+  deferred  // cannot be taken now; the same message comes again at a later poll, nothing behind it
+            // overtakes
 };
 
-// Called from poll(), in the polling thread. Implementations do not throw: what user code throws is kept and
-// rethrown after the batch by whoever called poll().
+// Called from poll(), in the polling thread. Implementations do not throw: what user code throws is
+// kept and rethrown after the batch by whoever called poll().
 class sink {
  public:
   virtual verdict on_message(const arrival& message) noexcept = 0;
   // The data of a put_imm() from `rank` is visible.
   virtual void on_immediate(int rank, std::uint32_t imm) noexcept = 0;
-  // A posted operation has completed: its buffer is reusable, for put it is visible at the target, for get it has arrived.
+  // A posted operation has completed: its buffer is reusable, for put it is visible at the target,
+  // for get it has arrived.
   virtual void on_complete(void* context) noexcept = 0;
   // A posted operation has failed; rank is -1 where the backend cannot tell.
   virtual void on_error(int rank, void* context, std::string_view reason) noexcept = 0;
-  // Nothing more will come from or go to `rank`; said once, after everything that it sent before was delivered.
-  // orderly: the peer took leave (it closed its fabric); else it died or the link failed.
+  // Nothing more will come from or go to `rank`; said once, after everything that it sent before
+  // was delivered. orderly: the peer took leave (it closed its fabric); else it died or the link
+  // failed.
   virtual void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept = 0;
 
  protected:
@@ -99,14 +107,17 @@ class sink {
 class endpoint {
  public:
   virtual ~endpoint() = default;
-  // Copies head and payload (together <= max_inject) before it returns; the message arrives as their concatenation.
-  // Answers done or retry_*.
-  virtual errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
-                                  const void* payload, std::size_t size) noexcept = 0;
-  // size <= max_send. done: finished (the packet, if any, is the backend's); posted: completion follows; retry_*.
+  // Copies head and payload (together <= max_inject) before it returns; the message arrives as
+  // their concatenation. Answers done or retry_*.
+  virtual errorcode_t send_inline(int rank, std::uint32_t imm, const void* head,
+                                  std::size_t head_size, const void* payload,
+                                  std::size_t size) noexcept = 0;
+  // size <= max_send. done: finished (the packet, if any, is the backend's); posted: completion
+  // follows; retry_*.
   virtual errorcode_t send(const net_op& op) noexcept = 0;
   // One-sided operations on registered memory; size <= max_rma. Answers done, posted or retry_*.
-  // An operation outside the bounds that check_remote() knows writes nothing and is reported through on_error.
+  // An operation outside the bounds that check_remote() knows writes nothing and is reported
+  // through on_error.
   virtual errorcode_t put(const net_op& op) noexcept = 0;
   virtual errorcode_t put_imm(const net_op& op) noexcept = 0;
   virtual errorcode_t get(const net_op& op) noexcept = 0;
@@ -116,8 +127,9 @@ class device {
  public:
   virtual ~device() = default;
   virtual std::unique_ptr<endpoint> make_endpoint() = 0;
-  // Presents up to about `max` events to the sink; answers how many. Only one thread is inside at a time: another one
-  // gets 0 at once. Re-entrant: a sink may call poll() again and sees later events.
+  // Presents up to about `max` events to the sink; answers how many. Only one thread is inside at a
+  // time: another one gets 0 at once. Re-entrant: a sink may call poll() again and sees later
+  // events.
   virtual std::size_t poll(sink& to, std::size_t max) noexcept = 0;
   // True when nothing posted on this device is still under way inside the backend.
   virtual bool is_drained() const noexcept = 0;
@@ -134,7 +146,8 @@ class fabric {
   virtual ~fabric() = default;
   virtual const capabilities& caps() const noexcept = 0;
   virtual std::string_view name() const noexcept = 0;
-  // What other ranks need to reach this fabric; exchanged once through the bootstrap. At most 200 bytes.
+  // What other ranks need to reach this fabric; exchanged once through the bootstrap. At most 200
+  // bytes.
   virtual std::string address() const = 0;
   // index: device k of one rank talks to device k of another. Throws backend_error.
   virtual std::unique_ptr<device> make_device(int index) = 0;
@@ -142,7 +155,8 @@ class fabric {
   virtual void connect(int rank) noexcept = 0;
   // Looks up bounds of a peer's registration, so that a wrong put throws where it is posted.
   virtual remote_view check_remote(int rank, remote_key key) noexcept = 0;
-  // Registration of local memory with this network; key 0 where none is needed. Throws backend_error.
+  // Registration of local memory with this network; key 0 where none is needed. Throws
+  // backend_error.
   virtual std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind) = 0;
   virtual void deregister_region(std::uint64_t local_key) noexcept = 0;
   // Takes leave of connected peers, so that the hang-up that follows is not taken for a death.
@@ -154,7 +168,8 @@ class address_book {
  public:
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
-  virtual std::string lookup(int rank) = 0;  // the peer's fabric::address(); empty while not yet known
+  virtual std::string lookup(
+      int rank) = 0;  // the peer's fabric::address(); empty while not yet known
 
  protected:
   ~address_book() = default;
@@ -163,13 +178,15 @@ class address_book {
 // What a provider gets to open a fabric.
 struct fabric_config {
   address_book* book = nullptr;
-  mem::arena* arena = nullptr;           // where packets live; a backend registers or shares its memory
-  mem::region_table* regions = nullptr;  // this process's registrations, the authority on what peers may touch
+  mem::arena* arena = nullptr;  // where packets live; a backend registers or shares its memory
+  mem::region_table* regions =
+      nullptr;  // this process's registrations, the authority on what peers may touch
   std::size_t max_inject_wanted = 64;
-  // Shared memory: which of the two ways a large message may take, and from which size the kernel's single copy is preferred.
+  // Shared memory: which of the two ways a large message may take, and from which size the kernel's
+  // single copy is preferred.
   bool shm_single_copy = true;
   bool shm_pipelined_copy = true;
-  std::size_t shm_single_copy_min = 0;   // bytes; 0 = the measured default
+  std::size_t shm_single_copy_min = 0;  // bytes; 0 = the measured default
 };
 
 }  // namespace lci::net

@@ -1,5 +1,5 @@
-// A provider is what the library knows about a backend before opening it: whether it is usable here, and if not, why.
-// Threads: immutable. The list is made in backends/providers.cpp.
+// A provider is what the library knows about a backend before opening it: whether it is usable
+// here, and if not, why. Threads: immutable. The list is made in backends/providers.cpp.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 namespace lci::net {
 
 struct provider {
-  std::string_view name;   // as in attr_backend_t and LCI_ATTR_BACKEND
+  std::string_view name;  // as in attr_backend_t and LCI_ATTR_BACKEND
   attr_backend_t backend;
   // Empty when usable, else one sentence that says why not.
   std::string (*probe)();

@@ -1,6 +1,6 @@
 #include "lci/runtime/global.hpp"
 
-#include <unistd.h>
+#include <sched.h>
 
 #include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
@@ -23,6 +23,17 @@ int get_rank_n() { return runtime::global().size; }
 
 namespace runtime {
 
+namespace {
+
+// Of this process, not of the machine: a launcher or a container may have left it fewer.
+int usable_cores() noexcept {
+  cpu_set_t mine;
+  if (sched_getaffinity(0, sizeof(mine), &mine) != 0) return 1;
+  return CPU_COUNT(&mine);
+}
+
+}  // namespace
+
 global_state& global() noexcept {
   static global_state state;
   return state;
@@ -36,14 +47,16 @@ void require_initialized(const char* what) {
 void initialize() {
   global_state& g = global();
   if (g.initialized == 0) {
+    // Read first: nonsense in the environment must not leave a job half joined.
+    const global_attr_t defaults = read_defaults();
     g.bootstrap = boot::open_bootstrap();
     g.rank = g.bootstrap->rank();
     g.size = g.bootstrap->size();
     base::log::set_rank(g.rank);
-    g_default_attr = read_defaults();
+    g_default_attr = defaults;
     // Ranks of this job on this host; as long as shared memory is the only network that is all of
     // them.
-    base::spin_wait::set_oversubscribed(g.size > sysconf(_SC_NPROCESSORS_ONLN));
+    base::spin_wait::set_oversubscribed(g.size > usable_cores());
   }
   ++g.initialized;
 }
