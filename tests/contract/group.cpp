@@ -1,5 +1,7 @@
 #include "tests/contract/group.hpp"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <sstream>
 #include <stdexcept>
@@ -46,14 +48,16 @@ void member::hide(net::remote_key key) {
 
 std::size_t member::obtainable_packets() {
   std::vector<mem::packet*> all;
-  // Null may mean that other threads' caches were not searched again so soon, so ask for a while.
-  const auto patience = std::chrono::milliseconds(20);
-  auto deadline = std::chrono::steady_clock::now() + patience;
-  while (all.size() < packets.limit() && std::chrono::steady_clock::now() < deadline) {
-    mem::packet* p = packets.get();
-    if (p == nullptr) continue;
-    all.push_back(p);
-    deadline = std::chrono::steady_clock::now() + patience;
+  // Null may mean that other threads' caches were not searched again so soon, so ask again for a
+  // while; counted in refusals, since a loaded machine may not let us run for any length of time.
+  for (int refusals = 0; all.size() < packets.limit() && refusals < 1000;) {
+    if (mem::packet* p = packets.get()) {
+      all.push_back(p);
+      refusals = 0;
+    } else {
+      ++refusals;
+      usleep(100);
+    }
   }
   for (mem::packet* p : all) packets.put(p);
   return all.size();

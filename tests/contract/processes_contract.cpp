@@ -48,6 +48,17 @@ int exchange(child_process& me, const std::string& provider, std::uint32_t count
   return 0;
 }
 
+net::remote_key published_key(rank_process& world, child_process& me, int rank) {
+  net::remote_key key;
+  world.until([&] { return !me.lookup(rank, "key").empty(); });
+  EXPECT_EQ(std::sscanf(me.lookup(rank, "key").c_str(), "%u %u", &key.slot, &key.generation), 2);
+  return key;
+}
+
+void publish_key(child_process& me, net::remote_key key) {
+  me.publish("key", std::to_string(key.slot) + " " + std::to_string(key.generation));
+}
+
 // Rank 1 writes into memory of rank 0 and reads it back, in pieces that the network takes.
 int remote_memory(child_process& me, const std::string& provider) {
   constexpr std::size_t SIZE = 3 << 20;
@@ -56,7 +67,7 @@ int remote_memory(child_process& me, const std::string& provider) {
   if (me.rank() == 0) {
     std::vector<std::byte> memory(SIZE);
     const net::remote_key key = self.expose(memory.data(), SIZE);
-    me.publish("key", std::to_string(key.slot) + " " + std::to_string(key.generation));
+    publish_key(me, key);
     world.until([&] { return self.seen().arrived() == 1; });
     EXPECT_TRUE(memory == pattern(SIZE, 77))
         << "the puts arrived damaged, or after the message behind them";
@@ -65,9 +76,7 @@ int remote_memory(child_process& me, const std::string& provider) {
     world.leave();
     return 0;
   }
-  net::remote_key key;
-  world.until([&] { return !me.lookup(0, "key").empty(); });
-  EXPECT_EQ(std::sscanf(me.lookup(0, "key").c_str(), "%u %u", &key.slot, &key.generation), 2);
+  const net::remote_key key = published_key(world, me, 0);
   self.fabric->connect(0);
   world.until(
       [&] { return self.fabric->check_remote(0, key).what == net::remote_view::answer::ok; });
@@ -108,104 +117,119 @@ int remote_memory(child_process& me, const std::string& provider) {
   return 0;
 }
 
-// Rank 1 sends as fast as it can, in every way, until it is killed; rank 0 checks what comes; rank
-// 2, if there is one, talks to rank 0 all the while and afterwards.
-int stream_into_a_death(child_process& me, const std::string& provider) {
-  rank_process world(me, provider);
+constexpr std::size_t BIG = 100000;
+
+// Rank 1: sends to rank 0 as fast as it can, in every way, until it is killed.
+[[noreturn]] void stream_until_killed(child_process& me, rank_process& world) {
   member& self = world.self;
-  if (me.rank() == 1) {
-    auto rng = seeded(1);
-    std::vector<std::byte> big(100000);
-    net::remote_key key;
-    world.until([&] { return !me.lookup(0, "key").empty(); });
-    EXPECT_EQ(std::sscanf(me.lookup(0, "key").c_str(), "%u %u", &key.slot, &key.generation), 2);
-    me.reach("connecting");
-    for (std::uint32_t i = 0;; ++i) {
-      const stamp_t stamp = stream_verifier::stamp(1, 0, i);
-      world.post([&] {
-        if (i % 5 != 0) return self.to().send_inline(0, i, nullptr, 0, &stamp, sizeof stamp);
-        net::net_op op;
-        op.rank = 0;
-        if ((op.packet = self.packets.get()) == nullptr) return errorcode_t::retry_nopacket;
-        op.buffer = op.packet->payload();
-        op.size = sizeof stamp + rng() % 4000;
-        std::memcpy(op.buffer, &stamp, sizeof stamp);
-        const errorcode_t answer = self.to().send(op);
-        if (is_retry(answer)) self.packets.put(op.packet);
-        return answer;
-      });
-      if (i % 50 == 7) {
-        net::net_op op;
-        op.rank = 0;
-        op.buffer = big.data();
-        op.size = std::min(big.size(), self.fabric->caps().max_rma);
-        op.remote = key;
-        (void)self.to().put(op);  // a retry is as good: there is another one soon
-        self.poll();
-      }
-      if (i == 500) me.reach("streaming");
+  auto rng = seeded(1);
+  std::vector<std::byte> big(BIG);
+  const net::remote_key key = published_key(world, me, 0);
+  me.reach("connecting");
+  for (std::uint32_t i = 0;; ++i) {
+    const stamp_t stamp = stream_verifier::stamp(1, 0, i);
+    world.post([&] {
+      if (i % 5 != 0) return self.to().send_inline(0, i, nullptr, 0, &stamp, sizeof stamp);
+      net::net_op op;
+      op.rank = 0;
+      if ((op.packet = self.packets.get()) == nullptr) return errorcode_t::retry_nopacket;
+      op.buffer = op.packet->payload();
+      op.size = sizeof stamp + rng() % 4000;
+      std::memcpy(op.buffer, &stamp, sizeof stamp);
+      const errorcode_t answer = self.to().send(op);
+      if (is_retry(answer)) self.packets.put(op.packet);
+      return answer;
+    });
+    if (i % 50 == 7) {
+      net::net_op op;
+      op.rank = 0;
+      op.buffer = big.data();
+      op.size = std::min(big.size(), self.fabric->caps().max_rma);
+      op.remote = key;
+      (void)self.to().put(op);  // a retry is as good: there is another one soon
+      self.poll();
+    }
+    if (i == 500) me.reach("streaming");
+  }
+}
+
+// Every other rank: checks what rank 1 sends, and talks to the other survivor, if there is one.
+class survivor {
+ public:
+  survivor(child_process& me, rank_process& world)
+      : world_(world), self_(world.self), other_(me.size() > 2 ? 2 - me.rank() : -1) {
+    self_.seen().keep_bytes = false;
+    self_.seen().on_arrival = [this](const net::arrival& message) { return on_message(message); };
+  }
+
+  void step() {
+    world_.poll();
+    if (other_ < 0) return;
+    const stamp_t stamp = stream_verifier::stamp(2, 0, sent_);
+    const errorcode_t answer = self_.to().send_inline(other_, 0, nullptr, 0, &stamp, sizeof stamp);
+    EXPECT_NE(answer, errorcode_t::fatal) << "the living are not gone";
+    sent_ += answer == errorcode_t::done;
+  }
+
+  // After the news that rank 1 is gone.
+  void check() {
+    const auto gone = self_.seen().gone();
+    ASSERT_EQ(gone.size(), 1u) << "said more than once";
+    EXPECT_FALSE(gone[0].orderly);
+    EXPECT_EQ(gone[0].messages_before, next_) << "said before everything was delivered";
+    const std::uint32_t word = 0;
+    EXPECT_EQ(self_.to().send_inline(1, 0, nullptr, 0, &word, sizeof word), errorcode_t::fatal);
+    for (const auto& [packet, stamp] : kept_) {
+      EXPECT_EQ(std::memcmp(packet->payload(), &stamp, sizeof stamp), 0)
+          << "a kept packet changed after its owner died";
+      mem::release_packet(self_.arena, packet);
     }
   }
 
-  std::vector<std::byte> memory(100000);
-  if (me.rank() == 0) {
-    const net::remote_key key = self.expose(memory.data(), memory.size());
-    me.publish("key", std::to_string(key.slot) + " " + std::to_string(key.generation));
-  }
-  std::uint32_t next = 0;  // of rank 1's stream; what is there must be a gapless beginning of it
-  std::uint32_t from_the_other = 0;
-  std::vector<std::pair<mem::packet*, stamp_t>> kept;
-  self.seen().keep_bytes = false;
-  self.seen().on_arrival = [&](const net::arrival& message) {
+  std::uint32_t from_the_dead() const { return next_; }
+  std::uint32_t from_the_other() const { return from_the_other_; }
+
+ private:
+  net::verdict on_message(const net::arrival& message) {
     stamp_t stamp{};
     std::memcpy(&stamp, message.data, sizeof stamp);
     if (message.rank != 1) {
-      ++from_the_other;
+      ++from_the_other_;
       return net::verdict::taken;
     }
-    const stamp_t expected = stream_verifier::stamp(1, 0, next++);
+    // What is there must be a gapless beginning of the stream.
+    const stamp_t expected = stream_verifier::stamp(1, 0, next_++);
     EXPECT_EQ(std::memcmp(&stamp, &expected, sizeof stamp), 0) << "message " << expected.number;
     // A few packets stay here beyond the death of their owner.
-    if (message.packet == nullptr || kept.size() >= 4) return net::verdict::taken;
-    kept.emplace_back(message.packet, stamp);
+    if (message.packet == nullptr || kept_.size() >= 4) return net::verdict::taken;
+    kept_.emplace_back(message.packet, stamp);
     return net::verdict::kept;
-  };
-  const int other = me.size() > 2 ? 2 - me.rank() : -1;
-  std::uint32_t sent = 0;
-  const auto talk = [&] {
-    if (other < 0) return;
-    const stamp_t stamp = stream_verifier::stamp(2, 0, sent);
-    const errorcode_t answer = self.to().send_inline(other, 0, nullptr, 0, &stamp, sizeof stamp);
-    EXPECT_NE(answer, errorcode_t::fatal) << "the living are not gone";
-    sent += answer == errorcode_t::done;
-  };
-  self.fabric->connect(1);
+  }
+
+  rank_process& world_;
+  member& self_;
+  const int other_;
+  std::uint32_t next_ = 0;
+  std::uint32_t from_the_other_ = 0;
+  std::uint32_t sent_ = 0;
+  std::vector<std::pair<mem::packet*, stamp_t>> kept_;
+};
+
+int stream_into_a_death(child_process& me, const std::string& provider) {
+  rank_process world(me, provider);
+  if (me.rank() == 1) stream_until_killed(me, world);
+  std::vector<std::byte> memory(BIG);
+  if (me.rank() == 0) publish_key(me, world.self.expose(memory.data(), memory.size()));
+  survivor survives(me, world);
+  world.self.fabric->connect(1);
   me.reach("ready");
   std::uint64_t polls = 0;
-  while (!world.is_gone(1)) {
-    talk();
-    world.poll();
-    ++polls;
-  }
-  for (int i = 0; i < 2000; ++i) {
-    talk();
-    world.poll();
-  }
-  const auto gone = self.seen().gone();
-  EXPECT_EQ(gone.size(), 1u) << "said more than once";
-  EXPECT_FALSE(gone[0].orderly);
-  if (me.rank() == 0) {
-    EXPECT_EQ(gone[0].messages_before, next) << "said before everything was delivered";
-  }
-  const std::uint32_t word = 0;
-  EXPECT_EQ(self.to().send_inline(1, 0, nullptr, 0, &word, sizeof word), errorcode_t::fatal);
-  for (const auto& [packet, stamp] : kept) {
-    EXPECT_EQ(std::memcmp(packet->payload(), &stamp, sizeof stamp), 0)
-        << "a kept packet changed after its owner died";
-    mem::release_packet(self.arena, packet);
-  }
+  for (; !world.is_gone(1); ++polls) survives.step();
+  for (int i = 0; i < 2000; ++i) survives.step();
+  survives.check();
   std::printf("rank %d: %u messages from the dead, %u from the other, %llu polls\n", me.rank(),
-              next, from_the_other, static_cast<unsigned long long>(polls));
+              survives.from_the_dead(), survives.from_the_other(),
+              static_cast<unsigned long long>(polls));
   world.leave({1});
   return 0;
 }
