@@ -29,6 +29,8 @@ set(LCI_TEST_SUITES "" CACHE STRING "Folders of tests/ to build; empty means all
 option(LCI_DEBUG "Debug assertions and trace logging" OFF)
 option(LCI_USE_PERFORMANCE_COUNTER "Internal counters" ${LCI_DEBUG})
 option(LCI_RACE_POINTS "Places where a test does another thread's work; test builds only" OFF)
+option(LCI_UNITY "Compile several sources of a floor at once: less time, less speed of change" OFF)
+set(LCI_TEST_CXX_FLAGS "" CACHE STRING "More compiler options for the sources of unit and contract tests")
 option(LCI_OPTIMIZE_FOR_NATIVE "Compile for exactly this processor (-march=native)" OFF)
 option(LCI_USE_TCMALLOC "Link tcmalloc when it is found" OFF)
 option(LCI_CONFIG_USE_ALIGNED_ALLOC "Aligned allocation" ON)

@@ -3,7 +3,7 @@
 #   lci_test(<name> [RANKS n] [SERIAL] [LONG] [TIMEOUT s] COMMAND ...)
 #       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone.
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
-#   lci_link_internals(<target> <floor>...)  their objects, and what those need
+#   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
 
 # What each floor may see, as the include checker has it.
 set(LCI_BELOW_base "")
@@ -31,8 +31,26 @@ function(lci_internals_of floor out)
   set(${out} ${floors} PARENT_SCOPE)
 endfunction()
 
+# GoogleTest's headers, parsed once for all tests. The executables that reuse this are compiled with -fPIE,
+# so it is too: the compiler refuses it otherwise.
+function(lci_test_headers target)
+  if(NOT TARGET lci_test_pch)
+    file(WRITE ${PROJECT_BINARY_DIR}/generated/test_pch.cpp "// Only its precompiled header is of use.\n")
+    add_library(lci_test_pch OBJECT ${PROJECT_BINARY_DIR}/generated/test_pch.cpp)
+    set_target_properties(lci_test_pch PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(lci_test_pch PRIVATE -fPIE)
+    target_link_libraries(lci_test_pch PRIVATE lci_flags GTest::gmock GTest::gtest)
+    target_compile_options(lci_test_pch PRIVATE ${LCI_TEST_CXX_FLAGS})
+    target_precompile_headers(lci_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h> <atomic> <string>
+                              <thread> <vector>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM lci_test_pch)
+  target_compile_options(${target} PRIVATE ${LCI_TEST_CXX_FLAGS})
+endfunction()
+
 function(lci_link_internals target)
   target_link_libraries(${target} PRIVATE lci_flags)
+  lci_test_headers(${target})
   foreach(floor ${ARGN})
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:lci_${floor}>)
   endforeach()

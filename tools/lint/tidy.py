@@ -1,23 +1,29 @@
 """clang-tidy over the library's sources, with the checks of .clang-tidy.
 
-A source is looked at again only when it, a header that it includes, or the configuration has changed.
+The sources of a folder are looked at together, as one file that includes them: most of the time goes into the
+standard headers, which then are read once. Where two sources have a name in common that way, that folder is looked
+at file by file. A folder is looked at again only when something in it, a header that it reaches, or the
+configuration has changed.
 """
 
 import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 
-from common import ROOT, Planted, Result, Skip, files, relative, run
+from common import ROOT, Planted, Result, Skip, files, run
 
 NAME = "tidy"
 TOOL = "clang-tidy-14"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
+NOT_TOGETHER = re.compile(r"redefinition of|is ambiguous|conflicting types")
 
 
 @lru_cache(maxsize=None)
@@ -30,27 +36,45 @@ def closure(root, path):
             continue
         reached.add(current)
         todo += [root / folder / name for name in INCLUDE.findall(current.read_text()) for folder in (".", "include")]
-    return sorted(reached)
+    return reached
 
 
-def stamp_of(root, path, options):
-    """Names this source in this state."""
+def stamp_of(root, group, options):
+    """Names these sources in this state."""
     digest = hashlib.sha256(options)
-    for part in closure(root, path):
+    for part in sorted(set().union(*(closure(root, path) for path in group))):
         digest.update(part.read_bytes())
     return digest.hexdigest()[:32]
 
 
-def tidy(path, stamp, root, build):
-    """Looks at one source; leaves its stamp at once when there is nothing to say, so that no work is lost."""
-    options = [TOOL, "-p", str(build), f"--config-file={ROOT / '.clang-tidy'}", "--quiet", "--warnings-as-errors=*",
-               "--extra-arg=-Wno-unknown-warning-option", str(path)]
+def flags_of(command):
+    """The compiler options that decide what the source means."""
+    words = shlex.split(command)
+    return [word for word in words if re.match(r"-(I|D|isystem|std=|f(?:visibility|tls))", word)]
+
+
+def tidy(path, flags):
+    # A file that includes sources is what we want here and nowhere else.
+    options = [TOOL, f"--config-file={ROOT / '.clang-tidy'}", "--checks=-bugprone-suspicious-include", "--quiet",
+               "--warnings-as-errors=*", str(path), "--", *flags]
     done = subprocess.run(options, capture_output=True, text=True, check=False)
     if done.returncode == 0:
-        stamp.write_text(relative(path, root))
         return set()
     found = {line for line in done.stdout.splitlines() if ": error:" in line or ": warning:" in line}
     return found or {(done.stdout + done.stderr).strip()}
+
+
+def tidy_group(group, stamp, flags):
+    """What is wrong with these sources. Leaves its stamp at once when nothing is, so that no work is lost."""
+    together = stamp.with_suffix(".cpp")
+    together.write_text("".join(f'#include "{path}"\n' for path in group))
+    found = tidy(together, flags)
+    if any(NOT_TOGETHER.search(line) for line in found):
+        found = set().union(*(tidy(path, flags) for path in group))
+    together.unlink()
+    if not found:
+        stamp.touch()
+    return found
 
 
 def check(root, build):
@@ -60,18 +84,18 @@ def check(root, build):
     database = build / "compile_commands.json"
     if not database.exists():
         raise Skip(f"no compile_commands.json in {build}: build the library first")
-    compiled = {Path(entry["file"]) for entry in json.loads(database.read_text())}
-    sources = [path for path in files(root, ("lci", "backends", "lct"), (".cpp",)) if path in compiled]
+    commands = {Path(entry["file"]): entry["command"] for entry in json.loads(database.read_text())}
+    sources = [path for path in files(root, ("lci", "backends", "lct"), (".cpp",)) if path in commands]
     options = (ROOT / ".clang-tidy").read_bytes()
     stamps = build / "tidy"
     stamps.mkdir(exist_ok=True)
-    todo = {path: stamps / stamp_of(root, path, options) for path in sources}
-    todo = {path: stamp for path, stamp in todo.items() if not stamp.exists()}
-    result = Result(summary=f"{len(sources)} sources, {len(todo)} of them new or changed")
+    groups = [list(group) for _, group in groupby(sources, key=lambda path: path.parent)]
+    todo = [(group, stamps / stamp_of(root, group, options), flags_of(commands[group[0]])) for group in groups]
+    todo = sorted((item for item in todo if not item[1].exists()), key=lambda item: -len(item[0]))
+    result = Result(summary=f"{len(sources)} sources, {sum(len(item[0]) for item in todo)} of them in changed folders")
     with ThreadPoolExecutor(int(os.environ.get("LCI_JOBS", 0)) or os.cpu_count()) as pool:
-        complaints = pool.map(lambda item: tidy(*item, root, build), todo.items())
-        # A header's problem is found once per source that includes it, and told once.
-        found = set().union(*complaints)
+        # A header's problem is found once per group that includes it, and told once.
+        found = set().union(*pool.map(lambda item: tidy_group(*item), todo))
     result.problems = sorted(complaint.replace(f"{root}/", "") for complaint in found)
     return result
 
