@@ -24,7 +24,8 @@ target_compile_definitions(lci_flags INTERFACE LCI_HAVE_HWLOC=${LCI_HAVE_HWLOC}
                            $<$<BOOL:${LCI_RACE_POINTS}>:LCI_RACE_POINTS=1>)
 # gcc 12 and 13 warn about strings put together with `+` once everything is inlined (their bugs 105651 and 105329).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
-  target_compile_options(lci_flags INTERFACE -Wno-restrict -Wno-array-bounds)
+  target_compile_options(lci_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
+                         -Wno-stringop-overread)
 endif()
 # Plain names, not imported targets: a static build exports them as they are.
 set(LCI_SYSTEM_LIBRARIES pthread ${CMAKE_DL_LIBS} rt)
