@@ -69,17 +69,19 @@ struct rank_t {
   lci::device_t quiet;
   lci::comp_t handler;
   lci::rcomp_t rcomp = 0;
+  int expected = 0;  // messages that stream() is done with
   std::uint64_t word = 42;
 };
 
 // `count` messages as fast as they go.
 void stream(rank_t& rank, int count) {
-  const int wanted = arrived + count;
+  // Counted from the start: the first ones may come in while this rank is still in a barrier.
+  rank.expected += count;
   for (int i = 0; i < count && rank.sends(); ++i) {
     while (rank.post().is_retry()) rank.progress();
     if (rank.receives()) rank.progress();
   }
-  while (rank.receives() && arrived < wanted) rank.progress();
+  while (rank.receives() && arrived < rank.expected) rank.progress();
 }
 
 void count_heap_calls(rank_t& rank) {
@@ -117,6 +119,8 @@ void step_messages(rank_t& rank) {
     rank.progress();
     step_end();
   }
+  rank.meet();               // or the next barrier's message would come into the last section
+  step_freeze_clock(false);  // the end of the job waits for news that are looked for by the clock
 }
 
 void run_rank() {

@@ -89,6 +89,7 @@ class shm_cost : public testing::Test {
         pair.poll();
         step_end();
       }
+      step_freeze_clock(false);
     });
     return report;
   }

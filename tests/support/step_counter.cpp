@@ -48,7 +48,7 @@ std::uint64_t step_section::lines_in(const void* begin, std::size_t size) const 
 
 #if !defined(__x86_64__)
 
-bool step_freeze_clock() { return false; }
+bool step_freeze_clock(bool) { return false; }
 std::string step_counter_missing() { return "the single-stepper knows x86-64 only"; }
 step_report count_steps(const std::function<void()>&) { return {step_counter_missing(), {}}; }
 
@@ -253,7 +253,9 @@ step_report count_steps(const std::function<void()>& body) {
   return report;
 }
 
-bool step_freeze_clock() { return prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0; }
+bool step_freeze_clock(bool frozen) {
+  return prctl(PR_SET_TSC, frozen ? PR_TSC_SIGSEGV : PR_TSC_ENABLE) == 0;
+}
 
 std::string step_counter_missing() {
   if (INSTRUMENTED) return "sanitizers add instructions of their own, so counts would mean nothing";

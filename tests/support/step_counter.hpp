@@ -56,9 +56,9 @@ inline void step_begin(int id) {
 }
 inline void step_end() { step_begin(-1); }
 
-// Inside count_steps(): from here on the processor's clock stands still for this process (one tick
-// per look), inside sections and between them. Code that looks after something once a millisecond
-// would otherwise do so in every section. False where the system cannot do it.
-bool step_freeze_clock();
+// Inside count_steps(): the processor's clock stands still for this process (one tick per look),
+// inside sections and between them, until it is let go. Code that looks after something once a
+// millisecond would otherwise do so in every section. False where the system cannot do it.
+bool step_freeze_clock(bool frozen = true);
 
 }  // namespace lci::test
