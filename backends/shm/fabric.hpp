@@ -94,9 +94,9 @@ class fabric final : public net::fabric {
   void announce_here() noexcept;
   peer& peer_locked(int rank);
 
-  // Measured, see docs/decisions: below it two copies that overlap are faster than one that does
-  // not.
-  static constexpr std::size_t SINGLE_COPY_MIN = std::size_t{16} << 20;
+  // Measured, see docs/decisions/0007-large-messages.md: below it two copies that overlap are
+  // faster than one that does not.
+  static constexpr std::size_t SINGLE_COPY_MIN = std::size_t{64} << 20;
   // Touched only as far as used.
   static constexpr std::size_t MAX_CHUNKS = 256;
 

@@ -3,8 +3,10 @@
 //
 // The producer looks only at the slot that it is about to use: a header of 0 means that the
 // consumer has handed it back, anything else that the lane is full. There is no head or tail in
-// shared memory. Callers: endpoint and stream (tx), device (rx). Threads: each end is single; which
-// thread that is, port says.
+// shared memory. Slots are not prefetched, see docs/decisions/0005-prefetch-for-write.md.
+//
+// Callers: endpoint and stream (tx), inbox (rx). Threads: each end is single; which thread that is,
+// outbox and port say.
 #pragma once
 
 #include <atomic>
@@ -44,45 +46,23 @@ inline void copy_small(std::byte* to, const void* from, std::size_t size) noexce
 
 // The producer's end.
 struct tx_lane {
-  // Slots between a post and its prefetch; see docs/decisions/0005-prefetch-for-write.md.
-  static constexpr std::uint32_t AHEAD = 8;
-  // Posts without prefetch after the lane was found full: a few laps.
-  static constexpr std::uint16_t CROWDED = 4 * LANE_SLOTS;
-
   slot* slots = nullptr;  // null until the lane is made
   // Messages written; the next one's slot is tail % LANE_SLOTS. Written by the producer alone, read
   // by fences of other threads.
   std::atomic<std::uint32_t> tail{0};
-  std::atomic<std::uint16_t> gone{0};  // the peer is gone; set by whoever notices
-  // Posts until prefetching is worth it again; 0 while the consumer keeps up. The producer's own.
-  std::uint16_t crowded = 0;
+  std::atomic<std::uint32_t> gone{0};  // the peer is gone; set by whoever notices
 
   // Relaxed here and below: the producer's own number.
   std::uint32_t position() const noexcept { return tail.load(std::memory_order_relaxed); }
   slot& next() const noexcept { return slots[position() % LANE_SLOTS]; }
   // edge slot.free: pairs with rx_lane::hand_back(), so that the consumer has read what is now
   // overwritten.
-  bool is_full() noexcept {
-    if (next().header.load(std::memory_order_acquire) == 0) return false;
-    crowded = CROWDED;
-    return true;
-  }
+  bool is_full() const noexcept { return next().header.load(std::memory_order_acquire) != 0; }
   // Makes next(), whose data is in place, the consumer's.
   void publish(slot_header header) noexcept {
     // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
     next().header.store(header.pack(), std::memory_order_release);
-    const std::uint32_t written = position();
-    tail.store(written + 1, std::memory_order_relaxed);
-    // The slot that comes AHEAD messages later was written last by the consumer, when it handed it
-    // back. Without this the post that uses it waits for that line to be read, and again for it to
-    // become writable: two hand-overs that the message itself must then follow. But in a lane that
-    // is nearly full that slot holds a message which the consumer has not read yet: taking its line
-    // away made a stream between distant cores 30 to 80 times slower.
-    if (crowded == 0) {
-      base::prefetch_for_write(&slots[(written + AHEAD) % LANE_SLOTS]);
-    } else {
-      --crowded;
-    }
+    tail.store(position() + 1, std::memory_order_relaxed);
   }
   // Has the message that was written as number `which` been consumed?
   bool is_consumed(std::uint32_t which) const noexcept {

@@ -38,7 +38,7 @@ class pump {
  public:
   // Payload of a chunk packet, and how much of it a stream fills: a piece and its copy should stay
   // in the first-level caches of both sides, and a few of them must be under way for both to work
-  // at once (docs/decisions, large messages).
+  // at once (docs/decisions/0007-large-messages.md).
   static constexpr std::size_t CHUNK_MAX = 64 * 1024;
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
