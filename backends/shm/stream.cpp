@@ -13,6 +13,8 @@ namespace lci::shm {
 
 namespace {
 
+constexpr const char* GONE = "the peer is gone";
+
 // edge packet.return: partner is the release store of the peer, after it read the payload.
 bool is_returned(const mem::packet& p) noexcept {
   return p.state.load(std::memory_order_acquire) == mem::packet_state::returned;
@@ -95,8 +97,9 @@ void pump::sweep() noexcept {
     mem::packet* home = nullptr;
     {
       const std::lock_guard lock(lock_);
-      const auto found = std::find_if(watched_.begin(), watched_.end(),
-                                      [](const watched& w) { return is_returned(*w.packet); });
+      const auto found = std::find_if(watched_.begin(), watched_.end(), [this](const watched& w) {
+        return is_returned(*w.packet) || is_dropped(w.rank);
+      });
       if (found == watched_.end()) return;
       home = found->packet;
       *found = watched_.back();
@@ -131,7 +134,19 @@ void pump::take_submitted() {
     const std::lock_guard lock(lock_);
     fresh.swap(submitted_);
   }
-  for (stream& s : fresh) flow_to(*fabric_.find(s.rank)).streams.push_back(s);
+  for (stream& s : fresh) {
+    peer& who = *fabric_.find(s.rank);
+    if (is_dropped(who.rank)) {
+      // It was posted while the news of the peer's end was on its way.
+      finish(s.rank, s.context, GONE);
+    } else {
+      flow_to(who).streams.push_back(s);
+    }
+  }
+}
+
+bool pump::is_dropped(int rank) const noexcept {
+  return std::find(dropped_.begin(), dropped_.end(), rank) != dropped_.end();
 }
 
 pump::flow& pump::flow_to(peer& who) {
@@ -331,15 +346,15 @@ void pump::finish_get(int rank, mem::region_name name, const char* why) noexcept
 }
 
 void pump::drop_peer(peer& who, net::sink& to) noexcept {
-  static constexpr const char* WHY = "the peer is gone";
   take_submitted();
+  dropped_.push_back(who.rank);
   const bool dead = !who.failed.load(std::memory_order_relaxed);
   std::vector<mem::packet*> home;
   std::erase_if(flows_, [&](const std::unique_ptr<flow>& f) {
     if (f->who != &who) return false;
     for (const piece& p : f->in_flight) home.push_back(p.packet);
     for (stream& s : f->streams) {
-      if (s.why == nullptr) s.why = WHY;
+      if (s.why == nullptr) s.why = GONE;
       end(s);
     }
     return true;
@@ -356,7 +371,7 @@ void pump::drop_peer(peer& who, net::sink& to) noexcept {
       return w.rank == who.rank;
     });
   }
-  for (const mem::region_name name : gets) finish_get(who.rank, name, WHY);
+  for (const mem::region_name name : gets) finish_get(who.rank, name, GONE);
   // A peer that lives but broke the rules may still write to packets it was given: these are lost.
   if (dead) {
     for (mem::packet* p : home) take_home(p);

@@ -122,6 +122,7 @@ class pump {
   static constexpr std::size_t MAX_REPLIES = 64;
 
   void take_submitted();
+  bool is_dropped(int rank) const noexcept;
   flow& flow_to(peer& who);
   void advance_all();
   bool advance(flow& f);
@@ -153,7 +154,8 @@ class pump {
 
   // The poller's own.
   std::vector<std::unique_ptr<flow>> flows_;
-  std::size_t replies_ = 0;  // streams that are replies
+  std::size_t replies_ = 0;   // streams that are replies
+  std::vector<int> dropped_;  // ranks that drop_peer() has dealt with
 };
 
 }  // namespace lci::shm

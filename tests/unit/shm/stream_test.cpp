@@ -238,6 +238,22 @@ TEST(pump, a_peer_that_goes__fails_what_is_under_way_once_and_its_packets_come_h
   EXPECT_EQ(u.p.a.out->put(u.op(&put)), errorcode_t::fatal);
 }
 
+TEST(pump, posted_while_the_news_was_on_its_way__fails_as_well) {
+  under_way u;
+  u.p.b.close();
+  u.p.until([&] { return !u.p.a.seen.gone.empty(); });
+  // What a thread does that looked at the peer just before.
+  int context = 0;
+  mem::packet* late = u.p.a.pool.get();
+  late->state.store(mem::packet_state::lent);
+  ASSERT_TRUE(u.p.a.behind().flow.watch(1, late));
+  ASSERT_EQ(u.p.a.behind().flow.post(pump::kind::put, u.op(&context), false), errorcode_t::posted);
+  u.p.until([&] { return u.p.a.dev->is_drained(); });
+  ASSERT_EQ(u.p.a.seen.errors.size(), 1u);
+  EXPECT_EQ(u.p.a.seen.errors[0].context, &context);
+  EXPECT_EQ(u.p.a.pool.outstanding(), 0u);
+}
+
 TEST(pump, single_copy_refused_later__goes_the_other_way) {
   pair p(only(way::both));
   p.meet();
