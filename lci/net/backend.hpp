@@ -117,7 +117,9 @@ class endpoint {
   virtual errorcode_t send(const net_op& op) noexcept = 0;
   // One-sided operations on registered memory; size <= max_rma. Answers done, posted or retry_*.
   // An operation outside the bounds that check_remote() knows writes nothing and is reported
-  // through on_error.
+  // through on_error. done: the buffer is reusable, and the data of a put is visible at the target
+  // (as after on_complete), except that a put without a context, and a put_imm, may still be on its
+  // way: what the same thread sends to that rank afterwards, and the immediate, arrive behind it.
   virtual errorcode_t put(const net_op& op) noexcept = 0;
   virtual errorcode_t put_imm(const net_op& op) noexcept = 0;
   virtual errorcode_t get(const net_op& op) noexcept = 0;
