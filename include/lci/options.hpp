@@ -205,7 +205,7 @@ class alloc_operation : public operation<Op, Args, Handle, Run>,
   typedef Settings S;
   template <class T>
   Op&& set(T Settings::*member, T value) {
-    this->args.settings.set(member, value);
+    this->args.settings.set(member, std::move(value));
     return this->self();
   }
 };

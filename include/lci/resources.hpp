@@ -9,6 +9,7 @@
 #define LCI_RESOURCES_HPP
 
 #include <string>
+#include <utility>
 
 #include "lci/options.hpp"
 
@@ -81,12 +82,14 @@ class alloc_net_context_x
   /// Sets an attribute; attr.hpp says what it means.
   ///@{
   self_t backend(attr_backend_t value) { return set(&S::backend, value); }
-  self_t ofi_provider_name(std::string value) { return set(&S::ofi_provider_name, value); }
+  self_t ofi_provider_name(std::string value) {
+    return set(&S::ofi_provider_name, std::move(value));
+  }
   self_t max_msg_size(size_t value) { return set(&S::max_msg_size, value); }
   self_t max_inject_size(size_t value) { return set(&S::max_inject_size, value); }
   self_t ibv_gid_idx(int value) { return set(&S::ibv_gid_idx, value); }
   self_t ibv_force_gid_auto_select(bool value) { return set(&S::ibv_force_gid_auto_select, value); }
-  self_t device_name(std::string value) { return set(&S::device_name, value); }
+  self_t device_name(std::string value) { return set(&S::device_name, std::move(value)); }
   self_t ibv_odp_strategy(attr_ibv_odp_strategy_t value) {
     return set(&S::ibv_odp_strategy, value);
   }
