@@ -2,8 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
-#include <mutex>
 #include <new>
 
 #include "backends/shm/fabric.hpp"
@@ -115,25 +113,13 @@ errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {
 }
 
 bool outbox::lend(int rank, mem::packet* p) noexcept {
-  // Relaxed: whoever stored it has entered the pool in the list already.
-  if (p->pool != last_pool_.load(std::memory_order_relaxed)) [[unlikely]] {
-    try {
-      const std::lock_guard lock(pools_lock_);
-      if (std::find(pools_.begin(), pools_.end(), p->pool) == pools_.end()) {
-        pools_.push_back(p->pool);
-      }
-    } catch (const std::bad_alloc&) {
-      return false;
-    }
-    last_pool_.store(p->pool, std::memory_order_relaxed);
-  }
   p->note = LENT_TO | static_cast<std::uint32_t>(rank);
   return p->pool->lend(p);
 }
 
 void outbox::recall(int rank) noexcept {
-  const std::lock_guard lock(pools_lock_);
-  for (mem::packet_pool* pool : pools_) pool->recall(LENT_TO | static_cast<std::uint32_t>(rank));
+  fabric_.arena().for_each_pool(
+      [rank](mem::packet_pool& pool) { pool.recall(LENT_TO | static_cast<std::uint32_t>(rank)); });
 }
 
 }  // namespace lci::shm

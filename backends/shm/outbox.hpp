@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "backends/shm/lane.hpp"
 #include "lci/base/spinlock.hpp"
@@ -86,10 +85,7 @@ class outbox {
   // By lane number: an array with an entry per rank. Threads beyond OWN_LANES find null here.
   std::array<std::atomic<tx_lane*>, base::MAX_THREADS + 1> blocks_{};
   std::atomic<tx_lane*> shared_{nullptr}, poller_{nullptr};
-  std::unique_ptr<base::spinlock[]> shared_locks_;     // by rank
-  std::atomic<mem::packet_pool*> last_pool_{nullptr};  // the one lent from last: a hint
-  base::spinlock pools_lock_;
-  std::vector<mem::packet_pool*> pools_;  // under pools_lock_: all that were lent from
+  std::unique_ptr<base::spinlock[]> shared_locks_;  // by rank
 };
 
 }  // namespace lci::shm

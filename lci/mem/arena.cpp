@@ -107,6 +107,16 @@ void* arena::allocate(std::size_t size, std::size_t align) {
   return base_ + offset;
 }
 
+void arena::add_pool(packet_pool& pool) {
+  const std::lock_guard<std::mutex> lock(pools_mutex_);
+  pools_.push_back(&pool);
+}
+
+void arena::remove_pool(packet_pool& pool) noexcept {
+  const std::lock_guard<std::mutex> lock(pools_mutex_);
+  std::erase(pools_, &pool);
+}
+
 void arena::free(void* p, std::size_t size) noexcept {
   if (p == nullptr) return;
   size = base::align_up(std::max<std::size_t>(size, 1), base::CACHE_LINE);

@@ -20,6 +20,8 @@
 
 namespace lci::mem {
 
+class packet_pool;
+
 // The system calls an arena is built from; tests pass failing ones.
 struct memory_file_calls {
   int (*create)() = nullptr;                         // a new empty file, or -1 with errno
@@ -58,6 +60,16 @@ class arena {
   }
   std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
 
+  // The packet pools that live in this arena now; they enter and leave by themselves. Calls f(pool)
+  // for each, none of which goes away meanwhile.
+  template <class F>
+  void for_each_pool(F&& f) {
+    const std::lock_guard lock(pools_mutex_);
+    for (packet_pool* pool : pools_) f(*pool);
+  }
+  void add_pool(packet_pool& pool);
+  void remove_pool(packet_pool& pool) noexcept;
+
   int fd() const noexcept { return fd_; }  // the memory file; peers get a duplicate
   std::size_t reserved() const noexcept { return reserve_; }
   // Bytes backed so far. edge arena.grow: whoever is told an offset finds it backed; partner
@@ -77,6 +89,8 @@ class arena {
   std::size_t used_ = 0;                             // bump pointer
   std::size_t growth_ = FIRST_GROWTH;                // next step
   std::map<std::size_t, std::vector<void*>> freed_;  // by size: blocks to hand out again
+  std::mutex pools_mutex_;
+  std::vector<packet_pool*> pools_;  // under pools_mutex_
 };
 
 }  // namespace lci::mem

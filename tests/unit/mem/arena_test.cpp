@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lci/errors.hpp"
+#include "lci/mem/packet_pool.hpp"
 
 namespace lci::mem {
 namespace {
@@ -237,6 +238,22 @@ TEST(allocate__threads, every_block_once) {
     }
   }
   EXPECT_EQ(all.size(), got[0].size() + got[1].size() + got[2].size() + got[3].size());
+}
+
+TEST(pools, listed_as_long_as_they_live__also_those_with_packets_out) {
+  arena home(MIB);
+  const auto listed = [&] {
+    std::vector<packet_pool*> found;
+    home.for_each_pool([&](packet_pool& pool) { found.push_back(&pool); });
+    return found;
+  };
+  packet_pool first(home, 512, 10);
+  {
+    packet_pool second(home, 512, 10);
+    EXPECT_NE(second.get(), nullptr);
+    EXPECT_EQ(listed(), (std::vector<packet_pool*>{&first, &second}));
+  }
+  EXPECT_EQ(listed(), (std::vector<packet_pool*>{&first}));
 }
 
 }  // namespace

@@ -247,6 +247,24 @@ TEST(hang_up, packets_that_were_lent__come_home) {
   EXPECT_EQ(p.a.pool.outstanding(), 0u);
 }
 
+TEST(hang_up, a_pool_that_lent_and_is_gone__is_not_asked) {
+  pair p;
+  p.meet();
+  p.b.seen.answer = [](const net::arrival&) { return net::verdict::kept; };
+  {
+    mem::packet_pool brief(p.a.arena, 4096, 8);
+    net::net_op op;
+    op.rank = 1;
+    op.packet = brief.get();
+    op.buffer = op.packet->payload();
+    op.size = 1000;
+    ASSERT_EQ(p.a.out->send(op), errorcode_t::done);
+    p.until([&] { return p.b.seen.messages.size() == 1; });
+  }
+  p.b.close();
+  p.until([&] { return !p.a.seen.gone.empty(); });
+}
+
 TEST(hang_up, every_device__is_told_once) {
   pair p;
   p.meet();
