@@ -13,11 +13,12 @@ std::unique_ptr<net::endpoint> device::make_endpoint() {
 }
 
 std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
-  const base::owned_guard in(port_.polling);
-  if (!in) return 0;
-  std::size_t n = port_.in.poll(to, max);
-  if (port_.flow.is_busy()) [[unlikely]]
-    n += port_.flow.poll(to);
+  port& p = port_;
+  if (!p.polling.enter()) return 0;
+  std::size_t n = p.in.poll(to, max);
+  if (p.flow.is_busy()) [[unlikely]]
+    n += p.flow.poll(to);
+  p.polling.leave();
   return n;
 }
 

@@ -17,12 +17,12 @@ inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* h
   // Relaxed: see outbox::set_gone_locked().
   if (lane.gone.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return errorcode_t::fatal;
-  if (lane.is_full()) return errorcode_t::retry_nomem;
-  std::byte* to = lane.next().data;
+  slot& s = lane.next();
+  if (!s.is_free()) return errorcode_t::retry_nomem;
   if (head_size != 0) [[unlikely]]
-    copy_small(to, head, head_size);
-  copy_small(to + head_size, payload, size);
-  lane.publish({imm, static_cast<std::uint16_t>(head_size + size), slot_kind::message, 0});
+    std::memcpy(s.data, head, head_size);
+  copy_small(s.data + head_size, payload, size);
+  lane.publish(s, {imm, static_cast<std::uint16_t>(head_size + size), slot_kind::message, 0});
   return errorcode_t::done;
 }
 

@@ -20,79 +20,30 @@ inbox::inbox(fabric& f, int index, pump& flow) noexcept
       // One behind: the first poll looks at what was there before this port.
       seen_(announce_.load(std::memory_order_relaxed) - 1) {}
 
-std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
-  if (--polls_to_look_ == 0) [[unlikely]]
-    look_around();
-  // edge announce: partner of the additions in fabric.
-  const std::uint32_t count = announce_.load(std::memory_order_acquire);
-  if (count != seen_) [[unlikely]]
-    take_news(count);
-  ++depth_;
+// The same from inside a sink, or where something was put back.
+std::size_t inbox::visit_special(rx_lane& lane, net::sink& to, std::size_t budget) noexcept {
   std::size_t n = 0;
-  for (std::size_t left = active_.size(); left > 0 && n < max; --left) {
-    if (++next_ >= active_.size()) next_ = 0;
-    rx_lane& lane = *active_[next_];
-    if (lane.look(lane.cursor) == 0 && !lane.has_held) {
-      lane.settle();
-      continue;
-    }
-    n += visit(lane, to, std::min(BURST, max - n));
+  for (; n < budget && !lane.is_dead(); ++n) {
+    const bool again = lane.has_held();
+    if (!again && lane.is_wrapped()) break;
+    const std::uint32_t position = again ? lane.take_held() : lane.cursor;
+    const std::uint64_t word = lane.look(position);
+    if (word == 0) break;
+    if (!again) ++lane.cursor;
+    lane.open(position);
+    if (!present(lane, position, word, to)) break;
   }
-  if (!closing_.empty() && depth_ == 1) [[unlikely]]
-    n += close_lanes(to);
-  --depth_;
   return n;
 }
 
-// The common kind, kept apart so that it stays in the loop of visit().
-inline inbox::outcome inbox::take_message(const rx_lane& lane, const slot& s, slot_header header,
-                                          net::sink& to) noexcept {
-  if (header.size > SLOT_DATA) [[unlikely]]
-    return outcome::garbage;
-  net::arrival a;
-  a.rank = lane.rank;
-  a.imm = header.imm;
-  a.data = s.data;
-  a.size = header.size;
-  return to.on_message(a) == net::verdict::deferred ? outcome::later : outcome::done;
-}
-
-std::size_t inbox::visit(rx_lane& lane, net::sink& to, std::size_t budget) noexcept {
-  for (std::size_t n = 0; n < budget; ++n) {
-    std::uint32_t position = lane.cursor;
-    if (lane.is_special()) [[unlikely]] {
-      if (lane.dead) return n;
-      if (lane.has_held) {
-        position = lane.take_held();
-      } else if (lane.is_wrapped()) {
-        return n;
-      }
-    }
-    const std::uint64_t word = lane.look(position);
-    if (word == 0) return n;
-    if (position == lane.cursor) ++lane.cursor;
-    if (lane.open++ == 0) lane.open_from = position;
-    const slot_header header = slot_header::unpack(word);
-    slot& s = lane.at(position);
-    const outcome what = header.kind == slot_kind::message ? take_message(lane, s, header, to)
-                                                           : take(lane, s, header, to);
-    --lane.open;
-    if (what == outcome::done) [[likely]] {
-      lane.hand_back(position);
-      continue;
-    }
-    if (what == outcome::later) {
-      lane.put_back(position);
-    } else {
-      lane.dead = true;
-      fabric_.count_dropped();
-      fabric_.fail(*lane.from, "it sent what makes no sense: kind " +
-                                   std::to_string(word >> 48 & 0xff) + ", size " +
-                                   std::to_string(word >> 32 & 0xffff));
-    }
-    return n;
-  }
-  return budget;
+LCI_COLD void inbox::stop(rx_lane& lane, std::uint32_t position, std::uint64_t word,
+                          outcome why) noexcept {
+  if (why == outcome::later) return lane.put_back(position);
+  lane.state |= rx_lane::DEAD;
+  fabric_.count_dropped();
+  fabric_.fail(*lane.from, "it sent what makes no sense: kind " +
+                               std::to_string(word >> 48 & 0xff) + ", size " +
+                               std::to_string(word >> 32 & 0xffff));
 }
 
 inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept {
@@ -224,7 +175,9 @@ LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
     gone_seen_ += gone.size();
     for (peer* who : gone) {
       if (!who->failed.load(std::memory_order_relaxed)) continue;
-      for (rx_lane* lane : active_) lane->dead |= lane->from == who;
+      for (rx_lane* lane : active_) {
+        if (lane->from == who) lane->state |= rx_lane::DEAD;
+      }
     }
     seen_ = count;
   } catch (const std::bad_alloc&) {
@@ -266,7 +219,7 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
   for (std::size_t i = 0; i < closing_.size();) {
     peer* who = closing_[i];
     const bool drained = std::none_of(active_.begin(), active_.end(), [who](const rx_lane* lane) {
-      return lane->from == who && !lane->dead && !lane->is_empty();
+      return lane->from == who && !lane->is_dead() && !lane->is_empty();
     });
     if (!drained) {
       ++i;

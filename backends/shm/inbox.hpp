@@ -27,9 +27,6 @@ class inbox {
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
 
  private:
-  // Messages taken from a lane per visit: enough to amortise the visit, few enough that others get
-  // their turn.
-  static constexpr std::size_t BURST = 32;
   enum class outcome : std::uint8_t {
     done,    // hand the slot back
     later,   // put the message back; the lane waits for a later poll
@@ -40,7 +37,10 @@ class inbox {
     std::uint32_t lanes;  // bit per lane that we have
   };
 
-  std::size_t visit(rx_lane& lane, net::sink& to, std::size_t budget) noexcept;
+  rx_lane& turn() noexcept;
+  std::size_t visit_special(rx_lane& lane, net::sink& to, std::size_t budget) noexcept;
+  bool present(rx_lane& lane, std::uint32_t position, std::uint64_t word, net::sink& to) noexcept;
+  void stop(rx_lane& lane, std::uint32_t position, std::uint64_t word, outcome why) noexcept;
   outcome take_message(const rx_lane& lane, const slot& s, slot_header header,
                        net::sink& to) noexcept;
   outcome take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
@@ -70,5 +70,80 @@ class inbox {
   std::size_t gone_seen_ = 0;
   std::vector<peer*> closing_;  // gone, but not yet told
 };
+
+// The way of a small message, in this header so that device::poll() is one function with it: the
+// calls in between cost as much as the rest.
+
+inline rx_lane& inbox::turn() noexcept {
+  std::size_t next = next_ + 1;
+  if (next >= active_.size()) next = 0;
+  next_ = next;
+  return *active_[next];
+}
+
+inline inbox::outcome inbox::take_message(const rx_lane& lane, const slot& s, slot_header header,
+                                          net::sink& to) noexcept {
+  if (header.size > SLOT_DATA) [[unlikely]]
+    return outcome::garbage;
+  net::arrival a;
+  a.rank = lane.rank;
+  a.imm = header.imm;
+  a.data = s.data;
+  a.size = header.size;
+  return to.on_message(a) == net::verdict::deferred ? outcome::later : outcome::done;
+}
+
+// Presents the message at a position that has been taken up and counted as open. False: the lane
+// goes no further for now.
+inline bool inbox::present(rx_lane& lane, std::uint32_t position, std::uint64_t word,
+                           net::sink& to) noexcept {
+  const slot_header header = slot_header::unpack(word);
+  slot& s = lane.at(position);
+  const outcome what = header.kind == slot_kind::message ? take_message(lane, s, header, to)
+                                                         : take(lane, s, header, to);
+  lane.close();
+  if (what != outcome::done) [[unlikely]] {
+    stop(lane, position, word, what);
+    return false;
+  }
+  lane.hand_back(position);
+  return true;
+}
+
+inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
+  if (--polls_to_look_ == 0) [[unlikely]]
+    look_around();
+  // edge announce: partner of the additions in fabric.
+  const std::uint32_t count = announce_.load(std::memory_order_acquire);
+  if (count != seen_) [[unlikely]]
+    take_news(count);
+  ++depth_;
+  std::size_t n = 0;
+  for (std::size_t left = active_.size(); left > 0 && n < max; --left) {
+    rx_lane& lane = turn();
+    const std::size_t before = n;
+    while (n < max) {
+      if (lane.is_special()) [[unlikely]] {
+        n += visit_special(lane, to, max - n);
+        break;
+      }
+      const std::uint32_t position = lane.cursor;
+      const std::uint64_t word = lane.look(position);
+      if (word == 0) {
+        if (n == before) lane.settle();
+        break;
+      }
+      lane.cursor = position + 1;
+      lane.open(position);
+      if (!present(lane, position, word, to)) [[unlikely]]
+        break;
+      ++n;
+    }
+  }
+  if (!closing_.empty() && depth_ == 1) [[unlikely]]
+    n += close_lanes(to);
+  --depth_;
+  return n;
+}
 
 }  // namespace lci::shm

@@ -16,33 +16,14 @@
 #include <vector>
 
 #include "backends/shm/layout.hpp"
+#include "lci/base/copy.hpp"
 #include "lci/base/platform.hpp"
 
 namespace lci::shm {
 
 struct peer;
 
-// Copies a few bytes without a call: messages of these sizes are the common ones and a call costs
-// as much as the rest of a post.
-inline void copy_small(std::byte* to, const void* from, std::size_t size) noexcept {
-  const auto* f = static_cast<const std::byte*>(from);
-  if (size == 8) {
-    std::memcpy(to, f, 8);
-  } else if (size > 32) {
-    std::memcpy(to, f, size);
-  } else if (size >= 16) {
-    std::memcpy(to, f, 16);
-    std::memcpy(to + size - 16, f + size - 16, 16);  // the two halves overlap unless size is 32
-  } else if (size >= 8) {
-    std::memcpy(to, f, 8);
-    std::memcpy(to + size - 8, f + size - 8, 8);
-  } else if (size >= 4) {
-    std::memcpy(to, f, 4);
-    std::memcpy(to + size - 4, f + size - 4, 4);
-  } else {
-    for (std::size_t i = 0; i < size; ++i) to[i] = f[i];
-  }
-}
+using base::copy_small;
 
 // The producer's end.
 struct tx_lane {
@@ -55,13 +36,12 @@ struct tx_lane {
   // Relaxed here and below: the producer's own number.
   std::uint32_t position() const noexcept { return tail.load(std::memory_order_relaxed); }
   slot& next() const noexcept { return slots[position() % LANE_SLOTS]; }
-  // edge slot.free: pairs with rx_lane::hand_back(), so that the consumer has read what is now
-  // overwritten.
-  bool is_full() const noexcept { return next().header.load(std::memory_order_acquire) != 0; }
+  bool is_full() const noexcept { return !next().is_free(); }
   // Makes next(), whose data is in place, the consumer's.
-  void publish(slot_header header) noexcept {
+  void publish(slot_header header) noexcept { publish(next(), header); }
+  void publish(slot& s, slot_header header) noexcept {
     // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
-    next().header.store(header.pack(), std::memory_order_release);
+    s.header.store(header.pack(), std::memory_order_release);
     tail.store(position() + 1, std::memory_order_relaxed);
   }
   // Has the message that was written as number `which` been consumed?
@@ -77,19 +57,29 @@ static_assert(sizeof(tx_lane) == 16);
 struct rx_lane {
   slot* slots = nullptr;        // in our mapping of the sender's arena
   std::uint32_t cursor = 0;     // messages taken up
-  std::uint32_t open = 0;       // messages being presented right now (nested polls)
-  std::uint32_t open_from = 0;  // the first of these, if any
-  bool dead = false;            // the sender broke the rules
-  bool has_held = false;        // !held.empty(), here because it shares a line with the cursor
-  bool owes = false;            // slot `owed` is done with and not handed back yet
-  std::uint32_t owed = 0;
+  std::uint32_t state = 0;      // messages being presented right now (nested polls), DEAD, HELD
+  std::uint32_t open_from = 0;  // the first of these messages, if any
+  slot* owed = nullptr;         // done with and not handed back yet
   int rank = -1;
   peer* from = nullptr;
   // Messages that were put back after a nested poll had gone past them, oldest first; they come
   // before the cursor.
   std::vector<std::uint32_t> held;
 
+  // Bits of `state`, above the count. One word, because it is asked about before every message.
+  static constexpr std::uint32_t DEAD = 1u << 16;  // the sender broke the rules
+  static constexpr std::uint32_t HELD = 1u << 17;  // !held.empty()
+
   slot& at(std::uint32_t position) const noexcept { return slots[position % LANE_SLOTS]; }
+  bool is_open() const noexcept { return (state & (DEAD - 1)) != 0; }
+  bool is_dead() const noexcept { return (state & DEAD) != 0; }
+  bool has_held() const noexcept { return (state & HELD) != 0; }
+  // Counts the message at a position as being presented, and no more.
+  void open(std::uint32_t position) noexcept {
+    if (!is_open()) open_from = position;
+    ++state;
+  }
+  void close() noexcept { --state; }
   // The header at a position, 0 if there is nothing.
   // edge slot.publish: partner of tx_lane::publish().
   std::uint64_t look(std::uint32_t position) const noexcept {
@@ -101,8 +91,7 @@ struct rx_lane {
   // docs/decisions/0006-late-hand-back.md.
   void hand_back(std::uint32_t position) noexcept {
     settle();
-    owed = position;
-    owes = true;
+    owed = &at(position);
     // After a nested poll the cursor may be a whole lap ahead: it must not meet a slot that is
     // owed.
     if (position + 1 != cursor) [[unlikely]]
@@ -110,21 +99,21 @@ struct rx_lane {
   }
   // Pays what is owed; called when there was nothing else to do.
   void settle() noexcept {
-    if (!owes) return;
-    owes = false;
-    // edge slot.free: partner of tx_lane::is_full().
-    at(owed).header.store(0, std::memory_order_release);
+    if (owed == nullptr) return;
+    // edge slot.free: partner of slot::is_free().
+    owed->header.store(0, std::memory_order_release);
+    owed = nullptr;
   }
   // Anything but the plain case: something held, something open, nobody to read from.
-  bool is_special() const noexcept { return (open != 0) | dead | has_held; }
+  bool is_special() const noexcept { return state != 0; }
   // While a message is open its slot is not free, and the cursor must not meet it again. What is
   // held is no concern: it is presented before the cursor moves.
-  bool is_wrapped() const noexcept { return open != 0 && cursor - open_from >= LANE_SLOTS; }
-  bool is_empty() const noexcept { return open == 0 && !has_held && look(cursor) == 0; }
+  bool is_wrapped() const noexcept { return is_open() && cursor - open_from >= LANE_SLOTS; }
+  bool is_empty() const noexcept { return !is_open() && !has_held() && look(cursor) == 0; }
 
   // Gives a presented message back to be presented again, before anything behind it.
   void put_back(std::uint32_t position) {
-    if (position + 1 == cursor && !has_held) {
+    if (position + 1 == cursor && !has_held()) {
       cursor = position;
       return;
     }
@@ -132,12 +121,12 @@ struct rx_lane {
     while (at_place != held.end() && static_cast<std::int32_t>(*at_place - position) < 0)
       ++at_place;
     held.insert(at_place, position);
-    has_held = true;
+    state |= HELD;
   }
   std::uint32_t take_held() {
     const std::uint32_t position = held.front();
     held.erase(held.begin());
-    has_held = !held.empty();
+    if (held.empty()) state &= ~HELD;
     return position;
   }
 };

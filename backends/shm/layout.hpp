@@ -70,6 +70,11 @@ struct slot_header {
 struct alignas(SLOT_SIZE) slot {
   std::atomic<std::uint64_t> header{0};
   std::byte data[SLOT_DATA];
+
+  // For the producer.
+  // edge slot.free: pairs with rx_lane::settle(), so that the consumer has read what is now
+  // overwritten.
+  bool is_free() const noexcept { return header.load(std::memory_order_acquire) == 0; }
 };
 static_assert(sizeof(slot) == SLOT_SIZE && SLOT_DATA == 120);
 inline constexpr std::size_t LANE_SIZE = LANE_SLOTS * sizeof(slot);

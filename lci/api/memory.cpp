@@ -5,6 +5,7 @@
 
 #include "lci/api/resolve.hpp"
 #include "lci/errors.hpp"
+#include "lci/mem/packet_hand.hpp"
 
 namespace lci {
 namespace detail {
@@ -45,25 +46,35 @@ void* get_upacket(const packet_pool_args& args) {
   return packet == nullptr ? nullptr : packet->payload();
 }
 
-void put_upacket(const put_upacket_args& args) {
-  if (args.packet == nullptr) throw argument_error("put_upacket: packet is null");
+namespace {
+
+__attribute__((noinline)) void put_packet(void* payload) {
+  if (payload == nullptr) throw argument_error("put_upacket: packet is null");
   // A packet tells by its address whose it is: one of our arenas, or memory borrowed from a peer.
   for (runtime_impl_t* runtime : runtime::global().runtimes) {
     const mem::arena& arena = runtime->core.arena;
-    if (!arena.contains(args.packet)) continue;
-    mem::packet* packet = mem::packet_pool::checked(arena, args.packet);
+    if (!arena.contains(payload)) continue;
+    mem::packet* packet = mem::packet_pool::checked(arena, payload);
     if (packet == nullptr)
       throw argument_error(
           "put_upacket: the pointer is not the start of a packet that the program owns");
     packet->pool->put(packet);
     return;
   }
-  auto* packet = mem::packet::of_payload(args.packet);
+  auto* packet = mem::packet::of_payload(payload);
   if (reinterpret_cast<std::uintptr_t>(packet) % base::CACHE_LINE != 0 ||
       packet->magic != mem::packet::MAGIC)
     throw argument_error("put_upacket: the pointer is no packet");
   // edge packet.return, see mem::release_packet().
   packet->state.store(mem::packet_state::returned, std::memory_order_release);
+}
+
+}  // namespace
+
+void put_upacket(const put_upacket_args& args) {
+  if (mem::return_to_hand(args.packet)) [[likely]]
+    return;
+  put_packet(args.packet);
 }
 
 std::size_t get_max_bcopy_size(const packet_pool_args& args) {

@@ -12,27 +12,31 @@ namespace {
 using detail::post_args;
 
 // The most frequent case, before anything is gathered: a few bytes that the network takes at once.
-// Everything else, refusals included, goes the long way. Worth a function of its own: it halves the
-// instructions of a small message.
-bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) noexcept {
-  proto::port& via = *end.port;
-  const proto::core& core = via.via.shared;
+// Everything else, refusals and wrong arguments included, goes the long way. Worth a function of
+// its own: it is a third of the instructions of the long way.
+inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) noexcept {
+  const proto::core& core = end.core;
   if (a.size > end.inject_limit || a.mr.p_impl != nullptr ||
-      a.comp_semantic != comp_semantic_t::memory)
+      a.comp_semantic != comp_semantic_t::memory || !a.allow_done)
     return false;
-  if (!core.imm.fits(rcomp, a.tag) || via.log.any() || core.arena.contains(a.local_buffer))
+  if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) || core.is_gone(a.rank))
     return false;
-  return via.end().send_inline(a.rank, core.imm.encode(rcomp, a.tag), nullptr, 0, a.local_buffer,
-                               a.size) == errorcode_t::done;
+  if (!core.imm.fits(rcomp, a.tag) || end.port->log.any() || core.arena.contains(a.local_buffer))
+    return false;
+  if ((a.local_buffer == nullptr && a.size != 0) ||
+      !(a.local_comp.is_empty() || comp::is_live(a.local_comp)))
+    return false;
+  return end.net.send_inline(a.rank, core.imm.encode(rcomp, a.tag), nullptr, 0, a.local_buffer,
+                             a.size) == errorcode_t::done;
 }
 
 // Send and active message.
-status_t post_message(const post_args& a, rcomp_t rcomp, endpoint_impl_t& end) {
+__attribute__((noinline)) status_t post_message(const post_args& a, rcomp_t rcomp,
+                                                endpoint_impl_t& end) {
   const api::permission allow(a);
   proto::channel& via = end.device.channel;
   api::check_rank(a, via.shared);
   api::check_buffer(a);
-  if (allow.done && inject_now(a, end, rcomp)) return api::status_of(a, errorcode_t::done);
   return api::run(a, allow, via, [&](const proto::user_side& user, bool may_retry, status_t&) {
     proto::outgoing out = api::describe(a, end, user, may_retry);
     out.rcomp = rcomp;
@@ -63,14 +67,20 @@ status_t post_send(const post_args& a) {
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
   check_policy(a);
   const matching_engine_impl_t& engine = find_engine(a, end);
-  return post_message(a, engine.match.first_rcomp + static_cast<rcomp_t>(a.matching_policy), end);
+  const rcomp_t rcomp = engine.match.first_rcomp + static_cast<rcomp_t>(a.matching_policy);
+  if (inject_now(a, end, rcomp)) [[likely]]
+    return api::status_of(a, errorcode_t::done);
+  return post_message(a, rcomp, end);
 }
 
 status_t post_am(const post_args& a) {
   if (a.remote_comp == 0) [[unlikely]]
     throw argument_error(
         "post_am: remote_comp is 0, which names nothing; legal are numbers from register_rcomp()");
-  return post_message(a, a.remote_comp, api::find_endpoint(a.runtime, a.device, a.endpoint));
+  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  if (inject_now(a, end, a.remote_comp)) [[likely]]
+    return api::status_of(a, errorcode_t::done);
+  return post_message(a, a.remote_comp, end);
 }
 
 status_t post_recv(const post_args& a) {

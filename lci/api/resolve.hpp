@@ -1,7 +1,8 @@
 // From handles that may be missing to the objects they stand for. Defaults are looked for only
 // where nothing was given, and everything else follows from what was given, so a private runtime
 // needs no global one. Threads: any. Errors: argument_error for a freed handle, or when something
-// is missing and there is no default.
+// is missing and there is no default. A default is forgotten when it is freed, so unlike a handle
+// from the program it is either empty or good.
 #pragma once
 
 #include "lci/mem/packet_pool.hpp"
@@ -14,10 +15,11 @@ namespace lci::api {
 [[noreturn]] LCI_COLD void throw_no_default(const char* what);
 
 inline runtime_impl_t& find_runtime(runtime_t given) {
-  const runtime_t runtime = given.p_impl != nullptr ? given : runtime::global().default_runtime;
+  if (given.p_impl != nullptr) return *base::check_live(given.p_impl, "runtime");
+  const runtime_t runtime = runtime::global().default_runtime;
   if (runtime.p_impl == nullptr) [[unlikely]]
     throw_no_default("runtime");
-  return *base::check_live(runtime.p_impl, "runtime");
+  return *runtime.p_impl;
 }
 
 inline device_impl_t& find_device(runtime_t runtime, device_t given) {
@@ -25,7 +27,7 @@ inline device_impl_t& find_device(runtime_t runtime, device_t given) {
   const device_t device = find_runtime(runtime).default_device;
   if (device.p_impl == nullptr) [[unlikely]]
     throw_no_default("device");
-  return *base::check_live(device.p_impl, "device");
+  return *device.p_impl;
 }
 
 inline endpoint_impl_t& find_endpoint(runtime_t runtime, device_t device, endpoint_t given) {

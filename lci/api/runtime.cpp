@@ -34,7 +34,9 @@ runtime_t make_runtime(const alloc_runtime_args& args) {
 
 void destroy_runtime(runtime_t runtime) {
   runtime_impl_t* impl = base::check_live(runtime.p_impl, "runtime");
-  forget(runtime::global().runtimes, impl);
+  runtime::global_state& g = runtime::global();
+  forget(g.runtimes, impl);
+  if (g.default_runtime.p_impl == impl) g.default_runtime = runtime_t();
   base::free_live(impl, "runtime");
   runtime::finalize();
 }

@@ -41,14 +41,15 @@ class alignas(CACHE_LINE) owned {
   // Inside on true; leave() must follow. The owner enters with plain instructions; the first thread
   // ever becomes owner; another thread gets false, unless the owner has been outside and idle for
   // IDLE_US, in which case the caller replaces it.
-  bool enter() noexcept {
-    detail::thread_record* const me = detail::thread_record_tls;
+  bool enter() noexcept { return enter(detail::thread_record_tls); }
+  void leave() noexcept { leave(detail::thread_record_tls); }
+  // The same for callers that have their thread's record at hand; null before the first visit.
+  bool enter(detail::thread_record* me) noexcept {
     if (owner_.load(std::memory_order_relaxed) != me) [[unlikely]]
       return enter_slow();
     return announce(me) || enter_slow();
   }
-  void leave() noexcept {
-    detail::thread_record* const me = detail::thread_record_tls;
+  void leave(detail::thread_record* me) noexcept {
     const std::uint32_t last = me->depth.load(std::memory_order_relaxed) - 1;
     if (me->inside[last].load(std::memory_order_relaxed) != this) [[unlikely]]
       close_gap(me, last);
@@ -57,15 +58,16 @@ class alignas(CACHE_LINE) owned {
   }
   // The same at half the cost, for visits of a few instructions in which no other brief visit
   // begins. They do not count as activity: others get in by seize(), or as if the owner were idle.
-  bool enter_brief() noexcept {
-    detail::thread_record* const me = detail::thread_record_tls;
+  bool enter_brief() noexcept { return enter_brief(detail::thread_record_tls); }
+  static void leave_brief() noexcept { leave_brief(detail::thread_record_tls); }
+  bool enter_brief(detail::thread_record* me) noexcept {
     if (owner_.load(std::memory_order_relaxed) != me) [[unlikely]]
       return enter_brief_slow();
     return announce_brief(me) || enter_brief_slow();
   }
-  void leave_brief() noexcept {
+  static void leave_brief(detail::thread_record* me) noexcept {
     // edge owned.leave: partner is holds().
-    detail::thread_record_tls->brief.store(nullptr, std::memory_order_release);
+    me->brief.store(nullptr, std::memory_order_release);
   }
   // Makes the caller owner (not yet inside) regardless of idleness, waiting for the owner to leave;
   // false if it is still inside after `wait_us`, or if the caller itself is inside.
@@ -111,7 +113,7 @@ class alignas(CACHE_LINE) owned {
     }
     if (owner_.load(std::memory_order_seq_cst) == me) [[likely]]
       return true;
-    leave_brief();
+    leave_brief(me);
     return false;
   }
   bool enter_slow() noexcept;
@@ -135,9 +137,13 @@ class alignas(CACHE_LINE) owned {
 // Leaves in its destructor if it got in.
 class owned_guard {
  public:
-  explicit owned_guard(owned& what) noexcept : what_(what), in_(what.enter()) {}
+  explicit owned_guard(owned& what) noexcept
+      : what_(what), me_(detail::thread_record_tls), in_(what.enter(me_)) {
+    if (me_ == nullptr) [[unlikely]]
+      me_ = detail::thread_record_tls;
+  }
   ~owned_guard() {
-    if (in_) what_.leave();
+    if (in_) what_.leave(me_);
   }
   owned_guard(const owned_guard&) = delete;
   owned_guard& operator=(const owned_guard&) = delete;
@@ -145,6 +151,7 @@ class owned_guard {
 
  private:
   owned& what_;
+  detail::thread_record* me_;
   bool in_;
 };
 

@@ -18,6 +18,7 @@ class handler final : public comp_impl_t, public base::live_object<handler> {
       throw argument_error("alloc_handler: argument handler is null; expected a function");
   }
 
+  comp_handler_t callee() const noexcept { return function_; }
   // Throws what the function throws.
   void run(const status_t& status) { function_(status); }
 

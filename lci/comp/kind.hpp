@@ -41,10 +41,15 @@ T& as(comp_t handle, const char* who) {
   return static_cast<T&>(*handle.p_impl);
 }
 
+// Is this an object that was not freed? The handle is not empty.
+inline bool is_live(comp_t handle) noexcept {
+  return static_cast<unsigned>(handle.p_impl->attr.comp_type) <=
+         static_cast<unsigned>(attr_comp_type_t::custom);
+}
+
 // The object, of whatever kind.
 inline comp_impl_t& any(comp_t handle, const char* who) {
-  if (handle.is_empty() || static_cast<unsigned>(handle.p_impl->attr.comp_type) >
-                               static_cast<unsigned>(attr_comp_type_t::custom)) [[unlikely]]
+  if (handle.is_empty() || !is_live(handle)) [[unlikely]]
     throw_not_comp(handle.p_impl, who);
   return *handle.p_impl;
 }

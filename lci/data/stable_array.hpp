@@ -42,6 +42,10 @@ class stable_array {
   // Element `index`, or null if the array never grew that far. Any index may be asked for, forged
   // ones too.
   T* find(std::uint32_t index) const noexcept {
+    if (index < FIRST_CHUNK) [[likely]] {
+      T* const first = chunks_[0].load(std::memory_order_acquire);  // edge stable_array.chunk
+      return first == nullptr ? nullptr : first + index;
+    }
     const place at = place_of(index);
     if (at.chunk >= CHUNKS) return nullptr;
     // edge stable_array.chunk, reader: the chunk's elements are initialised before its address can

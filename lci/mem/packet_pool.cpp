@@ -11,6 +11,7 @@
 
 #include "lci/base/thread_id.hpp"
 #include "lci/errors.hpp"
+#include "lci/mem/packet_hand.hpp"
 #include "lci/mem/packet_store.hpp"
 
 namespace lci::mem {
@@ -33,11 +34,11 @@ bool is_returned(const packet& p) noexcept {
 
 }  // namespace
 
-struct packet_pool::thread_cache : thread_cache_state {};
+constinit thread_local packet* detail::packet_in_hand = nullptr;
 
 struct packet_pool::shared {
   shared(arena& arena, packet_pool* pool, std::size_t packet_size, std::size_t limit)
-      : store(arena, pool, packet_size, limit) {}
+      : home(arena), store(arena, pool, packet_size, limit) {}
   ~shared() {
     for (auto& cache : caches) delete cache.load(std::memory_order_relaxed);
   }
@@ -66,8 +67,9 @@ struct packet_pool::shared {
     return found;
   }
 
+  arena& home;
   packet_store store;
-  std::atomic<thread_cache*> caches[base::MAX_THREADS] = {};
+  cache_table caches = {};
   std::atomic<std::uint64_t> last_sweep{0};
   std::atomic<std::size_t> misuses{0};
 };
@@ -80,9 +82,12 @@ packet_pool::packet_pool(arena& arena, std::size_t packet_size, std::size_t limi
                          std::to_string(least) + " to " + std::to_string(UINT32_MAX / 2));
   }
   shared_ = std::make_unique<shared>(arena, this, packet_size_, limit);
+  caches_ = &shared_->caches;
+  arena.add_pool(*this);
 }
 
 packet_pool::~packet_pool() {
+  shared_->home.remove_pool(*this);
   if (outstanding() == 0) shared_->store.free_memory_at_end();
 }
 
@@ -96,34 +101,29 @@ LCI_COLD packet_pool::thread_cache* packet_pool::make_cache() noexcept {
   return made;
 }
 
-// Null for threads beyond MAX_THREADS: they use the store directly.
-inline packet_pool::thread_cache* packet_pool::my_cache() noexcept {
-  const std::uint32_t id = base::thread_id();
-  if (id >= base::MAX_THREADS) [[unlikely]]
-    return nullptr;
-  // edge pool.cache: partner is make_cache(), for the number's next holder and for thieves.
-  thread_cache* const mine = shared_->caches[id].load(std::memory_order_acquire);
+// Null for threads beyond MAX_THREADS, or when memory is short.
+packet_pool::thread_cache* packet_pool::my_cache() noexcept {
+  base::thread_id();  // a thread's very first visit
+  thread_cache* const mine = cache_of(base::detail::thread_record_tls);
   return mine != nullptr ? mine : make_cache();
 }
 
-packet* packet_pool::get() noexcept {
+LCI_COLD packet* packet_pool::get_cold() noexcept {
   thread_cache* const mine = my_cache();
+  base::detail::thread_record* const me = base::detail::thread_record_tls;
   packet* p = nullptr;
-  if (mine != nullptr && mine->guard.enter_brief()) [[likely]] {
-    p = mine->loaded.pop();
-    if (p == nullptr) [[unlikely]]
-      p = get_cold(mine);
-    mine->guard.leave_brief();
+  if (mine != nullptr && mine->guard.enter_brief(me)) {
+    p = search(mine);
+    base::owned::leave_brief(me);
   } else {
-    p = get_cold(nullptr);
+    p = search(nullptr);
   }
-  if (p != nullptr) [[likely]]
-    p->state.store(packet_state::out, std::memory_order_relaxed);
+  if (p != nullptr) p->state.store(packet_state::out, std::memory_order_relaxed);
   return p;
 }
 
-// The other magazine, what was returned, the store, more memory, other threads: in this order.
-LCI_COLD packet* packet_pool::get_cold(thread_cache* mine) noexcept {
+// Both magazines, what was returned, the store, more memory, other threads: in this order.
+packet* packet_pool::search(thread_cache* mine) noexcept {
   if (mine == nullptr) {
     magazine few;
     if (!shared_->store.fill(few)) return steal(nullptr);
@@ -131,6 +131,7 @@ LCI_COLD packet* packet_pool::get_cold(thread_cache* mine) noexcept {
     shared_->store.drain(few);
     return p;
   }
+  if (!mine->loaded.is_empty()) return mine->loaded.pop();
   if (!mine->spare.is_empty()) {
     const std::uint32_t count = mine->spare.count();
     mine->loaded.load(mine->spare.release(), count);
@@ -168,15 +169,12 @@ LCI_COLD packet* packet_pool::steal(thread_cache* mine) noexcept {
   return nullptr;
 }
 
-void packet_pool::put(packet* p) noexcept {
-  if (p->state.load(std::memory_order_relaxed) != packet_state::out) [[unlikely]] {
-    return refuse(*p);
-  }
-  p->state.store(packet_state::pooled, std::memory_order_relaxed);
+LCI_COLD void packet_pool::restock_cold(packet* p) noexcept {
   thread_cache* const mine = my_cache();
-  if (mine != nullptr && mine->guard.enter_brief()) [[likely]] {
+  base::detail::thread_record* const me = base::detail::thread_record_tls;
+  if (mine != nullptr && mine->guard.enter_brief(me)) {
     shared_->keep(*mine, p);
-    mine->guard.leave_brief();
+    base::owned::leave_brief(me);
   } else {
     magazine one;
     one.push(p);

@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <memory>
 
+#include "lci/base/platform.hpp"
 #include "lci/mem/arena.hpp"
 #include "lci/mem/packet.hpp"
+#include "lci/mem/packet_cache.hpp"
 
 namespace lci::mem {
 
@@ -27,10 +29,39 @@ class packet_pool {
 
   // A packet in state `out`, or null when all `limit` packets are in use or memory ran out. May
   // also be null while other threads' caches hold packets that they are busy with; call again.
-  packet* get() noexcept;
+  packet* get() noexcept {
+    base::detail::thread_record* const me = base::detail::thread_record_tls;
+    thread_cache* const mine = cache_of(me);
+    if (mine == nullptr || !mine->guard.enter_brief(me)) [[unlikely]]
+      return get_cold();
+    packet* const p = mine->loaded.pop();
+    base::owned::leave_brief(me);
+    if (p == nullptr) [[unlikely]]
+      return get_cold();
+    p->state.store(packet_state::out, std::memory_order_relaxed);
+    return p;
+  }
   // Takes back a packet of this pool that is `out`. Any other packet (put twice, still lent) is
   // left alone and counted; debug builds abort.
-  void put(packet* p) noexcept;
+  void put(packet* p) noexcept {
+    if (p->state.load(std::memory_order_relaxed) != packet_state::out) [[unlikely]]
+      return refuse(*p);
+    p->state.store(packet_state::pooled, std::memory_order_relaxed);
+    restock(p);
+  }
+  // The same for a packet that is `pooled` already: one that a packet_hand noted as returned.
+  void restock(packet* p) noexcept {
+    base::detail::thread_record* const me = base::detail::thread_record_tls;
+    thread_cache* const mine = cache_of(me);
+    if (mine == nullptr || !mine->guard.enter_brief(me)) [[unlikely]]
+      return restock_cold(p);
+    const bool has_room = !mine->loaded.is_full();
+    if (has_room) [[likely]]
+      mine->loaded.push(p);
+    base::owned::leave_brief(me);
+    if (!has_room) [[unlikely]]
+      restock_cold(p);
+  }
 
   // May another packet be lent? If so marks it `lent` and remembers it; get() and reclaim() find it
   // again once it is returned. False: over the cap, or the thread has no cache at the moment; the
@@ -55,18 +86,30 @@ class packet_pool {
   std::size_t misuses() const noexcept;  // put() of packets that were not `out`
 
  private:
+  using thread_cache = thread_cache_state;
   struct shared;
-  struct thread_cache;
 
+  // By thread number; the last row is that of threads beyond MAX_THREADS and stays null: they use
+  // the store directly.
+  typedef std::atomic<thread_cache*> cache_table[base::MAX_THREADS + 1];
+
+  // The cache of a thread, null if it has none (yet).
+  thread_cache* cache_of(const base::detail::thread_record* me) const noexcept {
+    // edge pool.cache: partner is make_cache(), for the number's next holder and for thieves.
+    return me != nullptr ? (*caches_)[me->id].load(std::memory_order_acquire) : nullptr;
+  }
   thread_cache* my_cache() noexcept;
   thread_cache* make_cache() noexcept;
-  packet* get_cold(thread_cache* mine) noexcept;
+  packet* get_cold() noexcept;
+  packet* search(thread_cache* mine) noexcept;
   packet* steal(thread_cache* mine) noexcept;
-  void refuse(const packet& p) noexcept;
+  void restock_cold(packet* p) noexcept;
+  LCI_COLD void refuse(const packet& p) noexcept;
 
   std::size_t packet_size_;
   std::size_t limit_;
   std::unique_ptr<shared> shared_;
+  cache_table* caches_;  // in shared_
 };
 
 // Gives a packet back to whoever it belongs to. `own` is this process's arena: a packet inside it

@@ -11,6 +11,11 @@ namespace lci::proto {
 class arrival_sink final : public net::sink {
  public:
   explicit arrival_sink(channel& via) noexcept : via_(via) {}
+  ~arrival_sink() {
+    if (spare_ != nullptr) via_.pool.restock(spare_);
+  }
+  arrival_sink(const arrival_sink&) = delete;
+  arrival_sink& operator=(const arrival_sink&) = delete;
 
   net::verdict on_message(const net::arrival& message) noexcept override;
   void on_immediate(int rank, std::uint32_t imm) noexcept override;
@@ -27,10 +32,15 @@ class arrival_sink final : public net::sink {
   LCI_COLD void on_rts(int rank, const wire::rts& request);
   LCI_COLD net::verdict drop_unknown(int rank, rcomp_t rcomp) noexcept;
 
-  channel& via_;
-};
+  mem::packet* take_packet() noexcept;
 
-// Status of an active message or a put with signal at its target.
-status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t size) noexcept;
+  void signal(comp_impl_t& to, int rank, tag_t tag, void* buffer, std::size_t size) noexcept;
+
+  channel& via_;
+  // The packet that the last handler gave back, for the next message: it saves two visits to the
+  // pool. Marked as pooled; goes home with this object, so others wait for it no longer than a poll
+  // takes.
+  mem::packet* spare_ = nullptr;
+};
 
 }  // namespace lci::proto

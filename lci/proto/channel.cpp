@@ -6,7 +6,6 @@
 
 #include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
-#include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/arrival.hpp"
 
@@ -38,12 +37,8 @@ void channel::remove_port(port& p) {
 
 errorcode_t channel::progress() {
   std::size_t work = 0;
-  if (finished_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-    work += deliver_finished();
-  if (parked_.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-    work += advance_parked();
-  if (backlogged_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    work += drain_backlogs();
+  if (has_leftovers()) [[unlikely]]
+    work += do_leftovers();
   arrival_sink sink(*this);
   work += device_->poll(sink, MAX_POLLS);
   if (shared.failure_epoch() != seen_epoch_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -76,6 +71,14 @@ bool channel::is_quiet() const noexcept {
          finished_.load(std::memory_order_relaxed) == nullptr &&
          parked_.load(std::memory_order_relaxed) == nullptr &&
          backlogged_.load(std::memory_order_relaxed) == 0 && device_->is_drained();
+}
+
+LCI_COLD std::size_t channel::do_leftovers() {
+  std::size_t work = 0;
+  if (finished_.load(std::memory_order_relaxed) != nullptr) work += deliver_finished();
+  if (parked_.load(std::memory_order_relaxed) != nullptr) work += advance_parked();
+  if (backlogged_.load(std::memory_order_relaxed) != 0) work += drain_backlogs();
+  return work;
 }
 
 std::size_t channel::drain_backlogs() {
@@ -153,14 +156,6 @@ void channel::finish(transfer& move) noexcept {
   shared.transfers.put(&move);
   // The object of a failed operation is not signalled (api 6.13).
   if (!failed && user.comp != nullptr) signal(user.comp, user.status);
-}
-
-void channel::signal(comp_impl_t* to, const status_t& status) noexcept {
-  try {
-    comp::signal(to, status);
-  } catch (...) {
-    keep(std::current_exception());
-  }
 }
 
 void channel::keep(std::exception_ptr problem) noexcept {

@@ -15,6 +15,7 @@
 
 #include "lci/base/counters.hpp"
 #include "lci/base/spinlock.hpp"
+#include "lci/comp/signal.hpp"
 #include "lci/data/slot_table.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
@@ -102,8 +103,14 @@ class channel {
   void finish_later(transfer& move) noexcept;
   void park(transfer& move) noexcept;
   // Delivers a status; what user code throws is kept for the end of the progress call.
-  void signal(comp_impl_t* comp, const status_t& status) noexcept;
-  void keep(std::exception_ptr problem) noexcept;
+  void signal(comp_impl_t* to, const status_t& status) noexcept {
+    try {
+      comp::signal(to, status);
+    } catch (...) {
+      keep(std::current_exception());
+    }
+  }
+  LCI_COLD void keep(std::exception_ptr problem) noexcept;
 
   core& shared;
   net::fabric& fabric;
@@ -120,6 +127,13 @@ class channel {
  private:
   friend class port;
   errorcode_t rest() noexcept;
+  // Anything left by earlier rounds? One test, because every round asks.
+  bool has_leftovers() const noexcept {
+    return (reinterpret_cast<std::uintptr_t>(finished_.load(std::memory_order_relaxed)) |
+            reinterpret_cast<std::uintptr_t>(parked_.load(std::memory_order_relaxed)) |
+            backlogged_.load(std::memory_order_relaxed)) != 0;
+  }
+  std::size_t do_leftovers();
   std::size_t drain_backlogs();
   std::size_t advance_parked();
   std::size_t deliver_finished();

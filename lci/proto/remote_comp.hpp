@@ -66,7 +66,7 @@ class remote_comps {
   mutable std::mutex mutex_;
   rcomp_t next_ = FIRST_USER;
   rcomp_t engines_ = 0;
-  data::stable_array<row> rows_;
+  data::stable_array<row, 1024> rows_;
 };
 
 }  // namespace lci::proto

@@ -10,7 +10,11 @@
 namespace lci {
 
 endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
-    : device(d), port(d.channel.make_port()), inject_limit(d.context.attr.max_inject_size) {
+    : device(d),
+      core(d.channel.shared),
+      inject_limit(d.context.attr.max_inject_size),
+      port(d.channel.make_port()),
+      net(port->end()) {
   attr.uid = runtime::global().uids++;
   device.channel.add_port(*port);
   device.endpoints.push_back(this);

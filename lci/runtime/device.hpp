@@ -19,9 +19,12 @@ class endpoint_impl_t : public base::live_object<endpoint_impl_t> {
   ~endpoint_impl_t();
 
   device_impl_t& device;
-  endpoint_attr_t attr;
-  std::unique_ptr<proto::port> port;
+  // What a small post needs, at hand: it would be five loads away, each waiting for the one before.
+  const proto::core& core;
   const std::size_t inject_limit;  // bytes; attribute max_inject_size of the net context
+  const std::unique_ptr<proto::port> port;
+  net::endpoint& net;
+  endpoint_attr_t attr;
 };
 
 class device_impl_t : public base::live_object<device_impl_t> {

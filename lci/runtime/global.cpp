@@ -34,10 +34,7 @@ int usable_cores() noexcept {
 
 }  // namespace
 
-global_state& global() noexcept {
-  static global_state state;
-  return state;
-}
+constinit global_state detail::state;
 
 void require_initialized(const char* what) {
   if (global().initialized == 0)

@@ -25,7 +25,12 @@ struct global_state {
   std::vector<runtime_impl_t*> runtimes;  // alive
 };
 
-global_state& global() noexcept;
+namespace detail {
+// constinit: every use of a function's static would ask whether it is initialised already.
+extern constinit global_state state;
+}  // namespace detail
+
+inline global_state& global() noexcept { return detail::state; }
 
 // Throws std::runtime_error if the library is not initialised; `what` is the call that needs it.
 void require_initialized(const char* what);

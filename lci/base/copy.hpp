@@ -1,0 +1,48 @@
+// Moving a few bytes without a call, which would cost as much as the rest of a small message.
+// Threads: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace lci::base {
+
+inline void copy_small(void* to, const void* from, std::size_t size) noexcept {
+  auto* t = static_cast<std::byte*>(to);
+  const auto* f = static_cast<const std::byte*>(from);
+  if (size == 8) {
+    std::memcpy(t, f, 8);
+  } else if (size > 32) {
+    std::memcpy(t, f, size);
+  } else if (size >= 16) {
+    std::memcpy(t, f, 16);
+    std::memcpy(t + size - 16, f + size - 16, 16);  // the two halves overlap unless size is 32
+  } else if (size >= 8) {
+    std::memcpy(t, f, 8);
+    std::memcpy(t + size - 8, f + size - 8, 8);
+  } else if (size >= 4) {
+    std::memcpy(t, f, 4);
+    std::memcpy(t + size - 4, f + size - 4, 4);
+  } else {
+    for (std::size_t i = 0; i < size; ++i) t[i] = f[i];
+  }
+}
+
+// Two words next to each other, in one store where the processor has one. A later load of both then
+// gets them from the store buffer; after two stores it would have to wait for the cache.
+inline void store_pair(void* to, std::uint64_t first, std::uint64_t second) noexcept {
+#if defined(__x86_64__)
+  _mm_storeu_si128(static_cast<__m128i*>(to),
+                   _mm_set_epi64x(static_cast<long long>(second), static_cast<long long>(first)));
+#else
+  const std::uint64_t words[2] = {first, second};
+  std::memcpy(to, words, sizeof(words));
+#endif
+}
+
+}  // namespace lci::base

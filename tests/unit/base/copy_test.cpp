@@ -1,0 +1,31 @@
+// Small copies move what they are told to and nothing else.
+#include "lci/base/copy.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+namespace lci::base {
+namespace {
+
+TEST(copy_small, every_size__copies_just_that_much) {
+  const std::string from(130, 'x');
+  for (std::size_t size = 0; size <= 128; ++size) {
+    std::string to(130, '.');
+    copy_small(to.data(), from.data(), size);
+    EXPECT_EQ(to, std::string(size, 'x') + std::string(130 - size, '.')) << size;
+  }
+}
+
+TEST(store_pair, two_words__in_order_at_any_address) {
+  std::array<unsigned char, 32> to{};
+  to.fill(0xee);
+  store_pair(to.data() + 3, 0x0807060504030201u, 0x100f0e0d0c0b0a09u);
+  for (unsigned i = 0; i < 16; ++i) EXPECT_EQ(to[3 + i], i + 1);
+  EXPECT_EQ(to[2], 0xee);
+  EXPECT_EQ(to[19], 0xee);
+}
+
+}  // namespace
+}  // namespace lci::base
