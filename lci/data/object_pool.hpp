@@ -7,10 +7,9 @@
 
 #include <array>
 #include <cstddef>
-#include <memory>
-#include <vector>
 
 #include "lci/base/platform.hpp"
+#include "lci/base/race_point.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/base/thread_id.hpp"
 
@@ -21,6 +20,13 @@ template <class T>
 class object_pool {
  public:
   object_pool() = default;
+  ~object_pool() {
+    while (slabs_ != nullptr) {
+      const slab* const last = slabs_;
+      slabs_ = last->next;
+      delete last;
+    }
+  }
   object_pool(const object_pool&) = delete;
   object_pool& operator=(const object_pool&) = delete;
 
@@ -56,15 +62,22 @@ class object_pool {
     std::size_t length = 0;
   };
 
+  struct slab {
+    T objects[SLAB];
+    slab* next = nullptr;
+  };
+
   LCI_COLD void refill(list& mine) {
     lock_.lock();
     while (shared_.head != nullptr && mine.length < SLAB) move_one(shared_, mine);
     lock_.unlock();
     if (mine.head != nullptr) return;
-    auto slab = std::make_unique<T[]>(SLAB);
-    for (std::size_t i = 0; i < SLAB; ++i) push(mine, &slab[i]);
+    LCI_RACE_POINT("object_pool.refill.before_allocation");
+    auto* const made = new slab;
+    for (T& object : made->objects) push(mine, &object);
     lock_.lock();
-    slabs_.push_back(std::move(slab));
+    made->next = slabs_;
+    slabs_ = made;
     lock_.unlock();
   }
   LCI_COLD void spill(list& mine) noexcept {
@@ -103,8 +116,8 @@ class object_pool {
 
   std::array<list, base::MAX_THREADS> lists_{};
   base::spinlock lock_;
-  list shared_;                              // under lock_
-  std::vector<std::unique_ptr<T[]>> slabs_;  // under lock_
+  list shared_;            // under lock_
+  slab* slabs_ = nullptr;  // under lock_
 };
 
 }  // namespace lci::data

@@ -2,7 +2,8 @@
 //
 // The protocols file messages as they arrive and receives as they are posted; who completes a pair
 // gets the other half back and goes on with both. Values are opaque pointers that belong to the
-// caller; null is not a value.
+// caller; null is not a value. A receive that is posted takes a message only if it has room for it;
+// otherwise the message stays where it is.
 //
 // Threads: shared, all functions at any time, except drain_st(). Nothing here blocks beyond a
 // short spinlock or calls out.
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "lci/match/key.hpp"
 
@@ -30,7 +32,8 @@ class engine {
   // std::bad_alloc when there is no memory to file it in; nothing is changed then. The same for the
   // next two.
   virtual void* insert_send(const match_key& key, void* value) = 0;
-  // A receive was posted: the value of the message that it takes, or null, and it is filed.
+  // A receive was posted: the value of the message that it takes, or null, and it is filed. Throws
+  // truncation_error, and nothing is changed, when that message is larger than its room.
   virtual void* insert_recv(const recv_pattern& pattern, void* value) = 0;
   // The keys of matching_engine_insert(), a space of their own: the oldest opposite entry with that
   // key, or null, and it is filed.
@@ -48,6 +51,9 @@ class engine {
   // Entries filed, raw ones included. A snapshot; walks everything.
   virtual std::size_t size() = 0;
 };
+
+// What a truncation_error says, whoever finds out.
+std::string truncation_text(const match_key& message, std::size_t room);
 
 // Throws argument_error for a type that is none.
 std::unique_ptr<engine> make_engine(attr_matching_engine_type_t type);

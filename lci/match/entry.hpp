@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "lci/base/platform.hpp"
+#include "lci/data/object_pool.hpp"
 #include "lci/match/key.hpp"
 
 namespace lci::match {
@@ -20,14 +21,48 @@ struct entry {
   entry* next_queue = nullptr;  // head only: the next queue of the bucket
   entry* next_same = nullptr;   // the next younger entry of this queue
   entry* last_same = nullptr;   // head only: the youngest of this queue, itself if alone
+  std::size_t size = 0;         // bytes: of a message, or the room of a receive
   std::uint64_t stamp = 0;  // when it was filed: orders receives, and messages of different buckets
   tag_t tag = 0;            // actual tag of a message, for wildcards
   int rank = 0;             // actual rank of a message
   matching_entry_type_t type = matching_entry_type_t::send;
   entry* older = nullptr;  // list of all messages by arrival; kept only while wildcards are in use
   entry* younger = nullptr;
+  std::size_t refused = 0;  // set by refuse(): bytes of the message that did not fit
 };
 static_assert(sizeof(entry) <= 2 * base::CACHE_LINE);
+
+using entry_pool = data::object_pool<entry>;
+
+// A receive that is being posted leaves a message alone that is larger than its room; a message
+// that arrives meets a receive whatever its room, because that one is used up by the error.
+inline bool has_no_room(const entry& mine, const entry& filed) noexcept {
+  return mine.type == matching_entry_type_t::recv && filed.size > mine.size;
+}
+
+// The answer in place of a partner where has_no_room(): the receive's own entry, with a copy of
+// what the error has to tell, because the message may be gone as soon as the lock is left.
+LCI_COLD inline entry* refuse(entry* mine, const entry& filed) noexcept {
+  mine->rank = filed.rank;
+  mine->tag = filed.tag;
+  mine->refused = filed.size;
+  return mine;
+}
+
+// Gives a refused receive's entry home and throws truncation_error.
+[[noreturn]] LCI_COLD void throw_refused(entry_pool& pool, entry* mine);
+
+// What follows a meeting, outside all locks: the partner's value, and the entries of the pair go
+// home; null if there is none, and `mine` was filed.
+inline void* settle(entry_pool& pool, entry* mine, entry* partner) {
+  if (partner == nullptr) return nullptr;
+  if (partner == mine) [[unlikely]]
+    throw_refused(pool, mine);
+  void* const value = partner->value;
+  pool.put(partner);
+  pool.put(mine);
+  return value;
+}
 
 // All entries of a bucket, as queues. Single: guarded by the bucket's owner.
 class entry_queues {

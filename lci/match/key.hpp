@@ -7,6 +7,7 @@
 // every message that it covers, whatever policy that was sent with.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "lci/types.hpp"
@@ -19,6 +20,7 @@ struct match_key {
   int rank;  // the sender
   tag_t tag;
   matching_policy_t policy;
+  std::size_t size = 0;  // bytes
 };
 
 // What a receive asks for.
@@ -26,6 +28,7 @@ struct recv_pattern {
   int rank;   // or ANY_SOURCE
   tag_t tag;  // or ANY_TAG
   matching_policy_t policy;
+  std::size_t room = SIZE_MAX;  // bytes that it has for the message
 
   bool is_wildcard() const noexcept { return rank == ANY_SOURCE || tag == ANY_TAG; }
   // For patterns with a wildcard.

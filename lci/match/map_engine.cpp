@@ -13,21 +13,14 @@ map_engine::map_engine() : tables_(std::make_unique<table>(FIRST_BUCKETS)) {
 
 // An entry before it is known whether it has to be filed: taken outside all locks, since the pool
 // may have to allocate.
-entry* map_engine::draft(const exact_key& key, void* value, matching_entry_type_t type) {
+entry* map_engine::draft(const exact_key& key, void* value, matching_entry_type_t type,
+                         std::size_t size) {
   entry* const e = pool_.get();
   e->key = key;
   e->value = value;
   e->type = type;
+  e->size = size;
   return e;
-}
-
-// Gives back the entries of a pair; answers the partner's value, or null if `mine` was filed.
-void* map_engine::settle(entry* mine, entry* partner) noexcept {
-  if (partner == nullptr) return nullptr;
-  void* const value = partner->value;
-  pool_.put(partner);
-  pool_.put(mine);
-  return value;
 }
 
 // Meets or files in an open table; false, and nothing done, if it is closed.
@@ -44,7 +37,7 @@ bool map_engine::meet_open(entry* mine, entry** partner) {
     if (!t->is_open()) return false;
     entry** const at = b.queues.find(mine->key);
     if (*at != nullptr && (*at)->type != mine->type) {
-      *partner = b.queues.take_head(at);
+      *partner = has_no_room(*mine, **at) ? refuse(mine, **at) : b.queues.take_head(at);
       return true;
     }
     mine->stamp = base::cpu_ticks();
@@ -65,11 +58,11 @@ void* map_engine::meet(entry* mine) {
     partner = meet_ordered_locked(mine);
     break;
   }
-  return settle(mine, partner);
+  return settle(pool_, mine, partner);
 }
 
 void* map_engine::insert_send(const match_key& key, void* value) {
-  entry* const mine = draft(exact_key::of(key), value, matching_entry_type_t::send);
+  entry* const mine = draft(exact_key::of(key), value, matching_entry_type_t::send, key.size);
   mine->tag = key.tag;
   mine->rank = key.rank;
   return meet(mine);
@@ -77,8 +70,8 @@ void* map_engine::insert_send(const match_key& key, void* value) {
 
 void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
   if (!pattern.is_wildcard()) [[likely]]
-    return meet(draft(exact_key::of(pattern), value, matching_entry_type_t::recv));
-  entry* const mine = draft({}, value, matching_entry_type_t::recv);
+    return meet(draft(exact_key::of(pattern), value, matching_entry_type_t::recv, pattern.room));
+  entry* const mine = draft({}, value, matching_entry_type_t::recv, pattern.room);
   mine->tag = pattern.tag;
   mine->rank = pattern.rank;
   entry* partner;
@@ -90,11 +83,11 @@ void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
     pool_.put(mine);
     throw;
   }
-  return settle(mine, partner);
+  return settle(pool_, mine, partner);
 }
 
 void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
-  return meet(draft(exact_key::raw(key), value, type));
+  return meet(draft(exact_key::raw(key), value, type, 0));
 }
 
 }  // namespace lci::match

@@ -23,7 +23,6 @@
 
 #include "lci/base/platform.hpp"
 #include "lci/base/spinlock.hpp"
-#include "lci/data/object_pool.hpp"
 #include "lci/match/engine.hpp"
 #include "lci/match/entry.hpp"
 
@@ -81,8 +80,7 @@ class map_engine final : public engine {
     std::atomic<bool> is_open_{true};
   };
 
-  entry* draft(const exact_key& key, void* value, matching_entry_type_t type);
-  void* settle(entry* mine, entry* partner) noexcept;
+  entry* draft(const exact_key& key, void* value, matching_entry_type_t type, std::size_t size);
   bool meet_open(entry* mine, entry** partner);
   void* meet(entry* mine);
   entry* meet_ordered_locked(entry* mine);
@@ -93,7 +91,7 @@ class map_engine final : public engine {
   void count_quiet_locked() noexcept;
   void grow(const table* seen);
 
-  data::object_pool<entry> pool_;
+  entry_pool pool_;
   std::atomic<table*> current_;
   alignas(base::CACHE_LINE) base::spinlock
       lock_;  // the engine's lock: guards all below, and the tables while they are closed

@@ -95,6 +95,8 @@ entry* map_engine::meet_ordered_locked(entry* mine) {
   if (wildcard != nullptr) {
     wildcards_.remove(wildcard);
     partner = wildcard;
+  } else if (partner != nullptr && has_no_room(*mine, *partner)) {
+    partner = refuse(mine, *partner);
   } else if (partner != nullptr) {
     b.queues.take_head(at);
     if (is_message(*partner)) messages_.remove(partner);
@@ -110,6 +112,7 @@ entry* map_engine::meet_wildcard_locked(entry* mine) {
   quiet_ = 0;
   entry* const message =
       messages_.find([&](const entry& m) { return pattern_of(*mine).covers(m.rank, m.tag); });
+  if (message != nullptr && has_no_room(*mine, *message)) return refuse(mine, *message);
   if (message != nullptr) {
     messages_.remove(message);
     tables_->of(message->key).queues.remove(message);

@@ -5,73 +5,81 @@
 
 namespace lci::match {
 
-template <class Predicate>
-void* queue_engine::meet_or_file(arrival_list& partners, arrival_list& own, const entry& filed,
-                                 Predicate&& is_partner) {
-  const std::lock_guard guard(lock_);
-  if (entry* const partner = partners.find(is_partner); partner != nullptr) {
-    partners.remove(partner);
-    void* const value = partner->value;
-    pool_.put(partner);
-    return value;
-  }
+// An entry before it is known whether it has to be filed: taken outside the lock, since the pool
+// may have to allocate.
+entry* queue_engine::draft(const exact_key& key, void* value, matching_entry_type_t type,
+                           std::size_t size) {
   entry* const e = pool_.get();
-  *e = filed;
-  own.append(e);
-  return nullptr;
-}
-
-void* queue_engine::insert_send(const match_key& key, void* value) {
-  entry e;
-  e.key = exact_key::of(key);
-  e.value = value;
-  e.tag = key.tag;
-  e.rank = key.rank;
-  return meet_or_file(recvs_, sends_, e, [&](const entry& recv) {
-    if (recv.key.space == WILDCARD)
-      return recv_pattern{recv.rank, recv.tag, {}}.covers(key.rank, key.tag);
-    return recv.key == e.key;
-  });
-}
-
-entry queue_engine::entry_of(const recv_pattern& pattern, void* value) noexcept {
-  entry e;
-  e.key = pattern.is_wildcard() ? exact_key{0, 0, WILDCARD} : exact_key::of(pattern);
-  e.value = value;
-  e.tag = pattern.tag;
-  e.rank = pattern.rank;
-  e.type = matching_entry_type_t::recv;
+  e->key = key;
+  e->value = value;
+  e->type = type;
+  e->size = size;
   return e;
 }
 
+template <class Predicate>
+void* queue_engine::meet_or_file(entry* mine, Predicate&& is_partner) {
+  const bool is_send = mine->type == matching_entry_type_t::send;
+  arrival_list& partners = is_send ? recvs_ : sends_;
+  entry* partner;
+  {
+    const std::lock_guard guard(lock_);
+    partner = partners.find(is_partner);
+    if (partner == nullptr)
+      (is_send ? sends_ : recvs_).append(mine);
+    else if (has_no_room(*mine, *partner))
+      partner = refuse(mine, *partner);
+    else
+      partners.remove(partner);
+  }
+  return settle(pool_, mine, partner);
+}
+
+void* queue_engine::insert_send(const match_key& key, void* value) {
+  const exact_key exact = exact_key::of(key);
+  entry* const mine = draft(exact, value, matching_entry_type_t::send, key.size);
+  mine->tag = key.tag;
+  mine->rank = key.rank;
+  return meet_or_file(mine, [&](const entry& recv) {
+    if (recv.key.space == WILDCARD)
+      return recv_pattern{recv.rank, recv.tag, {}}.covers(key.rank, key.tag);
+    return recv.key == exact;
+  });
+}
+
+exact_key queue_engine::key_of(const recv_pattern& pattern) noexcept {
+  return pattern.is_wildcard() ? exact_key{0, 0, WILDCARD} : exact_key::of(pattern);
+}
+
 void* queue_engine::insert_recv(const recv_pattern& pattern, void* value) {
-  const entry e = entry_of(pattern, value);
-  return meet_or_file(sends_, recvs_, e, [&](const entry& send) {
-    if (e.key.space != WILDCARD) return send.key == e.key;
+  const exact_key exact = key_of(pattern);
+  entry* const mine = draft(exact, value, matching_entry_type_t::recv, pattern.room);
+  mine->tag = pattern.tag;
+  mine->rank = pattern.rank;
+  return meet_or_file(mine, [&](const entry& send) {
+    if (exact.space != WILDCARD) return send.key == exact;
     return send.key.space != exact_key::RAW && pattern.covers(send.rank, send.tag);
   });
 }
 
 void* queue_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
-  entry e;
-  e.key = exact_key::raw(key);
-  e.value = value;
-  e.type = type;
-  const bool is_send = type == matching_entry_type_t::send;
-  return meet_or_file(is_send ? recvs_ : sends_, is_send ? sends_ : recvs_, e,
-                      [&](const entry& other) { return other.key == e.key; });
+  const exact_key exact = exact_key::raw(key);
+  return meet_or_file(draft(exact, value, type, 0),
+                      [&](const entry& other) { return other.key == exact; });
 }
 
 bool queue_engine::remove_recv(const recv_pattern& pattern, const void* value) {
-  const entry e = entry_of(pattern, nullptr);
-  const std::lock_guard guard(lock_);
-  entry* const found = recvs_.find([&](const entry& recv) {
-    return recv.value == value && recv.key == e.key && recv.key.space != exact_key::RAW;
-  });
-  if (found == nullptr) return false;
-  recvs_.remove(found);
-  pool_.put(found);
-  return true;
+  const exact_key exact = key_of(pattern);
+  entry* found;
+  {
+    const std::lock_guard guard(lock_);
+    found = recvs_.find([&](const entry& recv) {
+      return recv.value == value && recv.key == exact && recv.key.space != exact_key::RAW;
+    });
+    if (found != nullptr) recvs_.remove(found);
+  }
+  if (found != nullptr) pool_.put(found);
+  return found != nullptr;
 }
 
 void queue_engine::drain_st(const leave_fn& leave) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include "lci/base/spinlock.hpp"
-#include "lci/data/free_list.hpp"
 #include "lci/match/engine.hpp"
 #include "lci/match/entry.hpp"
 
@@ -26,15 +25,15 @@ class queue_engine final : public engine {
   // A receive with a wildcard has this in its key's space; its pattern is in rank and tag.
   static constexpr std::uint32_t WILDCARD = exact_key::RAW + 1;
 
+  entry* draft(const exact_key& key, void* value, matching_entry_type_t type, std::size_t size);
   template <class Predicate>
-  void* meet_or_file(arrival_list& partners, arrival_list& own, const entry& filed,
-                     Predicate&& is_partner);
-  static entry entry_of(const recv_pattern& pattern, void* value) noexcept;
+  void* meet_or_file(entry* mine, Predicate&& is_partner);
+  static exact_key key_of(const recv_pattern& pattern) noexcept;
 
+  entry_pool pool_;      // shared by itself: may allocate, so never used under the lock
   base::spinlock lock_;  // guards all below
   arrival_list sends_;
   arrival_list recvs_;
-  data::slab_pool_st<entry, &entry::pool_next> pool_;
 };
 
 }  // namespace lci::match

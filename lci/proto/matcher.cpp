@@ -10,12 +10,6 @@ namespace lci::proto {
 
 namespace {
 
-std::string truncation_text(const message& from, const receive& to) {
-  return "a message of " + std::to_string(from.size) + " bytes from rank " +
-         std::to_string(from.rank) + " with tag " + std::to_string(from.tag) +
-         " does not fit a receive of " + std::to_string(to.user.status.size) + " bytes";
-}
-
 void give_back(channel& via, message& m) noexcept {
   if (m.packet != nullptr) mem::release_packet(via.shared.arena, m.packet);
   m.packet = nullptr;
@@ -71,7 +65,8 @@ bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
 void matcher::file(channel& via, const match::match_key& key, message& m) noexcept {
   while (auto* to = static_cast<receive*>(engine_->insert_send(key, &m))) {
     if (deliver(via, *to, m)) return;
-    via.keep(std::make_exception_ptr(truncation_error(truncation_text(m, *to))));
+    via.keep(std::make_exception_ptr(
+        truncation_error(match::truncation_text(key, to->user.status.size))));
     to->via->open_receives.add(-1);
     via.shared.receives.put(to);
   }
@@ -83,7 +78,6 @@ net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std
   message* m = shared.messages.get();
   m->rank = from.rank;
   m->tag = tag;
-  m->policy = policy;
   m->size = size;
   m->via = &via;
   m->packet = nullptr;
@@ -112,7 +106,7 @@ net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std
       m->data = m->packet->payload();
     }
   }
-  const match::match_key key{from.rank, tag, policy};
+  const match::match_key key{from.rank, tag, policy, size};
   file(via, key, *m);
   return kept ? net::verdict::kept : net::verdict::taken;
 }
@@ -123,13 +117,12 @@ void matcher::on_rts(channel& via, int rank, const wire::rts& request,
   m->what = message::form::rts;
   m->rank = rank;
   m->tag = request.tag;
-  m->policy = policy;
   m->size = request.size;
   m->data = nullptr;
   m->packet = nullptr;
   m->via = &via;
   m->sender = request.sender;
-  const match::match_key key{rank, request.tag, policy};
+  const match::match_key key{rank, request.tag, policy, request.size};
   file(via, key, *m);
 }
 
@@ -137,16 +130,16 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
                           status_t& got) {
   channel& via = *record.via;
   via.open_receives.add(1);
-  auto* from = static_cast<message*>(engine_->insert_recv({rank, tag, policy}, &record));
-  if (from == nullptr) return errorcode_t::posted;
-  if (from->size > record.user.status.size) [[unlikely]] {
-    const truncation_error problem(truncation_text(*from, record));
+  message* from;
+  try {
+    from = static_cast<message*>(
+        engine_->insert_recv({rank, tag, policy, record.user.status.size}, &record));
+  } catch (...) {
     via.open_receives.add(-1);
     via.shared.receives.put(&record);
-    // Filed again: a receive that is large enough still finds it.
-    file(via, {from->rank, from->tag, from->policy}, *from);
-    throw problem;
+    throw;
   }
+  if (from == nullptr) return errorcode_t::posted;
   if (from->what == message::form::rts) {
     answer_request(record, *from);
     via.shared.receives.put(&record);

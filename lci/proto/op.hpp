@@ -48,7 +48,6 @@ struct message {
   message* pool_next = nullptr;
   form what = form::inlined;
   int rank = -1;
-  matching_policy_t policy = matching_policy_t::rank_tag;  // as the sender filed it
   tag_t tag = 0;
   std::size_t size = 0;
   const std::byte* data = nullptr;  // in `bytes` or in the packet

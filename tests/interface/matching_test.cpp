@@ -310,6 +310,28 @@ TEST_P(truncation, the_post_finds_it) {
   barrier();
 }
 
+// It stays where it was: younger messages do not get in front of it.
+TEST_P(truncation, the_message_keeps_its_place) {
+  const lci::status_t sent = send();
+  std::vector<char> younger = pattern(size_ / 2, 9);
+  const lci::status_t second =
+      insist(lci::post_send_x(world().next(), younger.data(), younger.size(), 4, sent_)
+                 .device(world().device));
+  barrier();
+  linger();
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(too_small()(), lci::truncation_error);
+  expect_still_there(sent);
+  const lci::status_t status =
+      lci::post_recv_x(world().previous(), small_.data(), size_ / 2, 4, lci::COMP_NULL)
+          .device(world().device)();
+  EXPECT_EQ(status.size, size_ / 2);
+  EXPECT_EQ(difference(small_.data(), status.size, 9), "");
+  if (second.is_posted()) {
+    EXPECT_TRUE(pop(sent_).is_done());
+  }
+  barrier();
+}
+
 INSTANTIATE_TEST_SUITE_P(sizes, truncation,
                          testing::Values(size_at::inject, size_at::bcopy, size_at::kib_64),
                          [](const auto& param) { return std::string(name_of(param.param)); });

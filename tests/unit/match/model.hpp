@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lci/errors.hpp"
 #include "lci/match/key.hpp"
 
 namespace lci::test {
@@ -23,7 +24,10 @@ class matching_model {
   }
   void* recv(const match::recv_pattern& pattern, void* value) {
     for (auto it = sends_.begin(); it != sends_.end(); ++it)
-      if (!it->is_raw && matches(pattern, it->key)) return take(sends_, it);
+      if (!it->is_raw && matches(pattern, it->key)) {
+        if (it->key.size > pattern.room) throw truncation_error("too large");
+        return take(sends_, it);
+      }
     recvs_.push_back({false, 0, {}, pattern, value});
     return nullptr;
   }
