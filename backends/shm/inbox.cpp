@@ -228,10 +228,10 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
     closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
     std::erase_if(active_, [who](const rx_lane* lane) { return lane->from == who; });
     std::erase_if(lanes_, [who](const auto& lane) { return lane->from == who; });
-    flow_.drop_peer(*who, to);
     // edge peer.gone: partner of the release store in gone_locked(), after orderly and reason.
     who->gone.load(std::memory_order_acquire);
     to.on_peer_gone(who->rank, who->orderly, who->reason);
+    flow_.drop_peer(*who, to);
     ++n;
   }
   return n;

@@ -57,7 +57,7 @@ const char* reason_of(copied c) noexcept {
     case copied::refused:
       return "the system forbids copies between the processes";
     case copied::failed:
-      return "the target's memory or process is not there any more";
+      return "the target's memory is not there any more";
   }
   return nullptr;
 }
@@ -77,7 +77,9 @@ copied copy_whole(peer& who, bool is_get, const put_record& where, void* local,
   const int error = is_get ? single_copy_read(who.pid, local, at, size)
                            : single_copy_write(who.pid, at, local, size);
   if (error == 0) return copied::done;
-  if (error == EPERM || error == ENOSYS) {
+  // No such process: it ended a moment ago, and the news of that decides what becomes of the
+  // operation.
+  if (error == EPERM || error == ENOSYS || error == ESRCH) {
     // Relaxed: a hint for later operations.
     who.single_copy.store(false, std::memory_order_relaxed);
     return copied::refused;

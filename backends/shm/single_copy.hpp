@@ -27,8 +27,8 @@ int single_copy_read(pid_t pid, void* to, std::uint64_t from, std::size_t size) 
 enum class copied : std::uint8_t {
   done,
   unknown,  // no such registration, or the range is not inside
-  refused,  // the system does not allow it (any more); nothing was copied
-  failed    // the memory or the process is not there any more
+  refused,  // the system does not do it (any more): forbidden, or the process has just ended
+  failed    // the memory is not there any more
 };
 // A literal for on_error; null when done.
 const char* reason_of(copied c) noexcept;

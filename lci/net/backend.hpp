@@ -96,8 +96,8 @@ class sink {
   // A posted operation has failed; rank is -1 where the backend cannot tell.
   virtual void on_error(int rank, void* context, std::string_view reason) noexcept = 0;
   // Nothing more will come from or go to `rank`; said once, after everything that it sent before
-  // was delivered. orderly: the peer took leave (it closed its fabric); else it died or the link
-  // failed.
+  // was delivered, and before the operations that fail by it are. orderly: the peer took leave (it
+  // closed its fabric); else it died or the link failed.
   virtual void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept = 0;
 
  protected:

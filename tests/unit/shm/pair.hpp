@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -33,6 +34,7 @@ struct note_taker final : net::sink {
     int rank;
     void* context;
     std::string reason;
+    bool after_parting;  // its peer was said to be gone before
   };
   struct parting {
     int rank;
@@ -59,7 +61,9 @@ struct note_taker final : net::sink {
   void on_immediate(int, std::uint32_t imm) noexcept override { immediates.push_back(imm); }
   void on_complete(void* context) noexcept override { completed.push_back(context); }
   void on_error(int rank, void* context, std::string_view reason) noexcept override {
-    errors.push_back({rank, context, std::string(reason)});
+    const bool parted =
+        std::any_of(gone.begin(), gone.end(), [rank](const parting& p) { return p.rank == rank; });
+    errors.push_back({rank, context, std::string(reason), parted});
   }
   void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override {
     gone.push_back({rank, orderly, std::string(reason), messages.size()});

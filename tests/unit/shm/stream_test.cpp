@@ -231,6 +231,7 @@ TEST(pump, a_peer_that_goes__fails_what_is_under_way_once_and_its_packets_come_h
   u.p.b.close();
   u.p.until([&] { return !u.p.a.seen.gone.empty(); });
   EXPECT_EQ(u.p.a.seen.errors.size(), 3u);
+  for (const auto& e : u.p.a.seen.errors) EXPECT_TRUE(e.after_parting) << "the death comes first";
   EXPECT_TRUE(u.p.a.seen.completed.empty());
   EXPECT_TRUE(u.p.a.dev->is_drained());
   EXPECT_EQ(u.p.a.net->chunks().outstanding(), 0u);
