@@ -56,6 +56,9 @@ std::size_t member::obtainable_packets() {
       refusals = 0;
     } else {
       ++refusals;
+      // Packets that were sent without being lent come home at a poll, and whoever polls first may
+      // have to wait until the last poller's right has run out.
+      poll();
       usleep(100);
     }
   }
