@@ -161,12 +161,19 @@ void fabric::accept_locked() {
 }
 
 void fabric::read_locked(int fd) {
+  bool was_reset = false;
   for (;;) {
     const auto found = links_.find(fd);
     if (found == links_.end()) return;
     link& on = found->second;
     received record = receive_record(fd);
     if (record.error == EAGAIN || record.error == EINTR) return;
+    // It closed before it had read all of ours. The system tells that first, once, and then still
+    // hands out what was written before, a bye as a rule.
+    if (record.error == ECONNRESET && !was_reset) {
+      was_reset = true;
+      continue;
+    }
     if (record.error != 0 || record.size == 0) {
       return hang_up_locked(fd, record.error != 0 ? std::strerror(record.error) : "");
     }
@@ -251,6 +258,9 @@ void fabric::hang_up_locked(int fd, const std::string& why) {
   if (on.who == nullptr) return;
   peer& who = *on.who;
   --who.links;
+  // When both sides called at once it may have said bye on the other connection, which this look
+  // has not come to.
+  if (!who.orderly) read_all_locked(who);
   if (who.gone.load(std::memory_order_relaxed)) return;
   std::string reason = why;
   if (reason.empty()) {
@@ -260,6 +270,15 @@ void fabric::hang_up_locked(int fd, const std::string& why) {
                  : "it hung up before it said hello";
   }
   gone_locked(who, who.orderly, reason);
+}
+
+// Whatever waits on the connections of one peer.
+void fabric::read_all_locked(const peer& who) {
+  std::vector<int> descriptors;
+  for (const auto& [fd, on] : links_) {
+    if (on.who == &who) descriptors.push_back(fd);
+  }
+  for (const int fd : descriptors) read_locked(fd);
 }
 
 void fabric::gone_locked(peer& who, bool orderly, const std::string& why) {

@@ -98,6 +98,7 @@ void fabric::leave() noexcept {
   const std::lock_guard lock(mutex_);
   if (left_) return;
   left_ = true;
+  look_locked();  // who has called meanwhile wants to be told as well
   const bye farewell;
   for (auto& [fd, on] : links_) {
     // A peer whose buffer is full of our records does not exist; one that is gone need not know.

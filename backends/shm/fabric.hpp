@@ -86,6 +86,7 @@ class fabric final : public net::fabric {
   void look_locked() noexcept;
   void accept_locked();
   void read_locked(int fd);
+  void read_all_locked(const peer& who);
   void take_hello_locked(link& on, received& record);
   void map_locked(peer& who, const hello& said, link& on, received& record);
   void hang_up_locked(int fd, const std::string& why);

@@ -41,6 +41,13 @@ hello hello_to_b(pair& p) {
   return said;
 }
 
+// One that b believes.
+fd_handle forged_a(pair& p) {
+  hello said = hello_to_b(p);
+  said.table = p.a.arena.offset_of(new (p.a.arena.allocate(sizeof(device_table))) device_table);
+  return stranger(p, &said, sizeof(said), p.a.arena.fd());
+}
+
 // b hangs up on it, and does not take it for rank 0.
 void expect_refused(pair& p, const hello& said, int file) {
   const fd_handle s = stranger(p, &said, sizeof(said), file);
@@ -189,6 +196,52 @@ TEST(hang_up, with_leave__is_orderly_and_comes_after_the_last_message) {
   EXPECT_EQ(p.b.seen.gone[0].messages_before, 100u);
 }
 
+// What the system tells first is that the connection was reset.
+TEST(hang_up, with_words_of_ours_unread__a_bye_still_counts) {
+  pair p;
+  p.meet();
+  p.b.net->leave();
+  p.a.net->leave();
+  p.a.close();
+  p.until([&] { return !p.b.seen.gone.empty(); });
+  EXPECT_TRUE(p.b.seen.gone[0].orderly) << p.b.seen.gone[0].reason;
+}
+
+// Both sides called at once: two connections, and the news of them come in any order.
+TEST(hang_up, of_one_connection_of_two__a_bye_on_the_other_counts) {
+  pair p;
+  fd_handle first = forged_a(p), second = forged_a(p);
+  p.until([&] { return p.b.net->find(0) != nullptr && p.b.net->find(0)->links == 2; });
+  first.reset();  // the look comes to this one first
+  const bye farewell;
+  EXPECT_EQ(send_record(second.get(), std::as_bytes(std::span(&farewell, 1)), -1), 0);
+  second.reset();
+  p.until([&] { return !p.b.seen.gone.empty(); });
+  EXPECT_TRUE(p.b.seen.gone[0].orderly) << p.b.seen.gone[0].reason;
+  EXPECT_EQ(p.b.seen.gone.size(), 1u);
+}
+
+TEST(hang_up, of_one_connection_of_two_without_a_bye__is_a_death) {
+  pair p;
+  fd_handle first = forged_a(p);
+  const fd_handle second = forged_a(p);
+  p.until([&] { return p.b.net->find(0) != nullptr && p.b.net->find(0)->links == 2; });
+  first.reset();
+  p.until([&] { return !p.b.seen.gone.empty(); });
+  EXPECT_FALSE(p.b.seen.gone[0].orderly);
+  EXPECT_NE(p.b.seen.gone[0].reason.find("hung up"), std::string::npos);
+}
+
+// It called, and its call was not answered yet when we left.
+TEST(hang_up, leave__is_told_to_callers_that_were_not_accepted_yet) {
+  pair p;
+  EXPECT_EQ(p.a.say(1, "nobody looked yet"), errorcode_t::done);
+  p.b.net->leave();
+  p.b.close();
+  p.until([&] { return !p.a.seen.gone.empty(); });
+  EXPECT_TRUE(p.a.seen.gone[0].orderly) << p.a.seen.gone[0].reason;
+}
+
 TEST(hang_up, before_the_first_look__nothing_is_lost) {
   pair p;
   EXPECT_EQ(p.a.say(1, "first and last"), errorcode_t::done);
@@ -247,22 +300,24 @@ TEST(hang_up, packets_that_were_lent__come_home) {
   EXPECT_EQ(p.a.pool.outstanding(), 0u);
 }
 
-TEST(hang_up, a_pool_that_lent_and_is_gone__is_not_asked) {
+// Pools come and go while packets of others are lent.
+TEST(hang_up, a_pool_that_is_gone__is_not_asked_for_its_packets) {
   pair p;
   p.meet();
-  p.b.seen.answer = [](const net::arrival&) { return net::verdict::kept; };
-  {
-    mem::packet_pool brief(p.a.arena, 4096, 8);
-    net::net_op op;
-    op.rank = 1;
-    op.packet = brief.get();
-    op.buffer = op.packet->payload();
-    op.size = 1000;
-    ASSERT_EQ(p.a.out->send(op), errorcode_t::done);
-    p.until([&] { return p.b.seen.messages.size() == 1; });
-  }
+  auto pool = std::make_unique<mem::packet_pool>(p.a.arena, 4096, 8);
+  net::net_op op;
+  op.rank = 1;
+  op.packet = pool->get();
+  op.buffer = op.packet->payload();
+  op.size = 1000;
+  ASSERT_EQ(p.a.out->send(op), errorcode_t::done);
+  p.until([&] { return p.b.seen.messages.size() == 1; });
+  pool.reset();
+  // What lies where the pool was is no pool.
+  const std::vector<std::byte> ruins(sizeof(mem::packet_pool), std::byte{0xee});
   p.b.close();
   p.until([&] { return !p.a.seen.gone.empty(); });
+  EXPECT_EQ(p.a.pool.outstanding(), 0u);
 }
 
 TEST(hang_up, every_device__is_told_once) {
