@@ -222,7 +222,7 @@ void fabric::take_hello_locked(link& on, received& record) {
 
 void fabric::map_locked(peer& who, const hello& said, link& on, received& record) {
   if (!record.passed) throw backend_error("it passed no memory file");
-  who.memory.map(record.passed.release(), said.arena_reserve);
+  who.memory.map(record.passed.release(), said.arena_reserve, arena());
   who.control = who.memory.resolve_as<control_page>(said.control);
   who.theirs = who.memory.resolve_as<device_table>(said.table);
   if (said.rows != 0) {

@@ -22,11 +22,14 @@ constexpr std::uint64_t MAX_RESERVE = std::uint64_t{1} << 44;
 }  // namespace
 
 segment::~segment() {
-  if (base_ != nullptr && !own_) munmap(base_, reserve_);
+  if (base_ != nullptr && !own_) {
+    home_->sight().remove(base_);
+    munmap(base_, reserve_);
+  }
   if (fd_ >= 0) close(fd_);
 }
 
-void segment::map(int fd, std::uint64_t reserve) {
+void segment::map(int fd, std::uint64_t reserve, mem::arena& home) {
   fd_ = fd;
   if (reserve == 0 || reserve > MAX_RESERVE || reserve % 4096 != 0) {
     throw backend_error("shm: a peer says that its arena reserves " + std::to_string(reserve) +
@@ -40,11 +43,19 @@ void segment::map(int fd, std::uint64_t reserve) {
   }
   // The whole reservation at once: the file grows, the mapping need not. Bytes past the end of the
   // file are never touched, resolve() sees to that.
-  void* p = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  void* p = mmap(home.sight().place_for(reserve), reserve, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (p == MAP_FAILED) {
     throw backend_error("shm: mmap of a peer's arena, " + std::to_string(reserve) +
                         " bytes: " + std::strerror(errno));
   }
+  try {
+    home.sight().add(p, reserve);
+  } catch (...) {
+    munmap(p, reserve);
+    throw;
+  }
+  home_ = &home;
   base_ = static_cast<std::byte*>(p);
   reserve_ = reserve;
 }

@@ -19,8 +19,9 @@ class segment {
   segment(const segment&) = delete;
   segment& operator=(const segment&) = delete;
 
-  // Maps `reserve` bytes of the file; takes the descriptor over in any case. Throws backend_error.
-  void map(int fd, std::uint64_t reserve);
+  // Maps `reserve` bytes of the file, as a view that `home`, our arena, knows; takes the descriptor
+  // over in any case. Throws backend_error.
+  void map(int fd, std::uint64_t reserve, mem::arena& home);
   // Our own arena, for messages to ourselves.
   void use(const mem::arena& own) noexcept;
 
@@ -44,6 +45,7 @@ class segment {
  private:
   bool refresh(std::uint64_t offset, std::size_t size) noexcept;
 
+  mem::arena* home_ = nullptr;
   std::byte* base_ = nullptr;
   std::size_t reserve_ = 0;             // bytes mapped
   std::atomic<std::uint64_t> size_{0};  // of the file when last seen, at most reserve_

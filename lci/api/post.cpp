@@ -21,7 +21,8 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
     return false;
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) || core.is_gone(a.rank))
     return false;
-  if (!core.imm.fits(rcomp, a.tag) || end.port->log.any() || core.arena.contains(a.local_buffer))
+  if (!core.imm.fits(rcomp, a.tag) || end.port->log.any() ||
+      core.arena.sight().covers(a.local_buffer))
     return false;
   if ((a.local_buffer == nullptr && a.size != 0) ||
       !(a.local_comp.is_empty() || comp::is_live(a.local_comp)))

@@ -96,9 +96,7 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
       out.local_key = mr.local_key;
     }
   }
-  proto::core& core = end.device.owner().core;
-  if (a.local_buffer != nullptr && core.arena.contains(a.local_buffer))
-    out.packet = mem::packet_pool::checked(core.arena, a.local_buffer);
+  out.packet = mem::packet_pool::held(end.device.owner().core.arena, a.local_buffer);
   return out;
 }
 

@@ -27,7 +27,8 @@ int create_file() {
 }
 
 void* map_file(std::size_t size, int fd) {
-  return mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  return mmap(window::place_for_arena(size), size, PROT_READ | PROT_WRITE,
+              MAP_SHARED | MAP_NORESERVE, fd, 0);
 }
 
 [[noreturn]] LCI_COLD void fail(const char* call, std::size_t size, int error) {
@@ -59,6 +60,7 @@ arena::arena(std::size_t reserve, const memory_file_calls& calls)
     fail("mmap", reserve_, error);
   }
   base_ = static_cast<std::byte*>(where);
+  sight_.start(base_, reserve_);
 }
 
 arena::~arena() {

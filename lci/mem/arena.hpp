@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lci/base/platform.hpp"
+#include "lci/mem/window.hpp"
 
 namespace lci::mem {
 
@@ -58,6 +59,9 @@ class arena {
   std::uint64_t offset_of(const void* p) const noexcept {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
   }
+  // Where packets can be seen in this process: here, and in what is mapped of peers.
+  window& sight() noexcept { return sight_; }
+  const window& sight() const noexcept { return sight_; }
   std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
 
   // The packet pools that live in this arena now; they enter and leave by themselves. Calls f(pool)
@@ -81,6 +85,7 @@ class arena {
   void grow(std::size_t needed);
 
   memory_file_calls calls_;
+  window sight_;
   std::byte* base_ = nullptr;
   std::size_t reserve_ = 0;
   int fd_ = -1;

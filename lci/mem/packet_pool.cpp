@@ -244,6 +244,18 @@ packet* packet_pool::checked(const arena& own, void* payload) noexcept {
   return p->state.load(std::memory_order_relaxed) == packet_state::out ? p : nullptr;
 }
 
+LCI_COLD packet* packet_pool::held_near(const arena& own, void* payload) noexcept {
+  if (own.contains(payload)) return checked(own, payload);
+  const auto address = reinterpret_cast<std::uintptr_t>(payload);
+  if (address % base::CACHE_LINE != 0 || !own.sight().is_view(packet::of_payload(payload)))
+    return nullptr;
+  packet* const p = packet::of_payload(payload);
+  // Relaxed: the state was `lent` when the message arrived, and only its holder changes it.
+  return p->magic == packet::MAGIC && p->state.load(std::memory_order_relaxed) == packet_state::lent
+             ? p
+             : nullptr;
+}
+
 std::size_t packet_pool::allocated() const noexcept { return shared_->store.allocated(); }
 
 std::size_t packet_pool::outstanding() const noexcept {

@@ -77,6 +77,11 @@ class packet_pool {
   // The packet whose payload starts at `payload`, if that is a packet of a pool in `own` and is
   // `out`; else null. Safe for any address.
   static packet* checked(const arena& own, void* payload) noexcept;
+  // The same for any packet that a program may hold: also one that a peer has lent to us. Null at
+  // the cost of one comparison where there is no packet near.
+  static packet* held(const arena& own, void* payload) noexcept {
+    return own.sight().covers(payload) ? held_near(own, payload) : nullptr;
+  }
 
   std::size_t payload_size() const noexcept { return packet_size_ - sizeof(packet); }
   std::size_t limit() const noexcept { return limit_; }
@@ -87,6 +92,7 @@ class packet_pool {
 
  private:
   using thread_cache = thread_cache_state;
+  static packet* held_near(const arena& own, void* payload) noexcept;
   struct shared;
 
   // By thread number; the last row is that of threads beyond MAX_THREADS and stays null: they use

@@ -24,9 +24,9 @@ void copy_message(const outgoing& out, std::byte* to) noexcept {
 errorcode_t queue_copy(outgoing& out) {
   backlog_entry entry;
   entry.imm = out.imm();
-  if (out.packet != nullptr && !out.extended) {
-    out.packet->length = static_cast<std::uint32_t>(out.size);
-    entry.packet = out.packet;
+  if (mem::packet* const ready = out.ready_packet(); ready != nullptr) {
+    ready->length = static_cast<std::uint32_t>(out.size);
+    entry.packet = ready;
   } else {
     entry.bytes.resize(out.head_size() + out.size);
     copy_message(out, entry.bytes.data());
@@ -104,9 +104,8 @@ errorcode_t start_bcopy(outgoing& out) {
     if (out.may_retry) return errorcode_t::retry_backlog;
     if (!out.wants_network) return queue_copy(out);
   }
-  // A user packet is sent as it is, unless a head has to come before its bytes.
-  mem::packet* packet = out.packet;
-  if (packet == nullptr || out.extended) {
+  mem::packet* packet = out.ready_packet();
+  if (packet == nullptr) {
     packet = out.pool.get();
     if (packet == nullptr) {
       if (out.may_retry) return errorcode_t::retry_nopacket;

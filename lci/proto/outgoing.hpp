@@ -21,7 +21,8 @@ struct outgoing {
   mem::mem_kind kind = mem::mem_kind::host;
   bool has_mr = false;  // the caller registered the buffer or named its kind: no copy is wanted
   std::uint64_t local_key = 0;
-  mem::packet* packet = nullptr;  // the buffer is the payload of this user packet
+  mem::packet* packet = nullptr;  // the buffer is the payload of this user packet, which the
+                                  // operation uses up; it may be borrowed from a peer
   bool wants_network = false;     // comp_semantic network
   bool may_retry = true;
   bool extended = false;     // rcomp or tag need an extended head
@@ -31,6 +32,11 @@ struct outgoing {
   core& shared() const noexcept { return via.via.shared; }
   std::uint32_t imm() const noexcept {
     return extended ? wire::kind_imm(wire::kind::extended) : shared().imm.encode(rcomp, tag);
+  }
+  // The packet that can be sent as it is: ours, and nothing has to come before its bytes. Others
+  // are copied and given back.
+  mem::packet* ready_packet() const noexcept {
+    return packet != nullptr && !extended && shared().arena.contains(packet) ? packet : nullptr;
   }
   std::size_t head_size() const noexcept { return extended ? sizeof(wire::extended_head) : 0; }
 };

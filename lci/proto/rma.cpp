@@ -63,7 +63,8 @@ errorcode_t start_put(outgoing& out) {
     }
   }
   const errorcode_t code = launch(out, move, packet != nullptr);
-  if (is_retry(code) && packet != nullptr && packet != out.packet) out.pool.put(packet);
+  const bool refused = !error_t(code).is_done() && !error_t(code).is_posted();
+  if (refused && packet != nullptr && packet != out.packet) out.pool.put(packet);
   return code;
 }
 

@@ -20,8 +20,9 @@ TEST(segment, resolve__sees_what_the_owner_wrote) {
   mem::arena owner(RESERVE);
   auto* word = static_cast<std::uint64_t*>(owner.allocate(64));
   *word = 42;
+  mem::arena home(RESERVE);
   segment s;
-  s.map(again(owner), owner.reserved());
+  s.map(again(owner), owner.reserved(), home);
   auto* there = s.resolve_as<std::uint64_t>(owner.offset_of(word));
   ASSERT_NE(there, nullptr);
   EXPECT_NE(there, word);
@@ -31,8 +32,9 @@ TEST(segment, resolve__sees_what_the_owner_wrote) {
 TEST(segment, resolve__answers_nothing_outside_the_file) {
   mem::arena owner(RESERVE);
   owner.allocate(64);
+  mem::arena home(RESERVE);
   segment s;
-  s.map(again(owner), owner.reserved());
+  s.map(again(owner), owner.reserved(), home);
   const std::uint64_t end = owner.committed();
   EXPECT_NE(s.resolve(end - 64, 64, 64), nullptr);
   EXPECT_EQ(s.resolve(end - 64, 65, 64), nullptr);
@@ -46,8 +48,9 @@ TEST(segment, resolve__answers_nothing_outside_the_file) {
 TEST(segment, resolve__follows_the_owner_as_it_grows) {
   mem::arena owner(RESERVE);
   owner.allocate(64);
+  mem::arena home(RESERVE);
   segment s;
-  s.map(again(owner), owner.reserved());
+  s.map(again(owner), owner.reserved(), home);
   const std::uint64_t end = owner.committed();
   EXPECT_EQ(s.resolve(end, 64, 64), nullptr);
   void* late = owner.allocate(end + 4096);
@@ -55,11 +58,11 @@ TEST(segment, resolve__follows_the_owner_as_it_grows) {
 }
 
 TEST(segment, map__refuses_sizes_that_no_arena_has) {
-  mem::arena owner(RESERVE);
+  mem::arena owner(RESERVE), home(RESERVE);
   for (const std::uint64_t wrong :
        {std::uint64_t{0}, std::uint64_t{4097}, std::uint64_t{1} << 60}) {
     segment s;
-    EXPECT_THROW(s.map(again(owner), wrong), backend_error) << wrong;
+    EXPECT_THROW(s.map(again(owner), wrong, home), backend_error) << wrong;
   }
 }
 
@@ -67,8 +70,24 @@ TEST(segment, map__refuses_a_file_that_its_owner_could_shrink) {
   const int fd = memfd_create("lci-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(ftruncate(fd, 1 << 20), 0);
+  mem::arena home(RESERVE);
   segment s;
-  EXPECT_THROW(s.map(fd, 1 << 20), backend_error);
+  EXPECT_THROW(s.map(fd, 1 << 20, home), backend_error);
+}
+
+TEST(segment, map__makes_a_view_that_our_arena_knows_while_it_lasts) {
+  mem::arena owner(RESERVE), home(RESERVE);
+  const void* there = nullptr;
+  {
+    segment s;
+    s.map(again(owner), owner.reserved(), home);
+    owner.allocate(64);
+    there = s.resolve(64, 64, 64);
+    EXPECT_TRUE(home.sight().covers(there));
+    EXPECT_TRUE(home.sight().is_view(there));
+    EXPECT_FALSE(owner.sight().is_view(there));
+  }
+  EXPECT_FALSE(home.sight().is_view(there)) << "whatever is mapped there now is no view";
 }
 
 TEST(segment, use__our_own_arena_is_the_same_memory) {
