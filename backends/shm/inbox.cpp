@@ -87,7 +87,8 @@ inbox::outcome inbox::take_packet(rx_lane& lane, slot& s, slot_header header,
   a.imm = header.imm;
   a.data = packet->payload();
   a.size = r.size;
-  a.packet = (header.flags & MAY_KEEP) != 0 ? packet : nullptr;
+  const bool may_keep = (header.flags & MAY_KEEP) != 0 && lane.from->memory.is_in_sight();
+  a.packet = may_keep ? packet : nullptr;
   const net::verdict v = to.on_message(a);
   if (v == net::verdict::deferred) return outcome::later;
   if (v == net::verdict::taken) mem::release_packet(fabric_.arena(), packet);

@@ -23,7 +23,7 @@ constexpr std::uint64_t MAX_RESERVE = std::uint64_t{1} << 44;
 
 segment::~segment() {
   if (base_ != nullptr && !own_) {
-    home_->sight().remove(base_);
+    if (is_in_sight_) home_->sight().remove(base_);
     munmap(base_, reserve_);
   }
   if (fd_ >= 0) close(fd_);
@@ -49,13 +49,8 @@ void segment::map(int fd, std::uint64_t reserve, mem::arena& home) {
     throw backend_error("shm: mmap of a peer's arena, " + std::to_string(reserve) +
                         " bytes: " + std::strerror(errno));
   }
-  try {
-    home.sight().add(p, reserve);
-  } catch (...) {
-    munmap(p, reserve);
-    throw;
-  }
   home_ = &home;
+  is_in_sight_ = home.sight().add(p, reserve);
   base_ = static_cast<std::byte*>(p);
   reserve_ = reserve;
 }
@@ -65,6 +60,7 @@ void segment::use(const mem::arena& own) noexcept {
   base_ = own.at(0);
   reserve_ = own.reserved();
   own_ = true;
+  is_in_sight_ = true;
   fd_ = fcntl(own.fd(), F_DUPFD_CLOEXEC, 0);
 }
 

@@ -26,11 +26,6 @@ int create_file() {
   return fd;
 }
 
-void* map_file(std::size_t size, int fd) {
-  return mmap(window::place_for_arena(size), size, PROT_READ | PROT_WRITE,
-              MAP_SHARED | MAP_NORESERVE, fd, 0);
-}
-
 [[noreturn]] LCI_COLD void fail(const char* call, std::size_t size, int error) {
   throw backend_error(std::string("shared memory arena: ") + call + " of " + std::to_string(size) +
                       " bytes failed: " + std::strerror(error));
@@ -39,7 +34,7 @@ void* map_file(std::size_t size, int fd) {
 }  // namespace
 
 const memory_file_calls& system_memory_file_calls() noexcept {
-  static constexpr memory_file_calls calls{create_file, ftruncate, map_file};
+  static constexpr memory_file_calls calls{create_file, ftruncate, map_with_room};
   return calls;
 }
 

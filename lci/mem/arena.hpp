@@ -84,8 +84,8 @@ class arena {
   void* reuse(std::size_t size, std::size_t align);
   void grow(std::size_t needed);
 
+  window sight_;  // first: every post looks at it
   memory_file_calls calls_;
-  window sight_;
   std::byte* base_ = nullptr;
   std::size_t reserve_ = 0;
   int fd_ = -1;

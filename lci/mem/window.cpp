@@ -1,10 +1,16 @@
-// The range grows, and places to map at. Called at set-up and at first contact, is_view() also by
+// Places to map at, and the list of views. Called at set-up and at first contact, is_view() also by
 // posts from a borrowed packet. Threads: see the header.
 #include "lci/mem/window.hpp"
 
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <new>
+
+// Older C libraries; older kernels take it for a hint.
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 
 namespace lci::mem {
 
@@ -13,41 +19,63 @@ namespace {
 std::uintptr_t number(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
 // The system hands out addresses from the top down. Stacks, heaps and libraries that come later
-// than the arena fill this much before they get among the views.
+// than the arena fill this much before they get into a window.
 constexpr std::uintptr_t DISTANCE = std::uintptr_t{256} << 30;
+// Further arenas of the process go further down, so that their windows do not overlap.
+constexpr std::uintptr_t STEP = 2 * window::ROOM;
+constexpr int STEPS = 8;
+
+void* map_at(std::uintptr_t place, std::size_t size, int fd, int more_flags) noexcept {
+  return mmap(reinterpret_cast<void*>(place), size, PROT_READ | PROT_WRITE,
+              MAP_SHARED | MAP_NORESERVE | more_flags, fd, 0);
+}
+
+// Somewhere near the addresses that the system would hand out now; 0 if it has none.
+std::uintptr_t top_of_free_memory() noexcept {
+  constexpr std::size_t LARGE_PAGE = std::size_t{2} << 20;
+  void* const top = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (top == MAP_FAILED) return 0;
+  munmap(top, 4096);
+  return number(top) / LARGE_PAGE * LARGE_PAGE;
+}
 
 }  // namespace
 
-void* window::place_for_arena(std::size_t size) noexcept {
-  constexpr std::size_t PAGE = 4096;
-  void* const top = mmap(nullptr, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (top == MAP_FAILED) return nullptr;
-  munmap(top, PAGE);
-  if (number(top) / 2 < DISTANCE + size) return nullptr;  // not much room: small address spaces
-  constexpr std::uintptr_t LARGE_PAGE = std::uintptr_t{2} << 20;
-  return reinterpret_cast<void*>((number(top) - DISTANCE - size) / LARGE_PAGE * LARGE_PAGE);
+void* map_with_room(std::size_t size, int fd) noexcept {
+  const std::uintptr_t top = top_of_free_memory();
+  for (std::uintptr_t i = 0; i < STEPS; ++i) {
+    const std::uintptr_t needed = DISTANCE + i * STEP + size;
+    if (top < needed + window::ROOM) break;  // small address spaces
+    void* const got = map_at(top - needed, size, fd, MAP_FIXED_NOREPLACE);
+    if (got == MAP_FAILED) continue;
+    if (number(got) == top - needed) return got;
+    munmap(got, size);
+  }
+  return map_at(0, size, fd, 0);
 }
 
 void window::start(const void* own, std::size_t size) noexcept {
-  span_.store(size, std::memory_order_relaxed);
-  low_.store(number(own), std::memory_order_relaxed);
+  next_ = number(own);
+  low_ = next_ - std::min(next_, ROOM);
+  span_ = next_ - low_ + size;
 }
 
 void* window::place_for(std::size_t size) const noexcept {
-  const std::uintptr_t low = low_.load(std::memory_order_relaxed);
-  return low > size ? reinterpret_cast<void*>(low - size) : nullptr;
+  const std::lock_guard lock(mutex_);
+  return next_ - low_ >= size ? reinterpret_cast<void*>(next_ - size) : nullptr;
 }
 
-void window::add(const void* at, std::size_t size) {
+bool window::add(const void* at, std::size_t size) noexcept {
+  const std::uintptr_t start = number(at);
+  if (start - low_ > span_ || size > span_ - (start - low_)) return false;
   const std::lock_guard lock(mutex_);
-  views_.push_back({number(at), size});
-  const std::uintptr_t low = low_.load(std::memory_order_relaxed);
-  const std::uintptr_t high = low + span_.load(std::memory_order_relaxed);
-  const std::uintptr_t new_low = std::min(low, number(at));
-  // First the span, then the low end: who still sees the old low end sees too large a range.
-  span_.store(std::max(high, number(at) + size) - new_low, std::memory_order_relaxed);
-  // edge window.range: partner is covers().
-  low_.store(new_low, std::memory_order_release);
+  try {
+    views_.push_back({start, size});
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  next_ = std::min(next_, start);
+  return true;
 }
 
 void window::remove(const void* at) noexcept {
