@@ -352,9 +352,12 @@ void pump::drop_peer(peer& who, net::sink& to) noexcept {
   std::vector<mem::packet*> home;
   std::erase_if(flows_, [&](const std::unique_ptr<flow>& f) {
     if (f->who != &who) return false;
+    retire(*f);  // what it took before it went
     for (const piece& p : f->in_flight) home.push_back(p.packet);
-    for (stream& s : f->streams) {
-      if (s.why == nullptr) s.why = GONE;
+    for (std::size_t i = 0; i < f->streams.size(); ++i) {
+      stream& s = f->streams[i];
+      const bool is_taken = i < f->next && s.retired == s.issued;
+      if (s.why == nullptr && !is_taken) s.why = GONE;
       end(s);
     }
     return true;

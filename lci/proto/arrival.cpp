@@ -211,9 +211,9 @@ void arrival_sink::on_complete(void* context) noexcept {
 
 void arrival_sink::on_error(int rank, void* context, std::string_view reason) noexcept {
   auto* move = static_cast<transfer*>(context);
-  // A death is reported once, as such.
-  const bool known_dead = rank >= 0 && via_.shared.has_died(rank);
-  if (!known_dead) {
+  if (rank >= 0 && via_.shared.is_gone(rank)) {
+    via_.miss(rank);
+  } else {
     via_.keep(std::make_exception_ptr(std::runtime_error(
         "an operation with rank " + std::to_string(rank) + " failed: " + std::string(reason))));
   }

@@ -18,7 +18,8 @@ channel::channel(core& c, net::fabric& f, int index, mem::packet_pool& p, std::s
       max_piece(std::min(piece, f.caps().max_rma)),
       control(*this, nullptr),
       device_(f.make_device(index)),
-      reported_(static_cast<std::size_t>(c.n)) {
+      reported_(static_cast<std::size_t>(c.n)),
+      missed_(static_cast<std::size_t>(c.n)) {
   control.attach(device_->make_endpoint());
   ports_.push_back(&control);
 }
@@ -177,6 +178,30 @@ void channel::rethrow_kept() {
   std::rethrow_exception(first);
 }
 
+// A death comes before other problems of the round: it is the cause of many.
+void channel::keep_gone(int rank) {
+  try {
+    shared.throw_gone(rank);
+  } catch (...) {
+    const std::lock_guard lock(lists_lock_);
+    problems_.insert(shared.has_died(rank) ? problems_.begin() : problems_.end(),
+                     std::current_exception());
+    has_problems_.store(true, std::memory_order_relaxed);
+  }
+}
+
+// Deaths are reported by notice_failures(). That a peer took leave is no error, unless it was still
+// needed: then it is one, once.
+void channel::miss(int rank) noexcept {
+  if (shared.has_died(rank)) return;
+  {
+    const std::lock_guard lock(lists_lock_);
+    if (missed_[static_cast<std::size_t>(rank)]) return;
+    missed_[static_cast<std::size_t>(rank)] = true;
+  }
+  keep_gone(rank);
+}
+
 // Some peer is gone: what waits for it will not complete. Reports each death once per device.
 void channel::notice_failures() {
   const std::uint32_t epoch = shared.failure_epoch();
@@ -194,12 +219,7 @@ void channel::notice_failures() {
       ports = ports_;
     }
     for (port* p : ports) p->forget(rank);
-    if (!shared.has_died(rank)) continue;
-    try {
-      shared.throw_gone(rank);
-    } catch (...) {
-      keep(std::current_exception());
-    }
+    if (shared.has_died(rank)) keep_gone(rank);
   }
   seen_epoch_.store(epoch, std::memory_order_relaxed);
 }

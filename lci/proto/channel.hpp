@@ -111,6 +111,8 @@ class channel {
     }
   }
   LCI_COLD void keep(std::exception_ptr problem) noexcept;
+  // An operation has failed because `rank` is gone.
+  void miss(int rank) noexcept;
 
   core& shared;
   net::fabric& fabric;
@@ -138,6 +140,7 @@ class channel {
   std::size_t advance_parked();
   std::size_t deliver_finished();
   void notice_failures();
+  void keep_gone(int rank);
   void rethrow_kept();
 
   std::unique_ptr<net::device> device_;
@@ -152,6 +155,7 @@ class channel {
   std::atomic<std::uint32_t> idle_{0};        // empty rounds in a row
   std::atomic<std::uint32_t> seen_epoch_{0};  // of core::failure_epoch()
   std::vector<bool> reported_;  // by rank: peer_failure_error was thrown; under lists_lock_
+  std::vector<bool> missed_;    // by rank: the same for one that left too early; under lists_lock_
 };
 
 }  // namespace lci::proto

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "lci/errors.hpp"
+#include "lci/proto/arrival.hpp"
 #include "lci/proto/select.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/unit/proto/world.hpp"
@@ -273,6 +274,39 @@ TEST(arrival, corrupted_messages__are_survived) {
   }
   w.step();
   EXPECT_GT(w.sim.counters().corrupted, 0u);
+}
+
+// Ranks of the peer failures that progress throws, in this order; -1 for another error.
+std::vector<int> failures(node& at) {
+  std::vector<int> ranks;
+  for (int i = 0; i < 10; ++i) {
+    try {
+      at.channel->progress();
+    } catch (const lci::peer_failure_error& e) {
+      ranks.push_back(e.failed_rank());
+    } catch (const std::exception&) {
+      ranks.push_back(-1);
+    }
+  }
+  return ranks;
+}
+
+TEST(on_error, of_peers_that_are_gone__is_told_once_a_peer_and_deaths_come_first) {
+  proto_world w({}, 4);
+  proto::arrival_sink sink(*w[0].channel);
+  sink.on_error(1, nullptr, "some reason");
+  EXPECT_EQ(failures(w[0]), std::vector<int>{-1}) << "the peer is still there";
+  sink.on_peer_gone(1, true, "it has left");
+  EXPECT_EQ(failures(w[0]), std::vector<int>{}) << "nobody needed it";
+  sink.on_peer_gone(2, true, "it has left");
+  sink.on_error(2, nullptr, "the peer is gone");
+  sink.on_error(2, nullptr, "the peer is gone");
+  sink.on_peer_gone(3, false, "it died");
+  sink.on_error(3, nullptr, "the peer is gone");
+  EXPECT_EQ(failures(w[0]), (std::vector<int>{3, 2}));
+  sink.on_error(2, nullptr, "the peer is gone");
+  sink.on_error(3, nullptr, "the peer is gone");
+  EXPECT_EQ(failures(w[0]), std::vector<int>{});
 }
 
 TEST(select, order_of_records__is_the_documented_one) {

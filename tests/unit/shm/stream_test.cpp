@@ -239,6 +239,21 @@ TEST(pump, a_peer_that_goes__fails_what_is_under_way_once_and_its_packets_come_h
   EXPECT_EQ(u.p.a.out->put(u.op(&put)), errorcode_t::fatal);
 }
 
+// It took everything before it went, and only the origin has not looked yet.
+TEST(pump, a_peer_that_goes__does_not_fail_what_it_has_taken) {
+  under_way u;
+  int taken = 0;
+  net::net_op op = u.op(&taken);
+  op.size = pump::WINDOW;
+  ASSERT_EQ(u.p.a.out->put(op), errorcode_t::posted);
+  for (int i = 0; i < 1000; ++i) u.p.b.poll();
+  u.p.b.close();
+  u.p.until([&] { return !u.p.a.seen.gone.empty(); });
+  EXPECT_TRUE(u.p.a.seen.errors.empty());
+  EXPECT_EQ(u.p.a.seen.completed, std::vector<void*>{&taken});
+  EXPECT_EQ(u.memory.substr(0, pump::WINDOW), u.text.substr(0, pump::WINDOW));
+}
+
 TEST(pump, posted_while_the_news_was_on_its_way__fails_as_well) {
   under_way u;
   u.p.b.close();
