@@ -9,6 +9,7 @@
 
 #include "lci/base/copy.hpp"
 #include "lci/base/log.hpp"
+#include "lci/comp/handler.hpp"
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/packet_hand.hpp"
@@ -47,15 +48,13 @@ inline status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t si
 
 }  // namespace
 
-// The kind that nearly all small messages go to comes first, ahead of the jump table.
+// The kind that nearly all small messages go to comes first; the others take a call more.
 inline void arrival_sink::signal(comp_impl_t& to, int rank, tag_t tag, void* buffer,
                                  std::size_t size) noexcept {
+  if (to.attr.comp_type != attr_comp_type_t::handler) [[unlikely]]
+    return via_.signal(&to, arrival_status(rank, tag, buffer, size));
   try {
-    if (to.attr.comp_type == attr_comp_type_t::handler) [[likely]] {
-      static_cast<const comp::handler&>(to).callee()(arrival_status(rank, tag, buffer, size));
-    } else {
-      comp::signal(&to, arrival_status(rank, tag, buffer, size));
-    }
+    static_cast<const comp::handler&>(to).callee()(arrival_status(rank, tag, buffer, size));
   } catch (...) {
     via_.keep(std::current_exception());
   }
@@ -76,8 +75,10 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
   return std::exchange(spare_, nullptr);
 }
 
-inline net::verdict arrival_sink::deliver(const net::arrival& from, const std::byte* data,
-                                          std::size_t size, rcomp_t rcomp, tag_t tag) noexcept {
+[[gnu::always_inline]] inline net::verdict arrival_sink::deliver(const net::arrival& from,
+                                                                 const std::byte* data,
+                                                                 std::size_t size, rcomp_t rcomp,
+                                                                 tag_t tag) noexcept {
   const remote_target to = via_.shared.rcomps.find(rcomp);
   if (to.comp != nullptr) [[likely]]
     return deliver_am(*to.comp, from, data, size, tag);
@@ -85,9 +86,11 @@ inline net::verdict arrival_sink::deliver(const net::arrival& from, const std::b
   return drop_unknown(from.rank, rcomp);
 }
 
-inline net::verdict arrival_sink::deliver_am(comp_impl_t& to, const net::arrival& from,
-                                             const std::byte* data, std::size_t size,
-                                             tag_t tag) noexcept {
+[[gnu::always_inline]] inline net::verdict arrival_sink::deliver_am(comp_impl_t& to,
+                                                                    const net::arrival& from,
+                                                                    const std::byte* data,
+                                                                    std::size_t size,
+                                                                    tag_t tag) noexcept {
   if (to.attr.zero_copy_am) {
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
@@ -109,10 +112,15 @@ inline net::verdict arrival_sink::deliver_am(comp_impl_t& to, const net::arrival
       return net::verdict::taken;
     }
   }
+  return deliver_copy(to, from.rank, data, size, tag);
+}
+
+net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::byte* data,
+                                        std::size_t size, tag_t tag) noexcept {
   void* buffer = allocate(via_.shared, size);
   if (buffer == nullptr) return net::verdict::deferred;
   if (size != 0) std::memcpy(buffer, data, size);
-  signal(to, from.rank, tag, buffer, size);
+  signal(to, rank, tag, buffer, size);
   return net::verdict::taken;
 }
 

@@ -28,6 +28,8 @@ class arrival_sink final : public net::sink {
                        rcomp_t rcomp, tag_t tag) noexcept;
   net::verdict deliver_am(comp_impl_t& to, const net::arrival& from, const std::byte* data,
                           std::size_t size, tag_t tag) noexcept;
+  net::verdict deliver_copy(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
+                            tag_t tag) noexcept;
   LCI_COLD net::verdict on_control(const net::arrival& message) noexcept;
   LCI_COLD void on_rts(int rank, const wire::rts& request);
   LCI_COLD net::verdict drop_unknown(int rank, rcomp_t rcomp) noexcept;

@@ -6,6 +6,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
+#include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/arrival.hpp"
 
@@ -157,6 +158,14 @@ void channel::finish(transfer& move) noexcept {
   shared.transfers.put(&move);
   // The object of a failed operation is not signalled (api 6.13).
   if (!failed && user.comp != nullptr) signal(user.comp, user.status);
+}
+
+void channel::signal(comp_impl_t* to, const status_t& status) noexcept {
+  try {
+    comp::signal(to, status);
+  } catch (...) {
+    keep(std::current_exception());
+  }
 }
 
 void channel::keep(std::exception_ptr problem) noexcept {

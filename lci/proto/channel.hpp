@@ -15,7 +15,6 @@
 
 #include "lci/base/counters.hpp"
 #include "lci/base/spinlock.hpp"
-#include "lci/comp/signal.hpp"
 #include "lci/data/slot_table.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
@@ -103,13 +102,7 @@ class channel {
   void finish_later(transfer& move) noexcept;
   void park(transfer& move) noexcept;
   // Delivers a status; what user code throws is kept for the end of the progress call.
-  void signal(comp_impl_t* to, const status_t& status) noexcept {
-    try {
-      comp::signal(to, status);
-    } catch (...) {
-      keep(std::current_exception());
-    }
-  }
+  void signal(comp_impl_t* to, const status_t& status) noexcept;
   LCI_COLD void keep(std::exception_ptr problem) noexcept;
   // An operation has failed because `rank` is gone.
   void miss(int rank) noexcept;
