@@ -2,7 +2,9 @@
 // (views), whose packets it borrows. One range of addresses reaches over all of them, so that a
 // post tells with one comparison that its buffer is no packet. Nothing is reserved: the range is
 // chosen where the system puts nothing by itself, and whoever gets in there all the same is found
-// out by the second look, is_view(). Owned by the arena; called by whoever maps a peer's arena, and
+// out by the second look, is_view(). Why: docs/decisions/0009-window-over-packets.md.
+//
+// Owned by the arena; called by whoever maps a peer's arena, and
 // by posts. Threads: shared; start() is single. Always true: a view that was added lies wholly in
 // the range, which never changes.
 #pragma once
