@@ -7,11 +7,6 @@
 #include <algorithm>
 #include <new>
 
-// Older C libraries; older kernels take it for a hint.
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
-
 namespace lci::mem {
 
 namespace {
@@ -25,9 +20,10 @@ constexpr std::uintptr_t DISTANCE = std::uintptr_t{256} << 30;
 constexpr std::uintptr_t STEP = 2 * window::ROOM;
 constexpr int STEPS = 8;
 
-void* map_at(std::uintptr_t place, std::size_t size, int fd, int more_flags) noexcept {
+// A hint: where something else is, the system takes another place.
+void* map_near(std::uintptr_t place, std::size_t size, int fd) noexcept {
   return mmap(reinterpret_cast<void*>(place), size, PROT_READ | PROT_WRITE,
-              MAP_SHARED | MAP_NORESERVE | more_flags, fd, 0);
+              MAP_SHARED | MAP_NORESERVE, fd, 0);
 }
 
 // Somewhere near the addresses that the system would hand out now; 0 if it has none.
@@ -46,12 +42,11 @@ void* map_with_room(std::size_t size, int fd) noexcept {
   for (std::uintptr_t i = 0; i < STEPS; ++i) {
     const std::uintptr_t needed = DISTANCE + i * STEP + size;
     if (top < needed + window::ROOM) break;  // small address spaces
-    void* const got = map_at(top - needed, size, fd, MAP_FIXED_NOREPLACE);
-    if (got == MAP_FAILED) continue;
-    if (number(got) == top - needed) return got;
+    void* const got = map_near(top - needed, size, fd);
+    if (got == MAP_FAILED || number(got) == top - needed) return got;
     munmap(got, size);
   }
-  return map_at(0, size, fd, 0);
+  return map_near(0, size, fd);
 }
 
 void window::start(const void* own, std::size_t size) noexcept {
