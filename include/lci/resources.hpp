@@ -153,10 +153,9 @@ class alloc_endpoint_x : public detail::operation<alloc_endpoint_x, detail::allo
 ///
 /// Peers name it by its number in that order, so a rank may send to it once the others have made
 /// theirs too: put a barrier between this call and the first post that names the new engine, unless
-/// other messages tell so. A message for an engine that its receiver has not made yet (or has freed)
-/// is dropped, and the receiver's next progress throws argument_error. The default engine needs
-/// nothing: it is there before any peer can reach this rank.
-/// Threads: one at a time.
+/// other messages tell so. A message for an engine that its receiver has not made yet (or has
+/// freed) is dropped, and the receiver's next progress throws argument_error. The default engine
+/// needs nothing: it is there before any peer can reach this rank. Threads: one at a time.
 class alloc_matching_engine_x
     : public detail::alloc_operation<alloc_matching_engine_x, detail::alloc_matching_engine_args,
                                      matching_engine_settings_t, matching_engine_t,

@@ -4,9 +4,8 @@
 // chosen where the system puts nothing by itself, and whoever gets in there all the same is found
 // out by the second look, is_view(). Why: docs/decisions/0009-window-over-packets.md.
 //
-// Owned by the arena; called by whoever maps a peer's arena, and
-// by posts. Threads: shared; start() is single. Always true: a view that was added lies wholly in
-// the range, which never changes.
+// Owned by the arena; called by whoever maps a peer's arena, and by posts. Threads: shared; start()
+// is single. Always true: a view that was added lies wholly in the range, which never changes.
 #pragma once
 
 #include <cstddef>
