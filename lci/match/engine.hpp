@@ -32,6 +32,10 @@ class engine {
   // std::bad_alloc when there is no memory to file it in; nothing is changed then. The same for the
   // next two.
   virtual void* insert_send(const match_key& key, void* value) = 0;
+  // A message arrived, and nothing is to be filed: the value of the receive that insert_send()
+  // would answer with, or null when there is none or the engine cannot tell without more ado.
+  // Expected messages thus need no record of their own.
+  virtual void* take_recv(const match_key& /*key*/) noexcept { return nullptr; }
   // A receive was posted: the value of the message that it takes, or null, and it is filed. Throws
   // truncation_error, and nothing is changed, when that message is larger than its room.
   virtual void* insert_recv(const recv_pattern& pattern, void* value) = 0;

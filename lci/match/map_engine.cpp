@@ -68,6 +68,25 @@ void* map_engine::insert_send(const match_key& key, void* value) {
   return meet(mine);
 }
 
+void* map_engine::take_recv(const match_key& key) noexcept {
+  const exact_key wanted = exact_key::of(key);
+  table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
+  bucket& b = t->of(wanted);
+  LCI_RACE_POINT("map_engine.take_recv.before_lock");
+  entry* taken;
+  {
+    const std::lock_guard guard(b.lock);
+    // Closed tables are the slow way's: a wildcard may have come before.
+    if (!t->is_open()) return nullptr;
+    entry** const at = b.queues.find(wanted);
+    if (*at == nullptr || (*at)->type != matching_entry_type_t::recv) return nullptr;
+    taken = b.queues.take_head(at);
+  }
+  void* const value = taken->value;
+  pool_.put(taken);
+  return value;
+}
+
 void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
   if (!pattern.is_wildcard()) [[likely]]
     return meet(draft(exact_key::of(pattern), value, matching_entry_type_t::recv, pattern.room));

@@ -42,6 +42,7 @@ class map_engine final : public engine {
   map_engine();
 
   void* insert_send(const match_key& key, void* value) override;
+  void* take_recv(const match_key& key) noexcept override;
   void* insert_recv(const recv_pattern& pattern, void* value) override;
   void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
   bool remove_recv(const recv_pattern& pattern, const void* value) override;

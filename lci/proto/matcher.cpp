@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string>
 
+#include "lci/base/copy.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/channel.hpp"
 
@@ -16,13 +17,34 @@ void give_back(channel& via, message& m) noexcept {
   via.shared.messages.put(&m);
 }
 
-status_t outcome(const receive& to, const message& from) noexcept {
+status_t outcome(const receive& to, int rank, tag_t tag, std::size_t size) noexcept {
   status_t status = to.user.status;
   status.error = errorcode_t::done;
-  status.rank = from.rank;
-  status.tag = from.tag;
-  status.size = from.size;
+  status.rank = rank;
+  status.tag = tag;
+  status.size = size;
   return status;
+}
+status_t outcome(const receive& to, const message& from) noexcept {
+  return outcome(to, from.rank, from.tag, from.size);
+}
+
+// A receive and the bytes for it.
+void complete(channel& via, receive& to, const status_t& status, const std::byte* data) noexcept {
+  base::copy_small(status.buffer, data, status.size);
+  comp_impl_t* const comp = to.user.comp;
+  channel& counted = *to.via;
+  via.shared.receives.put(&to);
+  counted.open_receives.add(-1);
+  via.signal(comp, status);
+}
+
+// A receive that is too small is used up by its error.
+LCI_COLD void refuse(channel& via, receive& to, const match::match_key& key) noexcept {
+  via.keep(
+      std::make_exception_ptr(truncation_error(match::truncation_text(key, to.user.status.size))));
+  to.via->open_receives.add(-1);
+  via.shared.receives.put(&to);
 }
 
 // The message asks for a rendezvous: answer it for this receive.
@@ -42,38 +64,42 @@ void answer_request(receive& to, const message& from) {
 bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
   if (from.size > to.user.status.size) [[unlikely]]
     return false;
-  channel& counted = *to.via;
   if (from.what == message::form::rts) {
     answer_request(to, from);
-  } else {
-    if (from.size != 0) std::memcpy(to.user.status.buffer, from.data, from.size);
-    const status_t status = outcome(to, from);
-    comp_impl_t* const comp = to.user.comp;
     via.shared.receives.put(&to);
-    give_back(via, from);
-    counted.open_receives.add(-1);
-    via.signal(comp, status);
-    return true;
+  } else {
+    complete(via, to, outcome(to, from), from.data);
   }
-  via.shared.receives.put(&to);
   give_back(via, from);
   return true;
 }
 
-// Meets the message with receives until one takes it or none waits. A receive that is too small is
-// used up by its error; the message goes on to the next one, so it is not lost.
+// An eager message straight to a receive that waits. False: none does, or none that is easily
+// found.
+bool matcher::hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept {
+  while (auto* to = static_cast<receive*>(engine_->take_recv(key))) {
+    if (key.size <= to->user.status.size) [[likely]] {
+      complete(via, *to, outcome(*to, key.rank, key.tag, key.size), data);
+      return true;
+    }
+    refuse(via, *to, key);
+  }
+  return false;
+}
+
+// Meets the message with receives until one takes it or none waits, so that it is not lost when one
+// is too small.
 void matcher::file(channel& via, const match::match_key& key, message& m) noexcept {
   while (auto* to = static_cast<receive*>(engine_->insert_send(key, &m))) {
     if (deliver(via, *to, m)) return;
-    via.keep(std::make_exception_ptr(
-        truncation_error(match::truncation_text(key, to->user.status.size))));
-    to->via->open_receives.add(-1);
-    via.shared.receives.put(to);
+    refuse(via, *to, key);
   }
 }
 
 net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std::byte* data,
                                std::size_t size, tag_t tag, matching_policy_t policy) noexcept {
+  const match::match_key key{from.rank, tag, policy, size};
+  if (hand_over(via, key, data)) return net::verdict::taken;
   core& shared = via.shared;
   message* m = shared.messages.get();
   m->rank = from.rank;
@@ -106,7 +132,6 @@ net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std
       m->data = m->packet->payload();
     }
   }
-  const match::match_key key{from.rank, tag, policy, size};
   file(via, key, *m);
   return kept ? net::verdict::kept : net::verdict::taken;
 }

@@ -30,6 +30,7 @@ class matcher {
   errorcode_t post(receive& record, int rank, tag_t tag, matching_policy_t policy, status_t& got);
 
  private:
+  bool hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept;
   void file(channel& via, const match::match_key& key, message& m) noexcept;
   bool deliver(channel& via, receive& to, message& from) noexcept;
   std::unique_ptr<match::engine> engine_;

@@ -67,6 +67,14 @@ TEST_P(engines, insert_recv__waits_for_its_message) {
   EXPECT_EQ(engine_->size(), 0u);
 }
 
+TEST_P(engines, take_recv__never_files_and_never_takes_a_message) {
+  EXPECT_EQ(engine_->take_recv({1, 10, BOTH}), nullptr);
+  EXPECT_EQ(engine_->size(), 0u);
+  EXPECT_EQ(engine_->insert_send({1, 10, BOTH}, as_value(100)), nullptr);
+  EXPECT_EQ(engine_->take_recv({1, 10, BOTH}), nullptr);
+  EXPECT_EQ(recv(1, 10, 200), as_value(100));
+}
+
 TEST_P(engines, insert_send__other_rank_or_tag_is_no_partner) {
   EXPECT_EQ(recv(1, 10, 200), nullptr);
   EXPECT_EQ(send(2, 10, 100), nullptr);
@@ -267,7 +275,7 @@ TEST_P(engines, random__agrees_with_the_model) {
         ASSERT_EQ(engine_->remove_recv(pattern, as_value(old)), model.remove_recv(as_value(old)));
       } else if (pick(100) < send_percent) {
         const match_key key{rank, tag, policy, pick(4)};
-        ASSERT_EQ(engine_->insert_send(key, value), model.send(key, value)) << "step " << i;
+        ASSERT_EQ(send(key, value), model.send(key, value)) << "step " << i;
       } else {
         recv_pattern pattern{rank, tag, policy, pick(20) == 0 ? 2u : 8u};
         if (pick(100) < wildcard_percent) {
@@ -308,7 +316,7 @@ TEST_P(engines, stress__every_message_meets_one_receive) {
         void* const message = as_value(1 + t * EACH + i);
         void* const receive = as_value(1 + (THREADS + t) * EACH + i);
         const bool is_wild = i > EACH / 2 && random() % 8 == 0;
-        note(message, engine_->insert_send({rank, tag, BOTH}, message));
+        note(message, send({rank, tag, BOTH}, message));
         note(receive, engine_->insert_recv({rank, is_wild ? ANY_TAG : tag, BOTH}, receive));
       }
     });

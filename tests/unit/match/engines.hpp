@@ -18,7 +18,12 @@ inline const auto ALL_ENGINES =
 class engines : public testing::TestWithParam<attr_matching_engine_type_t> {
  protected:
   void* send(int rank, tag_t tag, int value, matching_policy_t policy = BOTH) {
-    return engine_->insert_send({rank, tag, policy}, as_value(value));
+    return send({rank, tag, policy}, as_value(value));
+  }
+  // As protocols do: only what no receive waits for is filed.
+  void* send(const match::match_key& key, void* value) {
+    void* const receive = engine_->take_recv(key);
+    return receive != nullptr ? receive : engine_->insert_send(key, value);
   }
   void* recv(int rank, tag_t tag, int value, matching_policy_t policy = BOTH) {
     return engine_->insert_recv({rank, tag, policy}, as_value(value));

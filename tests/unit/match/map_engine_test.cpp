@@ -86,6 +86,20 @@ TEST(map_engine, insert_send__wildcard_posted_between_look_and_lock) {
   EXPECT_EQ(e.size(), 0u);
 }
 
+// A receive waits, and while its message is on the way to it a wildcard is posted: the slow way
+// knows which of the two came first.
+TEST(map_engine, take_recv__wildcard_posted_between_look_and_lock) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  map_engine e;
+  EXPECT_EQ(recv(e, 7, 60), nullptr);
+  lci::test::race_hook hook(
+      "map_engine.take_recv.before_lock", [&] { EXPECT_EQ(any(e, 50), nullptr); }, 1);
+  EXPECT_EQ(e.take_recv({1, 7, BOTH}), nullptr);
+  EXPECT_EQ(hook.hits(), 1);
+  EXPECT_EQ(send(e, 7, 1), as_value(60));
+  EXPECT_EQ(send(e, 7, 2), as_value(50));
+}
+
 // The same with a table that grows: the message must not go into the old one.
 TEST(map_engine, insert_send__table_grown_between_look_and_lock) {
   if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
