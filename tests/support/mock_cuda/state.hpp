@@ -1,0 +1,145 @@
+// What the mock driver remembers. Threads: everything under state::mutex, but for the stack of
+// contexts, which each thread has for itself.
+#pragma once
+
+#include <sys/types.h>
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/mock_cuda/mock_cuda.hpp"
+
+namespace lci::mock {
+
+using cuda::abi::device_ptr;
+using cuda::abi::functions;
+using cuda::abi::result;
+
+struct context {
+  int gpu = 0;
+  int retained = 0;
+  bool destroyed = false;
+  bool used = false;  // was ever retained
+};
+
+// Physical memory: a memory file and our view of it.
+struct physical {
+  int fd = -1;
+  std::size_t size = 0;
+  std::byte* view = nullptr;
+  std::uint64_t block_id = 0;
+  int gpu = 0;
+  bool exportable = false;
+  ~physical();
+};
+std::shared_ptr<physical> make_physical(std::size_t size, int fd = -1);
+
+enum class block_use { user, lci_pinned, lci_registered, ipc_import, reservation, vmm_import };
+
+// An address range known to the driver.
+struct block {
+  device_ptr base = 0;
+  std::size_t size = 0;
+  test::mock_memory kind = test::mock_memory::device;
+  block_use use = block_use::user;
+  int gpu = 0;
+  std::uint64_t id = 0;
+  std::shared_ptr<physical> memory;  // null: host memory as it is, or nothing mapped
+  std::size_t offset = 0;            // of base in the physical memory
+  device_ptr reserved = 0;           // start and length of the address range to give back
+  std::size_t reserved_size = 0;
+  int opens = 0;  // of an IPC import
+  std::string handle;
+  bool accessible = true;  // VMM: cuMemSetAccess was called
+  bool of_user = false;    // a reservation that no call of the driver made
+};
+
+struct operation {
+  enum class what { copy, write32, write64, record, wait } kind = what::copy;
+  device_ptr to = 0, from = 0;
+  std::size_t size = 0;
+  std::uint64_t value = 0;
+  void* event = nullptr;
+  std::uint64_t generation = 0;  // of the event
+};
+
+struct stream {
+  context* owner = nullptr;
+  std::deque<operation> queue;
+  result error = result::success;
+};
+
+struct event {
+  std::uint64_t recorded = 0, reached = 0;
+  result error = result::success;
+};
+
+struct planned_failure {
+  int calls_left = 0;
+  result code = result::success;
+};
+
+struct state {
+  std::recursive_mutex mutex;
+  test::mock_config config;
+  bool started = false;
+  pid_t started_in = 0;
+  std::uint64_t next_id = 2985;     // of buffers: never used twice
+  std::uint64_t next_block_id = 1;  // of physical memory
+  std::map<device_ptr, block> blocks;
+  std::multimap<std::size_t, device_ptr> free_ranges;  // by length: an address comes back soon
+  std::vector<std::unique_ptr<context>> contexts;      // primary ones, by GPU
+  std::set<stream*> streams;
+  std::set<stream*> orphans;  // destroyed with work left to run
+  std::set<event*> events;
+  std::map<unsigned long long, std::shared_ptr<physical>> handles;
+  std::map<unsigned long long, int> handle_references;
+  std::map<std::string, std::size_t> counts;
+  std::map<std::string, planned_failure> failures;
+  std::vector<std::string> blocking;
+  bool watching = false;
+  bool capturing = false, capture_spoilt = false;
+  result break_next = result::success;
+  std::minstd_rand random;
+  std::thread engine;
+  bool engine_on = false;
+  long pushed = 0;  // contexts, over all threads
+
+  block* find(device_ptr at, std::size_t size = 0);
+  // Where the copy engine finds these bytes; plain host memory is where it is.
+  std::byte* resolve(device_ptr at, std::size_t size);
+  bool run_one();
+  device_ptr take_range(std::size_t size);
+  void drop(device_ptr base);
+};
+state& the();
+
+context* current() noexcept;  // of this thread, or null
+std::size_t depth_of_this_thread();
+
+// Counts the call, answers a planned failure, else runs `body` under the lock.
+enum class needs { nothing, started, context };
+result enter(const char* name, needs what);
+template <class Body>
+result guarded(const char* name, needs what, Body&& body) {
+  const std::lock_guard lock(the().mutex);
+  if (const result early = enter(name, what); early != result::success) return early;
+  return body(the());
+}
+// For calls that wait, and for those that a global capture forbids.
+void note_blocking(const char* name);
+result unsafe_in_capture();
+
+void fill_process(functions& table);
+void fill_memory(functions& table);
+void fill_sharing(functions& table);
+void fill_streams(functions& table);
+
+}  // namespace lci::mock
