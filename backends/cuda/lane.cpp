@@ -1,0 +1,159 @@
+#include "backends/cuda/lane.hpp"
+
+#include <sched.h>
+
+#include "backends/cuda/pointer.hpp"
+
+namespace lci::cuda {
+
+void lane::open_st(gpu& g, pinned& memory) {
+  call_ = &g.call();
+  memory_ = &memory;
+  memory.reached.store(0, std::memory_order_relaxed);  // no stream knows the word yet
+  writes_ = g.facts().stream_writes;
+  const std::string on = "GPU " + std::to_string(g.facts().ordinal);
+  check(*call_, call_->mem_host_get_device_pointer(&reached_at_, &memory.reached, 0),
+        "cuMemHostGetDevicePointer", on);
+  check(*call_, call_->mem_host_get_device_pointer(&values_at_, memory.values.data(), 0),
+        "cuMemHostGetDevicePointer", on);
+  check(*call_, call_->stream_create(&stream_, abi::STREAM_NON_BLOCKING), "cuStreamCreate", on);
+}
+
+void lane::close_st() noexcept {
+  if (stream_ == nullptr) return;
+  // The stream writes into pinned memory that is about to go.
+  while (call_->stream_query(stream_) == abi::result::not_ready) sched_yield();
+  for (abi::event& each : events_) {
+    if (each != nullptr) log_teardown(*call_, call_->event_destroy(each), "cuEventDestroy");
+    each = nullptr;
+  }
+  log_teardown(*call_, call_->stream_destroy(stream_), "cuStreamDestroy");
+  stream_ = nullptr;
+}
+
+failure lane::begin_st(std::span<const copy> copies, const flag_write& flag, void* tag) noexcept {
+  if (broken_) return broken_;
+  std::size_t begun = 0;
+  failure error = copy_all_st(copies, begun);
+  if (error && begun == 0) return error;
+  tags_[issued_ % DEPTH] = tag;
+  ++issued_;
+  if (!error) error = write_flag_st(flag);
+  if (!error) error = mark_st();
+  // Something is under way that nobody can follow any more: the lane ends here, and the entry is
+  // given back with the error once the GPU is through with its buffers.
+  if (error) broken_ = error;
+  return {};
+}
+
+failure lane::copy_all_st(std::span<const copy> copies, std::size_t& begun) noexcept {
+  if (copies.size() > 1 && call_->memcpy_batch_async != nullptr) {
+    std::array<abi::device_ptr, BATCH> to, from;
+    std::array<std::size_t, BATCH> sizes;
+    for (std::size_t i = 0; i < copies.size(); ++i) {
+      to[i] = copies[i].to;
+      from[i] = copies[i].from;
+      sizes[i] = copies[i].size;
+    }
+    abi::memcpy_attributes how{};
+    how.order = abi::source_order::stream_order;
+    std::size_t first = 0;
+    const failure error{call_->memcpy_batch_async(to.data(), from.data(), sizes.data(),
+                                                  copies.size(), &how, &first, 1, stream_),
+                        "cuMemcpyBatchAsync"};
+    if (!error) begun = copies.size();
+    return error;
+  }
+  for (const copy& each : copies) {
+    const abi::result answer = call_->memcpy_async(each.to, each.from, each.size, stream_);
+    if (answer != abi::result::success) return {answer, "cuMemcpyAsync"};
+    ++begun;
+  }
+  return {};
+}
+
+failure lane::write_flag_st(const flag_write& flag) noexcept {
+  if (flag.bytes == 0) return {};
+  if (!writes_) {
+    // A copy of the value instead, which the same stream puts behind the others.
+    std::uint64_t& value = memory_->values[(issued_ - 1) % DEPTH];
+    value = flag.value;  // little endian: the low half comes first
+    const abi::device_ptr from =
+        values_at_ + (as_device(&value) - as_device(memory_->values.data()));
+    return {call_->memcpy_async(flag.address, from, flag.bytes, stream_), "cuMemcpyAsync"};
+  }
+  if (flag.bytes == 4) {
+    return {
+        call_->stream_write_value_32(stream_, flag.address, static_cast<std::uint32_t>(flag.value),
+                                     abi::WRITE_VALUE_DEFAULT),
+        "cuStreamWriteValue32"};
+  }
+  return {call_->stream_write_value_64(stream_, flag.address, flag.value, abi::WRITE_VALUE_DEFAULT),
+          "cuStreamWriteValue64"};
+}
+
+failure lane::mark_st() noexcept {
+  if (writes_) {
+    return {call_->stream_write_value_64(stream_, reached_at_, issued_, abi::WRITE_VALUE_DEFAULT),
+            "cuStreamWriteValue64"};
+  }
+  abi::event& mark = events_[(issued_ - 1) % DEPTH];
+  if (mark == nullptr) {
+    const abi::result made = call_->event_create(&mark, abi::EVENT_DISABLE_TIMING);
+    if (made != abi::result::success) return {made, "cuEventCreate"};
+  }
+  return {call_->event_record(mark, stream_), "cuEventRecord"};
+}
+
+bool lane::has_reached_st(std::uint64_t number) noexcept {
+  if (known_ >= number) return true;
+  if (writes_) {
+    // edge cuda.reached: the GPU's write, which it orders behind the copies before it.
+    known_ = memory_->reached.load(std::memory_order_acquire);
+    return known_ >= number;
+  }
+  const abi::result answer = call_->event_query(events_[(number - 1) % DEPTH]);
+  if (answer == abi::result::success) known_ = number;
+  if (answer != abi::result::success && answer != abi::result::not_ready)
+    broken_ = {answer, "cuEventQuery"};
+  return known_ >= number;
+}
+
+bool lane::take_st(entry& out) noexcept {
+  if (is_idle_st()) return false;
+  const std::uint64_t number = taken_ + 1;
+  // What ended before the error ended well; but a mark may be missing altogether.
+  const bool has_ended = !broken_ && has_reached_st(number);
+  if (!has_ended && !(broken_ && is_quiet_)) {
+    ++idle_looks_;
+    return false;
+  }
+  idle_looks_ = 0;
+  out = {tags_[taken_ % DEPTH], has_ended || known_ >= number ? failure{} : broken_};
+  ++taken_;
+  return true;
+}
+
+void lane::abandon_st(const failure& why) noexcept {
+  if (!broken_) broken_ = why;
+  is_quiet_ = true;
+}
+
+void lane::examine_st() noexcept {
+  idle_looks_ = 0;
+  if (is_idle_st() || is_quiet_) return;
+  const abi::result answer = call_->stream_query(stream_);
+  if (answer == abi::result::not_ready) return;
+  if (writes_ && answer == abi::result::success)
+    known_ = memory_->reached.load(std::memory_order_acquire);  // edge cuda.reached
+  if (!broken_) {
+    if (answer != abi::result::success) {
+      broken_ = {answer, "cuStreamQuery"};
+    } else if (writes_ && known_ < issued_) {
+      broken_ = {abi::result::unknown, "cuStreamWriteValue64"};  // all has run, but no word came
+    }
+  }
+  is_quiet_ = broken_.code != abi::result::success;
+}
+
+}  // namespace lci::cuda
