@@ -237,8 +237,9 @@ std::byte* state::resolve(device_ptr at, std::size_t size) {
 // real driver does it.
 device_ptr state::take_range(std::size_t size) {
   size = (size + PAGE - 1) / PAGE * PAGE;
-  const auto again = free_ranges.find(size);
-  if (again != free_ranges.end()) {
+  const auto same_size = free_ranges.equal_range(size);
+  if (same_size.first != same_size.second) {
+    const auto again = std::prev(same_size.second);
     const device_ptr at = again->second;
     free_ranges.erase(again);
     return at;

@@ -1,0 +1,231 @@
+#include "backends/cuda/import_cache.hpp"
+
+#include <algorithm>
+
+#include "backends/cuda/errors.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::cuda {
+
+struct imported::entry {
+  int peer = -1;
+  std::uint64_t owner_base = 0;
+  identity id;
+  share_way way = share_way::none;
+  abi::device_ptr base = 0;     // here
+  std::size_t size = 0;         // bytes that the ticket promised
+  std::size_t mapped_size = 0;  // VMM: rounded to the granularity
+  std::size_t users = 0;        // `imported` alive
+  std::uint64_t last_use = 0;
+};
+
+imported::imported(imported&& other) noexcept
+    : cache_(other.cache_), entry_(std::exchange(other.entry_, nullptr)) {}
+
+imported& imported::operator=(imported&& other) noexcept {
+  if (this == &other) return *this;
+  if (entry_ != nullptr) cache_->release(entry_);
+  cache_ = other.cache_;
+  entry_ = std::exchange(other.entry_, nullptr);
+  return *this;
+}
+
+imported::~imported() {
+  if (entry_ != nullptr) cache_->release(entry_);
+}
+
+abi::device_ptr imported::base() const noexcept { return entry_->base; }
+std::size_t imported::size() const noexcept { return entry_->size; }
+
+abi::device_ptr imported::at(std::uint64_t offset, std::size_t bytes) const noexcept {
+  const bool is_inside = offset <= entry_->size && bytes <= entry_->size - offset;
+  return is_inside ? entry_->base + offset : 0;
+}
+
+import_cache::import_cache(gpu& g, std::size_t limit) : gpu_(g), limit_(limit) {}
+
+import_cache::~import_cache() {
+  for (auto& [where, each] : entries_) unmap(*each);
+  for (auto& [where, each] : retired_) unmap(*each);
+}
+
+std::size_t import_cache::size() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return entries_.size() + retired_.size();
+}
+
+imported import_cache::use_locked(entry& found) noexcept {
+  ++found.users;
+  found.last_use = ++clock_;
+  imported use;
+  use.cache_ = this;
+  use.entry_ = &found;
+  return use;
+}
+
+void import_cache::release(entry* used) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (--used->users != 0) return;
+  const auto gone = retired_.find(used);
+  if (gone == retired_.end()) return;
+  unmap(*used);
+  retired_.erase(gone);
+}
+
+// Takes it out of the index; unmapped now, or by its last user.
+void import_cache::retire_locked(entry& old) noexcept {
+  const auto found = entries_.find(key{old.peer, old.owner_base});
+  std::unique_ptr<entry> owner = std::move(found->second);
+  entries_.erase(found);
+  if (owner->users != 0) {
+    retired_.emplace(owner.get(), std::move(owner));
+  } else {
+    unmap(*owner);
+  }
+}
+
+imported import_cache::find(int peer, std::uint64_t base, const identity& id) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key{peer, base});
+  if (found == entries_.end()) return {};
+  if (found->second->id == id) return use_locked(*found->second);
+  retire_locked(*found->second);
+  return {};
+}
+
+void import_cache::drop(int peer, std::uint64_t base) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key{peer, base});
+  if (found != entries_.end()) retire_locked(*found->second);
+}
+
+void import_cache::drop_peer(int peer) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (;;) {
+    const auto next = entries_.lower_bound(key{peer, 0});
+    if (next == entries_.end() || next->first.peer != peer) return;
+    retire_locked(*next->second);
+  }
+}
+
+// Those in use do not go; the limit may be passed by as many as are in use.
+void import_cache::make_room_locked() noexcept {
+  while (entries_.size() >= limit_) {
+    entry* oldest = nullptr;
+    for (const auto& [where, each] : entries_) {
+      if (each->users == 0 && (oldest == nullptr || each->last_use < oldest->last_use))
+        oldest = each.get();
+    }
+    if (oldest == nullptr) return;
+    retire_locked(*oldest);
+  }
+}
+
+imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
+                            std::string& why_not) {
+  why_not.clear();
+  if (imported known = find(peer, ticket.base, ticket.id)) return known;
+  const std::string what = "memory of rank " + std::to_string(peer) + ", " +
+                           std::to_string(ticket.size) + " bytes, for GPU " +
+                           std::to_string(gpu_.facts().ordinal);
+  const std::lock_guard lock(mutex_);
+  // Another thread may have been faster.
+  const auto found = entries_.find(key{peer, ticket.base});
+  if (found != entries_.end()) {
+    if (found->second->id == ticket.id) return use_locked(*found->second);
+    retire_locked(*found->second);
+  }
+  make_room_locked();
+  auto made = std::make_unique<entry>();
+  made->peer = peer;
+  made->owner_base = ticket.base;
+  made->id = ticket.id;
+  made->way = ticket.way;
+  made->size = ticket.size;
+  failure error{abi::result::invalid_value, "the import"};
+  try {
+    const context_scope scope(gpu_.call(), gpu_.context());
+    error = {scope.entered(), "cuCtxPushCurrent"};
+    if (!error && ticket.way == share_way::legacy_ipc) {
+      error = map_legacy(ticket, *made);
+    } else if (!error) {
+      error = map_vmm(ticket, fd, *made);
+    }
+  } catch (const backend_error& thrown) {
+    why_not = thrown.what();
+    return {};
+  }
+  if (error) {
+    why_not = text_of(gpu_.call(), error, what);
+    return {};
+  }
+  entry& kept = *made;
+  entries_.emplace(key{peer, ticket.base}, std::move(made));
+  return use_locked(kept);
+}
+
+failure import_cache::map_legacy(const share_ticket& ticket, entry& to) noexcept {
+  return {
+      gpu_.call().ipc_open_mem_handle(&to.base, ticket.handle, abi::IPC_LAZY_ENABLE_PEER_ACCESS),
+      "cuIpcOpenMemHandle"};
+}
+
+failure import_cache::map_vmm(const share_ticket& ticket, const descriptor& fd,
+                              entry& to) noexcept {
+  const abi::functions& call = gpu_.call();
+  if (!gpu_.facts().vmm_descriptors)
+    return {abi::result::not_supported, "cuMemImportFromShareableHandle"};
+  abi::allocation_prop prop{};
+  prop.type = abi::allocation_type::pinned;
+  prop.requested_handle_types = abi::handle_type::posix_file_descriptor;
+  prop.where = {abi::location_type::gpu, gpu_.facts().ordinal};
+  std::size_t unit = 0;
+  failure error{call.mem_get_allocation_granularity(&unit, &prop, abi::granularity::minimum),
+                "cuMemGetAllocationGranularity"};
+  if (error) return error;
+  // A size from a peer: refused rather than rounded beyond what addresses hold.
+  if (unit == 0 || ticket.size > ~std::size_t{0} - unit)
+    return {abi::result::invalid_value, "cuMemImportFromShareableHandle"};
+  to.mapped_size = (ticket.size + unit - 1) / unit * unit;
+  abi::allocation_handle handle = 0;
+  void* const os_handle = reinterpret_cast<void*>(static_cast<std::intptr_t>(fd.get()));
+  error = {call.mem_import_from_shareable_handle(&handle, os_handle,
+                                                 abi::handle_type::posix_file_descriptor),
+           "cuMemImportFromShareableHandle"};
+  if (error) return error;
+  error = place_vmm(handle, to);
+  // The mapping keeps the memory; the handle has served.
+  log_teardown(call, call.mem_release(handle), "cuMemRelease");
+  return error;
+}
+
+// Reserve, map, allow; undone in reverse where a step fails.
+failure import_cache::place_vmm(abi::allocation_handle handle, entry& to) noexcept {
+  const abi::functions& call = gpu_.call();
+  failure error{call.mem_address_reserve(&to.base, to.mapped_size, 0, 0, 0), "cuMemAddressReserve"};
+  if (error) return error;
+  error = {call.mem_map(to.base, to.mapped_size, 0, handle, 0), "cuMemMap"};
+  if (!error) {
+    const abi::access_desc mine{{abi::location_type::gpu, gpu_.facts().ordinal},
+                                abi::access_flags::read_write};
+    error = {call.mem_set_access(to.base, to.mapped_size, &mine, 1), "cuMemSetAccess"};
+    if (error) log_teardown(call, call.mem_unmap(to.base, to.mapped_size), "cuMemUnmap");
+  }
+  if (error) log_teardown(call, call.mem_address_free(to.base, to.mapped_size), "cuMemAddressFree");
+  return error;
+}
+
+void import_cache::unmap(entry& old) noexcept {
+  const abi::functions& call = gpu_.call();
+  // The context exists: it was needed for the mapping. It may have ended, and the mapping with it.
+  const context_scope scope(call, gpu_.context());
+  if (scope.entered() != abi::result::success) return;
+  if (old.way == share_way::legacy_ipc) {
+    log_teardown(call, call.ipc_close_mem_handle(old.base), "cuIpcCloseMemHandle");
+    return;
+  }
+  log_teardown(call, call.mem_unmap(old.base, old.mapped_size), "cuMemUnmap");
+  log_teardown(call, call.mem_address_free(old.base, old.mapped_size), "cuMemAddressFree");
+}
+
+}  // namespace lci::cuda

@@ -1,0 +1,86 @@
+// Memory of peers' GPUs that is mapped here. Opening a handle costs 35 us to 9 ms, so mappings are
+// kept: found by peer and the owner's address, valid only for the owner's identity of it. Callers:
+// the GPU paths between processes. Threads: shared; open() may take milliseconds under the lock.
+// Always true: a mapping in use (`imported` alive) is never unmapped. It is dropped at its next use
+// with another identity, when its owner deregisters, when the peer goes, or as the one not used for
+// longest when there are too many. Until then the peer's memory stays resident, freed or not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backends/cuda/share.hpp"
+
+namespace lci::cuda {
+
+class import_cache;
+
+// Keeps a mapping alive; empty after a failure. Threads: single.
+class imported {
+ public:
+  imported() = default;
+  imported(imported&& other) noexcept;
+  imported& operator=(imported&& other) noexcept;
+  ~imported();
+  explicit operator bool() const noexcept { return entry_ != nullptr; }
+  abi::device_ptr base() const noexcept;  // of the whole allocation, here
+  std::size_t size() const noexcept;
+  // Where a part of it lies here; 0 if it is not wholly inside.
+  abi::device_ptr at(std::uint64_t offset, std::size_t bytes) const noexcept;
+
+ private:
+  friend class import_cache;
+  struct entry;
+  import_cache* cache_ = nullptr;
+  entry* entry_ = nullptr;
+};
+
+class import_cache {
+ public:
+  // Mappings are made for GPU `g`: its copies use them.
+  explicit import_cache(gpu& g, std::size_t limit = 256);
+  ~import_cache();  // wants no `imported` alive
+  import_cache(const import_cache&) = delete;
+  import_cache& operator=(const import_cache&) = delete;
+
+  // The mapping if it is there and still the one meant; drops another one. Costs a look-up.
+  imported find(int peer, std::uint64_t base, const identity& id) noexcept;
+  // Maps what the ticket names, or finds it. Takes the descriptor in any case. On failure the
+  // result is empty and `why_not` a sentence.
+  imported open(int peer, const share_ticket& ticket, descriptor fd, std::string& why_not);
+
+  void drop(int peer, std::uint64_t base) noexcept;  // its owner has deregistered it
+  void drop_peer(int peer) noexcept;                 // died or left
+  std::size_t size() const noexcept;                 // mappings, those in use included
+
+ private:
+  friend class imported;
+  using entry = imported::entry;
+  struct key {
+    int peer;
+    std::uint64_t base;
+    auto operator<=>(const key&) const = default;
+  };
+  void release(entry* used) noexcept;
+  imported use_locked(entry& found) noexcept;
+  void retire_locked(entry& old) noexcept;
+  void make_room_locked() noexcept;
+  failure map_legacy(const share_ticket& ticket, entry& to) noexcept;
+  failure map_vmm(const share_ticket& ticket, const descriptor& fd, entry& to) noexcept;
+  failure place_vmm(abi::allocation_handle handle, entry& to) noexcept;
+  void unmap(entry& old) noexcept;
+
+  gpu& gpu_;
+  const std::size_t limit_;
+  mutable std::mutex mutex_;  // guards all below
+  std::map<key, std::unique_ptr<entry>> entries_;
+  // Replaced while in use: unmapped by the last user. Their keys may be in entries_ again.
+  std::map<entry*, std::unique_ptr<entry>> retired_;
+  std::uint64_t clock_ = 0;  // counts uses, for the order of the least recently used
+};
+
+}  // namespace lci::cuda

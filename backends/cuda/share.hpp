@@ -1,0 +1,67 @@
+// The owner's side of sharing GPU memory with another process of the machine. What is sent is a
+// `share_ticket` of plain bytes, and for VMM memory a descriptor beside it (SCM_RIGHTS). Callers:
+// whoever answers a peer's first access to a registration. Threads: any.
+// Always true: a ticket names the whole allocation (for VMM: the mapping), because that is what
+// handles are of; the receiver adds the offset. A ticket holds no address that the receiver would
+// use: `base` is a name there. Nothing has to be undone at the owner's side, except that it closes
+// the descriptor once it is sent.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "backends/cuda/descriptor.hpp"
+#include "backends/cuda/gpu.hpp"
+#include "backends/cuda/pointer.hpp"
+
+namespace lci::cuda {
+
+enum class share_way : std::uint8_t {
+  none,
+  legacy_ipc,     // cuIpcGetMemHandle: cudaMalloc
+  vmm_descriptor  // cuMemExportToShareableHandle: cuMemCreate with that handle type
+};
+
+struct share_ticket {
+  share_way way = share_way::none;
+  std::uint64_t base = 0;  // the owner's address of the allocation: a name
+  std::uint64_t size = 0;  // bytes
+  identity id;             // the owner's
+  abi::ipc_mem_handle handle{};
+
+  static constexpr std::size_t BYTES = 104;  // on the wire, see share.cpp
+  std::array<std::byte, BYTES> encode() const noexcept;
+  // Nothing when it is not one: another version, length or way, or a size of 0 or beyond what
+  // addresses hold.
+  static std::optional<share_ticket> decode(std::span<const std::byte> bytes) noexcept;
+};
+
+struct exported {
+  share_ticket ticket;
+  descriptor fd;        // vmm_descriptor only
+  std::string why_not;  // not empty: cannot be shared, a sentence that names the kind
+};
+
+// Which way an allocation can be shared, or the sentence.
+share_way way_to_share(const allocation& what, std::string& why_not);
+// `what` covers [at, at + size). Calls the driver; throws nothing.
+exported export_range(gpu_list& gpus, const allocation& what, abi::device_ptr at, std::size_t size);
+
+// A dma-buf over a range, for a network to register.
+struct dma_buf {
+  descriptor fd;             // close it once registered: the registration keeps its own reference
+  abi::device_ptr base = 0;  // page aligned; the buffer starts `offset` bytes behind it
+  std::size_t size = 0;      // whole pages
+  std::size_t offset = 0;
+  std::string why_not;    // not empty: no dma-buf, for this reason
+  bool is_final = false;  // why_not holds for every buffer of this GPU
+};
+// `pcie` asks for a mapping through the PCIe window (Data Direct).
+dma_buf export_dma_buf(gpu_list& gpus, const allocation& what, abi::device_ptr at, std::size_t size,
+                       bool pcie = false);
+
+}  // namespace lci::cuda

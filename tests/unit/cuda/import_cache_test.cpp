@@ -1,0 +1,350 @@
+// Two real processes: one owns GPU memory, the other maps it. They start CUDA after the fork, as
+// programs have to.
+#include "backends/cuda/import_cache.hpp"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <functional>
+
+#include "backends/cuda/copier.hpp"
+#include "tests/unit/cuda/fixture.hpp"
+
+namespace lci::cuda {
+namespace {
+
+constexpr std::size_t MIB = std::size_t{1} << 20;
+constexpr int PEER = 3;
+
+// What one process sends to the other: a ticket and perhaps a descriptor, or one character.
+class wire {
+ public:
+  explicit wire(int fd) : fd_(fd) {}
+  void send(const exported& what) const {
+    auto bytes = what.ticket.encode();
+    iovec part{bytes.data(), bytes.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    if (what.fd) {
+      message.msg_control = control;
+      message.msg_controllen = sizeof(control);
+      cmsghdr* const header = CMSG_FIRSTHDR(&message);
+      header->cmsg_level = SOL_SOCKET;
+      header->cmsg_type = SCM_RIGHTS;
+      header->cmsg_len = CMSG_LEN(sizeof(int));
+      const int fd = what.fd.get();
+      std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+    }
+    ASSERT_EQ(sendmsg(fd_, &message, 0), static_cast<ssize_t>(bytes.size()));
+  }
+  share_ticket receive(descriptor& fd) const {
+    std::array<std::byte, share_ticket::BYTES> bytes{};
+    iovec part{bytes.data(), bytes.size()};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    EXPECT_EQ(recvmsg(fd_, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC),
+              static_cast<ssize_t>(bytes.size()));
+    if (cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr) {
+      int got = -1;
+      std::memcpy(&got, CMSG_DATA(header), sizeof(got));
+      fd.reset(got);
+    }
+    return share_ticket::decode(bytes).value_or(share_ticket{});
+  }
+  void tell() const { ASSERT_EQ(write(fd_, "x", 1), 1); }
+  void wait() const {
+    char c = 0;
+    ASSERT_EQ(read(fd_, &c, 1), 1);
+  }
+
+ private:
+  int fd_;
+};
+
+// One process's use of CUDA.
+struct side {
+  side() { mock().start(); }
+  exported share(void* memory) {
+    return export_range(gpus, classify(d.in_process(), memory).what, as_device(memory), 8);
+  }
+  driver d{mock_options()};
+  gpu_list gpus{d};
+};
+
+class import_test : public testing::Test {
+ protected:
+  import_test() { mock().reset(); }
+  ~import_test() override { mock().reset(); }
+
+  // `owner` runs in a child; the mapping side is the test itself, with the leaks looked for.
+  void run(const std::function<void(wire)>& owner, const std::function<void(wire)>& user) {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    const descriptor theirs(ends[0]), mine(ends[1]);
+    const pid_t child = fork();
+    if (child == 0) {
+      owner(wire(theirs.get()));
+      _exit(testing::Test::HasFailure() ? 1 : 0);
+    }
+    {
+      const test::leak_guard guard;
+      user(wire(mine.get()));
+      for (const std::string& leak : mock().leaks()) ADD_FAILURE() << "left over: " << leak;
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+};
+
+// Pushes bytes into the peer's memory with a copier, as the protocol will.
+void push(side& here, const imported& to, const std::vector<std::byte>& bytes) {
+  copier copies(here.gpus.at(0));
+  const copy one{to.at(0, bytes.size()), as_device(bytes.data()), bytes.size()};
+  ASSERT_NE(one.to, 0u);
+  ASSERT_EQ(copies.post(direction::to_gpu, std::span(&one, 1), {}, nullptr).code,
+            errorcode_t::posted);
+  while (!copies.is_idle()) {
+    mock().run_all();
+    copies.poll();
+  }
+}
+
+std::vector<std::byte> some_bytes(std::size_t size, unsigned seed) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
+  return bytes;
+}
+
+void expect_contents(void* memory, const std::vector<std::byte>& bytes) {
+  EXPECT_EQ(std::memcmp(mock().contents(memory), bytes.data(), bytes.size()), 0);
+}
+
+TEST_F(import_test, open__both_ways_of_sharing_move_bytes_between_processes) {
+  for (const auto kind : {test::mock_memory::device, test::mock_memory::vmm}) {
+    const auto bytes = some_bytes(MIB, 5);
+    run(
+        [&](wire w) {
+          side here;
+          void* const memory = mock().allocate(kind, 2 * MIB, 1);
+          const exported out = here.share(memory);
+          ASSERT_EQ(out.why_not, "");
+          w.send(out);
+          w.wait();
+          expect_contents(memory, bytes);
+          const auto wrong = some_bytes(MIB, 6);
+          EXPECT_NE(std::memcmp(mock().contents(memory), wrong.data(), MIB), 0);
+        },
+        [&](wire w) {
+          side here;
+          import_cache cache(here.gpus.at(0));
+          descriptor fd;
+          const share_ticket ticket = w.receive(fd);
+          std::string why;
+          const imported use = cache.open(PEER, ticket, std::move(fd), why);
+          EXPECT_EQ(why, "");
+          ASSERT_TRUE(use);
+          EXPECT_EQ(use.size(), 2 * MIB);
+          EXPECT_EQ(use.at(2 * MIB - 1, 2), 0u);
+          EXPECT_EQ(use.at(2 * MIB, 0), use.base() + 2 * MIB);
+          EXPECT_EQ(use.at(~std::uint64_t{0}, 2), 0u);
+          push(here, use, bytes);
+          w.tell();
+        });
+    mock().reset();
+  }
+}
+
+// The rest needs an owner that offers memory until it is told to end.
+void offer(wire w, int count, std::size_t size = MIB) {
+  side here;
+  for (int i = 0; i < count; ++i)
+    w.send(here.share(mock().allocate(test::mock_memory::device, size)));
+  w.wait();
+}
+
+TEST_F(import_test, open__again_is_a_look_up) {
+  run([](wire w) { offer(w, 1); },
+      [](wire w) {
+        side here;
+        import_cache cache(here.gpus.at(0));
+        descriptor none;
+        const share_ticket ticket = w.receive(none);
+        std::string why;
+        EXPECT_FALSE(cache.find(PEER, ticket.base, ticket.id));
+        const imported first = cache.open(PEER, ticket, {}, why);
+        const imported again = cache.open(PEER, ticket, {}, why);
+        const imported found = cache.find(PEER, ticket.base, ticket.id);
+        ASSERT_TRUE(first && again && found);
+        EXPECT_EQ(first.base(), found.base());
+        EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 1u);
+        EXPECT_FALSE(cache.find(PEER + 1, ticket.base, ticket.id));
+        w.tell();
+      });
+}
+
+TEST_F(import_test, find__another_identity_drops_the_mapping_once_nobody_uses_it) {
+  run([](wire w) { offer(w, 1); },
+      [](wire w) {
+        side here;
+        import_cache cache(here.gpus.at(0));
+        descriptor none;
+        const share_ticket ticket = w.receive(none);
+        std::string why;
+        imported use = cache.open(PEER, ticket, {}, why);
+        ASSERT_TRUE(use);
+        identity later = ticket.id;
+        ++later.buffer_id;
+        EXPECT_FALSE(cache.find(PEER, ticket.base, later));
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u);  // a copy may be under way
+        EXPECT_NE(mock().contents(reinterpret_cast<void*>(use.base())), nullptr);
+        use = imported();
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
+        EXPECT_EQ(cache.size(), 0u);
+        // The block id alone counts too.
+        use = cache.open(PEER, ticket, {}, why);
+        use = imported();
+        later = ticket.id;
+        ++later.block_id;
+        EXPECT_FALSE(cache.find(PEER, ticket.base, later));
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 2u);
+        w.tell();
+      });
+}
+
+TEST_F(import_test, limit__the_least_recently_used_goes_and_those_in_use_stay) {
+  run([](wire w) { offer(w, 5); },
+      [](wire w) {
+        side here;
+        import_cache cache(here.gpus.at(0), 2);
+        descriptor none;
+        std::vector<share_ticket> t;
+        for (int i = 0; i < 5; ++i) t.push_back(w.receive(none));
+        std::string why;
+        cache.open(PEER, t[0], {}, why);
+        cache.open(PEER, t[1], {}, why);
+        cache.find(PEER, t[0].base, t[0].id);
+        cache.open(PEER, t[2], {}, why);
+        EXPECT_EQ(cache.size(), 2u);
+        EXPECT_TRUE(cache.find(PEER, t[0].base, t[0].id));
+        EXPECT_FALSE(cache.find(PEER, t[1].base, t[1].id));
+        const imported a = cache.open(PEER, t[0], {}, why), b = cache.open(PEER, t[2], {}, why);
+        const imported c = cache.open(PEER, t[3], {}, why);
+        EXPECT_TRUE(a && b && c);
+        EXPECT_EQ(cache.size(), 3u);  // over the limit by what is in use
+        w.tell();
+      });
+}
+
+TEST_F(import_test, drop__at_deregistration_and_with_the_peer) {
+  run([](wire w) { offer(w, 3); },
+      [](wire w) {
+        side here;
+        import_cache cache(here.gpus.at(0));
+        descriptor none;
+        std::string why;
+        share_ticket last;
+        for (int i = 0; i < 3; ++i) cache.open(PEER + i / 2, last = w.receive(none), {}, why);
+        EXPECT_EQ(cache.size(), 3u);
+        cache.drop(PEER + 1, last.base);
+        cache.drop(PEER + 1, last.base);
+        EXPECT_EQ(cache.size(), 2u);
+        cache.drop_peer(PEER + 7);
+        cache.drop_peer(PEER);
+        EXPECT_EQ(cache.size(), 0u);
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 3u);
+        w.tell();
+      });
+}
+
+TEST_F(import_test, peer_killed_while_mapped__the_mapping_works_and_goes) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const descriptor theirs(ends[0]), mine(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) {
+    offer(wire(theirs.get()), 1);
+    _exit(0);
+  }
+  side here;
+  import_cache cache(here.gpus.at(0));
+  descriptor none;
+  std::string why;
+  const share_ticket ticket = wire(mine.get()).receive(none);
+  imported use = cache.open(PEER, ticket, {}, why);
+  ASSERT_TRUE(use);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  push(here, use, some_bytes(4096, 1));
+  use = imported();
+  cache.drop_peer(PEER);
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_FALSE(cache.open(PEER, ticket, {}, why));  // it cannot be had again
+  EXPECT_NE(why.find("cuIpcOpenMemHandle failed on memory of rank 3"), std::string::npos) << why;
+}
+
+TEST_F(import_test, open__each_failing_call_is_a_sentence_and_leaves_nothing) {
+  run(
+      [](wire w) {
+        side here;
+        w.send(here.share(mock().allocate(test::mock_memory::device, MIB)));
+        void* const mapped = mock().allocate(test::mock_memory::vmm, 2 * MIB);
+        for (int i = 0; i < 7; ++i) w.send(here.share(mapped));
+        w.wait();
+      },
+      [](wire w) {
+        side here;
+        import_cache cache(here.gpus.at(0));
+        std::string why;
+        descriptor none;
+        const share_ticket legacy = w.receive(none);
+        const auto expect_failure = [&](const char* call, const share_ticket& t, descriptor fd) {
+          mock().fail_nth(call, 1, abi::result::out_of_memory);
+          EXPECT_FALSE(cache.open(PEER, t, std::move(fd), why));
+          EXPECT_EQ(why.find(call), 0u) << why;
+          EXPECT_EQ(cache.size(), 0u);
+          // Only the context of the gpu remains.
+          EXPECT_EQ(mock().leaks().size(), 1u) << call << ": " << mock().leaks().back();
+        };
+        here.gpus.at(0).context();
+        for (const char* call : {"cuIpcOpenMemHandle", "cuCtxPushCurrent"})
+          expect_failure(call, legacy, {});
+        for (const char* call : {"cuMemGetAllocationGranularity", "cuMemImportFromShareableHandle",
+                                 "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
+          descriptor fd;
+          const share_ticket t = w.receive(fd);
+          ASSERT_TRUE(fd);
+          expect_failure(call, t, std::move(fd));
+        }
+        descriptor fd;
+        share_ticket t = w.receive(fd);
+        EXPECT_FALSE(cache.open(PEER, t, {}, why));  // the descriptor did not come
+        t.size = ~std::size_t{0} - 5;                // a peer's number
+        EXPECT_FALSE(cache.open(PEER, t, std::move(fd), why));
+        descriptor good;
+        t = w.receive(good);
+        EXPECT_TRUE(cache.open(PEER, t, std::move(good), why)) << why;
+        w.tell();
+      });
+}
+
+TEST_F(import_test, own_handle__is_refused_by_the_driver_and_told) {
+  side here;
+  import_cache cache(here.gpus.at(0));
+  std::string why;
+  const exported out = here.share(mock().allocate(test::mock_memory::device, MIB));
+  EXPECT_FALSE(cache.open(0, out.ticket, {}, why));
+  EXPECT_NE(why.find("invalid device context"), std::string::npos) << why;
+}
+
+}  // namespace
+}  // namespace lci::cuda

@@ -1,0 +1,114 @@
+// A lane as its copier uses it: what fails in a stream, and the form with events.
+#include "backends/cuda/lane.hpp"
+
+#include "tests/unit/cuda/copier_fixture.hpp"
+
+namespace lci::cuda {
+namespace {
+
+TEST_F(copier_test, post__first_call_fails__nothing_was_begun) {
+  void* const a = gpu_memory(4 * KIB);
+  mock().fail_nth("cuMemcpyAsync", 1, abi::result::out_of_memory);
+  const copy_answer answer = post(direction::to_gpu, a, a, 8);
+  EXPECT_EQ(answer.code, errorcode_t::fatal);
+  EXPECT_EQ(answer.error.kind(), fault::no_memory);
+  EXPECT_TRUE(copier_->is_idle());
+  EXPECT_EQ(post(direction::to_gpu, a, a, 8).code, errorcode_t::posted);  // the lane is in order
+  finish();
+  expect_ended_with(fault::none);
+}
+
+TEST_F(copier_test, post__mark_or_flag_fails__completes_with_the_error_once_the_gpu_is_through) {
+  for (const int n : {1, 2}) {  // the flag, the mark
+    make();
+    done_.calls = 0;
+    void* const a = gpu_memory(4 * KIB);
+    auto* const flag = mock().allocate(mocked::pinned, 4 * KIB);
+    mock().fail_nth("cuStreamWriteValue64", n, abi::result::out_of_memory);
+    ASSERT_EQ(post(direction::to_gpu, a, a, 8, {as_device(flag), 1, 8}).code, errorcode_t::posted);
+    copier_->poll();
+    EXPECT_EQ(done_.calls, 0);  // the copy still reads the buffer
+    finish();
+    expect_ended_with(fault::no_memory);
+    EXPECT_EQ(post(direction::to_gpu, a, a, 8).code, errorcode_t::fatal);
+    EXPECT_EQ(post(direction::to_host, a, a, 8).code, errorcode_t::posted);  // another lane
+    finish();
+  }
+}
+
+TEST_F(copier_test, gpu_error__all_that_was_under_way_ends_with_it) {
+  void* const a = gpu_memory(MIB);
+  const auto in = pattern(MIB, 11);
+  for (int i = 0; i < 5; ++i) post(direction::to_gpu, a, in.data(), 64);
+  for (int i = 0; i < 3; ++i) post(direction::to_gpu, a, in.data(), MIB);
+  mock().break_next_operation(abi::result::illegal_address);
+  finish();
+  EXPECT_EQ(done_.calls, 8);
+  EXPECT_EQ(done_.last.kind(), fault::broken);
+  EXPECT_EQ(post(direction::to_gpu, a, in.data(), 64).error.kind(), fault::broken);
+}
+
+TEST_F(copier_test, gpu_error__what_ended_before_it_ended_well) {
+  void* const a = gpu_memory(4 * KIB);
+  recorder first;
+  const copy one{as_device(a), as_device(a), 8};
+  copier_->post(direction::to_gpu, std::span(&one, 1), {}, &first);
+  mock().run_all();
+  post(direction::to_gpu, a, a, 8);
+  mock().break_next_operation(abi::result::launch_failed);
+  finish();
+  EXPECT_EQ(first.last.kind(), fault::none);
+  EXPECT_EQ(done_.last.kind(), fault::broken);
+}
+
+TEST_F(copier_test, freed_buffer__is_an_error_and_not_silence) {
+  void* const a = gpu_memory(4 * KIB);
+  post(direction::to_gpu, a, a, 8);
+  mock().free(a);
+  finish();
+  expect_ended_with(fault::broken);
+}
+
+// A GPU (or driver) without words written by a stream: events and copied values instead.
+class copier_events_test : public copier_test {
+ protected:
+  copier_events_test() : copier_test({.stream_writes = false}) {}
+};
+
+TEST_F(copier_events_test, post__small_bulk_and_flags) {
+  auto* const flag =
+      static_cast<std::atomic<std::uint64_t>*>(mock().allocate(mocked::pinned, 4 * KIB));
+  void* const a = gpu_memory(MIB);
+  const auto in = pattern(MIB, 13);
+  for (std::uint64_t i = 1; i <= 600; ++i) {
+    ASSERT_EQ(post(direction::to_gpu, a, in.data(), i % 50 == 0 ? MIB : 64,
+                   {as_device(flag), i, i % 2 == 0 ? 8U : 4U})
+                  .code,
+              errorcode_t::posted);
+    finish();
+    ASSERT_EQ(flag->load(), i);
+  }
+  EXPECT_EQ(done_.calls, 600);
+  EXPECT_EQ(read(a, MIB), in);
+  EXPECT_EQ(mock().count("cuStreamWriteValue64"), 0u);
+}
+
+TEST_F(copier_events_test, poll__does_not_spoil_a_capture_of_the_user) {
+  void* const a = gpu_memory(4 * KIB);
+  mock().begin_capture();
+  post(direction::to_gpu, a, a, 64);
+  finish();
+  EXPECT_TRUE(mock().end_capture());
+  expect_ended_with(fault::none);
+}
+
+TEST_F(copier_events_test, gpu_error__comes_through_the_event) {
+  void* const a = gpu_memory(4 * KIB);
+  post(direction::to_gpu, a, a, 64);
+  mock().break_next_operation(abi::result::launch_failed);
+  finish();
+  expect_ended_with(fault::broken);
+}
+
+}  // namespace
+}  // namespace lci::cuda
