@@ -57,7 +57,7 @@ std::string version_text(int version) {
 
 driver::driver(driver_options options) : options_(std::move(options)) {}
 
-driver::driver(const abi::functions& table) : functions_(table), injected_(true) {
+driver::driver(const abi::functions& table) : functions_(table) {
   publish_locked();  // nobody else can be here yet
 }
 

@@ -81,7 +81,6 @@ class driver {
   std::string missing_;                                // first required entry that the driver lacks
   std::string load_error_;                             // why the library could not be opened
   std::string why_not_;
-  bool injected_ = false;
   bool answered_ = false;
   pid_t started_in_ = 0;  // the process that called cuInit(); 0 = none did
   int version_ = 0;

@@ -103,7 +103,7 @@ void import_cache::drop_peer(int peer) noexcept {
   const std::lock_guard lock(mutex_);
   for (;;) {
     const auto next = entries_.lower_bound(key{peer, 0});
-    if (next == entries_.end() || next->first.peer != peer) return;
+    if (next == entries_.end() || next->first.first != peer) return;
     retire_locked(*next->second);
   }
 }

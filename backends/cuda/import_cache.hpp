@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "backends/cuda/share.hpp"
 
@@ -60,11 +61,7 @@ class import_cache {
  private:
   friend class imported;
   using entry = imported::entry;
-  struct key {
-    int peer;
-    std::uint64_t base;
-    auto operator<=>(const key&) const = default;
-  };
+  using key = std::pair<int, std::uint64_t>;  // peer, base at the owner
   void release(entry* used) noexcept;
   imported use_locked(entry& found) noexcept;
   void retire_locked(entry& old) noexcept;

@@ -1,0 +1,232 @@
+// The mock driver: each thing that it has to notice, in front of it.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver.hpp"
+#include "backends/cuda/pointer.hpp"
+#include "tests/support/mock_cuda/mock_cuda.hpp"
+
+namespace lci::test {
+namespace {
+
+using cuda::as_device;
+using cuda::abi::device_ptr;
+using cuda::abi::result;
+
+// Calls the driver without the care of backends/cuda.
+class mock_driver : public testing::Test {
+ protected:
+  mock_driver() : mock(*load_mock_cuda(LCI_MOCK_CUDA)) {
+    mock.reset();
+    driver_.require();
+    call().primary_ctx_retain(&context_, 0);
+    call().ctx_push_current(context_);
+  }
+  ~mock_driver() override {
+    cuda::abi::context left = nullptr;
+    while (mock.context_depth() > 0) call().ctx_pop_current(&left);
+    mock.reset();
+  }
+  const cuda::abi::functions& call() { return driver_.call(); }
+  bool reports(const std::string& what) {
+    for (const std::string& leak : mock.leaks()) {
+      if (leak.find(what) != std::string::npos) return true;
+    }
+    return false;
+  }
+  cuda::abi::stream new_stream() {
+    cuda::abi::stream made = nullptr;
+    EXPECT_EQ(call().stream_create(&made, cuda::abi::STREAM_NON_BLOCKING), result::success);
+    return made;
+  }
+
+  mock_cuda& mock;
+  cuda::driver driver_{cuda::driver_options{true, LCI_MOCK_CUDA}};
+  cuda::abi::context context_ = nullptr;
+};
+
+TEST_F(mock_driver, leaks__contexts) {
+  EXPECT_TRUE(reports("retained primary context of GPU 0: 1"));
+  EXPECT_TRUE(reports("pushed and not popped: 1"));
+  cuda::abi::context left = nullptr;
+  EXPECT_EQ(call().ctx_pop_current(&left), result::success);
+  EXPECT_EQ(call().primary_ctx_release(0), result::success);
+  EXPECT_TRUE(mock.leaks().empty());
+  EXPECT_EQ(call().ctx_pop_current(&left), result::invalid_context);
+  EXPECT_EQ(call().primary_ctx_release(0), result::invalid_context);
+}
+
+TEST_F(mock_driver, leaks__streams_events_pinned_and_registered_memory) {
+  const auto stream = new_stream();
+  EXPECT_TRUE(reports("streams: 1"));
+  call().stream_destroy(stream);
+  EXPECT_FALSE(reports("streams"));
+  cuda::abi::event event = nullptr;
+  call().event_create(&event, 0);
+  EXPECT_TRUE(reports("events: 1"));
+  call().event_destroy(event);
+  EXPECT_FALSE(reports("events"));
+  void* pinned = nullptr;
+  call().mem_host_alloc(&pinned, 4096, 0);
+  EXPECT_TRUE(reports("pinned host allocations: 1"));
+  call().mem_free_host(pinned);
+  EXPECT_FALSE(reports("pinned"));
+  std::vector<char> plain(4096);
+  EXPECT_EQ(call().mem_host_register(plain.data(), plain.size(), 0), result::success);
+  EXPECT_EQ(call().mem_host_register(plain.data(), plain.size(), 0),
+            result::host_memory_already_registered);
+  EXPECT_TRUE(reports("registered host ranges: 1"));
+  call().mem_host_unregister(plain.data());
+  EXPECT_FALSE(reports("registered"));
+}
+
+TEST_F(mock_driver, leaks__handles_mappings_and_reservations) {
+  void* const memory = mock.allocate(mock_memory::vmm, std::size_t{2} << 20);
+  cuda::abi::allocation_handle handle = 0;
+  call().mem_retain_allocation_handle(&handle, memory);
+  EXPECT_TRUE(reports("VMM handles: 1"));
+  device_ptr range = 0;
+  call().mem_address_reserve(&range, std::size_t{2} << 20, 0, 0, 0);
+  EXPECT_TRUE(reports("reserved address ranges: 1"));
+  call().mem_map(range, std::size_t{2} << 20, 0, handle, 0);
+  EXPECT_TRUE(reports("imported mappings: 1"));
+  call().mem_release(handle);
+  EXPECT_EQ(call().mem_address_free(range, std::size_t{2} << 20), result::invalid_value);  // mapped
+  call().mem_unmap(range, std::size_t{2} << 20);
+  call().mem_address_free(range, std::size_t{2} << 20);
+  EXPECT_FALSE(reports("VMM") || reports("range") || reports("mapping"));
+}
+
+TEST_F(mock_driver, blocking_calls__are_listed_while_watched) {
+  void* pinned = nullptr;
+  call().mem_host_alloc(&pinned, 4096, 0);
+  call().mem_free_host(pinned);
+  EXPECT_TRUE(mock.blocking_calls().empty());
+  mock.watch_blocking(true);
+  call().mem_host_alloc(&pinned, 4096, 0);
+  call().mem_free_host(pinned);
+  EXPECT_EQ(mock.blocking_calls(), std::vector<std::string>{"cuMemFreeHost"});
+}
+
+TEST_F(mock_driver, fail_nth__only_that_call) {
+  mock.fail_nth("cuStreamCreate", 2, result::out_of_memory);
+  cuda::abi::stream s = nullptr;
+  EXPECT_EQ(call().stream_create(&s, 1), result::success);
+  EXPECT_EQ(call().stream_create(&s, 1), result::out_of_memory);
+  EXPECT_EQ(call().stream_create(&s, 1), result::success);
+  EXPECT_EQ(mock.count("cuStreamCreate"), 3u);
+}
+
+TEST_F(mock_driver, calls_without_a_context__are_refused) {
+  cuda::abi::context left = nullptr;
+  call().ctx_pop_current(&left);
+  cuda::abi::stream s = nullptr;
+  EXPECT_EQ(call().stream_create(&s, 1), result::invalid_context);
+}
+
+TEST_F(mock_driver, stream_of_another_context__is_refused) {
+  const auto stream = new_stream();
+  cuda::abi::context other = nullptr;
+  call().primary_ctx_retain(&other, 1);
+  call().ctx_push_current(other);
+  EXPECT_EQ(call().stream_query(stream), result::invalid_handle);
+}
+
+TEST_F(mock_driver, device_memory__crashes_the_processor_that_touches_it) {
+  auto* const memory = static_cast<volatile char*>(mock.allocate(mock_memory::device, 4096));
+  EXPECT_DEATH(*memory = 1, "");
+}
+
+TEST_F(mock_driver, copies__happen_when_the_engine_runs_and_not_before) {
+  void* const memory = mock.allocate(mock_memory::device, 4096);
+  const int value = 42;
+  const auto stream = new_stream();
+  call().memcpy_async(as_device(memory), as_device(&value), sizeof(value), stream);
+  EXPECT_EQ(mock.queued_bytes(), sizeof(value));
+  EXPECT_EQ(call().stream_query(stream), result::not_ready);
+  EXPECT_EQ(*reinterpret_cast<int*>(mock.contents(memory)), 0);
+  EXPECT_EQ(mock.advance(5), 1u);
+  EXPECT_EQ(*reinterpret_cast<int*>(mock.contents(memory)), 42);
+  EXPECT_EQ(call().stream_query(stream), result::success);
+}
+
+TEST_F(mock_driver, streams__run_in_every_order_but_each_in_its_own) {
+  auto* const log = static_cast<std::uint32_t*>(mock.allocate(mock_memory::pinned, 4096));
+  std::set<std::string> orders;
+  const auto a = new_stream(), b = new_stream();
+  for (unsigned seed = 1; seed < 40; ++seed) {
+    mock.set_seed(seed);
+    log[0] = log[1] = 0;
+    for (std::uint32_t i = 1; i <= 2; ++i) {
+      call().stream_write_value_32(a, as_device(&log[0]), i, 0);
+      call().stream_write_value_32(b, as_device(&log[1]), i, 0);
+    }
+    std::string order;
+    while (mock.advance(1) == 1) {
+      EXPECT_LE(log[0], 2u);
+      order += std::to_string(log[0]) + std::to_string(log[1]) + " ";
+    }
+    EXPECT_EQ(order.substr(order.size() - 3), "22 ");
+    orders.insert(order);
+  }
+  EXPECT_EQ(orders.size(), 6u);  // all interleavings of two times two
+}
+
+TEST_F(mock_driver, wait_event__holds_its_stream_back) {
+  auto* const flag = static_cast<std::uint32_t*>(mock.allocate(mock_memory::pinned, 4096));
+  const auto a = new_stream(), b = new_stream();
+  cuda::abi::event event = nullptr;
+  call().event_create(&event, 0);
+  for (unsigned seed = 1; seed < 20; ++seed) {
+    mock.set_seed(seed);
+    flag[0] = flag[1] = 0;
+    call().stream_write_value_32(a, as_device(&flag[0]), 1, 0);
+    call().event_record(event, a);
+    call().stream_wait_event(b, event, 0);
+    call().stream_write_value_32(b, as_device(&flag[1]), 1, 0);
+    while (flag[1] == 0) ASSERT_EQ(mock.advance(1), 1u);
+    EXPECT_EQ(flag[0], 1u);
+  }
+}
+
+TEST_F(mock_driver, memory_freed_under_a_copy__breaks_the_context) {
+  void* const memory = mock.allocate(mock_memory::device, 4096);
+  const auto stream = new_stream(), other = new_stream();
+  call().memcpy_async(as_device(memory), as_device(memory) + 64, 64, stream);
+  mock.free(memory);
+  mock.run_all();
+  EXPECT_EQ(call().stream_query(stream), result::illegal_address);
+  EXPECT_EQ(call().stream_query(other), result::illegal_address);
+}
+
+TEST_F(mock_driver, flag_in_unknown_memory__is_refused) {
+  std::uint64_t plain = 0;
+  EXPECT_EQ(call().stream_write_value_64(new_stream(), as_device(&plain), 1, 0),
+            result::invalid_value);
+}
+
+TEST_F(mock_driver, forked_child__has_no_driver) {
+  const pid_t child = fork();
+  if (child == 0) {
+    int count = 0;
+    _exit(call().device_get_count(&count) == result::not_initialized ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(mock_driver, misuse_by_a_test__is_told) {
+  EXPECT_THROW(mock.free(&mock), std::runtime_error);
+  EXPECT_THROW(mock.allocate(mock_memory::vmm, 4096), std::runtime_error);
+  EXPECT_THROW(mock.allocate(mock_memory::device, 4096, 7), std::runtime_error);
+  EXPECT_EQ(load_mock_cuda("libno-such-gpu.so.1"), nullptr);
+}
+
+}  // namespace
+}  // namespace lci::test
