@@ -3,7 +3,7 @@
 // taken for what it was. Callers: posts whose buffer is of unknown kind, registration. Threads:
 // shared, no lock.
 // Always true: an answer describes the allocation as it is now. VMM mappings are never remembered:
-// what stands behind an address may change without a new buffer id.
+// nothing promises another buffer id when other memory is mapped at the same address.
 #pragma once
 
 #include <array>
