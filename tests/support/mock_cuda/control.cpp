@@ -195,12 +195,18 @@ void control::set_engine_thread(bool on) {
   if (!on) return s.engine.join();
   s.engine = std::thread([&s] {
     for (;;) {
+      // A few at a time, so that callers get in between.
+      int ran = 0;
       {
         const std::lock_guard lock(s.mutex);
         if (!s.engine_on) return;
-        s.run_one();
+        while (ran < 16 && s.run_one()) ++ran;
       }
-      std::this_thread::yield();
+      if (ran == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      } else {
+        std::this_thread::yield();
+      }
     }
   });
 }
@@ -288,6 +294,8 @@ state& the() {
   static state& one = *new state;  // never freed: destructors of static objects still call us
   return one;
 }
+
+test::mock_cuda& control_of() { return the_control(); }
 
 result enter(const char* name, needs what) {
   state& s = the();

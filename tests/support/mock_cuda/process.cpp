@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 #include "tests/support/mock_cuda/state.hpp"
@@ -30,6 +31,7 @@ result init(unsigned flags) {
       if (!made) made = std::make_unique<context>();
       made->gpu = i;
     }
+    if (std::getenv("LCI_MOCK_CUDA_ENGINE") != nullptr) control_of().set_engine_thread(true);
     return result::success;
   });
 }

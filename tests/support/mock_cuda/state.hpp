@@ -120,6 +120,7 @@ struct state {
   void drop(device_ptr base);
 };
 state& the();
+test::mock_cuda& control_of();
 
 context* current() noexcept;  // of this thread, or null
 std::size_t depth_of_this_thread();
