@@ -172,6 +172,7 @@ struct functions {
   // pointers
   result (*pointer_get_attributes)(unsigned count, pointer_attribute* attributes, void** data,
                                    device_ptr pointer);
+  result (*pointer_get_attribute)(void* data, pointer_attribute what, device_ptr pointer);
   result (*pointer_set_attribute)(const void* value, pointer_attribute what, device_ptr pointer);
   result (*mem_get_address_range)(device_ptr* base, std::size_t* size, device_ptr pointer);
   result (*mem_host_alloc)(void** host, std::size_t size, unsigned flags);

@@ -31,6 +31,7 @@ constexpr entry_point TABLE[] = {
     {"cuThreadExchangeStreamCaptureMode", 10010, REQUIRED,
      offsetof(f, exchange_stream_capture_mode)},
     {"cuPointerGetAttributes", 7000, REQUIRED, offsetof(f, pointer_get_attributes)},
+    {"cuPointerGetAttribute", 4000, REQUIRED, offsetof(f, pointer_get_attribute)},
     {"cuPointerSetAttribute", 6000, REQUIRED, offsetof(f, pointer_set_attribute)},
     {"cuMemGetAddressRange", 3020, REQUIRED, offsetof(f, mem_get_address_range)},
     {"cuMemHostAlloc", 2020, REQUIRED, offsetof(f, mem_host_alloc)},

@@ -21,7 +21,6 @@ struct answers {
   unsigned mapped = 0;
   unsigned handle_types = 0;
   abi::memory_pool pool = nullptr;
-  unsigned long long block_id = 0;
 };
 
 // Flags are asked into words of their own that are larger than a bool of any driver and were
@@ -38,19 +37,25 @@ abi::result ask_all(const abi::functions& call, abi::device_ptr pointer, answers
                   attribute::range_size,
                   attribute::mapped,
                   attribute::allowed_handle_types,
-                  attribute::mempool_handle,
-                  attribute::memory_block_id};
-  std::array<void*, what.size()> into{
-      &to.context,      &to.memory_type, &to.host_pointer, &to.buffer_id, &to.is_managed,
-      &to.ordinal,      &to.legacy_ipc,  &to.base,         &to.size,      &to.mapped,
-      &to.handle_types, &to.pool,        &to.block_id};
-  const abi::result answer = call.pointer_get_attributes(static_cast<unsigned>(what.size()),
-                                                         what.data(), into.data(), pointer);
-  if (answer != abi::result::invalid_value) return answer;
-  // The last attribute is the youngest: a driver that does not know it refuses the whole list.
-  to = answers{};
-  return call.pointer_get_attributes(static_cast<unsigned>(what.size() - 1), what.data(),
-                                     into.data(), pointer);
+                  attribute::mempool_handle};
+  std::array<void*, what.size()> into{&to.context,    &to.memory_type,  &to.host_pointer,
+                                      &to.buffer_id,  &to.is_managed,   &to.ordinal,
+                                      &to.legacy_ipc, &to.base,         &to.size,
+                                      &to.mapped,     &to.handle_types, &to.pool};
+  return call.pointer_get_attributes(static_cast<unsigned>(what.size()), what.data(), into.data(),
+                                     pointer);
+}
+
+// What only VMM memory needs: the extent of the mapping rather than of the reserved range, which
+// several mappings may share, and which memory is mapped. The list above may not hold the second
+// attribute, and a driver that is too old for it refuses.
+failure ask_mapping(const abi::functions& call, abi::device_ptr pointer, allocation& to) noexcept {
+  if (call.mem_get_address_range == nullptr || call.pointer_get_attribute == nullptr) return {};
+  unsigned long long block = 0;
+  if (call.pointer_get_attribute(&block, attribute::memory_block_id, pointer) ==
+      abi::result::success)
+    to.id.block_id = block;
+  return {call.mem_get_address_range(&to.base, &to.size, pointer), "cuMemGetAddressRange"};
 }
 
 bool is_on_host(unsigned memory_type) noexcept {
@@ -97,14 +102,11 @@ classified classify(const abi::functions* call, const void* pointer) noexcept {
   what.ordinal = got.ordinal;
   what.base = got.base;
   what.size = got.size;
-  what.id = {got.buffer_id, got.block_id};
+  what.id = {got.buffer_id, 0};
   what.context = got.context;
-  if (what.kind == allocation_kind::vmm && call->mem_get_address_range != nullptr) {
-    // The range is what was reserved, and several mappings may share it; ask for ours.
-    const abi::result range =
-        call->mem_get_address_range(&what.base, &what.size, as_device(pointer));
-    if (range != abi::result::success) result = {{range, "cuMemGetAddressRange"}, {}};
-  }
+  if (what.kind == allocation_kind::vmm)
+    result.error = ask_mapping(*call, as_device(pointer), what);
+  if (result.error) what = {};
   return result;
 }
 

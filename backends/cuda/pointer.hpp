@@ -1,7 +1,7 @@
 // What a pointer points to, in the driver's eyes: kind of allocation, GPU, extent, identity.
 // Callers: whoever was given a pointer of unknown kind (pointer_cache in front of it), sharing,
 // dma-buf export. Threads: any; no state of its own.
-// Always true: one batched driver call (a second one only for VMM mappings); nothing is
+// Always true: one batched driver call (two more only for VMM mappings); nothing is
 // initialised by asking; the pointer is never dereferenced. Kinds that we do not handle come back
 // as what they are, and why_unusable() has the sentence that names the kind.
 #pragma once
@@ -30,7 +30,7 @@ enum class allocation_kind : std::uint8_t {
 // driver never uses a buffer id twice; block_id also tells what stands behind a VMM address.
 struct identity {
   std::uint64_t buffer_id = 0;
-  std::uint64_t block_id = 0;  // 0 where the driver cannot tell
+  std::uint64_t block_id = 0;  // of VMM memory; 0 where the driver cannot tell
   bool operator==(const identity&) const = default;
 };
 

@@ -185,6 +185,10 @@ dma_buf export_dma_buf(gpu_list& gpus, const allocation& what, abi::device_ptr a
       result.why_not = text_of(g.call(), error, range_text(what, at, size));
     } else {
       result.fd.reset(fd);
+      const unsigned on = 1;
+      result.is_synchronous =
+          g.call().pointer_set_attribute(&on, abi::pointer_attribute::sync_memops, what.base) ==
+          abi::result::success;
     }
   } catch (const backend_error& error) {
     result.why_not = error.what();

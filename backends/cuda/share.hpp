@@ -59,6 +59,9 @@ struct dma_buf {
   std::size_t offset = 0;
   std::string why_not;    // not empty: no dma-buf, for this reason
   bool is_final = false;  // why_not holds for every buffer of this GPU
+  // Synchronous copies of the user on this allocation wait until they are done, so that a network
+  // never sends bytes that are on their way. False: the driver would not promise it.
+  bool is_synchronous = false;
 };
 // `pcie` asks for a mapping through the PCIe window (Data Direct).
 dma_buf export_dma_buf(gpu_list& gpus, const allocation& what, abi::device_ptr at, std::size_t size,

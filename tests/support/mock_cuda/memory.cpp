@@ -84,10 +84,6 @@ result answer(const state& s, const block* b, pointer_attribute what, void* to) 
       put(to, pooled ? reinterpret_cast<std::uintptr_t>(b) : std::uintptr_t{0});
       break;
     }
-    case pointer_attribute::memory_block_id:
-      if (!s.config.knows_block_id) return result::invalid_value;
-      put(to, mapped && b->memory ? b->memory->block_id : 0ULL);
-      break;
     default:
       return result::invalid_value;
   }
@@ -100,6 +96,17 @@ result get_attributes(unsigned count, pointer_attribute* attributes, void** data
       const result one = answer(s, s.find(at), attributes[i], data[i]);
       if (one != result::success) return one;
     }
+    return result::success;
+  });
+}
+
+result get_attribute(void* to, pointer_attribute what, device_ptr at) {
+  return guarded("cuPointerGetAttribute", needs::started, [&](state& s) {
+    const block* const b = s.find(at);
+    if (b == nullptr) return result::invalid_value;
+    if (what != pointer_attribute::memory_block_id) return answer(s, b, what, to);
+    if (!s.config.knows_block_id) return result::invalid_value;
+    put(to, b->memory ? b->memory->block_id : std::uint64_t{0});
     return result::success;
   });
 }
@@ -259,6 +266,7 @@ void state::drop(device_ptr base) {
 
 void fill_memory(functions& table) {
   table.pointer_get_attributes = &get_attributes;
+  table.pointer_get_attribute = &get_attribute;
   table.pointer_set_attribute = &set_attribute;
   table.mem_get_address_range = &get_range;
   table.mem_host_alloc = &host_alloc;

@@ -114,6 +114,7 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
   LINE(ctx_enable_peer_access, cuCtxEnablePeerAccess, 4000)
   LINE(exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode, 10010)
   LINE(pointer_get_attributes, cuPointerGetAttributes, 7000)
+  LINE(pointer_get_attribute, cuPointerGetAttribute, 4000)
   LINE(pointer_set_attribute, cuPointerSetAttribute, 6000)
   LINE(mem_get_address_range, cuMemGetAddressRange, 3020)
   LINE(mem_host_alloc, cuMemHostAlloc, 2020)

@@ -125,14 +125,13 @@ TEST_F(pointer_test, failing_driver__is_an_error_and_not_host) {
   EXPECT_TRUE(look(driver_.in_process(), &here).error);
 }
 
-TEST_F(pointer_test, old_driver__without_block_ids_is_asked_again) {
+TEST_F(pointer_test, old_driver__without_block_ids) {
   mock().reset({.knows_block_id = false});
   mock().start();
-  const allocation found = find(gpu_memory(MIB));
-  EXPECT_EQ(found.kind, allocation_kind::device);
+  const allocation found = find(mock().allocate(mocked::vmm, 2 * MIB));
+  EXPECT_EQ(found.kind, allocation_kind::vmm);
   EXPECT_EQ(found.id.block_id, 0u);
   EXPECT_NE(found.id.buffer_id, 0u);
-  EXPECT_EQ(mock().count("cuPointerGetAttributes"), 2u);
 }
 
 TEST_F(pointer_test, driver_before_cuGetProcAddress__still_tells_device_memory) {

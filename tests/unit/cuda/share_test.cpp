@@ -141,8 +141,11 @@ TEST_F(share_test, dma_buf__whole_pages_around_the_buffer) {
   EXPECT_EQ(out.base, as_device(memory) + 4096);
   EXPECT_EQ(out.offset, 904u);
   EXPECT_EQ(out.size, 12288u);
-  // Pools have one too.
-  EXPECT_TRUE(buffer(mock().allocate(mocked::pool, MIB), 0, MIB).fd);
+  EXPECT_TRUE(out.is_synchronous);
+  // Pools have one too, but make no promise about copies.
+  const dma_buf pooled = buffer(mock().allocate(mocked::pool, MIB), 0, MIB);
+  EXPECT_TRUE(pooled.fd);
+  EXPECT_FALSE(pooled.is_synchronous);
 }
 
 TEST_F(share_test, dma_buf__small_allocation_shares_its_page) {
