@@ -3,6 +3,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "lci/base/race_point.hpp"
+
 namespace lci::cuda {
 
 static_assert(std::is_trivially_copyable_v<allocation>);
@@ -35,6 +37,7 @@ bool pointer_cache::read(const slot& from, allocation& out) const noexcept {
   if (before == 0 || before % 2 != 0) return false;
   std::array<std::uint64_t, WORDS> copy;
   for (std::size_t i = 0; i < WORDS; ++i) {
+    LCI_RACE_POINT("pointer_cache.read.between_two_words");
     // edge cuda.pointer_slot: acquire keeps the second look at the number behind these loads, so
     // a word of a later record comes with a changed number.
     copy[i] = from.words[i].load(std::memory_order_acquire);

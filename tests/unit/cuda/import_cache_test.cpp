@@ -241,6 +241,8 @@ TEST_F(import_test, limit__the_least_recently_used_goes_and_those_in_use_stay) {
         const imported c = cache.open(PEER, t[3], {}, why);
         EXPECT_TRUE(a && b && c);
         EXPECT_EQ(cache.size(), 3u);  // over the limit by what is in use
+        EXPECT_TRUE(cache.find(PEER, t[0].base, t[0].id));
+        EXPECT_TRUE(cache.find(PEER, t[2].base, t[2].id));
         w.tell();
       });
 }

@@ -1,4 +1,4 @@
-// A lane as its copier uses it: what fails in a stream, and the form with events.
+// A lane as its copier uses it (what fails in a stream), by itself, and with events for words.
 #include "backends/cuda/lane.hpp"
 
 #include "tests/unit/cuda/copier_fixture.hpp"
@@ -67,6 +67,63 @@ TEST_F(copier_test, freed_buffer__is_an_error_and_not_silence) {
   mock().free(a);
   finish();
   expect_ended_with(fault::broken);
+}
+
+// A lane by itself, in its context.
+class lane_alone : public cuda_test {
+ protected:
+  void begin(std::uint64_t tag) {
+    const copy one{as_device(memory_), as_device(memory_), 8};
+    EXPECT_FALSE(lane_.begin_st(std::span(&one, 1), {}, reinterpret_cast<void*>(tag)));
+  }
+  gpu_list gpus_{driver_};
+  gpu& gpu_ = gpus_.at(0);
+  const context_scope scope_{gpu_.call(), gpu_.context()};
+  void* memory_ = gpu_memory(4 * KIB);
+  lane::pinned* pinned_ = new (mock().allocate(mocked::pinned, sizeof(lane::pinned))) lane::pinned;
+  lane lane_;
+  lane::entry out_;
+};
+
+TEST_F(lane_alone, examine__healthy_once_does_not_hide_an_error_later) {
+  lane_.open_st(gpu_, *pinned_);
+  begin(1);
+  mock().run_all();
+  lane_.examine_st();
+  EXPECT_FALSE(lane_.broken_st());
+  begin(2);
+  mock().break_next_operation(abi::result::launch_failed);
+  mock().run_all();
+  lane_.examine_st();
+  EXPECT_EQ(lane_.broken_st().code, abi::result::launch_failed);
+  ASSERT_TRUE(lane_.take_st(out_));
+  EXPECT_EQ(out_.tag, reinterpret_cast<void*>(1));
+  EXPECT_FALSE(out_.error);
+  ASSERT_TRUE(lane_.take_st(out_));
+  EXPECT_EQ(out_.tag, reinterpret_cast<void*>(2));
+  EXPECT_TRUE(out_.error);
+  EXPECT_FALSE(lane_.take_st(out_));
+  lane_.close_st();
+}
+
+TEST_F(lane_alone, examine__a_word_that_never_comes_is_an_error) {
+  lane_.open_st(gpu_, *pinned_);
+  begin(1);
+  mock().run_all();
+  pinned_->reached.store(0);  // as if the write had gone astray
+  lane_.examine_st();
+  ASSERT_TRUE(lane_.take_st(out_));
+  EXPECT_STREQ(out_.error.call, "cuStreamWriteValue64");
+  lane_.close_st();
+}
+
+TEST_F(lane_alone, take__nothing_under_way) {
+  lane_.open_st(gpu_, *pinned_);
+  EXPECT_FALSE(lane_.take_st(out_));
+  lane_.examine_st();
+  EXPECT_TRUE(lane_.is_idle_st());
+  lane_.close_st();
+  lane_.close_st();  // harmless
 }
 
 // A GPU (or driver) without words written by a stream: events and copied values instead.

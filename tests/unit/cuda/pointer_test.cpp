@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "backends/cuda/pointer_cache.hpp"
+#include "tests/support/race_hook.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
@@ -258,6 +259,33 @@ TEST_F(pointer_cache_test, find__random_free_and_reuse_is_never_wrong) {
     ASSERT_EQ(found.size, truth.size) << i;
   }
   EXPECT_GT(cache_.hits(), 100u);
+}
+
+TEST_F(pointer_cache_test, find__record_changes_while_it_is_read) {
+  if (!test::has_race_points) GTEST_SKIP() << test::RACE_POINTS_MISSING;
+  // Two kinds of memory whose ids share a place; between any two words of one record the other one
+  // is written over it.
+  void* const first = gpu_memory(8192, 0);
+  const std::uint64_t id = cache_.find(first).what.id.buffer_id;
+  void* other = nullptr;
+  while (other == nullptr || cache_.find(other).what.id.buffer_id != id + 256) {
+    if (other != nullptr) mock().free(other);
+    other = mock().allocate(mocked::pool, 8192, 1);
+  }
+  for (int word = 0; word < 6; ++word) {
+    const allocation whole = cache_.find(first).what;
+    int passed = 0;
+    test::race_hook hook("pointer_cache.read.between_two_words", [&] {
+      if (passed++ == word) cache_.find(other);
+    });
+    const allocation found = cache_.find(first).what;
+    EXPECT_EQ(found.kind, allocation_kind::device) << word;
+    EXPECT_EQ(found.ordinal, 0) << word;
+    EXPECT_TRUE(found.legacy_ipc) << word;
+    EXPECT_EQ(found.context, whole.context) << word;
+    EXPECT_EQ(found.base, as_device(first)) << word;
+    EXPECT_GT(hook.hits(), word);
+  }
 }
 
 TEST_F(pointer_cache_test, find__from_several_threads) {
