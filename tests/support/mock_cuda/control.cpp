@@ -124,7 +124,6 @@ void control::free(void* memory) {
   const std::lock_guard lock(s.mutex);
   const auto found = s.blocks.find(reinterpret_cast<std::uintptr_t>(memory));
   if (found == s.blocks.end()) throw std::runtime_error("mock cuda: freed what was not allocated");
-  mprotect(reinterpret_cast<void*>(found->second.reserved), found->second.reserved_size, PROT_NONE);
   s.drop(found->first);
 }
 

@@ -261,7 +261,9 @@ void state::drop(device_ptr base) {
   const block b = blocks.at(base);
   blocks.erase(base);
   if (b.use == block_use::lci_pinned) munmap(reinterpret_cast<void*>(b.base), b.size);
-  if (b.reserved != 0) free_ranges.emplace(b.reserved_size, b.reserved);
+  if (b.reserved == 0) return;
+  mprotect(reinterpret_cast<void*>(b.reserved), b.reserved_size, PROT_NONE);
+  free_ranges.emplace(b.reserved_size, b.reserved);
 }
 
 void fill_memory(functions& table) {

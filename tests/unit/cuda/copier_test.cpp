@@ -65,6 +65,7 @@ TEST_F(copier_test, post__flag_alone_and_behind_the_copies) {
       static_cast<std::atomic<std::uint64_t>*>(mock().allocate(mocked::pinned, 4 * KIB));
   void* const a = gpu_memory(4 * KIB);
   const auto in = pattern(4 * KIB, 3);
+  flags->store(0);
   ASSERT_EQ(copier_->post(direction::to_gpu, {}, {as_device(flags), 5, 8}, &done_).code,
             errorcode_t::posted);
   finish();
@@ -82,6 +83,7 @@ TEST_F(copier_test, post__flag_of_bulk_comes_behind_its_last_chunk) {
       static_cast<std::atomic<std::uint64_t>*>(mock().allocate(mocked::pinned, 4 * KIB));
   void* const a = gpu_memory(3 * MIB);
   const auto in = pattern(3 * MIB, 4);
+  flag->store(0);
   post(direction::to_gpu, a, in.data(), in.size(), {as_device(flag), 1, 8});
   EXPECT_NE(read(a, in.size()), in);
   while (flag->load() == 0) {
