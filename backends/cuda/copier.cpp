@@ -212,7 +212,7 @@ std::size_t copier::poll() noexcept {
   }
   // edge cuda.copier_idle: who finds the copier idle finds the completions called; partner is
   // is_idle().
-  pending_.fetch_sub(count, std::memory_order_release);
+  if (count != 0) pending_.fetch_sub(count, std::memory_order_release);
   return count;
 }
 

@@ -86,6 +86,10 @@ void import_cache::retire_locked(entry& old) noexcept {
 
 imported import_cache::find(int peer, std::uint64_t base, const identity& id) noexcept {
   const std::lock_guard lock(mutex_);
+  return find_locked(peer, base, id);
+}
+
+imported import_cache::find_locked(int peer, std::uint64_t base, const identity& id) noexcept {
   const auto found = entries_.find(key{peer, base});
   if (found == entries_.end()) return {};
   if (found->second->id == id) return use_locked(*found->second);
@@ -124,17 +128,11 @@ void import_cache::make_room_locked() noexcept {
 imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
                             std::string& why_not) {
   why_not.clear();
-  if (imported known = find(peer, ticket.base, ticket.id)) return known;
   const std::string what = "memory of rank " + std::to_string(peer) + ", " +
                            std::to_string(ticket.size) + " bytes, for GPU " +
                            std::to_string(gpu_.facts().ordinal);
   const std::lock_guard lock(mutex_);
-  // Another thread may have been faster.
-  const auto found = entries_.find(key{peer, ticket.base});
-  if (found != entries_.end()) {
-    if (found->second->id == ticket.id) return use_locked(*found->second);
-    retire_locked(*found->second);
-  }
+  if (imported known = find_locked(peer, ticket.base, ticket.id)) return known;
   make_room_locked();
   auto made = std::make_unique<entry>();
   made->peer = peer;

@@ -63,6 +63,7 @@ class import_cache {
   using entry = imported::entry;
   using key = std::pair<int, std::uint64_t>;  // peer, base at the owner
   void release(entry* used) noexcept;
+  imported find_locked(int peer, std::uint64_t base, const identity& id) noexcept;
   imported use_locked(entry& found) noexcept;
   void retire_locked(entry& old) noexcept;
   void make_room_locked() noexcept;

@@ -24,6 +24,7 @@ enum class mock_memory { device, pinned, managed, pool, vmm, vmm_without_export,
 struct mock_config {
   int driver_version = 13000;
   int gpus = 2;  // 0: cuInit says that there is no device
+  bool unified_addressing = true;
   bool peer_access = true;
   bool stream_writes = true;
   bool vmm_descriptors = true;

@@ -117,7 +117,7 @@ result get_attribute(int* value, device_attribute what, device gpu) {
     if (!exists(s, gpu)) return result::invalid_device;
     switch (what) {
       case device_attribute::unified_addressing:
-        *value = 1;
+        *value = s.config.unified_addressing ? 1 : 0;
         break;
       case device_attribute::async_engine_count:
         *value = 3;

@@ -88,6 +88,14 @@ TEST_F(driver_test, why_not__names_a_symbol_that_is_missing) {
   EXPECT_TRUE(has(d.why_not(), "cuMemcpyAsync of CUDA 4.0")) << d.why_not();
 }
 
+TEST_F(driver_test, why_not__first_form_of_cuGetProcAddress) {
+  driver d({true, LCI_MOCK_CUDA_11});
+  EXPECT_EQ(d.why_not().find("no GPU is visible"), 0u) << d.why_not();
+  EXPECT_EQ(d.version(), 11040);
+  EXPECT_NE(d.call().memcpy_async, nullptr);
+  EXPECT_EQ(d.call().stream_write_value_64, nullptr);
+}
+
 TEST_F(driver_test, why_not__no_gpu_and_which_were_allowed) {
   mock().reset({.gpus = 0});
   test::scoped_env env;

@@ -34,6 +34,13 @@ TEST_F(gpu_test, facts__what_the_gpu_or_the_driver_lacks) {
   EXPECT_FALSE(one.facts().vmm_descriptors);
 }
 
+TEST_F(gpu_test, without_unified_addressing__is_refused) {
+  mock().reset({.unified_addressing = false});
+  driver other(mock_options());
+  EXPECT_TRUE(throws_with<backend_error>([&] { const gpu one(other, 1); },
+                                         {"GPU 1 has no unified addressing"}));
+}
+
 TEST_F(gpu_test, at__gives_the_same_one_again) { EXPECT_EQ(&gpus_.at(0), &gpus_.at(0)); }
 
 TEST_F(gpu_test, at__names_the_ordinal_and_how_many_there_are) {
@@ -110,6 +117,9 @@ TEST_F(gpu_test, peer_access__is_enabled_or_refused_by_a_sentence) {
   EXPECT_EQ(mock().count("cuCtxEnablePeerAccess"), 1u);
   mock().fail_nth("cuCtxEnablePeerAccess", 1, abi::result::peer_access_already_enabled);
   EXPECT_EQ(gpus_.at(1).why_no_peer_access(gpus_.at(0)), "");
+  mock().fail_nth("cuCtxPushCurrent", 1, abi::result::invalid_context);
+  EXPECT_NE(gpus_.at(1).why_no_peer_access(gpus_.at(0)).find("invalid device context"),
+            std::string::npos);
   mock().fail_nth("cuCtxEnablePeerAccess", 1, abi::result::out_of_memory);
   EXPECT_EQ(gpus_.at(1).why_no_peer_access(gpus_.at(0)),
             "cuCtxEnablePeerAccess failed on GPU 1 and GPU 0: out of memory "
