@@ -15,6 +15,7 @@
 #include "backends/cuda/import_cache.hpp"
 #include "backends/cuda/staging.hpp"
 #include "tests/accelerator/real_gpu.hpp"
+#include "tests/support/descriptor_passing.hpp"
 
 extern char** environ;
 
@@ -140,23 +141,7 @@ TEST(owner, DISABLED_offers_memory) {
     void* const memory = g.allocate(made, 4 * MIB);
     exported out = export_range(g.gpus, g.classify(memory), as_device(memory), 4 * MIB);
     ASSERT_EQ(out.why_not, "");
-    auto bytes = out.ticket.encode();
-    iovec part{bytes.data(), bytes.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (out.fd) {
-      message.msg_control = control;
-      message.msg_controllen = sizeof(control);
-      cmsghdr* const header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int));
-      const int fd = out.fd.get();
-      std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    }
-    ASSERT_EQ(sendmsg(3, &message, 0), static_cast<ssize_t>(bytes.size()));
+    ASSERT_TRUE(test::send_with_descriptor(3, out.ticket.encode(), out.fd.get()));
     char c = 0;
     ASSERT_EQ(read(3, &c, 1), 1);
     EXPECT_EQ(g.read(memory, 4 * MIB), real_gpu::pattern(4 * MIB, 21));
@@ -188,20 +173,9 @@ TEST(sharing, both_ways_between_two_processes) {
   const auto bytes = real_gpu::pattern(4 * MIB, 21);
   for (int i = 0; i < 2; ++i) {
     std::array<std::byte, share_ticket::BYTES> text{};
-    iovec part{text.data(), text.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    ASSERT_EQ(recvmsg(ends[1], &message, MSG_WAITALL), static_cast<ssize_t>(text.size()));
-    descriptor fd;
-    if (cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr) {
-      int got = -1;
-      std::memcpy(&got, CMSG_DATA(header), sizeof(got));
-      fd.reset(got);
-    }
+    int got = -1;
+    ASSERT_TRUE(test::receive_with_descriptor(ends[1], text, got));
+    descriptor fd(got);
     const auto ticket = share_ticket::decode(text);
     ASSERT_TRUE(ticket);
     std::string why;

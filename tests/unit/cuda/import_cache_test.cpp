@@ -8,9 +8,11 @@
 
 #include <array>
 #include <csignal>
+#include <cstdio>
 #include <functional>
 
 #include "backends/cuda/copier.hpp"
+#include "tests/support/descriptor_passing.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
@@ -24,40 +26,13 @@ class wire {
  public:
   explicit wire(int fd) : fd_(fd) {}
   void send(const exported& what) const {
-    auto bytes = what.ticket.encode();
-    iovec part{bytes.data(), bytes.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (what.fd) {
-      message.msg_control = control;
-      message.msg_controllen = sizeof(control);
-      cmsghdr* const header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(sizeof(int));
-      const int fd = what.fd.get();
-      std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    }
-    ASSERT_EQ(sendmsg(fd_, &message, 0), static_cast<ssize_t>(bytes.size()));
+    ASSERT_TRUE(test::send_with_descriptor(fd_, what.ticket.encode(), what.fd.get()));
   }
   share_ticket receive(descriptor& fd) const {
     std::array<std::byte, share_ticket::BYTES> bytes{};
-    iovec part{bytes.data(), bytes.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    EXPECT_EQ(recvmsg(fd_, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC),
-              static_cast<ssize_t>(bytes.size()));
-    if (cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr) {
-      int got = -1;
-      std::memcpy(&got, CMSG_DATA(header), sizeof(got));
-      fd.reset(got);
-    }
+    int got = -1;
+    EXPECT_TRUE(test::receive_with_descriptor(fd_, bytes, got));
+    fd.reset(got);
     return share_ticket::decode(bytes).value_or(share_ticket{});
   }
   void tell() const { ASSERT_EQ(write(fd_, "x", 1), 1); }
@@ -89,12 +64,16 @@ class import_test : public testing::Test {
   void run(const std::function<void(wire)>& owner, const std::function<void(wire)>& user) {
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    const descriptor theirs(ends[0]), mine(ends[1]);
+    descriptor theirs(ends[0]), mine(ends[1]);
+    std::fflush(stdout);
     const pid_t child = fork();
     if (child == 0) {
+      mine.reset();
       owner(wire(theirs.get()));
+      std::fflush(stdout);  // what it had to say about failures
       _exit(testing::Test::HasFailure() ? 1 : 0);
     }
+    theirs.reset();  // so that the end of the owner is seen
     {
       const test::leak_guard guard;
       user(wire(mine.get()));
@@ -271,12 +250,14 @@ TEST_F(import_test, drop__at_deregistration_and_with_the_peer) {
 TEST_F(import_test, peer_killed_while_mapped__the_mapping_works_and_goes) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  const descriptor theirs(ends[0]), mine(ends[1]);
+  descriptor theirs(ends[0]);
+  const descriptor mine(ends[1]);
   const pid_t child = fork();
   if (child == 0) {
     offer(wire(theirs.get()), 1);
     _exit(0);
   }
+  theirs.reset();
   side here;
   import_cache cache(here.gpus.at(0));
   descriptor none;
