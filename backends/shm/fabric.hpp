@@ -95,9 +95,9 @@ class fabric final : public net::fabric {
   void announce_here() noexcept;
   peer& peer_locked(int rank);
 
-  // Measured, see docs/decisions/0007-large-messages.md: below it two copies that overlap are
-  // faster than one that does not.
-  static constexpr std::size_t SINGLE_COPY_MIN = std::size_t{64} << 20;
+  // Never by itself: two copies that overlap were faster than one that does not at every size up to
+  // 1 GiB, see docs/decisions/0007-large-messages.md.
+  static constexpr std::size_t SINGLE_COPY_MIN = SIZE_MAX;
   // Touched only as far as used.
   static constexpr std::size_t MAX_CHUNKS = 256;
 

@@ -117,7 +117,7 @@ struct net_context_settings_t {
   bool shm_pipelined_copy =
       true;  ///< large messages inside a host may go through a ring of buffers
   size_t shm_single_copy_min =
-      0;  ///< bytes from which the single copy is preferred; 0: a measured default
+      0;  ///< bytes from which the single copy is preferred; 0: never while the other may be used
 
   /// Visits the settings, see the file comment.
   template <class F>
