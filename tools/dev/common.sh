@@ -104,12 +104,13 @@ need_compiler() {
     fail "no cmake or no C++ compiler; install: ${PACKAGES_BUILD[*]}"
 }
 
-# configure PRESET [OPTION...]: only when the folder is new; afterwards the build notices by itself what changed.
+# configure PRESET [OPTION...]: only when the folder is new or the presets have changed; anything else the build notices
+# by itself.
 configure() {
   local preset=$1 generator=()
   shift
   need_compiler
-  [ -f "build/$preset/CMakeCache.txt" ] && [ -f "build/$preset/.configured" ] && return 0
+  [ -f "build/$preset/CMakeCache.txt" ] && [ "build/$preset/.configured" -nt CMakePresets.json ] && return 0
   # A folder that was configured by hand keeps its generator.
   if [ ! -f "build/$preset/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   phase "configure $preset" cmake --preset "$preset" "${generator[@]}" "$@" || return 1
