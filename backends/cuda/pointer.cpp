@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "backends/cuda/gpu.hpp"
+
 namespace lci::cuda {
 namespace {
 
@@ -58,6 +60,24 @@ failure ask_mapping(const abi::functions& call, abi::device_ptr pointer, allocat
   return {call.mem_get_address_range(&to.base, &to.size, pointer), "cuMemGetAddressRange"};
 }
 
+// The driver answers that only to threads with a context, unlike the attributes.
+failure ask_mapping_anywhere(const abi::functions& call, abi::device_ptr pointer,
+                             allocation& to) noexcept {
+  const failure first = ask_mapping(call, pointer, to);
+  if (first.code != abi::result::invalid_context) return first;
+  abi::context primary = nullptr;
+  const abi::result got = call.primary_ctx_retain(&primary, to.ordinal);
+  if (got != abi::result::success) return {got, "cuDevicePrimaryCtxRetain"};
+  failure second;
+  {
+    const context_scope scope(call, primary);
+    second = {scope.entered(), "cuCtxPushCurrent"};
+    if (!second) second = ask_mapping(call, pointer, to);
+  }
+  call.primary_ctx_release(to.ordinal);
+  return second;
+}
+
 bool is_on_host(unsigned memory_type) noexcept {
   return memory_type == static_cast<unsigned>(abi::memory_type::host);
 }
@@ -105,7 +125,7 @@ classified classify(const abi::functions* call, const void* pointer) noexcept {
   what.id = {got.buffer_id, 0};
   what.context = got.context;
   if (what.kind == allocation_kind::vmm)
-    result.error = ask_mapping(*call, as_device(pointer), what);
+    result.error = ask_mapping_anywhere(*call, as_device(pointer), what);
   if (result.error) what = {};
   return result;
 }

@@ -120,7 +120,7 @@ result set_attribute(const void* value, pointer_attribute what, device_ptr at) {
 }
 
 result get_range(device_ptr* base, std::size_t* size, device_ptr at) {
-  return guarded("cuMemGetAddressRange", needs::started, [&](state& s) {
+  return guarded("cuMemGetAddressRange", needs::context, [&](state& s) {
     const block* const b = s.find(at);
     if (b == nullptr || type_of(*b) == 0) return result::not_found;
     *base = b->base;

@@ -223,7 +223,10 @@ result range_handle(void* out, device_ptr at, std::size_t size, range_handle_typ
     if (type != range_handle_type::dma_buf_fd || at % PAGE != 0 || size % PAGE != 0 || size == 0)
       return result::invalid_value;
     const block* const b = s.find(at, size);
-    if (b == nullptr || !b->memory || b->kind == mock_memory::managed) return result::invalid_value;
+    if (b == nullptr || !b->memory) return result::invalid_value;
+    // As driver 580 answers for them.
+    if (b->kind == mock_memory::managed || b->kind == mock_memory::pool)
+      return result::invalid_value;
     if (flags != 0 || !s.config.dma_buf) return result::not_supported;
     const int fd = fcntl(b->memory->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return result::operating_system;

@@ -89,11 +89,20 @@ TEST_F(pointer_test, vmm__extent_is_that_of_the_mapping) {
   EXPECT_EQ(found.size, 2 * MIB);
   EXPECT_TRUE(found.fd_export);
   EXPECT_NE(found.id.block_id, 0u);
-  EXPECT_EQ(mock().count("cuMemGetAddressRange"), 1u);
+  EXPECT_EQ(mock().count("cuMemGetAddressRange"), 2u)
+      << "this thread has no context, so it is asked again inside one";
   EXPECT_FALSE(find(mock().allocate(mocked::vmm_without_export, 2 * MIB)).fd_export);
   mock().fail_nth("cuMemGetAddressRange", 1, abi::result::not_found);
   const classified broken = classify(driver_.in_process(), memory);
   EXPECT_STREQ(broken.error.call, "cuMemGetAddressRange");
+}
+
+TEST_F(pointer_test, vmm__from_a_thread_without_a_context) {
+  void* const memory = mock().allocate(mocked::vmm, 2 * MIB);
+  allocation elsewhere;
+  std::thread([&] { elsewhere = find(memory); }).join();
+  EXPECT_EQ(elsewhere.kind, allocation_kind::vmm);
+  EXPECT_EQ(elsewhere.size, 2 * MIB);
 }
 
 TEST_F(pointer_test, managed__is_refused_by_a_sentence_that_names_it) {

@@ -142,10 +142,13 @@ TEST_F(share_test, dma_buf__whole_pages_around_the_buffer) {
   EXPECT_EQ(out.offset, 904u);
   EXPECT_EQ(out.size, 12288u);
   EXPECT_TRUE(out.is_synchronous);
-  // Pools have one too, but make no promise about copies.
+}
+
+TEST_F(share_test, dma_buf__of_a_pool_is_refused_in_the_drivers_words) {
   const dma_buf pooled = buffer(mock().allocate(mocked::pool, MIB), 0, MIB);
-  EXPECT_TRUE(pooled.fd);
-  EXPECT_FALSE(pooled.is_synchronous);
+  EXPECT_FALSE(pooled.fd);
+  EXPECT_TRUE(has(pooled.why_not, "stream-ordered")) << pooled.why_not;
+  EXPECT_FALSE(pooled.is_final) << "other memory of this GPU may have one";
 }
 
 TEST_F(share_test, dma_buf__small_allocation_shares_its_page) {
