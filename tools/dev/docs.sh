@@ -2,6 +2,6 @@
 dev_docs() {
   need "${PACKAGES_BUILD[@]}" doxygen graphviz || return 1
   configure release || return 1
-  phase "documentation" tools/lint/doxygen.py --html build/docs || return 1
+  phase "documentation" python3 tools/lint/doxygen.py --html build/docs || return 1
   say "build/docs/html/index.html"
 }
