@@ -12,9 +12,10 @@ int main(int argc, char** argv) {
       std::fprintf(stderr,
                    "usage: lci_info [-v|--verbose]\n"
                    "Prints the version, every network backend with \"usable\" or the reason why "
-                   "not, and how\n"
-                   "processes would find each other; -v adds all attributes and the options of the "
-                   "build.\n");
+                   "not, how\n"
+                   "processes would find each other, and the same for accelerators; -v adds all "
+                   "attributes and\n"
+                   "the options of the build.\n");
       return 1;
     }
     verbose = true;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "lci/boot/choose.hpp"
+#include "lci/mem/memory_domain.hpp"
 #include "lci/net/provider.hpp"
 #include "lci/runtime/defaults.hpp"
 #include "lci/version.hpp"
@@ -41,6 +42,9 @@ std::string get_info(bool verbose) {
     text += line(std::string(p.name), verdict(p.probe()));
   text += "bootstrap, in the order they are tried\n";
   for (const boot::choice& c : boot::list_bootstraps()) text += line(c.name, verdict(c.reason));
+  text += "accelerators\n";
+  for (const mem::memory_domain& domain : mem::memory_domains())
+    text += line(std::string(domain.name), verdict(domain.probe()));
   if (!verbose) return text;
   text += "attributes: value, and where it comes from\n";
   for (const runtime::attribute_row& row : runtime::describe(runtime::read_defaults()))

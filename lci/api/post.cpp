@@ -92,6 +92,8 @@ status_t post_recv(const post_args& a) {
   api::check_buffer(a);
   check_policy(a);
   matching_engine_impl_t& engine = find_engine(a, end);
+  if (a.mr.p_impl != nullptr && a.mr.is_empty()) [[unlikely]]
+    reachable_kind(*end.device.context.fabric, a.local_buffer);
   return api::run(a, allow, via, [&](const proto::user_side& user, bool, status_t& got) {
     proto::receive& record = *via.shared.receives.get();
     record.user = user;

@@ -88,9 +88,10 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
   out.may_retry = may_retry;
   if (a.mr.p_impl != nullptr) {
     out.has_mr = true;
-    // Without GPU support all memory is host memory; MR_DEVICE and MR_UNKNOWN only say that no copy
-    // is wanted.
-    if (!a.mr.is_empty()) {
+    if (a.mr.is_empty()) {
+      // MR_DEVICE or MR_UNKNOWN.
+      out.kind = reachable_kind(*end.device.context.fabric, a.local_buffer);
+    } else {
       const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
       out.kind = mr.kind;
       out.local_key = mr.local_key;

@@ -2,6 +2,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
+#include "lci/mem/memory_domain.hpp"
 #include "lci/runtime/device.hpp"
 #include "lci/runtime/global.hpp"
 
@@ -43,8 +44,19 @@ matching_engine_impl_t::~matching_engine_impl_t() {
   owner.core.rcomps.remove_engine(match.first_rcomp);
 }
 
+mem::mem_kind reachable_kind(const net::fabric& network, const void* address) {
+  const mem::memory_place place = mem::find_place(address);
+  if (!place.refusal.empty()) throw argument_error(place.refusal);
+  if (place.kind != mem::mem_kind::host && !network.caps().device_memory) {
+    throw backend_error("the buffer is " + place.what + ", which backend " +
+                        std::string(network.name()) +
+                        " does not handle; copy it to host memory first");
+  }
+  return place.kind;
+}
+
 mr_impl_t::mr_impl_t(runtime_impl_t& runtime, net::fabric& f, void* a, std::size_t n)
-    : owner(runtime), fabric(f), address(a), size(n) {
+    : owner(runtime), fabric(f), address(a), size(n), kind(reachable_kind(f, a)) {
   local_key = fabric.register_region(address, size, kind);
   name = owner.core.regions.insert(address, size);
   const std::lock_guard lock(owner.regions_lock);

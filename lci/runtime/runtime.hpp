@@ -62,6 +62,10 @@ class matching_engine_impl_t : public base::live_object<matching_engine_impl_t> 
   std::atomic<std::uint64_t> next_collective{0};  // number of the next collective on this engine
 };
 
+// What kind of memory an address is. Throws argument_error for memory that is never handled, and
+// backend_error for memory that this network does not reach; both say what it is.
+mem::mem_kind reachable_kind(const net::fabric& network, const void* address);
+
 class mr_impl_t : public base::live_object<mr_impl_t> {
  public:
   mr_impl_t(runtime_impl_t& owner, net::fabric& fabric, void* address, std::size_t size);
@@ -72,7 +76,7 @@ class mr_impl_t : public base::live_object<mr_impl_t> {
   mr_attr_t attr;
   void* const address;
   const std::size_t size;
-  mem::mem_kind kind = mem::mem_kind::host;
+  const mem::mem_kind kind;
   std::uint64_t local_key = 0;
   mem::region_name name;
 };
