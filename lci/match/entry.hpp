@@ -34,6 +34,18 @@ static_assert(sizeof(entry) <= 2 * base::CACHE_LINE);
 
 using entry_pool = data::object_pool<entry>;
 
+// An entry before it is known whether it has to be filed. Taken outside all locks, since the pool
+// may have to allocate.
+inline entry* draft(entry_pool& pool, const exact_key& key, void* value, matching_entry_type_t type,
+                    std::size_t size) {
+  entry* const e = pool.get();
+  e->key = key;
+  e->value = value;
+  e->type = type;
+  e->size = size;
+  return e;
+}
+
 // A receive that is being posted leaves a message alone that is larger than its room; a message
 // that arrives meets a receive whatever its room, because that one is used up by the error.
 inline bool has_no_room(const entry& mine, const entry& filed) noexcept {

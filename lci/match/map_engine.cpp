@@ -11,18 +11,6 @@ map_engine::map_engine() : tables_(std::make_unique<table>(FIRST_BUCKETS)) {
   current_.store(tables_.get(), std::memory_order_relaxed);
 }
 
-// An entry before it is known whether it has to be filed: taken outside all locks, since the pool
-// may have to allocate.
-entry* map_engine::draft(const exact_key& key, void* value, matching_entry_type_t type,
-                         std::size_t size) {
-  entry* const e = pool_.get();
-  e->key = key;
-  e->value = value;
-  e->type = type;
-  e->size = size;
-  return e;
-}
-
 // Meets or files in an open table; false, and nothing done, if it is closed.
 bool map_engine::meet_open(entry* mine, entry** partner) {
   // edge map_engine.current, reader: pairs with the store in grow().
@@ -62,7 +50,8 @@ void* map_engine::meet(entry* mine) {
 }
 
 void* map_engine::insert_send(const match_key& key, void* value) {
-  entry* const mine = draft(exact_key::of(key), value, matching_entry_type_t::send, key.size);
+  entry* const mine =
+      draft(pool_, exact_key::of(key), value, matching_entry_type_t::send, key.size);
   mine->tag = key.tag;
   mine->rank = key.rank;
   return meet(mine);
@@ -89,8 +78,9 @@ void* map_engine::take_recv(const match_key& key) noexcept {
 
 void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
   if (!pattern.is_wildcard()) [[likely]]
-    return meet(draft(exact_key::of(pattern), value, matching_entry_type_t::recv, pattern.room));
-  entry* const mine = draft({}, value, matching_entry_type_t::recv, pattern.room);
+    return meet(
+        draft(pool_, exact_key::of(pattern), value, matching_entry_type_t::recv, pattern.room));
+  entry* const mine = draft(pool_, {}, value, matching_entry_type_t::recv, pattern.room);
   mine->tag = pattern.tag;
   mine->rank = pattern.rank;
   entry* partner;
@@ -106,7 +96,7 @@ void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
 }
 
 void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
-  return meet(draft(exact_key::raw(key), value, type, 0));
+  return meet(draft(pool_, exact_key::raw(key), value, type, 0));
 }
 
 }  // namespace lci::match

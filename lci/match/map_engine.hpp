@@ -81,7 +81,6 @@ class map_engine final : public engine {
     std::atomic<bool> is_open_{true};
   };
 
-  entry* draft(const exact_key& key, void* value, matching_entry_type_t type, std::size_t size);
   bool meet_open(entry* mine, entry** partner);
   void* meet(entry* mine);
   entry* meet_ordered_locked(entry* mine);

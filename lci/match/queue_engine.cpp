@@ -5,18 +5,6 @@
 
 namespace lci::match {
 
-// An entry before it is known whether it has to be filed: taken outside the lock, since the pool
-// may have to allocate.
-entry* queue_engine::draft(const exact_key& key, void* value, matching_entry_type_t type,
-                           std::size_t size) {
-  entry* const e = pool_.get();
-  e->key = key;
-  e->value = value;
-  e->type = type;
-  e->size = size;
-  return e;
-}
-
 template <class Predicate>
 void* queue_engine::meet_or_file(entry* mine, Predicate&& is_partner) {
   const bool is_send = mine->type == matching_entry_type_t::send;
@@ -37,7 +25,7 @@ void* queue_engine::meet_or_file(entry* mine, Predicate&& is_partner) {
 
 void* queue_engine::insert_send(const match_key& key, void* value) {
   const exact_key exact = exact_key::of(key);
-  entry* const mine = draft(exact, value, matching_entry_type_t::send, key.size);
+  entry* const mine = draft(pool_, exact, value, matching_entry_type_t::send, key.size);
   mine->tag = key.tag;
   mine->rank = key.rank;
   return meet_or_file(mine, [&](const entry& recv) {
@@ -53,7 +41,7 @@ exact_key queue_engine::key_of(const recv_pattern& pattern) noexcept {
 
 void* queue_engine::insert_recv(const recv_pattern& pattern, void* value) {
   const exact_key exact = key_of(pattern);
-  entry* const mine = draft(exact, value, matching_entry_type_t::recv, pattern.room);
+  entry* const mine = draft(pool_, exact, value, matching_entry_type_t::recv, pattern.room);
   mine->tag = pattern.tag;
   mine->rank = pattern.rank;
   return meet_or_file(mine, [&](const entry& send) {
@@ -64,7 +52,7 @@ void* queue_engine::insert_recv(const recv_pattern& pattern, void* value) {
 
 void* queue_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
   const exact_key exact = exact_key::raw(key);
-  return meet_or_file(draft(exact, value, type, 0),
+  return meet_or_file(draft(pool_, exact, value, type, 0),
                       [&](const entry& other) { return other.key == exact; });
 }
 

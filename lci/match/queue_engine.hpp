@@ -25,7 +25,6 @@ class queue_engine final : public engine {
   // A receive with a wildcard has this in its key's space; its pattern is in rank and tag.
   static constexpr std::uint32_t WILDCARD = exact_key::RAW + 1;
 
-  entry* draft(const exact_key& key, void* value, matching_entry_type_t type, std::size_t size);
   template <class Predicate>
   void* meet_or_file(entry* mine, Predicate&& is_partner);
   static exact_key key_of(const recv_pattern& pattern) noexcept;
