@@ -29,12 +29,15 @@ status_t outcome(const receive& to, const message& from) noexcept {
   return outcome(to, from.rank, from.tag, from.size);
 }
 
-// A receive and the bytes for it.
-void complete(channel& via, receive& to, const status_t& status, const std::byte* data) noexcept {
+// A receive and the bytes for it, which lie in `filed` if the message had to wait. What both held
+// is home before the user's code runs, which may need it.
+void complete(channel& via, receive& to, const status_t& status, const std::byte* data,
+              message* filed) noexcept {
   base::copy_small(status.buffer, data, status.size);
   comp_impl_t* const comp = to.user.comp;
   channel& counted = *to.via;
   via.shared.receives.put(&to);
+  if (filed != nullptr) give_back(via, *filed);
   counted.open_receives.add(-1);
   via.signal(comp, status);
 }
@@ -67,10 +70,10 @@ bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
   if (from.what == message::form::rts) {
     answer_request(to, from);
     via.shared.receives.put(&to);
+    give_back(via, from);
   } else {
-    complete(via, to, outcome(to, from), from.data);
+    complete(via, to, outcome(to, from), from.data, &from);
   }
-  give_back(via, from);
   return true;
 }
 
@@ -79,7 +82,7 @@ bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
 bool matcher::hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept {
   while (auto* to = static_cast<receive*>(engine_->take_recv(key))) {
     if (key.size <= to->user.status.size) [[likely]] {
-      complete(via, *to, outcome(*to, key.rank, key.tag, key.size), data);
+      complete(via, *to, outcome(*to, key.rank, key.tag, key.size), data, nullptr);
       return true;
     }
     refuse(via, *to, key);
