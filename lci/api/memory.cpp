@@ -48,25 +48,16 @@ void* get_upacket(const packet_pool_args& args) {
 
 namespace {
 
+// A packet tells by its address whose it is: one of our arenas, or memory borrowed from a peer.
 __attribute__((noinline)) void put_packet(void* payload) {
   if (payload == nullptr) throw argument_error("put_upacket: packet is null");
-  // A packet tells by its address whose it is: one of our arenas, or memory borrowed from a peer.
   for (runtime_impl_t* runtime : runtime::global().runtimes) {
     const mem::arena& arena = runtime->core.arena;
-    if (!arena.contains(payload)) continue;
-    mem::packet* packet = mem::packet_pool::checked(arena, payload);
-    if (packet == nullptr)
-      throw argument_error(
-          "put_upacket: the pointer is not the start of a packet that the program owns");
-    packet->pool->put(packet);
-    return;
+    if (mem::packet* const packet = mem::packet_pool::held(arena, payload); packet != nullptr)
+      return mem::release_packet(arena, packet);
   }
-  auto* packet = mem::packet::of_payload(payload);
-  if (reinterpret_cast<std::uintptr_t>(packet) % base::CACHE_LINE != 0 ||
-      packet->magic != mem::packet::MAGIC)
-    throw argument_error("put_upacket: the pointer is no packet");
-  // edge packet.return, see mem::release_packet().
-  packet->state.store(mem::packet_state::returned, std::memory_order_release);
+  throw argument_error(
+      "put_upacket: the pointer is not the start of a packet that the program owns");
 }
 
 }  // namespace
