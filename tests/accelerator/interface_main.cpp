@@ -2,7 +2,6 @@
 // once, and nothing changed. On the real driver or on the mock.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <string>
 
 #include "lci.hpp"
@@ -102,11 +101,7 @@ TEST(post, host__of_unknown_kind_goes_as_ever) {
 
 int main(int count, char** arguments) {
   testing::InitGoogleTest(&count, arguments);
-  lci::cuda::driver d;
-  if (const std::string reason = d.why_not(); !reason.empty()) {
-    std::printf("skipped: %s\n", reason.c_str());
-    return 77;
-  }
+  if (const int skipped = lci::cuda::skip_without_gpu(); skipped != 0) return skipped;
   lci::g_runtime_init();
   const int failed = RUN_ALL_TESTS();
   lci::g_runtime_fina();

@@ -6,13 +6,26 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "backends/cuda/gpu.hpp"
 #include "backends/cuda/pointer.hpp"
 
 namespace lci::cuda {
+
+// What a test program without a GPU ends with, after it said why; 0 where there is one.
+inline int skip_without_gpu() {
+  driver d;
+  if (const std::string reason = d.why_not(); !reason.empty()) {
+    std::printf("skipped: %s\n", reason.c_str());
+    return 77;
+  }
+  std::printf("driver %s, GPUs %d\n", version_text(d.version()).c_str(), d.gpu_count());
+  return 0;
+}
 
 // One of the process, in the primary context of GPU 0, current in the main thread.
 class real_gpu {

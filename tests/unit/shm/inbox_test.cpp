@@ -61,6 +61,26 @@ TEST(poll, max__is_about_kept) {
   p.until([&] { return p.b.seen.messages.size() == 100; });
 }
 
+// A lane that has always more does not keep the others waiting: the next poll goes on behind it.
+TEST(poll, max__goes_round_the_lanes) {
+  pair p;
+  p.meet();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(p.a.say(1, "x"), errorcode_t::done);
+    ASSERT_EQ(p.b.say(1, "y"), errorcode_t::done);
+  }
+  const auto seen_from = [&](int rank) {
+    return std::count_if(p.b.seen.messages.begin(), p.b.seen.messages.end(),
+                         [rank](const auto& m) { return m.rank == rank; });
+  };
+  for (int round = 1; round <= 3; ++round) {
+    EXPECT_EQ(p.b.poll(32), 32u);
+    EXPECT_EQ(p.b.poll(32), 32u);
+    EXPECT_EQ(seen_from(0), 32 * round);
+    EXPECT_EQ(seen_from(1), 32 * round);
+  }
+}
+
 TEST(poll, deferred__comes_again_and_nothing_overtakes) {
   pair p;
   p.meet();
