@@ -32,7 +32,7 @@ void* allocate(core& shared, std::size_t size) noexcept {
 
 // Status of an active message or a put with signal at its target. Written in pairs of words: it is
 // passed by value, compilers copy it in pairs, and a load that spans two stores waits until both
-// have left the core, here 15 cycles between a message's arrival and its handler.
+// have left the core. See docs/decisions/0010-way-of-a-small-message.md.
 inline status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t size) noexcept {
   static_assert(offsetof(status_t, error) == 0 && offsetof(status_t, rank) == 4 &&
                 offsetof(status_t, buffer) == 8 && offsetof(status_t, size) == 16 &&
