@@ -3,6 +3,7 @@
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/errors.hpp"
 #include "backends/cuda/pointer_cache.hpp"
+#include "lci/errors.hpp"
 
 namespace lci::cuda {
 namespace {
@@ -19,23 +20,37 @@ process_wide& here() {
 
 std::string probe() { return here().d.why_not(); }
 
-mem::memory_place find(const void* address) {
+mem::memory_place find(const void* address) noexcept {
   const classified found = here().pointers.find(address);
   mem::memory_place place;
-  if (found.error) {
-    place.refusal = text_of(*here().d.in_process(), found.error, "the pointer");
-    return place;
-  }
+  if (!found.error && found.what.kind == allocation_kind::host) return place;
+  place.domain = &DOMAIN;
+  place.is_handled = !found.error && is_usable(found.what.kind);
   place.kind = found.what.memory();
-  if (found.what.kind == allocation_kind::host) return place;
-  place.what = std::string(name_of(found.what.kind)) + " memory of GPU " +
-               std::to_string(found.what.ordinal);
-  place.refusal = why_unusable(found.what);
+  place.is_pinned = found.what.kind == allocation_kind::pinned;
+  place.device = found.what.ordinal;
   return place;
+}
+
+std::string describe(const void* address) {
+  const classified found = here().pointers.find(address);
+  return std::string(name_of(found.what.kind)) + " memory of GPU " +
+         std::to_string(found.what.ordinal);
+}
+
+std::string refusal(const void* address) {
+  const classified found = here().pointers.find(address);
+  if (found.error) return text_of(*here().d.in_process(), found.error, "the pointer");
+  return why_unusable(found.what);
+}
+
+std::unique_ptr<mem::accelerator> start(mem::arena&) {
+  here().d.require();
+  throw backend_error("cuda: copies are not there yet");
 }
 
 }  // namespace
 
-const mem::memory_domain DOMAIN{"cuda", &probe, &find};
+const mem::memory_domain DOMAIN{"cuda", &probe, &find, &describe, &refusal, &start};
 
 }  // namespace lci::cuda

@@ -72,6 +72,10 @@ struct glance {
 };
 glance look(const abi::functions* call, const void* pointer) noexcept;
 
+constexpr bool is_usable(allocation_kind kind) noexcept {
+  return kind != allocation_kind::managed && kind != allocation_kind::unreachable &&
+         kind != allocation_kind::unmapped;
+}
 // Empty, or a sentence that names the kind and says why such memory is not handled.
 std::string why_unusable(const allocation& what);
 const char* name_of(allocation_kind kind) noexcept;

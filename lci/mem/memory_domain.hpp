@@ -5,19 +5,26 @@
 // backends/providers.cpp.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "lci/mem/accelerator.hpp"
 #include "lci/mem/memory_kind.hpp"
 
 namespace lci::mem {
 
+class arena;
+struct memory_domain;
+
 // Where some bytes are.
 struct memory_place {
   mem_kind kind = mem_kind::host;
-  std::string what;     // "device memory of GPU 0"; empty for plain host memory
-  std::string refusal;  // if not empty: such memory is never handled, in one sentence
+  bool is_handled = true;  // false: such memory is never touched, refusal() says why
+  bool is_pinned = false;  // host memory that devices reach
+  int device = -1;         // of device memory, and of pinned memory
+  const memory_domain* domain = nullptr;  // of everything but plain host memory
 };
 
 struct memory_domain {
@@ -25,16 +32,22 @@ struct memory_domain {
   // Empty when usable, else one sentence that says why not. May start the accelerator's runtime.
   std::string (*probe)();
   // The place of one address. Starts nothing, and costs little while no such memory can exist.
-  memory_place (*find)(const void* address);
+  memory_place (*find)(const void* address) noexcept;
+  // "device memory of GPU 0"; for messages.
+  std::string (*describe)(const void* address);
+  // Why such memory is not handled, in one sentence.
+  std::string (*refusal)(const void* address);
+  // Records for peers go to `records`. Throws backend_error with what probe() says.
+  std::unique_ptr<accelerator> (*start)(arena& records);
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.
 std::span<const memory_domain> memory_domains();
 
-inline memory_place find_place(const void* address) {
+inline memory_place find_place(const void* address) noexcept {
   for (const memory_domain& domain : memory_domains()) {
-    memory_place found = domain.find(address);
-    if (found.kind != mem_kind::host || !found.refusal.empty()) return found;
+    const memory_place found = domain.find(address);
+    if (found.domain != nullptr) return found;
   }
   return {};
 }

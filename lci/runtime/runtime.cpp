@@ -46,9 +46,9 @@ matching_engine_impl_t::~matching_engine_impl_t() {
 
 mem::mem_kind reachable_kind(const net::fabric& network, const void* address) {
   const mem::memory_place place = mem::find_place(address);
-  if (!place.refusal.empty()) throw argument_error(place.refusal);
+  if (!place.is_handled) throw argument_error(place.domain->refusal(address));
   if (place.kind != mem::mem_kind::host && !network.caps().device_memory) {
-    throw backend_error("the buffer is " + place.what + ", which backend " +
+    throw backend_error("the buffer is " + place.domain->describe(address) + ", which backend " +
                         std::string(network.name()) +
                         " does not handle; copy it to host memory first");
   }

@@ -1,0 +1,112 @@
+// What an accelerator does for the protocols: copies between its memory and host memory, and makes
+// its memory reachable for other processes of this machine. Made by a memory_domain at the first
+// use of such memory, one per runtime. Callers: proto. Threads: shared, all functions; jobs and
+// mapped_memory: one owner at a time.
+// Always true: nothing here waits for the device, but for the destructor. A job that was handed
+// over ends in exactly one on_copied(), called from a later poll() of any thread and never from
+// copy(). Two jobs have no order between them; a job that was told is visible to whoever is told
+// next.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lci::mem {
+
+// Where the bytes go, as seen from the device whose engine copies them.
+enum class copy_way : std::uint8_t {
+  to_device,  // from host memory
+  to_peer,    // between devices, or within one; either side may be mapped_memory
+  to_host
+};
+
+class copy_job {
+ public:
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;
+  std::size_t size = 0;  // bytes, not 0
+  int device = 0;        // whose engine: memory_place::device of its memory
+  copy_way way = copy_way::to_device;
+  copy_job* next = nullptr;  // the accelerator's while the job is under way
+
+  // error is empty when all bytes are there, else a sentence; then nothing touches the buffers any
+  // more.
+  virtual void on_copied(std::string_view error) noexcept = 0;
+
+ protected:
+  ~copy_job() = default;
+};
+
+// Keeps a part of a peer's memory mapped here. Empty when it could not be.
+class mapped_memory {
+ public:
+  mapped_memory() = default;
+  mapped_memory(std::byte* at, void* held, void (*release)(void*) noexcept) noexcept
+      : at_(at), held_(held), release_(release) {}
+  mapped_memory(mapped_memory&& other) noexcept
+      : at_(std::exchange(other.at_, nullptr)),
+        held_(std::exchange(other.held_, nullptr)),
+        release_(other.release_) {}
+  mapped_memory& operator=(mapped_memory&& other) noexcept {
+    std::swap(at_, other.at_);
+    std::swap(held_, other.held_);
+    std::swap(release_, other.release_);
+    return *this;
+  }
+  ~mapped_memory() {
+    if (held_ != nullptr) release_(held_);
+  }
+  explicit operator bool() const noexcept { return at_ != nullptr; }
+  std::byte* at() const noexcept { return at_; }
+
+ private:
+  std::byte* at_ = nullptr;
+  void* held_ = nullptr;
+  void (*release_)(void*) noexcept = nullptr;
+};
+
+// Where in the arena a peer finds what it needs to map an allocation.
+struct share_place {
+  std::uint64_t record = 0;  // offset in the arena, a multiple of 64; 0: cannot be shared
+  std::uint32_t check = 0;   // of the record's bytes: one that was written anew in the meantime
+                             // does not fit
+};
+inline constexpr std::size_t SHARE_RECORD_BYTES = 128;
+
+// What the initiator knows about memory of a peer.
+struct peer_range {
+  int rank = -1;
+  int pid = 0;                        // of the peer as seen from here; 0: not visible
+  const std::byte* record = nullptr;  // SHARE_RECORD_BYTES in the peer's arena
+  std::uint32_t check = 0;
+  std::uint64_t address = 0;  // of the range in the peer's process: a name here
+  std::size_t size = 0;
+};
+
+class accelerator {
+ public:
+  virtual ~accelerator() = default;
+  // Takes the job over. Small jobs that come while others are under way are handed over together.
+  virtual void copy(copy_job& job) noexcept = 0;
+  // Hands over what was gathered and tells what has ended; answers how many.
+  virtual std::size_t poll() noexcept = 0;
+
+  // Publishes the allocation that holds [at, at + size) for peers of this machine. The record stays
+  // until it is needed for another allocation. record 0: `why_not` is a sentence.
+  virtual share_place share(const void* at, std::size_t size, std::string& why_not) = 0;
+  // Maps what a peer has shared for copies of `device`, or finds it mapped. Empty: `why_not` is a
+  // sentence. The first use of an allocation may take milliseconds.
+  virtual mapped_memory map(const peer_range& what, int device, std::string& why_not) = 0;
+  // Nothing of this peer is needed any more.
+  virtual void forget(int rank) noexcept = 0;
+
+  // Makes host memory (also a peer's arena, mapped here) fast to copy to and from. Without it
+  // copies work, slower, and the thread that hands them over is held meanwhile. Empty, or why not.
+  virtual std::string pin(void* at, std::size_t size) = 0;
+  virtual void unpin(void* at) noexcept = 0;
+};
+
+}  // namespace lci::mem
