@@ -1,9 +1,9 @@
 #include "backends/cuda/domain.hpp"
 
+#include "backends/cuda/accelerator.hpp"
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/errors.hpp"
 #include "backends/cuda/pointer_cache.hpp"
-#include "lci/errors.hpp"
 
 namespace lci::cuda {
 namespace {
@@ -44,9 +44,8 @@ std::string refusal(const void* address) {
   return why_unusable(found.what);
 }
 
-std::unique_ptr<mem::accelerator> start(mem::arena&) {
-  here().d.require();
-  throw backend_error("cuda: copies are not there yet");
+std::unique_ptr<mem::accelerator> start(mem::arena& records) {
+  return std::make_unique<accelerator>(here().d, here().pointers, records);
 }
 
 }  // namespace

@@ -59,15 +59,27 @@ abi::context gpu::context() {
   return context_;
 }
 
-std::string gpu::why_no_peer_access(gpu& other) {
+namespace {
+
+std::string pair_text(const gpu& one, const gpu& other) {
+  return "GPU " + std::to_string(one.facts().ordinal) + " and GPU " +
+         std::to_string(other.facts().ordinal);
+}
+
+}  // namespace
+
+std::string gpu::why_out_of_reach(gpu& other) {
   if (&other == this) return "";
   int can = 0;
-  const std::string pair =
-      "GPU " + std::to_string(facts_.ordinal) + " and GPU " + std::to_string(other.facts_.ordinal);
-  if (call().device_can_access_peer(&can, device_, other.device_) != abi::result::success ||
-      can == 0) {
-    return pair + " have no peer access";
-  }
+  const bool is_known =
+      call().device_can_access_peer(&can, device_, other.device_) == abi::result::success;
+  return is_known && can != 0 ? "" : pair_text(*this, other) + " have no peer access";
+}
+
+std::string gpu::why_no_peer_access(gpu& other) {
+  if (&other == this) return "";
+  std::string why_not = why_out_of_reach(other);
+  if (!why_not.empty()) return why_not;
   const abi::context peer = other.context();
   const context_scope scope(call(), context());
   if (scope.entered() != abi::result::success) return text_of(call(), scope.entered());
@@ -75,7 +87,7 @@ std::string gpu::why_no_peer_access(gpu& other) {
   // The user may have enabled it before us; it stays enabled for both.
   if (answer == abi::result::success || answer == abi::result::peer_access_already_enabled)
     return "";
-  return text_of(call(), failure{answer, "cuCtxEnablePeerAccess"}, pair);
+  return text_of(call(), failure{answer, "cuCtxEnablePeerAccess"}, pair_text(*this, other));
 }
 
 gpu& gpu_list::at(int ordinal) {

@@ -36,6 +36,8 @@ class gpu {
   const abi::functions& call() const noexcept { return driver_.call(); }
   // The primary context. Throws backend_error when it cannot be made.
   abi::context context();
+  // Empty when this GPU can reach memory of that one directly, else why not. Makes no context.
+  std::string why_out_of_reach(gpu& other);
   // Empty when this GPU can copy to and from memory of that one directly, else why not. Enables it.
   std::string why_no_peer_access(gpu& other);
 

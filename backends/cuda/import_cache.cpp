@@ -8,6 +8,7 @@
 namespace lci::cuda {
 
 struct imported::entry {
+  import_cache* cache = nullptr;
   int peer = -1;
   std::uint64_t owner_base = 0;
   identity id;
@@ -19,19 +20,20 @@ struct imported::entry {
   std::uint64_t last_use = 0;
 };
 
-imported::imported(imported&& other) noexcept
-    : cache_(other.cache_), entry_(std::exchange(other.entry_, nullptr)) {}
+imported::imported(imported&& other) noexcept : entry_(static_cast<entry*>(other.detach())) {}
 
 imported& imported::operator=(imported&& other) noexcept {
   if (this == &other) return *this;
-  if (entry_ != nullptr) cache_->release(entry_);
-  cache_ = other.cache_;
-  entry_ = std::exchange(other.entry_, nullptr);
+  release(entry_);
+  entry_ = static_cast<entry*>(other.detach());
   return *this;
 }
 
-imported::~imported() {
-  if (entry_ != nullptr) cache_->release(entry_);
+imported::~imported() { release(entry_); }
+
+void imported::release(void* detached) noexcept {
+  auto* const used = static_cast<entry*>(detached);
+  if (used != nullptr) used->cache->release(used);
 }
 
 abi::device_ptr imported::base() const noexcept { return entry_->base; }
@@ -58,7 +60,6 @@ imported import_cache::use_locked(entry& found) noexcept {
   ++found.users;
   found.last_use = ++clock_;
   imported use;
-  use.cache_ = this;
   use.entry_ = &found;
   return use;
 }
@@ -135,6 +136,7 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
   if (imported known = find_locked(peer, ticket.base, ticket.id)) return known;
   make_room_locked();
   auto made = std::make_unique<entry>();
+  made->cache = this;
   made->peer = peer;
   made->owner_base = ticket.base;
   made->id = ticket.id;

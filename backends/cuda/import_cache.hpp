@@ -32,11 +32,13 @@ class imported {
   std::size_t size() const noexcept;
   // Where a part of it lies here; 0 if it is not wholly inside.
   abi::device_ptr at(std::uint64_t offset, std::size_t bytes) const noexcept;
+  // To an owner that knows a pointer and a function to end its use.
+  void* detach() noexcept { return std::exchange(entry_, nullptr); }
+  static void release(void* detached) noexcept;
 
  private:
   friend class import_cache;
   struct entry;
-  import_cache* cache_ = nullptr;
   entry* entry_ = nullptr;
 };
 
@@ -57,6 +59,7 @@ class import_cache {
   void drop(int peer, std::uint64_t base) noexcept;  // its owner has deregistered it
   void drop_peer(int peer) noexcept;                 // died or left
   std::size_t size() const noexcept;                 // mappings, those in use included
+  gpu& device() noexcept { return gpu_; }
 
  private:
   friend class imported;

@@ -1,0 +1,102 @@
+#include "backends/cuda/accelerator.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "lci/errors.hpp"
+
+namespace lci::cuda {
+
+accelerator::accelerator(driver& d, pointer_cache& pointers, mem::arena& records,
+                         const accelerator_options& options)
+    : gpus_(d),
+      records_(gpus_, pointers, records, options.records, options.descriptors),
+      peers_(gpus_, options.calls) {
+  d.require();
+  for (int i = 0; i <= d.gpu_count(); ++i)
+    jobs_.push_back(std::make_unique<copy_jobs>(gpus_, i, options.limits));
+}
+
+accelerator::~accelerator() {
+  // edge cuda.jobs_told: what on_copied did is over; partner is the end of poll().
+  while (under_way_.load(std::memory_order_acquire) != 0) {
+    if (poll() == 0) sched_yield();
+  }
+  while (!pinned_.empty()) unpin(*pinned_.begin());
+}
+
+// Which GPU to use where any will do: one that is in use.
+void accelerator::note_use(int device) noexcept {
+  if (used_.load(std::memory_order_relaxed) < 0 && device >= 0)
+    used_.store(device, std::memory_order_relaxed);  // whichever thread is last
+}
+
+gpu& accelerator::any_gpu() {
+  const int used = used_.load(std::memory_order_relaxed);
+  return gpus_.at(used < 0 ? 0 : used);
+}
+
+void accelerator::copy(mem::copy_job& job) noexcept {
+  const std::size_t nowhere = jobs_.size() - 1;
+  const auto index = static_cast<std::size_t>(job.device);  // -1 is large
+  if (index < nowhere) note_use(job.device);
+  under_way_.fetch_add(1, std::memory_order_relaxed);  // before the job can end
+  jobs_[std::min(index, nowhere)]->add(job);
+}
+
+std::size_t accelerator::poll() noexcept {
+  // A number only: a job that is not seen yet is seen by the next poll.
+  if (under_way_.load(std::memory_order_relaxed) == 0) return 0;
+  std::size_t told = 0;
+  for (const auto& each : jobs_) told += each->poll();
+  // edge cuda.jobs_told: partner is the destructor.
+  if (told != 0) under_way_.fetch_sub(told, std::memory_order_release);
+  return told;
+}
+
+mem::share_place accelerator::share(const void* at, std::size_t size, std::string& why_not) {
+  return records_.share(at, size, why_not);
+}
+
+mem::mapped_memory accelerator::map(const mem::peer_range& what, int device, std::string& why_not) {
+  mem::mapped_memory found = peers_.map(what, device, why_not);
+  if (found) note_use(device);
+  return found;
+}
+
+void accelerator::forget(int rank) noexcept { peers_.forget(rank); }
+
+std::string accelerator::pin(void* at, std::size_t size) {
+  try {
+    gpu& g = any_gpu();
+    const context_scope scope(g.call(), g.context());
+    failure error{scope.entered(), "cuCtxPushCurrent"};
+    // Portable: every GPU of the process may use it.
+    if (!error)
+      error = {g.call().mem_host_register(at, size, abi::HOST_REGISTER_PORTABLE),
+               "cuMemHostRegister"};
+    if (error.code == abi::result::host_memory_already_registered) return "";
+    if (error) {
+      return text_of(g.call(), error, std::to_string(size) + " bytes of host memory");
+    }
+    const std::lock_guard lock(mutex_);
+    pinned_.insert(at);
+    return "";
+  } catch (const backend_error& error) {
+    return error.what();
+  }
+}
+
+void accelerator::unpin(void* at) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (pinned_.erase(at) == 0) return;
+  }
+  gpu& g = any_gpu();  // there is one: it was needed to pin
+  const context_scope scope(g.call(), g.context());
+  if (scope.entered() != abi::result::success) return;  // gone, and the registration with it
+  log_teardown(g.call(), g.call().mem_host_unregister(at), "cuMemHostUnregister");
+}
+
+}  // namespace lci::cuda

@@ -1,0 +1,63 @@
+// What CUDA does for the protocols: the copies of every GPU (copy_jobs), records of memory that
+// peers may map (share_records), what is mapped of peers (peer_maps), and host memory made known to
+// the driver. One per runtime, made at the first use of GPU memory. Callers: proto, through
+// mem::accelerator; domain makes it. Threads: as mem::accelerator says.
+// Always true: a GPU whose memory is never named is never touched; its primary context is retained
+// at first need and released with this object. `pointers` and `records` live longer.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "backends/cuda/copy_jobs.hpp"
+#include "backends/cuda/peer_maps.hpp"
+#include "backends/cuda/share_records.hpp"
+#include "lci/mem/accelerator.hpp"
+
+namespace lci::cuda {
+
+struct accelerator_options {
+  copier_limits limits{};
+  std::size_t records = share_records::RECORDS;
+  std::size_t descriptors = share_records::DESCRIPTORS;
+  descriptor_calls calls = system_descriptor_calls();
+};
+
+class accelerator final : public mem::accelerator {
+ public:
+  // Throws backend_error when CUDA cannot be used. Uses no GPU yet.
+  accelerator(driver& d, pointer_cache& pointers, mem::arena& records,
+              const accelerator_options& options = {});
+  // Polls until every job has ended; a GPU that is lost ends its jobs with an error. Nobody calls
+  // anything else meanwhile, and no mapped_memory is left.
+  ~accelerator() override;
+
+  void copy(mem::copy_job& job) noexcept override;
+  std::size_t poll() noexcept override;
+  mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
+  mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
+  void forget(int rank) noexcept override;
+  // Memory that the user has registered himself is as good, and stays his. Not counted: the first
+  // unpin() ends it.
+  std::string pin(void* at, std::size_t size) override;
+  void unpin(void* at) noexcept override;
+
+ private:
+  void note_use(int device) noexcept;
+  gpu& any_gpu();
+
+  gpu_list gpus_;
+  share_records records_;
+  peer_maps peers_;
+  std::atomic<int> used_{-1};              // a GPU whose context is needed anyway
+  std::atomic<std::size_t> under_way_{0};  // jobs taken over and not told
+  // By GPU, and one more for jobs that name none that exists.
+  std::vector<std::unique_ptr<copy_jobs>> jobs_;
+  std::mutex mutex_;        // guards pinned_
+  std::set<void*> pinned_;  // what unpin() has to undo
+};
+
+}  // namespace lci::cuda

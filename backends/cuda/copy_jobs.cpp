@@ -1,0 +1,213 @@
+#include "backends/cuda/copy_jobs.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "backends/cuda/pointer.hpp"
+
+namespace lci::cuda {
+
+void job_chain::add(mem::copy_job& job) noexcept {
+  job.next = nullptr;
+  append({&job, &job, 1});
+}
+
+void job_chain::append(job_chain other) noexcept {
+  if (other.first == nullptr) return;
+  (first == nullptr ? first : last->next) = other.first;
+  last = other.last;
+  count += other.count;
+}
+
+void job_chain::prepend(job_chain other) noexcept {
+  other.append(*this);
+  *this = other;
+}
+
+mem::copy_job* job_chain::take_first() noexcept {
+  mem::copy_job* const job = first;
+  if (job == nullptr) return nullptr;
+  first = job->next;
+  if (first == nullptr) last = nullptr;
+  --count;
+  job->next = nullptr;
+  return job;
+}
+
+std::size_t job_chain::tell(std::string_view error) noexcept {
+  std::size_t told = 0;
+  while (mem::copy_job* const job = take_first()) {
+    job->on_copied(error);
+    ++told;
+  }
+  return told;
+}
+
+copy_jobs::copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits) noexcept
+    : gpus_(gpus), ordinal_(ordinal), limits_(limits) {
+  for (std::size_t i = 0; i < roads_.size(); ++i) {
+    roads_[i].way = static_cast<direction>(i / 2);
+    roads_[i].is_large = i % 2 != 0;
+  }
+  for (batch& each : batches_) {
+    each.owner = this;
+    free_locked(each);  // nobody else can be here yet
+  }
+}
+
+// The copier, made now if there is none. Null: another thread makes it, or it cannot be made, and
+// then what was gathered is refused. The next job tries again: memory may be there by then.
+copier* copy_jobs::ready() noexcept {
+  // edge cuda.copier_made: the copier is seen as made; partner is the store below.
+  if (copier* const made = copier_.load(std::memory_order_acquire)) return made;
+  const std::unique_lock lock(making_, std::try_to_lock);
+  if (!lock) return nullptr;
+  if (owned_) return owned_.get();
+  try {
+    owned_ = std::make_unique<copier>(gpus_.at(ordinal_), limits_);
+    copier_.store(owned_.get(), std::memory_order_release);  // edge cuda.copier_made
+  } catch (const std::exception& error) {
+    refuse_all(error.what());
+  }
+  return owned_.get();
+}
+
+void copy_jobs::refuse_all(const char* why) noexcept {
+  std::string text(why);
+  const std::lock_guard lock(lock_);
+  for (road& on : roads_) refused_.append(std::exchange(on.gathered, {}));
+  refusal_.swap(text);
+}
+
+void copy_jobs::add(mem::copy_job& job) noexcept {
+  const bool is_large = job.size > limits_.small_max;
+  road& on = roads_[2 * static_cast<std::size_t>(job.way) + (is_large ? 1 : 0)];
+  bool goes_now = false;
+  {
+    const std::lock_guard lock(lock_);
+    // No locked instruction: all writers hold the lock.
+    untold_.store(untold_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    on.gathered.add(job);
+    const bool is_worth_it = is_large || on.under_way == 0 || on.gathered.count >= lane::BATCH;
+    goes_now = is_worth_it && on.has_room();
+  }
+  if (!goes_now) return;
+  if (copier* const to = ready()) hand_over(*to, on);
+}
+
+// The next post of this road, or null when there is nothing to hand over or no room.
+copy_jobs::batch* copy_jobs::begin(road& on, copy_array& copies) noexcept {
+  const std::lock_guard lock(lock_);
+  if (on.gathered.first == nullptr || !on.has_room() || free_ == nullptr) return nullptr;
+  batch& next = *free_;
+  free_ = next.next;
+  next.on = &on;
+  ++on.under_way;
+  next.is_alone = on.alone > 0;
+  if (next.is_alone) --on.alone;
+  const std::size_t most = on.is_large || next.is_alone ? 1 : copies.size();
+  std::size_t bytes = 0;
+  while (next.jobs.count < most && on.gathered.first != nullptr) {
+    const mem::copy_job& job = *on.gathered.first;
+    if (next.jobs.count > 0 && bytes + job.size > limits_.small_max) break;
+    bytes += job.size;
+    copies[next.jobs.count] = {as_device(job.to), as_device(job.from), job.size};
+    next.jobs.add(*on.gathered.take_first());
+  }
+  return &next;
+}
+
+// False: nothing more can go now.
+bool copy_jobs::hand_over(copier& to, road& on) noexcept {
+  copy_array copies;
+  batch* const next = begin(on, copies);
+  if (next == nullptr) return false;
+  const std::size_t count = next->jobs.count;
+  const copy_answer answer = to.post(on.way, std::span(copies).first(count), {}, next);
+  switch (answer.code) {
+    case errorcode_t::posted:
+      return true;  // and may have ended by now: `next` is somebody else's
+    case errorcode_t::retry_lock:
+    case errorcode_t::retry_nomem:
+      put_back(*next, next->is_alone);
+      return false;
+    default:
+      break;
+  }
+  // One bad address makes the driver refuse them all: the others go without it.
+  if (answer.error && count > 1) {
+    put_back(*next, true);
+  } else {
+    end(*next, answer.error);
+  }
+  return true;
+}
+
+void copy_jobs::put_back(batch& unwanted, bool one_by_one) noexcept {
+  const std::lock_guard lock(lock_);
+  road& on = *unwanted.on;
+  --on.under_way;
+  if (one_by_one) on.alone += unwanted.jobs.count;
+  on.gathered.prepend(std::exchange(unwanted.jobs, {}));
+  free_locked(unwanted);
+}
+
+// Called by the copier's poll(), and by hand_over(): tell() has it from here.
+void copy_jobs::end(batch& ended, const failure& why) noexcept {
+  const std::lock_guard lock(lock_);
+  --ended.on->under_way;
+  if (why) {
+    ended.error = why;
+    ended.next = std::exchange(failed_, &ended);
+  } else {
+    copied_.append(std::exchange(ended.jobs, {}));
+    free_locked(ended);
+  }
+}
+
+void copy_jobs::free_locked(batch& used) noexcept { used.next = std::exchange(free_, &used); }
+
+std::size_t copy_jobs::poll() noexcept {
+  // A number only: a job that is not seen yet is seen by the next poll.
+  if (untold_.load(std::memory_order_relaxed) == 0) return 0;
+  if (copier* const to = ready()) {
+    to->poll();
+    for (road& on : roads_) {
+      while (hand_over(*to, on)) continue;
+    }
+  }
+  return tell();
+}
+
+std::size_t copy_jobs::tell() noexcept {
+  job_chain copied, refused;
+  std::string refusal;
+  batch* failed = nullptr;
+  {
+    const std::lock_guard lock(lock_);
+    copied = std::exchange(copied_, {});
+    failed = std::exchange(failed_, nullptr);
+    if (refused_.first != nullptr) {
+      refused = std::exchange(refused_, {});
+      refusal.swap(refusal_);
+    }
+    std::size_t count = copied.count + refused.count;
+    for (const batch* each = failed; each != nullptr; each = each->next) count += each->jobs.count;
+    untold_.store(untold_.load(std::memory_order_relaxed) - count, std::memory_order_relaxed);
+  }
+  std::size_t told = copied.tell("") + refused.tell(refusal);
+  while (failed != nullptr) {
+    batch& one = *std::exchange(failed, failed->next);
+    job_chain jobs = std::exchange(one.jobs, {});
+    const std::string text = text_of(copier_.load(std::memory_order_relaxed)->device().call(),
+                                     one.error, "GPU " + std::to_string(ordinal_));
+    {
+      const std::lock_guard lock(lock_);
+      free_locked(one);
+    }
+    told += jobs.tell(text);
+  }
+  return told;
+}
+
+}  // namespace lci::cuda

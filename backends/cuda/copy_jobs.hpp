@@ -1,0 +1,109 @@
+// The copies that protocols ask of one GPU, between mem::accelerator and its copier: small ones are
+// gathered while others of the same way are under way and handed over together, because a post
+// costs 2 us alone and half a microsecond in company. Callers: accelerator. Threads: shared, all
+// functions; lists are spliced under a short spinlock, which is never held across a driver call or
+// a job's function.
+// Always true: a job ends in exactly one on_copied(), from poll(), outside every lock. A job that
+// the GPU cannot be asked for (no copier, a refused post) is told so by poll() as well. Once warm
+// nothing is allocated per job. Nothing here waits for the GPU.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "backends/cuda/copier.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/mem/accelerator.hpp"
+
+namespace lci::cuda {
+
+// Jobs in a row, linked through copy_job::next. Threads: single.
+struct job_chain {
+  mem::copy_job* first = nullptr;
+  mem::copy_job* last = nullptr;
+  std::size_t count = 0;
+
+  void add(mem::copy_job& job) noexcept;
+  void append(job_chain other) noexcept;
+  void prepend(job_chain other) noexcept;
+  mem::copy_job* take_first() noexcept;  // null: none
+  // Calls on_copied of each, in which the job may go; answers how many.
+  std::size_t tell(std::string_view error) noexcept;
+};
+
+class copy_jobs {
+ public:
+  static constexpr std::size_t SMALL_UNDER_WAY = 2;   // batches per way: one runs, one is ready
+  static constexpr std::size_t LARGE_UNDER_WAY = 16;  // jobs per way, of which the GPU has chunks
+
+  // Makes nothing yet.
+  copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits) noexcept;
+  ~copy_jobs() = default;  // wants no job
+  copy_jobs(const copy_jobs&) = delete;
+  copy_jobs& operator=(const copy_jobs&) = delete;
+
+  // The first job makes the copier, and with it the primary context: that may take a while.
+  void add(mem::copy_job& job) noexcept;
+  // Hands over what was gathered and tells what has ended; answers how many.
+  std::size_t poll() noexcept;
+  // edge cuda.copier_made: partner is ready().
+  bool has_copier() const noexcept { return copier_.load(std::memory_order_acquire) != nullptr; }
+
+ private:
+  // Jobs of one way and size class.
+  struct road {
+    direction way = direction::to_gpu;
+    bool is_large = false;
+    job_chain gathered;
+    std::size_t under_way = 0;  // posts
+    std::size_t alone = 0;      // of the first ones: were refused in company, go one by one
+    bool has_room() const noexcept {
+      return under_way < (is_large ? LARGE_UNDER_WAY : SMALL_UNDER_WAY);
+    }
+  };
+  // What one post of the copier is for.
+  struct batch final : copy_completion {
+    void on_copied(const failure& why) noexcept override { owner->end(*this, why); }
+    copy_jobs* owner = nullptr;
+    road* on = nullptr;
+    job_chain jobs;
+    bool is_alone = false;  // was to go without company
+    failure error;
+    batch* next = nullptr;  // free, or in failed_
+  };
+  using copy_array = std::array<copy, lane::BATCH>;
+
+  copier* ready() noexcept;
+  void refuse_all(const char* why) noexcept;
+  batch* begin(road& on, copy_array& copies) noexcept;
+  bool hand_over(copier& to, road& on) noexcept;
+  void put_back(batch& unwanted, bool one_by_one) noexcept;
+  void end(batch& ended, const failure& why) noexcept;
+  void free_locked(batch& used) noexcept;
+  std::size_t tell() noexcept;
+
+  gpu_list& gpus_;
+  const int ordinal_;
+  const copier_limits limits_;
+  std::mutex making_;              // one thread makes the copier
+  std::unique_ptr<copier> owned_;  // under making_
+  std::atomic<copier*> copier_{nullptr};
+
+  base::spinlock lock_;                 // guards all below
+  std::atomic<std::size_t> untold_{0};  // jobs taken over and not given to tell(); read by any
+  std::array<road, 2 * DIRECTIONS> roads_;
+  // One per post that can be under way, and some whose failure is not told yet.
+  std::array<batch, DIRECTIONS*(SMALL_UNDER_WAY + LARGE_UNDER_WAY)> batches_;
+  batch* free_ = nullptr;
+  batch* failed_ = nullptr;
+  job_chain copied_;     // ended well
+  job_chain refused_;    // there is no copier for them,
+  std::string refusal_;  // for this reason
+};
+
+}  // namespace lci::cuda

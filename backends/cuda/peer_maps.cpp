@@ -1,0 +1,162 @@
+#include "backends/cuda/peer_maps.hpp"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "lci/errors.hpp"
+
+namespace lci::cuda {
+namespace {
+
+std::string rank_text(const mem::peer_range& what) { return "rank " + std::to_string(what.rank); }
+
+std::string system_text(int error) {
+  return std::string(std::strerror(error)) + " [" + std::to_string(error) + "]";
+}
+
+// Empty, or why the range is not what the record speaks of.
+std::string why_invalid(const mem::peer_range& what, const share_record::bytes& bytes,
+                        const std::optional<share_record>& record) {
+  const std::string whose = "the record of GPU memory of " + rank_text(what);
+  if (share_record::check_of(bytes) != what.check)
+    return whose + " was written anew for other memory";
+  if (!record) return whose + " does not parse";
+  const share_ticket& ticket = record->ticket;
+  const bool is_inside = what.address >= ticket.base && what.size <= ticket.size &&
+                         what.address - ticket.base <= ticket.size - what.size;
+  return is_inside ? ""
+                   : whose + " is not about the range of " + std::to_string(what.size) +
+                         " bytes that was named";
+}
+
+}  // namespace
+
+const descriptor_calls& system_descriptor_calls() noexcept {
+  // Without wrappers in older C libraries.
+  static const descriptor_calls calls{
+      [](int pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); },
+      [](int process, int number) {
+        return static_cast<int>(syscall(SYS_pidfd_getfd, process, number, 0));
+      }};
+  return calls;
+}
+
+peer_maps::view& peer_maps::view_of(int device) {
+  const std::lock_guard lock(mutex_);
+  const auto index = static_cast<std::size_t>(device);
+  if (device >= 0 && index < views_.size() && views_[index]) return *views_[index];
+  gpu& g = gpus_.at(device);  // throws for an ordinal out of range
+  if (index >= views_.size()) views_.resize(index + 1);
+  views_[index] = std::make_unique<view>(g);
+  return *views_[index];
+}
+
+mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::string& why_not) {
+  why_not.clear();
+  if (what.record == nullptr || reinterpret_cast<std::uintptr_t>(what.record) % 8 != 0) {
+    why_not = rank_text(what) + " names no record of its GPU memory";
+    return {};
+  }
+  const share_record::bytes bytes = share_record::read(what.record);
+  const auto record = share_record::decode(bytes);
+  why_not = why_invalid(what, bytes, record);
+  if (!why_not.empty()) return {};
+  try {
+    view& on = view_of(device);
+    const share_ticket& ticket = record->ticket;
+    imported use = on.cache.find(what.rank, ticket.base, ticket.id);
+    if (!use) use = open(on, what, *record, why_not);
+    if (!use) return {};
+    // What was mapped under this identity may be smaller than what the record says today.
+    const abi::device_ptr at = use.at(what.address - ticket.base, what.size);
+    if (at != 0) {
+      return {reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(at)), use.detach(),
+              &imported::release};
+    }
+    why_not = "the memory of " + rank_text(what) + " that is mapped here has only " +
+              std::to_string(use.size()) + " bytes";
+  } catch (const backend_error& error) {
+    why_not = error.what();
+  }
+  return {};
+}
+
+imported peer_maps::open(view& on, const mem::peer_range& what, const share_record& record,
+                         std::string& why_not) {
+  const share_ticket& ticket = record.ticket;
+  why_not = known_refusal(on, what.rank, ticket);
+  if (!why_not.empty()) return {};
+  why_not = why_out_of_reach(on.cache.device(), record);
+  imported use;
+  if (why_not.empty()) {
+    descriptor fd;
+    if (ticket.way == share_way::vmm_descriptor) fd = fetch(what, record, why_not);
+    // The owner closes a descriptor after it has rewritten the record. If it did so meanwhile, the
+    // number may be another's; that is no property of the memory.
+    if (share_record::check_of(share_record::read(what.record)) != what.check) {
+      why_not = "the record of GPU memory of " + rank_text(what) + " was written anew meanwhile";
+      return {};
+    }
+    if (why_not.empty()) use = on.cache.open(what.rank, ticket, std::move(fd), why_not);
+  }
+  if (!use) remember_refusal(on, what.rank, ticket, why_not);
+  return use;
+}
+
+// Empty where nothing speaks against it: the peer's GPU may be one that this process does not see.
+std::string peer_maps::why_out_of_reach(gpu& here, const share_record& record) {
+  const std::string_view pci(record.pci.data(), strnlen(record.pci.data(), record.pci.size()));
+  for (int i = 0; i < gpus_.get_driver().gpu_count(); ++i) {
+    gpu& other = gpus_.at(i);
+    if (other.facts().pci == pci) return here.why_out_of_reach(other);
+  }
+  return "";
+}
+
+descriptor peer_maps::fetch(const mem::peer_range& what, const share_record& record,
+                            std::string& why_not) {
+  const std::string whose = "the descriptor of VMM memory of " + rank_text(what);
+  if (what.pid <= 0) {
+    why_not = whose + " cannot be fetched: its process is not visible from here";
+    return {};
+  }
+  const descriptor process(calls_.open_process(what.pid));
+  if (!process) {
+    why_not = whose + " cannot be fetched: pidfd_open: " + system_text(errno);
+    return {};
+  }
+  descriptor fd(calls_.fetch(process.get(), record.descriptor));
+  if (!fd) {
+    const int error = errno;
+    why_not = whose + " cannot be fetched: pidfd_getfd: " + system_text(error);
+    if (error == EPERM) why_not += " (kernel.yama.ptrace_scope, or another user)";
+  }
+  return fd;
+}
+
+std::string peer_maps::known_refusal(const view& on, int rank, const share_ticket& ticket) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = on.refused.find({rank, ticket.base});
+  return known != on.refused.end() && known->second.id == ticket.id ? known->second.why : "";
+}
+
+void peer_maps::remember_refusal(view& on, int rank, const share_ticket& ticket,
+                                 const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (on.refused.size() >= REFUSALS) on.refused.clear();
+  on.refused[{rank, ticket.base}] = {ticket.id, why};
+}
+
+void peer_maps::forget(int rank) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& each : views_) {
+    if (!each) continue;
+    each->cache.drop_peer(rank);
+    std::erase_if(each->refused, [rank](const auto& one) { return one.first.first == rank; });
+  }
+}
+
+}  // namespace lci::cuda

@@ -1,0 +1,68 @@
+// The peer's side of sharing GPU memory: reads the record that the owner has published, fetches the
+// descriptor that VMM memory needs out of the owner's process (pidfd_getfd), and keeps what was
+// mapped, for each GPU of ours in an import_cache. Callers: accelerator. Threads: shared.
+// Always true: the record is a peer's memory: it is copied once and only the copy is believed,
+// after it was checked. What could not be mapped is remembered with its sentence, for that identity
+// of the memory, and not tried again for each message.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/import_cache.hpp"
+#include "backends/cuda/share_records.hpp"
+#include "lci/mem/accelerator.hpp"
+
+namespace lci::cuda {
+
+// The system calls that fetch a descriptor; tests pass failing ones.
+struct descriptor_calls {
+  int (*open_process)(int pid) = nullptr;           // a descriptor, or -1 with errno
+  int (*fetch)(int process, int number) = nullptr;  // the same
+};
+const descriptor_calls& system_descriptor_calls() noexcept;
+
+class peer_maps {
+ public:
+  static constexpr std::size_t REFUSALS = 1024;  // remembered; more of them forget all
+
+  explicit peer_maps(gpu_list& gpus,
+                     const descriptor_calls& calls = system_descriptor_calls()) noexcept
+      : gpus_(gpus), calls_(calls) {}
+  peer_maps(const peer_maps&) = delete;
+  peer_maps& operator=(const peer_maps&) = delete;
+
+  // As mem::accelerator::map().
+  mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not);
+  void forget(int rank) noexcept;
+
+ private:
+  struct refusal {
+    identity id;
+    std::string why;
+  };
+  struct view {
+    explicit view(gpu& g) : cache(g) {}
+    import_cache cache;
+    std::map<std::pair<int, std::uint64_t>, refusal> refused;  // rank, base there; under mutex_
+  };
+  view& view_of(int device);
+  imported open(view& on, const mem::peer_range& what, const share_record& record,
+                std::string& why_not);
+  std::string why_out_of_reach(gpu& here, const share_record& record);
+  descriptor fetch(const mem::peer_range& what, const share_record& record, std::string& why_not);
+  std::string known_refusal(const view& on, int rank, const share_ticket& ticket) const;
+  void remember_refusal(view& on, int rank, const share_ticket& ticket, const std::string& why);
+
+  gpu_list& gpus_;
+  const descriptor_calls calls_;
+  mutable std::mutex mutex_;                  // guards the list and what views refused
+  std::vector<std::unique_ptr<view>> views_;  // by GPU; stay once made
+};
+
+}  // namespace lci::cuda
