@@ -169,7 +169,13 @@ bool control::end_capture() {
 
 void control::destroy_context(int gpu) {
   const std::lock_guard lock(the().mutex);
-  the().contexts.at(static_cast<std::size_t>(gpu))->destroyed = true;
+  context* const lost = the().contexts.at(static_cast<std::size_t>(gpu)).get();
+  lost->destroyed = true;
+  for (const auto* all : {&the().streams, &the().orphans}) {
+    for (stream* each : *all) {
+      if (each->owner == lost) each->queue.clear();  // nothing of it runs any more
+    }
+  }
 }
 
 std::size_t control::advance(std::size_t count) {
