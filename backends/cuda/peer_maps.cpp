@@ -17,6 +17,10 @@ std::string system_text(int error) {
   return std::string(std::strerror(error)) + " [" + std::to_string(error) + "]";
 }
 
+std::string descriptor_text(const mem::peer_range& what) {
+  return "the descriptor of VMM memory of " + rank_text(what) + " cannot be fetched: ";
+}
+
 // Empty, or why the range is not what the record speaks of.
 std::string why_invalid(const mem::peer_range& what, const share_record::bytes& bytes,
                         const std::optional<share_record>& record) {
@@ -87,13 +91,18 @@ mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::
 imported peer_maps::open(view& on, const mem::peer_range& what, const share_record& record,
                          std::string& why_not) {
   const share_ticket& ticket = record.ticket;
+  const bool needs_descriptor = ticket.way == share_way::vmm_descriptor;
+  if (needs_descriptor && what.pid <= 0) {
+    why_not = descriptor_text(what) + "its process is not visible from here";
+    return {};
+  }
   why_not = known_refusal(on, what.rank, ticket);
   if (!why_not.empty()) return {};
-  why_not = why_out_of_reach(on.cache.device(), record);
   imported use;
+  why_not = why_out_of_reach(on.cache.device(), record);
   if (why_not.empty()) {
     descriptor fd;
-    if (ticket.way == share_way::vmm_descriptor) fd = fetch(what, record, why_not);
+    if (needs_descriptor) fd = fetch(what, record, why_not);
     // The owner closes a descriptor after it has rewritten the record. If it did so meanwhile, the
     // number may be another's; that is no property of the memory.
     if (share_record::check_of(share_record::read(what.record)) != what.check) {
@@ -118,20 +127,15 @@ std::string peer_maps::why_out_of_reach(gpu& here, const share_record& record) {
 
 descriptor peer_maps::fetch(const mem::peer_range& what, const share_record& record,
                             std::string& why_not) {
-  const std::string whose = "the descriptor of VMM memory of " + rank_text(what);
-  if (what.pid <= 0) {
-    why_not = whose + " cannot be fetched: its process is not visible from here";
-    return {};
-  }
   const descriptor process(calls_.open_process(what.pid));
   if (!process) {
-    why_not = whose + " cannot be fetched: pidfd_open: " + system_text(errno);
+    why_not = descriptor_text(what) + "pidfd_open: " + system_text(errno);
     return {};
   }
   descriptor fd(calls_.fetch(process.get(), record.descriptor));
   if (!fd) {
     const int error = errno;
-    why_not = whose + " cannot be fetched: pidfd_getfd: " + system_text(error);
+    why_not = descriptor_text(what) + "pidfd_getfd: " + system_text(error);
     if (error == EPERM) why_not += " (kernel.yama.ptrace_scope, or another user)";
   }
   return fd;

@@ -13,7 +13,7 @@
 
 #include "backends/cuda/copier.hpp"
 #include "tests/support/descriptor_passing.hpp"
-#include "tests/unit/cuda/fixture.hpp"
+#include "tests/unit/cuda/two_processes.hpp"
 
 namespace lci::cuda {
 namespace {
@@ -55,33 +55,11 @@ struct side {
   gpu_list gpus{d};
 };
 
-class import_test : public testing::Test {
+class import_test : public two_processes {
  protected:
-  import_test() { mock().reset(); }
-  ~import_test() override { mock().reset(); }
-
   // `owner` runs in a child; the mapping side is the test itself, with the leaks looked for.
   void run(const std::function<void(wire)>& owner, const std::function<void(wire)>& user) {
-    int ends[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    descriptor theirs(ends[0]), mine(ends[1]);
-    std::fflush(stdout);
-    const pid_t child = fork();
-    if (child == 0) {
-      mine.reset();
-      owner(wire(theirs.get()));
-      std::fflush(stdout);  // what it had to say about failures
-      _exit(testing::Test::HasFailure() ? 1 : 0);
-    }
-    theirs.reset();  // so that the end of the owner is seen
-    {
-      const test::leak_guard guard;
-      user(wire(mine.get()));
-      for (const std::string& leak : mock().leaks()) ADD_FAILURE() << "left over: " << leak;
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
+    run_both([&](int fd) { owner(wire(fd)); }, [&](int fd) { user(wire(fd)); });
   }
 };
 

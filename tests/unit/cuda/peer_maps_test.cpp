@@ -1,0 +1,425 @@
+// An owner that publishes records in its arena and a user that maps what they name: two processes,
+// and a real descriptor fetched from one to the other.
+#include "backends/cuda/peer_maps.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "backends/cuda/accelerator.hpp"
+#include "tests/support/descriptor_passing.hpp"
+#include "tests/unit/cuda/two_processes.hpp"
+
+namespace lci::cuda {
+namespace {
+
+constexpr std::size_t MIB = std::size_t{1} << 20;
+constexpr int PEER = 3;
+
+// One process's use of CUDA.
+struct side {
+  explicit side(const accelerator_options& options = {}) : acc(d, pointers, arena, options) {
+    mock().start();
+  }
+  driver d{mock_options()};
+  pointer_cache pointers{d};
+  mem::arena arena{64 * MIB};
+  accelerator acc;
+};
+
+// What travels: where the record is, and what it is about.
+struct offered {
+  mem::share_place place;
+  std::uint64_t address = 0;
+  std::uint64_t size = 0;
+};
+
+void tell(int fd) { ASSERT_EQ(write(fd, "x", 1), 1); }
+void wait(int fd) {
+  char c = 0;
+  ASSERT_EQ(read(fd, &c, 1), 1);
+}
+
+class owner_side : public side {
+ public:
+  owner_side(int socket, const accelerator_options& options = {}) : side(options), fd(socket) {
+    const std::byte one{};
+    EXPECT_TRUE(test::send_with_descriptor(fd, std::span(&one, 1), arena.fd()));
+  }
+  void* offer(test::mock_memory kind, std::size_t size = 2 * MIB, int gpu = 0) {
+    void* const memory = mock().allocate(kind, size, gpu);
+    offer_again(memory, size);
+    return memory;
+  }
+  void offer_again(void* memory, std::size_t size = 2 * MIB) {
+    std::string why;
+    const offered what{acc.share(memory, size, why), as_device(memory), size};
+    EXPECT_NE(what.place.record, 0u) << why;
+    EXPECT_EQ(write(fd, &what, sizeof(what)), static_cast<ssize_t>(sizeof(what)));
+  }
+  const int fd;
+};
+
+class user_side : public side {
+ public:
+  user_side(int socket, int pid, const accelerator_options& options = {})
+      : side(options), fd(socket), owner(pid) {
+    std::byte one{};
+    int file = -1;
+    EXPECT_TRUE(test::receive_with_descriptor(fd, std::span(&one, 1), file));
+    view =
+        static_cast<std::byte*>(mmap(nullptr, SEEN, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+    close(file);
+  }
+  ~user_side() { munmap(view, SEEN); }
+  mem::peer_range receive() {
+    offered what;
+    EXPECT_EQ(read(fd, &what, sizeof(what)), static_cast<ssize_t>(sizeof(what)));
+    return {PEER, owner, view + what.place.record, what.place.check, what.address, what.size};
+  }
+  mem::mapped_memory map(const mem::peer_range& what, int device = 0) {
+    return acc.map(what, device, why);
+  }
+  std::byte* record_of(const mem::peer_range& what) { return const_cast<std::byte*>(what.record); }
+  // Rewrites the record as a hostile peer would: with a check that fits.
+  mem::peer_range forge(mem::peer_range what, const std::function<void(share_record&)>& change) {
+    auto record = share_record::decode(share_record::read(what.record)).value();
+    change(record);
+    share_record::write(record_of(what), record.encode());
+    what.check = share_record::check_of(record.encode());
+    return what;
+  }
+  bool says(const std::string& part) const { return why.find(part) != std::string::npos; }
+
+  static constexpr std::size_t SEEN = MIB;  // of the owner's arena
+  const int fd, owner;
+  std::byte* view = nullptr;
+  std::string why;
+};
+
+struct told final : mem::copy_job {
+  void on_copied(std::string_view text) noexcept override {
+    error = text;
+    has_ended = true;
+  }
+  std::string error;
+  bool has_ended = false;
+};
+
+void push(user_side& here, std::byte* to, const std::vector<std::byte>& bytes) {
+  told job;
+  job.to = to;
+  job.from = bytes.data();
+  job.size = bytes.size();
+  here.acc.copy(job);
+  while (!job.has_ended) {
+    mock().run_all();
+    here.acc.poll();
+  }
+  EXPECT_EQ(job.error, "");
+}
+
+std::vector<std::byte> some_bytes(std::size_t size, unsigned seed) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
+  return bytes;
+}
+
+class peer_maps_test : public two_processes {};
+
+TEST_F(peer_maps_test, map__both_ways_of_sharing_move_bytes_between_processes) {
+  for (const auto kind : {test::mock_memory::device, test::mock_memory::vmm}) {
+    const auto bytes = some_bytes(MIB / 2, 5);
+    run_both(
+        [&](int fd) {
+          owner_side here(fd);
+          auto* const memory = static_cast<std::byte*>(here.offer(kind, 2 * MIB, 1));
+          wait(fd);
+          EXPECT_EQ(std::memcmp(mock().contents(memory) + MIB, bytes.data(), bytes.size()), 0);
+          const auto wrong = some_bytes(MIB / 2, 6);
+          EXPECT_NE(std::memcmp(mock().contents(memory) + MIB, wrong.data(), wrong.size()), 0);
+        },
+        [&](int fd) {
+          user_side here(fd, child_);
+          mem::peer_range what = here.receive();
+          what.address += MIB;
+          what.size = MIB / 2;
+          const mem::mapped_memory use = here.map(what);
+          ASSERT_TRUE(use) << here.why;
+          EXPECT_EQ(here.why, "");
+          push(here, use.at(), bytes);
+          tell(fd);
+        });
+    mock().reset();
+  }
+}
+
+// The rest needs an owner that offers memory until it is told to end.
+void offer_one_of_each(int fd) {
+  owner_side here(fd);
+  here.offer(test::mock_memory::device);
+  here.offer(test::mock_memory::vmm);
+  wait(fd);
+}
+
+TEST_F(peer_maps_test, map__again_is_a_look_up_and_stays_while_in_use) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    user_side here(fd, child_);
+    for (int i = 0; i < 2; ++i) {
+      const mem::peer_range what = here.receive();
+      mem::mapped_memory first = here.map(what), again = here.map(what);
+      ASSERT_TRUE(first && again) << here.why;
+      EXPECT_EQ(first.at(), again.at());
+      here.acc.forget(PEER);
+      EXPECT_NE(mock().contents(again.at()), nullptr) << "a copy may be under way";
+      first = {};
+      again = {};
+    }
+    EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 1u);
+    EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
+    EXPECT_EQ(mock().count("cuMemImportFromShareableHandle"), 1u);
+    EXPECT_EQ(mock().count("cuMemUnmap"), 1u);
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__each_gpu_of_ours_has_its_own) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    user_side here(fd, child_);
+    here.receive();
+    const mem::peer_range mapped = here.receive();
+    const mem::mapped_memory a = here.map(mapped, 0), b = here.map(mapped, 1);
+    ASSERT_TRUE(a && b) << here.why;
+    EXPECT_NE(a.at(), b.at());
+    EXPECT_FALSE(here.map(mapped, 2));
+    EXPECT_TRUE(here.says("there is no GPU 2")) << here.why;
+    EXPECT_FALSE(here.map(mapped, -1));
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__what_does_not_fit_the_record_is_refused) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    user_side here(fd, child_);
+    const mem::peer_range good = here.receive();
+    mem::peer_range bad = good;
+    ++bad.check;
+    EXPECT_FALSE(here.map(bad));
+    EXPECT_TRUE(here.says("rank 3 was written anew")) << here.why;
+    for (const auto& [ahead, size] :
+         {std::pair{std::int64_t{-1}, 2 * MIB}, std::pair{std::int64_t{1}, 2 * MIB},
+          std::pair{std::int64_t{0}, 2 * MIB + 1},
+          std::pair{std::int64_t{8}, ~std::size_t{0} - 4}}) {
+      bad = good;
+      bad.address += static_cast<std::uint64_t>(ahead);
+      bad.size = size;
+      EXPECT_FALSE(here.map(bad));
+      EXPECT_TRUE(here.says("is not about the range")) << here.why;
+    }
+    bad = good;
+    bad.record = nullptr;
+    EXPECT_FALSE(here.map(bad));
+    EXPECT_TRUE(here.says("names no record")) << here.why;
+    bad.record = good.record + 4;
+    EXPECT_FALSE(here.map(bad));
+    EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 0u);
+    EXPECT_TRUE(here.map(good));
+    bad = here.forge(good, [](share_record& r) { r.descriptor = 1; });
+    EXPECT_FALSE(here.map(bad));
+    EXPECT_TRUE(here.says("does not parse")) << here.why;
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__a_size_that_grows_later_is_not_believed) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    user_side here(fd, child_);
+    mem::peer_range what = here.receive();
+    EXPECT_TRUE(here.map(what));
+    what = here.forge(what, [](share_record& r) { r.ticket.size *= 2; });
+    what.address += 2 * MIB;
+    EXPECT_FALSE(here.map(what));
+    EXPECT_TRUE(here.says("has only 2097152 bytes")) << here.why;
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__freed_and_used_again_is_other_memory) {
+  run_both(
+      [](int fd) {
+        owner_side here(fd);
+        void* const first = here.offer(test::mock_memory::device);
+        wait(fd);
+        mock().free(first);
+        EXPECT_EQ(here.offer(test::mock_memory::device), first);
+        wait(fd);
+        mock().reset();
+      },
+      [&](int fd) {
+        user_side here(fd, child_);
+        const mem::peer_range before = here.receive();
+        EXPECT_TRUE(here.map(before));
+        tell(fd);
+        const mem::peer_range after = here.receive();
+        EXPECT_FALSE(here.map(before)) << "the record speaks of other memory";
+        EXPECT_TRUE(here.map(after)) << here.why;
+        EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 2u);
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
+        tell(fd);
+      });
+}
+
+TEST_F(peer_maps_test, map__record_that_was_rewritten_for_other_memory) {
+  run_both(
+      [](int fd) {
+        accelerator_options few;
+        few.records = 1;
+        owner_side here(fd, few);
+        here.offer(test::mock_memory::vmm);
+        here.offer(test::mock_memory::vmm);
+        wait(fd);
+      },
+      [&](int fd) {
+        user_side here(fd, child_);
+        const mem::peer_range first = here.receive(), second = here.receive();
+        EXPECT_EQ(first.record, second.record);
+        EXPECT_FALSE(here.map(first));
+        EXPECT_TRUE(here.says("was written anew")) << here.why;
+        EXPECT_TRUE(here.map(second)) << here.why;
+        tell(fd);
+      });
+}
+
+// While the descriptor is fetched the owner needs the record for something else.
+std::byte* rewritten = nullptr;
+
+TEST_F(peer_maps_test, map__record_rewritten_while_the_descriptor_is_fetched) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    accelerator_options options;
+    options.calls.fetch = [](int process, int number) {
+      *rewritten ^= std::byte{1};
+      return system_descriptor_calls().fetch(process, number);
+    };
+    user_side here(fd, child_, options);
+    here.receive();
+    const mem::peer_range what = here.receive();
+    rewritten = here.record_of(what) + 30;
+    EXPECT_FALSE(here.map(what));
+    EXPECT_TRUE(here.says("written anew meanwhile")) << here.why;
+    EXPECT_EQ(mock().count("cuMemImportFromShareableHandle"), 0u);
+    *rewritten ^= std::byte{1};
+    rewritten = here.view + user_side::SEEN - 1;  // something else
+    EXPECT_TRUE(here.map(what)) << "that was no property of the memory: " << here.why;
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__descriptor_that_cannot_be_fetched_is_a_sentence) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    accelerator_options no_open, no_fetch;
+    no_open.calls.open_process = [](int) {
+      errno = ENOSYS;
+      return -1;
+    };
+    static int fetches;
+    fetches = 0;
+    no_fetch.calls.fetch = [](int, int) {
+      ++fetches;
+      errno = EPERM;
+      return -1;
+    };
+    user_side here(fd, child_);
+    here.receive();
+    mem::peer_range what = here.receive();
+    std::string why;
+    accelerator first(here.d, here.pointers, here.arena, no_open);
+    EXPECT_FALSE(first.map(what, 0, why));
+    EXPECT_NE(why.find("pidfd_open: Function not implemented [38]"), std::string::npos) << why;
+    accelerator second(here.d, here.pointers, here.arena, no_fetch);
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(second.map(what, 0, why));
+    EXPECT_NE(why.find("pidfd_getfd: Operation not permitted [1]"), std::string::npos) << why;
+    EXPECT_EQ(fetches, 1) << "not for each message";
+    second.forget(PEER);
+    EXPECT_FALSE(second.map(what, 0, why));
+    EXPECT_EQ(fetches, 2);
+    what.pid = 0;
+    EXPECT_FALSE(here.map(what));
+    EXPECT_TRUE(here.says("not visible from here")) << here.why;
+    what.pid = child_;
+    EXPECT_TRUE(here.map(what)) << "a process that is seen later: " << here.why;
+    // A number that the owner does not have open.
+    what = here.forge(what, [](share_record& r) {
+      r.descriptor = 999;
+      ++r.ticket.id.block_id;
+    });
+    EXPECT_FALSE(here.map(what));
+    EXPECT_TRUE(here.says("pidfd_getfd: Bad file descriptor")) << here.why;
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__what_the_driver_refuses_is_asked_once) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    user_side here(fd, child_);
+    const mem::peer_range what = here.receive();
+    mock().fail_nth("cuIpcOpenMemHandle", 1, abi::result::invalid_value);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_FALSE(here.map(what));
+      EXPECT_TRUE(here.says("cuIpcOpenMemHandle failed on memory of rank 3")) << here.why;
+    }
+    EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 1u);
+    EXPECT_TRUE(here.map(what, 1)) << "another GPU of ours is another question: " << here.why;
+    // Other memory at that address is another question too, and so is another rank.
+    EXPECT_FALSE(here.map(what));
+    const auto later = here.forge(what, [](share_record& r) { ++r.ticket.id.buffer_id; });
+    EXPECT_TRUE(here.map(later)) << here.why;
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__gpus_without_peer_access_are_named) {
+  mock().reset({.peer_access = false});
+  run_both(
+      [](int fd) {
+        owner_side here(fd);
+        here.offer(test::mock_memory::device, 2 * MIB, 1);
+        wait(fd);
+      },
+      [&](int fd) {
+        user_side here(fd, child_);
+        mem::peer_range what = here.receive();
+        mock().forget_counts();
+        for (int i = 0; i < 2; ++i) {
+          EXPECT_FALSE(here.map(what, 0));
+          EXPECT_TRUE(here.says("GPU 0 and GPU 1 have no peer access")) << here.why;
+        }
+        EXPECT_EQ(mock().count("cuDeviceCanAccessPeer"), 1u);
+        EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 0u);
+        EXPECT_EQ(mock().count("cuDevicePrimaryCtxRetain"), 0u) << "no context only to ask";
+        EXPECT_TRUE(here.map(what, 1)) << "its own GPU: " << here.why;
+        // A GPU that is not visible here: nobody knows before it is tried.
+        what = here.forge(what, [](share_record& r) {
+          r.pci[5] = 'f';
+          ++r.ticket.id.buffer_id;
+        });
+        EXPECT_TRUE(here.map(what, 0)) << here.why;
+        tell(fd);
+      });
+}
+
+TEST_F(peer_maps_test, forget__of_a_rank_that_is_unknown_is_harmless) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    user_side here(fd, child_);
+    const mem::peer_range what = here.receive();
+    here.acc.forget(PEER);
+    EXPECT_TRUE(here.map(what));
+    here.acc.forget(PEER + 1);
+    EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u);
+    here.acc.forget(PEER);
+    EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
+    tell(fd);
+  });
+}
+
+}  // namespace
+}  // namespace lci::cuda
