@@ -142,6 +142,17 @@ struct memcpy_attributes {
   unsigned flags;
 };
 
+// One element of what the driver takes as a union of 48 bytes: a word that the stream writes.
+enum class memory_operation : int { write_value_32 = 2, write_value_64 = 5 };
+struct write_operation {
+  memory_operation what;
+  device_ptr address;
+  std::uint64_t value;  // 32 bits: the low half
+  unsigned flags;       // as of cuStreamWriteValue32
+  device_ptr alias;     // the driver's
+  std::uint64_t unused;
+};
+
 // The two exported forms of cuGetProcAddress: the second since CUDA 12.0.
 using get_proc_address_v1 = result (*)(const char* symbol, void** function, int version,
                                        unsigned long long flags);
@@ -211,6 +222,8 @@ struct functions {
                                   unsigned flags);
   result (*stream_write_value_64)(stream s, device_ptr address, std::uint64_t value,
                                   unsigned flags);
+  result (*stream_batch_mem_op)(stream s, unsigned count, write_operation* operations,
+                                unsigned flags);
   result (*event_create)(event* out, unsigned flags);
   result (*event_destroy)(event e);
   result (*event_record)(event e, stream s);

@@ -95,15 +95,33 @@ copy_answer copier::post(direction way, std::span<const copy> copies, const flag
   if (scope.entered() != abi::result::success)
     return refused({scope.entered(), "cuCtxPushCurrent"});
   if (bytes > limits_.small_max) return post_bulk_locked(on, filled[0], flag, to);
-  return post_small_locked(on, std::span(filled).first(count), flag, to);
+  return post_small_locked(
+      on, [&] { return on.small.begin_st(std::span(filled).first(count), flag, to); });
 }
 
-copy_answer copier::post_small_locked(road& on, std::span<const copy> copies,
-                                      const flag_write& flag, copy_completion* to) noexcept {
+copy_answer copier::post_stores(direction way, std::span<const flag_write> stores,
+                                copy_completion* to) noexcept {
+  const bool are_valid =
+      gpu_.facts().stream_stores && !stores.empty() && stores.size() <= lane::STORES &&
+      std::all_of(stores.begin(), stores.end(),
+                  [](const flag_write& each) { return each.bytes != 0 && is_flag_valid(each); });
+  if (!are_valid) return refused({abi::result::invalid_value, "copier::post_stores"});
+  const inside lock(inside_);
+  if (!lock) return {errorcode_t::retry_lock, {}};
+  road& on = roads_[static_cast<std::size_t>(way)];
+  const context_scope scope(gpu_.call(), context_);
+  if (scope.entered() != abi::result::success)
+    return refused({scope.entered(), "cuCtxPushCurrent"});
+  return post_small_locked(on, [&] { return on.small.begin_stores_st(stores, to); });
+}
+
+// `begin` answers as lane::begin_st().
+template <class Begin>
+copy_answer copier::post_small_locked(road& on, Begin&& begin) noexcept {
   if (on.small.is_full_st()) return {errorcode_t::retry_nomem, {}};
   // Before the entry exists, so that a poll of another thread never counts below 0.
   pending_.fetch_add(1, std::memory_order_relaxed);  // a number only; poll() looks under the lock
-  if (const failure error = on.small.begin_st(copies, flag, to)) {
+  if (const failure error = begin()) {
     pending_.fetch_sub(1, std::memory_order_relaxed);
     return refused(error);
   }

@@ -59,6 +59,10 @@ class copier {
   // Copies of size 0 are left out; done if nothing is left to do. `to` may be null.
   copy_answer post(direction way, std::span<const copy> copies, const flag_write& flag,
                    copy_completion* to) noexcept;
+  // Writes up to lane::STORES words in the same way, faster than copies would: for a GPU with
+  // facts().stream_stores. The driver may refuse memory that it would copy to.
+  copy_answer post_stores(direction way, std::span<const flag_write> stores,
+                          copy_completion* to) noexcept;
   // Calls completions and hands over further bulk; answers how many ended.
   std::size_t poll() noexcept;
   // edge cuda.copier_idle: partner is the end of poll().
@@ -90,8 +94,8 @@ class copier {
   using ended_list = std::array<ended, AT_ONCE>;
 
   void close() noexcept;
-  copy_answer post_small_locked(road& on, std::span<const copy> copies, const flag_write& flag,
-                                copy_completion* to) noexcept;
+  template <class Begin>
+  copy_answer post_small_locked(road& on, Begin&& begin) noexcept;
   copy_answer post_bulk_locked(road& on, const copy& what, const flag_write& flag,
                                copy_completion* to) noexcept;
   void feed_locked(road& on) noexcept;

@@ -1,11 +1,32 @@
 #include "backends/cuda/copy_jobs.hpp"
 
+#include <cstring>
 #include <exception>
 #include <utility>
 
 #include "backends/cuda/pointer.hpp"
 
 namespace lci::cuda {
+
+namespace {
+
+using store_array = std::array<flag_write, lane::STORES>;
+
+// Words from host memory, which the stream can write without reading them: their values are those
+// of now. False: not all of these are such words, or they are too many.
+bool as_stores(std::span<const copy> copies, store_array& out) noexcept {
+  if (copies.size() > out.size()) return false;
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    const copy& one = copies[i];
+    if ((one.size != 4 && one.size != 8) || one.to % one.size != 0) return false;
+    out[i] = {one.to, 0, static_cast<unsigned>(one.size)};
+    // Little endian: the low half comes first.
+    std::memcpy(&out[i].value, reinterpret_cast<const void*>(one.from), one.size);
+  }
+  return true;
+}
+
+}  // namespace
 
 void job_chain::add(mem::copy_job& job) noexcept {
   job.next = nullptr;
@@ -117,13 +138,24 @@ copy_jobs::batch* copy_jobs::begin(road& on, copy_array& copies) noexcept {
   return &next;
 }
 
+copy_answer copy_jobs::post(copier& to, std::span<const copy> copies, batch& what) noexcept {
+  const direction way = what.on->way;
+  store_array stores;
+  if (way == direction::to_gpu && to.device().facts().stream_stores && as_stores(copies, stores)) {
+    const copy_answer answer = to.post_stores(way, std::span(stores).first(copies.size()), &what);
+    if (answer.code != errorcode_t::fatal || answer.error.kind() != fault::refused) return answer;
+    // Nothing was begun, and a copy may do.
+  }
+  return to.post(way, copies, {}, &what);
+}
+
 // False: nothing more can go now.
 bool copy_jobs::hand_over(copier& to, road& on) noexcept {
   copy_array copies;
   batch* const next = begin(on, copies);
   if (next == nullptr) return false;
   const std::size_t count = next->jobs.count;
-  const copy_answer answer = to.post(on.way, std::span(copies).first(count), {}, next);
+  const copy_answer answer = post(to, std::span(copies).first(count), *next);
   switch (answer.code) {
     case errorcode_t::posted:
       return true;  // and may have ended by now: `next` is somebody else's

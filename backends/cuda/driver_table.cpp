@@ -59,10 +59,11 @@ constexpr entry_point TABLE[] = {
     {"cuStreamDestroy", 4000, REQUIRED, offsetof(f, stream_destroy)},
     {"cuStreamQuery", 2000, REQUIRED, offsetof(f, stream_query)},
     {"cuStreamWaitEvent", 3020, REQUIRED, offsetof(f, stream_wait_event)},
-    // Older forms of these two are switched off by default; without them flags are written by
+    // Older forms of these three are switched off by default; without them flags are written by
     // other means, see copier.hpp.
     {"cuStreamWriteValue32", 11070, OPTIONAL, offsetof(f, stream_write_value_32)},
     {"cuStreamWriteValue64", 11070, OPTIONAL, offsetof(f, stream_write_value_64)},
+    {"cuStreamBatchMemOp", 11070, OPTIONAL, offsetof(f, stream_batch_mem_op)},
     {"cuEventCreate", 2000, REQUIRED, offsetof(f, event_create)},
     {"cuEventDestroy", 4000, REQUIRED, offsetof(f, event_destroy)},
     {"cuEventRecord", 2000, REQUIRED, offsetof(f, event_record)},

@@ -38,6 +38,7 @@ gpu::gpu(driver& d, int ordinal) : driver_(d) {
   facts_.stream_writes = call().stream_write_value_32 != nullptr &&
                          call().stream_write_value_64 != nullptr &&
                          has(call(), device_, abi::device_attribute::can_use_64_bit_stream_mem_ops);
+  facts_.stream_stores = facts_.stream_writes && call().stream_batch_mem_op != nullptr;
   facts_.vmm_descriptors =
       has(call(), device_, abi::device_attribute::virtual_memory_management_supported) &&
       has(call(), device_, abi::device_attribute::handle_type_posix_file_descriptor_supported);

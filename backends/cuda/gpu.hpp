@@ -20,6 +20,7 @@ struct gpu_facts {
   std::string name;
   std::string pci;               // bus id: names the same GPU in every process
   bool stream_writes = false;    // cuStreamWriteValue32 and 64
+  bool stream_stores = false;    // cuStreamBatchMemOp: several of them in one call
   bool vmm_descriptors = false;  // VMM allocations can be passed on as file descriptors
   bool dma_buf = false;
 };

@@ -46,6 +46,25 @@ failure lane::begin_st(std::span<const copy> copies, const flag_write& flag, voi
   return {};
 }
 
+failure lane::begin_stores_st(std::span<const flag_write> stores, void* tag) noexcept {
+  if (broken_) return broken_;
+  std::array<abi::write_operation, STORES + 1> all{};
+  std::size_t count = 0;
+  const auto add = [&](const flag_write& one) {
+    const auto what = one.bytes == 4 ? abi::memory_operation::write_value_32
+                                     : abi::memory_operation::write_value_64;
+    all[count++] = {what, one.address, one.value, abi::WRITE_VALUE_DEFAULT, 0, 0};
+  };
+  for (const flag_write& each : stores) add(each);
+  add({reached_at_, issued_ + 1, 8});  // they are run in this order
+  const abi::result answer =
+      call_->stream_batch_mem_op(stream_, static_cast<unsigned>(count), all.data(), 0);
+  if (answer != abi::result::success) return {answer, "cuStreamBatchMemOp"};
+  tags_[issued_ % DEPTH] = tag;
+  ++issued_;
+  return {};
+}
+
 failure lane::copy_all_st(std::span<const copy> copies, std::size_t& begun) noexcept {
   if (copies.size() > 1 && call_->memcpy_batch_async != nullptr) {
     std::array<abi::device_ptr, BATCH> to, from;

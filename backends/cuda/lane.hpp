@@ -36,6 +36,7 @@ class lane {
  public:
   static constexpr std::size_t DEPTH = 256;  // pieces of work under way
   static constexpr std::size_t BATCH = 64;   // copies in one piece
+  static constexpr std::size_t STORES = 8;   // stores in one piece
 
   // What one lane needs in pinned memory: its progress word and the values of flags.
   struct pinned {
@@ -56,6 +57,9 @@ class lane {
   // The context is current, the lane not full, no copy of size 0, at most BATCH copies. An error
   // means that nothing was begun. `tag` comes back in take_st().
   failure begin_st(std::span<const copy> copies, const flag_write& flag, void* tag) noexcept;
+  // The same with stores in place of copies, for a GPU with facts().stream_stores; at most STORES,
+  // not none. The stream writes the values and its progress in one call of the driver.
+  failure begin_stores_st(std::span<const flag_write> stores, void* tag) noexcept;
   // The oldest entry if it has ended. False: none has.
   struct entry {
     void* tag = nullptr;

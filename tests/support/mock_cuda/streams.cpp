@@ -96,6 +96,34 @@ result write64(cuda::abi::stream s, device_ptr at, std::uint64_t value, unsigned
   return write_value("cuStreamWriteValue64", operation::what::write64, s, at, value, flags);
 }
 
+// All or nothing.
+result write_batch(cuda::abi::stream s, unsigned count, cuda::abi::write_operation* all,
+                   unsigned flags) {
+  using cuda::abi::memory_operation;
+  return guarded("cuStreamBatchMemOp", needs::context, [&](state& now) {
+    stream* given = nullptr;
+    if (const result bad = check_stream(now, s, given); bad != result::success) return bad;
+    if (count == 0 || count >= 256 || flags != 0) return result::invalid_value;
+    if (!now.config.stream_writes) return result::not_supported;
+    std::vector<operation> made;
+    for (unsigned i = 0; i < count; ++i) {
+      const bool is_wide = all[i].what == memory_operation::write_value_64;
+      operation op;
+      op.kind = is_wide ? operation::what::write64 : operation::what::write32;
+      op.to = all[i].address;
+      op.size = is_wide ? 8 : 4;
+      op.value = all[i].value;
+      if ((!is_wide && all[i].what != memory_operation::write_value_32) ||
+          all[i].flags != cuda::abi::WRITE_VALUE_DEFAULT || op.to % op.size != 0 ||
+          now.find(op.to, op.size) == nullptr)
+        return result::invalid_value;
+      made.push_back(op);
+    }
+    given->queue.insert(given->queue.end(), made.begin(), made.end());
+    return result::success;
+  });
+}
+
 result event_create(cuda::abi::event* out, unsigned) {
   return guarded("cuEventCreate", needs::context, [&](state& s) {
     auto* const made = new event;
@@ -249,6 +277,7 @@ void fill_streams(functions& table) {
   table.stream_wait_event = &wait_event;
   table.stream_write_value_32 = &write32;
   table.stream_write_value_64 = &write64;
+  table.stream_batch_mem_op = &write_batch;
   table.event_create = &event_create;
   table.event_destroy = &event_destroy;
   table.event_record = &event_record;

@@ -54,7 +54,8 @@ consteval bool is_alike() {
   } else if constexpr ((std::is_integral_v<ours> || std::is_enum_v<ours>)&&(
                            std::is_integral_v<theirs> || std::is_enum_v<theirs>)) {
     return sizeof(ours) == sizeof(theirs) && alignof(ours) == alignof(theirs);
-  } else if constexpr (std::is_class_v<ours> && std::is_class_v<theirs>) {
+  } else if constexpr (std::is_class_v<ours> &&
+                       (std::is_class_v<theirs> || std::is_union_v<theirs>)) {
     return sizeof(ours) == sizeof(theirs) && alignof(ours) == alignof(theirs) &&
            std::is_trivially_copyable_v<ours>;
   } else {
@@ -142,6 +143,7 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
   LINE(stream_wait_event, cuStreamWaitEvent, 3020)
   LINE(stream_write_value_32, cuStreamWriteValue32, 11070)
   LINE(stream_write_value_64, cuStreamWriteValue64, 11070)
+  LINE(stream_batch_mem_op, cuStreamBatchMemOp, 11070)
   LINE(event_create, cuEventCreate, 2000)
   LINE(event_destroy, cuEventDestroy, 4000)
   LINE(event_record, cuEventRecord, 2000)
@@ -249,6 +251,8 @@ SAME(abi::HOST_ALLOC_DEVICE_MAP, CU_MEMHOSTALLOC_DEVICEMAP);
 SAME(abi::HOST_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE);
 SAME(abi::HOST_REGISTER_DEVICE_MAP, CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME(abi::IPC_LAZY_ENABLE_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+SAME(abi::memory_operation::write_value_32, CU_STREAM_MEM_OP_WRITE_VALUE_32);
+SAME(abi::memory_operation::write_value_64, CU_STREAM_MEM_OP_WRITE_VALUE_64);
 SAME(abi::WRITE_VALUE_DEFAULT, CU_STREAM_WRITE_VALUE_DEFAULT);
 #if CUDA_VERSION >= 12080
 SAME(abi::source_order::stream_order, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
@@ -261,6 +265,17 @@ static_assert(offsetof(abi::memcpy_attributes, destination_hint) ==
 static_assert(offsetof(abi::memcpy_attributes, flags) == offsetof(CUmemcpyAttributes, flags));
 #endif
 
+static_assert(sizeof(abi::write_operation) == sizeof(CUstreamBatchMemOpParams));
+static_assert(offsetof(abi::write_operation, address) ==
+              offsetof(CUstreamBatchMemOpParams, writeValue.address));
+static_assert(offsetof(abi::write_operation, value) ==
+              offsetof(CUstreamBatchMemOpParams, writeValue.value64));
+static_assert(offsetof(abi::write_operation, value) ==
+              offsetof(CUstreamBatchMemOpParams, writeValue.value));
+static_assert(offsetof(abi::write_operation, flags) ==
+              offsetof(CUstreamBatchMemOpParams, writeValue.flags));
+static_assert(offsetof(abi::write_operation, alias) ==
+              offsetof(CUstreamBatchMemOpParams, writeValue.alias));
 static_assert(sizeof(abi::device) == sizeof(CUdevice));
 static_assert(std::is_same_v<abi::device_ptr, CUdeviceptr>);
 static_assert(std::is_same_v<abi::allocation_handle, CUmemGenericAllocationHandle>);

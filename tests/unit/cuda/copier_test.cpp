@@ -123,6 +123,49 @@ TEST_F(copier_test, post__batch_is_one_call_and_one_mark) {
   expect_ended_with(fault::none);
 }
 
+TEST_F(copier_test, post_stores__words_and_mark_are_one_call) {
+  auto* const a = static_cast<std::byte*>(gpu_memory(4 * KIB));
+  fill(a, std::vector<std::byte>(64));
+  const std::array<flag_write, 2> stores{flag_write{as_device(a) + 8, 0x1122334455667788, 8},
+                                         flag_write{as_device(a) + 20, 0x99aabbcc, 4}};
+  mock().forget_counts();
+  ASSERT_EQ(copier_->post_stores(direction::to_gpu, stores, &done_).code, errorcode_t::posted);
+  EXPECT_EQ(mock().count("cuStreamBatchMemOp"), 1u);
+  EXPECT_EQ(mock().queued_operations(), 3u);
+  finish();
+  expect_ended_with(fault::none);
+  std::uint64_t wide = 0;
+  std::uint32_t narrow = 0;
+  std::memcpy(&wide, mock().contents(a + 8), 8);
+  std::memcpy(&narrow, mock().contents(a + 20), 4);
+  EXPECT_EQ(wide, stores[0].value);
+  EXPECT_EQ(narrow, stores[1].value);
+  while (copier_->post_stores(direction::to_gpu, stores, &done_).code == errorcode_t::posted)
+    continue;
+  EXPECT_EQ(copier_->post_stores(direction::to_gpu, stores, &done_).code, errorcode_t::retry_nomem);
+  finish();
+}
+
+TEST_F(copier_test, post_stores__wrong_requests_are_refused_and_nothing_is_begun) {
+  void* const a = gpu_memory(4 * KIB);
+  const flag_write good{as_device(a), 1, 8};
+  for (const auto& bad :
+       {std::vector<flag_write>{}, std::vector(lane::STORES + 1, good),
+        std::vector{good, flag_write{as_device(a) + 4, 1, 8}},
+        std::vector{flag_write{as_device(a), 1, 2}}, std::vector{flag_write{as_device(a), 1, 0}}}) {
+    EXPECT_EQ(copier_->post_stores(direction::to_gpu, bad, &done_).code, errorcode_t::fatal);
+  }
+  mock().fail_nth("cuStreamBatchMemOp", 1, abi::result::not_supported);
+  EXPECT_EQ(copier_->post_stores(direction::to_gpu, std::span(&good, 1), &done_).error.kind(),
+            fault::refused);
+  mock().fail_nth("cuCtxPushCurrent", 1, abi::result::invalid_context);
+  EXPECT_EQ(copier_->post_stores(direction::to_gpu, std::span(&good, 1), &done_).code,
+            errorcode_t::fatal);
+  EXPECT_TRUE(copier_->is_idle());
+  EXPECT_EQ(mock().queued_operations(), 0u);
+  EXPECT_EQ(done_.calls, 0);
+}
+
 TEST_F(copier_test, post__small_ones_never_wait_for_bulk_not_yet_begun) {
   limits_.busy_chunk = limits_.quiet_chunk = 256 * KIB;
   make();
