@@ -166,17 +166,16 @@ bool copy_jobs::hand_over(copier& to, road& on) noexcept {
     default:
       break;
   }
-  // One bad address makes the driver refuse them all: the others go without it.
-  if (answer.error && count > 1) {
-    put_back(*next, true);
-  } else {
-    end(*next, answer.error);
-  }
+  end(*next, answer.error);
   return true;
 }
 
 void copy_jobs::put_back(batch& unwanted, bool one_by_one) noexcept {
   const std::lock_guard lock(lock_);
+  put_back_locked(unwanted, one_by_one);
+}
+
+void copy_jobs::put_back_locked(batch& unwanted, bool one_by_one) noexcept {
   road& on = *unwanted.on;
   --on.under_way;
   if (one_by_one) on.alone += unwanted.jobs.count;
@@ -184,9 +183,11 @@ void copy_jobs::put_back(batch& unwanted, bool one_by_one) noexcept {
   free_locked(unwanted);
 }
 
-// Called by the copier's poll(), and by hand_over(): tell() has it from here.
+// Called by the copier's poll(), and by hand_over(): tell() has it from here, unless one bad
+// address has made the driver refuse all of them. Then the others go without it.
 void copy_jobs::end(batch& ended, const failure& why) noexcept {
   const std::lock_guard lock(lock_);
+  if (is_of_one_call(why.kind()) && ended.jobs.count > 1) return put_back_locked(ended, true);
   --ended.on->under_way;
   if (why) {
     ended.error = why;
@@ -199,13 +200,23 @@ void copy_jobs::end(batch& ended, const failure& why) noexcept {
 
 void copy_jobs::free_locked(batch& used) noexcept { used.next = std::exchange(free_, &used); }
 
+std::array<bool, 2 * DIRECTIONS> copy_jobs::waiting_roads() noexcept {
+  std::array<bool, 2 * DIRECTIONS> found;
+  const std::lock_guard lock(lock_);
+  for (std::size_t i = 0; i < roads_.size(); ++i)
+    found[i] = roads_[i].gathered.first != nullptr && roads_[i].has_room();
+  return found;
+}
+
 std::size_t copy_jobs::poll() noexcept {
   // A number only: a job that is not seen yet is seen by the next poll.
   if (untold_.load(std::memory_order_relaxed) == 0) return 0;
   if (copier* const to = ready()) {
     to->poll();
-    for (road& on : roads_) {
-      while (hand_over(*to, on)) continue;
+    const auto waiting = waiting_roads();
+    for (std::size_t i = 0; i < roads_.size(); ++i) {
+      if (!waiting[i]) continue;
+      while (hand_over(*to, roads_[i])) continue;
     }
   }
   return tell();

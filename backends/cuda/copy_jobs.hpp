@@ -79,11 +79,13 @@ class copy_jobs {
   using copy_array = std::array<copy, lane::BATCH>;
 
   copier* ready() noexcept;
+  std::array<bool, 2 * DIRECTIONS> waiting_roads() noexcept;
   void refuse_all(const char* why) noexcept;
   batch* begin(road& on, copy_array& copies) noexcept;
   bool hand_over(copier& to, road& on) noexcept;
   copy_answer post(copier& to, std::span<const copy> copies, batch& what) noexcept;
   void put_back(batch& unwanted, bool one_by_one) noexcept;
+  void put_back_locked(batch& unwanted, bool one_by_one) noexcept;
   void end(batch& ended, const failure& why) noexcept;
   void free_locked(batch& used) noexcept;
   std::size_t tell() noexcept;

@@ -22,6 +22,11 @@ enum class fault : std::uint8_t {
 };
 fault fault_of(abi::result code) noexcept;
 
+// The call was turned down and nothing else is the worse for it.
+constexpr bool is_of_one_call(fault what) noexcept {
+  return what == fault::refused || what == fault::no_memory;
+}
+
 // A failed call as a value.
 struct failure {
   abi::result code = abi::result::success;

@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <utility>
+
 #include "backends/cuda/pointer.hpp"
 
 namespace lci::cuda {
@@ -37,8 +39,10 @@ failure lane::begin_st(std::span<const copy> copies, const flag_write& flag, voi
   failure error = copy_all_st(copies, begun);
   if (error && begun == 0) return error;
   tags_[issued_ % DEPTH] = tag;
+  failure& refused = refused_[issued_ % DEPTH];
+  refused = is_of_one_call(error.kind()) ? std::exchange(error, {}) : failure{};
   ++issued_;
-  if (!error) error = write_flag_st(flag);
+  if (!error && !refused) error = write_flag_st(flag);
   if (!error) error = mark_st();
   // Something is under way that nobody can follow any more: the lane ends here, and the entry is
   // given back with the error once the GPU is through with its buffers.
@@ -61,6 +65,7 @@ failure lane::begin_stores_st(std::span<const flag_write> stores, void* tag) noe
       call_->stream_batch_mem_op(stream_, static_cast<unsigned>(count), all.data(), 0);
   if (answer != abi::result::success) return {answer, "cuStreamBatchMemOp"};
   tags_[issued_ % DEPTH] = tag;
+  refused_[issued_ % DEPTH] = {};
   ++issued_;
   return {};
 }
@@ -148,7 +153,8 @@ bool lane::take_st(entry& out) noexcept {
     return false;
   }
   idle_looks_ = 0;
-  out = {tags_[taken_ % DEPTH], has_ended || known_ >= number ? failure{} : broken_};
+  const bool is_through = has_ended || known_ >= number;
+  out = {tags_[taken_ % DEPTH], is_through ? refused_[taken_ % DEPTH] : broken_};
   ++taken_;
   return true;
 }

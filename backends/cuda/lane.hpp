@@ -55,7 +55,9 @@ class lane {
   const failure& broken_st() const noexcept { return broken_; }
 
   // The context is current, the lane not full, no copy of size 0, at most BATCH copies. An error
-  // means that nothing was begun. `tag` comes back in take_st().
+  // means that nothing was begun. `tag` comes back in take_st(). Where copies are separate calls
+  // and a later one is refused, the entry has that error once the others are through, without the
+  // flag.
   failure begin_st(std::span<const copy> copies, const flag_write& flag, void* tag) noexcept;
   // The same with stores in place of copies, for a GPU with facts().stream_stores; at most STORES,
   // not none. The stream writes the values and its progress in one call of the driver.
@@ -88,9 +90,10 @@ class lane {
   abi::stream stream_ = nullptr;
   std::array<abi::event, DEPTH> events_{};  // without stream writes; made when first needed
   std::array<void*, DEPTH> tags_{};
-  std::uint64_t issued_ = 0;  // number of the newest piece; the first is 1
-  std::uint64_t taken_ = 0;   // number of the newest piece given back
-  std::uint64_t known_ = 0;   // numbers up to this one are known to have ended
+  std::array<failure, DEPTH> refused_{};  // a copy of that piece, which ends all the same
+  std::uint64_t issued_ = 0;              // number of the newest piece; the first is 1
+  std::uint64_t taken_ = 0;               // number of the newest piece given back
+  std::uint64_t known_ = 0;               // numbers up to this one are known to have ended
   unsigned idle_looks_ = 0;
   failure broken_;         // what stopped the stream
   bool is_quiet_ = false;  // after broken_: the GPU touches the buffers no more

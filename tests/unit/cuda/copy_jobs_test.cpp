@@ -213,6 +213,26 @@ TEST_F(accelerator_old_driver_test, copy__still_one_mark_for_a_batch) {
   EXPECT_EQ(read(a, in.size()), in);
 }
 
+TEST_F(accelerator_old_driver_test, copy__one_bad_job_does_not_spoil_its_company) {
+  void* const a = gpu_memory(4 * KIB);
+  for (const auto code : {abi::result::invalid_value, abi::result::out_of_memory}) {
+    std::deque<told_job> jobs(20);
+    copy(jobs[0], copy_way::to_peer, a, a, 8);
+    for (std::size_t i = 1; i < jobs.size(); ++i) copy(jobs[i], copy_way::to_peer, a, a, 8);
+    mock().fail_nth("cuMemcpyAsync", 5, code);
+    finish(jobs.size());
+    for (const told_job& job : jobs) {
+      EXPECT_EQ(job.calls, 1);
+      EXPECT_EQ(job.error, "") << "asked for alone it was not refused";
+    }
+    told_job bad;
+    mock().fail_nth("cuMemcpyAsync", 1, code);
+    copy(bad, copy_way::to_peer, a, a, 8);
+    finish(1);
+    EXPECT_TRUE(has(bad.error, "cuMemcpyAsync failed on GPU 0")) << bad.error;
+  }
+}
+
 // A job that asks for the next one from its own end, as protocols do.
 struct chained_job final : mem::copy_job {
   void on_copied(std::string_view error) noexcept override {

@@ -69,6 +69,37 @@ TEST_F(copier_test, freed_buffer__is_an_error_and_not_silence) {
   expect_ended_with(fault::broken);
 }
 
+class copier_no_batch_test : public copier_test {
+ protected:
+  copier_no_batch_test() : copier_test({.missing = {"cuMemcpyBatchAsync"}}) {}
+};
+
+TEST_F(copier_no_batch_test, post__a_later_copy_is_refused__the_others_are_followed_to_their_end) {
+  void* const a = gpu_memory(4 * KIB);
+  auto* const flag =
+      static_cast<std::atomic<std::uint64_t>*>(mock().allocate(mocked::pinned, 4 * KIB));
+  flag->store(0);
+  const std::vector<copy> copies(3, copy{as_device(a), as_device(a), 8});
+  mock().fail_nth("cuMemcpyAsync", 3, abi::result::invalid_value);
+  const copy_answer answer =
+      copier_->post(direction::to_peer, copies, {as_device(flag), 1, 8}, &done_);
+  ASSERT_EQ(answer.code, errorcode_t::posted);
+  copier_->poll();
+  EXPECT_EQ(done_.calls, 0);  // two copies still use the buffers
+  finish();
+  expect_ended_with(fault::refused);
+  EXPECT_EQ(flag->load(), 0u);
+  EXPECT_EQ(post(direction::to_peer, a, a, 8).code, errorcode_t::posted);  // the lane is in order
+  finish();
+  expect_ended_with(fault::none, 2);
+  // An error of the GPU is not of one call.
+  mock().fail_nth("cuMemcpyAsync", 2, abi::result::launch_failed);
+  copier_->post(direction::to_peer, copies, {}, &done_);
+  finish();
+  expect_ended_with(fault::broken, 3);
+  EXPECT_EQ(post(direction::to_peer, a, a, 8).code, errorcode_t::fatal);
+}
+
 // A lane by itself, in its context.
 class lane_alone : public cuda_test {
  protected:
