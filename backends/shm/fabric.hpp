@@ -36,6 +36,8 @@ class fabric final : public net::fabric {
   std::unique_ptr<net::device> make_device(int index) override;
   void connect(int rank) noexcept override;
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
+  std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override;
+  int process_of(int rank) noexcept override;
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind) override;
   void deregister_region(std::uint64_t local_key) noexcept override;
   void leave() noexcept override;

@@ -1,5 +1,7 @@
 // Registration: nothing to do here. Peers reach what the region table publishes, through the kernel
 // or by asking.
+#include <unistd.h>
+
 #include "backends/shm/fabric.hpp"
 #include "lci/errors.hpp"
 
@@ -32,7 +34,26 @@ net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
   if (!there) return out;
   out.what = net::remote_view::answer::ok;
   out.size = there->size;
+  out.kind = there->kind;
+  out.address = reinterpret_cast<std::uintptr_t>(there->address);
+  out.share = there->share;
   return out;
+}
+
+std::byte* fabric::reach(int rank, std::uint64_t place, std::size_t bytes) noexcept {
+  if (rank < 0 || rank >= size()) return nullptr;
+  peer* who = find(rank);
+  // edge peer.mapped: partner is the release store in map_locked().
+  if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped)
+    return nullptr;
+  return who->memory.resolve(place, bytes, base::CACHE_LINE);
+}
+
+int fabric::process_of(int rank) noexcept {
+  if (rank < 0 || rank >= size()) return 0;
+  peer* who = find(rank);
+  if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped) return 0;
+  return who->memory.is_own() ? static_cast<int>(getpid()) : static_cast<int>(who->pid);
 }
 
 }  // namespace lci::shm

@@ -118,6 +118,10 @@ struct net_context_settings_t {
       true;  ///< large messages inside a host may go through a ring of buffers
   size_t shm_single_copy_min =
       0;  ///< bytes from which the single copy is preferred; 0: never while the other may be used
+  attr_gpu_path_t gpu_path = attr_gpu_path_t::auto_select;  ///< the way of GPU memory
+  /// Look at every buffer of a post that names no kind of memory, and refuse GPU memory: costs one
+  /// question to the driver per post where CUDA is in use. Always done in debug builds.
+  bool check_pointers = LCI_CHECK_POINTERS_DEFAULT;
 
   /// Visits the settings, see the file comment.
   template <class F>
@@ -135,6 +139,8 @@ struct net_context_settings_t {
     f("shm_single_copy", shm_single_copy);
     f("shm_pipelined_copy", shm_pipelined_copy);
     f("shm_single_copy_min", shm_single_copy_min);
+    f("gpu_path", gpu_path);
+    f("check_pointers", check_pointers);
   }
 };
 

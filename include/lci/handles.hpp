@@ -142,6 +142,8 @@ struct net_context_t
   bool get_attr_shm_single_copy() const { return attr_of(*this).shm_single_copy; }
   bool get_attr_shm_pipelined_copy() const { return attr_of(*this).shm_pipelined_copy; }
   size_t get_attr_shm_single_copy_min() const { return attr_of(*this).shm_single_copy_min; }
+  attr_gpu_path_t get_attr_gpu_path() const { return attr_of(*this).gpu_path; }
+  bool get_attr_check_pointers() const { return attr_of(*this).check_pointers; }
   ///@}
 };
 

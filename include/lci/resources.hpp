@@ -100,6 +100,8 @@ class alloc_net_context_x
   self_t shm_single_copy(bool value) { return set(&S::shm_single_copy, value); }
   self_t shm_pipelined_copy(bool value) { return set(&S::shm_pipelined_copy, value); }
   self_t shm_single_copy_min(size_t value) { return set(&S::shm_single_copy_min, value); }
+  self_t gpu_path(attr_gpu_path_t value) { return set(&S::gpu_path, value); }
+  self_t check_pointers(bool value) { return set(&S::check_pointers, value); }
   ///@}
 };
 

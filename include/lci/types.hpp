@@ -85,6 +85,10 @@ enum class attr_cq_type_t { array_atomic, lcrq };
 enum class attr_ibv_odp_strategy_t { none, explicit_odp, implicit_odp };
 /// Prefetching for on-demand paging.
 enum class attr_ibv_prefetch_strategy_t { none, prefetch, prefetch_write, prefetch_no_fault };
+/// The way of GPU memory between processes of one machine. `direct`: a copy engine reaches from end
+/// to end; what it cannot reach is an error. `staged`: through host memory. `auto_select`: direct
+/// where that can be, else staged.
+enum class attr_gpu_path_t { auto_select, direct, staged };
 /// Thread domains of the verbs backend.
 enum class attr_ibv_td_strategy_t { none, all_qp, per_qp };
 

@@ -16,7 +16,7 @@ using detail::post_args;
 // its own: it is a third of the instructions of the long way.
 inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) noexcept {
   const proto::core& core = end.core;
-  if (a.size > end.inject_limit || a.mr.p_impl != nullptr ||
+  if (a.size > end.inject_now_limit || a.mr.p_impl != nullptr ||
       a.comp_semantic != comp_semantic_t::memory || !a.allow_done)
     return false;
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) || core.is_gone(a.rank))
@@ -92,16 +92,22 @@ status_t post_recv(const post_args& a) {
   api::check_buffer(a);
   check_policy(a);
   matching_engine_impl_t& engine = find_engine(a, end);
-  if (a.mr.p_impl != nullptr && a.mr.is_empty()) [[unlikely]]
-    reachable_kind(*end.device.context.fabric, a.local_buffer);
+  mem::memory_place place;
+  if (a.mr.p_impl != nullptr && a.mr.is_empty() && a.size != 0) [[unlikely]]
+    place = place_of(via.shared, a.local_buffer);
+  if (end.checks_pointers) api::check_pointer(a);
   return api::run(a, allow, via, [&](const proto::user_side& user, bool, status_t& got) {
     proto::receive& record = *via.shared.receives.get();
     record.user = user;
     record.via = &via;
     record.region = {};
     record.region_offset = 0;
+    record.kind = place.kind;
+    record.gpu = place.device;
     if (!a.mr.is_empty()) {
       const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
+      record.kind = mr.place.kind;
+      record.gpu = mr.place.device;
       record.region = mr.name;
       record.region_offset = static_cast<std::uint64_t>(static_cast<std::byte*>(a.local_buffer) -
                                                         static_cast<std::byte*>(mr.address));

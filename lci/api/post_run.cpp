@@ -27,6 +27,16 @@ void throw_bad_policy(const post_args& a) {
                        " is not in 0..3");
 }
 
+void check_pointer(const post_args& a) {
+  if (a.mr.p_impl != nullptr || a.size == 0) return;
+  const mem::memory_place place = mem::find_place(a.local_buffer);
+  if (!place.is_handled) throw argument_error(place.domain->refusal(a.local_buffer));
+  if (place.kind != mem::mem_kind::host)
+    throw argument_error("local_buffer is " + place.domain->describe(a.local_buffer) +
+                         ", but the post says nothing of it: add .mr(MR_DEVICE), or the mr of its "
+                         "registration");
+}
+
 namespace {
 
 // Progress for a call that waits. What others' handlers or operations throw must not end the wait
@@ -90,13 +100,18 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
     out.has_mr = true;
     if (a.mr.is_empty()) {
       // MR_DEVICE or MR_UNKNOWN.
-      out.kind = reachable_kind(*end.device.context.fabric, a.local_buffer);
+      const mem::memory_place place = place_of(end.device.owner().core, a.local_buffer);
+      out.kind = place.kind;
+      out.gpu = place.device;
     } else {
       const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
-      out.kind = mr.kind;
+      out.kind = mr.place.kind;
+      out.gpu = mr.place.device;
       out.local_key = mr.local_key;
     }
+    if (a.size == 0) out.kind = mem::mem_kind::host;  // nothing is there to be read
   }
+  if (end.checks_pointers) check_pointer(a);
   out.packet = mem::packet_pool::held(end.device.owner().core.arena, a.local_buffer);
   return out;
 }

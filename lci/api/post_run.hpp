@@ -39,6 +39,9 @@ inline void check_buffer(const post_args& a) {
     throw_null_buffer(a.size);
 }
 
+// The caller promises host memory: throws argument_error if it is a GPU's. Attribute check_pointers.
+LCI_COLD void check_pointer(const post_args& a);
+
 inline void check_rank(const post_args& a, const proto::core& core) {
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]
     throw_bad_rank(a.rank, core.n);

@@ -17,9 +17,13 @@ using row = region_table::row;
 
 // edge region.row: each store is ordered after the one before it, so that a reader which sees part
 // of a new registration cannot see the old generation any more; partner is read().
-void publish(row& to, std::uint32_t generation, void* address, std::size_t size) noexcept {
-  to.address.store(reinterpret_cast<std::uintptr_t>(address), std::memory_order_release);
-  to.size.store(size, std::memory_order_release);
+void publish(row& to, std::uint32_t generation, const region& what) noexcept {
+  const bool is_device = what.kind == mem_kind::device;
+  to.address.store(reinterpret_cast<std::uintptr_t>(what.address), std::memory_order_release);
+  to.size.store(what.size, std::memory_order_release);
+  to.check.store(what.share.check, std::memory_order_release);
+  to.share.store(what.share.record | (is_device ? region_table::DEVICE : 0),
+                 std::memory_order_release);
   to.generation.store(generation, std::memory_order_release);
 }
 
@@ -30,8 +34,14 @@ std::optional<region> read(const row& from, std::uint32_t generation) noexcept {
   if (generation == 0 || from.generation.load(std::memory_order_acquire) != generation) return {};
   const std::uint64_t address = from.address.load(std::memory_order_acquire);
   const std::uint64_t size = from.size.load(std::memory_order_acquire);
+  const std::uint32_t check = from.check.load(std::memory_order_acquire);
+  const std::uint64_t share = from.share.load(std::memory_order_acquire);
   if (from.generation.load(std::memory_order_acquire) != generation) return {};
-  return region{reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)), size};
+  const mem_kind kind = (share & region_table::DEVICE) != 0 ? mem_kind::device : mem_kind::host;
+  return region{reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)),
+                size,
+                kind,
+                {share & ~region_table::DEVICE, check}};
 }
 
 }  // namespace
@@ -63,9 +73,9 @@ region_table::entry& region_table::make_entry(std::uint32_t slot) {
   return *entry_of(slot);
 }
 
-region_name region_table::insert(void* address, std::size_t size) {
-  if (address == nullptr && size != 0) {
-    throw argument_error("register_memory: address is null, size is " + std::to_string(size) +
+region_name region_table::insert(const region& given) {
+  if (given.address == nullptr && given.size != 0) {
+    throw argument_error("register_memory: address is null, size is " + std::to_string(given.size) +
                          "; a region of more than 0 bytes needs an address");
   }
   const std::lock_guard<base::spinlock> lock(lock_);
@@ -82,8 +92,8 @@ region_name region_table::insert(void* address, std::size_t size) {
   if (slot == free_) free_ = mine.next_free;
   // 0 means "none" and is left out when the numbers wrap.
   if (++mine.last_generation == 0) mine.last_generation = 1;
-  publish(mine.what, mine.last_generation, address, size);
-  publish(rows_[slot], mine.last_generation, address, size);
+  publish(mine.what, mine.last_generation, given);
+  publish(rows_[slot], mine.last_generation, given);
   ++live_;
   return {slot, mine.last_generation};
 }

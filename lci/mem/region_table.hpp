@@ -14,13 +14,17 @@
 #include <optional>
 
 #include "lci/base/spinlock.hpp"
+#include "lci/mem/accelerator.hpp"
 #include "lci/mem/arena.hpp"
+#include "lci/mem/memory_kind.hpp"
 
 namespace lci::mem {
 
 struct region {
   void* address = nullptr;
   std::size_t size = 0;
+  mem_kind kind = mem_kind::host;
+  share_place share;  // of device memory that local peers can map
 };
 
 struct region_name {
@@ -36,11 +40,12 @@ class region_table {
   // One row, published in shared memory and kept once more privately.
   struct row {
     std::atomic<std::uint32_t> generation{0};
-    std::uint32_t reserved = 0;
+    std::atomic<std::uint32_t> check{0};  // share_place::check
     std::atomic<std::uint64_t> address{0};
     std::atomic<std::uint64_t> size{0};
-    std::uint64_t reserved2 = 0;
+    std::atomic<std::uint64_t> share{0};  // share_place::record, and DEVICE in its low bits
   };
+  static constexpr std::uint64_t DEVICE = 1;  // GPU memory, shared or not
   static_assert(sizeof(row) == 32);
 
   explicit region_table(arena& arena);  // allocates MAX_REGIONS rows (sparse memory)
@@ -49,7 +54,10 @@ class region_table {
   region_table& operator=(const region_table&) = delete;
 
   // Throws argument_error for a null address with a size, or when the table is full.
-  region_name insert(void* address, std::size_t size);
+  region_name insert(const region& what);
+  region_name insert(void* address, std::size_t size) {
+    return insert({address, size, mem_kind::host, {}});
+  }
   // False when the name is not (or no longer) registered.
   bool erase(region_name name) noexcept;
   // The address of [offset, offset + size) inside the registration, or null when the name is

@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "lci/base/platform.hpp"
+#include "lci/mem/accelerator.hpp"
 #include "lci/mem/memory_kind.hpp"
 #include "lci/types.hpp"
 
@@ -141,6 +142,9 @@ class device {
 struct remote_view {
   enum class answer : std::uint8_t { ok, not_connected, unknown_key } what = answer::not_connected;
   std::size_t size = 0;  // bytes of the registration when ok
+  mem::mem_kind kind = mem::mem_kind::host;
+  std::uint64_t address = 0;  // in the peer's process: a name here
+  mem::share_place share;     // of device memory that processes of this machine can map
 };
 
 class fabric {
@@ -157,6 +161,13 @@ class fabric {
   virtual void connect(int rank) noexcept = 0;
   // Looks up bounds of a peer's registration, so that a wrong put throws where it is posted.
   virtual remote_view check_remote(int rank, remote_key key) noexcept = 0;
+  // The bytes of a peer's arena at that place, where this network maps them; null where it does
+  // not.
+  virtual std::byte* reach(int /*rank*/, std::uint64_t /*place*/, std::size_t /*size*/) noexcept {
+    return nullptr;
+  }
+  // The peer's process as seen from here; 0: on another machine, or not visible.
+  virtual int process_of(int /*rank*/) noexcept { return 0; }
   // Registration of local memory with this network; key 0 where none is needed. Throws
   // backend_error.
   virtual std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind) = 0;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -144,8 +145,7 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
     case wire::kind::rts: {
       wire::rts body;
       if (!wire::decode(data, size, body)) break;
-      on_rts(message.rank, body);
-      return net::verdict::taken;
+      return on_rts(message.rank, body);
     }
     case wire::kind::rtr: {
       wire::rtr body;
@@ -165,6 +165,11 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
       on_immediate(message.rank, body.imm);
       return net::verdict::taken;
     }
+    case wire::kind::staged:
+      if (!on_staged(message.rank, static_cast<wire::staged_kind>(message.imm & 0x0fffffffu), data,
+                     size))
+        break;
+      return net::verdict::taken;
     case wire::kind::fin_imm:
       break;  // only ever immediate data of a put
   }
@@ -175,24 +180,107 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
   return net::verdict::taken;
 }
 
-void arrival_sink::on_rts(int rank, const wire::rts& request) {
+net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
   const remote_target to = via_.shared.rcomps.find(request.rcomp);
-  if (to.match != nullptr) return to.match->on_rts(via_, rank, request, to.policy);
-  if (to.comp == nullptr) {
-    drop_unknown(rank, request.rcomp);
-    return;
+  if (to.match != nullptr) {
+    to.match->on_rts(via_, rank, request, to.policy);
+    return net::verdict::taken;
   }
-  void* buffer = allocate(via_.shared, request.size);
+  if (to.comp == nullptr) return drop_unknown(rank, request.rcomp);
+  void* buffer;
+  // Whoever wants packets decides by the size how to give a buffer back, so the way that the
+  // message took must not show.
+  if (to.comp->attr.zero_copy_am &&
+      request.size + sizeof(wire::extended_head) <= via_.pool.payload_size()) {
+    mem::packet* const packet = take_packet();
+    if (packet == nullptr) return net::verdict::deferred;
+    buffer = packet->payload();
+  } else {
+    buffer = allocate(via_.shared, request.size);
+  }
   if (buffer == nullptr) {
     via_.keep(std::make_exception_ptr(std::runtime_error(
         "the allocator has no buffer for an active message of " + std::to_string(request.size) +
         " bytes from rank " + std::to_string(rank) + "; the message was dropped")));
-    return;
+    return net::verdict::taken;
   }
   recv_plan plan;
   plan.rank = rank;
   plan.user = {to.comp, arrival_status(rank, request.tag, buffer, request.size)};
+  plan.what = receiver::active_message;
+  plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
   start_receive(via_, request.sender, plan);
+  return net::verdict::taken;
+}
+
+namespace {
+
+// Decodes a body and hands it on; false: it does not parse.
+template <class Body, class F>
+bool take(const std::byte* data, std::size_t size, F&& handle) {
+  Body body;
+  if (!wire::decode(data, size, body)) return false;
+  handle(body);
+  return true;
+}
+
+}  // namespace
+
+bool arrival_sink::on_staged(int rank, wire::staged_kind what, const std::byte* data,
+                             std::size_t size) {
+  staged_transfers& to = via_.staged;
+  switch (what) {
+    case wire::staged_kind::put_request:
+      return take<wire::put_request>(data, size,
+                                     [&](const auto& body) { on_put_request(rank, body); });
+    case wire::staged_kind::get_request:
+      return take<wire::get_request>(data, size,
+                                     [&](const auto& body) { to.on_get_request(rank, body); });
+    case wire::staged_kind::piece:
+      return take<wire::piece>(data, size, [&](const auto& body) { to.on_piece(rank, body); });
+    case wire::staged_kind::credit:
+      return take<wire::credit>(data, size, [&](const auto& body) { to.on_credit(rank, body); });
+    case wire::staged_kind::ack:
+      return take<wire::ack>(data, size, [&](const auto& body) { to.on_ack(rank, body.sender); });
+    case wire::staged_kind::restage:
+      return take<wire::restage>(data, size,
+                                 [&](const auto& body) { on_restage(via_, rank, body); });
+    case wire::staged_kind::drop_send:
+      return take<wire::drop>(data, size, [&](const auto& body) {
+        if (body.staged != 0)
+          to.on_drop_send(rank, body.whose);
+        else
+          on_dropped_send(via_, rank, body.whose);
+      });
+    case wire::staged_kind::drop_receive:
+      return take<wire::drop>(
+          data, size, [&](const auto& body) { to.on_drop_receive(rank, body.whose); });
+  }
+  return false;
+}
+
+void arrival_sink::on_put_request(int rank, const wire::put_request& request) {
+  const mem::region_name name{request.region.slot, request.region.generation};
+  void* const at = via_.shared.regions.find(name, request.offset, request.size);
+  const std::optional<mem::region> region = via_.shared.regions.look_up(name);
+  if (at == nullptr || !region || request.size == 0) {
+    const auto kind = static_cast<std::uint32_t>(wire::staged_kind::drop_send);
+    return via_.control.send_control(rank, wire::kind_imm(wire::kind::staged, kind),
+                                     wire::drop{request.sender, 0, 0});
+  }
+  recv_plan plan;
+  plan.rank = rank;
+  plan.what = receiver::put;
+  plan.user.status.buffer = at;
+  plan.user.status.size = request.size;
+  plan.kind = region->kind;
+  if (plan.kind == mem::mem_kind::device) plan.gpu = mem::find_place(at).device;
+  plan.imm = request.imm;
+  via_.staged.receive(request.sender, plan);
+}
+
+void notify(channel& via, int rank, std::uint32_t imm) noexcept {
+  arrival_sink(via).on_immediate(rank, imm);
 }
 
 void arrival_sink::on_immediate(int rank, std::uint32_t imm) noexcept {

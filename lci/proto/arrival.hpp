@@ -31,7 +31,10 @@ class arrival_sink final : public net::sink {
   net::verdict deliver_copy(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
                             tag_t tag) noexcept;
   LCI_COLD net::verdict on_control(const net::arrival& message) noexcept;
-  LCI_COLD void on_rts(int rank, const wire::rts& request);
+  LCI_COLD net::verdict on_rts(int rank, const wire::rts& request);
+  LCI_COLD bool on_staged(int rank, wire::staged_kind what, const std::byte* data,
+                          std::size_t size);
+  LCI_COLD void on_put_request(int rank, const wire::put_request& request);
   LCI_COLD net::verdict drop_unknown(int rank, rcomp_t rcomp) noexcept;
 
   mem::packet* take_packet() noexcept;
@@ -44,5 +47,8 @@ class arrival_sink final : public net::sink {
   // takes.
   mem::packet* spare_ = nullptr;
 };
+
+// The immediate data of a put has arrived, in whatever way: signals whom it names.
+void notify(channel& via, int rank, std::uint32_t imm) noexcept;
 
 }  // namespace lci::proto

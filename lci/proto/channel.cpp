@@ -69,7 +69,7 @@ errorcode_t channel::rest() noexcept {
 bool channel::is_drained() const noexcept { return open_receives.sum() == 0 && is_quiet(); }
 
 bool channel::is_quiet() const noexcept {
-  return open.sum() == 0 && rendezvous.recvs.size() == 0 &&
+  return open.sum() == 0 && rendezvous.recvs.size() == 0 && staged.is_quiet() &&
          finished_.load(std::memory_order_relaxed) == nullptr &&
          parked_.load(std::memory_order_relaxed) == nullptr &&
          backlogged_.load(std::memory_order_relaxed) == 0 && device_->is_drained();
@@ -77,9 +77,11 @@ bool channel::is_quiet() const noexcept {
 
 LCI_COLD std::size_t channel::do_leftovers() {
   std::size_t work = 0;
+  if (shared.gpus.is_busy()) work += shared.gpus.poll();
   if (finished_.load(std::memory_order_relaxed) != nullptr) work += deliver_finished();
   if (parked_.load(std::memory_order_relaxed) != nullptr) work += advance_parked();
-  if (backlogged_.load(std::memory_order_relaxed) != 0) work += drain_backlogs();
+  if (backlogged_.load(std::memory_order_relaxed) != 0)
+    work += drain_backlogs() + staged.serve_waiting();
   return work;
 }
 
@@ -153,7 +155,13 @@ void channel::finish(transfer& move) noexcept {
   if (move.packet != nullptr) mem::release_packet(shared.arena, move.packet);
   const user_side user = move.user;
   const bool failed = move.failed;
+  if (move.direct != nullptr) {  // it was never handed over
+    move.direct->far = {};
+    shared.direct_copies.put(move.direct);
+  }
   if (move.end == ending::rendezvous) on_written(*this, move.local_state, !failed);
+  if (move.end == ending::piece)
+    staged.filled(move.local_state, move.piece, failed ? "the network lost it" : "");
   if (move.counted) open.add(-1);
   shared.transfers.put(&move);
   // The object of a failed operation is not signalled (api 6.13).
@@ -222,6 +230,8 @@ void channel::notice_failures() {
       reported_[static_cast<std::size_t>(rank)] = true;
     }
     on_peer_gone(*this, rank);
+    staged.on_peer_gone(rank);
+    if (mem::accelerator* const gpu = shared.gpus.running(); gpu != nullptr) gpu->forget(rank);
     std::vector<port*> ports;
     {
       const std::lock_guard lock(ports_lock_);

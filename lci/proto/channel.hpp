@@ -22,6 +22,7 @@
 #include "lci/proto/core.hpp"
 #include "lci/proto/op.hpp"
 #include "lci/proto/rendezvous.hpp"
+#include "lci/proto/staged.hpp"
 
 namespace lci::proto {
 
@@ -37,6 +38,7 @@ class port {
   void send_control(int rank, std::uint32_t imm, const Body& body) {
     send_control_bytes(rank, imm, &body, sizeof(body));
   }
+  void send_control_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size);
   // Same, but may be refused: for the first message of an operation that can still answer retry.
   template <class Body>
   errorcode_t try_control(int rank, std::uint32_t imm, const Body& body) noexcept {
@@ -49,6 +51,8 @@ class port {
   // advance() for a transfer nobody waits for in a call: if refused it is parked and progress goes
   // on with it.
   void start(transfer& move) noexcept;
+  // A transfer has come to its end, in one way or the other: tells the target and the user.
+  void conclude(transfer& move) noexcept;
   // Tells the target that a finished transfer is there, if that did not travel with the data.
   void announce(const transfer& move);
   // Leaves an operation to progress.
@@ -62,8 +66,6 @@ class port {
   backlog log;
 
  private:
-  void end(transfer& move) noexcept;
-  void send_control_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size);
   std::unique_ptr<net::endpoint> end_;
 };
 
@@ -118,6 +120,13 @@ class channel {
   bool rdv_by_immediate = true;  // rendezvous ends with immediate data where the network has it
                                  // (attribute rdv_protocol)
   rendezvous_states rendezvous;
+  staged_transfers staged{*this};
+  gpu_way way = gpu_way::any;  // attribute gpu_path
+
+  // Something waits for a later round of progress (or waits no more, -1).
+  void expect_leftovers(int change) noexcept {
+    backlogged_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+  }
 
  private:
   friend class port;
@@ -126,7 +135,8 @@ class channel {
   bool has_leftovers() const noexcept {
     return (reinterpret_cast<std::uintptr_t>(finished_.load(std::memory_order_relaxed)) |
             reinterpret_cast<std::uintptr_t>(parked_.load(std::memory_order_relaxed)) |
-            backlogged_.load(std::memory_order_relaxed)) != 0;
+            backlogged_.load(std::memory_order_relaxed)) != 0 ||
+           shared.gpus.is_busy();
   }
   std::size_t do_leftovers();
   std::size_t drain_backlogs();
@@ -140,7 +150,8 @@ class channel {
   std::vector<port*> ports_;  // under ports_lock_
   base::spinlock ports_lock_;
   base::spinlock lists_lock_;                 // guards the two lists and problems_
-  std::atomic<std::size_t> backlogged_{0};    // entries in the backlogs of all ports
+  // Entries in the backlogs of all ports, and staged transfers that wait for slots.
+  std::atomic<std::size_t> backlogged_{0};
   std::atomic<transfer*> finished_{nullptr};  // changed under lists_lock_, looked at without
   std::atomic<transfer*> parked_{nullptr};    // changed under lists_lock_, looked at without
   std::vector<std::exception_ptr> problems_;
@@ -150,5 +161,11 @@ class channel {
   std::vector<bool> reported_;  // by rank: peer_failure_error was thrown; under lists_lock_
   std::vector<bool> missed_;    // by rank: the same for one that left too early; under lists_lock_
 };
+
+// Whether the network itself reads and writes such memory. If not, GPUs copy, or it is staged.
+inline bool is_for_network(const channel& via, mem::mem_kind kind) noexcept {
+  return kind == mem::mem_kind::host ||
+         (via.fabric.caps().device_memory && via.way == gpu_way::any);
+}
 
 }  // namespace lci::proto

@@ -13,8 +13,11 @@
 #include "lci/mem/arena.hpp"
 #include "lci/mem/region_table.hpp"
 #include "lci/memory.hpp"
+#include "lci/proto/devices.hpp"
+#include "lci/proto/direct.hpp"
 #include "lci/proto/op.hpp"
 #include "lci/proto/remote_comp.hpp"
+#include "lci/proto/staging_store.hpp"
 #include "lci/proto/waiter.hpp"
 #include "lci/proto/wire.hpp"
 
@@ -29,11 +32,15 @@ class core {
   const wire::imm_layout imm;
   mem::arena arena;
   mem::region_table regions;
+  devices gpus{arena};
+  staging_store staging{arena, regions, gpus};
   remote_comps rcomps;
   data::object_pool<receive> receives;
   data::object_pool<message> messages;
   data::object_pool<transfer> transfers;
   data::object_pool<waiter> waiters;
+  data::object_pool<direct_copy> direct_copies;
+  data::object_pool<late_arrival> late_arrivals;
   // Where active messages that are not delivered in packets get their buffers; not owned.
   std::atomic<allocator_base_t*> allocator;
 

@@ -46,6 +46,7 @@ transfer* make_transfer(const outgoing& out, transfer::verb what) {
   move->user = out.user;
   move->op.rank = out.rank;
   move->op.kind = out.kind;
+  move->gpu = out.gpu;
   move->op.local_key = out.local_key;
   move->op.remote = out.remote;
   move->what = what;
@@ -60,6 +61,10 @@ transfer* make_transfer(const outgoing& out, transfer::verb what) {
 void undo_transfer(transfer* move) {
   channel& via = move->via->via;
   if (move->registered_here) via.fabric.deregister_region(move->op.local_key);
+  if (move->direct != nullptr) {
+    move->direct->far = {};
+    via.shared.direct_copies.put(move->direct);
+  }
   via.open.add(-1);
   via.shared.transfers.put(move);
 }

@@ -33,6 +33,11 @@ status_t outcome(const receive& to, const message& from) noexcept {
 // is home before the user's code runs, which may need it.
 void complete(channel& via, receive& to, const status_t& status, const std::byte* data,
               message* filed) noexcept {
+  if (to.kind != mem::mem_kind::host && status.size != 0) [[unlikely]] {
+    deliver_to_device(via, to, status, data);
+    if (filed != nullptr) give_back(via, *filed);
+    return;
+  }
   base::copy_small(status.buffer, data, status.size);
   comp_impl_t* const comp = to.user.comp;
   channel& counted = *to.via;
@@ -58,6 +63,9 @@ void answer_request(receive& to, const message& from) {
   plan.counted = to.via;
   plan.region = to.region;
   plan.region_offset = to.region_offset;
+  plan.kind = to.kind;
+  plan.gpu = to.gpu;
+  plan.from_device = from.from_device;
   start_receive(*from.via, from.sender, plan);
 }
 
@@ -150,6 +158,7 @@ void matcher::on_rts(channel& via, int rank, const wire::rts& request,
   m->packet = nullptr;
   m->via = &via;
   m->sender = request.sender;
+  m->from_device = (request.flags & wire::FROM_DEVICE) != 0;
   const match::match_key key{rank, request.tag, policy, request.size};
   file(via, key, *m);
 }
@@ -171,6 +180,11 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   if (from->what == message::form::rts) {
     answer_request(record, *from);
     via.shared.receives.put(&record);
+    give_back(via, *from);
+    return errorcode_t::posted;
+  }
+  if (record.kind != mem::mem_kind::host && from->size != 0) {
+    deliver_to_device(via, record, outcome(record, *from), from->data);
     give_back(via, *from);
     return errorcode_t::posted;
   }

@@ -21,6 +21,7 @@ class comp_impl_t;
 namespace lci::proto {
 
 class channel;
+class direct_copy;
 class port;
 class matcher;
 
@@ -37,6 +38,8 @@ struct receive {
   channel* via = nullptr;   // counts as outstanding here
   mem::region_name region;  // registration the buffer lies in, if the user named one
   std::uint64_t region_offset = 0;
+  mem::mem_kind kind = mem::mem_kind::host;  // of the buffer
+  int gpu = -1;                              // of device memory
 };
 
 // A message that waits in a matching engine: small ones are kept in the record, larger ones in the
@@ -54,6 +57,7 @@ struct message {
   mem::packet* packet = nullptr;    // to be released after use
   channel* via = nullptr;           // where it arrived; a rendezvous answers there
   wire::name sender;                // of a rendezvous
+  bool from_device = false;         // of a rendezvous: the data is in GPU memory
   std::byte bytes[INLINE_BYTES];
 };
 
@@ -61,7 +65,8 @@ struct message {
 enum class ending : std::uint8_t {
   none,
   immediate,  // the target gets `imm`
-  rendezvous  // the target's receive state is told; our send state has its data written
+  rendezvous,  // the target's receive state is told; our send state has its data written
+  piece        // of a staged transfer, which is told
 };
 
 // A put, get or zero-copy send on its way. Pieces of at most max_rma follow each other: the next is
@@ -74,6 +79,8 @@ struct transfer {
   port* via = nullptr;
   user_side user;
   net::net_op op;  // rank, keys; buffer, size and remote_offset are those of the current piece
+  direct_copy* direct = nullptr;  // set: a GPU copies the whole, the network does nothing
+  int gpu = -1;                   // of device memory
   verb what = verb::put;
   ending end = ending::none;
   bool begun = false;  // its first piece was posted
@@ -85,8 +92,10 @@ struct transfer {
   std::size_t at = 0;             // bytes that completed; start of the current piece
   std::uint64_t remote_base = 0;  // offset of byte 0 in the remote registration
   std::uint32_t imm = 0;          // with ending immediate, or the fin_imm of a rendezvous
+  std::uint64_t piece = 0;        // with ending piece: which
+  bool is_direct = false;         // `direct` is or was set
   mem::packet* packet = nullptr;  // copy of the user's bytes; released at the end
-  wire::name local_state;         // rendezvous: our send state
+  wire::name local_state;         // rendezvous: our send state; piece: our staged state
   wire::name peer_state;          // rendezvous: the receiver's state
 };
 

@@ -28,6 +28,10 @@ void port::send_control_bytes(int rank, std::uint32_t imm, const void* body, std
 // Posts pieces until one is under way or the whole is done. On posted the record may already belong
 // to the polling thread.
 errorcode_t port::advance(transfer& move) noexcept {
+  if (move.direct != nullptr) {
+    via.shared.gpus.copy(*move.direct);
+    return errorcode_t::posted;
+  }
   const std::size_t piece = via.max_piece;
   bool first = true;
   while (first || move.at < move.total) {
@@ -65,7 +69,7 @@ void port::start(transfer& move) noexcept {
   if (via.shared.is_gone(move.op.rank)) [[unlikely]] {
     // A backend may go on refusing what is for a dead peer; nobody would ever end the transfer.
     move.failed = true;
-    return end(move);
+    return conclude(move);
   }
   // An empty transfer is at its end before its one piece was posted; `begun` keeps the two apart.
   if (!move.begun || move.at < move.total) {
@@ -79,21 +83,21 @@ void port::start(transfer& move) noexcept {
   }
   if (code == errorcode_t::posted) return;
   if (code != errorcode_t::done) move.failed = true;
-  end(move);
+  conclude(move);
 }
 
 // Every byte is there. Where the network could not carry the news with the data, it follows as a
 // message.
 void port::announce(const transfer& move) {
-  if (move.end == ending::none) return;
-  if (move.imm != 0 && via.fabric.caps().write_with_immediate) return;
+  if (move.end == ending::none || move.end == ending::piece) return;
+  if (move.imm != 0 && via.fabric.caps().write_with_immediate && !move.is_direct) return;
   if (move.end == ending::immediate)
     send_control(move.op.rank, wire::kind_imm(wire::kind::signal), wire::signal_body{move.imm});
   else
     send_control(move.op.rank, wire::kind_imm(wire::kind::fin), wire::fin{move.peer_state});
 }
 
-void port::end(transfer& move) noexcept {
+void port::conclude(transfer& move) noexcept {
   if (!move.failed) announce(move);
   via.finish(move);
 }
@@ -109,7 +113,7 @@ bool port::try_entry(int rank, backlog_entry& entry) noexcept {
     }
     if (code != errorcode_t::posted) {
       entry.move->failed = code != errorcode_t::done;
-      end(*entry.move);
+      conclude(*entry.move);
     }
     entry.move = nullptr;
   } else if (entry.packet == nullptr && entry.bytes.size() <= via.fabric.caps().max_inject) {

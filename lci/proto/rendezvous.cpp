@@ -5,17 +5,14 @@
 
 namespace lci::proto {
 
-namespace {
-
-// ---- what the rows of the tables do ----
-
-void start_write(channel& via, wire::name self, send_side& side) {
+transfer* make_write(channel& via, wire::name self, const send_side& side) {
   const send_plan& plan = side.plan;
   transfer* move = via.shared.transfers.get();
   *move = transfer{};
   move->via = side.via;
   move->op.rank = plan.rank;
   move->op.kind = plan.kind;
+  move->gpu = plan.gpu;
   move->op.local_key = plan.local_key;
   move->op.remote = {side.ready.region.slot, side.ready.region.generation};
   move->what = transfer::verb::put;
@@ -27,7 +24,27 @@ void start_write(channel& via, wire::name self, send_side& side) {
     move->imm = wire::kind_imm(wire::kind::fin_imm, wire::short_name(side.ready.receiver));
   move->local_state = self;
   move->peer_state = side.ready.receiver;
-  side.via->start(*move);
+  return move;
+}
+
+recv_plan release(channel& via, wire::name self, recv_side& side) {
+  const recv_plan plan = side.plan;
+  if (side.registered_here) via.shared.regions.erase(plan.region);
+  via.rendezvous.recvs.erase(self);
+  return plan;
+}
+
+namespace {
+
+// ---- what the rows of the tables do ----
+
+void start_write(channel& via, wire::name self, send_side& side) {
+  if (side.ready.through.count != 0) {
+    const send_plan plan = side.plan;
+    return via.staged.send(self, plan, side.ready);
+  }
+  if (side.write == nullptr) side.write = make_write(via, self, side);
+  side.via->start(*side.write);
 }
 
 // Gives back what the operation held and forgets the state; the user's part is returned for
@@ -50,24 +67,12 @@ void drop_send(channel& via, wire::name self, send_side& side) { release(via, se
 
 void ignore_send(channel&, wire::name, send_side&) {}
 
-user_side release(channel& via, wire::name self, recv_side& side) {
-  const recv_plan plan = side.plan;
-  if (side.registered_here) via.shared.regions.erase(plan.region);
-  via.rendezvous.recvs.erase(self);
-  if (plan.counted != nullptr) plan.counted->open_receives.add(-1);
-  return plan.user;
-}
-
 void deliver(channel& via, wire::name self, recv_side& side) {
-  const user_side user = release(via, self, side);
-  if (user.comp != nullptr) via.signal(user.comp, user.status);
+  end_receive(via, release(via, self, side), true);
 }
 
 void drop_receive(channel& via, wire::name self, recv_side& side) {
-  const bool is_am = side.plan.counted == nullptr;
-  const user_side user = release(via, self, side);
-  // An active message's buffer is ours until it is delivered.
-  if (is_am) via.shared.allocator.load(std::memory_order_relaxed)->deallocate(user.status.buffer);
+  end_receive(via, release(via, self, side), false);
 }
 
 void step(channel& via, wire::name self, send_event event) {
@@ -166,26 +171,42 @@ const char* name_of(recv_event e) noexcept {
   return "?";
 }
 
-errorcode_t start_send(port& via, rcomp_t rcomp, const send_plan& plan, bool may_retry) {
+// Makes the state of a sender and sends its request, an rts or a put_request.
+template <class Body>
+static errorcode_t start_as_sender(port& via, const send_plan& plan, std::uint32_t imm, Body& body,
+                                   bool may_retry) {
   channel& ch = via.via;
   const auto [self, side] = ch.rendezvous.sends.insert(plan);
   side->via = &via;
-  wire::rts body;
-  body.size = plan.user.status.size;
-  body.tag = plan.user.status.tag;
-  body.rcomp = rcomp;
   body.sender = self;
   ch.open.add(1);
-  // From the moment the RTS is out the state belongs to the polling thread.
-  const errorcode_t code = via.try_control(plan.rank, wire::kind_imm(wire::kind::rts), body);
+  // From the moment the request is out the state belongs to the polling thread.
+  const errorcode_t code = via.try_control(plan.rank, imm, body);
   if (code == errorcode_t::done) return errorcode_t::posted;
   if (error_t(code).is_retry() && !may_retry) {
-    via.send_control(plan.rank, wire::kind_imm(wire::kind::rts), body);
+    via.send_control(plan.rank, imm, body);
     return errorcode_t::posted_backlog;
   }
   ch.rendezvous.sends.erase(self);
   ch.open.add(-1);
   return code;
+}
+
+errorcode_t start_send(port& via, rcomp_t rcomp, const send_plan& plan, bool may_retry) {
+  wire::rts body;
+  body.size = plan.user.status.size;
+  body.tag = plan.user.status.tag;
+  body.rcomp = rcomp;
+  // What the network does not read is the receiver's business: it decides which way it goes.
+  if (!is_for_network(via.via, plan.kind)) body.flags = wire::FROM_DEVICE;
+  return start_as_sender(via, plan, wire::kind_imm(wire::kind::rts), body, may_retry);
+}
+
+errorcode_t start_staged_put(port& via, const send_plan& plan, wire::put_request body,
+                             bool may_retry) {
+  const std::uint32_t imm = wire::kind_imm(
+      wire::kind::staged, static_cast<std::uint32_t>(wire::staged_kind::put_request));
+  return start_as_sender(via, plan, imm, body, may_retry);
 }
 
 // The receive cannot be carried out: its part ends as if the peer had gone, and progress says why.
@@ -195,10 +216,14 @@ LCI_COLD static void refuse_receive(channel& via, wire::name self) {
 }
 
 void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
+  mem::region target{plan.user.status.buffer, plan.user.status.size, plan.kind, {}};
+  if (plan.from_device || !is_for_network(via, plan.kind)) [[unlikely]] {
+    if (!find_target(via, plan, target)) return receive_staged(via, sender, plan);
+  }
   const auto [self, side] = via.rendezvous.recvs.insert(plan);
   if (plan.region.generation == 0) {
     try {
-      side->plan.region = via.shared.regions.insert(plan.user.status.buffer, plan.user.status.size);
+      side->plan.region = via.shared.regions.insert(target);
     } catch (...) {
       return refuse_receive(via, self);
     }
@@ -219,8 +244,17 @@ void on_rtr(channel& via, int rank, const wire::rtr& body) {
     via.dropped.add(1);
     return;
   }
-  if (side->state == send_state::rts_sent) side->ready = body;
+  if (side->state == send_state::rts_sent) {
+    side->ready = body;
+    const bool is_for_gpu = !is_for_network(via, side->plan.kind) || rank == via.shared.me;
+    if (is_for_gpu && !prepare_direct(via, body.sender, *side)) [[unlikely]]
+      return;
+  }
   step(via, body.sender, send_event::rtr);
+}
+
+void fail_sender(channel& via, wire::name sender_state) {
+  step(via, sender_state, send_event::peer_gone);
 }
 
 void on_written(channel& via, wire::name sender_state, bool ok) {

@@ -34,9 +34,19 @@ struct send_plan {
   user_side user;
   void* buffer = nullptr;  // user.status has the size and the tag
   mem::mem_kind kind = mem::mem_kind::host;
+  int gpu = -1;  // of device memory
   std::uint64_t local_key = 0;
   bool registered_here = false;   // local_key goes with the operation
   mem::packet* packet = nullptr;  // the message is in a packet, which goes with the operation
+  bool is_put = false;            // staged put: over when the target has everything
+};
+
+// What receives: who is told at the end, and whose the destination is.
+enum class receiver : std::uint8_t {
+  posted,          // a receive that was matched
+  active_message,  // the buffer is ours until it is delivered
+  put,             // staged: a region of ours, `imm` is signalled
+  get              // staged: the caller of a get
 };
 
 // What a receiver brings.
@@ -47,6 +57,11 @@ struct recv_plan {
                                // active messages
   mem::region_name region;  // registration that holds the destination; none: made for this message
   std::uint64_t region_offset = 0;
+  receiver what = receiver::posted;
+  mem::mem_kind kind = mem::mem_kind::host;  // of the destination
+  int gpu = -1;                              // of device memory
+  bool from_device = false;                  // the sender's data is in GPU memory
+  std::uint32_t imm = 0;                     // put
 };
 
 // The sender's side of one message. Found by name, so whoever looks for the states of a dead peer
@@ -56,7 +71,8 @@ struct send_side {
   send_state state = send_state::rts_sent;
   send_plan plan;
   port* via = nullptr;
-  wire::rtr ready;  // of the RTR that is being acted on
+  wire::rtr ready;               // of the RTR that is being acted on
+  transfer* write = nullptr;     // made before the state moves, where a GPU is to copy
   const std::atomic<int> rank;
 };
 
@@ -92,6 +108,9 @@ const char* name_of(recv_event e) noexcept;
 
 // Starts as a sender. posted, or, if the post may be refused, retry with nothing left behind.
 errorcode_t start_send(port& via, rcomp_t rcomp, const send_plan& plan, bool may_retry);
+// The same for a put that passes through host memory of the target.
+errorcode_t start_staged_put(port& via, const send_plan& plan, wire::put_request body,
+                             bool may_retry);
 // Starts as a receiver of plan.user.status.size bytes into plan.user.status.buffer: tells the
 // sender where to write.
 void start_receive(channel& via, wire::name sender, const recv_plan& plan);
@@ -100,6 +119,28 @@ void on_rtr(channel& via, int rank, const wire::rtr& body);
 void on_written(channel& via, wire::name sender_state, bool ok);
 void on_fin(channel& via, int rank, wire::name receiver_state);
 void on_fin_imm(channel& via, int rank, std::uint32_t argument);
+// The sender cannot reach the destination by itself.
+void on_restage(channel& via, int rank, const wire::restage& body);
+// The other side has given up.
+void on_dropped_send(channel& via, int rank, wire::name sender_state);
+// Ends a receive that is in no table any more: tells the user, or gives back what it held.
+void end_receive(channel& via, const recv_plan& plan, bool ok);
 void on_peer_gone(channel& via, int rank);
+
+// ---- steps that the two source files share ----
+
+// The transfer that writes the data where the RTR says.
+transfer* make_write(channel& via, wire::name self, const send_side& side);
+// Forgets the state of a receiver; what it brought is the caller's.
+recv_plan release(channel& via, wire::name self, recv_side& side);
+// A sender whose request is out will get no answer.
+void fail_sender(channel& via, wire::name sender_state);
+// A receive with GPU memory at one end or both, which the network does not handle. True: the
+// sender's GPU may reach `target`; false: receive_staged().
+bool find_target(channel& via, const recv_plan& plan, mem::region& target);
+void receive_staged(channel& via, wire::name sender, const recv_plan& plan);
+// GPU memory that the network does not handle goes to where the receiver says by a copy engine of
+// ours. False: that cannot be, and the receiver was told to make it staged.
+bool prepare_direct(channel& via, wire::name self, send_side& side);
 
 }  // namespace lci::proto

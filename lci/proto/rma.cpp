@@ -1,6 +1,8 @@
 // Put and get: operations on memory that a peer registered.
 #include <cstring>
+#include <string>
 
+#include "lci/errors.hpp"
 #include "lci/proto/eager.hpp"
 #include "lci/proto/outgoing.hpp"
 
@@ -36,7 +38,76 @@ errorcode_t launch(outgoing& out, transfer* move, bool copied) {
 
 }  // namespace
 
+namespace {
+
+// Memory of a GPU at one end or both that the network leaves to us, and bytes to move.
+bool is_for_gpus(const outgoing& out) noexcept {
+  const channel& via = out.via.via;
+  return out.size != 0 && !(is_for_network(via, out.kind) && is_for_network(via, out.remote_kind));
+}
+
+errorcode_t start_direct(outgoing& out, transfer::verb what, std::string& why_not) {
+  const net::remote_view view = out.via.via.fabric.check_remote(out.rank, out.remote);
+  transfer* const move = make_transfer(out, what);
+  if (what == transfer::verb::put && out.rcomp != 0) {
+    move->end = ending::immediate;
+    move->imm = out.imm();
+  }
+  if (!make_direct(out.via.via, *move, view, why_not)) {
+    undo_transfer(move);
+    return errorcode_t::fatal;
+  }
+  return launch(out, move, false);
+}
+
+errorcode_t put_staged(outgoing& out) {
+  send_plan plan;
+  plan.rank = out.rank;
+  plan.user = out.user;
+  plan.buffer = out.buffer;
+  plan.kind = out.kind;
+  plan.gpu = out.gpu;
+  plan.local_key = out.local_key;
+  plan.packet = out.packet;
+  plan.is_put = true;
+  wire::put_request body;
+  body.region = {out.remote.slot, out.remote.generation};
+  body.offset = out.remote_offset;
+  body.size = out.size;
+  body.imm = out.rcomp != 0 ? out.imm() : 0;
+  return start_staged_put(out.via, plan, body, out.may_retry);
+}
+
+errorcode_t get_staged(outgoing& out) {
+  if (out.may_retry && out.via.log.pending(out.rank)) return errorcode_t::retry_backlog;
+  recv_plan plan;
+  plan.rank = out.rank;
+  plan.user = out.user;
+  plan.what = receiver::get;
+  plan.kind = out.kind;
+  plan.gpu = out.gpu;
+  wire::get_request body;
+  body.region = {out.remote.slot, out.remote.generation};
+  body.offset = out.remote_offset;
+  body.size = out.size;
+  return out.via.via.staged.get(plan, body);
+}
+
+errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
+  const gpu_way way = out.via.via.way;
+  if (way != gpu_way::staged) {
+    std::string why_not;
+    const errorcode_t code = start_direct(out, what, why_not);
+    if (why_not.empty()) return code;
+    if (way == gpu_way::direct) throw backend_error("gpu_path is direct, but " + why_not);
+  }
+  return what == transfer::verb::put ? put_staged(out) : get_staged(out);
+}
+
+}  // namespace
+
 errorcode_t start_put(outgoing& out) {
+  if (is_for_gpus(out)) return start_on_gpus(out, transfer::verb::put);
   const bool copied = (!out.has_mr || out.size <= out.inject_limit) && !out.wants_network &&
                       out.size <= out.bcopy_limit && out.kind == mem::mem_kind::host;
   mem::packet* packet = nullptr;
@@ -69,6 +140,7 @@ errorcode_t start_put(outgoing& out) {
 }
 
 errorcode_t start_get(outgoing& out) {
+  if (is_for_gpus(out)) return start_on_gpus(out, transfer::verb::get);
   transfer* move = make_transfer(out, transfer::verb::get);
   move->packet = nullptr;
   if (out.local_key == 0) {

@@ -32,9 +32,10 @@ errorcode_t start_rendezvous(outgoing& out) {
   plan.user = out.user;
   plan.buffer = out.buffer;
   plan.kind = out.kind;
+  plan.gpu = out.gpu;
   plan.local_key = out.local_key;
   plan.packet = out.packet;
-  if (out.local_key == 0) {
+  if (out.local_key == 0 && is_for_network(out.via.via, out.kind)) {
     plan.local_key = out.via.via.fabric.register_region(out.buffer, out.size, out.kind);
     plan.registered_here = plan.local_key != 0;
   }

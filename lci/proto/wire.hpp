@@ -13,7 +13,7 @@
 namespace lci::proto::wire {
 
 // Raised whenever the meaning of a byte on the wire changes; peers compare it when they meet.
-inline constexpr std::uint32_t VERSION = 1;
+inline constexpr std::uint32_t VERSION = 2;
 
 // Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
 // tag. Bit 31 clear: bits 30..28 are a kind, the rest its argument.
@@ -25,8 +25,19 @@ enum class kind : std::uint32_t {
   fin = 3,       // rendezvous: all data is there; body fin
   fin_imm =
       4,  // the same as immediate data of the last put; argument: short name of the receive state
-  signal = 5  // put with signal where the network has no immediate data for puts; body is the
-              // immediate word
+  signal = 5,  // put with signal where the network has no immediate data for puts; body is the
+               // immediate word
+  staged = 6   // GPU memory through host memory; the argument is a staged_kind
+};
+enum class staged_kind : std::uint32_t {
+  put_request = 0,  // a put whose data the target has to fetch out of its slots; body put_request
+  get_request = 1,  // a get that the target has to serve; body get_request
+  piece = 2,        // a slot is full; body piece
+  credit = 3,       // a slot is empty again; body credit
+  ack = 4,          // the target of a put has everything; body ack
+  restage = 5,      // the destination cannot be reached directly: make it staged; body restage
+  drop_send = 6,    // the receiver has given up; body drop
+  drop_receive = 7  // the sender has given up; body drop
 };
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
   return static_cast<std::uint32_t>(k) << 28 | argument;
@@ -96,18 +107,75 @@ struct rts {
   std::uint64_t size = 0;  // bytes of the message
   std::uint64_t tag = 0;
   std::uint32_t rcomp = 0;  // where it goes: a completion object or a policy of a matching engine
-  std::uint32_t reserved = 0;
+  std::uint32_t flags = 0;  // FROM_DEVICE
   name sender;  // of the sender's state
 };
 static_assert(sizeof(rts) == 32);
+inline constexpr std::uint32_t FROM_DEVICE = 1;  // the data is in GPU memory
+
+// Host memory of the receiver that a message passes through: `count` slots of `bytes`, piece k in
+// slot k % count. Nothing: count 0.
+struct slots {
+  std::uint32_t bytes = 0;
+  std::uint32_t count = 0;
+};
 
 struct rtr {
-  name sender;               // repeated from the rts
-  name receiver;             // of the receiver's state
-  name region;               // registration that holds the destination
-  std::uint64_t offset = 0;  // of the destination in it
+  name sender;    // repeated from the rts
+  name receiver;  // of the receiver's state; if staged, of its staged state
+  name region;    // registration that holds the destination, or the slots
+  std::uint64_t offset = 0;  // of the destination in it; if staged, the slots' place in the
+                             // receiver's arena
+  slots through;
 };
-static_assert(sizeof(rtr) == 32);
+static_assert(sizeof(rtr) == 40);
+
+struct put_request {
+  name sender;
+  name region;  // the destination
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::uint32_t imm = 0;    // to be signalled at the end, 0: nothing
+  std::uint32_t flags = 0;  // FROM_DEVICE
+};
+static_assert(sizeof(put_request) == 40);
+
+struct get_request {
+  name receiver;  // staged state of the requester
+  name region;    // the source
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  name slots_region;
+  std::uint64_t slots_place = 0;
+  slots through;
+};
+static_assert(sizeof(get_request) == 56);
+
+struct piece {
+  name receiver;
+  name sender;  // staged state, for the credit
+  std::uint64_t index = 0;
+};
+
+struct credit {
+  name sender;
+  std::uint64_t index = 0;  // of the piece that has left the slot
+};
+
+struct ack {
+  name sender;  // staged state
+};
+
+struct restage {
+  name sender;    // of the sender's state
+  name receiver;  // of the receiver's state
+};
+
+struct drop {
+  name whose;                 // state of the one who is told
+  std::uint32_t staged = 0;   // 1: a staged state
+  std::uint32_t reserved = 0;
+};
 
 struct fin {
   name receiver;

@@ -13,6 +13,9 @@ endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
     : device(d),
       core(d.channel.shared),
       inject_limit(d.context.attr.max_inject_size),
+      checks_pointers(d.context.attr.check_pointers),
+      // Pointers are looked at on the long way.
+      inject_now_limit(checks_pointers ? 0 : inject_limit),
       port(d.channel.make_port()),
       net(port->end()) {
   attr.uid = runtime::global().uids++;
@@ -35,6 +38,7 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   ++net.devices;
   attr.uid = runtime::global().uids++;
   channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
+  channel.way = static_cast<proto::gpu_way>(net.attr.gpu_path);
   if (attr.alloc_default_endpoint)
     default_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
   if (attr.alloc_progress_endpoint)

@@ -44,21 +44,28 @@ matching_engine_impl_t::~matching_engine_impl_t() {
   owner.core.rcomps.remove_engine(match.first_rcomp);
 }
 
-mem::mem_kind reachable_kind(const net::fabric& network, const void* address) {
+mem::memory_place place_of(proto::core& core, const void* address) {
   const mem::memory_place place = mem::find_place(address);
   if (!place.is_handled) throw argument_error(place.domain->refusal(address));
-  if (place.kind != mem::mem_kind::host && !network.caps().device_memory) {
-    throw backend_error("the buffer is " + place.domain->describe(address) + ", which backend " +
-                        std::string(network.name()) +
-                        " does not handle; copy it to host memory first");
-  }
-  return place.kind;
+  if (place.kind != mem::mem_kind::host) core.gpus.use(*place.domain);
+  return place;
 }
 
 mr_impl_t::mr_impl_t(runtime_impl_t& runtime, net::fabric& f, void* a, std::size_t n)
-    : owner(runtime), fabric(f), address(a), size(n), kind(reachable_kind(f, a)) {
-  local_key = fabric.register_region(address, size, kind);
-  name = owner.core.regions.insert(address, size);
+    : owner(runtime), fabric(f), address(a), size(n), place(place_of(runtime.core, a)) {
+  mem::region region{address, size, place.kind, {}};
+  if (place.kind == mem::mem_kind::host) {
+    local_key = fabric.register_region(address, size, place.kind);
+  } else {
+    if (fabric.caps().device_memory)
+      local_key = fabric.register_region(address, size, place.kind);
+    std::string why_not;
+    region.share = owner.core.gpus.running()->share(address, size, why_not);
+    if (region.share.record == 0)
+      base::log::info("runtime", "local peers reach %zu bytes of %s through host memory: %s", size,
+                      place.domain->describe(address).c_str(), why_not.c_str());
+  }
+  name = owner.core.regions.insert(region);
   const std::lock_guard lock(owner.regions_lock);
   owner.regions.push_back(this);
 }
@@ -140,6 +147,8 @@ void runtime_impl_t::free_children() noexcept {
     packet_pools.pop_back();
     base::free_live(pool, "packet_pool");
   }
+  core.staging.unpin();
+  core.gpus.close();
   while (!net_contexts.empty()) {
     net_context_impl_t* context = net_contexts.back();
     net_contexts.pop_back();

@@ -62,9 +62,10 @@ class matching_engine_impl_t : public base::live_object<matching_engine_impl_t> 
   std::atomic<std::uint64_t> next_collective{0};  // number of the next collective on this engine
 };
 
-// What kind of memory an address is. Throws argument_error for memory that is never handled, and
-// backend_error for memory that this network does not reach; both say what it is.
-mem::mem_kind reachable_kind(const net::fabric& network, const void* address);
+// Where a buffer is; starts the accelerator if it needs one. Throws argument_error for memory that
+// is never handled, with a sentence that names the kind, and backend_error when the accelerator
+// cannot be used.
+mem::memory_place place_of(proto::core& core, const void* address);
 
 class mr_impl_t : public base::live_object<mr_impl_t> {
  public:
@@ -76,7 +77,7 @@ class mr_impl_t : public base::live_object<mr_impl_t> {
   mr_attr_t attr;
   void* const address;
   const std::size_t size;
-  const mem::mem_kind kind;
+  const mem::memory_place place;
   std::uint64_t local_key = 0;
   mem::region_name name;
 };

@@ -60,12 +60,12 @@ void sim_fabric::connect(int rank) noexcept {
 net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcept {
   using answer = net::remote_view::answer;
   std::lock_guard lock(world_->mutex);
-  if (!connected_locked(rank)) return {answer::not_connected, 0};
+  if (!connected_locked(rank)) return {};
   const mem::region_table& table =
       *world_->fabrics[static_cast<std::size_t>(rank)]->config_.regions;
   // The size is where the last legal offset is: find() is the only question that the table answers
   // from outside.
-  if (table.find({key.slot, key.generation}, 0, 0) == nullptr) return {answer::unknown_key, 0};
+  if (table.find({key.slot, key.generation}, 0, 0) == nullptr) return {.what = answer::unknown_key, .size = 0, .kind = {}, .address = 0, .share = {}};
   std::size_t low = 0;
   std::size_t high = std::size_t{1} << 47;
   while (low < high) {
@@ -75,7 +75,12 @@ net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcep
     else
       high = middle - 1;
   }
-  return {answer::ok, low};
+  const auto row = table.look_up({key.slot, key.generation});
+  return {.what = answer::ok,
+          .size = low,
+          .kind = row ? row->kind : mem::mem_kind::host,
+          .address = 0,
+          .share = {}};
 }
 
 // sim looks memory up in the region table itself and needs no keys.

@@ -1,0 +1,38 @@
+#include "lci/proto/devices.hpp"
+
+namespace lci::proto {
+
+void device_job::on_copied(std::string_view error) noexcept {
+  devices* const home = home_;
+  // The job is gone when ended() returns, so whoever sees the count fall sees what it did.
+  ended(error);
+  home->under_way_.fetch_sub(1, std::memory_order_release);
+}
+
+mem::accelerator& devices::use(const mem::memory_domain& domain) {
+  if (mem::accelerator* const one = running(); one != nullptr) return *one;
+  const std::lock_guard lock(mutex_);
+  if (owned_ == nullptr) {
+    owned_ = domain.start(records_);
+    running_.store(owned_.get(), std::memory_order_release);  // edge devices.running
+  }
+  return *owned_;
+}
+
+void devices::copy(device_job& job) noexcept {
+  job.home_ = this;
+  under_way_.fetch_add(1, std::memory_order_relaxed);
+  running()->copy(job);
+}
+
+std::size_t devices::poll() noexcept {
+  mem::accelerator* const one = running();
+  return one == nullptr ? 0 : one->poll();
+}
+
+void devices::close() noexcept {
+  running_.store(nullptr, std::memory_order_relaxed);
+  owned_.reset();
+}
+
+}  // namespace lci::proto

@@ -1,0 +1,144 @@
+#include "lci/proto/direct.hpp"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+namespace {
+
+// What copies between memory of this process, and memory of a peer that is mapped here.
+mem::copy_way way_of(mem::mem_kind from, mem::mem_kind to) noexcept {
+  if (from == mem::mem_kind::host) return mem::copy_way::to_device;
+  return to == mem::mem_kind::host ? mem::copy_way::to_host : mem::copy_way::to_peer;
+}
+
+std::byte* own_end(core& shared, const transfer& move, const net::remote_view& view,
+                   std::string& why_not) {
+  void* const there =
+      shared.regions.find({move.op.remote.slot, move.op.remote.generation}, move.remote_base,
+                          move.total);
+  if (there == nullptr || view.what != net::remote_view::answer::ok) {
+    why_not = "the registration is gone";
+    return nullptr;
+  }
+  return static_cast<std::byte*>(there);
+}
+
+std::byte* mapped_end(channel& via, direct_copy& copy, const transfer& move,
+                      const net::remote_view& view, std::string& why_not) {
+  if (view.share.record == 0) {
+    why_not = "the memory of rank " + std::to_string(move.op.rank) +
+              " cannot be shared with other processes";
+    return nullptr;
+  }
+  mem::peer_range range;
+  range.rank = move.op.rank;
+  range.record = via.fabric.reach(move.op.rank, view.share.record, mem::SHARE_RECORD_BYTES);
+  if (range.record == nullptr) {
+    why_not = "rank " + std::to_string(move.op.rank) + " is not on this machine";
+    return nullptr;
+  }
+  range.pid = via.fabric.process_of(move.op.rank);
+  range.check = view.share.check;
+  range.address = view.address + move.remote_base;
+  range.size = move.total;
+  copy.far = via.shared.gpus.running()->map(range, copy.device, why_not);
+  return copy.far.at();
+}
+
+}  // namespace
+
+bool make_direct(channel& via, transfer& move, const net::remote_view& view,
+                 std::string& why_not) {
+  core& shared = via.shared;
+  const bool is_own = move.op.rank == shared.me;
+  const mem::mem_kind near = move.op.kind;
+  if (shared.gpus.running() == nullptr || (near != mem::mem_kind::device && !is_own) ||
+      (view.kind != mem::mem_kind::device && !is_own)) {
+    why_not = "only GPU memory at both ends is copied directly between processes";
+    return false;
+  }
+  direct_copy* const copy = shared.direct_copies.get();
+  copy->move = &move;
+  copy->size = move.total;
+  copy->device = move.gpu;
+  std::byte* far = nullptr;
+  if (is_own) {
+    far = own_end(shared, move, view, why_not);
+    if (near != mem::mem_kind::device) copy->device = mem::find_place(far).device;
+  } else {
+    far = mapped_end(via, *copy, move, view, why_not);
+  }
+  if (far == nullptr) {
+    shared.direct_copies.put(copy);
+    return false;
+  }
+  const bool is_get = move.what == transfer::verb::get;
+  copy->from = is_get ? far : move.base;
+  copy->to = is_get ? move.base : far;
+  copy->way = is_get ? way_of(view.kind, near) : way_of(near, view.kind);
+  move.direct = copy;
+  move.is_direct = true;
+  return true;
+}
+
+void direct_copy::ended(std::string_view error) noexcept {
+  transfer& owner = *move;
+  channel& via = owner.via->via;
+  if (error.empty()) {
+    owner.at = owner.total;
+  } else {
+    via.keep(std::make_exception_ptr(
+        std::runtime_error("a copy for rank " + std::to_string(owner.op.rank) +
+                           " failed: " + std::string(error))));
+    owner.failed = true;
+  }
+  far = {};
+  owner.direct = nullptr;
+  via.shared.direct_copies.put(this);
+  owner.via->conclude(owner);
+}
+
+void deliver_to_device(channel& via, receive& to, const status_t& status, const std::byte* data) {
+  core& shared = via.shared;
+  late_arrival* const late = shared.late_arrivals.get();
+  late->via_ = &via;
+  late->counted_ = to.via;
+  late->user_ = {to.user.comp, status};
+  late->heap_ = nullptr;
+  bool never = false;
+  late->set_ = status.size <= staging_store::SMALL ? shared.staging.take(status.size, never)
+                                                   : nullptr;
+  if (late->set_ == nullptr) late->heap_ = new std::byte[status.size];
+  std::byte* const at = late->set_ != nullptr ? late->set_->at : late->heap_;
+  std::memcpy(at, data, status.size);
+  late->from = at;
+  late->to = static_cast<std::byte*>(status.buffer);
+  late->size = status.size;
+  late->device = to.gpu;
+  late->way = mem::copy_way::to_device;
+  shared.receives.put(&to);
+  shared.gpus.copy(*late);
+}
+
+void late_arrival::ended(std::string_view error) noexcept {
+  channel& via = *via_;
+  channel& counted = *counted_;
+  const user_side user = user_;
+  if (set_ != nullptr) via.shared.staging.give(set_);
+  delete[] heap_;
+  via.shared.late_arrivals.put(this);
+  counted.open_receives.add(-1);
+  if (!error.empty()) {
+    via.keep(std::make_exception_ptr(std::runtime_error(
+        "a message of " + std::to_string(user.status.size) + " bytes from rank " +
+        std::to_string(user.status.rank) + " was not copied to the GPU: " + std::string(error))));
+  } else if (user.comp != nullptr) {
+    via.signal(user.comp, user.status);
+  }
+}
+
+}  // namespace lci::proto

@@ -1,0 +1,130 @@
+// The steps of a rendezvous that only GPU memory needs: can a copy engine reach from end to end, and
+// what if not.
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "lci/base/log.hpp"
+#include "lci/completion.hpp"
+#include "lci/errors.hpp"
+#include "lci/proto/arrival.hpp"
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+namespace {
+
+// The region of a receive into GPU memory that peers can map, under its own name or a new one.
+// Nothing: it has to be staged.
+std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) {
+  if (via.way == gpu_way::staged || plan.kind != mem::mem_kind::device) return {};
+  if (plan.region.generation != 0) {
+    std::optional<mem::region> known = via.shared.regions.look_up(plan.region);
+    if (!known || known->share.record == 0) return {};
+    return known;
+  }
+  mem::region made{plan.user.status.buffer, plan.user.status.size, mem::mem_kind::device, {}};
+  std::string why_not;
+  made.share = via.shared.gpus.running()->share(made.address, made.size, why_not);
+  if (made.share.record == 0) {
+    base::log::info("proto", "a receive goes through host memory: %s", why_not.c_str());
+    return {};
+  }
+  return made;
+}
+
+void tell(channel& via, int rank, wire::staged_kind what, const auto& body) {
+  const auto argument = static_cast<std::uint32_t>(what);
+  via.control.send_control(rank, wire::kind_imm(wire::kind::staged, argument), body);
+}
+
+}  // namespace
+
+bool find_target(channel& via, const recv_plan& plan, mem::region& target) {
+  // Within one process every end is in reach.
+  if (plan.rank == via.shared.me && via.way != gpu_way::staged) return true;
+  if (!plan.from_device) return false;
+  const std::optional<mem::region> shared = region_to_share(via, plan);
+  if (shared) target = *shared;
+  return shared.has_value();
+}
+
+void receive_staged(channel& via, wire::name sender, const recv_plan& plan) {
+  if (via.way != gpu_way::direct) return via.staged.receive(sender, plan);
+  via.keep(std::make_exception_ptr(backend_error(
+      "gpu_path is direct, but a message of " + std::to_string(plan.user.status.size) +
+      " bytes from rank " + std::to_string(plan.rank) +
+      " can only go through host memory: not both ends are GPU memory that can be mapped")));
+  tell(via, plan.rank, wire::staged_kind::drop_send, wire::drop{sender, 0, 0});
+  end_receive(via, plan, false);
+}
+
+bool prepare_direct(channel& via, wire::name self, send_side& side) {
+  const wire::rtr& to = side.ready;
+  if (to.through.count != 0 || via.shared.gpus.running() == nullptr) return true;
+  const net::remote_view view =
+      via.fabric.check_remote(side.plan.rank, {to.region.slot, to.region.generation});
+  if (is_for_network(via, side.plan.kind) && is_for_network(via, view.kind)) return true;
+  transfer* const move = make_write(via, self, side);
+  std::string why_not = "the registration is gone";
+  if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&
+      move->total <= view.size - move->remote_base && make_direct(via, *move, view, why_not)) {
+    side.write = move;
+    return true;
+  }
+  via.shared.transfers.put(move);
+  base::log::info("proto", "a message to rank %d goes through host memory: %s", side.plan.rank,
+                  why_not.c_str());
+  tell(via, side.plan.rank, wire::staged_kind::restage, wire::restage{self, to.receiver});
+  return false;
+}
+
+void on_restage(channel& via, int rank, const wire::restage& body) {
+  recv_side* side = via.rendezvous.recvs.find(body.receiver);
+  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank) {
+    via.dropped.add(1);
+    return;
+  }
+  const recv_plan plan = release(via, body.receiver, *side);
+  receive_staged(via, body.sender, plan);
+}
+
+void on_dropped_send(channel& via, int rank, wire::name sender_state) {
+  const send_side* side = via.rendezvous.sends.find(sender_state);
+  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank ||
+      side->state != send_state::rts_sent) {
+    via.dropped.add(1);
+    return;
+  }
+  via.keep(std::make_exception_ptr(std::runtime_error(
+      "rank " + std::to_string(rank) + " cannot take a message of " +
+      std::to_string(side->plan.user.status.size) + " bytes that was sent to it")));
+  fail_sender(via, sender_state);
+}
+
+// The buffer of an active message that will not be delivered.
+static void give_back(core& shared, void* buffer) {
+  if (mem::packet* const packet = mem::packet_pool::held(shared.arena, buffer); packet != nullptr)
+    return mem::release_packet(shared.arena, packet);
+  shared.allocator.load(std::memory_order_relaxed)->deallocate(buffer);
+}
+
+void end_receive(channel& via, const recv_plan& plan, bool ok) {
+  switch (plan.what) {
+    case receiver::posted:
+      plan.counted->open_receives.add(-1);
+      break;
+    case receiver::active_message:
+      if (!ok) give_back(via.shared, plan.user.status.buffer);
+      break;
+    case receiver::put:
+      if (ok && plan.imm != 0) notify(via, plan.rank, plan.imm);
+      return;
+    case receiver::get:
+      via.open.add(-1);
+      break;
+  }
+  if (ok && plan.user.comp != nullptr) via.signal(plan.user.comp, plan.user.status);
+}
+
+}  // namespace lci::proto

@@ -1,0 +1,282 @@
+// What both sides share, and the receiver. The sender is in staged_send.cpp.
+#include "lci/proto/staged.hpp"
+
+#include <cstring>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+std::size_t staged_transfers::state::bytes_of(std::uint64_t index) const noexcept {
+  return std::min<std::size_t>(through.bytes, size - index * through.bytes);
+}
+
+// False: the numbers make no sense, which may be a peer's doing.
+bool staged_transfers::state::begin(std::size_t total, wire::slots cut) noexcept {
+  if (total == 0 || cut.bytes == 0 || cut.count == 0 || cut.count > MAX_SLOTS) return false;
+  size = total;
+  through = cut;
+  pieces = (total - 1) / cut.bytes + 1;
+  for (std::size_t i = 0; i < MAX_SLOTS; ++i) slot[i].index = i;
+  return true;
+}
+
+void staged_transfers::send_control(int rank, wire::staged_kind what, const void* body,
+                                    std::size_t size) {
+  via_.control.send_control_bytes(
+      rank, wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(what)), body, size);
+}
+
+void staged_transfers::complain(int rank, std::string_view error) {
+  if (via_.shared.is_gone(rank)) return;  // said once, by the channel
+  via_.keep(std::make_exception_ptr(
+      std::runtime_error("a transfer through host memory with rank " + std::to_string(rank) +
+                         " failed: " + std::string(error))));
+}
+
+// ---- receiver ----
+
+void staged_transfers::receive(wire::name sender, const recv_plan& plan) {
+  const auto [name, s] = recvs_.insert();
+  {
+    const std::lock_guard lock(lock_);
+    s->plan = plan;
+    s->sender = sender;
+    s->rank = plan.rank;
+    s->size = plan.user.status.size;
+    s->busy = 1;  // us
+  }
+  start(name, *s);
+}
+
+// The caller holds the state by its `busy`, which is given up here.
+void staged_transfers::start(wire::name name, recv_state& s) {
+  const int rank = s.rank;
+  const bool has_slots = offer(name, s);
+  ended_receive over;
+  {
+    const std::lock_guard lock(lock_);
+    --s.busy;
+    over = settle_locked(name, s);
+  }
+  if (over.is_over) return end(over);
+  if (!has_slots) wait_for_slots(name, false);
+  if (via_.shared.is_gone(rank)) fail_receive(name, rank);
+}
+
+errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request& body) {
+  const auto [name, s] = recvs_.insert();
+  {
+    const std::lock_guard lock(lock_);
+    s->plan = plan;
+    s->is_get = true;
+    s->size = plan.user.status.size;
+    s->body = body;
+    s->body.receiver = name;
+    s->rank = plan.rank;
+    s->busy = 1;  // us
+  }
+  via_.open.add(1);
+  start(name, *s);
+  return errorcode_t::posted;
+}
+
+// Gets slots for the message and tells the sender. False: there are none now.
+bool staged_transfers::offer(wire::name self, recv_state& s) {
+  bool never = false;
+  slot_set* const set = via_.shared.staging.take(s.size, never);
+  if (set == nullptr && !never) return false;
+  if (set == nullptr) {
+    complain(s.rank, "there is no memory for a staging buffer");
+    fail_receive(self, s.rank);
+    return true;
+  }
+  wire::rtr answer;
+  wire::get_request request;
+  int rank = -1;
+  bool is_get = false;
+  {
+    const std::lock_guard lock(lock_);
+    s.set = set;
+    s.begin(s.size, staging_store::cut(*set, s.size));
+    for (slot_copy& one : s.slot) {
+      one.home = this;
+      one.owner = self;
+    }
+    rank = s.rank;
+    is_get = s.is_get;
+    answer = {s.sender, self, {set->region.slot, set->region.generation}, set->place, s.through};
+    s.body.slots_region = answer.region;
+    s.body.slots_place = set->place;
+    s.body.through = s.through;
+    request = s.body;
+  }
+  // From here on the state belongs to whoever hears from the peer.
+  if (is_get)
+    say(rank, wire::staged_kind::get_request, request);
+  else
+    via_.control.send_control(rank, wire::kind_imm(wire::kind::rtr), answer);
+  return true;
+}
+
+void staged_transfers::wait_for_slots(wire::name name, bool is_send) {
+  const std::lock_guard lock(lock_);
+  waiting_.push_back({name, is_send});
+  via_.expect_leftovers(1);
+}
+
+std::size_t staged_transfers::serve_waiting() {
+  std::size_t served = 0;
+  for (;;) {
+    waiting first;
+    recv_state* receiver = nullptr;
+    send_state* sender = nullptr;
+    {
+      const std::lock_guard lock(lock_);
+      if (waiting_.empty()) return served;
+      first = waiting_.front();
+      waiting_.pop_front();
+      via_.expect_leftovers(-1);
+      if (first.is_send)
+        sender = sends_.find(first.name);
+      else
+        receiver = recvs_.find(first.name);
+      // Nobody ends it while it is held here.
+      if (sender != nullptr) ++sender->busy;
+      if (receiver != nullptr) ++receiver->busy;
+    }
+    bool got = true;
+    ended_send over_send;
+    ended_receive over_receive;
+    if (sender != nullptr) {
+      bool never = false;
+      got = take_slots(*sender, never);
+      if (got && !never) begin_send(first.name, *sender);
+      const std::lock_guard lock(lock_);
+      --sender->busy;
+      over_send = settle_locked(first.name, *sender);
+    } else if (receiver != nullptr) {
+      got = receiver->has_failed || offer(first.name, *receiver);
+      const std::lock_guard lock(lock_);
+      --receiver->busy;
+      over_receive = settle_locked(first.name, *receiver);
+    }
+    end(over_send);
+    end(over_receive);
+    if (!got) {
+      if (!over_send.is_over && !over_receive.is_over) {
+        const std::lock_guard lock(lock_);
+        waiting_.push_front(first);
+        via_.expect_leftovers(1);
+      }
+      return served;
+    }
+    ++served;
+  }
+}
+
+staged_transfers::ended_receive staged_transfers::settle_locked(wire::name name,
+                                                                recv_state& s) noexcept {
+  if (s.pieces == 0 && !s.has_failed) return {};  // has not begun
+  if (!s.is_over()) return {};
+  const ended_receive out{s.plan, s.peer, s.set, !s.has_failed, true};
+  recvs_.erase(name);
+  return out;
+}
+
+void staged_transfers::end(const ended_receive& what) {
+  if (!what.is_over) return;
+  if (what.set != nullptr) via_.shared.staging.give(what.set);
+  if (what.ok && what.plan.what == receiver::put)
+    say(what.plan.rank, wire::staged_kind::ack, wire::ack{what.peer});
+  end_receive(via_, what.plan, what.ok);
+}
+
+void staged_transfers::emptied(wire::name name, std::uint64_t index, std::string_view error) {
+  ended_receive over;
+  wire::credit news;
+  int rank = -1;
+  bool goes_on = false;
+  {
+    const std::lock_guard lock(lock_);
+    recv_state* const s = recvs_.find(name);
+    slot_copy& slot = s->slot[index % s->through.count];
+    slot.is_busy = false;
+    slot.index += s->through.count;
+    --s->busy;
+    ++s->done;
+    if (!error.empty()) s->has_failed = true;
+    goes_on = !s->has_failed && slot.index < s->pieces;
+    rank = s->rank;
+    news = {s->peer, index};
+    over = settle_locked(name, *s);
+  }
+  if (goes_on) say(rank, wire::staged_kind::credit, news);
+  if (!error.empty()) {
+    complain(rank, error);
+    say(rank, wire::staged_kind::drop_send, wire::drop{news.sender, 1, 0});
+  }
+  end(over);
+}
+
+// ---- from peers ----
+
+void staged_transfers::on_piece(int rank, const wire::piece& body) {
+  recv_state* s = nullptr;
+  slot_copy* slot = nullptr;
+  {
+    const std::lock_guard lock(lock_);
+    s = recvs_.find(body.receiver);
+    const bool is_ours = s != nullptr && s->rank == rank && s->set != nullptr && !s->has_failed &&
+                         body.index < s->pieces;
+    if (is_ours) slot = &s->slot[body.index % s->through.count];
+    if (!is_ours || slot->is_busy || slot->index != body.index) {
+      via_.dropped.add(1);
+      return;
+    }
+    slot->is_busy = true;
+    ++s->busy;
+    s->peer = body.sender;
+  }
+  std::byte* const from = s->set->at + s->number_of(*slot) * s->through.bytes;
+  std::byte* const to =
+      static_cast<std::byte*>(s->plan.user.status.buffer) + body.index * s->through.bytes;
+  const std::size_t bytes = s->bytes_of(body.index);
+  if (s->plan.kind != mem::mem_kind::device) {
+    std::memcpy(to, from, bytes);
+    return emptied(body.receiver, body.index, {});
+  }
+  slot->from = from;
+  slot->to = to;
+  slot->size = bytes;
+  slot->device = s->plan.gpu;
+  slot->way = mem::copy_way::to_device;
+  via_.shared.gpus.copy(*slot);
+}
+
+void staged_transfers::on_drop_receive(int rank, wire::name receiver) {
+  if (fail_receive(receiver, rank)) complain(rank, "the sender has given up");
+}
+
+bool staged_transfers::fail_receive(wire::name name, int rank) {
+  ended_receive over;
+  {
+    const std::lock_guard lock(lock_);
+    recv_state* const s = recvs_.find(name);
+    if (s == nullptr || s->rank != rank) return false;
+    s->has_failed = true;
+    over = settle_locked(name, *s);
+  }
+  end(over);
+  return true;
+}
+
+void staged_transfers::on_peer_gone(int rank) {
+  for (std::uint32_t i = 0, n = sends_.slots(); i < n; ++i) fail_send(sends_.name_at(i), rank);
+  for (std::uint32_t i = 0, n = recvs_.slots(); i < n; ++i) fail_receive(recvs_.name_at(i), rank);
+}
+
+}  // namespace lci::proto

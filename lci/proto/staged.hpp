@@ -1,0 +1,145 @@
+// GPU memory through host memory, for whatever no copy engine reaches from end to end, over any
+// network. The receiver lends slots in host memory; the sender fills them in order, piece k in slot
+// k % count, and says so; the receiver empties each one into its place and says that too. Where the
+// network maps the receiver's arena here, the GPU or the processor writes the slots in place; else
+// pieces are put. Copies in and out run at the same time.
+//
+//   sender    [request] -> rtr -> fill, piece, fill, piece ... -> over (a put: at the ack)
+//   receiver  rtr (a get: in the request) -> piece: empty, credit ... -> over
+//
+// One per channel. Threads: shared; a short lock guards the states, and no copy, message or user's
+// code runs under it. Always true: a state is erased when nothing copies for it any more, also
+// when its peer is gone; a piece is accepted once, for the slot that waits for it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/data/slot_table.hpp"
+#include "lci/proto/devices.hpp"
+#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/staging_store.hpp"
+
+namespace lci::proto {
+
+class staged_transfers {
+ public:
+  static constexpr std::size_t MAX_SLOTS = 4;
+
+  explicit staged_transfers(channel& via) noexcept : via_(via) {}
+
+  // A receiver of plan.user.status.size > 0 bytes; `sender` is the state that gets the rtr.
+  void receive(wire::name sender, const recv_plan& plan);
+  // The caller of a get.
+  errorcode_t get(const recv_plan& plan, const wire::get_request& body);
+  // Our send state `self` got an rtr with slots. Does nothing for sizes or slots that make no
+  // sense, but to fail the send.
+  void send(wire::name self, const send_plan& plan, const wire::rtr& to);
+
+  void on_get_request(int rank, const wire::get_request& body);
+  void on_piece(int rank, const wire::piece& body);
+  void on_credit(int rank, const wire::credit& body);
+  void on_ack(int rank, wire::name sender);
+  void on_drop_send(int rank, wire::name sender);
+  void on_drop_receive(int rank, wire::name receiver);
+  void on_peer_gone(int rank);
+  // A piece that the network carries is there, or will not be.
+  void filled(wire::name name, std::uint64_t index, std::string_view error);
+  // Those that wait for slots; answers how many got some.
+  std::size_t serve_waiting();
+  bool is_quiet() const noexcept { return sends_.size() == 0 && recvs_.size() == 0; }
+
+ private:
+  // A slot that is being filled or emptied.
+  struct slot_copy final : device_job {
+    void ended(std::string_view error) noexcept override;
+    staged_transfers* home = nullptr;
+    wire::name owner;
+    std::uint64_t index = 0;  // of the piece that the slot holds or waits for
+    bool is_busy = false;
+    bool is_send = false;
+  };
+  struct state {
+    int rank = -1;
+    std::size_t size = 0;
+    std::uint64_t pieces = 0, done = 0;
+    wire::slots through;
+    unsigned busy = 0;  // slots
+    bool has_failed = false;
+    slot_set* set = nullptr;
+    std::array<slot_copy, MAX_SLOTS> slot;
+    bool waits_for_ack = false;  // a put, from its sender's view
+
+    std::size_t bytes_of(std::uint64_t index) const noexcept;
+    std::size_t number_of(const slot_copy& one) const noexcept { return static_cast<std::size_t>(&one - slot.data()); }
+    bool begin(std::size_t bytes, wire::slots cut) noexcept;
+    bool is_over() const noexcept {
+      return busy == 0 && (has_failed || (done == pieces && !waits_for_ack));
+    }
+  };
+  struct send_state : state {
+    send_plan plan;
+    wire::name self;      // our rendezvous state; none for the answer to a get
+    wire::name receiver;  // staged state there
+    net::remote_key key;  // of the slots
+    std::byte* there = nullptr;  // the slots, where they are mapped here
+  };
+  struct recv_state : state {
+    recv_plan plan;
+    wire::name sender;       // rendezvous state that gets the rtr
+    wire::name peer;         // staged state there, from the first piece
+    wire::get_request body;  // of a get
+    bool is_get = false;
+  };
+  // What is left of a state that was erased.
+  struct ended_send {
+    wire::name self;
+    slot_set* set = nullptr;
+    bool ok = false;
+    bool is_over = false;
+  };
+  struct ended_receive {
+    recv_plan plan;
+    wire::name peer;
+    slot_set* set = nullptr;
+    bool ok = false;
+    bool is_over = false;
+  };
+
+  template <class Body>
+  void say(int rank, wire::staged_kind what, const Body& body) {
+    send_control(rank, what, &body, sizeof(body));
+  }
+  void send_control(int rank, wire::staged_kind what, const void* body, std::size_t size);
+  void start(wire::name name, recv_state& s);
+  bool offer(wire::name self, recv_state& s);
+  bool take_slots(send_state& s, bool& never);
+  void begin_send(wire::name name, send_state& s);
+  void fill(wire::name name, send_state& s, slot_copy& slot);
+  void put_piece(wire::name name, send_state& s, const slot_copy& slot, std::byte* from);
+  void emptied(wire::name name, std::uint64_t index, std::string_view error);
+  ended_send settle_locked(wire::name name, send_state& s) noexcept;
+  ended_receive settle_locked(wire::name name, recv_state& s) noexcept;
+  void end(const ended_send& what);
+  void end(const ended_receive& what);
+  bool fail_send(wire::name name, int rank);
+  bool fail_receive(wire::name name, int rank);
+  void wait_for_slots(wire::name name, bool is_send);
+  void complain(int rank, std::string_view error);
+
+  channel& via_;
+  base::spinlock lock_;  // guards what the tables hold, and waiting_
+  data::slot_table<send_state> sends_;
+  data::slot_table<recv_state> recvs_;
+  struct waiting {
+    wire::name name;
+    bool is_send;
+  };
+  std::deque<waiting> waiting_;  // states without slots
+};
+
+}  // namespace lci::proto

@@ -1,0 +1,262 @@
+// The sender of a staged transfer, and the target of a get.
+#include "lci/proto/staged.hpp"
+
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+void staged_transfers::send(wire::name self, const send_plan& plan, const wire::rtr& to) {
+  const auto [name, s] = sends_.insert();
+  const net::remote_key key{to.region.slot, to.region.generation};
+  const net::remote_view view = via_.fabric.check_remote(plan.rank, key);
+  std::byte* const there = view.what == net::remote_view::answer::ok
+                               ? via_.fabric.reach(plan.rank, to.offset, view.size)
+                               : nullptr;
+  bool is_sound;
+  {
+    const std::lock_guard lock(lock_);
+    is_sound = s->begin(plan.user.status.size, to.through) &&
+               std::uint64_t{to.through.bytes} * to.through.count <= view.size;
+    s->plan = plan;
+    s->self = self;
+    s->receiver = to.receiver;
+    s->key = key;
+    s->there = there;
+    s->waits_for_ack = plan.is_put;
+    for (slot_copy& one : s->slot) {
+      one.home = this;
+      one.owner = name;
+      one.is_send = true;
+    }
+    s->rank = plan.rank;
+    s->busy = 1;  // us
+  }
+  bool has_slots = true;
+  bool never = false;
+  if (!is_sound) {
+    s->has_failed = true;
+  } else {
+    const bool from_gpu = plan.kind == mem::mem_kind::device;
+    if (there != nullptr && from_gpu) {
+      via_.shared.staging.pin_view(there, view.size);
+    } else if (from_gpu) {
+      has_slots = take_slots(*s, never);
+    }
+    if (has_slots && !never) begin_send(name, *s);
+  }
+  ended_send over;
+  {
+    const std::lock_guard lock(lock_);
+    --s->busy;
+    over = settle_locked(name, *s);
+  }
+  if (!is_sound) {
+    complain(plan.rank, "the peer's slots make no sense, or are gone");
+    say(plan.rank, wire::staged_kind::drop_receive, wire::drop{to.receiver, 1, 0});
+  }
+  if (over.is_over) return end(over);
+  if (!has_slots) wait_for_slots(name, true);
+  if (via_.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
+}
+
+// Slots of our own, for a GPU that cannot write those of the receiver. False: later. never: the
+// send has failed.
+bool staged_transfers::take_slots(send_state& s, bool& never) {
+  const std::size_t wanted = std::size_t{s.through.bytes} * s.through.count;
+  slot_set* set = via_.shared.staging.take(wanted, never);
+  if (set != nullptr && set->bytes < wanted) {
+    via_.shared.staging.give(set);
+    set = nullptr;
+    never = true;
+  }
+  if (never) {
+    complain(s.rank, "there is no memory for a staging buffer");
+    say(s.rank, wire::staged_kind::drop_receive, wire::drop{s.receiver, 1, 0});
+    const std::lock_guard lock(lock_);
+    s.has_failed = true;
+    return true;
+  }
+  s.set = set;
+  return set != nullptr;
+}
+
+// The caller holds the state by its `busy`.
+void staged_transfers::begin_send(wire::name name, send_state& s) {
+  const std::size_t first = std::min<std::uint64_t>(s.pieces, s.through.count);
+  {
+    const std::lock_guard lock(lock_);
+    for (std::size_t i = 0; i < first; ++i) s.slot[i].is_busy = true;
+    s.busy += static_cast<unsigned>(first);
+  }
+  for (std::size_t i = 0; i < first; ++i) fill(name, s, s.slot[i]);
+}
+
+// The slot is busy, so the state stays until filled().
+void staged_transfers::fill(wire::name name, send_state& s, slot_copy& slot) {
+  const std::uint64_t index = slot.index;
+  const std::size_t in_set = s.number_of(slot) * s.through.bytes;
+  std::byte* const from = static_cast<std::byte*>(s.plan.buffer) + index * s.through.bytes;
+  std::byte* to = nullptr;
+  if (s.there != nullptr)
+    to = s.there + in_set;
+  else if (s.set != nullptr)
+    to = s.set->at + in_set;
+  if (s.plan.kind != mem::mem_kind::device) {
+    if (to == nullptr) return put_piece(name, s, slot, from);
+    std::memcpy(to, from, s.bytes_of(index));
+    return filled(name, index, {});
+  }
+  slot.from = from;
+  slot.to = to;
+  slot.size = s.bytes_of(index);
+  slot.device = s.plan.gpu;
+  slot.way = mem::copy_way::to_host;
+  via_.shared.gpus.copy(slot);
+}
+
+void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy& slot,
+                                 std::byte* from) {
+  transfer* const move = via_.shared.transfers.get();
+  *move = transfer{};
+  move->via = &via_.control;
+  move->op.rank = s.plan.rank;
+  move->op.remote = s.key;
+  move->what = transfer::verb::put;
+  move->end = ending::piece;
+  move->base = from;
+  move->total = s.bytes_of(slot.index);
+  move->remote_base = s.number_of(slot) * s.through.bytes;
+  move->local_state = name;
+  move->piece = slot.index;
+  if (s.set == nullptr) {
+    move->op.local_key = s.plan.local_key;
+  } else {
+    move->op.local_key = via_.fabric.register_region(from, move->total, mem::mem_kind::host);
+    move->registered_here = move->op.local_key != 0;
+  }
+  via_.control.start(*move);
+}
+
+void staged_transfers::slot_copy::ended(std::string_view error) noexcept {
+  try {
+    if (!is_send) return home->emptied(owner, index, error);
+    send_state* const s = home->sends_.find(owner);
+    if (error.empty() && s->there == nullptr) return home->put_piece(owner, *s, *this, to);
+    home->filled(owner, index, error);
+  } catch (...) {
+    home->via_.keep(std::current_exception());
+  }
+}
+
+void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_view error) {
+  ended_send over;
+  wire::piece news;
+  int rank = -1;
+  {
+    const std::lock_guard lock(lock_);
+    send_state* const s = sends_.find(name);
+    if (s == nullptr) return;
+    slot_copy& slot = s->slot[index % s->through.count];
+    slot.is_busy = false;
+    slot.index += s->through.count;
+    --s->busy;
+    ++s->done;
+    if (!error.empty()) s->has_failed = true;
+    rank = s->rank;
+    news = {s->receiver, name, index};
+    over = settle_locked(name, *s);
+  }
+  if (error.empty()) {
+    say(rank, wire::staged_kind::piece, news);
+  } else {
+    complain(rank, error);
+    say(rank, wire::staged_kind::drop_receive, wire::drop{news.receiver, 1, 0});
+  }
+  end(over);
+}
+
+staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
+                                                             send_state& s) noexcept {
+  if (!s.is_over()) return {};
+  const ended_send out{s.self, s.set, !s.has_failed, true};
+  sends_.erase(name);
+  return out;
+}
+
+void staged_transfers::end(const ended_send& what) {
+  if (!what.is_over) return;
+  if (what.set != nullptr) via_.shared.staging.give(what.set);
+  if (what.self.generation != 0) on_written(via_, what.self, what.ok);
+}
+
+// ---- from peers ----
+
+void staged_transfers::on_get_request(int rank, const wire::get_request& body) {
+  const mem::region_name name{body.region.slot, body.region.generation};
+  void* const at = via_.shared.regions.find(name, body.offset, body.size);
+  const std::optional<mem::region> region = via_.shared.regions.look_up(name);
+  if (at == nullptr || !region) {
+    return say(rank, wire::staged_kind::drop_receive, wire::drop{body.receiver, 1, 0});
+  }
+  send_plan plan;
+  plan.rank = rank;
+  plan.buffer = at;
+  plan.user.status.size = body.size;
+  plan.kind = region->kind;
+  if (plan.kind == mem::mem_kind::device) plan.gpu = mem::find_place(at).device;
+  send({}, plan, {{}, body.receiver, body.slots_region, body.slots_place, body.through});
+}
+
+void staged_transfers::on_credit(int rank, const wire::credit& body) {
+  send_state* s = nullptr;
+  slot_copy* slot = nullptr;
+  {
+    const std::lock_guard lock(lock_);
+    s = sends_.find(body.sender);
+    const bool is_ours = s != nullptr && s->rank == rank && !s->has_failed &&
+                         body.index < s->pieces && s->through.count < s->pieces - body.index;
+    if (is_ours) slot = &s->slot[body.index % s->through.count];
+    if (!is_ours || slot->is_busy || slot->index != body.index + s->through.count) {
+      via_.dropped.add(1);
+      return;
+    }
+    slot->is_busy = true;
+    ++s->busy;
+  }
+  fill(body.sender, *s, *slot);
+}
+
+void staged_transfers::on_ack(int rank, wire::name sender) {
+  ended_send over;
+  {
+    const std::lock_guard lock(lock_);
+    send_state* const s = sends_.find(sender);
+    if (s == nullptr || s->rank != rank || !s->waits_for_ack || s->done != s->pieces) return;
+    s->waits_for_ack = false;
+    over = settle_locked(sender, *s);
+  }
+  end(over);
+}
+
+void staged_transfers::on_drop_send(int rank, wire::name sender) {
+  if (fail_send(sender, rank)) complain(rank, "the receiver has given up");
+}
+
+bool staged_transfers::fail_send(wire::name name, int rank) {
+  ended_send over;
+  {
+    const std::lock_guard lock(lock_);
+    send_state* const s = sends_.find(name);
+    if (s == nullptr || s->rank != rank) return false;
+    s->has_failed = true;
+    over = settle_locked(name, *s);
+  }
+  end(over);
+  return true;
+}
+
+}  // namespace lci::proto
