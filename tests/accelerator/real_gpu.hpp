@@ -27,13 +27,13 @@ inline int skip_without_gpu() {
   return 0;
 }
 
-// One of the process, in the primary context of GPU 0, current in the main thread.
+// One of the process, in the primary context of one GPU, current in the main thread.
 class real_gpu {
  public:
-  static real_gpu& get() {
-    static real_gpu one;
-    return one;
-  }
+  static real_gpu& get() { return one_of(0); }
+  // The same, before anybody else has called get(): on GPU number `rank`, counted round.
+  static real_gpu& of_rank(int rank) { return one_of(rank); }
+  int ordinal() const { return ordinal_; }
   driver d;
   gpu_list gpus{d};
 
@@ -123,9 +123,14 @@ class real_gpu {
   using create_fn = abi::result (*)(abi::allocation_handle*, std::size_t,
                                     const abi::allocation_prop*, unsigned long long);
 
-  real_gpu() {
+  explicit real_gpu(int rank) {
     d.require();
-    must(d.call().ctx_push_current(gpus.at(0).context()));
+    ordinal_ = rank % d.gpu_count();
+    must(d.call().ctx_push_current(gpus.at(ordinal_).context()));
+  }
+  static real_gpu& one_of(int rank) {
+    static real_gpu one(rank);
+    return one;
   }
   static void must(abi::result answer) { ASSERT_EQ(answer, abi::result::success); }
   template <class Function>
@@ -142,7 +147,7 @@ class real_gpu {
     abi::allocation_prop prop{};
     prop.type = abi::allocation_type::pinned;
     prop.requested_handle_types = abi::handle_type::posix_file_descriptor;
-    prop.where = {abi::location_type::gpu, 0};
+    prop.where = {abi::location_type::gpu, ordinal_};
     abi::allocation_handle handle = 0;
     must(call<create_fn>("cuMemCreate")(&handle, size, &prop, 0));
     must(d.call().mem_map(at, size, 0, handle, 0));
@@ -150,6 +155,8 @@ class real_gpu {
     const abi::access_desc mine{prop.where, abi::access_flags::read_write};
     must(d.call().mem_set_access(at, size, &mine, 1));
   }
+
+  int ordinal_ = 0;
 };
 
 }  // namespace lci::cuda
