@@ -93,6 +93,15 @@ need() {
   fi
 }
 
+# Whether a program here would find a GPU.
+has_gpu() {
+  python3 - <<'PYTHON' 2>/dev/null
+import ctypes
+cuda, count = ctypes.CDLL("libcuda.so.1"), ctypes.c_int()
+raise SystemExit(cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) or count.value < 1)
+PYTHON
+}
+
 PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev)
 PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang libhwloc-dev libsodium-dev
   clang-format-14 clang-tidy-14 doxygen)

@@ -45,9 +45,29 @@ result copy_now(const char* name, device_ptr to, device_ptr from, std::size_t si
   });
 }
 
+const lci::mock::functions& plain() {
+  static const lci::mock::functions table = [] {
+    lci::mock::functions made{};
+    lci::mock::fill_process(made);
+    return made;
+  }();
+  return table;
+}
+
 device_ptr address_of(const void* host) { return reinterpret_cast<std::uintptr_t>(host); }
 
 }  // namespace
+
+// How a program that is linked with the driver starts.
+LCI_MOCK_EXPORT result cuInit(unsigned flags) { return plain().init(flags); }
+LCI_MOCK_EXPORT result cuDeviceGetCount(int* count) { return plain().device_get_count(count); }
+LCI_MOCK_EXPORT result cuDeviceGet(int* gpu, int ordinal) {
+  return plain().device_get(gpu, ordinal);
+}
+LCI_MOCK_EXPORT result cuDevicePrimaryCtxRetain(context* out, int gpu) {
+  return plain().primary_ctx_retain(out, gpu);
+}
+LCI_MOCK_EXPORT result cuCtxPushCurrent_v2(context one) { return plain().ctx_push_current(one); }
 
 LCI_MOCK_EXPORT result cuMemAlloc_v2(void** out, std::size_t size) {
   return allocate("cuMemAlloc", mock_memory::device, out, size);
