@@ -1,11 +1,25 @@
 # ./dev bench [NAME...]: the benchmarks as a table, and as JSON in build/bench/. Other libraries are measured
 # beside ours where they are installed.
+# ./dev bench gpu [NAME...]: those of GPU memory, where there is a GPU.
 dev_bench() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}" || return 1
+  if [ "${1:-}" = gpu ]; then
+    shift
+    bench_gpu "$@"
+    return
+  fi
   # In any case: other libraries may have been installed since.
   rm -f build/release/.configured
   build release || return 1
   mkdir -p build/bench
   python3 bench/run --bin build/release/bin --json build/bench/results.json "$@" || return 1
   say "JSON in build/bench/results.json"
+}
+
+bench_gpu() {
+  local status=0
+  build release lcrun bench_gpu || return 1
+  python3 bench/gpu/run "$@" || status=$?
+  # 77: there is no GPU, and it said so.
+  [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }
