@@ -1,5 +1,6 @@
 """The sums of ./dev test: a failure, a crash and a skip are all told."""
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,3 +39,13 @@ if good.returncode != 0 or good.stdout != "1 passed, 0 failed, 0 skipped\n":
     sys.exit(f"a clean run: exit status {good.returncode}\n{good.stdout}{good.stderr}")
 if sums("<testsuite></testsuite>").returncode == 0:
     sys.exit("a run without any test passed")
+
+with tempfile.TemporaryDirectory() as folder:
+    Path(folder, "gpu.xml").write_text(RESULTS.replace("crash", "crash_staged_mock"))
+    table = subprocess.run([sys.executable, SUMS, "--table", "gpu.xml"], cwd=folder, capture_output=True, text=True,
+                           check=False)
+LINES = [r"suite +auto +1 passed, 1 FAILED, 1 skipped ", r"crash_staged_mock +staged +1 FAILED ",
+         r"absent +auto +1 skipped ", "2 suites failed"]
+missing = [line for line in LINES if not re.search(line, table.stdout)]
+if missing or table.returncode != 1:
+    sys.exit(f"not in the table: {missing}, exit status {table.returncode}\n{table.stdout}{table.stderr}")

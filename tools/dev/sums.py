@@ -46,7 +46,29 @@ def why_skipped(entry, output):
     return lines[-1].strip() if lines else told or "it gave no reason"
 
 
+def table(path):
+    """One line per ctest entry: what it is, the path that GPU memory took, what came of it, seconds."""
+    if not Path(path).exists():
+        print(f"FAILED: ctest left no results in {path}")
+        return 1
+    failed = 0
+    print(f"{'suite':44} {'path':8} {'result':32} {'s':>7}")
+    for entry in ElementTree.parse(path).getroot().iter("testcase"):
+        output = plain(entry.findtext("system-out"))
+        cases = list(cases_of(entry, output).values())
+        failed += "FAILED" in cases
+        counts = [f"{cases.count(outcome)} {word}" for outcome, word in
+                  (("OK", "passed"), ("FAILED", "FAILED"), ("SKIPPED", "skipped")) if outcome in cases]
+        way = re.search(r"_(staged|direct)(_|$)", entry.get("name"))
+        print(f"{entry.get('name'):44} {way.group(1) if way else 'auto':8} {', '.join(counts):32} "
+              f"{float(entry.get('time') or 0):7.2f}")
+    print(f"{failed} suites failed" if failed else "all suites passed")
+    return 1 if failed else 0
+
+
 def main(arguments):
+    if arguments[0] == "--table":
+        return table(arguments[1])
     broken = arguments[1].split()
     total = {"OK": 0, "FAILED": len(broken), "SKIPPED": 0}
     failures = [f"{preset}: does not build" for preset in broken]

@@ -1,4 +1,6 @@
 # ./dev test [long] [NAME...]: release, then the sanitizers, then one line of sums.
+# ./dev test gpu: the suites of GPU memory and what came of each: on the real driver where there is a GPU, else
+# on the mock.
 
 # Thread sanitizer needs its address ranges free; kernels with much randomisation want it switched off.
 tsan_wrapper() {
@@ -21,8 +23,25 @@ run_ctest() {
     --output-junit "$PWD/build/$preset/results.xml" "${arguments[@]}"
 }
 
+test_gpu() {
+  local start=$SECONDS preset=release choice=(-R _mock) driver="the mock driver: no GPU was found"
+  if has_gpu; then choice=(-E _mock) driver="the real driver"; fi
+  build $preset || return 1
+  rm -f build/$preset/gpu.xml
+  phase "test gpu, $driver" ctest --test-dir build/$preset -L gpu "${choice[@]}" --no-tests=error \
+    --output-on-failure --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
+    --output-junit "$PWD/build/$preset/gpu.xml" || true
+  say "$((SECONDS - start)) s in all, on $driver"
+  python3 tools/dev/sums.py --table "build/$preset/gpu.xml"
+}
+
 dev_test() {
   local start=$SECONDS long=no pattern='' preset results=() broken=()
+  if [ "${1:-}" = gpu ]; then
+    need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}" || return 1
+    test_gpu
+    return
+  fi
   if [ "${1:-}" = long ]; then
     long=yes
     shift
