@@ -30,7 +30,15 @@ class rounds {
       ++messages;
     });
     rcomp_ = lci::register_rcomp(arrived_);
+    told_rcomp_ = lci::register_rcomp(told_);
     lci::barrier();
+  }
+  // The others may still want something of this rank, until they have heard it as well.
+  void wait_for_survivors() {
+    for (int rank = 0; rank + 1 < world().n; ++rank) {
+      if (rank != world().rank) lci::post_am(rank, nullptr, 0, lci::COMP_NULL, told_rcomp_);
+    }
+    wait_until([&] { return survivors >= world().n - 2; });
   }
   void run(int round, bool dies) {
     const int next = world().next(), before = world().previous();
@@ -58,15 +66,20 @@ class rounds {
   }
 
  private:
-  static int messages;
+  static int messages, survivors;
   std::string operation_;
   target from_, to_;
   // Not freed: operations that will never end refer to it.
   lci::comp_t done_ = lci::alloc_counter();
   lci::comp_t arrived_;
-  lci::rcomp_t rcomp_ = 0;
+  lci::comp_t told_ = lci::alloc_handler([](lci::status_t message) {
+    std::free(message.buffer);
+    ++survivors;
+  });
+  lci::rcomp_t rcomp_ = 0, told_rcomp_ = 0;
 };
 int rounds::messages = 0;
+int rounds::survivors = 0;
 
 int hear_of_a_death(const std::string& operation) {
   const int me = world().rank, last = world().n - 1;
@@ -80,6 +93,7 @@ int hear_of_a_death(const std::string& operation) {
     heard_of = error.failed_rank();
     std::printf("rank %d heard that rank %d died\n", me, heard_of);
   }
+  all->wait_for_survivors();
   return heard_of == last ? 0 : 1;
 }
 
