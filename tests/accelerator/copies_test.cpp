@@ -1,5 +1,4 @@
 // Copies, staging and sharing between two processes on a real GPU.
-#include <spawn.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,9 +14,8 @@
 #include "backends/cuda/import_cache.hpp"
 #include "backends/cuda/staging.hpp"
 #include "tests/accelerator/real_gpu.hpp"
+#include "tests/accelerator/start_again.hpp"
 #include "tests/support/descriptor_passing.hpp"
-
-extern char** environ;
 
 namespace lci::cuda {
 namespace {
@@ -149,24 +147,11 @@ TEST(owner, DISABLED_offers_memory) {
   }
 }
 
-pid_t start_owner(int socket) {
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, socket, 3);
-  std::string name = "accelerator", filter = "--gtest_filter=owner.*",
-              also = "--gtest_also_run_disabled_tests";
-  char* arguments[] = {name.data(), filter.data(), also.data(), nullptr};
-  pid_t child = -1;
-  EXPECT_EQ(posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments, environ), 0);
-  posix_spawn_file_actions_destroy(&actions);
-  return child;
-}
-
 TEST(sharing, both_ways_between_two_processes) {
   real_gpu& g = real_gpu::get();
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  const pid_t child = start_owner(ends[0]);
+  const pid_t child = start_again("owner.*", ends[0]);
   close(ends[0]);
   copier with(g.gpus.at(0));
   import_cache cache(g.gpus.at(0));
