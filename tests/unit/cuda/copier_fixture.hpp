@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "backends/cuda/copier.hpp"
@@ -16,11 +17,13 @@ inline constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
 // Says how often and with what it was called.
 struct recorder final : copy_completion {
   void on_copied(const failure& error) noexcept override {
+    const std::lock_guard lock(mutex);  // several threads may poll
     last = error;
     ++calls;
   }
   std::atomic<int> calls{0};
   failure last;
+  std::mutex mutex;
 };
 
 class copier_test : public cuda_test {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <thread>
 #include <vector>
 
 #include "lci/errors.hpp"
@@ -216,6 +217,26 @@ TEST_F(share_records_test, share__an_arena_without_room_is_a_sentence) {
   EXPECT_EQ(records.share(memory, 8, why_).record, 0u);
   EXPECT_EQ(why_.find("no room to tell peers about GPU memory: "), 0u) << why_;
   EXPECT_EQ(records.size(), 0u);
+}
+
+TEST_F(share_records_test, threads__share_and_write_anew_together) {
+  make(3, 2);
+  std::vector<void*> memory{gpu_memory(MIB), gpu_memory(MIB), gpu_memory(MIB), vmm(), vmm(), vmm()};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      std::string why;
+      for (std::size_t i = 0; i < 200; ++i) {
+        const mem::share_place place = records_->share(memory[(i + t) % memory.size()], 8, why);
+        EXPECT_NE(place.record, 0u) << why;
+        const share_record::bytes bytes = bytes_at(place);
+        // Whole or not at all, whatever the others write meanwhile.
+        EXPECT_TRUE(share_record::check_of(bytes) != place.check || share_record::decode(bytes));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(records_->size(), 3u);
 }
 
 TEST_F(share_records_test, record__survives_the_arena_and_each_changed_bit_shows) {
