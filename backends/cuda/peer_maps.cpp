@@ -21,19 +21,22 @@ std::string descriptor_text(const mem::peer_range& what) {
   return "the descriptor of VMM memory of " + rank_text(what) + " cannot be fetched: ";
 }
 
-// Empty, or why the range is not what the record speaks of.
+std::string record_text(const mem::peer_range& what) {
+  return "the record of GPU memory of " + rank_text(what);
+}
+
+// Empty, or why the range is not what the record speaks of. No text is made of what is valid.
 std::string why_invalid(const mem::peer_range& what, const share_record::bytes& bytes,
                         const std::optional<share_record>& record) {
-  const std::string whose = "the record of GPU memory of " + rank_text(what);
   if (share_record::check_of(bytes) != what.check)
-    return whose + " was written anew for other memory";
-  if (!record) return whose + " does not parse";
+    return record_text(what) + " was written anew for other memory";
+  if (!record) return record_text(what) + " does not parse";
   const share_ticket& ticket = record->ticket;
   const bool is_inside = what.address >= ticket.base && what.size <= ticket.size &&
                          what.address - ticket.base <= ticket.size - what.size;
-  return is_inside ? ""
-                   : whose + " is not about the range of " + std::to_string(what.size) +
-                         " bytes that was named";
+  if (is_inside) return "";
+  return record_text(what) + " is not about the range of " + std::to_string(what.size) +
+         " bytes that was named";
 }
 
 }  // namespace
@@ -106,7 +109,7 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
     // The owner closes a descriptor after it has rewritten the record. If it did so meanwhile, the
     // number may be another's; that is no property of the memory.
     if (share_record::check_of(share_record::read(what.record)) != what.check) {
-      why_not = "the record of GPU memory of " + rank_text(what) + " was written anew meanwhile";
+      why_not = record_text(what) + " was written anew meanwhile";
       return {};
     }
     if (why_not.empty()) use = on.cache.open(what.rank, ticket, std::move(fd), why_not);

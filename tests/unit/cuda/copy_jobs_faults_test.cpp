@@ -92,6 +92,21 @@ TEST_F(accelerator_test, copy__context_lost_ends_all_jobs) {
   }
 }
 
+TEST_F(accelerator_test, copy__more_failures_than_are_told_at_once) {
+  void* const a = gpu_memory(MIB);
+  told_job first;
+  copy(first, copy_way::to_peer, a, a, 8);
+  finish(1);
+  mock().destroy_context(0);
+  std::deque<told_job> jobs(300);
+  for (told_job& job : jobs) copy(job, copy_way::to_peer, a, a, MIB);
+  finish(jobs.size());
+  for (const told_job& job : jobs) {
+    EXPECT_EQ(job.calls, 1);
+    EXPECT_NE(job.error, "");
+  }
+}
+
 // Any driver call may fail at any time: each job is told once, and nothing is left over.
 TEST_F(accelerator_test, copy__each_failing_call) {
   void* const a = gpu_memory(MIB);

@@ -4,6 +4,7 @@
 #include <thread>
 #include <tuple>
 
+#include "tests/support/alloc_counter.hpp"
 #include "tests/unit/cuda/accelerator_fixture.hpp"
 
 namespace lci::cuda {
@@ -122,6 +123,23 @@ TEST_F(accelerator_test, copy__large_ones_do_not_hold_up_small_ones) {
   finish(bulk.size());
   for (const told_job& job : bulk) EXPECT_EQ(job.calls, 1);
   EXPECT_EQ(read(a, large.size()), large);
+}
+
+TEST_F(accelerator_test, copy__gathering_and_telling_allocate_nothing) {
+  if (!test::has_alloc_counter()) GTEST_SKIP() << test::ALLOC_COUNTER_MISSING;
+  void* const a = gpu_memory(KIB);
+  std::deque<told_job> jobs(60);
+  copy(jobs[0], copy_way::to_peer, a, a, 8);  // the mock allocates, so its calls are left out
+  {
+    const test::alloc_counter counter;
+    for (std::size_t i = 1; i < jobs.size(); ++i) copy(jobs[i], copy_way::to_peer, a, a, 8);
+    EXPECT_EQ(counter.calls(), 0u);
+  }
+  acc_->poll();
+  mock().run_all();
+  const test::alloc_counter counter;
+  EXPECT_EQ(acc_->poll(), jobs.size());
+  EXPECT_EQ(counter.calls(), 0u);
 }
 
 TEST_F(accelerator_test, poll__idle_asks_the_driver_nothing) {

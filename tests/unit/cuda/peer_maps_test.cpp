@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "tests/support/alloc_counter.hpp"
 #include "tests/unit/cuda/peer_fixture.hpp"
 
 namespace lci::cuda {
@@ -91,6 +92,19 @@ TEST_F(peer_maps_test, map__again_is_a_look_up_and_stays_while_in_use) {
     EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
     EXPECT_EQ(mock().count("cuMemImportFromShareableHandle"), 1u);
     EXPECT_EQ(mock().count("cuMemUnmap"), 1u);
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__again_allocates_nothing) {
+  if (!test::has_alloc_counter()) GTEST_SKIP() << test::ALLOC_COUNTER_MISSING;
+  run_both(&offer_one_of_each, [&](int fd) {
+    user_side here(fd, child_);
+    const mem::peer_range what = here.receive();
+    const mem::mapped_memory first = here.map(what);
+    const test::alloc_counter counter;
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(here.map(what));
+    EXPECT_EQ(counter.calls(), 0u);
     tell(fd);
   });
 }
@@ -266,6 +280,37 @@ TEST_F(peer_maps_test, map__descriptor_that_cannot_be_fetched_is_a_sentence) {
     });
     EXPECT_FALSE(here.map(what));
     EXPECT_TRUE(here.says("pidfd_getfd: Bad file descriptor")) << here.why;
+    tell(fd);
+  });
+}
+
+TEST_F(peer_maps_test, map__refusals_are_not_remembered_without_end) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    static int fetches;
+    fetches = 0;
+    accelerator_options options;
+    options.calls.fetch = [](int, int) {
+      ++fetches;
+      errno = EPERM;
+      return -1;
+    };
+    user_side here(fd, child_, options);
+    here.receive();
+    const mem::peer_range first = here.receive();
+    const auto refused_for = [&](std::uint64_t number) {
+      mem::peer_range what = first;
+      what.address += 2 * MIB * number;
+      what = here.forge(what, [&](share_record& r) { r.ticket.base = what.address; });
+      return !here.map(what);
+    };
+    const int many = static_cast<int>(peer_maps::REFUSALS);
+    for (int i = 0; i < many; ++i) EXPECT_TRUE(refused_for(static_cast<std::uint64_t>(i)));
+    EXPECT_EQ(fetches, many);
+    EXPECT_TRUE(refused_for(0));
+    EXPECT_EQ(fetches, many) << "known";
+    EXPECT_TRUE(refused_for(peer_maps::REFUSALS));
+    EXPECT_TRUE(refused_for(0));
+    EXPECT_EQ(fetches, many + 2) << "all were forgotten when there were too many";
     tell(fd);
   });
 }
