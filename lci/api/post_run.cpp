@@ -1,6 +1,7 @@
 #include "lci/api/post_run.hpp"
 
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 #include "lci/base/log.hpp"
@@ -55,6 +56,16 @@ void progress_and_keep(proto::channel& via, base::spin_wait& wait, std::exceptio
   }
 }
 
+// The operation that a call waited for has failed. Why was kept by the channel, and thrown either
+// by our own rounds of progress or by those of another thread.
+[[noreturn]] LCI_COLD void throw_failed(proto::channel& via, int rank, std::exception_ptr kept) {
+  if (rank >= 0) via.shared.check_alive(rank);
+  if (kept) std::rethrow_exception(kept);
+  via.rethrow_kept();
+  throw std::runtime_error(
+      "the operation failed; the call of progress of another thread has thrown why");
+}
+
 }  // namespace
 
 status_t wait_for(proto::waiter* w, proto::channel& via, int rank) {
@@ -62,9 +73,9 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank) {
   base::spin_wait wait;
   const std::uint32_t epoch = via.shared.failure_epoch();
   const bool gone_before = rank >= 0 && via.shared.is_gone(rank);
-  while (!w->is_signalled()) {
+  while (!w->is_over()) {
     progress_and_keep(via, wait, kept);
-    if ((via.shared.failure_epoch() == epoch && !gone_before) || w->is_signalled()) continue;
+    if ((via.shared.failure_epoch() == epoch && !gone_before) || w->is_over()) continue;
     try {
       if (rank >= 0)
         via.shared.check_alive(rank);
@@ -76,7 +87,9 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank) {
     }
   }
   const status_t result = w->result();
+  const bool has_failed = w->has_failed();
   via.shared.waiters.put(w);
+  if (has_failed) throw_failed(via, rank, kept);
   if (kept) std::rethrow_exception(kept);
   return result;
 }

@@ -39,7 +39,8 @@ inline void check_buffer(const post_args& a) {
     throw_null_buffer(a.size);
 }
 
-// The caller promises host memory: throws argument_error if it is a GPU's. Attribute check_pointers.
+// The caller promises host memory: throws argument_error if it is a GPU's. Attribute
+// check_pointers.
 LCI_COLD void check_pointer(const post_args& a);
 
 inline void check_rank(const post_args& a, const proto::core& core) {
@@ -84,7 +85,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
                                Start&& start) {
   proto::waiter* w = via.shared.waiters.get();
   w->arm(via.shared.waiters);
-  const proto::user_side user{w, status_of(a, errorcode_t::done)};
+  const proto::user_side user{w, status_of(a, errorcode_t::done), true};
   base::spin_wait wait;
   status_t got = user.status;
   errorcode_t code = errorcode_t::retry;

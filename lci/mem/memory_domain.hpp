@@ -21,9 +21,9 @@ struct memory_domain;
 // Where some bytes are.
 struct memory_place {
   mem_kind kind = mem_kind::host;
-  bool is_handled = true;  // false: such memory is never touched, refusal() says why
-  bool is_pinned = false;  // host memory that devices reach
-  int device = -1;         // of device memory, and of pinned memory
+  bool is_handled = true;                 // false: such memory is never touched, refusal() says why
+  bool is_pinned = false;                 // host memory that devices reach
+  int device = -1;                        // of device memory, and of pinned memory
   const memory_domain* domain = nullptr;  // of everything but plain host memory
 };
 

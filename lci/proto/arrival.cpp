@@ -253,8 +253,12 @@ bool arrival_sink::on_staged(int rank, wire::staged_kind what, const std::byte* 
           on_dropped_send(via_, rank, body.whose);
       });
     case wire::staged_kind::drop_receive:
-      return take<wire::drop>(
-          data, size, [&](const auto& body) { to.on_drop_receive(rank, body.whose); });
+      return take<wire::drop>(data, size, [&](const auto& body) {
+        if (body.staged != 0)
+          to.on_drop_receive(rank, body.whose);
+        else
+          on_dropped_receive(via_, rank, body.whose);
+      });
   }
   return false;
 }

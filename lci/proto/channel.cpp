@@ -155,6 +155,12 @@ void channel::finish(transfer& move) noexcept {
   if (move.packet != nullptr) mem::release_packet(shared.arena, move.packet);
   const user_side user = move.user;
   const bool failed = move.failed;
+  if (failed && move.is_direct && move.end == ending::rendezvous) {
+    control.send_control(move.op.rank,
+                         wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(
+                                                                wire::staged_kind::drop_receive)),
+                         wire::drop{move.peer_state, 0, 0});
+  }
   if (move.direct != nullptr) {  // it was never handed over
     move.direct->far = {};
     shared.direct_copies.put(move.direct);
@@ -164,8 +170,14 @@ void channel::finish(transfer& move) noexcept {
     staged.filled(move.local_state, move.piece, failed ? "the network lost it" : "");
   if (move.counted) open.add(-1);
   shared.transfers.put(&move);
-  // The object of a failed operation is not signalled (api 6.13).
-  if (!failed && user.comp != nullptr) signal(user.comp, user.status);
+  if (failed) [[unlikely]]
+    fail(user);
+  else if (user.comp != nullptr)
+    signal(user.comp, user.status);
+}
+
+void channel::fail(const user_side& user) noexcept {
+  if (user.is_waiter) static_cast<waiter*>(user.comp)->fail();
 }
 
 void channel::signal(comp_impl_t* to, const status_t& status) noexcept {

@@ -106,6 +106,11 @@ class channel {
   // Delivers a status; what user code throws is kept for the end of the progress call.
   void signal(comp_impl_t* to, const status_t& status) noexcept;
   LCI_COLD void keep(std::exception_ptr problem) noexcept;
+  // The operation of this user has failed; why was kept, or is about to be. Its object is not
+  // signalled (api 6.13), but a call that waits for it ends.
+  LCI_COLD static void fail(const user_side& user) noexcept;
+  // Throws the oldest problem that was kept, if any.
+  void rethrow_kept();
   // An operation has failed because `rank` is gone.
   void miss(int rank) noexcept;
 
@@ -144,12 +149,11 @@ class channel {
   std::size_t deliver_finished();
   void notice_failures();
   void keep_gone(int rank);
-  void rethrow_kept();
 
   std::unique_ptr<net::device> device_;
   std::vector<port*> ports_;  // under ports_lock_
   base::spinlock ports_lock_;
-  base::spinlock lists_lock_;                 // guards the two lists and problems_
+  base::spinlock lists_lock_;  // guards the two lists and problems_
   // Entries in the backlogs of all ports, and staged transfers that wait for slots.
   std::atomic<std::size_t> backlogged_{0};
   std::atomic<transfer*> finished_{nullptr};  // changed under lists_lock_, looked at without

@@ -17,9 +17,8 @@ mem::copy_way way_of(mem::mem_kind from, mem::mem_kind to) noexcept {
 
 std::byte* own_end(core& shared, const transfer& move, const net::remote_view& view,
                    std::string& why_not) {
-  void* const there =
-      shared.regions.find({move.op.remote.slot, move.op.remote.generation}, move.remote_base,
-                          move.total);
+  void* const there = shared.regions.find({move.op.remote.slot, move.op.remote.generation},
+                                          move.remote_base, move.total);
   if (there == nullptr || view.what != net::remote_view::answer::ok) {
     why_not = "the registration is gone";
     return nullptr;
@@ -51,8 +50,7 @@ std::byte* mapped_end(channel& via, direct_copy& copy, const transfer& move,
 
 }  // namespace
 
-bool make_direct(channel& via, transfer& move, const net::remote_view& view,
-                 std::string& why_not) {
+bool make_direct(channel& via, transfer& move, const net::remote_view& view, std::string& why_not) {
   core& shared = via.shared;
   const bool is_own = move.op.rank == shared.me;
   const mem::mem_kind near = move.op.kind;
@@ -91,9 +89,8 @@ void direct_copy::ended(std::string_view error) noexcept {
   if (error.empty()) {
     owner.at = owner.total;
   } else {
-    via.keep(std::make_exception_ptr(
-        std::runtime_error("a copy for rank " + std::to_string(owner.op.rank) +
-                           " failed: " + std::string(error))));
+    via.keep(std::make_exception_ptr(std::runtime_error(
+        "a copy for rank " + std::to_string(owner.op.rank) + " failed: " + std::string(error))));
     owner.failed = true;
   }
   far = {};
@@ -110,8 +107,8 @@ void deliver_to_device(channel& via, receive& to, const status_t& status, const 
   late->user_ = {to.user.comp, status};
   late->heap_ = nullptr;
   bool never = false;
-  late->set_ = status.size <= staging_store::SMALL ? shared.staging.take(status.size, never)
-                                                   : nullptr;
+  late->set_ =
+      status.size <= staging_store::SMALL ? shared.staging.take(status.size, never) : nullptr;
   if (late->set_ == nullptr) late->heap_ = new std::byte[status.size];
   std::byte* const at = late->set_ != nullptr ? late->set_->at : late->heap_;
   std::memcpy(at, data, status.size);
@@ -136,6 +133,7 @@ void late_arrival::ended(std::string_view error) noexcept {
     via.keep(std::make_exception_ptr(std::runtime_error(
         "a message of " + std::to_string(user.status.size) + " bytes from rank " +
         std::to_string(user.status.rank) + " was not copied to the GPU: " + std::string(error))));
+    channel::fail(user);
   } else if (user.comp != nullptr) {
     via.signal(user.comp, user.status);
   }

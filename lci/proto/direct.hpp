@@ -44,7 +44,7 @@ class late_arrival final : public device_job {
   channel* via_ = nullptr;      // where problems are kept
   channel* counted_ = nullptr;  // of the receive
   user_side user_;
-  slot_set* set_ = nullptr;  // the bytes are here,
+  slot_set* set_ = nullptr;    // the bytes are here,
   std::byte* heap_ = nullptr;  // or here
 };
 

@@ -52,7 +52,9 @@ LCI_COLD void refuse(channel& via, receive& to, const match::match_key& key) noe
   via.keep(
       std::make_exception_ptr(truncation_error(match::truncation_text(key, to.user.status.size))));
   to.via->open_receives.add(-1);
+  const user_side user = to.user;
   via.shared.receives.put(&to);
+  channel::fail(user);
 }
 
 // The message asks for a rendezvous: answer it for this receive.

@@ -29,6 +29,7 @@ class matcher;
 struct user_side {
   comp_impl_t* comp = nullptr;
   status_t status;
+  bool is_waiter = false;  // comp is a proto::waiter: a call waits, and hears of failures too
 };
 
 // A receive that waits in a matching engine.
@@ -64,7 +65,7 @@ struct message {
 // What a transfer is to do once all of its pieces are there.
 enum class ending : std::uint8_t {
   none,
-  immediate,  // the target gets `imm`
+  immediate,   // the target gets `imm`
   rendezvous,  // the target's receive state is told; our send state has its data written
   piece        // of a staged transfer, which is told
 };

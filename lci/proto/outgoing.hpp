@@ -19,7 +19,7 @@ struct outgoing {
   rcomp_t rcomp = 0;  // where a message goes, or whom a put signals; 0: nobody
   user_side user{};   // told when the operation was posted
   mem::mem_kind kind = mem::mem_kind::host;
-  int gpu = -1;  // of device memory
+  int gpu = -1;                                     // of device memory
   mem::mem_kind remote_kind = mem::mem_kind::host;  // put, get
   bool has_mr = false;  // the caller registered the buffer or named its kind: no copy is wanted
   std::uint64_t local_key = 0;

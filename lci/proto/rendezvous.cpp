@@ -63,7 +63,9 @@ void finish_send(channel& via, wire::name self, send_side& side) {
   if (user.comp != nullptr) via.signal(user.comp, user.status);
 }
 
-void drop_send(channel& via, wire::name self, send_side& side) { release(via, self, side); }
+void drop_send(channel& via, wire::name self, send_side& side) {
+  channel::fail(release(via, self, side));
+}
 
 void ignore_send(channel&, wire::name, send_side&) {}
 
@@ -255,6 +257,10 @@ void on_rtr(channel& via, int rank, const wire::rtr& body) {
 
 void fail_sender(channel& via, wire::name sender_state) {
   step(via, sender_state, send_event::peer_gone);
+}
+
+void fail_receiver(channel& via, wire::name receiver_state) {
+  step(via, receiver_state, recv_event::peer_gone);
 }
 
 void on_written(channel& via, wire::name sender_state, bool ok) {

@@ -71,8 +71,8 @@ struct send_side {
   send_state state = send_state::rts_sent;
   send_plan plan;
   port* via = nullptr;
-  wire::rtr ready;               // of the RTR that is being acted on
-  transfer* write = nullptr;     // made before the state moves, where a GPU is to copy
+  wire::rtr ready;            // of the RTR that is being acted on
+  transfer* write = nullptr;  // made before the state moves, where a GPU is to copy
   const std::atomic<int> rank;
 };
 
@@ -123,6 +123,7 @@ void on_fin_imm(channel& via, int rank, std::uint32_t argument);
 void on_restage(channel& via, int rank, const wire::restage& body);
 // The other side has given up.
 void on_dropped_send(channel& via, int rank, wire::name sender_state);
+void on_dropped_receive(channel& via, int rank, wire::name receiver_state);
 // Ends a receive that is in no table any more: tells the user, or gives back what it held.
 void end_receive(channel& via, const recv_plan& plan, bool ok);
 void on_peer_gone(channel& via, int rank);
@@ -133,8 +134,9 @@ void on_peer_gone(channel& via, int rank);
 transfer* make_write(channel& via, wire::name self, const send_side& side);
 // Forgets the state of a receiver; what it brought is the caller's.
 recv_plan release(channel& via, wire::name self, recv_side& side);
-// A sender whose request is out will get no answer.
+// A sender whose request is out will get no answer; a receiver no data.
 void fail_sender(channel& via, wire::name sender_state);
+void fail_receiver(channel& via, wire::name receiver_state);
 // A receive with GPU memory at one end or both, which the network does not handle. True: the
 // sender's GPU may reach `target`; false: receive_staged().
 bool find_target(channel& via, const recv_plan& plan, mem::region& target);

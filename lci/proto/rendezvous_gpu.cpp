@@ -1,5 +1,5 @@
-// The steps of a rendezvous that only GPU memory needs: can a copy engine reach from end to end, and
-// what if not.
+// The steps of a rendezvous that only GPU memory needs: can a copy engine reach from end to end,
+// and what if not.
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -102,6 +102,18 @@ void on_dropped_send(channel& via, int rank, wire::name sender_state) {
   fail_sender(via, sender_state);
 }
 
+void on_dropped_receive(channel& via, int rank, wire::name receiver_state) {
+  const recv_side* side = via.rendezvous.recvs.find(receiver_state);
+  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank) {
+    via.dropped.add(1);
+    return;
+  }
+  via.keep(std::make_exception_ptr(std::runtime_error(
+      "rank " + std::to_string(rank) + " could not send a message of " +
+      std::to_string(side->plan.user.status.size) + " bytes that was announced")));
+  fail_receiver(via, receiver_state);
+}
+
 // The buffer of an active message that will not be delivered.
 static void give_back(core& shared, void* buffer) {
   if (mem::packet* const packet = mem::packet_pool::held(shared.arena, buffer); packet != nullptr)
@@ -124,7 +136,10 @@ void end_receive(channel& via, const recv_plan& plan, bool ok) {
       via.open.add(-1);
       break;
   }
-  if (ok && plan.user.comp != nullptr) via.signal(plan.user.comp, plan.user.status);
+  if (!ok)
+    channel::fail(plan.user);
+  else if (plan.user.comp != nullptr)
+    via.signal(plan.user.comp, plan.user.status);
 }
 
 }  // namespace lci::proto

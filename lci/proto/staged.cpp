@@ -32,9 +32,9 @@ void staged_transfers::send_control(int rank, wire::staged_kind what, const void
 
 void staged_transfers::complain(int rank, std::string_view error) {
   if (via_.shared.is_gone(rank)) return;  // said once, by the channel
-  via_.keep(std::make_exception_ptr(
-      std::runtime_error("a transfer through host memory with rank " + std::to_string(rank) +
-                         " failed: " + std::string(error))));
+  via_.keep(std::make_exception_ptr(std::runtime_error("a transfer through host memory with rank " +
+                                                       std::to_string(rank) +
+                                                       " failed: " + std::string(error))));
 }
 
 // ---- receiver ----

@@ -75,7 +75,9 @@ class staged_transfers {
     bool waits_for_ack = false;  // a put, from its sender's view
 
     std::size_t bytes_of(std::uint64_t index) const noexcept;
-    std::size_t number_of(const slot_copy& one) const noexcept { return static_cast<std::size_t>(&one - slot.data()); }
+    std::size_t number_of(const slot_copy& one) const noexcept {
+      return static_cast<std::size_t>(&one - slot.data());
+    }
     bool begin(std::size_t bytes, wire::slots cut) noexcept;
     bool is_over() const noexcept {
       return busy == 0 && (has_failed || (done == pieces && !waits_for_ack));
@@ -83,9 +85,9 @@ class staged_transfers {
   };
   struct send_state : state {
     send_plan plan;
-    wire::name self;      // our rendezvous state; none for the answer to a get
-    wire::name receiver;  // staged state there
-    net::remote_key key;  // of the slots
+    wire::name self;             // our rendezvous state; none for the answer to a get
+    wire::name receiver;         // staged state there
+    net::remote_key key;         // of the slots
     std::byte* there = nullptr;  // the slots, where they are mapped here
   };
   struct recv_state : state {

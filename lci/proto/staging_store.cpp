@@ -78,8 +78,7 @@ void staging_store::pin_locked(block& which) noexcept {
   try {
     const std::string why = gpu->pin(which.at, which.bytes);
     if (!why.empty()) {
-      base::log::info("proto", "staging memory stays pageable, copies are slower: %s",
-                      why.c_str());
+      base::log::info("proto", "staging memory stays pageable, copies are slower: %s", why.c_str());
       return;
     }
   } catch (...) {

@@ -85,7 +85,7 @@ class staging_store {
   std::array<std::size_t, CLASSES> made_{};
   std::array<std::size_t, CLASSES> out_{};
   std::unordered_map<std::byte*, bool> views_;  // of peers' sets; true: pinned
-  bool all_pinned_ = true;  // no block waits to be pinned
+  bool all_pinned_ = true;                      // no block waits to be pinned
 };
 
 }  // namespace lci::proto

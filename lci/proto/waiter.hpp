@@ -22,18 +22,24 @@ class waiter final : public comp_impl_t {
   }
   void signal(status_t status) override {
     result_ = status;
-    // edge waiter.signal: the result, and the user's data behind it, are visible to is_signalled().
+    // edge waiter.signal: the result, and the user's data behind it, are visible to is_over().
     if (state_.exchange(signalled, std::memory_order_acq_rel) == abandoned) home->put(this);
   }
-  bool is_signalled() const noexcept { return state_.load(std::memory_order_acquire) == signalled; }
+  // The operation will not complete; why has been kept by the channel before.
+  void fail() noexcept {
+    // edge waiter.signal
+    if (state_.exchange(failed, std::memory_order_acq_rel) == abandoned) home->put(this);
+  }
+  bool is_over() const noexcept { return state_.load(std::memory_order_acquire) >= signalled; }
+  bool has_failed() const noexcept { return state_.load(std::memory_order_relaxed) == failed; }
   // The poster stops waiting.
   void abandon() noexcept {
-    if (state_.exchange(abandoned, std::memory_order_acq_rel) == signalled) home->put(this);
+    if (state_.exchange(abandoned, std::memory_order_acq_rel) >= signalled) home->put(this);
   }
   const status_t& result() const noexcept { return result_; }
 
  private:
-  enum : int { waiting, signalled, abandoned };
+  enum : int { waiting, abandoned, signalled, failed };
   std::atomic<int> state_{waiting};
   status_t result_;
 };

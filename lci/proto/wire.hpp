@@ -108,7 +108,7 @@ struct rts {
   std::uint64_t tag = 0;
   std::uint32_t rcomp = 0;  // where it goes: a completion object or a policy of a matching engine
   std::uint32_t flags = 0;  // FROM_DEVICE
-  name sender;  // of the sender's state
+  name sender;              // of the sender's state
 };
 static_assert(sizeof(rts) == 32);
 inline constexpr std::uint32_t FROM_DEVICE = 1;  // the data is in GPU memory
@@ -121,9 +121,9 @@ struct slots {
 };
 
 struct rtr {
-  name sender;    // repeated from the rts
-  name receiver;  // of the receiver's state; if staged, of its staged state
-  name region;    // registration that holds the destination, or the slots
+  name sender;               // repeated from the rts
+  name receiver;             // of the receiver's state; if staged, of its staged state
+  name region;               // registration that holds the destination, or the slots
   std::uint64_t offset = 0;  // of the destination in it; if staged, the slots' place in the
                              // receiver's arena
   slots through;
@@ -172,8 +172,8 @@ struct restage {
 };
 
 struct drop {
-  name whose;                 // state of the one who is told
-  std::uint32_t staged = 0;   // 1: a staged state
+  name whose;                // state of the one who is told
+  std::uint32_t staged = 0;  // 1: a staged state
   std::uint32_t reserved = 0;
 };
 

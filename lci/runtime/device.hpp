@@ -21,8 +21,8 @@ class endpoint_impl_t : public base::live_object<endpoint_impl_t> {
   device_impl_t& device;
   // What a small post needs, at hand: it would be five loads away, each waiting for the one before.
   const proto::core& core;
-  const std::size_t inject_limit;  // bytes; attribute max_inject_size of the net context
-  const bool checks_pointers;      // attribute check_pointers of the net context
+  const std::size_t inject_limit;      // bytes; attribute max_inject_size of the net context
+  const bool checks_pointers;          // attribute check_pointers of the net context
   const std::size_t inject_now_limit;  // bytes that may be injected without a closer look
   const std::unique_ptr<proto::port> port;
   net::endpoint& net;

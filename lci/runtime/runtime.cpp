@@ -57,8 +57,7 @@ mr_impl_t::mr_impl_t(runtime_impl_t& runtime, net::fabric& f, void* a, std::size
   if (place.kind == mem::mem_kind::host) {
     local_key = fabric.register_region(address, size, place.kind);
   } else {
-    if (fabric.caps().device_memory)
-      local_key = fabric.register_region(address, size, place.kind);
+    if (fabric.caps().device_memory) local_key = fabric.register_region(address, size, place.kind);
     std::string why_not;
     region.share = owner.core.gpus.running()->share(address, size, why_not);
     if (region.share.record == 0)

@@ -65,7 +65,8 @@ net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcep
       *world_->fabrics[static_cast<std::size_t>(rank)]->config_.regions;
   // The size is where the last legal offset is: find() is the only question that the table answers
   // from outside.
-  if (table.find({key.slot, key.generation}, 0, 0) == nullptr) return {.what = answer::unknown_key, .size = 0, .kind = {}, .address = 0, .share = {}};
+  if (table.find({key.slot, key.generation}, 0, 0) == nullptr)
+    return {.what = answer::unknown_key, .size = 0, .kind = {}, .address = 0, .share = {}};
   std::size_t low = 0;
   std::size_t high = std::size_t{1} << 47;
   while (low < high) {
