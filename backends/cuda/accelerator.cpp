@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/pointer.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::cuda {
@@ -43,6 +44,17 @@ void accelerator::copy(mem::copy_job& job) noexcept {
   if (index < nowhere) note_use(job.device);
   under_way_.fetch_add(1, std::memory_order_relaxed);  // before the job can end
   jobs_[std::min(index, nowhere)]->add(job);
+}
+
+bool accelerator::copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
+                                std::uint64_t value) noexcept {
+  const auto index = static_cast<std::size_t>(job.device);  // -1 is large
+  if (index >= jobs_.size() - 1) return false;
+  note_use(job.device);
+  under_way_.fetch_add(1, std::memory_order_relaxed);  // before the job can end
+  if (jobs_[index]->add_flagged(job, {as_device(flag), value, sizeof(value)})) return true;
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
+  return false;
 }
 
 std::size_t accelerator::poll() noexcept {

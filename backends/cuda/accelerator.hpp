@@ -36,6 +36,8 @@ class accelerator final : public mem::accelerator {
   ~accelerator() override;
 
   void copy(mem::copy_job& job) noexcept override;
+  bool copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
+                     std::uint64_t value) noexcept override;
   std::size_t poll() noexcept override;
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;

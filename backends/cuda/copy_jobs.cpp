@@ -100,16 +100,48 @@ void copy_jobs::refuse_all(const char* why) noexcept {
   refusal_.swap(text);
 }
 
+copy_jobs::road& copy_jobs::road_of(const mem::copy_job& job) noexcept {
+  const std::size_t is_large = job.size > limits_.small_max ? 1 : 0;
+  return roads_[2 * static_cast<std::size_t>(job.way) + is_large];
+}
+
+bool copy_jobs::add_flagged(mem::copy_job& job, const flag_write& flag) noexcept {
+  copier* const to = ready();
+  if (to == nullptr) return false;
+  road& on = road_of(job);
+  batch* mine = nullptr;
+  {
+    const std::lock_guard lock(lock_);
+    const bool is_first = on.is_large ? on.has_room() : on.under_way == 0;
+    if (!is_first || on.gathered.first != nullptr || free_ == nullptr) return false;
+    mine = std::exchange(free_, free_->next);
+    mine->on = &on;
+    mine->is_alone = true;
+    mine->jobs.add(job);
+    ++on.under_way;
+    untold_.store(untold_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  const copy one{as_device(job.to), as_device(job.from), job.size};
+  if (to->post(on.way, std::span(&one, 1), flag, mine).code == errorcode_t::posted) return true;
+  // Also what the driver refuses: it will say so again when the job comes without a flag.
+  const std::lock_guard lock(lock_);
+  mine->jobs = {};
+  --on.under_way;
+  untold_.store(untold_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  free_locked(*mine);
+  return false;
+}
+
 void copy_jobs::add(mem::copy_job& job) noexcept {
-  const bool is_large = job.size > limits_.small_max;
-  road& on = roads_[2 * static_cast<std::size_t>(job.way) + (is_large ? 1 : 0)];
+  road& on = road_of(job);
+  const bool is_large = on.is_large;
   bool goes_now = false;
   {
     const std::lock_guard lock(lock_);
     // No locked instruction: all writers hold the lock.
     untold_.store(untold_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     on.gathered.add(job);
-    const bool is_worth_it = is_large || on.under_way == 0 || on.gathered.count >= lane::BATCH;
+    const bool is_worth_it = is_large || on.under_way == 0 || on.gathered.count >= WORTH_A_POST;
     goes_now = is_worth_it && on.has_room();
   }
   if (!goes_now) return;

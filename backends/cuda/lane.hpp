@@ -19,9 +19,9 @@
 namespace lci::cuda {
 
 struct copy {
-  abi::device_ptr to = 0;  // GPU memory, a peer's mapping, or host memory
-  abi::device_ptr from = 0;
-  std::size_t size = 0;
+  abi::device_ptr to;  // GPU memory, a peer's mapping, or host memory
+  abi::device_ptr from;
+  std::size_t size;  // not preset: arrays of these are made for each post
 };
 
 // A store that becomes visible after the copies before it, in memory that the driver knows (pinned,

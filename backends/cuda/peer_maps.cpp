@@ -61,30 +61,69 @@ peer_maps::view& peer_maps::view_of(int device) {
   return *views_[index];
 }
 
+namespace {
+
+std::size_t place_in_table(const mem::peer_range& what, std::size_t size) noexcept {
+  return reinterpret_cast<std::uintptr_t>(what.record) / mem::SHARE_RECORD_BYTES % size;
+}
+
+mem::mapped_memory part_of(imported use, std::uint64_t base, const mem::peer_range& what) noexcept {
+  const abi::device_ptr at = use.at(what.address - base, what.size);
+  if (at == 0) return {};
+  return {reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(at)), use.detach(),
+          &imported::release};
+}
+
+}  // namespace
+
+imported peer_maps::find_seen(view& on, const mem::peer_range& what, std::uint64_t& base) noexcept {
+  seen one;
+  {
+    const std::lock_guard lock(on.known_lock);
+    one = on.known[place_in_table(what, SEEN)];
+  }
+  const bool is_it = one.record == what.record && one.check == what.check && one.rank == what.rank;
+  if (!is_it || what.address < one.base || what.size > one.size ||
+      what.address - one.base > one.size - what.size)
+    return {};
+  base = one.base;
+  return on.cache.find(what.rank, one.base, one.id);
+}
+
+void peer_maps::note_seen(view& on, const mem::peer_range& what,
+                          const share_ticket& ticket) noexcept {
+  const std::lock_guard lock(on.known_lock);
+  on.known[place_in_table(what, SEEN)] = {what.record, what.check,  what.rank,
+                                          ticket.base, ticket.size, ticket.id};
+}
+
 mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::string& why_not) {
   why_not.clear();
   if (what.record == nullptr || reinterpret_cast<std::uintptr_t>(what.record) % 8 != 0) {
     why_not = rank_text(what) + " names no record of its GPU memory";
     return {};
   }
-  const share_record::bytes bytes = share_record::read(what.record);
-  const auto record = share_record::decode(bytes);
-  why_not = why_invalid(what, bytes, record);
-  if (!why_not.empty()) return {};
   try {
     view& on = view_of(device);
+    std::uint64_t base = 0;
+    if (imported use = find_seen(on, what, base)) return part_of(std::move(use), base, what);
+    const share_record::bytes bytes = share_record::read(what.record);
+    const auto record = share_record::decode(bytes);
+    why_not = why_invalid(what, bytes, record);
+    if (!why_not.empty()) return {};
     const share_ticket& ticket = record->ticket;
     imported use = on.cache.find(what.rank, ticket.base, ticket.id);
     if (!use) use = open(on, what, *record, why_not);
     if (!use) return {};
     // What was mapped under this identity may be smaller than what the record says today.
-    const abi::device_ptr at = use.at(what.address - ticket.base, what.size);
-    if (at != 0) {
-      return {reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(at)), use.detach(),
-              &imported::release};
+    const std::size_t mapped = use.size();
+    mem::mapped_memory part = part_of(std::move(use), ticket.base, what);
+    if (part) {
+      note_seen(on, what, ticket);
+      return part;
     }
     why_not = "the memory of " + rank_text(what) + " that is mapped here has only " +
-              std::to_string(use.size()) + " bytes";
+              std::to_string(mapped) + " bytes";
   } catch (const backend_error& error) {
     why_not = error.what();
   }

@@ -6,6 +6,7 @@
 // of the memory, and not tried again for each message.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 
 #include "backends/cuda/import_cache.hpp"
 #include "backends/cuda/share_records.hpp"
+#include "lci/base/spinlock.hpp"
 #include "lci/mem/accelerator.hpp"
 
 namespace lci::cuda {
@@ -46,12 +48,26 @@ class peer_maps {
     identity id;
     std::string why;
   };
+  // A record that was read and found valid before, by its place and check: what a message needs of
+  // it without reading it again.
+  struct seen {
+    const std::byte* record = nullptr;
+    std::uint32_t check = 0;
+    int rank = -1;
+    std::uint64_t base = 0, size = 0;
+    identity id;
+  };
+  static constexpr std::size_t SEEN = 64;
   struct view {
     explicit view(gpu& g) : cache(g) {}
     import_cache cache;
+    std::array<seen, SEEN> known{};  // under known_lock
+    base::spinlock known_lock;
     std::map<std::pair<int, std::uint64_t>, refusal> refused;  // rank, base there; under mutex_
   };
   view& view_of(int device);
+  static imported find_seen(view& on, const mem::peer_range& what, std::uint64_t& base) noexcept;
+  static void note_seen(view& on, const mem::peer_range& what, const share_ticket& ticket) noexcept;
   imported open(view& on, const mem::peer_range& what, const share_record& record,
                 std::string& why_not);
   std::string why_out_of_reach(gpu& here, const share_record& record);

@@ -29,14 +29,13 @@ net::remote_key key_of(const rmr_t& rmr) noexcept {
 }
 
 // False: the peer is not connected yet, so its registrations cannot be seen.
-bool check_remote(const post_args& a, net::fabric& fabric, mem::mem_kind& kind) {
-  const net::remote_view view = fabric.check_remote(a.rank, key_of(a.rmr));
+bool check_remote(const post_args& a, net::fabric& fabric, net::remote_view& view) {
+  view = fabric.check_remote(a.rank, key_of(a.rmr));
   using answer = net::remote_view::answer;
   if (view.what == answer::not_connected) return false;
   if (view.what == answer::unknown_key) throw_unknown_key(a);
   if (a.remote_disp > view.size || a.size > view.size - a.remote_disp)
     throw_out_of_region(a, view.size);
-  kind = view.kind;
   return true;
 }
 
@@ -57,11 +56,11 @@ status_t post_rma(const post_args& a, rcomp_t rcomp, Start&& start) {
   return api::run(a, allow, via, [&](const proto::user_side& user, bool may_retry, status_t&) {
     // Before the first contact the bounds cannot be checked, and a wrong post must throw here and
     // not later, so it has to wait for the contact even if it may not be refused.
-    mem::mem_kind remote_kind = mem::mem_kind::host;
-    if (!check_remote(a, *end.device.context.fabric, remote_kind)) {
+    net::remote_view there;
+    if (!check_remote(a, *end.device.context.fabric, there)) {
       if (may_retry) return errorcode_t::retry_nomem;
       base::spin_wait wait;
-      while (!check_remote(a, *end.device.context.fabric, remote_kind)) {
+      while (!check_remote(a, *end.device.context.fabric, there)) {
         if (error_t(via.progress()).is_done())
           wait.reset();
         else
@@ -73,7 +72,7 @@ status_t post_rma(const post_args& a, rcomp_t rcomp, Start&& start) {
     out.rcomp = rcomp;
     out.remote = key_of(a.rmr);
     out.remote_offset = a.remote_disp;
-    out.remote_kind = remote_kind;
+    out.there = there;
     return start(out);
   });
 }

@@ -91,6 +91,13 @@ class accelerator {
   virtual ~accelerator() = default;
   // Takes the job over. Small jobs that come while others are under way are handed over together.
   virtual void copy(copy_job& job) noexcept = 0;
+  // The same for a job that goes at once and alone, and behind it a store of `value` to `flag`, an
+  // aligned word of pinned host memory: whoever sees it sees the bytes. False: not now, and the job
+  // was not taken.
+  virtual bool copy_and_flag(copy_job& /*job*/, std::uint64_t* /*flag*/,
+                             std::uint64_t /*value*/) noexcept {
+    return false;
+  }
   // Hands over what was gathered and tells what has ended; answers how many.
   virtual std::size_t poll() noexcept = 0;
 

@@ -252,6 +252,14 @@ bool arrival_sink::on_staged(int rank, wire::staged_kind what, const std::byte* 
         else
           on_dropped_send(via_, rank, body.whose);
       });
+    case wire::staged_kind::await_flag:
+      return take<wire::await_flag>(data, size,
+                                    [&](const auto& body) { via_.flags.on_await(rank, body); });
+    case wire::staged_kind::landing:
+      return take<wire::landing>(data, size,
+                                 [&](const auto& body) { via_.flags.on_landing(rank, body); });
+    case wire::staged_kind::put_data:
+      return on_put_data(rank, data, size);
     case wire::staged_kind::drop_receive:
       return take<wire::drop>(data, size, [&](const auto& body) {
         if (body.staged != 0)
@@ -261,6 +269,22 @@ bool arrival_sink::on_staged(int rank, wire::staged_kind what, const std::byte* 
       });
   }
   return false;
+}
+
+bool arrival_sink::on_put_data(int rank, const std::byte* data, std::size_t size) {
+  wire::put_data head;
+  if (size <= sizeof(head) || !wire::decode(data, sizeof(head), head)) return false;
+  data += sizeof(head);
+  size -= sizeof(head);
+  const mem::region_name name{head.region.slot, head.region.generation};
+  void* const at = via_.shared.regions.find(name, head.offset, size);
+  const std::optional<mem::region> region = via_.shared.regions.look_up(name);
+  if (at == nullptr || !region || region->kind != mem::mem_kind::device) {
+    via_.dropped.add(1);
+    return true;
+  }
+  put_to_device(via_, rank, at, size, data, head.imm);
+  return true;
 }
 
 void arrival_sink::on_put_request(int rank, const wire::put_request& request) {

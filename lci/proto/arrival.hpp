@@ -35,6 +35,7 @@ class arrival_sink final : public net::sink {
   LCI_COLD bool on_staged(int rank, wire::staged_kind what, const std::byte* data,
                           std::size_t size);
   LCI_COLD void on_put_request(int rank, const wire::put_request& request);
+  LCI_COLD bool on_put_data(int rank, const std::byte* data, std::size_t size);
   LCI_COLD net::verdict drop_unknown(int rank, rcomp_t rcomp) noexcept;
 
   mem::packet* take_packet() noexcept;

@@ -77,7 +77,7 @@ bool channel::is_quiet() const noexcept {
 
 LCI_COLD std::size_t channel::do_leftovers() {
   std::size_t work = 0;
-  if (shared.gpus.is_busy()) work += shared.gpus.poll();
+  if (shared.gpus.is_busy()) work += shared.gpus.poll() + flags.poll();
   if (finished_.load(std::memory_order_relaxed) != nullptr) work += deliver_finished();
   if (parked_.load(std::memory_order_relaxed) != nullptr) work += advance_parked();
   if (backlogged_.load(std::memory_order_relaxed) != 0)
@@ -243,6 +243,7 @@ void channel::notice_failures() {
     }
     on_peer_gone(*this, rank);
     staged.on_peer_gone(rank);
+    flags.forget(rank);
     if (mem::accelerator* const gpu = shared.gpus.running(); gpu != nullptr) gpu->forget(rank);
     std::vector<port*> ports;
     {

@@ -126,6 +126,7 @@ class channel {
                                  // (attribute rdv_protocol)
   rendezvous_states rendezvous;
   staged_transfers staged{*this};
+  awaited_flags flags{*this};
   gpu_way way = gpu_way::any;  // attribute gpu_path
 
   // Something waits for a later round of progress (or waits no more, -1).

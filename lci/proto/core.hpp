@@ -15,6 +15,7 @@
 #include "lci/memory.hpp"
 #include "lci/proto/devices.hpp"
 #include "lci/proto/direct.hpp"
+#include "lci/proto/flags.hpp"
 #include "lci/proto/op.hpp"
 #include "lci/proto/remote_comp.hpp"
 #include "lci/proto/staging_store.hpp"
@@ -34,6 +35,7 @@ class core {
   mem::region_table regions;
   devices gpus{arena};
   staging_store staging{arena, regions, gpus};
+  flag_words flags{staging};
   remote_comps rcomps;
   data::object_pool<receive> receives;
   data::object_pool<message> messages;

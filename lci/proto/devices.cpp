@@ -25,6 +25,14 @@ void devices::copy(device_job& job) noexcept {
   running()->copy(job);
 }
 
+bool devices::copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept {
+  job.home_ = this;
+  under_way_.fetch_add(1, std::memory_order_relaxed);
+  if (running()->copy_and_flag(job, flag, value)) return true;
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
+  return false;
+}
+
 std::size_t devices::poll() noexcept {
   mem::accelerator* const one = running();
   return one == nullptr ? 0 : one->poll();

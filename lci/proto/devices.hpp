@@ -42,6 +42,12 @@ class devices {
   }
   // After use(). The job ends in a later poll().
   void copy(device_job& job) noexcept;
+  // See mem::accelerator::copy_and_flag().
+  bool copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept;
+  // Something else is looked for in each round of progress (or no more, -1).
+  void expect(int change) noexcept {
+    under_way_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+  }
   bool is_busy() const noexcept { return under_way_.load(std::memory_order_relaxed) != 0; }
   std::size_t poll() noexcept;
   // Nobody uses it any more; before the networks close, whose mappings may be pinned.

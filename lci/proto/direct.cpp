@@ -2,7 +2,9 @@
 
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
+#include "lci/proto/arrival.hpp"
 #include "lci/proto/channel.hpp"
 
 namespace lci::proto {
@@ -93,50 +95,99 @@ void direct_copy::ended(std::string_view error) noexcept {
         "a copy for rank " + std::to_string(owner.op.rank) + " failed: " + std::string(error))));
     owner.failed = true;
   }
+  // The target gives the word back in either case.
+  if (flag != nullptr && !error.empty()) flag->store(wire::FLAG_VOID, std::memory_order_release);
   far = {};
   owner.direct = nullptr;
   via.shared.direct_copies.put(this);
   owner.via->conclude(owner);
 }
 
+// What the target is told as immediate data; 0: nothing, or only by a message.
+static std::uint32_t news_of(const transfer& move) noexcept {
+  if (move.end == ending::immediate) return move.imm;
+  if (move.end != ending::rendezvous || !wire::has_short_name(move.peer_state)) return 0;
+  return wire::kind_imm(wire::kind::fin_imm, wire::short_name(move.peer_state));
+}
+
+void start_direct(channel& via, transfer& move) noexcept {
+  core& shared = via.shared;
+  direct_copy& copy = *move.direct;
+  const std::uint32_t news = news_of(move);
+  copy.flag = news != 0 && move.op.rank != shared.me ? shared.flags.take() : nullptr;
+  if (copy.flag == nullptr) return shared.gpus.copy(copy);
+  move.is_flagged = true;
+  // Once handed over, the transfer may end at any time.
+  const int rank = move.op.rank;
+  const wire::await_flag body{shared.flags.place_of(copy.flag), news, 0};
+  if (!shared.gpus.copy_and_flag(copy, reinterpret_cast<std::uint64_t*>(copy.flag),
+                                 wire::FLAG_SET)) {
+    move.is_flagged = false;
+    flag_words::give(std::exchange(copy.flag, nullptr));
+    return shared.gpus.copy(copy);
+  }
+  const auto kind = static_cast<std::uint32_t>(wire::staged_kind::await_flag);
+  via.control.send_control(rank, wire::kind_imm(wire::kind::staged, kind), body);
+}
+
+void late_arrival::take(core& shared, const std::byte* data, std::size_t bytes) {
+  bool never = false;
+  set_ = bytes <= staging_store::SMALL ? shared.staging.take(bytes, never) : nullptr;
+  heap_ = set_ == nullptr ? new std::byte[bytes] : nullptr;
+  std::byte* const at = set_ != nullptr ? set_->at : heap_;
+  std::memcpy(at, data, bytes);
+  from = at;
+  size = bytes;
+  way = mem::copy_way::to_device;
+}
+
 void deliver_to_device(channel& via, receive& to, const status_t& status, const std::byte* data) {
   core& shared = via.shared;
   late_arrival* const late = shared.late_arrivals.get();
+  late->take(shared, data, status.size);
   late->via_ = &via;
   late->counted_ = to.via;
-  late->user_ = {to.user.comp, status};
-  late->heap_ = nullptr;
-  bool never = false;
-  late->set_ =
-      status.size <= staging_store::SMALL ? shared.staging.take(status.size, never) : nullptr;
-  if (late->set_ == nullptr) late->heap_ = new std::byte[status.size];
-  std::byte* const at = late->set_ != nullptr ? late->set_->at : late->heap_;
-  std::memcpy(at, data, status.size);
-  late->from = at;
+  late->user_ = to.user;
+  late->user_.status = status;
   late->to = static_cast<std::byte*>(status.buffer);
-  late->size = status.size;
   late->device = to.gpu;
-  late->way = mem::copy_way::to_device;
   shared.receives.put(&to);
+  shared.gpus.copy(*late);
+}
+
+void put_to_device(channel& via, int rank, void* at, std::size_t size, const std::byte* data,
+                   std::uint32_t imm) {
+  core& shared = via.shared;
+  late_arrival* const late = shared.late_arrivals.get();
+  late->take(shared, data, size);
+  late->via_ = &via;
+  late->counted_ = nullptr;
+  late->user_ = {};
+  late->user_.status.rank = rank;
+  late->user_.status.size = size;
+  late->imm_ = imm;
+  late->to = static_cast<std::byte*>(at);
+  late->device = mem::find_place(at).device;
   shared.gpus.copy(*late);
 }
 
 void late_arrival::ended(std::string_view error) noexcept {
   channel& via = *via_;
-  channel& counted = *counted_;
+  channel* const counted = counted_;
   const user_side user = user_;
+  const std::uint32_t imm = counted == nullptr ? imm_ : 0;
   if (set_ != nullptr) via.shared.staging.give(set_);
   delete[] heap_;
   via.shared.late_arrivals.put(this);
-  counted.open_receives.add(-1);
+  if (counted != nullptr) counted->open_receives.add(-1);
   if (!error.empty()) {
     via.keep(std::make_exception_ptr(std::runtime_error(
-        "a message of " + std::to_string(user.status.size) + " bytes from rank " +
-        std::to_string(user.status.rank) + " was not copied to the GPU: " + std::string(error))));
-    channel::fail(user);
-  } else if (user.comp != nullptr) {
-    via.signal(user.comp, user.status);
+        std::to_string(user.status.size) + " bytes from rank " + std::to_string(user.status.rank) +
+        " were not copied to the GPU: " + std::string(error))));
+    return channel::fail(user);
   }
+  if (imm != 0) notify(via, user.status.rank, imm);
+  if (user.comp != nullptr) via.signal(user.comp, user.status);
 }
 
 }  // namespace lci::proto

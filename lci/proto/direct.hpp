@@ -4,6 +4,7 @@
 // transfers that they serve; ended() in whichever thread polls the devices.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "lci/proto/devices.hpp"
@@ -12,6 +13,7 @@
 namespace lci::proto {
 
 class channel;
+class core;
 struct slot_set;
 
 // Which way GPU memory goes (attribute gpu_path).
@@ -25,13 +27,17 @@ class direct_copy final : public device_job {
  public:
   direct_copy* pool_next = nullptr;
   transfer* move = nullptr;
-  mem::mapped_memory far;  // the peer's side, while the copy is under way
+  mem::mapped_memory far;                      // the peer's side, while the copy is under way
+  std::atomic<std::uint64_t>* flag = nullptr;  // which the GPU sets for the target
   void ended(std::string_view error) noexcept override;
 };
 
 // Makes `move` a direct copy of its whole length, or says why that cannot be. `view`: the remote
 // side, looked up just now.
 bool make_direct(channel& via, transfer& move, const net::remote_view& view, std::string& why_not);
+
+// Hands the copy of `move` over. Where it can, the GPU itself tells the target of its end.
+void start_direct(channel& via, transfer& move) noexcept;
 
 // A message of a few bytes on its way from a buffer of ours to a receive in GPU memory.
 class late_arrival final : public device_job {
@@ -41,14 +47,23 @@ class late_arrival final : public device_job {
 
  private:
   friend void deliver_to_device(channel&, receive&, const status_t&, const std::byte*);
+  friend void put_to_device(channel&, int, void*, std::size_t, const std::byte*, std::uint32_t);
+  void take(core& shared, const std::byte* data, std::size_t bytes);
+
   channel* via_ = nullptr;      // where problems are kept
-  channel* counted_ = nullptr;  // of the receive
+  channel* counted_ = nullptr;  // of a receive
   user_side user_;
+  std::uint32_t imm_ = 0;      // of a put
   slot_set* set_ = nullptr;    // the bytes are here,
   std::byte* heap_ = nullptr;  // or here
 };
 
 // Copies `data` to status.buffer, then signals. Takes over the receive, not the data.
 void deliver_to_device(channel& via, receive& to, const status_t& status, const std::byte* data);
+
+// The same for a put: copies `data` to `at` in our GPU memory, then does what `imm` says, if it
+// is not 0.
+void put_to_device(channel& via, int rank, void* at, std::size_t size, const std::byte* data,
+                   std::uint32_t imm);
 
 }  // namespace lci::proto

@@ -95,6 +95,7 @@ struct transfer {
   std::uint32_t imm = 0;          // with ending immediate, or the fin_imm of a rendezvous
   std::uint64_t piece = 0;        // with ending piece: which
   bool is_direct = false;         // `direct` is or was set
+  bool is_flagged = false;        // the GPU itself tells the target
   mem::packet* packet = nullptr;  // copy of the user's bytes; released at the end
   wire::name local_state;         // rendezvous: our send state; piece: our staged state
   wire::name peer_state;          // rendezvous: the receiver's state

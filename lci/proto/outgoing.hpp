@@ -19,8 +19,8 @@ struct outgoing {
   rcomp_t rcomp = 0;  // where a message goes, or whom a put signals; 0: nobody
   user_side user{};   // told when the operation was posted
   mem::mem_kind kind = mem::mem_kind::host;
-  int gpu = -1;                                     // of device memory
-  mem::mem_kind remote_kind = mem::mem_kind::host;  // put, get
+  int gpu = -1;              // of device memory
+  net::remote_view there{};  // put, get: what `remote` names
   bool has_mr = false;  // the caller registered the buffer or named its kind: no copy is wanted
   std::uint64_t local_key = 0;
   mem::packet* packet = nullptr;  // the buffer is the payload of this user packet, which the

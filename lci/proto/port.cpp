@@ -29,7 +29,7 @@ void port::send_control_bytes(int rank, std::uint32_t imm, const void* body, std
 // to the polling thread.
 errorcode_t port::advance(transfer& move) noexcept {
   if (move.direct != nullptr) {
-    via.shared.gpus.copy(*move.direct);
+    start_direct(via, move);
     return errorcode_t::posted;
   }
   const std::size_t piece = via.max_piece;
@@ -89,7 +89,7 @@ void port::start(transfer& move) noexcept {
 // Every byte is there. Where the network could not carry the news with the data, it follows as a
 // message.
 void port::announce(const transfer& move) {
-  if (move.end == ending::none || move.end == ending::piece) return;
+  if (move.end == ending::none || move.end == ending::piece || move.is_flagged) return;
   if (move.imm != 0 && via.fabric.caps().write_with_immediate && !move.is_direct) return;
   if (move.end == ending::immediate)
     send_control(move.op.rank, wire::kind_imm(wire::kind::signal), wire::signal_body{move.imm});

@@ -43,24 +43,76 @@ namespace {
 // Memory of a GPU at one end or both that the network leaves to us, and bytes to move.
 bool is_for_gpus(const outgoing& out) noexcept {
   const channel& via = out.via.via;
-  return out.size != 0 && !(is_for_network(via, out.kind) && is_for_network(via, out.remote_kind));
+  return out.size != 0 && !(is_for_network(via, out.kind) && is_for_network(via, out.there.kind));
 }
 
 errorcode_t start_direct(outgoing& out, transfer::verb what, std::string& why_not) {
-  const net::remote_view view = out.via.via.fabric.check_remote(out.rank, out.remote);
   transfer* const move = make_transfer(out, what);
   if (what == transfer::verb::put && out.rcomp != 0) {
     move->end = ending::immediate;
     move->imm = out.imm();
   }
-  if (!make_direct(out.via.via, *move, view, why_not)) {
+  if (!make_direct(out.via.via, *move, out.there, why_not)) {
     undo_transfer(move);
     return errorcode_t::fatal;
   }
   return launch(out, move, false);
 }
 
+// A few bytes from host memory go with their address, and the target's GPU fetches them. fatal: not
+// this way.
+errorcode_t put_with_data(outgoing& out) {
+  wire::put_data head;
+  const std::size_t length = sizeof(head) + out.size;
+  if (out.kind != mem::mem_kind::host || out.wants_network || out.size > out.bcopy_limit ||
+      length > out.pool.payload_size())
+    return errorcode_t::fatal;
+  head.region = {out.remote.slot, out.remote.generation};
+  head.offset = out.remote_offset;
+  head.imm = out.rcomp != 0 ? out.imm() : 0;
+  const std::uint32_t imm =
+      wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(wire::staged_kind::put_data));
+  errorcode_t code = errorcode_t::retry_backlog;
+  if (!out.via.log.pending(out.rank)) {
+    if (length <= out.via.via.fabric.caps().max_inject) {
+      code = out.via.end().send_inline(out.rank, imm, &head, sizeof(head), out.buffer, out.size);
+    } else if (mem::packet* const packet = out.pool.get(); packet != nullptr) {
+      std::memcpy(packet->payload(), &head, sizeof(head));
+      std::memcpy(packet->payload() + sizeof(head), out.buffer, out.size);
+      net::net_op op;
+      op.rank = out.rank;
+      op.imm = imm;
+      op.buffer = packet->payload();
+      op.size = length;
+      op.packet = packet;
+      code = out.via.end().send(op);
+      if (is_retry(code)) out.pool.put(packet);
+    } else {
+      code = errorcode_t::retry_nopacket;
+    }
+  }
+  if (is_retry(code)) return out.may_retry ? code : errorcode_t::fatal;
+  if (out.packet != nullptr) mem::release_packet(out.shared().arena, out.packet);
+  return code == errorcode_t::posted ? errorcode_t::done : code;
+}
+
+// A few bytes from GPU memory to host memory of this machine: our GPU brings them to a slot of
+// ours, from where the target takes them. fatal: not this way.
+errorcode_t put_by_landing(outgoing& out, const send_plan& plan) {
+  channel& via = out.via.via;
+  if (out.kind != mem::mem_kind::device || out.there.kind != mem::mem_kind::host ||
+      out.size > staging_store::SMALL || via.fabric.process_of(out.rank) == 0)
+    return errorcode_t::fatal;
+  wire::landing body;
+  body.region = {out.remote.slot, out.remote.generation};
+  body.offset = out.remote_offset;
+  body.size = out.size;
+  body.imm = out.rcomp != 0 ? out.imm() : 0;
+  return via.staged.land(plan, body) ? errorcode_t::posted : errorcode_t::fatal;
+}
+
 errorcode_t put_staged(outgoing& out) {
+  if (const errorcode_t code = put_with_data(out); code != errorcode_t::fatal) return code;
   send_plan plan;
   plan.rank = out.rank;
   plan.user = out.user;
@@ -70,6 +122,7 @@ errorcode_t put_staged(outgoing& out) {
   plan.local_key = out.local_key;
   plan.packet = out.packet;
   plan.is_put = true;
+  if (const errorcode_t code = put_by_landing(out, plan); code != errorcode_t::fatal) return code;
   wire::put_request body;
   body.region = {out.remote.slot, out.remote.generation};
   body.offset = out.remote_offset;

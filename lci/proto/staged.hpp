@@ -21,6 +21,7 @@
 #include "lci/base/spinlock.hpp"
 #include "lci/data/slot_table.hpp"
 #include "lci/proto/devices.hpp"
+#include "lci/proto/flags.hpp"
 #include "lci/proto/rendezvous.hpp"
 #include "lci/proto/staging_store.hpp"
 
@@ -39,6 +40,10 @@ class staged_transfers {
   // Our send state `self` got an rtr with slots. Does nothing for sizes or slots that make no
   // sense, but to fail the send.
   void send(wire::name self, const send_plan& plan, const wire::rtr& to);
+
+  // A put of at most staging_store::SMALL bytes of GPU memory into host memory of a process that
+  // maps our arena. False: no slot is free, or none is pinned.
+  bool land(const send_plan& plan, wire::landing body);
 
   void on_get_request(int rank, const wire::get_request& body);
   void on_piece(int rank, const wire::piece& body);
@@ -89,6 +94,9 @@ class staged_transfers {
     wire::name receiver;         // staged state there
     net::remote_key key;         // of the slots
     std::byte* there = nullptr;  // the slots, where they are mapped here
+    bool is_landing = false;     // one piece, to a slot of ours
+    flag_word* flag = nullptr;   // landing: which the GPU sets
+    wire::landing body;          // landing without a flag: to be sent
   };
   struct recv_state : state {
     recv_plan plan;
@@ -103,6 +111,8 @@ class staged_transfers {
     slot_set* set = nullptr;
     bool ok = false;
     bool is_over = false;
+    bool is_landing = false;
+    user_side user;  // landing
   };
   struct ended_receive {
     recv_plan plan;
@@ -123,6 +133,7 @@ class staged_transfers {
   void begin_send(wire::name name, send_state& s);
   void fill(wire::name name, send_state& s, slot_copy& slot);
   void put_piece(wire::name name, send_state& s, const slot_copy& slot, std::byte* from);
+  void landed(wire::name name, std::string_view error);
   void emptied(wire::name name, std::uint64_t index, std::string_view error);
   ended_send settle_locked(wire::name name, send_state& s) noexcept;
   ended_receive settle_locked(wire::name name, recv_state& s) noexcept;

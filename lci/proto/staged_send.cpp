@@ -145,6 +145,7 @@ void staged_transfers::slot_copy::ended(std::string_view error) noexcept {
   try {
     if (!is_send) return home->emptied(owner, index, error);
     send_state* const s = home->sends_.find(owner);
+    if (s->is_landing) return home->landed(owner, error);
     if (error.empty() && s->there == nullptr) return home->put_piece(owner, *s, *this, to);
     home->filled(owner, index, error);
   } catch (...) {
@@ -182,7 +183,7 @@ void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_
 staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
                                                              send_state& s) noexcept {
   if (!s.is_over()) return {};
-  const ended_send out{s.self, s.set, !s.has_failed, true};
+  const ended_send out{s.self, s.set, !s.has_failed, true, s.is_landing, s.plan.user};
   sends_.erase(name);
   return out;
 }
@@ -191,6 +192,89 @@ void staged_transfers::end(const ended_send& what) {
   if (!what.is_over) return;
   if (what.set != nullptr) via_.shared.staging.give(what.set);
   if (what.self.generation != 0) on_written(via_, what.self, what.ok);
+  if (!what.is_landing) return;
+  via_.open.add(-1);
+  if (!what.ok)
+    channel::fail(what.user);
+  else if (what.user.comp != nullptr)
+    via_.signal(what.user.comp, what.user.status);
+}
+
+bool staged_transfers::land(const send_plan& plan, wire::landing body) {
+  core& shared = via_.shared;
+  bool never = false;
+  slot_set* const set = shared.staging.take(body.size, never);
+  if (set == nullptr || !set->is_pinned || set->bytes < body.size) {
+    if (set != nullptr) shared.staging.give(set);
+    return false;
+  }
+  const auto [name, s] = sends_.insert();
+  body.sender = name;
+  body.place = set->place;
+  flag_word* const flag = shared.flags.take();
+  if (flag != nullptr) body.flag = shared.flags.place_of(flag);
+  slot_copy& job = s->slot[0];
+  {
+    const std::lock_guard lock(lock_);
+    s->begin(body.size, {static_cast<std::uint32_t>(set->bytes), 1});
+    s->plan = plan;
+    s->set = set;
+    s->waits_for_ack = true;
+    s->is_landing = true;
+    s->flag = flag;
+    s->body = body;
+    s->busy = 1;
+    job.home = this;
+    job.owner = name;
+    job.is_send = job.is_busy = true;
+    job.from = static_cast<const std::byte*>(plan.buffer);
+    job.to = set->at;
+    job.size = body.size;
+    job.device = plan.gpu;
+    job.way = mem::copy_way::to_host;
+    s->rank = plan.rank;
+  }
+  via_.open.add(1);
+  // Once the job is handed over the state may end at any time.
+  if (flag != nullptr &&
+      shared.gpus.copy_and_flag(job, reinterpret_cast<std::uint64_t*>(flag), wire::FLAG_SET)) {
+    say(plan.rank, wire::staged_kind::landing, body);
+  } else {
+    if (flag != nullptr) flag_words::give(flag);
+    s->flag = nullptr;
+    s->body.flag = 0;
+    shared.gpus.copy(job);
+  }
+  if (shared.is_gone(plan.rank)) fail_send(name, plan.rank);
+  return true;
+}
+
+// The bytes are in our slot. The target has been told to look for the flag, or is told now.
+void staged_transfers::landed(wire::name name, std::string_view error) {
+  ended_send over;
+  wire::landing news;
+  int rank = -1;
+  bool is_flagged = false;
+  {
+    const std::lock_guard lock(lock_);
+    send_state* const s = sends_.find(name);
+    s->slot[0].is_busy = false;
+    --s->busy;
+    ++s->done;
+    rank = s->rank;
+    news = s->body;
+    is_flagged = s->flag != nullptr;
+    if (!error.empty()) {
+      s->has_failed = true;
+      if (is_flagged) s->flag->store(wire::FLAG_VOID, std::memory_order_release);
+    }
+    over = settle_locked(name, *s);
+  }
+  if (!error.empty())
+    complain(rank, error);
+  else if (!is_flagged)
+    say(rank, wire::staged_kind::landing, news);
+  end(over);
 }
 
 // ---- from peers ----
@@ -235,7 +319,8 @@ void staged_transfers::on_ack(int rank, wire::name sender) {
   {
     const std::lock_guard lock(lock_);
     send_state* const s = sends_.find(sender);
-    if (s == nullptr || s->rank != rank || !s->waits_for_ack || s->done != s->pieces) return;
+    if (s == nullptr || s->rank != rank || !s->waits_for_ack) return;
+    // It may come before we have seen ourselves that the copy is over.
     s->waits_for_ack = false;
     over = settle_locked(sender, *s);
   }

@@ -30,14 +30,17 @@ enum class kind : std::uint32_t {
   staged = 6   // GPU memory through host memory; the argument is a staged_kind
 };
 enum class staged_kind : std::uint32_t {
-  put_request = 0,  // a put whose data the target has to fetch out of its slots; body put_request
-  get_request = 1,  // a get that the target has to serve; body get_request
-  piece = 2,        // a slot is full; body piece
-  credit = 3,       // a slot is empty again; body credit
-  ack = 4,          // the target of a put has everything; body ack
-  restage = 5,      // the destination cannot be reached directly: make it staged; body restage
-  drop_send = 6,    // the receiver has given up; body drop
-  drop_receive = 7  // the sender has given up; body drop
+  put_request = 0,   // a put whose data the target has to fetch out of its slots; body put_request
+  get_request = 1,   // a get that the target has to serve; body get_request
+  piece = 2,         // a slot is full; body piece
+  credit = 3,        // a slot is empty again; body credit
+  ack = 4,           // the target of a put has everything; body ack
+  restage = 5,       // the destination cannot be reached directly: make it staged; body restage
+  drop_send = 6,     // the receiver has given up; body drop
+  drop_receive = 7,  // the sender has given up; body drop
+  await_flag = 8,    // a GPU will say when its copy is there; body await_flag
+  landing = 9,       // a put whose data a GPU brings to host memory of the sender; body landing
+  put_data = 10      // a put into GPU memory with its data; body put_data, then the data
 };
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
   return static_cast<std::uint32_t>(k) << 28 | argument;
@@ -170,6 +173,35 @@ struct restage {
   name sender;    // of the sender's state
   name receiver;  // of the receiver's state
 };
+
+// The target polls a word in the sender's arena. A GPU makes it FLAG_SET; the sender makes it
+// FLAG_VOID if the copy failed; the target gives it back as 0.
+inline constexpr std::uint64_t FLAG_TAKEN = 1, FLAG_SET = 2, FLAG_VOID = 3;
+struct await_flag {
+  std::uint64_t flag = 0;  // place of the word
+  std::uint32_t imm = 0;   // what to do then, as if it were the immediate data of a put
+  std::uint32_t reserved = 0;
+};
+
+struct landing {
+  name sender;  // staged state, for the ack
+  name region;  // the destination
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::uint64_t place = 0;  // of the data in the sender's arena
+  std::uint64_t flag = 0;   // place of the word; 0: the data is there
+  std::uint32_t imm = 0;    // to be signalled at the end, 0: nothing
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(landing) == 56);
+
+struct put_data {
+  name region;  // the destination
+  std::uint64_t offset = 0;
+  std::uint32_t imm = 0;  // to be signalled at the end, 0: nothing
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(put_data) == 24);
 
 struct drop {
   name whose;                // state of the one who is told

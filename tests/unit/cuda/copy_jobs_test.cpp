@@ -71,12 +71,12 @@ TEST_F(accelerator_test, copy__many_small_ones_take_few_posts) {
     copy(jobs[i], copy_way::to_device, static_cast<std::byte*>(a) + i * KIB, in.data() + i * KIB,
          KIB);
   }
-  // The first went at once, and nothing more before somebody polls.
-  EXPECT_EQ(mock().count("cuStreamWriteValue64"), 1u);
+  // The first went at once, then as many as are worth a post; the rest waits for a poll.
+  EXPECT_EQ(mock().count("cuStreamWriteValue64"), 2u);
   finish(jobs.size());
   EXPECT_EQ(mock().count("cuMemcpyAsync"), 1u);
-  EXPECT_EQ(mock().count("cuMemcpyBatchAsync"), 1u);
-  EXPECT_EQ(mock().count("cuStreamWriteValue64"), 2u);
+  EXPECT_EQ(mock().count("cuMemcpyBatchAsync"), 2u);
+  EXPECT_EQ(mock().count("cuStreamWriteValue64"), 3u);
   for (const told_job& job : jobs) {
     EXPECT_EQ(job.calls, 1);
     EXPECT_EQ(job.error, "");
@@ -84,7 +84,7 @@ TEST_F(accelerator_test, copy__many_small_ones_take_few_posts) {
   EXPECT_EQ(read(a, in.size()), in);
 }
 
-TEST_F(accelerator_test, copy__a_full_batch_goes_without_a_poll_and_two_are_under_way_at_most) {
+TEST_F(accelerator_test, copy__a_batch_worth_it_goes_without_a_poll_and_two_are_under_way_at_most) {
   void* const a = gpu_memory(4 * KIB);
   std::deque<told_job> jobs(4 * lane::BATCH);
   mock().forget_counts();
@@ -92,7 +92,7 @@ TEST_F(accelerator_test, copy__a_full_batch_goes_without_a_poll_and_two_are_unde
   EXPECT_EQ(mock().count("cuStreamWriteValue64"), 2u);
   for (int i = 0; i < 10; ++i) acc_->poll();
   EXPECT_EQ(mock().count("cuStreamWriteValue64"), copy_jobs::SMALL_UNDER_WAY);
-  EXPECT_EQ(mock().queued_operations(), 1 + lane::BATCH + 2);
+  EXPECT_EQ(mock().queued_operations(), 1 + copy_jobs::WORTH_A_POST + 2);
   finish(jobs.size());
   for (const told_job& job : jobs) EXPECT_EQ(job.calls, 1);
 }
@@ -128,7 +128,7 @@ TEST_F(accelerator_test, copy__large_ones_do_not_hold_up_small_ones) {
 TEST_F(accelerator_test, copy__gathering_and_telling_allocate_nothing) {
   if (!test::has_alloc_counter()) GTEST_SKIP() << test::ALLOC_COUNTER_MISSING;
   void* const a = gpu_memory(KIB);
-  std::deque<told_job> jobs(60);
+  std::deque<told_job> jobs(copy_jobs::WORTH_A_POST);
   copy(jobs[0], copy_way::to_peer, a, a, 8);  // the mock allocates, so its calls are left out
   {
     const test::alloc_counter counter;
@@ -140,6 +140,61 @@ TEST_F(accelerator_test, copy__gathering_and_telling_allocate_nothing) {
   const test::alloc_counter counter;
   EXPECT_EQ(acc_->poll(), jobs.size());
   EXPECT_EQ(counter.calls(), 0u);
+}
+
+TEST_F(accelerator_test, copy_and_flag__sets_the_word_behind_the_bytes) {
+  const auto in = pattern(MIB, 6);
+  alignas(8) static std::uint64_t word;
+  ASSERT_EQ(acc_->pin(&word, sizeof word), "");
+  for (const std::size_t size : {std::size_t{8}, 4 * KIB, MIB}) {
+    void* const a = gpu_memory(size);
+    told_job job;
+    job.way = copy_way::to_device;
+    job.to = static_cast<std::byte*>(a);
+    job.from = in.data();
+    job.size = size;
+    word = 1;
+    ASSERT_TRUE(acc_->copy_and_flag(job, &word, 2));
+    while (std::atomic_ref(word).load() == 1) {
+      EXPECT_EQ(job.calls, 0);
+      acc_->poll();  // a large one goes in chunks
+      ASSERT_GT(mock().advance(1), 0u);
+    }
+    EXPECT_EQ(word, 2u);
+    EXPECT_EQ(read(a, size),
+              decltype(in)(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(size)));
+    finish(1);
+    EXPECT_EQ(job.error, "");
+  }
+  acc_->unpin(&word);
+}
+
+TEST_F(accelerator_test, copy_and_flag__is_refused_where_it_would_not_go_alone_and_takes_nothing) {
+  void* const a = gpu_memory(KIB);
+  alignas(8) static std::uint64_t word;
+  ASSERT_EQ(acc_->pin(&word, sizeof word), "");
+  word = 1;
+  told_job first, second, nowhere;
+  copy(first, copy_way::to_peer, a, a, 64);
+  second.way = copy_way::to_peer;
+  second.to = static_cast<std::byte*>(a);
+  second.from = second.to;
+  second.size = 64;
+  EXPECT_FALSE(acc_->copy_and_flag(second, &word, 2));
+  nowhere.device = 99;
+  nowhere.size = 8;
+  EXPECT_FALSE(acc_->copy_and_flag(nowhere, &word, 2));
+  finish(1);
+  // What the driver refuses is not taken either.
+  mock().fail_nth("cuMemcpyAsync", 1, abi::result::invalid_value);
+  EXPECT_FALSE(acc_->copy_and_flag(second, &word, 2));
+  EXPECT_EQ(acc_->poll(), 0u);
+  EXPECT_EQ(second.calls + nowhere.calls, 0);
+  EXPECT_EQ(word, 1u);
+  ASSERT_TRUE(acc_->copy_and_flag(second, &word, 2));
+  finish(1);
+  EXPECT_EQ(second.calls, 1);
+  acc_->unpin(&word);
 }
 
 TEST_F(accelerator_test, poll__idle_asks_the_driver_nothing) {
@@ -226,7 +281,7 @@ TEST_F(accelerator_old_driver_test, copy__still_one_mark_for_a_batch) {
          KIB);
   }
   finish(jobs.size());
-  EXPECT_EQ(mock().count("cuEventRecord"), 2u);
+  EXPECT_EQ(mock().count("cuEventRecord"), 3u);
   EXPECT_EQ(mock().count("cuMemcpyAsync"), 64u);
   EXPECT_EQ(read(a, in.size()), in);
 }

@@ -1,0 +1,145 @@
+#include "lci/proto/flags.hpp"
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "lci/proto/arrival.hpp"
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+flag_word* flag_words::take() noexcept {
+  const std::lock_guard lock(lock_);
+  if (is_useless_) return nullptr;
+  if (set_ == nullptr) {
+    bool never = false;
+    set_ = store_.take(staging_store::SMALL, never);
+    is_useless_ = set_ == nullptr || !set_->is_pinned;
+    if (is_useless_) {
+      if (set_ != nullptr) store_.give(std::exchange(set_, nullptr));
+      return nullptr;
+    }
+    std::memset(set_->at, 0, set_->bytes);
+  }
+  auto* const words = reinterpret_cast<flag_word*>(set_->at);
+  // The oldest first: it is most likely free. A target that keeps words costs a few looks.
+  for (int looks = 0; looks < 8; ++looks) {
+    flag_word& word = words[next_++ % WORDS];
+    // edge flag.free: the target is done with the word; partner is awaited_flags::poll().
+    if (word.load(std::memory_order_acquire) != 0) continue;
+    word.store(wire::FLAG_TAKEN, std::memory_order_relaxed);
+    return &word;
+  }
+  return nullptr;
+}
+
+std::uint64_t flag_words::place_of(const flag_word* word) const noexcept {
+  return set_->place +
+         static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(word) - set_->at);
+}
+
+void flag_words::close() noexcept {
+  const std::lock_guard lock(lock_);
+  is_useless_ = true;
+}
+
+void awaited_flags::on_await(int rank, const wire::await_flag& body) {
+  constexpr std::uint64_t LINE = base::CACHE_LINE;
+  std::byte* const line = via_.fabric.reach(rank, body.flag / LINE * LINE, LINE);
+  if (line == nullptr || body.flag % sizeof(flag_word) != 0) {
+    via_.dropped.add(1);
+    return;
+  }
+  waiting one;
+  one.rank = rank;
+  one.word = reinterpret_cast<flag_word*>(line + body.flag % LINE);
+  one.imm = body.imm;
+  const std::lock_guard lock(lock_);
+  list_.push_back(one);
+  count_.store(list_.size(), std::memory_order_relaxed);
+  via_.shared.gpus.expect(1);
+}
+
+void awaited_flags::on_landing(int rank, const wire::landing& body) {
+  constexpr std::uint64_t LINE = base::CACHE_LINE;
+  waiting one;
+  one.rank = rank;
+  one.is_landing = true;
+  one.what = body;
+  one.imm = body.imm;
+  one.from = via_.fabric.reach(rank, body.place, body.size);
+  std::byte* const line =
+      body.flag == 0 ? nullptr : via_.fabric.reach(rank, body.flag / LINE * LINE, LINE);
+  const bool has_flag = line != nullptr && body.flag % sizeof(flag_word) == 0;
+  if (one.from == nullptr || (body.flag != 0 && !has_flag)) {
+    via_.dropped.add(1);
+    return;
+  }
+  if (!has_flag) return act(one);
+  one.word = reinterpret_cast<flag_word*>(line + body.flag % LINE);
+  const std::lock_guard lock(lock_);
+  list_.push_back(one);
+  count_.store(list_.size(), std::memory_order_relaxed);
+  via_.shared.gpus.expect(1);
+}
+
+std::size_t awaited_flags::poll() noexcept {
+  if (count_.load(std::memory_order_relaxed) == 0) return 0;
+  std::size_t found = 0;
+  for (;;) {
+    waiting one;
+    bool is_good = false;
+    {
+      const std::lock_guard lock(lock_);
+      std::size_t i = 0;
+      std::uint64_t value = 0;
+      for (; i < list_.size(); ++i) {
+        // edge flag.set: the bytes of the copy, which the GPU orders before its store.
+        value = list_[i].word->load(std::memory_order_acquire);
+        if (value != wire::FLAG_TAKEN) break;
+      }
+      if (i == list_.size()) return found;
+      one = list_[i];
+      is_good = value == wire::FLAG_SET;
+      list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(i));
+      count_.store(list_.size(), std::memory_order_relaxed);
+      via_.shared.gpus.expect(-1);
+    }
+    one.word->store(0, std::memory_order_release);  // edge flag.free
+    ++found;
+    if (is_good) act(one);
+  }
+}
+
+void awaited_flags::act(const waiting& on) noexcept {
+  if (!on.is_landing) return notify(via_, on.rank, on.imm);
+  const mem::region_name name{on.what.region.slot, on.what.region.generation};
+  void* const to = via_.shared.regions.find(name, on.what.offset, on.what.size);
+  const std::optional<mem::region> region = via_.shared.regions.look_up(name);
+  const bool is_sound = to != nullptr && region && region->kind == mem::mem_kind::host;
+  if (is_sound) std::memcpy(to, on.from, on.what.size);
+  const auto say = [&](wire::staged_kind what, const auto& body) {
+    via_.control.send_control(
+        on.rank, wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(what)), body);
+  };
+  try {
+    if (is_sound)
+      say(wire::staged_kind::ack, wire::ack{on.what.sender});
+    else
+      say(wire::staged_kind::drop_send, wire::drop{on.what.sender, 1, 0});
+  } catch (...) {
+    via_.keep(std::current_exception());
+  }
+  if (is_sound && on.imm != 0) notify(via_, on.rank, on.imm);
+}
+
+void awaited_flags::forget(int rank) noexcept {
+  const std::lock_guard lock(lock_);
+  const std::size_t gone =
+      std::erase_if(list_, [rank](const waiting& w) { return w.rank == rank; });
+  count_.store(list_.size(), std::memory_order_relaxed);
+  via_.shared.gpus.expect(-static_cast<int>(gone));
+}
+
+}  // namespace lci::proto

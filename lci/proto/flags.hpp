@@ -1,0 +1,74 @@
+// News that a GPU brings by itself: behind its copy it stores into a word of host memory that the
+// target polls, which spares the way through the sender's processor. The words lie in the sender's
+// arena, pinned; the target hears beforehand which one to look at.
+//
+//   flag_words     the sender's words; owned by core
+//   awaited_flags  what a channel looks for; one per channel
+//
+// Threads: shared. Always true: a word is free (0), taken by an operation of ours, or owned by the
+// target until that makes it 0; what waits for a word acts once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/proto/staging_store.hpp"
+#include "lci/proto/wire.hpp"
+
+namespace lci::proto {
+
+class channel;
+
+using flag_word = std::atomic<std::uint64_t>;
+
+class flag_words {
+ public:
+  static constexpr std::size_t WORDS = staging_store::SMALL / sizeof(flag_word);
+
+  explicit flag_words(staging_store& store) noexcept : store_(store) {}
+  // A word for one news, FLAG_TAKEN. Null: all are taken, or there is no pinned memory.
+  flag_word* take() noexcept;
+  // It was told nobody.
+  static void give(flag_word* word) noexcept { word->store(0, std::memory_order_relaxed); }
+  std::uint64_t place_of(const flag_word* word) const noexcept;
+  // The accelerator is about to go.
+  void close() noexcept;
+
+ private:
+  staging_store& store_;
+  base::spinlock lock_;  // guards the rest
+  slot_set* set_ = nullptr;
+  bool is_useless_ = false;
+  std::size_t next_ = 0;
+};
+
+class awaited_flags {
+ public:
+  explicit awaited_flags(channel& via) noexcept : via_(via) {}
+  void on_await(int rank, const wire::await_flag& body);
+  void on_landing(int rank, const wire::landing& body);
+  std::size_t poll() noexcept;
+  void forget(int rank) noexcept;
+
+ private:
+  struct waiting {
+    int rank = -1;
+    flag_word* word = nullptr;  // in the peer's arena; null: there is nothing to wait for
+    std::uint32_t imm = 0;
+    // A landing: where the bytes are and go.
+    bool is_landing = false;
+    wire::landing what;
+    const std::byte* from = nullptr;
+  };
+  void act(const waiting& on) noexcept;
+
+  channel& via_;
+  base::spinlock lock_;  // guards list_
+  std::vector<waiting> list_;
+  std::atomic<std::size_t> count_{0};  // of list_
+};
+
+}  // namespace lci::proto
