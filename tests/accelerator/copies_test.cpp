@@ -12,7 +12,6 @@
 
 #include "backends/cuda/copier.hpp"
 #include "backends/cuda/import_cache.hpp"
-#include "backends/cuda/staging.hpp"
 #include "tests/accelerator/real_gpu.hpp"
 #include "tests/accelerator/start_again.hpp"
 #include "tests/support/descriptor_passing.hpp"
@@ -101,34 +100,6 @@ TEST(copies, batch_and_context_of_the_user) {
   EXPECT_EQ(g.current(), before);
   g.free(kind::device, a, 0);
   g.free(kind::pool, b, 0);
-}
-
-TEST(copies, staging_out_and_in) {
-  real_gpu& g = real_gpu::get();
-  constexpr std::size_t SIZE = 33 * MIB + 5;
-  copier with(g.gpus.at(0));
-  staging_pool pool(g.gpus.at(0));
-  recorder done;
-  void* const memory = g.allocate(kind::device, SIZE);
-  auto bytes = real_gpu::pattern(SIZE, 9);
-  const auto give = [](void* arg, std::size_t at, std::byte* piece, std::size_t size) noexcept {
-    std::memcpy(piece, static_cast<std::byte*>(arg) + at, size);
-    return true;
-  };
-  const auto take = [](void* arg, std::size_t at, std::byte* piece, std::size_t size) noexcept {
-    std::memcpy(static_cast<std::byte*>(arg) + at, piece, size);
-    return true;
-  };
-  std::vector<std::byte> back(SIZE);
-  staged_transfer in(with, pool,
-                     {direction::to_gpu, as_device(memory), SIZE, give, bytes.data(), &done});
-  while (!in.step()) with.poll();
-  staged_transfer out(with, pool,
-                      {direction::to_host, as_device(memory), SIZE, take, back.data(), &done});
-  while (!out.step()) with.poll();
-  EXPECT_EQ(done.calls, 2);
-  EXPECT_EQ(back, bytes);
-  g.free(kind::device, memory, SIZE);
 }
 
 // The owner of shared memory: a program of its own, on descriptor 3. It offers memory of each kind
