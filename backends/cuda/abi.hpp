@@ -51,6 +51,7 @@ enum class result : int {
   not_supported = 801,
   system_driver_mismatch = 803,
   stream_capture_unsupported = 900,
+  stream_capture_invalidated = 901,
   stream_capture_implicit = 906,
   unknown = 999
 };
@@ -88,6 +89,7 @@ enum class pointer_attribute : int {
 enum class memory_type : unsigned { none = 0, host = 1, gpu = 2, array = 3, unified = 4 };
 
 enum class capture_mode : int { global = 0, thread_local_ = 1, relaxed = 2 };
+enum class capture_status : int { none = 0, active = 1, invalidated = 2 };
 enum class proc_address_status : int { success = 0, symbol_not_found = 1, version_too_low = 2 };
 enum class handle_type : int { none = 0, posix_file_descriptor = 1, fabric = 8 };
 enum class range_handle_type : int { dma_buf_fd = 1 };
@@ -106,6 +108,7 @@ inline constexpr unsigned HOST_REGISTER_PORTABLE = 1;
 inline constexpr unsigned HOST_REGISTER_DEVICE_MAP = 2;
 inline constexpr unsigned IPC_LAZY_ENABLE_PEER_ACCESS = 1;
 inline constexpr unsigned WRITE_VALUE_DEFAULT = 0;  // earlier work of the stream is visible first
+inline constexpr unsigned WAIT_VALUE_EQUAL = 1;
 inline constexpr unsigned long long DMA_BUF_MAPPING_PCIE = 1;
 
 struct ipc_mem_handle {
@@ -142,13 +145,14 @@ struct memcpy_attributes {
   unsigned flags;
 };
 
-// One element of what the driver takes as a union of 48 bytes: a word that the stream writes.
-enum class memory_operation : int { write_value_32 = 2, write_value_64 = 5 };
-struct write_operation {
+// One element of what the driver takes as a union of 48 bytes: a word that the stream writes or
+// waits for; both have the same members.
+enum class memory_operation : int { write_value_32 = 2, wait_value_64 = 4, write_value_64 = 5 };
+struct word_operation {
   memory_operation what;
   device_ptr address;
   std::uint64_t value;  // 32 bits: the low half
-  unsigned flags;       // as of cuStreamWriteValue32
+  unsigned flags;       // as of cuStreamWriteValue32 or cuStreamWaitValue64
   device_ptr alias;     // the driver's
   std::uint64_t unused;
 };
@@ -178,6 +182,7 @@ struct functions {
   result (*primary_ctx_release)(device gpu);
   result (*ctx_push_current)(context ctx);
   result (*ctx_pop_current)(context* ctx);
+  result (*ctx_get_device)(device* gpu);
   result (*ctx_enable_peer_access)(context peer, unsigned flags);
   result (*exchange_stream_capture_mode)(capture_mode* mode);
   // pointers
@@ -217,12 +222,14 @@ struct functions {
   result (*stream_create)(stream* out, unsigned flags);
   result (*stream_destroy)(stream s);
   result (*stream_query)(stream s);
+  result (*stream_get_ctx)(stream s, context* ctx);
+  result (*stream_is_capturing)(stream s, capture_status* status);
   result (*stream_wait_event)(stream s, event e, unsigned flags);
   result (*stream_write_value_32)(stream s, device_ptr address, std::uint32_t value,
                                   unsigned flags);
   result (*stream_write_value_64)(stream s, device_ptr address, std::uint64_t value,
                                   unsigned flags);
-  result (*stream_batch_mem_op)(stream s, unsigned count, write_operation* operations,
+  result (*stream_batch_mem_op)(stream s, unsigned count, word_operation* operations,
                                 unsigned flags);
   result (*event_create)(event* out, unsigned flags);
   result (*event_destroy)(event e);

@@ -111,4 +111,19 @@ void accelerator::unpin(void* at) noexcept {
   log_teardown(g.call(), g.call().mem_host_unregister(at), "cuMemHostUnregister");
 }
 
+bool accelerator::is_captured(void* stream) {
+  int ordinal = -1;
+  const bool captured = words_.is_captured(stream, ordinal);
+  note_use(ordinal);
+  return captured;
+}
+
+mem::stream_word& accelerator::take_word() { return words_.take(any_gpu()); }
+
+void accelerator::put_word(mem::stream_word& word) noexcept { words_.put(word); }
+
+void accelerator::enqueue(void* stream, std::span<const mem::stream_step> steps) {
+  words_.enqueue(stream, steps);
+}
+
 }  // namespace lci::cuda

@@ -15,6 +15,7 @@
 #include "backends/cuda/copy_jobs.hpp"
 #include "backends/cuda/peer_maps.hpp"
 #include "backends/cuda/share_records.hpp"
+#include "backends/cuda/stream_words.hpp"
 #include "lci/mem/accelerator.hpp"
 
 namespace lci::cuda {
@@ -46,6 +47,10 @@ class accelerator final : public mem::accelerator {
   // unpin() ends it.
   std::string pin(void* at, std::size_t size) override;
   void unpin(void* at) noexcept override;
+  bool is_captured(void* stream) override;
+  mem::stream_word& take_word() override;
+  void put_word(mem::stream_word& word) noexcept override;
+  void enqueue(void* stream, std::span<const mem::stream_step> steps) override;
 
  private:
   void note_use(int device) noexcept;
@@ -54,6 +59,7 @@ class accelerator final : public mem::accelerator {
   gpu_list gpus_;
   share_records records_;
   peer_maps peers_;
+  stream_words words_{gpus_};
   std::atomic<int> used_{-1};              // a GPU whose context is needed anyway
   std::atomic<std::size_t> under_way_{0};  // jobs taken over and not told
   // By GPU, and one more for jobs that name none that exists.

@@ -27,6 +27,7 @@ constexpr entry_point TABLE[] = {
     {"cuDevicePrimaryCtxRelease", 11000, REQUIRED, offsetof(f, primary_ctx_release)},
     {"cuCtxPushCurrent", 4000, REQUIRED, offsetof(f, ctx_push_current)},
     {"cuCtxPopCurrent", 4000, REQUIRED, offsetof(f, ctx_pop_current)},
+    {"cuCtxGetDevice", 2000, REQUIRED, offsetof(f, ctx_get_device)},
     {"cuCtxEnablePeerAccess", 4000, REQUIRED, offsetof(f, ctx_enable_peer_access)},
     {"cuThreadExchangeStreamCaptureMode", 10010, REQUIRED,
      offsetof(f, exchange_stream_capture_mode)},
@@ -58,6 +59,8 @@ constexpr entry_point TABLE[] = {
     {"cuStreamCreate", 2000, REQUIRED, offsetof(f, stream_create)},
     {"cuStreamDestroy", 4000, REQUIRED, offsetof(f, stream_destroy)},
     {"cuStreamQuery", 2000, REQUIRED, offsetof(f, stream_query)},
+    {"cuStreamGetCtx", 9020, REQUIRED, offsetof(f, stream_get_ctx)},
+    {"cuStreamIsCapturing", 10000, REQUIRED, offsetof(f, stream_is_capturing)},
     {"cuStreamWaitEvent", 3020, REQUIRED, offsetof(f, stream_wait_event)},
     // Older forms of these three are switched off by default; without them flags are written by
     // other means, see copier.hpp.

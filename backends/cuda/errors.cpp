@@ -29,6 +29,7 @@ fault fault_of(abi::result code) noexcept {
     case abi::result::not_permitted:
     case abi::result::not_supported:
     case abi::result::stream_capture_unsupported:
+    case abi::result::stream_capture_invalidated:
     case abi::result::stream_capture_implicit:
     case abi::result::host_memory_already_registered:
     case abi::result::host_memory_not_registered:

@@ -52,7 +52,7 @@ failure lane::begin_st(std::span<const copy> copies, const flag_write& flag, voi
 
 failure lane::begin_stores_st(std::span<const flag_write> stores, void* tag) noexcept {
   if (broken_) return broken_;
-  std::array<abi::write_operation, STORES + 1> all{};
+  std::array<abi::word_operation, STORES + 1> all{};
   std::size_t count = 0;
   const auto add = [&](const flag_write& one) {
     const auto what = one.bytes == 4 ? abi::memory_operation::write_value_32

@@ -8,8 +8,10 @@
 // next.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -86,6 +88,18 @@ struct peer_range {
   std::size_t size = 0;
 };
 
+// A word that the processor and the streams of a program both read and write. Nothing is torn, and
+// what a stream did before its write is visible to who sees the value.
+using stream_word = std::atomic<std::uint64_t>;
+
+// What a stream does with such a word when it gets there.
+struct stream_step {
+  enum class kind : std::uint8_t { write, wait_until_equal };
+  kind what = kind::write;
+  stream_word* word = nullptr;
+  std::uint64_t value = 0;
+};
+
 class accelerator {
  public:
   virtual ~accelerator() = default;
@@ -114,6 +128,17 @@ class accelerator {
   // copies work, slower, and the thread that hands them over is held meanwhile. Empty, or why not.
   virtual std::string pin(void* at, std::size_t size) = 0;
   virtual void unpin(void* at) noexcept = 0;
+
+  // Streams of the program, by its own handle. These throw backend_error with a sentence: no such
+  // stream, its context is gone, it cannot read and write words.
+  // Whether what is put into the stream now goes into a graph.
+  virtual bool is_captured(void* stream) = 0;
+  // A word of value 0. It is given back once no stream will touch it any more; one that is not is
+  // kept for good.
+  virtual stream_word& take_word() = 0;
+  virtual void put_word(stream_word& word) noexcept = 0;
+  // Puts the steps behind what is in the stream, all of them or, when it throws, none.
+  virtual void enqueue(void* stream, std::span<const stream_step> steps) = 0;
 };
 
 }  // namespace lci::mem

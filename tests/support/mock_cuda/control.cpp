@@ -24,6 +24,7 @@ functions make_table() {
   fill_memory(table);
   fill_sharing(table);
   fill_streams(table);
+  fill_graphs(table);
   return table;
 }
 
@@ -70,6 +71,8 @@ void control::reset(const test::mock_config& config) {
   for (stream* each : s.orphans) delete each;
   s.orphans.clear();
   for (event* each : s.events) delete each;
+  for (graph* each : s.graphs) delete each;
+  s.graphs.clear();
   s.streams.clear();
   s.events.clear();
   s.handles.clear();

@@ -192,6 +192,13 @@ result pop(cuda::abi::context* out) {
   });
 }
 
+result get_current_device(device* out) {
+  return guarded("cuCtxGetDevice", needs::context, [&](state&) {
+    *out = current()->gpu;
+    return result::success;
+  });
+}
+
 result enable_peer(cuda::abi::context peer, unsigned flags) {
   return guarded("cuCtxEnablePeerAccess", needs::context, [&](state& s) {
     if (flags != 0 || context_of(peer) == current()) return result::invalid_value;
@@ -234,6 +241,7 @@ void fill_process(functions& table) {
   table.primary_ctx_release = &release;
   table.ctx_push_current = &push;
   table.ctx_pop_current = &pop;
+  table.ctx_get_device = &get_current_device;
   table.ctx_enable_peer_access = &enable_peer;
   table.exchange_stream_capture_mode = &exchange_mode;
 }

@@ -62,7 +62,7 @@ struct block {
 };
 
 struct operation {
-  enum class what { copy, write32, write64, record, wait } kind = what::copy;
+  enum class what { copy, write32, write64, record, wait, wait_value } kind = what::copy;
   device_ptr to = 0, from = 0;
   std::size_t size = 0;
   std::uint64_t value = 0;
@@ -70,9 +70,16 @@ struct operation {
   std::uint64_t generation = 0;  // of the event
 };
 
+// What was captured, or an instance of it: operations one behind the other.
+struct graph {
+  std::vector<operation> all;
+};
+
 struct stream {
   context* owner = nullptr;
   std::deque<operation> queue;
+  graph* capture = nullptr;  // while work goes there
+  bool capture_spoilt = false;
   result error = result::success;
 };
 
@@ -99,6 +106,7 @@ struct state {
   std::set<stream*> streams;
   std::set<stream*> orphans;  // destroyed with work left to run
   std::set<event*> events;
+  std::set<graph*> graphs;
   std::map<unsigned long long, std::shared_ptr<physical>> handles;
   std::map<unsigned long long, int> handle_references;
   std::map<std::string, std::size_t> counts;
@@ -123,6 +131,8 @@ state& the();
 test::mock_cuda& control_of();
 
 context* current() noexcept;  // of this thread, or null
+// A stream that exists, in the context that is current: what the driver demands of work.
+result check_stream(const state& s, cuda::abi::stream handle, stream*& out);
 std::size_t depth_of_this_thread();
 
 // Counts the call, answers a planned failure, else runs `body` under the lock.
@@ -142,5 +152,6 @@ void fill_process(functions& table);
 void fill_memory(functions& table);
 void fill_sharing(functions& table);
 void fill_streams(functions& table);
+void fill_graphs(functions& table);
 
 }  // namespace lci::mock

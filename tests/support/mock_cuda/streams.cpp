@@ -11,13 +11,13 @@ namespace {
 cuda::abi::stream handle_of(stream* s) { return reinterpret_cast<cuda::abi::stream>(s); }
 cuda::abi::event handle_of(event* e) { return reinterpret_cast<cuda::abi::event>(e); }
 
-// A stream that exists, in the context that is current: what the driver demands of work.
-result check_stream(const state& s, cuda::abi::stream handle, stream*& out) {
-  auto* const given = reinterpret_cast<stream*>(handle);
-  if (s.streams.count(given) == 0 || given->owner != current()) return result::invalid_handle;
-  if (given->owner->destroyed) return result::context_is_destroyed;
-  out = given;
-  return given->error;
+// Into the stream, or into the graph that is being made of it.
+void put(stream& s, const operation& what) {
+  if (s.capture != nullptr) {
+    s.capture->all.push_back(what);
+  } else {
+    s.queue.push_back(what);
+  }
 }
 
 result create(cuda::abi::stream* out, unsigned flags) {
@@ -49,6 +49,10 @@ result query(cuda::abi::stream handle) {
   return guarded("cuStreamQuery", needs::context, [&](state& s) {
     stream* given = nullptr;
     if (const result bad = check_stream(s, handle, given); bad != result::success) return bad;
+    if (given->capture != nullptr) {
+      given->capture_spoilt = true;
+      return result::stream_capture_unsupported;
+    }
     return given->queue.empty() ? result::success : result::not_ready;
   });
 }
@@ -57,7 +61,7 @@ result add(const char* name, cuda::abi::stream handle, const operation& what) {
   return guarded(name, needs::context, [&](state& s) {
     stream* given = nullptr;
     if (const result bad = check_stream(s, handle, given); bad != result::success) return bad;
-    given->queue.push_back(what);
+    put(*given, what);
     return result::success;
   });
 }
@@ -97,7 +101,7 @@ result write64(cuda::abi::stream s, device_ptr at, std::uint64_t value, unsigned
 }
 
 // All or nothing.
-result write_batch(cuda::abi::stream s, unsigned count, cuda::abi::write_operation* all,
+result write_batch(cuda::abi::stream s, unsigned count, cuda::abi::word_operation* all,
                    unsigned flags) {
   using cuda::abi::memory_operation;
   return guarded("cuStreamBatchMemOp", needs::context, [&](state& now) {
@@ -107,19 +111,22 @@ result write_batch(cuda::abi::stream s, unsigned count, cuda::abi::write_operati
     if (!now.config.stream_writes) return result::not_supported;
     std::vector<operation> made;
     for (unsigned i = 0; i < count; ++i) {
-      const bool is_wide = all[i].what == memory_operation::write_value_64;
+      const bool waits = all[i].what == memory_operation::wait_value_64;
+      const bool is_wide = waits || all[i].what == memory_operation::write_value_64;
       operation op;
-      op.kind = is_wide ? operation::what::write64 : operation::what::write32;
+      op.kind = waits     ? operation::what::wait_value
+                : is_wide ? operation::what::write64
+                          : operation::what::write32;
       op.to = all[i].address;
       op.size = is_wide ? 8 : 4;
       op.value = all[i].value;
-      if ((!is_wide && all[i].what != memory_operation::write_value_32) ||
-          all[i].flags != cuda::abi::WRITE_VALUE_DEFAULT || op.to % op.size != 0 ||
-          now.find(op.to, op.size) == nullptr)
+      const unsigned wanted = waits ? cuda::abi::WAIT_VALUE_EQUAL : cuda::abi::WRITE_VALUE_DEFAULT;
+      if ((!is_wide && all[i].what != memory_operation::write_value_32) || all[i].flags != wanted ||
+          op.to % op.size != 0 || now.find(op.to, op.size) == nullptr)
         return result::invalid_value;
       made.push_back(op);
     }
-    given->queue.insert(given->queue.end(), made.begin(), made.end());
+    for (const operation& op : made) put(*given, op);
     return result::success;
   });
 }
@@ -189,7 +196,7 @@ result copy_batch(device_ptr* to, device_ptr* from, std::size_t* sizes, std::siz
       return result::invalid_value;
     for (std::size_t i = 0; i < count; ++i) {
       if (sizes[i] == 0) return result::invalid_value;
-      given->queue.push_back(copy_of(to[i], from[i], sizes[i]));
+      put(*given, copy_of(to[i], from[i], sizes[i]));
     }
     return result::success;
   });
@@ -201,7 +208,12 @@ event* event_of(const state& s, const operation& op) {
   return s.events.count(e) == 0 ? nullptr : e;
 }
 
-bool is_ready(const state& s, const operation& op) {
+bool is_ready(state& s, const operation& op) {
+  if (op.kind == operation::what::wait_value) {
+    const std::byte* const at = s.resolve(op.to, op.size);
+    return at == nullptr || __atomic_load_n(reinterpret_cast<const std::uint64_t*>(at),
+                                            __ATOMIC_ACQUIRE) == op.value;
+  }
   if (op.kind != operation::what::wait) return true;
   const event* const e = event_of(s, op);
   return e == nullptr || e->reached >= op.generation;
@@ -213,6 +225,7 @@ result perform(state& s, const operation& op) {
       if (event* const e = event_of(s, op)) e->reached = op.generation;
       return result::success;
     case operation::what::wait:
+    case operation::what::wait_value:
       return result::success;
     default:
       break;
@@ -248,6 +261,14 @@ void break_context(state& s, const context* owner, result code) {
 }
 
 }  // namespace
+
+result check_stream(const state& s, cuda::abi::stream handle, stream*& out) {
+  auto* const given = reinterpret_cast<stream*>(handle);
+  if (s.streams.count(given) == 0 || given->owner != current()) return result::invalid_handle;
+  if (given->owner->destroyed) return result::context_is_destroyed;
+  out = given;
+  return given->error;
+}
 
 bool state::run_one() {
   std::vector<stream*> ready;

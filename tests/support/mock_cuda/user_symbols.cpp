@@ -49,6 +49,7 @@ const lci::mock::functions& plain() {
   static const lci::mock::functions table = [] {
     lci::mock::functions made{};
     lci::mock::fill_process(made);
+    lci::mock::fill_streams(made);
     return made;
   }();
   return table;
@@ -114,4 +115,13 @@ LCI_MOCK_EXPORT result cuCtxSynchronize() {
 LCI_MOCK_EXPORT result cuCtxGetCurrent(context* out) {
   *out = reinterpret_cast<context>(lci::mock::current());
   return result::success;
+}
+
+LCI_MOCK_EXPORT result cuStreamCreate(stream* out, unsigned) {
+  return plain().stream_create(out, lci::cuda::abi::STREAM_NON_BLOCKING);
+}
+LCI_MOCK_EXPORT result cuStreamDestroy_v2(stream one) { return plain().stream_destroy(one); }
+LCI_MOCK_EXPORT result cuStreamQuery(stream one) { return plain().stream_query(one); }
+LCI_MOCK_EXPORT result cuMemcpyAsync(device_ptr to, device_ptr from, std::size_t size, stream one) {
+  return plain().memcpy_async(to, from, size, one);
 }

@@ -112,6 +112,7 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
   LINE(primary_ctx_release, cuDevicePrimaryCtxRelease, 11000)
   LINE(ctx_push_current, cuCtxPushCurrent, 4000)
   LINE(ctx_pop_current, cuCtxPopCurrent, 4000)
+  LINE(ctx_get_device, cuCtxGetDevice, 2000)
   LINE(ctx_enable_peer_access, cuCtxEnablePeerAccess, 4000)
   LINE(exchange_stream_capture_mode, cuThreadExchangeStreamCaptureMode, 10010)
   LINE(pointer_get_attributes, cuPointerGetAttributes, 7000)
@@ -140,6 +141,8 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
   LINE(stream_create, cuStreamCreate, 2000)
   LINE(stream_destroy, cuStreamDestroy, 4000)
   LINE(stream_query, cuStreamQuery, 2000)
+  LINE(stream_get_ctx, cuStreamGetCtx, 9020)
+  LINE(stream_is_capturing, cuStreamIsCapturing, 10000)
   LINE(stream_wait_event, cuStreamWaitEvent, 3020)
   LINE(stream_write_value_32, cuStreamWriteValue32, 11070)
   LINE(stream_write_value_64, cuStreamWriteValue64, 11070)
@@ -191,6 +194,7 @@ SAME(r::not_permitted, CUDA_ERROR_NOT_PERMITTED);
 SAME(r::not_supported, CUDA_ERROR_NOT_SUPPORTED);
 SAME(r::system_driver_mismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 SAME(r::stream_capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+SAME(r::stream_capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 SAME(r::stream_capture_implicit, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 SAME(r::unknown, CUDA_ERROR_UNKNOWN);
 
@@ -252,8 +256,13 @@ SAME(abi::HOST_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE);
 SAME(abi::HOST_REGISTER_DEVICE_MAP, CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME(abi::IPC_LAZY_ENABLE_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
 SAME(abi::memory_operation::write_value_32, CU_STREAM_MEM_OP_WRITE_VALUE_32);
+SAME(abi::memory_operation::wait_value_64, CU_STREAM_MEM_OP_WAIT_VALUE_64);
 SAME(abi::memory_operation::write_value_64, CU_STREAM_MEM_OP_WRITE_VALUE_64);
 SAME(abi::WRITE_VALUE_DEFAULT, CU_STREAM_WRITE_VALUE_DEFAULT);
+SAME(abi::WAIT_VALUE_EQUAL, CU_STREAM_WAIT_VALUE_EQ);
+SAME(abi::capture_status::none, CU_STREAM_CAPTURE_STATUS_NONE);
+SAME(abi::capture_status::active, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+SAME(abi::capture_status::invalidated, CU_STREAM_CAPTURE_STATUS_INVALIDATED);
 #if CUDA_VERSION >= 12080
 SAME(abi::source_order::stream_order, CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
 SAME(abi::source_order::during_call, CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL);
@@ -265,17 +274,23 @@ static_assert(offsetof(abi::memcpy_attributes, destination_hint) ==
 static_assert(offsetof(abi::memcpy_attributes, flags) == offsetof(CUmemcpyAttributes, flags));
 #endif
 
-static_assert(sizeof(abi::write_operation) == sizeof(CUstreamBatchMemOpParams));
-static_assert(offsetof(abi::write_operation, address) ==
+static_assert(sizeof(abi::word_operation) == sizeof(CUstreamBatchMemOpParams));
+static_assert(offsetof(abi::word_operation, address) ==
               offsetof(CUstreamBatchMemOpParams, writeValue.address));
-static_assert(offsetof(abi::write_operation, value) ==
+static_assert(offsetof(abi::word_operation, value) ==
               offsetof(CUstreamBatchMemOpParams, writeValue.value64));
-static_assert(offsetof(abi::write_operation, value) ==
+static_assert(offsetof(abi::word_operation, value) ==
               offsetof(CUstreamBatchMemOpParams, writeValue.value));
-static_assert(offsetof(abi::write_operation, flags) ==
+static_assert(offsetof(abi::word_operation, flags) ==
               offsetof(CUstreamBatchMemOpParams, writeValue.flags));
-static_assert(offsetof(abi::write_operation, alias) ==
+static_assert(offsetof(abi::word_operation, alias) ==
               offsetof(CUstreamBatchMemOpParams, writeValue.alias));
+static_assert(offsetof(abi::word_operation, address) ==
+              offsetof(CUstreamBatchMemOpParams, waitValue.address));
+static_assert(offsetof(abi::word_operation, value) ==
+              offsetof(CUstreamBatchMemOpParams, waitValue.value64));
+static_assert(offsetof(abi::word_operation, flags) ==
+              offsetof(CUstreamBatchMemOpParams, waitValue.flags));
 static_assert(sizeof(abi::device) == sizeof(CUdevice));
 static_assert(std::is_same_v<abi::device_ptr, CUdeviceptr>);
 static_assert(std::is_same_v<abi::allocation_handle, CUmemGenericAllocationHandle>);
