@@ -35,6 +35,7 @@
 #include "lci/resources.hpp"
 #include "lci/runtime.hpp"
 #include "lci/status.hpp"
+#include "lci/stream.hpp"
 #include "lci/types.hpp"
 #include "lci/version.hpp"
 

@@ -25,7 +25,7 @@ channel::channel(core& c, net::fabric& f, int index, mem::packet_pool& p, std::s
   ports_.push_back(&control);
 }
 
-channel::~channel() = default;
+channel::~channel() { shared.streams.forget(this); }
 
 void channel::add_port(port& p) {
   const std::lock_guard lock(ports_lock_);
@@ -72,17 +72,26 @@ bool channel::is_quiet() const noexcept {
   return open.sum() == 0 && rendezvous.recvs.size() == 0 && staged.is_quiet() &&
          finished_.load(std::memory_order_relaxed) == nullptr &&
          parked_.load(std::memory_order_relaxed) == nullptr &&
-         backlogged_.load(std::memory_order_relaxed) == 0 && device_->is_drained();
+         backlogged_.load(std::memory_order_relaxed) == 0 && device_->is_drained() &&
+         !shared.streams.is_waited_for(this);
 }
 
 LCI_COLD std::size_t channel::do_leftovers() {
   std::size_t work = 0;
   if (shared.gpus.is_busy()) work += shared.gpus.poll() + flags.poll();
+  if (shared.streams.any()) work += move_streams();
   if (finished_.load(std::memory_order_relaxed) != nullptr) work += deliver_finished();
   if (parked_.load(std::memory_order_relaxed) != nullptr) work += advance_parked();
   if (backlogged_.load(std::memory_order_relaxed) != 0)
     work += drain_backlogs() + staged.serve_waiting();
   return work;
+}
+
+std::size_t channel::move_streams() {
+  std::vector<std::exception_ptr> problems;
+  const std::size_t moved = shared.streams.advance(problems);
+  for (std::exception_ptr& problem : problems) keep(std::move(problem));
+  return moved;
 }
 
 std::size_t channel::drain_backlogs() {

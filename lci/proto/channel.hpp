@@ -145,6 +145,7 @@ class channel {
            shared.gpus.is_busy();
   }
   std::size_t do_leftovers();
+  std::size_t move_streams();
   std::size_t drain_backlogs();
   std::size_t advance_parked();
   std::size_t deliver_finished();

@@ -19,6 +19,7 @@
 #include "lci/proto/op.hpp"
 #include "lci/proto/remote_comp.hpp"
 #include "lci/proto/staging_store.hpp"
+#include "lci/proto/stream_ops.hpp"
 #include "lci/proto/waiter.hpp"
 #include "lci/proto/wire.hpp"
 
@@ -34,6 +35,7 @@ class core {
   mem::arena arena;
   mem::region_table regions;
   devices gpus{arena};
+  stream_ops streams{gpus};
   staging_store staging{arena, regions, gpus};
   flag_words flags{staging};
   remote_comps rcomps;

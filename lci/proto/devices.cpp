@@ -1,5 +1,9 @@
 #include "lci/proto/devices.hpp"
 
+#include <string>
+
+#include "lci/errors.hpp"
+
 namespace lci::proto {
 
 void device_job::on_copied(std::string_view error) noexcept {
@@ -17,6 +21,17 @@ mem::accelerator& devices::use(const mem::memory_domain& domain) {
     running_.store(owned_.get(), std::memory_order_release);  // edge devices.running
   }
   return *owned_;
+}
+
+mem::accelerator& devices::use_any() {
+  if (mem::accelerator* const one = running(); one != nullptr) return *one;
+  std::string reasons;
+  for (const mem::memory_domain& domain : mem::memory_domains()) {
+    const std::string why_not = domain.probe();
+    if (why_not.empty()) return use(domain);
+    reasons += (reasons.empty() ? "" : "; ") + std::string(domain.name) + ": " + why_not;
+  }
+  throw backend_error(reasons.empty() ? "this build knows no accelerator" : reasons);
 }
 
 void devices::copy(device_job& job) noexcept {

@@ -36,6 +36,8 @@ class devices {
 
   // Starts the domain's accelerator if none runs. Throws backend_error.
   mem::accelerator& use(const mem::memory_domain& domain);
+  // The same where no memory says which domain: the one that runs, else the first that can be used.
+  mem::accelerator& use_any();
   // Null before the first use().
   mem::accelerator* running() const noexcept {
     return running_.load(std::memory_order_acquire);  // edge devices.running: partner is use()
@@ -44,7 +46,7 @@ class devices {
   void copy(device_job& job) noexcept;
   // See mem::accelerator::copy_and_flag().
   bool copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept;
-  // Something else is looked for in each round of progress (or no more, -1).
+  // Something beside copies has to be looked at in every round of progress (or no more, -1).
   void expect(int change) noexcept {
     under_way_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
   }

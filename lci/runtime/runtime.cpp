@@ -146,6 +146,7 @@ void runtime_impl_t::free_children() noexcept {
     packet_pools.pop_back();
     base::free_live(pool, "packet_pool");
   }
+  core.streams.close();
   core.staging.unpin();
   core.gpus.close();
   while (!net_contexts.empty()) {

@@ -136,6 +136,22 @@ void mention_put_and_get(everything& e) {
   e.status = post_comm(direction_t::IN, 0, e.p, 8, e.comp);
 }
 
+void mention_streams(everything& e) {
+  stream_op_t op;
+  check<stream_op_t>(stream_post_x(e.p, post_send_x(0, e.p, 8, 1, e.comp)).stream(e.p));
+  check<stream_op_t>(stream_wait_x(e.p, e.comp).stream(e.p).comp(e.comp).runtime(e.runtime));
+  check<void>(free_stream_op_x(&op).op(&op).runtime(e.runtime));
+  op = stream_post(e.p, post_send_x(0, e.p, 8, 1, e.comp).tag(2));
+  op = stream_post(e.p, post_recv_x(0, e.p, 8, 1, e.comp));
+  op = stream_post(e.p, post_am_x(0, e.p, 8, e.comp, 1));
+  op = stream_post(e.p, post_put_x(0, e.p, 8, e.comp, 0, e.rmr));
+  const post_get_x stored(0, e.p, 8, e.comp, 0, e.rmr);
+  op = stream_post(e.p, stored);
+  op = stream_post(e.p, post_comm_x(direction_t::OUT, 0, e.p, 8, e.comp));
+  op = stream_wait(e.p, e.comp);
+  if (op != stream_op_t() && !op.is_empty()) free_stream_op(&op);
+}
+
 void mention_progress(everything& e) {
   check<lci::error_t>(progress_x().runtime(e.runtime).device(e.device).endpoint(e.endpoint));
   check<lci::error_t>(test_drained_x().runtime(e.runtime).device(e.device));

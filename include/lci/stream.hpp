@@ -1,0 +1,166 @@
+/// @file stream.hpp
+/// Communication in the order of a GPU stream: posts that start when the work before them in the
+/// stream is done, and streams that wait for a completion. The host waits for neither.
+///
+/// A stream is the program's own `cudaStream_t` (or `CUstream`), as a `void*`. It is written and
+/// waited for through words in pinned host memory; nothing else is done to it. Somebody has to call
+/// progress() on some device of the runtime until the stream has passed: a host that blocks in
+/// `cudaStreamSynchronize()` instead waits for ever, unless another thread makes progress.
+///
+/// Both may be called while the stream is being captured into a graph. Then they belong to the
+/// graph, once per replay, and hand out a handle; free it when the graph will not run any more.
+///
+/// Needs CUDA 11.7 and a GPU with stream memory operations.
+#ifndef LCI_STREAM_HPP
+#define LCI_STREAM_HPP
+
+#include "lci/completion.hpp"
+#include "lci/post.hpp"
+
+namespace lci {
+
+class stream_op_impl_t;
+
+/// Names what a captured stream_post() or stream_wait() has put into a graph; empty after one that
+/// was not captured, which needs no freeing. Owns nothing: copies name the same object.
+struct stream_op_t {
+  stream_op_impl_t* p_impl = nullptr;  ///< the object, or null
+
+  stream_op_t() = default;
+  /// Implicit, as for all handles.
+  stream_op_t(void* impl) : p_impl(static_cast<stream_op_impl_t*>(impl)) {}
+  /// Whether the handle names no object.
+  bool is_empty() const { return p_impl == nullptr; }
+  /// Whether both name the same object.
+  friend bool operator==(const stream_op_t& a, const stream_op_t& b) {
+    return a.p_impl == b.p_impl;
+  }
+  /// Whether they name different objects.
+  friend bool operator!=(const stream_op_t& a, const stream_op_t& b) { return !(a == b); }
+};
+
+namespace detail {
+
+/// Arguments of stream_post.
+struct stream_post_args {
+  void* stream = nullptr;
+  post_args post;
+  status_t (*run)(const post_args&) = nullptr;  // which of the posts
+};
+/// Arguments of stream_wait.
+struct stream_wait_args {
+  void* stream = nullptr;
+  comp_t comp;
+  runtime_t runtime;
+};
+/// Arguments of free_stream_op.
+struct free_stream_op_args {
+  stream_op_t* op = nullptr;
+  runtime_t runtime;
+};
+
+LCI_PUBLIC stream_op_t stream_post(const stream_post_args& args);
+LCI_PUBLIC stream_op_t stream_wait(const stream_wait_args& args);
+LCI_PUBLIC void free_stream_op(const free_stream_op_args& args);
+
+}  // namespace detail
+
+/// Makes a post (any `post_*_x`, which is copied) start when the work that is in a stream now is
+/// done.
+///
+/// The stream goes on at once. Some call of progress() then runs the post, again in later rounds
+/// while it answers retry; its completion object is signalled exactly once, also where the post
+/// itself would answer done. What the post throws is thrown by that progress(), and the post is
+/// over. Until the signal the buffer is the library's; to use it again later in the stream put a
+/// stream_wait() before.
+///
+/// Posts that were put into one stream start in its order. In a captured stream it is one message
+/// per replay: a replay that comes to the post before progress() has run that of the replay before
+/// waits there. Posts captured in one graph keep their order over all replays; those of different
+/// graphs have none.
+/// @return  the handle to free after the graph, empty unless the stream is being captured
+/// @throws lci::argument_error  no completion object, or a freed one; `allow_posted(false)`; a
+/// freed device or endpoint
+/// @throws lci::backend_error   CUDA or its stream memory operations are not available, no such
+/// stream, its context was destroyed, the capture is invalid; nothing was put into the stream
+/// Threads: any.
+class stream_post_x : public detail::operation<stream_post_x, detail::stream_post_args, stream_op_t,
+                                               &detail::stream_post> {
+ public:
+  /// Takes the stream and the post.
+  template <class Op, status_t (*Run)(const detail::post_args&)>
+  stream_post_x(void* stream, const detail::post_operation<Op, Run>& post) {
+    args.stream = stream;
+    args.post = post.args;
+    args.run = Run;
+  }
+  /// Sets the stream. Null: the default stream of the context that is current in this thread.
+  stream_post_x&& stream(void* value) {
+    args.stream = value;
+    return self();
+  }
+};
+
+/// Makes a stream wait until a synchronizer is ready, and takes that round of it as sync_test()
+/// would: work that is put into the stream afterwards runs when the operations that signal the
+/// synchronizer are complete, and sees their data.
+///
+/// It is a synchronizer because that has rounds: each wait, and each replay of a captured one,
+/// takes exactly one, the oldest wait first. The statuses are dropped, and nobody else should test
+/// the synchronizer meanwhile. An operation that fails signals nothing; comp_signal() by hand lets
+/// the stream go on.
+/// @return  the handle to free after the graph, empty unless the stream is being captured
+/// @throws lci::argument_error  not a synchronizer, or a freed one. One that is freed while a
+/// stream waits for it lets the stream go on, and progress() throws.
+/// @throws lci::backend_error   as stream_post_x
+/// Threads: any.
+class stream_wait_x : public detail::operation<stream_wait_x, detail::stream_wait_args, stream_op_t,
+                                               &detail::stream_wait>,
+                      public detail::runtime_option<stream_wait_x>,
+                      public detail::comp_positional<stream_wait_x> {
+ public:
+  /// Positional arguments, see the setters of their names.
+  stream_wait_x(void* stream, comp_t comp) {
+    args.stream = stream;
+    args.comp = comp;
+  }
+  /// Sets the stream. Null: the default stream of the context that is current in this thread.
+  stream_wait_x&& stream(void* value) {
+    args.stream = value;
+    return self();
+  }
+};
+
+/// Frees what a captured stream_post() or stream_wait() made, and empties the handle. Before, the
+/// graph must have run for the last time: a replay afterwards would wait for ever, or trigger
+/// another's post.
+/// @throws lci::argument_error  an empty or freed handle
+/// Threads: any, as long as nobody else uses that handle.
+class free_stream_op_x : public detail::operation<free_stream_op_x, detail::free_stream_op_args,
+                                                  void, &detail::free_stream_op>,
+                         public detail::runtime_option<free_stream_op_x> {
+ public:
+  /// Takes the handle to empty.
+  explicit free_stream_op_x(stream_op_t* value) { args.op = value; }
+  /// Sets the handle to empty.
+  free_stream_op_x&& op(stream_op_t* value) {
+    args.op = value;
+    return self();
+  }
+};
+
+/// stream_post_x without options.
+template <class Op, status_t (*Run)(const detail::post_args&)>
+stream_op_t stream_post(void* stream, const detail::post_operation<Op, Run>& post) {
+  return stream_post_x(stream, post).call();
+}
+/// stream_wait_x without options.
+inline stream_op_t stream_wait(void* stream, comp_t comp) {
+  return stream_wait_x(stream, comp).call();
+}
+/// free_stream_op_x without options.
+inline void free_stream_op(stream_op_t* op) { free_stream_op_x(op).call(); }
+
+}  // namespace lci
+
+#endif  // LCI_STREAM_HPP

@@ -1,0 +1,222 @@
+#include "lci/proto/stream_ops.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "lci/base/log.hpp"
+#include "lci/comp/sync.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::proto {
+namespace {
+
+using mem::stream_step;
+
+// Values of the words.
+constexpr std::uint64_t REST = 0, TRIGGERED = 1, OPEN = 1, PASSED = 2;
+
+}  // namespace
+
+stream_op_impl_t* stream_ops::add_post(void* stream, stream_op_impl_t::post_function run,
+                                       const detail::post_args& post, const void* device) {
+  stream_op_impl_t what;
+  what.stream = stream;
+  what.run = run;
+  what.post = post;
+  what.device = device;
+  return add(what);
+}
+
+stream_op_impl_t* stream_ops::add_wait(void* stream, comp_t comp) {
+  stream_op_impl_t what;
+  what.stream = stream;
+  what.comp = comp;
+  return add(what);
+}
+
+stream_op_impl_t* stream_ops::add(const stream_op_impl_t& what) {
+  using kind = stream_step::kind;
+  mem::accelerator& gpu = gpus_.use_any();
+  const bool captured = gpu.is_captured(what.stream);
+  // Held over the hand-over: the list is in the order of the streams.
+  const std::lock_guard lock(mutex_);
+  stream_op_impl_t& op = *base::make_live<stream_op_impl_t>();
+  try {
+    op.owner = this;
+    op.stream = what.stream;
+    op.run = what.run;
+    op.post = what.post;
+    op.device = what.device;
+    op.comp = what.comp;
+    op.is_captured = captured;
+    op.number = ++numbers_;
+    ops_.push_back(&op);
+    mem::stream_word& word = gpu.take_word();
+    op.word = &word;
+    const bool is_post = op.run != nullptr;
+    const std::array<stream_step, 2> of_post{
+        {{kind::wait_until_equal, &word, REST}, {kind::write, &word, TRIGGERED}}};
+    const std::array<stream_step, 2> of_wait{
+        {{kind::wait_until_equal, &word, OPEN}, {kind::write, &word, captured ? REST : PASSED}}};
+    const std::span<const stream_step> steps(is_post ? of_post : of_wait);
+    gpu.enqueue(op.stream, is_post && !captured ? steps.subspan(1) : steps);
+  } catch (...) {
+    if (!ops_.empty() && ops_.back() == &op) ops_.pop_back();
+    if (op.word != nullptr) gpu.put_word(*op.word);
+    base::free_live(&op, "stream_op");
+    throw;
+  }
+  count_.fetch_add(1, std::memory_order_relaxed);  // whoever sees it looks under the lock
+  gpus_.expect(1);
+  return captured ? &op : nullptr;
+}
+
+void stream_ops::free(stream_op_impl_t* op) {
+  const std::lock_guard lock(mutex_);
+  // Somebody may be about to run it, perhaps the caller of this.
+  if (is_moving_.load(std::memory_order_relaxed)) {
+    op->is_freed.store(true, std::memory_order_relaxed);
+    return;
+  }
+  drop_locked(op, true);
+}
+
+std::size_t stream_ops::advance(std::vector<std::exception_ptr>& problems) {
+  // edge stream_ops.mover: what the mover before has done is seen.
+  if (is_moving_.exchange(true, std::memory_order_acquire)) return 0;
+  struct scope {
+    stream_ops& all;
+    ~scope() {
+      all.sweep();
+      all.is_moving_.store(false, std::memory_order_release);  // edge stream_ops.mover
+    }
+  } const at_end{*this};
+  return look(problems) + start_posts(problems);
+}
+
+// Lets waits go and finds out which posts are due.
+std::size_t stream_ops::look(std::vector<std::exception_ptr>& problems) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return 0;  // next time
+  std::size_t count = 0;
+  for (stream_op_impl_t* op : ops_) {
+    if (op->run == nullptr && !op->is_freed.load(std::memory_order_relaxed))
+      count += look_at_wait(*op, problems);
+  }
+  // From the youngest: where one is triggered the earlier ones of its stream are, too, and are
+  // seen.
+  for (std::size_t i = ops_.size(); i-- > 0;) {
+    stream_op_impl_t* const op = ops_[i];
+    // edge stream.trigger: the stream's write, behind the work before it.
+    if (op->run != nullptr && op->word->load(std::memory_order_acquire) == TRIGGERED)
+      due_.push_back(op);
+  }
+  return count;
+}
+
+bool stream_ops::look_at_wait(stream_op_impl_t& op, std::vector<std::exception_ptr>& problems) {
+  const std::uint64_t value = op.word->load(std::memory_order_relaxed);  // no data comes with it
+  if (value == PASSED) {
+    ended_.push_back(&op);
+    return true;
+  }
+  if (value != REST) return false;
+  try {
+    if (!comp::as<comp::sync>(op.comp, "stream_wait").test(nullptr)) return false;
+  } catch (...) {
+    // A stream that hangs could not even be looked into.
+    if (!std::exchange(op.is_reported, true)) problems.push_back(std::current_exception());
+  }
+  // edge stream.open: all that the signals of this round stand for; partner is the stream's wait.
+  op.word->store(OPEN, std::memory_order_release);
+  return true;
+}
+
+std::size_t stream_ops::start_posts(std::vector<std::exception_ptr>& problems) {
+  // Of two that were captured in one graph, the one that has run less is behind by a replay.
+  std::sort(due_.begin(), due_.end(), [](const auto* a, const auto* b) {
+    return std::tie(a->runs, a->number) < std::tie(b->runs, b->number);
+  });
+  std::size_t count = 0;
+  for (stream_op_impl_t* op : due_) {
+    if (op->is_freed.load(std::memory_order_relaxed)) continue;  // by a handler just now
+    if (std::find(held_.begin(), held_.end(), op->stream) != held_.end()) continue;
+    try {
+      if (op->run(op->post).is_retry()) {
+        held_.push_back(op->stream);  // those behind it must not overtake
+        continue;
+      }
+    } catch (...) {
+      problems.push_back(std::current_exception());
+    }
+    ++op->runs;
+    ++count;
+    if (op->is_captured)
+      op->word->store(REST, std::memory_order_release);  // the next replay may trigger it
+    else
+      ended_.push_back(op);
+  }
+  return count;
+}
+
+void stream_ops::sweep() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (stream_op_impl_t* op : ended_) drop_locked(op, true);
+  for (std::size_t i = ops_.size(); i-- > 0;) {
+    if (ops_[i]->is_freed.load(std::memory_order_relaxed)) drop_locked(ops_[i], true);
+  }
+  ended_.clear();
+  due_.clear();
+  held_.clear();
+}
+
+// Needs mutex_.
+void stream_ops::drop_locked(stream_op_impl_t* op, bool with_word) noexcept {
+  if (with_word) gpus_.running()->put_word(*op->word);
+  std::erase(ops_, op);
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  gpus_.expect(-1);
+  base::free_live(op, "stream_op");
+}
+
+bool stream_ops::is_waited_for(const void* device) noexcept {
+  if (!any()) return false;
+  const std::lock_guard lock(mutex_);
+  return std::any_of(ops_.begin(), ops_.end(), [&](const stream_op_impl_t* op) {
+    return op->run != nullptr && op->device == device &&
+           (!op->is_captured || op->word->load(std::memory_order_relaxed) == TRIGGERED);
+  });
+}
+
+void stream_ops::forget(const void* device) noexcept {
+  if (!any()) return;
+  const std::lock_guard lock(mutex_);
+  for (stream_op_impl_t* op : ops_) {
+    if (op->device == device) op->device = nullptr;
+  }
+}
+
+void stream_ops::close() noexcept {
+  const std::lock_guard lock(mutex_);
+  std::size_t left = 0;
+  while (!ops_.empty()) {
+    stream_op_impl_t* const op = ops_.back();
+    const std::uint64_t value = op->word->load(std::memory_order_acquire);
+    const bool is_over = !op->is_captured && value == (op->run != nullptr ? TRIGGERED : PASSED);
+    const bool was_needed = op->run != nullptr || !is_over;
+    if (was_needed && !op->is_freed.load(std::memory_order_relaxed)) ++left;
+    // A stream that waits must not hang for ever.
+    if (op->run == nullptr && value == REST) op->word->store(OPEN, std::memory_order_release);
+    drop_locked(op, is_over || op->is_freed.load(std::memory_order_relaxed));
+  }
+  if (left != 0)
+    base::log::warn("runtime",
+                    "%zu operations of streams were not over, or not freed, when their runtime was "
+                    "freed",
+                    left);
+}
+
+}  // namespace lci::proto
