@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lci/base/platform.hpp"
+#include "lci/mem/payload_index.hpp"
 #include "lci/mem/window.hpp"
 
 namespace lci::mem {
@@ -63,6 +64,9 @@ class arena {
   window& sight() noexcept { return sight_; }
   const window& sight() const noexcept { return sight_; }
   std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
+  // Payloads of packets in here that lie elsewhere.
+  payload_index& payloads() noexcept { return payloads_; }
+  const payload_index& payloads() const noexcept { return payloads_; }
 
   // The packet pools that live in this arena now; they enter and leave by themselves. Calls f(pool)
   // for each, none of which goes away meanwhile.
@@ -94,6 +98,7 @@ class arena {
   std::size_t used_ = 0;                             // bump pointer
   std::size_t growth_ = FIRST_GROWTH;                // next step
   std::map<std::size_t, std::vector<void*>> freed_;  // by size: blocks to hand out again
+  payload_index payloads_;
   std::mutex pools_mutex_;
   std::vector<packet_pool*> pools_;  // under pools_mutex_
 };

@@ -5,6 +5,7 @@
 // backends/providers.cpp.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,12 @@ struct memory_domain {
   std::string (*refusal)(const void* address);
   // Records for peers go to `records`. Throws backend_error with what probe() says.
   std::unique_ptr<accelerator> (*start)(arena& records);
+  // Memory of a GPU, or host memory that all of them reach, made through that one; aligned to 256
+  // bytes. Throws backend_error: what probe() says, no such GPU, or no memory. Any thread; may take
+  // milliseconds and wait for the GPU.
+  void* (*allocate)(std::size_t size, int device, bool pinned);
+  // Takes back what allocate() gave. Throws argument_error for anything else.
+  void (*release)(void* memory);
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.

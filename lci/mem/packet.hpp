@@ -18,7 +18,8 @@ enum class packet_state : std::uint32_t {
   pooled = 1,  // in its pool or in a thread's cache
   out,         // owned by a network operation or by the user of its own process
   lent,        // a peer may read it and will return it
-  returned     // the peer is done with it; the lender may take it back
+  returned,    // the peer is done with it; the lender may take it back
+  apart        // as `out`, but the payload lies elsewhere (payload_pool)
 };
 
 struct alignas(base::CACHE_LINE) packet {

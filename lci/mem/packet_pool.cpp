@@ -13,6 +13,7 @@
 #include "lci/errors.hpp"
 #include "lci/mem/packet_hand.hpp"
 #include "lci/mem/packet_store.hpp"
+#include "lci/mem/payload_pool.hpp"
 
 namespace lci::mem {
 
@@ -182,6 +183,14 @@ LCI_COLD void packet_pool::restock_cold(packet* p) noexcept {
   }
 }
 
+LCI_COLD void packet_pool::put_other(packet& p) noexcept {
+  if (p.state.load(std::memory_order_relaxed) == packet_state::apart) {
+    auto& far = static_cast<far_packet&>(p);
+    if (far.home->put(far)) return;
+  }
+  refuse(p);
+}
+
 LCI_COLD void packet_pool::refuse(const packet& p) noexcept {
   // relaxed: a statistic.
   shared_->misuses.fetch_add(1, std::memory_order_relaxed);
@@ -247,8 +256,10 @@ packet* packet_pool::checked(const arena& own, void* payload) noexcept {
 LCI_COLD packet* packet_pool::held_near(const arena& own, void* payload) noexcept {
   if (own.contains(payload)) return checked(own, payload);
   const auto address = reinterpret_cast<std::uintptr_t>(payload);
-  if (address % base::CACHE_LINE != 0 || !own.sight().is_view(packet::of_payload(payload)))
-    return nullptr;
+  if (address % base::CACHE_LINE != 0) return nullptr;
+  if (far_packet* const far = own.payloads().find(payload); far != nullptr)
+    return far->state.load(std::memory_order_relaxed) == packet_state::apart ? far : nullptr;
+  if (!own.sight().is_view(packet::of_payload(payload))) return nullptr;
   packet* const p = packet::of_payload(payload);
   // Relaxed: the state was `lent` when the message arrived, and only its holder changes it.
   return p->magic == packet::MAGIC && p->state.load(std::memory_order_relaxed) == packet_state::lent

@@ -41,11 +41,12 @@ class packet_pool {
     p->state.store(packet_state::out, std::memory_order_relaxed);
     return p;
   }
-  // Takes back a packet of this pool that is `out`. Any other packet (put twice, still lent) is
-  // left alone and counted; debug builds abort.
+  // Takes back a packet of this pool that is `out`; one that is `apart` goes on to its
+  // payload_pool. Any other packet (put twice, still lent) is left alone and counted; debug builds
+  // abort.
   void put(packet* p) noexcept {
     if (p->state.load(std::memory_order_relaxed) != packet_state::out) [[unlikely]]
-      return refuse(*p);
+      return put_other(*p);
     p->state.store(packet_state::pooled, std::memory_order_relaxed);
     restock(p);
   }
@@ -77,8 +78,8 @@ class packet_pool {
   // The packet whose payload starts at `payload`, if that is a packet of a pool in `own` and is
   // `out`; else null. Safe for any address.
   static packet* checked(const arena& own, void* payload) noexcept;
-  // The same for any packet that a program may hold: also one that a peer has lent to us. Null at
-  // the cost of one comparison where there is no packet near.
+  // The same for any packet that a program may hold: also one that a peer has lent to us, and one
+  // whose payload is apart. Null at the cost of one comparison where there is no packet near.
   static packet* held(const arena& own, void* payload) noexcept {
     return own.sight().covers(payload) ? held_near(own, payload) : nullptr;
   }
@@ -110,6 +111,7 @@ class packet_pool {
   packet* search(thread_cache* mine) noexcept;
   packet* steal(thread_cache* mine) noexcept;
   void restock_cold(packet* p) noexcept;
+  LCI_COLD void put_other(packet& p) noexcept;
   LCI_COLD void refuse(const packet& p) noexcept;
 
   std::size_t packet_size_;

@@ -51,18 +51,31 @@ void* map_with_room(std::size_t size, int fd) noexcept {
 
 void window::start(const void* own, std::size_t size) noexcept {
   next_ = number(own);
-  low_ = next_ - std::min(next_, ROOM);
-  span_ = next_ - low_ + size;
+  own_low_ = next_ - std::min(next_, ROOM);
+  own_span_ = next_ - own_low_ + size;
+  low_.store(own_low_, std::memory_order_relaxed);
+  span_.store(own_span_, std::memory_order_relaxed);
+}
+
+void window::widen(const void* at, std::size_t size) noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::uintptr_t low = low_.load(std::memory_order_relaxed);
+  const std::uintptr_t high = low + span_.load(std::memory_order_relaxed);
+  const std::uintptr_t new_low = std::min(low, number(at));
+  const std::uintptr_t new_high = std::max(high, number(at) + size);
+  // Whoever looks in between sees the old range and more.
+  span_.store(new_high - new_low, std::memory_order_relaxed);
+  low_.store(new_low, std::memory_order_release);  // edge window.widen
 }
 
 void* window::place_for(std::size_t size) const noexcept {
   const std::lock_guard lock(mutex_);
-  return next_ - low_ >= size ? reinterpret_cast<void*>(next_ - size) : nullptr;
+  return next_ - own_low_ >= size ? reinterpret_cast<void*>(next_ - size) : nullptr;
 }
 
 bool window::add(const void* at, std::size_t size) noexcept {
   const std::uintptr_t start = number(at);
-  if (start - low_ > span_ || size > span_ - (start - low_)) return false;
+  if (start - own_low_ > own_span_ || size > own_span_ - (start - own_low_)) return false;
   const std::lock_guard lock(mutex_);
   try {
     views_.push_back({start, size});

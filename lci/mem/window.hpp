@@ -5,9 +5,10 @@
 // out by the second look, is_view(). Why: docs/decisions/0009-window-over-packets.md.
 //
 // Owned by the arena; called by whoever maps a peer's arena, and by posts. Threads: shared; start()
-// is single. Always true: a view that was added lies wholly in the range, which never changes.
+// is single. Always true: a view that was added lies wholly in the range, which only ever grows.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -30,9 +31,14 @@ class window {
   // A view is about to be unmapped.
   void remove(const void* at) noexcept;
 
+  // Payloads lie there, apart from their packets (payload_pool): the range grows to hold them.
+  void widen(const void* at, std::size_t size) noexcept;
+
   // False: p is in no packet. True: it may be in one.
   bool covers(const void* p) const noexcept {
-    return reinterpret_cast<std::uintptr_t>(p) - low_ < span_;
+    // edge window.widen: a new low end is never seen with an old span; partner is widen().
+    const std::uintptr_t low = low_.load(std::memory_order_acquire);
+    return reinterpret_cast<std::uintptr_t>(p) - low < span_.load(std::memory_order_relaxed);
   }
   // True when p lies in a view; takes a lock.
   bool is_view(const void* p) const noexcept;
@@ -42,8 +48,10 @@ class window {
     std::uintptr_t at;
     std::size_t size;
   };
-  std::uintptr_t low_ = 0;
-  std::size_t span_ = 0;
+  std::atomic<std::uintptr_t> low_{0};
+  std::atomic<std::size_t> span_{0};
+  std::uintptr_t own_low_ = 0;  // of arena and views, which payloads do not change
+  std::size_t own_span_ = 0;
   mutable std::mutex mutex_;
   std::uintptr_t next_ = 0;  // end of the room that no view has had; under mutex_
   std::vector<view> views_;  // under mutex_
