@@ -191,6 +191,8 @@ struct functions {
   result (*pointer_get_attribute)(void* data, pointer_attribute what, device_ptr pointer);
   result (*pointer_set_attribute)(const void* value, pointer_attribute what, device_ptr pointer);
   result (*mem_get_address_range)(device_ptr* base, std::size_t* size, device_ptr pointer);
+  result (*mem_alloc)(device_ptr* memory, std::size_t size);
+  result (*mem_free)(device_ptr memory);
   result (*mem_host_alloc)(void** host, std::size_t size, unsigned flags);
   result (*mem_free_host)(void* host);
   result (*mem_host_register)(void* host, std::size_t size, unsigned flags);

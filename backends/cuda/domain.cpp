@@ -4,6 +4,7 @@
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/errors.hpp"
 #include "backends/cuda/pointer_cache.hpp"
+#include "backends/cuda/user_memory.hpp"
 
 namespace lci::cuda {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 struct process_wide {
   driver d{options_from_environment()};
   pointer_cache pointers{d};
+  user_memory given{d};
 };
 process_wide& here() {
   static process_wide one;
@@ -48,8 +50,15 @@ std::unique_ptr<mem::accelerator> start(mem::arena& records) {
   return std::make_unique<accelerator>(here().d, here().pointers, records);
 }
 
+void* allocate(std::size_t size, int device, bool pinned) {
+  return here().given.allocate(size, device, pinned);
+}
+
+void release(void* memory) { here().given.release(memory); }
+
 }  // namespace
 
-const mem::memory_domain DOMAIN{"cuda", &probe, &find, &describe, &refusal, &start};
+const mem::memory_domain DOMAIN{"cuda",   &probe, &find,     &describe,
+                                &refusal, &start, &allocate, &release};
 
 }  // namespace lci::cuda

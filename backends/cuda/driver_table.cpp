@@ -35,6 +35,8 @@ constexpr entry_point TABLE[] = {
     {"cuPointerGetAttribute", 4000, REQUIRED, offsetof(f, pointer_get_attribute)},
     {"cuPointerSetAttribute", 6000, REQUIRED, offsetof(f, pointer_set_attribute)},
     {"cuMemGetAddressRange", 3020, REQUIRED, offsetof(f, mem_get_address_range)},
+    {"cuMemAlloc", 3020, REQUIRED, offsetof(f, mem_alloc)},
+    {"cuMemFree", 3020, REQUIRED, offsetof(f, mem_free)},
     {"cuMemHostAlloc", 2020, REQUIRED, offsetof(f, mem_host_alloc)},
     {"cuMemFreeHost", 2000, REQUIRED, offsetof(f, mem_free_host)},
     {"cuMemHostRegister", 6050, REQUIRED, offsetof(f, mem_host_register)},

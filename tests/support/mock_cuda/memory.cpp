@@ -149,6 +149,28 @@ result host_alloc(void** out, std::size_t size, unsigned) {
   });
 }
 
+result allocate(device_ptr* out, std::size_t size) {
+  return guarded("cuMemAlloc", needs::context, [&](state&) {
+    if (const result forbidden = unsafe_in_capture(); forbidden != result::success)
+      return forbidden;
+    if (size == 0) return result::invalid_value;
+    *out = reinterpret_cast<std::uintptr_t>(
+        control_of().allocate(mock_memory::device, size, current()->gpu));
+    return result::success;
+  });
+}
+
+result release(device_ptr memory) {
+  return guarded("cuMemFree", needs::context, [&](state& s) {
+    note_blocking("cuMemFree");
+    const block* const b = s.find(memory);
+    if (b == nullptr || b->base != memory || b->kind != mock_memory::device)
+      return result::invalid_value;
+    s.drop(memory);
+    return result::success;
+  });
+}
+
 result free_host(void* at) {
   return guarded("cuMemFreeHost", needs::nothing, [&](state& s) {
     note_blocking("cuMemFreeHost");
@@ -271,6 +293,8 @@ void fill_memory(functions& table) {
   table.pointer_get_attribute = &get_attribute;
   table.pointer_set_attribute = &set_attribute;
   table.mem_get_address_range = &get_range;
+  table.mem_alloc = &allocate;
+  table.mem_free = &release;
   table.mem_host_alloc = &host_alloc;
   table.mem_free_host = &free_host;
   table.mem_host_register = &host_register;

@@ -119,6 +119,8 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
   LINE(pointer_get_attribute, cuPointerGetAttribute, 4000)
   LINE(pointer_set_attribute, cuPointerSetAttribute, 6000)
   LINE(mem_get_address_range, cuMemGetAddressRange, 3020)
+  LINE(mem_alloc, cuMemAlloc, 3020)
+  LINE(mem_free, cuMemFree, 3020)
   LINE(mem_host_alloc, cuMemHostAlloc, 2020)
   LINE(mem_free_host, cuMemFreeHost, 2000)
   LINE(mem_host_register, cuMemHostRegister, 6050)
