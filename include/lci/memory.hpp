@@ -11,8 +11,9 @@
 namespace lci {
 
 /// Where the buffers of received active messages come from. Derive from it and hand it to
-/// set_allocator(). Both functions may be called at the same time by all threads that make
-/// progress.
+/// set_allocator(), or to alloc_packet_pool_x for the packets of a pool. Both functions may be
+/// called at the same time by all threads that make progress. The memory may be a GPU's: messages
+/// are then copied there by the GPU.
 class LCI_PUBLIC allocator_base_t {
  public:
   virtual ~allocator_base_t() {}
@@ -29,6 +30,35 @@ class LCI_PUBLIC allocator_default_t : public allocator_base_t {
   void deallocate(void* ptr) override { std::free(ptr); }
 };
 
+/// Memory of one GPU, for packet pools and set_allocator(). Making one uses no GPU and never fails.
+/// allocate() throws lci::backend_error, with a sentence that says why, where there is no such GPU
+/// or it has no memory left, and may wait for the GPU, as deallocate() does. The memory is aligned
+/// to 256 bytes and outlives the runtime. deallocate() throws lci::argument_error for what it has
+/// not given. Threads: any.
+class LCI_PUBLIC device_allocator_t : public allocator_base_t {
+ public:
+  /// `gpu`: its number, as this process counts them.
+  explicit device_allocator_t(int gpu = 0) : gpu_(gpu) {}
+  void* allocate(size_t size) override;
+  void deallocate(void* ptr) override;
+
+ private:
+  int gpu_;
+};
+
+/// Host memory that GPUs read and write (pinned), otherwise like device_allocator_t. It serves all
+/// GPUs of the process.
+class LCI_PUBLIC pinned_allocator_t : public allocator_base_t {
+ public:
+  /// `gpu`: the one through which it is made; one that the program uses anyway costs nothing more.
+  explicit pinned_allocator_t(int gpu = 0) : gpu_(gpu) {}
+  void* allocate(size_t size) override;
+  void deallocate(void* ptr) override;
+
+ private:
+  int gpu_;
+};
+
 /// The one instance of the default allocator.
 extern LCI_PUBLIC allocator_default_t g_allocator_default;
 
@@ -38,6 +68,7 @@ namespace detail {
 struct alloc_packet_pool_args {
   overrides_t<packet_pool_settings_t> settings;
   runtime_t runtime;
+  allocator_base_t* allocator = nullptr;  // null: host memory that peers can see
   const char* name = nullptr;
   void* user_context = nullptr;
 };
@@ -176,6 +207,13 @@ class alloc_packet_pool_x
   alloc_packet_pool_x&& packet_size(size_t value) { return set(&S::packet_size, value); }
   /// Sets the ceiling on the number of packets. Default: attribute `npackets`.
   alloc_packet_pool_x&& npackets(size_t value) { return set(&S::npackets, value); }
+  /// Sets where the payloads lie, in GPU memory for example: messages are then built and delivered
+  /// there. Not owned, must outlive the pool. Called when packets are first needed, for many at a
+  /// time. Default: null, host memory of the library's own.
+  alloc_packet_pool_x&& allocator(allocator_base_t* value) {
+    args.allocator = value;
+    return self();
+  }
 };
 
 /// Frees a packet pool and empties the handle; all its packets must have been returned.
@@ -188,7 +226,11 @@ class free_packet_pool_x
   free_packet_pool_x&& packet_pool(packet_pool_t* value) { return set(value); }
 };
 
-/// Makes a packet pool usable with a device.
+/// Makes a packet pool usable with a device. A pool with an allocator becomes the one in whose
+/// packets the device delivers active messages for completion objects with `zero_copy_am`: those of
+/// at most get_max_bcopy_size() of the pool in a packet (give it back with put_upacket()), larger
+/// ones in memory of the pool's allocator (give it back there). The last one that was registered
+/// counts. Threads: any; messages that have begun to arrive stay where they are.
 class register_packet_pool_x
     : public detail::bind_packet_pool_operation<register_packet_pool_x,
                                                 &detail::register_packet_pool> {
@@ -197,7 +239,7 @@ class register_packet_pool_x
   register_packet_pool_x(packet_pool_t pool, device_t of) : bind_packet_pool_operation(pool, of) {}
 };
 
-/// Undoes register_packet_pool().
+/// Undoes register_packet_pool(). Threads: any.
 class deregister_packet_pool_x
     : public detail::bind_packet_pool_operation<deregister_packet_pool_x,
                                                 &detail::deregister_packet_pool> {
@@ -214,7 +256,9 @@ class get_default_packet_pool_x
 
 /// A packet of at least get_max_bcopy_size() writable bytes to build a message in; null when none
 /// is left. Handing it to a post on the same pool that answers done or posted gives it back to the
-/// library; after retry it is still the caller's. Threads: any.
+/// library; after retry it is still the caller's. From a pool with an allocator it lies in the
+/// allocator's memory, aligned to 256 bytes; a post knows where that is and needs no mr. Throws
+/// what the allocator throws. Threads: any.
 class get_upacket_x : public detail::operation<get_upacket_x, detail::packet_pool_args, void*,
                                                &detail::get_upacket>,
                       public detail::runtime_option<get_upacket_x>,

@@ -5,9 +5,36 @@
 
 #include "lci/api/resolve.hpp"
 #include "lci/errors.hpp"
+#include "lci/mem/memory_domain.hpp"
 #include "lci/mem/packet_hand.hpp"
 
 namespace lci {
+
+namespace {
+
+// The first domain that can be used here gives the memory; its allocate() says why it cannot.
+const mem::memory_domain& memory_giver() {
+  const std::span<const mem::memory_domain> all = mem::memory_domains();
+  for (const mem::memory_domain& domain : all)
+    if (domain.probe().empty()) return domain;
+  return all.front();
+}
+
+}  // namespace
+
+void* device_allocator_t::allocate(size_t size) {
+  return memory_giver().allocate(size, gpu_, false);
+}
+void device_allocator_t::deallocate(void* ptr) {
+  if (ptr != nullptr) memory_giver().release(ptr);
+}
+void* pinned_allocator_t::allocate(size_t size) {
+  return memory_giver().allocate(size, gpu_, true);
+}
+void pinned_allocator_t::deallocate(void* ptr) {
+  if (ptr != nullptr) memory_giver().release(ptr);
+}
+
 namespace detail {
 
 mr_t register_memory(const register_memory_args& args) {
@@ -42,7 +69,12 @@ rmr_t get_rmr(const get_rmr_args& args) {
 }
 
 void* get_upacket(const packet_pool_args& args) {
-  mem::packet* packet = api::find_packet_pool(args.runtime, args.packet_pool).packets.get();
+  packet_pool_impl_t& pool = api::find_packet_pool(args.runtime, args.packet_pool);
+  if (pool.payloads != nullptr) {
+    const mem::far_packet* const packet = pool.payloads->get();
+    return packet == nullptr ? nullptr : packet->data;
+  }
+  mem::packet* packet = pool.packets.get();
   return packet == nullptr ? nullptr : packet->payload();
 }
 

@@ -94,14 +94,45 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank) {
   return result;
 }
 
+namespace {
+
+// The buffer may be in a packet. One whose payload is apart tells where it is: the caller need not.
+LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::outgoing& out) {
+  out.packet = mem::packet_pool::held(core.arena, a.local_buffer);
+  const mem::far_packet* near = core.arena.payloads().near(a.local_buffer);
+  if (out.is_apart()) {
+    auto& mine = static_cast<mem::far_packet&>(*out.packet);
+    if (a.size > mine.capacity)
+      throw argument_error("size is " + std::to_string(a.size) +
+                           ", but the packet that local_buffer names has " +
+                           std::to_string(mine.capacity) + " bytes");
+    mine.home->enter_operation(mine);
+    near = &mine;
+  } else if (near == nullptr || a.mr.p_impl != nullptr) {
+    return;
+  } else if (near->place->kind != mem::mem_kind::host) {
+    throw argument_error(
+        "local_buffer is GPU memory of a packet pool, but not the start of a packet that the "
+        "program owns");
+  }
+  out.has_mr = true;
+  out.kind = a.size != 0 ? near->place->kind : mem::mem_kind::host;
+  out.gpu = near->place->device;
+  if (out.kind != mem::mem_kind::host) out.shared().gpus.use(*near->place->domain);
+}
+
+}  // namespace
+
 proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
                          bool may_retry) {
-  packet_pool_impl_t& pool = a.packet_pool.p_impl == nullptr
-                                 ? end.device.pool
-                                 : *base::check_live(a.packet_pool.p_impl, "packet_pool");
-  proto::outgoing out{*end.port, pool.packets};
+  packet_pool_impl_t* pool = &end.device.pool;
+  if (a.packet_pool.p_impl != nullptr) {
+    packet_pool_impl_t* const given = base::check_live(a.packet_pool.p_impl, "packet_pool");
+    if (given->payloads == nullptr) pool = given;
+  }
+  proto::outgoing out{*end.port, pool->packets};
   out.inject_limit = end.inject_limit;
-  out.bcopy_limit = pool.max_bcopy();
+  out.bcopy_limit = pool->max_bcopy();
   out.rank = a.rank;
   out.buffer = a.local_buffer;
   out.size = a.size;
@@ -124,8 +155,8 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
     }
     if (a.size == 0) out.kind = mem::mem_kind::host;  // nothing is there to be read
   }
-  if (end.checks_pointers) check_pointer(a);
-  out.packet = mem::packet_pool::held(end.device.owner().core.arena, a.local_buffer);
+  if (end.core.arena.sight().covers(a.local_buffer)) find_packet(a, end.core, out);
+  if (end.checks_pointers && out.packet == nullptr) check_pointer(a);
   return out;
 }
 

@@ -108,7 +108,7 @@ matching_entry_val_t matching_engine_insert(const matching_engine_insert_args& a
 packet_pool_t alloc_packet_pool(const alloc_packet_pool_args& args) {
   runtime_impl_t& owner = api::find_runtime(args.runtime);
   return packet_pool_t(base::make_live<packet_pool_impl_t>(
-      owner, attributes<packet_pool_attr_t, packet_pool_settings_t>(args)));
+      owner, attributes<packet_pool_attr_t, packet_pool_settings_t>(args), args.allocator));
 }
 
 void free_packet_pool(const free_args<packet_pool_t>& args) {
@@ -119,13 +119,21 @@ void free_packet_pool(const free_args<packet_pool_t>& args) {
 }
 
 // Packets live in memory that every device of the runtime already reaches, so binding needs no more
-// than valid handles.
+// than valid handles. Payloads of an allocator are where the device delivers.
 void register_packet_pool(const bind_packet_pool_args& args) {
-  base::check_live(args.packet_pool.p_impl, "packet_pool");
-  base::check_live(args.device.p_impl, "device");
+  packet_pool_impl_t& pool = *base::check_live(args.packet_pool.p_impl, "packet_pool");
+  device_impl_t& device = *base::check_live(args.device.p_impl, "device");
+  if (pool.payloads == nullptr) return;
+  if (&pool.owner != &device.owner())
+    throw argument_error("register_packet_pool: pool and device belong to different runtimes");
+  device.channel.payloads.enter(*pool.payloads);
 }
 
-void deregister_packet_pool(const bind_packet_pool_args& args) { register_packet_pool(args); }
+void deregister_packet_pool(const bind_packet_pool_args& args) {
+  packet_pool_impl_t& pool = *base::check_live(args.packet_pool.p_impl, "packet_pool");
+  device_impl_t& device = *base::check_live(args.device.p_impl, "device");
+  if (pool.payloads != nullptr) device.channel.payloads.leave(*pool.payloads);
+}
 
 net_context_t get_default_net_context(const get_default_args& args) {
   return api::find_runtime(args.runtime).default_net_context;

@@ -23,12 +23,18 @@ namespace {
 
 // From the user's allocator, which may throw where we must not. A message of no bytes still
 // delivers a buffer that can be freed.
-void* allocate(core& shared, std::size_t size) noexcept {
+bool allocate(channel& via, std::size_t size, am_place& out) noexcept {
+  core& shared = via.shared;
+  out.allocator = shared.allocator.load(std::memory_order_relaxed);
   try {
-    return shared.allocator.load(std::memory_order_relaxed)->allocate(size != 0 ? size : 1);
+    out.buffer = out.allocator->allocate(size != 0 ? size : 1);
+    // The default one gives host memory; others are looked at.
+    if (out.buffer != nullptr && out.allocator != &g_allocator_default) [[unlikely]]
+      out.where = settle_place(shared, out.buffer);
   } catch (...) {
-    return nullptr;
+    give_back(shared, std::exchange(out.buffer, nullptr), out.allocator);
   }
+  return out.buffer != nullptr;
 }
 
 // Status of an active message or a put with signal at its target. Written in pairs of words: it is
@@ -93,6 +99,8 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
                                                                     std::size_t size,
                                                                     tag_t tag) noexcept {
   if (to.attr.zero_copy_am) {
+    if (via_.payloads.is_on()) [[unlikely]]
+      return via_.payloads.deliver(to, from.rank, data, size, tag);
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
     if (from.packet != nullptr && data == from.packet->payload()) {
@@ -118,8 +126,13 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
 
 net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::byte* data,
                                         std::size_t size, tag_t tag) noexcept {
-  void* buffer = allocate(via_.shared, size);
-  if (buffer == nullptr) return net::verdict::deferred;
+  am_place at;
+  if (!allocate(via_, size, at)) return net::verdict::deferred;
+  void* const buffer = at.buffer;
+  if (at.where.kind != mem::mem_kind::host) [[unlikely]] {
+    via_.payloads.deliver_at(to, arrival_status(rank, tag, buffer, size), at, data);
+    return net::verdict::taken;
+  }
   if (size != 0) std::memcpy(buffer, data, size);
   signal(to, rank, tag, buffer, size);
   return net::verdict::taken;
@@ -187,18 +200,19 @@ net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
     return net::verdict::taken;
   }
   if (to.comp == nullptr) return drop_unknown(rank, request.rcomp);
-  void* buffer;
+  if (to.comp->attr.zero_copy_am && via_.payloads.is_on()) {
+    via_.payloads.on_rts(*to.comp, rank, request);
+    return net::verdict::taken;
+  }
+  am_place at;
   // Whoever wants packets decides by the size how to give a buffer back, so the way that the
   // message took must not show.
   if (to.comp->attr.zero_copy_am &&
       request.size + sizeof(wire::extended_head) <= via_.pool.payload_size()) {
     mem::packet* const packet = take_packet();
     if (packet == nullptr) return net::verdict::deferred;
-    buffer = packet->payload();
-  } else {
-    buffer = allocate(via_.shared, request.size);
-  }
-  if (buffer == nullptr) {
+    at.buffer = packet->payload();
+  } else if (!allocate(via_, request.size, at)) {
     via_.keep(std::make_exception_ptr(std::runtime_error(
         "the allocator has no buffer for an active message of " + std::to_string(request.size) +
         " bytes from rank " + std::to_string(rank) + "; the message was dropped")));
@@ -206,8 +220,11 @@ net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
   }
   recv_plan plan;
   plan.rank = rank;
-  plan.user = {to.comp, arrival_status(rank, request.tag, buffer, request.size)};
+  plan.user = {to.comp, arrival_status(rank, request.tag, at.buffer, request.size)};
   plan.what = receiver::active_message;
+  plan.kind = at.where.kind;
+  plan.gpu = at.where.device;
+  plan.allocator = at.allocator;
   plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
   start_receive(via_, request.sender, plan);
   return net::verdict::taken;

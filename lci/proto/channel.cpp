@@ -83,7 +83,7 @@ LCI_COLD std::size_t channel::do_leftovers() {
   if (finished_.load(std::memory_order_relaxed) != nullptr) work += deliver_finished();
   if (parked_.load(std::memory_order_relaxed) != nullptr) work += advance_parked();
   if (backlogged_.load(std::memory_order_relaxed) != 0)
-    work += drain_backlogs() + staged.serve_waiting();
+    work += drain_backlogs() + staged.serve_waiting() + payloads.serve_waiting();
   return work;
 }
 
@@ -251,6 +251,7 @@ void channel::notice_failures() {
       reported_[static_cast<std::size_t>(rank)] = true;
     }
     on_peer_gone(*this, rank);
+    payloads.on_peer_gone(rank);
     staged.on_peer_gone(rank);
     flags.forget(rank);
     if (mem::accelerator* const gpu = shared.gpus.running(); gpu != nullptr) gpu->forget(rank);

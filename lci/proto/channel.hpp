@@ -21,6 +21,7 @@
 #include "lci/proto/backlog.hpp"
 #include "lci/proto/core.hpp"
 #include "lci/proto/op.hpp"
+#include "lci/proto/payloads.hpp"
 #include "lci/proto/rendezvous.hpp"
 #include "lci/proto/staged.hpp"
 
@@ -127,6 +128,7 @@ class channel {
   rendezvous_states rendezvous;
   staged_transfers staged{*this};
   awaited_flags flags{*this};
+  payload_arrivals payloads{*this};
   gpu_way way = gpu_way::any;  // attribute gpu_path
 
   // Something waits for a later round of progress (or waits no more, -1).

@@ -17,6 +17,7 @@
 #include "lci/proto/direct.hpp"
 #include "lci/proto/flags.hpp"
 #include "lci/proto/op.hpp"
+#include "lci/proto/payloads.hpp"
 #include "lci/proto/remote_comp.hpp"
 #include "lci/proto/staging_store.hpp"
 #include "lci/proto/stream_ops.hpp"
@@ -45,6 +46,7 @@ class core {
   data::object_pool<waiter> waiters;
   data::object_pool<direct_copy> direct_copies;
   data::object_pool<late_arrival> late_arrivals;
+  data::object_pool<am_copy> am_copies;
   // Where active messages that are not delivered in packets get their buffers; not owned.
   std::atomic<allocator_base_t*> allocator;
 

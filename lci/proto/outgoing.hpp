@@ -38,7 +38,14 @@ struct outgoing {
   // The packet that can be sent as it is: ours, and nothing has to come before its bytes. Others
   // are copied and given back.
   mem::packet* ready_packet() const noexcept {
-    return packet != nullptr && !extended && shared().arena.contains(packet) ? packet : nullptr;
+    return packet != nullptr && !extended && shared().arena.contains(packet) && !is_apart()
+               ? packet
+               : nullptr;
+  }
+  // The user packet's payload is not behind its header, so only `buffer` names it.
+  bool is_apart() const noexcept {
+    return packet != nullptr &&
+           packet->state.load(std::memory_order_relaxed) == mem::packet_state::apart;
   }
   std::size_t head_size() const noexcept { return extended ? sizeof(wire::extended_head) : 0; }
 };

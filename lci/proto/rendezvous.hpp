@@ -14,8 +14,12 @@
 #include "lci/proto/wire.hpp"
 
 namespace lci {
+class allocator_base_t;
 class comp_impl_t;
+namespace mem {
+struct far_packet;
 }
+}  // namespace lci
 
 namespace lci::proto {
 
@@ -62,6 +66,8 @@ struct recv_plan {
   int gpu = -1;                              // of device memory
   bool from_device = false;                  // the sender's data is in GPU memory
   std::uint32_t imm = 0;                     // put
+  allocator_base_t* allocator = nullptr;     // of an active message's buffer; null: it is a packet,
+  mem::far_packet* payload = nullptr;        // of this one, if its payload is apart
 };
 
 // The sender's side of one message. Found by name, so whoever looks for the states of a dead peer

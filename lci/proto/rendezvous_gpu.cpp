@@ -114,20 +114,16 @@ void on_dropped_receive(channel& via, int rank, wire::name receiver_state) {
   fail_receiver(via, receiver_state);
 }
 
-// The buffer of an active message that will not be delivered.
-static void give_back(core& shared, void* buffer) {
-  if (mem::packet* const packet = mem::packet_pool::held(shared.arena, buffer); packet != nullptr)
-    return mem::release_packet(shared.arena, packet);
-  shared.allocator.load(std::memory_order_relaxed)->deallocate(buffer);
-}
-
 void end_receive(channel& via, const recv_plan& plan, bool ok) {
   switch (plan.what) {
     case receiver::posted:
       plan.counted->open_receives.add(-1);
       break;
     case receiver::active_message:
-      if (!ok) give_back(via.shared, plan.user.status.buffer);
+      if (!ok)
+        give_back(via.shared, plan.user.status.buffer, plan.allocator);
+      else if (plan.payload != nullptr)
+        plan.payload->home->leave_operation(*plan.payload);
       break;
     case receiver::put:
       if (ok && plan.imm != 0) notify(via, plan.rank, plan.imm);

@@ -162,7 +162,8 @@ errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
 errorcode_t start_put(outgoing& out) {
   if (is_for_gpus(out)) return start_on_gpus(out, transfer::verb::put);
   const bool copied = (!out.has_mr || out.size <= out.inject_limit) && !out.wants_network &&
-                      out.size <= out.bcopy_limit && out.kind == mem::mem_kind::host;
+                      out.size <= out.bcopy_limit && out.kind == mem::mem_kind::host &&
+                      !out.is_apart();
   mem::packet* packet = nullptr;
   if (copied) {
     packet = out.packet != nullptr ? out.packet : out.pool.get();

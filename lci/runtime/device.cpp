@@ -32,9 +32,10 @@ endpoint_impl_t::~endpoint_impl_t() {
 device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packets,
                              const device_attr_t& wanted)
     : context(net),
-      pool(packets),
+      pool(packets.payloads == nullptr ? packets : *net.owner.internal_pool().p_impl),
       attr(wanted),
-      channel(net.owner.core, *net.fabric, net.devices, packets.packets, net.attr.max_msg_size) {
+      channel(net.owner.core, *net.fabric, net.devices, pool.packets, net.attr.max_msg_size) {
+  if (packets.payloads != nullptr) channel.payloads.enter(*packets.payloads);
   ++net.devices;
   attr.uid = runtime::global().uids++;
   channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;

@@ -22,11 +22,21 @@ proto::wire::imm_layout layout_of(const runtime_attr_t& attr) {
 
 }  // namespace
 
-packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_pool_attr_t& wanted)
+packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_pool_attr_t& wanted,
+                                       allocator_base_t* allocator)
     : owner(runtime),
       attr(wanted),
-      packets(runtime.core.arena, wanted.packet_size, wanted.npackets) {
+      packets(runtime.core.arena, wanted.packet_size, allocator == nullptr ? wanted.npackets : 0) {
+  if (allocator != nullptr)
+    payloads = std::make_unique<mem::payload_pool>(runtime.core.arena, packets, *allocator,
+                                                   packets.payload_size(), wanted.npackets,
+                                                   &mem::find_place);
   owner.packet_pools.push_back(this);
+}
+
+packet_pool_impl_t::~packet_pool_impl_t() {
+  if (payloads == nullptr) return;
+  for (device_impl_t* device : owner.devices) device->channel.payloads.leave(*payloads);
 }
 
 std::size_t packet_pool_impl_t::max_bcopy() const noexcept {

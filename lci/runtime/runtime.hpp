@@ -12,6 +12,7 @@
 #include "lci/base/type_stable.hpp"
 #include "lci/handles.hpp"
 #include "lci/mem/packet_pool.hpp"
+#include "lci/mem/payload_pool.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/core.hpp"
 #include "lci/proto/matcher.hpp"
@@ -41,11 +42,15 @@ class net_context_impl_t : public base::live_object<net_context_impl_t>, private
 
 class packet_pool_impl_t : public base::live_object<packet_pool_impl_t> {
  public:
-  packet_pool_impl_t(runtime_impl_t& owner, const packet_pool_attr_t& wanted);
+  // `allocator`: of the payloads, not owned; null: in the arena, as usual.
+  packet_pool_impl_t(runtime_impl_t& owner, const packet_pool_attr_t& wanted,
+                     allocator_base_t* allocator = nullptr);
+  ~packet_pool_impl_t();
 
   runtime_impl_t& owner;
   packet_pool_attr_t attr;
-  mem::packet_pool packets;
+  mem::packet_pool packets;  // with an allocator: has none, but lends them its name
+  std::unique_ptr<mem::payload_pool> payloads;  // with an allocator
   // "B" (api 6.2): what a message may have to be sent through a packet with room for the extended
   // head.
   std::size_t max_bcopy() const noexcept;

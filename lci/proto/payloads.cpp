@@ -1,0 +1,242 @@
+#include "lci/proto/payloads.hpp"
+
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "lci/errors.hpp"
+#include "lci/proto/channel.hpp"
+
+namespace lci::proto {
+
+namespace {
+
+status_t status_of(int rank, tag_t tag, void* buffer, std::size_t size) noexcept {
+  status_t status(errorcode_t::done);
+  status.rank = rank;
+  status.tag = tag;
+  status.buffer = buffer;
+  status.size = size;
+  return status;
+}
+
+}  // namespace
+
+mem::memory_place settle_place(core& shared, const void* buffer) {
+  const mem::memory_place where = mem::find_place(buffer);
+  if (!where.is_handled) throw argument_error(where.domain->refusal(buffer));
+  if (where.kind != mem::mem_kind::host) shared.gpus.use(*where.domain);
+  return where;
+}
+
+void give_back(core& shared, void* buffer, allocator_base_t* allocator) noexcept {
+  if (buffer == nullptr) return;
+  if (allocator != nullptr) {
+    try {
+      allocator->deallocate(buffer);
+    } catch (...) {  // lost, as nobody is there to be told
+    }
+  } else if (mem::packet* const p = mem::packet_pool::held(shared.arena, buffer); p != nullptr) {
+    mem::release_packet(shared.arena, p);
+  }
+}
+
+// ---- the pool ----
+
+void payload_arrivals::enter(mem::payload_pool& pool) noexcept {
+  pool_.store(&pool, std::memory_order_release);  // edge payloads.pool: partner is take_place()
+}
+
+void payload_arrivals::leave(mem::payload_pool& pool) noexcept {
+  mem::payload_pool* expected = &pool;
+  // relaxed: nothing is handed over.
+  pool_.compare_exchange_strong(expected, nullptr, std::memory_order_relaxed);
+}
+
+// Leaves `out.buffer` null when all packets are in use. Throws what the allocator throws.
+void payload_arrivals::take_place(std::size_t size, am_place& out) {
+  core& shared = via_.shared;
+  mem::payload_pool* const pool = pool_.load(std::memory_order_acquire);  // edge payloads.pool
+  const std::size_t payload = pool != nullptr ? pool->payload_size() : via_.pool.payload_size();
+  if (size + sizeof(wire::extended_head) > payload) {
+    out.allocator = pool != nullptr ? &pool->allocator()
+                                    : shared.allocator.load(std::memory_order_relaxed);
+    out.buffer = out.allocator->allocate(size);
+    if (out.buffer == nullptr) throw std::bad_alloc();
+    out.where = settle_place(shared, out.buffer);
+  } else if (pool != nullptr) {
+    out.payload = pool->get();
+    if (out.payload == nullptr) return;
+    out.buffer = out.payload->data;
+    out.where = *out.payload->place;
+    if (out.where.kind != mem::mem_kind::host) shared.gpus.use(*out.where.domain);
+  } else if (mem::packet* const packet = via_.pool.get(); packet != nullptr) {
+    out.buffer = packet->payload();
+  }
+}
+
+payload_arrivals::found payload_arrivals::find(std::size_t size, am_place& out) noexcept {
+  try {
+    take_place(size, out);
+    if (out.buffer == nullptr) return found::later;
+    has_complained_.store(false, std::memory_order_relaxed);
+    return found::yes;
+  } catch (...) {
+    give_back(via_.shared, out.buffer, out.allocator);
+    // It is tried again in each round, but said once.
+    if (!has_complained_.exchange(true, std::memory_order_relaxed))
+      via_.keep(std::current_exception());
+    return out.allocator != nullptr ? found::never : found::later;
+  }
+}
+
+// ---- messages ----
+
+net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byte* data,
+                                       std::size_t size, tag_t tag) noexcept {
+  am_place at;
+  if (find(size, at) == found::yes) {
+    deliver_at(to, status_of(rank, tag, at.buffer, size), at, data);
+    return net::verdict::taken;
+  }
+  const mem::payload_pool* const pool = pool_.load(std::memory_order_acquire);
+  if (pool == nullptr || pool->in_operations() == 0) return net::verdict::deferred;
+  waiting one;
+  one.to = &to;
+  one.rank = rank;
+  one.request.size = size;
+  one.request.tag = tag;
+  one.bytes.assign(data, data + size);
+  one.is_small = true;
+  wait_for_packet(std::move(one));
+  return net::verdict::taken;
+}
+
+void payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const am_place& at,
+                                  const std::byte* data) noexcept {
+  if (status.size == 0 || at.where.kind == mem::mem_kind::host) {
+    if (status.size != 0) std::memcpy(status.buffer, data, status.size);
+    return via_.signal(&to, status);
+  }
+  core& shared = via_.shared;
+  am_copy* const job = shared.am_copies.get();
+  job->via_ = &via_;
+  job->user_ = {&to, status};
+  job->place_ = at;
+  job->heap_ = nullptr;
+  bool never = false;
+  job->set_ = status.size <= staging_store::SMALL ? shared.staging.take(status.size, never)
+                                                  : nullptr;
+  if (job->set_ == nullptr) job->heap_ = new std::byte[status.size];
+  std::byte* const from = job->set_ != nullptr ? job->set_->at : job->heap_;
+  std::memcpy(from, data, status.size);
+  job->from = from;
+  job->to = static_cast<std::byte*>(status.buffer);
+  job->size = status.size;
+  job->device = at.where.device;
+  job->way = mem::copy_way::to_device;
+  via_.open.add(1);
+  shared.gpus.copy(*job);
+}
+
+void am_copy::ended(std::string_view error) noexcept {
+  channel& via = *via_;
+  const user_side user = user_;
+  const am_place place = place_;
+  if (set_ != nullptr) via.shared.staging.give(set_);
+  delete[] heap_;
+  via.shared.am_copies.put(this);
+  via.open.add(-1);
+  if (error.empty()) return via.signal(user.comp, user.status);
+  give_back(via.shared, place.buffer, place.allocator);
+  via.keep(std::make_exception_ptr(std::runtime_error(
+      "an active message of " + std::to_string(user.status.size) + " bytes from rank " +
+      std::to_string(user.status.rank) + " was not copied to the GPU: " + std::string(error))));
+}
+
+void payload_arrivals::on_rts(comp_impl_t& to, int rank, const wire::rts& request) {
+  am_place at;
+  switch (find(request.size, at)) {
+    case found::yes:
+      return start(to, rank, request, at);
+    case found::later: {
+      waiting one;
+      one.to = &to;
+      one.rank = rank;
+      one.request = request;
+      return wait_for_packet(std::move(one));
+    }
+    case found::never: {
+      const auto kind = static_cast<std::uint32_t>(wire::staged_kind::drop_send);
+      return via_.control.send_control(rank, wire::kind_imm(wire::kind::staged, kind),
+                                       wire::drop{request.sender, 0, 0});
+    }
+  }
+}
+
+void payload_arrivals::start(comp_impl_t& to, int rank, const wire::rts& request,
+                             const am_place& at) {
+  recv_plan plan;
+  plan.rank = rank;
+  plan.user = {&to, status_of(rank, request.tag, at.buffer, request.size)};
+  plan.what = receiver::active_message;
+  plan.kind = at.where.kind;
+  plan.gpu = at.where.device;
+  plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
+  plan.allocator = at.allocator;
+  plan.payload = at.payload;
+  if (plan.payload != nullptr) plan.payload->home->enter_operation(*plan.payload);
+  start_receive(via_, request.sender, plan);
+}
+
+// ---- what waits for a packet ----
+
+void payload_arrivals::wait_for_packet(waiting one) {
+  const std::lock_guard lock(lock_);
+  waiting_.push_back(std::move(one));
+  via_.expect_leftovers(1);
+}
+
+std::size_t payload_arrivals::serve_waiting() {
+  for (std::size_t served = 0;; ++served) {
+    waiting first;
+    {
+      const std::lock_guard lock(lock_);
+      if (waiting_.empty()) return served;
+      first = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    am_place at;
+    if (find(first.request.size, at) != found::yes) {
+      const std::lock_guard lock(lock_);
+      waiting_.push_front(std::move(first));
+      return served;
+    }
+    via_.expect_leftovers(-1);
+    if (first.is_small) {
+      deliver_at(*first.to, status_of(first.rank, first.request.tag, at.buffer, first.bytes.size()),
+                 at, first.bytes.data());
+      continue;
+    }
+    start(*first.to, first.rank, first.request, at);
+    // It may have gone while the message was in nobody's list.
+    if (via_.shared.is_gone(first.rank)) {
+      proto::on_peer_gone(via_, first.rank);
+      via_.staged.on_peer_gone(first.rank);
+    }
+  }
+}
+
+// Small messages are here already; who asks for a rendezvous will not send any more.
+void payload_arrivals::on_peer_gone(int rank) {
+  const std::lock_guard lock(lock_);
+  const std::size_t gone = std::erase_if(
+      waiting_, [rank](const waiting& one) { return one.rank == rank && !one.is_small; });
+  via_.expect_leftovers(-static_cast<int>(gone));
+}
+
+}  // namespace lci::proto
