@@ -48,6 +48,7 @@ bool is_for_gpus(const outgoing& out) noexcept {
 
 errorcode_t start_direct(outgoing& out, transfer::verb what, std::string& why_not) {
   transfer* const move = make_transfer(out, what);
+  if (what == transfer::verb::put) move->packet = out.packet;
   if (what == transfer::verb::put && out.rcomp != 0) {
     move->end = ending::immediate;
     move->imm = out.imm();
