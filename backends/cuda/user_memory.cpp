@@ -57,8 +57,8 @@ void user_memory::release(void* memory) {
   if (was.is_pinned)
     log_teardown(was.on->call(), was.on->call().mem_free_host(memory), "cuMemFreeHost");
   else
-    log_teardown(was.on->call(),
-                 was.on->call().mem_free(reinterpret_cast<std::uintptr_t>(memory)), "cuMemFree");
+    log_teardown(was.on->call(), was.on->call().mem_free(reinterpret_cast<std::uintptr_t>(memory)),
+                 "cuMemFree");
 }
 
 }  // namespace lci::cuda

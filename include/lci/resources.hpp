@@ -106,7 +106,8 @@ class alloc_net_context_x
 };
 
 /// Makes a device. Collective. Defaults of all settings: the global defaults at the time of the
-/// call.
+/// call. A packet pool with an allocator is where it delivers active messages, as with
+/// register_packet_pool(); its own packets then come from the runtime's default pool.
 /// @throws lci::argument_error  a setting out of its range
 /// @throws lci::backend_error   the backend refuses
 class alloc_device_x

@@ -129,8 +129,7 @@ void payload_pool::settle(slab& s) {
     p.place = &s.place;
   }
   try {
-    arena_.payloads().add(
-        {reinterpret_cast<std::uintptr_t>(s.start), stride_, s.count, s.packets});
+    arena_.payloads().add({reinterpret_cast<std::uintptr_t>(s.start), stride_, s.count, s.packets});
   } catch (...) {
     arena_.free(s.packets, bytes);
     throw;

@@ -63,8 +63,8 @@ void payload_arrivals::take_place(std::size_t size, am_place& out) {
   mem::payload_pool* const pool = pool_.load(std::memory_order_acquire);  // edge payloads.pool
   const std::size_t payload = pool != nullptr ? pool->payload_size() : via_.pool.payload_size();
   if (size + sizeof(wire::extended_head) > payload) {
-    out.allocator = pool != nullptr ? &pool->allocator()
-                                    : shared.allocator.load(std::memory_order_relaxed);
+    out.allocator =
+        pool != nullptr ? &pool->allocator() : shared.allocator.load(std::memory_order_relaxed);
     out.buffer = out.allocator->allocate(size);
     if (out.buffer == nullptr) throw std::bad_alloc();
     out.where = settle_place(shared, out.buffer);
@@ -129,8 +129,8 @@ void payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   job->place_ = at;
   job->heap_ = nullptr;
   bool never = false;
-  job->set_ = status.size <= staging_store::SMALL ? shared.staging.take(status.size, never)
-                                                  : nullptr;
+  job->set_ =
+      status.size <= staging_store::SMALL ? shared.staging.take(status.size, never) : nullptr;
   if (job->set_ == nullptr) job->heap_ = new std::byte[status.size];
   std::byte* const from = job->set_ != nullptr ? job->set_->at : job->heap_;
   std::memcpy(from, data, status.size);

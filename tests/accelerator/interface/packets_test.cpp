@@ -96,7 +96,8 @@ TEST_P(packets, many_at_once) {
       const auto i = static_cast<std::size_t>(held.front().tag);
       ASSERT_LT(i, COUNT);
       ++times[i];
-      ASSERT_EQ(w.take(held.front(), size_of(i), seed(world().previous(), i)), "") << "message " << i;
+      ASSERT_EQ(w.take(held.front(), size_of(i), seed(world().previous(), i)), "")
+          << "message " << i;
       held.pop_front();
     }
   };

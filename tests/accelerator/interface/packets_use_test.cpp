@@ -1,5 +1,6 @@
-// Packets of a pool with an allocator in the hands of the program: built in place and posted, misuse,
-// pools that come and go, allocators that fail, and the runtime's allocator giving GPU memory.
+// Packets of a pool with an allocator in the hands of the program: built in place and posted,
+// misuse, pools that come and go, allocators that fail, and the runtime's allocator giving GPU
+// memory.
 #include <cstring>
 
 #include "lci/errors.hpp"
@@ -266,8 +267,8 @@ TEST(ready_made_allocators, say_what_is_wrong) {
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 256, 0u);
       EXPECT_EQ(is_in_device_memory(memory), one == &device);
       one->deallocate(memory);
-      EXPECT_TRUE(throws_with<lci::argument_error>([&] { one->deallocate(memory); },
-                                                   {"given back"}));
+      EXPECT_TRUE(
+          throws_with<lci::argument_error>([&] { one->deallocate(memory); }, {"given back"}));
     }
     one->deallocate(nullptr);
   }

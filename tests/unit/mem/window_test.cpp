@@ -30,6 +30,24 @@ TEST(window, covers__the_arena_and_the_room_below_it) {
   EXPECT_FALSE(w.covers(nullptr));
 }
 
+TEST(window, widen__covers_the_old_range_and_more) {
+  window w;
+  w.start(at(ARENA), 10 * MIB);
+  w.widen(at(ARENA + 50 * MIB), MIB);
+  EXPECT_TRUE(w.covers(at(ARENA + 51 * MIB - 1)));
+  EXPECT_FALSE(w.covers(at(ARENA + 51 * MIB)));
+  EXPECT_TRUE(w.covers(at(100 * MIB)));
+  w.widen(at(10 * MIB), MIB);
+  EXPECT_TRUE(w.covers(at(10 * MIB)));
+  EXPECT_FALSE(w.covers(at(10 * MIB - 1)));
+  EXPECT_TRUE(w.covers(at(ARENA + 51 * MIB - 1)));
+  w.widen(at(200 * MIB), MIB);  // in there already
+  EXPECT_TRUE(w.covers(at(10 * MIB)));
+  EXPECT_TRUE(w.covers(at(ARENA + 51 * MIB - 1)));
+  EXPECT_FALSE(w.add(at(20 * MIB), MIB)) << "views keep to the range of the start";
+  EXPECT_TRUE(w.add(at(100 * MIB), MIB));
+}
+
 TEST(window, is_view__only_what_was_added_and_not_removed) {
   window w;
   w.start(at(ARENA), 10 * MIB);
