@@ -50,6 +50,13 @@ class user_stream {
     must(call<abi::result (*)(void*)>("cuGraphDestroy")(graph));
     return instance;
   }
+  // One that was spoilt: there is no graph.
+  void abandon_capture() const {
+    void* none = nullptr;
+    EXPECT_EQ((call<abi::result (*)(abi::stream, void**)>("cuStreamEndCapture")(stream_, &none)),
+              abi::result::stream_capture_invalidated);
+    EXPECT_EQ(none, nullptr);
+  }
   void launch(void* instance) const {
     must(call<abi::result (*)(void*, abi::stream)>("cuGraphLaunch")(instance, stream_));
   }

@@ -96,8 +96,11 @@ LCI_MOCK_EXPORT result cuStreamEndCapture(stream handle, void** out) {
     if (given->capture == nullptr) return result::invalid_value;
     *out = std::exchange(given->capture, nullptr);
     s.capturing = false;
-    return given->capture_spoilt || s.capture_spoilt ? result::stream_capture_invalidated
-                                                     : result::success;
+    if (!given->capture_spoilt && !s.capture_spoilt) return result::success;
+    auto* const spoilt = static_cast<graph*>(std::exchange(*out, nullptr));
+    s.graphs.erase(spoilt);
+    delete spoilt;
+    return result::stream_capture_invalidated;
   });
 }
 

@@ -1,6 +1,14 @@
-// No accelerators: the protocols are linked without the backends that know some.
-#include "lci/mem/memory_domain.hpp"
+// No accelerators, unless a test brings one: the protocols are linked without the backends that
+// know some.
+#include "tests/unit/proto/domains.hpp"
+
+namespace lci::test {
+std::span<const mem::memory_domain>& domains() {
+  static std::span<const mem::memory_domain> all;
+  return all;
+}
+}  // namespace lci::test
 
 namespace lci::mem {
-std::span<const memory_domain> memory_domains() { return {}; }
+std::span<const memory_domain> memory_domains() { return test::domains(); }
 }  // namespace lci::mem
