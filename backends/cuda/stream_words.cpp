@@ -65,21 +65,21 @@ bool stream_words::is_captured(void* stream, int& ordinal) {
   return status == abi::capture_status::active;
 }
 
-// Needs mutex_.
-void stream_words::grow_locked(gpu& g) {
+void stream_words::grow(gpu& g) {
   const context_scope scope(g.call(), g.context());
   const std::string on = "GPU " + std::to_string(g.facts().ordinal);
   check(g.call(), scope.entered(), "cuCtxPushCurrent", on);
-  pages_.reserve(pages_.size() + 1);
-  free_.reserve((pages_.size() + 1) * PAGE);
   void* memory = nullptr;
-  // Portable: for streams of every GPU. With unified addressing a GPU names it as we do.
+  // Portable: for streams of every GPU. With unified addressing a GPU names it as we do. Without
+  // the lock, so that a driver that takes its time holds up nobody who gives a word back.
   check(g.call(),
         g.call().mem_host_alloc(&memory, PAGE * sizeof(place),
                                 abi::HOST_ALLOC_PORTABLE | abi::HOST_ALLOC_DEVICE_MAP),
         "cuMemHostAlloc", on + ", " + std::to_string(PAGE * sizeof(place)) + " bytes");
   auto* const first = new (memory) place[PAGE];
+  const std::lock_guard lock(mutex_);
   pages_.push_back({&g, first, 0});
+  free_.reserve(pages_.size() * PAGE);
   for (std::size_t i = PAGE; i-- > 0;) free_.push_back(&first[i].word);
 }
 
@@ -92,13 +92,15 @@ stream_words::page& stream_words::page_of_locked(const mem::stream_word& word) n
 }
 
 mem::stream_word& stream_words::take(gpu& g) {
-  const std::lock_guard lock(mutex_);
-  if (free_.empty()) grow_locked(g);
-  mem::stream_word& word = *free_.back();
-  free_.pop_back();
-  ++page_of_locked(word).taken;
-  word.store(0, std::memory_order_relaxed);  // no stream knows it yet
-  return word;
+  for (;; grow(g)) {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) continue;
+    mem::stream_word& word = *free_.back();
+    free_.pop_back();
+    ++page_of_locked(word).taken;
+    word.store(0, std::memory_order_relaxed);  // no stream knows it yet
+    return word;
+  }
 }
 
 void stream_words::put(mem::stream_word& word) noexcept {

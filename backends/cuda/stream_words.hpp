@@ -43,7 +43,7 @@ class stream_words {
   };
   const abi::functions& call() { return gpus_.get_driver().call(); }
   abi::context context_of(abi::stream stream);
-  void grow_locked(gpu& g);
+  void grow(gpu& g);
   page& page_of_locked(const mem::stream_word& word) noexcept;
 
   gpu_list& gpus_;

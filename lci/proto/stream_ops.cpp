@@ -41,8 +41,10 @@ stream_op_impl_t* stream_ops::add(const stream_op_impl_t& what) {
   using kind = stream_step::kind;
   mem::accelerator& gpu = gpus_.use_any();
   const bool captured = gpu.is_captured(what.stream);
-  // Held over the hand-over: the list is in the order of the streams.
-  const std::lock_guard lock(mutex_);
+  // Over the hand-over: the list is in the order of the streams. Not mutex_: the driver may hold a
+  // call until a stream goes on, which takes somebody who looks.
+  const std::lock_guard in_order(order_);
+  make_room();
   stream_op_impl_t& op = *base::make_live<stream_op_impl_t>();
   try {
     op.owner = this;
@@ -53,7 +55,6 @@ stream_op_impl_t* stream_ops::add(const stream_op_impl_t& what) {
     op.comp = what.comp;
     op.is_captured = captured;
     op.number = ++numbers_;
-    ops_.push_back(&op);
     mem::stream_word& word = gpu.take_word();
     op.word = &word;
     const bool is_post = op.run != nullptr;
@@ -64,14 +65,21 @@ stream_op_impl_t* stream_ops::add(const stream_op_impl_t& what) {
     const std::span<const stream_step> steps(is_post ? of_post : of_wait);
     gpu.enqueue(op.stream, is_post && !captured ? steps.subspan(1) : steps);
   } catch (...) {
-    if (!ops_.empty() && ops_.back() == &op) ops_.pop_back();
     if (op.word != nullptr) gpu.put_word(*op.word);
     base::free_live(&op, "stream_op");
     throw;
   }
+  const std::lock_guard lock(mutex_);
+  ops_.push_back(&op);                             // there is room
   count_.fetch_add(1, std::memory_order_relaxed);  // whoever sees it looks under the lock
   gpus_.expect(1);
   return captured ? &op : nullptr;
+}
+
+// Needs order_. What the stream has got cannot be taken back for want of memory.
+void stream_ops::make_room() {
+  const std::lock_guard lock(mutex_);
+  if (ops_.size() == ops_.capacity()) ops_.reserve(2 * ops_.size() + 8);
 }
 
 void stream_ops::free(stream_op_impl_t* op) {

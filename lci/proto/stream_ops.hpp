@@ -78,6 +78,7 @@ class stream_ops {
 
  private:
   stream_op_impl_t* add(const stream_op_impl_t& what);
+  void make_room();
   std::size_t look(std::vector<std::exception_ptr>& problems);
   bool look_at_wait(stream_op_impl_t& op, std::vector<std::exception_ptr>& problems);
   std::size_t start_posts(std::vector<std::exception_ptr>& problems);
@@ -85,9 +86,10 @@ class stream_ops {
   void drop_locked(stream_op_impl_t* op, bool with_word) noexcept;
 
   devices& gpus_;
-  std::mutex mutex_;                    // guards ops_ and numbers_
-  std::vector<stream_op_impl_t*> ops_;  // in the order of making
-  std::uint64_t numbers_ = 0;
+  std::mutex order_;                      // one puts something into a stream; before mutex_
+  std::uint64_t numbers_ = 0;             // under order_
+  std::mutex mutex_;                      // guards ops_
+  std::vector<stream_op_impl_t*> ops_;    // in the order of making
   std::atomic<std::size_t> count_{0};     // of ops_
   std::atomic<bool> is_moving_{false};    // somebody is in advance()
   std::vector<stream_op_impl_t*> due_;    // the mover's: posts that were triggered
