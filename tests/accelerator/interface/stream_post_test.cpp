@@ -1,4 +1,8 @@
 // Posts that start when the work before them in a stream is done.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "lci/errors.hpp"
 #include "tests/accelerator/interface/streams.hpp"
 
@@ -17,44 +21,66 @@ void PrintTo(const source& one, std::ostream* out) {
 
 class stream_post : public testing::TestWithParam<source> {
  protected:
-  // Sends to the next rank what the stream brings; answers whether the bytes of the one before
-  // came.
-  template <class Send>
-  bool arrives(Send&& send) {
-    const std::uint64_t use = next_use();
-    from_.prepare(seed_of(world().rank, use));
-    const owned_comp received(lci::alloc_counter()), sent(lci::alloc_counter());
-    post(lci::post_recv_x(world().previous(), to_.get(), GetParam().size, use, received)
+  void expect_message() {
+    use_ = next_use();
+    from_.prepare(seed_of(world().rank, use_));
+    post(lci::post_recv_x(world().previous(), to_.get(), GetParam().size, use_, done_)
              .mr(lci::MR_DEVICE));
     barrier();
-    stream_.keep_busy();
-    from_.bring(stream_);
-    send(lci::post_send_x(world().next(), from_.get(), GetParam().size, use, sent).mr(from_.mr()));
-    wait_until([&] { return lci::counter_get(received) == 1 && lci::counter_get(sent) == 1; });
-    const bool is_good = to_.has(seed_of(world().previous(), use));
-    finish(stream_);
-    EXPECT_EQ(lci::counter_get(sent), 1);
-    return is_good;
   }
+  lci::post_send_x send() const {
+    return lci::post_send_x(world().next(), from_.get(), GetParam().size, use_, done_)
+        .mr(from_.mr());
+  }
+  // When both have ended: whether what the stream brings has come.
+  bool is_fresh() {
+    wait_until([&] { return lci::counter_get(done_) == 2; });
+    lci::counter_set(done_, 0);
+    return to_.has(seed_of(world().previous(), use_));
+  }
+  void open_gate() {
+    lci::comp_signal(gate_, lci::status_t(lci::errorcode_t::done));
+    finish(stream_);
+  }
+
   busy_stream stream_;
   late_source from_{GetParam().where, GetParam().size};
   landing to_{place::device, GetParam().size};
+  const owned_comp done_{lci::alloc_counter()}, gate_{lci::alloc_sync()};
+  std::uint64_t use_ = 0;
 };
 
 TEST_P(stream_post, send__leaves_when_the_work_before_it_is_done) {
   for (int i = 0; i < 12; ++i) {
-    ASSERT_TRUE(arrives([&](const lci::post_send_x& one) {
-      EXPECT_TRUE(lci::stream_post(stream_.get(), one).is_empty());
-    })) << "round "
-        << i;
+    expect_message();
+    stream_.keep_busy();
+    from_.bring(stream_);
+    EXPECT_TRUE(lci::stream_post(stream_.get(), send()).is_empty());
+    ASSERT_TRUE(is_fresh()) << "round " << i;
+    finish(stream_);
   }
 }
 
-// Must fire: the test above would notice.
+TEST_P(stream_post, send__does_not_leave_while_the_stream_is_held_up) {
+  expect_message();
+  lci::stream_wait(stream_.get(), gate_);
+  from_.bring(stream_);
+  lci::stream_post(stream_.get(), send());
+  linger();
+  EXPECT_EQ(lci::counter_get(done_), 0);
+  barrier();  // nobody's neighbour has let its stream go yet
+  open_gate();
+  EXPECT_TRUE(is_fresh());
+}
+
+// Must fire: the tests above would notice.
 TEST_P(stream_post, send__without_the_stream_it_leaves_too_early) {
-  int early = 0;
-  for (int i = 0; i < 12; ++i) early += arrives([](lci::post_send_x one) { post(one); }) ? 0 : 1;
-  EXPECT_GT(early, 0);
+  expect_message();
+  lci::stream_wait(stream_.get(), gate_);
+  from_.bring(stream_);
+  post(send());
+  EXPECT_FALSE(is_fresh());
+  open_gate();
 }
 
 std::vector<source> sources() {
@@ -160,6 +186,37 @@ TEST(stream_posts, several__start_in_the_order_of_the_stream) {
   }
   wait_until(
       [&] { return lci::counter_get(received) == COUNT && lci::counter_get(sent) == COUNT; });
+  EXPECT_EQ(in, out);
+}
+
+TEST(stream_posts, several__also_while_many_threads_make_progress) {
+  constexpr std::uint64_t COUNT = 500;
+  const std::uint64_t use = next_use();
+  const busy_stream stream;
+  std::vector<std::uint64_t> out(COUNT), in(COUNT);
+  const owned_comp received(lci::alloc_counter()), sent(lci::alloc_counter());
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 3; ++i) {
+    others.emplace_back([&] {
+      while (!is_over) progress();
+    });
+  }
+  for (std::uint64_t i = 0; i < COUNT; ++i) {
+    out[i] = i + 1;
+    post(lci::post_recv_x(world().previous(), &in[i], sizeof in[i], use, received));
+  }
+  for (std::uint64_t i = 0; i < COUNT; ++i) {
+    if (i % 100 == 0) stream.keep_busy();
+    lci::stream_post(stream.get(),
+                     lci::post_send_x(world().next(), &out[i], sizeof out[i], use, sent));
+  }
+  wait_until(
+      [&] { return lci::counter_get(received) == COUNT && lci::counter_get(sent) == COUNT; });
+  is_over = true;
+  for (std::thread& each : others) each.join();
+  // With several receivers at work there is no order of completion; each came once.
+  std::sort(in.begin(), in.end());
   EXPECT_EQ(in, out);
 }
 

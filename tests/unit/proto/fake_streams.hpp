@@ -89,12 +89,21 @@ class with_fake_streams {
   ~with_fake_streams() { domains() = {}; }
 
  private:
-  static inline const std::array<mem::memory_domain, 2> LIST{
-      {{"broken", [] { return std::string("it is not here"); }, nullptr, nullptr, nullptr, nullptr},
-       {"fake", [] { return std::string(); }, nullptr, nullptr, nullptr,
-        [](mem::arena&) -> std::unique_ptr<mem::accelerator> {
-          return std::make_unique<fake_streams>();
-        }}}};
+  static mem::memory_domain domain(std::string_view name) {
+    mem::memory_domain made{};
+    made.name = name;
+    return made;
+  }
+  static std::array<mem::memory_domain, 2> both() {
+    std::array<mem::memory_domain, 2> all{domain("broken"), domain("fake")};
+    all[0].probe = [] { return std::string("it is not here"); };
+    all[1].probe = [] { return std::string(); };
+    all[1].start = [](mem::arena&) -> std::unique_ptr<mem::accelerator> {
+      return std::make_unique<fake_streams>();
+    };
+    return all;
+  }
+  static inline const std::array<mem::memory_domain, 2> LIST = both();
 };
 
 }  // namespace lci::test

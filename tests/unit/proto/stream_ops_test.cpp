@@ -358,8 +358,9 @@ TEST(stream_ops, no_accelerator__a_sentence_of_each_domain) {
   stream_ops ops(gpus);
   EXPECT_TRUE(test::throws_with<backend_error>([&] { ops.add_wait(nullptr, comp_t()); },
                                                {"knows no accelerator"}));
-  const mem::memory_domain broken{
-      "broken", [] { return std::string("it is not here"); }, nullptr, nullptr, nullptr, nullptr};
+  mem::memory_domain broken{};
+  broken.name = "broken";
+  broken.probe = [] { return std::string("it is not here"); };
   test::domains() = std::span(&broken, 1);
   EXPECT_TRUE(test::throws_with<backend_error>([&] { ops.add_wait(nullptr, comp_t()); },
                                                {"broken: it is not here"}));
