@@ -76,8 +76,8 @@ LCI_PUBLIC void free_stream_op(const free_stream_op_args& args);
 ///
 /// Posts that were put into one stream start in its order. In a captured stream it is one message
 /// per replay: a replay that comes to the post before progress() has run that of the replay before
-/// waits there. Posts captured in one graph keep their order over all replays; there is none between
-/// those of different graphs, or between a graph's and one put into a stream directly.
+/// waits there. Posts captured in one graph keep their order over all replays; there is none
+/// between those of different graphs, or between a graph's and one put into a stream directly.
 /// @return  the handle to free after the graph, empty unless the stream is being captured
 /// @throws lci::argument_error  no completion object, or a freed one; `allow_posted(false)`; a
 /// freed device or endpoint
