@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/cuda/pointer.hpp"
+#include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::cuda {
@@ -100,15 +101,17 @@ std::string accelerator::pin(void* at, std::size_t size) {
   }
 }
 
-void accelerator::unpin(void* at) noexcept {
+void accelerator::unpin(void* at) noexcept try {
   {
     const std::lock_guard lock(mutex_);
     if (pinned_.erase(at) == 0) return;
   }
-  gpu& g = any_gpu();  // there is one: it was needed to pin
+  gpu& g = any_gpu();
   const context_scope scope(g.call(), g.context());
   if (scope.entered() != abi::result::success) return;  // gone, and the registration with it
   log_teardown(g.call(), g.call().mem_host_unregister(at), "cuMemHostUnregister");
+} catch (const std::exception& error) {
+  base::log::warn("cuda", "host memory stays registered: %s", error.what());
 }
 
 bool accelerator::is_captured(void* stream) {

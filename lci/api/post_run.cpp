@@ -58,7 +58,8 @@ void progress_and_keep(proto::channel& via, base::spin_wait& wait, std::exceptio
 
 // The operation that a call waited for has failed. Why was kept by the channel, and thrown either
 // by our own rounds of progress or by those of another thread.
-[[noreturn]] LCI_COLD void throw_failed(proto::channel& via, int rank, std::exception_ptr kept) {
+[[noreturn]] LCI_COLD void throw_failed(proto::channel& via, int rank,
+                                        const std::exception_ptr& kept) {
   if (rank >= 0) via.shared.check_alive(rank);
   if (kept) std::rethrow_exception(kept);
   via.rethrow_kept();
