@@ -1,6 +1,7 @@
 // A rank dies while GPU buffers are on their way to and from it: each of the others must be told,
 // with the rank, and be able to end. Run under lcrun --keep-going as
-//   accelerator_death sendrecv|put|get|am
+//   accelerator_death sendrecv|put|get|am|packets
+// packets: active messages that are built and delivered in GPU packets, all of which come home.
 // The output says what each rank heard.
 #include <csignal>
 #include <cstdio>
@@ -23,12 +24,20 @@ class rounds {
   explicit rounds(std::string operation)
       : operation_(std::move(operation)), from_(place::device, {SIZE}), to_(place::device, {SIZE}) {
     if (operation_ != "sendrecv" && operation_ != "put" && operation_ != "get" &&
-        operation_ != "am")
+        operation_ != "am" && operation_ != "packets")
       throw std::runtime_error("no operation is called " + operation_);
     arrived_ = lci::alloc_handler([](lci::status_t message) {
       std::free(message.buffer);
       ++messages;
     });
+    if (operation_ == "packets") {
+      arrived_ = lci::alloc_handler_x([](lci::status_t message) {
+                   lci::put_upacket(message.buffer);
+                   ++messages;
+                 }).zero_copy_am(true)();
+      pool_ = lci::alloc_packet_pool_x().allocator(&memory_).npackets(PACKETS)();
+      lci::register_packet_pool(pool_, world().device);
+    }
     rcomp_ = lci::register_rcomp(arrived_);
     told_rcomp_ = lci::register_rcomp(told_);
     lci::barrier();
@@ -56,6 +65,13 @@ class rounds {
                .remote_comp(rcomp_));
     } else if (operation_ == "get") {
       post(lci::post_get_x(next, sink, SIZE, done_, disp, rmr).mr(lci::MR_DEVICE));
+    } else if (operation_ == "packets") {
+      expected = 4;
+      for (int i = 0; i < expected; ++i) {
+        void* const packet = lci::get_upacket_x().packet_pool(pool_)();
+        if (packet == nullptr) throw std::runtime_error("a packet has not come home");
+        post(lci::post_am_x(next, packet, 4000, done_, rcomp_));
+      }
     } else {
       post(lci::post_am_x(next, source, SIZE, done_, rcomp_).mr(lci::MR_DEVICE));
     }
@@ -63,9 +79,23 @@ class rounds {
     if (dies) std::raise(SIGKILL);
     wait_until([&] { return lci::counter_get(done_) >= (round + 1) * expected; });
     if (operation_ == "put" || operation_ == "am") wait_until([&] { return messages > round; });
+    if (operation_ == "packets")
+      wait_until([&] { return messages >= (round + 1) * expected && has_all_packets(); });
+  }
+  // Whatever the dead rank was sending or being sent.
+  void wait_for_packets() {
+    if (operation_ == "packets") wait_until([&] { return has_all_packets(); });
   }
 
  private:
+  static constexpr std::size_t PACKETS = 16;
+  bool has_all_packets() const {
+    std::vector<void*> all;
+    while (void* const one = lci::get_upacket_x().packet_pool(pool_)()) all.push_back(one);
+    for (void* const one : all) lci::put_upacket(one);
+    return all.size() == PACKETS;
+  }
+
   static int messages, survivors;
   std::string operation_;
   target from_, to_;
@@ -77,6 +107,8 @@ class rounds {
     ++survivors;
   });
   lci::rcomp_t rcomp_ = 0, told_rcomp_ = 0;
+  lci::device_allocator_t memory_{lci::cuda::real_gpu::get().ordinal()};
+  lci::packet_pool_t pool_;
 };
 int rounds::messages = 0;
 int rounds::survivors = 0;
@@ -94,6 +126,7 @@ int hear_of_a_death(const std::string& operation) {
     std::printf("rank %d heard that rank %d died\n", me, heard_of);
   }
   all->wait_for_survivors();
+  all->wait_for_packets();
   return heard_of == last ? 0 : 1;
 }
 
