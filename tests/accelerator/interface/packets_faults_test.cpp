@@ -1,5 +1,5 @@
-// A copy into a packet fails: the message is reported as lost, and its packet is there for the next.
-// On the mock only.
+// A copy into a packet fails: the message is reported as lost, and its packet is there for the
+// next. On the mock only.
 #include "tests/accelerator/interface/packets.hpp"
 #include "tests/support/mock_cuda/mock_cuda.hpp"
 
