@@ -80,8 +80,24 @@ net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcep
   return {.what = answer::ok,
           .size = low,
           .kind = row ? row->kind : mem::mem_kind::host,
-          .address = 0,
-          .share = {}};
+          .address = row ? reinterpret_cast<std::uint64_t>(row->address) : 0,
+          .share = row ? row->share : mem::share_place{}};
+}
+
+// All ranks live in one process, so a mapping is the arena itself. It outlasts the death of its
+// rank, as mappings do.
+std::byte* sim_fabric::reach(int rank, std::uint64_t place, std::size_t size) noexcept {
+  std::lock_guard lock(world_->mutex);
+  const sim_fabric* const peer = world_->fabrics[static_cast<std::size_t>(rank)];
+  if (!world_->options.maps_arenas || peer == nullptr) return nullptr;
+  const mem::arena& arena = *peer->config_.arena;
+  const std::size_t there = arena.committed();
+  return place <= there && size <= there - place ? arena.at(place) : nullptr;
+}
+
+int sim_fabric::process_of(int rank) noexcept {
+  std::lock_guard lock(world_->mutex);
+  return world_->options.maps_arenas ? 1000 + rank : 0;
 }
 
 // sim looks memory up in the region table itself and needs no keys.

@@ -41,6 +41,12 @@ struct sim_options {
   std::uint32_t connect_polls =
       0;  // polls between first contact and connection; posts before answer retry_nomem
 
+  // Each rank sees the arenas of the others, as on one machine: reach() and process_of() answer.
+  bool maps_arenas = false;
+  // With caps.device_memory: where the bytes are that the processor may not touch. Without it, a
+  // buffer in GPU memory breaks the contract.
+  void* (*device_bytes)(void* address) = nullptr;
+
   // Faults; 0 is none. "one in n" is a draw, "every" a count.
   std::uint32_t max_delay_polls = 0;   // a message shows after 0..n polls of the receiver
   std::uint32_t refuse_one_in = 0;     // posts answer retry_lock or retry_nomem

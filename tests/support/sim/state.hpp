@@ -60,6 +60,8 @@ struct sim_state {
   void kill_locked(int rank);
   // Runs one put or get. Null, or what is wrong with it.
   const char* run_rma_locked(const net::net_op& op, bool is_get);
+  // Where the bytes of a buffer are.
+  void* bytes_of(void* address, mem::mem_kind kind) const;
 
   std::mutex mutex;
   sim_options options;
@@ -82,6 +84,8 @@ class sim_fabric final : public net::fabric {
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind) override;
   void deregister_region(std::uint64_t local_key) noexcept override;
   void leave() noexcept override;
+  std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override;
+  int process_of(int rank) noexcept override;
 
   bool connected_locked(int rank);
 

@@ -30,11 +30,21 @@ const char* sim_state::run_rma_locked(const net::net_op& op, bool is_get) {
   if (remote == nullptr) return "unknown remote key, or outside the registration";
   // memmove: a rank may put within its own region. Size 0 may come with null pointers.
   if (op.size == 0) return nullptr;
+  const auto region = target->config_.regions->look_up({op.remote.slot, op.remote.generation});
+  void* const local = bytes_of(op.buffer, op.kind);
+  remote = bytes_of(remote, region ? region->kind : mem::mem_kind::host);
   if (is_get)
-    std::memmove(op.buffer, remote, op.size);
+    std::memmove(local, remote, op.size);
   else
-    std::memmove(remote, op.buffer, op.size);
+    std::memmove(remote, local, op.size);
   return nullptr;
+}
+
+void* sim_state::bytes_of(void* address, mem::mem_kind kind) const {
+  if (kind == mem::mem_kind::host) return address;
+  sim_require(options.caps.device_memory && options.device_bytes != nullptr,
+              "the network was given GPU memory, which it does not handle");
+  return options.device_bytes(address);
 }
 
 void sim_state::kill_locked(int rank) {
