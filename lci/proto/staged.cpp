@@ -87,7 +87,7 @@ errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request
 // Gets slots for the message and tells the sender. False: there are none now.
 bool staged_transfers::offer(wire::name self, recv_state& s) {
   bool never = false;
-  slot_set* const set = via_.shared.staging.take(s.size, never);
+  slot_set* const set = via_.shared.staging.take_to_lend(s.size, never);
   if (set == nullptr && !never) return false;
   if (set == nullptr) {
     complain(s.rank, "there is no memory for a staging buffer");
@@ -124,58 +124,76 @@ bool staged_transfers::offer(wire::name self, recv_state& s) {
 
 void staged_transfers::wait_for_slots(wire::name name, bool is_send) {
   const std::lock_guard lock(lock_);
-  waiting_.push_back({name, is_send});
+  (is_send ? waiting_sends_ : waiting_recvs_).push_back(name);
   via_.expect_leftovers(1);
 }
 
+// Each side by itself: a sender never waits behind a receiver, whose slots may come from a peer
+// that waits for this very sender.
 std::size_t staged_transfers::serve_waiting() {
   std::size_t served = 0;
-  for (;;) {
-    waiting first;
-    recv_state* receiver = nullptr;
-    send_state* sender = nullptr;
-    {
-      const std::lock_guard lock(lock_);
-      if (waiting_.empty()) return served;
-      first = waiting_.front();
-      waiting_.pop_front();
-      via_.expect_leftovers(-1);
-      if (first.is_send)
-        sender = sends_.find(first.name);
-      else
-        receiver = recvs_.find(first.name);
-      // Nobody ends it while it is held here.
-      if (sender != nullptr) ++sender->busy;
-      if (receiver != nullptr) ++receiver->busy;
-    }
-    bool got = true;
-    ended_send over_send;
-    ended_receive over_receive;
-    if (sender != nullptr) {
-      bool never = false;
-      got = take_slots(*sender, never);
-      if (got && !never) begin_send(first.name, *sender);
-      const std::lock_guard lock(lock_);
-      --sender->busy;
-      over_send = settle_locked(first.name, *sender);
-    } else if (receiver != nullptr) {
-      got = receiver->has_failed || offer(first.name, *receiver);
-      const std::lock_guard lock(lock_);
-      --receiver->busy;
-      over_receive = settle_locked(first.name, *receiver);
-    }
-    end(over_send);
-    end(over_receive);
-    if (!got) {
-      if (!over_send.is_over && !over_receive.is_over) {
-        const std::lock_guard lock(lock_);
-        waiting_.push_front(first);
-        via_.expect_leftovers(1);
-      }
-      return served;
-    }
-    ++served;
+  while (serve_send()) ++served;
+  while (serve_receive()) ++served;
+  return served;
+}
+
+// The one that waits longest gets slots, if there are some.
+bool staged_transfers::serve_send() {
+  wire::name name;
+  send_state* s = nullptr;
+  {
+    const std::lock_guard lock(lock_);
+    if (waiting_sends_.empty()) return false;
+    name = waiting_sends_.front();
+    waiting_sends_.pop_front();
+    via_.expect_leftovers(-1);
+    s = sends_.find(name);
+    if (s == nullptr) return true;
+    ++s->busy;  // nobody ends it meanwhile
   }
+  bool never = false;
+  const bool got = take_slots(*s, never);
+  if (got && !never) begin_send(name, *s);
+  ended_send over;
+  {
+    const std::lock_guard lock(lock_);
+    --s->busy;
+    over = settle_locked(name, *s);
+    if (!got && !over.is_over) {
+      waiting_sends_.push_front(name);
+      via_.expect_leftovers(1);
+    }
+  }
+  end(over);
+  return got;
+}
+
+bool staged_transfers::serve_receive() {
+  wire::name name;
+  recv_state* s = nullptr;
+  {
+    const std::lock_guard lock(lock_);
+    if (waiting_recvs_.empty()) return false;
+    name = waiting_recvs_.front();
+    waiting_recvs_.pop_front();
+    via_.expect_leftovers(-1);
+    s = recvs_.find(name);
+    if (s == nullptr) return true;
+    ++s->busy;
+  }
+  const bool got = s->has_failed || offer(name, *s);
+  ended_receive over;
+  {
+    const std::lock_guard lock(lock_);
+    --s->busy;
+    over = settle_locked(name, *s);
+    if (!got && !over.is_over) {
+      waiting_recvs_.push_front(name);
+      via_.expect_leftovers(1);
+    }
+  }
+  end(over);
+  return got;
 }
 
 staged_transfers::ended_receive staged_transfers::settle_locked(wire::name name,

@@ -142,17 +142,15 @@ class staged_transfers {
   bool fail_send(wire::name name, int rank);
   bool fail_receive(wire::name name, int rank);
   void wait_for_slots(wire::name name, bool is_send);
+  bool serve_send();
+  bool serve_receive();
   void complain(int rank, std::string_view error);
 
   channel& via_;
-  base::spinlock lock_;  // guards what the tables hold, and waiting_
+  base::spinlock lock_;  // guards what the tables hold, and who waits
   data::slot_table<send_state> sends_;
   data::slot_table<recv_state> recvs_;
-  struct waiting {
-    wire::name name;
-    bool is_send;
-  };
-  std::deque<waiting> waiting_;  // states without slots
+  std::deque<wire::name> waiting_sends_, waiting_recvs_;  // states without slots
 };
 
 }  // namespace lci::proto

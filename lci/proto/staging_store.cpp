@@ -13,7 +13,7 @@ staging_store::~staging_store() {
   for (const block& b : blocks_) arena_.free(b.at, b.bytes);
 }
 
-slot_set* staging_store::take(std::size_t size, bool& never) noexcept {
+slot_set* staging_store::take(std::size_t size, bool& never, bool lends) noexcept {
   never = false;
   std::size_t best = 0;
   while (best + 1 < CLASSES && CLASS[best].bytes < size) ++best;
@@ -21,7 +21,7 @@ slot_set* staging_store::take(std::size_t size, bool& never) noexcept {
   // Smaller classes carry any size too, only slower.
   for (std::size_t of = best + 1; of-- > 0;) {
     try {
-      if (slot_set* const set = take_locked(of); set != nullptr) return set;
+      if (slot_set* const set = take_locked(of, lends); set != nullptr) return set;
     } catch (const std::exception& problem) {
       base::log::info("proto", "no memory for staging sets of %zu bytes: %s", CLASS[of].bytes,
                       problem.what());
@@ -33,8 +33,12 @@ slot_set* staging_store::take(std::size_t size, bool& never) noexcept {
   return nullptr;
 }
 
-slot_set* staging_store::take_locked(std::size_t of) {
-  if (free_[of] == nullptr) {
+slot_set* staging_store::take_locked(std::size_t of, bool lends) {
+  // A quarter of what there is stays for our own senders.
+  const auto is_short = [&] {
+    return free_[of] == nullptr || (lends && lent_[of] >= made_[of] - made_[of] / 4);
+  };
+  while (is_short()) {
     if (made_[of] >= CLASS[of].most) return nullptr;
     grow_locked(of);
   }
@@ -45,7 +49,9 @@ slot_set* staging_store::take_locked(std::size_t of) {
   }
   slot_set* const set = free_[of];
   free_[of] = set->pool_next;
+  set->is_lent = lends;
   ++out_[of];
+  if (lends) ++lent_[of];
   return set;
 }
 
@@ -93,6 +99,7 @@ void staging_store::give(slot_set* set) noexcept {
   set->pool_next = free_[set->of];
   free_[set->of] = set;
   --out_[set->of];
+  if (set->is_lent) --lent_[set->of];
 }
 
 wire::slots staging_store::cut(const slot_set& set, std::size_t size) noexcept {

@@ -2,6 +2,8 @@
 // them, pinned where the driver allows. Kept once made, because pinning costs more than copying.
 // Owned by core; called by the staged protocol and by arrivals for GPU memory. Threads: shared.
 // Always true: a set has one owner at a time; what exists is bounded by the classes below.
+// Receivers that lend sets to peers never get the last ones: whoever waits for a peer must not keep
+// from its work what the peer waits for.
 #pragma once
 
 #include <array>
@@ -26,6 +28,7 @@ struct slot_set {
   std::uint64_t place = 0;  // in the arena
   std::uint8_t of = 0;      // class
   bool is_pinned = false;
+  bool is_lent = false;           // to a peer's sender
   slot_set* pool_next = nullptr;  // while free
 };
 
@@ -55,7 +58,9 @@ class staging_store {
 
   // A set for a message of that size, smaller than would be best if memory is short. Null: later,
   // when others are given back; `never` is set if there are none at all.
-  slot_set* take(std::size_t size, bool& never) noexcept;
+  slot_set* take(std::size_t size, bool& never) noexcept { return take(size, never, false); }
+  // The same for a set that is to be filled by a peer.
+  slot_set* take_to_lend(std::size_t size, bool& never) noexcept { return take(size, never, true); }
   void give(slot_set* set) noexcept;
   // How a message of that size uses a set.
   static wire::slots cut(const slot_set& set, std::size_t size) noexcept;
@@ -71,7 +76,8 @@ class staging_store {
     bool is_pinned;
     std::size_t first, count;  // in sets_
   };
-  slot_set* take_locked(std::size_t of);
+  slot_set* take(std::size_t size, bool& never, bool lends) noexcept;
+  slot_set* take_locked(std::size_t of, bool lends);
   void grow_locked(std::size_t of);
   void pin_locked(block& which) noexcept;
 
@@ -84,6 +90,7 @@ class staging_store {
   std::array<slot_set*, CLASSES> free_{};
   std::array<std::size_t, CLASSES> made_{};
   std::array<std::size_t, CLASSES> out_{};
+  std::array<std::size_t, CLASSES> lent_{};     // of out_
   std::unordered_map<std::byte*, bool> views_;  // of peers' sets; true: pinned
   bool all_pinned_ = true;                      // no block waits to be pinned
 };
