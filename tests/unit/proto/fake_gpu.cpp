@@ -1,0 +1,298 @@
+#include "tests/unit/proto/fake_gpu.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "lci/mem/arena.hpp"
+
+namespace lci::test {
+
+namespace {
+
+struct range {
+  std::size_t size;
+  std::byte* alias;
+  int device;
+  bool is_managed;
+};
+
+std::mutex ranges_mutex;
+std::map<std::byte*, range> ranges;  // by view, under the mutex
+
+[[noreturn]] void end(const char* what) {
+  std::fprintf(stderr, "fake GPU: %s\n", what);
+  std::abort();
+}
+
+// The range that holds an address; end() of the map if none does.
+std::map<std::byte*, range>::const_iterator range_of(const void* address) {
+  auto* const at = static_cast<std::byte*>(const_cast<void*>(address));
+  auto found = ranges.upper_bound(at);
+  if (found == ranges.begin()) return ranges.end();
+  --found;
+  return at < found->first + found->second.size ? found : ranges.end();
+}
+
+mem::memory_place find(const void* address) noexcept {
+  const std::lock_guard lock(ranges_mutex);
+  const auto found = range_of(address);
+  if (found == ranges.end()) return {};
+  return {mem::mem_kind::device, !found->second.is_managed, false, found->second.device,
+          &fake_domain()};
+}
+
+// Bytes [at, at + size) for the processor, host memory as it is. Null: partly outside.
+std::byte* touchable(const std::byte* at, std::size_t size, bool& is_device) {
+  const std::lock_guard lock(ranges_mutex);
+  const auto found = range_of(at);
+  is_device = found != ranges.end();
+  if (!is_device) return const_cast<std::byte*>(at);
+  const auto offset = static_cast<std::size_t>(at - found->first);
+  return size <= found->second.size - offset ? found->second.alias + offset : nullptr;
+}
+
+// What share() writes for map().
+struct share_record {
+  std::uint64_t address, size;
+  std::uint32_t check;
+};
+
+}  // namespace
+
+const mem::memory_domain& fake_domain() {
+  static const mem::memory_domain domain{
+      "fake",
+      [] { return std::string(); },
+      &find,
+      [](const void*) { return std::string("memory of a fake GPU"); },
+      [](const void*) { return std::string("managed memory is not handled"); },
+      [](mem::arena& records) -> std::unique_ptr<mem::accelerator> {
+        return std::make_unique<fake_gpu>(records);
+      }};
+  return domain;
+}
+
+fake_memory::fake_memory(std::size_t size, int device, bool is_managed)
+    : size_(size), mapped_((size + 4095) / 4096 * 4096 + 4096) {
+  const int fd = memfd_create("fake_gpu", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(mapped_)) != 0) end("no memory file");
+  const auto map = [&](int protection) {
+    void* const at = mmap(nullptr, mapped_, protection, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) end("no mapping");
+    return static_cast<std::byte*>(at);
+  };
+  view_ = map(PROT_NONE);
+  alias_ = map(PROT_READ | PROT_WRITE);
+  close(fd);
+  const std::lock_guard lock(ranges_mutex);
+  ranges[view_] = {size_, alias_, device, is_managed};
+}
+
+fake_memory::~fake_memory() {
+  {
+    const std::lock_guard lock(ranges_mutex);
+    ranges.erase(view_);
+  }
+  munmap(view_, mapped_);
+  munmap(alias_, mapped_);
+}
+
+void* fake_bytes(void* address) {
+  bool is_device = false;
+  std::byte* const at = touchable(static_cast<std::byte*>(address), 0, is_device);
+  return is_device ? at : nullptr;
+}
+
+constexpr std::size_t RECORDS = 4096;
+
+fake_gpu::fake_gpu(mem::arena& records)
+    : arena_(records),
+      records_(static_cast<std::byte*>(records.allocate(RECORDS * mem::SHARE_RECORD_BYTES))) {}
+
+fake_gpu::~fake_gpu() {
+  if (!is_dead_ && !jobs_.empty()) end("closed while copies are under way");
+  if (!is_dead_ && !pinned_.empty()) end("memory stays pinned");
+  if (!is_dead_ && mapped_ != 0) end("memory of a peer stays mapped");
+  arena_.free(records_, RECORDS * mem::SHARE_RECORD_BYTES);
+}
+
+void fake_gpu::set(const settings& how) {
+  const std::lock_guard lock(mutex_);
+  how_ = how;
+  rng_.seed(how.seed);
+}
+
+void fake_gpu::die() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_dead_ = true;
+  jobs_.clear();
+}
+
+// Every mistake in where a copy goes is one of the library.
+void fake_gpu::check_places(const mem::copy_job& job) const noexcept {
+  bool from_device = false;
+  bool to_device = false;
+  if (job.size == 0) end("a copy of no bytes");
+  if (touchable(job.from, job.size, from_device) == nullptr) end("a copy reads past its memory");
+  if (touchable(job.to, job.size, to_device) == nullptr) end("a copy writes past its memory");
+  const bool fits = job.way == mem::copy_way::to_peer     ? from_device && to_device
+                    : job.way == mem::copy_way::to_device ? !from_device && to_device
+                                                          : from_device && !to_device;
+  if (!fits) end("a copy whose way is not where its ends are");
+  if (job.device < 0) end("a copy without a device");
+}
+
+void fake_gpu::add(mem::copy_job& job, std::uint64_t* flag, std::uint64_t value) noexcept {
+  check_places(job);
+  ++copies_;
+  bool fails = how_.fail_size != 0 && job.size == how_.fail_size;
+  if (how_.fail_copy != 0 && --how_.fail_copy == 0) fails = true;
+  const auto delay = [this] { return static_cast<std::uint32_t>(rng_() % (how_.max_delay + 1)); };
+  jobs_.push_back({&job, flag, value, delay(), delay(), fails, false});
+}
+
+void fake_gpu::copy(mem::copy_job& job) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!is_dead_) add(job, nullptr, 0);
+}
+
+bool fake_gpu::copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
+                             std::uint64_t value) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (how_.refuses_flags) return false;
+  auto* const word = reinterpret_cast<std::byte*>(flag);
+  const bool is_pinned = std::any_of(pinned_.begin(), pinned_.end(), [word](const auto& p) {
+    return word >= p.first && word + sizeof(*flag) <= p.first + p.second;
+  });
+  if (!is_pinned || reinterpret_cast<std::uintptr_t>(flag) % sizeof(*flag) != 0)
+    end("a flag that is no aligned word of pinned memory");
+  ++flagged_;
+  if (!is_dead_) add(job, flag, value);
+  return true;
+}
+
+void fake_gpu::run(waiting& one) noexcept {
+  bool is_device = false;
+  const mem::copy_job& job = *one.job;
+  std::byte* const to = touchable(job.to, job.size, is_device);
+  const std::byte* const from = touchable(job.from, job.size, is_device);
+  if (to == nullptr || from == nullptr) end("memory of a copy was freed");
+  std::memmove(to, from, one.fails ? job.size / 2 : job.size);
+  one.has_run = true;
+  if (one.flag != nullptr && !one.fails)
+    reinterpret_cast<std::atomic<std::uint64_t>*>(one.flag)->store(one.value,
+                                                                   std::memory_order_release);
+}
+
+std::size_t fake_gpu::poll() noexcept {
+  std::size_t told = 0;
+  std::deque<waiting> over;
+  {
+    const std::lock_guard lock(mutex_);
+    std::shuffle(jobs_.begin(), jobs_.end(), rng_);
+    for (waiting& one : jobs_) {
+      if (!one.has_run && one.runs_in-- == 0) run(one);
+      if (one.has_run && one.told_in-- == 0) over.push_back(one);
+    }
+    for (const waiting& one : over)
+      std::erase_if(jobs_, [&](const waiting& j) { return j.job == one.job; });
+  }
+  for (const waiting& one : over) {
+    if (one.fails) ++failed_;
+    one.job->on_copied(one.fails ? "the fake GPU was told to fail" : "");
+    ++told;
+  }
+  return told;
+}
+
+std::size_t fake_gpu::under_way() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return jobs_.size();
+}
+
+bool fake_gpu::uses(const void* at, std::size_t size) const noexcept {
+  const auto* const low = static_cast<const std::byte*>(at);
+  const std::lock_guard lock(mutex_);
+  return std::any_of(jobs_.begin(), jobs_.end(), [&](const waiting& one) {
+    const auto meets = [&](const std::byte* p) {
+      return p < low + size && low < p + one.job->size;
+    };
+    return !one.has_run && (meets(one.job->from) || meets(one.job->to));
+  });
+}
+
+mem::share_place fake_gpu::share(const void* at, std::size_t, std::string& why_not) {
+  const std::lock_guard lock(mutex_);
+  std::map<std::byte*, range>::const_iterator found;
+  {
+    const std::lock_guard ranges_lock(ranges_mutex);
+    found = range_of(at);
+    if (found == ranges.end()) end("host memory is to be shared");
+  }
+  if (how_.refuses_share) {
+    why_not = "the fake GPU shares nothing";
+    return {};
+  }
+  std::byte* const record = records_ + next_record_++ % RECORDS * mem::SHARE_RECORD_BYTES;
+  const auto check = static_cast<std::uint32_t>(next_record_ * 2654435761u);
+  const share_record what{reinterpret_cast<std::uint64_t>(found->first), found->second.size, check};
+  std::memcpy(record, &what, sizeof(what));
+  return {arena_.offset_of(record), check};
+}
+
+void fake_gpu::release(void* held) noexcept {
+  auto* const self = static_cast<fake_gpu*>(held);
+  const std::lock_guard lock(self->mutex_);
+  --self->mapped_;
+}
+
+mem::mapped_memory fake_gpu::map(const mem::peer_range& what, int device, std::string& why_not) {
+  const std::lock_guard lock(mutex_);
+  share_record record;
+  std::memcpy(&record, what.record, sizeof(record));
+  const bool is_inside = what.address >= record.address && what.size <= record.size &&
+                         what.address - record.address <= record.size - what.size;
+  if (device < 0 || what.pid == 0) end("map() without a device or a process");
+  if (how_.refuses_map || record.check != what.check || !is_inside) {
+    why_not = "the fake GPU maps nothing of it";
+    return {};
+  }
+  ++mapped_;
+  return {reinterpret_cast<std::byte*>(what.address), this, &fake_gpu::release};
+}
+
+void fake_gpu::forget(int rank) noexcept {
+  const std::lock_guard lock(mutex_);
+  forgotten_.insert(rank);
+}
+
+std::string fake_gpu::pin(void* at, std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  if (how_.refuses_pin) return "the fake GPU pins nothing";
+  auto* const low = static_cast<std::byte*>(at);
+  const bool meets = std::any_of(pinned_.begin(), pinned_.end(), [&](const auto& p) {
+    return p.first < low + size && low < p.first + p.second;
+  });
+  if (meets) return "some of it is pinned already";
+  pinned_.emplace(low, size);
+  return {};
+}
+
+void fake_gpu::unpin(void* at) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto gone = std::erase_if(pinned_, [at](const auto& p) { return p.first == at; });
+  if (gone != 1 && !is_dead_) end("what was not pinned is unpinned");
+}
+
+}  // namespace lci::test
+
+namespace lci::mem {
+std::span<const memory_domain> memory_domains() { return {&test::fake_domain(), 1}; }
+}  // namespace lci::mem

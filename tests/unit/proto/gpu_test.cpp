@@ -1,0 +1,262 @@
+// GPU memory in every operation, over fake fabrics of all kinds, with copies that run late and in
+// no order. And the guards that these tests rest on: each is shown to fire.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
+#include "tests/unit/proto/gpu_world.hpp"
+
+using namespace lci::test;  // NOLINT: a test reads better without the prefix
+namespace proto = lci::proto;
+using lci::mem::mem_kind;
+
+namespace {
+
+struct kind {
+  std::string name;
+  gpu_options options;
+};
+
+// Networks that map the arenas of peers and such that do not, and what goes wrong on both.
+std::vector<kind> kinds() {
+  std::vector<kind> all;
+  for (const bool maps : {false, true}) {
+    const auto add = [&](const char* name, auto&& change) {
+      kind k{std::string(name) + (maps ? "_mapped" : "_apart"), {}};
+      k.options.sim.maps_arenas = maps;
+      change(k.options);
+      all.push_back(k);
+    };
+    add("plain", [](gpu_options&) {});
+    add("slow_copies", [](gpu_options& o) { o.gpu.max_delay = 40; });
+    add("late", [](gpu_options& o) { o.sim.late = true; });
+    add("refusing", [](gpu_options& o) {
+      o.sim.refuse_one_in = 3;
+      o.sim.connect_polls = 5;
+      o.sim.depth = 4;
+    });
+    add("unordered", [](gpu_options& o) {
+      o.sim.caps.ordered = false;
+      o.sim.reorder_one_in = 3;
+      o.sim.max_delay_polls = 5;
+      o.sim.late = true;
+    });
+    add("staged", [](gpu_options& o) { o.way = proto::gpu_way::staged; });
+    add("no_sharing", [](gpu_options& o) { o.gpu.refuses_share = true; });
+    add("no_mapping_of_memory", [](gpu_options& o) { o.gpu.refuses_map = true; });
+    add("no_pinning", [](gpu_options& o) { o.gpu.refuses_pin = true; });
+    add("no_flags", [](gpu_options& o) { o.gpu.refuses_flags = true; });
+    add("no_immediate", [](gpu_options& o) { o.sim.caps.write_with_immediate = false; });
+    add("network_reads_gpus", [](gpu_options& o) {
+      o.sim.caps.device_memory = true;
+      o.sim.device_bytes = &fake_bytes;
+      o.sim.late = true;
+    });
+  }
+  return all;
+}
+
+class any_gpu_fabric : public testing::TestWithParam<kind> {};
+
+// Whether the processor alone, and the network, do all of it; that is tested elsewhere.
+bool has_gpu(mem_kind near, mem_kind far) {
+  return near == mem_kind::device || far == mem_kind::device;
+}
+
+template <class F>
+void for_each_case(F&& run) {
+  for (const verb what : VERBS)
+    for (const mem_kind near : {mem_kind::host, mem_kind::device})
+      for (const mem_kind far : {mem_kind::host, mem_kind::device})
+        if (has_gpu(near, far) && (what != verb::active_message || far == mem_kind::host))
+          run(what, near, far);
+}
+
+void run_one(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t size, int to = 1) {
+  exchange one(w, what, near, far, size, 0, to);
+  one.start();
+  EXPECT_TRUE(w.step_until([&] { return one.is_over(); })) << one.text();
+  w.step_until([&] {
+    return w[0].channel->is_drained() && w[to].channel->is_drained() && !w[0].core.gpus.is_busy() &&
+           !w[to].core.gpus.is_busy();
+  });
+  one.expect_good();
+}
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(sim, any_gpu_fabric, testing::ValuesIn(kinds()),
+                         [](const auto& of) { return of.param.name; });
+
+TEST_P(any_gpu_fabric, every_operation_kind_and_size__arrives_once_with_its_bytes) {
+  gpu_world w(GetParam().options);
+  for (const std::size_t size : {0, 1, 100, 8000, 8192, 8193, 65'537, 300'001})
+    for_each_case(
+        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size); });
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+  w.expect_clean(1);
+}
+
+// Slots of 2 KiB, which are filled again and again.
+TEST_P(any_gpu_fabric, slots_that_are_used_again__bring_every_piece_to_its_place) {
+  gpu_options options = GetParam().options;
+  options.is_tight = true;
+  gpu_world w(options);
+  for (const std::size_t size : {8193, 20'000, 32'768})
+    for_each_case(
+        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size); });
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+  w.expect_clean(1);
+}
+
+TEST_P(any_gpu_fabric, to_itself__arrives) {
+  gpu_world w(GetParam().options);
+  for (const std::size_t size : {1, 8000, 70'000})
+    for_each_case(
+        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size, 0); });
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+}
+
+// Everything at once and in both directions, from posts that may not be refused.
+TEST_P(any_gpu_fabric, many_at_once__all_complete) {
+  for (const bool is_tight : {false, true}) {
+    gpu_options options = GetParam().options;
+    options.is_tight = is_tight;
+    gpu_world w(options);
+    std::vector<std::unique_ptr<exchange>> all;
+    for (int round = 0; round < 3; ++round)
+      for_each_case([&](verb what, mem_kind near, mem_kind far) {
+        const std::size_t size = std::size_t{5000} + 9001 * (all.size() % 4);
+        all.push_back(
+            std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
+        all.back()->start(false);
+      });
+    EXPECT_TRUE(w.step_until([&] {
+      return std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
+    }));
+    w.step(100);
+    for (const auto& one : all) one->expect_good();
+    EXPECT_TRUE(w.thrown.empty()) << w.errors();
+    w.expect_clean(0);
+    w.expect_clean(1);
+  }
+}
+
+// The large class: four slots of 4 MiB, and a fifth piece.
+TEST(gpu_staging, of_more_than_a_large_set__uses_its_slots_again) {
+  for (const bool maps : {false, true}) {
+    gpu_options options;
+    options.sim.maps_arenas = maps;
+    options.way = proto::gpu_way::staged;
+    gpu_world w(options);
+    run_one(w, verb::send, mem_kind::device, mem_kind::device, (std::size_t{17} << 20) + 5);
+    run_one(w, verb::get, mem_kind::device, mem_kind::host, (std::size_t{17} << 20) + 5);
+    w.expect_clean(0);
+    w.expect_clean(1);
+  }
+}
+
+// More transfers than the largest class has sets, in both directions, each of which needs a set at
+// both ends where arenas are not mapped.
+TEST(gpu_staging, of_more_transfers_than_sets__all_complete) {
+  for (const bool maps : {false, true})
+    for (const verb what : {verb::send, verb::put, verb::get}) {
+      gpu_options options;
+      options.sim.maps_arenas = maps;
+      options.way = proto::gpu_way::staged;
+      gpu_world w(options);
+      std::vector<std::unique_ptr<exchange>> all;
+      for (int i = 0; i < 12; ++i) {
+        all.push_back(std::make_unique<exchange>(w, what, mem_kind::device, mem_kind::device,
+                                                 270'000 + 1000 * static_cast<std::size_t>(i),
+                                                 i % 2, 1 - i % 2));
+        all.back()->start();
+      }
+      EXPECT_TRUE(w.step_until(
+          [&] {
+            return std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
+          },
+          3000))
+          << name_of(what) << (maps ? ", mapped" : "");
+      w.step(100);
+      for (const auto& one : all) one->expect_good();
+      w.expect_clean(0);
+      w.expect_clean(1);
+    }
+}
+
+// ---- the guards ----
+
+TEST(gpu_guards, of_buffers__fire) {
+  test_buffer buffer(mem_kind::device, 10);
+  buffer.fill(3);
+  EXPECT_TRUE(buffer.holds(3));
+  EXPECT_FALSE(buffer.holds(4));
+  buffer.bytes()[10] = std::byte{};
+  EXPECT_FALSE(buffer.holds(3));
+}
+
+TEST(gpu_guards, of_what_is_left__fire) {
+  gpu_world w({});
+  w.expect_clean(0);
+  bool never = false;
+  proto::slot_set* const set = w[0].core.staging.take(100'000, never);
+  EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "staging sets of rank 0"));
+  w[0].core.staging.give(set);
+  lci::mem::packet* const packet = w[0].pool.get();
+  EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "packets of rank 0"));
+  w[0].pool.put(packet);
+  exchange one(w, verb::send, mem_kind::device, mem_kind::device, 100'000);
+  one.start();
+  EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "rank 0"));
+  EXPECT_TRUE(must_fire([&] { one.expect_good(); }, "send of 100000 bytes"));
+  w.step();
+  one.expect_good();
+  w.expect_clean(0);
+}
+
+TEST(gpu_guards, of_buffers_that_a_copy_uses__fire) {
+  struct job final : lci::mem::copy_job {
+    void on_copied(std::string_view) noexcept override {}
+  } copy;
+  gpu_options options;
+  options.gpu.max_delay = 0;
+  gpu_world w(options);
+  test_buffer host(mem_kind::host, 100);
+  test_buffer device(mem_kind::device, 100);
+  copy.from = host.at();
+  copy.to = device.at();
+  copy.size = 100;
+  w.gpu(1).copy(copy);
+  watcher told;
+  told.watch(w, device);
+  EXPECT_TRUE(must_fire([&] { told.signal({}); }, "the GPU of rank 1 uses it"));
+  w.gpu(1).poll();
+  told.signal({});
+}
+
+TEST(gpu_guards_DeathTest, of_the_fake_gpu__end_the_test) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  fake_memory memory(100);
+  EXPECT_DEATH(std::memset(memory.at(), 0, 1), "");
+  struct job final : lci::mem::copy_job {
+    void on_copied(std::string_view) noexcept override {}
+  } copy;
+  std::byte host[100];
+  copy.from = host;
+  copy.to = memory.at() + 50;
+  copy.size = 51;
+  gpu_world w({});
+  EXPECT_DEATH(w.gpu(0).copy(copy), "past its memory");
+  copy.size = 50;
+  copy.way = lci::mem::copy_way::to_host;
+  EXPECT_DEATH(w.gpu(0).copy(copy), "whose way");
+  std::uint64_t word = 0;
+  copy.way = lci::mem::copy_way::to_device;
+  EXPECT_DEATH(w.gpu(0).copy_and_flag(copy, &word, 1), "pinned memory");
+}

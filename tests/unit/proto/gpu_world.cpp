@@ -1,0 +1,299 @@
+#include "tests/unit/proto/gpu_world.hpp"
+
+#include <cstring>
+
+#include "lci/errors.hpp"
+
+namespace lci::test {
+
+namespace {
+
+constexpr std::byte GUARD_BYTE{0xa5};
+
+std::byte pattern_at(std::size_t i, unsigned seed) noexcept {
+  return static_cast<std::byte>((i * 131 + i / 251 + seed * 37) & 0xff);
+}
+
+// Leaves nothing of the arena but what has its purpose already.
+void hog(node& of) {
+  std::vector<mem::packet*> packets;
+  while (mem::packet* const packet = of.pool.get()) packets.push_back(packet);
+  for (mem::packet* const packet : packets) of.pool.put(packet);
+  mem::arena& arena = of.core.arena;
+  for (std::size_t size = arena.reserved(); size >= 64;) {
+    try {
+      arena.allocate(size);
+    } catch (const std::exception&) {
+      size /= 2;
+    }
+  }
+}
+
+}  // namespace
+
+test_buffer::test_buffer(mem::mem_kind kind, std::size_t size) : kind_(kind), size_(size) {
+  if (kind == mem::mem_kind::device)
+    gpu_ = std::make_unique<fake_memory>(size + 2 * GUARD);
+  else
+    host_.resize(size + 2 * GUARD);
+  clear();
+}
+
+std::byte* test_buffer::bytes() const noexcept {
+  return (gpu_ ? gpu_->bytes() : const_cast<std::byte*>(host_.data())) + GUARD;
+}
+
+std::byte* test_buffer::at() const noexcept { return gpu_ ? gpu_->at() + GUARD : bytes(); }
+
+void test_buffer::clear() noexcept {
+  std::memset(bytes() - GUARD, static_cast<int>(GUARD_BYTE), size_ + 2 * GUARD);
+}
+
+void test_buffer::fill(unsigned seed) noexcept {
+  for (std::size_t i = 0; i < size_; ++i) bytes()[i] = pattern_at(i, seed);
+}
+
+testing::AssertionResult test_buffer::is_guarded() const {
+  for (std::size_t i = 0; i < GUARD; ++i)
+    if (bytes()[-1 - static_cast<std::ptrdiff_t>(i)] != GUARD_BYTE ||
+        bytes()[size_ + i] != GUARD_BYTE)
+      return testing::AssertionFailure() << "a guard byte at " << i << " was written";
+  return testing::AssertionSuccess();
+}
+
+testing::AssertionResult test_buffer::holds(unsigned seed) const {
+  for (std::size_t i = 0; i < size_; ++i)
+    if (bytes()[i] != pattern_at(i, seed))
+      return testing::AssertionFailure() << "byte " << i << " of " << size_ << " is wrong";
+  return is_guarded();
+}
+
+// Receive buffers of their own: packets that are lent come back late, which hides lost ones.
+static sim_options without_lending(sim_options options) {
+  if (options.packets == sim_packets::lend) options.packets = sim_packets::own;
+  return options;
+}
+
+gpu_world::gpu_world(const gpu_options& options)
+    : proto_world(without_lending(options.sim), options.ranks) {
+  for (auto& n : nodes) {
+    gpus_.push_back(static_cast<fake_gpu*>(&n->core.gpus.use(fake_domain())));
+    fake_gpu::settings how = options.gpu;
+    how.seed += static_cast<unsigned>(n->core.me);
+    gpus_.back()->set(how);
+    n->channel->way = options.way;
+    // Flags keep one set for themselves, from now on.
+    if (proto::flag_word* const word = n->core.flags.take(); word != nullptr)
+      proto::flag_words::give(word);
+    bool never = false;
+    n->core.staging.give(n->core.staging.take(1, never));
+    if (options.is_tight) hog(*n);
+  }
+  dead_.resize(nodes.size());
+  for (int r = 0; r < options.ranks; ++r)
+    sets_.push_back(options.is_tight ? sets_home(r) : set_counts{});
+}
+
+void gpu_world::set_all(const fake_gpu::settings& how) {
+  for (fake_gpu* one : gpus_) one->set(how);
+}
+
+void gpu_world::kill(int rank) {
+  dead_[static_cast<std::size_t>(rank)] = true;
+  sim.kill(rank);
+  gpu(rank).die();
+}
+
+set_counts gpu_world::sets_home(int rank) {
+  proto::staging_store& store = (*this)[rank].core.staging;
+  set_counts found{};
+  std::vector<proto::slot_set*> taken;
+  for (std::size_t of = proto::staging_store::CLASSES; of-- > 0;) {
+    bool never = false;
+    for (;;) {
+      proto::slot_set* const set = store.take(proto::staging_store::CLASS[of].bytes, never);
+      if (set == nullptr) break;
+      taken.push_back(set);
+      ++found[set->of];
+    }
+  }
+  for (proto::slot_set* set : taken) store.give(set);
+  return found;
+}
+
+void gpu_world::expect_clean(int rank) {
+  node& at = (*this)[rank];
+  EXPECT_TRUE(at.channel->is_quiet()) << "rank " << rank;
+  EXPECT_TRUE(at.channel->staged.is_quiet()) << "staged states of rank " << rank;
+  EXPECT_EQ(at.channel->rendezvous.sends.size(), 0u) << "rank " << rank;
+  EXPECT_EQ(at.channel->rendezvous.recvs.size(), 0u) << "rank " << rank;
+  EXPECT_EQ(at.channel->open.sum(), 0) << "rank " << rank;
+  EXPECT_FALSE(at.core.gpus.is_busy()) << "rank " << rank;
+  EXPECT_EQ(gpu(rank).under_way(), 0u) << "copies of rank " << rank;
+  EXPECT_EQ(gpu(rank).mapped(), 0u) << "mappings of rank " << rank;
+  EXPECT_EQ(at.pool.outstanding(), 0u) << "packets of rank " << rank;
+  set_counts& known = sets_[static_cast<std::size_t>(rank)];
+  const set_counts now = sets_home(rank);
+  if (known == set_counts{}) {
+    known = {proto::staging_store::CLASS[0].most, proto::staging_store::CLASS[1].most,
+             proto::staging_store::CLASS[2].most};
+    if (proto::flag_word* const word = at.core.flags.take(); word != nullptr) {
+      --known[0];
+      proto::flag_words::give(word);
+    }
+  }
+  EXPECT_EQ(now, known) << "staging sets of rank " << rank;
+}
+
+std::size_t gpu_world::failures_of(int rank) const {
+  std::size_t count = 0;
+  for (const auto& problem : thrown) {
+    try {
+      std::rethrow_exception(problem);
+    } catch (const peer_failure_error& e) {
+      if (e.failed_rank() == rank) ++count;
+    } catch (const std::exception&) {
+    }
+  }
+  return count;
+}
+
+std::string gpu_world::errors() const {
+  std::string all;
+  for (const auto& problem : thrown) {
+    try {
+      std::rethrow_exception(problem);
+    } catch (const std::exception& e) {
+      all += std::string(e.what()) + "\n";
+    }
+  }
+  return all;
+}
+
+const char* name_of(verb what) noexcept {
+  constexpr const char* NAMES[] = {"send", "active_message", "put", "put_signal", "get"};
+  return NAMES[static_cast<std::size_t>(what)];
+}
+
+void watcher::watch(gpu_world& world, const test_buffer& buffer) {
+  world_ = &world;
+  buffer_ = &buffer;
+}
+
+void watcher::signal(status_t status) {
+  seen.push_back(status);
+  if (buffer_ == nullptr) return;
+  for (std::size_t r = 0; r < world_->nodes.size(); ++r)
+    EXPECT_FALSE(world_->gpu(static_cast<int>(r)).uses(buffer_->at(), buffer_->size()))
+        << "a buffer was given back while the GPU of rank " << r << " uses it";
+}
+
+static unsigned next_seed = 1;
+
+exchange::exchange(gpu_world& world, verb what, mem::mem_kind near, mem::mem_kind far,
+                   std::size_t size, int from, int to)
+    : here(near, size),
+      there(what == verb::active_message ? mem::mem_kind::host : far, size),
+      seed(next_seed++),
+      world_(world),
+      what_(what),
+      from_(from),
+      to_(to),
+      tag_(seed) {
+  (what == verb::get ? there : here).fill(seed);
+  near_.watch(world, here);
+  if (what != verb::active_message) far_.watch(world, there);
+  if (tells_far() && what != verb::send) rcomp_ = world[to].core.rcomps.add(&far_);
+  if (what == verb::send || what == verb::active_message) return;
+  mem::region region{there.at(), size, there.kind(), {}};
+  std::string why_not;
+  if (there.kind() == mem::mem_kind::device && size != 0)
+    region.share = world.gpu(to).share(region.address, size, why_not);
+  region_ = world[to].core.regions.insert(region);
+}
+
+exchange::~exchange() {
+  if (region_.generation != 0) world_[to_].core.regions.erase(region_);
+  if (rcomp_ != 0) world_[to_].core.rcomps.remove(rcomp_);
+  if (what_ == verb::active_message)
+    for (const status_t& got : far_.seen) free(got.buffer);
+}
+
+errorcode_t exchange::start(bool may_retry) {
+  node& at = world_[from_];
+  if (what_ == verb::send) {
+    proto::receive& record = *world_[to_].core.receives.get();
+    record.user = {};
+    record.user.comp = &far_;
+    record.user.status.buffer = there.at();
+    record.user.status.size = there.size();
+    record.via = world_[to_].channel.get();
+    record.region = {};
+    record.kind = there.kind();
+    record.gpu = there.kind() == mem::mem_kind::device ? 0 : -1;
+    status_t got;
+    world_[to_].matcher->post(record, from_, tag_, matching_policy_t::rank_tag, got);
+  }
+  do {
+    const rcomp_t rcomp = what_ == verb::send ? world_[to_].engine_rcomp() : rcomp_;
+    auto out = at.outgoing(to_, here.at(), here.size(), rcomp, tag_, &near_);
+    out.kind = here.size() == 0 ? mem::mem_kind::host : here.kind();
+    out.gpu = out.kind == mem::mem_kind::device ? 0 : -1;
+    out.may_retry = may_retry;
+    if (region_.generation != 0) {
+      out.remote = {region_.slot, region_.generation};
+      out.there = at.fabric->check_remote(to_, out.remote);
+      if (out.there.what == net::remote_view::answer::not_connected) {
+        answer_ = errorcode_t::retry;
+        world_.step(1);
+        continue;
+      }
+    }
+    if (what_ == verb::get)
+      answer_ = proto::start_get(out);
+    else if (what_ == verb::put || what_ == verb::put_signal)
+      answer_ = proto::start_put(out);
+    else
+      answer_ = proto::start_message(out);
+    if (error_t(answer_).is_retry()) world_.step(1);
+  } while (error_t(answer_).is_retry() && !world_.is_dead(from_) && !world_.is_dead(to_));
+  // A copy was made: the buffer is ours again.
+  if (error_t(answer_).is_done() && what_ != verb::get) here.fill(~seed);
+  return answer_;
+}
+
+bool exchange::is_over() const {
+  const bool near = !error_t(answer_).is_posted() || !near_.seen.empty();
+  // Nobody is told that a put has arrived.
+  if (what_ == verb::put && near) return there.holds(seed) || !error_t(answer_).is_done();
+  return near && (!tells_far() || !far_.seen.empty());
+}
+
+std::string exchange::text() const {
+  const auto kind = [](const test_buffer& b) {
+    return b.kind() == mem::mem_kind::device ? "gpu" : "host";
+  };
+  return std::string(name_of(what_)) + " of " + std::to_string(here.size()) + " bytes, " +
+         kind(here) + " " + std::to_string(from_) + ", " + kind(there) + " " + std::to_string(to_);
+}
+
+void exchange::expect_good() const {
+  EXPECT_EQ(near_.seen.size(), error_t(answer_).is_posted() ? 1u : 0u) << text();
+  EXPECT_EQ(far_.seen.size(), tells_far() ? 1u : 0u) << text();
+  EXPECT_TRUE(here.is_guarded()) << text();
+  if (what_ == verb::active_message) {
+    if (far_.seen.size() != 1) return;
+    EXPECT_EQ(far_.seen[0].size, here.size()) << text();
+    test_buffer copy(mem::mem_kind::host, here.size());
+    if (here.size() != 0) std::memcpy(copy.bytes(), far_.seen[0].buffer, here.size());
+    EXPECT_TRUE(copy.holds(seed)) << text();
+    return;
+  }
+  if (what_ == verb::get)
+    EXPECT_TRUE(here.holds(seed)) << text();
+  else
+    EXPECT_TRUE(there.holds(seed)) << text();
+  EXPECT_TRUE(there.is_guarded()) << text();
+}
+
+}  // namespace lci::test

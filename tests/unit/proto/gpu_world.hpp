@@ -1,0 +1,130 @@
+// Ranks with fake GPUs over the fake fabric, and operations between any kinds of memory that check
+// every byte: what the tests of GPU memory stand on. Threads: single, as world.hpp.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/unit/proto/fake_gpu.hpp"
+#include "tests/unit/proto/world.hpp"
+
+namespace lci::test {
+
+// A buffer with guard bytes around it, in host memory or in that of a fake GPU.
+class test_buffer {
+ public:
+  static constexpr std::size_t GUARD = 64;
+  test_buffer(mem::mem_kind kind, std::size_t size);
+  std::byte* at() const noexcept;  // what the library gets
+  std::size_t size() const noexcept { return size_; }
+  mem::mem_kind kind() const noexcept { return kind_; }
+  void fill(unsigned seed) noexcept;
+  void clear() noexcept;
+  std::byte* bytes() const noexcept;  // for the test
+  // Holds the pattern of `seed`, and nothing was written beside it.
+  testing::AssertionResult holds(unsigned seed) const;
+  testing::AssertionResult is_guarded() const;
+
+ private:
+  mem::mem_kind kind_;
+  std::size_t size_;
+  std::vector<std::byte> host_;
+  std::unique_ptr<fake_memory> gpu_;
+};
+
+struct gpu_options {
+  sim_options sim;
+  proto::gpu_way way = proto::gpu_way::any;
+  fake_gpu::settings gpu;
+  bool is_tight = false;  // staging memory is short: few small sets, so that slots are used again
+  int ranks = 2;
+};
+
+// What can be said of staging sets from outside: how many of each class can be had.
+using set_counts = std::array<std::size_t, proto::staging_store::CLASSES>;
+
+class gpu_world : public proto_world {
+ public:
+  explicit gpu_world(const gpu_options& options);
+  fake_gpu& gpu(int rank) { return *gpus_[static_cast<std::size_t>(rank)]; }
+  void set_all(const fake_gpu::settings& how);
+  // The process of `rank` dies, and its GPU with it.
+  void kill(int rank);
+  bool is_dead(int rank) const { return dead_[static_cast<std::size_t>(rank)]; }
+  // Nothing of ended operations is left at `rank`.
+  void expect_clean(int rank);
+  // Steps until `done` or for a long time.
+  template <class F>
+  bool step_until(F&& done, int rounds = 5000) {
+    for (int i = 0; i < rounds; ++i) {
+      if (done()) return true;
+      step(1);
+    }
+    return done();
+  }
+  std::size_t failures_of(int rank) const;  // peer_failure_error of it in `thrown`
+  std::string errors() const;               // texts of `thrown`
+  std::size_t regions = 0;                  // of the test itself, by all ranks
+
+ private:
+  set_counts sets_home(int rank);
+  std::vector<fake_gpu*> gpus_;
+  std::vector<bool> dead_;
+  std::vector<set_counts> sets_;
+};
+
+enum class verb : std::uint8_t { send, active_message, put, put_signal, get };
+inline constexpr verb VERBS[] = {verb::send, verb::active_message, verb::put, verb::put_signal,
+                                 verb::get};
+const char* name_of(verb what) noexcept;
+
+// Is told of an end, and sees to it that no GPU uses the buffer any more.
+class watcher final : public comp_impl_t {
+ public:
+  void signal(status_t status) override;
+  void watch(gpu_world& world, const test_buffer& buffer);
+  std::vector<status_t> seen;
+
+ private:
+  gpu_world* world_ = nullptr;
+  const test_buffer* buffer_ = nullptr;
+};
+
+// One operation of rank `from` with rank `to`. near: the memory of `from`; far: of `to`.
+class exchange {
+ public:
+  exchange(gpu_world& world, verb what, mem::mem_kind near, mem::mem_kind far, std::size_t size,
+           int from = 0, int to = 1);
+  ~exchange();
+  exchange(const exchange&) = delete;
+  exchange& operator=(const exchange&) = delete;
+  // Posts, again while the answer is retry; afterwards both ends are under way. may_retry false:
+  // what is refused waits in the backlog. Throws what the post throws; fatal: the peer is gone.
+  errorcode_t start(bool may_retry = true);
+  // Both ends were told what they are to be told.
+  bool is_over() const;
+  // ... exactly once, and the bytes are there.
+  void expect_good() const;
+  std::size_t told() const { return near_.seen.size() + far_.seen.size(); }
+  std::string text() const;
+
+  test_buffer here, there;
+  watcher near_, far_;
+  unsigned seed;
+
+ private:
+  bool tells_far() const { return what_ != verb::put && what_ != verb::get; }
+  gpu_world& world_;
+  verb what_;
+  int from_, to_;
+  mem::region_name region_;
+  rcomp_t rcomp_ = 0;
+  tag_t tag_;
+  errorcode_t answer_ = errorcode_t::retry;
+};
+
+}  // namespace lci::test
