@@ -116,9 +116,15 @@ sim_device::step sim_device::one_event(net::sink& to) noexcept {
 }
 
 bool sim_device::give_completion(net::sink& to, std::unique_lock<std::mutex>& lock) noexcept {
-  if (completions_.empty()) return false;
-  const sim_completion c = completions_.front();
-  completions_.pop_front();
+  // What fails by the end of a peer is told after that end.
+  const auto at = std::find_if(completions_.begin(), completions_.end(), [this](const auto& c) {
+    const auto rank = static_cast<std::size_t>(c.rank);
+    const bool is_alive = world_.life[rank] == sim_life::alive || c.rank == fabric_.rank_;
+    return c.error == nullptr || is_alive || gone_reported_[rank];
+  });
+  if (at == completions_.end()) return false;
+  const sim_completion c = *at;
+  completions_.erase(at);
   lock.unlock();
   if (c.error == nullptr)
     to.on_complete(c.context);
