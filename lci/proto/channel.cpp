@@ -175,8 +175,7 @@ void channel::finish(transfer& move) noexcept {
     shared.direct_copies.put(move.direct);
   }
   if (move.end == ending::rendezvous) on_written(*this, move.local_state, !failed);
-  if (move.end == ending::piece)
-    staged.filled(move.local_state, move.piece, failed ? "the network lost it" : "");
+  if (move.end == ending::piece) staged.arrived(move.local_state, move.piece, !failed);
   if (move.counted) open.add(-1);
   shared.transfers.put(&move);
   if (failed) [[unlikely]]

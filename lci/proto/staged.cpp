@@ -26,6 +26,7 @@ bool staged_transfers::state::begin(std::size_t total, wire::slots cut) noexcept
 
 void staged_transfers::send_control(int rank, wire::staged_kind what, const void* body,
                                     std::size_t size) {
+  if (via_.shared.is_gone(rank)) return;
   via_.control.send_control_bytes(
       rank, wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(what)), body, size);
 }
@@ -105,6 +106,7 @@ bool staged_transfers::offer(wire::name self, recv_state& s) {
     for (slot_copy& one : s.slot) {
       one.home = this;
       one.owner = self;
+      one.is_lent = s.number_of(one) < std::min<std::uint64_t>(s.pieces, s.through.count);
     }
     rank = s.rank;
     is_get = s.is_get;
@@ -199,7 +201,7 @@ bool staged_transfers::serve_receive() {
 staged_transfers::ended_receive staged_transfers::settle_locked(wire::name name,
                                                                 recv_state& s) noexcept {
   if (s.pieces == 0 && !s.has_failed) return {};  // has not begun
-  if (!s.is_over()) return {};
+  if (!s.is_over() || s.is_lent()) return {};
   const ended_receive out{s.plan, s.peer, s.set, !s.has_failed, true};
   recvs_.erase(name);
   return out;
@@ -218,6 +220,7 @@ void staged_transfers::emptied(wire::name name, std::uint64_t index, std::string
   wire::credit news;
   int rank = -1;
   bool goes_on = false;
+  bool is_news = false;
   {
     const std::lock_guard lock(lock_);
     recv_state* const s = recvs_.find(name);
@@ -226,14 +229,16 @@ void staged_transfers::emptied(wire::name name, std::uint64_t index, std::string
     slot.index += s->through.count;
     --s->busy;
     ++s->done;
-    if (!error.empty()) s->has_failed = true;
+    is_news = !error.empty() && !s->has_failed;
+    if (is_news) s->has_failed = true;
     goes_on = !s->has_failed && slot.index < s->pieces;
+    slot.is_lent = goes_on;
     rank = s->rank;
     news = {s->peer, index};
     over = settle_locked(name, *s);
   }
   if (goes_on) say(rank, wire::staged_kind::credit, news);
-  if (!error.empty()) {
+  if (is_news) {
     complain(rank, error);
     say(rank, wire::staged_kind::drop_send, wire::drop{news.sender, 1, 0});
   }
@@ -245,20 +250,29 @@ void staged_transfers::emptied(wire::name name, std::uint64_t index, std::string
 void staged_transfers::on_piece(int rank, const wire::piece& body) {
   recv_state* s = nullptr;
   slot_copy* slot = nullptr;
+  ended_receive over;
+  bool is_wanted = false;
   {
     const std::lock_guard lock(lock_);
     s = recvs_.find(body.receiver);
-    const bool is_ours = s != nullptr && s->rank == rank && s->set != nullptr && !s->has_failed &&
-                         body.index < s->pieces;
+    const bool is_ours =
+        s != nullptr && s->rank == rank && s->set != nullptr && body.index < s->pieces;
     if (is_ours) slot = &s->slot[body.index % s->through.count];
-    if (!is_ours || slot->is_busy || slot->index != body.index) {
+    if (!is_ours || !slot->is_lent || slot->index != body.index) {
       via_.dropped.add(1);
       return;
     }
-    slot->is_busy = true;
-    ++s->busy;
-    s->peer = body.sender;
+    slot->is_lent = false;
+    is_wanted = !s->has_failed;
+    if (is_wanted) {
+      slot->is_busy = true;
+      ++s->busy;
+      s->peer = body.sender;
+    } else {
+      over = settle_locked(body.receiver, *s);
+    }
   }
+  if (!is_wanted) return end(over);
   std::byte* const from = s->set->at + s->number_of(*slot) * s->through.bytes;
   std::byte* const to =
       static_cast<std::byte*>(s->plan.user.status.buffer) + body.index * s->through.bytes;
@@ -279,17 +293,21 @@ void staged_transfers::on_drop_receive(int rank, wire::name receiver) {
   if (fail_receive(receiver, rank)) complain(rank, "the sender has given up");
 }
 
+// The sender is over, in one way or the other, and writes no slot of ours.
 bool staged_transfers::fail_receive(wire::name name, int rank) {
   ended_receive over;
+  bool is_news = false;
   {
     const std::lock_guard lock(lock_);
     recv_state* const s = recvs_.find(name);
     if (s == nullptr || s->rank != rank) return false;
+    is_news = !s->has_failed;
     s->has_failed = true;
+    for (slot_copy& one : s->slot) one.is_lent = false;
     over = settle_locked(name, *s);
   }
   end(over);
-  return true;
+  return is_news;
 }
 
 void staged_transfers::on_peer_gone(int rank) {

@@ -9,9 +9,12 @@
 //
 // One per channel. Threads: shared; a short lock guards the states, and no copy, message or user's
 // code runs under it. Always true: a state is erased when nothing copies for it any more, also
-// when its peer is gone; a piece is accepted once, for the slot that waits for it.
+// when its peer is gone; a piece is accepted once, for the slot that waits for it. A receiver keeps
+// its slots until nothing writes them any more, also when one end has failed: until each was
+// announced or the sender says that it is over.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -52,8 +55,10 @@ class staged_transfers {
   void on_drop_send(int rank, wire::name sender);
   void on_drop_receive(int rank, wire::name receiver);
   void on_peer_gone(int rank);
-  // A piece that the network carries is there, or will not be.
-  void filled(wire::name name, std::uint64_t index, std::string_view error);
+  // A piece that the network carries is there, or will not be, which somebody has said or will.
+  void arrived(wire::name name, std::uint64_t index, bool ok) {
+    filled(name, index, ok ? "" : "the network lost it", !ok);
+  }
   // Those that wait for slots; answers how many got some.
   std::size_t serve_waiting();
   bool is_quiet() const noexcept { return sends_.size() == 0 && recvs_.size() == 0; }
@@ -66,6 +71,7 @@ class staged_transfers {
     wire::name owner;
     std::uint64_t index = 0;  // of the piece that the slot holds or waits for
     bool is_busy = false;
+    bool is_lent = false;  // receiver: the sender may write it
     bool is_send = false;
   };
   struct state {
@@ -104,10 +110,15 @@ class staged_transfers {
     wire::name peer;         // staged state there, from the first piece
     wire::get_request body;  // of a get
     bool is_get = false;
+    bool is_lent() const noexcept {
+      return std::any_of(slot.begin(), slot.end(), [](const slot_copy& s) { return s.is_lent; });
+    }
   };
   // What is left of a state that was erased.
   struct ended_send {
     wire::name self;
+    wire::name receiver;
+    int rank = -1;
     slot_set* set = nullptr;
     bool ok = false;
     bool is_over = false;
@@ -132,6 +143,7 @@ class staged_transfers {
   bool take_slots(send_state& s, bool& never);
   void begin_send(wire::name name, send_state& s);
   void fill(wire::name name, send_state& s, slot_copy& slot);
+  void filled(wire::name name, std::uint64_t index, std::string_view error, bool is_said = false);
   void put_piece(wire::name name, send_state& s, const slot_copy& slot, std::byte* from);
   void landed(wire::name name, std::string_view error);
   void emptied(wire::name name, std::uint64_t index, std::string_view error);

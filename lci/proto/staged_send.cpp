@@ -54,10 +54,9 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     --s->busy;
     over = settle_locked(name, *s);
   }
-  if (!is_sound) {
+  // Without a connection the peer is gone, which the channel says.
+  if (!is_sound && view.what != net::remote_view::answer::not_connected)
     complain(plan.rank, "the peer's slots make no sense, or are gone");
-    say(plan.rank, wire::staged_kind::drop_receive, wire::drop{to.receiver, 1, 0});
-  }
   if (over.is_over) return end(over);
   if (!has_slots) wait_for_slots(name, true);
   if (via_.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
@@ -75,7 +74,6 @@ bool staged_transfers::take_slots(send_state& s, bool& never) {
   }
   if (never) {
     complain(s.rank, "there is no memory for a staging buffer");
-    say(s.rank, wire::staged_kind::drop_receive, wire::drop{s.receiver, 1, 0});
     const std::lock_guard lock(lock_);
     s.has_failed = true;
     return true;
@@ -153,10 +151,12 @@ void staged_transfers::slot_copy::ended(std::string_view error) noexcept {
   }
 }
 
-void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_view error) {
+void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_view error,
+                              bool is_said) {
   ended_send over;
   wire::piece news;
   int rank = -1;
+  bool is_news = false;
   {
     const std::lock_guard lock(lock_);
     send_state* const s = sends_.find(name);
@@ -166,24 +166,24 @@ void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_
     slot.index += s->through.count;
     --s->busy;
     ++s->done;
-    if (!error.empty()) s->has_failed = true;
+    is_news = !error.empty() && !s->has_failed;
+    if (is_news) s->has_failed = true;
     rank = s->rank;
     news = {s->receiver, name, index};
     over = settle_locked(name, *s);
   }
-  if (error.empty()) {
+  if (error.empty())
     say(rank, wire::staged_kind::piece, news);
-  } else {
+  else if (is_news && !is_said)
     complain(rank, error);
-    say(rank, wire::staged_kind::drop_receive, wire::drop{news.receiver, 1, 0});
-  }
   end(over);
 }
 
 staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
                                                              send_state& s) noexcept {
   if (!s.is_over()) return {};
-  const ended_send out{s.self, s.set, !s.has_failed, true, s.is_landing, s.plan.user};
+  const ended_send out{s.self,        s.receiver, s.rank,       s.set,
+                       !s.has_failed, true,       s.is_landing, s.plan.user};
   sends_.erase(name);
   return out;
 }
@@ -191,6 +191,9 @@ staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
 void staged_transfers::end(const ended_send& what) {
   if (!what.is_over) return;
   if (what.set != nullptr) via_.shared.staging.give(what.set);
+  // Only now: nothing of ours writes the receiver's slots any more.
+  if (!what.ok && !what.is_landing)
+    say(what.rank, wire::staged_kind::drop_receive, wire::drop{what.receiver, 1, 0});
   if (what.self.generation != 0) on_written(via_, what.self, what.ok);
   if (!what.is_landing) return;
   via_.open.add(-1);
@@ -333,15 +336,17 @@ void staged_transfers::on_drop_send(int rank, wire::name sender) {
 
 bool staged_transfers::fail_send(wire::name name, int rank) {
   ended_send over;
+  bool is_news = false;
   {
     const std::lock_guard lock(lock_);
     send_state* const s = sends_.find(name);
     if (s == nullptr || s->rank != rank) return false;
+    is_news = !s->has_failed;
     s->has_failed = true;
     over = settle_locked(name, *s);
   }
   end(over);
-  return true;
+  return is_news;
 }
 
 }  // namespace lci::proto
