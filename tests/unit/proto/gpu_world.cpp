@@ -90,8 +90,23 @@ gpu_world::gpu_world(const gpu_options& options)
     if (options.is_tight) hog(*n);
   }
   dead_.resize(nodes.size());
+  heard.resize(nodes.size());
   for (int r = 0; r < options.ranks; ++r)
     sets_.push_back(options.is_tight ? sets_home(r) : set_counts{});
+}
+
+void gpu_world::step(int rounds) {
+  for (int i = 0; i < rounds; ++i)
+    for (std::size_t r = 0; r < nodes.size(); ++r) step_one(static_cast<int>(r));
+}
+
+void gpu_world::step_one(int rank) {
+  try {
+    (*this)[rank].channel->progress();
+  } catch (...) {
+    thrown.push_back(std::current_exception());
+    ++heard[static_cast<std::size_t>(rank)];
+  }
 }
 
 void gpu_world::set_all(const fake_gpu::settings& how) {
@@ -265,7 +280,7 @@ errorcode_t exchange::start(bool may_retry) {
 bool exchange::is_over() const {
   const bool near = !error_t(answer_).is_posted() || !near_.seen.empty();
   // Nobody is told that a put has arrived.
-  if (what_ == verb::put && near) return there.holds(seed) || !error_t(answer_).is_done();
+  if (what_ == verb::put && error_t(answer_).is_done()) return there.holds(seed);
   return near && (!tells_far() || !far_.seen.empty());
 }
 

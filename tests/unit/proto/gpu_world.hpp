@@ -51,6 +51,9 @@ class gpu_world : public proto_world {
  public:
   explicit gpu_world(const gpu_options& options);
   fake_gpu& gpu(int rank) { return *gpus_[static_cast<std::size_t>(rank)]; }
+  // As proto_world::step(), and counts what each rank heard.
+  void step(int rounds = ROUNDS);
+  void step_one(int rank);
   void set_all(const fake_gpu::settings& how);
   // The process of `rank` dies, and its GPU with it.
   void kill(int rank);
@@ -68,7 +71,7 @@ class gpu_world : public proto_world {
   }
   std::size_t failures_of(int rank) const;  // peer_failure_error of it in `thrown`
   std::string errors() const;               // texts of `thrown`
-  std::size_t regions = 0;                  // of the test itself, by all ranks
+  std::vector<std::size_t> heard;           // by rank: exceptions that its progress threw
 
  private:
   set_counts sets_home(int rank);
@@ -109,7 +112,8 @@ class exchange {
   bool is_over() const;
   // ... exactly once, and the bytes are there.
   void expect_good() const;
-  std::size_t told() const { return near_.seen.size() + far_.seen.size(); }
+  bool is_posted() const { return error_t(answer_).is_posted(); }
+  bool tells_far() const { return what_ != verb::put && what_ != verb::get; }
   std::string text() const;
 
   test_buffer here, there;
@@ -117,7 +121,6 @@ class exchange {
   unsigned seed;
 
  private:
-  bool tells_far() const { return what_ != verb::put && what_ != verb::get; }
   gpu_world& world_;
   verb what_;
   int from_, to_;

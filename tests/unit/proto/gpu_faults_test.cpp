@@ -1,0 +1,150 @@
+// Peers that die and copies that fail, at every step of every protocol of GPU memory: each end
+// hears of it, nothing stays behind, and what is under way beside it arrives.
+#include <gtest/gtest.h>
+
+#include "lci/errors.hpp"
+#include "tests/unit/proto/gpu_world.hpp"
+
+using namespace lci::test;  // NOLINT: a test reads better without the prefix
+namespace proto = lci::proto;
+using lci::mem::mem_kind;
+
+namespace {
+
+struct fault_case {
+  verb what;
+  mem_kind near, far;
+  bool maps;
+  proto::gpu_way way;
+  std::size_t size;
+};
+
+std::vector<fault_case> cases() {
+  std::vector<fault_case> all;
+  for (const verb what : VERBS)
+    for (const int kinds : {1, 2, 3})
+      for (const bool maps : {false, true})
+        for (const proto::gpu_way way : {proto::gpu_way::any, proto::gpu_way::staged})
+          for (const std::size_t size : {3000, 20'000}) {
+            const mem_kind near = (kinds & 1) != 0 ? mem_kind::device : mem_kind::host;
+            const mem_kind far = (kinds & 2) != 0 ? mem_kind::device : mem_kind::host;
+            if (what == verb::active_message && far == mem_kind::device) continue;
+            // Only GPU memory at both ends goes another way if it may, and only where it is mapped.
+            if (way == proto::gpu_way::any && (!maps || kinds != 3)) continue;
+            all.push_back({what, near, far, maps, way, size});
+          }
+  return all;
+}
+
+std::string name_of_case(const fault_case& c) {
+  const auto kind = [](mem_kind k) { return k == mem_kind::device ? "_gpu" : "_host"; };
+  return std::string(name_of(c.what)) + kind(c.near) + kind(c.far) +
+         (c.maps ? "_mapped" : "_apart") +
+         (c.way == proto::gpu_way::any ? "_direct_" : "_staged_") + std::to_string(c.size);
+}
+
+gpu_options options_of(const fault_case& c) {
+  gpu_options o;
+  o.sim.maps_arenas = c.maps;
+  o.sim.late = true;
+  o.way = c.way;
+  o.is_tight = true;
+  o.gpu.max_delay = 1;
+  return o;
+}
+
+class gpu_fault : public testing::TestWithParam<fault_case> {};
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(sim, gpu_fault, testing::ValuesIn(cases()),
+                         [](const auto& of) { return name_of_case(of.param); });
+
+// The last round kills after the end, so every step before it was met.
+TEST_P(gpu_fault, peer_dies_at_every_step__the_survivor_is_told_once_and_left_clean) {
+  const fault_case& c = GetParam();
+  for (const int victim : {0, 1}) {
+    bool was_over = false;
+    for (int steps = 0; !was_over && steps < 200; ++steps) {
+      gpu_options options = options_of(c);
+      options.gpu.seed = static_cast<std::uint64_t>(steps) * 10 + 1;
+      options.ranks = 3;
+      gpu_world w(options);
+      const int survivor = 1 - victim;
+      exchange one(w, c.what, c.near, c.far, c.size);
+      exchange beside(w, verb::send, mem_kind::device, mem_kind::host, 9000, survivor, 2);
+      const std::size_t regions = w[survivor].core.regions.live();
+      one.start();
+      beside.start();
+      for (int i = 0; i < steps; ++i) w.step_one(i % 3);
+      was_over = one.is_over();
+      w.kill(victim);
+      w.step(100);
+      SCOPED_TRACE("victim " + std::to_string(victim) + " after " + std::to_string(steps));
+      EXPECT_EQ(w.heard[static_cast<std::size_t>(survivor)], 1u) << w.errors();
+      EXPECT_EQ(w.failures_of(victim), w.heard[2] + 1) << w.errors();
+      EXPECT_EQ(w.gpu(survivor).forgotten(), 1u);
+      EXPECT_LE(one.near_.seen.size(), 1u);
+      EXPECT_LE(one.far_.seen.size(), 1u);
+      EXPECT_TRUE(one.here.is_guarded());
+      EXPECT_TRUE(one.there.is_guarded());
+      beside.expect_good();
+      w.expect_clean(survivor);
+      EXPECT_EQ(w[survivor].core.regions.live(), regions);
+      if (HasFailure()) return;
+    }
+    EXPECT_TRUE(was_over);
+  }
+}
+
+// Several transfers at once, one of which loses a copy. Its slots go to others meanwhile.
+TEST_P(gpu_fault, copy_that_fails__is_heard_at_both_ends_and_harms_no_other_transfer) {
+  const fault_case& c = GetParam();
+  for (const int rank : {0, 1}) {
+    bool has_failed = true;
+    for (std::uint64_t nth = 1; has_failed; ++nth) {
+      gpu_options options = options_of(c);
+      options.gpu.seed = nth;
+      options.gpu.max_delay = 6;
+      gpu_world w(options);
+      fake_gpu::settings how = options.gpu;
+      how.fail_copy = nth;
+      w.gpu(rank).set(how);
+      std::vector<std::unique_ptr<exchange>> all;
+      for (int i = 0; i < 3; ++i) {
+        all.push_back(std::make_unique<exchange>(w, c.what, c.near, c.far, c.size));
+        all.back()->start();
+      }
+      w.step(20);
+      for (int i = 0; i < 3; ++i) {
+        all.push_back(std::make_unique<exchange>(w, c.what, c.near, c.far, c.size));
+        all.back()->start();
+        w.step(5);
+      }
+      w.step(250);
+      has_failed = w.gpu(rank).failed() != 0;
+      SCOPED_TRACE("copy " + std::to_string(nth) + " of rank " + std::to_string(rank));
+      std::size_t bad = 0;
+      for (const auto& one : all) {
+        const bool is_near_told = !one->is_posted() || one->near_.seen.size() == 1;
+        const bool is_far_told = !one->tells_far() || one->far_.seen.size() == 1;
+        if (is_near_told && is_far_told && (one->tells_far() || one->is_over())) {
+          one->expect_good();
+          continue;
+        }
+        ++bad;
+        const std::size_t listener =
+            c.what == verb::put_signal ? static_cast<std::size_t>(rank) : 1;
+        EXPECT_TRUE(is_near_told || w.heard[0] != 0) << "the caller heard nothing";
+        EXPECT_TRUE(is_far_told || w.heard[listener] != 0) << "the target heard nothing";
+      }
+      EXPECT_EQ(bad, has_failed ? 1u : 0u) << w.errors();
+      EXPECT_EQ(w.heard[0] + w.heard[1] != 0, has_failed);
+      EXPECT_LE(w.heard[0], 1u) << w.errors();
+      EXPECT_LE(w.heard[1], 1u) << w.errors();
+      w.expect_clean(0);
+      w.expect_clean(1);
+      if (HasFailure()) return;
+    }
+  }
+}
