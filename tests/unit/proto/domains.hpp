@@ -7,7 +7,9 @@
 
 namespace lci::test {
 
-// Empty at first; whoever changes it undoes that.
+// Whoever changes it undoes that.
 std::span<const mem::memory_domain>& domains();
+// What domains() holds when no test has changed it.
+std::span<const mem::memory_domain> usual_domains();
 
 }  // namespace lci::test

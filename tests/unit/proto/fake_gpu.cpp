@@ -75,7 +75,9 @@ const mem::memory_domain& fake_domain() {
       [](const void*) { return std::string("managed memory is not handled"); },
       [](mem::arena& records) -> std::unique_ptr<mem::accelerator> {
         return std::make_unique<fake_gpu>(records);
-      }};
+      },
+      [](std::size_t, int, bool) -> void* { throw backend_error("fake: no allocator"); },
+      [](void*) { throw argument_error("fake: no allocator"); }};
   return domain;
 }
 
@@ -292,7 +294,3 @@ void fake_gpu::unpin(void* at) noexcept {
 }
 
 }  // namespace lci::test
-
-namespace lci::mem {
-std::span<const memory_domain> memory_domains() { return {&test::fake_domain(), 1}; }
-}  // namespace lci::mem

@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 
+#include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
 
 namespace lci::test {
@@ -68,6 +69,13 @@ class fake_gpu final : public mem::accelerator {
   void forget(int rank) noexcept override;
   std::string pin(void* at, std::size_t size) override;
   void unpin(void* at) noexcept override;
+  // It has no streams of programs; fake_streams does.
+  bool is_captured(void*) override { throw backend_error("fake: no streams"); }
+  mem::stream_word& take_word() override { throw backend_error("fake: no streams"); }
+  void put_word(mem::stream_word&) noexcept override {}
+  void enqueue(void*, std::span<const mem::stream_step>) override {
+    throw backend_error("fake: no streams");
+  }
 
   void set(const settings& how);
   // The process dies: what is under way here ends nowhere and writes nothing.

@@ -86,7 +86,7 @@ class fake_streams final : public mem::accelerator {
 class with_fake_streams {
  public:
   with_fake_streams() { domains() = LIST; }
-  ~with_fake_streams() { domains() = {}; }
+  ~with_fake_streams() { domains() = usual_domains(); }
 
  private:
   static mem::memory_domain domain(std::string_view name) {

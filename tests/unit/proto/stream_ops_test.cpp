@@ -356,6 +356,7 @@ TEST(stream_ops, no_accelerator__a_sentence_of_each_domain) {
   mem::arena arena(std::size_t{1} << 20);
   devices gpus(arena);
   stream_ops ops(gpus);
+  test::domains() = {};
   EXPECT_TRUE(test::throws_with<backend_error>([&] { ops.add_wait(nullptr, comp_t()); },
                                                {"knows no accelerator"}));
   mem::memory_domain broken{};
@@ -364,7 +365,7 @@ TEST(stream_ops, no_accelerator__a_sentence_of_each_domain) {
   test::domains() = std::span(&broken, 1);
   EXPECT_TRUE(test::throws_with<backend_error>([&] { ops.add_wait(nullptr, comp_t()); },
                                                {"broken: it is not here"}));
-  test::domains() = {};
+  test::domains() = test::usual_domains();
 }
 
 }  // namespace
