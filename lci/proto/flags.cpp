@@ -55,10 +55,7 @@ void awaited_flags::on_await(int rank, const wire::await_flag& body) {
   one.rank = rank;
   one.word = reinterpret_cast<flag_word*>(line + body.flag % LINE);
   one.imm = body.imm;
-  const std::lock_guard lock(lock_);
-  list_.push_back(one);
-  count_.store(list_.size(), std::memory_order_relaxed);
-  via_.shared.gpus.expect(1);
+  wait_for(one);
 }
 
 void awaited_flags::on_landing(int rank, const wire::landing& body) {
@@ -78,10 +75,18 @@ void awaited_flags::on_landing(int rank, const wire::landing& body) {
   }
   if (!has_flag) return act(one);
   one.word = reinterpret_cast<flag_word*>(line + body.flag % LINE);
-  const std::lock_guard lock(lock_);
-  list_.push_back(one);
-  count_.store(list_.size(), std::memory_order_relaxed);
-  via_.shared.gpus.expect(1);
+  wait_for(one);
+}
+
+void awaited_flags::wait_for(const waiting& one) {
+  {
+    const std::lock_guard lock(lock_);
+    list_.push_back(one);
+    count_.store(list_.size(), std::memory_order_relaxed);
+    via_.shared.gpus.expect(1);
+  }
+  // Another channel may have heard of its end first.
+  if (via_.shared.is_gone(one.rank)) forget(one.rank);
 }
 
 std::size_t awaited_flags::poll() noexcept {

@@ -64,6 +64,7 @@ class awaited_flags {
     const std::byte* from = nullptr;
   };
   void act(const waiting& on) noexcept;
+  void wait_for(const waiting& one);
 
   channel& via_;
   base::spinlock lock_;  // guards list_
