@@ -224,3 +224,54 @@ TEST(gpu_domain, managed_memory__is_found_but_not_handled) {
   EXPECT_NE(place.domain->refusal(managed.at()).find("managed"), std::string::npos);
   EXPECT_EQ(lci::mem::find_place(managed.at() + 100).domain, nullptr);
 }
+
+// ---- what is short, or gone ----
+
+TEST(gpu_staging_short, without_any_memory__both_ends_of_a_message_hear_of_it) {
+  gpu_options options;
+  options.is_starved = true;
+  gpu_world w(options);
+  exchange one(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
+  one.start();
+  w.step(50);
+  EXPECT_TRUE(one.near_.seen.empty());
+  EXPECT_TRUE(one.far_.seen.empty());
+  EXPECT_EQ(w.heard[0], 1u) << w.errors();
+  EXPECT_EQ(w.heard[1], 1u) << w.errors();
+  for (int r : {0, 1}) {
+    EXPECT_TRUE(w[r].channel->is_quiet());
+    EXPECT_EQ(w[r].channel->rendezvous.sends.size(), 0u);
+  }
+}
+
+TEST(gpu_put, to_a_peer_that_has_just_died__gives_its_packet_back) {
+  gpu_world w({});
+  test_buffer target(mem_kind::device, 3000);
+  std::vector<std::byte> data = pattern(3000);
+  const auto region = w[1].core.regions.insert({target.at(), 3000, target.kind(), {}});
+  auto out = w[0].outgoing(1, data.data(), data.size(), 0, 0);
+  out.remote = {region.slot, region.generation};
+  out.there = w[0].fabric->check_remote(1, out.remote);
+  w.kill(1);
+  EXPECT_EQ(proto::start_put(out), lci::errorcode_t::fatal);
+  w.step(20);
+  w.expect_clean(0);
+}
+
+TEST(gpu_flags, that_a_dead_peer_announces__are_not_waited_for) {
+  gpu_options options;
+  options.sim.maps_arenas = true;
+  gpu_world w(options);
+  proto::flag_word* const word = w[0].core.flags.take();
+  ASSERT_NE(word, nullptr);
+  const wire::await_flag body{w[0].core.flags.place_of(word), 0, 0};
+  w[1].channel->flags.on_await(0, body);
+  EXPECT_TRUE(w[1].core.gpus.is_busy());
+  w[1].core.mark_gone(0, false, "it died");
+  w.step(5);
+  EXPECT_FALSE(w[1].core.gpus.is_busy());
+  // What it said before may be heard by another device of ours after its death was.
+  w[1].channel->flags.on_await(0, body);
+  EXPECT_FALSE(w[1].core.gpus.is_busy());
+  proto::flag_words::give(word);
+}

@@ -82,6 +82,10 @@ gpu_world::gpu_world(const gpu_options& options)
     how.seed += static_cast<unsigned>(n->core.me);
     gpus_.back()->set(how);
     n->channel->way = options.way;
+    if (options.is_starved) {
+      hog(*n);
+      continue;
+    }
     // Flags keep one set for themselves, from now on.
     if (proto::flag_word* const word = n->core.flags.take(); word != nullptr)
       proto::flag_words::give(word);

@@ -40,7 +40,8 @@ struct gpu_options {
   sim_options sim;
   proto::gpu_way way = proto::gpu_way::any;
   fake_gpu::settings gpu;
-  bool is_tight = false;  // staging memory is short: few small sets, so that slots are used again
+  bool is_tight = false;    // staging memory is short: few small sets, so that slots are used again
+  bool is_starved = false;  // there is no staging memory at all
   int ranks = 2;
 };
 
