@@ -87,7 +87,8 @@ errorcode_t put_with_data(outgoing& out) {
       op.size = length;
       op.packet = packet;
       code = out.via.end().send(op);
-      if (is_retry(code)) out.pool.put(packet);
+      // Refused, or the peer is gone.
+      if (code != errorcode_t::done && code != errorcode_t::posted) out.pool.put(packet);
     } else {
       code = errorcode_t::retry_nopacket;
     }

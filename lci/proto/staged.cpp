@@ -92,6 +92,7 @@ bool staged_transfers::offer(wire::name self, recv_state& s) {
   if (set == nullptr && !never) return false;
   if (set == nullptr) {
     complain(s.rank, "there is no memory for a staging buffer");
+    if (!s.is_get) say(s.rank, wire::staged_kind::drop_send, wire::drop{s.sender, 0, 0});
     fail_receive(self, s.rank);
     return true;
   }

@@ -322,7 +322,10 @@ void staged_transfers::on_ack(int rank, wire::name sender) {
   {
     const std::lock_guard lock(lock_);
     send_state* const s = sends_.find(sender);
-    if (s == nullptr || s->rank != rank || !s->waits_for_ack) return;
+    if (s == nullptr || s->rank != rank || !s->waits_for_ack) {
+      via_.dropped.add(1);
+      return;
+    }
     // It may come before we have seen ourselves that the copy is over.
     s->waits_for_ack = false;
     over = settle_locked(sender, *s);
