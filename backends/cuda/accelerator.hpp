@@ -43,6 +43,7 @@ class accelerator final : public mem::accelerator {
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
   void forget(int rank) noexcept override;
+  void tidy() noexcept override { peers_.tidy(); }
   // Memory that the user has registered himself is as good, and stays his. Not counted: the first
   // unpin() ends it.
   std::string pin(void* at, std::size_t size) override;

@@ -44,9 +44,11 @@ abi::device_ptr imported::at(std::uint64_t offset, std::size_t bytes) const noex
   return is_inside ? entry_->base + offset : 0;
 }
 
-import_cache::import_cache(gpu& g, std::size_t limit) : gpu_(g), limit_(limit) {}
+import_cache::import_cache(gpu& g, std::size_t limit, std::size_t unclosed)
+    : gpu_(g), limit_(limit), unclosed_limit_(unclosed) {}
 
 import_cache::~import_cache() {
+  for (const auto& each : unclosed_) unmap(*each);
   for (auto& [where, each] : entries_) unmap(*each);
   for (auto& [where, each] : retired_) unmap(*each);
 }
@@ -69,8 +71,32 @@ void import_cache::release(entry* used) noexcept {
   if (--used->users != 0) return;
   const auto gone = retired_.find(used);
   if (gone == retired_.end()) return;
-  unmap(*used);
+  std::unique_ptr<entry> owner = std::move(gone->second);
   retired_.erase(gone);
+  drop_locked(std::move(owner));
+}
+
+// Nobody uses it. Closing a handle waits for whatever the GPU is doing, also for a stream of the
+// user that waits for us; unmapping VMM memory does not.
+void import_cache::drop_locked(std::unique_ptr<entry> old) noexcept {
+  if (old->way != share_way::legacy_ipc || unclosed_limit_ == 0) return unmap(*old);
+  try {
+    unclosed_.push_back(std::move(old));
+  } catch (...) {
+    return unmap(*old);
+  }
+  if (unclosed_.size() <= unclosed_limit_) return;
+  unmap(*unclosed_.front());
+  unclosed_.erase(unclosed_.begin());
+}
+
+void import_cache::tidy() noexcept {
+  std::vector<std::unique_ptr<entry>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(unclosed_);
+  }
+  for (const auto& each : all) unmap(*each);
 }
 
 // Takes it out of the index; unmapped now, or by its last user.
@@ -81,7 +107,7 @@ void import_cache::retire_locked(entry& old) noexcept {
   if (owner->users != 0) {
     retired_.emplace(owner.get(), std::move(owner));
   } else {
-    unmap(*owner);
+    drop_locked(std::move(owner));
   }
 }
 
@@ -148,6 +174,12 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
     error = {scope.entered(), "cuCtxPushCurrent"};
     if (!error && ticket.way == share_way::legacy_ipc) {
       error = map_legacy(ticket, *made);
+      // Some drivers want the owner's old memory at the same address to go first.
+      if (error.code == abi::result::already_mapped && !unclosed_.empty()) {
+        for (const auto& each : unclosed_) unmap(*each);
+        unclosed_.clear();
+        error = map_legacy(ticket, *made);
+      }
     } else if (!error) {
       error = map_vmm(ticket, fd, *made);
     }

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "backends/cuda/share.hpp"
 
@@ -45,7 +46,8 @@ class imported {
 class import_cache {
  public:
   // Mappings are made for GPU `g`: its copies use them.
-  explicit import_cache(gpu& g, std::size_t limit = 256);
+  // Up to `unclosed` CUDA IPC mappings that are not needed any more wait for tidy().
+  explicit import_cache(gpu& g, std::size_t limit = 256, std::size_t unclosed = 0);
   ~import_cache();  // wants no `imported` alive
   import_cache(const import_cache&) = delete;
   import_cache& operator=(const import_cache&) = delete;
@@ -58,7 +60,9 @@ class import_cache {
 
   void drop(int peer, std::uint64_t base) noexcept;  // its owner has deregistered it
   void drop_peer(int peer) noexcept;                 // died or left
-  std::size_t size() const noexcept;                 // mappings, those in use included
+  // Closes what waits for it; may wait for the GPU.
+  void tidy() noexcept;
+  std::size_t size() const noexcept;  // mappings, those in use included, not those that wait
   gpu& device() noexcept { return gpu_; }
 
  private:
@@ -73,14 +77,16 @@ class import_cache {
   failure map_legacy(const share_ticket& ticket, entry& to) noexcept;
   failure map_vmm(const share_ticket& ticket, const descriptor& fd, entry& to) noexcept;
   failure place_vmm(abi::allocation_handle handle, entry& to) noexcept;
+  void drop_locked(std::unique_ptr<entry> old) noexcept;
   void unmap(entry& old) noexcept;
 
   gpu& gpu_;
-  const std::size_t limit_;
+  const std::size_t limit_, unclosed_limit_;
   mutable std::mutex mutex_;  // guards all below
   std::map<key, std::unique_ptr<entry>> entries_;
   // Replaced while in use: unmapped by the last user. Their keys may be in entries_ again.
   std::map<entry*, std::unique_ptr<entry>> retired_;
+  std::vector<std::unique_ptr<entry>> unclosed_;
   std::uint64_t clock_ = 0;  // counts uses, for the order of the least recently used
 };
 

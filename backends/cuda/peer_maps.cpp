@@ -205,4 +205,16 @@ void peer_maps::forget(int rank) noexcept {
   }
 }
 
+void peer_maps::tidy() noexcept {
+  std::size_t count = 0;
+  const auto next = [&]() -> view* {
+    const std::lock_guard lock(mutex_);
+    while (count < views_.size()) {
+      if (view* const one = views_[count++].get(); one != nullptr) return one;
+    }
+    return nullptr;
+  };
+  while (view* const one = next()) one->cache.tidy();
+}
+
 }  // namespace lci::cuda

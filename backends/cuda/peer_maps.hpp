@@ -42,8 +42,12 @@ class peer_maps {
   // As mem::accelerator::map().
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not);
   void forget(int rank) noexcept;
+  // Closes mappings that are not needed any more; may wait for the GPU. Without it they stay, up to
+  // UNCLOSED per GPU, because progress must not wait.
+  void tidy() noexcept;
 
  private:
+  static constexpr std::size_t MAPPINGS = 256, UNCLOSED = 256;
   struct refusal {
     identity id;
     std::string why;
@@ -59,7 +63,7 @@ class peer_maps {
   };
   static constexpr std::size_t SEEN = 64;
   struct view {
-    explicit view(gpu& g) : cache(g) {}
+    explicit view(gpu& g) : cache(g, MAPPINGS, UNCLOSED) {}
     import_cache cache;
     std::array<seen, SEEN> known{};  // under known_lock
     base::spinlock known_lock;

@@ -123,6 +123,9 @@ class accelerator {
   virtual mapped_memory map(const peer_range& what, int device, std::string& why_not) = 0;
   // Nothing of this peer is needed any more.
   virtual void forget(int rank) noexcept = 0;
+  // Gives up what could not be given up without waiting for the device. Only for calls that may
+  // wait: never from progress.
+  virtual void tidy() noexcept {}
 
   // Makes host memory (also a peer's arena, mapped here) fast to copy to and from. Without it
   // copies work, slower, and the thread that hands them over is held meanwhile. Empty, or why not.

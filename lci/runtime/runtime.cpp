@@ -86,6 +86,8 @@ mr_impl_t::~mr_impl_t() {
   }
   owner.core.regions.erase(name);
   fabric.deregister_region(local_key);
+  if (place.kind != mem::mem_kind::host && owner.core.gpus.running() != nullptr)
+    owner.core.gpus.running()->tidy();
 }
 
 runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name)

@@ -89,6 +89,8 @@ TEST_F(peer_maps_test, map__again_is_a_look_up_and_stays_while_in_use) {
       again = {};
     }
     EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 1u);
+    EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u) << "it would wait for the GPU";
+    here.acc.tidy();
     EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
     EXPECT_EQ(mock().count("cuMemImportFromShareableHandle"), 1u);
     EXPECT_EQ(mock().count("cuMemUnmap"), 1u);
@@ -192,6 +194,8 @@ TEST_F(peer_maps_test, map__freed_and_used_again_is_other_memory) {
         EXPECT_TRUE(here.map(after)) << here.why;
         EXPECT_FALSE(here.map(before)) << "the record speaks of other memory";
         EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 2u);
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u) << "it would wait for the GPU";
+        here.acc.tidy();
         EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
         tell(fd);
       });
@@ -375,6 +379,7 @@ TEST_F(peer_maps_test, forget__of_a_rank_that_is_unknown_is_harmless) {
     here.acc.forget(PEER + 1);
     EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u);
     here.acc.forget(PEER);
+    here.acc.tidy();
     EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
     tell(fd);
   });
