@@ -69,7 +69,7 @@ errorcode_t channel::rest() noexcept {
 bool channel::is_drained() const noexcept { return open_receives.sum() == 0 && is_quiet(); }
 
 bool channel::is_quiet() const noexcept {
-  return open.sum() == 0 && rendezvous.recvs.size() == 0 && staged.is_quiet() &&
+  return open.sum() == 0 && rendezvous.recvs.size() == 0 && staged.is_quiet() && late.sum() == 0 &&
          finished_.load(std::memory_order_relaxed) == nullptr &&
          parked_.load(std::memory_order_relaxed) == nullptr &&
          backlogged_.load(std::memory_order_relaxed) == 0 && device_->is_drained() &&

@@ -122,6 +122,7 @@ class channel {
   port control;                        // for what the protocols send by themselves
   base::thread_counter open;           // sends, puts and gets posted and not completed
   base::thread_counter open_receives;  // receives posted and not completed
+  base::thread_counter late;           // small arrivals that a GPU is fetching
   base::thread_counter dropped;        // arrivals that did not parse or named nothing; statistics
   bool rdv_by_immediate = true;  // rendezvous ends with immediate data where the network has it
                                  // (attribute rdv_protocol)

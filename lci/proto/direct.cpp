@@ -146,6 +146,7 @@ void deliver_to_device(channel& via, receive& to, const status_t& status, const 
   late_arrival* const late = shared.late_arrivals.get();
   late->take(shared, data, status.size);
   late->via_ = &via;
+  via.late.add(1);
   late->counted_ = to.via;
   late->user_ = to.user;
   late->user_.status = status;
@@ -161,6 +162,7 @@ void put_to_device(channel& via, int rank, void* at, std::size_t size, const std
   late_arrival* const late = shared.late_arrivals.get();
   late->take(shared, data, size);
   late->via_ = &via;
+  via.late.add(1);
   late->counted_ = nullptr;
   late->user_ = {};
   late->user_.status.rank = rank;
@@ -184,10 +186,12 @@ void late_arrival::ended(std::string_view error) noexcept {
     via.keep(std::make_exception_ptr(std::runtime_error(
         std::to_string(user.status.size) + " bytes from rank " + std::to_string(user.status.rank) +
         " were not copied to the GPU: " + std::string(error))));
-    return channel::fail(user);
+    channel::fail(user);
+  } else {
+    if (imm != 0) notify(via, user.status.rank, imm);
+    if (user.comp != nullptr) via.signal(user.comp, user.status);
   }
-  if (imm != 0) notify(via, user.status.rank, imm);
-  if (user.comp != nullptr) via.signal(user.comp, user.status);
+  via.late.add(-1);  // last: the channel may go then
 }
 
 }  // namespace lci::proto

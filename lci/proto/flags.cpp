@@ -44,6 +44,8 @@ void flag_words::close() noexcept {
   is_useless_ = true;
 }
 
+awaited_flags::~awaited_flags() { via_.shared.gpus.expect(-static_cast<int>(list_.size())); }
+
 void awaited_flags::on_await(int rank, const wire::await_flag& body) {
   constexpr std::uint64_t LINE = base::CACHE_LINE;
   std::byte* const line = via_.fabric.reach(rank, body.flag / LINE * LINE, LINE);

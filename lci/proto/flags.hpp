@@ -48,6 +48,9 @@ class flag_words {
 class awaited_flags {
  public:
   explicit awaited_flags(channel& via) noexcept : via_(via) {}
+  ~awaited_flags();
+  awaited_flags(const awaited_flags&) = delete;
+  awaited_flags& operator=(const awaited_flags&) = delete;
   void on_await(int rank, const wire::await_flag& body);
   void on_landing(int rank, const wire::landing& body);
   std::size_t poll() noexcept;
