@@ -40,6 +40,10 @@ std::vector<fault_case> cases() {
             if (way == proto::gpu_way::any && (!maps || kinds != 3)) continue;
             const bool is_sample = (what == verb::send || what == verb::get) && kinds == 3 && maps;
             if (IS_SLOW && size > 3000 && !is_sample) continue;
+#ifdef __SANITIZE_THREAD__
+            // One thread does all of it, so there is little for this one to find.
+            if (kinds != 3 || !maps) continue;
+#endif
             all.push_back({what, near, far, maps, way, size});
           }
   return all;
