@@ -48,8 +48,8 @@ option(LCI_WITH_SHM "Shared memory between the processes of a host (always built
 option(LCI_USE_REG_CACHE "Default of the attribute use_reg_cache" OFF)
 
 # Accelerators.
-option(LCI_USE_CUDA "Device code, tests and examples for CUDA" OFF)
-option(LCI_USE_HIP "Device code, tests and examples for HIP" OFF)
+option(LCI_USE_CUDA "Define LCI_USE_CUDA; the CUDA host side is always built" OFF)
+option(LCI_USE_HIP "Define LCI_USE_HIP; nothing of HIP is there yet" OFF)
 if(LCI_USE_CUDA AND LCI_USE_HIP)
   message(FATAL_ERROR "LCI_USE_CUDA and LCI_USE_HIP cannot both be ON")
 endif()
