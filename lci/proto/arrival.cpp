@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -293,33 +292,26 @@ bool arrival_sink::on_put_data(int rank, const std::byte* data, std::size_t size
   if (size <= sizeof(head) || !wire::decode(data, sizeof(head), head)) return false;
   data += sizeof(head);
   size -= sizeof(head);
-  const mem::region_name name{head.region.slot, head.region.generation};
-  void* const at = via_.shared.regions.find(name, head.offset, size);
-  const std::optional<mem::region> region = via_.shared.regions.look_up(name);
-  if (at == nullptr || !region || region->kind != mem::mem_kind::device) {
+  const auto to = via_.shared.find_range(head.region, head.offset, size);
+  if (to.at == nullptr || to.kind != mem::mem_kind::device) {
     via_.dropped.add(1);
     return true;
   }
-  put_to_device(via_, rank, at, size, data, head.imm);
+  put_to_device(via_, rank, to.at, to.gpu, size, data, head.imm);
   return true;
 }
 
 void arrival_sink::on_put_request(int rank, const wire::put_request& request) {
-  const mem::region_name name{request.region.slot, request.region.generation};
-  void* const at = via_.shared.regions.find(name, request.offset, request.size);
-  const std::optional<mem::region> region = via_.shared.regions.look_up(name);
-  if (at == nullptr || !region || request.size == 0) {
-    const auto kind = static_cast<std::uint32_t>(wire::staged_kind::drop_send);
-    return via_.control.send_control(rank, wire::kind_imm(wire::kind::staged, kind),
-                                     wire::drop{request.sender, 0, 0});
-  }
+  const auto to = via_.shared.find_range(request.region, request.offset, request.size);
+  if (to.at == nullptr || request.size == 0)
+    return via_.say(rank, wire::staged_kind::drop_send, wire::drop{request.sender, 0, 0});
   recv_plan plan;
   plan.rank = rank;
   plan.what = receiver::put;
-  plan.user.status.buffer = at;
+  plan.user.status.buffer = to.at;
   plan.user.status.size = request.size;
-  plan.kind = region->kind;
-  if (plan.kind == mem::mem_kind::device) plan.gpu = mem::find_place(at).device;
+  plan.kind = to.kind;
+  plan.gpu = to.gpu;
   plan.imm = request.imm;
   via_.staged.receive(request.sender, plan);
 }

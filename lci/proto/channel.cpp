@@ -164,24 +164,14 @@ void channel::finish(transfer& move) noexcept {
   if (move.packet != nullptr) mem::release_packet(shared.arena, move.packet);
   const user_side user = move.user;
   const bool failed = move.failed;
-  if (failed && move.is_direct && move.end == ending::rendezvous) {
-    control.send_control(move.op.rank,
-                         wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(
-                                                                wire::staged_kind::drop_receive)),
-                         wire::drop{move.peer_state, 0, 0});
-  }
-  if (move.direct != nullptr) {  // it was never handed over
-    move.direct->far = {};
-    shared.direct_copies.put(move.direct);
-  }
+  if (failed && move.is_direct && move.end == ending::rendezvous)
+    say(move.op.rank, wire::staged_kind::drop_receive, wire::drop{move.peer_state, 0, 0});
+  discard_direct(shared, move);
   if (move.end == ending::rendezvous) on_written(*this, move.local_state, !failed);
   if (move.end == ending::piece) staged.arrived(move.local_state, move.piece, !failed);
   if (move.counted) open.add(-1);
   shared.transfers.put(&move);
-  if (failed) [[unlikely]]
-    fail(user);
-  else if (user.comp != nullptr)
-    signal(user.comp, user.status);
+  tell(user, !failed);
 }
 
 void channel::fail(const user_side& user) noexcept {

@@ -107,6 +107,18 @@ class channel {
   // Delivers a status; what user code throws is kept for the end of the progress call.
   void signal(comp_impl_t* to, const status_t& status) noexcept;
   LCI_COLD void keep(std::exception_ptr problem) noexcept;
+  // The end of a user's operation: signals its object, or fail().
+  void tell(const user_side& user, bool ok) noexcept {
+    if (!ok) [[unlikely]]
+      fail(user);
+    else if (user.comp != nullptr)
+      signal(user.comp, user.status);
+  }
+  // Sends one of the messages of GPU memory, unless nobody is there any more.
+  template <class Body>
+  void say(int rank, wire::staged_kind what, const Body& body) {
+    if (!shared.is_gone(rank)) control.send_control(rank, wire::staged_imm(what), body);
+  }
   // The operation of this user has failed; why was kept, or is about to be. Its object is not
   // signalled (api 6.13), but a call that waits for it ends.
   LCI_COLD static void fail(const user_side& user) noexcept;

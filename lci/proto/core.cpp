@@ -22,6 +22,15 @@ core::core(int rank, int size, wire::imm_layout layout)
     gone_[static_cast<std::size_t>(i)].store(0, std::memory_order_relaxed);
 }
 
+core::named_range core::find_range(wire::name region, std::uint64_t offset,
+                                   std::size_t size) const noexcept {
+  const auto found = regions.look_up({region.slot, region.generation});
+  if (!found || offset > found->size || size > found->size - offset) return {};
+  named_range out{static_cast<std::byte*>(found->address) + offset, found->kind, -1};
+  if (out.kind == mem::mem_kind::device) out.gpu = mem::find_place(out.at).device;
+  return out;
+}
+
 void core::mark_gone(int rank, bool orderly, std::string_view reason) {
   const auto at = static_cast<std::size_t>(rank);
   {

@@ -50,6 +50,14 @@ class core {
   // Where active messages that are not delivered in packets get their buffers; not owned.
   std::atomic<allocator_base_t*> allocator;
 
+  // A range of a registration of ours that a peer names; at null: there is none.
+  struct named_range {
+    std::byte* at = nullptr;
+    mem::mem_kind kind = mem::mem_kind::host;
+    int gpu = -1;  // of device memory
+  };
+  named_range find_range(wire::name region, std::uint64_t offset, std::size_t size) const noexcept;
+
   // A peer that is gone: by death, or because it took leave.
   bool is_gone(int rank) const noexcept {
     return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) != 0;

@@ -85,6 +85,12 @@ bool make_direct(channel& via, transfer& move, const net::remote_view& view, std
   return true;
 }
 
+void discard_direct(core& shared, transfer& move) noexcept {
+  if (move.direct == nullptr) return;
+  move.direct->far = {};
+  shared.direct_copies.put(std::exchange(move.direct, nullptr));
+}
+
 void direct_copy::ended(std::string_view error) noexcept {
   transfer& owner = *move;
   channel& via = owner.via->via;
@@ -97,9 +103,7 @@ void direct_copy::ended(std::string_view error) noexcept {
   }
   // The target gives the word back in either case.
   if (flag != nullptr && !error.empty()) flag->store(wire::FLAG_VOID, std::memory_order_release);
-  far = {};
-  owner.direct = nullptr;
-  via.shared.direct_copies.put(this);
+  discard_direct(via.shared, owner);
   owner.via->conclude(owner);
 }
 
@@ -126,13 +130,14 @@ void start_direct(channel& via, transfer& move) noexcept {
     flag_words::give(std::exchange(copy.flag, nullptr));
     return shared.gpus.copy(copy);
   }
-  const auto kind = static_cast<std::uint32_t>(wire::staged_kind::await_flag);
-  via.control.send_control(rank, wire::kind_imm(wire::kind::staged, kind), body);
+  via.say(rank, wire::staged_kind::await_flag, body);
 }
 
-void late_arrival::take(core& shared, const std::byte* data, std::size_t bytes) {
+void late_arrival::take(channel& via, const std::byte* data, std::size_t bytes) {
+  via_ = &via;
+  via.late.add(1);
   bool never = false;
-  set_ = bytes <= staging_store::SMALL ? shared.staging.take(bytes, never) : nullptr;
+  set_ = bytes <= staging_store::SMALL ? via.shared.staging.take(bytes, never) : nullptr;
   heap_ = set_ == nullptr ? new std::byte[bytes] : nullptr;
   std::byte* const at = set_ != nullptr ? set_->at : heap_;
   std::memcpy(at, data, bytes);
@@ -144,9 +149,7 @@ void late_arrival::take(core& shared, const std::byte* data, std::size_t bytes) 
 void deliver_to_device(channel& via, receive& to, const status_t& status, const std::byte* data) {
   core& shared = via.shared;
   late_arrival* const late = shared.late_arrivals.get();
-  late->take(shared, data, status.size);
-  late->via_ = &via;
-  via.late.add(1);
+  late->take(via, data, status.size);
   late->counted_ = to.via;
   late->user_ = to.user;
   late->user_.status = status;
@@ -156,20 +159,18 @@ void deliver_to_device(channel& via, receive& to, const status_t& status, const 
   shared.gpus.copy(*late);
 }
 
-void put_to_device(channel& via, int rank, void* at, std::size_t size, const std::byte* data,
-                   std::uint32_t imm) {
+void put_to_device(channel& via, int rank, void* at, int gpu, std::size_t size,
+                   const std::byte* data, std::uint32_t imm) {
   core& shared = via.shared;
   late_arrival* const late = shared.late_arrivals.get();
-  late->take(shared, data, size);
-  late->via_ = &via;
-  via.late.add(1);
+  late->take(via, data, size);
   late->counted_ = nullptr;
   late->user_ = {};
   late->user_.status.rank = rank;
   late->user_.status.size = size;
   late->imm_ = imm;
   late->to = static_cast<std::byte*>(at);
-  late->device = mem::find_place(at).device;
+  late->device = gpu;
   shared.gpus.copy(*late);
 }
 
@@ -186,11 +187,10 @@ void late_arrival::ended(std::string_view error) noexcept {
     via.keep(std::make_exception_ptr(std::runtime_error(
         std::to_string(user.status.size) + " bytes from rank " + std::to_string(user.status.rank) +
         " were not copied to the GPU: " + std::string(error))));
-    channel::fail(user);
-  } else {
-    if (imm != 0) notify(via, user.status.rank, imm);
-    if (user.comp != nullptr) via.signal(user.comp, user.status);
+  } else if (imm != 0) {
+    notify(via, user.status.rank, imm);
   }
+  via.tell(user, error.empty());
   via.late.add(-1);  // last: the channel may go then
 }
 

@@ -36,6 +36,8 @@ class direct_copy final : public device_job {
 // side, looked up just now.
 bool make_direct(channel& via, transfer& move, const net::remote_view& view, std::string& why_not);
 
+// Forgets the copy of a transfer that was not handed over, if there is one.
+void discard_direct(core& shared, transfer& move) noexcept;
 // Hands the copy of `move` over. Where it can, the GPU itself tells the target of its end.
 void start_direct(channel& via, transfer& move) noexcept;
 
@@ -47,8 +49,9 @@ class late_arrival final : public device_job {
 
  private:
   friend void deliver_to_device(channel&, receive&, const status_t&, const std::byte*);
-  friend void put_to_device(channel&, int, void*, std::size_t, const std::byte*, std::uint32_t);
-  void take(core& shared, const std::byte* data, std::size_t bytes);
+  friend void put_to_device(channel&, int, void*, int, std::size_t, const std::byte*,
+                            std::uint32_t);
+  void take(channel& via, const std::byte* data, std::size_t bytes);
 
   channel* via_ = nullptr;      // where problems are kept
   channel* counted_ = nullptr;  // of a receive
@@ -63,7 +66,7 @@ void deliver_to_device(channel& via, receive& to, const status_t& status, const 
 
 // The same for a put: copies `data` to `at` in our GPU memory, then does what `imm` says, if it
 // is not 0.
-void put_to_device(channel& via, int rank, void* at, std::size_t size, const std::byte* data,
-                   std::uint32_t imm);
+void put_to_device(channel& via, int rank, void* at, int gpu, std::size_t size,
+                   const std::byte* data, std::uint32_t imm);
 
 }  // namespace lci::proto

@@ -61,10 +61,7 @@ transfer* make_transfer(const outgoing& out, transfer::verb what) {
 void undo_transfer(transfer* move) {
   channel& via = move->via->via;
   if (move->registered_here) via.fabric.deregister_region(move->op.local_key);
-  if (move->direct != nullptr) {
-    move->direct->far = {};
-    via.shared.direct_copies.put(move->direct);
-  }
+  discard_direct(via.shared, *move);
   via.open.add(-1);
   via.shared.transfers.put(move);
 }

@@ -1,7 +1,6 @@
 #include "lci/proto/flags.hpp"
 
 #include <cstring>
-#include <optional>
 #include <utility>
 
 #include "lci/proto/arrival.hpp"
@@ -37,11 +36,6 @@ flag_word* flag_words::take() noexcept {
 std::uint64_t flag_words::place_of(const flag_word* word) const noexcept {
   return set_->place +
          static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(word) - set_->at);
-}
-
-void flag_words::close() noexcept {
-  const std::lock_guard lock(lock_);
-  is_useless_ = true;
 }
 
 awaited_flags::~awaited_flags() { via_.shared.gpus.expect(-static_cast<int>(list_.size())); }
@@ -121,20 +115,14 @@ std::size_t awaited_flags::poll() noexcept {
 
 void awaited_flags::act(const waiting& on) noexcept {
   if (!on.is_landing) return notify(via_, on.rank, on.imm);
-  const mem::region_name name{on.what.region.slot, on.what.region.generation};
-  void* const to = via_.shared.regions.find(name, on.what.offset, on.what.size);
-  const std::optional<mem::region> region = via_.shared.regions.look_up(name);
-  const bool is_sound = to != nullptr && region && region->kind == mem::mem_kind::host;
-  if (is_sound) std::memcpy(to, on.from, on.what.size);
-  const auto say = [&](wire::staged_kind what, const auto& body) {
-    via_.control.send_control(
-        on.rank, wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(what)), body);
-  };
+  const auto to = via_.shared.find_range(on.what.region, on.what.offset, on.what.size);
+  const bool is_sound = to.at != nullptr && to.kind == mem::mem_kind::host;
+  if (is_sound) std::memcpy(to.at, on.from, on.what.size);
   try {
     if (is_sound)
-      say(wire::staged_kind::ack, wire::ack{on.what.sender});
+      via_.say(on.rank, wire::staged_kind::ack, wire::ack{on.what.sender});
     else
-      say(wire::staged_kind::drop_send, wire::drop{on.what.sender, 1, 0});
+      via_.say(on.rank, wire::staged_kind::drop_send, wire::drop{on.what.sender, 1, 0});
   } catch (...) {
     via_.keep(std::current_exception());
   }

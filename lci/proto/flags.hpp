@@ -34,8 +34,6 @@ class flag_words {
   // It was told nobody.
   static void give(flag_word* word) noexcept { word->store(0, std::memory_order_relaxed); }
   std::uint64_t place_of(const flag_word* word) const noexcept;
-  // The accelerator is about to go.
-  void close() noexcept;
 
  private:
   staging_store& store_;

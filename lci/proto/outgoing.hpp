@@ -47,6 +47,20 @@ struct outgoing {
     return packet != nullptr &&
            packet->state.load(std::memory_order_relaxed) == mem::packet_state::apart;
   }
+  // The immediate word of a put's notification, 0: none.
+  std::uint32_t signal_imm() const noexcept { return rcomp != 0 ? imm() : 0; }
+  // What a sender brings that asks before it sends.
+  send_plan plan() const noexcept {
+    send_plan made;
+    made.rank = rank;
+    made.user = user;
+    made.buffer = buffer;
+    made.kind = kind;
+    made.gpu = gpu;
+    made.local_key = local_key;
+    made.packet = packet;
+    return made;
+  }
   std::size_t head_size() const noexcept { return extended ? sizeof(wire::extended_head) : 0; }
 };
 

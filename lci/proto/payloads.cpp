@@ -170,11 +170,8 @@ void payload_arrivals::on_rts(comp_impl_t& to, int rank, const wire::rts& reques
       one.request = request;
       return wait_for_packet(std::move(one));
     }
-    case found::never: {
-      const auto kind = static_cast<std::uint32_t>(wire::staged_kind::drop_send);
-      return via_.control.send_control(rank, wire::kind_imm(wire::kind::staged, kind),
-                                       wire::drop{request.sender, 0, 0});
-    }
+    case found::never:
+      return via_.say(rank, wire::staged_kind::drop_send, wire::drop{request.sender, 0, 0});
   }
 }
 

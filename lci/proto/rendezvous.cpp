@@ -59,12 +59,11 @@ user_side release(channel& via, wire::name self, send_side& side) {
 }
 
 void finish_send(channel& via, wire::name self, send_side& side) {
-  const user_side user = release(via, self, side);
-  if (user.comp != nullptr) via.signal(user.comp, user.status);
+  via.tell(release(via, self, side), true);
 }
 
 void drop_send(channel& via, wire::name self, send_side& side) {
-  channel::fail(release(via, self, side));
+  via.tell(release(via, self, side), false);
 }
 
 void ignore_send(channel&, wire::name, send_side&) {}
@@ -206,9 +205,8 @@ errorcode_t start_send(port& via, rcomp_t rcomp, const send_plan& plan, bool may
 
 errorcode_t start_staged_put(port& via, const send_plan& plan, wire::put_request body,
                              bool may_retry) {
-  const std::uint32_t imm = wire::kind_imm(
-      wire::kind::staged, static_cast<std::uint32_t>(wire::staged_kind::put_request));
-  return start_as_sender(via, plan, imm, body, may_retry);
+  return start_as_sender(via, plan, wire::staged_imm(wire::staged_kind::put_request), body,
+                         may_retry);
 }
 
 // The receive cannot be carried out: its part ends as if the peer had gone, and progress says why.

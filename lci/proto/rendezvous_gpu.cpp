@@ -33,11 +33,6 @@ std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) 
   return made;
 }
 
-void tell(channel& via, int rank, wire::staged_kind what, const auto& body) {
-  const auto argument = static_cast<std::uint32_t>(what);
-  via.control.send_control(rank, wire::kind_imm(wire::kind::staged, argument), body);
-}
-
 }  // namespace
 
 bool find_target(channel& via, const recv_plan& plan, mem::region& target) {
@@ -55,7 +50,7 @@ void receive_staged(channel& via, wire::name sender, const recv_plan& plan) {
       "gpu_path is direct, but a message of " + std::to_string(plan.user.status.size) +
       " bytes from rank " + std::to_string(plan.rank) +
       " can only go through host memory: not both ends are GPU memory that can be mapped")));
-  tell(via, plan.rank, wire::staged_kind::drop_send, wire::drop{sender, 0, 0});
+  via.say(plan.rank, wire::staged_kind::drop_send, wire::drop{sender, 0, 0});
   end_receive(via, plan, false);
 }
 
@@ -75,7 +70,7 @@ bool prepare_direct(channel& via, wire::name self, send_side& side) {
   via.shared.transfers.put(move);
   base::log::info("proto", "a message to rank %d goes through host memory: %s", side.plan.rank,
                   why_not.c_str());
-  tell(via, side.plan.rank, wire::staged_kind::restage, wire::restage{self, to.receiver});
+  via.say(side.plan.rank, wire::staged_kind::restage, wire::restage{self, to.receiver});
   return false;
 }
 
@@ -132,10 +127,7 @@ void end_receive(channel& via, const recv_plan& plan, bool ok) {
       via.open.add(-1);
       break;
   }
-  if (!ok)
-    channel::fail(plan.user);
-  else if (plan.user.comp != nullptr)
-    via.signal(plan.user.comp, plan.user.status);
+  via.tell(plan.user, ok);
 }
 
 }  // namespace lci::proto

@@ -1,5 +1,6 @@
 // Put and get: operations on memory that a peer registered.
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "lci/errors.hpp"
@@ -36,17 +37,13 @@ errorcode_t launch(outgoing& out, transfer* move, bool copied) {
   return answer_of(out, move, code);
 }
 
-}  // namespace
-
-namespace {
-
 // Memory of a GPU at one end or both that the network leaves to us, and bytes to move.
 bool is_for_gpus(const outgoing& out) noexcept {
   const channel& via = out.via.via;
   return out.size != 0 && !(is_for_network(via, out.kind) && is_for_network(via, out.there.kind));
 }
 
-errorcode_t start_direct(outgoing& out, transfer::verb what, std::string& why_not) {
+errorcode_t launch_direct(outgoing& out, transfer::verb what, std::string& why_not) {
   transfer* const move = make_transfer(out, what);
   if (what == transfer::verb::put) move->packet = out.packet;
   if (what == transfer::verb::put && out.rcomp != 0) {
@@ -60,19 +57,18 @@ errorcode_t start_direct(outgoing& out, transfer::verb what, std::string& why_no
   return launch(out, move, false);
 }
 
-// A few bytes from host memory go with their address, and the target's GPU fetches them. fatal: not
-// this way.
-errorcode_t put_with_data(outgoing& out) {
+// A few bytes from host memory go with their address, and the target's GPU fetches them. Nothing:
+// not this way.
+std::optional<errorcode_t> put_with_data(outgoing& out) {
   wire::put_data head;
   const std::size_t length = sizeof(head) + out.size;
   if (out.kind != mem::mem_kind::host || out.wants_network || out.size > out.bcopy_limit ||
       length > out.pool.payload_size())
-    return errorcode_t::fatal;
+    return {};
   head.region = {out.remote.slot, out.remote.generation};
   head.offset = out.remote_offset;
-  head.imm = out.rcomp != 0 ? out.imm() : 0;
-  const std::uint32_t imm =
-      wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(wire::staged_kind::put_data));
+  head.imm = out.signal_imm();
+  const std::uint32_t imm = wire::staged_imm(wire::staged_kind::put_data);
   errorcode_t code = errorcode_t::retry_backlog;
   if (!out.via.log.pending(out.rank)) {
     if (length <= out.via.via.fabric.caps().max_inject) {
@@ -93,43 +89,36 @@ errorcode_t put_with_data(outgoing& out) {
       code = errorcode_t::retry_nopacket;
     }
   }
-  if (is_retry(code)) return out.may_retry ? code : errorcode_t::fatal;
+  if (is_retry(code)) return out.may_retry ? std::optional(code) : std::nullopt;
   if (out.packet != nullptr) mem::release_packet(out.shared().arena, out.packet);
   return code == errorcode_t::posted ? errorcode_t::done : code;
 }
 
 // A few bytes from GPU memory to host memory of this machine: our GPU brings them to a slot of
-// ours, from where the target takes them. fatal: not this way.
-errorcode_t put_by_landing(outgoing& out, const send_plan& plan) {
+// ours, from where the target takes them. False: not this way.
+bool put_by_landing(outgoing& out, const send_plan& plan) {
   channel& via = out.via.via;
   if (out.kind != mem::mem_kind::device || out.there.kind != mem::mem_kind::host ||
       out.size > staging_store::SMALL || via.fabric.process_of(out.rank) == 0)
-    return errorcode_t::fatal;
+    return false;
   wire::landing body;
   body.region = {out.remote.slot, out.remote.generation};
   body.offset = out.remote_offset;
   body.size = out.size;
-  body.imm = out.rcomp != 0 ? out.imm() : 0;
-  return via.staged.land(plan, body) ? errorcode_t::posted : errorcode_t::fatal;
+  body.imm = out.signal_imm();
+  return via.staged.land(plan, body);
 }
 
 errorcode_t put_staged(outgoing& out) {
-  if (const errorcode_t code = put_with_data(out); code != errorcode_t::fatal) return code;
-  send_plan plan;
-  plan.rank = out.rank;
-  plan.user = out.user;
-  plan.buffer = out.buffer;
-  plan.kind = out.kind;
-  plan.gpu = out.gpu;
-  plan.local_key = out.local_key;
-  plan.packet = out.packet;
+  if (const auto code = put_with_data(out)) return *code;
+  send_plan plan = out.plan();
   plan.is_put = true;
-  if (const errorcode_t code = put_by_landing(out, plan); code != errorcode_t::fatal) return code;
+  if (put_by_landing(out, plan)) return errorcode_t::posted;
   wire::put_request body;
   body.region = {out.remote.slot, out.remote.generation};
   body.offset = out.remote_offset;
   body.size = out.size;
-  body.imm = out.rcomp != 0 ? out.imm() : 0;
+  body.imm = out.signal_imm();
   return start_staged_put(out.via, plan, body, out.may_retry);
 }
 
@@ -152,7 +141,7 @@ errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
   const gpu_way way = out.via.via.way;
   if (way != gpu_way::staged) {
     std::string why_not;
-    const errorcode_t code = start_direct(out, what, why_not);
+    const errorcode_t code = launch_direct(out, what, why_not);
     if (why_not.empty()) return code;
     if (way == gpu_way::direct) throw backend_error("gpu_path is direct, but " + why_not);
   }

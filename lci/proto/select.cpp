@@ -27,14 +27,7 @@ bool accepts_zero_copy(const outgoing& out) noexcept {
 bool accepts_rendezvous(const outgoing&) noexcept { return true; }
 
 errorcode_t start_rendezvous(outgoing& out) {
-  send_plan plan;
-  plan.rank = out.rank;
-  plan.user = out.user;
-  plan.buffer = out.buffer;
-  plan.kind = out.kind;
-  plan.gpu = out.gpu;
-  plan.local_key = out.local_key;
-  plan.packet = out.packet;
+  send_plan plan = out.plan();
   if (out.local_key == 0 && is_for_network(out.via.via, out.kind)) {
     plan.local_key = out.via.via.fabric.register_region(out.buffer, out.size, out.kind);
     plan.registered_here = plan.local_key != 0;

@@ -24,13 +24,6 @@ bool staged_transfers::state::begin(std::size_t total, wire::slots cut) noexcept
   return true;
 }
 
-void staged_transfers::send_control(int rank, wire::staged_kind what, const void* body,
-                                    std::size_t size) {
-  if (via_.shared.is_gone(rank)) return;
-  via_.control.send_control_bytes(
-      rank, wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(what)), body, size);
-}
-
 void staged_transfers::complain(int rank, std::string_view error) {
   if (via_.shared.is_gone(rank)) return;  // said once, by the channel
   via_.keep(std::make_exception_ptr(std::runtime_error("a transfer through host memory with rank " +
@@ -92,7 +85,7 @@ bool staged_transfers::offer(wire::name self, recv_state& s) {
   if (set == nullptr && !never) return false;
   if (set == nullptr) {
     complain(s.rank, "there is no memory for a staging buffer");
-    if (!s.is_get) say(s.rank, wire::staged_kind::drop_send, wire::drop{s.sender, 0, 0});
+    if (!s.is_get) via_.say(s.rank, wire::staged_kind::drop_send, wire::drop{s.sender, 0, 0});
     fail_receive(self, s.rank);
     return true;
   }
@@ -119,7 +112,7 @@ bool staged_transfers::offer(wire::name self, recv_state& s) {
   }
   // From here on the state belongs to whoever hears from the peer.
   if (is_get)
-    say(rank, wire::staged_kind::get_request, request);
+    via_.say(rank, wire::staged_kind::get_request, request);
   else
     via_.control.send_control(rank, wire::kind_imm(wire::kind::rtr), answer);
   return true;
@@ -212,7 +205,7 @@ void staged_transfers::end(const ended_receive& what) {
   if (!what.is_over) return;
   if (what.set != nullptr) via_.shared.staging.give(what.set);
   if (what.ok && what.plan.what == receiver::put)
-    say(what.plan.rank, wire::staged_kind::ack, wire::ack{what.peer});
+    via_.say(what.plan.rank, wire::staged_kind::ack, wire::ack{what.peer});
   end_receive(via_, what.plan, what.ok);
 }
 
@@ -238,10 +231,10 @@ void staged_transfers::emptied(wire::name name, std::uint64_t index, std::string
     news = {s->peer, index};
     over = settle_locked(name, *s);
   }
-  if (goes_on) say(rank, wire::staged_kind::credit, news);
+  if (goes_on) via_.say(rank, wire::staged_kind::credit, news);
   if (is_news) {
     complain(rank, error);
-    say(rank, wire::staged_kind::drop_send, wire::drop{news.sender, 1, 0});
+    via_.say(rank, wire::staged_kind::drop_send, wire::drop{news.sender, 1, 0});
   }
   end(over);
 }

@@ -133,11 +133,6 @@ class staged_transfers {
     bool is_over = false;
   };
 
-  template <class Body>
-  void say(int rank, wire::staged_kind what, const Body& body) {
-    send_control(rank, what, &body, sizeof(body));
-  }
-  void send_control(int rank, wire::staged_kind what, const void* body, std::size_t size);
   void start(wire::name name, recv_state& s);
   bool offer(wire::name self, recv_state& s);
   bool take_slots(send_state& s, bool& never);

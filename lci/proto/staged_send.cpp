@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <mutex>
-#include <optional>
 
 #include "lci/proto/channel.hpp"
 
@@ -173,7 +172,7 @@ void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_
     over = settle_locked(name, *s);
   }
   if (error.empty())
-    say(rank, wire::staged_kind::piece, news);
+    via_.say(rank, wire::staged_kind::piece, news);
   else if (is_news && !is_said)
     complain(rank, error);
   end(over);
@@ -193,14 +192,11 @@ void staged_transfers::end(const ended_send& what) {
   if (what.set != nullptr) via_.shared.staging.give(what.set);
   // Only now: nothing of ours writes the receiver's slots any more.
   if (!what.ok && !what.is_landing)
-    say(what.rank, wire::staged_kind::drop_receive, wire::drop{what.receiver, 1, 0});
+    via_.say(what.rank, wire::staged_kind::drop_receive, wire::drop{what.receiver, 1, 0});
   if (what.self.generation != 0) on_written(via_, what.self, what.ok);
   if (!what.is_landing) return;
   via_.open.add(-1);
-  if (!what.ok)
-    channel::fail(what.user);
-  else if (what.user.comp != nullptr)
-    via_.signal(what.user.comp, what.user.status);
+  via_.tell(what.user, what.ok);
 }
 
 bool staged_transfers::land(const send_plan& plan, wire::landing body) {
@@ -241,7 +237,7 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
   // Once the job is handed over the state may end at any time.
   if (flag != nullptr &&
       shared.gpus.copy_and_flag(job, reinterpret_cast<std::uint64_t*>(flag), wire::FLAG_SET)) {
-    say(plan.rank, wire::staged_kind::landing, body);
+    via_.say(plan.rank, wire::staged_kind::landing, body);
   } else {
     if (flag != nullptr) flag_words::give(flag);
     s->flag = nullptr;
@@ -276,25 +272,23 @@ void staged_transfers::landed(wire::name name, std::string_view error) {
   if (!error.empty())
     complain(rank, error);
   else if (!is_flagged)
-    say(rank, wire::staged_kind::landing, news);
+    via_.say(rank, wire::staged_kind::landing, news);
   end(over);
 }
 
 // ---- from peers ----
 
 void staged_transfers::on_get_request(int rank, const wire::get_request& body) {
-  const mem::region_name name{body.region.slot, body.region.generation};
-  void* const at = via_.shared.regions.find(name, body.offset, body.size);
-  const std::optional<mem::region> region = via_.shared.regions.look_up(name);
-  if (at == nullptr || !region) {
-    return say(rank, wire::staged_kind::drop_receive, wire::drop{body.receiver, 1, 0});
+  const auto from = via_.shared.find_range(body.region, body.offset, body.size);
+  if (from.at == nullptr) {
+    return via_.say(rank, wire::staged_kind::drop_receive, wire::drop{body.receiver, 1, 0});
   }
   send_plan plan;
   plan.rank = rank;
-  plan.buffer = at;
+  plan.buffer = from.at;
   plan.user.status.size = body.size;
-  plan.kind = region->kind;
-  if (plan.kind == mem::mem_kind::device) plan.gpu = mem::find_place(at).device;
+  plan.kind = from.kind;
+  plan.gpu = from.gpu;
   send({}, plan, {{}, body.receiver, body.slots_region, body.slots_place, body.through});
 }
 

@@ -129,17 +129,22 @@ void staging_store::pin_view(std::byte* at, std::size_t size) noexcept {
   }
 }
 
-void staging_store::unpin() noexcept {
+void staging_store::unpin_views() noexcept {
   mem::accelerator* const gpu = devices_.running();
   const std::lock_guard lock(mutex_);
-  if (gpu != nullptr) {
-    for (const auto& [at, is_pinned] : views_)
-      if (is_pinned) gpu->unpin(at);
-    for (const block& b : blocks_)
-      if (b.is_pinned) gpu->unpin(b.at);
-  }
+  for (const auto& [at, is_pinned] : views_)
+    if (is_pinned && gpu != nullptr) gpu->unpin(at);
   views_.clear();
-  for (block& b : blocks_) b.is_pinned = false;
+}
+
+void staging_store::unpin() noexcept {
+  unpin_views();
+  mem::accelerator* const gpu = devices_.running();
+  const std::lock_guard lock(mutex_);
+  for (block& b : blocks_) {
+    if (b.is_pinned && gpu != nullptr) gpu->unpin(b.at);
+    b.is_pinned = false;
+  }
 }
 
 }  // namespace lci::proto

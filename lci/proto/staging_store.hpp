@@ -66,7 +66,10 @@ class staging_store {
   static wire::slots cut(const slot_set& set, std::size_t size) noexcept;
   // A peer's memory, mapped here, that copies will go to: pinned once, if possible.
   void pin_view(std::byte* at, std::size_t size) noexcept;
-  // The accelerator or the mappings are about to go.
+  // Mappings of peers are about to go: their pins, of which the next use makes new ones. May wait
+  // for the GPU.
+  void unpin_views() noexcept;
+  // The accelerator is about to go.
   void unpin() noexcept;
 
  private:

@@ -47,6 +47,10 @@ constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
 }
 constexpr kind kind_of(std::uint32_t imm) noexcept { return static_cast<kind>(imm >> 28 & 7u); }
 
+constexpr std::uint32_t staged_imm(staged_kind k) noexcept {
+  return kind_imm(kind::staged, static_cast<std::uint32_t>(k));
+}
+
 // Widths of the two fields of a fast immediate, the same on all ranks (attributes imm_nbits_tag,
 // imm_nbits_rcomp).
 class imm_layout {

@@ -64,7 +64,10 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
                   std::string(provider.name).c_str());
 }
 
-net_context_impl_t::~net_context_impl_t() { fabric->leave(); }
+net_context_impl_t::~net_context_impl_t() {
+  owner.core.staging.unpin_views();
+  fabric->leave();
+}
 
 int net_context_impl_t::rank() const noexcept { return owner.core.me; }
 int net_context_impl_t::size() const noexcept { return owner.core.n; }
