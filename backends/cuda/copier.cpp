@@ -74,6 +74,18 @@ void copier::close() noexcept {
     log_teardown(gpu_.call(), gpu_.call().mem_free_host(pinned_), "cuMemFreeHost");
 }
 
+// `hand_over` answers for the road, inside the lock and the context.
+template <class HandOver>
+copy_answer copier::post_locked(direction way, HandOver&& hand_over) noexcept {
+  const inside lock(inside_);
+  if (!lock) return {errorcode_t::retry_lock, {}};
+  road& on = roads_[static_cast<std::size_t>(way)];
+  const context_scope scope(gpu_.call(), context_);
+  if (scope.entered() != abi::result::success)
+    return refused({scope.entered(), "cuCtxPushCurrent"});
+  return hand_over(on);
+}
+
 copy_answer copier::post(direction way, std::span<const copy> copies, const flag_write& flag,
                          copy_completion* to) noexcept {
   std::array<copy, lane::BATCH> filled;
@@ -88,15 +100,11 @@ copy_answer copier::post(direction way, std::span<const copy> copies, const flag
   }
   if (count > 1 && bytes > limits_.small_max) return refused(wrong);
   if (count == 0 && flag.bytes == 0) return {errorcode_t::done, {}};
-  const inside lock(inside_);
-  if (!lock) return {errorcode_t::retry_lock, {}};
-  road& on = roads_[static_cast<std::size_t>(way)];
-  const context_scope scope(gpu_.call(), context_);
-  if (scope.entered() != abi::result::success)
-    return refused({scope.entered(), "cuCtxPushCurrent"});
-  if (bytes > limits_.small_max) return post_bulk_locked(on, filled[0], flag, to);
-  return post_small_locked(
-      on, [&] { return on.small.begin_st(std::span(filled).first(count), flag, to); });
+  return post_locked(way, [&](road& on) {
+    if (bytes > limits_.small_max) return post_bulk_locked(on, filled[0], flag, to);
+    return post_small_locked(
+        on, [&] { return on.small.begin_st(std::span(filled).first(count), flag, to); });
+  });
 }
 
 copy_answer copier::post_stores(direction way, std::span<const flag_write> stores,
@@ -106,13 +114,9 @@ copy_answer copier::post_stores(direction way, std::span<const flag_write> store
       std::all_of(stores.begin(), stores.end(),
                   [](const flag_write& each) { return each.bytes != 0 && is_flag_valid(each); });
   if (!are_valid) return refused({abi::result::invalid_value, "copier::post_stores"});
-  const inside lock(inside_);
-  if (!lock) return {errorcode_t::retry_lock, {}};
-  road& on = roads_[static_cast<std::size_t>(way)];
-  const context_scope scope(gpu_.call(), context_);
-  if (scope.entered() != abi::result::success)
-    return refused({scope.entered(), "cuCtxPushCurrent"});
-  return post_small_locked(on, [&] { return on.small.begin_stores_st(stores, to); });
+  return post_locked(way, [&](road& on) {
+    return post_small_locked(on, [&] { return on.small.begin_stores_st(stores, to); });
+  });
 }
 
 // `begin` answers as lane::begin_st().

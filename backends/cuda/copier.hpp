@@ -94,6 +94,8 @@ class copier {
   using ended_list = std::array<ended, AT_ONCE>;
 
   void close() noexcept;
+  template <class HandOver>
+  copy_answer post_locked(direction way, HandOver&& hand_over) noexcept;
   template <class Begin>
   copy_answer post_small_locked(road& on, Begin&& begin) noexcept;
   copy_answer post_bulk_locked(road& on, const copy& what, const flag_write& flag,

@@ -24,6 +24,7 @@
 #include "lci/proto/payloads.hpp"
 #include "lci/proto/rendezvous.hpp"
 #include "lci/proto/staged.hpp"
+#include "lci/types.hpp"
 
 namespace lci::proto {
 
@@ -142,7 +143,7 @@ class channel {
   staged_transfers staged{*this};
   awaited_flags flags{*this};
   payload_arrivals payloads{*this};
-  gpu_way way = gpu_way::any;  // attribute gpu_path
+  attr_gpu_path_t way = attr_gpu_path_t::auto_select;
 
   // Something waits for a later round of progress (or waits no more, -1).
   void expect_leftovers(int change) noexcept {
@@ -186,7 +187,7 @@ class channel {
 // Whether the network itself reads and writes such memory. If not, GPUs copy, or it is staged.
 inline bool is_for_network(const channel& via, mem::mem_kind kind) noexcept {
   return kind == mem::mem_kind::host ||
-         (via.fabric.caps().device_memory && via.way == gpu_way::any);
+         (via.fabric.caps().device_memory && via.way == attr_gpu_path_t::auto_select);
 }
 
 }  // namespace lci::proto

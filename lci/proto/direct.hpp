@@ -16,13 +16,6 @@ class channel;
 class core;
 struct slot_set;
 
-// Which way GPU memory goes (attribute gpu_path).
-enum class gpu_way : std::uint8_t {
-  any,     // direct where it can, else through host memory
-  direct,  // only direct; what cannot is an error
-  staged   // only through host memory
-};
-
 class direct_copy final : public device_job {
  public:
   direct_copy* pool_next = nullptr;

@@ -17,7 +17,7 @@ namespace {
 // The region of a receive into GPU memory that peers can map, under its own name or a new one.
 // Nothing: it has to be staged.
 std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) {
-  if (via.way == gpu_way::staged || plan.kind != mem::mem_kind::device) return {};
+  if (via.way == attr_gpu_path_t::staged || plan.kind != mem::mem_kind::device) return {};
   if (plan.region.generation != 0) {
     std::optional<mem::region> known = via.shared.regions.look_up(plan.region);
     if (!known || known->share.record == 0) return {};
@@ -37,7 +37,7 @@ std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) 
 
 bool find_target(channel& via, const recv_plan& plan, mem::region& target) {
   // Within one process every end is in reach.
-  if (plan.rank == via.shared.me && via.way != gpu_way::staged) return true;
+  if (plan.rank == via.shared.me && via.way != attr_gpu_path_t::staged) return true;
   if (!plan.from_device) return false;
   const std::optional<mem::region> shared = region_to_share(via, plan);
   if (shared) target = *shared;
@@ -45,7 +45,7 @@ bool find_target(channel& via, const recv_plan& plan, mem::region& target) {
 }
 
 void receive_staged(channel& via, wire::name sender, const recv_plan& plan) {
-  if (via.way != gpu_way::direct) return via.staged.receive(sender, plan);
+  if (via.way != attr_gpu_path_t::direct) return via.staged.receive(sender, plan);
   via.keep(std::make_exception_ptr(backend_error(
       "gpu_path is direct, but a message of " + std::to_string(plan.user.status.size) +
       " bytes from rank " + std::to_string(plan.rank) +

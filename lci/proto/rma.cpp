@@ -138,12 +138,12 @@ errorcode_t get_staged(outgoing& out) {
 }
 
 errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
-  const gpu_way way = out.via.via.way;
-  if (way != gpu_way::staged) {
+  const attr_gpu_path_t way = out.via.via.way;
+  if (way != attr_gpu_path_t::staged) {
     std::string why_not;
     const errorcode_t code = launch_direct(out, what, why_not);
     if (why_not.empty()) return code;
-    if (way == gpu_way::direct) throw backend_error("gpu_path is direct, but " + why_not);
+    if (way == attr_gpu_path_t::direct) throw backend_error("gpu_path is direct, but " + why_not);
   }
   return what == transfer::verb::put ? put_staged(out) : get_staged(out);
 }

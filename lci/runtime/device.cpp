@@ -39,7 +39,7 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   ++net.devices;
   attr.uid = runtime::global().uids++;
   channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
-  channel.way = static_cast<proto::gpu_way>(net.attr.gpu_path);
+  channel.way = net.attr.gpu_path;
   if (attr.alloc_default_endpoint)
     default_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
   if (attr.alloc_progress_endpoint)

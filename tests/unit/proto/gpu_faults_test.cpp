@@ -15,7 +15,7 @@ struct fault_case {
   verb what;
   mem_kind near, far;
   bool maps;
-  proto::gpu_way way;
+  lci::attr_gpu_path_t way;
   std::size_t size;
 };
 
@@ -31,13 +31,14 @@ std::vector<fault_case> cases() {
   for (const verb what : VERBS)
     for (const int kinds : {1, 2, 3})
       for (const bool maps : {false, true})
-        for (const proto::gpu_way way : {proto::gpu_way::any, proto::gpu_way::staged})
+        for (const lci::attr_gpu_path_t way :
+             {lci::attr_gpu_path_t::auto_select, lci::attr_gpu_path_t::staged})
           for (const std::size_t size : {3000, 20'000}) {
             const mem_kind near = (kinds & 1) != 0 ? mem_kind::device : mem_kind::host;
             const mem_kind far = (kinds & 2) != 0 ? mem_kind::device : mem_kind::host;
             if (what == verb::active_message && far == mem_kind::device) continue;
             // Only GPU memory at both ends goes another way if it may, and only where it is mapped.
-            if (way == proto::gpu_way::any && (!maps || kinds != 3)) continue;
+            if (way == lci::attr_gpu_path_t::auto_select && (!maps || kinds != 3)) continue;
             const bool is_sample = (what == verb::send || what == verb::get) && kinds == 3 && maps;
             if (IS_SLOW && size > 3000 && !is_sample) continue;
 #ifdef __SANITIZE_THREAD__
@@ -53,7 +54,8 @@ std::string name_of_case(const fault_case& c) {
   const auto kind = [](mem_kind k) { return k == mem_kind::device ? "_gpu" : "_host"; };
   return std::string(name_of(c.what)) + kind(c.near) + kind(c.far) +
          (c.maps ? "_mapped" : "_apart") +
-         (c.way == proto::gpu_way::any ? "_direct_" : "_staged_") + std::to_string(c.size);
+         (c.way == lci::attr_gpu_path_t::auto_select ? "_direct_" : "_staged_") +
+         std::to_string(c.size);
 }
 
 gpu_options options_of(const fault_case& c) {

@@ -20,7 +20,7 @@ class gpu_hostile : public testing::Test {
   static gpu_options options() {
     gpu_options o;
     o.sim.maps_arenas = true;
-    o.way = proto::gpu_way::staged;
+    o.way = lci::attr_gpu_path_t::staged;
     o.is_tight = true;
     o.ranks = 3;
     return o;
@@ -180,11 +180,11 @@ TEST_F(gpu_hostile, slots_that_make_no_sense__fail_that_transfer_alone) {
 
 // ---- ways that do not exist ----
 
-TEST(gpu_way, direct_to_memory_that_cannot_be_mapped__is_an_error_at_both_ends) {
+TEST(gpu_path, direct_to_memory_that_cannot_be_mapped__is_an_error_at_both_ends) {
   for (const bool refuses_share : {false, true}) {
     gpu_options options;
     options.sim.maps_arenas = true;
-    options.way = proto::gpu_way::direct;
+    options.way = lci::attr_gpu_path_t::direct;
     (refuses_share ? options.gpu.refuses_share : options.gpu.refuses_map) = true;
     gpu_world w(options);
     exchange one(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
@@ -202,7 +202,7 @@ TEST(gpu_way, direct_to_memory_that_cannot_be_mapped__is_an_error_at_both_ends) 
   }
 }
 
-TEST(gpu_way, restaging__comes_after_a_refused_mapping_and_leaves_no_registration) {
+TEST(gpu_path, restaging__comes_after_a_refused_mapping_and_leaves_no_registration) {
   gpu_options options;
   options.sim.maps_arenas = true;
   options.gpu.refuses_map = true;

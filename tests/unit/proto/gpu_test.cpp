@@ -43,7 +43,7 @@ std::vector<kind> kinds() {
       o.sim.max_delay_polls = 5;
       o.sim.late = true;
     });
-    add("staged", [](gpu_options& o) { o.way = proto::gpu_way::staged; });
+    add("staged", [](gpu_options& o) { o.way = lci::attr_gpu_path_t::staged; });
     add("no_sharing", [](gpu_options& o) { o.gpu.refuses_share = true; });
     add("no_mapping_of_memory", [](gpu_options& o) { o.gpu.refuses_map = true; });
     add("no_pinning", [](gpu_options& o) { o.gpu.refuses_pin = true; });
@@ -152,7 +152,7 @@ TEST(gpu_staging, of_more_than_a_large_set__uses_its_slots_again) {
   for (const bool maps : {false, true}) {
     gpu_options options;
     options.sim.maps_arenas = maps;
-    options.way = proto::gpu_way::staged;
+    options.way = lci::attr_gpu_path_t::staged;
     gpu_world w(options);
     run_one(w, verb::send, mem_kind::device, mem_kind::device, (std::size_t{17} << 20) + 5);
     run_one(w, verb::get, mem_kind::device, mem_kind::host, (std::size_t{17} << 20) + 5);
@@ -168,7 +168,7 @@ TEST(gpu_staging, of_more_transfers_than_sets__all_complete) {
     for (const verb what : {verb::send, verb::put, verb::get}) {
       gpu_options options;
       options.sim.maps_arenas = maps;
-      options.way = proto::gpu_way::staged;
+      options.way = lci::attr_gpu_path_t::staged;
       gpu_world w(options);
       std::vector<std::unique_ptr<exchange>> all;
       for (int i = 0; i < 12; ++i) {

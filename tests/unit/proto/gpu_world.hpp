@@ -38,7 +38,7 @@ class test_buffer {
 
 struct gpu_options {
   sim_options sim;
-  proto::gpu_way way = proto::gpu_way::any;
+  lci::attr_gpu_path_t way = lci::attr_gpu_path_t::auto_select;
   fake_gpu::settings gpu;
   bool is_tight = false;    // staging memory is short: few small sets, so that slots are used again
   bool is_starved = false;  // there is no staging memory at all
