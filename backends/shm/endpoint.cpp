@@ -40,6 +40,8 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
   return write_message(*lane, imm, head, head_size, payload, size);
 }
 
+std::uint64_t endpoint::unconsumed(int rank) noexcept { return out_.unconsumed(rank); }
+
 LCI_COLD errorcode_t endpoint::send_inline_cold(int rank, std::uint32_t imm, const void* head,
                                                 std::size_t head_size, const void* payload,
                                                 std::size_t size) noexcept {

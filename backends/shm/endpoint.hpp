@@ -23,6 +23,7 @@ class endpoint final : public net::endpoint {
   errorcode_t put(const net::net_op& op) noexcept override;
   errorcode_t put_imm(const net::net_op& op) noexcept override;
   errorcode_t get(const net::net_op& op) noexcept override;
+  std::uint64_t unconsumed(int rank) noexcept override;
 
  private:
   errorcode_t send_inline_cold(int rank, std::uint32_t imm, const void* head, std::size_t head_size,

@@ -72,6 +72,14 @@ bool outbox::is_past(int rank, const mark& m) noexcept {
   return true;
 }
 
+std::uint64_t outbox::unconsumed(int rank) const noexcept {
+  const std::uint64_t id = base::thread_id();
+  if (id >= OWN_LANES) return net::endpoint::UNKNOWN;
+  const tx_lane* const lane = own(rank);
+  if (lane == nullptr || lane->position() == 0 || lane->is_consumed(lane->position() - 1)) return 0;
+  return (id + 1) << 32 | lane->position();
+}
+
 errorcode_t outbox::acquire(int rank, hold& out) noexcept {
   const std::uint32_t id = base::thread_id();
   tx_lane* lane = nullptr;

@@ -34,6 +34,9 @@ class outbox {
     return lane->slots != nullptr ? lane : nullptr;
   }
 
+  // endpoint::unconsumed()
+  std::uint64_t unconsumed(int rank) const noexcept;
+
   // A lane that the caller may write to until this goes out of scope.
   class hold {
    public:

@@ -47,6 +47,13 @@ class engine {
   // delivered. Its cost grows with the number of receives of the same key.
   virtual bool remove_recv(const recv_pattern& pattern, const void* value) = 0;
 
+  // Whether a receive that is filed without wildcard comes behind none with one, and `is_it` holds
+  // for the values of all receives of its key that were filed before. False as well where the
+  // receive is not here any more, or the engine cannot tell. is_it runs under a lock.
+  using value_test = std::function<bool(const void* value)>;
+  virtual bool all_older(const recv_pattern& pattern, const void* value,
+                         const value_test& is_it) = 0;
+
   // Empties the engine, calling leave(value, type, is_raw) for everything in it. Nobody else may
   // use it meanwhile.
   using leave_fn = std::function<void(void* value, matching_entry_type_t type, bool is_raw)>;

@@ -145,6 +145,20 @@ bool map_engine::remove_recv(const recv_pattern& pattern, const void* value) {
   return found != nullptr;
 }
 
+bool map_engine::all_older(const recv_pattern& pattern, const void* value,
+                           const value_test& is_it) {
+  const exact_key key = exact_key::of(pattern);
+  table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
+  bucket& b = t->of(key);
+  const std::lock_guard guard(b.lock);
+  if (!t->is_open()) return false;
+  for (const entry* e = *b.queues.find(key); e != nullptr; e = e->next_same) {
+    if (e->value == value) return true;
+    if (e->type != matching_entry_type_t::recv || !is_it(e->value)) return false;
+  }
+  return false;
+}
+
 // Puts a larger table in the place of the one that was seen to be crowded.
 void map_engine::grow(const table* seen) {
   std::unique_ptr<table> larger;

@@ -70,6 +70,18 @@ bool queue_engine::remove_recv(const recv_pattern& pattern, const void* value) {
   return found != nullptr;
 }
 
+bool queue_engine::all_older(const recv_pattern& pattern, const void* value,
+                             const value_test& is_it) {
+  const exact_key exact = key_of(pattern);
+  const std::lock_guard guard(lock_);
+  // The first that is the one asked for, or in its way.
+  const entry* const first = recvs_.find([&](const entry& recv) {
+    return recv.value == value || recv.key.space == WILDCARD ||
+           (recv.key == exact && !is_it(recv.value));
+  });
+  return first != nullptr && first->value == value;
+}
+
 void queue_engine::drain_st(const leave_fn& leave) {
   for (arrival_list* list : {&sends_, &recvs_}) {
     while (entry* const e = list->find([](const entry&) { return true; })) {

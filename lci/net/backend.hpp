@@ -124,6 +124,10 @@ class endpoint {
   virtual errorcode_t put(const net_op& op) noexcept = 0;
   virtual errorcode_t put_imm(const net_op& op) noexcept = 0;
   virtual errorcode_t get(const net_op& op) noexcept = 0;
+  // What the calling thread has sent to this rank's device and was not dealt with there yet. 0:
+  // nothing; else a number that is another one after each further send. UNKNOWN: cannot tell.
+  static constexpr std::uint64_t UNKNOWN = ~std::uint64_t{0};
+  virtual std::uint64_t unconsumed(int /*rank*/) noexcept { return UNKNOWN; }
 };
 
 class device {

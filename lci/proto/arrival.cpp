@@ -274,6 +274,15 @@ bool arrival_sink::on_staged(int rank, wire::staged_kind what, const std::byte* 
     case wire::staged_kind::landing:
       return take<wire::landing>(data, size,
                                  [&](const auto& body) { via_.flags.on_landing(rank, body); });
+    case wire::staged_kind::offer:
+      return take<wire::offer>(data, size,
+                               [&](const auto& body) { via_.known_offers.on_offer(rank, body); });
+    case wire::staged_kind::claim:
+      return take<wire::claim>(data, size,
+                               [&](const auto& body) { via_.offered.on_claim(rank, body); });
+    case wire::staged_kind::offer_end:
+      return take<wire::offer_end>(data, size,
+                                   [&](const auto& body) { via_.offered.on_end(rank, body); });
     case wire::staged_kind::put_data:
       return on_put_data(rank, data, size);
     case wire::staged_kind::drop_receive:

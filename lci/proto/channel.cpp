@@ -70,7 +70,7 @@ bool channel::is_drained() const noexcept { return open_receives.sum() == 0 && i
 
 bool channel::is_quiet() const noexcept {
   return open.sum() == 0 && rendezvous.recvs.size() == 0 && staged.is_quiet() && late.sum() == 0 &&
-         finished_.load(std::memory_order_relaxed) == nullptr &&
+         offered.is_quiet() && finished_.load(std::memory_order_relaxed) == nullptr &&
          parked_.load(std::memory_order_relaxed) == nullptr &&
          backlogged_.load(std::memory_order_relaxed) == 0 && device_->is_drained() &&
          !shared.streams.is_waited_for(this);
@@ -164,6 +164,9 @@ void channel::finish(transfer& move) noexcept {
   if (move.packet != nullptr) mem::release_packet(shared.arena, move.packet);
   const user_side user = move.user;
   const bool failed = move.failed;
+  if (failed && move.end == ending::offer)
+    say(move.op.rank, wire::staged_kind::offer_end,
+        wire::offer_end{move.peer_state, move.total, 0, 0});
   if (failed && move.is_direct && move.end == ending::rendezvous)
     say(move.op.rank, wire::staged_kind::drop_receive, wire::drop{move.peer_state, 0, 0});
   discard_direct(shared, move);
@@ -243,6 +246,8 @@ void channel::notice_failures() {
     payloads.on_peer_gone(rank);
     staged.on_peer_gone(rank);
     flags.forget(rank);
+    offered.forget(rank);
+    known_offers.forget(rank);
     if (mem::accelerator* const gpu = shared.gpus.running(); gpu != nullptr) gpu->forget(rank);
     std::vector<port*> ports;
     {

@@ -20,6 +20,7 @@
 #include "lci/net/backend.hpp"
 #include "lci/proto/backlog.hpp"
 #include "lci/proto/core.hpp"
+#include "lci/proto/offers.hpp"
 #include "lci/proto/op.hpp"
 #include "lci/proto/payloads.hpp"
 #include "lci/proto/rendezvous.hpp"
@@ -142,6 +143,8 @@ class channel {
   rendezvous_states rendezvous;
   staged_transfers staged{*this};
   awaited_flags flags{*this};
+  offers offered{*this};
+  peer_offers known_offers{*this};
   payload_arrivals payloads{*this};
   attr_gpu_path_t way = attr_gpu_path_t::auto_select;
 

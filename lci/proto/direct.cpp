@@ -118,19 +118,24 @@ void start_direct(channel& via, transfer& move) noexcept {
   core& shared = via.shared;
   direct_copy& copy = *move.direct;
   const std::uint32_t news = news_of(move);
-  copy.flag = news != 0 && move.op.rank != shared.me ? shared.flags.take() : nullptr;
+  const bool is_claim = move.end == ending::offer;
+  const int rank = move.op.rank;
+  copy.flag = (news != 0 || is_claim) && rank != shared.me ? shared.flags.take() : nullptr;
   if (copy.flag == nullptr) return shared.gpus.copy(copy);
   move.is_flagged = true;
   // Once handed over, the transfer may end at any time.
-  const int rank = move.op.rank;
-  const wire::await_flag body{shared.flags.place_of(copy.flag), news, 0};
+  const std::uint64_t place = shared.flags.place_of(copy.flag);
+  const wire::claim claim{move.peer_state, move.total, place};
   if (!shared.gpus.copy_and_flag(copy, reinterpret_cast<std::uint64_t*>(copy.flag),
                                  wire::FLAG_SET)) {
     move.is_flagged = false;
     flag_words::give(std::exchange(copy.flag, nullptr));
     return shared.gpus.copy(copy);
   }
-  via.say(rank, wire::staged_kind::await_flag, body);
+  if (is_claim)
+    via.known_offers.say(rank, claim);
+  else
+    via.say(rank, wire::staged_kind::await_flag, wire::await_flag{place, news, 0});
 }
 
 void late_arrival::take(channel& via, const std::byte* data, std::size_t bytes) {

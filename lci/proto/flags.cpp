@@ -40,38 +40,50 @@ std::uint64_t flag_words::place_of(const flag_word* word) const noexcept {
 
 awaited_flags::~awaited_flags() { via_.shared.gpus.expect(-static_cast<int>(list_.size())); }
 
-void awaited_flags::on_await(int rank, const wire::await_flag& body) {
+// A word in a peer's arena; null: that names none.
+flag_word* awaited_flags::find_word(int rank, std::uint64_t place) const noexcept {
   constexpr std::uint64_t LINE = base::CACHE_LINE;
-  std::byte* const line = via_.fabric.reach(rank, body.flag / LINE * LINE, LINE);
-  if (line == nullptr || body.flag % sizeof(flag_word) != 0) {
-    via_.dropped.add(1);
-    return;
-  }
+  if (place % sizeof(flag_word) != 0) return nullptr;
+  std::byte* const line = via_.fabric.reach(rank, place / LINE * LINE, LINE);
+  return line == nullptr ? nullptr : reinterpret_cast<flag_word*>(line + place % LINE);
+}
+
+void awaited_flags::on_await(int rank, const wire::await_flag& body) {
   waiting one;
   one.rank = rank;
-  one.word = reinterpret_cast<flag_word*>(line + body.flag % LINE);
+  one.word = find_word(rank, body.flag);
   one.imm = body.imm;
-  wait_for(one);
+  if (one.word == nullptr)
+    via_.dropped.add(1);
+  else
+    wait_for(one);
+}
+
+void awaited_flags::on_claim(int rank, const wire::claim& body) {
+  waiting one;
+  one.rank = rank;
+  one.word = find_word(rank, body.flag);
+  one.offer = body.receiver;
+  if (one.word == nullptr)
+    via_.dropped.add(1);
+  else
+    wait_for(one);
 }
 
 void awaited_flags::on_landing(int rank, const wire::landing& body) {
-  constexpr std::uint64_t LINE = base::CACHE_LINE;
   waiting one;
   one.rank = rank;
   one.is_landing = true;
   one.what = body;
   one.imm = body.imm;
   one.from = via_.fabric.reach(rank, body.place, body.size);
-  std::byte* const line =
-      body.flag == 0 ? nullptr : via_.fabric.reach(rank, body.flag / LINE * LINE, LINE);
-  const bool has_flag = line != nullptr && body.flag % sizeof(flag_word) == 0;
-  if (one.from == nullptr || (body.flag != 0 && !has_flag)) {
+  if (body.flag != 0) one.word = find_word(rank, body.flag);
+  if (one.from == nullptr || (body.flag != 0 && one.word == nullptr))
     via_.dropped.add(1);
-    return;
-  }
-  if (!has_flag) return act(one);
-  one.word = reinterpret_cast<flag_word*>(line + body.flag % LINE);
-  wait_for(one);
+  else if (one.word == nullptr)
+    act(one);
+  else
+    wait_for(one);
 }
 
 void awaited_flags::wait_for(const waiting& one) {
@@ -114,6 +126,7 @@ std::size_t awaited_flags::poll() noexcept {
 }
 
 void awaited_flags::act(const waiting& on) noexcept {
+  if (on.offer.generation != 0) return via_.offered.on_flag(on.offer);
   if (!on.is_landing) return notify(via_, on.rank, on.imm);
   const auto to = via_.shared.find_range(on.what.region, on.what.offset, on.what.size);
   const bool is_sound = to.at != nullptr && to.kind == mem::mem_kind::host;

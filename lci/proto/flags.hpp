@@ -51,6 +51,8 @@ class awaited_flags {
   awaited_flags& operator=(const awaited_flags&) = delete;
   void on_await(int rank, const wire::await_flag& body);
   void on_landing(int rank, const wire::landing& body);
+  // Of an offer of ours that holds.
+  void on_claim(int rank, const wire::claim& body);
   std::size_t poll() noexcept;
   void forget(int rank) noexcept;
 
@@ -63,7 +65,9 @@ class awaited_flags {
     bool is_landing = false;
     wire::landing what;
     const std::byte* from = nullptr;
+    wire::name offer;  // of ours that was claimed; none: {}
   };
+  flag_word* find_word(int rank, std::uint64_t place) const noexcept;
   void act(const waiting& on) noexcept;
   void wait_for(const waiting& one);
 

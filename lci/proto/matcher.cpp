@@ -47,6 +47,14 @@ void complete(channel& via, receive& to, const status_t& status, const std::byte
   via.signal(comp, status);
 }
 
+// A sender is writing into this receive by itself: the message has to find another one.
+bool was_claimed(receive& to) noexcept {
+  if (to.offer.generation == 0 || to.via->offered.withdraw(to)) [[likely]]
+    return false;
+  to.via->shared.receives.put(&to);
+  return true;
+}
+
 // A receive that is too small is used up by its error.
 LCI_COLD void refuse(channel& via, receive& to, const match::match_key& key) noexcept {
   via.keep(
@@ -55,6 +63,10 @@ LCI_COLD void refuse(channel& via, receive& to, const match::match_key& key) noe
   const user_side user = to.user;
   via.shared.receives.put(&to);
   channel::fail(user);
+}
+
+bool is_offerable(int rank, tag_t tag, matching_policy_t policy) noexcept {
+  return policy == matching_policy_t::rank_tag && rank != ANY_SOURCE && tag != ANY_TAG;
 }
 
 // The message asks for a rendezvous: answer it for this receive.
@@ -91,6 +103,8 @@ bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
 // found.
 bool matcher::hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept {
   while (auto* to = static_cast<receive*>(engine_->take_recv(key))) {
+    if (was_claimed(*to)) [[unlikely]]
+      continue;
     if (key.size <= to->user.status.size) [[likely]] {
       complete(via, *to, outcome(*to, key.rank, key.tag, key.size), data, nullptr);
       return true;
@@ -104,6 +118,8 @@ bool matcher::hand_over(channel& via, const match::match_key& key, const std::by
 // is too small.
 void matcher::file(channel& via, const match::match_key& key, message& m) noexcept {
   while (auto* to = static_cast<receive*>(engine_->insert_send(key, &m))) {
+    if (was_claimed(*to)) [[unlikely]]
+      continue;
     if (deliver(via, *to, m)) return;
     refuse(via, *to, key);
   }
@@ -170,15 +186,26 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   channel& via = *record.via;
   via.open_receives.add(1);
   message* from;
+  record.offer = {};
+  wire::name offer;
   try {
+    if (record.kind == mem::mem_kind::device && is_offerable(rank, tag, policy)) {
+      via.offered.prepare(record, rank, tag, first_rcomp + static_cast<rcomp_t>(policy));
+      offer = record.offer;
+    }
     from = static_cast<message*>(
         engine_->insert_recv({rank, tag, policy, record.user.status.size}, &record));
   } catch (...) {
+    via.offered.withdraw(record);
     via.open_receives.add(-1);
     via.shared.receives.put(&record);
     throw;
   }
-  if (from == nullptr) return errorcode_t::posted;
+  if (from == nullptr) {
+    if (offer.generation != 0) via.offered.publish(rank, offer, *engine_);
+    return errorcode_t::posted;
+  }
+  via.offered.withdraw(record);  // nobody was told
   if (from->what == message::form::rts) {
     answer_request(record, *from);
     via.shared.receives.put(&record);

@@ -41,6 +41,7 @@ struct receive {
   std::uint64_t region_offset = 0;
   mem::mem_kind kind = mem::mem_kind::host;  // of the buffer
   int gpu = -1;                              // of device memory
+  wire::name offer;                          // in via->offered, while it is filed; none: {}
 };
 
 // A message that waits in a matching engine: small ones are kept in the record, larger ones in the
@@ -67,7 +68,8 @@ enum class ending : std::uint8_t {
   none,
   immediate,   // the target gets `imm`
   rendezvous,  // the target's receive state is told; our send state has its data written
-  piece        // of a staged transfer, which is told
+  piece,       // of a staged transfer, which is told
+  offer        // the target's offer is told
 };
 
 // A put, get or zero-copy send on its way. Pieces of at most max_rma follow each other: the next is

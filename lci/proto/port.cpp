@@ -91,7 +91,10 @@ void port::start(transfer& move) noexcept {
 void port::announce(const transfer& move) {
   if (move.end == ending::none || move.end == ending::piece || move.is_flagged) return;
   if (move.imm != 0 && via.fabric.caps().write_with_immediate && !move.is_direct) return;
-  if (move.end == ending::immediate)
+  if (move.end == ending::offer)
+    via.say(move.op.rank, wire::staged_kind::offer_end,
+            wire::offer_end{move.peer_state, move.total, 1, 0});
+  else if (move.end == ending::immediate)
     send_control(move.op.rank, wire::kind_imm(wire::kind::signal), wire::signal_body{move.imm});
   else
     send_control(move.op.rank, wire::kind_imm(wire::kind::fin), wire::fin{move.peer_state});

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <optional>
 
 #include "lci/data/slot_table.hpp"
 #include "lci/proto/op.hpp"
@@ -143,6 +144,9 @@ recv_plan release(channel& via, wire::name self, recv_side& side);
 // A sender whose request is out will get no answer; a receiver no data.
 void fail_sender(channel& via, wire::name sender_state);
 void fail_receiver(channel& via, wire::name receiver_state);
+// The region of a receive into GPU memory that peers can map, under its own name or a new one.
+// Nothing: it has to be staged.
+std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan);
 // A receive with GPU memory at one end or both, which the network does not handle. True: the
 // sender's GPU may reach `target`; false: receive_staged().
 bool find_target(channel& via, const recv_plan& plan, mem::region& target);

@@ -12,10 +12,6 @@
 
 namespace lci::proto {
 
-namespace {
-
-// The region of a receive into GPU memory that peers can map, under its own name or a new one.
-// Nothing: it has to be staged.
 std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) {
   if (via.way == attr_gpu_path_t::staged || plan.kind != mem::mem_kind::device) return {};
   if (plan.region.generation != 0) {
@@ -33,14 +29,13 @@ std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) 
   return made;
 }
 
-}  // namespace
-
 bool find_target(channel& via, const recv_plan& plan, mem::region& target) {
   // Within one process every end is in reach.
   if (plan.rank == via.shared.me && via.way != attr_gpu_path_t::staged) return true;
   if (!plan.from_device) return false;
   const std::optional<mem::region> shared = region_to_share(via, plan);
   if (shared) target = *shared;
+  if (shared && plan.what == receiver::posted) via.offered.encourage(plan.rank);
   return shared.has_value();
 }
 

@@ -27,6 +27,9 @@ bool accepts_zero_copy(const outgoing& out) noexcept {
 bool accepts_rendezvous(const outgoing&) noexcept { return true; }
 
 errorcode_t start_rendezvous(outgoing& out) {
+  if (!is_for_network(out.via.via, out.kind)) [[unlikely]] {
+    if (const auto code = out.via.via.known_offers.claim(out)) return *code;
+  }
   send_plan plan = out.plan();
   if (out.local_key == 0 && is_for_network(out.via.via, out.kind)) {
     plan.local_key = out.via.via.fabric.register_region(out.buffer, out.size, out.kind);

@@ -13,7 +13,7 @@
 namespace lci::proto::wire {
 
 // Raised whenever the meaning of a byte on the wire changes; peers compare it when they meet.
-inline constexpr std::uint32_t VERSION = 2;
+inline constexpr std::uint32_t VERSION = 3;
 
 // Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
 // tag. Bit 31 clear: bits 30..28 are a kind, the rest its argument.
@@ -40,7 +40,10 @@ enum class staged_kind : std::uint32_t {
   drop_receive = 7,  // the sender has given up; body drop
   await_flag = 8,    // a GPU will say when its copy is there; body await_flag
   landing = 9,       // a put whose data a GPU brings to host memory of the sender; body landing
-  put_data = 10      // a put into GPU memory with its data; body put_data, then the data
+  put_data = 10,     // a put into GPU memory with its data; body put_data, then the data
+  offer = 11,        // a receive in GPU memory waits for a message of this key; body offer
+  claim = 12,        // a GPU writes into an offered receive and will say when; body claim
+  offer_end = 13     // an offered receive was written, or could not be; body offer_end
 };
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
   return static_cast<std::uint32_t>(k) << 28 | argument;
@@ -206,6 +209,37 @@ struct put_data {
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(put_data) == 24);
+
+// A receive that its sender may write without asking. Whoever has it is decided in a word of the
+// receiver's arena, which the sender turns from one offer_value() to the other.
+inline constexpr std::uint64_t OFFER_OPEN = 4, OFFER_CLAIMED = 5;
+constexpr std::uint64_t offer_value(name receiver, std::uint64_t state) noexcept {
+  return receiver.to_bits() << 8 | state;
+}
+struct offer {
+  name receiver;             // of the offer
+  name region;               // registration that holds the destination
+  std::uint64_t offset = 0;  // of the destination in it
+  std::uint64_t room = 0;    // bytes
+  std::uint64_t tag = 0;
+  std::uint64_t word = 0;   // its place
+  std::uint32_t rcomp = 0;  // what such a message names
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(offer) == 56);
+
+struct claim {
+  name receiver;           // of the offer
+  std::uint64_t size = 0;  // bytes of the message
+  std::uint64_t flag = 0;  // place of the word that a GPU makes FLAG_SET, as in await_flag
+};
+
+struct offer_end {
+  name receiver;           // of the offer
+  std::uint64_t size = 0;  // bytes of the message
+  std::uint32_t ok = 0;    // 0: it failed
+  std::uint32_t reserved = 0;
+};
 
 struct drop {
   name whose;                // state of the one who is told

@@ -47,6 +47,35 @@ void expect_in_order(const std::vector<seen_message>& seen, std::uint32_t count)
 
 }  // namespace
 
+// 0 once everything was dealt with at the other end; else a number for each state.
+TEST_P(backend_contract, unconsumed__says_whether_what_was_sent_is_through) {
+  group& g = open();
+  net::endpoint& end = g.at(0).to();
+  const std::uint64_t data = 5;
+  const auto send = [&] {
+    g.post([&] { return end.send_inline(1, 1, nullptr, 0, &data, sizeof(data)); });
+  };
+  send();
+  if (end.unconsumed(1) == net::endpoint::UNKNOWN) GTEST_SKIP() << "the backend cannot tell";
+  ASSERT_TRUE(g.until([&] { return end.unconsumed(1) == 0; }, "the first message"));
+  EXPECT_EQ(g.at(1).seen().arrived(), 1u);
+  std::vector<std::uint64_t> all;
+  for (int i = 0; i < 3; ++i) {
+    send();
+    all.push_back(end.unconsumed(1));
+    EXPECT_EQ(end.unconsumed(1), all.back()) << "nothing was sent in between";
+  }
+  EXPECT_EQ(std::count(all.begin(), all.end(), 0), 0);
+  EXPECT_TRUE(all[0] != all[1] && all[1] != all[2] && all[0] != all[2]);
+  // A message that the sink does not take yet is not through.
+  g.at(1).seen().on_arrival = [](const net::arrival&) { return net::verdict::deferred; };
+  for (int i = 0; i < 20; ++i) g.poll();
+  EXPECT_EQ(end.unconsumed(1), all.back());
+  g.at(1).seen().on_arrival = nullptr;
+  ASSERT_TRUE(g.until([&] { return end.unconsumed(1) == 0; }, "the others"));
+  EXPECT_EQ(g.at(1).seen().arrived(), 4u);
+}
+
 TEST_P(backend_contract, ordered__mixed_ways_of_sending_keep_the_order_of_posts) {
   group& g = open();
   if (!g.caps().ordered) GTEST_SKIP() << "the backend does not promise order";

@@ -9,7 +9,8 @@ sim_device::sim_device(sim_fabric& fabric, int index)
       world_(*fabric.world_),
       index_(index),
       gone_reported_(world_.fabrics.size()),
-      busy_(world_.fabrics.size()) {}
+      busy_(world_.fabrics.size()),
+      sent_(world_.fabrics.size()) {}
 
 sim_device::~sim_device() {
   std::lock_guard lock(world_.mutex);

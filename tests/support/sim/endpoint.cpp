@@ -48,6 +48,16 @@ errorcode_t sim_endpoint::put_imm(const net::net_op& op) noexcept {
   return device_.post_message(std::move(m), true);
 }
 
+std::uint64_t sim_endpoint::unconsumed(int rank) noexcept {
+  sim_state& world = device_.world_;
+  const std::lock_guard lock(world.mutex);
+  const sim_device* const target = world.device_of(rank, device_.index_);
+  const int me = device_.fabric_.rank_;
+  const bool is_idle = target == nullptr || (target->queued_from_locked(me) == 0 &&
+                                             target->busy_[static_cast<std::size_t>(me)] == 0);
+  return is_idle ? 0 : device_.sent_[static_cast<std::size_t>(rank)];
+}
+
 errorcode_t sim_device::admit_locked(int rank) {
   sim_require(rank >= 0 && static_cast<std::size_t>(rank) < world_.fabrics.size(),
               "rank out of range");
@@ -114,6 +124,7 @@ errorcode_t sim_device::post_message(sim_message&& message, bool wants_completio
     ++in_inboxes_;
   }
   message.op.rank = fabric_.rank_;
+  ++sent_[static_cast<std::size_t>(target_rank)];
   insert_locked(target, std::move(message));
   return posted ? errorcode_t::posted : errorcode_t::done;
 }

@@ -125,6 +125,7 @@ class sim_device final : public net::device {
   std::size_t in_inboxes_ = 0;       // contexts of this device in other devices' inboxes
   std::vector<bool> gone_reported_;  // by rank
   std::vector<std::uint32_t> busy_;  // by rank: messages of it that a sink holds right now
+  std::vector<std::uint64_t> sent_;  // by rank: messages
   std::uint64_t polls_ = 0;
   std::recursive_mutex polling_;  // its owner is inside poll(); recursive, since sinks may poll
 
@@ -148,6 +149,7 @@ class sim_endpoint final : public net::endpoint {
   errorcode_t put(const net::net_op& op) noexcept override;
   errorcode_t put_imm(const net::net_op& op) noexcept override;
   errorcode_t get(const net::net_op& op) noexcept override;
+  std::uint64_t unconsumed(int rank) noexcept override;
 
  private:
   sim_device& device_;

@@ -185,23 +185,6 @@ TEST_P(engines, insert_raw__is_a_key_space_of_its_own) {
   drain();
 }
 
-TEST_P(engines, remove_recv__takes_back_exactly_that_receive) {
-  recv(1, 10, 1);
-  recv(1, 10, 2);
-  recv(1, 10, 3);
-  recv(ANY_SOURCE, 10, 4);
-  EXPECT_TRUE(engine_->remove_recv({1, 10, BOTH}, as_value(2)));
-  EXPECT_FALSE(engine_->remove_recv({1, 10, BOTH}, as_value(2)));
-  EXPECT_TRUE(engine_->remove_recv({1, 10, BOTH}, as_value(3)));
-  recv(1, 10, 5);
-  EXPECT_TRUE(engine_->remove_recv({ANY_SOURCE, 10, BOTH}, as_value(4)));
-  EXPECT_EQ(send(1, 10, 9), as_value(1));
-  EXPECT_EQ(send(1, 10, 9), as_value(5));
-  EXPECT_EQ(send(1, 10, 9), nullptr);
-  EXPECT_FALSE(engine_->remove_recv({1, 10, BOTH}, as_value(9))) << "that is a message";
-  drain();
-}
-
 TEST_P(engines, drain_st__hands_out_everything_once) {
   send(1, 1, 1);
   send(1, 1, 2);

@@ -17,6 +17,7 @@ struct fault_case {
   bool maps;
   lci::attr_gpu_path_t way;
   std::size_t size;
+  bool is_offered = false;  // the sender knows the receive before it sends
 };
 
 // A sanitizer takes ten times as long: it gets every protocol, and large messages of two of them.
@@ -46,6 +47,8 @@ std::vector<fault_case> cases() {
             if (kinds != 3 || !maps) continue;
 #endif
             all.push_back({what, near, far, maps, way, size});
+            if (what == verb::send && way == lci::attr_gpu_path_t::auto_select)
+              all.push_back({what, near, far, maps, way, size, true});
           }
   return all;
 }
@@ -55,7 +58,7 @@ std::string name_of_case(const fault_case& c) {
   return std::string(name_of(c.what)) + kind(c.near) + kind(c.far) +
          (c.maps ? "_mapped" : "_apart") +
          (c.way == lci::attr_gpu_path_t::auto_select ? "_direct_" : "_staged_") +
-         std::to_string(c.size);
+         std::to_string(c.size) + (c.is_offered ? "_offered" : "");
 }
 
 gpu_options options_of(const fault_case& c) {
@@ -91,6 +94,7 @@ TEST_P(gpu_fault, peer_dies_at_every_step__the_survivor_is_told_once_and_left_cl
       exchange one(w, c.what, c.near, c.far, c.size);
       exchange beside(w, verb::send, mem_kind::device, mem_kind::host, 9000, survivor, 2);
       const std::size_t regions = w[survivor].core.regions.live();
+      if (c.is_offered) one.offer();
       one.start();
       beside.start();
       for (int i = 0; i < steps; ++i) w.step_one(i % 3);
@@ -130,11 +134,13 @@ TEST_P(gpu_fault, copy_that_fails__is_heard_at_both_ends_and_harms_no_other_tran
       std::vector<std::unique_ptr<exchange>> all;
       for (int i = 0; i < 3; ++i) {
         all.push_back(std::make_unique<exchange>(w, c.what, c.near, c.far, c.size));
+        if (c.is_offered) all.back()->offer();
         all.back()->start();
       }
       w.step(20);
       for (int i = 0; i < 3; ++i) {
         all.push_back(std::make_unique<exchange>(w, c.what, c.near, c.far, c.size));
+        if (c.is_offered) all.back()->offer();
         all.back()->start();
         w.step(5);
       }

@@ -1,6 +1,7 @@
 #include "tests/unit/proto/gpu_world.hpp"
 
 #include <cstring>
+#include <utility>
 
 #include "lci/errors.hpp"
 
@@ -238,21 +239,30 @@ exchange::~exchange() {
     for (const status_t& got : far_.seen) free(got.buffer);
 }
 
+void exchange::receive() {
+  if (what_ != verb::send || std::exchange(is_received_, true)) return;
+  proto::receive& record = *world_[to_].core.receives.get();
+  record.user = {};
+  record.user.comp = &far_;
+  record.user.status.buffer = there.at();
+  record.user.status.size = there.size();
+  record.via = world_[to_].channel.get();
+  record.region = {};
+  record.kind = there.kind();
+  record.gpu = there.kind() == mem::mem_kind::device ? 0 : -1;
+  status_t got;
+  world_[to_].matcher->post(record, from_, tag_, matching_policy_t::rank_tag, got);
+}
+
+void exchange::offer() {
+  world_[to_].channel->offered.encourage(from_);
+  receive();
+  for (int i = 0; i < 20; ++i) world_.step_one(from_);
+}
+
 errorcode_t exchange::start(bool may_retry) {
   node& at = world_[from_];
-  if (what_ == verb::send) {
-    proto::receive& record = *world_[to_].core.receives.get();
-    record.user = {};
-    record.user.comp = &far_;
-    record.user.status.buffer = there.at();
-    record.user.status.size = there.size();
-    record.via = world_[to_].channel.get();
-    record.region = {};
-    record.kind = there.kind();
-    record.gpu = there.kind() == mem::mem_kind::device ? 0 : -1;
-    status_t got;
-    world_[to_].matcher->post(record, from_, tag_, matching_policy_t::rank_tag, got);
-  }
+  receive();
   do {
     const rcomp_t rcomp = what_ == verb::send ? world_[to_].engine_rcomp() : rcomp_;
     auto out = at.outgoing(to_, here.at(), here.size(), rcomp, tag_, &near_);

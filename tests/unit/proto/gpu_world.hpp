@@ -106,6 +106,10 @@ class exchange {
   ~exchange();
   exchange(const exchange&) = delete;
   exchange& operator=(const exchange&) = delete;
+  // Posts the receive of a send, which start() does otherwise.
+  void receive();
+  // The same where the sender is told of it before it sends.
+  void offer();
   // Posts, again while the answer is retry; afterwards both ends are under way. may_retry false:
   // what is refused waits in the backlog. Throws what the post throws; fatal: the peer is gone.
   errorcode_t start(bool may_retry = true);
@@ -129,6 +133,7 @@ class exchange {
   rcomp_t rcomp_ = 0;
   tag_t tag_;
   errorcode_t answer_ = errorcode_t::retry;
+  bool is_received_ = false;
 };
 
 }  // namespace lci::test

@@ -1,0 +1,133 @@
+// The sender's side of offers.
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "lci/proto/channel.hpp"
+#include "lci/proto/eager.hpp"
+#include "lci/proto/offers.hpp"
+
+namespace lci::proto {
+
+peer_offers::shelf& peer_offers::shelf_locked(int rank) {
+  if (shelves_.empty()) shelves_.resize(static_cast<std::size_t>(via_.shared.n));
+  std::unique_ptr<shelf>& of = shelves_[static_cast<std::size_t>(rank)];
+  if (of == nullptr) of = std::make_unique<shelf>();
+  return *of;
+}
+
+void peer_offers::on_offer(int rank, const wire::offer& body) {
+  if (body.receiver.slot >= offers::OPEN) {
+    via_.dropped.add(1);
+    return;
+  }
+  const std::lock_guard lock(lock_);
+  shelf& of = shelf_locked(rank);
+  if (of.order[body.receiver.slot] == 0) count_.fetch_add(1, std::memory_order_relaxed);
+  of.at[body.receiver.slot] = body;
+  of.order[body.receiver.slot] = next_++;
+}
+
+void peer_offers::forget(int rank) noexcept {
+  const std::lock_guard lock(lock_);
+  if (shelves_.empty() || shelves_[static_cast<std::size_t>(rank)] == nullptr) return;
+  for (std::uint64_t& order : shelves_[static_cast<std::size_t>(rank)]->order) {
+    if (std::exchange(order, 0) != 0) count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+// Messages of one thread to one key meet receives in their order as far as networks keep it, so a
+// claim does not overtake what is on its way. An endpoint that cannot tell answers what is never
+// clear.
+bool peer_offers::is_clear(port& from, int rank) noexcept {
+  if (from.log.pending(rank)) return false;
+  const std::uint64_t last = from.end().unconsumed(rank);
+  if (last == 0 || last == net::endpoint::UNKNOWN) return last == 0;
+  const std::lock_guard lock(lock_);
+  return shelf_locked(rank).clear == last;
+}
+
+void peer_offers::set_clear(port& from, int rank) {
+  const std::uint64_t last = from.end().unconsumed(rank);
+  const std::lock_guard lock(lock_);
+  shelf_locked(rank).clear = last;
+}
+
+template <class Body>
+void peer_offers::say_as(int rank, wire::staged_kind what, const Body& body) {
+  const bool was_clear = is_clear(via_.control, rank);
+  via_.say(rank, what, body);
+  if (was_clear) set_clear(via_.control, rank);
+}
+void peer_offers::say(int rank, const wire::offer& body) {
+  say_as(rank, wire::staged_kind::offer, body);
+}
+void peer_offers::say(int rank, const wire::claim& body) {
+  say_as(rank, wire::staged_kind::claim, body);
+}
+
+// The oldest offer for such a message, which leaves its shelf. One that is too small stays for the
+// request to find, which makes it the error that it is.
+std::optional<wire::offer> peer_offers::take(const outgoing& out) noexcept {
+  const std::lock_guard lock(lock_);
+  if (shelves_.empty() || shelves_[static_cast<std::size_t>(out.rank)] == nullptr) return {};
+  shelf& of = *shelves_[static_cast<std::size_t>(out.rank)];
+  std::size_t oldest = offers::OPEN;
+  for (std::size_t i = 0; i < offers::OPEN; ++i) {
+    if (of.order[i] == 0 || of.at[i].rcomp != out.rcomp || of.at[i].tag != out.tag) continue;
+    if (oldest == offers::OPEN || of.order[i] < of.order[oldest]) oldest = i;
+  }
+  if (oldest == offers::OPEN || of.at[oldest].room < out.size) return {};
+  of.order[oldest] = 0;
+  count_.fetch_sub(1, std::memory_order_relaxed);
+  return of.at[oldest];
+}
+
+// The copy into the receive, if that is ours now.
+peer_offers::answer peer_offers::make(const outgoing& out, const wire::offer& offer,
+                                      transfer*& made) {
+  constexpr std::uint64_t LINE = base::CACHE_LINE;
+  std::byte* const line = via_.fabric.reach(out.rank, offer.word / LINE * LINE, LINE);
+  const net::remote_key key{offer.region.slot, offer.region.generation};
+  const net::remote_view view = via_.fabric.check_remote(out.rank, key);
+  if (line == nullptr || offer.word % sizeof(flag_word) != 0) return answer::unreachable;
+  if (view.what != net::remote_view::answer::ok || offer.offset > view.size ||
+      out.size > view.size - offer.offset)
+    return answer::gone;
+  transfer* const move = make_transfer(out, transfer::verb::put);
+  move->packet = out.packet;
+  move->op.remote = key;
+  move->remote_base = offer.offset;
+  move->end = ending::offer;
+  move->peer_state = offer.receiver;
+  std::string why_not;
+  if (!make_direct(via_, *move, view, why_not)) {
+    undo_transfer(move);
+    return answer::unreachable;
+  }
+  auto* const word = reinterpret_cast<flag_word*>(line + offer.word % LINE);
+  std::uint64_t value = wire::offer_value(offer.receiver, wire::OFFER_OPEN);
+  // Relaxed: only who has it is asked; partner is offers::take_back_locked().
+  if (!word->compare_exchange_strong(value, wire::offer_value(offer.receiver, wire::OFFER_CLAIMED),
+                                     std::memory_order_relaxed)) {
+    undo_transfer(move);
+    return answer::gone;
+  }
+  made = move;
+  return answer::ours;
+}
+
+std::optional<errorcode_t> peer_offers::claim(outgoing& out) {
+  if (count_.load(std::memory_order_relaxed) == 0 || !is_clear(out.via, out.rank)) return {};
+  while (const std::optional<wire::offer> offer = take(out)) {
+    transfer* move = nullptr;
+    const answer is = make(out, *offer, move);
+    if (is == answer::unreachable) return {};  // the request finds the receive
+    if (is == answer::gone) continue;
+    move->begun = true;
+    return out.via.advance(*move);
+  }
+  return {};
+}
+
+}  // namespace lci::proto
