@@ -1,7 +1,9 @@
 // Matching with GPU buffers: who comes first, order, wildcards, messages that do not fit, many at a
 // time.
 #include <memory>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "tests/accelerator/interface/common.hpp"
 
@@ -162,6 +164,42 @@ TEST(matching, many_at_a_time) {
       [&] { return lci::counter_get(received) == COUNT && lci::counter_get(sent) == COUNT; });
   for (std::size_t i = 0; i < COUNT; ++i)
     EXPECT_EQ(to[i].check(seed(world().previous(), i)), "") << i;
+}
+
+// Each thread sends and receives with a tag of its own and makes progress, so that receives meet
+// messages, and offers claims, in every interleaving. Half of the receives wait before the messages
+// come. Order is kept for each thread.
+TEST(matching, threads_with_a_tag_each) {
+  constexpr std::size_t THREADS = 3, COUNT = 16, KINDS = 4;
+  const std::uint64_t use = next_use();
+  const auto seed = [&](int rank, std::size_t i) { return seed_of(rank, use * 64 + i); };
+  const auto where = [](std::size_t i) { return i % KINDS == 3 ? place::host : place::device; };
+  std::vector<std::unique_ptr<guarded>> out, in;
+  for (std::size_t i = 0; i < THREADS * COUNT; ++i) {
+    out.push_back(make(where(i), 1000 + 10 * i));
+    in.push_back(make(where(i / 3), 1000 + 10 * i));
+    (*out[i])->fill(seed(world().rank, i));
+    (*in[i])->clear(seed(world().previous(), i));
+  }
+  const owned_comp done(lci::alloc_counter());
+  barrier();
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < THREADS; ++t)
+    threads.emplace_back([&, t] {
+      const std::uint64_t tag = use * 64 + t;
+      for (std::size_t k = 0; k < 2 * COUNT; ++k) {
+        // Receives run ahead of sends by four.
+        if (k < COUNT)
+          recv(world().previous(), *in[t * COUNT + k], tag, done, where((t * COUNT + k) / 3));
+        if (k >= 4 && k < COUNT + 4)
+          send(world().next(), *out[t * COUNT + k - 4], tag, done, where(t * COUNT + k - 4));
+        for (int i = 0; i < 20; ++i) lci::progress_x().device(world().device)();
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  wait_until([&] { return lci::counter_get(done) == 2 * THREADS * COUNT; });
+  for (std::size_t i = 0; i < in.size(); ++i)
+    EXPECT_EQ((*in[i])->check(seed(world().previous(), i)), "") << i;
 }
 
 // A message that does not fit ends its receive, writes nothing, and waits for the next one.
