@@ -17,6 +17,7 @@
 #include "lci/proto/direct.hpp"
 #include "lci/proto/flags.hpp"
 #include "lci/proto/op.hpp"
+#include "lci/proto/path_news.hpp"
 #include "lci/proto/payloads.hpp"
 #include "lci/proto/remote_comp.hpp"
 #include "lci/proto/staging_store.hpp"
@@ -36,6 +37,7 @@ class core {
   mem::arena arena;
   mem::region_table regions;
   devices gpus{arena};
+  path_news paths;
   stream_ops streams{gpus};
   staging_store staging{arena, regions, gpus};
   flag_words flags{staging};

@@ -52,14 +52,16 @@ std::byte* mapped_end(channel& via, direct_copy& copy, const transfer& move,
 
 }  // namespace
 
-bool make_direct(channel& via, transfer& move, const net::remote_view& view, std::string& why_not) {
+// Null: why_not says why.
+static direct_copy* plan_direct(channel& via, transfer& move, const net::remote_view& view,
+                                std::string& why_not) {
   core& shared = via.shared;
   const bool is_own = move.op.rank == shared.me;
   const mem::mem_kind near = move.op.kind;
   if (shared.gpus.running() == nullptr || (near != mem::mem_kind::device && !is_own) ||
       (view.kind != mem::mem_kind::device && !is_own)) {
     why_not = "only GPU memory at both ends is copied directly between processes";
-    return false;
+    return nullptr;
   }
   direct_copy* const copy = shared.direct_copies.get();
   copy->move = &move;
@@ -74,15 +76,23 @@ bool make_direct(channel& via, transfer& move, const net::remote_view& view, std
   }
   if (far == nullptr) {
     shared.direct_copies.put(copy);
-    return false;
+    return nullptr;
   }
   const bool is_get = move.what == transfer::verb::get;
   copy->from = is_get ? far : move.base;
   copy->to = is_get ? move.base : far;
   copy->way = is_get ? way_of(view.kind, near) : way_of(near, view.kind);
-  move.direct = copy;
-  move.is_direct = true;
-  return true;
+  return copy;
+}
+
+bool make_direct(channel& via, transfer& move, const net::remote_view& view, std::string& why_not) {
+  move.direct = plan_direct(via, move, view, why_not);
+  move.is_direct = move.direct != nullptr;
+  if (move.is_direct)
+    via.shared.paths.direct(move.op.rank);
+  else
+    via.shared.paths.through_host(move.op.rank, why_not);
+  return move.is_direct;
 }
 
 void discard_direct(core& shared, transfer& move) noexcept {

@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "lci/base/log.hpp"
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/arrival.hpp"
@@ -23,7 +22,7 @@ std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) 
   std::string why_not;
   made.share = via.shared.gpus.running()->share(made.address, made.size, why_not);
   if (made.share.record == 0) {
-    base::log::info("proto", "a receive goes through host memory: %s", why_not.c_str());
+    via.shared.paths.through_host(plan.rank, why_not);
     return {};
   }
   return made;
@@ -40,6 +39,8 @@ bool find_target(channel& via, const recv_plan& plan, mem::region& target) {
 }
 
 void receive_staged(channel& via, wire::name sender, const recv_plan& plan) {
+  if (via.way == attr_gpu_path_t::staged)
+    via.shared.paths.through_host(plan.rank, "as gpu_path says");
   if (via.way != attr_gpu_path_t::direct) return via.staged.receive(sender, plan);
   via.keep(std::make_exception_ptr(backend_error(
       "gpu_path is direct, but a message of " + std::to_string(plan.user.status.size) +
@@ -63,8 +64,6 @@ bool prepare_direct(channel& via, wire::name self, send_side& side) {
     return true;
   }
   via.shared.transfers.put(move);
-  base::log::info("proto", "a message to rank %d goes through host memory: %s", side.plan.rank,
-                  why_not.c_str());
   via.say(side.plan.rank, wire::staged_kind::restage, wire::restage{self, to.receiver});
   return false;
 }

@@ -144,6 +144,8 @@ errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
     const errorcode_t code = launch_direct(out, what, why_not);
     if (why_not.empty()) return code;
     if (way == attr_gpu_path_t::direct) throw backend_error("gpu_path is direct, but " + why_not);
+  } else {
+    out.shared().paths.through_host(out.rank, "as gpu_path says");
   }
   return what == transfer::verb::put ? put_staged(out) : get_staged(out);
 }

@@ -1,0 +1,23 @@
+#include "lci/proto/path_news.hpp"
+
+#include <functional>
+#include <new>
+
+namespace lci::proto {
+
+void path_news::tell(int rank, std::string_view why_not) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    const std::pair news{rank, std::hash<std::string_view>{}(why_not)};
+    if (said_.size() >= MOST || !said_.insert(news).second) return;
+  } catch (const std::bad_alloc&) {
+    return;  // a line less
+  }
+  if (why_not.empty())
+    base::log::info("proto", "GPU memory and rank %d: copied directly", rank);
+  else
+    base::log::info("proto", "GPU memory and rank %d: through host memory, %.*s", rank,
+                    static_cast<int>(why_not.size()), why_not.data());
+}
+
+}  // namespace lci::proto
