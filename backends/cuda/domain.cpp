@@ -3,6 +3,7 @@
 #include "backends/cuda/accelerator.hpp"
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/errors.hpp"
+#include "backends/cuda/network_memory.hpp"
 #include "backends/cuda/pointer_cache.hpp"
 #include "backends/cuda/user_memory.hpp"
 
@@ -56,9 +57,36 @@ void* allocate(std::size_t size, int device, bool pinned) {
 
 void release(void* memory) { here().given.release(memory); }
 
+// The list lives for one question: it holds a context only for memory that has none of its own, and
+// that no longer than the question takes.
+mem::network_export export_for_network(const void* address, std::size_t size, bool via_pcie) {
+  const classified found = here().pointers.find(address);
+  if (!found.error) {
+    gpu_list gpus(here().d);
+    return export_dma_buf(gpus, found.what, as_device(address), size, via_pcie);
+  }
+  mem::network_export none;
+  none.error = static_cast<int>(found.error.code);
+  none.why_not = refusal(address);
+  return none;
+}
+
+mem::network_pointer ready_for_network(const void* address) {
+  const classified found = here().pointers.find(address);
+  if (!found.error) {
+    gpu_list gpus(here().d);
+    return ready_pointer(gpus, found.what);
+  }
+  mem::network_pointer none;
+  none.error = static_cast<int>(found.error.code);
+  none.why_not = refusal(address);
+  return none;
+}
+
 }  // namespace
 
-const mem::memory_domain DOMAIN{"cuda",   &probe, &find,     &describe,
-                                &refusal, &start, &allocate, &release};
+const mem::memory_domain DOMAIN{
+    "cuda", &probe,    &find,    &describe,           &refusal,
+    &start, &allocate, &release, &export_for_network, &ready_for_network};
 
 }  // namespace lci::cuda

@@ -44,6 +44,7 @@ gpu::gpu(driver& d, int ordinal) : driver_(d) {
       has(call(), device_, abi::device_attribute::handle_type_posix_file_descriptor_supported);
   facts_.dma_buf = call().mem_get_handle_for_address_range != nullptr &&
                    has(call(), device_, abi::device_attribute::dma_buf_supported);
+  facts_.direct_rdma = has(call(), device_, abi::device_attribute::gpu_direct_rdma_supported);
 }
 
 gpu::~gpu() {

@@ -23,6 +23,7 @@ struct gpu_facts {
   bool stream_stores = false;    // cuStreamBatchMemOp: several of them in one call
   bool vmm_descriptors = false;  // VMM allocations can be passed on as file descriptors
   bool dma_buf = false;
+  bool direct_rdma = false;  // cards may read and write its memory at all
 };
 
 class gpu {

@@ -1,7 +1,5 @@
 #include "backends/cuda/share.hpp"
 
-#include <unistd.h>
-
 #include <cstring>
 
 #include "backends/cuda/errors.hpp"
@@ -145,55 +143,6 @@ exported export_range(gpu_list& gpus, const allocation& what, abi::device_ptr at
   } catch (const backend_error& error) {
     return refuse(error.what());
   }
-}
-
-dma_buf export_dma_buf(gpu_list& gpus, const allocation& what, abi::device_ptr at, std::size_t size,
-                       bool pcie) {
-  dma_buf result;
-  // Managed memory in particular: a driver was seen to crash when asked.
-  result.why_not = why_unusable(what);
-  if (result.why_not.empty() && what.memory() == mem::mem_kind::host)
-    result.why_not = std::string(name_of(what.kind)) + " memory needs no dma-buf";
-  if (!result.why_not.empty()) return result;
-  const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  result.base = at / page * page;
-  result.offset = at - result.base;
-  result.size = (result.offset + size + page - 1) / page * page;
-  if (size == 0 || !what.contains(at, size) || !what.contains(result.base, result.size)) {
-    result.why_not =
-        "a dma-buf covers whole pages of " + std::to_string(page) +
-        " bytes, and these are not all of this allocation: " + range_text(what, at, size);
-    return result;
-  }
-  try {
-    gpu& g = gpus.at(what.ordinal);
-    if (!g.facts().dma_buf) {
-      result.why_not = "GPU " + std::to_string(what.ordinal) + " or its driver has no dma-buf";
-      result.is_final = true;
-      return result;
-    }
-    const context_scope scope(g.call(), what.context != nullptr ? what.context : g.context());
-    int fd = -1;
-    failure error{scope.entered(), "cuCtxPushCurrent"};
-    if (!error) {
-      error = {g.call().mem_get_handle_for_address_range(&fd, result.base, result.size,
-                                                         abi::range_handle_type::dma_buf_fd,
-                                                         pcie ? abi::DMA_BUF_MAPPING_PCIE : 0),
-               "cuMemGetHandleForAddressRange"};
-    }
-    if (error) {
-      result.why_not = text_of(g.call(), error, range_text(what, at, size));
-    } else {
-      result.fd.reset(fd);
-      const unsigned on = 1;
-      result.is_synchronous =
-          g.call().pointer_set_attribute(&on, abi::pointer_attribute::sync_memops, what.base) ==
-          abi::result::success;
-    }
-  } catch (const backend_error& error) {
-    result.why_not = error.what();
-  }
-  return result;
 }
 
 }  // namespace lci::cuda

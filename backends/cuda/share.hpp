@@ -14,11 +14,13 @@
 #include <span>
 #include <string>
 
-#include "backends/cuda/descriptor.hpp"
 #include "backends/cuda/gpu.hpp"
 #include "backends/cuda/pointer.hpp"
+#include "lci/base/descriptor.hpp"
 
 namespace lci::cuda {
+
+using base::descriptor;
 
 enum class share_way : std::uint8_t {
   none,
@@ -50,21 +52,5 @@ struct exported {
 share_way way_to_share(const allocation& what, std::string& why_not);
 // `what` covers [at, at + size). Calls the driver; throws nothing.
 exported export_range(gpu_list& gpus, const allocation& what, abi::device_ptr at, std::size_t size);
-
-// A dma-buf over a range, for a network to register.
-struct dma_buf {
-  descriptor fd;             // close it once registered: the registration keeps its own reference
-  abi::device_ptr base = 0;  // page aligned; the buffer starts `offset` bytes behind it
-  std::size_t size = 0;      // whole pages
-  std::size_t offset = 0;
-  std::string why_not;    // not empty: no dma-buf, for this reason
-  bool is_final = false;  // why_not holds for every buffer of this GPU
-  // Synchronous copies of the user on this allocation wait until they are done, so that a network
-  // never sends bytes that are on their way. False: the driver would not promise it.
-  bool is_synchronous = false;
-};
-// `pcie` asks for a mapping through the PCIe window (Data Direct).
-dma_buf export_dma_buf(gpu_list& gpus, const allocation& what, abi::device_ptr at, std::size_t size,
-                       bool pcie = false);
 
 }  // namespace lci::cuda

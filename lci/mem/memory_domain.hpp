@@ -1,8 +1,8 @@
 // What the library knows about an accelerator's memory before it handles any: which runtime made
 // it, whether that can be used here, and whose a pointer is. Callers: runtime, when memory is
 // registered; api, when a post says that it does not know its buffer, or that it is no host memory;
-// lci_info. Threads: immutable; the functions are shared. The list is made in
-// backends/providers.cpp.
+// networks, through registration_ladder; lci_info. Threads: immutable; the functions are shared.
+// The list is made in backends/providers.cpp.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 
 #include "lci/mem/accelerator.hpp"
 #include "lci/mem/memory_kind.hpp"
+#include "lci/mem/network_export.hpp"
 
 namespace lci::mem {
 
@@ -46,6 +47,13 @@ struct memory_domain {
   void* (*allocate)(std::size_t size, int device, bool pinned);
   // Takes back what allocate() gave. Throws argument_error for anything else.
   void (*release)(void* memory);
+  // For networks; null where the domain has no such way. A dma-buf over the pages that hold
+  // [address, address + size); via_pcie: through the PCIe window that Data Direct needs. Throws
+  // nothing but bad_alloc.
+  network_export (*export_for_network)(const void* address, std::size_t size,
+                                       bool via_pcie) = nullptr;
+  // Whether a network may be given the address itself; readies the memory for it.
+  network_pointer (*ready_for_network)(const void* address) = nullptr;
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "backends/cuda/network_memory.hpp"
 #include "backends/cuda/pointer_cache.hpp"
 #include "backends/cuda/share.hpp"
 #include "tests/accelerator/real_gpu.hpp"
@@ -93,19 +94,20 @@ TEST(memory_kinds, dma_buf__for_what_can_have_one) {
   if (!g.gpus.at(0).facts().dma_buf) GTEST_SKIP() << "no dma-buf on this machine";
   for (const kind made : {kind::device, kind::vmm}) {
     void* const memory = g.allocate(made, SIZE);
-    const dma_buf out = export_dma_buf(g.gpus, g.classify(memory), as_device(memory) + 5000, 9000);
+    const mem::network_export out =
+        export_dma_buf(g.gpus, g.classify(memory), as_device(memory) + 5000, 9000);
     EXPECT_EQ(out.why_not, "");
     EXPECT_TRUE(out.fd);
     g.free(made, memory, SIZE);
   }
-  // Driver 580 has none for these; a later one may.
   void* const pooled = g.allocate(kind::pool, SIZE);
-  const dma_buf none = export_dma_buf(g.gpus, g.classify(pooled), as_device(pooled), 9000);
-  EXPECT_TRUE(none.fd || none.why_not.find("stream-ordered") != std::string::npos) << none.why_not;
+  const mem::network_export none =
+      export_dma_buf(g.gpus, g.classify(pooled), as_device(pooled), 9000);
+  EXPECT_NE(none.why_not.find("stream-ordered"), std::string::npos) << none.why_not;
   g.free(kind::pool, pooled, SIZE);
   void* const little = g.allocate(kind::device, 512);
   const allocation found = g.classify(little);
-  const dma_buf out = export_dma_buf(g.gpus, found, as_device(little), 512);
+  const mem::network_export out = export_dma_buf(g.gpus, found, as_device(little), 512);
   std::printf("512 bytes, allocation of %zu: %s\n", found.size,
               out.fd ? "a dma-buf" : out.why_not.c_str());
   g.free(kind::device, little, 512);

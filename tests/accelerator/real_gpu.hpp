@@ -148,6 +148,7 @@ class real_gpu {
     prop.type = abi::allocation_type::pinned;
     prop.requested_handle_types = abi::handle_type::posix_file_descriptor;
     prop.where = {abi::location_type::gpu, ordinal_};
+    prop.flags.gpu_direct_rdma_capable = 1;
     abi::allocation_handle handle = 0;
     must(call<create_fn>("cuMemCreate")(&handle, size, &prop, 0));
     must(d.call().mem_map(at, size, 0, handle, 0));

@@ -76,6 +76,9 @@ result answer(const state& s, const block* b, pointer_attribute what, void* to) 
     case pointer_attribute::mapped:
       put(to, static_cast<unsigned>(mapped));
       break;
+    case pointer_attribute::is_gpu_direct_rdma_capable:
+      put(to, static_cast<unsigned>(is_device || (mapped && b->kind == mock_memory::vmm)));
+      break;
     case pointer_attribute::allowed_handle_types:
       put(to, static_cast<unsigned>(mapped && b->kind == mock_memory::vmm));
       break;
@@ -115,7 +118,10 @@ result set_attribute(const void* value, pointer_attribute what, device_ptr at) {
   return guarded("cuPointerSetAttribute", needs::context, [&](state& s) {
     const block* const b = s.find(at);
     if (value == nullptr || what != pointer_attribute::sync_memops) return result::invalid_value;
-    return b != nullptr && b->kind == mock_memory::device ? result::success : result::not_supported;
+    // As driver 580 answers.
+    const bool can =
+        b != nullptr && (b->kind == mock_memory::device || b->kind == mock_memory::pool);
+    return can ? result::success : result::not_supported;
   });
 }
 

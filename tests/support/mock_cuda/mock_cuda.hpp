@@ -29,6 +29,8 @@ struct mock_config {
   bool stream_writes = true;
   bool vmm_descriptors = true;
   bool dma_buf = true;
+  bool pcie_dma_buf = false;  // through PCIe too, as where cards have Data Direct
+  bool direct_rdma = true;
   bool knows_block_id = true;          // false: the attribute is too young for this driver
   std::vector<std::string> missing{};  // entry points that cuGetProcAddress does not find
 };

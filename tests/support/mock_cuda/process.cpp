@@ -132,6 +132,9 @@ result get_attribute(int* value, device_attribute what, device gpu) {
       case device_attribute::dma_buf_supported:
         *value = s.config.dma_buf ? 1 : 0;
         break;
+      case device_attribute::gpu_direct_rdma_supported:
+        *value = s.config.direct_rdma ? 1 : 0;
+        break;
       default:
         *value = 0;
     }

@@ -227,7 +227,8 @@ result range_handle(void* out, device_ptr at, std::size_t size, range_handle_typ
     // As driver 580 answers for them.
     if (b->kind == mock_memory::managed || b->kind == mock_memory::pool)
       return result::invalid_value;
-    if (flags != 0 || !s.config.dma_buf) return result::not_supported;
+    const bool can = s.config.dma_buf && (flags == 0 || s.config.pcie_dma_buf);
+    if (flags > cuda::abi::DMA_BUF_MAPPING_PCIE || !can) return result::not_supported;
     const int fd = fcntl(b->memory->fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return result::operating_system;
     std::memcpy(out, &fd, sizeof(fd));

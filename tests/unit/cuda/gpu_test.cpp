@@ -22,6 +22,7 @@ TEST_F(gpu_test, facts__are_asked_without_making_a_context) {
   EXPECT_TRUE(facts.stream_writes);
   EXPECT_TRUE(facts.vmm_descriptors);
   EXPECT_TRUE(facts.dma_buf);
+  EXPECT_TRUE(facts.direct_rdma);
   EXPECT_EQ(mock().count("cuDevicePrimaryCtxRetain"), 0u);
 }
 

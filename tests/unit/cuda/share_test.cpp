@@ -17,9 +17,6 @@ class share_test : public cuda_test {
   exported share(void* memory, std::size_t offset, std::size_t size) {
     return export_range(gpus_, what(memory), as_device(memory) + offset, size);
   }
-  dma_buf buffer(void* memory, std::size_t offset, std::size_t size, bool pcie = false) {
-    return export_dma_buf(gpus_, what(memory), as_device(memory) + offset, size, pcie);
-  }
   static bool has(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   }
@@ -131,53 +128,6 @@ TEST_F(share_test, descriptor__is_closed_exactly_once) {
   kept.reset();
   EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
   close(fd);
-}
-
-TEST_F(share_test, dma_buf__whole_pages_around_the_buffer) {
-  void* const memory = gpu_memory(MIB);
-  const dma_buf out = buffer(memory, 5000, 10000);
-  EXPECT_EQ(out.why_not, "");
-  EXPECT_TRUE(out.fd);
-  EXPECT_EQ(out.base, as_device(memory) + 4096);
-  EXPECT_EQ(out.offset, 904u);
-  EXPECT_EQ(out.size, 12288u);
-  EXPECT_TRUE(out.is_synchronous);
-}
-
-TEST_F(share_test, dma_buf__of_a_pool_is_refused_in_the_drivers_words) {
-  const dma_buf pooled = buffer(mock().allocate(mocked::pool, MIB), 0, MIB);
-  EXPECT_FALSE(pooled.fd);
-  EXPECT_TRUE(has(pooled.why_not, "stream-ordered")) << pooled.why_not;
-  EXPECT_FALSE(pooled.is_final) << "other memory of this GPU may have one";
-}
-
-TEST_F(share_test, dma_buf__small_allocation_shares_its_page) {
-  const dma_buf out = buffer(gpu_memory(512), 0, 512);
-  EXPECT_TRUE(has(out.why_not, "whole pages")) << out.why_not;
-  EXPECT_FALSE(out.is_final);
-  EXPECT_EQ(mock().count("cuMemGetHandleForAddressRange"), 0u);
-}
-
-TEST_F(share_test, dma_buf__never_asked_for_managed_host_or_nothing) {
-  for (const auto kind : {mocked::managed, mocked::pinned})
-    EXPECT_FALSE(buffer(mock().allocate(kind, MIB), 0, MIB).why_not.empty());
-  EXPECT_FALSE(buffer(gpu_memory(MIB), 0, 0).why_not.empty());
-  EXPECT_EQ(mock().count("cuMemGetHandleForAddressRange"), 0u);
-}
-
-TEST_F(share_test, dma_buf__a_gpu_without_is_final_and_one_buffer_that_fails_is_not) {
-  void* const memory = gpu_memory(MIB);
-  EXPECT_TRUE(has(buffer(memory, 0, MIB, true).why_not, "operation not supported"));
-  EXPECT_FALSE(buffer(memory, 0, MIB, true).is_final);
-  EXPECT_TRUE(buffer(memory, 0, MIB).fd);
-  mock().reset({.dma_buf = false});
-  mock().start();
-  driver other(mock_options());
-  gpu_list gpus(other);
-  void* const there = gpu_memory(MIB);
-  const dma_buf out = export_dma_buf(gpus, what(there), as_device(there), MIB);
-  EXPECT_TRUE(out.is_final);
-  EXPECT_TRUE(has(out.why_not, "no dma-buf"));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <functional>
 
-#include "backends/cuda/descriptor.hpp"
+#include "lci/base/descriptor.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {

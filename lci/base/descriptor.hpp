@@ -1,12 +1,12 @@
-// A file descriptor with one owner. Threads: single. Always true: closed exactly once, by whoever
-// owns it last.
+// A file descriptor with one owner. Callers: backends, and what hands descriptors between them.
+// Threads: single. Always true: closed exactly once, by whoever owns it last.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace lci::cuda {
+namespace lci::base {
 
 class descriptor {
  public:
@@ -31,4 +31,4 @@ class descriptor {
   int fd_ = -1;
 };
 
-}  // namespace lci::cuda
+}  // namespace lci::base
