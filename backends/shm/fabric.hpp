@@ -38,7 +38,8 @@ class fabric final : public net::fabric {
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
   std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override;
   int process_of(int rank) noexcept override;
-  std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind) override;
+  std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
+                                std::string& why_not) override;
   void deregister_region(std::uint64_t local_key) noexcept override;
   void leave() noexcept override;
 

@@ -7,7 +7,7 @@
 
 namespace lci::shm {
 
-std::uint64_t fabric::register_region(void*, std::size_t, mem::mem_kind kind) {
+std::uint64_t fabric::register_region(void*, std::size_t, mem::mem_kind kind, std::string&) {
   if (kind != mem::mem_kind::host) {
     throw backend_error(
         "shm: only host memory can be registered; this network has no device_memory");
@@ -37,6 +37,7 @@ net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
   out.kind = there->kind;
   out.address = reinterpret_cast<std::uintptr_t>(there->address);
   out.share = there->share;
+  out.off_network = there->off_network;
   return out;
 }
 

@@ -48,8 +48,7 @@ mr_t register_memory(const register_memory_args& args) {
     context = api::find_runtime(args.runtime).default_net_context.p_impl;
     base::check_live(context, "net_context");
   }
-  return mr_t(
-      base::make_live<mr_impl_t>(context->owner, *context->fabric, args.address, args.size));
+  return mr_t(base::make_live<mr_impl_t>(*context, args.address, args.size));
 }
 
 void deregister_memory(const deregister_memory_args& args) {

@@ -40,17 +40,28 @@ void check_short(const net_post_args& a, const endpoint_impl_t& end) {
                          std::to_string(limit));
 }
 
-net::net_op make_op(const net_post_args& a, proto::raw_net::record* r) {
+// There is no protocol above these posts that would bring the bytes another way.
+[[noreturn]] LCI_COLD void throw_off_network(const mr_impl_t& mr) {
+  throw argument_error("mr is " + mr.place.domain->describe(mr.address) +
+                       ", which is not registered with the network, and net_* posts do not go "
+                       "through host memory");
+}
+
+net::net_op make_op(const net_post_args& a) {
   net::net_op op;
   op.rank = a.rank;
   op.imm = a.imm_data;
   op.buffer = a.buffer;
   op.size = a.size;
-  if (!a.mr.is_empty()) op.local_key = base::check_live(a.mr.p_impl, "mr")->local_key;
+  if (!a.mr.is_empty()) {
+    const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
+    if (mr.key.is_off() && a.size != 0) throw_off_network(mr);
+    op.kind = mr.place.kind;
+    op.local_key = mr.key.get();
+  }
   op.remote = {static_cast<std::uint32_t>(a.rmr.opaque_rkey),
                static_cast<std::uint32_t>(a.rmr.opaque_rkey >> 32)};
   op.remote_offset = a.offset;
-  op.context = r;
   return op;
 }
 
@@ -60,8 +71,9 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
              errorcode_t (net::endpoint::*verb)(const net::net_op&), bool is_short) {
   const target to = find_target(a);
   if (is_short) check_short(a, to.end);
+  net::net_op op = make_op(a);
   proto::raw_net::record* r = to.raw.make_record(opcode, a.rank, a.user_context);
-  net::net_op op = make_op(a, r);
+  op.context = r;
   if (is_short) {
     r->packet = to.raw.pool().get();
     if (r->packet == nullptr) {

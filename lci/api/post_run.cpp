@@ -152,7 +152,8 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
       const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
       out.kind = mr.place.kind;
       out.gpu = mr.place.device;
-      out.local_key = mr.local_key;
+      out.local_key = mr.key.get();
+      out.off_network = mr.key.is_off();
     }
     if (a.size == 0) out.kind = mem::mem_kind::host;  // nothing is there to be read
   }

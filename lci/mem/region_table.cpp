@@ -18,12 +18,12 @@ using row = region_table::row;
 // edge region.row: each store is ordered after the one before it, so that a reader which sees part
 // of a new registration cannot see the old generation any more; partner is read().
 void publish(row& to, std::uint32_t generation, const region& what) noexcept {
-  const bool is_device = what.kind == mem_kind::device;
+  const std::uint64_t flags = (what.kind == mem_kind::device ? region_table::DEVICE : 0) |
+                              (what.off_network ? region_table::OFF_NETWORK : 0);
   to.address.store(reinterpret_cast<std::uintptr_t>(what.address), std::memory_order_release);
   to.size.store(what.size, std::memory_order_release);
   to.check.store(what.share.check, std::memory_order_release);
-  to.share.store(what.share.record | (is_device ? region_table::DEVICE : 0),
-                 std::memory_order_release);
+  to.share.store(what.share.record | flags, std::memory_order_release);
   to.generation.store(generation, std::memory_order_release);
 }
 
@@ -41,7 +41,8 @@ std::optional<region> read(const row& from, std::uint32_t generation) noexcept {
   return region{reinterpret_cast<void*>(static_cast<std::uintptr_t>(address)),
                 size,
                 kind,
-                {share & ~region_table::DEVICE, check}};
+                {share & ~(region_table::DEVICE | region_table::OFF_NETWORK), check},
+                (share & region_table::OFF_NETWORK) != 0};
 }
 
 }  // namespace

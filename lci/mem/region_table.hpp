@@ -25,6 +25,8 @@ struct region {
   std::size_t size = 0;
   mem_kind kind = mem_kind::host;
   share_place share;  // of device memory that local peers can map
+  // Device memory that the network has not registered: peers must not name it to theirs.
+  bool off_network = false;
 };
 
 struct region_name {
@@ -43,9 +45,11 @@ class region_table {
     std::atomic<std::uint32_t> check{0};  // share_place::check
     std::atomic<std::uint64_t> address{0};
     std::atomic<std::uint64_t> size{0};
-    std::atomic<std::uint64_t> share{0};  // share_place::record, and DEVICE in its low bits
+    std::atomic<std::uint64_t> share{
+        0};  // share_place::record, and the flags below in its low bits
   };
-  static constexpr std::uint64_t DEVICE = 1;  // GPU memory, shared or not
+  static constexpr std::uint64_t DEVICE = 1;       // GPU memory, shared or not
+  static constexpr std::uint64_t OFF_NETWORK = 2;  // region::off_network
   static_assert(sizeof(row) == 32);
 
   explicit region_table(arena& arena);  // allocates MAX_REGIONS rows (sparse memory)
@@ -56,7 +60,7 @@ class region_table {
   // Throws argument_error for a null address with a size, or when the table is full.
   region_name insert(const region& what);
   region_name insert(void* address, std::size_t size) {
-    return insert({address, size, mem_kind::host, {}});
+    return insert({address, size, mem_kind::host, {}, false});
   }
   // False when the name is not (or no longer) registered.
   bool erase(region_name name) noexcept;

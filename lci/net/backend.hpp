@@ -21,6 +21,7 @@
 #include "lci/base/platform.hpp"
 #include "lci/mem/accelerator.hpp"
 #include "lci/mem/memory_kind.hpp"
+#include "lci/mem/registration_ladder.hpp"
 #include "lci/types.hpp"
 
 namespace lci::mem {
@@ -149,6 +150,7 @@ struct remote_view {
   mem::mem_kind kind = mem::mem_kind::host;
   std::uint64_t address = 0;  // in the peer's process: a name here
   mem::share_place share;     // of device memory that processes of this machine can map
+  bool off_network = false;   // device memory that the peer's network has not registered
 };
 
 class fabric {
@@ -172,9 +174,11 @@ class fabric {
   }
   // The peer's process as seen from here; 0: on another machine, or not visible.
   virtual int process_of(int /*rank*/) noexcept { return 0; }
-  // Registration of local memory with this network; key 0 where none is needed. Throws
-  // backend_error.
-  virtual std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind) = 0;
+  // Registration of local memory with this network; key 0 where none is needed. GPU memory (only
+  // with device_memory) that cannot be registered is no error: `why_not` then has every reason, and
+  // it goes through host memory. Throws backend_error.
+  virtual std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
+                                        std::string& why_not) = 0;
   virtual void deregister_region(std::uint64_t local_key) noexcept = 0;
   // Takes leave of connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
@@ -199,6 +203,7 @@ struct fabric_config {
   mem::region_table* regions =
       nullptr;  // this process's registrations, the authority on what peers may touch
   std::size_t max_inject_wanted = 64;
+  mem::ladder_rules gpu_rules;  // by which rungs GPU memory may be registered
   // Shared memory: which of the two ways a large message may take, and from which size the kernel's
   // single copy is preferred.
   bool shm_single_copy = true;

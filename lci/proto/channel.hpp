@@ -20,6 +20,7 @@
 #include "lci/net/backend.hpp"
 #include "lci/proto/backlog.hpp"
 #include "lci/proto/core.hpp"
+#include "lci/proto/network_key.hpp"
 #include "lci/proto/offers.hpp"
 #include "lci/proto/op.hpp"
 #include "lci/proto/payloads.hpp"
@@ -187,10 +188,16 @@ class channel {
   std::vector<bool> missed_;    // by rank: the same for one that left too early; under lists_lock_
 };
 
-// Whether the network itself reads and writes such memory. If not, GPUs copy, or it is staged.
+// Whether the network itself reads and writes such memory. If not, GPUs copy, or it is staged. Of
+// GPU memory only once it is registered, which may fail for one buffer and not for the next.
 inline bool is_for_network(const channel& via, mem::mem_kind kind) noexcept {
-  return kind == mem::mem_kind::host ||
-         (via.fabric.caps().device_memory && via.way == attr_gpu_path_t::auto_select);
+  return may_register(via.fabric, via.way, kind);
+}
+inline bool is_for_network(const channel& via, const send_plan& plan) noexcept {
+  return !plan.off_network && is_for_network(via, plan.kind);
+}
+inline bool is_for_network(const channel& via, const net::remote_view& there) noexcept {
+  return !there.off_network && is_for_network(via, there.kind);
 }
 
 }  // namespace lci::proto

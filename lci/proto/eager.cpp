@@ -58,6 +58,12 @@ transfer* make_transfer(const outgoing& out, transfer::verb what) {
   return move;
 }
 
+void take_key(transfer& move, network_key& key) noexcept {
+  if (key.get() == 0) return;
+  move.op.local_key = key.release();
+  move.registered_here = true;
+}
+
 void undo_transfer(transfer* move) {
   channel& via = move->via->via;
   if (move->registered_here) via.fabric.deregister_region(move->op.local_key);
@@ -145,12 +151,12 @@ errorcode_t start_bcopy(outgoing& out) {
 }
 
 errorcode_t start_zero_copy(outgoing& out) {
+  network_key key;
+  if (out.local_key == 0)
+    key = network_key(out.via.via.fabric, out.via.via.way, out.buffer, out.size, out.kind);
   transfer* move = make_transfer(out, transfer::verb::send);
   move->imm = out.imm();
-  if (out.local_key == 0) {
-    move->op.local_key = out.via.via.fabric.register_region(out.buffer, out.size, out.kind);
-    move->registered_here = move->op.local_key != 0;
-  }
+  take_key(*move, key);
   if (out.via.log.pending(out.rank)) {
     if (!out.may_retry) {
       move->packet = out.packet;

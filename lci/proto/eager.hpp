@@ -12,6 +12,8 @@ errorcode_t start_zero_copy(outgoing& out);
 // A transfer record filled from `out`, counted as open. Whoever gets it ends it with
 // channel::finish or takes it back with undo_transfer().
 transfer* make_transfer(const outgoing& out, transfer::verb what);
+// The transfer owns the registration, if there is one, from now on.
+void take_key(transfer& move, network_key& key) noexcept;
 // As if make_transfer() had not been called; the packet, if any, stays with the caller.
 void undo_transfer(transfer* move);
 // What a started transfer answered, in the words of a post: done becomes posted, with the

@@ -23,6 +23,7 @@ struct outgoing {
   net::remote_view there{};  // put, get: what `remote` names
   bool has_mr = false;  // the caller registered the buffer or named its kind: no copy is wanted
   std::uint64_t local_key = 0;
+  bool off_network = false;       // GPU memory whose registration the network has refused
   mem::packet* packet = nullptr;  // the buffer is the payload of this user packet, which the
                                   // operation uses up; it may be borrowed from a peer
   bool wants_network = false;     // comp_semantic network
@@ -58,6 +59,7 @@ struct outgoing {
     made.kind = kind;
     made.gpu = gpu;
     made.local_key = local_key;
+    made.off_network = off_network;
     made.packet = packet;
     return made;
   }

@@ -1,5 +1,7 @@
 #include "lci/proto/rendezvous.hpp"
 
+#include <utility>
+
 #include "lci/completion.hpp"
 #include "lci/proto/channel.hpp"
 
@@ -28,8 +30,9 @@ transfer* make_write(channel& via, wire::name self, const send_side& side) {
 }
 
 recv_plan release(channel& via, wire::name self, recv_side& side) {
-  const recv_plan plan = side.plan;
+  recv_plan plan = side.plan;
   if (side.registered_here) via.shared.regions.erase(plan.region);
+  if (plan.local_key != 0) via.fabric.deregister_region(std::exchange(plan.local_key, 0));
   via.rendezvous.recvs.erase(self);
   return plan;
 }
@@ -199,7 +202,7 @@ errorcode_t start_send(port& via, rcomp_t rcomp, const send_plan& plan, bool may
   body.tag = plan.user.status.tag;
   body.rcomp = rcomp;
   // What the network does not read is the receiver's business: it decides which way it goes.
-  if (!is_for_network(via.via, plan.kind)) body.flags = wire::FROM_DEVICE;
+  if (!is_for_network(via.via, plan)) body.flags = wire::FROM_DEVICE;
   return start_as_sender(via, plan, wire::kind_imm(wire::kind::rts), body, may_retry);
 }
 
@@ -216,11 +219,17 @@ LCI_COLD static void refuse_receive(channel& via, wire::name self) {
 }
 
 void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
-  mem::region target{plan.user.status.buffer, plan.user.status.size, plan.kind, {}};
-  if (plan.from_device || !is_for_network(via, plan.kind)) [[unlikely]] {
-    if (!find_target(via, plan, target)) return receive_staged(via, sender, plan);
+  mem::region target{plan.user.status.buffer, plan.user.status.size, plan.kind, {}, false};
+  network_key key;
+  if (plan.from_device || plan.kind != mem::mem_kind::host) [[unlikely]] {
+    const target_way way = find_target(via, sender, plan, target, key);
+    if (way == target_way::none) return;
+    if (way == target_way::staged) return receive_staged(via, sender, plan);
   }
-  const auto [self, side] = via.rendezvous.recvs.insert(plan);
+  recv_plan mine = plan;
+  mine.local_key = key.get();
+  const auto [self, side] = via.rendezvous.recvs.insert(mine);
+  key.release();  // goes with the state
   if (plan.region.generation == 0) {
     try {
       side->plan.region = via.shared.regions.insert(target);
@@ -246,7 +255,7 @@ void on_rtr(channel& via, int rank, const wire::rtr& body) {
   }
   if (side->state == send_state::rts_sent) {
     side->ready = body;
-    const bool is_for_gpu = !is_for_network(via, side->plan.kind) || rank == via.shared.me;
+    const bool is_for_gpu = !is_for_network(via, side->plan) || rank == via.shared.me;
     if (is_for_gpu && !prepare_direct(via, body.sender, *side)) [[unlikely]]
       return;
   }

@@ -25,6 +25,7 @@ struct far_packet;
 namespace lci::proto {
 
 class channel;
+class network_key;
 class port;
 class matcher;
 
@@ -42,6 +43,7 @@ struct send_plan {
   int gpu = -1;  // of device memory
   std::uint64_t local_key = 0;
   bool registered_here = false;   // local_key goes with the operation
+  bool off_network = false;       // GPU memory that the network could not register
   mem::packet* packet = nullptr;  // the message is in a packet, which goes with the operation
   bool is_put = false;            // staged put: over when the target has everything
 };
@@ -65,10 +67,11 @@ struct recv_plan {
   receiver what = receiver::posted;
   mem::mem_kind kind = mem::mem_kind::host;  // of the destination
   int gpu = -1;                              // of device memory
-  bool from_device = false;                  // the sender's data is in GPU memory
-  std::uint32_t imm = 0;                     // put
-  allocator_base_t* allocator = nullptr;     // of an active message's buffer; null: it is a packet,
-  mem::far_packet* payload = nullptr;        // of this one, if its payload is apart
+  bool from_device = false;     // the sender's data is in GPU memory that no network reads
+  std::uint64_t local_key = 0;  // of the destination, GPU memory registered for this message
+  std::uint32_t imm = 0;        // put
+  allocator_base_t* allocator = nullptr;  // of an active message's buffer; null: it is a packet,
+  mem::far_packet* payload = nullptr;     // of this one, if its payload is apart
 };
 
 // The sender's side of one message. Found by name, so whoever looks for the states of a dead peer
@@ -147,9 +150,15 @@ void fail_receiver(channel& via, wire::name receiver_state);
 // The region of a receive into GPU memory that peers can map, under its own name or a new one.
 // Nothing: it has to be staged.
 std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan);
-// A receive with GPU memory at one end or both, which the network does not handle. True: the
-// sender's GPU may reach `target`; false: receive_staged().
-bool find_target(channel& via, const recv_plan& plan, mem::region& target);
+// Where the data of a receive with GPU memory at one end or both is to be written, if it is.
+enum class target_way : std::uint8_t {
+  network,  // by the network, which has registered the destination, if need be in `key`
+  gpu,      // by a GPU of the sender: into `target`
+  staged,   // receive_staged()
+  none      // neither may be: the receive has ended
+};
+target_way find_target(channel& via, wire::name sender, const recv_plan& plan, mem::region& target,
+                       network_key& key);
 void receive_staged(channel& via, wire::name sender, const recv_plan& plan);
 // GPU memory that the network does not handle goes to where the receiver says by a copy engine of
 // ours. False: that cannot be, and the receiver was told to make it staged.

@@ -3,6 +3,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"
@@ -18,7 +19,7 @@ std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) 
     if (!known || known->share.record == 0) return {};
     return known;
   }
-  mem::region made{plan.user.status.buffer, plan.user.status.size, mem::mem_kind::device, {}};
+  mem::region made{plan.user.status.buffer, plan.user.status.size, mem::mem_kind::device, {}, true};
   std::string why_not;
   made.share = via.shared.gpus.running()->share(made.address, made.size, why_not);
   if (made.share.record == 0) {
@@ -28,26 +29,58 @@ std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) 
   return made;
 }
 
-bool find_target(channel& via, const recv_plan& plan, mem::region& target) {
+namespace {
+
+// Whether the network writes the destination. The sender's network reads the data, so this is about
+// our end alone. Throws what network_key throws.
+bool is_written_by_network(channel& via, const recv_plan& plan, network_key& key) {
+  if (plan.from_device || !is_for_network(via, plan.kind)) return false;
+  if (plan.region.generation != 0) {
+    const std::optional<mem::region> known = via.shared.regions.look_up(plan.region);
+    return known && !known->off_network;
+  }
+  key = network_key(via.fabric, via.way, plan.user.status.buffer, plan.user.status.size, plan.kind);
+  return !key.is_off();
+}
+
+// The receive cannot be carried out, and both ends hear of it.
+void give_up(channel& via, wire::name sender, const recv_plan& plan, std::exception_ptr why) {
+  via.keep(std::move(why));
+  via.say(plan.rank, wire::staged_kind::drop_send, wire::drop{sender, 0, 0});
+  end_receive(via, plan, false);
+}
+
+}  // namespace
+
+target_way find_target(channel& via, wire::name sender, const recv_plan& plan, mem::region& target,
+                       network_key& key) {
+  try {
+    if (is_written_by_network(via, plan, key)) return target_way::network;
+  } catch (...) {
+    give_up(via, sender, plan, std::current_exception());
+    return target_way::none;
+  }
+  target.off_network = plan.kind != mem::mem_kind::host;
   // Within one process every end is in reach.
-  if (plan.rank == via.shared.me && via.way != attr_gpu_path_t::staged) return true;
-  if (!plan.from_device) return false;
+  if (plan.rank == via.shared.me && via.way != attr_gpu_path_t::staged) return target_way::gpu;
+  if (!plan.from_device) return target_way::staged;
   const std::optional<mem::region> shared = region_to_share(via, plan);
-  if (shared) target = *shared;
-  if (shared && plan.what == receiver::posted) via.offered.encourage(plan.rank);
-  return shared.has_value();
+  if (!shared) return target_way::staged;
+  target = *shared;
+  if (plan.what == receiver::posted) via.offered.encourage(plan.rank);
+  return target_way::gpu;
 }
 
 void receive_staged(channel& via, wire::name sender, const recv_plan& plan) {
   if (via.way == attr_gpu_path_t::staged)
     via.shared.paths.through_host(plan.rank, "as gpu_path says");
   if (via.way != attr_gpu_path_t::direct) return via.staged.receive(sender, plan);
-  via.keep(std::make_exception_ptr(backend_error(
-      "gpu_path is direct, but a message of " + std::to_string(plan.user.status.size) +
-      " bytes from rank " + std::to_string(plan.rank) +
-      " can only go through host memory: not both ends are GPU memory that can be mapped")));
-  via.say(plan.rank, wire::staged_kind::drop_send, wire::drop{sender, 0, 0});
-  end_receive(via, plan, false);
+  give_up(via, sender, plan,
+          std::make_exception_ptr(backend_error(
+              "gpu_path is direct, but a message of " + std::to_string(plan.user.status.size) +
+              " bytes from rank " + std::to_string(plan.rank) +
+              " can only go through host memory: not both ends are GPU memory that can be "
+              "mapped")));
 }
 
 bool prepare_direct(channel& via, wire::name self, send_side& side) {
@@ -55,7 +88,7 @@ bool prepare_direct(channel& via, wire::name self, send_side& side) {
   if (to.through.count != 0 || via.shared.gpus.running() == nullptr) return true;
   const net::remote_view view =
       via.fabric.check_remote(side.plan.rank, {to.region.slot, to.region.generation});
-  if (is_for_network(via, side.plan.kind) && is_for_network(via, view.kind)) return true;
+  if (is_for_network(via, side.plan) && is_for_network(via, view)) return true;
   transfer* const move = make_write(via, self, side);
   std::string why_not = "the registration is gone";
   if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&

@@ -37,10 +37,22 @@ errorcode_t launch(outgoing& out, transfer* move, bool copied) {
   return answer_of(out, move, code);
 }
 
-// Memory of a GPU at one end or both that the network leaves to us, and bytes to move.
-bool is_for_gpus(const outgoing& out) noexcept {
+// Memory of a GPU at one end or both that the network leaves to us, and bytes to move. If it takes
+// them, memory of a GPU here is registered, in `key` unless the caller has.
+bool is_for_gpus(const outgoing& out, network_key& key) {
   const channel& via = out.via.via;
-  return out.size != 0 && !(is_for_network(via, out.kind) && is_for_network(via, out.there.kind));
+  if (out.size == 0) return false;
+  if (out.off_network || !is_for_network(via, out.kind) || !is_for_network(via, out.there))
+    return true;
+  if (out.kind == mem::mem_kind::host || out.local_key != 0) return false;
+  key = network_key(via.fabric, via.way, out.buffer, out.size, out.kind);
+  return key.is_off();
+}
+
+// Host memory of the caller that the network is to use in place.
+void register_host(const outgoing& out, network_key& key) {
+  if (out.local_key == 0 && out.kind == mem::mem_kind::host)
+    key = network_key(out.via.via.fabric, out.via.via.way, out.buffer, out.size, out.kind);
 }
 
 errorcode_t launch_direct(outgoing& out, transfer::verb what, std::string& why_not) {
@@ -153,7 +165,8 @@ errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
 }  // namespace
 
 errorcode_t start_put(outgoing& out) {
-  if (is_for_gpus(out)) return start_on_gpus(out, transfer::verb::put);
+  network_key key;
+  if (is_for_gpus(out, key)) return start_on_gpus(out, transfer::verb::put);
   const bool copied = (!out.has_mr || out.size <= out.inject_limit) && !out.wants_network &&
                       out.size <= out.bcopy_limit && out.kind == mem::mem_kind::host &&
                       !out.is_apart();
@@ -162,6 +175,7 @@ errorcode_t start_put(outgoing& out) {
     packet = out.packet != nullptr ? out.packet : out.pool.get();
     if (packet == nullptr && out.may_retry) return errorcode_t::retry_nopacket;
   }
+  if (packet == nullptr) register_host(out, key);
   transfer* move = make_transfer(out, transfer::verb::put);
   if (out.rcomp != 0) {
     move->end = ending::immediate;
@@ -175,10 +189,7 @@ errorcode_t start_put(outgoing& out) {
     move->op.local_key = 0;
   } else {
     move->packet = out.packet;
-    if (out.local_key == 0) {
-      move->op.local_key = out.via.via.fabric.register_region(out.buffer, out.size, out.kind);
-      move->registered_here = move->op.local_key != 0;
-    }
+    take_key(*move, key);
   }
   const errorcode_t code = launch(out, move, packet != nullptr);
   const bool refused = !error_t(code).is_done() && !error_t(code).is_posted();
@@ -187,13 +198,12 @@ errorcode_t start_put(outgoing& out) {
 }
 
 errorcode_t start_get(outgoing& out) {
-  if (is_for_gpus(out)) return start_on_gpus(out, transfer::verb::get);
+  network_key key;
+  if (is_for_gpus(out, key)) return start_on_gpus(out, transfer::verb::get);
+  register_host(out, key);
   transfer* move = make_transfer(out, transfer::verb::get);
   move->packet = nullptr;
-  if (out.local_key == 0) {
-    move->op.local_key = out.via.via.fabric.register_region(out.buffer, out.size, out.kind);
-    move->registered_here = move->op.local_key != 0;
-  }
+  take_key(*move, key);
   return launch(out, move, false);
 }
 

@@ -31,13 +31,15 @@ errorcode_t start_rendezvous(outgoing& out) {
     if (const auto code = out.via.via.known_offers.claim(out)) return *code;
   }
   send_plan plan = out.plan();
-  if (out.local_key == 0 && is_for_network(out.via.via, out.kind)) {
-    plan.local_key = out.via.via.fabric.register_region(out.buffer, out.size, out.kind);
-    plan.registered_here = plan.local_key != 0;
+  network_key key;
+  if (out.local_key == 0 && is_for_network(out.via.via, plan)) {
+    key = network_key(out.via.via.fabric, out.via.via.way, out.buffer, out.size, out.kind);
+    plan.local_key = key.get();
+    plan.registered_here = key.get() != 0;
+    plan.off_network = key.is_off();
   }
   const errorcode_t code = start_send(out.via, out.rcomp, plan, out.may_retry);
-  if (!error_t(code).is_posted() && plan.registered_here)
-    out.via.via.fabric.deregister_region(plan.local_key);
+  if (error_t(code).is_posted()) key.release();  // goes with the state
   return code;
 }
 

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "lci/proto/channel.hpp"
+#include "lci/proto/eager.hpp"
 
 namespace lci::proto {
 
@@ -132,8 +133,8 @@ void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy
   if (s.set == nullptr) {
     move->op.local_key = s.plan.local_key;
   } else {
-    move->op.local_key = via_.fabric.register_region(from, move->total, mem::mem_kind::host);
-    move->registered_here = move->op.local_key != 0;
+    network_key key(via_.fabric, via_.way, from, move->total, mem::mem_kind::host);
+    take_key(*move, key);
   }
   via_.control.start(*move);
 }

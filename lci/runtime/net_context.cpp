@@ -45,6 +45,7 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   config.arena = &owner.core.arena;
   config.regions = &owner.core.regions;
   config.max_inject_wanted = attr.max_inject_size;
+  config.gpu_rules = mem::ladder_rules::from_environment(attr.use_dmabuf);
   config.shm_single_copy = attr.shm_single_copy;
   config.shm_pipelined_copy = attr.shm_pipelined_copy;
   config.shm_single_copy_min = attr.shm_single_copy_min;

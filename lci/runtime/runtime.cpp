@@ -61,13 +61,14 @@ mem::memory_place place_of(proto::core& core, const void* address) {
   return place;
 }
 
-mr_impl_t::mr_impl_t(runtime_impl_t& runtime, net::fabric& f, void* a, std::size_t n)
-    : owner(runtime), fabric(f), address(a), size(n), place(place_of(runtime.core, a)) {
-  mem::region region{address, size, place.kind, {}};
-  if (place.kind == mem::mem_kind::host) {
-    local_key = fabric.register_region(address, size, place.kind);
-  } else {
-    if (fabric.caps().device_memory) local_key = fabric.register_region(address, size, place.kind);
+mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
+    : owner(network.owner),
+      address(a),
+      size(n),
+      place(place_of(owner.core, a)),
+      key(*network.fabric, network.attr.gpu_path, a, n, place.kind) {
+  mem::region region{address, size, place.kind, {}, key.is_off()};
+  if (place.kind != mem::mem_kind::host) {
     std::string why_not;
     region.share = owner.core.gpus.running()->share(address, size, why_not);
     if (region.share.record == 0)
@@ -85,7 +86,6 @@ mr_impl_t::~mr_impl_t() {
     forget(owner.regions, this);
   }
   owner.core.regions.erase(name);
-  fabric.deregister_region(local_key);
   if (place.kind != mem::mem_kind::host && owner.core.gpus.running() != nullptr)
     owner.core.gpus.running()->tidy();
 }

@@ -16,6 +16,7 @@
 #include "lci/net/backend.hpp"
 #include "lci/proto/core.hpp"
 #include "lci/proto/matcher.hpp"
+#include "lci/proto/network_key.hpp"
 
 namespace lci {
 
@@ -74,16 +75,15 @@ mem::memory_place place_of(proto::core& core, const void* address);
 
 class mr_impl_t : public base::live_object<mr_impl_t> {
  public:
-  mr_impl_t(runtime_impl_t& owner, net::fabric& fabric, void* address, std::size_t size);
+  mr_impl_t(net_context_impl_t& network, void* address, std::size_t size);
   ~mr_impl_t();
 
   runtime_impl_t& owner;
-  net::fabric& fabric;
   mr_attr_t attr;
   void* const address;
   const std::size_t size;
   const mem::memory_place place;
-  std::uint64_t local_key = 0;
+  const proto::network_key key;  // of `address` with the network
   mem::region_name name;
 };
 

@@ -31,7 +31,9 @@ void member::poll() {
 net::remote_key member::expose(void* address, std::size_t size) {
   const mem::region_name name = regions.insert(address, size);
   const net::remote_key key{name.slot, name.generation};
-  registered.emplace_back(key, fabric->register_region(address, size, mem::mem_kind::host));
+  std::string why_not;
+  registered.emplace_back(key,
+                          fabric->register_region(address, size, mem::mem_kind::host, why_not));
   return key;
 }
 

@@ -46,6 +46,11 @@ struct sim_options {
   // With caps.device_memory: where the bytes are that the processor may not touch. Without it, a
   // buffer in GPU memory breaks the contract.
   void* (*device_bytes)(void* address) = nullptr;
+  // ... and whose memory that is: registered by a ladder, and refused where it is not registered.
+  const mem::memory_domain* gpus = nullptr;
+  // What the card answers to the n-th attempt (from 1) of a rank at a rung; a key is not looked at.
+  // Null: it registers everything.
+  std::function<mem::registration_answer(int rank, mem::rung which, std::uint64_t nth)> registers{};
 
   // Faults; 0 is none. "one in n" is a draw, "every" a count.
   std::uint32_t max_delay_polls = 0;   // a message shows after 0..n polls of the receiver
@@ -83,6 +88,8 @@ class sim_world {
   // at the start.
   void change(const std::function<void(sim_options&)>& how);
   sim_counters counters() const;
+  // Registrations of GPU memory by that rank that were not undone.
+  std::size_t registrations(int rank) const;
 
  private:
   std::shared_ptr<sim_state>

@@ -7,13 +7,16 @@
 // sink gets it; the mutex is not held while a sink runs.
 #pragma once
 
+#include <array>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "lci/mem/packet_pool.hpp"
+#include "lci/mem/region_table.hpp"
 #include "tests/support/sim/sim.hpp"
 
 namespace lci::test {
@@ -45,6 +48,17 @@ struct sim_completion {
   const char* error = nullptr;  // null: completed
 };
 
+// GPU memory that a rank has registered.
+struct sim_registration {
+  int rank = -1;
+  std::byte* address = nullptr;
+  std::size_t size = 0;
+  bool covers(const void* at, std::size_t bytes) const noexcept {
+    const auto* const from = static_cast<const std::byte*>(at);
+    return from >= address && bytes <= size && from <= address + (size - bytes);
+  }
+};
+
 enum class sim_life : std::uint8_t { absent, alive, left, dead };
 
 struct sim_state {
@@ -60,18 +74,22 @@ struct sim_state {
   void kill_locked(int rank);
   // Runs one put or get. Null, or what is wrong with it.
   const char* run_rma_locked(const net::net_op& op, bool is_get);
-  // Where the bytes of a buffer are.
-  void* bytes_of(void* address, mem::mem_kind kind) const;
+  // Where the bytes of a buffer are that the network is to touch.
+  void* local_bytes(const net::net_op& op) const;
+  void* remote_bytes(const mem::region& region, void* address, const net::net_op& op) const;
+  void* device_bytes(void* address, bool is_registered) const;
 
   std::mutex mutex;
   sim_options options;
   sim_counters counters;
   std::mt19937_64 rng;
-  std::vector<sim_fabric*> fabrics;  // by rank; null while closed
-  std::vector<sim_life> life;        // by rank
+  std::vector<sim_fabric*> fabrics;                      // by rank; null while closed
+  std::vector<sim_life> life;                            // by rank
+  std::map<std::uint64_t, sim_registration> registered;  // by key
+  std::uint64_t last_key = 0;
 };
 
-class sim_fabric final : public net::fabric {
+class sim_fabric final : public net::fabric, private mem::device_registrar {
  public:
   sim_fabric(std::shared_ptr<sim_state> world, int rank, const net::fabric_config& config);
   ~sim_fabric() override;
@@ -81,7 +99,8 @@ class sim_fabric final : public net::fabric {
   std::unique_ptr<net::device> make_device(int index) override;
   void connect(int rank) noexcept override;
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
-  std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind) override;
+  std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
+                                std::string& why_not) override;
   void deregister_region(std::uint64_t local_key) noexcept override;
   void leave() noexcept override;
   std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override;
@@ -97,6 +116,14 @@ class sim_fabric final : public net::fabric {
   std::vector<sim_device*> devices_;            // by index; null where there is none
   std::vector<std::uint64_t> contact_;  // by rank: poll count of first contact + 1, 0 = never
   std::uint64_t polls_ = 0;             // of all devices
+
+ private:
+  mem::registration_answer register_range(const mem::descriptor_range& what) override;
+  mem::registration_answer register_pointer(void* address, std::size_t size) override;
+  mem::registration_answer answer(mem::rung which, void* address, std::size_t size);
+
+  mem::registration_ladder ladder_;
+  std::array<std::uint64_t, mem::RUNGS> attempts_{};  // by rung
 };
 
 class sim_device final : public net::device {

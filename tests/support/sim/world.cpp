@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,8 +32,8 @@ const char* sim_state::run_rma_locked(const net::net_op& op, bool is_get) {
   // memmove: a rank may put within its own region. Size 0 may come with null pointers.
   if (op.size == 0) return nullptr;
   const auto region = target->config_.regions->look_up({op.remote.slot, op.remote.generation});
-  void* const local = bytes_of(op.buffer, op.kind);
-  remote = bytes_of(remote, region ? region->kind : mem::mem_kind::host);
+  void* const local = local_bytes(op);
+  if (region) remote = remote_bytes(*region, remote, op);
   if (is_get)
     std::memmove(local, remote, op.size);
   else
@@ -40,10 +41,26 @@ const char* sim_state::run_rma_locked(const net::net_op& op, bool is_get) {
   return nullptr;
 }
 
-void* sim_state::bytes_of(void* address, mem::mem_kind kind) const {
-  if (kind == mem::mem_kind::host) return address;
+void* sim_state::local_bytes(const net::net_op& op) const {
+  if (op.kind == mem::mem_kind::host) return op.buffer;
+  const auto found = registered.find(op.local_key);
+  return device_bytes(op.buffer,
+                      found != registered.end() && found->second.covers(op.buffer, op.size));
+}
+
+void* sim_state::remote_bytes(const mem::region& region, void* address,
+                              const net::net_op& op) const {
+  if (region.kind == mem::mem_kind::host) return address;
+  sim_require(!region.off_network, "the network was given a region that it has not registered");
+  return device_bytes(address, std::any_of(registered.begin(), registered.end(), [&](auto& one) {
+                        return one.second.rank == op.rank && one.second.covers(address, op.size);
+                      }));
+}
+
+void* sim_state::device_bytes(void* address, bool is_registered) const {
   sim_require(options.caps.device_memory && options.device_bytes != nullptr,
               "the network was given GPU memory, which it does not handle");
+  sim_require(is_registered, "the network was given GPU memory that is not registered");
   return options.device_bytes(address);
 }
 
@@ -100,6 +117,13 @@ void sim_world::kill(int rank) {
 void sim_world::change(const std::function<void(sim_options&)>& how) {
   std::lock_guard lock(state_->mutex);
   how(state_->options);
+}
+
+std::size_t sim_world::registrations(int rank) const {
+  std::lock_guard lock(state_->mutex);
+  return static_cast<std::size_t>(
+      std::count_if(state_->registered.begin(), state_->registered.end(),
+                    [rank](const auto& one) { return one.second.rank == rank; }));
 }
 
 sim_counters sim_world::counters() const {

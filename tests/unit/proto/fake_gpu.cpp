@@ -1,5 +1,6 @@
 #include "tests/unit/proto/fake_gpu.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,6 +22,8 @@ struct range {
   std::byte* alias;
   int device;
   bool is_managed;
+  int fd;              // of the memory file
+  std::size_t mapped;  // bytes of it, whole pages
 };
 
 std::mutex ranges_mutex;
@@ -58,6 +61,26 @@ std::byte* touchable(const std::byte* at, std::size_t size, bool& is_device) {
   return size <= found->second.size - offset ? found->second.alias + offset : nullptr;
 }
 
+// The pages around the buffer, as far as they are mapped.
+mem::network_export export_for_network(const void* address, std::size_t size, bool) {
+  const std::lock_guard lock(ranges_mutex);
+  const auto found = range_of(address);
+  if (found == ranges.end() || found->second.is_managed) end("a dma-buf of what has none");
+  constexpr std::uint64_t PAGE = 4096;
+  const auto at = reinterpret_cast<std::uint64_t>(address);
+  mem::network_export out;
+  out.base = at / PAGE * PAGE;
+  out.offset = at - out.base;
+  out.size = (out.offset + size + PAGE - 1) / PAGE * PAGE;
+  out.is_synchronous = true;
+  if (size > found->second.mapped - (at - reinterpret_cast<std::uint64_t>(found->first)))
+    end("a dma-buf beyond its memory");
+  out.fd.reset(fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0));
+  return out;
+}
+
+mem::network_pointer ready_for_network(const void*) { return {{}, 0, false, true}; }
+
 // What share() writes for map().
 struct share_record {
   std::uint64_t address, size;
@@ -77,7 +100,9 @@ const mem::memory_domain& fake_domain() {
         return std::make_unique<fake_gpu>(records);
       },
       [](std::size_t, int, bool) -> void* { throw backend_error("fake: no allocator"); },
-      [](void*) { throw argument_error("fake: no allocator"); }};
+      [](void*) { throw argument_error("fake: no allocator"); },
+      &export_for_network,
+      &ready_for_network};
   return domain;
 }
 
@@ -92,14 +117,14 @@ fake_memory::fake_memory(std::size_t size, int device, bool is_managed)
   };
   view_ = map(PROT_NONE);
   alias_ = map(PROT_READ | PROT_WRITE);
-  close(fd);
   const std::lock_guard lock(ranges_mutex);
-  ranges[view_] = {size_, alias_, device, is_managed};
+  ranges[view_] = {size_, alias_, device, is_managed, fd, mapped_};
 }
 
 fake_memory::~fake_memory() {
   {
     const std::lock_guard lock(ranges_mutex);
+    close(ranges.at(view_).fd);
     ranges.erase(view_);
   }
   munmap(view_, mapped_);

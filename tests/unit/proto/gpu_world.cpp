@@ -72,11 +72,14 @@ testing::AssertionResult test_buffer::holds(unsigned seed) const {
 // Receive buffers of their own: packets that are lent come back late, which hides lost ones.
 static sim_options without_lending(sim_options options) {
   if (options.packets == sim_packets::lend) options.packets = sim_packets::own;
+  options.gpus = &fake_domain();
   return options;
 }
 
 gpu_world::gpu_world(const gpu_options& options)
-    : proto_world(without_lending(options.sim), options.ranks) {
+    : proto_world(without_lending(options.sim), options.ranks),
+      kept(static_cast<std::size_t>(options.ranks)),
+      registers_buffers(options.registers_buffers) {
   for (auto& n : nodes) {
     gpus_.push_back(static_cast<fake_gpu*>(&n->core.gpus.use(fake_domain())));
     fake_gpu::settings how = options.gpu;
@@ -152,6 +155,8 @@ void gpu_world::expect_clean(int rank) {
   EXPECT_EQ(gpu(rank).under_way(), 0u) << "copies of rank " << rank;
   EXPECT_EQ(gpu(rank).mapped(), 0u) << "mappings of rank " << rank;
   EXPECT_EQ(at.pool.outstanding(), 0u) << "packets of rank " << rank;
+  EXPECT_EQ(sim.registrations(rank), kept[static_cast<std::size_t>(rank)])
+      << "registrations of rank " << rank;
   set_counts& known = sets_[static_cast<std::size_t>(rank)];
   const set_counts now = sets_home(rank);
   if (known == set_counts{}) {
@@ -224,15 +229,26 @@ exchange::exchange(gpu_world& world, verb what, mem::mem_kind near, mem::mem_kin
   near_.watch(world, here);
   if (what != verb::active_message) far_.watch(world, there);
   if (tells_far() && what != verb::send) rcomp_ = world[to].core.rcomps.add(&far_);
-  if (what == verb::send || what == verb::active_message) return;
-  mem::region region{there.at(), size, there.kind(), {}};
+  if (world.registers_buffers) near_key_ = registered(from, here);
+  if (!names_far() && !(world.registers_buffers && what == verb::send)) return;
+  far_key_ = registered(to, there);
+  mem::region region{there.at(), size, there.kind(), {}, far_key_.is_off()};
   std::string why_not;
   if (there.kind() == mem::mem_kind::device && size != 0)
     region.share = world.gpu(to).share(region.address, size, why_not);
   region_ = world[to].core.regions.insert(region);
 }
 
+proto::network_key exchange::registered(int rank, const test_buffer& buffer) {
+  node& at = world_[rank];
+  proto::network_key key(*at.fabric, at.channel->way, buffer.at(), buffer.size(), buffer.kind());
+  if (key.get() != 0) ++world_.kept[static_cast<std::size_t>(rank)];
+  return key;
+}
+
 exchange::~exchange() {
+  if (near_key_.get() != 0) --world_.kept[static_cast<std::size_t>(from_)];
+  if (far_key_.get() != 0) --world_.kept[static_cast<std::size_t>(to_)];
   if (region_.generation != 0) world_[to_].core.regions.erase(region_);
   if (rcomp_ != 0) world_[to_].core.rcomps.remove(rcomp_);
   if (what_ == verb::active_message)
@@ -247,7 +263,8 @@ void exchange::receive() {
   record.user.status.buffer = there.at();
   record.user.status.size = there.size();
   record.via = world_[to_].channel.get();
-  record.region = {};
+  record.region = region_;
+  record.region_offset = 0;
   record.kind = there.kind();
   record.gpu = there.kind() == mem::mem_kind::device ? 0 : -1;
   status_t got;
@@ -269,7 +286,10 @@ errorcode_t exchange::start(bool may_retry) {
     out.kind = here.size() == 0 ? mem::mem_kind::host : here.kind();
     out.gpu = out.kind == mem::mem_kind::device ? 0 : -1;
     out.may_retry = may_retry;
-    if (region_.generation != 0) {
+    out.local_key = near_key_.get();
+    out.off_network = near_key_.is_off();
+    if (world_.registers_buffers) out.has_mr = true;
+    if (names_far()) {
       out.remote = {region_.slot, region_.generation};
       out.there = at.fabric->check_remote(to_, out.remote);
       if (out.there.what == net::remote_view::answer::not_connected) {

@@ -43,6 +43,8 @@ struct gpu_options {
   bool is_tight = false;    // staging memory is short: few small sets, so that slots are used again
   bool is_starved = false;  // there is no staging memory at all
   int ranks = 2;
+  // The buffers at both ends are registered by the program, not by the operations.
+  bool registers_buffers = false;
 };
 
 // What can be said of staging sets from outside: how many of each class can be had.
@@ -73,6 +75,8 @@ class gpu_world : public proto_world {
   std::size_t failures_of(int rank) const;  // peer_failure_error of it in `thrown`
   std::string errors() const;               // texts of `thrown`
   std::vector<std::size_t> heard;           // by rank: exceptions that its progress threw
+  std::vector<std::size_t> kept;            // by rank: registrations of exchanges that live
+  const bool registers_buffers;
 
  private:
   set_counts sets_home(int rank);
@@ -129,7 +133,12 @@ class exchange {
   gpu_world& world_;
   verb what_;
   int from_, to_;
+  // Registers `buffer` as register_memory() does.
+  proto::network_key registered(int rank, const test_buffer& buffer);
+  bool names_far() const { return what_ != verb::send && what_ != verb::active_message; }
+
   mem::region_name region_;
+  proto::network_key near_key_, far_key_;  // of the program's registrations
   rcomp_t rcomp_ = 0;
   tag_t tag_;
   errorcode_t answer_ = errorcode_t::retry;

@@ -323,9 +323,10 @@ TEST(rma, to_a_rank_that_does_not_exist__is_fatal) {
 TEST(register_region, only_host_memory) {
   pair p;
   std::byte b{};
-  EXPECT_EQ(p.a.net->register_region(&b, 1, mem::mem_kind::host), 0u);
+  std::string why_not;
+  EXPECT_EQ(p.a.net->register_region(&b, 1, mem::mem_kind::host, why_not), 0u);
   p.a.net->deregister_region(0);
-  EXPECT_THROW(p.a.net->register_region(&b, 1, mem::mem_kind::device), backend_error);
+  EXPECT_THROW(p.a.net->register_region(&b, 1, mem::mem_kind::device, why_not), backend_error);
 }
 
 }  // namespace lci::shm
