@@ -48,12 +48,15 @@ option(LCI_WITH_SHM "Shared memory between the processes of a host (always built
 option(LCI_USE_REG_CACHE "Default of the attribute use_reg_cache" OFF)
 
 # Accelerators.
-option(LCI_USE_CUDA "Define LCI_USE_CUDA; the CUDA host side is always built" OFF)
+option(LCI_USE_CUDA "Device code of CUDA, by nvcc; the host side is always built" OFF)
 option(LCI_USE_HIP "Define LCI_USE_HIP; nothing of HIP is there yet" OFF)
 if(LCI_USE_CUDA AND LCI_USE_HIP)
   message(FATAL_ERROR "LCI_USE_CUDA and LCI_USE_HIP cannot both be ON")
 endif()
-foreach(name LCI_CUDA_ARCH LCI_CUDA_STANDARD LCI_HIP_ARCH LCI_HIP_STANDARD)
+set(LCI_CUDA_ARCH "" CACHE STRING
+    "GPUs to compile for, such as 80;90; empty: one of each generation that nvcc knows")
+set(LCI_CUDA_STANDARD "" CACHE STRING "C++ standard of device code; empty: 17")
+foreach(name LCI_HIP_ARCH LCI_HIP_STANDARD)
   set(${name} "" CACHE STRING "Empty: inferred")
 endforeach()
 
