@@ -2,9 +2,12 @@
 
 #include <cstring>
 
+#include "tests/accelerator/gpu_kernels.hpp"
+
 namespace accelerator_test {
 namespace {
 
+using lci::cuda::gpu_kernels;
 using lci::cuda::real_gpu;
 constexpr std::size_t VMM_PAGE = std::size_t{2} << 20;
 
@@ -19,12 +22,6 @@ real_gpu::kind kind_of(place where) {
     default:
       return real_gpu::kind::device;
   }
-}
-
-std::uint64_t word(std::uint64_t seed, std::size_t index) {
-  std::uint64_t x = (seed + 1) * 0x9e3779b97f4a7c15ull + index;
-  x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9ull;
-  return x ^ (x >> 32);
 }
 
 std::size_t total(const std::vector<std::size_t>& sizes) {
@@ -70,55 +67,61 @@ std::vector<std::byte> block::read(std::size_t offset, std::size_t count) const 
   return {at_ + offset, at_ + offset + count};
 }
 
+void fill(place where, void* at, contents what) {
+  what.at = static_cast<unsigned char*>(at);
+  if (!is_gpu(where)) return lci::test::fill_here(what, what.at);
+  if (gpu_kernels* const kernels = gpu_kernels::get()) return kernels->fill(what);
+  std::vector<std::byte> bytes(what.count);
+  lci::test::fill_here(what, reinterpret_cast<unsigned char*>(bytes.data()));
+  real_gpu::get().write(at, bytes);
+}
+
+lci::test::verdict compare(place where, const void* at, contents what) {
+  if (what.count == 0) return {};
+  what.at = static_cast<unsigned char*>(const_cast<void*>(at));
+  if (!is_gpu(where)) return lci::test::compare_here(what, what.at);
+  if (gpu_kernels* const kernels = gpu_kernels::get()) return kernels->compare(what);
+  const std::vector<std::byte> found = real_gpu::get().read(at, what.count);
+  return lci::test::compare_here(what, reinterpret_cast<const unsigned char*>(found.data()));
+}
+
 std::vector<std::byte> bytes_of(std::uint64_t seed, std::size_t count) {
-  std::vector<std::byte> bytes(count + 8);
-  for (std::size_t i = 0; i < count; i += 8) {
-    const std::uint64_t w = word(seed, i / 8);
-    std::memcpy(bytes.data() + i, &w, sizeof w);
-  }
-  bytes.resize(count);
+  std::vector<std::byte> bytes(count);
+  lci::test::fill_here({nullptr, count, seed, 0, count},
+                       reinterpret_cast<unsigned char*>(bytes.data()));
   return bytes;
 }
 
+contents message_of(std::uint64_t seed, std::size_t size) {
+  return {nullptr, size, seed, 0, size, slot::GUARD / 8};
+}
+
 void slot::fill(std::uint64_t seed) const {
-  memory_->write(offset_ - GUARD, bytes_of(seed, size_ + 2 * GUARD));
+  const std::size_t all = size_ + 2 * GUARD;
+  accelerator_test::fill(memory_->where(), front(), {nullptr, all, seed, 0, all});
 }
 
 void slot::clear(std::uint64_t seed) const {
-  std::vector<std::byte> bytes = bytes_of(seed, size_ + 2 * GUARD);
-  for (std::byte& b : bytes) b = ~b;
-  memory_->write(offset_ - GUARD, bytes);
+  accelerator_test::fill(memory_->where(), front(), {nullptr, size_ + 2 * GUARD, seed, 0, 0});
 }
 
 std::string slot::check(std::uint64_t seed, std::size_t arrived) const {
-  const std::vector<std::byte> found = memory_->read(offset_ - GUARD, size_ + 2 * GUARD);
-  std::vector<std::byte> expected = bytes_of(seed, size_ + 2 * GUARD);
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (i < GUARD || i >= GUARD + arrived) expected[i] = ~expected[i];
-  }
-  if (found == expected) return "";
-  std::size_t at = 0;
-  std::size_t wrong = 0;
-  for (std::size_t i = found.size(); i-- > 0;) {
-    if (found[i] == expected[i]) continue;
-    at = i;
-    ++wrong;
-  }
-  const auto first = static_cast<long>(at) - static_cast<long>(GUARD);
-  const bool outside = at < GUARD || at >= GUARD + arrived;
+  const std::size_t all = size_ + 2 * GUARD;
+  const lci::test::verdict found =
+      compare(memory_->where(), front(), {nullptr, all, seed, GUARD, GUARD + arrived});
+  if (found.wrong == 0) return "";
+  const auto first = static_cast<long>(found.first) - static_cast<long>(GUARD);
+  const bool outside = found.first < GUARD || found.first >= GUARD + arrived;
   return "byte " + std::to_string(first) + " of " + std::to_string(arrived) +
-         (outside ? " was written, which is outside" : " is wrong") + "; " + std::to_string(wrong) +
-         " such bytes, in " + name_of(memory_->where()) + " memory";
+         (outside ? " was written, which is outside" : " is wrong") + "; " +
+         std::to_string(found.wrong) + " such bytes, in " + name_of(memory_->where()) + " memory";
 }
 
-std::string difference(const void* message, std::size_t size, std::uint64_t seed) {
-  const std::vector<std::byte> expected = bytes_of(seed, size + slot::GUARD);
-  const auto* const found = static_cast<const std::byte*>(message);
-  for (std::size_t i = 0; i < size; ++i) {
-    if (found[i] != expected[slot::GUARD + i])
-      return "byte " + std::to_string(i) + " of " + std::to_string(size) + " is wrong";
-  }
-  return "";
+std::string difference(const void* message, std::size_t size, std::uint64_t seed, place where) {
+  const lci::test::verdict found = compare(where, message, message_of(seed, size));
+  if (found.wrong == 0) return "";
+  return "byte " + std::to_string(found.first) + " of " + std::to_string(size) + " is wrong; " +
+         std::to_string(found.wrong) + " such bytes";
 }
 
 target::target(place where, const std::vector<std::size_t>& sizes) : memory_(where, total(sizes)) {

@@ -2,7 +2,9 @@
 // is expected in a buffer goes on in front of it and behind it at the source, and every byte of it
 // is the wrong one at the target before, guards included. So a byte that did not arrive, a wrong
 // one and one too many all show.
-// Threads: single. Always true: only the CUDA driver touches memory of a GPU.
+// Contents of GPU memory are made and compared by kernels where there are any (gpu_kernels), else
+// they are copied. Threads: single. Always true: only the CUDA driver and kernels touch memory of a
+// GPU.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +15,7 @@
 
 #include "lci.hpp"
 #include "tests/accelerator/real_gpu.hpp"
+#include "tests/support/device_code/contents.hpp"
 
 namespace accelerator_test {
 
@@ -28,6 +31,11 @@ enum class handle { whole, part, kind, unknown };
 constexpr int HANDLES = 4;
 // MR_DEVICE or MR_HOST, or MR_UNKNOWN.
 lci::mr_t unregistered(place where, handle how);
+
+using lci::test::contents;
+// Writes what is expected there, and compares; `at` of the contents is filled in.
+void fill(place where, void* at, contents what);
+lci::test::verdict compare(place where, const void* at, contents what);
 
 // One allocation.
 class block {
@@ -69,6 +77,8 @@ class slot {
   std::string check(std::uint64_t seed) const { return check(seed, size_); }
 
  private:
+  std::byte* front() const { return memory_->get() + offset_ - GUARD; }
+
   block* memory_;
   std::size_t offset_;
   std::size_t size_;
@@ -89,8 +99,11 @@ class guarded {
 
 // `count` bytes of `seed`; the first slot::GUARD of them belong to the front guard.
 std::vector<std::byte> bytes_of(std::uint64_t seed, std::size_t count);
-// What an active message brought, against a slot that was filled with `seed`.
-std::string difference(const void* message, std::size_t size, std::uint64_t seed);
+// The bytes between the guards of a slot that was filled with `seed`.
+contents message_of(std::uint64_t seed, std::size_t size);
+// What an active message brought, against such a slot.
+std::string difference(const void* message, std::size_t size, std::uint64_t seed,
+                       place where = place::host);
 
 // Slots of several sizes in one block, registered as a whole and each alone, and the keys of all
 // ranks to them. Collective, as is its end.

@@ -3,6 +3,7 @@
 // Rank r uses GPU r, counted round. Exit status 0 only if every test of this rank passed.
 #include <cstdio>
 
+#include "tests/accelerator/gpu_kernels.hpp"
 #include "tests/accelerator/interface/common.hpp"
 #include "tests/support/watchdog.hpp"
 
@@ -62,6 +63,8 @@ int main(int count, char** arguments) {
     return skipped;
   }
   lci::cuda::real_gpu::of_rank(lci::get_rank_me());
+  const std::string announcement = lci::cuda::gpu_kernels::announcement();
+  if (lci::get_rank_me() == 0) std::printf("%s\n", announcement.c_str());
   open_world();
   testing::UnitTest::GetInstance()->listeners().Append(new in_step);
   const int failed = RUN_ALL_TESTS();

@@ -1,15 +1,29 @@
 // The checks of this suite see what they are there for: a byte that is wrong, one that is missing
 // and one too many, in memory of every kind.
+#include <optional>
+#include <tuple>
+
+#include "tests/accelerator/gpu_kernels.hpp"
 #include "tests/accelerator/interface/common.hpp"
 
 namespace accelerator_test {
 namespace {
 
-class check : public testing::TestWithParam<place> {};
+// By kernels where there are any, and copied.
+class check : public testing::TestWithParam<std::tuple<place, bool>> {
+ protected:
+  check() {
+    if (!std::get<1>(GetParam())) copied_.emplace();
+  }
+  place where() const { return std::get<0>(GetParam()); }
+
+ private:
+  std::optional<lci::cuda::gpu_kernels::left_out> copied_;
+};
 
 TEST_P(check, says_which_byte) {
   for (const std::size_t size : {std::size_t{1}, std::size_t{100}, std::size_t{70000}}) {
-    block memory(GetParam(), size + 1024);
+    block memory(where(), size + 1024);
     const slot at(memory, 512, size);
     const std::uint64_t seed = seed_of(world().rank, next_use());
     const auto poke = [&](std::size_t offset, std::byte value) { memory.write(offset, {value}); };
@@ -46,8 +60,13 @@ TEST_P(check, says_which_byte) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(memory, check, testing::ValuesIn(PLACES),
-                         [](const auto& one) { return std::string(name_of(one.param)); });
+std::string name_of_check(const testing::TestParamInfo<check::ParamType>& info) {
+  return std::string(name_of(std::get<0>(info.param))) +
+         (std::get<1>(info.param) ? "_kernels" : "_copied");
+}
+INSTANTIATE_TEST_SUITE_P(memory, check,
+                         testing::Combine(testing::ValuesIn(PLACES), testing::Bool()),
+                         name_of_check);
 
 }  // namespace
 }  // namespace accelerator_test

@@ -3,7 +3,6 @@
 // Threads: single, as the suite; the allocator may be called by any.
 #pragma once
 
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -61,26 +60,14 @@ class watched_allocator : public lci::allocator_base_t {
   bool is_empty_ = false;
 };
 
-// The bytes of a message, wherever it is; and whether it is where it should be.
-inline std::vector<std::byte> bytes_at(place where, const void* at, std::size_t size) {
-  if (size == 0) return {};
-  if (is_gpu(where)) return lci::cuda::real_gpu::get().read(at, size);
-  const auto* const first = static_cast<const std::byte*>(at);
-  return {first, first + size};
-}
+// Whether a message is where it should be.
 inline bool is_in_device_memory(const void* at) {
   return lci::cuda::real_gpu::get().classify(at).kind == lci::cuda::allocation_kind::device;
 }
 
 // As a kernel would build a message.
 inline void build(place where, void* at, std::size_t size, std::uint64_t seed) {
-  std::vector<std::byte> bytes = bytes_of(seed, size + slot::GUARD);
-  bytes.erase(bytes.begin(), bytes.begin() + slot::GUARD);
-  if (size == 0) return;
-  if (is_gpu(where))
-    lci::cuda::real_gpu::get().write(at, bytes);
-  else
-    std::memcpy(at, bytes.data(), size);
+  if (size != 0) fill(where, at, message_of(seed, size));
 }
 
 // A pool of `npackets` packets, a device that delivers in them, and a queue with zero_copy_am that
@@ -130,8 +117,7 @@ class packet_world {
     const bool in_packet = !memory_.owns(got.buffer, got.size);
     if (in_packet != (size <= bcopy())) wrong += in_packet ? "in a packet; " : "in no packet; ";
     if (in_packet && reinterpret_cast<std::uintptr_t>(got.buffer) % 256 != 0) wrong += "aligned; ";
-    const std::vector<std::byte> bytes = bytes_at(where_, got.buffer, got.size);
-    wrong += difference(bytes.data(), bytes.size(), seed);
+    wrong += difference(got.buffer, got.size, seed, where_);
     give_back(got);
     return wrong;
   }

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "tests/accelerator/gpu_kernels.hpp"
 #include "tests/accelerator/interface/common.hpp"
 #include "tests/accelerator/user_stream.hpp"
 
@@ -39,10 +40,8 @@ class late_source {
       : fresh_(place::device, size), buffer_(where, size), size_(size) {}
   // The buffer holds other bytes until the stream has come to the copy.
   void prepare(std::uint64_t seed) {
-    fresh_.write(0, bytes_of(seed, size_));
-    std::vector<std::byte> stale = bytes_of(seed, size_);
-    for (std::byte& b : stale) b = ~b;
-    buffer_.write(0, stale);
+    fill(fresh_.where(), fresh_.get(), {nullptr, size_, seed, 0, size_});
+    fill(buffer_.where(), buffer_.get(), {nullptr, size_, seed, 0, 0});
   }
   void bring(const user_stream& stream) const { stream.copy(buffer_.get(), fresh_.get(), size_); }
   void* get() const { return buffer_.get(); }
@@ -60,7 +59,9 @@ class landing {
   void* get() const { return memory_.get(); }
   block& memory() { return memory_; }
   lci::mr_t mr() const { return unregistered(memory_.where(), handle::kind); }
-  bool has(std::uint64_t seed) const { return memory_.read(0, size_) == bytes_of(seed, size_); }
+  bool has(std::uint64_t seed) const {
+    return compare(memory_.where(), memory_.get(), {nullptr, size_, seed, 0, size_}).wrong == 0;
+  }
 
  private:
   block memory_;

@@ -73,6 +73,8 @@ void control::reset(const test::mock_config& config) {
   for (event* each : s.events) delete each;
   for (graph* each : s.graphs) delete each;
   s.graphs.clear();
+  for (void* each : s.modules) delete static_cast<char*>(each);
+  s.modules.clear();
   s.streams.clear();
   s.events.clear();
   s.handles.clear();
@@ -280,6 +282,7 @@ std::vector<std::string> control::leaks() {
   }
   add("contexts pushed and not popped", s.pushed);
   add("streams", static_cast<long>(s.streams.size()));
+  add("modules", static_cast<long>(s.modules.size()));
   add("events", static_cast<long>(s.events.size()));
   add("VMM handles", static_cast<long>(s.handles.size()));
   long pinned = 0, registered = 0, imports = 0, ranges = 0;

@@ -61,13 +61,25 @@ struct block {
   bool of_user = false;    // a reservation that no call of the driver made
 };
 
+// What stands in for a kernel: the mock runs no device code, it knows by name what some kernels do.
+struct state;
+struct emulated_kernel {
+  const char* name;
+  std::size_t parameter;  // bytes of the one that it takes
+  // Whether it is through with waiting, if it waits for anything.
+  bool (*is_ready)(state& s, const std::byte* parameter);
+  result (*run)(state& s, const std::byte* parameter);
+};
+
 struct operation {
-  enum class what { copy, write32, write64, record, wait, wait_value } kind = what::copy;
+  enum class what { copy, write32, write64, record, wait, wait_value, launch } kind = what::copy;
   device_ptr to = 0, from = 0;
   std::size_t size = 0;
   std::uint64_t value = 0;
   void* event = nullptr;
   std::uint64_t generation = 0;  // of the event
+  const emulated_kernel* kernel = nullptr;
+  std::vector<std::byte> parameter;  // as at the launch
 };
 
 // What was captured, or an instance of it: operations one behind the other.
@@ -107,6 +119,7 @@ struct state {
   std::set<stream*> orphans;  // destroyed with work left to run
   std::set<event*> events;
   std::set<graph*> graphs;
+  std::set<void*> modules;  // loaded device code
   std::map<unsigned long long, std::shared_ptr<physical>> handles;
   std::map<unsigned long long, int> handle_references;
   std::map<std::string, std::size_t> counts;
@@ -131,6 +144,8 @@ state& the();
 test::mock_cuda& control_of();
 
 context* current() noexcept;  // of this thread, or null
+// Into the stream, or into the graph that is being made of it.
+void put(stream& s, const operation& what);
 // A stream that exists, in the context that is current: what the driver demands of work.
 result check_stream(const state& s, cuda::abi::stream handle, stream*& out);
 std::size_t depth_of_this_thread();

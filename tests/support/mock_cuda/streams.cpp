@@ -11,15 +11,6 @@ namespace {
 cuda::abi::stream handle_of(stream* s) { return reinterpret_cast<cuda::abi::stream>(s); }
 cuda::abi::event handle_of(event* e) { return reinterpret_cast<cuda::abi::event>(e); }
 
-// Into the stream, or into the graph that is being made of it.
-void put(stream& s, const operation& what) {
-  if (s.capture != nullptr) {
-    s.capture->all.push_back(what);
-  } else {
-    s.queue.push_back(what);
-  }
-}
-
 result create(cuda::abi::stream* out, unsigned flags) {
   return guarded("cuStreamCreate", needs::context, [&](state& s) {
     if (flags != cuda::abi::STREAM_NON_BLOCKING) return result::invalid_value;
@@ -214,6 +205,7 @@ bool is_ready(state& s, const operation& op) {
     return at == nullptr || __atomic_load_n(reinterpret_cast<const std::uint64_t*>(at),
                                             __ATOMIC_ACQUIRE) == op.value;
   }
+  if (op.kind == operation::what::launch) return op.kernel->is_ready(s, op.parameter.data());
   if (op.kind != operation::what::wait) return true;
   const event* const e = event_of(s, op);
   return e == nullptr || e->reached >= op.generation;
@@ -227,6 +219,8 @@ result perform(state& s, const operation& op) {
     case operation::what::wait:
     case operation::what::wait_value:
       return result::success;
+    case operation::what::launch:
+      return op.kernel->run(s, op.parameter.data());
     default:
       break;
   }
@@ -261,6 +255,14 @@ void break_context(state& s, const context* owner, result code) {
 }
 
 }  // namespace
+
+void put(stream& s, const operation& what) {
+  if (s.capture != nullptr) {
+    s.capture->all.push_back(what);
+  } else {
+    s.queue.push_back(what);
+  }
+}
 
 result check_stream(const state& s, cuda::abi::stream handle, stream*& out) {
   auto* const given = reinterpret_cast<stream*>(handle);

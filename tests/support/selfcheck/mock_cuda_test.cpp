@@ -1,4 +1,5 @@
 // The mock driver: each thing that it has to notice, in front of it.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/pointer.hpp"
+#include "tests/support/device_code/contents.hpp"
 #include "tests/support/mock_cuda/mock_cuda.hpp"
 
 namespace lci::test {
@@ -208,6 +210,63 @@ TEST_F(mock_driver, flag_in_unknown_memory__is_refused) {
   std::uint64_t plain = 0;
   EXPECT_EQ(call().stream_write_value_64(new_stream(), as_device(&plain), 1, 0),
             result::invalid_value);
+}
+
+// What a program with kernels calls.
+struct kernel_calls {
+  template <class Function>
+  static Function find(const char* name) {
+    return reinterpret_cast<Function>(dlsym(dlopen(LCI_MOCK_CUDA, RTLD_NOW | RTLD_NOLOAD), name));
+  }
+  result (*load)(void**, const void*) = find<decltype(load)>("cuModuleLoadData");
+  result (*unload)(void*) = find<decltype(unload)>("cuModuleUnload");
+  result (*function)(const void**, void*,
+                     const char*) = find<decltype(function)>("cuModuleGetFunction");
+  result (*launch)(const void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   unsigned, cuda::abi::stream, void**,
+                   void**) = find<decltype(launch)>("cuLaunchKernel");
+  result run(const void* kernel, cuda::abi::stream s, task t, unsigned threads = 32) const {
+    void* parameters[] = {&t};
+    return launch(kernel, 1, 1, 1, threads, 1, 1, 0, s, parameters, nullptr);
+  }
+};
+constexpr std::uint32_t IMAGE[4] = {0xBA55ED50};  // how one begins
+
+TEST_F(mock_driver, modules__what_is_no_image_or_no_kernel_is_refused) {
+  const kernel_calls calls;
+  void* module = nullptr;
+  EXPECT_NE(calls.load(&module, "no image"), result::success);
+  ASSERT_EQ(calls.load(&module, IMAGE), result::success);
+  EXPECT_TRUE(reports("modules: 1"));
+  const void* kernel = nullptr;
+  EXPECT_EQ(calls.function(&kernel, module, "unheard_of"), result::not_found);
+  ASSERT_EQ(calls.function(&kernel, module, "lci_test_fill"), result::success);
+  EXPECT_EQ(calls.run(&kernel, new_stream(), {}), result::invalid_handle);
+  EXPECT_EQ(calls.run(kernel, new_stream(), {}, 2048), result::invalid_value);
+  EXPECT_EQ(calls.unload(module), result::success);
+  EXPECT_EQ(calls.unload(module), result::invalid_handle);
+  EXPECT_FALSE(reports("modules"));
+}
+
+TEST_F(mock_driver, kernels__run_in_their_stream_and_touch_what_the_gpu_reaches) {
+  const kernel_calls calls;
+  void* module = nullptr;
+  const void* kernel = nullptr;
+  ASSERT_EQ(calls.load(&module, IMAGE), result::success);
+  ASSERT_EQ(calls.function(&kernel, module, "lci_test_fill"), result::success);
+  auto* const memory = static_cast<unsigned char*>(mock.allocate(mock_memory::device, 4096));
+  task t{};
+  t.what = {memory, 100, 7, 0, 100};
+  const auto stream = new_stream();
+  ASSERT_EQ(calls.run(kernel, stream, t), result::success);
+  EXPECT_NE(static_cast<unsigned char>(*mock.contents(memory + 99)), expected_byte(t.what, 99));
+  mock.run_all();
+  EXPECT_EQ(static_cast<unsigned char>(*mock.contents(memory + 99)), expected_byte(t.what, 99));
+  std::vector<unsigned char> plain(100);
+  t.what.at = plain.data();  // the processor's
+  calls.run(kernel, stream, t);
+  mock.run_all();
+  EXPECT_EQ(call().stream_query(stream), result::illegal_address);
 }
 
 TEST_F(mock_driver, forked_child__has_no_driver) {
