@@ -3,6 +3,10 @@
 #include <array>
 
 #include "backends/cuda/domain.hpp"
+#include "lci/config.hpp"
+#ifdef LCI_USE_HIP
+#include "backends/hip/domain.hpp"
+#endif
 #include "backends/shm/select.hpp"
 #include "lci/mem/memory_domain.hpp"
 #include "lci/net/provider.hpp"
@@ -15,7 +19,11 @@ std::span<const net::provider> net::providers() {
 }
 
 std::span<const mem::memory_domain> mem::memory_domains() {
+#ifdef LCI_USE_HIP
+  static const std::array<memory_domain, 2> all{cuda::DOMAIN, hip::DOMAIN};
+#else
   static const std::array<memory_domain, 1> all{cuda::DOMAIN};
+#endif
   return all;
 }
 

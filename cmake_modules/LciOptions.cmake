@@ -49,7 +49,7 @@ option(LCI_USE_REG_CACHE "Default of the attribute use_reg_cache" OFF)
 
 # Accelerators.
 option(LCI_USE_CUDA "Device code of CUDA, by nvcc; the host side is always built" OFF)
-option(LCI_USE_HIP "Define LCI_USE_HIP; nothing of HIP is there yet" OFF)
+option(LCI_USE_HIP "GPUs of AMD: compiled with the HIP headers, loaded at run time" OFF)
 if(LCI_USE_CUDA AND LCI_USE_HIP)
   message(FATAL_ERROR "LCI_USE_CUDA and LCI_USE_HIP cannot both be ON")
 endif()
@@ -57,7 +57,7 @@ set(LCI_CUDA_ARCH "" CACHE STRING
     "GPUs to compile for, such as 80;90; empty: one of each generation that nvcc knows")
 set(LCI_CUDA_STANDARD "" CACHE STRING "C++ standard of device code; empty: 17")
 foreach(name LCI_HIP_ARCH LCI_HIP_STANDARD)
-  set(${name} "" CACHE STRING "Empty: inferred")
+  set(${name} "" CACHE STRING "Without effect: there is no device code for HIP")
 endforeach()
 
 # Defaults of attributes.

@@ -15,6 +15,7 @@ endforeach()
 foreach(floor shm cuda ibv ofi)
   list(APPEND LCI_BELOW_${floor} net)
 endforeach()
+set(LCI_BELOW_hip ${LCI_BELOW_cuda} cuda)
 set(LCI_BELOW_proto base data mem net match comp)
 set(LCI_BELOW_boot base data mem net match comp)
 

@@ -36,18 +36,51 @@ void set_slot(abi::functions& table, const entry_point& row, void* function) noe
   std::memcpy(reinterpret_cast<char*>(&table) + row.slot, &function, sizeof(function));
 }
 
-std::string visible_devices() {
-  const char* value = std::getenv("CUDA_VISIBLE_DEVICES");
-  return value == nullptr ? "" : std::string(" (CUDA_VISIBLE_DEVICES is \"") + value + "\")";
+// Every entry point by cuGetProcAddress, in the form that we declare.
+std::string resolve(void* library, abi::functions& table) {
+  const auto v2 = symbol<abi::get_proc_address_v2>(library, "cuGetProcAddress_v2");
+  const auto v1 = symbol<abi::get_proc_address_v1>(library, "cuGetProcAddress");
+  std::string missing;
+  for (const entry_point& row : entry_points()) {
+    void* found = nullptr;
+    abi::proc_address_status status{};
+    abi::result answer = abi::result::not_found;
+    if (v2 != nullptr) {
+      answer = v2(row.name, &found, row.version, abi::PROC_ADDRESS_DEFAULT, &status);
+    } else if (v1 != nullptr) {
+      answer = v1(row.name, &found, row.version, abi::PROC_ADDRESS_DEFAULT);
+    }
+    if (answer != abi::result::success) found = nullptr;
+    set_slot(table, row, found);
+    if (found == nullptr && row.required && missing.empty()) {
+      missing = std::string(row.name) + " of CUDA " + version_text(row.version);
+    }
+  }
+  // Drivers before CUDA 11.3 have no cuGetProcAddress. They are of no use to us, but a pointer
+  // into GPU memory must be recognised all the same, so that it is refused and not dereferenced.
+  // This function has had one form only, and the version is for the sentence.
+  if (table.pointer_get_attributes == nullptr) {
+    table.pointer_get_attributes =
+        symbol<decltype(table.pointer_get_attributes)>(library, "cuPointerGetAttributes");
+  }
+  if (table.driver_get_version == nullptr) {
+    table.driver_get_version =
+        symbol<decltype(table.driver_get_version)>(library, "cuDriverGetVersion");
+  }
+  return missing;
 }
 
 }  // namespace
 
-driver_options options_from_environment() {
-  driver_options options;
-  constexpr const char* VARIABLE = "LCI_ATTR_USE_CUDA";
-  if (const auto value = base::env::find(VARIABLE))
-    options.allowed = base::env::parse_bool(VARIABLE, *value);
+// Constants, so that they are there before any object of another file is made.
+constinit const driver_kind CUDA{
+    "cuda",  "CUDA", "libcuda.so.1", "use_cuda", "LCI_ATTR_USE_CUDA", "CUDA_VISIBLE_DEVICES",
+    &resolve};
+
+driver_options options_from_environment(const driver_kind& kind) {
+  driver_options options{true, kind.library, &kind};
+  if (const auto value = base::env::find(kind.variable))
+    options.allowed = base::env::parse_bool(kind.variable, *value);
   return options;
 }
 
@@ -72,41 +105,9 @@ bool driver::load_locked(int mode) {
     load_error_ = reason == nullptr ? "no reason given" : reason;
     return false;
   }
-  resolve_locked(library);
+  missing_ = options_.kind->resolve(library, functions_);
   publish_locked();
   return true;
-}
-
-// Needs mutex_.
-void driver::resolve_locked(void* library) {
-  const auto v2 = symbol<abi::get_proc_address_v2>(library, "cuGetProcAddress_v2");
-  const auto v1 = symbol<abi::get_proc_address_v1>(library, "cuGetProcAddress");
-  for (const entry_point& row : entry_points()) {
-    void* found = nullptr;
-    abi::proc_address_status status{};
-    abi::result answer = abi::result::not_found;
-    if (v2 != nullptr) {
-      answer = v2(row.name, &found, row.version, abi::PROC_ADDRESS_DEFAULT, &status);
-    } else if (v1 != nullptr) {
-      answer = v1(row.name, &found, row.version, abi::PROC_ADDRESS_DEFAULT);
-    }
-    if (answer != abi::result::success) found = nullptr;
-    set_slot(functions_, row, found);
-    if (found == nullptr && row.required && missing_.empty()) {
-      missing_ = std::string(row.name) + " of CUDA " + version_text(row.version);
-    }
-  }
-  // Drivers before CUDA 11.3 have no cuGetProcAddress. They are of no use to us, but a pointer
-  // into GPU memory must be recognised all the same, so that it is refused and not dereferenced.
-  // This function has had one form only, and the version is for the sentence.
-  if (functions_.pointer_get_attributes == nullptr) {
-    functions_.pointer_get_attributes =
-        symbol<decltype(functions_.pointer_get_attributes)>(library, "cuPointerGetAttributes");
-  }
-  if (functions_.driver_get_version == nullptr) {
-    functions_.driver_get_version =
-        symbol<decltype(functions_.driver_get_version)>(library, "cuDriverGetVersion");
-  }
 }
 
 // Needs mutex_.
@@ -118,12 +119,21 @@ void driver::publish_locked() {
   table_.store(&functions_, std::memory_order_release);
 }
 
+std::string driver::visible_devices() const {
+  const char* const variable = options_.kind->visible;
+  const char* const value = std::getenv(variable);
+  return value == nullptr ? "" : std::string(" (") + variable + " is \"" + value + "\")";
+}
+
 // Needs mutex_. What is wrong, or nothing.
 std::string driver::start_locked() {
-  if (!options_.allowed) return "CUDA is switched off (attribute use_cuda)";
-  if (!load_locked(0)) return "the CUDA driver cannot be loaded: " + load_error_;
+  const std::string name = options_.kind->name;
+  if (!options_.allowed)
+    return name + " is switched off (attribute " + options_.kind->attribute + ")";
+  if (!load_locked(0)) return "the " + name + " driver cannot be loaded: " + load_error_;
   if (!missing_.empty()) {
-    return "the CUDA driver is of version " + version_text(version_) + " and has no " + missing_;
+    return "the " + name + " driver is of version " + version_text(version_) + " and has no " +
+           missing_;
   }
   if (const abi::result answer = functions_.init(0); answer != abi::result::success) {
     if (answer == abi::result::no_device) return "no GPU is visible" + visible_devices();
@@ -144,13 +154,15 @@ std::string driver::why_not() {
     answered_ = true;
   }
   if (started_in_ != 0 && started_in_ != getpid()) {
-    return "CUDA was started before fork(), and it does not work in a child";
+    return std::string(options_.kind->name) +
+           " was started before fork(), and it does not work in a child";
   }
   return why_not_;
 }
 
 void driver::require() {
-  if (const std::string reason = why_not(); !reason.empty()) throw backend_error("cuda: " + reason);
+  if (const std::string reason = why_not(); !reason.empty())
+    throw backend_error(std::string(options_.kind->domain) + ": " + reason);
 }
 
 const abi::functions* driver::in_process() noexcept {

@@ -19,13 +19,29 @@
 
 namespace lci::cuda {
 
+// Whose library fills the table. Nothing else in this folder asks: it is CUDA, or something that
+// can be called in the same way (backends/hip).
+struct driver_kind {
+  const char* domain;     // "cuda", in front of what is thrown
+  const char* name;       // "CUDA", in sentences
+  const char* library;    // what is loaded
+  const char* attribute;  // "use_cuda"
+  const char* variable;   // LCI_ATTR_USE_CUDA
+  const char* visible;    // the variable that hides GPUs
+  // Fills what the library has; the rest stays null. Names the first entry that is needed and
+  // missing, or nothing.
+  std::string (*resolve)(void* library, abi::functions& table);
+};
+extern const driver_kind CUDA;
+
 struct driver_options {
   bool allowed = true;  // false: why_not() says so and CUDA is never started by us
-  std::string library = "libcuda.so.1";
+  std::string library = CUDA.library;
+  const driver_kind* kind = &CUDA;
 };
 
-// `allowed` from LCI_ATTR_USE_CUDA. Throws argument_error on nonsense.
-driver_options options_from_environment();
+// `allowed` from the environment. Throws argument_error on nonsense.
+driver_options options_from_environment(const driver_kind& kind = CUDA);
 
 // One row per member of abi::functions, in their order.
 struct entry_point {
@@ -69,7 +85,7 @@ class driver {
 
  private:
   bool load_locked(int mode);
-  void resolve_locked(void* library);
+  std::string visible_devices() const;
   void publish_locked();
   std::string start_locked();
 

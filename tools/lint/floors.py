@@ -1,4 +1,4 @@
-"""Includes point to the same floor or down, never up; backends do not see each other."""
+"""Includes point to the same floor or down, never up; backends do not see each other, but hip sees cuda."""
 
 import re
 
@@ -22,6 +22,8 @@ SEES = {
     "example": {"public", "example"},
 }
 BACKEND_SEES = LOW | {"net"}
+# HIP is CUDA's calls with other functions behind them.
+BACKENDS_BELOW = {"backend hip": {"backend cuda"}}
 # They are above everything, so only floors that do not exist are beyond them.
 TOP = {"api", "lct", "tool", "providers"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
@@ -51,7 +53,7 @@ def may_see(floor, target):
     if floor in TOP:
         return True
     if floor.startswith("backend "):
-        return target in BACKEND_SEES or target == floor
+        return target in BACKEND_SEES or target == floor or target in BACKENDS_BELOW.get(floor, set())
     return target in SEES.get(floor, set())
 
 
@@ -89,6 +91,8 @@ PLANTED = [
     Planted({"lci/match/a.hpp": '#include "lci/comp/b.hpp"\n', "lci/comp/b.hpp": ""}, "floor 'match'"),
     Planted({"backends/shm/a.hpp": '#include "backends/ibv/b.hpp"\n', "backends/ibv/b.hpp": ""},
             "floor 'backend shm'"),
+    Planted({"backends/cuda/a.hpp": '#include "backends/hip/b.hpp"\n', "backends/hip/b.hpp": ""},
+            "floor 'backend cuda'"),
     Planted({"lci/coll/a.cpp": '#include "lci/base/b.hpp"\n', "lci/base/b.hpp": ""}, "floor 'coll'"),
     Planted({"include/lci/a.hpp": "#include <boost/intrusive/list.hpp>\n"}, "only the standard library"),
     Planted({"lci/mem/a.hpp": '#include "tests/support/x.hpp"\n', "tests/support/x.hpp": ""}, "'no floor'"),
