@@ -72,7 +72,8 @@ void tell(const answers& of, pointer_attribute what, void* to) noexcept {
   const bool on_gpu = of.is_known && !of.on_host;
   switch (what) {
     case pointer_attribute::owner_context:
-      return put(to, of.is_known ? context_of(of.ordinal) : nullptr);
+      return put(to,
+                 reinterpret_cast<std::uintptr_t>(of.is_known ? context_of(of.ordinal) : nullptr));
     case pointer_attribute::memory_type:
       return put(to, !of.is_known ? 0U
                                   : static_cast<unsigned>(of.on_host ? memory_type::host
