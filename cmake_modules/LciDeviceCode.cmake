@@ -2,7 +2,8 @@
 # CUDA runtime: the host side hands the image to the driver that it has loaded, so the binary starts where
 # there is none.
 #
-#   lci_find_nvcc(<out>)   nvcc, or empty. What is found stays as LCI_NVCC, which may be set by hand.
+#   lci_find_nvcc(<out>)   nvcc, or empty. What is found stays as LCI_NVCC, which may be set by hand; to nothing, and
+#                          none is looked for.
 #   lci_embed_device_code(<target> <symbol> <source.cu>)
 #       puts the compiled source into a target of the same folder, as
 #         extern const unsigned char <symbol>[];
@@ -19,7 +20,9 @@ endif()
 function(lci_find_nvcc out)
   if(NOT LCI_NVCC)
     find_package(CUDAToolkit QUIET)
-    set(LCI_NVCC "${CUDAToolkit_NVCC_EXECUTABLE}" CACHE FILEPATH "nvcc; empty: none was found" FORCE)
+    # The package names its folder in some cases, and nvcc itself in others.
+    get_filename_component(folder "${CUDAToolkit_NVCC_EXECUTABLE}" DIRECTORY)
+    find_program(LCI_NVCC nvcc HINTS ${folder} ${CUDAToolkit_BIN_DIR} NO_DEFAULT_PATH)
     mark_as_advanced(LCI_NVCC)
   endif()
   if(EXISTS "${LCI_NVCC}")
