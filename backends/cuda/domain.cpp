@@ -13,6 +13,6 @@ engine& here() {
 
 }  // namespace
 
-const mem::memory_domain DOMAIN = domain_functions<&here, DOMAIN>::named("cuda");
+constinit const mem::memory_domain DOMAIN = domain_functions<&here, DOMAIN>::named("cuda");
 
 }  // namespace lci::cuda

@@ -13,6 +13,6 @@ cuda::engine& here() {
 
 }  // namespace
 
-const mem::memory_domain DOMAIN = cuda::domain_functions<&here, DOMAIN>::named("hip");
+constinit const mem::memory_domain DOMAIN = cuda::domain_functions<&here, DOMAIN>::named("hip");
 
 }  // namespace lci::hip
