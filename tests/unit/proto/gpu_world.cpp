@@ -77,7 +77,7 @@ static sim_options without_lending(sim_options options) {
 }
 
 gpu_world::gpu_world(const gpu_options& options)
-    : proto_world(without_lending(options.sim), options.ranks),
+    : proto_world(without_lending(options.sim), options.ranks, std::size_t{1} << 30, options.rules),
       kept(static_cast<std::size_t>(options.ranks)),
       registers_buffers(options.registers_buffers) {
   for (auto& n : nodes) {

@@ -45,6 +45,7 @@ struct gpu_options {
   int ranks = 2;
   // The buffers at both ends are registered by the program, not by the operations.
   bool registers_buffers = false;
+  mem::ladder_rules rules;  // by which rungs the network may register GPU memory
 };
 
 // What can be said of staging sets from outside: how many of each class can be had.

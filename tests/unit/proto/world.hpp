@@ -28,11 +28,12 @@ class recorder final : public comp_impl_t {
 inline constexpr int ROUNDS = 400;
 
 struct node {
-  node(sim_world& world, int rank, int n, std::size_t max_piece)
+  node(sim_world& world, int rank, int n, std::size_t max_piece, const mem::ladder_rules& rules)
       : core(rank, n, proto::wire::imm_layout{}), pool(core.arena, 8192, 64) {
     net::fabric_config config;
     config.arena = &core.arena;
     config.regions = &core.regions;
+    config.gpu_rules = rules;
     fabric = world.open(rank, config);
     channel = std::make_unique<proto::channel>(core, *fabric, 0, pool, max_piece);
     port = channel->make_port();
@@ -90,9 +91,11 @@ struct node {
 
 struct proto_world {
   explicit proto_world(sim_options options = {}, int n = 2,
-                       std::size_t max_piece = std::size_t{1} << 30)
+                       std::size_t max_piece = std::size_t{1} << 30,
+                       const mem::ladder_rules& rules = {})
       : sim(n, options) {
-    for (int r = 0; r < n; ++r) nodes.push_back(std::make_unique<node>(sim, r, n, max_piece));
+    for (int r = 0; r < n; ++r)
+      nodes.push_back(std::make_unique<node>(sim, r, n, max_piece, rules));
   }
   ~proto_world() {
     for (auto& node : nodes)

@@ -1,0 +1,450 @@
+// GPU memory over a network that reads it, if it can be registered: whatever the card refuses goes
+// another way, arrives all the same, and nothing stays registered. The fake fabric ends the test
+// when it is given GPU memory that is not registered, and when something is deregistered twice.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cerrno>
+#include <functional>
+
+#include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
+#include "tests/unit/proto/gpu_world.hpp"
+
+using namespace lci::test;  // NOLINT: a test reads better without the prefix
+namespace mem = lci::mem;
+namespace proto = lci::proto;
+using lci::mem::mem_kind;
+using lci::mem::rung;
+
+namespace {
+
+using choice = std::function<bool(int rank, std::uint64_t buffer)>;
+
+// Refuses the n-th buffer (from 1) of a rank at every rung, if `which` says so. Every buffer begins
+// with the first rung, since no refusal is final.
+auto refusing(choice which) {
+  auto is_refused = std::make_shared<std::array<bool, 3>>();
+  return [which = std::move(which), is_refused](int rank, rung at, std::uint64_t nth) {
+    bool& now = (*is_refused)[static_cast<std::size_t>(rank)];
+    if (at == rung::data_direct) now = which(rank, nth);
+    mem::registration_answer out;
+    if (now) {
+      out.why_not = std::string("the card refuses ") + name_of(at);
+      out.error = ENOMEM;
+    }
+    return out;
+  };
+}
+
+gpu_options options_of(choice which, bool maps = false) {
+  gpu_options o;
+  o.sim.caps.device_memory = true;
+  o.sim.device_bytes = &fake_bytes;
+  o.sim.late = true;
+  o.sim.maps_arenas = maps;
+  o.sim.registers = refusing(std::move(which));
+  return o;
+}
+
+struct refusal {
+  const char* name;
+  choice which;
+};
+const refusal REFUSALS[] = {
+    {"none", [](int, std::uint64_t) { return false; }},
+    {"all", [](int, std::uint64_t) { return true; }},
+    {"at_rank_0", [](int rank, std::uint64_t) { return rank == 0; }},
+    {"at_rank_1", [](int rank, std::uint64_t) { return rank == 1; }},
+    {"every_second", [](int rank, std::uint64_t n) { return (n + static_cast<unsigned>(rank)) % 2 == 0; }},
+    {"every_third", [](int, std::uint64_t n) { return n % 3 == 0; }},
+};
+
+struct fabric_case {
+  std::string name;
+  gpu_options options;
+};
+
+std::vector<fabric_case> cases() {
+  std::vector<fabric_case> all;
+  for (const refusal& one : REFUSALS)
+    for (const bool maps : {false, true})
+      for (const bool is_registered : {false, true})
+        for (const bool is_refusing : {false, true}) {
+          fabric_case c{std::string(one.name) + (maps ? "_mapped" : "_apart") +
+                            (is_registered ? "_registered" : "_on_the_fly") +
+                            (is_refusing ? "_with_retries" : ""),
+                        options_of(one.which, maps)};
+          c.options.registers_buffers = is_registered;
+          if (is_refusing) {
+            c.options.sim.refuse_one_in = 3;
+            c.options.sim.connect_polls = 5;
+            c.options.sim.depth = 4;
+          }
+          all.push_back(c);
+        }
+  return all;
+}
+
+class gpu_registration : public testing::TestWithParam<fabric_case> {};
+
+template <class F>
+void for_each_case(F&& run) {
+  for (const verb what : VERBS)
+    for (const int kinds : {1, 2, 3})
+      if (what != verb::active_message || kinds == 1)
+        run(what, (kinds & 1) != 0 ? mem_kind::device : mem_kind::host,
+            (kinds & 2) != 0 ? mem_kind::device : mem_kind::host);
+}
+
+bool is_quiet(gpu_world& w, int rank) {
+  return w[rank].channel->is_drained() && !w[rank].core.gpus.is_busy();
+}
+
+void run_one(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t size, int to = 1) {
+  exchange one(w, what, near, far, size, 0, to);
+  one.start();
+  EXPECT_TRUE(w.step_until([&] { return one.is_over(); })) << one.text();
+  w.step_until([&] { return is_quiet(w, 0) && is_quiet(w, to); });
+  one.expect_good();
+}
+
+std::uint64_t copies(gpu_world& w) { return w.gpu(0).copies() + w.gpu(1).copies(); }
+
+}  // namespace
+
+INSTANTIATE_TEST_SUITE_P(sim, gpu_registration, testing::ValuesIn(cases()),
+                         [](const auto& of) { return of.param.name; });
+
+TEST_P(gpu_registration, every_operation_kind_and_size__arrives_and_leaves_nothing_registered) {
+  gpu_world w(GetParam().options);
+  for (const std::size_t size : {0, 1, 8000, 8193, 65'537})
+    for_each_case(
+        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size); });
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+  w.expect_clean(1);
+}
+
+TEST_P(gpu_registration, to_itself__arrives) {
+  gpu_world w(GetParam().options);
+  for (const std::size_t size : {1, 8193, 65'537})
+    for_each_case(
+        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size, 0); });
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+}
+
+TEST_P(gpu_registration, many_at_once__all_complete) {
+  gpu_options options = GetParam().options;
+  options.is_tight = true;
+  gpu_world w(options);
+  std::vector<std::unique_ptr<exchange>> all;
+  for (int round = 0; round < 4; ++round)
+    for_each_case([&](verb what, mem_kind near, mem_kind far) {
+      const std::size_t size = std::size_t{5000} + 9001 * (all.size() % 4);
+      all.push_back(
+          std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
+      all.back()->start(false);
+    });
+  EXPECT_TRUE(w.step_until([&] {
+    return std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
+  }));
+  w.step(100);
+  for (const auto& one : all) one->expect_good();
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+  w.expect_clean(1);
+}
+
+// ---- which way ----
+
+TEST(gpu_registration_way, registered_memory__is_moved_by_the_network_alone) {
+  for (const bool is_registered : {false, true}) {
+    gpu_options options = options_of(REFUSALS[0].which, true);
+    options.registers_buffers = is_registered;
+    gpu_world w(options);
+    for_each_case(
+        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, 20'000); });
+    EXPECT_EQ(copies(w), 0u);
+  }
+}
+
+TEST(gpu_registration_way, refusal_of_one_buffer__is_for_that_operation_only) {
+  for (const verb what : VERBS) {
+    const mem_kind far = what == verb::active_message ? mem_kind::host : mem_kind::device;
+    gpu_world w(options_of([](int, std::uint64_t n) { return n == 1; }));
+    run_one(w, what, mem_kind::device, far, 20'000);
+    const std::uint64_t staged = copies(w);
+    EXPECT_NE(staged, 0u) << name_of(what);
+    // The other end was not asked where one end was enough to know.
+    run_one(w, what, mem_kind::device, far, 20'000);
+    run_one(w, what, mem_kind::device, far, 20'000);
+    const std::uint64_t before = copies(w);
+    run_one(w, what, mem_kind::device, far, 20'000);
+    EXPECT_EQ(copies(w), before) << name_of(what);
+    EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  }
+}
+
+// Each of the first buffers in turn is refused, while three operations are under way.
+TEST(gpu_registration_way, refusal_of_the_nth_buffer__harms_no_other) {
+  for (const int rank : {0, 1})
+    for (std::uint64_t nth = 1; nth < 8; ++nth) {
+      gpu_world w(options_of([=](int at, std::uint64_t n) { return at == rank && n == nth; }));
+      std::vector<std::unique_ptr<exchange>> all;
+      for_each_case([&](verb what, mem_kind near, mem_kind far) {
+        all.push_back(std::make_unique<exchange>(w, what, near, far, 20'000));
+        all.back()->start();
+        if (all.size() % 3 == 0) w.step(20);
+      });
+      w.step(300);
+      for (const auto& one : all) one->expect_good();
+      EXPECT_TRUE(w.thrown.empty()) << w.errors();
+      w.expect_clean(0);
+      w.expect_clean(1);
+    }
+}
+
+TEST(gpu_registration_way, card_without_dma_buf__registers_by_address) {
+  gpu_options options = options_of(nullptr);
+  options.sim.registers = [](int, rung at, std::uint64_t) {
+    const bool is_address = at == rung::peer_memory;
+    return mem::registration_answer{0, is_address ? "" : "no such call", is_address ? 0 : ENOSYS,
+                                    true};
+  };
+  gpu_world w(options);
+  for_each_case(
+      [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, 20'000); });
+  EXPECT_EQ(copies(w), 0u);
+  w.expect_clean(0);
+}
+
+TEST(gpu_registration_way, staged__registers_nothing) {
+  gpu_options options = options_of([](int, std::uint64_t) -> bool {
+    ADD_FAILURE() << "the card was asked";
+    return false;
+  });
+  options.way = lci::attr_gpu_path_t::staged;
+  gpu_world w(options);
+  for_each_case(
+      [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, 20'000); });
+}
+
+// ---- direct ----
+
+TEST(gpu_registration_direct, registered_memory__is_direct_enough) {
+  gpu_options options = options_of(REFUSALS[0].which);
+  options.way = lci::attr_gpu_path_t::direct;
+  gpu_world w(options);
+  for_each_case(
+      [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, 20'000); });
+  EXPECT_EQ(copies(w), 0u);
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+}
+
+const std::initializer_list<std::string_view> ALL_REASONS = {
+    "gpu_path is direct",
+    "bytes of memory of a fake GPU",
+    "data_direct: sim: the card refuses data_direct: Cannot allocate memory [12]",
+    "dma_buf: sim: the card refuses dma_buf",
+    "peer_memory: sim: the card refuses peer_memory"};
+
+TEST(gpu_registration_direct, refusal_where_it_is_posted__is_an_error_with_all_reasons) {
+  for (const verb what : VERBS) {
+    gpu_options options = options_of([](int rank, std::uint64_t) { return rank == 0; });
+    options.way = lci::attr_gpu_path_t::direct;
+    gpu_world w(options);
+    exchange one(w, what, mem_kind::device,
+                 what == verb::active_message ? mem_kind::host : mem_kind::device, 20'000);
+    EXPECT_TRUE(throws_with<lci::backend_error>([&] { one.start(); }, ALL_REASONS))
+        << name_of(what);
+    w.step(20);
+    w.expect_clean(0);
+    EXPECT_EQ(w[1].channel->rendezvous.recvs.size(), 0u);
+  }
+}
+
+TEST(gpu_registration_direct, refusal_where_a_region_is_registered__is_an_error) {
+  gpu_options options = options_of([](int rank, std::uint64_t) { return rank == 1; });
+  options.way = lci::attr_gpu_path_t::direct;
+  gpu_world w(options);
+  EXPECT_TRUE(throws_with<lci::backend_error>(
+      [&] { const exchange one(w, verb::put, mem_kind::device, mem_kind::device, 20'000); },
+      ALL_REASONS));
+  w.expect_clean(1);
+}
+
+TEST(gpu_registration_direct, refusal_where_it_is_received__is_heard_at_both_ends) {
+  gpu_options options = options_of([](int rank, std::uint64_t) { return rank == 1; });
+  options.way = lci::attr_gpu_path_t::direct;
+  gpu_world w(options);
+  for (const mem_kind near : {mem_kind::host, mem_kind::device}) {
+    w.thrown.clear();
+    w.heard.assign(2, 0);
+    exchange one(w, verb::send, near, mem_kind::device, 20'000);
+    one.start();
+    w.step(50);
+    EXPECT_TRUE(one.near_.seen.empty());
+    EXPECT_TRUE(one.far_.seen.empty());
+    EXPECT_EQ(w.heard[0], 1u) << w.errors();
+    EXPECT_EQ(w.heard[1], 1u) << w.errors();
+    for (const std::string_view text : ALL_REASONS)
+      EXPECT_NE(w.errors().find(text), std::string::npos) << text << "\n" << w.errors();
+    w.expect_clean(0);
+    w.expect_clean(1);
+  }
+}
+
+// ---- peers that die ----
+
+TEST(gpu_registration_fault, peer_dies_at_every_step__the_survivor_keeps_no_registration) {
+  for (const verb what : VERBS)
+    for (const int victim : {0, 1}) {
+      // A receiver that dies takes the buffers of its messages along, which looks like a leak here.
+      if (what == verb::active_message && victim == 1) continue;
+      bool was_over = false;
+      for (int steps = 0; !was_over && steps < 200; ++steps) {
+        gpu_options options = options_of(REFUSALS[steps % 3 == 0 ? 0 : 4].which);
+        options.gpu.seed = static_cast<std::uint64_t>(steps) + 1;
+        gpu_world w(options);
+        const mem_kind far = what == verb::active_message ? mem_kind::host : mem_kind::device;
+        std::vector<std::unique_ptr<exchange>> all;
+        for (int i = 0; i < 3; ++i) {
+          all.push_back(std::make_unique<exchange>(w, what, mem_kind::device, far, 20'000));
+          all.back()->start();
+        }
+        for (int i = 0; i < steps; ++i) w.step_one(i % 2);
+        was_over = std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
+        w.kill(victim);
+        w.step(100);
+        SCOPED_TRACE(std::string(name_of(what)) + ", victim " + std::to_string(victim) +
+                     " after " + std::to_string(steps));
+        w.expect_clean(1 - victim);
+        if (HasFailure()) return;
+      }
+      EXPECT_TRUE(was_over) << name_of(what);
+    }
+}
+
+// ---- the owner of a registration ----
+
+TEST(network_key, of_gpu_memory__is_given_back_once_by_its_last_owner) {
+  gpu_world w(options_of(REFUSALS[0].which));
+  test_buffer buffer(mem_kind::device, 100);
+  const auto made = [&] {
+    return proto::network_key(*w[0].fabric, w[0].channel->way, buffer.at(), 100, mem_kind::device);
+  };
+  {
+    proto::network_key one = made();
+    EXPECT_FALSE(one.is_off());
+    proto::network_key two(std::move(one));
+    EXPECT_EQ(one.get(), 0u);  // NOLINT(bugprone-use-after-move): that is the question
+    proto::network_key three;
+    three = std::move(two);
+    EXPECT_NE(three.get(), 0u);
+    three = made();
+    EXPECT_NE(three.get(), 0u);
+    EXPECT_EQ(w.sim.registrations(0), 1u);
+  }
+  EXPECT_EQ(w.sim.registrations(0), 0u);
+  const std::uint64_t mine = made().release();
+  EXPECT_EQ(w.sim.registrations(0), 1u);
+  w[0].fabric->deregister_region(mine);
+  EXPECT_EQ(w.sim.registrations(0), 0u);
+}
+
+TEST(network_key, of_nothing__registers_nothing_and_is_not_off) {
+  gpu_world w(options_of(REFUSALS[1].which));
+  const proto::network_key none(*w[0].fabric, w[0].channel->way, nullptr, 0, mem_kind::device);
+  EXPECT_FALSE(none.is_off());
+  EXPECT_EQ(none.get(), 0u);
+}
+
+TEST(network_key, of_a_network_without_gpus__is_off_without_asking) {
+  gpu_world w({});
+  test_buffer buffer(mem_kind::device, 100);
+  const proto::network_key none(*w[0].fabric, w[0].channel->way, buffer.at(), 100,
+                                mem_kind::device);
+  EXPECT_TRUE(none.is_off());
+}
+
+// ---- rungs that are asked for ----
+
+class gpu_registration_forced : public testing::Test {
+ protected:
+  // A card without dma-buf, and a user who wants it.
+  static gpu_options options() {
+    gpu_options o = options_of(nullptr);
+    o.rules = mem::ladder_rules::parse(true, "LCI_GPU_REGISTRATION", "dma_buf");
+    o.sim.registers = [](int rank, rung, std::uint64_t) {
+      return mem::registration_answer{0, rank == 1 ? "no such call" : "", ENOSYS, true};
+    };
+    return o;
+  }
+  gpu_world w{options()};
+};
+
+TEST_F(gpu_registration_forced, rung_that_fails__is_an_error_and_no_message_is_staged) {
+  exchange good(w, verb::active_message, mem_kind::device, mem_kind::host, 20'000);
+  good.start();
+  EXPECT_TRUE(w.step_until([&] { return good.is_over(); }));
+  good.expect_good();
+  exchange bad(w, verb::send, mem_kind::device, mem_kind::host, 20'000, 1, 0);
+  EXPECT_TRUE(throws_with<lci::backend_error>([&] { bad.start(); },
+                                              {"LCI_GPU_REGISTRATION", "dma_buf: sim: no such call",
+                                               "data_direct: not tried", "peer_memory: not tried"}));
+  exchange received(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
+  received.start();
+  w.step(50);
+  EXPECT_EQ(w.heard[0], 1u) << w.errors();
+  EXPECT_EQ(w.heard[1], 1u) << w.errors();
+  EXPECT_NE(w.errors().find("dma_buf: sim: no such call"), std::string::npos) << w.errors();
+  EXPECT_EQ(copies(w), 0u);
+  w.expect_clean(0);
+}
+
+// ---- the guards ----
+
+TEST(gpu_registration_guards, of_what_stays_registered__fires) {
+  gpu_world w(options_of(REFUSALS[0].which));
+  test_buffer buffer(mem_kind::device, 100);
+  {
+    const proto::network_key left(*w[0].fabric, w[0].channel->way, buffer.at(), 100,
+                                  mem_kind::device);
+    EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "registrations of rank 0"));
+  }
+  w.expect_clean(0);
+}
+
+TEST(gpu_registration_guards_DeathTest, of_the_fake_fabric__end_the_test) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  gpu_world w(options_of(REFUSALS[0].which));
+  w.sim.change([](sim_options& o) { o.late = false; });
+  test_buffer here(mem_kind::device, 100), there(mem_kind::device, 100);
+  w.step(5);
+  lci::net::net_op op;
+  op.rank = 1;
+  op.buffer = here.at();
+  op.size = 100;
+  op.kind = mem_kind::device;
+  auto region = w[1].core.regions.insert({there.at(), 100, mem_kind::device, {}, false});
+  op.remote = {region.slot, region.generation};
+  EXPECT_DEATH(w[0].port->end().put(op), "GPU memory that is not registered");
+  proto::network_key near(*w[0].fabric, w[0].channel->way, here.at(), 100, mem_kind::device);
+  op.local_key = near.get();
+  EXPECT_DEATH(w[0].port->end().put(op), "GPU memory that is not registered");
+  proto::network_key far(*w[1].fabric, w[1].channel->way, there.at(), 100, mem_kind::device);
+  EXPECT_EQ(w[0].port->end().put(op), lci::errorcode_t::done);
+  w[1].core.regions.erase(region);
+  region = w[1].core.regions.insert({there.at(), 100, mem_kind::device, {}, true});
+  op.remote = {region.slot, region.generation};
+  EXPECT_DEATH(w[0].port->end().put(op), "a region that it has not registered");
+  EXPECT_DEATH(
+      {
+        w[0].fabric->deregister_region(near.get());
+        w[0].fabric->deregister_region(near.get());
+      },
+      "deregistered");
+  w[1].core.regions.erase(region);
+}
