@@ -15,7 +15,7 @@
 namespace lci::shm {
 
 // Changes with every change of this file or of connect.hpp's hello.
-inline constexpr std::uint16_t WIRE_VERSION = 2;
+inline constexpr std::uint16_t WIRE_VERSION = 3;
 
 // A slot is two lines. The first carries the header and LINE_DATA bytes, so that a small message is
 // one line transfer; the second is touched by longer messages only.

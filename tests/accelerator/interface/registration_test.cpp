@@ -76,6 +76,20 @@ TEST(register_memory, gpu__a_thousand_at_a_time_released_in_reverse) {
   }
 }
 
+// Shared memory registers none, and no protocol stands above these posts.
+TEST(net_post, gpu_memory_that_is_not_registered_with_the_network__is_refused) {
+  block memory(place::device, SIZE);
+  lci::mr_t mr = lci::register_memory(memory.get(), SIZE);
+  const lci::rmr_t key = lci::get_rmr(mr);
+  for (const std::string& text :
+       {text_thrown<lci::argument_error>(
+            [&] { lci::net_post_put_x(world().rank, memory.get(), SIZE, mr, 0, key)(); }),
+        text_thrown<lci::argument_error>(
+            [&] { lci::net_post_send_x(world().rank, memory.get(), SIZE, mr)(); })})
+    EXPECT_NE(text.find("not registered with the network"), std::string::npos) << text;
+  lci::deregister_memory(&mr);
+}
+
 TEST(post, beyond_a_region_of_gpu_memory__is_refused) {
   block memory(place::device, SIZE);
   lci::mr_t mr = lci::register_memory(memory.get(), 100);

@@ -50,7 +50,8 @@ struct sim_options {
   const mem::memory_domain* gpus = nullptr;
   // What the card answers to the n-th attempt (from 1) of a rank at a rung; a key is not looked at.
   // Null: it registers everything.
-  std::function<mem::registration_answer(int rank, mem::rung which, std::uint64_t nth)> registers{};
+  std::function<mem::registration_answer(int rank, mem::rung which, std::uint64_t nth)> registers =
+      {};
 
   // Faults; 0 is none. "one in n" is a draw, "every" a count.
   std::uint32_t max_delay_polls = 0;   // a message shows after 0..n polls of the receiver

@@ -40,6 +40,22 @@ TEST_F(insert__names, slots_from_1_and_generations_from_1) {
   EXPECT_EQ(table_.live(), 2u);
 }
 
+TEST_F(insert__names, flags_and_the_place_of_a_record_do_not_mix) {
+  const auto* const rows =
+      reinterpret_cast<const region_table::row*>(arena_.at(table_.rows_offset()));
+  for (const mem_kind kind : {mem_kind::host, mem_kind::device})
+    for (const bool off_network : {false, true})
+      for (const std::uint64_t record : {std::uint64_t{0}, std::uint64_t{64 * 77}}) {
+        const region_name name = table_.insert({bytes_, 100, kind, {record, 5}, off_network});
+        for (const auto& r : {table_.look_up(name), region_table::read_remote(rows, name)}) {
+          ASSERT_TRUE(r);
+          EXPECT_EQ(r->kind, kind);
+          EXPECT_EQ(r->off_network, off_network);
+          EXPECT_EQ(r->share.record, record);
+        }
+      }
+}
+
 TEST_F(insert__names, freed_slot_comes_back_first_with_another_generation) {
   const region_name a = add(100);
   const region_name b = add(100);

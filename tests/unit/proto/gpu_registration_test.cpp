@@ -56,7 +56,8 @@ const refusal REFUSALS[] = {
     {"all", [](int, std::uint64_t) { return true; }},
     {"at_rank_0", [](int rank, std::uint64_t) { return rank == 0; }},
     {"at_rank_1", [](int rank, std::uint64_t) { return rank == 1; }},
-    {"every_second", [](int rank, std::uint64_t n) { return (n + static_cast<unsigned>(rank)) % 2 == 0; }},
+    {"every_second",
+     [](int rank, std::uint64_t n) { return (n + static_cast<unsigned>(rank)) % 2 == 0; }},
     {"every_third", [](int, std::uint64_t n) { return n % 3 == 0; }},
 };
 
@@ -143,8 +144,7 @@ TEST_P(gpu_registration, many_at_once__all_complete) {
   for (int round = 0; round < 4; ++round)
     for_each_case([&](verb what, mem_kind near, mem_kind far) {
       const std::size_t size = std::size_t{5000} + 9001 * (all.size() % 4);
-      all.push_back(
-          std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
+      all.push_back(std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
       all.back()->start(false);
     });
   EXPECT_TRUE(w.step_until([&] {
@@ -244,11 +244,9 @@ TEST(gpu_registration_direct, registered_memory__is_direct_enough) {
 }
 
 const std::initializer_list<std::string_view> ALL_REASONS = {
-    "gpu_path is direct",
-    "bytes of memory of a fake GPU",
+    "gpu_path is direct", "bytes of memory of a fake GPU",
     "data_direct: sim: the card refuses data_direct: Cannot allocate memory [12]",
-    "dma_buf: sim: the card refuses dma_buf",
-    "peer_memory: sim: the card refuses peer_memory"};
+    "dma_buf: sim: the card refuses dma_buf", "peer_memory: sim: the card refuses peer_memory"};
 
 TEST(gpu_registration_direct, refusal_where_it_is_posted__is_an_error_with_all_reasons) {
   for (const verb what : VERBS) {
@@ -318,8 +316,8 @@ TEST(gpu_registration_fault, peer_dies_at_every_step__the_survivor_keeps_no_regi
         was_over = std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
         w.kill(victim);
         w.step(100);
-        SCOPED_TRACE(std::string(name_of(what)) + ", victim " + std::to_string(victim) +
-                     " after " + std::to_string(steps));
+        SCOPED_TRACE(std::string(name_of(what)) + ", victim " + std::to_string(victim) + " after " +
+                     std::to_string(steps));
         w.expect_clean(1 - victim);
         if (HasFailure()) return;
       }
@@ -391,9 +389,9 @@ TEST_F(gpu_registration_forced, rung_that_fails__is_an_error_and_no_message_is_s
   EXPECT_TRUE(w.step_until([&] { return good.is_over(); }));
   good.expect_good();
   exchange bad(w, verb::send, mem_kind::device, mem_kind::host, 20'000, 1, 0);
-  EXPECT_TRUE(throws_with<lci::backend_error>([&] { bad.start(); },
-                                              {"LCI_GPU_REGISTRATION", "dma_buf: sim: no such call",
-                                               "data_direct: not tried", "peer_memory: not tried"}));
+  EXPECT_TRUE(throws_with<lci::backend_error>(
+      [&] { bad.start(); }, {"LCI_GPU_REGISTRATION", "dma_buf: sim: no such call",
+                             "data_direct: not tried", "peer_memory: not tried"}));
   exchange received(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
   received.start();
   w.step(50);
