@@ -126,6 +126,7 @@ std::uint64_t sim_fabric::register_region(void* address, std::size_t size, mem::
 }
 
 void sim_fabric::deregister_region(std::uint64_t local_key) noexcept {
+  if (local_key == 0) return;  // host memory
   std::lock_guard lock(world_->mutex);
   const auto found = world_->registered.find(local_key);
   sim_require(found != world_->registered.end() && found->second.rank == rank_,
