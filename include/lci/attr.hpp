@@ -112,7 +112,7 @@ struct net_context_settings_t {
   attr_ibv_odp_strategy_t ibv_odp_strategy = attr_ibv_odp_strategy_t::none;  ///< on-demand paging
   attr_ibv_prefetch_strategy_t ibv_prefetch_strategy =
       attr_ibv_prefetch_strategy_t::none;  ///< ODP prefetch
-  bool use_dmabuf = true;                  ///< verbs registers GPU memory through dma-buf
+  bool use_dmabuf = true;                  ///< networks may register GPU memory by dma-buf
   bool shm_single_copy = true;  ///< large messages inside a host may be copied once, by the kernel
   bool shm_pipelined_copy =
       true;  ///< large messages inside a host may go through a ring of buffers

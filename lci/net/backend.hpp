@@ -41,7 +41,7 @@ struct capabilities {
   bool write_with_immediate =
       false;                   // put_imm() delivers data, then the immediate, in one operation
   bool one_sided = false;      // put and get complete without the target calling poll()
-  bool device_memory = false;  // buffers may be GPU memory
+  bool device_memory = false;  // buffers may be GPU memory, if it could be registered
   bool ordered = false;  // sends of one thread to one peer device are delivered in the order posted
 };
 

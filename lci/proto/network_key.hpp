@@ -1,8 +1,8 @@
 // The registration of a buffer with a network, for the life of whoever owns it: a registered region
 // of the program, or one operation. GPU memory that the network cannot register is no error but
-// `off`: it goes another way, and so does nothing else. Callers: runtime, the protocols. Threads:
-// single. Always true: what was registered is deregistered exactly once, by the last owner; once it
-// is released, by whom it was released to.
+// "off": this buffer goes another way, and the next is tried anew. Callers: runtime, the protocols.
+// Threads: single. Always true: what was registered is deregistered exactly once, by the last owner
+// or by whom it was released to.
 #pragma once
 
 #include <cstdint>
