@@ -18,10 +18,14 @@ struct context_st;
 struct stream_st;
 struct event_st;
 struct pool_st;
+struct module_st;
+struct function_st;
 using context = context_st*;
 using stream = stream_st*;
 using event = event_st*;
 using memory_pool = pool_st*;
+using code_module = module_st*;  // device code in a context
+using function = function_st*;
 
 enum class result : int {
   success = 0,
@@ -95,6 +99,7 @@ enum class handle_type : int { none = 0, posix_file_descriptor = 1, fabric = 8 }
 enum class range_handle_type : int { dma_buf_fd = 1 };
 enum class granularity : int { minimum = 0, recommended = 1 };
 enum class allocation_type : int { invalid = 0, pinned = 1 };
+enum class function_attribute : int { max_threads_per_block = 0 };
 enum class location_type : int { invalid = 0, gpu = 1, host = 2, host_numa = 3 };
 enum class access_flags : int { none = 0, read = 1, read_write = 3 };
 enum class source_order : int { invalid = 0, stream_order = 1, during_call = 2, any = 3 };
@@ -242,6 +247,14 @@ struct functions {
                                std::size_t count, memcpy_attributes* attributes,
                                std::size_t* attribute_indices, std::size_t attribute_count,
                                stream s);
+  // device code
+  result (*module_load_data)(code_module* module, const void* image);
+  result (*module_unload)(code_module module);
+  result (*module_get_function)(function* out, code_module module, const char* name);
+  result (*func_get_attribute)(int* value, function_attribute what, function f);
+  result (*launch_kernel)(function f, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z,
+                          unsigned shared_bytes, stream s, void** arguments, void** extra);
 };
 
 }  // namespace lci::cuda::abi

@@ -17,7 +17,9 @@ accelerator::accelerator(driver& d, pointer_cache& pointers, mem::arena& records
       peers_(gpus_, options.calls) {
   d.require();
   for (int i = 0; i <= d.gpu_count(); ++i)
-    jobs_.push_back(std::make_unique<copy_jobs>(gpus_, i, options.limits));
+    jobs_.push_back(std::make_unique<copy_jobs>(gpus_, i, options.limits, resident_));
+  resident_.image = options.resident_image;
+  resident_.pinned = &pinned_;
 }
 
 accelerator::~accelerator() {
@@ -25,7 +27,28 @@ accelerator::~accelerator() {
   while (under_way_.load(std::memory_order_acquire) != 0) {
     if (poll() == 0) sched_yield();
   }
-  while (!pinned_.empty()) unpin(*pinned_.begin());
+  while (void* const at = pinned_.any()) unpin(at);
+}
+
+void accelerator::keep_resident(int blocks) {
+  if (blocks != 0 && resident_.image.empty())
+    throw backend_error(
+        "cuda: gpu_resident asks for a copy kernel, and this library was built without device "
+        "code: "
+        "configure it with -DLCI_USE_CUDA=ON, which needs nvcc");
+  if (blocks != 0 && gpus_.get_driver().call().launch_kernel == nullptr)
+    throw backend_error("cuda: gpu_resident asks for a kernel, and this driver launches none");
+  resident_.blocks = blocks;
+}
+
+// What comes next waits for the GPU.
+void accelerator::rest() noexcept {
+  for (const auto& each : jobs_) each->rest();
+}
+
+void accelerator::tidy() noexcept {
+  rest();
+  peers_.tidy();
 }
 
 // Which GPU to use where any will do: one that is in use.
@@ -87,14 +110,14 @@ std::string accelerator::pin(void* at, std::size_t size) {
     failure error{scope.entered(), "cuCtxPushCurrent"};
     // Portable: every GPU of the process may use it.
     if (!error)
-      error = {g.call().mem_host_register(at, size, abi::HOST_REGISTER_PORTABLE),
+      error = {g.call().mem_host_register(
+                   at, size, abi::HOST_REGISTER_PORTABLE | abi::HOST_REGISTER_DEVICE_MAP),
                "cuMemHostRegister"};
     if (error.code == abi::result::host_memory_already_registered) return "";
     if (error) {
       return text_of(g.call(), error, std::to_string(size) + " bytes of host memory");
     }
-    const std::lock_guard lock(mutex_);
-    pinned_.insert(at);
+    pinned_.add(at, size);
     return "";
   } catch (const backend_error& error) {
     return error.what();
@@ -102,10 +125,8 @@ std::string accelerator::pin(void* at, std::size_t size) {
 }
 
 void accelerator::unpin(void* at) noexcept try {
-  {
-    const std::lock_guard lock(mutex_);
-    if (pinned_.erase(at) == 0) return;
-  }
+  if (!pinned_.remove(at)) return;
+  rest();
   gpu& g = any_gpu();
   const context_scope scope(g.call(), g.context());
   if (scope.entered() != abi::result::success) return;  // gone, and the registration with it

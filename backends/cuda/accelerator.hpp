@@ -8,12 +8,12 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
-#include <set>
+#include <span>
 #include <vector>
 
 #include "backends/cuda/copy_jobs.hpp"
 #include "backends/cuda/peer_maps.hpp"
+#include "backends/cuda/resident_image.hpp"
 #include "backends/cuda/share_records.hpp"
 #include "backends/cuda/stream_words.hpp"
 #include "lci/mem/accelerator.hpp"
@@ -24,6 +24,7 @@ struct accelerator_options {
   copier_limits limits{};
   std::size_t records = share_records::RECORDS;
   std::size_t descriptors = share_records::DESCRIPTORS;
+  std::span<const unsigned char> resident_image = lci::cuda::resident_image();
   descriptor_calls calls = system_descriptor_calls();
 };
 
@@ -36,6 +37,7 @@ class accelerator final : public mem::accelerator {
   // anything else meanwhile, and no mapped_memory is left.
   ~accelerator() override;
 
+  void keep_resident(int blocks) override;
   void copy(mem::copy_job& job) noexcept override;
   bool copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
                      std::uint64_t value) noexcept override;
@@ -43,7 +45,7 @@ class accelerator final : public mem::accelerator {
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
   void forget(int rank) noexcept override;
-  void tidy() noexcept override { peers_.tidy(); }
+  void tidy() noexcept override;
   // Memory that the user has registered himself is as good, and stays his. Not counted: the first
   // unpin() ends it.
   std::string pin(void* at, std::size_t size) override;
@@ -55,18 +57,19 @@ class accelerator final : public mem::accelerator {
 
  private:
   void note_use(int device) noexcept;
+  void rest() noexcept;
   gpu& any_gpu();
 
   gpu_list gpus_;
   share_records records_;
   peer_maps peers_;
   stream_words words_{gpus_};
+  pinned_ranges pinned_;                   // what unpin() has to undo
+  resident_options resident_;              // fixed before the first job
   std::atomic<int> used_{-1};              // a GPU whose context is needed anyway
   std::atomic<std::size_t> under_way_{0};  // jobs taken over and not told
   // By GPU, and one more for jobs that name none that exists.
   std::vector<std::unique_ptr<copy_jobs>> jobs_;
-  std::mutex mutex_;        // guards pinned_
-  std::set<void*> pinned_;  // what unpin() has to undo
 };
 
 }  // namespace lci::cuda

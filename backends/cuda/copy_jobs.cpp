@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "backends/cuda/pointer.hpp"
+#include "lci/base/log.hpp"
 
 namespace lci::cuda {
 
@@ -28,44 +29,9 @@ bool as_stores(std::span<const copy> copies, store_array& out) noexcept {
 
 }  // namespace
 
-void job_chain::add(mem::copy_job& job) noexcept {
-  job.next = nullptr;
-  append({&job, &job, 1});
-}
-
-void job_chain::append(job_chain other) noexcept {
-  if (other.first == nullptr) return;
-  (first == nullptr ? first : last->next) = other.first;
-  last = other.last;
-  count += other.count;
-}
-
-void job_chain::prepend(job_chain other) noexcept {
-  other.append(*this);
-  *this = other;
-}
-
-mem::copy_job* job_chain::take_first() noexcept {
-  mem::copy_job* const job = first;
-  if (job == nullptr) return nullptr;
-  first = job->next;
-  if (first == nullptr) last = nullptr;
-  --count;
-  job->next = nullptr;
-  return job;
-}
-
-std::size_t job_chain::tell(std::string_view error) noexcept {
-  std::size_t told = 0;
-  while (mem::copy_job* const job = take_first()) {
-    job->on_copied(error);
-    ++told;
-  }
-  return told;
-}
-
-copy_jobs::copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits) noexcept
-    : gpus_(gpus), ordinal_(ordinal), limits_(limits) {
+copy_jobs::copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits,
+                     const resident_options& wanted) noexcept
+    : gpus_(gpus), ordinal_(ordinal), limits_(limits), wanted_(wanted) {
   for (std::size_t i = 0; i < roads_.size(); ++i) {
     roads_[i].way = static_cast<direction>(i / 2);
     roads_[i].is_large = i % 2 != 0;
@@ -86,11 +52,28 @@ copier* copy_jobs::ready() noexcept {
   if (owned_) return owned_.get();
   try {
     owned_ = std::make_unique<copier>(gpus_.at(ordinal_), limits_);
+    make_resident_locked();
     copier_.store(owned_.get(), std::memory_order_release);  // edge cuda.copier_made
   } catch (const std::exception& error) {
     refuse_all(error.what());
   }
   return owned_.get();
+}
+
+// Needs making_. Without the kernel everything goes by the copy engine.
+void copy_jobs::make_resident_locked() noexcept {
+  if (wanted_.blocks == 0) return;
+  try {
+    owned_kernel_ = std::make_unique<resident>(gpus_.at(ordinal_), wanted_);
+    kernel_.store(owned_kernel_.get(), std::memory_order_release);  // edge cuda.resident_made
+  } catch (const std::exception& error) {
+    base::log::warn("cuda", "GPU %d does without its resident copy kernel: %s", ordinal_,
+                    error.what());
+  }
+}
+
+void copy_jobs::rest() noexcept {
+  if (resident* const one = kernel()) one->stop();
 }
 
 void copy_jobs::refuse_all(const char* why) noexcept {
@@ -108,6 +91,7 @@ copy_jobs::road& copy_jobs::road_of(const mem::copy_job& job) noexcept {
 bool copy_jobs::add_flagged(mem::copy_job& job, const flag_write& flag) noexcept {
   copier* const to = ready();
   if (to == nullptr) return false;
+  if (resident* const one = kernel(); one != nullptr && one->take(job, flag)) return true;
   road& on = road_of(job);
   batch* mine = nullptr;
   {
@@ -133,6 +117,11 @@ bool copy_jobs::add_flagged(mem::copy_job& job, const flag_write& flag) noexcept
 }
 
 void copy_jobs::add(mem::copy_job& job) noexcept {
+  if (resident* const one = kernel(); one != nullptr && one->take(job, {})) return;
+  add_to_copier(job);
+}
+
+void copy_jobs::add_to_copier(mem::copy_job& job) noexcept {
   road& on = road_of(job);
   const bool is_large = on.is_large;
   bool goes_now = false;
@@ -241,8 +230,14 @@ std::array<bool, 2 * DIRECTIONS> copy_jobs::waiting_roads() noexcept {
 }
 
 std::size_t copy_jobs::poll() noexcept {
+  std::size_t told = 0;
+  if (resident* const one = kernel()) {
+    job_chain unwanted;
+    told = one->poll(unwanted);
+    while (mem::copy_job* const job = unwanted.take_first()) add_to_copier(*job);
+  }
   // A number only: a job that is not seen yet is seen by the next poll.
-  if (untold_.load(std::memory_order_relaxed) == 0) return 0;
+  if (untold_.load(std::memory_order_relaxed) == 0) return told;
   if (copier* const to = ready()) {
     to->poll();
     const auto waiting = waiting_roads();
@@ -251,7 +246,7 @@ std::size_t copy_jobs::poll() noexcept {
       while (hand_over(*to, roads_[i])) continue;
     }
   }
-  return tell();
+  return told + tell();
 }
 
 std::size_t copy_jobs::tell() noexcept {

@@ -17,24 +17,12 @@
 #include <string_view>
 
 #include "backends/cuda/copier.hpp"
+#include "backends/cuda/job_chain.hpp"
+#include "backends/cuda/resident.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/mem/accelerator.hpp"
 
 namespace lci::cuda {
-
-// Jobs in a row, linked through copy_job::next. Threads: single.
-struct job_chain {
-  mem::copy_job* first = nullptr;
-  mem::copy_job* last = nullptr;
-  std::size_t count = 0;
-
-  void add(mem::copy_job& job) noexcept;
-  void append(job_chain other) noexcept;
-  void prepend(job_chain other) noexcept;
-  mem::copy_job* take_first() noexcept;  // null: none
-  // Calls on_copied of each, in which the job may go; answers how many.
-  std::size_t tell(std::string_view error) noexcept;
-};
 
 class copy_jobs {
  public:
@@ -45,7 +33,8 @@ class copy_jobs {
   static constexpr std::size_t LARGE_UNDER_WAY = 16;  // jobs per way, of which the GPU has chunks
 
   // Makes nothing yet.
-  copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits) noexcept;
+  copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits,
+            const resident_options& wanted) noexcept;
   ~copy_jobs() = default;  // wants no job
   copy_jobs(const copy_jobs&) = delete;
   copy_jobs& operator=(const copy_jobs&) = delete;
@@ -57,6 +46,8 @@ class copy_jobs {
   bool add_flagged(mem::copy_job& job, const flag_write& flag) noexcept;
   // Hands over what was gathered and tells what has ended; answers how many.
   std::size_t poll() noexcept;
+  // The resident kernel ends soon: for what waits for the GPU. The next job starts it again.
+  void rest() noexcept;
   // edge cuda.copier_made: partner is ready().
   bool has_copier() const noexcept { return copier_.load(std::memory_order_acquire) != nullptr; }
 
@@ -85,6 +76,11 @@ class copy_jobs {
   using copy_array = std::array<copy, lane::BATCH>;
 
   copier* ready() noexcept;
+  void make_resident_locked() noexcept;
+  void add_to_copier(mem::copy_job& job) noexcept;
+  resident* kernel() const noexcept {
+    return kernel_.load(std::memory_order_acquire);  // edge cuda.resident_made
+  }
   std::array<bool, 2 * DIRECTIONS> waiting_roads() noexcept;
   void refuse_all(const char* why) noexcept;
   batch* begin(road& on, copy_array& copies) noexcept;
@@ -100,9 +96,12 @@ class copy_jobs {
   gpu_list& gpus_;
   const int ordinal_;
   const copier_limits limits_;
-  std::mutex making_;              // one thread makes the copier
+  const resident_options& wanted_;
+  std::mutex making_;              // one thread makes the copier and the resident kernel
   std::unique_ptr<copier> owned_;  // under making_
   std::atomic<copier*> copier_{nullptr};
+  std::unique_ptr<resident> owned_kernel_;  // under making_
+  std::atomic<resident*> kernel_{nullptr};  // null: none is wanted, or it cannot be had
 
   base::spinlock lock_;                 // guards all below
   std::atomic<std::size_t> untold_{0};  // jobs taken over and not given to tell(); read by any

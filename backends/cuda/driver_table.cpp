@@ -76,6 +76,11 @@ constexpr entry_point TABLE[] = {
     {"cuMemcpyAsync", 4000, REQUIRED, offsetof(f, memcpy_async)},
     // The form of CUDA 12.8 has one more parameter; we do without a batch there.
     {"cuMemcpyBatchAsync", 13000, OPTIONAL, offsetof(f, memcpy_batch_async)},
+    {"cuModuleLoadData", 2000, OPTIONAL, offsetof(f, module_load_data)},
+    {"cuModuleUnload", 2000, OPTIONAL, offsetof(f, module_unload)},
+    {"cuModuleGetFunction", 2000, OPTIONAL, offsetof(f, module_get_function)},
+    {"cuFuncGetAttribute", 2020, OPTIONAL, offsetof(f, func_get_attribute)},
+    {"cuLaunchKernel", 4000, OPTIONAL, offsetof(f, launch_kernel)},
 };
 
 constexpr bool covers_every_member() {

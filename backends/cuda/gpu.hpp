@@ -6,6 +6,7 @@
 // the user's current context, streams and captures never notice us.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -38,6 +39,9 @@ class gpu {
   const abi::functions& call() const noexcept { return driver_.call(); }
   // The primary context. Throws backend_error when it cannot be made.
   abi::context context();
+  // Another process was seen to use it.
+  void note_shared() noexcept { is_shared_.store(true, std::memory_order_relaxed); }  // a fact only
+  bool is_shared() const noexcept { return is_shared_.load(std::memory_order_relaxed); }
   // Empty when this GPU can reach memory of that one directly, else why not. Makes no context.
   std::string why_out_of_reach(gpu& other);
   // Empty when this GPU can copy to and from memory of that one directly, else why not. Enables it.
@@ -47,6 +51,7 @@ class gpu {
   driver& driver_;
   abi::device device_ = -1;
   gpu_facts facts_;
+  std::atomic<bool> is_shared_{false};
   std::mutex mutex_;  // guards context_
   abi::context context_ = nullptr;
 };

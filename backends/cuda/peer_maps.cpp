@@ -160,6 +160,7 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
 // Empty where nothing speaks against it: the peer's GPU may be one that this process does not see.
 std::string peer_maps::why_out_of_reach(gpu& here, const share_record& record) {
   const std::string_view pci(record.pci.data(), strnlen(record.pci.data(), record.pci.size()));
+  if (here.facts().pci == pci) here.note_shared();
   for (int i = 0; i < gpus_.get_driver().gpu_count(); ++i) {
     gpu& other = gpus_.at(i);
     if (other.facts().pci == pci) return here.why_out_of_reach(other);

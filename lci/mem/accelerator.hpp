@@ -32,6 +32,8 @@ class copy_job {
   std::size_t size = 0;  // bytes, not 0
   int device = 0;        // whose engine: memory_place::device of its memory
   copy_way way = copy_way::to_device;
+  bool is_in_reach =
+      false;  // to_peer: kernels of `device` may touch both ends, not only its engine
   copy_job* next = nullptr;  // the accelerator's while the job is under way
 
   // error is empty when all bytes are there, else a sentence; then nothing touches the buffers any
@@ -103,6 +105,10 @@ struct stream_step {
 class accelerator {
  public:
   virtual ~accelerator() = default;
+  // Before the first job: small copies go through a kernel of so many blocks that stays on the GPU
+  // for a while. 0: none. Throws backend_error where that cannot be; what knows no
+  // kernels does without.
+  virtual void keep_resident(int /*blocks*/) {}
   // Takes the job over. Small jobs that come while others are under way are handed over together.
   virtual void copy(copy_job& job) noexcept = 0;
   // The same for a job that goes at once and alone, and behind it a store of `value` to `flag`, an

@@ -25,6 +25,7 @@ functions make_table() {
   fill_sharing(table);
   fill_streams(table);
   fill_graphs(table);
+  fill_kernels(table);
   return table;
 }
 
@@ -176,6 +177,7 @@ void control::destroy_context(int gpu) {
   const std::lock_guard lock(the().mutex);
   context* const lost = the().contexts.at(static_cast<std::size_t>(gpu)).get();
   lost->destroyed = true;
+  the().modules.clear();
   for (const auto* all : {&the().streams, &the().orphans}) {
     for (stream* each : *all) {
       if (each->owner == lost) each->queue.clear();  // nothing of it runs any more

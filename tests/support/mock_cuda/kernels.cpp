@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 
+#include "backends/cuda/resident_command.hpp"
 #include "tests/support/device_code/contents.hpp"
 #include "tests/support/mock_cuda/state.hpp"
 
@@ -88,6 +89,8 @@ constexpr emulated_kernel KERNELS[] = {
     {"lci_test_fill", sizeof(task), &at_once, &fill},
     {"lci_test_compare", sizeof(task), &at_once, &compare},
     {"lci_test_compare_when_told", sizeof(task), &is_told_or_tired, &compare_when_told},
+    {cuda::resident_layout::KERNEL, sizeof(cuda::resident_layout::arguments), &at_once, nullptr,
+     &step_resident_copy},
 };
 
 const emulated_kernel* kernel_of(const void* handle) {
@@ -163,6 +166,7 @@ LCI_MOCK_EXPORT result cuLaunchKernel(const void* function, unsigned grid_x, uns
     lci::mock::operation op;
     op.kind = lci::mock::operation::what::launch;
     op.kernel = kernel;
+    op.blocks = grid_x;
     const auto* const first = static_cast<const std::byte*>(parameters[0]);
     op.parameter.assign(first, first + kernel->parameter);
     lci::mock::put(*given, op);
@@ -186,4 +190,52 @@ LCI_MOCK_EXPORT result cuStreamSynchronize(stream where) {
     if (answer != result::not_ready) return answer;
     if (is_stuck) std::this_thread::yield();
   }
+}
+
+namespace {
+
+// One question is asked, and every kernel here answers it alike.
+result get_function_attribute(int* value, lci::cuda::abi::function_attribute,
+                              lci::cuda::abi::function which) {
+  return guarded("cuFuncGetAttribute", needs::context, [&](state&) {
+    if (lci::mock::kernel_of(which) == nullptr) return result::invalid_handle;
+    *value = 1024;
+    return result::success;
+  });
+}
+
+result load_data(lci::cuda::abi::code_module* out, const void* image) {
+  void* made = nullptr;
+  const result answer = cuModuleLoadData(&made, image);
+  if (answer == result::success) *out = reinterpret_cast<lci::cuda::abi::code_module>(made);
+  return answer;
+}
+
+result unload(lci::cuda::abi::code_module module) { return cuModuleUnload(module); }
+
+result get_function(lci::cuda::abi::function* out, lci::cuda::abi::code_module module,
+                    const char* name) {
+  const void* found = nullptr;
+  const result answer = cuModuleGetFunction(&found, module, name);
+  if (answer == result::success)
+    *out = static_cast<lci::cuda::abi::function>(const_cast<void*>(found));
+  return answer;
+}
+
+result launch(lci::cuda::abi::function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, stream where,
+              void** parameters, void** extra) {
+  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, where,
+                        parameters, extra);
+}
+
+}  // namespace
+
+// The same for who asks by cuGetProcAddress.
+void lci::mock::fill_kernels(functions& table) {
+  table.module_load_data = &load_data;
+  table.module_unload = &unload;
+  table.module_get_function = &get_function;
+  table.func_get_attribute = &get_function_attribute;
+  table.launch_kernel = &launch;
 }

@@ -31,7 +31,9 @@ struct mock_config {
   bool dma_buf = true;
   bool pcie_dma_buf = false;  // through PCIe too, as where cards have Data Direct
   bool direct_rdma = true;
-  bool knows_block_id = true;          // false: the attribute is too young for this driver
+  bool knows_block_id = true;  // false: the attribute is too young for this driver
+  // Looks in vain, and looks at all, after which the resident copy kernel ends.
+  unsigned resident_idle = 20000, resident_life = 200000;
   std::vector<std::string> missing{};  // entry points that cuGetProcAddress does not find
 };
 

@@ -63,12 +63,16 @@ struct block {
 
 // What stands in for a kernel: the mock runs no device code, it knows by name what some kernels do.
 struct state;
+struct stream;
+struct operation;
 struct emulated_kernel {
   const char* name;
   std::size_t parameter;  // bytes of the one that it takes
   // Whether it is through with waiting, if it waits for anything.
   bool (*is_ready)(state& s, const std::byte* parameter);
   result (*run)(state& s, const std::byte* parameter);
+  // In place of run, for kernels that do not end at once: a little of it; true: it has ended.
+  bool (*step)(state& s, stream& on, operation& what, result& code) = nullptr;
 };
 
 struct operation {
@@ -80,6 +84,8 @@ struct operation {
   std::uint64_t generation = 0;  // of the event
   const emulated_kernel* kernel = nullptr;
   std::vector<std::byte> parameter;  // as at the launch
+  unsigned blocks = 0;
+  std::shared_ptr<void> progress;  // of a kernel that runs in steps
 };
 
 // What was captured, or an instance of it: operations one behind the other.
@@ -168,5 +174,8 @@ void fill_memory(functions& table);
 void fill_sharing(functions& table);
 void fill_streams(functions& table);
 void fill_graphs(functions& table);
+void fill_kernels(functions& table);
+// resident.cpp: the resident copy kernel.
+bool step_resident_copy(state& s, stream& on, operation& what, result& code);
 
 }  // namespace lci::mock

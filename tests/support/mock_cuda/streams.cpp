@@ -281,10 +281,14 @@ bool state::run_one() {
   }
   if (ready.empty()) return false;
   stream* const chosen = ready[random() % ready.size()];
-  const operation op = chosen->queue.front();
-  chosen->queue.pop_front();
   result code = std::exchange(break_next, result::success);
-  if (code == result::success) code = perform(*this, op);
+  operation& next = chosen->queue.front();
+  const bool has_steps = next.kind == operation::what::launch && next.kernel->step != nullptr;
+  if (has_steps && code == result::success && !next.kernel->step(*this, *chosen, next, code))
+    return true;
+  const operation op = next;
+  chosen->queue.pop_front();
+  if (code == result::success && !has_steps) code = perform(*this, op);
   if (code != result::success) {
     if (event* const e = event_of(*this, op)) e->error = code;
     break_context(*this, chosen->owner, code);

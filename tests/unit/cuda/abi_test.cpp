@@ -154,6 +154,11 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
   LINE(event_record, cuEventRecord, 2000)
   LINE(event_query, cuEventQuery, 2000)
   LINE(memcpy_async, cuMemcpyAsync, 4000)
+  LINE(module_load_data, cuModuleLoadData, 2000)
+  LINE(module_unload, cuModuleUnload, 2000)
+  LINE(module_get_function, cuModuleGetFunction, 2000)
+  LINE(func_get_attribute, cuFuncGetAttribute, 2020)
+  LINE(launch_kernel, cuLaunchKernel, 4000)
 #if CUDA_VERSION >= 13000
   LINE(memcpy_batch_async, cuMemcpyBatchAsync, 13000)
 #else
@@ -257,6 +262,7 @@ SAME(abi::HOST_ALLOC_DEVICE_MAP, CU_MEMHOSTALLOC_DEVICEMAP);
 SAME(abi::HOST_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE);
 SAME(abi::HOST_REGISTER_DEVICE_MAP, CU_MEMHOSTREGISTER_DEVICEMAP);
 SAME(abi::IPC_LAZY_ENABLE_PEER_ACCESS, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+SAME(abi::function_attribute::max_threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
 SAME(abi::memory_operation::write_value_32, CU_STREAM_MEM_OP_WRITE_VALUE_32);
 SAME(abi::memory_operation::wait_value_64, CU_STREAM_MEM_OP_WAIT_VALUE_64);
 SAME(abi::memory_operation::write_value_64, CU_STREAM_MEM_OP_WRITE_VALUE_64);
