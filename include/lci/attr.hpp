@@ -35,7 +35,11 @@ struct runtime_settings_t {
   int imm_nbits_tag = 16;    ///< tag bits in the 32-bit immediate word, 0..31
   int imm_nbits_rcomp = 15;  ///< rcomp bits; the sum of the two is at most 31
   attr_rdv_protocol_t rdv_protocol =
-      attr_rdv_protocol_t::auto_select;   ///< how a rendezvous completes
+      attr_rdv_protocol_t::auto_select;  ///< how a rendezvous completes
+  /// Blocks of a copy kernel that stays on each GPU in use for a while and halves the latency of
+  /// small copies, 0..64; 0: none. Needs a library with device code (LCI_USE_CUDA). It takes room
+  /// from the program's kernels and holds up its cudaFree and the like: see docs/gpu.md.
+  int gpu_resident = 0;
   bool alloc_default_device = true;       ///< create a default device
   bool alloc_default_packet_pool = true;  ///< create a default packet pool
   /// Create a default matching engine, and the one that collectives use.
@@ -48,6 +52,7 @@ struct runtime_settings_t {
     f("imm_nbits_tag", imm_nbits_tag);
     f("imm_nbits_rcomp", imm_nbits_rcomp);
     f("rdv_protocol", rdv_protocol);
+    f("gpu_resident", gpu_resident);
     f("alloc_default_device", alloc_default_device);
     f("alloc_default_packet_pool", alloc_default_packet_pool);
     f("alloc_default_matching_engine", alloc_default_matching_engine);

@@ -1,6 +1,7 @@
 #include "lci/proto/devices.hpp"
 
 #include <string>
+#include <utility>
 
 #include "lci/errors.hpp"
 
@@ -17,7 +18,9 @@ mem::accelerator& devices::use(const mem::memory_domain& domain) {
   if (mem::accelerator* const one = running(); one != nullptr) return *one;
   const std::lock_guard lock(mutex_);
   if (owned_ == nullptr) {
-    owned_ = domain.start(records_);
+    std::unique_ptr<mem::accelerator> made = domain.start(records_);
+    if (resident_blocks_ != 0) made->keep_resident(resident_blocks_);
+    owned_ = std::move(made);
     running_.store(owned_.get(), std::memory_order_release);  // edge devices.running
   }
   return *owned_;

@@ -34,6 +34,8 @@ class devices {
  public:
   explicit devices(mem::arena& records) : records_(records) {}
 
+  // Before the first use(): what accelerator::keep_resident() is told.
+  void set_resident(int blocks) noexcept { resident_blocks_ = blocks; }
   // Starts the domain's accelerator if none runs. Throws backend_error.
   mem::accelerator& use(const mem::memory_domain& domain);
   // The same where no memory says which domain: the one that runs, else the first that can be used.
@@ -58,6 +60,7 @@ class devices {
  private:
   friend class device_job;
   mem::arena& records_;
+  int resident_blocks_ = 0;
   std::mutex mutex_;  // guards the start
   std::unique_ptr<mem::accelerator> owned_;
   std::atomic<mem::accelerator*> running_{nullptr};

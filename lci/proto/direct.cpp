@@ -70,9 +70,12 @@ static direct_copy* plan_direct(channel& via, transfer& move, const net::remote_
   std::byte* far = nullptr;
   if (is_own) {
     far = own_end(shared, move, view, why_not);
-    if (near != mem::mem_kind::device) copy->device = mem::find_place(far).device;
+    const int there = far == nullptr ? -1 : mem::find_place(far).device;
+    if (near != mem::mem_kind::device) copy->device = there;
+    copy->is_in_reach = there == copy->device;
   } else {
     far = mapped_end(via, *copy, move, view, why_not);
+    copy->is_in_reach = true;  // mapped for this GPU
   }
   if (far == nullptr) {
     shared.direct_copies.put(copy);

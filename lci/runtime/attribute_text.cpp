@@ -19,6 +19,7 @@ constexpr double SIZE_MOST = 9007199254740992.0;  // 2^53
 constexpr range RANGES[] = {
     {"imm_nbits_tag", 0, 31},
     {"imm_nbits_rcomp", 0, 31},
+    {"gpu_resident", 0, 64},
     {"packet_size", 2 * LCI_CACHE_LINE, 1 << 30},  // a header of one line, and room for something
     {"sync_threshold", 1, INT_MOST},
     {"cq_default_length", 1, INT_MOST},

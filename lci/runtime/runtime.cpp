@@ -16,6 +16,9 @@ proto::wire::imm_layout layout_of(const runtime_attr_t& attr) {
     throw argument_error("imm_nbits_tag " + std::to_string(attr.imm_nbits_tag) +
                          " and imm_nbits_rcomp " + std::to_string(attr.imm_nbits_rcomp) +
                          " must not be negative, and together at most 31");
+  if (attr.gpu_resident < 0 || attr.gpu_resident > 64)
+    throw argument_error("gpu_resident " + std::to_string(attr.gpu_resident) +
+                         " is not a number of blocks from 0 to 64");
   return {static_cast<std::uint32_t>(attr.imm_nbits_tag),
           static_cast<std::uint32_t>(attr.imm_nbits_rcomp)};
 }
@@ -94,6 +97,7 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
     : attr(wanted), core(runtime::global().rank, runtime::global().size, layout_of(wanted)) {
   attr.max_imm_tag = core.imm.max_tag();
   attr.max_imm_rcomp = core.imm.max_rcomp();
+  core.gpus.set_resident(attr.gpu_resident);
   try {
     const global_attr_t& defaults = g_default_attr;
     net_context_attr_t network;
