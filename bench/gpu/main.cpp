@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "bench/gpu/mixed.hpp"
 
@@ -64,6 +65,25 @@ class program {
     tell({"beside", "lci put", "8 B host, beside GPU bulk, 99 %", r.beside_p99_us, "us"});
     tell({"beside", "lci put", "the bulk, " + name_of(bulk), r.bulk_gbs, "GB/s"});
   }
+  // With LCI_ATTR_GPU_RESIDENT, which bench/gpu/run sets: the rows of latency and mixed again.
+  void resident() {
+#ifdef LCI_USE_CUDA
+    for (const std::size_t size : {std::size_t{8}, 8 * KIB, 64 * KIB, MIB}) {
+      measure_ours("resident", name_of(size), "us",
+                   [&](contender& c) { return median(c.one_way_us(size, how_.rounds(size))); });
+    }
+    measure_ours("resident", "64 x 1 KiB, each", "us",
+                 [&](contender& c) { return c.window_us(KIB, 64) / 64; });
+    const int rounds = how_.rounds(8);
+    const double there = host_to_gpu_us(run_, gpu_, rounds);
+    const double back = gpu_to_host_us(run_, gpu_, rounds);
+    tell({"resident", "lci put", "8 B host to GPU", there, "us"});
+    tell({"resident", "lci put", "8 B GPU to host", back, "us"});
+#else
+    if (run_.both().is_first())
+      std::fprintf(stderr, "resident is left out: this build has no device code (LCI_USE_CUDA)\n");
+#endif
+  }
   // With LCI_ATTR_GPU_PATH=staged, which bench/gpu/run sets: against the slower of the two copies.
   void staged() {
     const std::size_t size = std::min(64 * MIB, how_.most().largest);
@@ -82,11 +102,16 @@ class program {
   void tell(const result& r) {
     if (run_.both().is_first()) report(r);
   }
-  // All contenders that are there; made at first use, since registering has its price.
-  const std::vector<std::unique_ptr<contender>>& everybody() {
-    if (!all_.empty()) return all_;
+  // Ours; made at first use, since registering has its price.
+  void make_ours() {
+    if (!all_.empty()) return;
     all_.push_back(make_lci_send(run_, gpu_, how_.most()));
     all_.push_back(make_lci_put(run_, gpu_, how_.most()));
+  }
+  // All contenders that are there.
+  const std::vector<std::unique_ptr<contender>>& everybody() {
+    make_ours();
+    if (std::exchange(has_rivals_, true)) return all_;
     add(&make_memcpy_peer, "memcpy");
     add(&make_nccl, "nccl");
     return all_;
@@ -108,7 +133,7 @@ class program {
   }
   template <class Measure>
   void measure_ours(const char* bench, const std::string& what, const char* unit, Measure one) {
-    everybody();
+    make_ours();
     take_turns(bench, what, unit, one, 2);
   }
   template <class Measure>
@@ -133,15 +158,17 @@ class program {
   gpu& gpu_;
   settings how_;
   std::vector<std::unique_ptr<contender>> all_;
+  bool has_rivals_ = false;
 };
 
 struct entry {
   const char* name;
   void (program::*run)();
 };
-constexpr entry PATTERNS[] = {{"latency", &program::latency}, {"bandwidth", &program::bandwidth},
-                              {"batch", &program::batch},     {"mixed", &program::mixed},
-                              {"beside", &program::beside},   {"staged", &program::staged}};
+constexpr entry PATTERNS[] = {{"latency", &program::latency},  {"bandwidth", &program::bandwidth},
+                              {"batch", &program::batch},      {"mixed", &program::mixed},
+                              {"beside", &program::beside},    {"staged", &program::staged},
+                              {"resident", &program::resident}};
 
 int run(int argc, char** argv) {
   std::set<std::string> names(argv + 1, argv + argc);
