@@ -15,6 +15,30 @@ TEST(resident, is_off_unless_asked_for) {
   EXPECT_EQ(lci::get_g_runtime().get_attr_gpu_resident(), asked == nullptr ? 0 : std::atoi(asked));
 }
 
+TEST(resident, blocks__that_no_gpu_has_are_refused) {
+  for (const int blocks : {-1, 65})
+    EXPECT_THROW(lci::alloc_runtime_x().gpu_resident(blocks)(), lci::argument_error) << blocks;
+}
+
+// A runtime of its own, whose first use of GPU memory says it.
+TEST(resident, without_device_code__says_how_to_get_it) {
+#ifdef LCI_USE_CUDA
+  GTEST_SKIP() << "this library has device code";
+#endif
+  lci::runtime_t runtime = lci::alloc_runtime_x().gpu_resident(4)();
+  EXPECT_EQ(runtime.get_attr_gpu_resident(), 4);
+  block memory(place::device, 4096);
+  try {
+    lci::mr_t mr = lci::register_memory_x(memory.get(), memory.size()).runtime(runtime)();
+    ADD_FAILURE() << "registered";
+    lci::deregister_memory(&mr);
+  } catch (const lci::backend_error& error) {
+    EXPECT_NE(std::string(error.what()).find("-DLCI_USE_CUDA=ON"), std::string::npos)
+        << error.what();
+  }
+  lci::free_runtime(&runtime);
+}
+
 // Slots of one size in one block. What looks at them waits for the GPU, and so for the kernel to
 // end: they are filled before the messages and compared after the last.
 class row {
