@@ -14,7 +14,7 @@ accelerator::accelerator(driver& d, pointer_cache& pointers, mem::arena& records
                          const accelerator_options& options)
     : gpus_(d),
       records_(gpus_, pointers, records, options.records, options.descriptors),
-      peers_(gpus_, options.calls) {
+      peers_(gpus_, options.calls, &words_.in_use()) {
   d.require();
   for (int i = 0; i <= d.gpu_count(); ++i)
     jobs_.push_back(std::make_unique<copy_jobs>(gpus_, i, options.limits, resident_));

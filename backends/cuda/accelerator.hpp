@@ -62,8 +62,8 @@ class accelerator final : public mem::accelerator {
 
   gpu_list gpus_;
   share_records records_;
-  peer_maps peers_;
   stream_words words_{gpus_};
+  peer_maps peers_;
   pinned_ranges pinned_;                   // what unpin() has to undo
   resident_options resident_;              // fixed before the first job
   std::atomic<int> used_{-1};              // a GPU whose context is needed anyway

@@ -44,8 +44,9 @@ abi::device_ptr imported::at(std::uint64_t offset, std::size_t bytes) const noex
   return is_inside ? entry_->base + offset : 0;
 }
 
-import_cache::import_cache(gpu& g, std::size_t limit, std::size_t unclosed)
-    : gpu_(g), limit_(limit), unclosed_limit_(unclosed) {}
+import_cache::import_cache(gpu& g, std::size_t limit, std::size_t unclosed,
+                           const std::atomic<std::size_t>* held)
+    : gpu_(g), limit_(limit), unclosed_limit_(unclosed), held_(held) {}
 
 import_cache::~import_cache() {
   for (const auto& each : unclosed_) unmap(*each);
@@ -85,9 +86,11 @@ void import_cache::drop_locked(std::unique_ptr<entry> old) noexcept {
   } catch (...) {
     return unmap(*old);
   }
-  if (unclosed_.size() <= unclosed_limit_) return;
-  unmap(*unclosed_.front());
-  unclosed_.erase(unclosed_.begin());
+  // Two, so that those of a time when it was not allowed go as well, a few at a time.
+  for (int i = 0; i < 2 && unclosed_.size() > unclosed_limit_ && may_close(); ++i) {
+    unmap(*unclosed_.front());
+    unclosed_.erase(unclosed_.begin());
+  }
 }
 
 void import_cache::tidy() noexcept {
@@ -160,6 +163,11 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
                            std::to_string(gpu_.facts().ordinal);
   const std::lock_guard lock(mutex_);
   if (imported known = find_locked(peer, ticket.base, ticket.id)) return known;
+  if (unclosed_limit_ != 0 && unclosed_.size() >= PATIENCE * unclosed_limit_ && !may_close()) {
+    why_not = what + ": " + std::to_string(unclosed_.size()) +
+              " mappings that are over have to be closed first, and streams wait for lci";
+    return {};
+  }
   make_room_locked();
   auto made = std::make_unique<entry>();
   made->cache = this;
@@ -175,7 +183,7 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
     if (!error && ticket.way == share_way::legacy_ipc) {
       error = map_legacy(ticket, *made);
       // Some drivers want the owner's old memory at the same address to go first.
-      if (error.code == abi::result::already_mapped && !unclosed_.empty()) {
+      if (error.code == abi::result::already_mapped && !unclosed_.empty() && may_close()) {
         for (const auto& each : unclosed_) unmap(*each);
         unclosed_.clear();
         error = map_legacy(ticket, *made);

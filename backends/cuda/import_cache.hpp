@@ -6,6 +6,7 @@
 // longest when there are too many. Until then the peer's memory stays resident, freed or not.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -45,9 +46,14 @@ class imported {
 
 class import_cache {
  public:
+  static constexpr std::size_t PATIENCE = 16;
+
   // Mappings are made for GPU `g`: its copies use them.
-  // Up to `unclosed` CUDA IPC mappings that are not needed any more wait for tidy().
-  explicit import_cache(gpu& g, std::size_t limit = 256, std::size_t unclosed = 0);
+  // Up to `unclosed` CUDA IPC mappings that are not needed any more wait for tidy(), and while
+  // *held is not 0 (streams may wait for us, and closing would wait for them) up to PATIENCE times
+  // as many; then open() refuses.
+  explicit import_cache(gpu& g, std::size_t limit = 256, std::size_t unclosed = 0,
+                        const std::atomic<std::size_t>* held = nullptr);
   ~import_cache();  // wants no `imported` alive
   import_cache(const import_cache&) = delete;
   import_cache& operator=(const import_cache&) = delete;
@@ -63,6 +69,10 @@ class import_cache {
   // Closes what waits for it; may wait for the GPU.
   void tidy() noexcept;
   std::size_t size() const noexcept;  // mappings, those in use included, not those that wait
+  // Mappings may be closed. While not, what open() refuses may work later.
+  bool may_close() const noexcept {
+    return held_ == nullptr || held_->load(std::memory_order_relaxed) == 0;
+  }
   gpu& device() noexcept { return gpu_; }
 
  private:
@@ -82,6 +92,7 @@ class import_cache {
 
   gpu& gpu_;
   const std::size_t limit_, unclosed_limit_;
+  const std::atomic<std::size_t>* const held_;
   mutable std::mutex mutex_;  // guards all below
   std::map<key, std::unique_ptr<entry>> entries_;
   // Replaced while in use: unmapped by the last user. Their keys may be in entries_ again.

@@ -57,7 +57,7 @@ peer_maps::view& peer_maps::view_of(int device) {
   if (device >= 0 && index < views_.size() && views_[index]) return *views_[index];
   gpu& g = gpus_.at(device);  // throws for an ordinal out of range
   if (index >= views_.size()) views_.resize(index + 1);
-  views_[index] = std::make_unique<view>(g);
+  views_[index] = std::make_unique<view>(g, held_);
   return *views_[index];
 }
 
@@ -153,7 +153,7 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
     }
     if (why_not.empty()) use = on.cache.open(what.rank, ticket, std::move(fd), why_not);
   }
-  if (!use) remember_refusal(on, what.rank, ticket, why_not);
+  if (!use && on.cache.may_close()) remember_refusal(on, what.rank, ticket, why_not);
   return use;
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -33,9 +34,10 @@ class peer_maps {
  public:
   static constexpr std::size_t REFUSALS = 1024;  // remembered; more of them forget all
 
-  explicit peer_maps(gpu_list& gpus,
-                     const descriptor_calls& calls = system_descriptor_calls()) noexcept
-      : gpus_(gpus), calls_(calls) {}
+  // held: words that streams may wait for; see import_cache.
+  explicit peer_maps(gpu_list& gpus, const descriptor_calls& calls = system_descriptor_calls(),
+                     const std::atomic<std::size_t>* held = nullptr) noexcept
+      : gpus_(gpus), calls_(calls), held_(held) {}
   peer_maps(const peer_maps&) = delete;
   peer_maps& operator=(const peer_maps&) = delete;
 
@@ -63,7 +65,7 @@ class peer_maps {
   };
   static constexpr std::size_t SEEN = 64;
   struct view {
-    explicit view(gpu& g) : cache(g, MAPPINGS, UNCLOSED) {}
+    view(gpu& g, const std::atomic<std::size_t>* held) : cache(g, MAPPINGS, UNCLOSED, held) {}
     import_cache cache;
     std::array<seen, SEEN> known{};  // under known_lock
     base::spinlock known_lock;
@@ -81,6 +83,7 @@ class peer_maps {
 
   gpu_list& gpus_;
   const descriptor_calls calls_;
+  const std::atomic<std::size_t>* const held_;
   mutable std::mutex mutex_;                  // guards the list and what views refused
   std::vector<std::unique_ptr<view>> views_;  // by GPU; stay once made
 };

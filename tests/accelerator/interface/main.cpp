@@ -2,6 +2,7 @@
 //   lcrun -n 2 accelerator_interface [GoogleTest flags]
 // Rank r uses GPU r, counted round. Exit status 0 only if every test of this rank passed.
 #include <cstdio>
+#include <cstdlib>
 
 #include "tests/accelerator/gpu_kernels.hpp"
 #include "tests/accelerator/interface/common.hpp"
@@ -54,6 +55,8 @@ void open_world() {
 
 int main(int count, char** arguments) {
   using namespace accelerator_test;
+  // Streams that wait for us hold up what shares a queue of the GPU with them, see docs/gpu.md.
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   // One report is enough to read; failures of the other ranks are still printed.
   lci::global_initialize();
   if (lci::get_rank_me() != 0) GTEST_FLAG_SET(brief, true);

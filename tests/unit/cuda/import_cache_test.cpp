@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -200,6 +201,43 @@ TEST_F(import_test, limit__the_least_recently_used_goes_and_those_in_use_stay) {
         EXPECT_EQ(cache.size(), 3u);  // over the limit by what is in use
         EXPECT_TRUE(cache.find(PEER, t[0].base, t[0].id));
         EXPECT_TRUE(cache.find(PEER, t[2].base, t[2].id));
+        w.tell();
+      });
+}
+
+// Closing waits for the GPU, and so for a stream that waits for us.
+TEST_F(import_test, streams_that_wait__hold_up_closing_and_not_the_other_way_round) {
+  constexpr std::size_t UNCLOSED = 1, COUNT = 1 + import_cache::PATIENCE * UNCLOSED + 4;
+  run([](wire w) { offer(w, COUNT); },
+      [](wire w) {
+        side here;
+        std::atomic<std::size_t> held{1};
+        import_cache cache(here.gpus.at(0), 1, UNCLOSED, &held);
+        descriptor none;
+        std::string why;
+        const auto open_next = [&] {
+          const share_ticket next = w.receive(none);
+          return static_cast<bool>(cache.open(PEER, next, {}, why));
+        };
+        mock().watch_blocking(true);
+        for (std::size_t i = 0; i < 1 + import_cache::PATIENCE * UNCLOSED; ++i)
+          EXPECT_TRUE(open_next()) << i << ": " << why;
+        EXPECT_FALSE(open_next());
+        EXPECT_NE(why.find("streams wait for lci"), std::string::npos) << why;
+        EXPECT_FALSE(cache.may_close());
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u);
+        EXPECT_TRUE(mock().blocking_calls().empty());
+        mock().watch_blocking(false);
+        // The stream has gone on: two old ones are closed for each new one.
+        held = 0;
+        EXPECT_TRUE(open_next()) << why;
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 2u);
+        EXPECT_TRUE(open_next()) << why;
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 4u);
+        cache.tidy();
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"),
+                  COUNT - 3);  // one stays, one was refused, one comes
+        w.receive(none);
         w.tell();
       });
 }
