@@ -2,107 +2,16 @@
 // late messages about them do.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstring>
-#include <map>
-#include <random>
+#include <vector>
 
 #include "lci/errors.hpp"
-#include "lci/proto/arrival.hpp"
-#include "tests/unit/proto/gpu_world.hpp"
+#include "tests/unit/proto/offers_world.hpp"
 
 using namespace lci::test;  // NOLINT: a test reads better without the prefix
 namespace proto = lci::proto;
 namespace wire = lci::proto::wire;
 using lci::mem::mem_kind;
 using wire::staged_kind;
-
-namespace {
-
-constexpr std::size_t ROOM = 20'000;
-
-// A message or a receive of rank 0's messages to rank 1, with a buffer of its own.
-struct end {
-  explicit end(mem_kind kind, std::size_t size = ROOM) : buffer(kind, size) {}
-  test_buffer buffer;
-  recorder told;
-};
-
-class offers : public testing::Test {
- protected:
-  static gpu_options options() {
-    gpu_options o;
-    o.sim.maps_arenas = true;
-    return o;
-  }
-  explicit offers(const gpu_options& o = options()) : w(o) {}
-
-  std::unique_ptr<end> receive(mem_kind kind, lci::tag_t tag, std::size_t size = ROOM,
-                               int from = 0) {
-    auto made = std::make_unique<end>(kind, size);
-    proto::receive& record = *w[1].core.receives.get();
-    record.user = {};
-    record.user.comp = &made->told;
-    record.user.status.buffer = made->buffer.at();
-    record.user.status.size = size;
-    record.via = w[1].channel.get();
-    record.region = {};
-    record.kind = kind;
-    record.gpu = kind == mem_kind::device ? 0 : -1;
-    lci::status_t got;
-    if (w[1].matcher->post(record, from, tag, lci::matching_policy_t::rank_tag, got) ==
-        lci::errorcode_t::done)
-      made->told.signal(got);
-    return made;
-  }
-  // The receive needs nothing of `size` bytes: its contents say which message it is.
-  std::unique_ptr<end> send(mem_kind kind, lci::tag_t tag, unsigned seed, std::size_t size) {
-    auto made = std::make_unique<end>(kind, size);
-    made->buffer.fill(seed);
-    for (;;) {
-      auto out = w[0].outgoing(1, made->buffer.at(), size, w[1].engine_rcomp(), tag, &made->told);
-      out.kind = kind;
-      out.gpu = kind == mem_kind::device ? 0 : -1;
-      const std::size_t asking = w[0].channel->rendezvous.sends.size();
-      const lci::error_t answer{proto::start_message(out)};
-      if (kind == mem_kind::device && answer.is_posted() &&
-          w[0].channel->rendezvous.sends.size() == asking)
-        ++claims;
-      if (!answer.is_retry()) break;
-      w.step(1);
-    }
-    return made;
-  }
-  void step_sender(int rounds = 20) {
-    for (int i = 0; i < rounds; ++i) w.step_one(0);
-  }
-  static bool holds(const end& receive, unsigned seed, std::size_t size) {
-    test_buffer wanted(mem_kind::host, size);
-    wanted.fill(seed);
-    return receive.told.seen.size() == 1 && receive.told.seen[0].size == size &&
-           std::memcmp(receive.buffer.bytes(), wanted.bytes(), size) == 0;
-  }
-  void encourage() { w[1].channel->offered.encourage(0); }
-  std::uint64_t messages() { return w.sim.counters().messages; }
-  void expect_clean() {
-    w.step(100);
-    EXPECT_TRUE(w.thrown.empty()) << w.errors();
-    w.expect_clean(0);
-    w.expect_clean(1);
-  }
-  // Rank `from` sends rank `to` a message about offers.
-  template <class Body>
-  void tell(int from, int to, staged_kind what, const Body& body) {
-    proto::arrival_sink sink(*w[to].channel);
-    sink.on_message({from, wire::staged_imm(what), reinterpret_cast<const std::byte*>(&body),
-                     sizeof(body), nullptr});
-  }
-
-  gpu_world w;
-  std::size_t claims = 0;
-};
-
-}  // namespace
 
 TEST_F(offers, send_that_finds_one__needs_nothing_of_its_receiver) {
   exchange first(w, verb::send, mem_kind::device, mem_kind::device, 5000);
@@ -335,104 +244,4 @@ TEST_F(offers, that_name_what_is_not_there__lead_to_a_request) {
   }
   w[1].core.regions.erase(made);
   expect_clean();
-}
-
-// ---- the property, over random programs ----
-
-namespace {
-
-struct program {
-  const char* name;
-  bool is_ordered;
-  gpu_options options;
-};
-
-std::vector<program> programs() {
-  std::vector<program> all;
-  const auto add = [&](const char* name, bool ordered, auto&& change) {
-    program p{name, ordered, {}};
-    p.options.sim.maps_arenas = true;
-    change(p.options);
-    all.push_back(p);
-  };
-  add("plain", true, [](gpu_options&) {});
-  add("slow_copies", true, [](gpu_options& o) { o.gpu.max_delay = 30; });
-  add("refusing", true, [](gpu_options& o) {
-    o.sim.refuse_one_in = 3;
-    o.sim.depth = 4;
-  });
-  add("no_flags", true, [](gpu_options& o) { o.gpu.refuses_flags = true; });
-  add("no_mapping_of_memory", true, [](gpu_options& o) { o.gpu.refuses_map = true; });
-  add("unordered", false, [](gpu_options& o) {
-    o.sim.caps.ordered = false;
-    o.sim.reorder_one_in = 3;
-    o.sim.max_delay_polls = 5;
-    o.sim.late = true;
-  });
-  return all;
-}
-
-class offer_programs : public offers, public testing::WithParamInterface<program> {
- protected:
-  offer_programs() : offers(GetParam().options) {}
-};
-
-}  // namespace
-
-INSTANTIATE_TEST_SUITE_P(sim, offer_programs, testing::ValuesIn(programs()),
-                         [](const auto& of) { return of.param.name; });
-
-// Host and GPU memory at both ends, few tags, receives before and after their messages. Each
-// message arrives once and whole, and where the network keeps order, in the order of its tag.
-TEST_P(offer_programs, every_message_finds_its_receive) {
-  struct key {
-    std::vector<std::unique_ptr<end>> sends, receives;
-  };
-  std::mt19937 rng(5);
-  const auto draw = [&rng](unsigned n) { return static_cast<unsigned>(rng() % n); };
-  const auto draw_kind = [&] { return draw(4) == 0 ? mem_kind::host : mem_kind::device; };
-  for (int round = 0; round < 30; ++round) {
-    std::array<key, 3> keys;
-    for (int op = 0; op < 120; ++op) {
-      const unsigned tag = draw(3);
-      key& at = keys[tag];
-      if (draw(2) == 0 && at.receives.size() < at.sends.size() + 40) {
-        at.receives.push_back(receive(draw_kind(), tag));
-      } else if (at.sends.size() < at.receives.size() + 3) {
-        const auto seed = static_cast<unsigned>(at.sends.size());
-        at.sends.push_back(send(draw_kind(), tag, seed, 200 + 150 * seed));
-      }
-      for (unsigned i = draw(6); i > 0; --i) w.step_one(static_cast<int>(draw(2)));
-    }
-    for (unsigned tag = 0; tag < 3; ++tag) {
-      key& at = keys[tag];
-      while (at.receives.size() < at.sends.size()) at.receives.push_back(receive(draw_kind(), tag));
-      while (at.sends.size() < at.receives.size()) {
-        const auto seed = static_cast<unsigned>(at.sends.size());
-        at.sends.push_back(send(draw_kind(), tag, seed, 200 + 150 * seed));
-      }
-    }
-    w.step(300);
-    for (const key& at : keys) {
-      std::vector<bool> found(at.sends.size());
-      for (std::size_t i = 0; i < at.receives.size(); ++i) {
-        const end& r = *at.receives[i];
-        ASSERT_EQ(r.told.seen.size(), 1u) << "receive " << i;
-        const std::size_t which = (r.told.seen[0].size - 200) / 150;
-        ASSERT_LT(which, found.size());
-        EXPECT_FALSE(found[which]) << "message " << which << " came twice";
-        found[which] = true;
-        EXPECT_TRUE(holds(r, static_cast<unsigned>(which), 200 + 150 * which));
-        EXPECT_TRUE(r.buffer.is_guarded());
-        if (GetParam().is_ordered) {
-          EXPECT_EQ(which, i) << "round " << round;
-        }
-      }
-    }
-    if (HasFailure()) return;
-    expect_clean();
-  }
-  if (!GetParam().options.gpu.refuses_map) {
-    EXPECT_GT(claims, 10u);
-  }
 }
