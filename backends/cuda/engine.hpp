@@ -13,6 +13,7 @@
 #include "backends/cuda/errors.hpp"
 #include "backends/cuda/network_memory.hpp"
 #include "backends/cuda/pointer_cache.hpp"
+#include "backends/cuda/report.hpp"
 #include "backends/cuda/user_memory.hpp"
 #include "lci/mem/memory_domain.hpp"
 
@@ -86,9 +87,12 @@ struct domain_functions {
     return not_known<mem::network_pointer>(found, address);
   }
 
+  static std::vector<mem::device_report> report() { return report_gpus(Here().d); }
+
   static constexpr mem::memory_domain named(std::string_view name) {
     return {name,   &probe,    &find,    &describe,           &refusal,
-            &start, &allocate, &release, &export_for_network, &ready_for_network};
+            &start, &allocate, &release, &export_for_network, &ready_for_network,
+            &report};
   }
 
  private:

@@ -43,8 +43,16 @@ std::string get_info(bool verbose) {
   text += "bootstrap, in the order they are tried\n";
   for (const boot::choice& c : boot::list_bootstraps()) text += line(c.name, verdict(c.reason));
   text += "accelerators\n";
-  for (const mem::memory_domain& domain : mem::memory_domains())
-    text += line(std::string(domain.name), verdict(domain.probe()));
+  for (const mem::memory_domain& domain : mem::memory_domains()) {
+    const std::string why_not = domain.probe();
+    text += line(std::string(domain.name), verdict(why_not));
+    if (!why_not.empty() || domain.report == nullptr) continue;
+    for (const mem::device_report& device : domain.report()) {
+      text += "  " + line(device.name, device.what);
+      for (const mem::way_report& way : device.ways)
+        text += "      " + padded(way.name, 34) + verdict(way.why_not) + "\n";
+    }
+  }
   if (!verbose) return text;
   text += "attributes: value, and where it comes from\n";
   for (const runtime::attribute_row& row : runtime::describe(runtime::read_defaults()))

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lci/mem/accelerator.hpp"
 #include "lci/mem/memory_kind.hpp"
@@ -27,6 +28,17 @@ struct memory_place {
   bool is_pinned = false;                 // host memory that devices reach
   int device = -1;                        // of device memory, and of pinned memory
   const memory_domain* domain = nullptr;  // of everything but plain host memory
+};
+
+// For people: one device, and the ways that its memory can take here.
+struct way_report {
+  std::string name;
+  std::string why_not;  // empty: it can be taken
+};
+struct device_report {
+  std::string name;
+  std::string what;  // or why it cannot be used
+  std::vector<way_report> ways;
 };
 
 struct memory_domain {
@@ -54,6 +66,8 @@ struct memory_domain {
                                        bool via_pcie) = nullptr;
   // Whether a network may be given the address itself; readies the memory for it.
   network_pointer (*ready_for_network)(const void* address) = nullptr;
+  // The devices, once probe() has found it usable. Null: nothing to say.
+  std::vector<device_report> (*report)() = nullptr;
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.

@@ -17,9 +17,10 @@ dev_bench() {
 }
 
 bench_gpu() {
-  local status=0
-  build release lcrun bench_gpu || return 1
-  python3 bench/gpu/run "$@" || status=$?
+  local status=0 preset
+  preset=$(gpu_preset)
+  build "$preset" lcrun bench_gpu || return 1
+  python3 bench/gpu/run --bin "build/$preset/bin" "$@" || status=$?
   # 77: there is no GPU, and it said so.
   [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }

@@ -102,6 +102,15 @@ raise SystemExit(cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) or
 PYTHON
 }
 
+# How the tests and benchmarks of a GPU are built: with device code, where there is nvcc and a GPU for it.
+gpu_preset() {
+  if has_gpu && { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null; then
+    echo cuda
+  else
+    echo release
+  fi
+}
+
 PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev)
 PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang libhwloc-dev libsodium-dev
   clang-format-14 clang-tidy-14 doxygen)

@@ -24,11 +24,12 @@ run_ctest() {
 }
 
 test_gpu() {
-  local start=$SECONDS preset=release choice=(-R _mock) driver="the mock driver: no GPU was found"
+  local start=$SECONDS preset choice=(-R _mock) driver="the mock driver: no GPU was found"
   if has_gpu; then choice=(-E _mock) driver="the real driver"; fi
-  build $preset || return 1
-  rm -f build/$preset/gpu.xml
-  phase "test gpu, $driver" ctest --test-dir build/$preset -L gpu "${choice[@]}" --no-tests=error \
+  preset=$(gpu_preset)
+  build "$preset" || return 1
+  rm -f "build/$preset/gpu.xml"
+  phase "test gpu, $driver" ctest --test-dir "build/$preset" -L gpu "${choice[@]}" --no-tests=error \
     --output-on-failure --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
     --output-junit "$PWD/build/$preset/gpu.xml" || true
   say "$((SECONDS - start)) s in all, on $driver"

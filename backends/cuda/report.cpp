@@ -1,0 +1,57 @@
+#include "backends/cuda/report.hpp"
+
+#include <string>
+
+#include "backends/cuda/gpu.hpp"
+#include "backends/cuda/resident_image.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::cuda {
+namespace {
+
+std::string unless(bool is_there, const char* why_not) { return is_there ? "" : why_not; }
+
+std::vector<mem::way_report> ways_of(gpu_list& gpus, gpu& of, int count) {
+  const gpu_facts& facts = of.facts();
+  std::vector<mem::way_report> ways;
+  for (int i = 0; i < count; ++i) {
+    if (i == facts.ordinal) {
+      ways.push_back({"directly, on this GPU", ""});
+    } else {
+      ways.push_back({"directly to GPU " + std::to_string(i), of.why_out_of_reach(gpus.at(i))});
+    }
+  }
+  ways.push_back({"VMM memory of other processes",
+                  unless(facts.vmm_descriptors, "this GPU passes no memory on as descriptors")});
+  ways.push_back({"news by the GPU itself",
+                  unless(facts.stream_writes, "no 64-bit cuStreamWriteValue (CUDA 11.7)")});
+  ways.push_back({"posts and waits in streams",
+                  unless(facts.stream_stores, "no cuStreamBatchMemOp (CUDA 11.7)")});
+  ways.push_back(
+      {"resident copy kernel",
+       unless(!resident_image().empty(), "this library has no device code (-DLCI_USE_CUDA=ON)")});
+  ways.push_back({"dma-buf for networks", unless(facts.dma_buf, "this GPU or driver has none")});
+  ways.push_back({"through host memory", ""});
+  return ways;
+}
+
+}  // namespace
+
+std::vector<mem::device_report> report_gpus(driver& d) {
+  std::vector<mem::device_report> all;
+  if (!d.why_not().empty()) return all;
+  gpu_list gpus(d);
+  for (int i = 0; i < d.gpu_count(); ++i) {
+    const std::string name = "GPU " + std::to_string(i);
+    try {
+      gpu& one = gpus.at(i);
+      all.push_back(
+          {name, one.facts().name + ", " + one.facts().pci, ways_of(gpus, one, d.gpu_count())});
+    } catch (const backend_error& error) {
+      all.push_back({name, error.what(), {}});
+    }
+  }
+  return all;
+}
+
+}  // namespace lci::cuda

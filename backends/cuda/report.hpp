@@ -1,0 +1,16 @@
+// What lci_info says of the GPUs: each with the ways of its memory and, for each way, whether it
+// can be taken or why not. Callers: engine. Threads: any. Always true: makes no context, so a look
+// costs a process nothing.
+#pragma once
+
+#include <vector>
+
+#include "backends/cuda/driver.hpp"
+#include "lci/mem/memory_domain.hpp"
+
+namespace lci::cuda {
+
+// Empty when CUDA cannot be used; the domain's probe says why.
+std::vector<mem::device_report> report_gpus(driver& d);
+
+}  // namespace lci::cuda
