@@ -1,4 +1,7 @@
 // Streams that wait until a synchronizer is ready.
+#include <memory>
+#include <vector>
+
 #include "lci/errors.hpp"
 #include "tests/accelerator/interface/streams.hpp"
 
@@ -108,6 +111,33 @@ TEST_F(stream_wait, forwards__what_a_stream_waits_for_a_post_sends_on) {
   const int two_before = (world().rank + 2 * world().n - 2) % world().n;
   EXPECT_TRUE(back.has(seed_of(two_before, use)));
   finish(stream_);
+}
+
+// Mappings of a peer's memory that are over cannot be closed meanwhile, which would wait for the
+// stream: more of them than are kept otherwise (256 in use, 256 to be closed).
+TEST_F(stream_wait, more_memory_of_a_peer_than_is_kept__comes_while_the_stream_waits) {
+  constexpr std::size_t COUNT = 600, BYTES = 2048, AT_A_TIME = 20;
+  std::vector<std::unique_ptr<block>> targets;
+  for (std::size_t i = 0; i < COUNT; ++i)
+    targets.push_back(std::make_unique<block>(place::device, BYTES));
+  const std::uint64_t use = next_use();
+  prepare(use);
+  const owned_comp done(lci::alloc_counter());
+  barrier();
+  lci::stream_wait(stream_.get(), ready_);
+  for (std::size_t i = 0; i < COUNT; ++i) {
+    post(lci::post_recv_x(world().previous(), targets[i]->get(), BYTES, use, done)
+             .mr(lci::MR_DEVICE));
+    post(lci::post_send_x(world().next(), out_.get(), BYTES, use, done).mr(lci::MR_DEVICE));
+    if ((i + 1) % AT_A_TIME == 0)
+      wait_until([&] { return static_cast<std::size_t>(lci::counter_get(done)) == 2 * (i + 1); });
+  }
+  EXPECT_FALSE(stream_.is_idle());
+  barrier();
+  lci::comp_signal(ready_, lci::status_t(lci::errorcode_t::done));
+  finish(stream_);
+  const auto wanted = bytes_of(seed_of(world().previous(), use), BYTES);
+  for (const auto& each : targets) ASSERT_EQ(each->read(0, BYTES), wanted);
 }
 
 TEST_F(stream_wait, freed_object__the_stream_goes_on_and_progress_throws) {

@@ -177,6 +177,7 @@ void control::destroy_context(int gpu) {
   const std::lock_guard lock(the().mutex);
   context* const lost = the().contexts.at(static_cast<std::size_t>(gpu)).get();
   lost->destroyed = true;
+  for (void* each : the().modules) delete static_cast<char*>(each);
   the().modules.clear();
   for (const auto* all : {&the().streams, &the().orphans}) {
     for (stream* each : *all) {
