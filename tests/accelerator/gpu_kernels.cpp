@@ -44,7 +44,6 @@ struct gpu_kernels::calls {
                       const void*) = find<abi::result (*)(void**, const void*)>("cuModuleLoadData");
   abi::result (*function)(void**, void*, const char*) =
       find<abi::result (*)(void**, void*, const char*)>("cuModuleGetFunction");
-  abi::result (*unload)(void*) = find<abi::result (*)(void*)>("cuModuleUnload");
   using launch_fn = abi::result (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned,
                                     unsigned, unsigned, abi::stream, void**, void**);
   launch_fn launch = find<launch_fn>("cuLaunchKernel");
@@ -82,19 +81,10 @@ abi::result gpu_kernels::load() {
   return abi::result::success;
 }
 
-gpu_kernels::~gpu_kernels() {
-  if (module_ == nullptr) return;
-  real_gpu& g = real_gpu::get();
-  g.d.call().stream_destroy(stream_);
-  g.free(real_gpu::kind::device, verdict_, sizeof(*verdict_));
-  g.free(real_gpu::kind::pinned, word_, sizeof(*word_));
-  calls_->unload(module_);
-}
-
 gpu_kernels* gpu_kernels::get() {
   if (left_out_now != 0) return nullptr;
-  static const std::unique_ptr<gpu_kernels> one = []() -> std::unique_ptr<gpu_kernels> {
-    real_gpu::get();  // lives longer
+  // Never destroyed: what the driver keeps for a thread is gone when objects of the program go.
+  static gpu_kernels* const one = []() -> gpu_kernels* {
     why_none = "there was no nvcc when this was built";
     if (image() == nullptr) return nullptr;
     std::unique_ptr<gpu_kernels> made(new gpu_kernels);
@@ -103,9 +93,9 @@ gpu_kernels* gpu_kernels::get() {
                    ? ""
                    : "cuModuleLoadData: error " + std::to_string(static_cast<int>(answer));
     EXPECT_TRUE(answer == abi::result::success || is_other_gpu(answer)) << why_none;
-    return answer == abi::result::success ? std::move(made) : nullptr;
+    return answer == abi::result::success ? made.release() : nullptr;
   }();
-  return one.get();
+  return one;
 }
 
 std::string gpu_kernels::announcement() {

@@ -28,7 +28,6 @@ class gpu_kernels {
     left_out& operator=(const left_out&) = delete;
   };
 
-  ~gpu_kernels();
   gpu_kernels(const gpu_kernels&) = delete;
   gpu_kernels& operator=(const gpu_kernels&) = delete;
 
