@@ -40,30 +40,29 @@ std::uint64_t flag_words::place_of(const flag_word* word) const noexcept {
 
 awaited_flags::~awaited_flags() { via_.shared.gpus.expect(-static_cast<int>(list_.size())); }
 
-// A word in a peer's arena; null: that names none.
-flag_word* awaited_flags::find_word(int rank, std::uint64_t place) const noexcept {
+flag_word* find_word(net::fabric& fabric, int rank, std::uint64_t place) noexcept {
   constexpr std::uint64_t LINE = base::CACHE_LINE;
   if (place % sizeof(flag_word) != 0) return nullptr;
-  std::byte* const line = via_.fabric.reach(rank, place / LINE * LINE, LINE);
+  std::byte* const line = fabric.reach(rank, place / LINE * LINE, LINE);
   return line == nullptr ? nullptr : reinterpret_cast<flag_word*>(line + place % LINE);
 }
 
 void awaited_flags::on_await(int rank, const wire::await_flag& body) {
   waiting one;
   one.rank = rank;
-  one.word = find_word(rank, body.flag);
   one.imm = body.imm;
-  if (one.word == nullptr)
-    via_.dropped.add(1);
-  else
-    wait_for(one);
+  wait_for(one, body.flag);
 }
 
 void awaited_flags::on_claim(int rank, const wire::claim& body) {
   waiting one;
   one.rank = rank;
-  one.word = find_word(rank, body.flag);
   one.offer = body.receiver;
+  wait_for(one, body.flag);
+}
+
+void awaited_flags::wait_for(waiting one, std::uint64_t place) {
+  one.word = find_word(via_.fabric, one.rank, place);
   if (one.word == nullptr)
     via_.dropped.add(1);
   else
@@ -77,7 +76,7 @@ void awaited_flags::on_landing(int rank, const wire::landing& body) {
   one.what = body;
   one.imm = body.imm;
   one.from = via_.fabric.reach(rank, body.place, body.size);
-  if (body.flag != 0) one.word = find_word(rank, body.flag);
+  if (body.flag != 0) one.word = find_word(via_.fabric, rank, body.flag);
   if (one.from == nullptr || (body.flag != 0 && one.word == nullptr))
     via_.dropped.add(1);
   else if (one.word == nullptr)

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lci/base/spinlock.hpp"
+#include "lci/net/backend.hpp"
 #include "lci/proto/staging_store.hpp"
 #include "lci/proto/wire.hpp"
 
@@ -43,6 +44,9 @@ class flag_words {
   std::size_t next_ = 0;
 };
 
+// A word at that place of a peer's arena; null: there is none, or we do not map it.
+flag_word* find_word(net::fabric& fabric, int rank, std::uint64_t place) noexcept;
+
 class awaited_flags {
  public:
   explicit awaited_flags(channel& via) noexcept : via_(via) {}
@@ -67,9 +71,9 @@ class awaited_flags {
     const std::byte* from = nullptr;
     wire::name offer;  // of ours that was claimed; none: {}
   };
-  flag_word* find_word(int rank, std::uint64_t place) const noexcept;
   void act(const waiting& on) noexcept;
   void wait_for(const waiting& one);
+  void wait_for(waiting one, std::uint64_t place);
 
   channel& via_;
   base::spinlock lock_;  // guards list_

@@ -43,7 +43,13 @@ void offers::encourage(int rank) {
 bool offers::is_worth(int rank) noexcept {
   if (!is_willing_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(lock_);
-  return moods_[static_cast<std::size_t>(rank)].trust != 0;
+  return moods_[static_cast<std::size_t>(rank)].trust != 0 && find_free_locked() != nullptr;
+}
+
+offers::slot* offers::find_free_locked() noexcept {
+  const auto found = std::find_if(slots_.begin(), slots_.end(),
+                                  [](const slot& each) { return each.at == slot::phase::free; });
+  return found == slots_.end() ? nullptr : &*found;
 }
 
 void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
@@ -73,9 +79,8 @@ void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
     }
   }
   const std::lock_guard lock(lock_);
-  const auto s = std::find_if(slots_.begin(), slots_.end(),
-                              [](const slot& each) { return each.at == slot::phase::free; });
-  if (s == slots_.end()) {
+  slot* const s = find_free_locked();
+  if (s == nullptr) {  // another thread has taken the last one
     flag_words::give(word);
     if (registered_here) via_.shared.regions.erase(plan.region);
     return;

@@ -86,6 +86,7 @@ class offers {
     return {static_cast<std::uint32_t>(&s - slots_.data()), s.generation};
   }
   bool is_worth(int rank) noexcept;
+  slot* find_free_locked() noexcept;
   slot* find_locked(int rank, wire::name offer) noexcept;
   bool begin_locked(slot& s, std::uint64_t size);
   bool take_back_locked(slot& s) noexcept;

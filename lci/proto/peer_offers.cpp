@@ -86,11 +86,10 @@ std::optional<wire::offer> peer_offers::take(const outgoing& out) noexcept {
 // The copy into the receive, if that is ours now.
 peer_offers::answer peer_offers::make(const outgoing& out, const wire::offer& offer,
                                       transfer*& made) {
-  constexpr std::uint64_t LINE = base::CACHE_LINE;
-  std::byte* const line = via_.fabric.reach(out.rank, offer.word / LINE * LINE, LINE);
+  flag_word* const word = find_word(via_.fabric, out.rank, offer.word);
   const net::remote_key key{offer.region.slot, offer.region.generation};
   const net::remote_view view = via_.fabric.check_remote(out.rank, key);
-  if (line == nullptr || offer.word % sizeof(flag_word) != 0) return answer::unreachable;
+  if (word == nullptr) return answer::unreachable;
   if (view.what != net::remote_view::answer::ok || offer.offset > view.size ||
       out.size > view.size - offer.offset)
     return answer::gone;
@@ -105,7 +104,6 @@ peer_offers::answer peer_offers::make(const outgoing& out, const wire::offer& of
     undo_transfer(move);
     return answer::unreachable;
   }
-  auto* const word = reinterpret_cast<flag_word*>(line + offer.word % LINE);
   std::uint64_t value = wire::offer_value(offer.receiver, wire::OFFER_OPEN);
   // Relaxed: only who has it is asked; partner is offers::take_back_locked().
   if (!word->compare_exchange_strong(value, wire::offer_value(offer.receiver, wire::OFFER_CLAIMED),
