@@ -13,6 +13,7 @@ engine& here() {
 
 }  // namespace
 
-constinit const mem::memory_domain DOMAIN = domain_functions<&here, DOMAIN>::named("cuda");
+constinit const mem::memory_domain DOMAIN =
+    domain_functions<&here, DOMAIN>::named("cuda", "LCI_ATTR_USE_CUDA");
 
 }  // namespace lci::cuda

@@ -89,9 +89,18 @@ struct domain_functions {
 
   static std::vector<mem::device_report> report() { return report_gpus(Here().d); }
 
-  static constexpr mem::memory_domain named(std::string_view name) {
-    return {name,   &probe,    &find,    &describe,           &refusal,
-            &start, &allocate, &release, &export_for_network, &ready_for_network,
+  static constexpr mem::memory_domain named(std::string_view name, std::string_view variable) {
+    return {name,
+            variable,
+            &probe,
+            &find,
+            &describe,
+            &refusal,
+            &start,
+            &allocate,
+            &release,
+            &export_for_network,
+            &ready_for_network,
             &report};
   }
 

@@ -13,6 +13,7 @@ cuda::engine& here() {
 
 }  // namespace
 
-constinit const mem::memory_domain DOMAIN = cuda::domain_functions<&here, DOMAIN>::named("hip");
+constinit const mem::memory_domain DOMAIN =
+    cuda::domain_functions<&here, DOMAIN>::named("hip", "LCI_ATTR_USE_HIP");
 
 }  // namespace lci::hip

@@ -43,6 +43,7 @@ struct device_report {
 
 struct memory_domain {
   std::string_view name;
+  std::string_view variable;  // of the environment, which switches it off: "LCI_ATTR_USE_CUDA"
   // Empty when usable, else one sentence that says why not. May start the accelerator's runtime.
   std::string (*probe)();
   // The place of one address. Starts nothing, and costs little while no such memory can exist.

@@ -11,6 +11,9 @@ namespace lci::proto {
 // Once per buffer that is registered, and for one that is not, once per message.
 LCI_COLD static void say_off(attr_gpu_path_t way, const void* address, std::size_t size,
                              const std::string& why_not) {
+  if (way != attr_gpu_path_t::direct &&
+      !base::log::global().enabled(static_cast<int>(base::log::level::info)))
+    return;
   const mem::memory_place place = mem::find_place(address);
   const std::string what =
       std::to_string(size) + " bytes of " +

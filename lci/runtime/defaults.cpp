@@ -8,6 +8,7 @@
 #include "lci/base/env.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
+#include "lci/mem/memory_domain.hpp"
 #include "lci/runtime/attribute_text.hpp"
 
 namespace lci::runtime {
@@ -116,6 +117,8 @@ global_attr_t read_defaults() {
   reader r;
   attr.for_each(r);
   check_together(attr);
+  for (const mem::memory_domain& domain : mem::memory_domains())
+    r.known.insert(std::string(domain.variable));
   warn_about_dead_variables(r.known);
   return attr;
 }

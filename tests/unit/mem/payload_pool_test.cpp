@@ -182,7 +182,7 @@ TEST_F(payload_pool_test, an_allocator_that_throws_or_gives_nothing) {
 
 std::string no_such(const void*) { return "such memory is not handled"; }
 TEST_F(payload_pool_test, memory_that_is_not_handled_is_refused_and_given_back) {
-  static const memory_domain domain{"test",   nullptr, nullptr, nullptr,
+  static const memory_domain domain{"test",   "",      nullptr, nullptr, nullptr,
                                     &no_such, nullptr, nullptr, nullptr};
   payload_pool pool(arena_, name_, memory_, 100, 4, [](const void*) noexcept {
     return memory_place{mem_kind::device, false, false, 0, &domain};

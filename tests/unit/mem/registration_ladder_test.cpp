@@ -67,6 +67,7 @@ network_pointer ready_it(const void*) {
 }
 
 const memory_domain GPUS{"mock",
+                         "",
                          nullptr,
                          nullptr,
                          [](const void*) { return std::string("memory of GPU 3"); },
@@ -79,9 +80,15 @@ const memory_domain GPUS{"mock",
                          nullptr,
                          &export_it,
                          &ready_it};
-const memory_domain WITHOUT{
-    "bare",  nullptr, nullptr, [](const void*) { return std::string("memory of a bare GPU"); },
-    nullptr, nullptr, nullptr, nullptr};
+const memory_domain WITHOUT{"bare",
+                            "",
+                            nullptr,
+                            nullptr,
+                            [](const void*) { return std::string("memory of a bare GPU"); },
+                            nullptr,
+                            nullptr,
+                            nullptr,
+                            nullptr};
 
 class card final : public device_registrar {
  public:
@@ -344,6 +351,7 @@ TEST_F(ladder_log, of_memory_that_stays_unsynchronous__is_one_line_and_it_is_reg
 
 // Domains and cards that keep no account, so that the ladder is what threads meet in.
 const memory_domain QUIET{"quiet",
+                          "",
                           nullptr,
                           nullptr,
                           [](const void*) { return std::string("memory"); },

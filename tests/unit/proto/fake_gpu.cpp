@@ -92,6 +92,7 @@ struct share_record {
 const mem::memory_domain& fake_domain() {
   static const mem::memory_domain domain{
       "fake",
+      "",
       [] { return std::string(); },
       &find,
       [](const void*) { return std::string("memory of a fake GPU"); },

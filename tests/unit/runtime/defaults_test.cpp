@@ -171,6 +171,7 @@ TEST_F(defaults_test, read__dead_and_misspelt_variables_are_warned_about) {
   vars_.set("LCI_ATTR_NPACKET", "1");
   vars_.set("LCI_ATTR_OFI_LOCK_MODE", "1");
   vars_.set("LCI_ATTR_NPACKETS", "1");
+  vars_.set("LCI_ATTR_USE_CUDA", "off");
   testing::internal::CaptureStderr();
   read_defaults();
   const std::string err = testing::internal::GetCapturedStderr();
@@ -180,6 +181,7 @@ TEST_F(defaults_test, read__dead_and_misspelt_variables_are_warned_about) {
         "LCI_ATTR_NPACKET has no effect", "LCI_ATTR_OFI_LOCK_MODE has no effect: set LCI_NET"})
     EXPECT_NE(err.find(text), std::string::npos) << text << "\n" << err;
   EXPECT_EQ(err.find("LCI_ATTR_NPACKETS has no effect"), std::string::npos) << err;
+  EXPECT_EQ(err.find("LCI_ATTR_USE_CUDA has no effect"), std::string::npos) << err;
 }
 
 }  // namespace
