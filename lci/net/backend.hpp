@@ -35,7 +35,8 @@ namespace lci::net {
 
 // What a fabric can do. Code above the seam asks these, never which backend it has.
 struct capabilities {
-  std::size_t max_inject = 0;  // bytes: head + payload of send_inline(); at least 64
+  std::size_t max_inject = 0;  // bytes: head + payload of send_inline(); at least 64, and 80 where
+                               // target_of() says something
   std::size_t max_send = 0;    // bytes: payload of one send()
   std::size_t max_rma = 0;     // bytes: one put() or get(); the layer above splits what is longer
   bool write_with_immediate =
@@ -51,6 +52,13 @@ struct remote_key {
   std::uint32_t generation = 0;
 };
 
+// The same for the network's card: where a registration of a peer is, in words that only its own
+// network can make, and that the peer has sent along so that nobody has to ask. key 0: nothing.
+struct remote_target {
+  std::uint64_t address = 0;  // of byte 0
+  std::uint64_t key = 0;
+};
+
 // One operation on a buffer, as plain data, so that any poster can build it.
 struct net_op {
   int rank = -1;
@@ -63,6 +71,7 @@ struct net_op {
       nullptr;  // send() only: the library packet whose payload `buffer` is. Unless the answer is
                 // retry the backend owns it from here on and returns it to its pool.
   remote_key remote;                // put, put_imm, get
+  remote_target at;                 // ... if the peer has said it; `remote` is then not looked up
   std::uint64_t remote_offset = 0;  // bytes from the start of the remote registration
   void* context = nullptr;          // given back with the completion; null: no completion is wanted
   bool fence =
@@ -180,6 +189,12 @@ class fabric {
   virtual std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                         std::string& why_not) = 0;
   virtual void deregister_region(std::uint64_t local_key) noexcept = 0;
+  // What register_region() has registered under this key goes by this name, a row of the region
+  // table, from now on until it is deregistered: peers can look it up.
+  virtual void publish(remote_key /*name*/, std::uint64_t /*local_key*/) noexcept {}
+  // What to send along for a published registration, or for a row of the region table that lies in
+  // the arena. Nothing where peers of this network need no such thing, or for any other row.
+  virtual remote_target target_of(remote_key /*name*/) noexcept { return {}; }
   // Takes leave of connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
 };
