@@ -7,6 +7,9 @@
 #ifdef LCI_USE_HIP
 #include "backends/hip/domain.hpp"
 #endif
+#ifdef LCI_BACKEND_ENABLE_IBV
+#include "backends/ibv/select.hpp"
+#endif
 #include "backends/shm/select.hpp"
 #include "lci/mem/memory_domain.hpp"
 #include "lci/net/provider.hpp"
@@ -14,7 +17,11 @@
 namespace lci {
 
 std::span<const net::provider> net::providers() {
+#ifdef LCI_BACKEND_ENABLE_IBV
+  static const std::array<provider, 2> all{shm::PROVIDER, ibv::PROVIDER};
+#else
   static const std::array<provider, 1> all{shm::PROVIDER};
+#endif
   return all;
 }
 

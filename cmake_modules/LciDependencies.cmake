@@ -19,3 +19,13 @@ endfunction()
 
 lci_optional(HWLOC hwloc.h hwloc "threads and devices are not placed by topology")
 lci_optional(SODIUM sodium.h sodium "the tcp bootstrap has no keys and binds to loopback only")
+
+# The backends load their libraries at run time, so a build needs the headers alone, and what was built
+# starts where the libraries are missing.
+if("ibv" IN_LIST LCI_NETWORK_BACKENDS OR "IBV" IN_LIST LCI_NETWORK_BACKENDS)
+  find_package(IBV QUIET)
+  set(LCI_HAVE_IBV ${IBV_FOUND})
+  if(NOT IBV_FOUND)
+    message(STATUS "lci: no libibverbs (infiniband/verbs.h): no InfiniBand and no RoCE")
+  endif()
+endif()

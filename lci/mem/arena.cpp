@@ -97,7 +97,9 @@ void* arena::allocate(std::size_t size, std::size_t align) {
   if (void* const block = reuse(size, align)) return block;
   // The base is page aligned, so aligning offsets is enough up to a page; beyond, align addresses.
   const auto start = reinterpret_cast<std::uintptr_t>(base_);
-  const std::size_t offset = base::align_up(start + used_, align) - start;
+  std::size_t offset = base::align_up(start + used_, align) - start;
+  if (size <= SPAN && offset / SPAN != (offset + size - 1) / SPAN)
+    offset = base::align_up(start + base::align_up(offset, SPAN), align) - start;
   if (offset > reserve_ || size > reserve_ - offset) throw std::bad_alloc();
   grow(offset + size);
   used_ = offset + size;

@@ -41,6 +41,8 @@ class arena {
   // The file grows by doubling steps between these.
   static constexpr std::size_t FIRST_GROWTH = std::size_t{2} << 20;
   static constexpr std::size_t LARGEST_GROWTH = std::size_t{32} << 20;
+  // Networks register the range span by span: what is no larger than one lies in one.
+  static constexpr std::size_t SPAN = FIRST_GROWTH;
 
   // Throws backend_error.
   explicit arena(std::size_t reserve = DEFAULT_RESERVE,

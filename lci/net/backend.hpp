@@ -218,6 +218,12 @@ struct fabric_config {
   mem::region_table* regions =
       nullptr;  // this process's registrations, the authority on what peers may touch
   std::size_t max_inject_wanted = 64;
+  // Of each device: work requests on the way to one peer, packets for receives.
+  std::size_t max_sends = 64;
+  std::size_t max_recvs = 4096;
+  std::string device_name;  // a card of the network; empty: the best
+  int ibv_gid_index = -1;   // -1: choose
+  bool ibv_wants_gid = false;
   mem::ladder_rules gpu_rules;  // by which rungs GPU memory may be registered
   // Shared memory: which of the two ways a large message may take, and from which size the kernel's
   // single copy is preferred.

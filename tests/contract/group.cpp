@@ -34,6 +34,7 @@ net::remote_key member::expose(void* address, std::size_t size) {
   std::string why_not;
   registered.emplace_back(key,
                           fabric->register_region(address, size, mem::mem_kind::host, why_not));
+  fabric->publish(key, registered.back().second);
   return key;
 }
 

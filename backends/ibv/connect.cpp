@@ -1,0 +1,334 @@
+#include "backends/ibv/connect.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "backends/ibv/port.hpp"
+#include "lci/base/env.hpp"
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr std::uint32_t QKEY = 0x6c6369;
+constexpr std::uint32_t FIRST_CALL_MS = 10, LAST_CALL_MS = 500;
+// A peer that does not answer may compute; this many calls (about 20 s) are worth a line.
+constexpr std::uint32_t CALLS_TO_SAY = 45;
+
+std::uint64_t random_id() {
+  std::uint64_t out = 0;
+  if (getrandom(&out, sizeof(out), 0) != sizeof(out))
+    throw backend_error(std::string("ibv: getrandom of 8 bytes: ") + std::strerror(errno));
+  return out;
+}
+
+std::uint8_t number_from(const char* variable, std::uint8_t usual, int least, int most) {
+  const auto text = base::env::find(variable);
+  if (!text) return usual;
+  int value = -1;
+  try {
+    std::size_t used = 0;
+    value = std::stoi(std::string(*text), &used);
+    if (used != text->size()) value = -1;
+  } catch (const std::exception&) {
+  }
+  if (value < least || value > most)
+    throw argument_error(std::string(variable) + " is \"" + std::string(*text) +
+                         "\": expected a number from " + std::to_string(least) + " to " +
+                         std::to_string(most));
+  return static_cast<std::uint8_t>(value);
+}
+
+}  // namespace
+
+patience patience::from_environment() {
+  patience out;
+  out.timeout = number_from("LCI_IBV_TIMEOUT", out.timeout, 1, 31);
+  out.retries = number_from("LCI_IBV_RETRY", out.retries, 0, 7);
+  return out;
+}
+
+connector::connector(const chosen_port& where, ibv_pd* pd, regions& memory, net::address_book& book,
+                     mem::arena& arena)
+    : where_(where),
+      pd_(pd),
+      memory_(memory),
+      book_(book),
+      arena_(arena),
+      patience_(patience::from_environment()),
+      contacts_(static_cast<std::size_t>(book.size())) {
+  here_.id = random_id();
+  std::memcpy(here_.where.gid, where_.gid.gid.raw, sizeof(here_.where.gid));
+  here_.where.lid = where_.state.lid;
+  here_.where.has_gid = where_.has_gid ? 1 : 0;
+  here_.where.mtu = static_cast<std::uint8_t>(where_.state.active_mtu);
+  cells_ = static_cast<std::byte*>(arena_.allocate(CELL * (RECEIVES + SENDS), 4096));
+  open_queue();
+  for (std::uint32_t i = 0; i < RECEIVES; ++i) post_receive(i);
+  for (std::uint32_t i = 0; i < SENDS; ++i) free_sends_.push_back(RECEIVES + i);
+  here_.qpn = qp_->qp_num;
+}
+
+connector::~connector() {
+  for (contact& one : contacts_) one.handle.reset();
+  qp_.reset();
+  cq_.reset();
+  arena_.free(cells_, CELL * (RECEIVES + SENDS));
+}
+
+void connector::open_queue() {
+  cq_.reset(library().create_cq(where_.context.get(), RECEIVES + SENDS, nullptr, nullptr, 0));
+  if (!cq_) throw_error("ibv_create_cq", where_.name, errno);
+  ibv_qp_init_attr made{};
+  made.send_cq = made.recv_cq = cq_.get();
+  made.qp_type = IBV_QPT_UD;
+  made.sq_sig_all = 1;
+  made.cap = {SENDS, RECEIVES, 1, 1, 0};
+  qp_.reset(library().create_qp(pd_, &made));
+  if (!qp_) throw_error("ibv_create_qp", where_.name + " (for datagrams)", errno);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = where_.number;
+  attr.qkey = QKEY;
+  int rc = library().modify_qp(qp_.get(), &attr,
+                               IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+  attr.qp_state = IBV_QPS_RTR;
+  if (rc == 0) rc = library().modify_qp(qp_.get(), &attr, IBV_QP_STATE);
+  attr.qp_state = IBV_QPS_RTS;
+  if (rc == 0) rc = library().modify_qp(qp_.get(), &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+  if (rc != 0) throw_error("ibv_modify_qp", where_.name + " (for datagrams)", rc);
+}
+
+void connector::add_port(port& p) {
+  const std::lock_guard lock(mutex_);
+  const auto at = static_cast<std::size_t>(p.index());
+  if (ports_.size() <= at) ports_.resize(at + 1);
+  ports_[at] = &p;
+}
+
+void connector::post_receive(std::uint32_t cell) {
+  std::byte* const at = cells_ + CELL * cell;
+  const ibv_mr* const mr = memory_.of_arena(arena_.offset_of(at), CELL);
+  if (mr == nullptr) throw backend_error("ibv: memory for datagrams cannot be registered");
+  ibv_sge sge{reinterpret_cast<std::uint64_t>(at), CELL, mr->lkey};
+  ibv_recv_wr wr{};
+  wr.wr_id = cell;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  if (const int rc = ibv_post_recv(qp_.get(), &wr, &bad); rc != 0)
+    throw_error("ibv_post_recv", where_.name, rc);
+}
+
+ibv_ah_attr connector::path_to(const place& where) const noexcept {
+  ibv_ah_attr path{};
+  path.dlid = where.lid;
+  path.port_num = where_.number;
+  if (where_.has_gid) {
+    path.is_global = 1;
+    std::memcpy(path.grh.dgid.raw, where.gid, sizeof(where.gid));
+    path.grh.sgid_index = static_cast<std::uint8_t>(where_.gid.index);
+    path.grh.hop_limit = 64;
+  }
+  return path;
+}
+
+// Under mutex_. Null while the rank's address is not known.
+connector::contact* connector::contact_of(int rank) {
+  contact& who = contacts_[static_cast<std::size_t>(rank)];
+  if (who.is_known) return &who;
+  const std::string text = book_.lookup(rank);
+  if (text.empty()) return nullptr;
+  if (!fabric_address::parse(text, who.address))
+    throw backend_error("ibv: the address of rank " + std::to_string(rank) + " makes no sense");
+  ibv_ah_attr path = path_to(who.address.where);
+  who.handle.reset(library().create_ah(pd_, &path));
+  if (!who.handle)
+    throw_error("ibv_create_ah", where_.name + ", to rank " + std::to_string(rank), errno);
+  who.is_known = true;
+  return &who;
+}
+
+bool connector::directory_of(int rank, std::uint64_t& address, std::uint32_t& key) const noexcept {
+  const contact& who = contacts_[static_cast<std::size_t>(rank)];
+  // edge ibv.directory: partner is take().
+  key = who.directory_key.load(std::memory_order_acquire);
+  address = who.directory.load(std::memory_order_relaxed);
+  return key != 0;
+}
+
+void connector::look() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  try {
+    if (wishes_.exchange(false, std::memory_order_acquire)) grant_wishes();
+    read_hellos();
+    repeat_calls();
+  } catch (const std::exception& problem) {
+    base::log::warn("ibv", "connecting goes on later: %s", problem.what());
+    wishes_.store(true, std::memory_order_release);
+  }
+}
+
+void connector::grant_wishes() {
+  for (port* p : ports_) {
+    if (p == nullptr) continue;
+    for (const int rank : p->take_wishes()) {
+      if (p->find(rank) != nullptr) continue;
+      link& made = p->make_link(rank);
+      calling_.push_back({&made, p});
+      calls_.store(calling_.size(), std::memory_order_relaxed);
+    }
+  }
+}
+
+void connector::read_hellos() {
+  ibv_wc done[16];
+  for (int rounds = 0; rounds < 16; ++rounds) {
+    const int n = ibv_poll_cq(cq_.get(), 16, done);
+    if (n <= 0) return;
+    for (int i = 0; i < n; ++i) {
+      const auto cell = static_cast<std::uint32_t>(done[i].wr_id);
+      if (cell >= RECEIVES) {
+        free_sends_.push_back(cell);
+        continue;
+      }
+      hello said;
+      const bool is_sound = done[i].status == IBV_WC_SUCCESS && done[i].byte_len >= GRH &&
+                            decode(cells_ + CELL * cell + GRH, done[i].byte_len - GRH, said);
+      post_receive(cell);
+      if (is_sound) take(said);
+    }
+  }
+}
+
+void connector::take(const hello& said) {
+  if (said.to != here_.id || said.rank < 0 || said.rank >= book_.size() ||
+      said.rank == book_.rank())
+    return;
+  contact* const who = contact_of(said.rank);
+  // From another job, or a forged one.
+  if (who == nullptr || who->address.id != said.from) return;
+  port* const p = said.device < ports_.size() ? ports_[said.device] : nullptr;
+  if (p == nullptr) return;  // not made yet; the peer will call again
+  link* on = p->find(said.rank);
+  if (on == nullptr) {
+    on = &p->make_link(said.rank);
+    calling_.push_back({on, p});
+    calls_.store(calling_.size(), std::memory_order_relaxed);
+    on->next_call_ticks = ~std::uint64_t{0};  // the answer below is the first call
+  }
+  if (on->peer_qpn == 0) accept(*on, said, *who);
+  if (on->peer_qpn != said.qpn) return;  // late, from a connection that was given up
+  if (who->directory_key.load(std::memory_order_relaxed) == 0) {
+    who->directory.store(said.directory, std::memory_order_relaxed);
+    // edge ibv.directory: partner is directory_of().
+    who->directory_key.store(said.directory_key, std::memory_order_release);
+  }
+  if (said.echo == on->qp->qp_num) on->move(link::stage::ready);
+  if ((said.flags & hello::WANTS_ANSWER) != 0) call(*on, *p);
+}
+
+// Our queue pair gets to know the peer's.
+void connector::accept(link& on, const hello& said, const contact& who) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = static_cast<ibv_mtu>(std::clamp<std::uint8_t>(
+      std::min(said.where.mtu, here_.where.mtu), IBV_MTU_256, IBV_MTU_4096));
+  attr.dest_qp_num = said.qpn;
+  attr.rq_psn = said.psn & 0xffffff;
+  attr.max_dest_rd_atomic = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
+  attr.min_rnr_timer = 12;  // 0.64 ms
+  attr.ah_attr = path_to(who.address.where);
+  int rc =
+      library().modify_qp(on.qp.get(), &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (rc != 0)
+    throw_error("ibv_modify_qp to ready-to-receive",
+                where_.name + ", rank " + std::to_string(on.rank), rc);
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = patience_.timeout;
+  attr.retry_cnt = patience_.retries;
+  attr.rnr_retry = 7;  // for ever: a receiver that computes is not dead
+  attr.sq_psn = on.psn;
+  attr.max_rd_atomic = static_cast<std::uint8_t>(
+      std::clamp<int>(std::min<int>(where_.limits.max_qp_init_rd_atom, said.reads), 1, 16));
+  rc = library().modify_qp(on.qp.get(), &attr,
+                           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                               IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  if (rc != 0)
+    throw_error("ibv_modify_qp to ready-to-send", where_.name + ", rank " + std::to_string(on.rank),
+                rc);
+  on.peer_qpn = said.qpn;
+}
+
+void connector::repeat_calls() {
+  const std::uint64_t now = base::cpu_ticks();
+  for (std::size_t i = 0; i < calling_.size();) {
+    link& on = *calling_[i].on;
+    if (on.state() != link::stage::calling) {
+      calling_[i] = calling_.back();
+      calling_.pop_back();
+      calls_.store(calling_.size(), std::memory_order_relaxed);
+      continue;
+    }
+    if (now >= on.next_call_ticks || on.calls == 0) {
+      call(on, *calling_[i].from);
+      if (on.calls == CALLS_TO_SAY)
+        base::log::warn("ibv", "rank %d does not answer; it has to make progress to be connected",
+                        on.rank);
+    }
+    ++i;
+  }
+}
+
+void connector::call(link& on, const port& p) {
+  contact* const who = contact_of(on.rank);
+  const std::uint64_t ms = base::ticks_per_ms();
+  on.call_interval_ticks =
+      std::clamp<std::uint64_t>(on.call_interval_ticks * 2, FIRST_CALL_MS * ms, LAST_CALL_MS * ms);
+  on.next_call_ticks = base::cpu_ticks() + on.call_interval_ticks;
+  ++on.calls;
+  if (who == nullptr) return;
+  hello out;
+  out.to = who->address.id;
+  out.from = here_.id;
+  out.rank = book_.rank();
+  out.device = static_cast<std::uint32_t>(p.index());
+  out.qpn = on.qp->qp_num;
+  out.psn = on.psn;
+  out.echo = on.peer_qpn;
+  out.directory = memory_.directory();
+  out.directory_key = memory_.directory_key();
+  out.reads = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
+  out.flags = on.state() == link::stage::calling ? hello::WANTS_ANSWER : 0;
+  out.where = here_.where;
+  send(out, *who);
+}
+
+// False: all cells are under way; the next call says it again.
+bool connector::send(const hello& what, contact& to) {
+  if (free_sends_.empty()) return false;
+  const std::uint32_t cell = free_sends_.back();
+  std::byte* const at = cells_ + CELL * cell;
+  std::memcpy(at, &what, sizeof(what));
+  const ibv_mr* const mr = memory_.of_arena(arena_.offset_of(at), CELL);
+  ibv_sge sge{reinterpret_cast<std::uint64_t>(at), sizeof(what), mr->lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = cell;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  wr.wr.ud = {to.handle.get(), to.address.qpn, QKEY};
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(qp_.get(), &wr, &bad) != 0) return false;
+  free_sends_.pop_back();
+  return true;
+}
+
+}  // namespace lci::ibv

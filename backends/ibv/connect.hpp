@@ -1,0 +1,107 @@
+// How connections come about: datagrams over one unreliable queue pair, whose address every rank
+// knows from the start. Nothing is connected before it is used. Owned by fabric; called from polls
+// and, for first contact, posts (which only leave a wish). Threads: look() shared, one inside at a
+// time; the rest single. Always true: a connection is made once both sides have said their queue
+// pair and each has heard that the other knows it; every hello can be lost, repeated or late.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/ibv/link.hpp"
+#include "backends/ibv/region.hpp"
+#include "backends/ibv/select.hpp"
+#include "backends/ibv/wire.hpp"
+
+namespace lci::ibv {
+
+class port;
+
+// How long the card tries before it calls a peer gone: (retries + 1) * 4.096 us * 2^timeout.
+struct patience {
+  std::uint8_t timeout = 16;  // 268 ms
+  std::uint8_t retries = 6;   // 7 would mean "for ever" on soft-RoCE
+  // LCI_IBV_TIMEOUT (1..31) and LCI_IBV_RETRY (0..7). Throws argument_error.
+  static patience from_environment();
+};
+
+class connector {
+ public:
+  connector(const chosen_port& where, ibv_pd* pd, regions& memory, net::address_book& book,
+            mem::arena& arena);
+  ~connector();
+  connector(const connector&) = delete;
+  connector& operator=(const connector&) = delete;
+
+  const fabric_address& here() const noexcept { return here_; }
+  std::string address() const { return here_.text(); }
+  // Ports that can be called. They outlive the connector's last look().
+  void add_port(port& p);
+  // Reads hellos and repeats ours. Another thread that is inside already will do.
+  void look() noexcept;
+  // A post found no connection.
+  void wish() noexcept { wishes_.store(true, std::memory_order_release); }
+  bool has_work() const noexcept {
+    return wishes_.load(std::memory_order_relaxed) || calls_.load(std::memory_order_relaxed) != 0;
+  }
+  // What a peer published; false before its first hello.
+  bool directory_of(int rank, std::uint64_t& address, std::uint32_t& key) const noexcept;
+
+ private:
+  static constexpr std::uint32_t RECEIVES = 256;
+  static constexpr std::uint32_t SENDS = 32;
+  static constexpr std::size_t GRH = 40;  // in front of each datagram
+  static constexpr std::size_t CELL = 128;
+  static_assert(CELL >= GRH + sizeof(hello));
+
+  // What is known of a rank.
+  struct contact {
+    bool is_known = false;
+    fabric_address address;
+    ah_handle handle;
+    // edge ibv.directory: address before key; partner is directory_of().
+    std::atomic<std::uint64_t> directory{0};
+    std::atomic<std::uint32_t> directory_key{0};
+  };
+
+  void open_queue();
+  contact* contact_of(int rank);
+  void grant_wishes();
+  void read_hellos();
+  void take(const hello& said);
+  void accept(link& on, const hello& said, const contact& who);
+  void repeat_calls();
+  void call(link& on, const port& p);
+  bool send(const hello& what, contact& to);
+  void post_receive(std::uint32_t cell);
+  ibv_ah_attr path_to(const place& where) const noexcept;
+
+  const chosen_port& where_;
+  ibv_pd* const pd_;
+  regions& memory_;
+  net::address_book& book_;
+  mem::arena& arena_;
+  const patience patience_;
+  fabric_address here_;
+  std::byte* cells_ = nullptr;  // RECEIVES, then SENDS
+  cq_handle cq_;
+  qp_handle qp_;
+  std::vector<contact> contacts_;  // by rank
+
+  std::atomic<bool> wishes_{false};
+  std::atomic<std::size_t> calls_{0};  // size of calling_
+  std::mutex mutex_;                   // guards everything below
+  std::vector<port*> ports_;           // by device
+  struct call_state {
+    link* on;
+    port* from;
+  };
+  std::vector<call_state> calling_;
+  std::vector<std::uint32_t> free_sends_;
+};
+
+}  // namespace lci::ibv

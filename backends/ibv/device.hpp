@@ -1,0 +1,26 @@
+// A device object: a face of a port. Threads: as net::device says.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "backends/ibv/port.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::ibv {
+
+class fabric;
+
+class device final : public net::device {
+ public:
+  device(fabric& f, port& p) noexcept : fabric_(f), port_(p) {}
+  std::unique_ptr<net::endpoint> make_endpoint() override;
+  std::size_t poll(net::sink& to, std::size_t max) noexcept override { return port_.poll(to, max); }
+  bool is_drained() const noexcept override { return port_.is_drained(); }
+
+ private:
+  fabric& fabric_;
+  port& port_;
+};
+
+}  // namespace lci::ibv

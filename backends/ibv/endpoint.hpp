@@ -1,0 +1,36 @@
+// Posts: each becomes one work request on the link to its rank. Callers: proto through
+// net::endpoint. Threads: shared. Always true: a post that answers retry_* has changed nothing.
+#pragma once
+
+#include "backends/ibv/port.hpp"
+#include "backends/ibv/region.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::ibv {
+
+class fabric;
+
+class endpoint final : public net::endpoint {
+ public:
+  endpoint(fabric& f, port& p) noexcept;
+  errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
+                          const void* payload, std::size_t size) noexcept override;
+  errorcode_t send(const net::net_op& op) noexcept override;
+  errorcode_t put(const net::net_op& op) noexcept override;
+  errorcode_t put_imm(const net::net_op& op) noexcept override;
+  errorcode_t get(const net::net_op& op) noexcept override;
+
+ private:
+  errorcode_t send_copy(link& on, const net::net_op& op) noexcept;
+  errorcode_t rma(const net::net_op& op, ibv_wr_opcode what) noexcept;
+  bool take_local(const net::net_op& op, ibv_sge& sge, send_record& record) noexcept;
+  errorcode_t take_remote(const net::net_op& op, ibv_send_wr& wr) noexcept;
+
+  fabric& fabric_;
+  port& port_;
+  regions& memory_;
+  const int me_;
+  const std::size_t max_inline_;
+};
+
+}  // namespace lci::ibv

@@ -1,0 +1,20 @@
+// The library's codes in our words. Callers: the rest of this folder. Threads: any.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <string>
+#include <string_view>
+
+namespace lci::ibv {
+
+// "ibv: ibv_create_qp on mlx5_0 (64 work requests): Cannot allocate memory", as backend_error.
+[[noreturn]] void throw_error(std::string_view call, std::string_view what, int error);
+// What a failed completion means, and what a user may do about it.
+std::string_view meaning_of(ibv_wc_status status) noexcept;
+// Whether the status says that the other side cannot be reached, and not that we made a mistake.
+bool is_about_the_peer(ibv_wc_status status) noexcept;
+// Something could not be destroyed.
+void report_teardown(int error) noexcept;
+
+}  // namespace lci::ibv

@@ -1,0 +1,163 @@
+#include "backends/ibv/fabric.hpp"
+
+#include <fcntl.h>
+
+#include "backends/ibv/device.hpp"
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+#include "lci/mem/region_table.hpp"
+
+namespace lci::ibv {
+namespace {
+
+// Before any member is made.
+const net::fabric_config& checked(const net::fabric_config& config) {
+  if (config.book == nullptr || config.arena == nullptr || config.regions == nullptr)
+    throw backend_error("ibv: a fabric needs an address book, an arena and a table of regions");
+  return config;
+}
+
+pd_handle make_pd(const chosen_port& card) {
+  pd_handle pd(library().alloc_pd(card.context.get()));
+  if (!pd) throw_error("ibv_alloc_pd", card.name, errno);
+  return pd;
+}
+
+// What fits a receive beside its header line, in two pages.
+constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
+// Cards take what is inlined in units of 64 bytes, of which the first holds the head.
+constexpr std::size_t LEAST_INLINE = 80;
+
+net::capabilities capabilities_of(const chosen_port& card, const net::fabric_config& config) {
+  net::capabilities caps;
+  caps.max_inject = std::max(LEAST_INLINE, config.max_inject_wanted);
+  caps.max_send = MAX_SEND;
+  caps.max_rma = card.state.max_msg_sz != 0 ? card.state.max_msg_sz : std::size_t{1} << 20;
+  caps.write_with_immediate = true;
+  caps.one_sided = true;
+  caps.device_memory = true;
+  caps.ordered = true;
+  return caps;
+}
+
+}  // namespace
+
+fabric::fabric(const net::fabric_config& config)
+    : config_(checked(config)),
+      card_(open_best_port({config.device_name, config.ibv_gid_index, config.ibv_wants_gid})),
+      pd_(make_pd(card_)),
+      caps_(capabilities_of(card_, config)),
+      memory_(pd_.get(), card_.name, config_),
+      connector_(card_, pd_.get(), memory_, *config.book, *config.arena),
+      lookups_(memory_, *config.arena, connector_, config.book->size()),
+      ports_(MAX_DEVICES) {
+  const int fd = card_.context->async_fd;
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  base::ticks_per_ms();  // measured here rather than in the first poll
+  log::info("ibv", "%s, %.0f Gbit/s, GID %s (%s)", card_.name.c_str(),
+            static_cast<double>(rate_of(card_.state)) / 1e9,
+            card_.has_gid ? text_of(card_.gid.gid).c_str() : "none", card_.why_gid.c_str());
+}
+
+// Without leave() before, peers take this for a death, as soon as they miss us.
+fabric::~fabric() = default;
+
+std::unique_ptr<net::device> fabric::make_device(int index) {
+  if (index < 0 || index >= MAX_DEVICES)
+    throw backend_error("ibv: device index " + std::to_string(index) + " is outside 0 to " +
+                        std::to_string(MAX_DEVICES - 1));
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<port>& where = ports_[static_cast<std::size_t>(index)];
+  if (!where) {
+    where = std::make_unique<port>(*this, index);
+    connector_.add_port(*where);
+  }
+  return std::make_unique<device>(*this, *where);
+}
+
+// Any device that exists will do: the tables of a peer are the same behind all of them.
+void fabric::connect(int rank) noexcept {
+  if (rank == config_.book->rank()) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  port* first = nullptr;
+  for (const auto& one : ports_) {
+    if (!one) continue;
+    if (first == nullptr) first = one.get();
+    if (one->find(rank) != nullptr) return;
+  }
+  if (first != nullptr) first->wish(rank);
+}
+
+net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
+  if (rank == config_.book->rank()) {
+    const auto known = config_.regions->look_up({key.slot, key.generation});
+    net::remote_view out;
+    out.what = known ? net::remote_view::answer::ok : net::remote_view::answer::unknown_key;
+    if (!known) return out;
+    out.size = known->size;
+    out.kind = known->kind;
+    out.address = reinterpret_cast<std::uint64_t>(known->address);
+    out.share = known->share;
+    out.off_network = known->off_network;
+    return out;
+  }
+  const lookups::answer found = lookups_.find(rank, key);
+  if (found.view.what == net::remote_view::answer::not_connected) connect(rank);
+  return found.view;
+}
+
+std::uint64_t fabric::register_region(void* address, std::size_t size, mem::mem_kind kind,
+                                      std::string& why_not) {
+  return memory_.add(address, size, kind, why_not);
+}
+
+void fabric::deregister_region(std::uint64_t local_key) noexcept { memory_.remove(local_key); }
+
+void fabric::publish(net::remote_key name, std::uint64_t local_key) noexcept {
+  memory_.publish(name, local_key);
+}
+
+net::remote_target fabric::target_of(net::remote_key name) noexcept {
+  return memory_.target_of(name);
+}
+
+void fabric::leave() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : ports_)
+    if (one) one->leave();
+}
+
+bool fabric::has_failed() noexcept {
+  const std::unique_lock lock(events_mutex_, std::try_to_lock);
+  ibv_async_event what{};
+  while (lock && library().get_async_event(card_.context.get(), &what) == 0) {
+    switch (what.event_type) {
+      case IBV_EVENT_PORT_ERR:
+        log::warn("ibv", "%s: the link is down", card_.name.c_str());
+        break;
+      case IBV_EVENT_PORT_ACTIVE:
+        log::info("ibv", "%s: the link is up", card_.name.c_str());
+        break;
+      case IBV_EVENT_GID_CHANGE:
+      case IBV_EVENT_LID_CHANGE:
+        log::warn("ibv", "%s: its addresses have changed; connections may fail",
+                  card_.name.c_str());
+        break;
+      case IBV_EVENT_CQ_ERR:
+      case IBV_EVENT_SRQ_ERR:
+      case IBV_EVENT_DEVICE_FATAL:
+        log::error("ibv", "%s failed (event %d)", card_.name.c_str(),
+                   static_cast<int>(what.event_type));
+        // Relaxed: each port sees it at one of its next looks.
+        has_failed_.store(true, std::memory_order_relaxed);
+        break;
+      default:
+        break;
+    }
+    library().ack_async_event(&what);
+  }
+  return has_failed_.load(std::memory_order_relaxed);
+}
+
+}  // namespace lci::ibv

@@ -1,0 +1,67 @@
+// The opened network: the port of the card that is used, what is registered with it, and who the
+// peers are. Owns everything in this folder; ports outlive device objects. Callers: runtime through
+// net::fabric. Threads: as net::fabric says.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/ibv/connect.hpp"
+#include "backends/ibv/lookup.hpp"
+#include "backends/ibv/port.hpp"
+#include "backends/ibv/region.hpp"
+#include "backends/ibv/select.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::ibv {
+
+class fabric final : public net::fabric {
+ public:
+  explicit fabric(const net::fabric_config& config);  // throws backend_error
+  ~fabric() override;
+
+  const net::capabilities& caps() const noexcept override { return caps_; }
+  std::string_view name() const noexcept override { return "ibv"; }
+  std::string address() const override { return connector_.address(); }
+  std::unique_ptr<net::device> make_device(int index) override;
+  void connect(int rank) noexcept override;
+  net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
+  std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
+                                std::string& why_not) override;
+  void deregister_region(std::uint64_t local_key) noexcept override;
+  void publish(net::remote_key name, std::uint64_t local_key) noexcept override;
+  net::remote_target target_of(net::remote_key name) noexcept override;
+  void leave() noexcept override;
+
+  const net::fabric_config& config() const noexcept { return config_; }
+  int rank() const noexcept { return config_.book->rank(); }
+  int size() const noexcept { return config_.book->size(); }
+  const chosen_port& card() const noexcept { return card_; }
+  ibv_pd* pd() const noexcept { return pd_.get(); }
+  regions& memory() noexcept { return memory_; }
+  connector& calls() noexcept { return connector_; }
+  lookups& keys() noexcept { return lookups_; }
+  // What the card says of itself; logged. True: it is of no use any more.
+  bool has_failed() noexcept;
+
+ private:
+  static constexpr int MAX_DEVICES = 64;
+
+  const net::fabric_config config_;
+  const chosen_port card_;
+  const pd_handle pd_;
+  net::capabilities caps_;
+  regions memory_;
+  connector connector_;
+  lookups lookups_;
+  std::mutex mutex_;  // guards what follows
+  std::vector<std::unique_ptr<port>> ports_;
+  std::mutex events_mutex_;
+  std::atomic<bool> has_failed_{false};
+};
+
+}  // namespace lci::ibv

@@ -1,0 +1,165 @@
+#include "backends/ibv/lookup.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "backends/ibv/connect.hpp"
+#include "backends/ibv/port.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr std::size_t CELL = 64;
+// A row that is being written checks out soon.
+constexpr std::uint32_t TRIES = 1000;
+
+}  // namespace
+
+lookups::lookups(regions& memory, mem::arena& arena, connector& calls, int ranks)
+    : memory_(memory), arena_(arena), calls_(calls), peers_(static_cast<std::size_t>(ranks)) {
+  landings_ = static_cast<std::byte*>(arena_.allocate(CELL * MOST, 4096));
+  for (std::size_t i = 0; i < MOST; ++i) free_landings_.push_back(landings_ + CELL * i);
+  requests_.reserve(MOST);
+}
+
+lookups::~lookups() { arena_.free(landings_, CELL * MOST); }
+
+lookups::answer lookups::find(int rank, net::remote_key name) noexcept {
+  using said = net::remote_view::answer;
+  answer out;
+  if (name.generation == 0 || name.slot >= ROWS * BLOCKS) {
+    out.view.what = said::unknown_key;
+    return out;
+  }
+  const std::lock_guard lock(lock_);
+  peer& who = peers_[static_cast<std::size_t>(rank)];
+  if (const auto at = who.rows.find(name.slot); at != who.rows.end()) {
+    const known& row = at->second;
+    if (row.generation == name.generation) {
+      if (row.exists) {
+        out.view.what = said::ok;
+        out.view.size = row.what.size;
+        out.view.kind = static_cast<mem::mem_kind>(row.what.kind);
+        out.view.address = row.what.address;
+        out.key = row.what.key;
+      } else {
+        out.view.what = said::unknown_key;
+        who.rows.erase(at);
+      }
+      return out;
+    }
+  }
+  try {
+    ask_locked(rank, name);
+  } catch (...) {  // no memory now: asked again
+  }
+  return out;
+}
+
+void lookups::ask_locked(int rank, net::remote_key name) {
+  for (const auto& one : requests_) {
+    if (one->rank == rank && one->name.slot == name.slot && one->name.generation == name.generation)
+      return;
+  }
+  if (free_landings_.empty()) return;
+  auto made = std::make_unique<request>();
+  made->rank = rank;
+  made->name = name;
+  made->landing = free_landings_.back();
+  requests_.push_back(std::move(made));
+  free_landings_.pop_back();
+  open_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void lookups::serve(port& by) noexcept {
+  const std::unique_lock lock(lock_, std::try_to_lock);
+  if (!lock) return;
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    request& one = *requests_[i];
+    if (one.at == step::asked && read(by, one)) open_.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+// Under lock_. Reads the row, or what says where it is. False: not now, or not here.
+bool lookups::read(port& by, request& what) noexcept {
+  link* on = nullptr;
+  if (by.ready(what.rank, on) != errorcode_t::done) return false;
+  std::uint64_t from = 0;
+  std::uint32_t key = 0;
+  if (!calls_.directory_of(what.rank, from, key)) return false;
+  const peer& who = peers_[static_cast<std::size_t>(what.rank)];
+  const std::uint32_t block = what.name.slot / ROWS;
+  std::uint32_t bytes = sizeof(block_reference);
+  step next = step::reading_block;
+  if (const auto at = who.blocks.find(block); at != who.blocks.end()) {
+    from = at->second.address + sizeof(row) * (what.name.slot % ROWS);
+    key = at->second.key;
+    bytes = sizeof(row);
+    next = step::reading_row;
+  } else {
+    from += sizeof(block_reference) * block;
+  }
+  const ibv_mr* const mr = memory_.of_arena(arena_.offset_of(what.landing), CELL);
+  if (mr == nullptr) return false;
+  ibv_sge sge{reinterpret_cast<std::uint64_t>(what.landing), bytes, mr->lkey};
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_READ;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.wr.rdma.remote_addr = from;
+  wr.wr.rdma.rkey = key;
+  what.at = next;
+  if (by.post(*on, wr, {&what, nullptr, 0, purpose::look_up}) == errorcode_t::done) return true;
+  what.at = step::asked;
+  return false;
+}
+
+void lookups::on_read(port& by, void* what, bool ok) noexcept {
+  const std::lock_guard lock(lock_);
+  auto& one = *static_cast<request*>(what);
+  if (!ok) return settle_locked(one, nullptr);
+  try {
+    if (one.at == step::reading_block) {
+      block_reference found;
+      std::memcpy(&found, one.landing, sizeof(found));
+      if (found.key == 0) return settle_locked(one, nullptr);
+      if (found.check == check_of(found))
+        peers_[static_cast<std::size_t>(one.rank)].blocks[one.name.slot / ROWS] = found;
+    } else {
+      row found;
+      std::memcpy(&found, one.landing, sizeof(found));
+      const bool is_sound = found.check == check_of(found);
+      if (is_sound || (found.check == 0 && found.generation == 0) || ++one.tries > TRIES)
+        return settle_locked(one, is_sound ? &found : nullptr);
+    }
+  } catch (...) {  // no memory: the same again
+  }
+  one.at = step::asked;
+  if (!read(by, one)) open_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void lookups::settle_locked(request& what, const row* found) {
+  known out;
+  out.generation = what.name.generation;
+  out.exists = found != nullptr && found->generation == what.name.generation;
+  if (out.exists) out.what = *found;
+  try {
+    peers_[static_cast<std::size_t>(what.rank)].rows[what.name.slot] = out;
+  } catch (...) {  // asked again
+  }
+  free_landings_.push_back(what.landing);
+  std::erase_if(requests_, [&](const auto& one) { return one.get() == &what; });
+}
+
+void lookups::forget(int rank) noexcept {
+  const std::lock_guard lock(lock_);
+  std::erase_if(requests_, [&](const auto& one) {
+    if (one->rank != rank || one->at != step::asked) return false;
+    free_landings_.push_back(one->landing);
+    open_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  });
+}
+
+}  // namespace lci::ibv

@@ -1,0 +1,55 @@
+// Operations of a rank on itself: no card is asked. Owned by port. Threads: posts shared, poll()
+// the polling thread. Always true: what was accepted is presented once, in order; the queue is
+// bounded, and full is retry.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/mem/region_table.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::ibv {
+
+class loopback {
+ public:
+  loopback(int rank, mem::packet_pool& packets, const mem::region_table& regions)
+      : rank_(rank), packets_(packets), regions_(regions) {}
+  ~loopback();
+
+  errorcode_t send(std::uint32_t imm, const void* head, std::size_t head_size, const void* payload,
+                   std::size_t size) noexcept;
+  errorcode_t send(const net::net_op& op) noexcept;
+  errorcode_t put(const net::net_op& op, bool has_imm) noexcept;
+  errorcode_t get(const net::net_op& op) noexcept;
+  // Presents up to `max`; answers how many.
+  std::size_t poll(net::sink& to, std::size_t max) noexcept;
+  bool is_empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
+
+ private:
+  static constexpr std::size_t DEPTH = 256;
+  enum class what : std::uint8_t { message, immediate, error };
+  struct item {
+    what kind;
+    std::uint32_t imm;
+    std::size_t size;
+    mem::packet* packet;
+    void* context;
+  };
+  errorcode_t push(const item& one) noexcept;
+  void* find(const net::net_op& op) const noexcept;
+  errorcode_t refuse(const net::net_op& op) noexcept;
+
+  const int rank_;
+  mem::packet_pool& packets_;
+  const mem::region_table& regions_;
+  base::spinlock lock_;
+  std::deque<item> queue_;               // under lock_
+  std::atomic<std::size_t> waiting_{0};  // its size, and what a sink is looking at
+};
+
+}  // namespace lci::ibv

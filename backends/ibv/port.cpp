@@ -1,0 +1,240 @@
+#include "backends/ibv/port.hpp"
+
+#include <arpa/inet.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "backends/ibv/fabric.hpp"
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr std::uint32_t FIRST_RECEIVES = 256;
+// Links whose completions fit before the queue has to grow.
+constexpr std::uint32_t FIRST_LINKS = 16;
+// A peer that is alive acknowledges a farewell at once.
+constexpr std::uint64_t LEAVE_MS = 5000;
+
+std::uint32_t receives_wanted(const chosen_port& card) {
+  return std::min<std::uint32_t>(FIRST_RECEIVES,
+                                 static_cast<std::uint32_t>(card.limits.max_srq_wr));
+}
+
+std::uint32_t random_psn() {
+  std::uint32_t out = 0;
+  if (getrandom(&out, sizeof(out), 0) != sizeof(out)) out = 1;
+  return out & 0xffffff;
+}
+
+}  // namespace
+
+port::port(fabric& owner, int index)
+    : fabric_(owner),
+      index_(index),
+      depth_(std::clamp<std::uint32_t>(
+          static_cast<std::uint32_t>(owner.config().max_sends), 4 * link::RESERVE,
+          static_cast<std::uint32_t>(std::min(owner.card().limits.max_qp_wr, 1 << 14)))),
+      packets_(*owner.config().arena, sizeof(mem::packet) + owner.caps().max_send,
+               std::max<std::size_t>(owner.config().max_recvs, 2 * FIRST_RECEIVES)),
+      self_(owner.rank(), packets_, *owner.config().regions),
+      links_(static_cast<std::size_t>(owner.size())),
+      by_qpn_(std::bit_ceil(2 * static_cast<std::size_t>(owner.size()) + 1)),
+      wishes_(static_cast<std::size_t>(owner.size())),
+      receives_(receives_wanted(owner.card())) {
+  const chosen_port& card = owner.card();
+  cq_size_ = std::min<std::uint32_t>(receives_ + depth_ * FIRST_LINKS,
+                                     static_cast<std::uint32_t>(card.limits.max_cqe));
+  cq_.reset(
+      library().create_cq(card.context.get(), static_cast<int>(cq_size_), nullptr, nullptr, 0));
+  if (!cq_)
+    throw_error("ibv_create_cq", card.name + ", " + std::to_string(cq_size_) + " entries", errno);
+  ibv_srq_init_attr made{};
+  made.attr.max_wr = receives_;
+  made.attr.max_sge = 1;
+  srq_.reset(library().create_srq(owner.pd(), &made));
+  if (!srq_)
+    throw_error("ibv_create_srq", card.name + ", " + std::to_string(receives_) + " receives",
+                errno);
+  missing_ = receives_;
+  spare_.reserve(receives_);
+  refill();
+  if (missing_ != 0)
+    throw backend_error("ibv: " + std::to_string(missing_) + " of " + std::to_string(receives_) +
+                        " receives could not be posted on " + card.name);
+}
+
+port::~port() {
+  for (int i = 0; i < count_; ++i) {
+    const event& left = ring_[(first_ + i) % BATCH];
+    if (is_receive(left.id)) give_back(packet_of(left.id));
+  }
+  for (mem::packet* packet : spare_) packet->pool->put(packet);
+  for (const auto& one : link_store_) {
+    send_record left_over;
+    std::uint64_t number = 0;
+    while (one->take_done(~std::uint64_t{0}, left_over, number)) {
+      if (left_over.packet != nullptr)
+        mem::release_packet(*fabric_.config().arena, left_over.packet);
+      fabric_.memory().remove(left_over.key);
+    }
+  }
+  // Queue pairs before the queues they use.
+  link_store_.clear();
+}
+
+errorcode_t port::not_ready(int rank, link* on) noexcept {
+  if (on != nullptr) return on->refusal();
+  wish(rank);
+  return errorcode_t::retry_nomem;
+}
+
+void port::wish(int rank) noexcept {
+  std::atomic<bool>& mine = wishes_[static_cast<std::size_t>(rank)];
+  if (mine.load(std::memory_order_relaxed)) return;
+  mine.store(true, std::memory_order_relaxed);
+  fabric_.calls().wish();
+}
+
+std::vector<int> port::take_wishes() {
+  std::vector<int> out;
+  for (std::size_t rank = 0; rank < wishes_.size(); ++rank)
+    if (wishes_[rank].exchange(false, std::memory_order_relaxed))
+      out.push_back(static_cast<int>(rank));
+  return out;
+}
+
+// Under the connector's lock. A failing queue pair flushes all that was posted, signalled or not,
+// so the completion queue grows with the links.
+void port::make_room() {
+  const std::size_t wanted = receives_ + depth_ * (link_store_.size() + 1);
+  if (wanted <= cq_size_) return;
+  const auto most = static_cast<std::size_t>(fabric_.card().limits.max_cqe);
+  const auto next =
+      static_cast<std::uint32_t>(std::min(std::max<std::size_t>(wanted, 2 * cq_size_), most));
+  if (wanted > next)
+    throw backend_error("ibv: the completion queue of " + fabric_.card().name + " holds " +
+                        std::to_string(most) + " entries, too few for " +
+                        std::to_string(link_store_.size() + 1) + " peers with net_max_sends " +
+                        std::to_string(depth_));
+  if (const int rc = library().resize_cq(cq_.get(), static_cast<int>(next)); rc != 0)
+    throw_error("ibv_resize_cq", fabric_.card().name + ", to " + std::to_string(next), rc);
+  cq_size_ = next;
+}
+
+link& port::make_link(int rank) {
+  make_room();
+  ibv_qp_init_attr made{};
+  made.send_cq = made.recv_cq = cq_.get();
+  made.srq = srq_.get();
+  made.qp_type = IBV_QPT_RC;
+  made.cap.max_send_wr = depth_;
+  made.cap.max_send_sge = 2;
+  made.cap.max_inline_data = static_cast<std::uint32_t>(fabric_.caps().max_inject);
+  qp_handle qp(library().create_qp(fabric_.pd(), &made));
+  if (!qp)
+    throw_error("ibv_create_qp", fabric_.card().name + ", for rank " + std::to_string(rank), errno);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = fabric_.card().number;
+  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  if (const int rc = library().modify_qp(
+          qp.get(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+      rc != 0)
+    throw_error("ibv_modify_qp to init", fabric_.card().name + ", rank " + std::to_string(rank),
+                rc);
+  link_store_.push_back(std::make_unique<link>(rank, std::move(qp), random_psn(), depth_));
+  link& out = *link_store_.back();
+  enter_qpn(out);
+  // edge ibv.link: partner is find().
+  links_[static_cast<std::size_t>(rank)].store(&out, std::memory_order_release);
+  link_count_.store(link_store_.size(), std::memory_order_release);
+  return out;
+}
+
+void port::enter_qpn(link& made) {
+  const std::uint32_t qpn = made.qp->qp_num;
+  for (std::size_t at = qpn;; ++at) {
+    named& place = by_qpn_[at & (by_qpn_.size() - 1)];
+    if (place.on.load(std::memory_order_relaxed) != nullptr) continue;
+    place.on.store(&made, std::memory_order_relaxed);
+    // edge ibv.qpn: partner is by_qpn().
+    place.qpn.store(qpn, std::memory_order_release);
+    return;
+  }
+}
+
+link* port::by_qpn(std::uint32_t qpn) const noexcept {
+  for (std::size_t at = qpn;; ++at) {
+    const named& place = by_qpn_[at & (by_qpn_.size() - 1)];
+    const std::uint32_t found = place.qpn.load(std::memory_order_acquire);
+    if (found == qpn) return place.on.load(std::memory_order_relaxed);
+    if (found == 0) return nullptr;
+  }
+}
+
+errorcode_t port::post(link& on, ibv_send_wr& wr, const send_record& what) noexcept {
+  if (!what.is_awaited || what.what != purpose::user) return on.post(wr, what);
+  // Before the post: its completion takes it off again.
+  open_.fetch_add(1, std::memory_order_relaxed);
+  const errorcode_t code = on.post(wr, what);
+  if (code != errorcode_t::done) open_.fetch_sub(1, std::memory_order_release);
+  return code;
+}
+
+bool port::fail_later(int rank, void* context, const char* reason) noexcept {
+  const std::lock_guard lock(failures_lock_);
+  try {
+    failures_.push_back({rank, context, reason});
+  } catch (...) {
+    return false;
+  }
+  open_.fetch_add(1, std::memory_order_relaxed);
+  has_failures_.store(true, std::memory_order_release);  // edge ibv.failures: serve_failures()
+  return true;
+}
+
+namespace {
+
+// Who leaves hears nothing more.
+class nobody final : public net::sink {
+  net::verdict on_message(const net::arrival&) noexcept override { return net::verdict::taken; }
+  void on_immediate(int, std::uint32_t) noexcept override {}
+  void on_complete(void*) noexcept override {}
+  void on_error(int, void*, std::string_view) noexcept override {}
+  void on_peer_gone(int, bool, std::string_view) noexcept override {}
+};
+
+}  // namespace
+
+void port::leave() noexcept {
+  nobody listener;
+  const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();
+  const auto in_time = [&] { return base::cpu_ticks() < deadline; };
+  const auto all = [&](auto&& is_so) {
+    return std::all_of(links_.begin(), links_.end(), [&](const std::atomic<link*>& one) {
+      const link* const on = one.load(std::memory_order_acquire);
+      return on == nullptr || is_so(*on);
+    });
+  };
+  for (const std::atomic<link*>& one : links_) {
+    link* const on = one.load(std::memory_order_acquire);
+    if (on == nullptr) continue;
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    while (on->state() == link::stage::ready && in_time() &&
+           on->post(wr, {.what = purpose::farewell}) != errorcode_t::done)
+      poll(listener, BATCH);
+  }
+  // All that was posted goes out before the queue pairs go.
+  const auto is_said = [](const link& on) {
+    return on.is_idle() || on.state() != link::stage::ready;
+  };
+  while (!all(is_said) && in_time()) poll(listener, BATCH);
+}
+
+}  // namespace lci::ibv

@@ -1,0 +1,138 @@
+// The queues behind a device index: one completion queue, one shared receive queue, and a link to
+// each peer that was talked to. Outlives the device objects, as what peers have sent to it does.
+// Callers: device and endpoint; connector makes links. Threads: find(), post paths and wishes
+// shared; poll() one thread inside at a time, which may come in again; make_link() under the
+// connector's lock. Always true: the completion queue has a place for everything that may be under
+// way; what was polled and not presented yet waits in order.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "backends/ibv/link.hpp"
+#include "backends/ibv/loopback.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::ibv {
+
+class fabric;
+
+class port {
+ public:
+  port(fabric& owner, int index);
+  ~port();
+  port(const port&) = delete;
+  port& operator=(const port&) = delete;
+
+  int index() const noexcept { return index_; }
+  link* find(int rank) const noexcept {
+    // edge ibv.link: partner is make_link().
+    return links_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  }
+  // done: `out` can be posted on; else what the post answers. Starts to connect.
+  errorcode_t ready(int rank, link*& out) noexcept {
+    if (static_cast<std::size_t>(rank) >= links_.size()) [[unlikely]]
+      return errorcode_t::fatal;
+    out = find(rank);
+    if (out != nullptr && out->state() == link::stage::ready) [[likely]]
+      return errorcode_t::done;
+    return not_ready(rank, out);
+  }
+  void wish(int rank) noexcept;
+  std::vector<int> take_wishes();
+  // A queue pair for that rank, not connected yet. Throws backend_error.
+  link& make_link(int rank);
+
+  std::size_t poll(net::sink& to, std::size_t max) noexcept;
+  bool is_drained() const noexcept {
+    return open_.load(std::memory_order_acquire) == 0 && self_.is_empty();
+  }
+  // Posts, and counts what somebody waits for.
+  errorcode_t post(link& on, ibv_send_wr& wr, const send_record& what) noexcept;
+  // Says farewell to all peers and waits, not for long, until they have it.
+  void leave() noexcept;
+  loopback& self() noexcept { return self_; }
+  mem::packet_pool& packets() noexcept { return packets_; }
+  // An operation that failed before it was posted; on_error() at the next poll. False: no memory.
+  bool fail_later(int rank, void* context, const char* reason) noexcept;
+
+ private:
+  static constexpr int BATCH = 32;
+  // What the card said of one work request.
+  struct event {
+    std::uint64_t id;
+    ibv_wc_status status;
+    ibv_wc_opcode opcode;
+    std::uint32_t bytes;
+    std::uint32_t imm;
+    std::uint32_t qpn;
+    bool has_imm;
+  };
+  struct failure {
+    int rank;
+    void* context;
+    const char* reason;
+  };
+  class inside;
+
+  errorcode_t not_ready(int rank, link* on) noexcept;
+  link* by_qpn(std::uint32_t qpn) const noexcept;
+  void enter_qpn(link& made);
+  void make_room();
+  bool fetch() noexcept;
+  bool present(net::sink& to) noexcept;
+  bool receive(net::sink& to, const event& what, link& from) noexcept;
+  void sent(net::sink& to, const event& what, link& on) noexcept;
+  void finish(net::sink& to, link& on, const send_record& record, const char* error) noexcept;
+  void fail(net::sink& to, link& on, std::string_view reason) noexcept;
+  void take_farewell(net::sink& to, link& from) noexcept;
+  void serve_failures(net::sink& to) noexcept;
+  void look_after(net::sink& to) noexcept;
+  void fail_all(net::sink& to, std::string_view reason) noexcept;
+  void knock(net::sink& to, std::uint64_t now) noexcept;
+  void refill() noexcept;
+  void give_back(mem::packet* packet) noexcept;
+
+  fabric& fabric_;
+  const int index_;
+  const std::uint32_t depth_;  // of each send queue
+  mem::packet_pool packets_;   // for receives, and for what has to be copied
+  cq_handle cq_;
+  srq_handle srq_;
+  loopback self_;
+  std::vector<std::atomic<link*>> links_;  // by rank
+  // Open addressing by number of queue pair; at least twice as many places as ranks.
+  struct named {
+    std::atomic<std::uint32_t> qpn{0};
+    std::atomic<link*> on{nullptr};
+  };
+  std::vector<named> by_qpn_;
+  std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
+  std::atomic<std::size_t> link_count_{0};
+  std::uint32_t cq_size_ = 0;  // under the connector's lock
+  std::vector<std::atomic<bool>> wishes_;
+  std::atomic<std::uint64_t> open_{0};  // posted, with somebody who waits for it
+
+  base::spinlock failures_lock_;
+  std::deque<failure> failures_;
+  std::atomic<bool> has_failures_{false};
+
+  // ---- the polling thread's ----
+  std::atomic<bool> is_polled_{false};
+  std::atomic<const void*> poller_{nullptr};
+  int nesting_ = 0;
+  event ring_[BATCH];
+  int first_ = 0, count_ = 0;
+  std::uint32_t missing_ = 0;        // receives that are not posted
+  std::vector<mem::packet*> spare_;  // of these
+  std::uint32_t receives_;           // that should be posted
+  std::uint32_t polls_ = 0;
+  std::uint64_t now_ = 0;  // ticks, read now and then
+  std::uint64_t next_knock_ = 0;
+};
+
+}  // namespace lci::ibv

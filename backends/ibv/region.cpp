@@ -1,0 +1,261 @@
+#include "backends/ibv/region.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+#include "lci/mem/memory_domain.hpp"
+#include "lci/mem/region_table.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr unsigned READ_WRITE =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+std::string bytes_text(std::size_t size) { return std::to_string(size) + " bytes"; }
+
+// A row is read by cards at any time: each word at once, the check last.
+void store(row& to, const row& what) noexcept {
+  const auto put = [](auto& field, auto value) {
+    // edge ibv.row: ordered by the fence below and by the check, which readers compute again.
+    std::atomic_ref(field).store(value, std::memory_order_relaxed);
+  };
+  put(to.check, 0u);
+  std::atomic_thread_fence(std::memory_order_release);
+  put(to.generation, what.generation);
+  put(to.key, what.key);
+  put(to.address, what.address);
+  put(to.size, what.size);
+  put(to.kind, what.kind);
+  std::atomic_thread_fence(std::memory_order_release);
+  put(to.check, what.generation == 0 ? 0u : check_of(what));
+}
+
+}  // namespace
+
+regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& config)
+    : pd_(pd),
+      device_(std::move(device)),
+      arena_(*config.arena),
+      table_(config.regions),
+      ladder_("ibv " + device_, config.gpu_rules),
+      spans_((config.arena->reserved() + mem::arena::SPAN - 1) / mem::arena::SPAN),
+      blocks_(BLOCKS) {
+  directory_ =
+      new (arena_.allocate(sizeof(block_reference) * BLOCKS, 4096)) block_reference[BLOCKS];
+  directory_mr_ =
+      register_strictly(directory_, sizeof(block_reference) * BLOCKS, IBV_ACCESS_REMOTE_READ);
+  if (!directory_mr_)
+    throw_error("ibv_reg_mr", device_ + ", " + bytes_text(sizeof(block_reference) * BLOCKS), errno);
+}
+
+regions::~regions() {
+  if (!made_.empty())
+    base::log::warn("ibv", "%zu registrations were still alive when the network was closed",
+                    made_.size());
+  for (registration* one : made_) delete one;
+  block_mrs_.clear();
+  directory_mr_.reset();
+  for (row* block : blocks_)
+    if (block != nullptr) arena_.free(block, sizeof(row) * ROWS);
+  arena_.free(directory_, sizeof(block_reference) * BLOCKS);
+}
+
+mr_handle regions::register_strictly(void* address, std::size_t size, unsigned access) {
+  return mr_handle(library().reg_mr(pd_, address, size, static_cast<int>(access)));
+}
+
+// Loosely ordered where the card knows that; memory that cannot be written, as a source alone.
+mr_handle regions::register_host(void* address, std::size_t size) {
+  mr_handle mr;
+  if (library().reg_mr_iova2 != nullptr && !is_strict_.load(std::memory_order_relaxed)) {
+    mr.reset(library().reg_mr_iova2(pd_, address, size, reinterpret_cast<std::uintptr_t>(address),
+                                    READ_WRITE | IBV_ACCESS_RELAXED_ORDERING));
+    if (mr) return mr;
+    // The flag is optional for kernels that know it; older ones answer this.
+    if (errno == EINVAL || errno == EOPNOTSUPP) {
+      mr = register_strictly(address, size, READ_WRITE);
+      if (mr) is_strict_.store(true, std::memory_order_relaxed);
+    }
+  } else {
+    mr = register_strictly(address, size, READ_WRITE);
+  }
+  if (!mr && errno == EFAULT) mr = register_strictly(address, size, IBV_ACCESS_REMOTE_READ);
+  return mr;
+}
+
+std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
+                           std::string& why_not) {
+  auto made = std::make_unique<registration>();
+  made->address = address;
+  made->size = size;
+  made->kind = kind;
+  if (kind == mem::mem_kind::device && size != 0) {
+    const mem::device_registration got =
+        ladder_.climb(*this, mem::find_place(address), address, size);
+    if (!got.by) {
+      why_not = got.why_not();
+      return 0;
+    }
+    made->mr.reset(reinterpret_cast<ibv_mr*>(got.key));
+  } else if (size != 0) {
+    made->mr = register_host(address, size);
+    if (!made->mr) throw_error("ibv_reg_mr", device_ + ", " + bytes_text(size), errno);
+  }
+  const std::lock_guard lock(mutex_);
+  made_.insert(made.get());
+  return reinterpret_cast<std::uint64_t>(made.release());
+}
+
+void regions::remove(std::uint64_t key) noexcept {
+  if (key == 0) return;
+  std::unique_ptr<registration> made(reinterpret_cast<registration*>(key));
+  const std::lock_guard lock(mutex_);
+  if (made_.erase(made.get()) == 0) {
+    base::log::warn("ibv", "what is not registered was deregistered");
+    (void)made.release();
+    return;
+  }
+  withdraw_locked(*made);
+}
+
+// Under mutex_. The row of a slot, in a block of its own if need be.
+row* regions::row_locked(std::uint32_t slot) {
+  const std::uint32_t at = slot / ROWS;
+  if (at >= BLOCKS) return nullptr;
+  if (blocks_[at] == nullptr) {
+    auto* const block = new (arena_.allocate(sizeof(row) * ROWS, 4096)) row[ROWS];
+    mr_handle mr = register_strictly(block, sizeof(row) * ROWS, IBV_ACCESS_REMOTE_READ);
+    if (!mr) {
+      const int error = errno;
+      arena_.free(block, sizeof(row) * ROWS);
+      throw_error("ibv_reg_mr", device_ + ", a table of registrations", error);
+    }
+    block_reference reference{reinterpret_cast<std::uint64_t>(block), mr->rkey, 0};
+    reference.check = check_of(reference);
+    block_mrs_.push_back(std::move(mr));
+    blocks_[at] = block;
+    std::atomic_ref(directory_[at].address).store(reference.address, std::memory_order_relaxed);
+    std::atomic_ref(directory_[at].key).store(reference.key, std::memory_order_relaxed);
+    // edge ibv.block: a card reads it; the check says that the rest is there.
+    std::atomic_ref(directory_[at].check).store(reference.check, std::memory_order_release);
+  }
+  return blocks_[at] + slot % ROWS;
+}
+
+void regions::publish(net::remote_key name, std::uint64_t key) noexcept {
+  if (key == 0) return;
+  auto& made = *reinterpret_cast<registration*>(key);
+  const std::lock_guard lock(mutex_);
+  try {
+    row* const where = row_locked(name.slot);
+    if (where == nullptr) return;
+    made.name = name;
+    row what{name.generation,
+             made.mr ? made.mr->rkey : 0,
+             reinterpret_cast<std::uint64_t>(made.address),
+             made.size,
+             static_cast<std::uint32_t>(made.kind),
+             0};
+    store(*where, what);
+  } catch (const std::exception& problem) {
+    base::log::warn("ibv", "peers cannot look up a registration: %s", problem.what());
+  }
+}
+
+void regions::withdraw_locked(registration& made) noexcept {
+  if (made.name.generation == 0) return;
+  row* const block = blocks_[made.name.slot / ROWS];
+  row& where = block[made.name.slot % ROWS];
+  // The slot may have a new holder already.
+  if (where.generation == made.name.generation) store(where, row{});
+}
+
+net::remote_target regions::target_of(net::remote_key name) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint32_t at = name.slot / ROWS;
+    if (at < BLOCKS && blocks_[at] != nullptr) {
+      const row& found = blocks_[at][name.slot % ROWS];
+      if (found.generation == name.generation && name.generation != 0)
+        return {found.address, found.key};
+    }
+  }
+  const auto region = table_ != nullptr ? table_->look_up({name.slot, name.generation})
+                                        : std::optional<mem::region>();
+  if (!region || !arena_.contains(region->address)) return {};
+  const ibv_mr* const mr = of_arena(arena_.offset_of(region->address), region->size);
+  return mr == nullptr
+             ? net::remote_target{}
+             : net::remote_target{reinterpret_cast<std::uint64_t>(region->address), mr->rkey};
+}
+
+// The span of the range, or for a range over several spans, all of them together.
+const ibv_mr* regions::register_span(std::uint64_t offset, std::size_t size) noexcept {
+  constexpr std::size_t SPAN = mem::arena::SPAN;
+  const std::uint64_t first = offset / SPAN;
+  const std::uint64_t last = (offset + size - (size != 0)) / SPAN;
+  const std::lock_guard lock(mutex_);
+  if (first == last) {
+    if (const ibv_mr* const known = spans_[first].load(std::memory_order_relaxed)) return known;
+  } else if (const auto known = wide_.lower_bound(offset + size); known != wide_.end()) {
+    const auto start = arena_.offset_of(known->second->addr);
+    if (start <= offset) return known->second.get();
+  }
+  const std::uint64_t end = std::min<std::uint64_t>((last + 1) * SPAN, arena_.committed());
+  try {
+    mr_handle mr = register_strictly(arena_.at(first * SPAN), end - first * SPAN, READ_WRITE);
+    if (!mr)
+      throw_error("ibv_reg_mr", device_ + ", " + bytes_text(end - first * SPAN) + " of packets",
+                  errno);
+    const ibv_mr* const out = mr.get();
+    if (first == last) {
+      span_store_.push_back(std::move(mr));
+      // edge ibv.span: the registration before its pointer; partner is of_arena().
+      spans_[first].store(out, std::memory_order_release);
+    } else {
+      wide_.emplace(end, std::move(mr));
+    }
+    return out;
+  } catch (const std::exception& problem) {
+    base::log::warn("ibv", "%s", problem.what());
+    return nullptr;
+  }
+}
+
+mem::registration_answer regions::register_range(const mem::descriptor_range& what) {
+  mem::registration_answer out;
+  if (what.wants_data_direct || library().reg_dmabuf_mr == nullptr) {
+    out.why_not = what.wants_data_direct
+                      ? device_ + ": Data Direct needs mlx5dv_reg_dmabuf_mr, which is not used yet"
+                      : "this libibverbs has no ibv_reg_dmabuf_mr";
+    out.error = EOPNOTSUPP;
+    out.is_final = true;
+    return out;
+  }
+  ibv_mr* const mr = library().reg_dmabuf_mr(pd_, what.offset, what.length, what.iova, what.fd,
+                                             static_cast<int>(READ_WRITE));
+  if (mr == nullptr) {
+    out.error = errno;
+    out.why_not = "ibv_reg_dmabuf_mr on " + device_;
+    out.is_final = out.error == EOPNOTSUPP;
+  }
+  out.key = reinterpret_cast<std::uint64_t>(mr);
+  return out;
+}
+
+mem::registration_answer regions::register_pointer(void* address, std::size_t size) {
+  mem::registration_answer out;
+  ibv_mr* const mr = library().reg_mr(pd_, address, size, static_cast<int>(READ_WRITE));
+  if (mr == nullptr) {
+    out.error = errno;
+    out.why_not = "ibv_reg_mr on " + device_;
+  }
+  out.key = reinterpret_cast<std::uint64_t>(mr);
+  return out;
+}
+
+}  // namespace lci::ibv

@@ -1,0 +1,101 @@
+// What this fabric has registered: regions of programs and protocols, the arena span by span, and
+// the table in which peers read the keys. Owned by fabric. Threads: shared; keys of the arena are
+// found without a lock. Always true: a local key is the address of a registration; a row is
+// published after its registration was made and withdrawn before it ends. Memory that holds
+// messages, rows or flags is registered strictly ordered, that of programs as loosely as the card
+// allows.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "backends/ibv/handles.hpp"
+#include "backends/ibv/wire.hpp"
+#include "lci/mem/arena.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::ibv {
+
+struct registration {
+  mr_handle mr;  // null: of 0 bytes
+  void* address = nullptr;
+  std::size_t size = 0;
+  mem::mem_kind kind = mem::mem_kind::host;
+  net::remote_key name;  // under mutex_
+};
+
+class regions final : private mem::device_registrar {
+ public:
+  // device: what messages call it. Throws backend_error.
+  regions(ibv_pd* pd, std::string device, const net::fabric_config& config);
+  ~regions();
+
+  // As net::fabric says.
+  std::uint64_t add(void* address, std::size_t size, mem::mem_kind kind, std::string& why_not);
+  void remove(std::uint64_t key) noexcept;
+  void publish(net::remote_key name, std::uint64_t key) noexcept;
+  net::remote_target target_of(net::remote_key name) noexcept;
+
+  // The card's key for a local buffer: of its registration, or of the arena. False: it has none.
+  bool find_key(const void* buffer, std::size_t size, std::uint64_t key,
+                std::uint32_t& out) noexcept {
+    if (key != 0) {
+      const auto& made = *reinterpret_cast<const registration*>(key);
+      out = made.mr ? made.mr->lkey : 0;
+      return true;
+    }
+    if (!arena_.contains(buffer)) return size == 0;
+    const ibv_mr* const mr = of_arena(arena_.offset_of(buffer), size);
+    if (mr == nullptr) return false;
+    out = mr->lkey;
+    return true;
+  }
+  // Memory of the arena; null when it cannot be registered, which is said.
+  const ibv_mr* of_arena(std::uint64_t offset, std::size_t size) noexcept {
+    const std::uint64_t span = offset / mem::arena::SPAN;
+    if ((offset + size - (size != 0)) / mem::arena::SPAN == span) [[likely]] {
+      // edge ibv.span: partner is register_span().
+      const ibv_mr* const mr = spans_[span].load(std::memory_order_acquire);
+      if (mr != nullptr) [[likely]]
+        return mr;
+    }
+    return register_span(offset, size);
+  }
+  // Where peers start to read.
+  std::uint64_t directory() const noexcept { return reinterpret_cast<std::uint64_t>(directory_); }
+  std::uint32_t directory_key() const noexcept { return directory_mr_->rkey; }
+
+ private:
+  mr_handle register_host(void* address, std::size_t size);
+  mr_handle register_strictly(void* address, std::size_t size, unsigned access);
+  const ibv_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
+  row* row_locked(std::uint32_t slot);
+  void withdraw_locked(registration& made) noexcept;
+  mem::registration_answer register_range(const mem::descriptor_range& what) override;
+  mem::registration_answer register_pointer(void* address, std::size_t size) override;
+
+  ibv_pd* const pd_;
+  const std::string device_;
+  mem::arena& arena_;
+  const mem::region_table* const table_;
+  mem::registration_ladder ladder_;
+  std::vector<std::atomic<const ibv_mr*>> spans_;
+  block_reference* directory_ = nullptr;  // in the arena, as the blocks are
+  mr_handle directory_mr_;
+
+  std::mutex mutex_;  // guards everything below; no call into the library under it but for spans
+  std::unordered_set<registration*> made_;
+  std::vector<mr_handle> span_store_;
+  std::multimap<std::uint64_t, mr_handle> wide_;  // of the arena, across spans; by their end
+  std::vector<row*> blocks_;
+  std::vector<mr_handle> block_mrs_;
+  // Set while the card refuses loosely ordered registrations.
+  std::atomic<bool> is_strict_{false};
+};
+
+}  // namespace lci::ibv

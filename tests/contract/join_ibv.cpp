@@ -1,0 +1,39 @@
+// The verbs backend joins the contract suite: all ranks in one process on one card.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "lci/net/provider.hpp"
+#include "tests/contract/processes.hpp"
+#include "tests/contract/suite.hpp"
+
+namespace lci::test {
+namespace {
+
+const net::provider& ibv() {
+  for (const net::provider& p : net::providers()) {
+    if (p.name == "ibv") return p;
+  }
+  throw std::runtime_error("no provider is called ibv");
+}
+
+backend_under_test ibv_with(std::string name, std::size_t max_sends) {
+  return {std::move(name), [=](int ranks, int devices) {
+            return std::make_unique<group>(ranks, devices, [=](int, net::fabric_config config) {
+              config.max_sends = max_sends;
+              return ibv().open(config);
+            });
+          }};
+}
+
+}  // namespace
+
+// Queues as usual, and so short that they are always full.
+INSTANTIATE_TEST_SUITE_P(ibv, backend_contract,
+                         testing::Values(ibv_with("default", 64), ibv_with("shallow", 16)),
+                         [](const auto& tested) { return tested.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(ibv, process_contract, testing::Values("ibv"),
+                         [](const auto& tested) { return tested.param; });
+
+}  // namespace lci::test
