@@ -36,6 +36,7 @@ net::capabilities capabilities_of(const chosen_port& card, const net::fabric_con
   caps.write_with_immediate = true;
   caps.one_sided = true;
   caps.device_memory = true;
+  caps.outlives_stale_keys = false;
   caps.ordered = true;
   return caps;
 }

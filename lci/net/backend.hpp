@@ -43,6 +43,9 @@ struct capabilities {
       false;                   // put_imm() delivers data, then the immediate, in one operation
   bool one_sided = false;      // put and get complete without the target calling poll()
   bool device_memory = false;  // buffers may be GPU memory, if it could be registered
+  // An operation that names a registration which the peer has withdrawn fails alone. False: it
+  // takes the connection along, as cards do: the peer is gone then.
+  bool outlives_stale_keys = true;
   bool ordered = false;  // sends of one thread to one peer device are delivered in the order posted
 };
 

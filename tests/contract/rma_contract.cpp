@@ -219,6 +219,7 @@ TEST_P(backend_contract, wrong_target__writes_nothing_and_is_reported) {
   for (post_fn post : {&net::endpoint::put, &net::endpoint::get, &net::endpoint::put_imm}) {
     if (post == &net::endpoint::put_imm && !g.caps().write_with_immediate) continue;
     for (const wrong& w : cases) {
+      if (w.key.slot == stale.slot && !g.caps().outlives_stale_keys) continue;
       std::vector<std::byte> local = pattern(w.size, 5);
       op_fate fate;
       net::net_op op = op_to(t, local.data(), w.size, w.offset, fate);
@@ -238,6 +239,30 @@ TEST_P(backend_contract, wrong_target__writes_nothing_and_is_reported) {
   const std::uint32_t word = 1;
   g.post([&] { return g.at(0).to().send_inline(1, 1, nullptr, 0, &word, sizeof word); });
   ASSERT_TRUE(g.until([&] { return g.at(1).seen().arrived() == 1; }, "a message afterwards"));
+}
+
+TEST_P(backend_contract, stale_key__takes_the_connection_along_where_cards_check) {
+  group& g = open();
+  if (g.caps().outlives_stale_keys) GTEST_SKIP() << "the backend looks before it writes";
+  std::vector<std::byte> memory(1000, CANARY);
+  const net::remote_key stale = g.at(1).expose(memory.data(), memory.size());
+  g.learn(0, 1, stale);
+  g.at(1).hide(stale);
+  op_fate fate;
+  std::vector<std::byte> local = pattern(100, 5);
+  net::net_op op;
+  op.rank = 1;
+  op.buffer = local.data();
+  op.size = local.size();
+  op.remote = stale;
+  op.context = &fate;
+  EXPECT_EQ(g.post([&] { return g.at(0).to().put(op); }), errorcode_t::posted);
+  ASSERT_TRUE(g.until([&] { return fate.signals() != 0; }, "the failure"));
+  EXPECT_EQ(fate.failed.load(std::memory_order_relaxed), 1);
+  EXPECT_TRUE(std::all_of(memory.begin(), memory.end(), [](std::byte b) { return b == CANARY; }));
+  ASSERT_EQ(g.at(0).seen().gone().size(), 1u);
+  EXPECT_EQ(g.at(0).seen().gone()[0].rank, 1);
+  EXPECT_FALSE(g.at(0).seen().gone()[0].orderly);
 }
 
 TEST_P(backend_contract, one_sided__needs_no_help_from_the_target) {
