@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/cuda/pointer.hpp"
 #include "lci/base/log.hpp"
@@ -12,7 +13,8 @@ namespace lci::cuda {
 
 accelerator::accelerator(driver& d, pointer_cache& pointers, mem::arena& records,
                          const accelerator_options& options)
-    : gpus_(d),
+    : pointers_(pointers),
+      gpus_(d),
       records_(gpus_, pointers, records, options.records, options.descriptors),
       peers_(gpus_, options.calls, &words_.in_use()) {
   d.require();
@@ -39,6 +41,36 @@ void accelerator::keep_resident(int blocks) {
   if (blocks != 0 && gpus_.get_driver().call().launch_kernel == nullptr)
     throw backend_error("cuda: gpu_resident asks for a kernel, and this driver launches none");
   resident_.blocks = blocks;
+}
+
+mem::by_hand_limits accelerator::allow_by_hand(attr_gpu_gdrcopy_t wanted) {
+  if (wanted == attr_gpu_gdrcopy_t::off) return {};
+  auto made = std::make_unique<gdr_mappings>(gpus_, gpus_.get_driver().mapping_libraries());
+  if (made->why_not().empty()) {
+    mappings_ = std::move(made);
+    return {READ_BY_HAND, WRITE_BY_HAND};
+  }
+  if (wanted == attr_gpu_gdrcopy_t::on)
+    throw backend_error("cuda: gpu_gdrcopy is on, but " + made->why_not());
+  base::log::info("cuda", "small messages are left to the GPU: %s", made->why_not().c_str());
+  return {};
+}
+
+// Memory of other kinds is not pinned (a pool), or may be mapped anew at the same address (VMM).
+static bool has_mappings(const classified& found) noexcept {
+  return !found.error && found.what.kind == allocation_kind::device;
+}
+
+bool accelerator::read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  if (mappings_ == nullptr) return false;
+  const classified found = pointers_.find(from);
+  return has_mappings(found) && mappings_->read(found.what, to, as_device(from), size);
+}
+
+bool accelerator::write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  if (mappings_ == nullptr) return false;
+  const classified found = pointers_.find(to);
+  return has_mappings(found) && mappings_->write(found.what, as_device(to), from, size);
 }
 
 // What comes next waits for the GPU.

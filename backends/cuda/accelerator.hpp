@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/cuda/copy_jobs.hpp"
+#include "backends/cuda/gdr_mappings.hpp"
 #include "backends/cuda/peer_maps.hpp"
 #include "backends/cuda/resident_image.hpp"
 #include "backends/cuda/share_records.hpp"
@@ -37,7 +38,15 @@ class accelerator final : public mem::accelerator {
   // anything else meanwhile, and no mapped_memory is left.
   ~accelerator() override;
 
+  // Bytes that are worth it: writes through PCIe are combined, reads are not, and take 1 us to
+  // begin and as long as the copy engine altogether from a few KiB on. docs/gpu.md says whose
+  // figures these are.
+  static constexpr std::size_t READ_BY_HAND = 1024, WRITE_BY_HAND = 8192;
+
   void keep_resident(int blocks) override;
+  mem::by_hand_limits allow_by_hand(attr_gpu_gdrcopy_t wanted) override;
+  bool read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
+  bool write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
   void copy(mem::copy_job& job) noexcept override;
   bool copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
                      std::uint64_t value) noexcept override;
@@ -60,7 +69,9 @@ class accelerator final : public mem::accelerator {
   void rest() noexcept;
   gpu& any_gpu();
 
+  pointer_cache& pointers_;
   gpu_list gpus_;
+  std::unique_ptr<gdr_mappings> mappings_;  // null: nothing is copied by hand
   share_records records_;
   stream_words words_{gpus_};
   peer_maps peers_;

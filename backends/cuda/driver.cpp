@@ -73,9 +73,10 @@ std::string resolve(void* library, abi::functions& table) {
 }  // namespace
 
 // Constants, so that they are there before any object of another file is made.
+static constexpr const char* GDRCOPY[] = {"libgdrapi.so.2", "libgdrapi.so"};
 constinit const driver_kind CUDA{
-    "cuda",  "CUDA", "libcuda.so.1", "use_cuda", "LCI_ATTR_USE_CUDA", "CUDA_VISIBLE_DEVICES",
-    &resolve};
+    "cuda",   "CUDA", "libcuda.so.1", "use_cuda", "LCI_ATTR_USE_CUDA", "CUDA_VISIBLE_DEVICES",
+    &resolve, GDRCOPY};
 
 driver_options options_from_environment(const driver_kind& kind) {
   driver_options options{true, kind.library, &kind};

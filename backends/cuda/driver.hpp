@@ -31,6 +31,8 @@ struct driver_kind {
   // Fills what the library has; the rest stays null. Names the first entry that is needed and
   // missing, or nothing.
   std::string (*resolve)(void* library, abi::functions& table);
+  // What maps the memory of such GPUs for the processor, by the names to try; see gdr_library.
+  std::span<const char* const> mapping_libraries{};
 };
 extern const driver_kind CUDA;
 
@@ -38,6 +40,7 @@ struct driver_options {
   bool allowed = true;  // false: why_not() says so and CUDA is never started by us
   std::string library = CUDA.library;
   const driver_kind* kind = &CUDA;
+  std::span<const char* const> mapping_libraries = kind->mapping_libraries;
 };
 
 // `allowed` from the environment. Throws argument_error on nonsense.
@@ -82,6 +85,9 @@ class driver {
   }
   int version() const noexcept { return version_; }
   int gpu_count() const noexcept { return gpu_count_; }
+  std::span<const char* const> mapping_libraries() const noexcept {
+    return options_.mapping_libraries;
+  }
 
  private:
   bool load_locked(int mode);

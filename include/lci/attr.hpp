@@ -40,6 +40,8 @@ struct runtime_settings_t {
   /// small copies, 0..64; 0: none. Needs a library with device code (LCI_USE_CUDA). It takes room
   /// from the program's kernels and holds up its cudaFree and the like: see docs/gpu.md.
   int gpu_resident = 0;
+  /// Small messages from and into GPU memory are copied by the processor, through gdrcopy.
+  attr_gpu_gdrcopy_t gpu_gdrcopy = attr_gpu_gdrcopy_t::auto_select;
   bool alloc_default_device = true;       ///< create a default device
   bool alloc_default_packet_pool = true;  ///< create a default packet pool
   /// Create a default matching engine, and the one that collectives use.
@@ -53,6 +55,7 @@ struct runtime_settings_t {
     f("imm_nbits_rcomp", imm_nbits_rcomp);
     f("rdv_protocol", rdv_protocol);
     f("gpu_resident", gpu_resident);
+    f("gpu_gdrcopy", gpu_gdrcopy);
     f("alloc_default_device", alloc_default_device);
     f("alloc_default_packet_pool", alloc_default_packet_pool);
     f("alloc_default_matching_engine", alloc_default_matching_engine);

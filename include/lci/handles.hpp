@@ -100,6 +100,7 @@ struct runtime_t : detail::handle_base<runtime_t, runtime_impl_t, runtime_attr_t
   int get_attr_imm_nbits_rcomp() const { return attr_of(*this).imm_nbits_rcomp; }
   attr_rdv_protocol_t get_attr_rdv_protocol() const { return attr_of(*this).rdv_protocol; }
   int get_attr_gpu_resident() const { return attr_of(*this).gpu_resident; }
+  attr_gpu_gdrcopy_t get_attr_gpu_gdrcopy() const { return attr_of(*this).gpu_gdrcopy; }
   uint64_t get_attr_max_imm_tag() const { return attr_of(*this).max_imm_tag; }
   uint64_t get_attr_max_imm_rcomp() const { return attr_of(*this).max_imm_rcomp; }
   uint64_t get_attr_max_tag() const { return attr_of(*this).max_tag; }

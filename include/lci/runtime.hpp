@@ -64,6 +64,7 @@ class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime
   Op&& imm_nbits_rcomp(int value) { return set(&S::imm_nbits_rcomp, value); }
   Op&& rdv_protocol(attr_rdv_protocol_t value) { return set(&S::rdv_protocol, value); }
   Op&& gpu_resident(int value) { return set(&S::gpu_resident, value); }
+  Op&& gpu_gdrcopy(attr_gpu_gdrcopy_t value) { return set(&S::gpu_gdrcopy, value); }
   Op&& alloc_default_device(bool value) { return set(&S::alloc_default_device, value); }
   Op&& alloc_default_packet_pool(bool value) { return set(&S::alloc_default_packet_pool, value); }
   Op&& alloc_default_matching_engine(bool value) {

@@ -89,6 +89,10 @@ enum class attr_ibv_prefetch_strategy_t { none, prefetch, prefetch_write, prefet
 /// to end; what it cannot reach is an error. `staged`: through host memory. `auto_select`: direct
 /// where that can be, else staged.
 enum class attr_gpu_path_t { auto_select, direct, staged };
+/// Whether the processor copies small messages from and into GPU memory itself, through gdrcopy.
+/// `auto_select`: where gdrcopy is usable. `on`: where it is not, the first use of GPU memory
+/// throws.
+enum class attr_gpu_gdrcopy_t { auto_select, on, off };
 /// Thread domains of the verbs backend.
 enum class attr_ibv_td_strategy_t { none, all_qp, per_qp };
 

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <utility>
 
+#include "lci/types.hpp"
+
 namespace lci::mem {
 
 // Where the bytes go, as seen from the device whose engine copies them.
@@ -94,6 +96,12 @@ struct peer_range {
 // what a stream did before its write is visible to who sees the value.
 using stream_word = std::atomic<std::uint64_t>;
 
+// Bytes up to which the processor copies by itself; 0: never.
+struct by_hand_limits {
+  std::size_t read = 0;   // out of device memory
+  std::size_t write = 0;  // into it
+};
+
 // What a stream does with such a word when it gets there.
 struct stream_step {
   enum class kind : std::uint8_t { write, wait_until_equal };
@@ -109,6 +117,22 @@ class accelerator {
   // for a while. 0: none. Throws backend_error where that cannot be; what knows no
   // kernels does without.
   virtual void keep_resident(int /*blocks*/) {}
+  // Before the first job: whether the calling thread may copy a few bytes from and into device
+  // memory by itself, where the machine has a well-defined way for that. Throws backend_error where
+  // it must (`on`) and cannot.
+  virtual by_hand_limits allow_by_hand(attr_gpu_gdrcopy_t /*wanted*/) { return {}; }
+  // Such a copy. True: the bytes are there on return, for whoever looks afterwards, another device
+  // included. False: this memory cannot be copied so, or not now, and nothing was touched. The size
+  // is not 0 and within the limits. May make calls of the system at the first use of an allocation;
+  // waits for no device.
+  virtual bool read_by_hand(std::byte* /*to*/, const std::byte* /*from*/,
+                            std::size_t /*size*/) noexcept {
+    return false;
+  }
+  virtual bool write_by_hand(std::byte* /*to*/, const std::byte* /*from*/,
+                             std::size_t /*size*/) noexcept {
+    return false;
+  }
   // Takes the job over. Small jobs that come while others are under way are handed over together.
   virtual void copy(copy_job& job) noexcept = 0;
   // The same for a job that goes at once and alone, and behind it a store of `value` to `flag`, an

@@ -36,6 +36,8 @@ class devices {
 
   // Before the first use(): what accelerator::keep_resident() is told.
   void set_resident(int blocks) noexcept { resident_blocks_ = blocks; }
+  // The same for accelerator::allow_by_hand().
+  void set_gdrcopy(attr_gpu_gdrcopy_t wanted) noexcept { gdrcopy_ = wanted; }
   // Starts the domain's accelerator if none runs. Throws backend_error.
   mem::accelerator& use(const mem::memory_domain& domain);
   // The same where no memory says which domain: the one that runs, else the first that can be used.
@@ -48,6 +50,19 @@ class devices {
   void copy(device_job& job) noexcept;
   // See mem::accelerator::copy_and_flag().
   bool copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept;
+  // Whether it is worth asking for a copy by the calling thread. No more than a look at a number
+  // which is 0 where there is no such way.
+  bool may_read_by_hand(std::size_t size) const noexcept {
+    // relaxed, as below: the accelerator, which made the number, is seen by its own edge
+    return size <= read_limit_.load(std::memory_order_relaxed);
+  }
+  // See mem::accelerator; the size is not 0. False also where may_read_by_hand() is.
+  bool read_by_hand(void* to, const void* from, std::size_t size) noexcept;
+  bool write_by_hand(void* to, const void* from, std::size_t size) noexcept {
+    if (size > write_limit_.load(std::memory_order_relaxed)) [[likely]]
+      return false;
+    return write_small(to, from, size);
+  }
   // Something beside copies has to be looked at in every round of progress (or no more, -1).
   void expect(int change) noexcept {
     under_way_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
@@ -59,12 +74,17 @@ class devices {
 
  private:
   friend class device_job;
+  bool write_small(void* to, const void* from, std::size_t size) noexcept;
+
   mem::arena& records_;
   int resident_blocks_ = 0;
+  attr_gpu_gdrcopy_t gdrcopy_ = attr_gpu_gdrcopy_t::auto_select;
   std::mutex mutex_;  // guards the start
   std::unique_ptr<mem::accelerator> owned_;
   std::atomic<mem::accelerator*> running_{nullptr};
   std::atomic<std::size_t> under_way_{0};
+  // accelerator::allow_by_hand(); 0 while none runs
+  std::atomic<std::size_t> read_limit_{0}, write_limit_{0};
 };
 
 }  // namespace lci::proto

@@ -180,6 +180,10 @@ void deliver_to_device(channel& via, receive& to, const status_t& status, const 
 void put_to_device(channel& via, int rank, void* at, int gpu, std::size_t size,
                    const std::byte* data, std::uint32_t imm) {
   core& shared = via.shared;
+  if (shared.gpus.write_by_hand(at, data, size)) {
+    if (imm != 0) notify(via, rank, imm);
+    return;
+  }
   late_arrival* const late = shared.late_arrivals.get();
   late->take(via, data, size);
   late->counted_ = nullptr;

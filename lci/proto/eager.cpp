@@ -150,6 +150,18 @@ errorcode_t start_bcopy(outgoing& out) {
   return code;
 }
 
+bool read_by_hand(const outgoing& out, hand_copy& bytes) noexcept {
+  return out.shared().gpus.read_by_hand(bytes.data(), out.buffer, out.size);
+}
+
+std::optional<errorcode_t> start_by_hand(outgoing& out) {
+  if (out.may_retry && out.via.log.pending(out.rank)) return errorcode_t::retry_backlog;
+  hand_copy bytes;
+  if (!read_by_hand(out, bytes)) return {};
+  outgoing from_host = out.from_host(bytes.data());
+  return start_bcopy(from_host);
+}
+
 errorcode_t start_zero_copy(outgoing& out) {
   network_key key;
   if (out.local_key == 0)

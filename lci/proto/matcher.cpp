@@ -34,11 +34,14 @@ status_t outcome(const receive& to, const message& from) noexcept {
 void complete(channel& via, receive& to, const status_t& status, const std::byte* data,
               message* filed) noexcept {
   if (to.kind != mem::mem_kind::host && status.size != 0) [[unlikely]] {
-    deliver_to_device(via, to, status, data);
-    if (filed != nullptr) give_back(via, *filed);
-    return;
+    if (!via.shared.gpus.write_by_hand(status.buffer, data, status.size)) {
+      deliver_to_device(via, to, status, data);
+      if (filed != nullptr) give_back(via, *filed);
+      return;
+    }
+  } else {
+    base::copy_small(status.buffer, data, status.size);
   }
-  base::copy_small(status.buffer, data, status.size);
   comp_impl_t* const comp = to.user.comp;
   channel& counted = *to.via;
   via.shared.receives.put(&to);
@@ -213,11 +216,14 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
     return errorcode_t::posted;
   }
   if (record.kind != mem::mem_kind::host && from->size != 0) {
-    deliver_to_device(via, record, outcome(record, *from), from->data);
-    give_back(via, *from);
-    return errorcode_t::posted;
+    if (!via.shared.gpus.write_by_hand(record.user.status.buffer, from->data, from->size)) {
+      deliver_to_device(via, record, outcome(record, *from), from->data);
+      give_back(via, *from);
+      return errorcode_t::posted;
+    }
+  } else if (from->size != 0) {
+    std::memcpy(record.user.status.buffer, from->data, from->size);
   }
-  if (from->size != 0) std::memcpy(record.user.status.buffer, from->data, from->size);
   got = outcome(record, *from);
   via.open_receives.add(-1);
   via.shared.receives.put(&record);

@@ -63,6 +63,17 @@ struct outgoing {
     made.packet = packet;
     return made;
   }
+  // The same operation with its bytes in host memory that is gone when the post returns.
+  outgoing from_host(std::byte* bytes) const noexcept {
+    outgoing made = *this;
+    made.buffer = bytes;
+    made.kind = mem::mem_kind::host;
+    made.gpu = -1;
+    made.has_mr = false;
+    made.local_key = 0;
+    made.off_network = false;
+    return made;
+  }
   std::size_t head_size() const noexcept { return extended ? sizeof(wire::extended_head) : 0; }
 };
 

@@ -162,9 +162,23 @@ errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
   return what == transfer::verb::put ? put_staged(out) : get_staged(out);
 }
 
+// A few bytes of GPU memory for host memory: read by the processor, they are a put from host
+// memory. Nothing: not this way. Only where a lack of packets may be told, for the bytes are gone
+// on return.
+std::optional<errorcode_t> put_by_hand(outgoing& out) {
+  if (out.there.kind != mem::mem_kind::host || out.packet != nullptr || !out.may_retry) return {};
+  hand_copy bytes;
+  if (!read_by_hand(out, bytes)) return {};
+  outgoing from_host = out.from_host(bytes.data());
+  return start_put(from_host);
+}
+
 }  // namespace
 
 errorcode_t start_put(outgoing& out) {
+  if (may_go_by_hand(out)) [[unlikely]] {
+    if (const auto code = put_by_hand(out)) return *code;
+  }
   network_key key;
   if (is_for_gpus(out, key)) return start_on_gpus(out, transfer::verb::put);
   const bool copied = (!out.has_mr || out.size <= out.inject_limit) && !out.wants_network &&

@@ -24,6 +24,8 @@ bool accepts_zero_copy(const outgoing& out) noexcept {
          out.size <= out.via.via.fabric.caps().max_send;
 }
 
+bool accepts_by_hand(const outgoing& out) noexcept { return may_go_by_hand(out); }
+
 bool accepts_rendezvous(const outgoing&) noexcept { return true; }
 
 errorcode_t start_rendezvous(outgoing& out) {
@@ -43,10 +45,16 @@ errorcode_t start_rendezvous(outgoing& out) {
   return code;
 }
 
-constexpr std::array<protocol, 4> MESSAGE_PROTOCOLS = {{
+errorcode_t start_by_hand_or_ask(outgoing& out) {
+  if (const auto code = start_by_hand(out)) return *code;
+  return start_rendezvous(out);
+}
+
+constexpr std::array<protocol, 5> MESSAGE_PROTOCOLS = {{
     {"inject", &accepts_inject, &start_inject},
     {"bcopy", &accepts_bcopy, &start_bcopy},
     {"zero_copy", &accepts_zero_copy, &start_zero_copy},
+    {"by_hand", &accepts_by_hand, &start_by_hand_or_ask},
     {"rendezvous", &accepts_rendezvous, &start_rendezvous},
 }};
 

@@ -43,6 +43,7 @@ constexpr env::word ODP[] = {{"none", 0}, {"explicit_odp", 1}, {"implicit_odp", 
 constexpr env::word PREFETCH[] = {
     {"none", 0}, {"prefetch", 1}, {"prefetch_write", 2}, {"prefetch_no_fault", 3}};
 constexpr env::word GPU_PATH[] = {{"auto", 0}, {"auto_select", 0}, {"direct", 1}, {"staged", 2}};
+constexpr env::word GPU_GDRCOPY[] = {{"auto", 0}, {"auto_select", 0}, {"on", 1}, {"off", 2}};
 constexpr env::word THREAD_DOMAIN[] = {{"none", 0}, {"all_qp", 1}, {"per_qp", 2}};
 constexpr env::word LOCK_MODE[] = {{"none", 0},
                                    {"send", LCI_NET_TRYLOCK_SEND},
@@ -69,6 +70,7 @@ std::span<const env::word> words_of(attr_cq_type_t) noexcept { return CQ_TYPE; }
 std::span<const env::word> words_of(attr_ibv_odp_strategy_t) noexcept { return ODP; }
 std::span<const env::word> words_of(attr_ibv_prefetch_strategy_t) noexcept { return PREFETCH; }
 std::span<const env::word> words_of(attr_gpu_path_t) noexcept { return GPU_PATH; }
+std::span<const env::word> words_of(attr_gpu_gdrcopy_t) noexcept { return GPU_GDRCOPY; }
 std::span<const env::word> words_of(attr_ibv_td_strategy_t) noexcept { return THREAD_DOMAIN; }
 std::span<const env::word> lock_mode_words() noexcept { return LOCK_MODE; }
 

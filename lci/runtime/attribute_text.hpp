@@ -30,6 +30,7 @@ std::span<const base::env::word> words_of(attr_ibv_odp_strategy_t) noexcept;
 std::span<const base::env::word> words_of(attr_ibv_prefetch_strategy_t) noexcept;
 std::span<const base::env::word> words_of(attr_ibv_td_strategy_t) noexcept;
 std::span<const base::env::word> words_of(attr_gpu_path_t) noexcept;
+std::span<const base::env::word> words_of(attr_gpu_gdrcopy_t) noexcept;
 std::span<const base::env::word> lock_mode_words() noexcept;
 
 // `what` is the variable that errors name, `attribute` finds the range.

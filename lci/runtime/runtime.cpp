@@ -98,6 +98,7 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
   attr.max_imm_tag = core.imm.max_tag();
   attr.max_imm_rcomp = core.imm.max_rcomp();
   core.gpus.set_resident(attr.gpu_resident);
+  core.gpus.set_gdrcopy(attr.gpu_gdrcopy);
   try {
     const global_attr_t& defaults = g_default_attr;
     net_context_attr_t network;

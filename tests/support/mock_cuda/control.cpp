@@ -38,6 +38,8 @@ class control final : public test::mock_cuda {
   void remap(void* memory) override;
   void* reserve(std::size_t size) override;
   std::byte* contents(const void* memory) override;
+  std::uint64_t buffer_id(const void* memory) override;
+  std::uint64_t next_buffer_id() override;
   void begin_capture() override;
   bool end_capture() override;
   void destroy_context(int gpu) override;
@@ -159,6 +161,17 @@ void* control::reserve(std::size_t size) {
 std::byte* control::contents(const void* memory) {
   const std::lock_guard lock(the().mutex);
   return the().resolve(reinterpret_cast<std::uintptr_t>(memory), 1);
+}
+
+std::uint64_t control::buffer_id(const void* memory) {
+  const std::lock_guard lock(the().mutex);
+  const block* const b = the().find(reinterpret_cast<std::uintptr_t>(memory));
+  return b == nullptr ? 0 : b->id;
+}
+
+std::uint64_t control::next_buffer_id() {
+  const std::lock_guard lock(the().mutex);
+  return the().next_id;
 }
 
 void control::begin_capture() {

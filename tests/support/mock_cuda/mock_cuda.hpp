@@ -52,6 +52,9 @@ class mock_cuda {
   virtual void* reserve(std::size_t size) = 0;
   // What a kernel would see; null for an address that is not mapped.
   virtual std::byte* contents(const void* memory) = 0;
+  // Of the allocation there, 0: none; and of the next one to be made.
+  virtual std::uint64_t buffer_id(const void* memory) = 0;
+  virtual std::uint64_t next_buffer_id() = 0;
   virtual void begin_capture() = 0;  // a graph capture that forbids unsafe calls in any thread
   virtual bool end_capture() = 0;    // false: somebody's call has spoilt it
   virtual void destroy_context(int gpu) = 0;  // as after cuDevicePrimaryCtxReset

@@ -311,11 +311,12 @@ TEST(on_error, of_peers_that_are_gone__is_told_once_a_peer_and_deaths_come_first
 
 TEST(select, order_of_records__is_the_documented_one) {
   const auto records = proto::message_protocols();
-  ASSERT_EQ(records.size(), 4u);
+  ASSERT_EQ(records.size(), 5u);
   EXPECT_STREQ(records[0].name, "inject");
   EXPECT_STREQ(records[1].name, "bcopy");
   EXPECT_STREQ(records[2].name, "zero_copy");
-  EXPECT_STREQ(records[3].name, "rendezvous");
+  EXPECT_STREQ(records[3].name, "by_hand");
+  EXPECT_STREQ(records[4].name, "rendezvous");
 }
 
 TEST(select, thresholds__follow_the_limits) {
