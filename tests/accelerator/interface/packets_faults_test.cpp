@@ -1,7 +1,10 @@
 // A copy into a packet fails: the message is reported as lost, and its packet is there for the
 // next. On the mock only.
+#include <cerrno>
+
 #include "tests/accelerator/interface/packets.hpp"
 #include "tests/support/mock_cuda/mock_cuda.hpp"
+#include "tests/support/mock_gdr/mock_gdr.hpp"
 
 namespace accelerator_test {
 namespace {
@@ -21,6 +24,9 @@ TEST(failed_copy, packet_comes_home) {
   const std::uint64_t seed = seed_of(world().rank, next_use());
   send(seed);
   EXPECT_EQ(w.take(pop(w.cq()), 100, seed), "");
+  // Where the processor would copy it, that fails first.
+  if (lci::test::mock_gdr* const gdr = lci::test::load_mock_gdr(""); gdr != nullptr)
+    gdr->fail_nth("gdr_copy_to_mapping", 1, EIO);
   mock->fail_nth("cuMemcpyAsync", 1, lci::cuda::abi::result::out_of_memory);
   send(seed);
   std::string text;

@@ -81,6 +81,7 @@ gpu_world::gpu_world(const gpu_options& options)
       kept(static_cast<std::size_t>(options.ranks)),
       registers_buffers(options.registers_buffers) {
   for (auto& n : nodes) {
+    if (options.by_hand) n->core.gpus.set_gdrcopy(attr_gpu_gdrcopy_t::on);
     gpus_.push_back(static_cast<fake_gpu*>(&n->core.gpus.use(fake_domain())));
     fake_gpu::settings how = options.gpu;
     how.seed += static_cast<unsigned>(n->core.me);

@@ -71,6 +71,12 @@ TEST_F(defaults_test, read__each_kind_of_value) {
   vars_.set("LCI_ATTR_IBV_ODP_STRATEGY", "implicit_odp");
   vars_.set("LCI_ATTR_IBV_PREFETCH_STRATEGY", "prefetch_no_fault");
   const global_attr_t a = read_defaults();
+  vars_.set("LCI_ATTR_GPU_GDRCOPY", "off");
+  EXPECT_EQ(read_defaults().gpu_gdrcopy, attr_gpu_gdrcopy_t::off);
+  vars_.set("LCI_ATTR_GPU_GDRCOPY", "On");
+  EXPECT_EQ(read_defaults().gpu_gdrcopy, attr_gpu_gdrcopy_t::on);
+  vars_.set("LCI_ATTR_GPU_GDRCOPY", "auto");
+  EXPECT_EQ(read_defaults().gpu_gdrcopy, attr_gpu_gdrcopy_t::auto_select);
   EXPECT_EQ(a.npackets, 1024u);
   EXPECT_EQ(a.packet_size, 16384u);
   EXPECT_EQ(a.ibv_gid_idx, -1);
@@ -115,6 +121,7 @@ TEST_F(defaults_test, read__nonsense_is_refused_with_variable_value_and_range) {
   expect_refused("LCI_ATTR_ZERO_COPY_AM", "2", "true");
   expect_refused("LCI_ATTR_BACKEND", "verbs", "none, ibv, ofi, ucx, shm");
   expect_refused("LCI_ATTR_RDV_PROTOCOL", "write,writeimm", "one of auto_select");
+  expect_refused("LCI_ATTR_GPU_GDRCOPY", "yes", "auto_select, on, off");
   expect_refused("LCI_ATTR_NET_SEND_RESERVED_PCT", "1", "from 0");
   expect_refused("LCI_ATTR_IMM_NBITS_TAG", "32", "from 0 to 31");
   expect_refused("LCI_ATTR_SYNC_THRESHOLD", "0", "from 1");
