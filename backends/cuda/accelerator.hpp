@@ -38,9 +38,8 @@ class accelerator final : public mem::accelerator {
   // anything else meanwhile, and no mapped_memory is left.
   ~accelerator() override;
 
-  // Bytes that are worth it: writes through PCIe are combined, reads are not, and take 1 us to
-  // begin and as long as the copy engine altogether from a few KiB on. docs/gpu.md says whose
-  // figures these are.
+  // Bytes up to which it is worth while: writes through PCIe are combined and posted, a read waits
+  // for each of its lines. Chosen, not measured: docs/gpu.md.
   static constexpr std::size_t READ_BY_HAND = 1024, WRITE_BY_HAND = 8192;
 
   void keep_resident(int blocks) override;

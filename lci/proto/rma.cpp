@@ -165,7 +165,7 @@ errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
 // A few bytes of GPU memory for host memory: read by the processor, they are a put from host
 // memory. Nothing: not this way. Only where a lack of packets may be told, for the bytes are gone
 // on return.
-std::optional<errorcode_t> put_by_hand(outgoing& out) {
+[[gnu::noinline]] std::optional<errorcode_t> put_by_hand(outgoing& out) {
   if (out.there.kind != mem::mem_kind::host || out.packet != nullptr || !out.may_retry) return {};
   hand_copy bytes;
   if (!read_by_hand(out, bytes)) return {};
