@@ -112,19 +112,24 @@ TEST_F(gdr_mappings_test, neighbours_in_one_window__have_mappings_of_their_own) 
 }
 
 TEST_F(gdr_mappings_test, number__is_bounded_and_the_one_not_used_for_longest_goes) {
-  make({.entries = 3});
   std::array<std::byte*, 4> memory;
   for (auto& each : memory) each = device(4 * KIB);
-  for (unsigned i = 0; i < 3; ++i) expect_copies(memory[i], 8, i);
-  expect_copies(memory[0], 8, 7);
-  expect_copies(memory[3], 8, 8);  // in place of number 1
-  EXPECT_EQ(pins(), 4u);
-  EXPECT_EQ(gdr_mock().count("gdr_unpin_buffer"), 1u);
-  expect_copies(memory[0], 8, 9);
-  expect_copies(memory[2], 8, 9);
-  EXPECT_EQ(pins(), 4u);
-  expect_copies(memory[1], 8, 9);
-  EXPECT_EQ(pins(), 5u);
+  for (std::size_t victim = 0; victim < 3; ++victim) {
+    make({.entries = 3});
+    gdr_mock().forget_counts();
+    for (unsigned i = 0; i < 3; ++i) expect_copies(memory[i], 8, i);
+    const auto use_others = [&] {
+      for (unsigned i = 0; i < 3; ++i)
+        if (i != victim) expect_copies(memory[i], 8, i + 7);
+    };
+    use_others();
+    expect_copies(memory[3], 8, 8);
+    EXPECT_EQ(gdr_mock().count("gdr_unpin_buffer"), 1u);
+    use_others();
+    EXPECT_EQ(pins(), 4u) << "number " << victim << " was to go, and no other";
+    expect_copies(memory[victim], 8, 9);
+    EXPECT_EQ(pins(), 5u);
+  }
 }
 
 TEST_F(gdr_mappings_test, bytes__are_bounded) {
