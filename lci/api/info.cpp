@@ -50,7 +50,7 @@ std::string get_info(bool verbose) {
     for (const mem::device_report& device : domain.report()) {
       text += "  " + line(device.name, device.what);
       for (const mem::way_report& way : device.ways)
-        text += "      " + padded(way.name, 34) + verdict(way.why_not) + "\n";
+        text += "      " + padded(way.name, 40) + verdict(way.why_not) + "\n";
     }
   }
   if (!verbose) return text;

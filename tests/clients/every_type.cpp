@@ -90,6 +90,8 @@ void mention_attributes(lci::runtime_t r, lci::net_context_t n, lci::device_t d,
   same<int>(r.get_attr_imm_nbits_tag());
   same<int>(r.get_attr_imm_nbits_rcomp());
   same<lci::attr_rdv_protocol_t>(r.get_attr_rdv_protocol());
+  same<int>(r.get_attr_gpu_resident());
+  same<lci::attr_gpu_gdrcopy_t>(r.get_attr_gpu_gdrcopy());
   same<uint64_t>(r.get_attr_max_imm_tag());
   same<uint64_t>(r.get_attr_max_imm_rcomp());
   same<uint64_t>(r.get_attr_max_tag());

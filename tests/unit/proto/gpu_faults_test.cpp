@@ -18,6 +18,7 @@ struct fault_case {
   lci::attr_gpu_path_t way;
   std::size_t size;
   bool is_offered = false;  // the sender knows the receive before it sends
+  bool by_hand = false;     // the processor copies, every other time
 };
 
 // A sanitizer takes ten times as long: it gets every protocol, and large messages of two of them.
@@ -50,6 +51,13 @@ std::vector<fault_case> cases() {
             if (what == verb::send && way == lci::attr_gpu_path_t::auto_select)
               all.push_back({what, near, far, maps, way, size, true});
           }
+  for (const verb what : {verb::send, verb::active_message, verb::put_signal})
+    for (const mem_kind near : {mem_kind::host, mem_kind::device})
+      for (const mem_kind far : {mem_kind::host, mem_kind::device}) {
+        if (near == far && near == mem_kind::host) continue;
+        if (what == verb::active_message && far == mem_kind::device) continue;
+        all.push_back({what, near, far, true, lci::attr_gpu_path_t::auto_select, 500, false, true});
+      }
   return all;
 }
 
@@ -58,7 +66,7 @@ std::string name_of_case(const fault_case& c) {
   return std::string(name_of(c.what)) + kind(c.near) + kind(c.far) +
          (c.maps ? "_mapped" : "_apart") +
          (c.way == lci::attr_gpu_path_t::auto_select ? "_direct_" : "_staged_") +
-         std::to_string(c.size) + (c.is_offered ? "_offered" : "");
+         std::to_string(c.size) + (c.is_offered ? "_offered" : "") + (c.by_hand ? "_by_hand" : "");
 }
 
 gpu_options options_of(const fault_case& c) {
@@ -68,6 +76,8 @@ gpu_options options_of(const fault_case& c) {
   o.way = c.way;
   o.is_tight = true;
   o.gpu.max_delay = 1;
+  o.by_hand = c.by_hand;
+  o.gpu.refuse_hand_one_in = 2;
   return o;
 }
 
