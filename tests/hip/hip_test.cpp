@@ -18,6 +18,7 @@
 #include "lci/errors.hpp"
 #include "lci/mem/arena.hpp"
 #include "tests/support/mock_cuda/mock_cuda.hpp"
+#include "tests/support/must_fire.hpp"
 #include "tests/support/scoped_env.hpp"
 
 namespace lci::hip {
@@ -137,6 +138,14 @@ TEST_F(hip_test, memory_without_identity__is_refused) {
   }
   EXPECT_TRUE(DOMAIN.find(memory).is_handled);
   free(memory);
+}
+
+// gdrcopy is for memory of CUDA.
+TEST_F(hip_test, copies_by_the_processor__are_none) {
+  const std::unique_ptr<mem::accelerator> acc = DOMAIN.start(arena_);
+  EXPECT_EQ(acc->allow_by_hand(attr_gpu_gdrcopy_t::auto_select).write, 0u);
+  EXPECT_TRUE(test::throws_with<backend_error>([&] { acc->allow_by_hand(attr_gpu_gdrcopy_t::on); },
+                                               {"there is no gdrcopy for these GPUs"}));
 }
 
 TEST_F(hip_test, copies__from_host_to_gpu_to_host) {
