@@ -1,10 +1,15 @@
 #include "backends/ibv/connect.hpp"
 
+#include <signal.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <functional>
 
 #include "backends/ibv/port.hpp"
 #include "lci/base/env.hpp"
@@ -24,6 +29,16 @@ std::uint64_t random_id() {
   if (getrandom(&out, sizeof(out), 0) != sizeof(out))
     throw backend_error(std::string("ibv: getrandom of 8 bytes: ") + std::strerror(errno));
   return out;
+}
+
+// The same where process numbers mean the same: one boot of one machine, one PID namespace.
+std::uint64_t host_id() {
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::string text;
+  std::getline(boot, text);
+  struct stat about {};
+  if (stat("/proc/self/ns/pid", &about) == 0) text += std::to_string(about.st_ino);
+  return text.empty() ? random_id() : std::hash<std::string>()(text);
 }
 
 std::uint8_t number_from(const char* variable, std::uint8_t usual, int least, int most) {
@@ -62,6 +77,8 @@ connector::connector(const chosen_port& where, ibv_pd* pd, regions& memory, net:
       patience_(patience::from_environment()),
       contacts_(static_cast<std::size_t>(book.size())) {
   here_.id = random_id();
+  here_.host = host_id();
+  here_.process = static_cast<std::uint32_t>(getpid());
   std::memcpy(here_.where.gid, where_.gid.gid.raw, sizeof(here_.where.gid));
   here_.where.lid = where_.state.lid;
   here_.where.has_gid = where_.has_gid ? 1 : 0;
@@ -149,6 +166,8 @@ connector::contact* connector::contact_of(int rank) {
   who.handle.reset(library().create_ah(pd_, &path));
   if (!who.handle)
     throw_error("ibv_create_ah", where_.name + ", to rank " + std::to_string(rank), errno);
+  if (who.address.host == here_.host)
+    who.process.store(who.address.process, std::memory_order_relaxed);
   who.is_known = true;
   return &who;
 }
@@ -159,6 +178,12 @@ bool connector::directory_of(int rank, std::uint64_t& address, std::uint32_t& ke
   key = who.directory_key.load(std::memory_order_acquire);
   address = who.directory.load(std::memory_order_relaxed);
   return key != 0;
+}
+
+bool connector::has_died(int rank) const noexcept {
+  const std::uint32_t process =
+      contacts_[static_cast<std::size_t>(rank)].process.load(std::memory_order_relaxed);
+  return process != 0 && kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
 }
 
 void connector::look() noexcept {

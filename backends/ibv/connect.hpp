@@ -50,6 +50,8 @@ class connector {
   }
   // What a peer published; false before its first hello.
   bool directory_of(int rank, std::uint64_t& address, std::uint32_t& key) const noexcept;
+  // Whether it is a process of this machine that does not exist any more.
+  bool has_died(int rank) const noexcept;
 
  private:
   static constexpr std::uint32_t RECEIVES = 256;
@@ -66,6 +68,7 @@ class connector {
     // edge ibv.directory: address before key; partner is directory_of().
     std::atomic<std::uint64_t> directory{0};
     std::atomic<std::uint32_t> directory_key{0};
+    std::atomic<std::uint32_t> process{0};  // of this machine; 0: of another, or not known
   };
 
   void open_queue();

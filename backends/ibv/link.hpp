@@ -91,6 +91,7 @@ class link {
   std::uint64_t heard_ticks = 0;  // last sign of life
   bool is_knocking = false;
   bool was_gone_said = false;
+  bool is_missed = false;  // its process is gone; what it sent comes first
 
  private:
   std::atomic<stage> stage_{stage::calling};

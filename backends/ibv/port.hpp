@@ -94,6 +94,7 @@ class port {
   void look_after(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
   void knock(net::sink& to, std::uint64_t now) noexcept;
+  bool has_died(link& on) noexcept;
   void refill() noexcept;
   void give_back(mem::packet* packet) noexcept;
 
@@ -133,6 +134,7 @@ class port {
   std::uint32_t polls_ = 0;
   std::uint64_t now_ = 0;  // ticks, read now and then
   std::uint64_t next_knock_ = 0;
+  bool is_dry_ = false;  // since the last look the card had nothing more at least once
 };
 
 }  // namespace lci::ibv

@@ -74,7 +74,10 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
 bool port::fetch() noexcept {
   ibv_wc done[BATCH];
   const int n = ibv_poll_cq(cq_.get(), BATCH, done);
-  if (n <= 0) return false;
+  if (n <= 0) {
+    is_dry_ = true;
+    return false;
+  }
   first_ = 0;
   for (int i = 0; i < n; ++i) {
     const ibv_wc& one = done[i];
@@ -291,7 +294,12 @@ void port::fail_all(net::sink& to, std::string_view reason) noexcept {
 void port::knock(net::sink& to, std::uint64_t now) noexcept {
   for (const std::atomic<link*>& one : links_) {
     link* const on = one.load(std::memory_order_acquire);
-    if (on == nullptr || on->state() != link::stage::ready) continue;
+    if (on == nullptr || on->state() > link::stage::ready) continue;
+    if (has_died(*on)) {
+      fail(to, *on, "its process is gone");
+      continue;
+    }
+    if (on->state() == link::stage::calling) continue;
     if (on->refused() != 0 && on->is_idle()) {
       fail(to, *on, "the card refuses to send on this connection");
       continue;
@@ -307,6 +315,15 @@ void port::knock(net::sink& to, std::uint64_t now) noexcept {
     wr.wr.rdma.rkey = key;
     on->is_knocking = on->post(wr, {.what = purpose::knock}) == errorcode_t::done;
   }
+  is_dry_ = false;
+}
+
+// Of a peer on this machine we see that it has ended, also one that was never met. What it sent
+// before is in the queue by then, so the queue is emptied first.
+bool port::has_died(link& on) noexcept {
+  if (on.is_missed) return is_dry_;
+  on.is_missed = fabric_.calls().has_died(on.rank);
+  return false;
 }
 
 }  // namespace lci::ibv

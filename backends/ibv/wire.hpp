@@ -58,9 +58,12 @@ inline bool decode(const std::byte* data, std::size_t size, hello& out) noexcept
 
 // What fabric::address() says.
 struct fabric_address {
-  std::uint64_t id = 0;  // drawn at random; says which fabric of a rank is meant
+  std::uint64_t id = 0;    // drawn at random; says which fabric of a rank is meant
+  std::uint64_t host = 0;  // the same for processes that know each other by their numbers
+  std::uint32_t process = 0;
   std::uint32_t qpn = 0;
   place where;
+  std::uint32_t reserved = 0;
 
   std::string text() const;
   static bool parse(std::string_view text, fabric_address& out) noexcept;
