@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "lci/api/resolve.hpp"
 #include "lci/errors.hpp"
@@ -72,7 +73,14 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
   const target to = find_target(a);
   if (is_short) check_short(a, to.end);
   net::net_op op = make_op(a);
+  proto::network_key key;
+  if (!is_short && op.local_key == 0 && op.kind == mem::mem_kind::host) {
+    const net_context_impl_t& network = to.end.device.context;
+    key = proto::network_key(*network.fabric, network.attr.gpu_path, a.buffer, a.size, op.kind);
+    op.local_key = key.get();
+  }
   proto::raw_net::record* r = to.raw.make_record(opcode, a.rank, a.user_context);
+  r->key = std::move(key);
   op.context = r;
   if (is_short) {
     r->packet = to.raw.pool().get();

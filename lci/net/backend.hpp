@@ -186,14 +186,16 @@ class fabric {
   }
   // The peer's process as seen from here; 0: on another machine, or not visible.
   virtual int process_of(int /*rank*/) noexcept { return 0; }
-  // Registration of local memory with this network; key 0 where none is needed. GPU memory (only
+  // Registration of local memory, at least one byte, with this network; key 0 where none is needed,
+  // as for what lies in the arena. GPU memory (only
   // with device_memory) that cannot be registered is no error: `why_not` then has every reason, and
   // it goes through host memory. Throws backend_error.
   virtual std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                         std::string& why_not) = 0;
   virtual void deregister_region(std::uint64_t local_key) noexcept = 0;
   // What register_region() has registered under this key goes by this name, a row of the region
-  // table, from now on until it is deregistered: peers can look it up.
+  // table, from now on until it is deregistered: peers can look it up. Key 0: nothing had to be
+  // registered, or could be, and peers find only what the row says.
   virtual void publish(remote_key /*name*/, std::uint64_t /*local_key*/) noexcept {}
   // What to send along for a published registration, or for a row of the region table that lies in
   // the arena. Nothing where peers of this network need no such thing, or for any other row.

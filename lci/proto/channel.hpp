@@ -40,14 +40,14 @@ class port {
   // if need be.
   template <class Body>
   void send_control(int rank, std::uint32_t imm, const Body& body) {
-    send_control_bytes(rank, imm, &body, sizeof(body));
+    send_control_bytes(rank, imm, &body, wire::length_of(body));
   }
   void send_control_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size);
   // Same, but may be refused: for the first message of an operation that can still answer retry.
   template <class Body>
   errorcode_t try_control(int rank, std::uint32_t imm, const Body& body) noexcept {
     if (log.pending(rank)) return errorcode_t::retry_backlog;
-    return end_->send_inline(rank, imm, nullptr, 0, &body, sizeof(body));
+    return end_->send_inline(rank, imm, nullptr, 0, &body, wire::length_of(body));
   }
   // Posts the next piece(s) of a transfer. posted: under way; done: finished, the caller ends it;
   // retry: nothing of this piece was posted.
@@ -187,6 +187,12 @@ class channel {
   std::vector<bool> reported_;  // by rank: peer_failure_error was thrown; under lists_lock_
   std::vector<bool> missed_;    // by rank: the same for one that left too early; under lists_lock_
 };
+
+// What to send along with the name of a registration of ours.
+inline wire::target target_of(channel& via, wire::name region) noexcept {
+  const net::remote_target at = via.fabric.target_of({region.slot, region.generation});
+  return {at.address, at.key};
+}
 
 // Whether the network itself reads and writes such memory. If not, GPUs copy, or it is staged. Of
 // GPU memory only once it is registered, which may fail for one buffer and not for the next.

@@ -29,7 +29,7 @@ network_key::network_key(net::fabric& fabric, attr_gpu_path_t way, void* address
                          mem::mem_kind kind)
     : fabric_(&fabric) {
   is_off_ = !may_register(fabric, way, kind);
-  if (is_off_ || (kind != mem::mem_kind::host && size == 0)) return;
+  if (is_off_ || size == 0) return;
   std::string why_not;
   key_ = fabric.register_region(address, size, kind, why_not);
   is_off_ = !why_not.empty();

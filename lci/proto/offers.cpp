@@ -73,6 +73,7 @@ void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
   if (registered_here) {
     try {
       plan.region = via_.shared.regions.insert(*target);
+      via_.fabric.publish({plan.region.slot, plan.region.generation}, 0);
     } catch (...) {
       flag_words::give(word);
       throw;

@@ -42,6 +42,7 @@ void raw_net::complete(record* r) {
 
 void raw_net::drop(record* r) {
   if (r->packet != nullptr) mem::release_packet(arena_, r->packet);
+  r->key = network_key();
   records_.put(r);
 }
 

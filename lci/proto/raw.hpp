@@ -10,6 +10,7 @@
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/proto/network_key.hpp"
 
 namespace lci::proto {
 
@@ -27,6 +28,7 @@ class raw_net final : private net::sink {
     record* pool_next = nullptr;
     net_status_t entry;
     mem::packet* packet = nullptr;  // copy of a short operation's bytes
+    network_key key;                // of a buffer that was registered for this operation
   };
   record* make_record(net_opcode_t opcode, int rank, void* user_context);
   // Ends a record: its operation has completed (posted as an entry), or was refused (nothing is

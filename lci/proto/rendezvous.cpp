@@ -1,7 +1,9 @@
 #include "lci/proto/rendezvous.hpp"
 
+#include <exception>
 #include <utility>
 
+#include "lci/base/log.hpp"
 #include "lci/completion.hpp"
 #include "lci/proto/channel.hpp"
 
@@ -17,6 +19,7 @@ transfer* make_write(channel& via, wire::name self, const send_side& side) {
   move->gpu = plan.gpu;
   move->op.local_key = plan.local_key;
   move->op.remote = {side.ready.region.slot, side.ready.region.generation};
+  move->op.at = {side.ready.at.address, side.ready.at.key};
   move->what = transfer::verb::put;
   move->end = ending::rendezvous;
   move->base = static_cast<std::byte*>(plan.buffer);
@@ -212,37 +215,50 @@ errorcode_t start_staged_put(port& via, const send_plan& plan, wire::put_request
                          may_retry);
 }
 
-// The receive cannot be carried out: its part ends as if the peer had gone, and progress says why.
-LCI_COLD static void refuse_receive(channel& via, wire::name self) {
-  via.keep(std::current_exception());
-  step(via, self, recv_event::peer_gone);
+// The network is to write host memory of the program. False: it cannot be registered, so the data
+// has to come through slots.
+static bool register_destination(channel& via, const recv_plan& plan, network_key& key) {
+  try {
+    key = network_key(via.fabric, via.way, plan.user.status.buffer, plan.user.status.size,
+                      plan.kind);
+    return true;
+  } catch (const std::exception& problem) {
+    base::log::info("proto", "a message of %zu bytes from rank %d comes in pieces: %s",
+                    plan.user.status.size, plan.rank, problem.what());
+    return false;
+  }
 }
 
 void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
   mem::region target{plan.user.status.buffer, plan.user.status.size, plan.kind, {}, false};
   network_key key;
+  const bool is_named = plan.region.generation != 0;
   if (plan.from_device || plan.kind != mem::mem_kind::host) [[unlikely]] {
     const target_way way = find_target(via, sender, plan, target, key);
     if (way == target_way::none) return;
     if (way == target_way::staged) return receive_staged(via, sender, plan);
+  } else if (!is_named && !register_destination(via, plan, key)) [[unlikely]] {
+    return via.staged.receive(sender, plan);
   }
   recv_plan mine = plan;
   mine.local_key = key.get();
-  const auto [self, side] = via.rendezvous.recvs.insert(mine);
-  key.release();  // goes with the state
-  if (plan.region.generation == 0) {
+  if (!is_named) {
     try {
-      side->plan.region = via.shared.regions.insert(target);
+      mine.region = via.shared.regions.insert(target);
     } catch (...) {
-      return refuse_receive(via, self);
+      return give_up(via, sender, plan, std::current_exception());
     }
-    side->registered_here = true;
+    via.fabric.publish({mine.region.slot, mine.region.generation}, mine.local_key);
   }
+  const auto [self, side] = via.rendezvous.recvs.insert(mine);
+  side->registered_here = !is_named;
+  key.release();  // goes with the state
   wire::rtr body;
   body.sender = sender;
   body.receiver = self;
-  body.region = {side->plan.region.slot, side->plan.region.generation};
+  body.region = {mine.region.slot, mine.region.generation};
   body.offset = plan.region_offset;
+  body.at = target_of(via, body.region);
   via.control.send_control(plan.rank, wire::kind_imm(wire::kind::rtr), body);
 }
 

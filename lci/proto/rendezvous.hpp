@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <exception>
 #include <optional>
 
 #include "lci/data/slot_table.hpp"
@@ -43,7 +44,7 @@ struct send_plan {
   int gpu = -1;  // of device memory
   std::uint64_t local_key = 0;
   bool registered_here = false;   // local_key goes with the operation
-  bool off_network = false;       // GPU memory that the network could not register
+  bool off_network = false;       // memory that the network could not register
   mem::packet* packet = nullptr;  // the message is in a packet, which goes with the operation
   bool is_put = false;            // staged put: over when the target has everything
 };
@@ -68,7 +69,7 @@ struct recv_plan {
   mem::mem_kind kind = mem::mem_kind::host;  // of the destination
   int gpu = -1;                              // of device memory
   bool from_device = false;     // the sender's data is in GPU memory that no network reads
-  std::uint64_t local_key = 0;  // of the destination, GPU memory registered for this message
+  std::uint64_t local_key = 0;  // of the destination, if it was registered for this message
   std::uint32_t imm = 0;        // put
   allocator_base_t* allocator = nullptr;  // of an active message's buffer; null: it is a packet,
   mem::far_packet* payload = nullptr;     // of this one, if its payload is apart
@@ -160,6 +161,8 @@ enum class target_way : std::uint8_t {
 target_way find_target(channel& via, wire::name sender, const recv_plan& plan, mem::region& target,
                        network_key& key);
 void receive_staged(channel& via, wire::name sender, const recv_plan& plan);
+// The receive cannot be carried out, and both ends hear of it.
+void give_up(channel& via, wire::name sender, const recv_plan& plan, std::exception_ptr why);
 // GPU memory that the network does not handle goes to where the receiver says by a copy engine of
 // ours. False: that cannot be, and the receiver was told to make it staged.
 bool prepare_direct(channel& via, wire::name self, send_side& side);

@@ -43,14 +43,13 @@ bool is_written_by_network(channel& via, const recv_plan& plan, network_key& key
   return !key.is_off();
 }
 
-// The receive cannot be carried out, and both ends hear of it.
+}  // namespace
+
 void give_up(channel& via, wire::name sender, const recv_plan& plan, std::exception_ptr why) {
   via.keep(std::move(why));
   via.say(plan.rank, wire::staged_kind::drop_send, wire::drop{sender, 0, 0});
   end_receive(via, plan, false);
 }
-
-}  // namespace
 
 target_way find_target(channel& via, wire::name sender, const recv_plan& plan, mem::region& target,
                        network_key& key) {

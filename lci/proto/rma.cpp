@@ -126,12 +126,18 @@ errorcode_t put_staged(outgoing& out) {
   send_plan plan = out.plan();
   plan.is_put = true;
   if (put_by_landing(out, plan)) return errorcode_t::posted;
+  network_key key;
+  register_host(out, key);
+  if (key.get() != 0) plan.local_key = key.get();
+  plan.registered_here = key.get() != 0;
   wire::put_request body;
   body.region = {out.remote.slot, out.remote.generation};
   body.offset = out.remote_offset;
   body.size = out.size;
   body.imm = out.signal_imm();
-  return start_staged_put(out.via, plan, body, out.may_retry);
+  const errorcode_t code = start_staged_put(out.via, plan, body, out.may_retry);
+  if (error_t(code).is_posted()) key.release();  // goes with the state
+  return code;
 }
 
 errorcode_t get_staged(outgoing& out) {

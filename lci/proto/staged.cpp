@@ -104,10 +104,12 @@ bool staged_transfers::offer(wire::name self, recv_state& s) {
     }
     rank = s.rank;
     is_get = s.is_get;
-    answer = {s.sender, self, {set->region.slot, set->region.generation}, set->place, s.through};
-    s.body.slots_region = answer.region;
+    const wire::name region{set->region.slot, set->region.generation};
+    answer = {s.sender, self, region, set->place, s.through, target_of(via_, region)};
+    s.body.slots_region = region;
     s.body.slots_place = set->place;
     s.body.through = s.through;
+    s.body.at = answer.at;
     request = s.body;
   }
   // From here on the state belongs to whoever hears from the peer.

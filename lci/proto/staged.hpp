@@ -99,6 +99,7 @@ class staged_transfers {
     wire::name self;             // our rendezvous state; none for the answer to a get
     wire::name receiver;         // staged state there
     net::remote_key key;         // of the slots
+    net::remote_target at;       // the same for the network, if the peer has said it
     std::byte* there = nullptr;  // the slots, where they are mapped here
     bool is_landing = false;     // one piece, to a slot of ours
     flag_word* flag = nullptr;   // landing: which the GPU sets
@@ -123,7 +124,8 @@ class staged_transfers {
     bool ok = false;
     bool is_over = false;
     bool is_landing = false;
-    user_side user;  // landing
+    user_side user;               // landing
+    std::uint64_t local_key = 0;  // of the answer to a get, which goes with the state
   };
   struct ended_receive {
     recv_plan plan;
@@ -136,6 +138,7 @@ class staged_transfers {
   void start(wire::name name, recv_state& s);
   bool offer(wire::name self, recv_state& s);
   bool take_slots(send_state& s, bool& never);
+  void register_source(send_plan& plan);
   void begin_send(wire::name name, send_state& s);
   void fill(wire::name name, send_state& s, slot_copy& slot);
   void filled(wire::name name, std::uint64_t index, std::string_view error, bool is_said = false);

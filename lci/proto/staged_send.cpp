@@ -4,27 +4,32 @@
 #include <cstring>
 #include <mutex>
 
+#include "lci/base/log.hpp"
 #include "lci/proto/channel.hpp"
-#include "lci/proto/eager.hpp"
 
 namespace lci::proto {
 
 void staged_transfers::send(wire::name self, const send_plan& plan, const wire::rtr& to) {
   const auto [name, s] = sends_.insert();
   const net::remote_key key{to.region.slot, to.region.generation};
-  const net::remote_view view = via_.fabric.check_remote(plan.rank, key);
+  // Where the peer has said its target, its network checks the bounds, and nothing is mapped.
+  const bool is_told = to.at.key != 0;
+  const net::remote_view view =
+      is_told ? net::remote_view{} : via_.fabric.check_remote(plan.rank, key);
   std::byte* const there = view.what == net::remote_view::answer::ok
                                ? via_.fabric.reach(plan.rank, to.offset, view.size)
                                : nullptr;
+  const std::uint64_t needed = std::uint64_t{to.through.bytes} * to.through.count;
   bool is_sound;
   {
     const std::lock_guard lock(lock_);
     is_sound = s->begin(plan.user.status.size, to.through) &&
-               std::uint64_t{to.through.bytes} * to.through.count <= view.size;
+               needed <= (is_told ? staging_store::MOST : view.size);
     s->plan = plan;
     s->self = self;
     s->receiver = to.receiver;
     s->key = key;
+    s->at = {to.at.address, to.at.key};
     s->there = there;
     s->waits_for_ack = plan.is_put;
     for (slot_copy& one : s->slot) {
@@ -41,9 +46,9 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     s->has_failed = true;
   } else {
     const bool from_gpu = plan.kind == mem::mem_kind::device;
-    if (there != nullptr && from_gpu) {
-      via_.shared.staging.pin_view(there, view.size);
-    } else if (from_gpu) {
+    if (there != nullptr) {
+      if (from_gpu) via_.shared.staging.pin_view(there, view.size);
+    } else if (from_gpu || plan.off_network) {
       has_slots = take_slots(*s, never);
     }
     if (has_slots && !never) begin_send(name, *s);
@@ -55,15 +60,15 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     over = settle_locked(name, *s);
   }
   // Without a connection the peer is gone, which the channel says.
-  if (!is_sound && view.what != net::remote_view::answer::not_connected)
+  if (!is_sound && (is_told || view.what != net::remote_view::answer::not_connected))
     complain(plan.rank, "the peer's slots make no sense, or are gone");
   if (over.is_over) return end(over);
   if (!has_slots) wait_for_slots(name, true);
   if (via_.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
 }
 
-// Slots of our own, for a GPU that cannot write those of the receiver. False: later. never: the
-// send has failed.
+// Slots of our own, for data that neither a GPU nor the network brings to those of the receiver from
+// where it is. False: later. never: the send has failed.
 bool staged_transfers::take_slots(send_state& s, bool& never) {
   const std::size_t wanted = std::size_t{s.through.bytes} * s.through.count;
   slot_set* set = via_.shared.staging.take(wanted, never);
@@ -104,9 +109,9 @@ void staged_transfers::fill(wire::name name, send_state& s, slot_copy& slot) {
   else if (s.set != nullptr)
     to = s.set->at + in_set;
   if (s.plan.kind != mem::mem_kind::device) {
-    if (to == nullptr) return put_piece(name, s, slot, from);
-    std::memcpy(to, from, s.bytes_of(index));
-    return filled(name, index, {});
+    if (to != nullptr) std::memcpy(to, from, s.bytes_of(index));
+    if (s.there != nullptr) return filled(name, index, {});
+    return put_piece(name, s, slot, to != nullptr ? to : from);
   }
   slot.from = from;
   slot.to = to;
@@ -123,6 +128,7 @@ void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy
   move->via = &via_.control;
   move->op.rank = s.plan.rank;
   move->op.remote = s.key;
+  move->op.at = s.at;
   move->what = transfer::verb::put;
   move->end = ending::piece;
   move->base = from;
@@ -130,12 +136,8 @@ void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy
   move->remote_base = s.number_of(slot) * s.through.bytes;
   move->local_state = name;
   move->piece = slot.index;
-  if (s.set == nullptr) {
-    move->op.local_key = s.plan.local_key;
-  } else {
-    network_key key(via_.fabric, via_.way, from, move->total, mem::mem_kind::host);
-    take_key(*move, key);
-  }
+  // Slots lie in the arena, which the network has registered.
+  if (s.set == nullptr) move->op.local_key = s.plan.local_key;
   via_.control.start(*move);
 }
 
@@ -182,8 +184,9 @@ void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_
 staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
                                                              send_state& s) noexcept {
   if (!s.is_over()) return {};
-  const ended_send out{s.self,        s.receiver, s.rank,       s.set,
-                       !s.has_failed, true,       s.is_landing, s.plan.user};
+  ended_send out{s.self,        s.receiver, s.rank,       s.set,
+                 !s.has_failed, true,       s.is_landing, s.plan.user};
+  if (s.self.generation == 0 && s.plan.registered_here) out.local_key = s.plan.local_key;
   sends_.erase(name);
   return out;
 }
@@ -191,6 +194,7 @@ staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
 void staged_transfers::end(const ended_send& what) {
   if (!what.is_over) return;
   if (what.set != nullptr) via_.shared.staging.give(what.set);
+  if (what.local_key != 0) via_.fabric.deregister_region(what.local_key);
   // Only now: nothing of ours writes the receiver's slots any more.
   if (!what.ok && !what.is_landing)
     via_.say(what.rank, wire::staged_kind::drop_receive, wire::drop{what.receiver, 1, 0});
@@ -279,6 +283,19 @@ void staged_transfers::landed(wire::name name, std::string_view error) {
 
 // ---- from peers ----
 
+// The network reads host memory where it is. What it cannot register goes through slots of ours.
+void staged_transfers::register_source(send_plan& plan) {
+  try {
+    network_key key(via_.fabric, via_.way, plan.buffer, plan.user.status.size, plan.kind);
+    plan.registered_here = key.get() != 0;
+    plan.local_key = key.release();
+  } catch (const std::exception& problem) {
+    plan.off_network = true;
+    base::log::info("proto", "%zu bytes for a get of rank %d are copied: %s",
+                    plan.user.status.size, plan.rank, problem.what());
+  }
+}
+
 void staged_transfers::on_get_request(int rank, const wire::get_request& body) {
   const auto from = via_.shared.find_range(body.region, body.offset, body.size);
   if (from.at == nullptr) {
@@ -290,7 +307,8 @@ void staged_transfers::on_get_request(int rank, const wire::get_request& body) {
   plan.user.status.size = body.size;
   plan.kind = from.kind;
   plan.gpu = from.gpu;
-  send({}, plan, {{}, body.receiver, body.slots_region, body.slots_place, body.through});
+  if (from.kind == mem::mem_kind::host) register_source(plan);
+  send({}, plan, {{}, body.receiver, body.slots_region, body.slots_place, body.through, body.at});
 }
 
 void staged_transfers::on_credit(int rank, const wire::credit& body) {

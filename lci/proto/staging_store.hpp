@@ -49,6 +49,7 @@ class staging_store {
       {std::size_t{16} << 20, 4, 1},
   }};
   static constexpr std::size_t SMALL = CLASS[0].bytes;
+  static constexpr std::size_t MOST = CLASS[CLASSES - 1].bytes;  // of any set
 
   staging_store(mem::arena& arena, mem::region_table& regions, devices& gpus)
       : arena_(arena), regions_(regions), devices_(gpus) {}

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "lci/data/slot_table.hpp"
 #include "lci/types.hpp"
@@ -13,7 +14,7 @@
 namespace lci::proto::wire {
 
 // Raised whenever the meaning of a byte on the wire changes; peers compare it when they meet.
-inline constexpr std::uint32_t VERSION = 3;
+inline constexpr std::uint32_t VERSION = 4;
 
 // Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
 // tag. Bit 31 clear: bits 30..28 are a kind, the rest its argument.
@@ -130,6 +131,13 @@ struct slots {
   std::uint32_t count = 0;
 };
 
+// Where the registration that a body names is for the sender's network card, in words that only the
+// receiver's network can make. key 0: nothing, the name is enough.
+struct target {
+  std::uint64_t address = 0;  // of byte 0
+  std::uint64_t key = 0;
+};
+
 struct rtr {
   name sender;               // repeated from the rts
   name receiver;             // of the receiver's state; if staged, of its staged state
@@ -137,8 +145,9 @@ struct rtr {
   std::uint64_t offset = 0;  // of the destination in it; if staged, the slots' place in the
                              // receiver's arena
   slots through;
+  target at;  // of `region`
 };
-static_assert(sizeof(rtr) == 40);
+static_assert(sizeof(rtr) == 56);
 
 struct put_request {
   name sender;
@@ -158,8 +167,9 @@ struct get_request {
   name slots_region;
   std::uint64_t slots_place = 0;
   slots through;
+  target at;  // of `slots_region`
 };
-static_assert(sizeof(get_request) == 56);
+static_assert(sizeof(get_request) == 72);
 
 struct piece {
   name receiver;
@@ -255,11 +265,26 @@ struct signal_body {
   std::uint32_t imm = 0;
 };
 
-// Control bodies have one legal length each.
+// Bodies that end with a target travel without it if it says nothing.
+template <class Body>
+inline constexpr bool ENDS_WITH_TARGET =
+    std::is_same_v<Body, rtr> || std::is_same_v<Body, get_request>;
+template <class Body>
+constexpr std::size_t length_of(const Body& body) noexcept {
+  if constexpr (ENDS_WITH_TARGET<Body>)
+    if (body.at.key == 0) return sizeof(Body) - sizeof(target);
+  return sizeof(Body);
+}
+
+// Control bodies have one legal length each; for those that end with a target, what it says decides.
 template <class Body>
 bool decode(const std::byte* data, std::size_t size, Body& out) noexcept {
-  if (size != sizeof(Body)) return false;
-  std::memcpy(&out, data, sizeof(Body));
+  const bool is_short = ENDS_WITH_TARGET<Body> && size == sizeof(Body) - sizeof(target);
+  if (!is_short && size != sizeof(Body)) return false;
+  Body read;
+  std::memcpy(&read, data, size);
+  if (length_of(read) != size) return false;
+  out = read;
   return true;
 }
 

@@ -79,6 +79,7 @@ mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
                       place.domain->describe(address).c_str(), why_not.c_str());
   }
   name = owner.core.regions.insert(region);
+  network.fabric->publish({name.slot, name.generation}, key.get());
   const std::lock_guard lock(owner.regions_lock);
   owner.regions.push_back(this);
 }

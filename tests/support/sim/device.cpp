@@ -24,7 +24,7 @@ sim_device::~sim_device() {
     if (m.op.packet != nullptr) mem::release_packet(*fabric_.config_.arena, m.op.packet);
     if (m.poster == nullptr) continue;
     --m.poster->in_inboxes_;
-    m.poster->complete_locked(m.op.context, fabric_.rank_, "the peer closed its device");
+    m.poster->complete_locked(m.op, fabric_.rank_, "the peer closed its device");
   }
   fabric_.devices_[static_cast<std::size_t>(index_)] = nullptr;
 }
@@ -50,8 +50,9 @@ std::size_t sim_device::queued_from_locked(int rank) const {
       inbox_.begin(), inbox_.end(), [&](const sim_message& m) { return m.op.rank == rank; }));
 }
 
-void sim_device::complete_locked(void* context, int rank, const char* error) {
-  if (context != nullptr || error != nullptr) completions_.push_back({context, rank, error});
+void sim_device::complete_locked(const net::net_op& op, int rank, const char* error) {
+  if (op.context != nullptr || error != nullptr)
+    completions_.push_back({op.context, op.local_key, rank, error});
 }
 
 // target: only operations to that rank, -1 for all. Order is kept unless the network is not ordered
@@ -73,7 +74,7 @@ void sim_device::run_pending_locked(int target, bool puts_only) {
     }
     const sim_rma r = pending_[pick];
     pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(pick));
-    complete_locked(r.op.context, r.op.rank, world_.run_rma_locked(r.op, r.is_get));
+    complete_locked(r.op, r.op.rank, world_.run_rma_locked(r.op, r.is_get));
   }
 }
 
@@ -147,7 +148,7 @@ void sim_device::give_immediate(net::sink& to, sim_message& m,
   }
   if (m.poster != nullptr) {
     --m.poster->in_inboxes_;
-    m.poster->complete_locked(m.op.context, fabric_.rank_, error);
+    m.poster->complete_locked(m.op, fabric_.rank_, error);
   }
   if (error != nullptr) return;
   ++busy_[static_cast<std::size_t>(from)];
@@ -204,7 +205,7 @@ sim_device::step sim_device::give_message(net::sink& to,
   }
   if (m.poster != nullptr) {
     --m.poster->in_inboxes_;
-    m.poster->complete_locked(m.op.context, fabric_.rank_, nullptr);
+    m.poster->complete_locked(m.op, fabric_.rank_, nullptr);
   }
   return step::event;
 }

@@ -75,6 +75,7 @@ errorcode_t sim_device::admit_locked(int rank) {
 
 errorcode_t sim_device::post_rma(const net::net_op& op, bool is_get) noexcept {
   std::lock_guard lock(world_.mutex);
+  world_.require_registered_locked(fabric_.rank_, op);
   if (const errorcode_t answer = admit_locked(op.rank); answer != errorcode_t::done) return answer;
   if (world_.options.late) {
     if (pending_.size() >= world_.options.depth) return errorcode_t::retry_nomem;
@@ -84,12 +85,13 @@ errorcode_t sim_device::post_rma(const net::net_op& op, bool is_get) noexcept {
   if (op.fence) run_pending_locked(op.rank, true);
   const char* error = world_.run_rma_locked(op, is_get);
   if (error == nullptr) return errorcode_t::done;
-  complete_locked(op.context, op.rank, error);
+  complete_locked(op, op.rank, error);
   return errorcode_t::posted;
 }
 
 errorcode_t sim_device::post_message(sim_message&& message, bool wants_completion) noexcept {
   std::lock_guard lock(world_.mutex);
+  if (wants_completion) world_.require_registered_locked(fabric_.rank_, message.op);
   const int target_rank = message.op.rank;
   if (const errorcode_t answer = admit_locked(target_rank); answer != errorcode_t::done)
     return answer;
@@ -101,7 +103,7 @@ errorcode_t sim_device::post_message(sim_message&& message, bool wants_completio
   if (message.is_put && !posted) {
     if (message.op.fence) run_pending_locked(target_rank, true);
     if (const char* error = world_.run_rma_locked(message.op, false)) {
-      complete_locked(message.op.context, target_rank, error);
+      complete_locked(message.op, target_rank, error);
       return errorcode_t::posted;
     }
     message.put_done = true;
@@ -141,7 +143,7 @@ void sim_device::insert_locked(sim_device& target, sim_message&& message) {
       mem::release_packet(*target.fabric_.config_.arena, message.op.packet);
     if (message.poster != nullptr) {
       --in_inboxes_;
-      complete_locked(message.op.context, target.fabric_.rank_, nullptr);
+      complete_locked(message.op, target.fabric_.rank_, nullptr);
     }
     return;
   }

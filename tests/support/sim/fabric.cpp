@@ -17,6 +17,9 @@ sim_fabric::sim_fabric(std::shared_ptr<sim_state> world, int rank, const net::fa
     throw backend_error("sim: rank " + std::to_string(rank) + " is not in 0.." +
                         std::to_string(ranks - 1));
   }
+  if (world_->options.needs_keys &&
+      (caps_.max_inject < 80 || world_->options.packets == sim_packets::lend))
+    throw backend_error("sim: with keys max_inject has to be 80, and packets are not lent");
   if (world_->options.packets == sim_packets::own) {
     receives_ =
         std::make_unique<mem::packet_pool>(*config.arena, sizeof(mem::packet) + caps_.max_send, 64);
@@ -71,7 +74,8 @@ net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcep
       *world_->fabrics[static_cast<std::size_t>(rank)]->config_.regions;
   // The size is where the last legal offset is: find() is the only question that the table answers
   // from outside.
-  if (table.find({key.slot, key.generation}, 0, 0) == nullptr)
+  const bool is_hidden = world_->options.needs_keys && !world_->published_key(rank, key);
+  if (is_hidden || table.find({key.slot, key.generation}, 0, 0) == nullptr)
     return {.what = answer::unknown_key,
             .size = 0,
             .kind = {},
@@ -112,11 +116,18 @@ int sim_fabric::process_of(int rank) noexcept {
   return world_->options.maps_arenas ? 1000 + rank : 0;
 }
 
-// sim looks memory up in the region table itself and needs no keys for host memory. Device memory
-// has to be registered, as on a card.
+bool sim_fabric::is_in_arena(const void* address, std::size_t size) const noexcept {
+  const mem::arena& arena = *config_.arena;
+  const auto* const at = static_cast<const std::byte*>(address);
+  const std::byte* const base = arena.at(0);
+  return at >= base && size <= arena.committed() && at <= base + (arena.committed() - size);
+}
+
+// Without needs_keys sim looks host memory up in the region table itself. Device memory has to be
+// registered in any case, as on a card.
 std::uint64_t sim_fabric::register_region(void* address, std::size_t size, mem::mem_kind kind,
                                           std::string& why_not) {
-  if (kind == mem::mem_kind::host) return 0;
+  if (kind == mem::mem_kind::host) return register_host(address, size);
   sim_require(caps_.device_memory && world_->options.gpus != nullptr,
               "GPU memory is to be registered with a network that does not handle it");
   const mem::memory_place place = world_->options.gpus->find(address);
@@ -125,13 +136,47 @@ std::uint64_t sim_fabric::register_region(void* address, std::size_t size, mem::
   return made.key;
 }
 
+std::uint64_t sim_fabric::register_host(void* address, std::size_t size) {
+  if (!world_->options.needs_keys) return 0;
+  sim_require(size != 0, "nothing is to be registered");
+  if (is_in_arena(address, size)) return 0;
+  std::lock_guard lock(world_->mutex);
+  const std::uint64_t nth = ++host_attempts_;
+  if (world_->options.refuses_host && world_->options.refuses_host(rank_, nth))
+    throw backend_error("sim: the card refuses " + std::to_string(size) + " bytes of host memory");
+  world_->registered[++world_->last_key] = {rank_, static_cast<std::byte*>(address), size,
+                                            mem::mem_kind::host};
+  return world_->last_key;
+}
+
+void sim_fabric::publish(net::remote_key name, std::uint64_t local_key) noexcept {
+  std::lock_guard lock(world_->mutex);
+  sim_require(local_key == 0 || world_->registered.count(local_key) != 0,
+              "what is not registered is published");
+  world_->published[{rank_, name.slot, name.generation}] = local_key;
+}
+
+net::remote_target sim_fabric::target_of(net::remote_key name) noexcept {
+  std::lock_guard lock(world_->mutex);
+  const auto row = config_.regions->look_up({name.slot, name.generation});
+  if (!world_->options.needs_keys || !row) return {};
+  const auto address = reinterpret_cast<std::uint64_t>(row->address);
+  const auto key = world_->published_key(rank_, name);
+  if (key && *key != 0) return {address, *key};
+  if (!is_in_arena(row->address, row->size)) return {};
+  return {address, sim_state::ARENA_KEYS + static_cast<std::uint64_t>(rank_)};
+}
+
 void sim_fabric::deregister_region(std::uint64_t local_key) noexcept {
-  if (local_key == 0) return;  // host memory
+  if (local_key == 0) return;  // host memory that needs none
   std::lock_guard lock(world_->mutex);
   const auto found = world_->registered.find(local_key);
   sim_require(found != world_->registered.end() && found->second.rank == rank_,
               "what is not registered, or not any more, is deregistered");
+  sim_require(!world_->is_in_use_locked(rank_, local_key),
+              "what an operation uses is deregistered");
   world_->registered.erase(found);
+  std::erase_if(world_->published, [&](const auto& one) { return one.second == local_key; });
 }
 
 mem::registration_answer sim_fabric::register_range(const mem::descriptor_range& what) {
@@ -156,7 +201,8 @@ mem::registration_answer sim_fabric::answer(mem::rung which, void* address, std:
   out.key = 0;
   if (!out.why_not.empty()) return out;
   out.key = ++world_->last_key;
-  world_->registered[out.key] = {rank_, static_cast<std::byte*>(address), size};
+  world_->registered[out.key] = {rank_, static_cast<std::byte*>(address), size,
+                                 mem::mem_kind::device};
   return out;
 }
 

@@ -41,6 +41,15 @@ struct sim_options {
   std::uint32_t connect_polls =
       0;  // polls between first contact and connection; posts before answer retry_nomem
 
+  // As on a card: host memory outside the arena has to be registered to be a buffer of put, get or a
+  // zero-copy send, for as long as they are under way, and what is remote has to be named by a
+  // target or by a name that was published. Wants max_inject of at least 80, and packets that are
+  // not lent.
+  bool needs_keys = false;
+  // With needs_keys: whether the card refuses the n-th registration of host memory (from 1) of a
+  // rank. Null: none.
+  std::function<bool(int rank, std::uint64_t nth)> refuses_host = {};
+
   // Each rank sees the arenas of the others, as on one machine: reach() and process_of() answer.
   bool maps_arenas = false;
   // With caps.device_memory: where the bytes are that the processor may not touch. Without it, a
@@ -71,6 +80,7 @@ struct sim_counters {
   std::uint64_t duplicated = 0;
   std::uint64_t corrupted = 0;
   std::uint64_t dropped = 0;
+  std::uint64_t told = 0;  // puts and gets whose remote side was named by a target
 };
 
 struct sim_state;
@@ -89,7 +99,7 @@ class sim_world {
   // at the start.
   void change(const std::function<void(sim_options&)>& how);
   sim_counters counters() const;
-  // Registrations of GPU memory by that rank that were not undone.
+  // Registrations by that rank that were not undone; of host memory there are some with needs_keys.
   std::size_t registrations(int rank) const;
 
  private:

@@ -11,8 +11,10 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "lci/mem/packet_pool.hpp"
@@ -44,15 +46,17 @@ struct sim_rma {
 
 struct sim_completion {
   void* context = nullptr;
+  std::uint64_t local_key = 0;  // of the operation
   int rank = -1;
   const char* error = nullptr;  // null: completed
 };
 
-// GPU memory that a rank has registered.
+// Memory that a rank has registered.
 struct sim_registration {
   int rank = -1;
   std::byte* address = nullptr;
   std::size_t size = 0;
+  mem::mem_kind kind = mem::mem_kind::host;
   bool covers(const void* at, std::size_t bytes) const noexcept {
     const auto* const from = static_cast<const std::byte*>(at);
     return from >= address && bytes <= size && from <= address + (size - bytes);
@@ -74,6 +78,15 @@ struct sim_state {
   void kill_locked(int rank);
   // Runs one put or get. Null, or what is wrong with it.
   const char* run_rma_locked(const net::net_op& op, bool is_get);
+  // With needs_keys: ends the test if the local buffer of an operation of `rank` is not registered.
+  void require_registered_locked(int rank, const net::net_op& op) const;
+  // Whether something of `rank` that is under way uses that registration.
+  bool is_in_use_locked(int rank, std::uint64_t local_key) const;
+  // The bytes that an operation names at its target; null: it may not.
+  void* find_remote_locked(const sim_fabric& target, const net::net_op& op) const;
+  void* find_told_locked(const sim_fabric& target, const net::net_op& op) const;
+  // The key under which peers find that row; nothing if they do not.
+  std::optional<std::uint64_t> published_key(int rank, net::remote_key name) const;
   // Where the bytes of a buffer are that the network is to touch.
   void* local_bytes(const net::net_op& op) const;
   void* remote_bytes(const mem::region& region, void* address, const net::net_op& op) const;
@@ -87,6 +100,9 @@ struct sim_state {
   std::vector<sim_life> life;                            // by rank
   std::map<std::uint64_t, sim_registration> registered;  // by key
   std::uint64_t last_key = 0;
+  // Keys by rank and name. Arenas have the keys ARENA_KEYS + rank.
+  std::map<std::tuple<int, std::uint32_t, std::uint32_t>, std::uint64_t> published;
+  static constexpr std::uint64_t ARENA_KEYS = std::uint64_t{1} << 32;
 };
 
 class sim_fabric final : public net::fabric, private mem::device_registrar {
@@ -102,11 +118,14 @@ class sim_fabric final : public net::fabric, private mem::device_registrar {
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                 std::string& why_not) override;
   void deregister_region(std::uint64_t local_key) noexcept override;
+  void publish(net::remote_key name, std::uint64_t local_key) noexcept override;
+  net::remote_target target_of(net::remote_key name) noexcept override;
   void leave() noexcept override;
   std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override;
   int process_of(int rank) noexcept override;
 
   bool connected_locked(int rank);
+  bool is_in_arena(const void* address, std::size_t size) const noexcept;
 
   std::shared_ptr<sim_state> world_;
   const int rank_;
@@ -121,9 +140,11 @@ class sim_fabric final : public net::fabric, private mem::device_registrar {
   mem::registration_answer register_range(const mem::descriptor_range& what) override;
   mem::registration_answer register_pointer(void* address, std::size_t size) override;
   mem::registration_answer answer(mem::rung which, void* address, std::size_t size);
+  std::uint64_t register_host(void* address, std::size_t size);
 
   mem::registration_ladder ladder_;
   std::array<std::uint64_t, mem::RUNGS> attempts_{};  // by rung
+  std::uint64_t host_attempts_ = 0;
 };
 
 class sim_device final : public net::device {
@@ -138,7 +159,7 @@ class sim_device final : public net::device {
   errorcode_t post_message(sim_message&& message, bool wants_completion) noexcept;
   errorcode_t post_rma(const net::net_op& op, bool is_get) noexcept;
 
-  void complete_locked(void* context, int rank, const char* error);
+  void complete_locked(const net::net_op& op, int rank, const char* error);
   void run_pending_locked(int target, bool puts_only);
   void forget_poster_locked(sim_device* poster);
   std::size_t queued_from_locked(int rank) const;

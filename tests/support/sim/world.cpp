@@ -26,19 +26,90 @@ const char* sim_state::run_rma_locked(const net::net_op& op, bool is_get) {
   if (target == nullptr || life[static_cast<std::size_t>(op.rank)] != sim_life::alive)
     return "the peer is gone";
   if (op.size > options.caps.max_rma) return "longer than max_rma";
-  void* remote = target->config_.regions->find({op.remote.slot, op.remote.generation},
-                                               op.remote_offset, op.size);
+  if (op.at.key != 0) ++counters.told;
+  void* const remote = find_remote_locked(*target, op);
   if (remote == nullptr) return "unknown remote key, or outside the registration";
   // memmove: a rank may put within its own region. Size 0 may come with null pointers.
   if (op.size == 0) return nullptr;
-  const auto region = target->config_.regions->look_up({op.remote.slot, op.remote.generation});
   void* const local = local_bytes(op);
-  if (region) remote = remote_bytes(*region, remote, op);
   if (is_get)
     std::memmove(local, remote, op.size);
   else
     std::memmove(remote, local, op.size);
   return nullptr;
+}
+
+void* sim_state::find_remote_locked(const sim_fabric& target, const net::net_op& op) const {
+  if (op.at.key != 0) return find_told_locked(target, op);
+  const mem::region_name name{op.remote.slot, op.remote.generation};
+  void* const at = target.config_.regions->find(name, op.remote_offset, op.size);
+  const auto region = target.config_.regions->look_up(name);
+  if (at == nullptr || !region || op.size == 0) return at;
+  if (options.needs_keys && region->kind == mem::mem_kind::host) {
+    const auto key = published_key(op.rank, op.remote);
+    if (!key) return nullptr;
+    const auto found = registered.find(*key);
+    const bool is_covered = found != registered.end() && found->second.covers(at, op.size);
+    return is_covered || target.is_in_arena(at, op.size) ? at : nullptr;
+  }
+  return remote_bytes(*region, at, op);
+}
+
+// What the peer said, as its card sees it.
+void* sim_state::find_told_locked(const sim_fabric& target, const net::net_op& op) const {
+  sim_require(options.needs_keys, "a target that this network has not made");
+  const std::uint64_t address = op.at.address + op.remote_offset;
+  auto* const at = reinterpret_cast<void*>(address);
+  if (address < op.at.address) return nullptr;
+  if (op.at.key == ARENA_KEYS + static_cast<std::uint64_t>(op.rank))
+    return target.is_in_arena(at, op.size) ? at : nullptr;
+  const auto found = registered.find(op.at.key);
+  if (found == registered.end() || found->second.rank != op.rank ||
+      !found->second.covers(at, op.size))
+    return nullptr;
+  return found->second.kind == mem::mem_kind::host ? at : device_bytes(at, true);
+}
+
+std::optional<std::uint64_t> sim_state::published_key(int rank, net::remote_key name) const {
+  const auto found = published.find({rank, name.slot, name.generation});
+  if (found == published.end()) return {};
+  return found->second;
+}
+
+void sim_state::require_registered_locked(int rank, const net::net_op& op) const {
+  if (!options.needs_keys || op.kind != mem::mem_kind::host || op.size == 0 || op.packet != nullptr)
+    return;
+  if (op.local_key == 0) {
+    sim_require(fabrics[static_cast<std::size_t>(rank)]->is_in_arena(op.buffer, op.size),
+                "host memory is not registered");
+    return;
+  }
+  const auto found = registered.find(op.local_key);
+  sim_require(found != registered.end() && found->second.rank == rank &&
+                  found->second.kind == mem::mem_kind::host &&
+                  found->second.covers(op.buffer, op.size),
+              "host memory is not what its key has registered");
+}
+
+bool sim_state::is_in_use_locked(int rank, std::uint64_t local_key) const {
+  const auto is_it = [local_key](const auto& one) { return one.op.local_key == local_key; };
+  for (const sim_fabric* fabric : fabrics) {
+    if (fabric == nullptr) continue;
+    for (const sim_device* device : fabric->devices_) {
+      if (device == nullptr) continue;
+      const bool is_own = fabric->rank_ == rank;
+      if (is_own && std::any_of(device->pending_.begin(), device->pending_.end(), is_it))
+        return true;
+      if (is_own && std::any_of(device->completions_.begin(), device->completions_.end(),
+                                [&](const auto& c) { return c.local_key == local_key; }))
+        return true;
+      if (std::any_of(device->inbox_.begin(), device->inbox_.end(), [&](const sim_message& m) {
+            return m.poster != nullptr && is_it(m) && m.poster->fabric_.rank_ == rank;
+          }))
+        return true;
+    }
+  }
+  return false;
 }
 
 void* sim_state::local_bytes(const net::net_op& op) const {
@@ -77,7 +148,7 @@ void sim_state::kill_locked(int rank) {
           if (m.op.packet != nullptr) mem::release_packet(*fabric->config_.arena, m.op.packet);
           if (m.poster == nullptr) continue;
           --m.poster->in_inboxes_;
-          m.poster->complete_locked(m.op.context, rank, "the peer died");
+          m.poster->complete_locked(m.op, rank, "the peer died");
         }
         device->inbox_.clear();
         device->pending_.clear();
@@ -89,7 +160,7 @@ void sim_state::kill_locked(int rank) {
           if (r.op.rank != rank)
             keep.push_back(r);
           else
-            device->complete_locked(r.op.context, rank, "the peer died");
+            device->complete_locked(r.op, rank, "the peer died");
         }
         device->pending_.swap(keep);
         // The dead rank's buffers stay readable in this process, but nobody is left to be told
