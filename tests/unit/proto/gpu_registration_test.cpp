@@ -54,6 +54,14 @@ std::vector<fabric_case> cases() {
           }
           all.push_back(c);
         }
+  for (std::size_t i = 0, n = all.size(); i < n; i += 3) {
+    fabric_case c = all[i];
+    c.name += "_with_keys";
+    c.options.sim.needs_keys = true;
+    c.options.sim.packets = sim_packets::own;
+    c.options.sim.caps.max_inject = 80;
+    all.push_back(c);
+  }
   return all;
 }
 

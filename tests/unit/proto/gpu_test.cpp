@@ -57,6 +57,12 @@ std::vector<kind> kinds() {
       o.sim.depth = 4;
       o.sim.late = true;
     });
+    add("card", [](gpu_options& o) {
+      const bool maps_arenas = o.sim.maps_arenas;
+      o.sim = card_options();
+      o.sim.maps_arenas = maps_arenas;
+      o.sim.connect_polls = 5;
+    });
     add("network_reads_gpus", [](gpu_options& o) {
       o.sim.caps.device_memory = true;
       o.sim.device_bytes = &fake_bytes;

@@ -238,6 +238,7 @@ exchange::exchange(gpu_world& world, verb what, mem::mem_kind near, mem::mem_kin
   if (there.kind() == mem::mem_kind::device && size != 0)
     region.share = world.gpu(to).share(region.address, size, why_not);
   region_ = world[to].core.regions.insert(region);
+  world[to].fabric->publish({region_.slot, region_.generation}, far_key_.get());
 }
 
 proto::network_key exchange::registered(int rank, const test_buffer& buffer) {

@@ -59,6 +59,20 @@ kind unordered() {
   k.options.max_delay_polls = 5;
   return k;
 }
+kind card() {
+  kind k{"card", card_options()};
+  k.options.connect_polls = 5;
+  return k;
+}
+kind card_of_small_pieces() {
+  kind k{"card_of_small_pieces", card_options(), 1000};
+  k.options.caps.max_rma = 1000;
+  k.options.caps.write_with_immediate = false;
+  k.options.packets = sim_packets::none;
+  k.options.refuse_one_in = 3;
+  k.options.depth = 4;
+  return k;
+}
 
 // memcmp() wants pointers even for no bytes, and an empty vector has none.
 bool same_bytes(const void* a, const void* b, std::size_t size) {
@@ -73,7 +87,8 @@ const std::size_t SIZES[] = {0,   1,    8,    63,   64,   65,   120,  128,
 
 INSTANTIATE_TEST_SUITE_P(sim, any_fabric,
                          testing::Values(plain(), late(), refusing(), without_immediate(),
-                                         small_pieces(), no_packets(), unordered()),
+                                         small_pieces(), no_packets(), unordered(), card(),
+                                         card_of_small_pieces()),
                          [](const auto& of) { return std::string(of.param.name); });
 
 TEST_P(any_fabric, active_message__every_size_arrives_once_with_its_bytes) {
@@ -115,6 +130,7 @@ TEST_P(any_fabric, active_message__every_size_arrives_once_with_its_bytes) {
       EXPECT_TRUE(w.thrown.empty());
       w.step();
       EXPECT_TRUE(w[0].channel->is_drained());
+      for (const int rank : {0, 1}) EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
     }
 }
 
@@ -150,6 +166,7 @@ TEST_P(any_fabric, send__without_retry_keeps_what_the_network_refuses) {
   }
   EXPECT_TRUE(w[0].channel->is_drained());
   EXPECT_TRUE(w[1].channel->is_drained());
+  for (const int rank : {0, 1}) EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
 }
 
 TEST_P(any_fabric, put_with_signal__news_come_after_the_bytes_and_from_the_origin) {
@@ -157,7 +174,7 @@ TEST_P(any_fabric, put_with_signal__news_come_after_the_bytes_and_from_the_origi
   recorder sender, target;
   const lci::rcomp_t rcomp = w[1].core.rcomps.add(&target);
   std::vector<std::byte> window(30'000);
-  const auto region = w[1].core.regions.insert(window.data(), window.size());
+  const lci::net::remote_key region = w[1].expose(window.data(), window.size());
   for (const bool has_mr : {false, true})
     for (const std::size_t size : SIZES) {
       auto data = pattern(size, 3);
@@ -165,7 +182,7 @@ TEST_P(any_fabric, put_with_signal__news_come_after_the_bytes_and_from_the_origi
       lci::errorcode_t code;
       do {
         auto out = w[0].outgoing(1, data.data(), size, rcomp, 9, &sender);
-        out.remote = {region.slot, region.generation};
+        out.remote = region;
         out.remote_offset = 100;
         out.has_mr = has_mr;
         code = proto::start_put(out);
@@ -185,20 +202,20 @@ TEST_P(any_fabric, put_with_signal__news_come_after_the_bytes_and_from_the_origi
       target.seen.clear();
     }
   EXPECT_TRUE(w[0].channel->is_drained());
-  w[1].core.regions.erase(region);
+  EXPECT_EQ(w.sim.registrations(0), 0u);
 }
 
 TEST_P(any_fabric, get__brings_the_bytes) {
   proto_world w(GetParam().options, 2, GetParam().max_piece);
   recorder done;
   auto window = pattern(30'000, 8);
-  const auto region = w[1].core.regions.insert(window.data(), window.size());
+  const lci::net::remote_key region = w[1].expose(window.data(), window.size());
   for (const std::size_t size : SIZES) {
     std::vector<std::byte> buffer(size);
     lci::errorcode_t code;
     do {
       auto out = w[0].outgoing(1, buffer.data(), size, 0, 0, &done);
-      out.remote = {region.slot, region.generation};
+      out.remote = region;
       out.remote_offset = 17;
       code = proto::start_get(out);
       if (lci::error_t(code).is_retry()) w.step(1);
@@ -209,7 +226,7 @@ TEST_P(any_fabric, get__brings_the_bytes) {
     EXPECT_TRUE(same_bytes(buffer.data(), window.data() + 17, size)) << size;
     done.seen.clear();
   }
-  w[1].core.regions.erase(region);
+  EXPECT_EQ(w.sim.registrations(0), 0u);
 }
 
 TEST(arrival, unknown_rcomp__throws_at_the_receiver_and_others_are_delivered) {

@@ -78,6 +78,14 @@ struct node {
     record.region = {};
     return matcher->post(record, from, tag, matching_policy_t::rank_tag, got);
   }
+  // Registers host memory for peers, as register_memory() does, until the node goes.
+  net::remote_key expose(void* address, std::size_t size) {
+    const mem::region_name name = core.regions.insert(address, size);
+    const net::remote_key key{name.slot, name.generation};
+    exposed.emplace_back(*fabric, channel->way, address, size, mem::mem_kind::host);
+    fabric->publish(key, exposed.back().get());
+    return key;
+  }
   // rcomp of the default engine for rank_tag.
   rcomp_t engine_rcomp() const { return matcher->first_rcomp + 3; }
 
@@ -87,7 +95,15 @@ struct node {
   std::unique_ptr<proto::channel> channel;
   std::unique_ptr<proto::port> port;
   std::unique_ptr<proto::matcher> matcher;
+  std::vector<proto::network_key> exposed;  // goes before the fabric
 };
+
+// A network that knows keys only, as cards do.
+inline sim_options card_options() {
+  sim_options options{.packets = sim_packets::own, .late = true, .needs_keys = true};
+  options.caps.max_inject = 80;
+  return options;
+}
 
 struct proto_world {
   explicit proto_world(sim_options options = {}, int n = 2,
