@@ -28,6 +28,20 @@ void member::poll() {
   for (std::size_t i = 0; i < devices.size(); ++i) devices[i]->poll(*sinks[i], 32);
 }
 
+void member::add_device(int index) {
+  sinks.push_back(std::make_unique<recorder>());
+  devices.push_back(fabric->make_device(index));
+  endpoints.push_back(
+      std::make_unique<registering_endpoint>(*fabric, held, devices.back()->make_endpoint()));
+}
+
+void member::close() {
+  endpoints.clear();
+  devices.clear();
+  held.give_back(*fabric);
+  fabric.reset();
+}
+
 net::remote_key member::expose(void* address, std::size_t size) {
   const mem::region_name name = regions.insert(address, size);
   const net::remote_key key{name.slot, name.generation};
@@ -83,11 +97,7 @@ group::group(int ranks, int devices, const open_fabric& open) {
     config.regions = &m.regions;
     m.fabric = open(rank, config);
     addresses.push_back(m.fabric->address());
-    for (int i = 0; i < devices; ++i) {
-      m.sinks.push_back(std::make_unique<recorder>());
-      m.devices.push_back(m.fabric->make_device(i));
-      m.endpoints.push_back(m.devices.back()->make_endpoint());
-    }
+    for (int i = 0; i < devices; ++i) m.add_device(i);
   }
   for (auto& b : books_) b->addresses = addresses;
   caps_ = at(0).fabric->caps();
@@ -105,9 +115,7 @@ group::~group() {
 void group::close(int rank, bool orderly) {
   member& m = at(rank);
   if (orderly) m.fabric->leave();
-  m.endpoints.clear();
-  m.devices.clear();
-  m.fabric.reset();
+  m.close();
 }
 
 void group::poll() {
@@ -170,6 +178,8 @@ void group::settle() {
       },
       "all devices to drain");
   for (int i = 0; i < 20; ++i) poll();
+  for (int rank = 0; rank < size(); ++rank)
+    if (is_open(rank)) at(rank).held.give_back(*at(rank).fabric);
 }
 
 std::vector<std::byte> pattern(std::size_t size, std::uint32_t salt) {

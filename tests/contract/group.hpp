@@ -18,6 +18,7 @@
 #include "lci/mem/region_table.hpp"
 #include "lci/net/backend.hpp"
 #include "tests/contract/recorder.hpp"
+#include "tests/contract/registering.hpp"
 
 namespace lci::test {
 
@@ -29,6 +30,9 @@ struct member {
   member()
       : arena(std::size_t{1} << 30), regions(arena), packets(arena, PACKET_SIZE, MAX_PACKETS) {}
   void poll();
+  void add_device(int index);
+  // Endpoints, devices and the fabric go.
+  void close();
   // Registers memory for peers, with the table and with the fabric.
   net::remote_key expose(void* address, std::size_t size);
   void hide(net::remote_key key);
@@ -44,6 +48,7 @@ struct member {
   std::unique_ptr<net::fabric> fabric;
   std::vector<std::unique_ptr<net::device>> devices;
   std::vector<std::unique_ptr<net::endpoint>> endpoints;
+  held_keys held;  // of local buffers
   std::vector<std::pair<net::remote_key, std::uint64_t>>
       registered;  // and the fabric's own key of it
 };

@@ -17,7 +17,7 @@ backend_under_test sim_like(std::string name, const sim_options& options) {
 }
 
 // What each one stands for: shared memory; a network with receive buffers and late completions; the
-// least that the contract allows; a slow and refusing one.
+// least that the contract allows; a slow and refusing one; a card, which wants keys.
 std::vector<backend_under_test> shapes() {
   sim_options network{.packets = sim_packets::own, .depth = 16, .late = true, .connect_polls = 5};
   sim_options least{.packets = sim_packets::none, .depth = 4, .late = true};
@@ -25,8 +25,11 @@ std::vector<backend_under_test> shapes() {
   least.reorder_one_in = 3;
   least.max_delay_polls = 4;
   sim_options slow{.max_delay_polls = 8, .refuse_one_in = 3};
+  sim_options card = network;
+  card.needs_keys = true;
+  card.caps.max_inject = 80;
   return {sim_like("lending", {}), sim_like("network", network), sim_like("least", least),
-          sim_like("slow", slow)};
+          sim_like("slow", slow), sim_like("card", card)};
 }
 
 }  // namespace

@@ -27,9 +27,7 @@ class rank_process final : public net::address_book {
       if (p.name == provider) self.fabric = p.open(config);
     }
     if (!self.fabric) throw std::runtime_error("no provider is called " + provider);
-    self.sinks.push_back(std::make_unique<recorder>());
-    self.devices.push_back(self.fabric->make_device(0));
-    self.endpoints.push_back(self.devices.back()->make_endpoint());
+    self.add_device(0);
     // Addresses may hold any byte but are exchanged as text.
     me.publish("address", self.fabric->address());
     me.publish("pid", std::to_string(getpid()));
@@ -38,11 +36,7 @@ class rank_process final : public net::address_book {
     me.publish("sockets", sockets);
     me.barrier("opened", [] { sched_yield(); });
   }
-  ~rank_process() {
-    self.endpoints.clear();
-    self.devices.clear();
-    self.fabric.reset();
-  }
+  ~rank_process() { self.close(); }
   int rank() const noexcept override { return me_.rank(); }
   int size() const noexcept override { return me_.size(); }
   std::string lookup(int rank) override { return me_.lookup(rank, "address"); }
