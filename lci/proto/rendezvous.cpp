@@ -219,8 +219,8 @@ errorcode_t start_staged_put(port& via, const send_plan& plan, wire::put_request
 // has to come through slots.
 static bool register_destination(channel& via, const recv_plan& plan, network_key& key) {
   try {
-    key = network_key(via.fabric, via.way, plan.user.status.buffer, plan.user.status.size,
-                      plan.kind);
+    key =
+        network_key(via.fabric, via.way, plan.user.status.buffer, plan.user.status.size, plan.kind);
     return true;
   } catch (const std::exception& problem) {
     base::log::info("proto", "a message of %zu bytes from rank %d comes in pieces: %s",

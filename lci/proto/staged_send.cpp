@@ -67,8 +67,8 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
   if (via_.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
 }
 
-// Slots of our own, for data that neither a GPU nor the network brings to those of the receiver from
-// where it is. False: later. never: the send has failed.
+// Slots of our own, for data that neither a GPU nor the network brings to those of the receiver
+// from where it is. False: later. never: the send has failed.
 bool staged_transfers::take_slots(send_state& s, bool& never) {
   const std::size_t wanted = std::size_t{s.through.bytes} * s.through.count;
   slot_set* set = via_.shared.staging.take(wanted, never);
@@ -184,8 +184,7 @@ void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_
 staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
                                                              send_state& s) noexcept {
   if (!s.is_over()) return {};
-  ended_send out{s.self,        s.receiver, s.rank,       s.set,
-                 !s.has_failed, true,       s.is_landing, s.plan.user};
+  ended_send out{s.self, s.receiver, s.rank, s.set, !s.has_failed, true, s.is_landing, s.plan.user};
   if (s.self.generation == 0 && s.plan.registered_here) out.local_key = s.plan.local_key;
   sends_.erase(name);
   return out;
@@ -291,8 +290,8 @@ void staged_transfers::register_source(send_plan& plan) {
     plan.local_key = key.release();
   } catch (const std::exception& problem) {
     plan.off_network = true;
-    base::log::info("proto", "%zu bytes for a get of rank %d are copied: %s",
-                    plan.user.status.size, plan.rank, problem.what());
+    base::log::info("proto", "%zu bytes for a get of rank %d are copied: %s", plan.user.status.size,
+                    plan.rank, problem.what());
   }
 }
 

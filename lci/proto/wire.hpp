@@ -276,7 +276,8 @@ constexpr std::size_t length_of(const Body& body) noexcept {
   return sizeof(Body);
 }
 
-// Control bodies have one legal length each; for those that end with a target, what it says decides.
+// Control bodies have one legal length each; for those that end with a target, what it says
+// decides.
 template <class Body>
 bool decode(const std::byte* data, std::size_t size, Body& out) noexcept {
   const bool is_short = ENDS_WITH_TARGET<Body> && size == sizeof(Body) - sizeof(target);

@@ -41,8 +41,8 @@ struct sim_options {
   std::uint32_t connect_polls =
       0;  // polls between first contact and connection; posts before answer retry_nomem
 
-  // As on a card: host memory outside the arena has to be registered to be a buffer of put, get or a
-  // zero-copy send, for as long as they are under way, and what is remote has to be named by a
+  // As on a card: host memory outside the arena has to be registered to be a buffer of put, get or
+  // a zero-copy send, for as long as they are under way, and what is remote has to be named by a
   // target or by a name that was published. Wants max_inject of at least 80, and packets that are
   // not lent.
   bool needs_keys = false;

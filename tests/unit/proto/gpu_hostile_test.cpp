@@ -99,7 +99,8 @@ TEST_F(gpu_hostile, names_and_places_that_are_unknown__change_nothing) {
     tell(0, staged_kind::drop_send, wire::drop{name, 1, 0});
     tell(0, staged_kind::drop_receive, wire::drop{name, 1, 0});
     tell(0, staged_kind::put_request, wire::put_request{name, name, huge, huge, 1, 0});
-    tell(0, staged_kind::get_request, wire::get_request{name, name, huge, huge, name, huge, {}, {}});
+    tell(0, staged_kind::get_request,
+         wire::get_request{name, name, huge, huge, name, huge, {}, {}});
     tell(0, staged_kind::landing, wire::landing{name, name, 0, 8, 64, 0, 0, 0});
   }
   w.step(20);
@@ -161,7 +162,8 @@ TEST_F(gpu_hostile, slots_that_make_no_sense__fail_that_transfer_alone) {
        {wire::slots{0, 1}, wire::slots{1, 0}, wire::slots{2048, 5}, wire::slots{2049, 2},
         wire::slots{0xffffffff, 4}, wire::slots{0xffffffff, 0xffffffff}})
     for (const std::uint64_t place : {std::uint64_t{0}, huge}) {
-      wire::get_request body{{5, 5}, {region.slot, region.generation}, 0, 20'000, good, place, cut, {}};
+      wire::get_request body{{5, 5}, {region.slot, region.generation}, 0, 20'000, good, place, cut,
+                             {}};
       tell(0, staged_kind::get_request, body);
       body.slots_region = {77, 77};
       tell(0, staged_kind::get_request, body);

@@ -129,38 +129,39 @@ TEST_F(rendezvous, receive_too_small__is_an_error_and_the_message_is_not_lost) {
 // A peer dies at every step of the sender's and the receiver's table: nothing hangs, nothing is
 // signalled twice, nothing stays behind.
 TEST(rendezvous_death, at_every_step__the_survivor_is_told_and_left_clean) {
-  for (int steps = 0; steps < 12; ++steps)
-    for (const int victim : {0, 1}) {
-      sim_options options;
-      options.late = true;
-      proto_world w(options);
-      const auto data = pattern(LARGE);
-      std::vector<std::byte> buffer(LARGE);
-      recorder sender, receiver;
-      lci::status_t got;
-      ASSERT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got),
-                lci::errorcode_t::posted);
-      auto out = w[0].outgoing(1, const_cast<std::byte*>(data.data()), data.size(),
-                               w[1].engine_rcomp(), 5, &sender);
-      ASSERT_EQ(proto::start_message(out), lci::errorcode_t::posted);
-      for (int i = 0; i < steps; ++i) w[i % 2].channel->progress();
-      w.sim.kill(victim);
-      w.step(50);
-      node& survivor = w[1 - victim];
-      EXPECT_LE(sender.seen.size() + receiver.seen.size(), 2u);
-      EXPECT_TRUE(survivor.core.is_gone(victim)) << steps;
-      EXPECT_EQ(survivor.channel->rendezvous.sends.size(), 0u) << steps;
-      EXPECT_EQ(survivor.channel->rendezvous.recvs.size(), 0u) << steps;
-      EXPECT_EQ(survivor.channel->open.sum(), 0) << steps;
-      bool told = false;
-      for (const auto& problem : w.thrown) {
-        try {
-          std::rethrow_exception(problem);
-        } catch (const lci::peer_failure_error& e) {
-          told = told || e.failed_rank() == victim;
-        } catch (const std::exception&) {
-        }
+  sim_options late;
+  late.late = true;
+  for (int i = 0; i < 48; ++i) {
+    const int steps = i / 4, victim = i % 2;
+    proto_world w(i % 4 < 2 ? late : card_options());
+    const auto data = pattern(LARGE);
+    std::vector<std::byte> buffer(LARGE);
+    recorder sender, receiver;
+    lci::status_t got;
+    ASSERT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got),
+              lci::errorcode_t::posted);
+    auto out = w[0].outgoing(1, const_cast<std::byte*>(data.data()), data.size(),
+                             w[1].engine_rcomp(), 5, &sender);
+    ASSERT_EQ(proto::start_message(out), lci::errorcode_t::posted);
+    for (int k = 0; k < steps; ++k) w[k % 2].channel->progress();
+    w.sim.kill(victim);
+    w.step(50);
+    node& survivor = w[1 - victim];
+    EXPECT_LE(sender.seen.size() + receiver.seen.size(), 2u);
+    EXPECT_TRUE(survivor.core.is_gone(victim)) << steps;
+    EXPECT_EQ(survivor.channel->rendezvous.sends.size(), 0u) << steps;
+    EXPECT_EQ(survivor.channel->rendezvous.recvs.size(), 0u) << steps;
+    EXPECT_EQ(survivor.channel->open.sum(), 0) << steps;
+    EXPECT_EQ(w.sim.registrations(1 - victim), 0u) << steps;
+    bool told = false;
+    for (const auto& problem : w.thrown) {
+      try {
+        std::rethrow_exception(problem);
+      } catch (const lci::peer_failure_error& e) {
+        told = told || e.failed_rank() == victim;
+      } catch (const std::exception&) {
       }
-      EXPECT_TRUE(told) << "victim " << victim << " after " << steps << " steps";
     }
+    EXPECT_TRUE(told) << "victim " << victim << " after " << steps << " steps";
+  }
 }

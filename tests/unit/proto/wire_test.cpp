@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <random>
 
 #include "tests/support/seed.hpp"
@@ -53,6 +54,36 @@ TEST(decode, any_other_length__is_refused) {
     wire::rts body;
     EXPECT_EQ(wire::decode(bytes, n, body), n == sizeof(body)) << n;
   }
+}
+
+// What names a target travels with it or without, and what it says must be what its length says.
+template <class Body>
+void expect_two_lengths(std::size_t without, std::size_t with) {
+  Body body;
+  EXPECT_EQ(wire::length_of(body), without);
+  body.at.address = 5;
+  EXPECT_EQ(wire::length_of(body), without) << "without a key there is nothing to say";
+  body.at.key = 7;
+  EXPECT_EQ(wire::length_of(body), with);
+  std::byte bytes[80] = {};
+  for (std::size_t n = 0; n <= sizeof(bytes); ++n) {
+    Body read;
+    read.at.key = 99;
+    std::memset(bytes, 0, sizeof(bytes));
+    EXPECT_EQ(wire::decode(bytes, n, read), n == without) << n;
+    EXPECT_EQ(read.at.key, n == without ? 0u : 99u) << n;
+    std::memcpy(bytes, &body, sizeof(body));
+    EXPECT_EQ(wire::decode(bytes, n, read), n == without || n == with) << n;
+    if (n == with) {
+      EXPECT_EQ(read.at.address, 5u);
+      EXPECT_EQ(read.at.key, 7u);
+    }
+  }
+}
+
+TEST(decode, bodies_that_end_with_a_target__have_two_lengths) {
+  expect_two_lengths<wire::rtr>(40, 56);
+  expect_two_lengths<wire::get_request>(56, 72);
 }
 
 TEST(decode_extended, shorter_than_its_head__is_refused) {
