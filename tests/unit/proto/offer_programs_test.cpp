@@ -36,6 +36,10 @@ std::vector<program> programs() {
   });
   add("no_flags", true, [](gpu_options& o) { o.gpu.refuses_flags = true; });
   add("no_mapping_of_memory", true, [](gpu_options& o) { o.gpu.refuses_map = true; });
+  add("card", true, [](gpu_options& o) {
+    o.sim = card_options();
+    o.sim.maps_arenas = true;
+  });
   add("unordered", false, [](gpu_options& o) {
     o.sim.caps.ordered = false;
     o.sim.reorder_one_in = 3;
