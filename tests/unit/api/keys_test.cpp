@@ -82,7 +82,7 @@ TEST_F(keys, raw_posts__register_what_has_no_mr_and_give_it_back) {
     }
     return status.opcode;
   };
-  while (lci::net_post_put_x(0, local.data(), local.size(), 0, rmr)().is_retry()) {
+  while (lci::net_post_put_x(0, local.data(), local.size(), {}, 0, rmr)().is_retry()) {
   }
   EXPECT_EQ(books->last, 2u) << "the buffer was not registered";
   EXPECT_EQ(poll(), lci::net_opcode_t::WRITE);
@@ -90,7 +90,7 @@ TEST_F(keys, raw_posts__register_what_has_no_mr_and_give_it_back) {
   EXPECT_EQ(books->live.size(), 1u);
   while (lci::net_post_puts_x(0, local.data(), 8, 0, rmr)().is_retry()) {
   }
-  while (lci::net_post_put_x(0, buffer.data(), 8, 8, rmr).mr(mr)().is_retry()) {
+  while (lci::net_post_put_x(0, buffer.data(), 8, mr, 8, rmr)().is_retry()) {
   }
   EXPECT_EQ(books->last, 2u) << "a copy in a packet or a buffer with an mr was registered";
   poll();
