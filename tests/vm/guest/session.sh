@@ -1,0 +1,87 @@
+#!/bin/bash
+# What a machine does once it has the host's files: network and verbs devices, then the command, then power off.
+# Started by init as root, with nothing else running. The current folder is the one that host and machines share:
+#   job        variables, written by the host
+#   ready.N    machine N waits for the command
+#   output.N   what the command prints
+#   status.N   its exit status; written by the host when machine N ended without one
+trap 'busybox reboot -f' EXIT
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+cd /run/lci-vm || exit
+# MACHINES DEVICES MTU NETEM PROCESSES WORK_DIR OUT_DIR ENVIRONMENT COMMAND
+# shellcheck source=/dev/null
+source ./job || exit
+machine=$lci_machine # from the kernel's command line
+
+die() {
+  echo "vm: machine $machine: $*" >>"output.$machine"
+  exit
+}
+
+prepare_files() {
+  local link
+  ln -sfn /proc/self/fd /dev/fd
+  for link in 0:stdin 1:stdout 2:stderr; do ln -sf "/proc/self/fd/${link%:*}" "/dev/${link#*:}"; done
+  busybox hostname "machine$machine"
+  printf '%s\n' '127.0.0.1 localhost' '10.77.0.1 machine0' '10.77.0.2 machine1' >/etc/hosts
+  mkdir -p "$OUT_DIR" &&
+    busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=none out "$OUT_DIR"
+}
+
+# prepare_device N: the verbs device rxeN on the interface ethN.
+prepare_device() {
+  local n=$1
+  [ "$MACHINES" -gt 1 ] || ip link add "eth$n" type dummy || return
+  ip link set "eth$n" mtu "$MTU" up && ip address add "10.77.$n.$((machine + 1))/24" dev "eth$n" || return
+  # shellcheck disable=SC2086 # several words
+  [ -z "$NETEM" ] || tc qdisc add dev "eth$n" root netem limit 100000 $NETEM || return
+  rdma link add "rxe$n" type rxe netdev "eth$n" || return
+  # Its IPv4 address comes into the table of GIDs a moment later.
+  until grep -q ffff /sys/class/infiniband/rxe"$n"/ports/1/gids/[0-9]*; do sleep 0.02; done
+}
+
+# Processes of a job meet over a link of their own, which no fault touches. The tcp bootstrap uses loopback
+# addresses only, so part of 127.0.0.0/8 lies on that link. Not on eth0: each address there is one more GID.
+prepare_bootstrap() {
+  local name=eth$DEVICES
+  [ "$MACHINES" -gt 1 ] || return 0
+  ip link set "$name" name boot && ip link set boot up &&
+    echo 1 >/proc/sys/net/ipv4/conf/boot/route_localnet &&
+    ip route del local 127.0.0.0/8 dev lo table local &&
+    ip route add local 127.0.0.0/16 dev lo table local &&
+    ip address add "127.77.0.$((machine + 1))/24" dev boot
+}
+
+wait_for_all() { # $1: kind of file
+  local n
+  for ((n = 0; n < MACHINES; n++)); do until [ -e "$1.$n" ]; do sleep 0.05; done; done
+}
+
+run_command() {
+  local status n
+  ENVIRONMENT+=("PATH=/run/lci-vm/bin:$HOST_PATH" "OUT_DIR=$OUT_DIR" "VM_MACHINE=$machine" "VM_MACHINES=$MACHINES"
+    "VM_ADDRESS=10.77.0.$((machine + 1))" "VM_PEER=10.77.0.$((MACHINES - machine))" "VM_DEVICES=$DEVICES"
+    "VM_PROCESSES=$PROCESSES")
+  [ "$PROCESSES" = 0 ] || COMMAND=(/run/lci-vm/bin/vm-job "${COMMAND[@]}")
+  # A pipe, because a command may open its /dev/stdout again, and then a file would be written from its start.
+  mkfifo /run/output
+  cat </run/output >>"output.$machine" &
+  (cd "$WORK_DIR" && ulimit -l unlimited && exec env -i "${ENVIRONMENT[@]}" "${COMMAND[@]}") \
+    </dev/null >/run/output 2>&1
+  status=$?
+  # Processes that the command left behind hold the pipe open.
+  for ((n = 0; n < 20; n++)); do kill -0 $! 2>/dev/null && sleep 0.05; done
+  # Appears whole: the host reads it as soon as it is there.
+  echo "$status" >"ending.$machine"
+  mv "ending.$machine" "status.$machine"
+}
+
+prepare_files || die "cannot mount the output folder"
+ip link set lo up
+prepare_bootstrap || die "cannot set up the link of the bootstrap"
+for ((device = 0; device < DEVICES; device++)); do prepare_device $device || die "no device rxe$device"; done
+: >"ready.$machine"
+wait_for_all ready
+run_command
+# A machine that is gone answers nobody: not the last retransmission of its peer either.
+wait_for_all status

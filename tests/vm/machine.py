@@ -1,0 +1,207 @@
+"""Runs virtual machines: starts QEMU, passes on what the machines print, and ends them all, whatever happens.
+
+Always true: when run() has returned or thrown, no QEMU that it started is left; the kernel ends them should this
+process be killed. Threads: single.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import accelerator
+import image
+
+TIMED_OUT, CRASHED, ENDED = 124, 125, 123  # no status of the command: too long, kernel oops, ended otherwise
+CRASH = re.compile(r"Kernel panic|Oops: |BUG: |general protection fault")
+
+
+@dataclass
+class Job:
+    """What to run, and in which machines."""
+
+    command: list
+    machines: int = 1
+    processes: int = 0  # on each machine, as ranks of one job; 0: the command runs once and is no job
+    devices: int = 1
+    cpus: int = 2
+    memory: str = "2G"
+    mtu: int = 4200
+    netem: str = ""
+    timeout: float = 300
+    grace: float = 20  # the other machine's time once one has failed
+    accelerator: str = "auto"
+    out: str = ""
+    environment: dict = field(default_factory=dict)
+    verbose: bool = False
+
+
+class Machine:
+    """One QEMU. `number` is 0 or 1."""
+
+    def __init__(self, number, process, control):
+        self.number, self.process, self.control = number, process, control
+        self.printed = 0  # bytes of its output that were passed on
+
+    def status(self):
+        path = self.control / f"status.{self.number}"
+        return int(path.read_text() or CRASHED) if path.exists() else None
+
+    def console(self):
+        return (self.control.parent / f"console.{self.number}").read_text(errors="replace")
+
+    def pass_on_output(self, prefix, to_the_end):
+        """Whole lines only, so that those of two machines do not mix; at the end, the rest."""
+        path = self.control / f"output.{self.number}"
+        if not path.exists() or path.stat().st_size == self.printed:
+            return
+        with open(path, "rb") as file:
+            file.seek(self.printed)
+            text = file.read()
+        if not to_the_end:
+            text = text[:text.rfind(b"\n") + 1]
+        self.printed += len(text)
+        for line in text.splitlines(keepends=True):
+            sys.stdout.buffer.write(prefix + line)
+        sys.stdout.buffer.flush()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def write_job(job, folder):
+    """The folder that the machines see as /run/lci-vm."""
+    control = folder / "control"
+    shutil.copytree(image.GUEST / "bin", control / "bin")
+    shutil.copy(image.GUEST / "session.sh", control)
+    variables = {"MACHINES": job.machines, "DEVICES": job.devices, "MTU": job.mtu, "NETEM": job.netem,
+                 "PROCESSES": job.processes, "WORK_DIR": os.getcwd(), "OUT_DIR": job.out, "HOST_PATH": os.environ["PATH"]}
+    lists = {"ENVIRONMENT": [f"{name}={value}" for name, value in job.environment.items()], "COMMAND": job.command}
+    lines = [f"{name}={shlex.quote(str(value))}" for name, value in variables.items()]
+    lines += [f"{name}=({' '.join(map(shlex.quote, values))})" for name, values in lists.items()]
+    (control / "job").write_text("\n".join(lines) + "\n")
+    return control
+
+
+def network_arguments(number, links):
+    """Links between two machines are socket pairs: no port, no name, and nobody else can listen."""
+    arguments = []
+    for place, pair in enumerate(links):
+        mac = f"52:54:00:77:{place:02x}:{number + 1:02x}"
+        arguments += ["-netdev", f"socket,id=net{place},fd={pair[number].fileno()}",
+                      "-device", f"virtio-net-pci,netdev=net{place},mac={mac}"]
+    return arguments or ["-nic", "none"]
+
+
+def qemu_command(job, number, boot, folder, links):
+    share = "security_model=none,multidevs=remap"
+    parameters = f"lci_machine={number}" + ("" if job.verbose else " quiet")
+    return [*accelerator.qemu_with(accelerator.choose(job.accelerator, boot), boot, parameters),
+            "-smp", str(job.cpus), "-m", job.memory, "-serial", f"file:{folder}/console.{number}",
+            "-virtfs", f"local,path=/,mount_tag=host,readonly=on,{share}",
+            "-virtfs", f"local,path={folder}/control,mount_tag=control,{share}",
+            "-virtfs", f"local,path={job.out},mount_tag=out,{share}", *network_arguments(number, links)]
+
+
+def start(job, boot, folder, control):
+    links = []
+    if job.machines > 1:  # one for each device, and the last for the bootstrap
+        links = [socket.socketpair() for _ in range(job.devices + 1)]
+    machines = []
+    try:
+        for number in range(job.machines):
+            ends = [pair[number].fileno() for pair in links]
+            with open(folder / f"console.{number}", "wb"), open(folder / f"qemu.{number}", "wb") as errors:
+                process = subprocess.Popen(  # pylint: disable=consider-using-with
+                    qemu_command(job, number, boot, folder, links), stdin=subprocess.DEVNULL,
+                    stdout=errors, stderr=errors, pass_fds=ends, preexec_fn=accelerator.die_with_parent)
+            machines.append(Machine(number, process, control))
+    except BaseException:
+        for machine in machines:
+            machine.kill()
+        raise
+    finally:
+        for pair in links:
+            for end in pair:
+                end.close()
+    return machines
+
+
+def serve(job, machines, control):
+    """Passes output on and grants requests until all machines have ended. Returns whether there was time enough."""
+    until = time.monotonic() + job.timeout
+    first_failure = True
+    while any(machine.process.poll() is None for machine in machines):
+        if time.monotonic() > until:
+            return False
+        for machine in machines:
+            look_after(machine, control, len(machines))
+            if first_failure and machine.status():
+                first_failure = False
+                until = min(until, time.monotonic() + job.grace)
+        time.sleep(0.02)
+    return True
+
+
+def look_after(machine, control, count):
+    machine.pass_on_output(b"[%d] " % machine.number if count > 1 else b"", to_the_end=False)
+    if (control / f"kill.{machine.number}").exists():
+        machine.kill()
+        (control / f"kill.{machine.number}").unlink()
+        (control / f"killed.{machine.number}").touch()
+    if machine.process.poll() is not None and machine.status() is None:
+        # The other one waits for this before it ends.
+        (control / f"status.{machine.number}").write_text(str(CRASHED if CRASH.search(machine.console()) else ENDED))
+
+
+def tell(text):
+    sys.stdout.flush()
+    print("vm: " + text, file=sys.stderr, flush=True)
+
+
+def result_of(job, machine, folder):
+    """Its exit status; says why when the command did not end by itself."""
+    console = machine.console()
+    if job.verbose:
+        tell(f"kernel messages of machine {machine.number}:\n{console}")
+    status = machine.status()
+    if CRASH.search(console):
+        status = CRASHED
+    if status in (CRASHED, ENDED) and not job.verbose:
+        what = "its kernel crashed" if status == CRASHED else "it ended without a status"
+        said = console.splitlines()[-40:] + (folder / f"qemu.{machine.number}").read_text(errors="replace").splitlines()[-10:]
+        tell("\n".join([f"machine {machine.number}: {what}; the last messages:", *said]))
+    return status
+
+
+def run(job, boot):
+    """The exit status of the command: of two machines the first that is not 0."""
+    with tempfile.TemporaryDirectory(prefix="lci-vm-") as name:
+        folder = Path(name)
+        if not job.out:
+            job.out = str(folder / "out")
+        os.makedirs(job.out, exist_ok=True)
+        control = write_job(job, folder)
+        machines = start(job, boot, folder, control)
+        try:
+            in_time = serve(job, machines, control)
+        finally:
+            for machine in machines:
+                machine.kill()
+        for machine in machines:
+            look_after(machine, control, len(machines))
+            machine.pass_on_output(b"[%d] " % machine.number if len(machines) > 1 else b"", to_the_end=True)
+        results = [result_of(job, machine, folder) for machine in machines if in_time or machine.status() not in (None, ENDED)]
+    failed = [status for status in results if status]
+    if not in_time and not failed:
+        tell(f"not done after {job.timeout:g} s")
+        return TIMED_OUT
+    return failed[0] if failed else 0
