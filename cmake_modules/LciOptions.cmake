@@ -24,6 +24,7 @@ option(LCI_BUILD_BENCHMARKS "Benchmarks are part of the target all" ON)
 option(LCI_BUILD_WARN_AS_ERROR "Warnings of our own build are errors" ${LCI_IS_ROOT})
 option(LCI_FETCHCONTENT_INSTALL "Install LCI also when it is a subproject" ON)
 set(LCI_TEST_SUITES "" CACHE STRING "Folders of tests/ to build; empty means all of them")
+option(LCI_VM_TESTS "Tests in virtual machines with soft-RoCE (skipped where there can be none)" ON)
 
 # How the library is compiled.
 option(LCI_DEBUG "Debug assertions and trace logging" OFF)

@@ -2,6 +2,9 @@
 #
 #   lci_test(<name> [RANKS n] [SERIAL] [LONG] [TIMEOUT s] COMMAND ...)
 #       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone.
+#   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
+#               [ENVIRONMENT NAME=VALUE...] COMMAND ...)
+#       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
 
@@ -83,4 +86,60 @@ function(lci_test name)
   if(arg_LONG)
     set_tests_properties(${name} PROPERTIES LABELS long)
   endif()
+endfunction()
+
+# Machines take all cores, so one test at a time has any. The image is made by the test vm_image.
+function(lci_in_vm name)
+  set_property(TEST ${name} APPEND PROPERTY LABELS vm)
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 2 FIXTURES_REQUIRED vm_image)
+endfunction()
+
+# PROCESSES n: the command is started n times as ranks of one job; in one machine by lcrun, of a pair on each machine
+# with the variables of the tcp bootstrap. Without it, it is started once on each machine, and is no job.
+function(lci_vm_test name)
+  cmake_parse_arguments(arg "PAIR;LONG" "PROCESSES;LOSS;DELAY;DEVICES;CPUS;MEMORY;TIMEOUT" "ENVIRONMENT;COMMAND" ${ARGN})
+  if(NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "lci_vm_test(${name}): no COMMAND, or unknown: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  find_package(Python3 COMPONENTS Interpreter QUIET)
+  if(NOT LCI_VM_TESTS OR NOT Python3_FOUND)
+    return()
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set(options --if-possible --timeout ${arg_TIMEOUT})
+  foreach(pair LOSS:loss DELAY:delay DEVICES:devices CPUS:cpus MEMORY:mem)
+    string(REPLACE ":" ";" pair ${pair})
+    list(GET pair 0 argument)
+    list(GET pair 1 option)
+    if(arg_${argument})
+      list(APPEND options --${option} ${arg_${argument}})
+    endif()
+  endforeach()
+  foreach(variable ${arg_ENVIRONMENT})
+    list(APPEND options --env ${variable})
+  endforeach()
+  set(mode run)
+  if(arg_PAIR)
+    set(mode pair)
+    if(arg_PROCESSES)
+      list(APPEND options --processes ${arg_PROCESSES})
+    endif()
+  elseif(arg_PROCESSES)
+    set(arg_COMMAND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lcrun -n ${arg_PROCESSES} ${arg_COMMAND})
+  endif()
+  # Counts of what ran are written beside the objects. Two machines would write the same files.
+  if(CMAKE_CXX_FLAGS MATCHES "--coverage" AND NOT arg_PAIR)
+    list(APPEND options --writable ${PROJECT_BINARY_DIR})
+  endif()
+  set(long "")
+  if(arg_LONG)
+    set(long LONG)
+  endif()
+  # The machines' own limit comes first: it says what they did last.
+  math(EXPR limit "${arg_TIMEOUT} + 60")
+  lci_test(${name} ${long} TIMEOUT ${limit} COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/vm/vm.py ${mode}
+           ${options} -- ${arg_COMMAND})
+  lci_in_vm(${name})
 endfunction()

@@ -30,7 +30,7 @@ def qemu_with(accelerator, boot, parameters):
     arguments, more = ARGUMENTS[accelerator]
     return [QEMU, *arguments, "-M", "q35", "-no-user-config", "-nodefaults", "-display", "none", "-no-reboot",
             "-kernel", f"{boot}/kernel", "-initrd", f"{boot}/initramfs",
-            "-append", f"console=ttyS0 panic=-1 oops=panic mitigations=off {more} {parameters}"]
+            "-append", f"console=ttyS0 panic=-1 oops=panic nowatchdog mitigations=off {more} {parameters}"]
 
 
 def boots_with_kvm(boot):

@@ -20,7 +20,8 @@ import accelerator
 import image
 
 TIMED_OUT, CRASHED, ENDED = 124, 125, 123  # no status of the command: too long, kernel oops, ended otherwise
-CRASH = re.compile(r"Kernel panic|Oops: |BUG: |general protection fault")
+# Not a soft lockup: where others use the cores as well, a machine may stand still for a while.
+CRASH = re.compile(r"Kernel panic|Oops: |BUG: (?!soft lockup)|general protection fault")
 
 
 @dataclass
@@ -39,6 +40,7 @@ class Job:
     grace: float = 20  # the other machine's time once one has failed
     accelerator: str = "auto"
     out: str = ""
+    writable: str = ""  # another folder that machines may write to, beside `out`
     environment: dict = field(default_factory=dict)
     verbose: bool = False
 
@@ -83,7 +85,7 @@ def write_job(job, folder):
     shutil.copytree(image.GUEST / "bin", control / "bin")
     shutil.copy(image.GUEST / "session.sh", control)
     variables = {"MACHINES": job.machines, "DEVICES": job.devices, "MTU": job.mtu, "NETEM": job.netem,
-                 "PROCESSES": job.processes, "WORK_DIR": os.getcwd(), "OUT_DIR": job.out, "HOST_PATH": os.environ["PATH"]}
+                 "PROCESSES": job.processes, "WORK_DIR": os.getcwd(), "OUT_DIR": job.out, "WRITABLE": job.writable, "HOST_PATH": os.environ["PATH"]}
     lists = {"ENVIRONMENT": [f"{name}={value}" for name, value in job.environment.items()], "COMMAND": job.command}
     lines = [f"{name}={shlex.quote(str(value))}" for name, value in variables.items()]
     lines += [f"{name}=({' '.join(map(shlex.quote, values))})" for name, values in lists.items()]
@@ -101,14 +103,17 @@ def network_arguments(number, links):
     return arguments or ["-nic", "none"]
 
 
+def share(path, name, options="security_model=none,multidevs=remap"):
+    return ["-virtfs", f"local,path={path.replace(',', ',,')},mount_tag={name},{options}"]
+
+
 def qemu_command(job, number, boot, folder, links):
-    share = "security_model=none,multidevs=remap"
     parameters = f"lci_machine={number}" + ("" if job.verbose else " quiet")
     return [*accelerator.qemu_with(accelerator.choose(job.accelerator, boot), boot, parameters),
             "-smp", str(job.cpus), "-m", job.memory, "-serial", f"file:{folder}/console.{number}",
-            "-virtfs", f"local,path=/,mount_tag=host,readonly=on,{share}",
-            "-virtfs", f"local,path={folder}/control,mount_tag=control,{share}",
-            "-virtfs", f"local,path={job.out},mount_tag=out,{share}", *network_arguments(number, links)]
+            *share("/", "host", "readonly=on,security_model=none,multidevs=remap"), *share(f"{folder}/control", "control"),
+            *share(job.out, "out"), *(share(job.writable, "writable") if job.writable else []),
+            *network_arguments(number, links)]
 
 
 def start(job, boot, folder, control):
@@ -167,6 +172,13 @@ def tell(text):
     print("vm: " + text, file=sys.stderr, flush=True)
 
 
+def last_messages(console):
+    """Of the kernel: from the crash on, or the end."""
+    lines = console.splitlines()
+    crash = next((number for number, line in enumerate(lines) if CRASH.search(line)), len(lines))
+    return lines[max(0, crash - 20):crash + 60]
+
+
 def result_of(job, machine, folder):
     """Its exit status; says why when the command did not end by itself."""
     console = machine.console()
@@ -177,7 +189,7 @@ def result_of(job, machine, folder):
         status = CRASHED
     if status in (CRASHED, ENDED) and not job.verbose:
         what = "its kernel crashed" if status == CRASHED else "it ended without a status"
-        said = console.splitlines()[-40:] + (folder / f"qemu.{machine.number}").read_text(errors="replace").splitlines()[-10:]
+        said = last_messages(console) + (folder / f"qemu.{machine.number}").read_text(errors="replace").splitlines()[-10:]
         tell("\n".join([f"machine {machine.number}: {what}; the last messages:", *said]))
     return status
 

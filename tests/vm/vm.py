@@ -42,6 +42,7 @@ def arguments_of(words):
     parser.add_argument("--mem", default="2G", metavar="SIZE", help="memory of each machine; half of it for scratch files (2G)")
     parser.add_argument("--mtu", type=int, default=4200, metavar="N", help="of the interfaces; 4200 gives 4096 to verbs")
     parser.add_argument("--out", metavar="DIR", help="OUT_DIR, under the same path in the machines (a throw-away folder)")
+    parser.add_argument("--writable", metavar="DIR", help="another folder that the machines may write to")
     parser.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]",
                         help=f"passed on, beside {', '.join(KEPT)} and {'*, '.join(KEPT_PREFIXES)}*")
     parser.add_argument("--loss", metavar="PERCENT", help="of what each machine of a pair sends")
@@ -69,6 +70,10 @@ def environment_of(extra):
     return found
 
 
+def real(path):
+    return os.path.realpath(path) if path else ""
+
+
 def job_of(arguments):
     machines = 2 if arguments.mode == "pair" else 1
     netem = [f"{name} {value}" for name, value in (("loss", arguments.loss), ("delay", arguments.delay)) if value]
@@ -76,7 +81,7 @@ def job_of(arguments):
         command=arguments.command, machines=machines, processes=arguments.processes, devices=arguments.devices,
         cpus=arguments.cpus or (1 if machines > 1 else 2), memory=arguments.mem, mtu=arguments.mtu, netem=" ".join(netem),
         timeout=arguments.timeout, grace=arguments.grace, accelerator=arguments.accel,
-        out=os.path.realpath(arguments.out) if arguments.out else "", environment=environment_of(arguments.env),
+        out=real(arguments.out), writable=real(arguments.writable), environment=environment_of(arguments.env),
         verbose=arguments.verbose)
 
 

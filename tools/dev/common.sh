@@ -81,16 +81,27 @@ need() {
   read -ra missing <<<"$(missing_packages "$@")"
   [ ${#missing[@]} -gt 0 ] || return 0
   # A package that this distribution does not have is asked for once, not at every call.
-  local unknown=build/log/unknown_packages
-  [ -f $unknown ] && [ "$(cat $unknown)" = "${missing[*]}" ] && return 0
+  local unknown=build/log/${memory:-unknown_packages}
+  [ -f "$unknown" ] && [ "$(cat "$unknown")" = "${missing[*]}" ] && return 0
   if can_be_root; then
     [ "$(id -u)" -eq 0 ] || [ ! -t 0 ] || sudo -v
     phase "packages: ${missing[*]}" install_packages "${missing[@]}" || return 1
     mkdir -p build/log
-    missing_packages "$@" | sed 's/ $//' >$unknown
+    missing_packages "$@" | sed 's/ $//' >"$unknown"
   else
     say "missing packages, and neither root nor sudo: apt-get install ${missing[*]}"
   fi
+}
+
+# want NAME...: the same for what only makes tests run that are skipped without. Never fails, and what could not be had
+# is asked for once.
+want() {
+  local memory=unknown_wanted_packages
+  command -v dpkg-query >/dev/null || return 0
+  need "$@" && return 0
+  mkdir -p build/log
+  missing_packages "$@" | sed 's/ $//' >"build/log/$memory"
+  say "going on without: $(cat "build/log/$memory")"
 }
 
 # Whether a program here would find a GPU.
@@ -114,6 +125,8 @@ gpu_preset() {
 PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev)
 PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang libhwloc-dev libsodium-dev
   clang-format-14 clang-tidy-14 doxygen)
+# What tests/vm starts virtual machines with, and what programs for their devices are built with.
+PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers libibverbs-dev)
 PACKAGES_BENCH=(libbenchmark-dev python3)
 PACKAGES_TOOLS=(libfmt-dev libcli11-dev nlohmann-json3-dev)
 

@@ -8,14 +8,18 @@
 trap 'busybox reboot -f' EXIT
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 cd /run/lci-vm || exit
-# MACHINES DEVICES MTU NETEM PROCESSES WORK_DIR OUT_DIR ENVIRONMENT COMMAND
+# MACHINES DEVICES MTU NETEM PROCESSES WORK_DIR OUT_DIR WRITABLE HOST_PATH ENVIRONMENT COMMAND
 # shellcheck source=/dev/null
 source ./job || exit
-machine=$lci_machine # from the kernel's command line
+machine=${lci_machine:?} # from the kernel's command line
 
 die() {
   echo "vm: machine $machine: $*" >>"output.$machine"
   exit
+}
+
+mount_share() { # $1: name, $2: where
+  mkdir -p "$2" && busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=none "$1" "$2"
 }
 
 prepare_files() {
@@ -24,8 +28,8 @@ prepare_files() {
   for link in 0:stdin 1:stdout 2:stderr; do ln -sf "/proc/self/fd/${link%:*}" "/dev/${link#*:}"; done
   busybox hostname "machine$machine"
   printf '%s\n' '127.0.0.1 localhost' '10.77.0.1 machine0' '10.77.0.2 machine1' >/etc/hosts
-  mkdir -p "$OUT_DIR" &&
-    busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=none out "$OUT_DIR"
+  mount_share out "$OUT_DIR" || return
+  [ -z "$WRITABLE" ] || mount_share writable "$WRITABLE"
 }
 
 # prepare_device N: the verbs device rxeN on the interface ethN.

@@ -1,0 +1,33 @@
+#!/bin/bash
+# In a machine with two devices: everything a test relies on. The machine then ends, by force, as if with
+# status 3.   one_machine.sh [verbs_probe]
+set -euo pipefail
+trap 'echo "one_machine.sh: line $LINENO failed"' ERR
+for device in rxe0 rxe1; do grep -q ACTIVE /sys/class/infiniband/$device/ports/1/state; done
+if [ -n "${1:-}" ]; then
+  "$1" devices 2
+  "$1" loopback
+fi
+[ "$(id -u)" = 0 ]
+[ "$VM_MACHINE/$VM_MACHINES/$VM_DEVICES" = 0/1/2 ]
+[ "$LCI_VM_SELFCHECK" = "two words" ] # our own variables are passed on
+[ -z "${VM_NOT_PASSED_ON:-}" ]
+[ "$(ulimit -l)" = unlimited ]
+# What is written lands in the scratch layer, but for the folders that were named.
+echo scratch >"$PWD/vm_selfcheck_scratch"
+echo kept >"$OUT_DIR/kept"
+echo kept >"$OUT_DIR/../here_too"
+# No fault that would do nothing.
+if vm-fault loss 10% 2>/dev/null; then false; fi
+vm-fault link-down
+grep -q DOWN /sys/class/infiniband/rxe0/ports/1/state
+vm-fault --device 1 link-down 1
+grep -q DOWN /sys/class/infiniband/rxe1/ports/1/state
+vm-fault link-up
+for device in rxe0 rxe1; do
+  until grep -q ACTIVE /sys/class/infiniband/$device/ports/1/state; do sleep 0.1; done
+done
+echo "on stderr" >&2
+echo "to a device" >/dev/stdout
+printf 'no end of line'
+vm-fault kill-machine 3

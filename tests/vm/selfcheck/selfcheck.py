@@ -1,0 +1,174 @@
+"""The virtual machines do what the tests in them rely on, and leave nothing behind.
+
+  selfcheck.py machines [PROBE]   with machines; status 77 where there are none
+  selfcheck.py refusals           without: what is said, and how soon, where there can be none
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import accelerator  # noqa: E402  pylint: disable=wrong-import-position
+import image  # noqa: E402  pylint: disable=wrong-import-position
+
+VM = [sys.executable, str(HERE.parent / "vm.py")]
+PROBE = []
+
+
+def vm(*words, **options):
+    return subprocess.run([*VM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=150,
+                          **options)
+
+
+def children(pid):
+    """Process ids, from the kernel's own list."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+
+
+def is_qemu(pid):
+    try:
+        return "qemu-system" in os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return False
+
+
+def wait_until(question, seconds=20):
+    until = time.monotonic() + seconds
+    while not question():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+class Machines(unittest.TestCase):
+    def test_one_machine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = vm("run", "--devices", "2", "--out", folder + "/out", "--writable", folder, "--", str(HERE / "one_machine.sh"), *PROBE,
+                      env=dict(os.environ, LCI_VM_SELFCHECK="two words", VM_NOT_PASSED_ON="1"))
+            self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+            self.assertIn("on stderr\nto a device\nno end of line", done.stdout)
+            self.assertEqual((Path(folder) / "out/kept").read_text(), "kept\n")
+            self.assertEqual((Path(folder) / "here_too").read_text(), "kept\n")
+        self.assertFalse(Path("vm_selfcheck_scratch").exists())
+
+    def test_two_machines(self):
+        done = vm("pair", "--loss", "30%", "--timeout", "100", "--", sys.executable, str(HERE / "two_machines.py"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("[1] check_kill passed", done.stdout)
+
+    def test_first_failure_ends_a_pair(self):
+        done = vm("pair", "--grace", "1", "--", "sh", "-c", "[ $VM_MACHINE = 0 ] || exit 4; sleep 100")
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+
+    def test_a_crash_of_the_kernel_has_its_own_status(self):
+        done = vm("run", "--", "sh", "-c", "echo before; sleep 0.2; echo c >/proc/sysrq-trigger")
+        self.assertEqual((done.returncode, done.stdout), (125, "before\n"), done.stderr)
+        self.assertIn("sysrq triggered crash", done.stderr)
+
+    def test_time_is_up(self):
+        done = vm("run", "--timeout", "2", "--", "sleep", "100")
+        self.assertEqual(done.returncode, 124)
+        self.assertIn("not done after 2 s", done.stderr)
+
+    def test_a_machine_that_ends_by_itself(self):
+        with subprocess.Popen([*VM, "run", "--", "sleep", "100"], stderr=subprocess.PIPE, text=True) as process:
+            os.kill(self.qemu_of(process), signal.SIGKILL)
+            self.assertEqual(process.wait(timeout=20), 123)
+            self.assertIn("ended without a status", process.stderr.read())
+
+    def qemu_of(self, process):
+        self.assertTrue(wait_until(lambda: any(map(is_qemu, children(process.pid)))), "no machine was started")
+        return next(filter(is_qemu, children(process.pid)))
+
+    def test_nothing_is_left_behind(self):
+        for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGKILL, -9)):
+            with self.subTest(signal=number), tempfile.TemporaryDirectory() as folder:
+                with subprocess.Popen([*VM, "pair", "--", "sleep", "100"], env=dict(os.environ, TMPDIR=folder)) as process:
+                    self.assertTrue(wait_until(lambda p=process: sum(map(is_qemu, children(p.pid))) == 2))
+                    machines = children(process.pid)
+                    process.send_signal(number)
+                    self.assertEqual(process.wait(timeout=20), status)
+                self.assertTrue(wait_until(lambda m=machines: not any(map(is_qemu, m)), 5), "a machine is left")
+                if number != signal.SIGKILL:  # nobody can tidy up after that
+                    self.assertEqual(os.listdir(folder), [])
+
+
+class Refusals(unittest.TestCase):
+    """No package, no kernel, no network: soon, in one line, and never a failure."""
+
+    def refused(self, path, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = dict(os.environ, PATH=path, LCI_VM_CACHE=folder + "/cache", LCI_VM_KERNEL=folder)
+            start = time.monotonic()
+            with_option = vm(*words, "--if-possible", *(["--", "true"] if words[0] == "run" else []), env=environment)
+            self.assertLess(time.monotonic() - start, 5)
+        self.assertEqual(with_option.returncode, 77, with_option.stderr)
+        self.assertEqual(with_option.stdout.count("\n"), 1)
+        self.assertEqual(with_option.stderr, "")
+        return with_option.stdout
+
+    def test_no_packages(self):
+        # The folders of the administrator are looked in as well, so only QEMU and busybox are missing for sure.
+        for mode in ("prepare", "run"):
+            self.assertRegex(self.refused("/nonexistent", mode), "apt-get install .*busybox-static.*qemu-system-x86")
+        done = vm("run", "--", "true", env=dict(os.environ, PATH="/nonexistent"))
+        self.assertEqual(done.returncode, 2)
+
+    def test_no_kernel_and_no_way_to_fetch_one(self):
+        for apt in (None, "echo 'Depends: linux-image-1'; exit 100"):
+            with self.subTest(apt=apt), tempfile.TemporaryDirectory() as tools:
+                self.plant(tools, dict.fromkeys(image.TOOLS, "exit 0"))
+                if apt:
+                    self.plant(tools, {"apt-get": apt, "apt-cache": apt, "dpkg-deb": "exit 0"})
+                self.assertIn("apt-get install ", self.refused(f"{tools}:/bin" if apt else tools, "prepare"))
+                self.assertIn("no ", self.refused(tools, "run"))
+
+    @staticmethod
+    def plant(folder, programs):
+        for name, text in programs.items():
+            path = Path(folder) / name
+            path.write_text(f"#!/bin/sh\n{text}\n")
+            path.chmod(0o755)
+
+    def test_kvm_has_to_prove_itself(self):
+        programs = {"boots": "echo lci-vm: alive", "gives_up": "exit 1", "hangs": "exec sleep 20"}
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(accelerator, "PROBE_SECONDS", 1), \
+             mock.patch.object(os, "access", lambda *_: True):
+            self.plant(folder, programs)
+            for name, wanted in (("gives_up", "tcg"), ("hangs", "tcg"), ("boots", "kvm")):
+                with mock.patch.object(accelerator, "QEMU", f"{folder}/{name}"):
+                    self.assertEqual(accelerator.choose("auto", folder), wanted)
+                    self.assertEqual(accelerator.choose("auto", folder), wanted)  # as it was kept
+                (Path(folder) / "accelerator").write_text("another-boot kvm\n")
+
+
+def main():
+    image.add_system_folders()
+    suite = {"machines": Machines, "refusals": Refusals}[sys.argv[1]]
+    PROBE[:] = sys.argv[2:]
+    if suite is Machines:
+        try:
+            image.check_host()
+            if not image.find_image():
+                raise image.Unavailable("no image of a machine; vm.py prepare makes it")
+        except image.Unavailable as reason:
+            print(f"vm: {reason}")
+            sys.exit(77)
+    result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromTestCase(suite))
+    sys.exit(not result.wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()
