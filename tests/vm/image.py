@@ -137,7 +137,8 @@ def kernel_packages():
     return []
 
 
-def fetch_kernel(scratch):
+def fetch_packages(folder):
+    """The kernel's packages, in `folder`. They are kept: another image may be made of them without a network."""
     advice = "no kernel with soft-RoCE; to have one: apt-get install " + KERNEL_PACKAGES[0]
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise Unavailable(f"{advice} (or point LCI_VM_KERNEL to a folder with boot/ and lib/modules/)")
@@ -146,20 +147,29 @@ def fetch_kernel(scratch):
         raise Unavailable(f"{advice} (the package lists do not know it; apt-get update fetches them)")
     try:
         done = run_quietly("apt-get", "-q", "-o", "APT::Sandbox::User=root", "-o", "Acquire::Retries=1", "-o",
-                           "Acquire::http::Timeout=10", "download", *packages, cwd=scratch, timeout=FETCH_SECONDS)
-        said = done.stdout.strip().splitlines()[-1:]
+                           "Acquire::http::Timeout=10", "download", *packages, cwd=folder, timeout=FETCH_SECONDS)
     except subprocess.TimeoutExpired:
-        done, said = None, [f"no answer in {FETCH_SECONDS} s"]
-    if done is None or done.returncode != 0:
+        raise Unavailable(f"{advice} (fetching {' '.join(packages)}: not done in {FETCH_SECONDS} s)") from None
+    if done.returncode != 0:
+        said = done.stdout.strip().splitlines()[-1:]
         raise Unavailable(f"{advice} (fetching {' '.join(packages)}: {' '.join(said)})")
+
+
+def fetch_kernel(scratch):
+    packages = cache_folder() / "packages"
+    if not packages.exists():
+        arriving = scratch / "packages"
+        arriving.mkdir()
+        fetch_packages(arriving)
+        arriving.rename(packages)
     root = scratch / "root"
-    for package in scratch.glob("*.deb"):
+    for package in packages.glob("*.deb"):
         subprocess.run(["dpkg-deb", "-x", package, root], check=True)
     for image in root.glob("boot/vmlinuz-*"):
         version = image.name[len("vmlinuz-"):]
         if modules_of(root, version):
             return root, version
-    raise Unavailable(f"{' '.join(packages)}: the kernel has no module rdma_rxe")
+    raise Unavailable(f"no kernel with soft-RoCE in {packages}; remove that folder to fetch another")
 
 
 def module_files(root, version, scratch):
