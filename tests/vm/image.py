@@ -81,6 +81,8 @@ def prepare():
     folder.parent.mkdir(parents=True, exist_ok=True)
     with open(folder.parent / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        for left_behind in folder.parent.glob("making-*"):
+            shutil.rmtree(left_behind)
         if not find_image():
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as scratch:
                 made = Path(scratch) / "image"

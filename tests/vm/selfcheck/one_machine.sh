@@ -3,6 +3,9 @@
 # status 3.   one_machine.sh [verbs_probe]
 set -euo pipefail
 trap 'echo "one_machine.sh: line $LINENO failed"' ERR
+wait_for() { # $1: device, $2: state of its port; a hang ends at the machine's time limit
+  until grep -q "$2" "/sys/class/infiniband/$1/ports/1/state"; do sleep 0.05; done
+}
 for device in rxe0 rxe1; do grep -q ACTIVE /sys/class/infiniband/$device/ports/1/state; done
 if [ -n "${1:-}" ]; then
   "$1" devices 2
@@ -20,13 +23,13 @@ echo kept >"$OUT_DIR/../here_too"
 # No fault that would do nothing.
 if vm-fault loss 10% 2>/dev/null; then false; fi
 vm-fault link-down
-grep -q DOWN /sys/class/infiniband/rxe0/ports/1/state
-vm-fault --device 1 link-down 1
-grep -q DOWN /sys/class/infiniband/rxe1/ports/1/state
+wait_for rxe0 DOWN
+grep -q ACTIVE /sys/class/infiniband/rxe1/ports/1/state
+vm-fault --device 1 link-down
+wait_for rxe1 DOWN
 vm-fault link-up
-for device in rxe0 rxe1; do
-  until grep -q ACTIVE /sys/class/infiniband/$device/ports/1/state; do sleep 0.1; done
-done
+vm-fault --device 1 link-down 1
+for device in rxe0 rxe1; do wait_for $device ACTIVE; done
 echo "on stderr" >&2
 echo "to a device" >/dev/stdout
 printf 'no end of line'

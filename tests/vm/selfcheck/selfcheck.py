@@ -55,7 +55,7 @@ def wait_until(question, seconds=20):
 class Machines(unittest.TestCase):
     def test_one_machine(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = vm("run", "--devices", "2", "--out", folder + "/out", "--writable", folder, "--", str(HERE / "one_machine.sh"), *PROBE,
+            done = vm("run", "--devices", "2", "--timeout", "100", "--out", folder + "/out", "--writable", folder, "--", str(HERE / "one_machine.sh"), *PROBE,
                       env=dict(os.environ, LCI_VM_SELFCHECK="two words", VM_NOT_PASSED_ON="1"))
             self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
             self.assertIn("on stderr\nto a device\nno end of line", done.stdout)
@@ -73,8 +73,8 @@ class Machines(unittest.TestCase):
         self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
 
     def test_a_crash_of_the_kernel_has_its_own_status(self):
-        done = vm("run", "--", "sh", "-c", "echo before; sleep 0.2; echo c >/proc/sysrq-trigger")
-        self.assertEqual((done.returncode, done.stdout), (125, "before\n"), done.stderr)
+        done = vm("run", "--", "sh", "-c", "echo before; until grep -q before /run/lci-vm/output.0; do :; done; echo c >/proc/sysrq-trigger")
+        self.assertEqual((done.returncode, done.stdout), (125, "before\n"), done.stdout + done.stderr)
         self.assertIn("sysrq triggered crash", done.stderr)
 
     def test_time_is_up(self):
@@ -113,7 +113,7 @@ class Refusals(unittest.TestCase):
             environment = dict(os.environ, PATH=path, LCI_VM_CACHE=folder + "/cache", LCI_VM_KERNEL=folder)
             start = time.monotonic()
             with_option = vm(*words, "--if-possible", *(["--", "true"] if words[0] == "run" else []), env=environment)
-            self.assertLess(time.monotonic() - start, 5)
+            self.assertLess(time.monotonic() - start, 15)  # a second; but not on every day
         self.assertEqual(with_option.returncode, 77, with_option.stderr)
         self.assertEqual(with_option.stdout.count("\n"), 1)
         self.assertEqual(with_option.stderr, "")

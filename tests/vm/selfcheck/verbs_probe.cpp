@@ -18,6 +18,8 @@ namespace {
 constexpr std::uint8_t PORT = 1;
 constexpr std::size_t SIZE = 1024;
 constexpr int MAX_POLLS = 10'000'000;
+// An int, because the macro ibv_reg_mr combines it with a constant of another enumeration.
+constexpr int ACCESS = IBV_ACCESS_LOCAL_WRITE;
 
 void check(bool good, const std::string& what) {
   if (!good) throw std::runtime_error(what + ": " + std::strerror(errno));
@@ -132,8 +134,7 @@ void loopback(ibv_device* device) {
   check(qp != nullptr, "ibv_create_qp");
   std::array<char, 2 * SIZE> memory{};
   std::memset(memory.data(), 'x', SIZE);
-  const handle<ibv_mr, ibv_dereg_mr> mr(
-      ibv_reg_mr(pd.get(), memory.data(), memory.size(), IBV_ACCESS_LOCAL_WRITE));
+  const handle<ibv_mr, ibv_dereg_mr> mr(ibv_reg_mr(pd.get(), memory.data(), memory.size(), ACCESS));
   check(mr != nullptr, "ibv_reg_mr");
 
   connect_to_itself(context.get(), qp.get());
