@@ -135,6 +135,21 @@ class Refusals(unittest.TestCase):
                 self.assertIn("apt-get install ", self.refused(f"{tools}:/bin" if apt else tools, "prepare"))
                 self.assertIn("no ", self.refused(tools, "run"))
 
+    def test_packages_of_the_kernel(self):
+        for lists, wanted in (
+                ({"linux-image-amd64": ["linux-image-6.1.0-9-amd64"], "linux-image-6.1.0-9-amd64": ["kmod", "linux-base"]},
+                 ["linux-image-6.1.0-9-amd64"]),
+                ({"linux-image-generic": ["linux-image-6.8.0-3-generic", "linux-modules-extra-6.8.0-3-generic", "linux-firmware"],
+                  "linux-image-6.8.0-3-generic": ["kmod", "linux-modules-6.8.0-3-generic"]},
+                 ["linux-image-6.8.0-3-generic", "linux-modules-extra-6.8.0-3-generic", "linux-modules-6.8.0-3-generic"]),
+                ({}, [])):
+            def depends(*command, known=lists):
+                text = "".join(f"  Depends: {name}\n" for name in known.get(command[-1], []))
+                return subprocess.CompletedProcess(command, 0, stdout=text)
+
+            with mock.patch.object(image, "run_quietly", depends):
+                self.assertEqual(image.kernel_packages(), wanted)
+
     @staticmethod
     def plant(folder, programs):
         for name, text in programs.items():
