@@ -56,7 +56,9 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
   if (op.size != 0 && !memory_.find_key(op.buffer, op.size, op.local_key, part.lkey)) [[unlikely]]
     return send_copy(*on, op);
   const errorcode_t code = port_.post(*on, wr, record);
-  return code == errorcode_t::done ? errorcode_t::posted : code;
+  // A packet that nobody waits for is ours now, so its sender is done.
+  const bool is_open = op.packet == nullptr || op.context != nullptr;
+  return code == errorcode_t::done && is_open ? errorcode_t::posted : code;
 }
 
 // A buffer that nobody has registered: its copy goes, so it is free at once.

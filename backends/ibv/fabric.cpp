@@ -113,7 +113,19 @@ std::uint64_t fabric::register_region(void* address, std::size_t size, mem::mem_
   return memory_.add(address, size, kind, why_not);
 }
 
-void fabric::deregister_region(std::uint64_t local_key) noexcept { memory_.remove(local_key); }
+// Whoever keeps the row hears of it before anything that is sent on that device from now on.
+void fabric::deregister_region(std::uint64_t local_key) noexcept {
+  net::remote_key name;
+  for (const int reader : memory_.remove(local_key, &name)) {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : ports_) {
+      link* const on = one ? one->find(reader) : nullptr;
+      if (on == nullptr || on->state() != link::stage::ready) continue;
+      one->tell(reader, {note::kind::withdrawn, name.slot, name.generation, 0});
+      break;
+    }
+  }
+}
 
 void fabric::publish(net::remote_key name, std::uint64_t local_key) noexcept {
   memory_.publish(name, local_key);

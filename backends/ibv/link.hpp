@@ -23,6 +23,7 @@ enum class purpose : std::uint8_t {
   user,      // an operation of the layer above
   knock,     // is the peer still there?
   farewell,  // we leave
+  notice,    // a note
   look_up    // a read of the peer's table; context is the look-up
 };
 
@@ -41,7 +42,7 @@ class link {
   // Moves forward only. calling: a hello is under way; ready: both sides know each other; left: the
   // peer took leave; failed: it died or the connection broke.
   enum class stage : std::uint8_t { calling, ready, left, failed };
-  // Places that only we use: a farewell, a knock and two look-ups.
+  // Places that only we use: a farewell, a knock, notes and look-ups.
   static constexpr std::uint32_t RESERVE = 4;
 
   link(int rank, qp_handle qp, std::uint32_t psn, std::uint32_t depth);

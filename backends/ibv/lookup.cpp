@@ -118,20 +118,31 @@ bool lookups::read(port& by, request& what) noexcept {
 void lookups::on_read(port& by, void* what, bool ok) noexcept {
   const std::lock_guard lock(lock_);
   auto& one = *static_cast<request*>(what);
-  if (!ok) return settle_locked(one, nullptr);
+  if (!ok) {
+    settle_locked(one, nullptr);
+    return;
+  }
   try {
     if (one.at == step::reading_block) {
       block_reference found;
       std::memcpy(&found, one.landing, sizeof(found));
-      if (found.key == 0) return settle_locked(one, nullptr);
+      if (found.key == 0) {
+        settle_locked(one, nullptr);
+        return;
+      }
       if (found.check == check_of(found))
         peers_[static_cast<std::size_t>(one.rank)].blocks[one.name.slot / ROWS] = found;
     } else {
       row found;
       std::memcpy(&found, one.landing, sizeof(found));
       const bool is_sound = found.check == check_of(found);
-      if (is_sound || (found.check == 0 && found.generation == 0) || ++one.tries > TRIES)
-        return settle_locked(one, is_sound ? &found : nullptr);
+      if (is_sound || (found.check == 0 && found.generation == 0) || ++one.tries > TRIES) {
+        const int rank = one.rank;
+        const net::remote_key name = one.name;
+        if (settle_locked(one, is_sound ? &found : nullptr))
+          by.tell(rank, {note::kind::known, name.slot, name.generation, 0});
+        return;
+      }
     }
   } catch (...) {  // no memory: the same again
   }
@@ -139,7 +150,14 @@ void lookups::on_read(port& by, void* what, bool ok) noexcept {
   if (!read(by, one)) open_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void lookups::settle_locked(request& what, const row* found) {
+void lookups::drop(int rank, net::remote_key name) noexcept {
+  const std::lock_guard lock(lock_);
+  auto& rows = peers_[static_cast<std::size_t>(rank)].rows;
+  const auto at = rows.find(name.slot);
+  if (at != rows.end() && at->second.generation == name.generation) rows.erase(at);
+}
+
+bool lookups::settle_locked(request& what, const row* found) {
   known out;
   out.generation = what.name.generation;
   out.exists = found != nullptr && found->generation == what.name.generation;
@@ -150,6 +168,7 @@ void lookups::settle_locked(request& what, const row* found) {
   }
   free_landings_.push_back(what.landing);
   std::erase_if(requests_, [&](const auto& one) { return one.get() == &what; });
+  return out.exists;
 }
 
 void lookups::forget(int rank) noexcept {

@@ -37,6 +37,8 @@ class lookups {
   void serve(port& by) noexcept;
   // A read has come back, or has not.
   void on_read(port& by, void* what, bool ok) noexcept;
+  // The peer has withdrawn it.
+  void drop(int rank, net::remote_key name) noexcept;
   // That rank will not answer any more.
   void forget(int rank) noexcept;
 
@@ -60,7 +62,8 @@ class lookups {
   };
   void ask_locked(int rank, net::remote_key name);
   bool read(port& by, request& what) noexcept;
-  void settle_locked(request& what, const row* found);
+  // True: the row exists and is kept.
+  bool settle_locked(request& what, const row* found);
 
   static constexpr std::size_t MOST = 64;  // requests at a time
   regions& memory_;

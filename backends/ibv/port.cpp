@@ -211,6 +211,29 @@ class nobody final : public net::sink {
 
 }  // namespace
 
+bool port::try_tell(int rank, const note& what) noexcept {
+  link* const on = find(rank);
+  if (on == nullptr || on->state() > link::stage::ready) return true;
+  ibv_sge part{reinterpret_cast<std::uint64_t>(&what), sizeof(what), 0};
+  ibv_send_wr wr{};
+  wr.sg_list = &part;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  wr.send_flags = IBV_SEND_INLINE;
+  return on->post(wr, {.what = purpose::notice, .is_awaited = false}) == errorcode_t::done;
+}
+
+void port::tell(int rank, const note& what) noexcept {
+  if (try_tell(rank, what)) return;
+  const std::lock_guard lock(failures_lock_);
+  try {
+    notes_.emplace_back(rank, what);
+  } catch (...) {
+    return;  // the peer finds out by itself, if later
+  }
+  has_failures_.store(true, std::memory_order_release);  // edge ibv.failures: serve_failures()
+}
+
 void port::leave() noexcept {
   nobody listener;
   const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();

@@ -10,10 +10,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "backends/ibv/link.hpp"
 #include "backends/ibv/loopback.hpp"
+#include "backends/ibv/wire.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 
@@ -53,6 +55,8 @@ class port {
   }
   // Posts, and counts what somebody waits for.
   errorcode_t post(link& on, ibv_send_wr& wr, const send_record& what) noexcept;
+  // Sends a note, now or at a later poll. The peer may be gone: then nobody needs it.
+  void tell(int rank, const note& what) noexcept;
   // Says farewell to all peers and waits, not for long, until they have it.
   void leave() noexcept;
   loopback& self() noexcept { return self_; }
@@ -90,6 +94,9 @@ class port {
   void finish(net::sink& to, link& on, const send_record& record, const char* error) noexcept;
   void fail(net::sink& to, link& on, std::string_view reason) noexcept;
   void take_farewell(net::sink& to, link& from) noexcept;
+  void take_note(const note& what, const link& from) noexcept;
+  bool try_tell(int rank, const note& what) noexcept;
+  void tell_rest() noexcept;
   void serve_failures(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
@@ -118,9 +125,10 @@ class port {
   std::vector<std::atomic<bool>> wishes_;
   std::atomic<std::uint64_t> open_{0};  // posted, with somebody who waits for it
 
-  base::spinlock failures_lock_;
+  base::spinlock failures_lock_;  // guards the two lists
   std::deque<failure> failures_;
-  std::atomic<bool> has_failures_{false};
+  std::deque<std::pair<int, note>> notes_;  // that could not be sent at once
+  std::atomic<bool> has_failures_{false};   // or notes
 
   // ---- the polling thread's ----
   std::atomic<bool> is_polled_{false};

@@ -130,8 +130,12 @@ bool port::receive(net::sink& to, const event& what, link& from) noexcept {
     return true;
   }
   if (!what.has_imm) [[unlikely]] {
+    note said;
+    if (what.bytes == 0)
+      take_farewell(to, from);
+    else if (decode(packet->payload(), what.bytes, said))
+      take_note(said, from);
     give_back(packet);
-    take_farewell(to, from);
     return true;
   }
   switch (to.on_message({from.rank, what.imm, packet->payload(), what.bytes, packet})) {
@@ -214,6 +218,7 @@ void port::finish(net::sink& to, link& on, const send_record& record, const char
       on.is_knocking = false;
       return;
     case purpose::farewell:
+    case purpose::notice:
       return;
     case purpose::look_up:
       return fabric_.keys().on_read(*this, record.context, error == nullptr);
@@ -254,13 +259,32 @@ void port::take_farewell(net::sink& to, link& from) noexcept {
   to.on_peer_gone(from.rank, true, "the peer took leave");
 }
 
+void port::take_note(const note& what, const link& from) noexcept {
+  const net::remote_key name{what.slot, what.generation};
+  if (what.what == note::kind::withdrawn)
+    fabric_.keys().drop(from.rank, name);
+  else if (!fabric_.memory().add_reader(name, from.rank))
+    tell(from.rank, {note::kind::withdrawn, name.slot, name.generation, 0});
+}
+
+// Notes that could not be sent when they were due.
+void port::tell_rest() noexcept {
+  std::deque<std::pair<int, note>> rest;
+  {
+    const std::lock_guard lock(failures_lock_);
+    rest.swap(notes_);
+  }
+  for (const auto& [rank, what] : rest) tell(rank, what);
+}
+
 void port::serve_failures(net::sink& to) noexcept {
+  tell_rest();
   for (;;) {
     failure one;
     {
       const std::lock_guard lock(failures_lock_);
       if (failures_.empty()) {
-        has_failures_.store(false, std::memory_order_relaxed);
+        has_failures_.store(!notes_.empty(), std::memory_order_relaxed);
         return;
       }
       one = failures_.front();

@@ -1,5 +1,6 @@
 #include "backends/ibv/region.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -110,16 +111,31 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
   return reinterpret_cast<std::uint64_t>(made.release());
 }
 
-void regions::remove(std::uint64_t key) noexcept {
-  if (key == 0) return;
+std::vector<int> regions::remove(std::uint64_t key, net::remote_key* name) noexcept {
+  if (key == 0) return {};
   std::unique_ptr<registration> made(reinterpret_cast<registration*>(key));
   const std::lock_guard lock(mutex_);
   if (made_.erase(made.get()) == 0) {
     base::log::warn("ibv", "what is not registered was deregistered");
     (void)made.release();
-    return;
+    return {};
   }
   withdraw_locked(*made);
+  if (name != nullptr) *name = made->name;
+  return std::move(made->readers);
+}
+
+bool regions::add_reader(net::remote_key name, int rank) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto at = published_.find(name.slot);
+  if (at == published_.end() || at->second->name.generation != name.generation) return false;
+  std::vector<int>& known = at->second->readers;
+  try {
+    if (std::find(known.begin(), known.end(), rank) == known.end()) known.push_back(rank);
+  } catch (...) {
+    return false;
+  }
+  return true;
 }
 
 // Under mutex_. The row of a slot, in a block of its own if need be.
@@ -160,6 +176,7 @@ void regions::publish(net::remote_key name, std::uint64_t key) noexcept {
              made.size,
              static_cast<std::uint32_t>(made.kind),
              0};
+    published_[name.slot] = &made;
     store(*where, what);
   } catch (const std::exception& problem) {
     base::log::warn("ibv", "peers cannot look up a registration: %s", problem.what());
@@ -168,6 +185,8 @@ void regions::publish(net::remote_key name, std::uint64_t key) noexcept {
 
 void regions::withdraw_locked(registration& made) noexcept {
   if (made.name.generation == 0) return;
+  const auto at = published_.find(made.name.slot);
+  if (at != published_.end() && at->second == &made) published_.erase(at);
   row* const block = blocks_[made.name.slot / ROWS];
   row& where = block[made.name.slot % ROWS];
   // The slot may have a new holder already.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct registration {
   void* address = nullptr;
   std::size_t size = 0;
   mem::mem_kind kind = mem::mem_kind::host;
-  net::remote_key name;  // under mutex_
+  net::remote_key name;      // under mutex_
+  std::vector<int> readers;  // ranks that keep its row; under mutex_
 };
 
 class regions final : private mem::device_registrar {
@@ -37,7 +39,10 @@ class regions final : private mem::device_registrar {
 
   // As net::fabric says.
   std::uint64_t add(void* address, std::size_t size, mem::mem_kind kind, std::string& why_not);
-  void remove(std::uint64_t key) noexcept;
+  // Answers who keeps its row, if `name` is asked for.
+  std::vector<int> remove(std::uint64_t key, net::remote_key* name = nullptr) noexcept;
+  // A peer keeps the row of that name. False: it has ended.
+  bool add_reader(net::remote_key name, int rank) noexcept;
   void publish(net::remote_key name, std::uint64_t key) noexcept;
   net::remote_target target_of(net::remote_key name) noexcept;
 
@@ -92,6 +97,7 @@ class regions final : private mem::device_registrar {
   std::unordered_set<registration*> made_;
   std::vector<mr_handle> span_store_;
   std::multimap<std::uint64_t, mr_handle> wide_;  // of the arena, across spans; by their end
+  std::unordered_map<std::uint32_t, registration*> published_;  // by slot
   std::vector<row*> blocks_;
   std::vector<mr_handle> block_mrs_;
   // Set while the card refuses loosely ordered registrations.

@@ -69,6 +69,26 @@ struct fabric_address {
   static bool parse(std::string_view text, fabric_address& out) noexcept;
 };
 
+// A message of ours among those of the layer above: one without immediate data. One of no bytes is
+// a farewell.
+struct note {
+  enum class kind : std::uint32_t {
+    known = 1,     // I keep what your row says of this name: tell me when it ends
+    withdrawn = 2  // it has ended
+  };
+  kind what = kind::known;
+  std::uint32_t slot = 0;
+  std::uint32_t generation = 0;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(note) == 16);
+
+inline bool decode(const std::byte* data, std::size_t size, note& out) noexcept {
+  if (size != sizeof(note)) return false;
+  std::memcpy(&out, data, sizeof(note));
+  return out.what == note::kind::known || out.what == note::kind::withdrawn;
+}
+
 // A registration as peers read it. It may be read while it changes, so it checks itself.
 struct row {
   std::uint32_t generation = 0;  // 0: empty

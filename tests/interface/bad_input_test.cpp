@@ -149,10 +149,16 @@ TEST_F(bad_input, rmr__of_a_region_that_has_ended) {
   }
   barrier();
   const std::string rank = std::to_string(to);
-  refused([&] { lci::post_put_x(to, buffer_, 8, cq_, 0, stale).device(world().device)(); },
-          {"rmr", rank});
-  refused([&] { lci::post_get_x(to, buffer_, 8, cq_, 0, stale).device(world().device)(); },
-          {"rmr", rank});
+  refused(
+      [&] {
+        lci::post_put_x(to, buffer_, 8, cq_, 0, stale).device(world().device).allow_retry(false)();
+      },
+      {"rmr", rank});
+  refused(
+      [&] {
+        lci::post_get_x(to, buffer_, 8, cq_, 0, stale).device(world().device).allow_retry(false)();
+      },
+      {"rmr", rank});
 }
 
 TEST_F(bad_input, rmr__that_was_never_given_out) {
@@ -160,12 +166,18 @@ TEST_F(bad_input, rmr__that_was_never_given_out) {
   window memory(64);
   lci::rmr_t forged = memory.rmr(to);
   forged.opaque_rkey ^= 0x123400000000ull;
-  refused([&] { lci::post_put_x(to, buffer_, 8, cq_, 0, forged).device(world().device)(); },
-          {"rmr"});
+  refused(
+      [&] {
+        lci::post_put_x(to, buffer_, 8, cq_, 0, forged).device(world().device).allow_retry(false)();
+      },
+      {"rmr"});
   forged = memory.rmr(to);
   forged.opaque_rkey |= 0xfffffff0ull;
-  refused([&] { lci::post_get_x(to, buffer_, 8, cq_, 0, forged).device(world().device)(); },
-          {"rmr"});
+  refused(
+      [&] {
+        lci::post_get_x(to, buffer_, 8, cq_, 0, forged).device(world().device).allow_retry(false)();
+      },
+      {"rmr"});
 }
 
 TEST_F(bad_input, put_and_get__beyond_the_region) {
@@ -180,13 +192,15 @@ TEST_F(bad_input, put_and_get__beyond_the_region) {
     refused(
         [&] {
           lci::post_put_x(to, buffer_, w.size, cq_, w.disp, memory.rmr(to))
-              .device(world().device)();
+              .device(world().device)
+              .allow_retry(false)();
         },
         {disp, size, "64"});
     refused(
         [&] {
           lci::post_get_x(to, buffer_, w.size, cq_, w.disp, memory.rmr(to))
-              .device(world().device)();
+              .device(world().device)
+              .allow_retry(false)();
         },
         {disp, size, "64"});
   }
