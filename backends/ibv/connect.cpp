@@ -1,8 +1,9 @@
 #include "backends/ibv/connect.hpp"
 
-#include <signal.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -91,7 +92,11 @@ connector::connector(const chosen_port& where, ibv_pd* pd, regions& memory, net:
 }
 
 connector::~connector() {
-  for (contact& one : contacts_) one.handle.reset();
+  for (contact& one : contacts_) {
+    one.handle.reset();
+    const int process = one.process.load(std::memory_order_relaxed);
+    if (process >= 0) close(process);
+  }
   qp_.reset();
   cq_.reset();
   arena_.free(cells_, CELL * (RECEIVES + SENDS));
@@ -166,8 +171,12 @@ connector::contact* connector::contact_of(int rank) {
   who.handle.reset(library().create_ah(pd_, &path));
   if (!who.handle)
     throw_error("ibv_create_ah", where_.name + ", to rank " + std::to_string(rank), errno);
-  if (who.address.host == here_.host)
-    who.process.store(who.address.process, std::memory_order_relaxed);
+  if (who.address.host == here_.host) {
+    // Ended but not waited for counts as ended, which kill() does not see.
+    const auto fd = static_cast<int>(syscall(SYS_pidfd_open, who.address.process, 0));
+    const int found = fd < 0 && errno == ESRCH ? contact::ENDED : fd;
+    who.process.store(found, std::memory_order_relaxed);
+  }
   who.is_known = true;
   return &who;
 }
@@ -181,9 +190,11 @@ bool connector::directory_of(int rank, std::uint64_t& address, std::uint32_t& ke
 }
 
 bool connector::has_died(int rank) const noexcept {
-  const std::uint32_t process =
+  const int process =
       contacts_[static_cast<std::size_t>(rank)].process.load(std::memory_order_relaxed);
-  return process != 0 && kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH;
+  if (process < 0) return process == contact::ENDED;
+  pollfd about{process, POLLIN, 0};
+  return poll(&about, 1, 0) == 1;
 }
 
 void connector::look() noexcept {

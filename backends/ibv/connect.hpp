@@ -68,7 +68,10 @@ class connector {
     // edge ibv.directory: address before key; partner is directory_of().
     std::atomic<std::uint64_t> directory{0};
     std::atomic<std::uint32_t> directory_key{0};
-    std::atomic<std::uint32_t> process{0};  // of this machine; 0: of another, or not known
+    // Of a process of this machine: readable once it has ended. -1: of another machine, not known,
+    // or no such descriptors here; ENDED: it was gone already.
+    std::atomic<int> process{-1};
+    static constexpr int ENDED = -2;
   };
 
   void open_queue();

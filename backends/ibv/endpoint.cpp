@@ -113,6 +113,10 @@ errorcode_t endpoint::take_remote(const net::net_op& op, ibv_send_wr& wr) noexce
         port_.fail_later(op.rank, op.context, "the remote key is unknown, or the range is outside");
     return was_said ? errorcode_t::posted : errorcode_t::retry_nomem;
   }
+  if (found.key == 0 && op.size != 0) {
+    const bool was_said = port_.fail_later(op.rank, op.context, "no card was given that memory");
+    return was_said ? errorcode_t::posted : errorcode_t::retry_nomem;
+  }
   wr.wr.rdma.remote_addr = found.view.address + op.remote_offset;
   wr.wr.rdma.rkey = found.key;
   return errorcode_t::done;

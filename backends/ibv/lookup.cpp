@@ -40,7 +40,8 @@ lookups::answer lookups::find(int rank, net::remote_key name) noexcept {
       if (row.exists) {
         out.view.what = said::ok;
         out.view.size = row.what.size;
-        out.view.kind = static_cast<mem::mem_kind>(row.what.kind);
+        out.view.kind = static_cast<mem::mem_kind>(row.what.kind & 0xff);
+        out.view.off_network = (row.what.kind & ibv::row::OFF_NETWORK) != 0;
         out.view.address = row.what.address;
         out.key = row.what.key;
       } else {

@@ -162,21 +162,46 @@ row* regions::row_locked(std::uint32_t slot) {
   return blocks_[at] + slot % ROWS;
 }
 
+row regions::row_of(net::remote_key name, const registration& made) noexcept {
+  return {name.generation,
+          made.mr ? made.mr->rkey : 0,
+          reinterpret_cast<std::uint64_t>(made.address),
+          made.size,
+          static_cast<std::uint32_t>(made.kind),
+          0};
+}
+
+// Of what has no registration of its own: memory of the arena, or what no card may be given.
+row regions::row_of(net::remote_key name) noexcept {
+  const auto region = table_->look_up({name.slot, name.generation});
+  if (!region) return {};
+  row out{name.generation,
+          0,
+          reinterpret_cast<std::uint64_t>(region->address),
+          region->size,
+          static_cast<std::uint32_t>(region->kind),
+          0};
+  if (arena_.contains(region->address)) {
+    const ibv_mr* const mr = of_arena(arena_.offset_of(region->address), region->size);
+    out.key = mr != nullptr ? mr->rkey : 0;
+  } else if (region->kind != mem::mem_kind::host) {
+    out.kind |= row::OFF_NETWORK;
+  }
+  return out;
+}
+
 void regions::publish(net::remote_key name, std::uint64_t key) noexcept {
-  if (key == 0) return;
-  auto& made = *reinterpret_cast<registration*>(key);
+  auto* const made = reinterpret_cast<registration*>(key);
+  const row what = made != nullptr ? row_of(name, *made) : row_of(name);
+  if (what.generation == 0) return;
   const std::lock_guard lock(mutex_);
   try {
     row* const where = row_locked(name.slot);
     if (where == nullptr) return;
-    made.name = name;
-    row what{name.generation,
-             made.mr ? made.mr->rkey : 0,
-             reinterpret_cast<std::uint64_t>(made.address),
-             made.size,
-             static_cast<std::uint32_t>(made.kind),
-             0};
-    published_[name.slot] = &made;
+    if (made != nullptr) {
+      made->name = name;
+      published_[name.slot] = made;
+    }
     store(*where, what);
   } catch (const std::exception& problem) {
     base::log::warn("ibv", "peers cannot look up a registration: %s", problem.what());
@@ -203,8 +228,7 @@ net::remote_target regions::target_of(net::remote_key name) noexcept {
         return {found.address, found.key};
     }
   }
-  const auto region = table_ != nullptr ? table_->look_up({name.slot, name.generation})
-                                        : std::optional<mem::region>();
+  const auto region = table_->look_up({name.slot, name.generation});
   if (!region || !arena_.contains(region->address)) return {};
   const ibv_mr* const mr = of_arena(arena_.offset_of(region->address), region->size);
   return mr == nullptr

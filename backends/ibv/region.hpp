@@ -79,6 +79,8 @@ class regions final : private mem::device_registrar {
   mr_handle register_host(void* address, std::size_t size);
   mr_handle register_strictly(void* address, std::size_t size, unsigned access);
   const ibv_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
+  static row row_of(net::remote_key name, const registration& made) noexcept;
+  row row_of(net::remote_key name) noexcept;
   row* row_locked(std::uint32_t slot);
   void withdraw_locked(registration& made) noexcept;
   mem::registration_answer register_range(const mem::descriptor_range& what) override;

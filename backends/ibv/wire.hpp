@@ -91,11 +91,12 @@ inline bool decode(const std::byte* data, std::size_t size, note& out) noexcept 
 
 // A registration as peers read it. It may be read while it changes, so it checks itself.
 struct row {
-  std::uint32_t generation = 0;  // 0: empty
+  static constexpr std::uint32_t OFF_NETWORK = 1u << 8;  // no card may be given it
+  std::uint32_t generation = 0;                          // 0: empty
   std::uint32_t key = 0;
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  std::uint32_t kind = 0;  // mem::mem_kind
+  std::uint32_t kind = 0;  // mem::mem_kind, and OFF_NETWORK
   std::uint32_t check = 0;
 };
 static_assert(sizeof(row) == 32);
