@@ -105,20 +105,20 @@ errorcode_t endpoint::take_remote(const net::net_op& op, ibv_send_wr& wr) noexce
     wr.wr.rdma.rkey = static_cast<std::uint32_t>(op.at.key);
     return errorcode_t::done;
   }
-  const lookups::answer found = fabric_.keys().find(op.rank, op.remote);
-  if (found.view.what == said::not_connected) return errorcode_t::retry_nomem;
-  if (found.view.what == said::unknown_key || op.remote_offset > found.view.size ||
-      op.size > found.view.size - op.remote_offset) {
+  const net::remote_view found = fabric_.keys().find(op.rank, op.remote);
+  if (found.what == said::not_connected) return errorcode_t::retry_nomem;
+  if (found.what == said::unknown_key || op.remote_offset > found.size ||
+      op.size > found.size - op.remote_offset) {
     const bool was_said =
         port_.fail_later(op.rank, op.context, "the remote key is unknown, or the range is outside");
     return was_said ? errorcode_t::posted : errorcode_t::retry_nomem;
   }
-  if (found.key == 0 && op.size != 0) {
+  if (found.at.key == 0 && op.size != 0) {
     const bool was_said = port_.fail_later(op.rank, op.context, "no card was given that memory");
     return was_said ? errorcode_t::posted : errorcode_t::retry_nomem;
   }
-  wr.wr.rdma.remote_addr = found.view.address + op.remote_offset;
-  wr.wr.rdma.rkey = found.key;
+  wr.wr.rdma.remote_addr = found.at.address + op.remote_offset;
+  wr.wr.rdma.rkey = static_cast<std::uint32_t>(found.at.key);
   return errorcode_t::done;
 }
 

@@ -103,9 +103,9 @@ net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
     out.off_network = known->off_network;
     return out;
   }
-  const lookups::answer found = lookups_.find(rank, key);
-  if (found.view.what == net::remote_view::answer::not_connected) connect(rank);
-  return found.view;
+  const net::remote_view found = lookups_.find(rank, key);
+  if (found.what == net::remote_view::answer::not_connected) connect(rank);
+  return found;
 }
 
 std::uint64_t fabric::register_region(void* address, std::size_t size, mem::mem_kind kind,

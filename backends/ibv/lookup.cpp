@@ -25,11 +25,11 @@ lookups::lookups(regions& memory, mem::arena& arena, connector& calls, int ranks
 
 lookups::~lookups() { arena_.free(landings_, CELL * MOST); }
 
-lookups::answer lookups::find(int rank, net::remote_key name) noexcept {
+net::remote_view lookups::find(int rank, net::remote_key name) noexcept {
   using said = net::remote_view::answer;
-  answer out;
+  net::remote_view out;
   if (name.generation == 0 || name.slot >= ROWS * BLOCKS) {
-    out.view.what = said::unknown_key;
+    out.what = said::unknown_key;
     return out;
   }
   const std::lock_guard lock(lock_);
@@ -38,14 +38,14 @@ lookups::answer lookups::find(int rank, net::remote_key name) noexcept {
     const known& row = at->second;
     if (row.generation == name.generation) {
       if (row.exists) {
-        out.view.what = said::ok;
-        out.view.size = row.what.size;
-        out.view.kind = static_cast<mem::mem_kind>(row.what.kind & 0xff);
-        out.view.off_network = (row.what.kind & ibv::row::OFF_NETWORK) != 0;
-        out.view.address = row.what.address;
-        out.key = row.what.key;
+        out.what = said::ok;
+        out.size = row.what.size;
+        out.kind = static_cast<mem::mem_kind>(row.what.kind & 0xff);
+        out.off_network = (row.what.kind & ibv::row::OFF_NETWORK) != 0;
+        out.address = row.what.address;
+        if (row.what.key != 0) out.at = {row.what.address, row.what.key};
       } else {
-        out.view.what = said::unknown_key;
+        out.what = said::unknown_key;
         who.rows.erase(at);
       }
       return out;

@@ -25,13 +25,9 @@ class lookups {
   lookups(regions& memory, mem::arena& arena, connector& calls, int ranks);
   ~lookups();
 
-  struct answer {
-    net::remote_view view;
-    std::uint32_t key = 0;
-  };
   // What is known; not_connected: a look-up has been asked for. An unknown key is told once, then
   // looked up again.
-  answer find(int rank, net::remote_key name) noexcept;
+  net::remote_view find(int rank, net::remote_key name) noexcept;
   bool has_work() const noexcept { return open_.load(std::memory_order_relaxed) != 0; }
   // Reads, over links of that port, what has been asked for.
   void serve(port& by) noexcept;

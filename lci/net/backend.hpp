@@ -163,6 +163,7 @@ struct remote_view {
   std::uint64_t address = 0;  // in the peer's process: a name here
   mem::share_place share;     // of device memory that processes of this machine can map
   bool off_network = false;   // device memory that the peer's network has not registered
+  remote_target at;           // for net_op::at, if the network knows it
 };
 
 class fabric {

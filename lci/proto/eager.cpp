@@ -49,6 +49,7 @@ transfer* make_transfer(const outgoing& out, transfer::verb what) {
   move->gpu = out.gpu;
   move->op.local_key = out.local_key;
   move->op.remote = out.remote;
+  move->op.at = out.there.at;
   move->what = what;
   move->base = static_cast<std::byte*>(out.buffer);
   move->total = out.size;

@@ -124,9 +124,9 @@ gpu_preset() {
 
 PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev)
 PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang libhwloc-dev libsodium-dev
-  clang-format-14 clang-tidy-14 doxygen)
+  clang-format-14 clang-tidy-14 doxygen libibverbs-dev)
 # What tests/vm starts virtual machines with, and what programs for their devices are built with.
-PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers libibverbs-dev)
+PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers)
 PACKAGES_BENCH=(libbenchmark-dev python3)
 PACKAGES_TOOLS=(libfmt-dev libcli11-dev nlohmann-json3-dev)
 

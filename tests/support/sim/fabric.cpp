@@ -81,7 +81,8 @@ net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcep
             .kind = {},
             .address = 0,
             .share = {},
-            .off_network = false};
+            .off_network = false,
+            .at = {}};
   std::size_t low = 0;
   std::size_t high = std::size_t{1} << 47;
   while (low < high) {
@@ -97,7 +98,8 @@ net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcep
           .kind = row ? row->kind : mem::mem_kind::host,
           .address = row ? reinterpret_cast<std::uint64_t>(row->address) : 0,
           .share = row ? row->share : mem::share_place{},
-          .off_network = row && row->off_network};
+          .off_network = row && row->off_network,
+          .at = {}};
 }
 
 // All ranks live in one process, so a mapping is the arena itself. It outlasts the death of its
