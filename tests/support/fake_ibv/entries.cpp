@@ -1,0 +1,250 @@
+// What the library exports about devices, ports and memory; queues are in queues.cpp.
+#include <arpa/inet.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "tests/support/fake_ibv/state.hpp"
+
+namespace lci::test::fake {
+
+bool gid_at(const fake_port& port, int index, ibv_gid& out) {
+  out = {};
+  const std::string& text = port.gids[static_cast<std::size_t>(index)].address;
+  return !text.empty() && inet_pton(AF_INET6, text.c_str(), out.raw) == 1;
+}
+
+namespace {
+
+const fake_port* port_of(ibv_context* c, unsigned number) {
+  const auto& ports = static_cast<open_card*>(c)->about->ports;
+  return number == 0 || number > ports.size() ? nullptr : &ports[number - 1];
+}
+
+ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, unsigned access) {
+  network& all = net();
+  if (size == 0 || ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  auto* const r = new region{};
+  r->context = pd->context;
+  r->pd = pd;
+  r->addr = at;
+  r->length = size;
+  r->iova = iova;
+  r->access = access;
+  // Two keys that are never the same, and never come again.
+  r->lkey = all.next_key++ << 1;
+  r->rkey = r->lkey | 1u;
+  all.by_lkey[r->lkey] = r;
+  all.by_rkey[r->rkey] = r;
+  ++static_cast<domain*>(pd)->users;
+  ++all.live.mrs;
+  return r;
+}
+
+}  // namespace
+}  // namespace lci::test::fake
+
+using namespace lci::test;        // NOLINT: the names of the library follow
+using namespace lci::test::fake;  // NOLINT
+
+// Under the lock from here to the end of the function; leaves it where a test wants a failure.
+#define LCI_FAKE_ENTER(name, failed)           \
+  const std::lock_guard lock(net().lock);      \
+  if (const int wanted = enter(name); wanted != 0) { \
+    errno = wanted;                            \
+    return failed;                             \
+  }
+
+extern "C" {
+
+ibv_device** ibv_get_device_list(int* count) {
+  LCI_FAKE_ENTER("ibv_get_device_list", nullptr)
+  auto** const out = new ibv_device*[net().cards.size() + 1]{};
+  for (std::size_t i = 0; i < net().cards.size(); ++i) out[i] = net().cards[i].get();
+  if (count != nullptr) *count = static_cast<int>(net().cards.size());
+  ++net().live.lists;
+  return out;
+}
+
+void ibv_free_device_list(ibv_device** list) {
+  const std::lock_guard lock(net().lock);
+  enter("ibv_free_device_list");
+  delete[] list;
+  --net().live.lists;
+}
+
+ibv_context* ibv_open_device(ibv_device* device) {
+  LCI_FAKE_ENTER("ibv_open_device", nullptr)
+  auto* const c = new open_card{};
+  c->device = device;
+  c->about = static_cast<card*>(device)->about;
+  c->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+  c->cmd_fd = -1;
+  c->num_comp_vectors = 1;
+  c->ops.poll_cq = poll_cq;
+  c->ops.post_send = post_send;
+  c->ops.post_recv = post_recv;
+  c->ops.post_srq_recv = post_srq_recv;
+  net().contexts.push_back(c);
+  ++net().live.contexts;
+  return c;
+}
+
+int ibv_close_device(ibv_context* c) {
+  LCI_FAKE_ENTER("ibv_close_device", wanted)
+  std::erase(net().contexts, static_cast<open_card*>(c));
+  close(c->async_fd);
+  delete static_cast<open_card*>(c);
+  --net().live.contexts;
+  return 0;
+}
+
+int ibv_query_device(ibv_context* c, ibv_device_attr* out) {
+  LCI_FAKE_ENTER("ibv_query_device", wanted)
+  const fake_device& about = *static_cast<open_card*>(c)->about;
+  *out = {};
+  out->max_mr_size = ~std::uint64_t{0};
+  out->max_qp = 1 << 17;
+  out->max_qp_wr = about.max_qp_wr;
+  out->max_sge = 30;
+  out->max_cq = 1 << 16;
+  out->max_cqe = about.max_cqe;
+  out->max_srq_wr = about.max_srq_wr;
+  out->max_srq_sge = 31;
+  out->max_qp_rd_atom = out->max_qp_init_rd_atom = about.max_qp_rd_atom;
+  out->phys_port_cnt = static_cast<std::uint8_t>(about.ports.size());
+  return 0;
+}
+
+int ibv_query_port(ibv_context* c, std::uint8_t number, _compat_ibv_port_attr* to) {
+  LCI_FAKE_ENTER("ibv_query_port", wanted)
+  const fake_port* const port = port_of(c, number);
+  if (port == nullptr) return EINVAL;
+  ibv_port_attr out{};
+  out.state = port->state;
+  out.max_mtu = out.active_mtu = IBV_MTU_4096;
+  out.gid_tbl_len = static_cast<int>(port->gids.size());
+  out.max_msg_sz = 1u << 30;
+  out.lid = port->lid;
+  out.active_width = port->width;
+  out.active_speed = port->speed;
+  out.link_layer = port->link_layer;
+  // The caller's structure may be as old as the first version of this call: no later field.
+  std::memcpy(static_cast<void*>(to), &out, offsetof(ibv_port_attr, port_cap_flags2));
+  return 0;
+}
+
+int ibv_query_gid(ibv_context* c, std::uint8_t number, int index, ibv_gid* out) {
+  LCI_FAKE_ENTER("ibv_query_gid", -1)
+  const fake_port* const port = port_of(c, number);
+  if (port == nullptr || index < 0 || static_cast<std::size_t>(index) >= port->gids.size()) return -1;
+  gid_at(*port, index, *out);
+  return 0;
+}
+
+#ifndef LCI_FAKE_IBV_OLD
+int _ibv_query_gid_ex(ibv_context* c, std::uint32_t number, std::uint32_t index,
+                      ibv_gid_entry* out, std::uint32_t, std::size_t) {
+  LCI_FAKE_ENTER("ibv_query_gid_ex", wanted)
+  const fake_port* const port = port_of(c, number);
+  if (port == nullptr || index >= port->gids.size()) return EINVAL;
+  *out = {};
+  if (!gid_at(*port, static_cast<int>(index), out->gid)) return ENODATA;
+  out->gid_index = index;
+  out->port_num = number;
+  out->gid_type = port->gids[index].type;
+  return 0;
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova,
+                         unsigned access) {
+  LCI_FAKE_ENTER("ibv_reg_mr_iova2", nullptr)
+  return make_region(pd, at, size, iova, access);
+}
+#endif
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* at, std::size_t size, int access) {
+  LCI_FAKE_ENTER("ibv_reg_mr", nullptr)
+  return make_region(pd, at, size, reinterpret_cast<std::uintptr_t>(at),
+                     static_cast<unsigned>(access));
+}
+
+int ibv_dereg_mr(ibv_mr* mr) {
+  LCI_FAKE_ENTER("ibv_dereg_mr", wanted)
+  const auto at = net().by_lkey.find(mr->lkey);
+  if (at == net().by_lkey.end() || at->second != mr) {
+    complain("what is not registered was deregistered");
+    return EINVAL;
+  }
+  net().by_rkey.erase(mr->rkey);
+  net().by_lkey.erase(at);
+  --static_cast<domain*>(mr->pd)->users;
+  --net().live.mrs;
+  delete static_cast<region*>(mr);
+  return 0;
+}
+
+ibv_pd* ibv_alloc_pd(ibv_context* c) {
+  LCI_FAKE_ENTER("ibv_alloc_pd", nullptr)
+  auto* const out = new domain{};
+  out->context = c;
+  ++net().live.pds;
+  return out;
+}
+
+int ibv_dealloc_pd(ibv_pd* pd) {
+  LCI_FAKE_ENTER("ibv_dealloc_pd", wanted)
+  if (static_cast<domain*>(pd)->users != 0) return EBUSY;
+  delete static_cast<domain*>(pd);
+  --net().live.pds;
+  return 0;
+}
+
+ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* to) {
+  LCI_FAKE_ENTER("ibv_create_ah", nullptr)
+  const fake_port* const port = port_of(pd->context, to->port_num);
+  if (port == nullptr || (to->is_global != 0 && to->grh.sgid_index >= port->gids.size())) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  auto* const out = new address{};
+  out->context = pd->context;
+  out->pd = pd;
+  out->to = *to;
+  ++static_cast<domain*>(pd)->users;
+  ++net().live.ahs;
+  return out;
+}
+
+int ibv_destroy_ah(ibv_ah* ah) {
+  LCI_FAKE_ENTER("ibv_destroy_ah", wanted)
+  --static_cast<domain*>(ah->pd)->users;
+  delete static_cast<address*>(ah);
+  --net().live.ahs;
+  return 0;
+}
+
+int ibv_get_async_event(ibv_context* c, ibv_async_event* out) {
+  std::uint64_t one = 0;
+  if (read(c->async_fd, &one, sizeof(one)) != sizeof(one)) return -1;
+  LCI_FAKE_ENTER("ibv_get_async_event", -1)
+  auto& events = static_cast<open_card*>(c)->events;
+  *out = events.front();
+  events.pop_front();
+  ++net().live.unacknowledged_events;
+  return 0;
+}
+
+void ibv_ack_async_event(ibv_async_event*) {
+  const std::lock_guard lock(net().lock);
+  enter("ibv_ack_async_event");
+  --net().live.unacknowledged_events;
+}
+
+}  // extern "C"

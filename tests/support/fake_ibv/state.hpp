@@ -1,0 +1,173 @@
+// What the fake verbs library knows: its objects, and what was asked of it. Callers: this folder.
+// Threads: everything under network::lock.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#undef ibv_reg_mr
+#undef ibv_query_port
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tests/support/fake_ibv/fake_ibv.hpp"
+
+namespace lci::test::fake {
+
+struct card : ibv_device {
+  const fake_device* about = nullptr;
+};
+
+struct open_card : ibv_context {
+  const fake_device* about = nullptr;
+  bool is_dead = false;
+  std::deque<ibv_async_event> events;
+};
+
+struct domain : ibv_pd {
+  int users = 0;
+};
+
+struct region : ibv_mr {
+  unsigned access = 0;
+  std::uint64_t iova = 0;
+};
+
+struct queue_pair;
+
+struct completion {
+  ibv_wc what;
+  queue_pair* of;           // null: it was destroyed
+  std::uint64_t number;     // of the work request; what was posted up to it gives its place back
+  bool is_send;
+  std::uint64_t seen_from;  // number of the poll that sees it
+};
+
+struct completion_queue : ibv_cq {
+  int users = 0;
+  std::uint64_t polls = 0;
+  std::deque<completion> entries;
+};
+
+struct receive {
+  std::uint64_t id;
+  std::vector<ibv_sge> parts;
+};
+
+struct receive_queue : ibv_srq {
+  int users = 0;
+  std::uint32_t size = 0;
+  std::uint32_t parts = 1;
+  std::deque<receive> posted;
+};
+
+struct address : ibv_ah {
+  ibv_ah_attr to{};
+};
+
+struct request {
+  std::uint64_t number;
+  std::uint64_t id;
+  ibv_wr_opcode opcode;
+  unsigned flags;
+  std::uint32_t imm;
+  std::uint64_t remote;
+  std::uint32_t rkey;
+  std::vector<ibv_sge> parts;
+  std::vector<std::byte> inlined;
+  std::uint64_t since = 0;  // nanoseconds, when it first found nobody
+};
+
+struct queue_pair : ibv_qp {
+  ibv_qp_cap cap{};
+  bool signals_all = false;
+  ibv_qp_attr attr{};         // what was set
+  bool was_rts = false;
+  std::uint64_t posted = 0;   // numbers of work requests
+  std::uint64_t freed = 0;    // below it places are free again
+  std::deque<request> sends;  // not carried out yet
+  std::deque<receive> receives;  // without a shared receive queue
+  std::uint64_t flush_at = 0;    // poll of the send queue; 0: nothing is due
+  open_card* owner() const { return static_cast<open_card*>(context); }
+  completion_queue& sent() const { return *static_cast<completion_queue*>(send_cq); }
+  completion_queue& received() const { return *static_cast<completion_queue*>(recv_cq); }
+  std::deque<receive>& receive_from() {
+    return srq != nullptr ? static_cast<receive_queue*>(srq)->posted : receives;
+  }
+};
+
+struct failure {
+  int in;     // calls from now
+  int times;  // how often
+  int error;
+};
+
+struct network {
+  std::mutex lock;
+  fake_ibv_config config;
+  std::vector<std::unique_ptr<card>> cards;
+  std::vector<open_card*> contexts;
+  std::unordered_map<std::uint32_t, queue_pair*> pairs;
+  std::unordered_map<std::uint32_t, region*> by_lkey, by_rkey;
+  std::set<queue_pair*> waiting;   // for a receive, or for somebody who is not there
+  std::set<queue_pair*> flushing;  // broken, not flushed
+  struct datagram {
+    std::uint32_t to;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<datagram> held;
+  fake_ibv_live live;
+  std::map<std::string, std::size_t, std::less<>> calls;
+  std::map<std::string, std::deque<failure>, std::less<>> failures;
+  std::vector<std::string> complaints;
+  std::uint32_t next_number = 17, next_key = 1, datagrams = 0, random = 1;
+
+  network();
+  void make_cards();
+  std::uint32_t draw();
+  bool one_in(unsigned n) { return n != 0 && draw() % n == 0; }
+};
+
+network& net();
+// Counts the call; the errno that a test wants from it, or 0. Under the lock.
+int enter(const char* call);
+void complain(const std::string& what);
+
+// ---- queue_pairs.cpp ----
+void run(queue_pair& q);
+void run_waiting();
+void break_pair(queue_pair& q);
+void flush(queue_pair& q);
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+// ---- transfer.cpp ----
+// The bytes of that work request. False: a local key is wrong.
+bool gather(const queue_pair& q, const request& r, std::vector<std::byte>& out);
+bool scatter(const queue_pair& q, const std::vector<ibv_sge>& parts, const std::byte* from,
+             std::size_t size);
+region* remote_region(const queue_pair& q, std::uint32_t rkey, std::uint64_t at, std::size_t size,
+                      unsigned access);
+void move_bytes(void* to, const void* from, std::size_t size);
+std::size_t size_of(const std::vector<ibv_sge>& parts);
+// ---- entries.cpp ----
+// False: the entry is empty.
+bool gid_at(const fake_port& port, int index, ibv_gid& out);
+// ---- datagrams.cpp ----
+void send_datagram(queue_pair& q, request& r, const ibv_send_wr& wr);
+void deliver_held();
+// ---- completions.cpp ----
+void complete_send(queue_pair& q, const request& r, ibv_wc_status status);
+void complete_receive(queue_pair& q, const receive& r, const ibv_wc& what);
+int poll_cq(ibv_cq* cq, int most, ibv_wc* out);
+void raise_event(open_card& on, ibv_event_type what, queue_pair* q);
+
+}  // namespace lci::test::fake
