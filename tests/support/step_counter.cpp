@@ -8,6 +8,7 @@
 
 #if defined(__x86_64__)
 #include <dlfcn.h>
+#include <link.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -50,7 +51,9 @@ std::uint64_t step_section::lines_in(const void* begin, std::size_t size) const 
 
 bool step_freeze_clock(bool) { return false; }
 std::string step_counter_missing() { return "the single-stepper knows x86-64 only"; }
-step_report count_steps(const std::function<void()>&) { return {step_counter_missing(), {}}; }
+step_report count_steps(const std::function<void()>&, code_range) {
+  return {step_counter_missing(), {}};
+}
 
 #else
 
@@ -59,7 +62,7 @@ namespace {
 // The parent's view of one stepped child.
 class stepper {
  public:
-  explicit stepper(pid_t child) : child_(child) {}
+  stepper(pid_t child, code_range left_out) : child_(child), left_out_(left_out) {}
 
   step_report run() {
     int status = 0;
@@ -91,6 +94,9 @@ class stepper {
         account();
       else
         mark();
+      if (section_ != nullptr && regs_.rip >= left_out_.begin && regs_.rip < left_out_.end &&
+          !run_left_out())
+        return fail("code that is left out did not return");
     }
   }
 
@@ -154,6 +160,27 @@ class stepper {
     }
     at_mark_ = at->second[0] == 0xcc;
     next_ = decode_x86(at->second.data(), regs_);
+  }
+
+  // A call into code that is not counted has just been made: it runs at full speed until it
+  // returns. False: it did not, with the reason.
+  bool run_left_out() {
+    ++section_->calls_left_out;
+    const auto back =
+        static_cast<std::uint64_t>(ptrace(PTRACE_PEEKDATA, child_, regs_.rsp, nullptr));
+    const long word = ptrace(PTRACE_PEEKTEXT, child_, back, nullptr);
+    ptrace(PTRACE_POKETEXT, child_, back, (word & ~0xffl) | 0xcc);
+    const std::uint64_t stack = regs_.rsp;
+    do {
+      int status = 0;
+      if (ptrace(PTRACE_CONT, child_, nullptr, 0) != 0 || waitpid(child_, &status, 0) != child_ ||
+          !WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP)
+        return false;
+      ptrace(PTRACE_GETREGS, child_, nullptr, &regs_);
+    } while (regs_.rip != back + 1 || regs_.rsp <= stack);
+    ptrace(PTRACE_POKETEXT, child_, back, word);
+    regs_.rip = back;
+    return ptrace(PTRACE_SETREGS, child_, nullptr, &regs_) == 0;
   }
 
   // After a step: it did run.
@@ -222,6 +249,7 @@ class stepper {
   }
 
   const pid_t child_;
+  const code_range left_out_;
   step_report report_;
   step_section* section_ = nullptr;  // the open one, the last of the report
   std::unordered_map<std::uint64_t, std::array<unsigned char, 16> >
@@ -237,7 +265,29 @@ class stepper {
 
 }  // namespace
 
-step_report count_steps(const std::function<void()>& body) {
+code_range library_around(const void* place) {
+  struct search {
+    std::uint64_t wanted;
+    code_range found;
+  } what{reinterpret_cast<std::uint64_t>(place), {}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* data) {
+        auto& s = *static_cast<search*>(data);
+        code_range all{~std::uint64_t{0}, 0};
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& part = info->dlpi_phdr[i];
+          if (part.p_type != PT_LOAD) continue;
+          all.begin = std::min<std::uint64_t>(all.begin, info->dlpi_addr + part.p_vaddr);
+          all.end = std::max<std::uint64_t>(all.end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
+        }
+        if (s.wanted >= all.begin && s.wanted < all.end) s.found = all;
+        return 0;
+      },
+      &what);
+  return what.found;
+}
+
+step_report count_steps(const std::function<void()>& body, code_range left_out) {
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) return {"fork failed", {}};
@@ -248,7 +298,7 @@ step_report count_steps(const std::function<void()>& body) {
     std::fflush(nullptr);
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }
-  step_report report = stepper(child).run();
+  step_report report = stepper(child, left_out).run();
   if (!report.failure.empty()) waitpid(child, nullptr, 0);
   return report;
 }

@@ -26,6 +26,7 @@ struct step_section {
   // Those of `lines` that other processes or mappings may see: {inode of the mapped file, offset in
   // it}, sorted. The same line has the same name through every mapping.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> shared_lines;
+  std::uint64_t calls_left_out = 0;    // into code that is not counted
   std::uint64_t stack_lines = 0;       // distinct cache lines of the stack
   std::vector<std::string> expensive;  // where each locked instruction and system call is
 
@@ -38,12 +39,20 @@ struct step_report {
   std::vector<step_section> sections;  // in the order of their begin marks
 };
 
+// Code that is not counted, with all that it calls: a stand-in for something that is not ours. It
+// may not look at a frozen clock.
+struct code_range {
+  std::uint64_t begin = 0, end = 0;
+};
+// All of the library or program that this place is in.
+code_range library_around(const void* place);
+
 // Empty where code can be stepped; else the sentence to skip a test with.
 std::string step_counter_missing();
 
 // Runs `body` in a child process; counts between step_begin(id) and step_end(). A test failure
 // inside the child, or its death, is in `failure`.
-step_report count_steps(const std::function<void()>& body);
+step_report count_steps(const std::function<void()>& body, code_range left_out = {});
 
 // The marks. Outside count_steps() they kill the process, so they belong in its body only. They add
 // one or two instructions to a section.

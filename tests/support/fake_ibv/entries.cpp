@@ -26,7 +26,8 @@ const fake_port* port_of(ibv_context* c, unsigned number) {
 
 ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, unsigned access) {
   network& all = net();
-  if (size == 0 || ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+  if (size == 0 ||
+      ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
     errno = EINVAL;
     return nullptr;
   }
@@ -54,18 +55,18 @@ using namespace lci::test;        // NOLINT: the names of the library follow
 using namespace lci::test::fake;  // NOLINT
 
 // Under the lock from here to the end of the function; leaves it where a test wants a failure.
-#define LCI_FAKE_ENTER(name, failed)           \
-  const std::lock_guard lock(net().lock);      \
+#define LCI_FAKE_ENTER(name, failed)                 \
+  const std::lock_guard lock(net().lock);            \
   if (const int wanted = enter(name); wanted != 0) { \
-    errno = wanted;                            \
-    return failed;                             \
+    errno = wanted;                                  \
+    return failed;                                   \
   }
 
 extern "C" {
 
 ibv_device** ibv_get_device_list(int* count) {
   LCI_FAKE_ENTER("ibv_get_device_list", nullptr)
-  auto** const out = new ibv_device*[net().cards.size() + 1]{};
+  auto** const out = new ibv_device* [net().cards.size() + 1] {};
   for (std::size_t i = 0; i < net().cards.size(); ++i) out[i] = net().cards[i].get();
   if (count != nullptr) *count = static_cast<int>(net().cards.size());
   ++net().live.lists;
@@ -143,14 +144,15 @@ int ibv_query_port(ibv_context* c, std::uint8_t number, _compat_ibv_port_attr* t
 int ibv_query_gid(ibv_context* c, std::uint8_t number, int index, ibv_gid* out) {
   LCI_FAKE_ENTER("ibv_query_gid", -1)
   const fake_port* const port = port_of(c, number);
-  if (port == nullptr || index < 0 || static_cast<std::size_t>(index) >= port->gids.size()) return -1;
+  if (port == nullptr || index < 0 || static_cast<std::size_t>(index) >= port->gids.size())
+    return -1;
   gid_at(*port, index, *out);
   return 0;
 }
 
 #ifndef LCI_FAKE_IBV_OLD
-int _ibv_query_gid_ex(ibv_context* c, std::uint32_t number, std::uint32_t index,
-                      ibv_gid_entry* out, std::uint32_t, std::size_t) {
+int _ibv_query_gid_ex(ibv_context* c, std::uint32_t number, std::uint32_t index, ibv_gid_entry* out,
+                      std::uint32_t, std::size_t) {
   LCI_FAKE_ENTER("ibv_query_gid_ex", wanted)
   const fake_port* const port = port_of(c, number);
   if (port == nullptr || index >= port->gids.size()) return EINVAL;

@@ -45,15 +45,16 @@ struct fake_device {
 
 struct fake_ibv_config {
   std::vector<fake_device> devices = {fake_device{}};
-  int most_per_poll = 0;      // completions that one poll hands out; 0: as many as asked for
-  unsigned delay = 0;         // polls of its queue before a completion is seen
-  unsigned order_seed = 0;    // 0: as they came; else mixed, in order for each queue pair
-  unsigned flush_delay = 0;   // polls before a broken queue pair flushes
-  unsigned lose = 0;          // one datagram in so many is lost; 1: all
-  unsigned repeat = 0;        // one in so many comes twice
-  unsigned hold = 0;          // one in so many comes after its successor
-  bool collects = false;      // complaints are kept instead of ending the program
-  bool waits_for_dead = false;  // who is gone is noticed after the time of the queue pair, not at once
+  int most_per_poll = 0;     // completions that one poll hands out; 0: as many as asked for
+  unsigned delay = 0;        // polls of its queue before a completion is seen
+  unsigned order_seed = 0;   // 0: as they came; else mixed, in order for each queue pair
+  unsigned flush_delay = 0;  // polls before a broken queue pair flushes
+  unsigned lose = 0;         // one datagram in so many is lost; 1: all
+  unsigned repeat = 0;       // one in so many comes twice
+  unsigned hold = 0;         // one in so many comes after its successor
+  bool collects = false;     // complaints are kept instead of ending the program
+  bool waits_for_dead =
+      false;  // who is gone is noticed after the time of the queue pair, not at once
 };
 
 // Objects that are alive.
@@ -74,7 +75,8 @@ class fake_ibv {
   // The n-th call from now (1: the next) of that name ("ibv_create_qp", "post_send") fails, and
   // `times` - 1 after it.
   virtual void fail_nth(const std::string& call, int n, int error, int times = 1) = 0;
-  // Calls by name since reset() or forget_counts().
+  // Calls by name since reset() or forget_counts(); of post_send and its like work requests, while
+  // "doorbell" counts the calls.
   virtual std::size_t count(const std::string& call) = 0;
   virtual void forget_counts() = 0;
   virtual fake_ibv_live live() = 0;

@@ -17,8 +17,7 @@ queue_pair* peer_of(const queue_pair& q) {
   if (at == net().pairs.end() || q.owner()->is_dead) return nullptr;
   queue_pair& p = *at->second;
   const bool is_ready = p.state == IBV_QPS_RTR || p.state == IBV_QPS_RTS;
-  if (!is_ready || p.qp_type != q.qp_type || p.owner()->is_dead ||
-      p.attr.dest_qp_num != q.qp_num)
+  if (!is_ready || p.qp_type != q.qp_type || p.owner()->is_dead || p.attr.dest_qp_num != q.qp_num)
     return nullptr;
   // What starts at another number looks like a repetition, and is dropped.
   return p.attr.rq_psn == q.attr.sq_psn ? &p : nullptr;
@@ -31,7 +30,8 @@ bool gives_up(const queue_pair& q, request& r) {
                         at->second->state < IBV_QPS_RTR && !q.owner()->is_dead;
   if (!may_come && !net().config.waits_for_dead) return true;
   if (r.since == 0) r.since = nanoseconds();
-  return nanoseconds() - r.since > (std::uint64_t{4096} << q.attr.timeout) * (q.attr.retry_cnt + 1u);
+  return nanoseconds() - r.since >
+         (std::uint64_t{4096} << q.attr.timeout) * (q.attr.retry_cnt + 1u);
 }
 
 bool needs_receive(ibv_wr_opcode what) {
@@ -82,8 +82,7 @@ ibv_wc_status carry_out(const queue_pair& q, queue_pair& peer, const request& r)
   if (r.opcode == IBV_WR_RDMA_READ) return read(q, peer, r);
   std::vector<std::byte> bytes;
   if (!gather(q, r, bytes)) return IBV_WC_LOC_PROT_ERR;
-  const bool is_write =
-      r.opcode == IBV_WR_RDMA_WRITE || r.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  const bool is_write = r.opcode == IBV_WR_RDMA_WRITE || r.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   if (is_write && !bytes.empty()) {
     const region* const to =
         remote_region(peer, r.rkey, r.remote, bytes.size(), IBV_ACCESS_REMOTE_WRITE);
@@ -127,6 +126,7 @@ request take(queue_pair& q, const ibv_send_wr& wr) {
 template <class Queue>
 int post_receives(std::deque<receive>& to, std::size_t size, ibv_recv_wr* wr, ibv_recv_wr** bad,
                   const char* name, Queue&& posted) {
+  enter("doorbell");
   for (; wr != nullptr; wr = wr->next) {
     int error = enter(name);
     if (error == 0 && to.size() >= size) error = ENOMEM;
@@ -192,6 +192,7 @@ void flush(queue_pair& q) {
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   const std::lock_guard lock(net().lock);
   auto& q = *static_cast<queue_pair*>(qp);
+  enter("doorbell");
   for (; wr != nullptr; wr = wr->next) {
     int error = enter("post_send");
     if (error == 0) error = check(q, *wr);

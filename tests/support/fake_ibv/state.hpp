@@ -45,8 +45,8 @@ struct queue_pair;
 
 struct completion {
   ibv_wc what;
-  queue_pair* of;           // null: it was destroyed
-  std::uint64_t number;     // of the work request; what was posted up to it gives its place back
+  queue_pair* of;        // null: it was destroyed
+  std::uint64_t number;  // of the work request; what was posted up to it gives its place back
   bool is_send;
   std::uint64_t seen_from;  // number of the poll that sees it
 };
@@ -89,11 +89,11 @@ struct request {
 struct queue_pair : ibv_qp {
   ibv_qp_cap cap{};
   bool signals_all = false;
-  ibv_qp_attr attr{};         // what was set
+  ibv_qp_attr attr{};  // what was set
   bool was_rts = false;
-  std::uint64_t posted = 0;   // numbers of work requests
-  std::uint64_t freed = 0;    // below it places are free again
-  std::deque<request> sends;  // not carried out yet
+  std::uint64_t posted = 0;      // numbers of work requests
+  std::uint64_t freed = 0;       // below it places are free again
+  std::deque<request> sends;     // not carried out yet
   std::deque<receive> receives;  // without a shared receive queue
   std::uint64_t flush_at = 0;    // poll of the send queue; 0: nothing is due
   open_card* owner() const { return static_cast<open_card*>(context); }

@@ -77,8 +77,7 @@ region* remote_region(const queue_pair& q, std::uint32_t rkey, std::uint64_t at,
   const auto found = net().by_rkey.find(rkey);
   if (found == net().by_rkey.end()) return nullptr;
   region* const r = found->second;
-  const bool is_inside =
-      at >= r->iova && size <= r->length && at - r->iova <= r->length - size;
+  const bool is_inside = at >= r->iova && size <= r->length && at - r->iova <= r->length - size;
   if (r->pd != q.pd || !is_inside || (r->access & access) == 0 ||
       (q.attr.qp_access_flags & access) == 0)
     return nullptr;
