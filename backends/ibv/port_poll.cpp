@@ -81,9 +81,10 @@ bool port::fetch() noexcept {
   first_ = 0;
   for (int i = 0; i < n; ++i) {
     const ibv_wc& one = done[i];
+    // Of what failed the card fills in four fields: the opcode may be no opcode.
     ring_[i] = {one.wr_id,
                 one.status,
-                one.opcode,
+                one.status == IBV_WC_SUCCESS ? one.opcode : IBV_WC_SEND,
                 one.byte_len,
                 ntohl(one.imm_data),
                 one.qp_num,
