@@ -1,0 +1,169 @@
+#include "backends/ibv/select.hpp"
+
+#include <arpa/inet.h>
+
+#include "lci/errors.hpp"
+#include "tests/unit/ibv/world.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr ibv_gid_type V1 = IBV_GID_TYPE_ROCE_V1, V2 = IBV_GID_TYPE_ROCE_V2, IB = IBV_GID_TYPE_IB;
+
+class select : public on_a_card {
+ protected:
+  // One device with one port that has these GIDs.
+  static void with_gids(std::vector<test::fake_gid> gids) {
+    test::fake_ibv_config config;
+    config.devices[0].ports[0].gids = std::move(gids);
+    card().reset(config);
+  }
+  // Two devices: the second is faster.
+  static test::fake_ibv_config two_devices() {
+    test::fake_ibv_config config;
+    config.devices.push_back(config.devices[0]);
+    config.devices[1].name = "fake_1";
+    config.devices[1].ports[0].speed = 64;
+    return config;
+  }
+  // What open_best_port() says when it throws.
+  static std::string refusal(const port_wishes& wishes = {}) {
+    try {
+      open_best_port(wishes);
+    } catch (const backend_error& problem) {
+      return problem.what();
+    }
+    return "nothing was thrown";
+  }
+};
+
+TEST_F(select, gid__by_type_then_by_address) {
+  struct {
+    std::vector<test::fake_gid> gids;
+    int chosen;
+    const char* why;
+  } const table[] = {
+      {{{"fe80::1", V1}, {"fe80::1", V2}, {"::ffff:10.0.0.1", V1}, {"::ffff:10.0.0.1", V2}},
+       3,
+       "RoCE v2, an IPv4 address"},
+      {{{"fe80::1", V2}, {"2001:db8::1", V2}}, 1, "RoCE v2, a global IPv6 address"},
+      {{{"2001:db8::1", V2}, {"::ffff:10.0.0.1", V2}}, 1, "RoCE v2, an IPv4 address"},
+      {{{"::ffff:10.0.0.1", V1}, {"fe80::1", V2}}, 1, "RoCE v2, link-local: there is nothing better"},
+      {{{"fe80::1", V1}, {"::ffff:10.0.0.1", V1}}, 1, "RoCE v1, an IPv4 address"},
+      {{{"", V2}, {"", V2}, {"fe80::1", V2}}, 2, "RoCE v2, link-local: there is nothing better"},
+      // The first of equals.
+      {{{"::ffff:10.0.0.1", V2}, {"::ffff:10.0.0.2", V2}}, 0, "RoCE v2, an IPv4 address"},
+  };
+  for (const auto& line : table) {
+    with_gids(line.gids);
+    const chosen_port port = open_best_port({});
+    EXPECT_EQ(port.gid.index, line.chosen);
+    EXPECT_TRUE(port.has_gid);
+    EXPECT_EQ(port.why_gid, line.why);
+  }
+}
+
+TEST_F(select, gid_index__is_taken_as_it_is_said) {
+  port_wishes wishes;
+  wishes.gid_index = 0;
+  const chosen_port port = open_best_port(wishes);
+  EXPECT_EQ(port.gid.index, 0);
+  EXPECT_EQ(port.gid.type, V1);
+  EXPECT_EQ(port.why_gid, "as ibv_gid_idx says");
+}
+
+TEST_F(select, gid_index__empty_or_outside_is_an_error_that_names_it) {
+  with_gids({{"fe80::1", V2}, {"", V2}});
+  for (const int index : {1, 2, 1000}) {
+    port_wishes wishes;
+    wishes.gid_index = index;
+    EXPECT_EQ(refusal(wishes), "ibv: no port can be used; fake_0:1: GID index " +
+                                   std::to_string(index) + " (ibv_gid_idx) is empty");
+  }
+}
+
+TEST_F(select, no_gid__on_ethernet_is_an_error_that_says_what_to_do) {
+  with_gids({{"", V2}});
+  EXPECT_EQ(refusal(),
+            "ibv: no port can be used; fake_0:1: it has no GID: give its network interface an address");
+}
+
+TEST_F(select, infiniband__lids_alone_unless_a_gid_is_wanted) {
+  test::fake_ibv_config config;
+  test::fake_port& fabric_port = config.devices[0].ports[0];
+  fabric_port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+  fabric_port.lid = 5;
+  fabric_port.gids = {{"fe80::1", IB}};
+  card().reset(config);
+  EXPECT_FALSE(open_best_port({}).has_gid);
+  EXPECT_EQ(open_best_port({}).state.lid, 5);
+  port_wishes wishes;
+  wishes.wants_gid = true;
+  EXPECT_TRUE(open_best_port(wishes).has_gid);
+}
+
+TEST_F(select, port__the_fastest_active_one) {
+  test::fake_ibv_config config = two_devices();
+  card().reset(config);
+  EXPECT_EQ(open_best_port({}).name, "fake_1:1");
+  config.devices[1].ports[0].state = IBV_PORT_DOWN;
+  card().reset(config);
+  EXPECT_EQ(open_best_port({}).name, "fake_0:1");
+  config.devices[0].ports.push_back(config.devices[0].ports[0]);
+  config.devices[0].ports[1].speed = 128;
+  card().reset(config);
+  EXPECT_EQ(open_best_port({}).name, "fake_0:2");
+}
+
+TEST_F(select, device_name__of_a_device_or_of_a_port) {
+  card().reset(two_devices());
+  for (const char* name : {"fake_0", "fake_0:1"}) {
+    port_wishes wishes;
+    wishes.device_name = name;
+    EXPECT_EQ(open_best_port(wishes).name, "fake_0:1");
+  }
+  port_wishes wishes;
+  wishes.device_name = "mlx5_7";
+  EXPECT_EQ(refusal(wishes),
+            "ibv: no port can be used; fake_0:1: device_name asks for mlx5_7; fake_1:1: device_name "
+            "asks for mlx5_7");
+}
+
+TEST_F(select, nothing_there__says_so) {
+  test::fake_ibv_config config;
+  config.devices.clear();
+  card().reset(config);
+  EXPECT_EQ(refusal(), "ibv: there is no verbs device on this machine");
+}
+
+TEST_F(select, port_down__says_so) {
+  test::fake_ibv_config config;
+  config.devices[0].ports[0].state = IBV_PORT_DOWN;
+  card().reset(config);
+  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0:1: the port is not active");
+}
+
+TEST_F(select, failing_calls__leave_the_device_out_with_the_reason) {
+  card().fail_nth("ibv_open_device", 1, EACCES);
+  EXPECT_EQ(refusal(),
+            "ibv: no port can be used; fake_0: it cannot be opened (Permission denied)");
+  card().fail_nth("ibv_query_device", 1, EIO);
+  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0: it cannot be queried (Input/output error)");
+  card().fail_nth("ibv_query_port", 1, EIO);
+  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0:1: the port is not active");
+}
+
+TEST_F(select, rate__lanes_times_speed) {
+  ibv_port_attr port{};
+  port.active_width = 2;
+  port.active_speed = 32;
+  EXPECT_EQ(rate_of(port), 100'000'000'000u);
+  port.active_speed = 128;
+  EXPECT_EQ(rate_of(port), 400'000'000'000u);
+  port.active_width = 1;
+  port.active_speed = 1;
+  EXPECT_EQ(rate_of(port), 2'500'000'000u);
+}
+
+}  // namespace
+}  // namespace lci::ibv
