@@ -280,10 +280,12 @@ void connector::accept(link& on, const hello& said, const contact& who) {
   attr.max_dest_rd_atomic = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
   attr.min_rnr_timer = 12;  // 0.64 ms
   attr.ah_attr = path_to(who.address.where);
-  int rc =
-      library().modify_qp(on.qp.get(), &attr,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  int rc = 0;
+  // An attempt that ended between the two steps goes on with the second.
+  if (on.qp->state != IBV_QPS_RTR)
+    rc = library().modify_qp(on.qp.get(), &attr,
+                             IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (rc != 0)
     throw_error("ibv_modify_qp to ready-to-receive",
                 where_.name + ", rank " + std::to_string(on.rank), rc);

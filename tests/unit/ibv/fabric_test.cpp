@@ -1,0 +1,162 @@
+#include "backends/ibv/fabric.hpp"
+
+#include "lci/errors.hpp"
+#include "tests/unit/ibv/world.hpp"
+
+namespace lci::ibv {
+namespace {
+
+class fabric_test : public on_a_card {
+ protected:
+  // Opens a rank with a device while the n-th call of that name fails; what was thrown, if
+  // anything.
+  std::string open_with_failure(const char* call, int n, int error) {
+    card().reset();
+    card().fail_nth(call, n, error);
+    try {
+      open(1);
+    } catch (const backend_error& problem) {
+      return problem.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(fabric_test, set_up__any_failing_call_throws_its_name_and_leaves_nothing) {
+  // Called, and the word that the message has.
+  const std::pair<const char*, const char*> calls[] = {{"ibv_get_device_list", "no verbs device"},
+                                                       {"ibv_open_device", "opened"},
+                                                       {"ibv_query_device", "queried"},
+                                                       {"ibv_query_port", "not active"},
+                                                       {"ibv_alloc_pd", "ibv_alloc_pd"},
+                                                       {"ibv_reg_mr", "ibv: "},
+                                                       {"ibv_create_cq", "ibv_create_cq"},
+                                                       {"ibv_create_qp", "ibv_create_qp"},
+                                                       {"ibv_modify_qp", "ibv_modify_qp"},
+                                                       {"post_recv", "ibv_post_recv"},
+                                                       {"ibv_create_srq", "ibv_create_srq"},
+                                                       {"post_srq_recv", "could not be posted"}};
+  for (const auto& [call, word] : calls) {
+    ASSERT_EQ(open_with_failure(call, 1 << 30, ENOMEM), "");
+    const auto times = static_cast<int>(card().count(call));
+    EXPECT_GT(times, 0) << call;
+    for (int n = 1; n <= std::min(times, 40); ++n) {
+      const std::string said = open_with_failure(call, n, ENOMEM);
+      const bool is_second_open = std::string_view(call) == "ibv_open_device" && n == 2;
+      EXPECT_TRUE(is_second_open || said.find(word) != std::string::npos)
+          << call << ", time " << n << ": \"" << said << '"';
+      EXPECT_NE(said, "") << call << ", time " << n;
+      EXPECT_EQ(card().live().all(), 0u) << call << ", time " << n;
+    }
+  }
+}
+
+TEST_F(fabric_test, device_index__outside_is_refused) {
+  auto g = open(1);
+  EXPECT_THROW(at(0).make_device(-1), backend_error);
+  EXPECT_THROW(at(0).make_device(64), backend_error);
+}
+
+TEST_F(fabric_test, connecting__any_call_that_fails_once_is_made_again) {
+  for (const char* call : {"ibv_create_qp", "ibv_modify_qp", "ibv_create_ah", "post_send",
+                           "post_recv", "post_srq_recv", "ibv_reg_mr"}) {
+    for (int n = 1; n <= 8; ++n) {
+      card().reset();
+      auto g = open(2);
+      card().fail_nth(call, n, ENOMEM);
+      meet(*g, 0, 1);
+      ASSERT_FALSE(testing::Test::HasFailure()) << call << ", time " << n;
+    }
+  }
+}
+
+TEST_F(fabric_test, card_that_fails__takes_all_peers_along) {
+  for (const ibv_event_type what : {IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR}) {
+    card().reset();
+    auto g = open(3);
+    meet(*g, 0, 1);
+    meet(*g, 0, 2);
+    card().raise(0, what);
+    ASSERT_TRUE(until_gone(*g, 0, 2));
+    for (const auto& gone : g->at(0).seen().gone()) EXPECT_FALSE(gone.orderly);
+    EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
+    ASSERT_TRUE(g->until([&] { return g->at(0).devices[0]->is_drained(); }, "what is under way"));
+  }
+}
+
+TEST_F(fabric_test, link_down_and_up_again__goes_on) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  for (const ibv_event_type what :
+       {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_GID_CHANGE, IBV_EVENT_LID_CHANGE}) {
+    card().raise(0, what);
+    ASSERT_TRUE(g->until([&] { return card().count("ibv_ack_async_event") != 0; }, "the event"));
+    card().forget_counts();
+  }
+  meet(*g, 0, 1);
+  EXPECT_TRUE(g->at(0).seen().gone().empty());
+}
+
+TEST_F(fabric_test, killed_peer__is_gone_without_leave) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  card().kill(1);
+  ASSERT_TRUE(until_gone(*g, 0));  // by a knock: nothing is sent
+  EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
+}
+
+TEST_F(fabric_test, leave__with_a_dead_peer_ends_in_the_time_of_the_card) {
+  test::fake_ibv_config config;
+  config.waits_for_dead = true;
+  card().reset(config);
+  auto g = open(2);
+  meet(*g, 0, 1);
+  card().kill(1);
+  const auto start = std::chrono::steady_clock::now();
+  at(0).leave();
+  // Twice 4 us * 2^8, and not the 5 s after which nobody waits any longer.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+}
+
+// 1000 ranks, of which rank 0 talks to 10: what a connection costs, and what there is besides.
+class big_book final : public net::address_book {
+ public:
+  big_book(net::address_book& inner) : inner_(inner) {}
+  int rank() const noexcept override { return inner_.rank(); }
+  int size() const noexcept override { return 1000; }
+  std::string lookup(int rank) override { return rank < inner_.size() ? inner_.lookup(rank) : ""; }
+
+ private:
+  net::address_book& inner_;
+};
+
+TEST_F(fabric_test, thousand_ranks__cost_what_is_talked_to) {
+  std::vector<std::unique_ptr<big_book>> books;
+  constexpr std::size_t MIB = 1 << 20, PEERS = 10;
+  auto g = open(1 + PEERS, 1, [&](net::fabric_config& config) {
+    books.push_back(std::make_unique<big_book>(*config.book));
+    config.book = books.back().get();
+  });
+  const auto before = card().live();
+  const std::size_t registered = card().registered_bytes();
+  for (int rank = 1; rank <= static_cast<int>(PEERS); ++rank) meet(*g, 0, rank);
+  const auto after = card().live();
+  EXPECT_EQ(after.qps - before.qps, 2 * PEERS) << "one at each end";
+  EXPECT_EQ(after.cqs, before.cqs);
+  EXPECT_EQ(after.srqs, before.srqs);
+  EXPECT_EQ(after.ahs - before.ahs, 2 * PEERS);
+  // The table of regions and the test's own packets are not the network's.
+  const test::member bare;
+  const std::size_t committed = g->at(0).arena.committed() - bare.arena.committed();
+  std::printf(
+      "rank 0: %zu KiB of arena for the network; registered by 11 ranks: %zu KiB, %zu KiB of it by "
+      "%zu"
+      " connections\n",
+      committed / 1024, card().registered_bytes() / 1024,
+      (card().registered_bytes() - registered) / 1024, PEERS);
+  EXPECT_LE(committed, 32 * MIB + PEERS * 64 * 1024);
+  EXPECT_EQ(card().registered_bytes(), registered);
+}
+
+}  // namespace
+}  // namespace lci::ibv
