@@ -48,7 +48,9 @@ TEST_F(select, gid__by_type_then_by_address) {
        "RoCE v2, an IPv4 address"},
       {{{"fe80::1", V2}, {"2001:db8::1", V2}}, 1, "RoCE v2, a global IPv6 address"},
       {{{"2001:db8::1", V2}, {"::ffff:10.0.0.1", V2}}, 1, "RoCE v2, an IPv4 address"},
-      {{{"::ffff:10.0.0.1", V1}, {"fe80::1", V2}}, 1, "RoCE v2, link-local: there is nothing better"},
+      {{{"::ffff:10.0.0.1", V1}, {"fe80::1", V2}},
+       1,
+       "RoCE v2, link-local: there is nothing better"},
       {{{"fe80::1", V1}, {"::ffff:10.0.0.1", V1}}, 1, "RoCE v1, an IPv4 address"},
       {{{"", V2}, {"", V2}, {"fe80::1", V2}}, 2, "RoCE v2, link-local: there is nothing better"},
       // The first of equals.
@@ -84,8 +86,9 @@ TEST_F(select, gid_index__empty_or_outside_is_an_error_that_names_it) {
 
 TEST_F(select, no_gid__on_ethernet_is_an_error_that_says_what_to_do) {
   with_gids({{"", V2}});
-  EXPECT_EQ(refusal(),
-            "ibv: no port can be used; fake_0:1: it has no GID: give its network interface an address");
+  EXPECT_EQ(
+      refusal(),
+      "ibv: no port can be used; fake_0:1: it has no GID: give its network interface an address");
 }
 
 TEST_F(select, infiniband__lids_alone_unless_a_gid_is_wanted) {
@@ -124,9 +127,10 @@ TEST_F(select, device_name__of_a_device_or_of_a_port) {
   }
   port_wishes wishes;
   wishes.device_name = "mlx5_7";
-  EXPECT_EQ(refusal(wishes),
-            "ibv: no port can be used; fake_0:1: device_name asks for mlx5_7; fake_1:1: device_name "
-            "asks for mlx5_7");
+  EXPECT_EQ(
+      refusal(wishes),
+      "ibv: no port can be used; fake_0:1: device_name asks for mlx5_7; fake_1:1: device_name "
+      "asks for mlx5_7");
 }
 
 TEST_F(select, nothing_there__says_so) {
@@ -145,10 +149,10 @@ TEST_F(select, port_down__says_so) {
 
 TEST_F(select, failing_calls__leave_the_device_out_with_the_reason) {
   card().fail_nth("ibv_open_device", 1, EACCES);
-  EXPECT_EQ(refusal(),
-            "ibv: no port can be used; fake_0: it cannot be opened (Permission denied)");
+  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0: it cannot be opened (Permission denied)");
   card().fail_nth("ibv_query_device", 1, EIO);
-  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0: it cannot be queried (Input/output error)");
+  EXPECT_EQ(refusal(),
+            "ibv: no port can be used; fake_0: it cannot be queried (Input/output error)");
   card().fail_nth("ibv_query_port", 1, EIO);
   EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0:1: the port is not active");
 }

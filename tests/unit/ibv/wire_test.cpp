@@ -101,18 +101,26 @@ TEST(wire, row__a_changed_field_does_not_check_out) {
   std::mt19937_64 random(test::test_seed());
   int passed = 0;
   for (int i = 0; i < 100000; ++i) {
-    row was{static_cast<std::uint32_t>(random()), static_cast<std::uint32_t>(random()), random(),
-            random(), 0, 0};
+    row was{static_cast<std::uint32_t>(random()),
+            static_cast<std::uint32_t>(random()),
+            random(),
+            random(),
+            0,
+            0};
     was.check = check_of(was);
-    row now{static_cast<std::uint32_t>(random()), static_cast<std::uint32_t>(random()), random(),
-            random(), 1, 0};
+    row now{static_cast<std::uint32_t>(random()),
+            static_cast<std::uint32_t>(random()),
+            random(),
+            random(),
+            1,
+            0};
     now.check = check_of(now);
     row torn;
     const std::size_t first = 1 + random() % (sizeof(row) - 1);
     std::memcpy(&torn, &was, sizeof(row));
     std::memcpy(&torn, &now, first);
-    const bool is_whole = std::memcmp(&torn, &was, sizeof(row)) == 0 ||
-                          std::memcmp(&torn, &now, sizeof(row)) == 0;
+    const bool is_whole =
+        std::memcmp(&torn, &was, sizeof(row)) == 0 || std::memcmp(&torn, &now, sizeof(row)) == 0;
     if (!is_whole && torn.check == check_of(torn)) ++passed;
   }
   EXPECT_LE(passed, 2);  // 31 bits of check

@@ -43,13 +43,13 @@ class on_a_card : public testing::Test {
   std::unique_ptr<test::group> open(int ranks, int devices = 1,
                                     std::function<void(net::fabric_config&)> change = {}) {
     fabrics_.clear();
-    return std::make_unique<test::group>(
-        ranks, devices, [&, change](int, net::fabric_config config) {
-          if (change) change(config);
-          auto made = std::make_unique<fabric>(config);
-          fabrics_.push_back(made.get());
-          return made;
-        });
+    return std::make_unique<test::group>(ranks, devices,
+                                         [&, change](int, net::fabric_config config) {
+                                           if (change) change(config);
+                                           auto made = std::make_unique<fabric>(config);
+                                           fabrics_.push_back(made.get());
+                                           return made;
+                                         });
   }
   fabric& at(int rank) { return *fabrics_[static_cast<std::size_t>(rank)]; }
 
