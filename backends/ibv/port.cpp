@@ -70,7 +70,7 @@ port::port(fabric& owner, int index)
 
 port::~port() {
   for (int i = 0; i < count_; ++i) {
-    const event& left = ring_[(first_ + i) % BATCH];
+    const event& left = ring_[first_ + i];
     if (is_receive(left.id)) give_back(packet_of(left.id));
   }
   for (mem::packet* packet : spare_) packet->pool->put(packet);

@@ -66,6 +66,8 @@ class port {
 
  private:
   static constexpr int BATCH = 32;
+  // Polls inside of polls that fetch; deeper ones see what is there.
+  static constexpr int MOST_NESTED = 32;
   // What the card said of one work request.
   struct event {
     std::uint64_t id;
@@ -134,7 +136,9 @@ class port {
   std::atomic<bool> is_polled_{false};
   std::atomic<const void*> poller_{nullptr};
   int nesting_ = 0;
-  event ring_[BATCH];
+  // In front of what was fetched there is a place for each event that is presented now: it may be
+  // deferred and come back.
+  event ring_[MOST_NESTED + BATCH];
   int first_ = 0, count_ = 0;
   std::uint32_t missing_ = 0;        // receives that are not posted
   std::vector<mem::packet*> spare_;  // of these

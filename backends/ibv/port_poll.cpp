@@ -72,23 +72,25 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
 
 // The next batch from the card. False: it has nothing.
 bool port::fetch() noexcept {
+  if (nesting_ > MOST_NESTED) [[unlikely]]
+    return false;
   ibv_wc done[BATCH];
   const int n = ibv_poll_cq(cq_.get(), BATCH, done);
   if (n <= 0) {
     is_dry_ = true;
     return false;
   }
-  first_ = 0;
+  first_ = nesting_ - 1;
   for (int i = 0; i < n; ++i) {
     const ibv_wc& one = done[i];
     // Of what failed the card fills in four fields: the opcode may be no opcode.
-    ring_[i] = {one.wr_id,
-                one.status,
-                one.status == IBV_WC_SUCCESS ? one.opcode : IBV_WC_SEND,
-                one.byte_len,
-                ntohl(one.imm_data),
-                one.qp_num,
-                (one.wc_flags & IBV_WC_WITH_IMM) != 0};
+    ring_[first_ + i] = {one.wr_id,
+                         one.status,
+                         one.status == IBV_WC_SUCCESS ? one.opcode : IBV_WC_SEND,
+                         one.byte_len,
+                         ntohl(one.imm_data),
+                         one.qp_num,
+                         (one.wc_flags & IBV_WC_WITH_IMM) != 0};
   }
   count_ = n;
   return true;
@@ -109,7 +111,7 @@ bool port::present(net::sink& to) noexcept {
       return true;
     }
     if (receive(to, what, *on)) return true;
-    // Behind its place nothing was taken out by others: a nested poll stops at what was deferred.
+    // Before what a nested poll has fetched and left, or was refused: that came later.
     --first_;
     ++count_;
     ring_[first_] = what;
