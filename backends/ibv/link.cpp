@@ -26,10 +26,8 @@ errorcode_t link::post(ibv_send_wr& wr, const send_record& what) noexcept {
     lock_.unlock();
     return errorcode_t::retry_nomem;
   }
-  if (what.is_awaited || ++silent_ >= batch_) {
-    wr.send_flags |= IBV_SEND_SIGNALED;
-    silent_ = 0;
-  }
+  const bool is_signalled = what.is_awaited || silent_ + 1 >= batch_;
+  if (is_signalled) wr.send_flags |= IBV_SEND_SIGNALED;
   wr.wr_id = id_of_send(number);
   ring_[number & mask_] = what;
   // edge link.ring: the record before its number; partner is take_done(). Before the post, since
@@ -37,7 +35,9 @@ errorcode_t link::post(ibv_send_wr& wr, const send_record& what) noexcept {
   next_.store(number + 1, std::memory_order_release);
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp.get(), &wr, &bad);
-  if (error != 0) [[unlikely]] {
+  if (error == 0) [[likely]] {
+    silent_ = is_signalled ? 0 : silent_ + 1;
+  } else {
     next_.store(number, std::memory_order_release);
     if (error != ENOMEM) refused_.store(error, std::memory_order_relaxed);
   }

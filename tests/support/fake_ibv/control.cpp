@@ -95,6 +95,10 @@ class control final : public fake_ibv {
     const std::lock_guard lock(net().lock);
     net().failures[call].push_back({n, times, error});
   }
+  void reset_failures() override {
+    const std::lock_guard lock(net().lock);
+    net().failures.clear();
+  }
   std::size_t count(const std::string& call) override {
     const std::lock_guard lock(net().lock);
     const auto at = net().calls.find(call);

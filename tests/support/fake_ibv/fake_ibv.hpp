@@ -75,6 +75,7 @@ class fake_ibv {
   // The n-th call from now (1: the next) of that name ("ibv_create_qp", "post_send") fails, and
   // `times` - 1 after it.
   virtual void fail_nth(const std::string& call, int n, int error, int times = 1) = 0;
+  virtual void reset_failures() = 0;
   // Calls by name since reset() or forget_counts(); of post_send and its like work requests, while
   // "doorbell" counts the calls.
   virtual std::size_t count(const std::string& call) = 0;
