@@ -87,6 +87,7 @@ connector::connector(const chosen_port& where, ibv_pd* pd, regions& memory, net:
   cells_ = static_cast<std::byte*>(arena_.allocate(CELL * (RECEIVES + SENDS), 4096));
   open_queue();
   for (std::uint32_t i = 0; i < RECEIVES; ++i) post_receive(i);
+  free_receives_.reserve(RECEIVES);
   for (std::uint32_t i = 0; i < SENDS; ++i) free_sends_.push_back(RECEIVES + i);
   here_.qpn = qp_->qp_num;
 }
@@ -224,21 +225,28 @@ void connector::grant_wishes() {
 
 void connector::read_hellos() {
   ibv_wc done[16];
+  hello said[16];
   for (int rounds = 0; rounds < 16; ++rounds) {
     const int n = ibv_poll_cq(cq_.get(), 16, done);
-    if (n <= 0) return;
+    int heard = 0;
+    // All cells first: none is lost, whatever goes wrong behind.
     for (int i = 0; i < n; ++i) {
       const auto cell = static_cast<std::uint32_t>(done[i].wr_id);
       if (cell >= RECEIVES) {
         free_sends_.push_back(cell);
         continue;
       }
-      hello said;
-      const bool is_sound = done[i].status == IBV_WC_SUCCESS && done[i].byte_len >= GRH &&
-                            decode(cells_ + CELL * cell + GRH, done[i].byte_len - GRH, said);
-      post_receive(cell);
-      if (is_sound) take(said);
+      if (done[i].status == IBV_WC_SUCCESS && done[i].byte_len >= GRH &&
+          decode(cells_ + CELL * cell + GRH, done[i].byte_len - GRH, said[heard]))
+        ++heard;
+      free_receives_.push_back(cell);
     }
+    while (!free_receives_.empty()) {
+      post_receive(free_receives_.back());
+      free_receives_.pop_back();
+    }
+    if (n <= 0) return;
+    for (int i = 0; i < heard; ++i) take(said[i]);
   }
 }
 

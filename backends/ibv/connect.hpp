@@ -107,7 +107,7 @@ class connector {
     port* from;
   };
   std::vector<call_state> calling_;
-  std::vector<std::uint32_t> free_sends_;
+  std::vector<std::uint32_t> free_sends_, free_receives_;
 };
 
 }  // namespace lci::ibv

@@ -133,6 +133,12 @@ class control final : public fake_ibv {
     for (const completion_queue* cq : queues) n += cq->entries.size();
     return n;
   }
+  std::size_t posted_receives() override {
+    const std::lock_guard lock(net().lock);
+    std::size_t n = 0;
+    for (const auto& [number, q] : net().pairs) n += q->receives.size();
+    return n;
+  }
   std::size_t registered_bytes() override {
     const std::lock_guard lock(net().lock);
     std::size_t n = 0;

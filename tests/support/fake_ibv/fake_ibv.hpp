@@ -90,6 +90,8 @@ class fake_ibv {
   // Completions that wait to be polled.
   virtual std::size_t waiting_completions() = 0;
   virtual std::size_t registered_bytes() = 0;
+  // Receives of queue pairs for datagrams.
+  virtual std::size_t posted_receives() = 0;
 
  protected:
   ~fake_ibv() = default;
