@@ -76,9 +76,17 @@ void lookups::ask_locked(int rank, net::remote_key name) {
 void lookups::serve(port& by) noexcept {
   const std::unique_lock lock(lock_, std::try_to_lock);
   if (!lock) return;
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
+  for (std::size_t i = 0; i < requests_.size();) {
     request& one = *requests_[i];
+    const link* const on = by.find(one.rank);
+    if (one.at == step::asked && on != nullptr && on->state() >= link::stage::left) {
+      // Nobody will answer; the place is for look-ups at others.
+      open_.fetch_sub(1, std::memory_order_relaxed);
+      settle_locked(one, nullptr);
+      continue;
+    }
     if (one.at == step::asked && read(by, one)) open_.fetch_sub(1, std::memory_order_relaxed);
+    ++i;
   }
 }
 

@@ -1,0 +1,131 @@
+#include "backends/ibv/link.hpp"
+
+#include "tests/unit/ibv/world.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr std::uint32_t DEPTH = 16;
+
+// A link whose peer is a queue pair beside it that takes writes of no bytes.
+class link_test : public on_a_card {
+ protected:
+  link_test() : port_(open_best_port({})) {
+    pd_.reset(library().alloc_pd(port_.context.get()));
+    cq_.reset(library().create_cq(port_.context.get(), 100, nullptr, nullptr, 0));
+    far_ = make();
+    qp_handle near = make();
+    connect(*near, *far_);
+    connect(*far_, *near);
+    on_ = std::make_unique<link>(1, std::move(near), 0, DEPTH);
+  }
+  qp_handle make() {
+    ibv_qp_init_attr made{};
+    made.send_cq = made.recv_cq = cq_.get();
+    made.qp_type = IBV_QPT_RC;
+    made.cap = {DEPTH, 1, 1, 1, 0};
+    return qp_handle(library().create_qp(pd_.get(), &made));
+  }
+  static void connect(ibv_qp& one, const ibv_qp& other) {
+    ibv_qp_attr attr{};
+    attr.port_num = 1;
+    attr.path_mtu = IBV_MTU_1024;
+    attr.dest_qp_num = other.qp_num;
+    attr.qp_state = IBV_QPS_INIT;
+    const auto step = [&](int mask) {
+      ASSERT_EQ(library().modify_qp(&one, &attr, IBV_QP_STATE | mask), 0);
+    };
+    step(IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    attr.qp_state = IBV_QPS_RTR;
+    step(IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER);
+    attr.qp_state = IBV_QPS_RTS;
+    step(IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+         IBV_QP_MAX_QP_RD_ATOMIC);
+  }
+  errorcode_t post(bool is_awaited, purpose what = purpose::user, void* context = nullptr) {
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    return on_->post(wr, {.context = context, .what = what, .is_awaited = is_awaited});
+  }
+  // What the card reports, and all that is done by it.
+  std::vector<std::uint64_t> completed() {
+    std::vector<std::uint64_t> out;
+    ibv_wc done;
+    while (ibv_poll_cq(cq_.get(), 1, &done) == 1) {
+      send_record record;
+      std::uint64_t number = 0;
+      while (on_->take_done(number_of(done.wr_id), record, number)) out.push_back(number);
+    }
+    return out;
+  }
+
+  chosen_port port_;
+  pd_handle pd_;
+  cq_handle cq_;
+  qp_handle far_;
+  std::unique_ptr<link> on_;
+};
+
+TEST_F(link_test, post__answers_what_the_stage_says) {
+  EXPECT_EQ(post(true), errorcode_t::retry_nomem);
+  on_->move(link::stage::ready);
+  EXPECT_EQ(post(true), errorcode_t::done);
+  on_->move(link::stage::failed);
+  EXPECT_EQ(post(true), errorcode_t::fatal);
+  EXPECT_FALSE(on_->move(link::stage::left)) << "only forward";
+  EXPECT_EQ(card().count("post_send"), 1u);
+}
+
+TEST_F(link_test, post__no_more_than_fit_and_the_last_places_are_ours) {
+  on_->move(link::stage::ready);
+  for (std::uint32_t i = 0; i < DEPTH - link::RESERVE; ++i)
+    ASSERT_EQ(post(false), errorcode_t::done) << i;
+  EXPECT_EQ(post(false), errorcode_t::retry_nomem);
+  EXPECT_EQ(post(true), errorcode_t::retry_nomem);
+  for (std::uint32_t i = 0; i < link::RESERVE; ++i)
+    ASSERT_EQ(post(true, purpose::knock), errorcode_t::done) << i;
+  EXPECT_EQ(post(true, purpose::knock), errorcode_t::retry_nomem);
+  EXPECT_EQ(card().count("post_send"), DEPTH) << "the card was asked for more than it has";
+  EXPECT_EQ(completed().size(), DEPTH);
+  EXPECT_TRUE(on_->is_idle());
+  EXPECT_EQ(post(false), errorcode_t::done);
+}
+
+TEST_F(link_test, post__what_nobody_awaits_is_signalled_once_in_a_quarter) {
+  on_->move(link::stage::ready);
+  for (std::uint32_t i = 0; i < DEPTH / 4; ++i) {
+    EXPECT_EQ(card().waiting_completions(), 0u) << i;
+    ASSERT_EQ(post(false), errorcode_t::done);
+  }
+  EXPECT_EQ(card().waiting_completions(), 1u);
+  EXPECT_EQ(completed(), (std::vector<std::uint64_t>{0, 1, 2, 3}));
+}
+
+TEST_F(link_test, post__refused_by_the_card_has_changed_nothing) {
+  on_->move(link::stage::ready);
+  for (const int error : {ENOMEM, EINVAL}) {
+    ASSERT_EQ(post(false), errorcode_t::done);
+    card().fail_nth("post_send", 1, error);
+    EXPECT_EQ(post(true), errorcode_t::retry_nomem);
+    EXPECT_EQ(on_->refused(), error == EINVAL ? EINVAL : 0);
+    ASSERT_EQ(post(true), errorcode_t::done);
+    EXPECT_EQ(completed().size(), 2u) << "no place is lost";
+    EXPECT_TRUE(on_->is_idle());
+  }
+}
+
+TEST_F(link_test, take_done__nothing_beyond_what_was_posted) {
+  on_->move(link::stage::ready);
+  send_record record;
+  std::uint64_t number = 0;
+  EXPECT_FALSE(on_->take_done(~std::uint64_t{0}, record, number));
+  int context = 0;
+  ASSERT_EQ(post(true, purpose::user, &context), errorcode_t::done);
+  EXPECT_TRUE(on_->take_done(~std::uint64_t{0}, record, number));
+  EXPECT_EQ(record.context, &context);
+  EXPECT_FALSE(on_->take_done(~std::uint64_t{0}, record, number));
+}
+
+}  // namespace
+}  // namespace lci::ibv
