@@ -1,6 +1,7 @@
 // What the library exports about devices, ports and memory; queues are in queues.cpp.
 #include <arpa/inet.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -168,6 +169,20 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* at, std::size_t size, std::uint64_t i
                          unsigned access) {
   LCI_FAKE_ENTER("ibv_reg_mr_iova2", nullptr)
   return make_region(pd, at, size, iova, access);
+}
+
+// The memory behind the descriptor is a device's: nothing is moved there. As in the kernel, the
+// addresses and the places in the descriptor agree within a page.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t size, std::uint64_t iova,
+                          int fd, int access) {
+  LCI_FAKE_ENTER("ibv_reg_dmabuf_mr", nullptr)
+  struct stat about {};
+  if (fstat(fd, &about) != 0) return nullptr;
+  if (iova % 4096 != offset % 4096 || offset + size > static_cast<std::uint64_t>(about.st_size)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  return make_region(pd, nullptr, size, iova, static_cast<unsigned>(access));
 }
 #endif
 

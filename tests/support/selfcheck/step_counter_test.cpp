@@ -1,6 +1,7 @@
 // Does the single-stepper see what it is there for?
 #include "tests/support/step_counter.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -52,6 +53,26 @@ TEST_F(step_counter, counts__a_known_number_of_instructions) {
   EXPECT_EQ(more.instructions, few.instructions + 100);
   EXPECT_EQ(more.locked, 0u);
   EXPECT_EQ(more.system_calls, 0u);
+}
+
+TEST_F(step_counter, left_out__is_not_counted_but_its_calls_are) {
+  static const auto other = reinterpret_cast<long (*)(long)>(dlsym(RTLD_DEFAULT, "labs"));
+  ASSERT_NE(other, nullptr);
+  const auto body = [] {
+    step_begin(0);
+    for (int i = 0; i < 10; ++i) {
+      other(-i);
+      asm volatile(".rept 100\n nop\n .endr");
+    }
+    step_end();
+  };
+  const step_report all = count_steps(body);
+  const step_report ours = count_steps(body, library_around(reinterpret_cast<const void*>(other)));
+  ASSERT_EQ(all.failure + ours.failure, "");
+  EXPECT_EQ(all.sections[0].calls_left_out, 0u);
+  EXPECT_EQ(ours.sections[0].calls_left_out, 10u);
+  EXPECT_GE(ours.sections[0].instructions, 1000u);
+  EXPECT_LT(ours.sections[0].instructions, all.sections[0].instructions);
 }
 
 TEST_F(step_counter, locked__prefix) {
