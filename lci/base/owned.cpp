@@ -20,13 +20,6 @@ bool membarrier(int command) noexcept { return syscall(SYS_membarrier, command, 
 
 std::atomic<bool> forced_locked{false};
 
-// The taker's half of the asymmetric fence. False: the system refused, nothing may be concluded.
-bool heavy_fence() noexcept {
-  if (LCI_TSAN || forced_locked.load(std::memory_order_relaxed)) return true;
-  if (!has_asymmetric_fence()) return true;  // owners use locked exchanges
-  return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-}
-
 std::uint64_t ticks_of_us(std::uint64_t us) noexcept { return ticks_per_ms() * us / 1000; }
 
 // Counters of different cores may be a little apart: "before" counts as no time.
@@ -35,6 +28,12 @@ bool elapsed(std::uint64_t since, std::uint64_t ticks) noexcept {
 }
 
 }  // namespace
+
+bool heavy_fence() noexcept {
+  if (LCI_TSAN || forced_locked.load(std::memory_order_relaxed)) return true;
+  if (!has_asymmetric_fence()) return true;  // owners use locked exchanges
+  return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
 
 bool has_asymmetric_fence() noexcept {
   static const bool registered = [] {

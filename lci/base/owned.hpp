@@ -26,6 +26,12 @@ namespace lci::base {
 bool has_asymmetric_fence() noexcept;
 void force_locked_fence_for_test(bool on) noexcept;
 
+// The taker's half: every thread of the process has passed a full barrier since. Who stores before
+// it and loads after it meets whoever stores, then loads with plain instructions while
+// detail::plain_fence is set, and with sequentially consistent ones otherwise. False: the system
+// refused, nothing may be concluded.
+bool heavy_fence() noexcept;
+
 namespace detail {
 extern thread_record nobody;           // owner of what has no owner
 extern std::atomic<bool> plain_fence;  // owners may use plain instructions
