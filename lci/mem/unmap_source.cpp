@@ -1,6 +1,7 @@
 #include "lci/mem/unmap_source.hpp"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -46,9 +47,28 @@ std::string try_out(ucm::set_event_handler set, ucm::unset_event_handler unset) 
                                                       : "libucm did not notice a call of munmap";
 }
 
+// libucs takes the signals of faults when it is loaded. Those are the program's.
+class kept_signals {
+ public:
+  kept_signals() noexcept {
+    for (std::size_t i = 0; i < FAULTS.size(); ++i) sigaction(FAULTS[i], nullptr, &before_[i]);
+  }
+  ~kept_signals() {
+    for (std::size_t i = 0; i < FAULTS.size(); ++i) sigaction(FAULTS[i], &before_[i], nullptr);
+  }
+  kept_signals(const kept_signals&) = delete;
+  kept_signals& operator=(const kept_signals&) = delete;
+
+ private:
+  static constexpr std::array FAULTS{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
+  std::array<struct sigaction, FAULTS.size()> before_{};
+};
+
 }  // namespace
 
+// Everything resolved at once: what libucm misses when it is alone would end the process later.
 std::string ucm_source::load() {
+  const kept_signals kept;
   void* library = nullptr;
   std::string reason = "no library is known";
   for (const char* const name : names_) {
@@ -73,7 +93,8 @@ std::string ucm_source::start(unmap_listener& to) {
 void ucm_source::stop(unmap_listener& to) noexcept { unset_(ucm::VM_UNMAPPED, &tell, &to); }
 
 unmap_source& system_unmap_source() noexcept {
-  static constexpr std::array<const char*, 1> NAMES{"libucm.so.0"};
+  // Some builds of libucm call functions of libucs, which brings it along: 1.13 of Debian does.
+  static constexpr std::array<const char*, 2> NAMES{"libucm.so.0", "libucs.so.0"};
   static ucm_source one(NAMES);
   return one;
 }

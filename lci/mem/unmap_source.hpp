@@ -64,7 +64,7 @@ class ucm_source final : public unmap_source {
   ucm::unset_event_handler unset_ = nullptr;
 };
 
-// The one of this machine: libucm.so.0.
+// The one of this machine.
 unmap_source& system_unmap_source() noexcept;
 
 }  // namespace lci::mem
