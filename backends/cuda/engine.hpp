@@ -41,6 +41,10 @@ struct domain_functions {
     place.kind = found.what.memory();
     place.is_pinned = found.what.kind == allocation_kind::pinned;
     place.device = found.what.ordinal;
+    // Other memory can be mapped at a VMM address under the same id.
+    const allocation_kind kind = found.what.kind;
+    if (kind == allocation_kind::device || kind == allocation_kind::pool)
+      place.buffer_id = found.what.id.buffer_id;
     return place;
   }
 

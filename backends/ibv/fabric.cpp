@@ -54,6 +54,7 @@ fabric::fabric(const net::fabric_config& config)
       ports_(MAX_DEVICES) {
   const int fd = card_.context->async_fd;
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  caps_.keeps_registrations = memory_.is_keeping();
   base::ticks_per_ms();  // measured here rather than in the first poll
   log::info("ibv", "%s, %.0f Gbit/s, GID %s (%s)", card_.name.c_str(),
             static_cast<double>(rate_of(card_.state)) / 1e9,

@@ -16,8 +16,6 @@ namespace {
 constexpr unsigned READ_WRITE =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
-std::string bytes_text(std::size_t size) { return std::to_string(size) + " bytes"; }
-
 // A row is read by cards at any time: each word at once, the check last.
 void store(row& to, const row& what) noexcept {
   const auto put = [](auto& field, auto value) {
@@ -35,9 +33,12 @@ void store(row& to, const row& what) noexcept {
   put(to.check, what.generation == 0 ? 0u : check_of(what));
 }
 
+std::string bytes_text(std::size_t size) { return std::to_string(size) + " bytes"; }
+
 }  // namespace
 
-regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& config)
+regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& config,
+                 mem::unmap_source& news)
     : pd_(pd),
       device_(std::move(device)),
       arena_(*config.arena),
@@ -45,6 +46,7 @@ regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& confi
       ladder_("ibv " + device_, config.gpu_rules),
       spans_((config.arena->reserved() + mem::arena::SPAN - 1) / mem::arena::SPAN),
       blocks_(BLOCKS) {
+  if (config.use_reg_cache) start_cache(news);
   directory_ =
       new (arena_.allocate(sizeof(block_reference) * BLOCKS, 4096)) block_reference[BLOCKS];
   directory_mr_ =
@@ -57,7 +59,11 @@ regions::~regions() {
   if (!made_.empty())
     base::log::warn("ibv", "%zu registrations were still alive when the network was closed",
                     made_.size());
-  for (registration* one : made_) delete one;
+  for (registration* one : made_) {
+    if (one->kept != nullptr) cache_->release(*one->kept);
+    delete one;
+  }
+  cache_.reset();
   block_mrs_.clear();
   directory_mr_.reset();
   for (row* block : blocks_)
@@ -70,7 +76,8 @@ mr_handle regions::register_strictly(void* address, std::size_t size, unsigned a
 }
 
 // Loosely ordered where the card knows that; memory that cannot be written, as a source alone.
-mr_handle regions::register_host(void* address, std::size_t size) {
+mr_handle regions::register_host(void* address, std::size_t size, bool& is_source_only) {
+  is_source_only = false;
   mr_handle mr;
   if (library().reg_mr_iova2 != nullptr && !is_strict_.load(std::memory_order_relaxed)) {
     mr.reset(library().reg_mr_iova2(pd_, address, size, reinterpret_cast<std::uintptr_t>(address),
@@ -84,8 +91,28 @@ mr_handle regions::register_host(void* address, std::size_t size) {
   } else {
     mr = register_strictly(address, size, READ_WRITE);
   }
-  if (!mr && errno == EFAULT) mr = register_strictly(address, size, IBV_ACCESS_REMOTE_READ);
+  if (!mr && errno == EFAULT) {
+    mr = register_strictly(address, size, IBV_ACCESS_REMOTE_READ);
+    is_source_only = mr != nullptr;
+  }
   return mr;
+}
+
+// For this use alone.
+void regions::register_alone(registration& made, std::string& why_not) {
+  if (made.kind == mem::mem_kind::device) {
+    const mem::device_registration got =
+        ladder_.climb(*this, mem::find_place(made.address), made.address, made.size);
+    if (got.by)
+      made.own.reset(reinterpret_cast<ibv_mr*>(got.key));
+    else
+      why_not = got.why_not();
+  } else {
+    bool is_source_only = false;
+    made.own = register_host(made.address, made.size, is_source_only);
+    if (!made.own) throw_error("ibv_reg_mr", device_ + ", " + bytes_text(made.size), errno);
+  }
+  made.mr = made.own.get();
 }
 
 std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
@@ -94,17 +121,12 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
   made->address = address;
   made->size = size;
   made->kind = kind;
-  if (kind == mem::mem_kind::device && size != 0) {
-    const mem::device_registration got =
-        ladder_.climb(*this, mem::find_place(address), address, size);
-    if (!got.by) {
-      why_not = got.why_not();
-      return 0;
-    }
-    made->mr.reset(reinterpret_cast<ibv_mr*>(got.key));
-  } else if (size != 0) {
-    made->mr = register_host(address, size);
-    if (!made->mr) throw_error("ibv_reg_mr", device_ + ", " + bytes_text(size), errno);
+  if (size != 0) {
+    if (cache_)
+      find_kept(*made, why_not);
+    else
+      register_alone(*made, why_not);
+    if (made->mr == nullptr) return 0;
   }
   const std::lock_guard lock(mutex_);
   made_.insert(made.get());
@@ -114,15 +136,20 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
 std::vector<int> regions::remove(std::uint64_t key, net::remote_key* name) noexcept {
   if (key == 0) return {};
   std::unique_ptr<registration> made(reinterpret_cast<registration*>(key));
-  const std::lock_guard lock(mutex_);
-  if (made_.erase(made.get()) == 0) {
-    base::log::warn("ibv", "what is not registered was deregistered");
-    (void)made.release();
-    return {};
+  std::vector<int> readers;
+  {
+    const std::lock_guard lock(mutex_);
+    if (made_.erase(made.get()) == 0) {
+      base::log::warn("ibv", "what is not registered was deregistered");
+      (void)made.release();
+      return {};
+    }
+    withdraw_locked(*made);
+    if (name != nullptr) *name = made->name;
+    readers = std::move(made->readers);
   }
-  withdraw_locked(*made);
-  if (name != nullptr) *name = made->name;
-  return std::move(made->readers);
+  if (made->kept != nullptr) cache_->release(*made->kept);
+  return readers;
 }
 
 bool regions::add_reader(net::remote_key name, int rank) noexcept {

@@ -18,12 +18,15 @@
 #include "backends/ibv/handles.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/mem/arena.hpp"
+#include "lci/mem/region_cache.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::ibv {
 
 struct registration {
-  mr_handle mr;  // null: of 0 bytes
+  const ibv_mr* mr = nullptr;        // null: of 0 bytes. It may cover more than what follows
+  mr_handle own;                     // the same, unless it is kept
+  mem::cache_entry* kept = nullptr;  // in the cache, used until this ends
   void* address = nullptr;
   std::size_t size = 0;
   mem::mem_kind kind = mem::mem_kind::host;
@@ -31,11 +34,15 @@ struct registration {
   std::vector<int> readers;  // ranks that keep its row; under mutex_
 };
 
-class regions final : private mem::device_registrar {
+class regions final : private mem::device_registrar, private mem::cache_registrar {
  public:
   // device: what messages call it. Throws backend_error.
-  regions(ibv_pd* pd, std::string device, const net::fabric_config& config);
+  regions(ibv_pd* pd, std::string device, const net::fabric_config& config,
+          mem::unmap_source& news = mem::system_unmap_source());
   ~regions();
+
+  // Whether registrations outlive their use.
+  bool is_keeping() const noexcept { return cache_ != nullptr; }
 
   // As net::fabric says.
   std::uint64_t add(void* address, std::size_t size, mem::mem_kind kind, std::string& why_not);
@@ -76,7 +83,13 @@ class regions final : private mem::device_registrar {
   std::uint32_t directory_key() const noexcept { return directory_mr_->rkey; }
 
  private:
-  mr_handle register_host(void* address, std::size_t size);
+  mr_handle register_host(void* address, std::size_t size, bool& is_source_only);
+  void start_cache(mem::unmap_source& news);
+  void register_alone(registration& made, std::string& why_not);
+  void find_kept(registration& made, std::string& why_not);
+  using cached_answer = mem::cache_registrar::answer;
+  cached_answer register_range(const mem::cache_range& what) override;
+  void deregister_range(std::uint64_t handle) noexcept override;
   mr_handle register_strictly(void* address, std::size_t size, unsigned access);
   const ibv_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
   static row row_of(net::remote_key name, const registration& made) noexcept;
@@ -94,6 +107,8 @@ class regions final : private mem::device_registrar {
   std::vector<std::atomic<const ibv_mr*>> spans_;
   block_reference* directory_ = nullptr;  // in the arena, as the blocks are
   mr_handle directory_mr_;
+
+  std::unique_ptr<mem::region_cache> cache_;  // null: every use registers
 
   std::mutex mutex_;  // guards everything below; no call into the library under it but for spans
   std::unordered_set<registration*> made_;

@@ -162,7 +162,8 @@ struct device_settings_t {
   uint64_t ofi_lock_mode = 0;  ///< bits of attr_net_lock_mode_t; environment: LCI_NET_LOCK_MODE
   bool alloc_default_endpoint = true;    ///< create a default endpoint
   bool alloc_progress_endpoint = false;  ///< separate endpoint for what progress itself sends
-  bool use_reg_cache = LCI_USE_REG_CACHE != 0;  ///< keep registrations for re-use
+  /// Keep registrations for re-use: what the global default says when the network is opened.
+  bool use_reg_cache = LCI_USE_REG_CACHE != 0;
   bool shm_enable = LCI_WITH_SHM != 0;          ///< shared memory for peers on the same host
   size_t shm_ring_size = 65536;                 ///< ceiling of the bytes of inbound slots
   size_t shm_slot_size = 128;                   ///< bytes of a slot, a multiple of the cache line

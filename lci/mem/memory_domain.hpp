@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,9 @@ struct memory_place {
   bool is_handled = true;                 // false: such memory is never touched, refusal() says why
   bool is_pinned = false;                 // host memory that devices reach
   int device = -1;                        // of device memory, and of pinned memory
+  // Of device memory: tells its allocation from every other, earlier and later ones included. 0:
+  // nothing does, so what is learned about it holds for this moment.
+  std::uint64_t buffer_id = 0;
   const memory_domain* domain = nullptr;  // of everything but plain host memory
 };
 

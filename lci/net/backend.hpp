@@ -46,6 +46,7 @@ struct capabilities {
   // An operation that names a registration which the peer has withdrawn fails alone. False: it
   // takes the connection along, as cards do: the peer is gone then.
   bool outlives_stale_keys = true;
+  bool keeps_registrations = false;  // as fabric_config::use_reg_cache wants it
   bool ordered = false;  // sends of one thread to one peer device are delivered in the order posted
 };
 
@@ -230,6 +231,9 @@ struct fabric_config {
   std::string device_name;  // a card of the network; empty: the best
   int ibv_gid_index = -1;   // -1: choose
   bool ibv_wants_gid = false;
+  // Keep what register_region() made after its end, for the next use of that memory. Without effect
+  // on networks that register nothing, and where nobody tells of unmapped memory.
+  bool use_reg_cache = false;
   mem::ladder_rules gpu_rules;  // by which rungs GPU memory may be registered
   // Shared memory: which of the two ways a large message may take, and from which size the kernel's
   // single copy is preferred.

@@ -38,6 +38,7 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   if (packets.payloads != nullptr) channel.payloads.enter(*packets.payloads);
   ++net.devices;
   attr.uid = runtime::global().uids++;
+  attr.use_reg_cache = net.fabric->caps().keeps_registrations;
   channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
   channel.way = net.attr.gpu_path;
   if (attr.alloc_default_endpoint)

@@ -1,0 +1,64 @@
+// Registrations that outlive their use: the part of `regions` that the registration cache calls,
+// and the part that asks it.
+#include <cerrno>
+
+#include "backends/ibv/region.hpp"
+#include "lci/base/log.hpp"
+#include "lci/mem/memory_domain.hpp"
+
+namespace lci::ibv {
+
+void regions::start_cache(mem::unmap_source& news) {
+  mem::cache_registrar& self = *this;
+  cache_ = std::make_unique<mem::region_cache>(self, mem::cache_limits::from_environment(), &news);
+  const std::string& why_not = cache_->why_no_news();
+  if (why_not.empty()) return;
+  base::log::warn("ibv", "registrations are not kept (use_reg_cache): %s", why_not.c_str());
+  cache_.reset();
+}
+
+// What the card may reach is more than was asked for: whole pages, and neighbours. Addresses stay
+// those of the program, so a key made here names the same bytes as one of its own would.
+void regions::find_kept(registration& made, std::string& why_not) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(made.address);
+  mem::cache_range want{begin, begin + made.size, made.kind, 0};
+  if (made.kind == mem::mem_kind::device) want.buffer_id = mem::find_place(made.address).buffer_id;
+  mem::region_cache::failure why;
+  made.kept = cache_->acquire(want, why);
+  if (made.kept != nullptr)
+    made.mr = reinterpret_cast<const ibv_mr*>(made.kept->handle);
+  else if (made.kind == mem::mem_kind::device)
+    why_not = why.why_not;
+  else
+    throw_error("ibv_reg_mr", device_ + ", " + std::to_string(made.size) + " bytes", why.error);
+}
+
+regions::cached_answer regions::register_range(const mem::cache_range& what) {
+  cached_answer out;
+  void* const address = reinterpret_cast<void*>(what.begin);
+  if (what.kind == mem::mem_kind::host) {
+    bool is_source_only = false;
+    mr_handle mr = register_host(address, what.size(), is_source_only);
+    if (!mr) out.error = errno;
+    out.serves_all = !is_source_only;
+    out.handle = reinterpret_cast<std::uint64_t>(mr.release());
+    return out;
+  }
+  const mem::device_registration got =
+      ladder_.climb(*this, mem::find_place(address), address, what.size());
+  out.handle = got.key;
+  if (got.by) return out;
+  out.error = EOPNOTSUPP;
+  out.why_not = got.why_not();
+  // The network's word counts: when it is full, others can make room.
+  for (const mem::rung_failure& one : got.failed)
+    if (one.by == mem::rung_failure::side::network && (one.error == ENOMEM || one.error == ENOSPC))
+      out.error = one.error;
+  return out;
+}
+
+void regions::deregister_range(std::uint64_t handle) noexcept {
+  mr_handle(reinterpret_cast<ibv_mr*>(handle)).reset();
+}
+
+}  // namespace lci::ibv
