@@ -28,10 +28,10 @@ struct memory_place {
   bool is_handled = true;                 // false: such memory is never touched, refusal() says why
   bool is_pinned = false;                 // host memory that devices reach
   int device = -1;                        // of device memory, and of pinned memory
+  const memory_domain* domain = nullptr;  // of everything but plain host memory
   // Of device memory: tells its allocation from every other, earlier and later ones included. 0:
   // nothing does, so what is learned about it holds for this moment.
   std::uint64_t buffer_id = 0;
-  const memory_domain* domain = nullptr;  // of everything but plain host memory
 };
 
 // For people: one device, and the ways that its memory can take here.

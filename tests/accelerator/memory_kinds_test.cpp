@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "backends/cuda/domain.hpp"
 #include "backends/cuda/network_memory.hpp"
 #include "backends/cuda/pointer_cache.hpp"
 #include "backends/cuda/share.hpp"
@@ -87,6 +88,23 @@ TEST(memory_kinds, identity__tells_what_is_mapped_at_a_vmm_address) {
               before.block_id == after.block_id ? "kept" : "new");
   EXPECT_NE(before, after);
   g.free(kind::vmm, memory, SIZE);
+}
+
+TEST(memory_kinds, buffer_id__of_a_place_where_it_tells_allocations_apart) {
+  real_gpu& g = real_gpu::get();
+  for (const auto& [made, expected] : KINDS) {
+    void* const one = g.allocate(made, SIZE);
+    void* const other = g.allocate(made, SIZE);
+    const mem::memory_place place = DOMAIN.find(one);
+    const bool has_one = made == kind::device || made == kind::pool;
+    EXPECT_EQ(place.buffer_id != 0, has_one) << name_of(expected);
+    EXPECT_EQ(DOMAIN.find(static_cast<char*>(one) + 5000).buffer_id, place.buffer_id);
+    EXPECT_EQ(DOMAIN.find(other).buffer_id != place.buffer_id, has_one) << name_of(expected);
+    g.free(made, other, SIZE);
+    g.free(made, one, SIZE);
+  }
+  int here = 0;
+  EXPECT_EQ(DOMAIN.find(&here).buffer_id, 0u);
 }
 
 TEST(memory_kinds, dma_buf__for_what_can_have_one) {

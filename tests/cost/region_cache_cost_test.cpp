@@ -21,8 +21,12 @@ struct free_network final : mem::cache_registrar {
   std::uint64_t made = 0;
 };
 struct no_news final : mem::unmap_source {
-  std::string start(mem::unmap_listener&) override { return ""; }
+  std::string start(mem::unmap_listener& to) override {
+    listener = &to;
+    return "";
+  }
   void stop(mem::unmap_listener&) noexcept override {}
+  mem::unmap_listener* listener = nullptr;
 };
 
 mem::cache_range range_of(std::size_t number) {
@@ -65,6 +69,30 @@ TEST(region_cache_cost, hit__no_locked_instruction_and_no_system_call) {
               static_cast<unsigned long long>(most[RELEASE]));
   EXPECT_LE(most[ACQUIRE], 80u);
   EXPECT_LE(most[RELEASE], 40u);
+}
+
+// No test can wait for the store that a missing barrier would let pass; the barrier can be counted.
+TEST(region_cache_cost, kill__is_followed_by_one_membarrier) {
+  if (const std::string why = step_counter_missing(); !why.empty()) GTEST_SKIP() << why;
+  const step_report report = count_steps([] {
+    free_network network;
+    no_news news;
+    mem::region_cache cache(network, {}, &news);
+    mem::region_cache::failure why;
+    if (!base::has_asymmetric_fence()) abort();
+    const auto unmap_and_look = [&] {
+      cache.release(*cache.acquire(range_of(0), why));
+      step_begin(ACQUIRE);
+      news.listener->on_unmap(range_of(0).begin, 1);
+      if (cache.count().live != 0) abort();
+      step_end();
+    };
+    for (int i = 0; i < 3; ++i) unmap_and_look();
+  });
+  ASSERT_EQ(report.failure, "");
+  ASSERT_EQ(report.sections.size(), 3u);
+  EXPECT_EQ(report.sections[2].system_calls, 1u)
+      << testing::PrintToString(report.sections[2].expensive);
 }
 
 // The counter sees the locked form, so it would see one.

@@ -35,6 +35,12 @@ struct registration {
 class pinning_network final : public mem::cache_registrar {
  public:
   answer register_range(const mem::cache_range& what) override {
+    const answer out = pin(what);
+    // Others get in between pinning and the answer, as a system call lets them.
+    std::this_thread::yield();
+    return out;
+  }
+  answer pin(const mem::cache_range& what) {
     answer out;
     const std::lock_guard lock(mutex_);
     if (live_ >= MOST) out.error = ENOMEM;
@@ -209,6 +215,35 @@ TEST(region_cache_stress, random_uses__see_the_memory_of_now) {
               static_cast<unsigned long long>(now.evicted),
               static_cast<unsigned long long>(it.unmaps.load()),
               static_cast<unsigned long long>(it.refused.load()));
+}
+
+// The narrow window: one thread counts itself in while another one ends what it found.
+TEST(region_cache_stress, one_range__is_not_ended_under_a_user) {
+  pinning_network network;
+  direct_news news;
+  mem::region_cache cache(network, {}, &news);
+  const mem::cache_range want{BASE, BASE + PAGE_SIZE, mem::mem_kind::host, 0};
+  std::atomic<bool> is_over{false};
+  std::uint64_t hits = 0, late = 0;
+  std::thread user([&] {
+    while (!is_over.load(std::memory_order_relaxed)) {
+      mem::region_cache::failure why;
+      mem::cache_entry* const e = cache.acquire(want, why);
+      if (e == nullptr) continue;
+      const auto& made = *reinterpret_cast<const registration*>(e->handle);
+      ++hits;
+      for (int i = 0; i < 20; ++i) late += !made.is_live.load(std::memory_order_relaxed);
+      cache.release(*e);
+    }
+  });
+  for (int i = 0; i < (LCI_TSAN ? 10000 : 200000); ++i) {
+    news.listener->on_unmap(BASE, PAGE_SIZE);
+    cache.count();
+  }
+  is_over.store(true, std::memory_order_relaxed);
+  user.join();
+  EXPECT_EQ(late, 0u) << "of " << hits;
+  EXPECT_EQ(cache.count().dead, 0u);
 }
 
 }  // namespace
