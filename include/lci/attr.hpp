@@ -164,11 +164,11 @@ struct device_settings_t {
   bool alloc_progress_endpoint = false;  ///< separate endpoint for what progress itself sends
   /// Keep registrations for re-use: what the global default says when the network is opened.
   bool use_reg_cache = LCI_USE_REG_CACHE != 0;
-  bool shm_enable = LCI_WITH_SHM != 0;          ///< shared memory for peers on the same host
-  size_t shm_ring_size = 65536;                 ///< ceiling of the bytes of inbound slots
-  size_t shm_slot_size = 128;                   ///< bytes of a slot, a multiple of the cache line
-  size_t shm_producer_cas_attempts = 4;         ///< how often a sender tries for a shared slot
-  size_t shm_consumer_cas_attempts = 1;         ///< how often progress tries for a shared slot
+  bool shm_enable = LCI_WITH_SHM != 0;   ///< shared memory for peers on the same host
+  size_t shm_ring_size = 65536;          ///< ceiling of the bytes of inbound slots
+  size_t shm_slot_size = 128;            ///< bytes of a slot, a multiple of the cache line
+  size_t shm_producer_cas_attempts = 4;  ///< how often a sender tries for a shared slot
+  size_t shm_consumer_cas_attempts = 1;  ///< how often progress tries for a shared slot
   size_t shm_max_polls = 32;  ///< slots handled per progress call, at most LCI_BACKEND_MAX_POLLS
   attr_ibv_td_strategy_t ibv_td_strategy =
       attr_ibv_td_strategy_t::per_qp;  ///< verbs thread domains
