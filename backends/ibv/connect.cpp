@@ -206,7 +206,12 @@ void connector::look() noexcept {
     read_hellos();
     repeat_calls();
   } catch (const std::exception& problem) {
-    base::log::warn("ibv", "connecting goes on later: %s", problem.what());
+    // Tried at every poll: once is enough to say the same.
+    const std::size_t text = std::hash<std::string_view>()(problem.what());
+    if (said_ != text) {
+      said_ = text;
+      base::log::warn("ibv", "connecting goes on later: %s", problem.what());
+    }
     wishes_.store(true, std::memory_order_release);
   }
 }

@@ -108,6 +108,7 @@ class connector {
   };
   std::vector<call_state> calling_;
   std::vector<std::uint32_t> free_sends_, free_receives_;
+  std::size_t said_ = 0;  // hash of what was said to have gone wrong last
 };
 
 }  // namespace lci::ibv

@@ -191,10 +191,14 @@ TEST_F(port_test, completion_queue__too_small_for_another_peer_is_an_error_and_o
   card().reset(config);
   auto g = open(20);
   for (int rank = 1; rank <= 16; ++rank) meet(*g, 0, rank);
+  testing::internal::CaptureStderr();
   for (int i = 0; i < 1000; ++i) {
     EXPECT_EQ(send(*g, 0, 17), errorcode_t::retry_nomem);
     g->poll();
   }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("too few for 17 peers"), std::string::npos) << said;
+  EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 2) << "not at every poll";
   meet(*g, 0, 3);
 }
 
