@@ -20,13 +20,13 @@ fake_ibv& library() {
 
 // The library's own functions, as a user finds them.
 template <class Function>
-Function* find(const char* name, Function*) {
+Function* find(const char* name) {
   library();
   void* const at = dlsym(dlopen("libibverbs.so.1", RTLD_NOW), name);
   if (at == nullptr) throw std::runtime_error(name);
   return reinterpret_cast<Function*>(at);
 }
-#define LCI_CALL(name) find(#name, &::name)
+#define LCI_CALL(name) find<decltype(::name)>(#name)
 
 // A connected pair of queue pairs with 64 bytes of memory and a shared receive queue.
 class fake_ibv_test : public testing::Test {
@@ -44,7 +44,7 @@ class fake_ibv_test : public testing::Test {
     ibv_srq_init_attr srq{};
     srq.attr = {DEPTH, 1, 0};
     srq_ = LCI_CALL(ibv_create_srq)(pd_, &srq);
-    mr_ = find("ibv_reg_mr", &ibv_reg_mr)(pd_, memory_, sizeof(memory_), ALL);
+    mr_ = LCI_CALL(ibv_reg_mr)(pd_, memory_, sizeof(memory_), ALL);
     for (ibv_qp*& qp : qp_) {
       ibv_qp_init_attr made{};
       made.send_cq = made.recv_cq = cq_;
