@@ -182,7 +182,7 @@ void port::refill() noexcept {
         packets_.put(packet);
         break;
       }
-      wr[n] = {id_of_receive(packet), n != 0 ? nullptr : nullptr, &part[n], 1};
+      wr[n] = {id_of_receive(packet), nullptr, &part[n], 1};
       if (n != 0) wr[n - 1].next = &wr[n];
     }
     if (n == 0) return;

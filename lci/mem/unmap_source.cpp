@@ -39,9 +39,10 @@ std::string try_out(ucm::set_event_handler set, ucm::unset_event_handler unset) 
   if (memory == MAP_FAILED) return std::string("mmap: ") + std::strerror(errno);
   probe one;
   one.wanted.store(reinterpret_cast<std::uintptr_t>(memory), std::memory_order_relaxed);
-  const int status = set(ucm::VM_UNMAPPED, PRIORITY, &tell, &one);
+  const signed char status = set(ucm::VM_UNMAPPED, PRIORITY, &tell, &one);
   munmap(memory, page);
-  if (status != 0) return "libucm cannot hook munmap (status " + std::to_string(status) + ")";
+  if (status != 0)
+    return "libucm cannot hook munmap (status " + std::to_string(static_cast<int>(status)) + ")";
   unset(ucm::VM_UNMAPPED, &tell, &one);
   return one.was_told.load(std::memory_order_relaxed) ? ""
                                                       : "libucm did not notice a call of munmap";
@@ -86,8 +87,10 @@ std::string ucm_source::load() {
 std::string ucm_source::start(unmap_listener& to) {
   if (std::string why = load(); !why.empty()) return why;
   if (std::string why = try_out(set_, unset_); !why.empty()) return why;
-  const int status = set_(ucm::VM_UNMAPPED, PRIORITY, &tell, &to);
-  return status == 0 ? "" : "libucm takes no handler (status " + std::to_string(status) + ")";
+  const signed char status = set_(ucm::VM_UNMAPPED, PRIORITY, &tell, &to);
+  return status == 0
+             ? ""
+             : "libucm takes no handler (status " + std::to_string(static_cast<int>(status)) + ")";
 }
 
 void ucm_source::stop(unmap_listener& to) noexcept { unset_(ucm::VM_UNMAPPED, &tell, &to); }
