@@ -76,8 +76,9 @@ class link {
   bool is_idle() const noexcept {
     return done_.load(std::memory_order_relaxed) == next_.load(std::memory_order_acquire);
   }
-  // What the card said when it refused a post, 0: nothing.
+  // What the card said when it refused a post for good, since forgive(); 0: nothing.
   int refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+  void forgive() noexcept { refused_.store(0, std::memory_order_relaxed); }
 
   const int rank;
   const qp_handle qp;

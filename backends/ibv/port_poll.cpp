@@ -327,12 +327,10 @@ void port::knock(net::sink& to, std::uint64_t now) noexcept {
       continue;
     }
     if (on->state() == link::stage::calling) continue;
-    if (on->refused() != 0 && on->is_idle()) {
-      fail(to, *on, "the card refuses to send on this connection");
-      continue;
-    }
     if (on->heard_ticks == 0) on->heard_ticks = now;
-    if (on->is_knocking || now < on->heard_ticks + SILENCE_MS * base::ticks_per_ms()) continue;
+    const bool is_silent = now >= on->heard_ticks + SILENCE_MS * base::ticks_per_ms();
+    // A card that refuses to send is asked at once.
+    if (on->is_knocking || (!is_silent && on->refused() == 0)) continue;
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;
     std::uint64_t address = 0;
@@ -340,7 +338,11 @@ void port::knock(net::sink& to, std::uint64_t now) noexcept {
     if (!fabric_.calls().directory_of(on->rank, address, key)) continue;
     wr.wr.rdma.remote_addr = address;
     wr.wr.rdma.rkey = key;
-    on->is_knocking = on->post(wr, {.what = purpose::knock}) == errorcode_t::done;
+    on->forgive();
+    const errorcode_t code = on->post(wr, {.what = purpose::knock});
+    on->is_knocking = code == errorcode_t::done;
+    if (code == errorcode_t::retry_nomem && on->refused() != 0)
+      fail(to, *on, "the card refuses to send on this connection");
   }
   is_dry_ = false;
 }

@@ -219,5 +219,30 @@ TEST_F(port_test, post__refused_by_the_card_is_posted_later) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
+// Also while unsignalled messages are open, of which nothing will be heard.
+TEST_F(port_test, post__refused_by_the_card_for_good_is_a_peer_that_is_gone) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  g->post([&] { return send(*g, 0, 1); });
+  card().fail_nth("post_send", 1, EIO, 1 << 30);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  ASSERT_TRUE(until_gone(*g, 0));
+  EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
+  card().reset_failures();
+}
+
+TEST_F(port_test, post__refused_by_the_card_once_ends_nothing) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  card().fail_nth("post_send", 1, EIO);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  const auto start = base::cpu_ticks();
+  while (base::cpu_ticks() - start < 1500 * base::ticks_per_ms()) g->poll();
+  EXPECT_EQ(g->at(0).seen().gone().size(), 0u);
+  g->post([&] { return send(*g, 0, 1, 7); });
+  ASSERT_TRUE(g->until([&] { return seen(*g).back() == 7; }, "a message"));
+}
+
 }  // namespace
 }  // namespace lci::ibv
