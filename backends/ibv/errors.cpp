@@ -63,12 +63,6 @@ std::string_view meaning_of(ibv_wc_status status) noexcept {
   }
 }
 
-bool is_about_the_peer(ibv_wc_status status) noexcept {
-  return status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR ||
-         status == IBV_WC_RESP_TIMEOUT_ERR || status == IBV_WC_REM_ABORT_ERR ||
-         status == IBV_WC_LOC_QP_OP_ERR || status == IBV_WC_WR_FLUSH_ERR;
-}
-
 void report_teardown(int error) noexcept {
   base::log::warn("ibv", "an object could not be destroyed: %s", std::strerror(error));
 }

@@ -12,8 +12,6 @@ namespace lci::ibv {
 [[noreturn]] void throw_error(std::string_view call, std::string_view what, int error);
 // What a failed completion means, and what a user may do about it.
 std::string_view meaning_of(ibv_wc_status status) noexcept;
-// Whether the status says that the other side cannot be reached, and not that we made a mistake.
-bool is_about_the_peer(ibv_wc_status status) noexcept;
 // Something could not be destroyed.
 void report_teardown(int error) noexcept;
 

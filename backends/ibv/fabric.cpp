@@ -25,7 +25,7 @@ pd_handle make_pd(const chosen_port& card) {
 
 // What fits a receive beside its header line, in two pages.
 constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
-// Cards take what is inlined in units of 64 bytes, of which the first holds the head.
+// What the layers above want where targets are sent along (net::capabilities).
 constexpr std::size_t LEAST_INLINE = 80;
 
 net::capabilities capabilities_of(const chosen_port& card, const net::fabric_config& config) {

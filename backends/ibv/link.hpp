@@ -1,6 +1,6 @@
 // One connection: a reliable queue pair of a port to the same device of one peer, with what is
 // posted on it and not completed. Callers: connector makes it and connects it; endpoints post; the
-// polling thread completes. Threads: post() shared; complete() the polling thread; the rest under
+// polling thread completes. Threads: post() shared; take_done() the polling thread; the rest under
 // the connector's lock. Always true: each work request takes one place in the ring until the card
 // is known to be done with it, so the send queue never overflows; the last places are for our own
 // messages.

@@ -94,15 +94,17 @@ class port {
   bool receive(net::sink& to, const event& what, link& from) noexcept;
   void sent(net::sink& to, const event& what, link& on) noexcept;
   void finish(net::sink& to, link& on, const send_record& record, const char* error) noexcept;
-  void fail(net::sink& to, link& on, std::string_view reason) noexcept;
-  void take_farewell(net::sink& to, link& from) noexcept;
+  void end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept;
+  void fail(net::sink& to, link& on, std::string_view reason) noexcept {
+    end(to, on, link::stage::failed, reason);
+  }
   void take_note(const note& what, const link& from) noexcept;
   bool try_tell(int rank, const note& what) noexcept;
   void tell_rest() noexcept;
   void serve_failures(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
-  void knock(net::sink& to, std::uint64_t now) noexcept;
+  void knock(net::sink& to) noexcept;
   bool has_died(link& on) noexcept;
   void refill() noexcept;
   void give_back(mem::packet* packet) noexcept;
@@ -122,8 +124,7 @@ class port {
   };
   std::vector<named> by_qpn_;
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
-  std::atomic<std::size_t> link_count_{0};
-  std::uint32_t cq_size_ = 0;  // under the connector's lock
+  std::uint32_t cq_size_ = 0;                      // under the connector's lock
   std::vector<std::atomic<bool>> wishes_;
   std::atomic<std::uint64_t> open_{0};  // posted, with somebody who waits for it
 

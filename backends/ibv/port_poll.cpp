@@ -135,7 +135,7 @@ bool port::receive(net::sink& to, const event& what, link& from) noexcept {
   if (!what.has_imm) [[unlikely]] {
     note said;
     if (what.bytes == 0)
-      take_farewell(to, from);
+      end(to, from, link::stage::left, "the peer took leave");
     else if (decode(packet->payload(), what.bytes, said))
       take_note(said, from);
     give_back(packet);
@@ -238,28 +238,17 @@ void port::finish(net::sink& to, link& on, const send_record& record, const char
   if (record.is_awaited) open_.fetch_sub(1, std::memory_order_release);
 }
 
-// The connection is of no use any more. What was posted comes back flushed.
-void port::fail(net::sink& to, link& on, std::string_view reason) noexcept {
-  on.move(link::stage::failed);
+// The connection is of no use any more, because the peer has left or because it failed. What was
+// posted and is not answered comes back flushed.
+void port::end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept {
+  on.move(how);
   if (on.was_gone_said) return;
   on.was_gone_said = true;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_ERR;
   library().modify_qp(on.qp.get(), &attr, IBV_QP_STATE);
   fabric_.keys().forget(on.rank);
-  to.on_peer_gone(on.rank, false, reason);
-}
-
-void port::take_farewell(net::sink& to, link& from) noexcept {
-  from.move(link::stage::left);
-  if (from.was_gone_said) return;
-  from.was_gone_said = true;
-  // What is on its way to the one who leaves will not be answered.
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  library().modify_qp(from.qp.get(), &attr, IBV_QP_STATE);
-  fabric_.keys().forget(from.rank);
-  to.on_peer_gone(from.rank, true, "the peer took leave");
+  to.on_peer_gone(on.rank, how == link::stage::left, reason);
 }
 
 void port::take_note(const note& what, const link& from) noexcept {
@@ -306,7 +295,7 @@ void port::look_after(net::sink& to) noexcept {
   if (now_ < next_knock_) return;
   next_knock_ = now_ + KNOCK_LOOK_MS * base::ticks_per_ms();
   if (fabric_.has_failed()) return fail_all(to, "the card failed");
-  knock(to, now_);
+  knock(to);
 }
 
 void port::fail_all(net::sink& to, std::string_view reason) noexcept {
@@ -318,7 +307,7 @@ void port::fail_all(net::sink& to, std::string_view reason) noexcept {
 
 // A queue pair says nothing of a peer to which nothing is sent. So whoever was silent for a while
 // gets a write of no bytes, which its card acknowledges without its help, or nobody does.
-void port::knock(net::sink& to, std::uint64_t now) noexcept {
+void port::knock(net::sink& to) noexcept {
   for (const std::atomic<link*>& one : links_) {
     link* const on = one.load(std::memory_order_acquire);
     if (on == nullptr || on->state() > link::stage::ready) continue;
@@ -327,8 +316,8 @@ void port::knock(net::sink& to, std::uint64_t now) noexcept {
       continue;
     }
     if (on->state() == link::stage::calling) continue;
-    if (on->heard_ticks == 0) on->heard_ticks = now;
-    const bool is_silent = now >= on->heard_ticks + SILENCE_MS * base::ticks_per_ms();
+    if (on->heard_ticks == 0) on->heard_ticks = now_;
+    const bool is_silent = now_ >= on->heard_ticks + SILENCE_MS * base::ticks_per_ms();
     // A card that refuses to send is asked at once.
     if (on->is_knocking || (!is_silent && on->refused() == 0)) continue;
     ibv_send_wr wr{};
