@@ -96,6 +96,8 @@ endfunction()
 
 # PROCESSES n: the command is started n times as ranks of one job; in one machine by lcrun, of a pair on each machine
 # with the variables of the tcp bootstrap. Without it, it is started once on each machine, and is no job.
+# LOSS p: also keeps each message within one packet, because soft-RoCE breaks longer ones when packets are lost
+# (docs/virtual-machines.md).
 function(lci_vm_test name)
   cmake_parse_arguments(arg "PAIR;LONG" "PROCESSES;LOSS;DELAY;DEVICES;CPUS;MEMORY;TIMEOUT" "ENVIRONMENT;COMMAND" ${ARGN})
   if(NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
@@ -117,6 +119,9 @@ function(lci_vm_test name)
       list(APPEND options --${option} ${arg_${argument}})
     endif()
   endforeach()
+  if(arg_LOSS)
+    list(APPEND arg_ENVIRONMENT LCI_ATTR_MAX_MSG_SIZE=4096 LCI_ATTR_PACKET_SIZE=4096)
+  endif()
   foreach(variable ${arg_ENVIRONMENT})
     list(APPEND options --env ${variable})
   endforeach()
