@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <functional>
 
@@ -76,6 +77,8 @@ connector::connector(const chosen_port& where, ibv_pd* pd, regions& memory, net:
       book_(book),
       arena_(arena),
       patience_(patience::from_environment()),
+      block_(arena, CELL * (RECEIVES + SENDS), 4096),
+      cells_(block_.get()),
       contacts_(static_cast<std::size_t>(book.size())) {
   here_.id = random_id();
   here_.host = host_id();
@@ -84,7 +87,6 @@ connector::connector(const chosen_port& where, ibv_pd* pd, regions& memory, net:
   here_.where.lid = where_.state.lid;
   here_.where.has_gid = where_.has_gid ? 1 : 0;
   here_.where.mtu = static_cast<std::uint8_t>(where_.state.active_mtu);
-  cells_ = static_cast<std::byte*>(arena_.allocate(CELL * (RECEIVES + SENDS), 4096));
   open_queue();
   for (std::uint32_t i = 0; i < RECEIVES; ++i) post_receive(i);
   free_receives_.reserve(RECEIVES);
@@ -98,9 +100,6 @@ connector::~connector() {
     const int process = one.process.load(std::memory_order_relaxed);
     if (process >= 0) close(process);
   }
-  qp_.reset();
-  cq_.reset();
-  arena_.free(cells_, CELL * (RECEIVES + SENDS));
 }
 
 void connector::open_queue() {
@@ -219,13 +218,29 @@ void connector::look() noexcept {
 void connector::grant_wishes() {
   for (port* p : ports_) {
     if (p == nullptr) continue;
-    for (const int rank : p->take_wishes()) {
+    std::vector<int> wished = p->take_wishes();
+    // What cannot be granted now stays a wish, and keeps no other from being granted.
+    std::exception_ptr problem;
+    for (const int rank : wished) {
       if (p->find(rank) != nullptr) continue;
-      link& made = p->make_link(rank);
-      calling_.push_back({&made, p});
-      calls_.store(calling_.size(), std::memory_order_relaxed);
+      try {
+        enter_call(*p, rank);
+      } catch (const std::exception&) {
+        p->wish(rank);
+        problem = std::current_exception();
+      }
     }
+    if (problem) std::rethrow_exception(problem);
   }
+}
+
+// A new connection, which is called from now on.
+link& connector::enter_call(port& p, int rank) {
+  calling_.reserve(calling_.size() + 1);
+  link& made = p.make_link(rank);
+  calling_.push_back({&made, &p});
+  calls_.store(calling_.size(), std::memory_order_relaxed);
+  return made;
 }
 
 void connector::read_hellos() {
@@ -266,9 +281,7 @@ void connector::take(const hello& said) {
   if (p == nullptr) return;  // not made yet; the peer will call again
   link* on = p->find(said.rank);
   if (on == nullptr) {
-    on = &p->make_link(said.rank);
-    calling_.push_back({on, p});
-    calls_.store(calling_.size(), std::memory_order_relaxed);
+    on = &enter_call(*p, said.rank);
     on->next_call_ticks = ~std::uint64_t{0};  // the answer below is the first call
   }
   if (on->peer_qpn == 0) accept(*on, said, *who);

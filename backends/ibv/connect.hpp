@@ -77,6 +77,7 @@ class connector {
   void open_queue();
   contact* contact_of(int rank);
   void grant_wishes();
+  link& enter_call(port& p, int rank);
   void read_hellos();
   void take(const hello& said);
   void accept(link& on, const hello& said, const contact& who);
@@ -93,7 +94,8 @@ class connector {
   mem::arena& arena_;
   const patience patience_;
   fabric_address here_;
-  std::byte* cells_ = nullptr;  // RECEIVES, then SENDS
+  const mem::arena_block block_;
+  std::byte* const cells_;  // RECEIVES, then SENDS
   cq_handle cq_;
   qp_handle qp_;
   std::vector<contact> contacts_;  // by rank

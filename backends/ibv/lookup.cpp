@@ -11,19 +11,18 @@ namespace lci::ibv {
 namespace {
 
 constexpr std::size_t CELL = 64;
-// A row that is being written checks out soon.
-constexpr std::uint32_t TRIES = 1000;
 
 }  // namespace
 
 lookups::lookups(regions& memory, mem::arena& arena, connector& calls, int ranks)
-    : memory_(memory), arena_(arena), calls_(calls), peers_(static_cast<std::size_t>(ranks)) {
-  landings_ = static_cast<std::byte*>(arena_.allocate(CELL * MOST, 4096));
-  for (std::size_t i = 0; i < MOST; ++i) free_landings_.push_back(landings_ + CELL * i);
+    : memory_(memory),
+      arena_(arena),
+      calls_(calls),
+      landings_(arena, CELL * MOST, 4096),
+      peers_(static_cast<std::size_t>(ranks)) {
+  for (std::size_t i = 0; i < MOST; ++i) free_landings_.push_back(landings_.get() + CELL * i);
   requests_.reserve(MOST);
 }
-
-lookups::~lookups() { arena_.free(landings_, CELL * MOST); }
 
 net::remote_view lookups::find(int rank, net::remote_key name) noexcept {
   using said = net::remote_view::answer;
@@ -80,9 +79,10 @@ void lookups::serve(port& by) noexcept {
     request& one = *requests_[i];
     const link* const on = by.find(one.rank);
     if (one.at == step::asked && on != nullptr && on->state() >= link::stage::left) {
-      // Nobody will answer; the place is for look-ups at others.
+      // Nobody will answer, and that the peer is gone is said elsewhere; the place is for look-ups
+      // at others.
       open_.fetch_sub(1, std::memory_order_relaxed);
-      settle_locked(one, nullptr);
+      drop_locked(one);
       continue;
     }
     if (one.at == step::asked && read(by, one)) open_.fetch_sub(1, std::memory_order_relaxed);
@@ -90,10 +90,11 @@ void lookups::serve(port& by) noexcept {
   }
 }
 
-// Under lock_. Reads the row, or what says where it is. False: not now, or not here.
+// Under lock_. Reads the row, or what says where it is. False: not now, or not here: who asked has
+// wished for a connection of some port, and another one would be for nothing.
 bool lookups::read(port& by, request& what) noexcept {
-  link* on = nullptr;
-  if (by.ready(what.rank, on) != errorcode_t::done) return false;
+  link* const on = by.find(what.rank);
+  if (on == nullptr || on->state() != link::stage::ready) return false;
   std::uint64_t from = 0;
   std::uint32_t key = 0;
   if (!calls_.directory_of(what.rank, from, key)) return false;
@@ -127,10 +128,7 @@ bool lookups::read(port& by, request& what) noexcept {
 void lookups::on_read(port& by, void* what, bool ok) noexcept {
   const std::lock_guard lock(lock_);
   auto& one = *static_cast<request*>(what);
-  if (!ok) {
-    settle_locked(one, nullptr);
-    return;
-  }
+  if (!ok) return drop_locked(one);
   try {
     if (one.at == step::reading_block) {
       block_reference found;
@@ -145,7 +143,8 @@ void lookups::on_read(port& by, void* what, bool ok) noexcept {
       row found;
       std::memcpy(&found, one.landing, sizeof(found));
       const bool is_sound = found.check == check_of(found);
-      if (is_sound || (found.check == 0 && found.generation == 0) || ++one.tries > TRIES) {
+      const bool is_empty = found.check == 0 && found.generation == 0;
+      if (is_sound || is_empty || is_torn_for_long(one)) {
         const int rank = one.rank;
         const net::remote_key name = one.name;
         if (settle_locked(one, is_sound ? &found : nullptr))
@@ -157,6 +156,12 @@ void lookups::on_read(port& by, void* what, bool ok) noexcept {
   }
   one.at = step::asked;
   if (!read(by, one)) open_.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool lookups::is_torn_for_long(request& what) noexcept {
+  const std::uint64_t now = base::cpu_ticks();
+  if (what.torn_ticks == 0) what.torn_ticks = now;
+  return now - what.torn_ticks > torn_ms_ * base::ticks_per_ms();
 }
 
 void lookups::drop(int rank, net::remote_key name) noexcept {
@@ -175,9 +180,14 @@ bool lookups::settle_locked(request& what, const row* found) {
     peers_[static_cast<std::size_t>(what.rank)].rows[what.name.slot] = out;
   } catch (...) {  // asked again
   }
+  drop_locked(what);
+  return out.exists;
+}
+
+// Without an answer: whoever wants one asks again.
+void lookups::drop_locked(request& what) noexcept {
   free_landings_.push_back(what.landing);
   std::erase_if(requests_, [&](const auto& one) { return one.get() == &what; });
-  return out.exists;
 }
 
 void lookups::forget(int rank) noexcept {

@@ -22,8 +22,10 @@ class port;
 
 class lookups {
  public:
+  // How long a row may be half written: its writer may have lost its processor.
+  static constexpr std::uint64_t TORN_MS = 10'000;
+
   lookups(regions& memory, mem::arena& arena, connector& calls, int ranks);
-  ~lookups();
 
   // What is known; not_connected: a look-up has been asked for. An unknown key is told once, then
   // looked up again.
@@ -37,6 +39,7 @@ class lookups {
   void drop(int rank, net::remote_key name) noexcept;
   // That rank will not answer any more.
   void forget(int rank) noexcept;
+  void set_torn_ms(std::uint64_t ms) noexcept { torn_ms_ = ms; }  // tests
 
  private:
   enum class step : std::uint8_t { asked, reading_block, reading_row };
@@ -45,7 +48,7 @@ class lookups {
     net::remote_key name;
     step at = step::asked;
     std::byte* landing = nullptr;  // a row, in the arena
-    std::uint32_t tries = 0;
+    std::uint64_t torn_ticks = 0;  // when its row was first seen half written; 0: never
   };
   struct known {
     std::uint32_t generation = 0;
@@ -60,12 +63,15 @@ class lookups {
   bool read(port& by, request& what) noexcept;
   // True: the row exists and is kept.
   bool settle_locked(request& what, const row* found);
+  bool is_torn_for_long(request& what) noexcept;
+  void drop_locked(request& what) noexcept;
 
   static constexpr std::size_t MOST = 64;  // requests at a time
   regions& memory_;
   mem::arena& arena_;
   connector& calls_;
-  std::byte* landings_ = nullptr;
+  const mem::arena_block landings_;
+  std::uint64_t torn_ms_ = TORN_MS;
   base::spinlock lock_;  // guards everything below
   std::vector<peer> peers_;
   std::vector<std::unique_ptr<request>> requests_;

@@ -45,10 +45,10 @@ regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& confi
       table_(config.regions),
       ladder_("ibv " + device_, config.gpu_rules),
       spans_((config.arena->reserved() + mem::arena::SPAN - 1) / mem::arena::SPAN),
+      directory_block_(arena_, sizeof(block_reference) * BLOCKS, 4096),
+      directory_(new (directory_block_.get()) block_reference[BLOCKS]),
       blocks_(BLOCKS) {
   if (config.use_reg_cache) start_cache(news);
-  directory_ =
-      new (arena_.allocate(sizeof(block_reference) * BLOCKS, 4096)) block_reference[BLOCKS];
   directory_mr_ =
       register_strictly(directory_, sizeof(block_reference) * BLOCKS, IBV_ACCESS_REMOTE_READ);
   if (!directory_mr_)
@@ -64,11 +64,6 @@ regions::~regions() {
     delete one;
   }
   cache_.reset();
-  block_mrs_.clear();
-  directory_mr_.reset();
-  for (row* block : blocks_)
-    if (block != nullptr) arena_.free(block, sizeof(row) * ROWS);
-  arena_.free(directory_, sizeof(block_reference) * BLOCKS);
 }
 
 mr_handle regions::register_strictly(void* address, std::size_t size, unsigned access) {
@@ -169,24 +164,21 @@ bool regions::add_reader(net::remote_key name, int rank) noexcept {
 row* regions::row_locked(std::uint32_t slot) {
   const std::uint32_t at = slot / ROWS;
   if (at >= BLOCKS) return nullptr;
-  if (blocks_[at] == nullptr) {
-    auto* const block = new (arena_.allocate(sizeof(row) * ROWS, 4096)) row[ROWS];
-    mr_handle mr = register_strictly(block, sizeof(row) * ROWS, IBV_ACCESS_REMOTE_READ);
-    if (!mr) {
-      const int error = errno;
-      arena_.free(block, sizeof(row) * ROWS);
-      throw_error("ibv_reg_mr", device_ + ", a table of registrations", error);
-    }
-    block_reference reference{reinterpret_cast<std::uint64_t>(block), mr->rkey, 0};
+  if (blocks_[at].mr == nullptr) {
+    block made;
+    made.memory = mem::arena_block(arena_, sizeof(row) * ROWS, 4096);
+    new (made.memory.get()) row[ROWS];
+    made.mr = register_strictly(made.memory.get(), sizeof(row) * ROWS, IBV_ACCESS_REMOTE_READ);
+    if (!made.mr) throw_error("ibv_reg_mr", device_ + ", a table of registrations", errno);
+    block_reference reference{reinterpret_cast<std::uint64_t>(made.rows()), made.mr->rkey, 0};
     reference.check = check_of(reference);
-    block_mrs_.push_back(std::move(mr));
-    blocks_[at] = block;
+    blocks_[at] = std::move(made);
     std::atomic_ref(directory_[at].address).store(reference.address, std::memory_order_relaxed);
     std::atomic_ref(directory_[at].key).store(reference.key, std::memory_order_relaxed);
     // edge ibv.block: a card reads it; the check says that the rest is there.
     std::atomic_ref(directory_[at].check).store(reference.check, std::memory_order_release);
   }
-  return blocks_[at] + slot % ROWS;
+  return blocks_[at].rows() + slot % ROWS;
 }
 
 row regions::row_of(net::remote_key name, const registration& made) noexcept {
@@ -239,8 +231,7 @@ void regions::withdraw_locked(registration& made) noexcept {
   if (made.name.generation == 0) return;
   const auto at = published_.find(made.name.slot);
   if (at != published_.end() && at->second == &made) published_.erase(at);
-  row* const block = blocks_[made.name.slot / ROWS];
-  row& where = block[made.name.slot % ROWS];
+  row& where = blocks_[made.name.slot / ROWS].rows()[made.name.slot % ROWS];
   // The slot may have a new holder already.
   if (where.generation == made.name.generation) store(where, row{});
 }
@@ -249,8 +240,8 @@ net::remote_target regions::target_of(net::remote_key name) noexcept {
   {
     const std::lock_guard lock(mutex_);
     const std::uint32_t at = name.slot / ROWS;
-    if (at < BLOCKS && blocks_[at] != nullptr) {
-      const row& found = blocks_[at][name.slot % ROWS];
+    if (at < BLOCKS && blocks_[at].mr != nullptr) {
+      const row& found = blocks_[at].rows()[name.slot % ROWS];
       if (found.generation == name.generation && name.generation != 0)
         return {found.address, found.key};
     }

@@ -105,7 +105,8 @@ class regions final : private mem::device_registrar, private mem::cache_registra
   const mem::region_table* const table_;
   mem::registration_ladder ladder_;
   std::vector<std::atomic<const ibv_mr*>> spans_;
-  block_reference* directory_ = nullptr;  // in the arena, as the blocks are
+  const mem::arena_block directory_block_;
+  block_reference* const directory_;
   mr_handle directory_mr_;
 
   std::unique_ptr<mem::region_cache> cache_;  // null: every use registers
@@ -115,8 +116,13 @@ class regions final : private mem::device_registrar, private mem::cache_registra
   std::vector<mr_handle> span_store_;
   std::multimap<std::uint64_t, mr_handle> wide_;  // of the arena, across spans; by their end
   std::unordered_map<std::uint32_t, registration*> published_;  // by slot
-  std::vector<row*> blocks_;
-  std::vector<mr_handle> block_mrs_;
+  // A part of the table: its memory, and what lets peers read it.
+  struct block {
+    mem::arena_block memory;
+    mr_handle mr;
+    row* rows() const noexcept { return reinterpret_cast<row*>(memory.get()); }
+  };
+  std::vector<block> blocks_;
   // Set while the card refuses loosely ordered registrations.
   std::atomic<bool> is_strict_{false};
 };

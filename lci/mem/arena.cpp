@@ -94,7 +94,10 @@ void* arena::allocate(std::size_t size, std::size_t align) {
   if (size > reserve_ || align > reserve_) throw std::bad_alloc();
   size = base::align_up(std::max<std::size_t>(size, 1), base::CACHE_LINE);
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (void* const block = reuse(size, align)) return block;
+  if (void* const block = reuse(size, align)) {
+    in_use_ += size;
+    return block;
+  }
   // The base is page aligned, so aligning offsets is enough up to a page; beyond, align addresses.
   const auto start = reinterpret_cast<std::uintptr_t>(base_);
   std::size_t offset = base::align_up(start + used_, align) - start;
@@ -103,6 +106,7 @@ void* arena::allocate(std::size_t size, std::size_t align) {
   if (offset > reserve_ || size > reserve_ - offset) throw std::bad_alloc();
   grow(offset + size);
   used_ = offset + size;
+  in_use_ += size;
   return base_ + offset;
 }
 
@@ -120,6 +124,7 @@ void arena::free(void* p, std::size_t size) noexcept {
   if (p == nullptr) return;
   size = base::align_up(std::max<std::size_t>(size, 1), base::CACHE_LINE);
   const std::lock_guard<std::mutex> lock(mutex_);
+  in_use_ -= size;
   try {
     freed_[size].push_back(p);
   } catch (const std::bad_alloc&) {

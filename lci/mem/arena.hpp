@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lci/base/platform.hpp"
@@ -80,6 +81,11 @@ class arena {
   void add_pool(packet_pool& pool);
   void remove_pool(packet_pool& pool) noexcept;
 
+  // Bytes that are handed out now.
+  std::size_t in_use() noexcept {
+    const std::lock_guard lock(mutex_);
+    return in_use_;
+  }
   int fd() const noexcept { return fd_; }  // the memory file; peers get a duplicate
   std::size_t reserved() const noexcept { return reserve_; }
   // Bytes backed so far. edge arena.grow: whoever is told an offset finds it backed; partner
@@ -98,11 +104,39 @@ class arena {
   std::atomic<std::size_t> committed_{0};  // file size; written under mutex_
   std::mutex mutex_;
   std::size_t used_ = 0;                             // bump pointer
+  std::size_t in_use_ = 0;                           // of these, not given back
   std::size_t growth_ = FIRST_GROWTH;                // next step
   std::map<std::size_t, std::vector<void*>> freed_;  // by size: blocks to hand out again
   payload_index payloads_;
   std::mutex pools_mutex_;
   std::vector<packet_pool*> pools_;  // under pools_mutex_
+};
+
+// A block that goes back by itself.
+class arena_block {
+ public:
+  arena_block() = default;
+  // As arena::allocate(). Throws what it throws.
+  arena_block(arena& from, std::size_t size, std::size_t align = base::CACHE_LINE)
+      : from_(&from), size_(size), at_(static_cast<std::byte*>(from.allocate(size, align))) {}
+  ~arena_block() {
+    if (at_ != nullptr) from_->free(at_, size_);
+  }
+  arena_block(arena_block&& other) noexcept
+      : from_(other.from_), size_(other.size_), at_(std::exchange(other.at_, nullptr)) {}
+  arena_block& operator=(arena_block&& other) noexcept {
+    std::swap(from_, other.from_);
+    std::swap(size_, other.size_);
+    std::swap(at_, other.at_);
+    return *this;
+  }
+
+  std::byte* get() const noexcept { return at_; }
+
+ private:
+  arena* from_ = nullptr;
+  std::size_t size_ = 0;
+  std::byte* at_ = nullptr;
 };
 
 }  // namespace lci::mem

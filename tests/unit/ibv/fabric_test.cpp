@@ -70,6 +70,17 @@ TEST_F(fabric_test, connecting__any_call_that_fails_once_is_made_again) {
   }
 }
 
+// Nobody posts again: the wish itself has to last, and others are granted meanwhile.
+TEST_F(fabric_test, connect__that_cannot_be_granted_now_is_granted_later) {
+  auto g = open(4);
+  const std::size_t before = card().live().qps;
+  card().fail_nth("ibv_create_qp", 1, ENOMEM);
+  for (int rank = 1; rank < 4; ++rank) at(0).connect(rank);
+  g->at(0).poll();
+  EXPECT_EQ(card().live().qps, before + 2) << "two of three";
+  ASSERT_TRUE(g->until([&] { return card().live().qps == before + 6; }, "all connections"));
+}
+
 TEST_F(fabric_test, card_that_fails__takes_all_peers_along) {
   for (const ibv_event_type what : {IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR}) {
     card().reset();

@@ -74,8 +74,28 @@ TEST_F(lookup_test, row_that_changes__is_read_again) {
   g->at(1).hide(key);
 }
 
+// However often it is read: its writer may have lost its processor.
+TEST_F(lookup_test, row_that_changes_for_long__is_no_reason_to_give_up) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  row_of(1, key).check ^= 2;
+  const std::size_t before = card().count("post_send");
+  g->until(
+      [&] {
+        EXPECT_EQ(at(0).check_remote(1, key).what, said::not_connected);
+        return card().count("post_send") - before > 5000 || HasFailure();
+      },
+      "many reads");
+  row_of(1, key).check ^= 2;
+  EXPECT_EQ(ask(*g, 1, key), said::ok);
+  g->at(1).hide(key);
+}
+
 TEST_F(lookup_test, row_that_never_checks_out__is_unknown_in_the_end) {
   auto g = open(2);
+  at(0).keys().set_torn_ms(20);
   meet(*g, 0, 1);
   std::vector<std::byte> there(64);
   const net::remote_key key = g->at(1).expose(there.data(), there.size());
@@ -100,7 +120,22 @@ TEST_F(lookup_test, dead_peer__keeps_no_look_up_of_others_waiting) {
     g->poll();
   }
   EXPECT_EQ(ask(*g, 2, key), said::ok);
+  EXPECT_EQ(at(0).check_remote(1, {1, 1}).what, said::not_connected)
+      << "nobody has said that it is unknown";
   g->at(2).hide(key);
+}
+
+// Two devices: whichever polls, the connection that exists is read over.
+TEST_F(lookup_test, look_up__makes_no_connection_of_another_device) {
+  auto g = open(2, 2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  const std::size_t before = card().live().qps;
+  EXPECT_EQ(ask(*g, 1, key), said::ok);
+  for (int i = 0; i < 200; ++i) g->poll();
+  EXPECT_EQ(card().live().qps, before);
+  g->at(1).hide(key);
 }
 
 }  // namespace

@@ -46,10 +46,20 @@ class on_a_card : public testing::Test {
     return std::make_unique<test::group>(ranks, devices,
                                          [&, change](int, net::fabric_config config) {
                                            if (change) change(config);
-                                           auto made = std::make_unique<fabric>(config);
+                                           auto made = make(config);
                                            fabrics_.push_back(made.get());
                                            return made;
                                          });
+  }
+  // A fabric, or nothing that is left of one.
+  static std::unique_ptr<fabric> make(const net::fabric_config& config) {
+    const std::size_t before = config.arena->in_use();
+    try {
+      return std::make_unique<fabric>(config);
+    } catch (...) {
+      EXPECT_EQ(config.arena->in_use(), before) << "blocks of the arena are lost";
+      throw;
+    }
   }
   fabric& at(int rank) { return *fabrics_[static_cast<std::size_t>(rank)]; }
 
