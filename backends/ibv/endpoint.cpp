@@ -1,17 +1,11 @@
 #include "backends/ibv/endpoint.hpp"
 
-#include <arpa/inet.h>
-
 #include <cstring>
 
 #include "backends/ibv/fabric.hpp"
+#include "backends/ibv/work.hpp"
 
 namespace lci::ibv {
-namespace {
-
-std::uint64_t address_of(const void* p) noexcept { return reinterpret_cast<std::uint64_t>(p); }
-
-}  // namespace
 
 endpoint::endpoint(fabric& f, port& p) noexcept
     : fabric_(f), port_(p), memory_(f.memory()), me_(f.rank()), max_inline_(f.caps().max_inject) {}
@@ -21,21 +15,13 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t size) noexcept {
   if (rank == me_) [[unlikely]]
     return port_.self().send(imm, head, head_size, payload, size);
-  link* on = nullptr;
-  if (const errorcode_t code = port_.ready(rank, on); code != errorcode_t::done) [[unlikely]]
-    return code;
-  ibv_sge parts[2];
-  ibv_send_wr wr;
-  wr.next = nullptr;
-  wr.sg_list = parts;
-  wr.num_sge = 0;
-  if (head_size != 0)
-    parts[wr.num_sge++] = {address_of(head), static_cast<std::uint32_t>(head_size), 0};
-  if (size != 0) parts[wr.num_sge++] = {address_of(payload), static_cast<std::uint32_t>(size), 0};
-  wr.opcode = IBV_WR_SEND_WITH_IMM;
-  wr.send_flags = IBV_SEND_INLINE;
-  wr.imm_data = htonl(imm);
-  return port_.post(*on, wr, {.is_awaited = false});
+  link* const on = port_.find_checked(rank);
+  if (on == nullptr) [[unlikely]]
+    return port_.no_link(rank);
+  work one(IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, imm);
+  one.add(head, head_size);
+  one.add(payload, size);
+  return on->post(one.wr);
 }
 
 errorcode_t endpoint::send(const net::net_op& op) noexcept {
@@ -44,18 +30,12 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
   link* on = nullptr;
   if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
     return code;
-  ibv_sge part{address_of(op.buffer), static_cast<std::uint32_t>(op.size), 0};
-  ibv_send_wr wr;
-  wr.next = nullptr;
-  wr.sg_list = &part;
-  wr.num_sge = op.size != 0 ? 1 : 0;
-  wr.opcode = IBV_WR_SEND_WITH_IMM;
-  wr.send_flags = 0;
-  wr.imm_data = htonl(op.imm);
-  const send_record record{op.context, op.packet};
-  if (op.size != 0 && !memory_.find_key(op.buffer, op.size, op.local_key, part.lkey)) [[unlikely]]
+  std::uint32_t key = 0;
+  if (!memory_.find_key(op.buffer, op.size, op.local_key, key)) [[unlikely]]
     return send_copy(*on, op);
-  const errorcode_t code = port_.post(*on, wr, record);
+  work one(IBV_WR_SEND_WITH_IMM, 0, op.imm);
+  one.add(op.buffer, op.size, key);
+  const errorcode_t code = on->post(one.wr, {op.context, op.packet});
   // A packet that nobody waits for is ours now, so its sender is done.
   const bool is_open = op.packet == nullptr || op.context != nullptr;
   return code == errorcode_t::done && is_open ? errorcode_t::posted : code;
@@ -66,15 +46,13 @@ errorcode_t endpoint::send_copy(link& on, const net::net_op& op) noexcept {
   mem::packet* const packet = port_.packets().get();
   if (packet == nullptr) return errorcode_t::retry_nomem;
   std::memcpy(packet->payload(), op.buffer, op.size);
-  ibv_sge part{address_of(packet->payload()), static_cast<std::uint32_t>(op.size), 0};
-  ibv_send_wr wr{};
-  wr.sg_list = &part;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_SEND_WITH_IMM;
-  wr.imm_data = htonl(op.imm);
+  work one(IBV_WR_SEND_WITH_IMM, 0, op.imm);
+  std::uint32_t key = 0;
   errorcode_t code = errorcode_t::retry_nomem;
-  if (memory_.find_key(packet->payload(), op.size, 0, part.lkey))
-    code = port_.post(on, wr, {nullptr, packet});
+  if (memory_.find_key(packet->payload(), op.size, 0, key)) {
+    one.add(packet->payload(), op.size, key);
+    code = on.post(one.wr, {nullptr, packet});
+  }
   if (code != errorcode_t::done) packet->pool->put(packet);
   return code;
 }
@@ -86,39 +64,38 @@ errorcode_t endpoint::put_imm(const net::net_op& op) noexcept {
 errorcode_t endpoint::get(const net::net_op& op) noexcept { return rma(op, IBV_WR_RDMA_READ); }
 
 // The card's key for the local end; a buffer that nobody has registered is, for this operation.
-bool endpoint::take_local(const net::net_op& op, ibv_sge& sge, send_record& record) noexcept {
-  if (op.size == 0 || memory_.find_key(op.buffer, op.size, op.local_key, sge.lkey)) return true;
+bool endpoint::take_local(const net::net_op& op, std::uint32_t& key,
+                          std::uint64_t& registered) noexcept {
+  if (memory_.find_key(op.buffer, op.size, op.local_key, key)) return true;
   try {
     std::string why_not;
-    record.key = memory_.add(op.buffer, op.size, op.kind, why_not);
-    return record.key != 0 && memory_.find_key(op.buffer, op.size, record.key, sge.lkey);
+    registered = memory_.add(op.buffer, op.size, op.kind, why_not);
+    return registered != 0 && memory_.find_key(op.buffer, op.size, registered, key);
   } catch (const std::exception&) {
     return false;
   }
 }
 
-// Where the other end is. posted: the operation makes no sense, and on_error() says so.
-errorcode_t endpoint::take_remote(const net::net_op& op, ibv_send_wr& wr) noexcept {
+// on_error() says so at the next poll.
+errorcode_t endpoint::fail(const net::net_op& op, const char* reason) noexcept {
+  return port_.fail_later(op.rank, op.context, reason) ? errorcode_t::posted
+                                                       : errorcode_t::retry_nomem;
+}
+
+// Where the other end is. posted: the operation makes no sense.
+errorcode_t endpoint::take_remote(const net::net_op& op, work& one) noexcept {
   using said = net::remote_view::answer;
-  if (op.at.key != 0) {
-    wr.wr.rdma.remote_addr = op.at.address + op.remote_offset;
-    wr.wr.rdma.rkey = static_cast<std::uint32_t>(op.at.key);
-    return errorcode_t::done;
+  net::remote_target at = op.at;
+  if (at.key == 0) {
+    const net::remote_view found = fabric_.keys().find(op.rank, op.remote);
+    if (found.what == said::not_connected) return errorcode_t::retry_nomem;
+    if (found.what == said::unknown_key || op.remote_offset > found.size ||
+        op.size > found.size - op.remote_offset)
+      return fail(op, "the remote key is unknown, or the range is outside");
+    if (found.at.key == 0 && op.size != 0) return fail(op, "no card was given that memory");
+    at = found.at;
   }
-  const net::remote_view found = fabric_.keys().find(op.rank, op.remote);
-  if (found.what == said::not_connected) return errorcode_t::retry_nomem;
-  if (found.what == said::unknown_key || op.remote_offset > found.size ||
-      op.size > found.size - op.remote_offset) {
-    const bool was_said =
-        port_.fail_later(op.rank, op.context, "the remote key is unknown, or the range is outside");
-    return was_said ? errorcode_t::posted : errorcode_t::retry_nomem;
-  }
-  if (found.at.key == 0 && op.size != 0) {
-    const bool was_said = port_.fail_later(op.rank, op.context, "no card was given that memory");
-    return was_said ? errorcode_t::posted : errorcode_t::retry_nomem;
-  }
-  wr.wr.rdma.remote_addr = found.at.address + op.remote_offset;
-  wr.wr.rdma.rkey = static_cast<std::uint32_t>(found.at.key);
+  one.aim(at.address + op.remote_offset, static_cast<std::uint32_t>(at.key));
   return errorcode_t::done;
 }
 
@@ -129,27 +106,23 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   link* on = nullptr;
   if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
     return code;
-  ibv_sge part{address_of(op.buffer), static_cast<std::uint32_t>(op.size), 0};
-  ibv_send_wr wr;
-  wr.next = nullptr;
-  wr.sg_list = &part;
-  wr.num_sge = op.size != 0 ? 1 : 0;
-  wr.opcode = what;
+  // A post that will be refused registers nothing.
+  if (!on->has_room()) return errorcode_t::retry_nomem;
   // Writes and sends of one queue pair take effect in order; only reads have to be waited for.
-  wr.send_flags = op.fence ? IBV_SEND_FENCE : 0;
-  wr.imm_data = htonl(op.imm);
-  if (const errorcode_t code = take_remote(op, wr); code != errorcode_t::done) return code;
+  work one(what, op.fence ? IBV_SEND_FENCE : 0, op.imm);
+  if (const errorcode_t code = take_remote(op, one); code != errorcode_t::done) return code;
   send_record record{op.context};
-  if (!take_local(op, part, record)) {
-    const bool was_said =
-        port_.fail_later(op.rank, op.context, "the local buffer cannot be registered");
-    return was_said ? errorcode_t::posted : errorcode_t::retry_nomem;
+  errorcode_t code = errorcode_t::done;
+  if (what == IBV_WR_RDMA_WRITE && op.size <= max_inline_ && op.kind == mem::mem_kind::host) {
+    one.wr.send_flags |= IBV_SEND_INLINE;
+    one.add(op.buffer, op.size);
+    code = op.context != nullptr ? on->post(one.wr, record) : on->post(one.wr);
+  } else {
+    std::uint32_t key = 0;
+    if (!take_local(op, key, record.key)) return fail(op, "the local buffer cannot be registered");
+    one.add(op.buffer, op.size, key);
+    code = on->post(one.wr, record);
   }
-  if (what == IBV_WR_RDMA_WRITE && op.size <= max_inline_ && record.key == 0 &&
-      op.kind == mem::mem_kind::host)
-    wr.send_flags |= IBV_SEND_INLINE;
-  record.is_awaited = op.context != nullptr || (wr.send_flags & IBV_SEND_INLINE) == 0;
-  const errorcode_t code = port_.post(*on, wr, record);
   if (code == errorcode_t::done) return errorcode_t::posted;
   if (record.key != 0) memory_.remove(record.key);
   return code;

@@ -9,6 +9,7 @@
 namespace lci::ibv {
 
 class fabric;
+struct work;
 
 class endpoint final : public net::endpoint {
  public:
@@ -23,8 +24,9 @@ class endpoint final : public net::endpoint {
  private:
   errorcode_t send_copy(link& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, ibv_wr_opcode what) noexcept;
-  bool take_local(const net::net_op& op, ibv_sge& sge, send_record& record) noexcept;
-  errorcode_t take_remote(const net::net_op& op, ibv_send_wr& wr) noexcept;
+  bool take_local(const net::net_op& op, std::uint32_t& key, std::uint64_t& registered) noexcept;
+  errorcode_t take_remote(const net::net_op& op, work& one) noexcept;
+  errorcode_t fail(const net::net_op& op, const char* reason) noexcept;
 
   fabric& fabric_;
   port& port_;

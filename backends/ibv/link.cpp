@@ -11,38 +11,32 @@ link::link(int r, qp_handle q, std::uint32_t p, std::uint32_t depth)
       qp(std::move(q)),
       psn(p),
       depth_(depth),
+      users_room_(depth - RESERVE),
       batch_(std::max<std::uint32_t>(depth / 4, 1)),
-      mask_(std::bit_ceil(std::uint64_t{depth}) - 1),
-      ring_(mask_ + 1) {}
+      mask_(std::bit_ceil(depth_) - 1),
+      ring_(std::make_unique<entry[]>(mask_ + 1)),
+      next_signal_(batch_ - 1) {}
 
-errorcode_t link::post(ibv_send_wr& wr, const send_record& what) noexcept {
-  if (state() != stage::ready && what.what != purpose::farewell) [[unlikely]]
-    return refusal();
-  if (!lock_.try_lock()) return errorcode_t::retry_lock;
-  const std::uint64_t number = next_.load(std::memory_order_relaxed);
-  const std::uint32_t room = what.what == purpose::user ? depth_ - RESERVE : depth_;
-  // edge link.room: partner is take_done().
-  if (number - done_.load(std::memory_order_acquire) >= room) [[unlikely]] {
-    lock_.unlock();
-    return errorcode_t::retry_nomem;
+void link::enter(const send_record& what, std::uint64_t number) noexcept {
+  // Relaxed here and below: only who has the lock writes these.
+  const std::uint64_t at = records_.load(std::memory_order_relaxed);
+  ring_[at & mask_] = {what, number};
+  if (what.what == purpose::user)
+    users_.store(users_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // edge link.ring: the record before its number; partner is take_done().
+  records_.store(at + 1, std::memory_order_release);
+}
+
+// The card did not take it.
+LCI_COLD errorcode_t link::undo(std::uint64_t number, const send_record* what, int error) noexcept {
+  next_.store(number, std::memory_order_release);
+  if (what != nullptr) {
+    records_.store(records_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+    if (what->what == purpose::user)
+      users_.store(users_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
   }
-  const bool is_signalled = what.is_awaited || silent_ + 1 >= batch_;
-  if (is_signalled) wr.send_flags |= IBV_SEND_SIGNALED;
-  wr.wr_id = id_of_send(number);
-  ring_[number & mask_] = what;
-  // edge link.ring: the record before its number; partner is take_done(). Before the post, since
-  // the completion may be faster than we are.
-  next_.store(number + 1, std::memory_order_release);
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(qp.get(), &wr, &bad);
-  if (error == 0) [[likely]] {
-    silent_ = is_signalled ? 0 : silent_ + 1;
-  } else {
-    next_.store(number, std::memory_order_release);
-    if (error != ENOMEM) refused_.store(error, std::memory_order_relaxed);
-  }
-  lock_.unlock();
-  return error == 0 ? errorcode_t::done : errorcode_t::retry_nomem;
+  if (error != ENOMEM) refused_.store(error, std::memory_order_relaxed);
+  return errorcode_t::retry_nomem;
 }
 
 }  // namespace lci::ibv

@@ -1,40 +1,43 @@
 // One connection: a reliable queue pair of a port to the same device of one peer, with what is
 // posted on it and not completed. Callers: connector makes it and connects it; endpoints post; the
 // polling thread completes. Threads: post() shared; take_done() the polling thread; the rest under
-// the connector's lock. Always true: each work request takes one place in the ring until the card
-// is known to be done with it, so the send queue never overflows; the last places are for our own
-// messages.
+// the connector's lock. Always true: each work request takes one place until the card is known to
+// be done with it, so the send queue never overflows; the last places are for our own messages.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string_view>
-#include <vector>
 
 #include "backends/ibv/handles.hpp"
 #include "backends/ibv/wire.hpp"
-#include "lci/base/spinlock.hpp"
+#include "lci/base/biased_lock.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::ibv {
+
+// Names of work requests, so that a failed completion, which says little else, is understood: an
+// even number is one of a send queue, an odd one a receive.
+constexpr std::uint64_t id_of_send(std::uint64_t number) noexcept { return number << 1; }
+constexpr bool is_receive(std::uint64_t id) noexcept { return (id & 1) != 0; }
+constexpr std::uint64_t number_of(std::uint64_t id) noexcept { return id >> 1; }
 
 // For whom something was posted.
 enum class purpose : std::uint8_t {
   user,      // an operation of the layer above
   knock,     // is the peer still there?
   farewell,  // we leave
-  notice,    // a note
   look_up    // a read of the peer's table; context is the look-up
 };
 
-// What a work request holds until it is done.
+// Somebody waits for a work request, or it holds something until it is done. Most small messages
+// have no such record.
 struct send_record {
   void* context = nullptr;        // for the sink, or a look-up
   mem::packet* packet = nullptr;  // goes back to its pool
   std::uint64_t key = 0;          // registration that was made for it
   purpose what = purpose::user;
-  // The buffer is in use until then, or somebody waits: the card is asked to tell.
-  bool is_awaited = true;
 };
 
 class link {
@@ -47,8 +50,20 @@ class link {
 
   link(int rank, qp_handle qp, std::uint32_t psn, std::uint32_t depth);
 
-  // done: the card has it; retry_*: nothing was posted; fatal: the peer is gone.
-  errorcode_t post(ibv_send_wr& wr, const send_record& what) noexcept;
+  // done: the card has it; retry_*: nothing was posted; fatal: the peer is gone. The card is asked
+  // to tell when it is done.
+  errorcode_t post(ibv_send_wr& wr, const send_record& what) noexcept {
+    return post(wr, &what, what.what != purpose::user);
+  }
+  // The same for what nobody waits for. is_ours: it may take one of the last places.
+  errorcode_t post(ibv_send_wr& wr, bool is_ours = false) noexcept {
+    return post(wr, nullptr, is_ours);
+  }
+  // Whether a post of a user would find a place now.
+  bool has_room() const noexcept {
+    return next_.load(std::memory_order_relaxed) - done_.load(std::memory_order_relaxed) <
+           users_room_;
+  }
 
   stage state() const noexcept { return stage_.load(std::memory_order_acquire); }
   // edge link.stage: partner is state(). Only forward; true if this call moved it.
@@ -62,19 +77,42 @@ class link {
     return state() >= stage::left ? errorcode_t::fatal : errorcode_t::retry_nomem;
   }
 
-  // Takes the oldest record that is not done, if its number is at most `last`.
+  // The card is done with all work requests up to number `last`: takes the oldest record of them.
+  // False: there is none left, and their places are free.
   bool take_done(std::uint64_t last, send_record& out, std::uint64_t& number) noexcept {
-    const std::uint64_t at = done_.load(std::memory_order_relaxed);
+    const std::uint64_t at = records_done_.load(std::memory_order_relaxed);
     // edge link.ring: partner is post().
-    if (at > last || at >= next_.load(std::memory_order_acquire)) return false;
-    out = ring_[at & mask_];
-    number = at;
-    // edge link.room: the record was read before its place is used again; partner is post().
-    done_.store(at + 1, std::memory_order_release);
+    const bool is_one =
+        at != records_.load(std::memory_order_acquire) && ring_[at & mask_].number <= last;
+    const std::uint64_t now = done_.load(std::memory_order_relaxed);
+    if (!is_one) {
+      // A sink that polled again may have come further.
+      if (now <= last) free_places(last + 1);
+      return false;
+    }
+    const entry& found = ring_[at & mask_];
+    out = found.what;
+    number = found.number;
+    records_done_.store(at + 1, std::memory_order_relaxed);
+    if (now <= number) free_places(number + 1);
     return true;
   }
+  // Everything that was posted, whether the card is done with it or not.
+  std::uint64_t last_posted() const noexcept { return next_.load(std::memory_order_acquire) - 1; }
   bool is_idle() const noexcept {
     return done_.load(std::memory_order_relaxed) == next_.load(std::memory_order_acquire);
+  }
+  // The sink has heard of one operation of a user.
+  void finish_user() noexcept {
+    // edge link.users: partner is is_drained().
+    users_done_.store(users_done_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  // No user waits for anything.
+  bool is_drained() const noexcept {
+    // In this order: what a sink posts is counted before what it was told of. edge link.users:
+    // partner is finish_user().
+    const std::uint64_t done = users_done_.load(std::memory_order_acquire);
+    return users_.load(std::memory_order_relaxed) == done;
   }
   // What the card said when it refused a post for good, since forgive(); 0: nothing.
   int refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
@@ -96,26 +134,62 @@ class link {
   bool is_missed = false;  // its process is gone; what it sent comes first
 
  private:
+  struct entry {
+    send_record what;
+    std::uint64_t number;
+  };
+  errorcode_t post(ibv_send_wr& wr, const send_record* what, bool is_ours) noexcept {
+    if (state() != stage::ready) [[unlikely]]
+      return refusal();
+    if (!lock_.try_lock()) [[unlikely]]
+      return errorcode_t::retry_lock;
+    const errorcode_t code = post_locked(wr, what, is_ours);
+    lock_.unlock();
+    return code;
+  }
+  // Under lock_.
+  errorcode_t post_locked(ibv_send_wr& wr, const send_record* what, bool is_ours) noexcept {
+    const std::uint64_t number = next_.load(std::memory_order_relaxed);
+    const std::uint64_t room = is_ours ? depth_ : users_room_;
+    // edge link.room: partner is free_places().
+    if (number - done_.load(std::memory_order_acquire) >= room) [[unlikely]]
+      return errorcode_t::retry_nomem;
+    const bool is_signalled = what != nullptr || number >= next_signal_;
+    if (is_signalled) wr.send_flags |= IBV_SEND_SIGNALED;
+    wr.wr_id = id_of_send(number);
+    if (what != nullptr) enter(*what, number);
+    // Before the post, since the completion may be faster than we are.
+    next_.store(number + 1, std::memory_order_release);
+    ibv_send_wr* bad = nullptr;
+    if (const int error = ibv_post_send(qp.get(), &wr, &bad); error != 0) [[unlikely]]
+      return undo(number, what, error);
+    if (is_signalled) next_signal_ = number + batch_;
+    return errorcode_t::done;
+  }
+  void enter(const send_record& what, std::uint64_t number) noexcept;
+  errorcode_t undo(std::uint64_t number, const send_record* what, int error) noexcept;
+  void free_places(std::uint64_t below) noexcept {
+    // edge link.room: records were read before their places are used again; partner is
+    // post_locked().
+    done_.store(below, std::memory_order_release);
+  }
+
+  // ---- read by all ----
   std::atomic<stage> stage_{stage::calling};
   std::atomic<int> refused_{0};
-  base::spinlock lock_;
-  std::uint32_t silent_ = 0;  // posts since the last signalled one
-  const std::uint32_t depth_, batch_;
+  const std::uint64_t depth_, users_room_, batch_;
   const std::uint64_t mask_;
-  std::vector<send_record> ring_;
-  std::atomic<std::uint64_t> next_{0};  // written under lock_
-  std::atomic<std::uint64_t> done_{0};  // written by the polling thread
+  const std::unique_ptr<entry[]> ring_;
+  // ---- posts: written under lock_ ----
+  base::biased_lock lock_;
+  std::atomic<std::uint64_t> next_{0};  // work requests posted
+  std::uint64_t next_signal_;           // number of the next that is signalled in any case
+  std::atomic<std::uint64_t> records_{0};
+  std::atomic<std::uint64_t> users_{0};  // records of users
+  // ---- the polling thread's ----
+  alignas(base::CACHE_LINE) std::atomic<std::uint64_t> done_{0};  // below it places are free
+  std::atomic<std::uint64_t> records_done_{0};
+  std::atomic<std::uint64_t> users_done_{0};
 };
-
-// Names of work requests, so that a failed completion, which says little else, is understood.
-constexpr std::uint64_t id_of_send(std::uint64_t number) noexcept { return number << 1; }
-inline std::uint64_t id_of_receive(mem::packet* p) noexcept {
-  return reinterpret_cast<std::uint64_t>(p) | 1;
-}
-constexpr bool is_receive(std::uint64_t id) noexcept { return (id & 1) != 0; }
-constexpr std::uint64_t number_of(std::uint64_t id) noexcept { return id >> 1; }
-inline mem::packet* packet_of(std::uint64_t id) noexcept {
-  return reinterpret_cast<mem::packet*>(id & ~std::uint64_t{1});
-}
 
 }  // namespace lci::ibv

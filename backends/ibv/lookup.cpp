@@ -6,6 +6,7 @@
 
 #include "backends/ibv/connect.hpp"
 #include "backends/ibv/port.hpp"
+#include "backends/ibv/work.hpp"
 
 namespace lci::ibv {
 namespace {
@@ -112,15 +113,11 @@ bool lookups::read(port& by, request& what) noexcept {
   }
   const ibv_mr* const mr = memory_.of_arena(arena_.offset_of(what.landing), CELL);
   if (mr == nullptr) return false;
-  ibv_sge sge{reinterpret_cast<std::uint64_t>(what.landing), bytes, mr->lkey};
-  ibv_send_wr wr{};
-  wr.opcode = IBV_WR_RDMA_READ;
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.wr.rdma.remote_addr = from;
-  wr.wr.rdma.rkey = key;
+  work one(IBV_WR_RDMA_READ);
+  one.add(what.landing, bytes, mr->lkey);
+  one.aim(from, key);
   what.at = next;
-  if (by.post(*on, wr, {&what, nullptr, 0, purpose::look_up}) == errorcode_t::done) return true;
+  if (on->post(one.wr, {&what, nullptr, 0, purpose::look_up}) == errorcode_t::done) return true;
   what.at = step::asked;
   return false;
 }

@@ -7,22 +7,19 @@
 #include <cerrno>
 
 #include "backends/ibv/fabric.hpp"
+#include "backends/ibv/work.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::ibv {
 namespace {
 
-constexpr std::uint32_t FIRST_RECEIVES = 256;
+// Packets for receives and for copies; they are made as they are needed.
+constexpr std::size_t LEAST_PACKETS = 512;
 // Links whose completions fit before the queue has to grow.
 constexpr std::uint32_t FIRST_LINKS = 16;
 // A peer that is alive acknowledges a farewell at once.
 constexpr std::uint64_t LEAVE_MS = 5000;
-
-std::uint32_t receives_wanted(const chosen_port& card) {
-  return std::min<std::uint32_t>(FIRST_RECEIVES,
-                                 static_cast<std::uint32_t>(card.limits.max_srq_wr));
-}
 
 std::uint32_t random_psn() {
   std::uint32_t out = 0;
@@ -39,44 +36,28 @@ port::port(fabric& owner, int index)
           static_cast<std::uint32_t>(owner.config().max_sends), 4 * link::RESERVE,
           static_cast<std::uint32_t>(std::min(owner.card().limits.max_qp_wr, 1 << 14)))),
       packets_(*owner.config().arena, sizeof(mem::packet) + owner.caps().max_send,
-               std::max<std::size_t>(owner.config().max_recvs, 2 * FIRST_RECEIVES)),
+               std::max<std::size_t>(owner.config().max_recvs, LEAST_PACKETS)),
+      receives_(owner, packets_, owner.config().max_recvs),
       self_(owner.rank(), packets_, *owner.config().regions),
-      links_(static_cast<std::size_t>(owner.size())),
-      by_qpn_(std::bit_ceil(2 * static_cast<std::size_t>(owner.size()) + 1)),
-      wishes_(static_cast<std::size_t>(owner.size())),
-      receives_(receives_wanted(owner.card())) {
+      ranks_(static_cast<std::size_t>(owner.size())),
+      links_(ranks_),
+      qpn_mask_(std::bit_ceil(2 * ranks_ + 1) - 1),
+      by_qpn_(qpn_mask_ + 1),
+      wishes_(ranks_) {
   const chosen_port& card = owner.card();
-  cq_size_ = std::min<std::uint32_t>(receives_ + depth_ * FIRST_LINKS,
+  cq_size_ = std::min<std::uint32_t>(receives_.size() + depth_ * FIRST_LINKS,
                                      static_cast<std::uint32_t>(card.limits.max_cqe));
   cq_.reset(
       library().create_cq(card.context.get(), static_cast<int>(cq_size_), nullptr, nullptr, 0));
   if (!cq_)
     throw_error("ibv_create_cq", card.name + ", " + std::to_string(cq_size_) + " entries", errno);
-  ibv_srq_init_attr made{};
-  made.attr.max_wr = receives_;
-  made.attr.max_sge = 1;
-  srq_.reset(library().create_srq(owner.pd(), &made));
-  if (!srq_)
-    throw_error("ibv_create_srq", card.name + ", " + std::to_string(receives_) + " receives",
-                errno);
-  missing_ = receives_;
-  spare_.reserve(receives_);
-  refill();
-  if (missing_ != 0)
-    throw backend_error("ibv: " + std::to_string(missing_) + " of " + std::to_string(receives_) +
-                        " receives could not be posted on " + card.name);
 }
 
 port::~port() {
-  for (int i = 0; i < count_; ++i) {
-    const event& left = ring_[first_ + i];
-    if (is_receive(left.id)) give_back(packet_of(left.id));
-  }
-  for (mem::packet* packet : spare_) packet->pool->put(packet);
   for (const auto& one : link_store_) {
     send_record left_over;
     std::uint64_t number = 0;
-    while (one->take_done(~std::uint64_t{0}, left_over, number)) {
+    while (one->take_done(one->last_posted(), left_over, number)) {
       if (left_over.packet != nullptr)
         mem::release_packet(*fabric_.config().arena, left_over.packet);
       fabric_.memory().remove(left_over.key);
@@ -86,8 +67,8 @@ port::~port() {
   link_store_.clear();
 }
 
-errorcode_t port::not_ready(int rank, link* on) noexcept {
-  if (on != nullptr) return on->refusal();
+LCI_COLD errorcode_t port::no_link(int rank) noexcept {
+  if (static_cast<std::size_t>(rank) >= ranks_) return errorcode_t::fatal;
   wish(rank);
   return errorcode_t::retry_nomem;
 }
@@ -110,7 +91,7 @@ std::vector<int> port::take_wishes() {
 // Under the connector's lock. A failing queue pair flushes all that was posted, signalled or not,
 // so the completion queue grows with the links.
 void port::make_room() {
-  const std::size_t wanted = receives_ + depth_ * (link_store_.size() + 1);
+  const std::size_t wanted = receives_.size() + depth_ * (link_store_.size() + 1);
   if (wanted <= cq_size_) return;
   const auto most = static_cast<std::size_t>(fabric_.card().limits.max_cqe);
   const auto next =
@@ -129,7 +110,7 @@ link& port::make_link(int rank) {
   make_room();
   ibv_qp_init_attr made{};
   made.send_cq = made.recv_cq = cq_.get();
-  made.srq = srq_.get();
+  made.srq = receives_.queue();
   made.qp_type = IBV_QPT_RC;
   made.cap.max_send_wr = depth_;
   made.cap.max_send_sge = 2;
@@ -157,7 +138,7 @@ link& port::make_link(int rank) {
 void port::enter_qpn(link& made) {
   const std::uint32_t qpn = made.qp->qp_num;
   for (std::size_t at = qpn;; ++at) {
-    named& place = by_qpn_[at & (by_qpn_.size() - 1)];
+    named& place = by_qpn_[at & qpn_mask_];
     if (place.on.load(std::memory_order_relaxed) != nullptr) continue;
     place.on.store(&made, std::memory_order_relaxed);
     // edge ibv.qpn: partner is by_qpn().
@@ -166,22 +147,13 @@ void port::enter_qpn(link& made) {
   }
 }
 
-link* port::by_qpn(std::uint32_t qpn) const noexcept {
-  for (std::size_t at = qpn;; ++at) {
-    const named& place = by_qpn_[at & (by_qpn_.size() - 1)];
-    const std::uint32_t found = place.qpn.load(std::memory_order_acquire);
-    if (found == qpn) return place.on.load(std::memory_order_relaxed);
-    if (found == 0) return nullptr;
-  }
-}
-
-errorcode_t port::post(link& on, ibv_send_wr& wr, const send_record& what) noexcept {
-  if (!what.is_awaited || what.what != purpose::user) return on.post(wr, what);
-  // Before the post: its completion takes it off again.
-  open_.fetch_add(1, std::memory_order_relaxed);
-  const errorcode_t code = on.post(wr, what);
-  if (code != errorcode_t::done) open_.fetch_sub(1, std::memory_order_release);
-  return code;
+bool port::is_drained() const noexcept {
+  // edge ibv.failing: partner is serve_failures().
+  return failing_.load(std::memory_order_acquire) == 0 && self_.is_empty() &&
+         std::all_of(links_.begin(), links_.end(), [](const std::atomic<link*>& one) {
+           const link* const on = one.load(std::memory_order_acquire);
+           return on == nullptr || on->is_drained();
+         });
 }
 
 bool port::fail_later(int rank, void* context, const char* reason) noexcept {
@@ -191,7 +163,7 @@ bool port::fail_later(int rank, void* context, const char* reason) noexcept {
   } catch (...) {
     return false;
   }
-  open_.fetch_add(1, std::memory_order_relaxed);
+  failing_.fetch_add(1, std::memory_order_relaxed);
   has_failures_.store(true, std::memory_order_release);  // edge ibv.failures: serve_failures()
   return true;
 }
@@ -212,13 +184,9 @@ class nobody final : public net::sink {
 bool port::try_tell(int rank, const note& what) noexcept {
   link* const on = find(rank);
   if (on == nullptr || on->state() > link::stage::ready) return true;
-  ibv_sge part{reinterpret_cast<std::uint64_t>(&what), sizeof(what), 0};
-  ibv_send_wr wr{};
-  wr.sg_list = &part;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_SEND;
-  wr.send_flags = IBV_SEND_INLINE;
-  return on->post(wr, {.what = purpose::notice, .is_awaited = false}) == errorcode_t::done;
+  work one(IBV_WR_SEND, IBV_SEND_INLINE);
+  one.add(&what, sizeof(what));
+  return on->post(one.wr, true) == errorcode_t::done;
 }
 
 void port::tell(int rank, const note& what) noexcept {
@@ -245,10 +213,9 @@ void port::leave() noexcept {
   for (const std::atomic<link*>& one : links_) {
     link* const on = one.load(std::memory_order_acquire);
     if (on == nullptr) continue;
-    ibv_send_wr wr{};
-    wr.opcode = IBV_WR_SEND;
+    work farewell(IBV_WR_SEND);
     while (on->state() == link::stage::ready && in_time() &&
-           on->post(wr, {.what = purpose::farewell}) != errorcode_t::done)
+           on->post(farewell.wr, {.what = purpose::farewell}) != errorcode_t::done)
       poll(listener, BATCH);
   }
   // All that was posted goes out before the queue pairs go.

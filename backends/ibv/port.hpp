@@ -15,7 +15,9 @@
 
 #include "backends/ibv/link.hpp"
 #include "backends/ibv/loopback.hpp"
+#include "backends/ibv/receives.hpp"
 #include "backends/ibv/wire.hpp"
+#include "lci/base/owned.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 
@@ -35,26 +37,28 @@ class port {
     // edge ibv.link: partner is make_link().
     return links_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
   }
+  // The same for a rank that may make no sense.
+  link* find_checked(int rank) const noexcept {
+    return static_cast<std::size_t>(rank) < ranks_ ? find(rank) : nullptr;
+  }
   // done: `out` can be posted on; else what the post answers. Starts to connect.
   errorcode_t ready(int rank, link*& out) noexcept {
-    if (static_cast<std::size_t>(rank) >= links_.size()) [[unlikely]]
-      return errorcode_t::fatal;
-    out = find(rank);
-    if (out != nullptr && out->state() == link::stage::ready) [[likely]]
-      return errorcode_t::done;
-    return not_ready(rank, out);
+    out = find_checked(rank);
+    if (out == nullptr) [[unlikely]]
+      return no_link(rank);
+    return out->state() == link::stage::ready ? errorcode_t::done : out->refusal();
   }
+  // What a post answers where there is no link. Starts to connect.
+  errorcode_t no_link(int rank) noexcept;
   void wish(int rank) noexcept;
   std::vector<int> take_wishes();
   // A queue pair for that rank, not connected yet. Throws backend_error.
   link& make_link(int rank);
 
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
-  bool is_drained() const noexcept {
-    return open_.load(std::memory_order_acquire) == 0 && self_.is_empty();
-  }
-  // Posts, and counts what somebody waits for.
-  errorcode_t post(link& on, ibv_send_wr& wr, const send_record& what) noexcept;
+  bool is_drained() const noexcept;
+  // The next poll may come from another thread at once.
+  void leave_polling() noexcept { polling_.disown(); }
   // Sends a note, now or at a later poll. The peer may be gone: then nobody needs it.
   void tell(int rank, const note& what) noexcept;
   // Says farewell to all peers and waits, not for long, until they have it.
@@ -66,33 +70,32 @@ class port {
 
  private:
   static constexpr int BATCH = 32;
-  // Polls inside of polls that fetch; deeper ones see what is there.
-  static constexpr int MOST_NESTED = 32;
-  // What the card said of one work request.
-  struct event {
-    std::uint64_t id;
-    ibv_wc_status status;
-    ibv_wc_opcode opcode;
-    std::uint32_t bytes;
-    std::uint32_t imm;
-    std::uint32_t qpn;
-    bool has_imm;
-  };
+  // Polls inside of polls.
+  static constexpr int MOST_NESTED = base::detail::thread_record::MAX_INSIDE;
   struct failure {
     int rank;
     void* context;
     const char* reason;
   };
-  class inside;
-
-  errorcode_t not_ready(int rank, link* on) noexcept;
-  link* by_qpn(std::uint32_t qpn) const noexcept;
+  link* by_qpn(std::uint32_t qpn) const noexcept {
+    for (std::size_t at = qpn;; ++at) {
+      const named& place = by_qpn_[at & qpn_mask_];
+      // edge ibv.qpn: partner is enter_qpn().
+      const std::uint32_t found = place.qpn.load(std::memory_order_acquire);
+      if (found == qpn) [[likely]]
+        return place.on.load(std::memory_order_relaxed);
+      if (found == 0) return nullptr;
+    }
+  }
   void enter_qpn(link& made);
   void make_room();
   bool fetch() noexcept;
   bool present(net::sink& to) noexcept;
-  bool receive(net::sink& to, const event& what, link& from) noexcept;
-  void sent(net::sink& to, const event& what, link& on) noexcept;
+  bool receive(net::sink& to, const ibv_wc& what, link& from) noexcept;
+  void take_ours(net::sink& to, receives::place& into, std::uint32_t size, link& from) noexcept;
+  void failed_receive(net::sink& to, const ibv_wc& what, link* on) noexcept;
+  void put_back(const net::arrival& what, const receives::place& into, const link& from) noexcept;
+  void sent(net::sink& to, const ibv_wc& what, link& on) noexcept;
   void finish(net::sink& to, link& on, const send_record& record, const char* error) noexcept;
   void end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept;
   void fail(net::sink& to, link& on, std::string_view reason) noexcept {
@@ -106,44 +109,40 @@ class port {
   void fail_all(net::sink& to, std::string_view reason) noexcept;
   void knock(net::sink& to) noexcept;
   bool has_died(link& on) noexcept;
-  void refill() noexcept;
-  void give_back(mem::packet* packet) noexcept;
 
   fabric& fabric_;
   const int index_;
   const std::uint32_t depth_;  // of each send queue
   mem::packet_pool packets_;   // for receives, and for what has to be copied
   cq_handle cq_;
-  srq_handle srq_;
+  receives receives_;
   loopback self_;
+  const std::size_t ranks_;
   std::vector<std::atomic<link*>> links_;  // by rank
   // Open addressing by number of queue pair; at least twice as many places as ranks.
   struct named {
     std::atomic<std::uint32_t> qpn{0};
     std::atomic<link*> on{nullptr};
   };
+  const std::size_t qpn_mask_;
   std::vector<named> by_qpn_;
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
   std::uint32_t cq_size_ = 0;                      // under the connector's lock
   std::vector<std::atomic<bool>> wishes_;
-  std::atomic<std::uint64_t> open_{0};  // posted, with somebody who waits for it
 
   base::spinlock failures_lock_;  // guards the two lists
   std::deque<failure> failures_;
   std::deque<std::pair<int, note>> notes_;  // that could not be sent at once
   std::atomic<bool> has_failures_{false};   // or notes
+  std::atomic<std::uint64_t> failing_{0};   // failures that the sink has not heard of
 
   // ---- the polling thread's ----
-  std::atomic<bool> is_polled_{false};
-  std::atomic<const void*> poller_{nullptr};
+  base::owned polling_;
   int nesting_ = 0;
   // In front of what was fetched there is a place for each event that is presented now: it may be
   // deferred and come back.
-  event ring_[MOST_NESTED + BATCH];
-  int first_ = 0, count_ = 0;
-  std::uint32_t missing_ = 0;        // receives that are not posted
-  std::vector<mem::packet*> spare_;  // of these
-  std::uint32_t receives_;           // that should be posted
+  ibv_wc ring_[MOST_NESTED + BATCH];
+  ibv_wc *first_ = ring_, *end_ = ring_;
   std::uint32_t polls_ = 0;
   std::uint64_t now_ = 0;  // ticks, read now and then
   std::uint64_t next_knock_ = 0;

@@ -71,6 +71,10 @@ class alignas(CACHE_LINE) owned {
       return enter_brief_slow();
     return announce_brief(me) || enter_brief_slow();
   }
+  // The same for the owner alone: nobody becomes owner by it.
+  bool enter_brief_as_owner(detail::thread_record* me) noexcept {
+    return owner_.load(std::memory_order_relaxed) == me && announce_brief(me);
+  }
   static void leave_brief(detail::thread_record* me) noexcept {
     // edge owned.leave: partner is holds().
     me->brief.store(nullptr, std::memory_order_release);

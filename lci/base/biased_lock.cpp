@@ -1,0 +1,41 @@
+// The turns of a biased lock that concern two threads.
+// Called by its try_lock() and unlock(). Threads: any.
+#include "lci/base/biased_lock.hpp"
+
+namespace lci::base {
+
+// Nobody's yet, or somebody else's: then from now on a spinlock. False: the owner is inside.
+LCI_COLD bool biased_lock::try_lock_slow() noexcept {
+  if (is_shared()) return try_lock_shared();
+  const bool is_new = owner_.owner() == detail::NO_THREAD_ID;
+  if (!owner_.seize(0) || !owner_.enter_brief()) return false;
+  if (is_new && !is_shared()) return true;
+  // edge biased.mode: whoever was inside before has left (edge owned.leave); partner is
+  // try_lock().
+  is_shared_.store(true, std::memory_order_release);
+  owned::leave_brief();
+  return try_lock_shared();
+}
+
+LCI_COLD bool biased_lock::try_lock_shared() noexcept {
+  if (!lock_.try_lock()) return false;
+  if (!is_shared()) {  // it has become somebody's own in between
+    lock_.unlock();
+    return false;
+  }
+  const void* const me = detail::thread_record_tls;
+  streak_ = last_ == me ? streak_ + 1 : 0;
+  last_ = me;
+  return true;
+}
+
+LCI_COLD void biased_lock::unlock_shared() noexcept {
+  if (streak_ >= STREAK) {
+    streak_ = 0;
+    // edge biased.mode: partner is try_lock(), which finds the caller as owner.
+    if (owner_.seize(0)) is_shared_.store(false, std::memory_order_release);
+  }
+  lock_.unlock();
+}
+
+}  // namespace lci::base

@@ -1,0 +1,56 @@
+// A try-lock that one thread takes again and again without a locked instruction, for as long as no
+// other wants it.
+//
+// Biased, it is a piece of state that its first user owns (base/owned). A second thread that comes
+// makes it shared: a spinlock. Once one thread has had it to itself for STREAK turns, it is biased
+// again, to that thread. Callers: backends whose queues threads may share, such as verbs' queue
+// pairs. Threads: shared; try_lock() never waits. Always true: at most one thread has it; the way it
+// was taken does not change while it is held. Not for visits in which lci's packets or other brief
+// visits begin.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lci/base/owned.hpp"
+#include "lci/base/spinlock.hpp"
+
+namespace lci::base {
+
+class alignas(CACHE_LINE) biased_lock {
+ public:
+  // Turns in a row after which a shared lock becomes one thread's own: many, since a way back and
+  // forth costs each thread of the process a barrier.
+  static constexpr std::uint32_t STREAK = 4096;
+
+  bool try_lock() noexcept {
+    if (!owner_.enter_brief_as_owner(detail::thread_record_tls)) [[unlikely]]
+      return try_lock_slow();
+    // Inside, nobody else changes it. edge biased.mode: partners are try_lock_slow() and
+    // unlock_shared().
+    if (!is_shared_.load(std::memory_order_acquire)) [[likely]]
+      return true;
+    owned::leave_brief();
+    return try_lock_shared();
+  }
+  void unlock() noexcept {
+    // Relaxed: who has the lock sees what it found when it took it.
+    if (is_shared_.load(std::memory_order_relaxed)) [[unlikely]]
+      return unlock_shared();
+    owned::leave_brief();
+  }
+  bool is_shared() const noexcept { return is_shared_.load(std::memory_order_relaxed); }
+
+ private:
+  bool try_lock_slow() noexcept;
+  bool try_lock_shared() noexcept;
+  void unlock_shared() noexcept;
+
+  owned owner_;                         // of the lock while it is biased
+  std::atomic<bool> is_shared_{false};  // written by who has the lock
+  spinlock lock_;                       // while it is shared
+  const void* last_ = nullptr;          // who had it last; under lock_
+  std::uint32_t streak_ = 0;            // how often in a row; under lock_
+};
+
+}  // namespace lci::base
