@@ -265,7 +265,8 @@ void connector::read_hellos() {
       post_receive(free_receives_.back());
       free_receives_.pop_back();
     }
-    if (n <= 0) return;
+    if (n < 0) throw backend_error("ibv: the completion queue for datagrams cannot be polled");
+    if (n == 0) return;
     for (int i = 0; i < heard; ++i) take(said[i]);
   }
 }

@@ -2,6 +2,10 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
 #include "backends/ibv/device.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
@@ -28,9 +32,36 @@ constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
 // What the layers above want where targets are sent along (net::capabilities).
 constexpr std::size_t LEAST_INLINE = 80;
 
-net::capabilities capabilities_of(const chosen_port& card, const net::fabric_config& config) {
+// Whether a queue pair of that card sends so many bytes inline. Only making one says so.
+bool can_inline(ibv_pd* pd, ibv_cq* cq, std::size_t size) {
+  ibv_qp_init_attr made{};
+  made.send_cq = made.recv_cq = cq;
+  made.qp_type = IBV_QPT_RC;
+  made.cap = {1, 1, 2, 1, static_cast<std::uint32_t>(size)};
+  return qp_handle(library().create_qp(pd, &made)) != nullptr;
+}
+
+// What may be asked of every queue pair from now on.
+std::size_t inline_limit(const chosen_port& card, ibv_pd* pd, std::size_t wanted) {
+  const std::size_t needed = std::max(LEAST_INLINE, wanted);
+  const cq_handle cq(library().create_cq(card.context.get(), 1, nullptr, nullptr, 0));
+  if (!cq) throw_error("ibv_create_cq", card.name + ", 1 entry", errno);
+  if (can_inline(pd, cq.get(), needed)) return needed;
+  if (errno != EINVAL)
+    throw_error("ibv_create_qp", card.name + ", " + std::to_string(needed) + " bytes inline",
+                errno);
+  std::size_t fits = 0;
+  for (std::size_t step = std::bit_floor(needed); step != 0; step /= 2)
+    if (fits + step < needed && can_inline(pd, cq.get(), fits + step)) fits += step;
+  throw backend_error("ibv: max_inject_size " + std::to_string(wanted) + " needs " +
+                      std::to_string(needed) + " bytes inline, of which a queue pair of " +
+                      card.name + " takes at most " + std::to_string(fits));
+}
+
+net::capabilities capabilities_of(const chosen_port& card, ibv_pd* pd,
+                                  const net::fabric_config& config) {
   net::capabilities caps;
-  caps.max_inject = std::max(LEAST_INLINE, config.max_inject_wanted);
+  caps.max_inject = inline_limit(card, pd, config.max_inject_wanted);
   caps.max_send = MAX_SEND;
   caps.max_rma = card.state.max_msg_sz != 0 ? card.state.max_msg_sz : std::size_t{1} << 20;
   caps.write_with_immediate = true;
@@ -47,7 +78,7 @@ fabric::fabric(const net::fabric_config& config)
     : config_(checked(config)),
       card_(open_best_port({config.device_name, config.ibv_gid_index, config.ibv_wants_gid})),
       pd_(make_pd(card_)),
-      caps_(capabilities_of(card_, config)),
+      caps_(capabilities_of(card_, pd_.get(), config)),
       memory_(pd_.get(), card_.name, config_),
       connector_(card_, pd_.get(), memory_, *config.book, *config.arena),
       lookups_(memory_, *config.arena, connector_, config.book->size()),

@@ -1,5 +1,7 @@
 #include "backends/ibv/link.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -25,6 +27,11 @@ void link::enter(const send_record& what, std::uint64_t number) noexcept {
     users_.store(users_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   // edge link.ring: the record before its number; partner is take_done().
   records_.store(at + 1, std::memory_order_release);
+}
+
+LCI_COLD void link::settle() noexcept {
+  while (!lock_.try_lock()) sched_yield();
+  lock_.unlock();
 }
 
 // The card did not take it.

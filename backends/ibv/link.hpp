@@ -97,6 +97,8 @@ class link {
     if (now <= number) free_places(number + 1);
     return true;
   }
+  // Waits for a post that is under way.
+  void settle() noexcept;
   // Everything that was posted, whether the card is done with it or not.
   std::uint64_t last_posted() const noexcept { return next_.load(std::memory_order_acquire) - 1; }
   bool is_idle() const noexcept {
@@ -139,8 +141,6 @@ class link {
     std::uint64_t number;
   };
   errorcode_t post(ibv_send_wr& wr, const send_record* what, bool is_ours) noexcept {
-    if (state() != stage::ready) [[unlikely]]
-      return refusal();
     if (!lock_.try_lock()) [[unlikely]]
       return errorcode_t::retry_lock;
     const errorcode_t code = post_locked(wr, what, is_ours);
@@ -149,6 +149,9 @@ class link {
   }
   // Under lock_.
   errorcode_t post_locked(ibv_send_wr& wr, const send_record* what, bool is_ours) noexcept {
+    // Here, so that nothing is posted any more after settle() of a link that has ended.
+    if (state() != stage::ready) [[unlikely]]
+      return refusal();
     const std::uint64_t number = next_.load(std::memory_order_relaxed);
     const std::uint64_t room = is_ours ? depth_ : users_room_;
     // edge link.room: partner is free_places().

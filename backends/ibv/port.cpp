@@ -38,20 +38,14 @@ port::port(fabric& owner, int index)
       packets_(*owner.config().arena, sizeof(mem::packet) + owner.caps().max_send,
                std::max<std::size_t>(owner.config().max_recvs, LEAST_PACKETS)),
       receives_(owner, packets_, owner.config().max_recvs),
+      cq_(owner.card(), std::min(receives_.size() + depth_ * FIRST_LINKS,
+                                 static_cast<std::uint32_t>(owner.card().limits.max_cqe))),
       self_(owner.rank(), packets_, *owner.config().regions),
       ranks_(static_cast<std::size_t>(owner.size())),
       links_(ranks_),
       qpn_mask_(std::bit_ceil(2 * ranks_ + 1) - 1),
       by_qpn_(qpn_mask_ + 1),
-      wishes_(ranks_) {
-  const chosen_port& card = owner.card();
-  cq_size_ = std::min<std::uint32_t>(receives_.size() + depth_ * FIRST_LINKS,
-                                     static_cast<std::uint32_t>(card.limits.max_cqe));
-  cq_.reset(
-      library().create_cq(card.context.get(), static_cast<int>(cq_size_), nullptr, nullptr, 0));
-  if (!cq_)
-    throw_error("ibv_create_cq", card.name + ", " + std::to_string(cq_size_) + " entries", errno);
-}
+      wishes_(ranks_) {}
 
 port::~port() {
   for (const auto& one : link_store_) {
@@ -92,24 +86,22 @@ std::vector<int> port::take_wishes() {
 // so the completion queue grows with the links.
 void port::make_room() {
   const std::size_t wanted = receives_.size() + depth_ * (link_store_.size() + 1);
-  if (wanted <= cq_size_) return;
+  if (wanted <= cq_.size()) return;
   const auto most = static_cast<std::size_t>(fabric_.card().limits.max_cqe);
   const auto next =
-      static_cast<std::uint32_t>(std::min(std::max<std::size_t>(wanted, 2 * cq_size_), most));
+      static_cast<std::uint32_t>(std::min(std::max<std::size_t>(wanted, 2 * cq_.size()), most));
   if (wanted > next)
     throw backend_error("ibv: the completion queue of " + fabric_.card().name + " holds " +
                         std::to_string(most) + " entries, too few for " +
                         std::to_string(link_store_.size() + 1) + " peers with net_max_sends " +
                         std::to_string(depth_));
-  if (const int rc = library().resize_cq(cq_.get(), static_cast<int>(next)); rc != 0)
-    throw_error("ibv_resize_cq", fabric_.card().name + ", to " + std::to_string(next), rc);
-  cq_size_ = next;
+  cq_.grow(next);
 }
 
 link& port::make_link(int rank) {
   make_room();
   ibv_qp_init_attr made{};
-  made.send_cq = made.recv_cq = cq_.get();
+  made.send_cq = made.recv_cq = cq_.queue();
   made.srq = receives_.queue();
   made.qp_type = IBV_QPT_RC;
   made.cap.max_send_wr = depth_;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/ibv/completions.hpp"
 #include "backends/ibv/link.hpp"
 #include "backends/ibv/loopback.hpp"
 #include "backends/ibv/receives.hpp"
@@ -89,7 +90,7 @@ class port {
   }
   void enter_qpn(link& made);
   void make_room();
-  bool fetch() noexcept;
+  bool fetch(net::sink& to) noexcept;
   bool present(net::sink& to) noexcept;
   bool receive(net::sink& to, const ibv_wc& what, link& from) noexcept;
   void take_ours(net::sink& to, receives::place& into, std::uint32_t size, link& from) noexcept;
@@ -107,6 +108,7 @@ class port {
   void serve_failures(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
+  void lose_all(net::sink& to) noexcept;
   void knock(net::sink& to) noexcept;
   bool has_died(link& on) noexcept;
 
@@ -114,8 +116,8 @@ class port {
   const int index_;
   const std::uint32_t depth_;  // of each send queue
   mem::packet_pool packets_;   // for receives, and for what has to be copied
-  cq_handle cq_;
   receives receives_;
+  completions cq_;
   loopback self_;
   const std::size_t ranks_;
   std::vector<std::atomic<link*>> links_;  // by rank
@@ -127,7 +129,6 @@ class port {
   const std::size_t qpn_mask_;
   std::vector<named> by_qpn_;
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
-  std::uint32_t cq_size_ = 0;                      // under the connector's lock
   std::vector<std::atomic<bool>> wishes_;
 
   base::spinlock failures_lock_;  // guards the two lists

@@ -84,15 +84,16 @@ inline bool port::present(net::sink& to) noexcept {
 }
 
 // The next batch from the card. False: it has nothing.
-bool port::fetch() noexcept {
+inline bool port::fetch(net::sink& to) noexcept {
   first_ = end_ = ring_ + nesting_ - 1;
-  const int n = ibv_poll_cq(cq_.get(), BATCH, first_);
-  if (n <= 0) {
-    is_dry_ = true;
-    return false;
+  const int n = cq_.poll(first_, BATCH);
+  if (n > 0) [[likely]] {
+    end_ += n;
+    return true;
   }
-  end_ += n;
-  return true;
+  is_dry_ = true;
+  if (n < 0) lose_all(to);
+  return false;
 }
 
 std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
@@ -105,7 +106,7 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   if (has_failures_.load(std::memory_order_acquire)) [[unlikely]]
     serve_failures(to);
   std::size_t n = 0;
-  while (n < max && (first_ != end_ || fetch()) && present(to)) ++n;
+  while (n < max && (first_ != end_ || fetch(to)) && present(to)) ++n;
   receives_.post_some();
   if (!self_.is_empty()) [[unlikely]]
     n += self_.poll(to, max);
@@ -230,6 +231,20 @@ void port::fail_all(net::sink& to, std::string_view reason) noexcept {
   for (const std::atomic<link*>& one : links_) {
     link* const on = one.load(std::memory_order_acquire);
     if (on != nullptr && on->state() <= link::stage::ready) fail(to, *on, reason);
+  }
+}
+
+// The queue cannot be polled: nobody will hear of anything that was posted.
+LCI_COLD void port::lose_all(net::sink& to) noexcept {
+  constexpr const char* REASON = "the completion queue cannot be polled";
+  fail_all(to, REASON);
+  for (const std::atomic<link*>& one : links_) {
+    link* const on = one.load(std::memory_order_acquire);
+    if (on == nullptr) continue;
+    on->settle();
+    send_record record;
+    std::uint64_t number = 0;
+    while (on->take_done(on->last_posted(), record, number)) finish(to, *on, record, REASON);
   }
 }
 

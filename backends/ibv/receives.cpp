@@ -39,8 +39,8 @@ receives::receives(fabric& owner, mem::packet_pool& packets, std::size_t most)
   }
   post();
   if (!are_all_posted())
-    throw backend_error("ibv: " + std::to_string(chained_ + lacking_) + " of " + std::to_string(size_) +
-                        " receives could not be posted on " + card.name);
+    throw backend_error("ibv: " + std::to_string(chained_ + lacking_) + " of " +
+                        std::to_string(size_) + " receives could not be posted on " + card.name);
 }
 
 void receives::replace(place& used) noexcept {

@@ -1,5 +1,5 @@
-// A work request of a send queue, with its parts. Threads: single. Always true: only the fields that
-// its opcode needs are written, since it is made for every message.
+// A work request of a send queue, with its parts. Threads: single. Always true: only the fields
+// that its opcode needs are written, since it is made for every message.
 #pragma once
 
 #include <arpa/inet.h>

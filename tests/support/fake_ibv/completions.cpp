@@ -12,7 +12,7 @@ namespace {
 void push(completion_queue& cq, completion&& one) {
   one.seen_from = cq.polls + net().config.delay;
   if (cq.entries.size() >= static_cast<std::size_t>(cq.cqe)) {
-    raise_event(*static_cast<open_card*>(cq.context), IBV_EVENT_CQ_ERR, nullptr);
+    raise_event(card_of(cq.context), IBV_EVENT_CQ_ERR, nullptr);
     return complain("a completion queue of " + std::to_string(cq.cqe) + " entries overflows");
   }
   cq.entries.push_back(one);
@@ -82,12 +82,10 @@ void complete_receive(queue_pair& q, const receive& r, const ibv_wc& what) {
   push(q.received(), {out, &q, 0, false, 0});
 }
 
-int poll_cq(ibv_cq* c, int most, ibv_wc* out) {
+void begin_poll(completion_queue& cq) {
   network& all = net();
-  const std::lock_guard lock(all.lock);
-  if (enter("poll_cq") != 0) return -1;
-  auto& cq = *static_cast<completion_queue*>(c);
   ++cq.polls;
+  cq.handed_out = 0;
   if (!all.waiting.empty()) run_waiting();
   if (!all.flushing.empty()) {
     const auto due = all.flushing;
@@ -95,18 +93,29 @@ int poll_cq(ibv_cq* c, int most, ibv_wc* out) {
       if (q->sent().polls >= q->flush_at) flush(*q);
   }
   if (!all.held.empty() && all.one_in(16)) deliver_held();
-  if (all.config.most_per_poll != 0 && most > all.config.most_per_poll)
-    most = all.config.most_per_poll;
+}
+
+bool take_next(completion_queue& cq, ibv_wc& out) {
+  const int most = net().config.most_per_poll;
+  const std::size_t at = next_of(cq);
+  if (at == cq.entries.size() || (most != 0 && cq.handed_out >= most)) return false;
+  ++cq.handed_out;
+  const completion& one = cq.entries[at];
+  out = one.what;
+  if (one.is_send && one.of != nullptr && one.of->freed <= one.number)
+    one.of->freed = one.number + 1;
+  cq.entries.erase(cq.entries.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+int poll_cq(ibv_cq* c, int most, ibv_wc* out) {
+  const std::lock_guard lock(net().lock);
+  if (enter("poll_cq") != 0) return -1;
+  completion_queue& cq = queue_of(c);
+  if (cq.is_extended) complain("an extended completion queue is polled like an older one");
+  begin_poll(cq);
   int n = 0;
-  for (; n < most; ++n) {
-    const std::size_t at = next_of(cq);
-    if (at == cq.entries.size()) break;
-    const completion& one = cq.entries[at];
-    out[n] = one.what;
-    if (one.is_send && one.of != nullptr && one.of->freed <= one.number)
-      one.of->freed = one.number + 1;
-    cq.entries.erase(cq.entries.begin() + static_cast<std::ptrdiff_t>(at));
-  }
+  while (n < most && take_next(cq, out[n])) ++n;
   return n;
 }
 
@@ -116,7 +125,8 @@ void raise_event(open_card& on, ibv_event_type what, queue_pair* q) {
   if (q != nullptr) event.element.qp = q;
   on.events.push_back(event);
   const std::uint64_t one = 1;
-  if (write(on.async_fd, &one, sizeof(one)) != sizeof(one)) complain("an event could not be told");
+  if (write(on.context.async_fd, &one, sizeof(one)) != sizeof(one))
+    complain("an event could not be told");
 }
 
 }  // namespace lci::test::fake

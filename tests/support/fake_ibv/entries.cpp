@@ -21,7 +21,7 @@ bool gid_at(const fake_port& port, int index, ibv_gid& out) {
 namespace {
 
 const fake_port* port_of(ibv_context* c, unsigned number) {
-  const auto& ports = static_cast<open_card*>(c)->about->ports;
+  const auto& ports = card_of(c).about->ports;
   return number == 0 || number > ports.size() ? nullptr : &ports[number - 1];
 }
 
@@ -44,7 +44,7 @@ ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, 
   r->rkey = r->lkey | 1u;
   all.by_lkey[r->lkey] = r;
   all.by_rkey[r->rkey] = r;
-  ++static_cast<domain*>(pd)->users;
+  ++domain_of(pd).users;
   ++all.live.mrs;
   return r;
 }
@@ -83,33 +83,36 @@ void ibv_free_device_list(ibv_device** list) {
 
 ibv_context* ibv_open_device(ibv_device* device) {
   LCI_FAKE_ENTER("ibv_open_device", nullptr)
-  auto* const c = new open_card{};
-  c->device = device;
-  c->about = static_cast<card*>(device)->about;
-  c->async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
-  c->cmd_fd = -1;
-  c->num_comp_vectors = 1;
-  c->ops.poll_cq = poll_cq;
-  c->ops.post_send = post_send;
-  c->ops.post_recv = post_recv;
-  c->ops.post_srq_recv = post_srq_recv;
-  net().contexts.push_back(c);
+  auto* const made = new open_card{};
+  made->about = static_cast<card*>(device)->about;
+  offer_newer_calls(*made);
+  ibv_context& c = made->context;
+  c.device = device;
+  c.async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+  c.cmd_fd = -1;
+  c.num_comp_vectors = 1;
+  c.ops.poll_cq = poll_cq;
+  c.ops.post_send = post_send;
+  c.ops.post_recv = post_recv;
+  c.ops.post_srq_recv = post_srq_recv;
+  net().contexts.push_back(made);
   ++net().live.contexts;
-  return c;
+  return &c;
 }
 
 int ibv_close_device(ibv_context* c) {
   LCI_FAKE_ENTER("ibv_close_device", wanted)
-  std::erase(net().contexts, static_cast<open_card*>(c));
+  open_card* const closed = &card_of(c);
+  std::erase(net().contexts, closed);
   close(c->async_fd);
-  delete static_cast<open_card*>(c);
+  delete closed;
   --net().live.contexts;
   return 0;
 }
 
 int ibv_query_device(ibv_context* c, ibv_device_attr* out) {
   LCI_FAKE_ENTER("ibv_query_device", wanted)
-  const fake_device& about = *static_cast<open_card*>(c)->about;
+  const fake_device& about = *card_of(c).about;
   *out = {};
   out->max_mr_size = ~std::uint64_t{0};
   out->max_qp = 1 << 17;
@@ -201,7 +204,7 @@ int ibv_dereg_mr(ibv_mr* mr) {
   }
   net().by_rkey.erase(mr->rkey);
   net().by_lkey.erase(at);
-  --static_cast<domain*>(mr->pd)->users;
+  --domain_of(mr->pd).users;
   --net().live.mrs;
   delete static_cast<region*>(mr);
   return 0;
@@ -217,8 +220,11 @@ ibv_pd* ibv_alloc_pd(ibv_context* c) {
 
 int ibv_dealloc_pd(ibv_pd* pd) {
   LCI_FAKE_ENTER("ibv_dealloc_pd", wanted)
-  if (static_cast<domain*>(pd)->users != 0) return EBUSY;
-  delete static_cast<domain*>(pd);
+  domain& d = domain_of(pd);
+  if (d.users != 0) return EBUSY;
+  if (d.parent != nullptr) --d.parent->users;
+  if (d.threads != nullptr) --d.threads->users;
+  delete &d;
   --net().live.pds;
   return 0;
 }
@@ -234,14 +240,14 @@ ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* to) {
   out->context = pd->context;
   out->pd = pd;
   out->to = *to;
-  ++static_cast<domain*>(pd)->users;
+  ++domain_of(pd).users;
   ++net().live.ahs;
   return out;
 }
 
 int ibv_destroy_ah(ibv_ah* ah) {
   LCI_FAKE_ENTER("ibv_destroy_ah", wanted)
-  --static_cast<domain*>(ah->pd)->users;
+  --domain_of(ah->pd).users;
   delete static_cast<address*>(ah);
   --net().live.ahs;
   return 0;
@@ -251,7 +257,7 @@ int ibv_get_async_event(ibv_context* c, ibv_async_event* out) {
   std::uint64_t one = 0;
   if (read(c->async_fd, &one, sizeof(one)) != sizeof(one)) return -1;
   LCI_FAKE_ENTER("ibv_get_async_event", -1)
-  auto& events = static_cast<open_card*>(c)->events;
+  auto& events = card_of(c).events;
   *out = events.front();
   events.pop_front();
   ++net().live.unacknowledged_events;

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct fake_device {
   std::vector<fake_port> ports = {fake_port{}};
   int max_qp_wr = 8192, max_cqe = 1 << 22, max_srq_wr = 4096, max_qp_rd_atom = 16;
   std::uint32_t max_inline = 512;
+  // What not every card offers. With LCI_FAKE_IBV_PLAIN in the environment none does.
+  bool has_extended_queues = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
+  bool has_thread_domains = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
 };
 
 struct fake_ibv_config {
@@ -60,9 +64,9 @@ struct fake_ibv_config {
 // Objects that are alive.
 struct fake_ibv_live {
   std::size_t lists = 0, contexts = 0, pds = 0, mrs = 0, cqs = 0, srqs = 0, qps = 0, ahs = 0,
-              unacknowledged_events = 0;
+              tds = 0, unacknowledged_events = 0;
   std::size_t all() const {
-    return lists + contexts + pds + mrs + cqs + srqs + qps + ahs + unacknowledged_events;
+    return lists + contexts + pds + mrs + cqs + srqs + qps + ahs + tds + unacknowledged_events;
   }
 };
 

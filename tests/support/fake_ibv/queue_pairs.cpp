@@ -140,6 +140,24 @@ int post_receives(std::deque<receive>& to, std::size_t size, ibv_recv_wr* wr, ib
   return wr == nullptr ? 0 : ENOMEM;
 }
 
+// Who made a thread domain has promised that posts on its queue pairs do not run at the same time.
+class alone_in_domain {
+ public:
+  explicit alone_in_domain(thread_domain* where) : where_(where) {
+    if (where_ == nullptr || !where_->is_posting.exchange(true)) return;
+    const std::lock_guard lock(net().lock);
+    complain("two posts at the same time in one thread domain");
+  }
+  ~alone_in_domain() {
+    if (where_ != nullptr) where_->is_posting.store(false);
+  }
+  alone_in_domain(const alone_in_domain&) = delete;
+  alone_in_domain& operator=(const alone_in_domain&) = delete;
+
+ private:
+  thread_domain* where_;
+};
+
 }  // namespace
 
 // Everything of that queue pair that can be carried out now.
@@ -190,8 +208,9 @@ void flush(queue_pair& q) {
 }
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
-  const std::lock_guard lock(net().lock);
   auto& q = *static_cast<queue_pair*>(qp);
+  const alone_in_domain alone(domain_of(q.pd).threads);
+  const std::lock_guard lock(net().lock);
   enter("doorbell");
   for (; wr != nullptr; wr = wr->next) {
     int error = enter("post_send");

@@ -81,25 +81,15 @@ extern "C" {
 
 ibv_cq* ibv_create_cq(ibv_context* c, int cqe, void* its, ibv_comp_channel* channel, int) {
   LCI_FAKE_ENTER("ibv_create_cq", nullptr)
-  if (cqe < 1 || cqe > static_cast<open_card*>(c)->about->max_cqe) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  auto* const out = new completion_queue{};
-  out->context = c;
-  out->channel = channel;
-  out->cq_context = its;
-  out->cqe = cqe;
-  ++net().live.cqs;
-  return out;
+  completion_queue* const out = make_queue(c, cqe, its, channel);
+  return out == nullptr ? nullptr : ibv_cq_ex_to_cq(out);
 }
 
 #ifndef LCI_FAKE_IBV_BROKEN
 int ibv_resize_cq(ibv_cq* cq, int cqe) {
   LCI_FAKE_ENTER("ibv_resize_cq", wanted)
-  auto& q = *static_cast<completion_queue*>(cq);
-  if (cqe < static_cast<int>(q.entries.size()) ||
-      cqe > static_cast<open_card*>(cq->context)->about->max_cqe)
+  completion_queue& q = queue_of(cq);
+  if (cqe < static_cast<int>(q.entries.size()) || cqe > card_of(cq->context).about->max_cqe)
     return EINVAL;
   q.cqe = cqe;
   return 0;
@@ -109,15 +99,16 @@ int ibv_resize_cq(ibv_cq* cq, int cqe) {
 
 int ibv_destroy_cq(ibv_cq* cq) {
   LCI_FAKE_ENTER("ibv_destroy_cq", wanted)
-  if (static_cast<completion_queue*>(cq)->users != 0) return EBUSY;
-  delete static_cast<completion_queue*>(cq);
+  completion_queue* const gone = &queue_of(cq);
+  if (gone->users != 0) return EBUSY;
+  delete gone;
   --net().live.cqs;
   return 0;
 }
 
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* want) {
   LCI_FAKE_ENTER("ibv_create_srq", nullptr)
-  const auto most = static_cast<open_card*>(pd->context)->about->max_srq_wr;
+  const auto most = card_of(pd->context).about->max_srq_wr;
   if (want->attr.max_wr == 0 || want->attr.max_wr > static_cast<std::uint32_t>(most)) {
     errno = EINVAL;
     return nullptr;
@@ -126,7 +117,7 @@ ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* want) {
   out->context = pd->context;
   out->pd = pd;
   out->size = want->attr.max_wr;
-  ++static_cast<domain*>(pd)->users;
+  ++domain_of(pd).users;
   ++net().live.srqs;
   return out;
 }
@@ -135,7 +126,7 @@ int ibv_destroy_srq(ibv_srq* srq) {
   LCI_FAKE_ENTER("ibv_destroy_srq", wanted)
   auto* const q = static_cast<receive_queue*>(srq);
   if (q->users != 0) return EBUSY;
-  --static_cast<domain*>(srq->pd)->users;
+  --domain_of(srq->pd).users;
   delete q;
   --net().live.srqs;
   return 0;
@@ -143,7 +134,7 @@ int ibv_destroy_srq(ibv_srq* srq) {
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* want) {
   LCI_FAKE_ENTER("ibv_create_qp", nullptr)
-  const fake_device& about = *static_cast<open_card*>(pd->context)->about;
+  const fake_device& about = *card_of(pd->context).about;
   if (want->cap.max_send_wr > static_cast<std::uint32_t>(about.max_qp_wr) ||
       want->cap.max_inline_data > about.max_inline || want->send_cq == nullptr) {
     errno = EINVAL;
@@ -163,7 +154,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* want) {
   q->qp_num = net().next_number;
   net().next_number += 1 + net().draw() % 5;
   net().pairs[q->qp_num] = q;
-  ++static_cast<domain*>(pd)->users;
+  ++domain_of(pd).users;
   ++q->sent().users;
   ++q->received().users;
   if (q->srq != nullptr) ++static_cast<receive_queue*>(q->srq)->users;
@@ -193,7 +184,7 @@ int ibv_destroy_qp(ibv_qp* qp) {
   LCI_FAKE_ENTER("ibv_destroy_qp", wanted)
   auto* const q = static_cast<queue_pair*>(qp);
   forget(*q);
-  --static_cast<domain*>(q->pd)->users;
+  --domain_of(q->pd).users;
   --q->sent().users;
   --q->received().users;
   if (q->srq != nullptr) --static_cast<receive_queue*>(q->srq)->users;

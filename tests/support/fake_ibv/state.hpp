@@ -7,6 +7,7 @@
 #undef ibv_reg_mr
 #undef ibv_query_port
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -26,15 +27,30 @@ struct card : ibv_device {
   const fake_device* about = nullptr;
 };
 
-struct open_card : ibv_context {
+// What newer calls are found in, with the older table as its end.
+struct open_card : verbs_context {
   const fake_device* about = nullptr;
   bool is_dead = false;
   std::deque<ibv_async_event> events;
 };
+inline open_card& card_of(ibv_context* c) {
+  return *static_cast<open_card*>(reinterpret_cast<verbs_context*>(
+      reinterpret_cast<char*>(c) - offsetof(verbs_context, context)));
+}
 
+struct thread_domain : ibv_td {
+  int users = 0;
+  std::atomic<bool> is_posting{false};
+};
+
+// Also one with a thread domain, for queue pairs: what is registered belongs to its parent.
 struct domain : ibv_pd {
   int users = 0;
+  domain* parent = nullptr;
+  thread_domain* threads = nullptr;
+  const domain* root() const { return parent != nullptr ? parent : this; }
 };
+inline domain& domain_of(ibv_pd* pd) { return *static_cast<domain*>(pd); }
 
 struct region : ibv_mr {
   unsigned access = 0;
@@ -51,11 +67,21 @@ struct completion {
   std::uint64_t seen_from;  // number of the poll that sees it
 };
 
-struct completion_queue : ibv_cq {
+// An older one is the beginning of an extended one.
+struct completion_queue : ibv_cq_ex {
   int users = 0;
   std::uint64_t polls = 0;
   std::deque<completion> entries;
+  // ---- of extended ones ----
+  bool is_extended = false;
+  std::uint64_t fields = 0;  // that were asked for
+  bool is_polling = false;
+  int handed_out = 0;  // by this poll
+  ibv_wc now{};        // what the fields are read from
 };
+inline completion_queue& queue_of(ibv_cq* cq) {
+  return *static_cast<completion_queue*>(reinterpret_cast<ibv_cq_ex*>(cq));
+}
 
 struct receive {
   std::uint64_t id;
@@ -96,9 +122,10 @@ struct queue_pair : ibv_qp {
   std::deque<request> sends;     // not carried out yet
   std::deque<receive> receives;  // without a shared receive queue
   std::uint64_t flush_at = 0;    // poll of the send queue; 0: nothing is due
-  open_card* owner() const { return static_cast<open_card*>(context); }
-  completion_queue& sent() const { return *static_cast<completion_queue*>(send_cq); }
-  completion_queue& received() const { return *static_cast<completion_queue*>(recv_cq); }
+  open_card* owner() const { return &card_of(context); }
+  const domain* home() const { return domain_of(pd).root(); }
+  completion_queue& sent() const { return queue_of(send_cq); }
+  completion_queue& received() const { return queue_of(recv_cq); }
   std::deque<receive>& receive_from() {
     return srq != nullptr ? static_cast<receive_queue*>(srq)->posted : receives;
   }
@@ -168,6 +195,14 @@ void deliver_held();
 void complete_send(queue_pair& q, const request& r, ibv_wc_status status);
 void complete_receive(queue_pair& q, const receive& r, const ibv_wc& what);
 int poll_cq(ibv_cq* cq, int most, ibv_wc* out);
+// One poll begins: what is due happens. Then completions one by one; false: none may be seen yet,
+// or as many as a poll hands out were.
+void begin_poll(completion_queue& cq);
+bool take_next(completion_queue& cq, ibv_wc& out);
+// ---- extended.cpp ----
+// What a card offers that not every card does.
+void offer_newer_calls(open_card& c);
+completion_queue* make_queue(ibv_context* c, int cqe, void* its, ibv_comp_channel* channel);
 void raise_event(open_card& on, ibv_event_type what, queue_pair* q);
 
 }  // namespace lci::test::fake

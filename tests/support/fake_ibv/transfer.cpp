@@ -10,7 +10,7 @@ region* local_region(const queue_pair& q, const ibv_sge& part, unsigned access) 
   region* const r = at->second;
   const bool is_inside = part.addr >= r->iova && part.length <= r->length &&
                          part.addr - r->iova <= r->length - part.length;
-  if (r->pd != q.pd || !is_inside || (r->access & access) != access) return nullptr;
+  if (r->pd != q.home() || !is_inside || (r->access & access) != access) return nullptr;
   return r;
 }
 
@@ -78,7 +78,7 @@ region* remote_region(const queue_pair& q, std::uint32_t rkey, std::uint64_t at,
   if (found == net().by_rkey.end()) return nullptr;
   region* const r = found->second;
   const bool is_inside = at >= r->iova && size <= r->length && at - r->iova <= r->length - size;
-  if (r->pd != q.pd || !is_inside || (r->access & access) == 0 ||
+  if (r->pd != q.home() || !is_inside || (r->access & access) == 0 ||
       (q.attr.qp_access_flags & access) == 0)
     return nullptr;
   return r;

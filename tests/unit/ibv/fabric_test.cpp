@@ -51,6 +51,35 @@ TEST_F(fabric_test, set_up__any_failing_call_throws_its_name_and_leaves_nothing)
   }
 }
 
+// The limit of the card is found out and named; what fits is used.
+TEST_F(fabric_test, max_inject__beyond_what_a_queue_pair_inlines_is_an_error_that_says_the_limit) {
+  for (const std::uint32_t most : {80u, 97u, 512u}) {
+    test::fake_ibv_config config;
+    config.devices[0].max_inline = most;
+    card().reset(config);
+    const auto ask = [&](std::size_t wanted) {
+      open(1, 1, [=](net::fabric_config& c) { c.max_inject_wanted = wanted; });
+    };
+    EXPECT_NO_THROW(ask(64));
+    EXPECT_NO_THROW(ask(most));
+    for (const std::size_t wanted : {most + 1u, 4096u}) {
+      try {
+        ask(wanted);
+        ADD_FAILURE() << wanted << " of " << most;
+      } catch (const backend_error& problem) {
+        const std::string said = problem.what();
+        EXPECT_NE(said.find("max_inject_size " + std::to_string(wanted)), std::string::npos)
+            << said;
+        EXPECT_TRUE(said.ends_with("at most " + std::to_string(most))) << said;
+      }
+    }
+  }
+  test::fake_ibv_config config;
+  config.devices[0].max_inline = 79;
+  card().reset(config);
+  EXPECT_THROW(open(1), backend_error) << "too little for our own messages";
+}
+
 TEST_F(fabric_test, device_index__outside_is_refused) {
   auto g = open(1);
   EXPECT_THROW(at(0).make_device(-1), backend_error);

@@ -219,6 +219,37 @@ TEST_F(port_test, post__refused_by_the_card_is_posted_later) {
   EXPECT_LE(card().count("post_send"), 801u);
 }
 
+// Nothing is heard of what was posted, so whoever waits hears that.
+TEST_F(port_test, poll__that_fails_is_the_end_of_all_connections) {
+  auto g = open(3);
+  meet(*g, 0, 1);
+  meet(*g, 0, 2);
+  std::vector<std::byte> there(4096), here(4096);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  g->learn(0, 1, key);
+  test::op_fate fate;
+  net::net_op op;
+  op.rank = 1;
+  op.buffer = here.data();
+  op.size = here.size();
+  op.remote = key;
+  op.context = &fate;
+  ASSERT_EQ(g->at(0).to().put(op), errorcode_t::posted);
+  for (const char* call : {"start_poll", "poll_cq"}) card().fail_nth(call, 1, EIO, 1 << 30);
+  g->at(0).devices[0]->poll(g->at(0).seen(), 32);
+  card().reset_failures();
+  ASSERT_EQ(g->at(0).seen().gone().size(), 2u);
+  for (const auto& gone : g->at(0).seen().gone()) EXPECT_FALSE(gone.orderly);
+  EXPECT_EQ(fate.failed.load(), 1);
+  EXPECT_TRUE(g->at(0).devices[0]->is_drained());
+  for (const int rank : {1, 2}) EXPECT_EQ(send(*g, 0, rank), errorcode_t::fatal);
+  g->settle();  // what was flushed is heard now, and changes nothing
+  EXPECT_EQ(fate.failed.load(), 1);
+  EXPECT_EQ(fate.completed.load(), 0);
+  EXPECT_EQ(g->at(0).seen().gone().size(), 2u);
+  g->at(1).hide(key);
+}
+
 // Also while unsignalled messages are open, of which nothing will be heard.
 TEST_F(port_test, post__refused_by_the_card_for_good_is_a_peer_that_is_gone) {
   auto g = open(2);

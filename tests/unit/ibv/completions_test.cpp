@@ -1,0 +1,81 @@
+// Both kinds of completion queues answer the same, and one is used where the other is not offered.
+#include "backends/ibv/completions.hpp"
+
+#include "lci/errors.hpp"
+#include "tests/unit/ibv/world.hpp"
+
+namespace lci::ibv {
+namespace {
+
+class completions_test : public on_a_card, public testing::WithParamInterface<bool> {
+ protected:
+  completions_test() {
+    test::fake_ibv_config config;
+    config.devices[0].has_extended_queues = GetParam();
+    card().reset(config);
+  }
+  static std::string poll_call() { return GetParam() ? "start_poll" : "poll_cq"; }
+};
+INSTANTIATE_TEST_SUITE_P(kinds, completions_test, testing::Values(false, true),
+                         [](const auto& kind) { return kind.param ? "extended" : "plain"; });
+
+TEST_P(completions_test, poll__is_of_that_kind_and_says_when_it_is_empty_or_fails) {
+  const chosen_port port = open_best_port({});
+  completions queue(port, 10);
+  ibv_wc out[4];
+  EXPECT_EQ(queue.poll(out, 4), 0);
+  EXPECT_EQ(card().count(poll_call()), 1u);
+  card().fail_nth(poll_call(), 1, EIO);
+  EXPECT_LT(queue.poll(out, 4), 0);
+  EXPECT_EQ(queue.poll(out, 4), 0);
+}
+
+TEST_P(completions_test, grow__holds_more) {
+  const chosen_port port = open_best_port({});
+  completions queue(port, 10);
+  queue.grow(20);
+  EXPECT_EQ(queue.size(), 20u);
+  EXPECT_EQ(queue.queue()->cqe, 20);
+  card().fail_nth("ibv_resize_cq", 1, ENOMEM);
+  EXPECT_THROW(queue.grow(30), backend_error);
+  EXPECT_EQ(queue.size(), 20u);
+}
+
+// Messages with their bytes and words, and an operation that fails.
+TEST_P(completions_test, poll__says_what_arrived_and_what_failed) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  g->at(1).seen().forget();
+  constexpr std::uint32_t N = 100;
+  for (std::uint32_t i = 0; i < N; ++i) {
+    const std::vector<std::byte> bytes = test::pattern(i % 64, i);
+    g->post([&] {
+      return g->at(0).to().send_inline(1, 0xabc000 + i, nullptr, 0, bytes.data(), bytes.size());
+    });
+  }
+  ASSERT_TRUE(g->until([&] { return g->at(1).seen().arrived() == N; }, "all messages"));
+  const auto messages = g->at(1).seen().messages();
+  for (std::uint32_t i = 0; i < N; ++i) {
+    EXPECT_EQ(messages[i].rank, 0);
+    EXPECT_EQ(messages[i].imm, 0xabc000 + i);
+    EXPECT_EQ(messages[i].bytes, test::pattern(i % 64, i));
+  }
+  card().kill(1);
+  ASSERT_TRUE(until_gone(*g, 0));
+  EXPECT_GT(card().count(poll_call()), 0u);
+}
+
+TEST_F(on_a_card, completion_queue__that_cannot_be_extended_is_a_plain_one) {
+  const chosen_port port = open_best_port({});
+  card().fail_nth("ibv_create_cq_ex", 1, ENOMEM);
+  completions queue(port, 10);
+  ibv_wc out[4];
+  EXPECT_EQ(queue.poll(out, 4), 0);
+  EXPECT_EQ(card().count("poll_cq"), 1u);
+  card().fail_nth("ibv_create_cq_ex", 1, ENOMEM);
+  card().fail_nth("ibv_create_cq", 1, ENOMEM);
+  EXPECT_THROW(completions(port, 10), backend_error);
+}
+
+}  // namespace
+}  // namespace lci::ibv
