@@ -95,16 +95,17 @@ fabric::fabric(const net::fabric_config& config)
 // Without leave() before, peers take this for a death, as soon as they miss us.
 fabric::~fabric() = default;
 
-std::unique_ptr<net::device> fabric::make_device(int index) {
+std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& config) {
   if (index < 0 || index >= MAX_DEVICES)
     throw backend_error("ibv: device index " + std::to_string(index) + " is outside 0 to " +
                         std::to_string(MAX_DEVICES - 1));
   const std::lock_guard lock(mutex_);
   std::unique_ptr<port>& where = ports_[static_cast<std::size_t>(index)];
   if (!where) {
-    where = std::make_unique<port>(*this, index);
+    where = std::make_unique<port>(*this, index, config);
     connector_.add_port(*where);
   }
+  config = where->config();
   return std::make_unique<device>(*this, *where);
 }
 

@@ -8,14 +8,17 @@
 
 namespace lci::ibv {
 
-link::link(int r, qp_handle q, std::uint32_t p, std::uint32_t depth)
+link::link(int r, qp_handle q, std::uint32_t p, std::uint32_t depth, base::biased_lock* shared,
+           thread_domain h)
     : rank(r),
+      home(std::move(h)),
       qp(std::move(q)),
       psn(p),
       depth_(depth),
       users_room_(depth - RESERVE),
       batch_(std::max<std::uint32_t>(depth / 4, 1)),
       mask_(std::bit_ceil(depth_) - 1),
+      lock_(shared != nullptr ? *shared : own_lock_),
       ring_(std::make_unique<entry[]>(mask_ + 1)),
       next_signal_(batch_ - 1) {}
 

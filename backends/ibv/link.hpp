@@ -10,7 +10,7 @@
 #include <memory>
 #include <string_view>
 
-#include "backends/ibv/handles.hpp"
+#include "backends/ibv/thread_domain.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/base/biased_lock.hpp"
 #include "lci/net/backend.hpp"
@@ -48,7 +48,10 @@ class link {
   // Places that only we use: a farewell, a knock, notes and look-ups.
   static constexpr std::uint32_t RESERVE = 4;
 
-  link(int rank, qp_handle qp, std::uint32_t psn, std::uint32_t depth);
+  // shared: the lock that all queue pairs of a thread domain have in common; null: its own. home:
+  // where the queue pair lives, if that is nobody else's.
+  link(int rank, qp_handle qp, std::uint32_t psn, std::uint32_t depth,
+       base::biased_lock* shared = nullptr, thread_domain home = {});
 
   // done: the card has it; retry_*: nothing was posted; fatal: the peer is gone. The card is asked
   // to tell when it is done.
@@ -121,6 +124,7 @@ class link {
   void forgive() noexcept { refused_.store(0, std::memory_order_relaxed); }
 
   const int rank;
+  const thread_domain home;
   const qp_handle qp;
   const std::uint32_t psn;
 
@@ -182,9 +186,10 @@ class link {
   std::atomic<int> refused_{0};
   const std::uint64_t depth_, users_room_, batch_;
   const std::uint64_t mask_;
+  base::biased_lock& lock_;
   const std::unique_ptr<entry[]> ring_;
   // ---- posts: written under lock_ ----
-  base::biased_lock lock_;
+  base::biased_lock own_lock_;
   std::atomic<std::uint64_t> next_{0};  // work requests posted
   std::uint64_t next_signal_;           // number of the next that is signalled in any case
   std::atomic<std::uint64_t> records_{0};

@@ -21,6 +21,24 @@ constexpr std::uint32_t FIRST_LINKS = 16;
 // A peer that is alive acknowledges a farewell at once.
 constexpr std::uint64_t LEAVE_MS = 5000;
 
+// As much of it as the card can do.
+net::device_config possible(const fabric& owner, const net::device_config& wanted) {
+  net::device_config out = wanted;
+  const auto most = static_cast<std::size_t>(std::min(owner.card().limits.max_qp_wr, 1 << 14));
+  out.max_sends = std::clamp<std::size_t>(wanted.max_sends, 4 * link::RESERVE, most);
+  out.ibv_td_strategy = choose_strategy(wanted.ibv_td_strategy, owner.pd(), owner.card().name);
+  return out;
+}
+
+// Completions of all receives and a few links; no more than asked for, but those of one link.
+std::uint32_t first_entries(const net::device_config& wanted, std::uint32_t receives,
+                            const chosen_port& card) {
+  const std::size_t usual = receives + wanted.max_sends * FIRST_LINKS;
+  const std::size_t least = receives + wanted.max_sends;
+  return static_cast<std::uint32_t>(std::min(
+      {usual, std::max(wanted.max_cqes, least), static_cast<std::size_t>(card.limits.max_cqe)}));
+}
+
 std::uint32_t random_psn() {
   std::uint32_t out = 0;
   if (getrandom(&out, sizeof(out), 0) != sizeof(out)) out = 1;
@@ -29,23 +47,24 @@ std::uint32_t random_psn() {
 
 }  // namespace
 
-port::port(fabric& owner, int index)
+port::port(fabric& owner, int index, const net::device_config& wanted)
     : fabric_(owner),
       index_(index),
-      depth_(std::clamp<std::uint32_t>(
-          static_cast<std::uint32_t>(owner.config().max_sends), 4 * link::RESERVE,
-          static_cast<std::uint32_t>(std::min(owner.card().limits.max_qp_wr, 1 << 14)))),
+      config_(possible(owner, wanted)),
+      depth_(static_cast<std::uint32_t>(config_.max_sends)),
       packets_(*owner.config().arena, sizeof(mem::packet) + owner.caps().max_send,
-               std::max<std::size_t>(owner.config().max_recvs, LEAST_PACKETS)),
-      receives_(owner, packets_, owner.config().max_recvs),
-      cq_(owner.card(), std::min(receives_.size() + depth_ * FIRST_LINKS,
-                                 static_cast<std::uint32_t>(owner.card().limits.max_cqe))),
+               std::max<std::size_t>(config_.max_recvs, LEAST_PACKETS)),
+      receives_(owner, packets_, config_.max_recvs),
+      cq_(owner.card(), first_entries(config_, receives_.size(), owner.card())),
       self_(owner.rank(), packets_, *owner.config().regions),
       ranks_(static_cast<std::size_t>(owner.size())),
       links_(ranks_),
       qpn_mask_(std::bit_ceil(2 * ranks_ + 1) - 1),
       by_qpn_(qpn_mask_ + 1),
-      wishes_(ranks_) {}
+      wishes_(ranks_) {
+  if (config_.ibv_td_strategy == attr_ibv_td_strategy_t::all_qp)
+    domain_ = make_thread_domain(owner.pd());
+}
 
 port::~port() {
   for (const auto& one : link_store_) {
@@ -98,8 +117,19 @@ void port::make_room() {
   cq_.grow(next);
 }
 
+// Where the next queue pair lives, if that is nobody else's.
+thread_domain port::next_home() {
+  if (config_.ibv_td_strategy != attr_ibv_td_strategy_t::per_qp) return {};
+  thread_domain out = make_thread_domain(fabric_.pd());
+  if (!out.pd) log::debug("ibv", "%s has no more thread domains", fabric_.card().name.c_str());
+  return out;
+}
+
 link& port::make_link(int rank) {
   make_room();
+  thread_domain home = next_home();
+  const bool is_shared = domain_.pd != nullptr;
+  ibv_pd* const pd = is_shared ? domain_.pd.get() : home.pd ? home.pd.get() : fabric_.pd();
   ibv_qp_init_attr made{};
   made.send_cq = made.recv_cq = cq_.queue();
   made.srq = receives_.queue();
@@ -107,7 +137,7 @@ link& port::make_link(int rank) {
   made.cap.max_send_wr = depth_;
   made.cap.max_send_sge = 2;
   made.cap.max_inline_data = static_cast<std::uint32_t>(fabric_.caps().max_inject);
-  qp_handle qp(library().create_qp(fabric_.pd(), &made));
+  qp_handle qp(library().create_qp(pd, &made));
   if (!qp)
     throw_error("ibv_create_qp", fabric_.card().name + ", for rank " + std::to_string(rank), errno);
   ibv_qp_attr attr{};
@@ -119,7 +149,9 @@ link& port::make_link(int rank) {
       rc != 0)
     throw_error("ibv_modify_qp to init", fabric_.card().name + ", rank " + std::to_string(rank),
                 rc);
-  link_store_.push_back(std::make_unique<link>(rank, std::move(qp), random_psn(), depth_));
+  link_store_.push_back(std::make_unique<link>(rank, std::move(qp), random_psn(), depth_,
+                                               is_shared ? &domain_lock_ : nullptr,
+                                               std::move(home)));
   link& out = *link_store_.back();
   enter_qpn(out);
   // edge ibv.link: partner is find().

@@ -28,12 +28,14 @@ class fabric;
 
 class port {
  public:
-  port(fabric& owner, int index);
+  port(fabric& owner, int index, const net::device_config& wanted);
   ~port();
   port(const port&) = delete;
   port& operator=(const port&) = delete;
 
   int index() const noexcept { return index_; }
+  // What it was made with, as far as the card could do it.
+  const net::device_config& config() const noexcept { return config_; }
   link* find(int rank) const noexcept {
     // edge ibv.link: partner is make_link().
     return links_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
@@ -90,6 +92,7 @@ class port {
   }
   void enter_qpn(link& made);
   void make_room();
+  thread_domain next_home();
   bool fetch(net::sink& to) noexcept;
   bool present(net::sink& to) noexcept;
   bool receive(net::sink& to, const ibv_wc& what, link& from) noexcept;
@@ -114,6 +117,7 @@ class port {
 
   fabric& fabric_;
   const int index_;
+  const net::device_config config_;
   const std::uint32_t depth_;  // of each send queue
   mem::packet_pool packets_;   // for receives, and for what has to be copied
   receives receives_;
@@ -128,6 +132,8 @@ class port {
   };
   const std::size_t qpn_mask_;
   std::vector<named> by_qpn_;
+  thread_domain domain_;                           // of all queue pairs, if they share one
+  base::biased_lock domain_lock_;                  // posts in it
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
   std::vector<std::atomic<bool>> wishes_;
 

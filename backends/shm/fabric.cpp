@@ -72,7 +72,8 @@ fabric::~fabric() {
              static_cast<unsigned long long>(dropped()));
 }
 
-std::unique_ptr<net::device> fabric::make_device(int index) {
+// The lanes of a thread to a peer are all alike: there are no queues to size.
+std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& /*config*/) {
   if (index < 0 || index >= static_cast<int>(MAX_DEVICES)) {
     throw backend_error("shm: device index " + std::to_string(index) + " is outside 0 to " +
                         std::to_string(MAX_DEVICES - 1));

@@ -33,7 +33,8 @@ class fabric final : public net::fabric {
   const net::capabilities& caps() const noexcept override { return caps_; }
   std::string_view name() const noexcept override { return "shm"; }
   std::string address() const override { return here_.text(); }
-  std::unique_ptr<net::device> make_device(int index) override;
+  using net::fabric::make_device;
+  std::unique_ptr<net::device> make_device(int index, net::device_config& config) override;
   void connect(int rank) noexcept override;
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
   std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override;

@@ -167,6 +167,15 @@ struct remote_view {
   remote_target at;           // for net_op::at, if the network knows it
 };
 
+// What is asked of a device. Networks without such queues take no notice.
+struct device_config {
+  std::size_t max_sends = 64;    // work requests on the way to one peer
+  std::size_t max_recvs = 4096;  // packets for receives
+  std::size_t max_cqes = 65536;  // completions for which there is room from the start; there is
+                                 // more as soon as peers need it
+  attr_ibv_td_strategy_t ibv_td_strategy = attr_ibv_td_strategy_t::per_qp;
+};
+
 class fabric {
  public:
   virtual ~fabric() = default;
@@ -175,8 +184,14 @@ class fabric {
   // What other ranks need to reach this fabric; exchanged once through the bootstrap. At most 200
   // bytes.
   virtual std::string address() const = 0;
-  // index: device k of one rank talks to device k of another. Throws backend_error.
-  virtual std::unique_ptr<device> make_device(int index) = 0;
+  // index: device k of one rank talks to device k of another. config: what is wanted, and on
+  // return what there is: of an index that was used before, what its first device had. Throws
+  // backend_error.
+  virtual std::unique_ptr<device> make_device(int index, device_config& config) = 0;
+  std::unique_ptr<device> make_device(int index) {
+    device_config usual;
+    return make_device(index, usual);
+  }
   // Starts a connection if there is none yet; does not wait. Posts do this themselves.
   virtual void connect(int rank) noexcept = 0;
   // Looks up bounds of a peer's registration, so that a wrong put throws where it is posted.
@@ -225,9 +240,6 @@ struct fabric_config {
   mem::region_table* regions =
       nullptr;  // this process's registrations, the authority on what peers may touch
   std::size_t max_inject_wanted = 64;
-  // Of each device: work requests on the way to one peer, packets for receives.
-  std::size_t max_sends = 64;
-  std::size_t max_recvs = 4096;
   std::string device_name;  // a card of the network; empty: the best
   int ibv_gid_index = -1;   // -1: choose
   bool ibv_wants_gid = false;

@@ -12,13 +12,15 @@
 
 namespace lci::proto {
 
-channel::channel(core& c, net::fabric& f, int index, mem::packet_pool& p, std::size_t piece)
+channel::channel(core& c, net::fabric& f, int index, const net::device_config& wanted,
+                 mem::packet_pool& p, std::size_t piece)
     : shared(c),
       fabric(f),
       pool(p),
       max_piece(std::min(piece, f.caps().max_rma)),
+      config(wanted),
       control(*this, nullptr),
-      device_(f.make_device(index)),
+      device_(f.make_device(index, config)),
       reported_(static_cast<std::size_t>(c.n)),
       missed_(static_cast<std::size_t>(c.n)) {
   control.attach(device_->make_endpoint());

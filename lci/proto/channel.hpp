@@ -78,8 +78,8 @@ class channel {
   // Events taken from the backend in one progress call.
   static constexpr std::size_t MAX_POLLS = 32;
 
-  channel(core& shared, net::fabric& fabric, int index, mem::packet_pool& pool,
-          std::size_t max_piece);
+  channel(core& shared, net::fabric& fabric, int index, const net::device_config& wanted,
+          mem::packet_pool& pool, std::size_t max_piece);
   ~channel();
   channel(const channel&) = delete;
   channel& operator=(const channel&) = delete;
@@ -134,6 +134,7 @@ class channel {
   net::fabric& fabric;
   mem::packet_pool& pool;
   const std::size_t max_piece;         // bytes of one network operation
+  net::device_config config;           // what the network's device has; immutable after open
   port control;                        // for what the protocols send by themselves
   base::thread_counter open;           // sends, puts and gets posted and not completed
   base::thread_counter open_receives;  // receives posted and not completed

@@ -29,15 +29,26 @@ endpoint_impl_t::~endpoint_impl_t() {
   forget(device.endpoints, this);
 }
 
+namespace {
+
+net::device_config config_of(const device_attr_t& attr) {
+  return {attr.net_max_sends, attr.net_max_recvs, attr.net_max_cqes, attr.ibv_td_strategy};
+}
+
+}  // namespace
+
 device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packets,
                              const device_attr_t& wanted)
     : context(net),
       pool(packets.payloads == nullptr ? packets : *net.owner.internal_pool().p_impl),
       attr(wanted),
-      channel(net.owner.core, *net.fabric, net.devices, pool.packets, net.attr.max_msg_size) {
+      channel(net.owner.core, *net.fabric, net.devices, config_of(wanted), pool.packets,
+              net.attr.max_msg_size) {
   if (packets.payloads != nullptr) channel.payloads.enter(*packets.payloads);
   ++net.devices;
   attr.uid = runtime::global().uids++;
+  attr.net_max_sends = channel.config.max_sends;
+  attr.ibv_td_strategy = channel.config.ibv_td_strategy;
   attr.use_reg_cache = net.fabric->caps().keeps_registrations;
   channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
   channel.way = net.attr.gpu_path;

@@ -46,13 +46,10 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   config.arena = &owner.core.arena;
   config.regions = &owner.core.regions;
   config.max_inject_wanted = attr.max_inject_size;
-  const global_attr_t& usual = g_default_attr;
-  config.max_sends = usual.net_max_sends;
-  config.max_recvs = usual.net_max_recvs;
   config.device_name = attr.device_name;
   config.ibv_gid_index = attr.ibv_gid_idx;
   config.ibv_wants_gid = attr.ibv_force_gid_auto_select;
-  config.use_reg_cache = usual.use_reg_cache;
+  config.use_reg_cache = g_default_attr.use_reg_cache;
   config.gpu_rules = mem::ladder_rules::from_environment(attr.use_dmabuf);
   config.shm_single_copy = attr.shm_single_copy;
   config.shm_pipelined_copy = attr.shm_pipelined_copy;

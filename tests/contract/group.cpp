@@ -30,7 +30,8 @@ void member::poll() {
 
 void member::add_device(int index) {
   sinks.push_back(std::make_unique<recorder>());
-  devices.push_back(fabric->make_device(index));
+  net::device_config config = wanted;
+  devices.push_back(fabric->make_device(index, config));
   endpoints.push_back(
       std::make_unique<registering_endpoint>(*fabric, held, devices.back()->make_endpoint()));
 }
@@ -83,9 +84,10 @@ std::size_t member::obtainable_packets() {
   return all.size();
 }
 
-group::group(int ranks, int devices, const open_fabric& open) {
+group::group(int ranks, int devices, const open_fabric& open, const net::device_config& wanted) {
   for (int rank = 0; rank < ranks; ++rank) {
     members_.push_back(std::make_unique<member>());
+    members_.back()->wanted = wanted;
     books_.push_back(std::make_unique<book>(rank, *this));
   }
   std::vector<std::string> addresses;

@@ -44,6 +44,7 @@ struct member {
   mem::arena arena;
   mem::region_table regions;
   mem::packet_pool packets;
+  net::device_config wanted;                     // of devices
   std::vector<std::unique_ptr<recorder>> sinks;  // by device
   std::unique_ptr<net::fabric> fabric;
   std::vector<std::unique_ptr<net::device>> devices;
@@ -58,7 +59,7 @@ using open_fabric =
 
 class group {
  public:
-  group(int ranks, int devices, const open_fabric& open);
+  group(int ranks, int devices, const open_fabric& open, const net::device_config& wanted = {});
   ~group();
   group(const group&) = delete;
   group& operator=(const group&) = delete;

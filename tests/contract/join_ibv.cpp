@@ -17,20 +17,22 @@ const net::provider& ibv() {
   throw std::runtime_error("no provider is called ibv");
 }
 
-backend_under_test ibv_with(std::string name, std::size_t max_sends) {
+backend_under_test ibv_with(std::string name, const net::device_config& wanted = {}) {
   return {std::move(name), [=](int ranks, int devices) {
-            return std::make_unique<group>(ranks, devices, [=](int, net::fabric_config config) {
-              config.max_sends = max_sends;
+            const auto open = [](int, const net::fabric_config& config) {
               return ibv().open(config);
-            });
+            };
+            return std::make_unique<group>(ranks, devices, open, wanted);
           }};
 }
 
 }  // namespace
 
-// Queues as usual, and so short that they are always full.
+// Queues as usual, and so short that they are always full and with one lock for all of them.
 INSTANTIATE_TEST_SUITE_P(ibv, backend_contract,
-                         testing::Values(ibv_with("default", 64), ibv_with("shallow", 16)),
+                         testing::Values(ibv_with("default"),
+                                         ibv_with("shallow", {16, 4096, 65536,
+                                                              attr_ibv_td_strategy_t::all_qp})),
                          [](const auto& tested) { return tested.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(ibv, process_contract, testing::Values("ibv"),

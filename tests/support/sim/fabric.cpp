@@ -39,7 +39,7 @@ sim_fabric::~sim_fabric() {
   world_->fabrics[static_cast<std::size_t>(rank_)] = nullptr;
 }
 
-std::unique_ptr<net::device> sim_fabric::make_device(int index) {
+std::unique_ptr<net::device> sim_fabric::make_device(int index, net::device_config&) {
   auto made = std::make_unique<sim_device>(*this, index);
   std::lock_guard lock(world_->mutex);
   const auto at = static_cast<std::size_t>(index);

@@ -112,7 +112,8 @@ class sim_fabric final : public net::fabric, private mem::device_registrar {
   const net::capabilities& caps() const noexcept override { return caps_; }
   std::string_view name() const noexcept override { return "sim"; }
   std::string address() const override { return "sim:" + std::to_string(rank_); }
-  std::unique_ptr<net::device> make_device(int index) override;
+  using net::fabric::make_device;
+  std::unique_ptr<net::device> make_device(int index, net::device_config& config) override;
   void connect(int rank) noexcept override;
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,

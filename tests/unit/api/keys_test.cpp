@@ -21,7 +21,9 @@ class bookkeeping_fabric final : public net::fabric {
   const net::capabilities& caps() const noexcept override { return real_->caps(); }
   std::string_view name() const noexcept override { return real_->name(); }
   std::string address() const override { return real_->address(); }
-  std::unique_ptr<net::device> make_device(int index) override { return real_->make_device(index); }
+  std::unique_ptr<net::device> make_device(int index, net::device_config& config) override {
+    return real_->make_device(index, config);
+  }
   void connect(int rank) noexcept override { real_->connect(rank); }
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override {
     return real_->check_remote(rank, key);

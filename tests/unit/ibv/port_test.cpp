@@ -66,7 +66,7 @@ TEST_F(port_test, deferred__comes_again_and_nothing_overtakes) {
 // A sink that polls again, whose inner poll fetches more and is refused there, and that then
 // refuses, too: both messages wait, each once.
 TEST_F(port_test, deferred__in_a_poll_inside_of_a_poll) {
-  auto g = open(2, 1, [](net::fabric_config& c) { c.max_sends = 256; });
+  auto g = open(2, {.max_sends = 256});
   meet(*g, 0, 1);
   g->at(1).seen().forget();
   for (const std::uint32_t waiting : {2u, 33u, 64u, 65u}) {
@@ -98,7 +98,7 @@ TEST_F(port_test, deferred__in_a_poll_inside_of_a_poll) {
 
 // The program keeps all packets: senders wait, and go on when packets come home.
 TEST_F(port_test, receives__none_left_and_later_some) {
-  auto g = open(2, 1, [](net::fabric_config& c) { c.max_recvs = 512; });
+  auto g = open(2, {.max_recvs = 512});
   meet(*g, 0, 1);
   g->at(1).seen().forget();
   std::vector<mem::packet*> kept;
@@ -203,7 +203,7 @@ TEST_F(port_test, completion_queue__too_small_for_another_peer_is_an_error_and_o
 }
 
 TEST_F(port_test, post__refused_by_the_card_is_posted_later) {
-  auto g = open(2, 1, [](net::fabric_config& c) { c.max_sends = 16; });
+  auto g = open(2, {.max_sends = 16});
   meet(*g, 0, 1);
   g->at(1).seen().forget();
   card().forget_counts();

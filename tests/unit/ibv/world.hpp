@@ -41,15 +41,19 @@ class on_a_card : public testing::Test {
 
   // Ranks with a device; `change` may alter what each gets.
   std::unique_ptr<test::group> open(int ranks, int devices = 1,
-                                    std::function<void(net::fabric_config&)> change = {}) {
+                                    std::function<void(net::fabric_config&)> change = {},
+                                    const net::device_config& wanted = {}) {
     fabrics_.clear();
-    return std::make_unique<test::group>(ranks, devices,
-                                         [&, change](int, net::fabric_config config) {
-                                           if (change) change(config);
-                                           auto made = make(config);
-                                           fabrics_.push_back(made.get());
-                                           return made;
-                                         });
+    const auto open_one = [&, change](int, net::fabric_config config) {
+      if (change) change(config);
+      auto made = make(config);
+      fabrics_.push_back(made.get());
+      return made;
+    };
+    return std::make_unique<test::group>(ranks, devices, open_one, wanted);
+  }
+  std::unique_ptr<test::group> open(int ranks, const net::device_config& wanted) {
+    return open(ranks, 1, {}, wanted);
   }
   // A fabric, or nothing that is left of one.
   static std::unique_ptr<fabric> make(const net::fabric_config& config) {
