@@ -76,7 +76,7 @@ net::capabilities capabilities_of(const chosen_port& card, ibv_pd* pd,
 
 fabric::fabric(const net::fabric_config& config)
     : config_(checked(config)),
-      card_(open_best_port({config.device_name, config.ibv_gid_index, config.ibv_wants_gid})),
+      card_(open_best_port(wishes_of(config))),
       pd_(make_pd(card_)),
       caps_(capabilities_of(card_, pd_.get(), config)),
       memory_(pd_.get(), card_.name, config_),
@@ -87,9 +87,7 @@ fabric::fabric(const net::fabric_config& config)
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   caps_.keeps_registrations = memory_.is_keeping();
   base::ticks_per_ms();  // measured here rather than in the first poll
-  log::info("ibv", "%s, %.0f Gbit/s, GID %s (%s)", card_.name.c_str(),
-            static_cast<double>(rate_of(card_.state)) / 1e9,
-            card_.has_gid ? text_of(card_.gid.gid).c_str() : "none", card_.why_gid.c_str());
+  log::info("ibv", "%s, %s: %s", card_.name.c_str(), card_.why.c_str(), describe(card_).c_str());
 }
 
 // Without leave() before, peers take this for a death, as soon as they miss us.

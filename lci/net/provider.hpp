@@ -6,10 +6,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lci/net/backend.hpp"
 
 namespace lci::net {
+
+// For people: one card of a network, or one port of it.
+struct card_report {
+  std::string name;
+  std::string what;        // its state, speed and address
+  bool is_chosen = false;  // it would be used
+  std::string why;         // it is chosen, or not
+};
 
 struct provider {
   std::string_view name;  // as in attr_backend_t and LCI_ATTR_BACKEND
@@ -17,6 +26,9 @@ struct provider {
   // Empty when usable, else one sentence that says why not.
   std::string (*probe)();
   std::unique_ptr<fabric> (*open)(const fabric_config& config);  // throws backend_error
+  // Its cards, usable or not. Of the config only the names of what is wished are read. Null: it has
+  // none.
+  std::vector<card_report> (*report)(const fabric_config& config) = nullptr;
 };
 
 // In order of preference. Defined by backends/providers.cpp, so that nothing below names a backend.

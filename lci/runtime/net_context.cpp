@@ -7,6 +7,7 @@
 #include "lci/net/provider.hpp"
 #include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/global.hpp"
+#include "lci/runtime/net_wishes.hpp"
 #include "lci/runtime/runtime.hpp"
 
 namespace lci {
@@ -41,19 +42,12 @@ std::string next_key(runtime_impl_t& owner) {
 net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_context_attr_t& wanted)
     : owner(runtime), attr(wanted), key_(next_key(runtime)) {
   const net::provider& provider = choose_provider(wanted.backend);
-  net::fabric_config config;
+  net::fabric_config config = runtime::wishes_of(attr);
   config.book = this;
   config.arena = &owner.core.arena;
   config.regions = &owner.core.regions;
-  config.max_inject_wanted = attr.max_inject_size;
-  config.device_name = attr.device_name;
-  config.ibv_gid_index = attr.ibv_gid_idx;
-  config.ibv_wants_gid = attr.ibv_force_gid_auto_select;
   config.use_reg_cache = g_default_attr.use_reg_cache;
   config.gpu_rules = mem::ladder_rules::from_environment(attr.use_dmabuf);
-  config.shm_single_copy = attr.shm_single_copy;
-  config.shm_pipelined_copy = attr.shm_pipelined_copy;
-  config.shm_single_copy_min = attr.shm_single_copy_min;
   fabric = provider.open(config);
   const net::capabilities& can = fabric->caps();
   attr.backend = provider.backend;

@@ -24,26 +24,20 @@ class fabric_test : public on_a_card {
 
 TEST_F(fabric_test, set_up__any_failing_call_throws_its_name_and_leaves_nothing) {
   // Called, and the word that the message has.
-  const std::pair<const char*, const char*> calls[] = {{"ibv_get_device_list", "no verbs device"},
-                                                       {"ibv_open_device", "opened"},
-                                                       {"ibv_query_device", "queried"},
-                                                       {"ibv_query_port", "not active"},
-                                                       {"ibv_alloc_pd", "ibv_alloc_pd"},
-                                                       {"ibv_reg_mr", "ibv: "},
-                                                       {"ibv_create_cq", "ibv_create_cq"},
-                                                       {"ibv_create_qp", "ibv_create_qp"},
-                                                       {"ibv_modify_qp", "ibv_modify_qp"},
-                                                       {"post_recv", "ibv_post_recv"},
-                                                       {"ibv_create_srq", "ibv_create_srq"},
-                                                       {"post_srq_recv", "could not be posted"}};
+  const std::pair<const char*, const char*> calls[] = {
+      {"ibv_get_device_list", "device"},    {"ibv_open_device", "opened"},
+      {"ibv_query_device", "queried"},      {"ibv_query_port", "queried"},
+      {"ibv_alloc_pd", "ibv_alloc_pd"},     {"ibv_reg_mr", "ibv: "},
+      {"ibv_create_cq", "ibv_create_cq"},   {"ibv_create_qp", "ibv_create_qp"},
+      {"ibv_modify_qp", "ibv_modify_qp"},   {"post_recv", "ibv_post_recv"},
+      {"ibv_create_srq", "ibv_create_srq"}, {"post_srq_recv", "could not be posted"}};
   for (const auto& [call, word] : calls) {
     ASSERT_EQ(open_with_failure(call, 1 << 30, ENOMEM), "");
     const auto times = static_cast<int>(card().count(call));
     EXPECT_GT(times, 0) << call;
     for (int n = 1; n <= std::min(times, 40); ++n) {
       const std::string said = open_with_failure(call, n, ENOMEM);
-      const bool is_second_open = std::string_view(call) == "ibv_open_device" && n == 2;
-      EXPECT_TRUE(is_second_open || said.find(word) != std::string::npos)
+      EXPECT_NE(said.find(word), std::string::npos)
           << call << ", time " << n << ": \"" << said << '"';
       EXPECT_NE(said, "") << call << ", time " << n;
       EXPECT_EQ(card().live().all(), 0u) << call << ", time " << n;

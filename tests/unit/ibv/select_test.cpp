@@ -154,7 +154,77 @@ TEST_F(select, failing_calls__leave_the_device_out_with_the_reason) {
   EXPECT_EQ(refusal(),
             "ibv: no port can be used; fake_0: it cannot be queried (Input/output error)");
   card().fail_nth("ibv_query_port", 1, EIO);
-  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0:1: the port is not active");
+  EXPECT_EQ(refusal(),
+            "ibv: no port can be used; fake_0:1: the port cannot be queried (Input/output error)");
+  card().fail_nth("ibv_open_device", 2, EMFILE);
+  EXPECT_EQ(refusal(),
+            "ibv: no port can be used; fake_0:1: it cannot be opened again (Too many open files)");
+  card().fail_nth("ibv_get_device_list", 2, EIO);
+  EXPECT_EQ(refusal(), "ibv: no port can be used; fake_0:1: the device is gone");
+}
+
+TEST_F(select, device_that_cannot_be_opened_again__gives_way_to_the_next) {
+  card().reset(two_devices());
+  card().fail_nth("ibv_open_device", 3, EMFILE);
+  EXPECT_EQ(open_best_port({}).name, "fake_0:1");
+}
+
+// Every kind of port, as lci_info tells of them.
+TEST_F(select, report__each_port_with_its_state_and_why_it_is_chosen_or_not) {
+  test::fake_ibv_config config;
+  test::fake_device& ib = config.devices[0];
+  ib.name = "ib";
+  ib.ports = std::vector<test::fake_port>(2);
+  for (test::fake_port& port : ib.ports) {
+    port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+    port.gids = {{"fe80::1", IB}};
+    port.lid = 5;
+  }
+  ib.ports[1].state = IBV_PORT_INIT;
+  for (const char* name : {"v2", "v1", "six", "slow", "bare", "shut"}) {
+    config.devices.push_back({});
+    config.devices.back().name = name;
+  }
+  config.devices[2].ports[0].gids = {{"::ffff:10.0.0.2", V1}};
+  config.devices[3].ports[0].gids = {{"", V2}, {"2001:db8::1", V2}};
+  config.devices[4].ports[0].width = config.devices[4].ports[0].speed = 1;
+  config.devices[5].ports[0].gids = {};
+  card().reset(config);
+  card().fail_nth("ibv_open_device", 7, EACCES);
+  const std::pair<const char*, const char*> expected[] = {
+      {"ib:1: InfiniBand, active, 100 Gbit/s, LID 5, GID none: LIDs are enough within an "
+       "InfiniBand subnet",
+       "+the fastest"},
+      {"ib:2: InfiniBand, initializing (no subnet manager?), 100 Gbit/s",
+       "-the port is not active"},
+      {"v2:1: Ethernet, active, 100 Gbit/s, GID 3 10.0.0.1 (RoCE v2, an IPv4 address)",
+       "-no faster than ib:1"},
+      {"v1:1: Ethernet, active, 100 Gbit/s, GID 0 10.0.0.2 (RoCE v1, an IPv4 address)",
+       "-no faster than ib:1"},
+      {"six:1: Ethernet, active, 100 Gbit/s, GID 1 2001:db8::1 (RoCE v2, a global IPv6 address)",
+       "-no faster than ib:1"},
+      {"slow:1: Ethernet, active, 2.5 Gbit/s, GID 3 10.0.0.1 (RoCE v2, an IPv4 address)",
+       "-slower than ib:1"},
+      {"bare:1: Ethernet, active, 100 Gbit/s",
+       "-it has no GID: give its network interface an address"},
+      {"shut: no port is known", "-it cannot be opened (Permission denied)"}};
+  const std::vector<net::card_report> said = PROVIDER.report({});
+  ASSERT_EQ(said.size(), std::size(expected));
+  for (std::size_t i = 0; i < said.size(); ++i) {
+    EXPECT_EQ(said[i].name + ": " + said[i].what, expected[i].first);
+    EXPECT_EQ((said[i].is_chosen ? "+" : "-") + said[i].why, expected[i].second);
+  }
+}
+
+TEST_F(select, report__of_one_card_and_of_what_is_asked_for) {
+  net::fabric_config config;
+  EXPECT_EQ(PROVIDER.report(config).at(0).why, "the only one that can be used");
+  config.device_name = "mlx5_7";
+  EXPECT_EQ(PROVIDER.report(config).at(0).why, "device_name asks for mlx5_7");
+  config.device_name = "fake_0";
+  config.ibv_gid_index = 1;
+  EXPECT_EQ(PROVIDER.report(config).at(0).what,
+            "Ethernet, active, 100 Gbit/s, GID 1 fe80::1 (as ibv_gid_idx says)");
 }
 
 TEST_F(select, rate__lanes_times_speed) {

@@ -1,0 +1,216 @@
+#include "backends/ibv/survey.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "backends/ibv/handles.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr std::uint8_t V4_MAPPED[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+bool is_v4(const ibv_gid& gid) noexcept {
+  return std::memcmp(gid.raw, V4_MAPPED, sizeof(V4_MAPPED)) == 0;
+}
+bool is_link_local(const ibv_gid& gid) noexcept { return gid.raw[0] == 0xfe && gid.raw[1] == 0x80; }
+bool is_empty(const ibv_gid& gid) noexcept {
+  return std::all_of(std::begin(gid.raw), std::end(gid.raw), [](std::uint8_t b) { return b == 0; });
+}
+
+int score_of(const gid_row& row) noexcept {
+  int score = row.type == IBV_GID_TYPE_ROCE_V2 ? 8 : 0;
+  if (is_v4(row.gid))
+    score += 4;
+  else if (!is_link_local(row.gid))
+    score += 2;
+  return score + 1;
+}
+
+// Without the newer call the types are not known; RoCE v2 is what every later card speaks.
+std::vector<gid_row> gids_of(ibv_context* context, std::uint8_t port, const ibv_port_attr& state) {
+  std::vector<gid_row> rows;
+  const bool is_ethernet = state.link_layer == IBV_LINK_LAYER_ETHERNET;
+  for (int i = 0; i < state.gid_tbl_len; ++i) {
+    gid_row row;
+    row.index = i;
+    row.type = is_ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    if (library().query_gid_ex != nullptr) {
+      ibv_gid_entry entry{};
+      if (library().query_gid_ex(context, port, static_cast<std::uint32_t>(i), &entry, 0,
+                                 sizeof(entry)) != 0)
+        continue;
+      row.gid = entry.gid;
+      row.type = static_cast<ibv_gid_type>(entry.gid_type);
+    } else if (library().query_gid(context, port, i, &row.gid) != 0) {
+      continue;
+    }
+    if (!is_empty(row.gid)) rows.push_back(row);
+  }
+  return rows;
+}
+
+// Fills in the GID, or the reason why the port cannot be used without one.
+void take_gid(ibv_context* context, port_facts& port, const port_wishes& wishes) {
+  const std::vector<gid_row> rows = gids_of(context, port.number, port.state);
+  if (wishes.gid_index >= 0) {
+    const auto at = std::find_if(rows.begin(), rows.end(),
+                                 [&](const gid_row& r) { return r.index == wishes.gid_index; });
+    if (at == rows.end()) {
+      port.why_not = "GID index " + std::to_string(wishes.gid_index) + " (ibv_gid_idx) is empty";
+      return;
+    }
+    port.gid = *at;
+    port.has_gid = true;
+    port.why_gid = "as ibv_gid_idx says";
+    return;
+  }
+  if (!port.is_ethernet && !wishes.wants_gid) {
+    port.why_gid = "none: LIDs are enough within an InfiniBand subnet";
+    if (!rows.empty()) port.gid = rows.front();
+    return;
+  }
+  const gid_row* const best = choose_gid(rows, port.why_gid);
+  if (best == nullptr) {
+    port.why_not = "it has no GID: give its network interface an address";
+    return;
+  }
+  port.gid = *best;
+  port.has_gid = true;
+}
+
+bool names(const std::string& wanted, const port_facts& port) {
+  return wanted.empty() || wanted == port.device || wanted == port.name;
+}
+
+// _compat_ibv_port_attr is the beginning of ibv_port_attr; what lies behind stays 0.
+int query_port(ibv_context* context, int port, ibv_port_attr& out) {
+  out = {};
+  return library().query_port(context, static_cast<std::uint8_t>(port),
+                              reinterpret_cast<_compat_ibv_port_attr*>(&out));
+}
+
+const char* name_of(ibv_port_state state) noexcept {
+  switch (state) {
+    case IBV_PORT_DOWN:
+      return "down";
+    case IBV_PORT_INIT:
+      return "initializing (no subnet manager?)";
+    case IBV_PORT_ARMED:
+      return "armed";
+    case IBV_PORT_ACTIVE:
+      return "active";
+    case IBV_PORT_ACTIVE_DEFER:
+      return "active, deferred";
+    default:
+      return "in an unknown state";
+  }
+}
+
+void look_at_port(ibv_context* context, port_facts& port, const port_wishes& wishes) {
+  const int rc = query_port(context, port.number, port.state);
+  port.is_ethernet = port.state.link_layer == IBV_LINK_LAYER_ETHERNET;
+  if (rc != 0)
+    port.why_not = std::string("the port cannot be queried (") + std::strerror(rc) + ")";
+  else if (port.state.state == IBV_PORT_ACTIVE)
+    take_gid(context, port, wishes);
+  else
+    port.why_not = "the port is not active";
+  if (!names(wishes.device_name, port)) port.why_not = "device_name asks for " + wishes.device_name;
+}
+
+void look_at(ibv_device* device, const port_wishes& wishes, std::vector<port_facts>& out) {
+  port_facts about;
+  about.name = about.device = device->name;
+  const auto give_up = [&](const char* what, int error) {
+    about.why_not = std::string("it cannot be ") + what + " (" + std::strerror(error) + ")";
+    out.push_back(about);
+  };
+  const context_handle context(library().open_device(device));
+  if (!context) return give_up("opened", errno);
+  if (const int rc = library().query_device(context.get(), &about.limits); rc != 0)
+    return give_up("queried", rc);
+  for (int number = 1; number <= about.limits.phys_port_cnt; ++number) {
+    port_facts port = about;
+    port.number = static_cast<std::uint8_t>(number);
+    port.name += ":" + std::to_string(number);
+    look_at_port(context.get(), port, wishes);
+    out.push_back(std::move(port));
+  }
+}
+
+}  // namespace
+
+device_list::device_list() : all_(library().get_device_list(&count_)) {
+  if (all_ == nullptr) count_ = 0;
+}
+
+device_list::~device_list() {
+  if (all_ != nullptr) library().free_device_list(all_);
+}
+
+std::vector<port_facts> survey(const port_wishes& wishes) {
+  std::vector<port_facts> out;
+  for (ibv_device* device : device_list()) look_at(device, wishes, out);
+  return out;
+}
+
+const gid_row* choose_gid(const std::vector<gid_row>& rows, std::string& why) {
+  const gid_row* best = nullptr;
+  for (const gid_row& row : rows) {
+    if (best == nullptr || score_of(row) > score_of(*best)) best = &row;
+  }
+  if (best != nullptr) {
+    why = std::string(best->type == IBV_GID_TYPE_ROCE_V2   ? "RoCE v2"
+                      : best->type == IBV_GID_TYPE_ROCE_V1 ? "RoCE v1"
+                                                           : "InfiniBand") +
+          (is_v4(best->gid)           ? ", an IPv4 address"
+           : is_link_local(best->gid) ? ", link-local: there is nothing better"
+                                      : ", a global IPv6 address");
+  }
+  return best;
+}
+
+std::uint64_t rate_of(const ibv_port_attr& port) noexcept {
+  // Widths and speeds are bits; gigabits per lane as the specification names them.
+  const std::uint64_t lanes = port.active_width == 2    ? 4
+                              : port.active_width == 4  ? 8
+                              : port.active_width == 8  ? 12
+                              : port.active_width == 16 ? 2
+                                                        : 1;
+  const std::uint64_t mbit = port.active_speed >= 128  ? 100000
+                             : port.active_speed >= 64 ? 50000
+                             : port.active_speed >= 32 ? 25000
+                             : port.active_speed >= 16 ? 14000
+                             : port.active_speed >= 4  ? 10000
+                             : port.active_speed >= 2  ? 5000
+                                                       : 2500;
+  return lanes * mbit * 1000000;
+}
+
+std::string text_of(const ibv_gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (is_v4(gid))
+    inet_ntop(AF_INET, gid.raw + 12, text, sizeof(text));
+  else
+    inet_ntop(AF_INET6, gid.raw, text, sizeof(text));
+  return text;
+}
+
+std::string describe(const port_facts& port) {
+  if (port.number == 0) return "no port is known";
+  std::string out = port.is_ethernet ? "Ethernet, " : "InfiniBand, ";
+  out += name_of(port.state.state);
+  const std::uint64_t mbit = rate_of(port.state) / 1000000;
+  out += ", " + std::to_string(mbit / 1000) + (mbit % 1000 != 0 ? ".5" : "") + " Gbit/s";
+  if (port.has_gid)
+    out += ", GID " + std::to_string(port.gid.index) + " " + text_of(port.gid.gid) + " (" +
+           port.why_gid + ")";
+  else if (!port.why_gid.empty())
+    out += ", LID " + std::to_string(port.state.lid) + ", GID " + port.why_gid;
+  return out;
+}
+
+}  // namespace lci::ibv

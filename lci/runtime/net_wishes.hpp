@@ -1,0 +1,23 @@
+// What the attributes of a net context wish of a network, in the words of the backend contract.
+// Callers: net_context; lci_info. Threads: pure functions.
+#pragma once
+
+#include "lci/attr.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::runtime {
+
+// The rest is for whoever opens one.
+inline net::fabric_config wishes_of(const net_context_settings_t& attr) {
+  net::fabric_config config;
+  config.max_inject_wanted = attr.max_inject_size;
+  config.device_name = attr.device_name;
+  config.ibv_gid_index = attr.ibv_gid_idx;
+  config.ibv_wants_gid = attr.ibv_force_gid_auto_select;
+  config.shm_single_copy = attr.shm_single_copy;
+  config.shm_pipelined_copy = attr.shm_pipelined_copy;
+  config.shm_single_copy_min = attr.shm_single_copy_min;
+  return config;
+}
+
+}  // namespace lci::runtime
