@@ -17,7 +17,7 @@ function(lci_optional name header library loss)
   endif()
 endfunction()
 
-lci_optional(HWLOC hwloc.h hwloc "threads and devices are not placed by topology")
+lci_optional(HWLOC hwloc.h hwloc "cards are placed by the kernel's files alone")
 lci_optional(SODIUM sodium.h sodium "the tcp bootstrap has no keys and binds to loopback only")
 
 # The backends load their libraries at run time, so a build needs the headers alone, and what was built

@@ -93,6 +93,8 @@ struct domain_functions {
 
   static std::vector<mem::device_report> report() { return report_gpus(Here().d); }
 
+  static std::string chosen_device() { return address_of_current(Here().d); }
+
   static constexpr mem::memory_domain named(std::string_view name, std::string_view variable) {
     return {name,
             variable,
@@ -105,7 +107,8 @@ struct domain_functions {
             &release,
             &export_for_network,
             &ready_for_network,
-            &report};
+            &report,
+            &chosen_device};
   }
 
  private:

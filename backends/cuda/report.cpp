@@ -1,5 +1,6 @@
 #include "backends/cuda/report.hpp"
 
+#include <array>
 #include <string>
 
 #include "backends/cuda/gdr_library.hpp"
@@ -60,6 +61,16 @@ std::vector<mem::device_report> report_gpus(driver& d) {
     }
   }
   return all;
+}
+
+std::string address_of_current(driver& d) {
+  const abi::functions* const call = d.in_process();
+  abi::device current = -1;
+  std::array<char, 32> text{};
+  if (call == nullptr || call->ctx_get_device(&current) != abi::result::success ||
+      call->device_get_pci_bus_id(text.data(), text.size() - 1, current) != abi::result::success)
+    return {};
+  return text.data();
 }
 
 }  // namespace lci::cuda

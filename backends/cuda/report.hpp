@@ -3,6 +3,7 @@
 // costs a process nothing.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "backends/cuda/driver.hpp"
@@ -12,5 +13,9 @@ namespace lci::cuda {
 
 // Empty when CUDA cannot be used; the domain's probe says why.
 std::vector<mem::device_report> report_gpus(driver& d);
+
+// The PCI address of the GPU of the calling thread's current context; empty: there is none. Loads
+// and starts nothing.
+std::string address_of_current(driver& d);
 
 }  // namespace lci::cuda

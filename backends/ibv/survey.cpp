@@ -1,12 +1,15 @@
 #include "backends/ibv/survey.hpp"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
 #include "backends/ibv/handles.hpp"
+#include "lci/net/topology.hpp"
 
 namespace lci::ibv {
 namespace {
@@ -109,6 +112,40 @@ const char* name_of(ibv_port_state state) noexcept {
   }
 }
 
+// "10.1.0.0/16" for the address of an interface; "IPv4" where none has it.
+std::string subnet_of(const ibv_gid& gid) {
+  in_addr wanted{};
+  std::memcpy(&wanted, gid.raw + 12, sizeof(wanted));
+  std::string out = "IPv4";
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return out;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || one->ifa_netmask == nullptr ||
+        one->ifa_addr->sa_family != AF_INET)
+      continue;
+    sockaddr_in address{}, mask{};
+    std::memcpy(&address, one->ifa_addr, sizeof(address));
+    std::memcpy(&mask, one->ifa_netmask, sizeof(mask));
+    if (address.sin_addr.s_addr != wanted.s_addr) continue;
+    address.sin_addr.s_addr &= mask.sin_addr.s_addr;
+    char text[INET_ADDRSTRLEN] = "";
+    inet_ntop(AF_INET, &address.sin_addr, text, sizeof(text));
+    out = std::string(text) + "/" + std::to_string(std::popcount(mask.sin_addr.s_addr));
+    break;
+  }
+  freeifaddrs(all);
+  return out;
+}
+
+// Who is on the same can be reached. Of routes between subnets nothing is known here.
+std::string network_of(const port_facts& port) {
+  ibv_gid prefix{};
+  std::memcpy(prefix.raw, port.gid.gid.raw, 8);
+  if (!port.is_ethernet) return "InfiniBand subnet " + text_of(prefix);
+  if (port.gid.type != IBV_GID_TYPE_ROCE_V2) return "RoCE v1";
+  return "RoCE v2 " + (is_v4(port.gid.gid) ? subnet_of(port.gid.gid) : text_of(prefix) + "/64");
+}
+
 void look_at_port(ibv_context* context, port_facts& port, const port_wishes& wishes) {
   const int rc = query_port(context, port.number, port.state);
   port.is_ethernet = port.state.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -118,12 +155,14 @@ void look_at_port(ibv_context* context, port_facts& port, const port_wishes& wis
     take_gid(context, port, wishes);
   else
     port.why_not = "the port is not active";
+  if (port.why_not.empty()) port.network = network_of(port);
   if (!names(wishes.device_name, port)) port.why_not = "device_name asks for " + wishes.device_name;
 }
 
 void look_at(ibv_device* device, const port_wishes& wishes, std::vector<port_facts>& out) {
   port_facts about;
   about.name = about.device = device->name;
+  about.pci = net::pci_address_behind(std::string(device->ibdev_path) + "/device");
   const auto give_up = [&](const char* what, int error) {
     about.why_not = std::string("it cannot be ") + what + " (" + std::strerror(error) + ")";
     out.push_back(about);

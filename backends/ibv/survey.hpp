@@ -22,6 +22,7 @@ struct port_wishes {
   std::string device_name;  // "mlx5_0" or "mlx5_0:1"; empty: the best
   int gid_index = -1;       // -1: choose
   bool wants_gid = false;   // also on InfiniBand
+  int local_rank = 0;
 };
 
 // A port, with what connections need.
@@ -35,6 +36,8 @@ struct port_facts {
   gid_row gid;
   bool has_gid = false;  // false: LIDs alone, without GRH
   std::string why_gid;   // for lci_info and the log
+  std::string pci;       // the card's address; empty: it is no PCI function
+  std::string network;   // the same word for ports that reach each other
   std::string why_not;   // not empty: it cannot be used, for this reason
 };
 

@@ -53,7 +53,7 @@ std::string get_info(bool verbose) {
   text += "backends\n";
   for (const net::provider& p : net::providers()) {
     text += line(std::string(p.name), verdict(p.probe()));
-    text += cards_of(p, runtime::wishes_of(attr));
+    text += cards_of(p, runtime::wishes_of(attr, 0));
   }
   text += "bootstrap, in the order they are tried\n";
   for (const boot::choice& c : boot::list_bootstraps()) text += line(c.name, verdict(c.reason));

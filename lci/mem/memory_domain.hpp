@@ -73,6 +73,9 @@ struct memory_domain {
   network_pointer (*ready_for_network)(const void* address) = nullptr;
   // The devices, once probe() has found it usable. Null: nothing to say.
   std::vector<device_report> (*report)() = nullptr;
+  // The PCI address of the device that the calling thread has chosen; empty: none, or not told.
+  // Starts nothing.
+  std::string (*chosen_device)() = nullptr;
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.
@@ -82,6 +85,15 @@ inline memory_place find_place(const void* address) noexcept {
   for (const memory_domain& domain : memory_domains()) {
     const memory_place found = domain.find(address);
     if (found.domain != nullptr) return found;
+  }
+  return {};
+}
+
+// Of the first domain that tells.
+inline std::string find_chosen_device() {
+  for (const memory_domain& domain : memory_domains()) {
+    std::string found = domain.chosen_device != nullptr ? domain.chosen_device() : std::string();
+    if (!found.empty()) return found;
   }
   return {};
 }

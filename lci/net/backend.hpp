@@ -241,6 +241,7 @@ struct fabric_config {
       nullptr;  // this process's registrations, the authority on what peers may touch
   std::size_t max_inject_wanted = 64;
   std::string device_name;  // a card of the network; empty: the best
+  int local_rank = 0;       // among the processes of this host: equally good cards are dealt out
   int ibv_gid_index = -1;   // -1: choose
   bool ibv_wants_gid = false;
   // Keep what register_region() made after its end, for the next use of that memory. Without effect

@@ -42,7 +42,7 @@ std::string next_key(runtime_impl_t& owner) {
 net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_context_attr_t& wanted)
     : owner(runtime), attr(wanted), key_(next_key(runtime)) {
   const net::provider& provider = choose_provider(wanted.backend);
-  net::fabric_config config = runtime::wishes_of(attr);
+  net::fabric_config config = lci::runtime::wishes_of(attr, owner.core.me);
   config.book = this;
   config.arena = &owner.core.arena;
   config.regions = &owner.core.regions;

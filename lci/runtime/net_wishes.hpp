@@ -3,13 +3,15 @@
 #pragma once
 
 #include "lci/attr.hpp"
+#include "lci/boot/local_rank.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::runtime {
 
 // The rest is for whoever opens one.
-inline net::fabric_config wishes_of(const net_context_settings_t& attr) {
+inline net::fabric_config wishes_of(const net_context_settings_t& attr, int rank) {
   net::fabric_config config;
+  config.local_rank = boot::find_local_rank(rank);
   config.max_inject_wanted = attr.max_inject_size;
   config.device_name = attr.device_name;
   config.ibv_gid_index = attr.ibv_gid_idx;

@@ -54,6 +54,22 @@ TEST_F(report_test, each_gpu_with_its_ways__and_no_context_is_made) {
   EXPECT_EQ(mock().count("cuDevicePrimaryCtxRetain"), 0u);
 }
 
+TEST_F(report_test, chosen_device__the_one_of_the_current_context_and_nothing_is_started) {
+  driver ours(mock_options());
+  EXPECT_EQ(address_of_current(ours), "") << "no context is current";
+  const abi::functions* const call = ours.in_process();
+  ASSERT_NE(call, nullptr);
+  abi::context of_second = nullptr;
+  ASSERT_EQ(call->primary_ctx_retain(&of_second, 1), abi::result::success);
+  ASSERT_EQ(call->ctx_push_current(of_second), abi::result::success);
+  EXPECT_EQ(address_of_current(ours),
+            report_gpus(driver_).at(1).what.substr(report_gpus(driver_).at(1).what.find("0000:")));
+  ASSERT_EQ(call->ctx_pop_current(&of_second), abi::result::success);
+  ASSERT_EQ(call->primary_ctx_release(1), abi::result::success);
+  driver absent(driver_options{true, "libno_such_cuda.so.1"});
+  EXPECT_EQ(address_of_current(absent), "");
+}
+
 class old_driver_report_test : public report_test {
  protected:
   old_driver_report_test()

@@ -198,11 +198,11 @@ TEST_F(select, report__each_port_with_its_state_and_why_it_is_chosen_or_not) {
       {"ib:2: InfiniBand, initializing (no subnet manager?), 100 Gbit/s",
        "-the port is not active"},
       {"v2:1: Ethernet, active, 100 Gbit/s, GID 3 10.0.0.1 (RoCE v2, an IPv4 address)",
-       "-no faster than ib:1"},
+       "-on another network (RoCE v2 IPv4) than ib:1 (InfiniBand subnet fe80::)"},
       {"v1:1: Ethernet, active, 100 Gbit/s, GID 0 10.0.0.2 (RoCE v1, an IPv4 address)",
-       "-no faster than ib:1"},
+       "-on another network (RoCE v1) than ib:1 (InfiniBand subnet fe80::)"},
       {"six:1: Ethernet, active, 100 Gbit/s, GID 1 2001:db8::1 (RoCE v2, a global IPv6 address)",
-       "-no faster than ib:1"},
+       "-on another network (RoCE v2 2001:db8::/64) than ib:1 (InfiniBand subnet fe80::)"},
       {"slow:1: Ethernet, active, 2.5 Gbit/s, GID 3 10.0.0.1 (RoCE v2, an IPv4 address)",
        "-slower than ib:1"},
       {"bare:1: Ethernet, active, 100 Gbit/s",
@@ -214,6 +214,52 @@ TEST_F(select, report__each_port_with_its_state_and_why_it_is_chosen_or_not) {
     EXPECT_EQ(said[i].name + ": " + said[i].what, expected[i].first);
     EXPECT_EQ((said[i].is_chosen ? "+" : "-") + said[i].why, expected[i].second);
   }
+}
+
+// Two cards at different sockets: whoever is bound gets the near one.
+TEST_F(select, equally_fast_cards__the_nearest_then_by_local_rank) {
+  test::fake_ibv_config config;
+  config.devices.push_back(config.devices[0]);
+  config.devices[1].name = "fake_1";
+  card().reset(config);
+  const net::topology machine("/no/such/folder", LCI_SOURCE_DIR "/tests/unit/net/two_sockets.xml");
+  const auto ask = [&](const viewpoint& here, int local_rank, std::string& why) {
+    std::vector<port_facts> all = survey({});
+    all.at(0).pci = "0000:03:00.0";
+    all.at(1).pci = "0000:81:00.0";
+    const port_facts* const best = choose(all, &machine, here, local_rank, why);
+    const port_facts& other = all[best == all.data() ? 1 : 0];
+    EXPECT_NE(other.why_not, "");
+    return best->name;
+  };
+  std::string why;
+  viewpoint here;
+  EXPECT_EQ(ask(here, 0, why), "fake_0:1");
+  EXPECT_EQ(ask(here, 1, why), "fake_1:1");
+  EXPECT_EQ(why, "the fastest, one of 2 that are as good, by local rank 1");
+#if LCI_HAVE_HWLOC
+  here.cores.cpus = {5};
+  EXPECT_EQ(ask(here, 0, why), "fake_1:1");
+  EXPECT_EQ(why, "the fastest, nearest to the cores (at the same NUMA node)");
+  here.gpu = machine.of_pci("0000:04:00.0");
+  EXPECT_EQ(ask(here, 0, why), "fake_0:1");
+  EXPECT_EQ(why, "the fastest, nearest to the GPU (behind the same PCIe switch)");
+#endif
+}
+
+TEST_F(select, local_rank_and_device_name__decide) {
+  test::fake_ibv_config config;
+  config.devices.push_back(config.devices[0]);
+  config.devices[1].name = "fake_1";
+  card().reset(config);
+  port_wishes wishes;
+  for (wishes.local_rank = 0; wishes.local_rank < 4; ++wishes.local_rank) {
+    const int expected = std::array{0, 1, 1, 0}[static_cast<std::size_t>(wishes.local_rank)];
+    EXPECT_EQ(open_best_port(wishes).device, "fake_" + std::to_string(expected));
+  }
+  wishes.device_name = "fake_0";
+  wishes.local_rank = 1;
+  EXPECT_EQ(open_best_port(wishes).why, "the only one that can be used");
 }
 
 TEST_F(select, report__of_one_card_and_of_what_is_asked_for) {

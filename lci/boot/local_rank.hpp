@@ -1,0 +1,10 @@
+// The number of a process among those of the job on its host, as launchers tell it. Callers:
+// runtime, which deals cards out by it. Threads: any, as for getenv(). Always true: at least 0;
+// where no launcher tells it, the rank, which is right for a job on one host.
+#pragma once
+
+namespace lci::boot {
+
+int find_local_rank(int rank) noexcept;
+
+}  // namespace lci::boot

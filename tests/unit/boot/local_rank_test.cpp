@@ -1,0 +1,28 @@
+#include "lci/boot/local_rank.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/scoped_env.hpp"
+
+namespace lci::boot {
+namespace {
+
+TEST(local_rank, as_the_innermost_launcher_says_else_the_rank) {
+  test::scoped_env env;
+  for (const char* name :
+       {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK",
+        "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK", "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"})
+    env.unset(name);
+  EXPECT_EQ(find_local_rank(7), 7);
+  env.set("SLURM_LOCALID", "2");
+  EXPECT_EQ(find_local_rank(7), 2);
+  env.set("LOCAL_RANK", "3");
+  EXPECT_EQ(find_local_rank(7), 3);
+  for (const char* nonsense : {"-1", "x", "3x", ""}) {
+    env.set("LOCAL_RANK", nonsense);
+    EXPECT_EQ(find_local_rank(7), 2) << nonsense;
+  }
+}
+
+}  // namespace
+}  // namespace lci::boot
