@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "backends/ibv/data_direct.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -93,6 +94,15 @@ mr_handle regions::register_host(void* address, std::size_t size, bool& is_sourc
   return mr;
 }
 
+// Cards take registrations of any size, as a rule.
+void regions::throw_refused(std::size_t size, int error) const {
+  std::string what = device_ + ", " + bytes_text(size);
+  ibv_device_attr limits{};
+  if (library().query_device(pd_->context, &limits) == 0 && size > limits.max_mr_size)
+    what += ", more than the card registers at once (" + bytes_text(limits.max_mr_size) + ")";
+  throw_error("ibv_reg_mr", what, error);
+}
+
 // For this use alone.
 void regions::register_alone(registration& made, std::string& why_not) {
   if (made.kind == mem::mem_kind::device) {
@@ -105,7 +115,7 @@ void regions::register_alone(registration& made, std::string& why_not) {
   } else {
     bool is_source_only = false;
     made.own = register_host(made.address, made.size, is_source_only);
-    if (!made.own) throw_error("ibv_reg_mr", device_ + ", " + bytes_text(made.size), errno);
+    if (!made.own) throw_refused(made.size, errno);
   }
   made.mr = made.own.get();
 }
@@ -289,20 +299,29 @@ const ibv_mr* regions::register_span(std::uint64_t offset, std::size_t size) noe
 
 mem::registration_answer regions::register_range(const mem::descriptor_range& what) {
   mem::registration_answer out;
-  if (what.wants_data_direct || library().reg_dmabuf_mr == nullptr) {
-    out.why_not = what.wants_data_direct
-                      ? device_ + ": Data Direct needs mlx5dv_reg_dmabuf_mr, which is not used yet"
-                      : "this libibverbs has no ibv_reg_dmabuf_mr";
+  std::string why_not;
+  data_direct::function direct = nullptr;
+  if (what.wants_data_direct)
+    direct = data_direct::find(pd_->context->device, why_not);
+  else if (library().reg_dmabuf_mr == nullptr)
+    why_not = "this libibverbs has no ibv_reg_dmabuf_mr";
+  if (!why_not.empty()) {
+    out.why_not = std::move(why_not);
     out.error = EOPNOTSUPP;
     out.is_final = true;
     return out;
   }
-  ibv_mr* const mr = library().reg_dmabuf_mr(pd_, what.offset, what.length, what.iova, what.fd,
-                                             static_cast<int>(READ_WRITE));
+  constexpr int ACCESS = static_cast<int>(READ_WRITE);
+  ibv_mr* const mr =
+      direct != nullptr
+          ? direct(pd_, what.offset, what.length, what.iova, what.fd, ACCESS, data_direct::FLAG)
+          : library().reg_dmabuf_mr(pd_, what.offset, what.length, what.iova, what.fd, ACCESS);
   if (mr == nullptr) {
     out.error = errno;
-    out.why_not = "ibv_reg_dmabuf_mr on " + device_;
-    out.is_final = out.error == EOPNOTSUPP;
+    out.why_not =
+        (direct != nullptr ? "mlx5dv_reg_dmabuf_mr on " : "ibv_reg_dmabuf_mr on ") + device_;
+    // The card, or its driver, has no such function.
+    out.is_final = out.error == EOPNOTSUPP || (direct != nullptr && out.error == ENODEV);
   }
   out.key = reinterpret_cast<std::uint64_t>(mr);
   return out;

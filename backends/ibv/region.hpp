@@ -85,6 +85,7 @@ class regions final : private mem::device_registrar, private mem::cache_registra
  private:
   mr_handle register_host(void* address, std::size_t size, bool& is_source_only);
   void start_cache(mem::unmap_source& news);
+  [[noreturn]] void throw_refused(std::size_t size, int error) const;
   void register_alone(registration& made, std::string& why_not);
   void find_kept(registration& made, std::string& why_not);
   using cached_answer = mem::cache_registrar::answer;

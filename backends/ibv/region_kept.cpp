@@ -30,7 +30,7 @@ void regions::find_kept(registration& made, std::string& why_not) {
   else if (made.kind == mem::mem_kind::device)
     why_not = why.why_not;
   else
-    throw_error("ibv_reg_mr", device_ + ", " + std::to_string(made.size) + " bytes", why.error);
+    throw_refused(made.size, why.error);
 }
 
 regions::cached_answer regions::register_range(const mem::cache_range& what) {

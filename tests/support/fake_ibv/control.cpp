@@ -140,10 +140,15 @@ class control final : public fake_ibv {
     return n;
   }
   std::size_t registered_bytes() override {
-    const std::lock_guard lock(net().lock);
     std::size_t n = 0;
-    for (const auto& [key, r] : net().by_lkey) n += r->length;
+    for (const fake_region& one : registrations()) n += one.size;
     return n;
+  }
+  std::vector<fake_region> registrations() override {
+    const std::lock_guard lock(net().lock);
+    std::vector<fake_region> all;
+    for (const auto& [key, r] : net().by_lkey) all.push_back({r->addr, r->length, r->access});
+    return all;
   }
 };
 

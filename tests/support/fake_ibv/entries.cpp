@@ -27,7 +27,7 @@ const fake_port* port_of(ibv_context* c, unsigned number) {
 
 ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, unsigned access) {
   network& all = net();
-  if (size == 0 ||
+  if (size == 0 || size > static_cast<open_card*>(pd->context)->about->max_mr_size ||
       ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
     errno = EINVAL;
     return nullptr;
@@ -114,7 +114,7 @@ int ibv_query_device(ibv_context* c, ibv_device_attr* out) {
   LCI_FAKE_ENTER("ibv_query_device", wanted)
   const fake_device& about = *card_of(c).about;
   *out = {};
-  out->max_mr_size = ~std::uint64_t{0};
+  out->max_mr_size = about.max_mr_size;
   out->max_qp = 1 << 17;
   out->max_qp_wr = about.max_qp_wr;
   out->max_sge = 30;

@@ -45,6 +45,7 @@ struct fake_device {
   // What not every card offers. With LCI_FAKE_IBV_PLAIN in the environment none does.
   bool has_extended_queues = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
   bool has_thread_domains = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
+  std::uint64_t max_mr_size = ~std::uint64_t{0};
 };
 
 struct fake_ibv_config {
@@ -68,6 +69,13 @@ struct fake_ibv_live {
   std::size_t all() const {
     return lists + contexts + pds + mrs + cqs + srqs + qps + ahs + tds + unacknowledged_events;
   }
+};
+
+// A registration that is alive.
+struct fake_region {
+  const void* address = nullptr;  // null: of a dma-buf
+  std::size_t size = 0;
+  unsigned access = 0;
 };
 
 class fake_ibv {
@@ -94,6 +102,7 @@ class fake_ibv {
   // Completions that wait to be polled.
   virtual std::size_t waiting_completions() = 0;
   virtual std::size_t registered_bytes() = 0;
+  virtual std::vector<fake_region> registrations() = 0;
   // Receives of queue pairs for datagrams.
   virtual std::size_t posted_receives() = 0;
 

@@ -44,6 +44,47 @@ TEST_F(region_test, add__loosely_ordered_until_the_card_does_not_know_that) {
   EXPECT_EQ(card().count("ibv_reg_mr"), 3u);
 }
 
+// Writes that may overtake each other are for data that a completion announces, never for what is
+// looked at while it is written: receives, rows, hellos.
+TEST_F(region_test, loosely_ordered__only_what_programs_have_registered) {
+  auto g = open(2, 2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> memory(5000);
+  const std::uint64_t key = add(memory.data(), memory.size());
+  const mem::region_name name = g->at(0).regions.insert(memory.data(), memory.size());
+  at(0).publish({name.slot, name.generation}, key);
+  std::size_t loose = 0, of_arenas = 0;
+  for (const test::fake_region& one : card().registrations()) {
+    const bool is_loose = (one.access & IBV_ACCESS_RELAXED_ORDERING) != 0;
+    loose += is_loose ? 1 : 0;
+    EXPECT_EQ(is_loose, one.address == memory.data());
+    of_arenas +=
+        g->at(0).arena.contains(one.address) || g->at(1).arena.contains(one.address) ? 1 : 0;
+  }
+  EXPECT_EQ(loose, 1u);
+  EXPECT_GE(of_arenas, 5u) << "packets and directories of both, and a table";
+  at(0).deregister_region(key);
+  g->at(0).regions.erase(name);
+}
+
+TEST_F(region_test, add__more_than_the_card_takes_says_how_much_that_is) {
+  test::fake_ibv_config config;
+  config.devices[0].max_mr_size = mem::arena::SPAN;
+  card().reset(config);
+  auto g = open(1);
+  std::vector<std::byte> memory(mem::arena::SPAN + 1);
+  const std::string sizes = std::to_string(memory.size()) +
+                            " bytes, more than the card registers at once (" +
+                            std::to_string(mem::arena::SPAN) + " bytes)";
+  try {
+    add(memory.data(), memory.size());
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const backend_error& problem) {
+    EXPECT_NE(std::string(problem.what()).find(sizes), std::string::npos) << problem.what();
+  }
+  at(0).deregister_region(add(memory.data(), memory.size() - 1));
+}
+
 TEST_F(region_test, add__memory_that_cannot_be_written_is_a_source) {
   auto g = open(2);
   meet(*g, 0, 1);
