@@ -45,6 +45,7 @@ regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& confi
       arena_(*config.arena),
       table_(config.regions),
       ladder_("ibv " + device_, config.gpu_rules),
+      paging_(pd, device_, config.ibv_odp, config.ibv_prefetch),
       spans_((config.arena->reserved() + mem::arena::SPAN - 1) / mem::arena::SPAN),
       directory_block_(arena_, sizeof(block_reference) * BLOCKS, 4096),
       directory_(new (directory_block_.get()) block_reference[BLOCKS]),
@@ -71,22 +72,31 @@ mr_handle regions::register_strictly(void* address, std::size_t size, unsigned a
   return mr_handle(library().reg_mr(pd_, address, size, static_cast<int>(access)));
 }
 
-// Loosely ordered where the card knows that; memory that cannot be written, as a source alone.
+// Loosely ordered where the card knows that.
+mr_handle regions::register_loosely(void* address, std::size_t size, unsigned access) {
+  if (library().reg_mr_iova2 == nullptr || is_strict_.load(std::memory_order_relaxed))
+    return register_strictly(address, size, access);
+  mr_handle mr(library().reg_mr_iova2(pd_, address, size, reinterpret_cast<std::uintptr_t>(address),
+                                      access | IBV_ACCESS_RELAXED_ORDERING));
+  // The flag is optional for kernels that know it; older ones answer this.
+  if (!mr && (errno == EINVAL || errno == EOPNOTSUPP)) {
+    mr = register_strictly(address, size, access);
+    if (mr) is_strict_.store(true, std::memory_order_relaxed);
+  }
+  return mr;
+}
+
+// Memory that cannot be written, as a source alone.
 mr_handle regions::register_host(void* address, std::size_t size, bool& is_source_only) {
   is_source_only = false;
-  mr_handle mr;
-  if (library().reg_mr_iova2 != nullptr && !is_strict_.load(std::memory_order_relaxed)) {
-    mr.reset(library().reg_mr_iova2(pd_, address, size, reinterpret_cast<std::uintptr_t>(address),
-                                    READ_WRITE | IBV_ACCESS_RELAXED_ORDERING));
-    if (mr) return mr;
-    // The flag is optional for kernels that know it; older ones answer this.
-    if (errno == EINVAL || errno == EOPNOTSUPP) {
-      mr = register_strictly(address, size, READ_WRITE);
-      if (mr) is_strict_.store(true, std::memory_order_relaxed);
-    }
-  } else {
-    mr = register_strictly(address, size, READ_WRITE);
+  const unsigned on_demand = paging_.access();
+  mr_handle mr = register_loosely(address, size, READ_WRITE | on_demand);
+  if (!mr && on_demand != 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
+    const int refusal = errno;
+    mr = register_loosely(address, size, READ_WRITE);
+    if (mr) paging_.give_up(refusal);
   }
+  if (mr && paging_.access() != 0) paging_.prefetch(mr->lkey, address, size);
   if (!mr && errno == EFAULT) {
     mr = register_strictly(address, size, IBV_ACCESS_REMOTE_READ);
     is_source_only = mr != nullptr;
@@ -127,10 +137,14 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
   made->size = size;
   made->kind = kind;
   if (size != 0) {
-    if (cache_)
+    if (kind == mem::mem_kind::host && paging_.everything() != nullptr) {
+      made->mr = paging_.everything();
+      paging_.prefetch(made->mr->lkey, address, size);
+    } else if (cache_) {
       find_kept(*made, why_not);
-    else
+    } else {
       register_alone(*made, why_not);
+    }
     if (made->mr == nullptr) return 0;
   }
   const std::lock_guard lock(mutex_);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/ibv/handles.hpp"
+#include "backends/ibv/paging.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/mem/arena.hpp"
 #include "lci/mem/region_cache.hpp"
@@ -25,7 +26,7 @@ namespace lci::ibv {
 
 struct registration {
   const ibv_mr* mr = nullptr;        // null: of 0 bytes. It may cover more than what follows
-  mr_handle own;                     // the same, unless it is kept
+  mr_handle own;                     // the same, unless it is kept, or of all memory
   mem::cache_entry* kept = nullptr;  // in the cache, used until this ends
   void* address = nullptr;
   std::size_t size = 0;
@@ -83,6 +84,7 @@ class regions final : private mem::device_registrar, private mem::cache_registra
   std::uint32_t directory_key() const noexcept { return directory_mr_->rkey; }
 
  private:
+  mr_handle register_loosely(void* address, std::size_t size, unsigned access);
   mr_handle register_host(void* address, std::size_t size, bool& is_source_only);
   void start_cache(mem::unmap_source& news);
   [[noreturn]] void throw_refused(std::size_t size, int error) const;
@@ -105,6 +107,7 @@ class regions final : private mem::device_registrar, private mem::cache_registra
   mem::arena& arena_;
   const mem::region_table* const table_;
   mem::registration_ladder ladder_;
+  paging paging_;
   std::vector<std::atomic<const ibv_mr*>> spans_;
   const mem::arena_block directory_block_;
   block_reference* const directory_;

@@ -244,6 +244,8 @@ struct fabric_config {
   int local_rank = 0;       // among the processes of this host: equally good cards are dealt out
   int ibv_gid_index = -1;   // -1: choose
   bool ibv_wants_gid = false;
+  attr_ibv_odp_strategy_t ibv_odp = attr_ibv_odp_strategy_t::none;
+  attr_ibv_prefetch_strategy_t ibv_prefetch = attr_ibv_prefetch_strategy_t::none;
   // Keep what register_region() made after its end, for the next use of that memory. Without effect
   // on networks that register nothing, and where nobody tells of unmapped memory.
   bool use_reg_cache = false;

@@ -16,6 +16,8 @@ inline net::fabric_config wishes_of(const net_context_settings_t& attr, int rank
   config.device_name = attr.device_name;
   config.ibv_gid_index = attr.ibv_gid_idx;
   config.ibv_wants_gid = attr.ibv_force_gid_auto_select;
+  config.ibv_odp = attr.ibv_odp_strategy;
+  config.ibv_prefetch = attr.ibv_prefetch_strategy;
   config.shm_single_copy = attr.shm_single_copy;
   config.shm_pipelined_copy = attr.shm_pipelined_copy;
   config.shm_single_copy_min = attr.shm_single_copy_min;

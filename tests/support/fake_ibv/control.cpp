@@ -80,6 +80,7 @@ class control final : public fake_ibv {
     all.calls.clear();
     all.failures.clear();
     all.complaints.clear();
+    all.advice.clear();
     all.held.clear();
     all.random = config.order_seed | 1u;
     all.make_cards();
@@ -143,6 +144,10 @@ class control final : public fake_ibv {
     std::size_t n = 0;
     for (const fake_region& one : registrations()) n += one.size;
     return n;
+  }
+  std::vector<fake_advice> take_advice() override {
+    const std::lock_guard lock(net().lock);
+    return std::exchange(net().advice, {});
   }
   std::vector<fake_region> registrations() override {
     const std::lock_guard lock(net().lock);

@@ -27,7 +27,14 @@ const fake_port* port_of(ibv_context* c, unsigned number) {
 
 ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, unsigned access) {
   network& all = net();
-  if (size == 0 || size > static_cast<open_card*>(pd->context)->about->max_mr_size ||
+  const fake_device& about = *card_of(pd->context).about;
+  const bool is_implicit = at == nullptr && size == ~std::size_t{0};
+  if ((access & IBV_ACCESS_ON_DEMAND) != 0 &&
+      !(is_implicit ? about.has_implicit_paging : about.has_paging)) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if (size == 0 || size > about.max_mr_size ||
       ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
     errno = EINVAL;
     return nullptr;
@@ -86,6 +93,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   auto* const made = new open_card{};
   made->about = static_cast<card*>(device)->about;
   offer_newer_calls(*made);
+  offer_paging(*made);
   ibv_context& c = made->context;
   c.device = device;
   c.async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);

@@ -46,6 +46,7 @@ struct fake_device {
   bool has_extended_queues = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
   bool has_thread_domains = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
   std::uint64_t max_mr_size = ~std::uint64_t{0};
+  bool has_paging = false, has_implicit_paging = false;  // on demand
 };
 
 struct fake_ibv_config {
@@ -78,6 +79,13 @@ struct fake_region {
   unsigned access = 0;
 };
 
+// What ibv_advise_mr was told.
+struct fake_advice {
+  ibv_advise_mr_advice what{};
+  std::uint64_t address = 0;
+  std::size_t size = 0;
+};
+
 class fake_ibv {
  public:
   // Everything as at the start. Complains about what is alive.
@@ -103,6 +111,7 @@ class fake_ibv {
   virtual std::size_t waiting_completions() = 0;
   virtual std::size_t registered_bytes() = 0;
   virtual std::vector<fake_region> registrations() = 0;
+  virtual std::vector<fake_advice> take_advice() = 0;
   // Receives of queue pairs for datagrams.
   virtual std::size_t posted_receives() = 0;
 

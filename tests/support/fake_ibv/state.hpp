@@ -155,6 +155,7 @@ struct network {
   std::map<std::string, std::size_t, std::less<>> calls;
   std::map<std::string, std::deque<failure>, std::less<>> failures;
   std::vector<std::string> complaints;
+  std::vector<fake_advice> advice;
   std::uint32_t next_number = 17, next_key = 1, datagrams = 0, random = 1;
 
   network();
@@ -188,6 +189,8 @@ std::size_t size_of(const std::vector<ibv_sge>& parts);
 // ---- entries.cpp ----
 // False: the entry is empty.
 bool gid_at(const fake_port& port, int index, ibv_gid& out);
+// ---- paging.cpp ----
+void offer_paging(open_card& c);
 // ---- datagrams.cpp ----
 void send_datagram(queue_pair& q, request& r, const ibv_send_wr& wr);
 void deliver_held();
