@@ -23,6 +23,7 @@ namespace {
 
 constexpr std::uint32_t QKEY = 0x6c6369;
 constexpr std::uint32_t FIRST_CALL_MS = 10, LAST_CALL_MS = 500;
+constexpr int FAREWELLS = 3;
 // A peer that does not answer may compute; this many calls (about 20 s) are worth a line.
 constexpr std::uint32_t CALLS_TO_SAY = 45;
 
@@ -215,6 +216,19 @@ void connector::look() noexcept {
   }
 }
 
+void connector::leave() noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    for (int i = 0; i < FAREWELLS; ++i) {
+      for (const call_state& one : calling_)
+        if (one.on->state() == link::stage::calling) say(*one.on, *one.from, hello::LEAVES);
+      read_hellos();  // cells come back by it
+    }
+  } catch (const std::exception& problem) {
+    base::log::warn("ibv", "some peers will not hear that we leave: %s", problem.what());
+  }
+}
+
 void connector::grant_wishes() {
   for (port* p : ports_) {
     if (p == nullptr) continue;
@@ -281,6 +295,13 @@ void connector::take(const hello& said) {
   port* const p = said.device < ports_.size() ? ports_[said.device] : nullptr;
   if (p == nullptr) return;  // not made yet; the peer will call again
   link* on = p->find(said.rank);
+  if ((said.flags & hello::LEAVES) != 0) {
+    // Its port says so, since it knows to whom. Nothing is on the way from there: the other one was
+    // not connected.
+    if (on != nullptr && (on->peer_qpn == 0 || on->peer_qpn == said.qpn))
+      on->move(link::stage::left);
+    return;
+  }
   if (on == nullptr) {
     on = &enter_call(*p, said.rank);
     on->next_call_ticks = ~std::uint64_t{0};  // the answer below is the first call
@@ -353,12 +374,16 @@ void connector::repeat_calls() {
 }
 
 void connector::call(link& on, const port& p) {
-  contact* const who = contact_of(on.rank);
   const std::uint64_t ms = base::ticks_per_ms();
   on.call_interval_ticks =
       std::clamp<std::uint64_t>(on.call_interval_ticks * 2, FIRST_CALL_MS * ms, LAST_CALL_MS * ms);
   on.next_call_ticks = base::cpu_ticks() + on.call_interval_ticks;
   ++on.calls;
+  say(on, p, on.state() == link::stage::calling ? hello::WANTS_ANSWER : 0);
+}
+
+void connector::say(link& on, const port& p, std::uint8_t flags) {
+  contact* const who = contact_of(on.rank);
   if (who == nullptr) return;
   hello out;
   out.to = who->address.id;
@@ -371,7 +396,7 @@ void connector::call(link& on, const port& p) {
   out.directory = memory_.directory();
   out.directory_key = memory_.directory_key();
   out.reads = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
-  out.flags = on.state() == link::stage::calling ? hello::WANTS_ANSWER : 0;
+  out.flags = flags;
   out.where = here_.where;
   send(out, *who);
 }

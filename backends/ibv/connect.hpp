@@ -41,6 +41,9 @@ class connector {
   std::string address() const { return here_.text(); }
   // Ports that can be called. They outlive the connector's last look().
   void add_port(port& p);
+  // Takes leave of whoever was called and is not connected yet. A datagram may be lost, so it goes
+  // out several times; whoever hears none of them will miss us.
+  void leave() noexcept;
   // Reads hellos and repeats ours. Another thread that is inside already will do.
   void look() noexcept;
   // A post found no connection.
@@ -83,6 +86,7 @@ class connector {
   void accept(link& on, const hello& said, const contact& who);
   void repeat_calls();
   void call(link& on, const port& p);
+  void say(link& on, const port& p, std::uint8_t flags);
   bool send(const hello& what, contact& to);
   void post_receive(std::uint32_t cell);
   ibv_ah_attr path_to(const place& where) const noexcept;

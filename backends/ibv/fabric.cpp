@@ -170,6 +170,7 @@ void fabric::leave() noexcept {
   const std::lock_guard lock(mutex_);
   for (const auto& one : ports_)
     if (one) one->leave();
+  connector_.leave();
 }
 
 bool fabric::has_failed() noexcept {

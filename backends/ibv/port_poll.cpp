@@ -26,6 +26,10 @@ inline bool port::receive(net::sink& to, const ibv_wc& what, link& from) noexcep
   if (from.state() == link::stage::calling) [[unlikely]]
     from.move(link::stage::ready);
   const std::uint32_t imm = ntohl(what.imm_data);
+  if (from.was_gone_said) [[unlikely]] {
+    receives_.again(into);  // nothing comes from who is gone
+    return true;
+  }
   if (what.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
     receives_.again(into);
     to.on_immediate(from.rank, imm);
@@ -50,7 +54,6 @@ inline bool port::receive(net::sink& to, const ibv_wc& what, link& from) noexcep
   return false;
 }
 
-// Before what a nested poll has fetched and left, or was refused: that came later.
 // A completion of a send queue says that everything posted before it is done, too.
 inline void port::sent(net::sink& to, const ibv_wc& what, link& on) noexcept {
   const std::uint64_t last = number_of(what.wr_id);
@@ -119,6 +122,7 @@ LCI_COLD void port::failed_receive(net::sink& to, const ibv_wc& what, link* on) 
   if (on != nullptr && what.status != IBV_WC_WR_FLUSH_ERR) fail(to, *on, meaning_of(what.status));
 }
 
+// Before what a nested poll has fetched and left, or was refused: that came later.
 LCI_COLD void port::put_back(const net::arrival& what, const receives::place& into,
                              const link& from) noexcept {
   ibv_wc& again = *--first_;
@@ -253,7 +257,12 @@ LCI_COLD void port::lose_all(net::sink& to) noexcept {
 void port::knock(net::sink& to) noexcept {
   for (const std::atomic<link*>& one : links_) {
     link* const on = one.load(std::memory_order_acquire);
-    if (on == nullptr || on->state() > link::stage::ready) continue;
+    if (on == nullptr) continue;
+    if (on->state() > link::stage::ready) {
+      // It took leave before there was a connection.
+      if (!on->was_gone_said) end(to, *on, link::stage::left, "the peer took leave");
+      continue;
+    }
     if (has_died(*on)) {
       fail(to, *on, "its process is gone");
       continue;

@@ -30,6 +30,7 @@ static_assert(sizeof(place) == 20);
 // it; so loss, repetition and both calling at once need no cases of their own.
 struct hello {
   static constexpr std::uint8_t WANTS_ANSWER = 1;  // I do not know yet that you can hear me
+  static constexpr std::uint8_t LEAVES = 2;        // I take leave, before we are connected
 
   std::uint32_t magic = HELLO_MAGIC;
   std::uint32_t version = WIRE_VERSION;

@@ -11,13 +11,6 @@ constexpr std::uint32_t QKEY = 0x6c6369;
 
 class connect_test : public on_a_card {
  protected:
-  static test::fake_ibv_config datagrams(unsigned lose, unsigned repeat, unsigned hold) {
-    test::fake_ibv_config out;
-    out.lose = lose;
-    out.repeat = repeat;
-    out.hold = hold;
-    return out;
-  }
   static void poll(test::group& g, int times) {
     for (int i = 0; i < times; ++i) g.poll();
   }

@@ -104,6 +104,21 @@ TEST_F(fabric_test, connect__that_cannot_be_granted_now_is_granted_later) {
   ASSERT_TRUE(g->until([&] { return card().live().qps == before + 6; }, "all connections"));
 }
 
+// Each has called the other, and no answer was heard when one of them leaves.
+TEST_F(fabric_test, leave__in_the_middle_of_a_call_is_no_death) {
+  auto g = open(2);
+  for (const auto& [from, to] : {std::pair{0, 1}, {1, 0}}) {
+    EXPECT_EQ(send(*g, from, to), errorcode_t::retry_nomem);
+    g->at(from).poll();
+  }
+  card().change(datagrams(1, 0, 0));  // what was said by now is all that is heard
+  g->at(1).poll();
+  card().change({});
+  g->close(1, true);
+  ASSERT_TRUE(until_gone(*g, 0));
+  EXPECT_TRUE(g->at(0).seen().gone()[0].orderly);
+}
+
 TEST_F(fabric_test, card_that_fails__takes_all_peers_along) {
   for (const ibv_event_type what : {IBV_EVENT_DEVICE_FATAL, IBV_EVENT_CQ_ERR, IBV_EVENT_SRQ_ERR}) {
     card().reset();

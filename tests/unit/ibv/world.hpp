@@ -65,6 +65,14 @@ class on_a_card : public testing::Test {
       throw;
     }
   }
+  // Of so many datagrams one is lost, comes twice, or late. 0: none.
+  static test::fake_ibv_config datagrams(unsigned lose, unsigned repeat, unsigned hold) {
+    test::fake_ibv_config out;
+    out.lose = lose;
+    out.repeat = repeat;
+    out.hold = hold;
+    return out;
+  }
   fabric& at(int rank) { return *fabrics_[static_cast<std::size_t>(rank)]; }
 
   static errorcode_t send(test::group& g, int from, int to, std::uint32_t imm = 0) {
