@@ -7,7 +7,8 @@ namespace lci::base {
 // Nobody's yet, or somebody else's: then from now on a spinlock. False: the owner is inside.
 LCI_COLD bool biased_lock::try_lock_slow() noexcept {
   if (is_shared()) return try_lock_shared();
-  const bool is_new = owner_.owner() == detail::NO_THREAD_ID;
+  // Relaxed: it only tells the first thread from all others.
+  const bool is_new = !was_tried_.exchange(true, std::memory_order_relaxed);
   if (!owner_.seize(0) || !owner_.enter_brief()) return false;
   if (is_new && !is_shared()) return true;
   // edge biased.mode: whoever was inside before has left (edge owned.leave); partner is

@@ -48,6 +48,7 @@ class alignas(CACHE_LINE) biased_lock {
 
   owned owner_;                         // of the lock while it is biased
   std::atomic<bool> is_shared_{false};  // written by who has the lock
+  std::atomic<bool> was_tried_{false};  // by anybody, ever
   spinlock lock_;                       // while it is shared
   const void* last_ = nullptr;          // who had it last; under lock_
   std::uint32_t streak_ = 0;            // how often in a row; under lock_
