@@ -3,13 +3,15 @@
 #include <cerrno>
 
 #include "backends/ibv/link.hpp"
+#include "lci/base/env.hpp"
 #include "lci/base/log.hpp"
 
 namespace lci::ibv {
 namespace {
 
-// Null where the card offers none.
+// Null where it is not asked for, or the card offers none.
 ibv_cq_ex* make_extended(const chosen_port& card, std::uint32_t size) {
+  if (base::env::find("LCI_IBV_EXTENDED_CQ").value_or("0") == "0") return nullptr;
   ibv_cq_init_attr_ex wanted{};
   wanted.cqe = size;
   wanted.wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM;

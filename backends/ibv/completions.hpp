@@ -1,8 +1,9 @@
-// The completion queue of a port. Where the card offers it, its entries are read field by field
-// (ibv_start_poll), which spares the driver to fill in what nobody reads; else they are copied
-// (ibv_poll_cq). Either way they come out the same. Owned by port. Threads: poll() the polling
-// thread; grow() under the connector's lock. Always true: nothing is read between a poll's start
-// and its end but fields, so a driver may hold a lock there.
+// The completion queue of a port. Its entries are copied (ibv_poll_cq) or, with
+// LCI_IBV_EXTENDED_CQ=1 where the card offers it, read field by field (ibv_start_poll), which
+// spares the driver to fill in what nobody reads
+// (docs/decisions/0017-way-of-a-message-over-verbs.md). Either way they come out the same. Owned by
+// port. Threads: poll() the polling thread; grow() under the connector's lock. Always true: nothing
+// is read between a poll's start and its end but fields, so a driver may hold a lock there.
 #pragma once
 
 #include <cstdint>

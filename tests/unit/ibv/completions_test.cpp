@@ -13,6 +13,7 @@ class completions_test : public on_a_card, public testing::WithParamInterface<bo
     test::fake_ibv_config config;
     config.devices[0].has_extended_queues = GetParam();
     card().reset(config);
+    environment_.set("LCI_IBV_EXTENDED_CQ", "1");
   }
   static std::string poll_call() { return GetParam() ? "start_poll" : "poll_cq"; }
 };
@@ -67,6 +68,7 @@ TEST_P(completions_test, poll__says_what_arrived_and_what_failed) {
 
 TEST_F(on_a_card, completion_queue__that_cannot_be_extended_is_a_plain_one) {
   const chosen_port port = open_best_port({});
+  environment_.set("LCI_IBV_EXTENDED_CQ", "1");
   card().fail_nth("ibv_create_cq_ex", 1, ENOMEM);
   completions queue(port, 10);
   ibv_wc out[4];

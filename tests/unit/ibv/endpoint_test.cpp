@@ -1,0 +1,74 @@
+// What a post registers by itself, and when it need not.
+#include "backends/ibv/endpoint.hpp"
+
+#include "tests/unit/ibv/world.hpp"
+
+namespace lci::ibv {
+namespace {
+
+// Rank 0 knows 4096 bytes of rank 1; its own buffer is not registered, and no test helper does it.
+class endpoint_test : public on_a_card {
+ protected:
+  void open_with(const net::device_config& wanted) {
+    ranks = open(2, wanted);
+    meet(*ranks, 0, 1);
+    key = ranks->at(1).expose(there.data(), there.size());
+    ranks->learn(0, 1, key);
+    to = ranks->at(0).devices[0]->make_endpoint();
+    card().forget_counts();
+  }
+  errorcode_t put(std::size_t size, void* context = nullptr) {
+    net::net_op op;
+    op.rank = 1;
+    op.buffer = here.data();
+    op.size = size;
+    op.remote = key;
+    op.context = context;
+    return to->put(op);
+  }
+  static std::size_t registered() {
+    return card().count("ibv_reg_mr") + card().count("ibv_reg_mr_iova2");
+  }
+  void TearDown() override {
+    ranks->settle();
+    ranks->at(1).hide(key);
+    to.reset();
+    ranks.reset();
+  }
+
+  std::vector<std::byte> there = std::vector<std::byte>(4096), here = test::pattern(4096, 3);
+  std::unique_ptr<test::group> ranks;
+  std::unique_ptr<net::endpoint> to;
+  net::remote_key key;
+};
+
+TEST_F(endpoint_test, put__that_fits_inline_registers_nothing) {
+  open_with({});
+  const std::size_t most = at(0).caps().max_inject;
+  EXPECT_EQ(put(most), errorcode_t::posted);
+  EXPECT_EQ(registered(), 0u);
+  EXPECT_TRUE(
+      std::equal(here.begin(), here.begin() + static_cast<std::ptrdiff_t>(most), there.begin()));
+  EXPECT_EQ(put(most + 1), errorcode_t::posted);
+  EXPECT_EQ(registered(), 1u);
+}
+
+TEST_F(endpoint_test, put__that_finds_no_room_registers_nothing) {
+  open_with({.max_sends = 16});
+  while (put(1) == errorcode_t::posted) {
+  }
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(put(4096), errorcode_t::retry_nomem);
+  EXPECT_EQ(registered(), 0u);
+}
+
+TEST_F(endpoint_test, put__refused_by_the_card_keeps_no_registration) {
+  open_with({});
+  const std::size_t before = card().live().mrs;
+  card().fail_nth("post_send", 1, ENOMEM);
+  EXPECT_EQ(put(4096), errorcode_t::retry_nomem);
+  EXPECT_EQ(registered(), 1u);
+  EXPECT_EQ(card().live().mrs, before);
+}
+
+}  // namespace
+}  // namespace lci::ibv
