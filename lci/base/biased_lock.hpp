@@ -4,9 +4,9 @@
 // Biased, it is a piece of state that its first user owns (base/owned). A second thread that comes
 // makes it shared: a spinlock. Once one thread has had it to itself for STREAK turns, it is biased
 // again, to that thread. Callers: backends whose queues threads may share, such as verbs' queue
-// pairs. Threads: shared; try_lock() never waits. Always true: at most one thread has it; the way it
-// was taken does not change while it is held. Not for visits in which lci's packets or other brief
-// visits begin.
+// pairs. Threads: shared; try_lock() never waits. Always true: at most one thread has it; the way
+// it was taken does not change while it is held. Not for visits in which lci's packets or other
+// brief visits begin.
 #pragma once
 
 #include <atomic>
