@@ -1,32 +1,99 @@
-// Random operations from many threads of many ranks, every byte verified, a fixed count of them.
-//   lcrun -n 4 stress [--threads=T] [--devices=D] [--actions=K] [--max-size=BYTES] [--long]
+// Random operations of every kind from many threads of many ranks: a fixed count of them, every
+// byte verified where it arrives. What is lost, comes twice or is damaged is named.
+//   lcrun -n 4 stress [--total=N] [--threads=T] [--devices=D] [--max-size=BYTES] [--long]
 // The seed is drawn by rank 0, or taken from LCI_TEST_SEED, and printed: the same seed and shape
 // repeat the same plan.
+//   --patience=S              nothing new for so long is a failure (60)
+//   --fault=COMMAND --fault-at=K [--fault-rank=R]
+//                             rank R (0) runs a shell command when it has completed K operations
+//   --cut=N [--within=MS]     there are N ranks on each machine, and each machine is to lose those
+//   of
+//                             the other one, MS after the last sign of them at most
+//   --sabotage=DEED:KIND      spoils an operation (drop, twice, corrupt; am, send, put, signal,
+//                             get), so that the run has to fail
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "tests/interface/world.hpp"
 #include "tests/support/seed.hpp"
-#include "tests/support/watchdog.hpp"
 #include "worker.hpp"
 
 namespace {
 
 using interface_test::world;
+using stress::settings;
 
-long flag(int argc, char** argv, const char* name, long fallback) {
-  const std::size_t length = std::strlen(name);
-  for (int i = 1; i < argc; ++i)
-    if (std::strncmp(argv[i], name, length) == 0) return std::atol(argv[i] + length);
-  return fallback;
+// A misspelt flag would test less than it says.
+void refuse_unknown(int argc, char** argv) {
+  constexpr const char* KNOWN[] = {
+      "--total=",    "--threads=",    "--devices=", "--max-size=", "--patience=", "--fault=",
+      "--fault-at=", "--fault-rank=", "--cut=",     "--within=",   "--sabotage=", "--long"};
+  for (int i = 1; i < argc; ++i) {
+    if (std::any_of(std::begin(KNOWN), std::end(KNOWN), [&](const char* name) {
+          return std::strncmp(argv[i], name, std::strlen(name)) == 0;
+        }))
+      continue;
+    std::fprintf(stderr, "stress: no such flag: %s\n", argv[i]);
+    std::exit(2);
+  }
 }
 
-std::vector<lci::rmr_t> keys_of(interface_test::window& w) {
-  std::vector<lci::rmr_t> keys;
-  for (int rank = 0; rank < world().n; ++rank) keys.push_back(w.rmr(rank));
-  return keys;
+const char* text_flag(int argc, char** argv, const char* name) {
+  const std::size_t length = std::strlen(name);
+  for (int i = 1; i < argc; ++i)
+    if (std::strncmp(argv[i], name, length) == 0) return argv[i] + length;
+  return nullptr;
+}
+
+long flag(int argc, char** argv, const char* name, long fallback) {
+  const char* const text = text_flag(argc, argv, name);
+  return text != nullptr ? std::atol(text) : fallback;
+}
+
+stress::shape shape_of(int argc, char** argv) {
+  const bool is_long = text_flag(argc, argv, "--long") != nullptr;
+  stress::shape shape{};
+  shape.ranks = world().n;
+  shape.threads = static_cast<int>(flag(argc, argv, "--threads=", 3));
+  shape.actions = static_cast<int>(flag(argc, argv, "--total=", is_long ? 600000 : 12000) /
+                                   (shape.ranks * shape.threads));
+  shape.max_size = static_cast<std::uint32_t>(flag(argc, argv, "--max-size=", 1 << 20));
+  shape.bcopy = static_cast<std::uint32_t>(lci::get_max_bcopy_size());
+  return shape;
+}
+
+// "corrupt:am": the first operation of that kind between two ranks with at least a byte.
+void plan_sabotage(const std::string& text, const stress::plan& work, settings* set) {
+  constexpr const char* DEEDS[] = {"none", "drop", "twice", "corrupt"};
+  for (const stress::action& a : work.all()) {
+    const std::string kind = stress::KIND_NAMES[static_cast<int>(a.what)];
+    if (a.size == 0 || (a.origin == a.peer && world().n > 1)) continue;
+    for (int deed = 1; deed < 4; ++deed) {
+      if (text != std::string(DEEDS[deed]) + ":" + kind) continue;
+      set->sabotage = static_cast<settings::deed>(deed);
+      set->spoilt = a.number;
+      if (world().rank == 0) std::printf("stress: to be found: %s\n", stress::name_of(a).c_str());
+      return;
+    }
+  }
+  throw std::runtime_error("no such sabotage: " + text);
+}
+
+settings settings_of(int argc, char** argv, const stress::plan& work) {
+  settings set;
+  set.patience_s = flag(argc, argv, "--patience=", 60);
+  set.cut = static_cast<int>(flag(argc, argv, "--cut=", 0));
+  set.within_ms = flag(argc, argv, "--within=", 0);
+  set.fault_rank = static_cast<int>(flag(argc, argv, "--fault-rank=", 0));
+  set.fault_at = flag(argc, argv, "--fault-at=", -1);
+  const char* const fault = text_flag(argc, argv, "--fault=");
+  if (fault != nullptr) set.fault = fault;
+  const char* const sabotage = text_flag(argc, argv, "--sabotage=");
+  if (sabotage != nullptr) plan_sabotage(sabotage, work, &set);
+  return set;
 }
 
 // One thread; whatever it throws ends the process, and with it the job.
@@ -39,43 +106,28 @@ void run_worker(stress::site& site, int thread, lci::device_t device) {
   }
 }
 
-void run_plan(const stress::plan& work) {
-  const stress::shape& d = work.dimensions();
-  const std::size_t slots = static_cast<std::size_t>(d.ranks) * static_cast<std::size_t>(d.threads);
-  const std::size_t slot = std::max<std::size_t>(d.max_size, 2 * std::size_t{d.bcopy});
-  interface_test::inbox box(true);
-  interface_test::window written(slots * slot), constant(2 * slot);
-  const std::vector<char> content =
-      interface_test::pattern(2 * slot, stress::constant_seed(world().rank));
-  std::copy(content.begin(), content.end(), constant.bytes().begin());
-  interface_test::barrier();
-
-  stress::site site{work,
-                    world().rank,
-                    box.cq(),
-                    box.rcomp(),
-                    slot,
-                    keys_of(written),
-                    keys_of(constant),
-                    2 * slot,
-                    {},
-                    work.messages_to(world().rank)};
-  site.busy = d.threads;
-  for (std::size_t i = 0; i < slots; ++i)
-    site.seen.emplace_back(new std::atomic<bool>[static_cast<std::size_t>(d.actions)]());
+bool run_plan(const stress::plan& work, const settings& set) {
+  stress::site site(work, set, world().rank);
   std::vector<std::thread> threads;
-  for (int t = 0; t < d.threads; ++t)
+  for (int t = 0; t < work.dimensions().threads; ++t)
     threads.emplace_back(run_worker, std::ref(site), t,
                          world().devices[static_cast<std::size_t>(t) % world().devices.size()]);
   for (std::thread& thread : threads) thread.join();
-  // The others may still need what waits in our queues.
-  interface_test::barrier_over(world().devices);
+  return site.verify_end();
+}
+
+void print_sums(const stress::plan& work) {
+  std::uint64_t bytes = 0;
+  for (const stress::action& a : work.all()) bytes += a.size;
+  const stress::shape& d = work.dimensions();
+  std::printf("stress: %d ranks, %d threads, %zu operations, %llu bytes: ok\n", d.ranks, d.threads,
+              work.all().size(), static_cast<unsigned long long>(bytes));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool is_long = flag(argc, argv, "--long", -1) != -1;
+  refuse_unknown(argc, argv);
   lci::g_runtime_init();
   world().rank = lci::get_rank_me();
   world().n = lci::get_rank_n();
@@ -84,27 +136,15 @@ int main(int argc, char** argv) {
     world().devices.push_back(lci::alloc_device());
   world().device = world().devices.front();
 
-  stress::shape shape{};
-  shape.ranks = world().n;
-  shape.threads = static_cast<int>(flag(argc, argv, "--threads=", 3));
-  shape.actions = static_cast<int>(flag(argc, argv, "--actions=", is_long ? 50000 : 1500));
-  shape.max_size =
-      static_cast<std::uint32_t>(flag(argc, argv, "--max-size=", is_long ? 4 << 20 : 200000));
-  shape.bcopy = static_cast<std::uint32_t>(lci::get_max_bcopy_size());
   std::uint64_t seed = world().rank == 0 ? lci::test::test_seed() : 0;
   lci::broadcast(&seed, sizeof seed, 0);
-  {
-    const lci::test::watchdog watchdog("stress, rank " + std::to_string(world().rank), {},
-                                       std::chrono::seconds(is_long ? 900 : 90));
-    run_plan(stress::plan(shape, seed));
-  }
+  const stress::plan work(shape_of(argc, argv), seed);
+  if (!run_plan(work, settings_of(argc, argv, work))) std::_Exit(1);
   while (world().devices.size() > 1) {
     lci::free_device(&world().devices.back());
     world().devices.pop_back();
   }
   lci::g_runtime_fina();
-  if (world().rank == 0)
-    std::printf("stress: %d ranks, %d threads, %d actions each: ok\n", shape.ranks, shape.threads,
-                shape.actions);
+  if (world().rank == 0) print_sums(work);
   return 0;
 }
