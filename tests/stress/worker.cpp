@@ -68,9 +68,7 @@ void worker::run() {
 
 void worker::step() {
   post_receives();
-  std::size_t under_way = 0;
-  for (const std::size_t count : in_flight_) under_way += count;
-  if (next_ < site_.work.per_thread() && under_way < MOST_IN_FLIGHT) start_next();
+  if (next_ < site_.work.per_thread() && under_way() < MOST_IN_FLIGHT) start_next();
   if (!lci::progress_x().device(device_)().is_done()) {
     site_.check_patience();
     // With more threads than cores somebody else needs the core to answer.
@@ -88,12 +86,21 @@ void worker::step() {
   }
 }
 
-// Nothing to start and nothing under way, but for what a lost rank has left open.
-bool worker::is_idle() const {
-  if (next_ < site_.work.per_thread()) return false;
+// What a lost rank has left open is not waited for.
+std::size_t worker::under_way() const {
+  std::size_t sum = 0;
   for (std::size_t peer = 0; peer < in_flight_.size(); ++peer) {
+    if (site_.is_alive(static_cast<int>(peer))) sum += in_flight_[peer];
+  }
+  return sum;
+}
+
+// Nothing to start, nothing under way and nothing to receive.
+bool worker::is_idle() const {
+  if (next_ < site_.work.per_thread() || under_way() != 0) return false;
+  for (std::size_t peer = 0; peer < streams_.size(); ++peer) {
     const stream& s = streams_[peer];
-    const bool is_open = in_flight_[peer] != 0 || s.open != 0 || s.next < s.sends.size();
+    const bool is_open = s.open != 0 || s.next < s.sends.size();
     if (is_open && site_.is_alive(static_cast<int>(peer))) return false;
   }
   return true;

@@ -47,6 +47,7 @@ class worker {
   void take_completions();
   void take_messages();
   void take_message(const lci::status_t& s);
+  std::size_t under_way() const;
   bool is_idle() const;
   std::unique_ptr<flight> take_off(const action& a);
 

@@ -134,6 +134,21 @@ def check_link_down(link):
     return (OUT / "up again").touch()
 
 
+def check_cut(link):
+    meet("cut")
+    if MACHINE == 1:
+        return answer(link, lambda: (OUT / "joined").exists())
+    fault("cut")
+    try:
+        round_trip(link)
+        sys.exit("answered across a cut")
+    except TimeoutError:
+        pass
+    fault("cut", "1")  # no more than that it ends by itself
+    reach_peer(link)
+    return (OUT / "joined").touch()
+
+
 def check_kill(link):
     meet("kill")
     if MACHINE == 0:
@@ -152,7 +167,7 @@ def main():
         link.bind((os.environ["VM_ADDRESS"], PORT))
         link.settimeout(0.5)
         link.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)  # SO_RCVBUFFORCE: nothing is lost while we are not scheduled
-        for check in (check_loss, check_delay, check_link_down, check_kill):
+        for check in (check_loss, check_delay, check_link_down, check_cut, check_kill):
             check(link)
             print(check.__name__, "passed", flush=True)
 
