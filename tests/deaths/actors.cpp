@@ -34,6 +34,11 @@ mem::packet_pool& packets() { return runtime().default_packet_pool.get_impl()->p
 
 }  // namespace
 
+bool spoils(std::string_view what) {
+  const char* const given = std::getenv("LCI_DEATHS_SPOIL");
+  return given != nullptr && what == given;
+}
+
 std::vector<char> bytes_of(std::size_t size, unsigned seed) {
   std::vector<char> bytes(size);
   for (std::size_t i = 0; i < size; ++i)
@@ -175,7 +180,8 @@ void actor::see_the_end() {
 }
 
 void actor::close() {
-  deregister_memory(&mr_);
+  if (spoils("packet")) (void)get_upacket();
+  if (!spoils("region")) deregister_memory(&mr_);
   deregister_rcomp(number);
   deregister_rcomp(chat_number_);
   for (comp_t* comp : {&done, &inbox, &chat_}) free_comp(comp);

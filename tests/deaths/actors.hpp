@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,6 +74,10 @@ class actor {
   mr_t mr_;
 };
 
+// What LCI_DEATHS_SPOIL asks for.
+bool spoils(std::string_view what);
+
+// The payload of a round, the same at both sides.
 std::vector<char> bytes_of(std::size_t size, unsigned seed);
 
 }  // namespace lci::test

@@ -1,6 +1,7 @@
 // A process is killed at each step of each protocol. Those that live are told who is gone, never
 // get wrong bytes, go on with each other, and have nothing left over. The backend is the one that
-// LCI_ATTR_BACKEND names. LCI_DEATHS_STRIDE: only every so-manieth step (1: all).
+// LCI_ATTR_BACKEND names. LCI_DEATHS_STRIDE: every so-manieth step only (1: all). LCI_DEATHS_SPOIL
+// makes the checks fire: bytes (the origin sends others), packet, region (a survivor keeps one).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,8 +38,14 @@ void expect_bytes(const void* data, std::size_t size, int round, const char* wha
   EXPECT_EQ(std::memcmp(data, wanted.data(), size), 0) << what << ": wrong bytes";
 }
 
-void am_origin(actor& me, std::size_t size, int round) {
+char* source(actor& me, std::size_t size, int round) {
   char* const data = me.keep(bytes_of(size, static_cast<unsigned>(round)));
+  if (spoils("bytes")) data[size / 2] ^= 1;
+  return data;
+}
+
+void am_origin(actor& me, std::size_t size, int round) {
+  char* const data = source(me, size, round);
   me.post([&] { return post_am_x(TARGET, data, size, me.done, me.number).device(me.device)(); });
 }
 
@@ -51,7 +58,7 @@ void am_target(actor& me, std::size_t size, int round) {
 }
 
 void send_origin(actor& me, std::size_t size, int round) {
-  char* const data = me.keep(bytes_of(size, static_cast<unsigned>(round)));
+  char* const data = source(me, size, round);
   me.post([&] { return post_send_x(TARGET, data, size, 7, me.done).device(me.device)(); });
 }
 
@@ -71,7 +78,7 @@ void receive_late(actor& me, std::size_t size, int round) {
 }
 
 void put_origin(actor& me, std::size_t size, int round) {
-  char* const data = me.keep(bytes_of(size, static_cast<unsigned>(round)));
+  char* const data = source(me, size, round);
   const bool is_complete = me.post([&] {
     return post_put_x(TARGET, data, size, me.done, 0, me.key_of(TARGET))
         .device(me.device)
@@ -88,7 +95,7 @@ void put_target(actor& me, std::size_t size, int round) {
 }
 
 void signal_origin(actor& me, std::size_t size, int round) {
-  char* const data = me.keep(bytes_of(size, static_cast<unsigned>(round)));
+  char* const data = source(me, size, round);
   me.post([&] {
     return post_put_x(TARGET, data, size, me.done, size * static_cast<std::size_t>(round),
                       me.key_of(TARGET))

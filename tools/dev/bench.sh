@@ -1,11 +1,17 @@
 # ./dev bench [NAME...]: the benchmarks as a table, and as JSON in build/bench/. Other libraries are measured
 # beside ours where they are installed.
 # ./dev bench gpu [NAME...]: those of GPU memory, where there is a GPU.
+# ./dev bench ibv: verbs against perftest, in a virtual machine.
 dev_bench() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}" || return 1
   if [ "${1:-}" = gpu ]; then
     shift
     bench_gpu "$@"
+    return
+  fi
+  if [ "${1:-}" = ibv ]; then
+    shift
+    bench_ibv "$@"
     return
   fi
   # In any case: other libraries may have been installed since.
@@ -22,5 +28,14 @@ bench_gpu() {
   build "$preset" lcrun bench_gpu || return 1
   python3 bench/gpu/run --bin "build/$preset/bin" "$@" || status=$?
   # 77: there is no GPU, and it said so.
+  [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
+}
+
+bench_ibv() {
+  local status=0
+  want "${PACKAGES_VM[@]}"
+  build release lcrun bench_ibv || return 1
+  python3 bench/ibv/run --bin build/release/bin "$@" || status=$?
+  # 77: there are no virtual machines, and it said so.
   [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }

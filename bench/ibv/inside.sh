@@ -1,0 +1,29 @@
+#!/bin/bash
+# Inside a virtual machine: ours and perftest's in turn, ROUNDS times.   inside.sh BIN ROUNDS
+# Prints lines "WHAT WHO NUMBER". Perftest is left out where it is not installed.
+set -uo pipefail
+bin=$1 rounds=$2
+export LCI_ATTR_BACKEND=ibv
+
+# The process that waits for the other one is started first, and says by its port when it is ready.
+rival() { # $1: column of its table, $2...: program and arguments
+  local column=$1 server line tries
+  shift
+  "$@" -d rxe0 -x 1 -F >/dev/null 2>&1 &
+  server=$!
+  for ((tries = 0; tries < 100; tries++)); do
+    line=$("$@" -d rxe0 -x 1 -F 127.0.0.1 2>/dev/null | grep -E '^ *(8|65536) ') && break
+    sleep 0.1
+  done
+  wait $server
+  # shellcheck disable=SC2086 # columns
+  set -- $line
+  echo "${!column}"
+}
+
+for ((round = 0; round < rounds; round++)); do
+  for what in send am; do echo "$what lci $("$bin/lcrun" -n 2 "$bin/bench_ibv" $what 2000)"; done
+  ! command -v ib_send_lat >/dev/null || echo "send perftest $(rival 5 ib_send_lat -s 8 -n 2000)"
+  echo "put lci $("$bin/lcrun" -n 2 "$bin/bench_ibv" put 400)"
+  ! command -v ib_write_bw >/dev/null || echo "put perftest $(rival 4 ib_write_bw -s 65536 -n 400)"
+done
