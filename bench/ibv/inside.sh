@@ -9,10 +9,10 @@ export LCI_ATTR_BACKEND=ibv
 rival() { # $1: column of its table, $2...: program and arguments
   local column=$1 server line tries
   shift
-  "$@" -d rxe0 -x 1 -F >/dev/null 2>&1 &
+  taskset -c 0 "$@" -d rxe0 -x 1 -F >/dev/null 2>&1 &
   server=$!
   for ((tries = 0; tries < 100; tries++)); do
-    line=$("$@" -d rxe0 -x 1 -F 127.0.0.1 2>/dev/null | grep -E '^ *(8|65536) ') && break
+    line=$(taskset -c 1 "$@" -d rxe0 -x 1 -F 127.0.0.1 2>/dev/null | grep -E '^ *(8|65536) ') && break
     sleep 0.1
   done
   wait $server

@@ -1,6 +1,6 @@
 // Random operations of every kind from many threads of many ranks: a fixed count of them, every
 // byte verified where it arrives. What is lost, comes twice or is damaged is named.
-//   lcrun -n 4 stress [--total=N] [--threads=T] [--devices=D] [--max-size=BYTES] [--long]
+//   lcrun -n 4 stress [--total=N] [--threads=T] [--devices=D] [--max-size=BYTES]
 // The seed is drawn by rank 0, or taken from LCI_TEST_SEED, and printed: the same seed and shape
 // repeat the same plan.
 //   --patience=S              nothing new for so long is a failure (60)
@@ -30,7 +30,7 @@ using stress::settings;
 void refuse_unknown(int argc, char** argv) {
   constexpr const char* KNOWN[] = {
       "--total=",    "--threads=",    "--devices=", "--max-size=", "--patience=", "--fault=",
-      "--fault-at=", "--fault-rank=", "--cut=",     "--within=",   "--sabotage=", "--long"};
+      "--fault-at=", "--fault-rank=", "--cut=",     "--within=",   "--sabotage="};
   for (int i = 1; i < argc; ++i) {
     if (std::any_of(std::begin(KNOWN), std::end(KNOWN), [&](const char* name) {
           return std::strncmp(argv[i], name, std::strlen(name)) == 0;
@@ -54,12 +54,11 @@ long flag(int argc, char** argv, const char* name, long fallback) {
 }
 
 stress::shape shape_of(int argc, char** argv) {
-  const bool is_long = text_flag(argc, argv, "--long") != nullptr;
   stress::shape shape{};
   shape.ranks = world().n;
   shape.threads = static_cast<int>(flag(argc, argv, "--threads=", 3));
-  shape.actions = static_cast<int>(flag(argc, argv, "--total=", is_long ? 600000 : 12000) /
-                                   (shape.ranks * shape.threads));
+  shape.actions =
+      static_cast<int>(flag(argc, argv, "--total=", 12000) / (shape.ranks * shape.threads));
   shape.max_size = static_cast<std::uint32_t>(flag(argc, argv, "--max-size=", 1 << 20));
   shape.bcopy = static_cast<std::uint32_t>(lci::get_max_bcopy_size());
   return shape;
