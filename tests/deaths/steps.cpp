@@ -123,13 +123,11 @@ class counting_fabric final : public net::fabric {
                                 std::string& why_not) override {
     const std::uint64_t key = real_->register_region(address, size, kind, why_not);
     if (key != 0) registrations.fetch_add(1, std::memory_order_relaxed);
-    step();
     return key;
   }
   void deregister_region(std::uint64_t local_key) noexcept override {
     real_->deregister_region(local_key);
     if (local_key != 0) registrations.fetch_sub(1, std::memory_order_relaxed);
-    step();
   }
   void publish(net::remote_key name, std::uint64_t local_key) noexcept override {
     real_->publish(name, local_key);
