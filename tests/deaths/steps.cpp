@@ -108,8 +108,8 @@ class counting_fabric final : public net::fabric {
   const net::capabilities& caps() const noexcept override { return real_->caps(); }
   std::string_view name() const noexcept override { return real_->name(); }
   std::string address() const override { return real_->address(); }
-  std::unique_ptr<net::device> make_device(int index) override {
-    return std::make_unique<counting_device>(real_->make_device(index));
+  std::unique_ptr<net::device> make_device(int index, net::device_config& config) override {
+    return std::make_unique<counting_device>(real_->make_device(index, config));
   }
   void connect(int rank) noexcept override { real_->connect(rank); }
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override {
