@@ -35,7 +35,8 @@ struct node {
     config.regions = &core.regions;
     config.gpu_rules = rules;
     fabric = world.open(rank, config);
-    channel = std::make_unique<proto::channel>(core, *fabric, 0, pool, max_piece);
+    channel =
+        std::make_unique<proto::channel>(core, *fabric, 0, net::device_config{}, pool, max_piece);
     port = channel->make_port();
     channel->add_port(*port);
     matcher =
