@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "backends/ibv/port.hpp"
+#include "backends/ibv/side.hpp"
 #include "lci/base/env.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
@@ -61,6 +62,19 @@ std::uint8_t number_from(const char* variable, std::uint8_t usual, int least, in
   return static_cast<std::uint8_t>(value);
 }
 
+ibv_ah_attr path_to(const place& where, const chosen_port& from) noexcept {
+  ibv_ah_attr path{};
+  path.dlid = where.lid;
+  path.port_num = from.number;
+  if (from.has_gid) {
+    path.is_global = 1;
+    std::memcpy(path.grh.dgid.raw, where.gid, sizeof(where.gid));
+    path.grh.sgid_index = static_cast<std::uint8_t>(from.gid.index);
+    path.grh.hop_limit = 64;
+  }
+  return path;
+}
+
 }  // namespace
 
 patience patience::from_environment() {
@@ -70,10 +84,11 @@ patience patience::from_environment() {
   return out;
 }
 
-connector::connector(const chosen_port& where, ibv_pd* pd, regions& memory, net::address_book& book,
-                     mem::arena& arena)
+connector::connector(const chosen_port& where, ibv_pd* pd, const std::vector<rail>& rails,
+                     regions& memory, net::address_book& book, mem::arena& arena)
     : where_(where),
       pd_(pd),
+      rails_(rails),
       memory_(memory),
       book_(book),
       arena_(arena),
@@ -84,10 +99,7 @@ connector::connector(const chosen_port& where, ibv_pd* pd, regions& memory, net:
   here_.id = random_id();
   here_.host = host_id();
   here_.process = static_cast<std::uint32_t>(getpid());
-  std::memcpy(here_.where.gid, where_.gid.gid.raw, sizeof(here_.where.gid));
-  here_.where.lid = where_.state.lid;
-  here_.where.has_gid = where_.has_gid ? 1 : 0;
-  here_.where.mtu = static_cast<std::uint8_t>(where_.state.active_mtu);
+  here_.where = place_of(where_);
   open_queue();
   for (std::uint32_t i = 0; i < RECEIVES; ++i) post_receive(i);
   free_receives_.reserve(RECEIVES);
@@ -147,19 +159,6 @@ void connector::post_receive(std::uint32_t cell) {
     throw_error("ibv_post_recv", where_.name, rc);
 }
 
-ibv_ah_attr connector::path_to(const place& where) const noexcept {
-  ibv_ah_attr path{};
-  path.dlid = where.lid;
-  path.port_num = where_.number;
-  if (where_.has_gid) {
-    path.is_global = 1;
-    std::memcpy(path.grh.dgid.raw, where.gid, sizeof(where.gid));
-    path.grh.sgid_index = static_cast<std::uint8_t>(where_.gid.index);
-    path.grh.hop_limit = 64;
-  }
-  return path;
-}
-
 // Under mutex_. Null while the rank's address is not known.
 connector::contact* connector::contact_of(int rank) {
   contact& who = contacts_[static_cast<std::size_t>(rank)];
@@ -168,7 +167,7 @@ connector::contact* connector::contact_of(int rank) {
   if (text.empty()) return nullptr;
   if (!fabric_address::parse(text, who.address))
     throw backend_error("ibv: the address of rank " + std::to_string(rank) + " makes no sense");
-  ibv_ah_attr path = path_to(who.address.where);
+  ibv_ah_attr path = path_to(who.address.where, where_);
   who.handle.reset(library().create_ah(pd_, &path));
   if (!who.handle)
     throw_error("ibv_create_ah", where_.name + ", to rank " + std::to_string(rank), errno);
@@ -306,7 +305,7 @@ void connector::take(const hello& said) {
     on = &enter_call(*p, said.rank);
     on->next_call_ticks = ~std::uint64_t{0};  // the answer below is the first call
   }
-  if (on->peer_qpn == 0) accept(*on, said, *who);
+  if (on->peer_qpn == 0) accept(*on, *p, said, *who);
   if (on->peer_qpn != said.qpn) return;  // late, from a connection that was given up
   if (who->directory_key.load(std::memory_order_relaxed) == 0) {
     who->directory.store(said.directory, std::memory_order_relaxed);
@@ -317,17 +316,32 @@ void connector::take(const hello& said) {
   if ((said.flags & hello::WANTS_ANSWER) != 0) call(*on, *p);
 }
 
-// Our queue pair gets to know the peer's.
-void connector::accept(link& on, const hello& said, const contact& who) {
+// Our queue pairs get to know the peer's: those on other cards first, so that all are connected
+// once the one that messages take is.
+void connector::accept(link& on, const port& p, const hello& said, const contact& who) {
+  for (std::size_t i = 0; i < std::min<std::size_t>(rails_.size(), said.rails); ++i) {
+    link* const beside = p.sides()[i]->find(on.rank);
+    if (beside == nullptr || said.others[i].qpn == 0) continue;
+    if (beside->peer_qpn == 0)
+      connect(*beside, {rails_[i].card, said.others[i].where, said.others[i].qpn}, said, on.psn);
+    beside->move(link::stage::ready);
+    on.rails |= 2u << i;
+  }
+  connect(on, {where_, who.address.where, said.qpn}, said, on.psn);
+}
+
+void connector::connect(link& on, const pairing& to, const hello& said, std::uint32_t psn) {
+  const ibv_device_attr& limits = to.mine.limits;
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = static_cast<ibv_mtu>(std::clamp<std::uint8_t>(
-      std::min(said.where.mtu, here_.where.mtu), IBV_MTU_256, IBV_MTU_4096));
-  attr.dest_qp_num = said.qpn;
+      std::min(to.theirs.mtu, static_cast<std::uint8_t>(to.mine.state.active_mtu)), IBV_MTU_256,
+      IBV_MTU_4096));
+  attr.dest_qp_num = to.qpn;
   attr.rq_psn = said.psn & 0xffffff;
-  attr.max_dest_rd_atomic = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
+  attr.max_dest_rd_atomic = static_cast<std::uint8_t>(std::min(limits.max_qp_rd_atom, 16));
   attr.min_rnr_timer = 12;  // 0.64 ms
-  attr.ah_attr = path_to(who.address.where);
+  attr.ah_attr = path_to(to.theirs, to.mine);
   int rc = 0;
   // An attempt that ended between the two steps goes on with the second.
   if (on.qp->state != IBV_QPS_RTR)
@@ -336,21 +350,21 @@ void connector::accept(link& on, const hello& said, const contact& who) {
                                  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (rc != 0)
     throw_error("ibv_modify_qp to ready-to-receive",
-                where_.name + ", rank " + std::to_string(on.rank), rc);
+                to.mine.name + ", rank " + std::to_string(on.rank), rc);
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = patience_.timeout;
   attr.retry_cnt = patience_.retries;
   attr.rnr_retry = 7;  // for ever: a receiver that computes is not dead
-  attr.sq_psn = on.psn;
+  attr.sq_psn = psn;
   attr.max_rd_atomic = static_cast<std::uint8_t>(
-      std::clamp<int>(std::min<int>(where_.limits.max_qp_init_rd_atom, said.reads), 1, 16));
+      std::clamp<int>(std::min<int>(limits.max_qp_init_rd_atom, said.reads), 1, 16));
   rc = library().modify_qp(on.qp.get(), &attr,
                            IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   if (rc != 0)
-    throw_error("ibv_modify_qp to ready-to-send", where_.name + ", rank " + std::to_string(on.rank),
-                rc);
-  on.peer_qpn = said.qpn;
+    throw_error("ibv_modify_qp to ready-to-send",
+                to.mine.name + ", rank " + std::to_string(on.rank), rc);
+  on.peer_qpn = to.qpn;
 }
 
 void connector::repeat_calls() {
@@ -398,6 +412,13 @@ void connector::say(link& on, const port& p, std::uint8_t flags) {
   out.reads = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
   out.flags = flags;
   out.where = here_.where;
+  for (const auto& one : p.sides()) {
+    const link* const beside = one->find(on.rank);
+    if (beside != nullptr) out.others[out.rails++] = {beside->qp->qp_num, place_of(one->on().card)};
+    // Each serves as many.
+    out.reads =
+        static_cast<std::uint8_t>(std::min<int>(out.reads, one->on().card.limits.max_qp_rd_atom));
+  }
   send(out, *who);
 }
 

@@ -20,6 +20,7 @@
 namespace lci::ibv {
 
 class port;
+struct rail;
 
 // How long the card tries before it calls a peer gone: (retries + 1) * 4.096 us * 2^timeout.
 struct patience {
@@ -31,8 +32,8 @@ struct patience {
 
 class connector {
  public:
-  connector(const chosen_port& where, ibv_pd* pd, regions& memory, net::address_book& book,
-            mem::arena& arena);
+  connector(const chosen_port& where, ibv_pd* pd, const std::vector<rail>& rails, regions& memory,
+            net::address_book& book, mem::arena& arena);
   ~connector();
   connector(const connector&) = delete;
   connector& operator=(const connector&) = delete;
@@ -60,7 +61,7 @@ class connector {
   static constexpr std::uint32_t RECEIVES = 256;
   static constexpr std::uint32_t SENDS = 32;
   static constexpr std::size_t GRH = 40;  // in front of each datagram
-  static constexpr std::size_t CELL = 128;
+  static constexpr std::size_t CELL = 256;
   static_assert(CELL >= GRH + sizeof(hello));
 
   // What is known of a rank.
@@ -83,16 +84,23 @@ class connector {
   link& enter_call(port& p, int rank);
   void read_hellos();
   void take(const hello& said);
-  void accept(link& on, const hello& said, const contact& who);
+  void accept(link& on, const port& p, const hello& said, const contact& who);
   void repeat_calls();
   void call(link& on, const port& p);
   void say(link& on, const port& p, std::uint8_t flags);
   bool send(const hello& what, contact& to);
   void post_receive(std::uint32_t cell);
-  ibv_ah_attr path_to(const place& where) const noexcept;
+  // One queue pair of ours and one of theirs.
+  struct pairing {
+    const chosen_port& mine;
+    place theirs;
+    std::uint32_t qpn;
+  };
+  void connect(link& on, const pairing& to, const hello& said, std::uint32_t psn);
 
   const chosen_port& where_;
   ibv_pd* const pd_;
+  const std::vector<rail>& rails_;
   regions& memory_;
   net::address_book& book_;
   mem::arena& arena_;

@@ -8,7 +8,12 @@
 namespace lci::ibv {
 
 endpoint::endpoint(fabric& f, port& p) noexcept
-    : fabric_(f), port_(p), memory_(f.memory()), me_(f.rank()), max_inline_(f.caps().max_inject) {}
+    : fabric_(f),
+      port_(p),
+      memory_(f.memory()),
+      me_(f.rank()),
+      max_inline_(f.caps().max_inject),
+      rail_least_(f.rail_least()) {}
 
 errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
@@ -30,6 +35,9 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
   link* on = nullptr;
   if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
     return code;
+  // What goes over other cards has to be there first.
+  if (op.fence && on->has_splits()) [[unlikely]]
+    return errorcode_t::retry_nomem;
   std::uint32_t key = 0;
   if (!memory_.find_key(op.buffer, op.size, op.local_key, key)) [[unlikely]]
     return send_copy(*on, op);
@@ -83,9 +91,9 @@ errorcode_t endpoint::fail(const net::net_op& op, const char* reason) noexcept {
 }
 
 // Where the other end is. posted: the operation makes no sense.
-errorcode_t endpoint::take_remote(const net::net_op& op, work& one) noexcept {
+errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
   using said = net::remote_view::answer;
-  net::remote_target at = op.at;
+  at = op.at;
   if (at.key == 0) {
     const net::remote_view found = fabric_.keys().find(op.rank, op.remote);
     if (found.what == said::not_connected) return errorcode_t::retry_nomem;
@@ -95,8 +103,42 @@ errorcode_t endpoint::take_remote(const net::net_op& op, work& one) noexcept {
     if (found.at.key == 0 && op.size != 0) return fail(op, "no card was given that memory");
     at = found.at;
   }
-  one.aim(at.address + op.remote_offset, static_cast<std::uint32_t>(at.key));
   return errorcode_t::done;
+}
+
+// What has nobody who waits for it keeps its place among the messages behind it, and what is fenced
+// its place behind others: both go whole.
+pieces endpoint::cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
+                         std::uint64_t local) const noexcept {
+  if (op.size < rail_least_ || on.rails == 1 || op.context == nullptr || op.fence) return {};
+  unsigned usable = 0;
+  for (std::size_t i = 0; i < MAX_RAILS; ++i)
+    if ((on.rails >> i & 1u) != 0 && key_in(at, i) != 0 && regions::key_on(local, i) != 0)
+      usable |= 1u << i;
+  return cut(op.size, usable);
+}
+
+errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, link& on,
+                               const pieces& parts, const net::remote_target& at,
+                               std::uint64_t registered) noexcept {
+  const std::uint64_t local = registered != 0 ? registered : op.local_key;
+  split s;
+  s.main = &on;
+  s.context = op.context;
+  s.key = registered;
+  s.is_read = what == IBV_WR_RDMA_READ;
+  s.has_imm = what == IBV_WR_RDMA_WRITE_WITH_IMM;
+  s.imm = op.imm;
+  for (const piece& one : parts) {
+    link* const by = one.rail == 0 ? &on : port_.sides()[one.rail - 1]->find(op.rank);
+    s.parts[s.count++] = {by,
+                          static_cast<const std::byte*>(op.buffer) + one.at,
+                          one.size,
+                          at.address + op.remote_offset + one.at,
+                          regions::key_on(local, one.rail),
+                          key_in(at, one.rail)};
+  }
+  return port_.start(s);
 }
 
 errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
@@ -108,9 +150,13 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
     return code;
   // A post that will be refused registers nothing.
   if (!on->has_room()) return errorcode_t::retry_nomem;
+  if (op.fence && on->has_splits()) [[unlikely]]
+    return errorcode_t::retry_nomem;
+  net::remote_target at;
+  if (const errorcode_t code = take_remote(op, at); code != errorcode_t::done) return code;
   // Writes and sends of one queue pair take effect in order; only reads have to be waited for.
   work one(what, op.fence ? IBV_SEND_FENCE : 0, op.imm);
-  if (const errorcode_t code = take_remote(op, one); code != errorcode_t::done) return code;
+  one.aim(at.address + op.remote_offset, key_in(at, 0));
   send_record record{op.context};
   errorcode_t code = errorcode_t::done;
   if (what == IBV_WR_RDMA_WRITE && op.size <= max_inline_ && op.kind == mem::mem_kind::host) {
@@ -120,8 +166,13 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   } else {
     std::uint32_t key = 0;
     if (!take_local(op, key, record.key)) return fail(op, "the local buffer cannot be registered");
-    one.add(op.buffer, op.size, key);
-    code = on->post(one.wr, record);
+    const pieces parts = cut_for(op, *on, at, record.key != 0 ? record.key : op.local_key);
+    if (parts.count > 1) [[unlikely]] {
+      code = split_up(op, what, *on, parts, at, record.key);
+    } else {
+      one.add(op.buffer, op.size, key);
+      code = on->post(one.wr, record);
+    }
   }
   if (code == errorcode_t::done) return errorcode_t::posted;
   if (record.key != 0) memory_.remove(record.key);

@@ -25,7 +25,11 @@ class endpoint final : public net::endpoint {
   errorcode_t send_copy(link& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, ibv_wr_opcode what) noexcept;
   bool take_local(const net::net_op& op, std::uint32_t& key, std::uint64_t& registered) noexcept;
-  errorcode_t take_remote(const net::net_op& op, work& one) noexcept;
+  errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
+  pieces cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
+                 std::uint64_t local) const noexcept;
+  errorcode_t split_up(const net::net_op& op, ibv_wr_opcode what, link& on, const pieces& parts,
+                       const net::remote_target& at, std::uint64_t registered) noexcept;
   errorcode_t fail(const net::net_op& op, const char* reason) noexcept;
 
   fabric& fabric_;
@@ -33,6 +37,7 @@ class endpoint final : public net::endpoint {
   regions& memory_;
   const int me_;
   const std::size_t max_inline_;
+  const std::size_t rail_least_;  // bytes from which an operation goes in pieces
 };
 
 }  // namespace lci::ibv

@@ -27,10 +27,24 @@ pd_handle make_pd(const chosen_port& card) {
   return pd;
 }
 
+std::vector<rail> make_rails(std::vector<chosen_port>& cards) {
+  std::vector<rail> out;
+  for (std::size_t i = 1; i < cards.size(); ++i) {
+    pd_handle pd = make_pd(cards[i]);
+    out.push_back({std::move(cards[i]), std::move(pd)});
+  }
+  return out;
+}
+
+void stop_waiting(const chosen_port& card) {
+  const int fd = card.context->async_fd;
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
 // What fits a receive beside its header line, in two pages.
 constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
 // What the layers above want where targets are sent along (net::capabilities).
-constexpr std::size_t LEAST_INLINE = 80;
+constexpr std::size_t LEAST_INLINE = 88;
 
 // Whether a queue pair of that card sends so many bytes inline. Only making one says so.
 bool can_inline(ibv_pd* pd, ibv_cq* cq, std::size_t size) {
@@ -74,20 +88,29 @@ net::capabilities capabilities_of(const chosen_port& card, ibv_pd* pd,
 
 }  // namespace
 
-fabric::fabric(const net::fabric_config& config)
+fabric::fabric(const net::fabric_config& config, std::vector<chosen_port> cards)
     : config_(checked(config)),
-      card_(open_best_port(wishes_of(config))),
+      card_(std::move(cards.front())),
       pd_(make_pd(card_)),
+      rails_(make_rails(cards)),
+      rail_least_(rail_wishes::from_environment().least),
       caps_(capabilities_of(card_, pd_.get(), config)),
       memory_(pd_.get(), card_.name, config_),
-      connector_(card_, pd_.get(), memory_, *config.book, *config.arena),
+      connector_(card_, pd_.get(), rails_, memory_, *config.book, *config.arena),
       lookups_(memory_, *config.arena, connector_, config.book->size()),
       ports_(MAX_DEVICES) {
-  const int fd = card_.context->async_fd;
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+  stop_waiting(card_);
   caps_.keeps_registrations = memory_.is_keeping();
   base::ticks_per_ms();  // measured here rather than in the first poll
   log::info("ibv", "%s, %s: %s", card_.name.c_str(), card_.why.c_str(), describe(card_).c_str());
+  for (const rail& one : rails_) {
+    stop_waiting(one.card);
+    memory_.add_rail(one.pd.get(), one.card.name, rail_least_);
+    if (const std::size_t most = one.card.state.max_msg_sz; most != 0)
+      caps_.max_rma = std::min(caps_.max_rma, most);
+    log::info("ibv", "%s, %s: %s", one.card.name.c_str(), one.card.why.c_str(),
+              describe(one.card).c_str());
+  }
 }
 
 // Without leave() before, peers take this for a death, as soon as they miss us.
@@ -174,25 +197,31 @@ void fabric::leave() noexcept {
 }
 
 bool fabric::has_failed() noexcept {
-  const std::unique_lock lock(events_mutex_, std::try_to_lock);
+  if (const std::unique_lock lock(events_mutex_, std::try_to_lock); lock) {
+    take_events(card_);
+    for (const rail& one : rails_) take_events(one.card);
+  }
+  return has_failed_.load(std::memory_order_relaxed);
+}
+
+void fabric::take_events(const chosen_port& card) noexcept {
   ibv_async_event what{};
-  while (lock && library().get_async_event(card_.context.get(), &what) == 0) {
+  while (library().get_async_event(card.context.get(), &what) == 0) {
     switch (what.event_type) {
       case IBV_EVENT_PORT_ERR:
-        log::warn("ibv", "%s: the link is down", card_.name.c_str());
+        log::warn("ibv", "%s: the link is down", card.name.c_str());
         break;
       case IBV_EVENT_PORT_ACTIVE:
-        log::info("ibv", "%s: the link is up", card_.name.c_str());
+        log::info("ibv", "%s: the link is up", card.name.c_str());
         break;
       case IBV_EVENT_GID_CHANGE:
       case IBV_EVENT_LID_CHANGE:
-        log::warn("ibv", "%s: its addresses have changed; connections may fail",
-                  card_.name.c_str());
+        log::warn("ibv", "%s: its addresses have changed; connections may fail", card.name.c_str());
         break;
       case IBV_EVENT_CQ_ERR:
       case IBV_EVENT_SRQ_ERR:
       case IBV_EVENT_DEVICE_FATAL:
-        log::error("ibv", "%s failed (event %d)", card_.name.c_str(),
+        log::error("ibv", "%s failed (event %d)", card.name.c_str(),
                    static_cast<int>(what.event_type));
         // Relaxed: each port sees it at one of its next looks.
         has_failed_.store(true, std::memory_order_relaxed);
@@ -202,7 +231,6 @@ bool fabric::has_failed() noexcept {
     }
     library().ack_async_event(&what);
   }
-  return has_failed_.load(std::memory_order_relaxed);
 }
 
 }  // namespace lci::ibv

@@ -1,4 +1,4 @@
-// The opened network: the port of the card that is used, what is registered with it, and who the
+// The opened network: the ports of the cards that are used, what is registered with it, and who the
 // peers are. Owns everything in this folder; ports outlive device objects. Callers: runtime through
 // net::fabric. Threads: as net::fabric says.
 #pragma once
@@ -21,7 +21,8 @@ namespace lci::ibv {
 
 class fabric final : public net::fabric {
  public:
-  explicit fabric(const net::fabric_config& config);  // throws backend_error
+  explicit fabric(const net::fabric_config& config)  // throws backend_error
+      : fabric(config, open_ports(wishes_of(config))) {}
   ~fabric() override;
 
   const net::capabilities& caps() const noexcept override { return caps_; }
@@ -43,6 +44,9 @@ class fabric final : public net::fabric {
   int size() const noexcept { return config_.book->size(); }
   const chosen_port& card() const noexcept { return card_; }
   ibv_pd* pd() const noexcept { return pd_.get(); }
+  // The other cards.
+  const std::vector<rail>& rails() const noexcept { return rails_; }
+  std::size_t rail_least() const noexcept { return rail_least_; }
   regions& memory() noexcept { return memory_; }
   connector& calls() noexcept { return connector_; }
   lookups& keys() noexcept { return lookups_; }
@@ -52,9 +56,14 @@ class fabric final : public net::fabric {
  private:
   static constexpr int MAX_DEVICES = 64;
 
+  fabric(const net::fabric_config& config, std::vector<chosen_port> cards);
+  void take_events(const chosen_port& card) noexcept;
+
   const net::fabric_config config_;
   const chosen_port card_;
   const pd_handle pd_;
+  const std::vector<rail> rails_;
+  const std::size_t rail_least_;
   net::capabilities caps_;
   regions memory_;
   connector connector_;

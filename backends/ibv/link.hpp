@@ -28,8 +28,14 @@ enum class purpose : std::uint8_t {
   user,      // an operation of the layer above
   knock,     // is the peer still there?
   farewell,  // we leave
-  look_up    // a read of the peer's table; context is the look-up
+  look_up,   // a read of the peer's table; context is the look-up
+  part,      // of a split operation; context is the split
+  news       // of a split operation, that all parts are there; the same
 };
+// Whether it may take one of the last places.
+constexpr bool is_ours(purpose what) noexcept {
+  return what == purpose::knock || what == purpose::farewell || what == purpose::look_up;
+}
 
 // Somebody waits for a work request, or it holds something until it is done. Most small messages
 // have no such record.
@@ -56,11 +62,11 @@ class link {
   // done: the card has it; retry_*: nothing was posted; fatal: the peer is gone. The card is asked
   // to tell when it is done.
   errorcode_t post(ibv_send_wr& wr, const send_record& what) noexcept {
-    return post(wr, &what, what.what != purpose::user);
+    return post(wr, &what, is_ours(what.what));
   }
-  // The same for what nobody waits for. is_ours: it may take one of the last places.
-  errorcode_t post(ibv_send_wr& wr, bool is_ours = false) noexcept {
-    return post(wr, nullptr, is_ours);
+  // The same for what nobody waits for. of_ours: it may take one of the last places.
+  errorcode_t post(ibv_send_wr& wr, bool of_ours = false) noexcept {
+    return post(wr, nullptr, of_ours);
   }
   // Whether a post of a user would find a place now.
   bool has_room() const noexcept {
@@ -117,8 +123,15 @@ class link {
     // In this order: what a sink posts is counted before what it was told of. edge link.users:
     // partner is finish_user().
     const std::uint64_t done = users_done_.load(std::memory_order_acquire);
-    return users_.load(std::memory_order_relaxed) == done;
+    return users_.load(std::memory_order_relaxed) == done && !has_splits();
   }
+  // Operations in pieces that are under way to that rank, over this and other cards.
+  bool has_splits() const noexcept {
+    // edge link.splits: partner is end_split().
+    return splits_.load(std::memory_order_acquire) != 0;
+  }
+  void begin_split() noexcept { splits_.fetch_add(1, std::memory_order_relaxed); }
+  void end_split() noexcept { splits_.fetch_sub(1, std::memory_order_release); }
   // What the card said when it refused a post for good, since forgive(); 0: nothing.
   int refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
   void forgive() noexcept { refused_.store(0, std::memory_order_relaxed); }
@@ -130,6 +143,7 @@ class link {
 
   // ---- the connector's ----
   std::uint32_t peer_qpn = 0;  // 0: not known yet
+  unsigned rails = 1;          // cards that reach the peer, as bits; set before it is ready
   std::uint64_t next_call_ticks = 0;
   std::uint64_t call_interval_ticks = 0;
   std::uint32_t calls = 0;
@@ -144,20 +158,20 @@ class link {
     send_record what;
     std::uint64_t number;
   };
-  errorcode_t post(ibv_send_wr& wr, const send_record* what, bool is_ours) noexcept {
+  errorcode_t post(ibv_send_wr& wr, const send_record* what, bool of_ours) noexcept {
     if (!lock_.try_lock()) [[unlikely]]
       return errorcode_t::retry_lock;
-    const errorcode_t code = post_locked(wr, what, is_ours);
+    const errorcode_t code = post_locked(wr, what, of_ours);
     lock_.unlock();
     return code;
   }
   // Under lock_.
-  errorcode_t post_locked(ibv_send_wr& wr, const send_record* what, bool is_ours) noexcept {
+  errorcode_t post_locked(ibv_send_wr& wr, const send_record* what, bool of_ours) noexcept {
     // Here, so that nothing is posted any more after settle() of a link that has ended.
     if (state() != stage::ready) [[unlikely]]
       return refusal();
     const std::uint64_t number = next_.load(std::memory_order_relaxed);
-    const std::uint64_t room = is_ours ? depth_ : users_room_;
+    const std::uint64_t room = of_ours ? depth_ : users_room_;
     // edge link.room: partner is free_places().
     if (number - done_.load(std::memory_order_acquire) >= room) [[unlikely]]
       return errorcode_t::retry_nomem;
@@ -198,6 +212,7 @@ class link {
   alignas(base::CACHE_LINE) std::atomic<std::uint64_t> done_{0};  // below it places are free
   std::atomic<std::uint64_t> records_done_{0};
   std::atomic<std::uint64_t> users_done_{0};
+  std::atomic<std::uint32_t> splits_{0};
 };
 
 }  // namespace lci::ibv

@@ -43,7 +43,7 @@ net::remote_view lookups::find(int rank, net::remote_key name) noexcept {
         out.kind = static_cast<mem::mem_kind>(row.what.kind & 0xff);
         out.off_network = (row.what.kind & ibv::row::OFF_NETWORK) != 0;
         out.address = row.what.address;
-        if (row.what.key != 0) out.at = {row.what.address, row.what.key};
+        if (row.what.keys[0] != 0) out.at = target_in(row.what);
       } else {
         out.what = said::unknown_key;
         who.rows.erase(at);

@@ -6,13 +6,6 @@
 #include "lci/base/log.hpp"
 
 namespace lci::ibv {
-namespace {
-
-constexpr unsigned READ_WRITE =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-
-}  // namespace
-
 paging::paging(ibv_pd* pd, const std::string& device, attr_ibv_odp_strategy_t wanted,
                attr_ibv_prefetch_strategy_t hint)
     : pd_(pd), device_(device), hint_(hint) {

@@ -14,6 +14,10 @@
 
 namespace lci::ibv {
 
+// What the card and peers may do with data.
+inline constexpr unsigned READ_WRITE =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
 class paging {
  public:
   // device: what messages call it.

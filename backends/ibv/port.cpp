@@ -3,7 +3,6 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 
 #include "backends/ibv/fabric.hpp"
@@ -59,11 +58,12 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
       self_(owner.rank(), packets_, *owner.config().regions),
       ranks_(static_cast<std::size_t>(owner.size())),
       links_(ranks_),
-      qpn_mask_(std::bit_ceil(2 * ranks_ + 1) - 1),
-      by_qpn_(qpn_mask_ + 1),
+      by_qpn_(ranks_),
       wishes_(ranks_) {
   if (config_.ibv_td_strategy == attr_ibv_td_strategy_t::all_qp)
     domain_ = make_thread_domain(owner.pd());
+  for (const rail& one : owner.rails())
+    sides_.push_back(std::make_unique<side>(one, depth_, ranks_));
 }
 
 port::~port() {
@@ -76,6 +76,7 @@ port::~port() {
       fabric_.memory().remove(left_over.key);
     }
   }
+  splits_.for_each_left([&](split& one) { fabric_.memory().remove(one.key); });
   // Queue pairs before the queues they use.
   link_store_.clear();
 }
@@ -126,6 +127,8 @@ thread_domain port::next_home() {
 }
 
 link& port::make_link(int rank) {
+  // First: once there is a link to a rank, nobody asks again.
+  for (const auto& one : sides_) one->make_link(rank);
   make_room();
   thread_domain home = next_home();
   const bool is_shared = domain_.pd != nullptr;
@@ -133,42 +136,18 @@ link& port::make_link(int rank) {
   ibv_qp_init_attr made{};
   made.send_cq = made.recv_cq = cq_.queue();
   made.srq = receives_.queue();
-  made.qp_type = IBV_QPT_RC;
   made.cap.max_send_wr = depth_;
   made.cap.max_send_sge = 2;
   made.cap.max_inline_data = static_cast<std::uint32_t>(fabric_.caps().max_inject);
-  qp_handle qp(library().create_qp(pd, &made));
-  if (!qp)
-    throw_error("ibv_create_qp", fabric_.card().name + ", for rank " + std::to_string(rank), errno);
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = fabric_.card().number;
-  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  if (const int rc = library().modify_qp(
-          qp.get(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-      rc != 0)
-    throw_error("ibv_modify_qp to init", fabric_.card().name + ", rank " + std::to_string(rank),
-                rc);
+  qp_handle qp = make_queue_pair(fabric_.card(), pd, made, rank);
   link_store_.push_back(std::make_unique<link>(rank, std::move(qp), random_psn(), depth_,
                                                is_shared ? &domain_lock_ : nullptr,
                                                std::move(home)));
   link& out = *link_store_.back();
-  enter_qpn(out);
+  by_qpn_.enter(out);
   // edge ibv.link: partner is find().
   links_[static_cast<std::size_t>(rank)].store(&out, std::memory_order_release);
   return out;
-}
-
-void port::enter_qpn(link& made) {
-  const std::uint32_t qpn = made.qp->qp_num;
-  for (std::size_t at = qpn;; ++at) {
-    named& place = by_qpn_[at & qpn_mask_];
-    if (place.on.load(std::memory_order_relaxed) != nullptr) continue;
-    place.on.store(&made, std::memory_order_relaxed);
-    // edge ibv.qpn: partner is by_qpn().
-    place.qpn.store(qpn, std::memory_order_release);
-    return;
-  }
 }
 
 bool port::is_drained() const noexcept {
@@ -244,7 +223,7 @@ void port::leave() noexcept {
   }
   // All that was posted goes out before the queue pairs go.
   const auto is_said = [](const link& on) {
-    return on.is_idle() || on.state() != link::stage::ready;
+    return (on.is_idle() && !on.has_splits()) || on.state() != link::stage::ready;
   };
   while (!all(is_said) && in_time()) poll(listener, BATCH);
 }

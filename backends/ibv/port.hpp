@@ -16,7 +16,10 @@
 #include "backends/ibv/completions.hpp"
 #include "backends/ibv/link.hpp"
 #include "backends/ibv/loopback.hpp"
+#include "backends/ibv/qpn_map.hpp"
 #include "backends/ibv/receives.hpp"
+#include "backends/ibv/side.hpp"
+#include "backends/ibv/split.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/base/owned.hpp"
 #include "lci/mem/packet_pool.hpp"
@@ -66,6 +69,10 @@ class port {
   void tell(int rank, const note& what) noexcept;
   // Says farewell to all peers and waits, not for long, until they have it.
   void leave() noexcept;
+  // One with parts to post, of which the first may be refused: then it is as if nothing had
+  // happened. The answer is done, and the sink hears of the end.
+  errorcode_t start(const split& what) noexcept;
+  const std::vector<std::unique_ptr<side>>& sides() const noexcept { return sides_; }
   loopback& self() noexcept { return self_; }
   mem::packet_pool& packets() noexcept { return packets_; }
   // An operation that failed before it was posted; on_error() at the next poll. False: no memory.
@@ -80,17 +87,6 @@ class port {
     void* context;
     const char* reason;
   };
-  link* by_qpn(std::uint32_t qpn) const noexcept {
-    for (std::size_t at = qpn;; ++at) {
-      const named& place = by_qpn_[at & qpn_mask_];
-      // edge ibv.qpn: partner is enter_qpn().
-      const std::uint32_t found = place.qpn.load(std::memory_order_acquire);
-      if (found == qpn) [[likely]]
-        return place.on.load(std::memory_order_relaxed);
-      if (found == 0) return nullptr;
-    }
-  }
-  void enter_qpn(link& made);
   void make_room();
   thread_domain next_home();
   bool fetch(net::sink& to) noexcept;
@@ -114,6 +110,15 @@ class port {
   void lose_all(net::sink& to) noexcept;
   void knock(net::sink& to) noexcept;
   bool has_died(link& on) noexcept;
+  static errorcode_t post_part(split& s) noexcept;
+  void await_room(split& s) noexcept;
+  void serve_splits(net::sink& to) noexcept;
+  void go_on(net::sink& to, split& s) noexcept;
+  void part_done(net::sink& to, split& s, const char* error) noexcept;
+  void conclude(net::sink& to, split& s) noexcept;
+  void finish_split(net::sink& to, split& s, const char* error) noexcept;
+  void poll_sides(net::sink& to) noexcept;
+  void lose_side(net::sink& to, side& lost) noexcept;
 
   fabric& fabric_;
   const int index_;
@@ -125,22 +130,19 @@ class port {
   loopback self_;
   const std::size_t ranks_;
   std::vector<std::atomic<link*>> links_;  // by rank
-  // Open addressing by number of queue pair; at least twice as many places as ranks.
-  struct named {
-    std::atomic<std::uint32_t> qpn{0};
-    std::atomic<link*> on{nullptr};
-  };
-  const std::size_t qpn_mask_;
-  std::vector<named> by_qpn_;
+  qpn_map by_qpn_;
   thread_domain domain_;                           // of all queue pairs, if they share one
   base::biased_lock domain_lock_;                  // posts in it
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
+  std::vector<std::unique_ptr<side>> sides_;       // on the other cards
+  splits splits_;
   std::vector<std::atomic<bool>> wishes_;
 
-  base::spinlock failures_lock_;  // guards the two lists
+  base::spinlock failures_lock_;  // guards the three lists
   std::deque<failure> failures_;
   std::deque<std::pair<int, note>> notes_;  // that could not be sent at once
-  std::atomic<bool> has_failures_{false};   // or notes
+  split* waiting_ = nullptr;                // for room, or to be told
+  std::atomic<bool> has_failures_{false};   // or notes, or what waits
   std::atomic<std::uint64_t> failing_{0};   // failures that the sink has not heard of
 
   // ---- the polling thread's ----

@@ -74,7 +74,7 @@ inline bool port::present(net::sink& to) noexcept {
   // Taken out before the sink runs: a sink that polls again sees what comes after it, and may write
   // over it.
   const ibv_wc& what = *first_++;
-  link* const on = by_qpn(what.qp_num);
+  link* const on = by_qpn_.find(what.qp_num);
   if (!is_receive(what.wr_id)) {
     if (on != nullptr) sent(to, what, *on);
     return true;
@@ -111,6 +111,8 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   std::size_t n = 0;
   while (n < max && (first_ != end_ || fetch(to)) && present(to)) ++n;
   receives_.post_some();
+  if (!sides_.empty()) [[unlikely]]
+    poll_sides(to);
   if (!self_.is_empty()) [[unlikely]]
     n += self_.poll(to, max);
   --nesting_;
@@ -158,6 +160,10 @@ void port::finish(net::sink& to, link& on, const send_record& record, const char
       return;
     case purpose::look_up:
       return fabric_.keys().on_read(*this, record.context, error == nullptr);
+    case purpose::part:
+      return part_done(to, *static_cast<split*>(record.context), error);
+    case purpose::news:
+      return finish_split(to, *static_cast<split*>(record.context), error);
     case purpose::user:
       break;
   }
@@ -177,9 +183,18 @@ void port::end(net::sink& to, link& on, link::stage how, std::string_view reason
   on.move(how);
   if (on.was_gone_said) return;
   on.was_gone_said = true;
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_ERR;
-  library().modify_qp(on.qp.get(), &attr, IBV_QP_STATE);
+  const auto stop = [](const link& one) {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_ERR;
+    library().modify_qp(one.qp.get(), &attr, IBV_QP_STATE);
+  };
+  stop(on);
+  for (const auto& one : sides_) {
+    link* const beside = one->find(on.rank);
+    if (beside == nullptr) continue;
+    beside->move(how);
+    stop(*beside);
+  }
   fabric_.keys().forget(on.rank);
   to.on_peer_gone(on.rank, how == link::stage::left, reason);
 }
@@ -204,12 +219,13 @@ void port::tell_rest() noexcept {
 
 void port::serve_failures(net::sink& to) noexcept {
   tell_rest();
+  serve_splits(to);
   for (;;) {
     failure one;
     {
       const std::lock_guard lock(failures_lock_);
       if (failures_.empty()) {
-        has_failures_.store(!notes_.empty(), std::memory_order_relaxed);
+        has_failures_.store(!notes_.empty() || waiting_ != nullptr, std::memory_order_relaxed);
         return;
       }
       one = failures_.front();

@@ -5,17 +5,12 @@
 #include <cstring>
 #include <new>
 
-#include "backends/ibv/data_direct.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
-#include "lci/mem/memory_domain.hpp"
 #include "lci/mem/region_table.hpp"
 
 namespace lci::ibv {
 namespace {
-
-constexpr unsigned READ_WRITE =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 // A row is read by cards at any time: each word at once, the check last.
 void store(row& to, const row& what) noexcept {
@@ -26,7 +21,7 @@ void store(row& to, const row& what) noexcept {
   put(to.check, 0u);
   std::atomic_thread_fence(std::memory_order_release);
   put(to.generation, what.generation);
-  put(to.key, what.key);
+  for (std::size_t i = 0; i < MAX_RAILS; ++i) put(to.keys[i], what.keys[i]);
   put(to.address, what.address);
   put(to.size, what.size);
   put(to.kind, what.kind);
@@ -40,21 +35,20 @@ std::string bytes_text(std::size_t size) { return std::to_string(size) + " bytes
 
 regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& config,
                  mem::unmap_source& news)
-    : pd_(pd),
-      device_(std::move(device)),
+    : config_(config),
+      first_(pd, std::move(device), config),
       arena_(*config.arena),
       table_(config.regions),
-      ladder_("ibv " + device_, config.gpu_rules),
-      paging_(pd, device_, config.ibv_odp, config.ibv_prefetch),
       spans_((config.arena->reserved() + mem::arena::SPAN - 1) / mem::arena::SPAN),
       directory_block_(arena_, sizeof(block_reference) * BLOCKS, 4096),
       directory_(new (directory_block_.get()) block_reference[BLOCKS]),
       blocks_(BLOCKS) {
   if (config.use_reg_cache) start_cache(news);
   directory_mr_ =
-      register_strictly(directory_, sizeof(block_reference) * BLOCKS, IBV_ACCESS_REMOTE_READ);
+      first_.strictly(directory_, sizeof(block_reference) * BLOCKS, IBV_ACCESS_REMOTE_READ);
   if (!directory_mr_)
-    throw_error("ibv_reg_mr", device_ + ", " + bytes_text(sizeof(block_reference) * BLOCKS), errno);
+    throw_error("ibv_reg_mr", first_.name() + ", " + bytes_text(sizeof(block_reference) * BLOCKS),
+                errno);
 }
 
 regions::~regions() {
@@ -68,66 +62,50 @@ regions::~regions() {
   cache_.reset();
 }
 
-mr_handle regions::register_strictly(void* address, std::size_t size, unsigned access) {
-  return mr_handle(library().reg_mr(pd_, address, size, static_cast<int>(access)));
+void regions::add_rail(ibv_pd* pd, std::string device, std::size_t least) {
+  rails_.push_back(std::make_unique<registrar>(pd, std::move(device), config_));
+  rail_least_ = least;
 }
 
-// Loosely ordered where the card knows that.
-mr_handle regions::register_loosely(void* address, std::size_t size, unsigned access) {
-  if (library().reg_mr_iova2 == nullptr || is_strict_.load(std::memory_order_relaxed))
-    return register_strictly(address, size, access);
-  mr_handle mr(library().reg_mr_iova2(pd_, address, size, reinterpret_cast<std::uintptr_t>(address),
-                                      access | IBV_ACCESS_RELAXED_ORDERING));
-  // The flag is optional for kernels that know it; older ones answer this.
-  if (!mr && (errno == EINVAL || errno == EOPNOTSUPP)) {
-    mr = register_strictly(address, size, access);
-    if (mr) is_strict_.store(true, std::memory_order_relaxed);
+// The other cards. One that refuses is not used for that memory.
+void regions::register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind) {
+  if (size < rail_least_) return;
+  for (std::size_t i = 0; i < rails_.size(); ++i) {
+    bool is_source_only = false;
+    if (kind == mem::mem_kind::host)
+      set[i + 1] = rails_[i]->host(address, size, is_source_only);
+    else
+      set[i + 1].reset(reinterpret_cast<ibv_mr*>(rails_[i]->device(address, size).key));
+    if (!set[i + 1] && !was_rail_refused_.exchange(true, std::memory_order_relaxed))
+      base::log::warn("ibv", "%s does not register %zu bytes; they go over other cards alone",
+                      rails_[i]->name().c_str(), size);
   }
-  return mr;
-}
-
-// Memory that cannot be written, as a source alone.
-mr_handle regions::register_host(void* address, std::size_t size, bool& is_source_only) {
-  is_source_only = false;
-  const unsigned on_demand = paging_.access();
-  mr_handle mr = register_loosely(address, size, READ_WRITE | on_demand);
-  if (!mr && on_demand != 0 && (errno == EINVAL || errno == EOPNOTSUPP)) {
-    const int refusal = errno;
-    mr = register_loosely(address, size, READ_WRITE);
-    if (mr) paging_.give_up(refusal);
-  }
-  if (mr && paging_.access() != 0) paging_.prefetch(mr->lkey, address, size);
-  if (!mr && errno == EFAULT) {
-    mr = register_strictly(address, size, IBV_ACCESS_REMOTE_READ);
-    is_source_only = mr != nullptr;
-  }
-  return mr;
-}
-
-// Cards take registrations of any size, as a rule.
-void regions::throw_refused(std::size_t size, int error) const {
-  std::string what = device_ + ", " + bytes_text(size);
-  ibv_device_attr limits{};
-  if (library().query_device(pd_->context, &limits) == 0 && size > limits.max_mr_size)
-    what += ", more than the card registers at once (" + bytes_text(limits.max_mr_size) + ")";
-  throw_error("ibv_reg_mr", what, error);
 }
 
 // For this use alone.
 void regions::register_alone(registration& made, std::string& why_not) {
   if (made.kind == mem::mem_kind::device) {
-    const mem::device_registration got =
-        ladder_.climb(*this, mem::find_place(made.address), made.address, made.size);
+    const mem::device_registration got = first_.device(made.address, made.size);
     if (got.by)
-      made.own.reset(reinterpret_cast<ibv_mr*>(got.key));
+      made.own[0].reset(reinterpret_cast<ibv_mr*>(got.key));
     else
       why_not = got.why_not();
   } else {
     bool is_source_only = false;
-    made.own = register_host(made.address, made.size, is_source_only);
-    if (!made.own) throw_refused(made.size, errno);
+    made.own[0] = first_.host(made.address, made.size, is_source_only);
+    if (!made.own[0]) first_.throw_refused(made.size, errno);
   }
-  made.mr = made.own.get();
+  if (made.own[0]) register_on_rails(made.own, made.address, made.size, made.kind);
+  made.take(made.own);
+}
+
+// Of all memory, if there is one.
+void regions::find_everything(registration& made) noexcept {
+  if (made.kind != mem::mem_kind::host) return;
+  made.on[0] = first_.of_everything(made.address, made.size);
+  if (made.on[0] == nullptr || made.size < rail_least_) return;
+  for (std::size_t i = 0; i < rails_.size(); ++i)
+    made.on[i + 1] = rails_[i]->of_everything(made.address, made.size);
 }
 
 std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
@@ -137,15 +115,14 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
   made->size = size;
   made->kind = kind;
   if (size != 0) {
-    if (kind == mem::mem_kind::host && paging_.everything() != nullptr) {
-      made->mr = paging_.everything();
-      paging_.prefetch(made->mr->lkey, address, size);
-    } else if (cache_) {
-      find_kept(*made, why_not);
-    } else {
-      register_alone(*made, why_not);
+    find_everything(*made);
+    if (made->on[0] == nullptr) {
+      if (cache_)
+        find_kept(*made, why_not);
+      else
+        register_alone(*made, why_not);
     }
-    if (made->mr == nullptr) return 0;
+    if (made->on[0] == nullptr) return 0;
   }
   const std::lock_guard lock(mutex_);
   made_.insert(made.get());
@@ -192,8 +169,8 @@ row* regions::row_locked(std::uint32_t slot) {
     block made;
     made.memory = mem::arena_block(arena_, sizeof(row) * ROWS, 4096);
     new (made.memory.get()) row[ROWS];
-    made.mr = register_strictly(made.memory.get(), sizeof(row) * ROWS, IBV_ACCESS_REMOTE_READ);
-    if (!made.mr) throw_error("ibv_reg_mr", device_ + ", a table of registrations", errno);
+    made.mr = first_.strictly(made.memory.get(), sizeof(row) * ROWS, IBV_ACCESS_REMOTE_READ);
+    if (!made.mr) throw_error("ibv_reg_mr", first_.name() + ", a table of registrations", errno);
     block_reference reference{reinterpret_cast<std::uint64_t>(made.rows()), made.mr->rkey, 0};
     reference.check = check_of(reference);
     blocks_[at] = std::move(made);
@@ -206,27 +183,28 @@ row* regions::row_locked(std::uint32_t slot) {
 }
 
 row regions::row_of(net::remote_key name, const registration& made) noexcept {
-  return {name.generation,
-          made.mr ? made.mr->rkey : 0,
-          reinterpret_cast<std::uint64_t>(made.address),
-          made.size,
-          static_cast<std::uint32_t>(made.kind),
-          0};
+  row out;
+  out.generation = name.generation;
+  out.kind = static_cast<std::uint32_t>(made.kind);
+  out.address = reinterpret_cast<std::uint64_t>(made.address);
+  out.size = made.size;
+  for (std::size_t i = 0; i < MAX_RAILS; ++i)
+    out.keys[i] = made.on[i] != nullptr ? made.on[i]->rkey : 0;
+  return out;
 }
 
 // Of what has no registration of its own: memory of the arena, or what no card may be given.
 row regions::row_of(net::remote_key name) noexcept {
+  row out;
   const auto region = table_->look_up({name.slot, name.generation});
-  if (!region) return {};
-  row out{name.generation,
-          0,
-          reinterpret_cast<std::uint64_t>(region->address),
-          region->size,
-          static_cast<std::uint32_t>(region->kind),
-          0};
+  if (!region) return out;
+  out.generation = name.generation;
+  out.kind = static_cast<std::uint32_t>(region->kind);
+  out.address = reinterpret_cast<std::uint64_t>(region->address);
+  out.size = region->size;
   if (arena_.contains(region->address)) {
     const ibv_mr* const mr = of_arena(arena_.offset_of(region->address), region->size);
-    out.key = mr != nullptr ? mr->rkey : 0;
+    out.keys[0] = mr != nullptr ? mr->rkey : 0;
   } else if (region->kind != mem::mem_kind::host) {
     out.kind |= row::OFF_NETWORK;
   }
@@ -266,8 +244,7 @@ net::remote_target regions::target_of(net::remote_key name) noexcept {
     const std::uint32_t at = name.slot / ROWS;
     if (at < BLOCKS && blocks_[at].mr != nullptr) {
       const row& found = blocks_[at].rows()[name.slot % ROWS];
-      if (found.generation == name.generation && name.generation != 0)
-        return {found.address, found.key};
+      if (found.generation == name.generation && name.generation != 0) return target_in(found);
     }
   }
   const auto region = table_->look_up({name.slot, name.generation});
@@ -292,10 +269,10 @@ const ibv_mr* regions::register_span(std::uint64_t offset, std::size_t size) noe
   }
   const std::uint64_t end = std::min<std::uint64_t>((last + 1) * SPAN, arena_.committed());
   try {
-    mr_handle mr = register_strictly(arena_.at(first * SPAN), end - first * SPAN, READ_WRITE);
+    mr_handle mr = first_.strictly(arena_.at(first * SPAN), end - first * SPAN, READ_WRITE);
     if (!mr)
-      throw_error("ibv_reg_mr", device_ + ", " + bytes_text(end - first * SPAN) + " of packets",
-                  errno);
+      throw_error("ibv_reg_mr",
+                  first_.name() + ", " + bytes_text(end - first * SPAN) + " of packets", errno);
     const ibv_mr* const out = mr.get();
     if (first == last) {
       span_store_.push_back(std::move(mr));
@@ -309,47 +286,6 @@ const ibv_mr* regions::register_span(std::uint64_t offset, std::size_t size) noe
     base::log::warn("ibv", "%s", problem.what());
     return nullptr;
   }
-}
-
-mem::registration_answer regions::register_range(const mem::descriptor_range& what) {
-  mem::registration_answer out;
-  std::string why_not;
-  data_direct::function direct = nullptr;
-  if (what.wants_data_direct)
-    direct = data_direct::find(pd_->context->device, why_not);
-  else if (library().reg_dmabuf_mr == nullptr)
-    why_not = "this libibverbs has no ibv_reg_dmabuf_mr";
-  if (!why_not.empty()) {
-    out.why_not = std::move(why_not);
-    out.error = EOPNOTSUPP;
-    out.is_final = true;
-    return out;
-  }
-  constexpr int ACCESS = static_cast<int>(READ_WRITE);
-  ibv_mr* const mr =
-      direct != nullptr
-          ? direct(pd_, what.offset, what.length, what.iova, what.fd, ACCESS, data_direct::FLAG)
-          : library().reg_dmabuf_mr(pd_, what.offset, what.length, what.iova, what.fd, ACCESS);
-  if (mr == nullptr) {
-    out.error = errno;
-    out.why_not =
-        (direct != nullptr ? "mlx5dv_reg_dmabuf_mr on " : "ibv_reg_dmabuf_mr on ") + device_;
-    // The card, or its driver, has no such function.
-    out.is_final = out.error == EOPNOTSUPP || (direct != nullptr && out.error == ENODEV);
-  }
-  out.key = reinterpret_cast<std::uint64_t>(mr);
-  return out;
-}
-
-mem::registration_answer regions::register_pointer(void* address, std::size_t size) {
-  mem::registration_answer out;
-  ibv_mr* const mr = library().reg_mr(pd_, address, size, static_cast<int>(READ_WRITE));
-  if (mr == nullptr) {
-    out.error = errno;
-    out.why_not = "ibv_reg_mr on " + device_;
-  }
-  out.key = reinterpret_cast<std::uint64_t>(mr);
-  return out;
 }
 
 }  // namespace lci::ibv

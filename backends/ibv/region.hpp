@@ -6,6 +6,7 @@
 // allows.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -15,8 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "backends/ibv/handles.hpp"
-#include "backends/ibv/paging.hpp"
+#include "backends/ibv/registrar.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/mem/arena.hpp"
 #include "lci/mem/region_cache.hpp"
@@ -24,24 +24,44 @@
 
 namespace lci::ibv {
 
+// One memory, registered with each card.
+using mr_set = std::array<mr_handle, MAX_RAILS>;
+
 struct registration {
-  const ibv_mr* mr = nullptr;        // null: of 0 bytes. It may cover more than what follows
-  mr_handle own;                     // the same, unless it is kept, or of all memory
+  // By card; null: of 0 bytes, or not used there. They may cover more than what follows.
+  std::array<const ibv_mr*, MAX_RAILS> on{};
+  mr_set own;                        // the same, unless they are kept, or of all memory
   mem::cache_entry* kept = nullptr;  // in the cache, used until this ends
   void* address = nullptr;
   std::size_t size = 0;
   mem::mem_kind kind = mem::mem_kind::host;
   net::remote_key name;      // under mutex_
   std::vector<int> readers;  // ranks that keep its row; under mutex_
+
+  void take(const mr_set& from) noexcept {
+    for (std::size_t i = 0; i < MAX_RAILS; ++i) on[i] = from[i].get();
+  }
 };
 
-class regions final : private mem::device_registrar, private mem::cache_registrar {
+inline net::remote_target target_in(const row& what) noexcept {
+  return {what.address, what.keys[0] | std::uint64_t{what.keys[1]} << 32,
+          what.keys[2] | std::uint64_t{what.keys[3]} << 32};
+}
+// The key of a card in such a target; 0: that one does not reach it.
+constexpr std::uint32_t key_in(const net::remote_target& at, std::size_t rail) noexcept {
+  const std::uint64_t two = rail < 2 ? at.key : at.more;
+  return static_cast<std::uint32_t>(rail % 2 == 0 ? two : two >> 32);
+}
+
+class regions final : private mem::cache_registrar {
  public:
   // device: what messages call it. Throws backend_error.
   regions(ibv_pd* pd, std::string device, const net::fabric_config& config,
           mem::unmap_source& news = mem::system_unmap_source());
   ~regions();
 
+  // One more card, before anything is registered: for memory of at least so many bytes.
+  void add_rail(ibv_pd* pd, std::string device, std::size_t least);
   // Whether registrations outlive their use.
   bool is_keeping() const noexcept { return cache_ != nullptr; }
 
@@ -59,7 +79,7 @@ class regions final : private mem::device_registrar, private mem::cache_registra
                 std::uint32_t& out) noexcept {
     if (key != 0) {
       const auto& made = *reinterpret_cast<const registration*>(key);
-      out = made.mr ? made.mr->lkey : 0;
+      out = made.on[0] != nullptr ? made.on[0]->lkey : 0;
       return true;
     }
     if (!arena_.contains(buffer)) return size == 0;
@@ -67,6 +87,12 @@ class regions final : private mem::device_registrar, private mem::cache_registra
     if (mr == nullptr) return false;
     out = mr->lkey;
     return true;
+  }
+  // The same of one card, for memory that was registered; 0: not there.
+  static std::uint32_t key_on(std::uint64_t key, std::size_t rail) noexcept {
+    if (key == 0) return 0;
+    const ibv_mr* const mr = reinterpret_cast<const registration*>(key)->on[rail];
+    return mr != nullptr ? mr->lkey : 0;
   }
   // Memory of the arena; null when it cannot be registered, which is said.
   const ibv_mr* of_arena(std::uint64_t offset, std::size_t size) noexcept {
@@ -84,30 +110,28 @@ class regions final : private mem::device_registrar, private mem::cache_registra
   std::uint32_t directory_key() const noexcept { return directory_mr_->rkey; }
 
  private:
-  mr_handle register_loosely(void* address, std::size_t size, unsigned access);
-  mr_handle register_host(void* address, std::size_t size, bool& is_source_only);
   void start_cache(mem::unmap_source& news);
-  [[noreturn]] void throw_refused(std::size_t size, int error) const;
+  void find_everything(registration& made) noexcept;
+  void register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind);
   void register_alone(registration& made, std::string& why_not);
   void find_kept(registration& made, std::string& why_not);
   using cached_answer = mem::cache_registrar::answer;
   cached_answer register_range(const mem::cache_range& what) override;
   void deregister_range(std::uint64_t handle) noexcept override;
-  mr_handle register_strictly(void* address, std::size_t size, unsigned access);
+  static void refuse(cached_answer& out, const mem::device_registration& got);
   const ibv_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
   static row row_of(net::remote_key name, const registration& made) noexcept;
   row row_of(net::remote_key name) noexcept;
   row* row_locked(std::uint32_t slot);
   void withdraw_locked(registration& made) noexcept;
-  mem::registration_answer register_range(const mem::descriptor_range& what) override;
-  mem::registration_answer register_pointer(void* address, std::size_t size) override;
 
-  ibv_pd* const pd_;
-  const std::string device_;
+  const net::fabric_config config_;
+  registrar first_;
+  std::vector<std::unique_ptr<registrar>> rails_;  // the other cards
+  std::size_t rail_least_ = ~std::size_t{0};
+  std::atomic<bool> was_rail_refused_{false};  // which was said
   mem::arena& arena_;
   const mem::region_table* const table_;
-  mem::registration_ladder ladder_;
-  paging paging_;
   std::vector<std::atomic<const ibv_mr*>> spans_;
   const mem::arena_block directory_block_;
   block_reference* const directory_;
@@ -127,8 +151,6 @@ class regions final : private mem::device_registrar, private mem::cache_registra
     row* rows() const noexcept { return reinterpret_cast<row*>(memory.get()); }
   };
   std::vector<block> blocks_;
-  // Set while the card refuses loosely ordered registrations.
-  std::atomic<bool> is_strict_{false};
 };
 
 }  // namespace lci::ibv

@@ -26,39 +26,44 @@ void regions::find_kept(registration& made, std::string& why_not) {
   mem::region_cache::failure why;
   made.kept = cache_->acquire(want, why);
   if (made.kept != nullptr)
-    made.mr = reinterpret_cast<const ibv_mr*>(made.kept->handle);
+    made.take(*reinterpret_cast<const mr_set*>(made.kept->handle));
   else if (made.kind == mem::mem_kind::device)
     why_not = why.why_not;
   else
-    throw_refused(made.size, why.error);
+    first_.throw_refused(made.size, why.error);
 }
 
 regions::cached_answer regions::register_range(const mem::cache_range& what) {
   cached_answer out;
   void* const address = reinterpret_cast<void*>(what.begin);
+  auto set = std::make_unique<mr_set>();
   if (what.kind == mem::mem_kind::host) {
     bool is_source_only = false;
-    mr_handle mr = register_host(address, what.size(), is_source_only);
-    if (!mr) out.error = errno;
+    (*set)[0] = first_.host(address, what.size(), is_source_only);
+    if (!(*set)[0]) out.error = errno;
     out.serves_all = !is_source_only;
-    out.handle = reinterpret_cast<std::uint64_t>(mr.release());
-    return out;
+  } else {
+    const mem::device_registration got = first_.device(address, what.size());
+    (*set)[0].reset(reinterpret_cast<ibv_mr*>(got.key));
+    if (!got.by) refuse(out, got);
   }
-  const mem::device_registration got =
-      ladder_.climb(*this, mem::find_place(address), address, what.size());
-  out.handle = got.key;
-  if (got.by) return out;
+  if (!(*set)[0]) return out;
+  register_on_rails(*set, address, what.size(), what.kind);
+  out.handle = reinterpret_cast<std::uint64_t>(set.release());
+  return out;
+}
+
+void regions::refuse(cached_answer& out, const mem::device_registration& got) {
   out.error = EOPNOTSUPP;
   out.why_not = got.why_not();
   // The network's word counts: when it is full, others can make room.
   for (const mem::rung_failure& one : got.failed)
     if (one.by == mem::rung_failure::side::network && (one.error == ENOMEM || one.error == ENOSPC))
       out.error = one.error;
-  return out;
 }
 
 void regions::deregister_range(std::uint64_t handle) noexcept {
-  mr_handle(reinterpret_cast<ibv_mr*>(handle)).reset();
+  delete reinterpret_cast<mr_set*>(handle);
 }
 
 }  // namespace lci::ibv

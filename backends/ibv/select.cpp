@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "backends/ibv/fabric.hpp"
+#include "backends/ibv/rails.hpp"
+#include "lci/base/env.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
 
@@ -15,7 +17,7 @@ std::string probe() {
   std::string why_not;
   if (find_library(why_not) == nullptr) return why_not;
   try {
-    open_best_port({});
+    open_ports({});
   } catch (const std::exception& problem) {
     return problem.what();
   }
@@ -28,7 +30,7 @@ std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
 
 // As seen from this process. Where there is no choice the machine is not looked at, which takes
 // milliseconds.
-port_facts* choose_here(std::vector<port_facts>& all, const port_wishes& wishes, std::string& why) {
+selection choose_here(std::vector<port_facts>& all, const port_wishes& wishes) {
   const auto usable = std::count_if(all.begin(), all.end(),
                                     [](const port_facts& one) { return one.why_not.empty(); });
   std::optional<net::topology> machine;
@@ -39,7 +41,35 @@ port_facts* choose_here(std::vector<port_facts>& all, const port_wishes& wishes,
     const std::string gpu = mem::find_chosen_device();
     if (!gpu.empty()) here.gpu = machine->of_pci(gpu);
   }
-  return choose(all, machine ? &*machine : nullptr, here, wishes.local_rank, why);
+  return choose(all, machine ? &*machine : nullptr, here, wishes);
+}
+
+// Up to `count` of those that `is_meant` and nobody has taken, the best first.
+template <class Meant>
+void add_best(selection& to, std::vector<port_facts>& all, const net::topology* machine,
+              const viewpoint& here, int local_rank, std::size_t count, Meant&& is_meant) {
+  std::vector<port_facts*> usable;
+  std::vector<net::candidate> table;
+  for (port_facts& one : all) {
+    const bool is_taken = std::find(to.ports.begin(), to.ports.end(), &one) != to.ports.end();
+    if (is_taken || !one.why_not.empty() || !is_meant(one)) continue;
+    net::candidate row{one.name, rate_of(one.state), one.network};
+    if (machine != nullptr && !one.pci.empty()) {
+      const net::place where = machine->of_pci(one.pci);
+      row.to_cores = net::nearness_of(where, here.cores);
+      if (here.gpu) row.to_gpu = net::nearness_of(where, *here.gpu);
+    }
+    usable.push_back(&one);
+    table.push_back(std::move(row));
+  }
+  const net::choice answer = net::choose(table, {here.gpu.has_value(), local_rank});
+  for (std::size_t i = 0; i < usable.size(); ++i) usable[i]->why_not = answer.why_not[i];
+  for (std::size_t i = 0; i < std::min(count, answer.cards.size()); ++i) {
+    port_facts& one = *usable[answer.cards[i]];
+    one.why_not.clear();
+    to.why.push_back(i == 0 ? answer.why : "beside " + to.ports[0]->name + ", as good as that");
+    to.ports.push_back(&one);
+  }
 }
 
 // Empty when it could not be opened; then the facts say why.
@@ -57,13 +87,31 @@ context_handle open_device(port_facts& port) {
 
 std::vector<net::card_report> report(const net::fabric_config& config) {
   std::vector<net::card_report> out;
-  std::string why;
-  if (find_library(why) == nullptr) return out;
+  std::string why_not;
+  if (find_library(why_not) == nullptr) return out;
   const port_wishes wishes = wishes_of(config);
   std::vector<port_facts> all = survey(wishes);
-  const port_facts* const best = choose_here(all, wishes, why);
-  for (const port_facts& one : all)
-    out.push_back({one.name, describe(one), &one == best, &one == best ? why : one.why_not});
+  const selection chosen = choose_here(all, wishes);
+  for (const port_facts& one : all) out.push_back({one.name, describe(one), false, one.why_not});
+  for (std::size_t i = 0; i < chosen.ports.size(); ++i) {
+    net::card_report& line = out[static_cast<std::size_t>(chosen.ports[i] - all.data())];
+    line.is_chosen = true;
+    line.why = chosen.why[i];
+  }
+  return out;
+}
+
+// The ports of a choice, open. Those that cannot be opened learn why and are not among them.
+std::vector<chosen_port> open_all(const selection& wanted) {
+  std::vector<chosen_port> out;
+  for (std::size_t i = 0; i < wanted.ports.size(); ++i) {
+    chosen_port one;
+    one.context = open_device(*wanted.ports[i]);
+    if (!one.context) continue;
+    static_cast<port_facts&>(one) = *wanted.ports[i];
+    one.why = wanted.why[i];
+    out.push_back(std::move(one));
+  }
   return out;
 }
 
@@ -72,47 +120,48 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
 const net::provider PROVIDER{"ibv", attr_backend_t::ibv, &probe, &open, &report};
 
 port_wishes wishes_of(const net::fabric_config& config) {
-  return {config.device_name, config.ibv_gid_index, config.ibv_wants_gid, config.local_rank};
+  return {config.device_name, config.ibv_gid_index, config.ibv_wants_gid, config.local_rank,
+          rail_wishes::from_environment().count};
 }
 
-port_facts* choose(std::vector<port_facts>& all, const net::topology* machine,
-                   const viewpoint& here, int local_rank, std::string& why) {
-  std::vector<port_facts*> usable;
-  std::vector<net::candidate> table;
-  for (port_facts& one : all) {
-    if (!one.why_not.empty()) continue;
-    net::candidate row{one.name, rate_of(one.state), one.network};
-    if (machine != nullptr && !one.pci.empty()) {
-      const net::place where = machine->of_pci(one.pci);
-      row.to_cores = net::nearness_of(where, here.cores);
-      if (here.gpu) row.to_gpu = net::nearness_of(where, *here.gpu);
-    }
-    usable.push_back(&one);
-    table.push_back(std::move(row));
+selection choose(std::vector<port_facts>& all, const net::topology* machine, const viewpoint& here,
+                 const port_wishes& wishes) {
+  selection out;
+  if (wishes.device_name.find(',') == std::string::npos) {
+    const std::size_t count = wishes.rails == 0 ? MAX_RAILS : wishes.rails;
+    add_best(out, all, machine, here, wishes.local_rank, count,
+             [](const port_facts&) { return true; });
+    return out;
   }
-  const net::choice answer = net::choose(table, {here.gpu.has_value(), local_rank});
-  for (std::size_t i = 0; i < usable.size(); ++i) usable[i]->why_not = answer.why_not[i];
-  why = answer.why;
-  return answer.cards.empty() ? nullptr : usable[answer.cards[0]];
+  // A list is the cards in its order. A device stands for its best port.
+  base::env::for_each_entry(wishes.device_name, ",", [&](std::string_view word) {
+    if (out.ports.size() == MAX_RAILS) return;
+    const std::size_t before = out.ports.size();
+    add_best(out, all, machine, here, wishes.local_rank, 1,
+             [&](const port_facts& one) { return is_named(word, one); });
+    if (out.ports.size() > before) out.why.back() = "device_name lists it";
+  });
+  for (port_facts& one : all)
+    if (one.why_not.empty() &&
+        std::find(out.ports.begin(), out.ports.end(), &one) == out.ports.end())
+      one.why_not = "there are " + std::to_string(MAX_RAILS) + " before it in device_name";
+  return out;
 }
 
-chosen_port open_best_port(const port_wishes& wishes) {
+std::vector<chosen_port> open_ports(const port_wishes& wishes) {
   std::string reasons;
   if (find_library(reasons) == nullptr) throw backend_error("ibv: " + reasons);
   std::vector<port_facts> left = survey(wishes);
   if (left.empty()) throw backend_error("ibv: there is no verbs device on this machine");
-  // One that cannot be opened is left out, and the rest is asked again.
+  // What cannot be opened is left out, and while nothing can, the rest is asked again.
   for (;;) {
-    chosen_port out;
     std::vector<port_facts> all = left;
-    port_facts* const best = choose_here(all, wishes, out.why);
-    if (best == nullptr) break;
-    out.context = open_device(*best);
-    if (out.context) {
-      static_cast<port_facts&>(out) = *best;
-      return out;
-    }
-    left[static_cast<std::size_t>(best - all.data())].why_not = best->why_not;
+    const selection wanted = choose_here(all, wishes);
+    if (wanted.ports.empty()) break;
+    std::vector<chosen_port> out = open_all(wanted);
+    if (!out.empty()) return out;
+    for (const port_facts* one : wanted.ports)
+      left[static_cast<std::size_t>(one - all.data())].why_not = one->why_not;
   }
   for (const port_facts& one : left) reasons += "; " + one.name + ": " + one.why_not;
   throw backend_error("ibv: no port can be used" + reasons);

@@ -30,12 +30,17 @@ struct viewpoint {
   std::optional<net::place> gpu;  // that the program has chosen
 };
 
-// The one that is used; null: none can be. Whatever else could be learns why it is not; `why` says
-// why this one is. machine: null where there is no choice.
-port_facts* choose(std::vector<port_facts>& all, const net::topology* machine,
-                   const viewpoint& here, int local_rank, std::string& why);
+// The cards that are used, the first for everything that is ordered.
+struct selection {
+  std::vector<port_facts*> ports;
+  std::vector<std::string> why;  // by port
+};
 
-// Opens the best active port. Throws backend_error with the reason for each that was left out.
-chosen_port open_best_port(const port_wishes& wishes);
+// Whatever could be used and is not learns why. machine: null where there is no choice.
+selection choose(std::vector<port_facts>& all, const net::topology* machine, const viewpoint& here,
+                 const port_wishes& wishes);
+
+// Opens them: at least one. Throws backend_error with the reason for each that was left out.
+std::vector<chosen_port> open_ports(const port_wishes& wishes);
 
 }  // namespace lci::ibv

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "backends/ibv/handles.hpp"
+#include "lci/base/env.hpp"
 #include "lci/net/topology.hpp"
 
 namespace lci::ibv {
@@ -85,7 +86,10 @@ void take_gid(ibv_context* context, port_facts& port, const port_wishes& wishes)
 }
 
 bool names(const std::string& wanted, const port_facts& port) {
-  return wanted.empty() || wanted == port.device || wanted == port.name;
+  bool is_there = wanted.empty();
+  base::env::for_each_entry(
+      wanted, ",", [&](std::string_view word) { is_there = is_there || is_named(word, port); });
+  return is_there;
 }
 
 // _compat_ibv_port_attr is the beginning of ibv_port_attr; what lies behind stays 0.
@@ -146,6 +150,14 @@ std::string network_of(const port_facts& port) {
   return "RoCE v2 " + (is_v4(port.gid.gid) ? subnet_of(port.gid.gid) : text_of(prefix) + "/64");
 }
 
+// Null: its queue pairs are of the sort that we need.
+const char* refuse(ibv_transport_type transport) noexcept {
+  if (transport == IBV_TRANSPORT_IB) return nullptr;
+  return transport == IBV_TRANSPORT_IWARP
+             ? "it speaks iWARP, which has no datagrams and no immediate data"
+             : "it has no reliable connections, as EFA has none; libfabric is for such cards";
+}
+
 void look_at_port(ibv_context* context, port_facts& port, const port_wishes& wishes) {
   const int rc = query_port(context, port.number, port.state);
   port.is_ethernet = port.state.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -167,6 +179,11 @@ void look_at(ibv_device* device, const port_wishes& wishes, std::vector<port_fac
     about.why_not = std::string("it cannot be ") + what + " (" + std::strerror(error) + ")";
     out.push_back(about);
   };
+  if (const char* const why_not = refuse(device->transport_type); why_not != nullptr) {
+    about.why_not = why_not;
+    out.push_back(about);
+    return;
+  }
   const context_handle context(library().open_device(device));
   if (!context) return give_up("opened", errno);
   if (const int rc = library().query_device(context.get(), &about.limits); rc != 0)
@@ -181,6 +198,10 @@ void look_at(ibv_device* device, const port_wishes& wishes, std::vector<port_fac
 }
 
 }  // namespace
+
+bool is_named(std::string_view word, const port_facts& port) noexcept {
+  return word == port.device || word == port.name;
+}
 
 device_list::device_list() : all_(library().get_device_list(&count_)) {
   if (all_ == nullptr) count_ = 0;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/ibv/library.hpp"
@@ -19,11 +20,16 @@ struct gid_row {
 };
 
 struct port_wishes {
-  std::string device_name;  // "mlx5_0" or "mlx5_0:1"; empty: the best
+  std::string device_name;  // "mlx5_0" or "mlx5_0:1", or several with commas; empty: the best
   int gid_index = -1;       // -1: choose
   bool wants_gid = false;   // also on InfiniBand
   int local_rank = 0;
+  std::size_t rails = 1;  // cards to be used together; 0: all that are as good
 };
+
+struct port_facts;
+// Whether that word means that port.
+bool is_named(std::string_view word, const port_facts& port) noexcept;
 
 // A port, with what connections need.
 struct port_facts {

@@ -15,7 +15,9 @@
 namespace lci::ibv {
 
 inline constexpr std::uint32_t HELLO_MAGIC = 0x4942434c;
-inline constexpr std::uint32_t WIRE_VERSION = 1;
+inline constexpr std::uint32_t WIRE_VERSION = 2;
+// Cards that a process uses together.
+inline constexpr std::size_t MAX_RAILS = 4;
 
 // Where a port is: enough for an address handle.
 struct place {
@@ -45,16 +47,23 @@ struct hello {
   std::uint64_t directory = 0;  // of my published registrations
   std::uint8_t flags = 0;
   std::uint8_t reads = 0;  // RDMA reads that I serve at a time
-  std::uint16_t reserved = 0;
+  std::uint8_t rails = 0;  // how many of the following
+  std::uint8_t reserved = 0;
   place where;
+  // The same on my other cards; numbers start where those of the first do.
+  struct other {
+    std::uint32_t qpn = 0;
+    place where;
+  };
+  other others[MAX_RAILS - 1];
 };
-static_assert(sizeof(hello) == 80);
+static_assert(sizeof(hello) == 152);
 
 inline bool decode(const std::byte* data, std::size_t size, hello& out) noexcept {
   if (size != sizeof(hello)) return false;
   std::memcpy(&out, data, sizeof(hello));
   return out.magic == HELLO_MAGIC && out.version == WIRE_VERSION && out.qpn != 0 &&
-         out.qpn >> 24 == 0;
+         out.qpn >> 24 == 0 && out.rails <= MAX_RAILS - 1;
 }
 
 // What fabric::address() says.
@@ -94,13 +103,14 @@ inline bool decode(const std::byte* data, std::size_t size, note& out) noexcept 
 struct row {
   static constexpr std::uint32_t OFF_NETWORK = 1u << 8;  // no card may be given it
   std::uint32_t generation = 0;                          // 0: empty
-  std::uint32_t key = 0;
+  std::uint32_t kind = 0;                                // mem::mem_kind, and OFF_NETWORK
   std::uint64_t address = 0;
   std::uint64_t size = 0;
-  std::uint32_t kind = 0;  // mem::mem_kind, and OFF_NETWORK
+  std::uint32_t keys[MAX_RAILS] = {};  // by card; 0: that one does not reach it
+  std::uint32_t reserved = 0;
   std::uint32_t check = 0;
 };
-static_assert(sizeof(row) == 32);
+static_assert(sizeof(row) == 48);
 // A part of the table: ROWS rows. key 0: none of them was ever used.
 struct block_reference {
   std::uint64_t address = 0;
@@ -119,7 +129,8 @@ constexpr std::uint32_t mix(std::uint64_t h, std::uint64_t v) noexcept {
 }  // namespace detail
 // Never what zeroed memory holds.
 constexpr std::uint32_t check_of(const row& r) noexcept {
-  std::uint32_t h = detail::mix(r.generation + 1ull, r.key);
+  std::uint32_t h = detail::mix(r.generation + 1ull, r.keys[0]);
+  for (std::size_t i = 1; i < MAX_RAILS; ++i) h = detail::mix(h, r.keys[i]);
   h = detail::mix(h, r.address);
   h = detail::mix(h, r.size);
   return detail::mix(h, r.kind) | 1u;

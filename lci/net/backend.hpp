@@ -35,7 +35,7 @@ namespace lci::net {
 
 // What a fabric can do. Code above the seam asks these, never which backend it has.
 struct capabilities {
-  std::size_t max_inject = 0;  // bytes: head + payload of send_inline(); at least 64, and 80 where
+  std::size_t max_inject = 0;  // bytes: head + payload of send_inline(); at least 64, and 88 where
                                // target_of() says something
   std::size_t max_send = 0;    // bytes: payload of one send()
   std::size_t max_rma = 0;     // bytes: one put() or get(); the layer above splits what is longer
@@ -61,6 +61,7 @@ struct remote_key {
 struct remote_target {
   std::uint64_t address = 0;  // of byte 0
   std::uint64_t key = 0;
+  std::uint64_t more = 0;  // of the key
 };
 
 // One operation on a buffer, as plain data, so that any poster can build it.

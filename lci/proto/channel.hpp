@@ -192,7 +192,10 @@ class channel {
 // What to send along with the name of a registration of ours.
 inline wire::target target_of(channel& via, wire::name region) noexcept {
   const net::remote_target at = via.fabric.target_of({region.slot, region.generation});
-  return {at.address, at.key};
+  return {at.address, at.key, at.more};
+}
+inline net::remote_target read_target(const wire::target& at) noexcept {
+  return {at.address, at.key, at.more};
 }
 
 // Whether the network itself reads and writes such memory. If not, GPUs copy, or it is staged. Of

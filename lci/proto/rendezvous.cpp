@@ -19,7 +19,7 @@ transfer* make_write(channel& via, wire::name self, const send_side& side) {
   move->gpu = plan.gpu;
   move->op.local_key = plan.local_key;
   move->op.remote = {side.ready.region.slot, side.ready.region.generation};
-  move->op.at = {side.ready.at.address, side.ready.at.key};
+  move->op.at = read_target(side.ready.at);
   move->what = transfer::verb::put;
   move->end = ending::rendezvous;
   move->base = static_cast<std::byte*>(plan.buffer);

@@ -29,7 +29,7 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     s->self = self;
     s->receiver = to.receiver;
     s->key = key;
-    s->at = {to.at.address, to.at.key};
+    s->at = read_target(to.at);
     s->there = there;
     s->waits_for_ack = plan.is_put;
     for (slot_copy& one : s->slot) {

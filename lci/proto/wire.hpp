@@ -136,6 +136,7 @@ struct slots {
 struct target {
   std::uint64_t address = 0;  // of byte 0
   std::uint64_t key = 0;
+  std::uint64_t more = 0;  // of the key
 };
 
 struct rtr {
@@ -147,7 +148,7 @@ struct rtr {
   slots through;
   target at;  // of `region`
 };
-static_assert(sizeof(rtr) == 56);
+static_assert(sizeof(rtr) == 64);
 
 struct put_request {
   name sender;
@@ -169,7 +170,7 @@ struct get_request {
   slots through;
   target at;  // of `slots_region`
 };
-static_assert(sizeof(get_request) == 72);
+static_assert(sizeof(get_request) == 80);
 
 struct piece {
   name receiver;

@@ -27,7 +27,7 @@ std::vector<backend_under_test> shapes() {
   sim_options slow{.max_delay_polls = 8, .refuse_one_in = 3};
   sim_options card = network;
   card.needs_keys = true;
-  card.caps.max_inject = 80;
+  card.caps.max_inject = 88;
   return {sim_like("lending", {}), sim_like("network", network), sim_like("least", least),
           sim_like("slow", slow), sim_like("card", card)};
 }

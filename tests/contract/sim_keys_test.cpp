@@ -11,7 +11,7 @@ namespace {
 
 sim_options card(bool late = true) {
   sim_options options{.packets = sim_packets::own, .late = late, .needs_keys = true};
-  options.caps.max_inject = 80;
+  options.caps.max_inject = 88;
   return options;
 }
 

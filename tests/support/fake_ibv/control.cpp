@@ -17,6 +17,11 @@ network::network() {
     config.flush_delay = 5;
     config.lose = config.repeat = config.hold = 3;
   }
+  if (const char* const count = std::getenv("LCI_FAKE_IBV_CARDS"); count != nullptr) {
+    config.devices.assign(std::strtoul(count, nullptr, 10), config.devices[0]);
+    for (std::size_t i = 0; i < config.devices.size(); ++i)
+      config.devices[i].name = "fake_" + std::to_string(i);
+  }
   make_cards();
 }
 
@@ -26,7 +31,7 @@ void network::make_cards() {
     auto one = std::make_unique<card>();
     one->about = &about;
     one->node_type = IBV_NODE_CA;
-    one->transport_type = IBV_TRANSPORT_IB;
+    one->transport_type = about.transport;
     std::snprintf(one->name, sizeof(one->name), "%s", about.name.c_str());
     cards.push_back(std::move(one));
   }

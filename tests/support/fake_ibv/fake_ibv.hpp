@@ -46,6 +46,7 @@ struct fake_device {
   bool has_extended_queues = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
   bool has_thread_domains = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
   std::uint64_t max_mr_size = ~std::uint64_t{0};
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
   bool has_paging = false, has_implicit_paging = false;  // on demand
 };
 
@@ -97,7 +98,7 @@ class fake_ibv {
   virtual void fail_nth(const std::string& call, int n, int error, int times = 1) = 0;
   virtual void reset_failures() = 0;
   // Calls by name since reset() or forget_counts(); of post_send and its like work requests, while
-  // "doorbell" counts the calls.
+  // "doorbell" counts the calls. "rdma on fake_1": writes and reads that were posted on that card.
   virtual std::size_t count(const std::string& call) = 0;
   virtual void forget_counts() = 0;
   virtual fake_ibv_live live() = 0;

@@ -220,6 +220,8 @@ int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
       return error;
     }
     request r = take(q, *wr);
+    if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
+      enter(("rdma on " + q.owner()->about->name).c_str());
     if (q.qp_type == IBV_QPT_UD) {
       send_datagram(q, r, *wr);
       continue;

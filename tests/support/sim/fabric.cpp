@@ -18,8 +18,8 @@ sim_fabric::sim_fabric(std::shared_ptr<sim_state> world, int rank, const net::fa
                         std::to_string(ranks - 1));
   }
   if (world_->options.needs_keys &&
-      (caps_.max_inject < 80 || world_->options.packets == sim_packets::lend))
-    throw backend_error("sim: with keys max_inject has to be 80, and packets are not lent");
+      (caps_.max_inject < 88 || world_->options.packets == sim_packets::lend))
+    throw backend_error("sim: with keys max_inject has to be 88, and packets are not lent");
   if (world_->options.packets == sim_packets::own) {
     receives_ =
         std::make_unique<mem::packet_pool>(*config.arena, sizeof(mem::packet) + caps_.max_send, 64);

@@ -43,7 +43,7 @@ struct sim_options {
 
   // As on a card: host memory outside the arena has to be registered to be a buffer of put, get or
   // a zero-copy send, for as long as they are under way, and what is remote has to be named by a
-  // target or by a name that was published. Wants max_inject of at least 80, and packets that are
+  // target or by a name that was published. Wants max_inject of at least 88, and packets that are
   // not lent.
   bool needs_keys = false;
   // With needs_keys: whether the card refuses the n-th registration of host memory (from 1) of a

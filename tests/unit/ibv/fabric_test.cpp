@@ -47,7 +47,7 @@ TEST_F(fabric_test, set_up__any_failing_call_throws_its_name_and_leaves_nothing)
 
 // The limit of the card is found out and named; what fits is used.
 TEST_F(fabric_test, max_inject__beyond_what_a_queue_pair_inlines_is_an_error_that_says_the_limit) {
-  for (const std::uint32_t most : {80u, 97u, 512u}) {
+  for (const std::uint32_t most : {88u, 97u, 512u}) {
     test::fake_ibv_config config;
     config.devices[0].max_inline = most;
     card().reset(config);

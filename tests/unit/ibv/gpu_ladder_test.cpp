@@ -123,8 +123,8 @@ TEST_F(gpu_ladder_test, parts_of_one_allocation__are_registrations_of_their_own)
     keys.push_back(add(memory + offset, size));
     ASSERT_NE(keys.back(), 0u) << why_not_;
     const registration& made = *reinterpret_cast<const registration*>(keys.back());
-    EXPECT_EQ(made.mr->length, size);
-    names.push_back(made.mr->rkey);
+    EXPECT_EQ(made.on[0]->length, size);
+    names.push_back(made.on[0]->rkey);
   }
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::unique(names.begin(), names.end()), names.end());

@@ -87,7 +87,7 @@ TEST_F(gpu_region_test, dma_buf__at_any_place_in_a_page_and_every_descriptor_is_
     for (const std::size_t size : {1u, 4096u, 100000u}) {
       const std::uint64_t key = add(offset, size);
       ASSERT_NE(key, 0u) << offset << ", " << size << ": " << why_not_;
-      const ibv_mr& mr = *reinterpret_cast<const registration*>(key)->mr;
+      const ibv_mr& mr = *reinterpret_cast<const registration*>(key)->on[0];
       EXPECT_EQ(mr.length, size);
       keys.push_back(key);
     }

@@ -52,7 +52,7 @@ class region_keeping : public on_a_card {
   }
   // The key that peers use.
   static std::uint32_t peer_key_of(std::uint64_t key) {
-    return reinterpret_cast<const registration*>(key)->mr->rkey;
+    return reinterpret_cast<const registration*>(key)->on[0]->rkey;
   }
 
  private:

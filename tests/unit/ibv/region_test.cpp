@@ -13,7 +13,7 @@ class region_test : public on_a_card {
     return at(0).register_region(address, size, mem::mem_kind::host, why_not);
   }
   static const ibv_mr& of(std::uint64_t key) {
-    return *reinterpret_cast<const registration*>(key)->mr;
+    return *reinterpret_cast<const registration*>(key)->on[0];
   }
 };
 

@@ -26,7 +26,7 @@ class select : public on_a_card {
     config.devices[1].ports[0].speed = 64;
     return config;
   }
-  // What open_best_port() says when it throws.
+  // What open_ports() says when it throws.
   static std::string refusal(const port_wishes& wishes = {}) {
     try {
       open_best_port(wishes);
@@ -133,6 +133,20 @@ TEST_F(select, device_name__of_a_device_or_of_a_port) {
       "asks for mlx5_7");
 }
 
+TEST_F(select, cards_of_other_transports__are_refused_and_not_opened) {
+  const std::pair<ibv_transport_type, const char*> table[] = {
+      {IBV_TRANSPORT_IWARP, "it speaks iWARP, which has no datagrams and no immediate data"},
+      {IBV_TRANSPORT_UNSPECIFIED,
+       "it has no reliable connections, as EFA has none; libfabric is for such cards"}};
+  for (const auto& [transport, why] : table) {
+    test::fake_ibv_config config;
+    config.devices[0].transport = transport;
+    card().reset(config);
+    EXPECT_EQ(refusal(), std::string("ibv: no port can be used; fake_0: ") + why);
+    EXPECT_EQ(card().count("ibv_open_device"), 0u);
+  }
+}
+
 TEST_F(select, nothing_there__says_so) {
   test::fake_ibv_config config;
   config.devices.clear();
@@ -227,7 +241,12 @@ TEST_F(select, equally_fast_cards__the_nearest_then_by_local_rank) {
     std::vector<port_facts> all = survey({});
     all.at(0).pci = "0000:03:00.0";
     all.at(1).pci = "0000:81:00.0";
-    const port_facts* const best = choose(all, &machine, here, local_rank, why);
+    port_wishes wishes;
+    wishes.local_rank = local_rank;
+    const selection got = choose(all, &machine, here, wishes);
+    EXPECT_EQ(got.ports.size(), 1u);
+    why = got.why.at(0);
+    const port_facts* const best = got.ports[0];
     const port_facts& other = all[best == all.data() ? 1 : 0];
     EXPECT_NE(other.why_not, "");
     return best->name;
@@ -260,6 +279,65 @@ TEST_F(select, local_rank_and_device_name__decide) {
   wishes.device_name = "fake_0";
   wishes.local_rank = 1;
   EXPECT_EQ(open_best_port(wishes).why, "the only one that can be used");
+}
+
+class select_rails : public select {
+ protected:
+  select_rails() {
+    test::fake_ibv_config config;
+    config.devices.assign(5, config.devices[0]);
+    for (int i = 0; i < 5; ++i)
+      config.devices[static_cast<std::size_t>(i)].name = "f" + std::to_string(i);
+    config.devices[1].ports.resize(2);
+    card().reset(config);
+  }
+  static std::string names_of(const port_wishes& wishes) {
+    std::string out;
+    for (const chosen_port& one : open_ports(wishes)) out += (out.empty() ? "" : " ") + one.name;
+    return out;
+  }
+};
+
+TEST_F(select_rails, count__so_many_that_are_as_good_and_each_rank_another_one_first) {
+  port_wishes wishes;
+  EXPECT_EQ(names_of(wishes), "f0:1");
+  wishes.rails = 2;
+  EXPECT_EQ(names_of(wishes), "f0:1 f1:1");
+  wishes.local_rank = 4;
+  EXPECT_EQ(names_of(wishes), "f3:1 f4:1");
+  wishes.rails = 0;
+  EXPECT_EQ(names_of(wishes), "f3:1 f4:1 f0:1 f1:1") << "at most four";
+}
+
+TEST_F(select_rails, device_name__a_list_is_taken_in_its_order) {
+  port_wishes wishes;
+  wishes.local_rank = 1;
+  wishes.device_name = "f4, f0:1";
+  EXPECT_EQ(names_of(wishes), "f4:1 f0:1");
+  wishes.device_name = "f1:2,f1:1,f0,f2,f3";
+  EXPECT_EQ(names_of(wishes), "f1:2 f1:1 f0:1 f2:1");
+  wishes.device_name = "f9,f2";
+  EXPECT_EQ(names_of(wishes), "f2:1");
+  wishes.device_name = "f8,f9";
+  EXPECT_NE(refusal(wishes).find("device_name asks for f8,f9"), std::string::npos);
+}
+
+TEST_F(select_rails, one_that_cannot_be_opened__is_left_out) {
+  port_wishes wishes;
+  wishes.rails = 3;
+  card().fail_nth("ibv_open_device", 7, EMFILE);  // the second of those chosen
+  EXPECT_EQ(names_of(wishes), "f0:1 f1:2");
+}
+
+TEST_F(select_rails, report__says_which_go_together) {
+  net::fabric_config config;
+  config.device_name = "f3,f1:2";
+  const auto said = PROVIDER.report(config);
+  ASSERT_EQ(said.size(), 6u);
+  for (const net::card_report& one : said) {
+    EXPECT_EQ(one.is_chosen, one.name == "f3:1" || one.name == "f1:2") << one.name;
+    EXPECT_EQ(one.why, one.is_chosen ? "device_name lists it" : "device_name asks for f3,f1:2");
+  }
 }
 
 TEST_F(select, report__of_one_card_and_of_what_is_asked_for) {

@@ -63,7 +63,7 @@ TEST(wire, hello__random_changes_never_make_another_origin_or_number_acceptable)
     const bool is_taken = decode(bytes, sizeof(bytes), is);
     std::memcpy(&is, bytes, sizeof(is));
     EXPECT_EQ(is_taken, is.magic == HELLO_MAGIC && is.version == WIRE_VERSION && is.qpn != 0 &&
-                            is.qpn < 1u << 24);
+                            is.qpn < 1u << 24 && is.rails < MAX_RAILS);
   }
 }
 
@@ -101,20 +101,15 @@ TEST(wire, row__a_changed_field_does_not_check_out) {
   std::mt19937_64 random(test::test_seed());
   int passed = 0;
   for (int i = 0; i < 100000; ++i) {
-    row was{static_cast<std::uint32_t>(random()),
-            static_cast<std::uint32_t>(random()),
-            random(),
-            random(),
-            0,
-            0};
-    was.check = check_of(was);
-    row now{static_cast<std::uint32_t>(random()),
-            static_cast<std::uint32_t>(random()),
-            random(),
-            random(),
-            1,
-            0};
-    now.check = check_of(now);
+    row was, now;
+    for (row* const one : {&was, &now}) {
+      one->generation = static_cast<std::uint32_t>(random());
+      one->kind = one == &now ? 1 : 0;
+      one->address = random();
+      one->size = random();
+      for (std::uint32_t& key : one->keys) key = static_cast<std::uint32_t>(random());
+      one->check = check_of(*one);
+    }
     row torn;
     const std::size_t first = 1 + random() % (sizeof(row) - 1);
     std::memcpy(&torn, &was, sizeof(row));

@@ -25,6 +25,13 @@ inline test::fake_ibv& card() {
   return *one;
 }
 
+// The port that is used where one is enough.
+inline chosen_port open_best_port(const port_wishes& wishes) {
+  std::vector<chosen_port> all = open_ports(wishes);
+  EXPECT_EQ(all.size(), 1u);
+  return std::move(all.at(0));
+}
+
 // A card of its own for each test.
 class on_a_card : public testing::Test {
  protected:

@@ -59,7 +59,7 @@ std::vector<fabric_case> cases() {
     c.name += "_with_keys";
     c.options.sim.needs_keys = true;
     c.options.sim.packets = sim_packets::own;
-    c.options.sim.caps.max_inject = 80;
+    c.options.sim.caps.max_inject = 88;
     all.push_back(c);
   }
   return all;

@@ -64,8 +64,9 @@ void expect_two_lengths(std::size_t without, std::size_t with) {
   body.at.address = 5;
   EXPECT_EQ(wire::length_of(body), without) << "without a key there is nothing to say";
   body.at.key = 7;
+  body.at.more = 8;
   EXPECT_EQ(wire::length_of(body), with);
-  std::byte bytes[80] = {};
+  std::byte bytes[88] = {};
   for (std::size_t n = 0; n <= sizeof(bytes); ++n) {
     Body read;
     read.at.key = 99;
@@ -77,13 +78,14 @@ void expect_two_lengths(std::size_t without, std::size_t with) {
     if (n == with) {
       EXPECT_EQ(read.at.address, 5u);
       EXPECT_EQ(read.at.key, 7u);
+      EXPECT_EQ(read.at.more, 8u);
     }
   }
 }
 
 TEST(decode, bodies_that_end_with_a_target__have_two_lengths) {
-  expect_two_lengths<wire::rtr>(40, 56);
-  expect_two_lengths<wire::get_request>(56, 72);
+  expect_two_lengths<wire::rtr>(40, 64);
+  expect_two_lengths<wire::get_request>(56, 80);
 }
 
 TEST(decode_extended, shorter_than_its_head__is_refused) {

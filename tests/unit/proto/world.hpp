@@ -102,7 +102,7 @@ struct node {
 // A network that knows keys only, as cards do.
 inline sim_options card_options() {
   sim_options options{.packets = sim_packets::own, .late = true, .needs_keys = true};
-  options.caps.max_inject = 80;
+  options.caps.max_inject = 88;
   return options;
 }
 

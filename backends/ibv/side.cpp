@@ -1,0 +1,82 @@
+#include "backends/ibv/side.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "lci/errors.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr std::uint32_t FIRST_LINKS = 4;
+
+std::uint32_t first_entries(const rail& on, std::uint32_t depth) {
+  return std::min(depth * FIRST_LINKS, static_cast<std::uint32_t>(on.card.limits.max_cqe));
+}
+
+}  // namespace
+
+place place_of(const chosen_port& card) noexcept {
+  place out;
+  std::memcpy(out.gid, card.gid.gid.raw, sizeof(out.gid));
+  out.lid = card.state.lid;
+  out.has_gid = card.has_gid ? 1 : 0;
+  out.mtu = static_cast<std::uint8_t>(card.state.active_mtu);
+  return out;
+}
+
+qp_handle make_queue_pair(const chosen_port& card, ibv_pd* pd, ibv_qp_init_attr& made, int rank) {
+  made.qp_type = IBV_QPT_RC;
+  qp_handle qp(library().create_qp(pd, &made));
+  if (!qp) throw_error("ibv_create_qp", card.name + ", for rank " + std::to_string(rank), errno);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = card.number;
+  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  if (const int rc = library().modify_qp(
+          qp.get(), &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+      rc != 0)
+    throw_error("ibv_modify_qp to init", card.name + ", rank " + std::to_string(rank), rc);
+  return qp;
+}
+
+side::side(const rail& on, std::uint32_t depth, std::size_t ranks)
+    : rail_(on),
+      depth_(std::min(depth, static_cast<std::uint32_t>(on.card.limits.max_qp_wr))),
+      cq_(on.card, first_entries(on, depth_)),
+      by_qpn_(ranks),
+      links_(ranks) {}
+
+// A failing queue pair flushes all that was posted.
+void side::make_room() {
+  const std::size_t wanted = depth_ * (store_.size() + 1);
+  if (wanted <= cq_.size()) return;
+  const auto most = static_cast<std::size_t>(rail_.card.limits.max_cqe);
+  if (wanted > most)
+    throw backend_error("ibv: the completion queue of " + rail_.card.name + " holds " +
+                        std::to_string(most) + " entries, too few for " +
+                        std::to_string(store_.size() + 1) + " peers with net_max_sends " +
+                        std::to_string(depth_));
+  cq_.grow(static_cast<std::uint32_t>(std::min(2 * wanted, most)));
+}
+
+link& side::make_link(int rank) {
+  if (link* const known = find(rank); known != nullptr) return *known;
+  make_room();
+  ibv_qp_init_attr made{};
+  made.send_cq = made.recv_cq = cq_.queue();
+  made.cap.max_send_wr = depth_;
+  made.cap.max_recv_wr = made.cap.max_recv_sge = 1;  // of which nothing is ever posted
+  made.cap.max_send_sge = 2;
+  qp_handle qp = make_queue_pair(rail_.card, rail_.pd.get(), made, rank);
+  store_.push_back(std::make_unique<link>(rank, std::move(qp), 0, depth_));
+  link& out = *store_.back();
+  by_qpn_.enter(out);
+  // edge ibv.side: partner is find().
+  links_[static_cast<std::size_t>(rank)].store(&out, std::memory_order_release);
+  return out;
+}
+
+}  // namespace lci::ibv

@@ -1,0 +1,57 @@
+// One more card, and what a port has on it: queue pairs that carry pieces of large writes and reads
+// and nothing else. Owned by fabric (rail) and port (side). Callers: port; connector connects.
+// Threads: find() shared; make_link() under the connector's lock; poll() the port's polling thread.
+// Always true: the completion queue has a place for everything that may be under way.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/ibv/completions.hpp"
+#include "backends/ibv/link.hpp"
+#include "backends/ibv/qpn_map.hpp"
+#include "backends/ibv/select.hpp"
+#include "backends/ibv/wire.hpp"
+
+namespace lci::ibv {
+
+struct rail {
+  chosen_port card;
+  pd_handle pd;
+};
+
+// Where the peers' cards find that one.
+place place_of(const chosen_port& card) noexcept;
+// A reliable queue pair there, ready to be connected. Throws backend_error.
+qp_handle make_queue_pair(const chosen_port& card, ibv_pd* pd, ibv_qp_init_attr& made, int rank);
+
+class side {
+ public:
+  side(const rail& on, std::uint32_t depth, std::size_t ranks);
+
+  const rail& on() const noexcept { return rail_; }
+  link* find(int rank) const noexcept {
+    // edge ibv.side: partner is make_link().
+    return links_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  }
+  // The one there is, or a new one. Throws backend_error.
+  link& make_link(int rank);
+  // As completions::poll().
+  int poll(ibv_wc* out, int most) noexcept { return cq_.poll(out, most); }
+  link* by_qpn(std::uint32_t qpn) const noexcept { return by_qpn_.find(qpn); }
+
+ private:
+  void make_room();
+
+  const rail& rail_;
+  const std::uint32_t depth_;
+  completions cq_;
+  qpn_map by_qpn_;
+  std::vector<std::atomic<link*>> links_;  // by rank
+  std::vector<std::unique_ptr<link>> store_;
+};
+
+}  // namespace lci::ibv

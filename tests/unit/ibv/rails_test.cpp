@@ -1,0 +1,61 @@
+#include "backends/ibv/rails.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lci/errors.hpp"
+#include "tests/support/scoped_env.hpp"
+
+namespace lci::ibv {
+namespace {
+
+TEST(rails, cut__every_byte_once_and_in_order) {
+  for (const unsigned usable : {0b11u, 0b101u, 0b111u, 0b1111u, 0b1010u}) {
+    for (const std::size_t size : {1u, 4096u, 4097u, 8192u, 8193u, 100000u, 1u << 20}) {
+      std::size_t at = 0;
+      unsigned used = 0;
+      for (const piece& one : cut(size, usable)) {
+        EXPECT_EQ(one.at, at);
+        EXPECT_EQ(one.at % 4096, 0u);
+        EXPECT_GT(one.size, 0u);
+        EXPECT_NE(usable >> one.rail & 1u, 0u);
+        EXPECT_EQ(used >> one.rail & 1u, 0u) << "a rail twice";
+        used |= 1u << one.rail;
+        at += one.size;
+      }
+      EXPECT_EQ(at, size) << usable;
+    }
+  }
+}
+
+TEST(rails, cut__about_equal_parts) {
+  const pieces got = cut(1 << 20, 0b111);
+  ASSERT_EQ(got.count, 3u);
+  EXPECT_LE(got.of[0].size - got.of[2].size, 3u * 4096);
+}
+
+TEST(rails, cut__for_one_rail_or_none_is_not_cut) {
+  for (const unsigned usable : {0u, 1u, 2u, 8u}) EXPECT_EQ(cut(1 << 20, usable).count, 0u);
+}
+
+TEST(rails, environment__count_and_size_or_an_error_that_names_the_variable) {
+  test::scoped_env env;
+  env.unset("LCI_IBV_RAILS");
+  env.unset("LCI_IBV_RAIL_SIZE");
+  EXPECT_EQ(rail_wishes::from_environment().count, 1u);
+  env.set("LCI_IBV_RAILS", "Auto");
+  EXPECT_EQ(rail_wishes::from_environment().count, 0u);
+  env.set("LCI_IBV_RAILS", "4");
+  env.set("LCI_IBV_RAIL_SIZE", "64K");
+  EXPECT_EQ(rail_wishes::from_environment().count, 4u);
+  EXPECT_EQ(rail_wishes::from_environment().least, 65536u);
+  for (const char* nonsense : {"0", "5", "many"}) {
+    env.set("LCI_IBV_RAILS", nonsense);
+    EXPECT_THROW(rail_wishes::from_environment(), argument_error) << nonsense;
+  }
+  env.set("LCI_IBV_RAILS", "2");
+  env.set("LCI_IBV_RAIL_SIZE", "0");
+  EXPECT_THROW(rail_wishes::from_environment(), argument_error);
+}
+
+}  // namespace
+}  // namespace lci::ibv

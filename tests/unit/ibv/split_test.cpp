@@ -1,0 +1,290 @@
+// Large writes and reads in pieces over several cards: every byte once, the notification behind all
+// of them, one end, whatever fails and in whatever order it comes back.
+#include "backends/ibv/split.hpp"
+
+#include <deque>
+
+#include "tests/unit/ibv/world.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr std::size_t SIZE = 50000;
+
+class split_test : public on_a_card {
+ protected:
+  split_test() {
+    environment_.set("LCI_IBV_RAILS", "3");
+    environment_.set("LCI_IBV_RAIL_SIZE", "16K");
+    start();
+  }
+  ~split_test() override { end(); }
+  void end() {
+    if (world_ == nullptr) return;
+    if (world_->is_open(0)) at(0).deregister_region(key_);
+    if (name_.generation != 0) world_->at(1).hide(name_);
+    name_ = {};
+    world_.reset();
+  }
+
+  static test::fake_ibv_config three_cards() {
+    test::fake_ibv_config config;
+    config.devices.assign(3, config.devices[0]);
+    for (std::size_t i = 0; i < 3; ++i) config.devices[i].name = "fake_" + std::to_string(i);
+    return config;
+  }
+  void start(const test::fake_ibv_config& config = three_cards(), int second_rails = 3) {
+    end();
+    card().reset(config);
+    int rank = 0;
+    world_ = open(2, 1, [&, second_rails](net::fabric_config&) {
+      environment_.set("LCI_IBV_RAILS", rank++ == 0 ? "3" : std::to_string(second_rails));
+    });
+    from_ = test::pattern(SIZE, 7);
+    there_.assign(SIZE, std::byte{});
+    name_ = world_->at(1).expose(there_.data(), there_.size());
+    world_->learn(0, 1, name_);
+    std::string why_not;
+    key_ = at(0).register_region(from_.data(), SIZE, mem::mem_kind::host, why_not);
+    card().forget_counts();
+  }
+  net::net_op op_of(test::op_fate* fate, std::size_t size = SIZE) {
+    net::net_op op;
+    op.rank = 1;
+    op.buffer = from_.data();
+    op.size = size;
+    op.local_key = key_;
+    op.remote = name_;
+    op.imm = 77;
+    op.context = fate;
+    return op;
+  }
+  net::endpoint& to() { return world_->at(0).to(); }
+  bool until_told(const test::op_fate& fate) {
+    return world_->until([&] { return fate.signals() != 0; }, "the end of the operation");
+  }
+  static std::size_t on(int which) { return card().count("rdma on fake_" + std::to_string(which)); }
+
+  std::unique_ptr<test::group> world_;
+  std::vector<std::byte> from_, there_;
+  net::remote_key name_;
+  std::uint64_t key_ = 0;
+};
+
+TEST_F(split_test, put__a_piece_over_each_card) {
+  test::op_fate fate;
+  EXPECT_EQ(world_->post([&] { return to().put(op_of(&fate)); }), errorcode_t::posted);
+  ASSERT_TRUE(until_told(fate));
+  world_->settle();
+  EXPECT_EQ(fate.completed.load(), 1);
+  EXPECT_EQ(there_, from_);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(on(i), 1u) << i;
+  EXPECT_TRUE(world_->at(0).devices[0]->is_drained());
+}
+
+TEST_F(split_test, get__a_piece_over_each_card) {
+  const std::vector<std::byte> other = test::pattern(SIZE, 8);
+  std::copy(other.begin(), other.end(), there_.begin());
+  test::op_fate fate;
+  EXPECT_EQ(world_->post([&] { return to().get(op_of(&fate)); }), errorcode_t::posted);
+  ASSERT_TRUE(until_told(fate));
+  EXPECT_EQ(there_, from_);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(on(i), 1u) << i;
+}
+
+TEST_F(split_test, small__or_with_nobody_who_waits__or_fenced__goes_whole) {
+  test::op_fate small, fenced;
+  world_->post([&] { return to().put(op_of(&small, 16 * 1024 - 1)); });
+  world_->post([&] { return to().put(op_of(nullptr)); });
+  net::net_op op = op_of(&fenced);
+  op.fence = true;
+  world_->post([&] { return to().put(op); });
+  ASSERT_TRUE(until_told(fenced));
+  EXPECT_EQ(on(0), 3u);
+  EXPECT_EQ(on(1) + on(2), 0u);
+}
+
+TEST_F(split_test, put_imm__is_announced_when_every_piece_is_acknowledged) {
+  test::op_fate fate;
+  EXPECT_EQ(world_->post([&] { return to().put_imm(op_of(&fate)); }), errorcode_t::posted);
+  // Nobody here has looked at what the cards say.
+  for (int i = 0; i < 1000; ++i) world_->at(1).poll();
+  EXPECT_EQ(world_->at(1).seen().immediates(), 0u);
+  ASSERT_TRUE(until_told(fate));
+  ASSERT_TRUE(world_->until([&] { return world_->at(1).seen().immediates() == 1; }, "the news"));
+  EXPECT_EQ(world_->at(1).seen().immediate_list()[0], (std::pair<int, std::uint32_t>{0, 77}));
+  EXPECT_EQ(there_, from_);
+  EXPECT_EQ(on(0), 2u) << "a piece, and the news";
+}
+
+TEST_F(split_test, fence__waits_for_all_pieces) {
+  test::op_fate fate;
+  EXPECT_EQ(to().put(op_of(&fate)), errorcode_t::posted);
+  net::net_op note;
+  note.rank = 1;
+  std::uint64_t word = 5;
+  note.buffer = &word;
+  note.size = sizeof(word);
+  note.fence = true;
+  EXPECT_EQ(to().send(note), errorcode_t::retry_nomem);
+  EXPECT_FALSE(world_->at(0).devices[0]->is_drained());
+  world_->post([&] { return to().send(note); });
+  EXPECT_EQ(fate.completed.load(), 1) << "it was sent before";
+}
+
+// Completions of three queues in all orders, late, and few at a time.
+TEST_F(split_test, odd_orders__every_operation_ends_once_and_in_full) {
+  std::size_t announced = 0;
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    test::fake_ibv_config config = three_cards();
+    config.order_seed = seed;
+    config.most_per_poll = 1;
+    config.delay = seed % 4;
+    card().change(config);
+    std::deque<test::op_fate> fates;
+    for (int i = 0; i < 20; ++i) {
+      test::op_fate& fate = fates.emplace_back();
+      world_->post(
+          [&] { return i % 2 == 0 ? to().put(op_of(&fate)) : to().put_imm(op_of(&fate)); });
+    }
+    for (const test::op_fate& fate : fates) ASSERT_TRUE(until_told(fate));
+    announced += 10;
+    ASSERT_TRUE(
+        world_->until([&] { return world_->at(1).seen().immediates() == announced; }, "the news"));
+    world_->settle();
+    for (const test::op_fate& fate : fates) EXPECT_EQ(fate.completed.load(), 1);
+    EXPECT_EQ(there_, from_);
+  }
+}
+
+TEST_F(split_test, card_without_room__gets_its_piece_later) {
+  for (int n = 1; n <= 5; ++n) {
+    for (const int times : {1, 30}) {
+      start();
+      card().fail_nth("post_send", n, ENOMEM, times);
+      test::op_fate fate;
+      world_->post([&] { return to().put_imm(op_of(&fate)); });
+      ASSERT_TRUE(until_told(fate)) << n;
+      ASSERT_TRUE(world_->until([&] { return world_->at(1).seen().immediates() == 1; }, "news"));
+      world_->settle();
+      EXPECT_EQ(fate.completed.load(), 1) << n;
+      EXPECT_EQ(there_, from_) << n;
+      EXPECT_TRUE(world_->at(0).seen().gone().empty());
+    }
+  }
+}
+
+TEST_F(split_test, card_that_refuses_its_piece__is_the_end_of_the_connection) {
+  card().fail_nth("post_send", 2, EIO, 1000000);
+  test::op_fate fate;
+  EXPECT_EQ(to().put_imm(op_of(&fate)), errorcode_t::posted);
+  ASSERT_TRUE(until_told(fate));
+  world_->settle();
+  EXPECT_EQ(fate.failed.load(), 1);
+  EXPECT_EQ(fate.signals(), 1);
+  ASSERT_EQ(world_->at(0).seen().gone().size(), 1u);
+  EXPECT_TRUE(world_->at(0).devices[0]->is_drained());
+  card().reset_failures();
+}
+
+TEST_F(split_test, piece_that_fails__fails_the_operation_once_and_the_peer_is_gone) {
+  for (int bad = 0; bad < 3; ++bad) {
+    start();
+    test::op_fate fate;
+    net::net_op op = op_of(&fate);
+    op.at = at(1).target_of(name_);
+    // No such key on that card.
+    (bad < 2 ? op.at.key : op.at.more) ^= bad == 1 ? std::uint64_t{0x7f0000} << 32 : 0x7f0000u;
+    EXPECT_EQ(to().put_imm(op), errorcode_t::posted);
+    ASSERT_TRUE(until_told(fate));
+    ASSERT_TRUE(until_gone(*world_, 0));
+    world_->settle();
+    EXPECT_EQ(fate.failed.load(), 1) << bad;
+    EXPECT_EQ(fate.signals(), 1) << bad;
+    EXPECT_EQ(world_->at(1).seen().immediates(), 0u) << "news of what is not all there";
+    EXPECT_EQ(to().put(op_of(&fate)), errorcode_t::fatal);
+  }
+}
+
+TEST_F(split_test, peers_with_fewer_cards__use_what_both_have) {
+  start(three_cards(), 2);
+  test::op_fate fate;
+  world_->post([&] { return to().put(op_of(&fate)); });
+  ASSERT_TRUE(until_told(fate));
+  EXPECT_EQ(there_, from_);
+  EXPECT_EQ(on(0), 1u);
+  EXPECT_EQ(on(1), 1u);
+  EXPECT_EQ(on(2), 0u);
+  start(three_cards(), 1);
+  test::op_fate whole;
+  world_->post([&] { return to().put(op_of(&whole)); });
+  ASSERT_TRUE(until_told(whole));
+  EXPECT_EQ(on(0), 1u);
+  EXPECT_EQ(on(1) + on(2), 0u);
+}
+
+TEST_F(split_test, memory_that_a_card_does_not_register__goes_over_the_others) {
+  std::string why_not;
+  at(0).deregister_region(key_);
+  card().fail_nth("ibv_reg_mr_iova2", 2, ENOMEM);
+  key_ = at(0).register_region(from_.data(), SIZE, mem::mem_kind::host, why_not);
+  test::op_fate fate;
+  world_->post([&] { return to().put(op_of(&fate)); });
+  ASSERT_TRUE(until_told(fate));
+  EXPECT_EQ(there_, from_);
+  EXPECT_EQ(on(1), 0u);
+  EXPECT_EQ(on(2), 1u);
+}
+
+TEST_F(split_test, buffer_of_nobody__is_registered_for_all_cards_and_given_back) {
+  const std::size_t before = card().live().mrs;
+  test::op_fate fate;
+  net::net_op op = op_of(&fate);
+  op.local_key = 0;
+  const auto bare = world_->at(0).devices[0]->make_endpoint();
+  world_->post([&] { return bare->put(op); });
+  EXPECT_EQ(card().live().mrs, before + 3);
+  ASSERT_TRUE(until_told(fate));
+  EXPECT_EQ(card().live().mrs, before);
+  EXPECT_EQ(on(2), 1u);
+}
+
+TEST_F(split_test, leave__in_the_middle_waits_for_the_pieces) {
+  test::op_fate fate;
+  EXPECT_EQ(to().put_imm(op_of(&fate)), errorcode_t::posted);
+  at(0).leave();
+  ASSERT_TRUE(world_->until([&] { return world_->at(1).seen().immediates() == 1; }, "the news"));
+  EXPECT_EQ(there_, from_);
+  ASSERT_TRUE(until_gone(*world_, 1));
+  EXPECT_TRUE(world_->at(1).seen().gone()[0].orderly);
+}
+
+// The fixture looks for what is left over.
+TEST_F(split_test, end__in_the_middle_leaves_nothing) {
+  test::fake_ibv_config config = three_cards();
+  config.delay = 1000000;
+  card().change(config);
+  test::op_fate fate;
+  net::net_op op = op_of(&fate);
+  op.local_key = 0;
+  EXPECT_EQ(world_->at(0).devices[0]->make_endpoint()->put_imm(op), errorcode_t::posted);
+  world_->close(0, false);
+}
+
+TEST_F(split_test, any_call_that_fails_while_connecting__is_made_again) {
+  for (const char* call : {"ibv_create_qp", "ibv_modify_qp"}) {
+    for (int n = 1; n <= 12; ++n) {
+      end();
+      key_ = 0;
+      card().reset(three_cards());
+      environment_.set("LCI_IBV_RAILS", "3");
+      world_ = open(2);
+      card().fail_nth(call, n, ENOMEM);
+      meet(*world_, 0, 1);
+      ASSERT_FALSE(testing::Test::HasFailure()) << call << ", time " << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lci::ibv
