@@ -1,16 +1,9 @@
 #include "backends/ibv/connect.hpp"
 
-#include <poll.h>
-#include <sys/random.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <functional>
 
 #include "backends/ibv/port.hpp"
@@ -28,23 +21,6 @@ constexpr int FAREWELLS = 3;
 // A peer that does not answer may compute; this many calls (about 20 s) are worth a line.
 constexpr std::uint32_t CALLS_TO_SAY = 45;
 
-std::uint64_t random_id() {
-  std::uint64_t out = 0;
-  if (getrandom(&out, sizeof(out), 0) != sizeof(out))
-    throw backend_error(std::string("ibv: getrandom of 8 bytes: ") + std::strerror(errno));
-  return out;
-}
-
-// The same where process numbers mean the same: one boot of one machine, one PID namespace.
-std::uint64_t host_id() {
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(boot, text);
-  struct stat about {};
-  if (stat("/proc/self/ns/pid", &about) == 0) text += std::to_string(about.st_ino);
-  return text.empty() ? random_id() : std::hash<std::string>()(text);
-}
-
 std::uint8_t number_from(const char* variable, std::uint8_t usual, int least, int most) {
   const auto text = base::env::find(variable);
   if (!text) return usual;
@@ -60,19 +36,6 @@ std::uint8_t number_from(const char* variable, std::uint8_t usual, int least, in
                          "\": expected a number from " + std::to_string(least) + " to " +
                          std::to_string(most));
   return static_cast<std::uint8_t>(value);
-}
-
-ibv_ah_attr path_to(const place& where, const chosen_port& from) noexcept {
-  ibv_ah_attr path{};
-  path.dlid = where.lid;
-  path.port_num = from.number;
-  if (from.has_gid) {
-    path.is_global = 1;
-    std::memcpy(path.grh.dgid.raw, where.gid, sizeof(where.gid));
-    path.grh.sgid_index = static_cast<std::uint8_t>(from.gid.index);
-    path.grh.hop_limit = 64;
-  }
-  return path;
 }
 
 }  // namespace
@@ -93,26 +56,15 @@ connector::connector(const chosen_port& where, ibv_pd* pd, const std::vector<rai
       book_(book),
       arena_(arena),
       patience_(patience::from_environment()),
+      here_(describe_this_process(where)),
       block_(arena, CELL * (RECEIVES + SENDS), 4096),
       cells_(block_.get()),
-      contacts_(static_cast<std::size_t>(book.size())) {
-  here_.id = random_id();
-  here_.host = host_id();
-  here_.process = static_cast<std::uint32_t>(getpid());
-  here_.where = place_of(where_);
+      contacts_(where, pd, book) {
   open_queue();
   for (std::uint32_t i = 0; i < RECEIVES; ++i) post_receive(i);
   free_receives_.reserve(RECEIVES);
   for (std::uint32_t i = 0; i < SENDS; ++i) free_sends_.push_back(RECEIVES + i);
   here_.qpn = qp_->qp_num;
-}
-
-connector::~connector() {
-  for (contact& one : contacts_) {
-    one.handle.reset();
-    const int process = one.process.load(std::memory_order_relaxed);
-    if (process >= 0) close(process);
-  }
 }
 
 void connector::open_queue() {
@@ -157,44 +109,6 @@ void connector::post_receive(std::uint32_t cell) {
   ibv_recv_wr* bad = nullptr;
   if (const int rc = ibv_post_recv(qp_.get(), &wr, &bad); rc != 0)
     throw_error("ibv_post_recv", where_.name, rc);
-}
-
-// Under mutex_. Null while the rank's address is not known.
-connector::contact* connector::contact_of(int rank) {
-  contact& who = contacts_[static_cast<std::size_t>(rank)];
-  if (who.is_known) return &who;
-  const std::string text = book_.lookup(rank);
-  if (text.empty()) return nullptr;
-  if (!fabric_address::parse(text, who.address))
-    throw backend_error("ibv: the address of rank " + std::to_string(rank) + " makes no sense");
-  ibv_ah_attr path = path_to(who.address.where, where_);
-  who.handle.reset(library().create_ah(pd_, &path));
-  if (!who.handle)
-    throw_error("ibv_create_ah", where_.name + ", to rank " + std::to_string(rank), errno);
-  if (who.address.host == here_.host) {
-    // Ended but not waited for counts as ended, which kill() does not see.
-    const auto fd = static_cast<int>(syscall(SYS_pidfd_open, who.address.process, 0));
-    const int found = fd < 0 && errno == ESRCH ? contact::ENDED : fd;
-    who.process.store(found, std::memory_order_relaxed);
-  }
-  who.is_known = true;
-  return &who;
-}
-
-bool connector::directory_of(int rank, std::uint64_t& address, std::uint32_t& key) const noexcept {
-  const contact& who = contacts_[static_cast<std::size_t>(rank)];
-  // edge ibv.directory: partner is take().
-  key = who.directory_key.load(std::memory_order_acquire);
-  address = who.directory.load(std::memory_order_relaxed);
-  return key != 0;
-}
-
-bool connector::has_died(int rank) const noexcept {
-  const int process =
-      contacts_[static_cast<std::size_t>(rank)].process.load(std::memory_order_relaxed);
-  if (process < 0) return process == contact::ENDED;
-  pollfd about{process, POLLIN, 0};
-  return poll(&about, 1, 0) == 1;
 }
 
 void connector::look() noexcept {
@@ -288,7 +202,7 @@ void connector::take(const hello& said) {
   if (said.to != here_.id || said.rank < 0 || said.rank >= book_.size() ||
       said.rank == book_.rank())
     return;
-  contact* const who = contact_of(said.rank);
+  contact* const who = contacts_.find(said.rank, here_);
   // From another job, or a forged one.
   if (who == nullptr || who->address.id != said.from) return;
   port* const p = said.device < ports_.size() ? ports_[said.device] : nullptr;
@@ -307,11 +221,7 @@ void connector::take(const hello& said) {
   }
   if (on->peer_qpn == 0) accept(*on, *p, said, *who);
   if (on->peer_qpn != said.qpn) return;  // late, from a connection that was given up
-  if (who->directory_key.load(std::memory_order_relaxed) == 0) {
-    who->directory.store(said.directory, std::memory_order_relaxed);
-    // edge ibv.directory: partner is directory_of().
-    who->directory_key.store(said.directory_key, std::memory_order_release);
-  }
+  contacts::set_directory(*who, said.directory, said.directory_key);
   if (said.echo == on->qp->qp_num) on->move(link::stage::ready);
   if ((said.flags & hello::WANTS_ANSWER) != 0) call(*on, *p);
 }
@@ -397,7 +307,7 @@ void connector::call(link& on, const port& p) {
 }
 
 void connector::say(link& on, const port& p, std::uint8_t flags) {
-  contact* const who = contact_of(on.rank);
+  contact* const who = contacts_.find(on.rank, here_);
   if (who == nullptr) return;
   hello out;
   out.to = who->address.id;

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/ibv/contacts.hpp"
 #include "backends/ibv/link.hpp"
 #include "backends/ibv/region.hpp"
 #include "backends/ibv/select.hpp"
@@ -34,7 +35,6 @@ class connector {
  public:
   connector(const chosen_port& where, ibv_pd* pd, const std::vector<rail>& rails, regions& memory,
             net::address_book& book, mem::arena& arena);
-  ~connector();
   connector(const connector&) = delete;
   connector& operator=(const connector&) = delete;
 
@@ -52,10 +52,11 @@ class connector {
   bool has_work() const noexcept {
     return wishes_.load(std::memory_order_relaxed) || calls_.load(std::memory_order_relaxed) != 0;
   }
-  // What a peer published; false before its first hello.
-  bool directory_of(int rank, std::uint64_t& address, std::uint32_t& key) const noexcept;
-  // Whether it is a process of this machine that does not exist any more.
-  bool has_died(int rank) const noexcept;
+  // As contacts says.
+  bool directory_of(int rank, std::uint64_t& address, std::uint32_t& key) const noexcept {
+    return contacts_.directory_of(rank, address, key);
+  }
+  bool has_died(int rank) const noexcept { return contacts_.has_died(rank); }
 
  private:
   static constexpr std::uint32_t RECEIVES = 256;
@@ -64,22 +65,7 @@ class connector {
   static constexpr std::size_t CELL = 256;
   static_assert(CELL >= GRH + sizeof(hello));
 
-  // What is known of a rank.
-  struct contact {
-    bool is_known = false;
-    fabric_address address;
-    ah_handle handle;
-    // edge ibv.directory: address before key; partner is directory_of().
-    std::atomic<std::uint64_t> directory{0};
-    std::atomic<std::uint32_t> directory_key{0};
-    // Of a process of this machine: readable once it has ended. -1: of another machine, not known,
-    // or no such descriptors here; ENDED: it was gone already.
-    std::atomic<int> process{-1};
-    static constexpr int ENDED = -2;
-  };
-
   void open_queue();
-  contact* contact_of(int rank);
   void grant_wishes();
   link& enter_call(port& p, int rank);
   void read_hellos();
@@ -110,7 +96,7 @@ class connector {
   std::byte* const cells_;  // RECEIVES, then SENDS
   cq_handle cq_;
   qp_handle qp_;
-  std::vector<contact> contacts_;  // by rank
+  contacts contacts_;
 
   std::atomic<bool> wishes_{false};
   std::atomic<std::size_t> calls_{0};  // size of calling_

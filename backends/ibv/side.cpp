@@ -27,6 +27,19 @@ place place_of(const chosen_port& card) noexcept {
   return out;
 }
 
+ibv_ah_attr path_to(const place& where, const chosen_port& from) noexcept {
+  ibv_ah_attr path{};
+  path.dlid = where.lid;
+  path.port_num = from.number;
+  if (from.has_gid) {
+    path.is_global = 1;
+    std::memcpy(path.grh.dgid.raw, where.gid, sizeof(where.gid));
+    path.grh.sgid_index = static_cast<std::uint8_t>(from.gid.index);
+    path.grh.hop_limit = 64;
+  }
+  return path;
+}
+
 qp_handle make_queue_pair(const chosen_port& card, ibv_pd* pd, ibv_qp_init_attr& made, int rank) {
   made.qp_type = IBV_QPT_RC;
   qp_handle qp(library().create_qp(pd, &made));

@@ -25,6 +25,8 @@ struct rail {
 
 // Where the peers' cards find that one.
 place place_of(const chosen_port& card) noexcept;
+// The way from one of ours to one of theirs.
+ibv_ah_attr path_to(const place& where, const chosen_port& from) noexcept;
 // A reliable queue pair there, ready to be connected. Throws backend_error.
 qp_handle make_queue_pair(const chosen_port& card, ibv_pd* pd, ibv_qp_init_attr& made, int rank);
 

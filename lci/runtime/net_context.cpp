@@ -5,8 +5,10 @@
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 #include "lci/net/provider.hpp"
+#include "lci/proto/wire.hpp"
 #include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/global.hpp"
+#include "lci/runtime/introduction.hpp"
 #include "lci/runtime/net_wishes.hpp"
 #include "lci/runtime/runtime.hpp"
 
@@ -55,10 +57,12 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   attr.max_msg_size = std::min(attr.max_msg_size, can.max_rma);
   attr.support_putimm = can.write_with_immediate;
   boot::bootstrap& boot = *runtime::global().bootstrap;
-  boot.put(key_, fabric->address());
+  boot.put(key_, runtime::introduce(proto::wire::VERSION, provider.name, fabric->address()));
   boot.fence();
   // Read now: at first contact any thread may ask, and the bootstrap serves one thread only.
-  for (int r = 0; r < owner.core.n; ++r) addresses_.push_back(boot.get(r, key_));
+  for (int r = 0; r < owner.core.n; ++r)
+    addresses_.push_back(
+        runtime::address_in(boot.get(r, key_), r, proto::wire::VERSION, provider.name));
   owner.net_contexts.push_back(this);
   base::log::info("runtime", "rank %d of %d uses backend %s", owner.core.me, owner.core.n,
                   std::string(provider.name).c_str());
