@@ -217,13 +217,15 @@ void port::leave() noexcept {
     link* const on = one.load(std::memory_order_acquire);
     if (on == nullptr) continue;
     work farewell(IBV_WR_SEND);
+    // The news of what goes in pieces come before it.
     while (on->state() == link::stage::ready && in_time() &&
-           on->post(farewell.wr, {.what = purpose::farewell}) != errorcode_t::done)
+           (on->has_splits() ||
+            on->post(farewell.wr, {.what = purpose::farewell}) != errorcode_t::done))
       poll(listener, BATCH);
   }
   // All that was posted goes out before the queue pairs go.
   const auto is_said = [](const link& on) {
-    return (on.is_idle() && !on.has_splits()) || on.state() != link::stage::ready;
+    return on.is_idle() || on.state() != link::stage::ready;
   };
   while (!all(is_said) && in_time()) poll(listener, BATCH);
 }

@@ -117,7 +117,8 @@ class port {
   void part_done(net::sink& to, split& s, const char* error) noexcept;
   void conclude(net::sink& to, split& s) noexcept;
   void finish_split(net::sink& to, split& s, const char* error) noexcept;
-  void poll_sides(net::sink& to) noexcept;
+  void poll_sides(net::sink& to, bool is_dry) noexcept;
+  void side_event(net::sink& to, const side& from, const ibv_wc& what) noexcept;
   void lose_side(net::sink& to, side& lost) noexcept;
 
   fabric& fabric_;

@@ -112,7 +112,7 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   while (n < max && (first_ != end_ || fetch(to)) && present(to)) ++n;
   receives_.post_some();
   if (!sides_.empty()) [[unlikely]]
-    poll_sides(to);
+    poll_sides(to, n < max && first_ == end_);
   if (!self_.is_empty()) [[unlikely]]
     n += self_.poll(to, max);
   --nesting_;

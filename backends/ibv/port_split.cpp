@@ -131,27 +131,31 @@ void port::finish_split(net::sink& to, split& s, const char* error) noexcept {
   main.end_split();
 }
 
-// What fails on one card is the end of the whole connection.
-void port::poll_sides(net::sink& to) noexcept {
-  ibv_wc done[BATCH];
+// One event at a time, since a sink may poll again: the next one would be taken for all before it.
+void port::poll_sides(net::sink& to, bool is_dry) noexcept {
   for (const auto& one : sides_) {
-    const int n = one->poll(done, BATCH);
-    if (n < 0) lose_side(to, *one);
-    for (int i = 0; i < n; ++i) {
-      const ibv_wc& what = done[i];
-      link* const on = one->by_qpn(what.qp_num);
-      if (on == nullptr || is_receive(what.wr_id)) continue;
-      const bool is_good = what.status == IBV_WC_SUCCESS;
-      link* const main = find(on->rank);
-      if (!is_good && main != nullptr) fail(to, *main, meaning_of(what.status));
-      const std::uint64_t last = number_of(what.wr_id);
-      send_record record;
-      std::uint64_t number = 0;
-      while (on->take_done(last, record, number))
-        finish(to, *on, record,
-               is_good || number != last ? nullptr : meaning_of(what.status).data());
+    for (int i = 0; i < BATCH; ++i) {
+      ibv_wc what;
+      const int n = one->next(what, is_dry);
+      if (n < 0) lose_side(to, *one);
+      if (n <= 0) break;
+      side_event(to, *one, what);
     }
   }
+}
+
+// What fails on one card is the end of the whole connection.
+void port::side_event(net::sink& to, const side& from, const ibv_wc& what) noexcept {
+  link* const on = from.by_qpn(what.qp_num);
+  if (on == nullptr || is_receive(what.wr_id)) return;
+  const bool is_good = what.status == IBV_WC_SUCCESS;
+  link* const main = find(on->rank);
+  if (!is_good && main != nullptr) fail(to, *main, meaning_of(what.status));
+  const std::uint64_t last = number_of(what.wr_id);
+  send_record record;
+  std::uint64_t number = 0;
+  while (on->take_done(last, record, number))
+    finish(to, *on, record, is_good || number != last ? nullptr : meaning_of(what.status).data());
 }
 
 // That queue cannot be polled: nobody will hear of anything that was posted on it.

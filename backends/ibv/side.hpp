@@ -1,6 +1,6 @@
 // One more card, and what a port has on it: queue pairs that carry pieces of large writes and reads
 // and nothing else. Owned by fabric (rail) and port (side). Callers: port; connector connects.
-// Threads: find() shared; make_link() under the connector's lock; poll() the port's polling thread.
+// Threads: find() shared; make_link() under the connector's lock; next() the port's polling thread.
 // Always true: the completion queue has a place for everything that may be under way.
 #pragma once
 
@@ -41,8 +41,18 @@ class side {
   }
   // The one there is, or a new one. Throws backend_error.
   link& make_link(int rank);
-  // As completions::poll().
-  int poll(ibv_wc* out, int most) noexcept { return cq_.poll(out, most); }
+  // The next completion: 1, or 0 if there is none, or less if the queue cannot be polled. One that
+  // failed is kept back until `is_dry`: what its peer had sent over the first card comes before.
+  int next(ibv_wc& out, bool is_dry) noexcept {
+    if (!has_held_) {
+      if (const int n = cq_.poll(&held_, 1); n <= 0) return n;
+      has_held_ = true;
+    }
+    if (held_.status != IBV_WC_SUCCESS && !is_dry) return 0;
+    has_held_ = false;
+    out = held_;
+    return 1;
+  }
   link* by_qpn(std::uint32_t qpn) const noexcept { return by_qpn_.find(qpn); }
 
  private:
@@ -54,6 +64,8 @@ class side {
   qpn_map by_qpn_;
   std::vector<std::atomic<link*>> links_;  // by rank
   std::vector<std::unique_ptr<link>> store_;
+  ibv_wc held_{};  // the polling thread's, as the next
+  bool has_held_ = false;
 };
 
 }  // namespace lci::ibv

@@ -206,6 +206,27 @@ TEST_F(split_test, piece_that_fails__fails_the_operation_once_and_the_peer_is_go
   }
 }
 
+// The messages are with our card when a piece fails on another one.
+TEST_F(split_test, piece_that_fails__is_told_behind_what_the_peer_has_sent) {
+  constexpr std::size_t MESSAGES = 200;
+  meet(*world_, 0, 1);
+  const std::size_t before = world_->at(0).seen().arrived();
+  std::size_t sent = 0;
+  for (int tries = 0; tries < 10000 && sent < MESSAGES; ++tries) {
+    if (send(*world_, 1, 0) == errorcode_t::done) ++sent;
+    world_->at(1).poll();
+  }
+  test::op_fate fate;
+  net::net_op op = op_of(&fate);
+  op.at = at(1).target_of(name_);
+  op.at.key ^= std::uint64_t{0x7f0000} << 32;
+  ASSERT_EQ(to().put(op), errorcode_t::posted);
+  while (world_->at(0).seen().gone().empty())
+    world_->at(0).devices[0]->poll(world_->at(0).seen(), 1);
+  EXPECT_EQ(world_->at(0).seen().gone()[0].messages_before, before + sent);
+  EXPECT_GE(sent, 30u) << "too few to be cut off";
+}
+
 TEST_F(split_test, peers_with_fewer_cards__use_what_both_have) {
   start(three_cards(), 2);
   test::op_fate fate;
