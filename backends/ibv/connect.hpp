@@ -76,7 +76,6 @@ class connector {
   void say(link& on, const port& p, std::uint8_t flags);
   bool send(const hello& what, contact& to);
   void post_receive(std::uint32_t cell);
-  static ibv_ah_attr path_to(const place& where, const chosen_port& from) noexcept;
   // One queue pair of ours and one of theirs.
   struct pairing {
     const chosen_port& mine;

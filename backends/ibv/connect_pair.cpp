@@ -1,24 +1,11 @@
 // The part of the connector that connects queue pairs, once both sides' numbers are known.
 #include <algorithm>
-#include <cstring>
 
 #include "backends/ibv/connect.hpp"
 #include "backends/ibv/port.hpp"
+#include "backends/ibv/side.hpp"
 
 namespace lci::ibv {
-
-ibv_ah_attr connector::path_to(const place& where, const chosen_port& from) noexcept {
-  ibv_ah_attr path{};
-  path.dlid = where.lid;
-  path.port_num = from.number;
-  if (from.has_gid) {
-    path.is_global = 1;
-    std::memcpy(path.grh.dgid.raw, where.gid, sizeof(where.gid));
-    path.grh.sgid_index = static_cast<std::uint8_t>(from.gid.index);
-    path.grh.hop_limit = 64;
-  }
-  return path;
-}
 
 // Our queue pairs get to know the peer's: those on other cards first, so that all are connected
 // once the one that messages take is.

@@ -66,7 +66,7 @@ contact* contacts::find(int rank, const fabric_address& here) {
   ibv_ah_attr path = path_to(who.address.where, where_);
   who.handle.reset(library().create_ah(pd_, &path));
   if (!who.handle)
-    throw_error("ibv_create_ah", where.name + ", to rank " + std::to_string(rank), errno);
+    throw_error("ibv_create_ah", where_.name + ", to rank " + std::to_string(rank), errno);
   if (who.address.host == here.host) {
     // Ended but not waited for counts as ended, which kill() does not see.
     const auto fd = static_cast<int>(syscall(SYS_pidfd_open, who.address.process, 0));
