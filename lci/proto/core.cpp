@@ -50,6 +50,8 @@ void core::throw_gone(int rank) const {
     const std::lock_guard lock(mutex_);
     reason = reasons_[static_cast<std::size_t>(rank)];
   }
+  // The network refuses a post before a poll has heard why.
+  if (reason.empty()) reason = "its connection has failed";
   throw peer_failure_error(rank, "rank " + std::to_string(rank) + " is gone: " + reason);
 }
 
