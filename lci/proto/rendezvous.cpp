@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/race_point.hpp"
 #include "lci/completion.hpp"
 #include "lci/proto/channel.hpp"
 
@@ -183,10 +184,15 @@ template <class Body>
 static errorcode_t start_as_sender(port& via, const send_plan& plan, std::uint32_t imm, Body& body,
                                    bool may_retry) {
   channel& ch = via.via;
+  const base::gate_pass making(ch.rendezvous.making);
+  // Who looks for what the peer leaves behind has looked already.
+  if (ch.shared.is_gone(plan.rank)) [[unlikely]]
+    return errorcode_t::fatal;
   const auto [self, side] = ch.rendezvous.sends.insert(plan);
   side->via = &via;
   body.sender = self;
   ch.open.add(1);
+  LCI_RACE_POINT("rendezvous.start_as_sender.before_request");
   // From the moment the request is out the state belongs to the polling thread.
   const errorcode_t code = via.try_control(plan.rank, imm, body);
   if (code == errorcode_t::done) return errorcode_t::posted;
@@ -229,6 +235,18 @@ static bool register_destination(channel& via, const recv_plan& plan, network_ke
   }
 }
 
+// False: the peer is gone, and who looks for what it leaves behind has looked already.
+static bool keep_receive(channel& via, const recv_plan& plan, bool registered_here,
+                         wire::name& self) {
+  const base::gate_pass making(via.rendezvous.making);
+  if (via.shared.is_gone(plan.rank)) [[unlikely]]
+    return false;
+  const auto made = via.rendezvous.recvs.insert(plan);
+  made.object->registered_here = registered_here;
+  self = made.name;
+  return true;
+}
+
 void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
   mem::region target{plan.user.status.buffer, plan.user.status.size, plan.kind, {}, false};
   network_key key;
@@ -250,8 +268,12 @@ void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
     }
     via.fabric.publish({mine.region.slot, mine.region.generation}, mine.local_key);
   }
-  const auto [self, side] = via.rendezvous.recvs.insert(mine);
-  side->registered_here = !is_named;
+  wire::name self;
+  if (!keep_receive(via, mine, !is_named, self)) [[unlikely]] {
+    if (!is_named) via.shared.regions.erase(mine.region);
+    mine.local_key = 0;  // ends here
+    return end_receive(via, mine, false);
+  }
   key.release();  // goes with the state
   wire::rtr body;
   body.sender = sender;
@@ -308,21 +330,35 @@ void on_fin_imm(channel& via, int rank, std::uint32_t argument) {
   on_fin(via, rank, full);
 }
 
+// Calls with_name(name) for each state of that rank that is not being made.
+template <class Table, class WithName>
+static void for_each_of(Table& table, base::gate& making, int rank, WithName&& with_name) {
+  std::array<wire::name, 64> found;
+  for (std::uint32_t at = 0;;) {
+    std::size_t n = 0;
+    bool is_end = false;
+    making.alone([&] {
+      const std::uint32_t slots = table.slots();
+      for (; at < slots && n < found.size(); ++at) {
+        const wire::name name = table.name_at(at);
+        const auto* const side = table.find(name);
+        if (side != nullptr && side->rank.load(std::memory_order_relaxed) == rank)
+          found[n++] = name;
+      }
+      is_end = at >= slots;
+    });
+    // Outside: what the user hears may make it post.
+    for (std::size_t i = 0; i < n; ++i) with_name(found[i]);
+    if (is_end) return;
+  }
+}
+
 void on_peer_gone(channel& via, int rank) {
-  send_table& sends = via.rendezvous.sends;
-  for (std::uint32_t i = 0, n = sends.slots(); i < n; ++i) {
-    const wire::name name = sends.name_at(i);
-    const send_side* side = sends.find(name);
-    if (side != nullptr && side->rank.load(std::memory_order_relaxed) == rank)
-      step(via, name, send_event::peer_gone);
-  }
-  recv_table& recvs = via.rendezvous.recvs;
-  for (std::uint32_t i = 0, n = recvs.slots(); i < n; ++i) {
-    const wire::name name = recvs.name_at(i);
-    const recv_side* side = recvs.find(name);
-    if (side != nullptr && side->rank.load(std::memory_order_relaxed) == rank)
-      step(via, name, recv_event::peer_gone);
-  }
+  rendezvous_states& all = via.rendezvous;
+  for_each_of(all.sends, all.making, rank,
+              [&](wire::name name) { step(via, name, send_event::peer_gone); });
+  for_each_of(all.recvs, all.making, rank,
+              [&](wire::name name) { step(via, name, recv_event::peer_gone); });
 }
 
 }  // namespace lci::proto

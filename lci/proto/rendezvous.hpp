@@ -10,6 +10,7 @@
 #include <exception>
 #include <optional>
 
+#include "lci/base/gate.hpp"
 #include "lci/data/slot_table.hpp"
 #include "lci/proto/op.hpp"
 #include "lci/proto/state_table.hpp"
@@ -102,6 +103,9 @@ using recv_table = data::slot_table<recv_side>;
 struct rendezvous_states {
   send_table sends;
   recv_table recvs;
+  // A state that is being made is its maker's until the request is out; who looks for the states of
+  // a dead peer does so while none is being made.
+  base::gate making;
 };
 
 using send_action = void (*)(channel&, wire::name, send_side&);

@@ -1,0 +1,61 @@
+// Many may pass at a time, or one be alone. For work that is short on both sides and where being
+// alone is rare: to pass costs two additions to a shared word.
+// Threads: shared. Always true: while alone() runs nobody has entered and not left; who enters
+// does not wait for others that enter. Inside nobody may enter again or ask to be alone.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "lci/base/platform.hpp"
+#include "lci/base/spin.hpp"
+#include "lci/base/spinlock.hpp"
+
+namespace lci::base {
+
+class gate {
+ public:
+  void enter() noexcept {
+    for (;;) {
+      // edge gate: whoever enters is counted before it looks whether the gate is closed, and who
+      // closes it does so before it looks who is counted; partner is alone().
+      inside_.fetch_add(1, std::memory_order_seq_cst);
+      if (!is_closed_.load(std::memory_order_seq_cst)) [[likely]]
+        return;
+      inside_.fetch_sub(1, std::memory_order_relaxed);
+      spin_wait wait;
+      while (is_closed_.load(std::memory_order_relaxed)) wait();
+    }
+  }
+  void leave() noexcept { inside_.fetch_sub(1, std::memory_order_release); }
+
+  // Calls f() while nobody is inside.
+  template <class F>
+  void alone(F&& f) noexcept {
+    const std::lock_guard lock(one_at_a_time_);
+    is_closed_.store(true, std::memory_order_seq_cst);
+    spin_wait wait;
+    // What was done inside is visible: partner is leave().
+    while (inside_.load(std::memory_order_seq_cst) != 0) wait();
+    f();
+    is_closed_.store(false, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<int> inside_{0};
+  std::atomic<bool> is_closed_{false};
+  spinlock one_at_a_time_;
+};
+
+class gate_pass {
+ public:
+  explicit gate_pass(gate& g) noexcept : gate_(g) { gate_.enter(); }
+  ~gate_pass() { gate_.leave(); }
+  gate_pass(const gate_pass&) = delete;
+  gate_pass& operator=(const gate_pass&) = delete;
+
+ private:
+  gate& gate_;
+};
+
+}  // namespace lci::base

@@ -1,0 +1,88 @@
+// A peer goes while a state for it is being made: whoever makes it and whoever looks for what the
+// peer leaves behind must not both end it, nor neither of them.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "lci/proto/rendezvous.hpp"
+#include "tests/support/race_hook.hpp"
+#include "tests/unit/proto/world.hpp"
+
+namespace {
+
+using namespace lci::test;
+
+constexpr std::size_t LARGE = 100'000;
+
+// Progress in a thread of its own, which goes on when it has noticed that the peer is gone, or
+// waits for us to end.
+std::thread notice_elsewhere(node& survivor, int victim) {
+  auto is_over = std::make_shared<std::atomic<bool>>(false);
+  std::thread out([&survivor, is_over, victim] {
+    for (int left = 50, all = 100'000; left > 0 && all > 0; --all) {
+      if (survivor.core.is_gone(victim)) --left;
+      try {
+        survivor.channel->progress();
+      } catch (const lci::peer_failure_error&) {
+      }
+    }
+    *is_over = true;
+  });
+  for (int i = 0; i < 200 && !*is_over; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return out;
+}
+
+TEST(rendezvous_gone, while_the_request_goes_out__it_ends_once) {
+  if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
+  proto_world w(card_options());
+  auto data = pattern(LARGE);
+  recorder sender;
+  auto first = w[0].outgoing(1, data.data(), 8, w[1].engine_rcomp(), 4);
+  ASSERT_EQ(lci::proto::start_message(first), lci::errorcode_t::done);
+  w.step(20);  // they have met, so that the death is noticed
+  std::thread other;
+  race_hook hook(
+      "rendezvous.start_as_sender.before_request",
+      [&] {
+        w.sim.kill(1);
+        other = notice_elsewhere(w[0], 1);
+      },
+      1);
+  auto out = w[0].outgoing(1, data.data(), data.size(), w[1].engine_rcomp(), 5, &sender);
+  EXPECT_EQ(lci::proto::start_message(out), lci::errorcode_t::fatal);
+  ASSERT_EQ(hook.hits(), 1);
+  other.join();
+  w.step(50);
+  EXPECT_TRUE(sender.seen.empty());
+  EXPECT_EQ(w[0].channel->rendezvous.sends.size(), 0u);
+  EXPECT_EQ(w[0].channel->open.sum(), 0);
+  EXPECT_EQ(w.sim.registrations(0), 0u);
+}
+
+// The request of a peer that is gone since has waited for a receive.
+TEST(rendezvous_gone, before_its_message_is_received__the_receive_ends) {
+  proto_world w(card_options());
+  auto data = pattern(LARGE);
+  std::vector<std::byte> buffer(LARGE);
+  recorder sender, receiver;
+  auto out = w[0].outgoing(1, data.data(), data.size(), w[1].engine_rcomp(), 5, &sender);
+  ASSERT_EQ(lci::proto::start_message(out), lci::errorcode_t::posted);
+  w.step(20);
+  w.sim.kill(0);
+  w.step(20);
+  ASSERT_TRUE(w[1].core.is_gone(0));
+  lci::status_t got;
+  EXPECT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got),
+            lci::errorcode_t::posted);
+  w.step(20);
+  EXPECT_EQ(w[1].channel->rendezvous.recvs.size(), 0u);
+  EXPECT_EQ(w[1].channel->open_receives.sum(), 0);
+  EXPECT_TRUE(receiver.seen.empty()) << "objects of what failed are not signalled";
+  EXPECT_EQ(w.sim.registrations(1), 0u);
+}
+
+}  // namespace
