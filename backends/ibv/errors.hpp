@@ -3,6 +3,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,7 @@ namespace lci::ibv {
 [[noreturn]] void throw_error(std::string_view call, std::string_view what, int error);
 // What a failed completion means, and what a user may do about it.
 std::string_view meaning_of(ibv_wc_status status) noexcept;
+inline std::string bytes_text(std::size_t size) { return std::to_string(size) + " bytes"; }
 // Something could not be destroyed.
 void report_teardown(int error) noexcept;
 

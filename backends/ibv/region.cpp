@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 
+#include "backends/ibv/errors.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/region_table.hpp"
@@ -28,8 +29,6 @@ void store(row& to, const row& what) noexcept {
   std::atomic_thread_fence(std::memory_order_release);
   put(to.check, what.generation == 0 ? 0u : check_of(what));
 }
-
-std::string bytes_text(std::size_t size) { return std::to_string(size) + " bytes"; }
 
 }  // namespace
 

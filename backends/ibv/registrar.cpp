@@ -4,15 +4,10 @@
 #include <utility>
 
 #include "backends/ibv/data_direct.hpp"
+#include "backends/ibv/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
 
 namespace lci::ibv {
-namespace {
-
-std::string bytes_text(std::size_t size) { return std::to_string(size) + " bytes"; }
-
-}  // namespace
-
 registrar::registrar(ibv_pd* pd, std::string device, const net::fabric_config& config)
     : pd_(pd),
       device_(std::move(device)),

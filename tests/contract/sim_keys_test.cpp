@@ -197,7 +197,7 @@ TEST_F(sim_keys, target_of__knows_what_is_published_and_the_arena) {
 TEST(sim_card, without_room_for_targets__cannot_be) {
   sim_options options = card();
   options.caps.max_inject = 79;
-  EXPECT_TRUE(throws_with<backend_error>([&] { group_of(options); }, {"80"}));
+  EXPECT_TRUE(throws_with<backend_error>([&] { group_of(options); }, {"88"}));
   options = card();
   options.packets = sim_packets::lend;
   EXPECT_TRUE(throws_with<backend_error>([&] { group_of(options); }, {"not lent"}));
