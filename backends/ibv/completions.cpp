@@ -1,10 +1,12 @@
 #include "backends/ibv/completions.hpp"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "backends/ibv/link.hpp"
 #include "lci/base/env.hpp"
 #include "lci/base/log.hpp"
+#include "lci/errors.hpp"
 
 namespace lci::ibv {
 namespace {
@@ -43,10 +45,19 @@ completions::completions(const chosen_port& card, std::uint32_t size)
                    extended_ != nullptr ? "extended" : "plain", size);
 }
 
-void completions::grow(std::uint32_t size) {
-  if (const int rc = library().resize_cq(cq_.get(), static_cast<int>(size)); rc != 0)
-    throw_error("ibv_resize_cq", card_.name + ", to " + std::to_string(size), rc);
-  size_ = size;
+void completions::make_room(std::size_t peers, std::uint32_t depth, std::uint32_t others) {
+  const std::size_t wanted = others + depth * peers;
+  if (wanted <= size_) return;
+  const auto most = static_cast<std::size_t>(card_.limits.max_cqe);
+  if (wanted > most)
+    throw backend_error("ibv: the completion queue of " + card_.name + " holds " +
+                        std::to_string(most) + " entries, too few for " + std::to_string(peers) +
+                        " peers with net_max_sends " + std::to_string(depth));
+  const auto next = static_cast<std::uint32_t>(
+      std::min(std::max(wanted, 2 * static_cast<std::size_t>(size_)), most));
+  if (const int rc = library().resize_cq(cq_.get(), static_cast<int>(next)); rc != 0)
+    throw_error("ibv_resize_cq", card_.name + ", to " + std::to_string(next), rc);
+  size_ = next;
 }
 
 int completions::poll_extended(ibv_wc* out, int most) noexcept {

@@ -20,7 +20,9 @@ class completions {
 
   ibv_cq* queue() const noexcept { return cq_.get(); }
   std::uint32_t size() const noexcept { return size_; }
-  void grow(std::uint32_t size);  // throws backend_error
+  // Grows if need be, so that everything on the way to so many peers has a place beside `others`: a
+  // queue pair that fails flushes all that was posted on it. Throws backend_error.
+  void make_room(std::size_t peers, std::uint32_t depth, std::uint32_t others = 0);
   // How many of `out` were filled in, in order; less than 0: the queue cannot be polled. Of an
   // entry the name of the work request, status and number of the queue pair are there; of a receive
   // that went well all that it says.

@@ -102,22 +102,6 @@ std::vector<int> port::take_wishes() {
   return out;
 }
 
-// Under the connector's lock. A failing queue pair flushes all that was posted, signalled or not,
-// so the completion queue grows with the links.
-void port::make_room() {
-  const std::size_t wanted = receives_.size() + depth_ * (link_store_.size() + 1);
-  if (wanted <= cq_.size()) return;
-  const auto most = static_cast<std::size_t>(fabric_.card().limits.max_cqe);
-  const auto next =
-      static_cast<std::uint32_t>(std::min(std::max<std::size_t>(wanted, 2 * cq_.size()), most));
-  if (wanted > next)
-    throw backend_error("ibv: the completion queue of " + fabric_.card().name + " holds " +
-                        std::to_string(most) + " entries, too few for " +
-                        std::to_string(link_store_.size() + 1) + " peers with net_max_sends " +
-                        std::to_string(depth_));
-  cq_.grow(next);
-}
-
 // Where the next queue pair lives, if that is nobody else's.
 thread_domain port::next_home() {
   if (config_.ibv_td_strategy != attr_ibv_td_strategy_t::per_qp) return {};
@@ -129,7 +113,7 @@ thread_domain port::next_home() {
 link& port::make_link(int rank) {
   // First: once there is a link to a rank, nobody asks again.
   for (const auto& one : sides_) one->make_link(rank);
-  make_room();
+  cq_.make_room(link_store_.size() + 1, depth_, receives_.size());
   thread_domain home = next_home();
   const bool is_shared = domain_.pd != nullptr;
   ibv_pd* const pd = is_shared ? domain_.pd.get() : home.pd ? home.pd.get() : fabric_.pd();

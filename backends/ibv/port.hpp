@@ -87,7 +87,6 @@ class port {
     void* context;
     const char* reason;
   };
-  void make_room();
   thread_domain next_home();
   bool fetch(net::sink& to) noexcept;
   bool present(net::sink& to) noexcept;
@@ -107,6 +106,14 @@ class port {
   void serve_failures(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
+  // The card is done with all up to number `last`, and with that one by `error`, if there was one.
+  void finish_done(net::sink& to, link& on, std::uint64_t last, const char* error) noexcept {
+    send_record record;
+    std::uint64_t number = 0;
+    while (on.take_done(last, record, number))
+      finish(to, on, record, number == last ? error : nullptr);
+  }
+  void lose(net::sink& to, link& on, const char* reason) noexcept;
   void lose_all(net::sink& to) noexcept;
   void knock(net::sink& to) noexcept;
   bool has_died(link& on) noexcept;

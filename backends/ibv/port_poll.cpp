@@ -61,12 +61,7 @@ inline void port::sent(net::sink& to, const ibv_wc& what, link& on) noexcept {
   on.heard_ticks = now_;
   if (status != IBV_WC_SUCCESS) [[unlikely]]
     fail(to, on, meaning_of(status));
-  send_record record;
-  std::uint64_t number = 0;
-  while (on.take_done(last, record, number)) {
-    const bool is_failed = status != IBV_WC_SUCCESS && number == last;
-    finish(to, on, record, is_failed ? meaning_of(status).data() : nullptr);
-  }
+  finish_done(to, on, last, status == IBV_WC_SUCCESS ? nullptr : meaning_of(status).data());
 }
 
 // Presents the oldest event. False: it was deferred, and is the oldest still.
@@ -254,17 +249,21 @@ void port::fail_all(net::sink& to, std::string_view reason) noexcept {
   }
 }
 
+// Everything that was posted there fails, since nobody will hear how it ended.
+LCI_COLD void port::lose(net::sink& to, link& on, const char* reason) noexcept {
+  on.settle();
+  send_record record;
+  std::uint64_t number = 0;
+  while (on.take_done(on.last_posted(), record, number)) finish(to, on, record, reason);
+}
+
 // The queue cannot be polled: nobody will hear of anything that was posted.
 LCI_COLD void port::lose_all(net::sink& to) noexcept {
   constexpr const char* REASON = "the completion queue cannot be polled";
   fail_all(to, REASON);
   for (const std::atomic<link*>& one : links_) {
     link* const on = one.load(std::memory_order_acquire);
-    if (on == nullptr) continue;
-    on->settle();
-    send_record record;
-    std::uint64_t number = 0;
-    while (on->take_done(on->last_posted(), record, number)) finish(to, *on, record, REASON);
+    if (on != nullptr) lose(to, *on, REASON);
   }
 }
 

@@ -151,11 +151,7 @@ void port::side_event(net::sink& to, const side& from, const ibv_wc& what) noexc
   const bool is_good = what.status == IBV_WC_SUCCESS;
   link* const main = find(on->rank);
   if (!is_good && main != nullptr) fail(to, *main, meaning_of(what.status));
-  const std::uint64_t last = number_of(what.wr_id);
-  send_record record;
-  std::uint64_t number = 0;
-  while (on->take_done(last, record, number))
-    finish(to, *on, record, is_good || number != last ? nullptr : meaning_of(what.status).data());
+  finish_done(to, *on, number_of(what.wr_id), is_good ? nullptr : meaning_of(what.status).data());
 }
 
 // That queue cannot be polled: nobody will hear of anything that was posted on it.
@@ -164,11 +160,7 @@ LCI_COLD void port::lose_side(net::sink& to, side& lost) noexcept {
   fail_all(to, REASON);
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     link* const on = lost.find(static_cast<int>(rank));
-    if (on == nullptr) continue;
-    on->settle();
-    send_record record;
-    std::uint64_t number = 0;
-    while (on->take_done(on->last_posted(), record, number)) finish(to, *on, record, REASON);
+    if (on != nullptr) lose(to, *on, REASON);
   }
 }
 

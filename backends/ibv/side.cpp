@@ -5,8 +5,6 @@
 #include <cstring>
 #include <string>
 
-#include "lci/errors.hpp"
-
 namespace lci::ibv {
 namespace {
 
@@ -62,22 +60,9 @@ side::side(const rail& on, std::uint32_t depth, std::size_t ranks)
       by_qpn_(ranks),
       links_(ranks) {}
 
-// A failing queue pair flushes all that was posted.
-void side::make_room() {
-  const std::size_t wanted = depth_ * (store_.size() + 1);
-  if (wanted <= cq_.size()) return;
-  const auto most = static_cast<std::size_t>(rail_.card.limits.max_cqe);
-  if (wanted > most)
-    throw backend_error("ibv: the completion queue of " + rail_.card.name + " holds " +
-                        std::to_string(most) + " entries, too few for " +
-                        std::to_string(store_.size() + 1) + " peers with net_max_sends " +
-                        std::to_string(depth_));
-  cq_.grow(static_cast<std::uint32_t>(std::min(2 * wanted, most)));
-}
-
 link& side::make_link(int rank) {
   if (link* const known = find(rank); known != nullptr) return *known;
-  make_room();
+  cq_.make_room(store_.size() + 1, depth_);
   ibv_qp_init_attr made{};
   made.send_cq = made.recv_cq = cq_.queue();
   made.cap.max_send_wr = depth_;

@@ -56,8 +56,6 @@ class side {
   link* by_qpn(std::uint32_t qpn) const noexcept { return by_qpn_.find(qpn); }
 
  private:
-  void make_room();
-
   const rail& rail_;
   const std::uint32_t depth_;
   completions cq_;

@@ -31,15 +31,19 @@ TEST_P(completions_test, poll__is_of_that_kind_and_says_when_it_is_empty_or_fail
   EXPECT_EQ(queue.poll(out, 4), 0);
 }
 
-TEST_P(completions_test, grow__holds_more) {
+TEST_P(completions_test, make_room__grows_to_what_peers_and_others_need) {
   const chosen_port port = open_best_port({});
   completions queue(port, 10);
-  queue.grow(20);
-  EXPECT_EQ(queue.size(), 20u);
+  queue.make_room(2, 4, 2);
+  EXPECT_EQ(queue.size(), 10u) << "there was room";
+  queue.make_room(2, 4, 3);
+  EXPECT_EQ(queue.size(), 20u) << "at least twice as much";
   EXPECT_EQ(queue.queue()->cqe, 20);
+  queue.make_room(10, 5);
+  EXPECT_EQ(queue.size(), 50u);
   card().fail_nth("ibv_resize_cq", 1, ENOMEM);
-  EXPECT_THROW(queue.grow(30), backend_error);
-  EXPECT_EQ(queue.size(), 20u);
+  EXPECT_THROW(queue.make_room(10, 6), backend_error);
+  EXPECT_EQ(queue.size(), 50u);
 }
 
 // Messages with their bytes and words, and an operation that fails.
