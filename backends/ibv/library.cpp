@@ -56,7 +56,7 @@ void resolve(resolver& r) {
   r.required("ibv_ack_async_event", table.ack_async_event);
   r.optional("ibv_reg_mr_iova2", table.reg_mr_iova2);
   r.optional("ibv_reg_dmabuf_mr", table.reg_dmabuf_mr);
-  r.optional("_ibv_query_gid_ex", table.query_gid_ex);
+  r.optional("_ibv_query_gid_table", table.query_gid_table);
 }
 
 void load() {

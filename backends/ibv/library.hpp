@@ -43,7 +43,7 @@ struct verbs {
   // Optional: newer than rdma-core 25, or than the kernel.
   decltype(&::ibv_reg_mr_iova2) reg_mr_iova2 = nullptr;
   decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr = nullptr;
-  decltype(&::_ibv_query_gid_ex) query_gid_ex = nullptr;
+  decltype(&::_ibv_query_gid_table) query_gid_table = nullptr;
 };
 
 // The table, or null with the reason. The first call loads the library.

@@ -28,20 +28,24 @@ std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
   return std::make_unique<fabric>(config);
 }
 
-// As seen from this process. Where there is no choice the machine is not looked at, which takes
-// milliseconds.
+// Read once: it takes tens of milliseconds, and the machine stays what it is.
+const net::topology& this_machine() {
+  static const net::topology machine;
+  return machine;
+}
+
+// As seen from this process. Where there is no choice the machine is not looked at.
 selection choose_here(std::vector<port_facts>& all, const port_wishes& wishes) {
   const auto usable = std::count_if(all.begin(), all.end(),
                                     [](const port_facts& one) { return one.why_not.empty(); });
-  std::optional<net::topology> machine;
+  const net::topology* const machine = usable > 1 ? &this_machine() : nullptr;
   viewpoint here;
-  if (usable > 1) {
-    machine.emplace();
+  if (machine != nullptr) {
     here.cores = machine->of_process();
     const std::string gpu = mem::find_chosen_device();
     if (!gpu.empty()) here.gpu = machine->of_pci(gpu);
   }
-  return choose(all, machine ? &*machine : nullptr, here, wishes);
+  return choose(all, machine, here, wishes);
 }
 
 // Up to `count` of those that `is_meant` and nobody has taken, the best first.

@@ -33,32 +33,39 @@ int score_of(const gid_row& row) noexcept {
   return score + 1;
 }
 
-// Without the newer call the types are not known; RoCE v2 is what every later card speaks.
-std::vector<gid_row> gids_of(ibv_context* context, std::uint8_t port, const ibv_port_attr& state) {
+// In one call for all ports; false where library or kernel does not have it.
+bool read_table(ibv_context* context, const port_facts& port, std::vector<gid_row>& rows) {
+  if (library().query_gid_table == nullptr) return false;
+  std::vector<ibv_gid_entry> all(static_cast<std::size_t>(port.state.gid_tbl_len) *
+                                 port.limits.phys_port_cnt);
+  const ssize_t count =
+      library().query_gid_table(context, all.data(), all.size(), 0, sizeof(ibv_gid_entry));
+  if (count < 0) return false;
+  all.resize(static_cast<std::size_t>(count));
+  for (const ibv_gid_entry& one : all)
+    if (one.port_num == port.number)
+      rows.push_back(
+          {static_cast<int>(one.gid_index), one.gid, static_cast<ibv_gid_type>(one.gid_type)});
+  return true;
+}
+
+// Row by row the types are not known; RoCE v2 is what every later card speaks.
+std::vector<gid_row> gids_of(ibv_context* context, const port_facts& port) {
   std::vector<gid_row> rows;
-  const bool is_ethernet = state.link_layer == IBV_LINK_LAYER_ETHERNET;
-  for (int i = 0; i < state.gid_tbl_len; ++i) {
-    gid_row row;
-    row.index = i;
-    row.type = is_ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
-    if (library().query_gid_ex != nullptr) {
-      ibv_gid_entry entry{};
-      if (library().query_gid_ex(context, port, static_cast<std::uint32_t>(i), &entry, 0,
-                                 sizeof(entry)) != 0)
-        continue;
-      row.gid = entry.gid;
-      row.type = static_cast<ibv_gid_type>(entry.gid_type);
-    } else if (library().query_gid(context, port, i, &row.gid) != 0) {
-      continue;
+  if (!read_table(context, port, rows)) {
+    const ibv_gid_type type = port.is_ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    for (int i = 0; i < port.state.gid_tbl_len; ++i) {
+      gid_row row{i, {}, type};
+      if (library().query_gid(context, port.number, i, &row.gid) == 0) rows.push_back(row);
     }
-    if (!is_empty(row.gid)) rows.push_back(row);
   }
+  std::erase_if(rows, [](const gid_row& row) { return is_empty(row.gid); });
   return rows;
 }
 
 // Fills in the GID, or the reason why the port cannot be used without one.
 void take_gid(ibv_context* context, port_facts& port, const port_wishes& wishes) {
-  const std::vector<gid_row> rows = gids_of(context, port.number, port.state);
+  const std::vector<gid_row> rows = gids_of(context, port);
   if (wishes.gid_index >= 0) {
     const auto at = std::find_if(rows.begin(), rows.end(),
                                  [&](const gid_row& r) { return r.index == wishes.gid_index; });

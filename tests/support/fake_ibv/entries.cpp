@@ -163,17 +163,20 @@ int ibv_query_gid(ibv_context* c, std::uint8_t number, int index, ibv_gid* out) 
 }
 
 #ifndef LCI_FAKE_IBV_OLD
-int _ibv_query_gid_ex(ibv_context* c, std::uint32_t number, std::uint32_t index, ibv_gid_entry* out,
-                      std::uint32_t, std::size_t) {
-  LCI_FAKE_ENTER("ibv_query_gid_ex", wanted)
-  const fake_port* const port = port_of(c, number);
-  if (port == nullptr || index >= port->gids.size()) return EINVAL;
-  *out = {};
-  if (!gid_at(*port, static_cast<int>(index), out->gid)) return ENODATA;
-  out->gid_index = index;
-  out->port_num = number;
-  out->gid_type = port->gids[index].type;
-  return 0;
+ssize_t _ibv_query_gid_table(ibv_context* c, ibv_gid_entry* out, std::size_t most, std::uint32_t,
+                             std::size_t) {
+  LCI_FAKE_ENTER("ibv_query_gid_table", -wanted)
+  std::size_t count = 0;
+  const auto& ports = card_of(c).about->ports;
+  for (std::size_t p = 0; p < ports.size(); ++p)
+    for (std::size_t i = 0; i < ports[p].gids.size(); ++i) {
+      ibv_gid gid;
+      if (!gid_at(ports[p], static_cast<int>(i), gid)) continue;
+      if (count == most) return -EINVAL;
+      out[count++] = {gid, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(p + 1),
+                      ports[p].gids[i].type, 0};
+    }
+  return static_cast<ssize_t>(count);
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova,

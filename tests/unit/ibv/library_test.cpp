@@ -46,7 +46,7 @@ TEST(library_child, DISABLED_says_what_it_finds) {
   const chosen_port port = std::move(open_ports({}).front());
   std::printf("said: %s, %s%s%s\n", port.name.c_str(), port.why_gid.c_str(),
               found->reg_mr_iova2 == nullptr ? ", no reg_mr_iova2" : "",
-              found->query_gid_ex == nullptr ? ", no query_gid_ex" : "");
+              found->query_gid_table == nullptr ? ", no query_gid_table" : "");
 }
 
 TEST(library, new_one__has_all) {
@@ -56,7 +56,7 @@ TEST(library, new_one__has_all) {
 // Without the types of GIDs all of them pass for RoCE v2.
 TEST(library, old_one__does_without_what_is_optional) {
   EXPECT_EQ(said_with(folder_of(LCI_FAKE_IBV_OLD)),
-            "loaded\nfake_0:1, RoCE v2, an IPv4 address, no reg_mr_iova2, no query_gid_ex\n");
+            "loaded\nfake_0:1, RoCE v2, an IPv4 address, no reg_mr_iova2, no query_gid_table\n");
 }
 
 TEST(library, without_a_call__is_too_old_and_says_which_is_missing) {

@@ -65,6 +65,30 @@ TEST_F(select, gid__by_type_then_by_address) {
   }
 }
 
+TEST_F(select, gids__are_read_in_one_call_or_else_one_by_one) {
+  with_gids({{"fe80::1", V1}, {"", V2}, {"::ffff:10.0.0.1", V1}, {"fe80::1", V2}});
+  EXPECT_EQ(open_best_port({}).gid.index, 3);
+  EXPECT_EQ(card().count("ibv_query_gid_table"), 1u);
+  EXPECT_EQ(card().count("ibv_query_gid"), 0u);
+  // An old kernel: what type they are of is not known.
+  card().fail_nth("ibv_query_gid_table", 1, EOPNOTSUPP);
+  EXPECT_EQ(open_best_port({}).gid.index, 2);
+  EXPECT_EQ(card().count("ibv_query_gid"), 4u);
+}
+
+TEST_F(select, gids__of_another_port_are_not_ours) {
+  test::fake_ibv_config config;
+  config.devices[0].ports.resize(2);
+  config.devices[0].ports[0].gids = {{"::ffff:10.0.0.1", V2}};
+  config.devices[0].ports[1].gids = {{"", V2}, {"::ffff:10.0.1.1", V2}};
+  card().reset(config);
+  port_wishes wishes;
+  wishes.device_name = "fake_0:2";
+  const chosen_port port = open_best_port(wishes);
+  EXPECT_EQ(port.gid.index, 1);
+  EXPECT_EQ(text_of(port.gid.gid), "10.0.1.1");
+}
+
 TEST_F(select, gid_index__is_taken_as_it_is_said) {
   port_wishes wishes;
   wishes.gid_index = 0;
