@@ -30,6 +30,8 @@ def cases_of(entry, output):
             found[name] = outcome
     if status == "fail" and "FAILED" not in found.values():
         found[entry.get("name")] = "FAILED"  # crashed, timed out, or not GoogleTest
+    elif status == "run" and "FAILED" in found.values():
+        found = {}  # one test: that a case fails
     if not found:
         skipped = status in ("notrun", "disabled") or entry.find("skipped") is not None
         found[entry.get("name")] = "SKIPPED" if skipped else "OK"
