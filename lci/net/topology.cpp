@@ -134,8 +134,8 @@ std::vector<int> topology::packages_of(const std::vector<int>& cpus) const {
 topology::topology(std::string sysfs, const char* xml) : sysfs_(std::move(sysfs)) {
   hwloc_topology_t made = nullptr;
   if (hwloc_topology_init(&made) != 0) return;
-  // The kernel's files say the same of PCI as the library that this part asks, which reads and leaks
-  // the names of all devices; nor do GPUs have to be woken up.
+  // Of PCI the kernel's files say the same as the library that hwloc asks otherwise, which reads
+  // the names of all devices and leaks them; nor do GPUs have to be woken up.
   for (const char* const part : {"pci", "opencl", "gl", "cuda", "nvml", "rsmi", "levelzero"})
     hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, part);
   if ((xml == nullptr || hwloc_topology_set_xml(made, xml) == 0) &&
