@@ -17,6 +17,7 @@ class device final : public net::device {
   // The next device of this index may be polled by another thread, which should not have to wait.
   ~device() override { port_.leave_polling(); }
   std::unique_ptr<net::endpoint> make_endpoint() override;
+  std::unique_ptr<net::endpoint> make_control_endpoint() override;
   std::size_t poll(net::sink& to, std::size_t max) noexcept override { return port_.poll(to, max); }
   bool is_drained() const noexcept override { return port_.is_drained(); }
 

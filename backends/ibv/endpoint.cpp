@@ -7,11 +7,12 @@
 
 namespace lci::ibv {
 
-endpoint::endpoint(fabric& f, port& p) noexcept
+endpoint::endpoint(fabric& f, port& p, claim by) noexcept
     : fabric_(f),
       port_(p),
       memory_(f.memory()),
       me_(f.rank()),
+      by_(by),
       max_inline_(f.caps().max_inject),
       rail_least_(f.rail_least()) {}
 
@@ -26,7 +27,7 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
   work one(IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, imm);
   one.add(head, head_size);
   one.add(payload, size);
-  return on->post(one.wr);
+  return on->post(one.wr, by_);
 }
 
 errorcode_t endpoint::send(const net::net_op& op) noexcept {
@@ -43,7 +44,7 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
     return send_copy(*on, op);
   work one(IBV_WR_SEND_WITH_IMM, 0, op.imm);
   one.add(op.buffer, op.size, key);
-  const errorcode_t code = on->post(one.wr, {op.context, op.packet});
+  const errorcode_t code = on->post(one.wr, {op.context, op.packet}, by_);
   // A packet that nobody waits for is ours now, so its sender is done.
   const bool is_open = op.packet == nullptr || op.context != nullptr;
   return code == errorcode_t::done && is_open ? errorcode_t::posted : code;
@@ -59,7 +60,7 @@ errorcode_t endpoint::send_copy(link& on, const net::net_op& op) noexcept {
   errorcode_t code = errorcode_t::retry_nomem;
   if (memory_.find_key(packet->payload(), op.size, 0, key)) {
     one.add(packet->payload(), op.size, key);
-    code = on.post(one.wr, {nullptr, packet});
+    code = on.post(one.wr, {nullptr, packet}, by_);
   }
   if (code != errorcode_t::done) packet->pool->put(packet);
   return code;
@@ -149,7 +150,7 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
     return code;
   // A post that will be refused registers nothing.
-  if (!on->has_room()) return errorcode_t::retry_nomem;
+  if (!on->has_room(by_)) return errorcode_t::retry_nomem;
   if (op.fence && on->has_splits()) [[unlikely]]
     return errorcode_t::retry_nomem;
   net::remote_target at;
@@ -162,7 +163,7 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   if (what == IBV_WR_RDMA_WRITE && op.size <= max_inline_ && op.kind == mem::mem_kind::host) {
     one.wr.send_flags |= IBV_SEND_INLINE;
     one.add(op.buffer, op.size);
-    code = op.context != nullptr ? on->post(one.wr, record) : on->post(one.wr);
+    code = op.context != nullptr ? on->post(one.wr, record, by_) : on->post(one.wr, by_);
   } else {
     std::uint32_t key = 0;
     if (!take_local(op, key, record.key)) return fail(op, "the local buffer cannot be registered");
@@ -171,7 +172,7 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
       code = split_up(op, what, *on, parts, at, record.key);
     } else {
       one.add(op.buffer, op.size, key);
-      code = on->post(one.wr, record);
+      code = on->post(one.wr, record, by_);
     }
   }
   if (code == errorcode_t::done) return errorcode_t::posted;

@@ -13,7 +13,7 @@ struct work;
 
 class endpoint final : public net::endpoint {
  public:
-  endpoint(fabric& f, port& p) noexcept;
+  endpoint(fabric& f, port& p, claim by) noexcept;
   errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
                           const void* payload, std::size_t size) noexcept override;
   errorcode_t send(const net::net_op& op) noexcept override;
@@ -36,6 +36,7 @@ class endpoint final : public net::endpoint {
   port& port_;
   regions& memory_;
   const int me_;
+  const claim by_;
   const std::size_t max_inline_;
   const std::size_t rail_least_;  // bytes from which an operation goes in pieces
 };

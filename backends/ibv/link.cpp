@@ -7,17 +7,25 @@
 #include <cerrno>
 
 namespace lci::ibv {
+namespace {
 
-link::link(int r, qp_handle q, std::uint32_t p, std::uint32_t depth, base::biased_lock* shared,
-           thread_domain h)
+std::array<std::uint64_t, 3> rooms_of(std::uint32_t depth, std::uint32_t reserved) noexcept {
+  const std::uint32_t kept = std::clamp(reserved, link::RESERVE, depth - 1);
+  return {depth - kept, depth - link::RESERVE, depth};
+}
+
+}  // namespace
+
+link::link(int r, qp_handle q, std::uint32_t p, std::uint32_t depth, std::uint32_t reserved,
+           base::biased_lock* shared, thread_domain h)
     : rank(r),
       home(std::move(h)),
       qp(std::move(q)),
       psn(p),
-      depth_(depth),
-      users_room_(depth - RESERVE),
-      batch_(std::max<std::uint32_t>(depth / 4, 1)),
-      mask_(std::bit_ceil(depth_) - 1),
+      room_(rooms_of(depth, reserved)),
+      // Among as many as a user may post there is one that the card reports.
+      batch_(std::clamp<std::uint64_t>(depth / 4, 1, room_of(claim::user))),
+      mask_(std::bit_ceil(std::uint64_t{depth}) - 1),
       lock_(shared != nullptr ? *shared : own_lock_),
       ring_(std::make_unique<entry[]>(mask_ + 1)),
       next_signal_(batch_ - 1) {}

@@ -2,9 +2,11 @@
 // posted on it and not completed. Callers: connector makes it and connects it; endpoints post; the
 // polling thread completes. Threads: post() shared; take_done() the polling thread; the rest under
 // the connector's lock. Always true: each work request takes one place until the card is known to
-// be done with it, so the send queue never overflows; the last places are for our own messages.
+// be done with it, so the send queue never overflows; the last places are for the library, and the
+// very last for this backend.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -32,9 +34,16 @@ enum class purpose : std::uint8_t {
   part,      // of a split operation; context is the split
   news       // of a split operation, that all parts are there; the same
 };
-// Whether it may take one of the last places.
-constexpr bool is_ours(purpose what) noexcept {
-  return what == purpose::knock || what == purpose::farewell || what == purpose::look_up;
+// How much of the send queue a post may fill.
+enum class claim : std::uint8_t {
+  user,     // what may be refused: not the share that net_send_reserved_pct keeps
+  library,  // messages of the protocols: all but the last places
+  ours      // all
+};
+constexpr claim claim_of(purpose what) noexcept {
+  return what == purpose::knock || what == purpose::farewell || what == purpose::look_up
+             ? claim::ours
+             : claim::user;
 }
 
 // Somebody waits for a work request, or it holds something until it is done. Most small messages
@@ -54,24 +63,26 @@ class link {
   // Places that only we use: a farewell, a knock, notes and look-ups.
   static constexpr std::uint32_t RESERVE = 4;
 
-  // shared: the lock that all queue pairs of a thread domain have in common; null: its own. home:
-  // where the queue pair lives, if that is nobody else's.
-  link(int rank, qp_handle qp, std::uint32_t psn, std::uint32_t depth,
+  // reserved: places that no user's post gets, RESERVE if it is less, and never all. shared: the
+  // lock that all queue pairs of a thread domain have in common; null: its own. home: where the
+  // queue pair lives, if that is nobody else's.
+  link(int rank, qp_handle qp, std::uint32_t psn, std::uint32_t depth, std::uint32_t reserved,
        base::biased_lock* shared = nullptr, thread_domain home = {});
 
   // done: the card has it; retry_*: nothing was posted; fatal: the peer is gone. The card is asked
   // to tell when it is done.
+  errorcode_t post(ibv_send_wr& wr, const send_record& what, claim by) noexcept {
+    return post(wr, &what, by);
+  }
   errorcode_t post(ibv_send_wr& wr, const send_record& what) noexcept {
-    return post(wr, &what, is_ours(what.what));
+    return post(wr, &what, claim_of(what.what));
   }
-  // The same for what nobody waits for. of_ours: it may take one of the last places.
-  errorcode_t post(ibv_send_wr& wr, bool of_ours = false) noexcept {
-    return post(wr, nullptr, of_ours);
-  }
-  // Whether a post of a user would find a place now.
-  bool has_room() const noexcept {
+  // The same for what nobody waits for.
+  errorcode_t post(ibv_send_wr& wr, claim by) noexcept { return post(wr, nullptr, by); }
+  // Whether such a post would find a place now.
+  bool has_room(claim by) const noexcept {
     return next_.load(std::memory_order_relaxed) - done_.load(std::memory_order_relaxed) <
-           users_room_;
+           room_of(by);
   }
 
   stage state() const noexcept { return stage_.load(std::memory_order_acquire); }
@@ -158,22 +169,22 @@ class link {
     send_record what;
     std::uint64_t number;
   };
-  errorcode_t post(ibv_send_wr& wr, const send_record* what, bool of_ours) noexcept {
+  std::uint64_t room_of(claim by) const noexcept { return room_[static_cast<std::size_t>(by)]; }
+  errorcode_t post(ibv_send_wr& wr, const send_record* what, claim by) noexcept {
     if (!lock_.try_lock()) [[unlikely]]
       return errorcode_t::retry_lock;
-    const errorcode_t code = post_locked(wr, what, of_ours);
+    const errorcode_t code = post_locked(wr, what, by);
     lock_.unlock();
     return code;
   }
   // Under lock_.
-  errorcode_t post_locked(ibv_send_wr& wr, const send_record* what, bool of_ours) noexcept {
+  errorcode_t post_locked(ibv_send_wr& wr, const send_record* what, claim by) noexcept {
     // Here, so that nothing is posted any more after settle() of a link that has ended.
     if (state() != stage::ready) [[unlikely]]
       return refusal();
     const std::uint64_t number = next_.load(std::memory_order_relaxed);
-    const std::uint64_t room = of_ours ? depth_ : users_room_;
     // edge link.room: partner is free_places().
-    if (number - done_.load(std::memory_order_acquire) >= room) [[unlikely]]
+    if (number - done_.load(std::memory_order_acquire) >= room_of(by)) [[unlikely]]
       return errorcode_t::retry_nomem;
     const bool is_signalled = what != nullptr || number >= next_signal_;
     if (is_signalled) wr.send_flags |= IBV_SEND_SIGNALED;
@@ -198,8 +209,8 @@ class link {
   // ---- read by all ----
   std::atomic<stage> stage_{stage::calling};
   std::atomic<int> refused_{0};
-  const std::uint64_t depth_, users_room_, batch_;
-  const std::uint64_t mask_;
+  const std::array<std::uint64_t, 3> room_;  // places, by claim
+  const std::uint64_t batch_, mask_;
   base::biased_lock& lock_;
   const std::unique_ptr<entry[]> ring_;
   // ---- posts: written under lock_ ----

@@ -51,6 +51,7 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
       index_(index),
       config_(possible(owner, wanted)),
       depth_(static_cast<std::uint32_t>(config_.max_sends)),
+      reserved_(static_cast<std::uint32_t>(config_.send_reserve * depth_)),
       packets_(*owner.config().arena, sizeof(mem::packet) + owner.caps().max_send,
                std::max<std::size_t>(config_.max_recvs, LEAST_PACKETS)),
       receives_(owner, packets_, config_.max_recvs),
@@ -124,7 +125,7 @@ link& port::make_link(int rank) {
   made.cap.max_send_sge = 2;
   made.cap.max_inline_data = static_cast<std::uint32_t>(fabric_.caps().max_inject);
   qp_handle qp = make_queue_pair(fabric_.card(), pd, made, rank);
-  link_store_.push_back(std::make_unique<link>(rank, std::move(qp), random_psn(), depth_,
+  link_store_.push_back(std::make_unique<link>(rank, std::move(qp), random_psn(), depth_, reserved_,
                                                is_shared ? &domain_lock_ : nullptr,
                                                std::move(home)));
   link& out = *link_store_.back();
@@ -173,7 +174,7 @@ bool port::try_tell(int rank, const note& what) noexcept {
   if (on == nullptr || on->state() > link::stage::ready) return true;
   work one(IBV_WR_SEND, IBV_SEND_INLINE);
   one.add(&what, sizeof(what));
-  return on->post(one.wr, true) == errorcode_t::done;
+  return on->post(one.wr, claim::ours) == errorcode_t::done;
 }
 
 void port::tell(int rank, const note& what) noexcept {

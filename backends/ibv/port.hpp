@@ -131,8 +131,9 @@ class port {
   fabric& fabric_;
   const int index_;
   const net::device_config config_;
-  const std::uint32_t depth_;  // of each send queue
-  mem::packet_pool packets_;   // for receives, and for what has to be copied
+  const std::uint32_t depth_;     // of each send queue
+  const std::uint32_t reserved_;  // of it, for control endpoints
+  mem::packet_pool packets_;      // for receives, and for what has to be copied
   receives receives_;
   completions cq_;
   loopback self_;

@@ -69,7 +69,7 @@ link& side::make_link(int rank) {
   made.cap.max_recv_wr = made.cap.max_recv_sge = 1;  // of which nothing is ever posted
   made.cap.max_send_sge = 2;
   qp_handle qp = make_queue_pair(rail_.card, rail_.pd.get(), made, rank);
-  store_.push_back(std::make_unique<link>(rank, std::move(qp), 0, depth_));
+  store_.push_back(std::make_unique<link>(rank, std::move(qp), 0, depth_, 0));
   link& out = *store_.back();
   by_qpn_.enter(out);
   // edge ibv.side: partner is find().

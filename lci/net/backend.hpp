@@ -149,6 +149,9 @@ class device {
  public:
   virtual ~device() = default;
   virtual std::unique_ptr<endpoint> make_endpoint() = 0;
+  // For the protocols' own messages, which go on with what others began: device_config's reserve is
+  // theirs.
+  virtual std::unique_ptr<endpoint> make_control_endpoint() { return make_endpoint(); }
   // Presents up to about `max` events to the sink; answers how many. Only one thread is inside at a
   // time: another one gets 0 at once. Re-entrant: a sink may call poll() again and sees later
   // events.
@@ -175,6 +178,7 @@ struct device_config {
   std::size_t max_cqes = 65536;  // completions for which there is room from the start; there is
                                  // more as soon as peers need it
   attr_ibv_td_strategy_t ibv_td_strategy = attr_ibv_td_strategy_t::per_qp;
+  double send_reserve = 0.25;  // share of max_sends that only control endpoints fill, in [0, 1)
 };
 
 class fabric {

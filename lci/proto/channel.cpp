@@ -23,7 +23,7 @@ channel::channel(core& c, net::fabric& f, int index, const net::device_config& w
       device_(f.make_device(index, config)),
       reported_(static_cast<std::size_t>(c.n)),
       missed_(static_cast<std::size_t>(c.n)) {
-  control.attach(device_->make_endpoint());
+  control.attach(device_->make_control_endpoint());
   ports_.push_back(&control);
 }
 

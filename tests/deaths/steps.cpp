@@ -5,17 +5,7 @@
 #include <csignal>
 #include <utility>
 
-#include "backends/cuda/domain.hpp"
-#include "backends/shm/select.hpp"
-#include "lci/config.hpp"
-#include "lci/mem/memory_domain.hpp"
-#include "lci/net/provider.hpp"
-#ifdef LCI_BACKEND_ENABLE_IBV
-#include "backends/ibv/select.hpp"
-#endif
-#ifdef LCI_USE_HIP
-#include "backends/hip/domain.hpp"
-#endif
+#include "backends/provider_list.hpp"
 
 namespace lci {
 namespace {
@@ -91,6 +81,9 @@ class counting_device final : public net::device {
   std::unique_ptr<net::endpoint> make_endpoint() override {
     return std::make_unique<counting_endpoint>(real_->make_endpoint());
   }
+  std::unique_ptr<net::endpoint> make_control_endpoint() override {
+    return std::make_unique<counting_endpoint>(real_->make_control_endpoint());
+  }
   std::size_t poll(net::sink& to, std::size_t max) noexcept override {
     if (polls_count.load(std::memory_order_relaxed)) step();
     counting_sink counting(to);
@@ -141,31 +134,30 @@ class counting_fabric final : public net::fabric {
   const std::unique_ptr<net::fabric> real_;
 };
 
-template <const net::provider& Real>
-constexpr net::provider counting() {
-  return {Real.name, Real.backend, Real.probe,
-          [](const net::fabric_config& config) -> std::unique_ptr<net::fabric> {
-            return std::make_unique<counting_fabric>(Real.open(config));
-          }};
+// The same provider, whose fabrics count.
+template <std::size_t I>
+net::provider counting() {
+  net::provider out = *PROVIDERS[I];
+  out.open = [](const net::fabric_config& config) -> std::unique_ptr<net::fabric> {
+    return std::make_unique<counting_fabric>(PROVIDERS[I]->open(config));
+  };
+  return out;
+}
+
+template <std::size_t... I>
+auto all_counting(std::index_sequence<I...>) {
+  return std::array{counting<I>()...};
 }
 
 }  // namespace
 
 std::span<const net::provider> net::providers() {
-#ifdef LCI_BACKEND_ENABLE_IBV
-  static const std::array<provider, 2> all{counting<shm::PROVIDER>(), counting<ibv::PROVIDER>()};
-#else
-  static const std::array<provider, 1> all{counting<shm::PROVIDER>()};
-#endif
+  static const auto all = all_counting(std::make_index_sequence<std::size(PROVIDERS)>());
   return all;
 }
 
 std::span<const mem::memory_domain> mem::memory_domains() {
-#ifdef LCI_USE_HIP
-  static const std::array<memory_domain, 2> all{cuda::DOMAIN, hip::DOMAIN};
-#else
-  static const std::array<memory_domain, 1> all{cuda::DOMAIN};
-#endif
+  static const auto all = gather(MEMORY_DOMAINS);
   return all;
 }
 

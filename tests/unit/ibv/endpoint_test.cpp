@@ -61,6 +61,23 @@ TEST_F(endpoint_test, put__that_finds_no_room_registers_nothing) {
   EXPECT_EQ(registered(), 0u);
 }
 
+// net_send_reserved_pct: users leave that share of the send queue to the protocols.
+TEST_F(endpoint_test, send_inline__leaves_the_reserve_to_control_endpoints) {
+  for (const auto& [reserve, users] : {std::pair{0.25, 48}, {0.5, 32}, {0.0, 60}, {0.99, 1}}) {
+    open_with({.max_sends = 64, .send_reserve = reserve});
+    const auto control = ranks->at(0).devices[0]->make_control_endpoint();
+    const auto sent_by = [](net::endpoint& end) {
+      int count = 0;
+      while (end.send_inline(1, 7, nullptr, 0, nullptr, 0) == errorcode_t::done) ++count;
+      return count;
+    };
+    // The message by which they met keeps its place until a later one is reported.
+    const int kept = users > 1 ? 1 : 0;
+    EXPECT_EQ(sent_by(*to), users - kept);
+    EXPECT_EQ(sent_by(*control), 60 - users);
+  }
+}
+
 TEST_F(endpoint_test, put__refused_by_the_card_keeps_no_registration) {
   open_with({});
   const std::size_t before = card().live().mrs;

@@ -6,7 +6,7 @@
 namespace lci::ibv {
 namespace {
 
-constexpr std::uint32_t DEPTH = 16;
+constexpr std::uint32_t DEPTH = 16, RESERVED = 6;
 
 // A link whose peer is a queue pair beside it that takes writes of no bytes.
 class link_test : public on_a_card {
@@ -18,7 +18,7 @@ class link_test : public on_a_card {
     qp_handle near = make();
     connect(*near, *far_);
     connect(*far_, *near);
-    on_ = std::make_unique<link>(1, std::move(near), 0, DEPTH);
+    on_ = std::make_unique<link>(1, std::move(near), 0, DEPTH, RESERVED);
   }
   qp_handle make() {
     ibv_qp_init_attr made{};
@@ -46,8 +46,12 @@ class link_test : public on_a_card {
   }
   errorcode_t post(bool is_awaited, purpose what = purpose::user, void* context = nullptr) {
     work one(IBV_WR_RDMA_WRITE);
-    if (!is_awaited) return on_->post(one.wr, what != purpose::user);
+    if (!is_awaited) return on_->post(one.wr, claim_of(what));
     return on_->post(one.wr, {.context = context, .what = what});
+  }
+  errorcode_t post(claim by) {
+    work one(IBV_WR_RDMA_WRITE);
+    return on_->post(one.wr, by);
   }
   // Numbers of records of what the card reports.
   std::vector<std::uint64_t> completed() {
@@ -80,10 +84,14 @@ TEST_F(link_test, post__answers_what_the_stage_says) {
 
 TEST_F(link_test, post__no_more_than_fit_and_the_last_places_are_ours) {
   on_->move(link::stage::ready);
-  for (std::uint32_t i = 0; i < DEPTH - link::RESERVE; ++i)
-    ASSERT_EQ(post(false), errorcode_t::done) << i;
+  for (std::uint32_t i = 0; i < DEPTH - RESERVED; ++i) ASSERT_EQ(post(false), errorcode_t::done);
   EXPECT_EQ(post(false), errorcode_t::retry_nomem);
   EXPECT_EQ(post(true), errorcode_t::retry_nomem);
+  EXPECT_FALSE(on_->has_room(claim::user));
+  EXPECT_TRUE(on_->has_room(claim::library));
+  for (std::uint32_t i = 0; i < RESERVED - link::RESERVE; ++i)
+    ASSERT_EQ(post(claim::library), errorcode_t::done);
+  EXPECT_EQ(post(claim::library), errorcode_t::retry_nomem);
   for (std::uint32_t i = 0; i < link::RESERVE; ++i)
     ASSERT_EQ(post(true, purpose::knock), errorcode_t::done) << i;
   EXPECT_EQ(post(true, purpose::knock), errorcode_t::retry_nomem);
@@ -91,6 +99,27 @@ TEST_F(link_test, post__no_more_than_fit_and_the_last_places_are_ours) {
   EXPECT_EQ(completed().size(), link::RESERVE) << "who is awaited";
   EXPECT_TRUE(on_->is_idle());
   EXPECT_EQ(post(false), errorcode_t::done);
+}
+
+// However little is left for users, they go on.
+TEST_F(link_test, post__with_nearly_all_places_reserved) {
+  for (const std::uint32_t reserved : {DEPTH - 3, DEPTH - 1, DEPTH, 1000 * DEPTH}) {
+    qp_handle near = make();
+    far_ = make();
+    connect(*near, *far_);
+    connect(*far_, *near);
+    on_ = std::make_unique<link>(1, std::move(near), 0, DEPTH, reserved);
+    on_->move(link::stage::ready);
+    for (int i = 0; i < 20; ++i) {
+      while (post(false) == errorcode_t::done) {
+      }
+      EXPECT_EQ(completed(), std::vector<std::uint64_t>());
+      ASSERT_EQ(post(false), errorcode_t::done) << reserved;
+    }
+    while (post(claim::library) == errorcode_t::done) {
+    }
+    completed();
+  }
 }
 
 TEST_F(link_test, post__what_nobody_awaits_is_signalled_once_in_a_quarter) {

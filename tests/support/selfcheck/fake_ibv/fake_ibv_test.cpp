@@ -1,32 +1,12 @@
 // Shows that the fake verbs library notices what no card forgives, and is as odd as asked for.
-#include "tests/support/fake_ibv/fake_ibv.hpp"
+#include "tests/support/selfcheck/fake_ibv/calls.hpp"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <stdexcept>
-
-#undef ibv_reg_mr
 
 namespace lci::test {
 namespace {
-
-fake_ibv& library() {
-  static fake_ibv* const one = load_fake_ibv(LCI_FAKE_IBV);
-  if (one == nullptr) throw std::runtime_error("there is no " LCI_FAKE_IBV);
-  return *one;
-}
-
-// The library's own functions, as a user finds them.
-template <class Function>
-Function* find(const char* name) {
-  library();
-  void* const at = dlsym(dlopen("libibverbs.so.1", RTLD_NOW), name);
-  if (at == nullptr) throw std::runtime_error(name);
-  return reinterpret_cast<Function*>(at);
-}
-#define LCI_CALL(name) find<decltype(::name)>(#name)
 
 // A connected pair of queue pairs with 64 bytes of memory and a shared receive queue.
 class fake_ibv_test : public testing::Test {

@@ -1,32 +1,14 @@
 // Shows that the fake verbs library notices what is done wrongly with extended completion queues
 // and with thread domains, and that a card may lack them.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <stdexcept>
 #include <thread>
 
-#include "tests/support/fake_ibv/fake_ibv.hpp"
-
-#undef ibv_reg_mr
+#include "tests/support/selfcheck/fake_ibv/calls.hpp"
 
 namespace lci::test {
 namespace {
-
-fake_ibv& library() {
-  static fake_ibv* const one = load_fake_ibv(LCI_FAKE_IBV);
-  if (one == nullptr) throw std::runtime_error("there is no " LCI_FAKE_IBV);
-  return *one;
-}
-
-template <class Function>
-Function* find(const char* name) {
-  void* const at = dlsym(dlopen("libibverbs.so.1", RTLD_NOW), name);
-  if (at == nullptr) throw std::runtime_error(name);
-  return reinterpret_cast<Function*>(at);
-}
-#define LCI_CALL(name) find<decltype(::name)>(#name)
 
 class newer_calls : public testing::Test {
  protected:
