@@ -8,12 +8,19 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lci::boot {
 
 inline constexpr std::size_t MAX_KEY = 255;          // bytes
 inline constexpr std::size_t MAX_VALUE = 64 * 1024;  // bytes
 inline constexpr int MAX_RANKS = 1 << 20;            // more is taken for a misread variable
+
+// A rank that left the job without taking leave.
+struct departure {
+  int rank;
+  std::string why;
+};
 
 class bootstrap {
  public:
@@ -34,6 +41,14 @@ class bootstrap {
   // What `rank` had put under `key` before the last fence. Throws argument_error for a rank out of
   // range or a key that was not put.
   virtual std::string get(int rank, const std::string& key) = 0;
+
+  // Whether news() may ever have something to say.
+  virtual bool has_news() const noexcept { return false; }
+  // Who has departed since the last call; does not wait. Networks know only of peers that they are
+  // connected with; this is about all ranks, some time after it happened.
+  virtual std::vector<departure> news() { return {}; }
+  // This process goes in good order: its end is no news.
+  virtual void leave() noexcept {}
 };
 
 // The checks that all implementations share.

@@ -4,7 +4,11 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <new>
 #include <utility>
+
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
 
 namespace lci::boot::kv {
 
@@ -30,6 +34,27 @@ void client::fence() {
   while (member_.fence_pending()) {
     if (!receive_some(until, what))
       member_.fail("lost the connection to the server while waiting " + what + ": " + lost_);
+  }
+}
+
+std::vector<departure> client::news() {
+  try {
+    while (lost_.empty() && wait_for(fd_.get(), POLLIN, deadline::in(std::chrono::milliseconds(0))))
+      if (!receive_some(deadline::never(), "for news")) break;
+  } catch (const backend_error&) {
+    // The member remembers it: the next fence says it.
+  }
+  return member_.take_news();
+}
+
+void client::leave() noexcept {
+  try {
+    member_.leave();
+    const std::string bytes = member_.take_output();
+    if (::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+      log::debug("boot", "no farewell: %s", errno_text(errno).c_str());
+  } catch (const std::bad_alloc&) {
+    // Then the others take our end for a death.
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "lci/boot/fd.hpp"
 #include "lci/boot/kv_member.hpp"
@@ -25,6 +26,12 @@ class client {
   void fence();
   void put(std::string_view key, std::string_view value) { member_.put(key, value); }
   const std::string& get(int rank, const std::string& key) const { return member_.get(rank, key); }
+  // What came in between; never waits.
+  std::vector<departure> news();
+  // Says so, if that can be done at once.
+  void leave() noexcept;
+  // Without a word of farewell.
+  bool was_server_lost() const noexcept { return !lost_.empty() && !member_.has_server_left(); }
   const member& state() const noexcept { return member_; }
 
  private:

@@ -30,6 +30,10 @@ const std::string& member::get(int rank, const std::string& key) const {
   return found->second;
 }
 
+std::vector<departure> member::take_news() { return std::exchange(news_, {}); }
+
+void member::leave() { encode_leave(out_); }
+
 std::string member::take_output() { return std::exchange(out_, {}); }
 
 void member::receive(std::string_view bytes) {
@@ -69,6 +73,15 @@ void member::handle(const frame& f) {
       return;
     case frame_type::fail:
       fail(std::string(f.body));
+    case frame_type::gone: {
+      const auto body = decode_gone(f.body);
+      if (!body || body->rank >= size_) break;
+      news_.push_back({body->rank, std::string(body->why)});
+      return;
+    }
+    case frame_type::leave:
+      server_left_ = true;
+      return;
     case frame_type::hello:
     case frame_type::put:
     case frame_type::arrive:

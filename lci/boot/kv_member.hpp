@@ -34,6 +34,13 @@ class member {
   // The server is gone: throws, and remembers.
   [[noreturn]] void fail(const std::string& why);
 
+  // Who has departed since the last call.
+  std::vector<departure> take_news();
+  // We go in good order.
+  void leave();
+  // So does the process of the server.
+  bool has_server_left() const noexcept { return server_left_; }
+
   const char* backend() const noexcept { return backend_; }
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
@@ -50,6 +57,8 @@ class member {
   std::uint32_t round_ = 0;                                          // fences completed
   bool welcome_ = false;
   bool pending_ = false;
+  bool server_left_ = false;
+  std::vector<departure> news_;
   std::string failure_;  // empty = none
 };
 

@@ -47,10 +47,11 @@ void server::closed(connection c) {
     sessions_.erase(p.life);
     return;
   }
-  fail(s,
-       "rank " + std::to_string(p.rank) + " left the job before fence " + std::to_string(s.round) +
-           " was complete",
-       p.rank);
+  const std::string who = "rank " + std::to_string(p.rank);
+  fail(s, who + " left the job before fence " + std::to_string(s.round) + " was complete", p.rank);
+  if (p.took_leave) return;
+  s.departed.push_back({p.rank, who + " left the job without taking leave"});
+  if (!hold_news_) tell_departures(s);
 }
 
 std::vector<server::output> server::take_outputs() { return std::exchange(outputs_, {}); }
@@ -78,6 +79,8 @@ void server::rank_ended(int rank, const std::string& why) {
   ended_.emplace(rank, why);
   for (auto& [number, s] : sessions_) {
     if (s.culprit == rank && !s.told) s.failure = why;  // better than "left"
+    for (departure& d : s.departed)
+      if (d.rank == rank) d.why = why;
     fail_without_ended(s);
   }
   tell_failures();
@@ -85,7 +88,7 @@ void server::rank_ended(int rank, const std::string& why) {
 
 bool server::has_news() const {
   for (const auto& [number, s] : sessions_) {
-    if (!s.failure.empty() && !s.told) return true;
+    if ((!s.failure.empty() && !s.told) || !s.departed.empty()) return true;
   }
   return false;
 }
@@ -93,7 +96,16 @@ bool server::has_news() const {
 void server::tell_failures() {
   for (auto& [number, s] : sessions_) {
     if (!s.failure.empty() && !s.told) tell(s);
+    tell_departures(s);
   }
+}
+
+void server::take_leave() {
+  std::string bytes;
+  encode_leave(bytes);
+  const auto shared = std::make_shared<const std::string>(std::move(bytes));
+  for (const auto& [c, p] : peers_)
+    if (p.rank >= 0) send(c, shared);
 }
 
 void server::fail_all(const std::string& why) {
@@ -123,6 +135,9 @@ bool server::handle(connection c, peer& p, const frame& f) {
     }
   } else if (p.rank >= 0 && f.type == frame_type::arrive) {
     if (const auto round = decode_round(f.body)) return arrive(c, p, *round);
+  } else if (p.rank >= 0 && f.type == frame_type::leave) {
+    p.took_leave = true;
+    return true;
   }
   refuse(c, "a frame of type " + std::to_string(static_cast<int>(f.type)) +
                 " does not parse or does not belong here");
@@ -210,6 +225,17 @@ void server::tell(session& s) {
   const auto bytes = fail_frame(s.failure);
   for (const participant& m : s.members) {
     if (m.link >= 0 && (m.arrived || s.joined < size_)) send(m.link, bytes);
+  }
+}
+
+// Everybody else hears of it, whether they wait or not.
+void server::tell_departures(session& s) {
+  for (const departure& d : std::exchange(s.departed, {})) {
+    std::string bytes;
+    encode_gone(bytes, d.rank, d.why);
+    const auto shared = std::make_shared<const std::string>(std::move(bytes));
+    for (const participant& m : s.members)
+      if (m.link >= 0) send(m.link, shared);
   }
 }
 

@@ -30,8 +30,8 @@ class server {
   // Values of one fence, all ranks together; beyond it the session fails.
   static constexpr std::size_t MAX_ROUND_BYTES = std::size_t{256} << 20;
 
-  // With `hold_news`, members are not told that somebody has left until tell_failures(): the owner
-  // is about to learn how the process ended, and who waits for it shall hear that.
+  // With `hold_news`, members are not told that somebody has left until rank_ended() or
+  // tell_failures(): the owner is about to learn how the process ended, and they shall hear that.
   explicit server(int size, bool hold_news = false);
 
   // A stream of bytes began, brought something, ended.
@@ -50,6 +50,8 @@ class server {
   // There are members that would be told of a failure if news were not held; and: tell them.
   bool has_news() const;
   void tell_failures();
+  // The owner's process goes in good order.
+  void take_leave();
   // Tells everybody and ends the sessions; `why` becomes the text of their exceptions.
   void fail_all(const std::string& why);
 
@@ -69,12 +71,14 @@ class server {
     std::string failure;                    // empty = none
     int culprit = -1;                       // the rank that left, if that was the failure
     bool told = false;                      // members hear of it when they come to a fence
+    std::vector<departure> departed;        // that nobody was told of yet
   };
   // One connection, member or stranger.
   struct peer {
     splitter in;
     int rank = -1;      // -1 = has not said hello
     unsigned life = 0;  // number of its session
+    bool took_leave = false;
   };
 
   // These answer false when the connection was refused; `p` is gone then.
@@ -84,6 +88,7 @@ class server {
   void release(session& s);
   void fail(session& s, const std::string& why, int culprit = -1);
   void tell(session& s);
+  void tell_departures(session& s);
   void send(connection c, std::shared_ptr<const std::string> bytes, bool then_close = false);
   void fail_without_ended(session& s);
   void refuse(connection c, const std::string& why);

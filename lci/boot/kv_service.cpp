@@ -85,6 +85,11 @@ void service::rank_ended(int rank, const std::string& why) {
   pump();
 }
 
+void service::take_leave() {
+  server_.take_leave();
+  pump();
+}
+
 void service::tell_failures() {
   server_.tell_failures();
   pump();

@@ -50,6 +50,7 @@ class service {
   void fail_all(const std::string& why);
   void rank_ended(int rank, const std::string& why);
   void tell_failures();
+  void take_leave();
 
  private:
   // No descriptor has this number.

@@ -57,6 +57,10 @@ std::optional<std::size_t> limit_of(std::uint8_t type) noexcept {
       return MAX_BODY;
     case frame_type::fail:
       return MAX_TEXT;
+    case frame_type::leave:
+      return 0;
+    case frame_type::gone:
+      return 4 + MAX_TEXT;
   }
   return std::nullopt;
 }
@@ -128,6 +132,15 @@ void encode_fail(std::string& out, std::string_view text) {
   out += text;
 }
 
+void encode_leave(std::string& out) { append_header(out, frame_type::leave, 0); }
+
+void encode_gone(std::string& out, int rank, std::string_view why) {
+  why = why.substr(0, MAX_TEXT);
+  append_header(out, frame_type::gone, 4 + why.size());
+  append(out, static_cast<std::uint32_t>(rank));
+  out += why;
+}
+
 std::optional<hello_body> decode_hello(std::string_view body) noexcept {
   reader in(body);
   std::string_view magic;
@@ -170,6 +183,13 @@ std::optional<std::uint32_t> decode_round(std::string_view body) noexcept {
   std::uint32_t round = 0;
   if (!in.take(round) || !in.rest().empty()) return std::nullopt;
   return round;
+}
+
+std::optional<gone_body> decode_gone(std::string_view body) noexcept {
+  reader in(body);
+  std::uint32_t rank = 0;
+  if (!in.take(rank) || rank >= static_cast<std::uint32_t>(MAX_RANKS)) return std::nullopt;
+  return gone_body{static_cast<int>(rank), in.rest()};
 }
 
 void splitter::feed(std::string_view bytes) {

@@ -10,6 +10,8 @@
 //   value     server: rank (4), key length (2), key, value
 //   released  server: round (4): everybody arrived, all values were sent
 //   fail      server: text; the job cannot go on
+//   leave     member: it goes in good order; server: so does the process that it lives in
+//   gone      server: rank (4), text: that member has left without such a word
 // Threads: single. Always true: nothing is read past the bytes that were given, and whatever does
 // not parse is rejected; the caller drops the connection.
 #pragma once
@@ -23,12 +25,22 @@
 
 namespace lci::boot::kv {
 
-enum class frame_type : std::uint8_t { hello = 1, welcome, put, arrive, value, released, fail };
+enum class frame_type : std::uint8_t {
+  hello = 1,
+  welcome,
+  put,
+  arrive,
+  value,
+  released,
+  fail,
+  leave,
+  gone
+};
 
 inline constexpr std::size_t HEADER = 8;
-inline constexpr std::size_t MAX_TEXT = 4096;                     // of a fail frame
+inline constexpr std::size_t MAX_TEXT = 4096;                     // of a fail or gone frame
 inline constexpr std::size_t MAX_BODY = 6 + MAX_KEY + MAX_VALUE;  // a value frame, the largest
-inline constexpr std::uint16_t VERSION = 1;
+inline constexpr std::uint16_t VERSION = 2;
 
 struct hello_body {
   int rank;
@@ -40,6 +52,11 @@ struct value_body {
   std::string_view value;  // views into the bytes that were decoded
 };
 
+struct gone_body {
+  int rank;
+  std::string_view why;  // a view into the bytes that were decoded
+};
+
 // Each appends one whole frame to `out`.
 void encode_hello(std::string& out, int rank, int size);
 void encode_welcome(std::string& out, int rank, int size);
@@ -48,6 +65,8 @@ void encode_arrive(std::string& out, std::uint32_t round);
 void encode_value(std::string& out, int rank, std::string_view key, std::string_view value);
 void encode_released(std::string& out, std::uint32_t round);
 void encode_fail(std::string& out, std::string_view text);
+void encode_leave(std::string& out);
+void encode_gone(std::string& out, int rank, std::string_view why);
 
 // Bodies; nothing when the bytes are not such a body.
 std::optional<hello_body> decode_hello(std::string_view body) noexcept;
@@ -55,6 +74,7 @@ std::optional<hello_body> decode_welcome(std::string_view body) noexcept;
 std::optional<value_body> decode_put(std::string_view body) noexcept;
 std::optional<value_body> decode_value(std::string_view body) noexcept;
 std::optional<std::uint32_t> decode_round(std::string_view body) noexcept;
+std::optional<gone_body> decode_gone(std::string_view body) noexcept;
 
 struct frame {
   frame_type type;

@@ -26,6 +26,9 @@ class lcrun_bootstrap final : public bootstrap {
   void put(const std::string& key, const std::string& value) override { client_.put(key, value); }
   void fence() override { client_.fence(); }
   std::string get(int rank, const std::string& key) override { return client_.get(rank, key); }
+  bool has_news() const noexcept override { return true; }
+  std::vector<departure> news() override { return client_.news(); }
+  void leave() noexcept override { client_.leave(); }
 
  private:
   kv::client client_;

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -72,6 +73,24 @@ class tcp_root final : public bootstrap {
   void put(const std::string& key, const std::string& value) override { member_.put(key, value); }
   std::string get(int rank, const std::string& key) override { return member_.get(rank, key); }
 
+  bool has_news() const noexcept override { return true; }
+  // The others hear of each other through us, so they depend on our asking.
+  std::vector<departure> news() override {
+    try {
+      step(deadline::in(std::chrono::milliseconds(0)));
+    } catch (const backend_error&) {
+      // The member remembers it: the next fence says it.
+    }
+    return member_.take_news();
+  }
+  void leave() noexcept override {
+    try {
+      service_.take_leave();
+    } catch (const std::bad_alloc&) {
+      // Then the others take our end for a death.
+    }
+  }
+
   void fence() override {
     const deadline until = deadline::in(limit_);
     try {
@@ -138,9 +157,20 @@ class tcp_leaf final : public bootstrap {
   void put(const std::string& key, const std::string& value) override { client_.put(key, value); }
   void fence() override { client_.fence(); }
   std::string get(int rank, const std::string& key) override { return client_.get(rank, key); }
+  bool has_news() const noexcept override { return true; }
+  std::vector<departure> news() override {
+    std::vector<departure> out = client_.news();
+    if (client_.was_server_lost() && !is_root_missed_) {
+      is_root_missed_ = true;
+      out.push_back({0, "rank 0 left the job without taking leave"});
+    }
+    return out;
+  }
+  void leave() noexcept override { client_.leave(); }
 
  private:
   kv::client client_;
+  bool is_root_missed_ = false;
 };
 
 // A connection attempt to a port from which connections are made may meet itself.

@@ -45,6 +45,7 @@ errorcode_t channel::progress() {
     work += do_leftovers();
   arrival_sink sink(*this);
   work += device_->poll(sink, MAX_POLLS);
+  look_out();
   if (shared.failure_epoch() != seen_epoch_.load(std::memory_order_relaxed)) [[unlikely]]
     notice_failures();
   if (has_problems_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -54,6 +55,14 @@ errorcode_t channel::progress() {
     return errorcode_t::done;
   }
   return rest();
+}
+
+// Now and then, busy or not. Counts that threads lose do not matter.
+inline void channel::look_out() noexcept {
+  const std::uint32_t round = rounds_.load(std::memory_order_relaxed) + 1;
+  rounds_.store(round, std::memory_order_relaxed);
+  if (round % LOOK_EVERY == 0 && shared.far_news != nullptr) [[unlikely]]
+    shared.far_news->look();
 }
 
 // Nothing to do. Programs call progress in loops of their own; with more ranks than cores whoever

@@ -77,6 +77,8 @@ class channel {
  public:
   // Events taken from the backend in one progress call.
   static constexpr std::size_t MAX_POLLS = 32;
+  // Rounds of progress between looks at what the bootstrap knows.
+  static constexpr std::uint32_t LOOK_EVERY = 128;
 
   channel(core& shared, net::fabric& fabric, int index, const net::device_config& wanted,
           mem::packet_pool& pool, std::size_t max_piece);
@@ -158,6 +160,7 @@ class channel {
  private:
   friend class port;
   errorcode_t rest() noexcept;
+  void look_out() noexcept;
   // Anything left by earlier rounds? One test, because every round asks.
   bool has_leftovers() const noexcept {
     return (reinterpret_cast<std::uintptr_t>(finished_.load(std::memory_order_relaxed)) |
@@ -183,6 +186,7 @@ class channel {
   std::atomic<transfer*> parked_{nullptr};    // changed under lists_lock_, looked at without
   std::vector<std::exception_ptr> problems_;
   std::atomic<bool> has_problems_{false};
+  std::atomic<std::uint32_t> rounds_{0};      // of progress, roughly
   std::atomic<std::uint32_t> idle_{0};        // empty rounds in a row
   std::atomic<std::uint32_t> seen_epoch_{0};  // of core::failure_epoch()
   std::vector<bool> reported_;  // by rank: peer_failure_error was thrown; under lists_lock_

@@ -27,6 +27,16 @@
 
 namespace lci::proto {
 
+// Whoever knows of deaths that no network sees.
+class lookout {
+ public:
+  // From progress, in any thread, now and then: marks who is gone.
+  virtual void look() noexcept = 0;
+
+ protected:
+  ~lookout() = default;
+};
+
 class core {
  public:
   core(int rank, int size, wire::imm_layout layout);
@@ -59,6 +69,9 @@ class core {
     int gpu = -1;  // of device memory
   };
   named_range find_range(wire::name region, std::uint64_t offset, std::size_t size) const noexcept;
+
+  // Not owned; null: there is nobody. Set before the first device is made.
+  lookout* far_news = nullptr;
 
   // A peer that is gone: by death, or because it took leave.
   bool is_gone(int rank) const noexcept {

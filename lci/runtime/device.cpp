@@ -60,6 +60,7 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   owner().devices.push_back(this);
   // Programs register their remote completions, allocate a device and then talk: nobody may be
   // talked to before it is ready.
+  const std::lock_guard lock(runtime::global().bootstrap_lock);
   runtime::global().bootstrap->fence();
 }
 

@@ -62,7 +62,9 @@ void finalize() {
   global_state& g = global();
   require_initialized("global_finalize()");
   if (--g.initialized != 0) return;
+  g.bootstrap->leave();
   g.bootstrap.reset();
+  g.departures.clear();
   g.rank = -1;
   g.size = -1;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "lci/boot/bootstrap.hpp"
@@ -16,6 +17,8 @@ namespace lci::runtime {
 struct global_state {
   int initialized = 0;  // balance of global_initialize() and global_finalize()
   std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized
+  std::mutex bootstrap_lock;  // it serves one thread at a time; progress in others asks for news
+  std::vector<boot::departure> departures;  // all that it told; under that lock
   int rank = -1;
   int size = -1;
   int runtimes_ever = 0;  // numbers the runtimes, the same on all ranks

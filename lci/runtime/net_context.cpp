@@ -56,6 +56,7 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   attr.max_inject_size = std::min(attr.max_inject_size, can.max_inject);
   attr.max_msg_size = std::min(attr.max_msg_size, can.max_rma);
   attr.support_putimm = can.write_with_immediate;
+  const std::lock_guard lock(runtime::global().bootstrap_lock);
   boot::bootstrap& boot = *runtime::global().bootstrap;
   boot.put(key_, runtime::introduce(proto::wire::VERSION, provider.name, fabric->address()));
   boot.fence();

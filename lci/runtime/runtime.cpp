@@ -100,6 +100,7 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
   attr.max_imm_rcomp = core.imm.max_rcomp();
   core.gpus.set_resident(attr.gpu_resident);
   core.gpus.set_gdrcopy(attr.gpu_gdrcopy);
+  if (core.n > 1 && runtime::global().bootstrap->has_news()) core.far_news = &far_news_;
   try {
     const global_attr_t& defaults = g_default_attr;
     net_context_attr_t network;

@@ -17,6 +17,7 @@
 #include "lci/proto/core.hpp"
 #include "lci/proto/matcher.hpp"
 #include "lci/proto/network_key.hpp"
+#include "lci/runtime/far_news.hpp"
 
 namespace lci {
 
@@ -112,6 +113,7 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   base::spinlock regions_lock;  // guards regions: registration may be concurrent
 
  private:
+  lci::runtime::far_news far_news_{core};
   packet_pool_t hidden_pool_;
   void free_children() noexcept;
 };

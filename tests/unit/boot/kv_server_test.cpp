@@ -209,6 +209,35 @@ TEST_F(kv_server_test, rank_ended__after_it_joined_is_left_to_its_connection) {
   EXPECT_FALSE(members_.at(10)->fence_pending());
 }
 
+TEST_F(kv_server_test, closed__without_farewell_is_news_for_all_others) {
+  add_all();
+  fence_all();
+  members_.at(11)->leave();
+  run();
+  server_.closed(11);
+  members_.erase(11);
+  run();
+  EXPECT_TRUE(members_.at(10)->take_news().empty()) << "it took leave";
+  server_.closed(12);
+  members_.erase(12);
+  run();
+  const std::vector<departure> news = members_.at(10)->take_news();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].rank, 2);
+  EXPECT_EQ(news[0].why, "rank 2 left the job without taking leave");
+  EXPECT_TRUE(members_.at(10)->take_news().empty()) << "once";
+  EXPECT_TRUE(errors_.empty());
+}
+
+TEST_F(kv_server_test, take_leave__is_said_to_members) {
+  add_all();
+  EXPECT_FALSE(members_.at(10)->has_server_left());
+  server_.take_leave();
+  run();
+  for (const auto& [c, m] : members_) EXPECT_TRUE(m->has_server_left()) << c;
+  EXPECT_TRUE(errors_.empty());
+}
+
 class kv_server_holding_news : public kv_server_test {
  protected:
   kv_server_holding_news() : kv_server_test(true) {}
@@ -228,6 +257,24 @@ TEST_F(kv_server_holding_news, closed__is_told_with_the_cause_once_that_is_known
   EXPECT_FALSE(server_.has_news());
   for (const int c : {10, 11})
     EXPECT_NE(errors_[c].find("rank 2 died of signal 9"), std::string::npos) << errors_[c];
+}
+
+TEST_F(kv_server_holding_news, closed__is_news_with_the_cause_once_that_is_known) {
+  add_all();
+  fence_all();
+  server_.closed(12);
+  run();
+  EXPECT_TRUE(server_.has_news());
+  EXPECT_TRUE(members_.at(10)->take_news().empty());
+  server_.rank_ended(2, "rank 2 died of signal 9");
+  run();
+  const std::vector<departure> news = members_.at(10)->take_news();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].why, "rank 2 died of signal 9");
+  server_.closed(11);
+  server_.tell_failures();
+  run();
+  EXPECT_EQ(members_.at(10)->take_news().at(0).rank, 1);
 }
 
 TEST_F(kv_server_holding_news, closed__without_a_death_is_told_on_request) {

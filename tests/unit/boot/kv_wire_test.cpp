@@ -25,6 +25,8 @@ TEST(kv_wire, frames__round_trip_whole) {
   encode_value(bytes, 5, "k", "");
   encode_released(bytes, 78);
   encode_fail(bytes, "why");
+  encode_leave(bytes);
+  encode_gone(bytes, 6, "how");
   splitter in;
   in.feed(bytes);
   auto f = in.next();
@@ -50,6 +52,14 @@ TEST(kv_wire, frames__round_trip_whole) {
   f = in.next();
   ASSERT_TRUE(f && f->type == frame_type::fail);
   EXPECT_EQ(f->body, "why");
+  f = in.next();
+  ASSERT_TRUE(f && f->type == frame_type::leave);
+  f = in.next();
+  ASSERT_TRUE(f && f->type == frame_type::gone);
+  EXPECT_EQ(decode_gone(f->body)->rank, 6);
+  EXPECT_EQ(decode_gone(f->body)->why, "how");
+  EXPECT_FALSE(decode_gone(f->body.substr(0, 3))) << "no rank";
+  EXPECT_FALSE(decode_gone("\xff\xff\xff\xff")) << "no such rank";
   EXPECT_FALSE(in.next());
   EXPECT_FALSE(in.is_broken());
 }
@@ -157,6 +167,7 @@ TEST(kv_wire, decoders__survive_any_bytes) {
       encode_hello(bytes, static_cast<int>(random() % 4), 4);
       encode_put(bytes, any_bytes(random, 1 + random() % 20), any_bytes(random, random() % 100));
       encode_value(bytes, 2, "k", any_bytes(random, random() % 100));
+      encode_gone(bytes, 2, any_bytes(random, random() % 100));
       encode_arrive(bytes, static_cast<std::uint32_t>(random()));
       for (auto n = random() % 4; n > 0; --n)
         bytes[random() % bytes.size()] = static_cast<char>(random());
@@ -176,6 +187,8 @@ TEST(kv_wire, decoders__survive_any_bytes) {
         const auto p = decode_put(f->body);
         ASSERT_TRUE(!p || !p->key.empty());
         decode_round(f->body);
+        const auto g = decode_gone(f->body);
+        ASSERT_TRUE(!g || g->rank < MAX_RANKS);
       }
     }
   }

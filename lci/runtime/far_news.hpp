@@ -1,0 +1,42 @@
+// Deaths that no network sees, since nobody here is connected with the dead: the bootstrap hears of
+// them. Owned by the runtime, called from its progress. Threads: shared.
+// Always true: networks go first. A rank with which one is connected is theirs to declare dead,
+// after what it had sent; only GRACE later do we.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/proto/core.hpp"
+
+namespace lci::runtime {
+
+class far_news final : public proto::lookout {
+ public:
+  static constexpr std::chrono::milliseconds INTERVAL{10};
+  static constexpr std::chrono::milliseconds GRACE{1000};
+
+  explicit far_news(proto::core& to) noexcept : to_(to) {}
+  void look() noexcept override;
+
+ private:
+  struct rumour {
+    int rank;
+    std::string why;
+    std::uint64_t due_ticks;
+  };
+  void hear(std::uint64_t now);
+
+  proto::core& to_;
+  std::atomic<std::uint64_t> next_ticks_{0};
+  base::spinlock lock_;   // guards what follows
+  std::size_t seen_ = 0;  // of global_state::departures
+  std::vector<rumour> rumours_;
+};
+
+}  // namespace lci::runtime
