@@ -8,9 +8,15 @@
 
 #include "lci/base/env.hpp"
 #include "lci/base/log.hpp"
+#include "lci/boot/board.hpp"
 #include "lci/boot/file.hpp"
+#include "lci/boot/launched.hpp"
 #include "lci/boot/lcrun.hpp"
 #include "lci/boot/local.hpp"
+#include "lci/boot/mpi.hpp"
+#include "lci/boot/pmi1.hpp"
+#include "lci/boot/pmi2.hpp"
+#include "lci/boot/pmix.hpp"
 #include "lci/boot/tcp.hpp"
 #include "lci/errors.hpp"
 #include "lci/version.hpp"
@@ -33,9 +39,6 @@ struct kind {
   std::unique_ptr<bootstrap> (*open)();
 };
 
-std::optional<std::string> not_built() { return "not built"; }
-std::unique_ptr<bootstrap> open_nothing() { return nullptr; }
-
 std::optional<std::string> file_unavailable() {
   std::string why;
   if (read_file_variables(why)) return std::nullopt;
@@ -54,10 +57,10 @@ std::unique_ptr<bootstrap> open_local() { return std::make_unique<local_bootstra
 
 constexpr std::array<kind, 8> KINDS = {{
     {"lcrun", &lcrun_bootstrap::unavailable, &lcrun_bootstrap::open},
-    {"pmix", &not_built, &open_nothing},
-    {"pmi2", &not_built, &open_nothing},
-    {"pmi1", &not_built, &open_nothing},
-    {"mpi", &not_built, &open_nothing},
+    {"pmix", &pmix_unavailable, &open_pmix},
+    {"pmi2", &pmi2_unavailable, &open_pmi2},
+    {"pmi1", &pmi1_unavailable, &open_pmi1},
+    {"mpi", &mpi_unavailable, &open_mpi},
     {"tcp", &tcp_unavailable, &open_tcp},
     {"file", &file_unavailable, &open_file},
     {"local", &always, &open_local},
@@ -83,21 +86,42 @@ std::vector<const kind*> wanted() {
   return list;
 }
 
+// Of n processes that a launcher started, each would take itself for the only one: n jobs instead of one,
+// and usually n times the wrong answer. Who names local, or gives the size himself, means it.
+void refuse_loneliness(const bootstrap& opened, const std::string& reasons) {
+  const std::string_view name = opened.name();
+  if (opened.size() > 1 || name == "tcp" || name == "lcrun") return;
+  if (name == "local" && base::env::find(VARIABLE)) return;
+  const auto started = find_launch();
+  if (!started) return;
+  throw backend_error(started->launcher + " has started this process as one of several (" +
+                      started->variable + "), but the bootstrap " + std::string(name) +
+                      " would make it rank 0 of 1: " + started->remedy +
+                      "; LCT_PMI_BACKEND=local makes each process a job of its own" +
+                      (reasons.empty() ? "" : ". What else was tried:" + reasons));
+}
+
 }  // namespace
 
 std::unique_ptr<bootstrap> open_bootstrap() {
   std::string reasons;
   for (const kind* k : wanted()) {
-    const auto why = k->unavailable();
-    if (!why) {
-      // From here on failures are errors: falling back to a process alone would let every rank
-      // believe that it is rank 0.
-      log::info("boot", "using bootstrap %s", std::string(k->name).c_str());
-      auto opened = k->open();
-      log::debug("boot", "rank %d of %d", opened->rank(), opened->size());
-      return opened;
+    const std::string word(k->name);
+    auto why = k->unavailable();
+    try {
+      if (!why) {
+        // From here on failures are errors: falling back to a process alone would let every rank
+        // believe that it is rank 0.
+        auto opened = k->open();
+        refuse_loneliness(*opened, reasons);
+        log::info("boot", "using bootstrap %s", word.c_str());
+        log::debug("boot", "rank %d of %d", opened->rank(), opened->size());
+        return opened;
+      }
+    } catch (const declined_error& error) {
+      why = error.what();
     }
-    reasons += "\n  " + std::string(k->name) + ": " + *why;
+    reasons += "\n  " + word + ": " + *why;
   }
   throw backend_error("no bootstrap is available:" + reasons);
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lci/base/env.hpp"
+#include "lci/boot/board.hpp"
 #include "lci/boot/kv_wire.hpp"
 #include "lci/errors.hpp"
 
@@ -134,16 +135,7 @@ std::string file_bootstrap::wait_for_values(int r, const deadline& until) {
 }
 
 void file_bootstrap::store(int r, const std::string& bytes) {
-  kv::splitter in;
-  in.feed(bytes);
-  std::size_t parsed = 0;
-  while (const auto f = in.next()) {
-    const auto put = f->type == kv::frame_type::put ? kv::decode_put(f->body) : std::nullopt;
-    if (!put) break;
-    parsed += kv::HEADER + f->body.size();
-    values_[static_cast<std::size_t>(r)].insert_or_assign(std::string(put->key),
-                                                          std::string(put->value));
-  }
+  const std::size_t parsed = take_sheet(bytes, values_[static_cast<std::size_t>(r)]);
   if (parsed != bytes.size()) {
     throw backend_error("file: " + job_.folder() + "/" + file_of(r, round_) +
                         " does not parse after byte " + std::to_string(parsed));
