@@ -94,9 +94,12 @@ void refuse_loneliness(const bootstrap& opened, const std::string& reasons) {
   if (name == "local" && base::env::find(VARIABLE)) return;
   const auto started = find_launch();
   if (!started) return;
+  // It found nobody, although the launcher has told its own kind of MPI how to.
+  const std::string remedy =
+      name == "mpi" ? "let LCI_MPI_LIBRARY name the MPI library of that launcher" : started->remedy;
   throw backend_error(started->launcher + " has started this process as one of several (" +
                       started->variable + "), but the bootstrap " + std::string(name) +
-                      " would make it rank 0 of 1: " + started->remedy +
+                      " would make it rank 0 of 1: " + remedy +
                       "; LCT_PMI_BACKEND=local makes each process a job of its own" +
                       (reasons.empty() ? "" : ". What else was tried:" + reasons));
 }

@@ -26,9 +26,10 @@ struct pmi_functions {
   int (*get)(const char*, const char*, char*, int) = nullptr;
 };
 
+// Slurm's loads plugins that look for its symbols in the whole program.
 dynamic_library open_pmi_library() {
   return dynamic_library::open(
-      {std::string(base::env::find("LCI_PMI_LIBRARY").value_or("libpmi.so.0"))});
+      {std::string(base::env::find("LCI_PMI_LIBRARY").value_or("libpmi.so.0"))}, true);
 }
 
 pmi_functions load_pmi(const dynamic_library& library) {

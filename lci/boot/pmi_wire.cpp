@@ -125,7 +125,7 @@ std::optional<std::size_t> parse_length(std::string_view six) {
   if (six.size() != LENGTH_PLACES) return std::nullopt;
   const std::size_t first = six.find_first_not_of(' ');
   if (first == std::string_view::npos) return std::nullopt;
-  six.remove_prefix(first);
+  six = six.substr(first, six.find_last_not_of(' ') - first + 1);  // Slurm puts blanks behind
   std::size_t length = 0;
   const auto parsed = std::from_chars(six.data(), six.data() + six.size(), length);
   if (parsed.ec != std::errc() || parsed.ptr != six.data() + six.size() || length > MAX_ANSWER)

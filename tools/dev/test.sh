@@ -49,8 +49,8 @@ dev_test() {
   fi
   pattern=$(IFS='|' && printf '%s' "$*")
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}" || return 1
-  # Other presets start no virtual machines.
-  [[ " ${LCI_PRESETS:-release} " != *" release "* ]] || want "${PACKAGES_VM[@]}"
+  # Other presets start neither virtual machines nor other launchers.
+  [[ " ${LCI_PRESETS:-release} " != *" release "* ]] || want "${PACKAGES_VM[@]}" "${PACKAGES_LAUNCHERS[@]}"
   for preset in ${LCI_PRESETS:-release asan tsan}; do
     rm -f "build/$preset/results.xml"
     if build "$preset"; then

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "lci/errors.hpp"
 #include "tests/support/must_fire.hpp"
 #include "tests/support/scoped_env.hpp"
@@ -18,8 +21,13 @@ class choose_test : public testing::Test {
          {"LCT_PMI_BACKEND", "LCI_LCRUN_SOCKET", "LCI_LCRUN_RANK", "LCI_LCRUN_SIZE", "RANK",
           "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LCT_MASTER_ADDR", "LCT_MASTER_PORT",
           "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LCT_PMI_FILE_NRANKS", "SLURM_STEP_ID",
-          "SLURM_NTASKS"})
+          "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
+          "PALS_SIZE", "FLUX_JOB_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PMI_FD",
+          "PMI_CONTROL_PORT", "PALS_RANKID"})
       vars_.unset(name);
+    // As on a machine without any of them.
+    for (const char* name : {"LCI_MPI_LIBRARY", "LCI_PMIX_LIBRARY", "LCI_PMI_LIBRARY"})
+      vars_.set(name, "/no/such/library");
   }
   test::scoped_env vars_;
 };
@@ -51,7 +59,7 @@ TEST_F(choose_test, open__nothing_fits_lists_each_with_its_reason) {
   vars_.set("LCT_PMI_BACKEND", "pmix,mpi,lcrun,tcp,file");
   EXPECT_TRUE(throws_with<backend_error>(
       [] { open_bootstrap(); },
-      {"pmix: not built", "mpi: not built", "lcrun: LCI_LCRUN_SOCKET is not set",
+      {"pmix: PMIX_RANK is not set", "mpi: no MPI library", "lcrun: LCI_LCRUN_SOCKET is not set",
        "tcp: RANK is not set", "file: LCT_PMI_FILE_NRANKS is not set"}));
 }
 
@@ -83,12 +91,50 @@ TEST_F(choose_test, open__launcher_that_is_gone_is_an_error_not_a_lonely_process
                                           {"LCI_LCRUN_RANK", "\"2\"", "from 0 to 1"}));
 }
 
+TEST_F(choose_test, open__one_of_several_is_never_alone) {
+  const std::vector<std::vector<std::pair<const char*, const char*>>> launches = {
+      {{"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_RANK", "0"}},
+      {{"MV2_COMM_WORLD_SIZE", "16"}},
+      {{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}},
+      {{"FLUX_JOB_SIZE", "3"}},
+      {{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_STEP_ID", "0"}},
+      {{"WORLD_SIZE", "2"}, {"RANK", "0"}},
+      {{"PMIX_RANK", "0"}}};
+  vars_.unset("HOME");  // no file bootstrap
+  for (const auto& launch : launches) {
+    test::scoped_env set;
+    for (const auto& [name, value] : launch) set.set(name, value);
+    const std::string shown = std::string(launch[0].first) + "=" + launch[0].second;
+    EXPECT_TRUE(throws_with<backend_error>(
+        [] { open_bootstrap(); },
+        {"as one of several", shown, "rank 0 of 1", "LCT_PMI_BACKEND=local", "tcp: "}))
+        << shown;
+    // Who says so may be alone.
+    set.set("LCT_PMI_BACKEND", "pmix,local");
+    EXPECT_STREQ(open_bootstrap()->name(), "local") << shown;
+  }
+}
+
+TEST_F(choose_test, open__one_of_one_is_alone) {
+  vars_.set("OMPI_COMM_WORLD_SIZE", "1");
+  vars_.set("PMIX_RANK", "0");
+  EXPECT_STREQ(open_bootstrap()->name(), "local");
+  // A shell in an allocation is no job step.
+  vars_.set("SLURM_NTASKS", "64");
+  EXPECT_STREQ(open_bootstrap()->name(), "local");
+  // The innermost launcher counts.
+  vars_.set("SLURM_STEP_ID", "0");
+  vars_.set("SLURM_STEP_NUM_TASKS", "2");
+  vars_.unset("HOME");
+  EXPECT_STREQ(open_bootstrap()->name(), "local");
+}
+
 TEST_F(choose_test, list__says_for_each_word_what_holds) {
   vars_.set("LCT_PMI_BACKEND", "pmi1,local");
   const auto list = list_bootstraps();
   ASSERT_EQ(list.size(), 2u);
   EXPECT_EQ(list[0].name, "pmi1");
-  EXPECT_EQ(list[0].reason, "not built");
+  EXPECT_EQ(list[0].reason, "PMI_RANK is not set; this is no job step of Slurm or PALS");
   EXPECT_EQ(list[1].name, "local");
   EXPECT_EQ(list[1].reason, "");
 }
