@@ -14,6 +14,9 @@
 #ifdef LCI_BACKEND_ENABLE_IBV
 #include "backends/ibv/select.hpp"
 #endif
+#ifdef LCI_BACKEND_ENABLE_OFI
+#include "backends/ofi/select.hpp"
+#endif
 #include "backends/shm/select.hpp"
 #include "lci/mem/memory_domain.hpp"
 #include "lci/net/provider.hpp"
@@ -24,6 +27,9 @@ inline constexpr const net::provider* PROVIDERS[] = {
     &shm::PROVIDER,
 #ifdef LCI_BACKEND_ENABLE_IBV
     &ibv::PROVIDER,
+#endif
+#ifdef LCI_BACKEND_ENABLE_OFI
+    &ofi::PROVIDER,
 #endif
 };
 

@@ -15,7 +15,6 @@
 
 #include "backends/ibv/completions.hpp"
 #include "backends/ibv/link.hpp"
-#include "backends/ibv/loopback.hpp"
 #include "backends/ibv/qpn_map.hpp"
 #include "backends/ibv/receives.hpp"
 #include "backends/ibv/side.hpp"
@@ -24,6 +23,7 @@
 #include "lci/base/owned.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/loopback.hpp"
 
 namespace lci::ibv {
 
@@ -73,7 +73,7 @@ class port {
   // happened. The answer is done, and the sink hears of the end.
   errorcode_t start(const split& what) noexcept;
   const std::vector<std::unique_ptr<side>>& sides() const noexcept { return sides_; }
-  loopback& self() noexcept { return self_; }
+  net::loopback& self() noexcept { return self_; }
   mem::packet_pool& packets() noexcept { return packets_; }
   // An operation that failed before it was posted; on_error() at the next poll. False: no memory.
   bool fail_later(int rank, void* context, const char* reason) noexcept;
@@ -136,7 +136,7 @@ class port {
   mem::packet_pool packets_;      // for receives, and for what has to be copied
   receives receives_;
   completions cq_;
-  loopback self_;
+  net::loopback self_;
   const std::size_t ranks_;
   std::vector<std::atomic<link*>> links_;  // by rank
   qpn_map by_qpn_;

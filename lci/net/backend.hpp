@@ -179,6 +179,7 @@ struct device_config {
                                  // more as soon as peers need it
   attr_ibv_td_strategy_t ibv_td_strategy = attr_ibv_td_strategy_t::per_qp;
   double send_reserve = 0.25;  // share of max_sends that only control endpoints fill, in [0, 1)
+  std::uint64_t ofi_lock_mode = 0;  // bits of attr_net_lock_mode_t
 };
 
 class fabric {
@@ -245,9 +246,10 @@ struct fabric_config {
   mem::region_table* regions =
       nullptr;  // this process's registrations, the authority on what peers may touch
   std::size_t max_inject_wanted = 64;
-  std::string device_name;  // a card of the network; empty: the best
-  int local_rank = 0;       // among the processes of this host: equally good cards are dealt out
-  int ibv_gid_index = -1;   // -1: choose
+  std::string device_name;   // a card of the network; empty: the best
+  int local_rank = 0;        // among the processes of this host: equally good cards are dealt out
+  std::string ofi_provider;  // a filter, as libfabric takes it; empty: the best
+  int ibv_gid_index = -1;    // -1: choose
   bool ibv_wants_gid = false;
   attr_ibv_odp_strategy_t ibv_odp = attr_ibv_odp_strategy_t::none;
   attr_ibv_prefetch_strategy_t ibv_prefetch = attr_ibv_prefetch_strategy_t::none;

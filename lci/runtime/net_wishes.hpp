@@ -14,6 +14,7 @@ inline net::fabric_config wishes_of(const net_context_settings_t& attr, int rank
   config.local_rank = boot::find_local_rank(rank);
   config.max_inject_wanted = attr.max_inject_size;
   config.device_name = attr.device_name;
+  config.ofi_provider = attr.ofi_provider_name;
   config.ibv_gid_index = attr.ibv_gid_idx;
   config.ibv_wants_gid = attr.ibv_force_gid_auto_select;
   config.ibv_odp = attr.ibv_odp_strategy;

@@ -1,6 +1,6 @@
-// Operations of a rank on itself: no card is asked. Owned by port. Threads: posts shared, poll()
-// the polling thread. Always true: what was accepted is presented once, in order; the queue is
-// bounded, and full is retry.
+// Operations of a rank on itself: no network is asked. Owned by the ports of networks. Threads:
+// posts shared, poll() the polling thread. Always true: what was accepted is presented once, in
+// order; the queue is bounded, and full is retry.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 #include "lci/mem/region_table.hpp"
 #include "lci/net/backend.hpp"
 
-namespace lci::ibv {
+namespace lci::net {
 
 class loopback {
  public:
@@ -23,11 +23,11 @@ class loopback {
 
   errorcode_t send(std::uint32_t imm, const void* head, std::size_t head_size, const void* payload,
                    std::size_t size) noexcept;
-  errorcode_t send(const net::net_op& op) noexcept;
-  errorcode_t put(const net::net_op& op, bool has_imm) noexcept;
-  errorcode_t get(const net::net_op& op) noexcept;
+  errorcode_t send(const net_op& op) noexcept;
+  errorcode_t put(const net_op& op, bool has_imm) noexcept;
+  errorcode_t get(const net_op& op) noexcept;
   // Presents up to `max`; answers how many.
-  std::size_t poll(net::sink& to, std::size_t max) noexcept;
+  std::size_t poll(sink& to, std::size_t max) noexcept;
   bool is_empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
 
  private:
@@ -41,8 +41,8 @@ class loopback {
     void* context;
   };
   errorcode_t push(const item& one) noexcept;
-  void* find(const net::net_op& op) const noexcept;
-  errorcode_t refuse(const net::net_op& op) noexcept;
+  void* find(const net_op& op) const noexcept;
+  errorcode_t refuse(const net_op& op) noexcept;
 
   const int rank_;
   mem::packet_pool& packets_;
@@ -52,4 +52,4 @@ class loopback {
   std::atomic<std::size_t> waiting_{0};  // its size, and what a sink is looking at
 };
 
-}  // namespace lci::ibv
+}  // namespace lci::net

@@ -1,8 +1,8 @@
-#include "backends/ibv/loopback.hpp"
+#include "lci/net/loopback.hpp"
 
 #include <cstring>
 
-namespace lci::ibv {
+namespace lci::net {
 
 loopback::~loopback() {
   for (const item& one : queue_)
@@ -33,21 +33,21 @@ errorcode_t loopback::send(std::uint32_t imm, const void* head, std::size_t head
   return code;
 }
 
-errorcode_t loopback::send(const net::net_op& op) noexcept {
+errorcode_t loopback::send(const net_op& op) noexcept {
   if (op.packet == nullptr) return send(op.imm, nullptr, 0, op.buffer, op.size);
   return push({what::message, op.imm, op.size, op.packet, nullptr});
 }
 
-void* loopback::find(const net::net_op& op) const noexcept {
+void* loopback::find(const net_op& op) const noexcept {
   return regions_.find({op.remote.slot, op.remote.generation}, op.remote_offset, op.size);
 }
 
-errorcode_t loopback::refuse(const net::net_op& op) noexcept {
+errorcode_t loopback::refuse(const net_op& op) noexcept {
   const errorcode_t code = push({what::error, 0, 0, nullptr, op.context});
   return code == errorcode_t::done ? errorcode_t::posted : code;
 }
 
-errorcode_t loopback::put(const net::net_op& op, bool has_imm) noexcept {
+errorcode_t loopback::put(const net_op& op, bool has_imm) noexcept {
   void* const there = find(op);
   if (there == nullptr) return refuse(op);
   // The place in the queue first: a put that answers retry has written nothing.
@@ -66,14 +66,14 @@ errorcode_t loopback::put(const net::net_op& op, bool has_imm) noexcept {
   return errorcode_t::done;
 }
 
-errorcode_t loopback::get(const net::net_op& op) noexcept {
+errorcode_t loopback::get(const net_op& op) noexcept {
   const void* const there = find(op);
   if (there == nullptr) return refuse(op);
   if (op.size != 0) std::memmove(op.buffer, there, op.size);
   return errorcode_t::done;
 }
 
-std::size_t loopback::poll(net::sink& to, std::size_t max) noexcept {
+std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
   std::size_t n = 0;
   // edge loopback: partner is push().
   while (n < max && waiting_.load(std::memory_order_acquire) != 0) {
@@ -89,14 +89,14 @@ std::size_t loopback::poll(net::sink& to, std::size_t max) noexcept {
     } else if (one.kind == what::error) {
       to.on_error(rank_, one.context, "the remote key is unknown, or the range is outside");
     } else {
-      const net::verdict v =
+      const verdict v =
           to.on_message({rank_, one.imm, one.packet->payload(), one.size, one.packet});
-      if (v == net::verdict::deferred) {
+      if (v == verdict::deferred) {
         const std::lock_guard lock(lock_);
         queue_.push_front(one);
         break;
       }
-      if (v == net::verdict::taken) one.packet->pool->put(one.packet);
+      if (v == verdict::taken) one.packet->pool->put(one.packet);
     }
     waiting_.fetch_sub(1, std::memory_order_release);
     ++n;
@@ -104,4 +104,4 @@ std::size_t loopback::poll(net::sink& to, std::size_t max) noexcept {
   return n;
 }
 
-}  // namespace lci::ibv
+}  // namespace lci::net

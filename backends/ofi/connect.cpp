@@ -1,0 +1,307 @@
+#include "backends/ofi/connect.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <functional>
+
+#include "backends/ofi/port.hpp"
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::ofi {
+namespace {
+
+constexpr std::uint32_t FIRST_CALL_MS = 10, LAST_CALL_MS = 1000;
+// A peer that does not answer may compute; this many calls (about 20 s) are worth a line.
+constexpr std::uint32_t CALLS_TO_SAY = 26;
+constexpr std::uint64_t LIFELINE_LOOK_MS = 50;
+constexpr std::uint64_t LEAVE_MS = 500;
+
+std::uint64_t random_id() {
+  std::uint64_t out = 0;
+  if (getrandom(&out, sizeof(out), 0) != sizeof(out))
+    throw backend_error(std::string("ofi: getrandom of 8 bytes: ") + std::strerror(errno));
+  return out;
+}
+
+}  // namespace
+
+connector::connector(const opened_domain& domain, net::address_book& book, mem::arena& arena)
+    : domain_(domain),
+      book_(book),
+      arena_(arena),
+      block_(arena, CELL_BYTES * (RECEIVES + SENDS), 4096),
+      queues_(queues::open(domain, RECEIVES + SENDS, static_cast<std::size_t>(book.size()))),
+      peers_(static_cast<std::size_t>(book.size())),
+      cells_(RECEIVES + SENDS) {
+  here_.id = random_id();
+  here_.name = queues_.name(domain);
+  lifeline_ = std::make_unique<lifeline>(here_, static_cast<std::size_t>(book.size()));
+  for (std::size_t i = 0; i < cells_.size(); ++i) cells_[i].at = block_.get() + CELL_BYTES * i;
+  unposted_.reserve(RECEIVES);
+}
+
+connector::~connector() { queues_.ep.reset(); }
+
+void connector::start(regions& memory) {
+  memory_ = &memory;
+  for (std::uint32_t i = 0; i < RECEIVES; ++i) post_receive(cells_[i]);
+  if (unposted_.size() == RECEIVES)
+    throw backend_error("ofi: no receive for hellos could be posted on " + domain_.name);
+}
+
+void connector::add_port(port& p) {
+  const std::lock_guard lock(mutex_);
+  const auto at = static_cast<std::size_t>(p.index());
+  if (ports_.size() <= at) ports_.resize(at + 1);
+  ports_[at] = &p;
+}
+
+// What the provider does not take now is tried again at a later look.
+void connector::post_receive(cell& one) {
+  void* local = nullptr;
+  const bool is_registered = memory_->find_local(one.at, CELL_BYTES, mem::mem_kind::host, 0, local);
+  if (!is_registered || fi_recv(queues_.ep.get(), one.at, CELL_BYTES, local, FI_ADDR_UNSPEC,
+                                static_cast<ticket*>(&one)) != 0)
+    unposted_.push_back(&one);
+}
+
+void connector::repost() {
+  for (std::size_t n = unposted_.size(); n > 0; --n) {
+    cell& one = *unposted_.back();
+    unposted_.pop_back();
+    post_receive(one);
+  }
+}
+
+void connector::look() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  hear_of_deaths();
+  try {
+    if (wishes_.exchange(false, std::memory_order_acquire)) grant_wishes();
+    read_hellos();
+    repeat_calls();
+  } catch (const std::exception& problem) {
+    // Tried at every poll: once is enough to say the same.
+    const std::size_t text = std::hash<std::string_view>()(problem.what());
+    if (said_ != text) {
+      said_ = text;
+      base::log::warn("ofi", "connecting goes on later: %s", problem.what());
+    }
+    wishes_.store(true, std::memory_order_release);
+  }
+}
+
+void connector::leave() noexcept {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();
+  try {
+    for (const call_state& one : calling_)
+      if (one.on->state() == link::stage::calling) say(*one.on, *one.from, hello::LEAVES);
+    const auto is_out = [](const cell& one) { return one.is_free || one.to < 0; };
+    while (!std::all_of(cells_.begin(), cells_.end(), is_out) && base::cpu_ticks() < deadline)
+      read_hellos();
+  } catch (const std::exception& problem) {
+    base::log::warn("ofi", "some peers will not hear that we leave: %s", problem.what());
+  }
+}
+
+void connector::grant_wishes() {
+  for (port* p : ports_) {
+    if (p == nullptr) continue;
+    // What cannot be granted now stays a wish, and keeps no other from being granted.
+    std::exception_ptr problem;
+    for (const int rank : p->take_wishes()) {
+      if (p->find(rank) != nullptr) continue;
+      try {
+        enter_call(*p, rank);
+      } catch (const std::exception&) {
+        p->wish(rank);
+        problem = std::current_exception();
+      }
+    }
+    if (problem) std::rethrow_exception(problem);
+  }
+}
+
+// A new link, which is called from now on.
+link& connector::enter_call(port& p, int rank) {
+  calling_.reserve(calling_.size() + 1);
+  link& made = p.make_link(rank);
+  calling_.push_back({&made, &p});
+  calls_.store(calling_.size(), std::memory_order_relaxed);
+  return made;
+}
+
+// Null while the rank's address is not known.
+connector::contact* connector::find(int rank) {
+  contact& who = peers_[static_cast<std::size_t>(rank)];
+  if (who.is_known) return &who;
+  const std::string text = book_.lookup(rank);
+  if (text.empty()) return nullptr;
+  if (!fabric_address::parse(text, who.address))
+    throw backend_error("ofi: the address of rank " + std::to_string(rank) + " makes no sense");
+  who.at = queues_.insert(domain_, who.address.name);
+  who.is_watched.store(lifeline_->watch(rank, who.address), std::memory_order_relaxed);
+  who.is_known = true;
+  return &who;
+}
+
+// No link to that rank will be of use.
+void connector::miss(int rank) noexcept {
+  for (port* p : ports_)
+    if (p != nullptr) p->miss(rank);
+}
+
+void connector::hear_of_deaths() noexcept {
+  const std::uint64_t now = base::cpu_ticks();
+  if (now < next_lifeline_look_) return;
+  next_lifeline_look_ = now + LIFELINE_LOOK_MS * base::ticks_per_ms();
+  lifeline_->look([&](int rank, lifeline::news what) {
+    contact& who = peers_[static_cast<std::size_t>(rank)];
+    who.is_watched.store(false, std::memory_order_relaxed);
+    if (what == lifeline::news::ended || (what == lifeline::news::refused && !who.was_heard))
+      return miss(rank);
+    base::log::info("ofi", "rank %d cannot be watched; a firewall may be between us", rank);
+  });
+}
+
+bool connector::read_some() {
+  fi_cq_data_entry done[16];
+  const ssize_t n = fi_cq_read(queues_.cq.get(), done, 16);
+  if (n == -FI_EAGAIN) return false;
+  if (n < 0) {
+    read_error();
+    return false;
+  }
+  for (ssize_t i = 0; i < n; ++i) {
+    auto& one = static_cast<cell&>(ticket_of(done[i].op_context));
+    done_with(one, one.at, done[i].len);
+  }
+  return true;
+}
+
+void connector::read_hellos() {
+  if (!unposted_.empty()) repost();
+  for (int rounds = 0; rounds < 16 && read_some(); ++rounds) {
+  }
+}
+
+void connector::done_with(cell& one, const std::byte* data, std::size_t size) {
+  if (one.to >= 0) {
+    one.is_free = true;
+    return;
+  }
+  hello said;
+  const bool is_sound = decode(data, size, said);
+  post_receive(one);
+  if (is_sound) take(said);
+}
+
+// A hello that cannot be sent: nobody is there, or not yet.
+void connector::read_error() {
+  fi_cq_err_entry what{};
+  if (fi_cq_readerr(queues_.cq.get(), &what, 0) != 1 || what.op_context == nullptr) return;
+  auto& one = static_cast<cell&>(ticket_of(what.op_context));
+  if (one.to < 0) {
+    if (what.err != FI_ECANCELED) post_receive(one);
+    return;
+  }
+  one.is_free = true;
+  base::log::info("ofi", "rank %d cannot be called: %s", one.to,
+                  std::string(meaning_of(what.err)).c_str());
+  if (!is_watched(one.to)) miss(one.to);
+}
+
+void connector::take(const hello& said) {
+  if (said.to != here_.id || said.rank < 0 || said.rank >= book_.size() ||
+      said.rank == book_.rank())
+    return;
+  contact* const who = find(said.rank);
+  // From another job, or a forged one.
+  if (who == nullptr || who->address.id != said.from) return;
+  who->was_heard = true;
+  port* const p = said.device < ports_.size() ? ports_[said.device] : nullptr;
+  if (p == nullptr) return;  // not made yet; the peer will call again
+  link* on = p->find(said.rank);
+  if ((said.flags & hello::LEAVES) != 0) {
+    // Its port says so, since it knows to whom. Nothing is on the way from there: the other one was
+    // not connected.
+    if (on != nullptr) on->move(link::stage::left);
+    return;
+  }
+  if (on == nullptr) {
+    on = &enter_call(*p, said.rank);
+    on->next_call_ticks = ~std::uint64_t{0};  // the answer below is the first call
+  }
+  if (on->name.size == 0) {
+    on->peer = p->behind().insert(domain_, said.name);
+    on->keys = (domain_.info->domain_attr->mr_mode & FI_MR_ENDPOINT) != 0
+                   ? p->behind().insert(domain_, who->address.name)
+                   : on->peer;
+    on->name = said.name;
+  }
+  if (!(on->name == said.name)) return;
+  if ((said.flags & hello::KNOWS_YOU) != 0) on->move(link::stage::ready);
+  if ((said.flags & hello::WANTS_ANSWER) != 0) call(*on, *p);
+}
+
+void connector::repeat_calls() {
+  const std::uint64_t now = base::cpu_ticks();
+  for (std::size_t i = 0; i < calling_.size();) {
+    link& on = *calling_[i].on;
+    if (on.state() != link::stage::calling) {
+      calling_[i] = calling_.back();
+      calling_.pop_back();
+      calls_.store(calling_.size(), std::memory_order_relaxed);
+      continue;
+    }
+    if (now >= on.next_call_ticks || on.calls == 0) {
+      call(on, *calling_[i].from);
+      if (on.calls == CALLS_TO_SAY)
+        base::log::warn("ofi", "rank %d does not answer; it has to make progress to be connected",
+                        on.rank);
+    }
+    ++i;
+  }
+}
+
+void connector::call(link& on, const port& p) {
+  const std::uint64_t ms = base::ticks_per_ms();
+  on.call_interval_ticks =
+      std::clamp<std::uint64_t>(on.call_interval_ticks * 2, FIRST_CALL_MS * ms, LAST_CALL_MS * ms);
+  on.next_call_ticks = base::cpu_ticks() + on.call_interval_ticks;
+  if (say(on, p, on.state() == link::stage::calling ? hello::WANTS_ANSWER : 0)) ++on.calls;
+}
+
+// False: not now; the next call says it again.
+bool connector::say(const link& on, const port& p, std::uint8_t flags) {
+  contact* const who = find(on.rank);
+  if (who == nullptr) return false;
+  const auto is_free = [](const cell& c) { return c.is_free; };
+  const auto at = std::find_if(cells_.begin() + RECEIVES, cells_.end(), is_free);
+  if (at == cells_.end()) return false;
+  hello out;
+  out.to = who->address.id;
+  out.from = here_.id;
+  out.rank = book_.rank();
+  out.device = static_cast<std::uint32_t>(p.index());
+  out.flags = static_cast<std::uint8_t>(flags | (on.name.size != 0 ? hello::KNOWS_YOU : 0));
+  out.name = p.name();
+  std::memcpy(at->at, &out, sizeof(out));
+  void* local = nullptr;
+  if (!memory_->find_local(at->at, sizeof(out), mem::mem_kind::host, 0, local)) return false;
+  at->to = on.rank;
+  const long code =
+      fi_send(queues_.ep.get(), at->at, sizeof(out), local, who->at, static_cast<ticket*>(&*at));
+  at->is_free = code != 0;
+  if (code != 0 && !is_again(code) && !is_watched(on.rank)) miss(on.rank);
+  return code == 0;
+}
+
+}  // namespace lci::ofi

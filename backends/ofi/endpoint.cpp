@@ -1,0 +1,194 @@
+#include "backends/ofi/endpoint.hpp"
+
+#include <cstring>
+
+#include "backends/ofi/fabric.hpp"
+
+namespace lci::ofi {
+
+// One access to a peer's memory.
+struct endpoint::transfer {
+  access what;
+  const void* buffer;
+  std::size_t size;
+  void* local;
+  std::uint64_t address, key, word;
+};
+
+endpoint::endpoint(fabric& f, port& p) noexcept
+    : fabric_(f),
+      port_(p),
+      memory_(f.memory()),
+      me_(f.rank()),
+      keeps_write_order_(keeps_write_order(*f.domain().info)),
+      write_flags_(FI_COMPLETION | (f.how() == delivery::complete       ? FI_DELIVERY_COMPLETE
+                                    : f.how() == delivery::acknowledged ? FI_TRANSMIT_COMPLETE
+                                                                        : 0)) {}
+
+// Where the provider keeps no order between writes and what follows, we wait until they are there.
+bool endpoint::must_wait(const link& on, bool is_fenced, follower what) const noexcept {
+  if (keeps_write_order_ && what != follower::read) return false;
+  if (is_fenced) return on.has_writes();
+  return !keeps_write_order_ && what == follower::message && on.has_silent_writes();
+}
+
+errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
+                                  std::size_t head_size, const void* payload,
+                                  std::size_t size) noexcept {
+  if (rank == me_) [[unlikely]]
+    return port_.self().send(imm, head, head_size, payload, size);
+  link* on = nullptr;
+  if (const errorcode_t code = port_.ready(rank, on); code != errorcode_t::done) [[unlikely]]
+    return code;
+  if (must_wait(*on, false, follower::message) || !on->take_credit()) [[unlikely]]
+    return errorcode_t::retry_nomem;
+  const errorcode_t code =
+      port_.send_small(*on, word_of(word::kind::message, imm), head, head_size, payload, size);
+  if (code != errorcode_t::done) [[unlikely]]
+    on->give_back_credit();
+  return code;
+}
+
+errorcode_t endpoint::send(const net::net_op& op) noexcept {
+  if (op.rank == me_) [[unlikely]]
+    return port_.self().send(op);
+  link* on = nullptr;
+  if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
+    return code;
+  if (must_wait(*on, op.fence, follower::message) || !on->take_credit()) [[unlikely]]
+    return errorcode_t::retry_nomem;
+  const errorcode_t code = op.packet != nullptr ? send_packet(*on, op) : send_buffer(*on, op);
+  if (code != errorcode_t::done && code != errorcode_t::posted) [[unlikely]]
+    on->give_back_credit();
+  return code;
+}
+
+errorcode_t endpoint::send_packet(link& on, const net::net_op& op) noexcept {
+  work* const one = port_.new_work(on, purpose::user);
+  if (one == nullptr) return errorcode_t::retry_nomem;
+  one->context = op.context;
+  port_.begin_user();
+  const errorcode_t code =
+      port_.send_packet(on, word_of(word::kind::message, op.imm), *op.packet, op.size, *one);
+  if (code != errorcode_t::done) port_.end_user();
+  // A packet that nobody waits for is ours now, so its sender is done.
+  return code == errorcode_t::done && op.context != nullptr ? errorcode_t::posted : code;
+}
+
+// A copy goes, so the buffer is free at once.
+errorcode_t endpoint::send_buffer(link& on, const net::net_op& op) noexcept {
+  return port_.send_small(on, word_of(word::kind::message, op.imm), nullptr, 0, op.buffer, op.size);
+}
+
+// What the provider wants to know of the local end; a buffer that nobody has registered is, for
+// this operation.
+bool endpoint::take_local(const net::net_op& op, void*& local, std::uint64_t& made) noexcept {
+  if (memory_.find_local(op.buffer, op.size, op.kind, op.local_key, local)) return true;
+  try {
+    std::string why_not;
+    made = memory_.add(op.buffer, op.size, op.kind, why_not);
+    return made != 0 && memory_.find_local(op.buffer, op.size, op.kind, made, local);
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// on_error() says so at the next poll.
+errorcode_t endpoint::fail(const net::net_op& op, const char* reason) noexcept {
+  return port_.fail_later(op.rank, op.context, reason) ? errorcode_t::posted
+                                                       : errorcode_t::retry_nomem;
+}
+
+// Where the other end is. posted: the operation makes no sense.
+errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
+  using said = net::remote_view::answer;
+  at = op.at;
+  if (at.key == 0) {
+    const net::remote_view found = fabric_.keys().find(op.rank, op.remote);
+    if (found.what == said::not_connected) return errorcode_t::retry_nomem;
+    if (found.what == said::unknown_key || op.remote_offset > found.size ||
+        op.size > found.size - op.remote_offset)
+      return fail(op, "the remote key is unknown, or the range is outside");
+    if (found.at.key == 0 && op.size != 0) return fail(op, "no network was given that memory");
+    at = found.at;
+  }
+  return errorcode_t::done;
+}
+
+errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {
+  if (op.rank == me_) [[unlikely]]
+    return what == access::read ? port_.self().get(op)
+                                : port_.self().put(op, what == access::write_and_tell);
+  link* on = nullptr;
+  if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
+    return code;
+  const bool tells = what == access::write_and_tell;
+  const follower kind = tells                  ? follower::message
+                        : what == access::read ? follower::read
+                                               : follower::write;
+  if (must_wait(*on, op.fence, kind)) [[unlikely]]
+    return errorcode_t::retry_nomem;
+  net::remote_target at;
+  if (const errorcode_t code = take_remote(op, at); code != errorcode_t::done) return code;
+  if (tells && !on->take_credit()) return errorcode_t::retry_nomem;
+  const errorcode_t code = op.size == 0 ? move_nothing(*on, op, what) : post(*on, op, what, at);
+  if (tells && code != errorcode_t::done && code != errorcode_t::posted) on->give_back_credit();
+  return code;
+}
+
+// Providers differ in what they make of no bytes.
+errorcode_t endpoint::move_nothing(link& on, const net::net_op& op, access what) noexcept {
+  if (what != access::write_and_tell) return errorcode_t::done;
+  return port_.send_small(on, word_of(word::kind::immediate, op.imm), nullptr, 0, nullptr, 0);
+}
+
+errorcode_t endpoint::post(link& on, const net::net_op& op, access what,
+                           const net::remote_target& at) noexcept {
+  transfer t{what,
+             op.buffer,
+             op.size,
+             nullptr,
+             at.address + op.remote_offset,
+             at.key - 1,
+             word_of(word::kind::immediate, op.imm)};
+  std::uint64_t made = 0;
+  if (!take_local(op, t.local, made)) return fail(op, "the local buffer cannot be registered");
+  work* const one = port_.new_work(on, purpose::user);
+  errorcode_t code = errorcode_t::retry_nomem;
+  if (one != nullptr) {
+    one->context = op.context;
+    one->key = made;
+    one->is_write = what != access::read;
+    one->is_silent = one->is_write && op.context == nullptr;
+    port_.begin_user();
+    code =
+        port_.post(on, *one, [&](fid_ep* ep, ticket* context) { return give(on, t, ep, context); });
+    if (code != errorcode_t::done) port_.end_user();
+  }
+  if (code == errorcode_t::done) return errorcode_t::posted;
+  if (made != 0) memory_.remove(made);
+  return code;
+}
+
+long endpoint::give(const link& on, const transfer& what, fid_ep* ep,
+                    ticket* context) const noexcept {
+  if (what.what == access::read)
+    return fi_read(ep, const_cast<void*>(what.buffer), what.size, what.local, on.keys, what.address,
+                   what.key, context);
+  const iovec local{const_cast<void*>(what.buffer), what.size};
+  const fi_rma_iov remote{what.address, what.size, what.key};
+  void* described = what.local;
+  fi_msg_rma msg{};
+  msg.msg_iov = &local;
+  msg.desc = &described;
+  msg.iov_count = 1;
+  msg.addr = on.keys;
+  msg.rma_iov = &remote;
+  msg.rma_iov_count = 1;
+  msg.context = context;
+  msg.data = what.word;
+  const bool tells = what.what == access::write_and_tell;
+  return fi_writemsg(ep, &msg, write_flags_ | (tells ? FI_REMOTE_CQ_DATA : 0));
+}
+
+}  // namespace lci::ofi

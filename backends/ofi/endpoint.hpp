@@ -1,0 +1,53 @@
+// Posts: each becomes one call of libfabric to the address of its rank. Callers: proto through
+// net::endpoint. Threads: shared. Always true: a post that answers retry_* has changed nothing.
+#pragma once
+
+#include "backends/ofi/port.hpp"
+#include "backends/ofi/region.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::ofi {
+
+class fabric;
+
+class endpoint final : public net::endpoint {
+ public:
+  endpoint(fabric& f, port& p) noexcept;
+  errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
+                          const void* payload, std::size_t size) noexcept override;
+  errorcode_t send(const net::net_op& op) noexcept override;
+  errorcode_t put(const net::net_op& op) noexcept override { return rma(op, access::write); }
+  errorcode_t put_imm(const net::net_op& op) noexcept override {
+    return rma(op, access::write_and_tell);
+  }
+  errorcode_t get(const net::net_op& op) noexcept override { return rma(op, access::read); }
+
+ private:
+  enum class access : std::uint8_t { write, write_and_tell, read };
+  struct transfer;
+  std::uint64_t word_of(word::kind what, std::uint32_t imm) const noexcept {
+    return word::make(me_, what, imm);
+  }
+  // What comes behind a write: something that its target is told, or not.
+  enum class follower : std::uint8_t { message, write, read };
+  bool must_wait(const link& on, bool is_fenced, follower what) const noexcept;
+  errorcode_t send_buffer(link& on, const net::net_op& op) noexcept;
+  errorcode_t send_packet(link& on, const net::net_op& op) noexcept;
+  errorcode_t rma(const net::net_op& op, access what) noexcept;
+  errorcode_t post(link& on, const net::net_op& op, access what,
+                   const net::remote_target& at) noexcept;
+  errorcode_t move_nothing(link& on, const net::net_op& op, access what) noexcept;
+  long give(const link& on, const transfer& what, fid_ep* ep, ticket* context) const noexcept;
+  bool take_local(const net::net_op& op, void*& local, std::uint64_t& made) noexcept;
+  errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
+  errorcode_t fail(const net::net_op& op, const char* reason) noexcept;
+
+  fabric& fabric_;
+  port& port_;
+  regions& memory_;
+  const int me_;
+  const bool keeps_write_order_;
+  const std::uint64_t write_flags_;
+};
+
+}  // namespace lci::ofi

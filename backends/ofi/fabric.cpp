@@ -1,0 +1,173 @@
+#include "backends/ofi/fabric.hpp"
+
+#include <algorithm>
+
+#include "backends/ofi/device.hpp"
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+#include "lci/mem/region_table.hpp"
+
+namespace lci::ofi {
+namespace {
+
+// Before any member is made.
+const net::fabric_config& checked(const net::fabric_config& config) {
+  if (config.book == nullptr || config.arena == nullptr || config.regions == nullptr)
+    throw backend_error("ofi: a fabric needs an address book, an arena and a table of regions");
+  return config;
+}
+
+fabric_handle open_fabric(const candidate& chosen) {
+  fid_fabric* out = nullptr;
+  const int rc = library().fabric(chosen.info->fabric_attr, &out, nullptr);
+  if (rc != 0) throw_error("fi_fabric", chosen.name(), rc);
+  return fabric_handle(out);
+}
+
+domain_handle open_domain(fid_fabric* on, const candidate& chosen) {
+  fid_domain* out = nullptr;
+  const int rc = fi_domain(on, chosen.info.get(), &out, nullptr);
+  if (rc != 0) throw_error("fi_domain", chosen.name(), rc);
+  return domain_handle(out);
+}
+
+// What fits a receive beside its header line, in two pages.
+constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
+// What the layers above want where targets are sent along (net::capabilities).
+constexpr std::size_t LEAST_INJECT = 88;
+
+net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
+                                  const net::fabric_config& config) {
+  const fi_info& info = *chosen.info;
+  net::capabilities caps;
+  const std::size_t limit = info.tx_attr->inject_size;
+  caps.max_inject =
+      std::max(LEAST_INJECT, std::min(config.max_inject_wanted, limit > head ? limit - head : 0));
+  caps.max_send = MAX_SEND;
+  caps.max_rma = std::min<std::size_t>(info.ep_attr->max_msg_size, std::size_t{1} << 40);
+  caps.write_with_immediate = has_write_data(info);
+  caps.one_sided = makes_progress_alone(info);
+  caps.device_memory = (info.caps & FI_HMEM) != 0;
+  caps.outlives_stale_keys = false;
+  caps.ordered = keeps_message_order(info);
+  if (info.ep_attr->max_msg_size < MAX_SEND)
+    throw backend_error("ofi: " + chosen.name() + " sends at most " +
+                        bytes_text(info.ep_attr->max_msg_size) + " at once, " +
+                        bytes_text(MAX_SEND) + " are needed");
+  return caps;
+}
+
+candidate choose_for(const net::fabric_config& config, std::string& why) {
+  return choose(wishes_of(checked(config)), why);
+}
+
+}  // namespace
+
+fabric::fabric(const net::fabric_config& config)
+    : config_(config),
+      chosen_(choose_for(config, why_)),
+      fabric_(open_fabric(chosen_)),
+      handle_(open_domain(fabric_.get(), chosen_)),
+      domain_{chosen_.info.get(), fabric_.get(), handle_.get(), chosen_.name()},
+      caps_(capabilities_of(chosen_, head(), config_)),
+      connector_(domain_, *config_.book, *config_.arena),
+      memory_(domain_, connector_.endpoint(), config_),
+      lookups_(config_.book->size()),
+      ports_(MAX_DEVICES) {
+  caps_.keeps_registrations = memory_.is_keeping();
+  connector_.start(memory_);
+  base::ticks_per_ms();  // measured here rather than in the first poll
+  log::info("ofi", "%s, %s: %s", domain_.name.c_str(), why_.c_str(), describe(chosen_).c_str());
+}
+
+// Without leave() before, peers take this for a death, after what was sent to them.
+fabric::~fabric() {
+  if (has_left_) return;
+  for (const auto& one : ports_)
+    if (one) one->leave(false);
+}
+
+std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& config) {
+  if (index < 0 || index >= MAX_DEVICES)
+    throw backend_error("ofi: device index " + std::to_string(index) + " is outside 0 to " +
+                        std::to_string(MAX_DEVICES - 1));
+  const std::lock_guard lock(mutex_);
+  std::unique_ptr<port>& where = ports_[static_cast<std::size_t>(index)];
+  if (!where) {
+    where = std::make_unique<port>(*this, index, config);
+    connector_.add_port(*where);
+  }
+  config = where->config();
+  return std::make_unique<device>(*this, *where);
+}
+
+// Any device that exists will do: what is asked is the same behind all of them.
+void fabric::connect(int rank) noexcept {
+  if (rank == config_.book->rank()) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  port* first = nullptr;
+  for (const auto& one : ports_) {
+    if (!one) continue;
+    if (first == nullptr) first = one.get();
+    if (one->find(rank) != nullptr) return;
+  }
+  if (first != nullptr) first->wish(rank);
+}
+
+net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
+  if (rank == config_.book->rank()) {
+    const auto known = config_.regions->look_up({key.slot, key.generation});
+    net::remote_view out;
+    out.what = known ? net::remote_view::answer::ok : net::remote_view::answer::unknown_key;
+    if (!known) return out;
+    out.size = known->size;
+    out.kind = known->kind;
+    out.address = reinterpret_cast<std::uint64_t>(known->address);
+    out.share = known->share;
+    out.off_network = known->off_network;
+    return out;
+  }
+  const net::remote_view found = lookups_.find(rank, key);
+  if (found.what == net::remote_view::answer::not_connected) connect(rank);
+  return found;
+}
+
+std::uint64_t fabric::register_region(void* address, std::size_t size, mem::mem_kind kind,
+                                      std::string& why_not) {
+  // The arena is registered by us, span by span.
+  if (config_.arena->contains(address)) return 0;
+  return memory_.add(address, size, kind, why_not);
+}
+
+// Who was told of it hears before anything that is sent on that device from now on.
+void fabric::deregister_region(std::uint64_t local_key) noexcept {
+  net::remote_key name;
+  for (const reader& who : memory_.remove(local_key, &name)) {
+    note said;
+    said.what = note::kind::withdrawn;
+    said.slot = name.slot;
+    said.generation = name.generation;
+    const std::lock_guard lock(mutex_);
+    if (const auto& one = ports_[static_cast<std::size_t>(who.device)]; one)
+      one->tell(who.rank, said);
+  }
+}
+
+void fabric::publish(net::remote_key name, std::uint64_t local_key) noexcept {
+  memory_.publish(name, local_key);
+}
+
+net::remote_target fabric::target_of(net::remote_key name) noexcept {
+  return memory_.target_of(name);
+}
+
+void fabric::leave() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : ports_)
+    if (one) one->leave(true);
+  connector_.leave();
+  has_left_ = true;
+}
+
+}  // namespace lci::ofi

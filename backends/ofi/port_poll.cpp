@@ -1,0 +1,340 @@
+// The half of a port that polls: what the provider reports becomes calls of the sink.
+#include <cstring>
+#include <new>
+
+#include "backends/ofi/fabric.hpp"
+#include "backends/ofi/port.hpp"
+#include "lci/base/log.hpp"
+
+namespace lci::ofi {
+namespace {
+
+// Polls between two looks at what is not about messages.
+constexpr std::uint32_t LOOK_EVERY = 64;
+constexpr std::uint64_t LINK_LOOK_MS = 100;  // between two looks at who is silent or missed
+constexpr std::uint64_t SILENCE_MS = 1000;   // after which who cannot be watched is knocked at
+// Polls without news after which all has come that a missed peer sent.
+constexpr std::uint32_t DRY_POLLS = 16;
+
+std::uint64_t word_before(const std::byte* payload) noexcept {
+  std::uint64_t out = 0;
+  std::memcpy(&out, payload - sizeof(out), sizeof(out));
+  return out;
+}
+
+}  // namespace
+
+inline bool port::receive(net::sink& to, const fi_cq_data_entry& what,
+                          receives::place& into) noexcept {
+  mem::packet* const packet = into.packet;
+  const std::uint64_t all = head_ != 0 ? word_before(packet->payload()) : what.data;
+  const std::size_t size = what.len - head_;
+  const word said(all);
+  link* const from = find_checked(static_cast<int>(said.rank()));
+  // Nothing comes from who is gone, or was never met, or says too little.
+  if (from == nullptr || from->was_gone_said || what.len < head_) [[unlikely]] {
+    receives_.again(into);
+    return true;
+  }
+  from->heard_ticks = now_;
+  // Who sends to us has heard our name: it may have said so in a hello that comes later.
+  if (from->state() == link::stage::calling) [[unlikely]]
+    from->move(link::stage::ready);
+  if (!said.is(word::kind::message)) [[unlikely]] {
+    if (said.is(word::kind::immediate)) {
+      receives_.again(into);
+      dealt_with(*from);
+      to.on_immediate(from->rank, said.imm());
+      return true;
+    }
+    take_ours(to, packet->payload(), size, *from);
+    receives_.again(into);
+    return true;
+  }
+  const net::arrival message{from->rank, said.imm(), packet->payload(), size, packet};
+  switch (to.on_message(message)) {
+    case net::verdict::taken:
+      receives_.again(into);
+      dealt_with(*from);
+      return true;
+    case net::verdict::kept:
+      receives_.replace(into);
+      dealt_with(*from);
+      return true;
+    case net::verdict::deferred:
+      break;
+  }
+  // Before what a nested poll has fetched and left, or was refused: that came later.
+  fi_cq_data_entry& again = *--first_;
+  again = {};
+  again.op_context = static_cast<ticket*>(&into);
+  again.flags = FI_RECV | FI_REMOTE_CQ_DATA;
+  again.len = size + head_;
+  again.data = all;
+  return false;
+}
+
+// Of a write: its data is there.
+inline void port::immediate(net::sink& to, const fi_cq_data_entry& what) noexcept {
+  const word said(what.data);
+  link* const from = find_checked(static_cast<int>(said.rank()));
+  if (from == nullptr || from->was_gone_said) [[unlikely]]
+    return;
+  from->heard_ticks = now_;
+  dealt_with(*from);
+  to.on_immediate(from->rank, said.imm());
+}
+
+// Presents the oldest event. False: it was deferred, and is the oldest still.
+inline bool port::present(net::sink& to) noexcept {
+  // Taken out before the sink runs: a sink that polls again sees what comes after it, and may write
+  // over it.
+  const fi_cq_data_entry what = *first_++;
+  if ((what.flags & FI_REMOTE_WRITE) != 0) {
+    immediate(to, what);
+    return true;
+  }
+  if (what.op_context == nullptr) [[unlikely]]
+    return true;
+  ticket& of = ticket_of(what.op_context);
+  if (of.what == ticket::kind::receive) return receive(to, what, static_cast<receives::place&>(of));
+  finish(to, static_cast<work&>(of), 0);
+  return true;
+}
+
+// The next batch from the provider. False: it has nothing.
+inline bool port::fetch(net::sink& to) noexcept {
+  first_ = end_ = ring_ + nesting_ - 1;
+  const ssize_t n = fi_cq_read(queues_.cq.get(), first_, BATCH);
+  if (n > 0) [[likely]] {
+    end_ += n;
+    return true;
+  }
+  if (n == -FI_EAGAIN) {
+    ++dry_;
+    return false;
+  }
+  read_error(to);
+  return false;
+}
+
+std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
+  const base::owned_guard guard(polling_);
+  if (!guard) return 0;
+  ++nesting_;
+  if (++polls_ % LOOK_EVERY == 0 || fabric_.calls().has_work() || fabric_.keys().has_work())
+      [[unlikely]]
+    look_after(to);
+  if (has_failures_.load(std::memory_order_acquire)) [[unlikely]]
+    serve_failures(to);
+  std::size_t n = 0;
+  while (n < max && (first_ != end_ || fetch(to)) && present(to)) ++n;
+  if (!receives_.are_all_posted()) [[unlikely]]
+    receives_.post_rest();
+  if (!self_.is_empty()) [[unlikely]]
+    n += self_.poll(to, max);
+  --nesting_;
+  return n;
+}
+
+// The peer may send another one; it hears of that now and then.
+inline void port::dealt_with(link& from) noexcept {
+  if (++from.taken - from.told < link::WINDOW / 2) [[likely]]
+    return;
+  from.told = from.taken;
+  note said;
+  said.what = note::kind::credit;
+  said.count = from.taken;
+  tell(from.rank, said);
+}
+
+LCI_COLD void port::read_error(net::sink& to) noexcept {
+  fi_cq_err_entry what{};
+  const ssize_t n = fi_cq_readerr(queues_.cq.get(), &what, 0);
+  if (n != 1) return;  // another one, or none after all
+  if (what.op_context == nullptr) {
+    log::debug("ofi", "%s reports: %s", fabric_.domain().name.c_str(),
+               std::string(meaning_of(what.err)).c_str());
+    return;
+  }
+  ticket& of = ticket_of(what.op_context);
+  if (of.what == ticket::kind::work) return finish(to, static_cast<work&>(of), what.err);
+  if (what.err != FI_ECANCELED)
+    log::warn("ofi", "a receive on %s failed: %s", fabric_.domain().name.c_str(),
+              std::string(meaning_of(what.err)).c_str());
+  receives_.again(static_cast<receives::place&>(of));
+}
+
+// The provider is done with it.
+void port::finish(net::sink& to, work& one, int error) noexcept {
+  link& on = *one.on;
+  on.heard_ticks = now_;
+  if (error != 0) [[unlikely]]
+    end(to, on, link::stage::failed, meaning_of(error));
+  else if (one.is_write && fabric_.how() == delivery::asked && one.flush == 0 && !one.is_told)
+      [[unlikely]]
+    return flush(one);
+  if (on.leave(one)) tell_end(to, one, error == 0 ? "" : meaning_of(error));
+  works_.put(&one);
+}
+
+// What it held is given back, and who waits for it hears.
+void port::tell_end(net::sink& to, work& one, std::string_view error) noexcept {
+  if (one.packet != nullptr) mem::release_packet(*fabric_.config().arena, one.packet);
+  if (one.key != 0) fabric_.memory().remove(one.key);
+  one.packet = nullptr;
+  one.key = 0;
+  if (one.what == purpose::knock) one.on->is_knocking = false;
+  if (one.what != purpose::user) return;
+  if (one.context != nullptr) {
+    if (error.empty())
+      to.on_complete(one.context);
+    else
+      to.on_error(one.on->rank, one.context, error);
+  }
+  // Last: who sees that nothing is open may take all of this down.
+  end_user();
+}
+
+// The write is out, but only its target knows when it is there.
+LCI_COLD void port::flush(work& one) noexcept {
+  one.flush = ++one.on->flushes;
+  note said;
+  said.what = note::kind::flush;
+  said.count = one.flush;
+  tell(one.on->rank, said);
+}
+
+LCI_COLD void port::flushed(net::sink& to, link& from, std::uint64_t count) noexcept {
+  while (work* const one = from.take_flushed(count)) {
+    tell_end(to, *one, {});
+    works_.put(one);
+  }
+}
+
+// Of no use any more, because the peer has left or because it failed.
+void port::end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept {
+  on.move(how);
+  if (on.was_gone_said) return;
+  on.was_gone_said = true;
+  fabric_.keys().forget(on.rank);
+  to.on_peer_gone(on.rank, how == link::stage::left, reason);
+  // What is posted there will not end, or nobody knows when.
+  while (work* const one = on.take_untold()) {
+    tell_end(to, *one, reason);
+    if (one->flush == 0) continue;
+    // The provider was done with it.
+    on.leave(*one);
+    works_.put(one);
+  }
+}
+
+// A message from the peer's fabric to this one.
+LCI_COLD void port::take_ours(net::sink& to, const std::byte* data, std::size_t size,
+                              link& from) noexcept {
+  note said;
+  if (decode(data, size, said)) take_note(to, said, from);
+}
+
+void port::take_note(net::sink& to, const note& what, link& from) noexcept {
+  const net::remote_key name{what.slot, what.generation};
+  switch (what.what) {
+    case note::kind::credit:
+      return from.set_consumed(what.count);
+    case note::kind::ask:
+      return tell(from.rank, fabric_.memory().tell(name, {from.rank, index_}));
+    case note::kind::row:
+    case note::kind::no_row:
+      return fabric_.keys().settle(from.rank, what);
+    case note::kind::withdrawn:
+      return fabric_.keys().drop(from.rank, name);
+    case note::kind::flush: {
+      note answer = what;
+      answer.what = note::kind::flushed;
+      return tell(from.rank, answer);
+    }
+    case note::kind::flushed:
+      return flushed(to, from, what.count);
+    case note::kind::farewell:
+      return end(to, from, link::stage::left, "the peer took leave");
+    case note::kind::knock:
+      return;
+  }
+}
+
+// Notes that could not be sent when they were due, in their order.
+void port::tell_rest() noexcept {
+  std::deque<std::pair<int, note>> rest;
+  {
+    const std::lock_guard lock(failures_lock_);
+    rest.swap(notes_);
+  }
+  for (const auto& [rank, what] : rest) tell(rank, what);
+}
+
+void port::serve_failures(net::sink& to) noexcept {
+  tell_rest();
+  for (;;) {
+    failure one;
+    {
+      const std::lock_guard lock(failures_lock_);
+      if (failures_.empty()) {
+        has_failures_.store(!notes_.empty(), std::memory_order_relaxed);
+        return;
+      }
+      one = failures_.front();
+      failures_.pop_front();
+    }
+    to.on_error(one.rank, one.context, one.reason);
+    failing_.fetch_sub(1, std::memory_order_release);  // edge ofi.failing: partner is is_drained()
+  }
+}
+
+void port::look_after(net::sink& to) noexcept {
+  now_ = base::cpu_ticks();
+  fabric_.calls().look();
+  if (fabric_.keys().has_work()) fabric_.keys().serve(*this);
+  if (now_ < next_look_) return;
+  next_look_ = now_ + LINK_LOOK_MS * base::ticks_per_ms();
+  look_at_links(to);
+}
+
+void port::look_at_links(net::sink& to) noexcept {
+  for (const std::atomic<link*>& one : links_) {
+    link* const on = one.load(std::memory_order_acquire);
+    if (on == nullptr || on->was_gone_said) continue;
+    if (on->state() == link::stage::left) {
+      end(to, *on, link::stage::left, "the peer took leave");
+    } else if (on->state() == link::stage::failed) {
+      end(to, *on, link::stage::failed, "no connection could be made");
+    } else if (on->refused() != 0) {
+      end(to, *on, link::stage::failed, meaning_of(on->refused()));
+    } else if (missed_[static_cast<std::size_t>(on->rank)].load(std::memory_order_acquire)) {
+      // What it sent comes first.
+      if (on->missed_at == 0)
+        on->missed_at = dry_ + 1;
+      else if (dry_ >= on->missed_at + DRY_POLLS)
+        end(to, *on, link::stage::failed, "its process is gone, or its host is silent");
+    } else if (on->state() == link::stage::ready && !fabric_.calls().is_watched(on->rank)) {
+      knock(*on);
+    }
+  }
+}
+
+// Nothing else tells of a peer to which nothing is sent.
+void port::knock(link& on) noexcept {
+  if (on.heard_ticks == 0) on.heard_ticks = now_;
+  if (on.is_knocking || now_ < on.heard_ticks + SILENCE_MS * base::ticks_per_ms()) return;
+  mem::packet* const packet = packets_.get();
+  work* const one = packet != nullptr ? new_work(on, purpose::knock) : nullptr;
+  if (one == nullptr) {
+    if (packet != nullptr) packets_.put(packet);
+    return;
+  }
+  new (packet->payload()) note;  // a knock
+  on.is_knocking = send_packet(on, word::make(fabric_.rank(), word::kind::note, 0), *packet,
+                               sizeof(note), *one) == errorcode_t::done;
+  if (!on.is_knocking) packets_.put(packet);
+}
+
+}  // namespace lci::ofi

@@ -1,0 +1,51 @@
+#include "backends/ofi/wire.hpp"
+
+namespace lci::ofi {
+namespace {
+
+constexpr std::string_view PREFIX = "ofi1:";
+constexpr std::size_t FIXED = 2 * sizeof(std::uint64_t) + sizeof(std::uint16_t);
+constexpr char HEX[] = "0123456789abcdef";
+
+int digit(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+}  // namespace
+
+std::string fabric_address::text() const {
+  std::string bytes(FIXED + name.size, '\0');
+  std::memcpy(bytes.data(), &id, sizeof(id));
+  std::memcpy(bytes.data() + 8, &host, sizeof(host));
+  std::memcpy(bytes.data() + 16, &lifeline, sizeof(lifeline));
+  std::memcpy(bytes.data() + FIXED, name.bytes, name.size);
+  std::string out(PREFIX);
+  for (const char c : bytes) {
+    out += HEX[static_cast<unsigned char>(c) >> 4];
+    out += HEX[static_cast<unsigned char>(c) & 15];
+  }
+  return out;
+}
+
+bool fabric_address::parse(std::string_view text, fabric_address& out) noexcept {
+  if (!text.starts_with(PREFIX)) return false;
+  text.remove_prefix(PREFIX.size());
+  const std::size_t size = text.size() / 2;
+  unsigned char bytes[FIXED + MAX_NAME];
+  if (text.size() % 2 != 0 || size <= FIXED || size > sizeof(bytes)) return false;
+  for (std::size_t i = 0; i < size; ++i) {
+    const int high = digit(text[2 * i]);
+    const int low = digit(text[2 * i + 1]);
+    if (high < 0 || low < 0) return false;
+    bytes[i] = static_cast<unsigned char>(high << 4 | low);
+  }
+  std::memcpy(&out.id, bytes, sizeof(out.id));
+  std::memcpy(&out.host, bytes + 8, sizeof(out.host));
+  std::memcpy(&out.lifeline, bytes + 16, sizeof(out.lifeline));
+  out.name.size = static_cast<std::uint16_t>(size - FIXED);
+  std::memcpy(out.name.bytes, bytes + FIXED, out.name.size);
+  return true;
+}
+
+}  // namespace lci::ofi

@@ -1,0 +1,49 @@
+// Something that was given to the provider and is not completed: what it holds, and for whom. Lives
+// in its port's pool, in the list of its link meanwhile. Threads: single owner, but for the list
+// hooks, which are under the link's lock.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/ofi/queues.hpp"
+#include "lci/mem/packet_pool.hpp"
+
+namespace lci::ofi {
+
+class link;
+
+// For whom something was posted.
+enum class purpose : std::uint8_t {
+  user,     // an operation of the layer above
+  ours,     // a note
+  knock,    // is the peer still there?
+  farewell  // we leave
+};
+
+struct work : ticket {
+  work() noexcept : ticket(kind::work) {}
+  link* on = nullptr;
+  void* context = nullptr;        // for the sink
+  mem::packet* packet = nullptr;  // goes back to its pool
+  std::uint64_t key = 0;          // registration that was made for it
+  std::uint64_t flush = 0;        // what the target is asked for, once it has been
+  purpose what = purpose::user;
+  bool is_write = false;   // of remote memory
+  bool is_silent = false;  // ... for which nobody waits
+  bool is_told = false;    // its end was told before the provider knew
+  work* next = nullptr;    // in the list of the link
+  work* before = nullptr;
+  work* pool_next = nullptr;
+
+  // As new, but for what is the provider's and the pool's.
+  void clear(link& to, purpose why) noexcept {
+    on = &to;
+    context = nullptr;
+    packet = nullptr;
+    key = flush = 0;
+    what = why;
+    is_write = is_silent = is_told = false;
+  }
+};
+
+}  // namespace lci::ofi
