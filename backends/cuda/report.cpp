@@ -55,9 +55,9 @@ std::vector<mem::device_report> report_gpus(driver& d) {
     try {
       gpu& one = gpus.at(i);
       all.push_back({name, one.facts().name + ", " + one.facts().pci,
-                     ways_of(gpus, one, d.gpu_count(), mappings)});
+                     ways_of(gpus, one, d.gpu_count(), mappings), one.facts().pci});
     } catch (const backend_error& error) {
-      all.push_back({name, error.what(), {}});
+      all.push_back({name, error.what(), {}, {}});
     }
   }
   return all;

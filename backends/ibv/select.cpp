@@ -96,7 +96,8 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
   const port_wishes wishes = wishes_of(config);
   std::vector<port_facts> all = survey(wishes);
   const selection chosen = choose_here(all, wishes);
-  for (const port_facts& one : all) out.push_back({one.name, describe(one), false, one.why_not});
+  for (const port_facts& one : all)
+    out.push_back({one.name, describe(one), false, one.why_not, one.pci});
   for (std::size_t i = 0; i < chosen.ports.size(); ++i) {
     net::card_report& line = out[static_cast<std::size_t>(chosen.ports[i] - all.data())];
     line.is_chosen = true;

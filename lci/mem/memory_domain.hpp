@@ -43,6 +43,7 @@ struct device_report {
   std::string name;
   std::string what;  // or why it cannot be used
   std::vector<way_report> ways;
+  std::string pci = {};  // its address; empty: not known
 };
 
 struct memory_domain {

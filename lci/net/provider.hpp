@@ -18,6 +18,7 @@ struct card_report {
   std::string what;        // its state, speed and address
   bool is_chosen = false;  // it would be used
   std::string why;         // it is chosen, or not
+  std::string pci = {};    // its address; empty: it has none, or it is not known
 };
 
 struct provider {

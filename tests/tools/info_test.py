@@ -1,0 +1,45 @@
+"""lci_info --json is what lci_info -v says, and a wrong word is an error."""
+
+import json
+import subprocess
+import sys
+
+
+def run(*arguments):
+    return subprocess.run([sys.argv[1], *arguments], capture_output=True, text=True, check=False)
+
+
+short, verbose, answer = run(), run("-v"), run("--json")
+if "nlohmann-json3-dev" in answer.stderr:
+    print("skipped --json:", answer.stderr.strip())
+    sys.exit(77)
+for one in (short, verbose, answer):
+    if one.returncode != 0:
+        sys.exit(f"exit status {one.returncode}: {one.stderr}")
+said = json.loads(answer.stdout)
+missing = [text for text in (f"lci {said['version']}", "backends", said["full_version"]) if text not in short.stdout]
+for key in ("backends", "bootstraps", "accelerators"):
+    if not said[key]:
+        missing.append(key)
+    for one in said[key]:
+        if one["usable"] != (one["why_not"] == ""):
+            missing.append(f"{one['name']}: usable and why_not")
+        if f"  {one['name']} " not in short.stdout:
+            missing.append(one["name"])
+shm = [one for one in said["backends"] if one["name"] == "shm"]
+if not shm or not shm[0]["usable"]:
+    missing.append("shm is usable")
+attributes = {one["name"]: one for one in said["attributes"]}
+if (attributes["npackets"]["value"], attributes["npackets"]["source"]) != ("1234", "LCI_ATTR_NPACKETS"):
+    missing.append(f"npackets: {attributes['npackets']}")
+if attributes["packet_size"]["source"] != "default":
+    missing.append(f"packet_size: {attributes['packet_size']}")
+for name, one in attributes.items():
+    if f"  {name} " not in verbose.stdout:
+        missing.append(name)
+if missing:
+    sys.exit(f"wrong or missing: {missing}\n{short.stdout}")
+for wrong in (["--wrong"], ["-v", "--json"]):
+    got = run(*wrong)
+    if got.returncode != 1 or "usage:" not in got.stderr:
+        sys.exit(f"{wrong}: exit status {got.returncode}, {got.stderr}")
