@@ -18,6 +18,10 @@ client::client(const char* backend, unique_fd fd, int rank, int size,
 
 bool client::join() {
   const deadline until = limit();
+  if (seal_) send(seal_->greeting(), until);
+  while (seal_ && !seal_->is_greeted()) {
+    if (!receive_some(until, "for the greeting of rank 0")) return false;
+  }
   send_output(until);
   while (!member_.is_welcome()) {
     if (!receive_some(until, "for all ranks to join")) return false;
@@ -50,7 +54,7 @@ std::vector<departure> client::news() {
 void client::leave() noexcept {
   try {
     member_.leave();
-    const std::string bytes = member_.take_output();
+    const std::string bytes = take_output();
     if (::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
       log::debug("boot", "no farewell: %s", errno_text(errno).c_str());
   } catch (const std::bad_alloc&) {
@@ -62,8 +66,14 @@ deadline client::limit() const {
   return limit_.count() > 0 ? deadline::in(limit_) : deadline::never();
 }
 
-void client::send_output(const deadline& until) {
-  const std::string bytes = member_.take_output();
+std::string client::take_output() {
+  std::string bytes = member_.take_output();
+  return seal_ ? seal_->seal(bytes) : bytes;
+}
+
+void client::send_output(const deadline& until) { send(take_output(), until); }
+
+void client::send(std::string_view bytes, const deadline& until) {
   std::size_t sent = 0;
   while (sent < bytes.size()) {
     const ssize_t n =
@@ -89,7 +99,13 @@ bool client::receive_some(const deadline& until, const std::string& what) {
     member_.fail("waited " + std::to_string(limit_.count() / 1000) + " s " + what);
   const ssize_t n = ::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
   if (n > 0) {
-    member_.receive(std::string_view(bytes, static_cast<std::size_t>(n)));
+    const std::string_view all(bytes, static_cast<std::size_t>(n));
+    std::string plain;
+    if (seal_ && !seal_->open(all, plain)) {
+      member_.fail("who listens at the address of rank 0 is not of this job: " + seal_->why() +
+                   " (LCT_PMI_TCP_KEY is to be the same for all ranks)");
+    }
+    member_.receive(seal_ ? std::string_view(plain) : all);
     return true;
   }
   if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) return true;

@@ -5,11 +5,14 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lci/boot/fd.hpp"
 #include "lci/boot/kv_member.hpp"
+#include "lci/boot/seal.hpp"
 
 namespace lci::boot::kv {
 
@@ -17,6 +20,8 @@ class client {
  public:
   // `limit` bounds each wait; zero means none.
   client(const char* backend, unique_fd fd, int rank, int size, std::chrono::milliseconds limit);
+  // To be called before join(): everything is sealed with this key.
+  void seal(const job_key& key) { seal_.emplace(key, sealed_stream::side::joiner); }
 
   // Sends the hello; costs no round trip.
   void greet() { send_output(limit()); }
@@ -36,12 +41,16 @@ class client {
 
  private:
   deadline limit() const;
+  // What the member has to say, as it travels.
+  std::string take_output();
+  void send(std::string_view bytes, const deadline& until);
   void send_output(const deadline& until);
   // False when the connection is lost; then lost_ says how.
   bool receive_some(const deadline& until, const std::string& what);
 
   unique_fd fd_;
   member member_;
+  std::optional<sealed_stream> seal_;  // where the job has a key
   const std::chrono::milliseconds limit_;
   std::string lost_;
 };

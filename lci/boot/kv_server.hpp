@@ -38,6 +38,8 @@ class server {
   void opened(connection c);
   void received(connection c, std::string_view bytes);
   void closed(connection c);
+  // Ends a connection and tells it why, as far as it understands; its owner has found it out.
+  void refuse(connection c, const std::string& why);
   // What has come up since the last call, in order.
   std::vector<output> take_outputs();
 
@@ -91,7 +93,6 @@ class server {
   void tell_departures(session& s);
   void send(connection c, std::shared_ptr<const std::string> bytes, bool then_close = false);
   void fail_without_ended(session& s);
-  void refuse(connection c, const std::string& why);
   session& session_of(const peer& p);
 
   static constexpr unsigned MOST_WARNINGS = 10;

@@ -96,7 +96,7 @@ void service::tell_failures() {
 }
 
 void service::accept_all() {
-  for (;;) {
+  for (int left = MAX_ACCEPTS; left > 0; --left) {
     unique_fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -114,6 +114,7 @@ void service::accept_all() {
     link& l = links_[number];
     l.fd = std::move(fd);
     l.age = next_age_++;
+    if (key_) l.seal.emplace(*key_, sealed_stream::side::root);
     by_age_.emplace(l.age, number);
     server_.opened(number);
   }
@@ -136,7 +137,7 @@ bool service::read_from(int fd, bool to_the_end) {
   for (int round = 0; to_the_end || round < 8; ++round) {
     const ssize_t n = ::recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n > 0) {
-      server_.received(fd, std::string_view(bytes, static_cast<std::size_t>(n)));
+      take_in(links_.at(fd), std::string_view(bytes, static_cast<std::size_t>(n)));
       if (!to_the_end && static_cast<std::size_t>(n) < sizeof bytes) return true;
       continue;
     }
@@ -144,6 +145,31 @@ bool service::read_from(int fd, bool to_the_end) {
     return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   }
   return true;
+}
+
+// What was read belongs to the server if it is sealed as it should be.
+void service::take_in(link& l, std::string_view bytes) {
+  const int fd = l.fd.get();
+  if (!l.seal) {
+    server_.received(fd, bytes);
+    return;
+  }
+  if (!l.seal->why().empty()) return;  // refused already
+  std::string plain;
+  const bool was_greeted = l.seal->is_greeted();
+  const bool right = l.seal->open(bytes, plain);
+  if (!was_greeted && l.seal->is_greeted())
+    l.queue.push_back(std::make_shared<const std::string>(l.seal->greeting()));
+  if (!plain.empty()) server_.received(fd, plain);
+  if (!right)
+    server_.refuse(fd, l.seal->why() + "; this job has a key (LCT_PMI_TCP_KEY), the same for all ranks");
+}
+
+// Who has not shown that he knows the key is answered in plain words: he could not read others.
+void service::enqueue(link& l, std::shared_ptr<const std::string> bytes) {
+  if (l.seal && l.seal->is_proven())
+    bytes = std::make_shared<const std::string>(l.seal->seal(*bytes));
+  l.queue.push_back(std::move(bytes));
 }
 
 // Moves what the server wants sent into the sockets, as far as they take it.
@@ -158,7 +184,7 @@ void service::pump() {
     const auto found = links_.find(out.to);
     if (found == links_.end()) continue;
     link& l = found->second;
-    if (out.bytes && !out.bytes->empty()) l.queue.push_back(std::move(out.bytes));
+    if (out.bytes && !out.bytes->empty()) enqueue(l, std::move(out.bytes));
     // Closed at once, the refusal might be lost; so it goes out first.
     l.closing = l.closing || out.then_close;
     if (!flush(l)) dead.push_back(out.to);

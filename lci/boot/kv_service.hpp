@@ -2,7 +2,8 @@
 // loop, without a thread of its own.
 // Callers: lcrun (its main loop) and tcp rank 0 (inside open and fence). Threads: single.
 // Always true: no call blocks. A connection that has not joined can neither stop the others nor
-// pile up: beyond MAX_STRANGERS the oldest is dropped.
+// pile up: beyond MAX_STRANGERS the oldest is dropped. Where the job has a key, nothing of a connection
+// reaches the server that was not sealed with it.
 #pragma once
 
 #include <poll.h>
@@ -21,6 +22,7 @@
 #include "lci/boot/fd.hpp"
 #include "lci/boot/kv_member.hpp"
 #include "lci/boot/kv_server.hpp"
+#include "lci/boot/seal.hpp"
 
 namespace lci::boot::kv {
 
@@ -28,10 +30,14 @@ class service {
  public:
   // Connections beyond the size of the job that have not said hello.
   static constexpr std::size_t MAX_STRANGERS = 64;
+  // Taken in before those that are connected are heard again: newcomers cannot keep them waiting.
+  static constexpr int MAX_ACCEPTS = 32;
 
   // `listener` is non-blocking. With `only_uid`, peers of other users are refused (local sockets).
   // `hold_news`: see server.
   service(unique_fd listener, int size, std::optional<uid_t> only_uid, bool hold_news = false);
+  // From now on connections have to know the key.
+  void require(const job_key& key) { key_ = key; }
 
   // What to poll for, and what to do with the answers: exactly the entries that were added.
   void add_to(std::vector<pollfd>& set) const;
@@ -62,6 +68,7 @@ class service {
     std::size_t sent = 0;                                  // bytes of queue.front() that are out
     bool closing = false;  // close when the queue is empty; read no more
     std::uint64_t age = 0;
+    std::optional<sealed_stream> seal;  // where the job has a key
   };
 
   // Reads from and writes to one link; it may be gone afterwards.
@@ -69,6 +76,8 @@ class service {
   void accept_all();
   void drop_oldest_stranger();
   bool read_from(int fd, bool to_the_end);
+  void take_in(link& l, std::string_view bytes);
+  void enqueue(link& l, std::shared_ptr<const std::string> bytes);
   void pump();
   // False when the link is of no further use.
   bool flush(link& l) noexcept;
@@ -78,6 +87,7 @@ class service {
   const int size_;
   server server_;
   const std::optional<uid_t> only_uid_;
+  std::optional<job_key> key_;
   std::map<int, link> links_;            // by descriptor
   std::map<std::uint64_t, int> by_age_;  // the same links, oldest first
   std::uint64_t next_age_ = 0;

@@ -19,17 +19,22 @@ namespace lci::boot {
 
 namespace {
 
-// A fence is a short exchange: waiting for more bytes to fill a segment would only delay it.
-void disable_delay(int fd) noexcept {
-  const int on = 1;
+// A fence is a short exchange: waiting for more bytes to fill a segment would only delay it. And a host
+// that has gone without a word is noticed before the time of a fence is over.
+void set_options(int fd) noexcept {
+  const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
 unique_fd listen_on(const tcp_address& address) {
   unique_fd fd(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   // The port of a job that has just ended may be taken over at once. Set before bind(); accepted
-  // sockets inherit no-delay.
+  // sockets inherit the options.
   if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) != 0 ||
       ::listen(fd.get(), SOMAXCONN) != 0) {
@@ -38,7 +43,7 @@ unique_fd listen_on(const tcp_address& address) {
     errno = why;
     return fd;
   }
-  disable_delay(fd.get());
+  set_options(fd.get());
   return fd;
 }
 
@@ -64,6 +69,7 @@ class tcp_root final : public bootstrap {
       : limit_(v.limit),
         member_("tcp", 0, v.size),
         service_(std::move(listener), v.size, std::nullopt) {
+    if (!v.secret.empty()) service_.require(job_key(v.secret));
     service_.attach(member_);
     join();
   }
@@ -149,7 +155,9 @@ class tcp_leaf final : public bootstrap {
  public:
   // A little more patient than rank 0, which knows who is missing and tells everybody.
   tcp_leaf(unique_fd fd, const tcp_variables& v)
-      : client_("tcp", std::move(fd), v.rank, v.size, v.limit + std::chrono::seconds(2)) {}
+      : client_("tcp", std::move(fd), v.rank, v.size, v.limit + std::chrono::seconds(2)) {
+    if (!v.secret.empty()) client_.seal(job_key(v.secret));
+  }
   bool join() { return client_.join(); }
   const char* name() const noexcept override { return "tcp"; }
   int rank() const noexcept override { return client_.state().rank(); }
@@ -188,7 +196,7 @@ unique_fd connect_to(const tcp_address& address) noexcept {
   if (fd &&
       ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) == 0) {
     if (!is_self_connected(fd.get())) {
-      disable_delay(fd.get());
+      set_options(fd.get());
       return fd;
     }
     errno = ECONNREFUSED;
@@ -237,7 +245,8 @@ std::unique_ptr<bootstrap> open_tcp() {
   std::string why;
   const auto variables = read_tcp_variables(why);
   if (!variables) throw backend_error("tcp: " + why);
-  const auto addresses = resolve_loopback(variables->address, variables->port, variables->source);
+  const auto addresses = resolve(variables->address, variables->port, variables->source,
+                                 !variables->secret.empty());
   if (variables->rank == 0) {
     return std::make_unique<tcp_root>(listen_on_first(addresses, variables->source), *variables);
   }

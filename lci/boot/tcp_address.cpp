@@ -21,19 +21,27 @@ bool is_loopback(const sockaddr* address) noexcept {
   return false;
 }
 
+bool is_wildcard(const sockaddr* address) noexcept {
+  if (address->sa_family == AF_INET)
+    return reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr == INADDR_ANY;
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
 namespace {
 
-[[noreturn]] void refuse(const std::string& host, const std::string& source, const char* number) {
+[[noreturn]] void refuse_address(const std::string& host, const std::string& source, const char* number) {
   throw backend_error(
       "tcp: " + source + " \"" + host + "\" is " + number +
-      ", not a loopback address: without a shared key (this build has none) "
-      "anybody in the network could join, so only 127.0.0.0/8 and ::1 are accepted");
+      ", not a loopback address: without a key of the job anybody in the network could join, so only "
+      "127.0.0.0/8 and ::1 are accepted; give all ranks one key in LCT_PMI_TCP_KEY, or in a file that "
+      "LCT_PMI_TCP_KEY_FILE names (openssl rand -hex 32)");
 }
 
 }  // namespace
 
-std::vector<tcp_address> resolve_loopback(const std::string& host, int port,
-                                          const std::string& source) {
+std::vector<tcp_address> resolve(const std::string& host, int port, const std::string& source,
+                                 bool has_key) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -45,7 +53,11 @@ std::vector<tcp_address> resolve_loopback(const std::string& host, int port,
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
     char number[INET6_ADDRSTRLEN + 16] = "?";
     ::getnameinfo(a->ai_addr, a->ai_addrlen, number, sizeof number, nullptr, 0, NI_NUMERICHOST);
-    if (!is_loopback(a->ai_addr)) refuse(host, source, number);
+    if (is_wildcard(a->ai_addr)) {
+      throw backend_error("tcp: " + source + " \"" + host +
+                          "\" stands for all addresses of a host: expected one of rank 0's");
+    }
+    if (!has_key && !is_loopback(a->ai_addr)) refuse_address(host, source, number);
     tcp_address entry{};
     std::memcpy(&entry.bytes, a->ai_addr, a->ai_addrlen);
     entry.size = a->ai_addrlen;

@@ -1,7 +1,15 @@
 #include "lci/boot/tcp_variables.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
 #include "lci/base/env.hpp"
 #include "lci/boot/bootstrap.hpp"
+#include "lci/boot/fd.hpp"
+#include "lci/boot/seal.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::boot {
@@ -51,6 +59,41 @@ void read_endpoint(tcp_variables& out) {
       "no pair MASTER_ADDR and MASTER_PORT (or with LCT_ or LCI_ before both) is set" + half);
 }
 
+constexpr const char* KEY = "LCT_PMI_TCP_KEY";
+constexpr const char* KEY_FILE = "LCT_PMI_TCP_KEY_FILE";
+
+std::string read_key_file(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    return argument_error(std::string(KEY_FILE) + " \"" + path + "\": " + why);
+  };
+  const unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts {};
+  if (!fd || ::fstat(fd.get(), &facts) != 0) throw refuse(errno_text(errno));
+  if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0)
+    throw refuse("not a file that only its owner, who is the user of the job, can read (chmod 600)");
+  char bytes[4096];
+  const ssize_t n = ::read(fd.get(), bytes, sizeof bytes);
+  if (n < 0) throw refuse(errno_text(errno));
+  std::string secret(bytes, static_cast<std::size_t>(n));
+  while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r')) secret.pop_back();
+  return secret;
+}
+
+void read_secret(tcp_variables& out) {
+  const auto text = env::find(KEY), file = env::find(KEY_FILE);
+  if (!text && !file) return;
+  if (text && file)
+    throw argument_error(std::string(KEY) + " and " + KEY_FILE + " are set: only one may be");
+  const char* const variable = text ? KEY : KEY_FILE;
+  out.secret = text ? std::string(*text) : read_key_file(std::string(*file));
+  if (const auto why = keys_unavailable())
+    throw argument_error(std::string(variable) + " is set, and " + *why);
+  if (out.secret.size() >= job_key::LEAST) return;
+  throw argument_error(std::string(variable) + " holds a key of " +
+                       std::to_string(out.secret.size()) + " bytes: expected " +
+                       std::to_string(job_key::LEAST) + " or more (openssl rand -hex 32)");
+}
+
 }  // namespace
 
 std::optional<tcp_variables> read_tcp_variables(std::string& why) {
@@ -60,6 +103,7 @@ std::optional<tcp_variables> read_tcp_variables(std::string& why) {
     out.size = read_int("WORLD_SIZE", need("WORLD_SIZE"), 1, MAX_RANKS);
     out.rank = read_int("RANK", rank, 0, out.size - 1);
     read_endpoint(out);
+    read_secret(out);
     check_local_variables(out.size);
     if (const auto limit = env::find("LCT_PMI_TCP_TIMEOUT_SEC"))
       out.limit = std::chrono::seconds(read_int("LCT_PMI_TCP_TIMEOUT_SEC", *limit, 1, 86400));

@@ -1,6 +1,7 @@
 // What the environment says about a TCP rendezvous, torchrun style.
 // Callers: the tcp bootstrap. Threads: any, as for getenv().
-// Always true: address and port come from the same pair of variables, never from two.
+// Always true: address and port come from the same pair of variables, never from two; a key that others may
+// read is none.
 #pragma once
 
 #include <chrono>
@@ -16,6 +17,7 @@ struct tcp_variables {
   int port = 0;         // 1..65535
   std::string source;   // "MASTER_ADDR" and so on: which variable gave the address
   std::chrono::milliseconds limit{60'000};  // for each wait
+  std::string secret;                       // of LCT_PMI_TCP_KEY or the file; empty = none
 };
 
 // The variables, if RANK, WORLD_SIZE and one pair are set and valid; otherwise nothing, and `why`

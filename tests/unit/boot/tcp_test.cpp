@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -59,7 +60,7 @@ unique_fd connect_to_port(int port) {
 class tcp_test : public testing::Test {
  protected:
   tcp_test() : port_(free_port()) {
-    for (const char* name : {"LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR",
+    for (const char* name : {"LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE", "LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR",
                              "LCI_MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
       vars_.unset(name);
     vars_.set("MASTER_ADDR", "127.0.0.1");
@@ -125,6 +126,63 @@ TEST_F(tcp_test, exchange__largest_values) {
     }
     return std::string("ok");
   }));
+}
+
+TEST_F(tcp_test, exchange__with_a_key) {
+  vars_.set("LCT_PMI_TCP_KEY", "the key of this job");
+  expect_all_ok(run_ranks(4, [](int r) {
+    const auto boot = open(r, 4);
+    for (int i = 0; i < 4; ++i)
+      boot->put("k" + std::to_string(i), std::string(MAX_VALUE, static_cast<char>(r + i)));
+    boot->fence();
+    for (int s = 0; s < 4; ++s) {
+      for (int i = 0; i < 4; ++i) {
+        if (boot->get(s, "k" + std::to_string(i)) !=
+            std::string(MAX_VALUE, static_cast<char>(s + i)))
+          return std::string("wrong");
+      }
+    }
+    return exchange(*boot, 20);
+  }));
+}
+
+// An address of this machine that other machines reach too.
+TEST_F(tcp_test, exchange__with_a_key_on_an_outer_address) {
+  ifaddrs* list = nullptr;
+  ASSERT_EQ(::getifaddrs(&list), 0);
+  std::string outer;
+  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET || is_loopback(i->ifa_addr))
+      continue;
+    char text[INET_ADDRSTRLEN] = "";
+    ::inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(i->ifa_addr)->sin_addr, text, sizeof text);
+    outer = text;
+  }
+  ::freeifaddrs(list);
+  if (outer.empty()) GTEST_SKIP() << "this machine has loopback addresses only";
+  vars_.set("MASTER_ADDR", outer);
+  const auto refused = run_ranks(1, [](int) { return exchange(*open(0, 2), 1); });
+  EXPECT_NE(refused[0].text.find("not a loopback address"), std::string::npos) << refused[0].text;
+  vars_.set("LCT_PMI_TCP_KEY", "the key of this job");
+  expect_all_ok(run_ranks(3, [](int r) { return exchange(*open(r, 3), 3); }));
+}
+
+// One rank has no key, another one, or the only one. It is told; the others go on waiting for it.
+TEST_F(tcp_test, join__who_does_not_know_the_key_is_told) {
+  vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "2");
+  const struct {
+    const char *root, *leaf, *why;
+  } cases[] = {{"the key of this job", "", "this job has a key (LCT_PMI_TCP_KEY)"},
+               {"the key of this job", "the key of another", "LCT_PMI_TCP_KEY"},
+               {"", "the key of this job", "LCT_PMI_TCP_KEY"}};
+  for (const auto& c : cases) {
+    const auto results = run_ranks(2, [&](int r) {
+      ::setenv("LCT_PMI_TCP_KEY", r == 0 ? c.root : c.leaf, 1);
+      return exchange(*open(r, 2), 1);
+    });
+    EXPECT_NE(results[1].text.find(c.why), std::string::npos) << results[1].text;
+    EXPECT_NE(results[0].text.find("missing: 1"), std::string::npos) << results[0].text;
+  }
 }
 
 TEST_F(tcp_test, reopen__again_and_again_on_one_port) {
@@ -246,17 +304,28 @@ TEST_F(tcp_test, open__server_of_another_protocol_is_found_out) {
 }
 
 TEST_F(tcp_test, open__only_loopback_without_a_key) {
-  for (const char* address : {"10.1.2.3", "0.0.0.0", "192.0.2.1", "2001:db8::1"}) {
-    EXPECT_TRUE(
-        test::throws_with<backend_error>([&] { resolve_loopback(address, 1234, "MASTER_ADDR"); },
-                                         {"MASTER_ADDR", address, "not a loopback address", "key"}))
+  for (const char* address : {"10.1.2.3", "192.0.2.1", "2001:db8::1"}) {
+    EXPECT_TRUE(test::throws_with<backend_error>(
+        [&] { resolve(address, 1234, "MASTER_ADDR", false); },
+        {"MASTER_ADDR", address, "not a loopback address", "LCT_PMI_TCP_KEY"}))
         << address;
+    EXPECT_EQ(resolve(address, 1234, "MASTER_ADDR", true).size(), 1u);
   }
   EXPECT_TRUE(test::throws_with<backend_error>(
-      [] { resolve_loopback("no such host.invalid", 1, "LCT_MASTER_ADDR"); },
+      [] { resolve("no such host.invalid", 1, "LCT_MASTER_ADDR", false); },
       {"LCT_MASTER_ADDR", "no such host.invalid"}));
-  EXPECT_EQ(resolve_loopback("127.3.2.1", 80, "X").size(), 1u);
-  EXPECT_EQ(resolve_loopback("::1", 80, "X").size(), 1u);
+  EXPECT_EQ(resolve("127.3.2.1", 80, "X", false).size(), 1u);
+  EXPECT_EQ(resolve("::1", 80, "X", false).size(), 1u);
+}
+
+TEST_F(tcp_test, open__never_on_all_addresses) {
+  for (const char* address : {"0.0.0.0", "::"}) {
+    for (const bool has_key : {false, true}) {
+      EXPECT_TRUE(test::throws_with<backend_error>(
+          [&] { resolve(address, 1234, "MASTER_ADDR", has_key); },
+          {"MASTER_ADDR", address, "stands for all addresses"}));
+    }
+  }
 }
 
 // The listener is bound to the given address alone, and gone when everybody has joined.

@@ -1,8 +1,11 @@
 #include "lci/boot/tcp_variables.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
+#include <fstream>
 #include <vector>
 
 #include "tests/support/scoped_env.hpp"
@@ -17,7 +20,8 @@ class tcp_variables_test : public testing::Test {
       vars_.unset(std::string(prefix) + "MASTER_ADDR");
       vars_.unset(std::string(prefix) + "MASTER_PORT");
     }
-    for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "LCT_PMI_TCP_TIMEOUT_SEC"})
+    for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "LCT_PMI_TCP_TIMEOUT_SEC",
+                             "LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE"})
       vars_.unset(name);
     vars_.set("RANK", "1");
     vars_.set("WORLD_SIZE", "4");
@@ -115,6 +119,30 @@ TEST_F(tcp_variables_test, read__local_rank_must_fit_local_size) {
   vars_.set("LOCAL_WORLD_SIZE", "2");
   vars_.set("LOCAL_RANK", "2");
   expect_refused({"LOCAL_RANK", "from 0 to 1"});
+}
+
+TEST_F(tcp_variables_test, key__from_a_variable_or_a_private_file) {
+  pair("", "127.0.0.1", "29500");
+  EXPECT_EQ(read_tcp_variables(why_)->secret, "");
+  vars_.set("LCT_PMI_TCP_KEY", "sixteen letters!");
+  EXPECT_EQ(read_tcp_variables(why_)->secret, "sixteen letters!");
+  vars_.set("LCT_PMI_TCP_KEY", "fifteen letters");
+  expect_refused({"LCT_PMI_TCP_KEY", "15 bytes", "expected 16"});
+  const std::string path = testing::TempDir() + "lci_key_" + std::to_string(::getpid());
+  vars_.set("LCT_PMI_TCP_KEY_FILE", path);
+  expect_refused({"LCT_PMI_TCP_KEY and LCT_PMI_TCP_KEY_FILE", "only one"});
+  vars_.unset("LCT_PMI_TCP_KEY");
+  expect_refused({"LCT_PMI_TCP_KEY_FILE", path.c_str(), "No such file"});
+  std::ofstream(path) << "a key that lies in a file\n";
+  ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
+  expect_refused({"LCT_PMI_TCP_KEY_FILE", path.c_str(), "only its owner"});
+  ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+  EXPECT_EQ(read_tcp_variables(why_)->secret, "a key that lies in a file");
+  std::ofstream(path) << "\n";
+  expect_refused({"LCT_PMI_TCP_KEY_FILE", "0 bytes"});
+  ::unlink(path.c_str());
+  vars_.set("LCT_PMI_TCP_KEY_FILE", testing::TempDir());
+  expect_refused({"LCT_PMI_TCP_KEY_FILE"});
 }
 
 }  // namespace
