@@ -58,9 +58,10 @@ std::unique_ptr<bootstrap> open_on_board(const char* name, std::unique_ptr<board
   std::unique_ptr<board>& b = kept[name];
   if (!b) b = make();
   if (!b->is_ours()) {
-    throw backend_error(std::string(name) +
-                        ": this process was forked from a rank of the job and is none itself; start "
-                        "lci after fork() only, or run the child with LCT_PMI_BACKEND=local");
+    throw backend_error(
+        std::string(name) +
+        ": this process was forked from a rank of the job and is none itself; start "
+        "lci after fork() only, or run the child with LCT_PMI_BACKEND=local");
   }
   return std::make_unique<board_bootstrap>(*b);
 }

@@ -1,9 +1,9 @@
-// What process managers offer, seen as a board: per round each rank pins one sheet of bytes, and once all
-// have, anybody reads any sheet. A bootstrap over it packs what was put between two fences into one sheet.
-// Callers: choose, through open_on_board(); implementations are pmi1, pmi2, pmix and mpi. Threads: single.
-// Always true: a board lives as long as its process, since none of these managers can be joined twice;
-// bootstraps come and go on it, and rounds go on counting. Who only forked from a member never says
-// goodbye in its name.
+// What process managers offer, seen as a board: per round each rank pins one sheet of bytes, and
+// once all have, anybody reads any sheet. A bootstrap over it packs what was put between two fences
+// into one sheet. Callers: choose, through open_on_board(); implementations are pmi1, pmi2, pmix
+// and mpi. Threads: single. Always true: a board lives as long as its process, since none of these
+// managers can be joined twice; bootstraps come and go on it, and rounds go on counting. Who only
+// forked from a member never says goodbye in its name.
 #pragma once
 
 #include <map>
@@ -69,7 +69,8 @@ class board_bootstrap final : public bootstrap {
   std::vector<page> pages_;  // by rank
 };
 
-// Takes what put frames hold into `values`; the number of bytes that parsed, all of them if it is a sheet.
+// Takes what put frames hold into `values`; the number of bytes that parsed, all of them if it is a
+// sheet.
 std::size_t take_sheet(std::string_view sheet, std::map<std::string, std::string>& values);
 
 // A bootstrap on the board of this name, which `make` makes the first time. Throws backend_error.

@@ -86,8 +86,9 @@ std::vector<const kind*> wanted() {
   return list;
 }
 
-// Of n processes that a launcher started, each would take itself for the only one: n jobs instead of one,
-// and usually n times the wrong answer. Who names local, or gives the size himself, means it.
+// Of n processes that a launcher started, each would take itself for the only one: n jobs instead
+// of one, and usually n times the wrong answer. Who names local, or gives the size himself, means
+// it.
 void refuse_loneliness(const bootstrap& opened, const std::string& reasons) {
   const std::string_view name = opened.name();
   if (opened.size() > 1 || name == "tcp" || name == "lcrun") return;

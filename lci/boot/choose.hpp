@@ -2,9 +2,9 @@
 //
 // The words of LCT_PMI_BACKEND (separated by comma, blank or semicolon), else "lcrun" and the
 // built-in default, are tried in order; the first one that is available wins.
-// Threads: one at a time. Always true: an unknown word is an error; a process that a launcher started as one
-// of several is never rank 0 of 1, unless local is asked for by name;
-// when nothing fits, the error lists every word with its reason.
+// Threads: one at a time. Always true: an unknown word is an error; a process that a launcher
+// started as one of several is never rank 0 of 1, unless local is asked for by name; when nothing
+// fits, the error lists every word with its reason.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
 // A client library that is opened when it is needed, and its functions by name.
-// Callers: the bootstraps over libpmi, libpmix and MPI. Threads: single. Always true: what was opened
-// stays, because these libraries have threads and handlers of their own.
+// Callers: the bootstraps over libpmi, libpmix and MPI. Threads: single. Always true: what was
+// opened stays, because these libraries have threads and handlers of their own.
 #pragma once
 
 #include <initializer_list>

@@ -162,7 +162,8 @@ void service::take_in(link& l, std::string_view bytes) {
     l.queue.push_back(std::make_shared<const std::string>(l.seal->greeting()));
   if (!plain.empty()) server_.received(fd, plain);
   if (!right)
-    server_.refuse(fd, l.seal->why() + "; this job has a key (LCT_PMI_TCP_KEY), the same for all ranks");
+    server_.refuse(
+        fd, l.seal->why() + "; this job has a key (LCT_PMI_TCP_KEY), the same for all ranks");
 }
 
 // Who has not shown that he knows the key is answered in plain words: he could not read others.

@@ -2,8 +2,8 @@
 // loop, without a thread of its own.
 // Callers: lcrun (its main loop) and tcp rank 0 (inside open and fence). Threads: single.
 // Always true: no call blocks. A connection that has not joined can neither stop the others nor
-// pile up: beyond MAX_STRANGERS the oldest is dropped. Where the job has a key, nothing of a connection
-// reaches the server that was not sealed with it.
+// pile up: beyond MAX_STRANGERS the oldest is dropped. Where the job has a key, nothing of a
+// connection reaches the server that was not sealed with it.
 #pragma once
 
 #include <poll.h>

@@ -54,8 +54,7 @@ std::optional<launch> find_launch() {
     const auto size = number_in(m.size);
     if (!size || (m.present != nullptr && !base::env::find(m.present))) continue;
     counted = true;
-    if (*size > 1)
-      return launch{m.launcher, m.size + ("=" + std::to_string(*size)), m.remedy};
+    if (*size > 1) return launch{m.launcher, m.size + ("=" + std::to_string(*size)), m.remedy};
     break;  // the innermost launcher has the last word
   }
   // PMIx says the size to its library only.

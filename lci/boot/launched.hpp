@@ -1,6 +1,6 @@
 // Whether something has started this process as one of several, whatever bootstrap is used.
-// Callers: choose. Threads: any, as for getenv(). Always true: says nothing about a process of which no
-// launcher has said anything, as in a shell inside an allocation.
+// Callers: choose. Threads: any, as for getenv(). Always true: says nothing about a process of
+// which no launcher has said anything, as in a shell inside an allocation.
 #pragma once
 
 #include <optional>

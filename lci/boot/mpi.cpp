@@ -40,7 +40,8 @@ class mpi_board final : public board {
     mpi_->gather(sheet, all.data(), sizes.data(), at.data());
     std::vector<std::string>& sheets = rounds_[round];
     for (std::size_t r = 0; r < n; ++r)
-      sheets.push_back(all.substr(static_cast<std::size_t>(at[r]), static_cast<std::size_t>(sizes[r])));
+      sheets.push_back(
+          all.substr(static_cast<std::size_t>(at[r]), static_cast<std::size_t>(sizes[r])));
   }
   std::string read(int rank, unsigned round) override {
     return std::move(rounds_.at(round)[static_cast<std::size_t>(rank)]);

@@ -133,10 +133,9 @@ bool is_set(const char* variable) { return base::env::find(variable).has_value()
 
 bool is_named() {
   bool named = false;
-  base::env::for_each_entry(base::env::find("LCT_PMI_BACKEND").value_or(""), ",; ",
-                            [&](std::string_view word) {
-                              named = named || base::env::same_word(word, "mpi");
-                            });
+  base::env::for_each_entry(
+      base::env::find("LCT_PMI_BACKEND").value_or(""), ",; ",
+      [&](std::string_view word) { named = named || base::env::same_word(word, "mpi"); });
   return named;
 }
 

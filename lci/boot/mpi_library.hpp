@@ -1,5 +1,5 @@
-// The MPI library of this process, as the bootstrap needs it. MPI has no common binary interface: what
-// MPI_COMM_WORLD is differs between families, so each has a shim, and what is loaded decides.
+// The MPI library of this process, as the bootstrap needs it. MPI has no common binary interface:
+// what MPI_COMM_WORLD is differs between families, so each has a shim, and what is loaded decides.
 //   Open MPI     handles are addresses of objects, ompi_mpi_comm_world and the like
 //   MPICH's      handles are numbers; also Intel MPI, MVAPICH and Cray MPICH
 // Callers: mpi; pmi_wire asks whether MPI is active. Threads: single.

@@ -139,8 +139,8 @@ std::optional<std::string> find_place(place& out) {
     if (!env::find(variable)) return std::string(variable) + " is not set";
   }
   try {
-    out.size = static_cast<int>(
-        env::parse_signed("PMI_SIZE", *env::find("PMI_SIZE"), 1, MAX_RANKS));
+    out.size =
+        static_cast<int>(env::parse_signed("PMI_SIZE", *env::find("PMI_SIZE"), 1, MAX_RANKS));
     out.rank =
         static_cast<int>(env::parse_signed("PMI_RANK", *env::find("PMI_RANK"), 0, out.size - 1));
     out.fd = static_cast<int>(env::parse_signed("PMI_FD", *env::find("PMI_FD"), 0, 1 << 20));
@@ -193,7 +193,8 @@ bool connection::agree_on(int version, int subversion) {
     fail("the launcher answered " + quote(line) +
          " to init: what listens at PMI_FD does not speak PMI");
   }
-  if (answer->find_int("rc", 0, 0) && answer->find_int("pmi_version", version, version)) return true;
+  if (answer->find_int("rc", 0, 0) && answer->find_int("pmi_version", version, version))
+    return true;
   fd_.release();
   return false;
 }
@@ -265,8 +266,8 @@ fields connection::check(std::optional<fields> answer, const std::string& raw,
                          const fields& command, std::string_view expected) const {
   const std::string asked = command.list().front().second;
   if (!answer || answer->find("cmd") != expected) {
-    fail("the launcher answered " + quote(raw) + " to " + asked + ": expected cmd=" +
-         std::string(expected));
+    fail("the launcher answered " + quote(raw) + " to " + asked +
+         ": expected cmd=" + std::string(expected));
   }
   if (answer->find("rc") && !answer->find_int("rc", 0, 0))
     fail("the launcher refused " + quote(to_line(command)) + ": " + quote(raw));

@@ -1,10 +1,12 @@
-// PMI-1 and PMI-2 as they travel over the socket whose number is in PMI_FD: commands and answers, each
-// a set of names and values.
+// PMI-1 and PMI-2 as they travel over the socket whose number is in PMI_FD: commands and answers,
+// each a set of names and values.
 //   PMI-1   cmd=get kvsname=kvs_0 key=k\n            one line each
-//   PMI-2   "    47cmd=kvs-get;key=k;"               length in six places; ';' in a value is doubled
+//   PMI-2   "    47cmd=kvs-get;key=k;"               length in six places; ';' in a value is
+//   doubled
 // Both begin with a PMI-1 line, cmd=init, which says the version that is wanted.
-// Callers: pmi1, pmi2. Threads: single. Always true: an answer is judged before it is believed, and one
-// that never ends is given up at MAX_ANSWER bytes; errors name the bootstrap and quote the answer.
+// Callers: pmi1, pmi2. Threads: single. Always true: an answer is judged before it is believed, and
+// one that never ends is given up at MAX_ANSWER bytes; errors name the bootstrap and quote the
+// answer.
 #pragma once
 
 #include <chrono>
@@ -61,8 +63,8 @@ class connection {
   connection(const char* backend, int fd, std::chrono::milliseconds limit)
       : backend_(backend), fd_(fd), limit_(limit) {}
 
-  // Sends a command and returns the answer, which must be cmd=`expected` and, if it has an rc, rc=0.
-  // Throws backend_error.
+  // Sends a command and returns the answer, which must be cmd=`expected` and, if it has an rc,
+  // rc=0. Throws backend_error.
   fields ask_line(const fields& command, std::string_view expected, bool patient = false);
   fields ask_message(const fields& command, std::string_view expected, bool patient = false);
   // The first line of both protocols; false if the other side does not speak this version. Then the

@@ -34,7 +34,8 @@ void derive(std::array<unsigned char, 32>& out, const job_key& key, std::string_
   ::crypto_generichash(out.data(), out.size(), as_bytes(input), input.size(), key.bytes(), 32);
 }
 
-// Numbers are never used twice with one key: each direction has its own, made of fresh random bytes.
+// Numbers are never used twice with one key: each direction has its own, made of fresh random
+// bytes.
 struct record_number {
   explicit record_number(std::uint64_t n) noexcept {
     for (std::size_t i = 0; i < 8; ++i) bytes[i] = static_cast<unsigned char>(n >> (8 * i));
@@ -81,7 +82,8 @@ bool sealed_stream::open(std::string_view bytes, std::string& plain) {
   return true;
 }
 
-// The first bytes decide: who speaks something else is found out before he has sent a whole greeting.
+// The first bytes decide: who speaks something else is found out before he has sent a whole
+// greeting.
 bool sealed_stream::take_greeting() {
   const std::size_t have = std::min(buffer_.size(), SEAL_START.size());
   if (std::string_view(buffer_).substr(0, have) != SEAL_START.substr(0, have))
@@ -111,10 +113,10 @@ bool sealed_stream::take_record(std::string& plain, bool& more) {
   if (buffer_.size() < SEAL_LENGTH + length) return true;
   std::string inside(length - SEAL_TAG, '\0');
   const record_number number(received_);
-  if (::crypto_aead_chacha20poly1305_ietf_decrypt(
-          reinterpret_cast<unsigned char*>(inside.data()), nullptr, nullptr,
-          as_bytes(buffer_) + SEAL_LENGTH, length, as_bytes(buffer_), SEAL_LENGTH, number.bytes,
-          receive_key_.data()) != 0) {
+  if (::crypto_aead_chacha20poly1305_ietf_decrypt(reinterpret_cast<unsigned char*>(inside.data()),
+                                                  nullptr, nullptr, as_bytes(buffer_) + SEAL_LENGTH,
+                                                  length, as_bytes(buffer_), SEAL_LENGTH,
+                                                  number.bytes, receive_key_.data()) != 0) {
     return refuse(received_ == 0 ? "it does not know the key of this job"
                                  : "its bytes were changed on the way");
   }

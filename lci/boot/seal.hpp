@@ -1,13 +1,15 @@
-// What makes a TCP connection one of this job: both ends show that they know the job's key, and every byte
-// after that is sealed, so that nobody between them reads, changes, repeats or leaves out any.
+// What makes a TCP connection one of this job: both ends show that they know the job's key, and
+// every byte after that is sealed, so that nobody between them reads, changes, repeats or leaves
+// out any.
 //
-//   both      greeting: magic "LCIK", version (1), 3 bytes of zero, 32 random bytes; the joiner's comes first
-//   then      records: length of what follows (4, little endian), sealed bytes, 16 bytes of tag
-// The keys of the two directions are hashes of the job's key and both ends' random bytes (BLAKE2b); records
-// are sealed with ChaCha20-Poly1305 and numbered, all by libsodium.
-// Callers: kv_client and kv_service, for tcp. Threads: single; the key is immutable. Always true: what does
-// not open is no input to anybody; before the first record has opened, a stranger makes us hold no more than
-// one short record.
+//   both      greeting: magic "LCIK", version (1), 3 bytes of zero, 32 random bytes; the joiner's
+//   comes first then      records: length of what follows (4, little endian), sealed bytes, 16
+//   bytes of tag
+// The keys of the two directions are hashes of the job's key and both ends' random bytes (BLAKE2b);
+// records are sealed with ChaCha20-Poly1305 and numbered, all by libsodium. Callers: kv_client and
+// kv_service, for tcp. Threads: single; the key is immutable. Always true: what does not open is no
+// input to anybody; before the first record has opened, a stranger makes us hold no more than one
+// short record.
 #pragma once
 
 #include <array>
@@ -21,7 +23,8 @@ namespace lci::boot {
 class job_key {
  public:
   static constexpr std::size_t LEAST = 16;  // bytes of a secret that cannot be guessed
-  // Throws argument_error for a secret that is too short, backend_error in a build without libsodium.
+  // Throws argument_error for a secret that is too short, backend_error in a build without
+  // libsodium.
   explicit job_key(std::string_view secret);
   const unsigned char* bytes() const noexcept { return bytes_.data(); }
 
@@ -49,8 +52,8 @@ class sealed_stream {
   bool is_greeted() const noexcept { return greeted_; }
   // A record of the other side has opened: it knows the key.
   bool is_proven() const noexcept { return received_ > 0; }
-  // Takes bytes off the wire and appends what is in their records to `plain`. False when they are not the
-  // other side's; why() says how, and the stream is of no use any more.
+  // Takes bytes off the wire and appends what is in their records to `plain`. False when they are
+  // not the other side's; why() says how, and the stream is of no use any more.
   bool open(std::string_view bytes, std::string& plain);
   const std::string& why() const noexcept { return why_; }
   std::string seal(std::string_view plain);

@@ -19,8 +19,8 @@ namespace lci::boot {
 
 namespace {
 
-// A fence is a short exchange: waiting for more bytes to fill a segment would only delay it. And a host
-// that has gone without a word is noticed before the time of a fence is over.
+// A fence is a short exchange: waiting for more bytes to fill a segment would only delay it. And a
+// host that has gone without a word is noticed before the time of a fence is over.
 void set_options(int fd) noexcept {
   const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -245,8 +245,8 @@ std::unique_ptr<bootstrap> open_tcp() {
   std::string why;
   const auto variables = read_tcp_variables(why);
   if (!variables) throw backend_error("tcp: " + why);
-  const auto addresses = resolve(variables->address, variables->port, variables->source,
-                                 !variables->secret.empty());
+  const auto addresses =
+      resolve(variables->address, variables->port, variables->source, !variables->secret.empty());
   if (variables->rank == 0) {
     return std::make_unique<tcp_root>(listen_on_first(addresses, variables->source), *variables);
   }

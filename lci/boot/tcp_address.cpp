@@ -30,12 +30,14 @@ bool is_wildcard(const sockaddr* address) noexcept {
 
 namespace {
 
-[[noreturn]] void refuse_address(const std::string& host, const std::string& source, const char* number) {
-  throw backend_error(
-      "tcp: " + source + " \"" + host + "\" is " + number +
-      ", not a loopback address: without a key of the job anybody in the network could join, so only "
-      "127.0.0.0/8 and ::1 are accepted; give all ranks one key in LCT_PMI_TCP_KEY, or in a file that "
-      "LCT_PMI_TCP_KEY_FILE names (openssl rand -hex 32)");
+[[noreturn]] void refuse_address(const std::string& host, const std::string& source,
+                                 const char* number) {
+  throw backend_error("tcp: " + source + " \"" + host + "\" is " + number +
+                      ", not a loopback address: without a key of the job anybody in the network "
+                      "could join, so only "
+                      "127.0.0.0/8 and ::1 are accepted; give all ranks one key in "
+                      "LCT_PMI_TCP_KEY, or in a file that "
+                      "LCT_PMI_TCP_KEY_FILE names (openssl rand -hex 32)");
 }
 
 }  // namespace

@@ -15,9 +15,9 @@ struct tcp_address {
   std::string text;  // "127.0.0.1:4711"
 };
 
-// All addresses of `host`. Throws backend_error when it cannot be resolved, when one of them is not a loopback
-// address and the job has no key, and when one stands for all addresses of a host. `source` is the variable
-// that gave the host.
+// All addresses of `host`. Throws backend_error when it cannot be resolved, when one of them is not
+// a loopback address and the job has no key, and when one stands for all addresses of a host.
+// `source` is the variable that gave the host.
 std::vector<tcp_address> resolve(const std::string& host, int port, const std::string& source,
                                  bool has_key);
 

@@ -70,7 +70,8 @@ std::string read_key_file(const std::string& path) {
   struct stat facts {};
   if (!fd || ::fstat(fd.get(), &facts) != 0) throw refuse(errno_text(errno));
   if (!S_ISREG(facts.st_mode) || facts.st_uid != ::geteuid() || (facts.st_mode & 077) != 0)
-    throw refuse("not a file that only its owner, who is the user of the job, can read (chmod 600)");
+    throw refuse(
+        "not a file that only its owner, who is the user of the job, can read (chmod 600)");
   char bytes[4096];
   const ssize_t n = ::read(fd.get(), bytes, sizeof bytes);
   if (n < 0) throw refuse(errno_text(errno));

@@ -19,7 +19,8 @@ std::string piece_key(unsigned round, int rank, std::size_t piece) {
 
 [[noreturn]] void throw_torn(const char* store, int rank, unsigned round, const std::string& how) {
   throw backend_error(std::string(store) + ": what rank " + std::to_string(rank) +
-                      " had put before fence " + std::to_string(round) + " came back damaged: " + how);
+                      " had put before fence " + std::to_string(round) +
+                      " came back damaged: " + how);
 }
 
 }  // namespace
@@ -78,12 +79,14 @@ std::string text_board::read(int rank, unsigned round) {
   const std::size_t start = whole - length;
   for (std::size_t piece = 1; text.size() < whole; ++piece) {
     const std::string more = store_->get(rank, piece_key(round, rank, piece));
-    if (more.empty()) throw_torn(name(), rank, round, "piece " + std::to_string(piece) + " is empty");
+    if (more.empty())
+      throw_torn(name(), rank, round, "piece " + std::to_string(piece) + " is empty");
     text += more;
   }
   if (text.size() != whole) {
-    throw_torn(name(), rank, round,
-               std::to_string(text.size() - start) + " letters instead of " + std::to_string(length));
+    throw_torn(
+        name(), rank, round,
+        std::to_string(text.size() - start) + " letters instead of " + std::to_string(length));
   }
   auto sheet = from_letters(std::string_view(text).substr(start));
   if (!sheet) throw_torn(name(), rank, round, "letters that no rank writes");

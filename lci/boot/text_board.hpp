@@ -1,7 +1,7 @@
-// A board over a store of short printable words, which is what PMI-1 and PMI-2 offer: sheets are written
-// in 64 letters and cut into pieces of the length that the store takes.
-// Callers: pmi1 and pmi2. Threads: single. Always true: a sheet is put together again only if every piece
-// and the length agree; whatever the store answers is taken for text of a stranger.
+// A board over a store of short printable words, which is what PMI-1 and PMI-2 offer: sheets are
+// written in 64 letters and cut into pieces of the length that the store takes. Callers: pmi1 and
+// pmi2. Threads: single. Always true: a sheet is put together again only if every piece and the
+// length agree; whatever the store answers is taken for text of a stranger.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,8 @@ class text_board final : public board {
   std::unique_ptr<text_store> store_;
 };
 
-// Bytes in the letters A-Z a-z 0-9 - and _, four for three bytes, without padding (RFC 4648, "base64url").
+// Bytes in the letters A-Z a-z 0-9 - and _, four for three bytes, without padding (RFC 4648,
+// "base64url").
 std::string to_letters(std::string_view bytes);
 // Nothing when these are no such letters.
 std::optional<std::string> from_letters(std::string_view letters);

@@ -1,7 +1,8 @@
-// launched BOOTSTRAP SIZE [--mpi LIBRARY]: a rank of a job that some launcher has started. It checks that
-// lci found the others over that bootstrap, exchanges long values by put, fence and get, sends a message
-// round the ring, and does both a second time after the library was finalized. Prints "rank R of N: ok".
-// With --mpi, this is an MPI program: it initializes MPI before lci and finalizes it afterwards.
+// launched BOOTSTRAP SIZE [--mpi LIBRARY]: a rank of a job that some launcher has started. It
+// checks that lci found the others over that bootstrap, exchanges long values by put, fence and
+// get, sends a message round the ring, and does both a second time after the library was finalized.
+// Prints "rank R of N: ok". With --mpi, this is an MPI program: it initializes MPI before lci and
+// finalizes it afterwards.
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -18,6 +18,7 @@ class input {
   input();
   // The descriptor that becomes the stdin of `rank`.
   int descriptor_for(int rank) const noexcept;
+  int nothing() const noexcept { return nothing_.get(); }
   // Rank 0 has its own copy.
   void started() noexcept { rank0_end_.reset(); }
   void add_to(std::vector<pollfd>& set) const;

@@ -41,11 +41,14 @@ bool same_file(int a, int b) noexcept {
 
 }  // namespace
 
-job::job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory)
+job::job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory,
+         const mission* orders)
     : opts_(opts),
       was_(was),
       signals_(std::move(signals)),
       directory_(std::move(directory)),
+      orders_(orders),
+      under_orders_(orders != nullptr),
       warden_(directory_),
       socket_(random_socket_name()),
       service_(lci::boot::listen_abstract(socket_), opts.nprocs, ::geteuid(), true),
@@ -66,33 +69,6 @@ int job::run() {
   return status_;
 }
 
-// False when the command cannot be run at all; said once instead of by every rank.
-bool job::start_all() {
-  environment env;
-  const job_environment common{socket_, directory_, opts_.nprocs};
-  for (int r = 0; r < opts_.nprocs; ++r) {
-    set_rank_variables(env, common, r);
-    int exec_error = 0;
-    started s = start_process(opts_, env, input_.descriptor_for(r), was_, r == 0, exec_error);
-    warden_.watch(s.pid);
-    const std::string tag = opts_.tag_output ? "[" + std::to_string(r) + "] " : "";
-    const bool end_last_line = opts_.nprocs > 1 || opts_.tag_output;
-    rank_process& p = ranks_.emplace_back();
-    p.pid = s.pid;
-    p.out = std::make_unique<line_stream>(std::move(s.out), out_, tag, end_last_line);
-    p.err = std::make_unique<line_stream>(std::move(s.err), err_sink(), tag, end_last_line);
-    ++alive_;
-    if (exec_error != 0) {
-      say("cannot run " + std::string(opts_.command[0]) + ": " + ::strerror(exec_error));
-      status_ = exec_error == ENOENT ? 127 : 126;
-      ending_ = true;  // nothing more to be said about it
-      return false;
-    }
-  }
-  input_.started();
-  return true;
-}
-
 void job::loop() {
   while (alive_ > 0) {
     build_set();
@@ -104,7 +80,7 @@ void job::loop() {
     // Members' data first: a rank that has arrived at a fence shall not look as if it had died in
     // it. Signals last: output that was written before a death is printed before it is reported.
     service_.handle(set_);
-    input_.handle(set_);
+    if (orders_ == nullptr) input_.handle(set_);
     const pollfd* entry = set_.data() + 1;  // as build_set() put them
     for (sink* s : {&out_, &err_}) {
       if (entry->fd != s->fd()) continue;
@@ -117,6 +93,7 @@ void job::loop() {
       }
     }
     if (set_[0].revents != 0) take_signals();
+    take_orders();
     schedule_news();
   }
 }
@@ -142,7 +119,8 @@ void job::build_set() {
     }
   }
   service_.add_to(set_);
-  input_.add_to(set_);
+  if (orders_ == nullptr) input_.add_to(set_);
+  if (under_orders_) set_.push_back(pollfd{STDIN_FILENO, POLLIN, 0});
 }
 
 int job::wait_ms() const {
@@ -158,27 +136,47 @@ void job::take_signals() {
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     const int signal = static_cast<int>(info.ssi_signo);
-    if (signal == SIGCHLD) continue;
-    if (signal == SIGUSR1 || signal == SIGUSR2) {
-      kill_all(signal);
-      continue;
-    }
-    forwarded_ = signal;
-    ++end_requests_;
-    if (end_requests_ == 1)
-      kill_all(signal);
-    else if (end_requests_ == 2)
-      end_job();
-    else
-      kill_all(SIGKILL);
+    if (signal != SIGCHLD) obey(signal);
   }
   take_endings();
 }
 
+void job::obey(int signal) {
+  if (signal == SIGUSR1 || signal == SIGUSR2) {
+    kill_all(signal);
+    return;
+  }
+  forwarded_ = signal;
+  ++end_requests_;
+  if (end_requests_ == 1)
+    kill_all(signal);
+  else if (end_requests_ == 2)
+    end_job();
+  else
+    kill_all(SIGKILL);
+}
+
+// From the lcrun whose agent we are: signals, and by its end the end of the job.
+void job::take_orders() {
+  if (!under_orders_ || set_.empty() || set_.back().fd != STDIN_FILENO || set_.back().revents == 0)
+    return;
+  unsigned char signals[64];
+  const ssize_t n = ::read(STDIN_FILENO, signals, sizeof signals);
+  if (n < 0 && errno == EINTR) return;
+  if (n <= 0) {
+    under_orders_ = false;
+    end_job();
+    return;
+  }
+  for (ssize_t i = 0; i < n; ++i) {
+    if (signals[i] > 0 && signals[i] < NSIG) obey(signals[i]);
+  }
+}
+
 void job::take_endings() {
   std::vector<ending> endings;
-  for (int r = 0; r < static_cast<int>(ranks_.size()); ++r) {
-    rank_process& p = ranks_[static_cast<std::size_t>(r)];
+  for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
+    rank_process& p = ranks_[static_cast<std::size_t>(i)];
     siginfo_t info{};
     if (p.is_over ||
         ::waitid(P_PID, static_cast<id_t>(p.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -188,7 +186,7 @@ void job::take_endings() {
     --alive_;
     p.out->drain();
     p.err->drain();
-    endings.push_back(ending{r, info.si_code != CLD_EXITED, info.si_status});
+    endings.push_back(ending{i, info.si_code != CLD_EXITED, info.si_status});
   }
   // Who was killed goes before who gave up because of that: the first is the cause.
   std::stable_partition(endings.begin(), endings.end(),
@@ -197,16 +195,22 @@ void job::take_endings() {
 }
 
 void job::report(const ending& e) {
-  const pid_t pid = ranks_[static_cast<std::size_t>(e.rank)].pid;
-  std::string text = "rank " + std::to_string(e.rank) + " (pid " + std::to_string(pid) + ") ";
+  const rank_process& p = ranks_[static_cast<std::size_t>(e.index)];
+  const int rank = opts_.first + e.index;
+  std::string text =
+      (p.host.empty() ? "rank " + std::to_string(rank) : "the way to host " + p.host) + " (pid " +
+      std::to_string(p.pid) + ") ";
   if (e.by_signal)
     text += "died of signal " + std::to_string(e.number) + " (" + ::strsignal(e.number) + ")";
   else
     text += "exited with status " + std::to_string(e.number);
-  service_.rank_ended(e.rank, text);
+  if (p.host.empty()) service_.rank_ended(rank, text);
   if (!e.by_signal && e.number == 0) return;
   const bool asked_for = e.by_signal && e.number == forwarded_;
-  if (!ending_ && !asked_for) say(text);
+  // Of its ranks an agent has told itself, and of a missing lcrun the shell; 255 is ssh's own.
+  const bool told = !p.host.empty() && !e.by_signal && e.number != 255;
+  if (!p.host.empty() && !told) text += ": can this host be reached with what --ssh says?";
+  if (!ending_ && !asked_for && !told) say(text);
   if (status_ == 0) status_ = e.by_signal ? 128 + e.number : e.number;
   if (!opts_.keep_going) end_job();
 }
@@ -241,8 +245,14 @@ void job::end_job() {
 }
 
 void job::kill_all(int signal) noexcept {
-  for (const rank_process& p : ranks_) {
-    if (!p.is_over) ::kill(-p.pid, signal);
+  for (rank_process& p : ranks_) {
+    if (p.is_over) continue;
+    if (p.host.empty() || signal == SIGKILL) {
+      ::kill(-p.pid, signal);
+    } else if (signal != SIGCONT) {
+      const auto byte = static_cast<unsigned char>(signal);
+      if (::write(p.control.get(), &byte, 1) < 0 && errno == EPIPE) p.control.reset();
+    }
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "lci/boot/kv_service.hpp"
 #include "tools/lcrun/input.hpp"
+#include "tools/lcrun/mission.hpp"
 #include "tools/lcrun/options.hpp"
 #include "tools/lcrun/output.hpp"
 #include "tools/lcrun/process.hpp"
@@ -21,7 +22,9 @@ namespace lcrun {
 class job {
  public:
   // `signals` delivers what main has blocked (signalfd). `directory`: see job_environment.
-  job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory);
+  // `orders`: we are the agent of another lcrun.
+  job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory,
+      const mission* orders = nullptr);
   ~job();
   // Runs the job to its end; the exit status of lcrun.
   int run();
@@ -32,22 +35,31 @@ class job {
   // told that it has left: else one of them may fail first, and be taken for the cause.
   static constexpr std::chrono::milliseconds NEWS_DELAY{300};
 
+  // A rank, or with --hosts the way to a host.
   struct rank_process {
     pid_t pid = -1;
     bool is_over = false;
     std::unique_ptr<line_stream> out, err;
+    unique_fd control;  // to the agent on that host
+    std::string host;
   };
   struct ending {
-    int rank;
+    int index;  // into ranks_
     bool by_signal;
     int number;  // of the signal, or the exit status
   };
 
   bool start_all();
+  bool start_ranks();
+  bool start_agents();
+  bool add(const request& what, environment& env, const std::string& tag, bool end_last_line);
+  bool refuse_command(int why);
   void loop();
   int wait_ms() const;
   void build_set();
   void take_signals();
+  void take_orders();
+  void obey(int signal);
   void take_endings();
   void report(const ending& e);
   void check_clock();
@@ -62,6 +74,8 @@ class job {
   const inherited_state& was_;
   const unique_fd signals_;
   const std::string directory_;
+  const mission* const orders_;  // null: the user has started us
+  bool under_orders_;            // their stream is open
   warden warden_;
   std::string socket_;
   lci::boot::kv::service service_;

@@ -1,4 +1,4 @@
-// lcrun: starts the processes of a job on this host. See docs and --help.
+// lcrun: starts the processes of a job. See docs and --help.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -6,13 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lci/errors.hpp"
+#include "tools/lcrun/hosts.hpp"
 #include "tools/lcrun/job.hpp"
+#include "tools/lcrun/mission.hpp"
 
 namespace lcrun {
 namespace {
@@ -65,6 +70,27 @@ std::string make_directory() {
   return path;
 }
 
+int run_job(const options& opts, std::string directory, const mission* orders) {
+  inherited_state was{};
+  ::getrlimit(RLIMIT_NOFILE, &was.files);
+  raise_descriptor_limit(was.files, opts.local);
+  unique_fd signals = redirect_signals(was);
+  return job(opts, was, std::move(signals), std::move(directory), orders).run();
+}
+
+int run_agent() {
+  mission m = read_mission(STDIN_FILENO);
+  if (::chdir(m.directory.c_str()) != 0) {
+    throw lci::backend_error("cannot work in " + m.directory +
+                             " on this host: " + lci::boot::errno_text(errno));
+  }
+  std::vector<char*> command;
+  for (std::string& word : m.command) command.push_back(word.data());
+  command.push_back(nullptr);
+  m.opts.command = command.data();
+  return run_job(m.opts, std::string(), &m);
+}
+
 int run(int argc, char** argv) {
   options opts;
   std::string why;
@@ -77,11 +103,14 @@ int run(int argc, char** argv) {
     return 0;
   }
   open_standard_descriptors();
-  inherited_state was{};
-  ::getrlimit(RLIMIT_NOFILE, &was.files);
-  raise_descriptor_limit(was.files, opts.nprocs);
-  unique_fd signals = redirect_signals(was);
-  return job(opts, was, std::move(signals), make_directory()).run();
+  if (opts.agent) return run_agent();
+  // Before anything is started: what is wrong with the list is said with the usage.
+  if (!opts.hosts.empty()) {
+    share_ranks(opts.hosts, opts.nprocs);
+    if (opts.ssh.empty()) opts.ssh = environment().get("LCI_SSH");
+    if (opts.ssh.empty()) opts.ssh = "ssh";
+  }
+  return run_job(opts, opts.hosts.empty() ? make_directory() : std::string(), nullptr);
 }
 
 }  // namespace

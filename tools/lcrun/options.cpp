@@ -10,11 +10,21 @@ namespace lcrun {
 
 const char* const USAGE =
     "usage: lcrun -n <nprocs> [options] <command> [args...]\n"
-    "  starts <nprocs> copies of <command> on this host as one job\n"
-    "  --tag-output      put the rank before each line of output: [3] text\n"
-    "  --timeout <s>     end the job after <s> seconds, with status 124\n"
-    "  --keep-going      let the other processes finish when one fails\n"
-    "  --help            print this\n";
+    "  starts <nprocs> copies of <command> as one job, and ends all when one fails\n"
+    "  --hosts <a,b,...>   on these hosts instead of this one, in blocks of ranks; a:2,b:6 says\n"
+    "                      how many each takes. lcrun and <command> lie at the same place on all\n"
+    "  --ssh <command>     how to start lcrun on a host (default: $LCI_SSH, else ssh)\n"
+    "  --address <addr>    of the first host, as the others reach it (default: its name in "
+    "--hosts)\n"
+    "  --port <port>       at which rank 0 listens for the others (default: any)\n"
+    "  --bind core|none    give each rank cores of its own (default: none)\n"
+    "  --env NAME=VALUE    set a variable for the ranks; may be given several times\n"
+    "  --tag-output        put the rank before each line of output: [3] text\n"
+    "  --timeout <s>       end the job after <s> seconds, with status 124\n"
+    "  --keep-going        let the other processes finish when one fails\n"
+    "  --help              print this\n"
+    "The status is that of the first process that failed; 127 and 126 when <command> cannot be "
+    "run.\n";
 
 namespace {
 
@@ -33,6 +43,39 @@ std::string_view value_of(std::string_view name, int argc, char** argv, int& at)
   return argv[at];
 }
 
+bool is_option(std::string_view word, std::string_view name) {
+  return word == name || (word.starts_with(name) && word[name.size()] == '=');
+}
+
+std::string take_variable(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals != std::string_view::npos && equals > 0) return std::string(text);
+  throw lci::argument_error("--env \"" + std::string(text) + "\": expected NAME=VALUE");
+}
+
+bool take_binding(std::string_view text) {
+  if (text == "core" || text == "none") return text == "core";
+  throw lci::argument_error("--bind \"" + std::string(text) + "\": expected core or none");
+}
+
+// Options with a text; false when the word is none of them.
+bool take_text(std::string_view word, int argc, char** argv, int& at, options& out) {
+  const auto value = [&](const char* name) { return value_of(name, argc, argv, at); };
+  if (is_option(word, "--hosts"))
+    out.hosts = value("--hosts");
+  else if (is_option(word, "--ssh"))
+    out.ssh = value("--ssh");
+  else if (is_option(word, "--address"))
+    out.address = value("--address");
+  else if (is_option(word, "--env"))
+    out.variables.push_back(take_variable(value("--env")));
+  else if (is_option(word, "--bind"))
+    out.bind_core = take_binding(value("--bind"));
+  else
+    return false;
+  return true;
+}
+
 void take_option(int argc, char** argv, int& at, options& out) {
   namespace env = lci::base::env;
   const std::string_view word = argv[at];
@@ -42,9 +85,16 @@ void take_option(int argc, char** argv, int& at, options& out) {
     out.tag_output = true;
   } else if (word == "--keep-going") {
     out.keep_going = true;
-  } else if (word.starts_with("--timeout")) {
+  } else if (word == "--agent") {
+    out.agent = true;
+  } else if (is_option(word, "--port")) {
+    out.port = static_cast<int>(
+        env::parse_unsigned("--port", value_of("--port", argc, argv, at), 1, 65535));
+  } else if (is_option(word, "--timeout")) {
     out.timeout_s =
         env::parse_double("--timeout", value_of("--timeout", argc, argv, at), 0.001, 1e6);
+  } else if (take_text(word, argc, argv, at, out)) {
+    return;
   } else if (word.starts_with("-n")) {
     const char* const name = word.starts_with("-np") ? "-np" : "-n";
     out.nprocs =
@@ -65,7 +115,7 @@ bool parse(int argc, char** argv, options& out, std::string& why) {
         break;
       }
       take_option(argc, argv, at, out);
-      if (out.help) return true;
+      if (out.help || out.agent) return true;
     }
   } catch (const lci::argument_error& error) {
     why = error.what();
@@ -73,10 +123,13 @@ bool parse(int argc, char** argv, options& out, std::string& why) {
   }
   if (out.nprocs == 0)
     why = "-n <nprocs> is missing";
+  else if (out.hosts.empty() && (!out.ssh.empty() || !out.address.empty() || out.port != 0))
+    why = "--ssh, --address and --port need --hosts";
   else if (at >= argc)
     why = "the command is missing";
   else
     out.command = argv + at;
+  out.local = out.nprocs;
   return out.command != nullptr;
 }
 

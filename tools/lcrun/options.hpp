@@ -2,16 +2,26 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace lcrun {
 
 struct options {
-  int nprocs = 0;
-  bool tag_output = false;   // "[3] " before each line
-  bool keep_going = false;   // a failing rank does not end the others
-  double timeout_s = 0;      // 0 = none
-  char** command = nullptr;  // null-terminated, from argv
+  int nprocs = 0;                      // of the job
+  bool tag_output = false;             // "[3] " before each line
+  bool keep_going = false;             // a failing rank does not end the others
+  bool bind_core = false;              // each rank has cores of its own
+  double timeout_s = 0;                // 0 = none
+  std::vector<std::string> variables;  // "NAME=VALUE", for the ranks
+  std::string hosts;                   // empty = this one
+  std::string ssh;                     // how to get there
+  std::string address;                 // of rank 0, as other hosts reach it
+  int port = 0;                        // at which rank 0 listens; 0 = any
+  char** command = nullptr;            // null-terminated, from argv
   bool help = false;
+  // Of an lcrun that another one has started: which of the ranks are here.
+  bool agent = false;
+  int first = 0, local = 0;
 };
 
 // Everything up to the first word that is no option (or "--"), then the command. False with a

@@ -18,17 +18,6 @@ namespace {
 
 constexpr const char* BACKEND = "LCT_PMI_BACKEND";
 
-struct pipe_ends {
-  unique_fd read, write;
-};
-
-pipe_ends make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw lci::backend_error("pipe2 failed: " + lci::boot::errno_text(errno));
-  return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
-}
-
 bool list_holds(std::string_view list, std::string_view word) {
   bool found = false;
   lci::base::env::for_each_entry(list, ",; ", [&](std::string_view entry) {
@@ -38,14 +27,16 @@ bool list_holds(std::string_view list, std::string_view word) {
 }
 
 // Between fork and exec: only calls that are safe there.
-[[noreturn]] void become(char* const* command, char* const* envp, int in, int out, int err,
-                         int report, pid_t parent, const inherited_state& was) noexcept {
+[[noreturn]] void become(const request& what, char* const* envp, int out, int err, int report,
+                         pid_t parent, const inherited_state& was) noexcept {
+  char* const* const command = what.command;
   ::setpgid(0, 0);  // with what it starts, a group that can be killed as a whole
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   if (::getppid() != parent) ::_exit(127);  // it died before the line above
-  ::dup2(in, STDIN_FILENO);
+  ::dup2(what.in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
+  if (what.cores != nullptr) ::sched_setaffinity(0, sizeof *what.cores, what.cores);
   ::setrlimit(RLIMIT_NOFILE, &was.files);
   ::sigaction(SIGPIPE, &was.pipe_action, nullptr);
   ::sigprocmask(SIG_SETMASK, &was.mask, nullptr);
@@ -57,6 +48,13 @@ bool list_holds(std::string_view list, std::string_view word) {
 }
 
 }  // namespace
+
+pipe_ends make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    throw lci::backend_error("pipe2 failed: " + lci::boot::errno_text(errno));
+  return pipe_ends{unique_fd(ends[0]), unique_fd(ends[1])};
+}
 
 environment::environment() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
@@ -98,32 +96,39 @@ void set_rank_variables(environment& env, const job_environment& job, int rank) 
   env.set("LCT_PMI_FILE_NRANKS", size_text);
   env.set("LCT_PMI_FILE_RANK", rank_text);
   if (!job.directory.empty()) env.set("LCT_PMI_FILE_DIR", job.directory);
+  if (!job.address.empty()) {
+    env.set(BACKEND, "tcp");
+    env.set("LCT_MASTER_ADDR", job.address);
+    env.set("LCT_MASTER_PORT", std::to_string(job.port));
+    env.set("LCT_PMI_TCP_KEY", job.secret);
+  }
   if (!env.has(BACKEND)) env.set(BACKEND, "lcrun,file,local");
   if (!list_holds(env.get(BACKEND), "tcp")) return;
   // Only for who asks for tcp: other programs take these for a torchrun job.
-  for (const char* name : {"RANK", "LOCAL_RANK"}) env.set(name, rank_text);
-  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) env.set(name, size_text);
+  env.set("RANK", rank_text);
+  env.set("WORLD_SIZE", size_text);
+  env.set("LOCAL_RANK", std::to_string(rank - job.first));
+  env.set("LOCAL_WORLD_SIZE", std::to_string(job.local));
 }
 
 bool wants_directory(const environment& env) {
   return list_holds(env.get(BACKEND), "file") && !list_holds(env.get(BACKEND), "lcrun");
 }
 
-started start_process(const options& opts, environment& env, int in, const inherited_state& was,
-                      bool wait_for_exec, int& exec_error) {
+started start_process(const request& what, environment& env, const inherited_state& was,
+                      int& exec_error) {
   pipe_ends out = make_pipe(), err = make_pipe(), report;
-  if (wait_for_exec) report = make_pipe();
+  if (what.wait_for_exec) report = make_pipe();
   const std::vector<char*> envp = env.pointers();
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
-    become(opts.command, envp.data(), in, out.write.get(), err.write.get(), report.write.get(),
-           parent, was);
+    become(what, envp.data(), out.write.get(), err.write.get(), report.write.get(), parent, was);
   }
   if (pid < 0) throw lci::backend_error("fork failed: " + lci::boot::errno_text(errno));
   ::setpgid(pid, pid);  // as in the child: whoever is first
   exec_error = 0;
-  if (wait_for_exec) {
+  if (what.wait_for_exec) {
     report.write.reset();
     // The other end closes at a successful exec.
     while (::read(report.read.get(), &exec_error, sizeof exec_error) < 0 && errno == EINTR) {

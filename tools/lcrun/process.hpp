@@ -2,6 +2,7 @@
 // Threads: single.
 #pragma once
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -41,7 +42,11 @@ class environment {
 struct job_environment {
   std::string socket;     // abstract name of our key-value server
   std::string directory;  // private directory for the file bootstrap, if the user asked for that
-  int size;
+  int size;               // of the job
+  // Of a job on several hosts, whose ranks meet over tcp; empty and 0 otherwise.
+  std::string address, secret;
+  int port;
+  int first, local;  // which ranks are here
 };
 
 // Sets what a rank's bootstrap looks for. LCT_PMI_BACKEND stays as the user has set it.
@@ -54,10 +59,22 @@ struct started {
   unique_fd out, err;  // our ends, non-blocking
 };
 
-// Starts one rank. `in` becomes its stdin. Throws lci::backend_error when the system has no
-// process or pipe left. With `wait_for_exec`, returns the errno of a failed exec in `exec_error`;
-// without it, the rank itself says so on its stderr. Either way it ends with status 127 or 126.
-started start_process(const options& opts, environment& env, int in, const inherited_state& was,
-                      bool wait_for_exec, int& exec_error);
+struct request {
+  char* const* command;    // null-terminated
+  int in;                  // becomes its stdin
+  const cpu_set_t* cores;  // null = all
+  bool wait_for_exec;
+};
+
+// Starts a process. Throws lci::backend_error when the system has no process or pipe left. With
+// `wait_for_exec`, returns the errno of a failed exec in `exec_error`; without it, the process
+// itself says so on its stderr. Either way it ends with status 127 or 126.
+started start_process(const request& what, environment& env, const inherited_state& was,
+                      int& exec_error);
+
+struct pipe_ends {
+  unique_fd read, write;
+};
+pipe_ends make_pipe();
 
 }  // namespace lcrun

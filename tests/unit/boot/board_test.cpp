@@ -78,7 +78,8 @@ TEST(board_test, get__sheets_of_somebody_else_are_refused) {
   board_bootstrap boot(b);
   std::string sheet;
   kv::encode_put(sheet, "k", "v");
-  for (const std::string& wrong : {sheet + "x", sheet.substr(0, sheet.size() - 1), std::string("x")}) {
+  for (const std::string& wrong :
+       {sheet + "x", sheet.substr(0, sheet.size() - 1), std::string("x")}) {
     b.sheets.push_back(wrong);
     b.next_round();
     EXPECT_TRUE(throws_with<backend_error>([&] { boot.get(1, "k"); },
@@ -87,7 +88,9 @@ TEST(board_test, get__sheets_of_somebody_else_are_refused) {
 }
 
 TEST(board_test, open__a_forked_process_is_no_rank) {
-  static const auto make = []() -> std::unique_ptr<board> { return std::make_unique<memory_board>(); };
+  static const auto make = []() -> std::unique_ptr<board> {
+    return std::make_unique<memory_board>();
+  };
   const auto boot = open_on_board("memory", make);
   const pid_t child = ::fork();
   if (child == 0) {

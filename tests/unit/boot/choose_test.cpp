@@ -17,13 +17,32 @@ using test::throws_with;
 class choose_test : public testing::Test {
  protected:
   choose_test() {
-    for (const char* name :
-         {"LCT_PMI_BACKEND", "LCI_LCRUN_SOCKET", "LCI_LCRUN_RANK", "LCI_LCRUN_SIZE", "RANK",
-          "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LCT_MASTER_ADDR", "LCT_MASTER_PORT",
-          "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LCT_PMI_FILE_NRANKS", "SLURM_STEP_ID",
-          "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
-          "PALS_SIZE", "FLUX_JOB_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "PMI_FD",
-          "PMI_CONTROL_PORT", "PALS_RANKID"})
+    for (const char* name : {"LCT_PMI_BACKEND",
+                             "LCI_LCRUN_SOCKET",
+                             "LCI_LCRUN_RANK",
+                             "LCI_LCRUN_SIZE",
+                             "RANK",
+                             "WORLD_SIZE",
+                             "MASTER_ADDR",
+                             "MASTER_PORT",
+                             "LCT_MASTER_ADDR",
+                             "LCT_MASTER_PORT",
+                             "LCI_MASTER_ADDR",
+                             "LCI_MASTER_PORT",
+                             "LCT_PMI_FILE_NRANKS",
+                             "SLURM_STEP_ID",
+                             "SLURM_NTASKS",
+                             "SLURM_STEP_NUM_TASKS",
+                             "OMPI_COMM_WORLD_SIZE",
+                             "MV2_COMM_WORLD_SIZE",
+                             "PALS_SIZE",
+                             "FLUX_JOB_SIZE",
+                             "PMIX_RANK",
+                             "PMI_RANK",
+                             "PMI_SIZE",
+                             "PMI_FD",
+                             "PMI_CONTROL_PORT",
+                             "PALS_RANKID"})
       vars_.unset(name);
     // As on a machine without any of them.
     for (const char* name : {"LCI_MPI_LIBRARY", "LCI_PMIX_LIBRARY", "LCI_PMI_LIBRARY"})

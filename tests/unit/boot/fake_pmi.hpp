@@ -1,6 +1,6 @@
-// A process manager for tests: speaks PMI-1 and PMI-2 to its ranks over socket pairs, in a thread of its
-// own, and can be made to refuse, to cut its answers short, and to lie.
-// Threads: the spoiler runs in the manager's thread. Always true: it ends when all ranks have hung up.
+// A process manager for tests: speaks PMI-1 and PMI-2 to its ranks over socket pairs, in a thread
+// of its own, and can be made to refuse, to cut its answers short, and to lie. Threads: the spoiler
+// runs in the manager's thread. Always true: it ends when all ranks have hung up.
 #pragma once
 
 #include <poll.h>
@@ -22,7 +22,8 @@ namespace lci::boot {
 
 class fake_pmi {
  public:
-  // What is sent instead of an answer to a command ("get", "kvs-put"); empty = the manager hangs up.
+  // What is sent instead of an answer to a command ("get", "kvs-put"); empty = the manager hangs
+  // up.
   using spoiler = std::function<std::string(const std::string& command, std::string answer)>;
 
   fake_pmi(int size, bool speaks_1, bool speaks_2, spoiler spoil = {})
@@ -77,8 +78,7 @@ class fake_pmi {
     for (;;) {
       std::string text;
       if (r.ours < 0 || !take_command(r, text)) return;
-      const auto command =
-          r.version == 1 ? pmi::parse_line(text) : pmi::parse_message(text);
+      const auto command = r.version == 1 ? pmi::parse_line(text) : pmi::parse_message(text);
       if (!command) return hang_up(r);
       handle(r, number, *command);
     }
@@ -99,7 +99,9 @@ class fake_pmi {
   }
   void handle(rank& r, int number, const pmi::fields& command) {
     const std::string word(command.find("cmd").value_or("?"));
-    const auto value = [&](const char* name) { return std::string(command.find(name).value_or("")); };
+    const auto value = [&](const char* name) {
+      return std::string(command.find(name).value_or(""));
+    };
     if (word == "init") return greet(r, value("pmi_version"));
     if (word == "barrier_in" || word == "kvs-fence") return arrive(r);
     if (word == "finalize") ++finalized_;

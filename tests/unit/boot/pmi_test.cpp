@@ -25,8 +25,9 @@ struct dialect {
   const char *init, *put, *get, *fence;
   std::unique_ptr<text_store> (*make)(int, int, int, milliseconds);
 };
-constexpr dialect DIALECTS[] = {{1, "get_maxes", "put", "get", "barrier_in", &make_pmi1_store},
-                                {2, "fullinit", "kvs-put", "kvs-get", "kvs-fence", &make_pmi2_store}};
+constexpr dialect DIALECTS[] = {
+    {1, "get_maxes", "put", "get", "barrier_in", &make_pmi1_store},
+    {2, "fullinit", "kvs-put", "kvs-get", "kvs-fence", &make_pmi2_store}};
 
 class pmi_test : public testing::TestWithParam<dialect> {
  protected:
@@ -100,7 +101,8 @@ TEST_P(pmi_test, init__other_version_is_declined_and_the_socket_stays) {
 }
 
 TEST_P(pmi_test, init__what_speaks_no_pmi_is_named) {
-  for (const char* answer : {"HTTP/1.1 400 Bad Request\r\n", "\n", "cmd=\n", "=\n", "cmd=maxes rc=0\n"}) {
+  for (const char* answer :
+       {"HTTP/1.1 400 Bad Request\r\n", "\n", "cmd=\n", "=\n", "cmd=maxes rc=0\n"}) {
     fake_pmi manager(1, true, true, instead("init", answer));
     EXPECT_TRUE(throws_with<backend_error>([&] { make(manager, 0, 1); },
                                            {"pmi", "to init", "does not speak PMI"}))
@@ -111,13 +113,14 @@ TEST_P(pmi_test, init__what_speaks_no_pmi_is_named) {
 TEST_P(pmi_test, init__no_answer_is_an_error_after_the_limit) {
   int ends[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  EXPECT_TRUE(throws_with<backend_error>(
-      [&] { GetParam().make(ends[0], 0, 1, milliseconds(50)); }, {"did not answer", "within"}));
+  EXPECT_TRUE(throws_with<backend_error>([&] { GetParam().make(ends[0], 0, 1, milliseconds(50)); },
+                                         {"did not answer", "within"}));
   ::close(ends[1]);
 }
 
 TEST_P(pmi_test, hang_up__at_every_command_is_named) {
-  for (const char* command : {"init", GetParam().init, GetParam().put, GetParam().get, GetParam().fence}) {
+  for (const char* command :
+       {"init", GetParam().init, GetParam().put, GetParam().get, GetParam().fence}) {
     fake_pmi manager(1, true, true, instead(command, ""));
     EXPECT_TRUE(throws_with<backend_error>(
         [&] {
@@ -132,7 +135,8 @@ TEST_P(pmi_test, hang_up__at_every_command_is_named) {
 }
 
 TEST_P(pmi_test, answers__cut_at_every_byte_end_with_an_error) {
-  for (const char* command : {"init", GetParam().init, GetParam().put, GetParam().get, GetParam().fence}) {
+  for (const char* command :
+       {"init", GetParam().init, GetParam().put, GetParam().get, GetParam().fence}) {
     for (std::size_t cut = 0; cut < 40; ++cut) {
       bool was_cut = false;
       fake_pmi manager(1, true, true, [&](const std::string& word, std::string answer) {
@@ -165,12 +169,15 @@ TEST_P(pmi_test, get__refusals_and_lies_are_quoted) {
     return GetParam().version == 1 ? text : "    " + std::to_string(text.size()) + text;
   };
   const bool first = GetParam().version == 1;
-  fake_pmi liar(1, true, true,
-                instead(GetParam().get, first ? "cmd=put_result rc=0\n" : wrap("cmd=kvs-put-response;")));
+  fake_pmi liar(
+      1, true, true,
+      instead(GetParam().get, first ? "cmd=put_result rc=0\n" : wrap("cmd=kvs-put-response;")));
   const auto told = make(liar, 0, 1);
-  EXPECT_TRUE(throws_with<backend_error>([&] { told->get(0, "k"); }, {"answered", "expected cmd="}));
+  EXPECT_TRUE(
+      throws_with<backend_error>([&] { told->get(0, "k"); }, {"answered", "expected cmd="}));
   fake_pmi silent(1, true, true,
-                  instead(GetParam().get, first ? "cmd=get_result rc=0\n" : wrap("cmd=kvs-get-response;rc=0;")));
+                  instead(GetParam().get,
+                          first ? "cmd=get_result rc=0\n" : wrap("cmd=kvs-get-response;rc=0;")));
   const auto empty = make(silent, 0, 1);
   EXPECT_TRUE(throws_with<backend_error>([&] { empty->get(0, "key"); }, {"value", "key"}));
 }
@@ -196,9 +203,12 @@ TEST_P(pmi_test, answers__mutated) {
       std::mt19937_64 dice(seed);
       for (auto n = dice() % 3 + 1; n > 0 && !answer.empty(); --n) {
         const std::size_t at = dice() % answer.size();
-        if (dice() % 3 == 0) answer.erase(at, 1);
-        else if (dice() % 2 == 0) answer.insert(at, 1, static_cast<char>(dice()));
-        else answer[at] = static_cast<char>(dice());
+        if (dice() % 3 == 0)
+          answer.erase(at, 1);
+        else if (dice() % 2 == 0)
+          answer.insert(at, 1, static_cast<char>(dice()));
+        else
+          answer[at] = static_cast<char>(dice());
       }
       return answer;
     });
@@ -222,7 +232,7 @@ TEST(pmi_wire_test, parse__random_bytes_do_no_harm) {
   auto random = test::seeded(42);
   for (int i = 0; i < 100'000; ++i) {
     std::string bytes;
-    for (auto n = random() % 40; n > 0; --n) bytes += "cmd=;01 \n\xff" [random() % 10];
+    for (auto n = random() % 40; n > 0; --n) bytes += "cmd=;01 \n\xff"[random() % 10];
     (void)pmi::parse_line(bytes);
     (void)pmi::parse_message(bytes);
     (void)pmi::parse_length(bytes.substr(0, 6));
@@ -291,7 +301,8 @@ TEST(text_board_test, read__sheets_that_do_not_add_up_are_refused) {
     auto store = std::make_unique<scripted_store>();
     store->answers = c.pieces;
     text_board board(std::move(store));
-    EXPECT_TRUE(throws_with<backend_error>([&] { board.read(0, 7); }, {"fence 7", "damaged", c.why}))
+    EXPECT_TRUE(
+        throws_with<backend_error>([&] { board.read(0, 7); }, {"fence 7", "damaged", c.why}))
         << c.pieces[0];
   }
 }

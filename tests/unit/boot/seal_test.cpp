@@ -118,7 +118,8 @@ TEST_F(seal_test, open__mutated) {
   for (int i = 0; i < 20'000; ++i) {
     ends e;
     std::string plain, greeting = e.joiner.greeting();
-    if (random() % 2 == 0) greeting[random() % greeting.size()] ^= static_cast<char>(1 << random() % 8);
+    if (random() % 2 == 0)
+      greeting[random() % greeting.size()] ^= static_cast<char>(1 << random() % 8);
     e.root.open(greeting, plain);
     if (e.root.is_greeted()) {
       ASSERT_TRUE(e.joiner.open(e.root.greeting(), plain));
@@ -133,7 +134,8 @@ TEST_F(seal_test, open__mutated) {
 }
 
 TEST_F(seal_test, key__short_secrets_are_refused_and_made_ones_differ) {
-  EXPECT_TRUE(test::throws_with<argument_error>([] { job_key("short"); }, {"5 bytes", "expected 16"}));
+  EXPECT_TRUE(
+      test::throws_with<argument_error>([] { job_key("short"); }, {"5 bytes", "expected 16"}));
   const std::string one = make_secret(), two = make_secret();
   EXPECT_EQ(one.size(), 64u);
   EXPECT_NE(one, two);

@@ -1,5 +1,6 @@
-// A job starts while a stranger opens connections and says anything over them: none becomes a rank, and the
-// job starts. LCI_TEST_CONNECTIONS says how many; 10^4 if it is not set, and more in the long run.
+// A job starts while a stranger opens connections and says anything over them: none becomes a rank,
+// and the job starts. LCI_TEST_CONNECTIONS says how many; 10^4 if it is not set, and more in the
+// long run.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -27,7 +28,8 @@ class stranger {
  public:
   explicit stranger(int port) : port_(port), random_(test::seeded(61)) {}
 
-  // One connection, from any of many addresses so that ports do not run out. False if nobody listens.
+  // One connection, from any of many addresses so that ports do not run out. False if nobody
+  // listens.
   bool call() {
     unique_fd fd = connect();
     if (!fd) return false;
@@ -85,7 +87,8 @@ class stranger {
     std::string out, hello;
     kv::encode_hello(hello, static_cast<int>(random_() % RANKS), RANKS);
     const bool knows = random_() % 2 == 0;
-    sealed_stream own(job_key(knows ? SECRET : "the key of some other job"), sealed_stream::side::joiner);
+    sealed_stream own(job_key(knows ? SECRET : "the key of some other job"),
+                      sealed_stream::side::joiner);
     switch (random_() % 6) {
       case 0:
         return noise(random_() % 200);
@@ -105,7 +108,8 @@ class stranger {
       out[random_() % out.size()] = static_cast<char>(random_());
     return out.substr(0, random_() % (out.size() + 1));
   }
-  // A greeting and a hello as they were said to rank 0 of another start: recorded, or with a wrong key.
+  // A greeting and a hello as they were said to rank 0 of another start: recorded, or with a wrong
+  // key.
   static std::string sealed_for_another(sealed_stream& own, const std::string& hello) {
     sealed_stream other(job_key("the key of yet another job"), sealed_stream::side::root);
     std::string ignored;
@@ -155,8 +159,9 @@ TEST(tcp_hostile_test, start__strangers_are_kept_out_and_the_job_starts) {
   const int count = given != nullptr ? std::atoi(given) : 10'000;
   const int port = find_port();
   test::scoped_env vars;
-  for (const char* name : {"LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR",
-                           "LCI_MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LCT_PMI_TCP_KEY_FILE"})
+  for (const char* name :
+       {"LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE", "LCT_PMI_TCP_KEY_FILE"})
     vars.unset(name);
   vars.set("MASTER_ADDR", "127.0.0.1");
   vars.set("MASTER_PORT", std::to_string(port));
@@ -192,9 +197,9 @@ TEST(tcp_hostile_test, start__strangers_are_kept_out_and_the_job_starts) {
 TEST(tcp_hostile_test, start__without_a_key_a_stranger_becomes_a_rank) {
   const int port = find_port();
   test::scoped_env vars;
-  for (const char* name : {"LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR",
-                           "LCI_MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "LCT_PMI_TCP_KEY",
-                           "LCT_PMI_TCP_KEY_FILE"})
+  for (const char* name :
+       {"LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LOCAL_RANK",
+        "LOCAL_WORLD_SIZE", "LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE"})
     vars.unset(name);
   vars.set("MASTER_ADDR", "127.0.0.1");
   vars.set("MASTER_PORT", std::to_string(port));

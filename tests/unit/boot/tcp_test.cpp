@@ -60,8 +60,9 @@ unique_fd connect_to_port(int port) {
 class tcp_test : public testing::Test {
  protected:
   tcp_test() : port_(free_port()) {
-    for (const char* name : {"LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE", "LCT_MASTER_ADDR", "LCT_MASTER_PORT", "LCI_MASTER_ADDR",
-                             "LCI_MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+    for (const char* name :
+         {"LCT_PMI_TCP_KEY", "LCT_PMI_TCP_KEY_FILE", "LCT_MASTER_ADDR", "LCT_MASTER_PORT",
+          "LCI_MASTER_ADDR", "LCI_MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
       vars_.unset(name);
     vars_.set("MASTER_ADDR", "127.0.0.1");
     vars_.set("MASTER_PORT", std::to_string(port_));
@@ -321,9 +322,9 @@ TEST_F(tcp_test, open__only_loopback_without_a_key) {
 TEST_F(tcp_test, open__never_on_all_addresses) {
   for (const char* address : {"0.0.0.0", "::"}) {
     for (const bool has_key : {false, true}) {
-      EXPECT_TRUE(test::throws_with<backend_error>(
-          [&] { resolve(address, 1234, "MASTER_ADDR", has_key); },
-          {"MASTER_ADDR", address, "stands for all addresses"}));
+      EXPECT_TRUE(
+          test::throws_with<backend_error>([&] { resolve(address, 1234, "MASTER_ADDR", has_key); },
+                                           {"MASTER_ADDR", address, "stands for all addresses"}));
     }
   }
 }

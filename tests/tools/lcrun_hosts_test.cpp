@@ -1,0 +1,204 @@
+// lcrun --hosts, with a stand-in for ssh that runs what it is given on this machine, --bind and
+// --env.
+#include <sched.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <iterator>
+#include <set>
+
+#include "tests/tools/launch.hpp"
+
+namespace lcrun_tests {
+namespace {
+
+class lcrun_hosts_test : public lcrun_test {
+ protected:
+  lcrun_hosts_test() : ssh_(testing::TempDir() + "lcrun_ssh_" + std::to_string(::getpid())) {
+    for (const char* name : {"LCI_SSH", "LCT_PMI_TCP_KEY", "LCT_MASTER_ADDR", "LCT_MASTER_PORT"})
+      vars_.unset(name);
+    std::ofstream(ssh_) << "#!/bin/sh\n"
+                           "[ \"$1\" = down ] && { echo 'ssh: no route' >&2; exit 255; }\n"
+                           "export STUB_HOST=$1; shift; exec sh -c \"$*\"\n";
+    ::chmod(ssh_.c_str(), 0700);
+  }
+  ~lcrun_hosts_test() override { ::unlink(ssh_.c_str()); }
+  // The words of a job on two hosts.
+  std::vector<std::string> on_hosts(int n, std::vector<std::string> rest,
+                                    const std::string& hosts = "127.0.0.1,127.0.0.2") const {
+    std::vector<std::string> words{"-n", std::to_string(n), "--hosts", hosts, "--ssh", ssh_};
+    words.insert(words.end(), rest.begin(), rest.end());
+    return words;
+  }
+  const std::string ssh_;
+};
+
+std::multiset<std::string> sorted_lines(const std::string& text) {
+  const auto lines = lines_of(text);
+  return {lines.begin(), lines.end()};
+}
+
+TEST_F(lcrun_hosts_test, hosts__ranks_are_dealt_in_blocks_and_know_their_places) {
+  const std::vector<std::string> show{
+      "--tag-output", "/bin/sh", "-c",
+      "echo $STUB_HOST $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE"};
+  launch even(on_hosts(5, show));
+  EXPECT_EQ(even.finish(), 0) << even.err();
+  EXPECT_EQ(sorted_lines(even.out()),
+            (std::multiset<std::string>{"[0] 127.0.0.1 0/5 0/3", "[1] 127.0.0.1 1/5 1/3",
+                                        "[2] 127.0.0.1 2/5 2/3", "[3] 127.0.0.2 3/5 0/2",
+                                        "[4] 127.0.0.2 4/5 1/2"}));
+  launch counted(on_hosts(3, show, "127.0.0.1:1,127.0.0.2:6,unused:4"));
+  EXPECT_EQ(counted.finish(), 0) << counted.err();
+  EXPECT_EQ(sorted_lines(counted.out()),
+            (std::multiset<std::string>{"[0] 127.0.0.1 0/3 0/1", "[1] 127.0.0.2 1/3 0/2",
+                                        "[2] 127.0.0.2 2/3 1/2"}));
+}
+
+TEST_F(lcrun_hosts_test, hosts__ranks_meet_over_tcp_with_a_key_that_no_command_line_shows) {
+  launch run(on_hosts(4, {PROBE, "exchange", "3", "say", "here", "hang"}));
+  ASSERT_TRUE(run.wait_for("here", 4));
+  EXPECT_EQ(launch::count(run.out(), "/4 tcp"), 4u) << run.out();
+  // The key is in the ranks' environment; nothing that everybody may read holds it.
+  std::string key;
+  std::size_t command_lines = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream in(entry.path() / "environ");
+    std::string all((std::istreambuf_iterator<char>(in)), {});
+    const std::size_t at = all.find("LCT_PMI_TCP_KEY=");
+    if (at != std::string::npos && all.find("LCI_LCRUN_RANK=") != std::string::npos)
+      key = all.substr(at + 16, 64);
+  }
+  ASSERT_EQ(key.size(), 64u);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream in(entry.path() / "cmdline");
+    const std::string all((std::istreambuf_iterator<char>(in)), {});
+    command_lines += all.empty() ? 0 : 1;
+    EXPECT_EQ(all.find(key), std::string::npos) << entry.path();
+  }
+  EXPECT_GT(command_lines, 4u);
+  run.signal(SIGTERM);
+  EXPECT_EQ(run.finish(), 128 + SIGTERM) << run.err();
+}
+
+TEST_F(lcrun_hosts_test, hosts__first_failure_ends_all_and_is_said_once) {
+  launch run(on_hosts(4, {PROBE, "own_group", "exchange", "1", "exit", "3", "7", "hang"}));
+  EXPECT_EQ(run.finish(), 7);
+  EXPECT_NE(run.err().find("lcrun: rank 3 (pid "), std::string::npos) << run.err();
+  EXPECT_EQ(launch::count(run.err(), "lcrun: "), 1u) << run.err();
+  const auto pids = pids_in(run.out());
+  EXPECT_EQ(pids.size(), 8u);
+  EXPECT_TRUE(all_gone(pids));
+}
+
+TEST_F(lcrun_hosts_test, hosts__one_that_cannot_be_reached_is_named) {
+  launch run(on_hosts(2, {PROBE, "exchange", "1"}, "127.0.0.1,down"));
+  EXPECT_EQ(run.finish(), 255);
+  EXPECT_NE(run.err().find("ssh: no route"), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("the way to host down"), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("--ssh"), std::string::npos) << run.err();
+}
+
+TEST_F(lcrun_hosts_test, hosts__nothing_survives_kill_9_of_lcrun) {
+  launch run(on_hosts(4, {PROBE, "own_group", "exchange", "1", "say", "\nready", "hang"}));
+  ASSERT_TRUE(run.wait_for("ready", 4));
+  run.signal(SIGKILL);
+  EXPECT_EQ(run.finish(), 128 + SIGKILL);
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(run.out())) {
+    if (line.find("ready") == std::string::npos) {
+      for (const pid_t pid : pids_in(line)) pids.push_back(pid);
+    }
+  }
+  EXPECT_EQ(pids.size(), 8u) << run.out();
+  EXPECT_TRUE(all_gone(pids));
+}
+
+TEST_F(lcrun_hosts_test, hosts__signals_and_timeout_reach_all_ranks) {
+  launch run(
+      on_hosts(4, {"/bin/sh", "-c",
+                   "trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done"}));
+  ASSERT_TRUE(run.wait_for("ready", 4));
+  run.signal(SIGINT);
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(launch::count(run.out(), "got it"), 4u);
+  launch slow(on_hosts(2, {"--timeout", "0.3", "sleep", "100"}));
+  EXPECT_EQ(slow.finish(), 124) << slow.err();
+}
+
+TEST_F(lcrun_hosts_test, hosts__variables_of_ours_and_of_the_user_travel) {
+  vars_.set("LCI_TEST_TRAVELS", "far; \"away\"");
+  vars_.set("NOT_OURS", "stays");
+  vars_.set("LCI_SSH", ssh_);
+  launch run({"-n", "2", "--hosts", "127.0.0.1,127.0.0.2", "--env", "MINE=a b", "/bin/sh", "-c",
+              "echo \"$LCI_TEST_TRAVELS|$MINE|$(pwd)\""});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(
+      launch::count(run.out(), "far; \"away\"|a b|" + std::filesystem::current_path().string()), 2u)
+      << run.out();
+}
+
+TEST_F(lcrun_hosts_test, usage__what_is_wrong_with_hosts_is_named) {
+  const struct {
+    std::vector<std::string> words;
+    const char* text;
+  } wrong[] = {{{"-n", "4", "--hosts", "a:1,b:2", "true"}, "room for 3 ranks, -n wants 4"},
+               {{"-n", "1", "--hosts", ",", "true"}, "--hosts is empty"},
+               {{"-n", "1", "--hosts", "a:x", "true"}, "ranks on a"},
+               {{"-n", "1", "--hosts", "-oProxyCommand=x", "true"}, "expected names of hosts"},
+               {{"-n", "1", "--ssh", "x", "true"}, "need --hosts"},
+               {{"-n", "1", "--port", "70000", "true"}, "--port"},
+               {{"-n", "1", "--bind", "socket", "true"}, "expected core or none"},
+               {{"-n", "1", "--env", "NAME", "true"}, "expected NAME=VALUE"}};
+  for (const auto& w : wrong) {
+    launch run(w.words);
+    EXPECT_EQ(run.finish(), 1) << w.text;
+    EXPECT_NE(run.err().find(w.text), std::string::npos) << run.err();
+  }
+  launch lost({"--agent"}, "12\nhello");
+  EXPECT_EQ(lost.finish(), 1);
+  EXPECT_NE(lost.err().find("--agent"), std::string::npos) << lost.err();
+}
+
+TEST_F(lcrun_hosts_test, env__is_set_for_all_ranks) {
+  vars_.set("CHANGED", "before");
+  launch run({"-n", "3", "--env", "CHANGED=after", "--env", "NEW=x=y", "/bin/sh", "-c",
+              "echo $CHANGED $NEW"});
+  EXPECT_EQ(run.finish(), 0) << run.err();
+  EXPECT_EQ(launch::count(run.out(), "after x=y\n"), 3u) << run.out();
+}
+
+// The processors of the ranks, as each says them.
+std::vector<std::string> processors_of(const std::string& text) {
+  std::vector<std::string> out;
+  for (const std::string& line : lines_of(text)) out.push_back(line.substr(line.find(':') + 1));
+  return out;
+}
+
+TEST_F(lcrun_hosts_test, bind__each_rank_has_cores_of_its_own) {
+  cpu_set_t allowed;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  const std::vector<std::string> show{"/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"};
+  const auto run = [&](int n, const char* how) {
+    std::vector<std::string> words{"-n", std::to_string(n), "--bind", how};
+    words.insert(words.end(), show.begin(), show.end());
+    launch started(words);
+    EXPECT_EQ(started.finish(), 0) << started.err();
+    return processors_of(started.out());
+  };
+  const auto none = run(2, "none");
+  EXPECT_EQ(none[0], none[1]);
+  const auto one = run(1, "core");
+  EXPECT_EQ(one[0], none[0]);  // all cores are dealt out
+  const auto two = run(2, "core");
+  if (CPU_COUNT(&allowed) >= 2 && two[0] == two[1])
+    GTEST_SKIP() << "this machine has one core with several hardware threads";
+  if (CPU_COUNT(&allowed) >= 2) {
+    EXPECT_NE(two[0], two[1]);
+  }
+  EXPECT_EQ(run(2 * CPU_COUNT(&allowed) + 1, "core").size(),
+            static_cast<std::size_t>(2 * CPU_COUNT(&allowed) + 1));
+}
+
+}  // namespace
+}  // namespace lcrun_tests

@@ -1,0 +1,107 @@
+// How a job begins: ranks of this host, or an lcrun on each of the hosts.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "tools/lcrun/binding.hpp"
+#include "tools/lcrun/hosts.hpp"
+#include "tools/lcrun/job.hpp"
+
+namespace lcrun {
+
+namespace {
+
+void set_variables(environment& env, const std::vector<std::string>& variables) {
+  for (const std::string& v : variables)
+    env.set(v.substr(0, v.find('=')), v.substr(v.find('=') + 1));
+}
+
+// An error shows by itself: who does not read it ends, and we hear of that.
+void write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+}  // namespace
+
+// False when the command cannot be run at all; said once instead of by every rank.
+bool job::start_all() {
+  const bool well = opts_.hosts.empty() ? start_ranks() : start_agents();
+  input_.started();
+  return well;
+}
+
+bool job::start_ranks() {
+  environment env;
+  set_variables(env, opts_.variables);
+  job_environment common{socket_, directory_, opts_.nprocs, {}, {}, 0, opts_.first, opts_.local};
+  if (orders_ != nullptr) {
+    set_variables(env, orders_->environment);
+    common.address = opts_.address;
+    common.port = opts_.port;
+    common.secret = orders_->secret;
+  }
+  const std::vector<cpu_set_t> cores =
+      opts_.bind_core ? deal_cores(opts_.local) : std::vector<cpu_set_t>();
+  const bool end_last_line = opts_.nprocs > 1 || opts_.tag_output;
+  for (int i = 0; i < opts_.local; ++i) {
+    const int r = opts_.first + i;
+    set_rank_variables(env, common, r);
+    const request what{opts_.command,
+                       orders_ != nullptr ? input_.nothing() : input_.descriptor_for(r),
+                       cores.empty() ? nullptr : &cores[static_cast<std::size_t>(i)], i == 0};
+    const std::string tag = opts_.tag_output ? "[" + std::to_string(r) + "] " : "";
+    if (!add(what, env, tag, end_last_line)) return false;
+  }
+  return true;
+}
+
+// Per host, what starts our agent there; it hears what to do from us alone.
+bool job::start_agents() {
+  const std::vector<host_share> hosts = share_ranks(opts_.hosts, opts_.nprocs);
+  mission m = make_mission(opts_, address_of(hosts.front()));
+  for (const host_share& host : hosts) {
+    m.opts.first = host.first;
+    m.opts.local = host.count;
+    std::vector<std::string> words = agent_command(opts_.ssh, host);
+    std::vector<char*> command;
+    for (std::string& word : words) command.push_back(word.data());
+    command.push_back(nullptr);
+    pipe_ends control = make_pipe();
+    environment env;
+    if (!add(request{command.data(), control.read.get(), nullptr, &host == &hosts.front()}, env, "",
+             true))
+      return false;
+    rank_process& p = ranks_.back();
+    p.host = host.name;
+    p.control = std::move(control.write);
+    control.read.reset();
+    // The pipe may be smaller than this; who reads it is running.
+    write_all(p.control.get(), to_bytes(m));
+  }
+  return true;
+}
+
+bool job::add(const request& what, environment& env, const std::string& tag, bool end_last_line) {
+  int exec_error = 0;
+  started s = start_process(what, env, was_, exec_error);
+  warden_.watch(s.pid);
+  rank_process& p = ranks_.emplace_back();
+  p.pid = s.pid;
+  p.out = std::make_unique<line_stream>(std::move(s.out), out_, tag, end_last_line);
+  p.err = std::make_unique<line_stream>(std::move(s.err), err_sink(), tag, end_last_line);
+  ++alive_;
+  if (exec_error == 0) return true;
+  say("cannot run " + std::string(what.command[0]) + ": " + ::strerror(exec_error));
+  status_ = exec_error == ENOENT ? 127 : 126;
+  ending_ = true;  // nothing more to be said about it
+  return false;
+}
+
+}  // namespace lcrun
