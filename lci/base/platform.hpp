@@ -52,7 +52,7 @@ inline std::uint64_t cpu_ticks() noexcept {
 #endif
 }
 
-// cpu_ticks() in one millisecond; measured once per process, the first call takes about 2 ms.
+// cpu_ticks() in one millisecond; measured once per process, the first call takes 0.2 ms.
 std::uint64_t ticks_per_ms();
 
 // Keeps the compiler from moving memory accesses across this point; the processor may still

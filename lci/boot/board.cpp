@@ -52,10 +52,9 @@ std::size_t take_sheet(std::string_view sheet, std::map<std::string, std::string
   return parsed;
 }
 
-std::unique_ptr<bootstrap> open_on_board(const char* name, std::unique_ptr<board> (*make)()) {
-  // Ends with the process: its destructor says goodbye, which launchers want before a normal end.
-  static std::map<std::string, std::unique_ptr<board>> kept;
-  std::unique_ptr<board>& b = kept[name];
+std::unique_ptr<bootstrap> open_on_board(board_shelf& shelf, const char* name,
+                                         std::unique_ptr<board> (*make)()) {
+  std::unique_ptr<board>& b = shelf[name];
   if (!b) b = make();
   if (!b->is_ours()) {
     throw backend_error(

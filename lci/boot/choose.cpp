@@ -36,7 +36,7 @@ constexpr std::string_view BUILT_IN = "tcp,file,local";
 struct kind {
   std::string_view name;
   std::optional<std::string> (*unavailable)();
-  std::unique_ptr<bootstrap> (*open)();
+  std::unique_ptr<bootstrap> (*open)(board_shelf&);
 };
 
 std::optional<std::string> file_unavailable() {
@@ -45,7 +45,7 @@ std::optional<std::string> file_unavailable() {
   return why;
 }
 
-std::unique_ptr<bootstrap> open_file() {
+std::unique_ptr<bootstrap> open_file(board_shelf&) {
   std::string why;
   const auto variables = read_file_variables(why);
   if (!variables) throw backend_error("file: " + why);
@@ -53,15 +53,21 @@ std::unique_ptr<bootstrap> open_file() {
 }
 
 std::optional<std::string> always() { return std::nullopt; }
-std::unique_ptr<bootstrap> open_local() { return std::make_unique<local_bootstrap>(); }
+std::unique_ptr<bootstrap> open_local(board_shelf&) { return std::make_unique<local_bootstrap>(); }
+
+// These join anew each time.
+template <auto open>
+std::unique_ptr<bootstrap> open_without_shelf(board_shelf&) {
+  return open();
+}
 
 constexpr std::array<kind, 8> KINDS = {{
-    {"lcrun", &lcrun_bootstrap::unavailable, &lcrun_bootstrap::open},
+    {"lcrun", &lcrun_bootstrap::unavailable, &open_without_shelf<&lcrun_bootstrap::open>},
     {"pmix", &pmix_unavailable, &open_pmix},
     {"pmi2", &pmi2_unavailable, &open_pmi2},
     {"pmi1", &pmi1_unavailable, &open_pmi1},
     {"mpi", &mpi_unavailable, &open_mpi},
-    {"tcp", &tcp_unavailable, &open_tcp},
+    {"tcp", &tcp_unavailable, &open_without_shelf<&open_tcp>},
     {"file", &file_unavailable, &open_file},
     {"local", &always, &open_local},
 }};
@@ -107,7 +113,7 @@ void refuse_loneliness(const bootstrap& opened, const std::string& reasons) {
 
 }  // namespace
 
-std::unique_ptr<bootstrap> open_bootstrap() {
+std::unique_ptr<bootstrap> open_bootstrap(board_shelf& shelf) {
   std::string reasons;
   for (const kind* k : wanted()) {
     const std::string word(k->name);
@@ -116,7 +122,7 @@ std::unique_ptr<bootstrap> open_bootstrap() {
       if (!why) {
         // From here on failures are errors: falling back to a process alone would let every rank
         // believe that it is rank 0.
-        auto opened = k->open();
+        auto opened = k->open(shelf);
         refuse_loneliness(*opened, reasons);
         log::info("boot", "using bootstrap %s", word.c_str());
         log::debug("boot", "rank %d of %d", opened->rank(), opened->size());

@@ -11,12 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "lci/boot/board.hpp"
 #include "lci/boot/bootstrap.hpp"
 
 namespace lci::boot {
 
-// Throws argument_error (unknown word), backend_error (nothing fits, or the chosen one failed).
-std::unique_ptr<bootstrap> open_bootstrap();
+// Throws argument_error (unknown word), backend_error (nothing fits, or the chosen one failed). What
+// launchers can be joined with only once in a process stays on the shelf, which ends with the process.
+std::unique_ptr<bootstrap> open_bootstrap(board_shelf& shelf);
 
 // One line per word of the list in force, for lci_info: what it is and whether it would be used.
 struct choice {

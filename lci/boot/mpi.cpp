@@ -68,6 +68,8 @@ std::optional<std::string> mpi_unavailable() {
   return std::nullopt;
 }
 
-std::unique_ptr<bootstrap> open_mpi() { return open_on_board("mpi", &make_mpi); }
+std::unique_ptr<bootstrap> open_mpi(board_shelf& shelf) {
+  return open_on_board(shelf, "mpi", &make_mpi);
+}
 
 }  // namespace lci::boot

@@ -98,6 +98,8 @@ std::optional<std::string> pmi1_unavailable() {
   return *wire + "; " + *library;
 }
 
-std::unique_ptr<bootstrap> open_pmi1() { return open_on_board("pmi1", &make_pmi1); }
+std::unique_ptr<bootstrap> open_pmi1(board_shelf& shelf) {
+  return open_on_board(shelf, "pmi1", &make_pmi1);
+}
 
 }  // namespace lci::boot

@@ -88,6 +88,8 @@ std::optional<std::string> pmi2_unavailable() {
   return pmi::find_place(ignored);
 }
 
-std::unique_ptr<bootstrap> open_pmi2() { return open_on_board("pmi2", &make_pmi2); }
+std::unique_ptr<bootstrap> open_pmi2(board_shelf& shelf) {
+  return open_on_board(shelf, "pmi2", &make_pmi2);
+}
 
 }  // namespace lci::boot

@@ -142,6 +142,8 @@ std::optional<std::string> pmix_unavailable() {
   return std::nullopt;
 }
 
-std::unique_ptr<bootstrap> open_pmix() { return open_on_board("pmix", &make_pmix); }
+std::unique_ptr<bootstrap> open_pmix(board_shelf& shelf) {
+  return open_on_board(shelf, "pmix", &make_pmix);
+}
 
 }  // namespace lci::boot

@@ -46,7 +46,8 @@ void initialize() {
   if (g.initialized == 0) {
     // Read first: nonsense in the environment must not leave a job half joined.
     const global_attr_t defaults = read_defaults();
-    g.bootstrap = boot::open_bootstrap();
+    if (!g.boards) g.boards = std::make_unique<boot::board_shelf>();
+    g.bootstrap = boot::open_bootstrap(*g.boards);
     g.rank = g.bootstrap->rank();
     g.size = g.bootstrap->size();
     base::log::set_rank(g.rank);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "lci/boot/board.hpp"
 #include "lci/boot/bootstrap.hpp"
 #include "lci/handles.hpp"
 
@@ -16,7 +17,8 @@ namespace lci::runtime {
 
 struct global_state {
   int initialized = 0;  // balance of global_initialize() and global_finalize()
-  std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized
+  std::unique_ptr<boot::board_shelf> boards;   // from the first initialize() to the end
+  std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized; may use them
   std::mutex bootstrap_lock;  // it serves one thread at a time; progress in others asks for news
   std::vector<boot::departure> departures;  // all that it told; under that lock
   int rank = -1;

@@ -81,7 +81,8 @@ void show_group() {
 }
 
 int run(int argc, char** argv) {
-  std::unique_ptr<bootstrap> boot = lci::boot::open_bootstrap();
+  lci::boot::board_shelf shelf;
+  std::unique_ptr<bootstrap> boot = lci::boot::open_bootstrap(shelf);
   int descriptors = -1;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -95,7 +96,7 @@ int run(int argc, char** argv) {
       print_lines(boot->rank(), number());
     } else if (word == "reopen") {
       boot.reset();
-      boot = lci::boot::open_bootstrap();
+      boot = lci::boot::open_bootstrap(shelf);
     } else if (word == "kill") {
       const int rank = number(), signal = number();
       if (rank == boot->rank()) ::raise(signal);

@@ -2,6 +2,7 @@
 # beside ours where they are installed.
 # ./dev bench gpu [NAME...]: those of GPU memory, where there is a GPU.
 # ./dev bench ibv: verbs against perftest, in a virtual machine.
+# ./dev bench start [-n PROCESSES]: how long 256 processes take to start, meet and end, and where that time goes.
 dev_bench() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}" || return 1
   if [ "${1:-}" = gpu ]; then
@@ -12,6 +13,12 @@ dev_bench() {
   if [ "${1:-}" = ibv ]; then
     shift
     bench_ibv "$@"
+    return
+  fi
+  if [ "${1:-}" = start ]; then
+    shift
+    build release lcrun bench_start || return 1
+    python3 bench/start/run --bin build/release/bin "$@"
     return
   fi
   # In any case: other libraries may have been installed since.

@@ -14,6 +14,11 @@ namespace {
 
 using test::throws_with;
 
+std::unique_ptr<bootstrap> open_one() {
+  board_shelf shelf;
+  return open_bootstrap(shelf);
+}
+
 class choose_test : public testing::Test {
  protected:
   choose_test() {
@@ -52,7 +57,7 @@ class choose_test : public testing::Test {
 };
 
 TEST_F(choose_test, open__nothing_set_is_rank_0_of_1) {
-  const auto boot = open_bootstrap();
+  const auto boot = open_one();
   EXPECT_STREQ(boot->name(), "local");
   EXPECT_EQ(boot->rank(), 0);
   EXPECT_EQ(boot->size(), 1);
@@ -61,14 +66,14 @@ TEST_F(choose_test, open__nothing_set_is_rank_0_of_1) {
 TEST_F(choose_test, open__separators_and_case) {
   for (const char* list : {"pmix,local", "pmix local", "pmix;local", " , PMIX ; Local ,"}) {
     vars_.set("LCT_PMI_BACKEND", list);
-    EXPECT_STREQ(open_bootstrap()->name(), "local") << list;
+    EXPECT_STREQ(open_one()->name(), "local") << list;
   }
 }
 
 TEST_F(choose_test, open__unknown_word_is_an_error_wherever_it_stands) {
   for (const char* list : {"pmx", "local,pmx", "pmx,local"}) {
     vars_.set("LCT_PMI_BACKEND", list);
-    EXPECT_TRUE(throws_with<argument_error>([] { open_bootstrap(); },
+    EXPECT_TRUE(throws_with<argument_error>([] { open_one(); },
                                             {"LCT_PMI_BACKEND", "\"pmx\"", "pmix", "local"}))
         << list;
   }
@@ -77,7 +82,7 @@ TEST_F(choose_test, open__unknown_word_is_an_error_wherever_it_stands) {
 TEST_F(choose_test, open__nothing_fits_lists_each_with_its_reason) {
   vars_.set("LCT_PMI_BACKEND", "pmix,mpi,lcrun,tcp,file");
   EXPECT_TRUE(throws_with<backend_error>(
-      [] { open_bootstrap(); },
+      [] { open_one(); },
       {"pmix: PMIX_RANK is not set", "mpi: no MPI library", "lcrun: LCI_LCRUN_SOCKET is not set",
        "tcp: RANK is not set", "file: LCT_PMI_FILE_NRANKS is not set"}));
 }
@@ -88,7 +93,7 @@ TEST_F(choose_test, open__tcp_alone_names_what_is_missing) {
   vars_.set("WORLD_SIZE", "2");
   vars_.set("LCT_MASTER_ADDR", "127.0.0.1");
   vars_.set("MASTER_PORT", "1234");
-  EXPECT_TRUE(throws_with<backend_error>([] { open_bootstrap(); },
+  EXPECT_TRUE(throws_with<backend_error>([] { open_one(); },
                                          {"LCT_MASTER_ADDR is set without LCT_MASTER_PORT"}));
 }
 
@@ -96,17 +101,17 @@ TEST_F(choose_test, open__tcp_that_is_incomplete_is_passed_over) {
   vars_.set("LCT_PMI_BACKEND", "tcp,local");
   vars_.set("RANK", "0");
   vars_.set("WORLD_SIZE", "2");
-  EXPECT_STREQ(open_bootstrap()->name(), "local");
+  EXPECT_STREQ(open_one()->name(), "local");
 }
 
 TEST_F(choose_test, open__launcher_that_is_gone_is_an_error_not_a_lonely_process) {
   vars_.set("LCI_LCRUN_SOCKET", "lci-lcrun-of-nobody");
   vars_.set("LCI_LCRUN_RANK", "0");
   vars_.set("LCI_LCRUN_SIZE", "2");
-  EXPECT_TRUE(throws_with<backend_error>([] { open_bootstrap(); },
+  EXPECT_TRUE(throws_with<backend_error>([] { open_one(); },
                                          {"@lci-lcrun-of-nobody", "Connection refused"}));
   vars_.set("LCI_LCRUN_RANK", "2");
-  EXPECT_TRUE(throws_with<argument_error>([] { open_bootstrap(); },
+  EXPECT_TRUE(throws_with<argument_error>([] { open_one(); },
                                           {"LCI_LCRUN_RANK", "\"2\"", "from 0 to 1"}));
 }
 
@@ -125,27 +130,27 @@ TEST_F(choose_test, open__one_of_several_is_never_alone) {
     for (const auto& [name, value] : launch) set.set(name, value);
     const std::string shown = std::string(launch[0].first) + "=" + launch[0].second;
     EXPECT_TRUE(throws_with<backend_error>(
-        [] { open_bootstrap(); },
+        [] { open_one(); },
         {"as one of several", shown, "rank 0 of 1", "LCT_PMI_BACKEND=local", "tcp: "}))
         << shown;
     // Who says so may be alone.
     set.set("LCT_PMI_BACKEND", "pmix,local");
-    EXPECT_STREQ(open_bootstrap()->name(), "local") << shown;
+    EXPECT_STREQ(open_one()->name(), "local") << shown;
   }
 }
 
 TEST_F(choose_test, open__one_of_one_is_alone) {
   vars_.set("OMPI_COMM_WORLD_SIZE", "1");
   vars_.set("PMIX_RANK", "0");
-  EXPECT_STREQ(open_bootstrap()->name(), "local");
+  EXPECT_STREQ(open_one()->name(), "local");
   // A shell in an allocation is no job step.
   vars_.set("SLURM_NTASKS", "64");
-  EXPECT_STREQ(open_bootstrap()->name(), "local");
+  EXPECT_STREQ(open_one()->name(), "local");
   // The innermost launcher counts.
   vars_.set("SLURM_STEP_ID", "0");
   vars_.set("SLURM_STEP_NUM_TASKS", "2");
   vars_.unset("HOME");
-  EXPECT_STREQ(open_bootstrap()->name(), "local");
+  EXPECT_STREQ(open_one()->name(), "local");
 }
 
 TEST_F(choose_test, list__says_for_each_word_what_holds) {
