@@ -164,6 +164,7 @@ net::remote_target fabric::target_of(net::remote_key name) noexcept {
 
 void fabric::leave() noexcept {
   const std::lock_guard lock(mutex_);
+  if (has_left_) return;
   for (const auto& one : ports_)
     if (one) one->leave(true);
   connector_.leave();

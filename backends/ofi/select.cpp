@@ -111,6 +111,7 @@ void add_answers(std::vector<candidate>& to, const question& ask, const wishes& 
     found.info.reset(library().dupinfo(one));
     if (!found.info) throw backend_error("ofi: fi_dupinfo: no memory");
     found.how = delivery_of(ask, *one);
+    found.info->tx_attr->op_flags = 0;  // of all operations; writes ask for theirs
     found.why_not = objection(*one);
     if (found.why_not.empty() && !wanted.domain.empty() && found.domain() != wanted.domain)
       found.why_not = "device_name is " + wanted.domain;
