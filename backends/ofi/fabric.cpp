@@ -33,8 +33,6 @@ domain_handle open_domain(fid_fabric* on, const candidate& chosen) {
 
 // What fits a receive beside its header line, in two pages.
 constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
-// What the layers above want where targets are sent along (net::capabilities).
-constexpr std::size_t LEAST_INJECT = 88;
 
 net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
                                   const net::fabric_config& config) {

@@ -26,9 +26,10 @@ struct question {
   std::uint64_t completion;
   bool has_inject;
 };
-constexpr std::array<question, 6> QUESTIONS{{{ORDER, FI_DELIVERY_COMPLETE, true},
+constexpr std::array<question, 7> QUESTIONS{{{ORDER, FI_DELIVERY_COMPLETE, true},
                                              {ORDER, FI_DELIVERY_COMPLETE, false},
                                              {FI_ORDER_SAS, FI_DELIVERY_COMPLETE, false},
+                                             {0, FI_DELIVERY_COMPLETE, false},
                                              {ORDER, FI_TRANSMIT_COMPLETE, false},
                                              {FI_ORDER_SAS, 0, false},
                                              {0, 0, false}}};
@@ -44,7 +45,8 @@ info_handle hints_for(const question& ask, const wishes& wanted, bool with_devic
   out->domain_attr->resource_mgmt = FI_RM_ENABLED;
   out->tx_attr->msg_order = ask.order;
   out->tx_attr->op_flags = ask.completion;
-  if (ask.has_inject) out->tx_attr->inject_size = wanted.inject + sizeof(std::uint64_t);
+  if (ask.has_inject)
+    out->tx_attr->inject_size = std::max(wanted.inject, LEAST_INJECT) + sizeof(std::uint64_t);
   // Freed with the rest.
   if (!wanted.provider.empty()) out->fabric_attr->prov_name = strdup(wanted.provider.c_str());
   return out;
@@ -63,9 +65,9 @@ bool has_name(const fi_info& info, std::string_view name) noexcept {
 // Real networks, then native ones of the kernel, then what is layered, then one machine alone.
 std::size_t place_of(std::string_view provider) {
   constexpr std::string_view ORDERED[] = {
-      "cxi",           "efa",         "opx",         "psm3", "psm2",        "verbs;ofi_rxm",
-      "verbs",         "ucx",         "tcp",         "net",  "tcp;ofi_rxm", "sockets",
-      "verbs;ofi_rxd", "udp;ofi_rxd", "net;ofi_rxm", "shm",  "sm2"};
+      "cxi",           "efa",         "opx",         "psm3",        "psm2",    "verbs;ofi_rxm",
+      "verbs",         "ucx",         "tcp",         "tcp;ofi_rxm", "sockets", "net",
+      "verbs;ofi_rxd", "udp;ofi_rxd", "net;ofi_rxm", "shm",         "sm2"};
   return static_cast<std::size_t>(std::find(std::begin(ORDERED), std::end(ORDERED), provider) -
                                   std::begin(ORDERED));
 }
@@ -78,7 +80,9 @@ auto grade(const candidate& one) {
 }
 
 // What libfabric would open and lci cannot use.
-std::string objection(const fi_info& info) {
+std::string objection(const fi_info& info, delivery how) {
+  if (how == delivery::asked && !keeps_write_order(info))
+    return "it neither says when a write has arrived nor keeps messages behind it";
   if (info.domain_attr->mr_key_size > sizeof(std::uint64_t) ||
       (info.domain_attr->mr_mode & FI_MR_RAW) != 0)
     return "its memory keys are longer than 64 bits (FI_MR_RAW)";
@@ -112,7 +116,7 @@ void add_answers(std::vector<candidate>& to, const question& ask, const wishes& 
     if (!found.info) throw backend_error("ofi: fi_dupinfo: no memory");
     found.how = delivery_of(ask, *one);
     found.info->tx_attr->op_flags = 0;  // of all operations; writes ask for theirs
-    found.why_not = objection(*one);
+    found.why_not = objection(*one, found.how);
     if (found.why_not.empty() && !wanted.domain.empty() && found.domain() != wanted.domain)
       found.why_not = "device_name is " + wanted.domain;
     to.push_back(std::move(found));

@@ -12,6 +12,9 @@ namespace lci::ofi {
 
 extern const net::provider PROVIDER;
 
+// What the layers above want to send at once where targets are sent along (net::capabilities).
+inline constexpr std::size_t LEAST_INJECT = 88;
+
 // What a program wishes.
 struct wishes {
   std::string provider;    // filter, as libfabric takes it: "tcp;ofi_rxm"; empty: any

@@ -39,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(ofi_with("tcp", "tcp"),
                     ofi_with("shallow", "tcp",
                              {16, 16, 1024, attr_ibv_td_strategy_t::per_qp, LCI_NET_LOCK_ALL}),
-                    ofi_with("sockets", "sockets"), ofi_with("net", "net"), ofi_with("shm", "shm")),
+                    ofi_with("sockets", "sockets"), ofi_with("shm", "shm"), ofi_with("best", "")),
     [](const auto& tested) { return tested.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(ofi, process_contract, testing::Values("ofi"),

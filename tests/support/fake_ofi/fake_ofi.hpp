@@ -1,0 +1,64 @@
+// libfabric without a network: a shared library called libfabric.so.1 that is loaded like the real
+// one. What a test wants to know or to set goes through this interface, which the same library
+// hands out (lci_fake_ofi()).
+//
+// The model: every endpoint of this process is on one network. What is posted waits at the endpoint
+// that it names until that one's completion queue is read, as with providers that make progress by
+// polling; there is room for so much, and then posts answer FI_EAGAIN. Threads: shared, one lock.
+// Always true: what a provider answers with an error is answered so; what no provider forgives (a
+// buffer without its description, a context that is used twice, an object closed before what needs
+// it) is a complaint, which ends the program unless the test collects them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lci::test {
+
+struct fake_ofi_config {
+  std::string provider = "fake";
+  std::string domain = "fake0";
+  std::string name_prefix = "fake://";  // of endpoints; longer names are longer addresses
+  std::size_t data_bytes = 8;           // of immediate data
+  std::size_t inject = 128;
+  std::size_t most = std::size_t{1} << 30;  // bytes of one operation
+  std::size_t key_bytes = 8;
+  int mr_mode = 0;           // FI_MR_*
+  bool keeps_order = true;   // messages among themselves, and behind writes
+  bool has_delivery = true;  // FI_DELIVERY_COMPLETE
+  bool has_gpu_memory = false;
+  bool makes_progress = false;  // says that it does
+  unsigned again = 0;           // one post in so many answers FI_EAGAIN
+  unsigned shuffle = 0;         // seed of the order in which completions come; 0: as they happen
+  unsigned late =
+      0;  // reads of its queue after which a write is there; later messages are not held
+  std::size_t room = 1024;  // posts that wait at one endpoint
+
+  // What LCI_FAKE_OFI says: "data_bytes=4,mr=endpoint+local,again=7".
+  static fake_ofi_config from_environment();
+};
+
+class fake_ofi {
+ public:
+  // Nothing may be alive.
+  virtual void reset(const fake_ofi_config& config = {}) = 0;
+  virtual std::size_t live() const = 0;  // objects
+  virtual std::vector<std::string> take_complaints() = 0;
+  // From the first call of this on, complaints are collected.
+  virtual std::size_t calls(const std::string& name) const = 0;  // "fi_writemsg"
+  // The nth call of that name from now on, and no other, answers this code.
+  virtual void fail(const std::string& name, unsigned nth, int code) = 0;
+  // Everything that waits at, or is posted to, endpoints of which the name holds this text ends
+  // with that code.
+  virtual void cut(const std::string& part, int code) = 0;
+
+ protected:
+  ~fake_ofi() = default;
+};
+
+// Loads it, or finds the one that is loaded when `path` is empty. Null: it is another library.
+fake_ofi* load_fake_ofi(const std::string& path);
+
+}  // namespace lci::test
