@@ -1,6 +1,6 @@
-// bench_ibv send|am|put ITERATIONS, under lcrun -n 2: what ib_send_lat and ib_write_bw measure,
-// over lci. Prints one number: microseconds one way of 8 bytes, the median; or MB/s of puts of 64
-// KiB.
+// bench_ibv send|am|put|block ITERATIONS [mean], under lcrun -n 2: what ib_send_lat, ib_write_bw
+// and fi_pingpong measure, over lci. Prints one number: microseconds one way of 8 bytes, the
+// median; or MB/s of puts of 64 KiB, or of 1 MiB thrown back and forth.
 //
 // As those do it: half of a round trip, each timed by itself; one region that is registered once,
 // up to 128 writes under way, from the first post to the last completion. Threads: one per process.
@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
@@ -21,8 +22,11 @@
 namespace {
 
 constexpr std::size_t BLOCK = 65536;
+constexpr std::size_t LARGE = 1 << 20;
 constexpr std::int64_t MOST_UNDER_WAY = 128;
 constexpr int WARM_UP = 100;
+
+bool takes_mean = false;  // as fi_pingpong does; else the median of round trips
 
 double now_us() {
   using namespace std::chrono;
@@ -56,30 +60,36 @@ double one_way_us(int iterations, Send send, Wait wait) {
     if (lci::get_rank_me() == 1) send();
     if (i >= WARM_UP) times.push_back((now_us() - start) / 2);
   }
-  return median(times);
+  return takes_mean ? std::accumulate(times.begin(), times.end(), 0.0) / iterations : median(times);
 }
 
-double send_us(int iterations) {
+double send_us(int iterations, std::size_t size) {
   const int peer = 1 - lci::get_rank_me();
-  std::uint64_t out = 0, in = 0;
+  std::vector<char> out(size), in(size);
+  lci::mr_t regions[] = {lci::register_memory(out.data(), size),
+                         lci::register_memory(in.data(), size)};
   lci::comp_t arrived = lci::alloc_counter();
   std::int64_t expected = 0;
   const auto expect = [&] {
-    if (lci::post_recv_x(peer, &in, sizeof in, 0, arrived)().is_posted()) ++expected;
+    if (lci::post_recv_x(peer, in.data(), size, 0, arrived).mr(regions[1])().is_posted())
+      ++expected;
+  };
+  const auto throw_it = [&] {
+    lci::post_send_x op(peer, out.data(), size, 0, lci::COMP_NULL);
+    post(op.mr(regions[0]));
   };
   expect();  // before it is sent, as the rival does
   lci::barrier();
-  const double result = one_way_us(
-      iterations, [&] { post(lci::post_send_x(peer, &out, sizeof out, 0, lci::COMP_NULL)); },
-      [&] {
-        while (lci::counter_get(arrived) < expected) lci::progress();
-        expect();
-      });
+  const double result = one_way_us(iterations, throw_it, [&] {
+    while (lci::counter_get(arrived) < expected) lci::progress();
+    expect();
+  });
   // The last receive waits for this.
-  post(lci::post_send_x(peer, &out, sizeof out, 0, lci::COMP_NULL));
+  throw_it();
   while (lci::counter_get(arrived) < expected) lci::progress();
   lci::barrier();
   lci::free_comp(&arrived);
+  for (lci::mr_t& region : regions) lci::deregister_memory(&region);
   return result;
 }
 
@@ -155,13 +165,16 @@ void pin(int processor) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
+  takes_mean = argc > 3 && std::strcmp(argv[3], "mean") == 0;
   const int iterations = std::atoi(argv[2]);
   lci::g_runtime_init();
   pin(lci::get_rank_me());
   double value = 0;
-  if (std::strcmp(argv[1], "send") == 0) value = send_us(iterations);
+  if (std::strcmp(argv[1], "send") == 0) value = send_us(iterations, sizeof(std::uint64_t));
   if (std::strcmp(argv[1], "am") == 0) value = am_us(iterations);
+  if (std::strcmp(argv[1], "block") == 0)
+    value = static_cast<double>(LARGE) / send_us(iterations, LARGE);
   if (std::strcmp(argv[1], "put") == 0) value = put_mb_per_s(iterations);
   if (lci::get_rank_me() == 0) std::printf("%.4f\n", value);
   lci::g_runtime_fina();

@@ -3,6 +3,7 @@
 # ./dev bench gpu [NAME...]: those of GPU memory, where there is a GPU.
 # ./dev bench ibv: verbs against perftest, in a virtual machine.
 # ./dev bench start [-n PROCESSES]: how long 256 processes take to start, meet and end, and where that time goes.
+# ./dev bench ofi: libfabric against its fi_pingpong, over tcp.
 dev_bench() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}" || return 1
   if [ "${1:-}" = gpu ]; then
@@ -19,6 +20,11 @@ dev_bench() {
     shift
     build release lcrun bench_start || return 1
     python3 bench/start/run --bin build/release/bin "$@"
+    return
+  fi
+  if [ "${1:-}" = ofi ]; then
+    shift
+    bench_ofi "$@"
     return
   fi
   # In any case: other libraries may have been installed since.
@@ -44,5 +50,14 @@ bench_ibv() {
   build release lcrun bench_ibv || return 1
   python3 bench/ibv/run --bin build/release/bin "$@" || status=$?
   # 77: there are no virtual machines, and it said so.
+  [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
+}
+
+bench_ofi() {
+  local status=0
+  want libfabric-bin
+  build release lcrun bench_ibv || return 1
+  python3 bench/ofi/run --bin build/release/bin "$@" || status=$?
+  # 77: there is nothing to compare with, and it said so.
   [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }

@@ -124,7 +124,7 @@ gpu_preset() {
 
 PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev)
 PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang libhwloc-dev libsodium-dev
-  clang-format-14 clang-tidy-14 doxygen libibverbs-dev)
+  clang-format-14 clang-tidy-14 doxygen libibverbs-dev libfabric-dev)
 # What tests/vm starts virtual machines with, and what programs for their devices are built with.
 PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers)
 # The launchers under which tests/launchers starts jobs.
