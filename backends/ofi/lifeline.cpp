@@ -130,7 +130,7 @@ void lifeline::listen_at(const fabric_address& here) {
   if (listen(listener_.get(), QUEUE) != 0) throw_errno("listen");
 }
 
-base::descriptor lifeline::call(const fabric_address& peer) const noexcept {
+base::descriptor lifeline::call(const fabric_address& peer, int& error) const noexcept {
   socket_address at;
   const bool is_tcp = host_address(peer, peer.lifeline, at);
   if (!is_tcp) {
@@ -140,14 +140,14 @@ base::descriptor lifeline::call(const fabric_address& peer) const noexcept {
   base::descriptor out(socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!out) return {};
   if (is_tcp) keep_asking(out.get(), patience_s_);
-  // How it ends, epoll tells.
-  (void)connect(out.get(), &at.any, at.size);
+  // How it ends later, epoll tells.
+  if (connect(out.get(), &at.any, at.size) != 0 && errno != EINPROGRESS) error = errno;
   return out;
 }
 
 bool lifeline::watch(int rank, const fabric_address& peer) noexcept {
   watched& one = of_[static_cast<std::size_t>(rank)];
-  one.socket = call(peer);
+  one.socket = call(peer, one.error);
   if (!one.socket) return false;
   epoll_event wanted{};
   wanted.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
@@ -172,9 +172,9 @@ bool lifeline::has_news(int rank, std::uint32_t events, news& what) noexcept {
     epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, one.socket.get(), &wanted);
     return false;
   }
-  int error = 0;
+  int error = one.error;
   socklen_t size = sizeof(error);
-  getsockopt(one.socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error == 0) getsockopt(one.socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   // Connected and reset between two looks counts, too.
   const bool was_up = one.is_up || error == 0 || error == ECONNRESET || error == EPIPE;
   what = was_up ? news::ended : error == ECONNREFUSED ? news::refused : news::none;

@@ -45,9 +45,10 @@ class lifeline {
   struct watched {
     base::descriptor socket;
     bool is_up = false;
+    int error = 0;  // of the call, if it failed at once
   };
   void listen_at(const fabric_address& here);
-  base::descriptor call(const fabric_address& peer) const noexcept;
+  base::descriptor call(const fabric_address& peer, int& error) const noexcept;
   int wait(epoll_event* events) noexcept;
   bool has_news(int rank, std::uint32_t events, news& what) noexcept;
 

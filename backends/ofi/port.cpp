@@ -16,6 +16,7 @@ constexpr std::size_t LEAST_PACKETS = 512;
 constexpr std::uint64_t LEAVE_MS = 2000;
 // What is put together before it is injected.
 constexpr std::size_t MOST_INJECTED = 512;
+constexpr int LAST_READS = 64;
 
 std::size_t inject_limit(const fi_info& info, std::size_t head) noexcept {
   const std::size_t limit = std::min(info.tx_attr->inject_size, MOST_INJECTED);
@@ -45,7 +46,17 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
   if ((config_.ofi_lock_mode & LCI_NET_LOCK_MR) != 0) owner.memory().serialise();
 }
 
+// Layered providers fall over connections that the other side has closed, if they have not seen that.
+void port::see_ends() noexcept {
+  fi_cq_data_entry done[BATCH];
+  fi_cq_err_entry failed{};
+  for (int i = 0; i < LAST_READS; ++i)
+    if (fi_cq_read(queues_.cq.get(), done, BATCH) == -FI_EAVAIL)
+      fi_cq_readerr(queues_.cq.get(), &failed, 0);
+}
+
 port::~port() {
+  see_ends();
   // Nothing is touched by the provider from here on.
   queues_.ep.reset();
   receives_.give_back();

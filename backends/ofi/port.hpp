@@ -121,6 +121,7 @@ class port {
                         const void* payload, std::size_t size) noexcept;
   errorcode_t send_note(link& on, const note& what) noexcept;
 
+  void see_ends() noexcept;
   bool fetch(net::sink& to) noexcept;
   bool present(net::sink& to) noexcept;
   bool receive(net::sink& to, const fi_cq_data_entry& what, receives::place& into) noexcept;

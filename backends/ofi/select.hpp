@@ -17,9 +17,9 @@ inline constexpr std::size_t LEAST_INJECT = 88;
 
 // What a program wishes.
 struct wishes {
-  std::string provider;    // filter, as libfabric takes it: "tcp;ofi_rxm"; empty: any
-  std::string domain;      // of that name; empty: the best
-  std::size_t inject = 0;  // bytes
+  std::string provider = {};  // filter, as libfabric takes it: "tcp;ofi_rxm"; empty: any
+  std::string domain = {};    // of that name; empty: the best
+  std::size_t inject = 0;     // bytes
   bool wants_device_memory = false;
 };
 wishes wishes_of(const net::fabric_config& config);

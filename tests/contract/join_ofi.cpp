@@ -31,6 +31,14 @@ backend_under_test ofi_with(std::string name, std::string provider,
           }};
 }
 
+// What providers open once, when they are first asked, is not left behind by a test.
+class asked_before final : public testing::Environment {
+  void SetUp() override {
+    if (testing::GTEST_FLAG(filter).find("ofi") != std::string::npos) (void)ofi().probe();
+  }
+};
+const testing::Environment* const asked = testing::AddGlobalTestEnvironment(new asked_before);
+
 }  // namespace
 
 // Queues as usual, and so short that they are always full and with all locks.

@@ -33,14 +33,12 @@ ssize_t hand_over(endpoint_object& from, fi_addr_t to, item&& one) {
   model& all = state();
   if (one.bytes.size() > all.config.most) return -FI_EMSGSIZE;
   if (to >= from.list->names.size()) return -FI_EINVAL;
-  const std::string& name = from.list->names[to];
-  endpoint_object* const there = all.find(name);
-  if (const int code = all.cut_code(name); code != 0 || there == nullptr) {
+  if (const int code = all.lost_with(from, to); code != 0) {
     take_context(one.context);
-    if (one.context != nullptr)
-      all.complete_with(from, one.context, code != 0 ? code : FI_ECONNREFUSED);
+    if (one.context != nullptr) all.complete_with(from, one.context, code);
     return 0;
   }
+  endpoint_object* const there = all.find(from.list->names[to]);
   if (there->inbox.size() >= all.config.room) return -FI_EAGAIN;
   take_context(one.context);
   one.from = &from;
@@ -64,7 +62,17 @@ ssize_t post_message(const char* name, fid_ep* face, const void* at, std::size_t
     one.data = *data;
     if (state().config.data_bytes < 8) state().complain("data is wider than what travels");
   }
-  return hand_over(of(face), to, std::move(one));
+  endpoint_object& from = of(face);
+  if (!state().config.completes_early) return hand_over(from, to, std::move(one));
+  one.context = nullptr;
+  const ssize_t code = hand_over(from, to, std::move(one));
+  if (code != 0 || context == nullptr) return code;
+  take_context(context);
+  if (const int cut = state().lost_with(from, to); cut != 0)
+    state().complete_with(from, context, cut);
+  else
+    state().complete(from, context, FI_MSG | FI_SEND, 0, 0);
+  return 0;
 }
 
 ssize_t send(fid_ep* face, const void* at, std::size_t size, void* local, fi_addr_t to,
@@ -233,10 +241,12 @@ int close_endpoint(fid* face) {
         one.from = nullptr;
       }
   for (const auto& one : it.receives) all.contexts.erase(one.context);
-  for (const auto& one : it.queue->done) all.contexts.erase(one.op_context);
-  std::erase(it.queue->endpoints, &it);
-  --it.queue->users;
-  --it.list->users;
+  if (it.queue != nullptr) {
+    for (const auto& one : it.queue->done) all.contexts.erase(one.op_context);
+    std::erase(it.queue->endpoints, &it);
+    --it.queue->users;
+  }
+  if (it.list != nullptr) --it.list->users;
   --it.on->children;
   all.endpoints.erase(it.name);
   all.objects.erase(&it);

@@ -29,6 +29,7 @@ struct fake_ofi_config {
   bool keeps_order = true;   // messages among themselves, and behind writes
   bool has_delivery = true;  // FI_DELIVERY_COMPLETE
   bool has_gpu_memory = false;
+  bool completes_early = true;  // a message, when it is handed over, or else when it is received
   bool makes_progress = false;  // says that it does
   unsigned again = 0;           // one post in so many answers FI_EAGAIN
   unsigned shuffle = 0;         // seed of the order in which completions come; 0: as they happen

@@ -23,6 +23,7 @@ fake_ofi_config fake_ofi_config::from_environment() {
     if (name == "key_bytes") out.key_bytes = number();
     if (name == "order") out.keeps_order = number() != 0;
     if (name == "delivery") out.has_delivery = number() != 0;
+    if (name == "early") out.completes_early = number() != 0;
     if (name == "again") out.again = number();
     if (name == "shuffle") out.shuffle = number();
     if (name == "late") out.late = number();
@@ -141,6 +142,12 @@ void model::complete_with(endpoint_object& at, void* context, int code) {
 endpoint_object* model::find(const std::string& name) {
   const auto at = endpoints.find(name);
   return at == endpoints.end() ? nullptr : at->second;
+}
+
+int model::lost_with(const endpoint_object& from, fi_addr_t to) {
+  const std::string& name = from.list->names[to];
+  if (const int code = cut_code(name); code != 0) return code;
+  return find(name) == nullptr ? FI_ECONNREFUSED : 0;
 }
 
 memory_object* model::find_key(const endpoint_object& at, std::uint64_t key) {

@@ -112,6 +112,8 @@ class model final : public fake_ofi {
   void complete_with(endpoint_object& at, void* context, int code);
   endpoint_object* find(const std::string& name);
   int cut_code(const std::string& name) const;
+  // 0: that endpoint can be reached; else how what is posted to it ends.
+  int lost_with(const endpoint_object& from, fi_addr_t to);
   memory_object* find_key(const endpoint_object& at, std::uint64_t key);
 
   fake_ofi_config config;

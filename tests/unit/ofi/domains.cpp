@@ -1,0 +1,8 @@
+// The accelerators of these tests: none.
+#include <span>
+
+#include "lci/mem/memory_domain.hpp"
+
+namespace lci::mem {
+std::span<const memory_domain> memory_domains() { return {}; }
+}  // namespace lci::mem

@@ -1,0 +1,158 @@
+// Credit, locks, refusals, completions with errors, deaths.
+#include "backends/ofi/port.hpp"
+
+#include <thread>
+
+#include "lci/errors.hpp"
+#include "tests/unit/ofi/world.hpp"
+
+namespace lci::ofi {
+namespace {
+
+class port_test : public on_a_network {
+ protected:
+  static std::string name_of(fabric& of) {
+    fabric_address here;
+    EXPECT_TRUE(fabric_address::parse(of.address(), here));
+    return reinterpret_cast<const char*>(here.name.bytes);
+  }
+};
+
+}  // namespace
+
+// However much room a provider has, nobody sends more than the peer can be behind.
+TEST_F(port_test, credit__bounds_what_is_on_the_way) {
+  test::fake_ofi_config config;
+  config.room = 1 << 20;
+  fake().reset(config);
+  auto g = open(2);
+  meet(*g, 0, 1);
+  g->at(1).seen().keep_bytes = false;
+  std::uint64_t sent = 0;
+  while (send(*g, 0, 1) == errorcode_t::done) ++sent;
+  EXPECT_GE(sent, link::WINDOW - 2);
+  EXPECT_LE(sent, link::WINDOW);
+  ASSERT_TRUE(g->until([&] { return g->at(1).seen().arrived() == sent + 1; }, "all of them"));
+  EXPECT_EQ(g->post([&] { return send(*g, 0, 1); }), errorcode_t::done)
+      << "and there is more again";
+}
+
+TEST_F(port_test, post__that_the_provider_cannot_take_now_changes_nothing) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  fake().fail("fi_injectdata", 1, -FI_EAGAIN);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  EXPECT_TRUE(g->at(0).devices[0]->is_drained());
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::done);
+}
+
+TEST_F(port_test, post__that_the_provider_refuses_for_good_ends_the_connection) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  fake().fail("fi_injectdata", 1, -FI_ENOTCONN);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  ASSERT_TRUE(until_gone(*g, 0));
+  EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
+}
+
+TEST_F(port_test, completion__with_an_error_ends_the_connection_and_all_on_it) {
+  test::fake_ofi_config config;
+  config.completes_early = false;
+  fake().reset(config);
+  auto g = open(3);
+  meet(*g, 0, 1);
+  meet(*g, 0, 2);
+  std::vector<std::byte> bytes(5000);
+  std::vector<std::unique_ptr<test::op_fate>> fates;
+  for (int i = 0; i < 4; ++i) {
+    fates.push_back(std::make_unique<test::op_fate>());
+    net::net_op op;
+    op.rank = 1;
+    op.packet = g->at(0).packets.get();
+    op.buffer = op.packet->payload();
+    op.size = 5000;
+    op.context = fates.back().get();
+    ASSERT_EQ(g->at(0).to().send(op), errorcode_t::posted);
+  }
+  fake().cut("fake://", FI_ECONNRESET);
+  ASSERT_TRUE(g->until([&] { return fates.back()->signals() == 1; }, "the failures"));
+  for (const auto& one : fates) {
+    EXPECT_EQ(one->failed, 1);
+    EXPECT_EQ(one->completed, 0);
+  }
+  ASSERT_GE(g->at(0).seen().gone().size(), 1u);
+  EXPECT_EQ(g->at(0).seen().gone()[0].rank, 1);
+}
+
+// Another thread in a post: this one is told so instead of waiting.
+TEST_F(port_test, lock_mode__makes_posts_take_a_lock) {
+  net::device_config wanted;
+  wanted.ofi_lock_mode = LCI_NET_LOCK_ALL;
+  auto g = open(2, 1, {}, wanted);
+  meet(*g, 0, 1);
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint32_t> refused{0}, sent{0};
+  g->at(1).seen().keep_bytes = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i)
+    threads.emplace_back([&] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        const errorcode_t code = send(*g, 0, 1);
+        if (code == errorcode_t::retry_lock) refused.fetch_add(1);
+        if (code == errorcode_t::done) sent.fetch_add(1);
+      }
+    });
+  g->until([&] { return refused.load() != 0 && sent.load() > 100; }, "two threads to meet");
+  stop.store(true);
+  for (std::thread& one : threads) one.join();
+  const std::uint32_t all = sent.load();
+  EXPECT_TRUE(g->until([&] { return g->at(1).seen().arrived() == all + 1; }, "all that was sent"));
+}
+
+// Where nothing keeps order, what comes behind a write waits until it is there.
+TEST_F(port_test, order__is_kept_by_waiting_where_the_provider_keeps_none) {
+  test::fake_ofi_config config;
+  config.keeps_order = false;
+  config.late = 3;
+  fake().reset(config);
+  auto g = open(2);
+  std::vector<std::byte> memory(64);
+  const net::remote_key key = g->at(1).expose(memory.data(), memory.size());
+  g->learn(0, 1, key);
+  meet(*g, 0, 1);
+  std::uint64_t word = 77;
+  net::net_op op;
+  op.rank = 1;
+  op.buffer = &word;
+  op.size = sizeof(word);
+  op.remote = key;
+  g->post([&] { return g->at(0).to().put(op); });
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem) << "the write is on its way";
+  g->post([&] { return send(*g, 0, 1); });
+  EXPECT_EQ(std::memcmp(memory.data(), &word, sizeof(word)), 0);
+  g->settle();
+  g->at(1).hide(key);
+}
+
+// Who is never sent to is knocked at where nothing else tells of its end.
+TEST_F(port_test, death__of_a_silent_peer_is_heard) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  g->close(1, false);
+  ASSERT_TRUE(until_gone(*g, 0));
+  EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
+}
+
+TEST_F(port_test, receive__that_fails_is_posted_again) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  const std::size_t before = fake().calls("fi_recv");
+  fake().fail("fi_cq_read", 1, -FI_EAVAIL);
+  for (int i = 0; i < 10; ++i) g->poll();
+  EXPECT_GE(fake().calls("fi_cq_readerr"), 1u);
+  EXPECT_EQ(fake().calls("fi_recv"), before) << "there was no error after all";
+  EXPECT_EQ(g->post([&] { return send(*g, 1, 0); }), errorcode_t::done);
+}
+
+}  // namespace lci::ofi

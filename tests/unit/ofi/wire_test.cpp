@@ -1,0 +1,87 @@
+#include "backends/ofi/wire.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lci::ofi {
+namespace {
+
+fabric_address some_address(std::size_t name) {
+  fabric_address out;
+  out.id = 0x0123456789abcdefull;
+  out.host = 42;
+  out.lifeline = 47001;
+  out.name.size = static_cast<std::uint16_t>(name);
+  for (std::size_t i = 0; i < name; ++i) out.name.bytes[i] = static_cast<std::uint8_t>(255 - i);
+  return out;
+}
+
+}  // namespace
+
+TEST(fabric_address, text__comes_back_as_it_was_and_fits) {
+  for (const std::size_t size : {std::size_t{1}, std::size_t{16}, MAX_NAME}) {
+    const fabric_address there = some_address(size);
+    EXPECT_LE(there.text().size(), 200u);
+    fabric_address back;
+    ASSERT_TRUE(fabric_address::parse(there.text(), back));
+    EXPECT_EQ(back.id, there.id);
+    EXPECT_EQ(back.host, there.host);
+    EXPECT_EQ(back.lifeline, there.lifeline);
+    EXPECT_TRUE(back.name == there.name);
+  }
+}
+
+TEST(fabric_address, parse__refuses_what_makes_no_sense) {
+  const std::string good = some_address(16).text();
+  fabric_address out;
+  for (const std::string& bad :
+       {std::string(), std::string("ofi1:"), "ibv1:" + good.substr(5),
+        good.substr(0, good.size() - 1), good + "g0", good.substr(0, 5 + 36),
+        good + std::string(2 * MAX_NAME, '0'), " " + good})
+    EXPECT_FALSE(fabric_address::parse(bad, out)) << bad;
+}
+
+TEST(hello, decode__refuses_other_sizes_versions_and_names) {
+  hello said;
+  said.name.size = 3;
+  const auto* bytes = reinterpret_cast<const std::byte*>(&said);
+  hello out;
+  EXPECT_TRUE(decode(bytes, sizeof(said), out));
+  EXPECT_FALSE(decode(bytes, sizeof(said) - 1, out));
+  EXPECT_FALSE(decode(bytes, 0, out));
+  said.version = WIRE_VERSION + 1;
+  EXPECT_FALSE(decode(bytes, sizeof(said), out));
+  said.version = WIRE_VERSION;
+  said.magic ^= 1;
+  EXPECT_FALSE(decode(bytes, sizeof(said), out));
+  said.magic ^= 1;
+  for (const std::uint16_t size : {std::uint16_t{0}, std::uint16_t{MAX_NAME + 1}}) {
+    said.name.size = size;
+    EXPECT_FALSE(decode(bytes, sizeof(said), out)) << size;
+  }
+}
+
+TEST(note, decode__refuses_other_sizes_and_kinds) {
+  note said;
+  const auto* bytes = reinterpret_cast<const std::byte*>(&said);
+  note out;
+  EXPECT_TRUE(decode(bytes, sizeof(said), out));
+  EXPECT_FALSE(decode(bytes, sizeof(said) + 1, out));
+  for (const std::uint32_t kind : {0u, 10u, ~0u}) {
+    said.what = static_cast<note::kind>(kind);
+    EXPECT_FALSE(decode(bytes, sizeof(said), out)) << kind;
+  }
+}
+
+TEST(word, parts__come_back) {
+  for (const std::uint32_t imm : {0u, 1u, ~0u}) {
+    for (const int rank : {0, 7, (1 << 30) - 1}) {
+      const word all(word::make(rank, word::kind::note, imm));
+      EXPECT_EQ(all.rank(), static_cast<std::uint32_t>(rank));
+      EXPECT_EQ(all.imm(), imm);
+      EXPECT_TRUE(all.is(word::kind::note));
+      EXPECT_FALSE(all.is(word::kind::message));
+    }
+  }
+}
+
+}  // namespace lci::ofi
