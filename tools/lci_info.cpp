@@ -53,6 +53,7 @@ json of(const std::vector<T>& all) {
 
 json of(const lci::info_backend_t& backend) {
   json out = of(static_cast<const lci::info_choice_t&>(backend));
+  out["place"] = backend.place;
   out["cards"] = of(backend.cards);
   return out;
 }

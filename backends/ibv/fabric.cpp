@@ -130,6 +130,12 @@ std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& 
   return std::make_unique<device>(*this, *where);
 }
 
+net::network_names fabric::names() const {
+  net::network_names out{"verbs", card_.name};
+  for (const rail& one : rails_) out.device += "," + one.card.name;
+  return out;
+}
+
 // Any device that exists will do: the tables of a peer are the same behind all of them.
 void fabric::connect(int rank) noexcept {
   if (rank == config_.book->rank()) return;

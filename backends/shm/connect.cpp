@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "lci/base/env.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::shm {
@@ -50,6 +52,21 @@ socklen_t fill(sockaddr_un& where, const fabric_id& id) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
 }
 
+// 0: not to be seen.
+std::uint64_t namespace_id(const char* kind) {
+  struct stat ns {};
+  return stat((std::string("/proc/self/ns/") + kind).c_str(), &ns) == 0 ? ns.st_ino : 0;
+}
+
+surroundings look_around() {
+  surroundings out;
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  // Without /proc there is nothing to compare; "-" matches every host and connect() will tell.
+  if (!(boot >> out.host)) out.host = "-";
+  out.network_ns = namespace_id("net");
+  return out;
+}
+
 fd_handle make_socket() noexcept {
   return fd_handle(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
@@ -78,14 +95,10 @@ std::optional<address> address::parse(const std::string& text) {
 
 address address::make() {
   address out;
+  static_cast<surroundings&>(out) = look_around();
   if (getrandom(out.id.data(), out.id.size(), 0) != static_cast<ssize_t>(out.id.size())) {
     throw backend_error(std::string("shm: getrandom of 16 bytes: ") + std::strerror(errno));
   }
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  // Without /proc there is nothing to compare; "-" matches every host and connect() will tell.
-  if (!(boot >> out.host)) out.host = "-";
-  struct stat ns {};
-  if (stat("/proc/self/ns/net", &ns) == 0) out.network_ns = ns.st_ino;
   return out;
 }
 
@@ -98,6 +111,21 @@ std::string address::why_unreachable(const address& here) const {
            "containers with a common one";
   }
   return {};
+}
+
+std::string place_here() {
+  constexpr std::size_t MOST = 64;
+  if (const auto wanted = base::env::find("LCI_HOST_ID")) {
+    const bool is_sound =
+        wanted->size() <= MOST &&
+        std::all_of(wanted->begin(), wanted->end(), [](char c) { return c > ' ' && c < 127; });
+    if (is_sound) return std::string(*wanted);
+    throw argument_error("LCI_HOST_ID is \"" + std::string(*wanted) + "\": expected at most " +
+                         std::to_string(MOST) + " printable characters without blanks");
+  }
+  const surroundings here = look_around();
+  return here.host + "." + std::to_string(here.network_ns) + "." +
+         std::to_string(namespace_id("user")) + "." + std::to_string(geteuid());
 }
 
 decoded_hello decode_hello(std::span<const std::byte> record) {

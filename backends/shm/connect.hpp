@@ -44,11 +44,15 @@ class fd_handle {
   int fd_ = -1;
 };
 
-// Where a fabric is reached; its text form is fabric::address().
-struct address {
-  fabric_id id{};                // random; names the abstract socket
+// What decides whether two sockets can meet.
+struct surroundings {
   std::string host;              // boot id of the kernel
   std::uint64_t network_ns = 0;  // inode of the network namespace, which abstract names belong to
+};
+
+// Where a fabric is reached; its text form is fabric::address().
+struct address : surroundings {
+  fabric_id id{};  // random; names the abstract socket
 
   std::string text() const;
   static std::optional<address> parse(const std::string& text);
@@ -57,6 +61,12 @@ struct address {
   // Empty if a fabric there can be reached from `here`, else the reason.
   std::string why_unreachable(const address& here) const;
 };
+
+// Processes for which this is the same can meet: one kernel, the network namespace that abstract
+// names belong to, the user namespace and user that the check of the caller is about. The others
+// (pid, ipc, mount, uts) do not matter, since memory files are passed and not named. LCI_HOST_ID
+// replaces it. Throws argument_error for a bad one.
+std::string place_here();
 
 // What each side says first; the arena's descriptor travels with it.
 struct hello {

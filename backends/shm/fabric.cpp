@@ -53,6 +53,7 @@ fabric::fabric(const net::fabric_config& config)
   caps_.write_with_immediate = true;
   caps_.one_sided = false;
   caps_.ordered = true;
+  caps_.needs_keys = false;
 
   epoll_ = fd_handle(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) throw backend_error(std::string("shm: epoll_create1: ") + std::strerror(errno));

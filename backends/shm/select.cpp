@@ -38,6 +38,6 @@ std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
 
 }  // namespace
 
-const net::provider PROVIDER{"shm", attr_backend_t::shm, &probe, &open};
+const net::provider PROVIDER{"shm", attr_backend_t::shm, &probe, &open, nullptr, &place_here};
 
 }  // namespace lci::shm

@@ -3,7 +3,7 @@
 # Prints lines "WHAT WHO NUMBER". Perftest is left out where it is not installed.
 set -uo pipefail
 bin=$1 rounds=$2
-export LCI_ATTR_BACKEND=ibv
+export LCI_ATTR_BACKEND=ibv LCI_ATTR_SHM_ENABLE=0
 
 # The process that waits for the other one is started first, and says by its port when it is ready.
 rival() { # $1: column of its table, $2...: program and arguments

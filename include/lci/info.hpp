@@ -29,6 +29,7 @@ struct info_card_t {
 
 /// A network that this library was built for.
 struct info_backend_t : info_choice_t {
+  std::string place;               ///< it reaches processes at this place only; empty: any
   std::vector<info_card_t> cards;  ///< usable or not
 };
 

@@ -84,6 +84,7 @@ std::vector<info_backend_t> backends_of(const net::fabric_config& wishes,
     info_backend_t one;
     one.name = p.name;
     one.why_not = p.probe();
+    if (p.place != nullptr) one.place = p.place();
     if (p.report != nullptr) {
       for (const net::card_report& found : p.report(wishes)) {
         info_card_t card;
@@ -181,6 +182,7 @@ std::string get_info(bool verbose) {
   text += "backends\n";
   for (const info_backend_t& backend : all.backends) {
     text += line(backend);
+    if (!backend.place.empty()) text += line("", "with processes at " + backend.place);
     for (const info_card_t& card : backend.cards) text += text_of(card);
   }
   text += "bootstrap, in the order they are tried\n";

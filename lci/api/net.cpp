@@ -48,7 +48,7 @@ void check_short(const net_post_args& a, const endpoint_impl_t& end) {
                        "through host memory");
 }
 
-net::net_op make_op(const net_post_args& a) {
+net::net_op make_op(const net_post_args& a, const net_context_impl_t& network) {
   net::net_op op;
   op.rank = a.rank;
   op.imm = a.imm_data;
@@ -56,7 +56,9 @@ net::net_op make_op(const net_post_args& a) {
   op.size = a.size;
   if (!a.mr.is_empty()) {
     const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
-    if (mr.key.is_off() && a.size != 0) throw_off_network(mr);
+    const bool is_taken =
+        proto::may_register(network.fabric->caps_of(a.rank), network.attr.gpu_path, mr.place.kind);
+    if ((mr.key.is_off() || !is_taken) && a.size != 0) throw_off_network(mr);
     op.kind = mr.place.kind;
     op.local_key = mr.key.get();
   }
@@ -72,11 +74,12 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
              errorcode_t (net::endpoint::*verb)(const net::net_op&), bool is_short) {
   const target to = find_target(a);
   if (is_short) check_short(a, to.end);
-  net::net_op op = make_op(a);
+  const net_context_impl_t& network = to.end.device.context;
+  net::net_op op = make_op(a, network);
   proto::network_key key;
   if (!is_short && op.local_key == 0 && op.kind == mem::mem_kind::host) {
-    const net_context_impl_t& network = to.end.device.context;
-    key = proto::network_key(*network.fabric, network.attr.gpu_path, a.buffer, a.size, op.kind);
+    key = proto::network_key(*network.fabric, network.fabric->caps_of(a.rank),
+                             network.attr.gpu_path, a.buffer, a.size, op.kind);
     op.local_key = key.get();
   }
   proto::raw_net::record* r = to.raw.make_record(opcode, a.rank, a.user_context);

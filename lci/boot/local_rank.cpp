@@ -15,7 +15,7 @@ constexpr const char* VARIABLES[] = {"LOCAL_RANK",         "OMPI_COMM_WORLD_LOCA
 
 }  // namespace
 
-int find_local_rank(int rank) noexcept {
+int find_local_rank(int otherwise) noexcept {
   for (const char* const name : VARIABLES) {
     const auto text = base::env::find(name);
     int value = -1;
@@ -25,7 +25,7 @@ int find_local_rank(int rank) noexcept {
         value >= 0)
       return value;
   }
-  return rank;
+  return otherwise;
 }
 
 }  // namespace lci::boot

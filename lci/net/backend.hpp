@@ -48,6 +48,15 @@ struct capabilities {
   bool outlives_stale_keys = true;
   bool keeps_registrations = false;  // as fabric_config::use_reg_cache wants it
   bool ordered = false;  // sends of one thread to one peer device are delivered in the order posted
+  // Host memory outside the arena has to be registered, here or at the peer. False:
+  // register_region() answers 0 for it and target_of() says nothing.
+  bool needs_keys = true;
+};
+
+// What a network is called by those who look after it.
+struct network_names {
+  std::string provider;  // what it is made of: "verbs", "tcp;ofi_rxm"
+  std::string device;    // the card or interface; empty where there is none
 };
 
 // Names a registration of a peer: a row of its mem::region_table. 0 in both fields is nothing.
@@ -185,8 +194,15 @@ struct device_config {
 class fabric {
  public:
   virtual ~fabric() = default;
+  // What holds for every peer, but `device_memory` and `needs_keys`: for one at least.
   virtual const capabilities& caps() const noexcept = 0;
+  // What holds for that peer.
+  const capabilities& caps_of(int rank) const noexcept {
+    return caps_by_rank_ == nullptr ? caps() : *caps_by_rank_[rank];
+  }
   virtual std::string_view name() const noexcept = 0;
+  // For people.
+  virtual network_names names() const { return {std::string(name()), {}}; }
   // What other ranks need to reach this fabric; exchanged once through the bootstrap. At most 200
   // bytes.
   virtual std::string address() const = 0;
@@ -225,6 +241,9 @@ class fabric {
   virtual remote_target target_of(remote_key /*name*/) noexcept { return {}; }
   // Takes leave of connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
+
+ protected:
+  const capabilities* const* caps_by_rank_ = nullptr;  // where peers differ
 };
 
 // How a fabric finds the others: filled by runtime, used at first contact.

@@ -30,6 +30,9 @@ struct provider {
   // Its cards, usable or not. Of the config only the names of what is wished are read. Null: it has
   // none.
   std::vector<card_report> (*report)(const fabric_config& config) = nullptr;
+  // Where this process is, of a network that stays inside one host: processes that say the same,
+  // without blanks in it, can meet over it. Null: it reaches every host. Throws argument_error.
+  std::string (*place)() = nullptr;
 };
 
 // In order of preference. Defined by backends/providers.cpp, so that nothing below names a backend.

@@ -17,7 +17,7 @@ channel::channel(core& c, net::fabric& f, int index, const net::device_config& w
     : shared(c),
       fabric(f),
       pool(p),
-      max_piece(std::min(piece, f.caps().max_rma)),
+      max_piece(piece),
       config(wanted),
       control(*this, nullptr),
       device_(f.make_device(index, config)),

@@ -135,7 +135,7 @@ class channel {
   core& shared;
   net::fabric& fabric;
   mem::packet_pool& pool;
-  const std::size_t max_piece;         // bytes of one network operation
+  const std::size_t max_piece;         // bytes of one network operation, as was wished
   net::device_config config;           // what the network's device has; immutable after open
   port control;                        // for what the protocols send by themselves
   base::thread_counter open;           // sends, puts and gets posted and not completed
@@ -193,8 +193,9 @@ class channel {
   std::vector<bool> missed_;    // by rank: the same for one that left too early; under lists_lock_
 };
 
-// What to send along with the name of a registration of ours.
-inline wire::target target_of(channel& via, wire::name region) noexcept {
+// What to send along with the name of a registration of ours, to that rank.
+inline wire::target target_of(channel& via, int rank, wire::name region) noexcept {
+  if (!via.fabric.caps_of(rank).needs_keys) return {};
   const net::remote_target at = via.fabric.target_of({region.slot, region.generation});
   return {at.address, at.key, at.more};
 }
@@ -202,16 +203,22 @@ inline net::remote_target read_target(const wire::target& at) noexcept {
   return {at.address, at.key, at.more};
 }
 
-// Whether the network itself reads and writes such memory. If not, GPUs copy, or it is staged. Of
-// GPU memory only once it is registered, which may fail for one buffer and not for the next.
-inline bool is_for_network(const channel& via, mem::mem_kind kind) noexcept {
-  return may_register(via.fabric, via.way, kind);
+// Whether what leads to that rank reads and writes such memory itself. If not, GPUs copy, or it is
+// staged. Of GPU memory only once it is registered, which may fail for one buffer and not for the
+// next.
+inline bool is_for_network(const channel& via, int rank, mem::mem_kind kind) noexcept {
+  return may_register(via.fabric.caps_of(rank), via.way, kind);
 }
 inline bool is_for_network(const channel& via, const send_plan& plan) noexcept {
-  return !plan.off_network && is_for_network(via, plan.kind);
+  return !plan.off_network && is_for_network(via, plan.rank, plan.kind);
 }
-inline bool is_for_network(const channel& via, const net::remote_view& there) noexcept {
-  return !there.off_network && is_for_network(via, there.kind);
+inline bool is_for_network(const channel& via, int rank, const net::remote_view& there) noexcept {
+  return !there.off_network && is_for_network(via, rank, there.kind);
+}
+// The registration of a buffer for one operation with that rank. Throws what network_key throws.
+inline network_key key_for(const channel& via, int rank, void* address, std::size_t size,
+                           mem::mem_kind kind) {
+  return {via.fabric, via.fabric.caps_of(rank), via.way, address, size, kind};
 }
 
 }  // namespace lci::proto

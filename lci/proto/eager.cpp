@@ -107,7 +107,7 @@ errorcode_t start_inject(outgoing& out) {
 
 errorcode_t start_bcopy(outgoing& out) {
   const std::size_t length = out.head_size() + out.size;
-  if (!out.wants_network && length <= out.via.via.fabric.caps().max_inject)
+  if (!out.wants_network && length <= out.via.via.fabric.caps_of(out.rank).max_inject)
     return start_inject(out);
   if (out.via.log.pending(out.rank)) {
     if (out.may_retry) return errorcode_t::retry_backlog;
@@ -165,8 +165,7 @@ std::optional<errorcode_t> start_by_hand(outgoing& out) {
 
 errorcode_t start_zero_copy(outgoing& out) {
   network_key key;
-  if (out.local_key == 0)
-    key = network_key(out.via.via.fabric, out.via.via.way, out.buffer, out.size, out.kind);
+  if (out.local_key == 0) key = key_for(out.via.via, out.rank, out.buffer, out.size, out.kind);
   transfer* move = make_transfer(out, transfer::verb::send);
   move->imm = out.imm();
   take_key(*move, key);

@@ -25,11 +25,11 @@ LCI_COLD static void say_off(attr_gpu_path_t way, const void* address, std::size
                   why_not.c_str());
 }
 
-network_key::network_key(net::fabric& fabric, attr_gpu_path_t way, void* address, std::size_t size,
-                         mem::mem_kind kind)
+network_key::network_key(net::fabric& fabric, const net::capabilities& can, attr_gpu_path_t way,
+                         void* address, std::size_t size, mem::mem_kind kind)
     : fabric_(&fabric) {
-  is_off_ = !may_register(fabric, way, kind);
-  if (is_off_ || size == 0) return;
+  is_off_ = !may_register(can, way, kind);
+  if (is_off_ || size == 0 || (kind == mem::mem_kind::host && !can.needs_keys)) return;
   std::string why_not;
   key_ = fabric.register_region(address, size, kind, why_not);
   is_off_ = !why_not.empty();

@@ -13,20 +13,20 @@
 
 namespace lci::proto {
 
-// Whether the network is asked to register such memory.
-inline bool may_register(const net::fabric& fabric, attr_gpu_path_t way,
+// Whether the network that can do so takes such memory.
+inline bool may_register(const net::capabilities& can, attr_gpu_path_t way,
                          mem::mem_kind kind) noexcept {
-  return kind == mem::mem_kind::host ||
-         (fabric.caps().device_memory && way != attr_gpu_path_t::staged);
+  return kind == mem::mem_kind::host || (can.device_memory && way != attr_gpu_path_t::staged);
 }
 
 class network_key {
  public:
   network_key() = default;
-  // Registers. Throws backend_error: host memory that cannot be registered, and GPU memory that
-  // cannot where `way` is direct, with every reason.
-  network_key(net::fabric& fabric, attr_gpu_path_t way, void* address, std::size_t size,
-              mem::mem_kind kind);
+  // Registers, if the peers that it is for are reached by something that wants keys: `can` is
+  // fabric::caps_of() one, or caps() for all. Throws backend_error: host memory that cannot be
+  // registered, and GPU memory that cannot where `way` is direct, with every reason.
+  network_key(net::fabric& fabric, const net::capabilities& can, attr_gpu_path_t way, void* address,
+              std::size_t size, mem::mem_kind kind);
   network_key(network_key&& other) noexcept
       : fabric_(other.fabric_), key_(other.release()), is_off_(other.is_off_) {}
   network_key& operator=(network_key&& other) noexcept {

@@ -53,7 +53,7 @@ offers::slot* offers::find_free_locked() noexcept {
 }
 
 void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
-  if (rank == via_.shared.me || is_for_network(via_, record.kind) || !is_worth(rank)) return;
+  if (rank == via_.shared.me || is_for_network(via_, rank, record.kind) || !is_worth(rank)) return;
   recv_plan plan;
   plan.rank = rank;
   plan.user = record.user;

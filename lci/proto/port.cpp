@@ -32,7 +32,8 @@ errorcode_t port::advance(transfer& move) noexcept {
     start_direct(via, move);
     return errorcode_t::posted;
   }
-  const std::size_t piece = via.max_piece;
+  const net::capabilities& can = via.fabric.caps_of(move.op.rank);
+  const std::size_t piece = std::min(via.max_piece, can.max_rma);
   bool first = true;
   while (first || move.at < move.total) {
     first = false;
@@ -44,7 +45,7 @@ errorcode_t port::advance(transfer& move) noexcept {
     op.context = &move;
     const bool last = move.at + op.size == move.total;
     const bool with_imm =
-        last && move.end != ending::none && move.imm != 0 && via.fabric.caps().write_with_immediate;
+        last && move.end != ending::none && move.imm != 0 && can.write_with_immediate;
     op.imm = with_imm || move.what == transfer::verb::send ? move.imm : 0;
     errorcode_t code;
     switch (move.what) {
@@ -90,7 +91,8 @@ void port::start(transfer& move) noexcept {
 // message.
 void port::announce(const transfer& move) {
   if (move.end == ending::none || move.end == ending::piece || move.is_flagged) return;
-  if (move.imm != 0 && via.fabric.caps().write_with_immediate && !move.is_direct) return;
+  if (move.imm != 0 && !move.is_direct && via.fabric.caps_of(move.op.rank).write_with_immediate)
+    return;
   if (move.end == ending::offer)
     via.say(move.op.rank, wire::staged_kind::offer_end,
             wire::offer_end{move.peer_state, move.total, 1, 0});
@@ -119,7 +121,7 @@ bool port::try_entry(int rank, backlog_entry& entry) noexcept {
       conclude(*entry.move);
     }
     entry.move = nullptr;
-  } else if (entry.packet == nullptr && entry.bytes.size() <= via.fabric.caps().max_inject) {
+  } else if (entry.packet == nullptr && entry.bytes.size() <= via.fabric.caps_of(rank).max_inject) {
     code = end_->send_inline(rank, entry.imm, nullptr, 0, entry.bytes.data(), entry.bytes.size());
   } else {
     if (entry.packet == nullptr) {

@@ -225,8 +225,7 @@ errorcode_t start_staged_put(port& via, const send_plan& plan, wire::put_request
 // has to come through slots.
 static bool register_destination(channel& via, const recv_plan& plan, network_key& key) {
   try {
-    key =
-        network_key(via.fabric, via.way, plan.user.status.buffer, plan.user.status.size, plan.kind);
+    key = key_for(via, plan.rank, plan.user.status.buffer, plan.user.status.size, plan.kind);
     return true;
   } catch (const std::exception& problem) {
     base::log::info("proto", "a message of %zu bytes from rank %d comes in pieces: %s",
@@ -280,7 +279,7 @@ void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
   body.receiver = self;
   body.region = {mine.region.slot, mine.region.generation};
   body.offset = plan.region_offset;
-  body.at = target_of(via, body.region);
+  body.at = target_of(via, plan.rank, body.region);
   via.control.send_control(plan.rank, wire::kind_imm(wire::kind::rtr), body);
 }
 

@@ -34,12 +34,12 @@ namespace {
 // Whether the network writes the destination. The sender's network reads the data, so this is about
 // our end alone. Throws what network_key throws.
 bool is_written_by_network(channel& via, const recv_plan& plan, network_key& key) {
-  if (plan.from_device || !is_for_network(via, plan.kind)) return false;
+  if (plan.from_device || !is_for_network(via, plan.rank, plan.kind)) return false;
   if (plan.region.generation != 0) {
     const std::optional<mem::region> known = via.shared.regions.look_up(plan.region);
     return known && !known->off_network;
   }
-  key = network_key(via.fabric, via.way, plan.user.status.buffer, plan.user.status.size, plan.kind);
+  key = key_for(via, plan.rank, plan.user.status.buffer, plan.user.status.size, plan.kind);
   return !key.is_off();
 }
 
@@ -87,7 +87,7 @@ bool prepare_direct(channel& via, wire::name self, send_side& side) {
   if (to.through.count != 0 || via.shared.gpus.running() == nullptr) return true;
   const net::remote_view view =
       via.fabric.check_remote(side.plan.rank, {to.region.slot, to.region.generation});
-  if (is_for_network(via, side.plan) && is_for_network(via, view)) return true;
+  if (is_for_network(via, side.plan) && is_for_network(via, side.plan.rank, view)) return true;
   transfer* const move = make_write(via, self, side);
   std::string why_not = "the registration is gone";
   if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&

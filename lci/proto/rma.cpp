@@ -42,17 +42,18 @@ errorcode_t launch(outgoing& out, transfer* move, bool copied) {
 bool is_for_gpus(const outgoing& out, network_key& key) {
   const channel& via = out.via.via;
   if (out.size == 0) return false;
-  if (out.off_network || !is_for_network(via, out.kind) || !is_for_network(via, out.there))
+  if (out.off_network || !is_for_network(via, out.rank, out.kind) ||
+      !is_for_network(via, out.rank, out.there))
     return true;
   if (out.kind == mem::mem_kind::host || out.local_key != 0) return false;
-  key = network_key(via.fabric, via.way, out.buffer, out.size, out.kind);
+  key = key_for(via, out.rank, out.buffer, out.size, out.kind);
   return key.is_off();
 }
 
 // Host memory of the caller that the network is to use in place.
 void register_host(const outgoing& out, network_key& key) {
   if (out.local_key == 0 && out.kind == mem::mem_kind::host)
-    key = network_key(out.via.via.fabric, out.via.via.way, out.buffer, out.size, out.kind);
+    key = key_for(out.via.via, out.rank, out.buffer, out.size, out.kind);
 }
 
 errorcode_t launch_direct(outgoing& out, transfer::verb what, std::string& why_not) {
@@ -83,7 +84,7 @@ std::optional<errorcode_t> put_with_data(outgoing& out) {
   const std::uint32_t imm = wire::staged_imm(wire::staged_kind::put_data);
   errorcode_t code = errorcode_t::retry_backlog;
   if (!out.via.log.pending(out.rank)) {
-    if (length <= out.via.via.fabric.caps().max_inject) {
+    if (length <= out.via.via.fabric.caps_of(out.rank).max_inject) {
       code = out.via.end().send_inline(out.rank, imm, &head, sizeof(head), out.buffer, out.size);
     } else if (mem::packet* const packet = out.pool.get(); packet != nullptr) {
       std::memcpy(packet->payload(), &head, sizeof(head));

@@ -21,7 +21,7 @@ bool accepts_bcopy(const outgoing& out) noexcept {
 
 bool accepts_zero_copy(const outgoing& out) noexcept {
   return out.size <= out.bcopy_limit && !out.extended && is_host(out) &&
-         out.size <= out.via.via.fabric.caps().max_send;
+         out.size <= out.via.via.fabric.caps_of(out.rank).max_send;
 }
 
 bool accepts_by_hand(const outgoing& out) noexcept { return may_go_by_hand(out); }
@@ -29,13 +29,13 @@ bool accepts_by_hand(const outgoing& out) noexcept { return may_go_by_hand(out);
 bool accepts_rendezvous(const outgoing&) noexcept { return true; }
 
 errorcode_t start_rendezvous(outgoing& out) {
-  if (!is_for_network(out.via.via, out.kind)) [[unlikely]] {
+  if (!is_for_network(out.via.via, out.rank, out.kind)) [[unlikely]] {
     if (const auto code = out.via.via.known_offers.claim(out)) return *code;
   }
   send_plan plan = out.plan();
   network_key key;
   if (out.local_key == 0 && is_for_network(out.via.via, plan)) {
-    key = network_key(out.via.via.fabric, out.via.via.way, out.buffer, out.size, out.kind);
+    key = key_for(out.via.via, out.rank, out.buffer, out.size, out.kind);
     plan.local_key = key.get();
     plan.registered_here = key.get() != 0;
     plan.off_network = key.is_off();

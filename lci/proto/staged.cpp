@@ -105,7 +105,7 @@ bool staged_transfers::offer(wire::name self, recv_state& s) {
     rank = s.rank;
     is_get = s.is_get;
     const wire::name region{set->region.slot, set->region.generation};
-    answer = {s.sender, self, region, set->place, s.through, target_of(via_, region)};
+    answer = {s.sender, self, region, set->place, s.through, target_of(via_, rank, region)};
     s.body.slots_region = region;
     s.body.slots_place = set->place;
     s.body.through = s.through;

@@ -285,7 +285,7 @@ void staged_transfers::landed(wire::name name, std::string_view error) {
 // The network reads host memory where it is. What it cannot register goes through slots of ours.
 void staged_transfers::register_source(send_plan& plan) {
   try {
-    network_key key(via_.fabric, via_.way, plan.buffer, plan.user.status.size, plan.kind);
+    network_key key = key_for(via_, plan.rank, plan.buffer, plan.user.status.size, plan.kind);
     plan.registered_here = key.get() != 0;
     plan.local_key = key.release();
   } catch (const std::exception& problem) {

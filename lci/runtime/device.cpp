@@ -44,13 +44,18 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
       pool(packets.payloads == nullptr ? packets : *net.owner.internal_pool().p_impl),
       attr(wanted),
       channel(net.owner.core, *net.fabric, net.devices, config_of(wanted), pool.packets,
-              net.attr.max_msg_size) {
+              net.wanted_msg_size) {
   if (packets.payloads != nullptr) channel.payloads.enter(*packets.payloads);
   ++net.devices;
   attr.uid = runtime::global().uids++;
   attr.net_max_sends = channel.config.max_sends;
   attr.ibv_td_strategy = channel.config.ibv_td_strategy;
   attr.use_reg_cache = net.fabric->caps().keeps_registrations;
+  if (wanted.shm_enable != net.has_local && net.has_local)
+    base::log::warn("runtime",
+                    "shm_enable of a device has no effect: a whole net context has shared memory "
+                    "or not, by the default of this attribute (LCI_ATTR_SHM_ENABLE)");
+  attr.shm_enable = net.has_local;
   channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
   channel.way = net.attr.gpu_path;
   if (attr.alloc_default_endpoint)

@@ -1,19 +1,45 @@
-// What a rank says of itself before the first message: which network it has opened, where, and
-// which words it speaks. Ranks that would not understand each other find out here, and not by
-// messages that make no sense. Callers: net_context. Threads: pure functions.
+// What ranks say of themselves before the first message, in two rounds: where they are and which
+// network they want; then, where one between hosts is needed, which they have opened. Ranks that
+// would not understand each other find out here, and not by messages that make no sense, and all
+// ranks come to the same conclusion. Callers: open_networks. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "lci/net/route.hpp"
 
 namespace lci::runtime {
 
-// "4 shm ADDRESS"
-std::string introduce(std::uint32_t version, std::string_view network, std::string_view address);
-// The address in what `rank` said. Throws backend_error, with both sides' words, if it has opened
-// another network or is of another version.
-std::string address_in(std::string_view said, int rank, std::uint32_t version,
-                       std::string_view network);
+struct introduction {
+  std::string wanted = "any";  // the network that was asked for by name
+  std::string place;    // net::provider::place(); empty: cannot be reached inside of the host
+  std::string address;  // of its network inside of the host
+};
+
+// "5 any PLACE ADDRESS"
+std::string text_of(std::uint32_t version, const introduction& said);
+// What `rank` said. Throws backend_error, with both sides' words, if it is of another version.
+introduction read_introduction(std::string_view said, int rank, std::uint32_t version);
+// Throws backend_error that names the ranks which want another network than `me` does.
+void check_wishes(const std::vector<introduction>& all, int me);
+// Ranks that are not where `me` is. Of these answers only whether there are any is the same
+// everywhere.
+std::vector<int> elsewhere(const std::vector<introduction>& all, int me);
+std::vector<net::way> ways_from(const std::vector<introduction>& all, int me);
+// How many ranks before `me` are where it is: its number there. `me` if nothing is known.
+int number_at_place(const std::vector<introduction>& all, int me);
+
+// Second round: "ibv ADDRESS", or "- REASON" of a rank that could open none.
+std::string tell_network(std::string_view network, std::string_view address);
+std::string tell_failure(std::string_view reason);
+// The addresses in what all have said. Throws backend_error that names the ranks which have opened
+// another network than `me`, or none, and why.
+std::vector<std::string> addresses_in(const std::vector<std::string>& said, int me);
+
+// "rank 3", "ranks 0, 2 and 5 more"
+std::string list_ranks(const std::vector<int>& ranks);
 
 }  // namespace lci::runtime

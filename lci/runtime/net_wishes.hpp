@@ -8,10 +8,11 @@
 
 namespace lci::runtime {
 
-// The rest is for whoever opens one.
-inline net::fabric_config wishes_of(const net_context_settings_t& attr, int rank) {
+// The rest is for whoever opens one. number: of this process among those of its host, where no
+// launcher tells it.
+inline net::fabric_config wishes_of(const net_context_settings_t& attr, int number) {
   net::fabric_config config;
-  config.local_rank = boot::find_local_rank(rank);
+  config.local_rank = boot::find_local_rank(number);
   config.max_inject_wanted = attr.max_inject_size;
   config.device_name = attr.device_name;
   config.ofi_provider = attr.ofi_provider_name;

@@ -69,7 +69,7 @@ mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
       address(a),
       size(n),
       place(place_of(owner.core, a)),
-      key(*network.fabric, network.attr.gpu_path, a, n, place.kind) {
+      key(*network.fabric, network.fabric->caps(), network.attr.gpu_path, a, n, place.kind) {
   mem::region region{address, size, place.kind, {}, key.is_off()};
   if (place.kind != mem::mem_kind::host) {
     std::string why_not;
@@ -108,7 +108,7 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
     if (!device_name.empty()) network.device_name = device_name;
     default_net_context = net_context_t(base::make_live<net_context_impl_t>(*this, network));
     if (attr.rdv_protocol == attr_rdv_protocol_t::auto_select)
-      attr.rdv_protocol = default_net_context.p_impl->attr.support_putimm
+      attr.rdv_protocol = default_net_context.p_impl->may_use_putimm()
                               ? attr_rdv_protocol_t::writeimm
                               : attr_rdv_protocol_t::write;
     if (attr.alloc_default_packet_pool) {

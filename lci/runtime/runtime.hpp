@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,28 +19,35 @@
 #include "lci/proto/matcher.hpp"
 #include "lci/proto/network_key.hpp"
 #include "lci/runtime/far_news.hpp"
+#include "lci/runtime/open_networks.hpp"
 
 namespace lci {
 
-// An opened network.
-class net_context_impl_t : public base::live_object<net_context_impl_t>, private net::address_book {
+// What reaches all ranks: a network, or shared memory inside of the host and a network between
+// hosts.
+class net_context_impl_t : public base::live_object<net_context_impl_t> {
  public:
-  // Collective: exchanges addresses with all ranks. Throws backend_error listing every provider
-  // with its reason when none is usable.
+  // Collective: exchanges addresses with all ranks. Throws what open_networks() throws.
   net_context_impl_t(runtime_impl_t& owner, const net_context_attr_t& wanted);
   ~net_context_impl_t();
 
   runtime_impl_t& owner;
   net_context_attr_t attr;
-  std::unique_ptr<net::fabric> fabric;
-  int devices = 0;  // made so far; the next device's number
+  const std::size_t wanted_msg_size;  // attribute max_msg_size, before what is common lowered it
 
  private:
-  int rank() const noexcept override;
-  int size() const noexcept override;
-  std::string lookup(int rank) override;
-  const std::string key_;               // under which addresses were put into the bootstrap
-  std::vector<std::string> addresses_;  // by rank; fixed once constructed
+  void say_once() noexcept;
+
+  std::once_flag said_;
+  std::string summary_;
+  runtime::directory inside_, between_;
+
+ public:
+  std::unique_ptr<net::fabric> fabric;  // looks into the directories
+  bool has_local = false;               // peers of this host are reached inside of it
+  int devices = 0;                      // made so far; the next device's number
+  // Some peer is reached by something that delivers data and then an immediate.
+  bool may_use_putimm() const noexcept;
 };
 
 class packet_pool_impl_t : public base::live_object<packet_pool_impl_t> {

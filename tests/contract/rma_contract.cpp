@@ -219,7 +219,7 @@ TEST_P(backend_contract, wrong_target__writes_nothing_and_is_reported) {
   for (post_fn post : {&net::endpoint::put, &net::endpoint::get, &net::endpoint::put_imm}) {
     if (post == &net::endpoint::put_imm && !g.caps().write_with_immediate) continue;
     for (const wrong& w : cases) {
-      if (w.key.slot == stale.slot && !g.caps().outlives_stale_keys) continue;
+      if (w.key.slot == stale.slot && !g.at(0).fabric->caps_of(1).outlives_stale_keys) continue;
       std::vector<std::byte> local = pattern(w.size, 5);
       op_fate fate;
       net::net_op op = op_to(t, local.data(), w.size, w.offset, fate);
@@ -243,7 +243,8 @@ TEST_P(backend_contract, wrong_target__writes_nothing_and_is_reported) {
 
 TEST_P(backend_contract, stale_key__takes_the_connection_along_where_cards_check) {
   group& g = open();
-  if (g.caps().outlives_stale_keys) GTEST_SKIP() << "the backend looks before it writes";
+  if (g.at(0).fabric->caps_of(1).outlives_stale_keys)
+    GTEST_SKIP() << "the backend looks before it writes";
   std::vector<std::byte> memory(1000, CANARY);
   const net::remote_key stale = g.at(1).expose(memory.data(), memory.size());
   g.learn(0, 1, stale);

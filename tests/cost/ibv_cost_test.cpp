@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "lci/net/provider.hpp"
 #include "tests/contract/group.hpp"
+#include "tests/cost/net_pair.hpp"
 #include "tests/support/fake_ibv/fake_ibv.hpp"
 #include "tests/support/step_counter.hpp"
 
@@ -15,26 +15,6 @@ namespace {
 
 constexpr int BATCH = 32, BATCHES = 20;
 enum section_id { POST, POLL, OWN_POLL, IDLE_POLL };
-
-class nothing final : public net::sink {
- public:
-  net::verdict on_message(const net::arrival& message) noexcept override {
-    seen += message.size;
-    return net::verdict::taken;
-  }
-  void on_immediate(int, std::uint32_t) noexcept override {}
-  void on_complete(void*) noexcept override {}
-  void on_error(int, void*, std::string_view) noexcept override {}
-  void on_peer_gone(int, bool, std::string_view) noexcept override {}
-  std::size_t seen = 0;
-};
-
-std::unique_ptr<net::fabric> open_ibv(const net::fabric_config& config) {
-  for (const net::provider& p : net::providers()) {
-    if (p.name == "ibv") return p.open(config);
-  }
-  throw std::runtime_error("no provider is called ibv");
-}
 
 fake_ibv& library() {
   static fake_ibv* const one = load_fake_ibv(LCI_FAKE_IBV);
@@ -45,7 +25,8 @@ fake_ibv& library() {
 // Two ranks that are connected and have exchanged messages.
 struct warm_pair {
   warm_pair()
-      : ranks((library(), 2), 1, [](int, const net::fabric_config& c) { return open_ibv(c); }),
+      : ranks((library(), 2), 1,
+              [](int, const net::fabric_config& c) { return open_named("ibv", c); }),
         to(ranks.at(0).devices[0]->make_endpoint()) {
     for (int i = 0; i < 2000; ++i) {
       ranks.post([&] { return send(); });
@@ -58,7 +39,7 @@ struct warm_pair {
 
   group ranks;
   std::unique_ptr<net::endpoint> to;
-  nothing sink;
+  null_sink sink;
   std::uint64_t word = 1;
 };
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "lci/net/provider.hpp"
 #include "tests/contract/group.hpp"
+#include "tests/cost/net_pair.hpp"
 #include "tests/support/alloc_counter.hpp"
 #include "tests/support/step_counter.hpp"
 
@@ -16,30 +16,9 @@ namespace {
 constexpr int ROUNDS = 150;  // more than the slots of a lane, so that what is done once a lap is in
 enum section_id { POST, POLL, IDLE_POLL };
 
-// Takes messages and does nothing with them; a recorder would be counted, too.
-class null_sink final : public net::sink {
- public:
-  net::verdict on_message(const net::arrival& message) noexcept override {
-    seen += message.size;
-    return net::verdict::taken;
-  }
-  void on_immediate(int, std::uint32_t) noexcept override {}
-  void on_complete(void*) noexcept override {}
-  void on_error(int, void*, std::string_view) noexcept override {}
-  void on_peer_gone(int, bool, std::string_view) noexcept override {}
-  std::size_t seen = 0;
-};
-
-std::unique_ptr<net::fabric> open_shm(const net::fabric_config& config) {
-  for (const net::provider& p : net::providers()) {
-    if (p.name == "shm") return p.open(config);
-  }
-  throw std::runtime_error("no provider is called shm");
-}
-
 // Two ranks that have exchanged enough messages for everything to be in place.
 struct warm_pair {
-  warm_pair() : ranks(2, 1, [](int, const net::fabric_config& c) { return open_shm(c); }) {
+  warm_pair() : ranks(2, 1, [](int, const net::fabric_config& c) { return open_named("shm", c); }) {
     for (int i = 0; i < 2000; ++i) {
       ranks.post([&] { return send(); });
       poll();
@@ -52,12 +31,6 @@ struct warm_pair {
   null_sink sink;
   std::uint64_t word = 1;
 };
-
-std::uint64_t median(std::vector<std::uint64_t> all) {
-  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
-                   all.end());
-  return all[all.size() / 2];
-}
 
 class shm_cost : public testing::Test {
  protected:

@@ -243,7 +243,8 @@ exchange::exchange(gpu_world& world, verb what, mem::mem_kind near, mem::mem_kin
 
 proto::network_key exchange::registered(int rank, const test_buffer& buffer) {
   node& at = world_[rank];
-  proto::network_key key(*at.fabric, at.channel->way, buffer.at(), buffer.size(), buffer.kind());
+  proto::network_key key =
+      proto::key_for(*at.channel, 1, buffer.at(), buffer.size(), buffer.kind());
   if (key.get() != 0) ++world_.kept[static_cast<std::size_t>(rank)];
   return key;
 }

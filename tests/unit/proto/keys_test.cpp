@@ -234,8 +234,7 @@ TEST(keys, record_of_the_raw_layer__gives_its_registration_back) {
   std::vector<std::byte> buffer(100);
   for (const bool completes : {false, true}) {
     proto::raw_net::record* const record = raw.make_record(lci::net_opcode_t::SEND, 1, nullptr);
-    record->key = proto::network_key(*w[0].fabric, w[0].channel->way, buffer.data(), buffer.size(),
-                                     mem_kind::host);
+    record->key = proto::key_for(*w[0].channel, 1, buffer.data(), buffer.size(), mem_kind::host);
     EXPECT_EQ(w.sim.registrations(0), 1u);
     completes ? raw.complete(record) : raw.drop(record);
     EXPECT_EQ(w.sim.registrations(0), 0u);
@@ -245,9 +244,9 @@ TEST(keys, record_of_the_raw_layer__gives_its_registration_back) {
 TEST(network_key, of_the_arena_and_of_nothing__is_no_registration) {
   gpu_world w(card());
   lci::mem::packet* const packet = w[0].pool.get();
-  const proto::network_key arena(*w[0].fabric, w[0].channel->way, packet->payload(), 100,
-                                 mem_kind::host);
-  const proto::network_key none(*w[0].fabric, w[0].channel->way, nullptr, 0, mem_kind::host);
+  const proto::network_key arena =
+      proto::key_for(*w[0].channel, 1, packet->payload(), 100, mem_kind::host);
+  const proto::network_key none = proto::key_for(*w[0].channel, 1, nullptr, 0, mem_kind::host);
   EXPECT_EQ(arena.get(), 0u);
   EXPECT_EQ(none.get(), 0u);
   EXPECT_EQ(w.sim.registrations(0), 0u);
@@ -258,8 +257,8 @@ TEST(keys_guards, of_registrations_that_are_left__fire) {
   gpu_world w(card());
   std::vector<std::byte> buffer(100);
   {
-    const proto::network_key left(*w[0].fabric, w[0].channel->way, buffer.data(), buffer.size(),
-                                  mem_kind::host);
+    const proto::network_key left =
+        proto::key_for(*w[0].channel, 1, buffer.data(), buffer.size(), mem_kind::host);
     EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "registrations of rank 0"));
   }
   w.expect_clean(0);

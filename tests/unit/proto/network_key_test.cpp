@@ -29,7 +29,7 @@ TEST(network_key, of_gpu_memory__is_given_back_once_by_its_last_owner) {
   gpu_world w(options_of(nobody));
   test_buffer buffer(mem_kind::device, 100);
   const auto made = [&] {
-    return proto::network_key(*w[0].fabric, w[0].channel->way, buffer.at(), 100, mem_kind::device);
+    return proto::key_for(*w[0].channel, 1, buffer.at(), 100, mem_kind::device);
   };
   {
     proto::network_key one = made();
@@ -52,7 +52,7 @@ TEST(network_key, of_gpu_memory__is_given_back_once_by_its_last_owner) {
 
 TEST(network_key, of_nothing__registers_nothing_and_is_not_off) {
   gpu_world w(options_of(everybody));
-  const proto::network_key none(*w[0].fabric, w[0].channel->way, nullptr, 0, mem_kind::device);
+  const proto::network_key none = proto::key_for(*w[0].channel, 1, nullptr, 0, mem_kind::device);
   EXPECT_FALSE(none.is_off());
   EXPECT_EQ(none.get(), 0u);
 }
@@ -60,8 +60,8 @@ TEST(network_key, of_nothing__registers_nothing_and_is_not_off) {
 TEST(network_key, of_a_network_without_gpus__is_off_without_asking) {
   gpu_world w({});
   test_buffer buffer(mem_kind::device, 100);
-  const proto::network_key none(*w[0].fabric, w[0].channel->way, buffer.at(), 100,
-                                mem_kind::device);
+  const proto::network_key none =
+      proto::key_for(*w[0].channel, 1, buffer.at(), 100, mem_kind::device);
   EXPECT_TRUE(none.is_off());
 }
 
@@ -106,8 +106,8 @@ TEST(gpu_registration_guards, of_what_stays_registered__fires) {
   gpu_world w(options_of(nobody));
   test_buffer buffer(mem_kind::device, 100);
   {
-    const proto::network_key left(*w[0].fabric, w[0].channel->way, buffer.at(), 100,
-                                  mem_kind::device);
+    const proto::network_key left =
+        proto::key_for(*w[0].channel, 1, buffer.at(), 100, mem_kind::device);
     EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "registrations of rank 0"));
   }
   w.expect_clean(0);
@@ -127,10 +127,10 @@ TEST(gpu_registration_guards_DeathTest, of_the_fake_fabric__end_the_test) {
   auto region = w[1].core.regions.insert({there.at(), 100, mem_kind::device, {}, false});
   op.remote = {region.slot, region.generation};
   EXPECT_DEATH(w[0].port->end().put(op), "GPU memory that is not registered");
-  proto::network_key near(*w[0].fabric, w[0].channel->way, here.at(), 100, mem_kind::device);
+  proto::network_key near = proto::key_for(*w[0].channel, 1, here.at(), 100, mem_kind::device);
   op.local_key = near.get();
   EXPECT_DEATH(w[0].port->end().put(op), "GPU memory that is not registered");
-  proto::network_key far(*w[1].fabric, w[1].channel->way, there.at(), 100, mem_kind::device);
+  proto::network_key far = proto::key_for(*w[1].channel, 0, there.at(), 100, mem_kind::device);
   EXPECT_EQ(w[0].port->end().put(op), lci::errorcode_t::done);
   w[1].core.regions.erase(region);
   region = w[1].core.regions.insert({there.at(), 100, mem_kind::device, {}, true});

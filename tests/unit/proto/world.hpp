@@ -2,6 +2,7 @@
 // lci/proto stand on. Threads: single; a test moves all ranks by hand with step().
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -28,13 +29,15 @@ class recorder final : public comp_impl_t {
 inline constexpr int ROUNDS = 400;
 
 struct node {
-  node(sim_world& world, int rank, int n, std::size_t max_piece, const mem::ladder_rules& rules)
+  using opener =
+      std::function<std::unique_ptr<net::fabric>(int rank, const net::fabric_config& config)>;
+  node(const opener& open, int rank, int n, std::size_t max_piece, const mem::ladder_rules& rules)
       : core(rank, n, proto::wire::imm_layout{}), pool(core.arena, 8192, 64) {
     net::fabric_config config;
     config.arena = &core.arena;
     config.regions = &core.regions;
     config.gpu_rules = rules;
-    fabric = world.open(rank, config);
+    fabric = open(rank, config);
     channel =
         std::make_unique<proto::channel>(core, *fabric, 0, net::device_config{}, pool, max_piece);
     port = channel->make_port();
@@ -83,7 +86,7 @@ struct node {
   net::remote_key expose(void* address, std::size_t size) {
     const mem::region_name name = core.regions.insert(address, size);
     const net::remote_key key{name.slot, name.generation};
-    exposed.emplace_back(*fabric, channel->way, address, size, mem::mem_kind::host);
+    exposed.emplace_back(*fabric, fabric->caps(), channel->way, address, size, mem::mem_kind::host);
     fabric->publish(key, exposed.back().get());
     return key;
   }
@@ -106,15 +109,19 @@ inline sim_options card_options() {
   return options;
 }
 
-struct proto_world {
-  explicit proto_world(sim_options options = {}, int n = 2,
-                       std::size_t max_piece = std::size_t{1} << 30,
-                       const mem::ladder_rules& rules = {})
-      : sim(n, options) {
+// A base, so that it is there before the ranks.
+struct one_sim {
+  sim_world sim;
+};
+
+// Ranks on whatever the opener gives them.
+struct nodes_world {
+  nodes_world(const node::opener& open, int n, std::size_t max_piece = std::size_t{1} << 30,
+              const mem::ladder_rules& rules = {}) {
     for (int r = 0; r < n; ++r)
-      nodes.push_back(std::make_unique<node>(sim, r, n, max_piece, rules));
+      nodes.push_back(std::make_unique<node>(open, r, n, max_piece, rules));
   }
-  ~proto_world() {
+  ~nodes_world() {
     for (auto& node : nodes)
       if (node) node->fabric->leave();
   }
@@ -132,9 +139,19 @@ struct proto_world {
       }
   }
 
-  sim_world sim;
   std::vector<std::unique_ptr<node>> nodes;
   std::vector<std::exception_ptr> thrown;
+};
+
+// All of them on one network.
+struct proto_world : private one_sim, nodes_world {
+  explicit proto_world(sim_options options = {}, int n = 2,
+                       std::size_t max_piece = std::size_t{1} << 30,
+                       const mem::ladder_rules& rules = {})
+      : one_sim{sim_world(n, options)},
+        nodes_world([this](int r, const net::fabric_config& c) { return sim.open(r, c); }, n,
+                    max_piece, rules) {}
+  using one_sim::sim;
 };
 
 // Bytes that depend on their place, so that misplaced pieces are found.

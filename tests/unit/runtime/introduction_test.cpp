@@ -1,4 +1,5 @@
-// Ranks that would not understand each other are told apart before the first message.
+// Ranks that would not understand each other are told apart before the first message, and those
+// that do come to the same conclusion.
 #include "lci/runtime/introduction.hpp"
 
 #include <gmock/gmock.h>
@@ -9,33 +10,101 @@
 namespace lci::runtime {
 namespace {
 
+using net::way;
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
-std::string refusal(std::string_view said) {
+template <class Call>
+std::string refusal(Call&& call) {
   try {
-    return "accepted: " + address_in(said, 3, 5, "ibv");
+    call();
   } catch (const backend_error& why) {
     return why.what();
   }
+  return "accepted";
 }
 
-TEST(introduction, address__comes_out_as_it_went_in) {
-  for (const char* address : {"", "ibv1:00ff", "with blanks in it"})
-    EXPECT_EQ(address_in(introduce(5, "ibv", address), 3, 5, "ibv"), address);
+std::vector<introduction> at_places(const std::vector<std::string>& places) {
+  std::vector<introduction> out;
+  for (const std::string& place : places) out.push_back({"any", place, ""});
+  return out;
 }
 
-TEST(introduction, other_version_or_network__is_named) {
-  EXPECT_THAT(refusal(introduce(6, "ibv", "x")),
-              AllOf(HasSubstr("rank 3"), HasSubstr("\"6 ibv\""), HasSubstr("\"5 ibv\"")));
-  EXPECT_THAT(refusal(introduce(5, "shm", "x")),
-              AllOf(HasSubstr("\"5 shm\""), HasSubstr("\"5 ibv\"")));
-  EXPECT_THAT(refusal(introduce(55, "ibv", "x")), HasSubstr("\"55 ibv\""));
+TEST(introduction, what_is_said__comes_out_as_it_went_in) {
+  for (const introduction& one : {introduction{"any", "host.1.2", "with blanks in it"},
+                                  introduction{"ibv", "", ""}, introduction{"shm", "h", "x"}}) {
+    const introduction got = read_introduction(text_of(5, one), 3, 5);
+    EXPECT_EQ(got.wanted, one.wanted);
+    EXPECT_EQ(got.place, one.place);
+    EXPECT_EQ(got.address, one.address);
+  }
 }
 
-TEST(introduction, what_makes_no_sense__is_refused) {
-  for (const char* said : {"", "5", "5 ", "5 ibv", "ibv 5 x", " 5 ibv x"})
-    EXPECT_THAT(refusal(said), HasSubstr("has opened")) << said;
+TEST(introduction, other_version_and_nonsense__are_refused_with_the_rank) {
+  for (const std::string& said :
+       {text_of(6, {}), text_of(55, {}), std::string(), std::string("5"), std::string("5 any"),
+        std::string("any 5 h x"), std::string(" 5 any h x"), std::string("5x any h x")})
+    EXPECT_THAT(refusal([&] { read_introduction(said, 3, 5); }),
+                AllOf(HasSubstr("rank 3"), HasSubstr("version 5")))
+        << said;
+}
+
+TEST(introduction, other_wishes__are_named_with_their_ranks) {
+  std::vector<introduction> all(5);
+  EXPECT_NO_THROW(check_wishes(all, 2));
+  all[1].wanted = all[4].wanted = "ibv";
+  all[3].wanted = "shm";
+  EXPECT_THAT(
+      refusal([&] { check_wishes(all, 0); }),
+      AllOf(HasSubstr("ranks 1, 4 want network \"ibv\""), HasSubstr("rank 3 wants network \"shm\""),
+            HasSubstr("this rank wants \"any\"")));
+  EXPECT_THAT(refusal([&] { check_wishes(all, 3); }), HasSubstr("ranks 0, 2 want network \"any\""));
+}
+
+TEST(introduction, ways__lead_inside_of_a_place_and_between_places) {
+  const auto all = at_places({"a", "b", "a", "b", ""});
+  EXPECT_THAT(ways_from(all, 0),
+              ElementsAre(way::local, way::remote, way::local, way::remote, way::remote));
+  EXPECT_THAT(elsewhere(all, 1), ElementsAre(0, 2, 4));
+  EXPECT_EQ(number_at_place(all, 3), 1);
+  EXPECT_EQ(number_at_place(all, 0), 0);
+  // Who cannot be reached inside of a host does not reach itself there.
+  EXPECT_THAT(elsewhere(all, 4), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(number_at_place(all, 4), 4);
+}
+
+TEST(introduction, whether_a_network_is_needed__is_the_same_everywhere) {
+  for (const auto& places : std::vector<std::vector<std::string>>{
+           {"a", "a", "a"}, {"a", "a", "b"}, {"a", "", "a"}, {"", "", ""}, {""}, {"a"}}) {
+    const auto all = at_places(places);
+    for (int me = 1; me < static_cast<int>(all.size()); ++me)
+      EXPECT_EQ(elsewhere(all, me).empty(), elsewhere(all, 0).empty()) << me;
+  }
+}
+
+TEST(introduction, network__all_have_the_same) {
+  EXPECT_THAT(addresses_in({tell_network("ibv", "x y"), tell_network("ibv", "")}, 1),
+              ElementsAre("x y", ""));
+  const std::vector<std::string> said{tell_network("ibv", "x"), tell_network("ofi", "y"),
+                                      tell_network("ibv", "z"), tell_failure("no card"),
+                                      tell_failure("no card")};
+  EXPECT_THAT(refusal([&] { addresses_in(said, 2); }),
+              AllOf(HasSubstr("rank 1 opened \"ofi\""), HasSubstr("this rank opened \"ibv\""),
+                    HasSubstr("ranks 3, 4 could open no network between hosts: no card")));
+  // Also where nobody has any.
+  EXPECT_THAT(refusal([&] { addresses_in({said[3], said[4]}, 0); }), HasSubstr("ranks 0, 1"));
+}
+
+TEST(introduction, reason__stays_short_enough_for_every_bootstrap) {
+  EXPECT_LE(tell_failure(std::string(1000, 'x')).size(), 200u);
+}
+
+TEST(introduction, many_ranks__are_counted) {
+  EXPECT_EQ(list_ranks({7}), "rank 7");
+  EXPECT_EQ(list_ranks({1, 2}), "ranks 1, 2");
+  EXPECT_EQ(list_ranks({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}), "ranks 0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
 }
 
 }  // namespace

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Runs one rank of a job as if every N ranks were a host of their own: they share memory, the others
+# are reached over the network. Started by lcrun, which says the rank.
+#   lcrun -n 4 as_hosts.sh 2 command...
+each=$1
+shift
+LCI_HOST_ID=host$((${LCI_LCRUN_RANK:-$RANK} / each))
+export LCI_HOST_ID
+exec "$@"
