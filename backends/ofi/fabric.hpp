@@ -25,6 +25,7 @@ class fabric final : public net::fabric {
 
   const net::capabilities& caps() const noexcept override { return caps_; }
   std::string_view name() const noexcept override { return "ofi"; }
+  net::network_names names() const override { return {chosen_.provider(), chosen_.domain()}; }
   std::string address() const override { return connector_.address(); }
   using net::fabric::make_device;
   std::unique_ptr<net::device> make_device(int index, net::device_config& config) override;

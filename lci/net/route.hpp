@@ -32,7 +32,7 @@ class routes {
   routes(std::vector<way> ways, const capabilities& local, const capabilities& remote);
 
   way to(int rank) const noexcept { return ways_[static_cast<std::size_t>(rank)]; }
-  int size() const noexcept { return static_cast<int>(ways_.size()); }
+  const way* data() const noexcept { return ways_.data(); }
   int count(way which) const noexcept;
   const capabilities* const* caps_by_rank() const noexcept { return caps_.data(); }
 
@@ -133,26 +133,24 @@ class routed_endpoint final : public endpoint {
  public:
   routed_endpoint(const routes& table, routed_device& home, std::unique_ptr<endpoint> local,
                   std::unique_ptr<endpoint> remote)
-      : routes_(table), home_(home), local_(std::move(local)), remote_(std::move(remote)) {}
+      : ways_(table.data()), home_(home), local_(std::move(local)), remote_(std::move(remote)) {}
   errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
-                          const void* payload, std::size_t size) noexcept override {
-    return at(rank).send_inline(rank, imm, head, head_size, payload, size);
-  }
-  errorcode_t send(const net_op& op) noexcept override { return at(op.rank).send(op); }
-  errorcode_t put(const net_op& op) noexcept override { return at(op.rank).put(op); }
-  errorcode_t put_imm(const net_op& op) noexcept override { return at(op.rank).put_imm(op); }
-  errorcode_t get(const net_op& op) noexcept override { return at(op.rank).get(op); }
+                          const void* payload, std::size_t size) noexcept override;
+  errorcode_t send(const net_op& op) noexcept override;
+  errorcode_t put(const net_op& op) noexcept override;
+  errorcode_t put_imm(const net_op& op) noexcept override;
+  errorcode_t get(const net_op& op) noexcept override;
   std::uint64_t unconsumed(int rank) noexcept override { return at(rank).unconsumed(rank); }
 
  private:
   endpoint& at(int rank) noexcept {
-    if (routes_.to(rank) == way::local) [[likely]]
+    if (ways_[rank] == way::local) [[likely]]
       return *local_;
     home_.expect_remote();
     return *remote_;
   }
 
-  const routes& routes_;
+  const way* const ways_;
   routed_device& home_;
   const std::unique_ptr<endpoint> local_, remote_;
 };

@@ -80,13 +80,14 @@ backend_under_test beside_sim(std::string name, division divide, const sim_optio
           }};
 }
 
-backend_under_test beside_ibv(std::string name, division divide) {
+backend_under_test beside(std::string network, std::string name, division divide) {
   auto join = std::make_shared<joiner>(joiner{divide, {}});
   return {std::move(name), [=](int ranks, int devices) {
             return std::make_unique<group>(
                 ranks, devices, [=](int rank, const net::fabric_config& config) {
-                  return join->open(rank, config, [](int, const net::fabric_config& c) {
-                    return named("ibv").open(c);
+                  return join->open(rank, config, [&](int, net::fabric_config c) {
+                    c.ofi_provider = "tcp";
+                    return named(network).open(c);
                   });
                 });
           }};
@@ -109,8 +110,13 @@ INSTANTIATE_TEST_SUITE_P(route, backend_contract, testing::ValuesIn(divisions())
                          [](const auto& tested) { return tested.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(route_ibv, backend_contract,
-                         testing::Values(beside_ibv("even_and_odd", &even_and_odd),
-                                         beside_ibv("last_alone", &last_alone)),
+                         testing::Values(beside("ibv", "even_and_odd", &even_and_odd),
+                                         beside("ibv", "last_alone", &last_alone)),
+                         [](const auto& tested) { return tested.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(route_ofi, backend_contract,
+                         testing::Values(beside("ofi", "even_and_odd", &even_and_odd),
+                                         beside("ofi", "last_alone", &last_alone)),
                          [](const auto& tested) { return tested.param.name; });
 
 }  // namespace lci::test

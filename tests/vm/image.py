@@ -22,7 +22,7 @@ GUEST = Path(__file__).resolve().parent / "guest"
 # Loaded in this order, each after what it depends on. rdma_rxe asks for the algorithm crc32 by its name, which
 # no dependency lists; newer kernels have it built in, so this one may be missing.
 MODULES = ["virtio_pci", "9p", "9pnet_virtio", "overlay", "crc32_generic", "ib_uverbs", "rdma_ucm", "rdma_rxe", "dummy",
-           "virtio_net", "sch_netem"]
+           "virtio_net", "sch_netem", "veth"]
 OPTIONAL_MODULES = {"crc32_generic"}
 # Where a tool comes from. QEMU and busybox make the machine, kmod its list of modules, iproute2 its network.
 TOOLS = {"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static", "depmod": "kmod", "ip": "iproute2",
