@@ -115,15 +115,15 @@ std::string address::why_unreachable(const address& here) const {
 
 std::string place_here() {
   constexpr std::size_t MOST = 64;
+  const surroundings here = look_around();
   if (const auto wanted = base::env::find("LCI_HOST_ID")) {
     const bool is_sound =
         wanted->size() <= MOST &&
         std::all_of(wanted->begin(), wanted->end(), [](char c) { return c > ' ' && c < 127; });
-    if (is_sound) return std::string(*wanted);
+    if (is_sound) return here.host + "." + std::string(*wanted);
     throw argument_error("LCI_HOST_ID is \"" + std::string(*wanted) + "\": expected at most " +
                          std::to_string(MOST) + " printable characters without blanks");
   }
-  const surroundings here = look_around();
   return here.host + "." + std::to_string(here.network_ns) + "." +
          std::to_string(namespace_id("user")) + "." + std::to_string(geteuid());
 }

@@ -62,10 +62,10 @@ struct address : surroundings {
   std::string why_unreachable(const address& here) const;
 };
 
-// Processes for which this is the same can meet: one kernel, the network namespace that abstract
-// names belong to, the user namespace and user that the check of the caller is about. The others
-// (pid, ipc, mount, uts) do not matter, since memory files are passed and not named. LCI_HOST_ID
-// replaces it. Throws argument_error for a bad one.
+// Processes for which this is the same can meet: one kernel, and then the network namespace that
+// abstract names belong to, the user namespace and user that the check of the caller is about. The
+// others (pid, ipc, mount, uts) do not matter, since memory files are passed and not named.
+// LCI_HOST_ID replaces what follows the kernel. Throws argument_error for a bad one.
 std::string place_here();
 
 // What each side says first; the arena's descriptor travels with it.

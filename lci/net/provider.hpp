@@ -31,7 +31,8 @@ struct provider {
   // none.
   std::vector<card_report> (*report)(const fabric_config& config) = nullptr;
   // Where this process is, of a network that stays inside one host: processes that say the same,
-  // without blanks in it, can meet over it. Null: it reaches every host. Throws argument_error.
+  // without blanks in it, can meet over it. Up to the first dot it names the machine. Null: it
+  // reaches every host. Throws argument_error.
   std::string (*place)() = nullptr;
 };
 

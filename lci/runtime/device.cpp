@@ -32,8 +32,8 @@ endpoint_impl_t::~endpoint_impl_t() {
 namespace {
 
 net::device_config config_of(const device_attr_t& attr) {
-  return {attr.net_max_sends, attr.net_max_recvs, attr.net_max_cqes, attr.ibv_td_strategy,
-          attr.net_send_reserved_pct, attr.ofi_lock_mode};
+  return {attr.net_max_sends,   attr.net_max_recvs,         attr.net_max_cqes,
+          attr.ibv_td_strategy, attr.net_send_reserved_pct, attr.ofi_lock_mode};
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ int usable_cores() noexcept {
 
 constinit global_state detail::state;
 
+void set_ranks_on_machine(int count) noexcept {
+  base::spin_wait::set_oversubscribed(count > usable_cores());
+}
+
 void require_initialized(const char* what) {
   if (global().initialized == 0)
     throw argument_error(std::string(what) + " before global_initialize()");
@@ -52,9 +56,7 @@ void initialize() {
     g.size = g.bootstrap->size();
     base::log::set_rank(g.rank);
     g_default_attr = defaults;
-    // Ranks of this job on this host; as long as shared memory is the only network that is all of
-    // them.
-    base::spin_wait::set_oversubscribed(g.size > usable_cores());
+    set_ranks_on_machine(g.size);  // until more is known
   }
   ++g.initialized;
 }

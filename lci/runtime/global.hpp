@@ -39,6 +39,8 @@ inline global_state& global() noexcept { return detail::state; }
 
 // Throws std::runtime_error if the library is not initialised; `what` is the call that needs it.
 void require_initialized(const char* what);
+// So many of this job share our cores: with more than cores, whoever waits lets others run sooner.
+void set_ranks_on_machine(int count) noexcept;
 void initialize();
 void finalize();
 

@@ -31,6 +31,10 @@ bool are_together(const introduction& a, const introduction& b) {
   return !a.place.empty() && a.place == b.place;
 }
 
+std::string_view machine_of(const introduction& one) {
+  return std::string_view(one.place).substr(0, one.place.find('.'));
+}
+
 }  // namespace
 
 std::string list_ranks(const std::vector<int>& ranks) {
@@ -89,12 +93,12 @@ std::vector<net::way> ways_from(const std::vector<introduction>& all, int me) {
   return out;
 }
 
-int number_at_place(const std::vector<introduction>& all, int me) {
-  const introduction& mine = all[static_cast<std::size_t>(me)];
-  if (mine.place.empty()) return me;
-  return static_cast<int>(
-      std::count_if(all.begin(), all.begin() + me,
-                    [&](const introduction& one) { return are_together(one, mine); }));
+std::vector<int> on_machine(const std::vector<introduction>& all, int me) {
+  const std::string_view mine = machine_of(all[static_cast<std::size_t>(me)]);
+  std::vector<int> out;
+  for (std::size_t r = 0; r < all.size(); ++r)
+    if (mine.empty() || machine_of(all[r]) == mine) out.push_back(static_cast<int>(r));
+  return out;
 }
 
 std::string tell_network(std::string_view network, std::string_view address) {

@@ -29,8 +29,9 @@ void check_wishes(const std::vector<introduction>& all, int me);
 // everywhere.
 std::vector<int> elsewhere(const std::vector<introduction>& all, int me);
 std::vector<net::way> ways_from(const std::vector<introduction>& all, int me);
-// How many ranks before `me` are where it is: its number there. `me` if nothing is known.
-int number_at_place(const std::vector<introduction>& all, int me);
+// The ranks of the machine of `me`, which share its cores and cards though they may not be able to
+// share memory, in ascending order. All if nothing is known of it.
+std::vector<int> on_machine(const std::vector<introduction>& all, int me);
 
 // Second round: "ibv ADDRESS", or "- REASON" of a rank that could open none.
 std::string tell_network(std::string_view network, std::string_view address);

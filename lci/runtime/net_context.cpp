@@ -39,6 +39,7 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
       runtime::open_networks(order, *runtime::global().bootstrap, inside_, between_);
   fabric = std::move(opened.fabric);
   has_local = opened.has_local;
+  runtime::set_ranks_on_machine(opened.ranks_on_machine);
   summary_ = std::move(opened.summary);
   const net::capabilities& can = fabric->caps();
   attr.backend = opened.backend;

@@ -175,7 +175,9 @@ void opening::open_outer() {
   std::exception_ptr problem;
   try {
     outer_.provider = &choose_outer();
-    outer_.fabric = outer_.provider->open(config_of(order_, between_, number_at_place(all_, me_)));
+    const std::vector<int> neighbours = on_machine(all_, me_);
+    const auto number = std::find(neighbours.begin(), neighbours.end(), me_) - neighbours.begin();
+    outer_.fabric = outer_.provider->open(config_of(order_, between_, static_cast<int>(number)));
     told = tell_network(outer_.provider->name, outer_.fabric->address());
   } catch (const std::exception& e) {
     problem = std::current_exception();
@@ -193,6 +195,7 @@ opened_networks opening::put_together() {
   if (outer_.fabric != nullptr && others <= 0) inner_.fabric.reset();
   opened_networks out;
   out.has_local = inner_.fabric != nullptr;
+  out.ranks_on_machine = static_cast<int>(on_machine(all_, me_).size());
   const one_network& main = outer_.fabric != nullptr ? outer_ : inner_;
   out.backend = main.provider->backend;
   const net::network_names names = main.fabric->names();

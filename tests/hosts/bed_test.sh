@@ -1,5 +1,6 @@
 #!/bin/sh
 # What hosts.sh promises.   bed_test.sh hosts.sh
+# shellcheck disable=SC2016 # what is in single quotes is for the ranks
 hosts=$1
 failed=0
 check() { # WHAT EXPECTED GOT
@@ -19,7 +20,7 @@ check "hosts" "$(for n in 0 0 1 1 2 2; do echo "host$n 10.88.$n.2/24"; done)" "$
 spaces=$("$hosts" 2 2 "" sh -c 'readlink /proc/self/ns/net /proc/self/ns/ipc /proc/self/ns/uts')
 check "namespaces of two hosts" 6 "$(echo "$spaces" | sort -u | wc -l)"
 # The link carries: the first host's router answers, and the other host's end is reached through it.
-# shellcheck disable=SC2016 # for the ranks
+
 "$hosts" 2 1 "" bash -c '
   if [ "$(hostname)" = host0 ]; then
     python3 -c "import socket

@@ -20,6 +20,8 @@ host() { # NUMBER RANKS NETEM command...
   hostname "host$number"
   ip link set lo up && ip address add "10.88.$number.2/24" dev eth0 && ip link set eth0 up &&
     ip route add default via "10.88.$number.1" || exit 1
+  # Without the router's end the link carries nothing, and networks look for one that does.
+  until ip link show eth0 | grep -q 'state UP'; do sleep 0.02; done
   # shellcheck disable=SC2086 # several words
   [ -z "$netem" ] || tc qdisc add dev eth0 root netem limit 100000 $netem || exit 1
   for ((i = 0; i < ranks; i++)); do "$@" & done

@@ -68,11 +68,17 @@ TEST(introduction, ways__lead_inside_of_a_place_and_between_places) {
   EXPECT_THAT(ways_from(all, 0),
               ElementsAre(way::local, way::remote, way::local, way::remote, way::remote));
   EXPECT_THAT(elsewhere(all, 1), ElementsAre(0, 2, 4));
-  EXPECT_EQ(number_at_place(all, 3), 1);
-  EXPECT_EQ(number_at_place(all, 0), 0);
   // Who cannot be reached inside of a host does not reach itself there.
   EXPECT_THAT(elsewhere(all, 4), ElementsAre(0, 1, 2, 3, 4));
-  EXPECT_EQ(number_at_place(all, 4), 4);
+}
+
+// Containers of one machine share its cores and cards.
+TEST(introduction, machine__is_the_first_part_of_a_place) {
+  const auto all = at_places({"a.1", "b.1", "a.2", "", "a.1", "a"});
+  EXPECT_THAT(on_machine(all, 0), ElementsAre(0, 2, 4, 5));
+  EXPECT_THAT(on_machine(all, 2), ElementsAre(0, 2, 4, 5));
+  EXPECT_THAT(on_machine(all, 1), ElementsAre(1));
+  EXPECT_THAT(on_machine(all, 3), ElementsAre(0, 1, 2, 3, 4, 5)) << "nothing is known";
 }
 
 TEST(introduction, whether_a_network_is_needed__is_the_same_everywhere) {

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <vector>
 
+#include "lci/errors.hpp"
+#include "tests/support/scoped_env.hpp"
 #include "tests/support/seed.hpp"
 
 namespace lci::shm {
@@ -53,6 +55,33 @@ TEST(address, parse__refuses_what_is_no_address) {
         "shm1 00112233445566778899aabbccddeeff host",
         "shm1 00112233445566778899aabbccddeeff host x"}) {
     EXPECT_FALSE(address::parse(wrong).has_value()) << wrong;
+  }
+}
+
+TEST(place, here__is_kernel_namespaces_and_user_or_what_is_said) {
+  test::scoped_env env;
+  env.unset("LCI_HOST_ID");
+  const std::string place = place_here();
+  const address here = address::make();
+  EXPECT_EQ(place, place_here());
+  EXPECT_TRUE(place.starts_with(here.host + "." + std::to_string(here.network_ns) + ".")) << place;
+  EXPECT_TRUE(place.ends_with("." + std::to_string(geteuid()))) << place;
+  EXPECT_EQ(place.find(' '), std::string::npos);
+  env.set("LCI_HOST_ID", "left.2");
+  EXPECT_EQ(place_here(), here.host + ".left.2");
+}
+
+TEST(place, host_id_that_makes_no_sense__is_refused_by_name) {
+  test::scoped_env env;
+  for (const std::string& wrong :
+       {std::string("two words"), std::string("tab\t"), std::string(65, 'x')}) {
+    env.set("LCI_HOST_ID", wrong);
+    try {
+      place_here();
+      ADD_FAILURE() << "accepted: " << wrong;
+    } catch (const argument_error& why) {
+      EXPECT_NE(std::string(why.what()).find("LCI_HOST_ID"), std::string::npos);
+    }
   }
 }
 
