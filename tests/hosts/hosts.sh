@@ -1,10 +1,10 @@
 #!/bin/bash
 # Several "hosts" on this machine: network, UTS and IPC namespaces of their own, joined by veth links
 # through a router in the middle. Each runs some ranks of one job, which meet by the file bootstrap.
-#   hosts.sh HOSTS RANKS "NETEM" command...
-# NETEM: what each host does to what it sends, as tc says it ("loss 1% delay 2ms 1ms"); empty:
-# nothing. Needs root. Exit status: the first of a rank that is not 0; 77: not possible here, and
-# why. Nothing outlives this script: all of it is in namespaces that end with it.
+#   hosts.sh HOSTS RANKS NETEM command...
+# NETEM: what each host does to what it sends, as tc says it ("loss 1% delay 2ms 1ms"), or none.
+# Needs root. Exit status: the first of a rank that is not 0; 77: not possible here, and why. Nothing
+# outlives this script: all of it is in namespaces that end with it.
 set -uo pipefail
 
 skip() {
@@ -23,7 +23,7 @@ host() { # NUMBER RANKS NETEM command...
   # Without the router's end the link carries nothing, and networks look for one that does.
   until ip link show eth0 | grep -q 'state UP'; do sleep 0.02; done
   # shellcheck disable=SC2086 # several words
-  [ -z "$netem" ] || tc qdisc add dev eth0 root netem limit 100000 $netem || exit 1
+  [ "$netem" = none ] || tc qdisc add dev eth0 root netem limit 100000 $netem || exit 1
   for ((i = 0; i < ranks; i++)); do "$@" & done
   for ((i = 0; i < ranks; i++)); do
     status=0
@@ -84,7 +84,7 @@ done
 unshare --net --uts --ipc --pid --fork --mount-proc true 2>/dev/null ||
   skip "unshare --net --uts --ipc --pid is not permitted here"
 unshare --net ip link add end0 type veth peer name end1 2>/dev/null || skip "this kernel has no veth"
-if [ -n "$3" ]; then
+if [ "$3" != none ]; then
   command -v tc >/dev/null || skip "no program tc: apt-get install iproute2"
   # shellcheck disable=SC2086 # several words
   unshare --net tc qdisc add dev lo root netem $3 2>/dev/null ||
