@@ -101,6 +101,18 @@ TEST(setup, global_runtime__without_defaults) {
   lci::g_runtime_fina();
 }
 
+// It belongs to the net context, so a device says what that has.
+TEST(setup, shm_enable__of_a_device_reads_back_what_is) {
+  lci::g_runtime_init();
+  const bool is_on = lci::get_default_device().get_attr_shm_enable();
+  for (const bool wish : {false, true}) {
+    lci::device_t device = lci::alloc_device_x().shm_enable(wish)();
+    EXPECT_EQ(device.get_attr_shm_enable(), is_on) << wish;
+    lci::free_device(&device);
+  }
+  lci::g_runtime_fina();
+}
+
 TEST(setup, private_runtime__needs_no_global_one) {
   lci::runtime_t runtime = lci::alloc_runtime();
   EXPECT_TRUE(lci::get_g_runtime().is_empty());
