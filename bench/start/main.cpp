@@ -1,6 +1,7 @@
-// bench_start, under lcrun: a process that initializes the library, meets the others in a barrier and ends.
-// It prints when it had done each step, and how much processor time that took, as one line of JSON; bench/start/run
-// starts many and adds up. No communication of the benchmark's own is in between.
+// bench_start, under lcrun: a process that initializes the library, meets the others in a barrier
+// and ends. It prints when it had done each step, and how much processor time that took, as one
+// line of JSON; bench/start/run starts many and adds up. No communication of the benchmark's own is
+// in between.
 #include <cstdint>
 #include <cstdio>
 #include <ctime>

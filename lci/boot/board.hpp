@@ -69,7 +69,8 @@ class board_bootstrap final : public bootstrap {
   std::vector<page> pages_;  // by rank
 };
 
-// The boards of a process, by name. Who keeps it says how long a process stays a member: to its end.
+// The boards of a process, by name. Who keeps it says how long a process stays a member: to its
+// end.
 using board_shelf = std::map<std::string, std::unique_ptr<board>>;
 
 // Takes what put frames hold into `values`; the number of bytes that parsed, all of them if it is a

@@ -111,8 +111,8 @@ TEST_F(choose_test, open__launcher_that_is_gone_is_an_error_not_a_lonely_process
   EXPECT_TRUE(throws_with<backend_error>([] { open_one(); },
                                          {"@lci-lcrun-of-nobody", "Connection refused"}));
   vars_.set("LCI_LCRUN_RANK", "2");
-  EXPECT_TRUE(throws_with<argument_error>([] { open_one(); },
-                                          {"LCI_LCRUN_RANK", "\"2\"", "from 0 to 1"}));
+  EXPECT_TRUE(
+      throws_with<argument_error>([] { open_one(); }, {"LCI_LCRUN_RANK", "\"2\"", "from 0 to 1"}));
 }
 
 TEST_F(choose_test, open__one_of_several_is_never_alone) {
