@@ -46,7 +46,8 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
   if ((config_.ofi_lock_mode & LCI_NET_LOCK_MR) != 0) owner.memory().serialise();
 }
 
-// Layered providers fall over connections that the other side has closed, if they have not seen that.
+// Layered providers fall over connections that the other side has closed, if they have not seen
+// that.
 void port::see_ends() noexcept {
   fi_cq_data_entry done[BATCH];
   fi_cq_err_entry failed{};
