@@ -29,17 +29,18 @@ constexpr dialect DIALECTS[] = {
     {1, "get_maxes", "put", "get", "barrier_in", &make_pmi1_store},
     {2, "fullinit", "kvs-put", "kvs-get", "kvs-fence", &make_pmi2_store}};
 
+// A manager that answers to one command with something else.
+fake_pmi::spoiler instead(std::string which, std::string bytes) {
+  return [=](const std::string& command, std::string answer) {
+    return command == which ? bytes : answer;
+  };
+}
+
 class pmi_test : public testing::TestWithParam<dialect> {
  protected:
   static std::unique_ptr<text_store> make(fake_pmi& manager, int rank, int size,
                                           milliseconds limit = milliseconds(20'000)) {
     return GetParam().make(manager.take(rank), rank, size, limit);
-  }
-  // A manager that answers to one command with something else.
-  static fake_pmi::spoiler instead(std::string which, std::string bytes) {
-    return [=](const std::string& command, std::string answer) {
-      return command == which ? bytes : answer;
-    };
   }
 };
 INSTANTIATE_TEST_SUITE_P(versions, pmi_test, testing::ValuesIn(DIALECTS),
@@ -226,6 +227,27 @@ TEST_P(pmi_test, answers__mutated) {
   }
   EXPECT_GT(right, 20);
   EXPECT_GT(refused, 20);
+}
+
+TEST(pmi_store_test, pmi2_init__another_rank_or_size_is_named) {
+  for (const char* lie :
+       {"cmd=fullinit-response;rank=1;size=1;rc=0;", "cmd=fullinit-response;rank=0;size=2;rc=0;"}) {
+    const std::string body = lie;
+    fake_pmi manager(1, true, true,
+                     instead("fullinit", "    " + std::to_string(body.size()) + body));
+    EXPECT_TRUE(
+        throws_with<backend_error>([&] { make_pmi2_store(manager.take(0), 0, 1); },
+                                   {"pmi2: the launcher says rank", "its variables say 0 of 1"}));
+  }
+}
+
+TEST(pmi_store_test, pmi1_init__values_that_hold_nothing_are_named) {
+  for (const char* lie :
+       {"cmd=maxes vallen_max=16 rc=0\n", "cmd=maxes vallen_max=x rc=0\n", "cmd=maxes rc=0\n"}) {
+    fake_pmi manager(1, true, true, instead("get_maxes", lie));
+    EXPECT_TRUE(throws_with<backend_error>([&] { make_pmi1_store(manager.take(0), 0, 1); },
+                                           {"pmi1: ", "vallen_max"}));
+  }
 }
 
 TEST(pmi_wire_test, parse__random_bytes_do_no_harm) {
