@@ -96,6 +96,7 @@ std::vector<std::string> opening::exchange(const std::string& key, const std::st
   boot_.fence();
   // Read now: at first contact any thread may ask, and the bootstrap serves one thread only.
   std::vector<std::string> said;
+  said.reserve(static_cast<std::size_t>(inside_.size()));
   for (int r = 0; r < inside_.size(); ++r) said.push_back(boot_.get(r, key));
   return said;
 }
