@@ -23,6 +23,11 @@ class lcrun_hosts_test : public lcrun_test {
     ::chmod(ssh_.c_str(), 0700);
   }
   ~lcrun_hosts_test() override { ::unlink(ssh_.c_str()); }
+  void SetUp() override {
+#if !LCI_HAVE_SODIUM
+    GTEST_SKIP() << "this build has no libsodium (libsodium-dev)";
+#endif
+  }
   // The words of a job on two hosts.
   std::vector<std::string> on_hosts(int n, std::vector<std::string> rest,
                                     const std::string& hosts = "127.0.0.1,127.0.0.2") const {

@@ -17,8 +17,11 @@ namespace net = lci::net;
 
 class bookkeeping_fabric final : public net::fabric {
  public:
-  explicit bookkeeping_fabric(std::unique_ptr<net::fabric> real) : real_(std::move(real)) {}
-  const net::capabilities& caps() const noexcept override { return real_->caps(); }
+  explicit bookkeeping_fabric(std::unique_ptr<net::fabric> real)
+      : caps_(real->caps()), real_(std::move(real)) {
+    caps_.needs_keys = true;
+  }
+  const net::capabilities& caps() const noexcept override { return caps_; }
   std::string_view name() const noexcept override { return real_->name(); }
   std::string address() const override { return real_->address(); }
   std::unique_ptr<net::device> make_device(int index, net::device_config& config) override {
@@ -45,6 +48,7 @@ class bookkeeping_fabric final : public net::fabric {
   std::uint64_t last = 0;
 
  private:
+  net::capabilities caps_;
   std::unique_ptr<net::fabric> real_;
 };
 

@@ -130,6 +130,9 @@ TEST_F(tcp_test, exchange__largest_values) {
 }
 
 TEST_F(tcp_test, exchange__with_a_key) {
+#if !LCI_HAVE_SODIUM
+  GTEST_SKIP() << "this build has no libsodium (libsodium-dev)";
+#endif
   vars_.set("LCT_PMI_TCP_KEY", "the key of this job");
   expect_all_ok(run_ranks(4, [](int r) {
     const auto boot = open(r, 4);
@@ -149,6 +152,9 @@ TEST_F(tcp_test, exchange__with_a_key) {
 
 // An address of this machine that other machines reach too.
 TEST_F(tcp_test, exchange__with_a_key_on_an_outer_address) {
+#if !LCI_HAVE_SODIUM
+  GTEST_SKIP() << "this build has no libsodium (libsodium-dev)";
+#endif
   ifaddrs* list = nullptr;
   ASSERT_EQ(::getifaddrs(&list), 0);
   std::string outer;
@@ -170,6 +176,9 @@ TEST_F(tcp_test, exchange__with_a_key_on_an_outer_address) {
 
 // One rank has no key, another one, or the only one. It is told; the others go on waiting for it.
 TEST_F(tcp_test, join__who_does_not_know_the_key_is_told) {
+#if !LCI_HAVE_SODIUM
+  GTEST_SKIP() << "this build has no libsodium (libsodium-dev)";
+#endif
   vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "2");
   const struct {
     const char *root, *leaf, *why;
