@@ -55,16 +55,16 @@ struct info_attribute_t {
 
 /// All of it.
 struct info_t {
-  std::string version;                    ///< "2.0.0"
-  std::string full_version;               ///< with what it was built from
-  std::string built;                      ///< when
-  std::string host;                       ///< name of this machine
-  std::vector<int> cores;                 ///< that this thread may run on, ascending
-  std::vector<info_backend_t> backends;   ///< in order of preference
-  std::vector<info_choice_t> bootstraps;  ///< in the order in which they are tried
-  std::vector<info_accelerator_t> accelerators;
-  std::vector<info_attribute_t> attributes;  ///< in the order of global_attr_t
-  std::string build_options;                 ///< one "NAME=VALUE" a line
+  std::string version;                           ///< "2.0.0"
+  std::string full_version;                      ///< with what it was built from
+  std::string built;                             ///< when
+  std::string host;                              ///< name of this machine
+  std::vector<int> cores;                        ///< that this thread may run on, ascending
+  std::vector<info_backend_t> backends;          ///< in order of preference
+  std::vector<info_choice_t> bootstraps;         ///< in the order in which they are tried
+  std::vector<info_accelerator_t> accelerators;  ///< with their GPUs
+  std::vector<info_attribute_t> attributes;      ///< in the order of global_attr_t
+  std::string build_options;                     ///< one "NAME=VALUE" a line
 };
 
 /// Looks at this machine. Works without global_initialize(); opens cards and starts accelerators'
