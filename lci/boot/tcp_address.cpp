@@ -30,6 +30,11 @@ bool is_wildcard(const sockaddr* address) noexcept {
 
 namespace {
 
+[[noreturn]] void refuse_wildcard(const std::string& host, const std::string& source) {
+  throw backend_error("tcp: " + source + " \"" + host +
+                      "\" stands for all addresses of a host: expected one of rank 0's");
+}
+
 [[noreturn]] void refuse_address(const std::string& host, const std::string& source,
                                  const char* number) {
   throw backend_error("tcp: " + source + " \"" + host + "\" is " + number +
@@ -55,10 +60,7 @@ std::vector<tcp_address> resolve(const std::string& host, int port, const std::s
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {
     char number[INET6_ADDRSTRLEN + 16] = "?";
     ::getnameinfo(a->ai_addr, a->ai_addrlen, number, sizeof number, nullptr, 0, NI_NUMERICHOST);
-    if (is_wildcard(a->ai_addr)) {
-      throw backend_error("tcp: " + source + " \"" + host +
-                          "\" stands for all addresses of a host: expected one of rank 0's");
-    }
+    if (is_wildcard(a->ai_addr)) refuse_wildcard(host, source);
     if (!has_key && !is_loopback(a->ai_addr)) refuse_address(host, source, number);
     tcp_address entry{};
     std::memcpy(&entry.bytes, a->ai_addr, a->ai_addrlen);
