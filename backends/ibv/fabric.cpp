@@ -151,18 +151,8 @@ void fabric::connect(int rank) noexcept {
 }
 
 net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
-  if (rank == config_.book->rank()) {
-    const auto known = config_.regions->look_up({key.slot, key.generation});
-    net::remote_view out;
-    out.what = known ? net::remote_view::answer::ok : net::remote_view::answer::unknown_key;
-    if (!known) return out;
-    out.size = known->size;
-    out.kind = known->kind;
-    out.address = reinterpret_cast<std::uint64_t>(known->address);
-    out.share = known->share;
-    out.off_network = known->off_network;
-    return out;
-  }
+  if (rank == config_.book->rank())
+    return net::view_of(config_.regions->look_up({key.slot, key.generation}));
   const net::remote_view found = lookups_.find(rank, key);
   if (found.what == net::remote_view::answer::not_connected) connect(rank);
   return found;

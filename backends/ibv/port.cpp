@@ -89,18 +89,7 @@ LCI_COLD errorcode_t port::no_link(int rank) noexcept {
 }
 
 void port::wish(int rank) noexcept {
-  std::atomic<bool>& mine = wishes_[static_cast<std::size_t>(rank)];
-  if (mine.load(std::memory_order_relaxed)) return;
-  mine.store(true, std::memory_order_relaxed);
-  fabric_.calls().wish();
-}
-
-std::vector<int> port::take_wishes() {
-  std::vector<int> out;
-  for (std::size_t rank = 0; rank < wishes_.size(); ++rank)
-    if (wishes_[rank].exchange(false, std::memory_order_relaxed))
-      out.push_back(static_cast<int>(rank));
-  return out;
+  if (wishes_.add(rank)) fabric_.calls().wish();
 }
 
 // Where the next queue pair lives, if that is nobody else's.

@@ -24,6 +24,7 @@
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/net/loopback.hpp"
+#include "lci/net/wish_list.hpp"
 
 namespace lci::ibv {
 
@@ -57,7 +58,7 @@ class port {
   // What a post answers where there is no link. Starts to connect.
   errorcode_t no_link(int rank) noexcept;
   void wish(int rank) noexcept;
-  std::vector<int> take_wishes();
+  std::vector<int> take_wishes() { return wishes_.take(); }
   // A queue pair for that rank, not connected yet. Throws backend_error.
   link& make_link(int rank);
 
@@ -145,7 +146,7 @@ class port {
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
   std::vector<std::unique_ptr<side>> sides_;       // on the other cards
   splits splits_;
-  std::vector<std::atomic<bool>> wishes_;
+  net::wish_list wishes_;
 
   base::spinlock failures_lock_;  // guards the three lists
   std::deque<failure> failures_;

@@ -118,7 +118,6 @@ class regions final : private mem::cache_registrar {
   using cached_answer = mem::cache_registrar::answer;
   cached_answer register_range(const mem::cache_range& what) override;
   void deregister_range(std::uint64_t handle) noexcept override;
-  static void refuse(cached_answer& out, const mem::device_registration& got);
   const ibv_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
   static row row_of(net::remote_key name, const registration& made) noexcept;
   row row_of(net::remote_key name) noexcept;

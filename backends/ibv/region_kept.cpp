@@ -45,21 +45,13 @@ regions::cached_answer regions::register_range(const mem::cache_range& what) {
   } else {
     const mem::device_registration got = first_.device(address, what.size());
     (*set)[0].reset(reinterpret_cast<ibv_mr*>(got.key));
-    if (!got.by) refuse(out, got);
+    out.error = got.error();
+    if (out.error != 0) out.why_not = got.why_not();
   }
   if (!(*set)[0]) return out;
   register_on_rails(*set, address, what.size(), what.kind);
   out.handle = reinterpret_cast<std::uint64_t>(set.release());
   return out;
-}
-
-void regions::refuse(cached_answer& out, const mem::device_registration& got) {
-  out.error = EOPNOTSUPP;
-  out.why_not = got.why_not();
-  // The network's word counts: when it is full, others can make room.
-  for (const mem::rung_failure& one : got.failed)
-    if (one.by == mem::rung_failure::side::network && (one.error == ENOMEM || one.error == ENOSPC))
-      out.error = one.error;
 }
 
 void regions::deregister_range(std::uint64_t handle) noexcept {

@@ -13,7 +13,7 @@ namespace {
 // Packets for receives and for copies; they are made as they are needed.
 constexpr std::size_t LEAST_PACKETS = 512;
 // A provider sends a farewell at once, or the peer is not reading.
-constexpr std::uint64_t LEAVE_MS = 2000;
+constexpr std::uint64_t FAREWELL_MS = 2000;
 // What is put together before it is injected.
 constexpr std::size_t MOST_INJECTED = 512;
 constexpr int LAST_READS = 64;
@@ -77,18 +77,7 @@ LCI_COLD errorcode_t port::no_link(int rank) noexcept {
 }
 
 void port::wish(int rank) noexcept {
-  std::atomic<bool>& mine = wishes_[static_cast<std::size_t>(rank)];
-  if (mine.load(std::memory_order_relaxed)) return;
-  mine.store(true, std::memory_order_relaxed);
-  fabric_.calls().wish();
-}
-
-std::vector<int> port::take_wishes() {
-  std::vector<int> out;
-  for (std::size_t rank = 0; rank < wishes_.size(); ++rank)
-    if (wishes_[rank].exchange(false, std::memory_order_relaxed))
-      out.push_back(static_cast<int>(rank));
-  return out;
+  if (wishes_.add(rank)) fabric_.calls().wish();
 }
 
 link& port::make_link(int rank) {
@@ -237,7 +226,7 @@ class nobody final : public net::sink {
 
 void port::leave(bool says_farewell) noexcept {
   nobody listener;
-  const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();
+  const std::uint64_t deadline = base::cpu_ticks() + FAREWELL_MS * base::ticks_per_ms();
   const auto in_time = [&] { return base::cpu_ticks() < deadline; };
   note last;
   last.what = says_farewell ? note::kind::farewell : note::kind::knock;

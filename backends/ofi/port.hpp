@@ -17,6 +17,7 @@
 #include "lci/data/object_pool.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/net/loopback.hpp"
+#include "lci/net/wish_list.hpp"
 
 namespace lci::ofi {
 
@@ -49,7 +50,7 @@ class port {
     return out->state() == link::stage::ready ? errorcode_t::done : out->refusal();
   }
   void wish(int rank) noexcept;
-  std::vector<int> take_wishes();
+  std::vector<int> take_wishes() { return wishes_.take(); }
   link& make_link(int rank);
 
   // ---- posts ----
@@ -154,7 +155,7 @@ class port {
   const std::size_t ranks_;
   std::vector<std::atomic<link*>> links_;          // by rank
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
-  std::vector<std::atomic<bool>> wishes_;
+  net::wish_list wishes_;
   data::object_pool<work> works_;
   const bool locks_sends_;               // ofi_lock_mode
   base::spinlock sends_;                 // ... then held while something is posted

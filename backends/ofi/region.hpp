@@ -102,7 +102,6 @@ class regions final : private mem::cache_registrar {
   using cached_answer = mem::cache_registrar::answer;
   cached_answer register_range(const mem::cache_range& what) override;
   void deregister_range(std::uint64_t handle) noexcept override;
-  static void refuse(cached_answer& out, const mem::device_registration& got);
 
   registrar registrar_;
   const bool needs_local_;  // FI_MR_LOCAL

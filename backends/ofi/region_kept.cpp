@@ -1,7 +1,5 @@
 // Registrations that outlive their use: the part of `regions` that the registration cache calls,
 // and the part that asks it.
-#include <cerrno>
-
 #include "backends/ofi/region.hpp"
 #include "lci/base/log.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -45,22 +43,12 @@ regions::cached_answer regions::register_range(const mem::cache_range& what) {
     out.serves_all = !is_source_only;
   } else {
     const mem::device_registration got = registrar_.device(address, what.size());
-    if (got.by)
-      made->mr = registrar_.adopt(got.key);
-    else
-      refuse(out, got);
+    if (got.by) made->mr = registrar_.adopt(got.key);
+    out.error = got.error();
+    if (out.error != 0) out.why_not = got.why_not();
   }
   if (made->mr) out.handle = reinterpret_cast<std::uint64_t>(made.release());
   return out;
-}
-
-void regions::refuse(cached_answer& out, const mem::device_registration& got) {
-  out.error = EOPNOTSUPP;
-  out.why_not = got.why_not();
-  // The network's word counts: when it is full, others can make room.
-  for (const mem::rung_failure& one : got.failed)
-    if (one.by == mem::rung_failure::side::network && (one.error == ENOMEM || one.error == ENOSPC))
-      out.error = one.error;
 }
 
 void regions::deregister_range(std::uint64_t handle) noexcept {

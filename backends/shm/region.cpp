@@ -30,15 +30,7 @@ net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
   out.what = net::remote_view::answer::unknown_key;
   if (who->rows == nullptr || key.slot == 0 || key.slot >= mem::region_table::MAX_REGIONS)
     return out;
-  const auto there = mem::region_table::read_remote(who->rows, {key.slot, key.generation});
-  if (!there) return out;
-  out.what = net::remote_view::answer::ok;
-  out.size = there->size;
-  out.kind = there->kind;
-  out.address = reinterpret_cast<std::uintptr_t>(there->address);
-  out.share = there->share;
-  out.off_network = there->off_network;
-  return out;
+  return net::view_of(mem::region_table::read_remote(who->rows, {key.slot, key.generation}));
 }
 
 std::byte* fabric::reach(int rank, std::uint64_t place, std::size_t bytes) noexcept {

@@ -1,5 +1,6 @@
 #include "lci/mem/registration_ladder.hpp"
 
+#include <cerrno>
 #include <system_error>
 
 #include "lci/base/env.hpp"
@@ -141,6 +142,14 @@ std::string device_registration::why_not() const {
     all += std::string(name_of(one.which)) + ": " + one.text;
   }
   return all;
+}
+
+int device_registration::error() const noexcept {
+  if (by) return 0;
+  for (const rung_failure& one : failed)
+    if (one.by == rung_failure::side::network && (one.error == ENOMEM || one.error == ENOSPC))
+      return one.error;
+  return EOPNOTSUPP;
 }
 
 std::optional<rung_failure> registration_ladder::known_failure(rung which, device_name device) {

@@ -86,6 +86,9 @@ struct device_registration {
   std::vector<rung_failure> failed;  // the rungs above, or all of them, in their order
   // "data_direct: left out, ...; dma_buf: mlx5_0: ...". One sentence for all that failed.
   std::string why_not() const;
+  // 0: registered. Else the network's word when it is full, since others can make room; else
+  // EOPNOTSUPP.
+  int error() const noexcept;
 };
 
 class registration_ladder {

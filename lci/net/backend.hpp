@@ -15,12 +15,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "lci/base/platform.hpp"
 #include "lci/mem/accelerator.hpp"
 #include "lci/mem/memory_kind.hpp"
+#include "lci/mem/region_table.hpp"
 #include "lci/mem/registration_ladder.hpp"
 #include "lci/types.hpp"
 
@@ -28,7 +30,6 @@ namespace lci::mem {
 class arena;
 struct packet;
 class packet_pool;
-class region_table;
 }  // namespace lci::mem
 
 namespace lci::net {
@@ -179,6 +180,19 @@ struct remote_view {
   bool off_network = false;   // device memory that the peer's network has not registered
   remote_target at;           // for net_op::at, if the network knows it
 };
+
+// The same of a row of a region table; unknown_key of none.
+inline remote_view view_of(const std::optional<mem::region>& row) noexcept {
+  remote_view out;
+  out.what = row ? remote_view::answer::ok : remote_view::answer::unknown_key;
+  if (!row) return out;
+  out.size = row->size;
+  out.kind = row->kind;
+  out.address = reinterpret_cast<std::uint64_t>(row->address);
+  out.share = row->share;
+  out.off_network = row->off_network;
+  return out;
+}
 
 // What is asked of a device. Networks without such queues take no notice.
 struct device_config {

@@ -1,0 +1,35 @@
+// Ranks to which posts want a connection that is not there yet, until whoever connects takes them.
+// Owned by the queues behind a device. Threads: shared. Always true: a rank is in it once, however
+// often it is wished for.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <vector>
+
+namespace lci::net {
+
+class wish_list {
+ public:
+  explicit wish_list(std::size_t ranks) : of_(ranks) {}
+  // True if it was not in the list.
+  bool add(int rank) noexcept {
+    // Relaxed: whoever takes the list is told by other means. Looked at first, since posts repeat.
+    std::atomic<bool>& mine = of_[static_cast<std::size_t>(rank)];
+    if (mine.load(std::memory_order_relaxed)) return false;
+    mine.store(true, std::memory_order_relaxed);
+    return true;
+  }
+  std::vector<int> take() {
+    std::vector<int> out;
+    for (std::size_t rank = 0; rank < of_.size(); ++rank)
+      if (of_[rank].exchange(false, std::memory_order_relaxed))
+        out.push_back(static_cast<int>(rank));
+    return out;
+  }
+
+ private:
+  std::vector<std::atomic<bool>> of_;
+};
+
+}  // namespace lci::net
