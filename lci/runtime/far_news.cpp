@@ -33,7 +33,8 @@ void far_news::hear(std::uint64_t now) {
   global_state& g = global();
   // Whoever is in a fence asks later.
   const std::unique_lock lock(g.bootstrap_lock, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  // A runtime may outlive global_finalize().
+  if (!lock.owns_lock() || g.bootstrap == nullptr) return;
   for (boot::departure& one : g.bootstrap->news()) g.departures.push_back(std::move(one));
   for (; seen_ < g.departures.size(); ++seen_) {
     const boot::departure& one = g.departures[seen_];

@@ -65,6 +65,7 @@ void finalize() {
   global_state& g = global();
   require_initialized("global_finalize()");
   if (--g.initialized != 0) return;
+  const std::lock_guard lock(g.bootstrap_lock);
   g.bootstrap->leave();
   g.bootstrap.reset();
   g.departures.clear();

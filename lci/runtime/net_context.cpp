@@ -43,6 +43,8 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   summary_ = std::move(opened.summary);
   const net::capabilities& can = fabric->caps();
   attr.backend = opened.backend;
+  if (attr.backend == attr_backend_t::ofi) attr.ofi_provider_name = opened.names.provider;
+  if (!opened.names.device.empty()) attr.device_name = opened.names.device;
   attr.max_inject_size = std::min(attr.max_inject_size, can.max_inject);
   attr.max_msg_size = std::min(attr.max_msg_size, can.max_rma);
   attr.support_putimm = can.write_with_immediate;

@@ -199,11 +199,11 @@ opened_networks opening::put_together() {
   out.ranks_on_machine = static_cast<int>(on_machine(all_, me_).size());
   const one_network& main = outer_.fabric != nullptr ? outer_ : inner_;
   out.backend = main.provider->backend;
-  const net::network_names names = main.fabric->names();
+  out.names = main.fabric->names();
   const int inside = out.has_local ? others : 0;
   const int between = outer_.fabric == nullptr ? 0 : inside_.size() - 1 - inside;
-  out.summary = "backend " + std::string(main.provider->name) + ", provider " + names.provider +
-                (names.device.empty() ? "" : ", device " + names.device);
+  out.summary = "backend " + std::string(main.provider->name) + ", provider " + out.names.provider +
+                (out.names.device.empty() ? "" : ", device " + out.names.device);
   if (out.has_local) out.summary += peers_over(inside, *inner_.provider);
   if (outer_.fabric != nullptr) out.summary += peers_over(between, *outer_.provider);
   if (!out.has_local || outer_.fabric == nullptr)

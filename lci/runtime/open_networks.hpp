@@ -45,6 +45,7 @@ struct network_order {
 struct opened_networks {
   std::unique_ptr<net::fabric> fabric;
   attr_backend_t backend = attr_backend_t::none;  // of the network between hosts, if there is one
+  net::network_names names;                       // of the same
   bool has_local = false;                         // peers of this host are reached inside of it
   int ranks_on_machine = 0;                       // with this one
   std::string summary;  // for people: backend, provider, device, how many peers over what

@@ -249,6 +249,37 @@ TEST(setup, backend__that_is_not_usable_is_refused_with_reasons) {
   lci::set_g_default_attr(before);
 }
 
+// Over a network with names; the same names ask for the same network again.
+TEST(setup, network_names__read_back_what_is_used) {
+  lci::g_runtime_init();
+  lci::net_context_t first = lci::get_default_net_context();
+  if (first.get_attr_backend() == lci::attr_backend_t::ofi) {
+    const std::string provider = first.get_attr_ofi_provider_name();
+    const std::string device = first.get_attr_device_name();
+    EXPECT_NE(provider.find("tcp"), std::string::npos) << provider;
+    EXPECT_FALSE(device.empty());
+    lci::net_context_t second =
+        lci::alloc_net_context_x().ofi_provider_name(provider).device_name(device)();
+    EXPECT_EQ(second.get_attr_ofi_provider_name(), provider);
+    EXPECT_EQ(second.get_attr_device_name(), device);
+    lci::free_net_context(&second);
+  } else {
+    EXPECT_EQ(first.get_attr_device_name(), "") << "shared memory has no cards";
+  }
+  lci::g_runtime_fina();
+}
+
+// The bootstrap is gone then, and progress asks it for news.
+TEST(setup, runtime__outlives_the_last_global_finalize) {
+  lci::global_initialize();
+  lci::runtime_t runtime = lci::alloc_runtime();
+  exchange(runtime);
+  const lci::device_t device = lci::get_default_device_x().runtime(runtime)();
+  lci::global_finalize();
+  for (int round = 0; round < 1000; ++round) lci::progress_x().device(device)();
+  lci::free_runtime(&runtime);
+}
+
 TEST(setup, start_and_end__many_times) {
   for (int round = 0; round < 10; ++round) {
     lci::g_runtime_init();
