@@ -19,7 +19,7 @@ RANKS = 4
 LIMIT_S = 100
 INSTALL = {
     "openmpi": "openmpi-bin libpmix2", "mpich": "mpich",
-    "slurm": "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmi0 libpmix2",
+    "slurm": "slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmi0 libpmix-dev",
 }
 # Of whatever has started the test itself.
 OTHERS = ("OMPI_", "PMIX_", "PMI_", "SLURM_", "LCI_LCRUN_", "LCT_PMI_", "RANK", "WORLD_SIZE", "LOCAL_RANK",
@@ -230,6 +230,9 @@ def main():
         environment["LCT_PMI_BACKEND"] = bootstrap  # another one goes before it
     out, status = launch(launcher, line, lcrun, environment)
     print(out)
+    # Slurm's plugin opens the library by the name that only its development package has.
+    if status and "can not load PMIx library" in out:
+        skip("srun finds no libpmix.so", "slurm")
     if alone:
         wanted = ("has started this process as one of several", "would make it rank 0 of 1", "LCT_PMI_BACKEND=local")
         missing = [text for text in wanted if text not in out]

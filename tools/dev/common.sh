@@ -128,7 +128,8 @@ PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang libhwloc-d
 # What tests/vm starts virtual machines with, and what programs for their devices are built with.
 PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers)
 # The launchers under which tests/launchers starts jobs.
-PACKAGES_LAUNCHERS=(openmpi-bin libpmix2 mpich slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmi0)
+PACKAGES_LAUNCHERS=(openmpi-bin libpmix2 mpich slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmi0
+  libpmix-dev)
 PACKAGES_BENCH=(libbenchmark-dev python3)
 PACKAGES_TOOLS=(libfmt-dev libcli11-dev nlohmann-json3-dev)
 
