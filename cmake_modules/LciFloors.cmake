@@ -36,9 +36,12 @@ foreach(name HWLOC SODIUM)
   endif()
 endforeach()
 
-# Sources that define a name in their anonymous namespace which a neighbour has too.
-set(LCI_NOT_IN_UNITY lci/proto/port.cpp lci/proto/rma.cpp lci/boot/tcp_variables.cpp
-    lci/coll/reduce_scatter.cpp)
+# Several sources of a target are compiled at once: most of the time goes into headers and templates that they share.
+function(lci_unity target)
+  if(LCI_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
+endfunction()
 
 function(lci_floor name folder)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
@@ -48,13 +51,7 @@ function(lci_floor name folder)
   add_library(lci_${name} OBJECT ${sources})
   target_link_libraries(lci_${name} PRIVATE lci_flags)
   set_target_properties(lci_${name} PROPERTIES FOLDER lci)
-  # Whole floors at once, where time to compile matters more than what one change recompiles.
-  if(LCI_UNITY)
-    set_target_properties(lci_${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-    foreach(file ${LCI_NOT_IN_UNITY})
-      set_property(SOURCE ${PROJECT_SOURCE_DIR}/${file} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
-    endforeach()
-  endif()
+  lci_unity(lci_${name})
   set(LCI_OPEN_FLOORS ${LCI_OPEN_FLOORS} ${name} CACHE INTERNAL "")
   if(NOT name STREQUAL lct)
     set(LCI_ALL_FLOORS ${LCI_ALL_FLOORS} ${name} CACHE INTERNAL "")

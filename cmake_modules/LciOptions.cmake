@@ -30,7 +30,7 @@ option(LCI_VM_TESTS "Tests in virtual machines with soft-RoCE (skipped where the
 option(LCI_DEBUG "Debug assertions and trace logging" OFF)
 option(LCI_USE_PERFORMANCE_COUNTER "Internal counters" ${LCI_DEBUG})
 option(LCI_RACE_POINTS "Places where a test does another thread's work; test builds only" OFF)
-option(LCI_UNITY "Compile several sources of a floor at once: less time, less speed of change" OFF)
+option(LCI_UNITY "Compile several sources at once: a build takes less time, the build after a change more" ON)
 set(LCI_TEST_CXX_FLAGS "" CACHE STRING "More compiler options for the sources of unit and contract tests")
 option(LCI_OPTIMIZE_FOR_NATIVE "Compile for exactly this processor (-march=native)" OFF)
 option(LCI_USE_TCMALLOC "Link tcmalloc when it is found" OFF)

@@ -6,6 +6,7 @@
 #               [ENVIRONMENT NAME=VALUE...] COMMAND ...)
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
+#   lci_test_unity(<target>)                its sources are compiled several at once
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
 
 # What each floor may see, as the include checker has it.
@@ -50,6 +51,14 @@ function(lci_test_headers target)
   endif()
   target_precompile_headers(${target} REUSE_FROM lci_test_pch)
   target_compile_options(${target} PRIVATE ${LCI_TEST_CXX_FLAGS})
+endfunction()
+
+# For tests of many sources. The fixtures of each are in its anonymous namespace.
+function(lci_test_unity target)
+  lci_unity(${target})
+  if(LCI_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
 endfunction()
 
 function(lci_link_internals target)

@@ -20,7 +20,7 @@ std::uint64_t number_at(std::span<const std::byte> bytes, std::size_t at) noexce
   return value;
 }
 
-std::string range_text(const allocation& what, abi::device_ptr at, std::size_t size) {
+std::string allocation_text(const allocation& what, abi::device_ptr at, std::size_t size) {
   return std::string(name_of(what.kind)) + " memory of " + std::to_string(size) + " bytes on GPU " +
          std::to_string(what.ordinal) + ", offset " + std::to_string(at - what.base) + " of " +
          std::to_string(what.size);
@@ -38,7 +38,7 @@ exported export_legacy(gpu& g, const allocation& what, exported result) {
   failure error{scope.entered(), "cuCtxPushCurrent"};
   if (!error)
     error = {g.call().ipc_get_mem_handle(&result.ticket.handle, what.base), "cuIpcGetMemHandle"};
-  if (error) return refuse(text_of(g.call(), error, range_text(what, what.base, what.size)));
+  if (error) return refuse(text_of(g.call(), error, allocation_text(what, what.base, what.size)));
   return result;
 }
 
@@ -57,7 +57,7 @@ exported export_vmm(gpu& g, const allocation& what, exported result) {
     // The descriptor keeps the memory; the handle was only for asking.
     log_teardown(call, call.mem_release(handle), "cuMemRelease");
   }
-  if (error) return refuse(text_of(call, error, range_text(what, what.base, what.size)));
+  if (error) return refuse(text_of(call, error, allocation_text(what, what.base, what.size)));
   return result;
 }
 
@@ -131,7 +131,7 @@ exported export_range(gpu_list& gpus, const allocation& what, abi::device_ptr at
   if (!what.contains(at, size)) {
     return refuse("the range reaches beyond its " +
                   std::string(what.kind == allocation_kind::vmm ? "mapping" : "allocation") + ": " +
-                  range_text(what, at, size));
+                  allocation_text(what, at, size));
   }
   result.ticket.base = what.base;
   result.ticket.size = what.size;

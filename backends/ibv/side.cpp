@@ -8,10 +8,10 @@
 namespace lci::ibv {
 namespace {
 
-constexpr std::uint32_t FIRST_LINKS = 4;
+constexpr std::uint32_t LINKS_OF_A_SIDE = 4;
 
 std::uint32_t first_entries(const rail& on, std::uint32_t depth) {
-  return std::min(depth * FIRST_LINKS, static_cast<std::uint32_t>(on.card.limits.max_cqe));
+  return std::min(depth * LINKS_OF_A_SIDE, static_cast<std::uint32_t>(on.card.limits.max_cqe));
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
     to.raw.complete(r);
   else if (code != errorcode_t::posted)
     to.raw.drop(r);
-  if (error_t(code).is_retry()) return code;
+  if (proto::is_retry(code)) return code;
   return is_short ? errorcode_t::done : errorcode_t::posted;
 }
 

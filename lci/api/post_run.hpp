@@ -68,8 +68,6 @@ inline status_t status_of(const post_args& a, errorcode_t code) noexcept {
   return status;
 }
 
-inline bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
-
 // Waits until `w`, the object of an operation under way, is signalled. Ends with an exception when
 // the peer is gone, or for ANY_SOURCE when any is.
 status_t wait_for(proto::waiter* w, proto::channel& via, int rank);
@@ -90,7 +88,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
   status_t got = user.status;
   errorcode_t code = errorcode_t::retry;
   try {
-    while (is_retry(code = start(user, true, got)) && !allow.retry) {
+    while (proto::is_retry(code = start(user, true, got)) && !allow.retry) {
       // Nothing is under way yet, so whatever progress throws may end the call.
       if (error_t(via.progress()).is_done())
         wait.reset();
@@ -104,7 +102,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
   }
   if (error_t(code).is_posted()) return wait_for(w, via, a.rank);
   via.shared.waiters.put(w);
-  if (is_retry(code)) return status_t(code);
+  if (proto::is_retry(code)) return status_t(code);
   if (!error_t(code).is_done()) via.shared.throw_gone(a.rank);
   got.error = code;
   return got;
@@ -125,7 +123,7 @@ status_t run(const post_args& a, const permission& allow, proto::channel& via, S
     got.error = errorcode_t::posted;
     return got;
   }
-  if (is_retry(code)) return status_t(code);
+  if (proto::is_retry(code)) return status_t(code);
   if (!error_t(code).is_posted()) via.shared.throw_gone(a.rank);
   return status_of(a, code);
 }

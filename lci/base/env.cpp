@@ -136,6 +136,10 @@ std::int64_t parse_signed(std::string_view what, std::string_view text, std::int
   return value;
 }
 
+int parse_int(std::string_view what, std::string_view text, int low, int high) {
+  return static_cast<int>(parse_signed(what, text, low, high));
+}
+
 double parse_double(std::string_view what, std::string_view text, double low, double high) {
   const std::string_view digits = trimmed(text);
   double value = 0;

@@ -33,6 +33,7 @@ std::uint64_t parse_unsigned(std::string_view what, std::string_view text, std::
                              std::uint64_t high = std::numeric_limits<std::uint64_t>::max());
 std::int64_t parse_signed(std::string_view what, std::string_view text, std::int64_t low,
                           std::int64_t high);
+int parse_int(std::string_view what, std::string_view text, int low, int high);
 // A decimal fraction within [low, high]; infinities and not-a-number are refused.
 double parse_double(std::string_view what, std::string_view text, double low, double high);
 // Exactly one of the words.

@@ -13,21 +13,18 @@ namespace {
 
 namespace env = base::env;
 
-int read_int(const char* variable, std::string_view text, int low, int high) {
-  return static_cast<int>(env::parse_signed(variable, text, low, high));
-}
-
 // Number of ranks, or 0 when nobody said. Our own variable goes before the batch system's.
 int read_size() {
   if (const auto n = env::find("LCT_PMI_FILE_NRANKS"))
-    return read_int("LCT_PMI_FILE_NRANKS", *n, 1, MAX_RANKS);
+    return env::parse_int("LCT_PMI_FILE_NRANKS", *n, 1, MAX_RANKS);
   // SLURM_NTASKS is also set in a shell inside an allocation, where a program started without srun
   // is alone and would wait for ever. Only a job step has a step id.
   const auto step = env::find("SLURM_STEP_ID");
   if (!step) return 0;
   if (const auto n = env::find("SLURM_STEP_NUM_TASKS"))
-    return read_int("SLURM_STEP_NUM_TASKS", *n, 1, MAX_RANKS);
-  if (const auto n = env::find("SLURM_NTASKS")) return read_int("SLURM_NTASKS", *n, 1, MAX_RANKS);
+    return env::parse_int("SLURM_STEP_NUM_TASKS", *n, 1, MAX_RANKS);
+  if (const auto n = env::find("SLURM_NTASKS"))
+    return env::parse_int("SLURM_NTASKS", *n, 1, MAX_RANKS);
   return 0;
 }
 
@@ -54,9 +51,10 @@ std::optional<file_variables> read_file_variables(std::string& why) {
       return std::nullopt;
     }
     if (const auto rank = env::find("LCT_PMI_FILE_RANK"))
-      out.rank = read_int("LCT_PMI_FILE_RANK", *rank, 0, out.size - 1);
+      out.rank = env::parse_int("LCT_PMI_FILE_RANK", *rank, 0, out.size - 1);
     if (const auto limit = env::find("LCT_PMI_FILE_TIMEOUT_SEC"))
-      out.limit = std::chrono::seconds(read_int("LCT_PMI_FILE_TIMEOUT_SEC", *limit, 1, 86400));
+      out.limit =
+          std::chrono::seconds(env::parse_int("LCT_PMI_FILE_TIMEOUT_SEC", *limit, 1, 86400));
     if (const auto step = env::find("SLURM_STEP_ID")) out.step = "-" + std::string(*step);
     out.directory = read_directory();
   } catch (const argument_error& error) {

@@ -139,11 +139,9 @@ std::optional<std::string> find_place(place& out) {
     if (!env::find(variable)) return std::string(variable) + " is not set";
   }
   try {
-    out.size =
-        static_cast<int>(env::parse_signed("PMI_SIZE", *env::find("PMI_SIZE"), 1, MAX_RANKS));
-    out.rank =
-        static_cast<int>(env::parse_signed("PMI_RANK", *env::find("PMI_RANK"), 0, out.size - 1));
-    out.fd = static_cast<int>(env::parse_signed("PMI_FD", *env::find("PMI_FD"), 0, 1 << 20));
+    out.size = env::parse_int("PMI_SIZE", *env::find("PMI_SIZE"), 1, MAX_RANKS);
+    out.rank = env::parse_int("PMI_RANK", *env::find("PMI_RANK"), 0, out.size - 1);
+    out.fd = env::parse_int("PMI_FD", *env::find("PMI_FD"), 0, 1 << 20);
   } catch (const argument_error& error) {
     return std::string(error.what());
   }

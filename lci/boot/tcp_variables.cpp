@@ -24,17 +24,13 @@ std::string_view need(const char* variable) {
   return *text;
 }
 
-int read_int(const char* variable, std::string_view text, int low, int high) {
-  return static_cast<int>(env::parse_signed(variable, text, low, high));
-}
-
 // Only consistency is asked of them; nothing is derived from them.
 void check_local_variables(int size) {
   const auto rank = env::find("LOCAL_RANK");
   const auto local_size = env::find("LOCAL_WORLD_SIZE");
   int limit = size;
-  if (local_size) limit = read_int("LOCAL_WORLD_SIZE", *local_size, 1, size);
-  if (rank) read_int("LOCAL_RANK", *rank, 0, limit - 1);
+  if (local_size) limit = env::parse_int("LOCAL_WORLD_SIZE", *local_size, 1, size);
+  if (rank) env::parse_int("LOCAL_RANK", *rank, 0, limit - 1);
 }
 
 // Address of one pair and port of another would name an endpoint that nobody meant.
@@ -48,7 +44,7 @@ void read_endpoint(tcp_variables& out) {
     if (address && port) {
       out.source = address_name;
       out.address = *address;
-      out.port = read_int(port_name.c_str(), *port, 1, 65535);
+      out.port = env::parse_int(port_name.c_str(), *port, 1, 65535);
       return;
     }
     if (address)
@@ -101,13 +97,13 @@ std::optional<tcp_variables> read_tcp_variables(std::string& why) {
   tcp_variables out;
   try {
     const std::string_view rank = need("RANK");
-    out.size = read_int("WORLD_SIZE", need("WORLD_SIZE"), 1, MAX_RANKS);
-    out.rank = read_int("RANK", rank, 0, out.size - 1);
+    out.size = env::parse_int("WORLD_SIZE", need("WORLD_SIZE"), 1, MAX_RANKS);
+    out.rank = env::parse_int("RANK", rank, 0, out.size - 1);
     read_endpoint(out);
     read_secret(out);
     check_local_variables(out.size);
     if (const auto limit = env::find("LCT_PMI_TCP_TIMEOUT_SEC"))
-      out.limit = std::chrono::seconds(read_int("LCT_PMI_TCP_TIMEOUT_SEC", *limit, 1, 86400));
+      out.limit = std::chrono::seconds(env::parse_int("LCT_PMI_TCP_TIMEOUT_SEC", *limit, 1, 86400));
   } catch (const argument_error& error) {
     why = error.what();
     return std::nullopt;

@@ -10,7 +10,7 @@ namespace {
 
 // Reduce everything to rank 0, then hand blocks down a binomial tree: a rank passes to each child
 // the blocks of that child's whole subtree, which are neighbours.
-void tree(plan_t& plan, const items_t& items) {
+void reduce_and_scatter(plan_t& plan, const items_t& items) {
   const int n = plan.n();
   const int me = plan.me();
   const size_t block = items.bytes() / static_cast<size_t>(n);
@@ -131,7 +131,7 @@ void plan_reduce_scatter(plan_t& plan, const items_t& items, reduce_scatter_algo
       return plan_direct_reduce(plan, items.in, blocks.bytes(0), items.out, blocks.items(0),
                                 items.item_size);
     case reduce_scatter_algorithm_t::tree:
-      return tree(plan, items);
+      return reduce_and_scatter(plan, items);
     case reduce_scatter_algorithm_t::ring:
       return plan_ring_reduce(plan, items.in, items.out, blocks, nsteps);
     case reduce_scatter_algorithm_t::none:

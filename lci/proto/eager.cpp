@@ -6,8 +6,6 @@ namespace lci::proto {
 
 namespace {
 
-bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
-
 void release_user_packet(outgoing& out) noexcept {
   if (out.packet != nullptr) mem::release_packet(out.shared().arena, out.packet);
 }

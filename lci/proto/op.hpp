@@ -25,6 +25,8 @@ class direct_copy;
 class port;
 class matcher;
 
+inline bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
+
 // Who asked for an operation and what they will be told when it completes. comp null: nobody waits.
 struct user_side {
   comp_impl_t* comp = nullptr;

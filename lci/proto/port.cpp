@@ -5,12 +5,6 @@
 
 namespace lci::proto {
 
-namespace {
-
-bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
-
-}  // namespace
-
 void port::queue(int rank, backlog_entry entry) {
   via.backlogged_.fetch_add(1, std::memory_order_relaxed);
   log.push(rank, std::move(entry));

@@ -196,7 +196,7 @@ static errorcode_t start_as_sender(port& via, const send_plan& plan, std::uint32
   // From the moment the request is out the state belongs to the polling thread.
   const errorcode_t code = via.try_control(plan.rank, imm, body);
   if (code == errorcode_t::done) return errorcode_t::posted;
-  if (error_t(code).is_retry() && !may_retry) {
+  if (is_retry(code) && !may_retry) {
     via.send_control(plan.rank, imm, body);
     return errorcode_t::posted_backlog;
   }

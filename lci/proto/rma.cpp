@@ -11,8 +11,6 @@ namespace lci::proto {
 
 namespace {
 
-bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
-
 // Starts a transfer that is filled in. `copied`: its bytes are in a packet of ours, so the caller's
 // buffer is free already.
 errorcode_t launch(outgoing& out, transfer* move, bool copied) {

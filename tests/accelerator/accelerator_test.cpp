@@ -15,13 +15,14 @@
 #include "tests/accelerator/real_gpu.hpp"
 #include "tests/accelerator/start_again.hpp"
 #include "tests/support/descriptor_passing.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace lci::cuda {
 namespace {
 
 using kind = real_gpu::kind;
+using lci::test::KIB, lci::test::MIB;
 using mem::copy_way;
-constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
 
 struct told_job final : mem::copy_job {
   void on_copied(std::string_view why) noexcept override {

@@ -15,12 +15,13 @@
 #include "tests/accelerator/real_gpu.hpp"
 #include "tests/accelerator/start_again.hpp"
 #include "tests/support/descriptor_passing.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace lci::cuda {
 namespace {
 
 using kind = real_gpu::kind;
-constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
+using lci::test::KIB, lci::test::MIB;
 
 struct recorder final : copy_completion {
   void on_copied(const failure& why) noexcept override {

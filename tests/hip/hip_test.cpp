@@ -20,11 +20,12 @@
 #include "tests/support/mock_cuda/mock_cuda.hpp"
 #include "tests/support/must_fire.hpp"
 #include "tests/support/scoped_env.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace lci::hip {
 namespace {
 
-constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
+using lci::test::KIB, lci::test::MIB;
 
 // The program's own calls, by the symbols that it would link; the arguments have the types of HIP.
 template <class... Arguments>

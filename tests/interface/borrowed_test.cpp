@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t NPACKETS = 64;
 // Several times what the pool has, were every packet lost.
-constexpr int COUNT = 200;
+constexpr int MESSAGES = 200;
 
 class borrowed_packets : public testing::Test {
  protected:
@@ -65,7 +65,7 @@ class borrowed_packets : public testing::Test {
 };
 
 TEST_F(borrowed_packets, put_upacket__gives_them_back) {
-  for (int i = 0; i < COUNT; ++i) {
+  for (int i = 0; i < MESSAGES; ++i) {
     void* const packet = borrow();
     EXPECT_EQ(difference(packet, content_.size(), 6), "");
     lci::put_upacket(packet);
@@ -85,7 +85,7 @@ TEST_F(borrowed_packets, am__uses_them_up_with_every_protocol) {
               {world().bcopy, 0, lci::comp_semantic_t::network},
               {world().bcopy, 1 << 20, lci::comp_semantic_t::network}};
   int posted = 0;
-  for (int i = 0; i < COUNT; ++i) {
+  for (int i = 0; i < MESSAGES; ++i) {
     const auto& way = ways[static_cast<std::size_t>(i) % std::size(ways)];
     void* const packet = borrow();
     posted += insist(onward(packet, way.size).tag(way.tag).comp_semantic(way.semantic)).is_posted();
@@ -108,7 +108,7 @@ TEST_F(borrowed_packets, am__with_a_region_uses_them_up_when_it_is_complete) {
 TEST_F(borrowed_packets, send__uses_them_up) {
   std::vector<char> in(world().bcopy);
   owned_comp received(lci::alloc_cq());
-  for (int i = 0; i < COUNT; ++i) {
+  for (int i = 0; i < MESSAGES; ++i) {
     const std::size_t size = i % 2 == 0 ? 16 : world().bcopy;
     const lci::status_t answer =
         lci::post_recv_x(world().previous(), in.data(), in.size(), 3, received)
@@ -124,7 +124,7 @@ TEST_F(borrowed_packets, send__uses_them_up) {
 
 TEST_F(borrowed_packets, put__uses_them_up) {
   window target(world().bcopy);
-  for (int i = 0; i < COUNT; ++i) {
+  for (int i = 0; i < MESSAGES; ++i) {
     const std::size_t size = i % 2 == 0 ? 16 : world().bcopy;
     insist(lci::post_put_x(world().next(), borrow(), size, lci::COMP_NULL_RETRY, 0,
                            target.rmr(world().next()))
@@ -137,7 +137,7 @@ TEST_F(borrowed_packets, put__uses_them_up) {
 
 // No packet to copy to: the answer is retry, and the borrowed one stays with us.
 TEST_F(borrowed_packets, a_refused_post__leaves_them_with_the_caller) {
-  for (int i = 0; i < COUNT; ++i) {
+  for (int i = 0; i < MESSAGES; ++i) {
     void* const packet = borrow();
     EXPECT_TRUE(onward(packet, world().bcopy).packet_pool(empty_).tag(1 << 20)().is_retry());
     EXPECT_EQ(difference(packet, world().bcopy, 6), "");
@@ -151,7 +151,7 @@ TEST_F(borrowed_packets, a_refused_post__leaves_them_with_the_caller) {
 }
 
 TEST_F(borrowed_packets, a_post_without_retry__uses_them_up_at_once) {
-  for (int i = 0; i < COUNT; ++i) {
+  for (int i = 0; i < MESSAGES; ++i) {
     const lci::status_t answer =
         onward(borrow(), world().bcopy).packet_pool(empty_).tag(1 << 20).allow_retry(false)();
     EXPECT_TRUE(answer.is_done());

@@ -98,7 +98,7 @@ class Packaging:
             prefix = self.clean(f"parent_{kind}")
             # The same folder both times: the objects are the same, only the libraries differ.
             run("cmake", "-S", HERE / "parent", "-B", folder, *self.generator, f"-DBUILD_SHARED_LIBS={shared}",
-                f"-DLCI_SOURCE_DIR_UNDER_TEST={SOURCE}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0", "-DLCI_UNITY=ON",
+                f"-DLCI_SOURCE_DIR_UNDER_TEST={SOURCE}", "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
                 f"-DCMAKE_INSTALL_PREFIX={prefix}")
             run("cmake", "--build", folder, "-j", os.cpu_count())
             run(folder / "parent")

@@ -53,6 +53,17 @@ def flags_of(command):
     return [word for word in words if re.match(r"-(I|D|isystem|std=|f(?:visibility|tls))", word)]
 
 
+def commands_of(database):
+    """The command that compiles each source, alone or together with others in one file that includes them."""
+    commands = {}
+    for entry in json.loads(database.read_text()):
+        path = Path(entry["file"])
+        together = "Unity" in path.parts
+        sources = re.findall(r'#include "(.*)"', path.read_text()) if together else [path]
+        commands.update({Path(source): entry["command"] for source in sources})
+    return commands
+
+
 def tidy(path, flags):
     # A file that includes sources is what we want here and nowhere else.
     options = [TOOL, f"--config-file={ROOT / '.clang-tidy'}", "--checks=-bugprone-suspicious-include", "--quiet",
@@ -84,7 +95,7 @@ def check(root, build):
     database = build / "compile_commands.json"
     if not database.exists():
         raise Skip(f"no compile_commands.json in {build}: build the library first")
-    commands = {Path(entry["file"]): entry["command"] for entry in json.loads(database.read_text())}
+    commands = commands_of(database)
     sources = [path for path in files(root, ("lci", "backends", "lct"), (".cpp",)) if path in commands]
     options = (ROOT / ".clang-tidy").read_bytes()
     stamps = build / "tidy"
@@ -105,6 +116,10 @@ PLANTED = [
     Planted({"lci/base/a.cpp": _BAD,
              "compile_commands.json": '[{"directory": "@ROOT@", "file": "@ROOT@/lci/base/a.cpp", '
                                       '"command": "c++ -std=c++20 -c @ROOT@/lci/base/a.cpp"}]'},
+            "modernize-use-nullptr"),
+    Planted({"lci/base/a.cpp": _BAD, "Unity/unity_0_cxx.cxx": '#include "@ROOT@/lci/base/a.cpp"\n',
+             "compile_commands.json": '[{"directory": "@ROOT@", "file": "@ROOT@/Unity/unity_0_cxx.cxx", '
+                                      '"command": "c++ -std=c++20 -c @ROOT@/Unity/unity_0_cxx.cxx"}]'},
             "modernize-use-nullptr"),
 ]
 

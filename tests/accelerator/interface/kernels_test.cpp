@@ -20,11 +20,12 @@ class kernels : public testing::TestWithParam<place> {
   }
 };
 
-constexpr std::size_t SIZES[] = {1, 2, 7, 8, 255, 257, 4096, 70001, (std::size_t{1} << 20) + 5};
+constexpr std::size_t KERNEL_SIZES[] = {
+    1, 2, 7, 8, 255, 257, 4096, 70001, (std::size_t{1} << 20) + 5};
 constexpr std::size_t OFFSET = 3;  // neither buffer nor pattern is aligned to a word
 
 TEST_P(kernels, kernels_see_one_wrong_byte) {
-  for (const std::size_t size : SIZES) {
+  for (const std::size_t size : KERNEL_SIZES) {
     block memory(GetParam(), size + 2 * OFFSET);
     const std::uint64_t seed = seed_of(world().rank, next_use());
     const contents what = at(memory, OFFSET, {nullptr, size, seed, 0, size});
@@ -46,7 +47,7 @@ TEST_P(kernels, kernels_see_one_wrong_byte) {
 }
 
 TEST_P(kernels, fill_what_the_processor_expects_and_no_byte_more) {
-  for (const std::size_t size : SIZES) {
+  for (const std::size_t size : KERNEL_SIZES) {
     block memory(GetParam(), size + 2 * OFFSET);
     const std::uint64_t seed = seed_of(world().rank, next_use());
     const std::vector<std::byte> before(size + 2 * OFFSET, std::byte{0x5a});

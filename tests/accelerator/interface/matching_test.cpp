@@ -6,24 +6,25 @@
 #include <vector>
 
 #include "tests/accelerator/interface/common.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace accelerator_test {
 namespace {
 
-constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
+using lci::test::KIB, lci::test::MIB;
 
-lci::mr_t kind_of(place where) { return unregistered(where, handle::kind); }
+lci::mr_t mr_kind_of(place where) { return unregistered(where, handle::kind); }
 
 template <class Slot>
 void send(int to, const Slot& at, lci::tag_t tag, lci::comp_t comp, place where) {
   post(lci::post_send_x(to, at->get(), at->size(), tag, comp)
-           .mr(kind_of(where))
+           .mr(mr_kind_of(where))
            .device(world().device));
 }
 template <class Slot>
 void recv(int from, const Slot& at, lci::tag_t tag, lci::comp_t comp, place where) {
   post(lci::post_recv_x(from, at->get(), at->size(), tag, comp)
-           .mr(kind_of(where))
+           .mr(mr_kind_of(where))
            .device(world().device));
 }
 std::unique_ptr<guarded> make(place where, std::size_t size) {
@@ -112,7 +113,7 @@ void in_order(bool recv_first) {
   const auto recv_all = [&] {
     for (std::size_t i = 0; i < COUNT; ++i)
       post(lci::post_recv_x(world().previous(), (*in[i])->get(), 300 * KIB, use, received)
-               .mr(kind_of(sink(i)))
+               .mr(mr_kind_of(sink(i)))
                .user_context(in[i].get()));
   };
   if (recv_first) recv_all();
@@ -216,7 +217,7 @@ void truncated(place source, place sink, std::size_t size) {
   std::string text;
   try {
     lci::post_recv_x first(before, small->get(), 100, use, never);
-    first.mr(kind_of(sink)).allow_done(false)();
+    first.mr(mr_kind_of(sink)).allow_done(false)();
     wait_until([] { return false; });  // the watchdog ends this if nobody complains
   } catch (const lci::truncation_error& error) {
     text = error.what();

@@ -6,12 +6,13 @@
 #include <tuple>
 
 #include "tests/accelerator/interface/common.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace accelerator_test {
 namespace {
 
-constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
-constexpr int ROUNDS = 2;
+using lci::test::KIB, lci::test::MIB;
+constexpr int MATRIX_ROUNDS = 2;
 
 std::vector<std::size_t> sizes() {
   const std::size_t b = world().bcopy;
@@ -111,7 +112,7 @@ std::unique_ptr<matrix::memory> matrix::all;
 
 TEST_P(matrix, send_recv) {
   const int before = world().previous();
-  for (int round = 0; round < ROUNDS; ++round) {
+  for (int round = 0; round < MATRIX_ROUNDS; ++round) {
     prepare(round, before);
     const owned_comp sent(lci::alloc_cq()), received(lci::alloc_cq());
     std::size_t sends = 0, receives = 0;
@@ -132,7 +133,7 @@ TEST_P(matrix, send_recv) {
 }
 
 TEST_P(matrix, put) {
-  for (int round = 0; round < ROUNDS; ++round) {
+  for (int round = 0; round < MATRIX_ROUNDS; ++round) {
     prepare(round, world().previous());
     const owned_comp sent(lci::alloc_counter());
     int posted = 0;
@@ -159,7 +160,7 @@ TEST_P(matrix, put) {
 TEST_P(matrix, put_with_signal) {
   const int before = world().previous();
   interface_test::inbox arrived;
-  for (int round = 0; round < ROUNDS; ++round) {
+  for (int round = 0; round < MATRIX_ROUNDS; ++round) {
     prepare(round, before);
     const owned_comp sent(lci::alloc_counter());
     int posted = 0;
@@ -190,7 +191,7 @@ TEST_P(matrix, put_with_signal) {
 
 TEST_P(matrix, get) {
   const int next = world().next();
-  for (int round = 0; round < ROUNDS; ++round) {
+  for (int round = 0; round < MATRIX_ROUNDS; ++round) {
     prepare(round, next);
     const owned_comp done(lci::alloc_cq());
     std::size_t posted = 0;

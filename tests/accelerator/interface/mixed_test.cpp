@@ -3,11 +3,12 @@
 #include <cstring>
 
 #include "tests/accelerator/interface/common.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace accelerator_test {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 // Bulk that is under way in both directions while a test does something else.
 class bulk {

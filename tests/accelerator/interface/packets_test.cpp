@@ -4,11 +4,12 @@
 
 #include "tests/accelerator/interface/packets.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace accelerator_test {
 namespace {
 
-constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
+using lci::test::KIB, lci::test::MIB;
 constexpr place POOL_PLACES[] = {place::device, place::pinned, place::host};
 
 class packets : public testing::TestWithParam<place> {};

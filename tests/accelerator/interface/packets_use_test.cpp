@@ -6,13 +6,14 @@
 #include "lci/errors.hpp"
 #include "tests/accelerator/interface/packets.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace accelerator_test {
 namespace {
 
 using lci::test::throws_with;
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 class own_packets : public testing::TestWithParam<place> {};
 

@@ -4,11 +4,12 @@
 
 #include "tests/accelerator/interface/common.hpp"
 #include "tests/support/seed.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace accelerator_test {
 namespace {
 
-constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
+using lci::test::KIB, lci::test::MIB;
 
 TEST(reuse, messages__see_new_bytes_in_new_memory) {
   constexpr std::size_t SIZES[] = {100, 64 * KIB, 2 * MIB - 1024, 2 * MIB};

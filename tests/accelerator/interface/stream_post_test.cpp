@@ -9,7 +9,7 @@
 namespace accelerator_test {
 namespace {
 
-constexpr std::size_t SIZES[] = {8, 20000, std::size_t{1} << 20};
+constexpr std::size_t POST_SIZES[] = {8, 20000, std::size_t{1} << 20};
 
 struct source {
   place where;
@@ -88,7 +88,7 @@ TEST_P(stream_post, send__without_the_stream_it_leaves_too_early) {
 std::vector<source> sources() {
   std::vector<source> all;
   for (const place where : {place::pinned, place::device, place::vmm}) {
-    for (const std::size_t size : SIZES) all.push_back({where, size});
+    for (const std::size_t size : POST_SIZES) all.push_back({where, size});
   }
   return all;
 }
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(from, stream_post, testing::ValuesIn(sources()), [](con
 TEST(stream_posts, active_message__leaves_when_the_work_before_it_is_done) {
   const interface_test::inbox inbox;
   busy_stream stream;
-  for (const std::size_t size : SIZES) {
+  for (const std::size_t size : POST_SIZES) {
     const std::uint64_t use = next_use();
     late_source from(place::device, size);
     from.prepare(seed_of(world().rank, use));
@@ -120,7 +120,7 @@ TEST(stream_posts, active_message__leaves_when_the_work_before_it_is_done) {
 
 TEST(stream_posts, put_and_get__start_when_the_work_before_them_is_done) {
   busy_stream stream;
-  for (const std::size_t size : SIZES) {
+  for (const std::size_t size : POST_SIZES) {
     const std::uint64_t use = next_use();
     const target windows(place::device, {size});
     late_source from(place::device, size);

@@ -8,27 +8,28 @@
 namespace accelerator_test {
 namespace {
 
-constexpr std::size_t SIZE = 20000;
+constexpr std::size_t WAITED_SIZE = 20000;
 
 class stream_wait : public testing::Test {
  protected:
   // A receive that signals `sync`, and a copy of what came that runs in the stream.
   void receive(std::uint64_t use) {
-    arrived_.memory().write(0, bytes_of(~use, SIZE));
-    copied_.memory().write(0, bytes_of(~use, SIZE));
-    post(
-        lci::post_recv_x(world().previous(), arrived_.get(), SIZE, use, ready_).mr(lci::MR_DEVICE));
+    arrived_.memory().write(0, bytes_of(~use, WAITED_SIZE));
+    copied_.memory().write(0, bytes_of(~use, WAITED_SIZE));
+    post(lci::post_recv_x(world().previous(), arrived_.get(), WAITED_SIZE, use, ready_)
+             .mr(lci::MR_DEVICE));
   }
   // Making and writing memory of a GPU waits for its streams: none may wait for us meanwhile.
   void prepare(std::uint64_t use) {
-    out_.memory().write(0, bytes_of(seed_of(world().rank, use), SIZE));
+    out_.memory().write(0, bytes_of(seed_of(world().rank, use), WAITED_SIZE));
   }
   void send(std::uint64_t use) {
-    post_and_wait(
-        lci::post_send_x(world().next(), out_.get(), SIZE, use, lci::COMP_NULL).mr(lci::MR_DEVICE));
+    post_and_wait(lci::post_send_x(world().next(), out_.get(), WAITED_SIZE, use, lci::COMP_NULL)
+                      .mr(lci::MR_DEVICE));
   }
   busy_stream stream_;
-  landing arrived_{place::device, SIZE}, copied_{place::device, SIZE}, out_{place::device, SIZE};
+  landing arrived_{place::device, WAITED_SIZE}, copied_{place::device, WAITED_SIZE},
+      out_{place::device, WAITED_SIZE};
   const owned_comp ready_{lci::alloc_sync()};
 };
 
@@ -38,7 +39,7 @@ TEST_F(stream_wait, holds_back_later_work_until_the_signal) {
     receive(use);
     prepare(use);
     EXPECT_TRUE(lci::stream_wait(stream_.get(), ready_).is_empty());
-    stream_.copy(copied_.get(), arrived_.get(), SIZE);
+    stream_.copy(copied_.get(), arrived_.get(), WAITED_SIZE);
     linger();
     EXPECT_FALSE(stream_.is_idle());
     barrier();
@@ -53,7 +54,7 @@ TEST_F(stream_wait, holds_back_later_work_until_the_signal) {
 TEST_F(stream_wait, without_it_later_work_comes_too_early) {
   const std::uint64_t use = next_use();
   receive(use);
-  stream_.copy(copied_.get(), arrived_.get(), SIZE);
+  stream_.copy(copied_.get(), arrived_.get(), WAITED_SIZE);
   finish(stream_);
   EXPECT_FALSE(copied_.has(seed_of(world().previous(), use)));
   prepare(use);
@@ -95,15 +96,15 @@ TEST_F(stream_wait, forwards__what_a_stream_waits_for_a_post_sends_on) {
   // Round the ring once: each rank sends on what its stream has waited for and copied.
   const std::uint64_t use = next_use();
   const owned_comp sent(lci::alloc_counter()), received(lci::alloc_counter());
-  landing back(place::device, SIZE);
+  landing back(place::device, WAITED_SIZE);
   receive(use);
   prepare(use);
   lci::stream_wait(stream_.get(), ready_);
-  stream_.copy(copied_.get(), arrived_.get(), SIZE);
-  lci::stream_post(stream_.get(),
-                   lci::post_send_x(world().next(), copied_.get(), SIZE, use + 1'000'000, sent)
-                       .mr(lci::MR_DEVICE));
-  post(lci::post_recv_x(world().previous(), back.get(), SIZE, use + 1'000'000, received)
+  stream_.copy(copied_.get(), arrived_.get(), WAITED_SIZE);
+  lci::stream_post(stream_.get(), lci::post_send_x(world().next(), copied_.get(), WAITED_SIZE,
+                                                   use + 1'000'000, sent)
+                                      .mr(lci::MR_DEVICE));
+  post(lci::post_recv_x(world().previous(), back.get(), WAITED_SIZE, use + 1'000'000, received)
            .mr(lci::MR_DEVICE));
   barrier();
   send(use);

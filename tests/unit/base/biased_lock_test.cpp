@@ -8,8 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/in_thread.hpp"
+
 namespace lci::base {
 namespace {
+
+using test::in_thread;
 
 class biased_lock_forms : public testing::TestWithParam<bool> {
  protected:
@@ -19,10 +23,6 @@ class biased_lock_forms : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(forms, biased_lock_forms, testing::Values(false, true),
                          [](const auto& form) { return form.param ? "locked" : "plain"; });
 
-template <class Work>
-void in_thread(Work work) {
-  std::thread(work).join();
-}
 void turn(biased_lock& it) {
   ASSERT_TRUE(it.try_lock());
   it.unlock();

@@ -8,8 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/in_thread.hpp"
+
 namespace lci::base {
 namespace {
+
+using test::in_thread;
 
 // Every case runs with the plain and with the locked announcement.
 class owned_forms : public testing::TestWithParam<bool> {
@@ -19,11 +23,6 @@ class owned_forms : public testing::TestWithParam<bool> {
 };
 INSTANTIATE_TEST_SUITE_P(forms, owned_forms, testing::Values(false, true),
                          [](const auto& form) { return form.param ? "locked" : "plain"; });
-
-template <class Work>
-void in_thread(Work work) {
-  std::thread(work).join();
-}
 
 TEST_P(owned_forms, enter__first_thread_becomes_owner) {
   owned it;

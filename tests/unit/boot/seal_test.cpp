@@ -11,10 +11,10 @@ namespace {
 
 constexpr auto JOINER = sealed_stream::side::joiner;
 constexpr auto ROOT = sealed_stream::side::root;
-const std::string SECRET = "the key of this job";
+const std::string KEY_OF_JOB = "the key of this job";
 
 struct ends {
-  explicit ends(const std::string& of_joiner = SECRET, const std::string& of_root = SECRET)
+  explicit ends(const std::string& of_joiner = KEY_OF_JOB, const std::string& of_root = KEY_OF_JOB)
       : joiner(job_key(of_joiner), JOINER), root(job_key(of_root), ROOT) {}
   void greet() {
     std::string plain;
@@ -59,7 +59,7 @@ TEST_F(seal_test, open__what_was_sealed_both_ways_in_any_pieces) {
 }
 
 TEST_F(seal_test, open__other_key_is_found_out_on_both_sides) {
-  ends e(SECRET, "the key of another job");
+  ends e(KEY_OF_JOB, "the key of another job");
   e.greet();
   std::string plain;
   EXPECT_FALSE(e.root.open(e.joiner.seal("hello"), plain));

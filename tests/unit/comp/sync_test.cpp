@@ -22,7 +22,7 @@ lci::comp_attr_t with_threshold(int threshold) {
   attr.sync_threshold = threshold;
   return attr;
 }
-status_t numbered(std::uint64_t n) {
+status_t twice_numbered(std::uint64_t n) {
   status_t s = errorcode_t::done;
   s.tag = n;
   s.size = n;  // a torn status would have two different numbers
@@ -44,31 +44,31 @@ TEST(sync, constructor__threshold_below_one_is_refused_with_its_value) {
 
 TEST(sync, test__false_before_the_signal_and_out_untouched) {
   synchronizer s(with_threshold(1));
-  status_t out = numbered(77);
+  status_t out = twice_numbered(77);
   EXPECT_FALSE(s.test(&out));
   EXPECT_EQ(out.tag, 77u);
 }
 
 TEST(sync, test__true_once_after_the_signal) {
   synchronizer s(with_threshold(1));
-  s.add(numbered(5));
+  s.add(twice_numbered(5));
   status_t out;
   EXPECT_TRUE(s.test(&out));
   EXPECT_EQ(out.tag, 5u);
   EXPECT_FALSE(s.test(&out));
-  s.signal(numbered(6));
+  s.signal(twice_numbered(6));
   EXPECT_TRUE(s.test(nullptr)) << "null out is allowed";
 }
 
 TEST(sync, test__needs_all_signals_of_the_threshold) {
   synchronizer s(with_threshold(3));
-  status_t out[3] = {numbered(90), numbered(91), numbered(92)};
+  status_t out[3] = {twice_numbered(90), twice_numbered(91), twice_numbered(92)};
   for (std::uint64_t i = 0; i < 2; ++i) {
-    s.add(numbered(i));
+    s.add(twice_numbered(i));
     EXPECT_FALSE(s.test(out));
     EXPECT_EQ(out[0].tag, 90u);
   }
-  s.add(numbered(2));
+  s.add(twice_numbered(2));
   EXPECT_TRUE(s.test(out));
   EXPECT_EQ((std::set<lci::tag_t>{out[0].tag, out[1].tag, out[2].tag}),
             (std::set<lci::tag_t>{0, 1, 2}));
@@ -77,13 +77,13 @@ TEST(sync, test__needs_all_signals_of_the_threshold) {
 TEST(sync, add__one_signal_too_many_throws_and_keeps_the_round) {
   for (int threshold : {1, 2}) {
     synchronizer s(with_threshold(threshold));
-    for (int i = 0; i < threshold; ++i) s.add(numbered(static_cast<unsigned>(i)));
-    EXPECT_THROW(s.add(numbered(9)), lci::argument_error);
-    EXPECT_THROW(s.add(numbered(9)), lci::argument_error);
+    for (int i = 0; i < threshold; ++i) s.add(twice_numbered(static_cast<unsigned>(i)));
+    EXPECT_THROW(s.add(twice_numbered(9)), lci::argument_error);
+    EXPECT_THROW(s.add(twice_numbered(9)), lci::argument_error);
     status_t out[2];
     EXPECT_TRUE(s.test(out));
     for (int i = 0; i < threshold; ++i) EXPECT_EQ(out[i].tag, static_cast<unsigned>(i));
-    for (int i = 0; i < threshold; ++i) EXPECT_NO_THROW(s.add(numbered(5)));
+    for (int i = 0; i < threshold; ++i) EXPECT_NO_THROW(s.add(twice_numbered(5)));
     EXPECT_TRUE(s.test(out));
   }
 }
@@ -93,14 +93,14 @@ TEST(sync, test__round_taken_between_look_and_claim) {
   if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
   for (unsigned begun : {0u, 1u, 2u}) {
     synchronizer s(with_threshold(2));
-    s.add(numbered(1));
-    s.add(numbered(2));
+    s.add(twice_numbered(1));
+    s.add(twice_numbered(2));
     status_t other[2], mine[2];
     lci::test::race_hook hook(
         "sync.take.between_look_and_claim",
         [&] {
           EXPECT_TRUE(s.test(other));
-          for (unsigned i = 0; i < begun; ++i) s.add(numbered(10 + i));
+          for (unsigned i = 0; i < begun; ++i) s.add(twice_numbered(10 + i));
         },
         1);
     const bool got = s.test(mine);
@@ -127,7 +127,7 @@ TEST(sync, stress__rounds_never_mix_and_one_tester_wins) {
       threads.emplace_back([&, p] {
         for (std::uint64_t r = 0; r < ROUNDS; ++r) {
           while (taken.load(std::memory_order_acquire) < r) std::this_thread::yield();
-          s.add(numbered(r * n + p));
+          s.add(twice_numbered(r * n + p));
         }
       });
     for (int t = 0; t < 2; ++t)

@@ -205,16 +205,16 @@ SAME(r::stream_capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
 SAME(r::stream_capture_implicit, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 SAME(r::unknown, CUDA_ERROR_UNKNOWN);
 
-using d = abi::device_attribute;
-SAME(d::async_engine_count, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
-SAME(d::unified_addressing, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
-SAME(d::virtual_memory_management_supported,
+using of_device = abi::device_attribute;
+SAME(of_device::async_engine_count, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
+SAME(of_device::unified_addressing, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING);
+SAME(of_device::virtual_memory_management_supported,
      CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
-SAME(d::handle_type_posix_file_descriptor_supported,
+SAME(of_device::handle_type_posix_file_descriptor_supported,
      CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-SAME(d::gpu_direct_rdma_supported, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
-SAME(d::can_use_64_bit_stream_mem_ops, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
-SAME(d::dma_buf_supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
+SAME(of_device::gpu_direct_rdma_supported, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED);
+SAME(of_device::can_use_64_bit_stream_mem_ops, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS);
+SAME(of_device::dma_buf_supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED);
 
 using p = abi::pointer_attribute;
 SAME(p::owner_context, CU_POINTER_ATTRIBUTE_CONTEXT);

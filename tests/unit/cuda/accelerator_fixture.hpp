@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "backends/cuda/accelerator.hpp"
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
 
-inline constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
+using lci::test::KIB, lci::test::MIB;
 
 struct told_job final : mem::copy_job {
   void on_copied(std::string_view why) noexcept override {

@@ -8,11 +8,12 @@
 
 #include "backends/cuda/copier.hpp"
 #include "backends/cuda/pointer.hpp"
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
 
-inline constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
+using lci::test::KIB, lci::test::MIB;
 
 // Says how often and with what it was called.
 struct recorder final : copy_completion {

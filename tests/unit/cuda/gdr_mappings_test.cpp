@@ -7,12 +7,13 @@
 
 #include "backends/cuda/pointer_cache.hpp"
 #include "tests/support/race_hook.hpp"
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/gdr_fixture.hpp"
 
 namespace lci::cuda {
 namespace {
 
-constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
+using lci::test::KIB, lci::test::MIB;
 
 class gdr_mappings_test : public gdr_test {
  protected:

@@ -14,12 +14,13 @@
 
 #include "backends/cuda/copier.hpp"
 #include "tests/support/descriptor_passing.hpp"
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/two_processes.hpp"
 
 namespace lci::cuda {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 constexpr int PEER = 3;
 
 // What one process sends to the other: a ticket and perhaps a descriptor, or one character.

@@ -10,13 +10,14 @@
 #include "backends/cuda/domain.hpp"
 #include "backends/cuda/pointer.hpp"
 #include "lci/mem/registration_ladder.hpp"
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
 namespace {
 
+using lci::test::MIB;
 using mem::rung;
-constexpr std::size_t MIB = std::size_t{1} << 20;
 constexpr std::uint64_t PAGE = 4096;
 
 // A card that registers what it is given, unless told otherwise, and looks at it first.

@@ -1,11 +1,12 @@
 #include "backends/cuda/network_memory.hpp"
 
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 class network_memory_test : public cuda_test {
  protected:

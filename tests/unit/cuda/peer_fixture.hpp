@@ -9,11 +9,12 @@
 
 #include "backends/cuda/accelerator.hpp"
 #include "tests/support/descriptor_passing.hpp"
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/two_processes.hpp"
 
 namespace lci::cuda {
 
-inline constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 inline constexpr int PEER = 3;
 
 // One process's use of CUDA.

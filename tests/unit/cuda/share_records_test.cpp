@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "lci/errors.hpp"
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 class share_records_test : public cuda_test {
  protected:

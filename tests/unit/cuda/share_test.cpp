@@ -3,12 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "tests/support/sizes.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 class share_test : public cuda_test {
  protected:

@@ -8,13 +8,14 @@
 #include "backends/cuda/engine.hpp"
 #include "tests/support/leak_guard.hpp"
 #include "tests/support/mock_cuda/mock_cuda.hpp"
+#include "tests/support/sizes.hpp"
 #include "tests/unit/ibv/domains.hpp"
 #include "tests/unit/ibv/world.hpp"
 
 namespace lci::ibv {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 test::mock_cuda& gpus() {
   static test::mock_cuda* const one = test::load_mock_cuda(LCI_MOCK_CUDA);

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "tests/support/race_hook.hpp"
+#include "tests/unit/match/engines.hpp"
 
 using lci::ANY_SOURCE;
 using lci::ANY_TAG;
@@ -14,7 +15,7 @@ using lci::match::map_engine;
 
 namespace {
 
-constexpr auto BOTH = lci::matching_policy_t::rank_tag;
+using lci::test::BOTH;
 void* as_value(std::uint64_t i) { return reinterpret_cast<void*>(i); }
 void* send(map_engine& e, tag_t tag, std::uint64_t v) {
   return e.insert_send({1, tag, BOTH}, as_value(v));

@@ -16,11 +16,12 @@
 
 #include "lci/errors.hpp"
 #include "lci/mem/packet_pool.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace lci::mem {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 // Counts down to the call that is to fail.
 int calls_left = 0;

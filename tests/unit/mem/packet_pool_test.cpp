@@ -18,16 +18,14 @@
 #include "lci/base/owned.hpp"
 #include "lci/base/thread_id.hpp"
 #include "lci/errors.hpp"
+#include "tests/support/in_thread.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace lci::mem {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
-
-template <class Work>
-void in_thread(Work work) {
-  std::thread(work).join();
-}
+using lci::test::in_thread;
+using lci::test::MIB;
 
 // A pool, and a second mapping of its arena that plays the peer.
 class pool_test : public testing::Test {

@@ -7,10 +7,12 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/sizes.hpp"
+
 namespace lci::mem {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 std::set<packet*> empty_into_set(packet_store& store) {
   std::set<packet*> all;

@@ -18,11 +18,12 @@
 #include "lci/errors.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace lci::mem {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 // Counts, is told to fail, and gives memory that is not aligned as payloads are.
 class watched : public allocator_base_t {

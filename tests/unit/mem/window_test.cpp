@@ -9,11 +9,12 @@
 
 #include "lci/mem/arena.hpp"
 #include "lci/mem/packet_pool.hpp"
+#include "tests/support/sizes.hpp"
 
 namespace lci::mem {
 namespace {
 
-constexpr std::size_t MIB = std::size_t{1} << 20;
+using lci::test::MIB;
 
 const void* at(std::uintptr_t address) { return reinterpret_cast<const void*>(address); }
 

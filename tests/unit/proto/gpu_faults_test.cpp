@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/errors.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 
 using namespace lci::test;  // NOLINT: a test reads better without the prefix
@@ -21,14 +22,7 @@ struct fault_case {
   bool by_hand = false;     // the processor copies, every other time
 };
 
-// A sanitizer takes ten times as long: it gets every protocol, and large messages of two of them.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool IS_SLOW = true;
-#else
-constexpr bool IS_SLOW = false;
-#endif
-
-std::vector<fault_case> cases() {
+std::vector<fault_case> fault_cases() {
   std::vector<fault_case> all;
   for (const verb what : VERBS)
     for (const int kinds : {1, 2, 3})
@@ -42,15 +36,13 @@ std::vector<fault_case> cases() {
             // Only GPU memory at both ends goes another way if it may, and only where it is mapped.
             if (way == lci::attr_gpu_path_t::auto_select && (!maps || kinds != 3)) continue;
             const bool is_sample = (what == verb::send || what == verb::get) && kinds == 3 && maps;
-            if (IS_SLOW && size > 3000 && !is_sample) continue;
-#ifdef __SANITIZE_THREAD__
-            // One thread does all of it, so there is little for this one to find.
-            if (kinds != 3 || !maps) continue;
-#endif
+            // A sanitizer gets every protocol, and large messages of two of them.
+            if (lci::test::IS_SANITIZED && size > 3000 && !is_sample) continue;
             all.push_back({what, near, far, maps, way, size});
             if (what == verb::send && way == lci::attr_gpu_path_t::auto_select)
               all.push_back({what, near, far, maps, way, size, true});
           }
+  all = lci::test::sample_of_single_threaded(std::move(all), 3);
   for (const verb what : {verb::send, verb::active_message, verb::put_signal})
     for (const mem_kind near : {mem_kind::host, mem_kind::device})
       for (const mem_kind far : {mem_kind::host, mem_kind::device}) {
@@ -69,7 +61,7 @@ std::string name_of_case(const fault_case& c) {
          std::to_string(c.size) + (c.is_offered ? "_offered" : "") + (c.by_hand ? "_by_hand" : "");
 }
 
-gpu_options options_of(const fault_case& c) {
+gpu_options faulty_options(const fault_case& c) {
   gpu_options o;
   o.sim.maps_arenas = c.maps;
   o.sim.late = true;
@@ -85,7 +77,7 @@ class gpu_fault : public testing::TestWithParam<fault_case> {};
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(sim, gpu_fault, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(sim, gpu_fault, testing::ValuesIn(fault_cases()),
                          [](const auto& of) { return name_of_case(of.param); });
 
 // The last round kills after the end, so every step before it was met.
@@ -96,7 +88,7 @@ TEST_P(gpu_fault, peer_dies_at_every_step__the_survivor_is_told_once_and_left_cl
     if (IS_SLOW && c.what == verb::active_message && victim == 1) continue;
     bool was_over = false;
     for (int steps = 0; !was_over && steps < 200; ++steps) {
-      gpu_options options = options_of(c);
+      gpu_options options = faulty_options(c);
       options.gpu.seed = static_cast<std::uint64_t>(steps) * 10 + 1;
       options.ranks = 3;
       gpu_world w(options);
@@ -134,7 +126,7 @@ TEST_P(gpu_fault, copy_that_fails__is_heard_at_both_ends_and_harms_no_other_tran
   for (const int rank : {0, 1}) {
     bool has_failed = true;
     for (std::uint64_t nth = 1; has_failed; ++nth) {
-      gpu_options options = options_of(c);
+      gpu_options options = faulty_options(c);
       options.gpu.seed = nth;
       options.gpu.max_delay = 6;
       gpu_world w(options);

@@ -7,6 +7,7 @@
 
 #include "lci/errors.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/unit/proto/gpu_registration.hpp"
 
 using namespace lci::test;  // NOLINT: a test reads better without the prefix
@@ -36,7 +37,7 @@ struct fabric_case {
   gpu_options options;
 };
 
-std::vector<fabric_case> cases() {
+std::vector<fabric_case> fabric_cases() {
   std::vector<fabric_case> all;
   for (const refusal& one : REFUSALS)
     for (const bool maps : {false, true})
@@ -62,13 +63,13 @@ std::vector<fabric_case> cases() {
     c.options.sim.caps.max_inject = 88;
     all.push_back(c);
   }
-  return all;
+  return lci::test::sample_of_single_threaded(std::move(all), 4);
 }
 
 class gpu_registration : public testing::TestWithParam<fabric_case> {};
 
 template <class F>
-void for_each_case(F&& run) {
+void for_each_transfer(F&& run) {
   for (const verb what : VERBS)
     for (const int kinds : {1, 2, 3})
       if (what != verb::active_message || kinds == 1)
@@ -92,13 +93,13 @@ std::uint64_t copies(gpu_world& w) { return w.gpu(0).copies() + w.gpu(1).copies(
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(sim, gpu_registration, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(sim, gpu_registration, testing::ValuesIn(fabric_cases()),
                          [](const auto& of) { return of.param.name; });
 
 TEST_P(gpu_registration, every_operation_kind_and_size__arrives_and_leaves_nothing_registered) {
   gpu_world w(GetParam().options);
   for (const std::size_t size : {0, 1, 8000, 8193, 65'537})
-    for_each_case(
+    for_each_transfer(
         [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size); });
   EXPECT_TRUE(w.thrown.empty()) << w.errors();
   w.expect_clean(0);
@@ -108,7 +109,7 @@ TEST_P(gpu_registration, every_operation_kind_and_size__arrives_and_leaves_nothi
 TEST_P(gpu_registration, to_itself__arrives) {
   gpu_world w(GetParam().options);
   for (const std::size_t size : {1, 8193, 65'537})
-    for_each_case(
+    for_each_transfer(
         [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size, 0); });
   EXPECT_TRUE(w.thrown.empty()) << w.errors();
   w.expect_clean(0);
@@ -120,7 +121,7 @@ TEST_P(gpu_registration, many_at_once__all_complete) {
   gpu_world w(options);
   std::vector<std::unique_ptr<exchange>> all;
   for (int round = 0; round < 4; ++round)
-    for_each_case([&](verb what, mem_kind near, mem_kind far) {
+    for_each_transfer([&](verb what, mem_kind near, mem_kind far) {
       const std::size_t size = std::size_t{5000} + 9001 * (all.size() % 4);
       all.push_back(std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
       all.back()->start(false);
@@ -142,7 +143,7 @@ TEST(gpu_registration_way, registered_memory__is_moved_by_the_network_alone) {
     gpu_options options = options_of(REFUSALS[0].which, true);
     options.registers_buffers = is_registered;
     gpu_world w(options);
-    for_each_case(
+    for_each_transfer(
         [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, 20'000); });
     EXPECT_EQ(copies(w), 0u);
   }
@@ -171,7 +172,7 @@ TEST(gpu_registration_way, refusal_of_the_nth_buffer__harms_no_other) {
     for (std::uint64_t nth = 1; nth < 8; ++nth) {
       gpu_world w(options_of([=](int at, std::uint64_t n) { return at == rank && n == nth; }));
       std::vector<std::unique_ptr<exchange>> all;
-      for_each_case([&](verb what, mem_kind near, mem_kind far) {
+      for_each_transfer([&](verb what, mem_kind near, mem_kind far) {
         all.push_back(std::make_unique<exchange>(w, what, near, far, 20'000));
         all.back()->start();
         if (all.size() % 3 == 0) w.step(20);
@@ -192,7 +193,7 @@ TEST(gpu_registration_way, card_without_dma_buf__registers_by_address) {
                                     true};
   };
   gpu_world w(options);
-  for_each_case(
+  for_each_transfer(
       [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, 20'000); });
   EXPECT_EQ(copies(w), 0u);
   w.expect_clean(0);
@@ -205,7 +206,7 @@ TEST(gpu_registration_way, staged__registers_nothing) {
   });
   options.way = lci::attr_gpu_path_t::staged;
   gpu_world w(options);
-  for_each_case(
+  for_each_transfer(
       [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, 20'000); });
 }
 
@@ -215,7 +216,7 @@ TEST(gpu_registration_direct, registered_memory__is_direct_enough) {
   gpu_options options = options_of(REFUSALS[0].which);
   options.way = lci::attr_gpu_path_t::direct;
   gpu_world w(options);
-  for_each_case(
+  for_each_transfer(
       [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, 20'000); });
   EXPECT_EQ(copies(w), 0u);
   EXPECT_TRUE(w.thrown.empty()) << w.errors();

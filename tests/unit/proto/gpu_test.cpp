@@ -6,6 +6,7 @@
 
 #include "lci/errors.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 
 using namespace lci::test;  // NOLINT: a test reads better without the prefix
@@ -14,17 +15,17 @@ using lci::mem::mem_kind;
 
 namespace {
 
-struct kind {
+struct gpu_kind {
   std::string name;
   gpu_options options;
 };
 
 // Networks that map the arenas of peers and such that do not, and what goes wrong on both.
-std::vector<kind> kinds() {
-  std::vector<kind> all;
+std::vector<gpu_kind> gpu_kinds() {
+  std::vector<gpu_kind> all;
   for (const bool maps : {false, true}) {
     const auto add = [&](const char* name, auto&& change) {
-      kind k{std::string(name) + (maps ? "_mapped" : "_apart"), {}};
+      gpu_kind k{std::string(name) + (maps ? "_mapped" : "_apart"), {}};
       k.options.sim.maps_arenas = maps;
       change(k.options);
       all.push_back(k);
@@ -69,10 +70,10 @@ std::vector<kind> kinds() {
       o.sim.late = true;
     });
   }
-  return all;
+  return lci::test::sample_of_single_threaded(std::move(all), 4);
 }
 
-class any_gpu_fabric : public testing::TestWithParam<kind> {};
+class any_gpu_fabric : public testing::TestWithParam<gpu_kind> {};
 
 // Whether the processor alone, and the network, do all of it; that is tested elsewhere.
 bool has_gpu(mem_kind near, mem_kind far) {
@@ -80,7 +81,7 @@ bool has_gpu(mem_kind near, mem_kind far) {
 }
 
 template <class F>
-void for_each_case(F&& run) {
+void for_each_pair(F&& run) {
   for (const verb what : VERBS)
     for (const mem_kind near : {mem_kind::host, mem_kind::device})
       for (const mem_kind far : {mem_kind::host, mem_kind::device})
@@ -88,7 +89,7 @@ void for_each_case(F&& run) {
           run(what, near, far);
 }
 
-void run_one(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t size, int to = 1) {
+void run_pair(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t size, int to = 1) {
   exchange one(w, what, near, far, size, 0, to);
   one.start();
   EXPECT_TRUE(w.step_until([&] { return one.is_over(); })) << one.text();
@@ -101,14 +102,14 @@ void run_one(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t s
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(sim, any_gpu_fabric, testing::ValuesIn(kinds()),
+INSTANTIATE_TEST_SUITE_P(sim, any_gpu_fabric, testing::ValuesIn(gpu_kinds()),
                          [](const auto& of) { return of.param.name; });
 
 TEST_P(any_gpu_fabric, every_operation_kind_and_size__arrives_once_with_its_bytes) {
   gpu_world w(GetParam().options);
   for (const std::size_t size : {0, 1, 100, 8000, 8192, 8193, 65'537, 300'001})
-    for_each_case(
-        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size); });
+    for_each_pair(
+        [&](verb what, mem_kind near, mem_kind far) { run_pair(w, what, near, far, size); });
   EXPECT_TRUE(w.thrown.empty()) << w.errors();
   w.expect_clean(0);
   w.expect_clean(1);
@@ -120,8 +121,8 @@ TEST_P(any_gpu_fabric, slots_that_are_used_again__bring_every_piece_to_its_place
   options.is_tight = true;
   gpu_world w(options);
   for (const std::size_t size : {8193, 20'000, 32'768})
-    for_each_case(
-        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size); });
+    for_each_pair(
+        [&](verb what, mem_kind near, mem_kind far) { run_pair(w, what, near, far, size); });
   EXPECT_TRUE(w.thrown.empty()) << w.errors();
   w.expect_clean(0);
   w.expect_clean(1);
@@ -130,8 +131,8 @@ TEST_P(any_gpu_fabric, slots_that_are_used_again__bring_every_piece_to_its_place
 TEST_P(any_gpu_fabric, to_itself__arrives) {
   gpu_world w(GetParam().options);
   for (const std::size_t size : {1, 8000, 70'000})
-    for_each_case(
-        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size, 0); });
+    for_each_pair(
+        [&](verb what, mem_kind near, mem_kind far) { run_pair(w, what, near, far, size, 0); });
   EXPECT_TRUE(w.thrown.empty()) << w.errors();
   w.expect_clean(0);
 }
@@ -144,7 +145,7 @@ TEST_P(any_gpu_fabric, many_at_once__all_complete) {
     gpu_world w(options);
     std::vector<std::unique_ptr<exchange>> all;
     for (int round = 0; round < 3; ++round)
-      for_each_case([&](verb what, mem_kind near, mem_kind far) {
+      for_each_pair([&](verb what, mem_kind near, mem_kind far) {
         const std::size_t size = std::size_t{5000} + 9001 * (all.size() % 4);
         all.push_back(
             std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
@@ -187,7 +188,7 @@ TEST(gpu_by_hand, small_messages__need_no_copy_of_a_gpu) {
       options.sim.maps_arenas = true;
       options.by_hand = allowed;
       gpu_world w(options);
-      run_one(w, one.what, one.near, one.far, one.size);
+      run_pair(w, one.what, one.near, one.far, one.size);
       const std::string text = std::string(name_of(one.what)) + " " + std::to_string(one.size);
       EXPECT_EQ(w.gpu(0).by_hand() + w.gpu(1).by_hand(), allowed ? one.by_hand : 0u) << text;
       if (allowed) {
@@ -205,7 +206,7 @@ TEST(gpu_by_hand, path_direct__is_left_alone) {
   options.by_hand = true;
   options.way = lci::attr_gpu_path_t::direct;
   gpu_world w(options);
-  run_one(w, verb::send, mem_kind::device, mem_kind::device, 8);
+  run_pair(w, verb::send, mem_kind::device, mem_kind::device, 8);
   EXPECT_EQ(w.gpu(0).by_hand(), 0u);
   EXPECT_EQ(w.gpu(0).copies(), 1u);
 }
@@ -226,13 +227,13 @@ TEST(gpu_by_hand, message_that_waits__is_there_when_the_receive_is_posted) {
 
 // The large class: four slots of 4 MiB, and a fifth piece.
 TEST(gpu_staging, of_more_than_a_large_set__uses_its_slots_again) {
-  for (const bool maps : {false, true}) {
+  for (const bool maps : lci::test::sample_of_single_threaded<bool>({false, true}, 2)) {
     gpu_options options;
     options.sim.maps_arenas = maps;
     options.way = lci::attr_gpu_path_t::staged;
     gpu_world w(options);
-    run_one(w, verb::send, mem_kind::device, mem_kind::device, (std::size_t{17} << 20) + 5);
-    run_one(w, verb::get, mem_kind::device, mem_kind::host, (std::size_t{17} << 20) + 5);
+    run_pair(w, verb::send, mem_kind::device, mem_kind::device, (std::size_t{17} << 20) + 5);
+    run_pair(w, verb::get, mem_kind::device, mem_kind::host, (std::size_t{17} << 20) + 5);
     w.expect_clean(0);
     w.expect_clean(1);
   }
@@ -242,7 +243,8 @@ TEST(gpu_staging, of_more_than_a_large_set__uses_its_slots_again) {
 // both ends where arenas are not mapped.
 TEST(gpu_staging, of_more_transfers_than_sets__all_complete) {
   for (const bool maps : {false, true})
-    for (const verb what : {verb::send, verb::put, verb::get}) {
+    for (const verb what :
+         lci::test::sample_of_single_threaded<verb>({verb::send, verb::put, verb::get}, 3)) {
       gpu_options options;
       options.sim.maps_arenas = maps;
       options.way = lci::attr_gpu_path_t::staged;

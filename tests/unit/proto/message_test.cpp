@@ -59,7 +59,7 @@ kind unordered() {
   k.options.max_delay_polls = 5;
   return k;
 }
-kind card() {
+kind card_like() {
   kind k{"card", card_options()};
   k.options.connect_polls = 5;
   return k;
@@ -87,7 +87,7 @@ const std::size_t SIZES[] = {0,   1,    8,    63,   64,   65,   120,  128,
 
 INSTANTIATE_TEST_SUITE_P(sim, any_fabric,
                          testing::Values(plain(), late(), refusing(), without_immediate(),
-                                         small_pieces(), no_packets(), unordered(), card(),
+                                         small_pieces(), no_packets(), unordered(), card_like(),
                                          card_of_small_pieces()),
                          [](const auto& of) { return std::string(of.param.name); });
 

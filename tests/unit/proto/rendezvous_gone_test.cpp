@@ -15,8 +15,6 @@ namespace {
 
 using namespace lci::test;
 
-constexpr std::size_t LARGE = 100'000;
-
 // Progress in a thread of its own, which goes on when it has noticed that the peer is gone, or
 // waits for us to end.
 std::thread notice_elsewhere(node& survivor, int victim) {

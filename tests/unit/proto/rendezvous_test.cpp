@@ -11,8 +11,6 @@ namespace wire = lci::proto::wire;
 
 namespace {
 
-constexpr std::size_t LARGE = 100'000;
-
 class rendezvous : public testing::Test {
  protected:
   // Rank 0 sends LARGE bytes with tag 5; the RTS has arrived at rank 1 and waits.

@@ -11,8 +11,6 @@ namespace {
 
 using net::way;
 
-constexpr std::size_t LARGE = 100'000;
-
 // A base, so that they are there before the ranks.
 struct two_sims {
   two_sims() : inside(3, inner_options()), between(3, outer_options()) {}

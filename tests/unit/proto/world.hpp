@@ -18,6 +18,9 @@
 
 namespace lci::test {
 
+// Sent by rendezvous in every world here.
+inline constexpr std::size_t LARGE = 100'000;
+
 // Remembers what it was told.
 class recorder final : public comp_impl_t {
  public:

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "tests/support/sanitized.hpp"
 #include "tests/support/step_counter.hpp"
 #include "tests/unit/shm/pair.hpp"
 
@@ -308,9 +309,7 @@ TEST(memory, a_peer__costs_less_than_64_kib_a_side) {
   // Both sides of each pair are in this process.
   const std::size_t each = (resident() - start) / (PEERS - 1) / 2;
   std::printf("resident memory per peer and side: %zu bytes\n", each);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_LE(each, 64u * 1024);
-#endif
+  if (!test::IS_SANITIZED) EXPECT_LE(each, 64u * 1024);
 }
 
 }  // namespace lci::shm
