@@ -22,7 +22,7 @@ class lifeline {
   enum class news : std::uint8_t { ended, refused, none };
 
   // here: this fabric, with the name of its endpoint; where others reach it is filled in.
-  // Seconds of silence after which a host is missed: LCI_OFI_TIMEOUT, 5. Throws backend_error and
+  // A silent host is missed within so many seconds: LCI_OFI_TIMEOUT, 5. Throws backend_error and
   // argument_error.
   explicit lifeline(fabric_address& here, std::size_t ranks);
 

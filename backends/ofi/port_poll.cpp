@@ -128,7 +128,17 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   if (has_failures_.load(std::memory_order_acquire)) [[unlikely]]
     serve_failures(to);
   std::size_t n = 0;
-  while (n < max && (first_ != end_ || fetch(to)) && present(to)) ++n;
+  // To read once more what has just been read to its end costs the provider's system calls and
+  // keeps what has come waiting for them.
+  bool may_have_more = true;
+  while (n < max) {
+    if (first_ == end_) {
+      if (!may_have_more || !fetch(to)) break;
+      may_have_more = end_ - first_ == BATCH;
+    }
+    if (!present(to)) break;
+    ++n;
+  }
   if (!receives_.are_all_posted()) [[unlikely]]
     receives_.post_rest();
   if (!self_.is_empty()) [[unlikely]]

@@ -97,7 +97,7 @@ TEST(lifeline, watch__another_host_without_an_address) {
 
 TEST(lifeline, timeout__is_checked) {
   test::scoped_env environment;
-  for (const char* bad : {"0", "1", "3601", "5s", "", "x"}) {
+  for (const char* bad : {"0", "2", "3601", "5s", "", "x"}) {
     environment.set("LCI_OFI_TIMEOUT", bad);
     fabric_address here = some_fabric(++next_id, true);
     if (*bad == '\0') continue;  // as if it were not set

@@ -155,4 +155,24 @@ TEST_F(port_test, receive__that_fails_is_posted_again) {
   EXPECT_EQ(g->post([&] { return send(*g, 1, 0); }), errorcode_t::done);
 }
 
+// To read what was just found empty costs the provider's system calls, and messages wait for it.
+TEST_F(port_test, poll__reads_again_only_behind_a_full_batch) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  meet(*g, 1, 0);
+  for (int i = 0; i < 200; ++i) g->poll();
+  const auto reads_of = [&](std::size_t messages) {
+    for (std::size_t i = 0; i < messages; ++i) EXPECT_EQ(send(*g, 0, 1), errorcode_t::done);
+    const std::size_t arrived = g->at(1).seen().arrived();
+    const std::size_t before = fake().calls("fi_cq_read");
+    g->at(1).devices[0]->poll(*g->at(1).sinks[0], 100);
+    EXPECT_EQ(g->at(1).seen().arrived() - arrived, messages);
+    return fake().calls("fi_cq_read") - before;
+  };
+  EXPECT_EQ(reads_of(0), 1u);
+  EXPECT_EQ(reads_of(1), 1u);
+  EXPECT_EQ(reads_of(3), 1u);
+  EXPECT_EQ(reads_of(40), 2u);
+}
+
 }  // namespace lci::ofi
