@@ -309,7 +309,9 @@ TEST(memory, a_peer__costs_less_than_64_kib_a_side) {
   // Both sides of each pair are in this process.
   const std::size_t each = (resident() - start) / (PEERS - 1) / 2;
   std::printf("resident memory per peer and side: %zu bytes\n", each);
-  if (!test::IS_SANITIZED) EXPECT_LE(each, 64u * 1024);
+  if (!lci::test::IS_SANITIZED) {
+    EXPECT_LE(each, 64u * 1024);
+  }
 }
 
 }  // namespace lci::shm
