@@ -5,6 +5,7 @@ selfcheck.py plants them and looks. Exit status: 0 in order, 1 problems, 77 coul
 """
 
 import argparse
+import json
 import re
 import subprocess
 import sys
@@ -68,6 +69,17 @@ def without_comments(text, keep_strings=False):
 
 def relative(path, root):
     return path.relative_to(root).as_posix()
+
+
+def commands_of(database):
+    """The command that compiles each source, alone or together with others in one file that includes them."""
+    commands = {}
+    for entry in json.loads(database.read_text()):
+        path = Path(entry["file"])
+        together = "Unity" in path.parts
+        sources = re.findall(r'#include "(.*)"', path.read_text()) if together else [path]
+        commands.update({Path(source): entry["command"] for source in sources})
+    return commands
 
 
 def run(name, check):

@@ -7,7 +7,6 @@ configuration has changed.
 """
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -18,7 +17,7 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
-from common import ROOT, Planted, Result, Skip, files, run
+from common import ROOT, Planted, Result, Skip, commands_of, files, run
 
 NAME = "tidy"
 TOOL = "clang-tidy-14"
@@ -51,17 +50,6 @@ def flags_of(command):
     """The compiler options that decide what the source means."""
     words = shlex.split(command)
     return [word for word in words if re.match(r"-(I|D|isystem|std=|f(?:visibility|tls))", word)]
-
-
-def commands_of(database):
-    """The command that compiles each source, alone or together with others in one file that includes them."""
-    commands = {}
-    for entry in json.loads(database.read_text()):
-        path = Path(entry["file"])
-        together = "Unity" in path.parts
-        sources = re.findall(r'#include "(.*)"', path.read_text()) if together else [path]
-        commands.update({Path(source): entry["command"] for source in sources})
-    return commands
 
 
 def tidy(path, flags):
