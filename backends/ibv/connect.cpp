@@ -16,26 +16,12 @@ namespace lci::ibv {
 namespace {
 
 constexpr std::uint32_t QKEY = 0x6c6369;
-constexpr std::uint32_t FIRST_CALL_MS = 10, LAST_CALL_MS = 500;
 constexpr int FAREWELLS = 3;
-// A peer that does not answer may compute; this many calls (about 20 s) are worth a line.
-constexpr std::uint32_t CALLS_TO_SAY = 45;
 
 std::uint8_t number_from(const char* variable, std::uint8_t usual, int least, int most) {
   const auto text = base::env::find(variable);
-  if (!text) return usual;
-  int value = -1;
-  try {
-    std::size_t used = 0;
-    value = std::stoi(std::string(*text), &used);
-    if (used != text->size()) value = -1;
-  } catch (const std::exception&) {
-  }
-  if (value < least || value > most)
-    throw argument_error(std::string(variable) + " is \"" + std::string(*text) +
-                         "\": expected a number from " + std::to_string(least) + " to " +
-                         std::to_string(most));
-  return static_cast<std::uint8_t>(value);
+  return text ? static_cast<std::uint8_t>(base::env::parse_int(variable, *text, least, most))
+              : usual;
 }
 
 }  // namespace
@@ -215,10 +201,7 @@ void connector::take(const hello& said) {
       on->move(link::stage::left);
     return;
   }
-  if (on == nullptr) {
-    on = &enter_call(*p, said.rank);
-    on->next_call_ticks = ~std::uint64_t{0};  // the answer below is the first call
-  }
+  if (on == nullptr) on = &enter_call(*p, said.rank);
   if (on->peer_qpn == 0) accept(*on, *p, said, *who);
   if (on->peer_qpn != said.qpn) return;  // late, from a connection that was given up
   contacts::set_directory(*who, said.directory, said.directory_key);
@@ -236,9 +219,9 @@ void connector::repeat_calls() {
       calls_.store(calling_.size(), std::memory_order_relaxed);
       continue;
     }
-    if (now >= on.next_call_ticks || on.calls == 0) {
+    if (on.pace.is_due(now)) {
       call(on, *calling_[i].from);
-      if (on.calls == CALLS_TO_SAY)
+      if (on.pace.is_worth_a_line())
         base::log::warn("ibv", "rank %d does not answer; it has to make progress to be connected",
                         on.rank);
     }
@@ -247,11 +230,8 @@ void connector::repeat_calls() {
 }
 
 void connector::call(link& on, const port& p) {
-  const std::uint64_t ms = base::ticks_per_ms();
-  on.call_interval_ticks =
-      std::clamp<std::uint64_t>(on.call_interval_ticks * 2, FIRST_CALL_MS * ms, LAST_CALL_MS * ms);
-  on.next_call_ticks = base::cpu_ticks() + on.call_interval_ticks;
-  ++on.calls;
+  on.pace.wait_from(base::cpu_ticks());
+  on.pace.count();
   say(on, p, on.state() == link::stage::calling ? hello::WANTS_ANSWER : 0);
 }
 

@@ -16,6 +16,7 @@
 #include "backends/ibv/wire.hpp"
 #include "lci/base/biased_lock.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/call_pace.hpp"
 
 namespace lci::ibv {
 
@@ -155,9 +156,7 @@ class link {
   // ---- the connector's ----
   std::uint32_t peer_qpn = 0;  // 0: not known yet
   unsigned rails = 1;          // cards that reach the peer, as bits; set before it is ready
-  std::uint64_t next_call_ticks = 0;
-  std::uint64_t call_interval_ticks = 0;
-  std::uint32_t calls = 0;
+  net::call_pace pace;
   // ---- the polling thread's ----
   std::uint64_t heard_ticks = 0;  // last sign of life
   bool is_knocking = false;

@@ -15,9 +15,6 @@
 namespace lci::ofi {
 namespace {
 
-constexpr std::uint32_t FIRST_CALL_MS = 10, LAST_CALL_MS = 1000;
-// A peer that does not answer may compute; this many calls (about 20 s) are worth a line.
-constexpr std::uint32_t CALLS_TO_SAY = 26;
 constexpr std::uint64_t LIFELINE_LOOK_MS = 50;
 constexpr std::uint64_t LEAVE_MS = 500;
 
@@ -152,6 +149,12 @@ connector::contact* connector::find(int rank) {
   return &who;
 }
 
+std::string connector::why_out_of_reach(std::string_view address) const {
+  fabric_address peer;
+  // What makes no sense is an error when it is used.
+  return fabric_address::parse(address, peer) ? here_.why_apart(peer) : "";
+}
+
 // No link to that rank will be of use.
 void connector::miss(int rank) noexcept {
   for (port* p : ports_)
@@ -235,10 +238,7 @@ void connector::take(const hello& said) {
     if (on != nullptr) on->move(link::stage::left);
     return;
   }
-  if (on == nullptr) {
-    on = &enter_call(*p, said.rank);
-    on->next_call_ticks = ~std::uint64_t{0};  // the answer below is the first call
-  }
+  if (on == nullptr) on = &enter_call(*p, said.rank);
   if (on->name.size == 0) {
     on->peer = p->behind().insert(domain_, said.name);
     on->keys = (domain_.info->domain_attr->mr_mode & FI_MR_ENDPOINT) != 0
@@ -261,9 +261,9 @@ void connector::repeat_calls() {
       calls_.store(calling_.size(), std::memory_order_relaxed);
       continue;
     }
-    if (now >= on.next_call_ticks || on.calls == 0) {
+    if (on.pace.is_due(now)) {
       call(on, *calling_[i].from);
-      if (on.calls == CALLS_TO_SAY)
+      if (on.pace.is_worth_a_line())
         base::log::warn("ofi", "rank %d does not answer; it has to make progress to be connected",
                         on.rank);
     }
@@ -272,11 +272,8 @@ void connector::repeat_calls() {
 }
 
 void connector::call(link& on, const port& p) {
-  const std::uint64_t ms = base::ticks_per_ms();
-  on.call_interval_ticks =
-      std::clamp<std::uint64_t>(on.call_interval_ticks * 2, FIRST_CALL_MS * ms, LAST_CALL_MS * ms);
-  on.next_call_ticks = base::cpu_ticks() + on.call_interval_ticks;
-  if (say(on, p, on.state() == link::stage::calling ? hello::WANTS_ANSWER : 0)) ++on.calls;
+  on.pace.wait_from(base::cpu_ticks());
+  if (say(on, p, on.state() == link::stage::calling ? hello::WANTS_ANSWER : 0)) on.pace.count();
 }
 
 // False: not now; the next call says it again.

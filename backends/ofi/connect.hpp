@@ -30,6 +30,7 @@ class connector {
   connector& operator=(const connector&) = delete;
 
   std::string address() const { return here_.text(); }
+  std::string why_out_of_reach(std::string_view address) const;
   // The endpoint that peers' keys are bound to, where the provider binds them.
   fid_ep* endpoint() const noexcept { return queues_.ep.get(); }
   // Takes hellos from now on. Throws backend_error.

@@ -29,6 +29,9 @@ class fabric final : public net::fabric {
   std::string address() const override { return connector_.address(); }
   using net::fabric::make_device;
   std::unique_ptr<net::device> make_device(int index, net::device_config& config) override;
+  std::string why_out_of_reach(std::string_view address) const override {
+    return connector_.why_out_of_reach(address);
+  }
   void connect(int rank) noexcept override;
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,

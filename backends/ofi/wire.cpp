@@ -1,5 +1,9 @@
 #include "backends/ofi/wire.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 namespace lci::ofi {
 namespace {
 
@@ -12,7 +16,35 @@ int digit(char c) noexcept {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+// Addresses of other kinds are of no host.
+bool is_loopback(const endpoint_name& name) noexcept {
+  std::uint16_t family = 0;
+  if (name.size < sizeof(family)) return false;
+  std::memcpy(&family, name.bytes, sizeof(family));
+  if (family == AF_INET && name.size == sizeof(sockaddr_in)) {
+    sockaddr_in at;
+    std::memcpy(&at, name.bytes, sizeof(at));
+    return ntohl(at.sin_addr.s_addr) >> 24 == 127;
+  }
+  if (family == AF_INET6 && name.size == sizeof(sockaddr_in6)) {
+    sockaddr_in6 at;
+    std::memcpy(&at, name.bytes, sizeof(at));
+    return IN6_IS_ADDR_LOOPBACK(&at.sin6_addr);
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string fabric_address::why_apart(const fabric_address& peer) const {
+  if (host == peer.host) return {};
+  for (const bool is_ours : {true, false})
+    if (is_loopback(is_ours ? name : peer.name))
+      return std::string(is_ours ? "this rank" : "that rank") +
+             " has only a loopback address, and the other one is on another host or in another "
+             "container: a network interface has to be up there";
+  return {};
+}
 
 std::string fabric_address::text() const {
   std::string bytes(FIXED + name.size, '\0');

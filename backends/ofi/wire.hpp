@@ -63,6 +63,8 @@ struct fabric_address {
 
   std::string text() const;
   static bool parse(std::string_view text, fabric_address& out) noexcept;
+  // Why a peer with that address cannot be reached from this one; empty: nothing in them says so.
+  std::string why_apart(const fabric_address& peer) const;
 };
 
 // The word that travels beside a message or a write, or before it where the provider carries less:

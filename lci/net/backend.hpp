@@ -228,6 +228,8 @@ class fabric {
     device_config usual;
     return make_device(index, usual);
   }
+  // Why a rank with that address cannot be reached; empty: nothing in it says so.
+  virtual std::string why_out_of_reach(std::string_view /*address*/) const { return {}; }
   // Starts a connection if there is none yet; does not wait. Posts do this themselves.
   virtual void connect(int rank) noexcept = 0;
   // Looks up bounds of a peer's registration, so that a wrong put throws where it is posted.

@@ -186,7 +186,16 @@ void opening::open_outer() {
   }
   const std::vector<std::string> said = exchange(order_.key + ".network", told);
   if (problem) std::rethrow_exception(problem);
-  between_.fill(addresses_in(said, me_));
+  std::vector<std::string> addresses = addresses_in(said, me_);
+  for (std::size_t r = 0; r < addresses.size(); ++r) {
+    // Whoever is reached inside needs no other way.
+    if (static_cast<int>(r) == me_ || (inner_.fabric != nullptr && ways_[r] == net::way::local))
+      continue;
+    if (const std::string why = outer_.fabric->why_out_of_reach(addresses[r]); !why.empty())
+      throw backend_error("backend " + std::string(outer_.provider->name) + " does not reach " +
+                          list_ranks({static_cast<int>(r)}) + ": " + why);
+  }
+  between_.fill(std::move(addresses));
 }
 
 opened_networks opening::put_together() {

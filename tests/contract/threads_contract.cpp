@@ -6,18 +6,19 @@
 
 #include "tests/contract/stress.hpp"
 #include "tests/contract/suite.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace lci::test {
 
 TEST_P(backend_contract, threads__many_post_and_poll_and_everything_arrives_once) {
   group& g = open();
-  const stress_plan plan{.threads = 4, .per_thread = 3000};
+  const stress_plan plan{.threads = 4, .per_thread = IS_SANITIZED ? 600u : 3000u};
   EXPECT_EQ(run_stress(g, plan), std::vector<std::string>{});
 }
 
 TEST_P(backend_contract, threads__more_than_there_are_cores) {
   group& g = open();
-  const stress_plan plan{.threads = 12, .per_thread = 300};
+  const stress_plan plan{.threads = 12, .per_thread = IS_SANITIZED ? 100u : 300u};
   EXPECT_EQ(run_stress(g, plan), std::vector<std::string>{});
 }
 
@@ -53,7 +54,7 @@ TEST_P(backend_contract, poll__only_one_thread_is_inside) {
       }
     });
   }
-  constexpr std::uint32_t COUNT = 2000;
+  constexpr std::uint32_t COUNT = IS_SANITIZED ? 500 : 2000;
   for (std::uint32_t i = 0; i < COUNT; ++i) {
     g.post([&] { return g.at(0).to().send_inline(1, i, nullptr, 0, &i, sizeof i); });
   }

@@ -2,7 +2,8 @@
 # Runs a job of four ranks on two "hosts": network and host name namespaces of their own, joined by a pair of veth
 # devices. lcrun itself is on neither; what stands in for ssh enters them. The ranks meet over tcp, with the key that
 # lcrun has made, at addresses that are not loopback.
-#   two_hosts.sh LCRUN BOOT_PROBE
+# Then a program of messages runs on them, over libfabric between the hosts and shared memory inside.
+#   two_hosts.sh LCRUN BOOT_PROBE [PROGRAM ARGUMENT...]
 # Exit status 77: such namespaces cannot be made here.
 for tool in unshare nsenter ip; do
   command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
@@ -25,6 +26,10 @@ for pid in $a $b; do
     ip link set veth0 up && ip link set lo up" || exit 1
   number=$((number + 1))
 done
+# The kernel says so a while after the other end has come up, and providers look at it.
+for pid in $a $b; do
+  until nsenter --target "$pid" --net ip -br link show veth0 | grep -q ' UP '; do sleep 0.05; done
+done
 cat >"$folder/ssh" <<STUB
 #!/bin/sh
 case \$1 in 10.77.1.1) pid=$a ;; 10.77.1.2) pid=$b ;; *) exit 255 ;; esac
@@ -32,11 +37,22 @@ shift
 exec nsenter --target \$pid --net --uts sh -c "\$*"
 STUB
 chmod +x "$folder/ssh"
-"$1" -n 4 --hosts 10.77.1.1,10.77.1.2 --ssh "$folder/ssh" --tag-output --timeout 60 \
-  sh -c "\"$2\" exchange 5 say \$(hostname)" >"$folder/out" 2>&1
+lcrun=$1 probe=$2
+shift 2
+"$lcrun" -n 4 --hosts 10.77.1.1,10.77.1.2 --ssh "$folder/ssh" --tag-output --timeout 60 \
+  sh -c "\"$probe\" exchange 5 say \$(hostname)" >"$folder/out" 2>&1
 status=$?
 cat "$folder/out"
 for line in '[0] host1 0/4 tcp' '[1] host1 1/4 tcp' '[2] host2 2/4 tcp' '[3] host2 3/4 tcp'; do
   grep -qxF "$line" "$folder/out" || { echo "two_hosts.sh: no line: $line"; status=1; }
 done
+if [ $# -gt 0 ]; then
+  "$lcrun" -n 4 --hosts 10.77.1.1,10.77.1.2 --ssh "$folder/ssh" --timeout 100 --env LCI_ATTR_BACKEND=ofi \
+    --env LCI_ATTR_OFI_PROVIDER_NAME=tcp --env LCI_LOG_LEVEL=info "$@" >"$folder/out" 2>&1 || status=1
+  cat "$folder/out"
+  for rank in 0 1 2 3; do
+    grep -q "rank $rank of 4, .*1 peer over shm, 2 peers over ofi" "$folder/out" ||
+      { echo "two_hosts.sh: rank $rank does not say how it reaches the others"; status=1; }
+  done
+fi
 exit $status

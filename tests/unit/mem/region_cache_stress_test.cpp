@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "lci/mem/region_cache.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/seed.hpp"
 
 namespace lci::test {
@@ -21,7 +22,7 @@ constexpr std::size_t PAGES = PAGES_IN_BLOCK * BLOCKS;
 constexpr std::size_t PAGE_SIZE = 4096;
 constexpr std::uintptr_t BASE = std::uintptr_t{1} << 40;
 constexpr int THREADS = 4;
-constexpr int STEPS = (LCI_TSAN ? 200000 : 1000000) / THREADS;
+constexpr int STEPS = (lci::test::IS_SANITIZED ? 200000 : 1000000) / THREADS;
 
 // The address space. A number is odd while nothing is mapped.
 std::array<std::atomic<std::uint32_t>, PAGES> mapped;

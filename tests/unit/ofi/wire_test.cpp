@@ -1,6 +1,11 @@
 #include "backends/ofi/wire.hpp"
 
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include <cstring>
 
 namespace lci::ofi {
 namespace {
@@ -58,6 +63,42 @@ TEST(hello, decode__refuses_other_sizes_versions_and_names) {
     said.name.size = size;
     EXPECT_FALSE(decode(bytes, sizeof(said), out)) << size;
   }
+}
+
+namespace {
+
+fabric_address at_host(std::uint64_t host, const char* address) {
+  fabric_address out;
+  out.host = host;
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  v4.sin_family = AF_INET;
+  v6.sin6_family = AF_INET6;
+  if (inet_pton(AF_INET, address, &v4.sin_addr) == 1) {
+    out.name.size = sizeof(v4);
+    std::memcpy(out.name.bytes, &v4, sizeof(v4));
+  } else if (inet_pton(AF_INET6, address, &v6.sin6_addr) == 1) {
+    out.name.size = sizeof(v6);
+    std::memcpy(out.name.bytes, &v6, sizeof(v6));
+  } else {
+    out.name.size = static_cast<std::uint16_t>(std::strlen(address));
+    std::memcpy(out.name.bytes, address, out.name.size);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST(address, why_apart__a_loopback_address_is_of_its_host_alone) {
+  for (const char* own : {"127.0.0.1", "127.9.9.9", "::1"}) {
+    EXPECT_THAT(at_host(1, own).why_apart(at_host(2, "10.0.0.2")),
+                testing::StartsWith("this rank"));
+    EXPECT_THAT(at_host(1, "10.0.0.1").why_apart(at_host(2, own)),
+                testing::StartsWith("that rank"));
+    EXPECT_EQ(at_host(1, own).why_apart(at_host(1, own)), "");
+  }
+  EXPECT_EQ(at_host(1, "10.0.0.1").why_apart(at_host(2, "fe80::1")), "");
+  EXPECT_EQ(at_host(1, "fake://127").why_apart(at_host(2, "x")), "");
 }
 
 TEST(note, decode__refuses_other_sizes_and_kinds) {
