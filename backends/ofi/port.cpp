@@ -17,6 +17,8 @@ constexpr std::uint64_t FAREWELL_MS = 2000;
 // What is put together before it is injected.
 constexpr std::size_t MOST_INJECTED = 512;
 constexpr int LAST_READS = 64;
+// rxm looks each 10 ms (FI_OFI_RXM_CM_PROGRESS_INTERVAL).
+constexpr std::uint64_t SEE_MS = 25;
 
 std::size_t inject_limit(const fi_info& info, std::size_t head) noexcept {
   const std::size_t limit = std::min(info.tx_attr->inject_size, MOST_INJECTED);
@@ -46,12 +48,15 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
   if ((config_.ofi_lock_mode & LCI_NET_LOCK_MR) != 0) owner.memory().serialise();
 }
 
-// Layered providers fall over connections that the other side has closed, if they have not seen
-// that.
+// Layered providers fall over connections that the other side has closed, or leave their sockets
+// behind, if they have not seen that. They look at connections in a read, but not in every one.
 void port::see_ends() noexcept {
   fi_cq_data_entry done[BATCH];
   fi_cq_err_entry failed{};
-  for (int i = 0; i < LAST_READS; ++i)
+  const auto has_failed = [](const auto& one) { return one->state() == link::stage::failed; };
+  const bool is_late = std::any_of(link_store_.begin(), link_store_.end(), has_failed);
+  const std::uint64_t until = base::cpu_ticks() + (is_late ? SEE_MS * base::ticks_per_ms() : 0);
+  for (int i = 0; i < LAST_READS || base::cpu_ticks() < until; ++i)
     if (fi_cq_read(queues_.cq.get(), done, BATCH) == -FI_EAVAIL)
       fi_cq_readerr(queues_.cq.get(), &failed, 0);
 }
