@@ -19,7 +19,7 @@ class in_step : public testing::EmptyTestEventListener {
   explicit in_step(int rank)
       : watchdog_(
             "interface suite, rank " + std::to_string(rank), [this] { print_current(); },
-            std::chrono::seconds(world().long_mode ? 600 : 60)) {}
+            world().long_mode ? std::chrono::seconds(600) : lci::test::watchdog::default_limit()) {}
 
   void OnTestStart(const testing::TestInfo& info) override {
     world_t& w = world();
