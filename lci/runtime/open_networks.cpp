@@ -72,6 +72,7 @@ class opening {
   void require_all_inside() const;
   const net::provider& choose_outer() const;
   void open_outer();
+  void require_all_reached(const std::vector<std::string>& addresses) const;
   opened_networks put_together();
   std::vector<std::string> exchange(const std::string& key, const std::string& mine);
   bool is_inner_wanted() const noexcept { return wanted_ != attr_backend_t::none && wants(inner_); }
@@ -187,6 +188,11 @@ void opening::open_outer() {
   const std::vector<std::string> said = exchange(order_.key + ".network", told);
   if (problem) std::rethrow_exception(problem);
   std::vector<std::string> addresses = addresses_in(said, me_);
+  require_all_reached(addresses);
+  between_.fill(std::move(addresses));
+}
+
+void opening::require_all_reached(const std::vector<std::string>& addresses) const {
   for (std::size_t r = 0; r < addresses.size(); ++r) {
     // Whoever is reached inside needs no other way.
     if (static_cast<int>(r) == me_ || (inner_.fabric != nullptr && ways_[r] == net::way::local))
@@ -195,7 +201,6 @@ void opening::open_outer() {
       throw backend_error("backend " + std::string(outer_.provider->name) + " does not reach " +
                           list_ranks({static_cast<int>(r)}) + ": " + why);
   }
-  between_.fill(std::move(addresses));
 }
 
 opened_networks opening::put_together() {
