@@ -95,6 +95,8 @@ struct domain_functions {
 
   static std::string chosen_device() { return address_of_current(Here().d); }
 
+  static std::string pci_of(int device) { return address_of(Here().d, device); }
+
   static constexpr mem::memory_domain named(std::string_view name, std::string_view variable) {
     return {name,
             variable,
@@ -108,7 +110,8 @@ struct domain_functions {
             &export_for_network,
             &ready_for_network,
             &report,
-            &chosen_device};
+            &chosen_device,
+            &pci_of};
   }
 
  private:

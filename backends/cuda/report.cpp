@@ -13,6 +13,13 @@ namespace {
 
 std::string unless(bool is_there, const char* why_not) { return is_there ? "" : why_not; }
 
+std::string address_of(const abi::functions& call, abi::device gpu) {
+  std::array<char, 32> text{};
+  if (call.device_get_pci_bus_id(text.data(), text.size() - 1, gpu) != abi::result::success)
+    return {};
+  return text.data();
+}
+
 std::string why_not_by_hand(const gpu_facts& facts, const gdr_library& mappings) {
   return facts.direct_rdma ? mappings.why_not() : "this GPU has no GPUDirect RDMA";
 }
@@ -66,11 +73,15 @@ std::vector<mem::device_report> report_gpus(driver& d) {
 std::string address_of_current(driver& d) {
   const abi::functions* const call = d.in_process();
   abi::device current = -1;
-  std::array<char, 32> text{};
-  if (call == nullptr || call->ctx_get_device(&current) != abi::result::success ||
-      call->device_get_pci_bus_id(text.data(), text.size() - 1, current) != abi::result::success)
-    return {};
-  return text.data();
+  if (call == nullptr || call->ctx_get_device(&current) != abi::result::success) return {};
+  return address_of(*call, current);
+}
+
+std::string address_of(driver& d, int ordinal) {
+  const abi::functions* const call = d.in_process();
+  abi::device gpu = -1;
+  if (call == nullptr || call->device_get(&gpu, ordinal) != abi::result::success) return {};
+  return address_of(*call, gpu);
 }
 
 }  // namespace lci::cuda

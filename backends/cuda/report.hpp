@@ -17,5 +17,7 @@ std::vector<mem::device_report> report_gpus(driver& d);
 // The PCI address of the GPU of the calling thread's current context; empty: there is none. Loads
 // and starts nothing.
 std::string address_of_current(driver& d);
+// That of a GPU by its number; empty: there is no such one. Loads and starts nothing.
+std::string address_of(driver& d, int ordinal);
 
 }  // namespace lci::cuda

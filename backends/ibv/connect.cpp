@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <functional>
 
 #include "backends/ibv/port.hpp"
 #include "backends/ibv/side.hpp"
@@ -78,9 +77,7 @@ void connector::open_queue() {
 
 void connector::add_port(port& p) {
   const std::lock_guard lock(mutex_);
-  const auto at = static_cast<std::size_t>(p.index());
-  if (ports_.size() <= at) ports_.resize(at + 1);
-  ports_[at] = &p;
+  caller_.add_port(p);
 }
 
 void connector::post_receive(std::uint32_t cell) {
@@ -101,17 +98,11 @@ void connector::look() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   try {
-    if (wishes_.exchange(false, std::memory_order_acquire)) grant_wishes();
+    caller_.grant_wishes();
     read_hellos();
-    repeat_calls();
+    caller_.repeat([&](link& on, const port& p) { call(on, p); });
   } catch (const std::exception& problem) {
-    // Tried at every poll: once is enough to say the same.
-    const std::size_t text = std::hash<std::string_view>()(problem.what());
-    if (said_ != text) {
-      said_ = text;
-      base::log::warn("ibv", "connecting goes on later: %s", problem.what());
-    }
-    wishes_.store(true, std::memory_order_release);
+    caller_.put_off(problem);
   }
 }
 
@@ -119,41 +110,12 @@ void connector::leave() noexcept {
   const std::lock_guard lock(mutex_);
   try {
     for (int i = 0; i < FAREWELLS; ++i) {
-      for (const call_state& one : calling_)
-        if (one.on->state() == link::stage::calling) say(*one.on, *one.from, hello::LEAVES);
+      caller_.for_each_called([&](link& on, const port& p) { say(on, p, hello::LEAVES); });
       read_hellos();  // cells come back by it
     }
   } catch (const std::exception& problem) {
     base::log::warn("ibv", "some peers will not hear that we leave: %s", problem.what());
   }
-}
-
-void connector::grant_wishes() {
-  for (port* p : ports_) {
-    if (p == nullptr) continue;
-    std::vector<int> wished = p->take_wishes();
-    // What cannot be granted now stays a wish, and keeps no other from being granted.
-    std::exception_ptr problem;
-    for (const int rank : wished) {
-      if (p->find(rank) != nullptr) continue;
-      try {
-        enter_call(*p, rank);
-      } catch (const std::exception&) {
-        p->wish(rank);
-        problem = std::current_exception();
-      }
-    }
-    if (problem) std::rethrow_exception(problem);
-  }
-}
-
-// A new connection, which is called from now on.
-link& connector::enter_call(port& p, int rank) {
-  calling_.reserve(calling_.size() + 1);
-  link& made = p.make_link(rank);
-  calling_.push_back({&made, &p});
-  calls_.store(calling_.size(), std::memory_order_relaxed);
-  return made;
 }
 
 void connector::read_hellos() {
@@ -191,7 +153,7 @@ void connector::take(const hello& said) {
   contact* const who = contacts_.find(said.rank, here_);
   // From another job, or a forged one.
   if (who == nullptr || who->address.id != said.from) return;
-  port* const p = said.device < ports_.size() ? ports_[said.device] : nullptr;
+  port* const p = caller_.port_at(said.device);
   if (p == nullptr) return;  // not made yet; the peer will call again
   link* on = p->find(said.rank);
   if ((said.flags & hello::LEAVES) != 0) {
@@ -201,32 +163,12 @@ void connector::take(const hello& said) {
       on->move(link::stage::left);
     return;
   }
-  if (on == nullptr) on = &enter_call(*p, said.rank);
+  if (on == nullptr) on = &caller_.enter(*p, said.rank);
   if (on->peer_qpn == 0) accept(*on, *p, said, *who);
   if (on->peer_qpn != said.qpn) return;  // late, from a connection that was given up
   contacts::set_directory(*who, said.directory, said.directory_key);
   if (said.echo == on->qp->qp_num) on->move(link::stage::ready);
   if ((said.flags & hello::WANTS_ANSWER) != 0) call(*on, *p);
-}
-
-void connector::repeat_calls() {
-  const std::uint64_t now = base::cpu_ticks();
-  for (std::size_t i = 0; i < calling_.size();) {
-    link& on = *calling_[i].on;
-    if (on.state() != link::stage::calling) {
-      calling_[i] = calling_.back();
-      calling_.pop_back();
-      calls_.store(calling_.size(), std::memory_order_relaxed);
-      continue;
-    }
-    if (on.pace.is_due(now)) {
-      call(on, *calling_[i].from);
-      if (on.pace.is_worth_a_line())
-        base::log::warn("ibv", "rank %d does not answer; it has to make progress to be connected",
-                        on.rank);
-    }
-    ++i;
-  }
 }
 
 void connector::call(link& on, const port& p) {

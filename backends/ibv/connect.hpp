@@ -17,6 +17,7 @@
 #include "backends/ibv/region.hpp"
 #include "backends/ibv/select.hpp"
 #include "backends/ibv/wire.hpp"
+#include "lci/net/caller.hpp"
 
 namespace lci::ibv {
 
@@ -48,10 +49,8 @@ class connector {
   // Reads hellos and repeats ours. Another thread that is inside already will do.
   void look() noexcept;
   // A post found no connection.
-  void wish() noexcept { wishes_.store(true, std::memory_order_release); }
-  bool has_work() const noexcept {
-    return wishes_.load(std::memory_order_relaxed) || calls_.load(std::memory_order_relaxed) != 0;
-  }
+  void wish() noexcept { caller_.wish(); }
+  bool has_work() const noexcept { return caller_.has_work(); }
   // As contacts says.
   bool directory_of(int rank, std::uint64_t& address, std::uint32_t& key) const noexcept {
     return contacts_.directory_of(rank, address, key);
@@ -66,12 +65,9 @@ class connector {
   static_assert(CELL >= GRH + sizeof(hello));
 
   void open_queue();
-  void grant_wishes();
-  link& enter_call(port& p, int rank);
   void read_hellos();
   void take(const hello& said);
   void accept(link& on, const port& p, const hello& said, const contact& who);
-  void repeat_calls();
   void call(link& on, const port& p);
   void say(link& on, const port& p, std::uint8_t flags);
   bool send(const hello& what, contact& to);
@@ -98,17 +94,9 @@ class connector {
   qp_handle qp_;
   contacts contacts_;
 
-  std::atomic<bool> wishes_{false};
-  std::atomic<std::size_t> calls_{0};  // size of calling_
-  std::mutex mutex_;                   // guards everything below
-  std::vector<port*> ports_;           // by device
-  struct call_state {
-    link* on;
-    port* from;
-  };
-  std::vector<call_state> calling_;
+  net::caller<link, port> caller_{"ibv"};  // under mutex_, but for what is shared
+  std::mutex mutex_;                       // guards everything below
   std::vector<std::uint32_t> free_sends_, free_receives_;
-  std::size_t said_ = 0;  // hash of what was said to have gone wrong last
 };
 
 }  // namespace lci::ibv

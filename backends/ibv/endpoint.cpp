@@ -4,6 +4,7 @@
 
 #include "backends/ibv/fabric.hpp"
 #include "backends/ibv/work.hpp"
+#include "lci/net/far_end.hpp"
 
 namespace lci::ibv {
 
@@ -91,24 +92,16 @@ errorcode_t endpoint::fail(const net::net_op& op, const char* reason) noexcept {
                                                        : errorcode_t::retry_nomem;
 }
 
-// Where the other end is. posted: the operation makes no sense.
+// posted: the operation makes no sense.
 errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
-  using said = net::remote_view::answer;
-  at = op.at;
-  if (at.key == 0) {
-    const net::remote_view found = fabric_.keys().find(op.rank, op.remote);
-    if (found.what == said::not_connected) return errorcode_t::retry_nomem;
-    if (found.what == said::unknown_key || op.remote_offset > found.size ||
-        op.size > found.size - op.remote_offset)
-      return fail(op, "the remote key is unknown, or the range is outside");
-    if (found.at.key == 0 && op.size != 0) return fail(op, "no card was given that memory");
-    at = found.at;
-  }
-  return errorcode_t::done;
+  const char* why_not = nullptr;
+  const errorcode_t code = net::find_far_end(fabric_.keys(), op, at, why_not);
+  return why_not != nullptr ? fail(op, why_not) : code;
 }
 
-// What has nobody who waits for it keeps its place among the messages behind it, and what is fenced
-// its place behind others: both go whole.
+// Over which cards: those that both ends have registered it with, and of them not the first if our
+// end is memory of a GPU that others are nearer to. What has nobody who waits for it keeps its
+// place among the messages behind it, and what is fenced its place behind others: both go whole.
 pieces endpoint::cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
                          std::uint64_t local) const noexcept {
   if (op.size < rail_least_ || on.rails == 1 || op.context == nullptr || op.fence) return {};
@@ -116,6 +109,8 @@ pieces endpoint::cut_for(const net::net_op& op, const link& on, const net::remot
   for (std::size_t i = 0; i < MAX_RAILS; ++i)
     if ((on.rails >> i & 1u) != 0 && key_in(at, i) != 0 && regions::key_on(local, i) != 0)
       usable |= 1u << i;
+  const near_cards::set without_first = usable & ~1u;
+  if (regions::is_far_from_first(local) && without_first != 0) usable = without_first;
   return cut(op.size, usable);
 }
 
@@ -168,7 +163,7 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
     std::uint32_t key = 0;
     if (!take_local(op, key, record.key)) return fail(op, "the local buffer cannot be registered");
     const pieces parts = cut_for(op, *on, at, record.key != 0 ? record.key : op.local_key);
-    if (parts.count > 1) [[unlikely]] {
+    if (parts.count != 0) [[unlikely]] {
       code = split_up(op, what, *on, parts, at, record.key);
     } else {
       one.add(op.buffer, op.size, key);

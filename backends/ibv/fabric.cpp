@@ -36,6 +36,13 @@ std::vector<rail> make_rails(std::vector<chosen_port>& cards) {
   return out;
 }
 
+near_cards near_of_all(const chosen_port& first, const std::vector<rail>& others) {
+  if (others.empty()) return {};
+  std::vector<std::string> pcis{first.pci};
+  for (const rail& one : others) pcis.push_back(one.card.pci);
+  return {this_machine(), pcis};
+}
+
 void stop_waiting(const chosen_port& card) {
   const int fd = card.context->async_fd;
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -94,15 +101,16 @@ fabric::fabric(const net::fabric_config& config, std::vector<chosen_port> cards)
       pd_(make_pd(card_)),
       rails_(make_rails(cards)),
       rail_least_(rail_wishes::from_environment().least),
+      near_(near_of_all(card_, rails_)),
       caps_(capabilities_of(card_, pd_.get(), config)),
       memory_(pd_.get(), card_.name, config_),
       connector_(card_, pd_.get(), rails_, memory_, *config.book, *config.arena),
-      lookups_(memory_, *config.arena, connector_, config.book->size()),
-      ports_(MAX_DEVICES) {
+      lookups_(memory_, *config.arena, connector_, config.book->size()) {
   stop_waiting(card_);
   caps_.keeps_registrations = memory_.is_keeping();
   base::ticks_per_ms();  // measured here rather than in the first poll
   log::info("ibv", "%s, %s: %s", card_.name.c_str(), card_.why.c_str(), describe(card_).c_str());
+  memory_.find_near_by([this](const void* address) { return near_.to(address); });
   for (const rail& one : rails_) {
     stop_waiting(one.card);
     memory_.add_rail(one.pd.get(), one.card.name, rail_least_);
@@ -117,17 +125,13 @@ fabric::fabric(const net::fabric_config& config, std::vector<chosen_port> cards)
 fabric::~fabric() = default;
 
 std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& config) {
-  if (index < 0 || index >= MAX_DEVICES)
-    throw backend_error("ibv: device index " + std::to_string(index) + " is outside 0 to " +
-                        std::to_string(MAX_DEVICES - 1));
-  const std::lock_guard lock(mutex_);
-  std::unique_ptr<port>& where = ports_[static_cast<std::size_t>(index)];
-  if (!where) {
-    where = std::make_unique<port>(*this, index, config);
-    connector_.add_port(*where);
-  }
-  config = where->config();
-  return std::make_unique<device>(*this, *where);
+  port& where = ports_.get(index, [&] {
+    auto made = std::make_unique<port>(*this, index, config);
+    connector_.add_port(*made);
+    return made;
+  });
+  config = where.config();
+  return std::make_unique<device>(*this, where);
 }
 
 net::network_names fabric::names() const {
@@ -136,18 +140,8 @@ net::network_names fabric::names() const {
   return out;
 }
 
-// Any device that exists will do: the tables of a peer are the same behind all of them.
 void fabric::connect(int rank) noexcept {
-  if (rank == config_.book->rank()) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
-  port* first = nullptr;
-  for (const auto& one : ports_) {
-    if (!one) continue;
-    if (first == nullptr) first = one.get();
-    if (one->find(rank) != nullptr) return;
-  }
-  if (first != nullptr) first->wish(rank);
+  if (rank != config_.book->rank()) ports_.wish(rank);
 }
 
 net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
@@ -167,13 +161,12 @@ std::uint64_t fabric::register_region(void* address, std::size_t size, mem::mem_
 void fabric::deregister_region(std::uint64_t local_key) noexcept {
   net::remote_key name;
   for (const int reader : memory_.remove(local_key, &name)) {
-    const std::lock_guard lock(mutex_);
-    for (const auto& one : ports_) {
-      link* const on = one ? one->find(reader) : nullptr;
-      if (on == nullptr || on->state() != link::stage::ready) continue;
-      one->tell(reader, {note::kind::withdrawn, name.slot, name.generation, 0});
-      break;
-    }
+    ports_.until([&](port& one) {
+      const link* const on = one.find(reader);
+      if (on == nullptr || on->state() != link::stage::ready) return false;
+      one.tell(reader, {note::kind::withdrawn, name.slot, name.generation, 0});
+      return true;
+    });
   }
 }
 
@@ -186,9 +179,7 @@ net::remote_target fabric::target_of(net::remote_key name) noexcept {
 }
 
 void fabric::leave() noexcept {
-  const std::lock_guard lock(mutex_);
-  for (const auto& one : ports_)
-    if (one) one->leave();
+  ports_.for_each([](port& one) { one.leave(); });
   connector_.leave();
 }
 

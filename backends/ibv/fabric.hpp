@@ -16,6 +16,7 @@
 #include "backends/ibv/region.hpp"
 #include "backends/ibv/select.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/port_list.hpp"
 
 namespace lci::ibv {
 
@@ -55,8 +56,6 @@ class fabric final : public net::fabric {
   bool has_failed() noexcept;
 
  private:
-  static constexpr int MAX_DEVICES = 64;
-
   fabric(const net::fabric_config& config, std::vector<chosen_port> cards);
   void take_events(const chosen_port& card) noexcept;
 
@@ -65,12 +64,12 @@ class fabric final : public net::fabric {
   const pd_handle pd_;
   const std::vector<rail> rails_;
   const std::size_t rail_least_;
+  const near_cards near_;
   net::capabilities caps_;
   regions memory_;
   connector connector_;
   lookups lookups_;
-  std::mutex mutex_;  // guards what follows
-  std::vector<std::unique_ptr<port>> ports_;
+  net::port_list<port> ports_{"ibv"};
   std::mutex events_mutex_;
   std::atomic<bool> has_failed_{false};
 };

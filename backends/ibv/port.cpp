@@ -9,6 +9,7 @@
 #include "backends/ibv/work.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
+#include "lci/net/deaf_sink.hpp"
 
 namespace lci::ibv {
 namespace {
@@ -125,8 +126,7 @@ link& port::make_link(int rank) {
 }
 
 bool port::is_drained() const noexcept {
-  // edge ibv.failing: partner is serve_failures().
-  return failing_.load(std::memory_order_acquire) == 0 && self_.is_empty() &&
+  return arrears_.are_failures_told() && self_.is_empty() &&
          std::all_of(links_.begin(), links_.end(), [](const std::atomic<link*>& one) {
            const link* const on = one.load(std::memory_order_acquire);
            return on == nullptr || on->is_drained();
@@ -134,29 +134,8 @@ bool port::is_drained() const noexcept {
 }
 
 bool port::fail_later(int rank, void* context, const char* reason) noexcept {
-  const std::lock_guard lock(failures_lock_);
-  try {
-    failures_.push_back({rank, context, reason});
-  } catch (...) {
-    return false;
-  }
-  failing_.fetch_add(1, std::memory_order_relaxed);
-  has_failures_.store(true, std::memory_order_release);  // edge ibv.failures: serve_failures()
-  return true;
+  return arrears_.add_failure(rank, context, reason);
 }
-
-namespace {
-
-// Who leaves hears nothing more.
-class nobody final : public net::sink {
-  net::verdict on_message(const net::arrival&) noexcept override { return net::verdict::taken; }
-  void on_immediate(int, std::uint32_t) noexcept override {}
-  void on_complete(void*) noexcept override {}
-  void on_error(int, void*, std::string_view) noexcept override {}
-  void on_peer_gone(int, bool, std::string_view) noexcept override {}
-};
-
-}  // namespace
 
 bool port::try_tell(int rank, const note& what) noexcept {
   link* const on = find(rank);
@@ -168,17 +147,11 @@ bool port::try_tell(int rank, const note& what) noexcept {
 
 void port::tell(int rank, const note& what) noexcept {
   if (try_tell(rank, what)) return;
-  const std::lock_guard lock(failures_lock_);
-  try {
-    notes_.emplace_back(rank, what);
-  } catch (...) {
-    return;  // the peer finds out by itself, if later
-  }
-  has_failures_.store(true, std::memory_order_release);  // edge ibv.failures: serve_failures()
+  arrears_.add_note(rank, what);
 }
 
 void port::leave() noexcept {
-  nobody listener;
+  net::deaf_sink listener;
   const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();
   const auto in_time = [&] { return base::cpu_ticks() < deadline; };
   const auto all = [&](auto&& is_so) {

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "backends/ibv/wire.hpp"
 #include "lci/base/owned.hpp"
 #include "lci/mem/packet_pool.hpp"
+#include "lci/net/arrears.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/net/loopback.hpp"
 #include "lci/net/wish_list.hpp"
@@ -83,11 +83,6 @@ class port {
   static constexpr int BATCH = 32;
   // Polls inside of polls.
   static constexpr int MOST_NESTED = base::detail::thread_record::MAX_INSIDE;
-  struct failure {
-    int rank;
-    void* context;
-    const char* reason;
-  };
   thread_domain next_home();
   bool fetch(net::sink& to) noexcept;
   bool present(net::sink& to) noexcept;
@@ -103,8 +98,7 @@ class port {
   }
   void take_note(const note& what, const link& from) noexcept;
   bool try_tell(int rank, const note& what) noexcept;
-  void tell_rest() noexcept;
-  void serve_failures(net::sink& to) noexcept;
+  void serve_arrears(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
   // The card is done with all up to number `last`, and with that one by `error`, if there was one.
@@ -148,12 +142,9 @@ class port {
   splits splits_;
   net::wish_list wishes_;
 
-  base::spinlock failures_lock_;  // guards the three lists
-  std::deque<failure> failures_;
-  std::deque<std::pair<int, note>> notes_;  // that could not be sent at once
-  split* waiting_ = nullptr;                // for room, or to be told
-  std::atomic<bool> has_failures_{false};   // or notes, or what waits
-  std::atomic<std::uint64_t> failing_{0};   // failures that the sink has not heard of
+  net::arrears<note> arrears_;
+  base::spinlock waiting_lock_;  // guards the next
+  split* waiting_ = nullptr;     // for room, or to be told
 
   // ---- the polling thread's ----
   base::owned polling_;

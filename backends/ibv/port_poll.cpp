@@ -101,8 +101,8 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   if (++polls_ % LOOK_EVERY == 0 || fabric_.calls().has_work() || fabric_.keys().has_work())
       [[unlikely]]
     look_after(to);
-  if (has_failures_.load(std::memory_order_acquire)) [[unlikely]]
-    serve_failures(to);
+  if (arrears_.is_due()) [[unlikely]]
+    serve_arrears(to);
   std::size_t n = 0;
   while (n < max && (first_ != end_ || fetch(to)) && present(to)) ++n;
   receives_.post_some();
@@ -202,33 +202,9 @@ void port::take_note(const note& what, const link& from) noexcept {
     tell(from.rank, {note::kind::withdrawn, name.slot, name.generation, 0});
 }
 
-// Notes that could not be sent when they were due.
-void port::tell_rest() noexcept {
-  std::deque<std::pair<int, note>> rest;
-  {
-    const std::lock_guard lock(failures_lock_);
-    rest.swap(notes_);
-  }
-  for (const auto& [rank, what] : rest) tell(rank, what);
-}
-
-void port::serve_failures(net::sink& to) noexcept {
-  tell_rest();
+void port::serve_arrears(net::sink& to) noexcept {
+  arrears_.serve(to, [&](int rank, const note& what) { tell(rank, what); });
   serve_splits(to);
-  for (;;) {
-    failure one;
-    {
-      const std::lock_guard lock(failures_lock_);
-      if (failures_.empty()) {
-        has_failures_.store(!notes_.empty() || waiting_ != nullptr, std::memory_order_relaxed);
-        return;
-      }
-      one = failures_.front();
-      failures_.pop_front();
-    }
-    to.on_error(one.rank, one.context, one.reason);
-    failing_.fetch_sub(1, std::memory_order_release);  // edge ibv.failing: partner is is_drained()
-  }
 }
 
 void port::look_after(net::sink& to) noexcept {

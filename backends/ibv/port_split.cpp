@@ -64,15 +64,17 @@ errorcode_t port::start(const split& what) noexcept {
 }
 
 void port::await_room(split& s) noexcept {
-  const std::lock_guard lock(failures_lock_);
-  s.next = std::exchange(waiting_, &s);
-  has_failures_.store(true, std::memory_order_release);  // edge ibv.failures: serve_failures()
+  {
+    const std::lock_guard lock(waiting_lock_);
+    s.next = std::exchange(waiting_, &s);
+  }
+  arrears_.raise();
 }
 
 void port::serve_splits(net::sink& to) noexcept {
   split* all;
   {
-    const std::lock_guard lock(failures_lock_);
+    const std::lock_guard lock(waiting_lock_);
     all = std::exchange(waiting_, nullptr);
   }
   while (all != nullptr) {

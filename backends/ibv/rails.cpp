@@ -22,8 +22,8 @@ rail_wishes rail_wishes::from_environment() {
 pieces cut(std::size_t size, unsigned usable) noexcept {
   constexpr std::size_t PAGE = 4096;
   pieces out;
+  if (usable <= 1) return out;
   const auto rails = static_cast<std::size_t>(std::popcount(usable));
-  if (rails < 2) return out;
   const std::size_t part = ((size + rails - 1) / rails + PAGE - 1) / PAGE * PAGE;
   std::size_t at = 0;
   for (std::size_t rail = 0; rail < MAX_RAILS && at < size; ++rail) {

@@ -30,7 +30,7 @@ struct pieces {
 };
 
 // About equal parts that begin at whole pages of the operation, one for each rail whose bit is set
-// in `usable`. Fewer than two: it is not cut.
+// in `usable`. None: it goes over the first card, whole.
 pieces cut(std::size_t size, unsigned usable) noexcept;
 
 }  // namespace lci::ibv

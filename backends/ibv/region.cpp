@@ -66,10 +66,12 @@ void regions::add_rail(ibv_pd* pd, std::string device, std::size_t least) {
   rail_least_ = least;
 }
 
-// The other cards. One that refuses is not used for that memory.
+// The other cards. One that refuses, or is far from the GPU, is not used for that memory.
 void regions::register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind) {
-  if (size < rail_least_) return;
+  if (!is_for_rails(size)) return;
+  const near_cards::set near = kind == mem::mem_kind::device ? near_to_(address) : near_cards::ALL;
   for (std::size_t i = 0; i < rails_.size(); ++i) {
+    if ((near >> (i + 1) & 1u) == 0) continue;
     bool is_source_only = false;
     if (kind == mem::mem_kind::host)
       set[i + 1] = rails_[i]->host(address, size, is_source_only);
@@ -102,7 +104,7 @@ void regions::register_alone(registration& made, std::string& why_not) {
 void regions::find_everything(registration& made) noexcept {
   if (made.kind != mem::mem_kind::host) return;
   made.on[0] = first_.of_everything(made.address, made.size);
-  if (made.on[0] == nullptr || made.size < rail_least_) return;
+  if (made.on[0] == nullptr || !is_for_rails(made.size)) return;
   for (std::size_t i = 0; i < rails_.size(); ++i)
     made.on[i + 1] = rails_[i]->of_everything(made.address, made.size);
 }
@@ -122,6 +124,8 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
         register_alone(*made, why_not);
     }
     if (made->on[0] == nullptr) return 0;
+    if (kind == mem::mem_kind::device && is_for_rails(size))
+      made->is_far_from_first = (near_to_(address) & 1u) == 0;
   }
   const std::lock_guard lock(mutex_);
   made_.insert(made.get());

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +17,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "backends/ibv/near_cards.hpp"
 #include "backends/ibv/registrar.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/mem/arena.hpp"
@@ -35,8 +37,9 @@ struct registration {
   void* address = nullptr;
   std::size_t size = 0;
   mem::mem_kind kind = mem::mem_kind::host;
-  net::remote_key name;      // under mutex_
-  std::vector<int> readers;  // ranks that keep its row; under mutex_
+  bool is_far_from_first = false;  // memory of a GPU that other cards are nearer to
+  net::remote_key name;            // under mutex_
+  std::vector<int> readers;        // ranks that keep its row; under mutex_
 
   void take(const mr_set& from) noexcept {
     for (std::size_t i = 0; i < MAX_RAILS; ++i) on[i] = from[i].get();
@@ -62,6 +65,10 @@ class regions final : private mem::cache_registrar {
 
   // One more card, before anything is registered: for memory of at least so many bytes.
   void add_rail(ibv_pd* pd, std::string device, std::size_t least);
+  // Which of them memory of GPUs is registered with, beside the first. Before anything is
+  // registered.
+  using near_finder = std::function<near_cards::set(const void*)>;
+  void find_near_by(near_finder finder) { near_to_ = std::move(finder); }
   // Whether registrations outlive their use.
   bool is_keeping() const noexcept { return cache_ != nullptr; }
 
@@ -94,6 +101,9 @@ class regions final : private mem::cache_registrar {
     const ibv_mr* const mr = reinterpret_cast<const registration*>(key)->on[rail];
     return mr != nullptr ? mr->lkey : 0;
   }
+  static bool is_far_from_first(std::uint64_t key) noexcept {
+    return key != 0 && reinterpret_cast<const registration*>(key)->is_far_from_first;
+  }
   // Memory of the arena; null when it cannot be registered, which is said.
   const ibv_mr* of_arena(std::uint64_t offset, std::size_t size) noexcept {
     const std::uint64_t span = offset / mem::arena::SPAN;
@@ -111,6 +121,9 @@ class regions final : private mem::cache_registrar {
 
  private:
   void start_cache(mem::unmap_source& news);
+  bool is_for_rails(std::size_t size) const noexcept {
+    return !rails_.empty() && size >= rail_least_;
+  }
   void find_everything(registration& made) noexcept;
   void register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind);
   void register_alone(registration& made, std::string& why_not);
@@ -128,6 +141,7 @@ class regions final : private mem::cache_registrar {
   registrar first_;
   std::vector<std::unique_ptr<registrar>> rails_;  // the other cards
   std::size_t rail_least_ = ~std::size_t{0};
+  near_finder near_to_ = [](const void*) { return near_cards::ALL; };
   std::atomic<bool> was_rail_refused_{false};  // which was said
   mem::arena& arena_;
   const mem::region_table* const table_;

@@ -28,12 +28,6 @@ std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
   return std::make_unique<fabric>(config);
 }
 
-// Read once: it takes tens of milliseconds, and the machine stays what it is.
-const net::topology& this_machine() {
-  static const net::topology machine;
-  return machine;
-}
-
 // As seen from this process. Where there is no choice the machine is not looked at.
 selection choose_here(std::vector<port_facts>& all, const port_wishes& wishes) {
   const auto usable = std::count_if(all.begin(), all.end(),
@@ -121,6 +115,11 @@ std::vector<chosen_port> open_all(const selection& wanted) {
 }
 
 }  // namespace
+
+const net::topology& this_machine() {
+  static const net::topology machine;
+  return machine;
+}
 
 const net::provider PROVIDER{"ibv", attr_backend_t::ibv, &probe, &open, &report};
 

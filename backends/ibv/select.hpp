@@ -21,6 +21,10 @@ struct chosen_port : port_facts {
   std::string why;  // it, and not another one
 };
 
+// Where everything sits. Read once: that takes tens of milliseconds, and a machine stays what it
+// is.
+const net::topology& this_machine();
+
 // What a program wishes.
 port_wishes wishes_of(const net::fabric_config& config);
 

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
-#include <functional>
 
 #include "backends/ofi/port.hpp"
 #include "lci/base/log.hpp"
@@ -53,9 +52,7 @@ void connector::start(regions& memory) {
 
 void connector::add_port(port& p) {
   const std::lock_guard lock(mutex_);
-  const auto at = static_cast<std::size_t>(p.index());
-  if (ports_.size() <= at) ports_.resize(at + 1);
-  ports_[at] = &p;
+  caller_.add_port(p);
 }
 
 // What the provider does not take now is tried again at a later look.
@@ -80,17 +77,11 @@ void connector::look() noexcept {
   if (!lock) return;
   hear_of_deaths();
   try {
-    if (wishes_.exchange(false, std::memory_order_acquire)) grant_wishes();
+    caller_.grant_wishes();
     read_hellos();
-    repeat_calls();
+    caller_.repeat([&](link& on, const port& p) { call(on, p); });
   } catch (const std::exception& problem) {
-    // Tried at every poll: once is enough to say the same.
-    const std::size_t text = std::hash<std::string_view>()(problem.what());
-    if (said_ != text) {
-      said_ = text;
-      base::log::warn("ofi", "connecting goes on later: %s", problem.what());
-    }
-    wishes_.store(true, std::memory_order_release);
+    caller_.put_off(problem);
   }
 }
 
@@ -98,41 +89,13 @@ void connector::leave() noexcept {
   const std::lock_guard lock(mutex_);
   const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();
   try {
-    for (const call_state& one : calling_)
-      if (one.on->state() == link::stage::calling) say(*one.on, *one.from, hello::LEAVES);
+    caller_.for_each_called([&](link& on, const port& p) { say(on, p, hello::LEAVES); });
     const auto is_out = [](const cell& one) { return one.is_free || one.to < 0; };
     while (!std::all_of(cells_.begin(), cells_.end(), is_out) && base::cpu_ticks() < deadline)
       read_hellos();
   } catch (const std::exception& problem) {
     base::log::warn("ofi", "some peers will not hear that we leave: %s", problem.what());
   }
-}
-
-void connector::grant_wishes() {
-  for (port* p : ports_) {
-    if (p == nullptr) continue;
-    // What cannot be granted now stays a wish, and keeps no other from being granted.
-    std::exception_ptr problem;
-    for (const int rank : p->take_wishes()) {
-      if (p->find(rank) != nullptr) continue;
-      try {
-        enter_call(*p, rank);
-      } catch (const std::exception&) {
-        p->wish(rank);
-        problem = std::current_exception();
-      }
-    }
-    if (problem) std::rethrow_exception(problem);
-  }
-}
-
-// A new link, which is called from now on.
-link& connector::enter_call(port& p, int rank) {
-  calling_.reserve(calling_.size() + 1);
-  link& made = p.make_link(rank);
-  calling_.push_back({&made, &p});
-  calls_.store(calling_.size(), std::memory_order_relaxed);
-  return made;
 }
 
 // Null while the rank's address is not known.
@@ -157,8 +120,7 @@ std::string connector::why_out_of_reach(std::string_view address) const {
 
 // No link to that rank will be of use.
 void connector::miss(int rank) noexcept {
-  for (port* p : ports_)
-    if (p != nullptr) p->miss(rank);
+  caller_.for_each_port([&](port& p) { p.miss(rank); });
 }
 
 void connector::hear_of_deaths() noexcept {
@@ -229,7 +191,7 @@ void connector::take(const hello& said) {
   // From another job, or a forged one.
   if (who == nullptr || who->address.id != said.from) return;
   who->was_heard = true;
-  port* const p = said.device < ports_.size() ? ports_[said.device] : nullptr;
+  port* const p = caller_.port_at(said.device);
   if (p == nullptr) return;  // not made yet; the peer will call again
   link* on = p->find(said.rank);
   if ((said.flags & hello::LEAVES) != 0) {
@@ -238,7 +200,7 @@ void connector::take(const hello& said) {
     if (on != nullptr) on->move(link::stage::left);
     return;
   }
-  if (on == nullptr) on = &enter_call(*p, said.rank);
+  if (on == nullptr) on = &caller_.enter(*p, said.rank);
   if (on->name.size == 0) {
     on->peer = p->behind().insert(domain_, said.name);
     on->keys = (domain_.info->domain_attr->mr_mode & FI_MR_ENDPOINT) != 0
@@ -249,26 +211,6 @@ void connector::take(const hello& said) {
   if (!(on->name == said.name)) return;
   if ((said.flags & hello::KNOWS_YOU) != 0) on->move(link::stage::ready);
   if ((said.flags & hello::WANTS_ANSWER) != 0) call(*on, *p);
-}
-
-void connector::repeat_calls() {
-  const std::uint64_t now = base::cpu_ticks();
-  for (std::size_t i = 0; i < calling_.size();) {
-    link& on = *calling_[i].on;
-    if (on.state() != link::stage::calling) {
-      calling_[i] = calling_.back();
-      calling_.pop_back();
-      calls_.store(calling_.size(), std::memory_order_relaxed);
-      continue;
-    }
-    if (on.pace.is_due(now)) {
-      call(on, *calling_[i].from);
-      if (on.pace.is_worth_a_line())
-        base::log::warn("ofi", "rank %d does not answer; it has to make progress to be connected",
-                        on.rank);
-    }
-    ++i;
-  }
 }
 
 void connector::call(link& on, const port& p) {

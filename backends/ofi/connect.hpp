@@ -17,6 +17,7 @@
 #include "backends/ofi/queues.hpp"
 #include "backends/ofi/region.hpp"
 #include "lci/mem/arena.hpp"
+#include "lci/net/caller.hpp"
 
 namespace lci::ofi {
 
@@ -42,10 +43,8 @@ class connector {
   // Reads hellos and repeats ours. Another thread that is inside already will do.
   void look() noexcept;
   // A post found no link.
-  void wish() noexcept { wishes_.store(true, std::memory_order_release); }
-  bool has_work() const noexcept {
-    return wishes_.load(std::memory_order_relaxed) || calls_.load(std::memory_order_relaxed) != 0;
-  }
+  void wish() noexcept { caller_.wish(); }
+  bool has_work() const noexcept { return caller_.has_work(); }
   // Whether the end of that rank's process would be heard of.
   bool is_watched(int rank) const noexcept {
     return peers_[static_cast<std::size_t>(rank)].is_watched.load(std::memory_order_relaxed);
@@ -71,15 +70,12 @@ class connector {
     std::atomic<bool> is_watched{false};
   };
 
-  void grant_wishes();
-  link& enter_call(port& p, int rank);
   contact* find(int rank);
   void read_hellos();
   bool read_some();
   void read_error();
   void done_with(cell& one, const std::byte* data, std::size_t size);
   void take(const hello& said);
-  void repeat_calls();
   void call(link& on, const port& p);
   bool say(const link& on, const port& p, std::uint8_t flags);
   void post_receive(cell& one);
@@ -98,18 +94,10 @@ class connector {
   std::vector<contact> peers_;  // by rank
   std::vector<cell> cells_;     // RECEIVES, then SENDS
 
-  std::atomic<bool> wishes_{false};
-  std::atomic<std::size_t> calls_{0};  // size of calling_
-  std::mutex mutex_;                   // guards everything below
-  std::vector<port*> ports_;           // by device
-  struct call_state {
-    link* on;
-    port* from;
-  };
-  std::vector<call_state> calling_;
+  net::caller<link, port> caller_{"ofi"};  // under mutex_, but for what is shared
+  std::mutex mutex_;                       // guards everything below
   std::vector<cell*> unposted_;
   std::uint64_t next_lifeline_look_ = 0;
-  std::size_t said_ = 0;  // hash of what was said to have gone wrong last
 };
 
 }  // namespace lci::ofi

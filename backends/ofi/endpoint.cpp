@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/ofi/fabric.hpp"
+#include "lci/net/far_end.hpp"
 
 namespace lci::ofi {
 
@@ -99,20 +100,11 @@ errorcode_t endpoint::fail(const net::net_op& op, const char* reason) noexcept {
                                                        : errorcode_t::retry_nomem;
 }
 
-// Where the other end is. posted: the operation makes no sense.
+// posted: the operation makes no sense.
 errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
-  using said = net::remote_view::answer;
-  at = op.at;
-  if (at.key == 0) {
-    const net::remote_view found = fabric_.keys().find(op.rank, op.remote);
-    if (found.what == said::not_connected) return errorcode_t::retry_nomem;
-    if (found.what == said::unknown_key || op.remote_offset > found.size ||
-        op.size > found.size - op.remote_offset)
-      return fail(op, "the remote key is unknown, or the range is outside");
-    if (found.at.key == 0 && op.size != 0) return fail(op, "no network was given that memory");
-    at = found.at;
-  }
-  return errorcode_t::done;
+  const char* why_not = nullptr;
+  const errorcode_t code = net::find_far_end(fabric_.keys(), op, at, why_not);
+  return why_not != nullptr ? fail(op, why_not) : code;
 }
 
 errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {

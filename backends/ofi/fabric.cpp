@@ -70,8 +70,7 @@ fabric::fabric(const net::fabric_config& config)
       caps_(capabilities_of(chosen_, head(), config_)),
       connector_(domain_, *config_.book, *config_.arena),
       memory_(domain_, connector_.endpoint(), config_),
-      lookups_(config_.book->size()),
-      ports_(MAX_DEVICES) {
+      lookups_(config_.book->size()) {
   caps_.keeps_registrations = memory_.is_keeping();
   connector_.start(memory_);
   base::ticks_per_ms();  // measured here rather than in the first poll
@@ -81,36 +80,21 @@ fabric::fabric(const net::fabric_config& config)
 // Without leave() before, peers take this for a death, after what was sent to them.
 fabric::~fabric() {
   if (has_left_) return;
-  for (const auto& one : ports_)
-    if (one) one->leave(false);
+  ports_.for_each([](port& one) { one.leave(false); });
 }
 
 std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& config) {
-  if (index < 0 || index >= MAX_DEVICES)
-    throw backend_error("ofi: device index " + std::to_string(index) + " is outside 0 to " +
-                        std::to_string(MAX_DEVICES - 1));
-  const std::lock_guard lock(mutex_);
-  std::unique_ptr<port>& where = ports_[static_cast<std::size_t>(index)];
-  if (!where) {
-    where = std::make_unique<port>(*this, index, config);
-    connector_.add_port(*where);
-  }
-  config = where->config();
-  return std::make_unique<device>(*this, *where);
+  port& where = ports_.get(index, [&] {
+    auto made = std::make_unique<port>(*this, index, config);
+    connector_.add_port(*made);
+    return made;
+  });
+  config = where.config();
+  return std::make_unique<device>(*this, where);
 }
 
-// Any device that exists will do: what is asked is the same behind all of them.
 void fabric::connect(int rank) noexcept {
-  if (rank == config_.book->rank()) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
-  port* first = nullptr;
-  for (const auto& one : ports_) {
-    if (!one) continue;
-    if (first == nullptr) first = one.get();
-    if (one->find(rank) != nullptr) return;
-  }
-  if (first != nullptr) first->wish(rank);
+  if (rank != config_.book->rank()) ports_.wish(rank);
 }
 
 net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
@@ -136,9 +120,7 @@ void fabric::deregister_region(std::uint64_t local_key) noexcept {
     said.what = note::kind::withdrawn;
     said.slot = name.slot;
     said.generation = name.generation;
-    const std::lock_guard lock(mutex_);
-    if (const auto& one = ports_[static_cast<std::size_t>(who.device)]; one)
-      one->tell(who.rank, said);
+    ports_.with(who.device, [&](port& one) { one.tell(who.rank, said); });
   }
 }
 
@@ -151,12 +133,9 @@ net::remote_target fabric::target_of(net::remote_key name) noexcept {
 }
 
 void fabric::leave() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (has_left_) return;
-  for (const auto& one : ports_)
-    if (one) one->leave(true);
+  if (has_left_.exchange(true, std::memory_order_relaxed)) return;
+  ports_.for_each([](port& one) { one.leave(true); });
   connector_.leave();
-  has_left_ = true;
 }
 
 }  // namespace lci::ofi

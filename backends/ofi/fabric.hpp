@@ -3,11 +3,10 @@
 // net::fabric. Threads: as net::fabric says.
 #pragma once
 
+#include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "backends/ofi/connect.hpp"
 #include "backends/ofi/lookup.hpp"
@@ -15,6 +14,7 @@
 #include "backends/ofi/region.hpp"
 #include "backends/ofi/select.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/port_list.hpp"
 
 namespace lci::ofi {
 
@@ -56,8 +56,6 @@ class fabric final : public net::fabric {
   lookups& keys() noexcept { return lookups_; }
 
  private:
-  static constexpr int MAX_DEVICES = 64;
-
   const net::fabric_config config_;
   std::string why_;  // it was chosen
   const candidate chosen_;
@@ -69,9 +67,8 @@ class fabric final : public net::fabric {
   connector connector_;
   regions memory_;
   lookups lookups_;
-  std::mutex mutex_;  // guards what follows
-  std::vector<std::unique_ptr<port>> ports_;
-  bool has_left_ = false;
+  net::port_list<port> ports_{"ofi"};
+  std::atomic<bool> has_left_{false};
 };
 
 }  // namespace lci::ofi

@@ -6,6 +6,7 @@
 #include "backends/ofi/fabric.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
+#include "lci/net/deaf_sink.hpp"
 
 namespace lci::ofi {
 namespace {
@@ -184,31 +185,17 @@ void port::tell(int rank, const note& what) noexcept {
   link* const on = find(rank);
   if (on == nullptr || on->state() > link::stage::ready) return;
   if (send_note(*on, what) == errorcode_t::done) return;
-  const std::lock_guard lock(failures_lock_);
-  try {
-    notes_.emplace_back(rank, what);
-  } catch (...) {
-    return;  // as if it were lost with the peer, which asks again
-  }
-  has_failures_.store(true, std::memory_order_release);  // edge ofi.failures: serve_failures()
+  arrears_.add_note(rank, what);
 }
 
 bool port::is_drained() const noexcept {
-  // edge ofi.failing: partner is serve_failures(). edge ofi.users: partner is end_user().
-  return failing_.load(std::memory_order_acquire) == 0 && self_.is_empty() &&
+  // edge ofi.users: partner is end_user().
+  return arrears_.are_failures_told() && self_.is_empty() &&
          users_.load(std::memory_order_acquire) == 0;
 }
 
 bool port::fail_later(int rank, void* context, const char* reason) noexcept {
-  const std::lock_guard lock(failures_lock_);
-  try {
-    failures_.push_back({rank, context, reason});
-  } catch (...) {
-    return false;
-  }
-  failing_.fetch_add(1, std::memory_order_relaxed);
-  has_failures_.store(true, std::memory_order_release);  // edge ofi.failures: serve_failures()
-  return true;
+  return arrears_.add_failure(rank, context, reason);
 }
 
 void port::miss(int rank) noexcept {
@@ -216,21 +203,8 @@ void port::miss(int rank) noexcept {
   has_missed_.store(true, std::memory_order_release);
 }
 
-namespace {
-
-// Who leaves hears nothing more.
-class nobody final : public net::sink {
-  net::verdict on_message(const net::arrival&) noexcept override { return net::verdict::taken; }
-  void on_immediate(int, std::uint32_t) noexcept override {}
-  void on_complete(void*) noexcept override {}
-  void on_error(int, void*, std::string_view) noexcept override {}
-  void on_peer_gone(int, bool, std::string_view) noexcept override {}
-};
-
-}  // namespace
-
 void port::leave(bool says_farewell) noexcept {
-  nobody listener;
+  net::deaf_sink listener;
   const std::uint64_t deadline = base::cpu_ticks() + FAREWELL_MS * base::ticks_per_ms();
   const auto in_time = [&] { return base::cpu_ticks() < deadline; };
   note last;

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "backends/ofi/receives.hpp"
 #include "lci/base/owned.hpp"
 #include "lci/data/object_pool.hpp"
+#include "lci/net/arrears.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/net/loopback.hpp"
 #include "lci/net/wish_list.hpp"
@@ -105,11 +105,6 @@ class port {
   static constexpr int BATCH = 32;
   // Polls inside of polls.
   static constexpr int MOST_NESTED = base::detail::thread_record::MAX_INSIDE;
-  struct failure {
-    int rank;
-    void* context;
-    const char* reason;
-  };
   errorcode_t no_link(int rank) noexcept;
   bool lock_sends() noexcept { return !locks_sends_ || sends_.try_lock(); }
   void unlock_sends() noexcept {
@@ -136,8 +131,7 @@ class port {
   void flush(work& one) noexcept;
   void flushed(net::sink& to, link& from, std::uint64_t count) noexcept;
   void end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept;
-  void tell_rest() noexcept;
-  void serve_failures(net::sink& to) noexcept;
+  void serve_arrears(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
   void look_at_links(net::sink& to) noexcept;
   void knock(link& on) noexcept;
@@ -161,11 +155,7 @@ class port {
   base::spinlock sends_;                 // ... then held while something is posted
   std::atomic<std::uint64_t> users_{0};  // operations whose end was not told
 
-  base::spinlock failures_lock_;  // guards the two lists
-  std::deque<failure> failures_;
-  std::deque<std::pair<int, note>> notes_;  // that could not be sent at once
-  std::atomic<bool> has_failures_{false};   // or notes
-  std::atomic<std::uint64_t> failing_{0};   // failures that the sink has not heard of
+  net::arrears<note> arrears_;
   std::atomic<bool> has_missed_{false};
   std::vector<std::atomic<bool>> missed_;  // by rank
 

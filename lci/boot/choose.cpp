@@ -32,6 +32,12 @@ constexpr std::string_view BUILT_IN = LCT_PMI_BACKEND_DEFAULT;
 constexpr std::string_view BUILT_IN = "tcp,file,local";
 #endif
 
+#ifdef LCT_PMI_BACKEND_LEFT_OUT
+constexpr std::string_view LEFT_OUT = LCT_PMI_BACKEND_LEFT_OUT;
+#else
+constexpr std::string_view LEFT_OUT = "";
+#endif
+
 // A word of the list: why it is unavailable here (nothing = available), and how it is opened.
 struct kind {
   std::string_view name;
@@ -71,6 +77,11 @@ constexpr std::array<kind, 8> KINDS = {{
     {"file", &file_unavailable, &open_file},
     {"local", &always, &open_local},
 }};
+
+std::optional<std::string> why_unavailable(const kind& k) {
+  if (auto why = why_left_out(LEFT_OUT, k.name)) return why;
+  return k.unavailable();
+}
 
 const kind& find_kind(std::string_view word) {
   std::string known;
@@ -113,11 +124,21 @@ void refuse_loneliness(const bootstrap& opened, const std::string& reasons) {
 
 }  // namespace
 
+std::optional<std::string> why_left_out(std::string_view left_out, std::string_view word) {
+  bool is_left_out = false;
+  base::env::for_each_entry(left_out, ";",
+                            [&](std::string_view one) { is_left_out |= one == word; });
+  if (!is_left_out) return std::nullopt;
+  std::string option = "LCT_PMI_BACKEND_ENABLE_";
+  for (const char c : word) option += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return "left out of this build (" + option + "=OFF)";
+}
+
 std::unique_ptr<bootstrap> open_bootstrap(board_shelf& shelf) {
   std::string reasons;
   for (const kind* k : wanted()) {
     const std::string word(k->name);
-    auto why = k->unavailable();
+    auto why = why_unavailable(*k);
     try {
       if (!why) {
         // From here on failures are errors: falling back to a process alone would let every rank
@@ -139,7 +160,7 @@ std::unique_ptr<bootstrap> open_bootstrap(board_shelf& shelf) {
 std::vector<choice> list_bootstraps() {
   std::vector<choice> out;
   for (const kind* k : wanted())
-    out.push_back(choice{std::string(k->name), k->unavailable().value_or("")});
+    out.push_back(choice{std::string(k->name), why_unavailable(*k).value_or("")});
   return out;
 }
 

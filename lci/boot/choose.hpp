@@ -8,7 +8,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lci/boot/board.hpp"
@@ -27,5 +29,8 @@ struct choice {
   std::string reason;  // empty = available
 };
 std::vector<choice> list_bootstraps();
+
+// Why a build without the bootstraps of that list passes `word` over; nothing: it has it.
+std::optional<std::string> why_left_out(std::string_view left_out, std::string_view word);
 
 }  // namespace lci::boot

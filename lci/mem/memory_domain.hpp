@@ -77,6 +77,8 @@ struct memory_domain {
   // The PCI address of the device that the calling thread has chosen; empty: none, or not told.
   // Starts nothing.
   std::string (*chosen_device)() = nullptr;
+  // That of a device that memory was found on; empty: not told. Starts nothing.
+  std::string (*pci_of)(int device) = nullptr;
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.

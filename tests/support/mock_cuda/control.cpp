@@ -15,7 +15,6 @@ namespace {
 
 using test::mock_memory;
 
-constexpr std::size_t PAGE = 4096;
 constexpr std::size_t VMM_PAGE = std::size_t{2} << 20;
 
 functions make_table() {

@@ -14,8 +14,6 @@ using cuda::abi::memory_type;
 using cuda::abi::pointer_attribute;
 using test::mock_memory;
 
-constexpr std::size_t PAGE = 4096;
-
 bool is_host(const block& b) {
   return b.kind == mock_memory::pinned || b.kind == mock_memory::gpu_only_host;
 }

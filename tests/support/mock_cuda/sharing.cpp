@@ -22,7 +22,6 @@ using cuda::abi::ipc_mem_handle;
 using cuda::abi::range_handle_type;
 using test::mock_memory;
 
-constexpr std::size_t PAGE = 4096;
 constexpr std::size_t GRANULARITY = std::size_t{2} << 20;
 constexpr std::uint64_t MAGIC = 0x6d6f636b2d697063;
 

@@ -22,6 +22,8 @@ using cuda::abi::device_ptr;
 using cuda::abi::functions;
 using cuda::abi::result;
 
+inline constexpr std::size_t PAGE = 4096;
+
 struct context {
   int gpu = 0;
   int retained = 0;

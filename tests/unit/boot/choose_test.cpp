@@ -87,6 +87,16 @@ TEST_F(choose_test, open__nothing_fits_lists_each_with_its_reason) {
        "tcp: RANK is not set", "file: LCT_PMI_FILE_NRANKS is not set"}));
 }
 
+TEST(choose, left_out__says_by_which_option) {
+  EXPECT_EQ(why_left_out("pmi1;mpi", "mpi"),
+            "left out of this build (LCT_PMI_BACKEND_ENABLE_MPI=OFF)");
+  EXPECT_EQ(why_left_out("pmi1;mpi", "pmi1"),
+            "left out of this build (LCT_PMI_BACKEND_ENABLE_PMI1=OFF)");
+  for (const char* there : {"pmi2", "pmix", "local"})
+    EXPECT_EQ(why_left_out("pmi1;mpi", there), std::nullopt) << there;
+  EXPECT_EQ(why_left_out("", "mpi"), std::nullopt);
+}
+
 TEST_F(choose_test, open__tcp_alone_names_what_is_missing) {
   vars_.set("LCT_PMI_BACKEND", "tcp");
   vars_.set("RANK", "0");

@@ -66,6 +66,9 @@ TEST_F(report_test, chosen_device__the_one_of_the_current_context_and_nothing_is
             report_gpus(driver_).at(1).what.substr(report_gpus(driver_).at(1).what.find("0000:")));
   ASSERT_EQ(call->ctx_pop_current(&of_second), abi::result::success);
   ASSERT_EQ(call->primary_ctx_release(1), abi::result::success);
+  EXPECT_EQ(address_of(ours, 1), report_gpus(driver_).at(1).pci);
+  EXPECT_EQ(address_of(ours, 2), "") << "there are two";
+  EXPECT_EQ(address_of(ours, -1), "");
   driver absent(driver_options{true, "libno_such_cuda.so.1"});
   EXPECT_EQ(address_of_current(absent), "");
 }

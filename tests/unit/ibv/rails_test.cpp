@@ -33,8 +33,17 @@ TEST(rails, cut__about_equal_parts) {
   EXPECT_LE(got.of[0].size - got.of[2].size, 3u * 4096);
 }
 
-TEST(rails, cut__for_one_rail_or_none_is_not_cut) {
-  for (const unsigned usable : {0u, 1u, 2u, 8u}) EXPECT_EQ(cut(1 << 20, usable).count, 0u);
+TEST(rails, cut__for_the_first_alone_or_none_is_not_cut) {
+  for (const unsigned usable : {0u, 1u}) EXPECT_EQ(cut(1 << 20, usable).count, 0u);
+}
+
+TEST(rails, cut__for_another_one_alone_is_one_piece) {
+  for (const std::size_t rail : {1u, 3u}) {
+    const pieces got = cut(100001, 1u << rail);
+    ASSERT_EQ(got.count, 1u);
+    EXPECT_EQ(got.of[0].rail, rail);
+    EXPECT_EQ(got.of[0].size, 100001u);
+  }
 }
 
 TEST(rails, environment__count_and_size_or_an_error_that_names_the_variable) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/ibv/fabric.hpp"
-#include "tests/contract/group.hpp"
+#include "tests/contract/opened_ranks.hpp"
 #include "tests/support/fake_ibv/fake_ibv.hpp"
 #include "tests/support/scoped_env.hpp"
 
@@ -33,7 +33,7 @@ inline chosen_port open_best_port(const port_wishes& wishes) {
 }
 
 // A card of its own for each test.
-class on_a_card : public testing::Test {
+class on_a_card : public test::opened_ranks<fabric> {
  protected:
   on_a_card() {
     // Who ends without a word is noticed by the card, not by what the processor knows.
@@ -46,32 +46,6 @@ class on_a_card : public testing::Test {
     EXPECT_EQ(card().take_complaints(), std::vector<std::string>());
   }
 
-  // Ranks with a device; `change` may alter what each gets.
-  std::unique_ptr<test::group> open(int ranks, int devices = 1,
-                                    std::function<void(net::fabric_config&)> change = {},
-                                    const net::device_config& wanted = {}) {
-    fabrics_.clear();
-    const auto open_one = [&, change](int, net::fabric_config config) {
-      if (change) change(config);
-      auto made = make(config);
-      fabrics_.push_back(made.get());
-      return made;
-    };
-    return std::make_unique<test::group>(ranks, devices, open_one, wanted);
-  }
-  std::unique_ptr<test::group> open(int ranks, const net::device_config& wanted) {
-    return open(ranks, 1, {}, wanted);
-  }
-  // A fabric, or nothing that is left of one.
-  static std::unique_ptr<fabric> make(const net::fabric_config& config) {
-    const std::size_t before = config.arena->in_use();
-    try {
-      return std::make_unique<fabric>(config);
-    } catch (...) {
-      EXPECT_EQ(config.arena->in_use(), before) << "blocks of the arena are lost";
-      throw;
-    }
-  }
   // Of so many datagrams one is lost, comes twice, or late. 0: none.
   static test::fake_ibv_config datagrams(unsigned lose, unsigned repeat, unsigned hold) {
     test::fake_ibv_config out;
@@ -80,26 +54,7 @@ class on_a_card : public testing::Test {
     out.hold = hold;
     return out;
   }
-  fabric& at(int rank) { return *fabrics_[static_cast<std::size_t>(rank)]; }
-
-  static errorcode_t send(test::group& g, int from, int to, std::uint32_t imm = 0) {
-    const std::uint64_t word = imm;
-    return g.at(from).to().send_inline(to, imm, nullptr, 0, &word, sizeof(word));
-  }
-  // A message each way, so that both sides are connected.
-  static void meet(test::group& g, int a, int b) {
-    for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
-      const std::size_t before = g.at(to).seen().arrived();
-      g.post([&] { return send(g, from, to); });
-      ASSERT_TRUE(g.until([&] { return g.at(to).seen().arrived() > before; }, "first contact"));
-    }
-  }
-  static bool until_gone(test::group& g, int rank, std::size_t peers = 1) {
-    return g.until([&] { return g.at(rank).seen().gone().size() >= peers; }, "a peer to be gone");
-  }
-
   test::scoped_env environment_;
-  std::vector<fabric*> fabrics_;
 };
 
 }  // namespace lci::ibv

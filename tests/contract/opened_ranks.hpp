@@ -1,0 +1,67 @@
+// Ranks of one backend in one process, with access to what is inside: the part of a fixture that is
+// the same for all backends. Threads: the test's.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lci/mem/arena.hpp"
+#include "tests/contract/group.hpp"
+
+namespace lci::test {
+
+template <class Fabric>
+class opened_ranks : public testing::Test {
+ protected:
+  // Ranks with a device; `change` may alter what each gets.
+  std::unique_ptr<group> open(int ranks, int devices = 1,
+                              std::function<void(net::fabric_config&)> change = {},
+                              const net::device_config& wanted = {}) {
+    fabrics_.clear();
+    const auto open_one = [&, change](int, net::fabric_config config) {
+      if (change) change(config);
+      auto made = make(config);
+      fabrics_.push_back(made.get());
+      return made;
+    };
+    return std::make_unique<group>(ranks, devices, open_one, wanted);
+  }
+  std::unique_ptr<group> open(int ranks, const net::device_config& wanted) {
+    return open(ranks, 1, {}, wanted);
+  }
+  // A fabric, or nothing that is left of one.
+  static std::unique_ptr<Fabric> make(const net::fabric_config& config) {
+    const std::size_t before = config.arena->in_use();
+    try {
+      return std::make_unique<Fabric>(config);
+    } catch (...) {
+      EXPECT_EQ(config.arena->in_use(), before) << "blocks of the arena are lost";
+      throw;
+    }
+  }
+  Fabric& at(int rank) { return *fabrics_[static_cast<std::size_t>(rank)]; }
+
+  static errorcode_t send(group& g, int from, int to, std::uint32_t imm = 0) {
+    const std::uint64_t word = imm;
+    return g.at(from).to().send_inline(to, imm, nullptr, 0, &word, sizeof(word));
+  }
+  // A message each way, so that both sides are connected.
+  static void meet(group& g, int a, int b) {
+    for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+      const std::size_t before = g.at(to).seen().arrived();
+      g.post([&] { return send(g, from, to); });
+      ASSERT_TRUE(g.until([&] { return g.at(to).seen().arrived() > before; }, "first contact"));
+    }
+  }
+  static bool until_gone(group& g, int rank, std::size_t peers = 1) {
+    return g.until([&] { return g.at(rank).seen().gone().size() >= peers; }, "a peer to be gone");
+  }
+
+  std::vector<Fabric*> fabrics_;
+};
+
+}  // namespace lci::test

@@ -1,0 +1,174 @@
+// First contact and the list of ports, with links and ports that do nothing.
+#include "lci/net/caller.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lci/errors.hpp"
+#include "lci/net/call_pace.hpp"
+#include "lci/net/port_list.hpp"
+#include "lci/net/wish_list.hpp"
+
+namespace lci::net {
+namespace {
+
+constexpr int RANKS = 8;
+
+struct quiet_link {
+  enum class stage { calling, ready };
+  int rank = -1;
+  stage now = stage::calling;
+  call_pace pace;
+  stage state() const noexcept { return now; }
+};
+
+struct quiet_port {
+  explicit quiet_port(int index) : device(index) {}
+  int index() const noexcept { return device; }
+  quiet_link* find(int rank) {
+    auto& one = links[static_cast<std::size_t>(rank)];
+    return one ? &*one : nullptr;
+  }
+  quiet_link& make_link(int rank) {
+    if (rank == refused) throw backend_error("no queue pair");
+    quiet_link& made = links[static_cast<std::size_t>(rank)].emplace();
+    made.rank = rank;
+    return made;
+  }
+  void wish(int rank) { wishes.add(rank); }
+  std::vector<int> take_wishes() { return wishes.take(); }
+
+  int device;
+  int refused = -1;
+  std::array<std::optional<quiet_link>, RANKS> links;
+  wish_list wishes{RANKS};
+};
+
+class caller_test : public testing::Test {
+ protected:
+  caller_test() {
+    calls_.add_port(second_);  // they may come in any order
+    calls_.add_port(first_);
+  }
+  std::vector<int> called() {
+    std::vector<int> out;
+    calls_.for_each_called(
+        [&](const quiet_link& on, const quiet_port&) { out.push_back(on.rank); });
+    return out;
+  }
+  quiet_port first_{0}, second_{2};
+  caller<quiet_link, quiet_port> calls_{"test"};
+};
+
+TEST_F(caller_test, port_at__those_that_are_made) {
+  EXPECT_EQ(calls_.port_at(0), &first_);
+  EXPECT_EQ(calls_.port_at(1), nullptr);
+  EXPECT_EQ(calls_.port_at(2), &second_);
+  EXPECT_EQ(calls_.port_at(1000), nullptr) << "a peer may say anything";
+}
+
+TEST_F(caller_test, grant_wishes__of_all_ports_and_none_twice) {
+  first_.wish(1);
+  second_.wish(2);
+  calls_.grant_wishes();
+  EXPECT_TRUE(called().empty()) << "nobody has said so";
+  calls_.wish();
+  EXPECT_TRUE(calls_.has_work());
+  calls_.grant_wishes();
+  EXPECT_EQ(called(), (std::vector<int>{1, 2}));
+  first_.wish(1);
+  calls_.wish();
+  calls_.grant_wishes();
+  EXPECT_EQ(called(), (std::vector<int>{1, 2}));
+}
+
+TEST_F(caller_test, grant_wishes__what_cannot_be_granted_stays_and_keeps_no_other_back) {
+  first_.refused = 1;
+  for (const int rank : {1, 3}) first_.wish(rank);
+  second_.wish(2);
+  calls_.wish();
+  EXPECT_THROW(calls_.grant_wishes(), backend_error);
+  EXPECT_EQ(called(), (std::vector<int>{3, 2}));
+  calls_.put_off(backend_error("no queue pair"));
+  EXPECT_TRUE(calls_.has_work());
+  first_.refused = -1;
+  calls_.grant_wishes();
+  EXPECT_EQ(called(), (std::vector<int>{3, 2, 1}));
+}
+
+TEST_F(caller_test, repeat__whoever_is_due_until_it_has_answered) {
+  quiet_link& one = calls_.enter(first_, 1);
+  quiet_link& other = calls_.enter(second_, 2);
+  std::vector<std::pair<int, int>> made;
+  const auto call = [&](quiet_link& on, const quiet_port& from) {
+    made.emplace_back(on.rank, from.index());
+    on.pace.wait_from(base::cpu_ticks());
+    on.pace.count();
+  };
+  calls_.repeat(call);
+  EXPECT_EQ(made, (std::vector<std::pair<int, int>>{{1, 0}, {2, 2}}));
+  one.now = quiet_link::stage::ready;
+  EXPECT_EQ(called(), std::vector<int>{2});
+  calls_.repeat([](const quiet_link&, const quiet_port&) {});
+  EXPECT_TRUE(calls_.has_work());
+  other.now = quiet_link::stage::ready;
+  calls_.repeat(call);
+  EXPECT_FALSE(calls_.has_work());
+}
+
+TEST(port_list, get__makes_each_once_and_refuses_what_is_no_device) {
+  port_list<quiet_port> ports("test");
+  int made = 0;
+  const auto get = [&](int device) -> quiet_port& {
+    return ports.get(device, [&] {
+      ++made;
+      return std::make_unique<quiet_port>(device);
+    });
+  };
+  quiet_port& first = get(63);
+  EXPECT_EQ(&get(63), &first);
+  get(0);
+  EXPECT_EQ(made, 2);
+  EXPECT_THROW(get(64), backend_error);
+  EXPECT_THROW(get(-1), backend_error);
+  std::vector<int> seen;
+  ports.for_each([&](const quiet_port& one) { seen.push_back(one.device); });
+  EXPECT_EQ(seen, (std::vector<int>{0, 63}));
+  ports.with(63, [&](const quiet_port& one) { seen.push_back(one.device); });
+  ports.with(7, [&](const quiet_port&) { ADD_FAILURE() << "nobody made it"; });
+  ports.until([&](const quiet_port&) {
+    seen.push_back(-1);
+    return true;
+  });
+  EXPECT_EQ(seen, (std::vector<int>{0, 63, 63, -1}));
+}
+
+TEST(port_list, get__one_that_could_not_be_made_is_tried_again) {
+  port_list<quiet_port> ports("test");
+  EXPECT_THROW(
+      ports.get(1, []() -> std::unique_ptr<quiet_port> { throw backend_error("no queue"); }),
+      backend_error);
+  ports.for_each([](const quiet_port&) { ADD_FAILURE(); });
+  EXPECT_EQ(ports.get(1, [] { return std::make_unique<quiet_port>(1); }).device, 1);
+}
+
+TEST(port_list, wish__on_the_first_unless_one_knows_that_rank) {
+  port_list<quiet_port> ports("test");
+  ports.wish(1);
+  quiet_port& low = ports.get(3, [] { return std::make_unique<quiet_port>(3); });
+  quiet_port& high = ports.get(5, [] { return std::make_unique<quiet_port>(5); });
+  ports.wish(1);
+  EXPECT_EQ(low.take_wishes(), std::vector<int>{1});
+  high.make_link(1);
+  ports.wish(1);
+  EXPECT_TRUE(low.take_wishes().empty());
+  EXPECT_TRUE(high.take_wishes().empty());
+}
+
+}  // namespace
+}  // namespace lci::net
