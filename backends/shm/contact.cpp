@@ -183,7 +183,7 @@ void fabric::read_locked(int fd) {
       continue;
     }
     try {
-      take_hello_locked(on, record);
+      if (!take_hello_locked(on, record)) return hang_up_locked(fd, "");
     } catch (const std::exception& e) {
       count_dropped();
       log::warn("shm", "a hello was refused: %s", e.what());
@@ -192,7 +192,9 @@ void fabric::read_locked(int fd) {
   }
 }
 
-void fabric::take_hello_locked(link& on, received& record) {
+// False: it comes late. When both sides called at once, one that has met us over our call and has
+// left may still have a call of its own waiting here.
+bool fabric::take_hello_locked(link& on, received& record) {
   const auto [said, why] = decode_hello({record.bytes.data(), record.size});
   if (!why.empty()) throw backend_error(why);
   if (said.rank < 0 || said.rank >= size() || said.rank == config_.book->rank() ||
@@ -207,7 +209,10 @@ void fabric::take_hello_locked(link& on, received& record) {
     throw backend_error("it is not the rank " + std::to_string(said.rank) + " of this job");
   }
   peer& who = peer_locked(said.rank);
-  if (who.gone.load(std::memory_order_relaxed)) throw backend_error("its rank is gone already");
+  if (who.gone.load(std::memory_order_relaxed)) {
+    if (who.orderly) return false;
+    throw backend_error("its rank is gone already");
+  }
   if (on.who == nullptr) {
     on.who = &who;
     ++who.links;
@@ -218,6 +223,7 @@ void fabric::take_hello_locked(link& on, received& record) {
     map_locked(who, said, on, record);
   }
   if (on.accepted && !on.greeted) send_hello_locked(on, who, said.from);
+  return true;
 }
 
 void fabric::map_locked(peer& who, const hello& said, link& on, received& record) {

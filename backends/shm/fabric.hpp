@@ -91,7 +91,7 @@ class fabric final : public net::fabric {
   void accept_locked();
   void read_locked(int fd);
   void read_all_locked(const peer& who);
-  void take_hello_locked(link& on, received& record);
+  bool take_hello_locked(link& on, received& record);
   void map_locked(peer& who, const hello& said, link& on, received& record);
   void hang_up_locked(int fd, const std::string& why);
   void gone_locked(peer& who, bool orderly, const std::string& why);

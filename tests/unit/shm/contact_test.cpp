@@ -183,6 +183,28 @@ TEST(take_hello, noise_and_silence__hurt_nobody) {
   EXPECT_TRUE(p.b.seen.gone.empty());
 }
 
+// As when both called at once, and one has met the other over its call and is through.
+TEST(take_hello, of_one_that_has_left__comes_late_and_is_no_error) {
+  for (const bool in_good_order : {true, false}) {
+    pair p;
+    p.meet();
+    const hello said = hello_to_b(p);
+    if (in_good_order) p.a.net->leave();
+    p.a.close();
+    p.until([&] { return p.b.seen.gone.size() == 1; });
+    const std::uint64_t before = p.b.net->dropped();
+    const fd_handle late = stranger(p, &said, sizeof(said), p.a.arena.fd());
+    received end;
+    p.until([&] {
+      end = receive_record(late.get());
+      return end.error != EAGAIN;
+    });
+    EXPECT_EQ(end.size, 0u);
+    EXPECT_EQ(p.b.net->dropped(), before + (in_good_order ? 0 : 1));
+    EXPECT_EQ(p.b.seen.gone.size(), 1u);
+  }
+}
+
 TEST(hang_up, with_leave__is_orderly_and_comes_after_the_last_message) {
   pair p;
   p.meet();
