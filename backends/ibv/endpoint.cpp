@@ -103,21 +103,20 @@ errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at)
 // end is memory of a GPU that others are nearer to. What has nobody who waits for it keeps its
 // place among the messages behind it, and what is fenced its place behind others: both go whole.
 pieces endpoint::cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
-                         std::uint64_t local) const noexcept {
+                         std::uint64_t key, regions::by_card& local) const noexcept {
   if (op.size < rail_least_ || on.rails == 1 || op.context == nullptr || op.fence) return {};
+  local = memory_.find_on_all(op.buffer, op.size, key);
   unsigned usable = 0;
   for (std::size_t i = 0; i < MAX_RAILS; ++i)
-    if ((on.rails >> i & 1u) != 0 && key_in(at, i) != 0 && regions::key_on(local, i) != 0)
-      usable |= 1u << i;
+    if ((on.rails >> i & 1u) != 0 && key_in(at, i) != 0 && local[i] != nullptr) usable |= 1u << i;
   const near_cards::set without_first = usable & ~1u;
-  if (regions::is_far_from_first(local) && without_first != 0) usable = without_first;
+  if (regions::is_far_from_first(key) && without_first != 0) usable = without_first;
   return cut(op.size, usable);
 }
 
 errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, link& on,
                                const pieces& parts, const net::remote_target& at,
-                               std::uint64_t registered) noexcept {
-  const std::uint64_t local = registered != 0 ? registered : op.local_key;
+                               const regions::by_card& local, std::uint64_t registered) noexcept {
   split s;
   s.main = &on;
   s.context = op.context;
@@ -131,7 +130,7 @@ errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, link& 
                           static_cast<const std::byte*>(op.buffer) + one.at,
                           one.size,
                           at.address + op.remote_offset + one.at,
-                          regions::key_on(local, one.rail),
+                          local[one.rail]->lkey,
                           key_in(at, one.rail)};
   }
   return port_.start(s);
@@ -162,9 +161,10 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   } else {
     std::uint32_t key = 0;
     if (!take_local(op, key, record.key)) return fail(op, "the local buffer cannot be registered");
-    const pieces parts = cut_for(op, *on, at, record.key != 0 ? record.key : op.local_key);
+    regions::by_card local{};
+    const pieces parts = cut_for(op, *on, at, record.key != 0 ? record.key : op.local_key, local);
     if (parts.count != 0) [[unlikely]] {
-      code = split_up(op, what, *on, parts, at, record.key);
+      code = split_up(op, what, *on, parts, at, local, record.key);
     } else {
       one.add(op.buffer, op.size, key);
       code = on->post(one.wr, record, by_);

@@ -27,9 +27,10 @@ class endpoint final : public net::endpoint {
   bool take_local(const net::net_op& op, std::uint32_t& key, std::uint64_t& registered) noexcept;
   errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
   pieces cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
-                 std::uint64_t local) const noexcept;
+                 std::uint64_t key, regions::by_card& local) const noexcept;
   errorcode_t split_up(const net::net_op& op, ibv_wr_opcode what, link& on, const pieces& parts,
-                       const net::remote_target& at, std::uint64_t registered) noexcept;
+                       const net::remote_target& at, const regions::by_card& local,
+                       std::uint64_t registered) noexcept;
   errorcode_t fail(const net::net_op& op, const char* reason) noexcept;
 
   fabric& fabric_;

@@ -77,10 +77,14 @@ void regions::register_on_rails(mr_set& set, void* address, std::size_t size, me
       set[i + 1] = rails_[i]->host(address, size, is_source_only);
     else
       set[i + 1].reset(reinterpret_cast<ibv_mr*>(rails_[i]->device(address, size).key));
-    if (!set[i + 1] && !was_rail_refused_.exchange(true, std::memory_order_relaxed))
-      base::log::warn("ibv", "%s does not register %zu bytes; they go over other cards alone",
-                      rails_[i]->name().c_str(), size);
+    if (!set[i + 1]) say_refused(*rails_[i], size);
   }
+}
+
+void regions::say_refused(const registrar& by, std::size_t size) noexcept {
+  if (!was_rail_refused_.exchange(true, std::memory_order_relaxed))
+    base::log::warn("ibv", "%s does not register %zu bytes; they go over other cards alone",
+                    by.name().c_str(), size);
 }
 
 // For this use alone.
@@ -206,8 +210,7 @@ row regions::row_of(net::remote_key name) noexcept {
   out.address = reinterpret_cast<std::uint64_t>(region->address);
   out.size = region->size;
   if (arena_.contains(region->address)) {
-    const ibv_mr* const mr = of_arena(arena_.offset_of(region->address), region->size);
-    out.keys[0] = mr != nullptr ? mr->rkey : 0;
+    fill_in_arena(out, region->address, region->size);
   } else if (region->kind != mem::mem_kind::host) {
     out.kind |= row::OFF_NETWORK;
   }
@@ -252,10 +255,43 @@ net::remote_target regions::target_of(net::remote_key name) noexcept {
   }
   const auto region = table_->look_up({name.slot, name.generation});
   if (!region || !arena_.contains(region->address)) return {};
-  const ibv_mr* const mr = of_arena(arena_.offset_of(region->address), region->size);
-  return mr == nullptr
-             ? net::remote_target{}
-             : net::remote_target{reinterpret_cast<std::uint64_t>(region->address), mr->rkey};
+  row out;
+  fill_in_arena(out, region->address, region->size);
+  return out.keys[0] == 0 ? net::remote_target{} : target_in(out);
+}
+
+// Where memory of the arena is, for peers.
+void regions::fill_in_arena(row& out, const void* address, std::size_t size) noexcept {
+  out.address = reinterpret_cast<std::uint64_t>(address);
+  const by_card on = arena_on_all(arena_.offset_of(address), size);
+  for (std::size_t i = 0; i < MAX_RAILS; ++i) out.keys[i] = on[i] != nullptr ? on[i]->rkey : 0;
+}
+
+// What is long enough to be cut is registered with the other cards when it is asked for first: the
+// slots that memory of GPUs passes through, and no packets. One that refuses is not used for it.
+regions::by_card regions::arena_on_all(std::uint64_t offset, std::size_t size) noexcept {
+  constexpr std::size_t SPAN = mem::arena::SPAN;
+  by_card out{of_arena(offset, size)};
+  if (out[0] == nullptr || !is_for_rails(size)) return out;
+  const std::lock_guard lock(mutex_);
+  auto found = on_rails_.lower_bound(offset + size);
+  while (found != on_rails_.end() && found->second.begin > offset) ++found;
+  try {
+    if (found == on_rails_.end()) {
+      rail_range made{offset / SPAN * SPAN, {}};
+      const std::uint64_t end =
+          std::min<std::uint64_t>((offset + size + SPAN - 1) / SPAN * SPAN, arena_.committed());
+      for (std::size_t i = 0; i < rails_.size(); ++i) {
+        made.on[i + 1] = rails_[i]->strictly(arena_.at(made.begin), end - made.begin, READ_WRITE);
+        if (!made.on[i + 1]) say_refused(*rails_[i], end - made.begin);
+      }
+      found = on_rails_.emplace(end, std::move(made));
+    }
+  } catch (const std::exception&) {
+    return out;
+  }
+  for (std::size_t i = 1; i < MAX_RAILS; ++i) out[i] = found->second.on[i].get();
+  return out;
 }
 
 // The span of the range, or for a range over several spans, all of them together.

@@ -95,11 +95,11 @@ class regions final : private mem::cache_registrar {
     out = mr->lkey;
     return true;
   }
-  // The same of one card, for memory that was registered; 0: not there.
-  static std::uint32_t key_on(std::uint64_t key, std::size_t rail) noexcept {
-    if (key == 0) return 0;
-    const ibv_mr* const mr = reinterpret_cast<const registration*>(key)->on[rail];
-    return mr != nullptr ? mr->lkey : 0;
+  // The same by card, for what may go over several; null: not there.
+  using by_card = std::array<const ibv_mr*, MAX_RAILS>;
+  by_card find_on_all(const void* buffer, std::size_t size, std::uint64_t key) noexcept {
+    if (key != 0) return reinterpret_cast<const registration*>(key)->on;
+    return arena_.contains(buffer) ? arena_on_all(arena_.offset_of(buffer), size) : by_card{};
   }
   static bool is_far_from_first(std::uint64_t key) noexcept {
     return key != 0 && reinterpret_cast<const registration*>(key)->is_far_from_first;
@@ -132,6 +132,9 @@ class regions final : private mem::cache_registrar {
   cached_answer register_range(const mem::cache_range& what) override;
   void deregister_range(std::uint64_t handle) noexcept override;
   const ibv_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
+  by_card arena_on_all(std::uint64_t offset, std::size_t size) noexcept;
+  void fill_in_arena(row& out, const void* address, std::size_t size) noexcept;
+  void say_refused(const registrar& by, std::size_t size) noexcept;
   static row row_of(net::remote_key name, const registration& made) noexcept;
   row row_of(net::remote_key name) noexcept;
   row* row_locked(std::uint32_t slot);
@@ -156,6 +159,12 @@ class regions final : private mem::cache_registrar {
   std::unordered_set<registration*> made_;
   std::vector<mr_handle> span_store_;
   std::multimap<std::uint64_t, mr_handle> wide_;  // of the arena, across spans; by their end
+  // Spans of the arena with the other cards; by their end.
+  struct rail_range {
+    std::uint64_t begin;
+    mr_set on;
+  };
+  std::multimap<std::uint64_t, rail_range> on_rails_;
   std::unordered_map<std::uint32_t, registration*> published_;  // by slot
   // A part of the table: its memory, and what lets peers read it.
   struct block {

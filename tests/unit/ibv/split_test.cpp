@@ -3,75 +3,11 @@
 #include "backends/ibv/split.hpp"
 
 #include <deque>
-#include <span>
 
-#include "tests/unit/ibv/domains.hpp"
-#include "tests/unit/ibv/world.hpp"
+#include "tests/unit/ibv/split_world.hpp"
 
 namespace lci::ibv {
 namespace {
-
-constexpr std::size_t SIZE = 50000;
-
-class split_test : public on_a_card {
- protected:
-  split_test() {
-    environment_.set("LCI_IBV_RAILS", "3");
-    environment_.set("LCI_IBV_RAIL_SIZE", "16K");
-    start();
-  }
-  ~split_test() override { end(); }
-  void end() {
-    if (world_ == nullptr) return;
-    if (world_->is_open(0)) at(0).deregister_region(key_);
-    if (name_.generation != 0) world_->at(1).hide(name_);
-    name_ = {};
-    world_.reset();
-  }
-
-  static test::fake_ibv_config three_cards() {
-    test::fake_ibv_config config;
-    config.devices.assign(3, config.devices[0]);
-    for (std::size_t i = 0; i < 3; ++i) config.devices[i].name = "fake_" + std::to_string(i);
-    return config;
-  }
-  void start(const test::fake_ibv_config& config = three_cards(), int second_rails = 3) {
-    end();
-    card().reset(config);
-    int rank = 0;
-    world_ = open(2, 1, [&, second_rails](net::fabric_config&) {
-      environment_.set("LCI_IBV_RAILS", rank++ == 0 ? "3" : std::to_string(second_rails));
-    });
-    from_ = test::pattern(SIZE, 7);
-    there_.assign(SIZE, std::byte{});
-    name_ = world_->at(1).expose(there_.data(), there_.size());
-    world_->learn(0, 1, name_);
-    std::string why_not;
-    key_ = at(0).register_region(from_.data(), SIZE, mem::mem_kind::host, why_not);
-    card().forget_counts();
-  }
-  net::net_op op_of(test::op_fate* fate, std::size_t size = SIZE) {
-    net::net_op op;
-    op.rank = 1;
-    op.buffer = from_.data();
-    op.size = size;
-    op.local_key = key_;
-    op.remote = name_;
-    op.imm = 77;
-    op.context = fate;
-    return op;
-  }
-  net::endpoint& to() { return world_->at(0).to(); }
-  bool until_told(const test::op_fate& fate) {
-    return world_->until([&] { return fate.signals() != 0; }, "the end of the operation");
-  }
-  static std::size_t on(int which) { return card().count("rdma on fake_" + std::to_string(which)); }
-
-  std::unique_ptr<test::group> world_;
-  std::vector<std::byte> from_, there_;
-  net::remote_key name_;
-  std::uint64_t key_ = 0;
-};
 
 TEST_F(split_test, put__a_piece_over_each_card) {
   test::op_fate fate;
@@ -85,7 +21,7 @@ TEST_F(split_test, put__a_piece_over_each_card) {
 }
 
 TEST_F(split_test, get__a_piece_over_each_card) {
-  const std::vector<std::byte> other = test::pattern(SIZE, 8);
+  const std::vector<std::byte> other = test::pattern(SPLIT_SIZE, 8);
   std::copy(other.begin(), other.end(), there_.begin());
   test::op_fate fate;
   EXPECT_EQ(world_->post([&] { return to().get(op_of(&fate)); }), errorcode_t::posted);
@@ -250,7 +186,7 @@ TEST_F(split_test, memory_that_a_card_does_not_register__goes_over_the_others) {
   std::string why_not;
   at(0).deregister_region(key_);
   card().fail_nth("ibv_reg_mr_iova2", 2, ENOMEM);
-  key_ = at(0).register_region(from_.data(), SIZE, mem::mem_kind::host, why_not);
+  key_ = at(0).register_region(from_.data(), SPLIT_SIZE, mem::mem_kind::host, why_not);
   test::op_fate fate;
   world_->post([&] { return to().put(op_of(&fate)); });
   ASSERT_TRUE(until_told(fate));
@@ -270,87 +206,6 @@ TEST_F(split_test, buffer_of_nobody__is_registered_for_all_cards_and_given_back)
   ASSERT_TRUE(until_told(fate));
   EXPECT_EQ(card().live().mrs, before);
   EXPECT_EQ(on(2), 1u);
-}
-
-// A GPU whose memory is whatever `gpu_memory` is, and that lets cards have the address.
-std::span<std::byte> gpu_memory;
-extern const mem::memory_domain GPU_OF_SPLITS;
-mem::memory_place find_in_gpu_memory(const void* address) noexcept {
-  mem::memory_place out;
-  const auto* const at = static_cast<const std::byte*>(address);
-  if (at < gpu_memory.data() || at >= gpu_memory.data() + gpu_memory.size()) return out;
-  out.kind = mem::mem_kind::device;
-  out.device = 0;
-  out.domain = &GPU_OF_SPLITS;
-  return out;
-}
-const mem::memory_domain GPU_OF_SPLITS{"fake",
-                                       "",
-                                       nullptr,
-                                       &find_in_gpu_memory,
-                                       [](const void*) { return std::string("memory of GPU 0"); },
-                                       [](const void*) { return std::string(); },
-                                       nullptr,
-                                       nullptr,
-                                       nullptr,
-                                       nullptr,
-                                       [](const void*) {
-                                         return mem::network_pointer{"", 0, false, true};
-                                       }};
-
-class split_of_gpu_memory : public split_test {
- protected:
-  split_of_gpu_memory() { test::domains() = {&GPU_OF_SPLITS, 1}; }
-  ~split_of_gpu_memory() override {
-    end();
-    gpu_memory = {};
-    test::domains() = {};
-  }
-  // What is sent becomes memory of a GPU that those cards are near to.
-  void place_near(near_cards::set cards) {
-    at(0).deregister_region(key_);
-    gpu_memory = from_;
-    at(0).memory().find_near_by([cards](const void*) { return cards; });
-    std::string why_not;
-    key_ = at(0).register_region(from_.data(), SIZE, mem::mem_kind::device, why_not);
-    ASSERT_NE(key_, 0u) << why_not;
-  }
-  // Which cards have carried it.
-  std::vector<std::size_t> put_it() {
-    card().forget_counts();
-    test::op_fate fate;
-    net::net_op op = op_of(&fate);
-    op.kind = mem::mem_kind::device;
-    world_->post([&] { return to().put(op); });
-    EXPECT_TRUE(until_told(fate));
-    EXPECT_EQ(fate.completed.load(), 1);
-    EXPECT_EQ(there_, from_);
-    return {on(0), on(1), on(2)};
-  }
-  using counts = std::vector<std::size_t>;
-};
-
-TEST_F(split_of_gpu_memory, goes_over_the_cards_near_to_that_gpu) {
-  place_near(0b111);
-  EXPECT_EQ(put_it(), (counts{1, 1, 1}));
-  place_near(0b101);
-  EXPECT_EQ(put_it(), (counts{1, 0, 1}));
-  place_near(0b110);
-  EXPECT_EQ(put_it(), (counts{0, 1, 1}));
-  place_near(0b010);
-  EXPECT_EQ(put_it(), (counts{0, 1, 0})) << "whole, over a card that is not the first";
-  EXPECT_EQ(reinterpret_cast<const registration*>(key_)->on[2], nullptr)
-      << "registered with a card that is far";
-}
-
-TEST_F(split_of_gpu_memory, goes_over_the_first_card_where_no_near_one_can) {
-  start(three_cards(), 1);
-  place_near(0b010);
-  EXPECT_EQ(put_it(), (counts{1, 0, 0})) << "the peer has the first alone";
-  start();
-  card().fail_nth("ibv_reg_mr", 2, ENOMEM);
-  place_near(0b010);
-  EXPECT_EQ(put_it(), (counts{1, 0, 0})) << "the near one does not register it";
 }
 
 TEST_F(split_test, leave__in_the_middle_waits_for_the_pieces) {
