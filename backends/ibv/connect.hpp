@@ -5,11 +5,9 @@
 // pair and each has heard that the other knows it; every hello can be lost, repeated or late.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "backends/ibv/contacts.hpp"

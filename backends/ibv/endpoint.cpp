@@ -124,12 +124,14 @@ errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, link& 
   s.is_read = what == IBV_WR_RDMA_READ;
   s.has_imm = what == IBV_WR_RDMA_WRITE_WITH_IMM;
   s.imm = op.imm;
+  s.remote = at.address + op.remote_offset;
+  s.rkey = key_in(at, 0);
   for (const piece& one : parts) {
     link* const by = one.rail == 0 ? &on : port_.sides()[one.rail - 1]->find(op.rank);
     s.parts[s.count++] = {by,
                           static_cast<const std::byte*>(op.buffer) + one.at,
                           one.size,
-                          at.address + op.remote_offset + one.at,
+                          s.remote + one.at,
                           local[one.rail]->lkey,
                           key_in(at, one.rail)};
   }
@@ -143,7 +145,7 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   link* on = nullptr;
   if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
     return code;
-  // A post that will be refused registers nothing.
+  // A post that the first card will refuse registers nothing.
   if (!on->has_room(by_)) return errorcode_t::retry_nomem;
   if (op.fence && on->has_splits()) [[unlikely]]
     return errorcode_t::retry_nomem;

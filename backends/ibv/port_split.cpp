@@ -52,7 +52,9 @@ errorcode_t port::start(const split& what) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     const errorcode_t code = post_part(*s);
     if (code == errorcode_t::done) continue;
-    if (i != 0) {
+    // What a card beside the first refuses for good, only polls look at.
+    const link& by = *s->parts[i].on;
+    if (i != 0 || (&by != &main && by.refused() != 0)) {
       await_room(*s);
       break;
     }
@@ -90,12 +92,13 @@ void port::serve_splits(net::sink& to) noexcept {
 void port::go_on(net::sink& to, split& s) noexcept {
   while (s.posted < s.count) {
     const bool is_last = s.posted + 1 == s.count;
+    link& by = *s.parts[s.posted].on;
     const errorcode_t code = s.error == nullptr ? post_part(s) : errorcode_t::fatal;
     if (code == errorcode_t::done) {
+      by.forgive();
       if (is_last) return;
       continue;
     }
-    link& by = *s.parts[s.posted].on;
     // Tried twice: by the poster, and here.
     if (code != errorcode_t::fatal && by.refused() == 0) return await_room(s);
     if (by.refused() != 0) fail(to, *s.main, "a card refuses to send on this connection");
@@ -114,7 +117,7 @@ void port::part_done(net::sink& to, split& s, const char* error) noexcept {
 void port::conclude(net::sink& to, split& s) noexcept {
   if (!s.has_imm || s.error != nullptr) return finish_split(to, s, s.error);
   work one(IBV_WR_RDMA_WRITE_WITH_IMM, 0, s.imm);
-  one.aim(s.parts[0].remote, s.parts[0].rkey);
+  one.aim(s.remote, s.rkey);
   const errorcode_t code = s.main->post(one.wr, {.context = &s, .what = purpose::news});
   if (code == errorcode_t::fatal) return finish_split(to, s, "the connection has failed");
   if (code != errorcode_t::done) await_room(s);

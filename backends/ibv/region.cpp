@@ -120,6 +120,8 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
   made->size = size;
   made->kind = kind;
   if (size != 0) {
+    if (kind == mem::mem_kind::device && is_for_rails(size))
+      made->is_far_from_first = (near_to_(address) & 1u) == 0;
     find_everything(*made);
     if (made->on[0] == nullptr) {
       if (cache_)
@@ -128,8 +130,6 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
         register_alone(*made, why_not);
     }
     if (made->on[0] == nullptr) return 0;
-    if (kind == mem::mem_kind::device && is_for_rails(size))
-      made->is_far_from_first = (near_to_(address) & 1u) == 0;
   }
   const std::lock_guard lock(mutex_);
   made_.insert(made.get());
@@ -267,8 +267,9 @@ void regions::fill_in_arena(row& out, const void* address, std::size_t size) noe
   for (std::size_t i = 0; i < MAX_RAILS; ++i) out.keys[i] = on[i] != nullptr ? on[i]->rkey : 0;
 }
 
-// What is long enough to be cut is registered with the other cards when it is asked for first: the
-// slots that memory of GPUs passes through, and no packets. One that refuses is not used for it.
+// What is long enough to be cut is registered with the other cards when it is asked for first, as
+// the slots that memory of GPUs passes through are; packets alone never are. One that refuses is
+// not used for it. At such lengths a lock costs nothing.
 regions::by_card regions::arena_on_all(std::uint64_t offset, std::size_t size) noexcept {
   constexpr std::size_t SPAN = mem::arena::SPAN;
   by_card out{of_arena(offset, size)};

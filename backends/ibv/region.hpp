@@ -1,9 +1,9 @@
 // What this fabric has registered: regions of programs and protocols, the arena span by span, and
-// the table in which peers read the keys. Owned by fabric. Threads: shared; keys of the arena are
-// found without a lock. Always true: a local key is the address of a registration; a row is
-// published after its registration was made and withdrawn before it ends. Memory that holds
-// messages, rows or flags is registered strictly ordered, that of programs as loosely as the card
-// allows.
+// the table in which peers read the keys. Owned by fabric. Threads: shared; the first card's
+// keys of the arena are found without a lock. Always true: a local key is the address of a
+// registration; a row is published after its registration was made and withdrawn before it ends.
+// Memory that holds messages, rows or flags is registered strictly ordered, that of programs as
+// loosely as the card allows.
 #pragma once
 
 #include <array>

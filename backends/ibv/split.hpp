@@ -1,4 +1,5 @@
-// A large write or read that goes in pieces over several cards. Its parts are posted by whoever
+// A large write or read that goes in pieces over several cards, or whole over one that is not the
+// first. Its parts are posted by whoever
 // posts the operation, until a card has no room; the rest by polls. Owned by port. Threads: the
 // poster, until it has posted the last part or handed the rest over; then the polling thread, which
 // alone counts what is done. Always true: the notification of a write with immediate data is posted
@@ -33,6 +34,8 @@ struct split {
   bool is_read = false;
   bool has_imm = false;
   std::uint32_t imm = 0;
+  std::uint64_t remote = 0;  // where it begins, and the key of the target's first card
+  std::uint32_t rkey = 0;
   std::array<part, MAX_RAILS> parts{};
   std::size_t count = 0;
   std::size_t posted = 0;  // parts

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "backends/ofi/link.hpp"

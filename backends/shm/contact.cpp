@@ -210,7 +210,7 @@ bool fabric::take_hello_locked(link& on, received& record) {
   }
   peer& who = peer_locked(said.rank);
   if (who.gone.load(std::memory_order_relaxed)) {
-    if (who.orderly) return false;
+    if (who.orderly && who.state.load(std::memory_order_relaxed) == contact::mapped) return false;
     throw backend_error("its rank is gone already");
   }
   if (on.who == nullptr) {

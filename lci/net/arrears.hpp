@@ -46,12 +46,13 @@ class arrears {
   }
   // Something else has to be looked after at the next poll.
   void raise() noexcept {
-    is_due_.store(true, std::memory_order_release);  // edge net.arrears: partner is begin()
+    is_due_.store(true, std::memory_order_release);  // edge net.arrears: partner is serve()
   }
   bool is_due() const noexcept { return is_due_.load(std::memory_order_relaxed); }
   // Whether the sink has heard of every failure.
   bool are_failures_told() const noexcept {
-    return untold_.load(std::memory_order_acquire) == 0;  // edge net.arrears.told: serve()
+    return untold_.load(std::memory_order_acquire) ==
+           0;  // edge net.arrears.told: partner is serve()
   }
 
   // tell(rank, note) sends one, or adds it again.
@@ -68,6 +69,7 @@ class arrears {
     failure one;
     while (take(one)) {
       to.on_error(one.rank, one.context, one.reason);
+      // edge net.arrears.told: partner is are_failures_told().
       untold_.fetch_sub(1, std::memory_order_release);
     }
   }

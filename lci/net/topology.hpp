@@ -1,6 +1,6 @@
 // Where PCI functions and this process sit in the machine, as hwloc or else the kernel's files say.
-// Callers: backends, when they open a network. Threads: any. Always true: what is not known is
-// empty, which locality takes for near; nothing throws but bad_alloc.
+// Callers: backends, when they open a network or register memory of a GPU. Threads: any. Always
+// true: what is not known is empty, which locality takes for near; nothing throws but bad_alloc.
 #pragma once
 
 #include <string>

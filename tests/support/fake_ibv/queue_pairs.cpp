@@ -83,6 +83,10 @@ ibv_wc_status carry_out(const queue_pair& q, queue_pair& peer, const request& r)
   std::vector<std::byte> bytes;
   if (!gather(q, r, bytes)) return IBV_WC_LOC_PROT_ERR;
   const bool is_write = r.opcode == IBV_WR_RDMA_WRITE || r.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  // A card would not look at it; ours are told all the same.
+  if (const auto named = net().by_rkey.find(r.rkey);
+      is_write && bytes.empty() && named != net().by_rkey.end() && named->second->pd != peer.home())
+    complain("a write of no bytes has the key of another card");
   if (is_write && !bytes.empty()) {
     const region* const to =
         remote_region(peer, r.rkey, r.remote, bytes.size(), IBV_ACCESS_REMOTE_WRITE);

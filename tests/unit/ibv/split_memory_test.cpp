@@ -118,6 +118,52 @@ TEST_F(split_of_gpu_memory, goes_over_the_cards_near_to_that_gpu) {
       << "registered with a card that is far";
 }
 
+// The notification goes over the first card all the same.
+TEST_F(split_of_gpu_memory, put_imm_and_get__over_a_card_that_is_not_the_first) {
+  place_near(0b010);
+  card().forget_counts();
+  test::op_fate written, read;
+  net::net_op op = op_of(&written);
+  op.kind = mem::mem_kind::device;
+  world_->post([&] { return to().put_imm(op); });
+  ASSERT_TRUE(until_told(written));
+  ASSERT_TRUE(world_->until([&] { return world_->at(1).seen().immediates() == 1; }, "the news"));
+  EXPECT_EQ(there_, from_);
+  EXPECT_EQ((counts{on(0), on(1), on(2)}), (counts{1, 1, 0}));
+  const std::vector<std::byte> other = test::pattern(SPLIT_SIZE, 8);
+  std::copy(other.begin(), other.end(), there_.begin());
+  card().forget_counts();
+  op.context = &read;
+  world_->post([&] { return to().get(op); });
+  ASSERT_TRUE(until_told(read));
+  EXPECT_EQ(from_, other);
+  EXPECT_EQ((counts{on(0), on(1), on(2)}), (counts{0, 1, 0}));
+}
+
+TEST_F(split_of_gpu_memory, card_that_refuses_it_for_good__is_the_end_of_the_connection) {
+  place_near(0b010);
+  card().fail_nth("post_send", 1, EIO, 1000000);
+  test::op_fate fate;
+  net::net_op op = op_of(&fate);
+  op.kind = mem::mem_kind::device;
+  world_->post([&] { return to().put(op); });
+  ASSERT_TRUE(until_told(fate));
+  EXPECT_EQ(fate.failed.load(), 1);
+  ASSERT_TRUE(until_gone(*world_, 0));
+  world_->settle();
+  EXPECT_TRUE(world_->at(0).devices[0]->is_drained());
+  card().reset_failures();
+}
+
+TEST_F(split_of_gpu_memory, card_without_room__gets_it_later) {
+  place_near(0b010);
+  for (const int times : {1, 30}) {
+    card().fail_nth("post_send", 1, ENOMEM, times);
+    EXPECT_EQ(put_it(), (counts{0, 1, 0})) << times;
+  }
+  EXPECT_TRUE(world_->at(0).seen().gone().empty());
+}
+
 TEST_F(split_of_gpu_memory, goes_over_the_first_card_where_no_near_one_can) {
   start(three_cards(), 1);
   place_near(0b010);
