@@ -204,7 +204,7 @@ errorcode_t start_put(outgoing& out) {
     if (packet != out.packet && out.size != 0) std::memcpy(packet->payload(), out.buffer, out.size);
     move->base = packet->payload();
     move->packet = packet;
-    move->user.comp = nullptr;  // the post itself says done
+    move->user = {};  // the post itself says done, and nobody waits for what comes after it
     move->op.local_key = 0;
   } else {
     move->packet = out.packet;

@@ -144,8 +144,10 @@ TEST_F(bad_input, rmr__of_a_region_that_has_ended) {
   {
     window memory(64);
     stale = memory.rmr(to);
-    // Contact is made and the key is known before it ends.
-    lci::post_put_x(to, buffer_, 8, lci::COMP_NULL, 0, stale).device(world().device)();
+    // Contact is made and the key is known before it ends, and nothing is under way any more.
+    lci::post_put_x(to, buffer_, 8, lci::COMP_NULL, 0, stale)
+        .device(world().device)
+        .comp_semantic(lci::comp_semantic_t::network)();
   }
   barrier();
   const std::string rank = std::to_string(to);
