@@ -127,13 +127,32 @@ void connector::hear_of_deaths() noexcept {
   const std::uint64_t now = base::cpu_ticks();
   if (now < next_lifeline_look_) return;
   next_lifeline_look_ = now + LIFELINE_LOOK_MS * base::ticks_per_ms();
-  lifeline_->look([&](int rank, lifeline::news what) {
-    contact& who = peers_[static_cast<std::size_t>(rank)];
-    who.is_watched.store(false, std::memory_order_relaxed);
-    if (what == lifeline::news::ended || (what == lifeline::news::refused && !who.was_heard))
-      return miss(rank);
+  lifeline_->look([&](int rank, lifeline::news what) { hear(rank, what); });
+}
+
+void connector::hear(int rank, lifeline::news what) noexcept {
+  contact& who = peers_[static_cast<std::size_t>(rank)];
+  // On a network that loses packets the questions of the kernel may be what was lost.
+  const bool is_doubted = what == lifeline::news::silent && was_heard_lately(rank);
+  const bool is_watched = is_doubted && lifeline_->watch(rank, who.address);
+  who.is_watched.store(is_watched, std::memory_order_relaxed);
+  if (is_watched) {
+    base::log::info("ofi", "rank %d sends, but its host does not answer; it is asked anew", rank);
+  } else if (what == lifeline::news::none || is_doubted ||
+             (what == lifeline::news::refused && who.was_heard)) {
     base::log::info("ofi", "rank %d cannot be watched; a firewall may be between us", rank);
-  });
+  } else {
+    miss(rank);
+  }
+}
+
+// So lately that its host cannot have been silent as long as the lifeline has heard nothing. Half
+// of that time: what is read now may have come a while ago.
+bool connector::was_heard_lately(int rank) const noexcept {
+  std::uint64_t heard = 0;
+  caller_.for_each_port([&](const port& p) { heard = std::max(heard, p.heard_ticks(rank)); });
+  const std::uint64_t lately = lifeline_->silence_ms() / 2 * base::ticks_per_ms();
+  return heard != 0 && base::cpu_ticks() < heard + lately;
 }
 
 bool connector::read_some() {

@@ -81,6 +81,8 @@ class connector {
   void post_receive(cell& one);
   void repost();
   void hear_of_deaths() noexcept;
+  void hear(int rank, lifeline::news what) noexcept;
+  bool was_heard_lately(int rank) const noexcept;
   void miss(int rank) noexcept;
 
   const opened_domain& domain_;

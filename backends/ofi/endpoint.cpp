@@ -152,6 +152,7 @@ errorcode_t endpoint::post(link& on, const net::net_op& op, access what,
     one->key = made;
     one->is_write = what != access::read;
     one->is_silent = one->is_write && op.context == nullptr;
+    one->is_answered = !one->is_write || fabric_.how() != delivery::asked;
     port_.begin_user();
     code =
         port_.post(on, *one, [&](fid_ep* ep, ticket* context) { return give(on, t, ep, context); });

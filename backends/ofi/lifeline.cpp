@@ -19,6 +19,9 @@ namespace lci::ofi {
 namespace {
 
 constexpr int QUEUE = 4096;  // calls that nobody takes; the system may allow fewer
+// Of a connection that is made, repeated after 1, 2, 4 s: a host that was there before and may be
+// silent is given up after 3 s.
+constexpr int CALLS = 3, CALLS_AGAIN = 1;
 
 int patience_from_environment() {
   const auto text = base::env::find("LCI_OFI_TIMEOUT");
@@ -82,17 +85,16 @@ socket_address local_address(const fabric_address& of) noexcept {
                       " for the socket that peers watch: " + std::strerror(errno));
 }
 
-// The kernel asks each second and gives up a second early: its clock for this is coarse, and the
-// polls that hear of it need time as well.
-void keep_asking(int fd, int patience_s) noexcept {
+// The kernel asks after a second without a sign and each second from then on.
+void keep_asking(int fd, int questions, int calls) noexcept {
   const auto set = [fd](int level, int name, int value) {
     setsockopt(fd, level, name, &value, sizeof(value));
   };
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(IPPROTO_TCP, TCP_KEEPCNT, patience_s - 2);
-  set(IPPROTO_TCP, TCP_SYNCNT, 3);
+  set(IPPROTO_TCP, TCP_KEEPCNT, questions);
+  set(IPPROTO_TCP, TCP_SYNCNT, calls);
 }
 
 }  // namespace
@@ -119,7 +121,7 @@ void lifeline::listen_at(const fabric_address& here) {
   if (listen(listener_.get(), QUEUE) != 0) throw_errno("listen");
 }
 
-base::descriptor lifeline::call(const fabric_address& peer, int& error) const noexcept {
+base::descriptor lifeline::call(const fabric_address& peer, watched& one) const noexcept {
   socket_address at;
   const bool is_tcp = host_address(peer, peer.lifeline, at);
   if (!is_tcp) {
@@ -128,15 +130,18 @@ base::descriptor lifeline::call(const fabric_address& peer, int& error) const no
   }
   base::descriptor out(socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!out) return {};
-  if (is_tcp) keep_asking(out.get(), patience_s_);
+  // It gives up a second early: its clock for this is coarse, and the polls that hear of it need
+  // time as well.
+  if (is_tcp) keep_asking(out.get(), patience_s_ - MARGIN_S, one.was_up ? CALLS_AGAIN : CALLS);
   // How it ends later, epoll tells.
-  if (connect(out.get(), &at.any, at.size) != 0 && errno != EINPROGRESS) error = errno;
+  if (connect(out.get(), &at.any, at.size) != 0 && errno != EINPROGRESS) one.error = errno;
   return out;
 }
 
 bool lifeline::watch(int rank, const fabric_address& peer) noexcept {
   watched& one = of_[static_cast<std::size_t>(rank)];
-  one.socket = call(peer, one.error);
+  one.error = 0;
+  one.socket = call(peer, one);
   if (!one.socket) return false;
   epoll_event wanted{};
   wanted.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP;
@@ -154,7 +159,7 @@ bool lifeline::has_news(int rank, std::uint32_t events, news& what) noexcept {
   watched& one = of_[static_cast<std::size_t>(rank)];
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0) {
     // Connected. Nothing but the end is of interest from now on.
-    one.is_up = true;
+    one.was_up = true;
     epoll_event wanted{};
     wanted.events = EPOLLIN | EPOLLRDHUP;
     wanted.data.u32 = static_cast<std::uint32_t>(rank);
@@ -165,8 +170,12 @@ bool lifeline::has_news(int rank, std::uint32_t events, news& what) noexcept {
   socklen_t size = sizeof(error);
   if (error == 0) getsockopt(one.socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   // Connected and reset between two looks counts, too.
-  const bool was_up = one.is_up || error == 0 || error == ECONNRESET || error == EPIPE;
-  what = was_up ? news::ended : error == ECONNREFUSED ? news::refused : news::none;
+  const bool is_over = error == 0 || error == ECONNRESET || error == EPIPE;
+  const bool is_refused = error == ECONNREFUSED;
+  if (one.was_up)
+    what = is_over || is_refused ? news::ended : news::silent;
+  else
+    what = is_over ? news::ended : is_refused ? news::refused : news::none;
   one.socket.reset();
   return true;
 }

@@ -120,6 +120,14 @@ class link {
   int refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
   void set_refused(int code) noexcept { refused_.store(code, std::memory_order_relaxed); }
 
+  // ---- signs of life ----
+  // Something came from the peer, or was answered by it. The polling thread says so.
+  void hear(std::uint64_t ticks) noexcept { heard_ticks_.store(ticks, std::memory_order_relaxed); }
+  // When; 0: never. Relaxed: a time with nothing behind it.
+  std::uint64_t heard_ticks() const noexcept {
+    return heard_ticks_.load(std::memory_order_relaxed);
+  }
+
   const int rank;
   fi_addr_t peer = FI_ADDR_UNSPEC;  // its device; set before it is ready
   fi_addr_t keys = FI_ADDR_UNSPEC;  // where its registrations are reached; likewise
@@ -132,7 +140,7 @@ class link {
   std::uint64_t taken = 0;  // messages of the peer that were dealt with
   std::uint64_t told = 0;   // of these it knows
   std::uint64_t flushes = 0;
-  std::uint64_t heard_ticks = 0;  // last sign of life
+  std::uint64_t knocked_ticks = 0;
   bool is_knocking = false;
   bool was_gone_said = false;
   std::uint32_t missed_at = 0;  // polls that had found nothing when its process was missed
@@ -149,6 +157,7 @@ class link {
     if (one.is_silent) add(silent_writes_);
   }
 
+  std::atomic<std::uint64_t> heard_ticks_{0};
   std::atomic<stage> stage_{stage::calling};
   std::atomic<int> refused_{0};
   const std::uint32_t most_;  // operations of users at a time

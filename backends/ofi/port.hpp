@@ -41,6 +41,11 @@ class port {
   link* find_checked(int rank) const noexcept {
     return static_cast<std::size_t>(rank) < ranks_ ? find(rank) : nullptr;
   }
+  // When something came from that rank, in ticks; 0: nothing did.
+  std::uint64_t heard_ticks(int rank) const noexcept {
+    const link* const on = find(rank);
+    return on != nullptr ? on->heard_ticks() : 0;
+  }
   // done: `out` can be posted on; else what the post answers. Starts to connect.
   errorcode_t ready(int rank, link*& out) noexcept {
     out = find_checked(rank);

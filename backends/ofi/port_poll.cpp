@@ -1,4 +1,5 @@
 // The half of a port that polls: what the provider reports becomes calls of the sink.
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -36,7 +37,7 @@ inline bool port::receive(net::sink& to, const fi_cq_data_entry& what,
     receives_.again(into);
     return true;
   }
-  from->heard_ticks = now_;
+  from->hear(now_);
   // Who sends to us has heard our name: it may have said so in a hello that comes later.
   if (from->state() == link::stage::calling) [[unlikely]]
     from->move(link::stage::ready);
@@ -80,7 +81,7 @@ inline void port::immediate(net::sink& to, const fi_cq_data_entry& what) noexcep
   link* const from = find_checked(static_cast<int>(said.rank()));
   if (from == nullptr || from->was_gone_said) [[unlikely]]
     return;
-  from->heard_ticks = now_;
+  from->hear(now_);
   dealt_with(*from);
   to.on_immediate(from->rank, said.imm());
 }
@@ -178,7 +179,7 @@ LCI_COLD void port::read_error(net::sink& to) noexcept {
 // The provider is done with it.
 void port::finish(net::sink& to, work& one, int error) noexcept {
   link& on = *one.on;
-  on.heard_ticks = now_;
+  if (one.is_answered && error == 0) on.hear(now_);
   if (error != 0) [[unlikely]]
     end(to, on, link::stage::failed, meaning_of(error));
   else if (one.is_write && fabric_.how() == delivery::asked && one.flush == 0 && !one.is_told)
@@ -309,8 +310,10 @@ void port::look_at_links(net::sink& to) noexcept {
 
 // Nothing else tells of a peer to which nothing is sent.
 void port::knock(link& on) noexcept {
-  if (on.heard_ticks == 0) on.heard_ticks = now_;
-  if (on.is_knocking || now_ < on.heard_ticks + SILENCE_MS * base::ticks_per_ms()) return;
+  if (on.knocked_ticks == 0) on.knocked_ticks = now_;
+  const std::uint64_t last = std::max(on.knocked_ticks, on.heard_ticks());
+  if (on.is_knocking || now_ < last + SILENCE_MS * base::ticks_per_ms()) return;
+  on.knocked_ticks = now_;
   mem::packet* const packet = packets_.get();
   work* const one = packet != nullptr ? new_work(on, purpose::knock) : nullptr;
   if (one == nullptr) {

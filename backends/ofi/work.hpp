@@ -28,10 +28,11 @@ struct work : ticket {
   std::uint64_t key = 0;          // registration that was made for it
   std::uint64_t flush = 0;        // what the target is asked for, once it has been
   purpose what = purpose::user;
-  bool is_write = false;   // of remote memory
-  bool is_silent = false;  // ... for which nobody waits
-  bool is_told = false;    // its end was told before the provider knew
-  work* next = nullptr;    // in the list of the link
+  bool is_write = false;     // of remote memory
+  bool is_silent = false;    // ... for which nobody waits
+  bool is_answered = false;  // its completion is a sign of the peer, not of this host alone
+  bool is_told = false;      // its end was told before the provider knew
+  work* next = nullptr;      // in the list of the link
   work* before = nullptr;
   work* pool_next = nullptr;
 
@@ -42,7 +43,7 @@ struct work : ticket {
     packet = nullptr;
     key = flush = 0;
     what = why;
-    is_write = is_silent = is_told = false;
+    is_write = is_silent = is_answered = is_told = false;
   }
 };
 

@@ -280,11 +280,11 @@ fi_ops endpoint_ops = calls_of(close_endpoint, bind, enable);
 int getname(fid* face, void* to, std::size_t* size) {
   const guard lock(state().lock);
   if (const int code = state().enter("fi_getname"); code != 0) return code;
-  const std::string& name = of(face).name;
+  const std::string bytes = state().address_of(of(face).name);
   const std::size_t room = *size;
-  *size = name.size() + 1;
+  *size = bytes.size();
   if (*size > room) return -FI_ETOOSMALL;
-  std::memcpy(to, name.c_str(), *size);
+  std::memcpy(to, bytes.data(), *size);
   return 0;
 }
 fi_ops_cm naming{};

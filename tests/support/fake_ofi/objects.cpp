@@ -77,7 +77,7 @@ int insert(fid_av* face, const void* names, std::size_t count, fi_addr_t* out, s
   const guard lock(state().lock);
   if (const int code = state().enter("fi_av_insert"); code != 0) return code;
   auto& it = of<addresses_object>(&face->fid);
-  it.names.emplace_back(static_cast<const char*>(names));
+  it.names.push_back(state().name_at(names));
   out[0] = it.names.size() - 1;
   return static_cast<int>(count);
 }

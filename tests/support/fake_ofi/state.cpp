@@ -1,7 +1,10 @@
 #include "tests/support/fake_ofi/state.hpp"
 
+#include <netinet/in.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
 
 namespace lci::test {
@@ -142,6 +145,23 @@ void model::complete_with(endpoint_object& at, void* context, int code) {
 endpoint_object* model::find(const std::string& name) {
   const auto at = endpoints.find(name);
   return at == endpoints.end() ? nullptr : at->second;
+}
+
+std::string model::address_of(const std::string& name) const {
+  if (!config.has_host_names) return name + '\0';
+  sockaddr_in out{};
+  out.sin_family = AF_INET;
+  out.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const auto number = std::stoul(name.substr(config.name_prefix.size()));
+  out.sin_port = htons(static_cast<std::uint16_t>(number));
+  return {reinterpret_cast<const char*>(&out), sizeof(out)};
+}
+
+std::string model::name_at(const void* address) const {
+  if (!config.has_host_names) return static_cast<const char*>(address);
+  sockaddr_in in{};
+  std::memcpy(&in, address, sizeof(in));
+  return config.name_prefix + std::to_string(ntohs(in.sin_port));
 }
 
 int model::lost_with(const endpoint_object& from, fi_addr_t to) {

@@ -114,6 +114,9 @@ class model final : public fake_ofi {
   int cut_code(const std::string& name) const;
   // 0: that endpoint can be reached; else how what is posted to it ends.
   int lost_with(const endpoint_object& from, fi_addr_t to);
+  // Names as the caller sees them, and back.
+  std::string address_of(const std::string& name) const;
+  std::string name_at(const void* address) const;
   memory_object* find_key(const endpoint_object& at, std::uint64_t key);
 
   fake_ofi_config config;

@@ -9,6 +9,7 @@
 
 #include "lci/errors.hpp"
 #include "tests/support/scoped_env.hpp"
+#include "tests/unit/ofi/lifeline_socket.hpp"
 
 namespace lci::ofi {
 namespace {
@@ -32,7 +33,7 @@ fabric_address some_fabric(std::uint64_t id, bool is_tcp) {
 
 std::vector<lifeline::news> look(lifeline& at) {
   std::vector<lifeline::news> out;
-  for (int i = 0; i < 2000 && out.empty(); ++i) {
+  for (int i = 0; i < 20000 && out.empty(); ++i) {
     at.look([&](int rank, lifeline::news what) {
       EXPECT_EQ(rank, 1);
       out.push_back(what);
@@ -86,6 +87,45 @@ TEST_P(lifeline_test, watch__nobody_is_there) {
 
 INSTANTIATE_TEST_SUITE_P(kinds, lifeline_test, testing::Bool(),
                          [](const auto& tested) { return tested.param ? "tcp" : "local"; });
+
+// Until the kernel has made the connection, and it is known here.
+base::descriptor connected(lifeline& from, const lifeline_socket& to) {
+  base::descriptor out = to.take();
+  for (int i = 0; i < 2000 && !out; ++i, out = to.take()) usleep(500);
+  from.look([](int, lifeline::news) { ADD_FAILURE() << "it is alive"; });
+  return out;
+}
+
+// What was up and does not answer is told from what ended, also when it is watched again.
+TEST(lifeline, look__a_host_that_is_silent) {
+  test::scoped_env environment;
+  environment.set("LCI_OFI_TIMEOUT", "3");
+  fabric_address here = some_fabric(++next_id, true);
+  fabric_address there = some_fabric(++next_id, true);
+  lifeline mine(here, 2);
+  auto other = std::make_unique<lifeline>(there, 2);
+  const lifeline_socket door(there);
+  EXPECT_EQ(mine.silence_ms(), 1000u);
+
+  ASSERT_TRUE(mine.watch(1, there));
+  base::descriptor line = connected(mine, door);
+  ASSERT_TRUE(line);
+  deafen(line.get());
+  EXPECT_EQ(look(mine), std::vector{lifeline::news::silent});
+
+  ASSERT_TRUE(mine.watch(1, there));
+  line = connected(mine, door);
+  ASSERT_TRUE(line) << "it is asked anew";
+  deafen(line.get());
+  deafen(door.get());
+  EXPECT_EQ(look(mine), std::vector{lifeline::news::silent});
+  ASSERT_TRUE(mine.watch(1, there));
+  EXPECT_EQ(look(mine), std::vector{lifeline::news::silent}) << "nobody answers the call";
+
+  other.reset();
+  ASSERT_TRUE(mine.watch(1, there));
+  EXPECT_EQ(look(mine), std::vector{lifeline::news::ended}) << "it was there before";
+}
 
 TEST(lifeline, watch__another_host_without_an_address) {
   fabric_address here = some_fabric(++next_id, false);
