@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::uint64_t LIFELINE_LOOK_MS = 50;
 constexpr std::uint64_t LEAVE_MS = 500;
+constexpr char CANNOT_CALL[] = "it cannot be called";
 
 std::uint64_t random_id() {
   std::uint64_t out = 0;
@@ -119,8 +120,8 @@ std::string connector::why_out_of_reach(std::string_view address) const {
 }
 
 // No link to that rank will be of use.
-void connector::miss(int rank) noexcept {
-  caller_.for_each_port([&](port& p) { p.miss(rank); });
+void connector::miss(int rank, const char* why) noexcept {
+  caller_.for_each_port([&](port& p) { p.miss(rank, why); });
 }
 
 void connector::hear_of_deaths() noexcept {
@@ -142,7 +143,7 @@ void connector::hear(int rank, lifeline::news what) noexcept {
              (what == lifeline::news::refused && who.was_heard)) {
     base::log::info("ofi", "rank %d cannot be watched; a firewall may be between us", rank);
   } else {
-    miss(rank);
+    miss(rank, what == lifeline::news::silent ? "its host is silent" : "its process is gone");
   }
 }
 
@@ -199,7 +200,7 @@ void connector::read_error() {
   one.is_free = true;
   base::log::info("ofi", "rank %d cannot be called: %s", one.to,
                   std::string(meaning_of(what.err)).c_str());
-  if (!is_watched(one.to)) miss(one.to);
+  if (!is_watched(one.to)) miss(one.to, CANNOT_CALL);
 }
 
 void connector::take(const hello& said) {
@@ -258,7 +259,7 @@ bool connector::say(const link& on, const port& p, std::uint8_t flags) {
   const long code =
       fi_send(queues_.ep.get(), at->at, sizeof(out), local, who->at, static_cast<ticket*>(&*at));
   at->is_free = code != 0;
-  if (code != 0 && !is_again(code) && !is_watched(on.rank)) miss(on.rank);
+  if (code != 0 && !is_again(code) && !is_watched(on.rank)) miss(on.rank, CANNOT_CALL);
   return code == 0;
 }
 

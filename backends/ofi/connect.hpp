@@ -83,7 +83,7 @@ class connector {
   void hear_of_deaths() noexcept;
   void hear(int rank, lifeline::news what) noexcept;
   bool was_heard_lately(int rank) const noexcept;
-  void miss(int rank) noexcept;
+  void miss(int rank, const char* why) noexcept;
 
   const opened_domain& domain_;
   net::address_book& book_;

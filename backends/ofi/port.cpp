@@ -198,9 +198,9 @@ bool port::fail_later(int rank, void* context, const char* reason) noexcept {
   return arrears_.add_failure(rank, context, reason);
 }
 
-void port::miss(int rank) noexcept {
-  missed_[static_cast<std::size_t>(rank)].store(true, std::memory_order_relaxed);
-  has_missed_.store(true, std::memory_order_release);
+void port::miss(int rank, const char* why) noexcept {
+  // Relaxed: the text was there before the program began.
+  missed_[static_cast<std::size_t>(rank)].store(why, std::memory_order_relaxed);
 }
 
 void port::leave(bool says_farewell) noexcept {

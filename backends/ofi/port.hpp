@@ -93,8 +93,8 @@ class port {
   // Waits, not for long, until the provider has sent what was posted; behind it goes a farewell to
   // all peers, or nothing that says so.
   void leave(bool says_farewell) noexcept;
-  // At the next look that rank is gone, once what it sent has been read.
-  void miss(int rank) noexcept;
+  // At the next look that rank is gone, once what it sent has been read. why: a literal.
+  void miss(int rank, const char* why) noexcept;
   net::loopback& self() noexcept { return self_; }
   mem::packet_pool& packets() noexcept { return packets_; }
   // An operation that failed before it was posted; on_error() at the next poll. False: no memory.
@@ -160,8 +160,7 @@ class port {
   std::atomic<std::uint64_t> users_{0};  // operations whose end was not told
 
   net::arrears<note> arrears_;
-  std::atomic<bool> has_missed_{false};
-  std::vector<std::atomic<bool>> missed_;  // by rank
+  std::vector<std::atomic<const char*>> missed_;  // by rank; null: it is not
 
   // ---- the polling thread's ----
   base::owned polling_;

@@ -296,12 +296,13 @@ void port::look_at_links(net::sink& to) noexcept {
       end(to, *on, link::stage::failed, "no connection could be made");
     } else if (on->refused() != 0) {
       end(to, *on, link::stage::failed, meaning_of(on->refused()));
-    } else if (missed_[static_cast<std::size_t>(on->rank)].load(std::memory_order_acquire)) {
+    } else if (const char* const why =
+                   missed_[static_cast<std::size_t>(on->rank)].load(std::memory_order_relaxed)) {
       // What it sent comes first.
       if (on->missed_at == 0)
         on->missed_at = dry_ + 1;
       else if (dry_ >= on->missed_at + DRY_POLLS)
-        end(to, *on, link::stage::failed, "its process is gone, or its host is silent");
+        end(to, *on, link::stage::failed, why);
     } else if (on->state() == link::stage::ready && !fabric_.calls().is_watched(on->rank)) {
       knock(*on);
     }

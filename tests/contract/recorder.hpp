@@ -39,6 +39,7 @@ struct seen_gone {
   int rank;
   bool orderly;
   std::size_t messages_before;  // of that rank, when it was said
+  std::string reason;
 };
 
 class recorder final : public net::sink {
@@ -76,7 +77,7 @@ class recorder final : public net::sink {
   void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override {
     EXPECT_FALSE(reason.empty()) << "on_peer_gone() without a reason";
     std::lock_guard lock(mutex_);
-    gone_.push_back({rank, orderly, arrived_from_[rank]});
+    gone_.push_back({rank, orderly, arrived_from_[rank], std::string(reason)});
   }
 
   std::size_t arrived() const {

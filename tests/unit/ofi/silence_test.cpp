@@ -41,6 +41,7 @@ TEST_F(silence_test, nothing_comes__it_is_gone) {
   deafen(line_.get());
   ASSERT_TRUE(until_gone(*group_, 0));
   EXPECT_FALSE(group_->at(0).seen().gone()[0].orderly);
+  EXPECT_EQ(group_->at(0).seen().gone()[0].reason, "its host is silent");
   EXPECT_FALSE(is_asked_anew());
 }
 
