@@ -40,6 +40,7 @@ connector::connector(const opened_domain& domain, net::address_book& book, mem::
   lifeline_ = std::make_unique<lifeline>(here_, static_cast<std::size_t>(book.size()));
   for (std::size_t i = 0; i < cells_.size(); ++i) cells_[i].at = block_.get() + CELL_BYTES * i;
   unposted_.reserve(RECEIVES);
+  suspects_.reserve(peers_.size());
 }
 
 connector::~connector() { queues_.ep.reset(); }
@@ -128,23 +129,30 @@ void connector::hear_of_deaths() noexcept {
   const std::uint64_t now = base::cpu_ticks();
   if (now < next_lifeline_look_) return;
   next_lifeline_look_ = now + LIFELINE_LOOK_MS * base::ticks_per_ms();
+  for (const int rank : suspects_) judge(rank);
+  suspects_.clear();
   lifeline_->look([&](int rank, lifeline::news what) { hear(rank, what); });
 }
 
 void connector::hear(int rank, lifeline::news what) noexcept {
+  // Judged at the next look: who was busy elsewhere has not read yet what has come.
+  if (what == lifeline::news::silent) return suspects_.push_back(rank);
   contact& who = peers_[static_cast<std::size_t>(rank)];
-  // On a network that loses packets the questions of the kernel may be what was lost.
-  const bool is_doubted = what == lifeline::news::silent && was_heard_lately(rank);
+  who.is_watched.store(false, std::memory_order_relaxed);
+  if (what == lifeline::news::ended || (what == lifeline::news::refused && !who.was_heard))
+    return miss(rank, "its process is gone");
+  base::log::info("ofi", "rank %d cannot be watched; a firewall may be between us", rank);
+}
+
+// On a network that loses packets the questions of the kernel may be what was lost.
+void connector::judge(int rank) noexcept {
+  contact& who = peers_[static_cast<std::size_t>(rank)];
+  const bool is_doubted = was_heard_lately(rank);
   const bool is_watched = is_doubted && lifeline_->watch(rank, who.address);
   who.is_watched.store(is_watched, std::memory_order_relaxed);
-  if (is_watched) {
-    base::log::info("ofi", "rank %d sends, but its host does not answer; it is asked anew", rank);
-  } else if (what == lifeline::news::none || is_doubted ||
-             (what == lifeline::news::refused && who.was_heard)) {
-    base::log::info("ofi", "rank %d cannot be watched; a firewall may be between us", rank);
-  } else {
-    miss(rank, what == lifeline::news::silent ? "its host is silent" : "its process is gone");
-  }
+  if (!is_doubted) return miss(rank, "its host is silent");
+  base::log::info("ofi", "rank %d sends, but its host does not answer; %s", rank,
+                  is_watched ? "it is asked anew" : "it cannot be asked anew");
 }
 
 // So lately that its host cannot have been silent as long as the lifeline has heard nothing. Half

@@ -82,6 +82,7 @@ class connector {
   void repost();
   void hear_of_deaths() noexcept;
   void hear(int rank, lifeline::news what) noexcept;
+  void judge(int rank) noexcept;
   bool was_heard_lately(int rank) const noexcept;
   void miss(int rank, const char* why) noexcept;
 
@@ -100,6 +101,7 @@ class connector {
   std::mutex mutex_;                       // guards everything below
   std::vector<cell*> unposted_;
   std::uint64_t next_lifeline_look_ = 0;
+  std::vector<int> suspects_;  // ranks whose hosts do not answer, as the last look has shown
 };
 
 }  // namespace lci::ofi

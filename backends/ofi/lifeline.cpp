@@ -140,6 +140,7 @@ base::descriptor lifeline::call(const fabric_address& peer, watched& one) const 
 
 bool lifeline::watch(int rank, const fabric_address& peer) noexcept {
   watched& one = of_[static_cast<std::size_t>(rank)];
+  one.is_up = false;
   one.error = 0;
   one.socket = call(peer, one);
   if (!one.socket) return false;
@@ -159,7 +160,7 @@ bool lifeline::has_news(int rank, std::uint32_t events, news& what) noexcept {
   watched& one = of_[static_cast<std::size_t>(rank)];
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0) {
     // Connected. Nothing but the end is of interest from now on.
-    one.was_up = true;
+    one.is_up = one.was_up = true;
     epoll_event wanted{};
     wanted.events = EPOLLIN | EPOLLRDHUP;
     wanted.data.u32 = static_cast<std::uint32_t>(rank);
@@ -169,15 +170,28 @@ bool lifeline::has_news(int rank, std::uint32_t events, news& what) noexcept {
   int error = one.error;
   socklen_t size = sizeof(error);
   if (error == 0) getsockopt(one.socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  // Connected and reset between two looks counts, too.
-  const bool is_over = error == 0 || error == ECONNRESET || error == EPIPE;
-  const bool is_refused = error == ECONNREFUSED;
-  if (one.was_up)
-    what = is_over || is_refused ? news::ended : news::silent;
-  else
-    what = is_over ? news::ended : is_refused ? news::refused : news::none;
+  what = meaning_of(one, error);
+  // Closing is not enough where a process that was forked has the socket as well.
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, one.socket.get(), nullptr);
   one.socket.reset();
   return true;
+}
+
+lifeline::news lifeline::meaning_of(const watched& one, int error) noexcept {
+  switch (error) {
+    case 0:  // connected and over between two looks counts, too
+    case ECONNRESET:
+    case EPIPE:
+      return news::ended;
+    case ECONNREFUSED:
+      return one.was_up ? news::ended : news::refused;
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+      return one.was_up ? news::silent : news::none;
+    default:  // of a call: what is lacking is on this host
+      return one.is_up ? news::ended : news::none;
+  }
 }
 
 }  // namespace lci::ofi

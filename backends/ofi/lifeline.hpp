@@ -53,6 +53,7 @@ class lifeline {
   static constexpr int BATCH = 64;
   struct watched {
     base::descriptor socket;
+    bool is_up = false;
     bool was_up = false;  // now, or before it was watched again
     int error = 0;        // of the call, if it failed at once
   };
@@ -60,6 +61,7 @@ class lifeline {
   base::descriptor call(const fabric_address& peer, watched& one) const noexcept;
   int wait(epoll_event* events) noexcept;
   bool has_news(int rank, std::uint32_t events, news& what) noexcept;
+  static news meaning_of(const watched& one, int error) noexcept;
 
   int patience_s_;
   std::uint64_t host_ = 0;

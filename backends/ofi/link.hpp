@@ -143,7 +143,9 @@ class link {
   std::uint64_t knocked_ticks = 0;
   bool is_knocking = false;
   bool was_gone_said = false;
-  std::uint32_t missed_at = 0;  // polls that had found nothing when its process was missed
+  std::uint64_t missed_ticks = 0;  // when its process was missed; 0: it is not
+  std::uint32_t missed_polls = 0;  // polls at that time, and
+  std::uint32_t missed_dry = 0;    // of these, those that had found nothing
 
  private:
   // Under lock_; others only look. edge ofi.counts: what was told is done before the count says so.

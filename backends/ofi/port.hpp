@@ -138,6 +138,7 @@ class port {
   void serve_arrears(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
   void look_at_links(net::sink& to) noexcept;
+  bool is_read_out(link& on) const noexcept;
   void knock(link& on) noexcept;
 
   fabric& fabric_;

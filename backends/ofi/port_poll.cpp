@@ -16,6 +16,10 @@ constexpr std::uint64_t LINK_LOOK_MS = 100;  // between two looks at who is sile
 constexpr std::uint64_t SILENCE_MS = 1000;   // after which who cannot be watched is knocked at
 // Polls without news after which all has come that a missed peer sent.
 constexpr std::uint32_t DRY_POLLS = 16;
+// Where polls never come to that: others send without end, or a message is deferred for want of
+// what only this end gives back. As many polls and as long.
+constexpr std::uint32_t STUCK_POLLS = 1024;
+constexpr std::uint64_t STUCK_MS = 500;
 
 std::uint64_t word_before(const std::byte* payload) noexcept {
   std::uint64_t out = 0;
@@ -37,7 +41,6 @@ inline bool port::receive(net::sink& to, const fi_cq_data_entry& what,
     receives_.again(into);
     return true;
   }
-  from->hear(now_);
   // Who sends to us has heard our name: it may have said so in a hello that comes later.
   if (from->state() == link::stage::calling) [[unlikely]]
     from->move(link::stage::ready);
@@ -48,6 +51,7 @@ inline bool port::receive(net::sink& to, const fi_cq_data_entry& what,
       to.on_immediate(from->rank, said.imm());
       return true;
     }
+    from->hear(now_);
     take_ours(to, packet->payload(), size, *from);
     receives_.again(into);
     return true;
@@ -81,7 +85,6 @@ inline void port::immediate(net::sink& to, const fi_cq_data_entry& what) noexcep
   link* const from = find_checked(static_cast<int>(said.rank()));
   if (from == nullptr || from->was_gone_said) [[unlikely]]
     return;
-  from->hear(now_);
   dealt_with(*from);
   to.on_immediate(from->rank, said.imm());
 }
@@ -108,6 +111,7 @@ inline bool port::fetch(net::sink& to) noexcept {
   first_ = end_ = ring_ + nesting_ - 1;
   const ssize_t n = fi_cq_read(queues_.cq.get(), first_, BATCH);
   if (n > 0) [[likely]] {
+    now_ = base::cpu_ticks();
     end_ += n;
     return true;
   }
@@ -148,8 +152,10 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   return n;
 }
 
-// The peer may send another one; it hears of that now and then.
+// The peer may send another one; it hears of that now and then. One that is deferred is no sign of
+// life: it comes back and back.
 inline void port::dealt_with(link& from) noexcept {
+  from.hear(now_);
   if (++from.taken - from.told < link::WINDOW / 2) [[likely]]
     return;
   from.told = from.taken;
@@ -298,15 +304,24 @@ void port::look_at_links(net::sink& to) noexcept {
       end(to, *on, link::stage::failed, meaning_of(on->refused()));
     } else if (const char* const why =
                    missed_[static_cast<std::size_t>(on->rank)].load(std::memory_order_relaxed)) {
-      // What it sent comes first.
-      if (on->missed_at == 0)
-        on->missed_at = dry_ + 1;
-      else if (dry_ >= on->missed_at + DRY_POLLS)
-        end(to, *on, link::stage::failed, why);
+      if (is_read_out(*on)) end(to, *on, link::stage::failed, why);
     } else if (on->state() == link::stage::ready && !fabric_.calls().is_watched(on->rank)) {
       knock(*on);
     }
   }
+}
+
+// Of a peer that is missed: what it sent comes before its end.
+bool port::is_read_out(link& on) const noexcept {
+  if (on.missed_ticks == 0) {
+    on.missed_ticks = now_;
+    on.missed_polls = polls_;
+    on.missed_dry = dry_;
+    return false;
+  }
+  return dry_ - on.missed_dry > DRY_POLLS ||
+         (polls_ - on.missed_polls > STUCK_POLLS &&
+          now_ > on.missed_ticks + STUCK_MS * base::ticks_per_ms());
 }
 
 // Nothing else tells of a peer to which nothing is sent.
