@@ -6,6 +6,7 @@
 #include <iterator>
 #include <tuple>
 
+#include "backends/ofi/card.hpp"
 #include "backends/ofi/fabric.hpp"
 #include "backends/ofi/wire.hpp"
 #include "lci/base/env.hpp"
@@ -145,7 +146,7 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
   if (find_library(why_not) == nullptr) return out;
   const std::vector<candidate> all = survey(wishes_of(config));
   for (const candidate& one : all) {
-    net::card_report line{one.name(), describe(one), false, one.why_not};
+    net::card_report line{one.name(), describe(one), false, one.why_not, pci_address(*one.info)};
     if (out.empty() && one.why_not.empty()) {
       line.is_chosen = true;
       line.why = "the best there is";
@@ -199,8 +200,9 @@ candidate choose(const wishes& wanted, std::string& why) {
 
 std::string describe(const candidate& one) {
   const fi_domain_attr& domain = *one.info->domain_attr;
-  std::string out = "inject " + std::to_string(one.info->tx_attr->inject_size) + ", " +
-                    std::to_string(domain.cq_data_size) + " bytes of immediate data, ";
+  std::string out = address_text(*one.info);
+  out += (out.empty() ? "inject " : ", inject ") + std::to_string(one.info->tx_attr->inject_size) +
+         ", " + std::to_string(domain.cq_data_size) + " bytes of immediate data, ";
   out += domain.data_progress == FI_PROGRESS_AUTO ? "progress by itself" : "progress by polling";
   out += keeps_message_order(*one.info) ? ", ordered" : ", not ordered";
   constexpr std::pair<int, const char*> MODES[] = {

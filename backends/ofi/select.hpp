@@ -46,7 +46,8 @@ struct candidate {
 std::vector<candidate> survey(const wishes& wanted);
 // The one that is used. Throws backend_error with a reason for each that is not.
 candidate choose(const wishes& wanted, std::string& why);
-// "FI_EP_RDM, inject 96, MR_VIRT_ADDR|PROV_KEY, manual progress".
+// "10.0.0.1, inject 96, 8 bytes of immediate data, progress by polling, ordered, registers by
+// addresses+own keys".
 std::string describe(const candidate& one);
 
 // What the provider promises, and does.

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import info_shape
+
 
 def run(*arguments):
     return subprocess.run([sys.argv[1], *arguments], capture_output=True, text=True, check=False)
@@ -17,7 +19,11 @@ for one in (short, verbose, answer):
     if one.returncode != 0:
         sys.exit(f"exit status {one.returncode}: {one.stderr}")
 said = json.loads(answer.stdout)
-missing = [text for text in (f"lci {said['version']}", "backends", said["full_version"]) if text not in short.stdout]
+strange = info_shape.differences(said)
+if strange:
+    sys.exit(f"--json: {strange}")
+missing = info_shape.unlikely(said)
+missing += [text for text in (f"lci {said['version']}", "backends", said["full_version"]) if text not in short.stdout]
 for key in ("backends", "bootstraps", "accelerators"):
     if not said[key]:
         missing.append(key)

@@ -22,7 +22,10 @@ struct fake_ofi_config {
   std::string domain = "fake0";
   std::string name_prefix = "fake://";  // of endpoints; longer names are longer addresses
   bool has_host_names = false;          // names are addresses of this host, as those of tcp are
-  std::size_t data_bytes = 8;           // of immediate data
+  std::string source =
+      "fake://here";           // what the domain says its address is: an IP address, or text
+  std::string pci = {};        // of its card: "0000:3b:00.0"; empty: it tells of no card
+  std::size_t data_bytes = 8;  // of immediate data
   std::size_t inject = 128;
   std::size_t most = std::size_t{1} << 30;  // bytes of one operation
   std::size_t key_bytes = 8;

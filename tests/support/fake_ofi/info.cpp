@@ -1,4 +1,8 @@
 // What the library says of its one domain.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -16,11 +20,26 @@ T* make(const T* from) {
 
 char* copy_of(const char* text) { return text != nullptr ? strdup(text) : nullptr; }
 
+void* copy_of(const void* from, std::size_t size) {
+  if (from == nullptr) return nullptr;
+  void* const out = std::malloc(size);
+  std::memcpy(out, from, size);
+  return out;
+}
+
+fid_nic* duplicate(const fid_nic* from) {
+  if (from == nullptr) return nullptr;
+  fid_nic* const out = make(from);
+  out->bus_attr = make(from->bus_attr);
+  return out;
+}
+
 fi_info* duplicate(const fi_info* from) {
   fi_info* const out = make(from);
   out->next = nullptr;
-  out->nic = nullptr;
-  out->src_addr = out->dest_addr = nullptr;
+  out->nic = duplicate(out->nic);
+  out->src_addr = copy_of(out->src_addr, out->src_addrlen);
+  out->dest_addr = nullptr;
   const fi_info none{};
   const fi_info& old = from != nullptr ? *from : none;
   out->tx_attr = make(old.tx_attr);
@@ -45,6 +64,42 @@ bool can(const fi_info& hints, const fake_ofi_config& config) {
   return hints.tx_attr->inject_size <= config.inject;
 }
 
+template <class T>
+void set_source(fi_info& of, std::uint32_t format, const T& address) {
+  of.addr_format = format;
+  of.src_addrlen = sizeof(address);
+  of.src_addr = copy_of(&address, sizeof(address));
+}
+
+void set_source(fi_info& of, const std::string& text) {
+  sockaddr_in four{};
+  sockaddr_in6 six{};
+  four.sin_family = AF_INET;
+  six.sin6_family = AF_INET6;
+  if (inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
+    set_source(of, FI_SOCKADDR_IN, four);
+  } else if (inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
+    set_source(of, FI_SOCKADDR_IN6, six);
+  } else {
+    of.addr_format = FI_ADDR_STR;
+    of.src_addrlen = text.size() + 1;
+    of.src_addr = copy_of(text.c_str(), text.size() + 1);
+  }
+}
+
+fid_nic* card_at(const std::string& pci) {
+  unsigned domain = 0, bus = 0, device = 0, function = 0;
+  if (std::sscanf(pci.c_str(), "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4)
+    return nullptr;
+  fid_nic* const out = make<fid_nic>(nullptr);
+  out->bus_attr = make<fi_bus_attr>(nullptr);
+  out->bus_attr->bus_type = FI_BUS_PCI;
+  out->bus_attr->attr.pci = {static_cast<std::uint16_t>(domain), static_cast<std::uint8_t>(bus),
+                             static_cast<std::uint8_t>(device),
+                             static_cast<std::uint8_t>(function)};
+  return out;
+}
+
 fi_info* answer(const fi_info& hints, const fake_ofi_config& config) {
   fi_info* const out = duplicate(&hints);
   std::free(out->fabric_attr->prov_name);
@@ -59,7 +114,8 @@ fi_info* answer(const fi_info& hints, const fake_ofi_config& config) {
   out->tx_attr->inject_size = config.inject;
   out->tx_attr->msg_order = config.keeps_order ? FI_ORDER_SAS | FI_ORDER_SAW | FI_ORDER_WAW : 0;
   out->tx_attr->size = out->rx_attr->size = 256;
-  out->addr_format = FI_ADDR_STR;
+  set_source(*out, config.source);
+  out->nic = card_at(config.pci);
   out->mode = 0;
   return out;
 }
@@ -84,9 +140,11 @@ void lci_fake_freeinfo(fi_info* all) {
     std::free(all->domain_attr->name);
     std::free(all->fabric_attr->name);
     std::free(all->fabric_attr->prov_name);
+    if (all->nic != nullptr) std::free(all->nic->bus_attr);
     for (void* part : {static_cast<void*>(all->tx_attr), static_cast<void*>(all->rx_attr),
                        static_cast<void*>(all->ep_attr), static_cast<void*>(all->domain_attr),
-                       static_cast<void*>(all->fabric_attr), static_cast<void*>(all)})
+                       static_cast<void*>(all->fabric_attr), static_cast<void*>(all->nic),
+                       all->src_addr, static_cast<void*>(all)})
       std::free(part);
     all = next;
   }

@@ -20,6 +20,8 @@ fake_ofi_config fake_ofi_config::from_environment() {
     const auto number = [&] { return static_cast<unsigned>(std::stoul(value)); };
     const auto has = [&](const char* part) { return value.find(part) != std::string::npos; };
     if (name == "provider") out.provider = value;
+    if (name == "source") out.source = value;
+    if (name == "pci") out.pci = value;
     if (name == "data_bytes") out.data_bytes = number();
     if (name == "inject") out.inject = number();
     if (name == "most") out.most = number();

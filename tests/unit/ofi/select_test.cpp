@@ -98,4 +98,24 @@ TEST_F(select_test, report__names_the_one_that_is_used) {
   EXPECT_EQ(PROVIDER.probe(), "");
 }
 
+TEST_F(select_test, report__says_at_which_address) {
+  const auto said = [](const char* source) {
+    test::fake_ofi_config config;
+    config.source = source;
+    fake().reset(config);
+    return PROVIDER.report({}).at(0).what;
+  };
+  EXPECT_EQ(said("10.1.2.3").find("10.1.2.3, inject 128"), 0u) << said("10.1.2.3");
+  EXPECT_EQ(said("fe80::1:2").find("fe80::1:2, inject 128"), 0u) << said("fe80::1:2");
+  EXPECT_EQ(said("fake://here").find("fake://here, inject 128"), 0u) << said("fake://here");
+}
+
+TEST_F(select_test, report__says_where_the_card_is) {
+  EXPECT_EQ(PROVIDER.report({}).at(0).pci, "") << "this one tells of no card";
+  test::fake_ofi_config config;
+  config.pci = "0001:3b:1f.7";
+  fake().reset(config);
+  EXPECT_EQ(PROVIDER.report({}).at(0).pci, "0001:3b:1f.7");
+}
+
 }  // namespace lci::ofi
