@@ -16,6 +16,22 @@ class connect_test : public on_a_card {
   }
 };
 
+// Notes who is looked up: that is what makes a process say once which way it reaches whom.
+class noting_book final : public net::address_book {
+ public:
+  explicit noting_book(net::address_book& of) : of_(of) {}
+  int rank() const noexcept override { return of_.rank(); }
+  int size() const noexcept override { return of_.size(); }
+  std::string lookup(int rank) override {
+    asked.push_back(rank);
+    return of_.lookup(rank);
+  }
+  std::vector<int> asked;
+
+ private:
+  net::address_book& of_;
+};
+
 // Speaks to a connector as a peer or a stranger would.
 class stranger {
  public:
@@ -67,6 +83,19 @@ class stranger {
   qp_handle qp_;
   ah_handle ah_;
 };
+
+TEST_F(connect_test, lookup__at_the_first_message_and_not_again) {
+  std::vector<std::unique_ptr<noting_book>> books;
+  auto g = open(2, 2, [&](net::fabric_config& config) {
+    books.push_back(std::make_unique<noting_book>(*config.book));
+    config.book = books.back().get();
+  });
+  poll(*g, 100);
+  for (const auto& book : books) EXPECT_EQ(book->asked, std::vector<int>{});
+  for (int i = 0; i < 5; ++i) meet(*g, 0, 1);
+  EXPECT_EQ(books.at(0)->asked, std::vector<int>{1});
+  EXPECT_EQ(books.at(1)->asked, std::vector<int>{0});
+}
 
 TEST_F(connect_test, datagrams__lost_repeated_and_late_ones_delay_it_and_no_more) {
   for (const auto& [lose, repeat, hold] :
