@@ -29,10 +29,10 @@ struct fake_ofi_config {
   std::size_t inject = 128;
   std::size_t most = std::size_t{1} << 30;  // bytes of one operation
   std::size_t key_bytes = 8;
-  int mr_mode = 0;           // FI_MR_*
-  bool keeps_order = true;   // messages among themselves, and behind writes
-  bool has_delivery = true;  // FI_DELIVERY_COMPLETE
-  bool has_gpu_memory = false;
+  int mr_mode = 0;              // FI_MR_*
+  bool keeps_order = true;      // messages among themselves, and behind writes
+  bool has_delivery = true;     // FI_DELIVERY_COMPLETE
+  bool has_gpu_memory = false;  // FI_HMEM, for who asks
   bool completes_early = true;  // a message, when it is handed over, or else when it is received
   bool makes_progress = false;  // says that it does
   unsigned again = 0;           // one post in so many answers FI_EAGAIN
@@ -45,11 +45,24 @@ struct fake_ofi_config {
   static fake_ofi_config from_environment();
 };
 
+// What is registered, as it was asked for.
+struct fake_registration {
+  const void* address = nullptr;
+  std::size_t size = 0;
+  int iface = 0;   // FI_HMEM_*
+  int device = 0;  // of that; 0 for memory of the host
+  std::uint64_t key = 0;
+};
+
 class fake_ofi {
  public:
   // Nothing may be alive.
   virtual void reset(const fake_ofi_config& config = {}) = 0;
+  // With what LCI_FAKE_OFI says now.
+  virtual void reset_as_environment_says() = 0;
   virtual std::size_t live() const = 0;  // objects
+  // Those that are not of the host, in the order in which they were made.
+  virtual std::vector<fake_registration> gpu_registrations() const = 0;
   virtual std::vector<std::string> take_complaints() = 0;
   // From the first call of this on, complaints are collected.
   virtual std::size_t calls(const std::string& name) const = 0;  // "fi_writemsg"

@@ -48,11 +48,12 @@ int close_domain(fid* face) {
 }
 fi_ops domain_ops = calls_of(close_domain);
 
-int open_domain(fid_fabric* on, fi_info*, fid_domain** out, void*) {
+int open_domain(fid_fabric* on, fi_info* info, fid_domain** out, void*) {
   const guard lock(state().lock);
   if (const int code = state().enter("fi_domain"); code != 0) return code;
   auto* const made = new domain_object;
   made->on = &of<fabric_object>(&on->fid);
+  made->takes_gpu_memory = (info->caps & FI_HMEM) != 0;
   ++made->on->children;
   made->face.fid = {FI_CLASS_DOMAIN, nullptr, &domain_ops};
   fill(made->face);
@@ -173,16 +174,25 @@ int control_memory(fid* face, int command, void*) {
 }
 fi_ops memory_ops = calls_of(close_memory, bind_memory, control_memory);
 
+// As providers do that were not asked for such memory: they do not know that runtime.
+bool takes(const domain_object& domain, const fi_mr_attr& attr) {
+  return attr.iface == FI_HMEM_SYSTEM || domain.takes_gpu_memory;
+}
+
 int register_memory(fid* on, const fi_mr_attr* attr, std::uint64_t, fid_mr** out) {
   model& all = state();
   if (const int code = all.enter("fi_mr_regattr"); code != 0) return code;
   auto& domain = of<domain_object>(on);
+  if (!takes(domain, *attr)) return -FI_ENOSYS;
   const auto limit = all.config.key_bytes < 8 ? (std::uint64_t{1} << 8 * all.config.key_bytes) : 0;
   auto* const made = new memory_object;
   made->on = &domain;
   made->begin = static_cast<std::byte*>(attr->mr_iov->iov_base);
   made->size = attr->mr_iov->iov_len;
   made->access = attr->access;
+  made->iface = attr->iface;
+  made->device = attr->iface == FI_HMEM_SYSTEM ? 0 : attr->device.cuda;
+  made->number = all.registrations++;
   made->is_enabled = (all.config.mr_mode & FI_MR_ENDPOINT) == 0;
   const bool is_ours = (all.config.mr_mode & FI_MR_PROV_KEY) != 0;
   made->face.key = is_ours ? domain.next_key++ - 100 : attr->requested_key;

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,7 @@ fake_ofi_config fake_ofi_config::from_environment() {
     if (name == "key_bytes") out.key_bytes = number();
     if (name == "order") out.keeps_order = number() != 0;
     if (name == "delivery") out.has_delivery = number() != 0;
+    if (name == "gpu") out.has_gpu_memory = number() != 0;
     if (name == "early") out.completes_early = number() != 0;
     if (name == "again") out.again = number();
     if (name == "shuffle") out.shuffle = number();
@@ -36,7 +38,7 @@ fake_ofi_config fake_ofi_config::from_environment() {
     if (name == "mr")
       out.mr_mode = (has("local") ? FI_MR_LOCAL : 0) | (has("virtual") ? FI_MR_VIRT_ADDR : 0) |
                     (has("allocated") ? FI_MR_ALLOCATED : 0) | (has("own") ? FI_MR_PROV_KEY : 0) |
-                    (has("endpoint") ? FI_MR_ENDPOINT : 0);
+                    (has("endpoint") ? FI_MR_ENDPOINT : 0) | (has("gpu") ? FI_MR_HMEM : 0);
   }
   return out;
 }
@@ -67,6 +69,18 @@ void model::reset(const fake_ofi_config& wanted) {
 std::size_t model::live() const {
   const std::lock_guard guard(lock);
   return objects.size();
+}
+
+std::vector<fake_registration> model::gpu_registrations() const {
+  const std::lock_guard guard(lock);
+  std::vector<const memory_object*> all;
+  for (const memory_object* one : memories)
+    if (one->iface != FI_HMEM_SYSTEM) all.push_back(one);
+  std::sort(all.begin(), all.end(), [](auto* a, auto* b) { return a->number < b->number; });
+  std::vector<fake_registration> out;
+  for (const memory_object* one : all)
+    out.push_back({one->begin, one->size, one->iface, one->device, one->face.key});
+  return out;
 }
 
 std::vector<std::string> model::take_complaints() {

@@ -38,6 +38,7 @@ struct domain_object {
   fabric_object* on = nullptr;
   unsigned children = 0;
   std::uint64_t next_key = 100;
+  bool takes_gpu_memory = false;  // it was opened for that
 };
 struct memory_object {
   fid_mr face{};
@@ -46,6 +47,9 @@ struct memory_object {
   std::byte* begin = nullptr;
   std::size_t size = 0;
   std::uint64_t access = 0;
+  int iface = 0;
+  int device = 0;
+  unsigned number = 0;  // of all that were made
   bool is_enabled = true;
 };
 struct queue_object {
@@ -96,7 +100,9 @@ class model final : public fake_ofi {
  public:
   model();
   void reset(const fake_ofi_config& config) override;
+  void reset_as_environment_says() override { reset(fake_ofi_config::from_environment()); }
   std::size_t live() const override;
+  std::vector<fake_registration> gpu_registrations() const override;
   std::vector<std::string> take_complaints() override;
   std::size_t calls(const std::string& name) const override;
   void fail(const std::string& name, unsigned nth, int code) override;
@@ -126,6 +132,7 @@ class model final : public fake_ofi {
   std::set<memory_object*> memories;
   std::set<void*> contexts;  // that the library has
   unsigned names = 0;
+  unsigned registrations = 0;  // made ever
 
  private:
   struct failure {
