@@ -5,8 +5,9 @@
 /// after starting, need progress(), and signal it once: done, rank -1, null user context. Buffers
 /// must live until then. Host memory only. Reduction operators must be associative and commutative;
 /// the order of reduction is unspecified. Threads: one at a time per engine. Errors:
-/// lci::argument_error for a root outside 0..n-1 or a null buffer with a size, and, while blocking,
-/// those of progress().
+/// lci::argument_error for a root outside 0..n-1 or a null buffer with a size,
+/// lci::peer_failure_error when the device has lost a peer before, and, while blocking, that of
+/// one that is lost meanwhile and the others of progress().
 #ifndef LCI_COLLECTIVE_HPP
 #define LCI_COLLECTIVE_HPP
 

@@ -55,6 +55,7 @@ struct sync_args {
   runtime_t runtime;
   device_t device;          // sync_wait only
   bool do_progress = true;  // sync_wait only
+  bool needs_all = false;   // sync_wait only: a rank that is lost already ends it too
 };
 /// Arguments of counter_set.
 struct counter_set_args {
@@ -207,7 +208,12 @@ class sync_test_x
   }
 };
 
-/// Waits until sync_test() is true, making progress meanwhile. Errors: also those of progress().
+/// Waits until sync_test() is true, making progress meanwhile.
+///
+/// @throws lci::peer_failure_error  a peer died since the call began, in whatever thread that was
+/// noticed, or took leave while an operation needed it; the object stays as it is and may be waited
+/// for again. One that was lost before does not end the call: docs/errors.md.
+/// Errors: also the others of progress().
 class sync_wait_x
     : public detail::operation<sync_wait_x, detail::sync_args, void, &detail::sync_wait>,
       public detail::runtime_option<sync_wait_x>,

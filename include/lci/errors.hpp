@@ -34,8 +34,8 @@ class LCI_PUBLIC truncation_error : public std::runtime_error {
   explicit truncation_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// A peer died or cannot be reached any more. Thrown by progress(), once per device, and by posts
-/// to that rank.
+/// A peer died or cannot be reached any more. Thrown by progress(), once per device, by posts to
+/// that rank, and by every blocking call that was waiting, in whatever thread.
 class LCI_PUBLIC peer_failure_error : public std::runtime_error {
  public:
   /// @param failed_rank  the rank that failed

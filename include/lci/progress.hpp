@@ -9,16 +9,18 @@
 namespace lci {
 namespace detail {
 
-/// Arguments of progress, test_drained and wait_drained; a null handle means "not given".
+/// Arguments of the functions below; a null handle means "not given".
 struct progress_args {
   runtime_t runtime;
   device_t device;
-  endpoint_t endpoint;  // progress only
+  endpoint_t endpoint;  // not of test_drained and wait_drained
 };
 
 LCI_PUBLIC error_t progress(const progress_args& args);
 LCI_PUBLIC error_t test_drained(const progress_args& args);
 LCI_PUBLIC void wait_drained(const progress_args& args);
+/// Throws lci::peer_failure_error if the device has lost a peer: for what needs all of them.
+LCI_PUBLIC void check_none_lost(const progress_args& args);
 
 }  // namespace detail
 
@@ -30,7 +32,7 @@ LCI_PUBLIC void wait_drained(const progress_args& args);
 /// @throws lci::truncation_error    a message was larger than its receive; the rest of the batch
 /// was delivered
 /// @throws lci::peer_failure_error  a peer died; once per device and peer, after all good
-/// completions
+/// completions. A thread that a blocking call has told is not told again, and leaves it to others.
 /// @throws std::runtime_error       a message named an unknown remote completion object
 /// Threads: any, also from inside a handler.
 class progress_x
@@ -47,7 +49,9 @@ class test_drained_x : public detail::operation<test_drained_x, detail::progress
                        public detail::device_option<test_drained_x> {};
 
 /// Makes progress on a device until test_drained() says done.
-/// Threads: any. Errors: those of progress().
+/// @throws lci::peer_failure_error  a peer died since the call began, in whatever thread that was
+/// noticed, or took leave while an operation needed it
+/// Threads: any. Errors: also the others of progress().
 class wait_drained_x
     : public detail::operation<wait_drained_x, detail::progress_args, void, &detail::wait_drained>,
       public detail::runtime_option<wait_drained_x>,

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lci/api/resolve.hpp"
+#include "lci/api/waiting.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
@@ -19,9 +20,10 @@ comp_attr_t attr_for(const detail::alloc_comp_args& args) {
   return attr;
 }
 
-// The device that a waiting call serves, or null: an object may be waited for without any runtime.
+// The device that a waiting call serves, or whose lost peers end it, or null: an object may be
+// waited for without any runtime.
 device_t device_to_serve(const detail::sync_args& args) {
-  if (!args.do_progress || args.device.p_impl != nullptr) return args.device;
+  if (args.device.p_impl != nullptr) return args.device;
   const runtime_t runtime =
       args.runtime.p_impl != nullptr ? args.runtime : runtime::global().default_runtime;
   if (runtime.p_impl == nullptr) return device_t();
@@ -88,16 +90,16 @@ bool sync_test(const sync_args& args) {
 void sync_wait(const sync_args& args) {
   comp::sync& s = comp::as<comp::sync>(args.comp, "sync_wait");
   const device_t device = device_to_serve(args);
-  if (!args.do_progress || device.p_impl == nullptr) {
+  if (device.p_impl == nullptr) {
     for (base::spin_wait wait; !s.test(args.p_out);) wait();
     return;
   }
-  proto::channel& via = base::check_live(device.p_impl, "device")->channel;
-  for (base::spin_wait wait; !s.test(args.p_out);) {
-    if (error_t(via.progress()).is_done())
-      wait.reset();
+  api::waiting wait(base::check_live(device.p_impl, "device")->channel, args.needs_all);
+  while (!s.test(args.p_out)) {
+    if (args.do_progress)
+      wait.round();
     else
-      wait();
+      wait.pause();
   }
 }
 

@@ -42,12 +42,9 @@ namespace {
 
 // Progress for a call that waits. What others' handlers or operations throw must not end the wait
 // of an operation that still uses the caller's buffer, so it is kept and thrown afterwards.
-void progress_and_keep(proto::channel& via, base::spin_wait& wait, std::exception_ptr& kept) {
+void progress_and_keep(waiting& wait, std::exception_ptr& kept) {
   try {
-    if (error_t(via.progress()).is_done())
-      wait.reset();
-    else
-      wait();
+    wait.progress();
   } catch (...) {
     if (kept)
       base::log::warn("api", "a second exception while a blocking call waited was dropped");
@@ -56,32 +53,37 @@ void progress_and_keep(proto::channel& via, base::spin_wait& wait, std::exceptio
   }
 }
 
+// Ends the call if whom it waits for is gone: its peer, or for ANY_SOURCE any that was lost.
+void check_source(proto::channel& via, int rank, waiting& wait) {
+  if (rank >= 0)
+    check_peer(via, rank);
+  else
+    wait.check();
+}
+
 // The operation that a call waited for has failed. Why was kept by the channel, and thrown either
 // by our own rounds of progress or by those of another thread.
-[[noreturn]] LCI_COLD void throw_failed(proto::channel& via, int rank,
+[[noreturn]] LCI_COLD void throw_failed(proto::channel& via, int rank, waiting& wait,
                                         const std::exception_ptr& kept) {
-  if (rank >= 0) via.shared.check_alive(rank);
+  check_source(via, rank, wait);
   if (kept) std::rethrow_exception(kept);
   via.rethrow_kept();
+  // A receive of any source may have met the request of one that was lost before.
+  const std::uint32_t count = via.lost.count();
+  if (count != 0) via.throw_loss(count - 1);
   throw std::runtime_error(
       "the operation failed; the call of progress of another thread has thrown why");
 }
 
 }  // namespace
 
-status_t wait_for(proto::waiter* w, proto::channel& via, int rank) {
+status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait) {
   std::exception_ptr kept;
-  base::spin_wait wait;
-  const std::uint32_t epoch = via.shared.failure_epoch();
-  const bool gone_before = rank >= 0 && via.shared.is_gone(rank);
   while (!w->is_over()) {
-    progress_and_keep(via, wait, kept);
-    if ((via.shared.failure_epoch() == epoch && !gone_before) || w->is_over()) continue;
+    progress_and_keep(wait, kept);
+    if (w->is_over()) break;
     try {
-      if (rank >= 0)
-        via.shared.check_alive(rank);
-      else if (kept)
-        std::rethrow_exception(kept);
+      check_source(via, rank, wait);
     } catch (...) {
       w->abandon();
       throw;
@@ -90,7 +92,7 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank) {
   const status_t result = w->result();
   const bool has_failed = w->has_failed();
   via.shared.waiters.put(w);
-  if (has_failed) throw_failed(via, rank, kept);
+  if (has_failed) throw_failed(via, rank, wait, kept);
   if (kept) std::rethrow_exception(kept);
   return result;
 }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lci/api/resolve.hpp"
-#include "lci/base/spin.hpp"
+#include "lci/api/waiting.hpp"
 #include "lci/comp/signal.hpp"
 #include "lci/post.hpp"
 #include "lci/proto/outgoing.hpp"
@@ -68,9 +68,17 @@ inline status_t status_of(const post_args& a, errorcode_t code) noexcept {
   return status;
 }
 
+// Ends a call that waits for that rank if it is gone.
+inline void check_peer(proto::channel& via, int rank) {
+  if (!via.shared.is_gone(rank)) [[likely]]
+    return;
+  via.lost.heard(rank);
+  via.shared.throw_gone(rank);
+}
+
 // Waits until `w`, the object of an operation under way, is signalled. Ends with an exception when
-// the peer is gone, or for ANY_SOURCE when any is.
-status_t wait_for(proto::waiter* w, proto::channel& via, int rank);
+// the peer is gone, or for ANY_SOURCE when any was lost since `wait` was made.
+status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait);
 
 // Fills in what all outgoing operations have in common.
 proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
@@ -84,23 +92,20 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
   proto::waiter* w = via.shared.waiters.get();
   w->arm(via.shared.waiters);
   const proto::user_side user{w, status_of(a, errorcode_t::done), true};
-  base::spin_wait wait;
+  waiting wait(via);
   status_t got = user.status;
   errorcode_t code = errorcode_t::retry;
   try {
     while (proto::is_retry(code = start(user, true, got)) && !allow.retry) {
       // Nothing is under way yet, so whatever progress throws may end the call.
-      if (error_t(via.progress()).is_done())
-        wait.reset();
-      else
-        wait();
-      if (a.rank >= 0) via.shared.check_alive(a.rank);
+      wait.progress();
+      if (a.rank >= 0) check_peer(via, a.rank);
     }
   } catch (...) {
     via.shared.waiters.put(w);
     throw;
   }
-  if (error_t(code).is_posted()) return wait_for(w, via, a.rank);
+  if (error_t(code).is_posted()) return wait_for(w, via, a.rank, wait);
   via.shared.waiters.put(w);
   if (proto::is_retry(code)) return status_t(code);
   if (!error_t(code).is_done()) via.shared.throw_gone(a.rank);

@@ -2,7 +2,7 @@
 #include "lci/progress.hpp"
 
 #include "lci/api/resolve.hpp"
-#include "lci/base/spin.hpp"
+#include "lci/api/waiting.hpp"
 #include "lci/comp/kind.hpp"
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"
@@ -28,13 +28,15 @@ error_t test_drained(const progress_args& args) {
 
 void wait_drained(const progress_args& args) {
   proto::channel& via = device_of(args).channel;
-  base::spin_wait wait;
-  while (!via.is_drained()) {
-    if (error_t(via.progress()).is_done())
-      wait.reset();
-    else
-      wait();
-  }
+  api::waiting wait(via);
+  while (!via.is_drained()) wait.round();
+}
+
+void check_none_lost(const progress_args& args) {
+  const bool is_given = args.device.p_impl != nullptr || args.endpoint.p_impl != nullptr;
+  // Without a device there was nobody to lose.
+  if (!is_given && api::find_runtime(args.runtime).default_device.p_impl == nullptr) return;
+  api::waiting(device_of(args).channel, true).check();
 }
 
 rcomp_t register_rcomp(const register_rcomp_args& args) {

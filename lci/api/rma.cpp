@@ -59,13 +59,10 @@ status_t post_rma(const post_args& a, rcomp_t rcomp, Start&& start) {
     net::remote_view there;
     if (!check_remote(a, *end.device.context.fabric, there)) {
       if (may_retry) return errorcode_t::retry_nomem;
-      base::spin_wait wait;
+      api::waiting wait(via);
       while (!check_remote(a, *end.device.context.fabric, there)) {
-        if (error_t(via.progress()).is_done())
-          wait.reset();
-        else
-          wait();
-        via.shared.check_alive(a.rank);
+        wait.progress();
+        api::check_peer(via, a.rank);
       }
     }
     proto::outgoing out = api::describe(a, end, user, may_retry);

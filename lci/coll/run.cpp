@@ -134,6 +134,12 @@ class running_t final : public comp_impl_t {
 }  // namespace
 
 void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp) {
+  // Even ranks that exchange nothing with the lost one wait for some that do, and these give up.
+  detail::progress_args needed;
+  needed.runtime = via.runtime;
+  needed.device = via.device;
+  needed.endpoint = via.endpoint;
+  detail::check_none_lost(needed);
   const uint64_t sequence = detail::next_collective_sequence(via.engine);
   if (!comp.is_empty()) {
     auto* const running = new running_t(std::move(plan), via, op, comp, sequence);
@@ -150,7 +156,12 @@ void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp) {
   }
   // Should this throw because a peer has died, the synchronizer stays: transfers from the living
   // may still end and signal it.
-  sync_wait_x(sync, nullptr).runtime(via.runtime).device(via.device)();
+  detail::sync_args waited;
+  waited.comp = sync;
+  waited.runtime = via.runtime;
+  waited.device = via.device;
+  waited.needs_all = true;
+  detail::sync_wait(waited);
   free_comp(&sync);
 }
 

@@ -39,17 +39,27 @@ void channel::remove_port(port& p) {
   std::erase(ports_, &p);
 }
 
-errorcode_t channel::progress() {
+// Now and then, busy or not. Counts that threads lose do not matter.
+inline void channel::look_out() noexcept {
+  const std::uint32_t round = rounds_.load(std::memory_order_relaxed) + 1;
+  rounds_.store(round, std::memory_order_relaxed);
+  if (round % LOOK_EVERY == 0 && shared.far_news != nullptr) [[unlikely]]
+    shared.far_news->look();
+}
+
+// What all rounds of progress do; they differ in what they throw.
+inline std::size_t channel::advance() {
   std::size_t work = 0;
   if (has_leftovers()) [[unlikely]]
     work += do_leftovers();
   arrival_sink sink(*this);
   work += device_->poll(sink, MAX_POLLS);
   look_out();
-  if (shared.failure_epoch() != seen_epoch_.load(std::memory_order_relaxed)) [[unlikely]]
-    notice_failures();
-  if (has_problems_.load(std::memory_order_relaxed)) [[unlikely]]
-    rethrow_kept();
+  look_for_gone();
+  return work;
+}
+
+inline errorcode_t channel::answer(std::size_t work) noexcept {
   if (work != 0) [[likely]] {
     idle_.store(0, std::memory_order_relaxed);
     return errorcode_t::done;
@@ -57,12 +67,18 @@ errorcode_t channel::progress() {
   return rest();
 }
 
-// Now and then, busy or not. Counts that threads lose do not matter.
-inline void channel::look_out() noexcept {
-  const std::uint32_t round = rounds_.load(std::memory_order_relaxed) + 1;
-  rounds_.store(round, std::memory_order_relaxed);
-  if (round % LOOK_EVERY == 0 && shared.far_news != nullptr) [[unlikely]]
-    shared.far_news->look();
+errorcode_t channel::progress() {
+  const std::size_t work = advance();
+  if (has_news_.load(std::memory_order_relaxed)) [[unlikely]]
+    tell_news();
+  return answer(work);
+}
+
+errorcode_t channel::progress_in_wait() {
+  const std::size_t work = advance();
+  if (has_problems_.load(std::memory_order_relaxed)) [[unlikely]]
+    rethrow_kept();
+  return answer(work);
 }
 
 // Nothing to do. Programs call progress in loops of their own; with more ranks than cores whoever
@@ -200,10 +216,15 @@ void channel::signal(comp_impl_t* to, const status_t& status) noexcept {
   }
 }
 
+void channel::count_news_locked() noexcept {
+  has_problems_.store(!problems_.empty(), std::memory_order_relaxed);
+  has_news_.store(!problems_.empty() || lost.any(), std::memory_order_relaxed);
+}
+
 void channel::keep(std::exception_ptr problem) noexcept {
   const std::lock_guard lock(lists_lock_);
   problems_.push_back(std::move(problem));
-  has_problems_.store(true, std::memory_order_relaxed);
+  count_news_locked();
 }
 
 void channel::rethrow_kept() {
@@ -214,21 +235,33 @@ void channel::rethrow_kept() {
     // One at a time: each problem reaches somebody.
     first = problems_.front();
     problems_.erase(problems_.begin());
-    has_problems_.store(!problems_.empty(), std::memory_order_relaxed);
+    count_news_locked();
   }
   std::rethrow_exception(first);
 }
 
 // A death comes before other problems of the round: it is the cause of many.
-void channel::keep_gone(int rank) {
-  try {
-    shared.throw_gone(rank);
-  } catch (...) {
-    const std::lock_guard lock(lists_lock_);
-    problems_.insert(shared.has_died(rank) ? problems_.begin() : problems_.end(),
-                     std::current_exception());
-    has_problems_.store(true, std::memory_order_relaxed);
+void channel::tell_news() {
+  const bool is_silent = lost.is_silent_here();
+  int rank = is_silent ? losses::NONE : lost.take(true);
+  if (rank == losses::NONE) {
+    if (has_problems_.load(std::memory_order_relaxed)) rethrow_kept();
+    if (!is_silent) rank = lost.take(false);
   }
+  if (rank == losses::NONE) return;
+  {
+    const std::lock_guard lock(lists_lock_);
+    count_news_locked();
+  }
+  shared.throw_gone(rank);
+}
+
+void channel::throw_loss(std::uint32_t number) { shared.throw_gone(lost.tell(number)); }
+
+void channel::keep_gone(int rank) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  lost.add(rank, shared.has_died(rank));
+  count_news_locked();
 }
 
 // Deaths are reported by notice_failures(). That a peer took leave is no error, unless it was still

@@ -20,6 +20,7 @@
 #include "lci/net/backend.hpp"
 #include "lci/proto/backlog.hpp"
 #include "lci/proto/core.hpp"
+#include "lci/proto/losses.hpp"
 #include "lci/proto/network_key.hpp"
 #include "lci/proto/offers.hpp"
 #include "lci/proto/op.hpp"
@@ -97,6 +98,15 @@ class channel {
   // One round of progress. done: something happened. Throws what handlers threw, truncation_error,
   // and peer_failure_error once per dead peer.
   errorcode_t progress();
+  // The same for a call that waits, which looks at `lost` by itself: throws no peer_failure_error.
+  errorcode_t progress_in_wait();
+  // Looks whether peers are gone, for a call that waits and makes no progress.
+  void look_for_gone() {
+    if (shared.failure_epoch() != seen_epoch_.load(std::memory_order_relaxed)) [[unlikely]]
+      notice_failures();
+  }
+  // Tells of an entry of `lost` in a call that waits.
+  [[noreturn]] LCI_COLD void throw_loss(std::uint32_t number);
   // True when everything posted here has completed, receives included.
   bool is_drained() const noexcept;
   // True when nothing is under way; receives may still wait for messages that were not sent.
@@ -128,7 +138,7 @@ class channel {
   // signalled (api 6.13), but a call that waits for it ends.
   LCI_COLD static void fail(const user_side& user) noexcept;
   // Throws the oldest problem that was kept, if any.
-  void rethrow_kept();
+  LCI_COLD void rethrow_kept();
   // An operation has failed because `rank` is gone.
   void miss(int rank) noexcept;
 
@@ -142,6 +152,7 @@ class channel {
   base::thread_counter open_receives;  // receives posted and not completed
   base::thread_counter late;           // small arrivals that a GPU is fetching
   base::thread_counter dropped;        // arrivals that did not parse or named nothing; statistics
+  losses lost;                         // peers that died, or left too early
   bool rdv_by_immediate = true;  // rendezvous ends with immediate data where the network has it
                                  // (attribute rdv_protocol)
   rendezvous_states rendezvous;
@@ -159,6 +170,8 @@ class channel {
 
  private:
   friend class port;
+  std::size_t advance();
+  errorcode_t answer(std::size_t work) noexcept;
   errorcode_t rest() noexcept;
   void look_out() noexcept;
   // Anything left by earlier rounds? One test, because every round asks.
@@ -173,8 +186,10 @@ class channel {
   std::size_t drain_backlogs();
   std::size_t advance_parked();
   std::size_t deliver_finished();
-  void notice_failures();
-  void keep_gone(int rank);
+  LCI_COLD void notice_failures();
+  void keep_gone(int rank) noexcept;
+  LCI_COLD void tell_news();
+  void count_news_locked() noexcept;
 
   std::unique_ptr<net::device> device_;
   std::vector<port*> ports_;  // under ports_lock_
@@ -186,11 +201,12 @@ class channel {
   std::atomic<transfer*> parked_{nullptr};    // changed under lists_lock_, looked at without
   std::vector<std::exception_ptr> problems_;
   std::atomic<bool> has_problems_{false};
-  std::atomic<std::uint32_t> rounds_{0};      // of progress, roughly
-  std::atomic<std::uint32_t> idle_{0};        // empty rounds in a row
+  std::atomic<bool> has_news_{false};     // problems, or lost peers that progress has to tell of
+  std::atomic<std::uint32_t> rounds_{0};  // of progress, roughly
+  std::atomic<std::uint32_t> idle_{0};    // empty rounds in a row
   std::atomic<std::uint32_t> seen_epoch_{0};  // of core::failure_epoch()
-  std::vector<bool> reported_;  // by rank: peer_failure_error was thrown; under lists_lock_
-  std::vector<bool> missed_;    // by rank: the same for one that left too early; under lists_lock_
+  std::vector<bool> reported_;  // by rank: what it leaves behind was ended; under lists_lock_
+  std::vector<bool> missed_;    // by rank: it left too early, and `lost` says so; under lists_lock_
 };
 
 // What to send along with the name of a registration of ours, to that rank.

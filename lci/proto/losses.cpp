@@ -1,0 +1,77 @@
+#include "lci/proto/losses.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+namespace lci::proto {
+
+bool losses::entry::is_told_to(std::uint32_t thread) const noexcept {
+  return std::find(told.begin(), told.end(), thread) != told.end();
+}
+
+void losses::entry::tell(std::uint32_t thread) {
+  if (!is_told_to(thread)) told.push_back(thread);
+}
+
+void losses::add(int rank, bool has_died) {
+  const std::lock_guard lock(lock_);
+  entries_.push_back({rank, has_died, false, {}});
+  silent_for_.store(NOBODY, std::memory_order_relaxed);
+  waiting_.fetch_add(1, std::memory_order_relaxed);
+  // edge losses.count, writer.
+  count_.fetch_add(1, std::memory_order_release);
+}
+
+std::uint32_t losses::first_owed() {
+  const std::uint32_t me = base::thread_id();
+  const std::lock_guard lock(lock_);
+  const auto end = static_cast<std::uint32_t>(entries_.size());
+  for (std::size_t i = 0; i < debts_.size(); ++i) {
+    if (debts_[i].thread != me) continue;
+    std::uint32_t next = debts_[i].next;
+    while (next < end && entries_[next].is_told_to(me)) ++next;
+    debts_.erase(debts_.begin() + static_cast<std::ptrdiff_t>(i));
+    return next;
+  }
+  return end;
+}
+
+void losses::owe(std::uint32_t number) noexcept {
+  const std::uint32_t me = base::thread_id();
+  const std::lock_guard lock(lock_);
+  while (number < entries_.size() && entries_[number].is_told_to(me)) ++number;
+  if (number < entries_.size()) debts_.push_back({me, number});
+}
+
+int losses::tell(std::uint32_t number) {
+  const std::lock_guard lock(lock_);
+  entries_[number].tell(base::thread_id());
+  return entries_[number].rank;
+}
+
+void losses::heard(int rank) {
+  const std::uint32_t me = base::thread_id();
+  const std::lock_guard lock(lock_);
+  for (entry& e : entries_)
+    if (e.rank == rank) e.tell(me);
+}
+
+int losses::take(bool has_died) {
+  const std::uint32_t me = base::thread_id();
+  const std::lock_guard lock(lock_);
+  bool is_silent = true;
+  for (entry& e : entries_) {
+    if (e.is_taken || e.is_told_to(me)) continue;
+    if (e.has_died == has_died) {
+      e.is_taken = true;
+      e.tell(me);
+      waiting_.fetch_sub(1, std::memory_order_relaxed);
+      return e.rank;
+    }
+    is_silent = false;
+  }
+  if (is_silent) silent_for_.store(me, std::memory_order_relaxed);
+  return NONE;
+}
+
+}  // namespace lci::proto

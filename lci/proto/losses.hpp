@@ -1,0 +1,76 @@
+// The peers that a device has lost: that died, or took leave while an operation still needed them;
+// and which threads were told.
+//
+// Calls that wait compare count() with what begin_wait() answered when they began, so each of them
+// ends, in whatever thread the news came. progress() asks take(): it tells of each peer once, in a
+// thread that no waiting call has told before, so that a thread which does nothing but progress
+// hears of it although others wait. Owned by a channel. Threads: shared.
+//
+// Always true: the list only grows, and count() is published after what it counts; take() answers
+// each peer once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "lci/base/platform.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/base/thread_id.hpp"
+
+namespace lci::proto {
+
+class losses {
+ public:
+  static constexpr int NONE = -1;
+
+  // edge losses.count, reader: what was done about a peer before it was added.
+  std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
+  void add(int rank, bool has_died);
+  // The first entry that is to end a call that waits from now on in the calling thread: count(), or
+  // less when it owes.
+  std::uint32_t begin_wait() { return count() == 0 ? 0 : first_owed(); }
+  // The entries from this number on were added while a call of the calling thread waited. Those of
+  // which it did not tell are for the next one.
+  LCI_COLD void owe(std::uint32_t number) noexcept;
+  // The rank of an entry that was counted, of which a call tells the calling thread.
+  int tell(std::uint32_t number);
+  // A call of the calling thread ends by itself because that rank is gone.
+  void heard(int rank);
+  // A rank that progress() in the calling thread is to tell of, dead or not dead, or NONE.
+  int take(bool has_died);
+
+  // take() would answer somebody.
+  bool any() const noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
+  // take() has nothing for the calling thread. False also where that would have to be looked up.
+  bool is_silent_here() const noexcept {
+    return !any() || silent_for_.load(std::memory_order_relaxed) == base::thread_id();
+  }
+
+ private:
+  static constexpr std::uint32_t NOBODY = ~std::uint32_t{0};
+  struct entry {
+    int rank;
+    bool has_died;
+    bool is_taken = false;
+    std::vector<std::uint32_t> told;  // threads
+
+    bool is_told_to(std::uint32_t thread) const noexcept;
+    void tell(std::uint32_t thread);
+  };
+  // Of the entries from `next` on, `thread` is to be told by the next call that waits.
+  struct debt {
+    std::uint32_t thread;
+    std::uint32_t next;
+  };
+  LCI_COLD std::uint32_t first_owed();
+
+  base::spinlock lock_;  // guards all below; the atomics are read without
+  std::vector<entry> entries_;
+  std::vector<debt> debts_;                        // one a thread at most
+  std::atomic<std::uint32_t> count_{0};            // of entries
+  std::atomic<std::uint32_t> waiting_{0};          // entries that are not taken
+  std::atomic<std::uint32_t> silent_for_{NOBODY};  // a thread that was told of all that waits
+};
+
+}  // namespace lci::proto
