@@ -51,6 +51,9 @@ site::site(const plan& planned, const settings& chosen, int me)
       peers_(new peer_state[static_cast<std::size_t>(planned.dimensions().ranks)]),
       news_ms_(now_ms()) {
   const int ranks = work.dimensions().ranks;
+  // Who is never heard of is late from the start, not from the beginning of time.
+  for (int of = 0; of < ranks; ++of)
+    peers_[static_cast<std::size_t>(of)].news_ms.store(now_ms(), std::memory_order_relaxed);
   signals_.resize(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
   for (const action& a : work.all()) {
     if (a.what == kind::signal) signals_[work.pair_of(a.origin, a.peer)].push_back(&a);
