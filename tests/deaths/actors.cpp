@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "lci/runtime/runtime.hpp"
 #include "steps.hpp"
@@ -25,6 +26,10 @@ void open_runtime(const child_process& me, const std::string& folder) {
   set("LCT_PMI_FILE_DIR", folder);
   set("LCT_PMI_FILE_NRANKS", std::to_string(me.size()));
   set("LCT_PMI_FILE_RANK", std::to_string(me.rank()));
+  // By rank, a letter for its host.
+  const char* const hosts = std::getenv("LCI_DEATHS_HOSTS");
+  if (hosts != nullptr)
+    set("LCI_HOST_ID", "host-" + std::string(1, hosts[static_cast<std::size_t>(me.rank())]));
   g_runtime_init_x().alloc_default_device(false)();
 }
 
@@ -65,6 +70,10 @@ actor::actor(child_process& me, int victim, const std::string& folder)
   me.publish("key", text);
   me.publish("pid", std::to_string(getpid()));
   me.barrier("open", [] { sched_yield(); });
+}
+
+mr_t actor::registration_of(char* data, std::size_t size) {
+  return registrations_.emplace_back(register_memory_x(data, size).device(device)());
 }
 
 rmr_t actor::key_of(int of) const {
@@ -129,14 +138,18 @@ void actor::ask(int times) {
   }
 }
 
-bool actor::wait(const std::function<bool()>& holds) {
+bool actor::wait(const std::function<bool()>& holds, bool with_victim) {
   bool holds_now = holds();
   while (!holds_now && !is_over()) {
     progress();
     holds_now = holds();
   }
-  has_met_ = has_met_ || holds_now;
+  has_met_ = has_met_ || (holds_now && with_victim);
   return holds_now;
+}
+
+bool actor::wait_for_part(const std::function<void()>& start) {
+  return hears(start) && wait([&] { return cq_pop(done).is_done(); }, false);
 }
 
 bool actor::post(const std::function<status_t()>& one_post) {
@@ -179,9 +192,17 @@ void actor::see_the_end() {
       "end", [&] { progress(); }, has_lost_ ? std::vector<int>{victim_} : std::vector<int>{});
 }
 
+// Both stay to the end of the process.
+void actor::spoil_resources() const {
+  if (spoils("descriptor")) (void)dup(STDERR_FILENO);
+  if (spoils("thread")) std::thread([] { pause(); }).detach();
+}
+
 void actor::close() {
+  spoil_resources();
   if (spoils("packet")) (void)get_upacket();
   if (!spoils("region")) deregister_memory(&mr_);
+  for (mr_t& mr : registrations_) deregister_memory(&mr);
   deregister_rcomp(number);
   deregister_rcomp(chat_number_);
   for (comp_t* comp : {&done, &inbox, &chat_}) free_comp(comp);
@@ -191,6 +212,7 @@ void actor::close() {
   EXPECT_EQ(runtime().core.regions.live(), regions_before_) << "regions that nobody knows";
   EXPECT_EQ(steps::live_registrations(), 0u) << "registrations that nobody knows";
   g_runtime_fina();
+  leaks_.check();
 }
 
 }  // namespace lci::test

@@ -14,6 +14,9 @@ namespace {
 std::atomic<long> steps_left{0};
 std::atomic<bool> polls_count{false};
 std::atomic<std::size_t> registrations{0};
+std::array<std::atomic<std::size_t>, test::steps::WAYS> bytes{};
+
+using way = test::steps::way;
 
 void step() noexcept {
   if (steps_left.load(std::memory_order_relaxed) > 0 &&
@@ -21,8 +24,10 @@ void step() noexcept {
     std::raise(SIGKILL);
 }
 
-errorcode_t counted(errorcode_t answer) noexcept {
-  if (answer == errorcode_t::done || answer == errorcode_t::posted) step();
+errorcode_t counted(errorcode_t answer, way by, std::size_t size) noexcept {
+  if (answer != errorcode_t::done && answer != errorcode_t::posted) return answer;
+  bytes[static_cast<std::size_t>(by)].fetch_add(size, std::memory_order_relaxed);
+  step();
   return answer;
 }
 
@@ -61,14 +66,21 @@ class counting_endpoint final : public net::endpoint {
   explicit counting_endpoint(std::unique_ptr<net::endpoint> real) : real_(std::move(real)) {}
   errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
                           const void* payload, std::size_t size) noexcept override {
-    return counted(real_->send_inline(rank, imm, head, head_size, payload, size));
+    return counted(real_->send_inline(rank, imm, head, head_size, payload, size), way::in_line,
+                   size);
   }
-  errorcode_t send(const net::net_op& op) noexcept override { return counted(real_->send(op)); }
-  errorcode_t put(const net::net_op& op) noexcept override { return counted(real_->put(op)); }
+  errorcode_t send(const net::net_op& op) noexcept override {
+    return counted(real_->send(op), op.packet != nullptr ? way::packet : way::buffer, op.size);
+  }
+  errorcode_t put(const net::net_op& op) noexcept override {
+    return counted(real_->put(op), way::write, op.size);
+  }
   errorcode_t put_imm(const net::net_op& op) noexcept override {
-    return counted(real_->put_imm(op));
+    return counted(real_->put_imm(op), way::write, op.size);
   }
-  errorcode_t get(const net::net_op& op) noexcept override { return counted(real_->get(op)); }
+  errorcode_t get(const net::net_op& op) noexcept override {
+    return counted(real_->get(op), way::read, op.size);
+  }
   std::uint64_t unconsumed(int rank) noexcept override { return real_->unconsumed(rank); }
 
  private:
@@ -166,6 +178,10 @@ namespace test {
 void steps::die_at(long at, bool counts_polls) noexcept {
   polls_count.store(counts_polls, std::memory_order_relaxed);
   steps_left.store(at, std::memory_order_relaxed);
+}
+
+std::size_t steps::carried(way by) noexcept {
+  return bytes[static_cast<std::size_t>(by)].load(std::memory_order_relaxed);
 }
 
 std::size_t steps::live_registrations() noexcept {
