@@ -52,6 +52,7 @@ void stop_waiting(const chosen_port& card) {
 constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
 // What the layers above want where targets are sent along (net::capabilities).
 constexpr std::size_t LEAST_INLINE = 88;
+constexpr char CARD_FAILED[] = "the card failed";
 
 // Whether a queue pair of that card sends so many bytes inline. Only making one says so.
 bool can_inline(ibv_pd* pd, ibv_cq* cq, std::size_t size) {
@@ -183,16 +184,22 @@ void fabric::leave() noexcept {
   connector_.leave();
 }
 
-bool fabric::has_failed() noexcept {
+const char* fabric::find_failure() noexcept {
   if (const std::unique_lock lock(events_mutex_, std::try_to_lock); lock) {
     take_events(card_);
     for (const rail& one : rails_) take_events(one.card);
   }
-  return has_failed_.load(std::memory_order_relaxed);
+  return failure();
+}
+
+// The first reason counts. Relaxed: each port sees it at one of its next looks.
+void fabric::fail(const char* reason) noexcept {
+  if (failure() == nullptr) failure_.store(reason, std::memory_order_relaxed);
 }
 
 void fabric::take_events(const chosen_port& card) noexcept {
   ibv_async_event what{};
+  errno = 0;
   while (library().get_async_event(card.context.get(), &what) == 0) {
     switch (what.event_type) {
       case IBV_EVENT_PORT_ERR:
@@ -210,13 +217,18 @@ void fabric::take_events(const chosen_port& card) noexcept {
       case IBV_EVENT_DEVICE_FATAL:
         log::error("ibv", "%s failed (event %d)", card.name.c_str(),
                    static_cast<int>(what.event_type));
-        // Relaxed: each port sees it at one of its next looks.
-        has_failed_.store(true, std::memory_order_relaxed);
+        fail(CARD_FAILED);
         break;
       default:
         break;
     }
     library().ack_async_event(&what);
+    errno = 0;
+  }
+  // Of a card that was taken out the kernel says no more.
+  if ((errno == EIO || errno == ENODEV) && failure() == nullptr) {
+    log::error("ibv", "%s is not there any more", card.name.c_str());
+    fail(CARD_FAILED);
   }
 }
 

@@ -52,12 +52,17 @@ class fabric final : public net::fabric {
   regions& memory() noexcept { return memory_; }
   connector& calls() noexcept { return connector_; }
   lookups& keys() noexcept { return lookups_; }
-  // What the card says of itself; logged. True: it is of no use any more.
-  bool has_failed() noexcept;
+  // Why the cards are of no use any more, for good, as far as that was heard; null: they are.
+  const char* failure() const noexcept {
+    return failure_.load(std::memory_order_relaxed);  // a literal
+  }
+  // The same, once what the cards say of themselves was read; that is logged.
+  const char* find_failure() noexcept;
 
  private:
   fabric(const net::fabric_config& config, std::vector<chosen_port> cards);
   void take_events(const chosen_port& card) noexcept;
+  void fail(const char* reason) noexcept;
 
   const net::fabric_config config_;
   const chosen_port card_;
@@ -71,7 +76,7 @@ class fabric final : public net::fabric {
   lookups lookups_;
   net::port_list<port> ports_{"ibv"};
   std::mutex events_mutex_;
-  std::atomic<bool> has_failed_{false};
+  std::atomic<const char*> failure_{nullptr};
 };
 
 }  // namespace lci::ibv

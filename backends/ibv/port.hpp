@@ -57,6 +57,9 @@ class port {
   // What a post answers where there is no link. Starts to connect.
   errorcode_t no_link(int rank) noexcept;
   void wish(int rank) noexcept;
+  // That rank cannot be met: at a next look it is gone, unless there is a connection by then. why:
+  // outlives this.
+  void miss(int rank, const char* why) noexcept;
   std::vector<int> take_wishes() { return wishes_.take(); }
   // A queue pair for that rank, not connected yet. Throws backend_error.
   link& make_link(int rank);
@@ -99,7 +102,9 @@ class port {
   bool try_tell(int rank, const note& what) noexcept;
   void serve_arrears(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
+  void tell_missed(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
+  void fail_card(net::sink& to, const char* reason) noexcept;
   // The card is done with all up to number `last`, and with that one by `error`, if there was one.
   void finish_done(net::sink& to, link& on, std::uint64_t last, const char* error) noexcept {
     send_record record;
@@ -108,7 +113,7 @@ class port {
       finish(to, on, record, number == last ? error : nullptr);
   }
   void lose(net::sink& to, link& on, const char* reason) noexcept;
-  void lose_all(net::sink& to) noexcept;
+  void lose_all(net::sink& to, const char* reason) noexcept;
   void knock(net::sink& to) noexcept;
   bool has_died(link& on) noexcept;
   static errorcode_t post_part(split& s) noexcept;
@@ -120,7 +125,7 @@ class port {
   void finish_split(net::sink& to, split& s, const char* error) noexcept;
   void poll_sides(net::sink& to, bool is_dry) noexcept;
   void side_event(net::sink& to, const side& from, const ibv_wc& what) noexcept;
-  void lose_side(net::sink& to, side& lost) noexcept;
+  void lose_side(net::sink& to, const side& lost, const char* reason) noexcept;
 
   fabric& fabric_;
   const int index_;
@@ -140,6 +145,13 @@ class port {
   std::vector<std::unique_ptr<side>> sides_;       // on the other cards
   splits splits_;
   net::wish_list wishes_;
+  // Ranks that are gone without ever having been met.
+  struct missed {
+    std::atomic<const char*> why{nullptr};  // null: it is not missed
+    std::atomic<bool> is_told{false};       // and the sink has heard it
+  };
+  std::vector<missed> missed_;  // by rank
+  std::atomic<bool> has_missed_{false};
 
   net::arrears<note> arrears_;
   base::spinlock waiting_lock_;  // guards the next
@@ -155,6 +167,7 @@ class port {
   std::uint32_t polls_ = 0;
   std::uint64_t now_ = 0;  // ticks, read now and then
   std::uint64_t next_knock_ = 0;
+  bool was_card_failed_ = false;
   bool is_dry_ = false;  // since the last look the card had nothing more at least once
 };
 

@@ -2,6 +2,8 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "backends/ibv/errors.hpp"
 #include "backends/ibv/fabric.hpp"
@@ -16,6 +18,7 @@ namespace {
 constexpr std::uint32_t LOOK_EVERY = 64;
 constexpr std::uint64_t KNOCK_LOOK_MS = 200;  // between two looks at who is silent
 constexpr std::uint64_t SILENCE_MS = 1000;    // after which we ask whether a peer is alive
+constexpr char NOT_STOPPED[] = "the connection failed and the card did not stop it";
 
 }  // namespace
 
@@ -90,7 +93,7 @@ inline bool port::fetch(net::sink& to) noexcept {
     return true;
   }
   is_dry_ = true;
-  if (n < 0) lose_all(to);
+  if (n < 0) lose_all(to, "the completion queue cannot be polled");
   return false;
 }
 
@@ -173,7 +176,7 @@ void port::finish(net::sink& to, link& on, const send_record& record, const char
 }
 
 // The connection is of no use any more, because the peer has left or because it failed. What was
-// posted and is not answered comes back flushed.
+// posted and is not answered comes back flushed, or from here if the card does not even stop.
 void port::end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept {
   on.move(how);
   if (on.was_gone_said) return;
@@ -181,17 +184,23 @@ void port::end(net::sink& to, link& on, link::stage how, std::string_view reason
   const auto stop = [](const link& one) {
     ibv_qp_attr attr{};
     attr.qp_state = IBV_QPS_ERR;
-    library().modify_qp(one.qp.get(), &attr, IBV_QP_STATE);
+    return library().modify_qp(one.qp.get(), &attr, IBV_QP_STATE) == 0;
   };
-  stop(on);
-  for (const auto& one : sides_) {
-    link* const beside = one->find(on.rank);
+  const bool is_stopped = stop(on);
+  std::array<link*, MAX_RAILS> running{};
+  for (std::size_t i = 0; i < sides_.size(); ++i) {
+    link* const beside = sides_[i]->find(on.rank);
     if (beside == nullptr) continue;
     beside->move(how);
-    stop(*beside);
+    if (!stop(*beside)) running[i] = beside;
   }
   fabric_.keys().forget(on.rank);
-  to.on_peer_gone(on.rank, how == link::stage::left, reason);
+  // Who was missed before there was this connection is gone already.
+  if (!missed_[static_cast<std::size_t>(on.rank)].is_told.load(std::memory_order_relaxed))
+    to.on_peer_gone(on.rank, how == link::stage::left, reason);
+  if (!is_stopped) lose(to, on, NOT_STOPPED);
+  for (link* const beside : running)
+    if (beside != nullptr) lose(to, *beside, NOT_STOPPED);
 }
 
 void port::take_note(const note& what, const link& from) noexcept {
@@ -212,10 +221,32 @@ void port::look_after(net::sink& to) noexcept {
   fabric_.calls().look();
   if (fabric_.keys().has_work()) fabric_.keys().serve(*this);
   receives_.post();
+  if (has_missed_.load(std::memory_order_relaxed)) [[unlikely]]
+    tell_missed(to);
   if (now_ < next_knock_) return;
   next_knock_ = now_ + KNOCK_LOOK_MS * base::ticks_per_ms();
-  if (fabric_.has_failed()) return fail_all(to, "the card failed");
+  if (const char* const why = fabric_.find_failure()) return fail_card(to, why);
   knock(to);
+}
+
+// Ranks that cannot be met, each once. What is posted to them is refused from then on.
+LCI_COLD void port::tell_missed(net::sink& to) noexcept {
+  // edge ibv.missed: partner is miss(). First, so that nobody is overlooked.
+  has_missed_.exchange(false, std::memory_order_acquire);
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    missed& one = missed_[rank];
+    const char* const why = one.why.load(std::memory_order_acquire);
+    if (why == nullptr || one.is_told.load(std::memory_order_relaxed)) continue;
+    const int gone = static_cast<int>(rank);
+    if (link* const on = find(gone); on != nullptr) {
+      if (on->state() == link::stage::calling) fail(to, *on, why);
+      continue;
+    }
+    // Before the sink runs: it may poll.
+    one.is_told.store(true, std::memory_order_relaxed);
+    fabric_.keys().forget(gone);
+    to.on_peer_gone(gone, false, why);
+  }
 }
 
 void port::fail_all(net::sink& to, std::string_view reason) noexcept {
@@ -225,7 +256,16 @@ void port::fail_all(net::sink& to, std::string_view reason) noexcept {
   }
 }
 
-// Everything that was posted there fails, since nobody will hear how it ended.
+// A card that still works flushes what is under way, with how each of it ended. It has one look's
+// time for that; then nobody waits for it any more.
+LCI_COLD void port::fail_card(net::sink& to, const char* reason) noexcept {
+  if (!std::exchange(was_card_failed_, true)) return fail_all(to, reason);
+  lose_all(to, reason);
+  for (const auto& one : sides_) lose_side(to, *one, reason);
+}
+
+// Everything that was posted there fails, since nobody will hear how it ended, or needs to. What
+// the card says of it later finds nothing.
 LCI_COLD void port::lose(net::sink& to, link& on, const char* reason) noexcept {
   on.settle();
   send_record record;
@@ -233,13 +273,12 @@ LCI_COLD void port::lose(net::sink& to, link& on, const char* reason) noexcept {
   while (on.take_done(on.last_posted(), record, number)) finish(to, on, record, reason);
 }
 
-// The queue cannot be polled: nobody will hear of anything that was posted.
-LCI_COLD void port::lose_all(net::sink& to) noexcept {
-  constexpr const char* REASON = "the completion queue cannot be polled";
-  fail_all(to, REASON);
+// The same of all connections.
+LCI_COLD void port::lose_all(net::sink& to, const char* reason) noexcept {
+  fail_all(to, reason);
   for (const std::atomic<link*>& one : links_) {
     link* const on = one.load(std::memory_order_acquire);
-    if (on != nullptr) lose(to, *on, REASON);
+    if (on != nullptr) lose(to, *on, reason);
   }
 }
 

@@ -8,6 +8,11 @@
 #include "backends/ibv/work.hpp"
 
 namespace lci::ibv {
+namespace {
+
+constexpr char SIDE_LOST[] = "the completion queue of one of several cards cannot be polled";
+
+}  // namespace
 
 split* splits::take() noexcept {
   const std::lock_guard lock(lock_);
@@ -142,7 +147,7 @@ void port::poll_sides(net::sink& to, bool is_dry) noexcept {
     for (int i = 0; i < BATCH; ++i) {
       ibv_wc what;
       const int n = one->next(what, is_dry);
-      if (n < 0) lose_side(to, *one);
+      if (n < 0) lose_side(to, *one, SIDE_LOST);
       if (n <= 0) break;
       side_event(to, *one, what);
     }
@@ -159,13 +164,12 @@ void port::side_event(net::sink& to, const side& from, const ibv_wc& what) noexc
   finish_done(to, *on, number_of(what.wr_id), is_good ? nullptr : meaning_of(what.status).data());
 }
 
-// That queue cannot be polled: nobody will hear of anything that was posted on it.
-LCI_COLD void port::lose_side(net::sink& to, side& lost) noexcept {
-  constexpr const char* REASON = "the completion queue of one of several cards cannot be polled";
-  fail_all(to, REASON);
+// Nobody will hear of anything that was posted on that card.
+LCI_COLD void port::lose_side(net::sink& to, const side& lost, const char* reason) noexcept {
+  fail_all(to, reason);
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     link* const on = lost.find(static_cast<int>(rank));
-    if (on != nullptr) lose(to, *on, REASON);
+    if (on != nullptr) lose(to, *on, reason);
   }
 }
 

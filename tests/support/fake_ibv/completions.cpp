@@ -90,7 +90,7 @@ void begin_poll(completion_queue& cq) {
   if (!all.flushing.empty()) {
     const auto due = all.flushing;
     for (queue_pair* q : due)
-      if (q->sent().polls >= q->flush_at) flush(*q);
+      if (q->sent().polls >= q->flush_at || all.config.flush_delay == 0) flush(*q);
   }
   if (!all.held.empty() && all.one_in(16)) deliver_held();
 }

@@ -1,5 +1,6 @@
 // The test's side of the fake, and what all entry points share.
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -65,6 +66,11 @@ int enter(const char* call) {
   return error;
 }
 
+int enter(const char* call, ibv_context* c) {
+  const int wanted = enter(call);
+  return wanted == 0 && card_of(c).is_removed ? EIO : wanted;
+}
+
 void complain(const std::string& what) {
   if (!net().config.collects) {
     std::fprintf(stderr, "fake libibverbs: %s\n", what.c_str());
@@ -126,6 +132,17 @@ class control final : public fake_ibv {
     const std::lock_guard lock(net().lock);
     net().contexts.at(context)->is_dead = true;
     run_waiting();
+  }
+  void remove(std::size_t context, bool says_so) override {
+    const std::lock_guard lock(net().lock);
+    open_card& gone = *net().contexts.at(context);
+    gone.is_dead = gone.is_removed = true;
+    if (says_so) raise_event(gone, IBV_EVENT_DEVICE_FATAL, nullptr);
+    run_waiting();
+  }
+  void change_device(std::size_t device, const std::function<void(fake_device&)>& how) override {
+    const std::lock_guard lock(net().lock);
+    how(net().config.devices.at(device));
   }
   void raise(std::size_t context, ibv_event_type what) override {
     const std::lock_guard lock(net().lock);

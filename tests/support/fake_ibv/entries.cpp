@@ -62,12 +62,13 @@ ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, 
 using namespace lci::test;        // NOLINT: the names of the library follow
 using namespace lci::test::fake;  // NOLINT
 
-// Under the lock from here to the end of the function; leaves it where a test wants a failure.
-#define LCI_FAKE_ENTER(name, failed)                 \
-  const std::lock_guard lock(net().lock);            \
-  if (const int wanted = enter(name); wanted != 0) { \
-    errno = wanted;                                  \
-    return failed;                                   \
+// Under the lock from here to the end of the function; leaves it where a test wants a failure, or
+// where the card of the context behind, if there is one, was taken out.
+#define LCI_FAKE_ENTER(name, failed, ...)                                       \
+  const std::lock_guard lock(net().lock);                                       \
+  if (const int wanted = enter(name __VA_OPT__(, ) __VA_ARGS__); wanted != 0) { \
+    errno = wanted;                                                             \
+    return failed;                                                              \
   }
 
 extern "C" {
@@ -119,7 +120,7 @@ int ibv_close_device(ibv_context* c) {
 }
 
 int ibv_query_device(ibv_context* c, ibv_device_attr* out) {
-  LCI_FAKE_ENTER("ibv_query_device", wanted)
+  LCI_FAKE_ENTER("ibv_query_device", wanted, c)
   const fake_device& about = *card_of(c).about;
   *out = {};
   out->max_mr_size = about.max_mr_size;
@@ -136,7 +137,7 @@ int ibv_query_device(ibv_context* c, ibv_device_attr* out) {
 }
 
 int ibv_query_port(ibv_context* c, std::uint8_t number, _compat_ibv_port_attr* to) {
-  LCI_FAKE_ENTER("ibv_query_port", wanted)
+  LCI_FAKE_ENTER("ibv_query_port", wanted, c)
   const fake_port* const port = port_of(c, number);
   if (port == nullptr) return EINVAL;
   ibv_port_attr out{};
@@ -154,7 +155,7 @@ int ibv_query_port(ibv_context* c, std::uint8_t number, _compat_ibv_port_attr* t
 }
 
 int ibv_query_gid(ibv_context* c, std::uint8_t number, int index, ibv_gid* out) {
-  LCI_FAKE_ENTER("ibv_query_gid", -1)
+  LCI_FAKE_ENTER("ibv_query_gid", -1, c)
   const fake_port* const port = port_of(c, number);
   if (port == nullptr || index < 0 || static_cast<std::size_t>(index) >= port->gids.size())
     return -1;
@@ -165,7 +166,7 @@ int ibv_query_gid(ibv_context* c, std::uint8_t number, int index, ibv_gid* out) 
 #ifndef LCI_FAKE_IBV_OLD
 ssize_t _ibv_query_gid_table(ibv_context* c, ibv_gid_entry* out, std::size_t most, std::uint32_t,
                              std::size_t) {
-  LCI_FAKE_ENTER("ibv_query_gid_table", -wanted)
+  LCI_FAKE_ENTER("ibv_query_gid_table", -wanted, c)
   std::size_t count = 0;
   const auto& ports = card_of(c).about->ports;
   for (std::size_t p = 0; p < ports.size(); ++p)
@@ -181,7 +182,7 @@ ssize_t _ibv_query_gid_table(ibv_context* c, ibv_gid_entry* out, std::size_t mos
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova,
                          unsigned access) {
-  LCI_FAKE_ENTER("ibv_reg_mr_iova2", nullptr)
+  LCI_FAKE_ENTER("ibv_reg_mr_iova2", nullptr, pd->context)
   return make_region(pd, at, size, iova, access);
 }
 
@@ -189,7 +190,7 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* at, std::size_t size, std::uint64_t i
 // addresses and the places in the descriptor agree within a page.
 ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t size, std::uint64_t iova,
                           int fd, int access) {
-  LCI_FAKE_ENTER("ibv_reg_dmabuf_mr", nullptr)
+  LCI_FAKE_ENTER("ibv_reg_dmabuf_mr", nullptr, pd->context)
   struct stat about {};
   if (fstat(fd, &about) != 0) return nullptr;
   if (iova % 4096 != offset % 4096 || offset + size > static_cast<std::uint64_t>(about.st_size)) {
@@ -201,7 +202,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t size, st
 #endif
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* at, std::size_t size, int access) {
-  LCI_FAKE_ENTER("ibv_reg_mr", nullptr)
+  LCI_FAKE_ENTER("ibv_reg_mr", nullptr, pd->context)
   return make_region(pd, at, size, reinterpret_cast<std::uintptr_t>(at),
                      static_cast<unsigned>(access));
 }
@@ -222,7 +223,7 @@ int ibv_dereg_mr(ibv_mr* mr) {
 }
 
 ibv_pd* ibv_alloc_pd(ibv_context* c) {
-  LCI_FAKE_ENTER("ibv_alloc_pd", nullptr)
+  LCI_FAKE_ENTER("ibv_alloc_pd", nullptr, c)
   auto* const out = new domain{};
   out->context = c;
   ++net().live.pds;
@@ -241,7 +242,7 @@ int ibv_dealloc_pd(ibv_pd* pd) {
 }
 
 ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* to) {
-  LCI_FAKE_ENTER("ibv_create_ah", nullptr)
+  LCI_FAKE_ENTER("ibv_create_ah", nullptr, pd->context)
   const fake_port* const port = port_of(pd->context, to->port_num);
   if (port == nullptr || (to->is_global != 0 && to->grh.sgid_index >= port->gids.size())) {
     errno = EINVAL;
@@ -266,7 +267,11 @@ int ibv_destroy_ah(ibv_ah* ah) {
 
 int ibv_get_async_event(ibv_context* c, ibv_async_event* out) {
   std::uint64_t one = 0;
-  if (read(c->async_fd, &one, sizeof(one)) != sizeof(one)) return -1;
+  if (read(c->async_fd, &one, sizeof(one)) != sizeof(one)) {
+    const std::lock_guard lock(net().lock);
+    if (card_of(c).is_removed) errno = EIO;
+    return -1;
+  }
   LCI_FAKE_ENTER("ibv_get_async_event", -1)
   auto& events = card_of(c).events;
   *out = events.front();

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,7 @@ struct fake_ibv_config {
   int most_per_poll = 0;     // completions that one poll hands out; 0: as many as asked for
   unsigned delay = 0;        // polls of its queue before a completion is seen
   unsigned order_seed = 0;   // 0: as they came; else mixed, in order for each queue pair
-  unsigned flush_delay = 0;  // polls before a broken queue pair flushes
+  unsigned flush_delay = 0;  // polls before a broken queue pair flushes; 0: all of them, now
   unsigned lose = 0;         // one datagram in so many is lost; 1: all
   unsigned repeat = 0;       // one in so many comes twice
   unsigned hold = 0;         // one in so many comes after its successor
@@ -106,6 +107,12 @@ class fake_ibv {
   // The n-th context that was opened of those that are open: it vanishes from the network, as when
   // its process is killed.
   virtual void kill(std::size_t context) = 0;
+  // That context's card is taken out. What asks the kernel answers EIO; what is posted is taken,
+  // and nothing is carried out, flushed or completed any more. Objects can be destroyed. It says so
+  // by an event, and without `says_so` only by the answer of who asks for events.
+  virtual void remove(std::size_t context, bool says_so = true) = 0;
+  // Something about a device is different from now on; no port comes or goes.
+  virtual void change_device(std::size_t device, const std::function<void(fake_device&)>& how) = 0;
   // Something happens to that context.
   virtual void raise(std::size_t context, ibv_event_type what) = 0;
   // Completions that wait to be polled.

@@ -166,6 +166,7 @@ class alone_in_domain {
 
 // Everything of that queue pair that can be carried out now.
 void run(queue_pair& q) {
+  if (q.owner()->is_removed) return;
   net().waiting.erase(&q);
   while (!q.sends.empty() && q.state == IBV_QPS_RTS) {
     request& r = q.sends.front();
@@ -202,6 +203,7 @@ void break_pair(queue_pair& q) {
 }
 
 void flush(queue_pair& q) {
+  if (q.owner()->is_removed) return;
   net().flushing.erase(&q);
   for (const request& r : q.sends) complete_send(q, r, IBV_WC_WR_FLUSH_ERR);
   q.sends.clear();

@@ -70,24 +70,24 @@ void forget(queue_pair& q) {
 using namespace lci::test;        // NOLINT: the names of the library follow
 using namespace lci::test::fake;  // NOLINT
 
-#define LCI_FAKE_ENTER(name, failed)                 \
-  const std::lock_guard lock(net().lock);            \
-  if (const int wanted = enter(name); wanted != 0) { \
-    errno = wanted;                                  \
-    return failed;                                   \
+#define LCI_FAKE_ENTER(name, failed, ...)                                       \
+  const std::lock_guard lock(net().lock);                                       \
+  if (const int wanted = enter(name __VA_OPT__(, ) __VA_ARGS__); wanted != 0) { \
+    errno = wanted;                                                             \
+    return failed;                                                              \
   }
 
 extern "C" {
 
 ibv_cq* ibv_create_cq(ibv_context* c, int cqe, void* its, ibv_comp_channel* channel, int) {
-  LCI_FAKE_ENTER("ibv_create_cq", nullptr)
+  LCI_FAKE_ENTER("ibv_create_cq", nullptr, c)
   completion_queue* const out = make_queue(c, cqe, its, channel);
   return out == nullptr ? nullptr : ibv_cq_ex_to_cq(out);
 }
 
 #ifndef LCI_FAKE_IBV_BROKEN
 int ibv_resize_cq(ibv_cq* cq, int cqe) {
-  LCI_FAKE_ENTER("ibv_resize_cq", wanted)
+  LCI_FAKE_ENTER("ibv_resize_cq", wanted, cq->context)
   completion_queue& q = queue_of(cq);
   if (cqe < static_cast<int>(q.entries.size()) || cqe > card_of(cq->context).about->max_cqe)
     return EINVAL;
@@ -107,7 +107,7 @@ int ibv_destroy_cq(ibv_cq* cq) {
 }
 
 ibv_srq* ibv_create_srq(ibv_pd* pd, ibv_srq_init_attr* want) {
-  LCI_FAKE_ENTER("ibv_create_srq", nullptr)
+  LCI_FAKE_ENTER("ibv_create_srq", nullptr, pd->context)
   const auto most = card_of(pd->context).about->max_srq_wr;
   if (want->attr.max_wr == 0 || want->attr.max_wr > static_cast<std::uint32_t>(most)) {
     errno = EINVAL;
@@ -133,7 +133,7 @@ int ibv_destroy_srq(ibv_srq* srq) {
 }
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* want) {
-  LCI_FAKE_ENTER("ibv_create_qp", nullptr)
+  LCI_FAKE_ENTER("ibv_create_qp", nullptr, pd->context)
   const fake_device& about = *card_of(pd->context).about;
   if (want->cap.max_send_wr > static_cast<std::uint32_t>(about.max_qp_wr) ||
       want->cap.max_inline_data > about.max_inline || want->send_cq == nullptr) {
@@ -163,7 +163,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* want) {
 }
 
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
-  LCI_FAKE_ENTER("ibv_modify_qp", wanted)
+  LCI_FAKE_ENTER("ibv_modify_qp", wanted, qp->context)
   auto& q = *static_cast<queue_pair*>(qp);
   if ((mask & IBV_QP_STATE) == 0) return EINVAL;
   if (attr->qp_state == IBV_QPS_ERR) {

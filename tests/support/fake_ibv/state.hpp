@@ -31,6 +31,7 @@ struct card : ibv_device {
 struct open_card : verbs_context {
   const fake_device* about = nullptr;
   bool is_dead = false;
+  bool is_removed = false;
   std::deque<ibv_async_event> events;
 };
 inline open_card& card_of(ibv_context* c) {
@@ -167,6 +168,8 @@ struct network {
 network& net();
 // Counts the call; the errno that a test wants from it, or 0. Under the lock.
 int enter(const char* call);
+// The same of what asks the kernel for that context: EIO if its card was taken out.
+int enter(const char* call, ibv_context* c);
 void complain(const std::string& what);
 
 // ---- queue_pairs.cpp ----

@@ -2,6 +2,9 @@
 
 #include <malloc.h>
 
+#include <algorithm>
+#include <deque>
+
 #include "lci/errors.hpp"
 #include "tests/unit/ibv/world.hpp"
 
@@ -21,6 +24,16 @@ class fabric_test : public on_a_card {
       return problem.what();
     }
     return "";
+  }
+  static net::net_op write_of(std::vector<std::byte>& from, net::remote_key to,
+                              test::op_fate& fate) {
+    net::net_op op;
+    op.rank = 1;
+    op.buffer = from.data();
+    op.size = from.size();
+    op.remote = to;
+    op.context = &fate;
+    return op;
   }
 };
 
@@ -133,6 +146,121 @@ TEST_F(fabric_test, card_that_fails__takes_all_peers_along) {
     EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
     ASSERT_TRUE(g->until([&] { return g->at(0).devices[0]->is_drained(); }, "what is under way"));
   }
+}
+
+// Nothing comes from a card that was taken out, so nothing may be waited for.
+TEST_F(fabric_test, card_that_is_removed__ends_everything_once) {
+  for (const bool says_so : {true, false}) {
+    card().reset();
+    auto g = open(3);
+    meet(*g, 0, 1);
+    meet(*g, 0, 2);
+    std::vector<std::byte> there(4096), here(4096);
+    const net::remote_key key = g->at(1).expose(there.data(), there.size());
+    g->learn(0, 1, key);
+    std::string why_not;
+    const std::uint64_t mine =
+        at(0).register_region(here.data(), here.size(), mem::mem_kind::host, why_not);
+    card().remove(0, says_so);
+    std::deque<test::op_fate> fates;
+    for (int i = 0; i < 5; ++i) {
+      net::net_op op = write_of(here, key, fates.emplace_back());
+      op.local_key = mine;
+      ASSERT_EQ(g->at(0).to().put(op), errorcode_t::posted);
+    }
+    ASSERT_TRUE(until_gone(*g, 0, 2));
+    ASSERT_TRUE(g->until([&] { return g->at(0).devices[0]->is_drained(); }, "what is under way"));
+    for (const int rank : {1, 2}) EXPECT_EQ(send(*g, 0, rank), errorcode_t::fatal);
+    g->settle();
+    for (const auto& fate : fates) {
+      EXPECT_EQ(fate.failed.load(), 1);
+      EXPECT_EQ(fate.completed.load(), 0);
+    }
+    EXPECT_EQ(g->at(0).seen().gone().size(), 2u);
+    for (const auto& gone : g->at(0).seen().gone()) EXPECT_EQ(gone.reason, "the card failed");
+    at(0).deregister_region(mine);
+    g->at(1).hide(key);
+  }
+}
+
+// Nobody can be met over it any more: that is no matter of trying again.
+TEST_F(fabric_test, card_that_fails__nor_is_anybody_met_any_more) {
+  for (const bool is_removed : {true, false}) {
+    card().reset();
+    auto g = open(4);
+    meet(*g, 0, 1);
+    EXPECT_EQ(send(*g, 0, 2), errorcode_t::retry_nomem) << "wished for before";
+    if (is_removed)
+      card().remove(0);
+    else
+      card().raise(0, IBV_EVENT_CQ_ERR);
+    ASSERT_TRUE(until_gone(*g, 0));
+    for (const int rank : {2, 3}) {
+      ASSERT_TRUE(g->until([&] { return send(*g, 0, rank) == errorcode_t::fatal; }, "an answer"));
+    }
+    g->settle();
+    std::vector<int> gone;
+    for (const auto& one : g->at(0).seen().gone()) {
+      gone.push_back(one.rank);
+      EXPECT_EQ(one.reason, "the card failed") << one.rank;
+      EXPECT_FALSE(one.orderly);
+    }
+    std::sort(gone.begin(), gone.end());
+    EXPECT_EQ(gone, (std::vector<int>{1, 2, 3})) << "each once";
+  }
+}
+
+// A card that failed may flush after all, when nobody waits for that any more.
+TEST_F(fabric_test, card_that_fails__and_flushes_late_tells_nothing_twice) {
+  environment_.set("LCI_IBV_TIMEOUT", "31");
+  auto g = open(2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(4096), here(4096);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  g->learn(0, 1, key);
+  test::fake_ibv_config late;
+  late.flush_delay = 1u << 31;
+  late.waits_for_dead = true;
+  card().change(late);
+  card().kill(1);
+  std::deque<test::op_fate> fates;
+  for (int i = 0; i < 5; ++i)
+    ASSERT_EQ(g->at(0).to().put(write_of(here, key, fates.emplace_back())), errorcode_t::posted);
+  card().raise(0, IBV_EVENT_CQ_ERR);
+  ASSERT_TRUE(until_gone(*g, 0));
+  ASSERT_TRUE(g->until([&] { return g->at(0).devices[0]->is_drained(); }, "what is under way"));
+  card().change({});
+  ASSERT_EQ(card().waiting_completions(), 0u);
+  g->settle();
+  for (const auto& fate : fates) {
+    EXPECT_EQ(fate.failed.load(), 1);
+    EXPECT_EQ(fate.completed.load(), 0);
+  }
+  EXPECT_EQ(g->at(0).seen().gone().size(), 1u);
+  g->at(1).hide(key);
+}
+
+// What cannot be stopped will not be flushed either.
+TEST_F(fabric_test, connection_that_cannot_be_stopped__ends_what_is_under_way) {
+  environment_.set("LCI_IBV_TIMEOUT", "31");
+  auto g = open(2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(4096), here(4096);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  g->learn(0, 1, key);
+  test::fake_ibv_config patient;
+  patient.waits_for_dead = true;
+  card().change(patient);
+  card().kill(1);
+  test::op_fate fate;
+  ASSERT_EQ(g->at(0).to().put(write_of(here, key, fate)), errorcode_t::posted);
+  for (const char* call : {"post_send", "ibv_modify_qp"}) card().fail_nth(call, 1, EIO, 1 << 30);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  ASSERT_TRUE(until_gone(*g, 0));
+  ASSERT_TRUE(g->until([&] { return g->at(0).devices[0]->is_drained(); }, "what is under way"));
+  EXPECT_EQ(fate.failed.load(), 1);
+  card().reset_failures();
+  g->at(1).hide(key);
 }
 
 TEST_F(fabric_test, link_down_and_up_again__goes_on) {

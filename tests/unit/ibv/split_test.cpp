@@ -125,6 +125,24 @@ TEST_F(split_test, card_that_refuses_its_piece__is_the_end_of_the_connection) {
   card().reset_failures();
 }
 
+// Any of the three: its piece never ends.
+TEST_F(split_test, card_that_is_removed__ends_what_goes_over_all_of_them) {
+  for (std::size_t gone = 0; gone < 3; ++gone) {
+    start();
+    card().remove(gone);
+    std::deque<test::op_fate> fates;
+    for (int i = 0; i < 4; ++i)
+      ASSERT_EQ(to().put_imm(op_of(&fates.emplace_back())), errorcode_t::posted);
+    ASSERT_TRUE(until_gone(*world_, 0));
+    for (const test::op_fate& fate : fates) ASSERT_TRUE(until_told(fate));
+    world_->settle();
+    EXPECT_TRUE(world_->at(0).devices[0]->is_drained());
+    for (const test::op_fate& fate : fates) EXPECT_EQ(fate.signals(), 1);
+    EXPECT_EQ(fates.back().failed.load(), 1);
+    ASSERT_EQ(world_->at(0).seen().gone().size(), 1u);
+  }
+}
+
 TEST_F(split_test, piece_that_fails__fails_the_operation_once_and_the_peer_is_gone) {
   for (int bad = 0; bad < 3; ++bad) {
     start();
