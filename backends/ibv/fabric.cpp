@@ -197,6 +197,18 @@ void fabric::fail(const char* reason) noexcept {
   if (failure() == nullptr) failure_.store(reason, std::memory_order_relaxed);
 }
 
+// Peers were told the address once. Whoever was met goes on sending to the old one, and nobody else
+// would ever find us.
+void fabric::check_address(const chosen_port& card) noexcept {
+  if (!has_moved(card.context.get(), card)) {
+    log::info("ibv", "%s: addresses have changed, but not the one in use", card.name.c_str());
+    return;
+  }
+  log::error("ibv", "%s: the address that peers were told is not its own any more: %s",
+             card.name.c_str(), describe(card).c_str());
+  fail("the card's address has changed since peers were told it");
+}
+
 void fabric::take_events(const chosen_port& card) noexcept {
   ibv_async_event what{};
   errno = 0;
@@ -210,7 +222,7 @@ void fabric::take_events(const chosen_port& card) noexcept {
         break;
       case IBV_EVENT_GID_CHANGE:
       case IBV_EVENT_LID_CHANGE:
-        log::warn("ibv", "%s: its addresses have changed; connections may fail", card.name.c_str());
+        check_address(card);
         break;
       case IBV_EVENT_CQ_ERR:
       case IBV_EVENT_SRQ_ERR:

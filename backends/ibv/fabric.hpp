@@ -62,6 +62,7 @@ class fabric final : public net::fabric {
  private:
   fabric(const net::fabric_config& config, std::vector<chosen_port> cards);
   void take_events(const chosen_port& card) noexcept;
+  void check_address(const chosen_port& card) noexcept;
   void fail(const char* reason) noexcept;
 
   const net::fabric_config config_;

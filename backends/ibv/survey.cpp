@@ -240,6 +240,20 @@ const gid_row* choose_gid(const std::vector<gid_row>& rows, std::string& why) {
   return best;
 }
 
+bool has_moved(ibv_context* context, const port_facts& then) noexcept {
+  if (then.has_gid) {
+    ibv_gid now{};
+    // An entry that cannot be read is empty now.
+    if (library().query_gid(context, then.number, then.gid.index, &now) != 0 ||
+        std::memcmp(now.raw, then.gid.gid.raw, sizeof(now.raw)) != 0)
+      return true;
+  }
+  ibv_port_attr now{};
+  // 0: none is given at present. The next event is for the one that comes.
+  return !then.is_ethernet && query_port(context, then.number, now) == 0 && now.lid != 0 &&
+         now.lid != then.state.lid;
+}
+
 std::uint64_t rate_of(const ibv_port_attr& port) noexcept {
   // Widths and speeds are bits; gigabits per lane as the specification names them.
   const std::uint64_t lanes = port.active_width == 2    ? 4

@@ -69,6 +69,9 @@ std::vector<port_facts> survey(const port_wishes& wishes);
 // link-local one. Null if there is none. `why` says what decided.
 const gid_row* choose_gid(const std::vector<gid_row>& rows, std::string& why);
 
+// Whether the port has another address now than what was surveyed and is used. What others have
+// besides is no matter.
+bool has_moved(ibv_context* context, const port_facts& then) noexcept;
 // Bits per second of a port in its present state.
 std::uint64_t rate_of(const ibv_port_attr& port) noexcept;
 // "fe80::1" or "10.0.0.1".

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 
 #include "lci/errors.hpp"
 #include "tests/unit/ibv/world.hpp"
 
 namespace lci::ibv {
 namespace {
+
+// Of the fake's: the best.
+constexpr std::size_t USED_GID = 3;
 
 class fabric_test : public on_a_card {
  protected:
@@ -273,6 +277,51 @@ TEST_F(fabric_test, link_down_and_up_again__goes_on) {
     card().forget_counts();
   }
   meet(*g, 0, 1);
+  EXPECT_TRUE(g->at(0).seen().gone().empty());
+}
+
+// Peers were told the old one: who was met hears nothing any more, and nobody else can be met.
+TEST_F(fabric_test, address_that_changes__is_a_card_that_failed) {
+  const auto give = [](const char* address) {
+    card().change_device(
+        0, [&](test::fake_device& d) { d.ports[0].gids[USED_GID].address = address; });
+  };
+  const auto check = [&](const std::function<void()>& change, ibv_event_type event) {
+    auto g = open(3);
+    meet(*g, 0, 1);
+    change();
+    card().raise(0, event);
+    ASSERT_TRUE(until_gone(*g, 0));
+    ASSERT_TRUE(g->until([&] { return send(*g, 0, 2) == errorcode_t::fatal; }, "an answer"));
+    EXPECT_EQ(g->at(0).seen().gone().size(), 2u);
+    for (const auto& gone : g->at(0).seen().gone()) {
+      EXPECT_NE(gone.reason.find("address has changed"), std::string::npos) << gone.reason;
+      EXPECT_FALSE(gone.orderly);
+    }
+  };
+  card().reset();
+  check([&] { give("::ffff:10.0.0.7"); }, IBV_EVENT_GID_CHANGE);
+  card().reset();
+  check([&] { give(""); }, IBV_EVENT_GID_CHANGE);
+  test::fake_ibv_config lids;
+  lids.devices[0].ports[0].link_layer = IBV_LINK_LAYER_INFINIBAND;
+  lids.devices[0].ports[0].lid = 5;
+  card().reset(lids);
+  check([&] { card().change_device(0, [](test::fake_device& d) { d.ports[0].lid = 6; }); },
+        IBV_EVENT_LID_CHANGE);
+}
+
+TEST_F(fabric_test, addresses_that_change_beside_the_one_in_use__are_no_matter) {
+  auto g = open(3);
+  meet(*g, 0, 1);
+  card().change_device(0, [](test::fake_device& d) {
+    d.ports[0].gids[USED_GID - 1].address = "";
+    d.ports[0].gids.push_back({"::ffff:10.0.0.9", IBV_GID_TYPE_ROCE_V2});
+  });
+  card().raise(0, IBV_EVENT_GID_CHANGE);
+  ASSERT_TRUE(g->until([&] { return card().count("ibv_ack_async_event") != 0; }, "the event"));
+  meet(*g, 0, 1);
+  meet(*g, 0, 2);
   EXPECT_TRUE(g->at(0).seen().gone().empty());
 }
 
