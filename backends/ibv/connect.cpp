@@ -142,20 +142,34 @@ void connector::read_hellos() {
     }
     if (n < 0) throw backend_error("ibv: the completion queue for datagrams cannot be polled");
     if (n == 0) return;
-    for (int i = 0; i < heard; ++i) take(said[i]);
+    for (int i = 0; i < heard; ++i) hear(said[i]);
   }
 }
 
-void connector::take(const hello& said) {
+void connector::hear(const hello& said) {
   if (said.to != here_.id || said.rank < 0 || said.rank >= book_.size() ||
       said.rank == book_.rank())
     return;
+  port* const p = caller_.port_at(said.device);
+  if (p == nullptr) return;  // not made yet; the peer will call again
+  if (caller_.attempt(calls::step::answer, *p, said.rank, [&] { take(said, *p); })) return;
+  link* const on = p->find(said.rank);
+  if (on != nullptr && on->state() == link::stage::failed) turn_away(*on, *p);
+}
+
+// Whoever was given up need not call for ever.
+void connector::turn_away(link& on, const port& p) noexcept {
+  try {
+    say(on, p, hello::LEAVES);
+  } catch (const std::exception&) {  // nothing can be said to it
+  }
+}
+
+void connector::take(const hello& said, port& p) {
   contact* const who = contacts_.find(said.rank, here_);
   // From another job, or a forged one.
   if (who == nullptr || who->address.id != said.from) return;
-  port* const p = caller_.port_at(said.device);
-  if (p == nullptr) return;  // not made yet; the peer will call again
-  link* on = p->find(said.rank);
+  link* on = p.find(said.rank);
   if ((said.flags & hello::LEAVES) != 0) {
     // Its port says so, since it knows to whom. Nothing is on the way from there: the other one was
     // not connected.
@@ -163,12 +177,12 @@ void connector::take(const hello& said) {
       on->move(link::stage::left);
     return;
   }
-  if (on == nullptr) on = &caller_.enter(*p, said.rank);
-  if (on->peer_qpn == 0) accept(*on, *p, said, *who);
+  if (on == nullptr) on = &caller_.enter(p, said.rank);
+  if (on->peer_qpn == 0) accept(*on, p, said, *who);
   if (on->peer_qpn != said.qpn) return;  // late, from a connection that was given up
   contacts::set_directory(*who, said.directory, said.directory_key);
   if (said.echo == on->qp->qp_num) on->move(link::stage::ready);
-  if ((said.flags & hello::WANTS_ANSWER) != 0) call(*on, *p);
+  if ((said.flags & hello::WANTS_ANSWER) != 0) call(*on, p);
 }
 
 void connector::call(link& on, const port& p) {

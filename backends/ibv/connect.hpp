@@ -61,10 +61,14 @@ class connector {
   static constexpr std::size_t GRH = 40;  // in front of each datagram
   static constexpr std::size_t CELL = 256;
   static_assert(CELL >= GRH + sizeof(hello));
+  // So that all cells lie in one span: what is registered for receives is for the others, too.
+  static_assert(CELL * (RECEIVES + SENDS) <= mem::arena::SPAN);
 
   void open_queue();
   void read_hellos();
-  void take(const hello& said);
+  void hear(const hello& said);
+  void take(const hello& said, port& p);
+  void turn_away(link& on, const port& p) noexcept;
   void accept(link& on, const port& p, const hello& said, const contact& who);
   void call(link& on, const port& p);
   void say(link& on, const port& p, std::uint8_t flags);
@@ -92,8 +96,9 @@ class connector {
   qp_handle qp_;
   contacts contacts_;
 
-  net::caller<link, port> caller_{"ibv"};  // under mutex_, but for what is shared
-  std::mutex mutex_;                       // guards everything below
+  using calls = net::caller<link, port>;
+  calls caller_{"ibv"};  // under mutex_, but for what is shared
+  std::mutex mutex_;     // guards everything below
   std::vector<std::uint32_t> free_sends_, free_receives_;
 };
 

@@ -1,15 +1,20 @@
 // First contact, as far as it is the same over every network: which peers posts want, which are
 // called and not connected yet, and what kept us from it. How a hello is said is the network's.
 // Part of a connector. Callers: backends that connect at first use. Threads: wish() and has_work()
-// shared, the rest under the connector's lock. Always true: what cannot be done now stays a wish.
+// shared, the rest under the connector's lock. Always true: what cannot be done now stays a wish;
+// what went wrong with one rank keeps nobody else back, and if it goes on, that rank is missed.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <list>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lci/base/log.hpp"
@@ -18,12 +23,26 @@
 namespace lci::net {
 
 // Link: rank, state(), stage::calling, pace. Port: index(), find(), make_link(), take_wishes(),
-// wish().
+// wish(), miss().
 template <class Link, class Port>
 class caller {
  public:
+  // A rank with which the same step has failed so often in a row, over so long at least, cannot be
+  // met. That is longer than a card tries to reach a peer with what is usual, and a shortage that
+  // others make is over by then.
+  static constexpr std::uint32_t FAILURES = 8;
+  static constexpr std::uint64_t PATIENCE_MS = 3000;
+
+  // What is done to be connected with a rank.
+  enum class step : std::uint8_t {
+    link,   // make what is ours
+    call,   // say a hello
+    answer  // take one
+  };
+
   // network: for messages; a literal.
-  explicit caller(const char* network) : network_(network) {}
+  explicit caller(const char* network, std::uint64_t patience_ms = PATIENCE_MS)
+      : network_(network), patience_ms_(patience_ms) {}
 
   // Ports that can be called. They outlive the last use of this.
   void add_port(Port& p) {
@@ -46,23 +65,30 @@ class caller {
   bool has_work() const noexcept {
     return wishes_.load(std::memory_order_relaxed) || calls_.load(std::memory_order_relaxed) != 0;
   }
-  // Enters a call to whoever is wished for. Throws what make_link() has thrown last, with all
-  // others granted.
+  // Enters a call to whoever is wished for.
   void grant_wishes() {
     if (!wishes_.exchange(false, std::memory_order_acquire)) return;
-    std::exception_ptr problem;
     for_each_port([&](Port& p) {
       for (const int rank : p.take_wishes()) {
         if (p.find(rank) != nullptr) continue;
-        try {
-          enter(p, rank);
-        } catch (const std::exception&) {
-          p.wish(rank);
-          problem = std::current_exception();
-        }
+        const bool is_done = attempt(step::link, p, rank, [&] { enter(p, rank); });
+        if (!is_done && !is_given_up(p, rank)) p.wish(rank);
       }
     });
-    if (problem) std::rethrow_exception(problem);
+  }
+  // Does what connecting with that rank needs. What it throws is said, and it will be tried again,
+  // until that rank is given up; from then on nothing is done. False: it is not done.
+  template <class Act>
+  bool attempt(step what, Port& p, int rank, Act&& act) {
+    if (is_given_up(p, rank)) return false;
+    try {
+      act();
+    } catch (const std::exception& problem) {
+      failed(what, p, rank, problem);
+      return false;
+    }
+    troubles_.remove_if([&](const trouble& one) { return one.is(what, p, rank); });
+    return true;
   }
   // A new link, which is called from now on.
   Link& enter(Port& p, int rank) {
@@ -85,7 +111,8 @@ class caller {
         continue;
       }
       if (on.pace.is_due(now)) {
-        call(on, *calling_[i].from);
+        Port& from = *calling_[i].from;
+        attempt(step::call, from, on.rank, [&] { call(on, from); });
         if (on.pace.is_worth_a_line())
           base::log::warn(network_,
                           "rank %d does not answer; it has to make progress to be connected",
@@ -100,17 +127,63 @@ class caller {
     for (const entry& one : calling_)
       if (one.on->state() == Link::stage::calling) use(*one.on, *one.from);
   }
-  // That kept us from going on, which is tried again at every poll: said once.
+  // That kept us from going on with anybody, which is tried again at every poll: said once.
   void put_off(const std::exception& problem) noexcept {
-    const std::size_t text = std::hash<std::string_view>()(problem.what());
-    if (said_ != text) {
-      said_ = text;
+    if (is_new(said_, problem))
       base::log::warn(network_, "connecting goes on later: %s", problem.what());
-    }
     wish();
   }
 
  private:
+  // What goes wrong with one rank.
+  struct trouble {
+    step what;
+    Port* with;
+    int rank;
+    std::uint64_t since;  // ticks
+    std::uint32_t failures = 0;
+    std::size_t said = 0;     // hash of what was said last
+    std::string reason = {};  // not empty: the rank is given up
+    bool is(step s, const Port& p, int r) const noexcept {
+      return what == s && with == &p && rank == r && reason.empty();
+    }
+  };
+  bool is_given_up(const Port& p, int rank) const noexcept {
+    return std::any_of(troubles_.begin(), troubles_.end(), [&](const trouble& one) {
+      return one.with == &p && one.rank == rank && !one.reason.empty();
+    });
+  }
+  static bool is_new(std::size_t& said, const std::exception& problem) noexcept {
+    const std::size_t text = std::hash<std::string_view>()(problem.what());
+    return std::exchange(said, text) != text;
+  }
+  LCI_COLD void failed(step what, Port& p, int rank, const std::exception& problem) noexcept {
+    if (what == step::link) wish();
+    try {
+      count(trouble_with(what, p, rank), problem);
+    } catch (const std::exception&) {  // no memory: counted next time
+    }
+  }
+  trouble& trouble_with(step what, Port& p, int rank) {
+    for (trouble& one : troubles_)
+      if (one.is(what, p, rank)) return one;
+    return troubles_.emplace_back(trouble{what, &p, rank, base::cpu_ticks()});
+  }
+  void count(trouble& one, const std::exception& problem) {
+    if (is_new(one.said, problem))
+      base::log::warn(network_, "connecting with rank %d goes on later: %s", one.rank,
+                      problem.what());
+    if (++one.failures < FAILURES ||
+        base::cpu_ticks() - one.since < patience_ms_ * base::ticks_per_ms())
+      return;
+    // Connected all the same: then it is the peer that wants something else, and it goes on.
+    const Link* const on = one.with->find(one.rank);
+    if (on != nullptr && on->state() != Link::stage::calling) return;
+    one.reason = std::string("no connection can be made: ") + problem.what();
+    base::log::error(network_, "rank %d is given up: %s", one.rank, problem.what());
+    one.with->miss(one.rank, one.reason.c_str());
+  }
+
   struct entry {
     Link* on;
     Port* from;
@@ -121,6 +194,9 @@ class caller {
   std::vector<Port*> ports_;           // by device
   std::vector<entry> calling_;
   std::size_t said_ = 0;  // hash of what was said to have gone wrong last
+  const std::uint64_t patience_ms_;
+  // Those of ranks that were given up stay: their reasons were handed out.
+  std::list<trouble> troubles_;
 };
 
 }  // namespace lci::net

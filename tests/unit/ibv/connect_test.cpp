@@ -245,6 +245,46 @@ TEST_F(connect_test, failing_connections__do_not_make_it_deaf) {
   meet(*g, 1, 0);
 }
 
+// Nobody can be called for a while, and whoever was called meanwhile is given up; others are not.
+TEST_F(connect_test, address__that_the_card_refuses_for_good_is_an_error) {
+  auto g = open(4);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  card().fail_nth("ibv_create_ah", 1, EINVAL, 1 << 30);
+  ASSERT_TRUE(until_gone(*g, 0));
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
+  EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
+  EXPECT_NE(g->at(0).seen().gone()[0].reason.find("ibv_create_ah"), std::string::npos)
+      << g->at(0).seen().gone()[0].reason;
+  card().reset_failures();
+  meet(*g, 0, 2);
+  EXPECT_EQ(g->at(0).seen().gone().size(), 1u);
+}
+
+// Both have made their ends, and neither can connect it to the other one. Who gives up first says
+// so to the other, who would call for ever.
+TEST_F(connect_test, queue_pairs__that_do_not_connect_for_good_are_an_error) {
+  auto g = open(2);
+  card().change(datagrams(1, 0, 0));
+  for (const auto& [from, to] : {std::pair{0, 1}, {1, 0}}) {
+    EXPECT_EQ(send(*g, from, to), errorcode_t::retry_nomem);
+    g->at(from).poll();
+  }
+  ASSERT_EQ(card().live().qps, 4u);
+  card().fail_nth("ibv_modify_qp", 1, EINVAL, 1 << 30);
+  card().change({});
+  int reasons = 0;
+  for (const int rank : {0, 1}) {
+    ASSERT_TRUE(until_gone(*g, rank));
+    const test::seen_gone gone = g->at(rank).seen().gone()[0];
+    if (gone.reason.find("ready-to-receive") != std::string::npos) ++reasons;
+    EXPECT_EQ(send(*g, rank, 1 - rank), errorcode_t::fatal);
+  }
+  EXPECT_GE(reasons, 1);
+  card().reset_failures();
+  g->settle();
+  for (const int rank : {0, 1}) EXPECT_EQ(g->at(rank).seen().gone().size(), 1u);
+}
+
 TEST_F(connect_test, patience__outside_of_what_cards_know_is_refused) {
   for (const auto& [name, value] : {std::pair{"LCI_IBV_TIMEOUT", "0"},
                                     {"LCI_IBV_TIMEOUT", "32"},

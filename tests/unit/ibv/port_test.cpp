@@ -192,13 +192,16 @@ TEST_F(port_test, completion_queue__too_small_for_another_peer_is_an_error_and_o
   auto g = open(20);
   for (int rank = 1; rank <= 16; ++rank) meet(*g, 0, rank);
   testing::internal::CaptureStderr();
-  for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(send(*g, 0, 17), errorcode_t::retry_nomem);
-    g->poll();
-  }
+  EXPECT_EQ(send(*g, 0, 17), errorcode_t::retry_nomem) << "there may be room in a moment";
+  EXPECT_TRUE(g->until([&] { return send(*g, 0, 17) == errorcode_t::fatal; }, "an answer"));
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("too few for 17 peers"), std::string::npos) << said;
   EXPECT_LE(std::count(said.begin(), said.end(), '\n'), 2) << "not at every poll";
+  g->settle();
+  ASSERT_EQ(g->at(0).seen().gone().size(), 1u);
+  EXPECT_EQ(g->at(0).seen().gone()[0].rank, 17);
+  EXPECT_NE(g->at(0).seen().gone()[0].reason.find("too few for 17 peers"), std::string::npos);
+  EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
   meet(*g, 0, 3);
 }
 

@@ -35,16 +35,21 @@ struct quiet_port {
     return one ? &*one : nullptr;
   }
   quiet_link& make_link(int rank) {
-    if (rank == refused) throw backend_error("no queue pair");
+    if (rank == refused) {
+      ++refusals;
+      throw backend_error("no queue pair");
+    }
     quiet_link& made = links[static_cast<std::size_t>(rank)].emplace();
     made.rank = rank;
     return made;
   }
   void wish(int rank) { wishes.add(rank); }
   std::vector<int> take_wishes() { return wishes.take(); }
+  void miss(int rank, const char* why) { missed.emplace_back(rank, why); }
 
   int device;
-  int refused = -1;
+  int refused = -1, refusals = 0;
+  std::vector<std::pair<int, const char*>> missed;
   std::array<std::optional<quiet_link>, RANKS> links;
   wish_list wishes{RANKS};
 };
@@ -61,8 +66,10 @@ class caller_test : public testing::Test {
         [&](const quiet_link& on, const quiet_port&) { out.push_back(on.rank); });
     return out;
   }
+  using calls = caller<quiet_link, quiet_port>;
   quiet_port first_{0}, second_{2};
-  caller<quiet_link, quiet_port> calls_{"test"};
+  calls calls_{"test", 1u << 30};  // for whom no test is slow enough
+  calls impatient_{"test", 0};
 };
 
 TEST_F(caller_test, port_at__those_that_are_made) {
@@ -92,10 +99,9 @@ TEST_F(caller_test, grant_wishes__what_cannot_be_granted_stays_and_keeps_no_othe
   for (const int rank : {1, 3}) first_.wish(rank);
   second_.wish(2);
   calls_.wish();
-  EXPECT_THROW(calls_.grant_wishes(), backend_error);
+  calls_.grant_wishes();
   EXPECT_EQ(called(), (std::vector<int>{3, 2}));
-  calls_.put_off(backend_error("no queue pair"));
-  EXPECT_TRUE(calls_.has_work());
+  EXPECT_EQ(first_.refusals, 1);
   first_.refused = -1;
   calls_.grant_wishes();
   EXPECT_EQ(called(), (std::vector<int>{3, 2, 1}));
@@ -119,6 +125,79 @@ TEST_F(caller_test, repeat__whoever_is_due_until_it_has_answered) {
   other.now = quiet_link::stage::ready;
   calls_.repeat(call);
   EXPECT_FALSE(calls_.has_work());
+}
+
+// What fails now may do so because memory is short; so often and so long, it will not end.
+TEST_F(caller_test, grant_wishes__refused_too_often_in_a_row_misses_that_rank_once) {
+  impatient_.add_port(first_);
+  first_.refused = 1;
+  for (const int rank : {1, 3}) first_.wish(rank);
+  impatient_.wish();
+  for (std::uint32_t i = 0; i < calls::FAILURES; ++i) {
+    EXPECT_TRUE(first_.missed.empty()) << i;
+    impatient_.grant_wishes();
+  }
+  ASSERT_EQ(first_.missed.size(), 1u);
+  EXPECT_EQ(first_.missed[0].first, 1);
+  EXPECT_STREQ(first_.missed[0].second, "no connection can be made: no queue pair");
+  EXPECT_NE(first_.find(3), nullptr);
+  for (int i = 0; i < 100; ++i) {
+    first_.wish(1);
+    impatient_.wish();
+    impatient_.grant_wishes();
+  }
+  EXPECT_EQ(first_.refusals, static_cast<int>(calls::FAILURES)) << "it is not tried any more";
+  EXPECT_EQ(first_.missed.size(), 1u);
+}
+
+TEST_F(caller_test, grant_wishes__refused_often_in_a_short_time_goes_on) {
+  first_.refused = 1;
+  first_.wish(1);
+  calls_.wish();
+  for (int i = 0; i < 1000; ++i) calls_.grant_wishes();
+  EXPECT_EQ(first_.refusals, 1000);
+  EXPECT_TRUE(first_.missed.empty());
+  first_.refused = -1;
+  calls_.grant_wishes();
+  EXPECT_EQ(called(), std::vector<int>{1});
+}
+
+TEST_F(caller_test, attempt__only_failures_of_one_step_in_a_row_count) {
+  impatient_.add_port(first_);
+  impatient_.enter(first_, 1);
+  const auto fail = [] { throw backend_error("no address handle"); };
+  const auto fail_often = [&](calls::step what) {
+    for (std::uint32_t i = 1; i < calls::FAILURES; ++i)
+      EXPECT_FALSE(impatient_.attempt(what, first_, 1, fail));
+  };
+  fail_often(calls::step::call);
+  EXPECT_TRUE(impatient_.attempt(calls::step::call, first_, 1, [] {}));
+  fail_often(calls::step::call);
+  fail_often(calls::step::answer);
+  EXPECT_TRUE(impatient_.attempt(calls::step::call, first_, 1, [] {}));
+  EXPECT_TRUE(first_.missed.empty());
+  EXPECT_FALSE(impatient_.attempt(calls::step::answer, first_, 1, fail));
+  EXPECT_EQ(first_.missed.size(), 1u);
+  EXPECT_FALSE(impatient_.attempt(calls::step::call, first_, 1, [] { ADD_FAILURE(); }));
+}
+
+TEST_F(caller_test, attempt__fails_with_one_that_is_connected_all_the_same) {
+  impatient_.add_port(first_);
+  impatient_.enter(first_, 1).now = quiet_link::stage::ready;
+  for (std::uint32_t i = 0; i < 2 * calls::FAILURES; ++i)
+    impatient_.attempt(calls::step::answer, first_, 1, [] { throw backend_error("nothing"); });
+  EXPECT_TRUE(first_.missed.empty());
+}
+
+TEST_F(caller_test, repeat__one_that_cannot_be_called_keeps_no_other_back) {
+  calls_.enter(first_, 1);
+  calls_.enter(second_, 2);
+  std::vector<int> reached;
+  calls_.repeat([&](const quiet_link& on, const quiet_port&) {
+    if (on.rank == 1) throw backend_error("no address handle");
+    reached.push_back(on.rank);
+  });
+  EXPECT_EQ(reached, std::vector<int>{2});
 }
 
 TEST(port_list, get__makes_each_once_and_refuses_what_is_no_device) {
