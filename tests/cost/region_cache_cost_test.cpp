@@ -7,7 +7,7 @@
 namespace lci::test {
 namespace {
 
-constexpr std::size_t LIVE = 20000;
+constexpr std::size_t LIVE = 100'000;
 constexpr std::size_t HOT = 16;
 enum section_id { ACQUIRE, RELEASE };
 
@@ -44,7 +44,7 @@ TEST(region_cache_cost, hit__no_locked_instruction_and_no_system_call) {
     for (std::size_t i = 0; i < LIVE; ++i) cache.release(*cache.acquire(range_of(i), why));
     for (int round = 0; round < 3; ++round) {
       for (std::size_t i = 0; i < HOT; ++i) {
-        const mem::cache_range want = range_of(i * 1000);
+        const mem::cache_range want = range_of(i * (LIVE / HOT));
         if (round == 2) step_begin(ACQUIRE);
         mem::cache_entry* const e = cache.acquire(want, why);
         if (round == 2) step_end();
