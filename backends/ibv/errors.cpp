@@ -58,6 +58,10 @@ std::string_view meaning_of(ibv_wc_status status) noexcept {
       return "no response in time";
     case IBV_WC_GENERAL_ERR:
       return "general error of the transport";
+    case IBV_WC_TM_ERR:
+      return "tag matching error of the card";
+    case IBV_WC_TM_RNDV_INCOMPLETE:
+      return "the card left a rendezvous to the program";
     default:
       return "unknown completion status";
   }

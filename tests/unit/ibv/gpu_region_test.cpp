@@ -40,32 +40,32 @@ mem::network_pointer ready_it(const void*) {
   return {"", 0, false, true};
 }
 
-extern const mem::memory_domain GPU;
+extern const mem::memory_domain FAKE_GPU;
 mem::memory_place find_it(const void* address) noexcept {
   mem::memory_place out;
   if (reinterpret_cast<std::uintptr_t>(address) >> 40 != 1) return out;
   out.kind = mem::mem_kind::device;
   out.device = 0;
-  out.domain = &GPU;
+  out.domain = &FAKE_GPU;
   return out;
 }
-const mem::memory_domain GPU{"fake",
-                             "",
-                             nullptr,
-                             &find_it,
-                             [](const void*) { return std::string("memory of GPU 0"); },
-                             [](const void*) { return std::string(); },
-                             nullptr,
-                             nullptr,
-                             nullptr,
-                             &export_it,
-                             &ready_it,
-                             nullptr};
+const mem::memory_domain FAKE_GPU{"fake",
+                                  "",
+                                  nullptr,
+                                  &find_it,
+                                  [](const void*) { return std::string("memory of GPU 0"); },
+                                  [](const void*) { return std::string(); },
+                                  nullptr,
+                                  nullptr,
+                                  nullptr,
+                                  &export_it,
+                                  &ready_it,
+                                  nullptr};
 
 class gpu_region_test : public on_a_card {
  protected:
   gpu_region_test() {
-    test::domains() = {&GPU, 1};
+    test::domains() = {&FAKE_GPU, 1};
     exports = gives_pointers = true;
   }
   ~gpu_region_test() override { test::domains() = {}; }
