@@ -18,10 +18,11 @@ network::network() {
     config.flush_delay = 5;
     config.lose = config.repeat = config.hold = 3;
   }
-  if (const char* const count = std::getenv("LCI_FAKE_IBV_CARDS"); count != nullptr) {
-    config.devices.assign(std::strtoul(count, nullptr, 10), config.devices[0]);
-    for (std::size_t i = 0; i < config.devices.size(); ++i)
-      config.devices[i].name = "fake_" + std::to_string(i);
+  if (const char* const count = std::getenv("LCI_FAKE_IBV_CARDS"); count != nullptr)
+    config.devices = fake_cards(std::strtoul(count, nullptr, 10));
+  if (const char* const most = std::getenv("LCI_FAKE_IBV_MAX_MSG"); most != nullptr) {
+    for (fake_device& one : config.devices)
+      one.max_msg_sz = static_cast<std::uint32_t>(std::strtoul(most, nullptr, 10));
   }
   make_cards();
 }
@@ -170,6 +171,14 @@ class control final : public fake_ibv {
   std::vector<fake_advice> take_advice() override {
     const std::lock_guard lock(net().lock);
     return std::exchange(net().advice, {});
+  }
+  std::vector<fake_connection> connections() override {
+    const std::lock_guard lock(net().lock);
+    std::vector<fake_connection> out;
+    for (const auto& [number, q] : net().pairs)
+      if (q->qp_type == IBV_QPT_RC && q->state == IBV_QPS_RTS)
+        out.push_back({q->owner()->about->name, q->attr.max_dest_rd_atomic, q->attr.max_rd_atomic});
+    return out;
   }
   std::vector<fake_region> registrations() override {
     const std::lock_guard lock(net().lock);

@@ -1,26 +1,11 @@
 // Unreliable datagrams: delivered, unless the test wants them lost, twice or late, or nobody takes
 // them.
-#include <algorithm>
-
 #include "tests/support/fake_ibv/state.hpp"
 
 namespace lci::test::fake {
 namespace {
 
 constexpr std::size_t HEADER = 40;
-
-// Whether that address is the port of that queue pair.
-bool is_at(const queue_pair& q, const ibv_ah_attr& to) {
-  const fake_port& port = q.owner()->about->ports[q.attr.port_num - 1u];
-  if (to.is_global == 0) return to.dlid == port.lid && port.link_layer != IBV_LINK_LAYER_ETHERNET;
-  ibv_gid gid{};
-  for (std::size_t i = 0; i < port.gids.size(); ++i) {
-    if (gid_at(port, static_cast<int>(i), gid) &&
-        std::equal(std::begin(gid.raw), std::end(gid.raw), std::begin(to.grh.dgid.raw)))
-      return true;
-  }
-  return false;
-}
 
 void deliver(const network::datagram& what) {
   const auto at = net().pairs.find(what.to);

@@ -20,6 +20,14 @@ bool gid_at(const fake_port& port, int index, ibv_gid& out) {
 
 namespace {
 
+// Whether so many more bytes may be registered. All memory at once is not counted.
+bool has_room(std::size_t size) {
+  std::uint64_t sum = size;
+  for (const auto& [key, r] : net().by_lkey)
+    if (r->length != ~std::size_t{0}) sum += r->length;
+  return sum <= net().config.most_registered;
+}
+
 const fake_port* port_of(ibv_context* c, unsigned number) {
   const auto& ports = card_of(c).about->ports;
   return number == 0 || number > ports.size() ? nullptr : &ports[number - 1];
@@ -37,6 +45,10 @@ ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, 
   if (size == 0 || size > about.max_mr_size ||
       ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
     errno = EINVAL;
+    return nullptr;
+  }
+  if (!is_implicit && !has_room(size)) {
+    errno = ENOMEM;
     return nullptr;
   }
   auto* const r = new region{};
@@ -131,7 +143,8 @@ int ibv_query_device(ibv_context* c, ibv_device_attr* out) {
   out->max_cqe = about.max_cqe;
   out->max_srq_wr = about.max_srq_wr;
   out->max_srq_sge = 31;
-  out->max_qp_rd_atom = out->max_qp_init_rd_atom = about.max_qp_rd_atom;
+  out->max_qp_rd_atom = about.max_qp_rd_atom;
+  out->max_qp_init_rd_atom = about.max_qp_init_rd_atom;
   out->phys_port_cnt = static_cast<std::uint8_t>(about.ports.size());
   return 0;
 }
@@ -144,7 +157,7 @@ int ibv_query_port(ibv_context* c, std::uint8_t number, _compat_ibv_port_attr* t
   out.state = port->state;
   out.max_mtu = out.active_mtu = IBV_MTU_4096;
   out.gid_tbl_len = static_cast<int>(port->gids.size());
-  out.max_msg_sz = 1u << 30;
+  out.max_msg_sz = card_of(c).about->max_msg_sz;
   out.lid = port->lid;
   out.active_width = port->width;
   out.active_speed = port->speed;

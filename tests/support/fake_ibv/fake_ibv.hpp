@@ -41,7 +41,9 @@ struct fake_port {
 struct fake_device {
   std::string name = "fake_0";
   std::vector<fake_port> ports = {fake_port{}};
-  int max_qp_wr = 8192, max_cqe = 1 << 22, max_srq_wr = 4096, max_qp_rd_atom = 16;
+  int max_qp_wr = 8192, max_cqe = 1 << 22, max_srq_wr = 4096;
+  int max_qp_rd_atom = 16, max_qp_init_rd_atom = 16;  // reads at once: of peers, of its own
+  std::uint32_t max_msg_sz = 1u << 30;
   std::uint32_t max_inline = 512;
   // What not every card offers. With LCI_FAKE_IBV_PLAIN in the environment none does.
   bool has_extended_queues = std::getenv("LCI_FAKE_IBV_PLAIN") == nullptr;
@@ -50,6 +52,16 @@ struct fake_device {
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   bool has_paging = false, has_implicit_paging = false;  // on demand
 };
+
+// So many, each with a name and addresses of its own.
+inline std::vector<fake_device> fake_cards(std::size_t count) {
+  std::vector<fake_device> out(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i].name = "fake_" + std::to_string(i);
+    for (fake_gid& gid : out[i].ports[0].gids) gid.address.back() = static_cast<char>('1' + i);
+  }
+  return out;
+}
 
 struct fake_ibv_config {
   std::vector<fake_device> devices = {fake_device{}};
@@ -60,7 +72,9 @@ struct fake_ibv_config {
   unsigned lose = 0;         // one datagram in so many is lost; 1: all
   unsigned repeat = 0;       // one in so many comes twice
   unsigned hold = 0;         // one in so many comes after its successor
-  bool collects = false;     // complaints are kept instead of ending the program
+  // Bytes that all may have registered together, as under a limit of locked memory: else ENOMEM.
+  std::uint64_t most_registered = ~std::uint64_t{0};
+  bool collects = false;  // complaints are kept instead of ending the program
   bool waits_for_dead =
       false;  // who is gone is noticed after the time of the queue pair, not at once
 };
@@ -79,6 +93,12 @@ struct fake_region {
   const void* address = nullptr;  // null: of a dma-buf
   std::size_t size = 0;
   unsigned access = 0;
+};
+
+// What a reliable queue pair that is ready to send was told.
+struct fake_connection {
+  std::string device;                          // where it is
+  unsigned reads_served = 0, reads_asked = 0;  // at once: max_dest_rd_atomic, max_rd_atomic
 };
 
 // What ibv_advise_mr was told.
@@ -120,6 +140,7 @@ class fake_ibv {
   virtual std::size_t registered_bytes() = 0;
   virtual std::vector<fake_region> registrations() = 0;
   virtual std::vector<fake_advice> take_advice() = 0;
+  virtual std::vector<fake_connection> connections() = 0;
   // Receives of queue pairs for datagrams.
   virtual std::size_t posted_receives() = 0;
 

@@ -1,4 +1,5 @@
 // Work requests of queue pairs: posted, carried out, waiting, flushed.
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
@@ -19,6 +20,8 @@ queue_pair* peer_of(const queue_pair& q) {
   const bool is_ready = p.state == IBV_QPS_RTR || p.state == IBV_QPS_RTS;
   if (!is_ready || p.qp_type != q.qp_type || p.owner()->is_dead || p.attr.dest_qp_num != q.qp_num)
     return nullptr;
+  // Without a way back nothing is acknowledged.
+  if (!reaches(q, p) || !reaches(p, q)) return nullptr;
   // What starts at another number looks like a repetition, and is dropped.
   return p.attr.rq_psn == q.attr.sq_psn ? &p : nullptr;
 }
@@ -79,6 +82,8 @@ ibv_wc_status read(const queue_pair& q, queue_pair& peer, const request& r) {
 }
 
 ibv_wc_status carry_out(const queue_pair& q, queue_pair& peer, const request& r) {
+  if (std::max(size_of(r.parts), r.inlined.size()) > q.owner()->about->max_msg_sz)
+    return IBV_WC_LOC_LEN_ERR;
   if (r.opcode == IBV_WR_RDMA_READ) return read(q, peer, r);
   std::vector<std::byte> bytes;
   if (!gather(q, r, bytes)) return IBV_WC_LOC_PROT_ERR;

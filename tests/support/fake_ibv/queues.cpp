@@ -37,6 +37,8 @@ void keep(queue_pair& q, const ibv_qp_attr& a, int mask) {
   if ((mask & IBV_QP_TIMEOUT) != 0) q.attr.timeout = a.timeout;
   if ((mask & IBV_QP_RETRY_CNT) != 0) q.attr.retry_cnt = a.retry_cnt;
   if ((mask & IBV_QP_AV) != 0) q.attr.ah_attr = a.ah_attr;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) != 0) q.attr.max_dest_rd_atomic = a.max_dest_rd_atomic;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) != 0) q.attr.max_rd_atomic = a.max_rd_atomic;
 }
 
 // 0: the device can do that.
@@ -44,12 +46,13 @@ int check(const queue_pair& q, const ibv_qp_attr& a, int mask) {
   const fake_device& about = *q.owner()->about;
   const bool is_ok =
       ((mask & IBV_QP_PORT) == 0 || (a.port_num >= 1 && a.port_num <= about.ports.size())) &&
+      ((mask & IBV_QP_AV) == 0 || is_usable(q, a.ah_attr)) &&
       ((mask & IBV_QP_RQ_PSN) == 0 || a.rq_psn >> 24 == 0) &&
       ((mask & IBV_QP_SQ_PSN) == 0 || a.sq_psn >> 24 == 0) &&
       ((mask & IBV_QP_PATH_MTU) == 0 ||
        (a.path_mtu >= IBV_MTU_256 && a.path_mtu <= IBV_MTU_4096)) &&
       ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) == 0 || a.max_dest_rd_atomic <= about.max_qp_rd_atom) &&
-      ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || a.max_rd_atomic <= about.max_qp_rd_atom) &&
+      ((mask & IBV_QP_MAX_QP_RD_ATOMIC) == 0 || a.max_rd_atomic <= about.max_qp_init_rd_atom) &&
       ((mask & IBV_QP_TIMEOUT) == 0 || a.timeout < 32) &&
       ((mask & IBV_QP_RETRY_CNT) == 0 || a.retry_cnt < 8);
   return is_ok ? 0 : EINVAL;

@@ -194,6 +194,13 @@ std::size_t size_of(const std::vector<ibv_sge>& parts);
 bool gid_at(const fake_port& port, int index, ibv_gid& out);
 // ---- paging.cpp ----
 void offer_paging(open_card& c);
+// ---- addresses.cpp ----
+// Whether that address is the port of that queue pair.
+bool is_at(const queue_pair& q, const ibv_ah_attr& to);
+// Whether a card takes that address for that queue pair.
+bool is_usable(const queue_pair& q, const ibv_ah_attr& to);
+// Whether packets of a connected queue pair come to the other one and are taken there.
+bool reaches(const queue_pair& from, const queue_pair& to);
 // ---- datagrams.cpp ----
 void send_datagram(queue_pair& q, request& r, const ibv_send_wr& wr);
 void deliver_held();

@@ -285,6 +285,68 @@ TEST_F(connect_test, queue_pairs__that_do_not_connect_for_good_are_an_error) {
   for (const int rank : {0, 1}) EXPECT_EQ(g->at(rank).seen().gone().size(), 1u);
 }
 
+// Wherever an address is taken from the wrong side or card, nothing arrives.
+TEST_F(connect_test, addresses__of_cards_that_differ) {
+  struct {
+    std::uint8_t layer;
+    bool wants_gid;
+  } const table[] = {{IBV_LINK_LAYER_ETHERNET, false},
+                     {IBV_LINK_LAYER_INFINIBAND, false},
+                     {IBV_LINK_LAYER_INFINIBAND, true}};
+  for (const auto& line : table) {
+    test::fake_ibv_config config;
+    config.devices = test::fake_cards(2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      test::fake_port& port = config.devices[i].ports[0];
+      port.link_layer = line.layer;
+      port.lid = static_cast<std::uint16_t>(5 + 4 * i);
+    }
+    card().reset(config);
+    int rank = 0;
+    auto g = open(2, 1, [&](net::fabric_config& wanted) {
+      wanted.device_name = "fake_" + std::to_string(rank);
+      wanted.ibv_wants_gid = line.wants_gid;
+      // Two of one kind.
+      if (line.layer == IBV_LINK_LAYER_ETHERNET) wanted.ibv_gid_index = rank == 0 ? 1 : 3;
+      ++rank;
+    });
+    meet(*g, 0, 1);
+    EXPECT_EQ(card().connections().size(), 2u);
+  }
+}
+
+// A card drops what it is asked beyond what it serves at once.
+TEST_F(connect_test, reads_at_once__what_one_asks_for_the_other_serves) {
+  struct {
+    int serves[2], asks[2];
+    unsigned served[2], asked[2];
+  } const table[] = {{{4, 6}, {12, 16}, {4, 6}, {6, 4}},
+                     {{16, 5}, {3, 16}, {16, 5}, {3, 16}},
+                     {{64, 64}, {64, 64}, {16, 16}, {16, 16}}};
+  for (const auto& line : table) {
+    test::fake_ibv_config config;
+    config.devices = test::fake_cards(2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      config.devices[i].max_qp_rd_atom = line.serves[i];
+      config.devices[i].max_qp_init_rd_atom = line.asks[i];
+    }
+    card().reset(config);
+    int rank = 0;
+    auto g = open(2, 1, [&](net::fabric_config& wanted) {
+      wanted.device_name = "fake_" + std::to_string(rank++);
+    });
+    meet(*g, 0, 1);
+    const auto made = card().connections();
+    ASSERT_EQ(made.size(), 2u);
+    for (const test::fake_connection& one : made) {
+      const std::size_t i = one.device == "fake_0" ? 0 : 1;
+      EXPECT_EQ(one.reads_served, line.served[i]) << one.device;
+      EXPECT_EQ(one.reads_asked, line.asked[i]) << one.device;
+      EXPECT_LE(one.reads_asked, line.served[1 - i]) << one.device;
+    }
+  }
+}
+
 TEST_F(connect_test, patience__outside_of_what_cards_know_is_refused) {
   for (const auto& [name, value] : {std::pair{"LCI_IBV_TIMEOUT", "0"},
                                     {"LCI_IBV_TIMEOUT", "32"},

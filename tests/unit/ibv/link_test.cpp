@@ -32,6 +32,9 @@ class link_test : public on_a_card {
     attr.port_num = 1;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = other.qp_num;
+    attr.ah_attr.port_num = 1;
+    attr.ah_attr.is_global = 1;
+    library().query_gid(one.context, 1, 0, &attr.ah_attr.grh.dgid);  // both are there
     attr.qp_state = IBV_QPS_INIT;
     const auto step = [&](int mask) {
       ASSERT_EQ(library().modify_qp(&one, &attr, IBV_QP_STATE | mask), 0);

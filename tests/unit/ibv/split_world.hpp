@@ -28,8 +28,7 @@ class split_test : public on_a_card {
 
   static test::fake_ibv_config three_cards() {
     test::fake_ibv_config config;
-    config.devices.assign(3, config.devices[0]);
-    for (std::size_t i = 0; i < 3; ++i) config.devices[i].name = "fake_" + std::to_string(i);
+    config.devices = test::fake_cards(3);
     return config;
   }
   void start(const test::fake_ibv_config& config = three_cards(), int second_rails = 3) {

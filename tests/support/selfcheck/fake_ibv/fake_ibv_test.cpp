@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <functional>
 
 namespace lci::test {
 namespace {
@@ -12,8 +13,12 @@ namespace {
 class fake_ibv_test : public testing::Test {
  protected:
   static constexpr int DEPTH = 8;
-  void SetUp() override {
+  using change_of_path = std::function<void(ibv_ah_attr&)>;
+  void SetUp() override { open(); }
+  // With a path that is changed at one end.
+  void open(const fake_device& device = {}, const change_of_path& change = {}, int changed = 0) {
     fake_ibv_config config;
+    config.devices = {device};
     config.collects = true;
     library().reset(config);
     ibv_device** const list = LCI_CALL(ibv_get_device_list)(nullptr);
@@ -33,9 +38,11 @@ class fake_ibv_test : public testing::Test {
       made.cap = {DEPTH, 1, 1, 1, 16};
       qp = LCI_CALL(ibv_create_qp)(pd_, &made);
     }
-    for (int i = 0; i < 2; ++i) connect(*qp_[i], *qp_[1 - i]);
+    for (int i = 0; i < 2; ++i)
+      connect(*qp_[i], *qp_[1 - i], i == changed ? change : change_of_path());
   }
-  void TearDown() override {
+  void TearDown() override { close(); }
+  void close() {
     for (ibv_qp* qp : qp_)
       if (qp != nullptr) LCI_CALL(ibv_destroy_qp)(qp);
     LCI_CALL(ibv_destroy_srq)(srq_);
@@ -49,20 +56,26 @@ class fake_ibv_test : public testing::Test {
     attr.qp_state = to;
     return LCI_CALL(ibv_modify_qp)(&qp, &attr, IBV_QP_STATE | mask);
   }
-  static void connect(ibv_qp& one, const ibv_qp& other) {
+  static void connect(ibv_qp& one, const ibv_qp& other, const change_of_path& change = {}) {
     ibv_qp_attr attr{};
     attr.port_num = 1;
     attr.qp_access_flags = ALL;
     attr.path_mtu = IBV_MTU_1024;
     attr.dest_qp_num = other.qp_num;
+    attr.ah_attr.port_num = attr.ah_attr.is_global = 1;
+    attr.ah_attr.grh.sgid_index = 3;
+    LCI_CALL(ibv_query_gid)(one.context, 1, 3, &attr.ah_attr.grh.dgid);
+    if (change) change(attr.ah_attr);
     ASSERT_NE(move_to(one, attr, IBV_QPS_RTS, 0), 0) << "steps cannot be left out";
     ASSERT_NE(move_to(one, attr, IBV_QPS_INIT, IBV_QP_PORT), 0) << "nor what a step needs";
     ASSERT_EQ(
         move_to(one, attr, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-    ASSERT_EQ(move_to(one, attr, IBV_QPS_RTR,
-                      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                          IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-              0);
+    constexpr int PATH = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    ibv_qp_attr from_nowhere = attr;
+    from_nowhere.ah_attr.grh.sgid_index = 4;
+    ASSERT_NE(move_to(one, from_nowhere, IBV_QPS_RTR, PATH), 0) << "there is no such address";
+    ASSERT_EQ(move_to(one, attr, IBV_QPS_RTR, PATH), 0);
     ASSERT_EQ(move_to(one, attr, IBV_QPS_RTS,
                       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
                           IBV_QP_MAX_QP_RD_ATOMIC),
@@ -114,6 +127,47 @@ TEST_F(fake_ibv_test, write_and_read__move_bytes) {
   EXPECT_EQ(post(IBV_WR_RDMA_READ, IBV_SEND_SIGNALED, mr_->lkey, mr_->rkey), 0);
   EXPECT_EQ(memory_[0], 'y');
   EXPECT_EQ(poll(), (states{IBV_WC_SUCCESS, IBV_WC_SUCCESS}));
+}
+
+TEST_F(fake_ibv_test, path__that_is_wrong_at_either_end_loses_everything) {
+  const change_of_path wrong[] = {
+      [](ibv_ah_attr& path) { path.grh.dgid.raw[15] ^= 1; },
+      // Another address of the same port: the other side does not know it, or does not answer so.
+      [](ibv_ah_attr& path) { path.grh.sgid_index = 1; },
+      [this](ibv_ah_attr& path) {
+        LCI_CALL(ibv_query_gid)
+        (context_, 1, 1, &path.grh.dgid);
+      },
+  };
+  for (const change_of_path& change : wrong)
+    for (const int end : {0, 1}) {
+      close();
+      open({}, change, end);
+      post(IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, mr_->lkey, mr_->rkey);
+      EXPECT_EQ(poll(), (states{IBV_WC_RETRY_EXC_ERR}));
+    }
+}
+
+TEST_F(fake_ibv_test, registrations__beyond_the_limit_are_refused_until_others_end) {
+  fake_ibv_config config;
+  config.most_registered = 2 * sizeof(memory_) - 1;
+  library().change(config);
+  EXPECT_EQ(LCI_CALL(ibv_reg_mr)(pd_, memory_, sizeof(memory_), ALL), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  LCI_CALL(ibv_dereg_mr)(mr_);
+  mr_ = LCI_CALL(ibv_reg_mr)(pd_, memory_, sizeof(memory_), ALL);
+  EXPECT_NE(mr_, nullptr);
+}
+
+TEST_F(fake_ibv_test, message__that_is_longer_than_the_port_takes_fails) {
+  for (const std::uint32_t most : {7u, 8u}) {
+    close();
+    fake_device small;
+    small.max_msg_sz = most;
+    open(small);
+    post(IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED, mr_->lkey, mr_->rkey);
+    EXPECT_EQ(poll(), (states{most < 8 ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS}));
+  }
 }
 
 TEST_F(fake_ibv_test, keys__are_not_the_same_and_both_are_checked) {

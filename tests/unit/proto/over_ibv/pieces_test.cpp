@@ -1,0 +1,159 @@
+// Puts, gets and rendezvous over a card that takes short messages only: cut here, carried by verbs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backends/ibv/fabric.hpp"
+#include "lci/mem/memory_domain.hpp"
+#include "tests/support/fake_ibv/fake_ibv.hpp"
+#include "tests/unit/proto/world.hpp"
+
+namespace lci::mem {
+std::span<const memory_domain> memory_domains() { return {}; }
+}  // namespace lci::mem
+
+using namespace lci::test;  // NOLINT: a test reads better without the prefix
+namespace net = lci::net;
+namespace proto = lci::proto;
+
+namespace {
+
+constexpr std::size_t PIECE = 65536;
+// Whole pieces, and what is left of one.
+const std::size_t SIZES[] = {PIECE - 1, PIECE, PIECE + 1, 4 * PIECE, 5 * PIECE + 777};
+
+fake_ibv& card() {
+  static fake_ibv* const one = load_fake_ibv(LCI_FAKE_IBV);
+  return *one;
+}
+
+class book final : public net::address_book {
+ public:
+  book(int rank, const std::vector<std::string>& all) : rank_(rank), all_(all) {}
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return 2; }
+  std::string lookup(int rank) override {
+    const auto at = static_cast<std::size_t>(rank);
+    return at < all_.size() ? all_[at] : "";
+  }
+
+ private:
+  const int rank_;
+  const std::vector<std::string>& all_;
+};
+
+class pieces : public testing::Test {
+ protected:
+  pieces() {
+    fake_ibv_config config;
+    config.devices[0].max_msg_sz = PIECE;
+    card().reset(config);
+    world_.emplace([this](int rank, const net::fabric_config& c) { return open(rank, c); }, 2);
+  }
+  ~pieces() override {
+    world_.reset();
+    EXPECT_EQ(card().live().all(), 0u);
+  }
+  std::unique_ptr<net::fabric> open(int rank, net::fabric_config config) {
+    config.book = &books_[rank];
+    auto made = std::make_unique<lci::ibv::fabric>(config);
+    addresses_.push_back(made->address());
+    return made;
+  }
+  node& at(int rank) { return (*world_)[rank]; }
+  // Posts until it is accepted, and moves both until `done`.
+  void finish(const std::function<lci::errorcode_t()>& post, const std::function<bool()>& done) {
+    lci::errorcode_t code;
+    for (int i = 0; lci::error_t(code = post()).is_retry(); ++i) {
+      ASSERT_LT(i, 100'000);
+      world_->step(1);
+    }
+    for (int i = 0; !done(); ++i) {
+      ASSERT_LT(i, 100'000);
+      world_->step(1);
+    }
+    EXPECT_TRUE(world_->thrown.empty());
+  }
+
+  std::vector<std::string> addresses_;
+  book books_[2] = {{0, addresses_}, {1, addresses_}};
+  std::optional<nodes_world> world_;
+  recorder mine_, theirs_;
+};
+
+}  // namespace
+
+TEST_F(pieces, put__arrives_whole_and_nothing_beside_it) {
+  std::vector<std::byte> window(6 * PIECE);
+  const net::remote_key region = at(1).expose(window.data(), window.size());
+  const lci::rcomp_t rcomp = at(1).core.rcomps.add(&theirs_);
+  for (const std::size_t size : SIZES) {
+    std::fill(window.begin(), window.end(), std::byte{0x55});
+    const auto data = pattern(size, 3);
+    card().forget_counts();
+    finish(
+        [&] {
+          auto out = at(0).outgoing(1, const_cast<std::byte*>(data.data()), size, rcomp, 9, &mine_);
+          out.remote = region;
+          out.remote_offset = 100;
+          return proto::start_put(out);
+        },
+        [&] { return theirs_.seen.size() == 1 && mine_.seen.size() == 1; });
+    EXPECT_GE(card().count("rdma on fake_0"), (size + PIECE - 1) / PIECE);
+    EXPECT_EQ(std::memcmp(window.data() + 100, data.data(), size), 0) << size;
+    EXPECT_EQ(window[99], std::byte{0x55});
+    EXPECT_EQ(window[100 + size], std::byte{0x55});
+    mine_.seen.clear();
+    theirs_.seen.clear();
+  }
+}
+
+TEST_F(pieces, get__brings_all_bytes) {
+  auto window = pattern(6 * PIECE, 8);
+  const net::remote_key region = at(1).expose(window.data(), window.size());
+  for (const std::size_t size : SIZES) {
+    std::vector<std::byte> buffer(size + 1, std::byte{0x55});
+    card().forget_counts();
+    finish(
+        [&] {
+          auto out = at(0).outgoing(1, buffer.data(), size, 0, 0, &mine_);
+          out.remote = region;
+          out.remote_offset = 17;
+          return proto::start_get(out);
+        },
+        [&] { return mine_.seen.size() == 1; });
+    EXPECT_GE(card().count("rdma on fake_0"), (size + PIECE - 1) / PIECE);
+    EXPECT_EQ(std::memcmp(buffer.data(), window.data() + 17, size), 0) << size;
+    EXPECT_EQ(buffer[size], std::byte{0x55});
+    mine_.seen.clear();
+  }
+}
+
+TEST_F(pieces, send__by_rendezvous_arrives_whole) {
+  for (const std::size_t size : SIZES) {
+    const auto data = pattern(size, 5);
+    std::vector<std::byte> buffer(size);
+    lci::status_t got;
+    ASSERT_EQ(at(1).receive(0, buffer.data(), size, 5, &theirs_, got), lci::errorcode_t::posted);
+    card().forget_counts();
+    finish(
+        [&] {
+          auto out = at(0).outgoing(1, const_cast<std::byte*>(data.data()), size,
+                                    at(1).engine_rcomp(), 5, &mine_);
+          return proto::start_message(out);
+        },
+        [&] { return theirs_.seen.size() == 1 && mine_.seen.size() == 1; });
+    EXPECT_GE(card().count("rdma on fake_0"), (size + PIECE - 1) / PIECE);
+    EXPECT_EQ(theirs_.seen[0].size, size);
+    EXPECT_EQ(buffer, data) << size;
+    mine_.seen.clear();
+    theirs_.seen.clear();
+  }
+}
