@@ -66,17 +66,24 @@ void regions::add_rail(ibv_pd* pd, std::string device, std::size_t least) {
   rail_least_ = least;
 }
 
+mr_handle regions::register_on(registrar& rail, void* address, std::size_t size,
+                               mem::mem_kind kind) {
+  return evicting([&] {
+    bool is_source_only = false;
+    if (kind == mem::mem_kind::host) return rail.host(address, size, is_source_only);
+    const mem::device_registration got = rail.device(address, size);
+    errno = got.error();
+    return mr_handle(reinterpret_cast<ibv_mr*>(got.key));
+  });
+}
+
 // The other cards. One that refuses, or is far from the GPU, is not used for that memory.
 void regions::register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind) {
   if (!is_for_rails(size)) return;
   const near_cards::set near = kind == mem::mem_kind::device ? near_to_(address) : near_cards::ALL;
   for (std::size_t i = 0; i < rails_.size(); ++i) {
     if ((near >> (i + 1) & 1u) == 0) continue;
-    bool is_source_only = false;
-    if (kind == mem::mem_kind::host)
-      set[i + 1] = rails_[i]->host(address, size, is_source_only);
-    else
-      set[i + 1].reset(reinterpret_cast<ibv_mr*>(rails_[i]->device(address, size).key));
+    set[i + 1] = register_on(*rails_[i], address, size, kind);
     if (!set[i + 1]) say_refused(*rails_[i], size);
   }
 }
@@ -176,7 +183,9 @@ row* regions::row_locked(std::uint32_t slot) {
     block made;
     made.memory = mem::arena_block(arena_, sizeof(row) * ROWS, 4096);
     new (made.memory.get()) row[ROWS];
-    made.mr = first_.strictly(made.memory.get(), sizeof(row) * ROWS, IBV_ACCESS_REMOTE_READ);
+    made.mr = evicting([&] {
+      return first_.strictly(made.memory.get(), sizeof(row) * ROWS, IBV_ACCESS_REMOTE_READ);
+    });
     if (!made.mr) throw_error("ibv_reg_mr", first_.name() + ", a table of registrations", errno);
     block_reference reference{reinterpret_cast<std::uint64_t>(made.rows()), made.mr->rkey, 0};
     reference.check = check_of(reference);
@@ -283,7 +292,9 @@ regions::by_card regions::arena_on_all(std::uint64_t offset, std::size_t size) n
       const std::uint64_t end =
           std::min<std::uint64_t>((offset + size + SPAN - 1) / SPAN * SPAN, arena_.committed());
       for (std::size_t i = 0; i < rails_.size(); ++i) {
-        made.on[i + 1] = rails_[i]->strictly(arena_.at(made.begin), end - made.begin, READ_WRITE);
+        made.on[i + 1] = evicting([&] {
+          return rails_[i]->strictly(arena_.at(made.begin), end - made.begin, READ_WRITE);
+        });
         if (!made.on[i + 1]) say_refused(*rails_[i], end - made.begin);
       }
       found = on_rails_.emplace(end, std::move(made));
@@ -309,7 +320,8 @@ const ibv_mr* regions::register_span(std::uint64_t offset, std::size_t size) noe
   }
   const std::uint64_t end = std::min<std::uint64_t>((last + 1) * SPAN, arena_.committed());
   try {
-    mr_handle mr = first_.strictly(arena_.at(first * SPAN), end - first * SPAN, READ_WRITE);
+    mr_handle mr = evicting(
+        [&] { return first_.strictly(arena_.at(first * SPAN), end - first * SPAN, READ_WRITE); });
     if (!mr)
       throw_error("ibv_reg_mr",
                   first_.name() + ", " + bytes_text(end - first * SPAN) + " of packets", errno);

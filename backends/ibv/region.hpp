@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <map>
 #include <memory>
@@ -124,8 +125,22 @@ class regions final : private mem::cache_registrar {
   bool is_for_rails(std::size_t size) const noexcept {
     return !rails_.empty() && size >= rail_least_;
   }
+  // Calls attempt(), which leaves in errno why it answers nothing, also when unused registrations
+  // have to go for it.
+  template <class Attempt>
+  mr_handle evicting(Attempt&& attempt) {
+    if (!cache_) return attempt();
+    mr_handle out;
+    const int error = cache_->evicting([&] {
+      out = attempt();
+      return out ? 0 : errno;
+    });
+    if (!out) errno = error;
+    return out;
+  }
   void find_everything(registration& made) noexcept;
   void register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind);
+  mr_handle register_on(registrar& rail, void* address, std::size_t size, mem::mem_kind kind);
   void register_alone(registration& made, std::string& why_not);
   void find_kept(registration& made, std::string& why_not);
   using cached_answer = mem::cache_registrar::answer;

@@ -13,11 +13,8 @@
 #include "lci/base/race_point.hpp"
 
 namespace lci::mem {
-namespace {
 
-bool is_full(int error) noexcept { return error == ENOMEM || error == ENOSPC; }
-
-}  // namespace
+bool region_cache::is_full(int error) noexcept { return error == ENOMEM || error == ENOSPC; }
 
 cache_limits cache_limits::from_environment() {
   cache_limits out;
@@ -182,11 +179,12 @@ region_cache::answer region_cache::register_wide(cache_range& span, const cache_
   return register_evicting(exact);
 }
 
-// What the card or the limit of locked memory refuses may fit when others go.
 region_cache::answer region_cache::register_evicting(const cache_range& what) {
-  answer made = network_.register_range(what);
-  for (std::size_t n = 1; is_full(made.error) && evict_some(n) != 0; n *= 2)
+  answer made;
+  evicting([&] {
     made = network_.register_range(what);
+    return made.error;
+  });
   return made;
 }
 

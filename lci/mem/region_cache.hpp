@@ -83,6 +83,16 @@ class region_cache final : private unmap_listener {
     if (e.is_dead()) [[unlikely]]
       reap(e);
   }
+  // What a card, or the limit of locked memory, refuses may fit when others go. attempt() answers
+  // an errno, and is called again as long as that says full and something unused could be
+  // deregistered. Also for what is registered beside the cache on the same network. Answers the
+  // last errno.
+  template <class Attempt>
+  int evicting(Attempt&& attempt) {
+    int error = attempt();
+    for (std::size_t n = 1; is_full(error) && evict_some(n) != 0; n *= 2) error = attempt();
+    return error;
+  }
   // acquire() without its slow part; for tests of what that costs.
   cache_entry* try_hit(const cache_range& want) noexcept {
     cache_thread* const me = holds_.mine();
@@ -157,6 +167,7 @@ class region_cache final : private unmap_listener {
   void settle_locked(entry_list& trash) noexcept;
   void evict_locked(std::size_t bytes, std::size_t count, std::size_t looks) noexcept;
   std::size_t evict_some(std::size_t wanted) noexcept;
+  static bool is_full(int error) noexcept;
   void reap(cache_entry& e) noexcept;
   void bury(entry_list& trash) noexcept;
   cache_entry* take_entry_locked();

@@ -1,4 +1,5 @@
 // Registrations of the verbs backend with the cache behind them.
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 
@@ -55,11 +56,25 @@ class region_keeping : public on_a_card {
     return reinterpret_cast<const registration*>(key)->on[0]->rkey;
   }
 
+  // Of what is registered from now on there is room for so many bytes.
+  static void leave_room_for(std::size_t bytes) {
+    test::fake_ibv_config limit;
+    limit.most_registered = card().registered_bytes() + bytes;
+    card().change(limit);
+  }
+  // A page that is registered and not used; it touches none of the others.
+  void keep_a_page() { all->remove(add(memory, PAGE)); }
+  // Bytes of the registration that a block of the arena gets.
+  std::size_t span_around(std::uint64_t offset) const {
+    const std::size_t begin = offset / mem::arena::SPAN * mem::arena::SPAN;
+    return std::min(mem::arena::SPAN, arena.committed() - begin);
+  }
+
  private:
   std::optional<chosen_port> opened_;
-  pd_handle pd_;
 
  protected:
+  pd_handle pd_;
   mem::arena arena;
   mem::region_table table{arena};
   net::fabric_config config;
@@ -144,6 +159,68 @@ TEST_F(region_keeping, add__refused_is_an_error_with_its_reason) {
   const std::uint64_t key = add(memory, PAGE);
   EXPECT_NE(key, 0u);
   all->remove(key);
+}
+
+// Receives could else never be posted again.
+TEST_F(region_keeping, of_arena__what_is_kept_makes_room_for_packets) {
+  open();
+  const std::uint64_t offset = arena.offset_of(arena.allocate(100, 64));
+  const std::uint64_t used = add(memory + 4 * PAGE, PAGE);
+  keep_a_page();
+  const std::size_t there = alive();
+  leave_room_for(span_around(offset) - PAGE);
+  const ibv_mr* const made_for = all->of_arena(offset, 100);
+  ASSERT_NE(made_for, nullptr);
+  EXPECT_EQ(alive(), there) << "one came, one went";
+  EXPECT_EQ(all->of_arena(offset, 100), made_for);
+  EXPECT_NE(key_of(used), 0u);
+  all->remove(used);
+}
+
+TEST_F(region_keeping, of_arena__what_is_used_stays_until_it_is_not) {
+  open();
+  const std::uint64_t offset = arena.offset_of(arena.allocate(100, 64));
+  const std::uint64_t used = add(memory, PAGE);
+  const std::size_t there = alive();
+  leave_room_for(span_around(offset) - PAGE);
+  EXPECT_EQ(all->of_arena(offset, 100), nullptr);
+  EXPECT_EQ(alive(), there);
+  all->remove(used);
+  EXPECT_NE(all->of_arena(offset, 100), nullptr);
+}
+
+TEST_F(region_keeping, publish__what_is_kept_makes_room_for_the_row) {
+  open();
+  const std::uint64_t key = add(memory + 4 * PAGE, PAGE);
+  keep_a_page();
+  leave_room_for(sizeof(row) * ROWS - PAGE);
+  all->publish({1, 1}, key);
+  EXPECT_EQ(all->target_of({1, 1}).key, peer_key_of(key));
+  all->remove(key);
+}
+
+TEST_F(region_keeping, add__what_is_kept_makes_room_on_the_other_cards) {
+  open();
+  all->add_rail(pd_.get(), "second", 1);
+  keep_a_page();
+  leave_room_for(PAGE);
+  const std::uint64_t key = add(memory + 4 * PAGE, PAGE);
+  const registration& made_here = *reinterpret_cast<const registration*>(key);
+  EXPECT_NE(made_here.on[0], nullptr);
+  EXPECT_NE(made_here.on[1], nullptr);
+  all->remove(key);
+}
+
+TEST_F(region_keeping, find_on_all__what_is_kept_makes_room_on_the_other_cards) {
+  open();
+  all->add_rail(pd_.get(), "second", 1);
+  void* const block = arena.allocate(100, 64);
+  ASSERT_NE(all->of_arena(arena.offset_of(block), 100), nullptr);
+  keep_a_page();
+  leave_room_for(span_around(arena.offset_of(block)) - PAGE);
+  const regions::by_card on = all->find_on_all(block, 100, 0);
+  EXPECT_NE(on[0], nullptr);
+  EXPECT_NE(on[1], nullptr);
 }
 
 TEST_F(region_keeping, destructor__leaves_nothing_registered) {
