@@ -3,7 +3,7 @@
 #   lci_test(<name> [RANKS n] [SERIAL] [LONG] [TIMEOUT s] COMMAND ...)
 #       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone.
 #   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
-#               [ENVIRONMENT NAME=VALUE...] COMMAND ...)
+#               [EXPECT [-s status] pattern...] [ENVIRONMENT NAME=VALUE...] COMMAND ...)
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
 #   lci_test_unity(<target>)                its sources are compiled several at once
@@ -105,10 +105,12 @@ endfunction()
 
 # PROCESSES n: the command is started n times as ranks of one job; in one machine by lcrun, of a pair on each machine
 # with the variables of the tcp bootstrap. Without it, it is started once on each machine, and is no job.
+# EXPECT: lines that the machines print, as expect.sh has them; of a pair, each begins with the machine's number, "[0] ".
 # LOSS p: also keeps each message within one packet, because soft-RoCE breaks longer ones when packets are lost
 # (docs/virtual-machines.md).
 function(lci_vm_test name)
-  cmake_parse_arguments(arg "PAIR;LONG" "PROCESSES;LOSS;DELAY;DEVICES;CPUS;MEMORY;TIMEOUT" "ENVIRONMENT;COMMAND" ${ARGN})
+  cmake_parse_arguments(arg "PAIR;LONG" "PROCESSES;LOSS;DELAY;DEVICES;CPUS;MEMORY;TIMEOUT" "EXPECT;ENVIRONMENT;COMMAND"
+                        ${ARGN})
   if(NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lci_vm_test(${name}): no COMMAND, or unknown: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -153,7 +155,16 @@ function(lci_vm_test name)
   endif()
   # The machines' own limit comes first: it says what they did last.
   math(EXPR limit "${arg_TIMEOUT} + 60")
-  lci_test(${name} ${long} TIMEOUT ${limit} COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/vm/vm.py ${mode}
-           ${options} -- ${arg_COMMAND})
+  set(expect "")
+  if(arg_EXPECT)
+    set(expect ${PROJECT_SOURCE_DIR}/tests/support/expect.sh ${arg_EXPECT} --)
+  endif()
+  lci_test(${name} ${long} TIMEOUT ${limit} COMMAND ${expect} ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/vm/vm.py
+           ${mode} ${options} -- ${arg_COMMAND})
+  if(arg_EXPECT)
+    # No machine: that is all that there is to read, and a status that was not expected. A command that is skipped
+    # inside fails, because nothing is seen of what should be.
+    set_property(TEST ${name} PROPERTY SKIP_REGULAR_EXPRESSION "^vm: [^\n]*\nexpect.sh: exit status 77 ")
+  endif()
   lci_in_vm(${name})
 endfunction()
