@@ -9,9 +9,9 @@
 /// - retry: nothing happened and nothing is owned; call again, usually after progress().
 ///
 /// Wrong arguments throw lci::argument_error from the call and change nothing; a post to a rank
-/// that is known to have failed throws lci::peer_failure_error. One that waits (COMP_NULL) ends with
-/// that error when its peer is lost, with ANY_SOURCE when any is. Threads: any, at the same time,
-/// also on one device.
+/// that is known to have failed throws lci::peer_failure_error. One that waits (COMP_NULL) ends
+/// with that error when its peer is lost, with ANY_SOURCE when any is. Threads: any, at the same
+/// time, also on one device.
 #ifndef LCI_POST_HPP
 #define LCI_POST_HPP
 

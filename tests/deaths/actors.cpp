@@ -194,7 +194,9 @@ void actor::see_the_end() {
 
 // Both stay to the end of the process.
 void actor::spoil_resources() const {
-  if (spoils("descriptor")) (void)dup(STDERR_FILENO);
+  if (spoils("descriptor")) {
+    EXPECT_GE(dup(STDERR_FILENO), 0);
+  }
   if (spoils("thread")) std::thread([] { pause(); }).detach();
 }
 
