@@ -1,6 +1,7 @@
 #include "lci/proto/rendezvous.hpp"
 
 #include <exception>
+#include <mutex>
 #include <utility>
 
 #include "lci/base/log.hpp"
@@ -37,19 +38,39 @@ recv_plan release(channel& via, wire::name self, recv_side& side) {
   recv_plan plan = side.plan;
   if (side.registered_here) via.shared.regions.erase(plan.region);
   if (plan.local_key != 0) via.fabric.deregister_region(std::exchange(plan.local_key, 0));
+  const std::lock_guard lock(via.rendezvous.moving);
   via.rendezvous.recvs.erase(self);
   return plan;
 }
 
 namespace {
 
+void step(channel& via, wire::name self, send_event event);
+
 // ---- what the rows of the tables do ----
+
+// The next RTR is acted on like the first.
+void ask_for_slots(channel& via, wire::name self, send_side& side) {
+  const int rank = side.plan.rank;
+  const wire::restage said{self, side.ready.receiver};
+  {
+    const std::lock_guard lock(via.rendezvous.moving);
+    side.state = send_state::rts_sent;
+  }
+  via.say(rank, wire::staged_kind::restage, said);
+  // Who has noticed that it is gone may have left this one to its write.
+  if (via.shared.is_gone(rank)) step(via, self, send_event::peer_gone);
+}
 
 void start_write(channel& via, wire::name self, send_side& side) {
   if (side.ready.through.count != 0) {
     const send_plan plan = side.plan;
-    return via.staged.send(self, plan, side.ready);
+    const wire::rtr ready = side.ready;
+    return via.staged.send(self, plan, ready);
   }
+  const bool is_for_gpu = !is_for_network(via, side.plan) || side.plan.rank == via.shared.me;
+  if (is_for_gpu && !prepare_direct(via, self, side)) [[unlikely]]
+    return ask_for_slots(via, self, side);
   if (side.write == nullptr) side.write = make_write(via, self, side);
   side.via->start(*side.write);
 }
@@ -60,7 +81,10 @@ user_side release(channel& via, wire::name self, send_side& side) {
   const send_plan plan = side.plan;
   if (plan.registered_here) via.fabric.deregister_region(plan.local_key);
   if (plan.packet != nullptr) mem::release_packet(via.shared.arena, plan.packet);
-  via.rendezvous.sends.erase(self);
+  {
+    const std::lock_guard lock(via.rendezvous.moving);
+    via.rendezvous.sends.erase(self);
+  }
   via.open.add(-1);
   return plan.user;
 }
@@ -83,20 +107,37 @@ void drop_receive(channel& via, wire::name self, recv_side& side) {
   end_receive(via, release(via, self, side), false);
 }
 
+// Moves the state of that name, if there is one that has not ended, and does what the row says.
+template <class States, class Table, class State, class Event>
+void move(channel& via, States& states, const Table& table, State first_end, wire::name self,
+          Event event) {
+  decltype(states.find(self)) side = nullptr;
+  typename Table::const_pointer row = nullptr;
+  {
+    const std::lock_guard lock(via.rendezvous.moving);
+    side = states.find(self);
+    if (side == nullptr || side->state >= first_end) return;
+    row = &table[row_of(table, side->state, event)];
+    side->state = row->to;
+  }
+  LCI_RACE_POINT("rendezvous.move.before_action");
+  row->action(via, self, *side);
+}
+
 void step(channel& via, wire::name self, send_event event) {
-  send_side* side = via.rendezvous.sends.find(self);
-  if (side == nullptr) return;
-  const send_row& row = SEND_TABLE[row_of(SEND_TABLE, side->state, event)];
-  side->state = row.to;
-  row.action(via, self, *side);
+  move(via, via.rendezvous.sends, SEND_TABLE, send_state::finished, self, event);
 }
 
 void step(channel& via, wire::name self, recv_event event) {
-  recv_side* side = via.rendezvous.recvs.find(self);
-  if (side == nullptr) return;
-  const recv_row& row = RECV_TABLE[row_of(RECV_TABLE, side->state, event)];
-  side->state = row.to;
-  row.action(via, self, *side);
+  move(via, via.rendezvous.recvs, RECV_TABLE, recv_state::finished, self, event);
+}
+
+// False: no such state, or another rank's: a forged or damaged name.
+template <class States>
+bool is_of(channel& via, States& states, wire::name name, int rank) {
+  const std::lock_guard lock(via.rendezvous.moving);
+  const auto* const side = states.find(name);
+  return side != nullptr && side->rank.load(std::memory_order_relaxed) == rank;
 }
 
 }  // namespace
@@ -284,17 +325,14 @@ void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
 }
 
 void on_rtr(channel& via, int rank, const wire::rtr& body) {
-  send_side* side = via.rendezvous.sends.find(body.sender);
-  // A state of another rank is none of the sender's business: a forged or damaged name.
-  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank) {
+  if (!is_of(via, via.rendezvous.sends, body.sender, rank)) {
     via.dropped.add(1);
     return;
   }
-  if (side->state == send_state::rts_sent) {
-    side->ready = body;
-    const bool is_for_gpu = !is_for_network(via, side->plan) || rank == via.shared.me;
-    if (is_for_gpu && !prepare_direct(via, body.sender, *side)) [[unlikely]]
-      return;
+  {
+    const std::lock_guard lock(via.rendezvous.moving);
+    send_side* const side = via.rendezvous.sends.find(body.sender);
+    if (side != nullptr && side->state == send_state::rts_sent) side->ready = body;
   }
   step(via, body.sender, send_event::rtr);
 }
@@ -312,8 +350,7 @@ void on_written(channel& via, wire::name sender_state, bool ok) {
 }
 
 void on_fin(channel& via, int rank, wire::name receiver_state) {
-  const recv_side* side = via.rendezvous.recvs.find(receiver_state);
-  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank) {
+  if (!is_of(via, via.rendezvous.recvs, receiver_state, rank)) {
     via.dropped.add(1);
     return;
   }

@@ -1,8 +1,10 @@
 // Rendezvous: a message too large to be sent without asking. The sender says what it has (RTS), the
 // receiver where it wants it (RTR), the sender writes the data there and says so (immediate data
 // with the last write, or FIN). docs/states.md is printed from the tables below. Threads: a send
-// state is entered by its poster, which then sends the RTS; all later events come from the
-// channel's polling thread. A receive state likewise after its RTR.
+// state is entered by its poster, which then sends the RTS; a receive state likewise, with its RTR.
+// Later events come from whichever thread polls, finds that a write cannot be made, or notices that
+// the peer is gone. Always true: a state moves under the lock, and who has moved it does alone what
+// the row says; who has moved it to an end forgets it.
 #pragma once
 
 #include <array>
@@ -11,6 +13,7 @@
 #include <optional>
 
 #include "lci/base/gate.hpp"
+#include "lci/base/spinlock.hpp"
 #include "lci/data/slot_table.hpp"
 #include "lci/proto/op.hpp"
 #include "lci/proto/state_table.hpp"
@@ -83,7 +86,7 @@ struct send_side {
   send_state state = send_state::rts_sent;
   send_plan plan;
   port* via = nullptr;
-  wire::rtr ready;            // of the RTR that is being acted on
+  wire::rtr ready;            // of the RTR that is acted on
   transfer* write = nullptr;  // made before the state moves, where a GPU is to copy
   const std::atomic<int> rank;
 };
@@ -106,6 +109,7 @@ struct rendezvous_states {
   // A state that is being made is its maker's until the request is out; who looks for the states of
   // a dead peer does so while none is being made.
   base::gate making;
+  base::spinlock moving;  // guards what the tables hold, from the request on
 };
 
 using send_action = void (*)(channel&, wire::name, send_side&);
@@ -168,7 +172,7 @@ void receive_staged(channel& via, wire::name sender, const recv_plan& plan);
 // The receive cannot be carried out, and both ends hear of it.
 void give_up(channel& via, wire::name sender, const recv_plan& plan, std::exception_ptr why);
 // GPU memory that the network does not handle goes to where the receiver says by a copy engine of
-// ours. False: that cannot be, and the receiver was told to make it staged.
+// ours. False: that cannot be, and the receiver has to make it staged.
 bool prepare_direct(channel& via, wire::name self, send_side& side);
 
 }  // namespace lci::proto

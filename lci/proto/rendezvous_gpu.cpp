@@ -1,5 +1,6 @@
 // The steps of a rendezvous that only GPU memory needs: can a copy engine reach from end to end,
 // and what if not.
+#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -96,13 +97,25 @@ bool prepare_direct(channel& via, wire::name self, send_side& side) {
     return true;
   }
   via.shared.transfers.put(move);
-  via.say(side.plan.rank, wire::staged_kind::restage, wire::restage{self, to.receiver});
   return false;
 }
 
+// In that state; null: that rank has none. Under the lock of the states.
+template <class States, class State>
+static auto* find_open(States& states, int rank, wire::name name, State in) {
+  auto* side = states.find(name);
+  const bool is_his = side != nullptr && side->rank.load(std::memory_order_relaxed) == rank;
+  return is_his && side->state == in ? side : nullptr;
+}
+
 void on_restage(channel& via, int rank, const wire::restage& body) {
-  recv_side* side = via.rendezvous.recvs.find(body.receiver);
-  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank) {
+  recv_side* side = nullptr;
+  {
+    const std::lock_guard lock(via.rendezvous.moving);
+    side = find_open(via.rendezvous.recvs, rank, body.receiver, recv_state::rtr_sent);
+    if (side != nullptr) side->state = recv_state::finished;
+  }
+  if (side == nullptr) {
     via.dropped.add(1);
     return;
   }
@@ -110,28 +123,36 @@ void on_restage(channel& via, int rank, const wire::restage& body) {
   receive_staged(via, body.sender, plan);
 }
 
+// Bytes of the message with that state; nothing: that rank has none in that state.
+template <class States, class State>
+static std::optional<std::size_t> size_of(channel& via, States& states, int rank, wire::name name,
+                                          State in) {
+  const std::lock_guard lock(via.rendezvous.moving);
+  const auto* const side = find_open(states, rank, name, in);
+  return side != nullptr ? std::optional(side->plan.user.status.size) : std::nullopt;
+}
+
 void on_dropped_send(channel& via, int rank, wire::name sender_state) {
-  const send_side* side = via.rendezvous.sends.find(sender_state);
-  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank ||
-      side->state != send_state::rts_sent) {
+  const auto size = size_of(via, via.rendezvous.sends, rank, sender_state, send_state::rts_sent);
+  if (!size) {
     via.dropped.add(1);
     return;
   }
-  via.keep(std::make_exception_ptr(std::runtime_error(
-      "rank " + std::to_string(rank) + " cannot take a message of " +
-      std::to_string(side->plan.user.status.size) + " bytes that was sent to it")));
+  via.keep(std::make_exception_ptr(
+      std::runtime_error("rank " + std::to_string(rank) + " cannot take a message of " +
+                         std::to_string(*size) + " bytes that was sent to it")));
   fail_sender(via, sender_state);
 }
 
 void on_dropped_receive(channel& via, int rank, wire::name receiver_state) {
-  const recv_side* side = via.rendezvous.recvs.find(receiver_state);
-  if (side == nullptr || side->rank.load(std::memory_order_relaxed) != rank) {
+  const auto size = size_of(via, via.rendezvous.recvs, rank, receiver_state, recv_state::rtr_sent);
+  if (!size) {
     via.dropped.add(1);
     return;
   }
-  via.keep(std::make_exception_ptr(std::runtime_error(
-      "rank " + std::to_string(rank) + " could not send a message of " +
-      std::to_string(side->plan.user.status.size) + " bytes that was announced")));
+  via.keep(std::make_exception_ptr(
+      std::runtime_error("rank " + std::to_string(rank) + " could not send a message of " +
+                         std::to_string(*size) + " bytes that was announced")));
   fail_receiver(via, receiver_state);
 }
 

@@ -193,7 +193,7 @@ bool worker::start_am(const action& a) {
   const auto give_back = [](void* packet) { lci::put_upacket(packet); };
   std::unique_ptr<void, decltype(give_back)> packet(nullptr, give_back);
   if (in_packet(a) && a.size <= site_.work.dimensions().bcopy) packet.reset(lci::get_upacket());
-  if (packet) std::memcpy(packet.get(), f->data.data(), a.size);
+  if (packet && a.size != 0) std::memcpy(packet.get(), f->data.data(), a.size);
   lci::post_am_x op(a.peer, packet ? packet.get() : f->data.data(), a.size, done_, site_.number());
   op.device(device_).user_context(f.get());
   op.allow_retry(!insists(a)).allow_done(!always_signalled(a));

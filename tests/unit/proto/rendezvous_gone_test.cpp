@@ -61,6 +61,55 @@ TEST(rendezvous_gone, while_the_request_goes_out__it_ends_once) {
   EXPECT_EQ(w.sim.registrations(0), 0u);
 }
 
+// Whoever polls ends a message while another thread notices that the peer is gone: one of them ends
+// it, and the other one leaves it alone.
+TEST(rendezvous_gone, while_a_message_ends__it_ends_once) {
+  if (!has_race_points) GTEST_SKIP() << RACE_POINTS_MISSING;
+  for (const int survivor : {0, 1}) {
+    proto_world w(card_options());
+    const auto data = pattern(LARGE);
+    std::vector<std::byte> source = data, buffer(LARGE);
+    recorder sender, receiver;
+    lci::status_t got;
+    ASSERT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got),
+              lci::errorcode_t::posted);
+    auto out = w[0].outgoing(1, source.data(), source.size(), w[1].engine_rcomp(), 5, &sender);
+    ASSERT_EQ(lci::proto::start_message(out), lci::errorcode_t::posted);
+    auto& states = w[survivor].channel->rendezvous;
+    const auto is_ending = [&] {
+      const auto* const mine = states.sends.find(states.sends.name_at(0));
+      const auto* const theirs = states.recvs.find(states.recvs.name_at(0));
+      return survivor == 0 ? mine != nullptr && mine->state == lci::proto::send_state::finished
+                           : theirs != nullptr && theirs->state == lci::proto::recv_state::finished;
+    };
+    int noticed = 0;
+    race_hook hook("rendezvous.move.before_action", [&] {
+      if (noticed != 0 || !is_ending()) return;
+      ++noticed;
+      w[survivor].core.mark_gone(1 - survivor, false, "the test says so");
+      std::thread([&] {
+        for (int i = 0; i < 10; ++i) {
+          try {
+            w[survivor].channel->progress();
+          } catch (const lci::peer_failure_error&) {
+          }
+        }
+      }).join();
+    });
+    for (int i = 0; i < 50; ++i) {
+      try {
+        w.step(1);
+      } catch (const lci::peer_failure_error&) {
+      }
+    }
+    EXPECT_EQ(noticed, 1) << "of rank " << survivor;
+    EXPECT_EQ((survivor == 0 ? sender : receiver).seen.size(), 1u);
+    EXPECT_EQ(buffer, data);
+    EXPECT_EQ(states.sends.size() + states.recvs.size(), 0u);
+    EXPECT_EQ(w[survivor].channel->open.sum() + w[survivor].channel->open_receives.sum(), 0);
+  }
+}
+
 // The request of a peer that is gone since has waited for a receive.
 TEST(rendezvous_gone, before_its_message_is_received__the_receive_ends) {
   proto_world w(card_options());
