@@ -199,8 +199,8 @@ bool port::fail_later(int rank, void* context, const char* reason) noexcept {
 }
 
 void port::miss(int rank, const char* why) noexcept {
-  // Relaxed: the text was there before the program began.
-  missed_[static_cast<std::size_t>(rank)].store(why, std::memory_order_relaxed);
+  // edge ofi.missed: the text before its address; partner is look_at_links().
+  missed_[static_cast<std::size_t>(rank)].store(why, std::memory_order_release);
 }
 
 void port::leave(bool says_farewell) noexcept {

@@ -93,7 +93,7 @@ class port {
   // Waits, not for long, until the provider has sent what was posted; behind it goes a farewell to
   // all peers, or nothing that says so.
   void leave(bool says_farewell) noexcept;
-  // At the next look that rank is gone, once what it sent has been read. why: a literal.
+  // At the next look that rank is gone, once what it sent has been read. why: outlives this.
   void miss(int rank, const char* why) noexcept;
   net::loopback& self() noexcept { return self_; }
   mem::packet_pool& packets() noexcept { return packets_; }

@@ -303,7 +303,8 @@ void port::look_at_links(net::sink& to) noexcept {
     } else if (on->refused() != 0) {
       end(to, *on, link::stage::failed, meaning_of(on->refused()));
     } else if (const char* const why =
-                   missed_[static_cast<std::size_t>(on->rank)].load(std::memory_order_relaxed)) {
+                   missed_[static_cast<std::size_t>(on->rank)].load(std::memory_order_acquire)) {
+      // edge ofi.missed: partner is miss().
       if (is_read_out(*on)) end(to, *on, link::stage::failed, why);
     } else if (on->state() == link::stage::ready && !fabric_.calls().is_watched(on->rank)) {
       knock(*on);
