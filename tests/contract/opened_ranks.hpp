@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -56,6 +57,16 @@ class opened_ranks : public testing::Test {
       g.post([&] { return send(g, from, to); });
       ASSERT_TRUE(g.until([&] { return g.at(to).seen().arrived() > before; }, "first contact"));
     }
+  }
+  // A put or a get of all of `local`, at the beginning of what rank 1 has registered.
+  static net::net_op transfer_of(std::vector<std::byte>& local, net::remote_key to, op_fate& fate) {
+    net::net_op op;
+    op.rank = 1;
+    op.buffer = local.data();
+    op.size = local.size();
+    op.remote = to;
+    op.context = &fate;
+    return op;
   }
   static bool until_gone(group& g, int rank, std::size_t peers = 1) {
     return g.until([&] { return g.at(rank).seen().gone().size() >= peers; }, "a peer to be gone");

@@ -28,16 +28,6 @@ class fabric_test : public on_a_card {
     }
     return "";
   }
-  static net::net_op write_of(std::vector<std::byte>& from, net::remote_key to,
-                              test::op_fate& fate) {
-    net::net_op op;
-    op.rank = 1;
-    op.buffer = from.data();
-    op.size = from.size();
-    op.remote = to;
-    op.context = &fate;
-    return op;
-  }
 };
 
 TEST_F(fabric_test, set_up__any_failing_call_throws_its_name_and_leaves_nothing) {
@@ -167,7 +157,7 @@ TEST_F(fabric_test, card_that_is_removed__ends_everything_once) {
     card().remove(0, says_so);
     std::deque<test::op_fate> fates;
     for (int i = 0; i < 5; ++i) {
-      net::net_op op = write_of(here, key, fates.emplace_back());
+      net::net_op op = transfer_of(here, key, fates.emplace_back());
       op.local_key = mine;
       ASSERT_EQ(g->at(0).to().put(op), errorcode_t::posted);
     }
@@ -228,7 +218,7 @@ TEST_F(fabric_test, card_that_fails__and_flushes_late_tells_nothing_twice) {
   card().kill(1);
   std::deque<test::op_fate> fates;
   for (int i = 0; i < 5; ++i)
-    ASSERT_EQ(g->at(0).to().put(write_of(here, key, fates.emplace_back())), errorcode_t::posted);
+    ASSERT_EQ(g->at(0).to().put(transfer_of(here, key, fates.emplace_back())), errorcode_t::posted);
   card().raise(0, IBV_EVENT_CQ_ERR);
   ASSERT_TRUE(until_gone(*g, 0));
   ASSERT_TRUE(g->until([&] { return g->at(0).devices[0]->is_drained(); }, "what is under way"));
@@ -256,7 +246,7 @@ TEST_F(fabric_test, connection_that_cannot_be_stopped__ends_what_is_under_way) {
   card().change(patient);
   card().kill(1);
   test::op_fate fate;
-  ASSERT_EQ(g->at(0).to().put(write_of(here, key, fate)), errorcode_t::posted);
+  ASSERT_EQ(g->at(0).to().put(transfer_of(here, key, fate)), errorcode_t::posted);
   for (const char* call : {"post_send", "ibv_modify_qp"}) card().fail_nth(call, 1, EIO, 1 << 30);
   EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
   ASSERT_TRUE(until_gone(*g, 0));

@@ -231,12 +231,7 @@ TEST_F(port_test, poll__that_fails_is_the_end_of_all_connections) {
   const net::remote_key key = g->at(1).expose(there.data(), there.size());
   g->learn(0, 1, key);
   test::op_fate fate;
-  net::net_op op;
-  op.rank = 1;
-  op.buffer = here.data();
-  op.size = here.size();
-  op.remote = key;
-  op.context = &fate;
+  const net::net_op op = transfer_of(here, key, fate);
   ASSERT_EQ(g->at(0).to().put(op), errorcode_t::posted);
   for (const char* call : {"start_poll", "poll_cq"}) card().fail_nth(call, 1, EIO, 1 << 30);
   g->at(0).devices[0]->poll(g->at(0).seen(), 32);

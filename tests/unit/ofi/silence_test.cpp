@@ -96,12 +96,7 @@ TEST_F(silence_test, what_is_read_comes__it_is_asked_anew) {
   const net::remote_key key = group_->at(1).expose(there.data(), there.size());
   group_->learn(0, 1, key);
   test::op_fate fate;
-  net::net_op op;
-  op.rank = 1;
-  op.buffer = here.data();
-  op.size = here.size();
-  op.remote = key;
-  op.context = &fate;
+  const net::net_op op = transfer_of(here, key, fate);
   deafen(line_.get());
   int posted = 0;
   ASSERT_TRUE(group_->until(
