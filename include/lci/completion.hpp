@@ -212,7 +212,8 @@ class sync_test_x
 ///
 /// @throws lci::peer_failure_error  a peer died since the call began, in whatever thread that was
 /// noticed, or took leave while an operation needed it; the object stays as it is and may be waited
-/// for again. One that was lost before does not end the call: docs/errors.md.
+/// for again. One that was lost before ends the call only if an operation with it was to signal
+/// this object: docs/errors.md.
 /// Errors: also the others of progress().
 class sync_wait_x
     : public detail::operation<sync_wait_x, detail::sync_args, void, &detail::sync_wait>,

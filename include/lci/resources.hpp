@@ -200,7 +200,8 @@ class free_endpoint_x
   free_endpoint_x&& endpoint(endpoint_t* value) { return set(value); }
 };
 
-/// Frees a matching engine and empties the handle; what is in it is dropped.
+/// Frees a matching engine and empties the handle; what is in it is dropped: the objects of its
+/// receives are not signalled, and test_drained() does not count them any more.
 class free_matching_engine_x
     : public detail::free_operation<free_matching_engine_x, matching_engine_t,
                                     &detail::free_matching_engine> {

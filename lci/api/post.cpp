@@ -96,7 +96,7 @@ status_t post_recv(const post_args& a) {
   if (a.mr.p_impl != nullptr && a.mr.is_empty() && a.size != 0) [[unlikely]]
     place = place_of(via.shared, a.local_buffer);
   if (end.checks_pointers) api::check_pointer(a);
-  return api::run(a, allow, via, [&](const proto::user_side& user, bool, status_t& got) {
+  const auto start = [&](const proto::user_side& user, bool, status_t& got) {
     proto::receive& record = *via.shared.receives.get();
     record.user = user;
     record.via = &via;
@@ -113,7 +113,8 @@ status_t post_recv(const post_args& a) {
                                                         static_cast<std::byte*>(mr.address));
     }
     return engine.match.post(record, a.rank, a.tag, a.matching_policy, got);
-  });
+  };
+  return api::run(a, allow, via, start, &engine.match);
 }
 
 }  // namespace detail

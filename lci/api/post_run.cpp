@@ -77,17 +77,24 @@ void check_source(proto::channel& via, int rank, waiting& wait) {
 
 }  // namespace
 
-status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait) {
+status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
+                  proto::matcher* filed_in) {
   std::exception_ptr kept;
+  bool is_met = false;  // by a message from somebody, so that it comes to an end by itself
   while (!w->is_over()) {
     progress_and_keep(wait, kept);
     if (w->is_over()) break;
-    try {
-      check_source(via, rank, wait);
-    } catch (...) {
+    const bool is_lost = rank >= 0 ? via.shared.is_gone(rank) : wait.has_loss();
+    if (!is_lost || is_met) continue;
+    if (filed_in != nullptr && filed_in->take_back(*w)) {
+      via.shared.waiters.put(w);
+    } else if (rank < 0) {
+      is_met = true;
+      continue;
+    } else {
       w->abandon();
-      throw;
     }
+    check_source(via, rank, wait);
   }
   const status_t result = w->result();
   const bool has_failed = w->has_failed();

@@ -77,18 +77,20 @@ inline void check_peer(proto::channel& via, int rank) {
 }
 
 // Waits until `w`, the object of an operation under way, is signalled. Ends with an exception when
-// the peer is gone, or for ANY_SOURCE when any was lost since `wait` was made.
-status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait);
+// the peer is gone, or for ANY_SOURCE when any was lost since `wait` was made. A receive is filed
+// in an engine, out of which it is taken then; if that comes too late, it goes on for ANY_SOURCE.
+status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
+                  proto::matcher* filed_in);
 
 // Fills in what all outgoing operations have in common.
 proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
                          bool may_retry);
 
 // Runs start(user_side, may_retry, got) until it is more than refused, and until it is finished,
-// because the caller wants no "posted".
+// because the caller wants no "posted". filed_in: of a receive.
 template <class Start>
 LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, proto::channel& via,
-                               Start&& start) {
+                               proto::matcher* filed_in, Start&& start) {
   proto::waiter* w = via.shared.waiters.get();
   w->arm(via.shared.waiters);
   const proto::user_side user{w, status_of(a, errorcode_t::done), true};
@@ -105,7 +107,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
     via.shared.waiters.put(w);
     throw;
   }
-  if (error_t(code).is_posted()) return wait_for(w, via, a.rank, wait);
+  if (error_t(code).is_posted()) return wait_for(w, via, a.rank, wait, filed_in);
   via.shared.waiters.put(w);
   if (proto::is_retry(code)) return status_t(code);
   if (!error_t(code).is_done()) via.shared.throw_gone(a.rank);
@@ -115,8 +117,11 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
 
 // Runs start() and turns its code into the answer of the post.
 template <class Start>
-status_t run(const post_args& a, const permission& allow, proto::channel& via, Start&& start) {
-  if (!allow.posted) return run_blocking(a, allow, via, start);
+status_t run(const post_args& a, const permission& allow, proto::channel& via, Start&& start,
+             proto::matcher* filed_in = nullptr) {
+  if (!allow.posted) return run_blocking(a, allow, via, filed_in, start);
+  if (via.shared.failure_epoch() != 0 && !a.local_comp.is_empty()) [[unlikely]]
+    comp::renew(a.local_comp.p_impl);
   const proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
   status_t got = user.status;
   const errorcode_t code = start(user, allow.retry, got);

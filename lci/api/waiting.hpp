@@ -44,8 +44,14 @@ class waiting {
       spin_();
   }
   void check() {
-    if (via_.lost.count() > next_loss_) [[unlikely]]
+    if (has_loss()) [[unlikely]]
       via_.throw_loss(next_loss_);
+  }
+  bool has_loss() const noexcept { return via_.lost.count() > next_loss_; }
+  // What is waited for will not come, because that rank is gone.
+  [[noreturn]] LCI_COLD void end_for(int rank) {
+    via_.lost.heard(rank);
+    via_.shared.throw_gone(rank);
   }
 
  private:

@@ -34,4 +34,14 @@ inline void signal(comp_impl_t* object, const status_t& status) {
   throw_not_comp(object, "signal");
 }
 
+// An operation that was to signal the object has failed, because that rank is gone: whoever waits
+// for the object hears of it. The other kinds are not waited for.
+LCI_COLD inline void lose(comp_impl_t* object, int rank) noexcept {
+  if (object->attr.comp_type == attr_comp_type_t::sync) static_cast<sync*>(object)->lose(rank);
+}
+// Another operation is given the object.
+LCI_COLD inline void renew(comp_impl_t* object) noexcept {
+  if (object->attr.comp_type == attr_comp_type_t::sync) static_cast<sync*>(object)->renew();
+}
+
 }  // namespace lci::comp

@@ -22,8 +22,7 @@ std::uint32_t valid_threshold(int given) {
 sync::sync(const comp_attr_t& given)
     : comp_impl_t(with_kind(given, KIND)),
       threshold_(valid_threshold(given.sync_threshold)),
-      more_(threshold_ > 1 ? new place[threshold_] : nullptr),
-      places_(threshold_ > 1 ? more_.get() : &first_) {}
+      places_(threshold_ > 1 ? new place[threshold_] : &first_) {}
 
 bool sync::take(status_t* out) noexcept {
   for (std::uint32_t i = 0; i < threshold_; ++i) {
@@ -51,6 +50,8 @@ bool sync::take(status_t* out) noexcept {
     // Relaxed: ordered by the store to claims_ below.
     places_[i].is_filled.store(false, std::memory_order_relaxed);
   }
+  if (lost() != NOBODY) [[unlikely]]
+    lost_.store(NOBODY, std::memory_order_relaxed);
   // edge sync.round, writer: the places are empty and copied.
   claims_.store(0, std::memory_order_release);
   return true;

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "lci/comp/kind.hpp"
 
@@ -20,9 +19,15 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
  public:
   using tombstone = freed;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::sync;
+  static constexpr int NOBODY = -1;
 
   // Throws argument_error for a threshold below 1.
   explicit sync(const comp_attr_t& given);
+  ~sync() {
+    if (places_ != &first_) delete[] places_;
+  }
+  sync(const sync&) = delete;
+  sync& operator=(const sync&) = delete;
 
   // Throws argument_error when all signals of this round came already; the round stays as it was.
   void add(const status_t& status) {
@@ -42,6 +47,19 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
   }
 
   void signal(status_t status) override { add(status); }
+
+  // A signal will not come, because that rank is gone. Any thread.
+  void lose(int rank) noexcept {
+    // edge sync.lost, writer: who hears of it knows that the operation is over.
+    lost_.store(rank, std::memory_order_release);
+  }
+  // Of a signal that will not come in this round, or NOBODY.
+  int lost() const noexcept { return lost_.load(std::memory_order_acquire); }  // edge sync.lost
+  // Another operation is to signal this object. With a threshold of one it takes the place of the
+  // one that was lost.
+  void renew() noexcept {
+    if (threshold_ == 1) lost_.store(NOBODY, std::memory_order_relaxed);
+  }
 
  private:
   struct place {
@@ -69,8 +87,8 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
 
   const std::uint32_t threshold_;
   std::atomic<std::uint32_t> claims_{0};  // places given out in this round, or TAKING
-  place first_;  // the only one when the threshold is 1, which then needs no other memory
-  std::unique_ptr<place[]> more_;
+  std::atomic<int> lost_{NOBODY};
+  place first_;          // the only one when the threshold is 1, which then needs no other memory
   place* const places_;  // threshold_ of them
 };
 

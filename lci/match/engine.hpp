@@ -9,9 +9,9 @@
 // short spinlock or calls out.
 //
 // Always true: a value that was filed comes back exactly once, from an insert of its partner, from
-// remove_recv() or from drain_st(). Order: per key first in, first out. A receive with a wildcard
-// takes the oldest message that it covers; a message that both an exact and a wildcard receive
-// cover goes to the one that was posted first (see key.hpp for what covers means).
+// remove_recv(), remove_recvs() or drain_st(). Order: per key first in, first out. A receive with a
+// wildcard takes the oldest message that it covers; a message that both an exact and a wildcard
+// receive cover goes to the one that was posted first (see key.hpp for what covers means).
 #pragma once
 
 #include <cstddef>
@@ -46,6 +46,12 @@ class engine {
   // Takes back a posted receive; false: it is not here (any more), and its message was or will be
   // delivered. Its cost grows with the number of receives of the same key.
   virtual bool remove_recv(const recv_pattern& pattern, const void* value) = 0;
+
+  // Takes back all receives for which takes() holds. `source` is the rank whose messages alone the
+  // receive takes, or ANY_SOURCE, also where its policy leaves the rank out. takes() runs under a
+  // lock, once for each receive that is filed. Walks everything.
+  using recv_test = std::function<bool(int source, void* value)>;
+  virtual void remove_recvs(const recv_test& takes) = 0;
 
   // Whether a receive that is filed without wildcard comes behind none with one, and `is_it` holds
   // for the values of all receives of its key that were filed before. False as well where the

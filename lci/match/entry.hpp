@@ -130,6 +130,35 @@ class entry_queues {
       if (e->value == value) return e;
     return nullptr;
   }
+  // Takes out all entries for which is_it(entry&) holds and hands them to leave(entry*), which may
+  // free them.
+  template <class Predicate, class Leave>
+  void remove_if(Predicate&& is_it, Leave&& leave) {
+    for (entry** at = &first_; *at != nullptr;) {
+      entry* const next_queue = (*at)->next_queue;
+      entry* kept = nullptr;
+      entry* last = nullptr;
+      for (entry *e = *at, *next; e != nullptr; e = next) {
+        next = e->next_same;
+        if (is_it(*e)) {
+          leave(e);
+          continue;
+        }
+        (last != nullptr ? last->next_same : kept) = e;
+        last = e;
+      }
+      if (kept == nullptr) {
+        *at = next_queue;
+        --count_;
+        continue;
+      }
+      last->next_same = nullptr;
+      kept->last_same = last;
+      kept->next_queue = next_queue;
+      *at = kept;
+      at = &kept->next_queue;
+    }
+  }
   // Calls fn(entry*) for each; fn may free its entry, but not file or remove others.
   template <class Fn>
   void for_each(Fn&& fn) {
@@ -186,6 +215,16 @@ class arrival_list {
     entry* e = oldest_;
     while (e != nullptr && !is_it(*e)) e = e->younger;
     return e;
+  }
+  // As entry_queues::remove_if().
+  template <class Predicate, class Leave>
+  void remove_if(Predicate&& is_it, Leave&& leave) {
+    for (entry *e = oldest_, *next; e != nullptr; e = next) {
+      next = e->younger;
+      if (!is_it(*e)) continue;
+      remove(e);
+      leave(e);
+    }
   }
   bool is_empty() const noexcept { return oldest_ == nullptr; }
   void clear() noexcept { oldest_ = youngest_ = nullptr; }

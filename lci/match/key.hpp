@@ -57,6 +57,8 @@ struct exact_key {
     const std::uint64_t tag_mask = 0 - static_cast<std::uint64_t>(policy >> 1 & 1);
     return {key.tag & tag_mask, static_cast<std::uint32_t>(key.rank) & rank_mask, policy};
   }
+  // The only sender whose messages a receive of this key takes, or ANY_SOURCE. Not of a raw key.
+  int source() const noexcept { return (space & 1) != 0 ? static_cast<int>(rank) : ANY_SOURCE; }
   static exact_key raw(std::uint64_t key) noexcept { return {key, 0, RAW}; }
 
   // All 64 bits are mixed: callers take the low ones. (Multiply and fold, twice.)

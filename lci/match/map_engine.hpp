@@ -46,6 +46,7 @@ class map_engine final : public engine {
   void* insert_recv(const recv_pattern& pattern, void* value) override;
   void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
   bool remove_recv(const recv_pattern& pattern, const void* value) override;
+  void remove_recvs(const recv_test& takes) override;
   // Cannot tell while wildcards are in use.
   bool all_older(const recv_pattern& pattern, const void* value, const value_test& is_it) override;
   void drain_st(const leave_fn& leave) override;

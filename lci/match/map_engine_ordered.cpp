@@ -145,6 +145,22 @@ bool map_engine::remove_recv(const recv_pattern& pattern, const void* value) {
   return found != nullptr;
 }
 
+void map_engine::remove_recvs(const recv_test& takes) {
+  const std::lock_guard guard(lock_);
+  const auto give_back = [&](entry* e) { pool_.put(e); };
+  for (std::size_t i = 0; i <= tables_->mask; ++i) {
+    bucket& b = tables_->at(i);
+    const std::lock_guard bucket_guard(b.lock);
+    b.queues.remove_if(
+        [&](const entry& e) {
+          return e.type == matching_entry_type_t::recv && !is_raw(e) &&
+                 takes(e.key.source(), e.value);
+        },
+        give_back);
+  }
+  wildcards_.remove_if([&](const entry& w) { return takes(w.rank, w.value); }, give_back);
+}
+
 bool map_engine::all_older(const recv_pattern& pattern, const void* value,
                            const value_test& is_it) {
   const exact_key key = exact_key::of(pattern);

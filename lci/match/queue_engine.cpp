@@ -70,6 +70,15 @@ bool queue_engine::remove_recv(const recv_pattern& pattern, const void* value) {
   return found != nullptr;
 }
 
+void queue_engine::remove_recvs(const recv_test& takes) {
+  const std::lock_guard guard(lock_);
+  const auto is_taken = [&](const entry& e) {
+    if (e.key.space == exact_key::RAW) return false;
+    return takes(e.key.space == WILDCARD ? e.rank : e.key.source(), e.value);
+  };
+  recvs_.remove_if(is_taken, [&](entry* e) { pool_.put(e); });
+}
+
 bool queue_engine::all_older(const recv_pattern& pattern, const void* value,
                              const value_test& is_it) {
   const exact_key exact = key_of(pattern);

@@ -205,7 +205,10 @@ void channel::finish(transfer& move) noexcept {
 }
 
 void channel::fail(const user_side& user) noexcept {
-  if (user.is_waiter) static_cast<waiter*>(user.comp)->fail();
+  if (user.is_waiter)
+    static_cast<waiter*>(user.comp)->fail();
+  else if (user.comp != nullptr && user.status.rank >= 0 && shared.is_gone(user.status.rank))
+    comp::lose(user.comp, user.status.rank);
 }
 
 void channel::signal(comp_impl_t* to, const status_t& status) noexcept {
@@ -291,6 +294,8 @@ void channel::notice_failures() {
     staged.on_peer_gone(rank);
     flags.forget(rank);
     offered.forget(rank);
+    if (shared.has_died(rank))
+      shared.rcomps.for_each_engine([&](matcher& m) { m.forget(*this, rank); });
     known_offers.forget(rank);
     if (mem::accelerator* const gpu = shared.gpus.running(); gpu != nullptr) gpu->forget(rank);
     std::vector<port*> ports;

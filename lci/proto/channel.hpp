@@ -135,8 +135,9 @@ class channel {
     if (!shared.is_gone(rank)) control.send_control(rank, wire::staged_imm(what), body);
   }
   // The operation of this user has failed; why was kept, or is about to be. Its object is not
-  // signalled (api 6.13), but a call that waits for it ends.
-  LCI_COLD static void fail(const user_side& user) noexcept;
+  // signalled (api 6.13), but a call that waits for it ends; one that waits for a synchronizer only
+  // if the peer is gone.
+  LCI_COLD void fail(const user_side& user) noexcept;
   // Throws the oldest problem that was kept, if any.
   LCI_COLD void rethrow_kept();
   // An operation has failed because `rank` is gone.

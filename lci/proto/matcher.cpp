@@ -2,8 +2,10 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "lci/base/copy.hpp"
+#include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/channel.hpp"
 
@@ -11,11 +13,12 @@ namespace lci::proto {
 
 namespace {
 
-void give_back(channel& via, message& m) noexcept {
-  if (m.packet != nullptr) mem::release_packet(via.shared.arena, m.packet);
+void give_back(core& shared, message& m) noexcept {
+  if (m.packet != nullptr) mem::release_packet(shared.arena, m.packet);
   m.packet = nullptr;
-  via.shared.messages.put(&m);
+  shared.messages.put(&m);
 }
+void give_back(channel& via, message& m) noexcept { give_back(via.shared, m); }
 
 status_t outcome(const receive& to, int rank, tag_t tag, std::size_t size) noexcept {
   status_t status = to.user.status;
@@ -58,14 +61,20 @@ bool was_claimed(receive& to) noexcept {
   return true;
 }
 
+// Ends a receive that has left its engine without a message.
+void drop(receive& to) noexcept {
+  channel& via = *to.via;
+  via.open_receives.add(-1);
+  const user_side user = to.user;
+  via.shared.receives.put(&to);
+  via.fail(user);
+}
+
 // A receive that is too small is used up by its error.
 LCI_COLD void refuse(channel& via, receive& to, const match::match_key& key) noexcept {
   via.keep(
       std::make_exception_ptr(truncation_error(match::truncation_text(key, to.user.status.size))));
-  to.via->open_receives.add(-1);
-  const user_side user = to.user;
-  via.shared.receives.put(&to);
-  channel::fail(user);
+  drop(to);
 }
 
 bool is_offerable(int rank, tag_t tag, matching_policy_t policy) noexcept {
@@ -205,6 +214,13 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
     throw;
   }
   if (from == nullptr) {
+    LCI_RACE_POINT("matcher.post.after_filing");
+    // forget() has either found the receive, or was over before it was filed: then the engine's
+    // lock has brought us what mark_gone() said.
+    if (via.shared.failure_epoch() != 0 && rank >= 0 && via.shared.has_died(rank)) [[unlikely]] {
+      forget(via, rank);
+      return errorcode_t::posted;
+    }
     if (offer.generation != 0) via.offered.publish(rank, offer, *engine_);
     return errorcode_t::posted;
   }
@@ -229,6 +245,49 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   via.shared.receives.put(&record);
   give_back(via, *from);
   return errorcode_t::done;
+}
+
+// A list, through pool_next, of the receives that left the engine.
+receive* matcher::remove(const receive_test& takes) noexcept {
+  receive* taken = nullptr;
+  engine_->remove_recvs([&](int source, void* value) {
+    auto& to = *static_cast<receive*>(value);
+    if (!takes(source, to)) return false;
+    to.pool_next = taken;
+    taken = &to;
+    return true;
+  });
+  return taken;
+}
+
+void matcher::forget(channel& via, int rank) noexcept {
+  receive* taken =
+      remove([&](int source, const receive& to) { return source == rank && to.via == &via; });
+  while (taken != nullptr) {
+    receive& to = *std::exchange(taken, taken->pool_next);
+    if (!was_claimed(to)) drop(to);
+  }
+}
+
+bool matcher::take_back(const waiter& by) noexcept {
+  receive* const to = remove([&](int, const receive& each) { return each.user.comp == &by; });
+  if (to == nullptr || was_claimed(*to)) return false;
+  to->via->open_receives.add(-1);
+  to->via->shared.receives.put(to);
+  return true;
+}
+
+void matcher::empty_st(core& shared, const std::function<bool(const channel&)>& has) {
+  engine_->drain_st([&](void* value, matching_entry_type_t type, bool is_raw) {
+    if (is_raw) return;
+    if (type == matching_entry_type_t::send)
+      return give_back(shared, *static_cast<message*>(value));
+    auto& to = *static_cast<receive*>(value);
+    const bool is_counted = has(*to.via);
+    if (is_counted && was_claimed(to)) return;
+    if (is_counted) to.via->open_receives.add(-1);
+    shared.receives.put(&to);
+  });
 }
 
 }  // namespace lci::proto

@@ -2,15 +2,18 @@
 // belong. Owned by the runtime's engine object. Threads: shared.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "lci/match/engine.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/op.hpp"
+#include "lci/proto/waiter.hpp"
 
 namespace lci::proto {
 
 class channel;
+class core;
 
 class matcher {
  public:
@@ -28,8 +31,17 @@ class matcher {
   // posted: `record` waits. Throws truncation_error, with the message left where it was, when the
   // message that is there does not fit.
   errorcode_t post(receive& record, int rank, tag_t tag, matching_policy_t policy, status_t& got);
+  // Ends the receives of that channel for which only a rank could send that has died.
+  void forget(channel& via, int rank) noexcept;
+  // Takes back the receive that was to signal this waiter; false: a message has met it.
+  bool take_back(const waiter& by) noexcept;
+  // What waits in the engine goes home. Nobody else may use it meanwhile; channels that `has` does
+  // not hold for are gone.
+  void empty_st(core& shared, const std::function<bool(const channel&)>& has);
 
  private:
+  using receive_test = std::function<bool(int source, const receive& waiting)>;
+  receive* remove(const receive_test& takes) noexcept;
   bool hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept;
   void file(channel& via, const match::match_key& key, message& m) noexcept;
   bool deliver(channel& via, receive& to, message& from) noexcept;

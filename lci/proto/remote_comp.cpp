@@ -56,25 +56,28 @@ void remote_comps::remove(rcomp_t number) {
 
 rcomp_t remote_comps::add_engine(matcher* match) {
   const std::lock_guard lock(mutex_);
+  engines_.reserve(engines_.size() + 1);
   rcomp_t first;
-  if (engines_ < 2) {
-    first = 1 + engines_ * POLICIES;
+  if (engines_made_ < 2) {
+    first = 1 + engines_made_ * POLICIES;
   } else {
     if (MAX - next_ < POLICIES)
       throw argument_error("alloc_matching_engine: no remote completion numbers are left");
     first = next_;
     next_ += POLICIES;
   }
-  ++engines_;
+  ++engines_made_;
   match->first_rcomp = first;
   for (rcomp_t i = 0; i < POLICIES; ++i)
     rows_.grow_to(first + i).target.store(reinterpret_cast<std::uintptr_t>(match) | ENGINE,
                                           std::memory_order_release);
+  engines_.push_back(match);
   return first;
 }
 
 void remote_comps::remove_engine(rcomp_t first) noexcept {
   const std::lock_guard lock(mutex_);
+  std::erase_if(engines_, [first](const matcher* m) { return m->first_rcomp == first; });
   for (rcomp_t i = 0; i < POLICIES; ++i)
     if (row* r = rows_.find(first + i)) r->target.store(0, std::memory_order_release);
 }

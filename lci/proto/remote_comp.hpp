@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <vector>
 
 #include "lci/data/stable_array.hpp"
 #include "lci/types.hpp"
@@ -53,6 +54,12 @@ class remote_comps {
   void remove(rcomp_t number);         // throws argument_error when nothing is there
   rcomp_t add_engine(matcher* match);  // takes the next four; the first two engines get 1 and 5
   void remove_engine(rcomp_t first) noexcept;
+  // Calls fn(matcher&) for each engine, under the lock: none goes meanwhile.
+  template <class Fn>
+  void for_each_engine(Fn&& fn) {
+    const std::lock_guard lock(mutex_);
+    for (matcher* const m : engines_) fn(*m);
+  }
 
  private:
   // An engine is tagged in the low bit and stands at all four of its numbers; number modulo four,
@@ -65,7 +72,8 @@ class remote_comps {
 
   mutable std::mutex mutex_;
   rcomp_t next_ = FIRST_USER;
-  rcomp_t engines_ = 0;
+  rcomp_t engines_made_ = 0;
+  std::vector<matcher*> engines_;
   data::stable_array<row, 1024> rows_;
 };
 

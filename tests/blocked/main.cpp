@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lci.hpp"
+#include "tests/support/in_thread.hpp"
 #include "tests/support/watchdog.hpp"
 
 namespace {
@@ -25,13 +26,15 @@ namespace {
 int me, last, other;
 constexpr lci::tag_t SILENCE = 11, GREETING = 12, TALK = 13;  // nothing is sent with the first
 
-// A receive that nothing arrives for, so that what waits for it waits for ever.
-lci::comp_t hopeless() {
-  static std::deque<char> bytes;  // stay, as do the receives
+// Of receives that nothing arrives for.
+std::deque<lci::comp_t> hopeless;
+
+lci::comp_t make_hopeless() {
+  static std::deque<char> bytes;
   bytes.emplace_back();
-  const lci::comp_t done = lci::alloc_sync();
-  lci::post_recv_x(last, &bytes.back(), 1, SILENCE, done).allow_done(false)();
-  return done;
+  hopeless.push_back(lci::alloc_sync());
+  lci::post_recv_x(last, &bytes.back(), 1, SILENCE, hopeless.back()).allow_done(false)();
+  return hopeless.back();
 }
 
 struct call {
@@ -44,9 +47,8 @@ struct call {
 }
 
 void receive_from(int rank) {
-  static char bytes[2];  // stay, as do the receives
-  char* const into = rank == lci::ANY_SOURCE ? bytes : bytes + 1;
-  lci::post_recv(rank, into, 1, SILENCE + 10, lci::COMP_NULL);
+  char byte;
+  lci::post_recv(rank, &byte, 1, SILENCE + 10, lci::COMP_NULL);
 }
 
 const std::vector<call> CALLS = {
@@ -75,7 +77,7 @@ int heard_in(const std::string& name, const std::function<void()>& action) {
 class waiting_thread {
  public:
   explicit waiting_thread(const call& what)
-      : done_(hopeless()), thread_([this, &what] {
+      : done_(make_hopeless()), thread_([this, &what] {
           has_begun_.store(true);
           heard_of_ = heard_in(what.name, [&] { what.wait(done_); });
         }) {}
@@ -106,8 +108,7 @@ void greet() {
   while (lci::post_send(last, &byte, 1, GREETING, done).is_retry()) lci::progress();
 }
 
-void exchange(int with, char* bytes) {
-  const lci::comp_t done = lci::alloc_sync();
+void exchange(int with, char* bytes, lci::comp_t done = lci::alloc_sync()) {
   lci::post_recv_x(with, bytes, 1, TALK, done).allow_done(false)();
   lci::post_send(with, &bytes[1], 1, TALK, lci::COMP_NULL);
   lci::sync_wait(done, nullptr);
@@ -129,6 +130,27 @@ bool goes_on() {
                     for (int i = 0; i < 1000; ++i) lci::progress();
                   }) == -1 &&
          is_well;
+}
+
+// A thread that comes when others have been told, and has operations with the dead to wait for.
+bool comes_later() {
+  bool is_well = true;
+  const auto expect = [&](const char* what, int rank, const std::function<void()>& wait) {
+    is_well = heard_in(what, wait) == rank && is_well;
+  };
+  for (const lci::comp_t done : hopeless) {
+    expect("later sync_wait", last, [&] { lci::sync_wait(done, nullptr); });
+    expect("later idle sync_wait", last,
+           [&] { lci::sync_wait_x(done, nullptr).do_progress(false)(); });
+  }
+  expect("later wait_drained", -1, [] { lci::wait_drained(); });
+  char bytes[2] = {0, 1};
+  if (!hopeless.empty()) {
+    expect("exchange with an object of before", -1,
+           [&] { exchange(other, bytes, hopeless.front()); });
+    hopeless.pop_front();
+  }
+  return is_well;
 }
 
 bool wait_in_threads(const std::vector<call>& calls) {
@@ -164,13 +186,15 @@ int main(int argc, char** argv) {
   const bool is_alone = calls.size() == 1;
   bool is_well;
   if (is_alone) {
-    const lci::comp_t done = hopeless();
+    const lci::comp_t done = make_hopeless();
     greet();
     is_well = heard_in(calls[0].name, [&] { calls[0].wait(done); }) == last;
   } else {
     is_well = wait_in_threads(calls);
   }
   is_well = goes_on() && is_well;
+  is_well = comes_later() && is_well;
+  lci::test::in_thread([&] { is_well = comes_later() && is_well; });
   lci::g_runtime_fina();
   std::printf("rank %d ended%s\n", me, is_well ? " well" : ", but not as it should");
   return is_well ? 0 : 1;

@@ -153,3 +153,27 @@ TEST(sync, stress__rounds_never_mix_and_one_tester_wins) {
     EXPECT_EQ(taken, ROUNDS);
   }
 }
+
+TEST(sync, lost__until_it_is_given_to_another_operation) {
+  synchronizer s(with_threshold(1));
+  EXPECT_EQ(s.lost(), synchronizer::NOBODY);
+  s.lose(0);
+  EXPECT_EQ(s.lost(), 0);
+  EXPECT_FALSE(s.test(nullptr));
+  EXPECT_EQ(s.lost(), 0) << "everybody who waits is to hear of it";
+  s.renew();
+  EXPECT_EQ(s.lost(), synchronizer::NOBODY);
+}
+
+// Its other signals may be those of operations that are under way, so one more is no new round.
+TEST(sync, lost_of_several__until_the_round_is_full) {
+  synchronizer s(with_threshold(2));
+  s.lose(3);
+  s.renew();
+  s.add(twice_numbered(1));
+  EXPECT_FALSE(s.test(nullptr));
+  EXPECT_EQ(s.lost(), 3);
+  s.add(twice_numbered(2));
+  EXPECT_TRUE(s.test(nullptr));
+  EXPECT_EQ(s.lost(), synchronizer::NOBODY);
+}

@@ -79,6 +79,7 @@ struct node {
     proto::receive& record = *core.receives.get();
     record.user.comp = comp;
     record.user.status = status_t();
+    record.user.status.rank = from;
     record.user.status.buffer = buffer;
     record.user.status.size = size;
     record.via = channel.get();
