@@ -167,6 +167,21 @@ note regions::tell(net::remote_key name, reader who) noexcept {
   return out;
 }
 
+// Also when unused registrations have to go for it: without packets nothing is received any more.
+void regions::register_packets(range_mr& made, std::size_t size) {
+  long code = 0;
+  const auto attempt = [&] {
+    bool is_source_only = false;
+    made.mr = registrar_.host(made.begin, size, is_source_only, code);
+    return static_cast<int>(-code);
+  };
+  if (cache_)
+    cache_->evicting(attempt);
+  else
+    attempt();
+  if (!made.mr) registrar_.throw_refused(size, code);
+}
+
 // The span of the range, or for a range over several spans, all of them together.
 const range_mr* regions::register_span(std::uint64_t offset, std::size_t size) noexcept {
   constexpr std::size_t SPAN = mem::arena::SPAN;
@@ -180,12 +195,9 @@ const range_mr* regions::register_span(std::uint64_t offset, std::size_t size) n
   }
   const std::uint64_t end = std::min<std::uint64_t>((last + 1) * SPAN, arena_.committed());
   try {
-    bool is_source_only = false;
-    long code = 0;
     range_mr made;
     made.begin = arena_.at(first * SPAN);
-    made.mr = registrar_.host(made.begin, end - first * SPAN, is_source_only, code);
-    if (!made.mr) registrar_.throw_refused(end - first * SPAN, code);
+    register_packets(made, end - first * SPAN);
     if (first != last) return &wide_.emplace(end, std::move(made))->second;
     span_store_.push_back(std::make_unique<range_mr>(std::move(made)));
     // edge ofi.span: the registration before its pointer; partner is of_arena().

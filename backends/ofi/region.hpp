@@ -94,6 +94,7 @@ class regions final : private mem::cache_registrar {
     return register_span(offset, size);
   }
   const range_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
+  void register_packets(range_mr& made, std::size_t size);
   net::remote_target target_in(const range_mr& on, const void* address) const noexcept;
   net::remote_target target_of_arena(const void* address, std::size_t size) noexcept;
   void start_cache(mem::unmap_source& news);

@@ -5,12 +5,11 @@
 #include <optional>
 
 #include "backends/cuda/engine.hpp"
-#include "backends/ofi/region.hpp"
-#include "backends/ofi/select.hpp"
 #include "tests/support/leak_guard.hpp"
 #include "tests/support/mock_cuda/mock_cuda.hpp"
 #include "tests/support/sizes.hpp"
 #include "tests/unit/ofi/domains.hpp"
+#include "tests/unit/ofi/kept_regions.hpp"
 #include "tests/unit/ofi/world.hpp"
 
 namespace lci::ofi {
@@ -29,11 +28,6 @@ cuda::engine& here() {
 extern const mem::memory_domain NVIDIA, AMD;
 const mem::memory_domain NVIDIA = cuda::domain_functions<&here, NVIDIA>::named("cuda", "");
 const mem::memory_domain AMD = cuda::domain_functions<&here, AMD>::named("hip", "");
-
-struct no_news final : mem::unmap_source {
-  std::string start(mem::unmap_listener&) override { return ""; }
-  void stop(mem::unmap_listener&) noexcept override {}
-};
 
 class gpu_region_test : public on_a_network {
  protected:
@@ -204,35 +198,13 @@ class kept_gpu_region_test : public gpu_region_test {
  protected:
   void open_regions() {
     choose_gpu(0);
-    std::string why;
-    on_ = choose(wishes_of(with_), why);
-    fid_fabric* fabric = nullptr;
-    ASSERT_EQ(library().fabric(on_.info->fabric_attr, &fabric, nullptr), 0);
-    fabric_.reset(fabric);
-    fid_domain* domain = nullptr;
-    ASSERT_EQ(fi_domain(fabric, on_.info.get(), &domain, nullptr), 0);
-    handle_.reset(domain);
-    domain_ = {on_.info.get(), fabric, domain, on_.name()};
-    with_.arena = &arena_;
-    with_.regions = &table_;
-    with_.use_reg_cache = true;
-    all_.emplace(domain_, nullptr, with_, news_);
-    ASSERT_TRUE(all_->is_keeping());
+    kept_.open();
+    ASSERT_TRUE(kept_.all->is_keeping());
   }
   std::uint64_t keep(void* memory, std::size_t size) {
-    return all_->add(memory, size, mem::mem_kind::device, why_not_);
+    return kept_.all->add(memory, size, mem::mem_kind::device, why_not_);
   }
-  ~kept_gpu_region_test() override { all_.reset(); }
-
-  mem::arena arena_;
-  mem::region_table table_{arena_};
-  net::fabric_config with_;
-  no_news news_;
-  candidate on_;
-  fabric_handle fabric_;
-  domain_handle handle_;
-  opened_domain domain_;
-  std::optional<regions> all_;
+  kept_regions kept_;
 };
 
 TEST_F(kept_gpu_region_test, same_buffer__is_registered_once) {
@@ -242,18 +214,34 @@ TEST_F(kept_gpu_region_test, same_buffer__is_registered_once) {
   ASSERT_NE(first, 0u) << why_not_;
   const std::uint64_t part = keep(memory + 5000, 100);
   EXPECT_EQ(fake().gpu_registrations().size(), 1u);
-  all_->remove(first);
-  all_->remove(part);
-  all_->remove(keep(memory, MIB));
+  kept_.all->remove(first);
+  kept_.all->remove(part);
+  kept_.all->remove(keep(memory, MIB));
   EXPECT_EQ(asked(), 1u);
   // Others behind the same addresses are not what was registered.
   gpus().free(memory);
   std::byte* const again = device_memory(MIB);
   EXPECT_EQ(again, memory) << "the driver gives the addresses out again";
-  all_->remove(keep(again, MIB));
+  kept_.all->remove(keep(again, MIB));
   EXPECT_EQ(asked(), 2u);
   EXPECT_EQ(fake().gpu_registrations().size(), 1u) << "the old one is gone";
   gpus().free(again);
+}
+
+TEST_F(kept_gpu_region_test, no_room__what_is_kept_goes_for_it) {
+  open_regions();
+  std::byte* const unused = device_memory(MIB);
+  std::byte* const memory = device_memory(MIB);
+  kept_.all->remove(keep(unused, MIB));
+  fake().fail("fi_mr_regattr", 1, -FI_ENOMEM);
+  const std::uint64_t key = keep(memory, MIB);
+  EXPECT_NE(key, 0u) << why_not_;
+  const auto made = fake().gpu_registrations();
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(made[0].address, memory);
+  kept_.all->remove(key);
+  gpus().free(unused);
+  gpus().free(memory);
 }
 
 }  // namespace
