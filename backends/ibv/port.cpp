@@ -62,7 +62,7 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
       links_(ranks_),
       by_qpn_(ranks_),
       wishes_(ranks_),
-      missed_(ranks_) {
+      given_up_(ranks_) {
   if (config_.ibv_td_strategy == attr_ibv_td_strategy_t::all_qp)
     domain_ = make_thread_domain(owner.pd());
   for (const rail& one : owner.rails())
@@ -86,27 +86,15 @@ port::~port() {
 
 LCI_COLD errorcode_t port::no_link(int rank) noexcept {
   if (static_cast<std::size_t>(rank) >= ranks_) return errorcode_t::fatal;
-  // Once the sink has heard why. Relaxed, here and below: nothing else is read by it.
-  if (missed_[static_cast<std::size_t>(rank)].is_told.load(std::memory_order_relaxed))
-    return errorcode_t::fatal;
+  if (given_up_.is_told(rank)) return errorcode_t::fatal;
   wish(rank);
   return errorcode_t::retry_nomem;
 }
 
 void port::wish(int rank) noexcept {
-  if (const char* const why = fabric_.failure()) return miss(rank, why);
-  const missed& one = missed_[static_cast<std::size_t>(rank)];
-  if (one.why.load(std::memory_order_relaxed) != nullptr) return;
+  if (const char* const why = fabric_.failure()) return give_up(rank, why);
+  if (given_up_.has(rank)) return;
   if (wishes_.add(rank)) fabric_.calls().wish();
-}
-
-LCI_COLD void port::miss(int rank, const char* why) noexcept {
-  missed& one = missed_[static_cast<std::size_t>(rank)];
-  if (one.why.load(std::memory_order_relaxed) != nullptr) return;
-  // edge ibv.missed: the text before its address, and that before the flag; partner is
-  // tell_missed().
-  one.why.store(why, std::memory_order_release);
-  has_missed_.store(true, std::memory_order_release);
 }
 
 // Where the next queue pair lives, if that is nobody else's.

@@ -22,6 +22,7 @@
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/arrears.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/given_up.hpp"
 #include "lci/net/loopback.hpp"
 #include "lci/net/wish_list.hpp"
 
@@ -59,7 +60,7 @@ class port {
   void wish(int rank) noexcept;
   // That rank cannot be met: at a next look it is gone, unless there is a connection by then. why:
   // outlives this.
-  void miss(int rank, const char* why) noexcept;
+  void give_up(int rank, const char* why) noexcept { given_up_.add(rank, why); }
   std::vector<int> take_wishes() { return wishes_.take(); }
   // A queue pair for that rank, not connected yet. Throws backend_error.
   link& make_link(int rank);
@@ -102,7 +103,7 @@ class port {
   bool try_tell(int rank, const note& what) noexcept;
   void serve_arrears(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
-  void tell_missed(net::sink& to) noexcept;
+  void tell_given_up(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
   void fail_card(net::sink& to, const char* reason) noexcept;
   // The card is done with all up to number `last`, and with that one by `error`, if there was one.
@@ -145,13 +146,7 @@ class port {
   std::vector<std::unique_ptr<side>> sides_;       // on the other cards
   splits splits_;
   net::wish_list wishes_;
-  // Ranks that are gone without ever having been met.
-  struct missed {
-    std::atomic<const char*> why{nullptr};  // null: it is not missed
-    std::atomic<bool> is_told{false};       // and the sink has heard it
-  };
-  std::vector<missed> missed_;  // by rank
-  std::atomic<bool> has_missed_{false};
+  net::given_up given_up_;
 
   net::arrears<note> arrears_;
   base::spinlock waiting_lock_;  // guards the next

@@ -195,9 +195,8 @@ void port::end(net::sink& to, link& on, link::stage how, std::string_view reason
     if (!stop(*beside)) running[i] = beside;
   }
   fabric_.keys().forget(on.rank);
-  // Who was missed before there was this connection is gone already.
-  if (!missed_[static_cast<std::size_t>(on.rank)].is_told.load(std::memory_order_relaxed))
-    to.on_peer_gone(on.rank, how == link::stage::left, reason);
+  // Who was given up before there was this connection is gone already.
+  if (!given_up_.is_told(on.rank)) to.on_peer_gone(on.rank, how == link::stage::left, reason);
   if (!is_stopped) lose(to, on, NOT_STOPPED);
   for (link* const beside : running)
     if (beside != nullptr) lose(to, *beside, NOT_STOPPED);
@@ -221,8 +220,8 @@ void port::look_after(net::sink& to) noexcept {
   fabric_.calls().look();
   if (fabric_.keys().has_work()) fabric_.keys().serve(*this);
   receives_.post();
-  if (has_missed_.load(std::memory_order_relaxed)) [[unlikely]]
-    tell_missed(to);
+  if (given_up_.has_news()) [[unlikely]]
+    tell_given_up(to);
   if (now_ < next_knock_) return;
   next_knock_ = now_ + KNOCK_LOOK_MS * base::ticks_per_ms();
   if (const char* const why = fabric_.find_failure()) return fail_card(to, why);
@@ -230,23 +229,16 @@ void port::look_after(net::sink& to) noexcept {
 }
 
 // Ranks that cannot be met, each once. What is posted to them is refused from then on.
-LCI_COLD void port::tell_missed(net::sink& to) noexcept {
-  // edge ibv.missed: partner is miss(). First, so that nobody is overlooked.
-  has_missed_.exchange(false, std::memory_order_acquire);
-  for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    missed& one = missed_[rank];
-    const char* const why = one.why.load(std::memory_order_acquire);
-    if (why == nullptr || one.is_told.load(std::memory_order_relaxed)) continue;
-    const int gone = static_cast<int>(rank);
-    if (link* const on = find(gone); on != nullptr) {
+LCI_COLD void port::tell_given_up(net::sink& to) noexcept {
+  given_up_.serve([&](int rank, const char* why) {
+    if (link* const on = find(rank); on != nullptr) {
       if (on->state() == link::stage::calling) fail(to, *on, why);
-      continue;
+      return;
     }
-    // Before the sink runs: it may poll.
-    one.is_told.store(true, std::memory_order_relaxed);
-    fabric_.keys().forget(gone);
-    to.on_peer_gone(gone, false, why);
-  }
+    given_up_.set_told(rank);
+    fabric_.keys().forget(rank);
+    to.on_peer_gone(rank, false, why);
+  });
 }
 
 void port::fail_all(net::sink& to, std::string_view reason) noexcept {

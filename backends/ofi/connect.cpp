@@ -172,10 +172,13 @@ bool connector::read_some() {
     read_error();
     return false;
   }
-  for (ssize_t i = 0; i < n; ++i) {
-    auto& one = static_cast<cell&>(ticket_of(done[i].op_context));
-    done_with(one, one.at, done[i].len);
-  }
+  hello said[16];
+  std::size_t heard = 0;
+  // All cells first: none is lost, whatever goes wrong behind.
+  for (ssize_t i = 0; i < n; ++i)
+    if (done_with(static_cast<cell&>(ticket_of(done[i].op_context)), done[i].len, said[heard]))
+      ++heard;
+  for (std::size_t i = 0; i < heard; ++i) hear_hello(said[i]);
   return true;
 }
 
@@ -185,15 +188,15 @@ void connector::read_hellos() {
   }
 }
 
-void connector::done_with(cell& one, const std::byte* data, std::size_t size) {
+// True if it had a hello for us.
+bool connector::done_with(cell& one, std::size_t size, hello& said) {
   if (one.to >= 0) {
     one.is_free = true;
-    return;
+    return false;
   }
-  hello said;
-  const bool is_sound = decode(data, size, said);
+  const bool is_sound = decode(one.at, size, said);
   post_receive(one);
-  if (is_sound) take(said);
+  return is_sound;
 }
 
 // A hello that cannot be sent: nobody is there, or not yet.
@@ -211,15 +214,30 @@ void connector::read_error() {
   if (!is_watched(one.to)) miss(one.to, CANNOT_CALL);
 }
 
-void connector::take(const hello& said) {
+void connector::hear_hello(const hello& said) {
   if (said.to != here_.id || said.rank < 0 || said.rank >= book_.size() ||
       said.rank == book_.rank())
     return;
+  port* const p = caller_.port_at(said.device);
+  if (p == nullptr) return take(said, p);
+  if (caller_.attempt(calls::step::answer, *p, said.rank, [&] { take(said, p); })) return;
+  link* const on = p->find(said.rank);
+  if (on != nullptr && on->state() == link::stage::failed) turn_away(*on, *p);
+}
+
+// Whoever was given up need not call for ever.
+void connector::turn_away(link& on, const port& p) noexcept {
+  try {
+    say(on, p, hello::LEAVES);
+  } catch (const std::exception&) {  // nothing can be said to it
+  }
+}
+
+void connector::take(const hello& said, port* p) {
   contact* const who = find(said.rank);
   // From another job, or a forged one.
   if (who == nullptr || who->address.id != said.from) return;
   who->was_heard = true;
-  port* const p = caller_.port_at(said.device);
   if (p == nullptr) return;  // not made yet; the peer will call again
   link* on = p->find(said.rank);
   if ((said.flags & hello::LEAVES) != 0) {

@@ -74,8 +74,10 @@ class connector {
   void read_hellos();
   bool read_some();
   void read_error();
-  void done_with(cell& one, const std::byte* data, std::size_t size);
-  void take(const hello& said);
+  bool done_with(cell& one, std::size_t size, hello& said);
+  void hear_hello(const hello& said);
+  void take(const hello& said, port* p);
+  void turn_away(link& on, const port& p) noexcept;
   void call(link& on, const port& p);
   bool say(const link& on, const port& p, std::uint8_t flags);
   void post_receive(cell& one);
@@ -97,8 +99,9 @@ class connector {
   std::vector<contact> peers_;  // by rank
   std::vector<cell> cells_;     // RECEIVES, then SENDS
 
-  net::caller<link, port> caller_{"ofi"};  // under mutex_, but for what is shared
-  std::mutex mutex_;                       // guards everything below
+  using calls = net::caller<link, port>;
+  calls caller_{"ofi"};  // under mutex_, but for what is shared
+  std::mutex mutex_;     // guards everything below
   std::vector<cell*> unposted_;
   std::uint64_t next_lifeline_look_ = 0;
   std::vector<int> suspects_;  // ranks whose hosts do not answer, as the last look has shown

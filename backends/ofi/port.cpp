@@ -45,7 +45,8 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
       links_(ranks_),
       wishes_(ranks_),
       locks_sends_((config_.ofi_lock_mode & LCI_NET_TRYLOCK_SEND) != 0),
-      missed_(ranks_) {
+      missed_(ranks_),
+      given_up_(ranks_) {
   if ((config_.ofi_lock_mode & LCI_NET_LOCK_MR) != 0) owner.memory().serialise();
 }
 
@@ -78,11 +79,13 @@ port::~port() {
 
 LCI_COLD errorcode_t port::no_link(int rank) noexcept {
   if (static_cast<std::size_t>(rank) >= ranks_) return errorcode_t::fatal;
+  if (given_up_.is_told(rank)) return errorcode_t::fatal;
   wish(rank);
   return errorcode_t::retry_nomem;
 }
 
 void port::wish(int rank) noexcept {
+  if (given_up_.has(rank)) return;
   if (wishes_.add(rank)) fabric_.calls().wish();
 }
 

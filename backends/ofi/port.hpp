@@ -15,6 +15,7 @@
 #include "lci/data/object_pool.hpp"
 #include "lci/net/arrears.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/given_up.hpp"
 #include "lci/net/loopback.hpp"
 #include "lci/net/wish_list.hpp"
 
@@ -95,6 +96,9 @@ class port {
   void leave(bool says_farewell) noexcept;
   // At the next look that rank is gone, once what it sent has been read. why: outlives this.
   void miss(int rank, const char* why) noexcept;
+  // That rank cannot be met: at a next look it is gone, unless there is a connection by then. The
+  // connector says so, and makes no link to it from then on. why: outlives this.
+  void give_up(int rank, const char* why) noexcept { given_up_.add(rank, why); }
   net::loopback& self() noexcept { return self_; }
   mem::packet_pool& packets() noexcept { return packets_; }
   // An operation that failed before it was posted; on_error() at the next poll. False: no memory.
@@ -137,6 +141,7 @@ class port {
   void end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept;
   void serve_arrears(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
+  void tell_given_up(net::sink& to) noexcept;
   void look_at_links(net::sink& to) noexcept;
   bool is_read_out(link& on) const noexcept;
   void knock(link& on) noexcept;
@@ -162,6 +167,7 @@ class port {
 
   net::arrears<note> arrears_;
   std::vector<std::atomic<const char*>> missed_;  // by rank; null: it is not
+  net::given_up given_up_;
 
   // ---- the polling thread's ----
   base::owned polling_;

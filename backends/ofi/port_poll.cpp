@@ -287,9 +287,24 @@ void port::look_after(net::sink& to) noexcept {
   now_ = base::cpu_ticks();
   fabric_.calls().look();
   if (fabric_.keys().has_work()) fabric_.keys().serve(*this);
+  if (given_up_.has_news()) [[unlikely]]
+    tell_given_up(to);
   if (now_ < next_look_) return;
   next_look_ = now_ + LINK_LOOK_MS * base::ticks_per_ms();
   look_at_links(to);
+}
+
+// Ranks that cannot be met, each once. What is posted to them is refused from then on.
+LCI_COLD void port::tell_given_up(net::sink& to) noexcept {
+  given_up_.serve([&](int rank, const char* why) {
+    if (link* const on = find(rank); on != nullptr) {
+      if (on->state() == link::stage::calling) end(to, *on, link::stage::failed, why);
+      return;
+    }
+    given_up_.set_told(rank);
+    fabric_.keys().forget(rank);
+    to.on_peer_gone(rank, false, why);
+  });
 }
 
 void port::look_at_links(net::sink& to) noexcept {

@@ -2,7 +2,7 @@
 // called and not connected yet, and what kept us from it. How a hello is said is the network's.
 // Part of a connector. Callers: backends that connect at first use. Threads: wish() and has_work()
 // shared, the rest under the connector's lock. Always true: what cannot be done now stays a wish;
-// what went wrong with one rank keeps nobody else back, and if it goes on, that rank is missed.
+// what went wrong with one rank keeps nobody else back, and if it goes on, that rank is given up.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace lci::net {
 
 // Link: rank, state(), stage::calling, pace. Port: index(), find(), make_link(), take_wishes(),
-// wish(), miss().
+// wish(), give_up().
 template <class Link, class Port>
 class caller {
  public:
@@ -181,7 +181,7 @@ class caller {
     if (on != nullptr && on->state() != Link::stage::calling) return;
     one.reason = std::string("no connection can be made: ") + problem.what();
     base::log::error(network_, "rank %d is given up: %s", one.rank, problem.what());
-    one.with->miss(one.rank, one.reason.c_str());
+    one.with->give_up(one.rank, one.reason.c_str());
   }
 
   struct entry {

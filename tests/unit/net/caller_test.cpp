@@ -45,11 +45,11 @@ struct quiet_port {
   }
   void wish(int rank) { wishes.add(rank); }
   std::vector<int> take_wishes() { return wishes.take(); }
-  void miss(int rank, const char* why) { missed.emplace_back(rank, why); }
+  void give_up(int rank, const char* why) { given_up.emplace_back(rank, why); }
 
   int device;
   int refused = -1, refusals = 0;
-  std::vector<std::pair<int, const char*>> missed;
+  std::vector<std::pair<int, const char*>> given_up;
   std::array<std::optional<quiet_link>, RANKS> links;
   wish_list wishes{RANKS};
 };
@@ -128,18 +128,18 @@ TEST_F(caller_test, repeat__whoever_is_due_until_it_has_answered) {
 }
 
 // What fails now may do so because memory is short; so often and so long, it will not end.
-TEST_F(caller_test, grant_wishes__refused_too_often_in_a_row_misses_that_rank_once) {
+TEST_F(caller_test, grant_wishes__refused_too_often_in_a_row_gives_that_rank_up_once) {
   impatient_.add_port(first_);
   first_.refused = 1;
   for (const int rank : {1, 3}) first_.wish(rank);
   impatient_.wish();
   for (std::uint32_t i = 0; i < calls::FAILURES; ++i) {
-    EXPECT_TRUE(first_.missed.empty()) << i;
+    EXPECT_TRUE(first_.given_up.empty()) << i;
     impatient_.grant_wishes();
   }
-  ASSERT_EQ(first_.missed.size(), 1u);
-  EXPECT_EQ(first_.missed[0].first, 1);
-  EXPECT_STREQ(first_.missed[0].second, "no connection can be made: no queue pair");
+  ASSERT_EQ(first_.given_up.size(), 1u);
+  EXPECT_EQ(first_.given_up[0].first, 1);
+  EXPECT_STREQ(first_.given_up[0].second, "no connection can be made: no queue pair");
   EXPECT_NE(first_.find(3), nullptr);
   for (int i = 0; i < 100; ++i) {
     first_.wish(1);
@@ -147,7 +147,7 @@ TEST_F(caller_test, grant_wishes__refused_too_often_in_a_row_misses_that_rank_on
     impatient_.grant_wishes();
   }
   EXPECT_EQ(first_.refusals, static_cast<int>(calls::FAILURES)) << "it is not tried any more";
-  EXPECT_EQ(first_.missed.size(), 1u);
+  EXPECT_EQ(first_.given_up.size(), 1u);
 }
 
 TEST_F(caller_test, grant_wishes__refused_often_in_a_short_time_goes_on) {
@@ -156,7 +156,7 @@ TEST_F(caller_test, grant_wishes__refused_often_in_a_short_time_goes_on) {
   calls_.wish();
   for (int i = 0; i < 1000; ++i) calls_.grant_wishes();
   EXPECT_EQ(first_.refusals, 1000);
-  EXPECT_TRUE(first_.missed.empty());
+  EXPECT_TRUE(first_.given_up.empty());
   first_.refused = -1;
   calls_.grant_wishes();
   EXPECT_EQ(called(), std::vector<int>{1});
@@ -175,9 +175,9 @@ TEST_F(caller_test, attempt__only_failures_of_one_step_in_a_row_count) {
   fail_often(calls::step::call);
   fail_often(calls::step::answer);
   EXPECT_TRUE(impatient_.attempt(calls::step::call, first_, 1, [] {}));
-  EXPECT_TRUE(first_.missed.empty());
+  EXPECT_TRUE(first_.given_up.empty());
   EXPECT_FALSE(impatient_.attempt(calls::step::answer, first_, 1, fail));
-  EXPECT_EQ(first_.missed.size(), 1u);
+  EXPECT_EQ(first_.given_up.size(), 1u);
   EXPECT_FALSE(impatient_.attempt(calls::step::call, first_, 1, [] { ADD_FAILURE(); }));
 }
 
@@ -186,7 +186,7 @@ TEST_F(caller_test, attempt__fails_with_one_that_is_connected_all_the_same) {
   impatient_.enter(first_, 1).now = quiet_link::stage::ready;
   for (std::uint32_t i = 0; i < 2 * calls::FAILURES; ++i)
     impatient_.attempt(calls::step::answer, first_, 1, [] { throw backend_error("nothing"); });
-  EXPECT_TRUE(first_.missed.empty());
+  EXPECT_TRUE(first_.given_up.empty());
 }
 
 TEST_F(caller_test, repeat__one_that_cannot_be_called_keeps_no_other_back) {

@@ -155,6 +155,41 @@ TEST_F(port_test, receive__that_fails_is_posted_again) {
   EXPECT_EQ(g->post([&] { return send(*g, 1, 0); }), errorcode_t::done);
 }
 
+// For want of memory, say. Of others nothing is said.
+TEST_F(port_test, give_up__without_a_link_is_told_once_and_posts_are_refused) {
+  auto g = open(3);
+  port alone(at(0), 7, {});
+  test::recorder hears;
+  const auto poll = [&] {
+    for (int i = 0; i < 200; ++i) alone.poll(hears, 1);
+  };
+  link* on = nullptr;
+  EXPECT_EQ(alone.ready(1, on), errorcode_t::retry_nomem);
+  poll();
+  EXPECT_TRUE(hears.gone().empty());
+  alone.give_up(1, "there is no memory");
+  alone.give_up(1, "there is none still");
+  EXPECT_EQ(alone.ready(1, on), errorcode_t::retry_nomem) << "nobody has heard why";
+  poll();
+  poll();
+  ASSERT_EQ(hears.gone().size(), 1u);
+  EXPECT_EQ(hears.gone()[0].rank, 1);
+  EXPECT_EQ(hears.gone()[0].reason, "there is no memory");
+  EXPECT_FALSE(hears.gone()[0].orderly);
+  EXPECT_EQ(alone.ready(1, on), errorcode_t::fatal);
+  EXPECT_EQ(alone.ready(2, on), errorcode_t::retry_nomem);
+}
+
+// Its process may have taken leave of the other devices.
+TEST_F(port_test, miss__without_a_link_is_no_death) {
+  auto g = open(2);
+  port alone(at(0), 7, {});
+  test::recorder hears;
+  alone.miss(1, "its process is gone");
+  for (int i = 0; i < 200; ++i) alone.poll(hears, 1);
+  EXPECT_TRUE(hears.gone().empty());
+}
+
 // To read what was just found empty costs the provider's system calls, and messages wait for it.
 TEST_F(port_test, poll__reads_again_only_behind_a_full_batch) {
   auto g = open(2);
