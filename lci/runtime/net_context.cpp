@@ -49,6 +49,7 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   attr.max_msg_size = std::min(attr.max_msg_size, can.max_rma);
   attr.support_putimm = can.write_with_immediate;
   owner.net_contexts.push_back(this);
+  if (owner.core.n == 1) say_once();
 }
 
 net_context_impl_t::~net_context_impl_t() {
@@ -63,7 +64,7 @@ bool net_context_impl_t::may_use_putimm() const noexcept {
 }
 
 // For who looks which way messages go: at the first of them, so that it stands behind what was said
-// during set-up.
+// during set-up. Who is alone has no first contact, and says it at the end of that.
 void net_context_impl_t::say_once() noexcept {
   std::call_once(said_, [this] {
     char host[256] = "";
