@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/contract/processes.hpp"
+#include "tests/contract/rank_bodies.hpp"
 #include "tests/contract/rank_process.hpp"
 #include "tests/contract/verifier.hpp"
 #include "tests/support/seed.hpp"
@@ -19,104 +20,6 @@ namespace {
 
 using stamp_t = stream_verifier::stamp_t;
 
-// Sends `count` stamped messages to every other rank, and expects as many from each.
-int exchange(child_process& me, const std::string& provider, std::uint32_t count) {
-  rank_process world(me, provider);
-  const auto ranks = static_cast<std::uint32_t>(me.size());
-  stream_verifier verifier(world.self.fabric->caps().ordered);
-  world.self.seen().keep_bytes = false;
-  world.self.seen().on_arrival = [&](const net::arrival& message) {
-    stamp_t stamp{};
-    std::memcpy(&stamp, message.data, sizeof stamp);
-    EXPECT_EQ(static_cast<std::uint32_t>(message.rank), stamp.origin);
-    verifier.check(message.data, message.size);
-    return net::verdict::taken;
-  };
-  const auto origin = static_cast<std::uint32_t>(me.rank());
-  for (std::uint32_t i = 0; i < count; ++i) {
-    for (int to = 0; to < me.size(); ++to) {
-      const stamp_t stamp = stream_verifier::stamp(origin, 0, i);
-      EXPECT_TRUE(world.post(
-          [&] { return world.self.to().send_inline(to, i, nullptr, 0, &stamp, sizeof stamp); }));
-    }
-  }
-  world.until([&] { return verifier.good() == std::uint64_t{ranks} * count; });
-  EXPECT_EQ(verifier.report(ranks, 1, count), std::vector<std::string>{});
-  world.leave();
-  // Everybody took leave, so nobody died.
-  for (const seen_gone& g : world.self.seen().gone()) EXPECT_TRUE(g.orderly) << "rank " << g.rank;
-  return 0;
-}
-
-net::remote_key published_key(rank_process& world, child_process& me, int rank) {
-  net::remote_key key;
-  world.until([&] { return !me.lookup(rank, "key").empty(); });
-  EXPECT_EQ(std::sscanf(me.lookup(rank, "key").c_str(), "%u %u", &key.slot, &key.generation), 2);
-  return key;
-}
-
-void publish_key(child_process& me, net::remote_key key) {
-  me.publish("key", std::to_string(key.slot) + " " + std::to_string(key.generation));
-}
-
-// Rank 1 writes into memory of rank 0 and reads it back, in pieces that the network takes.
-int remote_memory(child_process& me, const std::string& provider) {
-  constexpr std::size_t SIZE = 3 << 20;
-  rank_process world(me, provider);
-  member& self = world.self;
-  if (me.rank() == 0) {
-    std::vector<std::byte> memory(SIZE);
-    const net::remote_key key = self.expose(memory.data(), SIZE);
-    publish_key(me, key);
-    world.until([&] { return self.seen().arrived() == 1; });
-    EXPECT_TRUE(memory == pattern(SIZE, 77))
-        << "the puts arrived damaged, or after the message behind them";
-    me.barrier("checked", [&] { world.poll(); });
-    self.hide(key);
-    world.leave();
-    return 0;
-  }
-  const net::remote_key key = published_key(world, me, 0);
-  self.fabric->connect(0);
-  world.until(
-      [&] { return self.fabric->check_remote(0, key).what == net::remote_view::answer::ok; });
-  EXPECT_EQ(self.fabric->check_remote(0, key).size, SIZE);
-  std::vector<std::byte> source = pattern(SIZE, 77);
-  std::vector<std::byte> back(SIZE);
-  for (bool is_get : {false, true}) {
-    std::deque<op_fate> fates;
-    std::size_t posted = 0;
-    const std::size_t piece = std::min(self.fabric->caps().max_rma, SIZE / 3);
-    for (std::size_t at = 0; at < SIZE; at += piece) {
-      net::net_op op;
-      op.rank = 0;
-      op.buffer = (is_get ? back : source).data() + at;
-      op.size = std::min(piece, SIZE - at);
-      op.remote = key;
-      op.remote_offset = at;
-      op.context = &fates.emplace_back();
-      world.post([&] {
-        const errorcode_t answer = is_get ? self.to().get(op) : self.to().put(op);
-        posted += answer == errorcode_t::posted;
-        return answer;
-      });
-    }
-    world.until([&] {
-      std::size_t signalled = 0;
-      for (const op_fate& f : fates) signalled += f.completed.load(std::memory_order_acquire) == 1;
-      return signalled == posted;
-    });
-  }
-  EXPECT_TRUE(back == source);
-  net::net_op note;
-  note.rank = 0;
-  note.fence = true;
-  world.post([&] { return self.to().send(note); });
-  me.barrier("checked", [&] { world.poll(); });
-  world.leave();
-  return 0;
-}
-
 constexpr std::size_t BIG = 100000;
 
 // Rank 1: sends to rank 0 as fast as it can, in every way, until it is killed.
@@ -124,7 +27,7 @@ constexpr std::size_t BIG = 100000;
   member& self = world.self;
   auto rng = seeded(1);
   std::vector<std::byte> big(BIG);
-  const net::remote_key key = published_key(world, me, 0);
+  const net::remote_key key = world.published(0);
   me.reach("connecting");
   for (std::uint32_t i = 0;; ++i) {
     const stamp_t stamp = stream_verifier::stamp(1, 0, i);
@@ -219,7 +122,7 @@ int stream_into_a_death(child_process& me, const std::string& provider) {
   rank_process world(me, provider);
   if (me.rank() == 1) stream_until_killed(me, world);
   std::vector<std::byte> memory(BIG);
-  if (me.rank() == 0) publish_key(me, world.self.expose(memory.data(), memory.size()));
+  if (me.rank() == 0) world.publish(world.self.expose(memory.data(), memory.size()));
   survivor survives(me, world);
   world.self.fabric->connect(1);
   me.reach("ready");
@@ -275,6 +178,11 @@ TEST_P(process_contract, exchange__one_process_alone) {
 
 TEST_P(process_contract, remote_memory__put_and_get_of_large_blocks) {
   processes all(2, [&](child_process& me) { return remote_memory(me, GetParam()); });
+  expect_clean_ends(all);
+}
+
+TEST_P(process_contract, every_verb__between_three) {
+  processes all(3, [&](child_process& me) { return every_verb(me, GetParam(), 300); });
   expect_clean_ends(all);
 }
 

@@ -1,14 +1,16 @@
 // One rank in a process of its own: the member of a group whose other members are elsewhere.
 //
-// Made in a child of the process harness. Threads: the child's. Always true: constructed means that
+// Threads: the process's. Always true: constructed means that
 // every rank has opened its fabric and published its address.
 #pragma once
 
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "lci/net/provider.hpp"
 #include "tests/contract/group.hpp"
@@ -18,7 +20,7 @@ namespace lci::test {
 
 class rank_process final : public net::address_book {
  public:
-  rank_process(child_process& me, const std::string& provider) : me_(me) {
+  rank_process(rank_job& me, const std::string& provider) : me_(me) {
     net::fabric_config config;
     config.book = this;
     config.arena = &self.arena;
@@ -58,6 +60,25 @@ class rank_process final : public net::address_book {
       poll();
     }
   }
+  // A registration of ours, for all; and that of another rank.
+  void publish(net::remote_key key) {
+    me_.publish("key", std::to_string(key.slot) + " " + std::to_string(key.generation));
+  }
+  net::remote_key published(int rank) {
+    net::remote_key key;
+    until([&] { return !me_.lookup(rank, "key").empty(); });
+    EXPECT_EQ(std::sscanf(me_.lookup(rank, "key").c_str(), "%u %u", &key.slot, &key.generation), 2);
+    return key;
+  }
+  // Connects, until the bounds of that registration are known.
+  void meet(int rank, net::remote_key key) {
+    self.fabric->connect(rank);
+    until(
+        [&] { return self.fabric->check_remote(rank, key).what == net::remote_view::answer::ok; });
+  }
+  void barrier(std::string_view point) {
+    me_.barrier(point, [&] { poll(); });
+  }
   bool is_gone(int rank) {
     for (const seen_gone& g : self.seen().gone()) {
       if (g.rank == rank) return true;
@@ -77,7 +98,7 @@ class rank_process final : public net::address_book {
   member self;
 
  private:
-  child_process& me_;
+  rank_job& me_;
   unsigned polls_ = 0;
 };
 

@@ -16,27 +16,28 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/rank_job.hpp"
+
 namespace lci::test {
 
 struct process_board;  // shared memory of all of them
 
 // What a child's function gets.
-class child_process {
+class child_process final : public rank_job {
  public:
   child_process(process_board* board, int rank) : board_(board), rank_(rank) {}
-  int rank() const noexcept { return rank_; }
-  int size() const noexcept;
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override;
   // "I have come to this point." Up to 31 characters, up to 64 points per child.
   void reach(std::string_view point);
   // Has another child reached it? Sleeping in between is the caller's choice: a test of shared
   // memory has to poll.
   bool has_reached(int rank, std::string_view point) const;
-  // Puts text where the others can read it, for once per name; empty while not there.
-  void publish(std::string_view name, std::string_view text);
-  std::string lookup(int rank, std::string_view name) const;
-  // Calls `meanwhile` until all others, but for those in `except`, have reached the point too.
+  void publish(std::string_view name, std::string_view text) override;
+  // Empty while it is not there.
+  std::string lookup(int rank, std::string_view name) const override;
   void barrier(std::string_view point, const std::function<void()>& meanwhile,
-               const std::vector<int>& except = {});
+               const std::vector<int>& except = {}) override;
 
  private:
   process_board* board_;
