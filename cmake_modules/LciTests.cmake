@@ -2,7 +2,7 @@
 #
 #   lci_test(<name> [RANKS n] [SERIAL] [LONG] [TIMEOUT s] COMMAND ...)
 #       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone.
-#   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
+#   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DROP] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
 #               [EXPECT [-s status] pattern...] [ENVIRONMENT NAME=VALUE...] COMMAND ...)
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
@@ -106,10 +106,10 @@ endfunction()
 # PROCESSES n: the command is started n times as ranks of one job; in one machine by lcrun, of a pair on each machine
 # with the variables of the tcp bootstrap. Without it, it is started once on each machine, and is no job.
 # EXPECT: lines that the machines print, as expect.sh has them; of a pair, each begins with the machine's number, "[0] ".
-# LOSS p: also keeps each message within one packet, because soft-RoCE breaks longer ones when packets are lost
-# (docs/virtual-machines.md).
+# DROP: what a machine of a pair does not take is lost. That and LOSS p also keep each message within one packet, because
+# soft-RoCE breaks longer ones when packets are lost (docs/virtual-machines.md).
 function(lci_vm_test name)
-  cmake_parse_arguments(arg "PAIR;LONG" "PROCESSES;LOSS;DELAY;DEVICES;CPUS;MEMORY;TIMEOUT" "EXPECT;ENVIRONMENT;COMMAND"
+  cmake_parse_arguments(arg "PAIR;LONG;DROP" "PROCESSES;LOSS;DELAY;DEVICES;CPUS;MEMORY;TIMEOUT" "EXPECT;ENVIRONMENT;COMMAND"
                         ${ARGN})
   if(NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "lci_vm_test(${name}): no COMMAND, or unknown: ${arg_UNPARSED_ARGUMENTS}")
@@ -130,7 +130,10 @@ function(lci_vm_test name)
       list(APPEND options --${option} ${arg_${argument}})
     endif()
   endforeach()
-  if(arg_LOSS)
+  if(arg_DROP)
+    list(APPEND options --drop)
+  endif()
+  if(arg_LOSS OR arg_DROP)
     list(APPEND arg_ENVIRONMENT LCI_ATTR_MAX_MSG_SIZE=4096 LCI_ATTR_PACKET_SIZE=4096)
   endif()
   foreach(variable ${arg_ENVIRONMENT})

@@ -15,6 +15,7 @@
 #include "backends/ibv/region.hpp"
 #include "backends/ibv/select.hpp"
 #include "backends/ibv/wire.hpp"
+#include "lci/base/platform.hpp"
 #include "lci/net/caller.hpp"
 
 namespace lci::ibv {
@@ -28,6 +29,9 @@ struct patience {
   std::uint8_t retries = 6;   // 7 would mean "for ever" on soft-RoCE
   // LCI_IBV_TIMEOUT (1..31) and LCI_IBV_RETRY (0..7). Throws argument_error.
   static patience from_environment();
+  std::uint64_t ticks() const noexcept {
+    return (retries + 1u) * (std::uint64_t{4096} << timeout) / 1'000'000 * base::ticks_per_ms();
+  }
 };
 
 class connector {
@@ -54,6 +58,7 @@ class connector {
     return contacts_.directory_of(rank, address, key);
   }
   bool has_died(int rank) const noexcept { return contacts_.has_died(rank); }
+  const patience& tries() const noexcept { return patience_; }
 
  private:
   static constexpr std::uint32_t RECEIVES = 256;

@@ -186,8 +186,7 @@ void fabric::leave() noexcept {
 
 const char* fabric::find_failure() noexcept {
   if (const std::unique_lock lock(events_mutex_, std::try_to_lock); lock) {
-    take_events(card_);
-    for (const rail& one : rails_) take_events(one.card);
+    for (std::size_t i = 0; i <= rails_.size(); ++i) take_events(i);
   }
   return failure();
 }
@@ -209,16 +208,40 @@ void fabric::check_address(const chosen_port& card) noexcept {
   fail("the card's address has changed since peers were told it");
 }
 
-void fabric::take_events(const chosen_port& card) noexcept {
+// The card may have other ports.
+void fabric::note_port(std::size_t card, bool is_down) noexcept {
+  // Relaxed: a hint, which is_beyond_hope() looks into.
+  std::atomic<std::uint64_t>& since = down_since_[card];
+  if (!is_down) {
+    since.store(0, std::memory_order_relaxed);
+    log::info("ibv", "%s: the link is up", card_at(card).name.c_str());
+    return;
+  }
+  if (since.load(std::memory_order_relaxed) == 0)
+    since.store(base::cpu_ticks(), std::memory_order_relaxed);
+  log::warn("ibv", "%s: the link is down", card_at(card).name.c_str());
+}
+
+bool fabric::is_beyond_hope(std::size_t card, std::uint64_t then, std::uint64_t now) noexcept {
+  const std::uint64_t since = down_since_[card].load(std::memory_order_relaxed);
+  if (since == 0 || now < std::max(since, then) + connector_.tries().ticks()) return false;
+  // Events may have been lost.
+  const chosen_port& port = card_at(card);
+  if (!is_up(port.context.get(), port)) return true;
+  down_since_[card].store(0, std::memory_order_relaxed);
+  return false;
+}
+
+void fabric::take_events(std::size_t which) noexcept {
+  const chosen_port& card = card_at(which);
   ibv_async_event what{};
   errno = 0;
   while (library().get_async_event(card.context.get(), &what) == 0) {
     switch (what.event_type) {
       case IBV_EVENT_PORT_ERR:
-        log::warn("ibv", "%s: the link is down", card.name.c_str());
-        break;
       case IBV_EVENT_PORT_ACTIVE:
-        log::info("ibv", "%s: the link is up", card.name.c_str());
+        if (what.element.port_num == card.number)
+          note_port(which, what.event_type == IBV_EVENT_PORT_ERR);
         break;
       case IBV_EVENT_GID_CHANGE:
       case IBV_EVENT_LID_CHANGE:

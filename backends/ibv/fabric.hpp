@@ -3,6 +3,7 @@
 // net::fabric. Threads: as net::fabric says.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -58,10 +59,17 @@ class fabric final : public net::fabric {
   }
   // The same, once what the cards say of themselves was read; that is logged.
   const char* find_failure() noexcept;
+  // The port of that card (0: the first) is down, and was for so long that the card should have
+  // given up what it tried to send before `then`.
+  bool is_beyond_hope(std::size_t card, std::uint64_t then, std::uint64_t now) noexcept;
 
  private:
   fabric(const net::fabric_config& config, std::vector<chosen_port> cards);
-  void take_events(const chosen_port& card) noexcept;
+  const chosen_port& card_at(std::size_t i) const noexcept {
+    return i == 0 ? card_ : rails_[i - 1].card;
+  }
+  void take_events(std::size_t card) noexcept;
+  void note_port(std::size_t card, bool is_down) noexcept;
   void check_address(const chosen_port& card) noexcept;
   void fail(const char* reason) noexcept;
 
@@ -78,6 +86,7 @@ class fabric final : public net::fabric {
   net::port_list<port> ports_{"ibv"};
   std::mutex events_mutex_;
   std::atomic<const char*> failure_{nullptr};
+  std::array<std::atomic<std::uint64_t>, MAX_RAILS> down_since_{};  // by card; 0: its port is up
 };
 
 }  // namespace lci::ibv

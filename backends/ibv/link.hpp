@@ -158,8 +158,8 @@ class link {
   unsigned rails = 1;          // cards that reach the peer, as bits; set before it is ready
   net::call_pace pace;
   // ---- the polling thread's ----
-  std::uint64_t heard_ticks = 0;  // last sign of life
-  bool is_knocking = false;
+  std::uint64_t heard_ticks = 0;    // last sign of life
+  std::uint64_t knocked_ticks = 0;  // of the knock that is under way; 0: none is
   bool was_gone_said = false;
   bool is_missed = false;  // its process is gone; what it sent comes first
 

@@ -152,7 +152,7 @@ void port::finish(net::sink& to, link& on, const send_record& record, const char
   if (record.key != 0) fabric_.memory().remove(record.key);
   switch (record.what) {
     case purpose::knock:
-      on.is_knocking = false;
+      on.knocked_ticks = 0;
       return;
     case purpose::farewell:
       return;
@@ -293,7 +293,11 @@ void port::knock(net::sink& to) noexcept {
     if (on->heard_ticks == 0) on->heard_ticks = now_;
     const bool is_silent = now_ >= on->heard_ticks + SILENCE_MS * base::ticks_per_ms();
     // A card that refuses to send is asked at once.
-    if (on->is_knocking || (!is_silent && on->refused() == 0)) continue;
+    if (is_beyond_hope(*on)) {
+      fail(to, *on, "no acknowledgement: the port of this machine is down");
+      continue;
+    }
+    if (on->knocked_ticks != 0 || (!is_silent && on->refused() == 0)) continue;
     std::uint64_t address = 0;
     std::uint32_t key = 0;
     if (!fabric_.calls().directory_of(on->rank, address, key)) continue;
@@ -301,11 +305,24 @@ void port::knock(net::sink& to) noexcept {
     nothing.aim(address, key);
     on->forgive();
     const errorcode_t code = on->post(nothing.wr, {.what = purpose::knock});
-    on->is_knocking = code == errorcode_t::done;
+    if (code == errorcode_t::done) on->knocked_ticks = now_;
     if (code == errorcode_t::retry_nomem && on->refused() != 0)
       fail(to, *on, "the card refuses to send on this connection");
   }
   is_dry_ = false;
+}
+
+// The card should have said that nobody answers. One that does not even send while its port is down
+// may never say it: soft-RoCE, when what it has sent is held up below it
+// (docs/virtual-machines.md).
+bool port::is_beyond_hope(const link& on) const noexcept {
+  if (on.knocked_ticks != 0 && fabric_.is_beyond_hope(0, on.knocked_ticks, now_)) return true;
+  for (std::size_t i = 0; i < sides_.size(); ++i) {
+    const link* const beside = sides_[i]->find(on.rank);
+    if (beside != nullptr && !beside->is_idle() && fabric_.is_beyond_hope(i + 1, 0, now_))
+      return true;
+  }
+  return false;
 }
 
 // Of a peer on this machine we see that it has ended, also one that was never met. What it sent

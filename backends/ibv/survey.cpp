@@ -254,6 +254,11 @@ bool has_moved(ibv_context* context, const port_facts& then) noexcept {
          now.lid != then.state.lid;
 }
 
+bool is_up(ibv_context* context, const port_facts& then) noexcept {
+  ibv_port_attr now{};
+  return query_port(context, then.number, now) != 0 || now.state == IBV_PORT_ACTIVE;
+}
+
 std::uint64_t rate_of(const ibv_port_attr& port) noexcept {
   // Widths and speeds are bits; gigabits per lane as the specification names them.
   const std::uint64_t lanes = port.active_width == 2    ? 4

@@ -69,6 +69,8 @@ std::vector<port_facts> survey(const port_wishes& wishes);
 // link-local one. Null if there is none. `why` says what decided.
 const gid_row* choose_gid(const std::vector<gid_row>& rows, std::string& why);
 
+// Whether the port carries something now, as far as can be asked.
+bool is_up(ibv_context* context, const port_facts& then) noexcept;
 // Whether the port has another address now than what was surveyed and is used. What others have
 // besides is no matter.
 bool has_moved(ibv_context* context, const port_facts& then) noexcept;

@@ -36,6 +36,7 @@ class Job:
     memory: str = "2G"
     mtu: int = 4200
     netem: str = ""
+    drops: bool = False  # between two machines: what one does not take is lost, as on a cable; else the other has to wait
     timeout: float = 300
     grace: float = 20  # the other machine's time once one has failed
     accelerator: str = "auto"
@@ -93,12 +94,51 @@ def write_job(job, folder):
     return control
 
 
+class HeldLink:
+    """A socket pair: no port, no name, and nobody else can listen. It holds back what the other end does not take."""
+
+    def __init__(self):
+        self.pair = socket.socketpair()
+        self.ends = [one.fileno() for one in self.pair]
+
+    def backend(self, number):
+        return f"socket,fd={self.ends[number]}"
+
+    def close(self):
+        for one in self.pair:
+            one.close()
+
+
+class DroppingLink:
+    """Datagrams between two ports of loopback, which are lost where nobody takes them."""
+
+    ends = ()
+
+    def __init__(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+            for end in (one, other):
+                end.bind(("127.0.0.1", 0))
+            self.ports = [end.getsockname()[1] for end in (one, other)]
+
+    def backend(self, number):
+        return f"socket,udp=127.0.0.1:{self.ports[1 - number]},localaddr=127.0.0.1:{self.ports[number]}"
+
+    def close(self):
+        """Nothing is open here."""
+
+
+def make_links(job):
+    """One for each device, and the last for the bootstrap."""
+    if job.machines < 2:
+        return []
+    return [(DroppingLink if job.drops else HeldLink)() for _ in range(job.devices)] + [HeldLink()]
+
+
 def network_arguments(number, links):
-    """Links between two machines are socket pairs: no port, no name, and nobody else can listen."""
     arguments = []
-    for place, pair in enumerate(links):
+    for place, link in enumerate(links):
         mac = f"52:54:00:77:{place:02x}:{number + 1:02x}"
-        arguments += ["-netdev", f"socket,id=net{place},fd={pair[number].fileno()}",
+        arguments += ["-netdev", f"{link.backend(number)},id=net{place}",
                       "-device", f"virtio-net-pci,netdev=net{place},mac={mac}"]
     return arguments or ["-nic", "none"]
 
@@ -117,13 +157,11 @@ def qemu_command(job, number, boot, folder, links):
 
 
 def start(job, boot, folder, control):
-    links = []
-    if job.machines > 1:  # one for each device, and the last for the bootstrap
-        links = [socket.socketpair() for _ in range(job.devices + 1)]
+    links = make_links(job)
     machines = []
     try:
         for number in range(job.machines):
-            ends = [pair[number].fileno() for pair in links]
+            ends = [link.ends[number] for link in links if link.ends]
             with open(folder / f"console.{number}", "wb"), open(folder / f"qemu.{number}", "wb") as errors:
                 process = subprocess.Popen(  # pylint: disable=consider-using-with
                     qemu_command(job, number, boot, folder, links), stdin=subprocess.DEVNULL,
@@ -134,9 +172,8 @@ def start(job, boot, folder, control):
             machine.kill()
         raise
     finally:
-        for pair in links:
-            for end in pair:
-                end.close()
+        for link in links:
+            link.close()
     return machines
 
 

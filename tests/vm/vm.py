@@ -47,6 +47,8 @@ def arguments_of(words):
                         help=f"passed on, beside {', '.join(KEPT)} and {'*, '.join(KEPT_PREFIXES)}*")
     parser.add_argument("--loss", metavar="PERCENT", help="of what each machine of a pair sends")
     parser.add_argument("--delay", metavar="TIME", help="of what each machine of a pair sends, such as 1ms")
+    parser.add_argument("--drop", action="store_true",
+                        help="what a machine of a pair does not take is lost, as on a cable; else the other has to wait")
     parser.add_argument("--accel", choices=["auto", "kvm", "tcg"], default="auto", help="auto: kvm if it really works")
     parser.add_argument("--verbose", action="store_true", help="kernel messages on stderr at the end")
     parser.add_argument("--if-possible", action="store_true",
@@ -56,8 +58,8 @@ def arguments_of(words):
     parsed.command = words[at + 1:]
     if (parsed.mode in ("run", "pair")) != bool(parsed.command):
         parser.error("run and pair, and no others, need a command after --")
-    if parsed.mode == "run" and (parsed.loss or parsed.delay):
-        parser.error("--loss and --delay need pair: inside one machine packets never reach the interface")
+    if parsed.mode == "run" and (parsed.loss or parsed.delay or parsed.drop):
+        parser.error("--loss, --delay and --drop need pair: inside one machine packets never reach the interface")
     return parsed
 
 
@@ -80,7 +82,7 @@ def job_of(arguments):
     return machine.Job(
         command=arguments.command, machines=machines, processes=arguments.processes, devices=arguments.devices,
         cpus=arguments.cpus or (1 if machines > 1 else 2), memory=arguments.mem, mtu=arguments.mtu, netem=" ".join(netem),
-        timeout=arguments.timeout, grace=arguments.grace, accelerator=arguments.accel,
+        drops=arguments.drop, timeout=arguments.timeout, grace=arguments.grace, accelerator=arguments.accel,
         out=real(arguments.out), writable=real(arguments.writable), environment=environment_of(arguments.env),
         verbose=arguments.verbose)
 

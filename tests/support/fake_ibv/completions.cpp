@@ -123,6 +123,7 @@ void raise_event(open_card& on, ibv_event_type what, queue_pair* q) {
   ibv_async_event event{};
   event.event_type = what;
   if (q != nullptr) event.element.qp = q;
+  if (what == IBV_EVENT_PORT_ERR || what == IBV_EVENT_PORT_ACTIVE) event.element.port_num = 1;
   on.events.push_back(event);
   const std::uint64_t one = 1;
   if (write(on.context.async_fd, &one, sizeof(one)) != sizeof(one))

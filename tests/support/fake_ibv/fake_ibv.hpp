@@ -77,6 +77,7 @@ struct fake_ibv_config {
   bool collects = false;  // complaints are kept instead of ending the program
   bool waits_for_dead =
       false;  // who is gone is noticed after the time of the queue pair, not at once
+  bool never_gives_up = false;  // nor after it
 };
 
 // Objects that are alive.

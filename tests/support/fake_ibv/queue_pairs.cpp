@@ -28,6 +28,7 @@ queue_pair* peer_of(const queue_pair& q) {
 
 // Whether the card has tried long enough.
 bool gives_up(const queue_pair& q, request& r) {
+  if (net().config.never_gives_up) return false;
   const auto at = net().pairs.find(q.attr.dest_qp_num);
   const bool may_come = at != net().pairs.end() && !at->second->owner()->is_dead &&
                         at->second->state < IBV_QPS_RTR && !q.owner()->is_dead;
