@@ -31,6 +31,13 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
   return on->post(one.wr, by_);
 }
 
+errorcode_t endpoint::would_post(int rank) noexcept {
+  link* on = nullptr;
+  if (rank == me_) return errorcode_t::done;
+  if (const errorcode_t code = port_.ready(rank, on); code != errorcode_t::done) return code;
+  return on->has_room(by_) ? errorcode_t::done : errorcode_t::retry_nomem;
+}
+
 errorcode_t endpoint::send(const net::net_op& op) noexcept {
   if (op.rank == me_) [[unlikely]]
     return port_.self().send(op);

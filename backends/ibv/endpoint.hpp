@@ -20,6 +20,7 @@ class endpoint final : public net::endpoint {
   errorcode_t put(const net::net_op& op) noexcept override;
   errorcode_t put_imm(const net::net_op& op) noexcept override;
   errorcode_t get(const net::net_op& op) noexcept override;
+  errorcode_t would_post(int rank) noexcept override;
 
  private:
   errorcode_t send_copy(link& on, const net::net_op& op) noexcept;

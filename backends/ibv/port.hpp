@@ -116,7 +116,7 @@ class port {
   void lose(net::sink& to, link& on, const char* reason) noexcept;
   void lose_all(net::sink& to, const char* reason) noexcept;
   void knock(net::sink& to) noexcept;
-  bool is_beyond_hope(const link& on) const noexcept;
+  bool is_beyond_hope(const link& on) noexcept;
   bool has_died(link& on) noexcept;
   static errorcode_t post_part(split& s) noexcept;
   void await_room(split& s) noexcept;

@@ -315,11 +315,17 @@ void port::knock(net::sink& to) noexcept {
 // The card should have said that nobody answers. One that does not even send while its port is down
 // may never say it: soft-RoCE, when what it has sent is held up below it
 // (docs/virtual-machines.md).
-bool port::is_beyond_hope(const link& on) const noexcept {
+bool port::is_beyond_hope(const link& on) noexcept {
   if (on.knocked_ticks != 0 && fabric_.is_beyond_hope(0, on.knocked_ticks, now_)) return true;
   for (std::size_t i = 0; i < sides_.size(); ++i) {
-    const link* const beside = sides_[i]->find(on.rank);
-    if (beside != nullptr && !beside->is_idle() && fabric_.is_beyond_hope(i + 1, 0, now_))
+    link* const beside = sides_[i]->find(on.rank);
+    if (beside == nullptr) continue;
+    // Nobody knocks there: since when it is seen to be busy, and nothing was done.
+    if (beside->is_idle())
+      beside->heard_ticks = 0;
+    else if (beside->heard_ticks == 0)
+      beside->heard_ticks = now_;
+    else if (fabric_.is_beyond_hope(i + 1, beside->heard_ticks, now_))
       return true;
   }
   return false;

@@ -158,6 +158,7 @@ void port::poll_sides(net::sink& to, bool is_dry) noexcept {
 void port::side_event(net::sink& to, const side& from, const ibv_wc& what) noexcept {
   link* const on = from.by_qpn(what.qp_num);
   if (on == nullptr || is_receive(what.wr_id)) return;
+  on->heard_ticks = now_;
   const bool is_good = what.status == IBV_WC_SUCCESS;
   link* const main = find(on->rank);
   if (!is_good && main != nullptr) fail(to, *main, meaning_of(what.status));

@@ -219,10 +219,19 @@ void connector::hear_hello(const hello& said) {
       said.rank == book_.rank())
     return;
   port* const p = caller_.port_at(said.device);
-  if (p == nullptr) return take(said, p);
+  if (p == nullptr) return hear_early(said);
   if (caller_.attempt(calls::step::answer, *p, said.rank, [&] { take(said, p); })) return;
   link* const on = p->find(said.rank);
-  if (on != nullptr && on->state() == link::stage::failed) turn_away(*on, *p);
+  const bool is_call = (said.flags & hello::LEAVES) == 0;
+  if (is_call && on != nullptr && on->state() == link::stage::failed) turn_away(*on, *p);
+}
+
+// The port is not made yet, and the peer will call again.
+void connector::hear_early(const hello& said) noexcept {
+  try {
+    take(said, nullptr);
+  } catch (const std::exception&) {  // nor can it be answered then
+  }
 }
 
 // Whoever was given up need not call for ever.
@@ -238,7 +247,7 @@ void connector::take(const hello& said, port* p) {
   // From another job, or a forged one.
   if (who == nullptr || who->address.id != said.from) return;
   who->was_heard = true;
-  if (p == nullptr) return;  // not made yet; the peer will call again
+  if (p == nullptr) return;
   link* on = p->find(said.rank);
   if ((said.flags & hello::LEAVES) != 0) {
     // Its port says so, since it knows to whom. Nothing is on the way from there: the other one was

@@ -76,6 +76,7 @@ class connector {
   void read_error();
   bool done_with(cell& one, std::size_t size, hello& said);
   void hear_hello(const hello& said);
+  void hear_early(const hello& said) noexcept;
   void take(const hello& said, port* p);
   void turn_away(link& on, const port& p) noexcept;
   void call(link& on, const port& p);

@@ -50,6 +50,11 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
   return code;
 }
 
+errorcode_t endpoint::would_post(int rank) noexcept {
+  link* on = nullptr;
+  return rank == me_ ? errorcode_t::done : port_.ready(rank, on);
+}
+
 errorcode_t endpoint::send(const net::net_op& op) noexcept {
   if (op.rank == me_) [[unlikely]]
     return port_.self().send(op);

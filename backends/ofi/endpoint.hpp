@@ -21,6 +21,7 @@ class endpoint final : public net::endpoint {
     return rma(op, access::write_and_tell);
   }
   errorcode_t get(const net::net_op& op) noexcept override { return rma(op, access::read); }
+  errorcode_t would_post(int rank) noexcept override;
 
  private:
   enum class access : std::uint8_t { write, write_and_tell, read };

@@ -201,7 +201,8 @@ class free_endpoint_x
 };
 
 /// Frees a matching engine and empties the handle; what is in it is dropped: the objects of its
-/// receives are not signalled, and test_drained() does not count them any more.
+/// receives are not signalled, and test_drained() does not count them any more. Packets of messages
+/// that nobody received go home only if the device they came by is still there.
 class free_matching_engine_x
     : public detail::free_operation<free_matching_engine_x, matching_engine_t,
                                     &detail::free_matching_engine> {

@@ -96,8 +96,8 @@ void sync_wait(const sync_args& args) {
   }
   api::waiting wait(base::check_live(device.p_impl, "device")->channel, args.needs_all);
   while (!s.test(args.p_out)) {
-    if (s.lost() != comp::sync::NOBODY) [[unlikely]]
-      wait.end_for(s.lost());
+    if (const int rank = s.lost(); rank != comp::sync::NOBODY) [[unlikely]]
+      wait.end_for(rank);
     if (args.do_progress)
       wait.round();
     else

@@ -88,7 +88,7 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait
     if (!is_lost || is_met) continue;
     if (filed_in != nullptr && filed_in->take_back(*w)) {
       via.shared.waiters.put(w);
-    } else if (rank < 0) {
+    } else if (filed_in != nullptr) {
       is_met = true;
       continue;
     } else {

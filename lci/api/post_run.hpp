@@ -78,7 +78,8 @@ inline void check_peer(proto::channel& via, int rank) {
 
 // Waits until `w`, the object of an operation under way, is signalled. Ends with an exception when
 // the peer is gone, or for ANY_SOURCE when any was lost since `wait` was made. A receive is filed
-// in an engine, out of which it is taken then; if that comes too late, it goes on for ANY_SOURCE.
+// in an engine, out of which it is taken then; if a message has met it already, the call goes on to
+// the end of that.
 status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
                   proto::matcher* filed_in);
 
@@ -115,16 +116,9 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
   return got;
 }
 
-// Runs start() and turns its code into the answer of the post.
-template <class Start>
-status_t run(const post_args& a, const permission& allow, proto::channel& via, Start&& start,
-             proto::matcher* filed_in = nullptr) {
-  if (!allow.posted) return run_blocking(a, allow, via, filed_in, start);
-  if (via.shared.failure_epoch() != 0 && !a.local_comp.is_empty()) [[unlikely]]
-    comp::renew(a.local_comp.p_impl);
-  const proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
-  status_t got = user.status;
-  const errorcode_t code = start(user, allow.retry, got);
+// start() has answered.
+inline status_t answer(const post_args& a, const permission& allow, proto::channel& via,
+                       errorcode_t code, status_t& got) {
   if (error_t(code).is_done()) {
     got.error = code;
     if (allow.done) return got;
@@ -136,6 +130,32 @@ status_t run(const post_args& a, const permission& allow, proto::channel& via, S
   if (proto::is_retry(code)) return status_t(code);
   if (!error_t(code).is_posted()) via.shared.throw_gone(a.rank);
   return status_of(a, code);
+}
+
+// run() once a rank is gone. The object may be that of an operation that was lost.
+template <class Start>
+LCI_COLD status_t run_after_loss(const post_args& a, const permission& allow, proto::channel& via,
+                                 Start& start) {
+  comp::renewal given(a.local_comp.p_impl);
+  proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
+  user.number = given.number();
+  status_t got = user.status;
+  const errorcode_t code = start(user, allow.retry, got);
+  if (error_t(code).is_done() || error_t(code).is_posted()) given.keep();
+  return answer(a, allow, via, code, got);
+}
+
+// Runs start() and turns its code into the answer of the post.
+template <class Start>
+status_t run(const post_args& a, const permission& allow, proto::channel& via, Start&& start,
+             proto::matcher* filed_in = nullptr) {
+  if (!allow.posted) return run_blocking(a, allow, via, filed_in, start);
+  if (via.shared.failure_epoch() != 0) [[unlikely]]
+    return run_after_loss(a, allow, via, start);
+  const proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
+  status_t got = user.status;
+  const errorcode_t code = start(user, allow.retry, got);
+  return answer(a, allow, via, code, got);
 }
 
 }  // namespace lci::api

@@ -1,5 +1,6 @@
 #include "lci/boot/file.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "lci/base/env.hpp"
@@ -68,7 +69,8 @@ file_bootstrap::file_bootstrap(const file_variables& v)
     : limit_(v.limit),
       job_(file_job::join(v.directory, v.size, v.rank, v.step, deadline::in(v.limit))),
       watch_(job_.folder()),
-      values_(static_cast<std::size_t>(v.size)) {
+      values_(static_cast<std::size_t>(v.size)),
+      is_over_(static_cast<std::size_t>(v.size)) {
   wait_until_full(deadline::in(limit_));
 }
 
@@ -93,6 +95,32 @@ std::string file_bootstrap::get(int rank, const std::string& key) {
   const auto found = values.find(key);
   if (found == values.end()) throw_missing_key(name(), rank, key);
   return found->second;
+}
+
+std::vector<departure> file_bootstrap::news() {
+  std::vector<departure> out;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_) return out;
+  const int looks = std::min(size(), LOOKS);
+  next_look_ = now + LOOK_EVERY * looks / size();
+  for (int i = 0; i < looks; ++i) {
+    const int r = next_rank_;
+    next_rank_ = (r + 1) % size();
+    if (is_over_[static_cast<std::size_t>(r)] || !job_.is_gone(r)) continue;
+    is_over_[static_cast<std::size_t>(r)] = true;
+    // It says so before it goes.
+    if (!job_.has(farewell_of(r)))
+      out.push_back({r, "rank " + std::to_string(r) + " left the job without taking leave"});
+  }
+  return out;
+}
+
+void file_bootstrap::leave() noexcept {
+  try {
+    job_.write(farewell_of(rank()), {});
+  } catch (const std::exception&) {
+    // Then the others take our end for a death.
+  }
 }
 
 void file_bootstrap::wait_until_full(const deadline& until) {
@@ -143,6 +171,8 @@ void file_bootstrap::store(int r, const std::string& bytes) {
 std::string file_bootstrap::limit_text() const {
   return std::to_string(limit_.count() / 1000) + " s";
 }
+
+std::string file_bootstrap::farewell_of(int r) { return "left" + std::to_string(r); }
 
 std::string file_bootstrap::file_of(int r, unsigned round) const {
   return "r" + std::to_string(r) + "." + std::to_string(round);

@@ -38,13 +38,22 @@ class file_bootstrap final : public bootstrap {
   void put(const std::string& key, const std::string& value) override;
   void fence() override;
   std::string get(int rank, const std::string& key) override;
+  bool has_news() const noexcept override { return size() > 1; }
+  std::vector<departure> news() override;
+  void leave() noexcept override;
 
  private:
+  // Every rank is looked at once in that time, or later if there are many; a look is three calls of
+  // the system.
+  static constexpr std::chrono::milliseconds LOOK_EVERY{500};
+  static constexpr int LOOKS = 16;  // at once
+
   void wait_until_full(const deadline& until);
   std::string wait_for_values(int rank, const deadline& until);
   void store(int rank, const std::string& bytes);
   std::string limit_text() const;
   std::string file_of(int rank, unsigned round) const;
+  static std::string farewell_of(int rank);
 
   const std::chrono::milliseconds limit_;
   file_job job_;
@@ -52,6 +61,9 @@ class file_bootstrap final : public bootstrap {
   std::string pending_;  // put frames since the last fence
   unsigned round_ = 0;
   std::vector<std::map<std::string, std::string>> values_;  // by rank
+  std::chrono::steady_clock::time_point next_look_{};
+  int next_rank_ = 0;          // to look at
+  std::vector<bool> is_over_;  // by rank: it is gone, and that was said if it is news
 };
 
 }  // namespace lci::boot

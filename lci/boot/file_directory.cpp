@@ -259,6 +259,8 @@ std::optional<std::string> file_job::read(const std::string& file) const {
   return read_file(folder_ + "/" + file);
 }
 
+bool file_job::has(const std::string& file) const { return exists(folder_ + "/" + file); }
+
 void file_job::remove(const std::string& file) const noexcept {
   ::unlink((folder_ + "/" + file).c_str());
 }

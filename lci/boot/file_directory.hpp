@@ -6,6 +6,7 @@
 //   <dir>/job-<id>/m<rank> held (flock) by its process for its life: whoever can take it knows that
 //                          the process is gone, whatever ended it
 //   <dir>/job-<id>/full    exists once all have joined
+//   <dir>/job-<id>/left<rank> exists once that rank has taken leave
 //   <dir>/job-<id>/r<rank>.<round>   what a rank put for a fence; appears whole (rename)
 //
 // Callers: the file bootstrap. Threads: single.
@@ -43,6 +44,7 @@ class file_job {
   // A file of the job folder as a whole; nothing while it is not there.
   void write(const std::string& file, const std::string& bytes) const;
   std::optional<std::string> read(const std::string& file) const;
+  bool has(const std::string& file) const;
   void remove(const std::string& file) const noexcept;
 
  private:

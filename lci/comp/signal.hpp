@@ -34,14 +34,35 @@ inline void signal(comp_impl_t* object, const status_t& status) {
   throw_not_comp(object, "signal");
 }
 
-// An operation that was to signal the object has failed, because that rank is gone: whoever waits
-// for the object hears of it. The other kinds are not waited for.
-LCI_COLD inline void lose(comp_impl_t* object, int rank) noexcept {
-  if (object->attr.comp_type == attr_comp_type_t::sync) static_cast<sync*>(object)->lose(rank);
+// The operation of that number that was to signal the object has failed, because that rank is gone:
+// whoever waits for the object hears of it. The other kinds are not waited for.
+LCI_COLD inline void lose(comp_impl_t* object, int rank, std::uint32_t number) noexcept {
+  if (object->attr.comp_type == attr_comp_type_t::sync)
+    static_cast<sync*>(object)->lose(rank, number);
 }
-// Another operation is given the object.
-LCI_COLD inline void renew(comp_impl_t* object) noexcept {
-  if (object->attr.comp_type == attr_comp_type_t::sync) static_cast<sync*>(object)->renew();
-}
+
+// The object is given to another operation, once a rank is gone; until then all have the number 0.
+// Unless it is kept, that was in vain.
+class renewal {
+ public:
+  LCI_COLD explicit renewal(comp_impl_t* object) noexcept {
+    if (object->attr.comp_type != attr_comp_type_t::sync) return;
+    object_ = static_cast<sync*>(object);
+    known_ = object_->renew();
+    number_ = object_->number();
+  }
+  LCI_COLD ~renewal() {
+    if (object_ != nullptr) object_->restore(known_);
+  }
+  renewal(const renewal&) = delete;
+  renewal& operator=(const renewal&) = delete;
+  void keep() noexcept { object_ = nullptr; }
+  std::uint32_t number() const noexcept { return number_; }
+
+ private:
+  sync* object_ = nullptr;
+  sync::loss known_;
+  std::uint32_t number_ = 0;
+};
 
 }  // namespace lci::comp

@@ -50,8 +50,8 @@ bool sync::take(status_t* out) noexcept {
     // Relaxed: ordered by the store to claims_ below.
     places_[i].is_filled.store(false, std::memory_order_relaxed);
   }
-  if (lost() != NOBODY) [[unlikely]]
-    lost_.store(NOBODY, std::memory_order_relaxed);
+  if (const loss known = loss_.load(std::memory_order_relaxed); known.rank != NOBODY) [[unlikely]]
+    loss_.store({known.number, NOBODY}, std::memory_order_relaxed);
   // edge sync.round, writer: the places are empty and copied.
   claims_.store(0, std::memory_order_release);
   return true;

@@ -48,18 +48,40 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
 
   void signal(status_t status) override { add(status); }
 
-  // A signal will not come, because that rank is gone. Any thread.
-  void lose(int rank) noexcept {
-    // edge sync.lost, writer: who hears of it knows that the operation is over.
-    lost_.store(rank, std::memory_order_release);
+  // What is known of a signal that will not come in this round: the rank that is gone, or NOBODY,
+  // and the number of the operation that it would come from, counted by renew().
+  struct loss {
+    std::uint32_t number = 0;
+    std::int32_t rank = NOBODY;
+    bool operator==(const loss&) const = default;
+  };
+  // The signal of operation `number` will not come, because that rank is gone. Any thread.
+  void lose(int rank, std::uint32_t number) noexcept {
+    loss now = loss_.load(std::memory_order_relaxed);
+    // Another one may have taken its place. edge sync.loss, writer: who hears of it knows that the
+    // operation is over.
+    while (now.number == number &&
+           !loss_.compare_exchange_weak(now, {number, rank}, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+    }
   }
-  // Of a signal that will not come in this round, or NOBODY.
-  int lost() const noexcept { return lost_.load(std::memory_order_acquire); }  // edge sync.lost
+  int lost() const noexcept {
+    return loss_.load(std::memory_order_acquire).rank;
+  }  // edge sync.loss
   // Another operation is to signal this object. With a threshold of one it takes the place of the
-  // one that was lost.
-  void renew() noexcept {
-    if (threshold_ == 1) lost_.store(NOBODY, std::memory_order_relaxed);
+  // one that was there. Answers what was known; restore() takes that back.
+  loss renew() noexcept {
+    loss now = loss_.load(std::memory_order_relaxed);
+    while (threshold_ == 1 &&
+           !loss_.compare_exchange_weak(now, {now.number + 1, NOBODY}, std::memory_order_acq_rel)) {
+    }
+    return now;
   }
+  void restore(const loss& known) noexcept {
+    loss now{known.number + 1, NOBODY};
+    loss_.compare_exchange_strong(now, known, std::memory_order_release);
+  }
+  std::uint32_t number() const noexcept { return loss_.load(std::memory_order_relaxed).number; }
 
  private:
   struct place {
@@ -87,7 +109,8 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
 
   const std::uint32_t threshold_;
   std::atomic<std::uint32_t> claims_{0};  // places given out in this round, or TAKING
-  std::atomic<int> lost_{NOBODY};
+  std::atomic<loss> loss_{};
+  static_assert(std::atomic<loss>::is_always_lock_free);
   place first_;          // the only one when the threshold is 1, which then needs no other memory
   place* const places_;  // threshold_ of them
 };

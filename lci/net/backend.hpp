@@ -149,6 +149,10 @@ class endpoint {
   virtual errorcode_t put(const net_op& op) noexcept = 0;
   virtual errorcode_t put_imm(const net_op& op) noexcept = 0;
   virtual errorcode_t get(const net_op& op) noexcept = 0;
+  // What a post to that rank would be answered now, as far as is known before it is made: retry_*
+  // begins to connect as the post would, fatal as well as done may be wrong. Asked before something
+  // dear is made for a post, such as a registration.
+  virtual errorcode_t would_post(int /*rank*/) noexcept { return errorcode_t::done; }
   // What the calling thread has sent to this rank's device and was not dealt with there yet. 0:
   // nothing; else a number that is another one after each further send. UNKNOWN: cannot tell.
   static constexpr std::uint64_t UNKNOWN = ~std::uint64_t{0};

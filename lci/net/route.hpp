@@ -140,6 +140,7 @@ class routed_endpoint final : public endpoint {
   errorcode_t put(const net_op& op) noexcept override;
   errorcode_t put_imm(const net_op& op) noexcept override;
   errorcode_t get(const net_op& op) noexcept override;
+  errorcode_t would_post(int rank) noexcept override { return at(rank).would_post(rank); }
   std::uint64_t unconsumed(int rank) noexcept override { return at(rank).unconsumed(rank); }
 
  private:

@@ -207,8 +207,8 @@ void channel::finish(transfer& move) noexcept {
 void channel::fail(const user_side& user) noexcept {
   if (user.is_waiter)
     static_cast<waiter*>(user.comp)->fail();
-  else if (user.comp != nullptr && user.status.rank >= 0 && shared.is_gone(user.status.rank))
-    comp::lose(user.comp, user.status.rank);
+  else if (user.comp != nullptr && user.status.rank >= 0 && is_lost(user.status.rank))
+    comp::lose(user.comp, user.status.rank, user.number);
 }
 
 void channel::signal(comp_impl_t* to, const status_t& status) noexcept {
@@ -279,23 +279,32 @@ void channel::miss(int rank) noexcept {
   keep_gone(rank);
 }
 
+bool channel::is_lost(int rank) noexcept {
+  if (shared.is_gone(rank)) return true;
+  const std::lock_guard lock(lists_lock_);
+  return missed_[static_cast<std::size_t>(rank)];
+}
+
 // Some peer is gone: what waits for it will not complete. Reports each death once per device.
 void channel::notice_failures() {
   const std::uint32_t epoch = shared.failure_epoch();
   for (int rank = 0; rank < shared.n; ++rank) {
     if (!shared.is_gone(rank)) continue;
+    // Once: it may die meanwhile, also after it took leave of another device.
+    const end how = shared.has_died(rank) ? end::died : end::left;
+    bool is_told;
     {
       const std::lock_guard lock(lists_lock_);
-      if (reported_[static_cast<std::size_t>(rank)]) continue;
-      reported_[static_cast<std::size_t>(rank)] = true;
+      if (reported_[static_cast<std::size_t>(rank)] >= how) continue;
+      reported_[static_cast<std::size_t>(rank)] = how;
+      is_told = missed_[static_cast<std::size_t>(rank)];
     }
     on_peer_gone(*this, rank);
     payloads.on_peer_gone(rank);
     staged.on_peer_gone(rank);
     flags.forget(rank);
     offered.forget(rank);
-    if (shared.has_died(rank))
-      shared.rcomps.for_each_engine([&](matcher& m) { m.forget(*this, rank); });
+    if (how == end::died) shared.rcomps.for_each_engine([&](matcher& m) { m.forget(*this, rank); });
     known_offers.forget(rank);
     if (mem::accelerator* const gpu = shared.gpus.running(); gpu != nullptr) gpu->forget(rank);
     std::vector<port*> ports;
@@ -304,7 +313,7 @@ void channel::notice_failures() {
       ports = ports_;
     }
     for (port* p : ports) p->forget(rank);
-    if (shared.has_died(rank)) keep_gone(rank);
+    if (how == end::died && !is_told) keep_gone(rank);
   }
   seen_epoch_.store(epoch, std::memory_order_relaxed);
 }

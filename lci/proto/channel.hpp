@@ -71,6 +71,7 @@ class port {
   backlog log;
 
  private:
+  void refused(transfer& move) noexcept;
   std::unique_ptr<net::endpoint> end_;
 };
 
@@ -141,7 +142,9 @@ class channel {
   // Throws the oldest problem that was kept, if any.
   LCI_COLD void rethrow_kept();
   // An operation has failed because `rank` is gone.
-  void miss(int rank) noexcept;
+  LCI_COLD void miss(int rank) noexcept;
+  // It is gone, or an operation has failed as if it were.
+  LCI_COLD bool is_lost(int rank) noexcept;
 
   core& shared;
   net::fabric& fabric;
@@ -206,8 +209,9 @@ class channel {
   std::atomic<std::uint32_t> rounds_{0};  // of progress, roughly
   std::atomic<std::uint32_t> idle_{0};    // empty rounds in a row
   std::atomic<std::uint32_t> seen_epoch_{0};  // of core::failure_epoch()
-  std::vector<bool> reported_;  // by rank: what it leaves behind was ended; under lists_lock_
-  std::vector<bool> missed_;    // by rank: it left too early, and `lost` says so; under lists_lock_
+  enum class end : std::uint8_t { none, left, died };
+  std::vector<end> reported_;  // by rank: what it leaves behind was ended; under lists_lock_
+  std::vector<bool> missed_;   // by rank: `lost` has it, dead or not; under lists_lock_
 };
 
 // What to send along with the name of a registration of ours, to that rank.

@@ -163,7 +163,10 @@ std::optional<errorcode_t> start_by_hand(outgoing& out) {
 
 errorcode_t start_zero_copy(outgoing& out) {
   network_key key;
-  if (out.local_key == 0) key = key_for(out.via.via, out.rank, out.buffer, out.size, out.kind);
+  if (out.local_key == 0) {
+    if (const errorcode_t code = out.refusal(); is_retry(code)) return code;
+    key = key_for(out.via.via, out.rank, out.buffer, out.size, out.kind);
+  }
   transfer* move = make_transfer(out, transfer::verb::send);
   move->imm = out.imm();
   take_key(*move, key);

@@ -280,8 +280,12 @@ bool matcher::take_back(const waiter& by) noexcept {
 void matcher::empty_st(core& shared, const std::function<bool(const channel&)>& has) {
   engine_->drain_st([&](void* value, matching_entry_type_t type, bool is_raw) {
     if (is_raw) return;
-    if (type == matching_entry_type_t::send)
-      return give_back(shared, *static_cast<message*>(value));
+    if (type == matching_entry_type_t::send) {
+      auto& m = *static_cast<message*>(value);
+      // Pools and networks live as long as the channels that use them.
+      if (!has(*m.via)) m.packet = nullptr;
+      return give_back(shared, m);
+    }
     auto& to = *static_cast<receive*>(value);
     const bool is_counted = has(*to.via);
     if (is_counted && was_claimed(to)) return;

@@ -31,7 +31,8 @@ inline bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(
 struct user_side {
   comp_impl_t* comp = nullptr;
   status_t status;
-  bool is_waiter = false;  // comp is a proto::waiter: a call waits, and hears of failures too
+  bool is_waiter = false;    // comp is a proto::waiter: a call waits, and hears of failures too
+  std::uint32_t number = 0;  // of the operation, as comp::renewal counts
 };
 
 // A receive that waits in a matching engine.

@@ -74,6 +74,14 @@ struct outgoing {
     made.off_network = false;
     return made;
   }
+  // Why the post would be refused anyway, or done: nothing need be registered for what is refused.
+  // Only worth its cost where there is something to register.
+  errorcode_t refusal() const noexcept {
+    if (!may_retry) return errorcode_t::done;
+    if (via.log.pending(rank)) return errorcode_t::retry_backlog;
+    const errorcode_t code = via.end().would_post(rank);
+    return is_retry(code) ? code : errorcode_t::done;
+  }
   std::size_t head_size() const noexcept { return extended ? sizeof(wire::extended_head) : 0; }
 };
 

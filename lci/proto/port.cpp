@@ -77,8 +77,14 @@ void port::start(transfer& move) noexcept {
     }
   }
   if (code == errorcode_t::posted) return;
-  if (code != errorcode_t::done) move.failed = true;
+  if (code != errorcode_t::done) refused(move);
   conclude(move);
+}
+
+// The network knows that the peer is gone, and has not told us yet.
+LCI_COLD void port::refused(transfer& move) noexcept {
+  move.failed = true;
+  via.miss(move.op.rank);
 }
 
 // Every byte is there. Where the network could not carry the news with the data, it follows as a
@@ -111,7 +117,7 @@ bool port::try_entry(int rank, backlog_entry& entry) noexcept {
       return false;
     }
     if (code != errorcode_t::posted) {
-      entry.move->failed = code != errorcode_t::done;
+      if (code != errorcode_t::done) refused(*entry.move);
       conclude(*entry.move);
     }
     entry.move = nullptr;

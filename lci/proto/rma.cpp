@@ -48,10 +48,14 @@ bool is_for_gpus(const outgoing& out, network_key& key) {
   return key.is_off();
 }
 
-// Host memory of the caller that the network is to use in place.
-void register_host(const outgoing& out, network_key& key) {
-  if (out.local_key == 0 && out.kind == mem::mem_kind::host)
+// Host memory of the caller that the network is to use in place. Not done: the post would be
+// refused.
+errorcode_t register_host(const outgoing& out, network_key& key) {
+  if (out.local_key != 0 || out.kind != mem::mem_kind::host) return errorcode_t::done;
+  const errorcode_t code = out.refusal();
+  if (code == errorcode_t::done)
     key = key_for(out.via.via, out.rank, out.buffer, out.size, out.kind);
+  return code;
 }
 
 errorcode_t launch_direct(outgoing& out, transfer::verb what, std::string& why_not) {
@@ -126,7 +130,7 @@ errorcode_t put_staged(outgoing& out) {
   plan.is_put = true;
   if (put_by_landing(out, plan)) return errorcode_t::posted;
   network_key key;
-  register_host(out, key);
+  if (const auto code = register_host(out, key); is_retry(code)) return code;
   if (key.get() != 0) plan.local_key = key.get();
   plan.registered_here = key.get() != 0;
   wire::put_request body;
@@ -194,7 +198,9 @@ errorcode_t start_put(outgoing& out) {
     packet = out.packet != nullptr ? out.packet : out.pool.get();
     if (packet == nullptr && out.may_retry) return errorcode_t::retry_nopacket;
   }
-  if (packet == nullptr) register_host(out, key);
+  if (packet == nullptr) {
+    if (const auto code = register_host(out, key); is_retry(code)) return code;
+  }
   transfer* move = make_transfer(out, transfer::verb::put);
   if (out.rcomp != 0) {
     move->end = ending::immediate;
@@ -219,7 +225,7 @@ errorcode_t start_put(outgoing& out) {
 errorcode_t start_get(outgoing& out) {
   network_key key;
   if (is_for_gpus(out, key)) return start_on_gpus(out, transfer::verb::get);
-  register_host(out, key);
+  if (const auto code = register_host(out, key); is_retry(code)) return code;
   transfer* move = make_transfer(out, transfer::verb::get);
   move->packet = nullptr;
   take_key(*move, key);

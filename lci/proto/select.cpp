@@ -35,6 +35,7 @@ errorcode_t start_rendezvous(outgoing& out) {
   send_plan plan = out.plan();
   network_key key;
   if (out.local_key == 0 && is_for_network(out.via.via, plan)) {
+    if (const errorcode_t code = out.refusal(); is_retry(code)) return code;
     key = key_for(out.via.via, out.rank, out.buffer, out.size, out.kind);
     plan.local_key = key.get();
     plan.registered_here = key.get() != 0;

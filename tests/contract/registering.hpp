@@ -48,6 +48,7 @@ class registering_endpoint final : public net::endpoint {
     return post(op, &net::endpoint::put_imm);
   }
   errorcode_t get(const net::net_op& op) noexcept override { return post(op, &net::endpoint::get); }
+  errorcode_t would_post(int rank) noexcept override { return end_->would_post(rank); }
   std::uint64_t unconsumed(int rank) noexcept override { return end_->unconsumed(rank); }
 
  private:

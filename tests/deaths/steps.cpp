@@ -81,6 +81,7 @@ class counting_endpoint final : public net::endpoint {
   errorcode_t get(const net::net_op& op) noexcept override {
     return counted(real_->get(op), way::read, op.size);
   }
+  errorcode_t would_post(int rank) noexcept override { return real_->would_post(rank); }
   std::uint64_t unconsumed(int rank) noexcept override { return real_->unconsumed(rank); }
 
  private:
@@ -127,7 +128,8 @@ class counting_fabric final : public net::fabric {
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                 std::string& why_not) override {
     const std::uint64_t key = real_->register_region(address, size, kind, why_not);
-    if (key != 0) registrations.fetch_add(1, std::memory_order_relaxed);
+    if (key == 0) return 0;
+    registrations.fetch_add(1, std::memory_order_relaxed);
     return key;
   }
   void deregister_region(std::uint64_t local_key) noexcept override {

@@ -119,11 +119,11 @@ int poll_cq(ibv_cq* c, int most, ibv_wc* out) {
   return n;
 }
 
-void raise_event(open_card& on, ibv_event_type what, queue_pair* q) {
+void raise_event(open_card& on, ibv_event_type what, queue_pair* q, int port) {
   ibv_async_event event{};
   event.event_type = what;
   if (q != nullptr) event.element.qp = q;
-  if (what == IBV_EVENT_PORT_ERR || what == IBV_EVENT_PORT_ACTIVE) event.element.port_num = 1;
+  if (what == IBV_EVENT_PORT_ERR || what == IBV_EVENT_PORT_ACTIVE) event.element.port_num = port;
   on.events.push_back(event);
   const std::uint64_t one = 1;
   if (write(on.context.async_fd, &one, sizeof(one)) != sizeof(one))

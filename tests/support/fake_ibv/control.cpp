@@ -145,9 +145,9 @@ class control final : public fake_ibv {
     const std::lock_guard lock(net().lock);
     how(net().config.devices.at(device));
   }
-  void raise(std::size_t context, ibv_event_type what) override {
+  void raise(std::size_t context, ibv_event_type what, int port) override {
     const std::lock_guard lock(net().lock);
-    raise_event(*net().contexts.at(context), what, nullptr);
+    raise_event(*net().contexts.at(context), what, nullptr, port);
   }
   std::size_t waiting_completions() override {
     const std::lock_guard lock(net().lock);

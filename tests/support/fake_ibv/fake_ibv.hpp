@@ -134,8 +134,8 @@ class fake_ibv {
   virtual void remove(std::size_t context, bool says_so = true) = 0;
   // Something about a device is different from now on; no port comes or goes.
   virtual void change_device(std::size_t device, const std::function<void(fake_device&)>& how) = 0;
-  // Something happens to that context.
-  virtual void raise(std::size_t context, ibv_event_type what) = 0;
+  // Something happens to that context, or to that port of it.
+  virtual void raise(std::size_t context, ibv_event_type what, int port = 1) = 0;
   // Completions that wait to be polled.
   virtual std::size_t waiting_completions() = 0;
   virtual std::size_t registered_bytes() = 0;

@@ -216,6 +216,6 @@ bool take_next(completion_queue& cq, ibv_wc& out);
 // What a card offers that not every card does.
 void offer_newer_calls(open_card& c);
 completion_queue* make_queue(ibv_context* c, int cqe, void* its, ibv_comp_channel* channel);
-void raise_event(open_card& on, ibv_event_type what, queue_pair* q);
+void raise_event(open_card& on, ibv_event_type what, queue_pair* q, int port = 1);
 
 }  // namespace lci::test::fake

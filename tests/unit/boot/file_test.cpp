@@ -173,6 +173,46 @@ TEST_F(file_test, fence__rank_that_left_is_named) {
   }
 }
 
+// What was heard of the others when one of them has ended.
+std::string news_of(bootstrap& boot, int count) {
+  std::string out;
+  for (int i = 0; i < 3000 && std::count(out.begin(), out.end(), ';') < count; ++i) {
+    for (const departure& one : boot.news()) out += std::to_string(one.rank) + " " + one.why + ";";
+    ::usleep(1000);
+  }
+  return out;
+}
+
+TEST_F(file_test, news__who_ends_without_leave_is_news_once) {
+  const auto results = run_ranks(4, [&](int r) {
+    file_bootstrap boot(variables(4, 30'000, r));
+    boot.fence();
+    if (r == 1) ::raise(SIGKILL);
+    if (r == 2) {
+      boot.leave();
+      return std::string();
+    }
+    std::string out = news_of(boot, 1);
+    out += news_of(boot, 1).substr(0, 1);  // as long again, and there is nothing
+    return out;
+  });
+  for (const std::size_t r : {0u, 3u})
+    EXPECT_EQ(results[r].text, "1 rank 1 left the job without taking leave;");
+}
+
+// More than are looked at in one go.
+TEST_F(file_test, news__of_many_ranks_all_are_heard) {
+  constexpr int SIZE = 20;
+  const auto results = run_ranks(SIZE, [&](int r) {
+    file_bootstrap boot(variables(SIZE, 30'000, r));
+    boot.fence();
+    if (r != 0) ::raise(SIGKILL);
+    const std::string heard = news_of(boot, SIZE - 1);
+    return std::to_string(std::count(heard.begin(), heard.end(), ';'));
+  });
+  EXPECT_EQ(results[0].text, std::to_string(SIZE - 1));
+}
+
 TEST_F(file_test, reopen__one_process_may_join_again_and_again) {
   expect_ranks(run_ranks(3,
                          [&](int r) {

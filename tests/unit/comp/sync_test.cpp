@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 #include "tests/support/race_hook.hpp"
 
@@ -157,19 +158,41 @@ TEST(sync, stress__rounds_never_mix_and_one_tester_wins) {
 TEST(sync, lost__until_it_is_given_to_another_operation) {
   synchronizer s(with_threshold(1));
   EXPECT_EQ(s.lost(), synchronizer::NOBODY);
-  s.lose(0);
+  s.lose(0, 0);
   EXPECT_EQ(s.lost(), 0);
   EXPECT_FALSE(s.test(nullptr));
   EXPECT_EQ(s.lost(), 0) << "everybody who waits is to hear of it";
-  s.renew();
+  lci::comp::renewal given(&s);
   EXPECT_EQ(s.lost(), synchronizer::NOBODY);
+  s.lose(2, 0);
+  EXPECT_EQ(s.lost(), synchronizer::NOBODY) << "the first one has ended late";
+  s.lose(2, given.number());
+  EXPECT_EQ(s.lost(), 2);
+}
+
+TEST(sync, lost__and_given_to_an_operation_that_was_refused) {
+  synchronizer s(with_threshold(1));
+  s.lose(3, 0);
+  { const lci::comp::renewal refused(&s); }
+  EXPECT_EQ(s.lost(), 3);
+  {
+    lci::comp::renewal posted(&s);
+    posted.keep();
+  }
+  EXPECT_EQ(s.lost(), synchronizer::NOBODY);
+  {
+    const lci::comp::renewal refused(&s);
+    s.lose(4, refused.number());
+  }
+  EXPECT_EQ(s.lost(), 4) << "it was posted, and lost, before the call came back";
 }
 
 // Its other signals may be those of operations that are under way, so one more is no new round.
 TEST(sync, lost_of_several__until_the_round_is_full) {
   synchronizer s(with_threshold(2));
-  s.lose(3);
-  s.renew();
+  s.lose(3, 0);
+  lci::comp::renewal given(&s);
+  given.keep();
   s.add(twice_numbered(1));
   EXPECT_FALSE(s.test(nullptr));
   EXPECT_EQ(s.lost(), 3);

@@ -184,6 +184,8 @@ TEST_F(card_events, link_down_for_longer_than_is_tried__who_does_not_answer_is_g
   card().raise(0, IBV_EVENT_PORT_ERR);
   card().raise(0, IBV_EVENT_PORT_ACTIVE);
   EXPECT_FALSE(is_gone_soon()) << "it was said that it is up";
+  card().raise(0, IBV_EVENT_PORT_ERR, 2);
+  EXPECT_FALSE(is_gone_soon()) << "that was another port";
   card().raise(0, IBV_EVENT_PORT_ERR);
   ASSERT_TRUE(is_gone_soon());
   g->settle();

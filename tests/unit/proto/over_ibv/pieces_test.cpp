@@ -157,3 +157,33 @@ TEST_F(pieces, send__by_rendezvous_arrives_whole) {
     theirs_.seen.clear();
   }
 }
+
+// Programs repeat a post that is refused until it is not.
+TEST_F(pieces, refused__nothing_is_registered_for_it) {
+  std::vector<std::byte> window(PIECE), data(PIECE), buffer(PIECE);
+  const net::remote_key region = at(1).expose(window.data(), window.size());
+  lci::status_t got;
+  ASSERT_EQ(at(1).receive(0, buffer.data(), PIECE, 5, &theirs_, got), lci::errorcode_t::posted);
+  const auto outgoing = [&] {
+    auto out = at(0).outgoing(1, data.data(), PIECE, at(1).engine_rcomp(), 5, &mine_);
+    out.remote = region;
+    return out;
+  };
+  card().forget_counts();
+  for (int i = 0; i < 10; ++i) {
+    auto send = outgoing(), zero_copy = outgoing(), put = outgoing(), get = outgoing();
+    zero_copy.wants_network = true;
+    zero_copy.size = 4096;
+    for (const auto code : {proto::start_message(send), proto::start_message(zero_copy),
+                            proto::start_put(put), proto::start_get(get)})
+      ASSERT_EQ(code, lci::errorcode_t::retry_nomem) << "they have not met";
+  }
+  EXPECT_EQ(card().count("ibv_reg_mr_iova2"), 0u);
+  finish(
+      [&] {
+        auto out = outgoing();
+        return proto::start_message(out);
+      },
+      [&] { return theirs_.seen.size() == 1 && mine_.seen.size() == 1; });
+  EXPECT_EQ(card().count("ibv_reg_mr_iova2"), 2u) << "the source and the destination";
+}
