@@ -23,7 +23,7 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
 
   // Throws argument_error for a threshold below 1.
   explicit sync(const comp_attr_t& given);
-  ~sync() {
+  ~sync() override {
     if (places_ != &first_) delete[] places_;
   }
   sync(const sync&) = delete;
