@@ -41,7 +41,7 @@ class pmi1_store final : public text_store {
     }
   }
   ~pmi1_store() override {
-    if (is_mine_.is_ours()) wire_.part(pmi::to_line(line_command("finalize")));
+    if (is_mine_.is_ours()) wire_.part_line(line_command("finalize"));
   }
   const char* name() const noexcept override { return "pmi1"; }
   int rank() const noexcept override { return rank_; }

@@ -38,7 +38,7 @@ class pmi2_store final : public text_store {
     if (job_.empty()) wire_.fail("the launcher does not say the name of the job (jobid)");
   }
   ~pmi2_store() override {
-    if (is_mine_.is_ours()) wire_.part(pmi::to_message(message("finalize")));
+    if (is_mine_.is_ours()) wire_.part_message(message("finalize"));
   }
   const char* name() const noexcept override { return "pmi2"; }
   int rank() const noexcept override { return rank_; }

@@ -19,6 +19,7 @@ namespace lci::boot::pmi {
 namespace {
 
 constexpr std::size_t LENGTH_PLACES = 6;
+constexpr std::chrono::milliseconds LAST_ANSWER{1000};
 constexpr std::size_t QUOTED = 120;  // bytes of an answer that an error shows
 
 // What can be shown of bytes that a stranger sent.
@@ -170,12 +171,7 @@ fields connection::ask_line(const fields& command, std::string_view expected, bo
 
 fields connection::ask_message(const fields& command, std::string_view expected, bool patient) {
   send(to_message(command));
-  const deadline until = patient ? deadline::never() : deadline::in(limit_);
-  const std::string six = read_bytes(LENGTH_PLACES, until);
-  const auto length = parse_length(six);
-  if (!length)
-    fail("the launcher's answer begins with " + quote(six) + ": expected a length in six places");
-  const std::string body = read_bytes(*length, until);
+  const std::string body = read_message(patient ? deadline::never() : deadline::in(limit_));
   return check(parse_message(body), body, command, expected);
 }
 
@@ -197,11 +193,18 @@ bool connection::agree_on(int version, int subversion) {
   return false;
 }
 
-void connection::part(const std::string& last_word) noexcept {
+void connection::part_line(const fields& last_word) noexcept {
   try {
-    send(last_word);
-    // The answer is waited for, so that it does not hit a socket that is closed.
-    read_more(deadline::in(std::chrono::milliseconds(1000)), "to finalize");
+    send(to_line(last_word));
+    read_line(deadline::in(LAST_ANSWER));
+  } catch (const std::exception&) {
+  }
+}
+
+void connection::part_message(const fields& last_word) noexcept {
+  try {
+    send(to_message(last_word));
+    read_message(deadline::in(LAST_ANSWER));
   } catch (const std::exception&) {
   }
 }
@@ -223,12 +226,12 @@ void connection::send(const std::string& bytes) const {
   }
 }
 
-void connection::read_more(const deadline& until, const char* what) {
+void connection::read_more(const deadline& until) {
   char bytes[4096];
   for (;;) {
     if (!wait_for(fd_.get(), POLLIN, until))
-      fail("the launcher did not answer " + std::string(what) + " within " +
-           std::to_string(limit_.count() / 1000) + " s");
+      fail("the launcher did not answer a command within " + std::to_string(limit_.count() / 1000) +
+           " s");
     const ssize_t n = ::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
     if (n > 0) {
       buffer_.append(bytes, static_cast<std::size_t>(n));
@@ -249,15 +252,23 @@ std::string connection::read_line(const deadline& until) {
     }
     if (buffer_.size() > MAX_ANSWER)
       fail("the launcher's answer does not end: it begins with " + quote(buffer_));
-    read_more(until, "a command");
+    read_more(until);
   }
 }
 
 std::string connection::read_bytes(std::size_t size, const deadline& until) {
-  while (buffer_.size() < size) read_more(until, "a command");
+  while (buffer_.size() < size) read_more(until);
   std::string out = buffer_.substr(0, size);
   buffer_.erase(0, size);
   return out;
+}
+
+std::string connection::read_message(const deadline& until) {
+  const std::string six = read_bytes(LENGTH_PLACES, until);
+  const auto length = parse_length(six);
+  if (!length)
+    fail("the launcher's answer begins with " + quote(six) + ": expected a length in six places");
+  return read_bytes(*length, until);
 }
 
 fields connection::check(std::optional<fields> answer, const std::string& raw,

@@ -70,16 +70,20 @@ class connection {
   // The first line of both protocols; false if the other side does not speak this version. Then the
   // socket is left open, for who speaks another one.
   bool agree_on(int version, int subversion);
-  // Says a last word and does not care whether it is heard.
-  void part(const std::string& last_word) noexcept;
+  // Says the last word and hears the answer out, whatever it is: a process manager that writes to a
+  // socket that is closed ends the job (Hydra sends the length of a message and its body in two
+  // writes). Nothing is an error any more.
+  void part_line(const fields& last_word) noexcept;
+  void part_message(const fields& last_word) noexcept;
 
   [[noreturn]] void fail(const std::string& why) const;
 
  private:
   void send(const std::string& bytes) const;
-  void read_more(const deadline& until, const char* what);
+  void read_more(const deadline& until);
   std::string read_line(const deadline& until);
   std::string read_bytes(std::size_t size, const deadline& until);
+  std::string read_message(const deadline& until);  // its body
   fields check(std::optional<fields> answer, const std::string& raw, const fields& command,
                std::string_view expected) const;
 

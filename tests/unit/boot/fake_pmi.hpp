@@ -39,11 +39,17 @@ class fake_pmi {
     for (rank& r : ranks_) {
       if (r.theirs >= 0) ::close(r.theirs);
     }
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
+  // Returns when all ranks have hung up.
+  void wait() { thread_.join(); }
   // The rank's end, which is the caller's from now on.
   int take(int r) { return std::exchange(ranks_[static_cast<std::size_t>(r)].theirs, -1); }
   int finalized() const { return finalized_; }
+  // Answers to "finalize" that were cut short, because the rank had closed its end.
+  int cut() const { return cut_; }
+  // From now on it answers a byte at a time.
+  void answer_slowly() { slow_ = true; }
 
  private:
   struct rank {
@@ -106,7 +112,7 @@ class fake_pmi {
     if (word == "barrier_in" || word == "kvs-fence") return arrive(r);
     if (word == "finalize") ++finalized_;
     pmi::fields answer;
-    answer.add("cmd", answer_to(word));
+    answer.add("cmd", word == "finalize" && r.version == 1 ? "finalize_ack" : answer_to(word));
     if (word == "get_maxes") answer.add("kvsname_max", "256");
     if (word == "get_maxes") answer.add("vallen_max", "1024");
     if (word == "get_my_kvsname") answer.add("kvsname", "kvs_fake");
@@ -132,7 +138,7 @@ class fake_pmi {
     if (word == "get_my_kvsname") return "my_kvsname";
     if (word == "put" || word == "get") return word + "_result";
     if (word == "barrier_in") return "barrier_out";
-    return word == "finalize" ? "finalize_ack" : word + "-response";
+    return word + "-response";
   }
   void greet(rank& r, const std::string& wanted) {
     const int version = wanted == "2" ? 2 : 1;
@@ -162,14 +168,21 @@ class fake_pmi {
     std::string bytes = r.version == 1 ? pmi::to_line(answer) : pmi::to_message(answer);
     if (spoil_) bytes = spoil_(word, std::move(bytes));
     if (bytes.empty()) return hang_up(r);
-    if (r.ours >= 0 && ::send(r.ours, bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) hang_up(r);
+    const std::size_t piece = slow_ ? 1 : bytes.size();
+    for (std::size_t at = 0; at < bytes.size() && r.ours >= 0; at += piece) {
+      if (at > 0) ::usleep(500);
+      if (::send(r.ours, bytes.data() + at, piece, MSG_NOSIGNAL) >= 0) continue;
+      if (word == "finalize") ++cut_;
+      hang_up(r);
+    }
   }
 
   const bool speaks_[2];
   const spoiler spoil_;
   std::vector<rank> ranks_;
   std::map<std::string, std::string> values_;
-  std::atomic<int> finalized_{0};
+  std::atomic<int> finalized_{0}, cut_{0};
+  std::atomic<bool> slow_{false};
   std::thread thread_;
 };
 

@@ -90,6 +90,17 @@ TEST_P(pmi_test, end__says_finalize_and_a_forked_process_does_not) {
   EXPECT_EQ(finalized, 1);
 }
 
+// A process manager that is hung up on in the middle of its last answer kills the job.
+TEST_P(pmi_test, end__hears_the_last_answer_out) {
+  fake_pmi manager(1, true, true);
+  std::unique_ptr<text_store> store = make(manager, 0, 1);
+  manager.answer_slowly();
+  store.reset();
+  manager.wait();
+  EXPECT_EQ(manager.finalized(), 1);
+  EXPECT_EQ(manager.cut(), 0);
+}
+
 // Declined, so that the other version can be tried over the same socket.
 TEST_P(pmi_test, init__other_version_is_declined_and_the_socket_stays) {
   const bool first = GetParam().version == 1;
