@@ -52,14 +52,18 @@ double median(std::vector<double> values) {
 // Rank 0 throws, rank 1 throws back; `send` and `wait` are the two halves of it.
 template <class Send, class Wait>
 double one_way_us(int iterations, Send send, Wait wait) {
-  std::vector<double> times;
-  for (int i = 0; i < WARM_UP + iterations; ++i) {
-    const double start = now_us();
+  // The clock is read once a round trip, as the rival does.
+  std::vector<double> times(static_cast<std::size_t>(iterations) + 1);
+  for (int i = -WARM_UP; i < iterations; ++i) {
+    if (i >= 0) times[static_cast<std::size_t>(i)] = now_us();
     if (lci::get_rank_me() == 0) send();
     wait();
     if (lci::get_rank_me() == 1) send();
-    if (i >= WARM_UP) times.push_back((now_us() - start) / 2);
   }
+  times.back() = now_us();
+  std::adjacent_difference(times.begin(), times.end(), times.begin(),
+                           [](double end, double start) { return (end - start) / 2; });
+  times.erase(times.begin());  // no difference
   return takes_mean ? std::accumulate(times.begin(), times.end(), 0.0) / iterations : median(times);
 }
 
