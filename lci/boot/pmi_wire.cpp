@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -196,7 +197,7 @@ bool connection::agree_on(int version, int subversion) {
 void connection::part_line(const fields& last_word) noexcept {
   try {
     send(to_line(last_word));
-    read_line(deadline::in(LAST_ANSWER));
+    read_line(deadline::in(std::min(limit_, LAST_ANSWER)));
   } catch (const std::exception&) {
   }
 }
@@ -204,7 +205,7 @@ void connection::part_line(const fields& last_word) noexcept {
 void connection::part_message(const fields& last_word) noexcept {
   try {
     send(to_message(last_word));
-    read_message(deadline::in(LAST_ANSWER));
+    read_message(deadline::in(std::min(limit_, LAST_ANSWER)));
   } catch (const std::exception&) {
   }
 }
