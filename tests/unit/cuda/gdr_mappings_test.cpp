@@ -134,12 +134,12 @@ TEST_F(gdr_mappings_test, number__is_bounded_and_the_one_not_used_for_longest_go
 }
 
 TEST_F(gdr_mappings_test, bytes__are_bounded) {
-  make({.bytes = MIB});
+  make({.bytes = MIB, .window = std::size_t{1} << 46});  // no allocation lies in two
   for (unsigned i = 0; i < 8; ++i) {
     expect_copies(device(256 * KIB), 8, i);
     EXPECT_LE(gdr_mock().pinned_bytes(), MIB);
   }
-  EXPECT_GE(gdr_mock().count("gdr_unpin_buffer"), 4u);
+  EXPECT_GE(gdr_mock().count("gdr_unpin_buffer"), 4u);  // more if they begin amid pages of the GPU
 }
 
 // What is larger than all there may be never fits.
