@@ -14,6 +14,7 @@ namespace lci::base::detail {
 
 constinit thread_local std::uint32_t thread_id_tls = NO_THREAD_ID;
 constinit thread_local thread_record* thread_record_tls = nullptr;
+constinit thread_local std::uint64_t thread_serial_tls = 0;
 
 namespace {
 
@@ -92,6 +93,12 @@ LCI_COLD std::uint32_t assign_thread_id() noexcept {
   thread_record_tls = record;
   thread_id_tls = id;
   return id;
+}
+
+LCI_COLD std::uint64_t assign_thread_serial() noexcept {
+  static constinit std::atomic<std::uint64_t> last{0};
+  thread_serial_tls = last.fetch_add(1, std::memory_order_relaxed) + 1;  // a number, no more
+  return thread_serial_tls;
 }
 
 }  // namespace lci::base::detail

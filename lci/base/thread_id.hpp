@@ -2,7 +2,8 @@
 // has ended, so that what a thread owned (its lanes, its caches) passes to the next one that gets
 // its number. Beside the number each thread has a record in which it announces what it is inside
 // of; base/owned reads and writes it. Called by everything that keeps state per thread. Threads:
-// any. Always true: two live threads never share a record; a record outlives its thread.
+// any. Always true: two live threads never share a record; a record outlives its thread. Who
+// remembers threads, instead of keeping state for them, takes their serial number.
 #pragma once
 
 #include <atomic>
@@ -50,6 +51,10 @@ extern constinit thread_local std::uint32_t thread_id_tls
 extern constinit thread_local thread_record* thread_record_tls
     __attribute__((tls_model("initial-exec")));
 std::uint32_t assign_thread_id() noexcept;
+
+extern constinit thread_local std::uint64_t thread_serial_tls
+    __attribute__((tls_model("initial-exec")));
+std::uint64_t assign_thread_serial() noexcept;
 }  // namespace detail
 
 // This thread's number; two instructions after the first call.
@@ -58,6 +63,14 @@ inline std::uint32_t thread_id() noexcept {
   if (id == detail::NO_THREAD_ID) [[unlikely]]
     return detail::assign_thread_id();
   return id;
+}
+
+// Says which thread this is, to who remembers it longer than it lives: from 1, never given twice.
+inline std::uint64_t thread_serial() noexcept {
+  const std::uint64_t serial = detail::thread_serial_tls;
+  if (serial == 0) [[unlikely]]
+    return detail::assign_thread_serial();
+  return serial;
 }
 
 }  // namespace lci::base

@@ -5,12 +5,15 @@
 
 namespace lci::proto {
 
-bool losses::entry::is_told_to(std::uint32_t thread) const noexcept {
+bool losses::entry::is_told_to(std::uint64_t thread) const noexcept {
   return std::find(told.begin(), told.end(), thread) != told.end();
 }
 
-void losses::entry::tell(std::uint32_t thread) {
-  if (!is_told_to(thread)) told.push_back(thread);
+// Threads may come and go for ever. One that is forgotten hears of it once more.
+void losses::entry::tell(std::uint64_t thread) {
+  if (is_told_to(thread)) return;
+  if (told.size() == MOST_TOLD) told.erase(told.begin());
+  told.push_back(thread);
 }
 
 void losses::add(int rank, bool has_died) {
@@ -23,7 +26,7 @@ void losses::add(int rank, bool has_died) {
 }
 
 std::uint32_t losses::first_owed() {
-  const std::uint32_t me = base::thread_id();
+  const std::uint64_t me = base::thread_serial();
   const std::lock_guard lock(lock_);
   const auto end = static_cast<std::uint32_t>(entries_.size());
   for (std::size_t i = 0; i < debts_.size(); ++i) {
@@ -37,7 +40,7 @@ std::uint32_t losses::first_owed() {
 }
 
 void losses::owe(std::uint32_t number) noexcept {
-  const std::uint32_t me = base::thread_id();
+  const std::uint64_t me = base::thread_serial();
   const std::lock_guard lock(lock_);
   while (number < entries_.size() && entries_[number].is_told_to(me)) ++number;
   if (number < entries_.size()) debts_.push_back({me, number});
@@ -45,19 +48,19 @@ void losses::owe(std::uint32_t number) noexcept {
 
 int losses::tell(std::uint32_t number) {
   const std::lock_guard lock(lock_);
-  entries_[number].tell(base::thread_id());
+  entries_[number].tell(base::thread_serial());
   return entries_[number].rank;
 }
 
 void losses::heard(int rank) {
-  const std::uint32_t me = base::thread_id();
+  const std::uint64_t me = base::thread_serial();
   const std::lock_guard lock(lock_);
   for (entry& e : entries_)
     if (e.rank == rank) e.tell(me);
 }
 
 int losses::take(bool has_died) {
-  const std::uint32_t me = base::thread_id();
+  const std::uint64_t me = base::thread_serial();
   const std::lock_guard lock(lock_);
   bool is_silent = true;
   for (entry& e : entries_) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -44,23 +45,24 @@ class losses {
   bool any() const noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
   // take() has nothing for the calling thread. False also where that would have to be looked up.
   bool is_silent_here() const noexcept {
-    return !any() || silent_for_.load(std::memory_order_relaxed) == base::thread_id();
+    return !any() || silent_for_.load(std::memory_order_relaxed) == base::thread_serial();
   }
 
  private:
-  static constexpr std::uint32_t NOBODY = ~std::uint32_t{0};
+  static constexpr std::uint64_t NOBODY = 0;
+  static constexpr std::size_t MOST_TOLD = 1024;
   struct entry {
     int rank;
     bool has_died;
     bool is_taken = false;
-    std::vector<std::uint32_t> told;  // threads
+    std::vector<std::uint64_t> told;  // threads
 
-    bool is_told_to(std::uint32_t thread) const noexcept;
-    void tell(std::uint32_t thread);
+    bool is_told_to(std::uint64_t thread) const noexcept;
+    void tell(std::uint64_t thread);
   };
   // Of the entries from `next` on, `thread` is to be told by the next call that waits.
   struct debt {
-    std::uint32_t thread;
+    std::uint64_t thread;
     std::uint32_t next;
   };
   LCI_COLD std::uint32_t first_owed();
@@ -70,7 +72,7 @@ class losses {
   std::vector<debt> debts_;                        // one a thread at most
   std::atomic<std::uint32_t> count_{0};            // of entries
   std::atomic<std::uint32_t> waiting_{0};          // entries that are not taken
-  std::atomic<std::uint32_t> silent_for_{NOBODY};  // a thread that was told of all that waits
+  std::atomic<std::uint64_t> silent_for_{NOBODY};  // a thread that was told of all that waits
 };
 
 }  // namespace lci::proto

@@ -31,6 +31,18 @@ TEST(thread_id__after_exit, next_thread_inherits_the_number) {
   for (int i = 0; i < 10; ++i) EXPECT_EQ(number_of_a_new_thread(), first);
 }
 
+TEST(thread_serial, is_never_given_twice) {
+  const std::uint64_t mine = thread_serial();
+  std::set<std::uint64_t> seen{0, mine};
+  for (int i = 0; i < 10; ++i) {
+    std::thread([&] {
+      EXPECT_TRUE(seen.insert(thread_serial()).second);
+      EXPECT_TRUE(seen.contains(thread_serial()));
+    }).join();
+  }
+  EXPECT_EQ(thread_serial(), mine);
+}
+
 TEST(thread_id__handover, what_the_last_holder_wrote_is_seen) {
   // Plain memory on purpose: thread sanitizer reports a missing edge between the two holders, which
   // are not ordered by join().

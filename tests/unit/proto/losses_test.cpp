@@ -43,6 +43,33 @@ TEST(losses, told_by_a_wait__progress_tells_another_thread) {
   EXPECT_FALSE(l.any());
 }
 
+// Threads take over the small numbers of those that have ended.
+TEST(losses, told_to_a_thread_that_has_ended__are_news_to_others) {
+  losses l;
+  l.add(4, DEAD);
+  std::uint32_t number = 0;
+  in_thread([&] {
+    number = lci::base::thread_id();
+    l.heard(4);
+    EXPECT_EQ(l.take(DEAD), losses::NONE);
+  });
+  in_thread([&] {
+    ASSERT_EQ(lci::base::thread_id(), number);
+    EXPECT_FALSE(l.is_silent_here());
+    EXPECT_EQ(l.take(DEAD), 4);
+  });
+}
+
+TEST(losses, told_to_very_many_threads__one_that_is_forgotten_hears_of_it_again) {
+  losses l;
+  l.add(4, DEAD);
+  l.heard(4);
+  for (int i = 0; i < 1023; ++i) in_thread([&] { l.heard(4); });
+  EXPECT_EQ(l.take(DEAD), losses::NONE);
+  in_thread([&] { l.heard(4); });
+  EXPECT_EQ(l.take(DEAD), 4);
+}
+
 TEST(losses, one_more__ends_the_silence) {
   losses l;
   l.add(4, DEAD);
