@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/race_point.hpp"
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
 
@@ -114,14 +115,20 @@ std::size_t stream_ops::look(std::vector<std::exception_ptr>& problems) {
     if (op->run == nullptr && !op->is_freed.load(std::memory_order_relaxed))
       count += look_at_wait(*op, problems);
   }
-  // From the youngest: where one is triggered the earlier ones of its stream are, too, and are
-  // seen.
-  for (std::size_t i = ops_.size(); i-- > 0;) {
-    stream_op_impl_t* const op = ops_[i];
-    // edge stream.trigger: the stream's write, behind the work before it.
-    if (op->run != nullptr && op->word->load(std::memory_order_acquire) == TRIGGERED)
-      due_.push_back(op);
-  }
+  // Streams go on while their words are read one by one: what comes before one that is found may
+  // have been passed over. They only add to what is triggered, so two looks that find as many have
+  // found all that comes before any of them.
+  std::size_t found;
+  do {
+    found = due_.size();
+    due_.clear();
+    for (stream_op_impl_t* op : ops_) {
+      LCI_RACE_POINT("stream_ops.look.between_words");
+      // edge stream.trigger: the stream's write, behind the work before it.
+      if (op->run != nullptr && op->word->load(std::memory_order_acquire) == TRIGGERED)
+        due_.push_back(op);
+    }
+  } while (due_.size() != found);
   return count;
 }
 

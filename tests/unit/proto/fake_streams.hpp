@@ -52,13 +52,19 @@ class fake_streams final : public mem::accelerator {
 
   // Runs what the stream can do now.
   void run(void* stream) {
+    while (step(stream)) {
+    }
+  }
+  // One step of that; false: there is nothing that it can do.
+  bool step(void* stream) {
     using kind = mem::stream_step::kind;
     auto& queue = queues[stream];
-    for (; !queue.empty(); queue.pop_front()) {
-      const mem::stream_step& step = queue.front();
-      if (step.what == kind::wait_until_equal && step.word->load() != step.value) return;
-      if (step.what == kind::write) step.word->store(step.value);
-    }
+    if (queue.empty()) return false;
+    const mem::stream_step& next = queue.front();
+    if (next.what == kind::wait_until_equal && next.word->load() != next.value) return false;
+    if (next.what == kind::write) next.word->store(next.value);
+    queue.pop_front();
+    return true;
   }
   bool is_idle(void* stream) { return queues[stream].empty(); }
   void begin_capture(void* stream) { captures[stream]; }

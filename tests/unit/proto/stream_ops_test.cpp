@@ -7,6 +7,8 @@
 #include "lci/comp/sync.hpp"
 #include "lci/mem/arena.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/race_hook.hpp"
+#include "tests/support/seed.hpp"
 #include "tests/unit/proto/fake_streams.hpp"
 
 namespace lci::proto {
@@ -227,6 +229,26 @@ TEST_F(stream_ops_test,
   EXPECT_EQ(started(), (ints{1, 2, 1, 2, 1, 2}));
   ops.free(a);
   ops.free(b);
+}
+
+TEST_F(stream_ops_test, captured_posts__keep_their_order_when_the_stream_goes_on_during_a_look) {
+  if (!test::has_race_points) GTEST_SKIP() << test::RACE_POINTS_MISSING;
+  constexpr int POSTS = 3, REPLAYS = 500;
+  gpu().begin_capture(S);
+  std::vector<stream_op_impl_t*> posts;
+  for (int i = 0; i < POSTS; ++i) posts.push_back(post(S, i + 1));
+  const auto graph = gpu().end_capture(S);
+  for (int i = 0; i < REPLAYS; ++i) gpu().launch(graph, T);
+  auto random = test::seeded(43);
+  test::race_hook hook("stream_ops.look.between_words", [&] {
+    for (auto steps = random() % 4; steps > 0; --steps) gpu().step(T);
+  });
+  while (started().size() < POSTS * REPLAYS) advance();
+  EXPECT_GT(hook.hits(), 0);
+  ints expected;
+  for (int i = 0; i < POSTS * REPLAYS; ++i) expected.push_back(i % POSTS + 1);
+  EXPECT_EQ(started(), expected);
+  for (stream_op_impl_t* const op : posts) ops.free(op);
 }
 
 TEST_F(stream_ops_test, free__inside_the_post__ends_when_it_is_over) {
