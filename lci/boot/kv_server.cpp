@@ -17,7 +17,10 @@ std::shared_ptr<const std::string> fail_frame(const std::string& why) {
 }  // namespace
 
 server::server(int size, bool hold_news)
-    : size_(size), hold_news_(hold_news), lives_(static_cast<std::size_t>(size), 0) {}
+    : size_(size),
+      hold_news_(hold_news),
+      lives_(static_cast<std::size_t>(size), 0),
+      departed_(lives_.size()) {}
 
 void server::opened(connection c) { peers_.emplace(c, peer{}); }
 
@@ -40,6 +43,7 @@ void server::closed(connection c) {
   peers_.erase(found);
   if (p.rank < 0) return;
   session& s = session_of(p);
+  departed_[static_cast<std::size_t>(p.rank)] = !p.took_leave;
   s.members[static_cast<std::size_t>(p.rank)].left = true;
   s.members[static_cast<std::size_t>(p.rank)].link = -1;
   // Once everybody has left nobody can ask for its values any more.
@@ -100,6 +104,8 @@ void server::tell_failures() {
   }
 }
 
+bool server::has_departed(int rank) const { return departed_[static_cast<std::size_t>(rank)]; }
+
 void server::take_leave() {
   std::string bytes;
   encode_leave(bytes);
@@ -159,6 +165,7 @@ bool server::join(connection c, peer& p, const hello_body& hello) {
     return false;
   }
   p.rank = hello.rank;
+  departed_[static_cast<std::size_t>(p.rank)] = false;
   p.life = lives_[static_cast<std::size_t>(p.rank)]++;
   session& s = session_of(p);
   participant& m = s.members[static_cast<std::size_t>(p.rank)];

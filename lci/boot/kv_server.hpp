@@ -52,6 +52,8 @@ class server {
   // There are members that would be told of a failure if news were not held; and: tell them.
   bool has_news() const;
   void tell_failures();
+  // It has left without taking leave, and not joined again.
+  bool has_departed(int rank) const;
   // The owner's process goes in good order.
   void take_leave();
   // Tells everybody and ends the sessions; `why` becomes the text of their exceptions.
@@ -102,6 +104,7 @@ class server {
   unsigned refused_ = 0;
   std::map<connection, peer> peers_;
   std::vector<unsigned> lives_;           // by rank: sessions joined so far
+  std::vector<bool> departed_;            // by rank: see has_departed()
   std::map<int, std::string> ended_;      // by rank: how it ended
   std::map<unsigned, session> sessions_;  // by number, erased when all members have left
   std::vector<output> outputs_;

@@ -6,21 +6,28 @@
 //   lines <n>         n lines of 100 letters, written in pieces that end anywhere
 //   reopen            leaves the job and joins again
 //   kill <rank> <sig> that rank sends itself a signal
+//   die <rank> <ms>   that rank is on its way out; it takes part in an exchange, and so long after
+//                     that it is over, killed by signal 9
 //   exit <rank> <st>  that rank ends with this status, without leaving the job
 //   hang              waits for a signal
 //   own_group         prints the numbers of its process and of a child that sleeps
 //   fds               fails if there are more descriptors than at the last fds
 #include <dirent.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "lci/boot/choose.hpp"
 
@@ -73,6 +80,24 @@ int count_descriptors() {
   for (;;) ::pause();
 }
 
+bool is_first_thread_over() {
+  std::ifstream in("/proc/self/stat");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return text.compare(text.rfind(')') + 1, 2, " Z") == 0;
+}
+
+// The first thread ends and another one lives on: seen from outside, a process that was killed and
+// whose last thread has not come to its end.
+[[noreturn]] void die(bootstrap& boot, int ms) {
+  std::thread([&boot, ms] {
+    while (!is_first_thread_over()) std::this_thread::yield();
+    exchange(boot, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+    ::raise(SIGKILL);
+  }).detach();
+  for (;;) ::syscall(SYS_exit, 0);
+}
+
 void show_group() {
   const pid_t child = ::fork();
   if (child == 0) hang();
@@ -100,6 +125,9 @@ int run(int argc, char** argv) {
     } else if (word == "kill") {
       const int rank = number(), signal = number();
       if (rank == boot->rank()) ::raise(signal);
+    } else if (word == "die") {
+      const int rank = number(), ms = number();
+      if (rank == boot->rank()) die(*boot, ms);
     } else if (word == "exit") {
       const int rank = number(), status = number();
       if (rank == boot->rank()) ::_exit(status);

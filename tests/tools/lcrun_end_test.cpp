@@ -72,5 +72,52 @@ TEST_F(lcrun_end_test, crash__next_job_starts_as_if_nothing_had_been) {
   }
 }
 
+// The status, and what is said, where some fail because of one. What the deaths take is not in our
+// hands, and lcrun does not wait for ever: one of some jobs shows it.
+void expect_cause(const std::vector<std::string>& args, int status, const std::string& text) {
+  std::string said;
+  for (int i = 0; i < 3; ++i) {
+    launch run(args);
+    const bool is_named = run.finish() == status && run.err().find(text) != std::string::npos;
+    if (is_named) return;
+    said += run.err();
+  }
+  ADD_FAILURE() << said;
+}
+
+TEST_F(lcrun_end_test, cause__who_is_on_its_way_out_before_who_gave_up) {
+  const std::vector<std::string> words{PROBE, "die", "2", "50", "exchange", "1", "exit", "0", "1"};
+  for (const bool keep_going : {false, true}) {
+    std::vector<std::string> args{"-n", "3"};
+    if (keep_going) args.push_back("--keep-going");
+    args.insert(args.end(), words.begin(), words.end());
+    expect_cause(args, 128 + SIGKILL, "died of signal 9 (Killed)");
+  }
+}
+
+TEST_F(lcrun_end_test, cause__is_before_who_aborts) {
+  const std::string words = "if [ $LCI_LCRUN_RANK = 0 ]; then " + PROBE +
+                            " exchange 1; kill -ABRT $$; fi; exec " + PROBE +
+                            " die 2 50 exchange 1";
+  expect_cause({"-n", "3", "/bin/sh", "-c", words}, 128 + SIGKILL, "died of signal 9 (Killed)");
+}
+
+// The shell learns what became of the rank when others know it already.
+TEST_F(lcrun_end_test, cause__of_which_a_shell_will_tell) {
+  const std::string words =
+      " exchange 1 kill 2 9; status=$?; case $LCI_LCRUN_RANK in "
+      "0) sleep 0.03; exit 1;; 2) sleep 0.1;; esac; exit $status";
+  expect_cause({"-n", "3", "/bin/sh", "-c", PROBE + words}, 128 + SIGKILL,
+               "exited with status 137");
+}
+
+// Its first thread ends and it lives on: nobody waits for it for long.
+TEST_F(lcrun_end_test, cause__is_not_waited_for_without_end) {
+  launch run(
+      {"--keep-going", "-n", "3", PROBE, "die", "2", "1500", "exchange", "1", "exit", "0", "3"});
+  EXPECT_EQ(run.finish(), 3) << run.err();
+  EXPECT_LT(run.err().find("rank 0"), run.err().find("rank 2")) << run.err();
+}
+
 }  // namespace
 }  // namespace lcrun_tests

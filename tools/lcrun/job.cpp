@@ -125,7 +125,7 @@ void job::build_set() {
 
 int job::wait_ms() const {
   int wait = -1;
-  for (const lci::boot::deadline* d : {&kill_at_, &news_at_, &timeout_}) {
+  for (const lci::boot::deadline* d : {&kill_at_, &report_at_, &news_at_, &timeout_}) {
     const int left = d->remaining_ms();
     if (left >= 0 && (wait < 0 || left < wait)) wait = left;
   }
@@ -174,7 +174,6 @@ void job::take_orders() {
 }
 
 void job::take_endings() {
-  std::vector<ending> endings;
   for (int i = 0; i < static_cast<int>(ranks_.size()); ++i) {
     rank_process& p = ranks_[static_cast<std::size_t>(i)];
     siginfo_t info{};
@@ -186,12 +185,41 @@ void job::take_endings() {
     --alive_;
     p.out->drain();
     p.err->drain();
-    endings.push_back(ending{i, info.si_code != CLD_EXITED, info.si_status});
+    endings_.push_back(ending{i, info.si_code != CLD_EXITED, info.si_status});
   }
-  // Who was killed goes before who gave up because of that: the first is the cause.
-  std::stable_partition(endings.begin(), endings.end(),
-                        [](const ending& e) { return e.by_signal; });
-  for (const ending& e : endings) report(e);
+  if (!has_to_wait_for_the_cause()) report_endings();
+}
+
+job::blame job::blame_of(const ending& e) noexcept {
+  if (!e.by_signal && e.number == 0) return blame::nobody;
+  const int signal = e.by_signal ? e.number : e.number - 128;
+  if (signal <= 0 || signal >= NSIG) return blame::exited;
+  return signal == SIGABRT ? blame::aborted : blame::killed;
+}
+
+// Somebody has failed, and another one is dying: what it dies of may be why.
+bool job::has_to_wait_for_the_cause() {
+  blame most = blame::nobody;
+  for (const ending& e : endings_) most = std::min(most, blame_of(e));
+  if (most == blame::nobody || most == blame::killed || ending_ || report_at_.is_over())
+    return false;
+  const auto is_dying = [this](const rank_process& p) {
+    if (p.is_over) return false;
+    // The second: a shell that is about to learn what became of the rank it has started.
+    const int rank = opts_.first + static_cast<int>(&p - ranks_.data());
+    return is_exiting(p.pid) || (p.host.empty() && service_.core().has_departed(rank));
+  };
+  if (std::none_of(ranks_.begin(), ranks_.end(), is_dying)) return false;
+  if (report_at_.remaining_ms() < 0) report_at_ = lci::boot::deadline::in(CAUSE_DELAY);
+  return true;
+}
+
+void job::report_endings() {
+  report_at_ = lci::boot::deadline::never();
+  // The first is the cause.
+  std::stable_sort(endings_.begin(), endings_.end(),
+                   [](const ending& a, const ending& b) { return blame_of(a) < blame_of(b); });
+  for (const ending& e : std::exchange(endings_, {})) report(e);
 }
 
 void job::report(const ending& e) {
@@ -221,6 +249,7 @@ void job::check_clock() {
     kill_at_ = lci::boot::deadline::never();
     kill_all(SIGKILL);
   }
+  if (report_at_.is_over()) take_endings();
   if (news_at_.is_over()) {
     // It lives on, but has left the job.
     service_.tell_failures();

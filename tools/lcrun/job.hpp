@@ -4,6 +4,8 @@
 // process group cannot pass to somebody else while we may still kill that group.
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <memory>
 #include <string>
@@ -34,6 +36,10 @@ class job {
   // A dying process closes its sockets before we can learn how it died. So long its peers are not
   // told that it has left: else one of them may fail first, and be taken for the cause.
   static constexpr std::chrono::milliseconds NEWS_DELAY{300};
+  // Where peers do not need us to learn that it has left, one of them may be over first. A failure
+  // is so long not reported while another rank is on its way out. Shorter than NEWS_DELAY: peers
+  // are still told how it ended.
+  static constexpr std::chrono::milliseconds CAUSE_DELAY{200};
 
   // A rank, or with --hosts the way to a host.
   struct rank_process {
@@ -48,6 +54,10 @@ class job {
     bool by_signal;
     int number;  // of the signal, or the exit status
   };
+  // How likely it ended because of others: least who was killed, more who aborted, as an exception
+  // that nobody catches does, most who exited. A shell says 128 + n where signal n ended its child.
+  enum class blame { killed, aborted, exited, nobody };
+  static blame blame_of(const ending& e) noexcept;
 
   bool start_all();
   bool start_ranks();
@@ -61,6 +71,8 @@ class job {
   void take_orders();
   void obey(int signal);
   void take_endings();
+  bool has_to_wait_for_the_cause();
+  void report_endings();
   void report(const ending& e);
   void check_clock();
   void schedule_news();
@@ -83,6 +95,7 @@ class job {
   sink out_{1}, err_{2};
   bool shared_sink_;  // stdout and stderr are one file: one queue keeps lines whole
   std::vector<rank_process> ranks_;
+  std::vector<ending> endings_;  // not reported yet
   std::vector<pollfd> set_;
   int alive_ = 0;
   int status_ = 0;         // of the first failure
@@ -91,6 +104,7 @@ class job {
   bool ending_ = false;    // SIGTERM has gone out
   bool has_news_ = false;  // news_at_ is set
   bool killed_ = false;    // SIGKILL has gone out
+  lci::boot::deadline report_at_ = lci::boot::deadline::never();  // of endings_, at the latest
   lci::boot::deadline kill_at_ = lci::boot::deadline::never();
   lci::boot::deadline news_at_ = lci::boot::deadline::never();
   lci::boot::deadline timeout_ = lci::boot::deadline::never();

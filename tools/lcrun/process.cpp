@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string_view>
 
 #include "lci/base/env.hpp"
@@ -137,6 +139,21 @@ started start_process(const request& what, environment& env, const inherited_sta
   ::fcntl(out.read.get(), F_SETFL, O_NONBLOCK);
   ::fcntl(err.read.get(), F_SETFL, O_NONBLOCK);
   return started{pid, std::move(out.read), std::move(err.read)};
+}
+
+// The kernel marks a process before it closes its descriptors, and tells us of its end only after
+// that, and after the last of its threads: others may have heard of the end long before.
+bool is_exiting(pid_t pid) {
+  // Of the seventh field behind the name, proc_pid_stat(5); the bit is in the kernel's
+  // include/linux/sched.h.
+  constexpr unsigned PF_EXITING = 0x4;
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const std::size_t name_end = text.rfind(')');
+  unsigned flags = 0;
+  return name_end != std::string::npos &&
+         std::sscanf(text.c_str() + name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+         (flags & PF_EXITING) != 0;
 }
 
 }  // namespace lcrun

@@ -72,6 +72,9 @@ struct request {
 started start_process(const request& what, environment& env, const inherited_state& was,
                       int& exec_error);
 
+// A process of ours is on its way out, though waitid() does not tell of it yet.
+bool is_exiting(pid_t pid);
+
 struct pipe_ends {
   unique_fd read, write;
 };

@@ -229,6 +229,23 @@ TEST_F(kv_server_test, closed__without_farewell_is_news_for_all_others) {
   EXPECT_TRUE(errors_.empty());
 }
 
+TEST_F(kv_server_test, has_departed__until_it_joins_again_and_when_nobody_is_left) {
+  add_all();
+  members_.at(11)->leave();
+  run();
+  EXPECT_FALSE(server_.has_departed(2));
+  for (const int c : {12, 11, 10}) {
+    server_.closed(c);
+    members_.erase(c);
+  }
+  EXPECT_FALSE(server_.has_departed(1)) << "it took leave";
+  EXPECT_TRUE(server_.has_departed(2));
+  add(22, 2);
+  run();
+  EXPECT_FALSE(server_.has_departed(2));
+  EXPECT_TRUE(server_.has_departed(0));
+}
+
 TEST_F(kv_server_test, take_leave__is_said_to_members) {
   add_all();
   EXPECT_FALSE(members_.at(10)->has_server_left());
