@@ -1,7 +1,8 @@
 # Declaring tests.
 #
-#   lci_test(<name> [RANKS n] [SERIAL] [LONG] [TIMEOUT s] COMMAND ...)
-#       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone.
+#   lci_test(<name> [RANKS n] [SERIAL] [LONG] [WAITS] [TIMEOUT s] COMMAND ...)
+#       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone. WAITS: mostly for time
+#       to pass. ctest's PROCESSORS are half cores, of which such a test takes one and others take two
 #   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DROP] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
 #               [EXPECT [-s status] pattern...] [ENVIRONMENT NAME=VALUE...] COMMAND ...)
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
@@ -74,7 +75,7 @@ function(lci_link_internals target)
 endfunction()
 
 function(lci_test name)
-  cmake_parse_arguments(arg "SERIAL;LONG" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;LONG;WAITS" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
   if(arg_RANKS)
     if(LCI_USE_CTEST_LAUNCHER)
       set(launcher ${LCI_USE_CTEST_LAUNCHER} ${LCI_USE_CTEST_ARGS})
@@ -88,7 +89,10 @@ function(lci_test name)
     set(arg_TIMEOUT 120)
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
-  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} PROCESSORS 2)
+  if(arg_WAITS)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 1)
+  endif()
   if(arg_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
@@ -100,7 +104,7 @@ endfunction()
 # Machines take all cores, so one test at a time has any. The image is made by the test vm_image.
 function(lci_in_vm name)
   set_property(TEST ${name} APPEND PROPERTY LABELS vm)
-  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 2 FIXTURES_REQUIRED vm_image)
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 4 FIXTURES_REQUIRED vm_image)
 endfunction()
 
 # PROCESSES n: the command is started n times as ranks of one job; in one machine by lcrun, of a pair on each machine

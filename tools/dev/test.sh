@@ -7,7 +7,8 @@ tsan_wrapper() {
   if setarch "$(uname -m)" -R true 2>/dev/null; then printf 'setarch %s -R' "$(uname -m)"; fi
 }
 
-# run_ctest PRESET: the results go to build/<preset>/results.xml, failures and skips are told at the end.
+# run_ctest PRESET: the results go to build/<preset>/results.xml, failures and skips are told at the end. A core is
+# two of ctest's jobs: tests that mostly wait take one (cmake_modules/LciTests.cmake).
 run_ctest() {
   local preset=$1 wrapper=() arguments=()
   shift
@@ -18,7 +19,7 @@ run_ctest() {
     ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1:${ASAN_OPTIONS:-}" \
     UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}" \
     TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}" \
-    "${wrapper[@]}" ctest --test-dir "build/$preset" -j "$LCI_JOBS" --no-tests=ignore \
+    "${wrapper[@]}" ctest --test-dir "build/$preset" -j "$((2 * LCI_JOBS))" --no-tests=ignore \
     --output-on-failure --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
     --output-junit "$PWD/build/$preset/results.xml" "${arguments[@]}"
 }

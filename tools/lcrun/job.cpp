@@ -249,7 +249,8 @@ void job::check_clock() {
     kill_at_ = lci::boot::deadline::never();
     kill_all(SIGKILL);
   }
-  if (report_at_.is_over()) take_endings();
+  // Where the machine has stood still, the system may have told of an end that we have not seen.
+  if (report_at_.is_over() || news_at_.is_over()) take_endings();
   if (news_at_.is_over()) {
     // It lives on, but has left the job.
     service_.tell_failures();

@@ -20,13 +20,8 @@ bool gid_at(const fake_port& port, int index, ibv_gid& out) {
 
 namespace {
 
-// Whether so many more bytes may be registered. All memory at once is not counted.
-bool has_room(std::size_t size) {
-  std::uint64_t sum = size;
-  for (const auto& [key, r] : net().by_lkey)
-    if (r->length != ~std::size_t{0}) sum += r->length;
-  return sum <= net().config.most_registered;
-}
+// All memory at once is not counted.
+std::uint64_t counted(std::size_t size) { return size != ~std::size_t{0} ? size : 0; }
 
 const fake_port* port_of(ibv_context* c, unsigned number) {
   const auto& ports = card_of(c).about->ports;
@@ -47,7 +42,7 @@ ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, 
     errno = EINVAL;
     return nullptr;
   }
-  if (!is_implicit && !has_room(size)) {
+  if (!is_implicit && all.registered + size > all.config.most_registered) {
     errno = ENOMEM;
     return nullptr;
   }
@@ -65,6 +60,7 @@ ibv_mr* make_region(ibv_pd* pd, void* at, std::size_t size, std::uint64_t iova, 
   all.by_rkey[r->rkey] = r;
   ++domain_of(pd).users;
   ++all.live.mrs;
+  all.registered += counted(size);
   return r;
 }
 
@@ -231,6 +227,7 @@ int ibv_dereg_mr(ibv_mr* mr) {
   net().by_lkey.erase(at);
   --domain_of(mr->pd).users;
   --net().live.mrs;
+  net().registered -= counted(mr->length);
   delete static_cast<region*>(mr);
   return 0;
 }

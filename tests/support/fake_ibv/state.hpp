@@ -145,6 +145,7 @@ struct network {
   std::vector<open_card*> contexts;
   std::unordered_map<std::uint32_t, queue_pair*> pairs;
   std::unordered_map<std::uint32_t, region*> by_lkey, by_rkey;
+  std::uint64_t registered = 0;    // bytes of them, those of all memory at once not counted
   std::set<queue_pair*> waiting;   // for a receive, or for somebody who is not there
   std::set<queue_pair*> flushing;  // broken, not flushed
   struct datagram {
