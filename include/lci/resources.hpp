@@ -108,8 +108,12 @@ class alloc_net_context_x
 /// Makes a device. Collective. Defaults of all settings: the global defaults at the time of the
 /// call. A packet pool with an allocator is where it delivers active messages, as with
 /// register_packet_pool(); its own packets then come from the runtime's default pool.
+///
+/// A net context has room for 64 devices at a time (lci::net::port_list, lci::shm::MAX_DEVICES: 128
+/// where all ranks share memory). What the network holds for a device, as its queues, stays when it
+/// is freed, and goes to a later one with the same settings once all ranks have freed theirs.
 /// @throws lci::argument_error  a setting out of its range
-/// @throws lci::backend_error   the backend refuses
+/// @throws lci::backend_error   the backend refuses, or there are too many devices
 class alloc_device_x
     : public detail::alloc_operation<alloc_device_x, detail::alloc_device_args, device_settings_t,
                                      device_t, &detail::alloc_device>,

@@ -207,6 +207,7 @@ struct device_config {
   attr_ibv_td_strategy_t ibv_td_strategy = attr_ibv_td_strategy_t::per_qp;
   double send_reserve = 0.25;  // share of max_sends that only control endpoints fill, in [0, 1)
   std::uint64_t ofi_lock_mode = 0;  // bits of attr_net_lock_mode_t
+  bool operator==(const device_config&) const = default;
 };
 
 class fabric {

@@ -36,6 +36,11 @@ net::device_config config_of(const device_attr_t& attr) {
           attr.ibv_td_strategy, attr.net_send_reserved_pct, attr.ofi_lock_mode};
 }
 
+int take_number(net_context_impl_t& net, const net::device_config& wanted) {
+  const std::lock_guard lock(runtime::global().bootstrap_lock);
+  return net.numbers.take(wanted, *runtime::global().bootstrap);
+}
+
 }  // namespace
 
 device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packets,
@@ -43,10 +48,10 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
     : context(net),
       pool(packets.payloads == nullptr ? packets : *net.owner.internal_pool().p_impl),
       attr(wanted),
-      channel(net.owner.core, *net.fabric, net.devices, config_of(wanted), pool.packets,
+      number(take_number(net, config_of(wanted))),
+      channel(net.owner.core, *net.fabric, number, config_of(wanted), pool.packets,
               net.wanted_msg_size) {
   if (packets.payloads != nullptr) channel.payloads.enter(*packets.payloads);
-  ++net.devices;
   attr.uid = runtime::global().uids++;
   attr.net_max_sends = channel.config.max_sends;
   attr.ibv_td_strategy = channel.config.ibv_td_strategy;
@@ -66,13 +71,14 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   // Programs register their remote completions, allocate a device and then talk: nobody may be
   // talked to before it is ready.
   const std::lock_guard lock(runtime::global().bootstrap_lock);
-  runtime::global().bootstrap->fence();
+  net.numbers.meet(*runtime::global().bootstrap);
 }
 
 device_impl_t::~device_impl_t() {
   drain();
   while (!endpoints.empty()) base::free_live(endpoints.back(), "endpoint");
   forget(owner().devices, this);
+  context.numbers.give_back(number);
 }
 
 proto::raw_net& device_impl_t::raw() {

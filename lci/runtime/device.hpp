@@ -39,6 +39,7 @@ class device_impl_t : public base::live_object<device_impl_t> {
   net_context_impl_t& context;
   packet_pool_impl_t& pool;  // host packets, what the library itself uses
   device_attr_t attr;
+  const int number;  // the same on all ranks
   proto::channel channel;
   endpoint_t default_endpoint;
   endpoint_t progress_endpoint;

@@ -13,9 +13,9 @@ namespace lci {
 
 namespace {
 
-std::string next_key(runtime_impl_t& owner) {
+std::string next_key(const char* of, runtime_impl_t& owner) {
   // Runtimes and contexts are made in the same order on all ranks, so their numbers agree.
-  return "lci.address." + std::to_string(runtime::global().runtimes_ever) + "." +
+  return std::string("lci.") + of + "." + std::to_string(runtime::global().runtimes_ever) + "." +
          std::to_string(owner.net_contexts.size());
 }
 
@@ -26,14 +26,15 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
       attr(wanted),
       wanted_msg_size(wanted.max_msg_size),
       inside_(owner.core.me, owner.core.n, [this] { say_once(); }),
-      between_(owner.core.me, owner.core.n, [this] { say_once(); }) {
+      between_(owner.core.me, owner.core.n, [this] { say_once(); }),
+      numbers(next_key("devices", owner)) {
   runtime::network_order order;
   order.attr = attr;
   order.shm_enable = g_default_attr.shm_enable;
   order.arena = &owner.core.arena;
   order.regions = &owner.core.regions;
   order.use_reg_cache = g_default_attr.use_reg_cache;
-  order.key = next_key(owner);
+  order.key = next_key("address", owner);
   const std::lock_guard lock(runtime::global().bootstrap_lock);
   runtime::opened_networks opened =
       runtime::open_networks(order, *runtime::global().bootstrap, inside_, between_);

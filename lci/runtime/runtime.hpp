@@ -18,6 +18,7 @@
 #include "lci/proto/core.hpp"
 #include "lci/proto/matcher.hpp"
 #include "lci/proto/network_key.hpp"
+#include "lci/runtime/device_numbers.hpp"
 #include "lci/runtime/far_news.hpp"
 #include "lci/runtime/open_networks.hpp"
 
@@ -45,7 +46,7 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
  public:
   std::unique_ptr<net::fabric> fabric;  // looks into the directories
   bool has_local = false;               // peers of this host are reached inside of it
-  int devices = 0;                      // made so far; the next device's number
+  runtime::device_numbers numbers;
   // Some peer is reached by something that delivers data and then an immediate.
   bool may_use_putimm() const noexcept;
 };

@@ -26,7 +26,8 @@ class in_step : public testing::EmptyTestEventListener {
     current_ = std::string(info.test_suite_name()) + "." + info.name();
     w.device = w.devices[number_++ % w.devices.size()];
     watchdog_.pet();
-    barrier();
+    // What others still wait for may have to leave from the device of the test before.
+    barrier_over(w.devices);
   }
 
  private:
@@ -70,7 +71,7 @@ void open_world(int devices) {
 void close_world() {
   world_t& w = world();
   w.device = w.devices.front();
-  barrier();
+  barrier_over(w.devices);
   while (w.devices.size() > 1) {
     lci::free_device(&w.devices.back());
     w.devices.pop_back();

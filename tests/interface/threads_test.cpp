@@ -243,6 +243,19 @@ TEST(devices, alloc_and_free__in_turns_with_traffic) {
   }
 }
 
+// More devices, one after the other, than a network has numbers for.
+TEST(devices, alloc_and_free__as_often_as_one_likes) {
+  for (int round = 0; round < 70; ++round) {
+    lci::device_t one = lci::alloc_device();
+    int in = -1, out = round;
+    lci::post_send_x(world().next(), &out, sizeof out, 3, lci::COMP_NULL).device(one)();
+    lci::post_recv_x(world().previous(), &in, sizeof in, 3, lci::COMP_NULL).device(one)();
+    EXPECT_EQ(in, round);
+    barrier_over({one});
+    lci::free_device(&one);
+  }
+}
+
 // Matching belongs to the runtime: a receive posted with one device takes what arrives on another.
 TEST(devices, receive__matches_across_devices) {
   lci::device_t a = lci::alloc_device(), b = lci::alloc_device();

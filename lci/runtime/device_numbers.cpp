@@ -1,0 +1,70 @@
+#include "lci/runtime/device_numbers.hpp"
+
+#include <charconv>
+
+namespace lci::runtime {
+
+namespace {
+
+std::string text_of(const std::set<int>& numbers) {
+  std::string out;
+  for (const int one : numbers) out += std::to_string(one) + " ";
+  return out;
+}
+
+std::set<int> numbers_in(const std::string& text) {
+  std::set<int> out;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (int one = 0; at < end; ++at) {
+    at = std::from_chars(at, end, one).ptr;
+    out.insert(one);
+  }
+  return out;
+}
+
+// What all ranks have said under that key; we have said `mine`.
+std::set<int> common(boot::bootstrap& boot, const std::string& key, std::set<int> mine) {
+  for (int r = 0; r < boot.size() && !mine.empty(); ++r) {
+    if (r == boot.rank()) continue;
+    const std::set<int> theirs = numbers_in(boot.get(r, key));
+    std::erase_if(mine, [&](int one) { return !theirs.contains(one); });
+  }
+  return mine;
+}
+
+// In turns: who is ahead says something new while others still read what was said before.
+std::string place_of(const std::string& key, unsigned meeting) {
+  return key + ".free" + std::to_string(meeting % 2);
+}
+
+}  // namespace
+
+int device_numbers::take(const net::device_config& wanted, boot::bootstrap& boot) {
+  std::set<int> fit = common(boot, place_of(key_, meetings_), said_);
+  if (!fit.empty()) {
+    // All ranks come here, or none. They may want different things.
+    std::erase_if(fit, [&](int one) { return wanted_[static_cast<std::size_t>(one)] != wanted; });
+    const std::string key = key_ + ".fit";
+    boot.put(key, text_of(fit));
+    boot.fence();
+    fit = common(boot, key, std::move(fit));
+  }
+  if (fit.empty()) {
+    wanted_.push_back(wanted);
+    return static_cast<int>(wanted_.size()) - 1;
+  }
+  free_.erase(*fit.begin());
+  return *fit.begin();
+}
+
+void device_numbers::meet(boot::bootstrap& boot) {
+  // Most programs have one device. Before the first nothing can have been freed.
+  if (wanted_.size() > 1) {
+    said_ = free_;
+    boot.put(place_of(key_, ++meetings_), text_of(said_));
+  }
+  boot.fence();
+}
+
+}  // namespace lci::runtime

@@ -1,0 +1,38 @@
+// The numbers of the devices of a net context: device k of a rank talks to device k of another, so
+// all ranks give a new device the same number, though each frees its devices when it likes.
+// Networks keep what belongs to a number, and have room for so many; so numbers that were given
+// back on all ranks are used again, for devices that ask the network for the same.
+// Callers: devices, under the bootstrap's lock. Threads: single.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lci/boot/bootstrap.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::runtime {
+
+class device_numbers {
+ public:
+  // key: the same on all ranks, and of this net context alone.
+  explicit device_numbers(std::string key) : key_(std::move(key)) {}
+  // Collective: the number of a new device. Throws what the bootstrap throws.
+  int take(const net::device_config& wanted, boot::bootstrap& boot);
+  // Collective, after take() and once the device is ready: that of all ranks is, on return.
+  void meet(boot::bootstrap& boot);
+  // The device of that number is freed on this rank.
+  void give_back(int number) { free_.insert(number); }
+
+ private:
+  const std::string key_;
+  std::vector<net::device_config> wanted_;  // by number: what its first device asked for
+  std::set<int> free_;
+  // What we said in the last meeting. All that was said then is known to all; what was freed since
+  // may not be freed elsewhere yet.
+  std::set<int> said_;
+  unsigned meetings_ = 0;
+};
+
+}  // namespace lci::runtime
