@@ -41,6 +41,11 @@ std::string place_of(const std::string& key, unsigned meeting) {
 }  // namespace
 
 int device_numbers::take(const net::device_config& wanted, boot::bootstrap& boot) {
+  if (taken_ < 0) taken_ = choose(wanted, boot);
+  return taken_;
+}
+
+int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& boot) {
   std::set<int> fit = common(boot, place_of(key_, meetings_), said_);
   if (!fit.empty()) {
     // All ranks come here, or none. They may want different things.
@@ -60,11 +65,13 @@ int device_numbers::take(const net::device_config& wanted, boot::bootstrap& boot
 
 void device_numbers::meet(boot::bootstrap& boot) {
   // Most programs have one device. Before the first nothing can have been freed.
-  if (wanted_.size() > 1) {
-    said_ = free_;
-    boot.put(place_of(key_, ++meetings_), text_of(said_));
-  }
+  const bool may_say = wanted_.size() > 1;
+  if (may_say) boot.put(place_of(key_, meetings_ + 1), text_of(free_));
   boot.fence();
+  taken_ = -1;
+  if (!may_say) return;
+  said_ = free_;
+  ++meetings_;
 }
 
 }  // namespace lci::runtime

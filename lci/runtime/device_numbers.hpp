@@ -18,7 +18,8 @@ class device_numbers {
  public:
   // key: the same on all ranks, and of this net context alone.
   explicit device_numbers(std::string key) : key_(std::move(key)) {}
-  // Collective: the number of a new device. Throws what the bootstrap throws.
+  // Collective: the number of a new device. Until meet() it stays the same: others wait there for
+  // who could not make its device and tries again. Throws what the bootstrap throws.
   int take(const net::device_config& wanted, boot::bootstrap& boot);
   // Collective, after take() and once the device is ready: that of all ranks is, on return.
   void meet(boot::bootstrap& boot);
@@ -26,7 +27,10 @@ class device_numbers {
   void give_back(int number) { free_.insert(number); }
 
  private:
+  int choose(const net::device_config& wanted, boot::bootstrap& boot);
+
   const std::string key_;
+  int taken_ = -1;                          // since the last meeting; -1: none
   std::vector<net::device_config> wanted_;  // by number: what its first device asked for
   std::set<int> free_;
   // What we said in the last meeting. All that was said then is known to all; what was freed since

@@ -140,6 +140,22 @@ TEST(device_numbers, take__not_for_who_asks_for_something_else) {
              {0, 1, 2, 3, 2, 4, 1, 5, 0});
 }
 
+// Others wait in the meeting for who could not make its device.
+TEST(device_numbers, take__again_without_a_device_is_the_same_number_and_asks_nobody) {
+  board on(RANKS);
+  expect_all(in_ranks(on,
+                      [](member& me) {
+                        std::vector<int> seen;
+                        for (int i = 0; i < 5; ++i) {
+                          if (me.rank == 1) me.numbers.take({}, me.boot);
+                          seen.push_back(me.alloc());
+                          if (i != 0) me.numbers.give_back(seen.back());
+                        }
+                        return seen;
+                      }),
+             {0, 1, 2, 1, 2});
+}
+
 // A thousand allocations of ranks that run ahead of each other.
 TEST(device_numbers, take__always_the_same_on_all_ranks) {
   board on(RANKS);
