@@ -2,6 +2,7 @@
 // all ranks give a new device the same number, though each frees its devices when it likes.
 // Networks keep what belongs to a number, and have room for so many; so numbers that were given
 // back on all ranks are used again, for devices that ask the network for the same.
+// Why: docs/decisions/0023-numbers-of-devices.md.
 // Callers: devices, under the bootstrap's lock. Threads: single.
 #pragma once
 
