@@ -6,7 +6,7 @@ namespace lci::runtime {
 
 namespace {
 
-std::string text_of(const std::set<int>& numbers) {
+std::string list_of(const std::set<int>& numbers) {
   std::string out;
   for (const int one : numbers) out += std::to_string(one) + " ";
   return out;
@@ -51,7 +51,7 @@ int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& bo
     // All ranks come here, or none. They may want different things.
     std::erase_if(fit, [&](int one) { return wanted_[static_cast<std::size_t>(one)] != wanted; });
     const std::string key = key_ + ".fit";
-    boot.put(key, text_of(fit));
+    boot.put(key, list_of(fit));
     boot.fence();
     fit = common(boot, key, std::move(fit));
   }
@@ -66,7 +66,7 @@ int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& bo
 void device_numbers::meet(boot::bootstrap& boot) {
   // Most programs have one device. Before the first nothing can have been freed.
   const bool may_say = wanted_.size() > 1;
-  if (may_say) boot.put(place_of(key_, meetings_ + 1), text_of(free_));
+  if (may_say) boot.put(place_of(key_, meetings_ + 1), list_of(free_));
   boot.fence();
   taken_ = -1;
   if (!may_say) return;
