@@ -216,7 +216,8 @@ class alloc_packet_pool_x
   }
 };
 
-/// Frees a packet pool and empties the handle; all its packets must have been returned.
+/// Frees a packet pool and empties the handle. The program must have returned its packets, and the
+/// devices that use it must be gone; messages in its packets that nobody received are dropped.
 class free_packet_pool_x
     : public detail::free_operation<free_packet_pool_x, packet_pool_t, &detail::free_packet_pool> {
  public:

@@ -174,7 +174,8 @@ class alloc_matching_engine_x
   }
 };
 
-/// Closes a net context and empties the handle; its devices must be gone.
+/// Closes a net context and empties the handle; its devices must be gone. Messages that came
+/// through it and were not received are dropped where they still lie in a peer's memory.
 class free_net_context_x
     : public detail::free_operation<free_net_context_x, net_context_t, &detail::free_net_context> {
  public:
@@ -184,8 +185,12 @@ class free_net_context_x
   free_net_context_x&& net_context(net_context_t* value) { return set(value); }
 };
 
-/// Frees a device and empties the handle. Sends in flight are completed, receives without a message
-/// dropped.
+/// Frees a device and empties the handle. Sends in flight are completed. Receives that no message
+/// has met are dropped, their objects not signalled; what has arrived whole through this device and
+/// was not received can still be received through another one. Large messages that a peer has only
+/// announced are dropped: meet the peers (barrier) before. While it waits for what is under way, at
+/// most 5 s and then again 5 s for receives that another device completes, it makes progress, so
+/// handlers may run. Threads: one at a time, and nobody uses the device.
 class free_device_x : public detail::free_operation<free_device_x, device_t, &detail::free_device> {
  public:
   /// Takes the handle to empty.
@@ -205,8 +210,7 @@ class free_endpoint_x
 };
 
 /// Frees a matching engine and empties the handle; what is in it is dropped: the objects of its
-/// receives are not signalled, and test_drained() does not count them any more. Packets of messages
-/// that nobody received go home only if the device they came by is still there.
+/// receives are not signalled, and test_drained() does not count them any more.
 class free_matching_engine_x
     : public detail::free_operation<free_matching_engine_x, matching_engine_t,
                                     &detail::free_matching_engine> {

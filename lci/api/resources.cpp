@@ -96,12 +96,6 @@ void free_matching_engine(const free_args<matching_engine_t>& args) {
   clear_default(impl->owner.default_matching_engine, impl);
   clear_default(impl->owner.collective_engine, impl);
   forget(impl->owner.engines, impl);
-  impl->owner.core.rcomps.remove_engine(impl->match.first_rcomp);
-  impl->match.empty_st(impl->owner.core, [&](const proto::channel& via) {
-    const auto& all = impl->owner.devices;
-    return std::any_of(all.begin(), all.end(),
-                       [&](const device_impl_t* each) { return &each->channel == &via; });
-  });
   base::free_live(impl, "matching_engine");
 }
 

@@ -9,9 +9,10 @@
 // short spinlock or calls out.
 //
 // Always true: a value that was filed comes back exactly once, from an insert of its partner, from
-// remove_recv(), remove_recvs() or drain_st(). Order: per key first in, first out. A receive with a
-// wildcard takes the oldest message that it covers; a message that both an exact and a wildcard
-// receive cover goes to the one that was posted first (see key.hpp for what covers means).
+// remove_recv(), remove_recvs(), remove_sends() or drain_st(). Order: per key first in, first out.
+// A receive with a wildcard takes the oldest message that it covers; a message that both an exact
+// and a wildcard receive cover goes to the one that was posted first (see key.hpp for what covers
+// means).
 #pragma once
 
 #include <cstddef>
@@ -52,6 +53,10 @@ class engine {
   // lock, once for each receive that is filed. Walks everything.
   using recv_test = std::function<bool(int source, void* value)>;
   virtual void remove_recvs(const recv_test& takes) = 0;
+
+  // The same for messages.
+  using send_test = std::function<bool(void* value)>;
+  virtual void remove_sends(const send_test& takes) = 0;
 
   // Whether a receive that is filed without wildcard comes behind none with one, and `is_it` holds
   // for the values of all receives of its key that were filed before. False as well where the

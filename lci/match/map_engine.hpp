@@ -47,6 +47,7 @@ class map_engine final : public engine {
   void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
   bool remove_recv(const recv_pattern& pattern, const void* value) override;
   void remove_recvs(const recv_test& takes) override;
+  void remove_sends(const send_test& takes) override;
   // Cannot tell while wildcards are in use.
   bool all_older(const recv_pattern& pattern, const void* value, const value_test& is_it) override;
   void drain_st(const leave_fn& leave) override;
@@ -90,6 +91,8 @@ class map_engine final : public engine {
   entry* older_wildcard_locked(const entry& message, const entry* exact) const;
   void file_ordered_locked(bucket& b, entry** at, entry* mine);
   entry* meet_wildcard_locked(entry* mine);
+  template <class Predicate, class Leave>
+  void remove_locked(Predicate&& is_it, Leave&& leave);
   void become_ordered_locked();
   void count_quiet_locked() noexcept;
   void grow(const table* seen);

@@ -145,20 +145,35 @@ bool map_engine::remove_recv(const recv_pattern& pattern, const void* value) {
   return found != nullptr;
 }
 
-void map_engine::remove_recvs(const recv_test& takes) {
-  const std::lock_guard guard(lock_);
-  const auto give_back = [&](entry* e) { pool_.put(e); };
+// Takes entries out of all buckets, as entry_queues::remove_if().
+template <class Predicate, class Leave>
+void map_engine::remove_locked(Predicate&& is_it, Leave&& leave) {
   for (std::size_t i = 0; i <= tables_->mask; ++i) {
     bucket& b = tables_->at(i);
     const std::lock_guard bucket_guard(b.lock);
-    b.queues.remove_if(
-        [&](const entry& e) {
-          return e.type == matching_entry_type_t::recv && !is_raw(e) &&
-                 takes(e.key.source(), e.value);
-        },
-        give_back);
+    b.queues.remove_if(is_it, leave);
   }
+}
+
+void map_engine::remove_recvs(const recv_test& takes) {
+  const std::lock_guard guard(lock_);
+  const auto give_back = [&](entry* e) { pool_.put(e); };
+  remove_locked(
+      [&](const entry& e) {
+        return e.type == matching_entry_type_t::recv && !is_raw(e) &&
+               takes(e.key.source(), e.value);
+      },
+      give_back);
   wildcards_.remove_if([&](const entry& w) { return takes(w.rank, w.value); }, give_back);
+}
+
+void map_engine::remove_sends(const send_test& takes) {
+  const std::lock_guard guard(lock_);
+  remove_locked([&](const entry& e) { return is_message(e) && takes(e.value); },
+                [&](entry* e) {
+                  if (is_ordered_) messages_.remove(e);
+                  pool_.put(e);
+                });
 }
 
 bool map_engine::all_older(const recv_pattern& pattern, const void* value,

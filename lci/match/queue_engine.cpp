@@ -79,6 +79,12 @@ void queue_engine::remove_recvs(const recv_test& takes) {
   recvs_.remove_if(is_taken, [&](entry* e) { pool_.put(e); });
 }
 
+void queue_engine::remove_sends(const send_test& takes) {
+  const std::lock_guard guard(lock_);
+  sends_.remove_if([&](const entry& e) { return e.key.space != exact_key::RAW && takes(e.value); },
+                   [&](entry* e) { pool_.put(e); });
+}
+
 bool queue_engine::all_older(const recv_pattern& pattern, const void* value,
                              const value_test& is_it) {
   const exact_key exact = key_of(pattern);

@@ -19,6 +19,7 @@ class queue_engine final : public engine {
   void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
   bool remove_recv(const recv_pattern& pattern, const void* value) override;
   void remove_recvs(const recv_test& takes) override;
+  void remove_sends(const send_test& takes) override;
   bool all_older(const recv_pattern& pattern, const void* value, const value_test& is_it) override;
   void drain_st(const leave_fn& leave) override;
   std::size_t size() override;

@@ -277,19 +277,59 @@ bool matcher::take_back(const waiter& by) noexcept {
   return true;
 }
 
-void matcher::empty_st(core& shared, const std::function<bool(const channel&)>& has) {
+void matcher::forget_messages(core& shared, const std::function<bool(message&)>& takes) noexcept {
+  message* taken = nullptr;
+  engine_->remove_sends([&](void* value) {
+    auto& m = *static_cast<message*>(value);
+    if (!takes(m)) return false;
+    m.pool_next = taken;
+    taken = &m;
+    return true;
+  });
+  while (taken != nullptr) give_back(shared, *std::exchange(taken, taken->pool_next));
+}
+
+std::size_t matcher::part_with(channel& via) noexcept {
+  receive* taken = remove([&](int, const receive& to) { return to.via == &via; });
+  std::size_t left = 0;
+  while (taken != nullptr) {
+    receive& to = *std::exchange(taken, taken->pool_next);
+    if (was_claimed(to)) continue;
+    via.open_receives.add(-1);
+    via.shared.receives.put(&to);
+    ++left;
+  }
+  forget_messages(via.shared, [&](message& m) {
+    if (m.via != &via) return false;
+    if (m.what == message::form::rts) return true;
+    m.via = nullptr;
+    m.left_by = &via.fabric;
+    return false;
+  });
+  return left;
+}
+
+void matcher::part_with(core& shared, const mem::packet_pool& pool) noexcept {
+  forget_messages(shared, [&](message& m) {
+    return m.packet != nullptr && shared.arena.contains(m.packet) && m.packet->pool == &pool;
+  });
+}
+
+void matcher::part_with(core& shared, const net::fabric& network) noexcept {
+  forget_messages(shared, [&](message& m) {
+    return m.via == nullptr && m.left_by == &network && m.packet != nullptr &&
+           !shared.arena.contains(m.packet);
+  });
+}
+
+void matcher::empty_st(core& shared) {
   engine_->drain_st([&](void* value, matching_entry_type_t type, bool is_raw) {
     if (is_raw) return;
-    if (type == matching_entry_type_t::send) {
-      auto& m = *static_cast<message*>(value);
-      // Pools and networks live as long as the channels that use them.
-      if (!has(*m.via)) m.packet = nullptr;
-      return give_back(shared, m);
-    }
+    if (type == matching_entry_type_t::send)
+      return give_back(shared, *static_cast<message*>(value));
     auto& to = *static_cast<receive*>(value);
-    const bool is_counted = has(*to.via);
-    if (is_counted && was_claimed(to)) return;
-    if (is_counted) to.via->open_receives.add(-1);
+    if (was_claimed(to)) return;
+    to.via->open_receives.add(-1);
     shared.receives.put(&to);
   });
 }

@@ -2,6 +2,7 @@
 // belong. Owned by the runtime's engine object. Threads: shared.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 
@@ -35,13 +36,21 @@ class matcher {
   void forget(channel& via, int rank) noexcept;
   // Takes back the receive that was to signal this waiter; false: a message has met it.
   bool take_back(const waiter& by) noexcept;
-  // What waits in the engine goes home. Nobody else may use it meanwhile; channels that `has` does
-  // not hold for are gone.
-  void empty_st(core& shared, const std::function<bool(const channel&)>& has);
+  // The channel ends. Its receives leave without a word, and so do the requests that nobody else
+  // could answer; messages that are here whole stay for the receives of other channels. Answers how
+  // many receives left.
+  std::size_t part_with(channel& via) noexcept;
+  // The pool ends, and the messages with it that nobody received and that lie in its packets.
+  void part_with(core& shared, const mem::packet_pool& pool) noexcept;
+  // The same for a network, whose channels are gone, and packets that its peers have lent.
+  void part_with(core& shared, const net::fabric& network) noexcept;
+  // What waits in the engine goes home. Nobody else may use it meanwhile.
+  void empty_st(core& shared);
 
  private:
   using receive_test = std::function<bool(int source, const receive& waiting)>;
   receive* remove(const receive_test& takes) noexcept;
+  void forget_messages(core& shared, const std::function<bool(message&)>& takes) noexcept;
   bool hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept;
   void file(channel& via, const match::match_key& key, message& m) noexcept;
   bool deliver(channel& via, receive& to, message& from) noexcept;

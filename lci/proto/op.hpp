@@ -60,9 +60,10 @@ struct message {
   std::size_t size = 0;
   const std::byte* data = nullptr;  // in `bytes` or in the packet
   mem::packet* packet = nullptr;    // to be released after use
-  channel* via = nullptr;           // where it arrived; a rendezvous answers there
-  wire::name sender;                // of a rendezvous
-  bool from_device = false;         // of a rendezvous: the data is in GPU memory
+  channel* via = nullptr;  // where it arrived, null once that is gone; a rendezvous answers there
+  const net::fabric* left_by = nullptr;  // of the channel that is gone
+  wire::name sender;                     // of a rendezvous
+  bool from_device = false;              // of a rendezvous: the data is in GPU memory
   std::byte bytes[INLINE_BYTES];
 };
 

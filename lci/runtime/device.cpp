@@ -1,6 +1,8 @@
 #include "lci/runtime/device.hpp"
 
 #include <chrono>
+#include <exception>
+#include <utility>
 
 #include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
@@ -35,6 +37,37 @@ net::device_config config_of(const device_attr_t& attr) {
   return {attr.net_max_sends,   attr.net_max_recvs,         attr.net_max_cqes,
           attr.ibv_td_strategy, attr.net_send_reserved_pct, attr.ofi_lock_mode};
 }
+
+// Makes progress on the other devices of a runtime. What they throw is theirs to throw: the first
+// of it is kept for the next progress of its device, and nothing is done here after it.
+class progress_of_others {
+ public:
+  explicit progress_of_others(const device_impl_t& one) : one_(one) {}
+  ~progress_of_others() {
+    if (problem_ != nullptr) thrower_->keep(std::move(problem_));
+  }
+  progress_of_others(const progress_of_others&) = delete;
+  progress_of_others& operator=(const progress_of_others&) = delete;
+
+  bool progress() noexcept {
+    bool is_any = false;
+    for (device_impl_t* const each : one_.owner().devices) {
+      if (each == &one_ || problem_ != nullptr) continue;
+      try {
+        is_any |= error_t(each->channel.progress_in_wait()).is_done();
+      } catch (...) {
+        problem_ = std::current_exception();
+        thrower_ = &each->channel;
+      }
+    }
+    return is_any;
+  }
+
+ private:
+  const device_impl_t& one_;
+  std::exception_ptr problem_;
+  proto::channel* thrower_ = nullptr;
+};
 
 int take_number(net_context_impl_t& net, const net::device_config& wanted) {
   const std::lock_guard lock(runtime::global().bootstrap_lock);
@@ -75,7 +108,8 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
 }
 
 device_impl_t::~device_impl_t() {
-  drain();
+  drain([this] { return channel.is_quiet(); });
+  abandon_receives();
   while (!endpoints.empty()) base::free_live(endpoints.back(), "endpoint");
   forget(owner().devices, this);
   context.numbers.give_back(number);
@@ -88,13 +122,25 @@ proto::raw_net& device_impl_t::raw() {
   return *raw_;
 }
 
-void device_impl_t::drain() noexcept {
+void device_impl_t::abandon_receives() noexcept {
+  std::size_t left = 0;
+  owner().core.rcomps.for_each_engine(
+      [&](proto::matcher& match) { left += match.part_with(channel); });
+  if (left != 0)
+    base::log::info("runtime", "a device was freed with %zu receives that no message had met",
+                    left);
+  // What has met one may be on its way over another device.
+  drain([this] { return channel.is_drained(); });
+}
+
+void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
   constexpr auto PATIENCE = std::chrono::seconds(5);
   const auto start = std::chrono::steady_clock::now();
   base::spin_wait wait;
-  while (!channel.is_quiet()) {
+  progress_of_others others(*this);
+  while (!is_over()) {
     try {
-      if (error_t(channel.progress()).is_done())
+      if (error_t(channel.progress()).is_done() || (channel.is_quiet() && others.progress()))
         wait.reset();
       else
         wait();
@@ -102,8 +148,9 @@ void device_impl_t::drain() noexcept {
       base::log::warn("runtime", "while a device was being freed: %s", problem.what());
     }
     if (std::chrono::steady_clock::now() - start > PATIENCE) {
+      const long long left = channel.open.sum() + channel.open_receives.sum();
       base::log::warn("runtime", "a device was freed with %lld operations that did not complete",
-                      static_cast<long long>(channel.open.sum()));
+                      left);
       return;
     }
   }

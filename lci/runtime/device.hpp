@@ -1,6 +1,7 @@
 // The objects behind device_t and endpoint_t. Made and freed by one thread at a time; used by any.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -50,7 +51,8 @@ class device_impl_t : public base::live_object<device_impl_t> {
   runtime_impl_t& owner() const noexcept { return context.owner; }
 
  private:
-  void drain() noexcept;
+  void drain(const std::function<bool()>& is_over) noexcept;
+  void abandon_receives() noexcept;
   std::once_flag raw_made_;
   std::unique_ptr<proto::raw_net> raw_;
 };

@@ -54,6 +54,8 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
 }
 
 net_context_impl_t::~net_context_impl_t() {
+  owner.core.rcomps.for_each_engine(
+      [this](proto::matcher& match) { match.part_with(owner.core, *fabric); });
   owner.core.staging.unpin_views();
   fabric->leave();
 }

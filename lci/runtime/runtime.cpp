@@ -38,6 +38,8 @@ packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_poo
 }
 
 packet_pool_impl_t::~packet_pool_impl_t() {
+  owner.core.rcomps.for_each_engine(
+      [this](proto::matcher& match) { match.part_with(owner.core, packets); });
   if (payloads == nullptr) return;
   for (device_impl_t* device : owner.devices) device->channel.payloads.leave(*payloads);
 }
@@ -55,6 +57,7 @@ matching_engine_impl_t::matching_engine_impl_t(runtime_impl_t& runtime,
 
 matching_engine_impl_t::~matching_engine_impl_t() {
   owner.core.rcomps.remove_engine(match.first_rcomp);
+  match.empty_st(owner.core);
 }
 
 mem::memory_place place_of(proto::core& core, const void* address) {

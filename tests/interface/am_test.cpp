@@ -197,7 +197,7 @@ TEST(rcomp, numbers__are_handed_out_in_the_order_of_calls_and_agree_between_rank
 }
 
 TEST(rcomp, reserved__are_used_by_name_only) {
-  owned_comp a(lci::alloc_counter()), b(lci::alloc_counter());
+  owned_comp a(lci::alloc_cq()), b(lci::alloc_counter());
   const lci::rcomp_t first = lci::reserve_rcomps(3);
   EXPECT_EQ(lci::register_rcomp_x(a).rcomp(first + 2)(), first + 2);
   const lci::rcomp_t chosen = lci::register_rcomp(b);
@@ -205,7 +205,9 @@ TEST(rcomp, reserved__are_used_by_name_only) {
   barrier();
   char byte = 1;
   lci::post_am_x(world().next(), &byte, 1, lci::COMP_NULL, first + 2).device(world().device)();
-  wait_until([&] { return lci::counter_get(a) == 1; });
+  lci::status_t got;
+  wait_until([&] { return (got = lci::cq_pop(a)).is_done(); });
+  std::free(got.buffer);
   EXPECT_EQ(lci::counter_get(b), 0);
   barrier();
   lci::deregister_rcomp(first + 2);

@@ -271,5 +271,66 @@ TEST(devices, receive__matches_across_devices) {
   lci::free_device(&b);
 }
 
+TEST(devices, free__receives_that_wait_leave) {
+  lci::device_t gone = lci::alloc_device();
+  int old = 0, value = 0, out = 78;
+  owned_comp never(lci::alloc_counter());
+  lci::post_recv_x(world().previous(), &old, sizeof old, 5, never).device(gone).allow_done(false)();
+  lci::free_device(&gone);
+  barrier();
+  lci::post_send(world().next(), &out, sizeof out, 5, lci::COMP_NULL);
+  lci::post_recv(world().previous(), &value, sizeof value, 5, lci::COMP_NULL);
+  EXPECT_EQ(value, 78);
+  EXPECT_EQ(old, 0);
+  EXPECT_EQ(lci::counter_get(never), 0u);
+  barrier();
+}
+
+// Small, and in a packet: neither needs the device that it came by.
+TEST(devices, free__what_has_arrived_can_still_be_received) {
+  lci::device_t gone = lci::alloc_device();
+  std::vector<int> small(2, 1), larger(500, 2);
+  for (auto* each : {&small, &larger})
+    lci::post_send_x(world().next(), each->data(), each->size() * sizeof(int),
+                     static_cast<lci::tag_t>(each->size()), lci::COMP_NULL)
+        .device(gone)();
+  // Messages of one device stay in their order, so what was sent before has arrived with this one.
+  int in = 0, out = 3;
+  lci::post_send_x(world().next(), &out, sizeof out, 6, lci::COMP_NULL).device(gone)();
+  lci::post_recv_x(world().previous(), &in, sizeof in, 6, lci::COMP_NULL).device(gone)();
+  barrier_over({gone});
+  lci::free_device(&gone);
+  for (auto* each : {&small, &larger}) {
+    std::vector<int> got(each->size());
+    lci::post_recv(world().previous(), got.data(), got.size() * sizeof(int),
+                   static_cast<lci::tag_t>(each->size()), lci::COMP_NULL);
+    EXPECT_EQ(got, *each);
+  }
+  barrier();
+}
+
+// At any moment of it: the receive gets the message, or has left and the next one gets it.
+TEST(devices, free__while_a_message_comes_over_another) {
+  for (int round = 0; round < 30; ++round) {
+    lci::device_t gone = lci::alloc_device();
+    std::vector<int> out(std::size_t{1} << 18, round + 1), first(out.size()), second(out.size());
+    const std::size_t size = out.size() * sizeof(int);
+    owned_comp sent(lci::alloc_counter()), received(lci::alloc_counter());
+    lci::post_recv_x(world().previous(), first.data(), size, 7, received)
+        .device(gone)
+        .allow_done(false)();
+    lci::post_send_x(world().next(), out.data(), size, 7, sent).allow_done(false)();
+    for (int i = 0; i < round; ++i) lci::progress();
+    lci::free_device(&gone);
+    const bool has_met = lci::counter_get(received) == 1;
+    if (!has_met) lci::post_recv(world().previous(), second.data(), size, 7, lci::COMP_NULL);
+    while (lci::counter_get(sent) == 0) lci::progress();
+    EXPECT_EQ(has_met ? first : second, out);
+    EXPECT_EQ(has_met ? second : first, std::vector<int>(out.size()));
+    EXPECT_EQ(lci::counter_get(received), has_met ? 1u : 0u);
+  }
+  barrier();
+}
+
 }  // namespace
 }  // namespace interface_test

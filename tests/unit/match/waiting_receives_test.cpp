@@ -1,4 +1,5 @@
 // What every matching engine says of the receives that wait in it, and how one is taken back.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -125,4 +126,38 @@ TEST_P(waiting_receives, remove_recvs__leaves_the_others_in_their_order) {
     EXPECT_EQ(recv(1, 10, 3), as_value(9));
   }
   drain();
+}
+
+TEST_P(waiting_receives,
+       remove_sends__leaves_receives_entries_of_the_program_and_the_other_messages) {
+  for (const bool is_ordered : {false, true}) {
+    if (is_ordered) recv(7, lci::ANY_TAG, 30);
+    for (int i = 1; i <= 6; ++i) send(1, 10, i);
+    send(2, 10, 8);
+    recv(3, 10, 20);
+    engine_->insert_raw(10, as_value(21), lci::matching_entry_type_t::send);
+    std::vector<std::uintptr_t> asked;
+    engine_->remove_sends([&](void* value) {
+      asked.push_back(reinterpret_cast<std::uintptr_t>(value));
+      return asked.back() == 1 || asked.back() == 4 || asked.back() == 6;
+    });
+    EXPECT_THAT(asked, testing::UnorderedElementsAre(1, 2, 3, 4, 5, 6, 8));
+    send(1, 10, 7);
+    EXPECT_EQ(recv(1, 10, 9), as_value(2));
+    if (is_ordered) {
+      EXPECT_EQ(recv(1, lci::ANY_TAG, 9), as_value(3)) << "a wildcard sees none that was taken";
+    } else {
+      EXPECT_EQ(recv(1, 10, 9), as_value(3));
+    }
+    EXPECT_EQ(recv(1, 10, 9), as_value(5));
+    EXPECT_EQ(recv(1, 10, 9), as_value(7));
+    EXPECT_EQ(recv(2, 10, 9), as_value(8));
+    EXPECT_EQ(send(3, 10, 9), as_value(20));
+    if (is_ordered) {
+      EXPECT_EQ(send(7, 11, 9), as_value(30));
+    }
+    EXPECT_EQ(engine_->insert_raw(10, as_value(22), lci::matching_entry_type_t::recv),
+              as_value(21));
+    EXPECT_EQ(engine_->size(), 0u);
+  }
 }
