@@ -22,7 +22,7 @@ class test_buffer {
   std::byte* at() const noexcept;  // what the library gets
   std::size_t size() const noexcept { return size_; }
   mem::mem_kind kind() const noexcept { return kind_; }
-  void fill(unsigned seed) noexcept;
+  void fill(unsigned seed);
   void clear() noexcept;
   std::byte* bytes() const noexcept;  // for the test
   // Holds the pattern of `seed`, and nothing was written beside it.

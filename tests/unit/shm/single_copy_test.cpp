@@ -9,6 +9,7 @@
 #include <string>
 
 #include "lci/mem/arena.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace lci::shm {
 namespace {
@@ -69,6 +70,8 @@ TEST_F(own_process, partial__what_lies_before_a_hole_is_no_success) {
 }
 
 TEST_F(own_process, beyond_what_one_call_moves__goes_on) {
+  if (lci::test::HAS_THREAD_SANITIZER)
+    GTEST_SKIP() << "one thread, and thread sanitizer notes each of 2 GiB";
   // A call moves at most 2 GiB less a page. Both sides are one file's pages, to be kind to the
   // host.
   constexpr std::size_t SIZE = (std::size_t{1} << 31) + 4096, STEP = std::size_t{64} << 20;
