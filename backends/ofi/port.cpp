@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/ofi/connections.hpp"
 #include "backends/ofi/fabric.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
@@ -50,9 +51,17 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
   if ((config_.ofi_lock_mode & LCI_NET_LOCK_MR) != 0) owner.memory().serialise();
 }
 
-// Layered providers fall over connections that the other side has closed, or leave their sockets
-// behind, if they have not seen that. They look at connections in a read, but not in every one.
+// Layered providers fall over connections that the other side has closed, or that bring a write, or
+// leave their sockets behind, if they have not seen an end. They look at connections in a read, but
+// not in every one.
 void port::see_ends() noexcept {
+  const auto is_ours = [this](const endpoint_name& here, const endpoint_name& there) {
+    if (is_same_address(here, name_)) return true;
+    const auto goes_there = [&](const auto& one) { return is_same_address(there, one->name); };
+    return std::any_of(link_store_.begin(), link_store_.end(), goes_there);
+  };
+  if (std::string_view(fabric_.domain().info->fabric_attr->prov_name).ends_with(";ofi_rxm"))
+    hang_up(is_ours);
   fi_cq_data_entry done[BATCH];
   fi_cq_err_entry failed{};
   const auto has_failed = [](const auto& one) { return one->state() == link::stage::failed; };

@@ -137,6 +137,37 @@ int stream_into_a_death(child_process& me, const std::string& provider) {
   return 0;
 }
 
+// Rank 1 puts more than what lies between two processes, and rank 0 stops it in the middle, as when
+// a host goes silent. Then rank 0 closes everything; no end of rank 1 has been heard of.
+int close_amid_a_put(child_process& me, const std::string& provider) {
+  constexpr std::size_t HUGE_SIZE = std::size_t{64} << 20;
+  rank_process world(me, provider);
+  member& self = world.self;
+  std::vector<std::byte> memory(HUGE_SIZE, std::byte{static_cast<unsigned char>(me.rank())});
+  if (me.rank() == 0) {
+    const net::remote_key key = self.expose(memory.data(), HUGE_SIZE);
+    world.publish(key);
+    const volatile std::byte* const first = memory.data();
+    world.until([&] { return *first == std::byte{1}; });
+    const pid_t other = std::stoi(me.lookup(1, "pid"));
+    EXPECT_EQ(::kill(other, SIGSTOP), 0);
+    for (int i = 0; i < 20000; ++i) world.poll();
+    std::printf("the put is %s\n", memory.back() == std::byte{1} ? "over" : "under way");
+    self.hide(key);
+    return 0;
+  }
+  const net::remote_key key = world.published(0);
+  world.meet(0, key);
+  net::net_op op;
+  op.rank = 0;
+  op.buffer = memory.data();
+  op.size = std::min(HUGE_SIZE, self.fabric->caps().max_rma);
+  op.remote = key;
+  const bool has_immediate = self.fabric->caps().write_with_immediate;
+  world.post([&] { return has_immediate ? self.to().put_imm(op) : self.to().put(op); });
+  for (;;) world.poll();
+}
+
 }  // namespace
 
 void process_contract::expect_clean_ends(processes& all, const std::vector<process_end>& expected) {
@@ -238,6 +269,13 @@ TEST_P(process_contract, kill__at_random_moments) {
     expect_clean_ends(all, {ENDED_WELL, KILLED});
     ASSERT_FALSE(HasFailure()) << "round " << round << ", killed after " << wait_us << " us";
   }
+}
+
+TEST_P(process_contract, close__amid_a_put_of_who_stands_still) {
+  processes all(2, [&](child_process& me) { return close_amid_a_put(me, GetParam()); });
+  all.wait(0);
+  all.kill(1);
+  expect_clean_ends(all, {ENDED_WELL, KILLED});
 }
 
 TEST_P(process_contract, kill__all_at_once_leaves_nothing) {
