@@ -1,7 +1,6 @@
 #include "site.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
@@ -11,12 +10,6 @@
 namespace stress {
 
 namespace {
-
-long now_ms() {
-  using namespace std::chrono;
-  return static_cast<long>(
-      duration_cast<milliseconds>(steady_clock::now().time_since_epoch()).count());
-}
 
 std::vector<lci::rmr_t> all_keys(const lci::mr_t& mine, int ranks) {
   const lci::rmr_t key = lci::get_rmr(mine);
@@ -49,11 +42,11 @@ site::site(const plan& planned, const settings& chosen, int me)
       inbox_(lci::alloc_cq_x().zero_copy_am(true)()),
       number_(lci::register_rcomp(inbox_)),
       peers_(new peer_state[static_cast<std::size_t>(planned.dimensions().ranks)]),
-      news_ms_(now_ms()) {
+      news_ms_(clock_.ms()) {
   const int ranks = work.dimensions().ranks;
   // Who is never heard of is late from the start, not from the beginning of time.
   for (int of = 0; of < ranks; ++of)
-    peers_[static_cast<std::size_t>(of)].news_ms.store(now_ms(), std::memory_order_relaxed);
+    peers_[static_cast<std::size_t>(of)].news_ms.store(clock_.ms(), std::memory_order_relaxed);
   signals_.resize(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks));
   for (const action& a : work.all()) {
     if (a.what == kind::signal) signals_[work.pair_of(a.origin, a.peer)].push_back(&a);
@@ -95,7 +88,7 @@ void site::lose(int lost, const char* why) {
   peer_state& peer = peers_[static_cast<std::size_t>(lost)];
   if (peer.lost.exchange(true, std::memory_order_acq_rel)) return;
   has_loss_.store(true, std::memory_order_relaxed);  // only counts depend on it
-  const long after_ms = now_ms() - peer.news_ms.load(std::memory_order_relaxed);
+  const long after_ms = clock_.ms() - peer.news_ms.load(std::memory_order_relaxed);
   std::printf("stress: rank %d: rank %d is lost, %ld ms after the last sign of it: %s\n", rank,
               lost, after_ms, why);
   std::fflush(stdout);
@@ -107,7 +100,7 @@ void site::lose(int lost, const char* why) {
 
 void site::has_news_of(int of) {
   // relaxed, all of them: times and counts, nothing rides along.
-  const long now = now_ms();
+  const long now = clock_.ms();
   peers_[static_cast<std::size_t>(of)].news_ms.store(now, std::memory_order_relaxed);
   news_ms_.store(now, std::memory_order_relaxed);
   if (has_loss_.load(std::memory_order_relaxed))
@@ -115,7 +108,7 @@ void site::has_news_of(int of) {
 }
 
 void site::check_patience() const {
-  if (now_ms() - news_ms_.load(std::memory_order_relaxed) < set.patience_s * 1000) return;
+  if (clock_.ms() - news_ms_.load(std::memory_order_relaxed) < set.patience_s * 1000) return;
   std::fprintf(stderr, "stress: rank %d: nothing new for %ld s\n", rank, set.patience_s);
   for (int of = 0; of < work.dimensions().ranks; ++of) {
     if (!hears_of(of))

@@ -14,10 +14,11 @@
 #include "lci.hpp"
 #include "ledger.hpp"
 #include "plan.hpp"
+#include "tests/support/running_clock.hpp"
 
 namespace stress {
 
-// What one run is made of, beside the plan.
+// What one run is made of, beside the plan. What stands still with its machine is not late.
 struct settings {
   long patience_s = 60;
   // So many ranks are on each machine, and those of the other machine will be lost. 0: nobody is.
@@ -75,12 +76,13 @@ class site {
   struct peer_state {
     std::atomic<bool> lost{false};
     std::atomic<bool> has_ended{false};
-    std::atomic<long> news_ms{0};  // when
+    std::atomic<long> news_ms{0};  // when, by clock_
   };
 
   bool is_to_be_lost(int of) const { return set.cut != 0 && of / set.cut != rank / set.cut; }
   bool hears_of(int of) const;
 
+  const lci::test::running_clock clock_;
   std::vector<char> written_, read_;
   lci::mr_t written_mr_, read_mr_;
   std::vector<lci::rmr_t> written_keys_, read_keys_;

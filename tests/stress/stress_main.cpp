@@ -7,8 +7,8 @@
 //   --fault=COMMAND --fault-at=K [--fault-rank=R]
 //                             rank R (0) runs a shell command when it has completed K operations
 //   --cut=N [--within=MS]     there are N ranks on each machine, and each machine is to lose those
-//   of
-//                             the other one, MS after the last sign of them at most
+//                             of the other one, MS after the last sign of them at most; pauses in
+//                             which this machine stands still do not count
 //   --sabotage=DEED:KIND      spoils an operation (drop, twice, corrupt; am, send, put, signal,
 //                             get), so that the run has to fail
 #include <algorithm>

@@ -32,7 +32,9 @@ SKIPPED = 77
 def arguments_of(words):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mode", choices=["run", "pair", "prepare", "doctor", "cache-dir"])
-    parser.add_argument("--timeout", type=float, default=300, metavar="S", help="seconds, the boot included (300)")
+    parser.add_argument("--timeout", type=float, default=300, metavar="S", help="seconds, the last boot included (300)")
+    parser.add_argument("--boot", type=float, default=40, metavar="S",
+                        help="where a machine is not ready for the command by then, all are started again, twice at most (40)")
     parser.add_argument("--grace", type=float, default=20, metavar="S",
                         help="seconds left to the other machine once the command failed in one (20)")
     parser.add_argument("--processes", type=int, default=0, metavar="N",
@@ -82,7 +84,7 @@ def job_of(arguments):
     return machine.Job(
         command=arguments.command, machines=machines, processes=arguments.processes, devices=arguments.devices,
         cpus=arguments.cpus or (1 if machines > 1 else 2), memory=arguments.mem, mtu=arguments.mtu, netem=" ".join(netem),
-        drops=arguments.drop, timeout=arguments.timeout, grace=arguments.grace, accelerator=arguments.accel,
+        drops=arguments.drop, timeout=arguments.timeout, boot=arguments.boot, grace=arguments.grace, accelerator=arguments.accel,
         out=real(arguments.out), writable=real(arguments.writable), environment=environment_of(arguments.env),
         verbose=arguments.verbose)
 

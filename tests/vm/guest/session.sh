@@ -13,6 +13,9 @@ cd /run/lci-vm || exit
 source ./job || exit
 machine=${lci_machine:?} # from the kernel's command line
 
+# For the host, in case that this machine is never done: how far it came.
+stage() { echo "lci-vm: $*" >/dev/console; }
+
 die() {
   echo "vm: machine $machine: $*" >>"output.$machine"
   exit
@@ -39,6 +42,7 @@ prepare_device() {
   ip link set "eth$n" mtu "$MTU" up && ip address add "10.77.$n.$((machine + 1))/24" dev "eth$n" || return
   # shellcheck disable=SC2086 # several words
   [ -z "$NETEM" ] || tc qdisc add dev "eth$n" root netem limit 100000 $NETEM || return
+  stage "makes rxe$n"
   rdma link add "rxe$n" type rxe netdev "eth$n" || return
   # Its IPv4 address comes into the table of GIDs a moment later.
   until grep -q ffff /sys/class/infiniband/rxe"$n"/ports/1/gids/[0-9]*; do sleep 0.02; done
@@ -69,10 +73,12 @@ run_command() {
   [ "$PROCESSES" = 0 ] || COMMAND=(/run/lci-vm/bin/vm-job "${COMMAND[@]}")
   # A pipe, because a command may open its /dev/stdout again, and then a file would be written from its start.
   mkfifo /run/output
+  stage "the command starts"
   cat </run/output >>"output.$machine" &
   (cd "$WORK_DIR" && ulimit -l unlimited && exec env -i "${ENVIRONMENT[@]}" "${COMMAND[@]}") \
     </dev/null >/run/output 2>&1
   status=$?
+  stage "the command ended with $status"
   # Processes that the command left behind hold the pipe open.
   for ((n = 0; n < 20; n++)); do kill -0 $! 2>/dev/null && sleep 0.05; done
   # Appears whole: the host reads it as soon as it is there.
@@ -80,10 +86,12 @@ run_command() {
   mv "ending.$machine" "status.$machine"
 }
 
+stage "the host's files are there"
 prepare_files || die "cannot mount the output folder"
 ip link set lo up
 prepare_bootstrap || die "cannot set up the link of the bootstrap"
 for ((device = 0; device < DEVICES; device++)); do prepare_device $device || die "no device rxe$device"; done
+stage "waits for all machines"
 : >"ready.$machine"
 wait_for_all ready
 run_command

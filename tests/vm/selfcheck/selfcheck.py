@@ -80,9 +80,16 @@ class Machines(unittest.TestCase):
         self.assertIn("sysrq triggered crash", done.stderr)
 
     def test_time_is_up(self):
-        done = vm("run", "--timeout", "2", "--", "sleep", "100")
+        done = vm("run", "--timeout", "10", "--", "sleep", "100")
         self.assertEqual(done.returncode, 124)
-        self.assertIn("not done after 2 s", done.stderr)
+        self.assertIn("not done after 10 s", done.stderr)
+        self.assertIn("machine 0 was here:", done.stderr)
+
+    def test_what_hangs_before_the_command_is_started_again(self):
+        for mode, output in (("run", "there\n"), ("pair", "[0] there\n[1] there\n")):
+            done = vm(mode, "--boot", "0.2", "--", "echo", "there")
+            self.assertEqual((done.returncode, "".join(sorted(done.stdout.splitlines(True)))), (0, output), done.stderr)
+            self.assertEqual(done.stderr.count("not ready after 0.2 s, and started again\nmachine 0 was here:"), 2)
 
     def test_a_machine_that_ends_by_itself(self):
         with subprocess.Popen([*VM, "run", "--", "sleep", "100"], stderr=subprocess.PIPE, text=True) as process:

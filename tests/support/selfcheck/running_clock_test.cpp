@@ -1,0 +1,69 @@
+#include "tests/support/running_clock.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "tests/support/process_harness.hpp"
+
+namespace lci::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+long ms_since(steady_clock::time_point start) {
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - start).count();
+}
+
+// Runs on while nothing sleeps but who asks, and is never ahead of time.
+TEST(running_clock, ms__is_time_that_goes_by) {
+  const steady_clock::time_point start = steady_clock::now();
+  const running_clock clock;
+  long before = clock.ms();
+  while (clock.ms() < 300) {
+    const long now = clock.ms();
+    ASSERT_GE(now, before);
+    before = now;
+  }
+  EXPECT_GE(ms_since(start), 300);
+}
+
+TEST(running_clock, ms__does_not_count_a_pause) {
+  constexpr long PAUSE = 1500, LONGEST_TURN_OF_OTHERS = 1000;
+  processes one(1, [](child_process& me) {
+    const running_clock clock;
+    const long before = clock.ms();
+    const steady_clock::time_point start = steady_clock::now();
+    me.reach("stand still");
+    long gap = 0;
+    // This thread runs or stands still; it never sleeps.
+    for (long last = ms_since(start); gap < LONGEST_TURN_OF_OTHERS; last += gap)
+      gap = ms_since(start) - last;
+    const long left_out = ms_since(start) - (clock.ms() - before);
+    return left_out >= gap - 2 * long{running_clock::PAUSE_MS} ? 0 : 1;
+  });
+  ASSERT_TRUE(one.wait_for(0, "stand still"));
+  one.kill(0, SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(PAUSE));
+  one.kill(0, SIGCONT);
+  one.expect_ends();
+}
+
+// Who blocks is late: that is what the bounds are for.
+TEST(running_clock, ms__counts_while_the_others_sleep) {
+  const running_clock clock;
+  const long before = clock.ms();
+  int beats = 0;
+  for (long last = before; clock.ms() < before + 500; ++beats) {
+    std::this_thread::sleep_for(milliseconds(50));
+    EXPECT_GT(clock.ms(), last);
+    last = clock.ms();
+  }
+  EXPECT_GT(beats, 0);
+}
+
+}  // namespace
+}  // namespace lci::test
