@@ -1,12 +1,15 @@
 #include "backends/ofi/connections.hpp"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <charconv>
 #include <cstring>
 #include <memory>
+
+#include "lci/base/descriptor.hpp"
 
 namespace lci::ofi {
 namespace {
@@ -56,9 +59,14 @@ std::size_t hang_up(const ends_of_connection& is_meant) noexcept {
     const char* const name = entry->d_name;
     int fd = -1;
     if (std::from_chars(name, name + std::strlen(name), fd).ec != std::errc()) continue;
+    if (!is_tcp(fd)) continue;
+    // Whoever closes that one now and opens another loses nothing.
+    const base::descriptor same(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     endpoint_name here, there;
-    if (!is_tcp(fd) || !ask(getsockname, fd, here) || !ask(getpeername, fd, there)) continue;
-    if (is_meant(here, there) && shutdown(fd, SHUT_RDWR) == 0) ++out;
+    if (!is_tcp(same.get()) || !ask(getsockname, same.get(), here) ||
+        !ask(getpeername, same.get(), there))
+      continue;
+    if (is_meant(here, there) && shutdown(same.get(), SHUT_RDWR) == 0) ++out;
   }
   return out;
 }

@@ -26,7 +26,7 @@ PROBE = []
 
 
 def vm(*words, **options):
-    return subprocess.run([*VM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=150,
+    return subprocess.run([*VM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=200,
                           **options)
 
 
