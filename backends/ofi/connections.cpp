@@ -40,15 +40,6 @@ bool is_tcp(int fd) noexcept {
   return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &what, &size) == 0 && what == IPPROTO_TCP;
 }
 
-template <class Address>
-bool read(const endpoint_name& from, sa_family_t family, Address& out) noexcept {
-  if (from.size != sizeof(out)) return false;
-  std::memcpy(&out, from.bytes, sizeof(out));
-  sa_family_t its = 0;
-  std::memcpy(&its, from.bytes, sizeof(its));
-  return its == family;
-}
-
 }  // namespace
 
 std::size_t hang_up(const ends_of_connection& is_meant) noexcept {
@@ -59,6 +50,7 @@ std::size_t hang_up(const ends_of_connection& is_meant) noexcept {
     const char* const name = entry->d_name;
     int fd = -1;
     if (std::from_chars(name, name + std::strlen(name), fd).ec != std::errc()) continue;
+    // Nothing else is copied: who closes a copy of a file gives up its locks.
     if (!is_tcp(fd)) continue;
     // Whoever closes that one now and opens another loses nothing.
     const base::descriptor same(fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -69,15 +61,6 @@ std::size_t hang_up(const ends_of_connection& is_meant) noexcept {
     if (is_meant(here, there) && shutdown(same.get(), SHUT_RDWR) == 0) ++out;
   }
   return out;
-}
-
-bool is_same_address(const endpoint_name& a, const endpoint_name& b) noexcept {
-  sockaddr_in a4, b4;
-  if (read(a, AF_INET, a4) && read(b, AF_INET, b4))
-    return a4.sin_port == b4.sin_port && a4.sin_addr.s_addr == b4.sin_addr.s_addr;
-  sockaddr_in6 a6, b6;
-  return read(a, AF_INET6, a6) && read(b, AF_INET6, b6) && a6.sin6_port == b6.sin6_port &&
-         std::memcmp(&a6.sin6_addr, &b6.sin6_addr, sizeof(a6.sin6_addr)) == 0;
 }
 
 }  // namespace lci::ofi

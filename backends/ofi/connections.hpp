@@ -20,7 +20,4 @@ using ends_of_connection =
 // peer what was written before and then the end. Returns how many; 0 where /proc is not mounted.
 std::size_t hang_up(const ends_of_connection& is_meant) noexcept;
 
-// The same address and port. False where one of them is of no host.
-bool is_same_address(const endpoint_name& a, const endpoint_name& b) noexcept;
-
 }  // namespace lci::ofi

@@ -55,6 +55,7 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
 // leave their sockets behind, if they have not seen an end. They look at connections in a read, but
 // not in every one.
 void port::see_ends() noexcept {
+  // The endpoint of a peer's device talks to this one alone, so no other device loses a connection.
   const auto is_ours = [this](const endpoint_name& here, const endpoint_name& there) {
     if (is_same_address(here, name_)) return true;
     const auto goes_there = [&](const auto& one) { return is_same_address(there, one->name); };

@@ -16,25 +16,34 @@ int digit(char c) noexcept {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+// A name as an address of that family. False where it is none.
+template <class Address>
+bool read(const endpoint_name& from, sa_family_t family, Address& out) noexcept {
+  sa_family_t its = 0;
+  if (from.size != sizeof(out)) return false;
+  std::memcpy(&its, from.bytes, sizeof(its));
+  std::memcpy(&out, from.bytes, sizeof(out));
+  return its == family;
+}
+
 // Addresses of other kinds are of no host.
 bool is_loopback(const endpoint_name& name) noexcept {
-  std::uint16_t family = 0;
-  if (name.size < sizeof(family)) return false;
-  std::memcpy(&family, name.bytes, sizeof(family));
-  if (family == AF_INET && name.size == sizeof(sockaddr_in)) {
-    sockaddr_in at;
-    std::memcpy(&at, name.bytes, sizeof(at));
-    return ntohl(at.sin_addr.s_addr) >> 24 == 127;
-  }
-  if (family == AF_INET6 && name.size == sizeof(sockaddr_in6)) {
-    sockaddr_in6 at;
-    std::memcpy(&at, name.bytes, sizeof(at));
-    return IN6_IS_ADDR_LOOPBACK(&at.sin6_addr);
-  }
-  return false;
+  sockaddr_in v4;
+  sockaddr_in6 v6;
+  if (read(name, AF_INET, v4)) return ntohl(v4.sin_addr.s_addr) >> 24 == 127;
+  return read(name, AF_INET6, v6) && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
 }
 
 }  // namespace
+
+bool is_same_address(const endpoint_name& a, const endpoint_name& b) noexcept {
+  sockaddr_in a4, b4;
+  if (read(a, AF_INET, a4) && read(b, AF_INET, b4))
+    return a4.sin_port == b4.sin_port && a4.sin_addr.s_addr == b4.sin_addr.s_addr;
+  sockaddr_in6 a6, b6;
+  return read(a, AF_INET6, a6) && read(b, AF_INET6, b6) && a6.sin6_port == b6.sin6_port &&
+         std::memcmp(&a6.sin6_addr, &b6.sin6_addr, sizeof(a6.sin6_addr)) == 0;
+}
 
 std::string fabric_address::why_apart(const fabric_address& peer) const {
   if (host == peer.host) return {};

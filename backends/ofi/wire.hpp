@@ -28,6 +28,9 @@ struct endpoint_name {
   }
 };
 
+// The same address and port of a host. False where one of them is of none.
+bool is_same_address(const endpoint_name& a, const endpoint_name& b) noexcept;
+
 // Both sides say the same things, again and again until each knows that the other knows it; so
 // repetition and both calling at once need no cases of their own.
 struct hello {

@@ -125,4 +125,39 @@ TEST(word, parts__come_back) {
   }
 }
 
+TEST(is_same_address, compares__what_says_where_and_nothing_else) {
+  const auto name_of = [](const auto& address, std::size_t size) {
+    endpoint_name out;
+    out.size = static_cast<std::uint16_t>(size);
+    std::memcpy(out.bytes, &address, size);
+    return out;
+  };
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = 1;
+  a.sin_addr.s_addr = 2;
+  sockaddr_in b = a;
+  b.sin_zero[3] = 7;
+  EXPECT_TRUE(is_same_address(name_of(a, sizeof(a)), name_of(b, sizeof(b))));
+  EXPECT_FALSE(is_same_address(name_of(a, sizeof(a)), name_of(b, sizeof(b) - 1)));
+  b.sin_port = 3;
+  EXPECT_FALSE(is_same_address(name_of(a, sizeof(a)), name_of(b, sizeof(b))));
+  b = a;
+  b.sin_addr.s_addr = 4;
+  EXPECT_FALSE(is_same_address(name_of(a, sizeof(a)), name_of(b, sizeof(b))));
+  b = a;
+  b.sin_family = AF_UNIX;
+  EXPECT_FALSE(is_same_address(name_of(b, sizeof(b)), name_of(b, sizeof(b))));
+  sockaddr_in6 c{};
+  c.sin6_family = AF_INET6;
+  c.sin6_port = 1;
+  sockaddr_in6 d = c;
+  d.sin6_flowinfo = 9;
+  EXPECT_TRUE(is_same_address(name_of(c, sizeof(c)), name_of(d, sizeof(d))));
+  EXPECT_FALSE(is_same_address(name_of(a, sizeof(a)), name_of(c, sizeof(c))));
+  d.sin6_addr.s6_addr[15] = 1;
+  EXPECT_FALSE(is_same_address(name_of(c, sizeof(c)), name_of(d, sizeof(d))));
+  EXPECT_FALSE(is_same_address({}, {}));
+}
+
 }  // namespace lci::ofi

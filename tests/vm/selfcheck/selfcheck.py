@@ -83,7 +83,7 @@ class Machines(unittest.TestCase):
         done = vm("run", "--timeout", "10", "--", "sleep", "100")
         self.assertEqual(done.returncode, 124)
         self.assertIn("not done after 10 s", done.stderr)
-        self.assertIn("machine 0 was here:", done.stderr)
+        self.assertRegex(done.stderr, r"machine 0 was here:\n(.*\n)*lci-vm: ")
 
     def test_what_hangs_before_the_command_is_started_again(self):
         for mode, output in (("run", "there\n"), ("pair", "[0] there\n[1] there\n")):
