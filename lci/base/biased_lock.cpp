@@ -11,8 +11,8 @@ LCI_COLD bool biased_lock::try_lock_slow() noexcept {
   const bool is_new = !was_tried_.exchange(true, std::memory_order_relaxed);
   if (!owner_.seize(0) || !owner_.enter_brief()) return false;
   if (is_new && !is_shared()) return true;
-  // edge biased.mode: whoever was inside before has left (edge owned.leave); partner is
-  // try_lock().
+  // edge biased.mode: whoever was inside before has left (edge owned.leave), and who takes lock_
+  // next may be a third thread, which knows of that by this store alone; partner is is_shared().
   is_shared_.store(true, std::memory_order_release);
   owned::leave_brief();
   return try_lock_shared();
@@ -31,9 +31,9 @@ LCI_COLD bool biased_lock::try_lock_shared() noexcept {
 }
 
 LCI_COLD void biased_lock::unlock_shared() noexcept {
-  if (streak_ >= STREAK) {
+  if (streak_ >= most_streak_) {
     streak_ = 0;
-    // edge biased.mode: partner is try_lock(), which finds the caller as owner.
+    // edge biased.mode: partner is is_shared() in try_lock(), which finds the caller as owner.
     if (owner_.seize(0)) is_shared_.store(false, std::memory_order_release);
   }
   lock_.unlock();

@@ -23,12 +23,14 @@ class alignas(CACHE_LINE) biased_lock {
   // forth costs each thread of the process a barrier.
   static constexpr std::uint32_t STREAK = 4096;
 
+  // streak: another number in its place, for tests.
+  explicit biased_lock(std::uint32_t streak = STREAK) noexcept : most_streak_(streak) {}
+
   bool try_lock() noexcept {
     if (!owner_.enter_brief_as_owner(detail::thread_record_tls)) [[unlikely]]
       return try_lock_slow();
-    // Inside, nobody else changes it. edge biased.mode: partners are try_lock_slow() and
-    // unlock_shared().
-    if (!is_shared_.load(std::memory_order_acquire)) [[likely]]
+    // Inside, nobody else changes it.
+    if (!is_shared()) [[likely]]
       return true;
     owned::leave_brief();
     return try_lock_shared();
@@ -39,7 +41,10 @@ class alignas(CACHE_LINE) biased_lock {
       return unlock_shared();
     owned::leave_brief();
   }
-  bool is_shared() const noexcept { return is_shared_.load(std::memory_order_relaxed); }
+  // edge biased.mode, both ways: who finds it shared sees what the last owner wrote inside, since
+  // lock_ may have been taken by nobody yet who saw that; who finds it its own sees what was
+  // written under lock_. Partners are the stores in try_lock_slow() and unlock_shared().
+  bool is_shared() const noexcept { return is_shared_.load(std::memory_order_acquire); }
 
  private:
   bool try_lock_slow() noexcept;
@@ -52,6 +57,7 @@ class alignas(CACHE_LINE) biased_lock {
   spinlock lock_;                       // while it is shared
   const void* last_ = nullptr;          // who had it last; under lock_
   std::uint32_t streak_ = 0;            // how often in a row; under lock_
+  const std::uint32_t most_streak_;     // turns in a row
 };
 
 }  // namespace lci::base
