@@ -97,13 +97,13 @@ driver::driver(const abi::functions& table) : functions_(table) {
 
 driver::~driver() = default;
 
-// Needs mutex_. False when the library could not be opened that way.
-bool driver::load_locked(int mode) {
+// Needs mutex_. False when the library could not be opened that way; then `why`, if any, says why.
+bool driver::load_locked(int mode, std::string* why) {
   if (table_.load(std::memory_order_relaxed) != nullptr) return true;
   void* const library = dlopen(options_.library.c_str(), RTLD_NOW | RTLD_LOCAL | mode);
   if (library == nullptr) {
     const char* const reason = dlerror();
-    load_error_ = reason == nullptr ? "no reason given" : reason;
+    if (why != nullptr) *why = reason == nullptr ? "no reason given" : reason;
     return false;
   }
   missing_ = options_.kind->resolve(library, functions_);
@@ -131,7 +131,8 @@ std::string driver::start_locked() {
   const std::string name = options_.kind->name;
   if (!options_.allowed)
     return name + " is switched off (attribute " + options_.kind->attribute + ")";
-  if (!load_locked(0)) return "the " + name + " driver cannot be loaded: " + load_error_;
+  std::string why;
+  if (!load_locked(0, &why)) return "the " + name + " driver cannot be loaded: " + why;
   if (!missing_.empty()) {
     return "the " + name + " driver is of version " + version_text(version_) + " and has no " +
            missing_;
@@ -174,9 +175,13 @@ const abi::functions* driver::in_process() noexcept {
   // Relaxed: the number guards nothing; a thread that reads an old one looks once more.
   if (loads == loads_seen_.load(std::memory_order_relaxed)) return nullptr;
   const std::lock_guard lock(mutex_);
-  if (!load_locked(RTLD_NOLOAD)) {
-    loads_seen_.store(loads, std::memory_order_relaxed);
-    return nullptr;
+  try {
+    if (!load_locked(RTLD_NOLOAD, nullptr)) {
+      loads_seen_.store(loads, std::memory_order_relaxed);
+      return nullptr;
+    }
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // for the names of what an old driver lacks; asked again
   }
   return functions_.pointer_get_attributes == nullptr ? nullptr : &functions_;
 }

@@ -90,7 +90,7 @@ class driver {
   }
 
  private:
-  bool load_locked(int mode);
+  bool load_locked(int mode, std::string* why);
   std::string visible_devices() const;
   void publish_locked();
   std::string start_locked();
@@ -101,7 +101,6 @@ class driver {
   std::atomic<const abi::functions*> table_{nullptr};  // &functions_ once filled
   std::atomic<unsigned long long> loads_seen_{0};      // see in_process(); 0 = has not looked yet
   std::string missing_;                                // first required entry that the driver lacks
-  std::string load_error_;                             // why the library could not be opened
   std::string why_not_;
   bool answered_ = false;
   pid_t started_in_ = 0;  // the process that called cuInit(); 0 = none did

@@ -97,6 +97,12 @@ struct domain_functions {
 
   static std::string pci_of(int device) { return address_of(Here().d, device); }
 
+  static bool has_driver() {
+    const abi::functions* const call = Here().d.in_process();
+    int gpus = 0;
+    return call != nullptr && call->device_get_count(&gpus) == abi::result::success && gpus > 0;
+  }
+
   static constexpr mem::memory_domain named(std::string_view name, std::string_view variable) {
     return {name,
             variable,
@@ -111,7 +117,8 @@ struct domain_functions {
             &ready_for_network,
             &report,
             &chosen_device,
-            &pci_of};
+            &pci_of,
+            &has_driver};
   }
 
  private:

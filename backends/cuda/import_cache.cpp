@@ -155,9 +155,58 @@ void import_cache::make_room_locked() noexcept {
   }
 }
 
+// What is freed at the owner and mapped here is in the way of what the owner has at some of its
+// addresses now: cuIpcOpenMemHandle refuses to map that (driver 580). Memory at the same base is no
+// obstacle, and is dropped when its name is looked up. In use: goes with its last user.
+void import_cache::close_overlapped_locked(int peer, const share_ticket& ticket) {
+  const auto is_in_the_way = [&](const entry& old) {
+    return old.way == share_way::legacy_ipc && old.peer == peer && old.owner_base != ticket.base &&
+           old.owner_base < ticket.base + ticket.size && ticket.base < old.owner_base + old.size;
+  };
+  for (auto next = entries_.lower_bound(key{peer, 0});
+       next != entries_.end() && next->first.first == peer;) {
+    entry& old = *(next++)->second;
+    if (is_in_the_way(old)) retire_locked(old);
+  }
+  if (!may_close()) return;
+  std::erase_if(unclosed_, [&](const std::unique_ptr<entry>& old) {
+    if (!is_in_the_way(*old)) return false;
+    unmap(*old);
+    return true;
+  });
+}
+
+// Whatever of that peer is mapped and not used.
+void import_cache::close_unused_locked(int peer) {
+  for (auto next = entries_.lower_bound(key{peer, 0});
+       next != entries_.end() && next->first.first == peer;) {
+    entry& old = *(next++)->second;
+    if (old.way == share_way::legacy_ipc && old.users == 0) retire_locked(old);
+  }
+  for (const auto& each : unclosed_) unmap(*each);
+  unclosed_.clear();
+}
+
+failure import_cache::map_locked(const share_ticket& ticket, const descriptor& fd, entry& to) {
+  const context_scope scope(gpu_.call(), gpu_.context());
+  failure error{scope.entered(), "cuCtxPushCurrent"};
+  if (error) return error;
+  if (ticket.way != share_way::legacy_ipc) return map_vmm(ticket, fd, to);
+  close_overlapped_locked(to.peer, ticket);
+  error = map_legacy(ticket, to);
+  if (error.code != abi::result::already_mapped || !may_close()) return error;
+  // Drivers may see more in the way than the ranges that we know.
+  close_unused_locked(to.peer);
+  return map_legacy(ticket, to);
+}
+
 imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
-                            std::string& why_not) {
+                            std::string& why_not, bool* may_pass) {
   why_not.clear();
+  const auto note = [may_pass](bool passes) {
+    if (may_pass != nullptr) *may_pass = passes;
+  };
+  note(false);
   const std::string what = "memory of rank " + std::to_string(peer) + ", " +
                            std::to_string(ticket.size) + " bytes, for GPU " +
                            std::to_string(gpu_.facts().ordinal);
@@ -166,6 +215,7 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
   if (unclosed_limit_ != 0 && unclosed_.size() >= PATIENCE * unclosed_limit_ && !may_close()) {
     why_not = what + ": " + std::to_string(unclosed_.size()) +
               " mappings that are over have to be closed first, and streams wait for lci";
+    note(true);
     return {};
   }
   make_room_locked();
@@ -178,25 +228,17 @@ imported import_cache::open(int peer, const share_ticket& ticket, descriptor fd,
   made->size = ticket.size;
   failure error{abi::result::invalid_value, "the import"};
   try {
-    const context_scope scope(gpu_.call(), gpu_.context());
-    error = {scope.entered(), "cuCtxPushCurrent"};
-    if (!error && ticket.way == share_way::legacy_ipc) {
-      error = map_legacy(ticket, *made);
-      // Some drivers want the owner's old memory at the same address to go first.
-      if (error.code == abi::result::already_mapped && !unclosed_.empty() && may_close()) {
-        for (const auto& each : unclosed_) unmap(*each);
-        unclosed_.clear();
-        error = map_legacy(ticket, *made);
-      }
-    } else if (!error) {
-      error = map_vmm(ticket, fd, *made);
-    }
+    error = map_locked(ticket, fd, *made);
   } catch (const backend_error& thrown) {
     why_not = thrown.what();
     return {};
   }
   if (error) {
     why_not = text_of(gpu_.call(), error, what);
+    // What is in the way is used, or may not be closed now.
+    const bool passes = error.code == abi::result::already_mapped;
+    if (passes) why_not += "; an earlier mapping of freed memory of that rank is still in use";
+    note(passes);
     return {};
   }
   entry& kept = *made;

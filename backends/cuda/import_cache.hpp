@@ -2,8 +2,9 @@
 // kept: found by peer and the owner's address, valid only for the owner's identity of it. Callers:
 // the GPU paths between processes. Threads: shared; open() may take milliseconds under the lock.
 // Always true: a mapping in use (`imported` alive) is never unmapped. It is dropped at its next use
-// with another identity, when its owner deregisters, when the peer goes, or as the one not used for
-// longest when there are too many. Until then the peer's memory stays resident, freed or not.
+// with another identity, when the owner has other memory at some of its addresses, when its owner
+// deregisters, when the peer goes, or as the one not used for longest when there are too many.
+// Until then the peer's memory stays resident, freed or not.
 #pragma once
 
 #include <atomic>
@@ -61,8 +62,9 @@ class import_cache {
   // The mapping if it is there and still the one meant; drops another one. Costs a look-up.
   imported find(int peer, std::uint64_t base, const identity& id) noexcept;
   // Maps what the ticket names, or finds it. Takes the descriptor in any case. On failure the
-  // result is empty and `why_not` a sentence.
-  imported open(int peer, const share_ticket& ticket, descriptor fd, std::string& why_not);
+  // result is empty and `why_not` a sentence; may_pass: the same may work later.
+  imported open(int peer, const share_ticket& ticket, descriptor fd, std::string& why_not,
+                bool* may_pass = nullptr);
 
   void drop(int peer, std::uint64_t base) noexcept;  // its owner has deregistered it
   void drop_peer(int peer) noexcept;                 // died or left
@@ -84,6 +86,9 @@ class import_cache {
   imported use_locked(entry& found) noexcept;
   void retire_locked(entry& old) noexcept;
   void make_room_locked() noexcept;
+  void close_overlapped_locked(int peer, const share_ticket& ticket);
+  void close_unused_locked(int peer);
+  failure map_locked(const share_ticket& ticket, const descriptor& fd, entry& to);
   failure map_legacy(const share_ticket& ticket, entry& to) noexcept;
   failure map_vmm(const share_ticket& ticket, const descriptor& fd, entry& to) noexcept;
   failure place_vmm(abi::allocation_handle handle, entry& to) noexcept;

@@ -141,6 +141,7 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
   why_not = known_refusal(on, what.rank, ticket);
   if (!why_not.empty()) return {};
   imported use;
+  bool may_pass = false;
   why_not = why_out_of_reach(on.cache.device(), record);
   if (why_not.empty()) {
     descriptor fd;
@@ -151,9 +152,9 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
       why_not = record_text(what) + " was written anew meanwhile";
       return {};
     }
-    if (why_not.empty()) use = on.cache.open(what.rank, ticket, std::move(fd), why_not);
+    if (why_not.empty()) use = on.cache.open(what.rank, ticket, std::move(fd), why_not, &may_pass);
   }
-  if (!use && on.cache.may_close()) remember_refusal(on, what.rank, ticket, why_not);
+  if (!use && !may_pass && on.cache.may_close()) remember_refusal(on, what.rank, ticket, why_not);
   return use;
 }
 

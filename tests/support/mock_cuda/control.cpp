@@ -69,6 +69,12 @@ void control::reset(const test::mock_config& config) {
   state& s = the();
   const std::lock_guard lock(s.mutex);
   while (!s.blocks.empty()) s.drop(s.blocks.begin()->first);
+  // Which address comes next must not hang on what an earlier test has freed.
+  for (const auto& [length, start] : s.free_ranges) {
+    munmap(reinterpret_cast<void*>(start), length);
+  }
+  s.free_ranges.clear();
+  s.last_freed = 0;
   for (stream* each : s.streams) delete each;
   for (stream* each : s.orphans) delete each;
   s.orphans.clear();

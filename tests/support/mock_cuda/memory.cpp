@@ -277,6 +277,15 @@ device_ptr state::take_range(std::size_t size) {
     free_ranges.erase(again);
     return at;
   }
+  // The upper end of what was freed last, if that is larger: memory comes back at another address
+  // that overlaps the old one.
+  for (auto larger = free_ranges.upper_bound(size); larger != free_ranges.end(); ++larger) {
+    const auto [length, start] = *larger;
+    if (start != last_freed) continue;
+    free_ranges.erase(larger);
+    free_ranges.emplace(length - size, start);
+    return start + length - size;
+  }
   void* const at =
       mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) throw std::runtime_error("mock cuda: no address range");
@@ -290,6 +299,7 @@ void state::drop(device_ptr base) {
   if (b.reserved == 0) return;
   mprotect(reinterpret_cast<void*>(b.reserved), b.reserved_size, PROT_NONE);
   free_ranges.emplace(b.reserved_size, b.reserved);
+  last_freed = b.reserved;
 }
 
 void fill_memory(functions& table) {

@@ -29,7 +29,7 @@ constexpr std::uint64_t MAGIC = 0x6d6f636b2d697063;
 struct ticket {
   std::uint64_t magic;
   int pid, fd, gpu, unused;
-  std::uint64_t size, offset, id;
+  std::uint64_t size, offset, id, base;
 };
 static_assert(sizeof(ticket) <= sizeof(ipc_mem_handle));
 
@@ -38,18 +38,28 @@ result ipc_get(ipc_mem_handle* handle, device_ptr at) {
     const block* const b = s.find(at);
     if (b == nullptr || b->kind != mock_memory::device || b->use != block_use::user)
       return result::invalid_value;
-    const ticket t{MAGIC, getpid(), b->memory->fd, b->gpu, 0, b->size, b->offset, b->id};
+    const ticket t{MAGIC, getpid(), b->memory->fd, b->gpu, 0, b->size, b->offset, b->id, b->base};
     std::memset(handle, 0, sizeof(*handle));
     std::memcpy(handle, &t, sizeof(t));
     return result::success;
   });
 }
 
+ticket ticket_of(const char* handle) {
+  ticket t;
+  std::memcpy(&t, handle, sizeof(t));
+  return t;
+}
+
+// Of one process, under different names, with some addresses in common.
+bool overlap(const ticket& a, const ticket& b) {
+  return a.pid == b.pid && a.base != b.base && a.base < b.base + b.size && b.base < a.base + a.size;
+}
+
 result ipc_open(device_ptr* out, ipc_mem_handle handle, unsigned flags) {
   return guarded("cuIpcOpenMemHandle", needs::context, [&](state& s) {
     if (flags != cuda::abi::IPC_LAZY_ENABLE_PEER_ACCESS) return result::invalid_value;
-    ticket t;
-    std::memcpy(&t, &handle, sizeof(t));
+    const ticket t = ticket_of(handle.reserved);
     if (t.magic != MAGIC) return result::invalid_value;
     if (t.pid == getpid()) return result::invalid_context;
     const std::string key(handle.reserved, sizeof(handle));
@@ -58,6 +68,11 @@ result ipc_open(device_ptr* out, ipc_mem_handle handle, unsigned flags) {
       ++b.opens;
       *out = base;
       return result::success;
+    }
+    // As driver 580 answers: one of the two is freed memory, which is mapped here all the same.
+    for (const auto& [base, b] : s.blocks) {
+      if (b.use == block_use::ipc_import && overlap(ticket_of(b.handle.data()), t))
+        return result::already_mapped;
     }
     const std::string path = "/proc/" + std::to_string(t.pid) + "/fd/" + std::to_string(t.fd);
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);

@@ -122,6 +122,7 @@ struct state {
   std::uint64_t next_block_id = 1;  // of physical memory
   std::map<device_ptr, block> blocks;
   std::multimap<std::size_t, device_ptr> free_ranges;  // by length: an address comes back soon
+  device_ptr last_freed = 0;                           // start of a range
   std::vector<std::unique_ptr<context>> contexts;      // primary ones, by GPU
   std::set<stream*> streams;
   std::set<stream*> orphans;  // destroyed with work left to run

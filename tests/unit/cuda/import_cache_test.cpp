@@ -1,92 +1,15 @@
-// Two real processes: one owns GPU memory, the other maps it. They start CUDA after the fork, as
-// programs have to.
 #include "backends/cuda/import_cache.hpp"
 
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <functional>
 
-#include "backends/cuda/copier.hpp"
-#include "tests/support/descriptor_passing.hpp"
-#include "tests/support/sizes.hpp"
-#include "tests/unit/cuda/two_processes.hpp"
+#include "tests/unit/cuda/import_fixture.hpp"
 
-namespace lci::cuda {
+namespace lci::cuda::importing {
 namespace {
-
-using lci::test::MIB;
-constexpr int PEER = 3;
-
-// What one process sends to the other: a ticket and perhaps a descriptor, or one character.
-class wire {
- public:
-  explicit wire(int fd) : fd_(fd) {}
-  void send(const exported& what) const {
-    ASSERT_TRUE(test::send_with_descriptor(fd_, what.ticket.encode(), what.fd.get()));
-  }
-  share_ticket receive(descriptor& fd) const {
-    std::array<std::byte, share_ticket::BYTES> bytes{};
-    int got = -1;
-    EXPECT_TRUE(test::receive_with_descriptor(fd_, bytes, got));
-    fd.reset(got);
-    return share_ticket::decode(bytes).value_or(share_ticket{});
-  }
-  void tell() const { ASSERT_EQ(write(fd_, "x", 1), 1); }
-  void wait() const {
-    char c = 0;
-    ASSERT_EQ(read(fd_, &c, 1), 1);
-  }
-
- private:
-  int fd_;
-};
-
-// One process's use of CUDA.
-struct side {
-  side() { mock().start(); }
-  exported share(void* memory) {
-    return export_range(gpus, classify(d.in_process(), memory).what, as_device(memory), 8);
-  }
-  driver d{mock_options()};
-  gpu_list gpus{d};
-};
-
-class import_test : public two_processes {
- protected:
-  // `owner` runs in a child; the mapping side is the test itself, with the leaks looked for.
-  void run(const std::function<void(wire)>& owner, const std::function<void(wire)>& user) {
-    run_both([&](int fd) { owner(wire(fd)); }, [&](int fd) { user(wire(fd)); });
-  }
-};
-
-// Pushes bytes into the peer's memory with a copier, as the protocol will.
-void push(side& here, const imported& to, const std::vector<std::byte>& bytes) {
-  copier copies(here.gpus.at(0));
-  const copy one{to.at(0, bytes.size()), as_device(bytes.data()), bytes.size()};
-  ASSERT_NE(one.to, 0u);
-  ASSERT_EQ(copies.post(direction::to_gpu, std::span(&one, 1), {}, nullptr).code,
-            errorcode_t::posted);
-  while (!copies.is_idle()) {
-    mock().run_all();
-    copies.poll();
-  }
-}
-
-std::vector<std::byte> some_bytes(std::size_t size, unsigned seed) {
-  std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
-  return bytes;
-}
-
-void expect_contents(void* memory, const std::vector<std::byte>& bytes) {
-  EXPECT_EQ(std::memcmp(mock().contents(memory), bytes.data(), bytes.size()), 0);
-}
 
 TEST_F(import_test, open__both_ways_of_sharing_move_bytes_between_processes) {
   for (const auto kind : {test::mock_memory::device, test::mock_memory::vmm}) {
@@ -121,14 +44,6 @@ TEST_F(import_test, open__both_ways_of_sharing_move_bytes_between_processes) {
         });
     mock().reset();
   }
-}
-
-// The rest needs an owner that offers memory until it is told to end.
-void offer(wire w, int count, std::size_t size = MIB) {
-  side here;
-  for (int i = 0; i < count; ++i)
-    w.send(here.share(mock().allocate(test::mock_memory::device, size)));
-  w.wait();
 }
 
 TEST_F(import_test, open__again_is_a_look_up) {
@@ -347,4 +262,4 @@ TEST_F(import_test, own_handle__is_refused_by_the_driver_and_told) {
 }
 
 }  // namespace
-}  // namespace lci::cuda
+}  // namespace lci::cuda::importing

@@ -98,4 +98,35 @@ class user_side : public side {
   std::string why;
 };
 
+// An owner that offers memory until it is told to end.
+inline void offer_one_of_each(int fd) {
+  owner_side here(fd);
+  here.offer(test::mock_memory::device);
+  here.offer(test::mock_memory::vmm);
+  wait(fd);
+}
+
+// Waits for a copy of a user's.
+struct told final : mem::copy_job {
+  void on_copied(std::string_view text) noexcept override {
+    error = text;
+    has_ended = true;
+  }
+  std::string error;
+  bool has_ended = false;
+};
+
+inline void push(user_side& here, std::byte* to, const std::vector<std::byte>& bytes) {
+  told job;
+  job.to = to;
+  job.from = bytes.data();
+  job.size = bytes.size();
+  here.acc.copy(job);
+  while (!job.has_ended) {
+    mock().run_all();
+    here.acc.poll();
+  }
+  EXPECT_EQ(job.error, "");
+}
+
 }  // namespace lci::cuda

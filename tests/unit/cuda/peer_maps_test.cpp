@@ -10,34 +10,6 @@
 namespace lci::cuda {
 namespace {
 
-struct told final : mem::copy_job {
-  void on_copied(std::string_view text) noexcept override {
-    error = text;
-    has_ended = true;
-  }
-  std::string error;
-  bool has_ended = false;
-};
-
-void push(user_side& here, std::byte* to, const std::vector<std::byte>& bytes) {
-  told job;
-  job.to = to;
-  job.from = bytes.data();
-  job.size = bytes.size();
-  here.acc.copy(job);
-  while (!job.has_ended) {
-    mock().run_all();
-    here.acc.poll();
-  }
-  EXPECT_EQ(job.error, "");
-}
-
-std::vector<std::byte> some_bytes(std::size_t size, unsigned seed) {
-  std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
-  return bytes;
-}
-
 class peer_maps_test : public two_processes {};
 
 TEST_F(peer_maps_test, map__both_ways_of_sharing_move_bytes_between_processes) {
@@ -65,14 +37,6 @@ TEST_F(peer_maps_test, map__both_ways_of_sharing_move_bytes_between_processes) {
         });
     mock().reset();
   }
-}
-
-// The rest needs an owner that offers memory until it is told to end.
-void offer_one_of_each(int fd) {
-  owner_side here(fd);
-  here.offer(test::mock_memory::device);
-  here.offer(test::mock_memory::vmm);
-  wait(fd);
 }
 
 TEST_F(peer_maps_test, map__again_is_a_look_up_and_stays_while_in_use) {
@@ -168,80 +132,6 @@ TEST_F(peer_maps_test, map__a_size_that_grows_later_is_not_believed) {
     what.address += 2 * MIB;
     EXPECT_FALSE(here.map(what));
     EXPECT_TRUE(here.says("has only 2097152 bytes")) << here.why;
-    tell(fd);
-  });
-}
-
-TEST_F(peer_maps_test, map__freed_and_used_again_is_other_memory) {
-  run_both(
-      [](int fd) {
-        owner_side here(fd);
-        void* const first = here.offer(test::mock_memory::device);
-        wait(fd);
-        mock().free(first);
-        EXPECT_EQ(here.offer(test::mock_memory::device), first);
-        wait(fd);
-        mock().reset();
-      },
-      [&](int fd) {
-        user_side here(fd, child_);
-        const mem::peer_range before = here.receive();
-        EXPECT_TRUE(here.map(before));
-        tell(fd);
-        const mem::peer_range after = here.receive();
-        // What was mapped under that name is what it was, freed or not, until the new one is used.
-        EXPECT_TRUE(here.map(before)) << here.why;
-        EXPECT_TRUE(here.map(after)) << here.why;
-        EXPECT_FALSE(here.map(before)) << "the record speaks of other memory";
-        EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 2u);
-        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u) << "it would wait for the GPU";
-        here.acc.tidy();
-        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
-        tell(fd);
-      });
-}
-
-TEST_F(peer_maps_test, map__record_that_was_rewritten_for_other_memory) {
-  run_both(
-      [](int fd) {
-        accelerator_options few;
-        few.records = 1;
-        owner_side here(fd, few);
-        here.offer(test::mock_memory::vmm);
-        here.offer(test::mock_memory::vmm);
-        wait(fd);
-      },
-      [&](int fd) {
-        user_side here(fd, child_);
-        const mem::peer_range first = here.receive(), second = here.receive();
-        EXPECT_EQ(first.record, second.record);
-        EXPECT_FALSE(here.map(first));
-        EXPECT_TRUE(here.says("was written anew")) << here.why;
-        EXPECT_TRUE(here.map(second)) << here.why;
-        tell(fd);
-      });
-}
-
-// While the descriptor is fetched the owner needs the record for something else.
-std::byte* rewritten = nullptr;
-
-TEST_F(peer_maps_test, map__record_rewritten_while_the_descriptor_is_fetched) {
-  run_both(&offer_one_of_each, [&](int fd) {
-    accelerator_options options;
-    options.calls.fetch = [](int process, int number) {
-      *rewritten ^= std::byte{1};
-      return system_descriptor_calls().fetch(process, number);
-    };
-    user_side here(fd, child_, options);
-    here.receive();
-    const mem::peer_range what = here.receive();
-    rewritten = here.record_of(what) + 30;
-    EXPECT_FALSE(here.map(what));
-    EXPECT_TRUE(here.says("written anew meanwhile")) << here.why;
-    EXPECT_EQ(mock().count("cuMemImportFromShareableHandle"), 0u);
-    *rewritten ^= std::byte{1};
-    rewritten = here.view + user_side::SEEN - 1;  // something else
-    EXPECT_TRUE(here.map(what)) << "that was no property of the memory: " << here.why;
     tell(fd);
   });
 }

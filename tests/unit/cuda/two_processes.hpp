@@ -6,13 +6,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <functional>
+#include <vector>
 
 #include "lci/base/descriptor.hpp"
 #include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
+
+inline std::vector<std::byte> some_bytes(std::size_t size, unsigned seed) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 7 + seed);
+  return bytes;
+}
 
 class two_processes : public testing::Test {
  protected:

@@ -1,0 +1,110 @@
+// Memory that its owner frees and uses again, and records that say so late.
+#include "tests/unit/cuda/peer_fixture.hpp"
+
+namespace lci::cuda {
+namespace {
+
+class peer_maps_reuse_test : public two_processes {};
+
+TEST_F(peer_maps_reuse_test, map__freed_and_used_again_is_other_memory) {
+  run_both(
+      [](int fd) {
+        owner_side here(fd);
+        void* const first = here.offer(test::mock_memory::device);
+        wait(fd);
+        mock().free(first);
+        EXPECT_EQ(here.offer(test::mock_memory::device), first);
+        wait(fd);
+        mock().reset();
+      },
+      [&](int fd) {
+        user_side here(fd, child_);
+        const mem::peer_range before = here.receive();
+        EXPECT_TRUE(here.map(before));
+        tell(fd);
+        const mem::peer_range after = here.receive();
+        // What was mapped under that name is what it was, freed or not, until the new one is used.
+        EXPECT_TRUE(here.map(before)) << here.why;
+        EXPECT_TRUE(here.map(after)) << here.why;
+        EXPECT_FALSE(here.map(before)) << "the record speaks of other memory";
+        EXPECT_EQ(mock().count("cuIpcOpenMemHandle"), 2u);
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 0u) << "it would wait for the GPU";
+        here.acc.tidy();
+        EXPECT_EQ(mock().count("cuIpcCloseMemHandle"), 1u);
+        tell(fd);
+      });
+}
+
+TEST_F(peer_maps_reuse_test, map__freed_and_used_again_at_an_overlapping_address) {
+  constexpr int ROUNDS = 20;
+  constexpr std::size_t SIZE = MIB + 3 * 4096, STEP = 5 * 4096;
+  run_both(
+      [](int fd) {
+        owner_side here(fd);
+        void* memory = nullptr;
+        for (std::size_t i = 0; i < ROUNDS; ++i) {
+          // Each ends where the one before ended, and begins later.
+          void* const before = memory;
+          memory = here.offer(test::mock_memory::device, SIZE - i * STEP);
+          ASSERT_TRUE(i == 0 || memory == static_cast<std::byte*>(before) + STEP);
+          wait(fd);
+          mock().free(memory);
+        }
+        mock().reset();
+      },
+      [&](int fd) {
+        user_side here(fd, child_);
+        for (int i = 0; i < ROUNDS; ++i) {
+          EXPECT_TRUE(here.map(here.receive())) << "round " << i << ": " << here.why;
+          tell(fd);
+        }
+      });
+}
+
+TEST_F(peer_maps_reuse_test, map__record_that_was_rewritten_for_other_memory) {
+  run_both(
+      [](int fd) {
+        accelerator_options few;
+        few.records = 1;
+        owner_side here(fd, few);
+        here.offer(test::mock_memory::vmm);
+        here.offer(test::mock_memory::vmm);
+        wait(fd);
+      },
+      [&](int fd) {
+        user_side here(fd, child_);
+        const mem::peer_range first = here.receive(), second = here.receive();
+        EXPECT_EQ(first.record, second.record);
+        EXPECT_FALSE(here.map(first));
+        EXPECT_TRUE(here.says("was written anew")) << here.why;
+        EXPECT_TRUE(here.map(second)) << here.why;
+        tell(fd);
+      });
+}
+
+// While the descriptor is fetched the owner needs the record for something else.
+std::byte* rewritten = nullptr;
+
+TEST_F(peer_maps_reuse_test, map__record_rewritten_while_the_descriptor_is_fetched) {
+  run_both(&offer_one_of_each, [&](int fd) {
+    accelerator_options options;
+    options.calls.fetch = [](int process, int number) {
+      *rewritten ^= std::byte{1};
+      return system_descriptor_calls().fetch(process, number);
+    };
+    user_side here(fd, child_, options);
+    here.receive();
+    const mem::peer_range what = here.receive();
+    rewritten = here.record_of(what) + 30;
+    EXPECT_FALSE(here.map(what));
+    EXPECT_TRUE(here.says("written anew meanwhile")) << here.why;
+    EXPECT_EQ(mock().count("cuMemImportFromShareableHandle"), 0u);
+    *rewritten ^= std::byte{1};
+    rewritten = here.view + user_side::SEEN - 1;  // something else
+    EXPECT_TRUE(here.map(what)) << "that was no property of the memory: " << here.why;
+    tell(fd);
+  });
+}
+
+}  // namespace
+}  // namespace lci::cuda
