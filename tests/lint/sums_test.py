@@ -31,6 +31,13 @@ def sums(results, broken=""):
                               capture_output=True, text=True, check=False)
 
 
+def checks(text):
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "checks.txt").write_text(text)
+        return subprocess.run([sys.executable, SUMS, "--broken", "", "--checks", "checks.txt", "--"], cwd=folder,
+                              capture_output=True, text=True, check=False)
+
+
 bad = sums(RESULTS, broken="tsan")
 missing = [text for text in EXPECTED if text not in bad.stdout]
 good = sums('<testsuite><testcase name="one" status="run"/></testsuite>')
@@ -40,6 +47,13 @@ if good.returncode != 0 or good.stdout != "1 passed, 0 failed, 0 skipped\n":
     sys.exit(f"a clean run: exit status {good.returncode}\n{good.stdout}{good.stderr}")
 if sums("<testsuite></testsuite>").returncode == 0:
     sys.exit("a run without any test passed")
+
+# What is no test of ctest.
+found = checks("OK|clang\nFAILED|demo|see build/log|x\nSKIPPED|next|no root\n")
+if (found.returncode, found.stdout) != (1, "skipped: next: no root\nFAILED: demo: see build/log|x\n1 passed, 1 failed, 1 skipped\n"):
+    sys.exit(f"other checks: exit status {found.returncode}\n{found.stdout}{found.stderr}")
+if checks("OK|clang\n").returncode != 0:
+    sys.exit("a clean check failed")
 
 with tempfile.TemporaryDirectory() as folder:
     Path(folder, "gpu.xml").write_text(RESULTS.replace("crash", "crash_staged_mock"))

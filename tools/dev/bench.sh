@@ -1,11 +1,11 @@
 # ./dev bench [NAME...]: the benchmarks as a table, and as JSON in build/bench/. Other libraries are measured
-# beside ours where they are installed.
+# beside ours where they are installed. Builds the benchmarks and nothing else.
 # ./dev bench gpu [NAME...]: those of GPU memory, where there is a GPU.
 # ./dev bench ibv: verbs against perftest, in a virtual machine.
 # ./dev bench start [-n PROCESSES]: how long 256 processes take to start, meet and end, and where that time goes.
 # ./dev bench ofi: libfabric against its fi_pingpong, over tcp.
 dev_bench() {
-  need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}" || return 1
+  need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}"
   if [ "${1:-}" = gpu ]; then
     shift
     bench_gpu "$@"
@@ -29,7 +29,7 @@ dev_bench() {
   fi
   # In any case: other libraries may have been installed since.
   rm -f build/release/.configured
-  build release || return 1
+  build release lcrun benchmarks || return 1
   mkdir -p build/bench
   python3 bench/run --bin build/release/bin --json build/bench/results.json "$@" || return 1
   say "JSON in build/bench/results.json"
@@ -46,7 +46,7 @@ bench_gpu() {
 
 bench_ibv() {
   local status=0
-  want "${PACKAGES_VM[@]}"
+  need "${PACKAGES_VM[@]}"
   build release lcrun bench_ibv || return 1
   python3 bench/ibv/run --bin build/release/bin "$@" || status=$?
   # 77: there are no virtual machines, and it said so.
@@ -55,7 +55,7 @@ bench_ibv() {
 
 bench_ofi() {
   local status=0
-  want libfabric-bin
+  need libfabric-bin
   build release lcrun bench_ibv || return 1
   python3 bench/ofi/run --bin build/release/bin "$@" || status=$?
   # 77: there is nothing to compare with, and it said so.

@@ -14,20 +14,62 @@ fail() {
   exit 1
 }
 
-# phase TITLE COMMAND...: runs it with its output in a log; says how long it took, or shows the end of the
-# log. Not in a subshell: what the command sets stays set.
+# What the step is at whose output ends so, as "43 % what"; of cmake, ninja, make, ctest,
+# apt with its status lines, and of ./dev itself.
+look_at() {
+  tail -c 8000 "$1" 2>/dev/null | tr '\r' '\n' | awk '
+    match($0, /^\[[0-9]+\/[0-9]+\] /) { split(substr($0, 2), n, /[\/\]]/); set(n[1], n[2], substr($0, RLENGTH + 1)); next }
+    match($0, /^\[ *[0-9]+%\] /) { set($0 ~ /^\[ / ? substr($0, 3) : substr($0, 2), 100, substr($0, RLENGTH + 1)); next }
+    match($0, /^ *[0-9]+\/[0-9]+ Test +#[0-9]+: /) {
+      split($1, n, "/"); name = substr($0, RLENGTH + 1); sub(/ .*/, "", name); set(n[1], n[2], name); next
+    }
+    # "dlstatus:4:37.5:what", "pmstatus:name:arch:37.5:what"
+    sub(/^dlstatus:[0-9]+/, "") || sub(/^pmstatus:[^:]*(:[a-z][^:]*)?/, "") {
+      split($0, n, ":"); text = $0; sub(/^:[^:]*:/, "", text); set(n[2], 100, text); next
+    }
+    /^   .+\.\.\. [0-9]+ s: / { percent = ""; what = substr($0, 4); next }
+    /^[^ ]/ && !/warning:/ { what = $0 }
+    function set(done, all, text) { percent = int(100 * done / all) " % "; what = text }
+    END { print percent what }'
+}
+
+# tell_progress TITLE LOG START: as long as it lives, what a step does: on a terminal in place, elsewhere a line a minute.
+tell_progress() {
+  local title=$1 log=$2 start=$3 every=${LCI_PROGRESS_EVERY:-60} never line width
+  if [ -t 1 ]; then every=${LCI_PROGRESS_EVERY:-1}; fi
+  # Nothing ever comes from there: a wait without a process that could outlive us.
+  exec {never}<> <(:)
+  while ! read -rt "$every" <&"$never" && kill -0 $$ 2>/dev/null; do
+    line="$title... $((SECONDS - start)) s: $(look_at "$log")"
+    if [ -t 1 ]; then
+      width=$(tput cols 2>/dev/null || echo 80)
+      printf '\r\e[K%s%s%s' "$dim" "${line:0:width-1}" "$plain"
+    else
+      printf '   %s\n' "${line:0:150}"
+    fi
+  done
+}
+
+# phase TITLE COMMAND...: runs it with its output in a log; says what it is doing and how long it took, or shows the
+# end of the log, which is $phase_log. Not in a subshell: what the command sets stays set.
 phase() {
-  local title=$1 start=$SECONDS log status=0
+  local title=$1 start=$SECONDS log status=0 teller
   shift
   mkdir -p build/log
-  log=build/log/$(tr -c 'A-Za-z0-9\n' _ <<<"$title").log
-  [ -t 1 ] && printf '%s... %s%s' "$dim" "$title" "$plain"
+  log=build/log/$(tr -c 'A-Za-z0-9\n' _ <<<"${title:0:100}").log
+  : >"$log"
+  phase_log=$log
+  [ -t 1 ] && printf '%s%s...%s' "$dim" "$title" "$plain"
+  tell_progress "$title" "$log" "$start" </dev/null 2>/dev/null &
+  teller=$!
   "$@" >"$log" 2>&1 || status=$?
+  kill "$teller" 2>/dev/null || true
+  wait "$teller" 2>/dev/null || true
   [ -t 1 ] && printf '\r\e[K'
   if [ "$status" -eq 0 ]; then
     printf '%s %s (%d s)\n' "${green}ok${plain}" "$title" $((SECONDS - start))
   else
-    tail -n 60 "$log"
+    tail -n "${PHASE_TAIL:-60}" "$log"
     printf '%s %s (%d s), all of it in %s\n' "${red}failed${plain}" "$title" $((SECONDS - start)) "$log"
   fi
   return "$status"
@@ -41,10 +83,12 @@ missing_packages() {
   done
 }
 
+# An address that does not answer costs seconds, not minutes.
 apt_as_root() {
   local sudo=()
   [ "$(id -u)" -eq 0 ] || sudo=(sudo)
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@"
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 -o Acquire::Retries=1 \
+    -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 -o APT::Status-Fd=1 "$@"
 }
 
 can_be_root() {
@@ -54,54 +98,64 @@ can_be_root() {
   [ -t 0 ] || sudo -n true 2>/dev/null
 }
 
-# Keeps those names that the package lists know.
+# Keeps those names that can be installed: the package lists may know a name and have nothing to install for it.
 known_packages() {
+  LC_ALL=C apt-cache policy "$@" 2>/dev/null |
+    awk '/^[^ ].*:$/ { name = substr($0, 1, length($0) - 1) } /^ *Candidate:/ && $2 != "(none)" { printf "%s ", name }'
+}
+
+# Those names in "$@" without which something is not built; without the others fewer things are tested or checked.
+required_packages() {
   local name
   for name in "$@"; do
-    apt-cache show "$name" >/dev/null 2>&1 && printf '%s ' "$name"
+    [[ " ${PACKAGES_OPTIONAL[*]} " == *" $name "* ]] ||
+      [[ " ${PACKAGES_BUILD[*]} ${PACKAGES_TOOLS[*]} ${PACKAGES_TEST[*]} " != *" $name "* ]] || printf '%s ' "$name"
   done
-  return 0
 }
 
+# Answers whether all those are there afterwards that something needs.
 install_packages() {
-  local known
-  apt_as_root update || say "apt-get update failed; trying with the lists that are there"
+  local known name missing is_updated=yes
+  apt_as_root update || {
+    is_updated=no
+    say "apt-get update failed; trying with the lists that are there"
+  }
   read -ra known <<<"$(known_packages "$@")"
-  [ ${#known[@]} -eq 0 ] || apt_as_root install -y --no-install-recommends "${known[@]}"
+  if [ ${#known[@]} -gt 0 ] && ! apt_as_root install -y --no-install-recommends "${known[@]}" && [ "$is_updated" = yes ]; then
+    # One that cannot be installed does not keep the others away.
+    for name in "${known[@]}"; do apt_as_root install -y --no-install-recommends "$name" || true; done
+  fi
+  read -ra missing <<<"$(missing_packages "$@")"
+  [ ${#missing[@]} -eq 0 ] || say "could not be had: ${missing[*]}"
+  [ -z "$(required_packages "${missing[@]}")" ]
 }
 
-# need NAME...: installs what is missing. Where that is impossible, says what to install and goes on: the
-# tools may have come from somewhere else, and the build says what it cannot find.
+tell_without() { [ $# -eq 0 ] || say "${dim}without: $*$plain"; }
+
+# need NAME...: installs what is missing. Where that is impossible, says what is missing, in one line at later calls, and
+# goes on: the tools may have come from somewhere else, and the build says what it cannot find. Never fails.
 need() {
-  local missing
+  local missing asked=build/log/packages_not_had
   command -v dpkg-query >/dev/null || {
     say "not a Debian or Ubuntu: what is needed is, by its Debian names: $*"
     return 0
   }
   read -ra missing <<<"$(missing_packages "$@")"
   [ ${#missing[@]} -gt 0 ] || return 0
-  # A package that this distribution does not have is asked for once, not at every call.
-  local unknown=build/log/${memory:-unknown_packages}
-  [ -f "$unknown" ] && [ "$(cat "$unknown")" = "${missing[*]}" ] && return 0
+  # What could not be had is asked for once a day, not at every call.
+  if [ -n "$(find "$asked" -mmin -1440 2>/dev/null)" ] && ! printf '%s\n' "${missing[@]}" | grep -qvxFf "$asked"; then
+    tell_without "${missing[@]}"
+    return 0
+  fi
   if can_be_root; then
     [ "$(id -u)" -eq 0 ] || [ ! -t 0 ] || sudo -v
-    phase "packages: ${missing[*]}" install_packages "${missing[@]}" || return 1
-    mkdir -p build/log
-    missing_packages "$@" | sed 's/ $//' >"$unknown"
+    PHASE_TAIL=3 phase "packages: ${missing[*]}" install_packages "${missing[@]}" || say "going on without"
+    read -ra missing <<<"$(missing_packages "$@")"
+    [ ${#missing[@]} -eq 0 ] || printf '%s\n' "${missing[@]}" >>"$asked"
+    tell_without "${missing[@]}"
   else
     say "missing packages, and neither root nor sudo: apt-get install ${missing[*]}"
   fi
-}
-
-# want NAME...: the same for what only makes tests run that are skipped without. Never fails, and what could not be had
-# is asked for once.
-want() {
-  local memory=unknown_wanted_packages
-  command -v dpkg-query >/dev/null || return 0
-  need "$@" && return 0
-  mkdir -p build/log
-  missing_packages "$@" | sed 's/ $//' >"build/log/$memory"
-  say "going on without: $(cat "build/log/$memory")"
 }
 
 # Whether a program here would find a GPU.
@@ -122,16 +176,24 @@ gpu_preset() {
   fi
 }
 
-PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev)
-PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang libhwloc-dev libsodium-dev
-  clang-format-14 clang-tidy-14 doxygen libibverbs-dev libfabric-dev)
+# The names are the same in Debian 12 and 13 and in Ubuntu 24.04, but for those with a version, which the later ones lack.
+# What is optional, and all lists below TEST, may be missing: then fewer tests run, and it is said.
+# Networks and topology belong to the build: without their headers the library has only shared memory.
+PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev libibverbs-dev libfabric-dev libhwloc-dev libsodium-dev)
+PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang clang-format-14 clang-tidy-14 doxygen)
+# Of these, what the tests go on without: for the house rules, and a second compiler.
+PACKAGES_OPTIONAL=(clang clang-format-14 clang-tidy-14 doxygen)
 # What tests/vm starts virtual machines with, and what programs for their devices are built with.
 PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers)
+# The browser that tests/docs looks at the HTML pages with.
+PACKAGES_PAGES=(chromium doxygen)
+# A checker of algorithms for relaxed memory models, for tests/interleavings.
+PACKAGES_CHECKER=(relacy-dev)
 # The launchers under which tests/launchers starts jobs.
 PACKAGES_LAUNCHERS=(openmpi-bin libpmix2 mpich slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmi0
   libpmix-dev)
 PACKAGES_BENCH=(libbenchmark-dev python3)
-PACKAGES_TOOLS=(libfmt-dev libcli11-dev nlohmann-json3-dev)
+PACKAGES_TOOLS=(nlohmann-json3-dev)
 
 need_compiler() {
   command -v cmake >/dev/null && command -v c++ >/dev/null ||
@@ -151,11 +213,20 @@ configure() {
   touch "build/$preset/.configured"
 }
 
-# build PRESET [TARGET...]
+# build PRESET [TARGET...]: and keeps in build/<preset>/.warned the objects whose last compilation printed a warning.
 build() {
-  local preset=$1 targets=()
+  local preset=$1 targets=() status=0 list=build/$1/.warned
   shift
   [ $# -gt 0 ] && targets=(--target "$@")
   configure "$preset" || return 1
-  phase "build $preset${1:+: $*}" cmake --build "build/$preset" -j "$LCI_JOBS" "${targets[@]}"
+  phase "build $preset${1:+: $*}" cmake --build "build/$preset" -j "$LCI_JOBS" "${targets[@]}" || status=1
+  touch "$list"
+  awk -v list="$list" '
+    FILENAME == list { warned[$0] = 1; next }
+    match($0, /Building [A-Z]+ object /) { object = substr($0, RSTART + RLENGTH); delete warned[object] }
+    /: warning: / && !/^ninja: / && object != "" { warned[object] = 1 }
+    END { for (one in warned) print one }' "$list" "$phase_log" | sort >"$list.now"
+  mv "$list.now" "$list"
+  [ ! -s "$list" ] || say "a compiler warned: $(wc -l <"$list") objects, in $list"
+  return "$status"
 }

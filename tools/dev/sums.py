@@ -4,6 +4,7 @@ A ctest entry that ran GoogleTest counts as the test cases inside it, each name 
 ran it; any other entry counts as one test.
 """
 
+import argparse
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -68,14 +69,31 @@ def table(path):
     return 1 if failed else 0
 
 
+def read_checks(path, total, failures, skips):
+    """What is no ctest entry: a line each, "OK|name", or "FAILED|name|why" or "SKIPPED|name|why"."""
+    lines = Path(path).read_text().splitlines() if path and Path(path).exists() else []
+    for outcome, name, *why in (line.split("|", 2) for line in lines):
+        total[outcome] += 1
+        if outcome == "FAILED":
+            failures.append(f"{name}: {why[0]}")
+        elif outcome == "SKIPPED":
+            skips.setdefault(why[0], []).append(name)
+
+
 def main(arguments):
     if arguments[0] == "--table":
         return table(arguments[1])
-    broken = arguments[1].split()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--broken", default="", help="presets that do not build")
+    parser.add_argument("--checks", help="what else was found out")
+    parser.add_argument("results", nargs="*", help="PRESET=FILE of ctest")
+    given = parser.parse_args(arguments)
+    broken = given.broken.split()
     total = {"OK": 0, "FAILED": len(broken), "SKIPPED": 0}
     failures = [f"{preset}: does not build" for preset in broken]
     skips = {}
-    for item in arguments[3:]:
+    read_checks(given.checks, total, failures, skips)
+    for item in given.results:
         preset, path = item.split("=", 1)
         if not Path(path).exists():
             failures.append(f"{preset}: ctest left no results")

@@ -1,6 +1,14 @@
-# ./dev test [long] [NAME...]: release, then the sanitizers, then one line of sums.
+# ./dev test [NAME...]: builds release and runs its tests (units, contract, interface, launchers, machines, house rules), those
+# whose names match, then says in one line how many passed, failed and were skipped, and why each skip.
+# ./dev test all [NAME...]: the same, then under the address and the thread sanitizer; then without a warning with this
+# machine's gcc and clang; then in a Debian 13 of its own, with gcc 14 and clang 19. What continuous integration runs.
+# ./dev test long [NAME...]: the quick tests with the soak tests.
 # ./dev test gpu: the suites of GPU memory and what came of each: on the real driver where there is a GPU, else
 # on the mock.
+# LCI_PRESETS="release asan" is what is built and run, instead of release alone or of release, asan and tsan.
+
+# shellcheck source=tools/dev/compilers.sh
+source tools/dev/compilers.sh
 
 # Thread sanitizer needs its address ranges free; kernels with much randomisation want it switched off.
 tsan_wrapper() {
@@ -39,30 +47,43 @@ test_gpu() {
   python3 tools/dev/sums.py --table "build/$preset/gpu.xml"
 }
 
+# run_preset PRESET: builds it and runs its tests.
+run_preset() {
+  rm -f "build/$1/results.xml"
+  if build "$1"; then
+    run_ctest "$1" || true
+    results+=("$1=build/$1/results.xml")
+  else
+    broken+=("$1")
+  fi
+}
+
 dev_test() {
-  local start=$SECONDS long=no pattern='' preset results=() broken=()
-  if [ "${1:-}" = gpu ]; then
-    need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}" || return 1
-    test_gpu
-    return
-  fi
-  if [ "${1:-}" = long ]; then
-    long=yes
-    shift
-  fi
+  local start=$SECONDS long=no all=no pattern='' preset results=() broken=()
+  case ${1:-} in
+    gpu)
+      [ $# -eq 1 ] || fail "./dev test gpu takes no names"
+      need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}"
+      test_gpu
+      return
+      ;;
+    long) long=yes ;;
+    all) all=yes ;;
+  esac
+  if [ "$long$all" != nono ]; then shift; fi
   pattern=$(IFS='|' && printf '%s' "$*")
-  need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}" || return 1
+  need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}"
+  local presets=${LCI_PRESETS:-release}
+  [ "$all" = no ] || presets=${LCI_PRESETS:-release asan tsan}
   # Other presets start neither virtual machines nor other launchers.
-  [[ " ${LCI_PRESETS:-release} " != *" release "* ]] || want "${PACKAGES_VM[@]}" "${PACKAGES_LAUNCHERS[@]}"
-  for preset in ${LCI_PRESETS:-release asan tsan}; do
-    rm -f "build/$preset/results.xml"
-    if build "$preset"; then
-      run_ctest "$preset" || true
-      results+=("$preset=build/$preset/results.xml")
-    else
-      broken+=("$preset")
-    fi
-  done
+  [[ " $presets " != *" release "* ]] || need "${PACKAGES_VM[@]}" "${PACKAGES_CHECKER[@]}" "${PACKAGES_LAUNCHERS[@]}"
+  # What only the full tests look at.
+  [ "$all" = no ] || [[ " $presets " != *" release "* ]] || need "${PACKAGES_PAGES[@]}"
+  rm -f build/checks.txt
+  for preset in $presets; do run_preset "$preset"; done
+  # Who names tests wants those alone.
+  # shellcheck disable=SC2086
+  if [ "$all" = yes ] && [ -z "$pattern" ]; then check_compilers $presets; fi
   say "$((SECONDS - start)) s in all"
-  python3 tools/dev/sums.py --broken "${broken[*]}" -- "${results[@]}"
+  python3 tools/dev/sums.py --broken "${broken[*]}" --checks build/checks.txt -- "${results[@]}"
 }

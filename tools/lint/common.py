@@ -6,9 +6,11 @@ selfcheck.py plants them and looks. Exit status: 0 in order, 1 problems, 77 coul
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -80,6 +82,17 @@ def commands_of(database):
         sources = re.findall(r'#include "(.*)"', path.read_text()) if together else [path]
         commands.update({Path(source): entry["command"] for source in sources})
     return commands
+
+
+def in_parallel(work, jobs, what):
+    """work(job) of all jobs, on every core. Tells how far it is, as ninja does; what(job): in words."""
+    answers = []
+    with ThreadPoolExecutor(int(os.environ.get("LCI_JOBS", 0)) or os.cpu_count()) as pool:
+        under_way = {pool.submit(work, job): job for job in jobs}
+        for number, done in enumerate(as_completed(under_way), 1):
+            print(f"[{number}/{len(jobs)}] {what(under_way[done])}", flush=True)
+            answers.append(done.result())
+    return answers
 
 
 def run(name, check):

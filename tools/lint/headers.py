@@ -1,12 +1,10 @@
 """Public headers compile alone as C++11, 17 and 20 with all warnings as errors; the others as C++20."""
 
-import os
 import re
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 
-from common import Planted, Result, Skip, commands_of, files, relative, run
+from common import Planted, Result, Skip, commands_of, files, in_parallel, relative, run
 
 NAME = "headers"
 FIRST_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -50,9 +48,8 @@ def check(root, build):
             jobs.append((header, compilers[0], "c++20", [".", "include"]))
     result = Result(summary=f"{len(jobs)} compilations with {' and '.join(compilers)}")
     result.notes = [f"not built here, so not looked at: {', '.join(left_out)}"] if left_out else []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        answers = pool.map(lambda job: compile_alone(root, build, *job), jobs)
-    result.problems = [answer for answer in answers if answer]
+    answers = in_parallel(lambda job: compile_alone(root, build, *job), jobs, lambda job: f"{job[0]} as {job[2]}")
+    result.problems = sorted(answer for answer in answers if answer)
     return result
 
 

@@ -11,7 +11,7 @@ NAME = "selfcheck"
 CHECKERS = ["floors", "budgets", "words", "headers", "format", "tidy", "doxygen"]
 IN_ORDER = {
     "include/lci/good.hpp": "/// @file good.hpp\n/// A header in order.\n#ifndef GOOD\n#define GOOD\n#include <cstddef>\n\n"
-                            "namespace lci {\n/// Nothing.\ninline std::size_t nothing() { return 0; }\n}  // namespace lci\n"
+                            "namespace lci {\n/// Nothing.\n/// @return 0\ninline std::size_t nothing() { return 0; }\n}  // namespace lci\n"
                             "#endif\n",
     "lci/base/good.cpp": '#include "lci/good.hpp"\n\nstatic_assert(sizeof(int) == 4);\n',
 }
@@ -39,7 +39,8 @@ def check(root, build):
     """Plants and looks."""
     del root, build
     result, count, absent = Result(), 0, []
-    for name in CHECKERS:
+    for number, name in enumerate(CHECKERS, 1):
+        print(f"[{number}/{len(CHECKERS)}] {name}", flush=True)
         checker = importlib.import_module(name)
         try:
             database = {"compile_commands.json": "[]"} if name == "tidy" else {}

@@ -1,4 +1,4 @@
-"""clang-tidy over the library's sources, with the checks of .clang-tidy.
+"""clang-tidy over the library's sources, with the checks of .clang-tidy, among them what clang itself warns of.
 
 The sources of a folder are looked at together, as one file that includes them: most of the time goes into the
 standard headers, which then are read once. Where two sources have a name in common that way, that folder is looked
@@ -7,22 +7,22 @@ configuration has changed.
 """
 
 import hashlib
-import os
 import re
 import shlex
 import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
-from common import ROOT, Planted, Result, Skip, commands_of, files, run
+from common import ROOT, Planted, Result, Skip, commands_of, files, in_parallel, relative, run
 
 NAME = "tidy"
 TOOL = "clang-tidy-14"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 NOT_TOGETHER = re.compile(r"redefinition of|is ambiguous|conflicting types")
+# As in cmake_modules/LciFloors.cmake, but for shadowing: sources that are looked at together shadow each other's names.
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic"]
 
 
 @lru_cache(maxsize=None)
@@ -55,7 +55,7 @@ def flags_of(command):
 def tidy(path, flags):
     # A file that includes sources is what we want here and nowhere else.
     options = [TOOL, f"--config-file={ROOT / '.clang-tidy'}", "--checks=-bugprone-suspicious-include", "--quiet",
-               "--warnings-as-errors=*", str(path), "--", *flags]
+               "--warnings-as-errors=*", str(path), "--", *WARNINGS, *flags]
     done = subprocess.run(options, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return set()
@@ -85,16 +85,15 @@ def check(root, build):
         raise Skip(f"no compile_commands.json in {build}: build the library first")
     commands = commands_of(database)
     sources = [path for path in files(root, ("lci", "backends", "lct"), (".cpp",)) if path in commands]
-    options = (ROOT / ".clang-tidy").read_bytes()
+    options = (ROOT / ".clang-tidy").read_bytes() + " ".join(WARNINGS).encode()
     stamps = build / "tidy"
     stamps.mkdir(exist_ok=True)
     groups = [list(group) for _, group in groupby(sources, key=lambda path: path.parent)]
     todo = [(group, stamps / stamp_of(root, group, options), flags_of(commands[group[0]])) for group in groups]
     todo = sorted((item for item in todo if not item[1].exists()), key=lambda item: -len(item[0]))
     result = Result(summary=f"{len(sources)} sources, {sum(len(item[0]) for item in todo)} of them in changed folders")
-    with ThreadPoolExecutor(int(os.environ.get("LCI_JOBS", 0)) or os.cpu_count()) as pool:
-        # A header's problem is found once per group that includes it, and told once.
-        found = set().union(*pool.map(lambda item: tidy_group(*item), todo))
+    # A header's problem is found once per group that includes it, and told once.
+    found = set().union(*in_parallel(lambda item: tidy_group(*item), todo, lambda item: relative(item[0][0].parent, root)))
     result.problems = sorted(complaint.replace(f"{root}/", "") for complaint in found)
     return result
 
@@ -105,6 +104,10 @@ PLANTED = [
              "compile_commands.json": '[{"directory": "@ROOT@", "file": "@ROOT@/lci/base/a.cpp", '
                                       '"command": "c++ -std=c++20 -c @ROOT@/lci/base/a.cpp"}]'},
             "modernize-use-nullptr"),
+    Planted({"lci/base/a.cpp": "int f(int a) {\n  int unused = 3;\n  return 1;\n}\n",
+             "compile_commands.json": '[{"directory": "@ROOT@", "file": "@ROOT@/lci/base/a.cpp", '
+                                      '"command": "c++ -std=c++20 -c @ROOT@/lci/base/a.cpp"}]'},
+            "clang-diagnostic-unused-variable"),
     Planted({"lci/base/a.cpp": _BAD, "Unity/unity_0_cxx.cxx": '#include "@ROOT@/lci/base/a.cpp"\n',
              "compile_commands.json": '[{"directory": "@ROOT@", "file": "@ROOT@/Unity/unity_0_cxx.cxx", '
                                       '"command": "c++ -std=c++20 -c @ROOT@/Unity/unity_0_cxx.cxx"}]'},

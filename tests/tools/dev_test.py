@@ -1,0 +1,313 @@
+"""./dev without a network and without a build: a copy of its scripts, before which stand programs that write down how they
+were called and do nothing else."""
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+COMMANDS = ("demo", "test", "bench", "build", "coverage", "lint", "docs", "clean")
+PRELUDE = '#!/bin/bash\nname=${0##*/}\necho "$name $*" >>"$FAKE/calls"\n'
+FAKES = {
+    "id": "echo 0",
+    "nproc": "echo 2",
+    "c++": "",
+    "clang++": "[ $1 != -dumpversion ] || echo 14.0.6",
+    # Installed is what is in a file of that name.
+    "dpkg-query": '[ ! -e "$FAKE/installed/${@: -1}" ] || echo installed',
+    "apt-cache": '''shift
+for one; do echo "$one:"; echo "  Installed: (none)"
+  if [ -e "$FAKE/no_candidate/$one" ]; then echo "  Candidate: (none)"; else echo "  Candidate: 1.0"; fi
+done''',
+    "apt-get": '''[ ! -e "$FAKE/offline" ] || { echo "E: no answer" >&2; exit 100; }
+args=()
+for one; do case $one in -* | *=* | indextargets | update) ;; *) args+=("$one") ;; esac; done
+[ "${args[0]}" = install ] || exit 0
+for one in "${args[@]:1}"; do [ ! -e "$FAKE/broken/$one" ] || { echo "E: $one is broken" >&2; exit 100; }; done
+for one in "${args[@]:1}"; do touch "$FAKE/installed/$one"; done''',
+    "debootstrap": '''[ -e "$FAKE/mirror" ] || { echo "E: no release file anywhere"; exit 1; }
+mkdir -p "$3/etc/apt/apt.conf.d"''',
+    # What is to run in there does not.
+    "unshare": '[ ! -e "$FAKE/fails_there" ] || ! grep -qf "$FAKE/fails_there" <<<"$*"',
+    "cmake": '''case $1 in
+  --preset) mkdir -p "build/$2" && touch "build/$2/CMakeCache.txt" ;;
+  --build)
+    for object in quick slow; do
+      printf '[%d/4] Building CXX object %s.o\\n' "$((++n))" "$object"
+      [ ! -e "$FAKE/warns/$object" ] || echo "x.cpp:1:2: warning: so it seems"
+      while [ -e "$FAKE/wait" ] && [ "$object" = quick ]; do sleep 0.02; done
+    done ;;
+esac''',
+    "ctest": '''while [ $# -gt 0 ]; do
+  if [ "$1" = --output-junit ]; then echo '<testsuite><testcase name="one" status="run"/></testsuite>' >"$2"; fi
+  shift
+done''',
+}
+
+
+class Sandbox:
+    """A copy of the scripts, and what was called in it."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="dev_test_")
+        self.root, self.fake = Path(self.folder.name, "tree"), Path(self.folder.name, "fake")
+        self.root.mkdir()
+        shutil.copytree(SOURCE / "tools/dev", self.root / "tools/dev")
+        for name in ("dev", "CMakePresets.json"):
+            shutil.copy(SOURCE / name, self.root / name)
+        for name in ("bench/run", "bench/gpu/run", "bench/ibv/run", "bench/ofi/run", "bench/start/run"):
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text("print('the table')\n")
+        for name in ("bin", "installed", "no_candidate", "broken", "warns"):
+            (self.fake / name).mkdir(parents=True)
+        for name, text in FAKES.items():
+            path = self.fake / "bin" / name
+            path.write_text(PRELUDE + text + "\n")
+            path.chmod(0o755)
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LCI_")}
+        self.environment.update(PATH=f"{self.fake}/bin:{os.environ['PATH']}", FAKE=str(self.fake), LC_ALL="C")
+
+    def mark(self, kind, *names):
+        for name in names:
+            (self.fake / kind / name).touch()
+
+    def have_everything(self):
+        text = (SOURCE / "tools/dev/common.sh").read_text()
+        for words in re.findall(r"^PACKAGES_[A-Z]+=\(([^)]*)\)", text, re.MULTILINE):
+            self.mark("installed", *words.split())
+        self.mark("installed", "debootstrap", "doxygen", "graphviz", "libfabric-bin")
+        return self
+
+    def calls(self, name=""):
+        path = self.fake / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.startswith(name)]
+
+    def forget_calls(self):
+        (self.fake / "calls").unlink(missing_ok=True)
+
+    def dev(self, *words, expect=0, **environment):
+        done = subprocess.run([self.root / "dev", *words], env={**self.environment, **environment}, capture_output=True,
+                              text=True, check=False, stdin=subprocess.DEVNULL)
+        demand(done.returncode == expect, f"./dev {' '.join(words)} ends with {done.returncode}, not {expect}:\n"
+                                          f"{done.stdout}{done.stderr}")
+        return done.stdout
+
+
+def demand(condition, what):
+    if not condition:
+        sys.exit(f"not so: {what}")
+
+
+def help_does_nothing_else():
+    box = Sandbox()
+    for command in COMMANDS:
+        for words in ((command, "--help"), (command, "-h"), (command, "gpu", "--help")):
+            said = box.dev(*words)
+            demand(said.startswith(f"./dev {command}") and len(said.splitlines()) < 20, f"help of {words}: {said}")
+    demand("usage: ./dev" in box.dev("--help") and "usage: ./dev" in box.dev(), "what commands there are")
+    demand(not box.calls(), f"help calls {box.calls()}")
+    demand(not (box.root / "build").exists(), "help makes no folder")
+
+
+def without_packages_what_is_there_is_used():
+    box = Sandbox()
+    (box.fake / "offline").touch()
+    said = box.dev("test", "gpu")
+    demand("all suites passed" in said and box.calls("ctest"), f"the tests ran:\n{said}")
+    demand("g++" in said and "going on without" in said, f"what is missing is told:\n{said}")
+    box.forget_calls()
+    box.dev("test", "gpu")
+    demand(box.calls("ctest") and not box.calls("apt-get"), "what cannot be had is not asked for at every call")
+
+
+def what_cannot_be_installed_keeps_nothing_else_away():
+    box = Sandbox()
+    box.mark("no_candidate", "clang-format-14")
+    box.mark("broken", "clang-tidy-14")
+    box.dev("test", "gpu")
+    installed = {path.name for path in (box.fake / "installed").iterdir()}
+    demand({"g++", "libgtest-dev", "libfabric-dev", "doxygen"} <= installed, f"installed: {installed}")
+    demand(not {"clang-format-14", "clang-tidy-14"} & installed, f"installed: {installed}")
+    demand(not any("clang-format-14" in call for call in box.calls("apt-get")), "nobody asks for what has no candidate")
+
+
+def optional_packages_without_a_candidate_are_no_error():
+    box = Sandbox()
+    box.mark("no_candidate", "clang-format-14", "clang-tidy-14")
+    said = box.dev("test")
+    demand(re.search(r"(?m)^ok packages: .*clang-format-14", said) and "failed packages" not in said, f"the step goes well:\n{said}")
+    demand(said.count("without: clang-format-14 clang-tidy-14\n") == 1 and "going on" not in said, f"it is told:\n{said}")
+    box.forget_calls()
+    said = box.dev("test")
+    demand(said.startswith("without: clang-format-14 clang-tidy-14\n") and not box.calls("apt-get"), f"and at later calls:\n{said}")
+    # What the tests cannot do without is another matter.
+    box = Sandbox()
+    box.mark("no_candidate", "libgtest-dev", "clang-format-14")
+    said = box.dev("test")
+    demand(re.search(r"(?m)^failed packages: ", said), said)
+    demand("going on without\nwithout: libgtest-dev clang-format-14\n" in said, said)
+
+
+def unknown_words_are_refused():
+    box = Sandbox().have_everything()
+    for words in (("demo", "--hlep"), ("test", "--list"), ("test", "gpu", "-x"), ("bench", "--json"), ("bench", "gpu", "-n"),
+                  ("build", "--debug"), ("coverage", "--x"), ("lint", "-v"), ("docs", "--html"), ("clean", "--hlep")):
+        box.dev(*words, expect=2)
+    for words in (("demo", "nonsense"), ("coverage", "x"), ("docs", "x"), ("clean", "x")):
+        box.dev(*words, expect=2)
+    demand(not box.calls(), f"nothing else is done: {box.calls()}")
+    demand("the table" in box.dev("bench", "start", "-n", "4"), "an option that there is")
+
+
+def lint_tells_how_far_it_is():
+    box = Sandbox().have_everything()
+    (box.root / "tools/lint").mkdir()
+    programs = {"selfcheck": "print('[1/2] planting')\nprint('ok selfcheck: 2 planted violations found')",
+                "floors": "print('ok floors: 3 includes')", "budgets": "print('  a long function')\nraise SystemExit(1)",
+                "tidy": "print('skipped tidy: no clang-tidy-14')\nraise SystemExit(77)"}
+    for name, text in programs.items():
+        (box.root / f"tools/lint/{name}.py").write_text(text + "\n")
+    said = box.dev("lint", "selfcheck", "floors", "tidy")
+    demand(re.search(r"(?m)^ok lint selfcheck \(\d+ s\)\n  2 planted violations found\nok lint floors", said), said)
+    demand("planting" not in said, "how far it was is of no interest afterwards")
+    demand("\nskipped tidy: no clang-tidy-14\n" in said, "what could not be checked is no failure")
+    said = box.dev("lint", "floors", "budgets", expect=1)
+    demand(re.search(r"(?m)^  a long function\nfailed lint budgets", said), said)
+    demand(box.dev("lint", "floors", "nonsense", expect=1) == "", "an unknown check is refused before the others run")
+
+
+def networks_belong_to_the_build():
+    box = Sandbox()
+    box.dev("build")
+    installed = {path.name for path in (box.fake / "installed").iterdir()}
+    demand({"libibverbs-dev", "libfabric-dev", "libhwloc-dev", "libsodium-dev"} <= installed, f"installed: {installed}")
+
+
+def bench_builds_benchmarks():
+    box = Sandbox().have_everything()
+    demand("the table" in box.dev("bench"), "the benchmarks ran")
+    builds = box.calls("cmake --build")
+    demand(builds == ["cmake --build build/release -j 2 --target lcrun benchmarks"], f"built: {builds}")
+    for kind in ("gpu", "ibv", "ofi", "start"):
+        box.forget_calls()
+        demand("the table" in box.dev("bench", kind), f"the benchmarks of {kind} ran")
+        builds = box.calls("cmake --build")
+        demand(len(builds) == 1 and re.search(r"--target lcrun bench_\w+$", builds[0]), f"{kind}: built: {builds}")
+
+
+def test_is_quick_and_all_is_all():
+    box = Sandbox().have_everything()
+    said = box.dev("test")
+    demand(said.endswith("\n1 passed, 0 failed, 0 skipped\n"), said)
+    demand([call.split()[2] for call in box.calls("cmake --build")] == ["build/release"], box.calls("cmake"))
+    demand("WARN_AS_ERROR" not in str(box.calls("cmake")), "warnings are no errors in a test at a desk")
+    box.forget_calls()
+    said = box.dev("test", "all")
+    built = [call.split()[2] for call in box.calls("cmake --build")]
+    demand(built == ["build/release", "build/asan", "build/tsan", "build/strict-clang"], built)
+    strict = [call for call in box.calls("cmake -S") if "-B build/strict-clang" in call]
+    demand(len(strict) == 1 and "-DLCI_BUILD_WARN_AS_ERROR=ON" in strict[0], strict)
+    # Three tests, three presets without warnings, clang.
+    demand(said.endswith("\n7 passed, 0 failed, 3 skipped\n"), said)
+    demand("skipped: trixie: demo, trixie: selfcheck, trixie: clang: no warnings: debootstrap failed: E: no release file anywhere"
+           in said, said)
+    box.forget_calls()
+    box.dev("test", "all", "some_test", LCI_PRESETS="asan")
+    demand([call.split()[2] for call in box.calls("cmake --build")] == ["build/asan"], box.calls("cmake"))
+    demand("-R some_test" in box.calls("ctest")[0], box.calls("ctest"))
+
+
+def another_debian_gets_the_tree_as_it_is():
+    box = Sandbox().have_everything()
+    (box.fake / "mirror").touch()
+    (box.root / "new.cpp").touch()
+    (box.root / "old.cpp").touch()
+    said = box.dev("test", "all")
+    demand(said.endswith("\n11 passed, 0 failed, 0 skipped\n"), said)
+    there = box.root / "build/roots/trixie/lci"
+    demand((there / "new.cpp").exists() and (there / "tools/dev/next.sh").exists(), "the tree is there")
+    demand(not (there / "build").exists(), "what was built here is not")
+    (there / "build").mkdir()
+    (box.root / "old.cpp").unlink()
+    box.forget_calls()
+    (box.fake / "fails_there").write_text("/lci/dev demo")
+    said = box.dev("test", "all", expect=1)
+    demand(not (there / "old.cpp").exists() and (there / "build").exists(), "only what was built there stays")
+    demand("FAILED: trixie: demo, no warnings: see build/log/" in said and "10 passed, 1 failed" in said, said)
+    demand(not box.calls("debootstrap"), "the base system is made once")
+
+
+def a_warning_fails_all_and_no_more():
+    box = Sandbox().have_everything()
+    box.mark("warns", "slow")
+    demand("a compiler warned: 1 objects" in box.dev("test"), "it is told")
+    (box.fake / "warns/slow").unlink()
+    # Not compiled again, not forgotten.
+    (box.fake / "bin/cmake").write_text((box.fake / "bin/cmake").read_text().replace("in quick slow", "in quick"))
+    said = box.dev("test", "all", expect=1)
+    demand("FAILED: release: no warnings: the compiler warned of slow.o" in said, said)
+    (box.fake / "bin/cmake").write_text((box.fake / "bin/cmake").read_text().replace("in quick", "in slow"))
+    demand("0 failed" in box.dev("test", "all"), "it is mended")
+
+
+def what_a_step_does_is_read_off_its_output():
+    box = Sandbox()
+    log = box.fake / "log"
+    for said, told in (("[3/4] Building CXX object a/b.o\n", "75 % Building CXX object a/b.o"),
+                       ("[ 42%] Linking z\nx.cpp:1:2: warning: so it seems\n", "42 % Linking z"),
+                       ("      Start 7: abc\n 3/12 Test   #7: abc ......   Passed    0.1 sec\n", "25 % abc"),
+                       ("Get:1 x\ndlstatus:4:37.5:Retrieving file 4 of 9 (1s remaining)\n", "37 % Retrieving file 4 of 9 (1s remaining)"),
+                       ("pmstatus:libfoo:amd64:81.2:Unpacking libfoo:amd64\n", "81 % Unpacking libfoo:amd64"),
+                       ("pmstatus:dpkg-exec:41.2:Running dpkg\n", "41 % Running dpkg"),
+                       ("ok configure (3 s)\n   build release... 61 s: 25 % Linking y\n", "build release... 61 s: 25 % Linking y"),
+                       ("-- Found Boost\n", "-- Found Boost")):
+        log.write_text(said)
+        seen = subprocess.run(["bash", "-c", f". tools/dev/common.sh; look_at {log}"], cwd=box.root, env=box.environment,
+                              capture_output=True, text=True, check=False).stdout.strip()
+        demand(seen == told, f"'{told}' is told of {said!r}, not '{seen}'")
+
+
+def long_steps_tell_percent():
+    box = Sandbox().have_everything()
+    wait = box.fake / "wait"
+
+    def read_until(stream, pattern):
+        text = ""
+        while not re.search(pattern, text):
+            more = os.read(stream, 4096).decode()
+            demand(more, f"{pattern} in\n{text}")
+            text += more
+        wait.unlink()
+
+    wait.touch()
+    told = {**box.environment, "LCI_PROGRESS_EVERY": "0.02"}
+    with subprocess.Popen([box.root / "dev", "build"], env=told, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as run:
+        read_until(run.stdout.fileno(), r"(?m)^   build release\.\.\. \d+ s: 25 % Building CXX object quick\.o$")
+        rest = run.stdout.read().decode()
+        demand(re.search(r"(?m)^ok build release \(\d+ s\)$", rest) and run.wait() == 0, rest)
+    # On a terminal in place.
+    wait.touch()
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([box.root / "dev", "build"], env={**told, "TERM": "xterm"}, stdout=theirs,
+                          stdin=subprocess.DEVNULL) as run:
+        os.close(theirs)
+        read_until(ours, r"\r\x1b\[K[^\n]*build release\.\.\. \d+ s: 25 % Building CXX object quick\.o[^\n]*")
+        demand(run.wait() == 0, "the build on a terminal")
+    os.close(ours)
+
+
+if __name__ == "__main__":
+    for check in (help_does_nothing_else, without_packages_what_is_there_is_used,
+                  what_cannot_be_installed_keeps_nothing_else_away, optional_packages_without_a_candidate_are_no_error,
+                  unknown_words_are_refused, lint_tells_how_far_it_is, networks_belong_to_the_build, bench_builds_benchmarks,
+                  test_is_quick_and_all_is_all,
+                  another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
+                  what_a_step_does_is_read_off_its_output, long_steps_tell_percent):
+        check()
+        print("ok", check.__name__)
