@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 from common import ROOT, Planted, Result, Skip, run
 
@@ -20,8 +21,7 @@ def generate(root, build, out, html):
     template = (ROOT / "docs/Doxyfile.in").read_text()
     inputs = [str(root / folder) for folder in ("include", "docs") if (root / folder).is_dir()]
     examples = root / "examples"
-    values = {"EXAMPLES": examples if examples.is_dir() else "", "INPUT": " ".join(inputs), "ROOT": root, "BUILD": build, "OUT": out, "HTML": "YES" if html else "NO", "XML": "NO" if html else "YES",
-              "DOT": "YES" if html and shutil.which("dot") else "NO"}
+    values = {"EXAMPLES": examples if examples.is_dir() else "", "INPUT": " ".join(inputs), "ROOT": root, "BUILD": build, "FILTER": ROOT / "tools/lint/doxygen_filter.py", "OUT": out, "HTML": "YES" if html else "NO", "XML": "NO" if html else "YES"}
     for name, value in values.items():
         template = template.replace(f"@{name}@", str(value))
     Path(out).mkdir(parents=True, exist_ok=True)
@@ -32,16 +32,45 @@ def generate(root, build, out, html):
     return warnings
 
 
+def texts(node):
+    """The words of a part of the description."""
+    return "" if node is None else " ".join("".join(node.itertext()).split())
+
+
+def untold(out):
+    """Functions whose description leaves out a parameter or a result, and setters without a default."""
+    found = []
+    for path in sorted(Path(out).glob("xml/*.xml")):
+        for member in ElementTree.parse(path).iter("memberdef"):
+            if member.get("kind") != "function" or member.get("prot") != "public":
+                continue
+            if member.find("reimplements") is not None:  # what it takes over from says it
+                continue
+            name, kind, where = member.findtext("qualifiedname") or member.findtext("name"), texts(member.find("type")), member.find("location")
+            told = {texts(one) for one in member.iter("parametername")}
+            missing = [texts(one) for one in member.iterfind("param/declname") if texts(one) not in told]
+            if re.sub(r"\b(static|constexpr|inline|virtual)\b", "", kind).strip() not in ("", "void") and member.find(".//simplesect[@kind='return']") is None:
+                missing.append("what it returns")
+            if re.fullmatch(r"\w+_x &&", kind) and "Default:" not in texts(member.find("briefdescription")) + texts(member.find("detaileddescription")):
+                missing.append("the default of the setter")
+            if missing:
+                found.append(f"{where.get('file')}:{where.get('line')}: {name} does not say: {', '.join(missing)}")
+    return found
+
+
 def check(root, build):
     """Public headers and pages."""
     with tempfile.TemporaryDirectory() as out:
-        return Result(summary="public headers and pages", problems=generate(root, build, out, html=False))
+        problems = generate(root, build, out, html=False)
+        return Result(summary="public headers and pages", problems=problems + [one.replace(f"{root}/", "") for one in untold(out)])
 
 
 _HEADER = "/// @file\n/// A header.\nnamespace lci {\n%s\n}\n"
 PLANTED = [
     Planted({"include/lci/a.hpp": _HEADER % "int undocumented();"}, "undocumented"),
     Planted({"include/lci/a.hpp": _HEADER % "/// Does.\n/// @param wrong  a name\nint f(int right);"}, "wrong"),
+    Planted({"include/lci/a.hpp": _HEADER % "/// Does.\n/// @param size  bytes\nint f(int size);"}, "f does not say: what it returns"),
+    Planted({"include/lci/a.hpp": _HEADER % "/// Does.\n/// @return 0\nint f(int size);"}, "f does not say: size"),
     Planted({"docs/a.md": "# A page\n\n[a link](missing.md)\n"}, "missing.md"),
 ]
 
