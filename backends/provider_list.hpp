@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <string_view>
 
 #include "backends/cuda/domain.hpp"
 #include "lci/config.hpp"
@@ -17,19 +18,34 @@
 #ifdef LCI_BACKEND_ENABLE_OFI
 #include "backends/ofi/select.hpp"
 #endif
+#include "backends/not_built.hpp"
 #include "backends/shm/select.hpp"
 #include "lci/mem/memory_domain.hpp"
 #include "lci/net/provider.hpp"
 
 namespace lci {
 
+// Whose backend is not here is in the list too, and says why.
+struct no_ibv {
+  static constexpr std::string_view NAME = "ibv", WHY = LCI_WHY_NO_IBV;
+  static constexpr attr_backend_t BACKEND = attr_backend_t::ibv;
+};
+struct no_ofi {
+  static constexpr std::string_view NAME = "ofi", WHY = LCI_WHY_NO_OFI;
+  static constexpr attr_backend_t BACKEND = attr_backend_t::ofi;
+};
+
 inline constexpr const net::provider* PROVIDERS[] = {
     &shm::PROVIDER,
 #ifdef LCI_BACKEND_ENABLE_IBV
     &ibv::PROVIDER,
+#else
+    &not_built<no_ibv>::PROVIDER,
 #endif
 #ifdef LCI_BACKEND_ENABLE_OFI
     &ofi::PROVIDER,
+#else
+    &not_built<no_ofi>::PROVIDER,
 #endif
 };
 

@@ -27,6 +27,12 @@ foreach(backend ${LCI_NETWORK_BACKENDS})
     list(APPEND LCI_NETWORK_BACKENDS_ENABLED ${backend})
   endif()
 endforeach()
+# Why a backend is not in this build; where it is, nobody asks.
+foreach(backend IBV OFI)
+  if(NOT LCI_WHY_NO_${backend})
+    set(LCI_WHY_NO_${backend} "nothing was missing")
+  endif()
+endforeach()
 foreach(option LCI_USE_REG_CACHE)
   if(${option})
     set(${option}_VALUE 1)
@@ -36,6 +42,7 @@ foreach(option LCI_USE_REG_CACHE)
 endforeach()
 configure_file(${PROJECT_SOURCE_DIR}/include/lci/config.hpp.in
                ${LCI_GENERATED_INCLUDE_DIR}/lci/config.hpp @ONLY)
+configure_file(${PROJECT_SOURCE_DIR}/include/lct_config.h.in ${LCI_GENERATED_INCLUDE_DIR}/lct_config.h @ONLY)
 
 # The options of this build as one string literal, for lci_info -v. Only what somebody can set: our own
 # options and the general ones.

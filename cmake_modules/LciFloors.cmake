@@ -1,7 +1,8 @@
 # Floors and the libraries made of them.
 #
 #   lci_floor(<name> <folder>)    object library lci_<name> of the folder's .cpp files
-#   lci_library(<target> <file>)  the real library of all floors declared since the last one
+#   lci_library(<target> <file> [<floor>...])  the real library of all floors declared since the last one, and of
+#                                              floors that an earlier one has too
 #   lci_part(<folder> <switch> <in all>)  a folder beside the library, when it exists
 #
 # The libraries take the objects as sources, so nothing internal is in their link interface and a parent
@@ -60,7 +61,9 @@ endfunction()
 
 function(lci_library target file)
   set(objects "")
-  foreach(floor ${LCI_OPEN_FLOORS})
+  set(floors ${ARGN} ${LCI_OPEN_FLOORS})
+  list(REMOVE_DUPLICATES floors)
+  foreach(floor ${floors})
     list(APPEND objects $<TARGET_OBJECTS:lci_${floor}>)
   endforeach()
   set(LCI_OPEN_FLOORS "" CACHE INTERNAL "")
@@ -76,9 +79,7 @@ function(lci_library target file)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   # The headers ask for C++11 and no more, and force no standard on clients that have a newer one.
   target_compile_features(${target} INTERFACE cxx_std_11)
-  if(${target} STREQUAL LCI)
-    target_link_libraries(${target} PRIVATE ${LCI_SYSTEM_LIBRARIES})
-  endif()
+  target_link_libraries(${target} PRIVATE ${LCI_SYSTEM_LIBRARIES})
 endfunction()
 
 function(lci_part folder switch in_all)

@@ -81,6 +81,7 @@ int print_json() {
                     {"backends", of(all.backends)},
                     {"bootstraps", of(all.bootstraps)},
                     {"accelerators", of(all.accelerators)},
+                    {"libraries", of(all.libraries)},
                     {"attributes", of(all.attributes)},
                     {"build_options", all.build_options}};
   // What is not UTF-8, such as the name of a device, shall not stop it.

@@ -63,19 +63,23 @@ struct info_t {
   std::vector<info_backend_t> backends;          ///< in order of preference
   std::vector<info_choice_t> bootstraps;         ///< in the order in which they are tried
   std::vector<info_accelerator_t> accelerators;  ///< with their GPUs
+  std::vector<info_choice_t> libraries;          ///< that the build may have gone on without
   std::vector<info_attribute_t> attributes;      ///< in the order of global_attr_t
   std::string build_options;                     ///< one "NAME=VALUE" a line
 };
 
 /// Looks at this machine. Works without global_initialize(); opens cards and starts accelerators'
 /// runtimes for the time of the call, so it may take a second.
+/// @return what was found
 /// @throws lci::argument_error  an environment variable has a value that is not understood
 /// Threads: any, while nobody changes the environment.
 LCI_PUBLIC info_t describe_machine();
 
-/// The same as text: version, build, every backend with `usable` or the sentence why not, and how
-/// processes would find each other; with `verbose` also every attribute with its value and where
-/// that came from, and the options of the build.
+/// The same as text.
+/// @param verbose  every attribute with its value and where that came from, and the options of the
+///                 build, too
+/// @return version, build, every backend with `usable` or the sentence why not, and how processes
+///         would find each other
 /// @throws lci::argument_error  an environment variable has a value that is not understood
 /// Threads: any, while nobody changes the environment.
 LCI_PUBLIC std::string get_info(bool verbose);

@@ -105,6 +105,13 @@ std::vector<info_backend_t> backends_of(const net::fabric_config& wishes,
   return out;
 }
 
+// What cmake_modules/LciDependencies.cmake looked for besides; each network says for itself why it
+// was not built.
+std::vector<info_choice_t> libraries_of_build() {
+  return {{"libhwloc", LCI_HAVE_HWLOC ? "" : "not built: hwloc.h or libhwloc was missing"},
+          {"libsodium", LCI_HAVE_SODIUM ? "" : "not built: sodium.h or libsodium was missing"}};
+}
+
 // ---- text ----
 
 std::string padded(std::string text, std::size_t width) {
@@ -165,6 +172,7 @@ info_t describe_machine() {
   std::vector<placed_gpu> gpus;
   out.accelerators = accelerators_of(machine, gpus);
   out.backends = backends_of(runtime::wishes_of(attr, 0), machine, gpus);
+  out.libraries = libraries_of_build();
   for (const boot::choice& c : boot::list_bootstraps())
     out.bootstraps.push_back({c.name, c.reason});
   for (const runtime::attribute_row& row : runtime::describe(attr))
@@ -192,6 +200,8 @@ std::string get_info(bool verbose) {
     text += line(one);
     for (const info_gpu_t& gpu : one.gpus) text += text_of(gpu);
   }
+  text += "libraries\n";
+  for (const info_choice_t& one : all.libraries) text += line(one);
   if (!verbose) return text;
   text += "attributes: value, and where it comes from\n";
   for (const info_attribute_t& row : all.attributes)

@@ -20,7 +20,9 @@ void mention_setup(everything& e) {
                        .imm_nbits_tag(16)
                        .imm_nbits_rcomp(15)
                        .rdv_protocol(attr_rdv_protocol_t::write)
+                       .max_handler_depth(4)
                        .gpu_gdrcopy(attr_gpu_gdrcopy_t::auto_select)
+                       .failure_notice(attr_failure_notice_t::own)
                        .alloc_default_device(true)
                        .alloc_default_packet_pool(true)
                        .alloc_default_matching_engine(true)
@@ -32,7 +34,9 @@ void mention_setup(everything& e) {
                        .imm_nbits_tag(16)
                        .imm_nbits_rcomp(15)
                        .rdv_protocol(attr_rdv_protocol_t::write)
+                       .max_handler_depth(4)
                        .gpu_gdrcopy(attr_gpu_gdrcopy_t::auto_select)
+                       .failure_notice(attr_failure_notice_t::own)
                        .alloc_default_device(true)
                        .alloc_default_packet_pool(true)
                        .alloc_default_matching_engine(true)
@@ -169,6 +173,7 @@ void mention_memory(everything& e) {
   e.mr = register_memory(e.p, 8);
   e.rmr = get_rmr(e.mr);
   deregister_memory(&e.mr);
+  deregister_memory(e.mr);
   set_allocator(get_allocator());
 }
 

@@ -3,6 +3,8 @@
 installed    the shared build under test, moved after it was installed: find_package and pkg-config
 subproject   add_subdirectory by a parent that installs and exports the targets: static, then shared from
              the same objects, and the static package through find_package and pkg-config --static
+unbuilt      configured where headers of networks are missing, and without asking for one: the summary, lci_info and
+             the error of a program that asks for it say which of both it was
 """
 
 import argparse
@@ -34,9 +36,12 @@ def demand(condition, what):
 class Packaging:
     """One scenario, in a folder of its own."""
 
-    def __init__(self, build, work, launcher, generator):
-        self.build, self.work, self.launcher = build, work, launcher
-        self.generator = ["-G", generator]
+    def __init__(self, arguments):
+        self.build, self.work = arguments.build, arguments.build / "packaging"
+        self.launcher = self.build / "bin/lcrun"
+        self.generator = ["-G", arguments.generator]
+        self.archive, self.libraries = arguments.archive, arguments.libraries.split(",")
+        self.work.mkdir(exist_ok=True)
 
     def clean(self, name):
         path = self.work / name
@@ -53,6 +58,17 @@ class Packaging:
         run(self.launcher, "-n", 2, folder / "consumer_11", environment=environment)
         print(f"{name}: built and run as C++11, 17 and 20")
         return folder
+
+    def find_from_afar(self, prefix):
+        """A client that finds the package in one folder and links in another."""
+        for by in ("variable", "word", ""):
+            if by == "word" and tuple(map(int, re.findall(r"\d+", run("cmake", "--version"))[:2])) < (3, 24):
+                continue
+            folder = self.clean("global_" + (by or "not_asked"))
+            run("cmake", "-S", HERE / "global", "-B", folder, *self.generator, f"-DBY={by}", f"-DCMAKE_PREFIX_PATH={prefix}")
+        run("cmake", "--build", self.work / "global_variable")
+        run(self.work / "global_variable/global")
+        print("targets are known in all folders where that is asked for")
 
     def pkg_config(self, prefix, name, static):
         libdir = next(prefix.glob("**/liblci.pc")).parent
@@ -74,7 +90,7 @@ class Packaging:
             demand("lci_flags" not in text and "Boost::" not in text and "Threads::" not in text,
                    f"{path.name} names no internal target")
             demand(str(SOURCE) not in text, f"{path.name} does not name the source folder")
-        for name in ("lci.hpp", "lct.h", "lci/config.hpp"):
+        for name in ("lci.hpp", "lci_config.hpp", "lct.h", "lct_config.h", "lct/log.h", "lci/config.hpp"):
             demand((prefix / "include" / name).is_file(), f"include/{name} is installed")
         demand(not list(prefix.glob("include/**/*.in")), "no template is installed")
 
@@ -88,6 +104,7 @@ class Packaging:
         run(prefix / "bin/lci_info")
         self.launcher = prefix / "bin/lcrun"
         folder = self.consume("shared", f"-DLCI_ROOT={prefix}")
+        self.find_from_afar(prefix)
         libraries = run("readelf", "-d", folder / "consumer_11")
         demand(re.search(r"NEEDED.*liblci\.so\.2\]", libraries), "the client names liblci.so.2")
         self.pkg_config(prefix, "shared", static=False)
@@ -114,17 +131,45 @@ class Packaging:
         demand(not list(silent.glob("**/LCIConfig.cmake")), "LCI_FETCHCONTENT_INSTALL=OFF installs no package of ours")
         run("cmake", folder, "-DLCI_FETCHCONTENT_INSTALL=ON")
 
+    def program_without(self, name, *options):
+        """What a configuration says at its end, and a program that has its list of backends."""
+        folder = self.clean(name)
+        parts = [f"-DLCI_WITH_{part}=OFF" for part in ("TESTS", "EXAMPLES", "BENCHMARKS", "DOC", "TOOLS")]
+        said = run("cmake", "-S", SOURCE, "-B", folder, *self.generator, "-DCMAKE_BUILD_TYPE=Debug", *parts, *options)
+        run("cmake", "--build", folder, "--target", "lci_providers")
+        program, lists = folder / "program", list(folder.glob("**/lci_providers.dir/**/*.o"))
+        libraries = [part if "/" in part else f"-l{part}" for part in self.libraries]
+        run("c++", "-std=c++11", f"-I{SOURCE}/include", f"-I{folder}/include", HERE / "unbuilt.cpp", *lists, self.archive,
+            *libraries, "-o", program)
+        return said, program
+
+    def unbuilt(self):
+        # An empty name is a header that nobody looks for any more.
+        said, program = self.program_without("unbuilt", "-DIBV_INCLUDE_DIR=", "-DLCI_NETWORK_BACKENDS=ibv")
+        demand(re.search(r"backend shm +yes", said), f"shm in the summary:\n{said}")
+        demand(re.search(r"backend ibv +NO, infiniband/verbs.h is missing \(Debian: libibverbs-dev\)", said),
+               f"what is missing in the summary:\n{said}")
+        demand(re.search(r"backend ofi +NO, left out by LCI_NETWORK_BACKENDS", said), f"what is left out:\n{said}")
+        told = run(program, environment={"LCI_ATTR_BACKEND": "ibv"}, expect=1)
+        for wanted in (r"^  ibv +not built: infiniband/verbs.h was missing$",
+                       r"^  ofi +not built: left out by LCI_NETWORK_BACKENDS$",
+                       r"^error: [^\n]*backend ibv is not usable:\n(.*\n)?  ibv: not built: infiniband/verbs.h was missing$"):
+            demand(re.search(wanted, told, re.MULTILINE), f"{wanted} in\n{told}")
+        told = run(program, environment={"LCI_ATTR_BACKEND": "ofi"}, expect=1)
+        demand("\n  ofi: not built: left out by LCI_NETWORK_BACKENDS" in told, f"the error names the option:\n{told}")
+        run(program)  # shared memory is enough
+        print("unbuilt: the summary, the list and the error name what is missing")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenario", choices=["installed", "subproject"])
+    parser.add_argument("scenario", choices=["installed", "subproject", "unbuilt"])
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--generator", required=True)
+    parser.add_argument("--archive", type=Path, required=True, help="all of the library but its list of backends")
+    parser.add_argument("--libraries", required=True, help="what that is linked to, with commas")
     arguments = parser.parse_args()
-    work = arguments.build / "packaging"
-    work.mkdir(exist_ok=True)
-    packaging = Packaging(arguments.build, work, arguments.build / "bin/lcrun", arguments.generator)
-    getattr(packaging, arguments.scenario)()
+    getattr(Packaging(arguments), arguments.scenario)()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ ANSWER = {
     "backends": [{**CHOICE, "place": str, "cards": [CARD]}],
     "bootstraps": [CHOICE],
     "accelerators": [{**CHOICE, "gpus": [GPU]}],
+    "libraries": [CHOICE],
     "attributes": [{"name": str, "value": str, "source": str}],
     "build_options": str,
 }

@@ -24,7 +24,7 @@ if strange:
     sys.exit(f"--json: {strange}")
 missing = info_shape.unlikely(said)
 missing += [text for text in (f"lci {said['version']}", "backends", said["full_version"]) if text not in short.stdout]
-for key in ("backends", "bootstraps", "accelerators"):
+for key in ("backends", "bootstraps", "accelerators", "libraries"):
     if not said[key]:
         missing.append(key)
     for one in said[key]:

@@ -8,7 +8,11 @@
 
 int main() {
   if (std::strcmp(LCT_version(), LCI_VERSION_STRING) != 0) return 1;
+  // The companion library is linked beside it or with it: one membership of the job and one rank.
+  LCT_init();
+  LCT_pmi_initialize();
   lci::g_runtime_init();
+  if (LCT_pmi_get_rank() != lci::get_rank_me() || LCT_rank != lci::get_rank_me()) return 1;
   const int me = lci::get_rank_me();
   const int n = lci::get_rank_n();
   int sent = me;
@@ -26,5 +30,8 @@ int main() {
   std::printf("%ld: rank %d of %d %s\n", static_cast<long>(__cplusplus), me, n,
               right ? "in order" : "got the wrong number");
   lci::g_runtime_fina();
+  if (LCT_pmi_initialized() != 1) return 1;
+  LCT_pmi_finalize();
+  LCT_fina();
   return right ? 0 : 1;
 }
