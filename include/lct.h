@@ -1,7 +1,13 @@
 /**
  * @file lct.h
- * The companion C library. It will carry logging, bootstrap, counters, queues and argument parsing
- * for C programs; so far it only says which version it is.
+ * The companion C library: what programs around a message library need and C does not have, as C99
+ * and as C++11.
+ *
+ * Nothing here needs LCI, and LCI needs nothing of it, but both know of each other: a process is a
+ * member of its job once, whichever of the two joined first, and has one rank.
+ *
+ * Errors: a call that is used wrongly, or that the system refuses, throws a `std::runtime_error`. A
+ * C++ caller can catch it; in a C program it ends the process and its text is printed.
  */
 #ifndef LCT_H
 #define LCT_H
@@ -10,18 +16,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/** Marks what a client may link against. */
-#define LCT_API __attribute__((visibility("default")))
-
-/** Version of the library that the program runs with, such as "2.0.0-dev". Threads: any. */
-LCT_API const char* LCT_version(void);
-
-#ifdef __cplusplus
-}
-#endif
+#include "lct/arguments.h"
+#include "lct/counters.h"
+#include "lct/life.h"
+#include "lct/log.h"
+#include "lct/macros.h"
+#include "lct/pmi.h"
+#include "lct/queue.h"
+#include "lct/text.h"
+#include "lct/thread_barrier.h"
+#include "lct/time.h"
+#include "lct_config.h"
 
 #endif /* LCT_H */

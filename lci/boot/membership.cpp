@@ -1,0 +1,116 @@
+// liblci and liblct each hold a copy of this code when they are shared libraries, and share the
+// state below (docs/decisions/0036-companion-library.md).
+#include "lci/boot/membership.hpp"
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "lci/base/type_stable.hpp"
+#include "lci/boot/board.hpp"
+#include "lci/boot/choose.hpp"
+#include "lci/errors.hpp"
+#include "lci/export.hpp"
+
+namespace lci::boot {
+
+// Visible, so that the dynamic linker makes one of the two; its members are the same in both, since
+// they come out of one build. Weak, so that a sanitizer does not take that for a mistake.
+struct process_membership {
+  std::mutex lock;
+  int copies = 0;  // of this code in the process; the last one to end takes the boards along
+  int users = 0;
+  pid_t owner = 0;              // the process that joined
+  bootstrap* opened = nullptr;  // while there are users
+  board_shelf* boards = nullptr;
+};
+static_assert(std::is_trivially_destructible_v<process_membership>);
+extern LCI_PUBLIC process_membership membership_of_process;
+constinit process_membership membership_of_process __attribute__((weak));
+
+namespace {
+
+// Boards say goodbye when the process ends, after all static objects of the program.
+struct copy_of_code {
+  copy_of_code() noexcept { ++membership_of_process.copies; }
+  ~copy_of_code() {
+    if (--membership_of_process.copies == 0)
+      delete std::exchange(membership_of_process.boards, nullptr);
+  }
+};
+const copy_of_code this_copy;
+
+// A process that only forked from a member does nothing in its name.
+bool is_ours(const process_membership& shared) noexcept { return shared.owner == ::getpid(); }
+process_membership& ours(process_membership& shared) {
+  if (!is_ours(shared)) throw argument_error(std::string("bootstrap: ") + base::FORKED_TEXT);
+  return shared;
+}
+
+class member final : public bootstrap {
+ public:
+  member() {
+    const std::lock_guard guard(shared_.lock);
+    if (shared_.users == 0) {
+      if (shared_.boards == nullptr) shared_.boards = new board_shelf;
+      shared_.opened = open_bootstrap(*shared_.boards).release();
+      shared_.owner = ::getpid();
+    }
+    ++ours(shared_).users;
+    name_ = shared_.opened->name();
+    rank_ = shared_.opened->rank();
+    size_ = shared_.opened->size();
+    has_news_ = shared_.opened->has_news();
+  }
+  ~member() override {
+    const std::lock_guard guard(shared_.lock);
+    if (--shared_.users == 0) delete std::exchange(shared_.opened, nullptr);
+  }
+
+  const char* name() const noexcept override { return name_; }
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  void put(const std::string& key, const std::string& value) override {
+    const std::lock_guard guard(shared_.lock);
+    ours(shared_).opened->put(key, value);
+  }
+  void fence() override {
+    const std::lock_guard guard(shared_.lock);
+    ours(shared_).opened->fence();
+  }
+  std::string get(int rank, const std::string& key) override {
+    const std::lock_guard guard(shared_.lock);
+    return ours(shared_).opened->get(rank, key);
+  }
+  bool has_news() const noexcept override { return has_news_; }
+  std::vector<departure> news() override {
+    const std::unique_lock guard(shared_.lock, std::try_to_lock);
+    return guard.owns_lock() ? shared_.opened->news() : std::vector<departure>();
+  }
+  void leave() noexcept override {
+    const std::lock_guard guard(shared_.lock);
+    if (shared_.users == 1 && is_ours(shared_)) shared_.opened->leave();
+  }
+
+ private:
+  process_membership& shared_ = membership_of_process;
+  const char* name_;
+  int rank_, size_;
+  bool has_news_;
+};
+
+}  // namespace
+
+std::unique_ptr<bootstrap> join() { return std::make_unique<member>(); }
+
+bool is_joined() noexcept {
+  const std::lock_guard guard(membership_of_process.lock);
+  return membership_of_process.users > 0;
+}
+
+}  // namespace lci::boot

@@ -1,0 +1,60 @@
+// Start and end, who this process is, and numbers of its threads.
+// Threads: as the headers say; the counts are atomic or behind a lock.
+#include "lct/life.h"
+
+#include <cstring>
+#include <mutex>
+
+#include "lci/base/log.hpp"
+#include "lci/config.hpp"
+#include "lci/errors.hpp"
+#include "lct/state.hpp"
+
+// Filled when the library is loaded: programs read it without a call.
+char LCT_hostname[256] = "?";
+
+namespace lct {
+
+constinit library_state state;
+
+namespace {
+
+const bool host_is_known = [] {
+  std::strncpy(LCT_hostname, lci::base::log::host(), sizeof(LCT_hostname) - 1);
+  return true;
+}();
+
+}  // namespace
+}  // namespace lct
+
+extern "C" {
+
+const char* LCT_version(void) { return LCI_VERSION_STRING; }
+
+void LCT_init(void) {
+  const std::lock_guard guard(lct::state.lock);
+  ++lct::state.initialized;
+}
+
+void LCT_fina(void) {
+  {
+    const std::lock_guard guard(lct::state.lock);
+    if (lct::state.initialized == 0) throw lci::argument_error("LCT_fina() without LCT_init()");
+    if (--lct::state.initialized > 0) return;
+  }
+  lct::dump_counters();
+}
+
+void LCT_set_rank(int rank) { lci::base::log::set_rank(rank); }
+int LCT_get_rank(void) { return lci::base::log::rank(); }
+
+int LCT_get_thread_id(void) {
+  // Not those of base/thread_id, which are used again and end at a limit. Relaxed: a number.
+  static constinit thread_local int mine = -1;
+  if (mine < 0) mine = lct::state.threads.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+int LCT_get_nthreads(void) { return lct::state.threads.load(std::memory_order_relaxed); }
+
+}  // extern "C"
