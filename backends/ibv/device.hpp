@@ -20,6 +20,7 @@ class device final : public net::device {
   std::unique_ptr<net::endpoint> make_control_endpoint() override;
   std::size_t poll(net::sink& to, std::size_t max) noexcept override { return port_.poll(to, max); }
   bool is_drained() const noexcept override { return port_.is_drained(); }
+  bool may_bring(int rank) const noexcept override { return port_.find(rank) != nullptr; }
 
  private:
   fabric& fabric_;

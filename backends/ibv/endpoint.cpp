@@ -8,6 +8,12 @@
 
 namespace lci::ibv {
 
+namespace {
+
+bool is_in_order(const net::net_op& op) noexcept { return op.in_order || op.context == nullptr; }
+
+}  // namespace
+
 endpoint::endpoint(fabric& f, port& p, claim by) noexcept
     : fabric_(f),
       port_(p),
@@ -32,18 +38,20 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
 }
 
 errorcode_t endpoint::would_post(int rank) noexcept {
-  link* on = nullptr;
   if (rank == me_) return errorcode_t::done;
-  if (const errorcode_t code = port_.ready(rank, on); code != errorcode_t::done) return code;
+  errorcode_t refusal{};
+  link* const on = port_.ready(rank, refusal);
+  if (on == nullptr) return refusal;
   return on->has_room(by_) ? errorcode_t::done : errorcode_t::retry_nomem;
 }
 
 errorcode_t endpoint::send(const net::net_op& op) noexcept {
   if (op.rank == me_) [[unlikely]]
     return port_.self().send(op);
-  link* on = nullptr;
-  if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
-    return code;
+  errorcode_t refusal{};
+  link* const on = port_.ready(op.rank, refusal);
+  if (on == nullptr) [[unlikely]]
+    return refusal;
   // What goes over other cards has to be there first.
   if (op.fence && on->has_splits()) [[unlikely]]
     return errorcode_t::retry_nomem;
@@ -107,11 +115,13 @@ errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at)
 }
 
 // Over which cards: those that both ends have registered it with, and of them not the first if our
-// end is memory of a GPU that others are nearer to. What has nobody who waits for it keeps its
-// place among the messages behind it, and what is fenced its place behind others: both go whole.
+// end is memory of a GPU that others are nearer to. What is in order at once keeps its place among
+// what comes behind it, and what is fenced, or comes behind such a put, its place behind others:
+// all of these go whole.
 pieces endpoint::cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
                          std::uint64_t key, regions::by_card& local) const noexcept {
-  if (op.size < rail_least_ || on.rails == 1 || op.context == nullptr || op.fence) return {};
+  if (op.size < rail_least_ || on.rails == 1 || is_in_order(op) || op.fence) return {};
+  if (on.has_open_puts()) return {};
   local = memory_.find_on_all(op.buffer, op.size, key);
   unsigned usable = 0;
   for (std::size_t i = 0; i < MAX_RAILS; ++i)
@@ -149,9 +159,10 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   if (op.rank == me_) [[unlikely]]
     return what == IBV_WR_RDMA_READ ? port_.self().get(op)
                                     : port_.self().put(op, what == IBV_WR_RDMA_WRITE_WITH_IMM);
-  link* on = nullptr;
-  if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
-    return code;
+  errorcode_t refusal{};
+  link* const on = port_.ready(op.rank, refusal);
+  if (on == nullptr) [[unlikely]]
+    return refusal;
   // A post that the first card will refuse registers nothing.
   if (!on->has_room(by_)) return errorcode_t::retry_nomem;
   if (op.fence && on->has_splits()) [[unlikely]]
@@ -161,12 +172,13 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   // Writes and sends of one queue pair take effect in order; only reads have to be waited for.
   work one(what, op.fence ? IBV_SEND_FENCE : 0, op.imm);
   one.aim(at.address + op.remote_offset, key_in(at, 0));
-  send_record record{op.context};
+  send_record record{.context = op.context, .in_order = is_in_order(op)};
   errorcode_t code = errorcode_t::done;
   if (what == IBV_WR_RDMA_WRITE && op.size <= max_inline_ && op.kind == mem::mem_kind::host) {
     one.wr.send_flags |= IBV_SEND_INLINE;
     one.add(op.buffer, op.size);
-    code = op.context != nullptr ? on->post(one.wr, record, by_) : on->post(one.wr, by_);
+    const bool is_noted = op.context != nullptr || on->rails != 1;
+    code = is_noted ? on->post(one.wr, record, by_) : on->post(one.wr, by_);
   } else {
     std::uint32_t key = 0;
     if (!take_local(op, key, record.key)) return fail(op, "the local buffer cannot be registered");

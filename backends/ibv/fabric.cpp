@@ -91,6 +91,7 @@ net::capabilities capabilities_of(const chosen_port& card, ibv_pd* pd,
   caps.device_memory = true;
   caps.outlives_stale_keys = false;
   caps.ordered = true;
+  caps.orders_puts = true;
   return caps;
 }
 

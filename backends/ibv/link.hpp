@@ -54,6 +54,7 @@ struct send_record {
   mem::packet* packet = nullptr;  // goes back to its pool
   std::uint64_t key = 0;          // registration that was made for it
   purpose what = purpose::user;
+  bool in_order = false;  // net_op::in_order
 };
 
 class link {
@@ -144,6 +145,11 @@ class link {
   }
   void begin_split() noexcept { splits_.fetch_add(1, std::memory_order_relaxed); }
   void end_split() noexcept { splits_.fetch_sub(1, std::memory_order_release); }
+  // Puts that are in order, but perhaps not there yet: what takes other cards would pass them.
+  bool has_open_puts() const noexcept {
+    // edge link.room: partner is free_places(). Relaxed: who was answered sees its own post.
+    return done_.load(std::memory_order_acquire) < puts_.load(std::memory_order_relaxed);
+  }
   // What the card said when it refused a post for good, since forgive(); 0: nothing.
   int refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
   void forgive() noexcept { refused_.store(0, std::memory_order_relaxed); }
@@ -188,7 +194,10 @@ class link {
     const bool is_signalled = what != nullptr || number >= next_signal_;
     if (is_signalled) wr.send_flags |= IBV_SEND_SIGNALED;
     wr.wr_id = id_of_send(number);
-    if (what != nullptr) enter(*what, number);
+    if (what != nullptr) {
+      enter(*what, number);
+      if (what->in_order) puts_.store(number + 1, std::memory_order_relaxed);
+    }
     // Before the post, since the completion may be faster than we are.
     next_.store(number + 1, std::memory_order_release);
     ibv_send_wr* bad = nullptr;
@@ -218,6 +227,7 @@ class link {
   std::uint64_t next_signal_;           // number of the next that is signalled in any case
   std::atomic<std::uint64_t> records_{0};
   std::atomic<std::uint64_t> users_{0};  // records of users
+  std::atomic<std::uint64_t> puts_{0};   // number behind the last put that is in order
   // ---- the polling thread's ----
   alignas(base::CACHE_LINE) std::atomic<std::uint64_t> done_{0};  // below it places are free
   std::atomic<std::uint64_t> records_done_{0};

@@ -26,7 +26,8 @@ paging::paging(ibv_pd* pd, const std::string& device, attr_ibv_odp_strategy_t wa
 
 // The context's own table has the call, so it is there whatever the library's age.
 std::string paging::why_not(bool implicit) const {
-  const verbs_context* const more = verbs_get_ctx_op(pd_->context, query_device_ex);
+  // The header's macro is a statement expression, which is no C++.
+  const verbs_context* const more = __extension__ verbs_get_ctx_op(pd_->context, query_device_ex);
   if (more == nullptr) return "its driver does not tell whether the card can";
   ibv_device_attr_ex can{};
   if (const int rc = more->query_device_ex(pd_->context, nullptr, &can, sizeof(can)); rc != 0)

@@ -48,12 +48,14 @@ class port {
   link* find_checked(int rank) const noexcept {
     return static_cast<std::size_t>(rank) < ranks_ ? find(rank) : nullptr;
   }
-  // done: `out` can be posted on; else what the post answers. Starts to connect.
-  errorcode_t ready(int rank, link*& out) noexcept {
-    out = find_checked(rank);
-    if (out == nullptr) [[unlikely]]
-      return no_link(rank);
-    return out->state() == link::stage::ready ? errorcode_t::done : out->refusal();
+  // What can be posted on; null: `code` is what the post answers, and we start to connect. The
+  // pointer decides, not the code, so that a compiler sees as well that nobody posts on none.
+  link* ready(int rank, errorcode_t& code) noexcept {
+    link* const on = find_checked(rank);
+    if (on != nullptr && on->state() == link::stage::ready) [[likely]]
+      return on;
+    code = on == nullptr ? no_link(rank) : on->refusal();
+    return nullptr;
   }
   // What a post answers where there is no link. Starts to connect.
   errorcode_t no_link(int rank) noexcept;
@@ -88,13 +90,14 @@ class port {
   static constexpr int MOST_NESTED = base::detail::thread_record::MAX_INSIDE;
   thread_domain next_home();
   bool fetch(net::sink& to) noexcept;
-  bool present(net::sink& to) noexcept;
+  bool present(net::sink& to, std::size_t& count) noexcept;
   bool receive(net::sink& to, const ibv_wc& what, link& from) noexcept;
   void take_ours(net::sink& to, receives::place& into, std::uint32_t size, link& from) noexcept;
   void failed_receive(net::sink& to, const ibv_wc& what, link* on) noexcept;
   void put_back(const net::arrival& what, const receives::place& into, const link& from) noexcept;
-  void sent(net::sink& to, const ibv_wc& what, link& on) noexcept;
-  void finish(net::sink& to, link& on, const send_record& record, const char* error) noexcept;
+  bool sent(net::sink& to, const ibv_wc& what, link& on) noexcept;
+  // False: nobody waits for that one but the backend itself, which asked for a sign of life.
+  bool finish(net::sink& to, link& on, const send_record& record, const char* error) noexcept;
   void end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept;
   void fail(net::sink& to, link& on, std::string_view reason) noexcept {
     end(to, on, link::stage::failed, reason);
@@ -107,11 +110,14 @@ class port {
   void fail_all(net::sink& to, std::string_view reason) noexcept;
   void fail_card(net::sink& to, const char* reason) noexcept;
   // The card is done with all up to number `last`, and with that one by `error`, if there was one.
-  void finish_done(net::sink& to, link& on, std::uint64_t last, const char* error) noexcept {
+  // False: all of them were the backend's own.
+  bool finish_done(net::sink& to, link& on, std::uint64_t last, const char* error) noexcept {
     send_record record;
     std::uint64_t number = 0;
+    bool is_awaited = false;
     while (on.take_done(last, record, number))
-      finish(to, on, record, number == last ? error : nullptr);
+      is_awaited |= finish(to, on, record, number == last ? error : nullptr);
+    return is_awaited;
   }
   void lose(net::sink& to, link& on, const char* reason) noexcept;
   void lose_all(net::sink& to, const char* reason) noexcept;
@@ -156,6 +162,8 @@ class port {
   // ---- the polling thread's ----
   base::owned polling_;
   int nesting_ = 0;
+  receives::place* presenting_ =
+      nullptr;  // of the message that a sink looks at; null once it polls
   // In front of what was fetched there is a place for each event that is presented now: it may be
   // deferred and come back.
   ibv_wc ring_[MOST_NESTED + BATCH];

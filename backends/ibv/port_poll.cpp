@@ -43,7 +43,15 @@ inline bool port::receive(net::sink& to, const ibv_wc& what, link& from) noexcep
     return true;
   }
   const net::arrival message{from.rank, imm, into.packet->payload(), what.byte_len, into.packet};
-  switch (to.on_message(message)) {
+  presenting_ = &into;
+  const net::verdict answer = to.on_message(message);
+  // The sink has polled again: that poll has taken the packet out of its place.
+  if (presenting_ != &into) [[unlikely]] {
+    if (answer != net::verdict::kept) mem::release_packet(*fabric_.config().arena, message.packet);
+    return true;
+  }
+  presenting_ = nullptr;
+  switch (answer) {
     case net::verdict::taken:
       receives_.again(into);
       return true;
@@ -58,30 +66,33 @@ inline bool port::receive(net::sink& to, const ibv_wc& what, link& from) noexcep
 }
 
 // A completion of a send queue says that everything posted before it is done, too.
-inline void port::sent(net::sink& to, const ibv_wc& what, link& on) noexcept {
+inline bool port::sent(net::sink& to, const ibv_wc& what, link& on) noexcept {
   const std::uint64_t last = number_of(what.wr_id);
   const ibv_wc_status status = what.status;
   on.heard_ticks = now_;
   if (status != IBV_WC_SUCCESS) [[unlikely]]
     fail(to, on, meaning_of(status));
-  finish_done(to, on, last, status == IBV_WC_SUCCESS ? nullptr : meaning_of(status).data());
+  return finish_done(to, on, last, status == IBV_WC_SUCCESS ? nullptr : meaning_of(status).data());
 }
 
-// Presents the oldest event. False: it was deferred, and is the oldest still.
-inline bool port::present(net::sink& to) noexcept {
+// Presents the oldest event, and counts it unless it was the backend's own: who waits for something
+// to happen is not to take a keepalive for it. False: it was deferred, and is the oldest still.
+inline bool port::present(net::sink& to, std::size_t& count) noexcept {
   // Taken out before the sink runs: a sink that polls again sees what comes after it, and may write
   // over it.
   const ibv_wc& what = *first_++;
   link* const on = by_qpn_.find(what.qp_num);
   if (!is_receive(what.wr_id)) {
-    if (on != nullptr) sent(to, what, *on);
+    if (on != nullptr) count += sent(to, what, *on);
     return true;
   }
   if (on == nullptr || what.status != IBV_WC_SUCCESS) [[unlikely]] {
     failed_receive(to, what, on);
     return true;
   }
-  return receive(to, what, *on);
+  if (!receive(to, what, *on)) return false;
+  ++count;
+  return true;
 }
 
 // The next batch from the card. False: it has nothing.
@@ -101,13 +112,18 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   const base::owned_guard guard(polling_);
   if (!guard) return 0;
   ++nesting_;
+  // The sink that polls again has done with the bytes of its message. Its packet may have become
+  // the program's already; its place must not be missing for as long as a handler takes.
+  if (presenting_ != nullptr) [[unlikely]]
+    receives_.replace(*std::exchange(presenting_, nullptr));
   if (++polls_ % LOOK_EVERY == 0 || fabric_.calls().has_work() || fabric_.keys().has_work())
       [[unlikely]]
     look_after(to);
   if (arrears_.is_due()) [[unlikely]]
     serve_arrears(to);
   std::size_t n = 0;
-  while (n < max && (first_ != end_ || fetch(to)) && present(to)) ++n;
+  while (n < max && (first_ != end_ || fetch(to)) && present(to, n)) {
+  }
   receives_.post_some();
   if (!sides_.empty()) [[unlikely]]
     poll_sides(to, n < max && first_ == end_);
@@ -147,21 +163,24 @@ LCI_COLD void port::take_ours(net::sink& to, receives::place& into, std::uint32_
   receives_.again(into);
 }
 
-void port::finish(net::sink& to, link& on, const send_record& record, const char* error) noexcept {
+bool port::finish(net::sink& to, link& on, const send_record& record, const char* error) noexcept {
   if (record.packet != nullptr) mem::release_packet(*fabric_.config().arena, record.packet);
   if (record.key != 0) fabric_.memory().remove(record.key);
   switch (record.what) {
     case purpose::knock:
       on.knocked_ticks = 0;
-      return;
+      return false;
     case purpose::farewell:
-      return;
+      return false;
     case purpose::look_up:
-      return fabric_.keys().on_read(*this, record.context, error == nullptr);
+      fabric_.keys().on_read(*this, record.context, error == nullptr);
+      return true;
     case purpose::part:
-      return part_done(to, *static_cast<split*>(record.context), error);
+      part_done(to, *static_cast<split*>(record.context), error);
+      return true;
     case purpose::news:
-      return finish_split(to, *static_cast<split*>(record.context), error);
+      finish_split(to, *static_cast<split*>(record.context), error);
+      return true;
     case purpose::user:
       break;
   }
@@ -173,6 +192,7 @@ void port::finish(net::sink& to, link& on, const send_record& record, const char
   }
   // Last: who sees that nothing is open may take all of this down.
   on.finish_user();
+  return true;
 }
 
 // The connection is of no use any more, because the peer has left or because it failed. What was

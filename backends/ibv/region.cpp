@@ -7,6 +7,7 @@
 
 #include "backends/ibv/errors.hpp"
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/region_table.hpp"
 
@@ -138,8 +139,12 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
     }
     if (made->on[0] == nullptr) return 0;
   }
+  base::undo hold([&]() noexcept {
+    if (made->kept != nullptr) cache_->release(*made->kept);
+  });
   const std::lock_guard lock(mutex_);
   made_.insert(made.get());
+  hold.keep();
   return reinterpret_cast<std::uint64_t>(made.release());
 }
 

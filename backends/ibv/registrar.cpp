@@ -5,6 +5,7 @@
 
 #include "backends/ibv/data_direct.hpp"
 #include "backends/ibv/errors.hpp"
+#include "lci/base/env.hpp"
 #include "lci/mem/memory_domain.hpp"
 
 namespace lci::ibv {
@@ -12,18 +13,21 @@ registrar::registrar(ibv_pd* pd, std::string device, const net::fabric_config& c
     : pd_(pd),
       device_(std::move(device)),
       ladder_("ibv " + device_, config.gpu_rules),
-      paging_(pd, device_, config.ibv_odp, config.ibv_prefetch) {}
+      paging_(pd, device_, config.ibv_odp, config.ibv_prefetch),
+      loose_(base::env::find("LCI_IBV_RELAXED_ORDERING").value_or("0") == "0"
+                 ? 0u
+                 : static_cast<unsigned>(IBV_ACCESS_RELAXED_ORDERING)) {}
 
 mr_handle registrar::strictly(void* address, std::size_t size, unsigned access) {
   return mr_handle(library().reg_mr(pd_, address, size, static_cast<int>(access)));
 }
 
-// Loosely ordered where the card knows that.
+// Loosely ordered where that is wanted and the card knows it.
 mr_handle registrar::loosely(void* address, std::size_t size, unsigned access) {
   if (library().reg_mr_iova2 == nullptr || is_strict_.load(std::memory_order_relaxed))
     return strictly(address, size, access);
   mr_handle mr(library().reg_mr_iova2(pd_, address, size, reinterpret_cast<std::uintptr_t>(address),
-                                      access | IBV_ACCESS_RELAXED_ORDERING));
+                                      access | loose_));
   // The flag is optional for kernels that know it; older ones answer this.
   if (!mr && (errno == EINVAL || errno == EOPNOTSUPP)) {
     mr = strictly(address, size, access);

@@ -40,6 +40,7 @@ class registrar final : private mem::device_registrar {
   const std::string device_;
   mem::registration_ladder ladder_;
   paging paging_;
+  const unsigned loose_;  // a flag, or 0: then a later write wins over an earlier one
   // Set while the card refuses loosely ordered registrations.
   std::atomic<bool> is_strict_{false};
 };

@@ -26,11 +26,11 @@ endpoint::endpoint(fabric& f, port& p) noexcept
                                     : f.how() == delivery::acknowledged ? FI_TRANSMIT_COMPLETE
                                                                         : 0)) {}
 
-// Where the provider keeps no order between writes and what follows, we wait until they are there.
+// Where the provider keeps no order between writes and what follows, as none does for reads, we
+// wait until they are there.
 bool endpoint::must_wait(const link& on, bool is_fenced, follower what) const noexcept {
   if (keeps_write_order_ && what != follower::read) return false;
-  if (is_fenced) return on.has_writes();
-  return !keeps_write_order_ && what == follower::message && on.has_silent_writes();
+  return is_fenced ? on.has_writes() : on.has_silent_writes();
 }
 
 errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
@@ -38,9 +38,10 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t size) noexcept {
   if (rank == me_) [[unlikely]]
     return port_.self().send(imm, head, head_size, payload, size);
-  link* on = nullptr;
-  if (const errorcode_t code = port_.ready(rank, on); code != errorcode_t::done) [[unlikely]]
-    return code;
+  errorcode_t refusal{};
+  link* const on = port_.ready(rank, refusal);
+  if (on == nullptr) [[unlikely]]
+    return refusal;
   if (must_wait(*on, false, follower::message) || !on->take_credit()) [[unlikely]]
     return errorcode_t::retry_nomem;
   const errorcode_t code =
@@ -51,16 +52,17 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
 }
 
 errorcode_t endpoint::would_post(int rank) noexcept {
-  link* on = nullptr;
-  return rank == me_ ? errorcode_t::done : port_.ready(rank, on);
+  errorcode_t refusal{};
+  return rank == me_ || port_.ready(rank, refusal) != nullptr ? errorcode_t::done : refusal;
 }
 
 errorcode_t endpoint::send(const net::net_op& op) noexcept {
   if (op.rank == me_) [[unlikely]]
     return port_.self().send(op);
-  link* on = nullptr;
-  if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
-    return code;
+  errorcode_t refusal{};
+  link* const on = port_.ready(op.rank, refusal);
+  if (on == nullptr) [[unlikely]]
+    return refusal;
   if (must_wait(*on, op.fence, follower::message) || !on->take_credit()) [[unlikely]]
     return errorcode_t::retry_nomem;
   const errorcode_t code = op.packet != nullptr ? send_packet(*on, op) : send_buffer(*on, op);
@@ -116,9 +118,10 @@ errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {
   if (op.rank == me_) [[unlikely]]
     return what == access::read ? port_.self().get(op)
                                 : port_.self().put(op, what == access::write_and_tell);
-  link* on = nullptr;
-  if (const errorcode_t code = port_.ready(op.rank, on); code != errorcode_t::done) [[unlikely]]
-    return code;
+  errorcode_t refusal{};
+  link* const on = port_.ready(op.rank, refusal);
+  if (on == nullptr) [[unlikely]]
+    return refusal;
   const bool tells = what == access::write_and_tell;
   const follower kind = tells                  ? follower::message
                         : what == access::read ? follower::read
@@ -156,7 +159,9 @@ errorcode_t endpoint::post(link& on, const net::net_op& op, access what,
     one->context = op.context;
     one->key = made;
     one->is_write = what != access::read;
-    one->is_silent = one->is_write && op.context == nullptr;
+    // In order from now on: see must_wait().
+    one->is_silent =
+        one->is_write && (op.context == nullptr || (op.in_order && keeps_write_order_));
     one->is_answered = !one->is_write || fabric_.how() != delivery::asked;
     port_.begin_user();
     code =

@@ -48,6 +48,7 @@ net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
   caps.device_memory = (info.caps & FI_HMEM) != 0;
   caps.outlives_stale_keys = false;
   caps.ordered = keeps_message_order(info);
+  caps.orders_puts = keeps_write_order(info);
   if (info.ep_attr->max_msg_size < MAX_SEND)
     throw backend_error("ofi: " + chosen.name() + " sends at most " +
                         bytes_text(info.ep_attr->max_msg_size) + " at once, " +

@@ -11,6 +11,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include <cstdint>
 #include <string>
 
 // Macros of the header under names that others use.

@@ -47,12 +47,14 @@ class port {
     const link* const on = find(rank);
     return on != nullptr ? on->heard_ticks() : 0;
   }
-  // done: `out` can be posted on; else what the post answers. Starts to connect.
-  errorcode_t ready(int rank, link*& out) noexcept {
-    out = find_checked(rank);
-    if (out == nullptr) [[unlikely]]
-      return no_link(rank);
-    return out->state() == link::stage::ready ? errorcode_t::done : out->refusal();
+  // What can be posted on; null: `code` is what the post answers, and we start to connect. The
+  // pointer decides, not the code, so that a compiler sees as well that nobody posts on none.
+  link* ready(int rank, errorcode_t& code) noexcept {
+    link* const on = find_checked(rank);
+    if (on != nullptr && on->state() == link::stage::ready) [[likely]]
+      return on;
+    code = on == nullptr ? no_link(rank) : on->refusal();
+    return nullptr;
   }
   void wish(int rank) noexcept;
   std::vector<int> take_wishes() { return wishes_.take(); }
@@ -127,10 +129,11 @@ class port {
 
   void see_ends() noexcept;
   bool fetch(net::sink& to) noexcept;
-  bool present(net::sink& to) noexcept;
-  bool receive(net::sink& to, const fi_cq_data_entry& what, receives::place& into) noexcept;
+  bool present(net::sink& to, std::size_t& count) noexcept;
+  bool receive(net::sink& to, const fi_cq_data_entry& what, receives::place& into,
+               std::size_t& count) noexcept;
   void immediate(net::sink& to, const fi_cq_data_entry& what) noexcept;
-  void take_ours(net::sink& to, const std::byte* data, std::size_t size, link& from) noexcept;
+  bool take_ours(net::sink& to, const std::byte* data, std::size_t size, link& from) noexcept;
   void take_note(net::sink& to, const note& what, link& from) noexcept;
   void dealt_with(link& from) noexcept;
   void read_error(net::sink& to) noexcept;
@@ -172,6 +175,8 @@ class port {
   // ---- the polling thread's ----
   base::owned polling_;
   int nesting_ = 0;
+  receives::place* presenting_ =
+      nullptr;  // of the message that a sink looks at; null once it polls
   // In front of what was fetched there is a place for each event that is presented now: it may be
   // deferred and come back.
   fi_cq_data_entry ring_[MOST_NESTED + BATCH];

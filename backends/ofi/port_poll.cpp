@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "backends/ofi/fabric.hpp"
 #include "backends/ofi/port.hpp"
@@ -29,8 +30,8 @@ std::uint64_t word_before(const std::byte* payload) noexcept {
 
 }  // namespace
 
-inline bool port::receive(net::sink& to, const fi_cq_data_entry& what,
-                          receives::place& into) noexcept {
+inline bool port::receive(net::sink& to, const fi_cq_data_entry& what, receives::place& into,
+                          std::size_t& count) noexcept {
   mem::packet* const packet = into.packet;
   const std::uint64_t all = head_ != 0 ? word_before(packet->payload()) : what.data;
   const std::size_t size = what.len - head_;
@@ -49,15 +50,27 @@ inline bool port::receive(net::sink& to, const fi_cq_data_entry& what,
       receives_.again(into);
       dealt_with(*from);
       to.on_immediate(from->rank, said.imm());
+      ++count;
       return true;
     }
     from->hear(now_);
-    take_ours(to, packet->payload(), size, *from);
+    count += take_ours(to, packet->payload(), size, *from);
     receives_.again(into);
     return true;
   }
   const net::arrival message{from->rank, said.imm(), packet->payload(), size, packet};
-  switch (to.on_message(message)) {
+  presenting_ = &into;
+  const net::verdict answer = to.on_message(message);
+  // The sink has polled again: that poll has taken the packet out of its place.
+  if (presenting_ != &into) [[unlikely]] {
+    if (answer != net::verdict::kept) packet->pool->put(packet);
+    dealt_with(*from);
+    ++count;
+    return true;
+  }
+  presenting_ = nullptr;
+  count += answer != net::verdict::deferred;
+  switch (answer) {
     case net::verdict::taken:
       receives_.again(into);
       dealt_with(*from);
@@ -89,20 +102,25 @@ inline void port::immediate(net::sink& to, const fi_cq_data_entry& what) noexcep
   to.on_immediate(from->rank, said.imm());
 }
 
-// Presents the oldest event. False: it was deferred, and is the oldest still.
-inline bool port::present(net::sink& to) noexcept {
+// Presents the oldest event, and counts it unless it was the backend's own: who waits for something
+// to happen is not to take a keepalive for it. False: it was deferred, and is the oldest still.
+inline bool port::present(net::sink& to, std::size_t& count) noexcept {
   // Taken out before the sink runs: a sink that polls again sees what comes after it, and may write
   // over it.
   const fi_cq_data_entry what = *first_++;
   if ((what.flags & FI_REMOTE_WRITE) != 0) {
     immediate(to, what);
+    ++count;
     return true;
   }
   if (what.op_context == nullptr) [[unlikely]]
     return true;
   ticket& of = ticket_of(what.op_context);
-  if (of.what == ticket::kind::receive) return receive(to, what, static_cast<receives::place&>(of));
-  finish(to, static_cast<work&>(of), 0);
+  if (of.what == ticket::kind::receive)
+    return receive(to, what, static_cast<receives::place&>(of), count);
+  work& done = static_cast<work&>(of);
+  count += done.what != purpose::knock;
+  finish(to, done, 0);
   return true;
 }
 
@@ -127,6 +145,10 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   const base::owned_guard guard(polling_);
   if (!guard) return 0;
   ++nesting_;
+  // The sink that polls again has done with the bytes of its message. Its packet may have become
+  // the program's already; its place must not be missing for as long as a handler takes.
+  if (presenting_ != nullptr) [[unlikely]]
+    receives_.replace(*std::exchange(presenting_, nullptr));
   if (++polls_ % LOOK_EVERY == 0 || fabric_.calls().has_work() || fabric_.keys().has_work())
       [[unlikely]]
     look_after(to);
@@ -141,8 +163,7 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
       if (!may_have_more || !fetch(to)) break;
       may_have_more = end_ - first_ == BATCH;
     }
-    if (!present(to)) break;
-    ++n;
+    if (!present(to, n)) break;
   }
   if (!receives_.are_all_posted()) [[unlikely]]
     receives_.post_rest();
@@ -246,11 +267,13 @@ void port::end(net::sink& to, link& on, link::stage how, std::string_view reason
   }
 }
 
-// A message from the peer's fabric to this one.
-LCI_COLD void port::take_ours(net::sink& to, const std::byte* data, std::size_t size,
+// A message from the peer's fabric to this one. False: it only asks whether we are there.
+LCI_COLD bool port::take_ours(net::sink& to, const std::byte* data, std::size_t size,
                               link& from) noexcept {
   note said;
-  if (decode(data, size, said)) take_note(to, said, from);
+  if (!decode(data, size, said)) return false;
+  take_note(to, said, from);
+  return said.what != note::kind::knock;
 }
 
 void port::take_note(net::sink& to, const note& what, link& from) noexcept {

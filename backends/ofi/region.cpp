@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/mem/region_table.hpp"
 
 namespace lci::ofi {
@@ -61,8 +62,12 @@ std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
       register_alone(*made, why_not);
     if (made->on == nullptr) return 0;
   }
+  base::undo hold([&]() noexcept {
+    if (made->kept != nullptr) cache_->release(*made->kept);
+  });
   const std::lock_guard lock(mutex_);
   made_.insert(made.get());
+  hold.keep();
   return reinterpret_cast<std::uint64_t>(made.release());
 }
 

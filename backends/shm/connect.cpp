@@ -1,18 +1,21 @@
 #include "backends/shm/connect.hpp"
 
+#include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <string_view>
 
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"
@@ -20,21 +23,24 @@
 namespace lci::shm {
 namespace {
 
-constexpr const char* SCHEME = "shm1";
+constexpr std::string_view SCHEME = "shm1";
 // Every process of a job may knock before we look: the kernel cuts this to its own limit.
 constexpr int BACKLOG = 4096;
 
-std::string hex(const fabric_id& id) {
+using hex_text = std::array<char, 2 * sizeof(fabric_id)>;
+
+hex_text hex(const fabric_id& id) noexcept {
   static constexpr char DIGITS[] = "0123456789abcdef";
-  std::string out;
+  hex_text out;
+  char* to = out.data();
   for (const unsigned b : id) {
-    out += DIGITS[b >> 4];
-    out += DIGITS[b & 15];
+    *to++ = DIGITS[b >> 4];
+    *to++ = DIGITS[b & 15];
   }
   return out;
 }
 
-bool unhex(const std::string& text, fabric_id& id) {
+bool unhex(std::string_view text, fabric_id& id) {
   if (text.size() != 2 * id.size()) return false;
   for (std::size_t i = 0; i < id.size(); ++i) {
     const char* at = text.data() + 2 * i;
@@ -45,11 +51,15 @@ bool unhex(const std::string& text, fabric_id& id) {
 }
 
 // An abstract name: starts with a zero byte, lives as long as the socket, leaves nothing behind.
-socklen_t fill(sockaddr_un& where, const fabric_id& id) {
+// Asks nobody for memory: a caller may be a post.
+socklen_t fill(sockaddr_un& where, const fabric_id& id) noexcept {
+  static constexpr std::string_view PREFIX = "lci-shm-";
+  const hex_text name = hex(id);
   where.sun_family = AF_UNIX;
-  const std::string name = "lci-shm-" + hex(id);
-  std::memcpy(where.sun_path + 1, name.data(), name.size());
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  char* const to = where.sun_path + 1;
+  std::memcpy(to, PREFIX.data(), PREFIX.size());
+  std::memcpy(to + PREFIX.size(), name.data(), name.size());
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + PREFIX.size() + name.size());
 }
 
 // 0: not to be seen.
@@ -79,17 +89,28 @@ void fd_handle::reset(int fd) noexcept {
 }
 
 std::string address::text() const {
-  return std::string(SCHEME) + " " + hex(id) + " " + host + " " + std::to_string(network_ns);
+  const hex_text name = hex(id);
+  return std::string(SCHEME) + " " + std::string(name.data(), name.size()) + " " + host + " " +
+         std::to_string(network_ns);
 }
 
+// By hand: a stream that gets no memory would say that the text is wrong. Throws std::bad_alloc.
 std::optional<address> address::parse(const std::string& text) {
-  std::istringstream in(text);
-  std::string scheme, id;
+  std::array<std::string_view, 4> words;
+  std::string_view rest = text;
+  for (std::string_view& word : words) {
+    word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    if (word.empty()) return std::nullopt;
+  }
   address out;
-  if (!(in >> scheme >> id >> out.host >> out.network_ns) || scheme != SCHEME ||
-      !unhex(id, out.id)) {
+  const char* const end = words[3].data() + words[3].size();
+  const auto number = std::from_chars(words[3].data(), end, out.network_ns);
+  if (words[0] != SCHEME || !unhex(words[1], out.id) || number.ec != std::errc{} ||
+      number.ptr != end) {
     return std::nullopt;
   }
+  out.host = words[2];
   return out;
 }
 
@@ -182,6 +203,15 @@ credentials peer_of(int fd) noexcept {
   socklen_t size = sizeof(got);
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &got, &size) != 0) return {};
   return {got.uid, got.pid};
+}
+
+fd_handle watch_end(pid_t process) noexcept {
+  return fd_handle(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+}
+
+bool has_ended(const fd_handle& process) noexcept {
+  pollfd one{process.get(), POLLIN, 0};
+  return poll(&one, 1, 0) == 1 && (one.revents & POLLIN) != 0;
 }
 
 int send_record(int fd, std::span<const std::byte> record, int passed_fd) noexcept {

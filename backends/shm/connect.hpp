@@ -113,6 +113,9 @@ struct credentials {
   pid_t pid = 0;
 };
 credentials peer_of(int fd) noexcept;
+// A descriptor that is readable once that process has ended; empty where there is none.
+fd_handle watch_end(pid_t process) noexcept;
+bool has_ended(const fd_handle& process) noexcept;
 // Sends one record, with a descriptor unless that is -1. Answers an errno value.
 int send_record(int fd, std::span<const std::byte> record, int passed_fd) noexcept;
 // One record as received. size 0: the peer hung up. error: an errno value, EAGAIN when there is

@@ -12,6 +12,7 @@
 #include "backends/shm/port.hpp"
 #include "backends/shm/single_copy.hpp"
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::shm {
@@ -20,9 +21,9 @@ peer& fabric::peer_locked(int rank) {
   std::atomic<peer*>& where = peers_[static_cast<std::size_t>(rank)];
   peer* who = where.load(std::memory_order_relaxed);
   if (who == nullptr) {
-    peer_store_.push_back(std::make_unique<peer>(rank));
-    who = peer_store_.back().get();
-    who->ours = new (arena().allocate(sizeof(device_table))) device_table;
+    auto made = std::make_unique<peer>(rank);
+    made->ours = new (arena().allocate(sizeof(device_table))) device_table;
+    who = peer_store_.emplace_back(std::move(made)).get();  // there is room
     // edge fabric.peer: partner is the acquire load in find().
     where.store(who, std::memory_order_release);
   }
@@ -55,14 +56,29 @@ errorcode_t fabric::meet_locked(int rank, peer*& out) {
   }
 }
 
+// Memory for one more connection, before there is one: one that had to be closed for want of it
+// would look like our end to the other side. Throws std::bad_alloc.
+fabric::link_map::node_type fabric::new_link_locked() {
+  link_map one;
+  one.try_emplace(-1);
+  links_.reserve(links_.size() + 1);
+  return one.extract(one.begin());
+}
+
+fabric::link& fabric::add_locked(link_map::node_type&& node) noexcept {
+  node.key() = node.mapped().socket.get();
+  return links_.insert(std::move(node)).position->second;
+}
+
 errorcode_t fabric::greet_locked(peer& who) {
   const std::string text = config_.book->lookup(who.rank);
   if (text.empty()) return errorcode_t::retry_nomem;
   const auto there = shm::address::parse(text);
   std::string why = there ? there->why_unreachable(here_) : "its address does not parse: " + text;
-  link on;
+  link_map::node_type node = new_link_locked();
   if (why.empty()) {
-    const int error = connect_to(there->id, on.socket);
+    fd_handle& socket = node.mapped().socket;
+    const int error = connect_to(there->id, socket);
     // EAGAIN: its queue of callers is full for the moment; the same when we are short of
     // descriptors.
     if (error == EAGAIN || error == EMFILE || error == ENFILE || error == ENOMEM) {
@@ -71,8 +87,8 @@ errorcode_t fabric::greet_locked(peer& who) {
     if (error != 0) {
       why = std::string("nobody listens at its address (") + std::strerror(error) +
             "): the process has ended, or lives in another network namespace";
-    } else if (peer_of(on.socket.get()).uid != geteuid()) {
-      why = "it belongs to user " + std::to_string(peer_of(on.socket.get()).uid) + ", not to ours";
+    } else if (const uid_t user = peer_of(socket.get()).uid; user != geteuid()) {
+      why = "it belongs to user " + std::to_string(user) + ", not to ours";
     }
   }
   if (!why.empty()) {
@@ -83,14 +99,14 @@ errorcode_t fabric::greet_locked(peer& who) {
     gone_locked(who, false, why);
     return errorcode_t::fatal;
   }
-  on.who = &who;
+  const int fd = node.mapped().socket.get();
+  watch(fd, EPOLLIN | EPOLLRDHUP);
   // Fails for now if too many descriptors of this user are under way; then the next post tries
   // again.
-  if (send_hello_locked(on, who, there->id) != 0) return errorcode_t::retry_nomem;
-  const int fd = on.socket.get();
-  watch(fd, EPOLLIN | EPOLLRDHUP);
-  links_.emplace(fd, std::move(on));
+  if (send_hello_locked(node.mapped(), who, there->id) != 0) return errorcode_t::retry_nomem;
+  add_locked(std::move(node)).who = &who;
   ++who.links;
+  watch_process_locked(who, peer_of(fd).pid);
   who.state.store(contact::greeted, std::memory_order_release);
   return errorcode_t::done;
 }
@@ -111,85 +127,107 @@ int fabric::send_hello_locked(link& on, peer& to, const fabric_id& to_id) {
   return error;
 }
 
-void fabric::watch(int fd, std::uint32_t events) const {
-  epoll_event e{};
-  e.events = events;
-  e.data.fd = fd;
-  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &e) != 0) {
-    throw backend_error(std::string("shm: epoll_ctl: ") + std::strerror(errno));
-  }
-}
-
 void fabric::look_locked() noexcept {
+  looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   try {
-    // An answer that could not be sent: the limit on descriptors under way may have eased.
+    // An answer that could not be sent: the limit on descriptors under way may have eased. A hello
+    // that came when there was no memory.
+    std::array<int, 16> again;
+    std::size_t waiting = 0;
     for (auto& [fd, on] : links_) {
       if (on.who != nullptr && !on.greeted) send_hello_locked(on, *on.who, fabric_id{});
+      if (on.said.size != 0 && waiting < again.size()) again[waiting++] = fd;
     }
+    while (waiting > 0) read_locked(again[--waiting]);
     std::array<epoll_event, 64> events;
     const int n = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < n; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
       if (fd == listener_.get()) {
         accept_locked();
+      } else if (processes_.contains(fd)) {
+        look_at_process_locked(fd);
       } else {
         read_locked(fd);
       }
     }
+  } catch (const std::bad_alloc&) {
+    // What was not dealt with is still there at the next look.
   } catch (const std::exception& e) {
     log::warn("shm", "looking at the sockets: %s", e.what());
   }
 }
 
+// Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
+LCI_COLD void fabric::refuse_locked(const char* what, const char* why) noexcept {
+  const std::uint64_t number = refused_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number <= MOST_WARNINGS) log::warn("shm", "%s: %s", what, why);
+  if (number == MOST_WARNINGS) log::warn("shm", "more refusals will not be shown");
+}
+
 void fabric::accept_locked() {
-  for (;;) {
-    link on;
+  for (int left = MAX_ACCEPTS; left > 0; --left) {
+    link_map::node_type node = new_link_locked();
+    link& on = node.mapped();
     on.socket.reset(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!on.socket) return;  // none left, or short of descriptors: the next look tries again
     const credentials caller = peer_of(on.socket.get());
     if (caller.uid != geteuid()) {
-      log::warn("shm", "refused a process of user %u, this one belongs to user %u", caller.uid,
-                geteuid());
+      refuse_locked(("refused a process of user " + std::to_string(caller.uid)).c_str(),
+                    ("this one belongs to user " + std::to_string(geteuid())).c_str());
       continue;
     }
     on.accepted = true;
     const int fd = on.socket.get();
     watch(fd, EPOLLIN | EPOLLRDHUP);
-    links_.emplace(fd, std::move(on));
+    add_locked(std::move(node));
     read_locked(fd);  // its hello is there already, as a rule
   }
 }
 
-void fabric::read_locked(int fd) {
+void fabric::read_locked(int fd) noexcept {
   bool was_reset = false;
   for (;;) {
     const auto found = links_.find(fd);
     if (found == links_.end()) return;
-    link& on = found->second;
-    received record = receive_record(fd);
-    if (record.error == EAGAIN || record.error == EINTR) return;
-    // It closed before it had read all of ours. The system tells that first, once, and then still
-    // hands out what was written before, a bye as a rule.
-    if (record.error == ECONNRESET && !was_reset) {
-      was_reset = true;
-      continue;
+    received& said = found->second.said;
+    if (said.size == 0) {
+      said = receive_record(fd);
+      const int error = std::exchange(said.error, 0);
+      if (error == EAGAIN || error == EINTR) return;
+      // It closed before it had read all of ours. The system tells that first, once, and then still
+      // hands out what was written before, a bye as a rule.
+      if (error == ECONNRESET && !was_reset) {
+        was_reset = true;
+        continue;
+      }
+      if (error != 0 || said.size == 0) {
+        return hang_up_locked(fd, error != 0 ? std::strerror(error) : "");
+      }
     }
-    if (record.error != 0 || record.size == 0) {
-      return hang_up_locked(fd, record.error != 0 ? std::strerror(record.error) : "");
-    }
-    const std::span<const std::byte> bytes(record.bytes.data(), record.size);
-    if (on.who != nullptr && is_bye(bytes)) {
-      if (!on.who->gone.load(std::memory_order_relaxed)) on.who->orderly = true;
-      continue;
-    }
-    try {
-      if (!take_hello_locked(on, record)) return hang_up_locked(fd, "");
-    } catch (const std::exception& e) {
-      count_dropped();
-      log::warn("shm", "a hello was refused: %s", e.what());
-      return hang_up_locked(fd, e.what());
-    }
+    if (!take_record_locked(fd, found->second)) return;
+    said = {};
   }
+}
+
+// False: nothing more is to be read from it now. What there was no memory for stays where it is.
+bool fabric::take_record_locked(int fd, link& on) noexcept {
+  const std::span<const std::byte> bytes(on.said.bytes.data(), on.said.size);
+  if (on.who != nullptr && is_bye(bytes)) {
+    if (!on.who->gone.load(std::memory_order_relaxed)) on.who->orderly = true;
+    return true;
+  }
+  try {
+    if (take_hello_locked(on, on.said)) return true;
+    hang_up_locked(fd, "");
+  } catch (const std::bad_alloc&) {
+    return false;
+  } catch (const std::exception& e) {
+    count_dropped();
+    refuse_locked("a hello was refused", e.what());
+    hang_up_locked(fd, e.what());
+  }
+  return false;
 }
 
 // False: it comes late. When both sides called at once, one that has met us over our call and has
@@ -228,7 +266,10 @@ bool fabric::take_hello_locked(link& on, received& record) {
 
 void fabric::map_locked(peer& who, const hello& said, link& on, received& record) {
   if (!record.passed) throw backend_error("it passed no memory file");
-  who.memory.map(record.passed.release(), said.arena_reserve, arena());
+  if (!who.memory.is_mapped()) {  // else for want of memory it went no further the last time
+    who.memory.map(record.passed.get(), said.arena_reserve, arena());
+    record.passed.release();
+  }
   who.control = who.memory.resolve_as<control_page>(said.control);
   who.theirs = who.memory.resolve_as<device_table>(said.table);
   if (said.rows != 0) {
@@ -241,6 +282,7 @@ void fabric::map_locked(peer& who, const hello& said, link& on, received& record
     throw backend_error("its hello names places outside its memory file");
   }
   who.pid = peer_of(on.socket.get()).pid;
+  watch_process_locked(who, who.pid);
   who.single_copy.store(config_.shm_single_copy && who.pid > 0 &&
                             single_copy_works(who.pid, said.probe_address, said.probe_value),
                         std::memory_order_relaxed);
@@ -255,46 +297,6 @@ void fabric::map_locked(peer& who, const hello& said, link& on, received& record
       who.control->announce[i].count.fetch_add(1, std::memory_order_release);
     }
   }
-}
-
-void fabric::hang_up_locked(int fd, const std::string& why) {
-  const auto found = links_.find(fd);
-  link on = std::move(found->second);
-  links_.erase(found);  // closing also takes it out of the epoll set
-  if (on.who == nullptr) return;
-  peer& who = *on.who;
-  --who.links;
-  // When both sides called at once it may have said bye on the other connection, which this look
-  // has not come to.
-  if (!who.orderly) read_all_locked(who);
-  if (who.gone.load(std::memory_order_relaxed)) return;
-  std::string reason = why;
-  if (reason.empty()) {
-    reason = who.orderly ? "it has left"
-             : who.state.load(std::memory_order_relaxed) == contact::mapped
-                 ? "its connection hung up: the process has ended"
-                 : "it hung up before it said hello";
-  }
-  gone_locked(who, who.orderly, reason);
-}
-
-// Whatever waits on the connections of one peer.
-void fabric::read_all_locked(const peer& who) {
-  std::vector<int> descriptors;
-  for (const auto& [fd, on] : links_) {
-    if (on.who == &who) descriptors.push_back(fd);
-  }
-  for (const int fd : descriptors) read_locked(fd);
-}
-
-void fabric::gone_locked(peer& who, bool orderly, const std::string& why) {
-  if (who.gone.load(std::memory_order_relaxed)) return;
-  who.orderly = orderly;
-  who.reason = why;
-  who.gone.store(true, std::memory_order_release);
-  for (auto& p : port_store_) p->out.set_gone_locked(who.rank);
-  gone_.push_back(&who);
-  announce_here();
 }
 
 }  // namespace lci::shm

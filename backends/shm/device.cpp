@@ -1,5 +1,7 @@
 #include "backends/shm/device.hpp"
 
+#include <algorithm>
+
 #include "backends/shm/endpoint.hpp"
 #include "backends/shm/port.hpp"
 
@@ -15,12 +17,15 @@ std::unique_ptr<net::endpoint> device::make_endpoint() {
 std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
   port& p = port_;
   if (!p.polling.enter()) return 0;
-  std::size_t n = p.in.poll(to, max);
+  std::size_t n = p.in.poll(to, std::min(max, max_polls_));
   if (p.flow.is_busy()) [[unlikely]]
     n += p.flow.poll(to);
   p.polling.leave();
   return n;
 }
+
+// Every port is told of every peer that ends.
+bool device::may_bring(int rank) const noexcept { return fabric_.find(rank) != nullptr; }
 
 bool device::is_drained() const noexcept { return port_.flow.is_drained(); }
 

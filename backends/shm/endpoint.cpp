@@ -130,14 +130,17 @@ errorcode_t endpoint::rma(pump::kind what, const net::net_op& op) noexcept {
   if (op.size == 0) {
     return what == pump::kind::put_imm ? post_immediate(op) : errorcode_t::done;
   }
+  // The kernel would not wait for what is still in a lane.
+  outbox::mark ignored;
+  if (at_once && out_.find_open_puts(op.rank, ignored)) [[unlikely]]
+    return flow_.post(what, op, true);
   if (at_once) return copy_now(what, *who, op);
-  // What a put that answers done promises: with an immediate, that the data comes before it;
-  // without one, and if a completion is wanted, that the data is there. The lane alone promises the
-  // first.
-  const bool in_lane =
-      what == pump::kind::put_imm || (what == pump::kind::put && op.context == nullptr);
+  // A lane promises order and not that the data is there, and order only while it is the only one.
+  const bool may_lag = what != pump::kind::get &&
+                       (op.context == nullptr || op.in_order || what == pump::kind::put_imm);
+  const bool in_lane = may_lag && out_.may_put(op.rank);
   if (in_lane && op.size <= MAX_SLOT_PUT) return put_in_slot(what, op);
-  if (!config.shm_pipelined_copy) {
+  if (!config.shm_pipelined_copy && !(may_lag && op.size <= MAX_SLOT_PUT)) {
     return flow_.fail_later(op.rank, op.context,
                             "the system forbids copies between the processes, and "
                             "shm_pipelined_copy is off");
@@ -173,6 +176,9 @@ errorcode_t endpoint::post_immediate(const net::net_op& op) noexcept {
 errorcode_t endpoint::put_in_slot(pump::kind what, const net::net_op& op) noexcept {
   outbox::hold lane;
   if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+  // A second lane is being opened: next time this goes another way.
+  if (!out_.begin_put(op.rank, *lane)) [[unlikely]]
+    return errorcode_t::retry_lock;
   const put_record r{op.remote.slot, op.remote.generation, op.remote_offset};
   std::byte* to = lane->next().data;
   std::memcpy(to, &r, sizeof(r));
@@ -190,10 +196,13 @@ errorcode_t endpoint::put_in_packet(pump::kind what, const net::net_op& op) noex
   if (p == nullptr) return errorcode_t::retry_nopacket;
   std::memcpy(p->payload(), op.buffer, op.size);
   p->length = static_cast<std::uint32_t>(op.size);
+  const bool is_begun = out_.begin_put(op.rank, *lane);
   p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
-  if (!flow_.watch(op.rank, p)) {
+  if (!is_begun || !flow_.watch(op.rank, p)) [[unlikely]] {
     p->state.store(mem::packet_state::out, std::memory_order_relaxed);
     p->pool->put(p);
+    if (!is_begun) return errorcode_t::retry_lock;
+    out_.cancel_put(op.rank, *lane);
     return errorcode_t::retry_nomem;
   }
   const chunk_record r{{op.remote.slot, op.remote.generation, op.remote_offset},

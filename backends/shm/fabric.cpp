@@ -46,7 +46,11 @@ fabric::fabric(const net::fabric_config& config)
       chunks_(*config.arena, sizeof(mem::packet) + pump::CHUNK_MAX, MAX_CHUNKS),
       here_(shm::address::make()),
       ports_(MAX_DEVICES) {
-  peers_ = std::vector<std::atomic<peer*>>(static_cast<std::size_t>(config.book->size()));
+  const auto ranks = static_cast<std::size_t>(config.book->size());
+  peers_ = std::vector<std::atomic<peer*>>(ranks);
+  peer_store_.reserve(ranks);
+  mapped_.reserve(ranks);
+  gone_.reserve(ranks);
   caps_.max_inject = SLOT_DATA;
   caps_.max_send = pump::CHUNK_MAX;
   caps_.max_rma = std::size_t{1} << 62;
@@ -74,7 +78,7 @@ fabric::~fabric() {
 }
 
 // The lanes of a thread to a peer are all alike: there are no queues to size.
-std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& /*config*/) {
+std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& config) {
   if (index < 0 || index >= static_cast<int>(MAX_DEVICES)) {
     throw backend_error("shm: device index " + std::to_string(index) + " is outside 0 to " +
                         std::to_string(MAX_DEVICES - 1));
@@ -83,11 +87,10 @@ std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& 
   std::atomic<port*>& where = ports_[static_cast<std::size_t>(index)];
   port* p = where.load(std::memory_order_relaxed);
   if (p == nullptr) {
-    port_store_.push_back(std::make_unique<port>(*this, index));
-    p = port_store_.back().get();
+    p = port_store_.emplace_back(std::make_unique<port>(*this, index)).get();
     where.store(p, std::memory_order_release);
   }
-  return std::make_unique<device>(*this, *p);
+  return std::make_unique<device>(*this, *p, config.shm_max_polls);
 }
 
 void fabric::connect(int rank) noexcept {
@@ -114,24 +117,18 @@ void fabric::look() noexcept {
   if (now < next_look_ticks_.load(std::memory_order_relaxed)) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
-  next_look_ticks_.store(now + base::ticks_per_ms(), std::memory_order_relaxed);
+  next_look_ticks_.store(now + LOOK_EVERY_MS * base::ticks_per_ms(), std::memory_order_relaxed);
   look_locked();
 }
 
 bool fabric::news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
-                  std::vector<peer*>& gone) noexcept {
+                  std::vector<peer*>& gone) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   mapped.insert(mapped.end(), mapped_.begin() + static_cast<std::ptrdiff_t>(mapped_seen),
                 mapped_.end());
   gone.insert(gone.end(), gone_.begin() + static_cast<std::ptrdiff_t>(gone_seen), gone_.end());
   return true;
-}
-
-void fabric::fail(peer& who, const std::string& why) noexcept {
-  const std::lock_guard lock(mutex_);
-  who.failed.store(true, std::memory_order_relaxed);  // the list of the gone carries it to ports
-  gone_locked(who, false, why);
 }
 
 outbox::mark fabric::mark(int rank, outbox& box) noexcept {
@@ -156,6 +153,7 @@ errorcode_t fabric::make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane
   try {
     tx_lane* entry = box.entry_locked(rank, lane);
     if (entry == nullptr) return errorcode_t::retry_nomem;
+    if (!box.may_open_locked(rank, lane)) return errorcode_t::retry_nomem;
     const auto index = static_cast<std::size_t>(box.index());
     lane_directory* directory = nullptr;
     if (const auto at = who->ours->directory[index].load(std::memory_order_relaxed); at == 0) {
@@ -169,6 +167,7 @@ errorcode_t fabric::make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane
     // edge lane.offset: the same for a lane's slots.
     directory->lane[lane].store(arena().offset_of(slots), std::memory_order_release);
     entry->slots = slots;
+    box.opened_locked(rank, lane);
     out = entry;
     if (who->state.load(std::memory_order_relaxed) == contact::mapped) {
       // edge announce: the offset before the count; partner is the acquire load in inbox::poll().

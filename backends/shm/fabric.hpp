@@ -1,9 +1,11 @@
 // The fabric: who the peers are, how to reach them, and when they end. Owns the sockets, the
 // mappings of peers' arenas and the ports (one per device index), which outlive the device objects
 // so that messages in lanes do too. Callers: runtime through net::fabric; ports for contact and
-// news of peers. Threads: as net::fabric says; contact(), look() and the news share one lock, which
-// no message path takes. Always true: a peer moves none -> greeted -> mapped, and gone once; each
-// move is announced to all ports.
+// news of peers. A peer ends by its sockets, which close before its process is over, or by its
+// process, since a child of it may keep them open. Threads: as net::fabric says; contact(), look()
+// and the news share one lock, which no message path takes. Always true: a peer moves none ->
+// greeted -> mapped, and gone once; each move is announced to all ports; for want of memory none of
+// this is lost, it comes later.
 #pragma once
 
 #include <atomic>
@@ -57,15 +59,16 @@ class fabric final : public net::fabric {
   // Makes a lane of `box` to `rank` and lets the peer know. Greets the peer if need be. Answers
   // done, retry_* or fatal.
   errorcode_t make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane*& out) noexcept;
-  // Looks at the sockets if the last look is a millisecond old.
+  // Looks at the sockets and processes if the last look is LOOK_EVERY_MS old.
+  static constexpr std::uint64_t LOOK_EVERY_MS = 1;
   void look() noexcept;
   // A peer broke the rules: it counts as gone, and nothing more is read from it.
-  void fail(peer& who, const std::string& why) noexcept;
+  void fail(peer& who, std::string_view why) noexcept;
 
   // News for ports, each list only grows: peers in the order in which they were mapped, and went.
-  // False: the lock is held, ask again later.
+  // False: the lock is held, ask again later. Throws std::bad_alloc.
   bool news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
-            std::vector<peer*>& gone) noexcept;
+            std::vector<peer*>& gone);
   // How far the lanes of `box` to `rank` are written.
   outbox::mark mark(int rank, outbox& box) noexcept;
   // Packets for what is copied on its way: pieces of streams, messages from buffers that peers
@@ -76,6 +79,11 @@ class fabric final : public net::fabric {
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
   // Counts a message that was dropped because it made no sense. Relaxed: statistics.
   void count_dropped() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
+  // Callers that were refused: of another user, or with a hello that makes no sense. Relaxed,
+  // likewise.
+  std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+  // How often it has looked. Relaxed, likewise.
+  std::uint64_t looks() const noexcept { return looks_.load(std::memory_order_relaxed); }
 
  private:
   struct link {
@@ -83,25 +91,37 @@ class fabric final : public net::fabric {
     peer* who = nullptr;    // null until the hello of an accepted connection
     bool accepted = false;  // the other side called us
     bool greeted = false;   // our hello went out on it
+    received said;          // size 0, or what there was no memory to act on: taken up again
   };
+  using link_map = std::unordered_map<int, link>;
   errorcode_t meet_locked(int rank, peer*& out);
   errorcode_t greet_locked(peer& who);
   int send_hello_locked(link& on, peer& to, const fabric_id& to_id);
   void look_locked() noexcept;
   void accept_locked();
-  void read_locked(int fd);
-  void read_all_locked(const peer& who);
+  void refuse_locked(const char* what, const char* why) noexcept;
+  link_map::node_type new_link_locked();
+  link& add_locked(link_map::node_type&& node) noexcept;
+  void read_locked(int fd) noexcept;
+  bool take_record_locked(int fd, link& on) noexcept;
+  void read_all_locked(const peer& who) noexcept;
   bool take_hello_locked(link& on, received& record);
   void map_locked(peer& who, const hello& said, link& on, received& record);
-  void hang_up_locked(int fd, const std::string& why);
-  void gone_locked(peer& who, bool orderly, const std::string& why);
+  void hang_up_locked(int fd, std::string_view why) noexcept;
+  void gone_locked(peer& who, bool orderly, std::string_view why) noexcept;
   void watch(int fd, std::uint32_t events) const;
+  void watch_process_locked(peer& who, pid_t pid) noexcept;
+  void look_at_process_locked(int fd) noexcept;
   void announce_here() noexcept;
   peer& peer_locked(int rank);
 
   // Never by itself: two copies that overlap were faster than one that does not at every size up to
   // 1 GiB, see docs/decisions/0007-large-messages.md.
   static constexpr std::size_t SINGLE_COPY_MIN = SIZE_MAX;
+  // Calls that one look takes in: who calls without end does not hold up a poll.
+  static constexpr int MAX_ACCEPTS = 32;
+  // Refused callers that are said.
+  static constexpr std::uint64_t MOST_WARNINGS = 10;
   // Touched only as far as used.
   static constexpr std::size_t MAX_CHUNKS = 256;
 
@@ -117,12 +137,19 @@ class fabric final : public net::fabric {
   std::vector<std::atomic<port*>> ports_;  // by device index
   std::atomic<std::uint64_t> next_look_ticks_{0};
   std::atomic<std::uint64_t> dropped_{0};
+  std::atomic<std::uint64_t> refused_{0};  // changed under mutex_
+  std::atomic<std::uint64_t> looks_{0};    // changed under mutex_
 
   std::mutex mutex_;  // guards everything below
   std::vector<std::unique_ptr<peer>> peer_store_;
   std::vector<std::unique_ptr<port>> port_store_;
-  std::unordered_map<int, link> links_;  // by descriptor
-  std::vector<peer*> mapped_, gone_;
+  link_map links_;  // by descriptor
+  struct process {
+    fd_handle end;
+    peer* who = nullptr;
+  };
+  std::unordered_map<int, process> processes_;  // by descriptor; of peers that are not gone
+  std::vector<peer*> mapped_, gone_;            // have room for all ranks
   bool left_ = false;
 };
 

@@ -1,13 +1,14 @@
 #include "backends/shm/inbox.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
-#include <string>
 
 #include "backends/shm/fabric.hpp"
 #include "backends/shm/stream.hpp"
 #include "lci/base/log.hpp"
 #include "lci/base/platform.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::shm {
@@ -20,30 +21,15 @@ inbox::inbox(fabric& f, int index, pump& flow) noexcept
       // One behind: the first poll looks at what was there before this port.
       seen_(announce_.load(std::memory_order_relaxed) - 1) {}
 
-// The same from inside a sink, or where something was put back.
-std::size_t inbox::visit_special(rx_lane& lane, net::sink& to, std::size_t budget) noexcept {
-  std::size_t n = 0;
-  for (; n < budget && !lane.is_dead(); ++n) {
-    const bool again = lane.has_held();
-    if (!again && lane.is_wrapped()) break;
-    const std::uint32_t position = again ? lane.take_held() : lane.cursor;
-    const std::uint64_t word = lane.look(position);
-    if (word == 0) break;
-    if (!again) ++lane.cursor;
-    lane.open(position);
-    if (!present(lane, position, word, to)) break;
-  }
-  return n;
-}
-
-LCI_COLD void inbox::stop(rx_lane& lane, std::uint32_t position, std::uint64_t word,
-                          outcome why) noexcept {
-  if (why == outcome::later) return lane.put_back(position);
-  lane.state |= rx_lane::DEAD;
+LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexcept {
+  if (why == outcome::later) return lane.put_back();
+  lane.is_dead = true;
   fabric_.count_dropped();
-  fabric_.fail(*lane.from, "it sent what makes no sense: kind " +
-                               std::to_string(word >> 48 & 0xff) + ", size " +
-                               std::to_string(word >> 32 & 0xffff));
+  char text[64];
+  std::snprintf(text, sizeof(text), "it sent what makes no sense: kind %u, size %u",
+                static_cast<unsigned>(word >> 48 & 0xff),
+                static_cast<unsigned>(word >> 32 & 0xffff));
+  fabric_.fail(*lane.from, text);
 }
 
 inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept {
@@ -151,8 +137,8 @@ inbox::outcome inbox::take_get(rx_lane& lane, slot& s, slot_header header) noexc
 }
 
 LCI_COLD void inbox::look_around() noexcept {
-  // The clock costs more than an idle poll, so it is read every so many polls: about four times a
-  // millisecond, whatever a poll takes.
+  // The clock costs more than an idle poll, so it is read every so many polls: at least four times
+  // a millisecond, unless that were more often than every poll.
   const std::uint64_t now = base::cpu_ticks();
   const std::uint64_t quarter = base::ticks_per_ms() / 4;
   const std::uint64_t passed = now - last_look_ticks_;
@@ -160,7 +146,7 @@ LCI_COLD void inbox::look_around() noexcept {
   if (passed > quarter) {
     look_every_ = std::max(1u, look_every_ / 4);
   } else if (passed < quarter / 2) {
-    look_every_ = std::min(4096u, look_every_ * 2);
+    look_every_ = std::min(MOST_POLLS_TO_LOOK, look_every_ * 2);
   }
   polls_to_look_ = look_every_;
   fabric_.look();
@@ -177,7 +163,7 @@ LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
     for (peer* who : gone) {
       if (!who->failed.load(std::memory_order_relaxed)) continue;
       for (rx_lane* lane : active_) {
-        if (lane->from == who) lane->state |= rx_lane::DEAD;
+        if (lane->from == who) lane->is_dead = true;
       }
     }
     seen_ = count;
@@ -204,13 +190,12 @@ void inbox::discover(known& k) {
       fabric_.count_dropped();
       return fabric_.fail(*k.who, "a lane lies outside its memory file");
     }
-    auto lane = std::make_unique<rx_lane>();
-    lane->slots = reinterpret_cast<slot*>(slots);
-    lane->rank = k.who->rank;
-    lane->from = k.who;
-    lane->held.reserve(LANE_SLOTS);
-    active_.push_back(lane.get());
-    lanes_.push_back(std::move(lane));
+    base::make_room(active_);
+    rx_lane& lane = *lanes_.emplace_back(std::make_unique<rx_lane>());
+    lane.slots = reinterpret_cast<slot*>(slots);
+    lane.rank = k.who->rank;
+    lane.from = k.who;
+    active_.push_back(&lane);
     k.lanes |= 1u << i;
   }
 }
@@ -220,7 +205,7 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
   for (std::size_t i = 0; i < closing_.size();) {
     peer* who = closing_[i];
     const bool drained = std::none_of(active_.begin(), active_.end(), [who](const rx_lane* lane) {
-      return lane->from == who && !lane->is_dead() && !lane->is_empty();
+      return lane->from == who && !lane->is_dead && !lane->is_empty();
     });
     if (!drained) {
       ++i;

@@ -1,14 +1,15 @@
 // The lanes from peers to one port: finds new ones, takes messages out of them, presents these to
 // the sink, and says at the end of a peer's life that it is gone. Callers: device, inside the
 // port's `polling`. Threads: single, but re-entrant: a sink may poll again. Always true: a lane's
-// messages are presented in order; a slot is handed back when its message has been dealt with, not
-// before; nothing that a slot says is believed unchecked.
+// messages are presented in order; a slot is handed back when its message has been dealt with,
+// which is at the latest when the sink polls again; nothing that a slot says is believed unchecked.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "backends/shm/lane.hpp"
@@ -26,6 +27,10 @@ class inbox {
   inbox(fabric& f, int index, pump& flow) noexcept;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
 
+  // Polls between two looks at the clock, at most: a program that begins to poll seldom must not
+  // take long to find that out.
+  static constexpr std::uint32_t MOST_POLLS_TO_LOOK = 64;
+
  private:
   enum class outcome : std::uint8_t {
     done,    // hand the slot back
@@ -38,9 +43,8 @@ class inbox {
   };
 
   rx_lane& turn() noexcept;
-  std::size_t visit_special(rx_lane& lane, net::sink& to, std::size_t budget) noexcept;
   bool present(rx_lane& lane, std::uint32_t position, std::uint64_t word, net::sink& to) noexcept;
-  void stop(rx_lane& lane, std::uint32_t position, std::uint64_t word, outcome why) noexcept;
+  void stop(rx_lane& lane, std::uint64_t word, outcome why) noexcept;
   outcome take_message(const rx_lane& lane, const slot& s, slot_header header,
                        net::sink& to) noexcept;
   outcome take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
@@ -51,7 +55,7 @@ class inbox {
   void* target(const put_record& where, std::size_t size) const noexcept;
   void look_around() noexcept;
   void take_news(std::uint32_t count) noexcept;
-  void discover(known& k);
+  void discover(known& k);  // throws std::bad_alloc
   std::size_t close_lanes(net::sink& to) noexcept;
 
   fabric& fabric_;
@@ -60,8 +64,10 @@ class inbox {
   std::atomic<std::uint32_t>& announce_;  // our word in our control page
   std::uint32_t seen_ = 0;                // its value when we last looked at the directories
   std::uint32_t depth_ = 0;               // polls inside each other
-  std::uint32_t polls_to_look_ = 1;       // polls until the clock is read again
-  std::uint32_t look_every_ = 1;          // that distance, adapted so that reading it costs little
+  // Where the message is that a sink looks at right now; null once the sink has polled again.
+  rx_lane* presenting_ = nullptr;
+  std::uint32_t polls_to_look_ = 1;  // polls until the clock is read again
+  std::uint32_t look_every_ = 1;     // that distance, adapted so that reading it costs little
   std::uint64_t last_look_ticks_ = 0;
   std::size_t next_ = 0;  // lane to visit next: everyone's turn comes
   std::vector<rx_lane*> active_;
@@ -93,17 +99,19 @@ inline inbox::outcome inbox::take_message(const rx_lane& lane, const slot& s, sl
   return to.on_message(a) == net::verdict::deferred ? outcome::later : outcome::done;
 }
 
-// Presents the message at a position that has been taken up and counted as open. False: the lane
-// goes no further for now.
+// Presents the message at a position that has been taken up. False: the lane goes no further for
+// now.
 inline bool inbox::present(rx_lane& lane, std::uint32_t position, std::uint64_t word,
                            net::sink& to) noexcept {
   const slot_header header = slot_header::unpack(word);
   slot& s = lane.at(position);
   const outcome what = header.kind == slot_kind::message ? take_message(lane, s, header, to)
                                                          : take(lane, s, header, to);
-  lane.close();
+  // The sink has polled again: that poll has handed the slot back.
+  if (presenting_ != &lane) [[unlikely]]
+    return !lane.is_dead;
   if (what != outcome::done) [[unlikely]] {
-    stop(lane, position, word, what);
+    stop(lane, word, what);
     return false;
   }
   lane.hand_back(position);
@@ -117,16 +125,15 @@ inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
   const std::uint32_t count = announce_.load(std::memory_order_acquire);
   if (count != seen_) [[unlikely]]
     take_news(count);
-  ++depth_;
+  if (depth_++ != 0 && presenting_ != nullptr) [[unlikely]]
+    std::exchange(presenting_, nullptr)->hand_back_last();
   std::size_t n = 0;
   for (std::size_t left = active_.size(); left > 0 && n < max; --left) {
     rx_lane& lane = turn();
     const std::size_t before = n;
     while (n < max) {
-      if (lane.is_special()) [[unlikely]] {
-        n += visit_special(lane, to, max - n);
+      if (lane.is_dead) [[unlikely]]
         break;
-      }
       const std::uint32_t position = lane.cursor;
       const std::uint64_t word = lane.look(position);
       if (word == 0) {
@@ -134,12 +141,13 @@ inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
         break;
       }
       lane.cursor = position + 1;
-      lane.open(position);
+      presenting_ = &lane;
       if (!present(lane, position, word, to)) [[unlikely]]
         break;
       ++n;
     }
   }
+  presenting_ = nullptr;
   if (!closing_.empty() && depth_ == 1) [[unlikely]]
     n += close_lanes(to);
   --depth_;

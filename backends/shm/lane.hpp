@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <vector>
 
 #include "backends/shm/layout.hpp"
 #include "lci/base/copy.hpp"
@@ -55,31 +54,14 @@ static_assert(sizeof(tx_lane) == 16);
 // The consumer's end. Its cursor moves on before a message is presented, so a sink that polls again
 // sees what is behind it.
 struct rx_lane {
-  slot* slots = nullptr;        // in our mapping of the sender's arena
-  std::uint32_t cursor = 0;     // messages taken up
-  std::uint32_t state = 0;      // messages being presented right now (nested polls), DEAD, HELD
-  std::uint32_t open_from = 0;  // the first of these messages, if any
-  slot* owed = nullptr;         // done with and not handed back yet
+  slot* slots = nullptr;     // in our mapping of the sender's arena
+  std::uint32_t cursor = 0;  // messages taken up
+  bool is_dead = false;      // the sender broke the rules
+  slot* owed = nullptr;      // done with and not handed back yet
   int rank = -1;
   peer* from = nullptr;
-  // Messages that were put back after a nested poll had gone past them, oldest first; they come
-  // before the cursor.
-  std::vector<std::uint32_t> held;
-
-  // Bits of `state`, above the count. One word, because it is asked about before every message.
-  static constexpr std::uint32_t DEAD = 1u << 16;  // the sender broke the rules
-  static constexpr std::uint32_t HELD = 1u << 17;  // !held.empty()
 
   slot& at(std::uint32_t position) const noexcept { return slots[position % LANE_SLOTS]; }
-  bool is_open() const noexcept { return (state & (DEAD - 1)) != 0; }
-  bool is_dead() const noexcept { return (state & DEAD) != 0; }
-  bool has_held() const noexcept { return (state & HELD) != 0; }
-  // Counts the message at a position as being presented, and no more.
-  void open(std::uint32_t position) noexcept {
-    if (!is_open()) open_from = position;
-    ++state;
-  }
-  void close() noexcept { --state; }
   // The header at a position, 0 if there is nothing.
   // edge slot.publish: partner of tx_lane::publish().
   std::uint64_t look(std::uint32_t position) const noexcept {
@@ -92,10 +74,12 @@ struct rx_lane {
   void hand_back(std::uint32_t position) noexcept {
     settle();
     owed = &at(position);
-    // After a nested poll the cursor may be a whole lap ahead: it must not meet a slot that is
-    // owed.
-    if (position + 1 != cursor) [[unlikely]]
-      settle();
+  }
+  // The same, but now: for a sink that polls again while it looks at the message before the cursor.
+  // The cursor may then come round to that slot, so it must not be owed.
+  void hand_back_last() noexcept {
+    hand_back(cursor - 1);
+    settle();
   }
   // Pays what is owed; called when there was nothing else to do.
   void settle() noexcept {
@@ -104,31 +88,9 @@ struct rx_lane {
     owed->header.store(0, std::memory_order_release);
     owed = nullptr;
   }
-  // Anything but the plain case: something held, something open, nobody to read from.
-  bool is_special() const noexcept { return state != 0; }
-  // While a message is open its slot is not free, and the cursor must not meet it again. What is
-  // held is no concern: it is presented before the cursor moves.
-  bool is_wrapped() const noexcept { return is_open() && cursor - open_from >= LANE_SLOTS; }
-  bool is_empty() const noexcept { return !is_open() && !has_held() && look(cursor) == 0; }
-
-  // Gives a presented message back to be presented again, before anything behind it.
-  void put_back(std::uint32_t position) {
-    if (position + 1 == cursor && !has_held()) {
-      cursor = position;
-      return;
-    }
-    auto at_place = held.begin();
-    while (at_place != held.end() && static_cast<std::int32_t>(*at_place - position) < 0)
-      ++at_place;
-    held.insert(at_place, position);
-    state |= HELD;
-  }
-  std::uint32_t take_held() {
-    const std::uint32_t position = held.front();
-    held.erase(held.begin());
-    if (held.empty()) state &= ~HELD;
-    return position;
-  }
+  bool is_empty() const noexcept { return look(cursor) == 0; }
+  // The message before the cursor is to be presented again.
+  void put_back() noexcept { --cursor; }
 };
 
 }  // namespace lci::shm

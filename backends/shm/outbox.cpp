@@ -15,7 +15,12 @@ constexpr std::uint64_t LENT_TO = std::uint64_t{0x73686d31} << 32;
 }  // namespace
 
 outbox::outbox(fabric& f, int index)
-    : fabric_(f), index_(index), shared_locks_(std::make_unique<base::spinlock[]>(f.size())) {}
+    : fabric_(f),
+      index_(index),
+      shared_locks_(std::make_unique<base::spinlock[]>(f.size())),
+      put_guards_(std::make_unique<put_guard[]>(f.size())) {
+  base::has_asymmetric_fence();  // settled before begin_put() asks which half is its own
+}
 
 outbox::~outbox() {
   for (auto& block : blocks_) delete[] block.load(std::memory_order_relaxed);
@@ -70,6 +75,62 @@ bool outbox::is_past(int rank, const mark& m) noexcept {
     if (!block[rank].is_consumed(m.tail[i] - 1)) return false;
   }
   return true;
+}
+
+// Announces the put and then looks whether it is still alone; may_open_locked() says that it is not
+// and then looks for announcements. So one of the two sees the other.
+bool outbox::begin_put(int rank, const tx_lane& lane) noexcept {
+  put_guard& guard = put_guards_[rank];
+  const std::uint32_t position = lane.position();
+  if (!LCI_TSAN && base::detail::plain_fence.load(std::memory_order_relaxed)) [[likely]] {
+    // edge outbox.put: the other side's heavy_fence() stands for the barrier missing between this
+    // store and the load below.
+    guard.end.store(position + 1, std::memory_order_release);
+    base::compiler_fence();
+  } else {
+    guard.end.exchange(position + 1, std::memory_order_seq_cst);  // edge outbox.put, locked form
+  }
+  if (!guard.many.load(std::memory_order_seq_cst)) [[likely]]
+    return true;
+  cancel_put(rank, lane);
+  return false;
+}
+
+// A put that is announced and not yet published counts as one on its way.
+bool outbox::has_open_puts(int rank, const put_guard& guard) noexcept {
+  // edge outbox.first: partner is opened_locked().
+  const std::uint32_t first = guard.first.load(std::memory_order_acquire);
+  if (first == NO_LANE) return false;
+  // edge outbox.put: partner is begin_put().
+  const std::uint32_t end = guard.end.load(std::memory_order_seq_cst);
+  const tx_lane& lane = block_of(first).load(std::memory_order_acquire)[rank];
+  return lane.position() + 1 == end || !lane.is_consumed(end - 1);
+}
+
+bool outbox::find_open_puts(int rank, mark& out) noexcept {
+  const put_guard& guard = put_guards_[rank];
+  if (!has_open_puts(rank, guard)) return false;
+  const std::uint32_t first = guard.first.load(std::memory_order_relaxed);
+  out.used = 1u << first;
+  out.tail[first] = guard.end.load(std::memory_order_relaxed);
+  return true;
+}
+
+bool outbox::may_open_locked(int rank, std::uint32_t lane) noexcept {
+  // The poller's messages wait one by one, see pump.
+  if (lane == POLLER_LANE) return true;
+  put_guard& guard = put_guards_[rank];
+  const std::uint32_t first = guard.first.load(std::memory_order_relaxed);
+  if (first == NO_LANE) return true;
+  guard.many.store(true, std::memory_order_seq_cst);  // edge outbox.put: partner is begin_put()
+  return base::heavy_fence() && !has_open_puts(rank, guard);
+}
+
+void outbox::opened_locked(int rank, std::uint32_t lane) noexcept {
+  std::atomic<std::uint32_t>& first = put_guards_[rank].first;
+  if (lane == POLLER_LANE || first.load(std::memory_order_relaxed) != NO_LANE) return;
+  // edge outbox.first: the lane before its number; partner is has_open_puts().
+  first.store(lane, std::memory_order_release);
 }
 
 std::uint64_t outbox::unconsumed(int rank) const noexcept {

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "backends/shm/lane.hpp"
+#include "lci/base/owned.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/base/thread_id.hpp"
 #include "lci/mem/packet_pool.hpp"
@@ -61,27 +62,55 @@ class outbox {
 
   int index() const noexcept { return index_; }
 
+  // A put that is to leave by a lane and be in order at once. Lanes know no order between them, so
+  // this is granted only while one lane is all that leads to `rank`; a second one is opened when
+  // the puts of the first have been consumed (may_open_locked).
+  bool may_put(int rank) const noexcept {
+    // Relaxed: a hint, begin_put() decides.
+    return !put_guards_[rank].many.load(std::memory_order_relaxed);
+  }
+  // The next message of this lane, which the caller holds, is such a put. False: not any more,
+  // nothing has happened; else it is to be published now.
+  bool begin_put(int rank, const tx_lane& lane) noexcept;
+  // begin_put() was in vain.
+  void cancel_put(int rank, const tx_lane& lane) noexcept {
+    // All that lies before it is as good. edge outbox.put: partner is has_open_puts().
+    put_guards_[rank].end.store(lane.position(), std::memory_order_release);
+  }
+  // Are there puts on their way that a lane put in order? Then `out` says which.
+  struct mark {
+    std::array<std::uint32_t, LANES> tail{};  // how far a lane has been written
+    std::uint32_t used = 0;                   // bit per lane
+  };
+  bool find_open_puts(int rank, mark& out) noexcept;
+
   // Lends a packet to `rank`; false: over the pool's cap. What a peer that has died does not return
   // comes home by recall().
   bool lend(int rank, mem::packet* p) noexcept;
   void recall(int rank) noexcept;
 
   // The rest is called under the fabric's lock, except is_past().
+  // May that lane, which is not there yet, be opened? False: not now.
+  bool may_open_locked(int rank, std::uint32_t lane) noexcept;
+  void opened_locked(int rank, std::uint32_t lane) noexcept;  // it has its slots
   // The place of a lane, null when memory is short. Its slots are for the fabric to set.
   tx_lane* entry_locked(int rank, std::uint32_t lane) noexcept;
   // Posts to `rank` answer fatal from now on, and its lanes' memory goes back to the system.
   void set_gone_locked(int rank) noexcept;
   // How far each lane to `rank` has been written; for fences.
-  struct mark {
-    std::array<std::uint32_t, LANES> tail{};
-    std::uint32_t used = 0;  // bit per lane
-  };
   mark mark_locked(int rank) noexcept;
   // Has all of that been consumed?
   bool is_past(int rank, const mark& m) noexcept;
 
  private:
+  static constexpr std::uint32_t NO_LANE = ~0u;
+  struct put_guard {
+    std::atomic<std::uint32_t> first{NO_LANE};  // the lane that was opened first
+    std::atomic<std::uint32_t> end{0};          // position behind its last put; or the next's
+    std::atomic<bool> many{false};              // a second lane is open, or about to be
+  };
   std::atomic<tx_lane*>& block_of(std::uint32_t lane) noexcept;
+  bool has_open_puts(int rank, const put_guard& guard) noexcept;
 
   fabric& fabric_;
   const int index_;
@@ -89,6 +118,7 @@ class outbox {
   std::array<std::atomic<tx_lane*>, base::MAX_THREADS + 1> blocks_{};
   std::atomic<tx_lane*> shared_{nullptr}, poller_{nullptr};
   std::unique_ptr<base::spinlock[]> shared_locks_;  // by rank
+  std::unique_ptr<put_guard[]> put_guards_;         // by rank
 };
 
 }  // namespace lci::shm

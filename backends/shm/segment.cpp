@@ -12,6 +12,7 @@
 
 #include "lci/base/platform.hpp"
 #include "lci/errors.hpp"
+#include "lci/mem/address_space.hpp"
 
 namespace lci::shm {
 namespace {
@@ -30,7 +31,6 @@ segment::~segment() {
 }
 
 void segment::map(int fd, std::uint64_t reserve, mem::arena& home) {
-  fd_ = fd;
   if (reserve == 0 || reserve > MAX_RESERVE || reserve % 4096 != 0) {
     throw backend_error("shm: a peer says that its arena reserves " + std::to_string(reserve) +
                         " bytes; legal are whole pages up to " + std::to_string(MAX_RESERVE));
@@ -46,9 +46,12 @@ void segment::map(int fd, std::uint64_t reserve, mem::arena& home) {
   void* p = mmap(home.sight().place_for(reserve), reserve, PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (p == MAP_FAILED) {
+    const int error = errno;
     throw backend_error("shm: mmap of a peer's arena, " + std::to_string(reserve) +
-                        " bytes: " + std::strerror(errno));
+                        " bytes: " + std::strerror(error) +
+                        (error == ENOMEM ? mem::limit_text(mem::find_address_space()) : ""));
   }
+  fd_ = fd;
   home_ = &home;
   is_in_sight_ = home.sight().add(p, reserve);
   base_ = static_cast<std::byte*>(p);

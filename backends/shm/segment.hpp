@@ -19,8 +19,8 @@ class segment {
   segment(const segment&) = delete;
   segment& operator=(const segment&) = delete;
 
-  // Maps `reserve` bytes of the file, as a view that `home`, our arena, knows; takes the descriptor
-  // over in any case. Throws backend_error.
+  // Maps `reserve` bytes of the file, as a view that `home`, our arena, knows, and takes the
+  // descriptor over. Throws backend_error, and has then done nothing.
   void map(int fd, std::uint64_t reserve, mem::arena& home);
   // Our own arena, for messages to ourselves.
   void use(const mem::arena& own) noexcept;
@@ -40,6 +40,7 @@ class segment {
   T* resolve_as(std::uint64_t offset) noexcept {
     return reinterpret_cast<T*>(resolve(offset, sizeof(T), alignof(T)));
   }
+  bool is_mapped() const noexcept { return base_ != nullptr; }
   bool is_own() const noexcept { return own_; }
   // Packets that lie here are known for such when the program posts them onward, so they may be
   // given to it.

@@ -3,12 +3,17 @@
 // earlier ones out. Also everything else that needs time: gets, fenced operations, errors found at
 // the post, packets that were sent without a lender remembering them.
 //
-//   post -> submitted -> flow of its peer -> pieces in flight -> all returned -> finished -> sink
+//   post -> submitted -> waiting in the flow to its peer -> issued, its pieces in flight
+//        -> all returned, or the peer's answer to a get -> finished -> sink
+//
+// One record goes all this way, from list to list. So only who posts needs memory, and is refused
+// without; a poller for whom there is none for a piece comes back to it.
 //
 // Callers: endpoint posts, inbox polls and hands over what peers ask for. Threads: post_*(),
 // fail_later(), watch() shared; the rest belongs to whoever is inside the port's `polling`. Always
 // true: an operation that was posted is handed to the sink exactly once; per peer, operations are
-// started in the order posted; at most WINDOW bytes per peer are in flight.
+// started in the order posted, and behind puts that lanes put in order before; at most WINDOW bytes
+// per peer are in flight.
 #pragma once
 
 #include <atomic>
@@ -16,9 +21,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
-#include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "backends/shm/layout.hpp"
@@ -43,8 +45,7 @@ class pump {
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
 
-  pump(fabric& f, outbox& out, base::owned& polling) noexcept
-      : fabric_(f), out_(out), polling_(polling) {}
+  pump(fabric& f, outbox& out, base::owned& polling);  // throws std::bad_alloc
 
   enum class kind : std::uint8_t { put, put_imm, get };
   // The operation is to be done here: by pieces, or `at_once` by the kernel when its turn comes.
@@ -78,7 +79,7 @@ class pump {
     bool is_reply = false;
     bool at_once = false;
     bool has_fence = false;
-    bool has_started = false;  // its fence, if any, is behind it
+    bool has_started = false;  // what it waits for, if anything, is behind it
     int rank = -1;
     std::uint32_t imm = 0;
     std::byte* buffer = nullptr;  // the local side; null for a reply
@@ -89,30 +90,51 @@ class pump {
     put_record source;  // reply: what was asked for; get: the region made for it, once requested
     void* context = nullptr;
     const char* why = nullptr;  // set: it failed, a literal
-    outbox::mark before;        // has_fence: the lanes at the time of the post
+    // What has to be consumed before it starts: with has_fence all that was in lanes at the time of
+    // the post, else puts that lanes have put in order.
+    outbox::mark before;
+    stream* next = nullptr;  // in its list
+  };
+  // In the order of their coming; what is in it ends with it.
+  class stream_list {
+   public:
+    stream_list() = default;
+    ~stream_list();
+    stream_list(const stream_list&) = delete;
+    stream_list& operator=(const stream_list&) = delete;
+    stream* front() const noexcept { return first_; }
+    bool is_empty() const noexcept { return first_ == nullptr; }
+    void push(stream* one) noexcept;
+    stream* pop() noexcept;  // null if there is none
+    // Takes out the first one that test(stream) is true of, null if there is none.
+    template <class Test>
+    stream* take_first(Test&& test) noexcept;
+    void swap(stream_list& other) noexcept;
+
+   private:
+    stream* first_ = nullptr;
+    stream* last_ = nullptr;  // meaningless while it is empty
   };
   struct piece {
     mem::packet* packet = nullptr;
     std::size_t size = 0;
     stream* of = nullptr;
   };
-  // All streams to one peer, in the order posted. Pieces come back in the order of the lane.
+  // All streams to one peer. Made by who first needs it, kept; the rest is the poller's. Pieces
+  // come back in the order of the lane.
   struct flow {
     peer* who = nullptr;
-    std::deque<stream> streams;
-    std::size_t next = 0;  // the first stream that has not been issued wholly
+    stream_list waiting;  // in the order posted; the first one may be issued in part
+    stream_list issued;   // wholly; until their pieces are back
+    stream_list gets;     // that the peer was asked for
     std::deque<piece> in_flight;
     std::size_t bytes = 0;  // of in_flight
-  };
-  struct finished {
-    int rank;
-    void* context;
-    const char* why;
-  };
-  struct pending_get {
-    std::uint32_t generation;
-    int rank;
-    void* context;
+    bool is_active = false;
+    flow* next = nullptr;  // among those that are active
+
+    bool is_idle() const noexcept {
+      return waiting.is_empty() && issued.is_empty() && in_flight.empty();
+    }
   };
   struct watched {
     int rank;
@@ -120,22 +142,38 @@ class pump {
   };
   // A peer may have this many gets under way here before the next one waits in its lane.
   static constexpr std::size_t MAX_REPLIES = 64;
+  static constexpr std::size_t MOST_SPARE = 64;
 
-  void take_submitted();
-  bool is_dropped(int rank) const noexcept;
-  flow& flow_to(peer& who);
-  void advance_all();
-  bool advance(flow& f);
-  void retire(flow& f);
+  static bool has_come_back(const mem::packet& p) noexcept {
+    // edge packet.return: partner is the release store of the peer, after it read the payload.
+    return p.state.load(std::memory_order_acquire) == mem::packet_state::returned;
+  }
+  static void take_home(mem::packet* p) noexcept;
+  // A record for one operation with that rank, and a flow for it; null: no memory.
+  stream* make(int rank) noexcept;
+  void give_back(stream* one) noexcept;
+  flow* find_flow(int rank) noexcept;
+  bool make_flow(int rank) noexcept;
+  flow& activate(int rank) noexcept;
+  void take_submitted() noexcept;
+  bool is_dropped(int rank) const noexcept { return dropped_[static_cast<std::size_t>(rank)]; }
+  void advance_all() noexcept;
+  void advance(flow& f) noexcept;
+  void retire(flow& f) noexcept;
   // These answer whether the stream has been issued wholly; if not, nothing more can be done now.
-  bool issue(flow& f, stream& s);
-  bool issue_pieces(flow& f, stream& s);
-  bool issue_get(flow& f, stream& s);
-  bool issue_failure(flow& f, stream& s);
-  bool copy_at_once(flow& f, stream& s);
+  bool issue(flow& f, stream& s) noexcept;
+  bool issue_pieces(flow& f, stream& s) noexcept;
+  bool issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
+                   std::size_t size) noexcept;
+  bool issue_get(stream& s) noexcept;
+  bool issue_failure(stream& s) noexcept;
+  bool copy_at_once(flow& f, stream& s) noexcept;
   const std::byte* source_of(const stream& s, std::size_t size) const noexcept;
-  void end(const stream& s) noexcept;
-  void finish(int rank, void* context, const char* why);
+  void end(stream* one) noexcept;
+  void finish_get(stream* one, const char* why) noexcept;
+  void finish(stream* one) noexcept;
+  void drop_flow(flow& f, bool is_dead) noexcept;
+  void drop_watched(int rank, bool is_dead) noexcept;
   void sweep() noexcept;
   std::size_t deliver(net::sink& to) noexcept;
 
@@ -145,17 +183,17 @@ class pump {
   std::atomic<bool> busy_{false};         // poll() has something to look at
   std::atomic<std::uint32_t> posted_{0};  // posted and not yet handed to the sink
 
-  base::spinlock lock_;  // guards the four below
-  std::vector<stream> submitted_;
-  std::deque<finished> finished_;
+  base::spinlock lock_;  // guards the five below; a flow itself is the poller's
+  stream_list submitted_, finished_;
+  stream_list spare_;  // records to use again, MOST_SPARE of them
+  std::size_t spares_ = 0;
   std::vector<watched> watched_;
-  std::unordered_map<std::uint32_t, pending_get>
-      gets_;  // by slot of the region that was made for it
+  std::vector<std::unique_ptr<flow>> flows_;  // by rank; null until there is something
 
   // The poller's own.
-  std::vector<std::unique_ptr<flow>> flows_;
-  std::size_t replies_ = 0;   // streams that are replies
-  std::vector<int> dropped_;  // ranks that drop_peer() has dealt with
+  flow* active_ = nullptr;     // has something to do
+  std::size_t replies_ = 0;    // streams that are replies
+  std::vector<bool> dropped_;  // by rank: drop_peer() has dealt with it
 };
 
 }  // namespace lci::shm

@@ -30,7 +30,8 @@ struct named_attr_t {
 
 /// Settings of a runtime.
 struct runtime_settings_t {
-  /// Bytes; a packet filled beyond this returns to the freeing thread's local pool.
+  /// Accepted, and read by nothing: a packet always returns to the freeing thread's own stock,
+  /// which costs no shared line, however full it was.
   size_t packet_return_threshold = 4096;
   int imm_nbits_tag = 16;    ///< tag bits in the 32-bit immediate word, 0..31
   int imm_nbits_rcomp = 15;  ///< rcomp bits; the sum of the two is at most 31
@@ -42,12 +43,18 @@ struct runtime_settings_t {
   int gpu_resident = 0;
   /// Small messages from and into GPU memory are copied by the processor, through gdrcopy.
   attr_gpu_gdrcopy_t gpu_gdrcopy = attr_gpu_gdrcopy_t::auto_select;
+  /// How deep handlers nest, when they make progress and that runs handlers, 1..32; what comes
+  /// beyond waits until one of them returns: docs/threads.md.
+  int max_handler_depth = 8;
+  /// Of which lost peers progress() tells; get_failed_ranks() tells of all: docs/errors.md.
+  attr_failure_notice_t failure_notice = attr_failure_notice_t::own;
   bool alloc_default_device = true;       ///< create a default device
   bool alloc_default_packet_pool = true;  ///< create a default packet pool
   /// Create a default matching engine, and the one that collectives use.
   bool alloc_default_matching_engine = true;
 
   /// Visits the settings, see the file comment.
+  /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
     f("packet_return_threshold", packet_return_threshold);
@@ -56,6 +63,8 @@ struct runtime_settings_t {
     f("rdv_protocol", rdv_protocol);
     f("gpu_resident", gpu_resident);
     f("gpu_gdrcopy", gpu_gdrcopy);
+    f("max_handler_depth", max_handler_depth);
+    f("failure_notice", failure_notice);
     f("alloc_default_device", alloc_default_device);
     f("alloc_default_packet_pool", alloc_default_packet_pool);
     f("alloc_default_matching_engine", alloc_default_matching_engine);
@@ -69,6 +78,7 @@ struct packet_pool_settings_t {
   size_t npackets = LCI_PACKET_NUM_DEFAULT;  ///< ceiling; the pool grows on demand. 0 is allowed
 
   /// Visits the settings, see the file comment.
+  /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
     f("packet_size", packet_size);
@@ -82,6 +92,7 @@ struct matching_engine_settings_t {
   attr_matching_engine_type_t matching_engine_type = attr_matching_engine_type_t::map;
 
   /// Visits the settings, see the file comment.
+  /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
     f("matching_engine_type", matching_engine_type);
@@ -96,6 +107,7 @@ struct comp_settings_t {
   int cq_default_length = 65536;  ///< capacity of an `array_atomic` completion queue
 
   /// Visits the settings, see the file comment.
+  /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
     f("sync_threshold", sync_threshold);
@@ -132,6 +144,7 @@ struct net_context_settings_t {
   bool check_pointers = LCI_CHECK_POINTERS_DEFAULT;
 
   /// Visits the settings, see the file comment.
+  /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
     f("backend", backend);
@@ -164,16 +177,25 @@ struct device_settings_t {
   bool alloc_progress_endpoint = false;  ///< separate endpoint for what progress itself sends
   /// Keep registrations for re-use: what the global default says when the network is opened.
   bool use_reg_cache = LCI_USE_REG_CACHE != 0;
-  bool shm_enable = LCI_WITH_SHM != 0;   ///< shared memory for peers on the same host
-  size_t shm_ring_size = 65536;          ///< ceiling of the bytes of inbound slots
-  size_t shm_slot_size = 128;            ///< bytes of a slot, a multiple of the cache line
-  size_t shm_producer_cas_attempts = 4;  ///< how often a sender tries for a shared slot
-  size_t shm_consumer_cas_attempts = 1;  ///< how often progress tries for a shared slot
-  size_t shm_max_polls = 32;  ///< slots handled per progress call, at most LCI_BACKEND_MAX_POLLS
+  bool shm_enable = LCI_WITH_SHM != 0;  ///< shared memory for peers on the same host
+  /// Accepted, and read by nothing: each pair of threads has a lane of 128 slots, made at its first
+  /// message, so no ring is shared that would have to be sized.
+  size_t shm_ring_size = 65536;
+  /// Accepted, and read by nothing: slots have 128 bytes, two cache lines, which processes that
+  /// meet must agree on. A multiple of the cache line.
+  size_t shm_slot_size = 128;
+  /// Accepted, and read by nothing: a lane has one sender, so nobody tries for a slot.
+  size_t shm_producer_cas_attempts = 4;
+  /// Accepted, and read by nothing: one thread polls a device at a time.
+  size_t shm_consumer_cas_attempts = 1;
+  /// Messages that a call of progress takes from peers on the same host, 1 to
+  /// LCI_BACKEND_MAX_POLLS.
+  size_t shm_max_polls = 32;
   attr_ibv_td_strategy_t ibv_td_strategy =
       attr_ibv_td_strategy_t::per_qp;  ///< verbs thread domains
 
   /// Visits the settings, see the file comment.
+  /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
     f("net_max_sends", net_max_sends);
@@ -242,6 +264,7 @@ struct global_attr_t : runtime_settings_t,
                        net_context_settings_t,
                        device_settings_t {
   /// Visits the settings, see the file comment.
+  /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
     runtime_settings_t::for_each(f);
@@ -257,9 +280,11 @@ struct global_attr_t : runtime_settings_t,
 /// the environment. Read and write through get_g_default_attr() and set_g_default_attr().
 extern LCI_PUBLIC global_attr_t g_default_attr;
 
-/// A copy of the defaults in force. Threads: not while another thread sets them.
+/// The defaults in force. Threads: not while another thread sets them.
+/// @return a copy
 LCI_PUBLIC global_attr_t get_g_default_attr();
 /// Replaces the defaults that later allocations use. Threads: one at a time, nobody allocating.
+/// @param attr  the new ones
 LCI_PUBLIC void set_g_default_attr(const global_attr_t& attr);
 
 }  // namespace lci

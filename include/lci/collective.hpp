@@ -7,7 +7,10 @@
 /// the order of reduction is unspecified. Threads: one at a time per engine. Errors:
 /// lci::argument_error for a root outside 0..n-1 or a null buffer with a size,
 /// lci::peer_failure_error when the device has lost a peer before, and, while blocking, that of
-/// one that is lost meanwhile and the others of progress().
+/// one that is lost meanwhile and the others of progress(). In debug builds, and with
+/// `LCI_CHECK_COLLECTIVES=1` for all ranks, also lci::argument_error on every rank when ranks call
+/// different collectives, or with different sizes or roots; where that variable is 0 or the build
+/// is not for debugging such ranks may wait for ever.
 #ifndef LCI_COLLECTIVE_HPP
 #define LCI_COLLECTIVE_HPP
 
@@ -52,6 +55,9 @@ LCI_PUBLIC matching_engine_t get_collective_engine(runtime_t runtime);
 LCI_PUBLIC runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t endpoint);
 /// How many collectives this rank has started on the engine before; each call counts one more.
 LCI_PUBLIC uint64_t next_collective_sequence(matching_engine_t matching_engine);
+/// Throws argument_error unless `size` bytes can be at `buffer`.
+LCI_PUBLIC void check_memory(const char* operation, const char* argument, const void* buffer,
+                             size_t size);
 
 /// Setters that all collectives have.
 template <class Op, void (*Run)(const collective_args&)>
@@ -90,13 +96,13 @@ struct two_buffer_options {
 /// Setters of collectives that combine items.
 template <class Op>
 struct reduction_options : two_buffer_options<Op> {
-  /// Sets the bytes of one item.
+  /// Sets the bytes of one item. Default: none, the constructor takes it.
   Op&& item_size(size_t value) {
     Op& self = static_cast<Op&>(*this);
     self.args.item_size = value;
     return std::move(self);
   }
-  /// Sets the operator.
+  /// Sets the operator. Default: none, the constructor takes it.
   Op&& op(reduce_op_t value) {
     Op& self = static_cast<Op&>(*this);
     self.args.op = value;
@@ -289,14 +295,26 @@ inline void alltoall(const void* sendbuf, void* recvbuf, size_t size) {
   alltoall_x(sendbuf, recvbuf, size).call();
 }
 
-/// Name of the algorithm, for example "tree".
-///@{
+/// Name of an algorithm.
+/// @param algorithm  the algorithm
+/// @return such as "tree"; never freed
 LCI_PUBLIC const char* get_broadcast_algorithm_str(broadcast_algorithm_t algorithm);
+/// Name of an algorithm.
+/// @param algorithm  the algorithm
+/// @return such as "tree"; never freed
 LCI_PUBLIC const char* get_reduce_scatter_algorithm_str(reduce_scatter_algorithm_t algorithm);
+/// Name of an algorithm.
+/// @param algorithm  the algorithm
+/// @return such as "tree"; never freed
 LCI_PUBLIC const char* get_reduce_scatter_algorithm_str(broadcast_algorithm_t algorithm);
+/// Name of an algorithm.
+/// @param algorithm  the algorithm
+/// @return such as "tree"; never freed
 LCI_PUBLIC const char* get_allreduce_algorithm_str(allreduce_algorithm_t algorithm);
+/// Name of an algorithm.
+/// @param algorithm  the algorithm
+/// @return such as "tree"; never freed
 LCI_PUBLIC const char* get_allreduce_algorithm_str(broadcast_algorithm_t algorithm);
-///@}
 
 }  // namespace lci
 

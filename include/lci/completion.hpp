@@ -1,9 +1,13 @@
 /// @file completion.hpp
 /// Completion objects: where operations report that they are complete, and how peers name them.
 ///
-/// Objects do not depend on a device and may outlive all of them. Freeing one that an operation
-/// still refers to is an error. Signalling and testing: any threads at the same time. Allocating
-/// and freeing: any thread, as long as nobody else uses that object.
+/// Objects do not depend on a device and may outlive all of them. Freeing one that something still
+/// refers to is an error: of the call where that is known, which is for a graph that runs and its
+/// `comp`, a collective under way, a stream that waits; of the operation at its end else, as long
+/// as no more than 4096 objects of the kind were freed meanwhile. After that the memory of the
+/// object may be another one's, which is then signalled. Its numbers for peers name no other
+/// object. Signalling and testing: any threads at the same time. Allocating and freeing: any
+/// thread, as long as nobody else uses that object.
 #ifndef LCI_COMPLETION_HPP
 #define LCI_COMPLETION_HPP
 
@@ -28,6 +32,11 @@ class LCI_PUBLIC comp_impl_t {
 };
 
 namespace detail {
+
+/// Kind of objects in which none of the program's code runs, beside those that have a name: the
+/// library's own. They are signalled at every depth of handlers.
+constexpr attr_comp_type_t LIBRARY_COMP =
+    static_cast<attr_comp_type_t>(static_cast<int>(attr_comp_type_t::custom) + 1);
 
 /// Arguments of alloc_sync, alloc_counter, alloc_cq, alloc_handler and alloc_graph.
 struct alloc_comp_args {
@@ -92,6 +101,14 @@ LCI_PUBLIC int64_t counter_get(const comp_args& args);
 LCI_PUBLIC void counter_set(const counter_set_args& args);
 LCI_PUBLIC status_t cq_pop(const comp_args& args);
 LCI_PUBLIC void comp_signal(const comp_signal_args& args);
+// Throws argument_error for an object that was freed; an empty handle is legal.
+LCI_PUBLIC void check_comp(const char* operation, comp_t comp);
+LCI_PUBLIC void signal_in_turn(const comp_signal_args& args, device_t device, endpoint_t endpoint);
+// Until it is let go free_comp() refuses the object: a "barrier" under way on that runtime will
+// signal it at its end.
+struct held_comp;
+LCI_PUBLIC held_comp* hold_comp(comp_t comp, const char* by, runtime_t of);
+LCI_PUBLIC void let_go(held_comp* one);  // null is legal
 LCI_PUBLIC rcomp_t register_rcomp(const register_rcomp_args& args);
 LCI_PUBLIC rcomp_t reserve_rcomps(const rcomp_args& args);
 LCI_PUBLIC void deregister_rcomp(const rcomp_args& args);
@@ -113,7 +130,7 @@ class alloc_comp_operation : public operation<Op, alloc_comp_args, comp_t, Run>,
 template <class Op>
 struct zero_copy_am_option {
   /// Sets whether small active messages arrive inside their packet, to be returned with
-  /// put_upacket().
+  /// put_upacket(). Default: `LCI_ATTR_ZERO_COPY_AM`, else false.
   Op&& zero_copy_am(bool value) {
     Op& op = static_cast<Op&>(*this);
     op.args.settings.set(&comp_settings_t::zero_copy_am, value);
@@ -173,7 +190,10 @@ class alloc_handler_x
   }
 };
 
-/// Frees a completion object and empties the handle.
+/// Frees a completion object and empties the handle. When an operation, or a number, still refers
+/// to it, the progress() that would signal it throws lci::argument_error with the operation, the
+/// peer and the tag.
+/// @throws lci::argument_error  empty or freed; a graph that has been started and is not complete
 class free_comp_x
     : public detail::operation<free_comp_x, detail::free_comp_args, void, &detail::free_comp>,
       public detail::runtime_option<free_comp_x> {
@@ -296,7 +316,8 @@ class comp_signal_x
 
 /// Gives an object a number that peers use in active messages and puts with signal. Numbers are
 /// handed out in the order of the calls, so symmetric programs need no exchange, but they do need a
-/// barrier before first use.
+/// barrier before first use. An empty object has a number as well: what comes for it is dropped and
+/// counted, and `LCI_LOG_LEVEL=info` tells how much at the end of the runtime.
 class register_rcomp_x : public detail::operation<register_rcomp_x, detail::register_rcomp_args,
                                                   rcomp_t, &detail::register_rcomp>,
                          public detail::runtime_option<register_rcomp_x>,

@@ -34,15 +34,26 @@ class LCI_PUBLIC truncation_error : public std::runtime_error {
   explicit truncation_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// A peer died or cannot be reached any more. Thrown by progress(), once per device, by posts to
-/// that rank, and by every blocking call that was waiting, in whatever thread.
+/// A call waits inside a handler for what only another handler can bring, and handlers are nested
+/// as deep already as attribute `max_handler_depth` allows: that other one runs when this one
+/// returns. What was posted goes on.
+class LCI_PUBLIC handler_depth_error : public std::runtime_error {
+ public:
+  /// @param what  text for people
+  explicit handler_depth_error(const std::string& what) : std::runtime_error(what) {}
+};
+
+/// A peer died or cannot be reached any more. Thrown by progress(), once per device, where an
+/// operation with that rank was under way (attribute `failure_notice`), by posts to that rank, and
+/// by every blocking call that was waiting, in whatever thread.
 class LCI_PUBLIC peer_failure_error : public std::runtime_error {
  public:
   /// @param failed_rank  the rank that failed
   /// @param what         text for people
   peer_failure_error(int failed_rank, const std::string& what)
       : std::runtime_error(what), failed_rank_(failed_rank) {}
-  /// The rank that failed.
+  /// Whom it is about.
+  /// @return the rank that failed
   int failed_rank() const noexcept { return failed_rank_; }
 
  private:

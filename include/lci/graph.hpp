@@ -71,12 +71,15 @@ class graph_add_node_x : public detail::operation<graph_add_node_x, detail::grap
                          public detail::runtime_option<graph_add_node_x>,
                          public detail::comp_positional<graph_add_node_x> {
  public:
-  /// Positional arguments, see the setters of their names.
+  /// What the operation cannot be without.
+  /// @param comp  the graph
+  /// @param run   see fn()
   graph_add_node_x(comp_t comp, graph_node_run_cb_t run) {
     args.comp = comp;
     args.fn = run;
   }
   /// Sets the function: answers done (complete now) or posted (completes later), never retry.
+  /// Default: none, the constructor takes it.
   graph_add_node_x&& fn(graph_node_run_cb_t function) {
     args.fn = function;
     return self();
@@ -208,6 +211,9 @@ void graph_op_free(void* value) {
 /// copy's context is set to the node, so an operation posted with the graph as its completion
 /// object and `allow_retry(false)` completes the node. Of its answers status_t and errorcode_t are
 /// honoured, anything else counts as done.
+/// @param graph  the graph
+/// @param op     what the node runs
+/// @return the node
 template <class T>
 graph_node_t graph_add_node_op(comp_t graph, const T& op) {
   std::unique_ptr<T> copy(new T(op));

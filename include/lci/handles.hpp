@@ -101,6 +101,8 @@ struct runtime_t : detail::handle_base<runtime_t, runtime_impl_t, runtime_attr_t
   attr_rdv_protocol_t get_attr_rdv_protocol() const { return attr_of(*this).rdv_protocol; }
   int get_attr_gpu_resident() const { return attr_of(*this).gpu_resident; }
   attr_gpu_gdrcopy_t get_attr_gpu_gdrcopy() const { return attr_of(*this).gpu_gdrcopy; }
+  int get_attr_max_handler_depth() const { return attr_of(*this).max_handler_depth; }
+  attr_failure_notice_t get_attr_failure_notice() const { return attr_of(*this).failure_notice; }
   uint64_t get_attr_max_imm_tag() const { return attr_of(*this).max_imm_tag; }
   uint64_t get_attr_max_imm_rcomp() const { return attr_of(*this).max_imm_rcomp; }
   uint64_t get_attr_max_tag() const { return attr_of(*this).max_tag; }
@@ -248,15 +250,17 @@ struct comp_t : detail::handle_base<comp_t, comp_impl_t, comp_attr_t, 1> {
 /// What a peer needs to reach a registered region. Plain bytes: copy it, send it, gather it.
 struct rmr_t {
   uintptr_t base = 0;        ///< address that was registered; `remote_disp` counts from here
-  uintptr_t mr_base = 0;     ///< the library's own
+  uintptr_t mr_base = 0;     ///< the library's own: a check, by which posts refuse changed copies
   uint64_t opaque_rkey = 0;  ///< the library's own
   /// Whether it names no region.
+  /// @return whether it is so
   bool is_empty() const { return base == 0 && mr_base == 0 && opaque_rkey == 0; }
 };
 
 /// The buffer is host memory (the default): no look-up is made.
 const mr_t MR_HOST = mr_t();
-/// The buffer is GPU memory.
+/// The buffer is GPU memory. In a process that uses no GPU it is host memory, with one warning a
+/// process; a GPU's driver that says it is host memory makes the post throw argument_error.
 const mr_t MR_DEVICE = mr_t(reinterpret_cast<void*>(static_cast<uintptr_t>(1)));
 /// Find out what kind of memory the buffer is; costs one look-up per post.
 const mr_t MR_UNKNOWN = mr_t(reinterpret_cast<void*>(static_cast<uintptr_t>(2)));
@@ -265,7 +269,9 @@ const rmr_t RMR_NULL = rmr_t();
 
 /// No completion object, finish inside the call: implies `allow_posted(false).allow_retry(false)`.
 const comp_t COMP_NULL = comp_t();
-/// No completion object, finish inside the call or answer retry: implies `allow_posted(false)`.
+/// No completion object, finish inside the call or answer retry: implies `allow_posted(false)`. A
+/// receive answers retry when no message is there after one round of progress. Once the library has
+/// begun to send, or to read, the call waits for the end of that.
 const comp_t COMP_NULL_RETRY = comp_t(reinterpret_cast<void*>(static_cast<uintptr_t>(1)));
 /// Former name of COMP_NULL.
 const comp_t COMP_NULL_EXPECT_DONE = COMP_NULL;

@@ -5,6 +5,7 @@
 #define LCI_MEMORY_HPP
 
 #include <cstdlib>
+#include <type_traits>
 
 #include "lci/options.hpp"
 
@@ -17,9 +18,12 @@ namespace lci {
 class LCI_PUBLIC allocator_base_t {
  public:
   virtual ~allocator_base_t() {}
-  /// At least `size` bytes; `size` may be 0.
+  /// Allocates.
+  /// @param size  bytes; 0 is legal
+  /// @return at least so many bytes
   virtual void* allocate(size_t size) = 0;
-  /// Takes back what allocate() gave.
+  /// Takes memory back.
+  /// @param ptr  what allocate() gave
   virtual void deallocate(void* ptr) = 0;
 };
 
@@ -37,7 +41,7 @@ class LCI_PUBLIC allocator_default_t : public allocator_base_t {
 /// not given. Threads: any.
 class LCI_PUBLIC device_allocator_t : public allocator_base_t {
  public:
-  /// `gpu`: its number, as this process counts them.
+  /// @param gpu  its number, as this process counts them
   explicit device_allocator_t(int gpu = 0) : gpu_(gpu) {}
   void* allocate(size_t size) override;
   void deallocate(void* ptr) override;
@@ -50,7 +54,8 @@ class LCI_PUBLIC device_allocator_t : public allocator_base_t {
 /// GPUs of the process.
 class LCI_PUBLIC pinned_allocator_t : public allocator_base_t {
  public:
-  /// `gpu`: the one through which it is made; one that the program uses anyway costs nothing more.
+  /// @param gpu  the one through which it is made; one that the program uses anyway costs nothing
+  ///             more
   explicit pinned_allocator_t(int gpu = 0) : gpu_(gpu) {}
   void* allocate(size_t size) override;
   void deallocate(void* ptr) override;
@@ -88,6 +93,7 @@ struct register_memory_args {
 /// Arguments of deregister_memory.
 struct deregister_memory_args {
   mr_t* mr = nullptr;
+  mr_t value;  // given instead of a pointer
   runtime_t runtime;
 };
 /// Arguments of get_rmr.
@@ -166,7 +172,9 @@ class register_memory_x : public detail::operation<register_memory_x, detail::re
   }
 };
 
-/// Ends a registration and empties the handle. Peers must not use its rmr_t any more. Threads: any.
+/// Ends a registration and empties the handle, if that was given by pointer. Peers must not use its
+/// rmr_t any more. Threads: any.
+/// @throws lci::argument_error  empty or freed handle, null pointer
 class deregister_memory_x
     : public detail::operation<deregister_memory_x, detail::deregister_memory_args, void,
                                &detail::deregister_memory>,
@@ -174,9 +182,15 @@ class deregister_memory_x
  public:
   /// Takes the handle to empty.
   explicit deregister_memory_x(mr_t* value) { args.mr = value; }
+  /// Takes a copy of the handle, which stays as it is.
+  explicit deregister_memory_x(mr_t value) { args.value = detail::given(value); }
+  /// Other pointers are no registrations, although a handle can be made of them.
+  template <class T, typename std::enable_if<!std::is_same<T, mr_t>::value, int>::type = 0>
+  explicit deregister_memory_x(T*) = delete;
   /// Sets the handle to empty.
   deregister_memory_x&& mr(mr_t* value) {
     args.mr = value;
+    args.value = mr_t();
     return self();
   }
 };
@@ -313,6 +327,12 @@ inline mr_t register_memory(void* address, size_t size) {
 }
 /// deregister_memory_x without options.
 inline void deregister_memory(mr_t* mr) { deregister_memory_x(mr).call(); }
+/// The same by value: the caller's handle keeps naming what is gone.
+/// @param mr the registration to end
+inline void deregister_memory(mr_t mr) { deregister_memory_x(mr).call(); }
+/// Other pointers are no registrations, although a handle can be made of them.
+template <class T, typename std::enable_if<!std::is_same<T, mr_t>::value, int>::type = 0>
+void deregister_memory(T*) = delete;
 /// get_rmr_x without options.
 inline rmr_t get_rmr(mr_t mr) { return get_rmr_x(mr).call(); }
 /// alloc_packet_pool_x without options.

@@ -2,7 +2,8 @@
 /// Raw access to the network, for tools. Do not mix with progress() on one device; give the runtime
 /// `alloc_default_packet_pool(false)` so that the library's own receives are not in the way.
 ///
-/// The short forms (trailing `s`) take at most `max_inject_size` bytes, answer done, and still
+/// The short forms (trailing `s`) take at most `max_inject_size` bytes, answer done (a short put
+/// posted where it is in no order yet, and its buffer may be reused all the same), and still
 /// produce an entry in net_poll_cq(); the others answer posted. Retry: nothing happened. Threads:
 /// any, at the same time. All throw lci::argument_error for a rank outside 0..n-1, a null buffer
 /// with a size, a size over the limit.
@@ -292,7 +293,9 @@ inline error_t net_post_get(int rank, void* buffer, size_t size, mr_t mr, uint64
   return net_post_get_x(rank, buffer, size, mr, offset, rmr).call();
 }
 
-/// Name of a raw network event, for example "SEND".
+/// Name of a raw network event.
+/// @param opcode  the event
+/// @return such as "SEND"; never freed
 LCI_PUBLIC const char* get_net_opcode_str(net_opcode_t opcode);
 
 }  // namespace lci

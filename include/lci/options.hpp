@@ -6,6 +6,9 @@
 /// argument has a setter of its name that returns the object itself as an rvalue reference, and
 /// `call()` or `operator()` runs it. An operation object can be copied, stored, changed and run any
 /// number of times; running does not change it. One object must not be used by two threads at once.
+///
+/// A handle given to an option has to name an object: an empty or freed one is an
+/// lci::argument_error of the call, also where the option does not matter to it.
 #ifndef LCI_OPTIONS_HPP
 #define LCI_OPTIONS_HPP
 
@@ -26,12 +29,19 @@ struct option_t {
 
   option_t() : m_value(), m_is_set(false) {}
   /// A given value.
+  /// @param value  the value
   option_t(T value) : m_value(std::move(value)), m_is_set(true) {}
   /// A value together with whether it counts.
+  /// @param value   the value
+  /// @param is_set  whether it counts
   option_t(T value, bool is_set) : m_value(std::move(value)), m_is_set(is_set) {}
-  /// The value, or `fallback` when it is missing.
+  /// The value, or another when it is missing.
+  /// @param fallback  the other
+  /// @return the one that counts
   T get_value_or(T fallback) const { return m_is_set ? m_value : std::move(fallback); }
-  /// Stores the value into `*out` if there is one; answers whether there is.
+  /// Stores the value if there is one.
+  /// @param out  gets the value, else stays as it is
+  /// @return whether there is one
   bool get_set_value(T* out) const {
     if (m_is_set) *out = m_value;
     return m_is_set;
@@ -81,6 +91,13 @@ class operation {
   Op&& self() { return std::move(static_cast<Op&>(*this)); }
 };
 
+/// What a setter keeps of a handle: one that was given and is empty must not look like one that was
+/// not given, so that the call refuses it.
+template <class Handle>
+Handle given(Handle value) {
+  return value.p_impl != nullptr ? value : Handle(reinterpret_cast<void*>(uintptr_t{1}));
+}
+
 // Which runtime; default: the one of the given device or endpoint, else the global one.
 template <class Op>
 struct runtime_option {
@@ -88,7 +105,7 @@ struct runtime_option {
   /// runtime.
   Op&& runtime(runtime_t value) {
     Op& op = static_cast<Op&>(*this);
-    op.args.runtime = value;
+    op.args.runtime = given(value);
     return std::move(op);
   }
 };
@@ -99,7 +116,7 @@ struct device_option {
   /// Sets the device. Default: the runtime's default device.
   Op&& device(device_t value) {
     Op& op = static_cast<Op&>(*this);
-    op.args.device = value;
+    op.args.device = given(value);
     return std::move(op);
   }
 };
@@ -110,7 +127,7 @@ struct endpoint_option {
   /// Sets the endpoint. Default: the device's default endpoint; for progress its progress endpoint.
   Op&& endpoint(endpoint_t value) {
     Op& op = static_cast<Op&>(*this);
-    op.args.endpoint = value;
+    op.args.endpoint = given(value);
     return std::move(op);
   }
 };
@@ -121,7 +138,7 @@ struct packet_pool_option {
   /// Sets the packet pool. Default: the device's pool for posts, else the runtime's default pool.
   Op&& packet_pool(packet_pool_t value) {
     Op& op = static_cast<Op&>(*this);
-    op.args.packet_pool = value;
+    op.args.packet_pool = given(value);
     return std::move(op);
   }
 };
@@ -133,7 +150,7 @@ struct matching_engine_option {
   /// one.
   Op&& matching_engine(matching_engine_t value) {
     Op& op = static_cast<Op&>(*this);
-    op.args.matching_engine = value;
+    op.args.matching_engine = given(value);
     return std::move(op);
   }
 };

@@ -8,7 +8,8 @@
 /// progress().
 /// - retry: nothing happened and nothing is owned; call again, usually after progress().
 ///
-/// Wrong arguments throw lci::argument_error from the call and change nothing; a post to a rank
+/// Wrong arguments throw lci::argument_error from the call and change nothing, among them a size
+/// that reaches beyond the address space or the region that `.mr()` names; a post to a rank
 /// that is known to have failed throws lci::peer_failure_error. One that waits (COMP_NULL) ends
 /// with that error when its peer is lost, with ANY_SOURCE when any is. Threads: any, at the same
 /// time, also on one device.
@@ -67,7 +68,7 @@ class post_operation : public operation<Op, post_args, status_t, Run>,
   Op&& rank(int value) { return set(&post_args::rank, value); }
   /// Sets the local buffer; it must stay as it is until the operation is complete.
   Op&& local_buffer(void* value) { return set(&post_args::local_buffer, value); }
-  /// Sets the bytes to transfer, or the room in a receive buffer.
+  /// Sets how many bytes to transfer, or the bytes of room in a receive buffer.
   Op&& size(size_t value) { return set(&post_args::size, value); }
   /// Sets the object to signal when the operation was posted; COMP_NULL or COMP_NULL_RETRY: finish
   /// in the call.
@@ -124,13 +125,13 @@ struct remote_comp_option {
 /// Setters of operations on a peer's memory.
 template <class Op>
 struct remote_memory_options : remote_comp_option<Op> {
-  /// Sets the distance in bytes from `rmr.base`.
+  /// Sets the distance in bytes from `rmr.base`. Default: 0 where it is not positional.
   Op&& remote_disp(uintptr_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.remote_disp = value;
     return std::move(op);
   }
-  /// Sets the peer's region.
+  /// Sets the peer's region. Default: none where it is not positional.
   Op&& rmr(rmr_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.rmr = value;
@@ -158,11 +159,12 @@ class post_send_x : public detail::post_operation<post_send_x, &detail::post_sen
 
 /// Receives a message into a buffer of `size` bytes.
 ///
-/// Answers done when the message was already there, else posted; never retry. With ANY_SOURCE
-/// and/or ANY_TAG it takes every message that the wildcard covers, in arrival order. A message
-/// larger than the buffer makes the call that finds it (this post, or progress()) throw
-/// lci::truncation_error: the receive is over, its object is not signalled, nothing is written to
-/// the buffer, and the message waits for the next receive that it matches.
+/// Answers done when the message was already there, else posted; never retry, unless
+/// COMP_NULL_RETRY asks for that: then retry where there is no message. With ANY_SOURCE and/or
+/// ANY_TAG it takes every message that the wildcard covers, in arrival order. A message larger than
+/// the buffer makes the call that finds it (this post, or progress()) throw lci::truncation_error:
+/// the receive is over, its object is not signalled, nothing is written to the buffer, and the
+/// message waits for the next receive that it matches.
 /// @throws lci::argument_error  rank neither ANY_SOURCE nor in 0..n-1, null buffer with a size
 class post_recv_x : public detail::post_operation<post_recv_x, &detail::post_recv>,
                     public detail::matching_options<post_recv_x> {
@@ -194,7 +196,10 @@ class post_am_x : public detail::post_operation<post_am_x, &detail::post_am>,
 ///
 /// With `remote_comp` the peer's object is signalled once the data is visible there: done, the
 /// origin's rank and tag, no buffer. Done says that the buffer may be reused, not that the data has
-/// arrived.
+/// arrived, but once the answer is done, or the object was signalled, whatever is posted after that
+/// to this rank through the same device, by any thread and any endpoint, comes behind the data:
+/// messages, notifications of puts and gets find it, and a later put to the same bytes wins. A put
+/// that was posted and not yet signalled is in no order, nor are operations of different devices.
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, write
 /// beyond its
 ///   end, tag above `max_imm_tag` together with `remote_comp`

@@ -21,6 +21,9 @@ LCI_PUBLIC error_t test_drained(const progress_args& args);
 LCI_PUBLIC void wait_drained(const progress_args& args);
 /// Throws lci::peer_failure_error if the device has lost a peer: for what needs all of them.
 LCI_PUBLIC void check_none_lost(const progress_args& args);
+/// Something that needs all ranks and that no call waits for begins (1) or ends (-1) on the device:
+/// meanwhile progress() tells of every loss.
+LCI_PUBLIC void need_all(const progress_args& args, int change);
 
 }  // namespace detail
 
@@ -31,7 +34,8 @@ LCI_PUBLIC void check_none_lost(const progress_args& args);
 /// inside
 /// @throws lci::truncation_error    a message was larger than its receive; the rest of the batch
 /// was delivered
-/// @throws lci::peer_failure_error  a peer died; once per device and peer, after all good
+/// @throws lci::peer_failure_error  a peer is lost with which an operation of this device was under
+/// way, or any with attribute `failure_notice` `all`; once per device and peer, after all good
 /// completions. A thread that a blocking call has told is not told again, and leaves it to others.
 /// @throws std::runtime_error       a message named an unknown remote completion object
 /// Threads: any, also from inside a handler.

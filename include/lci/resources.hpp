@@ -144,7 +144,7 @@ class alloc_device_x
   ///@}
   /// Sets the net context. Default: the runtime's.
   self_t net_context(net_context_t value) {
-    args.net_context = value;
+    args.net_context = detail::given(value);
     return self();
   }
 };

@@ -7,6 +7,7 @@
 #define LCI_RUNTIME_HPP
 
 #include <string>
+#include <vector>
 
 #include "lci/options.hpp"
 
@@ -18,9 +19,12 @@ namespace lci {
 LCI_PUBLIC void global_initialize();
 /// Undoes one global_initialize(); the last one ends the library.
 LCI_PUBLIC void global_finalize();
-/// Number of this process, 0..n-1; -1 outside of initialize..finalize.
+/// Number of this process. In a process that was forked from a rank: of that rank. All else is
+/// refused there, with argument_error.
+/// @return 0..n-1; -1 outside of initialize..finalize
 LCI_PUBLIC int get_rank_me();
-/// Number of processes; -1 outside of initialize..finalize.
+/// Number of processes.
+/// @return at least 1; -1 outside of initialize..finalize
 LCI_PUBLIC int get_rank_n();
 
 namespace detail {
@@ -45,6 +49,11 @@ LCI_PUBLIC void free_runtime(const free_runtime_args& args);
 LCI_PUBLIC void g_runtime_fina(const no_args& args);
 LCI_PUBLIC runtime_t get_g_runtime(const no_args& args);
 
+struct failed_ranks_args {
+  runtime_t runtime;
+};
+LCI_PUBLIC std::vector<int> get_failed_ranks(const failed_ranks_args& args);
+
 /// Setters of a new runtime; defaults: the global defaults at the time of the call.
 template <class Op, runtime_t (*Run)(const alloc_runtime_args&)>
 class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime_t, Run>,
@@ -65,6 +74,8 @@ class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime
   Op&& rdv_protocol(attr_rdv_protocol_t value) { return set(&S::rdv_protocol, value); }
   Op&& gpu_resident(int value) { return set(&S::gpu_resident, value); }
   Op&& gpu_gdrcopy(attr_gpu_gdrcopy_t value) { return set(&S::gpu_gdrcopy, value); }
+  Op&& max_handler_depth(int value) { return set(&S::max_handler_depth, value); }
+  Op&& failure_notice(attr_failure_notice_t value) { return set(&S::failure_notice, value); }
   Op&& alloc_default_device(bool value) { return set(&S::alloc_default_device, value); }
   Op&& alloc_default_packet_pool(bool value) { return set(&S::alloc_default_packet_pool, value); }
   Op&& alloc_default_matching_engine(bool value) {
@@ -112,6 +123,13 @@ class g_runtime_fina_x
 class get_g_runtime_x : public detail::operation<get_g_runtime_x, detail::no_args, runtime_t,
                                                  &detail::get_g_runtime> {};
 
+/// The ranks that have died, or cannot be reached any more, as far as progress on any device of the
+/// runtime has found, in ascending order. Those that took leave are not among them.
+/// Threads: any. Errors: there is no runtime.
+class get_failed_ranks_x : public detail::operation<get_failed_ranks_x, detail::failed_ranks_args,
+                                                    std::vector<int>, &detail::get_failed_ranks>,
+                           public detail::runtime_option<get_failed_ranks_x> {};
+
 /// alloc_runtime_x without options.
 inline runtime_t alloc_runtime() { return alloc_runtime_x().call(); }
 /// free_runtime_x without options.
@@ -122,6 +140,8 @@ inline runtime_t g_runtime_init() { return g_runtime_init_x().call(); }
 inline void g_runtime_fina() { g_runtime_fina_x().call(); }
 /// get_g_runtime_x without options.
 inline runtime_t get_g_runtime() { return get_g_runtime_x().call(); }
+/// get_failed_ranks_x without options.
+inline std::vector<int> get_failed_ranks() { return get_failed_ranks_x().call(); }
 
 }  // namespace lci
 

@@ -8,7 +8,9 @@
 
 namespace lci {
 
-/// Name of an error code, for example "retry_nomem".
+/// Name of an error code.
+/// @param errorcode  the code
+/// @return such as "retry_nomem"; never freed
 LCI_PUBLIC const char* get_errorcode_str(errorcode_t errorcode);
 
 /// An error code with questions about its category. After `using namespace lci` write
@@ -18,22 +20,27 @@ struct error_t {
 
   error_t() : errorcode(errorcode_t::retry_init) {}
   /// Implicit from a code, so that functions can return one.
+  /// @param code  the code
   error_t(errorcode_t code) : errorcode(code) {}
   /// Back to the state of a default-constructed error.
   void reset_retry() { errorcode = errorcode_t::retry_init; }
   /// Finished; no completion object will be signalled.
+  /// @return whether it is so
   bool is_done() const {
     return errorcode > errorcode_t::done_min && errorcode < errorcode_t::done_max;
   }
   /// Accepted; the completion object will be signalled exactly once.
+  /// @return whether it is so
   bool is_posted() const {
     return errorcode > errorcode_t::posted_min && errorcode < errorcode_t::posted_max;
   }
   /// Nothing happened; call again.
+  /// @return whether it is so
   bool is_retry() const {
     return errorcode > errorcode_t::retry_min && errorcode < errorcode_t::retry_max;
   }
   /// Name of the code.
+  /// @return such as "done"; never freed
   const char* get_str() const { return get_errorcode_str(errorcode); }
 };
 
@@ -48,9 +55,11 @@ struct status_t {
 
   status_t() : error(), rank(-1), buffer(nullptr), size(0), tag(0), user_context(nullptr) {}
   /// Implicit from a code, so that functions can return one.
+  /// @param code  the code
   status_t(errorcode_t code)
       : error(code), rank(-1), buffer(nullptr), size(0), tag(0), user_context(nullptr) {}
   /// A done status that carries a context.
+  /// @param context  what get_user_context() answers
   explicit status_t(void* context)
       : error(errorcode_t::done),
         rank(-1),

@@ -28,8 +28,10 @@ struct stream_op_t {
 
   stream_op_t() = default;
   /// Implicit, as for all handles.
+  /// @param impl  the `p_impl` of another
   stream_op_t(void* impl) : p_impl(static_cast<stream_op_impl_t*>(impl)) {}
   /// Whether the handle names no object.
+  /// @return whether it is so
   bool is_empty() const { return p_impl == nullptr; }
   /// Whether both name the same object.
   friend bool operator==(const stream_op_t& a, const stream_op_t& b) {
@@ -88,6 +90,8 @@ class stream_post_x : public detail::operation<stream_post_x, detail::stream_pos
                                                &detail::stream_post> {
  public:
   /// Takes the stream and the post.
+  /// @param stream  see the setter of its name
+  /// @param post    an operation of post.hpp; copied
   template <class Op, status_t (*Run)(const detail::post_args&)>
   stream_post_x(void* stream, const detail::post_operation<Op, Run>& post) {
     args.stream = stream;
@@ -150,6 +154,9 @@ class free_stream_op_x : public detail::operation<free_stream_op_x, detail::free
 };
 
 /// stream_post_x without options.
+/// @param stream  a CUDA stream; null: the default stream of the current context
+/// @param post    an operation of post.hpp; copied
+/// @return the operation in the stream, to be freed by free_stream_op()
 template <class Op, status_t (*Run)(const detail::post_args&)>
 stream_op_t stream_post(void* stream, const detail::post_operation<Op, Run>& post) {
   return stream_post_x(stream, post).call();

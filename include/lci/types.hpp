@@ -93,6 +93,9 @@ enum class attr_gpu_path_t { auto_select, direct, staged };
 /// `auto_select`: where gdrcopy is usable. `on`: where it is not, the first use of GPU memory
 /// throws.
 enum class attr_gpu_gdrcopy_t { auto_select, on, off };
+/// Of which lost peers progress() tells. `own`: of those with which an operation of the device was
+/// under way. `all`: of every one.
+enum class attr_failure_notice_t { own, all };
 /// Thread domains of the verbs backend.
 enum class attr_ibv_td_strategy_t { none, all_qp, per_qp };
 

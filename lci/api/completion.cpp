@@ -1,11 +1,14 @@
 // Operations on completion objects. Numbers for peers (register_rcomp) are with progress.
 #include "lci/completion.hpp"
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "lci/api/resolve.hpp"
 #include "lci/api/waiting.hpp"
 #include "lci/base/spin.hpp"
+#include "lci/comp/holder.hpp"
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 
@@ -13,6 +16,8 @@ namespace lci {
 namespace {
 
 comp_attr_t attr_for(const detail::alloc_comp_args& args) {
+  runtime::refuse_fork("alloc_comp");
+  api::check_given(args.runtime);
   comp_attr_t attr;
   static_cast<comp_settings_t&>(attr) = args.settings.applied_to(g_default_attr);
   attr.name = args.name != nullptr ? args.name : DEFAULT_NAME;
@@ -23,11 +28,45 @@ comp_attr_t attr_for(const detail::alloc_comp_args& args) {
 // The device that a waiting call serves, or whose lost peers end it, or null: an object may be
 // waited for without any runtime.
 device_t device_to_serve(const detail::sync_args& args) {
+  api::check_given(args.runtime);
   if (args.device.p_impl != nullptr) return args.device;
   const runtime_t runtime =
       args.runtime.p_impl != nullptr ? args.runtime : runtime::global().default_runtime;
   if (runtime.p_impl == nullptr) return device_t();
-  return base::check_live(runtime.p_impl, "runtime")->default_device;
+  return runtime.p_impl->default_device;
+}
+
+// Nothing is under way in the whole runtime that could signal this object, and no peer can name it:
+// only the program itself can.
+bool is_left_alone(device_impl_t& device, const comp_impl_t& object) {
+  runtime_impl_t& owner = device.owner();
+  for (const device_impl_t* const each : owner.devices)
+    if (!each->channel.is_drained_but_for_handlers()) return false;
+  return !owner.core.rcomps.has(object);
+}
+
+bool has_lost_ranks(const runtime_impl_t& runtime) { return runtime.core.failure_epoch() != 0; }
+
+// What waits for a lost rank may never end, so after a loss nothing keeps an object from being
+// freed.
+bool is_end_sure(const comp::held& by) {
+  const std::vector<runtime_impl_t*>& all = runtime::global().runtimes;
+  return std::none_of(all.begin(), all.end(), [&](const runtime_impl_t* each) {
+    return (by.of == nullptr || by.of == each) && has_lost_ranks(*each);
+  });
+}
+
+// Throws where it is known, and cheap to know, that the object will be signalled.
+void must_not_be_held(const comp_impl_t& object) {
+  if (const comp::held by = comp::held::find(object); by.by != nullptr && is_end_sure(by))
+    throw argument_error(std::string("free_comp: argument comp is a ") +
+                         comp::name_of(object.attr.comp_type) + " that a running " + by.by +
+                         " will signal at its end");
+  if (object.attr.comp_type != attr_comp_type_t::sync) return;
+  for (runtime_impl_t* const each : runtime::global().runtimes)
+    if (each->core.streams.waits_for(object))
+      throw argument_error(
+          "free_comp: argument comp is a synchronizer for which a stream waits (stream_wait)");
 }
 
 }  // namespace
@@ -35,6 +74,18 @@ device_t device_to_serve(const detail::sync_args& args) {
 namespace detail {
 
 const comp_attr_t& attr_of(comp_t comp) { return comp::any(comp, "get_attr").attr; }
+
+struct held_comp {
+  comp::holder holder;
+};
+
+held_comp* hold_comp(comp_t comp, const char* by, runtime_t of) {
+  auto* const made = new held_comp;
+  made->holder.hold(*comp.p_impl, by, of.p_impl);
+  return made;
+}
+
+void let_go(held_comp* one) { delete one; }
 
 comp_t alloc_sync(const alloc_comp_args& args) {
   return comp_t(base::make_live<comp::sync>(attr_for(args)));
@@ -53,12 +104,17 @@ comp_t alloc_handler(const alloc_comp_args& args) {
 }
 
 comp_t alloc_graph(const alloc_comp_args& args) {
+  if (!args.comp.is_empty()) comp::any(args.comp, "alloc_graph");
   return comp_t(base::make_live<comp::graph>(attr_for(args), args.comp));
 }
 
 void free_comp(const free_comp_args& args) {
   if (args.comp == nullptr) throw argument_error("free_comp: argument comp is a null pointer");
+  api::check_given(args.runtime);
   comp_impl_t& object = comp::any(*args.comp, "free_comp");
+  must_not_be_held(object);
+  for (runtime_impl_t* const runtime : runtime::global().runtimes)
+    runtime->core.rcomps.bury(object);
   switch (object.attr.comp_type) {
     case attr_comp_type_t::sync:
       base::free_live(static_cast<comp::sync*>(&object), "comp");
@@ -73,6 +129,7 @@ void free_comp(const free_comp_args& args) {
       base::free_live(static_cast<comp::handler*>(&object), "comp");
       break;
     case attr_comp_type_t::graph:
+      static_cast<comp::graph&>(object).must_not_run("free_comp");
       base::free_live(static_cast<comp::graph*>(&object), "comp");
       break;
     case attr_comp_type_t::custom:
@@ -84,6 +141,7 @@ void free_comp(const free_comp_args& args) {
 }
 
 bool sync_test(const sync_args& args) {
+  api::check_given(args.runtime);
   return comp::as<comp::sync>(args.comp, "sync_test").test(args.p_out);
 }
 
@@ -94,7 +152,8 @@ void sync_wait(const sync_args& args) {
     for (base::spin_wait wait; !s.test(args.p_out);) wait();
     return;
   }
-  api::waiting wait(base::check_live(device.p_impl, "device")->channel, args.needs_all);
+  device_impl_t& served = *base::check_live(device.p_impl, "device");
+  api::waiting wait(served.channel, args.needs_all);
   while (!s.test(args.p_out)) {
     if (const int rank = s.lost(); rank != comp::sync::NOBODY) [[unlikely]]
       wait.end_for(rank);
@@ -102,25 +161,49 @@ void sync_wait(const sync_args& args) {
       wait.round();
     else
       wait.pause();
+    if (wait.is_held_up()) [[unlikely]]
+      wait.tell_held_up("sync_wait", is_left_alone(served, s));
   }
 }
 
 int64_t counter_get(const comp_args& args) {
+  api::check_given(args.runtime);
   return comp::as<comp::counter>(args.comp, "counter_get").get();
 }
 
 void counter_set(const counter_set_args& args) {
+  api::check_given(args.runtime);
   comp::as<comp::counter>(args.comp, "counter_set").set(args.value);
 }
 
-status_t cq_pop(const comp_args& args) { return comp::as<comp::queue>(args.comp, "cq_pop").pop(); }
+status_t cq_pop(const comp_args& args) {
+  api::check_given(args.runtime);
+  return comp::as<comp::queue>(args.comp, "cq_pop").pop();
+}
 
 void comp_signal(const comp_signal_args& args) {
+  api::check_given(args.runtime);
   comp_impl_t& object = comp::any(args.comp, "comp_signal");
   // A status that is not done would come out of the queue looking like "empty".
   if (object.attr.comp_type == attr_comp_type_t::cq && !args.status.is_done())
     throw argument_error(std::string("comp_signal: argument status is ") +
                          args.status.error.get_str() + "; a completion queue takes done only");
+  comp::signal(&object, args.status);
+}
+
+void check_comp(const char* operation, comp_t comp) {
+  if (!comp.is_empty()) comp::any(comp, operation);
+}
+
+void signal_in_turn(const comp_signal_args& args, device_t device, endpoint_t endpoint) {
+  const device_impl_t* of = endpoint.p_impl != nullptr && device.p_impl == nullptr
+                                ? &base::check_live(endpoint.p_impl, "endpoint")->device
+                                : &api::find_device(args.runtime, device);
+  comp_impl_t& object = comp::any(args.comp, "comp_signal");
+  proto::handler_queue& queue = const_cast<device_impl_t*>(of)->channel.handlers;
+  if (proto::handler_depth::now() > queue.limit() && comp::runs_user_code(object) &&
+      queue.add(object, args.status, true, proto::news::collective))
+    return;
   comp::signal(&object, args.status);
 }
 

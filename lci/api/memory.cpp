@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "lci/api/buffers.hpp"
 #include "lci/api/resolve.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -38,20 +39,22 @@ void pinned_allocator_t::deallocate(void* ptr) {
 namespace detail {
 
 mr_t register_memory(const register_memory_args& args) {
-  if (args.address == nullptr && args.size != 0)
-    throw argument_error("register_memory: address is null but size is " +
-                         std::to_string(args.size));
+  api::check_buffer("register_memory: address", args.address, args.size);
   net_context_impl_t* context = nullptr;
   if (args.device.p_impl != nullptr) {
+    api::check_given(args.runtime);
     context = &base::check_live(args.device.p_impl, "device")->context;
   } else {
     context = api::find_runtime(args.runtime).default_net_context.p_impl;
     base::check_live(context, "net_context");
   }
+  api::check_room("register_memory: address", args.address, args.size, context->owner.core.arena);
   return mr_t(base::make_live<mr_impl_t>(*context, args.address, args.size));
 }
 
 void deregister_memory(const deregister_memory_args& args) {
+  api::check_given(args.runtime);
+  if (args.value.p_impl != nullptr) return base::free_live(args.value.p_impl, "mr");
   if (args.mr == nullptr)
     throw argument_error("deregister_memory: the pointer to the handle is null");
   base::free_live(args.mr->p_impl, "mr");
@@ -59,11 +62,13 @@ void deregister_memory(const deregister_memory_args& args) {
 }
 
 rmr_t get_rmr(const get_rmr_args& args) {
+  api::check_given(args.runtime);
   const mr_impl_t& mr = *base::check_live(args.mr.p_impl, "mr");
   rmr_t rmr;
   rmr.base = reinterpret_cast<std::uintptr_t>(mr.address);
-  rmr.mr_base = rmr.base;
   rmr.opaque_rkey = static_cast<std::uint64_t>(mr.name.generation) << 32 | mr.name.slot;
+  const proto::core& core = mr.owner.core;
+  rmr.mr_base = core.seal.check_of(rmr.base, rmr.opaque_rkey, core.me);
   return rmr;
 }
 
@@ -87,6 +92,7 @@ __attribute__((noinline)) void put_packet(void* payload) {
     if (mem::packet* const packet = mem::packet_pool::held(arena, payload); packet != nullptr)
       return mem::release_packet(arena, packet);
   }
+  runtime::refuse_fork("put_upacket");
   throw argument_error(
       "put_upacket: the pointer is not the start of a packet that the program owns");
 }
@@ -94,6 +100,7 @@ __attribute__((noinline)) void put_packet(void* payload) {
 }  // namespace
 
 void put_upacket(const put_upacket_args& args) {
+  api::check_given(args.runtime);
   if (mem::return_to_hand(args.packet)) [[likely]]
     return;
   put_packet(args.packet);

@@ -5,6 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "lci/api/buffer_kind.hpp"
+#include "lci/api/buffers.hpp"
+#include "lci/api/remote_name.hpp"
 #include "lci/api/resolve.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/raw.hpp"
@@ -21,14 +24,19 @@ struct target {
   proto::raw_net& raw;
 };
 
+void check_memory(const net_post_args& a, const proto::core& core, bool checks_pointers) {
+  api::check_buffer("buffer", a.buffer, a.size, a.mr);
+  api::check_room("buffer", a.buffer, a.size, core.arena);
+  if (checks_pointers) api::check_pointer("buffer", a.buffer, a.size, a.mr);
+}
+
 target find_target(const net_post_args& a) {
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
   proto::core& core = end.device.owner().core;
   if (a.rank < 0 || a.rank >= core.n)
     throw argument_error("rank " + std::to_string(a.rank) + " is not in 0.." +
                          std::to_string(core.n - 1));
-  if (a.buffer == nullptr && a.size != 0)
-    throw argument_error("buffer is null but size is " + std::to_string(a.size));
+  check_memory(a, core, end.checks_pointers);
   core.check_alive(a.rank);
   return {end, end.device.raw()};
 }
@@ -42,28 +50,53 @@ void check_short(const net_post_args& a, const endpoint_impl_t& end) {
 }
 
 // There is no protocol above these posts that would bring the bytes another way.
-[[noreturn]] LCI_COLD void throw_off_network(const mr_impl_t& mr) {
-  throw argument_error("mr is " + mr.place.domain->describe(mr.address) +
+[[noreturn]] LCI_COLD void throw_off_network(const net_post_args& a,
+                                             const mem::memory_place& place) {
+  throw argument_error((a.mr.is_empty() ? "buffer is " : "mr is ") +
+                       place.domain->describe(a.buffer) +
                        ", which is not registered with the network, and net_* posts do not go "
                        "through host memory");
 }
 
-net::net_op make_op(const net_post_args& a, const net_context_impl_t& network) {
+// The bytes of a receive are copied by the processor, whatever the network could do.
+void check_host_memory(const net_post_args& a, proto::core& core) {
+  if (a.mr.p_impl == nullptr || a.size == 0) return;
+  const mem::memory_place place = a.mr.is_empty()
+                                      ? api::find_place("buffer", a.buffer, a.size, a.mr, core)
+                                      : a.mr.p_impl->place;
+  if (place.kind != mem::mem_kind::host)
+    throw argument_error("net_post_recv: buffer is " + place.domain->describe(a.buffer) +
+                         ", and net_* receives do not go through host memory");
+}
+
+// Fills in what `key` registers for this operation alone.
+net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, bool is_short,
+                    proto::network_key& key) {
   net::net_op op;
   op.rank = a.rank;
   op.imm = a.imm_data;
   op.buffer = a.buffer;
   op.size = a.size;
+  const net::capabilities& can = network.fabric->caps_of(a.rank);
+  mem::memory_place place;
+  bool is_off = false;
   if (!a.mr.is_empty()) {
-    const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
-    const bool is_taken =
-        proto::may_register(network.fabric->caps_of(a.rank), network.attr.gpu_path, mr.place.kind);
-    if ((mr.key.is_off() || !is_taken) && a.size != 0) throw_off_network(mr);
-    op.kind = mr.place.kind;
+    const mr_impl_t& mr = *a.mr.p_impl;
+    place = mr.place;
+    is_off = mr.key.is_off() || !proto::may_register(can, network.attr.gpu_path, place.kind);
     op.local_key = mr.key.get();
+  } else if (a.mr.p_impl != nullptr && a.size != 0) {
+    place = api::find_place("buffer", a.buffer, a.size, a.mr, network.owner.core);
   }
-  op.remote = {static_cast<std::uint32_t>(a.rmr.opaque_rkey),
-               static_cast<std::uint32_t>(a.rmr.opaque_rkey >> 32)};
+  if (a.size != 0) op.kind = place.kind;
+  if (!is_short && op.local_key == 0 && (op.kind == mem::mem_kind::host || a.mr.is_empty())) {
+    key =
+        proto::network_key(*network.fabric, can, network.attr.gpu_path, a.buffer, a.size, op.kind);
+    is_off = key.is_off();
+    op.local_key = key.get();
+  }
+  if (is_off && a.size != 0) throw_off_network(a, place);
+  op.remote = api::key_of(a.rmr);
   op.remote_offset = a.offset;
   return op;
 }
@@ -75,13 +108,14 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
   const target to = find_target(a);
   if (is_short) check_short(a, to.end);
   const net_context_impl_t& network = to.end.device.context;
-  net::net_op op = make_op(a, network);
-  proto::network_key key;
-  if (!is_short && op.local_key == 0 && op.kind == mem::mem_kind::host) {
-    key = proto::network_key(*network.fabric, network.fabric->caps_of(a.rank),
-                             network.attr.gpu_path, a.buffer, a.size, op.kind);
-    op.local_key = key.get();
+  if (opcode != net_opcode_t::SEND) {
+    api::check_rmr(a.rmr, a.rank, to.end.device.owner().core);
+    net::remote_view there;
+    if (!api::check_remote({a.rank, a.rmr, a.offset, a.size, "offset"}, *network.fabric, there))
+      return errorcode_t::retry_nomem;
   }
+  proto::network_key key;
+  net::net_op op = make_op(a, network, is_short, key);
   proto::raw_net::record* r = to.raw.make_record(opcode, a.rank, a.user_context);
   r->key = std::move(key);
   op.context = r;
@@ -93,14 +127,18 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
     }
     if (a.size != 0) std::memcpy(r->packet->payload(), a.buffer, a.size);
     op.buffer = r->packet->payload();
+    op.in_order = true;
   }
+  // Done would say that a short put is in order (docs/decisions/0028-order-behind-puts.md).
+  const bool orders_puts = network.fabric->caps_of(a.rank).orders_puts;
   const errorcode_t code = (to.end.port->end().*verb)(op);
   if (code == errorcode_t::done)
     to.raw.complete(r);
   else if (code != errorcode_t::posted)
     to.raw.drop(r);
   if (proto::is_retry(code)) return code;
-  return is_short ? errorcode_t::done : errorcode_t::posted;
+  const bool is_done = is_short && (code == errorcode_t::done || orders_puts);
+  return is_done ? errorcode_t::done : errorcode_t::posted;
 }
 
 }  // namespace
@@ -113,9 +151,11 @@ size_t net_poll_cq(const net_poll_cq_args& a) {
 }
 
 error_t net_post_recv(const net_post_args& a) {
-  if (a.buffer == nullptr && a.size != 0)
-    throw argument_error("buffer is null but size is " + std::to_string(a.size));
-  api::find_device(a.runtime, a.device).raw().post_recv(a.buffer, a.size, a.user_context);
+  device_impl_t& device = api::find_device(a.runtime, a.device);
+  proto::core& core = device.owner().core;
+  check_memory(a, core, device.context.attr.check_pointers);
+  check_host_memory(a, core);
+  device.raw().post_recv(a.buffer, a.size, a.user_context);
   return errorcode_t::posted;
 }
 

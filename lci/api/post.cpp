@@ -16,7 +16,7 @@ using detail::post_args;
 // its own: it is a third of the instructions of the long way.
 inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) noexcept {
   const proto::core& core = end.core;
-  if (a.size > end.inject_now_limit || a.mr.p_impl != nullptr ||
+  if (a.size > end.inject_now_limit || a.mr.p_impl != nullptr || a.packet_pool.p_impl != nullptr ||
       a.comp_semantic != comp_semantic_t::memory || !a.allow_done)
     return false;
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) || core.is_gone(a.rank))
@@ -24,7 +24,7 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
   if (!core.imm.fits(rcomp, a.tag) || end.port->log.any() ||
       core.arena.sight().covers(a.local_buffer))
     return false;
-  if ((a.local_buffer == nullptr && a.size != 0) ||
+  if (!base::is_near(a.local_buffer, a.size) ||
       !(a.local_comp.is_empty() || comp::is_live(a.local_comp)))
     return false;
   return end.net.send_inline(a.rank, core.imm.encode(rcomp, a.tag), nullptr, 0, a.local_buffer,
@@ -33,17 +33,19 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
 
 // Send and active message.
 __attribute__((noinline)) status_t post_message(const post_args& a, rcomp_t rcomp,
-                                                endpoint_impl_t& end) {
+                                                endpoint_impl_t& end, proto::news what) {
   const api::permission allow(a);
   proto::channel& via = end.device.channel;
   api::check_rank(a, via.shared);
-  api::check_buffer(a);
-  return api::run(a, allow, via, [&](const proto::user_side& user, bool may_retry, status_t&) {
+  api::check_given(a);
+  const auto start = [&](const proto::user_side& user, bool may_retry, status_t&) {
     proto::outgoing out = api::describe(a, end, user, may_retry);
     out.rcomp = rcomp;
     out.extended = !via.shared.imm.fits(rcomp, a.tag);
-    return proto::start_message(out);
-  });
+    api::spent_packet packet(out.packet);
+    return packet.answered(proto::start_message(out));
+  };
+  return api::run(a, allow, via, what, start);
 }
 
 matching_engine_impl_t& find_engine(const post_args& a, endpoint_impl_t& end) {
@@ -71,17 +73,16 @@ status_t post_send(const post_args& a) {
   const rcomp_t rcomp = engine.match.first_rcomp + static_cast<rcomp_t>(a.matching_policy);
   if (inject_now(a, end, rcomp)) [[likely]]
     return api::status_of(a, errorcode_t::done);
-  return post_message(a, rcomp, end);
+  return post_message(a, rcomp, end, proto::news::send);
 }
 
 status_t post_am(const post_args& a) {
-  if (a.remote_comp == 0) [[unlikely]]
-    throw argument_error(
-        "post_am: remote_comp is 0, which names nothing; legal are numbers from register_rcomp()");
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  if (a.remote_comp < end.core.rcomps.end_of_engines()) [[unlikely]]
+    api::check_names_object("post_am", a.remote_comp, end.core);
   if (inject_now(a, end, a.remote_comp)) [[likely]]
     return api::status_of(a, errorcode_t::done);
-  return post_message(a, a.remote_comp, end);
+  return post_message(a, a.remote_comp, end, proto::news::am);
 }
 
 status_t post_recv(const post_args& a) {
@@ -89,13 +90,14 @@ status_t post_recv(const post_args& a) {
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
   proto::channel& via = end.device.channel;
   api::check_source(a, via.shared);
-  api::check_buffer(a);
+  api::check_given(a);
+  api::check_room("local_buffer", a.local_buffer, a.size, via.shared.arena);
   check_policy(a);
   matching_engine_impl_t& engine = find_engine(a, end);
   mem::memory_place place;
   if (a.mr.p_impl != nullptr && a.mr.is_empty() && a.size != 0) [[unlikely]]
-    place = place_of(via.shared, a.local_buffer);
-  if (end.checks_pointers) api::check_pointer(a);
+    place = api::find_place("local_buffer", a.local_buffer, a.size, a.mr, via.shared);
+  if (end.checks_pointers) api::check_pointer("local_buffer", a.local_buffer, a.size, a.mr);
   const auto start = [&](const proto::user_side& user, bool, status_t& got) {
     proto::receive& record = *via.shared.receives.get();
     record.user = user;
@@ -105,7 +107,7 @@ status_t post_recv(const post_args& a) {
     record.kind = place.kind;
     record.gpu = place.device;
     if (!a.mr.is_empty()) {
-      const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
+      const mr_impl_t& mr = *a.mr.p_impl;
       record.kind = mr.place.kind;
       record.gpu = mr.place.device;
       record.region = mr.name;
@@ -114,7 +116,7 @@ status_t post_recv(const post_args& a) {
     }
     return engine.match.post(record, a.rank, a.tag, a.matching_policy, got);
   };
-  return api::run(a, allow, via, start, &engine.match);
+  return api::run(a, allow, via, proto::news::receive, start, &engine.match);
 }
 
 }  // namespace detail

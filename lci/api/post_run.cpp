@@ -1,5 +1,7 @@
 #include "lci/api/post_run.hpp"
 
+#include <atomic>
+#include <cstdio>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -18,24 +20,20 @@ void throw_bad_rank(int rank, int n) {
   throw argument_error("rank " + std::to_string(rank) + " is not in 0.." + std::to_string(n - 1));
 }
 
-void throw_null_buffer(std::size_t size) {
-  throw argument_error("local_buffer is null but size is " + std::to_string(size));
-}
-
 void throw_bad_policy(const post_args& a) {
   throw argument_error("matching_policy " +
                        std::to_string(static_cast<unsigned>(a.matching_policy)) +
                        " is not in 0..3");
 }
 
-void check_pointer(const post_args& a) {
-  if (a.mr.p_impl != nullptr || a.size == 0) return;
-  const mem::memory_place place = mem::find_place(a.local_buffer);
-  if (!place.is_handled) throw argument_error(place.domain->refusal(a.local_buffer));
-  if (place.kind != mem::mem_kind::host)
-    throw argument_error("local_buffer is " + place.domain->describe(a.local_buffer) +
-                         ", but the post says nothing of it: add .mr(MR_DEVICE), or the mr of its "
-                         "registration");
+void check_names_object(const char* who, rcomp_t number, const proto::core& core) {
+  const std::string said = std::string(who) + ": remote_comp " + std::to_string(number);
+  if (number == 0)
+    throw argument_error(said + " names nothing; legal are numbers from register_rcomp()");
+  if (core.rcomps.is_of_engine(number))
+    throw argument_error(said +
+                         " belongs to a matching engine, to which post_send() sends; legal "
+                         "are numbers from register_rcomp()");
 }
 
 namespace {
@@ -75,7 +73,34 @@ void check_source(proto::channel& via, int rank, waiting& wait) {
       "the operation failed; the call of progress of another thread has thrown why");
 }
 
+// Whom the operation is with can only be this process, and none of its handlers can run: it ends,
+// unless a message has met it.
+LCI_COLD void end_if_held_up(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
+                             proto::matcher* filed_in, bool is_met) {
+  constexpr const char* WHAT = "a blocking post";
+  const bool is_with_us = rank == via.shared.me || via.shared.n == 1;
+  if (!is_with_us || is_met) return wait.tell_held_up(WHAT, false);
+  if (filed_in == nullptr)
+    w->abandon();
+  else if (filed_in->take_back(*w))
+    via.shared.waiters.put(w);
+  else
+    return wait.tell_held_up(WHAT, false);
+  wait.tell_held_up(WHAT, true);
+}
+
 }  // namespace
+
+bool is_taken_back(proto::waiter* w, proto::channel& via, waiting& wait, proto::matcher& filed_in) {
+  // What progress throws may end the call only where nothing is under way any more.
+  std::exception_ptr kept;
+  progress_and_keep(wait, kept);
+  const bool is_back = !w->is_over() && filed_in.take_back(*w);
+  if (is_back) via.shared.waiters.put(w);
+  if (kept && is_back) std::rethrow_exception(kept);
+  if (kept) via.keep(kept);
+  return is_back;
+}
 
 status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
                   proto::matcher* filed_in) {
@@ -84,6 +109,8 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait
   while (!w->is_over()) {
     progress_and_keep(wait, kept);
     if (w->is_over()) break;
+    if (wait.is_held_up()) [[unlikely]]
+      end_if_held_up(w, via, rank, wait, filed_in, is_met);
     const bool is_lost = rank >= 0 ? via.shared.is_gone(rank) : wait.has_loss();
     if (!is_lost || is_met) continue;
     if (filed_in != nullptr && filed_in->take_back(*w)) {
@@ -106,16 +133,23 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait
 
 namespace {
 
+[[noreturn]] LCI_COLD void throw_given_away(const void* packet) {
+  char address[32];
+  std::snprintf(address, sizeof address, "%p", packet);
+  throw argument_error(std::string("local_buffer ") + address +
+                       " is a packet that the program does not have any more: it was posted or "
+                       "put back already; expected one from get_upacket() or from a message");
+}
+
 // The buffer may be in a packet. One whose payload is apart tells where it is: the caller need not.
 LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::outgoing& out) {
   out.packet = mem::packet_pool::held(core.arena, a.local_buffer);
+  if (out.packet == nullptr) check_packet(a, core);
+  if (out.packet == nullptr || a.size > out.packet->capacity) [[unlikely]]
+    check_packet_room("local_buffer", a.local_buffer, a.size, core.arena);
   const mem::far_packet* near = core.arena.payloads().near(a.local_buffer);
   if (out.is_apart()) {
     auto& mine = static_cast<mem::far_packet&>(*out.packet);
-    if (a.size > mine.capacity)
-      throw argument_error("size is " + std::to_string(a.size) +
-                           ", but the packet that local_buffer names has " +
-                           std::to_string(mine.capacity) + " bytes");
     mine.home->enter_operation(mine);
     near = &mine;
   } else if (near == nullptr || a.mr.p_impl != nullptr) {
@@ -133,11 +167,29 @@ LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::ou
 
 }  // namespace
 
+void check_packet(const post_args& a, const proto::core& core) {
+  if (core.arena.sight().covers(a.local_buffer) &&
+      mem::packet_pool::held(core.arena, a.local_buffer) == nullptr &&
+      mem::packet_pool::is_given_away(core.arena, a.local_buffer))
+    throw_given_away(a.local_buffer);
+}
+
+void spent_packet::begin() noexcept {
+  if (packet_->state.load(std::memory_order_relaxed) == mem::packet_state::out)
+    packet_->state.store(mem::packet_state::posted, std::memory_order_relaxed);
+  else
+    packet_ = nullptr;
+}
+
+void spent_packet::end() noexcept {
+  packet_->state.store(mem::packet_state::out, std::memory_order_relaxed);
+}
+
 proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
                          bool may_retry) {
   packet_pool_impl_t* pool = &end.device.pool;
   if (a.packet_pool.p_impl != nullptr) {
-    packet_pool_impl_t* const given = base::check_live(a.packet_pool.p_impl, "packet_pool");
+    packet_pool_impl_t* const given = a.packet_pool.p_impl;
     if (given->payloads == nullptr) pool = given;
   }
   proto::outgoing out{*end.port, pool->packets};
@@ -154,11 +206,12 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
     out.has_mr = true;
     if (a.mr.is_empty()) {
       // MR_DEVICE or MR_UNKNOWN.
-      const mem::memory_place place = place_of(end.device.owner().core, a.local_buffer);
+      const mem::memory_place place =
+          find_place("local_buffer", a.local_buffer, a.size, a.mr, end.device.owner().core);
       out.kind = place.kind;
       out.gpu = place.device;
     } else {
-      const mr_impl_t& mr = *base::check_live(a.mr.p_impl, "mr");
+      const mr_impl_t& mr = *a.mr.p_impl;
       out.kind = mr.place.kind;
       out.gpu = mr.place.device;
       out.local_key = mr.key.get();
@@ -167,7 +220,8 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
     if (a.size == 0) out.kind = mem::mem_kind::host;  // nothing is there to be read
   }
   if (end.core.arena.sight().covers(a.local_buffer)) find_packet(a, end.core, out);
-  if (end.checks_pointers && out.packet == nullptr) check_pointer(a);
+  if (end.checks_pointers && out.packet == nullptr)
+    check_pointer("local_buffer", a.local_buffer, a.size, a.mr);
   return out;
 }
 

@@ -2,6 +2,8 @@
 // Threads: any. Included by the files that implement posts, nothing else.
 #pragma once
 
+#include "lci/api/buffer_kind.hpp"
+#include "lci/api/buffers.hpp"
 #include "lci/api/resolve.hpp"
 #include "lci/api/waiting.hpp"
 #include "lci/comp/signal.hpp"
@@ -14,7 +16,6 @@ using detail::post_args;
 
 [[noreturn]] LCI_COLD void throw_no_answer_allowed();
 [[noreturn]] LCI_COLD void throw_bad_rank(int rank, int n);
-[[noreturn]] LCI_COLD void throw_null_buffer(std::size_t size);
 [[noreturn]] LCI_COLD void throw_bad_policy(const post_args& a);
 
 // What the caller allows, with the meaning of the null completion objects applied.
@@ -34,14 +35,18 @@ struct permission {
   }
 };
 
-inline void check_buffer(const post_args& a) {
-  if (a.local_buffer == nullptr && a.size != 0) [[unlikely]]
-    throw_null_buffer(a.size);
+// What the caller gave and find_endpoint() does not look at.
+inline void check_given(const post_args& a) {
+  check_buffer("local_buffer", a.local_buffer, a.size, a.mr);
+  check_given(a.packet_pool);
 }
 
-// The caller promises host memory: throws argument_error if it is a GPU's. Attribute
-// check_pointers.
-LCI_COLD void check_pointer(const post_args& a);
+// For a number below remote_comps::end_of_engines(): throws argument_error for none, and for that
+// of a matching engine, in which a message would look like a send.
+LCI_COLD void check_names_object(const char* who, rcomp_t number, const proto::core& core);
+
+// Throws argument_error for a packet that the program has no more. describe() does the same.
+LCI_COLD void check_packet(const post_args& a, const proto::core& core);
 
 inline void check_rank(const post_args& a, const proto::core& core) {
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]
@@ -83,6 +88,36 @@ inline void check_peer(proto::channel& via, int rank) {
 status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
                   proto::matcher* filed_in);
 
+// For a receive that may answer retry: after one round of progress it is taken out of its engine
+// again, unless a message has met it.
+LCI_COLD bool is_taken_back(proto::waiter* w, proto::channel& via, waiting& wait,
+                            proto::matcher& filed_in);
+
+// The packet that a post uses up is not the program's any more, unless the post answers retry or
+// throws. One that was borrowed, or whose payload is apart, has marks of its own.
+class spent_packet {
+ public:
+  explicit spent_packet(mem::packet* packet) noexcept : packet_(packet) {
+    if (packet_ != nullptr) [[unlikely]]
+      begin();
+  }
+  ~spent_packet() {
+    if (packet_ != nullptr) [[unlikely]]
+      end();
+  }
+  spent_packet(const spent_packet&) = delete;
+  spent_packet& operator=(const spent_packet&) = delete;
+  errorcode_t answered(errorcode_t code) noexcept {
+    if (error_t(code).is_done() || error_t(code).is_posted()) packet_ = nullptr;
+    return code;
+  }
+
+ private:
+  LCI_COLD void begin() noexcept;
+  LCI_COLD void end() noexcept;
+  mem::packet* packet_;
+};
+
 // Fills in what all outgoing operations have in common.
 proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
                          bool may_retry);
@@ -108,7 +143,11 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
     via.shared.waiters.put(w);
     throw;
   }
-  if (error_t(code).is_posted()) return wait_for(w, via, a.rank, wait, filed_in);
+  if (error_t(code).is_posted()) {
+    if (filed_in != nullptr && allow.retry && is_taken_back(w, via, wait, *filed_in))
+      return status_t(errorcode_t::retry);
+    return wait_for(w, via, a.rank, wait, filed_in);
+  }
   via.shared.waiters.put(w);
   if (proto::is_retry(code)) return status_t(code);
   if (!error_t(code).is_done()) via.shared.throw_gone(a.rank);
@@ -116,14 +155,24 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
   return got;
 }
 
+// A handler that a post runs is one deeper than where the post was made; it may have to wait.
+inline void signal_from_post(proto::channel& via, comp_impl_t& to, const status_t& status,
+                             proto::news what) {
+  const proto::handler_depth here;
+  if (here.value() > via.handlers.limit() && comp::runs_user_code(to) &&
+      via.handlers.add(to, status, true, what))
+    return;
+  comp::signal(&to, status);
+}
+
 // start() has answered.
 inline status_t answer(const post_args& a, const permission& allow, proto::channel& via,
-                       errorcode_t code, status_t& got) {
+                       proto::news what, errorcode_t code, status_t& got) {
   if (error_t(code).is_done()) {
     got.error = code;
     if (allow.done) return got;
     got.error = errorcode_t::done;
-    comp::signal(a.local_comp.p_impl, got);
+    signal_from_post(via, *a.local_comp.p_impl, got, what);
     got.error = errorcode_t::posted;
     return got;
   }
@@ -135,27 +184,29 @@ inline status_t answer(const post_args& a, const permission& allow, proto::chann
 // run() once a rank is gone. The object may be that of an operation that was lost.
 template <class Start>
 LCI_COLD status_t run_after_loss(const post_args& a, const permission& allow, proto::channel& via,
-                                 Start& start) {
+                                 proto::news what, Start& start) {
   comp::renewal given(a.local_comp.p_impl);
   proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
+  user.what = what;
   user.number = given.number();
   status_t got = user.status;
   const errorcode_t code = start(user, allow.retry, got);
   if (error_t(code).is_done() || error_t(code).is_posted()) given.keep();
-  return answer(a, allow, via, code, got);
+  return answer(a, allow, via, what, code, got);
 }
 
-// Runs start() and turns its code into the answer of the post.
+// Runs start() and turns its code into the answer of the post. what: the operation, for errors.
 template <class Start>
-status_t run(const post_args& a, const permission& allow, proto::channel& via, Start&& start,
-             proto::matcher* filed_in = nullptr) {
+status_t run(const post_args& a, const permission& allow, proto::channel& via, proto::news what,
+             Start&& start, proto::matcher* filed_in = nullptr) {
   if (!allow.posted) return run_blocking(a, allow, via, filed_in, start);
   if (via.shared.failure_epoch() != 0) [[unlikely]]
-    return run_after_loss(a, allow, via, start);
-  const proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
+    return run_after_loss(a, allow, via, what, start);
+  proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
+  user.what = what;
   status_t got = user.status;
   const errorcode_t code = start(user, allow.retry, got);
-  return answer(a, allow, via, code, got);
+  return answer(a, allow, via, what, code, got);
 }
 
 }  // namespace lci::api

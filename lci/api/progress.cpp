@@ -13,8 +13,11 @@ namespace detail {
 namespace {
 
 device_impl_t& device_of(const progress_args& args) {
-  if (args.device.p_impl == nullptr && args.endpoint.p_impl != nullptr)
-    return base::check_live(args.endpoint.p_impl, "endpoint")->device;
+  if (args.endpoint.p_impl != nullptr) [[unlikely]] {
+    endpoint_impl_t& end = *base::check_live(args.endpoint.p_impl, "endpoint");
+    api::check_given(args.runtime);
+    if (args.device.p_impl == nullptr) return end.device;
+  }
   return api::find_device(args.runtime, args.device);
 }
 
@@ -29,7 +32,13 @@ error_t test_drained(const progress_args& args) {
 void wait_drained(const progress_args& args) {
   proto::channel& via = device_of(args).channel;
   api::waiting wait(via);
-  while (!via.is_drained()) wait.round();
+  while (!via.is_drained()) {
+    wait.round();
+    // All is over but for completions whose handlers cannot run before this call returns.
+    if (via.handlers.is_out_of_reach() && via.handlers.completions() != 0 &&
+        via.is_drained_but_for_handlers())
+      api::throw_held_up(via, "wait_drained");
+  }
 }
 
 void check_none_lost(const progress_args& args) {
@@ -39,12 +48,14 @@ void check_none_lost(const progress_args& args) {
   api::waiting(device_of(args).channel, true).check();
 }
 
+void need_all(const progress_args& args, int change) { device_of(args).channel.need_all(change); }
+
 rcomp_t register_rcomp(const register_rcomp_args& args) {
-  if (args.comp.is_empty()) throw argument_error("register_rcomp: comp is empty");
-  comp::any(args.comp, "register_rcomp");
-  proto::remote_comps& numbers = api::find_runtime(args.runtime).core.rcomps;
-  if (args.rcomp == 0) return numbers.add(args.comp.p_impl);
-  numbers.add_at(args.rcomp, args.comp.p_impl);
+  proto::core& core = api::find_runtime(args.runtime).core;
+  comp_impl_t* const object =
+      args.comp.is_empty() ? &core.unwanted : &comp::any(args.comp, "register_rcomp");
+  if (args.rcomp == 0) return core.rcomps.add(object);
+  core.rcomps.add_at(args.rcomp, object);
   return args.rcomp;
 }
 

@@ -2,7 +2,8 @@
 // where nothing was given, and everything else follows from what was given, so a private runtime
 // needs no global one. Threads: any. Errors: argument_error for a freed handle, or when something
 // is missing and there is no default. A default is forgotten when it is freed, so unlike a handle
-// from the program it is either empty or good.
+// from the program it is either empty or good. A handle that was given is looked at always, also
+// where another one settles what is meant.
 #pragma once
 
 #include "lci/mem/packet_pool.hpp"
@@ -14,6 +15,22 @@ namespace lci::api {
 
 [[noreturn]] LCI_COLD void throw_no_default(const char* what);
 
+inline void check_given(runtime_t given) {
+  if (given.p_impl != nullptr) base::check_live(given.p_impl, "runtime");
+}
+inline void check_given(device_t given) {
+  if (given.p_impl != nullptr) base::check_live(given.p_impl, "device");
+}
+inline void check_given(endpoint_t given) {
+  if (given.p_impl != nullptr) base::check_live(given.p_impl, "endpoint");
+}
+inline void check_given(packet_pool_t given) {
+  if (given.p_impl != nullptr) base::check_live(given.p_impl, "packet_pool");
+}
+inline void check_given(matching_engine_t given) {
+  if (given.p_impl != nullptr) base::check_live(given.p_impl, "matching_engine");
+}
+
 inline runtime_impl_t& find_runtime(runtime_t given) {
   if (given.p_impl != nullptr) return *base::check_live(given.p_impl, "runtime");
   const runtime_t runtime = runtime::global().default_runtime;
@@ -23,7 +40,10 @@ inline runtime_impl_t& find_runtime(runtime_t given) {
 }
 
 inline device_impl_t& find_device(runtime_t runtime, device_t given) {
-  if (given.p_impl != nullptr) return *base::check_live(given.p_impl, "device");
+  if (given.p_impl != nullptr) {
+    check_given(runtime);
+    return *base::check_live(given.p_impl, "device");
+  }
   const device_t device = find_runtime(runtime).default_device;
   if (device.p_impl == nullptr) [[unlikely]]
     throw_no_default("device");
@@ -31,7 +51,11 @@ inline device_impl_t& find_device(runtime_t runtime, device_t given) {
 }
 
 inline endpoint_impl_t& find_endpoint(runtime_t runtime, device_t device, endpoint_t given) {
-  if (given.p_impl != nullptr) return *base::check_live(given.p_impl, "endpoint");
+  if (given.p_impl != nullptr) {
+    check_given(runtime);
+    check_given(device);
+    return *base::check_live(given.p_impl, "endpoint");
+  }
   const endpoint_t endpoint = find_device(runtime, device).default_endpoint;
   if (endpoint.p_impl == nullptr) [[unlikely]]
     throw_no_default("endpoint");
@@ -39,7 +63,10 @@ inline endpoint_impl_t& find_endpoint(runtime_t runtime, device_t device, endpoi
 }
 
 inline packet_pool_impl_t& find_packet_pool(runtime_t runtime, packet_pool_t given) {
-  if (given.p_impl != nullptr) return *base::check_live(given.p_impl, "packet_pool");
+  if (given.p_impl != nullptr) {
+    check_given(runtime);
+    return *base::check_live(given.p_impl, "packet_pool");
+  }
   const packet_pool_t pool = find_runtime(runtime).default_packet_pool;
   if (pool.p_impl == nullptr) [[unlikely]]
     throw_no_default("packet_pool");

@@ -7,6 +7,7 @@
 #include "lci/collective.hpp"
 #include "lci/errors.hpp"
 #include "lci/memory.hpp"
+#include "lci/runtime/attribute_text.hpp"
 
 namespace lci {
 namespace detail {
@@ -15,9 +16,11 @@ namespace {
 
 // The attributes of a new resource: the global defaults at this moment, changed by what was given.
 template <class Attr, class Settings, class Args>
-Attr attributes(const Args& args) {
+Attr attributes(const char* who, const Args& args) {
   Attr attr;
-  static_cast<Settings&>(attr) = args.settings.applied_to(g_default_attr);
+  Settings& settings = attr;
+  settings = args.settings.applied_to(g_default_attr);
+  runtime::check_settings(who, settings);
   attr.name = args.name != nullptr ? args.name : DEFAULT_NAME;
   attr.user_context = args.user_context;
   return attr;
@@ -28,6 +31,7 @@ template <class Handle>
 auto* take(const free_args<Handle>& args, const char* what) {
   if (args.handle == nullptr)
     throw argument_error(std::string(what) + ": the pointer to the handle is null");
+  api::check_given(args.runtime);
   auto* impl = base::check_live(args.handle->p_impl, what);
   *args.handle = Handle();
   return impl;
@@ -43,7 +47,7 @@ void clear_default(Handle& slot, const Impl* impl) {
 net_context_t alloc_net_context(const alloc_net_context_args& args) {
   runtime_impl_t& owner = api::find_runtime(args.runtime);
   return net_context_t(base::make_live<net_context_impl_t>(
-      owner, attributes<net_context_attr_t, net_context_settings_t>(args)));
+      owner, attributes<net_context_attr_t, net_context_settings_t>("alloc_net_context", args)));
 }
 
 void free_net_context(const free_args<net_context_t>& args) {
@@ -59,10 +63,10 @@ device_t alloc_device(const alloc_device_args& args) {
       args.net_context.p_impl != nullptr ? args.net_context : owner.default_net_context;
   const packet_pool_t pool =
       args.packet_pool.p_impl != nullptr ? args.packet_pool : owner.internal_pool();
-  return device_t(
-      base::make_live<device_impl_t>(*base::check_live(context.p_impl, "net_context"),
-                                     *base::check_live(pool.p_impl, "packet_pool"),
-                                     attributes<device_attr_t, device_settings_t>(args)));
+  return device_t(base::make_live<device_impl_t>(
+      *base::check_live(context.p_impl, "net_context"),
+      *base::check_live(pool.p_impl, "packet_pool"),
+      attributes<device_attr_t, device_settings_t>("alloc_device", args)));
 }
 
 void free_device(const free_args<device_t>& args) {
@@ -88,7 +92,8 @@ void free_endpoint(const free_args<endpoint_t>& args) {
 matching_engine_t alloc_matching_engine(const alloc_matching_engine_args& args) {
   runtime_impl_t& owner = api::find_runtime(args.runtime);
   return matching_engine_t(base::make_live<matching_engine_impl_t>(
-      owner, attributes<matching_engine_attr_t, matching_engine_settings_t>(args)));
+      owner, attributes<matching_engine_attr_t, matching_engine_settings_t>("alloc_matching_engine",
+                                                                            args)));
 }
 
 void free_matching_engine(const free_args<matching_engine_t>& args) {
@@ -102,6 +107,7 @@ void free_matching_engine(const free_args<matching_engine_t>& args) {
 matching_entry_val_t matching_engine_insert(const matching_engine_insert_args& args) {
   if (args.value == nullptr)
     throw argument_error("matching_engine_insert: value is null, which stands for no partner");
+  api::check_given(args.runtime);
   return base::check_live(args.matching_engine.p_impl, "matching_engine")
       ->match.engine()
       .insert_raw(args.key, args.value, args.entry_type);
@@ -110,7 +116,8 @@ matching_entry_val_t matching_engine_insert(const matching_engine_insert_args& a
 packet_pool_t alloc_packet_pool(const alloc_packet_pool_args& args) {
   runtime_impl_t& owner = api::find_runtime(args.runtime);
   return packet_pool_t(base::make_live<packet_pool_impl_t>(
-      owner, attributes<packet_pool_attr_t, packet_pool_settings_t>(args), args.allocator));
+      owner, attributes<packet_pool_attr_t, packet_pool_settings_t>("alloc_packet_pool", args),
+      args.allocator));
 }
 
 void free_packet_pool(const free_args<packet_pool_t>& args) {
@@ -123,6 +130,7 @@ void free_packet_pool(const free_args<packet_pool_t>& args) {
 // Packets live in memory that every device of the runtime already reaches, so binding needs no more
 // than valid handles. Payloads of an allocator are where the device delivers.
 void register_packet_pool(const bind_packet_pool_args& args) {
+  api::check_given(args.runtime);
   packet_pool_impl_t& pool = *base::check_live(args.packet_pool.p_impl, "packet_pool");
   device_impl_t& device = *base::check_live(args.device.p_impl, "device");
   if (pool.payloads == nullptr) return;
@@ -132,6 +140,7 @@ void register_packet_pool(const bind_packet_pool_args& args) {
 }
 
 void deregister_packet_pool(const bind_packet_pool_args& args) {
+  api::check_given(args.runtime);
   packet_pool_impl_t& pool = *base::check_live(args.packet_pool.p_impl, "packet_pool");
   device_impl_t& device = *base::check_live(args.device.p_impl, "device");
   if (pool.payloads != nullptr) device.channel.payloads.leave(*pool.payloads);
@@ -154,15 +163,18 @@ endpoint_t get_default_endpoint(const get_default_args& args) {
 }
 
 matching_engine_t get_collective_engine(runtime_t runtime) {
-  return api::find_runtime(runtime).collective_engine;
+  const matching_engine_t engine = api::find_runtime(runtime).collective_engine;
+  if (engine.p_impl == nullptr) api::throw_no_default("matching_engine");
+  return engine;
 }
 
 runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t endpoint) {
+  api::check_given(runtime);
+  api::check_given(device);
+  api::check_given(endpoint);
   if (runtime.p_impl != nullptr) return runtime;
-  if (device.p_impl != nullptr)
-    return runtime_t(&base::check_live(device.p_impl, "device")->owner());
-  if (endpoint.p_impl != nullptr)
-    return runtime_t(&base::check_live(endpoint.p_impl, "endpoint")->device.owner());
+  if (device.p_impl != nullptr) return runtime_t(&device.p_impl->owner());
+  if (endpoint.p_impl != nullptr) return runtime_t(&endpoint.p_impl->device.owner());
   return runtime_t(&api::find_runtime(runtime));
 }
 

@@ -3,7 +3,9 @@
 
 #include "lci/api/resolve.hpp"
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
+#include "lci/runtime/attribute_text.hpp"
 
 namespace lci {
 namespace detail {
@@ -19,10 +21,13 @@ runtime_t make_runtime(const alloc_runtime_args& args) {
   runtime::initialize();
   try {
     runtime_attr_t attr;
-    static_cast<runtime_settings_t&>(attr) = args.settings.applied_to(g_default_attr);
+    runtime_settings_t& settings = attr;
+    settings = args.settings.applied_to(g_default_attr);
+    runtime::check_settings("alloc_runtime", settings);
     name_resource(attr, args.name, args.user_context);
-    auto* made = base::make_live<runtime_impl_t>(attr, args.device_name.get_value_or({}));
     runtime::global_state& g = runtime::global();
+    base::make_room(g.runtimes);
+    auto* made = base::make_live<runtime_impl_t>(attr, args.device_name.get_value_or({}));
     ++g.runtimes_ever;
     g.runtimes.push_back(made);
     return runtime_t(made);
@@ -45,6 +50,10 @@ void destroy_runtime(runtime_t runtime) {
 
 runtime_t alloc_runtime(const alloc_runtime_args& args) { return make_runtime(args); }
 
+std::vector<int> get_failed_ranks(const failed_ranks_args& args) {
+  return api::find_runtime(args.runtime).core.dead();
+}
+
 void free_runtime(const free_runtime_args& args) {
   if (args.runtime == nullptr)
     throw argument_error("free_runtime: the pointer to the handle is null");
@@ -53,6 +62,7 @@ void free_runtime(const free_runtime_args& args) {
 }
 
 runtime_t g_runtime_init(const alloc_runtime_args& args) {
+  runtime::refuse_fork("g_runtime_init()");
   runtime::global_state& g = runtime::global();
   if (g.default_users++ > 0) {
     base::log::warn("runtime",
@@ -72,6 +82,7 @@ runtime_t g_runtime_init(const alloc_runtime_args& args) {
 }
 
 void g_runtime_fina(const no_args&) {
+  runtime::refuse_fork("g_runtime_fina()");
   runtime::global_state& g = runtime::global();
   if (g.default_users == 0) throw argument_error("g_runtime_fina() without g_runtime_init()");
   --g.default_users;

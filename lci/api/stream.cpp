@@ -2,6 +2,7 @@
 // is settled, when the stream gets them; all else when the post runs.
 #include "lci/stream.hpp"
 
+#include "lci/api/buffers.hpp"
 #include "lci/api/resolve.hpp"
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
@@ -17,7 +18,11 @@ stream_op_t stream_post(const stream_post_args& args) {
   comp::any(post.local_comp, "stream_post");
   if (!post.allow_posted)
     throw argument_error("stream_post: allow_posted is false, but nobody waits for the post");
+  api::check_buffer("local_buffer", post.local_buffer, post.size, post.mr);
   endpoint_impl_t& end = api::find_endpoint(post.runtime, post.device, post.endpoint);
+  api::check_room("local_buffer", post.local_buffer, post.size, end.core.arena);
+  api::check_given(post.packet_pool);
+  api::check_given(post.matching_engine);
   post.endpoint = endpoint_t(&end);
   // Nobody sees the answer, so the object has to be told.
   post.allow_done = false;
@@ -32,6 +37,7 @@ stream_op_t stream_wait(const stream_wait_args& args) {
 
 void free_stream_op(const free_stream_op_args& args) {
   if (args.op == nullptr) throw argument_error("free_stream_op: the pointer to the handle is null");
+  api::check_given(args.runtime);
   stream_op_impl_t* const op = base::check_live(args.op->p_impl, "stream_op");
   op->owner->free(op);
   *args.op = stream_op_t();

@@ -6,10 +6,15 @@
 
 #include <cstdint>
 
+#include "lci/base/platform.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/proto/channel.hpp"
 
 namespace lci::api {
+
+// The call waits for what only a handler beyond the greatest depth can bring.
+[[noreturn]] LCI_COLD void throw_held_up(const proto::channel& via, const char* what);
+LCI_COLD void warn_held_up(const proto::channel& via, const char* what) noexcept;
 
 class waiting {
  public:
@@ -38,10 +43,24 @@ class waiting {
   }
   // A round for a call that decides by itself whose loss ends it.
   void progress() {
-    if (error_t(via_.progress_in_wait()).is_done())
+    if (error_t(via_.progress_in_wait()).is_done()) {
       spin_.reset();
-    else
-      spin_();
+      idle_ms_ = idle_ticks_ = 0;
+      return;
+    }
+    if (via_.handlers.is_out_of_reach()) [[unlikely]]
+      count_idle();
+    spin_();
+  }
+  // This thread is in a handler, as deep as they may be, others wait for that one to return, and
+  // for a while nothing has come: what is waited for may be what one of those brings.
+  bool is_held_up() const noexcept { return idle_ms_ >= PATIENCE_MS; }
+  // After is_held_up(). is_certain: nothing else can bring it, and the call ends. If not, the user
+  // is told that it may never end, once a call.
+  void tell_held_up(const char* what, bool is_certain) {
+    if (is_certain) throw_held_up(via_, what);
+    if (!was_told_) warn_held_up(via_, what);
+    was_told_ = true;
   }
   void check() {
     if (has_loss()) [[unlikely]]
@@ -55,8 +74,15 @@ class waiting {
   }
 
  private:
+  static constexpr std::uint64_t PATIENCE_MS = 2000;
+  LCI_COLD void count_idle() noexcept;
+
   proto::channel& via_;
   base::spin_wait spin_;
+  // How long rounds of progress have found nothing while handlers were out of reach. A thread that
+  // stood still was not idle for longer than a moment.
+  std::uint64_t idle_ms_ = 0, idle_ticks_ = 0, last_ticks_ = 0;
+  bool was_told_ = false;
   const std::uint32_t since_;      // as losses::begin_wait() said
   const std::uint32_t next_loss_;  // the first entry that ends the call
 };

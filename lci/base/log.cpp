@@ -10,7 +10,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
+
+#include "lci/base/platform.hpp"
+
+// Both libraries have this code and share the rank, by the name that C programs read it under.
+// Weak: see boot/membership.
+extern "C" {
+extern LCI_API int LCT_rank;
+int LCT_rank __attribute__((weak)) = -1;
+}
 
 namespace lci::base::log {
 
@@ -18,7 +28,6 @@ namespace {
 
 // What all contexts of the process share.
 struct process_facts {
-  std::atomic<int> rank{-1};
   char host[256] = "?";
   process_facts() noexcept {
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '?';
@@ -27,7 +36,9 @@ struct process_facts {
 };
 
 process_facts& facts() noexcept {
-  static process_facts* const instance = new process_facts;  // outlives static destructors
+  // Outlives static destructors, and asks nobody for memory.
+  alignas(process_facts) static unsigned char room[sizeof(process_facts)];
+  static process_facts* const instance = new (room) process_facts;
   return *instance;
 }
 
@@ -116,8 +127,12 @@ int find_level(const std::vector<std::string>& names, std::string_view text) noe
   return -1;
 }
 
-void set_rank(int rank) noexcept { facts().rank.store(rank, std::memory_order_relaxed); }
-int rank() noexcept { return facts().rank.load(std::memory_order_relaxed); }
+// Relaxed: a number in lines, nothing is published by it.
+void set_rank(int rank) noexcept {
+  std::atomic_ref(LCT_rank).store(rank, std::memory_order_relaxed);
+}
+int rank() noexcept { return std::atomic_ref(LCT_rank).load(std::memory_order_relaxed); }
+const char* host() noexcept { return facts().host; }
 
 context::context(context_options options)
     : options_(std::move(options)),
@@ -143,7 +158,12 @@ int context::destination() noexcept {
   if (path == "stdout") return fd_ = STDOUT_FILENO;
   const int rank_now = rank();
   if (rank_now < 0 && path.find('%') != std::string::npos) return STDERR_FILENO;
-  const std::string real = replace_percent(path, rank_now);
+  std::string real;
+  try {
+    real = replace_percent(path, rank_now);
+  } catch (const std::bad_alloc&) {
+    return STDERR_FILENO;  // this line; the next one tries again
+  }
   fd_ = ::open(real.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ >= 0) {
     owns_fd_ = true;
@@ -205,9 +225,28 @@ void context::vprint(int level, const char* tag, const char* where, const char* 
   errno = saved_errno;
 }
 
-context& global() noexcept {
-  static context* const instance = make_global();
+namespace {
+// Logs while there is no memory for the real one, to standard error.
+context& plain() noexcept {
+  alignas(context) static unsigned char room[sizeof(context)];
+  static context* const instance = new (room) context([] {
+    context_options options;  // nothing in it is on the heap
+    options.name = "lci";
+    options.threshold = static_cast<int>(level::warn);
+    return options;
+  }());
   return *instance;
+}
+
+}  // namespace
+
+context& global() noexcept {
+  try {
+    static context* const instance = make_global();
+    return *instance;
+  } catch (const std::bad_alloc&) {
+    return plain();  // the next caller tries again
+  }
 }
 
 namespace {

@@ -74,6 +74,8 @@ int find_level(const std::vector<std::string>& names, std::string_view text) noe
 // yet. Until it is known, a context whose file name holds % writes to stderr.
 void set_rank(int rank) noexcept;
 int rank() noexcept;
+// Name of this host.
+const char* host() noexcept;
 
 // lci's own context. Never freed, so that destructors of static objects may still log.
 context& global() noexcept;

@@ -24,7 +24,7 @@ inline constexpr std::uint32_t NO_THREAD_ID = ~std::uint32_t{0};
 struct alignas(CACHE_LINE) thread_record {
   // Nested visits of owned things by one thread. One more is refused, which callers treat like any
   // other "not now".
-  static constexpr std::uint32_t MAX_INSIDE = 27;
+  static constexpr std::uint32_t MAX_INSIDE = 91;
 
   std::uint32_t id = 0;
   std::atomic<std::uint32_t> depth{0};      // entries of inside[] that count

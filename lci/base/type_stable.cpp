@@ -26,14 +26,19 @@ constexpr std::size_t CHUNK_BYTES = 16 * 1024;
 
 }  // namespace
 
-type_stable_pool::type_stable_pool(std::uint64_t type, std::size_t bytes, std::size_t alignment)
+type_stable_pool::type_stable_pool(std::uint64_t type, std::size_t bytes, std::size_t alignment,
+                                   std::size_t quarantine, marker& mark)
     : type_(type),
       alignment_(std::max(alignment, CACHE_LINE)),
+      quarantine_(quarantine),
       link_offset_(align_up(bytes, alignof(link))),
-      slot_bytes_(align_up(link_offset_ + sizeof(link), alignment_)) {}
+      slot_bytes_(align_up(link_offset_ + sizeof(link), alignment_)),
+      chunk_slots_(std::max<std::size_t>(4, CHUNK_BYTES / slot_bytes_)),
+      mark_(mark),
+      chunk_used_(chunk_slots_) {}
 
-type_stable_pool& type_stable_pool::of(std::uint64_t type, std::size_t bytes,
-                                       std::size_t alignment) {
+type_stable_pool& type_stable_pool::of(std::uint64_t type, std::size_t bytes, std::size_t alignment,
+                                       std::size_t quarantine, marker& mark) {
   pool_registry& all = registry();
   // edge pool_registry.publish, reader: pairs with the release store below; a pool is complete
   // before it can be found.
@@ -44,7 +49,7 @@ type_stable_pool& type_stable_pool::of(std::uint64_t type, std::size_t bytes,
   // before this load.
   for (type_stable_pool* p = all.head.load(std::memory_order_relaxed); p != nullptr; p = p->next_)
     if (p->type_ == type) return *p;
-  auto* const pool = new type_stable_pool(type, bytes, alignment);
+  auto* const pool = new type_stable_pool(type, bytes, alignment, quarantine, mark);
   pool->next_ = all.head.load(std::memory_order_relaxed);
   // edge pool_registry.publish, writer.
   all.head.store(pool, std::memory_order_release);
@@ -53,7 +58,7 @@ type_stable_pool& type_stable_pool::of(std::uint64_t type, std::size_t bytes,
 
 void* type_stable_pool::allocate() {
   const std::lock_guard guard(lock_);
-  if (free_count_ <= QUARANTINE) return carve_locked();
+  if (free_count_ <= quarantine_) return carve_locked();
   void* const slot = oldest_;
   oldest_ = link_of(slot)->next;
   --free_count_;
@@ -62,17 +67,36 @@ void* type_stable_pool::allocate() {
 
 void* type_stable_pool::carve_locked() {
   if (chunk_used_ == chunk_slots_) {
-    const std::size_t slots = std::max<std::size_t>(4, CHUNK_BYTES / slot_bytes_);
-    const std::size_t bytes = slots * slot_bytes_;
+    const std::size_t bytes = chunk_slots_ * slot_bytes_;
     auto* const chunk =
         static_cast<char*>(::operator new (bytes + sizeof(char*), std::align_val_t{alignment_}));
     std::memset(chunk, DEAD_BYTE, bytes);
-    std::memcpy(chunk + bytes, &chunk_, sizeof chunk_);
-    chunk_ = chunk;
-    chunk_slots_ = slots;
+    char* const before = chunk_.load(std::memory_order_relaxed);
+    std::memcpy(chunk + bytes, &before, sizeof before);
+    // edge type_stable.chunk, writer: a chunk that is found is filled, and leads on. A fork may
+    // come at any moment.
+    chunk_.store(chunk, std::memory_order_release);
     chunk_used_ = 0;
   }
-  return chunk_ + slot_bytes_ * chunk_used_++;
+  // Relaxed: changes under the lock only.
+  return chunk_.load(std::memory_order_relaxed) + slot_bytes_ * chunk_used_++;
+}
+
+void type_stable_pool::expect_fork() { registry(); }
+
+void type_stable_pool::orphan_all() noexcept {
+  // No lock: a thread that held it has no continuation here. edge pool_registry.publish, reader.
+  for (type_stable_pool* p = registry().head.load(std::memory_order_acquire); p != nullptr;
+       p = p->next_)
+    p->orphan();
+}
+
+void type_stable_pool::orphan() noexcept {
+  // edge type_stable.chunk, reader.
+  for (char* chunk = chunk_.load(std::memory_order_acquire); chunk != nullptr;) {
+    for (std::size_t i = 0; i < chunk_slots_; ++i) mark_(chunk + i * slot_bytes_);
+    std::memcpy(&chunk, chunk + chunk_slots_ * slot_bytes_, sizeof chunk);
+  }
 }
 
 void type_stable_pool::release(void* slot) noexcept {
@@ -94,11 +118,15 @@ void throw_not_live(const void* object, const char* what, std::uint64_t magic) {
   const bool was_freed = magic == dead || magic == 0;
   char address[32];
   std::snprintf(address, sizeof address, "%p", object);
-  throw argument_error(std::string("argument ") + what + ": handle " + address +
-                       (is_empty    ? " is empty"
-                        : was_freed ? " was freed"
-                                    : " names no live object of this type") +
-                       "; expected a handle from an alloc call that was not freed yet");
+  if (magic == FORKED && !is_empty)
+    throw argument_error(std::string("argument ") + what + ": handle " + address +
+                         " is the parent's: " + FORKED_TEXT);
+  throw argument_error(
+      std::string("argument ") + what + ": handle " +
+      (is_empty ? std::string("is empty")
+                : address + std::string(was_freed ? " was freed"
+                                                  : " names no live object of this type")) +
+      "; expected a handle from an alloc call that was not freed yet");
 }
 
 }  // namespace detail

@@ -6,8 +6,13 @@
 // live_object<itself>, is made by make_live() and ended by free_live(); check_live() is then one
 // compare of the pointer and one load of the object's first line. A dead object reads DEAD_BYTE
 // everywhere, or starts with a T::tombstone if T names one, as completion objects do. A freed slot
-// is handed out again only after QUARANTINE others, oldest first: a stale handle meets a new
-// object late, not at once.
+// is handed out again only after QUARANTINE others of its type were freed, oldest first: a stale
+// handle meets a new object late, not at once. A type whose handles operations keep for long says
+// T::QUARANTINE.
+//
+// In a process that was forked from one that uses the library, orphan_all() marks all objects: each
+// then reads FORKED, or is a T::orphan if T names one, and is refused like a dead one, by a
+// sentence of its own. So nobody has to ask on the way of a message which process this is.
 //
 // Threads: all functions any thread; freeing an object while another thread uses it stays the
 // user's error.
@@ -32,6 +37,11 @@ namespace lci::base {
 // What the bytes of a freed object read as.
 inline constexpr unsigned char DEAD_BYTE = 0xDB;
 
+// What a process is told that was forked from one that uses the library.
+inline constexpr char FORKED_TEXT[] =
+    "this process was forked from a rank of the job and is none itself; start lci after fork() "
+    "only, or in a program of its own";
+
 namespace detail {
 
 // One number per type, the same in every shared object built by one compiler (an address of a
@@ -44,6 +54,9 @@ constexpr std::uint64_t type_number() noexcept {
   return hash | 1;  // never zero, which fresh memory reads as
 }
 
+// Instead of a type's number, in a process that was forked.
+inline constexpr std::uint64_t FORKED = 0xF0F0F0F0F0F0F0F0u;
+
 [[noreturn]] LCI_COLD void throw_not_live(const void* object, const char* what,
                                           std::uint64_t magic);
 
@@ -53,17 +66,26 @@ constexpr std::uint64_t type_number() noexcept {
 // free_*(), not to messages.
 class type_stable_pool {
  public:
-  // Freed slots that wait before the oldest of them is used again.
+  // Freed slots that wait before the oldest of them is used again, if the type says nothing.
   static constexpr std::size_t QUARANTINE = 32;
 
+  // Marks the object in a slot, if there is one, as left behind by a fork.
+  using marker = void(void* slot) noexcept;
+
   // The process-wide pool of a type; made at first use.
-  static type_stable_pool& of(std::uint64_t type, std::size_t bytes, std::size_t alignment);
+  static type_stable_pool& of(std::uint64_t type, std::size_t bytes, std::size_t alignment,
+                              std::size_t quarantine, marker& mark);
+  // Readies orphan_all(), which must not be the first to ask for anything.
+  static void expect_fork();
+  // Marks every object there is. For the child of a fork, whatever threads its parent had.
+  static void orphan_all() noexcept;
 
   void* allocate();
   void release(void* slot) noexcept;
 
  private:
-  type_stable_pool(std::uint64_t type, std::size_t bytes, std::size_t alignment);
+  type_stable_pool(std::uint64_t type, std::size_t bytes, std::size_t alignment,
+                   std::size_t quarantine, marker& mark);
   struct link {
     void* next;
   };
@@ -72,20 +94,23 @@ class type_stable_pool {
     return reinterpret_cast<link*>(static_cast<char*>(slot) + link_offset_);
   }
   void* carve_locked();
+  void orphan() noexcept;
 
   const std::uint64_t type_;
   const std::size_t alignment_;
+  const std::size_t quarantine_;
   const std::size_t link_offset_;
   const std::size_t slot_bytes_;
-  spinlock lock_;               // guards all below
-  void* oldest_ = nullptr;      // head of the free slots
-  void* newest_ = nullptr;      // tail
-  std::size_t free_count_ = 0;  // slots between the two
-  char* chunk_ = nullptr;  // current chunk; a word at its end leads to the one before (keeps leak
-                           // checkers informed)
-  std::size_t chunk_slots_ = 0;       // slots the current chunk has
-  std::size_t chunk_used_ = 0;        // slots of it that were handed out at least once
-  type_stable_pool* next_ = nullptr;  // registry of all pools, immutable after publication
+  const std::size_t chunk_slots_;  // slots of a chunk
+  marker& mark_;
+  spinlock lock_;                      // guards all below
+  void* oldest_ = nullptr;             // head of the free slots
+  void* newest_ = nullptr;             // tail
+  std::size_t free_count_ = 0;         // slots between the two
+  std::atomic<char*> chunk_{nullptr};  // current chunk; a word at its end leads to the one before;
+                                       // orphan() reads it without the lock
+  std::size_t chunk_used_;             // slots of it that were handed out at least once
+  type_stable_pool* next_ = nullptr;   // registry of all pools, immutable after publication
 };
 
 // First base of an impl class T. Holds T's number while the object lives and anything else
@@ -108,14 +133,42 @@ class live_object {
   friend void free_live(U* object, const char* what);
   template <class U>
   friend U* check_live(U* object, const char* what);
+  template <class U>
+  friend void orphan_live(void* slot) noexcept;
   static constexpr std::uint64_t MAGIC = detail::type_number<T>();
   std::atomic<std::uint64_t> magic_;
 };
 
+// The marker of a pool of T.
+template <class T>
+void orphan_live(void* slot) noexcept {
+  live_object<T>* const object = static_cast<T*>(slot);  // a dead one is no T
+  if (!object->is_live()) return;
+  object->magic_.store(detail::FORKED, std::memory_order_relaxed);
+  // Not ended first: what it held belongs to the parent.
+  if constexpr (requires { typename T::orphan; }) ::new (slot) typename T::orphan;
+}
+
+namespace detail {
+
+template <class T>
+constexpr std::size_t quarantine_of() noexcept {
+  if constexpr (requires { T::QUARANTINE; }) return T::QUARANTINE;
+  return type_stable_pool::QUARANTINE;
+}
+
+template <class T>
+type_stable_pool& pool_of() {
+  return type_stable_pool::of(type_number<T>(), sizeof(T), alignof(T), quarantine_of<T>(),
+                              orphan_live<T>);
+}
+
+}  // namespace detail
+
 // A new T. Throws what T's constructor throws, or std::bad_alloc.
 template <class T, class... Args>
 T* make_live(Args&&... args) {
-  type_stable_pool& pool = type_stable_pool::of(detail::type_number<T>(), sizeof(T), alignof(T));
+  type_stable_pool& pool = detail::pool_of<T>();
   void* slot = pool.allocate();
   try {
     return ::new (slot) T(std::forward<Args>(args)...);
@@ -144,7 +197,7 @@ template <class T>
 void free_live(T* object, const char* what) {
   check_live(object, what);
   object->magic_.store(0, std::memory_order_relaxed);
-  type_stable_pool& pool = type_stable_pool::of(detail::type_number<T>(), sizeof(T), alignof(T));
+  type_stable_pool& pool = detail::pool_of<T>();
   object->~T();
   std::memset(static_cast<void*>(object), DEAD_BYTE, sizeof(T));
   // A polymorphic type may leave something behind that is safe to look at through a base class.

@@ -26,6 +26,9 @@ namespace lci::boot {
 namespace {
 
 constexpr const char* VARIABLE = "LCT_PMI_BACKEND";
+// What lcrun has put into it where the user has not: for programs of other implementations of the
+// interface, which do not know the word lcrun.
+constexpr const char* BY_LCRUN = "LCI_LCRUN_BACKEND";
 #ifdef LCT_PMI_BACKEND_DEFAULT
 constexpr std::string_view BUILT_IN = LCT_PMI_BACKEND_DEFAULT;
 #else
@@ -93,12 +96,16 @@ const kind& find_kind(std::string_view word) {
                        "\": expected a list of " + known);
 }
 
+bool is_named_by_user() {
+  const auto given = base::env::find(VARIABLE);
+  return given && given != base::env::find(BY_LCRUN);
+}
+
 // All words are looked at before one is used, so that a misspelt one shows wherever it stands.
 std::vector<const kind*> wanted() {
-  const auto given = base::env::find(VARIABLE);
   std::vector<const kind*> list;
-  if (!given) list.push_back(&KINDS[0]);
-  base::env::for_each_entry(given.value_or(BUILT_IN), ",; ",
+  if (!is_named_by_user()) list.push_back(&KINDS[0]);
+  base::env::for_each_entry(base::env::find(VARIABLE).value_or(BUILT_IN), ",; ",
                             [&](std::string_view word) { list.push_back(&find_kind(word)); });
   return list;
 }
@@ -109,7 +116,7 @@ std::vector<const kind*> wanted() {
 void refuse_loneliness(const bootstrap& opened, const std::string& reasons) {
   const std::string_view name = opened.name();
   if (opened.size() > 1 || name == "tcp" || name == "lcrun") return;
-  if (name == "local" && base::env::find(VARIABLE)) return;
+  if (name == "local" && is_named_by_user()) return;
   const auto started = find_launch();
   if (!started) return;
   // It found nobody, although the launcher has told its own kind of MPI how to.

@@ -1,7 +1,8 @@
 // Which bootstrap this process uses.
 //
 // The words of LCT_PMI_BACKEND (separated by comma, blank or semicolon), else "lcrun" and the
-// built-in default, are tried in order; the first one that is available wins.
+// built-in default, are tried in order; the first one that is available wins. What lcrun itself has
+// put there, as LCI_LCRUN_BACKEND says, comes after "lcrun" too.
 // Threads: one at a time. Always true: an unknown word is an error; a process that a launcher
 // started as one of several is never rank 0 of 1, unless local is asked for by name; when nothing
 // fits, the error lists every word with its reason.

@@ -95,6 +95,12 @@ void service::tell_failures() {
   pump();
 }
 
+// Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
+void service::refuse(long user) {
+  if (refused_ < MOST_WARNINGS) log::warn("boot", "connection of user %ld refused", user);
+  if (++refused_ == MOST_WARNINGS) log::warn("boot", "more refusals will not be shown");
+}
+
 void service::accept_all() {
   for (int left = MAX_ACCEPTS; left > 0; --left) {
     unique_fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -106,7 +112,7 @@ void service::accept_all() {
                           " connections open: " + errno_text(errno));
     }
     if (only_uid_ && peer_uid(fd.get()) != static_cast<long>(*only_uid_)) {
-      log::warn("boot", "connection of user %ld refused", peer_uid(fd.get()));
+      refuse(peer_uid(fd.get()));
       continue;
     }
     drop_oldest_stranger();

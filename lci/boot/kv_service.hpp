@@ -32,6 +32,8 @@ class service {
   static constexpr std::size_t MAX_STRANGERS = 64;
   // Taken in before those that are connected are heard again: newcomers cannot keep them waiting.
   static constexpr int MAX_ACCEPTS = 32;
+  // Refused connections of other users that are said.
+  static constexpr std::size_t MOST_WARNINGS = 10;
 
   // `listener` is non-blocking. With `only_uid`, peers of other users are refused (local sockets).
   // `hold_news`: see server.
@@ -53,6 +55,8 @@ class service {
   void run_local();
 
   const server& core() const noexcept { return server_; }
+  // Connections that were refused because they are another user's.
+  std::size_t refused() const noexcept { return refused_; }
   void fail_all(const std::string& why);
   void rank_ended(int rank, const std::string& why);
   void tell_failures();
@@ -74,6 +78,7 @@ class service {
   // Reads from and writes to one link; it may be gone afterwards.
   void serve(const pollfd& entry);
   void accept_all();
+  void refuse(long user);
   void drop_oldest_stranger();
   bool read_from(int fd, bool to_the_end);
   void take_in(link& l, std::string_view bytes);
@@ -91,6 +96,7 @@ class service {
   std::map<int, link> links_;            // by descriptor
   std::map<std::uint64_t, int> by_age_;  // the same links, oldest first
   std::uint64_t next_age_ = 0;
+  std::size_t refused_ = 0;
   member* local_ = nullptr;
   std::string local_in_;  // bytes for the attached member
 };

@@ -23,10 +23,12 @@ void plan_alltoall(plan_t& plan, const void* in, void* out, size_t size) {
 namespace lci::detail {
 
 void alltoall(const collective_args& args) {
+  const coll::via_t via = coll::via(args);
   const int n = get_rank_n();
-  coll::check_buffer("alltoall", "sendbuf", args.sendbuf, args.count);
+  const size_t size = coll::checked_product("alltoall", args.count, static_cast<size_t>(n));
+  coll::check_buffer("alltoall", "sendbuf", args.sendbuf, size);
   coll::check_buffer("alltoall", "recvbuf", args.recvbuf, args.count);
-  coll::checked_product("alltoall", args.count, static_cast<size_t>(n));
+  coll::check_buffer("alltoall", "recvbuf", args.recvbuf, size);
   if (args.sendbuf == args.recvbuf && args.count > 0) {
     throw argument_error(
         "alltoall: recvbuf is the same array as sendbuf, but this operation does not work in "
@@ -34,7 +36,8 @@ void alltoall(const collective_args& args) {
   }
   coll::plan_t plan(get_rank_me(), n);
   coll::plan_alltoall(plan, args.sendbuf, args.recvbuf, args.count);
-  coll::run(std::move(plan), coll::via(args), nullptr, args.comp);
+  coll::run(std::move(plan), via, nullptr, args.comp,
+            {.operation = "alltoall", .count = args.count});
 }
 
 }  // namespace lci::detail

@@ -24,13 +24,16 @@ void plan_allgather(plan_t& plan, const void* in, void* out, size_t size) {
 namespace lci::detail {
 
 void allgather(const collective_args& args) {
+  const coll::via_t via = coll::via(args);
   const int n = get_rank_n();
+  const size_t size = coll::checked_product("allgather", args.count, static_cast<size_t>(n));
   coll::check_buffer("allgather", "sendbuf", args.sendbuf, args.count);
   coll::check_buffer("allgather", "recvbuf", args.recvbuf, args.count);
-  coll::checked_product("allgather", args.count, static_cast<size_t>(n));
+  coll::check_buffer("allgather", "recvbuf", args.recvbuf, size);
   coll::plan_t plan(get_rank_me(), n);
   coll::plan_allgather(plan, args.sendbuf, args.recvbuf, args.count);
-  coll::run(std::move(plan), coll::via(args), nullptr, COMP_NULL);
+  coll::run(std::move(plan), via, nullptr, COMP_NULL,
+            {.operation = "allgather", .count = args.count});
 }
 
 }  // namespace lci::detail

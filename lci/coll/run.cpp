@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace lci::coll {
@@ -17,12 +18,39 @@ namespace {
 // or failed.
 class running_t final : public comp_impl_t {
  public:
-  running_t(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, uint64_t sequence)
+  // `name`: of the collective, for people.
+  running_t(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, uint64_t sequence,
+            const char* name)
       : plan_(std::move(plan)),
         via_(via),
         op_(op),
         comp_(comp),
-        tag_base_(sequence << NUMBER_BITS) {}
+        tag_base_(sequence << NUMBER_BITS),
+        name_(name) {
+    attr.comp_type = detail::LIBRARY_COMP;
+  }
+
+  ~running_t() override {
+    if (is_needing_all_) need_all(-1);
+    detail::let_go(held_);
+  }
+  running_t(const running_t&) = delete;
+  running_t& operator=(const running_t&) = delete;
+
+  // No call waits for it: who makes progress is to hear of every loss until it ends.
+  void need_all_from_now() {
+    need_all(1);
+    is_needing_all_ = true;
+  }
+
+  // Nor is it to be signalled once it was freed.
+  void hold_object() { held_ = detail::hold_comp(comp_, name_, via_.runtime); }
+
+  // First this is carried out, which takes ownership of `next`; where ranks differ it throws.
+  void precede(std::unique_ptr<running_t> next, std::shared_ptr<agreement_t> all) {
+    next_collective_ = std::move(next);
+    agreement_ = std::move(all);
+  }
 
   // Takes ownership of itself. Throws what a post or the operator throws.
   void start() { advance(); }
@@ -37,6 +65,14 @@ class running_t final : public comp_impl_t {
   // Of the 64 tag bits the lower ones number the messages of a pair inside one collective, the
   // others the collectives of the engine: 2^40 of these before a tag repeats.
   static constexpr int NUMBER_BITS = 24;
+
+  void need_all(int change) const {
+    detail::progress_args args;
+    args.runtime = via_.runtime;
+    args.device = via_.device;
+    args.endpoint = via_.endpoint;
+    detail::need_all(args, change);
+  }
 
   void advance() {
     for (;;) {
@@ -107,47 +143,57 @@ class running_t final : public comp_impl_t {
   template <class Op>
   status_t post(Op& op) const {
     op.allow_retry(false).matching_engine(via_.engine).comp_semantic(via_.semantic);
-    // An empty device or endpoint means the default, here as everywhere.
-    op.runtime(via_.runtime).device(via_.device).endpoint(via_.endpoint);
+    // Not by the setters, for which an empty one is an error: here it means the default.
+    op.args.runtime = via_.runtime;
+    op.args.device = via_.device;
+    op.args.endpoint = via_.endpoint;
     return op();
   }
 
   void finish() {
     const std::unique_ptr<running_t> self(this);
     if (failed_) return;
+    if (next_collective_ != nullptr) {
+      agreement_->check();
+      return next_collective_.release()->start();
+    }
     status_t status;
     status.set_done();
-    comp_signal_x(comp_, status).runtime(via_.runtime)();
+    // Whoever is signalled may free the object.
+    detail::let_go(std::exchange(held_, nullptr));
+    detail::check_comp(name_, comp_);
+    // This may run at a depth at which the program's handlers do not.
+    detail::comp_signal_args args;
+    args.comp = comp_;
+    args.status = status;
+    args.runtime = via_.runtime;
+    detail::signal_in_turn(args, via_.device, via_.endpoint);
   }
 
   const plan_t plan_;
+  std::shared_ptr<agreement_t> agreement_;  // that the plan uses, if any
+  std::unique_ptr<running_t> next_collective_;
   const via_t via_;
   const reduce_op_t op_;
   const comp_t comp_;     // signalled once, at the end
   const tag_t tag_base_;  // tag of message number 0
+  const char* const name_;
+  detail::held_comp* held_ = nullptr;  // comp_, where the caller has given it
   // Transfers of this phase under way, plus one while the phase is being posted.
   std::atomic<int> pending_{0};
   size_t next_ = 0;      // step to carry out; touched by who advances only
   bool failed_ = false;  // an exception left a phase; same rule
+  bool is_needing_all_ = false;
 };
 
-}  // namespace
-
-void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp) {
-  // Even ranks that exchange nothing with the lost one wait for some that do, and these give up.
-  detail::progress_args needed;
-  needed.runtime = via.runtime;
-  needed.device = via.device;
-  needed.endpoint = via.endpoint;
-  detail::check_none_lost(needed);
+// Carries out one plan and waits for its end. `uses`: what the plan uses, kept while it does.
+void run_and_wait(plan_t&& plan, const via_t& via, reduce_op_t op, const char* name,
+                  std::shared_ptr<agreement_t> uses) {
   const uint64_t sequence = detail::next_collective_sequence(via.engine);
-  if (!comp.is_empty()) {
-    auto* const running = new running_t(std::move(plan), via, op, comp, sequence);
-    return running->start();
-  }
-
-  comp_t sync = alloc_sync_x().runtime(via.runtime)();
-  auto* const running = new running_t(std::move(plan), via, op, sync, sequence);
+  // What the program has made the default is for its own objects.
+  comp_t sync = alloc_sync_x().runtime(via.runtime).threshold(1).zero_copy_am(false)();
+  auto* const running = new running_t(std::move(plan), via, op, sync, sequence, name);
+  running->precede(nullptr, std::move(uses));
   try {
     running->start();
   } catch (...) {
@@ -163,6 +209,45 @@ void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp) {
   waited.needs_all = true;
   detail::sync_wait(waited);
   free_comp(&sync);
+}
+
+}  // namespace
+
+void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const call_t& call) {
+  detail::check_comp("collective", comp);
+  // Even ranks that exchange nothing with the lost one wait for some that do, and these give up.
+  detail::progress_args needed;
+  needed.runtime = via.runtime;
+  needed.device = via.device;
+  needed.endpoint = via.endpoint;
+  detail::check_none_lost(needed);
+  std::shared_ptr<agreement_t> all;
+  std::optional<plan_t> first;
+  if (is_agreement_checked()) {
+    all = std::make_shared<agreement_t>(call, plan.me());
+    all->write(first.emplace(plan.me(), plan.n()));
+  }
+  if (comp.is_empty()) {
+    if (all != nullptr) {
+      run_and_wait(std::move(*first), via, &agreement_t::merge, call.operation, all);
+      all->check();
+    }
+    return run_and_wait(std::move(plan), via, op, call.operation, nullptr);
+  }
+  const uint64_t number = all != nullptr ? detail::next_collective_sequence(via.engine) : 0;
+  const uint64_t sequence = detail::next_collective_sequence(via.engine);
+  auto running =
+      std::make_unique<running_t>(std::move(plan), via, op, comp, sequence, call.operation);
+  running->hold_object();
+  running->need_all_from_now();
+  detail::check_none_lost(needed);  // what was lost before that
+  if (all != nullptr) {
+    auto before = std::make_unique<running_t>(std::move(*first), via, &agreement_t::merge, comp_t(),
+                                              number, call.operation);
+    before->precede(std::move(running), std::move(all));
+    running = std::move(before);
+  }
+  running.release()->start();
 }
 
 via_t via(const detail::collective_args& args) {
@@ -185,7 +270,8 @@ void check_op(const char* operation, reduce_op_t op) {
 }
 
 void check_buffer(const char* operation, const char* argument, const void* buffer, size_t size) {
-  if (buffer != nullptr || size == 0) return;
+  if (buffer != nullptr || size == 0)
+    return detail::check_memory(operation, argument, buffer, size);
   throw argument_error(std::string(operation) + ": " + argument + " is null, but " +
                        std::to_string(size) + " bytes are to be moved; null is legal for 0 only");
 }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lci.hpp"
+#include "lci/coll/agreement.hpp"
 #include "lci/coll/plan.hpp"
 
 namespace lci::coll {
@@ -28,7 +29,8 @@ struct via_t {
 // `op` combines items; null for plans that combine nothing. An empty `comp` makes the call wait for
 // the end, progressing the device; otherwise it returns after the start and `comp` is signalled at
 // the end.
-void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp);
+// `call`: what all ranks have to say alike, compared where that is wanted (agreement.hpp).
+void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const call_t& call);
 
 // The resources that the options of a collective name.
 via_t via(const detail::collective_args& args);

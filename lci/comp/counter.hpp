@@ -15,6 +15,8 @@ namespace lci::comp {
 class counter final : public comp_impl_t, public base::live_object<counter> {
  public:
   using tombstone = freed;
+  using orphan = forked;
+  static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::counter;
 
   explicit counter(const comp_attr_t& given) : comp_impl_t(with_kind(given, KIND)) {}

@@ -41,7 +41,8 @@ class graph::walk {
       graph_node* const node = ready_;
       ready_ = node->next_ready;
       if (ready_ == nullptr) last_ = &ready_;
-      guarded([&] { run(*node); });
+      // The round may never be over now, so its object is the program's again.
+      if (!guarded([&] { run(*node); })) graph_.holder_.let_go();
     }
   }
 
@@ -53,11 +54,13 @@ class graph::walk {
  private:
   // Code of the user may throw. The rest of the walk goes on, since nobody else would do it.
   template <class Fn>
-  void guarded(Fn&& fn) {
+  bool guarded(Fn&& fn) {
     try {
       fn();
+      return true;
     } catch (...) {
       if (!error_) error_ = std::current_exception();
+      return false;
     }
   }
 
@@ -143,8 +146,10 @@ void graph::add_edge(graph_node_t from, graph_node_t to, graph_edge_run_cb_t fn)
 
 void graph::start() {
   must_not_run("graph_start");
-  if (in_edges_of_end_ == 0)
+  if (in_edges_of_end_ == 0 && !nodes_.empty())
     throw argument_error("graph_start: no edge leads to GRAPH_END; expected at least one");
+  if (!when_done_.is_empty())
+    holder_.hold(any(when_done_, "graph_start: the object for its end"), "graph", nullptr);
   // Relaxed: other threads come to these through an operation that is posted below, or through
   // graph.fired.
   for (graph_node* node : nodes_) {
@@ -152,7 +157,9 @@ void graph::start() {
     node->is_running.store(false, std::memory_order_relaxed);
   }
   missing_at_end_.store(in_edges_of_end_, std::memory_order_relaxed);
-  walkers_and_phase_.store(RUNNING + 1, std::memory_order_relaxed);
+  // Without anything between start and end the round is over before it begins.
+  walkers_and_phase_.store((in_edges_of_end_ == 0 ? ENDED : RUNNING) + 1,
+                           std::memory_order_relaxed);
   walk inside(*this);
   inside.fire_all(first_, errorcode_t::done, nullptr);
   inside.run_ready();
@@ -190,7 +197,7 @@ void graph::leave() {
     return;
   if (then.is_empty()) return;
   base::free_live(this, "graph");
-  comp::signal(then.p_impl, status);
+  comp::signal(&any(then, "a graph that is complete signals"), status);
 }
 
 }  // namespace lci::comp

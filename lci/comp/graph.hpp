@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lci/comp/holder.hpp"
 #include "lci/comp/kind.hpp"
 #include "lci/graph.hpp"
 
@@ -45,6 +46,8 @@ struct graph_node final : base::live_object<graph_node> {
 class graph final : public comp_impl_t, public base::live_object<graph> {
  public:
   using tombstone = freed;
+  using orphan = forked;
+  static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::graph;
 
   // `when_done` may be empty; otherwise the graph frees itself at the end of its round and then
@@ -53,14 +56,17 @@ class graph final : public comp_impl_t, public base::live_object<graph> {
   // Calls the free functions of all nodes.
   ~graph() override;
 
+  // Throws argument_error while a round is on.
+  void must_not_run(const char* who) const;
   // Building. Each throws argument_error while a round is on, and for nodes that are not of this
   // graph.
   graph_node* add_node(graph_node_run_cb_t fn, void* value, graph_node_free_cb_t free_cb);
   void add_edge(graph_node_t from, graph_node_t to, graph_edge_run_cb_t fn);
 
-  // Begins a round. Throws argument_error when one is on, or when no edge leads to GRAPH_END; and
-  // what functions of nodes and edges throw, after the others have run: the round cannot complete
-  // then. The graph may be gone when this returns.
+  // Begins a round. Throws argument_error when one is on, when there are nodes and no edge leads to
+  // GRAPH_END, or when the object for its end was freed; and what functions of nodes and edges
+  // throw, after the others have run: the round cannot complete then. The graph may be gone when
+  // this returns.
   void start();
   // The round is complete; true until the next start().
   bool is_complete() const noexcept {
@@ -82,11 +88,11 @@ class graph final : public comp_impl_t, public base::live_object<graph> {
   static constexpr std::uint32_t COMPLETE = 1u << 31;  // and nobody is inside any more
   static constexpr std::uint32_t RUNNING = 1u << 29;   // started and not ended
 
-  void must_not_run(const char* who) const;
   graph_node* own(graph_node_t node, const char* who) const;
   void leave();
 
   const comp_t when_done_;
+  holder holder_;  // of when_done_, while a round is on
   std::vector<graph_node*> nodes_;
   std::vector<graph_node::edge> first_;  // edges from GRAPH_START
   int in_edges_of_end_ = 0;

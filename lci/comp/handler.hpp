@@ -9,6 +9,8 @@ namespace lci::comp {
 class handler final : public comp_impl_t, public base::live_object<handler> {
  public:
   using tombstone = freed;
+  using orphan = forked;
+  static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::handler;
 
   // Throws argument_error without a function.

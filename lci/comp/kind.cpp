@@ -14,9 +14,12 @@ std::string description(const comp_impl_t* object) {
   if (comp_t(const_cast<comp_impl_t*>(object)).is_empty()) return "argument comp is empty";
   if (const char* name = name_of(object->attr.comp_type); name != nullptr)
     return std::string("argument comp is a ") + name;
+  if (object == &buried()) return "argument comp was freed";
   char address[32];
   std::snprintf(address, sizeof address, "%p", static_cast<const void*>(object));
-  return std::string("argument comp: handle ") + address + " was freed";
+  const bool is_parents = object->attr.comp_type == forked::KIND;
+  return std::string("argument comp: handle ") + address +
+         (is_parents ? std::string(" is the parent's: ") + base::FORKED_TEXT : " was freed");
 }
 
 }  // namespace
@@ -44,7 +47,18 @@ void throw_wrong_kind(const comp_impl_t* object, attr_comp_type_t wanted, const 
                        name_of(wanted));
 }
 
-void freed::signal(status_t) { throw_not_comp(this, "signal"); }
+void freed::signal(status_t) { throw_freed(this); }
+
+comp_impl_t& buried() noexcept {
+  static freed only;
+  return only;
+}
+
+void throw_freed(const comp_impl_t* object) {
+  throw freed_error("signal: " + description(object) +
+                    "; expected a completion object that was not freed");
+}
+void forked::signal(status_t) { throw_not_comp(this, "signal"); }
 
 void throw_not_comp(const comp_impl_t* object, const char* who) {
   throw argument_error(std::string(who) + ": " + description(object) +

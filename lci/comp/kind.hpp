@@ -12,13 +12,26 @@
 #include "lci/base/platform.hpp"
 #include "lci/base/type_stable.hpp"
 #include "lci/completion.hpp"
+#include "lci/errors.hpp"
 
 namespace lci::comp {
+
+// Objects of a kind that are freed before the memory of one is used again. Operations under way
+// know their object by its address: until then the signal of one that was freed too early is an
+// error, and afterwards it goes to an object that has nothing to do with it.
+inline constexpr std::size_t COMP_QUARANTINE = 4096;
 
 // Stands where a completion object was; see base/type_stable.hpp.
 struct freed final : comp_impl_t {
   static constexpr auto KIND = static_cast<attr_comp_type_t>(0xDEAD);
   freed() { attr.comp_type = KIND; }
+  void signal(status_t status) override;
+};
+
+// The same in a process that was forked from the one that made it.
+struct forked final : comp_impl_t {
+  static constexpr auto KIND = static_cast<attr_comp_type_t>(0xF0F0);
+  forked() { attr.comp_type = KIND; }
   void signal(status_t status) override;
 };
 
@@ -30,6 +43,15 @@ const char* name_of(attr_comp_type_t kind) noexcept;
 // the operation.
 [[noreturn]] LCI_COLD void throw_wrong_kind(const comp_impl_t* object, attr_comp_type_t wanted,
                                             const char* who);
+// What a signal to a freed object throws; who knows the operation says it in its own words.
+class freed_error : public argument_error {
+ public:
+  using argument_error::argument_error;
+};
+[[noreturn]] LCI_COLD void throw_freed(const comp_impl_t* object);
+// Stands for every object that was freed while peers had a number for it, and keeps that from
+// naming another one.
+comp_impl_t& buried() noexcept;
 // The same where every kind would do.
 [[noreturn]] LCI_COLD void throw_not_comp(const comp_impl_t* object, const char* who);
 
@@ -44,7 +66,18 @@ T& as(comp_t handle, const char* who) {
 // Is this an object that was not freed? The handle is not empty.
 inline bool is_live(comp_t handle) noexcept {
   return static_cast<unsigned>(handle.p_impl->attr.comp_type) <=
-         static_cast<unsigned>(attr_comp_type_t::custom);
+         static_cast<unsigned>(detail::LIBRARY_COMP);
+}
+
+// Does a signal run code of the program? The object was not freed.
+inline bool runs_user_code(const comp_impl_t& object) noexcept {
+  static_assert(static_cast<int>(attr_comp_type_t::graph) ==
+                    static_cast<int>(attr_comp_type_t::handler) + 1 &&
+                static_cast<int>(attr_comp_type_t::custom) ==
+                    static_cast<int>(attr_comp_type_t::graph) + 1);
+  return static_cast<unsigned>(object.attr.comp_type) -
+             static_cast<unsigned>(attr_comp_type_t::handler) <=
+         2;
 }
 
 // The object, of whatever kind.

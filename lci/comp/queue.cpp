@@ -8,11 +8,12 @@
 namespace lci::comp {
 
 std::size_t queue::first_capacity(const comp_attr_t& attr) {
+  if (attr.cq_default_length < 1 || attr.cq_default_length > MAX_LENGTH)
+    throw argument_error("alloc_cq: argument default_length is " +
+                         std::to_string(attr.cq_default_length) + "; legal are 1 to " +
+                         std::to_string(MAX_LENGTH));
   switch (attr.cq_type) {
     case attr_cq_type_t::array_atomic:
-      if (attr.cq_default_length < 1)
-        throw argument_error("alloc_cq: argument default_length is " +
-                             std::to_string(attr.cq_default_length) + "; expected 1 or more");
       return static_cast<std::size_t>(attr.cq_default_length);
     case attr_cq_type_t::lcrq:
       return data::mpmc_queue<status_t>::FIRST_CAPACITY;

@@ -15,9 +15,12 @@ namespace lci::comp {
 class queue final : public comp_impl_t, public base::live_object<queue> {
  public:
   using tombstone = freed;
+  using orphan = forked;
+  static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::cq;
+  static constexpr int MAX_LENGTH = 1 << 24;  // that many statuses are a gigabyte
 
-  // Throws argument_error for a type that is none, or a length below 1 where it counts.
+  // Throws argument_error for a type that is none, or a length that is not in 1..MAX_LENGTH.
   explicit queue(const comp_attr_t& given);
 
   // Throws std::bad_alloc when the queue would have to grow and cannot; nothing is lost then but

@@ -31,7 +31,9 @@ inline void signal(comp_impl_t* object, const status_t& status) {
     case attr_comp_type_t::custom:
       return object->signal(status);
   }
-  throw_not_comp(object, "signal");
+  if (object->attr.comp_type == detail::LIBRARY_COMP) [[likely]]
+    return object->signal(status);
+  throw_freed(object);
 }
 
 // The operation of that number that was to signal the object has failed, because that rank is gone:

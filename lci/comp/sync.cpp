@@ -11,9 +11,9 @@ namespace lci::comp {
 namespace {
 
 std::uint32_t valid_threshold(int given) {
-  if (given < 1)
+  if (given < 1 || given > sync::MAX_THRESHOLD)
     throw argument_error("alloc_sync: argument threshold is " + std::to_string(given) +
-                         "; expected 1 or more");
+                         "; legal are 1 to " + std::to_string(sync::MAX_THRESHOLD));
   return static_cast<std::uint32_t>(given);
 }
 

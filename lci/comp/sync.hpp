@@ -18,10 +18,13 @@ namespace lci::comp {
 class sync final : public comp_impl_t, public base::live_object<sync> {
  public:
   using tombstone = freed;
+  using orphan = forked;
+  static constexpr std::size_t QUARANTINE = COMP_QUARANTINE;
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::sync;
   static constexpr int NOBODY = -1;
+  static constexpr int MAX_THRESHOLD = 1 << 24;  // that many statuses are a gigabyte
 
-  // Throws argument_error for a threshold below 1.
+  // Throws argument_error for a threshold that is not in 1..MAX_THRESHOLD.
   explicit sync(const comp_attr_t& given);
   ~sync() override {
     if (places_ != &first_) delete[] places_;
@@ -50,7 +53,8 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
 
   // What is known of a signal that will not come in this round: the rank that is gone, or NOBODY,
   // and the number of the operation that it would come from, counted by renew().
-  struct loss {
+  // Aligned as what is atomic: clang calls libatomic for less.
+  struct alignas(8) loss {
     std::uint32_t number = 0;
     std::int32_t rank = NOBODY;
     bool operator==(const loss&) const = default;

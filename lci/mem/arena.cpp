@@ -13,6 +13,7 @@
 #include <string>
 
 #include "lci/errors.hpp"
+#include "lci/mem/address_space.hpp"
 
 namespace lci::mem {
 
@@ -28,7 +29,8 @@ int create_file() {
 
 [[noreturn]] LCI_COLD void fail(const char* call, std::size_t size, int error) {
   throw backend_error(std::string("shared memory arena: ") + call + " of " + std::to_string(size) +
-                      " bytes failed: " + std::strerror(error));
+                      " bytes failed: " + std::strerror(error) +
+                      (error == ENOMEM ? limit_text(find_address_space()) : ""));
 }
 
 }  // namespace

@@ -39,6 +39,8 @@ class arena {
   static constexpr std::size_t DEFAULT_RESERVE = std::size_t{16} << 30;
   // Where address space is limited (RLIMIT_AS), down to this much is accepted instead.
   static constexpr std::size_t LEAST_RESERVE = std::size_t{64} << 20;
+  // An arena that shares a limited address space with those of peers is no smaller than this.
+  static constexpr std::size_t LEAST_SHARE = std::size_t{16} << 20;
   // The file grows by doubling steps between these.
   static constexpr std::size_t FIRST_GROWTH = std::size_t{2} << 20;
   static constexpr std::size_t LARGEST_GROWTH = std::size_t{32} << 20;

@@ -79,6 +79,8 @@ struct memory_domain {
   std::string (*chosen_device)() = nullptr;
   // That of a device that memory was found on; empty: not told. Starts nothing.
   std::string (*pci_of)(int device) = nullptr;
+  // Whether there is a driver with a device in this process, which find() asks. Starts nothing.
+  bool (*has_driver)() = nullptr;
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.
@@ -90,6 +92,14 @@ inline memory_place find_place(const void* address) noexcept {
     if (found.domain != nullptr) return found;
   }
   return {};
+}
+
+// Null: nobody in this process knows any memory but the host's.
+inline const memory_domain* find_driver() {
+  for (const memory_domain& domain : memory_domains()) {
+    if (domain.has_driver != nullptr && domain.has_driver()) return &domain;
+  }
+  return nullptr;
 }
 
 // Of the first domain that tells.

@@ -19,7 +19,8 @@ enum class packet_state : std::uint32_t {
   out,         // owned by a network operation or by the user of its own process
   lent,        // a peer may read it and will return it
   returned,    // the peer is done with it; the lender may take it back
-  apart        // as `out`, but the payload lies elsewhere (payload_pool)
+  apart,       // as `out`, but the payload lies elsewhere (payload_pool)
+  posted       // as `out`, but an operation uses it up: the program has it no more
 };
 
 struct alignas(base::CACHE_LINE) packet {

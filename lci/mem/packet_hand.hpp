@@ -29,6 +29,9 @@ class packet_hand {
   packet* const outer_;
 };
 
+// In a process that was forked while a handler ran: the packet is the parent's.
+inline void forget_hand() noexcept { detail::packet_in_hand = nullptr; }
+
 // The user returns a packet. True: it was the one in hand, and nothing is left to do.
 inline bool return_to_hand(void* payload) noexcept {
   packet* const p = detail::packet_in_hand;

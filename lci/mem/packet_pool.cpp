@@ -184,6 +184,10 @@ LCI_COLD void packet_pool::restock_cold(packet* p) noexcept {
 }
 
 LCI_COLD void packet_pool::put_other(packet& p) noexcept {
+  if (p.state.load(std::memory_order_relaxed) == packet_state::posted) {
+    p.state.store(packet_state::pooled, std::memory_order_relaxed);
+    return restock(&p);
+  }
   if (p.state.load(std::memory_order_relaxed) == packet_state::apart) {
     auto& far = static_cast<far_packet&>(p);
     if (far.home->put(far)) return;
@@ -242,15 +246,37 @@ std::size_t packet_pool::recall(std::uint64_t note) noexcept {
   return found;
 }
 
-packet* packet_pool::checked(const arena& own, void* payload) noexcept {
+namespace {
+
+// The header before that address in our arena, if it is one, in whatever state.
+packet* header_of(const arena& own, void* payload) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(payload);
   if (address % base::CACHE_LINE != 0 || !own.contains(payload)) return nullptr;
   const std::uint64_t offset = own.offset_of(payload);
   // The header must be backed memory; offset 0 holds no packet.
   if (offset < 2 * sizeof(packet) || offset > own.committed()) return nullptr;
   packet* const p = packet::of_payload(payload);
-  if (p->magic != packet::MAGIC || p->pool == nullptr) return nullptr;
-  return p->state.load(std::memory_order_relaxed) == packet_state::out ? p : nullptr;
+  return p->magic == packet::MAGIC && p->pool != nullptr ? p : nullptr;
+}
+
+}  // namespace
+
+bool packet_pool::is_given_away(const arena& own, void* payload) noexcept {
+  if (const packet* const mine = header_of(own, payload); mine != nullptr)
+    return mine->state.load(std::memory_order_relaxed) != packet_state::out;
+  const auto address = reinterpret_cast<std::uintptr_t>(payload);
+  if (address % base::CACHE_LINE != 0 || own.contains(payload)) return false;
+  if (const far_packet* const far = own.payloads().find(payload); far != nullptr)
+    return far->state.load(std::memory_order_relaxed) != packet_state::apart;
+  const packet* const p = packet::of_payload(payload);
+  return own.sight().is_view(p) && p->magic == packet::MAGIC &&
+         p->state.load(std::memory_order_relaxed) != packet_state::lent;
+}
+
+packet* packet_pool::checked(const arena& own, void* payload) noexcept {
+  packet* const p = header_of(own, payload);
+  return p != nullptr && p->state.load(std::memory_order_relaxed) == packet_state::out ? p
+                                                                                       : nullptr;
 }
 
 LCI_COLD packet* packet_pool::held_near(const arena& own, void* payload) noexcept {

@@ -41,7 +41,7 @@ class packet_pool {
     p->state.store(packet_state::out, std::memory_order_relaxed);
     return p;
   }
-  // Takes back a packet of this pool that is `out`; one that is `apart` goes on to its
+  // Takes back a packet of this pool that is `out` or `posted`; one that is `apart` goes on to its
   // payload_pool. Any other packet (put twice, still lent) is left alone and counted; debug builds
   // abort.
   void put(packet* p) noexcept {
@@ -83,6 +83,10 @@ class packet_pool {
   static packet* held(const arena& own, void* payload) noexcept {
     return own.sight().covers(payload) ? held_near(own, payload) : nullptr;
   }
+
+  // Near packets, and the start of the payload of one that the program has no more: posted, put
+  // back, or returned to the peer that had lent it.
+  LCI_COLD static bool is_given_away(const arena& own, void* payload) noexcept;
 
   std::size_t payload_size() const noexcept { return packet_size_ - sizeof(packet); }
   std::size_t limit() const noexcept { return limit_; }

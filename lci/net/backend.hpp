@@ -49,6 +49,9 @@ struct capabilities {
   bool outlives_stale_keys = true;
   bool keeps_registrations = false;  // as fabric_config::use_reg_cache wants it
   bool ordered = false;  // sends of one thread to one peer device are delivered in the order posted
+  // A put with net_op::in_order is in order once it is posted. False: only once it is done or has
+  // completed.
+  bool orders_puts = false;
   // Host memory outside the arena has to be registered, here or at the peer. False:
   // register_region() answers 0 for it and target_of() says nothing.
   bool needs_keys = true;
@@ -89,6 +92,8 @@ struct net_op {
   remote_target at;                 // ... if the peer has said it; `remote` is then not looked up
   std::uint64_t remote_offset = 0;  // bytes from the start of the remote registration
   void* context = nullptr;          // given back with the completion; null: no completion is wanted
+  bool in_order = false;            // put, put_imm: nobody waits until the data is visible, only
+                                    // until it is in order; so without a context anyway
   bool fence =
       false;  // start only after every earlier put of this endpoint to this rank is visible there
 };
@@ -97,7 +102,8 @@ struct net_op {
 struct arrival {
   int rank = -1;
   std::uint32_t imm = 0;
-  const std::byte* data = nullptr;  // valid during on_message(), and longer if kept
+  // Valid during on_message() until the sink polls again, and longer if kept.
+  const std::byte* data = nullptr;
   std::size_t size = 0;
   mem::packet* packet = nullptr;  // if set, data is its payload and the receiver may keep it
 };
@@ -113,6 +119,9 @@ enum class verdict : std::uint8_t {
 // kept and rethrown after the batch by whoever called poll().
 class sink {
  public:
+  // May poll again, once it has done with the bytes: the place where they lie goes back to the
+  // network then, so that sinks inside of sinks can wait for any number of messages. It must not
+  // answer deferred after that.
   virtual verdict on_message(const arrival& message) noexcept = 0;
   // The data of a put_imm() from `rank` is visible.
   virtual void on_immediate(int rank, std::uint32_t imm) noexcept = 0;
@@ -144,8 +153,11 @@ class endpoint {
   // One-sided operations on registered memory; size <= max_rma. Answers done, posted or retry_*.
   // An operation outside the bounds that check_remote() knows writes nothing and is reported
   // through on_error. done: the buffer is reusable, and the data of a put is visible at the target
-  // (as after on_complete), except that a put without a context, and a put_imm, may still be on its
-  // way: what the same thread sends to that rank afterwards, and the immediate, arrive behind it.
+  // (as after on_complete), except that it may still be on its way, but in order, if the put has
+  // in_order or no context, and that of a put_imm. In order: whatever happens after the answer and
+  // is posted to that rank through the same device, by any thread and any endpoint, comes behind
+  // it: messages, immediates and gets find the data, and a later put to the same bytes wins
+  // (docs/decisions/0028-order-behind-puts.md).
   virtual errorcode_t put(const net_op& op) noexcept = 0;
   virtual errorcode_t put_imm(const net_op& op) noexcept = 0;
   virtual errorcode_t get(const net_op& op) noexcept = 0;
@@ -172,6 +184,10 @@ class device {
   virtual std::size_t poll(sink& to, std::size_t max) noexcept = 0;
   // True when nothing posted on this device is still under way inside the backend.
   virtual bool is_drained() const noexcept = 0;
+  // False when nothing of `rank` can be on its way to this device: it was never met here, or
+  // on_peer_gone() was said. Asked of ranks that are gone; true as well where that is not known.
+  // Threads: any.
+  virtual bool may_bring(int /*rank*/) const noexcept { return true; }
 };
 
 // What a peer's registration looks like from here.
@@ -206,7 +222,8 @@ struct device_config {
                                  // more as soon as peers need it
   attr_ibv_td_strategy_t ibv_td_strategy = attr_ibv_td_strategy_t::per_qp;
   double send_reserve = 0.25;  // share of max_sends that only control endpoints fill, in [0, 1)
-  std::uint64_t ofi_lock_mode = 0;  // bits of attr_net_lock_mode_t
+  std::uint64_t ofi_lock_mode = 0;              // bits of attr_net_lock_mode_t
+  std::size_t shm_max_polls = ~std::size_t{0};  // messages that one poll of shared memory presents
   bool operator==(const device_config&) const = default;
 };
 

@@ -84,6 +84,9 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
       one = queue_.front();
       queue_.pop_front();
     }
+    // Before the sink runs, which may wait until nothing is under way here. But who posted an
+    // operation has not been told before.
+    if (one.kind != what::error) waiting_.fetch_sub(1, std::memory_order_relaxed);
     if (one.kind == what::immediate) {
       to.on_immediate(rank_, one.imm);
     } else if (one.kind == what::error) {
@@ -94,11 +97,12 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
       if (v == verdict::deferred) {
         const std::lock_guard lock(lock_);
         queue_.push_front(one);
+        waiting_.fetch_add(1, std::memory_order_relaxed);
         break;
       }
       if (v == verdict::taken) one.packet->pool->put(one.packet);
     }
-    waiting_.fetch_sub(1, std::memory_order_release);
+    if (one.kind == what::error) waiting_.fetch_sub(1, std::memory_order_release);
     ++n;
   }
   return n;

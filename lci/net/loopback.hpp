@@ -49,7 +49,7 @@ class loopback {
   const mem::region_table& regions_;
   base::spinlock lock_;
   std::deque<item> queue_;               // under lock_
-  std::atomic<std::size_t> waiting_{0};  // its size, and what a sink is looking at
+  std::atomic<std::size_t> waiting_{0};  // its size, and an error that is being told
 };
 
 }  // namespace lci::net

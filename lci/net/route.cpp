@@ -20,6 +20,7 @@ capabilities common(const capabilities& a, const capabilities& b) {
   both.outlives_stale_keys = a.outlives_stale_keys && b.outlives_stale_keys;
   both.keeps_registrations = a.keeps_registrations || b.keeps_registrations;
   both.ordered = a.ordered && b.ordered;
+  both.orders_puts = a.orders_puts && b.orders_puts;
   both.needs_keys = a.needs_keys || b.needs_keys;
   return both;
 }

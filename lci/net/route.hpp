@@ -108,6 +108,9 @@ class routed_device final : public device {
   bool is_drained() const noexcept override {
     return local_->is_drained() && remote_->is_drained();
   }
+  bool may_bring(int rank) const noexcept override {
+    return routes_.to(rank) == way::local ? local_->may_bring(rank) : remote_->may_bring(rank);
+  }
   // Something may come from the remote network soon: it is polled each time for a while.
   void expect_remote() noexcept {
     // Relaxed, here and in poll(): a hint, of which a lost change costs some polls.

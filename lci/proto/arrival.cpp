@@ -26,10 +26,14 @@ bool allocate(channel& via, std::size_t size, am_place& out) noexcept {
   core& shared = via.shared;
   out.allocator = shared.allocator.load(std::memory_order_relaxed);
   try {
-    out.buffer = out.allocator->allocate(size != 0 ? size : 1);
     // The default one gives host memory; others are looked at.
-    if (out.buffer != nullptr && out.allocator != &g_allocator_default) [[unlikely]]
-      out.where = settle_place(shared, out.buffer);
+    if (out.allocator == &g_allocator_default) [[likely]] {
+      out.buffer = out.allocator->allocate(size != 0 ? size : 1);
+    } else {
+      const no_progress_here barred;
+      out.buffer = out.allocator->allocate(size != 0 ? size : 1);
+      if (out.buffer != nullptr) out.where = settle_place(shared, out.buffer);
+    }
   } catch (...) {
     give_back(shared, std::exchange(out.buffer, nullptr), out.allocator);
   }
@@ -58,7 +62,8 @@ inline status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t si
 inline void arrival_sink::signal(comp_impl_t& to, int rank, tag_t tag, void* buffer,
                                  std::size_t size) noexcept {
   if (to.attr.comp_type != attr_comp_type_t::handler) [[unlikely]]
-    return via_.signal(&to, arrival_status(rank, tag, buffer, size));
+    return via_.signal_now(&to, arrival_status(rank, tag, buffer, size),
+                           buffer != nullptr ? news::message : news::notification);
   try {
     static_cast<const comp::handler&>(to).callee()(arrival_status(rank, tag, buffer, size));
   } catch (...) {
@@ -86,8 +91,11 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
                                                                  std::size_t size, rcomp_t rcomp,
                                                                  tag_t tag) noexcept {
   const remote_target to = via_.shared.rcomps.find(rcomp);
-  if (to.comp != nullptr) [[likely]]
+  if (to.comp != nullptr) [[likely]] {
+    if (has_to_wait(*to.comp)) [[unlikely]]
+      return put_off(from, data, size, rcomp, tag);
     return deliver_am(*to.comp, from, data, size, tag);
+  }
   if (to.match != nullptr) return to.match->on_eager(via_, from, data, size, tag, to.policy);
   return drop_unknown(from.rank, rcomp);
 }
@@ -103,6 +111,9 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
     if (from.packet != nullptr && data == from.packet->payload()) {
+      // One that this process has posted to itself is the program's again.
+      if (from.rank == via_.shared.me)
+        from.packet->state.store(mem::packet_state::out, std::memory_order_relaxed);
       signal(to, from.rank, tag, const_cast<std::byte*>(data), size);
       return net::verdict::kept;
     }
@@ -121,6 +132,13 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
     }
   }
   return deliver_copy(to, from.rank, data, size, tag);
+}
+
+net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
+                                           tag_t tag) noexcept {
+  const remote_target to = via_.shared.rcomps.find(rcomp);
+  if (to.comp == nullptr) return drop_unknown(from.rank, rcomp);
+  return deliver_am(*to.comp, from, from.data, from.size, tag);
 }
 
 net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::byte* data,
@@ -220,6 +238,8 @@ net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
   recv_plan plan;
   plan.rank = rank;
   plan.user = {to.comp, arrival_status(rank, request.tag, at.buffer, request.size)};
+  plan.user.is_arrival = true;
+  plan.user.what = news::message;
   plan.what = receiver::active_message;
   plan.kind = at.where.kind;
   plan.gpu = at.where.device;
@@ -283,8 +303,6 @@ bool arrival_sink::on_staged(int rank, wire::staged_kind what, const std::byte* 
     case wire::staged_kind::offer_end:
       return take<wire::offer_end>(data, size,
                                    [&](const auto& body) { via_.offered.on_end(rank, body); });
-    case wire::staged_kind::put_data:
-      return on_put_data(rank, data, size);
     case wire::staged_kind::drop_receive:
       return take<wire::drop>(data, size, [&](const auto& body) {
         if (body.staged != 0)
@@ -294,20 +312,6 @@ bool arrival_sink::on_staged(int rank, wire::staged_kind what, const std::byte* 
       });
   }
   return false;
-}
-
-bool arrival_sink::on_put_data(int rank, const std::byte* data, std::size_t size) {
-  wire::put_data head;
-  if (size <= sizeof(head) || !wire::decode(data, sizeof(head), head)) return false;
-  data += sizeof(head);
-  size -= sizeof(head);
-  const auto to = via_.shared.find_range(head.region, head.offset, size);
-  if (to.at == nullptr || to.kind != mem::mem_kind::device) {
-    via_.dropped.add(1);
-    return true;
-  }
-  put_to_device(via_, rank, to.at, to.gpu, size, data, head.imm);
-  return true;
 }
 
 void arrival_sink::on_put_request(int rank, const wire::put_request& request) {
@@ -342,7 +346,10 @@ void arrival_sink::on_immediate(int rank, std::uint32_t imm) noexcept {
     drop_unknown(rank, rcomp);
     return;
   }
-  signal(*to.comp, rank, layout.tag_of(imm), nullptr, 0);
+  const tag_t tag = layout.tag_of(imm);
+  if (has_to_wait(*to.comp)) [[unlikely]]
+    return put_off(*to.comp, arrival_status(rank, tag, nullptr, 0));
+  signal(*to.comp, rank, tag, nullptr, 0);
 }
 
 void arrival_sink::on_complete(void* context) noexcept {
@@ -365,6 +372,7 @@ void arrival_sink::on_error(int rank, void* context, std::string_view reason) no
 }
 
 void arrival_sink::on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept {
+  via_.note_end(rank);
   via_.shared.mark_gone(rank, orderly, reason);
 }
 

@@ -1,6 +1,7 @@
 // What happens when the network has something: the sink that a channel hands to its backend's
 // poll(). Threads: runs in the polling thread, which may re-enter through a handler that calls
-// progress.
+// progress. Always true: no code of the program runs before the bytes of the message are where they
+// belong, since that code may poll, and their place is the network's again then.
 #pragma once
 
 #include "lci/net/backend.hpp"
@@ -10,7 +11,9 @@ namespace lci::proto {
 
 class arrival_sink final : public net::sink {
  public:
-  explicit arrival_sink(channel& via) noexcept : via_(via) {}
+  // depth: of the handlers that it runs.
+  arrival_sink(channel& via, std::uint32_t depth) noexcept : via_(via), depth_(depth) {}
+  explicit arrival_sink(channel& via) noexcept : arrival_sink(via, handler_depth::now()) {}
   ~arrival_sink() {
     if (spare_ != nullptr) via_.pool.restock(spare_);
   }
@@ -18,6 +21,9 @@ class arrival_sink final : public net::sink {
   arrival_sink& operator=(const arrival_sink&) = delete;
 
   net::verdict on_message(const net::arrival& message) noexcept override;
+  // A message that has waited for its turn, for a completion object.
+  LCI_COLD net::verdict deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
+                                        tag_t tag) noexcept;
   void on_immediate(int rank, std::uint32_t imm) noexcept override;
   void on_complete(void* context) noexcept override;
   void on_error(int rank, void* context, std::string_view reason) noexcept override;
@@ -30,12 +36,19 @@ class arrival_sink final : public net::sink {
                           std::size_t size, tag_t tag) noexcept;
   net::verdict deliver_copy(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
                             tag_t tag) noexcept;
+  // Whether what is for that object has to wait for its turn.
+  bool has_to_wait(const comp_impl_t& to) const noexcept {
+    return depth_ > via_.handlers.open_to() && comp::runs_user_code(to);
+  }
+  // In handler_queue.cpp.
+  LCI_COLD net::verdict put_off(const net::arrival& from, const std::byte* data, std::size_t size,
+                                rcomp_t rcomp, tag_t tag) noexcept;
+  LCI_COLD void put_off(comp_impl_t& to, const status_t& status) noexcept;
   LCI_COLD net::verdict on_control(const net::arrival& message) noexcept;
   LCI_COLD net::verdict on_rts(int rank, const wire::rts& request);
   LCI_COLD bool on_staged(int rank, wire::staged_kind what, const std::byte* data,
                           std::size_t size);
   LCI_COLD void on_put_request(int rank, const wire::put_request& request);
-  LCI_COLD bool on_put_data(int rank, const std::byte* data, std::size_t size);
   LCI_COLD net::verdict drop_unknown(int rank, rcomp_t rcomp) noexcept;
 
   mem::packet* take_packet() noexcept;
@@ -43,6 +56,7 @@ class arrival_sink final : public net::sink {
   void signal(comp_impl_t& to, int rank, tag_t tag, void* buffer, std::size_t size) noexcept;
 
   channel& via_;
+  const std::uint32_t depth_;
   // The packet that the last handler gave back, for the next message: it saves two visits to the
   // pool. Marked as pooled; goes home with this object, so others wait for it no longer than a poll
   // takes.

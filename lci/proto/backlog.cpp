@@ -1,5 +1,7 @@
 #include "lci/proto/backlog.hpp"
 
+#include <utility>
+
 #include "lci/proto/channel.hpp"
 
 namespace lci::proto {
@@ -20,12 +22,19 @@ std::size_t backlog::drain(port& to) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return 0;
   std::size_t moved = 0;
+  // No queue ever leaves the map, so the loops may let go of the lock.
   for (auto& [rank, queue] : queues_) {
     // A rank that refuses keeps the rest of its own queue waiting, not the queues of others.
-    while (!queue.empty() && to.try_entry(rank, queue.front())) {
+    transfer* ended = nullptr;
+    while (!queue.empty() && to.try_entry(rank, queue.front(), ended)) {
       queue.pop_front();
       total_.fetch_sub(1, std::memory_order_relaxed);
       ++moved;
+      if (ended == nullptr) continue;
+      // It may signal a handler, which may post.
+      lock.unlock();
+      to.conclude(*std::exchange(ended, nullptr));
+      if (!lock.try_lock()) return moved;
     }
   }
   return moved;

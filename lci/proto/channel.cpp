@@ -22,12 +22,19 @@ channel::channel(core& c, net::fabric& f, int index, const net::device_config& w
       control(*this, nullptr),
       device_(f.make_device(index, config)),
       reported_(static_cast<std::size_t>(c.n)),
-      missed_(static_cast<std::size_t>(c.n)) {
+      missed_(static_cast<std::size_t>(c.n)),
+      concerned_(static_cast<std::size_t>(c.n)),
+      has_ended_(static_cast<std::size_t>(c.n)),
+      parted_(static_cast<std::size_t>(c.n)) {
   control.attach(device_->make_control_endpoint());
   ports_.push_back(&control);
+  shared.enter(*this);
 }
 
-channel::~channel() { shared.streams.forget(this); }
+channel::~channel() {
+  shared.leave(*this);
+  shared.streams.forget(this);
+}
 
 void channel::add_port(port& p) {
   const std::lock_guard lock(ports_lock_);
@@ -49,10 +56,13 @@ inline void channel::look_out() noexcept {
 
 // What all rounds of progress do; they differ in what they throw.
 inline std::size_t channel::advance() {
+  const handler_depth here;
+  if (here.value() > handlers.limit()) [[unlikely]]
+    no_progress_here::check(here.value());
   std::size_t work = 0;
   if (has_leftovers()) [[unlikely]]
     work += do_leftovers();
-  arrival_sink sink(*this);
+  arrival_sink sink(*this, here.value());
   work += device_->poll(sink, MAX_POLLS);
   look_out();
   look_for_gone();
@@ -96,19 +106,22 @@ errorcode_t channel::rest() noexcept {
 bool channel::is_drained() const noexcept { return open_receives.sum() == 0 && is_quiet(); }
 
 bool channel::is_quiet() const noexcept {
+  return handlers.completions() == 0 && is_quiet_but_for_handlers() && device_->is_drained();
+}
+
+bool channel::is_quiet_but_for_handlers() const noexcept {
   return open.sum() == 0 && rendezvous.recvs.size() == 0 && staged.is_quiet() && late.sum() == 0 &&
-         offered.is_quiet() && finished_.load(std::memory_order_relaxed) == nullptr &&
-         parked_.load(std::memory_order_relaxed) == nullptr &&
-         backlogged_.load(std::memory_order_relaxed) == 0 && device_->is_drained() &&
-         !shared.streams.is_waited_for(this);
+         offered.is_quiet() && !finished_.any() && !parked_.any() &&
+         backlogged_.load(std::memory_order_relaxed) == 0 && !shared.streams.is_waited_for(this);
 }
 
 LCI_COLD std::size_t channel::do_leftovers() {
   std::size_t work = 0;
   if (shared.gpus.is_busy()) work += shared.gpus.poll() + flags.poll();
   if (shared.streams.any()) work += move_streams();
-  if (finished_.load(std::memory_order_relaxed) != nullptr) work += deliver_finished();
-  if (parked_.load(std::memory_order_relaxed) != nullptr) work += advance_parked();
+  if (handlers.size() != 0) work += handlers.run(MAX_TURNS);
+  if (finished_.any()) work += deliver_finished();
+  if (parked_.any()) work += advance_parked();
   if (backlogged_.load(std::memory_order_relaxed) != 0)
     work += drain_backlogs() + staged.serve_waiting() + payloads.serve_waiting();
   return work;
@@ -133,55 +146,61 @@ std::size_t channel::drain_backlogs() {
   return moved;
 }
 
-void channel::park(transfer& move) noexcept {
-  const std::lock_guard lock(lists_lock_);
-  move.next = parked_.load(std::memory_order_relaxed);
-  parked_.store(&move, std::memory_order_relaxed);
+void channel::transfer_list::append_locked(transfer& move) noexcept {
+  move.next = nullptr;
+  if (any())
+    last->next = &move;
+  else
+    first.store(&move, std::memory_order_relaxed);
+  last = &move;
 }
 
+transfer* channel::transfer_list::take_locked() noexcept {
+  transfer* const one = first.load(std::memory_order_relaxed);
+  if (one != nullptr) first.store(one->next, std::memory_order_relaxed);
+  return one;
+}
+
+// One at a time: a handler that waits has to find the others where they are.
+transfer* channel::take(transfer_list& from) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  return from.take_locked();
+}
+
+void channel::park(transfer& move) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  parked_.append_locked(move);
+}
+
+// Those that are there now: what is refused again goes to the end.
 std::size_t channel::advance_parked() {
-  transfer* list;
+  std::size_t left = 0;
   {
     const std::lock_guard lock(lists_lock_);
-    list = parked_.load(std::memory_order_relaxed);
-    parked_.store(nullptr, std::memory_order_relaxed);
+    for (const transfer* one = parked_.first.load(std::memory_order_relaxed); one != nullptr;
+         one = one->next)
+      ++left;
   }
   std::size_t moved = 0;
-  while (list != nullptr) {
-    transfer* move = list;
-    list = list->next;
-    move->via->start(*move);  // parks it again if refused again
-    ++moved;
+  for (; moved < left; ++moved) {
+    transfer* const one = take(parked_);
+    if (one == nullptr) break;
+    one->via->start(*one);
   }
   return moved;
 }
 
 void channel::finish_later(transfer& move) noexcept {
   const std::lock_guard lock(lists_lock_);
-  move.next = finished_.load(std::memory_order_relaxed);
-  finished_.store(&move, std::memory_order_relaxed);
+  finished_.append_locked(move);
 }
 
 std::size_t channel::deliver_finished() {
-  transfer* list;
-  {
-    const std::lock_guard lock(lists_lock_);
-    list = finished_.load(std::memory_order_relaxed);
-    finished_.store(nullptr, std::memory_order_relaxed);
-  }
-  transfer* oldest_first = nullptr;
-  while (list != nullptr) {
-    transfer* move = list;
-    list = list->next;
-    move->next = oldest_first;
-    oldest_first = move;
-  }
   std::size_t count = 0;
-  while (oldest_first != nullptr) {
-    transfer* move = oldest_first;
-    oldest_first = move->next;
-    finish(*move);
-    ++count;
+  for (; count < MAX_TURNS; ++count) {
+    transfer* const one = take(finished_);
+    if (one == nullptr) break;
+    finish(*one);
   }
   return count;
 }
@@ -205,15 +224,44 @@ void channel::finish(transfer& move) noexcept {
 }
 
 void channel::fail(const user_side& user) noexcept {
+  const int rank = user.status.rank;
+  const bool is_by_loss = rank >= 0 && is_lost(rank);
+  if (is_by_loss && !user.is_arrival) concern(rank);
   if (user.is_waiter)
     static_cast<waiter*>(user.comp)->fail();
-  else if (user.comp != nullptr && user.status.rank >= 0 && is_lost(user.status.rank))
-    comp::lose(user.comp, user.status.rank, user.number);
+  else if (user.comp != nullptr && is_by_loss)
+    comp::lose(user.comp, rank, user.number);
 }
 
-void channel::signal(comp_impl_t* to, const status_t& status) noexcept {
+void channel::concern(int rank) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  concerned_[static_cast<std::size_t>(rank)] = true;
+  lost.call_for(rank);
+  count_news_locked();
+}
+
+void channel::note_end(int rank) noexcept {
+  // Relaxed: see the declaration.
+  has_ended_[static_cast<std::size_t>(rank)].store(true, std::memory_order_relaxed);
+}
+
+// Too deep inside of handlers, or behind others that were.
+void channel::signal_in_turn(comp_impl_t& to, const status_t& status, bool is_completion,
+                             news what) noexcept {
+  if (handler_depth::now() > handlers.limit()) {
+    if (handlers.add(to, status, is_completion, what)) return;
+    // Without memory it is better to be too deep than to lose it.
+  } else {
+    handlers.run(handlers.size());
+  }
+  signal_now(&to, status, what);
+}
+
+void channel::signal_now(comp_impl_t* to, const status_t& status, news what) noexcept {
   try {
     comp::signal(to, status);
+  } catch (const comp::freed_error& error) {
+    keep(freed_too_early(status, what, error.what()));
   } catch (...) {
     keep(std::current_exception());
   }
@@ -263,7 +311,10 @@ void channel::throw_loss(std::uint32_t number) { shared.throw_gone(lost.tell(num
 
 void channel::keep_gone(int rank) noexcept {
   const std::lock_guard lock(lists_lock_);
-  lost.add(rank, shared.has_died(rank));
+  const bool is_due = shared.failure_notice == attr_failure_notice_t::all ||
+                      needs_all_.load(std::memory_order_relaxed) != 0 ||
+                      concerned_[static_cast<std::size_t>(rank)];
+  lost.add(rank, shared.has_died(rank), is_due);
   count_news_locked();
 }
 
@@ -285,6 +336,19 @@ bool channel::is_lost(int rank) noexcept {
   return missed_[static_cast<std::size_t>(rank)];
 }
 
+// Of a rank that took leave, once, when nothing of it is on its way any more.
+void channel::end_receives_from(int rank) noexcept {
+  std::atomic<parting>& how = parted_[static_cast<std::size_t>(rank)];
+  parting before = parting::not_yet;
+  // edge channel.parting: partner is parted_from(), by way of the lock of the matching engine for
+  // what is filed meanwhile.
+  if (!how.compare_exchange_strong(before, parting::begun, std::memory_order_acq_rel)) return;
+  std::size_t ended = 0;
+  shared.rcomps.for_each_engine([&](matcher& m) { ended += m.forget(*this, rank); });
+  how.store(parting::over, std::memory_order_release);  // edge channel.parting
+  if (ended != 0) miss(rank);
+}
+
 // Some peer is gone: what waits for it will not complete. Reports each death once per device.
 void channel::notice_failures() {
   const std::uint32_t epoch = shared.failure_epoch();
@@ -292,6 +356,7 @@ void channel::notice_failures() {
     if (!shared.is_gone(rank)) continue;
     // Once: it may die meanwhile, also after it took leave of another device.
     const end how = shared.has_died(rank) ? end::died : end::left;
+    if (how == end::left && shared.is_all_in(rank)) end_receives_from(rank);
     bool is_told;
     {
       const std::lock_guard lock(lists_lock_);

@@ -15,11 +15,13 @@
 
 #include "lci/base/counters.hpp"
 #include "lci/base/spinlock.hpp"
+#include "lci/comp/kind.hpp"
 #include "lci/data/slot_table.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/backlog.hpp"
 #include "lci/proto/core.hpp"
+#include "lci/proto/handler_queue.hpp"
 #include "lci/proto/losses.hpp"
 #include "lci/proto/network_key.hpp"
 #include "lci/proto/offers.hpp"
@@ -64,8 +66,9 @@ class port {
   void queue(int rank, backlog_entry entry);
   // Drops what waits for a rank that is gone; -1: everything.
   void forget(int rank) noexcept;
-  // Called by the backlog: true if the entry was taken.
-  bool try_entry(int rank, backlog_entry& entry) noexcept;
+  // Called by the backlog: true if the entry was taken. ended: set to a transfer that is over
+  // already, which is to be concluded without the backlog's lock.
+  bool try_entry(int rank, backlog_entry& entry, transfer*& ended) noexcept;
 
   channel& via;
   backlog log;
@@ -112,6 +115,11 @@ class channel {
   bool is_drained() const noexcept;
   // True when nothing is under way; receives may still wait for messages that were not sent.
   bool is_quiet() const noexcept;
+  // The same of operations alone: not of handlers that wait for their turn, nor of the network.
+  bool is_quiet_but_for_handlers() const noexcept;
+  bool is_drained_but_for_handlers() const noexcept {
+    return open_receives.sum() == 0 && is_quiet_but_for_handlers();
+  }
 
   // An operation has ended: signals its object unless it failed, gives back what it held. Any
   // thread.
@@ -120,15 +128,24 @@ class channel {
   // as posted.
   void finish_later(transfer& move) noexcept;
   void park(transfer& move) noexcept;
-  // Delivers a status; what user code throws is kept for the end of the progress call.
-  void signal(comp_impl_t* to, const status_t& status) noexcept;
+  // Delivers a status; what user code throws is kept for the end of the progress call. User code
+  // may have to wait for its turn (handlers). is_completion: of an operation posted here, and not
+  // of an arrival.
+  void signal(comp_impl_t* to, const status_t& status, bool is_completion = true,
+              news what = news::operation) noexcept {
+    if (handlers.open_to() < handler_depth::now() && comp::runs_user_code(*to)) [[unlikely]]
+      return signal_in_turn(*to, status, is_completion, what);
+    signal_now(to, status, what);
+  }
+  // The same, but whatever waits.
+  void signal_now(comp_impl_t* to, const status_t& status, news what = news::operation) noexcept;
   LCI_COLD void keep(std::exception_ptr problem) noexcept;
   // The end of a user's operation: signals its object, or fail().
   void tell(const user_side& user, bool ok) noexcept {
     if (!ok) [[unlikely]]
       fail(user);
     else if (user.comp != nullptr)
-      signal(user.comp, user.status);
+      signal(user.comp, user.status, true, user.what);
   }
   // Sends one of the messages of GPU memory, unless nobody is there any more.
   template <class Body>
@@ -143,6 +160,23 @@ class channel {
   LCI_COLD void rethrow_kept();
   // An operation has failed because `rank` is gone.
   LCI_COLD void miss(int rank) noexcept;
+  // An operation posted here was with `rank`, which is lost: progress tells of it.
+  LCI_COLD void concern(int rank) noexcept;
+  // A collective without a call that waits has begun (1) or ended (-1): it needs all ranks, so that
+  // progress tells of every loss.
+  void need_all(int change) noexcept { needs_all_.fetch_add(change, std::memory_order_relaxed); }
+  // The network has said that nothing more comes from `rank` on this device.
+  void note_end(int rank) noexcept;
+  bool has_all_of(int rank) const noexcept {
+    return has_ended_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) ||
+           !device_->may_bring(rank);
+  }
+  // What becomes of receives from a rank that took leave: when all that it had sent is in, those
+  // that are left here end.
+  enum class parting : std::uint8_t { not_yet, begun, over };
+  parting parted_from(int rank) const noexcept {
+    return parted_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  }
   // It is gone, or an operation has failed as if it were.
   LCI_COLD bool is_lost(int rank) noexcept;
 
@@ -166,6 +200,7 @@ class channel {
   peer_offers known_offers{*this};
   payload_arrivals payloads{*this};
   attr_gpu_path_t way = attr_gpu_path_t::auto_select;
+  handler_queue handlers{*this, shared.max_handler_depth};
 
   // Something waits for a later round of progress (or waits no more, -1).
   void expect_leftovers(int change) noexcept {
@@ -174,15 +209,19 @@ class channel {
 
  private:
   friend class port;
+  // Signals that one round lets have the turn that they waited for.
+  static constexpr std::size_t MAX_TURNS = 2 * MAX_POLLS;
   std::size_t advance();
+  LCI_COLD void signal_in_turn(comp_impl_t& to, const status_t& status, bool is_completion,
+                               news what) noexcept;
   errorcode_t answer(std::size_t work) noexcept;
   errorcode_t rest() noexcept;
   void look_out() noexcept;
   // Anything left by earlier rounds? One test, because every round asks.
   bool has_leftovers() const noexcept {
-    return (reinterpret_cast<std::uintptr_t>(finished_.load(std::memory_order_relaxed)) |
-            reinterpret_cast<std::uintptr_t>(parked_.load(std::memory_order_relaxed)) |
-            backlogged_.load(std::memory_order_relaxed)) != 0 ||
+    return (reinterpret_cast<std::uintptr_t>(finished_.first.load(std::memory_order_relaxed)) |
+            reinterpret_cast<std::uintptr_t>(parked_.first.load(std::memory_order_relaxed)) |
+            backlogged_.load(std::memory_order_relaxed) | handlers.size()) != 0 ||
            shared.gpus.is_busy();
   }
   std::size_t do_leftovers();
@@ -192,6 +231,7 @@ class channel {
   std::size_t deliver_finished();
   LCI_COLD void notice_failures();
   void keep_gone(int rank) noexcept;
+  void end_receives_from(int rank) noexcept;
   LCI_COLD void tell_news();
   void count_news_locked() noexcept;
 
@@ -201,8 +241,16 @@ class channel {
   base::spinlock lists_lock_;  // guards the two lists and problems_
   // Entries in the backlogs of all ports, and staged transfers that wait for slots.
   std::atomic<std::size_t> backlogged_{0};
-  std::atomic<transfer*> finished_{nullptr};  // changed under lists_lock_, looked at without
-  std::atomic<transfer*> parked_{nullptr};    // changed under lists_lock_, looked at without
+  // Oldest first; the heads are looked at without the lock.
+  struct transfer_list {
+    std::atomic<transfer*> first{nullptr};
+    transfer* last = nullptr;
+    void append_locked(transfer& move) noexcept;
+    transfer* take_locked() noexcept;
+    bool any() const noexcept { return first.load(std::memory_order_relaxed) != nullptr; }
+  };
+  transfer* take(transfer_list& from) noexcept;
+  transfer_list finished_, parked_;  // changed under lists_lock_
   std::vector<std::exception_ptr> problems_;
   std::atomic<bool> has_problems_{false};
   std::atomic<bool> has_news_{false};     // problems, or lost peers that progress has to tell of
@@ -212,6 +260,12 @@ class channel {
   enum class end : std::uint8_t { none, left, died };
   std::vector<end> reported_;  // by rank: what it leaves behind was ended; under lists_lock_
   std::vector<bool> missed_;   // by rank: `lost` has it, dead or not; under lists_lock_
+  // By rank: an operation posted here was lost with it; under lists_lock_.
+  std::vector<bool> concerned_;
+  std::atomic<int> needs_all_{0};
+  // By rank, both. A rank's end is noted before core.gone, whose edge brings it to who asks.
+  std::vector<std::atomic<bool>> has_ended_;
+  std::vector<std::atomic<parting>> parted_;
 };
 
 // What to send along with the name of a registration of ours, to that rank.

@@ -1,6 +1,10 @@
 #include "lci/proto/core.hpp"
 
+#include <algorithm>
+
 #include "lci/errors.hpp"
+#include "lci/mem/address_space.hpp"
+#include "lci/proto/channel.hpp"
 
 namespace lci {
 
@@ -14,6 +18,8 @@ core::core(int rank, int size, wire::imm_layout layout)
     : me(rank),
       n(size),
       imm(layout),
+      arena(mem::fair_reserve(mem::find_address_space(), size, mem::arena::LEAST_SHARE,
+                              mem::arena::DEFAULT_RESERVE)),
       regions(arena),
       allocator(&g_allocator_default),
       gone_(new std::atomic<std::uint8_t>[static_cast<std::size_t>(size)]),
@@ -42,6 +48,40 @@ void core::mark_gone(int rank, bool orderly, std::string_view reason) {
   // edge core.gone: the flag and the reason are visible to whoever sees the new epoch; partner is
   // failure_epoch().
   failure_epoch_.fetch_add(1, std::memory_order_release);
+}
+
+bool core::has_dead() const noexcept {
+  if (failure_epoch() == 0) return false;
+  for (int rank = 0; rank < n; ++rank)
+    if (has_died(rank)) return true;
+  return false;
+}
+
+std::vector<int> core::dead() const {
+  std::vector<int> out;
+  for (int rank = 0; rank < n; ++rank)
+    if (has_died(rank)) out.push_back(rank);
+  return out;
+}
+
+void core::enter(channel& one) {
+  const std::lock_guard lock(channels_lock_);
+  channels_.push_back(&one);
+}
+
+void core::leave(channel& one) noexcept {
+  {
+    const std::lock_guard lock(channels_lock_);
+    std::erase(channels_, &one);
+  }
+  // What others wait for may have been for this one to bring. edge core.gone
+  if (failure_epoch() != 0) failure_epoch_.fetch_add(1, std::memory_order_release);
+}
+
+bool core::is_all_in(int rank) noexcept {
+  const std::lock_guard lock(channels_lock_);
+  return is_gone(rank) && std::all_of(channels_.begin(), channels_.end(),
+                                      [&](const channel* one) { return one->has_all_of(rank); });
 }
 
 void core::throw_gone(int rank) const {

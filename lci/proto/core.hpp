@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "lci/attr.hpp"
+#include "lci/base/spinlock.hpp"
 #include "lci/data/object_pool.hpp"
 #include "lci/mem/arena.hpp"
 #include "lci/mem/region_table.hpp"
@@ -16,16 +18,20 @@
 #include "lci/proto/devices.hpp"
 #include "lci/proto/direct.hpp"
 #include "lci/proto/flags.hpp"
+#include "lci/proto/nobody.hpp"
 #include "lci/proto/op.hpp"
 #include "lci/proto/path_news.hpp"
 #include "lci/proto/payloads.hpp"
 #include "lci/proto/remote_comp.hpp"
+#include "lci/proto/rmr_seal.hpp"
 #include "lci/proto/staging_store.hpp"
 #include "lci/proto/stream_ops.hpp"
 #include "lci/proto/waiter.hpp"
 #include "lci/proto/wire.hpp"
 
 namespace lci::proto {
+
+class channel;
 
 // Whoever knows of deaths that no network sees.
 class lookout {
@@ -44,6 +50,7 @@ class core {
   const int me;
   const int n;
   const wire::imm_layout imm;
+  rmr_seal seal;  // set with the first net context
   mem::arena arena;
   mem::region_table regions;
   devices gpus{arena};
@@ -52,6 +59,7 @@ class core {
   staging_store staging{arena, regions, gpus};
   flag_words flags{staging};
   remote_comps rcomps;
+  nobody unwanted{*this};  // stands for empty objects that have a number
   data::object_pool<receive> receives;
   data::object_pool<message> messages;
   data::object_pool<transfer> transfers;
@@ -59,6 +67,8 @@ class core {
   data::object_pool<direct_copy> direct_copies;
   data::object_pool<late_arrival> late_arrivals;
   data::object_pool<am_copy> am_copies;
+  // Attribute of the runtime; set before the first device is made.
+  int max_handler_depth = runtime_settings_t().max_handler_depth;
   // Where active messages that are not delivered in packets get their buffers; not owned.
   std::atomic<allocator_base_t*> allocator;
 
@@ -92,6 +102,17 @@ class core {
     return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) == 2;
   }
   [[noreturn]] LCI_COLD void throw_gone(int rank) const;
+  bool has_dead() const noexcept;
+  // Those that died, in ascending order.
+  std::vector<int> dead() const;
+  // Every channel, whole, enters itself, and leaves before it ends.
+  void enter(channel& one);
+  void leave(channel& one) noexcept;
+  // Nothing of `rank`, which is gone, is still on its way to any device. Once true it stays so.
+  bool is_all_in(int rank) noexcept;
+
+  // Attribute of the runtime; set before the first device is made.
+  attr_failure_notice_t failure_notice = runtime_settings_t().failure_notice;
 
  private:
   std::unique_ptr<std::atomic<std::uint8_t>[]>
@@ -99,6 +120,8 @@ class core {
   std::atomic<std::uint32_t> failure_epoch_{0};
   mutable std::mutex mutex_;
   std::vector<std::string> reasons_;  // by rank, under mutex_
+  base::spinlock channels_lock_;
+  std::vector<channel*> channels_;  // under channels_lock_
 };
 
 }  // namespace lci::proto

@@ -177,40 +177,18 @@ void deliver_to_device(channel& via, receive& to, const status_t& status, const 
   shared.gpus.copy(*late);
 }
 
-void put_to_device(channel& via, int rank, void* at, int gpu, std::size_t size,
-                   const std::byte* data, std::uint32_t imm) {
-  core& shared = via.shared;
-  if (shared.gpus.write_by_hand(at, data, size)) {
-    if (imm != 0) notify(via, rank, imm);
-    return;
-  }
-  late_arrival* const late = shared.late_arrivals.get();
-  late->take(via, data, size);
-  late->counted_ = nullptr;
-  late->user_ = {};
-  late->user_.status.rank = rank;
-  late->user_.status.size = size;
-  late->imm_ = imm;
-  late->to = static_cast<std::byte*>(at);
-  late->device = gpu;
-  shared.gpus.copy(*late);
-}
-
 void late_arrival::ended(std::string_view error) noexcept {
   channel& via = *via_;
   channel* const counted = counted_;
   const user_side user = user_;
-  const std::uint32_t imm = counted == nullptr ? imm_ : 0;
   if (set_ != nullptr) via.shared.staging.give(set_);
   delete[] heap_;
   via.shared.late_arrivals.put(this);
-  if (counted != nullptr) counted->open_receives.add(-1);
+  counted->open_receives.add(-1);
   if (!error.empty()) {
     via.keep(std::make_exception_ptr(std::runtime_error(
         std::to_string(user.status.size) + " bytes from rank " + std::to_string(user.status.rank) +
         " were not copied to the GPU: " + std::string(error))));
-  } else if (imm != 0) {
-    notify(via, user.status.rank, imm);
   }
   via.tell(user, error.empty());
   via.late.add(-1);  // last: the channel may go then

@@ -42,24 +42,16 @@ class late_arrival final : public device_job {
 
  private:
   friend void deliver_to_device(channel&, receive&, const status_t&, const std::byte*);
-  friend void put_to_device(channel&, int, void*, int, std::size_t, const std::byte*,
-                            std::uint32_t);
   void take(channel& via, const std::byte* data, std::size_t bytes);
 
   channel* via_ = nullptr;      // where problems are kept
   channel* counted_ = nullptr;  // of a receive
   user_side user_;
-  std::uint32_t imm_ = 0;      // of a put
   slot_set* set_ = nullptr;    // the bytes are here,
   std::byte* heap_ = nullptr;  // or here
 };
 
 // Copies `data` to status.buffer, then signals. Takes over the receive, not the data.
 void deliver_to_device(channel& via, receive& to, const status_t& status, const std::byte* data);
-
-// The same for a put: copies `data` to `at` in our GPU memory, then does what `imm` says, if it
-// is not 0.
-void put_to_device(channel& via, int rank, void* at, int gpu, std::size_t size,
-                   const std::byte* data, std::uint32_t imm);
 
 }  // namespace lci::proto

@@ -16,13 +16,25 @@ void losses::entry::tell(std::uint64_t thread) {
   told.push_back(thread);
 }
 
-void losses::add(int rank, bool has_died) {
+void losses::add(int rank, bool has_died, bool is_due) {
   const std::lock_guard lock(lock_);
-  entries_.push_back({rank, has_died, false, {}});
-  silent_for_.store(NOBODY, std::memory_order_relaxed);
-  waiting_.fetch_add(1, std::memory_order_relaxed);
+  entries_.push_back({rank, has_died, is_due, false, {}});
+  if (is_due) {
+    silent_for_.store(NOBODY, std::memory_order_relaxed);
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+  }
   // edge losses.count, writer.
   count_.fetch_add(1, std::memory_order_release);
+}
+
+void losses::call_for(int rank) noexcept {
+  const std::lock_guard lock(lock_);
+  for (entry& e : entries_) {
+    if (e.rank != rank || e.is_due) continue;
+    e.is_due = true;
+    silent_for_.store(NOBODY, std::memory_order_relaxed);
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 std::uint32_t losses::first_owed() {
@@ -64,7 +76,7 @@ int losses::take(bool has_died) {
   const std::lock_guard lock(lock_);
   bool is_silent = true;
   for (entry& e : entries_) {
-    if (e.is_taken || e.is_told_to(me)) continue;
+    if (!e.is_due || e.is_taken || e.is_told_to(me)) continue;
     if (e.has_died == has_died) {
       e.is_taken = true;
       e.tell(me);

@@ -4,7 +4,8 @@
 // Calls that wait compare count() with what begin_wait() answered when they began, so each of them
 // ends, in whatever thread the news came. progress() asks take(): it tells of each peer once, in a
 // thread that no waiting call has told before, so that a thread which does nothing but progress
-// hears of it although others wait. Owned by a channel. Threads: shared.
+// hears of it although others wait. With attribute failure_notice `own` it tells only of those that
+// were added as due, or called for since. Owned by a channel. Threads: shared.
 //
 // Always true: the list only grows, and count() is published after what it counts; take() answers
 // each peer once.
@@ -27,7 +28,10 @@ class losses {
 
   // edge losses.count, reader: what was done about a peer before it was added.
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
-  void add(int rank, bool has_died);
+  // is_due: progress() is to tell of it.
+  void add(int rank, bool has_died, bool is_due = true);
+  // What was added of that rank is due from now on.
+  void call_for(int rank) noexcept;
   // The first entry that is to end a call that waits from now on in the calling thread: count(), or
   // less when it owes.
   std::uint32_t begin_wait() { return count() == 0 ? 0 : first_owed(); }
@@ -54,6 +58,7 @@ class losses {
   struct entry {
     int rank;
     bool has_died;
+    bool is_due = true;
     bool is_taken = false;
     std::vector<std::uint64_t> told;  // threads
 
@@ -71,7 +76,7 @@ class losses {
   std::vector<entry> entries_;
   std::vector<debt> debts_;                        // one a thread at most
   std::atomic<std::uint32_t> count_{0};            // of entries
-  std::atomic<std::uint32_t> waiting_{0};          // entries that are not taken
+  std::atomic<std::uint32_t> waiting_{0};          // entries that are due and not taken
   std::atomic<std::uint64_t> silent_for_{NOBODY};  // a thread that was told of all that waits
 };
 

@@ -50,7 +50,7 @@ void complete(channel& via, receive& to, const status_t& status, const std::byte
   via.shared.receives.put(&to);
   if (filed != nullptr) give_back(via, *filed);
   counted.open_receives.add(-1);
-  via.signal(comp, status);
+  via.signal(comp, status, true, news::receive);
 }
 
 // A sender is writing into this receive by itself: the message has to find another one.
@@ -85,7 +85,8 @@ bool is_offerable(int rank, tag_t tag, matching_policy_t policy) noexcept {
 void answer_request(receive& to, const message& from) {
   recv_plan plan;
   plan.rank = from.rank;
-  plan.user = {to.user.comp, outcome(to, from)};
+  plan.user = to.user;  // a call that waits hears of a failure as well
+  plan.user.status = outcome(to, from);
   plan.counted = to.via;
   plan.region = to.region;
   plan.region_offset = to.region_offset;
@@ -221,6 +222,13 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
       forget(via, rank);
       return errorcode_t::posted;
     }
+    if (via.shared.failure_epoch() != 0 && rank >= 0 && via.shared.is_gone(rank)) [[unlikely]] {
+      if (!is_for_parted(via, rank, record)) return errorcode_t::posted;
+      via.offered.withdraw(record);
+      via.open_receives.add(-1);
+      via.shared.receives.put(&record);
+      return errorcode_t::fatal;
+    }
     if (offer.generation != 0) via.offered.publish(rank, offer, *engine_);
     return errorcode_t::posted;
   }
@@ -260,13 +268,34 @@ receive* matcher::remove(const receive_test& takes) noexcept {
   return taken;
 }
 
-void matcher::forget(channel& via, int rank) noexcept {
+// A receive that was just filed for a rank that took leave: true if nothing can meet it any more
+// and it has left the engine. By its address: once parting is over nobody else takes it out.
+bool matcher::is_for_parted(channel& via, int rank, const receive& record) noexcept {
+  switch (via.parted_from(rank)) {
+    case channel::parting::not_yet:
+      break;
+    case channel::parting::begun:  // by another thread, which may have passed by
+      if (forget(via, rank) != 0) via.miss(rank);
+      break;
+    case channel::parting::over:
+      return remove([&](int source, const receive& to) {
+               return source == rank && &to == &record;
+             }) != nullptr;
+  }
+  return false;
+}
+
+std::size_t matcher::forget(channel& via, int rank) noexcept {
+  std::size_t ended = 0;
   receive* taken =
       remove([&](int source, const receive& to) { return source == rank && to.via == &via; });
   while (taken != nullptr) {
     receive& to = *std::exchange(taken, taken->pool_next);
-    if (!was_claimed(to)) drop(to);
+    if (was_claimed(to)) continue;
+    drop(to);
+    ++ended;
   }
+  return ended;
 }
 
 bool matcher::take_back(const waiter& by) noexcept {

@@ -29,11 +29,13 @@ class matcher {
   // The request of a rendezvous.
   void on_rts(channel& via, int rank, const wire::rts& request, matching_policy_t policy) noexcept;
   // Posts a receive. done: the message was there and its bytes are in the buffer, `got` tells;
-  // posted: `record` waits. Throws truncation_error, with the message left where it was, when the
-  // message that is there does not fit.
+  // posted: `record` waits; fatal: it would for ever, since that rank took leave and all that it
+  // had sent is in. Throws truncation_error, with the message left where it was, when the message
+  // that is there does not fit.
   errorcode_t post(receive& record, int rank, tag_t tag, matching_policy_t policy, status_t& got);
-  // Ends the receives of that channel for which only a rank could send that has died.
-  void forget(channel& via, int rank) noexcept;
+  // Ends the receives of that channel for which only a rank could send that is gone; answers how
+  // many.
+  std::size_t forget(channel& via, int rank) noexcept;
   // Takes back the receive that was to signal this waiter; false: a message has met it.
   bool take_back(const waiter& by) noexcept;
   // The channel ends. Its receives leave without a word, and so do the requests that nobody else
@@ -49,6 +51,7 @@ class matcher {
 
  private:
   using receive_test = std::function<bool(int source, const receive& waiting)>;
+  bool is_for_parted(channel& via, int rank, const receive& record) noexcept;
   receive* remove(const receive_test& takes) noexcept;
   void forget_messages(core& shared, const std::function<bool(message&)>& takes) noexcept;
   bool hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept;

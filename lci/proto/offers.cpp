@@ -66,7 +66,8 @@ void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
   plan.kind = record.kind;
   plan.gpu = record.gpu;
   plan.from_device = true;
-  const std::optional<mem::region> target = region_to_share(via_, plan);
+  std::string why_not;
+  const std::optional<mem::region> target = region_to_share(via_, plan, why_not);
   flag_word* const word = target ? via_.shared.flags.take() : nullptr;
   if (word == nullptr) return;
   const bool registered_here = plan.region.generation == 0;

@@ -11,6 +11,7 @@
 #include "lci/mem/packet.hpp"
 #include "lci/mem/region_table.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/proto/news.hpp"
 #include "lci/proto/wire.hpp"
 #include "lci/status.hpp"
 
@@ -31,7 +32,9 @@ inline bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(
 struct user_side {
   comp_impl_t* comp = nullptr;
   status_t status;
-  bool is_waiter = false;    // comp is a proto::waiter: a call waits, and hears of failures too
+  bool is_waiter = false;   // comp is a proto::waiter: a call waits, and hears of failures too
+  bool is_arrival = false;  // of a message: nothing that was posted here
+  news what = news::operation;
   std::uint32_t number = 0;  // of the operation, as comp::renewal counts
 };
 

@@ -5,6 +5,12 @@
 
 namespace lci::proto {
 
+path_news::~path_news() {
+  if (!is_heard() || count_direct() + count_through_host() == 0) return;
+  base::log::info("proto", "GPU memory: %zu times copied directly, %zu times through host memory",
+                  count_direct(), count_through_host());
+}
+
 void path_news::tell(int rank, std::string_view why_not) noexcept {
   try {
     const std::lock_guard lock(mutex_);

@@ -10,6 +10,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/proto/channel.hpp"
+#include "lci/proto/handler_depth.hpp"
 
 namespace lci::proto {
 
@@ -65,6 +66,7 @@ void payload_arrivals::take_place(std::size_t size, am_place& out) {
   if (size + sizeof(wire::extended_head) > payload) {
     out.allocator =
         pool != nullptr ? &pool->allocator() : shared.allocator.load(std::memory_order_relaxed);
+    const no_progress_here barred;
     out.buffer = out.allocator->allocate(size);
     if (out.buffer == nullptr) throw std::bad_alloc();
     out.where = settle_place(shared, out.buffer);
@@ -120,10 +122,11 @@ void payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
                                   const std::byte* data) noexcept {
   if (status.size == 0 || at.where.kind == mem::mem_kind::host) {
     if (status.size != 0) std::memcpy(status.buffer, data, status.size);
-    return via_.signal(&to, status);
+    return via_.signal(&to, status, false, news::message);
   }
   core& shared = via_.shared;
-  if (shared.gpus.write_by_hand(status.buffer, data, status.size)) return via_.signal(&to, status);
+  if (shared.gpus.write_by_hand(status.buffer, data, status.size))
+    return via_.signal(&to, status, false, news::message);
   am_copy* const job = shared.am_copies.get();
   job->via_ = &via_;
   job->user_ = {&to, status};
@@ -152,7 +155,7 @@ void am_copy::ended(std::string_view error) noexcept {
   delete[] heap_;
   via.shared.am_copies.put(this);
   via.open.add(-1);
-  if (error.empty()) return via.signal(user.comp, user.status);
+  if (error.empty()) return via.signal(user.comp, user.status, false, news::message);
   give_back(via.shared, place.buffer, place.allocator);
   via.keep(std::make_exception_ptr(std::runtime_error(
       "an active message of " + std::to_string(user.status.size) + " bytes from rank " +
@@ -181,6 +184,8 @@ void payload_arrivals::start(comp_impl_t& to, int rank, const wire::rts& request
   recv_plan plan;
   plan.rank = rank;
   plan.user = {&to, status_of(rank, request.tag, at.buffer, request.size)};
+  plan.user.is_arrival = true;
+  plan.user.what = news::message;
   plan.what = receiver::active_message;
   plan.kind = at.where.kind;
   plan.gpu = at.where.device;

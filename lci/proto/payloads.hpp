@@ -52,7 +52,7 @@ class am_copy final : public device_job {
 
 class payload_arrivals {
  public:
-  explicit payload_arrivals(channel& via) noexcept : via_(via) {}
+  explicit payload_arrivals(channel& via) : via_(via) {}  // throws std::bad_alloc
 
   // The pool that messages are delivered in; the last one that entered counts.
   void enter(mem::payload_pool& pool) noexcept;

@@ -107,7 +107,7 @@ void port::conclude(transfer& move) noexcept {
   via.finish(move);
 }
 
-bool port::try_entry(int rank, backlog_entry& entry) noexcept {
+bool port::try_entry(int rank, backlog_entry& entry, transfer*& ended) noexcept {
   errorcode_t code;
   if (entry.move != nullptr) {
     entry.move->begun = true;
@@ -118,7 +118,7 @@ bool port::try_entry(int rank, backlog_entry& entry) noexcept {
     }
     if (code != errorcode_t::posted) {
       if (code != errorcode_t::done) refused(*entry.move);
-      conclude(*entry.move);
+      ended = entry.move;
     }
     entry.move = nullptr;
   } else if (entry.packet == nullptr && entry.bytes.size() <= via.fabric.caps_of(rank).max_inject) {

@@ -1,7 +1,10 @@
 #include "lci/proto/remote_comp.hpp"
 
+#include <algorithm>
 #include <string>
 
+#include "lci/base/undo.hpp"
+#include "lci/comp/kind.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/matcher.hpp"
 
@@ -14,6 +17,27 @@ constexpr rcomp_t POLICIES = 4;  // numbers an engine takes, one per matching po
 remote_target remote_comps::engine_target(std::uintptr_t target, rcomp_t number) noexcept {
   auto* match = reinterpret_cast<matcher*>(target & ~ENGINE);
   return {nullptr, match, static_cast<matching_policy_t>(number - match->first_rcomp)};
+}
+
+bool remote_comps::is_of_engine(rcomp_t number) const noexcept {
+  return number != 0 && (number < FIRST_USER || find(number).match != nullptr);
+}
+
+bool remote_comps::has(const comp_impl_t& comp) const {
+  const std::lock_guard lock(mutex_);
+  return numbers_.contains(&comp);
+}
+
+void remote_comps::bury(const comp_impl_t& comp) noexcept {
+  // Relaxed: whoever frees the object knows of its numbers.
+  if (!has_numbers_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock(mutex_);
+  const auto [begin, end] = numbers_.equal_range(&comp);
+  for (auto it = begin; it != end; ++it)
+    rows_.find(it->second)
+        ->target.store(reinterpret_cast<std::uintptr_t>(&comp::buried()),
+                       std::memory_order_release);  // edge rcomp.publish
+  numbers_.erase(begin, end);
 }
 
 rcomp_t remote_comps::reserve(rcomp_t n) {
@@ -41,6 +65,8 @@ void remote_comps::add_at(rcomp_t number, comp_impl_t* comp) {
   row& r = rows_.grow_to(number);
   if (r.target.load(std::memory_order_relaxed) != 0)
     throw argument_error("register_rcomp: rcomp " + std::to_string(number) + " is taken");
+  numbers_.emplace(comp, number);
+  has_numbers_.store(true, std::memory_order_relaxed);
   r.target.store(reinterpret_cast<std::uintptr_t>(comp),
                  std::memory_order_release);  // edge rcomp.publish
 }
@@ -48,23 +74,30 @@ void remote_comps::add_at(rcomp_t number, comp_impl_t* comp) {
 void remote_comps::remove(rcomp_t number) {
   const std::lock_guard lock(mutex_);
   row* r = number < FIRST_USER ? nullptr : rows_.find(number);
-  if (r == nullptr || r->target.load(std::memory_order_relaxed) == 0)
+  const std::uintptr_t target = r == nullptr ? 0 : r->target.load(std::memory_order_relaxed);
+  if (target == 0 || (target & ENGINE) != 0)
     throw argument_error("deregister_rcomp: rcomp " + std::to_string(number) +
                          " is not registered");
+  const auto [begin, end] = numbers_.equal_range(reinterpret_cast<const comp_impl_t*>(target));
+  const auto known =
+      std::find_if(begin, end, [number](const auto& n) { return n.second == number; });
+  if (known != end) numbers_.erase(known);
   r->target.store(0, std::memory_order_release);
 }
 
 rcomp_t remote_comps::add_engine(matcher* match) {
   const std::lock_guard lock(mutex_);
-  engines_.reserve(engines_.size() + 1);
-  rcomp_t first;
-  if (engines_made_ < 2) {
-    first = 1 + engines_made_ * POLICIES;
-  } else {
-    if (MAX - next_ < POLICIES)
-      throw argument_error("alloc_matching_engine: no remote completion numbers are left");
-    first = next_;
+  const bool is_default = engines_made_ < 2;
+  if (!is_default && MAX - next_ < POLICIES)
+    throw argument_error("alloc_matching_engine: no remote completion numbers are left");
+  const rcomp_t first = is_default ? 1 + engines_made_ * POLICIES : next_;
+  // All that may fail comes before the first change, so that no number leads to an engine that was
+  // never made.
+  base::make_room(engines_);
+  for (rcomp_t i = 0; i < POLICIES; ++i) rows_.grow_to(first + i);
+  if (!is_default) {
     next_ += POLICIES;
+    end_of_engines_.store(next_, std::memory_order_relaxed);
   }
   ++engines_made_;
   match->first_rcomp = first;

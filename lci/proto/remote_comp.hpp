@@ -8,8 +8,10 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
+#include "lci/base/platform.hpp"
 #include "lci/data/stable_array.hpp"
 #include "lci/types.hpp"
 
@@ -47,6 +49,17 @@ class remote_comps {
     return engine_target(target, number);
   }
 
+  // Number 0 and those of engines are below. Relaxed: who uses a number of an engine that another
+  // thread is making has no way to know it.
+  rcomp_t end_of_engines() const noexcept {
+    return end_of_engines_.load(std::memory_order_relaxed);
+  }
+  LCI_COLD bool is_of_engine(rcomp_t number) const noexcept;
+  // Whether the object has a number.
+  bool has(const comp_impl_t& comp) const;
+  // The object is about to be freed: its numbers name comp::buried() until they are taken back, and
+  // never what comes to lie there.
+  void bury(const comp_impl_t& comp) noexcept;
   rcomp_t add(comp_impl_t* comp);  // the next number
   void add_at(rcomp_t number,
               comp_impl_t* comp);      // throws argument_error when out of range or taken
@@ -73,7 +86,10 @@ class remote_comps {
   mutable std::mutex mutex_;
   rcomp_t next_ = FIRST_USER;
   rcomp_t engines_made_ = 0;
+  std::atomic<rcomp_t> end_of_engines_{FIRST_USER};
   std::vector<matcher*> engines_;
+  std::unordered_multimap<const comp_impl_t*, rcomp_t> numbers_;  // of objects that are alive
+  std::atomic<bool> has_numbers_{false};                          // there are some
   data::stable_array<row, 1024> rows_;
 };
 

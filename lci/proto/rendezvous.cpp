@@ -69,8 +69,11 @@ void start_write(channel& via, wire::name self, send_side& side) {
     return via.staged.send(self, plan, ready);
   }
   const bool is_for_gpu = !is_for_network(via, side.plan) || side.plan.rank == via.shared.me;
-  if (is_for_gpu && !prepare_direct(via, self, side)) [[unlikely]]
-    return ask_for_slots(via, self, side);
+  if (is_for_gpu) [[unlikely]] {
+    const write_way way = prepare_write(via, self, side);
+    if (way == write_way::none) return;
+    if (way == write_way::staged) return ask_for_slots(via, self, side);
+  }
   if (side.write == nullptr) side.write = make_write(via, self, side);
   side.via->start(*side.write);
 }
@@ -170,56 +173,6 @@ constexpr std::array<recv_row, 2> RECV_TABLE = {{
 }};
 static_assert(table_is_sound(RECV_TABLE, recv_state::finished, 3, 2));
 
-const char* name_of(send_state s) noexcept {
-  switch (s) {
-    case send_state::rts_sent:
-      return "rts_sent";
-    case send_state::writing:
-      return "writing";
-    case send_state::finished:
-      return "finished";
-    case send_state::failed:
-      return "failed";
-  }
-  return "?";
-}
-
-const char* name_of(send_event e) noexcept {
-  switch (e) {
-    case send_event::rtr:
-      return "rtr";
-    case send_event::written:
-      return "written";
-    case send_event::write_failed:
-      return "write_failed";
-    case send_event::peer_gone:
-      return "peer_gone";
-  }
-  return "?";
-}
-
-const char* name_of(recv_state s) noexcept {
-  switch (s) {
-    case recv_state::rtr_sent:
-      return "rtr_sent";
-    case recv_state::finished:
-      return "finished";
-    case recv_state::failed:
-      return "failed";
-  }
-  return "?";
-}
-
-const char* name_of(recv_event e) noexcept {
-  switch (e) {
-    case recv_event::fin:
-      return "fin";
-    case recv_event::peer_gone:
-      return "peer_gone";
-  }
-  return "?";
-}
-
 // Makes the state of a sender and sends its request, an rts or a put_request.
 template <class Body>
 static errorcode_t start_as_sender(port& via, const send_plan& plan, std::uint32_t imm, Body& body,
@@ -292,9 +245,10 @@ void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
   network_key key;
   const bool is_named = plan.region.generation != 0;
   if (plan.from_device || plan.kind != mem::mem_kind::host) [[unlikely]] {
-    const target_way way = find_target(via, sender, plan, target, key);
+    std::string why_not;
+    const target_way way = find_target(via, sender, plan, target, key, why_not);
     if (way == target_way::none) return;
-    if (way == target_way::staged) return receive_staged(via, sender, plan);
+    if (way == target_way::staged) return receive_staged(via, sender, plan, why_not);
   } else if (!is_named && !register_destination(via, plan, key)) [[unlikely]] {
     return via.staged.receive(sender, plan);
   }

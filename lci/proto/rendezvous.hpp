@@ -11,6 +11,7 @@
 #include <atomic>
 #include <exception>
 #include <optional>
+#include <string>
 
 #include "lci/base/gate.hpp"
 #include "lci/base/spinlock.hpp"
@@ -157,8 +158,9 @@ recv_plan release(channel& via, wire::name self, recv_side& side);
 void fail_sender(channel& via, wire::name sender_state);
 void fail_receiver(channel& via, wire::name receiver_state);
 // The region of a receive into GPU memory that peers can map, under its own name or a new one.
-// Nothing: it has to be staged.
-std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan);
+// Nothing: it has to be staged, and the sentence says why.
+std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan,
+                                           std::string& why_not);
 // Where the data of a receive with GPU memory at one end or both is to be written, if it is.
 enum class target_way : std::uint8_t {
   network,  // by the network, which has registered the destination, if need be in `key`
@@ -167,12 +169,19 @@ enum class target_way : std::uint8_t {
   none      // neither may be: the receive has ended
 };
 target_way find_target(channel& via, wire::name sender, const recv_plan& plan, mem::region& target,
-                       network_key& key);
-void receive_staged(channel& via, wire::name sender, const recv_plan& plan);
+                       network_key& key, std::string& why_not);
+// With gpu_path direct both ends hear that this may not be, and why.
+void receive_staged(channel& via, wire::name sender, const recv_plan& plan,
+                    const std::string& why_not);
 // The receive cannot be carried out, and both ends hear of it.
 void give_up(channel& via, wire::name sender, const recv_plan& plan, std::exception_ptr why);
 // GPU memory that the network does not handle goes to where the receiver says by a copy engine of
-// ours. False: that cannot be, and the receiver has to make it staged.
-bool prepare_direct(channel& via, wire::name self, send_side& side);
+// ours.
+enum class write_way : std::uint8_t {
+  ready,   // by that, or by the network
+  staged,  // the receiver has to make it staged
+  none     // which gpu_path forbids: the send has ended, and both ends have heard of it
+};
+write_way prepare_write(channel& via, wire::name self, send_side& side);
 
 }  // namespace lci::proto

@@ -13,15 +13,16 @@
 
 namespace lci::proto {
 
-std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan) {
+std::optional<mem::region> region_to_share(channel& via, const recv_plan& plan,
+                                           std::string& why_not) {
   if (via.way == attr_gpu_path_t::staged || plan.kind != mem::mem_kind::device) return {};
   if (plan.region.generation != 0) {
     std::optional<mem::region> known = via.shared.regions.look_up(plan.region);
-    if (!known || known->share.record == 0) return {};
-    return known;
+    if (known && known->share.record != 0) return known;
+    why_not = "the registration is gone, or its memory cannot be shared with other processes";
+    return {};
   }
   mem::region made{plan.user.status.buffer, plan.user.status.size, mem::mem_kind::device, {}, true};
-  std::string why_not;
   made.share = via.shared.gpus.running()->share(made.address, made.size, why_not);
   if (made.share.record == 0) {
     via.shared.paths.through_host(plan.rank, why_not);
@@ -53,7 +54,7 @@ void give_up(channel& via, wire::name sender, const recv_plan& plan, std::except
 }
 
 target_way find_target(channel& via, wire::name sender, const recv_plan& plan, mem::region& target,
-                       network_key& key) {
+                       network_key& key, std::string& why_not) {
   try {
     if (is_written_by_network(via, plan, key)) return target_way::network;
   } catch (...) {
@@ -64,40 +65,57 @@ target_way find_target(channel& via, wire::name sender, const recv_plan& plan, m
   // Within one process every end is in reach.
   if (plan.rank == via.shared.me && via.way != attr_gpu_path_t::staged) return target_way::gpu;
   if (!plan.from_device) return target_way::staged;
-  const std::optional<mem::region> shared = region_to_share(via, plan);
+  const std::optional<mem::region> shared = region_to_share(via, plan, why_not);
   if (!shared) return target_way::staged;
   target = *shared;
   if (plan.what == receiver::posted) via.offered.encourage(plan.rank);
   return target_way::gpu;
 }
 
-void receive_staged(channel& via, wire::name sender, const recv_plan& plan) {
+void receive_staged(channel& via, wire::name sender, const recv_plan& plan,
+                    const std::string& why_not) {
   if (via.way == attr_gpu_path_t::staged)
     via.shared.paths.through_host(plan.rank, "as gpu_path says");
   if (via.way != attr_gpu_path_t::direct) return via.staged.receive(sender, plan);
-  give_up(via, sender, plan,
-          std::make_exception_ptr(backend_error(
-              "gpu_path is direct, but a message of " + std::to_string(plan.user.status.size) +
-              " bytes from rank " + std::to_string(plan.rank) +
-              " can only go through host memory: not both ends are GPU memory that can be "
-              "mapped")));
+  give_up(
+      via, sender, plan,
+      std::make_exception_ptr(backend_error(
+          "gpu_path is direct, but a message of " + std::to_string(plan.user.status.size) +
+          " bytes from rank " + std::to_string(plan.rank) + " can only go through host memory: " +
+          (why_not.empty() ? "not both ends are GPU memory that can be mapped" : why_not))));
 }
 
-bool prepare_direct(channel& via, wire::name self, send_side& side) {
+// The receiver would only say that it cannot be; why is known here.
+static void refuse_detour(channel& via, send_side& side, transfer& move,
+                          const std::string& why_not) {
+  via.keep(std::make_exception_ptr(backend_error(
+      "gpu_path is direct, but a message of " + std::to_string(move.total) + " bytes for rank " +
+      std::to_string(move.op.rank) + " can only go through host memory: " + why_not)));
+  move.is_direct = true;
+  move.failed = true;
+  side.via->conclude(move);
+}
+
+write_way prepare_write(channel& via, wire::name self, send_side& side) {
   const wire::rtr& to = side.ready;
-  if (to.through.count != 0 || via.shared.gpus.running() == nullptr) return true;
+  if (to.through.count != 0 || via.shared.gpus.running() == nullptr) return write_way::ready;
   const net::remote_view view =
       via.fabric.check_remote(side.plan.rank, {to.region.slot, to.region.generation});
-  if (is_for_network(via, side.plan) && is_for_network(via, side.plan.rank, view)) return true;
+  if (is_for_network(via, side.plan) && is_for_network(via, side.plan.rank, view))
+    return write_way::ready;
   transfer* const move = make_write(via, self, side);
   std::string why_not = "the registration is gone";
   if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&
       move->total <= view.size - move->remote_base && make_direct(via, *move, view, why_not)) {
     side.write = move;
-    return true;
+    return write_way::ready;
+  }
+  if (via.way == attr_gpu_path_t::direct) {
+    refuse_detour(via, side, *move, why_not);
+    return write_way::none;
   }
   via.shared.transfers.put(move);
-  return false;
+  return write_way::staged;
 }
 
 // In that state; null: that rank has none. Under the lock of the states.
@@ -120,7 +138,7 @@ void on_restage(channel& via, int rank, const wire::restage& body) {
     return;
   }
   const recv_plan plan = release(via, body.receiver, *side);
-  receive_staged(via, body.sender, plan);
+  receive_staged(via, body.sender, plan, "the sender's GPU cannot map it");
 }
 
 // Bytes of the message with that state; nothing: that rank has none in that state.
@@ -166,7 +184,8 @@ void end_receive(channel& via, const recv_plan& plan, bool ok) {
         give_back(via.shared, plan.user.status.buffer, plan.allocator);
       else if (plan.payload != nullptr)
         plan.payload->home->leave_operation(*plan.payload);
-      break;
+      if (!ok) break;
+      return via.signal(plan.user.comp, plan.user.status, false);
     case receiver::put:
       if (ok && plan.imm != 0) notify(via, plan.rank, plan.imm);
       return;

@@ -1,4 +1,5 @@
 // Put and get: operations on memory that a peer registered.
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -12,26 +13,35 @@ namespace lci::proto {
 namespace {
 
 // Starts a transfer that is filled in. `copied`: its bytes are in a packet of ours, so the caller's
-// buffer is free already.
+// buffer is free already, and the post may say done as soon as the put is in order: nobody who
+// hears of it may get past it (docs/decisions/0028-order-behind-puts.md).
 errorcode_t launch(outgoing& out, transfer* move, bool copied) {
   errorcode_t code = errorcode_t::retry_backlog;
+  const net::capabilities& can = out.via.via.fabric.caps_of(out.rank);
+  move->op.in_order = copied && move->total <= std::min(out.via.via.max_piece, can.max_rma);
+  // Then the post itself says done, and nobody waits for what comes after it.
+  const bool is_done = move->op.in_order && can.orders_puts;
+  if (is_done) move->user = {};
   if (!out.via.log.pending(out.rank)) {
     move->begun = true;
     code = out.via.advance(*move);
   }
   if (is_retry(code) && !out.may_retry) {
+    // Other endpoints do not wait for what is left to progress here.
     move->begun = false;
-    queue_transfer(out, move);
-    return copied ? errorcode_t::done_backlog : errorcode_t::posted_backlog;
+    move->op.in_order = false;
+    move->user = out.user;
+    return queue_transfer(out, move);
   }
   if (code == errorcode_t::done) {
     out.via.announce(*move);
     if (copied) {
+      move->user = {};
       out.via.via.finish(*move);
       return errorcode_t::done;
     }
   }
-  if (code == errorcode_t::posted && copied) return errorcode_t::done;
+  if (code == errorcode_t::posted && is_done) return errorcode_t::done;
   return answer_of(out, move, code);
 }
 
@@ -72,43 +82,6 @@ errorcode_t launch_direct(outgoing& out, transfer::verb what, std::string& why_n
   return launch(out, move, false);
 }
 
-// A few bytes from host memory go with their address, and the target's GPU fetches them. Nothing:
-// not this way.
-std::optional<errorcode_t> put_with_data(outgoing& out) {
-  wire::put_data head;
-  const std::size_t length = sizeof(head) + out.size;
-  if (out.kind != mem::mem_kind::host || out.wants_network || out.size > out.bcopy_limit ||
-      length > out.pool.payload_size())
-    return {};
-  head.region = {out.remote.slot, out.remote.generation};
-  head.offset = out.remote_offset;
-  head.imm = out.signal_imm();
-  const std::uint32_t imm = wire::staged_imm(wire::staged_kind::put_data);
-  errorcode_t code = errorcode_t::retry_backlog;
-  if (!out.via.log.pending(out.rank)) {
-    if (length <= out.via.via.fabric.caps_of(out.rank).max_inject) {
-      code = out.via.end().send_inline(out.rank, imm, &head, sizeof(head), out.buffer, out.size);
-    } else if (mem::packet* const packet = out.pool.get(); packet != nullptr) {
-      std::memcpy(packet->payload(), &head, sizeof(head));
-      std::memcpy(packet->payload() + sizeof(head), out.buffer, out.size);
-      net::net_op op;
-      op.rank = out.rank;
-      op.imm = imm;
-      op.buffer = packet->payload();
-      op.size = length;
-      op.packet = packet;
-      code = out.via.end().send(op);
-      // Refused, or the peer is gone.
-      if (code != errorcode_t::done && code != errorcode_t::posted) out.pool.put(packet);
-    } else {
-      code = errorcode_t::retry_nopacket;
-    }
-  }
-  if (is_retry(code)) return out.may_retry ? std::optional(code) : std::nullopt;
-  if (out.packet != nullptr) mem::release_packet(out.shared().arena, out.packet);
-  return code == errorcode_t::posted ? errorcode_t::done : code;
-}
-
 // A few bytes from GPU memory to host memory of this machine: our GPU brings them to a slot of
 // ours, from where the target takes them. False: not this way.
 bool put_by_landing(outgoing& out, const send_plan& plan) {
@@ -125,7 +98,6 @@ bool put_by_landing(outgoing& out, const send_plan& plan) {
 }
 
 errorcode_t put_staged(outgoing& out) {
-  if (const auto code = put_with_data(out)) return *code;
   send_plan plan = out.plan();
   plan.is_put = true;
   if (put_by_landing(out, plan)) return errorcode_t::posted;
@@ -210,7 +182,6 @@ errorcode_t start_put(outgoing& out) {
     if (packet != out.packet && out.size != 0) std::memcpy(packet->payload(), out.buffer, out.size);
     move->base = packet->payload();
     move->packet = packet;
-    move->user = {};  // the post itself says done, and nobody waits for what comes after it
     move->op.local_key = 0;
   } else {
     move->packet = out.packet;

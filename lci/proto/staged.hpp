@@ -34,7 +34,7 @@ class staged_transfers {
  public:
   static constexpr std::size_t MAX_SLOTS = 4;
 
-  explicit staged_transfers(channel& via) noexcept : via_(via) {}
+  explicit staged_transfers(channel& via) : via_(via) {}  // throws std::bad_alloc
 
   // A receiver of plan.user.status.size > 0 bytes; `sender` is the state that gets the rtr.
   void receive(wire::name sender, const recv_plan& plan);

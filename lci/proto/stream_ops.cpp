@@ -206,6 +206,16 @@ bool stream_ops::is_waited_for(const void* device) noexcept {
   });
 }
 
+bool stream_ops::waits_for(const comp_impl_t& sync) noexcept {
+  if (!any()) return false;
+  const std::lock_guard lock(mutex_);
+  return std::any_of(ops_.begin(), ops_.end(), [&](const stream_op_impl_t* op) {
+    return op->run == nullptr && op->comp.p_impl == &sync &&
+           !op->is_freed.load(std::memory_order_relaxed) &&
+           (op->is_captured || op->word->load(std::memory_order_relaxed) == REST);
+  });
+}
+
 void stream_ops::forget(const void* device) noexcept {
   if (!any()) return;
   const std::lock_guard lock(mutex_);

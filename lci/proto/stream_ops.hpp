@@ -71,6 +71,8 @@ class stream_ops {
   std::size_t advance(std::vector<std::exception_ptr>& problems);
   // Whether a post of this device has been put into a stream, and not started.
   bool is_waited_for(const void* device) noexcept;
+  // Whether a stream waits for this synchronizer, or will whenever its graph runs.
+  bool waits_for(const comp_impl_t& sync) noexcept;
   // The device is being freed.
   void forget(const void* device) noexcept;
   // No stream shall wait any more, and handles that are left are dead.

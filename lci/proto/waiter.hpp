@@ -13,6 +13,8 @@ namespace lci::proto {
 
 class waiter final : public comp_impl_t {
  public:
+  waiter() { attr.comp_type = detail::LIBRARY_COMP; }
+
   waiter* pool_next = nullptr;
   data::object_pool<waiter>* home = nullptr;
 

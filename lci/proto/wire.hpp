@@ -14,7 +14,7 @@
 namespace lci::proto::wire {
 
 // Raised whenever the meaning of a byte on the wire changes; peers compare it when they meet.
-inline constexpr std::uint32_t VERSION = 5;
+inline constexpr std::uint32_t VERSION = 6;
 
 // Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
 // tag. Bit 31 clear: bits 30..28 are a kind, the rest its argument.
@@ -41,10 +41,10 @@ enum class staged_kind : std::uint32_t {
   drop_receive = 7,  // the sender has given up; body drop
   await_flag = 8,    // a GPU will say when its copy is there; body await_flag
   landing = 9,       // a put whose data a GPU brings to host memory of the sender; body landing
-  put_data = 10,     // a put into GPU memory with its data; body put_data, then the data
-  offer = 11,        // a receive in GPU memory waits for a message of this key; body offer
-  claim = 12,        // a GPU writes into an offered receive and will say when; body claim
-  offer_end = 13     // an offered receive was written, or could not be; body offer_end
+  // 10 was a put that carried its data, which nobody acknowledged
+  offer = 11,     // a receive in GPU memory waits for a message of this key; body offer
+  claim = 12,     // a GPU writes into an offered receive and will say when; body claim
+  offer_end = 13  // an offered receive was written, or could not be; body offer_end
 };
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
   return static_cast<std::uint32_t>(k) << 28 | argument;
@@ -212,14 +212,6 @@ struct landing {
   std::uint32_t reserved = 0;
 };
 static_assert(sizeof(landing) == 56);
-
-struct put_data {
-  name region;  // the destination
-  std::uint64_t offset = 0;
-  std::uint32_t imm = 0;  // to be signalled at the end, 0: nothing
-  std::uint32_t reserved = 0;
-};
-static_assert(sizeof(put_data) == 24);
 
 // A receive that its sender may write without asking. Whoever has it is decided in a word of the
 // receiver's arena, which the sender turns from one offer_value() to the other.

@@ -4,6 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "lci/comp/queue.hpp"
+#include "lci/comp/sync.hpp"
+#include "lci/errors.hpp"
+#include "lci/proto/handler_depth.hpp"
 #include "lci/version.hpp"
 
 namespace lci::runtime {
@@ -20,9 +24,11 @@ constexpr range RANGES[] = {
     {"imm_nbits_tag", 0, 31},
     {"imm_nbits_rcomp", 0, 31},
     {"gpu_resident", 0, 64},
+    {"max_handler_depth", 1, proto::MAX_HANDLER_DEPTH},
     {"packet_size", 2 * LCI_CACHE_LINE, 1 << 30},  // a header of one line, and room for something
-    {"sync_threshold", 1, INT_MOST},
-    {"cq_default_length", 1, INT_MOST},
+    {"npackets", 0, INT_MOST},
+    {"sync_threshold", 1, comp::sync::MAX_THRESHOLD},
+    {"cq_default_length", 1, comp::queue::MAX_LENGTH},
     {"max_msg_size", 1, SIZE_MOST},
     {"ibv_gid_idx", -1, 255},
     {"net_max_sends", 1, INT_MOST},
@@ -44,6 +50,7 @@ constexpr env::word PREFETCH[] = {
     {"none", 0}, {"prefetch", 1}, {"prefetch_write", 2}, {"prefetch_no_fault", 3}};
 constexpr env::word GPU_PATH[] = {{"auto", 0}, {"auto_select", 0}, {"direct", 1}, {"staged", 2}};
 constexpr env::word GPU_GDRCOPY[] = {{"auto", 0}, {"auto_select", 0}, {"on", 1}, {"off", 2}};
+constexpr env::word FAILURE_NOTICE[] = {{"own", 0}, {"all", 1}};
 constexpr env::word THREAD_DOMAIN[] = {{"none", 0}, {"all_qp", 1}, {"per_qp", 2}};
 constexpr env::word LOCK_MODE[] = {{"none", 0},
                                    {"send", LCI_NET_TRYLOCK_SEND},
@@ -61,6 +68,48 @@ const range* find_range(std::string_view attribute) noexcept {
   return nullptr;
 }
 
+namespace {
+
+[[noreturn]] void throw_out_of_range(std::string_view who, std::string_view attribute,
+                                     const std::string& value, const std::string& legal) {
+  throw argument_error(std::string(who) + ": " + std::string(attribute) + " is " + value +
+                       "; legal are " + legal);
+}
+
+template <class T>
+void check_number(std::string_view who, std::string_view attribute, T value) {
+  const range* const r = find_range(attribute);
+  if (r == nullptr) return;
+  const auto given = static_cast<double>(value);
+  if (given >= r->low && given <= r->high) return;
+  throw_out_of_range(who, attribute, std::to_string(value),
+                     std::to_string(static_cast<std::int64_t>(r->low)) + " to " +
+                         std::to_string(static_cast<std::int64_t>(r->high)));
+}
+
+}  // namespace
+
+void settings_check::number(std::string_view attribute, int value) const {
+  check_number(who, attribute, value);
+}
+void settings_check::number(std::string_view attribute, std::size_t value) const {
+  check_number(who, attribute, value);
+}
+void settings_check::fraction(std::string_view attribute, double value) const {
+  // As for the variable: not all of a queue can be reserved.
+  if (!(value >= 0.0 && value < 1.0))
+    throw_out_of_range(who, attribute, std::to_string(value), "0 to less than 1");
+}
+void settings_check::word(std::string_view attribute, std::span<const env::word> words,
+                          std::uint64_t value) const {
+  std::string legal;
+  for (const env::word& w : words) {
+    if (w.value == value) return;
+    legal += (legal.empty() ? "" : ", ") + std::string(w.text);
+  }
+  throw_out_of_range(who, attribute, std::to_string(value), legal);
+}
+
 std::span<const env::word> words_of(attr_backend_t) noexcept { return BACKEND; }
 std::span<const env::word> words_of(attr_rdv_protocol_t) noexcept { return RDV_PROTOCOL; }
 std::span<const env::word> words_of(attr_matching_engine_type_t) noexcept {
@@ -71,6 +120,7 @@ std::span<const env::word> words_of(attr_ibv_odp_strategy_t) noexcept { return O
 std::span<const env::word> words_of(attr_ibv_prefetch_strategy_t) noexcept { return PREFETCH; }
 std::span<const env::word> words_of(attr_gpu_path_t) noexcept { return GPU_PATH; }
 std::span<const env::word> words_of(attr_gpu_gdrcopy_t) noexcept { return GPU_GDRCOPY; }
+std::span<const env::word> words_of(attr_failure_notice_t) noexcept { return FAILURE_NOTICE; }
 std::span<const env::word> words_of(attr_ibv_td_strategy_t) noexcept { return THREAD_DOMAIN; }
 std::span<const env::word> lock_mode_words() noexcept { return LOCK_MODE; }
 

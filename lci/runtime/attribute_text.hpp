@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "lci/base/env.hpp"
 #include "lci/types.hpp"
@@ -31,7 +32,36 @@ std::span<const base::env::word> words_of(attr_ibv_prefetch_strategy_t) noexcept
 std::span<const base::env::word> words_of(attr_ibv_td_strategy_t) noexcept;
 std::span<const base::env::word> words_of(attr_gpu_path_t) noexcept;
 std::span<const base::env::word> words_of(attr_gpu_gdrcopy_t) noexcept;
+std::span<const base::env::word> words_of(attr_failure_notice_t) noexcept;
 std::span<const base::env::word> lock_mode_words() noexcept;
+
+// Looks at every setting of a *_settings_t, by for_each(): throws argument_error for one that
+// cannot have its value, with the name of the call, the value and the range.
+struct settings_check {
+  const char* who;  // the call
+
+  template <class T>
+  void operator()(const char* attribute, const T& value) const {
+    if constexpr (std::is_same_v<T, int> || std::is_same_v<T, std::size_t>)
+      number(attribute, value);
+    else if constexpr (std::is_same_v<T, double>)
+      fraction(attribute, value);
+    else if constexpr (std::is_enum_v<T>)
+      word(attribute, words_of(value), static_cast<std::uint64_t>(value));
+  }
+
+ private:
+  void number(std::string_view attribute, int value) const;
+  void number(std::string_view attribute, std::size_t value) const;
+  void fraction(std::string_view attribute, double value) const;
+  void word(std::string_view attribute, std::span<const base::env::word> words,
+            std::uint64_t value) const;
+};
+template <class Settings>
+void check_settings(const char* who, Settings& settings) {
+  settings_check check{who};
+  settings.for_each(check);
+}
 
 // `what` is the variable that errors name, `attribute` finds the range.
 void parse(std::string_view what, std::string_view attribute, std::string_view text, bool& out);

@@ -6,6 +6,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime/global.hpp"
 
@@ -21,8 +22,9 @@ endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
       port(d.channel.make_port()),
       net(port->end()) {
   attr.uid = runtime::global().uids++;
+  base::make_room(device.endpoints);
   device.channel.add_port(*port);
-  device.endpoints.push_back(this);
+  device.endpoints.push_back(this);  // there is room
 }
 
 endpoint_impl_t::~endpoint_impl_t() {
@@ -34,8 +36,8 @@ endpoint_impl_t::~endpoint_impl_t() {
 namespace {
 
 net::device_config config_of(const device_attr_t& attr) {
-  return {attr.net_max_sends,   attr.net_max_recvs,         attr.net_max_cqes,
-          attr.ibv_td_strategy, attr.net_send_reserved_pct, attr.ofi_lock_mode};
+  return {attr.net_max_sends,         attr.net_max_recvs, attr.net_max_cqes, attr.ibv_td_strategy,
+          attr.net_send_reserved_pct, attr.ofi_lock_mode, attr.shm_max_polls};
 }
 
 // Makes progress on the other devices of a runtime. What they throw is theirs to throw: the first
@@ -96,23 +98,39 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   attr.shm_enable = net.has_local;
   channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
   channel.way = net.attr.gpu_path;
+  base::undo made([this]() noexcept { free_endpoints(); });
   if (attr.alloc_default_endpoint)
     default_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
   if (attr.alloc_progress_endpoint)
     progress_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
+  base::make_room(owner().devices);
+  {
+    // Programs register their remote completions, allocate a device and then talk: nobody may be
+    // talked to before it is ready.
+    const std::lock_guard lock(runtime::global().bootstrap_lock);
+    net.numbers.meet(*runtime::global().bootstrap);
+  }
+  // A device that is listed is whole: whoever frees the runtime after a failure above meets none
+  // that was never finished.
   owner().devices.push_back(this);
-  // Programs register their remote completions, allocate a device and then talk: nobody may be
-  // talked to before it is ready.
-  const std::lock_guard lock(runtime::global().bootstrap_lock);
-  net.numbers.meet(*runtime::global().bootstrap);
+  made.keep();
 }
 
 device_impl_t::~device_impl_t() {
-  drain([this] { return channel.is_quiet(); });
+  // Handlers that cannot run now are not waited for.
+  drain([this] {
+    const proto::handler_queue& handlers = channel.handlers;
+    return channel.is_quiet_but_for_handlers() && channel.device().is_drained() &&
+           (handlers.size() == 0 || handlers.is_out_of_reach() || handlers.is_starved());
+  });
   abandon_receives();
-  while (!endpoints.empty()) base::free_live(endpoints.back(), "endpoint");
+  free_endpoints();
   forget(owner().devices, this);
   context.numbers.give_back(number);
+}
+
+void device_impl_t::free_endpoints() noexcept {
+  while (!endpoints.empty()) base::free_live(endpoints.back(), "endpoint");
 }
 
 proto::raw_net& device_impl_t::raw() {
@@ -129,25 +147,39 @@ void device_impl_t::abandon_receives() noexcept {
   if (left != 0)
     base::log::info("runtime", "a device was freed with %zu receives that no message had met",
                     left);
-  // What has met one may be on its way over another device.
-  drain([this] { return channel.is_drained(); });
+  // What has met one may be on its way over another device. What was given up is not waited for
+  // again.
+  if (has_given_up_) return;
+  drain([this] { return channel.is_drained_but_for_handlers() && channel.device().is_drained(); });
 }
 
 void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
   constexpr auto PATIENCE = std::chrono::seconds(5);
+  // Of who has heard of the same death as we have, nothing more may come, although it lives.
+  constexpr auto PATIENCE_AFTER_DEATH = std::chrono::milliseconds(500);
   const auto start = std::chrono::steady_clock::now();
+  auto quiet_since = start;
+  bool is_death_known = false;
   base::spin_wait wait;
   progress_of_others others(*this);
   while (!is_over()) {
     try {
-      if (error_t(channel.progress()).is_done() || (channel.is_quiet() && others.progress()))
+      if (error_t(channel.progress()).is_done() || (channel.is_quiet() && others.progress())) {
         wait.reset();
-      else
+        quiet_since = std::chrono::steady_clock::now();
+      } else {
         wait();
+      }
     } catch (const std::exception& problem) {
       base::log::warn("runtime", "while a device was being freed: %s", problem.what());
     }
-    if (std::chrono::steady_clock::now() - start > PATIENCE) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!is_death_known && owner().core.has_dead()) {
+      is_death_known = true;
+      quiet_since = now;
+    }
+    if (now - start > PATIENCE || (is_death_known && now - quiet_since > PATIENCE_AFTER_DEATH)) {
+      has_given_up_ = true;
       const long long left = channel.open.sum() + channel.open_receives.sum();
       base::log::warn("runtime", "a device was freed with %lld operations that did not complete",
                       left);

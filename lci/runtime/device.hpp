@@ -53,6 +53,8 @@ class device_impl_t : public base::live_object<device_impl_t> {
  private:
   void drain(const std::function<bool()>& is_over) noexcept;
   void abandon_receives() noexcept;
+  void free_endpoints() noexcept;
+  bool has_given_up_ = false;  // drain(), on what did not complete
   std::once_flag raw_made_;
   std::unique_ptr<proto::raw_net> raw_;
 };

@@ -45,32 +45,45 @@ int device_numbers::take(const net::device_config& wanted, boot::bootstrap& boot
   return taken_;
 }
 
+std::set<int> device_numbers::free_numbers() const {
+  std::set<int> out;
+  for (std::size_t i = 0; i < rows_.size(); ++i)
+    if (rows_[i].is_free) out.insert(static_cast<int>(i));
+  return out;
+}
+
 int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& boot) {
   std::set<int> fit = common(boot, place_of(key_, meetings_), said_);
   if (!fit.empty()) {
     // All ranks come here, or none. They may want different things.
-    std::erase_if(fit, [&](int one) { return wanted_[static_cast<std::size_t>(one)] != wanted; });
+    std::erase_if(fit,
+                  [&](int one) { return rows_[static_cast<std::size_t>(one)].wanted != wanted; });
     const std::string key = key_ + ".fit";
     boot.put(key, list_of(fit));
     boot.fence();
     fit = common(boot, key, std::move(fit));
   }
   if (fit.empty()) {
-    wanted_.push_back(wanted);
-    return static_cast<int>(wanted_.size()) - 1;
+    rows_.push_back({wanted});
+    return static_cast<int>(rows_.size()) - 1;
   }
-  free_.erase(*fit.begin());
+  rows_[static_cast<std::size_t>(*fit.begin())].is_free = false;
   return *fit.begin();
 }
 
 void device_numbers::meet(boot::bootstrap& boot) {
   // Most programs have one device. Before the first nothing can have been freed.
-  const bool may_say = wanted_.size() > 1;
-  if (may_say) boot.put(place_of(key_, meetings_ + 1), list_of(free_));
+  const bool may_say = rows_.size() > 1;
+  std::set<int> now;
+  if (may_say) {
+    now = free_numbers();
+    boot.put(place_of(key_, meetings_ + 1), list_of(now));
+  }
   boot.fence();
+  // All ranks have met, so nothing below may fail.
   taken_ = -1;
   if (!may_say) return;
-  said_ = free_;
+  said_.swap(now);
   ++meetings_;
 }
 

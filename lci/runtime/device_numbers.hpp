@@ -24,16 +24,21 @@ class device_numbers {
   int take(const net::device_config& wanted, boot::bootstrap& boot);
   // Collective, after take() and once the device is ready: that of all ranks is, on return.
   void meet(boot::bootstrap& boot);
-  // The device of that number is freed on this rank.
-  void give_back(int number) { free_.insert(number); }
+  // The device of that number is freed on this rank. Nothing is allocated: devices end in
+  // destructors.
+  void give_back(int number) noexcept { rows_[static_cast<std::size_t>(number)].is_free = true; }
 
  private:
+  struct row {
+    net::device_config wanted;  // what the first device of this number asked for
+    bool is_free = false;
+  };
   int choose(const net::device_config& wanted, boot::bootstrap& boot);
+  std::set<int> free_numbers() const;
 
   const std::string key_;
-  int taken_ = -1;                          // since the last meeting; -1: none
-  std::vector<net::device_config> wanted_;  // by number: what its first device asked for
-  std::set<int> free_;
+  int taken_ = -1;         // since the last meeting; -1: none
+  std::vector<row> rows_;  // by number
   // What we said in the last meeting. All that was said then is known to all; what was freed since
   // may not be freed elsewhere yet.
   std::set<int> said_;

@@ -1,11 +1,16 @@
 #include "lci/runtime/global.hpp"
 
+#include <pthread.h>
 #include <sched.h>
+
+#include <new>
 
 #include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
-#include "lci/boot/choose.hpp"
+#include "lci/base/type_stable.hpp"
+#include "lci/boot/membership.hpp"
 #include "lci/errors.hpp"
+#include "lci/mem/packet_hand.hpp"
 #include "lci/runtime.hpp"
 #include "lci/runtime/defaults.hpp"
 
@@ -32,6 +37,25 @@ int usable_cores() noexcept {
   return CPU_COUNT(&mine);
 }
 
+// Runs in the child of each fork(), in its only thread, and only stores. What the parent has made
+// is refused here from now on, and nobody asks on the way of a message: docs/decisions/0034.
+void leave_to_parent() noexcept {
+  global_state& g = global();
+  if (g.initialized == 0) return;
+  base::type_stable_pool::orphan_all();
+  mem::forget_hand();
+  g.default_runtime = runtime_t();
+  g.runtimes.clear();
+  g.is_forked = true;
+}
+
+void watch_forks(global_state& g) {
+  if (g.watches_forks) return;
+  base::type_stable_pool::expect_fork();
+  if (pthread_atfork(nullptr, nullptr, &leave_to_parent) != 0) throw std::bad_alloc();
+  g.watches_forks = true;
+}
+
 }  // namespace
 
 constinit global_state detail::state;
@@ -40,22 +64,29 @@ void set_ranks_on_machine(int count) noexcept {
   base::spin_wait::set_oversubscribed(count > usable_cores());
 }
 
+void refuse_fork(const char* what) {
+  if (global().is_forked) throw argument_error(std::string(what) + ": " + base::FORKED_TEXT);
+}
+
 void require_initialized(const char* what) {
+  refuse_fork(what);
   if (global().initialized == 0)
     throw argument_error(std::string(what) + " before global_initialize()");
 }
 
 void initialize() {
   global_state& g = global();
+  refuse_fork("global_initialize()");
   if (g.initialized == 0) {
+    watch_forks(g);
     // Read first: nonsense in the environment must not leave a job half joined.
-    const global_attr_t defaults = read_defaults();
-    if (!g.boards) g.boards = std::make_unique<boot::board_shelf>();
-    g.bootstrap = boot::open_bootstrap(*g.boards);
+    global_attr_t defaults = read_defaults();
+    g.bootstrap = boot::join();
+    // Nothing fails from here on: a job that was joined is left by finalize() alone.
     g.rank = g.bootstrap->rank();
     g.size = g.bootstrap->size();
     base::log::set_rank(g.rank);
-    g_default_attr = defaults;
+    g_default_attr = std::move(defaults);
     set_ranks_on_machine(g.size);  // until more is known
   }
   ++g.initialized;

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <vector>
 
-#include "lci/boot/board.hpp"
 #include "lci/boot/bootstrap.hpp"
 #include "lci/handles.hpp"
 
@@ -17,8 +16,7 @@ namespace lci::runtime {
 
 struct global_state {
   int initialized = 0;  // balance of global_initialize() and global_finalize()
-  std::unique_ptr<boot::board_shelf> boards;   // from the first initialize() to the end
-  std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized; may use them
+  std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized
   std::mutex bootstrap_lock;  // it serves one thread at a time; progress in others asks for news
   std::vector<boot::departure> departures;  // all that it told; under that lock
   int rank = -1;
@@ -26,8 +24,11 @@ struct global_state {
   int runtimes_ever = 0;  // numbers the runtimes, the same on all ranks
   int uids = 0;           // numbers devices and endpoints
   runtime_t default_runtime;
-  int default_users = 0;                  // balance of g_runtime_init() and g_runtime_fina()
-  std::vector<runtime_impl_t*> runtimes;  // alive
+  int default_users = 0;                     // balance of g_runtime_init() and g_runtime_fina()
+  std::vector<runtime_impl_t*> runtimes;     // alive
+  std::atomic<bool> has_said_no_gpu{false};  // that MR_DEVICE means host memory here
+  bool watches_forks = false;
+  bool is_forked = false;  // from a process that was initialized: nothing above is ours
 };
 
 namespace detail {
@@ -37,6 +38,8 @@ extern constinit global_state state;
 
 inline global_state& global() noexcept { return detail::state; }
 
+// Throws argument_error in a process that was forked from one that was initialized.
+void refuse_fork(const char* what);
 // Throws std::runtime_error if the library is not initialised; `what` is the call that needs it.
 void require_initialized(const char* what);
 // So many of this job share our cores: with more than cores, whoever waits lets others run sooner.

@@ -21,10 +21,14 @@ std::string_view take_word(std::string_view& text) {
   return word;
 }
 
-bool is_version(std::string_view word, std::uint32_t version) {
-  std::uint32_t found = 0;
+bool is_number(std::string_view word, std::uint64_t& found) {
   const auto got = std::from_chars(word.data(), word.data() + word.size(), found);
-  return got.ec == std::errc{} && got.ptr == word.data() + word.size() && found == version;
+  return got.ec == std::errc{} && got.ptr == word.data() + word.size();
+}
+
+bool is_version(std::string_view word, std::uint32_t version) {
+  std::uint64_t found = 0;
+  return is_number(word, found) && found == version;
 }
 
 bool are_together(const introduction& a, const introduction& b) {
@@ -47,7 +51,7 @@ std::string list_ranks(const std::vector<int>& ranks) {
 }
 
 std::string text_of(std::uint32_t version, const introduction& said) {
-  return std::to_string(version) + " " + said.wanted + " " +
+  return std::to_string(version) + " " + said.wanted + " " + std::to_string(said.word) + " " +
          (said.place.empty() ? std::string(NOWHERE) : said.place) + " " + said.address;
 }
 
@@ -56,8 +60,9 @@ introduction read_introduction(std::string_view said, int rank, std::uint32_t ve
   const std::string_view its_version = take_word(rest);
   introduction out;
   out.wanted = take_word(rest);
+  const bool has_word = is_number(take_word(rest), out.word);
   out.place = take_word(rest);
-  if (!is_version(its_version, version) || out.wanted.empty() || out.place.empty())
+  if (!is_version(its_version, version) || out.wanted.empty() || !has_word || out.place.empty())
     throw backend_error("rank " + std::to_string(rank) + " introduces itself as \"" +
                         std::string(said.substr(0, 64)) + "\", and this rank speaks version " +
                         std::to_string(version) + " of the protocol" + ALL_THE_SAME);

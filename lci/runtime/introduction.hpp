@@ -15,11 +15,12 @@ namespace lci::runtime {
 
 struct introduction {
   std::string wanted = "any";  // the network that was asked for by name
-  std::string place;    // net::provider::place(); empty: cannot be reached inside of the host
-  std::string address;  // of its network inside of the host
+  std::string place;       // net::provider::place(); empty: cannot be reached inside of the host
+  std::string address;     // of its network inside of the host
+  std::uint64_t word = 0;  // random: its part of the job's secret
 };
 
-// "5 any PLACE ADDRESS"
+// "5 any WORD PLACE ADDRESS"
 std::string text_of(std::uint32_t version, const introduction& said);
 // What `rank` said. Throws backend_error, with both sides' words, if it is of another version.
 introduction read_introduction(std::string_view said, int rank, std::uint32_t version);

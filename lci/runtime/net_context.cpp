@@ -5,6 +5,7 @@
 
 #include "lci/attr.hpp"
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/runtime/global.hpp"
 #include "lci/runtime/runtime.hpp"
@@ -35,6 +36,8 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   order.regions = &owner.core.regions;
   order.use_reg_cache = g_default_attr.use_reg_cache;
   order.key = next_key("address", owner);
+  // Once the ranks have agreed nothing may fail here alone.
+  base::make_room(owner.net_contexts);
   const std::lock_guard lock(runtime::global().bootstrap_lock);
   runtime::opened_networks opened =
       runtime::open_networks(order, *runtime::global().bootstrap, inside_, between_);
@@ -42,10 +45,13 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   has_local = opened.has_local;
   runtime::set_ranks_on_machine(opened.ranks_on_machine);
   summary_ = std::move(opened.summary);
+  // The first one's: a name is good with all of them.
+  if (!owner.core.seal.is_set()) owner.core.seal = proto::rmr_seal::of(opened.words);
   const net::capabilities& can = fabric->caps();
   attr.backend = opened.backend;
-  if (attr.backend == attr_backend_t::ofi) attr.ofi_provider_name = opened.names.provider;
-  if (!opened.names.device.empty()) attr.device_name = opened.names.device;
+  if (attr.backend == attr_backend_t::ofi)
+    attr.ofi_provider_name = std::move(opened.names.provider);
+  if (!opened.names.device.empty()) attr.device_name = std::move(opened.names.device);
   attr.max_inject_size = std::min(attr.max_inject_size, can.max_inject);
   attr.max_msg_size = std::min(attr.max_msg_size, can.max_rma);
   attr.support_putimm = can.write_with_immediate;

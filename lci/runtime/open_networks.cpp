@@ -1,6 +1,7 @@
 #include "lci/runtime/open_networks.hpp"
 
 #include <algorithm>
+#include <random>
 #include <span>
 #include <utility>
 
@@ -41,6 +42,11 @@ net::fabric_config config_of(const network_order& order, net::address_book& book
   config.use_reg_cache = order.use_reg_cache;
   config.gpu_rules = mem::ladder_rules::from_environment(order.attr.use_dmabuf);
   return config;
+}
+
+std::uint64_t random_word() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
 }
 
 std::string peers_over(int count, const net::provider& network) {
@@ -118,6 +124,7 @@ void opening::open_inner() {
 
 void opening::introduce() {
   introduction mine;
+  mine.word = random_word();
   if (wanted_ != attr_backend_t::none) mine.wanted = text_of("backend", wanted_);
   if (inner_.fabric != nullptr) {
     mine.place = inner_.provider->place();
@@ -211,6 +218,7 @@ opened_networks opening::put_together() {
   opened_networks out;
   out.has_local = inner_.fabric != nullptr;
   out.ranks_on_machine = static_cast<int>(on_machine(all_, me_).size());
+  for (const introduction& one : all_) out.words.push_back(one.word);
   const one_network& main = outer_.fabric != nullptr ? outer_ : inner_;
   out.backend = main.provider->backend;
   out.names = main.fabric->names();

@@ -48,6 +48,7 @@ struct opened_networks {
   net::network_names names;                       // of the same
   bool has_local = false;                         // peers of this host are reached inside of it
   int ranks_on_machine = 0;                       // with this one
+  std::vector<std::uint64_t> words;               // of all ranks: introduction::word
   std::string summary;  // for people: backend, provider, device, how many peers over what
 };
 

@@ -1,6 +1,8 @@
 #include "lci/runtime/runtime.hpp"
 
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
+#include "lci/comp/holder.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
 #include "lci/runtime/device.hpp"
@@ -19,6 +21,13 @@ proto::wire::imm_layout layout_of(const runtime_attr_t& attr) {
   if (attr.gpu_resident < 0 || attr.gpu_resident > 64)
     throw argument_error("gpu_resident " + std::to_string(attr.gpu_resident) +
                          " is not a number of blocks from 0 to 64");
+  if (attr.max_handler_depth < 1 || attr.max_handler_depth > proto::MAX_HANDLER_DEPTH)
+    throw argument_error("max_handler_depth " + std::to_string(attr.max_handler_depth) +
+                         " is not a depth from 1 to " + std::to_string(proto::MAX_HANDLER_DEPTH));
+  if (attr.failure_notice != attr_failure_notice_t::own &&
+      attr.failure_notice != attr_failure_notice_t::all)
+    throw argument_error("failure_notice " + std::to_string(static_cast<int>(attr.failure_notice)) +
+                         " is neither own (0) nor all (1)");
   return {static_cast<std::uint32_t>(attr.imm_nbits_tag),
           static_cast<std::uint32_t>(attr.imm_nbits_rcomp)};
 }
@@ -51,8 +60,9 @@ std::size_t packet_pool_impl_t::max_bcopy() const noexcept {
 matching_engine_impl_t::matching_engine_impl_t(runtime_impl_t& runtime,
                                                const matching_engine_attr_t& wanted)
     : owner(runtime), attr(wanted), match(match::make_engine(wanted.matching_engine_type)) {
+  base::make_room(owner.engines);
   owner.core.rcomps.add_engine(&match);
-  owner.engines.push_back(this);
+  owner.engines.push_back(this);  // there is room
 }
 
 matching_engine_impl_t::~matching_engine_impl_t() {
@@ -82,9 +92,11 @@ mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
                       place.domain->describe(address).c_str(), why_not.c_str());
   }
   name = owner.core.regions.insert(region);
+  base::undo entry([this]() noexcept { withdraw(); });
   network.fabric->publish({name.slot, name.generation}, key.get());
   const std::lock_guard lock(owner.regions_lock);
   owner.regions.push_back(this);
+  entry.keep();
 }
 
 mr_impl_t::~mr_impl_t() {
@@ -92,6 +104,10 @@ mr_impl_t::~mr_impl_t() {
     const std::lock_guard lock(owner.regions_lock);
     forget(owner.regions, this);
   }
+  withdraw();
+}
+
+void mr_impl_t::withdraw() noexcept {
   owner.core.regions.erase(name);
   if (place.kind != mem::mem_kind::host && owner.core.gpus.running() != nullptr)
     owner.core.gpus.running()->tidy();
@@ -103,6 +119,8 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
   attr.max_imm_rcomp = core.imm.max_rcomp();
   core.gpus.set_resident(attr.gpu_resident);
   core.gpus.set_gdrcopy(attr.gpu_gdrcopy);
+  core.max_handler_depth = attr.max_handler_depth;
+  core.failure_notice = attr.failure_notice;
   if (core.n > 1 && runtime::global().bootstrap->has_news()) core.far_news = &far_news_;
   try {
     const global_attr_t& defaults = g_default_attr;
@@ -124,7 +142,8 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
       static_cast<matching_engine_settings_t&>(engine) = defaults;
       default_matching_engine =
           matching_engine_t(base::make_live<matching_engine_impl_t>(*this, engine));
-      collective_engine = matching_engine_t(base::make_live<matching_engine_impl_t>(*this, engine));
+      collective_engine = matching_engine_t(
+          base::make_live<matching_engine_impl_t>(*this, matching_engine_attr_t()));
     }
     if (attr.alloc_default_device) {
       device_attr_t device;
@@ -141,17 +160,24 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
 packet_pool_t runtime_impl_t::internal_pool() {
   if (!default_packet_pool.is_empty()) return default_packet_pool;
   if (hidden_pool_.is_empty()) {
+    // The program has asked for none, so no wish of its own about one counts: not npackets 0.
     packet_pool_attr_t pool;
-    static_cast<packet_pool_settings_t&>(pool) = g_default_attr;
+    pool.packet_size = g_default_attr.packet_size;
     hidden_pool_ = packet_pool_t(base::make_live<packet_pool_impl_t>(*this, pool));
   }
   return hidden_pool_;
 }
 
-runtime_impl_t::~runtime_impl_t() { free_children(); }
+runtime_impl_t::~runtime_impl_t() {
+  free_children();
+  comp::forget_holders(this);
+}
 
 // In the order that the parts need each other. What the program allocated and forgot goes first.
 void runtime_impl_t::free_children() noexcept {
+  if (const std::uint64_t dropped = core.unwanted.dropped(); dropped != 0)
+    base::log::info("runtime", "messages for empty completion objects, dropped %llu",
+                    static_cast<unsigned long long>(dropped));
   if (!regions.empty())
     base::log::warn("runtime",
                     "%zu memory registrations were still alive when their runtime was freed",

@@ -85,6 +85,8 @@ mem::memory_place place_of(proto::core& core, const void* address);
 
 class mr_impl_t : public base::live_object<mr_impl_t> {
  public:
+  // As of completion objects.
+  static constexpr std::size_t QUARANTINE = 4096;
   mr_impl_t(net_context_impl_t& network, void* address, std::size_t size);
   ~mr_impl_t();
 
@@ -95,6 +97,9 @@ class mr_impl_t : public base::live_object<mr_impl_t> {
   const mem::memory_place place;
   const proto::network_key key;  // of `address` with the network
   mem::region_name name;
+
+ private:
+  void withdraw() noexcept;
 };
 
 class runtime_impl_t : public base::live_object<runtime_impl_t> {

@@ -79,6 +79,25 @@ TEST(misuse, sizes_that_no_memory_has) {
   expect_still_working();
 }
 
+TEST(misuse, sizes_beyond_the_address_space) {
+  uint64_t value = 5, other = 6;
+  for (const size_t size : {SIZE_MAX, SIZE_MAX / 2, size_t{1} << 50}) {
+    // Of one byte a rank, and of what all ranks have together.
+    const auto refused = [](const std::function<void()>& body, const char* operation,
+                            const std::string& text) {
+      EXPECT_TRUE(throws_with<argument_error>(body, {operation, text})) << operation;
+    };
+    const std::string text = std::to_string(size);
+    refused([&] { broadcast(&value, size, 0); }, "broadcast", text);
+    refused([&] { reduce(&value, &other, size, 1, add_u64, 0); }, "reduce", text);
+    refused([&] { allreduce(&value, &other, size, 1, add_u64); }, "allreduce", text);
+    refused([&] { reduce_scatter(&value, &other, size, 1, add_u64); }, "reduce_scatter", "");
+    refused([&] { allgather(&value, &other, size); }, "allgather", text);
+    refused([&] { alltoall(&value, &other, size); }, "alltoall", "");
+  }
+  expect_still_working();
+}
+
 TEST(misuse, ring_steps_below_one) {
   uint64_t value = 5;
   EXPECT_TRUE(throws_with<argument_error>([&] { broadcast_x(&value, 8, 0).ring_nsteps(0)(); },

@@ -26,6 +26,18 @@ lci::status_t misuse(lci::device_t device, lci::comp_t graph, void* context) {
   // case FREE_BY_VALUE expect: (cannot convert|no matching function|no viable conversion)
   lci::free_device(device);
 #endif
+#ifdef DEREGISTER_POINTER
+  // case DEREGISTER_POINTER expect: deleted
+  lci::deregister_memory(context);
+#endif
+#ifdef DEREGISTER_POINTER_X
+  // case DEREGISTER_POINTER_X expect: deleted
+  lci::deregister_memory_x deregister(context);
+#endif
+#ifdef DEREGISTER_ADDRESS
+  // case DEREGISTER_ADDRESS expect: deleted
+  lci::deregister_memory(&object);
+#endif
 #ifdef WRONG_HANDLE
   // case WRONG_HANDLE expect: (could not convert|no matching function|no viable conversion).*mr_t
   lci::get_rmr(device);

@@ -78,7 +78,6 @@ TEST_P(backend_contract, full__a_refused_packet_stays_with_the_caller) {
     if (packet == nullptr) break;
     const auto bytes = pattern(m.packets.payload_size(), static_cast<std::uint32_t>(i));
     std::memcpy(packet->payload(), bytes.data(), bytes.size());
-    op_fate fate;
     net::net_op op;
     op.rank = 1;
     op.imm = static_cast<std::uint32_t>(i);

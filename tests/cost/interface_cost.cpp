@@ -27,7 +27,7 @@ constexpr int WARM_UP = 3000;
 constexpr int COUNTED_BY_HEAP = 10000;
 constexpr int STEPPED = 200;
 constexpr int MATCHED = 60;
-enum section_id { POST = 1, PROGRESS, IDLE_PROGRESS, RECEIVE, SEND, MATCH };
+enum section_id { POST = 1, PROGRESS, IDLE_PROGRESS, RECEIVE, SEND, MATCH, PUT };
 
 int arrived = 0;
 
@@ -49,10 +49,16 @@ struct rank_t {
     handler = lci::alloc_handler_x(on_message).zero_copy_am(true)();
     rcomp = lci::register_rcomp(handler);
     received = lci::alloc_counter();
+    region = lci::register_memory(&target, sizeof target);
+    std::vector<lci::rmr_t> all(static_cast<std::size_t>(n));
+    const lci::rmr_t mine = lci::get_rmr(region);
+    lci::allgather(&mine, all.data(), sizeof mine);
+    there = all.back();
     lci::barrier();
   }
   ~rank_t() {
     lci::barrier();
+    lci::deregister_memory(&region);
     lci::deregister_rcomp(rcomp);
     lci::free_comp(&handler);
     lci::free_comp(&received);
@@ -70,6 +76,9 @@ struct rank_t {
   lci::status_t post_recv() {
     return lci::post_recv_x(0, &word, sizeof word, 0, received).device(device)();
   }
+  lci::status_t post_put() {
+    return lci::post_put_x(n - 1, &word, sizeof word, lci::COMP_NULL, 0, there).device(device)();
+  }
   void progress() { lci::progress_x().device(device)(); }
   void meet() { lci::barrier_x().device(quiet)(); }
 
@@ -82,6 +91,9 @@ struct rank_t {
   lci::rcomp_t rcomp = 0;
   int expected = 0;  // messages that stream() is done with
   std::uint64_t word = 42;
+  std::uint64_t target = 0;
+  lci::mr_t region;
+  lci::rmr_t there;  // of the last rank
 };
 
 // `count` messages as fast as they go.
@@ -165,12 +177,33 @@ void step_receives(rank_t& rank) {
   step_freeze_clock(false);
 }
 
+// A put of 8 bytes, the name of its target included.
+void step_puts(rank_t& rank) {
+  rank.meet();
+  if (!step_freeze_clock()) std::abort();
+  for (int i = 0; i < STEPPED; ++i) {
+    rank.meet();
+    if (rank.sends()) {
+      // The first ones find out where the target is.
+      if (i >= 100) step_begin(PUT);
+      const lci::status_t answer = rank.post_put();
+      if (i >= 100) step_end();
+      EXPECT_TRUE(answer.is_done());
+    }
+    rank.meet();
+    for (int round = 0; round < 3; ++round) rank.progress();
+  }
+  rank.meet();
+  step_freeze_clock(false);
+}
+
 void run_rank() {
   rank_t rank;
   stream(rank, WARM_UP);
   count_heap_calls(rank);
   step_messages(rank);
   step_receives(rank);
+  step_puts(rank);
 }
 
 std::uint64_t median(std::vector<std::uint64_t> all) {
@@ -236,5 +269,6 @@ int main(int argc, char** argv) {
   // The lock of a bucket of the matching engine, and what adds to the counter.
   good &= judge(report.sections, RECEIVE, "post of a receive", 585, 1);
   good &= judge(report.sections, MATCH, "progress to a posted receive", 730, 2);
+  good &= judge(report.sections, PUT, "post of a put", 1800);
   return good ? 0 : 1;
 }

@@ -30,6 +30,9 @@ void open_runtime(const child_process& me, const std::string& folder) {
   const char* const hosts = std::getenv("LCI_DEATHS_HOSTS");
   if (hosts != nullptr)
     set("LCI_HOST_ID", "host-" + std::string(1, hosts[static_cast<std::size_t>(me.rank())]));
+  // Everybody is to hear of the death, unless the run is about `own`: then who has nothing to do
+  // with it asks.
+  setenv("LCI_ATTR_FAILURE_NOTICE", "all", 0);
   g_runtime_init_x().alloc_default_device(false)();
 }
 
@@ -167,6 +170,13 @@ bool actor::post(const std::function<status_t()>& one_post) {
 
 // Who has never met the victim is not told of its death, and has to ask for it.
 bool actor::is_over() {
+  if (!has_lost_ && get_g_runtime().get_attr_failure_notice() == attr_failure_notice_t::own) {
+    const std::vector<int> failed = get_failed_ranks();
+    has_lost_ = !failed.empty();
+    if (has_lost_) {
+      EXPECT_EQ(failed, std::vector<int>{victim_});
+    }
+  }
   if (!has_lost_ && !has_met_ && is_victim_dead()) {
     char byte = 0;
     hears([&] {

@@ -103,6 +103,7 @@ class counting_device final : public net::device {
     return real_->poll(counting, max);
   }
   bool is_drained() const noexcept override { return real_->is_drained(); }
+  bool may_bring(int rank) const noexcept override { return real_->may_bring(rank); }
 
  private:
   const std::unique_ptr<net::device> real_;

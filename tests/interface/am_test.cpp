@@ -216,8 +216,11 @@ TEST(rcomp, reserved__are_used_by_name_only) {
 
 TEST(rcomp, limits__are_what_the_attributes_say) {
   const lci::runtime_t runtime = lci::get_g_runtime();
-  EXPECT_GE(runtime.get_attr_max_imm_tag(), 65535u);
-  EXPECT_GE(runtime.get_attr_max_imm_rcomp(), 32767u);
+  // At the default widths 65535 and 32767, which clients count on.
+  EXPECT_EQ(runtime.get_attr_max_imm_tag(), (1u << runtime.get_attr_imm_nbits_tag()) - 1);
+  EXPECT_EQ(runtime.get_attr_max_imm_rcomp(), (1u << runtime.get_attr_imm_nbits_rcomp()) - 1);
+  EXPECT_EQ(lci::global_attr_t().imm_nbits_tag, 16);
+  EXPECT_EQ(lci::global_attr_t().imm_nbits_rcomp, 15);
   EXPECT_GT(static_cast<int>(runtime.get_attr_max_tag()), 0) << "clients store it in an int";
 }
 

@@ -1,53 +1,12 @@
 // Wrong arguments, one test per row of docs/errors.md: a typed error whose text has the value and
 // what would be legal, thrown by the call that made the mistake; and afterwards nothing is lost or
 // changed, which every test proves by sending a message.
-#include "world.hpp"
+#include <cstring>
+
+#include "bad_input.hpp"
 
 namespace interface_test {
 namespace {
-
-using lci::argument_error;
-
-class bad_input : public testing::Test {
- protected:
-  // Everything still works, and nothing came of the wrong call.
-  void TearDown() override {
-    int value = world().rank;
-    char got[64] = {};
-    owned_comp cq(lci::alloc_cq());
-    insist(lci::post_send_x(world().next(), &value, sizeof value, TAG, lci::COMP_NULL)
-               .device(world().device));
-    lci::status_t status;
-    // The wildcard also takes what the wrong call may have sent, so that it harms no later test.
-    do {
-      lci::post_recv_x(lci::ANY_SOURCE, got, sizeof got, lci::ANY_TAG, cq)
-          .device(world().device)
-          .allow_done(false)();
-      status = pop(cq);
-      EXPECT_EQ(status.tag, TAG) << "the wrong call sent something";
-    } while (status.tag != TAG);
-    EXPECT_EQ(status.rank, world().previous());
-    EXPECT_TRUE(stays_empty(cq_)) << "the wrong call signalled something";
-    EXPECT_TRUE(lci::test_drained_x().device(world().device)().is_done())
-        << "the wrong call left something open";
-    barrier();
-  }
-
-  // The call throws argument_error, and each of `parts` is in the text.
-  template <class Action>
-  static void refused(Action action, std::initializer_list<std::string> parts) {
-    const std::string text = text_thrown<argument_error>(action);
-    EXPECT_NE(text, "nothing thrown");
-    EXPECT_EQ(text.find("another type"), std::string::npos) << text;
-    for (const std::string& part : parts)
-      EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
-  }
-  static std::string last_rank() { return std::to_string(world().n - 1); }
-
-  static constexpr lci::tag_t TAG = 12;
-  owned_comp cq_{lci::alloc_cq()};
-  char buffer_[64] = {};
-};
 
 TEST_F(bad_input, rank__beyond_the_last) {
   window memory(64);
@@ -182,6 +141,46 @@ TEST_F(bad_input, rmr__that_was_never_given_out) {
       {"rmr"});
 }
 
+// Also where the changed name is that of another region, since there are many.
+TEST_F(bad_input, rmr__changed_in_any_bit_or_of_another_rank) {
+  const int to = world().next();
+  window memory(64), same_size(64);
+  std::vector<lci::mr_t> again;  // the same memory under other names
+  for (int i = 0; i < 64; ++i)
+    again.push_back(lci::register_memory_x(memory.bytes().data(), 64).device(world().device)());
+  barrier();
+  int accepted = 0;
+  const auto try_name = [&](const lci::rmr_t& name) {
+    try {
+      lci::post_put_x(to, buffer_, 8, lci::COMP_NULL, 0, name).device(world().device)();
+      ++accepted;
+    } catch (const lci::argument_error&) {
+    }
+  };
+  for (std::size_t bit = 0; bit < 8 * sizeof(lci::rmr_t); ++bit) {
+    unsigned char bytes[sizeof(lci::rmr_t)];
+    lci::rmr_t name = memory.rmr(to);
+    std::memcpy(bytes, &name, sizeof name);
+    bytes[bit / 8] = static_cast<unsigned char>(bytes[bit / 8] ^ 1u << bit % 8);
+    std::memcpy(static_cast<void*>(&name), bytes, sizeof name);
+    try_name(name);
+  }
+  for (std::uint64_t slot = 1; slot < 200; ++slot)
+    for (std::uint64_t generation = 1; generation < 4; ++generation) {
+      lci::rmr_t name = memory.rmr(to);
+      name.mr_base = name.base;
+      name.opaque_rkey = generation << 32 | slot;
+      try_name(name);
+    }
+  lci::rmr_t mixed = memory.rmr(to);
+  mixed.base = same_size.rmr(to).base;
+  try_name(mixed);
+  if (world().n > 1) try_name(memory.rmr(world().rank));
+  EXPECT_EQ(accepted, 0);
+  barrier();
+  for (lci::mr_t& one : again) lci::deregister_memory(&one);
+}
+
 TEST_F(bad_input, put_and_get__beyond_the_region) {
   const int to = world().next();
   window memory(64);
@@ -313,7 +312,6 @@ TEST_F(bad_input, handles__that_are_empty) {
   lci::device_t none;
   EXPECT_THROW(lci::free_device(&none), std::runtime_error);
   EXPECT_THROW(lci::free_device(nullptr), std::runtime_error);
-  EXPECT_THROW(lci::register_rcomp(lci::COMP_NULL), std::runtime_error);
 }
 
 TEST_F(bad_input, rcomp__that_was_not_reserved_or_is_taken) {
@@ -337,6 +335,45 @@ TEST_F(bad_input, collectives__root_and_buffers) {
           {n, last_rank()});
   refused([&] { lci::broadcast_x(nullptr, 8, 0).device(world().device)(); }, {"null", "8"});
   refused([&] { lci::allgather_x(buffer_, nullptr, 8).device(world().device)(); }, {"null", "8"});
+}
+
+// What a program that was written for GPUs does where there is none. Once a process a line says so.
+TEST(no_gpu, memory_said_to_be_of_one__is_host_memory) {
+  const std::vector<char> out = pattern(20'000, 5);
+  std::vector<char> in(out.size());
+  testing::internal::CaptureStderr();
+  for (const std::size_t size : {std::size_t{8}, std::size_t{2000}, out.size()}) {
+    const owned_comp received(lci::alloc_counter());
+    lci::post_recv_x(world().rank, in.data(), size, 1, received)
+        .device(world().device)
+        .mr(lci::MR_DEVICE)
+        .allow_done(false)();
+    lci::post_send_x(world().rank, const_cast<char*>(out.data()), size, 1, lci::COMP_NULL)
+        .device(world().device)
+        .mr(lci::MR_DEVICE)();
+    wait_until([&] { return lci::counter_get(received) == 1; });
+    EXPECT_EQ(difference(in.data(), size, 5), "");
+  }
+  // Raw posts know of it, too. A device of their own: these and progress do not go together.
+  lci::device_t raw = lci::alloc_device();
+  std::uint64_t value = 7, got = 0;
+  lci::net_post_recv_x(&got, sizeof got, lci::MR_DEVICE).device(raw)();
+  wait_until([&] {
+    lci::net_poll_cq_x(1, nullptr).device(raw)();
+    return !lci::net_post_send_x(world().rank, &value, sizeof value, lci::MR_DEVICE)
+                .device(raw)()
+                .is_retry();
+  });
+  wait_until([&] {
+    lci::net_poll_cq_x(1, nullptr).device(raw)();
+    return got == 7;
+  });
+  barrier();
+  lci::free_device(&raw);
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::size_t first = said.find("MR_DEVICE");
+  EXPECT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("MR_DEVICE", first + 1), std::string::npos) << said;
 }
 
 TEST_F(bad_input, settings__out_of_range) {

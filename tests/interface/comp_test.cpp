@@ -59,7 +59,7 @@ TEST(sync, test__leaves_the_status_alone_until_it_is_ready) {
 }
 
 TEST(sync, wait__without_progress_sees_what_another_thread_does) {
-  owned_comp sync(lci::alloc_sync());
+  owned_comp sync(lci::alloc_sync_x().threshold(1)());
   std::thread other([&] { lci::comp_signal(sync, numbered(5)); });
   lci::status_t out;
   lci::sync_wait_x(sync, &out).do_progress(false)();
@@ -68,7 +68,7 @@ TEST(sync, wait__without_progress_sees_what_another_thread_does) {
 }
 
 TEST(sync, test__exactly_one_of_many_testers_gets_true) {
-  owned_comp sync(lci::alloc_sync());
+  owned_comp sync(lci::alloc_sync_x().threshold(1)());
   constexpr int ROUNDS = 200;
   std::atomic<int> taken{0};
   std::atomic<bool> stop{false};
@@ -95,7 +95,7 @@ TEST(sync, test__exactly_one_of_many_testers_gets_true) {
 }
 
 TEST(sync, too_many_signals__are_an_error_and_change_nothing) {
-  owned_comp sync(lci::alloc_sync());
+  owned_comp sync(lci::alloc_sync_x().threshold(1)());
   lci::comp_signal(sync, numbered(1));
   EXPECT_THROW(lci::comp_signal(sync, numbered(2)), std::runtime_error);
   lci::status_t out;
@@ -275,7 +275,8 @@ TEST(custom, object__is_a_target_like_any_other) {
 }
 
 TEST(kinds, wrong_one__is_refused_and_named) {
-  owned_comp counter(lci::alloc_counter()), cq(lci::alloc_cq()), sync(lci::alloc_sync());
+  owned_comp counter(lci::alloc_counter()), cq(lci::alloc_cq()),
+      sync(lci::alloc_sync_x().threshold(1)());
   EXPECT_NE(text_thrown<lci::argument_error>([&] { lci::cq_pop(counter); }).find("counter"),
             std::string::npos);
   EXPECT_NE(text_thrown<lci::argument_error>([&] { lci::counter_get(cq); }).find("queue"),

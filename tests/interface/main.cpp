@@ -1,5 +1,6 @@
 // The program that every rank of the interface suite runs:
-//   lcrun -n 2 interface [--devices=D] [--threads=T] [--long] [GoogleTest flags]
+//   lcrun -n 2 interface [--devices=D] [--threads=T] [--long] [--away] [GoogleTest flags]
+// --away: with every attribute away from its default.
 // The backend is whatever the environment chooses (LCI_ATTR_BACKEND). Exit status 0 only if every
 // test of this rank passed.
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <cstring>
 #include <memory>
 
+#include "away.hpp"
 #include "tests/support/watchdog.hpp"
 #include "world.hpp"
 
@@ -84,12 +86,18 @@ void close_world() {
 
 int main(int argc, char** argv) {
   using namespace interface_test;
+  const bool is_away = has_flag(argc, argv, "--away");
+  if (is_away) set_attributes_away();
   // One report is enough to read; failures of the other ranks are still printed.
   lci::global_initialize();
   if (lci::get_rank_me() != 0) GTEST_FLAG_SET(brief, true);
   testing::InitGoogleTest(&argc, argv);
   world().threads = number_flag(argc, argv, "--threads=", 4);
   world().long_mode = has_flag(argc, argv, "--long");
+  if (const std::string near = is_away ? near_attributes() : ""; !near.empty()) {
+    std::fprintf(stderr, "at their defaults in spite of --away:%s\n", near.c_str());
+    return 1;
+  }
   open_world(number_flag(argc, argv, "--devices=", 1));
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
   listeners.Append(new in_step(world().rank));

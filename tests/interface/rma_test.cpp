@@ -165,7 +165,7 @@ TEST(rma, network_semantic__means_arrived) {
   inbox box;
   for (std::size_t i = 0; i < 50; ++i) {
     char value = static_cast<char>(i + 1);
-    owned_comp sent(lci::alloc_sync());
+    owned_comp sent(lci::alloc_sync_x().threshold(1)());
     const lci::status_t answer =
         insist(lci::post_put_x(world().next(), &value, 1, sent, i, memory.rmr(world().next()))
                    .device(world().device)

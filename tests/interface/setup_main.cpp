@@ -4,7 +4,9 @@
 //   lcrun -n 2 interface_setup
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <functional>
 
 #include "lci.hpp"
 #include "tests/support/watchdog.hpp"
@@ -17,16 +19,45 @@ int next() { return (rank_of_job + 1) % ranks_of_job; }
 int previous() { return (rank_of_job + ranks_of_job - 1) % ranks_of_job; }
 
 // A message around the ring by nothing but blocking calls.
+// Over that runtime, or over the one that is taken where none is given.
 void exchange(lci::runtime_t runtime) {
   int out = rank_of_job, in = -1;
   lci::comp_t sync = lci::alloc_sync();
-  lci::post_recv_x(previous(), &in, sizeof in, 5, sync).runtime(runtime).allow_done(false)();
-  lci::post_send_x(next(), &out, sizeof out, 5, lci::COMP_NULL).runtime(runtime)();
+  const auto run = [runtime](auto op) {
+    if (!runtime.is_empty()) op.runtime(runtime);
+    op();
+  };
+  lci::post_recv_x recv(previous(), &in, sizeof in, 5, sync);
+  recv.allow_done(false);
+  run(recv);
+  run(lci::post_send_x(next(), &out, sizeof out, 5, lci::COMP_NULL));
   lci::status_t status;
-  lci::sync_wait_x(sync, &status).runtime(runtime)();
+  run(lci::sync_wait_x(sync, &status));
   EXPECT_EQ(in, previous());
   EXPECT_EQ(status.rank, previous());
   lci::free_comp(&sync);
+}
+
+// Each of them says that there is no runtime.
+void expect_no_collectives() {
+  std::uint64_t in[2] = {}, out[2] = {};
+  const auto add = [](const void*, const void*, void*, std::size_t) {};
+  const auto expect_refused = [](const char* name, const std::function<void()>& call) {
+    try {
+      call();
+      ADD_FAILURE() << name << ": nothing thrown";
+    } catch (const lci::argument_error& error) {
+      EXPECT_NE(std::string(error.what()).find("runtime was not given"), std::string::npos)
+          << name << ": " << error.what();
+    }
+  };
+  expect_refused("barrier", [] { lci::barrier(); });
+  expect_refused("broadcast", [&] { lci::broadcast(in, 8, 0); });
+  expect_refused("reduce", [&] { lci::reduce(in, out, 1, 8, add, 0); });
+  expect_refused("allreduce", [&] { lci::allreduce(in, out, 1, 8, add); });
+  expect_refused("reduce_scatter", [&] { lci::reduce_scatter(in, out, 1, 8, add); });
+  expect_refused("allgather", [&] { lci::allgather(in, out, 8); });
+  expect_refused("alltoall", [&] { lci::alltoall(in, out, 8); });
 }
 
 TEST(setup, before__ranks_are_unknown_and_defaults_are_real) {
@@ -40,8 +71,10 @@ TEST(setup, before__ranks_are_unknown_and_defaults_are_real) {
   EXPECT_TRUE(lci::get_g_runtime().is_empty());
   EXPECT_THROW(lci::post_send(0, nullptr, 0, 0, lci::COMP_NULL), lci::argument_error);
   EXPECT_THROW(lci::progress(), lci::argument_error);
+  expect_no_collectives();
   EXPECT_THROW(lci::global_finalize(), std::runtime_error);
   lci::global_initialize();
+  expect_no_collectives();
   EXPECT_EQ(lci::get_rank_me(), rank_of_job) << "the same rank after starting again";
 }
 
@@ -70,6 +103,42 @@ TEST(setup, global_runtime__has_what_its_options_say) {
   lci::barrier();
   lci::g_runtime_fina();
   EXPECT_TRUE(lci::get_g_runtime().is_empty());
+}
+
+// Handlers that make progress, as deep as the option says.
+int handler_depth = 0, deepest_handler = 0, handled = 0;
+lci::rcomp_t nested = 0;
+void on_nested(lci::status_t status) {
+  std::free(status.buffer);
+  ++handled;
+  deepest_handler = std::max(deepest_handler, ++handler_depth);
+  for (int i = 0; i < 4; ++i) lci::progress();
+  --handler_depth;
+}
+
+TEST(setup, max_handler_depth__is_what_the_option_says) {
+  EXPECT_EQ(lci::get_g_default_attr().max_handler_depth, 8);
+  for (const int depth : {1, 3, 8, 32}) {
+    const lci::runtime_t runtime = lci::g_runtime_init_x().max_handler_depth(depth)();
+    EXPECT_EQ(runtime.get_attr_max_handler_depth(), depth);
+    lci::comp_t handler = lci::alloc_handler(on_nested);
+    nested = lci::register_rcomp(handler);
+    lci::barrier();
+    handled = deepest_handler = 0;
+    char byte = 0;
+    // So many that each has one to find.
+    constexpr int COUNT = 600;
+    for (int i = 0; i < COUNT; ++i)
+      lci::post_am_x(rank_of_job, &byte, 1, lci::COMP_NULL_RETRY, nested).allow_retry(false)();
+    while (handled < COUNT) lci::progress();
+    EXPECT_EQ(deepest_handler, depth);
+    lci::barrier();
+    lci::deregister_rcomp(nested);
+    lci::free_comp(&handler);
+    lci::g_runtime_fina();
+  }
+  for (const int depth : {0, -1, 33})
+    EXPECT_THROW(lci::g_runtime_init_x().max_handler_depth(depth)(), lci::argument_error) << depth;
 }
 
 TEST(setup, global_runtime__twice_is_the_same_one) {

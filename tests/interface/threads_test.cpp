@@ -154,7 +154,7 @@ TEST(threads, put_and_get__each_in_its_own_part_of_one_window) {
       std::vector<char> out = pattern(PART, round * 100 + static_cast<std::uint64_t>(t)),
                         back(PART);
       lci::mr_t mr = lci::register_memory_x(out.data(), PART).device(device)();
-      owned_comp put(lci::alloc_sync());
+      owned_comp put(lci::alloc_sync_x().threshold(1)());
       lci::status_t answer;
       do {
         answer =

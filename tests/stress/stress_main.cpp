@@ -127,7 +127,8 @@ void print_sums(const stress::plan& work) {
 
 int main(int argc, char** argv) {
   refuse_unknown(argc, argv);
-  lci::g_runtime_init();
+  // Ranks that are lost are counted, also where nothing was under way with them.
+  lci::g_runtime_init_x().failure_notice(lci::attr_failure_notice_t::all)();
   world().rank = lci::get_rank_me();
   world().n = lci::get_rank_n();
   world().devices.push_back(lci::get_default_device());

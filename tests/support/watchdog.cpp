@@ -1,5 +1,6 @@
 #include "tests/support/watchdog.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -43,6 +44,9 @@ void watchdog::wait_for_expiry() {
                  static_cast<long long>(limit_.count()));
     if (dump_) dump_();
     std::fflush(nullptr);
+    // A provider of libfabric (psm3) catches the signal, prints and calls exit(), which may wait
+    // for ever.
+    std::signal(SIGABRT, SIG_DFL);
     std::abort();
   }
 }

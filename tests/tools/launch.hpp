@@ -158,8 +158,9 @@ inline const std::string PROBE = LCI_BOOT_PROBE;
 class lcrun_test : public testing::Test {
  protected:
   lcrun_test() {
-    for (const char* name : {"LCT_PMI_BACKEND", "LCT_PMI_FILE_DIR", "LCT_PMI_FILE_NRANKS", "RANK",
-                             "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    for (const char* name :
+         {"LCT_PMI_BACKEND", "LCI_LCRUN_BACKEND", "LCT_PMI_FILE_DIR", "LCT_PMI_FILE_NRANKS", "RANK",
+          "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
       vars_.unset(name);
   }
   lci::test::scoped_env vars_;

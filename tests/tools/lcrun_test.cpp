@@ -47,7 +47,23 @@ TEST_F(lcrun_test, arguments__are_passed_untouched) {
 TEST_F(lcrun_test, environment__what_clients_look_for) {
   launch run({"-n", "2", "/bin/sh", "-c", "echo $LCT_PMI_BACKEND $LCT_PMI_FILE_NRANKS [$RANK]"});
   EXPECT_EQ(run.finish(), 0);
-  EXPECT_EQ(run.out(), "lcrun,file,local 2 []\nlcrun,file,local 2 []\n");
+  // Words that every implementation of the interface knows.
+  EXPECT_EQ(run.out(), "file,local 2 []\nfile,local 2 []\n");
+}
+
+TEST_F(lcrun_test, environment__what_clients_look_for_does_not_hide_lcrun_from_its_own) {
+  // Also not from a job inside a job; and a list that the user gives is his.
+  launch inner({"-n", "1", LCI_LCRUN, "-n", "2", PROBE, "exchange", "1", "say", "i"});
+  EXPECT_EQ(inner.finish(), 0) << inner.err();
+  EXPECT_EQ(launch::count(inner.out(), "/2 lcrun"), 2u) << inner.out();
+  launch given(
+      {"-n", "2", "/usr/bin/env", "LCT_PMI_BACKEND=local", PROBE, "exchange", "1", "say", "i"});
+  EXPECT_EQ(given.finish(), 0) << given.err();
+  EXPECT_EQ(given.out(), "i 0/1 local\ni 0/1 local\n");
+  launch both({"-n", "1", "/usr/bin/env", "LCT_PMI_BACKEND=file", LCI_LCRUN, "-n", "2", PROBE,
+               "exchange", "1", "say", "i"});
+  EXPECT_EQ(both.finish(), 0) << both.err();
+  EXPECT_EQ(launch::count(both.out(), "/2 file"), 2u) << both.out();
 }
 
 TEST_F(lcrun_test, size__64_processes_exchange_and_stop) {

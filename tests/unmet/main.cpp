@@ -1,7 +1,8 @@
 // A rank ends before anybody has talked to it, so that no network can tell: the others hear of it
 // through the bootstrap, unless it took leave. From then on every post to it is refused, and leaves
 // nothing behind. Run under lcrun --keep-going as
-//   unmet <kill | exit | leave>
+//   unmet <kill | exit | leave | ask>
+// ask: it is killed, and the others, which have nothing to do with it, are told only when they ask.
 // The output says what each rank heard.
 #include <unistd.h>
 
@@ -120,15 +121,17 @@ bool exchange_with(int other) {
 }
 
 // The rank whose death was heard of; -1: of none, or what follows it went wrong.
-int listen(int last, bool is_for_ever) {
+int listen(int last, bool is_for_ever, bool asks) {
   // Who took leave is heard of by nobody, however long one listens: more than twice as long as it
   // takes to hear of a death.
   const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(2500);
   const int me = lci::get_rank_me();
   posts_to_the_dead posts(last);
   try {
-    while (me != last && (is_for_ever || std::chrono::steady_clock::now() < enough))
+    while (me != last && (is_for_ever || std::chrono::steady_clock::now() < enough) &&
+           (!asks || lci::get_failed_ranks().empty()))
       lci::progress();
+    if (asks && me != last) lci::post_send(last, nullptr, 0, 7, lci::COMP_NULL);
   } catch (const lci::peer_failure_error& error) {
     std::printf("rank %d heard: %s\n", me, error.what());
     posts.try_all();
@@ -142,13 +145,15 @@ int listen(int last, bool is_for_ever) {
 }  // namespace
 
 int main(int, char** argv) {
-  lci::g_runtime_init();
   const std::string_view way = argv[1];
+  const bool asks = way == "ask";
+  lci::g_runtime_init_x().failure_notice(asks ? lci::attr_failure_notice_t::own
+                                              : lci::attr_failure_notice_t::all)();
   const int me = lci::get_rank_me(), last = lci::get_rank_n() - 1;
   lci::test::watchdog dog("a death that no network sees, rank " + std::to_string(me));
-  if (me == last && way == "kill") std::raise(SIGKILL);
+  if (me == last && (way == "kill" || asks)) std::raise(SIGKILL);
   if (me == last && way == "exit") std::_Exit(3);
-  const int heard_of = listen(last, way != "leave");
+  const int heard_of = listen(last, way != "leave", asks);
   lci::g_runtime_fina();
   std::printf("rank %d ended\n", me);
   const int expected = me == last || way == "leave" ? -1 : last;

@@ -19,6 +19,11 @@ namespace lcrun {
 namespace {
 
 constexpr const char* BACKEND = "LCT_PMI_BACKEND";
+// What we have put there; it is how lci knows it from what a user has put there.
+constexpr const char* BACKEND_BY_US = "LCI_LCRUN_BACKEND";
+// Words that every implementation of the interface knows: programs built with another one are
+// started by lcrun too.
+constexpr const char* KNOWN_TO_ALL = "file,local";
 
 bool list_holds(std::string_view list, std::string_view word) {
   bool found = false;
@@ -26,6 +31,12 @@ bool list_holds(std::string_view list, std::string_view word) {
     found = found || lci::base::env::same_word(entry, word);
   });
   return found;
+}
+
+// Empty: the user has said nothing, though an lcrun that we run under may have.
+std::string users_backend(const environment& env) {
+  const std::string list = env.get(BACKEND);
+  return list == env.get(BACKEND_BY_US) ? std::string() : list;
 }
 
 // Between fork and exec: only calls that are safe there.
@@ -90,6 +101,7 @@ std::vector<char*> environment::pointers() {
 }
 
 void set_rank_variables(environment& env, const job_environment& job, int rank) {
+  const bool is_by_user = !users_backend(env).empty() || !job.address.empty();
   const std::string rank_text = std::to_string(rank), size_text = std::to_string(job.size);
   env.set("LCI_LCRUN_SOCKET", job.socket);
   env.set("LCI_LCRUN_RANK", rank_text);
@@ -104,7 +116,11 @@ void set_rank_variables(environment& env, const job_environment& job, int rank) 
     env.set("LCT_MASTER_PORT", std::to_string(job.port));
     env.set("LCT_PMI_TCP_KEY", job.secret);
   }
-  if (!env.has(BACKEND)) env.set(BACKEND, "lcrun,file,local");
+  env.set(BACKEND_BY_US, "");
+  if (!is_by_user) {
+    env.set(BACKEND, KNOWN_TO_ALL);
+    env.set(BACKEND_BY_US, KNOWN_TO_ALL);
+  }
   if (!list_holds(env.get(BACKEND), "tcp")) return;
   // Only for who asks for tcp: other programs take these for a torchrun job.
   env.set("RANK", rank_text);
@@ -114,7 +130,8 @@ void set_rank_variables(environment& env, const job_environment& job, int rank) 
 }
 
 bool wants_directory(const environment& env) {
-  return list_holds(env.get(BACKEND), "file") && !list_holds(env.get(BACKEND), "lcrun");
+  const std::string list = users_backend(env);
+  return list_holds(list, "file") && !list_holds(list, "lcrun");
 }
 
 started start_process(const request& what, environment& env, const inherited_state& was,

@@ -136,7 +136,7 @@ int hear_of_a_death(const std::string& operation) {
 int main(int count, char** arguments) {
   using namespace accelerator_test;
   if (const int skipped = lci::cuda::skip_without_gpu(); skipped != 0) return skipped;
-  lci::g_runtime_init();
+  lci::g_runtime_init_x().failure_notice(lci::attr_failure_notice_t::all)();
   world().rank = lci::get_rank_me();
   world().n = lci::get_rank_n();
   world().device = lci::get_default_device();

@@ -68,6 +68,32 @@ TEST(reuse, regions__registered_again_at_the_same_address) {
   }
 }
 
+// Allocations that come and go within a block that another one keeps: the new memory overlaps what
+// a peer has mapped of the old. Each message is copied directly all the same: the test's entry
+// looks at the sums that the runtime tells at its end.
+TEST(reuse, overlaps__are_no_detour) {
+  constexpr int ROUNDS = 300;
+  const place where = place::device;
+  const guarded keeper(where, 4 * KIB);
+  for (int i = 0; i < ROUNDS; ++i) {
+    const std::uint64_t use = next_use();
+    const auto n = static_cast<std::size_t>(i);
+    // Moves what follows within the block.
+    const guarded shift(where, (1 + n % 5) * 64 * KIB);
+    const std::size_t size = MIB - n % 7 * 16 * KIB;
+    guarded out(where, size), in(where, size);
+    out->fill(seed_of(world().rank, use));
+    in->clear(seed_of(world().previous(), use));
+    const owned_comp received(lci::alloc_counter());
+    post(lci::post_recv_x(world().previous(), in->get(), size, use, received).mr(lci::MR_DEVICE));
+    post_and_wait(
+        lci::post_send_x(world().next(), out->get(), size, use, lci::COMP_NULL).mr(lci::MR_DEVICE));
+    wait_until([&] { return lci::counter_get(received) == 1; });
+    ASSERT_EQ(in->check(seed_of(world().previous(), use)), "") << "round " << i;
+    barrier();
+  }
+}
+
 // The same address and buffer, other physical memory.
 TEST(reuse, vmm__mapped_anew_behind_the_same_address) {
   constexpr std::size_t SIZE = 2 * MIB;

@@ -69,6 +69,20 @@ TEST_F(stream_wait, signalled_before__the_stream_goes_on) {
   finish(stream_);
 }
 
+// What a stream waits for is not to be freed, until the stream may go on.
+TEST_F(stream_wait, object_is_freed_meanwhile__is_refused) {
+  lci::comp_t sync = lci::alloc_sync();
+  lci::stream_wait(stream_.get(), sync);
+  const std::string text =
+      interface_test::text_thrown<lci::argument_error>([&] { lci::free_comp(&sync); });
+  EXPECT_NE(text.find("free_comp: argument comp is a synchronizer for which a stream waits"),
+            std::string::npos)
+      << text;
+  lci::comp_signal(sync, lci::status_t(lci::errorcode_t::done));
+  finish(stream_);
+  lci::free_comp(&sync);
+}
+
 TEST_F(stream_wait, several_streams__each_takes_a_round_the_oldest_first) {
   const busy_stream other;
   lci::stream_wait(stream_.get(), ready_);

@@ -53,7 +53,7 @@ TEST(alloc_sync, attributes__defaults_work_before_any_initialization) {
 }
 
 TEST(alloc_sync, threshold_below_one__is_refused) {
-  expect_text(error_of([] { lci::alloc_sync_x().threshold(-1)(); }), {"threshold", "-1", "1 or"});
+  expect_text(error_of([] { lci::alloc_sync_x().threshold(-1)(); }), {"threshold", "-1", "1 to "});
   expect_text(error_of([] { lci::alloc_sync_x().threshold(0)(); }), {"threshold", "0"});
 }
 

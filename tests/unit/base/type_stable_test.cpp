@@ -1,7 +1,10 @@
 #include "lci/base/type_stable.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -26,6 +29,9 @@ struct thing : lci::base::live_object<thing> {
 struct other : lci::base::live_object<other> {
   int value = 7;
 };
+struct patient : lci::base::live_object<patient> {
+  static constexpr std::size_t QUARANTINE = 1000;
+};
 struct alignas(128) wide : lci::base::live_object<wide> {
   char bytes[300] = {};
 };
@@ -36,8 +42,12 @@ struct polymorphic_base {
 struct buried : polymorphic_base {
   int kind() const override { return -1; }
 };
+struct orphaned : polymorphic_base {
+  int kind() const override { return -2; }
+};
 struct polymorphic : polymorphic_base, lci::base::live_object<polymorphic> {
   using tombstone = buried;
+  using orphan = orphaned;
   int kind() const override { return 3; }
 };
 
@@ -101,6 +111,20 @@ TEST(type_stable, make_live__freed_slot_is_reused_late_but_is_reused) {
   free_live(first, "thing");
 }
 
+// Handles of some types stay in the hands of the network for long.
+TEST(type_stable, make_live__a_type_may_ask_for_a_longer_quarantine) {
+  patient* const first = make_live<patient>();
+  free_live(first, "patient");
+  for (std::size_t i = 0; i < patient::QUARANTINE; ++i) {
+    patient* const each = make_live<patient>();
+    ASSERT_NE(each, first) << "after " << i;
+    free_live(each, "patient");
+  }
+  patient* const next = make_live<patient>();
+  EXPECT_EQ(next, first) << "and then it is used again";
+  free_live(next, "patient");
+}
+
 TEST(type_stable, make_live__constructor_that_throws_gives_the_slot_back_dead) {
   EXPECT_THROW(make_live<thing>(-1), std::runtime_error);
   thing* t = make_live<thing>(1);
@@ -143,4 +167,30 @@ TEST(type_stable, make_live__threads_never_share_a_slot) {
     });
   for (auto& t : threads) t.join();
   EXPECT_EQ(errors, 0);
+}
+
+// In a process of its own: nothing that was made before is of use afterwards.
+TEST(type_stable, orphan_all__marks_what_lives_and_nothing_else) {
+  std::vector<thing*> many;
+  for (int i = 0; i < 500; ++i) many.push_back(make_live<thing>(i));  // several chunks
+  polymorphic* const p = make_live<polymorphic>();
+  thing* const dead = make_live<thing>(1);
+  free_live(dead, "thing");
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    type_stable_pool::expect_fork();
+    type_stable_pool::orphan_all();
+    bool ok = text_of(dead).find("was freed") != std::string::npos;
+    for (thing* t : many) ok = ok && text_of(t).find("was forked") != std::string::npos;
+    ok = ok && static_cast<polymorphic_base*>(p)->kind() == -2;
+    // What is made now is good.
+    ok = ok && text_of(make_live<thing>(3)).empty();
+    _exit(ok ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  for (thing* t : many) free_live(t, "thing");
+  free_live(p, "polymorphic");
 }

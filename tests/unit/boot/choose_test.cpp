@@ -24,6 +24,7 @@ class choose_test : public testing::Test {
   choose_test() {
     for (const char* name : {"LCT_PMI_BACKEND",
                              "LCI_LCRUN_SOCKET",
+                             "LCI_LCRUN_BACKEND",
                              "LCI_LCRUN_RANK",
                              "LCI_LCRUN_SIZE",
                              "RANK",
@@ -112,6 +113,21 @@ TEST_F(choose_test, open__tcp_that_is_incomplete_is_passed_over) {
   vars_.set("RANK", "0");
   vars_.set("WORLD_SIZE", "2");
   EXPECT_STREQ(open_one()->name(), "local");
+}
+
+// lcrun fills the variable in with words that every implementation knows.
+TEST_F(choose_test, list__what_lcrun_has_put_there_comes_after_lcrun) {
+  const auto words = [] {
+    std::string out;
+    for (const choice& one : list_bootstraps()) out += one.name + " ";
+    return out;
+  };
+  vars_.set("LCT_PMI_BACKEND", "file,local");
+  EXPECT_EQ(words(), "file local ");
+  vars_.set("LCI_LCRUN_BACKEND", "file,local");
+  EXPECT_EQ(words(), "lcrun file local ");
+  vars_.set("LCT_PMI_BACKEND", "local");
+  EXPECT_EQ(words(), "local ");
 }
 
 TEST_F(choose_test, open__launcher_that_is_gone_is_an_error_not_a_lonely_process) {

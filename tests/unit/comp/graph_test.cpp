@@ -11,6 +11,7 @@
 
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
 #include "tests/support/seed.hpp"
 
 using lci::comp_attr_t;
@@ -92,6 +93,17 @@ TEST_F(graphs, start__a_completed_graph_runs_again) {
 }
 
 TEST_F(graphs, start__edge_from_start_to_end_completes_at_once) {
+  edge(GRAPH_START, GRAPH_END);
+  graph_->start();
+  EXPECT_TRUE(graph_->is_complete());
+}
+
+TEST_F(graphs, start__nothing_between_start_and_end_is_complete_at_once) {
+  EXPECT_FALSE(graph_->is_complete());
+  for (int round = 0; round < 3; ++round) {
+    graph_->start();
+    EXPECT_TRUE(graph_->is_complete());
+  }
   edge(GRAPH_START, GRAPH_END);
   graph_->start();
   EXPECT_TRUE(graph_->is_complete());
@@ -350,4 +362,38 @@ TEST(graph, stress__dependencies_hold_whoever_completes_the_nodes) {
     }
     free_live(g, "graph");
   }
+}
+
+// Of what nobody refused to free, as after a loss.
+TEST_F(graphs, complete__object_for_the_end_was_freed__is_an_error_of_the_graph) {
+  lci::comp::counter* const counter = make_live<lci::comp::counter>(comp_attr_t());
+  graph* const with_end = make_live<graph>(comp_attr_t(), comp_t(counter));
+  const auto node =
+      with_end->add_node([](void*) { return status_t(errorcode_t::posted); }, nullptr, nullptr);
+  with_end->add_edge(GRAPH_START, node, nullptr);
+  with_end->add_edge(node, GRAPH_END, nullptr);
+  with_end->start();
+  EXPECT_STREQ(lci::comp::held::find(*counter).by, "graph");
+  free_live(counter, "comp");
+  EXPECT_TRUE(lci::test::throws_with<lci::argument_error>(
+      [&] { with_end->complete(node, errorcode_t::done); }, {"graph", "freed"}));
+  // And at its start, when it is known.
+  graph* const another = make_live<graph>(comp_attr_t(), comp_t(counter));
+  EXPECT_TRUE(lci::test::throws_with<lci::argument_error>([&] { another->start(); },
+                                                          {"graph_start", "freed"}));
+  free_live(another, "graph");
+}
+
+// A round that can never be over holds nothing.
+TEST_F(graphs, start__a_function_throws__the_object_for_the_end_is_let_go) {
+  lci::comp::counter* const counter = make_live<lci::comp::counter>(comp_attr_t());
+  graph* const with_end = make_live<graph>(comp_attr_t(), comp_t(counter));
+  const auto node = with_end->add_node(
+      [](void*) -> status_t { throw std::runtime_error("of the program"); }, nullptr, nullptr);
+  with_end->add_edge(GRAPH_START, node, nullptr);
+  with_end->add_edge(node, GRAPH_END, nullptr);
+  EXPECT_THROW(with_end->start(), std::runtime_error);
+  EXPECT_EQ(lci::comp::held::find(*counter).by, nullptr);
+  free_live(with_end, "graph");
+  free_live(counter, "comp");
 }

@@ -79,7 +79,7 @@ TEST(queue, push__array_atomic_within_its_length_needs_no_heap) {
 TEST(queue, constructor__nonsense_is_refused) {
   EXPECT_THROW(queue(with(ARRAY, 0)), lci::argument_error);
   EXPECT_THROW(queue(with(ARRAY, -1)), lci::argument_error);
-  EXPECT_NO_THROW(queue(with(LCRQ, 0))) << "the length does not count there";
+  EXPECT_THROW(queue(with(LCRQ, 0)), lci::argument_error) << "also where it does not count";
   EXPECT_THROW(queue(with(static_cast<lci::attr_cq_type_t>(9), 4)), lci::argument_error);
 }
 

@@ -46,7 +46,17 @@ TEST_F(region_test, add__loosely_ordered_until_the_card_does_not_know_that) {
 
 // Writes that may overtake each other are for data that a completion announces, never for what is
 // looked at while it is written: receives, rows, hellos.
-TEST_F(region_test, loosely_ordered__only_what_programs_have_registered) {
+// And of programs only where they say that no two of their puts meet in a byte.
+TEST_F(region_test, loosely_ordered__only_what_programs_have_registered_and_want_so) {
+  {
+    auto g = open(1);
+    std::vector<std::byte> memory(5000);
+    const std::uint64_t key = add(memory.data(), memory.size());
+    for (const test::fake_region& one : card().registrations())
+      EXPECT_EQ(one.access & IBV_ACCESS_RELAXED_ORDERING, 0u);
+    at(0).deregister_region(key);
+  }
+  environment_.set("LCI_IBV_RELAXED_ORDERING", "1");
   auto g = open(2, 2);
   meet(*g, 0, 1);
   std::vector<std::byte> memory(5000);

@@ -42,6 +42,24 @@ TEST_F(split_test, small__or_with_nobody_who_waits__or_fenced__goes_whole) {
   EXPECT_EQ(on(1) + on(2), 0u);
 }
 
+// Another card would pass what is in order on the first and not there yet.
+TEST_F(split_test, behind_a_put_in_order__goes_whole_until_that_is_there) {
+  test::op_fate first, put, get, later;
+  net::net_op op = op_of(&first);
+  op.in_order = true;
+  EXPECT_EQ(to().put(op), errorcode_t::posted);
+  EXPECT_EQ(on(0), 1u);
+  EXPECT_EQ(on(1) + on(2), 0u) << "in pieces it is in no order";
+  EXPECT_EQ(to().put(op_of(&put)), errorcode_t::posted);
+  EXPECT_EQ(to().get(op_of(&get)), errorcode_t::posted);
+  EXPECT_EQ(on(0), 3u);
+  EXPECT_EQ(on(1) + on(2), 0u);
+  for (const test::op_fate* one : {&first, &put, &get}) ASSERT_TRUE(until_told(*one));
+  EXPECT_EQ(to().put(op_of(&later)), errorcode_t::posted);
+  for (int i = 1; i < 3; ++i) EXPECT_EQ(on(i), 1u) << i;
+  ASSERT_TRUE(until_told(later));
+}
+
 TEST_F(split_test, put_imm__is_announced_when_every_piece_is_acknowledged) {
   test::op_fate fate;
   EXPECT_EQ(world_->post([&] { return to().put_imm(op_of(&fate)); }), errorcode_t::posted);

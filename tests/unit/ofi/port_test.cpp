@@ -1,6 +1,8 @@
 // Credit, locks, refusals, completions with errors, deaths.
 #include "backends/ofi/port.hpp"
 
+#include <sys/resource.h>
+
 #include <thread>
 
 #include "lci/errors.hpp"
@@ -8,6 +10,22 @@
 
 namespace lci::ofi {
 namespace {
+
+// As long as it lives nothing can be opened.
+class no_more_descriptors {
+ public:
+  no_more_descriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~no_more_descriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  no_more_descriptors(const no_more_descriptors&) = delete;
+  no_more_descriptors& operator=(const no_more_descriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 class port_test : public on_a_network {
  protected:
@@ -144,6 +162,23 @@ TEST_F(port_test, death__of_a_silent_peer_is_heard) {
   EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
 }
 
+// Who counts rounds in which nothing happened must not take a keepalive for news. Peers are asked
+// for a sign of life where no socket of theirs can be watched.
+TEST_F(port_test, keepalive__is_no_event) {
+  auto g = open(2);
+  {
+    const no_more_descriptors limit;
+    meet(*g, 0, 1);
+  }
+  g->settle();
+  const auto sent = [] { return fake().calls("fi_senddata") + fake().calls("fi_send"); };
+  const std::size_t before = sent();
+  const auto all_asked = [&] { return sent() >= before + 4; };
+  const std::size_t presented = g->at(0).presented + g->at(1).presented;
+  ASSERT_TRUE(g->until(all_asked, "signs of life to be all_asked for"));
+  EXPECT_EQ(g->at(0).presented + g->at(1).presented, presented);
+}
+
 TEST_F(port_test, receive__that_fails_is_posted_again) {
   auto g = open(2);
   meet(*g, 0, 1);
@@ -163,21 +198,25 @@ TEST_F(port_test, give_up__without_a_link_is_told_once_and_posts_are_refused) {
   const auto poll = [&] {
     for (int i = 0; i < 200; ++i) alone.poll(hears, 1);
   };
-  link* on = nullptr;
-  EXPECT_EQ(alone.ready(1, on), errorcode_t::retry_nomem);
+  const auto answer = [&](int rank) {
+    errorcode_t code{};
+    EXPECT_EQ(alone.ready(rank, code), nullptr);
+    return code;
+  };
+  EXPECT_EQ(answer(1), errorcode_t::retry_nomem);
   poll();
   EXPECT_TRUE(hears.gone().empty());
   alone.give_up(1, "there is no memory");
   alone.give_up(1, "there is none still");
-  EXPECT_EQ(alone.ready(1, on), errorcode_t::retry_nomem) << "nobody has heard why";
+  EXPECT_EQ(answer(1), errorcode_t::retry_nomem) << "nobody has heard why";
   poll();
   poll();
   ASSERT_EQ(hears.gone().size(), 1u);
   EXPECT_EQ(hears.gone()[0].rank, 1);
   EXPECT_EQ(hears.gone()[0].reason, "there is no memory");
   EXPECT_FALSE(hears.gone()[0].orderly);
-  EXPECT_EQ(alone.ready(1, on), errorcode_t::fatal);
-  EXPECT_EQ(alone.ready(2, on), errorcode_t::retry_nomem);
+  EXPECT_EQ(answer(1), errorcode_t::fatal);
+  EXPECT_EQ(answer(2), errorcode_t::retry_nomem);
 }
 
 // Its process may have taken leave of the other devices.

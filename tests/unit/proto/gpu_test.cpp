@@ -180,7 +180,7 @@ TEST(gpu_by_hand, small_messages__need_no_copy_of_a_gpu) {
                       {verb::active_message, GPU, HOST, 100, 1, 0},
                       {verb::put, GPU, HOST, 100, 1, 0},
                       {verb::put_signal, GPU, HOST, 100, 1, 0},
-                      {verb::put_signal, HOST, GPU, 100, 1, 0},
+                      {verb::put_signal, HOST, GPU, 100, 0, 1},
                       {verb::put, GPU, GPU, 100, 0, 1}};
   for (const bool allowed : {false, true})
     for (const row& one : rows) {

@@ -108,6 +108,125 @@ TEST(losses, that_a_wait_did_not_tell__are_owed_to_its_thread) {
   EXPECT_EQ(l.begin_wait(), 3u);
 }
 
+TEST(losses, that_are_not_due__are_counted_for_waits_only_until_called_for) {
+  losses l;
+  l.add(4, DEAD, false);
+  l.add(5, DEAD);
+  EXPECT_EQ(l.count(), 2u);
+  EXPECT_EQ(l.take(DEAD), 5);
+  EXPECT_FALSE(l.any());
+  EXPECT_EQ(l.take(DEAD), losses::NONE);
+  l.call_for(7);
+  EXPECT_FALSE(l.any());
+  l.call_for(4);
+  l.call_for(4);
+  EXPECT_FALSE(l.is_silent_here());
+  EXPECT_EQ(l.take(DEAD), 4);
+  EXPECT_FALSE(l.any());
+}
+
+// What a rank hears in progress of a death, with failure_notice `own`.
+class own_losses : public testing::Test {
+ protected:
+  own_losses() { w[0].core.failure_notice = lci::attr_failure_notice_t::own; }
+  void end(int rank, bool orderly = false) {
+    lci::proto::arrival_sink(*w[0].channel).on_peer_gone(rank, orderly, "it has gone");
+  }
+  // The rank that progress tells of; -1: none.
+  int told() {
+    try {
+      for (int i = 0; i < 3; ++i) w[0].channel->progress();
+      return -1;
+    } catch (const lci::peer_failure_error& error) {
+      return error.failed_rank();
+    }
+  }
+  lci::errorcode_t receive(int from) {
+    return w[0].receive(from, bytes_, sizeof bytes_, 5, &seen_, got_);
+  }
+
+  lci::test::proto_world w{{}, 4};
+  lci::test::recorder seen_;
+  lci::status_t got_;
+  char bytes_[16];
+};
+
+TEST_F(own_losses, with_nothing_under_way__are_not_told) {
+  receive(lci::ANY_SOURCE);
+  receive(2);
+  end(1);
+  EXPECT_EQ(told(), -1);
+  EXPECT_EQ(w[0].channel->lost.count(), 1u) << "for those that wait";
+  EXPECT_EQ(w[0].core.dead(), std::vector<int>{1});
+  end(2);
+  EXPECT_EQ(told(), 2);
+  EXPECT_EQ(told(), -1);
+  EXPECT_EQ(w[0].core.dead(), (std::vector<int>{1, 2}));
+}
+
+TEST_F(own_losses, of_an_operation_that_fails_later__are_told_then) {
+  end(1);
+  EXPECT_EQ(told(), -1);
+  lci::proto::user_side user;
+  user.status.rank = 1;
+  user.is_arrival = true;
+  w[0].channel->tell(user, false);
+  EXPECT_EQ(told(), -1) << "a message that was arriving was not posted here";
+  user.is_arrival = false;
+  w[0].channel->tell(user, false);
+  EXPECT_EQ(told(), 1);
+  w[0].channel->tell(user, false);
+  EXPECT_EQ(told(), -1) << "once";
+}
+
+TEST_F(own_losses, while_a_collective_is_under_way__are_all_told) {
+  w[0].channel->need_all(1);
+  end(1);
+  EXPECT_EQ(told(), 1);
+  w[0].channel->need_all(-1);
+  end(2);
+  EXPECT_EQ(told(), -1);
+}
+
+TEST_F(own_losses, receives_from_who_took_leave__end_when_all_is_in) {
+  EXPECT_EQ(receive(1), lci::errorcode_t::posted);
+  receive(2);
+  receive(lci::ANY_SOURCE);
+  end(1, true);
+  EXPECT_EQ(told(), 1);
+  EXPECT_EQ(w[0].channel->open_receives.sum(), 2);
+  EXPECT_TRUE(w[0].core.dead().empty());
+  EXPECT_EQ(receive(1), lci::errorcode_t::fatal) << "nothing can come";
+  EXPECT_EQ(w[0].channel->open_receives.sum(), 2);
+  EXPECT_EQ(told(), -1) << "the post itself has told";
+  EXPECT_EQ(receive(3), lci::errorcode_t::posted);
+}
+
+// What the other device has not delivered yet may be for any receive.
+TEST_F(own_losses, receives_from_who_took_leave__wait_for_what_another_device_may_bring) {
+  auto& core = w[0].core;
+  auto second = std::make_unique<lci::proto::channel>(
+      core, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 20);
+  EXPECT_EQ(receive(1), lci::errorcode_t::posted);
+  end(1, true);
+  EXPECT_EQ(told(), -1);
+  EXPECT_EQ(receive(1), lci::errorcode_t::posted);
+  EXPECT_EQ(w[0].channel->open_receives.sum(), 2);
+  lci::proto::arrival_sink(*second).on_peer_gone(1, true, "it has left");
+  EXPECT_EQ(told(), 1);
+  EXPECT_EQ(w[0].channel->open_receives.sum(), 0);
+}
+
+TEST_F(own_losses, receives_from_who_took_leave__do_not_wait_for_a_device_that_ends) {
+  auto second = std::make_unique<lci::proto::channel>(
+      w[0].core, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 20);
+  EXPECT_EQ(receive(1), lci::errorcode_t::posted);
+  end(1, true);
+  EXPECT_EQ(told(), -1);
+  second.reset();
+  EXPECT_EQ(told(), 1);
+}
+
 TEST(losses, of_a_channel__are_counted_for_waits_and_left_to_progress) {
   lci::test::proto_world w({}, 3);
   lci::proto::channel& via = *w[0].channel;

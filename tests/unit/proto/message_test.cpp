@@ -232,7 +232,8 @@ TEST_P(any_fabric, get__brings_the_bytes) {
 // A call that waits is over once the bytes are in a packet. Whatever it waited on may be another
 // call's by then.
 TEST(put, copied_for_a_call_that_waits__may_fail_behind_it) {
-  for (const sim_options& options : {sim_options{.late = true}, card_options()}) {
+  for (sim_options options : {sim_options{.late = true}, card_options()}) {
+    options.caps.orders_puts = true;
     proto_world w(options);
     std::uint64_t word = 42, window = 0;
     const lci::net::remote_key region = w[1].expose(&window, sizeof(window));

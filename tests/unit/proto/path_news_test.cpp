@@ -68,3 +68,11 @@ TEST(path_news, below_level_info__are_not_said) {
   const std::string text = logged(lci::base::log::level::warn, [&] { exchange_some(options); });
   EXPECT_EQ(count(text, "GPU memory and rank"), 0u) << text;
 }
+
+TEST(path_news, sums__are_said_at_the_end) {
+  gpu_options options;
+  options.sim.maps_arenas = true;
+  const std::string text = logged(lci::base::log::level::info, [&] { exchange_some(options); });
+  // Two ranks; the three sends, puts and gets to GPU memory are decided on by one of them.
+  EXPECT_GE(count(text, "GPU memory: 9 times copied directly, "), 1u) << text;
+}

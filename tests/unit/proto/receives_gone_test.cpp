@@ -64,15 +64,15 @@ TEST_F(receives_gone, from_the_dead__end_and_their_objects_say_so) {
   EXPECT_TRUE(w_[0].channel->is_drained());
 }
 
-// What it has sent before may still be on its way to another device.
-TEST_F(receives_gone, from_who_took_leave__stay) {
+// Everything that it had sent is in.
+TEST_F(receives_gone, from_who_took_leave__end_as_well) {
   waiting_receive one;
   ASSERT_EQ(one.post(w_[0], 2), errorcode_t::posted);
   w_[2].fabric->leave();
   w_.step(50);
   ASSERT_TRUE(w_[0].core.is_gone(2));
-  EXPECT_EQ(one.done.lost(), signalled::NOBODY);
-  EXPECT_EQ(w_[0].channel->open_receives.sum(), 1);
+  EXPECT_EQ(one.done.lost(), 2);
+  EXPECT_TRUE(w_[0].channel->is_drained());
 }
 
 // The check of the post was before the death.

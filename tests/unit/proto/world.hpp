@@ -48,6 +48,7 @@ struct node {
     matcher =
         std::make_unique<proto::matcher>(match::make_engine(attr_matching_engine_type_t::map));
     core.rcomps.add_engine(matcher.get());
+    core.failure_notice = attr_failure_notice_t::all;
   }
   ~node() {
     channel->remove_port(*port);

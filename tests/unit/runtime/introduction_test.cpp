@@ -33,19 +33,22 @@ std::vector<introduction> at_places(const std::vector<std::string>& places) {
 }
 
 TEST(introduction, what_is_said__comes_out_as_it_went_in) {
-  for (const introduction& one : {introduction{"any", "host.1.2", "with blanks in it"},
-                                  introduction{"ibv", "", ""}, introduction{"shm", "h", "x"}}) {
+  for (const introduction& one :
+       {introduction{"any", "host.1.2", "with blanks in it"}, introduction{"ibv", "", "", 7},
+        introduction{"shm", "h", "x", ~std::uint64_t{0}}}) {
     const introduction got = read_introduction(text_of(5, one), 3, 5);
     EXPECT_EQ(got.wanted, one.wanted);
     EXPECT_EQ(got.place, one.place);
     EXPECT_EQ(got.address, one.address);
+    EXPECT_EQ(got.word, one.word);
   }
 }
 
 TEST(introduction, other_version_and_nonsense__are_refused_with_the_rank) {
   for (const std::string& said :
        {text_of(6, {}), text_of(55, {}), std::string(), std::string("5"), std::string("5 any"),
-        std::string("any 5 h x"), std::string(" 5 any h x"), std::string("5x any h x")})
+        std::string("any 5 1 h x"), std::string(" 5 any 1 h x"), std::string("5x any 1 h x"),
+        std::string("5 any h x"), std::string("5 any 1x h x"), std::string("5 any -1 h x")})
     EXPECT_THAT(refusal([&] { read_introduction(said, 3, 5); }),
                 AllOf(HasSubstr("rank 3"), HasSubstr("version 5")))
         << said;

@@ -60,6 +60,20 @@ TEST(send_inline, first_contact__the_sender_need_not_wait) {
   p.until([&] { return p.b.seen.messages.size() == 50; });
 }
 
+TEST(poll, presents_no_more_than_shm_max_polls) {
+  pair p;
+  p.meet();
+  p.b.dev.reset();
+  net::device_config config;
+  config.shm_max_polls = 2;
+  p.b.dev = p.b.net->make_device(0, config);
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(p.a.say(1, "x"), errorcode_t::done);
+  for (const std::size_t most : {2u, 4u, 5u}) {
+    p.b.poll();
+    EXPECT_EQ(p.b.seen.messages.size(), most);
+  }
+}
+
 TEST(send_inline, to_oneself__takes_the_same_way) {
   pair p;
   for (std::uint32_t i = 0; i < 20; ++i) EXPECT_EQ(p.a.say(0, "me", i), errorcode_t::done);

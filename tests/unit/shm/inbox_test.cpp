@@ -119,51 +119,51 @@ TEST(poll, nested__sees_what_is_behind_and_nothing_twice) {
   for (std::uint32_t i = 0; i < 20; ++i) EXPECT_EQ(order[i], i);
 }
 
-TEST(poll, nested__deferred_after_later_ones_were_taken_still_comes_again) {
+TEST(poll, nested__deferred_inside_comes_again_first) {
   pair p;
   p.meet();
   for (std::uint32_t i = 0; i < 6; ++i) p.a.say(1, "x", i);
-  bool refused = false;
+  int refusals = 0;
   p.b.seen.answer = [&](const net::arrival& m) {
-    if (m.imm == 1 && !refused) {
-      refused = true;
-      p.b.poll();  // takes 2 to 5
-      EXPECT_EQ(p.b.seen.messages.size(), 5u);
-      return net::verdict::deferred;
+    if (m.imm == 1) {
+      p.b.poll();  // takes 2, and no more
+      EXPECT_EQ(p.b.seen.messages.size(), 2u);
     }
-    return net::verdict::taken;
+    return m.imm == 3 && refusals++ == 0 ? net::verdict::deferred : net::verdict::taken;
   };
   p.until([&] { return p.b.seen.messages.size() == 6; });
-  EXPECT_EQ(p.b.seen.messages.back().imm, 1u);
+  const std::uint32_t order[] = {0, 2, 1, 3, 4, 5};
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(p.b.seen.messages[i].imm, order[i]);
   // The lane goes on as if nothing had been.
   p.b.seen.messages.clear();
   for (std::uint32_t i = 0; i < 300; ++i) {
-    EXPECT_EQ(p.post([&] { return p.a.say(1, "x", i); }), errorcode_t::done);
+    EXPECT_EQ(p.post([&] { return p.a.say(1, "x", 10 + i); }), errorcode_t::done);
   }
   p.until([&] { return p.b.seen.messages.size() == 300; });
-  for (std::uint32_t i = 0; i < 300; ++i) EXPECT_EQ(p.b.seen.messages[i].imm, i);
+  for (std::uint32_t i = 0; i < 300; ++i) EXPECT_EQ(p.b.seen.messages[i].imm, 10 + i);
 }
 
-TEST(poll, nested__a_handler_that_waits_for_more_than_a_lane_holds_stops_at_its_own_message) {
+TEST(poll, nested__a_handler_may_wait_for_more_than_a_lane_holds) {
   pair p;
   p.meet();
   bool inside = false;
-  std::size_t sent = 1;
+  std::uint32_t sent = 1;
   p.a.say(1, "first", 0);
-  p.b.seen.answer = [&](const net::arrival& m) {
+  p.b.seen.answer = [&](const net::arrival&) {
     if (inside) return net::verdict::taken;
     inside = true;
-    for (int i = 0; i < 1000; ++i) {
-      if (p.a.say(1, "more", static_cast<std::uint32_t>(sent)) == errorcode_t::done) ++sent;
+    while (p.b.seen.messages.size() < 3 * LANE_SLOTS) {
+      if (p.a.say(1, "more", sent) == errorcode_t::done) ++sent;
       p.b.poll();
     }
-    EXPECT_EQ(std::string(reinterpret_cast<const char*>(m.data), m.size), "first");
-    EXPECT_EQ(p.b.seen.messages.size(), LANE_SLOTS - 1) << "all slots but the open one";
     return net::verdict::taken;
   };
   p.until([&] { return p.b.seen.messages.size() == sent; });
-  EXPECT_EQ(sent, LANE_SLOTS) << "the lane was full, which is back-pressure";
-  EXPECT_EQ(p.b.seen.messages.back().data, "first");
+  std::uint32_t next = 1;
+  for (const auto& m : p.b.seen.messages)
+    if (m.imm != 0) {
+      EXPECT_EQ(m.imm, next++);
+    }
 }
 
 TEST(poll, another_thread__gets_nothing_while_one_is_inside) {

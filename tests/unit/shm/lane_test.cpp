@@ -81,51 +81,27 @@ TEST(tx_lane, position__may_pass_the_end_of_its_range) {
 TEST(rx_lane, put_back__the_last_one_taken_moves_the_cursor) {
   two_ends l;
   l.rx.cursor = 5;
-  l.rx.put_back(4);
+  l.rx.put_back();
   EXPECT_EQ(l.rx.cursor, 4u);
-  EXPECT_FALSE(l.rx.has_held());
 }
 
-TEST(rx_lane, put_back__behind_others_is_held_oldest_first) {
+// The cursor may come round to it: it must not be owed.
+TEST(rx_lane, hand_back_last__gives_back_what_is_owed_and_this_one) {
   two_ends l;
-  l.rx.cursor = 10;
-  l.rx.put_back(7);
-  l.rx.put_back(3);
-  l.rx.put_back(9);
-  EXPECT_EQ(l.rx.cursor, 10u);
-  EXPECT_TRUE(l.rx.is_special());
-  EXPECT_EQ(l.rx.take_held(), 3u);
-  EXPECT_EQ(l.rx.take_held(), 7u);
-  EXPECT_TRUE(l.rx.has_held());
-  EXPECT_EQ(l.rx.take_held(), 9u);
-  EXPECT_FALSE(l.rx.has_held());
+  l.write(1);
+  l.write(2);
+  l.rx.cursor = 1;
+  l.rx.hand_back(0);
+  l.rx.cursor = 2;
+  l.rx.hand_back_last();
+  EXPECT_TRUE(l.tx.is_consumed(0));
+  EXPECT_TRUE(l.tx.is_consumed(1));
+  EXPECT_EQ(l.rx.owed, nullptr);
 }
 
-TEST(rx_lane, put_back__oldest_first_across_the_end_of_the_range) {
-  two_ends l;
-  l.rx.cursor = 5;
-  l.rx.put_back(1);
-  l.rx.put_back(~0u);
-  EXPECT_EQ(l.rx.take_held(), ~0u);
-}
-
-TEST(rx_lane, is_wrapped__only_when_the_cursor_meets_an_open_message) {
-  two_ends l;
-  l.rx.open(3);
-  l.rx.cursor = 3 + LANE_SLOTS - 1;
-  EXPECT_FALSE(l.rx.is_wrapped());
-  ++l.rx.cursor;
-  EXPECT_TRUE(l.rx.is_wrapped());
-  l.rx.close();
-  EXPECT_FALSE(l.rx.is_wrapped());
-}
-
-TEST(rx_lane, is_empty__not_while_something_is_held_open_or_waiting) {
+TEST(rx_lane, is_empty__not_while_something_is_waiting) {
   two_ends l;
   EXPECT_TRUE(l.rx.is_empty());
-  l.rx.open(0);
-  EXPECT_FALSE(l.rx.is_empty());
-  l.rx.close();
   l.write(1);
   EXPECT_FALSE(l.rx.is_empty());
 }

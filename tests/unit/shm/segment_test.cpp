@@ -1,4 +1,5 @@
 #include "backends/shm/segment.hpp"
+#include "backends/shm/connect.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -62,17 +63,18 @@ TEST(segment, map__refuses_sizes_that_no_arena_has) {
   for (const std::uint64_t wrong :
        {std::uint64_t{0}, std::uint64_t{4097}, std::uint64_t{1} << 60}) {
     segment s;
-    EXPECT_THROW(s.map(again(owner), wrong, home), backend_error) << wrong;
+    const fd_handle file(again(owner));
+    EXPECT_THROW(s.map(file.get(), wrong, home), backend_error) << wrong;
   }
 }
 
 TEST(segment, map__refuses_a_file_that_its_owner_could_shrink) {
-  const int fd = memfd_create("lci-test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  ASSERT_GE(fd, 0);
-  ASSERT_EQ(ftruncate(fd, 1 << 20), 0);
+  const fd_handle file(memfd_create("lci-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_TRUE(file);
+  ASSERT_EQ(ftruncate(file.get(), 1 << 20), 0);
   mem::arena home(RESERVE);
   segment s;
-  EXPECT_THROW(s.map(fd, 1 << 20, home), backend_error);
+  EXPECT_THROW(s.map(file.get(), 1 << 20, home), backend_error);
 }
 
 TEST(segment, map__makes_a_view_that_our_arena_knows_while_it_lasts) {

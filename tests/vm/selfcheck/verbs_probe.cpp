@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

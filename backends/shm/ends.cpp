@@ -1,0 +1,112 @@
+// The end of peers: their sockets hang up, their processes end, they break the rules. Threads:
+// under the fabric's lock, but for fail(). Always true: an end that was noticed is told, also where
+// there is no memory for its reason.
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "backends/shm/fabric.hpp"
+#include "backends/shm/port.hpp"
+#include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::shm {
+
+void fabric::watch(int fd, std::uint32_t events) const {
+  epoll_event e{};
+  e.events = events;
+  e.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &e) != 0) {
+    throw backend_error(std::string("shm: epoll_ctl: ") + std::strerror(errno));
+  }
+}
+
+// In vain where the process is not visible from here; then its sockets have to do.
+void fabric::watch_process_locked(peer& who, pid_t pid) noexcept {
+  if (pid <= 0 || pid == getpid()) return;
+  for (const auto& [fd, one] : processes_)
+    if (one.who == &who) return;
+  fd_handle end = watch_end(pid);
+  if (!end) return;
+  const int fd = end.get();
+  try {
+    const auto added = processes_.emplace(fd, process{std::move(end), &who}).first;
+    base::undo entry([&]() noexcept { processes_.erase(added); });
+    watch(fd, EPOLLIN);
+    entry.keep();
+  } catch (const std::exception& e) {
+    log::debug("shm", "the process of rank %d is not watched: %s", who.rank, e.what());
+  }
+}
+
+// An event may be older than the descriptor that has its number now: the process itself is asked.
+void fabric::look_at_process_locked(int fd) noexcept {
+  const auto found = processes_.find(fd);
+  if (found == processes_.end() || !has_ended(found->second.end)) return;
+  peer& who = *found->second.who;
+  processes_.erase(found);
+  read_all_locked(who);  // what it said last, a bye perhaps
+  if (!who.gone.load(std::memory_order_relaxed))
+    gone_locked(who, who.orderly, who.orderly ? "it has left" : "its process has ended");
+  // A child of it may hold the other ends.
+  std::erase_if(links_, [&](const auto& one) { return one.second.who == &who; });
+  who.links = 0;
+}
+
+void fabric::hang_up_locked(int fd, std::string_view why) noexcept {
+  const auto found = links_.find(fd);
+  link on = std::move(found->second);
+  links_.erase(found);  // closing also takes it out of the epoll set
+  if (on.who == nullptr) return;
+  peer& who = *on.who;
+  --who.links;
+  // When both sides called at once it may have said bye on the other connection, which this look
+  // has not come to.
+  if (!who.orderly) read_all_locked(who);
+  if (who.gone.load(std::memory_order_relaxed)) return;
+  if (why.empty()) {
+    why = who.orderly ? "it has left"
+          : who.state.load(std::memory_order_relaxed) == contact::mapped
+              ? "its connection hung up: the process has ended"
+              : "it hung up before it said hello";
+  }
+  gone_locked(who, who.orderly, why);
+}
+
+// Whatever waits on the connections of one peer: one as a rule, two when both sides called at once.
+void fabric::read_all_locked(const peer& who) noexcept {
+  std::array<int, 8> descriptors;
+  std::size_t n = 0;
+  for (const auto& [fd, on] : links_) {
+    if (on.who == &who && n < descriptors.size()) descriptors[n++] = fd;
+  }
+  while (n > 0) read_locked(descriptors[--n]);
+}
+
+void fabric::gone_locked(peer& who, bool orderly, std::string_view why) noexcept {
+  if (who.gone.load(std::memory_order_relaxed)) return;
+  who.orderly = orderly;
+  try {
+    who.reason = why;
+  } catch (const std::bad_alloc&) {
+    // Better a death without a reason than none.
+  }
+  who.gone.store(true, std::memory_order_release);
+  for (auto& p : port_store_) p->out.set_gone_locked(who.rank);
+  gone_.push_back(&who);
+  std::erase_if(processes_, [&](const auto& one) { return one.second.who == &who; });
+  announce_here();
+}
+
+void fabric::fail(peer& who, std::string_view why) noexcept {
+  const std::lock_guard lock(mutex_);
+  who.failed.store(true, std::memory_order_relaxed);  // the list of the gone carries it to ports
+  gone_locked(who, false, why);
+}
+
+}  // namespace lci::shm

@@ -1,0 +1,136 @@
+// How an operation is issued: its pieces go into the poller's lane as far as the window, the lane
+// and memory allow, and come back; gets are asked for; the kernel copies. Threads: whoever is
+// inside the port's `polling`. Always true: what answers false has changed nothing and is asked
+// again.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "backends/shm/fabric.hpp"
+#include "backends/shm/single_copy.hpp"
+#include "backends/shm/stream.hpp"
+#include "lci/mem/packet_pool.hpp"
+
+namespace lci::shm {
+
+void pump::retire(flow& f) noexcept {
+  while (!f.in_flight.empty() && has_come_back(*f.in_flight.front().packet)) {
+    const piece p = f.in_flight.front();
+    f.in_flight.pop_front();
+    f.bytes -= p.size;
+    p.of->retired += p.size;
+    if (p.packet->length == CHUNK_REFUSED && p.of->why == nullptr) {
+      p.of->why = "the target's registration ended, or does not cover the range";
+    }
+    take_home(p.packet);
+  }
+}
+
+bool pump::issue(flow& f, stream& s) noexcept {
+  if (!s.has_started) {
+    if (s.has_fence && !f.in_flight.empty()) return false;
+    if (s.before.used != 0 && !out_.is_past(s.rank, s.before)) return false;
+    s.has_started = true;
+  }
+  if (s.why != nullptr) return !s.is_reply || issue_failure(s);
+  if (s.at_once) return copy_at_once(f, s);
+  if (s.what == kind::get && !s.is_reply) return issue_get(s);
+  return issue_pieces(f, s);
+}
+
+const std::byte* pump::source_of(const stream& s, std::size_t size) const noexcept {
+  if (!s.is_reply) return s.buffer + s.issued;
+  return static_cast<const std::byte*>(fabric_.config().regions->find(
+      {s.source.region_slot, s.source.region_generation}, s.source.offset + s.issued, size));
+}
+
+bool pump::issue_pieces(flow& f, stream& s) noexcept {
+  do {
+    const std::size_t size = std::min(PIECE, s.size - s.issued);
+    if (f.bytes + size > WINDOW) return false;
+    tx_lane* lane = nullptr;
+    if (out_.acquire_poller(s.rank, lane) != errorcode_t::done) return false;
+    const std::byte* from = source_of(s, size);
+    if (from == nullptr) {
+      s.why = "the registration ended while a get was reading it";
+      return issue_failure(s);
+    }
+    if (!issue_piece(f, s, *lane, from, size)) return false;
+  } while (s.issued < s.size);
+  return true;
+}
+
+bool pump::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
+                       std::size_t size) noexcept {
+  mem::packet* p = fabric_.chunks().get();
+  if (p == nullptr) return false;
+  try {
+    f.in_flight.push_back({p, size, &s});
+  } catch (const std::bad_alloc&) {
+    p->pool->put(p);
+    return false;
+  }
+  f.bytes += size;
+  std::memcpy(p->payload(), from, size);
+  p->length = static_cast<std::uint32_t>(size);
+  p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
+  const bool is_last = s.issued + size == s.size;
+  chunk_record r;
+  r.where = {s.there.region_slot, s.there.region_generation, s.there.offset + s.issued};
+  r.packet = fabric_.arena().offset_of(p);
+  r.size = static_cast<std::uint32_t>(size);
+  std::memcpy(lane.next().data, &r, sizeof(r));
+  slot_header h{0, sizeof(r), slot_kind::put_packet, 0};
+  if (is_last && s.is_reply) h.flags = GET_DONE;
+  if (is_last && s.what == kind::put_imm) {
+    h.flags = HAS_IMM;
+    h.imm = s.imm;
+  }
+  lane.publish(h);
+  s.issued += size;
+  return true;
+}
+
+bool pump::issue_get(stream& s) noexcept {
+  tx_lane* lane = nullptr;
+  if (out_.acquire_poller(s.rank, lane) != errorcode_t::done) return false;
+  mem::region_name to;
+  try {
+    // The peer will write to us, so the destination is a region for the time being.
+    to = fabric_.config().regions->insert(s.buffer, s.size);
+  } catch (const std::exception&) {
+    return false;  // the table is full: some registration will end; or there is no memory
+  }
+  s.source = {to.slot, to.generation, 0};
+  const get_record r{s.there, s.size, to.slot, to.generation};
+  std::memcpy(lane->next().data, &r, sizeof(r));
+  lane->publish({0, sizeof(r), slot_kind::get_request, 0});
+  return true;
+}
+
+bool pump::issue_failure(stream& s) noexcept {
+  tx_lane* lane = nullptr;
+  if (out_.acquire_poller(s.rank, lane) != errorcode_t::done) return false;
+  const get_failure r{s.there.region_slot, s.there.region_generation};
+  std::memcpy(lane->next().data, &r, sizeof(r));
+  lane->publish({0, sizeof(r), slot_kind::get_failed, 0});
+  return true;
+}
+
+bool pump::copy_at_once(flow& f, stream& s) noexcept {
+  // The immediate needs a place before the data moves, so that nothing has to be done twice.
+  tx_lane* lane = nullptr;
+  if (s.what == kind::put_imm && out_.acquire_poller(s.rank, lane) != errorcode_t::done) {
+    return false;
+  }
+  const copied c = copy_whole(*f.who, s.what == kind::get, s.there, s.buffer, s.size);
+  if (c == copied::refused && fabric_.config().shm_pipelined_copy) {
+    s.at_once = false;
+    return issue(f, s);
+  }
+  s.why = reason_of(c);
+  if (s.why == nullptr && lane != nullptr) lane->publish({s.imm, 0, slot_kind::immediate, 0});
+  return true;
+}
+
+}  // namespace lci::shm

@@ -1,0 +1,65 @@
+#include "lci/comp/holder.hpp"
+
+#include <atomic>
+#include <mutex>
+
+#include "lci/base/spinlock.hpp"
+
+namespace lci::comp {
+namespace {
+
+struct all_holders {
+  base::spinlock lock;  // guards the list
+  holder* first = nullptr;
+  std::atomic<int> count{0};  // of the list; written under lock
+};
+constinit all_holders all;
+
+}  // namespace
+
+void holder::hold(const comp_impl_t& object, const char* by, const void* of) noexcept {
+  let_go();
+  const std::lock_guard guard(all.lock);
+  object_ = &object;
+  by_ = by;
+  of_ = of;
+  next_ = all.first;
+  if (next_ != nullptr) next_->link_ = &next_;
+  link_ = &all.first;
+  all.first = this;
+  // Relaxed: who frees an object that is held has been given it by whoever holds it.
+  all.count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void holder::let_go() noexcept {
+  if (by_ == nullptr) return;  // never held anything
+  const std::lock_guard guard(all.lock);
+  unlink_locked();
+}
+
+void holder::unlink_locked() noexcept {
+  if (object_ == nullptr) return;
+  *link_ = next_;
+  if (next_ != nullptr) next_->link_ = link_;
+  object_ = nullptr;
+  all.count.fetch_sub(1, std::memory_order_relaxed);
+}
+
+held held::find(const comp_impl_t& object) noexcept {
+  if (all.count.load(std::memory_order_relaxed) == 0) return {};
+  const std::lock_guard guard(all.lock);
+  for (const holder* h = all.first; h != nullptr; h = h->next_)
+    if (h->object_ == &object) return {h->by_, h->of_};
+  return {};
+}
+
+void forget_holders(const void* of) noexcept {
+  const std::lock_guard guard(all.lock);
+  for (holder* h = all.first; h != nullptr;) {
+    holder* const next = h->next_;
+    if (h->of_ == of) h->unlink_locked();
+    h = next;
+  }
+}
+
+}  // namespace lci::comp

@@ -1,0 +1,155 @@
+// Values out of their range that are neither sizes nor handles, and packets that are not the
+// program's any more: typed errors with the value and what would be legal.
+#include <climits>
+
+#include "bad_input.hpp"
+
+namespace interface_test {
+namespace {
+
+class bad_setting : public bad_input {};
+
+TEST_F(bad_setting, queues_of_a_device) {
+  using lci::alloc_device_x;
+  const std::string all = std::to_string(SIZE_MAX);
+  refused([] { alloc_device_x().net_max_sends(static_cast<std::size_t>(-1))(); },
+          {"net_max_sends", all, "1 to 2147483647"});
+  refused([] { alloc_device_x().net_max_sends(0)(); }, {"net_max_sends", "is 0", "1 to"});
+  refused([] { alloc_device_x().net_max_recvs(0)(); }, {"net_max_recvs", "is 0", "1 to"});
+  refused([] { alloc_device_x().net_max_cqes(0)(); }, {"net_max_cqes", "is 0", "1 to"});
+  refused([] { alloc_device_x().net_send_reserved_pct(1.5)(); }, {"net_send_reserved_pct", "1.5"});
+  refused([] { alloc_device_x().net_send_reserved_pct(-0.5)(); },
+          {"net_send_reserved_pct", "-0.5"});
+}
+
+TEST_F(bad_setting, packet_pool) {
+  refused([] { lci::alloc_packet_pool_x().npackets(static_cast<std::size_t>(-1))(); },
+          {"npackets", std::to_string(SIZE_MAX), "0 to 2147483647"});
+  refused([] { lci::alloc_packet_pool_x().packet_size(SIZE_MAX)(); },
+          {"packet_size", std::to_string(SIZE_MAX)});
+  lci::packet_pool_t none = lci::alloc_packet_pool_x().npackets(0)();
+  EXPECT_EQ(lci::get_upacket_x().packet_pool(none)(), nullptr);
+  lci::free_packet_pool(&none);
+}
+
+TEST_F(bad_setting, runtime_context_and_engine) {
+  refused([] { lci::alloc_runtime_x().max_handler_depth(0)(); }, {"max_handler_depth", "is 0"});
+  refused([] { lci::alloc_runtime_x().imm_nbits_tag(-1)(); }, {"imm_nbits_tag", "-1", "0 to 31"});
+  refused([] { lci::alloc_runtime_x().rdv_protocol(static_cast<lci::attr_rdv_protocol_t>(9))(); },
+          {"rdv_protocol", "9", "writeimm"});
+  refused([] { lci::alloc_net_context_x().max_msg_size(0)(); }, {"max_msg_size", "is 0"});
+  refused([] { lci::alloc_net_context_x().ibv_gid_idx(-7)(); }, {"ibv_gid_idx", "-7", "-1 to 255"});
+  refused(
+      [] {
+        lci::alloc_matching_engine_x().matching_engine_type(
+            static_cast<lci::attr_matching_engine_type_t>(5))();
+      },
+      {"matching_engine_type", "5", "queue, map"});
+}
+
+TEST_F(bad_setting, completion_objects) {
+  for (const int threshold : {INT_MAX, (1 << 24) + 1, 0, -1, INT_MIN})
+    refused([&] { lci::alloc_sync_x().threshold(threshold)(); },
+            {"threshold", std::to_string(threshold), "1 to 16777216"});
+  for (const auto type : {lci::attr_cq_type_t::array_atomic, lci::attr_cq_type_t::lcrq})
+    for (const int length : {-5, 0, INT_MAX})
+      refused([&] { lci::alloc_cq_x().cq_type(type).default_length(length)(); },
+              {"length", std::to_string(length), "1 to 16777216"});
+}
+
+TEST_F(bad_setting, direction) {
+  for (const int direction : {2, 9, -1})
+    refused(
+        [&] {
+          lci::post_comm_x(static_cast<lci::direction_t>(direction), world().next(), buffer_, 8,
+                           cq_)
+              .device(world().device)();
+        },
+        {"direction", std::to_string(static_cast<unsigned>(direction)), "OUT", "IN"});
+}
+
+// A packet belongs to the library once it was posted.
+TEST_F(bad_setting, packet__posted_or_put_twice) {
+  inbox box(true);
+  window memory(1 << 16);
+  const std::vector<std::size_t> sizes = {0, 8, world().inject + 1, world().bcopy};
+  int expected = 0;
+  for (const int to : {world().next(), world().rank}) {
+    for (const std::size_t size : sizes) {
+      for (const auto semantic : {lci::comp_semantic_t::memory, lci::comp_semantic_t::network}) {
+        SCOPED_TRACE(testing::Message() << "to rank " << to << ", " << size << " bytes, semantic "
+                                        << static_cast<int>(semantic));
+        void* packet = nullptr;
+        while ((packet = lci::get_upacket()) == nullptr) progress();
+        insist(lci::post_am_x(to, packet, size, cq_, box.rcomp())
+                   .device(world().device)
+                   .comp_semantic(semantic)
+                   .allow_done(false));
+        refused(
+            [&] { lci::post_am_x(to, packet, size, cq_, box.rcomp()).device(world().device)(); },
+            {"packet", "posted"});
+        refused([&] { lci::post_send_x(to, packet, size, 1, cq_).device(world().device)(); },
+                {"packet", "posted"});
+        refused(
+            [&] {
+              lci::post_put_x(to, packet, size, cq_, 0, memory.rmr(to))
+                  .device(world().device)
+                  .allow_retry(false)();
+            },
+            {"packet", "posted"});
+        refused([&] { lci::put_upacket(packet); }, {"put_upacket"});
+        EXPECT_TRUE(pop(cq_).is_done());
+        ++expected;
+        // What came is the program's, and can be posted onward or put back, once.
+        const lci::status_t got = pop(box.cq());
+        EXPECT_EQ(got.size, size);
+        lci::put_upacket(got.buffer);
+        refused([&] { lci::put_upacket(got.buffer); }, {"put_upacket"});
+      }
+    }
+  }
+  barrier();
+  EXPECT_TRUE(stays_empty(box.cq())) << "more than " << expected << " messages came";
+}
+
+// No message is there: it is as if the receive had never been posted.
+TEST(comp_null_retry, receive__answers_retry_and_leaves_nothing) {
+  char got[8] = {}, word[8] = "hallo";
+  lci::post_recv_x recv(world().previous(), got, sizeof got, 31, lci::COMP_NULL_RETRY);
+  recv.device(world().device);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(recv().is_retry());
+  lci::post_recv_x any(lci::ANY_SOURCE, got, sizeof got, lci::ANY_TAG, lci::COMP_NULL_RETRY);
+  any.device(world().device);
+  EXPECT_TRUE(any().is_retry());
+  EXPECT_TRUE(lci::test_drained_x().device(world().device)().is_done());
+  barrier();
+  insist(lci::post_send_x(world().next(), word, sizeof word, 31, lci::COMP_NULL)
+             .device(world().device));
+  lci::status_t status;
+  // No progress but that of the receive itself.
+  do status = recv();
+  while (status.is_retry());
+  EXPECT_TRUE(status.is_done());
+  EXPECT_EQ(status.rank, world().previous());
+  EXPECT_STREQ(got, "hallo");
+}
+
+// With a message that is sent only after it was asked for.
+TEST(comp_null_retry, receive__large_message) {
+  std::vector<char> out = pattern(1 << 20, 7), in(1 << 20);
+  owned_comp cq(lci::alloc_cq());
+  insist(lci::post_send_x(world().next(), out.data(), out.size(), 32, cq)
+             .device(world().device)
+             .allow_done(false));
+  lci::post_recv_x recv(world().previous(), in.data(), in.size(), 32, lci::COMP_NULL_RETRY);
+  recv.device(world().device);
+  lci::status_t status;
+  do status = recv();
+  while (status.is_retry());
+  EXPECT_EQ(status.size, in.size());
+  EXPECT_EQ(difference(in.data(), in.size(), 7), "");
+  pop(cq);
+}
+
+}  // namespace
+}  // namespace interface_test

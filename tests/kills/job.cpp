@@ -1,0 +1,235 @@
+#include "tests/kills/job.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lci.hpp"
+#include "tests/support/leak_guard.hpp"
+
+namespace lci::test {
+namespace {
+
+constexpr int ROUNDS = 30;
+constexpr std::size_t SIZES[] = {8, 3000, 200'000};  // inline, in a packet, after a rendezvous
+constexpr int KINDS = 3;
+constexpr tag_t KEY_TAG = 1000;
+
+struct wrong_bytes {};
+
+bool spoils(std::string_view what) {
+  const char* const given = std::getenv("LCI_KILLS_SPOIL");
+  return given != nullptr && what == given;
+}
+
+char byte_of(std::size_t at, int from, int round) {
+  return static_cast<char>((at + static_cast<std::size_t>(from * 31 + round)) * 2654435761u >> 13);
+}
+
+void fill(std::vector<char>& into, int from, int round) {
+  for (std::size_t i = 0; i < into.size(); ++i) into[i] = byte_of(i, from, round);
+}
+
+void check(const char* bytes, std::size_t size, int from, int round) {
+  for (std::size_t i = 0; i < size; ++i)
+    if (bytes[i] != byte_of(i, from, round)) throw wrong_bytes();
+}
+
+// Buffers live as long as the process: of what was under way with a rank that is lost they are in
+// use until the runtime ends.
+class job {
+ public:
+  job(int rank, int ranks)
+      : me_(rank), n_(ranks), window_(SIZES[2]), out_(KINDS), in_(static_cast<std::size_t>(ranks)) {
+    for (std::size_t k = 0; k < KINDS; ++k) out_[k].resize(SIZES[k]);
+    for (auto& from : in_) {
+      from.resize(KINDS + 1);
+      for (std::size_t k = 0; k < KINDS; ++k) from[k].resize(SIZES[k]);
+      from[KINDS].resize(SIZES[2]);
+    }
+  }
+
+  void begin() {
+    fill(window_, me_, 0);
+    heard_ = alloc_handler([](status_t message) { check_message(message); });
+    number_ = register_rcomp(heard_);
+    mr_ = register_memory(window_.data(), window_.size());
+    keys_.resize(static_cast<std::size_t>(n_));
+    const rmr_t mine = get_rmr(mr_);
+    allgather(&mine, keys_.data(), sizeof(rmr_t));
+  }
+
+  void round(int number) {
+    for (std::size_t k = 0; k < KINDS; ++k) fill(out_[k], me_, number);
+    for (int peer = 0; peer < n_; ++peer)
+      if (peer != me_) exchange(peer, number);
+    barrier();
+    // Nobody changes what others have not sent.
+    wait_drained();
+  }
+
+  void end() {
+    deregister_memory(&mr_);
+    deregister_rcomp(number_);
+    free_comp(&heard_);
+  }
+
+  static int messages, wrong;
+
+ private:
+  static void check_message(status_t message) {
+    ++messages;
+    const auto* const bytes = static_cast<const char*>(message.buffer);
+    for (std::size_t i = 0; i < message.size; ++i)
+      if (bytes[i] != byte_of(i, message.rank, static_cast<int>(message.tag))) {
+        ++wrong;
+        break;
+      }
+    std::free(message.buffer);
+  }
+
+  // Answers of all kinds; a wait ends when a rank is lost.
+  void exchange(int peer, int number) {
+    auto& in = in_[static_cast<std::size_t>(peer)];
+    std::vector<comp_t> arrived;
+    for (std::size_t k = 0; k < KINDS; ++k) {
+      arrived.push_back(alloc_sync());
+      post_recv_x(peer, in[k].data(), in[k].size(), static_cast<tag_t>(k), arrived.back())
+          .allow_done(false)();
+    }
+    for (std::size_t k = 0; k < KINDS; ++k) {
+      const comp_t sent = alloc_sync();
+      until_accepted([&] {
+        return post_send_x(peer, out_[k].data(), out_[k].size(), static_cast<tag_t>(k), sent)
+            .allow_done(false)();
+      });
+      arrived.push_back(sent);
+      const comp_t told = alloc_sync();
+      until_accepted([&] {
+        return post_am_x(peer, out_[k].data(), out_[k].size(), told, number_)
+            .tag(static_cast<tag_t>(number))
+            .allow_done(false)();
+      });
+      arrived.push_back(told);
+    }
+    const comp_t got = alloc_sync();
+    until_accepted([&] {
+      return post_get_x(peer, in[KINDS].data(), in[KINDS].size(), got, 0,
+                        keys_[static_cast<std::size_t>(peer)])
+          .allow_done(false)();
+    });
+    arrived.push_back(got);
+    for (comp_t& one : arrived) {
+      sync_wait(one, nullptr);
+      free_comp(&one);
+    }
+    for (std::size_t k = 0; k < KINDS; ++k) check(in[k].data(), in[k].size(), peer, number);
+    check(in[KINDS].data(), in[KINDS].size(), peer, spoils("bytes") ? 1 : 0);
+    if (wrong != 0) throw wrong_bytes();
+  }
+
+  template <class Post>
+  static void until_accepted(Post&& one) {
+    while (one().is_retry()) progress();
+  }
+
+  void allgather(const void* mine, void* all, std::size_t size) {
+    std::vector<char> copies(size * static_cast<std::size_t>(n_));
+    for (int i = 0; i < n_; ++i)
+      std::memcpy(&copies[size * static_cast<std::size_t>(i)], mine, size);
+    alltoall(copies.data(), all, size);
+  }
+
+  const int me_, n_;
+  std::vector<char> window_;
+  std::vector<std::vector<char>> out_;              // by kind
+  std::vector<std::vector<std::vector<char>>> in_;  // by peer and kind
+  std::vector<rmr_t> keys_;
+  comp_t heard_;
+  rcomp_t number_ = 0;
+  mr_t mr_;
+};
+int job::messages = 0;
+int job::wrong = 0;
+
+void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+
+void work(job& one, int rank) {
+  g_runtime_init();
+  one.begin();
+  for (int i = 0; i < ROUNDS; ++i) {
+    one.round(i);
+    if (spoils("abort") && rank == 0) std::abort();
+    while (spoils("hang") && rank == 0) pause();
+  }
+  one.end();
+}
+
+// What `action` ends with, said once.
+job_end end_of(int rank, const char* phase, const std::function<void()>& action) {
+  try {
+    action();
+    return job_end::well;
+  } catch (const peer_failure_error& error) {
+    std::printf("rank %d, %s: peer_failure_error: %s\n", rank, phase, error.what());
+    return job_end::gone;
+  } catch (const backend_error& error) {
+    std::printf("rank %d, %s: backend_error: %s\n", rank, phase, error.what());
+    return job_end::start;
+  } catch (const argument_error& error) {
+    std::printf("rank %d, %s: argument_error: %s\n", rank, phase, error.what());
+    return std::string_view(error.what()).find("rmr names no memory") != std::string_view::npos
+               ? job_end::withdrawn
+               : job_end::untyped;
+  } catch (const wrong_bytes&) {
+    std::printf("rank %d, %s: wrong bytes\n", rank, phase);
+    return job_end::wrong_bytes;
+  } catch (const std::runtime_error& error) {
+    // The get that had begun was refused by a peer that has ended its registration.
+    std::printf("rank %d, %s: an operation's error: %s\n", rank, phase, error.what());
+    return std::string_view(error.what()).find("the target refused it") != std::string_view::npos
+               ? job_end::withdrawn
+               : job_end::untyped;
+  } catch (const std::exception& error) {
+    std::printf("rank %d, %s: an untyped error: %s\n", rank, phase, error.what());
+    return job_end::untyped;
+  }
+}
+
+}  // namespace
+
+job_end run_job(int rank, int ranks, const std::string& folder) {
+  set("LCT_PMI_BACKEND", "file");
+  set("LCT_PMI_FILE_DIR", folder);
+  set("LCT_PMI_FILE_NRANKS", std::to_string(ranks));
+  set("LCT_PMI_FILE_RANK", std::to_string(rank));
+  // One that is killed before it has said a word is waited for as long as that.
+  set("LCT_PMI_FILE_TIMEOUT_SEC", "10");
+  auto* const one = new job(rank, ranks);  // see there
+  leak_guard leaks;
+  job_end end = end_of(rank, "at work", [&] { work(*one, rank); });
+  const auto begin = std::chrono::steady_clock::now();
+  if (!get_g_runtime().is_empty()) {
+    const job_end last = end_of(rank, "at the end", [] { g_runtime_fina(); });
+    if (end == job_end::well) end = last;
+  }
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now() - begin);
+  if (ms.count() > 1000)
+    std::printf("rank %d: the end took %lld ms\n", rank, static_cast<long long>(ms.count()));
+  if (spoils("descriptor") && dup(STDERR_FILENO) < 0) end = job_end::untyped;
+  for (const std::string& line : leaks.leaks()) {
+    std::printf("rank %d: left behind: %s\n", rank, line.c_str());
+    end = job_end::leftovers;
+  }
+  delete one;
+  return end;
+}
+
+}  // namespace lci::test
