@@ -102,6 +102,15 @@ std::optional<std::string_view> find(const char* variable) noexcept {
   return std::string_view(text);
 }
 
+std::optional<long> find_number(const char* variable) noexcept {
+  const auto text = find(variable);
+  if (!text) return std::nullopt;
+  long value = 0;
+  const char* const end = text->data() + text->size();
+  const auto parsed = std::from_chars(text->data(), end, value);
+  return parsed.ec == std::errc() && parsed.ptr == end ? std::optional(value) : std::nullopt;
+}
+
 bool same_word(std::string_view a, std::string_view b) noexcept {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }

@@ -16,6 +16,8 @@ namespace lci::base::env {
 
 // The value, or nothing if the variable is unset or empty.
 std::optional<std::string_view> find(const char* variable) noexcept;
+// A whole decimal number that another program sets, such as a launcher; nothing too if it is none.
+std::optional<long> find_number(const char* variable) noexcept;
 
 // One accepted word of an enumeration and what it stands for.
 struct word {

@@ -1,7 +1,5 @@
 #include "lci/boot/launched.hpp"
 
-#include <charconv>
-
 #include "lci/base/env.hpp"
 
 namespace lci::boot {
@@ -37,28 +35,19 @@ constexpr mark MARKS[] = {
      "set MASTER_ADDR and MASTER_PORT to the address of rank 0 and a free port there"},
 };
 
-std::optional<long> number_in(const char* variable) {
-  const auto text = base::env::find(variable);
-  long value = 0;
-  if (!text) return std::nullopt;
-  const char* const end = text->data() + text->size();
-  if (std::from_chars(text->data(), end, value).ptr != end) return std::nullopt;
-  return value;
-}
-
 }  // namespace
 
 std::optional<launch> find_launch() {
   bool counted = false;
   for (const mark& m : MARKS) {
-    const auto size = number_in(m.size);
+    const auto size = base::env::find_number(m.size);
     if (!size || (m.present != nullptr && !base::env::find(m.present))) continue;
     counted = true;
     if (*size > 1) return launch{m.launcher, m.size + ("=" + std::to_string(*size)), m.remedy};
     break;  // the innermost launcher has the last word
   }
   // PMIx says the size to its library only.
-  const auto rank = number_in("PMIX_RANK");
+  const auto rank = base::env::find_number("PMIX_RANK");
   if (rank && !counted)
     return launch{"a PMIx launcher", "PMIX_RANK=" + std::to_string(*rank), INSTALL_PMIX};
   return std::nullopt;

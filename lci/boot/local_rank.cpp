@@ -1,29 +1,49 @@
 #include "lci/boot/local_rank.hpp"
 
-#include <charconv>
+#include <limits>
+#include <optional>
 
 #include "lci/base/env.hpp"
 
 namespace lci::boot {
 namespace {
 
+struct launcher {
+  const char* rank;
+  const char* size;  // null: it does not tell
+};
+
 // Ours and torchrun's first, a batch system's behind those of launchers that run inside of it.
-constexpr const char* VARIABLES[] = {"LOCAL_RANK",         "OMPI_COMM_WORLD_LOCAL_RANK",
-                                     "MPI_LOCALRANKID",    "MV2_COMM_WORLD_LOCAL_RANK",
-                                     "PALS_LOCAL_RANKID",  "PMI_LOCAL_RANK",
-                                     "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID"};
+constexpr launcher LAUNCHERS[] = {{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
+                                  {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                                  {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                                  {"MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+                                  {"PALS_LOCAL_RANKID", nullptr},
+                                  {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
+                                  {"FLUX_TASK_LOCAL_ID", nullptr},
+                                  {"SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}};
+
+std::optional<int> told_by(const char* variable) noexcept {
+  const auto value = variable != nullptr ? base::env::find_number(variable) : std::nullopt;
+  const bool is_count = value && *value >= 0 && *value <= std::numeric_limits<int>::max();
+  return is_count ? std::optional(static_cast<int>(*value)) : std::nullopt;
+}
 
 }  // namespace
 
 int find_local_rank(int otherwise) noexcept {
-  for (const char* const name : VARIABLES) {
-    const auto text = base::env::find(name);
-    int value = -1;
-    if (text &&
-        std::from_chars(text->data(), text->data() + text->size(), value).ptr ==
-            text->data() + text->size() &&
-        value >= 0)
-      return value;
+  for (const launcher& one : LAUNCHERS)
+    if (const auto rank = told_by(one.rank)) return *rank;
+  return otherwise;
+}
+
+int find_local_size(int otherwise) noexcept {
+  for (const launcher& one : LAUNCHERS) {
+    const auto rank = told_by(one.rank);
+    if (!rank) continue;
+    // Of the same launcher, or none: another one's may be of a job around this one.
+    const auto size = told_by(one.size);
+    return size && *size > *rank ? *size : otherwise;
   }
   return otherwise;
 }

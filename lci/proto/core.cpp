@@ -14,11 +14,11 @@ allocator_default_t g_allocator_default;
 
 namespace lci::proto {
 
-core::core(int rank, int size, wire::imm_layout layout)
+core::core(int rank, int size, wire::imm_layout layout, int ranks_here)
     : me(rank),
       n(size),
       imm(layout),
-      arena(mem::fair_reserve(mem::find_address_space(), size, mem::arena::LEAST_SHARE,
+      arena(mem::fair_reserve(mem::find_address_space(), ranks_here, mem::arena::LEAST_SHARE,
                               mem::arena::DEFAULT_RESERVE)),
       regions(arena),
       allocator(&g_allocator_default),
@@ -43,6 +43,7 @@ void core::mark_gone(int rank, bool orderly, std::string_view reason) {
     const std::lock_guard lock(mutex_);
     if (gone_[at].load(std::memory_order_relaxed) == 2) return;
     reasons_[at] = reason;
+    if (!orderly) last_death_ = std::chrono::steady_clock::now();
     gone_[at].store(orderly ? 1 : 2, std::memory_order_relaxed);
   }
   // edge core.gone: the flag and the reason are visible to whoever sees the new epoch; partner is
@@ -50,11 +51,10 @@ void core::mark_gone(int rank, bool orderly, std::string_view reason) {
   failure_epoch_.fetch_add(1, std::memory_order_release);
 }
 
-bool core::has_dead() const noexcept {
+bool core::has_died_lately(std::chrono::steady_clock::duration lately) const noexcept {
   if (failure_epoch() == 0) return false;
-  for (int rank = 0; rank < n; ++rank)
-    if (has_died(rank)) return true;
-  return false;
+  const std::lock_guard lock(mutex_);
+  return last_death_ && std::chrono::steady_clock::now() - *last_death_ < lately;
 }
 
 std::vector<int> core::dead() const {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,8 @@ class lookout {
 
 class core {
  public:
-  core(int rank, int size, wire::imm_layout layout);
+  // `ranks_here`: of the job, on this host; where address space is limited they share it out.
+  core(int rank, int size, wire::imm_layout layout, int ranks_here);
 
   const int me;
   const int n;
@@ -102,7 +105,8 @@ class core {
     return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) == 2;
   }
   [[noreturn]] LCI_COLD void throw_gone(int rank) const;
-  bool has_dead() const noexcept;
+  // Some rank died, and that was heard of in the time before now.
+  bool has_died_lately(std::chrono::steady_clock::duration lately) const noexcept;
   // Those that died, in ascending order.
   std::vector<int> dead() const;
   // Every channel, whole, enters itself, and leaves before it ends.
@@ -119,7 +123,8 @@ class core {
       gone_;  // by rank: 0 alive or never met, 1 took leave, 2 died
   std::atomic<std::uint32_t> failure_epoch_{0};
   mutable std::mutex mutex_;
-  std::vector<std::string> reasons_;  // by rank, under mutex_
+  std::vector<std::string> reasons_;                                 // by rank, under mutex_
+  std::optional<std::chrono::steady_clock::time_point> last_death_;  // under mutex_
   base::spinlock channels_lock_;
   std::vector<channel*> channels_;  // under channels_lock_
 };

@@ -155,8 +155,10 @@ void device_impl_t::abandon_receives() noexcept {
 
 void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
   constexpr auto PATIENCE = std::chrono::seconds(5);
-  // Of who has heard of the same death as we have, nothing more may come, although it lives.
+  // Of who has heard of the same death as we have, nothing more may come, although it lives. Whom
+  // a death of long ago has not stopped is waited for as ever.
   constexpr auto PATIENCE_AFTER_DEATH = std::chrono::milliseconds(500);
+  constexpr auto LATELY = 2 * PATIENCE;
   const auto start = std::chrono::steady_clock::now();
   auto quiet_since = start;
   bool is_death_known = false;
@@ -174,7 +176,7 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
       base::log::warn("runtime", "while a device was being freed: %s", problem.what());
     }
     const auto now = std::chrono::steady_clock::now();
-    if (!is_death_known && owner().core.has_dead()) {
+    if (!is_death_known && owner().core.has_died_lately(LATELY)) {
       is_death_known = true;
       quiet_since = now;
     }

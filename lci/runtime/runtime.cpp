@@ -2,6 +2,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
+#include "lci/boot/local_rank.hpp"
 #include "lci/comp/holder.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -114,7 +115,9 @@ void mr_impl_t::withdraw() noexcept {
 }
 
 runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name)
-    : attr(wanted), core(runtime::global().rank, runtime::global().size, layout_of(wanted)) {
+    : attr(wanted),
+      core(runtime::global().rank, runtime::global().size, layout_of(wanted),
+           boot::find_local_size(runtime::global().size)) {
   attr.max_imm_tag = core.imm.max_tag();
   attr.max_imm_rcomp = core.imm.max_rcomp();
   core.gpus.set_resident(attr.gpu_resident);

@@ -25,6 +25,16 @@ TEST(env, find__unset_and_empty_are_nothing) {
   EXPECT_EQ(find("LCI_TEST_X"), "v");
 }
 
+TEST(env, find_number__what_is_none_counts_as_unset) {
+  test::scoped_env vars;
+  vars.set("LCI_TEST_X", "-17");
+  EXPECT_EQ(find_number("LCI_TEST_X"), -17);
+  for (const char* none : {"", "x", "1x", " 1", "99999999999999999999"}) {
+    vars.set("LCI_TEST_X", none);
+    EXPECT_FALSE(find_number("LCI_TEST_X")) << none;
+  }
+}
+
 TEST(env, parse_bool__each_spelling_in_any_case) {
   for (const char* yes : {"1", "true", "TRUE", "on", "On", "yes", "YES", " yes "})
     EXPECT_TRUE(parse_bool("X", yes)) << yes;

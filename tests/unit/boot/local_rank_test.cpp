@@ -24,5 +24,27 @@ TEST(local_rank, as_the_innermost_launcher_says_else_the_rank) {
   }
 }
 
+TEST(local_size, as_the_launcher_says_that_tells_the_rank) {
+  test::scoped_env env;
+  for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                           "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALRANKID",
+                           "MV2_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK",
+                           "FLUX_TASK_LOCAL_ID", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"})
+    env.unset(name);
+  EXPECT_EQ(find_local_size(7), 7);
+  env.set("SLURM_NTASKS_PER_NODE", "1");
+  EXPECT_EQ(find_local_size(7), 7) << "a job around ours";
+  env.set("SLURM_LOCALID", "0");
+  EXPECT_EQ(find_local_size(7), 1);
+  env.set("OMPI_COMM_WORLD_LOCAL_RANK", "1");
+  EXPECT_EQ(find_local_size(7), 7) << "of the inner launcher nothing is known";
+  env.set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
+  EXPECT_EQ(find_local_size(7), 4);
+  for (const char* nonsense : {"-1", "x", "1", ""}) {
+    env.set("OMPI_COMM_WORLD_LOCAL_SIZE", nonsense);
+    EXPECT_EQ(find_local_size(7), 7) << nonsense;
+  }
+}
+
 }  // namespace
 }  // namespace lci::boot

@@ -35,7 +35,7 @@ struct node {
   using opener =
       std::function<std::unique_ptr<net::fabric>(int rank, const net::fabric_config& config)>;
   node(const opener& open, int rank, int n, std::size_t max_piece, const mem::ladder_rules& rules)
-      : core(rank, n, proto::wire::imm_layout{}), pool(core.arena, 8192, 64) {
+      : core(rank, n, proto::wire::imm_layout{}, n), pool(core.arena, 8192, 64) {
     net::fabric_config config;
     config.arena = &core.arena;
     config.regions = &core.regions;
