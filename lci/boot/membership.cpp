@@ -5,6 +5,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 #include <string>
 #include <type_traits>
@@ -25,7 +26,7 @@ struct process_membership {
   std::mutex lock;
   int copies = 0;  // of this code in the process; the last one to end takes the boards along
   int users = 0;
-  pid_t owner = 0;              // the process that joined
+  std::atomic<pid_t> owner{0};  // the process that joined; 0: nobody
   bootstrap* opened = nullptr;  // while there are users
   board_shelf* boards = nullptr;
 };
@@ -45,56 +46,66 @@ struct copy_of_code {
 };
 const copy_of_code this_copy;
 
-// A process that only forked from a member does nothing in its name.
-bool is_ours(const process_membership& shared) noexcept { return shared.owner == ::getpid(); }
-process_membership& ours(process_membership& shared) {
-  if (!is_ours(shared)) throw argument_error(std::string("bootstrap: ") + base::FORKED_TEXT);
-  return shared;
+// A process that only forked from a member does nothing in its name. It asks before it locks: a
+// thread of its parent may have held the lock at the fork.
+bool is_forked(const process_membership& shared) noexcept {
+  // Relaxed: a process sees what it stored itself, and what its parent had stored at the fork.
+  const pid_t owner = shared.owner.load(std::memory_order_relaxed);
+  return owner != 0 && owner != ::getpid();
+}
+std::unique_lock<std::mutex> lock_ours(process_membership& shared) {
+  if (is_forked(shared)) throw argument_error(std::string("bootstrap: ") + base::FORKED_TEXT);
+  return std::unique_lock(shared.lock);
 }
 
 class member final : public bootstrap {
  public:
   member() {
-    const std::lock_guard guard(shared_.lock);
+    const auto guard = lock_ours(shared_);
     if (shared_.users == 0) {
       if (shared_.boards == nullptr) shared_.boards = new board_shelf;
       shared_.opened = open_bootstrap(*shared_.boards).release();
-      shared_.owner = ::getpid();
+      shared_.owner.store(::getpid(), std::memory_order_relaxed);
     }
-    ++ours(shared_).users;
+    ++shared_.users;
     name_ = shared_.opened->name();
     rank_ = shared_.opened->rank();
     size_ = shared_.opened->size();
     has_news_ = shared_.opened->has_news();
   }
   ~member() override {
+    if (is_forked(shared_)) return;
     const std::lock_guard guard(shared_.lock);
-    if (--shared_.users == 0) delete std::exchange(shared_.opened, nullptr);
+    if (--shared_.users != 0) return;
+    delete std::exchange(shared_.opened, nullptr);
+    shared_.owner.store(0, std::memory_order_relaxed);
   }
 
   const char* name() const noexcept override { return name_; }
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
   void put(const std::string& key, const std::string& value) override {
-    const std::lock_guard guard(shared_.lock);
-    ours(shared_).opened->put(key, value);
+    const auto guard = lock_ours(shared_);
+    shared_.opened->put(key, value);
   }
   void fence() override {
-    const std::lock_guard guard(shared_.lock);
-    ours(shared_).opened->fence();
+    const auto guard = lock_ours(shared_);
+    shared_.opened->fence();
   }
   std::string get(int rank, const std::string& key) override {
-    const std::lock_guard guard(shared_.lock);
-    return ours(shared_).opened->get(rank, key);
+    const auto guard = lock_ours(shared_);
+    return shared_.opened->get(rank, key);
   }
   bool has_news() const noexcept override { return has_news_; }
   std::vector<departure> news() override {
+    if (is_forked(shared_)) return {};
     const std::unique_lock guard(shared_.lock, std::try_to_lock);
     return guard.owns_lock() ? shared_.opened->news() : std::vector<departure>();
   }
   void leave() noexcept override {
+    if (is_forked(shared_)) return;
     const std::lock_guard guard(shared_.lock);
-    if (shared_.users == 1 && is_ours(shared_)) shared_.opened->leave();
+    if (shared_.users == 1) shared_.opened->leave();
   }
 
  private:
@@ -109,8 +120,7 @@ class member final : public bootstrap {
 std::unique_ptr<bootstrap> join() { return std::make_unique<member>(); }
 
 bool is_joined() noexcept {
-  const std::lock_guard guard(membership_of_process.lock);
-  return membership_of_process.users > 0;
+  return membership_of_process.owner.load(std::memory_order_relaxed) != 0;
 }
 
 }  // namespace lci::boot

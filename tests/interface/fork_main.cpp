@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
+#include <thread>
 
 #include "lci.hpp"
 
@@ -32,6 +34,15 @@ void exchange(int to, int from) {
   if (in != from) std::abort();
 }
 
+void end_a_child() {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) std::exit(7);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) std::abort();
+}
+
 }  // namespace
 
 int main() {
@@ -40,15 +51,19 @@ int main() {
   held.comp = lci::alloc_sync();
   for (int round = 0; round < 3; ++round) {
     exchange((me + 1) % n, (me + n - 1) % n);
-    std::fflush(nullptr);
-    const pid_t child = fork();
-    if (child == 0) std::exit(7);
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 7) std::abort();
+    end_a_child();
     exchange((me + 1) % n, (me + n - 1) % n);
     lci::barrier();
   }
+  // At a fork another thread may be anywhere inside of the library.
+  std::atomic<bool> is_over{false};
+  std::thread other([&] {
+    while (!is_over.load(std::memory_order_relaxed)) lci::progress();
+  });
+  for (int fork_number = 0; fork_number < 100; ++fork_number) end_a_child();
+  is_over.store(true, std::memory_order_relaxed);
+  other.join();
+  lci::barrier();
   lci::g_runtime_fina();
   std::printf("rank %d is through\n", me);
   return 0;
