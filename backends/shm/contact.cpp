@@ -127,8 +127,10 @@ int fabric::send_hello_locked(link& on, peer& to, const fabric_id& to_id) {
   return error;
 }
 
-void fabric::look_locked() noexcept {
+// Answers whether there may be more to see.
+bool fabric::look_locked() noexcept {
   looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  bool has_more = false;
   try {
     // An answer that could not be sent: the limit on descriptors under way may have eased. A hello
     // that came when there was no memory.
@@ -141,10 +143,11 @@ void fabric::look_locked() noexcept {
     while (waiting > 0) read_locked(again[--waiting]);
     std::array<epoll_event, 64> events;
     const int n = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+    has_more = n == static_cast<int>(events.size());
     for (int i = 0; i < n; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
       if (fd == listener_.get()) {
-        accept_locked();
+        has_more |= accept_locked();
       } else if (processes_.contains(fd)) {
         look_at_process_locked(fd);
       } else {
@@ -156,6 +159,7 @@ void fabric::look_locked() noexcept {
   } catch (const std::exception& e) {
     log::warn("shm", "looking at the sockets: %s", e.what());
   }
+  return has_more;
 }
 
 // Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
@@ -165,12 +169,13 @@ LCI_COLD void fabric::refuse_locked(const char* what, const char* why) noexcept 
   if (number == MOST_WARNINGS) log::warn("shm", "more refusals will not be shown");
 }
 
-void fabric::accept_locked() {
+// Answers whether others may be waiting.
+bool fabric::accept_locked() {
   for (int left = MAX_ACCEPTS; left > 0; --left) {
     link_map::node_type node = new_link_locked();
     link& on = node.mapped();
     on.socket.reset(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!on.socket) return;  // none left, or short of descriptors: the next look tries again
+    if (!on.socket) return false;  // none, or short of descriptors: the next look tries again
     const credentials caller = peer_of(on.socket.get());
     if (caller.uid != geteuid()) {
       refuse_locked(("refused a process of user " + std::to_string(caller.uid)).c_str(),
@@ -183,6 +188,7 @@ void fabric::accept_locked() {
     add_locked(std::move(node));
     read_locked(fd);  // its hello is there already, as a rule
   }
+  return true;
 }
 
 void fabric::read_locked(int fd) noexcept {

@@ -103,7 +103,9 @@ void fabric::leave() noexcept {
   const std::lock_guard lock(mutex_);
   if (left_) return;
   left_ = true;
-  look_locked();  // who has called meanwhile wants to be told as well
+  // Who has called meanwhile wants to be told as well. More than that are no ranks of ours.
+  constexpr int MOST_LOOKS = 64;
+  for (int looks = 0; looks < MOST_LOOKS && look_locked();) ++looks;
   const bye farewell;
   for (auto& [fd, on] : links_) {
     // A peer whose buffer is full of our records does not exist; one that is gone need not know.

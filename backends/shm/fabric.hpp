@@ -97,8 +97,8 @@ class fabric final : public net::fabric {
   errorcode_t meet_locked(int rank, peer*& out);
   errorcode_t greet_locked(peer& who);
   int send_hello_locked(link& on, peer& to, const fabric_id& to_id);
-  void look_locked() noexcept;
-  void accept_locked();
+  bool look_locked() noexcept;
+  bool accept_locked();
   void refuse_locked(const char* what, const char* why) noexcept;
   link_map::node_type new_link_locked();
   link& add_locked(link_map::node_type&& node) noexcept;
