@@ -111,8 +111,13 @@ bool outbox::find_open_puts(int rank, mark& out) noexcept {
   const put_guard& guard = put_guards_[rank];
   if (!has_open_puts(rank, guard)) return false;
   const std::uint32_t first = guard.first.load(std::memory_order_relaxed);
+  const tx_lane& lane = block_of(first).load(std::memory_order_relaxed)[rank];
+  const std::uint32_t end = guard.end.load(std::memory_order_relaxed);
+  const std::uint32_t position = lane.position();
   out.used = 1u << first;
-  out.tail[first] = guard.end.load(std::memory_order_relaxed);
+  // A put that is only announced has not been answered, so nobody relies on it, and its slot still
+  // reads as consumed. Those before it count.
+  out.tail[first] = static_cast<std::int32_t>(end - position) > 0 ? position : end;
   return true;
 }
 

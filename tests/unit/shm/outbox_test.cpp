@@ -137,4 +137,28 @@ TEST(is_past, marks_what_was_written_and_no_more) {
   EXPECT_TRUE(out.is_past(1, m)) << "what came after the mark does not count";
 }
 
+// What another thread finds while a put is announced and not yet in its slot.
+TEST(find_open_puts, one_is_only_announced__those_before_it_count) {
+  pair p;
+  p.meet();
+  std::string target(100, '.'), text = "first";
+  net::net_op op;
+  op.rank = 1;
+  op.buffer = text.data();
+  op.size = text.size();
+  op.remote = p.b.expose(target.data(), target.size());
+  outbox& out = p.a.behind().out;
+  outbox::mark m;
+  EXPECT_FALSE(out.find_open_puts(1, m));
+  ASSERT_EQ(p.post([&] { return p.a.out->put(op); }), errorcode_t::done);
+  const tx_lane& lane = *out.own(1);
+  ASSERT_TRUE(out.begin_put(1, lane));
+  ASSERT_TRUE(out.find_open_puts(1, m));
+  EXPECT_FALSE(out.is_past(1, m)) << "the first put has not been consumed";
+  p.until([&] { return out.is_past(1, m); });
+  EXPECT_EQ(target.substr(0, 5), text);
+  out.cancel_put(1, lane);
+  EXPECT_FALSE(out.find_open_puts(1, m));
+}
+
 }  // namespace lci::shm
