@@ -39,6 +39,7 @@ void wait_drained(const progress_args& args) {
         via.is_drained_but_for_handlers())
       api::throw_held_up(via, "wait_drained");
   }
+  wait.check();  // with a loss, what was under way is over too
 }
 
 void check_none_lost(const progress_args& args) {

@@ -30,16 +30,20 @@ class waiting {
   waiting(const waiting&) = delete;
   waiting& operator=(const waiting&) = delete;
 
-  // A round of progress; throws what it throws, and peer_failure_error for the lost.
+  // A round of progress, made while what is waited for is not there; throws what progress throws,
+  // and peer_failure_error for the lost. Of whom the round before has lost the caller has looked
+  // once more: what came before the loss may have ended the wait.
   void round() {
+    end_if_lost();
     progress();
-    check();
+    is_lost_ = has_loss();
   }
   // The same for a caller that makes no progress.
   void pause() {
+    end_if_lost();
     spin_();
     via_.look_for_gone();
-    check();
+    is_lost_ = has_loss();
   }
   // A round for a call that decides by itself whose loss ends it.
   void progress() {
@@ -63,8 +67,8 @@ class waiting {
     was_told_ = true;
   }
   void check() {
-    if (has_loss()) [[unlikely]]
-      via_.throw_loss(next_loss_);
+    is_lost_ = has_loss();
+    end_if_lost();
   }
   bool has_loss() const noexcept { return via_.lost.count() > next_loss_; }
   // What is waited for will not come, because that rank is gone.
@@ -76,6 +80,10 @@ class waiting {
  private:
   static constexpr std::uint64_t PATIENCE_MS = 2000;
   LCI_COLD void count_idle() noexcept;
+  void end_if_lost() {
+    if (is_lost_) [[unlikely]]
+      via_.throw_loss(next_loss_);
+  }
 
   proto::channel& via_;
   base::spin_wait spin_;
@@ -83,6 +91,7 @@ class waiting {
   // stood still was not idle for longer than a moment.
   std::uint64_t idle_ms_ = 0, idle_ticks_ = 0, last_ticks_ = 0;
   bool was_told_ = false;
+  bool is_lost_ = false;           // as has_loss() said behind the last round
   const std::uint32_t since_;      // as losses::begin_wait() said
   const std::uint32_t next_loss_;  // the first entry that ends the call
 };
