@@ -14,6 +14,7 @@ enum class job_end : int {
   wrong_bytes = 20,
   untyped = 21,    // another exception
   leftovers = 22,  // descriptors, threads
+  leak = 23,       // memory that nothing leads to, seen by the address sanitizer
 };
 
 // Every rank calls it, in a process of its own. folder: where the ranks meet.

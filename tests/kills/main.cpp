@@ -1,8 +1,8 @@
 // Kills ranks at moments that chance chooses, from the start of their job to its end, and looks at
 // what becomes of the others: each ends well or by a typed error, none aborts or hangs, nothing is
 // left behind. The backend is the one that LCI_ATTR_BACKEND names. LCI_KILLS_SPOIL makes the checks
-// fire: bytes, abort, hang, descriptor. Run as
-//   kills [kills (8)] [seed (by the clock, and printed)]
+// fire: bytes, abort, hang, descriptor, leak. Run as
+//   kills [kills (8)] [seed (LCI_TEST_SEED, or by the clock, and printed)]
 #include <dirent.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -17,11 +17,16 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "tests/kills/job.hpp"
 #include "tests/support/process_harness.hpp"
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 namespace {
 
@@ -33,7 +38,23 @@ constexpr int RANKS = 3;
 
 // A survivor hears in seconds, as far as a network is concerned; a machine may be slow.
 std::chrono::seconds patience() {
-  return std::chrono::seconds(std::getenv("LCI_KILLS_SPOIL") != nullptr ? 4 : 120);
+  const char* const spoilt = std::getenv("LCI_KILLS_SPOIL");
+  return std::chrono::seconds(spoilt != nullptr && std::string_view(spoilt) == "hang" ? 4 : 120);
+}
+
+// As at the end of a process, which these do not come to.
+bool has_leaked() {
+#ifdef __SANITIZE_ADDRESS__
+  return __lsan_do_recoverable_leak_check() != 0;
+#else
+  return false;
+#endif
+}
+
+unsigned seed_of(int count, char** arguments) {
+  const char* const given = count > 2 ? arguments[2] : std::getenv("LCI_TEST_SEED");
+  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10))
+                          : static_cast<unsigned>(clock_type::now().time_since_epoch().count());
 }
 
 struct tally {
@@ -47,7 +68,7 @@ pid_t begin_rank(int rank, const std::string& folder) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const job_end end = lci::test::run_job(rank, RANKS, folder);
   std::fflush(stdout);
-  _exit(static_cast<int>(end));
+  _exit(static_cast<int>(has_leaked() ? job_end::leak : end));
 }
 
 class one_job {
@@ -156,9 +177,7 @@ std::size_t new_files(const std::vector<std::string>& before) {
 
 int main(int count, char** arguments) {
   const long kills = count > 1 ? std::atol(arguments[1]) : 8;
-  const unsigned seed = count > 2
-                            ? static_cast<unsigned>(std::strtoul(arguments[2], nullptr, 10))
-                            : static_cast<unsigned>(clock_type::now().time_since_epoch().count());
+  const unsigned seed = seed_of(count, arguments);
   std::mt19937 chance(seed);
   const auto files = lci::test::shared_memory_files();
   tally undisturbed, all;
