@@ -4,6 +4,7 @@
 # ./dev bench ibv: verbs against perftest, in a virtual machine.
 # ./dev bench start [-n PROCESSES]: how long 256 processes take to start, meet and end, and where that time goes.
 # ./dev bench ofi: libfabric against its fi_pingpong, over tcp.
+# ./dev bench deaths [KILLS]: how soon a rank hears that another one of its host was killed (1000 times).
 dev_bench() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}"
   if [ "${1:-}" = gpu ]; then
@@ -20,6 +21,12 @@ dev_bench() {
     shift
     build release lcrun bench_start || return 1
     python3 bench/start/run --bin build/release/bin "$@"
+    return
+  fi
+  if [ "${1:-}" = deaths ]; then
+    shift
+    build release bench_deaths || return 1
+    build/release/bin/bench_deaths "$@"
     return
   fi
   if [ "${1:-}" = ofi ]; then
