@@ -59,6 +59,15 @@ step_report count_steps(const std::function<void()>&, code_range) {
 
 namespace {
 
+// What a child tells by its marks beside the beginnings (0 and above) and ends (-1) of sections.
+constexpr int FREEZE_CLOCK = -2, LET_CLOCK_GO = -3;
+
+// Some virtual machines take no notice of PR_SET_TSC.
+bool is_frozen() noexcept {
+  const std::uint64_t before = base::cpu_ticks();
+  return base::cpu_ticks() == before + 1;
+}
+
 // The parent's view of one stepped child.
 class stepper {
  public:
@@ -72,8 +81,12 @@ class stepper {
       return fail("PTRACE_SETOPTIONS");
     int pass_on = 0;
     for (;;) {
-      const bool stepping = section_ != nullptr;
+      const bool stepping = section_ != nullptr || steps_for_clock_;
       if (stepping) look();
+      if (steps_for_clock_ && next_.reads_clock) {
+        answer_clock();
+        continue;
+      }
       if (ptrace(stepping ? PTRACE_SINGLESTEP : PTRACE_CONT, child_, nullptr, pass_on) != 0)
         return fail("ptrace");
       if (waitpid(child_, &status, 0) != child_) return fail("waitpid");
@@ -85,7 +98,10 @@ class stepper {
       }
       if (WIFSIGNALED(status))
         return fail(std::string("the child died: ") + strsignal(WTERMSIG(status)));
-      if (WSTOPSIG(status) == SIGSEGV && answer_clock(stepping)) continue;
+      if (WSTOPSIG(status) == SIGSEGV && asks_clock(stepping)) {
+        answer_clock();
+        continue;
+      }
       if (WSTOPSIG(status) != SIGTRAP) {
         pass_on = WSTOPSIG(status);
         continue;
@@ -111,19 +127,27 @@ class stepper {
     ptrace(PTRACE_GETREGS, child_, nullptr, &regs_);
     finish_section();
     const int id = static_cast<int>(regs_.rdi);
+    at_mark_ = false;
+    if (id == FREEZE_CLOCK || id == LET_CLOCK_GO) {
+      steps_for_clock_ = id == FREEZE_CLOCK;
+      clock_ = 0;
+    }
     if (id < 0) return;
     section_ = &report_.sections.emplace_back();
     section_->id = id;
     stack_top_ = regs_.rsp;
-    at_mark_ = false;
   }
 
-  // A child that has called step_freeze_clock() stops at each look at the clock: it gets a time
-  // that only moves from one look to the next.
-  bool answer_clock(bool stepping) {
+  // A child that has called step_freeze_clock() stops at each look at the clock, or is stepped all
+  // the time where the processor does not stop it.
+  bool asks_clock(bool stepping) {
     if (!stepping) ptrace(PTRACE_GETREGS, child_, nullptr, &regs_);
     look();
-    if (!next_.reads_clock) return false;
+    return next_.reads_clock;
+  }
+
+  // It gets a time that only moves from one look to the next.
+  void answer_clock() {
     if (clock_ == 0) clock_ = base::cpu_ticks();
     ++clock_;
     user_regs_struct after = regs_;
@@ -131,11 +155,8 @@ class stepper {
     after.rdx = clock_ >> 32;
     after.rip += code_[regs_.rip][1] == 0x31 ? 2 : 3;  // rdtsc or rdtscp
     ptrace(PTRACE_SETREGS, child_, nullptr, &after);
-    if (stepping) {
-      ++section_->instructions;
-      regs_ = after;
-    }
-    return true;
+    if (section_ != nullptr) ++section_->instructions;
+    regs_ = after;
   }
 
   void finish_section() {
@@ -187,6 +208,10 @@ class stepper {
   void account() {
     user_regs_struct after{};
     ptrace(PTRACE_GETREGS, child_, nullptr, &after);
+    if (section_ == nullptr) {  // stepped for its clock
+      regs_ = after;
+      return;
+    }
     // A repeated string instruction traps after each round, and moves on only after its last one.
     const bool again = next_.is_repeated && after.rip == regs_.rip;
     if (!again) {
@@ -259,6 +284,7 @@ class stepper {
   x86_instruction next_;
   std::uint64_t stack_top_ = 0;
   std::uint64_t clock_ = 0;  // of a child whose clock is frozen
+  bool steps_for_clock_ = false;
   std::set<std::uint64_t> lines_;
   std::set<std::uint64_t> stack_lines_;
 };
@@ -304,7 +330,10 @@ step_report count_steps(const std::function<void()>& body, code_range left_out) 
 }
 
 bool step_freeze_clock(bool frozen) {
-  return prctl(PR_SET_TSC, frozen ? PR_TSC_SIGSEGV : PR_TSC_ENABLE) == 0;
+  if (!frozen && is_frozen()) step_begin(LET_CLOCK_GO);
+  if (prctl(PR_SET_TSC, frozen ? PR_TSC_SIGSEGV : PR_TSC_ENABLE) != 0) return false;
+  if (frozen && !is_frozen()) step_begin(FREEZE_CLOCK);
+  return !frozen || is_frozen();
 }
 
 std::string step_counter_missing() {
