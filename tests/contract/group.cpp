@@ -25,7 +25,7 @@ class group::book final : public net::address_book {
 };
 
 void member::poll() {
-  for (std::size_t i = 0; i < devices.size(); ++i) presented += devices[i]->poll(*sinks[i], 32);
+  for (std::size_t i = 0; i < devices.size(); ++i) devices[i]->poll(*sinks[i], 32);
 }
 
 void member::add_device(int index) {

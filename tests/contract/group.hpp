@@ -46,7 +46,6 @@ struct member {
   mem::packet_pool packets;
   net::device_config wanted;                     // of devices
   std::vector<std::unique_ptr<recorder>> sinks;  // by device
-  std::size_t presented = 0;                     // events, as poll() of the devices answered
   std::unique_ptr<net::fabric> fabric;
   std::vector<std::unique_ptr<net::device>> devices;
   std::vector<std::unique_ptr<net::endpoint>> endpoints;
