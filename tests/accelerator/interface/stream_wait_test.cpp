@@ -155,19 +155,6 @@ TEST_F(stream_wait, more_memory_of_a_peer_than_is_kept__comes_while_the_stream_w
   for (const auto& each : targets) ASSERT_EQ(each->read(0, BYTES), wanted);
 }
 
-TEST_F(stream_wait, free_comp__refuses_what_a_stream_waits_for) {
-  owned_comp waited_for(lci::alloc_sync());
-  lci::stream_wait(stream_.get(), waited_for);
-  lci::comp_t handle = waited_for;
-  EXPECT_NE(interface_test::text_thrown<lci::argument_error>([&] {
-              lci::free_comp(&handle);
-            }).find("for which a stream waits"),
-            std::string::npos);
-  EXPECT_FALSE(stream_.is_idle());
-  lci::comp_signal(waited_for, lci::status_t(lci::errorcode_t::done));
-  finish(stream_);
-}
-
 TEST_F(stream_wait, wrong_arguments__are_told_at_once) {
   const auto text = [&](lci::comp_t comp) {
     return interface_test::text_thrown<lci::argument_error>(
