@@ -21,6 +21,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <unordered_map>
 
 #include "tests/support/x86_decode.hpp"
@@ -61,6 +62,7 @@ namespace {
 
 // What a child tells by its marks beside the beginnings (0 and above) and ends (-1) of sections.
 constexpr int FREEZE_CLOCK = -2, LET_CLOCK_GO = -3;
+constexpr long UD2 = 0x0b0f;
 
 // Some virtual machines take no notice of PR_SET_TSC.
 bool is_frozen() noexcept {
@@ -81,9 +83,9 @@ class stepper {
       return fail("PTRACE_SETOPTIONS");
     int pass_on = 0;
     for (;;) {
-      const bool stepping = section_ != nullptr || steps_for_clock_;
+      const bool stepping = section_ != nullptr;
       if (stepping) look();
-      if (steps_for_clock_ && next_.reads_clock) {
+      if (stepping && replaced_.count(regs_.rip) != 0) {
         answer_clock();
         continue;
       }
@@ -98,7 +100,7 @@ class stepper {
       }
       if (WIFSIGNALED(status))
         return fail(std::string("the child died: ") + strsignal(WTERMSIG(status)));
-      if (WSTOPSIG(status) == SIGSEGV && asks_clock(stepping)) {
+      if ((WSTOPSIG(status) == SIGSEGV || WSTOPSIG(status) == SIGILL) && asks_clock(stepping)) {
         answer_clock();
         continue;
       }
@@ -128,8 +130,9 @@ class stepper {
     finish_section();
     const int id = static_cast<int>(regs_.rdi);
     at_mark_ = false;
-    if (id == FREEZE_CLOCK || id == LET_CLOCK_GO) {
-      steps_for_clock_ = id == FREEZE_CLOCK;
+    if (id == FREEZE_CLOCK) replace_clocks();
+    if (id == LET_CLOCK_GO) {
+      put_clocks_back();
       clock_ = 0;
     }
     if (id < 0) return;
@@ -138,10 +141,42 @@ class stepper {
     stack_top_ = regs_.rsp;
   }
 
-  // A child that has called step_freeze_clock() stops at each look at the clock, or is stepped all
-  // the time where the processor does not stop it.
+  // Where the processor does not stop the child at its looks at the clock, they are replaced by
+  // instructions that do. What reads 64 bits puts the two halves together behind it, which tells
+  // the instruction from bytes inside of another one.
+  void replace_clocks() {
+    constexpr std::string_view CLOCK("\x0f\x31", 2), HALVES("\x48\xc1\xe2\x20", 4);
+    std::ifstream maps("/proc/" + std::to_string(child_) + "/maps");
+    std::ifstream memory("/proc/" + std::to_string(child_) + "/mem", std::ios::binary);
+    for (std::string text; std::getline(maps, text);) {
+      std::uint64_t begin = 0, end = 0;
+      char access[5] = {};
+      if (std::sscanf(text.c_str(), "%lx-%lx %4s", &begin, &end, access) != 3 || access[2] != 'x' ||
+          text.find('/') == std::string::npos)
+        continue;
+      std::string code(end - begin, '\0');
+      memory.clear();
+      memory.seekg(static_cast<std::streamoff>(begin));
+      memory.read(code.data(), static_cast<std::streamsize>(code.size()));
+      for (auto at = code.find(CLOCK); at != std::string::npos; at = code.find(CLOCK, at + 2)) {
+        if (code.substr(at + 2, 16).find(HALVES) != std::string::npos) replace_clock(begin + at);
+      }
+    }
+  }
+  void replace_clock(std::uint64_t at) {
+    const long word = ptrace(PTRACE_PEEKTEXT, child_, at, nullptr);
+    if (ptrace(PTRACE_POKETEXT, child_, at, (word & ~0xffffl) | UD2) == 0)
+      replaced_.emplace(at, word);
+  }
+  void put_clocks_back() {
+    for (const auto& [at, word] : replaced_) ptrace(PTRACE_POKETEXT, child_, at, word);
+    replaced_.clear();
+  }
+
+  // A child that has called step_freeze_clock() stops at each look at the clock.
   bool asks_clock(bool stepping) {
     if (!stepping) ptrace(PTRACE_GETREGS, child_, nullptr, &regs_);
+    if (replaced_.count(regs_.rip) != 0) return true;
     look();
     return next_.reads_clock;
   }
@@ -153,7 +188,8 @@ class stepper {
     user_regs_struct after = regs_;
     after.rax = clock_ & 0xffffffffu;
     after.rdx = clock_ >> 32;
-    after.rip += code_[regs_.rip][1] == 0x31 ? 2 : 3;  // rdtsc or rdtscp
+    const bool is_rdtscp = replaced_.count(regs_.rip) == 0 && code_[regs_.rip][1] != 0x31;
+    after.rip += is_rdtscp ? 3 : 2;
     ptrace(PTRACE_SETREGS, child_, nullptr, &after);
     if (section_ != nullptr) ++section_->instructions;
     regs_ = after;
@@ -208,10 +244,6 @@ class stepper {
   void account() {
     user_regs_struct after{};
     ptrace(PTRACE_GETREGS, child_, nullptr, &after);
-    if (section_ == nullptr) {  // stepped for its clock
-      regs_ = after;
-      return;
-    }
     // A repeated string instruction traps after each round, and moves on only after its last one.
     const bool again = next_.is_repeated && after.rip == regs_.rip;
     if (!again) {
@@ -283,8 +315,8 @@ class stepper {
   user_regs_struct regs_{};  // before the step
   x86_instruction next_;
   std::uint64_t stack_top_ = 0;
-  std::uint64_t clock_ = 0;  // of a child whose clock is frozen
-  bool steps_for_clock_ = false;
+  std::uint64_t clock_ = 0;                           // of a child whose clock is frozen
+  std::unordered_map<std::uint64_t, long> replaced_;  // by address: the word that was there
   std::set<std::uint64_t> lines_;
   std::set<std::uint64_t> stack_lines_;
 };
