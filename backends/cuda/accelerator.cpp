@@ -171,6 +171,8 @@ bool accelerator::is_captured(void* stream) {
   int ordinal = -1;
   const bool captured = words_.is_captured(stream, ordinal);
   note_use(ordinal);
+  // Code that is loaded later, with the first message, would wait for the streams, and they for it.
+  if (resident_.blocks != 0) jobs_[static_cast<std::size_t>(ordinal)]->make_ready();
   return captured;
 }
 

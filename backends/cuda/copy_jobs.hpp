@@ -46,6 +46,8 @@ class copy_jobs {
   bool add_flagged(mem::copy_job& job, const flag_write& flag) noexcept;
   // Hands over what was gathered and tells what has ended; answers how many.
   std::size_t poll() noexcept;
+  // Makes now what the first job would: the copier, and the resident kernel where one is wanted.
+  void make_ready() noexcept { ready(); }
   // The resident kernel ends soon: for what waits for the GPU. The next job starts it again.
   void rest() noexcept;
   // edge cuda.copier_made: partner is ready().

@@ -4,6 +4,8 @@
 // driver knows.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -100,6 +102,16 @@ const emulated_kernel* kernel_of(const void* handle) {
   return nullptr;
 }
 
+// The driver waits for the streams, and whoever would let them go on may be the caller.
+void refuse_to_wait_for_streams(const state& s, const char* call) {
+  for (const stream* const each : s.streams)
+    for (const operation& op : each->queue) {
+      if (op.kind != operation::what::wait_value) continue;
+      std::fprintf(stderr, "mock: %s while a stream waits for a value: the driver hangs\n", call);
+      std::abort();
+    }
+}
+
 constexpr auto INVALID_IMAGE = static_cast<result>(200);
 constexpr std::uint32_t FATBIN = 0xBA55ED50;  // how every image of nvcc -fatbin begins
 
@@ -121,6 +133,7 @@ using lci::mock::state;
 LCI_MOCK_EXPORT result cuModuleLoadData(void** out, const void* image) {
   return guarded("cuModuleLoadData", needs::context, [&](state& s) {
     if (const result no = lci::mock::unsafe_in_capture(); no != result::success) return no;
+    lci::mock::refuse_to_wait_for_streams(s, "cuModuleLoadData");
     std::uint32_t first = 0;
     std::memcpy(&first, image, sizeof(first));
     if (first != lci::mock::FATBIN) return lci::mock::INVALID_IMAGE;

@@ -1,4 +1,5 @@
 // The resident kernel begins, ends and fails, with jobs on their way to it.
+#include "tests/accelerator/user_stream.hpp"
 #include "tests/unit/cuda/resident_fixture.hpp"
 
 namespace lci::cuda {
@@ -102,6 +103,23 @@ TEST_F(short_lived_test, life__it_ends_when_busy_too_and_nothing_is_lost) {
   EXPECT_EQ(read(b, 128 * KIB), bytes);
   EXPECT_GT(mock().count("cuLaunchKernel"), 10u);
   EXPECT_GT(by_kernel(), 500u);
+}
+
+// On a real driver the first message hung while a stream waited for it: loading code waits for
+// streams.
+TEST_F(resident_test, make__comes_before_a_stream_of_the_program_waits) {
+  gpu users(driver_, 0);
+  const context_scope scope(users.call(), users.context());
+  const user_stream stream(LCI_MOCK_CUDA);
+  ASSERT_FALSE(acc_->is_captured(stream.get()));
+  mem::stream_word& word = acc_->take_word();
+  const mem::stream_step wait{mem::stream_step::kind::wait_until_equal, &word, 1};
+  acc_->enqueue(stream.get(), std::span(&wait, 1));
+  start_kernel();  // or the mock says that it hangs
+  EXPECT_EQ(mock().count("cuModuleLoadData"), 1u);
+  word.store(1);
+  mock().run_all();
+  acc_->put_word(word);
 }
 
 TEST_F(resident_test, make__what_cannot_be_had_is_done_without) {
