@@ -113,9 +113,10 @@ required_packages() {
   done
 }
 
-# Answers whether all those are there afterwards that something needs.
+# Answers whether all those are there afterwards that something needs; is_updated: whether the package lists are today's.
 install_packages() {
-  local known name missing is_updated=yes
+  local known name missing
+  is_updated=yes
   apt_as_root update || {
     is_updated=no
     say "apt-get update failed; trying with the lists that are there"
@@ -135,15 +136,16 @@ tell_without() { [ $# -eq 0 ] || say "${dim}without: $*$plain"; }
 # need NAME...: installs what is missing. Where that is impossible, says what is missing, in one line at later calls, and
 # goes on: the tools may have come from somewhere else, and the build says what it cannot find. Never fails.
 need() {
-  local missing asked=build/log/packages_not_had
+  local missing name is_updated asked=build/log/packages_not_had
   command -v dpkg-query >/dev/null || {
     say "not a Debian or Ubuntu: what is needed is, by its Debian names: $*"
     return 0
   }
   read -ra missing <<<"$(missing_packages "$@")"
   [ ${#missing[@]} -gt 0 ] || return 0
-  # What could not be had is asked for once a day, not at every call.
-  if [ -n "$(find "$asked" -mmin -1440 2>/dev/null)" ] && ! printf '%s\n' "${missing[@]}" | grep -qvxFf "$asked"; then
+  # What the package lists did not have is asked for once a day, not at every call; what something needs, at every call.
+  if [ -z "$(required_packages "${missing[@]}")" ] && [ -n "$(find "$asked" -mmin -1440 2>/dev/null)" ] &&
+    ! printf '%s\n' "${missing[@]}" | grep -qvxFf "$asked"; then
     tell_without "${missing[@]}"
     return 0
   fi
@@ -151,7 +153,9 @@ need() {
     [ "$(id -u)" -eq 0 ] || [ ! -t 0 ] || sudo -v
     PHASE_TAIL=3 phase "packages: ${missing[*]}" install_packages "${missing[@]}" || say "going on without"
     read -ra missing <<<"$(missing_packages "$@")"
-    [ ${#missing[@]} -eq 0 ] || printf '%s\n' "${missing[@]}" >>"$asked"
+    for name in "${missing[@]}"; do
+      [ "$is_updated" = no ] || [ -n "$(required_packages "$name")" ] || printf '%s\n' "$name" >>"$asked"
+    done
     tell_without "${missing[@]}"
   else
     say "missing packages, and neither root nor sudo: apt-get install ${missing[*]}"
