@@ -29,7 +29,7 @@ args=()
 for one; do case $one in -* | *=* | indextargets | update) ;; *) args+=("$one") ;; esac; done
 [ "${args[0]}" = install ] || exit 0
 for one in "${args[@]:1}"; do [ ! -e "$FAKE/broken/$one" ] || { echo "E: $one is broken" >&2; exit 100; }; done
-for one in "${args[@]:1}"; do touch "$FAKE/installed/$one"; done''',
+for one in "${args[@]:1}"; do touch "$FAKE/installed/$one" "$FAKE/dpkg/status"; done''',
     "debootstrap": '''[ -e "$FAKE/mirror" ] || { echo "E: no release file anywhere"; exit 1; }
 mkdir -p "$3/etc/apt/apt.conf.d"''',
     # What is to run in there does not.
@@ -63,14 +63,15 @@ class Sandbox:
         for name in ("bench/run", "bench/gpu/run", "bench/ibv/run", "bench/ofi/run", "bench/start/run"):
             (self.root / name).parent.mkdir(parents=True, exist_ok=True)
             (self.root / name).write_text("print('the table')\n")
-        for name in ("bin", "installed", "no_candidate", "broken", "warns"):
+        for name in ("bin", "installed", "no_candidate", "broken", "warns", "dpkg"):
             (self.fake / name).mkdir(parents=True)
         for name, text in FAKES.items():
             path = self.fake / "bin" / name
             path.write_text(PRELUDE + text + "\n")
             path.chmod(0o755)
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LCI_")}
-        self.environment.update(PATH=f"{self.fake}/bin:{os.environ['PATH']}", FAKE=str(self.fake), LC_ALL="C")
+        self.environment.update(PATH=f"{self.fake}/bin:{os.environ['PATH']}", FAKE=str(self.fake), LC_ALL="C",
+                                DPKG_ADMINDIR=f"{self.fake}/dpkg")
 
     def mark(self, kind, *names):
         for name in names:
@@ -206,6 +207,23 @@ def networks_belong_to_the_build():
     demand({"libibverbs-dev", "libfabric-dev", "libhwloc-dev", "libsodium-dev"} <= box.installed(), f"installed: {box.installed()}")
 
 
+def what_was_installed_since_is_found():
+    box = Sandbox()
+    box.dev("demo", expect=1)
+    demand(not box.calls("apt-get")[-1].endswith("relacy-dev"), "the checker is no part of the demo")
+    box.forget_calls()
+    box.dev("test")
+    calls = [line.split()[0:2] for line in box.calls("cmake")]
+    demand("relacy-dev" in box.installed() and calls == [["cmake", "--preset"], ["cmake", "--build"]], f"tests look again: {calls}")
+    box.forget_calls()
+    box.dev("test")
+    demand(not box.calls("cmake --preset"), "and once is enough")
+    # By somebody else.
+    (box.fake / "dpkg/status").touch()
+    box.dev("build")
+    demand(len(box.calls("cmake --preset")) == 1, "packages have come or gone")
+
+
 def bench_builds_benchmarks():
     box = Sandbox().have_everything()
     demand("the table" in box.dev("bench"), "the benchmarks ran")
@@ -322,7 +340,8 @@ def long_steps_tell_percent():
 if __name__ == "__main__":
     for check in (help_does_nothing_else, without_packages_what_is_there_is_used,
                   an_outage_is_over_when_it_is_over, what_cannot_be_installed_keeps_nothing_else_away, optional_packages_without_a_candidate_are_no_error,
-                  unknown_words_are_refused, lint_tells_how_far_it_is, networks_belong_to_the_build, bench_builds_benchmarks,
+                  unknown_words_are_refused, lint_tells_how_far_it_is, networks_belong_to_the_build,
+                  what_was_installed_since_is_found, bench_builds_benchmarks,
                   test_is_quick_and_all_is_all,
                   another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
                   what_a_step_does_is_read_off_its_output, long_steps_tell_percent):

@@ -204,17 +204,18 @@ need_compiler() {
     fail "no cmake or no C++ compiler; install: ${PACKAGES_BUILD[*]}"
 }
 
-# configure PRESET [OPTION...]: only when the folder is new or the presets have changed; anything else the build notices
-# by itself.
+# configure PRESET [OPTION...]: only when the folder is new, the presets have changed, or packages have come or gone since,
+# whoever installed them: what was not found then may be there now. Anything else the build notices by itself.
 configure() {
-  local preset=$1 generator=()
+  local preset=$1 done=build/$1/.configured generator=()
   shift
   need_compiler
-  [ -f "build/$preset/CMakeCache.txt" ] && [ "build/$preset/.configured" -nt CMakePresets.json ] && return 0
+  [ -f "build/$preset/CMakeCache.txt" ] && [ "$done" -nt CMakePresets.json ] &&
+    ! [ "${DPKG_ADMINDIR:-/var/lib/dpkg}/status" -nt "$done" ] && return 0
   # A folder that was configured by hand keeps its generator.
   if [ ! -f "build/$preset/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   phase "configure $preset" cmake --preset "$preset" "${generator[@]}" "$@" || return 1
-  touch "build/$preset/.configured"
+  touch "$done"
 }
 
 # build PRESET [TARGET...]: and keeps in build/<preset>/.warned the objects whose last compilation printed a warning.
