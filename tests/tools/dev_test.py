@@ -19,7 +19,7 @@ FAKES = {
     "c++": "",
     "clang++": "[ $1 != -dumpversion ] || echo 14.0.6",
     # Installed is what is in a file of that name.
-    "dpkg-query": '[ ! -e "$FAKE/installed/${@: -1}" ] || echo installed',
+    "dpkg-query": 'for one; do [ ! -e "$FAKE/installed/$one" ] || echo "$one installed"; done',
     "apt-cache": '''shift
 for one; do echo "$one:"; echo "  Installed: (none)"
   if [ -e "$FAKE/no_candidate/$one" ]; then echo "  Candidate: (none)"; else echo "  Candidate: 1.0"; fi

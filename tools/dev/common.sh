@@ -77,9 +77,11 @@ phase() {
 
 # Names of those packages in "$@" that are not installed.
 missing_packages() {
-  local name
+  local name installed
+  [ $# -gt 0 ] || return 0
+  installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null | sed -n 's/ installed$/ /p' || true)
   for name in "$@"; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null)" = installed ] || printf '%s ' "$name"
+    [[ " ${installed//$'\n'/ } " == *" $name "* ]] || printf '%s ' "$name"
   done
 }
 
