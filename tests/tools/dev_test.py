@@ -35,7 +35,9 @@ mkdir -p "$3/etc/apt/apt.conf.d"''',
     # What is to run in there does not.
     "unshare": '[ ! -e "$FAKE/fails_there" ] || ! grep -qf "$FAKE/fails_there" <<<"$*"',
     "cmake": '''case $1 in
-  --preset) mkdir -p "build/$2" && touch "build/$2/CMakeCache.txt" ;;
+  --preset)
+    mkdir -p "build/$2" && touch "build/$2/CMakeCache.txt"
+    if [ -e "$FAKE/summary" ]; then cat "$FAKE/summary"; fi ;;
   --build)
     for object in quick slow; do
       printf '[%d/4] Building CXX object %s.o\\n' "$((++n))" "$object"
@@ -224,6 +226,22 @@ def what_was_installed_since_is_found():
     demand(len(box.calls("cmake --preset")) == 1, "packages have come or gone")
 
 
+def what_the_build_lacks_is_told():
+    box = Sandbox().have_everything()
+    (box.fake / "summary").write_text("""\
+-- lci: no UCX: bench_patterns_ucx is left out
+-- lci 2.0.0-dev, Release, GNU 12.2.0:
+--   backend shm     yes
+--   backend ibv     NO, infiniband/verbs.h is missing (Debian: libibverbs-dev): no InfiniBand
+--   libsodium       NO, libsodium is missing (Debian: libsodium-dev): no keys
+-- Configuring done
+""")
+    said = box.dev("build")
+    demand(re.search(r"(?m)^ok configure release \(\d+ s\)\n   backend ibv     NO, infiniband/verbs.h is missing .*\n"
+                     r"   libsodium       NO, libsodium is missing .*\nok build release", said), said)
+    demand("NO, " not in box.dev("build"), "once")
+
+
 def bench_builds_benchmarks():
     box = Sandbox().have_everything()
     demand("the table" in box.dev("bench"), "the benchmarks ran")
@@ -341,7 +359,7 @@ if __name__ == "__main__":
     for check in (help_does_nothing_else, without_packages_what_is_there_is_used,
                   an_outage_is_over_when_it_is_over, what_cannot_be_installed_keeps_nothing_else_away, optional_packages_without_a_candidate_are_no_error,
                   unknown_words_are_refused, lint_tells_how_far_it_is, networks_belong_to_the_build,
-                  what_was_installed_since_is_found, bench_builds_benchmarks,
+                  what_was_installed_since_is_found, what_the_build_lacks_is_told, bench_builds_benchmarks,
                   test_is_quick_and_all_is_all,
                   another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
                   what_a_step_does_is_read_off_its_output, long_steps_tell_percent):

@@ -218,6 +218,8 @@ configure() {
   if [ ! -f "build/$preset/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   phase "configure $preset" cmake --preset "$preset" "${generator[@]}" "$@" || return 1
   touch "$done"
+  # What this build lacks; the whole summary is in the log.
+  sed -n 's/^--\(   .* NO, \)/\1/p' "$phase_log"
 }
 
 # build PRESET [TARGET...]: and keeps in build/<preset>/.warned the objects whose last compilation printed a warning.
