@@ -108,8 +108,8 @@ std::vector<info_backend_t> backends_of(const net::fabric_config& wishes,
 // What cmake_modules/LciDependencies.cmake looked for besides; each network says for itself why it
 // was not built.
 std::vector<info_choice_t> libraries_of_build() {
-  return {{"libhwloc", LCI_HAVE_HWLOC ? "" : "not built: hwloc.h or libhwloc was missing"},
-          {"libsodium", LCI_HAVE_SODIUM ? "" : "not built: sodium.h or libsodium was missing"}};
+  return {{"libhwloc", LCI_HAVE_HWLOC ? "" : "not built: " LCI_WHY_NO_HWLOC},
+          {"libsodium", LCI_HAVE_SODIUM ? "" : "not built: " LCI_WHY_NO_SODIUM}};
 }
 
 // ---- text ----

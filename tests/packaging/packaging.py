@@ -139,20 +139,30 @@ class Packaging:
         run("cmake", "--build", folder, "--target", "lci_providers")
         program, lists = folder / "program", list(folder.glob("**/lci_providers.dir/**/*.o"))
         libraries = [part if "/" in part else f"-l{part}" for part in self.libraries]
-        run("c++", "-std=c++11", f"-I{SOURCE}/include", f"-I{folder}/include", HERE / "unbuilt.cpp", *lists, self.archive,
-            *libraries, "-o", program)
+        # What names the libraries that the build has, in place of that of the build under test.
+        names, include = folder / "info.o", [f"-I{SOURCE}/include", f"-I{folder}/include"]
+        have = [f"-DLCI_HAVE_{library}=0" for library in ("HWLOC", "SODIUM")]
+        run("c++", "-std=c++20", f"-I{SOURCE}", *include, *have, "-c", SOURCE / "lci/api/info.cpp", "-o", names)
+        run("c++", "-std=c++11", *include, HERE / "unbuilt.cpp", *lists, names, self.archive, *libraries, "-Wl,-z,muldefs",
+            "-o", program)
         return said, program
 
     def unbuilt(self):
         # An empty name is a header that nobody looks for any more.
-        said, program = self.program_without("unbuilt", "-DIBV_INCLUDE_DIR=", "-DLCI_NETWORK_BACKENDS=ibv")
+        said, program = self.program_without("unbuilt", "-DIBV_INCLUDE_DIR=", "-DLCI_NETWORK_BACKENDS=ibv",
+                                             "-DLCI_HWLOC_INCLUDE_DIR=", "-DLCI_HWLOC_LIBRARY=", "-DLCI_SODIUM_LIBRARY=")
         demand(re.search(r"backend shm +yes", said), f"shm in the summary:\n{said}")
         demand(re.search(r"backend ibv +NO, infiniband/verbs.h is missing \(Debian: libibverbs-dev\)", said),
                f"what is missing in the summary:\n{said}")
+        demand(re.search(r"libhwloc +NO, hwloc.h and libhwloc are missing \(Debian: libhwloc-dev\)", said), f"both:\n{said}")
         demand(re.search(r"backend ofi +NO, left out by LCI_NETWORK_BACKENDS", said), f"what is left out:\n{said}")
+        has_header = "LCI_SODIUM_INCLUDE_DIR:PATH=/" in (self.work / "unbuilt/CMakeCache.txt").read_text()
+        sodium = "libsodium was" if has_header else "sodium.h and libsodium were"
         told = run(program, environment={"LCI_ATTR_BACKEND": "ibv"}, expect=1)
         for wanted in (r"^  ibv +not built: infiniband/verbs.h was missing$",
                        r"^  ofi +not built: left out by LCI_NETWORK_BACKENDS$",
+                       r"^  libhwloc +not built: hwloc.h and libhwloc were missing$",
+                       rf"^  libsodium +not built: {sodium} missing$",
                        r"^error: [^\n]*backend ibv is not usable:\n(.*\n)?  ibv: not built: infiniband/verbs.h was missing$"):
             demand(re.search(wanted, told, re.MULTILINE), f"{wanted} in\n{told}")
         told = run(program, environment={"LCI_ATTR_BACKEND": "ofi"}, expect=1)
