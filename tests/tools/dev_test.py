@@ -259,7 +259,8 @@ def test_is_quick_and_all_is_all():
     said = box.dev("test")
     demand(said.endswith("\n1 passed, 0 failed, 0 skipped\n"), said)
     demand([call.split()[2] for call in box.calls("cmake --build")] == ["build/release"], box.calls("cmake"))
-    demand("WARN_AS_ERROR" not in str(box.calls("cmake")), "warnings are no errors in a test at a desk")
+    demand("WARN_AS_ERROR" not in str(box.calls("cmake")) + (SOURCE / "CMakePresets.json").read_text(),
+           "warnings are no errors in a test at a desk, whatever the preset")
     box.forget_calls()
     said = box.dev("test", "all")
     built = [call.split()[2] for call in box.calls("cmake --build")]
@@ -307,6 +308,10 @@ def a_warning_fails_all_and_no_more():
     demand("FAILED: release: no warnings: the compiler warned of slow.o" in said, said)
     (box.fake / "bin/cmake").write_text((box.fake / "bin/cmake").read_text().replace("in quick", "in slow"))
     demand("0 failed" in box.dev("test", "all"), "it is mended")
+    box.mark("warns", "slow")
+    said = box.dev("test", "all", expect=1)
+    for preset in ("release", "asan", "tsan"):
+        demand(f"FAILED: {preset}: no warnings: the compiler warned of slow.o" in said, said)
 
 
 def what_a_step_does_is_read_off_its_output():
