@@ -1,6 +1,7 @@
 // How long after a kill the survivor is told of it, over shared memory: median and 99 % of many
 // jobs of two ranks. The survivor kills its peer and makes progress, as it would anyway, until that
-// throws. What the kernel takes for the end of a process is in it.
+// throws. What the kernel takes for the end of a process is in it, and waiting for a core where
+// there are fewer than two free ones: so the cores and the load are printed beside it.
 //   bench_deaths [kills (1000)] [MiB that the victim has in use (0)]
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,8 +67,16 @@ double one_kill(std::size_t used) {
   char folder[] = "/tmp/bench_deaths.XXXXXX";
   int ends[2];
   if (mkdtemp(folder) == nullptr || pipe(ends) != 0) return -1;
-  const pid_t victim = in_child([&] { be_victim(folder, used); });
-  const pid_t survivor = in_child([&] { survive(folder, victim, ends[1]); });
+  // The survivor alone holds the end that is written to: without it, nothing is left to wait for.
+  const pid_t victim = in_child([&] {
+    close(ends[0]);
+    close(ends[1]);
+    be_victim(folder, used);
+  });
+  const pid_t survivor = in_child([&] {
+    close(ends[0]);
+    survive(folder, victim, ends[1]);
+  });
   close(ends[1]);
   double ms = -1;
   const bool is_read = read(ends[0], &ms, sizeof(ms)) == sizeof(ms);
@@ -79,11 +88,18 @@ double one_kill(std::size_t used) {
   return is_read ? ms : -1;
 }
 
+// Processes that ran or wanted to, on average over the last minute.
+double load() {
+  double minute = -1;
+  return getloadavg(&minute, 1) == 1 ? minute : -1;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   const long kills = count > 1 ? std::atol(arguments[1]) : 1000;
   const std::size_t mib = count > 2 ? std::strtoul(arguments[2], nullptr, 10) : 0;
+  const double before = load();
   std::vector<double> all;
   for (long i = 0; i < kills; ++i) {
     const double ms = one_kill(mib << 20);
@@ -97,5 +113,7 @@ int main(int count, char** arguments) {
   std::printf(
       "%zu kills of %ld heard of; ms from kill to news: median %.2f, 99 %% %.2f, most %.2f\n",
       all.size(), kills, at(0.5), at(0.99), all.back());
+  std::printf("on %ld processors; load %.2f before, %.2f at the end\n",
+              sysconf(_SC_NPROCESSORS_ONLN), before, load());
   return all.size() == static_cast<std::size_t>(kills) ? 0 : 1;
 }

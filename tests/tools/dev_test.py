@@ -247,6 +247,15 @@ def bench_builds_benchmarks():
     demand("the table" in box.dev("bench"), "the benchmarks ran")
     builds = box.calls("cmake --build")
     demand(builds == ["cmake --build build/release -j 2 --target lcrun benchmarks"], f"built: {builds}")
+    # A program alone, which its build does not make here.
+    deaths = box.root / "build/release/bin/bench_deaths"
+    deaths.parent.mkdir()
+    deaths.write_text("#!/bin/sh\necho the table of $*\n")
+    deaths.chmod(0o755)
+    box.forget_calls()
+    demand("the table of 12" in box.dev("bench", "deaths", "12"), "the benchmark of deaths ran")
+    builds = box.calls("cmake --build")
+    demand(builds == ["cmake --build build/release -j 2 --target bench_deaths"], f"built: {builds}")
     for kind in ("gpu", "ibv", "ofi", "start"):
         box.forget_calls()
         demand("the table" in box.dev("bench", kind), f"the benchmarks of {kind} ran")
