@@ -33,8 +33,6 @@ option(LCI_RACE_POINTS "Places where a test does another thread's work; test bui
 option(LCI_UNITY "Compile several sources at once: a build takes less time, the build after a change more" ON)
 set(LCI_TEST_CXX_FLAGS "" CACHE STRING "More compiler options for the sources of unit and contract tests")
 option(LCI_OPTIMIZE_FOR_NATIVE "Compile for exactly this processor (-march=native)" OFF)
-option(LCI_USE_TCMALLOC "Link tcmalloc when it is found" OFF)
-option(LCI_CONFIG_USE_ALIGNED_ALLOC "Aligned allocation" ON)
 set(LCI_CACHE_LINE 64 CACHE STRING "Bytes in a cache line")
 
 # Backends. Shared memory is always there.
@@ -45,7 +43,7 @@ if(DEFINED LCI_SERVER)
 endif()
 string(REPLACE "," ";" LCI_NETWORK_BACKENDS "${LCI_NETWORK_BACKENDS}")
 set(LCI_OFI_PROVIDER_HINT_DEFAULT "" CACHE STRING "Default of the attribute ofi_provider_name")
-option(LCI_WITH_SHM "Shared memory between the processes of a host (always built)" ON)
+option(LCI_WITH_SHM "Accepted, without effect: shared memory between the processes of a host is always built" ON)
 option(LCI_USE_REG_CACHE "Default of the attribute use_reg_cache" OFF)
 
 # Accelerators.
@@ -89,7 +87,6 @@ foreach(name pmi1 pmi2 pmix mpi)
 endforeach()
 option(LCT_DEBUG "Debug assertions of LCT" ${LCI_DEBUG})
 set(LCT_CACHE_LINE ${LCI_CACHE_LINE} CACHE STRING "Bytes in a cache line, as LCT sees it")
-option(LCT_CONFIG_USE_ALIGNED_ALLOC "Aligned allocation in LCT" ${LCI_CONFIG_USE_ALIGNED_ALLOC})
 
 # How tests are started.
 set(LCI_USE_CTEST_LAUNCHER "" CACHE STRING "Launcher for tests; empty means our lcrun")
@@ -97,6 +94,11 @@ set(LCI_USE_CTEST_ARGS "" CACHE STRING "More arguments for the launcher")
 
 # Accepted, without effect: scripts pass them.
 option(LCI_USE_PAPI "Accepted, without effect" OFF)
+# Which malloc a program has is for the program to choose; a library that brings one along takes that from it.
+option(LCI_USE_TCMALLOC "Accepted, without effect" OFF)
+# What needs to be at the start of a cache line is. LCT's sets the macro of that name and nothing else.
+option(LCI_CONFIG_USE_ALIGNED_ALLOC "Accepted, without effect" ON)
+option(LCT_CONFIG_USE_ALIGNED_ALLOC "Accepted, without effect" ${LCI_CONFIG_USE_ALIGNED_ALLOC})
 # Sets the macro of that name and nothing else: the library has no counters that a program could want to leave out.
 option(LCI_USE_PERFORMANCE_COUNTER "Accepted, without effect" ${LCI_DEBUG})
 foreach(name LCI_USE_AVX LCI_USE_IBV_TD_DEFAULT LCI_USE_PRG_ENDPOINT_DEFAULT
