@@ -5,6 +5,7 @@ subproject   add_subdirectory by a parent that installs and exports the targets:
              the same objects, and the static package through find_package and pkg-config --static
 unbuilt      configured where headers of networks are missing, and without asking for one: the summary, lci_info and
              the error of a program that asks for it say which of both it was
+lct_only     the companion library without the other: built, installed and used from C
 """
 
 import argparse
@@ -170,10 +171,31 @@ class Packaging:
         run(program)  # shared memory is enough
         print("unbuilt: the summary, the list and the error name what is missing")
 
+    def lct_only(self):
+        folder, prefix = self.clean("lct_only"), self.clean("lct_only_installed")
+        run("cmake", "-S", SOURCE, "-B", folder, *self.generator, "-DLCI_WITH_LCT_ONLY=ON", "-DCMAKE_BUILD_TYPE=Debug",
+            "-DCMAKE_CXX_FLAGS_DEBUG=-O0", f"-DCMAKE_INSTALL_PREFIX={prefix}")
+        run("cmake", "--build", folder, "-j", os.cpu_count())
+        run("cmake", "--install", folder)
+        self.look_at(prefix)
+        files = {path.name for path in prefix.glob("**/*")}
+        demand("liblct.so" in files and "liblct.pc" in files, f"the library and how to find it: {sorted(files)}")
+        demand(not {"liblci.so", "liblci.pc", "lcrun", "lci_info"} & files, f"nothing of the other: {sorted(files)}")
+        libdir = next(prefix.glob("**/liblct.pc")).parent
+        environment = {"PKG_CONFIG_PATH": str(libdir), "LD_LIBRARY_PATH": str(libdir.parent)}
+        for name, option in (("found", f"-DLCI_ROOT={prefix}"), ("pkg_config", "-DPKG_CONFIG=ON")):
+            client = self.clean(f"lct_only_{name}")
+            run("cmake", "-S", HERE / "lct_only", "-B", client, *self.generator, option, environment=environment)
+            run("cmake", "--build", client, environment=environment)
+            told = subprocess.run([client / "lct_only"], env={**os.environ, **environment}, capture_output=True, text=True, check=False)
+            demand(told.returncode == 0 and "<lct:error:only> 0 of 1\n" in told.stderr, f"it runs alone: {told}")
+            run(self.launcher, "-n", 2, client / "lct_only", environment=environment)
+        print("lct_only: built, installed, and used from C, by find_package and pkg-config")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("scenario", choices=["installed", "subproject", "unbuilt"])
+    parser.add_argument("scenario", choices=["installed", "subproject", "unbuilt", "lct_only"])
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--generator", required=True)
     parser.add_argument("--archive", type=Path, required=True, help="all of the library but its list of backends")
