@@ -37,8 +37,11 @@ log::context* make_context(log::context_options options, const char* level,
   return made;
 }
 
-// Never freed: destructors of static objects may still log. Made at its first use, or when the
-// library is loaded.
+// What LCT_log_ctx_default holds: the context itself is made at its first use, when a program has
+// set its variables.
+constexpr char DEFAULT_MARK = 0;
+
+// Never freed: destructors of static objects may still log.
 log::context* default_context() {
   static log::context* const made = [] {
     log::context_options options;
@@ -54,7 +57,8 @@ log::context* default_context() {
 }
 
 log::context& context_of(LCT_log_ctx_t ctx) {
-  return ctx != nullptr ? *static_cast<log::context*>(ctx) : *default_context();
+  return ctx != nullptr && ctx != &DEFAULT_MARK ? *static_cast<log::context*>(ctx)
+                                                : *default_context();
 }
 
 void print(LCT_log_ctx_t ctx, int level, const char* tag, const char* file, const char* func,
@@ -82,7 +86,7 @@ std::string format_text(const char* format, va_list args) {
 }  // namespace
 }  // namespace lct
 
-LCT_log_ctx_t LCT_log_ctx_default = lct::default_context();
+constinit LCT_log_ctx_t LCT_log_ctx_default = const_cast<char*>(&lct::DEFAULT_MARK);
 
 extern "C" {
 

@@ -83,5 +83,13 @@ void row_log_variables(void) {
   CHECK(!has(file, "detail") && !has(file, "other") && !has(file, "black"));
 }
 
+/* The variables are read at the first use, not when the library is loaded, and once. */
+void row_log_first_use(void) {
+  setenv("LCT_LOG_LEVEL", "debug", 1);
+  CHECK(LCT_log_get_level(LCT_log_ctx_default) == LCT_LOG_DEBUG);
+  setenv("LCT_LOG_LEVEL", "error", 1);
+  CHECK(LCT_log_get_level(LCT_log_ctx_default) == LCT_LOG_DEBUG);
+}
+
 /* Started with LCT_ABORT_ON_ASSERT=1. */
 void row_assert_aborts(void) { LCT_Assert(LCT_log_ctx_default, 0, "%s", "on purpose"); }

@@ -48,6 +48,7 @@ void row_strings(void);
 void row_threads(void);
 void row_log(void);
 void row_log_variables(void);
+void row_log_first_use(void);
 void row_assert_aborts(void);
 void row_counters(void);
 void row_counter_variables(void);
