@@ -5,7 +5,9 @@
 // told exactly once, by its completion or by the end of the link.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <mutex>
 
@@ -61,18 +63,14 @@ class link {
   bool enter(work& one) noexcept {
     const std::lock_guard lock(lock_);
     if (state() >= stage::left || (one.what == purpose::user && open_ >= most_)) return false;
-    one.next = first_;
-    one.before = nullptr;
-    if (first_ != nullptr) first_->before = &one;
-    first_ = &one;
+    works_.push_front(one);
     count(one, 1);
     return true;
   }
   // It is completed, or the provider has not taken it. False: its end was told already.
   bool leave(work& one) noexcept {
     const std::lock_guard lock(lock_);
-    (one.before != nullptr ? one.before->next : first_) = one.next;
-    if (one.next != nullptr) one.next->before = one.before;
+    works_.erase(works_.iterator_to(one));
     if (!one.is_told) count(one, ~0u);
     return !one.is_told;
   }
@@ -80,11 +78,11 @@ class link {
   // in the list stays, until the provider is done with it.
   work* take_untold() noexcept {
     const std::lock_guard lock(lock_);
-    for (work* one = first_; one != nullptr; one = one->next) {
-      if (one->is_told) continue;
-      one->is_told = true;
-      count(*one, ~0u);
-      return one;
+    for (work& one : works_) {
+      if (one.is_told) continue;
+      one.is_told = true;
+      count(one, ~0u);
+      return &one;
     }
     return nullptr;
   }
@@ -94,8 +92,9 @@ class link {
     work* found = nullptr;
     {
       const std::lock_guard lock(lock_);
-      for (work* one = first_; one != nullptr && found == nullptr; one = one->next)
-        if (one->flush != 0 && one->flush <= flush) found = one;
+      const auto is_flushed = [=](const work& one) { return one.flush != 0 && one.flush <= flush; };
+      const auto at = std::find_if(works_.begin(), works_.end(), is_flushed);
+      if (at != works_.end()) found = &*at;
     }
     if (found != nullptr) leave(*found);
     return found;
@@ -103,12 +102,7 @@ class link {
   // Everything that the provider has not given back, when its endpoint is closed.
   template <class F>
   void for_each(F&& f) noexcept {
-    for (work* one = first_; one != nullptr;) {
-      work* const next = one->next;
-      f(*one);
-      one = next;
-    }
-    first_ = nullptr;
+    works_.clear_and_dispose([&](work* one) { f(*one); });
   }
   bool is_idle() const noexcept { return all_.load(std::memory_order_acquire) == 0; }
   // Writes whose data may not be there yet; and of these, those for which nobody waits.
@@ -166,7 +160,10 @@ class link {
   alignas(base::CACHE_LINE) std::atomic<std::uint64_t> sent_{0};
   std::atomic<std::uint64_t> consumed_{0};
   alignas(base::CACHE_LINE) base::spinlock lock_;
-  work* first_ = nullptr;
+  boost::intrusive::list<
+      work, boost::intrusive::member_hook<work, decltype(work::in_link), &work::in_link>,
+      boost::intrusive::constant_time_size<false>>
+      works_;
   std::uint32_t open_ = 0;
   std::atomic<std::uint32_t> all_{0}, writes_{0}, silent_writes_{0};
 };

@@ -1,8 +1,9 @@
 // Something that was given to the provider and is not completed: what it holds, and for whom. Lives
 // in its port's pool, in the list of its link meanwhile. Threads: single owner, but for the list
-// hooks, which are under the link's lock.
+// hook, which is under the link's lock.
 #pragma once
 
+#include <boost/intrusive/list.hpp>
 #include <cstdint>
 
 #include "backends/ofi/queues.hpp"
@@ -32,8 +33,9 @@ struct work : ticket {
   bool is_silent = false;    // ... for which nobody waits
   bool is_answered = false;  // its completion is a sign of the peer, not of this host alone
   bool is_told = false;      // its end was told before the provider knew
-  work* next = nullptr;      // in the list of the link
-  work* before = nullptr;
+  // In the list of the link.
+  boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>
+      in_link;
   work* pool_next = nullptr;
 
   // As new, but for what is the provider's and the pool's.

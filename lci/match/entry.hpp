@@ -2,6 +2,8 @@
 // wait. Owned by the engine that files it; guarded by the lock under which the engine keeps it.
 #pragma once
 
+#include <algorithm>
+#include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,8 +28,9 @@ struct entry {
   tag_t tag = 0;            // actual tag of a message, for wildcards
   int rank = 0;             // actual rank of a message
   matching_entry_type_t type = matching_entry_type_t::send;
-  entry* older = nullptr;  // list of all messages by arrival; kept only while wildcards are in use
-  entry* younger = nullptr;
+  // In the list of all messages by arrival, which is kept only while wildcards are in use.
+  boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>
+      by_arrival;
   std::size_t refused = 0;  // set by refuse(): bytes of the message that did not fit
 };
 static_assert(sizeof(entry) <= 2 * base::CACHE_LINE);
@@ -196,42 +199,30 @@ class entry_queues {
   std::size_t count_ = 0;
 };
 
-// Doubly linked list by arrival, through entry::older and entry::younger. Single.
+// By arrival. Single.
 class arrival_list {
  public:
-  void append(entry* e) noexcept {
-    e->older = youngest_;
-    e->younger = nullptr;
-    (youngest_ != nullptr ? youngest_->younger : oldest_) = e;
-    youngest_ = e;
-  }
-  void remove(entry* e) noexcept {
-    (e->older != nullptr ? e->older->younger : oldest_) = e->younger;
-    (e->younger != nullptr ? e->younger->older : youngest_) = e->older;
-  }
-  // The oldest entry that satisfies the predicate, or null.
+  void append(entry* e) noexcept { entries_.push_back(*e); }
+  void remove(entry* e) noexcept { entries_.erase(entries_.iterator_to(*e)); }
+  // The oldest entry that satisfies the predicate, or null. The list owns the links alone.
   template <class Predicate>
   entry* find(Predicate&& is_it) const {
-    entry* e = oldest_;
-    while (e != nullptr && !is_it(*e)) e = e->younger;
-    return e;
+    const auto at = std::find_if(entries_.begin(), entries_.end(), is_it);
+    return at != entries_.end() ? const_cast<entry*>(&*at) : nullptr;
   }
   // As entry_queues::remove_if().
   template <class Predicate, class Leave>
   void remove_if(Predicate&& is_it, Leave&& leave) {
-    for (entry *e = oldest_, *next; e != nullptr; e = next) {
-      next = e->younger;
-      if (!is_it(*e)) continue;
-      remove(e);
-      leave(e);
-    }
+    entries_.remove_and_dispose_if(is_it, leave);
   }
-  bool is_empty() const noexcept { return oldest_ == nullptr; }
-  void clear() noexcept { oldest_ = youngest_ = nullptr; }
+  bool is_empty() const noexcept { return entries_.empty(); }
+  void clear() noexcept { entries_.clear(); }
 
  private:
-  entry* oldest_ = nullptr;
-  entry* youngest_ = nullptr;
+  boost::intrusive::list<
+      entry, boost::intrusive::member_hook<entry, decltype(entry::by_arrival), &entry::by_arrival>,
+      boost::intrusive::constant_time_size<false>>
+      entries_;
 };
 
 }  // namespace lci::match
