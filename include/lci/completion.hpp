@@ -151,8 +151,8 @@ struct comp_positional {
 
 }  // namespace detail
 
-/// Makes a synchronizer: ready once `threshold` operations have signalled it, and then usable
-/// again.
+/// Makes a synchronizer: ready once it was signalled `threshold` times, and then usable again.
+/// @return  the synchronizer, with no signal so far; free it with free_comp()
 /// @throws lci::argument_error  threshold below 1
 class alloc_sync_x : public detail::alloc_comp_operation<alloc_sync_x, &detail::alloc_sync>,
                      public detail::zero_copy_am_option<alloc_sync_x> {
@@ -162,10 +162,12 @@ class alloc_sync_x : public detail::alloc_comp_operation<alloc_sync_x, &detail::
 };
 
 /// Makes a counter with value 0: every signal adds one, the status is dropped.
+/// @return  the counter; free it with free_comp()
 class alloc_counter_x
     : public detail::alloc_comp_operation<alloc_counter_x, &detail::alloc_counter> {};
 
 /// Makes a completion queue: every signal adds its status, cq_pop() takes one out.
+/// @return  the queue, empty; free it with free_comp()
 class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::alloc_cq>,
                    public detail::zero_copy_am_option<alloc_cq_x> {
  public:
@@ -177,6 +179,7 @@ class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::allo
 
 /// Makes an object that calls a function in the thread that signals it. The function may post and
 /// allocate, and must not wait for what it is part of. @throws lci::argument_error  null function
+/// @return  the object; free it with free_comp()
 class alloc_handler_x
     : public detail::alloc_comp_operation<alloc_handler_x, &detail::alloc_handler>,
       public detail::zero_copy_am_option<alloc_handler_x> {
@@ -207,9 +210,9 @@ class free_comp_x
   }
 };
 
-/// Asks whether a synchronizer is ready. True: `threshold` statuses were copied to `p_out` (null is
-/// allowed) and it counts from zero again; of several testers exactly one gets true. False: `p_out`
-/// is untouched.
+/// Asks whether a synchronizer is ready.
+/// @return  true: `threshold` statuses were copied to `p_out` (null is allowed) and it counts from
+/// zero again; of several testers exactly one gets that. False: `p_out` is untouched
 /// @throws lci::argument_error  not a synchronizer
 class sync_test_x
     : public detail::operation<sync_test_x, detail::sync_args, bool, &detail::sync_test>,
@@ -229,7 +232,6 @@ class sync_test_x
 };
 
 /// Waits until sync_test() is true, making progress meanwhile.
-///
 /// @throws lci::peer_failure_error  a peer died since the call began, in whatever thread that was
 /// noticed, or took leave while an operation needed it; the object stays as it is and may be waited
 /// for again. One that was lost before ends the call only if an operation with it was to signal
@@ -259,6 +261,7 @@ class sync_wait_x
 };
 
 /// Value of a counter. @throws lci::argument_error  not a counter
+/// @return  signals since it was made or set, plus what it was set to
 class counter_get_x
     : public detail::operation<counter_get_x, detail::comp_args, int64_t, &detail::counter_get>,
       public detail::runtime_option<counter_get_x>,
@@ -286,7 +289,8 @@ class counter_set_x
   }
 };
 
-/// Takes one status out of a completion queue; retry when it is empty.
+/// Takes one status out of a completion queue.
+/// @return  the oldest status, which says done; or one that says retry when the queue is empty
 /// @throws lci::argument_error  not a completion queue
 class cq_pop_x : public detail::operation<cq_pop_x, detail::comp_args, status_t, &detail::cq_pop>,
                  public detail::runtime_option<cq_pop_x>,
@@ -318,6 +322,7 @@ class comp_signal_x
 /// handed out in the order of the calls, so symmetric programs need no exchange, but they do need a
 /// barrier before first use. An empty object has a number as well: what comes for it is dropped and
 /// counted, and `LCI_LOG_LEVEL=info` tells how much at the end of the runtime.
+/// @return  the number that peers name the object by; never 0
 class register_rcomp_x : public detail::operation<register_rcomp_x, detail::register_rcomp_args,
                                                   rcomp_t, &detail::register_rcomp>,
                          public detail::runtime_option<register_rcomp_x>,
@@ -332,7 +337,8 @@ class register_rcomp_x : public detail::operation<register_rcomp_x, detail::regi
   }
 };
 
-/// Sets aside `n` consecutive numbers and answers the first.
+/// Sets aside `n` consecutive numbers.
+/// @return  the first of them
 class reserve_rcomps_x : public detail::operation<reserve_rcomps_x, detail::rcomp_args, rcomp_t,
                                                   &detail::reserve_rcomps>,
                          public detail::runtime_option<reserve_rcomps_x> {

@@ -55,6 +55,7 @@ LCI_PUBLIC status_t graph_test(const comp_args& args);
 }  // namespace detail
 
 /// Makes an empty graph.
+/// @return  the graph; free it with free_comp(), unless comp() says that it frees itself
 class alloc_graph_x : public detail::alloc_comp_operation<alloc_graph_x, &detail::alloc_graph> {
  public:
   /// Sets an object to signal once, done and with the graph's user context, when the graph is
@@ -66,6 +67,7 @@ class alloc_graph_x : public detail::alloc_comp_operation<alloc_graph_x, &detail
 };
 
 /// Adds a node that runs `fn(value)` once all its incoming edges have fired.
+/// @return  the node, which belongs to the graph
 class graph_add_node_x : public detail::operation<graph_add_node_x, detail::graph_add_node_args,
                                                   graph_node_t, &detail::graph_add_node>,
                          public detail::runtime_option<graph_add_node_x>,
@@ -155,7 +157,9 @@ class graph_start_x
   explicit graph_start_x(comp_t comp) { args.comp = comp; }
 };
 
-/// Asks whether a graph is complete: done with the graph's user context, or retry.
+/// Asks whether a graph is complete.
+/// @return  a status that says done when all edges to GRAPH_END have fired, with the graph's user
+/// context; or one that says retry
 class graph_test_x
     : public detail::operation<graph_test_x, detail::comp_args, status_t, &detail::graph_test>,
       public detail::runtime_option<graph_test_x>,

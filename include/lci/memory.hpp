@@ -147,6 +147,7 @@ class bind_packet_pool_operation : public operation<Op, bind_packet_pool_args, v
 }  // namespace detail
 
 /// Registers `size` bytes at `address` with a device; peers reach them through get_rmr().
+/// @return  the region; end it with deregister_memory()
 /// @throws lci::argument_error  null address with a size
 /// @throws lci::backend_error   the system refuses; the text says why
 /// Threads: any.
@@ -196,6 +197,8 @@ class deregister_memory_x
 };
 
 /// What peers need to reach a registered region. Threads: any.
+/// @return  the name by which peers reach the region; plain bytes, to be sent to them, valid until
+/// it is deregistered
 /// @throws std::runtime_error  empty handle
 class get_rmr_x
     : public detail::operation<get_rmr_x, detail::get_rmr_args, rmr_t, &detail::get_rmr>,
@@ -211,6 +214,7 @@ class get_rmr_x
 };
 
 /// Makes a packet pool; it grows on demand up to `npackets`.
+/// @return  the pool; free it with free_packet_pool()
 /// @throws lci::argument_error  packet_size too small for a header
 class alloc_packet_pool_x
     : public detail::alloc_operation<alloc_packet_pool_x, detail::alloc_packet_pool_args,
@@ -251,7 +255,8 @@ class register_packet_pool_x
                                                 &detail::register_packet_pool> {
  public:
   /// Positional arguments, see the setters of their names.
-  register_packet_pool_x(packet_pool_t pool, device_t of) : bind_packet_pool_operation(pool, of) {}
+  register_packet_pool_x(packet_pool_t packet_pool, device_t device)
+      : bind_packet_pool_operation(packet_pool, device) {}
 };
 
 /// Undoes register_packet_pool(). Threads: any.
@@ -260,11 +265,12 @@ class deregister_packet_pool_x
                                                 &detail::deregister_packet_pool> {
  public:
   /// Positional arguments, see the setters of their names.
-  deregister_packet_pool_x(packet_pool_t pool, device_t of)
-      : bind_packet_pool_operation(pool, of) {}
+  deregister_packet_pool_x(packet_pool_t packet_pool, device_t device)
+      : bind_packet_pool_operation(packet_pool, device) {}
 };
 
 /// The runtime's default packet pool; empty if it has none.
+/// @return  the pool, which belongs to the runtime; empty if it has none
 class get_default_packet_pool_x
     : public detail::get_default_operation<get_default_packet_pool_x, packet_pool_t,
                                            &detail::get_default_packet_pool> {};
@@ -274,6 +280,7 @@ class get_default_packet_pool_x
 /// library; after retry it is still the caller's. From a pool with an allocator it lies in the
 /// allocator's memory, aligned to 256 bytes; a post knows where that is and needs no mr. Throws
 /// what the allocator throws. Threads: any.
+/// @return  the first writable byte of the packet, or null when none is left
 class get_upacket_x : public detail::operation<get_upacket_x, detail::packet_pool_args, void*,
                                                &detail::get_upacket>,
                       public detail::runtime_option<get_upacket_x>,
@@ -295,6 +302,7 @@ class put_upacket_x
 };
 
 /// Bytes up to which a message travels in a packet. Threads: any.
+/// @return  bytes of payload: those of a packet of the pool without the library's header
 class get_max_bcopy_size_x
     : public detail::operation<get_max_bcopy_size_x, detail::packet_pool_args, size_t,
                                &detail::get_max_bcopy_size>,
@@ -317,6 +325,7 @@ class set_allocator_x : public detail::operation<set_allocator_x, detail::alloca
 };
 
 /// The runtime's allocator. Threads: any.
+/// @return  the allocator that was set, or the library's own; not the caller's to free
 class get_allocator_x : public detail::operation<get_allocator_x, detail::allocator_args,
                                                  allocator_base_t*, &detail::get_allocator>,
                         public detail::runtime_option<get_allocator_x> {};

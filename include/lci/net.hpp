@@ -146,7 +146,8 @@ struct net_imm_option {
 }  // namespace detail
 
 /// Takes up to `max_polls` (1..LCI_BACKEND_MAX_POLLS) completions; `statuses` may be null. A
-/// failure shows as an entry with opcode ERROR. Answers how many.
+/// failure shows as an entry with opcode ERROR.
+/// @return  how many entries there were; 0 when nothing has completed
 class net_poll_cq_x : public detail::operation<net_poll_cq_x, detail::net_poll_cq_args, size_t,
                                                &detail::net_poll_cq>,
                       public detail::runtime_option<net_poll_cq_x>,
@@ -170,6 +171,7 @@ class net_poll_cq_x : public detail::operation<net_poll_cq_x, detail::net_poll_c
 };
 
 /// Posts a receive buffer, which must be registered, to the device.
+/// @return  posted: its entry says how many bytes came, and from whom
 class net_post_recv_x : public detail::net_operation<net_post_recv_x, &detail::net_post_recv>,
                         public detail::net_mr_option<net_post_recv_x> {
  public:
@@ -180,6 +182,7 @@ class net_post_recv_x : public detail::net_operation<net_post_recv_x, &detail::n
 };
 
 /// Sends a short message.
+/// @return  done, or retry when there is no room now
 class net_post_sends_x
     : public detail::net_out_operation<net_post_sends_x, &detail::net_post_sends>,
       public detail::net_imm_option<net_post_sends_x> {
@@ -189,6 +192,7 @@ class net_post_sends_x
 };
 
 /// Sends from a registered buffer.
+/// @return  posted: the buffer is the network's until its entry; or retry when there is no room now
 class net_post_send_x : public detail::net_out_operation<net_post_send_x, &detail::net_post_send>,
                         public detail::net_mr_option<net_post_send_x>,
                         public detail::net_imm_option<net_post_send_x> {
@@ -201,6 +205,8 @@ class net_post_send_x : public detail::net_out_operation<net_post_send_x, &detai
 };
 
 /// Writes a few bytes to a peer's memory.
+/// @return  done, or posted where it is in no order yet: the buffer may be reused after either; or
+/// retry when there is no room now
 class net_post_puts_x : public detail::net_rma_operation<net_post_puts_x, &detail::net_post_puts> {
  public:
   /// Positional arguments, see the setters of their names.
@@ -209,6 +215,7 @@ class net_post_puts_x : public detail::net_rma_operation<net_post_puts_x, &detai
 };
 
 /// Writes a registered buffer to a peer's memory.
+/// @return  posted: the buffer is the network's until its entry; or retry when there is no room now
 class net_post_put_x : public detail::net_rma_operation<net_post_put_x, &detail::net_post_put>,
                        public detail::net_mr_option<net_post_put_x> {
  public:
@@ -220,6 +227,8 @@ class net_post_put_x : public detail::net_rma_operation<net_post_put_x, &detail:
 };
 
 /// Writes a few bytes to a peer's memory and reports REMOTE_WRITE there.
+/// @return  done, or posted where it is in no order yet: the buffer may be reused after either; or
+/// retry when there is no room now
 class net_post_putImms_x
     : public detail::net_rma_operation<net_post_putImms_x, &detail::net_post_putImms>,
       public detail::net_imm_option<net_post_putImms_x> {
@@ -230,6 +239,7 @@ class net_post_putImms_x
 };
 
 /// Writes a registered buffer to a peer's memory and reports REMOTE_WRITE there.
+/// @return  posted: the buffer is the network's until its entry; or retry when there is no room now
 class net_post_putImm_x
     : public detail::net_rma_operation<net_post_putImm_x, &detail::net_post_putImm>,
       public detail::net_mr_option<net_post_putImm_x>,
@@ -243,6 +253,7 @@ class net_post_putImm_x
 };
 
 /// Reads a peer's memory into a registered buffer.
+/// @return  posted: the data is there with its entry; or retry when there is no room now
 class net_post_get_x : public detail::net_rma_operation<net_post_get_x, &detail::net_post_get>,
                        public detail::net_mr_option<net_post_get_x> {
  public:

@@ -145,6 +145,8 @@ struct remote_memory_options : remote_comp_option<Op> {
 ///
 /// Up to get_max_bcopy_size() bytes the buffer may be reused when the call has answered done;
 /// larger messages are posted and read from the buffer once the receiver has one. Size 0 is legal.
+/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: it may be when
+/// `local_comp` is signalled; retry: nothing happened. What options forbid is not answered
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, done and posted both
 /// forbidden
 class post_send_x : public detail::post_operation<post_send_x, &detail::post_send>,
@@ -165,6 +167,8 @@ class post_send_x : public detail::post_operation<post_send_x, &detail::post_sen
 /// the buffer makes the call that finds it (this post, or progress()) throw lci::truncation_error:
 /// the receive is over, its object is not signalled, nothing is written to the buffer, and the
 /// message waits for the next receive that it matches.
+/// @return  done: the message is in the buffer, and the status says its rank, tag and size; posted:
+/// `local_comp` is signalled with these; retry: only with COMP_NULL_RETRY, no message is there
 /// @throws lci::argument_error  rank neither ANY_SOURCE nor in 0..n-1, null buffer with a size
 class post_recv_x : public detail::post_operation<post_recv_x, &detail::post_recv>,
                     public detail::matching_options<post_recv_x> {
@@ -181,6 +185,8 @@ class post_recv_x : public detail::post_operation<post_recv_x, &detail::post_rec
 ///
 /// The receiving side gets a done status with the sender's rank, the tag, and a buffer that it owns
 /// from then on.
+/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: it may be when
+/// `local_comp` is signalled; retry: nothing happened. What options forbid is not answered
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, remote_comp 0
 class post_am_x : public detail::post_operation<post_am_x, &detail::post_am>,
                   public detail::remote_comp_option<post_am_x> {
@@ -200,6 +206,8 @@ class post_am_x : public detail::post_operation<post_am_x, &detail::post_am>,
 /// to this rank through the same device, by any thread and any endpoint, comes behind the data:
 /// messages, notifications of puts and gets find it, and a later put to the same bytes wins. A put
 /// that was posted and not yet signalled is in no order, nor are operations of different devices.
+/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: it may be when
+/// `local_comp` is signalled; retry: nothing happened. What options forbid is not answered
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, write
 /// beyond its
 ///   end, tag above `max_imm_tag` together with `remote_comp`
@@ -218,6 +226,8 @@ class post_put_x : public detail::post_operation<post_put_x, &detail::post_put>,
 /// Reads `size` bytes from `rmr.base + remote_disp` in the memory of rank `rank`.
 ///
 /// Complete means that the data is in the local buffer.
+/// @return  done: the data is in the buffer, `local_comp` is not signalled; posted: it is when
+/// `local_comp` is signalled; retry: nothing happened. What options forbid is not answered
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, read
 /// beyond its
 ///   end, a remote completion
@@ -237,6 +247,7 @@ class post_get_x : public detail::post_operation<post_get_x, &detail::post_get>,
 /// The general operation. Direction, a remote region and a remote completion say which of the five
 /// it is: OUT without both is a send, with a completion an active message, with a region a put,
 /// with both a put with signal; IN without both is a receive, with a region a get.
+/// @return  done, posted or retry, as the operation that it stands for
 /// @throws lci::argument_error  IN with a remote completion, and whatever the operation it stands
 /// for throws
 class post_comm_x : public detail::post_operation<post_comm_x, &detail::post_comm>,

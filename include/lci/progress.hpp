@@ -45,8 +45,9 @@ class progress_x
       public detail::device_option<progress_x>,
       public detail::endpoint_option<progress_x> {};
 
-/// Asks whether everything posted locally on a device, receives included, is complete: done or
-/// retry. Threads: any; meaningful when nobody posts.
+/// Asks whether everything posted locally on a device, receives included, is complete.
+/// @return  done: nothing is outstanding; retry: something is
+/// Threads: any; meaningful when nobody posts.
 class test_drained_x : public detail::operation<test_drained_x, detail::progress_args, error_t,
                                                 &detail::test_drained>,
                        public detail::runtime_option<test_drained_x>,

@@ -72,6 +72,7 @@ LCI_PUBLIC matching_engine_t get_default_matching_engine(const get_default_args&
 }  // namespace detail
 
 /// Opens a network. Defaults of all settings: the global defaults at the time of the call.
+/// @return  the net context; free it with free_net_context() after its devices
 /// @throws lci::backend_error  no backend is usable, or not the one asked for; the text says why
 class alloc_net_context_x
     : public detail::alloc_operation<alloc_net_context_x, detail::alloc_net_context_args,
@@ -112,6 +113,7 @@ class alloc_net_context_x
 /// A net context has room for 64 devices at a time (lci::net::port_list, lci::shm::MAX_DEVICES: 128
 /// where all ranks share memory). What the network holds for a device, as its queues, stays when it
 /// is freed, and goes to a later one with the same settings once all ranks have freed theirs.
+/// @return  the device; free it with free_device()
 /// @throws lci::argument_error  a setting out of its range
 /// @throws lci::backend_error   the backend refuses, or there are too many devices
 class alloc_device_x
@@ -150,6 +152,7 @@ class alloc_device_x
 };
 
 /// Makes another endpoint of a device. Collective.
+/// @return  the endpoint; free it with free_endpoint() before its device
 class alloc_endpoint_x : public detail::operation<alloc_endpoint_x, detail::alloc_endpoint_args,
                                                   endpoint_t, &detail::alloc_endpoint>,
                          public detail::runtime_option<alloc_endpoint_x>,
@@ -163,6 +166,7 @@ class alloc_endpoint_x : public detail::operation<alloc_endpoint_x, detail::allo
 /// other messages tell so. A message for an engine that its receiver has not made yet (or has
 /// freed) is dropped, and the receiver's next progress throws argument_error. The default engine
 /// needs nothing: it is there before any peer can reach this rank. Threads: one at a time.
+/// @return  the engine; free it with free_matching_engine()
 class alloc_matching_engine_x
     : public detail::alloc_operation<alloc_matching_engine_x, detail::alloc_matching_engine_args,
                                      matching_engine_settings_t, matching_engine_t,
@@ -223,6 +227,8 @@ class free_matching_engine_x
 
 /// Uses a matching engine directly: removes and answers the oldest opposite entry with that key,
 /// else stores the value and answers null. These keys never meet those of messages. Threads: any.
+/// @return  the value of the opposite entry, which is taken out; null: there was none, and `value`
+/// is stored
 /// @throws lci::argument_error  null value
 class matching_engine_insert_x
     : public detail::operation<matching_engine_insert_x, detail::matching_engine_insert_args,
@@ -256,17 +262,21 @@ class matching_engine_insert_x
 };
 
 /// The runtime's default net context.
+/// @return  the net context, which belongs to the runtime
 class get_default_net_context_x
     : public detail::get_default_operation<get_default_net_context_x, net_context_t,
                                            &detail::get_default_net_context> {};
 /// The runtime's default device; empty if it has none.
+/// @return  the device, which belongs to the runtime; empty if it has none
 class get_default_device_x : public detail::get_default_operation<get_default_device_x, device_t,
                                                                   &detail::get_default_device> {};
 /// The runtime's default matching engine; empty if it has none.
+/// @return  the engine, which belongs to the runtime; empty if it has none
 class get_default_matching_engine_x
     : public detail::get_default_operation<get_default_matching_engine_x, matching_engine_t,
                                            &detail::get_default_matching_engine> {};
 /// The default endpoint of a device; empty if it has none.
+/// @return  the endpoint, which belongs to the device; empty if it has none
 class get_default_endpoint_x
     : public detail::get_default_operation<get_default_endpoint_x, endpoint_t,
                                            &detail::get_default_endpoint>,
@@ -287,15 +297,15 @@ inline void free_device(device_t* device) { free_device_x(device).call(); }
 /// free_endpoint_x without options.
 inline void free_endpoint(endpoint_t* endpoint) { free_endpoint_x(endpoint).call(); }
 /// free_matching_engine_x without options.
-inline void free_matching_engine(matching_engine_t* engine) {
-  free_matching_engine_x(engine).call();
+inline void free_matching_engine(matching_engine_t* matching_engine) {
+  free_matching_engine_x(matching_engine).call();
 }
 /// matching_engine_insert_x without options.
-inline matching_entry_val_t matching_engine_insert(matching_engine_t engine,
+inline matching_entry_val_t matching_engine_insert(matching_engine_t matching_engine,
                                                    matching_entry_key_t key,
                                                    matching_entry_val_t value,
                                                    matching_entry_type_t entry_type) {
-  return matching_engine_insert_x(engine, key, value, entry_type).call();
+  return matching_engine_insert_x(matching_engine, key, value, entry_type).call();
 }
 /// get_default_net_context_x without options.
 inline net_context_t get_default_net_context() { return get_default_net_context_x().call(); }

@@ -93,6 +93,7 @@ class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime
 
 /// Makes a runtime of the program's own, independent of the global one. Collective: every rank
 /// calls it, in the same order. Calls global_initialize().
+/// @return  the runtime; free it with free_runtime()
 /// @throws lci::backend_error  no backend is usable; the text lists each with its reason
 class alloc_runtime_x
     : public detail::alloc_runtime_operation<alloc_runtime_x, &detail::alloc_runtime> {};
@@ -112,6 +113,7 @@ class free_runtime_x : public detail::operation<free_runtime_x, detail::free_run
 
 /// Makes the global default runtime. A second call warns and answers the existing one; each call
 /// needs its g_runtime_fina(). Collective. Errors: as alloc_runtime_x.
+/// @return  the global default runtime, also when it was there already
 class g_runtime_init_x
     : public detail::alloc_runtime_operation<g_runtime_init_x, &detail::g_runtime_init> {};
 
@@ -120,11 +122,13 @@ class g_runtime_fina_x
     : public detail::operation<g_runtime_fina_x, detail::no_args, void, &detail::g_runtime_fina> {};
 
 /// The global default runtime; empty if there is none.
+/// @return  the global default runtime; empty outside of g_runtime_init()..g_runtime_fina()
 class get_g_runtime_x : public detail::operation<get_g_runtime_x, detail::no_args, runtime_t,
                                                  &detail::get_g_runtime> {};
 
 /// The ranks that have died, or cannot be reached any more, as far as progress on any device of the
 /// runtime has found, in ascending order. Those that took leave are not among them.
+/// @return  their numbers, ascending; empty while all are well
 /// Threads: any. Errors: there is no runtime.
 class get_failed_ranks_x : public detail::operation<get_failed_ranks_x, detail::failed_ranks_args,
                                                     std::vector<int>, &detail::get_failed_ranks>,

@@ -66,11 +66,18 @@ def check(root, build):
 
 
 _HEADER = "/// @file\n/// A header.\nnamespace lci {\n%s\n}\n"
+# An operation and the function of its name: what its class says, and the function's argument.
+_OPERATION = ("/// %s\nclass f_x : public detail::operation<f_x, int, int, 0> {\n public:\n  /// Takes the rank.\n"
+              "  explicit f_x(int value);\n  /// Sets the rank.\n  f_x&& rank(int value) {\n  }\n};\n"
+              "/// f_x without options.\ninline int f(%s) {\n  return f_x(1).call();\n}\n")
 PLANTED = [
     Planted({"include/lci/a.hpp": _HEADER % "int undocumented();"}, "undocumented"),
     Planted({"include/lci/a.hpp": _HEADER % "/// Does.\n/// @param wrong  a name\nint f(int right);"}, "wrong"),
     Planted({"include/lci/a.hpp": _HEADER % "/// Does.\n/// @param size  bytes\nint f(int size);"}, "f does not say: what it returns"),
     Planted({"include/lci/a.hpp": _HEADER % "/// Does.\n/// @return 0\nint f(int size);"}, "f does not say: size"),
+    Planted({"include/lci/a.hpp": _HEADER % _OPERATION % ("Does.", "int rank")}, "f_x::call does not say: what it returns"),
+    Planted({"include/lci/a.hpp": _HEADER % _OPERATION % ("Does.", "int rank")}, "f does not say: what it returns"),
+    Planted({"include/lci/a.hpp": _HEADER % _OPERATION % ("Does.\n/// @return 0", "int peer")}, "f does not say: peer"),
     Planted({"docs/a.md": "# A page\n\n[a link](missing.md)\n"}, "missing.md"),
 ]
 

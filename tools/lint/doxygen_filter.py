@@ -103,17 +103,30 @@ def describe(names, setters):
     """@param of arguments that have setters."""
     out = []
     for name in names:
-        said = setters.get(name, ("",))[0]
+        # "op_": a function pointer may not have the name of its setter.
+        said = setters.get(name.rstrip("_"), ("",))[0]
         said = re.sub(r"^Sets (the attribute: )?", "", said)
-        out.append(f"@param {name}  {said or 'see the operation'}")
+        # Without a text it is left out, and is missed by the check of the pages.
+        if said:
+            out.append(f"@param {name}  {said}")
     return " ".join(out)
+
+
+def answers(text):
+    """{operation: what its class says after @return}, for call() and for the function of its name."""
+    found = {}
+    for comment, name in re.findall(r"((?:^///.*\n)+)class (\w+)_x\b", text, re.MULTILINE):
+        said = re.search(r"@return\s+(.*?)\s*(?=@\w|\bThreads: |\bErrors: |\n\n|\Z)", re.sub(r"^/// ?", "", comment, flags=re.MULTILINE), re.DOTALL)
+        if said:
+            found[name] = " @return " + " ".join(said.group(1).split())
+    return found
 
 
 def one_comment(text):
     return "/** " + text.replace("*/", "* /") + " */"
 
 
-def rewrite_operation(headers, text, match, results):
+def rewrite_operation(headers, text, match, results, answer):
     """The head of an operation's class without its bases, with their setters."""
     name = match.group(1)
     setters, own = headers.setters_of(name)
@@ -130,7 +143,6 @@ def rewrite_operation(headers, text, match, results):
         if setter in positional and "Default" not in said:
             said += " Default: none, the constructor takes it."
         out.append(one_comment(f"{said} @param value  the new value @return this operation") + f" {name}_x&& {setter}({kind} value);")
-    answer = "" if result == "void" else " @return what the function of this name answers"
     out.append(one_comment("Runs the operation, any number of times." + answer) + f" {result} call() const;")
     out.append(one_comment("Runs the operation, like call()." + answer) + f" {result} operator()() const;")
     return " ".join(out) + "\n" * match.group().count("\n"), setters, positional
@@ -165,11 +177,12 @@ def header(path):
     headers = Headers(path.parent)
     text = path.read_text()
     every = "\n".join(headers.texts.values())
-    results = {name: kind for kind, name in re.findall(r"inline ([\w:<>]+\*?)\s+(\w+)\(", every)}
+    results = {name: kind for kind, name in re.findall(r"^(?:inline )?([\w:<>]+\*?)\s+(\w+)\([^;{]*\{\s*return \2_x", every, re.MULTILINE)}
+    told_of = answers(text)
     out, at = [], 0
     for match in OPERATION.finditer(text):
         out.append(text[at:match.start()])
-        head, setters, positional = rewrite_operation(headers, text, match, results)
+        head, setters, positional = rewrite_operation(headers, text, match, results, told_of.get(match.group(1), ""))
         end = end_of_block(text, text.index("{", match.start()))
         out += [head, comment_own(setters, positional, text[match.end():end])]
         at = end
@@ -180,7 +193,7 @@ def header(path):
         setters, _ = headers.setters_of(match.group(3))
         told = describe(parameters(match.group(4)), setters)
         if match.group(2) != "void" and "@return" not in match.group(1):
-            told += f" @return the answer of {match.group(3)}_x"
+            told += told_of.get(match.group(3), "")
         return match.group(1).rstrip("\n") + " " + told + "\n" + match.group(0)[len(match.group(1)):]
     text = re.sub(r"((?:^///.*\n)+)^inline ([\w:<>]+\*?)\s+(\w+)\(([^)]*)\)", lambda m: plain(m) if "_x without options" in m.group(1) else m.group(0),
                   text, flags=re.MULTILINE)
