@@ -3,7 +3,8 @@
 #
 # Of what the presets were built with no object may have had a warning, those of tests and benchmarks among them. This
 # machine's clang builds the library, the tools and the examples with warnings as errors. Then the next Debian, in a
-# folder of its own: the main job and the checks of the test tools, with its gcc, and all of that with its clang.
+# folder of its own: the main job on the bare system, as a newcomer does it, then the checks of the test tools and a good
+# part of the quick tests, with its gcc; and the library and the tools with its clang.
 
 NEXT=trixie
 
@@ -17,16 +18,20 @@ check() {
   if phase "$name" "$@"; then note OK "$name"; else note FAILED "$name" "see $phase_log"; fi
 }
 
+# check_warned NAME FOLDER: whether a build there printed a warning.
+check_warned() {
+  if [ -s "$2/.warned" ]; then
+    note FAILED "$1: no warnings" "the compiler warned of $(tr '\n' ' ' <"$2/.warned")"
+  else
+    note OK "$1: no warnings"
+  fi
+}
+
 # check_presets PRESET...
 check_presets() {
   local preset
   for preset in "$@"; do
-    [ -d "build/$preset" ] || continue
-    if [ -s "build/$preset/.warned" ]; then
-      note FAILED "$preset: no warnings" "the compiler warned of $(tr '\n' ' ' <"build/$preset/.warned")"
-    else
-      note OK "$preset: no warnings"
-    fi
+    [ ! -d "build/$preset" ] || check_warned "$preset" "build/$preset"
   done
 }
 
@@ -59,7 +64,7 @@ in_root() {
     http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" LCI_JOBS="$LCI_JOBS" "$@"
 }
 
-# The base system, made once; what did not come whole does not stay.
+# The bare system, made once; nothing is done in it. What did not come whole does not stay.
 make_root() {
   local root=$1 mirror
   mirror=$(debian_mirror)
@@ -70,20 +75,26 @@ make_root() {
   mv "$root.new" "$root"
 }
 
-# How this machine reaches the mirror holds in there too.
-set_up_root() {
-  local root=$1
+# make_bare BASE ROOT: another one, with the packages that the last one had fetched. How this machine reaches the mirror
+# holds in there too.
+make_bare() {
+  local base=$1 root=$2 fetched=build/roots/fetched
+  mkdir -p "$fetched"
+  find "$root/var/cache/apt/archives" -name '*.deb' -exec mv -t "$fetched" {} + 2>/dev/null || true
+  rm -rf "$root"
+  cp -a "$base" "$root" || return 1
+  mkdir -p "$root/var/cache/apt/archives"
+  find "$fetched" -name '*.deb' -exec mv -t "$root/var/cache/apt/archives" {} +
   cp -L /etc/resolv.conf "$root/etc/resolv.conf" || true
   apt-config dump --format '%F "%v";%n' Acquire::http Acquire::https Acquire::Check-Valid-Until Acquire::Check-Date \
     2>/dev/null | grep -v '""' >"$root/etc/apt/apt.conf.d/90host" || true
   printf 'Acquire::Languages "none";\n' >>"$root/etc/apt/apt.conf.d/90host"
 }
 
-# The tree as it is here, with what is not committed and without what is built; what was built there stays.
+# The tree as it is here, with what is not committed and without what is built.
 copy_tree() {
   local to=$1 list=build/log/tree
   mkdir -p "$to" build/log
-  find "$to" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
   git ls-files -zco --exclude-standard >"$list" 2>/dev/null ||
     find . -path ./build -prune -o -path ./.git -prune -o -type f -print0 >"$list"
   # A file that was deleted is in git's list still.
@@ -97,7 +108,7 @@ find_root() {
     why_not="another Debian is made by root only"
   elif ! command -v debootstrap >/dev/null; then
     why_not="no debootstrap"
-  elif [ ! -d "$1" ] && ! phase "$NEXT: the base system" make_root "$1"; then
+  elif [ ! -d "$1" ] && ! phase "$NEXT: the bare system" make_root "$1"; then
     why_not="debootstrap failed: $(grep -E '^[EW]: ' "$phase_log" | tail -n 1 || true)"
   elif ! in_root "$1" true; then
     why_not="neither chroot nor mount is allowed here"
@@ -105,18 +116,23 @@ find_root() {
 }
 
 check_next() {
-  local root=$PWD/build/roots/$NEXT why_not name
-  find_root "$root"
+  local base=$PWD/build/roots/$NEXT root=$PWD/build/roots/$NEXT.now why_not name
+  find_root "$base"
   if [ -n "$why_not" ]; then
-    for name in demo selfcheck "clang: no warnings"; do note SKIPPED "$NEXT: $name" "$why_not"; done
+    for name in demo "no warnings" selfcheck tests "clang: no warnings"; do note SKIPPED "$NEXT: $name" "$why_not"; done
     return
   fi
-  set_up_root "$root"
+  if ! phase "$NEXT: a system as new" make_bare "$base" "$root"; then
+    note FAILED "$NEXT" "see $phase_log"
+    return
+  fi
   copy_tree "$root/lci"
-  check "$NEXT: packages" in_root "$root" /lci/tools/dev/next.sh prepare
-  check "$NEXT: demo, no warnings" in_root "$root" /lci/dev demo
-  check "$NEXT: selfcheck, no warnings" in_root "$root" /lci/tools/dev/next.sh selfcheck
-  check "$NEXT: clang, no warnings" in_root "$root" /lci/tools/dev/strict.sh build/strict-clang clang++
+  # First, where nothing is installed yet.
+  check "$NEXT: demo" in_root "$root" /lci/dev demo
+  check "$NEXT: selfcheck" in_root "$root" /lci/tools/dev/next.sh selfcheck
+  check_warned "$NEXT" "$root/lci/build/release"
+  check "$NEXT: tests" in_root "$root" /lci/tools/dev/next.sh test
+  check "$NEXT: clang, no warnings" in_root "$root" /lci/tools/dev/strict.sh build/strict-clang clang++ -DLCI_WITH_EXAMPLES=OFF
 }
 
 # check_compilers PRESET...

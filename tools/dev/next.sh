@@ -1,20 +1,25 @@
 #!/usr/bin/env bash
-# next.sh prepare | selfcheck: what ./dev test all does in another Debian beside ./dev demo and strict.sh.
-# prepare: the packages, and a build folder in which warnings are errors, for the demo as well.
+# next.sh selfcheck | test: what ./dev test all does in another Debian after ./dev demo, beside strict.sh: the checks of
+# the test tools, and a good part of the quick tests: the units of what every network shares, and the interface.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tools/dev/common.sh
 source tools/dev/common.sh
+UNITS=(unit_base unit_data unit_mem unit_net unit_match unit_comp unit_boot unit_shm unit_api unit_coll)
 case $1 in
-  prepare)
+  selfcheck)
     need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" libgtest-dev libgmock-dev clang
     c++ --version
     clang++ --version
-    cmake --preset release -G Ninja -DLCI_BUILD_WARN_AS_ERROR=ON -DLCI_VM_TESTS=OFF
-    touch build/release/.configured
-    ;;
-  selfcheck)
-    cmake --build build/release -j "$LCI_JOBS" --target selfcheck
+    # The library is the demo's; the tests need not be fast.
+    rm -f build/release/.configured
+    configure release -DLCI_VM_TESTS=OFF -DLCI_TEST_CXX_FLAGS=-O0
+    build release selfcheck
     ctest --test-dir build/release -R '^selfcheck$' --no-tests=error --output-on-failure
+    ;;
+  test)
+    build release lcrun interface "${UNITS[@]}"
+    ctest --test-dir build/release -j "$((2 * LCI_JOBS))" -R "^($(IFS='|' && printf '%s' "${UNITS[*]}")|interface_2)\$" \
+      --no-tests=error --output-on-failure
     ;;
 esac
