@@ -3,8 +3,8 @@
 #
 # Of what the presets were built with no object may have had a warning, those of tests and benchmarks among them. This
 # machine's clang builds the library, the tools and the examples with warnings as errors. Then the next Debian, in a
-# folder of its own: the main job on the bare system, as a newcomer does it, then the checks of the test tools and a good
-# part of the quick tests, with its gcc; and the library and the tools with its clang.
+# folder of its own: the main job on the bare system, as a newcomer does it, then the checks of the test tools and some
+# of the quick tests, with its gcc; and the library and the tools with its clang.
 
 NEXT=trixie
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # next.sh selfcheck | test: what ./dev test all does in another Debian after ./dev demo, beside strict.sh: the checks of
-# the test tools, and a good part of the quick tests: the units of what every network shares, and the interface.
+# the test tools, and of the quick tests the units of what is nearest to the system, and the interface over shared memory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tools/dev/common.sh
 source tools/dev/common.sh
-UNITS=(unit_base unit_data unit_mem unit_net unit_match unit_comp unit_boot unit_shm unit_api unit_coll)
+UNITS=(unit_base unit_mem unit_net unit_boot unit_shm)
 case $1 in
   selfcheck)
     need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" libgtest-dev libgmock-dev clang
