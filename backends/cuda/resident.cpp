@@ -236,8 +236,8 @@ void resident::slot::on_copied(std::string_view error) noexcept {
     owner->away_ &= ~bit_of(static_cast<std::size_t>(this - owner->slots_.data()));
   }
   if (behind.bytes != 0 && error.empty()) {
-    // edge cuda.late_flag: the bytes, which the copy engine has written, before the flag; partner
-    // is whoever polls the flag.
+    // edge cuda.late_flag, other side in the peer (edge flag.set): the bytes, which the copy
+    // engine has written, before the flag.
     auto& word = *reinterpret_cast<std::uint64_t*>(static_cast<std::uintptr_t>(behind.address));
     std::atomic_ref(word).store(behind.value, std::memory_order_release);
   }

@@ -87,6 +87,7 @@ class link {
            room_of(by);
   }
 
+  // edge link.stage: partner is move().
   stage state() const noexcept { return stage_.load(std::memory_order_acquire); }
   // edge link.stage: partner is state(). Only forward; true if this call moved it.
   bool move(stage to) noexcept {
@@ -144,6 +145,7 @@ class link {
     return splits_.load(std::memory_order_acquire) != 0;
   }
   void begin_split() noexcept { splits_.fetch_add(1, std::memory_order_relaxed); }
+  // edge link.splits: partner is has_splits().
   void end_split() noexcept { splits_.fetch_sub(1, std::memory_order_release); }
   // Puts that are in order, but perhaps not there yet: what takes other cards would pass them.
   bool has_open_puts() const noexcept {

@@ -29,6 +29,7 @@ class link {
 
   link(int r, std::uint32_t most) noexcept : rank(r), most_(most) {}
 
+  // edge ofi.stage: partner is move().
   stage state() const noexcept { return stage_.load(std::memory_order_acquire); }
   // edge ofi.stage: partner is state(). Only forward; true if this call moved it.
   bool move(stage to) noexcept {
@@ -104,6 +105,7 @@ class link {
   void for_each(F&& f) noexcept {
     works_.clear_and_dispose([&](work* one) { f(*one); });
   }
+  // edge ofi.counts, here and below: partner is count().
   bool is_idle() const noexcept { return all_.load(std::memory_order_acquire) == 0; }
   // Writes whose data may not be there yet; and of these, those for which nobody waits.
   bool has_writes() const noexcept { return writes_.load(std::memory_order_acquire) != 0; }

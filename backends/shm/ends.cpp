@@ -96,6 +96,7 @@ void fabric::gone_locked(peer& who, bool orderly, std::string_view why) noexcept
   } catch (const std::bad_alloc&) {
     // Better a death without a reason than none.
   }
+  // edge peer.gone: partner is inbox::close_lanes().
   who.gone.store(true, std::memory_order_release);
   for (auto& p : port_store_) p->out.set_gone_locked(who.rank);
   gone_.push_back(&who);

@@ -112,6 +112,7 @@ std::size_t get_max_bcopy_size(const packet_pool_args& args) {
 
 void set_allocator(const allocator_args& args) {
   if (args.allocator == nullptr) throw argument_error("set_allocator: allocator is null");
+  // edge core.allocator: partner is whoever gives memory back, such as nobody::signal().
   api::find_runtime(args.runtime).core.allocator.store(args.allocator, std::memory_order_release);
 }
 

@@ -29,6 +29,7 @@ class thread_counter {
   }
   std::int64_t sum() const noexcept {
     std::int64_t total = 0;
+    // edge counter.sum: partner is add().
     for (const line& l : lines_) total += l.value.load(std::memory_order_acquire);
     return total;
   }

@@ -106,6 +106,7 @@ class region_cache final : private unmap_listener {
         return nullptr;
       cache_thread::change(*own, 1);
       // edge cache.kill: sequentially consistent for the locked form; partner is kill_locked().
+      // edge cache.birth: partner is insert_locked().
       if (e.generation.load(std::memory_order_seq_cst) == one.generation &&
           log_.epoch() == one.epoch && e.range.is_same_memory(want)) [[likely]] {
         // A hint for the evictor; looked at first, since all users share the line.

@@ -124,7 +124,7 @@ std::size_t stream_ops::look(std::vector<std::exception_ptr>& problems) {
     due_.clear();
     for (stream_op_impl_t* op : ops_) {
       LCI_RACE_POINT("stream_ops.look.between_words");
-      // edge stream.trigger: the stream's write, behind the work before it.
+      // edge stream.trigger, other side in the stream: its write, behind the work before it.
       if (op->run != nullptr && op->word->load(std::memory_order_acquire) == TRIGGERED)
         due_.push_back(op);
     }
@@ -145,7 +145,8 @@ bool stream_ops::look_at_wait(stream_op_impl_t& op, std::vector<std::exception_p
     // A stream that hangs could not even be looked into.
     if (!std::exchange(op.is_reported, true)) problems.push_back(std::current_exception());
   }
-  // edge stream.open: all that the signals of this round stand for; partner is the stream's wait.
+  // edge stream.open, other side in the stream: all that the signals of this round stand for;
+  // partner is the stream's wait.
   op.word->store(OPEN, std::memory_order_release);
   return true;
 }

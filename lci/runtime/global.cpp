@@ -38,7 +38,8 @@ int usable_cores() noexcept {
 }
 
 // Runs in the child of each fork(), in its only thread, and only stores. What the parent has made
-// is refused here from now on, and nobody asks on the way of a message: docs/decisions/0034.
+// is refused here from now on, and nobody asks on the way of a message:
+// docs/decisions/0034-forked-children.md.
 void leave_to_parent() noexcept {
   global_state& g = global();
   if (g.initialized == 0) return;

@@ -150,7 +150,8 @@ __device__ void carry_out(const taken& c, u32 me, u32 width) {
   }
 }
 
-// Behind a barrier that all threads reached after their stores.
+// Behind a barrier that all threads reached after their stores. edge cuda.resident, here and in
+// leave(): partner is read_word() in resident.cpp.
 __device__ void announce(const taken& c, layout::control* shared) {
   __threadfence_system();
   if (c.shares > 1) {
@@ -222,6 +223,7 @@ extern "C" __global__ void __launch_bounds__(lci::cuda::resident_layout::THREADS
     if (warp == 0) {
       u32 ready = 0;
       for (;; ++looks) {
+        // edge cuda.command: partner is write_part() in resident.cpp.
         // One load of the warp reads all parts of the next commands.
         const u32 expected = turn + lane / 4;
         const uint4 part = load_part(&ring[expected % layout::SLOTS].parts[lane % 4]);
