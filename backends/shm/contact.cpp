@@ -155,8 +155,9 @@ bool fabric::look_locked() noexcept {
       }
     }
   } catch (const std::bad_alloc&) {
-    // What was not dealt with is still there at the next look.
+    has_more = true;  // what was not dealt with is still there at the next look
   } catch (const std::exception& e) {
+    has_more = true;
     log::warn("shm", "looking at the sockets: %s", e.what());
   }
   return has_more;
@@ -175,7 +176,8 @@ bool fabric::accept_locked() {
     link_map::node_type node = new_link_locked();
     link& on = node.mapped();
     on.socket.reset(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!on.socket) return false;  // none, or short of descriptors: the next look tries again
+    // None; or short of descriptors, and the next look tries again.
+    if (!on.socket) return errno != EAGAIN && errno != EWOULDBLOCK;
     const credentials caller = peer_of(on.socket.get());
     if (caller.uid != geteuid()) {
       refuse_locked(("refused a process of user " + std::to_string(caller.uid)).c_str(),

@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -99,13 +100,29 @@ void fabric::connect(int rank) noexcept {
   if (lock) meet_locked(rank, ignored);
 }
 
+// Peers write before we have answered their call, so nothing is on the way from whom we have not
+// heard of once this was done.
+bool fabric::hear_callers() noexcept {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  // A hello for which there was no memory is still to be dealt with.
+  return lock && look_at_all_locked() &&
+         std::none_of(links_.begin(), links_.end(),
+                      [](const auto& one) { return one.second.said.size != 0; });
+}
+
+bool fabric::look_at_all_locked() noexcept {
+  // More than that are no ranks of ours.
+  constexpr int MOST_LOOKS = 64;
+  int looks = 0;
+  while (looks < MOST_LOOKS && look_locked()) ++looks;
+  return looks < MOST_LOOKS;
+}
+
 void fabric::leave() noexcept {
   const std::lock_guard lock(mutex_);
   if (left_) return;
   left_ = true;
-  // Who has called meanwhile wants to be told as well. More than that are no ranks of ours.
-  constexpr int MOST_LOOKS = 64;
-  for (int looks = 0; looks < MOST_LOOKS && look_locked();) ++looks;
+  look_at_all_locked();  // who has called meanwhile wants to be told as well
   const bye farewell;
   for (auto& [fd, on] : links_) {
     // A peer whose buffer is full of our records does not exist; one that is gone need not know.

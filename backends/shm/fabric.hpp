@@ -44,6 +44,7 @@ class fabric final : public net::fabric {
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                 std::string& why_not) override;
   void deregister_region(std::uint64_t local_key) noexcept override;
+  bool hear_callers() noexcept override;
   void leave() noexcept override;
 
   const net::fabric_config& config() const noexcept { return config_; }
@@ -98,6 +99,7 @@ class fabric final : public net::fabric {
   errorcode_t greet_locked(peer& who);
   int send_hello_locked(link& on, peer& to, const fabric_id& to_id);
   bool look_locked() noexcept;
+  bool look_at_all_locked() noexcept;
   bool accept_locked();
   void refuse_locked(const char* what, const char* why) noexcept;
   link_map::node_type new_link_locked();

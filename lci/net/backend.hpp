@@ -277,6 +277,9 @@ class fabric {
   // What to send along for a published registration, or for a row of the region table that lies in
   // the arena. Nothing where peers of this network need no such thing, or for any other row.
   virtual remote_target target_of(remote_key /*name*/) noexcept { return {}; }
+  // Takes in whoever has called and was not heard yet, so that device::may_bring() knows of it.
+  // False: not now, or not all. Nothing to do where nobody sends before it was answered.
+  virtual bool hear_callers() noexcept { return true; }
   // Takes leave of connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
 

@@ -77,6 +77,9 @@ class routed_fabric final : public fabric {
     remote_->publish(name, local_key);
   }
   remote_target target_of(remote_key name) noexcept override { return remote_->target_of(name); }
+  bool hear_callers() noexcept override {
+    return local_->hear_callers() && remote_->hear_callers();
+  }
   void leave() noexcept override;
 
   const routes& table() const noexcept { return routes_; }

@@ -119,6 +119,7 @@ class counting_fabric final : public net::fabric {
     return std::make_unique<counting_device>(real_->make_device(index, config));
   }
   void connect(int rank) noexcept override { real_->connect(rank); }
+  bool hear_callers() noexcept override { return real_->hear_callers(); }
   net::remote_view check_remote(int rank, net::remote_key key) noexcept override {
     return real_->check_remote(rank, key);
   }

@@ -83,6 +83,11 @@ bool sim_device::is_drained() const noexcept {
   return pending_.empty() && completions_.empty() && in_inboxes_ == 0;
 }
 
+bool sim_device::may_bring(int rank) const noexcept {
+  std::lock_guard lock(world_.mutex);
+  return fabric_.contact_[static_cast<std::size_t>(rank)] != 0;
+}
+
 std::size_t sim_device::poll(net::sink& to, std::size_t max) noexcept {
   std::unique_lock inside(polling_, std::try_to_lock);
   if (!inside) return 0;

@@ -155,6 +155,7 @@ class sim_device final : public net::device {
   std::unique_ptr<net::endpoint> make_endpoint() override;
   std::size_t poll(net::sink& to, std::size_t max) noexcept override;
   bool is_drained() const noexcept override;
+  bool may_bring(int rank) const noexcept override;
 
   // Endpoint side. `message.op.rank` is the target on entry.
   errorcode_t post_message(sim_message&& message, bool wants_completion) noexcept;

@@ -207,6 +207,7 @@ TEST_F(own_losses, receives_from_who_took_leave__wait_for_what_another_device_ma
   auto& core = w[0].core;
   auto second = std::make_unique<lci::proto::channel>(
       core, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 20);
+  w[0].fabric->connect(1);
   EXPECT_EQ(receive(1), lci::errorcode_t::posted);
   end(1, true);
   EXPECT_EQ(told(), -1);
@@ -220,6 +221,7 @@ TEST_F(own_losses, receives_from_who_took_leave__wait_for_what_another_device_ma
 TEST_F(own_losses, receives_from_who_took_leave__do_not_wait_for_a_device_that_ends) {
   auto second = std::make_unique<lci::proto::channel>(
       w[0].core, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 20);
+  w[0].fabric->connect(1);
   EXPECT_EQ(receive(1), lci::errorcode_t::posted);
   end(1, true);
   EXPECT_EQ(told(), -1);

@@ -100,6 +100,20 @@ TEST(meet, connect__makes_contact_without_a_message) {
   EXPECT_TRUE(p.b.seen.messages.empty());
 }
 
+// It has written without an answer of ours, and left: no poll has seen it yet.
+TEST(meet, a_caller_that_has_left__is_known_once_callers_are_heard) {
+  pair p;
+  EXPECT_EQ(p.a.say(1, "last words"), errorcode_t::done);
+  p.a.net->leave();
+  p.a.close();
+  EXPECT_FALSE(p.b.dev->may_bring(0));
+  EXPECT_TRUE(p.b.net->hear_callers());
+  EXPECT_TRUE(p.b.dev->may_bring(0));
+  p.until([&] { return !p.b.seen.gone.empty(); });
+  EXPECT_TRUE(p.b.seen.gone[0].orderly);
+  EXPECT_EQ(p.b.seen.gone[0].messages_before, 1u);
+}
+
 TEST(meet, nobody_there__the_rank_is_gone_and_the_reason_is_said) {
   pair p;
   p.b.close();
