@@ -16,11 +16,15 @@ inline constexpr std::size_t MAX_KEY = 255;          // bytes
 inline constexpr std::size_t MAX_VALUE = 64 * 1024;  // bytes
 inline constexpr int MAX_RANKS = 1 << 20;            // more is taken for a misread variable
 
-// A rank that left the job without taking leave.
+// A rank that left the job.
 struct departure {
   int rank;
-  std::string why;
+  std::string why;       // for people
+  bool orderly = false;  // it took leave
 };
+
+// Of whom took leave.
+inline constexpr const char* LEFT_TEXT = "it has left the job";
 
 class bootstrap {
  public:
@@ -47,7 +51,7 @@ class bootstrap {
   // Who has departed since the last call; does not wait. Networks know only of peers that they are
   // connected with; this is about all ranks, some time after it happened.
   virtual std::vector<departure> news() { return {}; }
-  // This process goes in good order: its end is no news.
+  // This process goes in good order, which the others hear instead of a death.
   virtual void leave() noexcept {}
 };
 

@@ -109,7 +109,9 @@ std::vector<departure> file_bootstrap::news() {
     if (is_over_[static_cast<std::size_t>(r)] || !job_.is_gone(r)) continue;
     is_over_[static_cast<std::size_t>(r)] = true;
     // It says so before it goes.
-    if (!job_.has(farewell_of(r)))
+    if (job_.has(farewell_of(r)))
+      out.push_back({r, LEFT_TEXT, true});
+    else
       out.push_back({r, "rank " + std::to_string(r) + " left the job without taking leave"});
   }
   return out;

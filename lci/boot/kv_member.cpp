@@ -1,5 +1,6 @@
 #include "lci/boot/kv_member.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "lci/errors.hpp"
@@ -77,6 +78,12 @@ void member::handle(const frame& f) {
       const auto body = decode_gone(f.body);
       if (!body || body->rank >= size_) break;
       news_.push_back({body->rank, std::string(body->why)});
+      return;
+    }
+    case frame_type::left: {
+      const auto ranks = decode_left(f.body);
+      if (!ranks || std::ranges::any_of(*ranks, [this](int r) { return r >= size_; })) break;
+      for (const int rank : *ranks) news_.push_back({rank, LEFT_TEXT, true});
       return;
     }
     case frame_type::leave:

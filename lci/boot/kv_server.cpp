@@ -53,12 +53,16 @@ void server::closed(connection c) {
   }
   const std::string who = "rank " + std::to_string(p.rank);
   fail(s, who + " left the job before fence " + std::to_string(s.round) + " was complete", p.rank);
-  if (p.took_leave) return;
+  if (p.took_leave) return s.took_leave.push_back(p.rank);
   s.departed.push_back({p.rank, who + " left the job without taking leave"});
   if (!hold_news_) tell_departures(s);
 }
 
-std::vector<server::output> server::take_outputs() { return std::exchange(outputs_, {}); }
+// At the end of a job all ranks leave at once: those that went since the last time share a frame.
+std::vector<server::output> server::take_outputs() {
+  for (auto& [number, s] : sessions_) tell_leaves(s);
+  return std::exchange(outputs_, {});
+}
 
 bool server::is_member(connection c) const {
   const auto found = peers_.find(c);
@@ -244,6 +248,15 @@ void server::tell_departures(session& s) {
     for (const participant& m : s.members)
       if (m.link >= 0) send(m.link, shared);
   }
+}
+
+void server::tell_leaves(session& s) {
+  if (s.took_leave.empty()) return;
+  std::string bytes;
+  encode_left(bytes, std::exchange(s.took_leave, {}));
+  const auto shared = std::make_shared<const std::string>(std::move(bytes));
+  for (const participant& m : s.members)
+    if (m.link >= 0) send(m.link, shared);
 }
 
 // Ranks whose process is over without having joined never will.

@@ -76,6 +76,7 @@ class server {
     int culprit = -1;                       // the rank that left, if that was the failure
     bool told = false;                      // members hear of it when they come to a fence
     std::vector<departure> departed;        // that nobody was told of yet
+    std::vector<int> took_leave;            // ranks, likewise; told with the next outputs
   };
   // One connection, member or stranger.
   struct peer {
@@ -93,6 +94,7 @@ class server {
   void fail(session& s, const std::string& why, int culprit = -1);
   void tell(session& s);
   void tell_departures(session& s);
+  void tell_leaves(session& s);
   void send(connection c, std::shared_ptr<const std::string> bytes, bool then_close = false);
   void fail_without_ended(session& s);
   session& session_of(const peer& p);

@@ -198,6 +198,7 @@ void service::pump() {
   }
   // Not inside the loop: closing makes new outputs, and changes links_.
   for (const int fd : dead) close(fd);
+  if (!dead.empty()) pump();
 }
 
 bool service::flush(link& l) noexcept {
@@ -221,7 +222,6 @@ void service::close(int fd) {
   by_age_.erase(found->second.age);
   links_.erase(found);
   server_.closed(fd);
-  pump();
 }
 
 }  // namespace lci::boot::kv

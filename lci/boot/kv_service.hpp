@@ -86,6 +86,7 @@ class service {
   void pump();
   // False when the link is of no further use.
   bool flush(link& l) noexcept;
+  // Whoever calls it pumps.
   void close(int fd);
 
   unique_fd listener_;

@@ -61,6 +61,8 @@ std::optional<std::size_t> limit_of(std::uint8_t type) noexcept {
       return 0;
     case frame_type::gone:
       return 4 + MAX_TEXT;
+    case frame_type::left:
+      return 4 * MAX_LEFT;
   }
   return std::nullopt;
 }
@@ -141,6 +143,15 @@ void encode_gone(std::string& out, int rank, std::string_view why) {
   out += why;
 }
 
+void encode_left(std::string& out, std::span<const int> ranks) {
+  while (!ranks.empty()) {
+    const std::span<const int> now = ranks.first(std::min(ranks.size(), MAX_LEFT));
+    append_header(out, frame_type::left, 4 * now.size());
+    for (const int rank : now) append(out, static_cast<std::uint32_t>(rank));
+    ranks = ranks.subspan(now.size());
+  }
+}
+
 std::optional<hello_body> decode_hello(std::string_view body) noexcept {
   reader in(body);
   std::string_view magic;
@@ -190,6 +201,18 @@ std::optional<gone_body> decode_gone(std::string_view body) noexcept {
   std::uint32_t rank = 0;
   if (!in.take(rank) || rank >= static_cast<std::uint32_t>(MAX_RANKS)) return std::nullopt;
   return gone_body{static_cast<int>(rank), in.rest()};
+}
+
+std::optional<std::vector<int>> decode_left(std::string_view body) {
+  reader in(body);
+  std::vector<int> ranks;
+  std::uint32_t rank = 0;
+  while (in.take(rank)) {
+    if (rank >= static_cast<std::uint32_t>(MAX_RANKS)) return std::nullopt;
+    ranks.push_back(static_cast<int>(rank));
+  }
+  if (ranks.empty() || !in.rest().empty()) return std::nullopt;
+  return ranks;
 }
 
 void splitter::feed(std::string_view bytes) {

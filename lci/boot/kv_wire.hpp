@@ -12,14 +12,17 @@
 //   fail      server: text; the job cannot go on
 //   leave     member: it goes in good order; server: so does the process that it lives in
 //   gone      server: rank (4), text: that member has left without such a word
+//   left      server: rank (4), once or more: those members have left with it
 // Threads: single. Always true: nothing is read past the bytes that were given, and whatever does
 // not parse is rejected; the caller drops the connection.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lci/boot/bootstrap.hpp"
 
@@ -34,13 +37,15 @@ enum class frame_type : std::uint8_t {
   released,
   fail,
   leave,
-  gone
+  gone,
+  left
 };
 
 inline constexpr std::size_t HEADER = 8;
 inline constexpr std::size_t MAX_TEXT = 4096;                     // of a fail or gone frame
 inline constexpr std::size_t MAX_BODY = 6 + MAX_KEY + MAX_VALUE;  // a value frame, the largest
-inline constexpr std::uint16_t VERSION = 2;
+inline constexpr std::size_t MAX_LEFT = 1024;                     // ranks of a left frame
+inline constexpr std::uint16_t VERSION = 3;
 
 struct hello_body {
   int rank;
@@ -67,6 +72,8 @@ void encode_released(std::string& out, std::uint32_t round);
 void encode_fail(std::string& out, std::string_view text);
 void encode_leave(std::string& out);
 void encode_gone(std::string& out, int rank, std::string_view why);
+// Several frames, if there are more than MAX_LEFT.
+void encode_left(std::string& out, std::span<const int> ranks);
 
 // Bodies; nothing when the bytes are not such a body.
 std::optional<hello_body> decode_hello(std::string_view body) noexcept;
@@ -75,6 +82,7 @@ std::optional<value_body> decode_put(std::string_view body) noexcept;
 std::optional<value_body> decode_value(std::string_view body) noexcept;
 std::optional<std::uint32_t> decode_round(std::string_view body) noexcept;
 std::optional<gone_body> decode_gone(std::string_view body) noexcept;
+std::optional<std::vector<int>> decode_left(std::string_view body);
 
 struct frame {
   frame_type type;

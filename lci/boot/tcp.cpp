@@ -168,9 +168,11 @@ class tcp_leaf final : public bootstrap {
   bool has_news() const noexcept override { return true; }
   std::vector<departure> news() override {
     std::vector<departure> out = client_.news();
-    if (client_.was_server_lost() && !is_root_missed_) {
+    const bool took_leave = client_.state().has_server_left();
+    if ((took_leave || client_.was_server_lost()) && !is_root_missed_) {
       is_root_missed_ = true;
-      out.push_back({0, "rank 0 left the job without taking leave"});
+      out.push_back(took_leave ? departure{0, LEFT_TEXT, true}
+                               : departure{0, "rank 0 left the job without taking leave"});
     }
     return out;
   }

@@ -84,6 +84,19 @@ bool core::is_all_in(int rank) noexcept {
                                       [&](const channel* one) { return one->has_all_of(rank); });
 }
 
+bool core::is_unmet(int rank) noexcept {
+  const std::lock_guard lock(channels_lock_);
+  const auto none_may_bring = [&] {
+    return std::none_of(channels_.begin(), channels_.end(),
+                        [&](channel* one) { return one->device().may_bring(rank); });
+  };
+  // It may have called before it left, which nobody has looked at.
+  return none_may_bring() &&
+         std::all_of(channels_.begin(), channels_.end(),
+                     [](channel* one) { return one->fabric.hear_callers(); }) &&
+         none_may_bring();
+}
+
 void core::throw_gone(int rank) const {
   std::string reason;
   {

@@ -114,6 +114,9 @@ class core {
   void leave(channel& one) noexcept;
   // Nothing of `rank`, which is gone, is still on its way to any device. Once true it stays so.
   bool is_all_in(int rank) noexcept;
+  // No device was ever in touch with `rank`, which has left the job, so that nothing of it can
+  // come. False as well where that is not known now.
+  bool is_unmet(int rank) noexcept;
 
   // Attribute of the runtime; set before the first device is made.
   attr_failure_notice_t failure_notice = runtime_settings_t().failure_notice;

@@ -18,14 +18,21 @@ void far_news::look() noexcept {
   next_ticks_.store(now + INTERVAL.count() * base::ticks_per_ms(), std::memory_order_relaxed);
   try {
     hear(now);
-    std::erase_if(rumours_, [&](const rumour& one) {
-      const bool is_due = now >= one.due_ticks;
-      if (is_due && !to_.is_gone(one.rank)) to_.mark_gone(one.rank, false, one.why);
-      return is_due;
-    });
+    std::erase_if(rumours_, [&](const rumour& one) { return is_settled(one, now); });
   } catch (const std::exception& problem) {
     base::log::warn("runtime", "news of other ranks were lost: %s", problem.what());
   }
+}
+
+// Nothing more is to be said of it.
+bool far_news::is_settled(const rumour& one, std::uint64_t now) {
+  const auto& [rank, why, orderly] = one.what;
+  const bool is_said = to_.is_gone(rank);
+  if (orderly && is_said) return true;
+  // A leave without grace: nothing that it had sent can be on its way.
+  const bool is_due = orderly ? to_.is_unmet(rank) : now >= one.due_ticks;
+  if (is_due && !is_said) to_.mark_gone(rank, orderly, why);
+  return is_due;
 }
 
 // Each runtime gets all that was ever heard.
@@ -37,8 +44,7 @@ void far_news::hear(std::uint64_t now) {
   if (!lock.owns_lock() || g.bootstrap == nullptr) return;
   for (boot::departure& one : g.bootstrap->news()) g.departures.push_back(std::move(one));
   for (; seen_ < g.departures.size(); ++seen_) {
-    const boot::departure& one = g.departures[seen_];
-    rumours_.push_back({one.rank, one.why, now + GRACE.count() * base::ticks_per_ms()});
+    rumours_.push_back({g.departures[seen_], now + GRACE.count() * base::ticks_per_ms()});
   }
 }
 

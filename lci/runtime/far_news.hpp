@@ -1,17 +1,18 @@
-// Deaths that no network sees, since nobody here is connected with the dead: the bootstrap hears of
-// them. Owned by the runtime, called from its progress. Threads: shared.
+// Ends of ranks that no network sees, since nobody here is connected with them: the bootstrap hears
+// of them. Owned by the runtime, called from its progress. Threads: shared.
 // Always true: networks go first. A rank with which one is connected is theirs to declare dead,
-// after what it had sent; only GRACE later do we.
+// after what it had sent; only GRACE later do we. That such a rank has left they alone say: here it
+// is said of those alone that no device was ever in touch with.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "lci/base/spinlock.hpp"
+#include "lci/boot/bootstrap.hpp"
 #include "lci/proto/core.hpp"
 
 namespace lci::runtime {
@@ -26,11 +27,11 @@ class far_news final : public proto::lookout {
 
  private:
   struct rumour {
-    int rank;
-    std::string why;
+    boot::departure what;
     std::uint64_t due_ticks;
   };
   void hear(std::uint64_t now);
+  bool is_settled(const rumour& one, std::uint64_t now);
 
   proto::core& to_;
   std::atomic<std::uint64_t> next_ticks_{0};

@@ -4,6 +4,7 @@
 //                do with it, goes on, and is told when it asks
 //   notice all   the same with failure_notice `all`: both hear in progress
 //   notice left  it takes leave. A receive from it that no message can meet any more ends
+//   notice left_unmet  the same of a rank that nobody has met, of which no network can tell
 //   notice end   it dies, and the others end while they send to each other what nobody receives
 //   notice met   it dies while a blocking receive has met its message already
 #include <sched.h>
@@ -121,6 +122,25 @@ void see_it_leave() {
   expect(lci::get_failed_ranks().empty(), "it has not failed");
 }
 
+// Receives were posted before it left, or are posted behind that; one of them waits in its call.
+void see_a_stranger_leave() {
+  char byte;
+  if (me == 0) {
+    const lci::comp_t silence = receive_from(LAST, SILENCE);
+    int told = -1;
+    while (told == -1) told = told_by_progress();
+    expect(told == LAST, "progress tells that a receive from it has ended");
+    expect(told_by([&] { lci::sync_wait(silence, nullptr); }) == LAST, "so does its object");
+  }
+  expect(told_by([&] { lci::post_recv(LAST, &byte, 1, SILENCE, lci::COMP_NULL); }) == LAST,
+         "a receive that waits ends");
+  expect(told_by([] { receive_from(LAST, SILENCE); }) == LAST, "a later one is refused");
+  expect(told_by([] { send_to(LAST, WORD); }) == LAST, "and so is a post to it");
+  expect(told_by([] { lci::wait_drained(); }) == -1, "nothing is open");
+  go_on();
+  expect(lci::get_failed_ranks().empty(), "it has not failed");
+}
+
 // Not only until the launcher has waited for it.
 bool is_running(int pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
@@ -190,12 +210,18 @@ int main(int, char** argv) {
     std::free(status.buffer);
     has_come = true;
   }));
+  if (me == LAST && scene == "left_unmet") {
+    lci::g_runtime_fina();
+    return 0;
+  }
   if (me == LAST) {
     be_the_last(scene, sent);
     return 0;
   }
   if (scene == "left")
     see_it_leave();
+  else if (scene == "left_unmet")
+    see_a_stranger_leave();
   else if (scene == "met")
     receive_what_has_come();
   else if (scene == "end")

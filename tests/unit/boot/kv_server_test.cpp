@@ -217,16 +217,39 @@ TEST_F(kv_server_test, closed__without_farewell_is_news_for_all_others) {
   server_.closed(11);
   members_.erase(11);
   run();
-  EXPECT_TRUE(members_.at(10)->take_news().empty()) << "it took leave";
+  std::vector<departure> news = members_.at(10)->take_news();
+  ASSERT_EQ(news.size(), 1u);
+  EXPECT_EQ(news[0].rank, 1);
+  EXPECT_TRUE(news[0].orderly) << "it took leave";
   server_.closed(12);
   members_.erase(12);
   run();
-  const std::vector<departure> news = members_.at(10)->take_news();
+  news = members_.at(10)->take_news();
   ASSERT_EQ(news.size(), 1u);
   EXPECT_EQ(news[0].rank, 2);
   EXPECT_EQ(news[0].why, "rank 2 left the job without taking leave");
+  EXPECT_FALSE(news[0].orderly);
   EXPECT_TRUE(members_.at(10)->take_news().empty()) << "once";
   EXPECT_TRUE(errors_.empty());
+}
+
+// At the end of a job: n ranks that hear of n others by one frame each would be n squared.
+TEST_F(kv_server_test, closed__ranks_that_leave_together_are_news_in_one_frame) {
+  add_all();
+  for (const int c : {10, 11}) members_.at(c)->leave();
+  run();
+  for (const int c : {10, 11}) {
+    server_.closed(c);
+    members_.erase(c);
+  }
+  const auto outputs = server_.take_outputs();
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(outputs[0].to, 12);
+  members_.at(12)->receive(*outputs[0].bytes);
+  const std::vector<departure> news = members_.at(12)->take_news();
+  ASSERT_EQ(news.size(), 2u);
+  EXPECT_TRUE(news[0].rank == 0 && news[0].orderly);
+  EXPECT_TRUE(news[1].rank == 1 && news[1].orderly);
 }
 
 TEST_F(kv_server_test, has_departed__until_it_joins_again_and_when_nobody_is_left) {

@@ -27,6 +27,7 @@ TEST(kv_wire, frames__round_trip_whole) {
   encode_fail(bytes, "why");
   encode_leave(bytes);
   encode_gone(bytes, 6, "how");
+  encode_left(bytes, std::vector<int>{4, 7});
   splitter in;
   in.feed(bytes);
   auto f = in.next();
@@ -60,8 +61,34 @@ TEST(kv_wire, frames__round_trip_whole) {
   EXPECT_EQ(decode_gone(f->body)->why, "how");
   EXPECT_FALSE(decode_gone(f->body.substr(0, 3))) << "no rank";
   EXPECT_FALSE(decode_gone("\xff\xff\xff\xff")) << "no such rank";
+  f = in.next();
+  ASSERT_TRUE(f && f->type == frame_type::left);
+  EXPECT_EQ(decode_left(f->body), (std::vector<int>{4, 7}));
+  EXPECT_FALSE(decode_left(f->body.substr(0, 7))) << "half a rank";
+  EXPECT_FALSE(decode_left("")) << "nobody";
+  EXPECT_FALSE(decode_left("\xff\xff\xff\xff")) << "no such rank";
   EXPECT_FALSE(in.next());
   EXPECT_FALSE(in.is_broken());
+}
+
+TEST(kv_wire, left__many_ranks_take_several_frames) {
+  std::vector<int> ranks(2 * MAX_LEFT + 1), seen;
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(3 * i);
+  std::string bytes;
+  encode_left(bytes, ranks);
+  splitter in;
+  in.feed(bytes);
+  int frames = 0;
+  while (const auto f = in.next()) {
+    ASSERT_EQ(f->type, frame_type::left);
+    const auto some = decode_left(f->body);
+    ASSERT_TRUE(some);
+    seen.insert(seen.end(), some->begin(), some->end());
+    ++frames;
+  }
+  EXPECT_FALSE(in.is_broken());
+  EXPECT_EQ(frames, 3);
+  EXPECT_EQ(seen, ranks);
 }
 
 TEST(kv_wire, splitter__bytes_one_by_one) {
@@ -168,6 +195,7 @@ TEST(kv_wire, decoders__survive_any_bytes) {
       encode_put(bytes, any_bytes(random, 1 + random() % 20), any_bytes(random, random() % 100));
       encode_value(bytes, 2, "k", any_bytes(random, random() % 100));
       encode_gone(bytes, 2, any_bytes(random, random() % 100));
+      encode_left(bytes, std::vector<int>(random() % 5, 1));
       encode_arrive(bytes, static_cast<std::uint32_t>(random()));
       for (auto n = random() % 4; n > 0; --n)
         bytes[random() % bytes.size()] = static_cast<char>(random());
@@ -189,6 +217,8 @@ TEST(kv_wire, decoders__survive_any_bytes) {
         decode_round(f->body);
         const auto g = decode_gone(f->body);
         ASSERT_TRUE(!g || g->rank < MAX_RANKS);
+        for (const int rank : decode_left(f->body).value_or(std::vector<int>()))
+          ASSERT_LT(rank, MAX_RANKS);
       }
     }
   }

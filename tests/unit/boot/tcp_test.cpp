@@ -277,6 +277,26 @@ TEST_F(tcp_test, fence__rank_0_that_was_killed_is_noticed) {
   EXPECT_NE(results[1].text.find("lost the connection"), std::string::npos) << results[1].text;
 }
 
+// Rank 0 has the news, and is one of those who leave: rank 2 first, then rank 0.
+TEST_F(tcp_test, news__who_leaves_is_news_to_the_others) {
+  const auto results = run_ranks(3, [](int r) {
+    const auto boot = open(r, 3);
+    boot->fence();
+    std::string heard;
+    const auto hear_until = [&](const std::string& last) {
+      while (!heard.ends_with(last))
+        for (const departure& one : boot->news())
+          heard += std::to_string(one.rank) + (one.orderly ? " left;" : " died;");
+    };
+    if (r == 0) hear_until("2 left;");
+    if (r == 1) hear_until("0 left;");
+    boot->leave();
+    return heard;
+  });
+  EXPECT_EQ(results[0].text, "2 left;");
+  EXPECT_EQ(results[1].text, "2 left;0 left;");
+}
+
 TEST_F(tcp_test, fence__time_limit_holds) {
   vars_.set("LCT_PMI_TCP_TIMEOUT_SEC", "1");
   const auto results = run_ranks(2, [](int r) {

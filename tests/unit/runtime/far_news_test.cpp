@@ -1,0 +1,96 @@
+// What the bootstrap says of ranks that are gone, and what a runtime makes of it.
+#include "lci/runtime/far_news.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lci/proto/arrival.hpp"
+#include "lci/runtime/global.hpp"
+#include "tests/unit/proto/world.hpp"
+
+namespace lci::runtime {
+namespace {
+
+class told_bootstrap final : public boot::bootstrap {
+ public:
+  const char* name() const noexcept override { return "told"; }
+  int rank() const noexcept override { return 0; }
+  int size() const noexcept override { return 3; }
+  void put(const std::string&, const std::string&) override {}
+  void fence() override {}
+  std::string get(int, const std::string&) override { return {}; }
+  std::vector<boot::departure> news() override {
+    asked += 1;
+    return std::exchange(to_say, {});
+  }
+  std::vector<boot::departure> to_say;
+  int asked = 0;
+};
+
+class far_news_test : public testing::Test {
+ protected:
+  far_news_test() {
+    auto made = std::make_unique<told_bootstrap>();
+    boot_ = made.get();
+    global().bootstrap = std::move(made);
+  }
+  ~far_news_test() override {
+    global().bootstrap.reset();
+    global().departures.clear();
+  }
+  // The bootstrap has been asked so often more.
+  void listen(int times) {
+    for (const int until = boot_->asked + times; boot_->asked < until;) news_.look();
+  }
+  errorcode_t receive(int from) {
+    status_t got;
+    return w_[0].receive(from, bytes_, sizeof bytes_, 5, &seen_, got);
+  }
+
+  told_bootstrap* boot_ = nullptr;
+  test::proto_world w_{{}, 3};
+  proto::core& core_ = w_[0].core;
+  far_news news_{core_};
+  test::recorder seen_;
+  char bytes_[16];
+};
+
+TEST_F(far_news_test, leave_of_a_rank_that_nobody_met__ends_receives_from_it) {
+  EXPECT_EQ(receive(1), errorcode_t::posted);
+  EXPECT_EQ(receive(ANY_SOURCE), errorcode_t::posted);
+  boot_->to_say = {{1, boot::LEFT_TEXT, true}};
+  listen(2);
+  EXPECT_TRUE(core_.is_gone(1));
+  EXPECT_TRUE(core_.dead().empty());
+  EXPECT_TRUE(core_.is_all_in(1));
+  EXPECT_THROW(w_[0].channel->progress(), peer_failure_error);
+  EXPECT_EQ(w_[0].channel->open_receives.sum(), 1);
+  EXPECT_FALSE(core_.is_gone(2));
+}
+
+// The network says when everything has come.
+TEST_F(far_news_test, leave_of_a_rank_that_was_met__is_left_to_the_network) {
+  w_[0].fabric->connect(1);
+  EXPECT_EQ(receive(1), errorcode_t::posted);
+  boot_->to_say = {{1, boot::LEFT_TEXT, true}};
+  listen(5);
+  EXPECT_FALSE(core_.is_gone(1));
+  proto::arrival_sink(*w_[0].channel).on_peer_gone(1, true, "it has left");
+  listen(2);
+  EXPECT_TRUE(core_.is_gone(1));
+  EXPECT_FALSE(core_.has_died(1));
+}
+
+TEST_F(far_news_test, leave__is_heard_by_each_runtime) {
+  boot_->to_say = {{1, boot::LEFT_TEXT, true}};
+  listen(1);
+  far_news of_another(w_[2].core);
+  for (const int until = boot_->asked + 1; boot_->asked < until;) of_another.look();
+  EXPECT_TRUE(w_[2].core.is_gone(1));
+}
+
+}  // namespace
+}  // namespace lci::runtime
