@@ -59,6 +59,14 @@ void check_source(proto::channel& via, int rank, waiting& wait) {
     wait.check();
 }
 
+// What the call waits for will not come of that rank. What a rank had sent before it took leave may
+// be on its way over whatever device, so that a receive goes on until all of it is in.
+bool is_given_up(proto::core& core, int rank, bool is_receive) {
+  if (!core.is_gone(rank)) [[likely]]
+    return false;
+  return !is_receive || core.has_died(rank) || core.is_all_in(rank);
+}
+
 // The operation that a call waited for has failed. Why was kept by the channel, and thrown either
 // by our own rounds of progress or by those of another thread.
 [[noreturn]] LCI_COLD void throw_failed(proto::channel& via, int rank, waiting& wait,
@@ -111,7 +119,8 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait
     if (w->is_over()) break;
     if (wait.is_held_up()) [[unlikely]]
       end_if_held_up(w, via, rank, wait, filed_in, is_met);
-    const bool is_lost = rank >= 0 ? via.shared.is_gone(rank) : wait.has_loss();
+    const bool is_lost =
+        rank >= 0 ? is_given_up(via.shared, rank, filed_in != nullptr) : wait.has_loss();
     if (!is_lost || is_met) continue;
     if (filed_in != nullptr && filed_in->take_back(*w)) {
       via.shared.waiters.put(w);
