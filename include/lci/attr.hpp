@@ -46,6 +46,10 @@ struct runtime_settings_t {
   /// How deep handlers nest, when they make progress and that runs handlers, 1..32; what comes
   /// beyond waits until one of them returns: docs/threads.md.
   int max_handler_depth = 8;
+  /// Seconds after which a call ends with handler_depth_error that waits in a handler at the
+  /// greatest depth, has heard nothing since, and may wait for another handler as well as for a
+  /// peer that is slow; 0: never. Where no peer could end the wait it takes two: docs/threads.md.
+  int max_handler_wait_s = 3600;
   /// Of which lost peers progress() tells; get_failed_ranks() tells of all: docs/errors.md.
   attr_failure_notice_t failure_notice = attr_failure_notice_t::own;
   bool alloc_default_device = true;       ///< create a default device
@@ -64,6 +68,7 @@ struct runtime_settings_t {
     f("gpu_resident", gpu_resident);
     f("gpu_gdrcopy", gpu_gdrcopy);
     f("max_handler_depth", max_handler_depth);
+    f("max_handler_wait_s", max_handler_wait_s);
     f("failure_notice", failure_notice);
     f("alloc_default_device", alloc_default_device);
     f("alloc_default_packet_pool", alloc_default_packet_pool);

@@ -36,7 +36,8 @@ class LCI_PUBLIC truncation_error : public std::runtime_error {
 
 /// A call waits inside a handler for what only another handler can bring, and handlers are nested
 /// as deep already as attribute `max_handler_depth` allows: that other one runs when this one
-/// returns. What was posted goes on.
+/// returns. Or it may wait for that, and nothing has come for `max_handler_wait_s`. What was posted
+/// goes on, and uses its buffer.
 class LCI_PUBLIC handler_depth_error : public std::runtime_error {
  public:
   /// @param what  text for people

@@ -102,6 +102,7 @@ struct runtime_t : detail::handle_base<runtime_t, runtime_impl_t, runtime_attr_t
   int get_attr_gpu_resident() const { return attr_of(*this).gpu_resident; }
   attr_gpu_gdrcopy_t get_attr_gpu_gdrcopy() const { return attr_of(*this).gpu_gdrcopy; }
   int get_attr_max_handler_depth() const { return attr_of(*this).max_handler_depth; }
+  int get_attr_max_handler_wait_s() const { return attr_of(*this).max_handler_wait_s; }
   attr_failure_notice_t get_attr_failure_notice() const { return attr_of(*this).failure_notice; }
   uint64_t get_attr_max_imm_tag() const { return attr_of(*this).max_imm_tag; }
   uint64_t get_attr_max_imm_rcomp() const { return attr_of(*this).max_imm_rcomp; }

@@ -75,6 +75,7 @@ class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime
   Op&& gpu_resident(int value) { return set(&S::gpu_resident, value); }
   Op&& gpu_gdrcopy(attr_gpu_gdrcopy_t value) { return set(&S::gpu_gdrcopy, value); }
   Op&& max_handler_depth(int value) { return set(&S::max_handler_depth, value); }
+  Op&& max_handler_wait_s(int value) { return set(&S::max_handler_wait_s, value); }
   Op&& failure_notice(attr_failure_notice_t value) { return set(&S::failure_notice, value); }
   Op&& alloc_default_device(bool value) { return set(&S::alloc_default_device, value); }
   Op&& alloc_default_packet_pool(bool value) { return set(&S::alloc_default_packet_pool, value); }

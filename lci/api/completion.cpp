@@ -36,13 +36,16 @@ device_t device_to_serve(const detail::sync_args& args) {
   return runtime.p_impl->default_device;
 }
 
-// Nothing is under way in the whole runtime that could signal this object, and no peer can name it:
-// only the program itself can.
-bool is_left_alone(device_impl_t& device, const comp_impl_t& object) {
-  runtime_impl_t& owner = device.owner();
-  for (const device_impl_t* const each : owner.devices)
-    if (!each->channel.is_drained_but_for_handlers()) return false;
-  return !owner.core.rcomps.has(object);
+// Nothing is under way in any runtime that could signal this object by itself, and no other rank
+// can name it: only code of the program can, in a handler of the device or in another thread.
+bool is_left_alone(const comp_impl_t& object, const proto::channel& held_up) {
+  const std::vector<runtime_impl_t*>& all = runtime::global().runtimes;
+  return std::none_of(all.begin(), all.end(), [&](runtime_impl_t* each) {
+    return (each->core.n > 1 && each->core.rcomps.has(object)) ||
+           std::any_of(each->devices.begin(), each->devices.end(), [&](device_impl_t* device) {
+             return api::may_signal(device->channel, object, held_up);
+           });
+  });
 }
 
 bool has_lost_ranks(const runtime_impl_t& runtime) { return runtime.core.failure_epoch() != 0; }
@@ -162,7 +165,7 @@ void sync_wait(const sync_args& args) {
     else
       wait.pause();
     if (wait.is_held_up()) [[unlikely]]
-      wait.tell_held_up("sync_wait", is_left_alone(served, s));
+      wait.tell_held_up("sync_wait", is_left_alone(s, served.channel));
   }
 }
 

@@ -81,20 +81,21 @@ bool is_given_up(proto::core& core, int rank, bool is_receive) {
       "the operation failed; the call of progress of another thread has thrown why");
 }
 
-// Whom the operation is with can only be this process, and none of its handlers can run: it ends,
-// unless a message has met it.
+// None of the handlers can run. If whom the operation is with can only be this process, or the
+// program allows no longer wait, it ends, unless a message has met it.
 LCI_COLD void end_if_held_up(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
-                             proto::matcher* filed_in, bool is_met) {
-  constexpr const char* WHAT = "a blocking post";
+                             proto::matcher* filed_in, bool& is_met) {
   const bool is_with_us = rank == via.shared.me || via.shared.n == 1;
-  if (!is_with_us || is_met) return wait.tell_held_up(WHAT, false);
-  if (filed_in == nullptr)
-    w->abandon();
-  else if (filed_in->take_back(*w))
-    via.shared.waiters.put(w);
-  else
-    return wait.tell_held_up(WHAT, false);
-  wait.tell_held_up(WHAT, true);
+  if (!is_met && wait.has_to_end(is_with_us)) {
+    if (filed_in == nullptr)
+      w->abandon();
+    else if (filed_in->take_back(*w))
+      via.shared.waiters.put(w);
+    else
+      is_met = true;
+  }
+  // What has met a message ends by itself.
+  if (!is_met) wait.tell_held_up(BLOCKING_POST, is_with_us);
 }
 
 }  // namespace

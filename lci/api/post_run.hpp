@@ -14,6 +14,9 @@ namespace lci::api {
 
 using detail::post_args;
 
+// For people.
+inline constexpr const char* BLOCKING_POST = "a blocking post";
+
 [[noreturn]] LCI_COLD void throw_no_answer_allowed();
 [[noreturn]] LCI_COLD void throw_bad_rank(int rank, int n);
 [[noreturn]] LCI_COLD void throw_bad_policy(const post_args& a);
@@ -138,6 +141,8 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
       // Nothing is under way yet, so whatever progress throws may end the call.
       wait.progress();
       if (a.rank >= 0) check_peer(via, a.rank);
+      if (wait.is_held_up()) [[unlikely]]
+        wait.tell_held_up(BLOCKING_POST, via.shared.n == 1);
     }
   } catch (...) {
     via.shared.waiters.put(w);

@@ -38,6 +38,9 @@ void wait_drained(const progress_args& args) {
     if (via.handlers.is_out_of_reach() && via.handlers.completions() != 0 &&
         via.is_drained_but_for_handlers())
       api::throw_held_up(via, "wait_drained");
+    // Receives are left, for which nobody else may send where there is nobody else.
+    if (wait.is_held_up()) [[unlikely]]
+      wait.tell_held_up("wait_drained", via.shared.n == 1 && via.is_quiet_but_for_handlers());
   }
   wait.check();  // with a loss, what was under way is over too
 }

@@ -3,7 +3,10 @@
 #include <string>
 
 #include "lci/base/log.hpp"
+#include "lci/base/thread_id.hpp"
+#include "lci/comp/kind.hpp"
 #include "lci/errors.hpp"
+#include "lci/proto/matcher.hpp"
 
 namespace lci::api {
 
@@ -24,20 +27,68 @@ void waiting::count_idle() noexcept {
   }
 }
 
+namespace {
+
+std::string depth_text(const proto::channel& via) {
+  return std::to_string(via.handlers.limit()) +
+         " handlers are inside each other already, which is attribute max_handler_depth; " +
+         std::to_string(via.handlers.size()) + " wait for this one to return";
+}
+
+// What a receive that waits leads to once its message comes, wherever that is from.
+bool leads_to(const proto::user_side& user, const comp_impl_t& object, bool is_alone,
+              bool is_held_up) {
+  if (user.comp == &object || user.comp == nullptr) return user.comp != nullptr;
+  // It would wait like the others.
+  if (comp::runs_user_code(*user.comp)) return !is_alone && !is_held_up;
+  // A collective goes on by its receives.
+  if (user.comp->attr.comp_type == detail::LIBRARY_COMP && !user.is_waiter) return true;
+  // Somebody else may wait for it. Of this thread only outer calls do.
+  return !is_alone;
+}
+
+}  // namespace
+
 void throw_held_up(const proto::channel& via, const char* what) {
   throw handler_depth_error(
       std::string(what) + " inside a handler waits for what only another handler can bring, but " +
-      std::to_string(via.handlers.limit()) +
-      " handlers are inside each other already, which is attribute max_handler_depth; " +
-      std::to_string(via.handlers.size()) + " wait for this one to return");
+      depth_text(via));
+}
+
+void throw_waited_out(const proto::channel& via, const char* what) {
+  throw handler_depth_error(std::string(what) + " inside a handler has heard nothing for " +
+                            std::to_string(via.shared.max_handler_wait_s) +
+                            " s, which is attribute max_handler_wait_s, and may wait for another "
+                            "handler: " +
+                            depth_text(via));
 }
 
 void warn_held_up(const proto::channel& via, const char* what) noexcept {
   base::log::warn("api",
                   "%s inside a handler has heard nothing for a while; if it waits for another "
-                  "handler it never ends: %u are inside each other, which is attribute "
-                  "max_handler_depth, and %zu wait for this one to return",
-                  what, via.handlers.limit(), via.handlers.size());
+                  "handler it waits in vain: %u are inside each other, which is attribute "
+                  "max_handler_depth, and %zu wait for this one to return; attribute "
+                  "max_handler_wait_s, now %d, says after how many seconds that is an error",
+                  what, via.handlers.limit(), via.handlers.size(), via.shared.max_handler_wait_s);
+}
+
+bool may_signal(proto::channel& via, const comp_impl_t& object, const proto::channel& held_up) {
+  if (!via.is_quiet_but_for_handlers()) return true;
+  const bool is_alone = base::is_only_thread();
+  const proto::core& core = via.shared;
+  const std::int64_t open = via.open_receives.sum();
+  std::int64_t filed = 0;
+  bool is_there = false;
+  via.shared.rcomps.for_each_engine([&](proto::matcher& match) {
+    match.for_each_receive([&](int source, const proto::receive& waiting) {
+      if (waiting.via != &via) return;
+      ++filed;
+      is_there |= source != core.me && core.n > 1 &&
+                  leads_to(waiting.user, object, is_alone, &via == &held_up);
+    });
+  });
+  // Another one has met its message, or comes and goes in another thread.
+  return is_there || filed != open || via.open_receives.sum() != open;
 }
 
 }  // namespace lci::api

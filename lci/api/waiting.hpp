@@ -14,7 +14,14 @@ namespace lci::api {
 
 // The call waits for what only a handler beyond the greatest depth can bring.
 [[noreturn]] LCI_COLD void throw_held_up(const proto::channel& via, const char* what);
+// It may wait for something else as well, but has done so for as long as the program allows.
+[[noreturn]] LCI_COLD void throw_waited_out(const proto::channel& via, const char* what);
 LCI_COLD void warn_held_up(const proto::channel& via, const char* what) noexcept;
+// Something under way on this device may signal that object without a handler of the device that is
+// held up: an operation with it; a collective; where other threads use the library, whatever may
+// set one of them to work. Not what only this process itself can send. Walks all receives.
+LCI_COLD bool may_signal(proto::channel& via, const comp_impl_t& object,
+                         const proto::channel& held_up);
 
 class waiting {
  public:
@@ -50,6 +57,7 @@ class waiting {
     if (error_t(via_.progress_in_wait()).is_done()) {
       spin_.reset();
       idle_ms_ = idle_ticks_ = 0;
+      next_judgement_ms_ = PATIENCE_MS;
       return;
     }
     if (via_.handlers.is_out_of_reach()) [[unlikely]]
@@ -57,12 +65,25 @@ class waiting {
     spin_();
   }
   // This thread is in a handler, as deep as they may be, others wait for that one to return, and
-  // for a while nothing has come: what is waited for may be what one of those brings.
-  bool is_held_up() const noexcept { return idle_ms_ >= PATIENCE_MS; }
-  // After is_held_up(). is_certain: nothing else can bring it, and the call ends. If not, the user
-  // is told that it may never end, once a call.
+  // for a while nothing has come: what is waited for may be what one of those brings. Said now and
+  // then only, since it takes a while to see who else could bring it.
+  bool is_held_up() noexcept {
+    if (idle_ms_ < next_judgement_ms_) [[likely]]
+      return false;
+    next_judgement_ms_ = idle_ms_ + JUDGE_EVERY_MS;
+    return true;
+  }
+  // After is_held_up(). is_certain: nothing else can bring it. If that is not so another rank may,
+  // however slow it is, and the call ends only when it has lasted as long as the program allows.
+  bool has_to_end(bool is_certain) const noexcept {
+    const auto limit = static_cast<std::uint64_t>(via_.shared.max_handler_wait_s);
+    return is_certain || (limit != 0 && idle_ms_ >= 1000 * limit);
+  }
+  // After is_held_up(): ends the call if it has to end. If not, the user is told that it may never
+  // do so by itself, once a call.
   void tell_held_up(const char* what, bool is_certain) {
     if (is_certain) throw_held_up(via_, what);
+    if (has_to_end(false)) throw_waited_out(via_, what);
     if (!was_told_) warn_held_up(via_, what);
     was_told_ = true;
   }
@@ -78,7 +99,7 @@ class waiting {
   }
 
  private:
-  static constexpr std::uint64_t PATIENCE_MS = 2000;
+  static constexpr std::uint64_t PATIENCE_MS = 2000, JUDGE_EVERY_MS = 100;
   LCI_COLD void count_idle() noexcept;
   void end_if_lost() {
     if (is_lost_) [[unlikely]]
@@ -90,6 +111,7 @@ class waiting {
   // How long rounds of progress have found nothing while handlers were out of reach. A thread that
   // stood still was not idle for longer than a moment.
   std::uint64_t idle_ms_ = 0, idle_ticks_ = 0, last_ticks_ = 0;
+  std::uint64_t next_judgement_ms_ = PATIENCE_MS;
   bool was_told_ = false;
   bool is_lost_ = false;           // as has_loss() said behind the last round
   const std::uint32_t since_;      // as losses::begin_wait() said

@@ -102,3 +102,12 @@ LCI_COLD std::uint64_t assign_thread_serial() noexcept {
 }
 
 }  // namespace lci::base::detail
+
+bool lci::base::is_only_thread() noexcept {
+  thread_id();
+  int alive = 0;
+  const std::lock_guard<std::mutex> lock(detail::all.mutex);
+  for (const std::uint64_t word : detail::all.taken) alive += std::popcount(word);
+  // With more than have a number of their own all numbers are taken.
+  return alive == 1;
+}

@@ -73,4 +73,8 @@ inline std::uint64_t thread_serial() noexcept {
   return serial;
 }
 
+// No other thread that has ever called thread_id() is alive, in this library: whoever else there is
+// has not used it.
+LCI_COLD bool is_only_thread() noexcept;
+
 }  // namespace lci::base

@@ -72,6 +72,7 @@ class core {
   data::object_pool<am_copy> am_copies;
   // Attribute of the runtime; set before the first device is made.
   int max_handler_depth = runtime_settings_t().max_handler_depth;
+  int max_handler_wait_s = runtime_settings_t().max_handler_wait_s;  // likewise
   // Where active messages that are not delivered in packets get their buffers; not owned.
   std::atomic<allocator_base_t*> allocator;
 

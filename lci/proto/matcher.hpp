@@ -36,6 +36,13 @@ class matcher {
   // Ends the receives of that channel for which only a rank could send that is gone; answers how
   // many.
   std::size_t forget(channel& via, int rank) noexcept;
+  // Calls see() for each receive that waits here, under a lock; `source` as the engine has it.
+  void for_each_receive(const std::function<void(int source, const receive& waiting)>& see) {
+    engine_->remove_recvs([&](int source, void* value) {
+      see(source, *static_cast<const receive*>(value));
+      return false;
+    });
+  }
   // Takes back the receive that was to signal this waiter; false: a message has met it.
   bool take_back(const waiter& by) noexcept;
   // The channel ends. Its receives leave without a word, and so do the requests that nobody else

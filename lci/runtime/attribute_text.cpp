@@ -25,6 +25,7 @@ constexpr range RANGES[] = {
     {"imm_nbits_rcomp", 0, 31},
     {"gpu_resident", 0, 64},
     {"max_handler_depth", 1, proto::MAX_HANDLER_DEPTH},
+    {"max_handler_wait_s", 0, INT_MOST},
     {"packet_size", 2 * LCI_CACHE_LINE, 1 << 30},  // a header of one line, and room for something
     {"npackets", 0, INT_MOST},
     {"sync_threshold", 1, comp::sync::MAX_THRESHOLD},

@@ -123,6 +123,7 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
   core.gpus.set_resident(attr.gpu_resident);
   core.gpus.set_gdrcopy(attr.gpu_gdrcopy);
   core.max_handler_depth = attr.max_handler_depth;
+  core.max_handler_wait_s = attr.max_handler_wait_s;
   core.failure_notice = attr.failure_notice;
   if (core.n > 1 && runtime::global().bootstrap->has_news()) core.far_news = &far_news_;
   try {

@@ -91,6 +91,7 @@ void mention_attributes(lci::runtime_t r, lci::net_context_t n, lci::device_t d,
   same<int>(r.get_attr_imm_nbits_rcomp());
   same<lci::attr_rdv_protocol_t>(r.get_attr_rdv_protocol());
   same<int>(r.get_attr_max_handler_depth());
+  same<int>(r.get_attr_max_handler_wait_s());
   same<int>(r.get_attr_gpu_resident());
   same<lci::attr_gpu_gdrcopy_t>(r.get_attr_gpu_gdrcopy());
   same<lci::attr_failure_notice_t>(r.get_attr_failure_notice());
@@ -148,6 +149,7 @@ void mention_defaults(lci::global_attr_t& g) {
   g.imm_nbits_tag = g.imm_nbits_rcomp = 15;
   g.rdv_protocol = lci::attr_rdv_protocol_t::auto_select;
   g.max_handler_depth = 8;
+  g.max_handler_wait_s = 60;
   g.alloc_default_device = g.alloc_default_packet_pool = g.alloc_default_matching_engine = true;
   g.packet_size = g.npackets = 1;
   g.matching_engine_type = lci::attr_matching_engine_type_t::map;

@@ -26,6 +26,7 @@ constexpr row_t ROWS[] = {
     {"gpu_resident", nullptr},  // an error where there is no GPU
     {"gpu_gdrcopy", "off"},
     {"max_handler_depth", "5"},
+    {"max_handler_wait_s", "600"},
     {"failure_notice", "all"},
     // The suite is about the default resources.
     {"alloc_default_device", nullptr},

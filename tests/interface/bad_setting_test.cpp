@@ -34,6 +34,7 @@ TEST_F(bad_setting, packet_pool) {
 
 TEST_F(bad_setting, runtime_context_and_engine) {
   refused([] { lci::alloc_runtime_x().max_handler_depth(0)(); }, {"max_handler_depth", "is 0"});
+  refused([] { lci::alloc_runtime_x().max_handler_wait_s(-1)(); }, {"max_handler_wait_s", "is -1"});
   refused([] { lci::alloc_runtime_x().imm_nbits_tag(-1)(); }, {"imm_nbits_tag", "-1", "0 to 31"});
   refused([] { lci::alloc_runtime_x().rdv_protocol(static_cast<lci::attr_rdv_protocol_t>(9))(); },
           {"rdv_protocol", "9", "writeimm"});

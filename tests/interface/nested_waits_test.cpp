@@ -1,94 +1,12 @@
 // What a handler may wait for that is as deep inside of others as they may be: everything but
 // another handler. And whatever runs code of the program counts as one.
-#include <atomic>
-#include <cstring>
 #include <functional>
 #include <stdexcept>
 
-#include "world.hpp"
+#include "deepest.hpp"
 
 namespace interface_test {
 namespace {
-
-int limit() { return lci::get_g_runtime().get_attr_max_handler_depth(); }
-
-// Runs `body` in a handler at the greatest depth, and tells what it threw. Handlers that send
-// themselves a message and make progress lead there.
-class deepest {
- public:
-  explicit deepest(std::function<void()> body)
-      : handler_(lci::alloc_handler(on_step)), rcomp_(lci::register_rcomp(handler_)) {
-    body_ = std::move(body);
-    depth_ = returned_ = 0;
-    rcomp_now_ = rcomp_;
-    barrier();
-    step();
-    while (returned_ < limit()) {
-      try {
-        progress();
-      } catch (const std::exception& problem) {
-        problems_.push_back(problem.what());
-      }
-    }
-  }
-  ~deepest() {
-    lci::deregister_rcomp(rcomp_);
-    body_ = nullptr;
-  }
-  deepest(const deepest&) = delete;
-  deepest& operator=(const deepest&) = delete;
-  // What progress has thrown meanwhile outside of all handlers.
-  const std::vector<std::string>& problems() const { return problems_; }
-
- private:
-  static void step() {
-    char byte = 0;
-    lci::post_am_x(world().rank, &byte, 1, lci::COMP_NULL, rcomp_now_).device(world().device)();
-  }
-  static void on_step(lci::status_t status) {
-    std::free(status.buffer);
-    const int mine = ++depth_;
-    if (mine == limit()) {
-      body_();
-    } else {
-      step();
-      wait_until([mine] { return depth_ > mine; });
-    }
-    ++returned_;
-  }
-
-  static std::function<void()> body_;
-  static int depth_, returned_;
-  static lci::rcomp_t rcomp_now_;
-  owned_comp handler_;
-  const lci::rcomp_t rcomp_;
-  std::vector<std::string> problems_;
-};
-
-std::function<void()> deepest::body_;
-int deepest::depth_ = 0, deepest::returned_ = 0;
-lci::rcomp_t deepest::rcomp_now_ = 0;
-
-// Sends this rank something for a handler, which counts it.
-struct waiting_handler {
-  waiting_handler()
-      : handler(lci::alloc_handler([](lci::status_t status) {
-          std::free(status.buffer);
-          ++handled;
-        })),
-        rcomp(lci::register_rcomp(handler)) {
-    handled = 0;
-  }
-  ~waiting_handler() { lci::deregister_rcomp(rcomp); }
-  void send() const {
-    char byte = 0;
-    lci::post_am_x(world().rank, &byte, 1, lci::COMP_NULL, rcomp).device(world().device)();
-  }
-  static std::atomic<int> handled;
-  owned_comp handler;
-  const lci::rcomp_t rcomp;
-};
-std::atomic<int> waiting_handler::handled;
 
 TEST(nested_waits, at_the_greatest_depth__everything_but_handlers_goes_on) {
   waiting_handler others;

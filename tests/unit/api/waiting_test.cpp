@@ -1,12 +1,15 @@
 // What ends a call that waits, and what does not.
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "lci/api/post_run.hpp"
+#include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/arrival.hpp"
 #include "tests/unit/proto/world.hpp"
@@ -97,6 +100,89 @@ TEST_F(waiting_receive, from_who_died__ends_at_once) {
   const meanwhile then(me_.core, [&] { end(*second_, 1, false); });
   EXPECT_THROW(receive(1), lci::peer_failure_error);
   EXPECT_EQ(me_.channel->open_receives.sum(), 0);
+}
+
+// What is under way and leads to an object without code of the program.
+class leads : public testing::Test {
+ protected:
+  lci::errorcode_t receive(int from, lci::comp_impl_t* comp, lci::tag_t tag = 5) {
+    lci::status_t got;
+    return me_.receive(from, bytes_.data(), bytes_.size(), tag, comp, got);
+  }
+  bool to_object(bool is_held_up_here = true) {
+    return lci::api::may_signal(*me_.channel, object_,
+                                is_held_up_here ? *me_.channel : *w_[1].channel);
+  }
+
+  lci::test::proto_world w_{{}, 3};
+  lci::test::node& me_ = w_[0];
+  lci::comp::sync object_{lci::comp_attr_t{}}, other_{lci::comp_attr_t{}};
+  lci::test::recorder of_program_;
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(lci::test::LARGE);
+};
+
+TEST_F(leads, receives_of_other_objects__do_not) {
+  of_program_.attr.comp_type = lci::attr_comp_type_t::custom;
+  EXPECT_FALSE(to_object());
+  receive(1, &other_);
+  receive(lci::ANY_SOURCE, &of_program_);
+  EXPECT_FALSE(to_object());
+  receive(lci::ANY_SOURCE, &object_);
+  EXPECT_TRUE(to_object());
+}
+
+// Who waits for the other object may signal this one.
+TEST_F(leads, receives_of_other_objects__do_where_another_thread_uses_the_library) {
+  of_program_.attr.comp_type = lci::attr_comp_type_t::custom;
+  std::barrier meeting(2);
+  std::jthread user([&] {
+    lci::base::thread_id();
+    meeting.arrive_and_wait();
+    meeting.arrive_and_wait();
+  });
+  meeting.arrive_and_wait();
+  EXPECT_FALSE(to_object());
+  receive(1, &of_program_);
+  EXPECT_FALSE(to_object()) << "that would wait like the others";
+  EXPECT_TRUE(to_object(false)) << "another device may run it";
+  receive(1, &other_);
+  EXPECT_TRUE(to_object());
+  meeting.arrive_and_wait();
+  user.join();
+  EXPECT_FALSE(to_object());
+}
+
+TEST_F(leads, a_receive_from_oneself__does_not) {
+  receive(0, &object_);
+  EXPECT_FALSE(to_object());
+}
+
+TEST_F(leads, a_receive_that_a_message_has_met__does_whosever_it_is) {
+  receive(1, &other_);
+  std::vector<std::byte> data = lci::test::pattern(lci::test::LARGE);
+  auto out = w_[1].outgoing(0, data.data(), data.size(), w_[0].engine_rcomp(), 5);
+  ASSERT_EQ(lci::proto::start_message(out), errorcode_t::posted);
+  for (int i = 0; i < 10; ++i) me_.channel->progress();
+  EXPECT_TRUE(to_object());
+  w_.step();
+  EXPECT_FALSE(to_object());
+}
+
+// Collectives are objects of the library, which go on to whatever they were given.
+TEST_F(leads, a_receive_of_a_collective__does_and_that_of_a_call_that_waits_does_not) {
+  lci::test::recorder collective;
+  collective.attr.comp_type = lci::detail::LIBRARY_COMP;
+  lci::proto::waiter call;
+  lci::proto::receive& record = *me_.core.receives.get();
+  record.user = {&call, lci::status_t(), true};
+  record.via = me_.channel.get();
+  lci::status_t got;
+  ASSERT_EQ(me_.matcher->post(record, 1, 6, lci::matching_policy_t::rank_tag, got),
+            errorcode_t::posted);
+  EXPECT_FALSE(to_object());
+  receive(1, &collective);
+  EXPECT_TRUE(to_object());
+  me_.matcher->part_with(*me_.channel);
 }
 
 }  // namespace

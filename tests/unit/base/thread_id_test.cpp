@@ -43,6 +43,24 @@ TEST(thread_serial, is_never_given_twice) {
   EXPECT_EQ(thread_serial(), mine);
 }
 
+TEST(thread_id__only, until_another_thread_asks_and_after_it_has_ended) {
+  EXPECT_TRUE(is_only_thread());
+  std::barrier meeting(2);
+  std::thread other([&] {
+    meeting.arrive_and_wait();
+    thread_id();
+    meeting.arrive_and_wait();
+    meeting.arrive_and_wait();
+  });
+  EXPECT_TRUE(is_only_thread()) << "it has not used anything yet";
+  meeting.arrive_and_wait();
+  meeting.arrive_and_wait();
+  EXPECT_FALSE(is_only_thread());
+  meeting.arrive_and_wait();
+  other.join();
+  EXPECT_TRUE(is_only_thread());
+}
+
 TEST(thread_id__handover, what_the_last_holder_wrote_is_seen) {
   // Plain memory on purpose: thread sanitizer reports a missing edge between the two holders, which
   // are not ordered by join().

@@ -82,6 +82,9 @@ TEST_F(defaults_test, read__each_kind_of_value) {
   vars_.set("LCI_ATTR_MAX_HANDLER_DEPTH", "3");
   EXPECT_EQ(read_defaults().max_handler_depth, 3);
   EXPECT_EQ(a.max_handler_depth, 8);
+  vars_.set("LCI_ATTR_MAX_HANDLER_WAIT_S", "7");
+  EXPECT_EQ(read_defaults().max_handler_wait_s, 7);
+  EXPECT_EQ(a.max_handler_wait_s, 3600);
   EXPECT_EQ(a.npackets, 1024u);
   EXPECT_EQ(a.packet_size, 16384u);
   EXPECT_EQ(a.ibv_gid_idx, -1);
