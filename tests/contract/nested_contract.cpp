@@ -1,5 +1,8 @@
 // A sink that polls again and waits: for more messages than any queue of the network holds, inside
-// of others that wait.
+// of others that wait. That is all that handlers which post ask of a network. Whether their posts
+// are made with COMP_NULL, with COMP_NULL_RETRY in a loop or with allow_retry(false) is settled
+// above it, by the same calls to it: tests/interface/nesting_test.cpp has each of them, as real
+// processes over every network.
 #include <gtest/gtest.h>
 
 #include <cstring>

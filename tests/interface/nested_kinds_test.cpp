@@ -16,8 +16,10 @@ class depth_counter {
   depth_counter(const depth_counter&) = delete;
   depth_counter& operator=(const depth_counter&) = delete;
   static void reset() { deepest_ = 0; }
-  static void expect_within_limit() {
-    EXPECT_GT(deepest_, 1) << "nothing was nested";
+  static void expect_within_limit(bool is_nested_for_sure = true) {
+    if (is_nested_for_sure) {
+      EXPECT_GT(deepest_, 1) << "nothing was nested";
+    }
     EXPECT_LE(deepest_, lci::get_g_runtime().get_attr_max_handler_depth());
   }
 
@@ -57,7 +59,8 @@ TEST(nested_kinds, notifications_of_puts__may_put_again) {
   wait_until([] { return steps == STEPS + FLYING; });
   barrier();
   EXPECT_EQ(steps, STEPS + FLYING);
-  depth_counter::expect_within_limit();
+  // Between ranks it is chance whether the next one is there when a handler looks.
+  depth_counter::expect_within_limit(world().n == 1);
   lci::deregister_rcomp(rcomp);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "world.hpp"
@@ -57,7 +58,10 @@ class chain {
       lci::post_am_x(world().next(), out.data(), size, lci::COMP_NULL, rcomp_)
           .device(world().device)();
     }
-    wait_until([&] { return ended_ == flying; });
+    wait_until([&] {
+      take_completed();
+      return ended_ == flying && under_way_ == 0;
+    });
     barrier();
     EXPECT_EQ(handled_, flying * hops);
     EXPECT_EQ(damaged_, 0);
@@ -92,18 +96,33 @@ class chain {
     --hop.left;
     std::memcpy(status.buffer, &hop, sizeof hop);
     // In a copy: where a packet comes from must not matter.
-    std::vector<char> out(static_cast<char*>(status.buffer),
-                          static_cast<char*>(status.buffer) + status.size);
+    const auto* const bytes = static_cast<const char*>(status.buffer);
+    auto out = std::make_unique<std::vector<char>>(bytes, bytes + status.size);
     const auto post = [&](lci::comp_t comp) {
-      return lci::post_am_x(world().next(), out.data(), out.size(), comp, rcomp_)
+      return lci::post_am_x(world().next(), out->data(), out->size(), comp, rcomp_)
           .device(world().device);
     };
     if (how_ == way::comp_null) post(lci::COMP_NULL)();
     if (how_ == way::retry_in_a_loop)
       while (post(lci::COMP_NULL_RETRY)().is_retry()) progress();
-    if (how_ == way::no_retry && post(lci::COMP_NULL_RETRY).allow_retry(false)().is_retry())
-      ++damaged_;
+    if (how_ == way::no_retry) {
+      const lci::status_t answer = post(completed_).allow_retry(false).user_context(out.get())();
+      if (answer.is_retry()) ++damaged_;
+      if (answer.is_posted()) {
+        out.release();  // take_completed() frees it
+        ++under_way_;
+      }
+      take_completed();
+    }
     poll_once();
+  }
+
+  void take_completed() {
+    for (lci::status_t one = lci::cq_pop(completed_); one.is_done();
+         one = lci::cq_pop(completed_)) {
+      delete static_cast<std::vector<char>*>(one.user_context);
+      --under_way_;
+    }
   }
 
   static chain* current_;
@@ -112,7 +131,8 @@ class chain {
   const bool zero_copy_;
   lci::comp_t handler_;
   lci::rcomp_t rcomp_ = 0;
-  std::uint64_t ended_ = 0, handled_ = 0;
+  owned_comp completed_{lci::alloc_cq()};  // of posts that may not answer retry
+  std::uint64_t ended_ = 0, handled_ = 0, under_way_ = 0;
   int damaged_ = 0, deepest_ = 0;
 };
 
@@ -132,18 +152,18 @@ TEST_P(storm, handlers_that_send_on_and_make_progress__all_arrive) {
   const bool is_large = size > world().bcopy;
   chain messages(how, zero_copy);
   messages.run(size, is_large ? 40 : 300, is_large ? 5 : 10);
-  EXPECT_GT(messages.deepest(), 1) << "nothing was nested";
+  // The next message is there for sure when a handler looks only if it has not far to go: between
+  // ranks, and where it is asked for first, that is chance.
+  if (world().n == 1 && !is_large) {
+    EXPECT_GT(messages.deepest(), 1) << "nothing was nested";
+  }
 }
 
 std::vector<storm_setting> storm_settings() {
   std::vector<storm_setting> all;
   for (const way how : ALL_WAYS)
     for (const size_at size : {size_at::one, size_at::inject_1, size_at::bcopy_12, size_at::kib_64})
-      for (const bool zero_copy : {false, true}) {
-        // With COMP_NULL_RETRY a post never answers posted, so it waits even without retry.
-        if (how == way::no_retry && size == size_at::kib_64) continue;
-        all.push_back({how, size, zero_copy});
-      }
+      for (const bool zero_copy : {false, true}) all.push_back({how, size, zero_copy});
   return all;
 }
 
