@@ -370,6 +370,9 @@ bool step_freeze_clock(bool frozen) {
 
 std::string step_counter_missing() {
   if (INSTRUMENTED) return "sanitizers add instructions of their own, so counts would mean nothing";
+#if !defined(__OPTIMIZE__)
+  return "not compiled with optimization, so counts would mean nothing";
+#endif
   static const std::string reason = [] {
     const step_report probe = count_steps([] {
       step_begin(0);

@@ -86,6 +86,8 @@ make_bare() {
   mkdir -p "$root/var/cache/apt/archives"
   find "$fetched" -name '*.deb' -exec mv -t "$root/var/cache/apt/archives" {} +
   cp -L /etc/resolv.conf "$root/etc/resolv.conf" || true
+  # A system that is installed knows its own name; debootstrap leaves that to the installer.
+  printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
   apt-config dump --format '%F "%v";%n' Acquire::http Acquire::https Acquire::Check-Valid-Until Acquire::Check-Date \
     2>/dev/null | grep -v '""' >"$root/etc/apt/apt.conf.d/90host" || true
   printf 'Acquire::Languages "none";\n' >>"$root/etc/apt/apt.conf.d/90host"
