@@ -17,6 +17,17 @@ void name_resource(named_attr_t& attr, const char* name, void* user_context) {
   attr.user_context = user_context;
 }
 
+// What a runtime makes by itself takes the defaults, which the program may have set to anything.
+void check_defaults(const char* who, const runtime_settings_t& wanted) {
+  global_attr_t defaults = g_default_attr;
+  runtime::check_settings<net_context_settings_t>(who, defaults);
+  if (wanted.alloc_default_packet_pool)
+    runtime::check_settings<packet_pool_settings_t>(who, defaults);
+  if (wanted.alloc_default_matching_engine)
+    runtime::check_settings<matching_engine_settings_t>(who, defaults);
+  if (wanted.alloc_default_device) runtime::check_settings<device_settings_t>(who, defaults);
+}
+
 runtime_t make_runtime(const alloc_runtime_args& args) {
   runtime::initialize();
   try {
@@ -24,6 +35,7 @@ runtime_t make_runtime(const alloc_runtime_args& args) {
     runtime_settings_t& settings = attr;
     settings = args.settings.applied_to(g_default_attr);
     runtime::check_settings("alloc_runtime", settings);
+    check_defaults("alloc_runtime", settings);
     name_resource(attr, args.name, args.user_context);
     runtime::global_state& g = runtime::global();
     base::make_room(g.runtimes);

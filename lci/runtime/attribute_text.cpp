@@ -35,6 +35,7 @@ constexpr range RANGES[] = {
     {"net_max_sends", 1, INT_MOST},
     {"net_max_recvs", 1, INT_MOST},
     {"net_max_cqes", 1, INT_MOST},
+    {"ofi_lock_mode", 0, LCI_NET_LOCK_ALL},
     {"shm_slot_size", LCI_CACHE_LINE, 1 << 30},
     {"shm_producer_cas_attempts", 1, INT_MOST},
     {"shm_consumer_cas_attempts", 1, INT_MOST},

@@ -6,6 +6,7 @@
 #include "lci/comp/holder.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
+#include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/device.hpp"
 #include "lci/runtime/global.hpp"
 
@@ -167,6 +168,7 @@ packet_pool_t runtime_impl_t::internal_pool() {
     // The program has asked for none, so no wish of its own about one counts: not npackets 0.
     packet_pool_attr_t pool;
     pool.packet_size = g_default_attr.packet_size;
+    runtime::check_settings<packet_pool_settings_t>("alloc_device", pool);
     hidden_pool_ = packet_pool_t(base::make_live<packet_pool_impl_t>(*this, pool));
   }
   return hidden_pool_;

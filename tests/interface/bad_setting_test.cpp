@@ -20,6 +20,7 @@ TEST_F(bad_setting, queues_of_a_device) {
   refused([] { alloc_device_x().net_send_reserved_pct(1.5)(); }, {"net_send_reserved_pct", "1.5"});
   refused([] { alloc_device_x().net_send_reserved_pct(-0.5)(); },
           {"net_send_reserved_pct", "-0.5"});
+  refused([] { alloc_device_x().ofi_lock_mode(16)(); }, {"ofi_lock_mode", "is 16", "0 to 15"});
 }
 
 TEST_F(bad_setting, packet_pool) {
@@ -46,6 +47,42 @@ TEST_F(bad_setting, runtime_context_and_engine) {
             static_cast<lci::attr_matching_engine_type_t>(5))();
       },
       {"matching_engine_type", "5", "queue, map"});
+}
+
+// A runtime makes its own objects of the defaults, which the program may have set.
+TEST_F(bad_setting, defaults_of_what_a_runtime_makes) {
+  const lci::global_attr_t before = lci::get_g_default_attr();
+  const auto with = [&](auto member, auto value, std::initializer_list<std::string> parts) {
+    lci::global_attr_t attr = before;
+    attr.*member = static_cast<std::decay_t<decltype(attr.*member)>>(value);
+    lci::set_g_default_attr(attr);
+    SCOPED_TRACE(*parts.begin());
+    refused([] { lci::alloc_runtime(); }, parts);
+  };
+  using all = lci::global_attr_t;
+  const std::string most = std::to_string(SIZE_MAX);
+  with(&all::net_max_recvs, 0, {"net_max_recvs", "is 0", "1 to 2147483647"});
+  with(&all::net_max_sends, -1, {"net_max_sends", most, "1 to 2147483647"});
+  with(&all::net_max_cqes, 0, {"net_max_cqes", "is 0", "1 to"});
+  with(&all::net_send_reserved_pct, 1.5, {"net_send_reserved_pct", "1.5"});
+  with(&all::shm_max_polls, 0, {"shm_max_polls", "is 0", "1 to 32"});
+  with(&all::ofi_lock_mode, 16, {"ofi_lock_mode", "is 16", "0 to 15"});
+  with(&all::ibv_td_strategy, 9, {"ibv_td_strategy", "9", "per_qp"});
+  with(&all::npackets, -1, {"npackets", most, "0 to 2147483647"});
+  with(&all::packet_size, 1, {"packet_size", "is 1"});
+  with(&all::matching_engine_type, 5, {"matching_engine_type", "5", "queue, map"});
+  with(&all::max_msg_size, 0, {"max_msg_size", "is 0"});
+  with(&all::ibv_gid_idx, -7, {"ibv_gid_idx", "-7", "-1 to 255"});
+  with(&all::gpu_path, 7, {"gpu_path", "7", "staged"});
+  with(&all::max_handler_depth, 0, {"max_handler_depth", "is 0"});
+
+  // The pool that devices take where the program wants none.
+  lci::global_attr_t attr = before;
+  attr.packet_size = 1;
+  attr.alloc_default_packet_pool = false;
+  lci::set_g_default_attr(attr);
+  refused([] { lci::alloc_runtime(); }, {"packet_size", "is 1"});
+  lci::set_g_default_attr(before);
 }
 
 TEST_F(bad_setting, completion_objects) {

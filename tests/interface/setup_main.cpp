@@ -78,6 +78,20 @@ TEST(setup, before__ranks_are_unknown_and_defaults_are_real) {
   EXPECT_EQ(lci::get_rank_me(), rank_of_job) << "the same rank after starting again";
 }
 
+TEST(setup, global_runtime__defaults_out_of_range_are_refused) {
+  const lci::global_attr_t before = lci::get_g_default_attr();
+  lci::global_attr_t attr = before;
+  attr.net_max_recvs = 0;
+  lci::set_g_default_attr(attr);
+  EXPECT_THROW(lci::g_runtime_init(), lci::argument_error);
+  attr = before;
+  attr.npackets = 0;
+  lci::set_g_default_attr(attr);
+  EXPECT_FALSE(lci::g_runtime_init().is_empty()) << "0 packets are legal";
+  lci::g_runtime_fina();
+  lci::set_g_default_attr(before);
+}
+
 TEST(setup, initialize__is_counted) {
   lci::global_initialize();
   lci::global_initialize();
