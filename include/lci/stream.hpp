@@ -43,10 +43,31 @@ struct stream_op_t {
 
 namespace detail {
 
+enum class post_kind_t { send, am, recv, put, get, comm };
+template <class Op>
+struct kind_of_post;
+template <post_kind_t kind>
+struct post_kind {
+  static constexpr post_kind_t value() { return kind; }
+};
+template <>
+struct kind_of_post<post_send_x> : post_kind<post_kind_t::send> {};
+template <>
+struct kind_of_post<post_am_x> : post_kind<post_kind_t::am> {};
+template <>
+struct kind_of_post<post_recv_x> : post_kind<post_kind_t::recv> {};
+template <>
+struct kind_of_post<post_put_x> : post_kind<post_kind_t::put> {};
+template <>
+struct kind_of_post<post_get_x> : post_kind<post_kind_t::get> {};
+template <>
+struct kind_of_post<post_comm_x> : post_kind<post_kind_t::comm> {};
+
 /// Arguments of stream_post.
 struct stream_post_args {
   void* stream = nullptr;
   post_args post;
+  post_kind_t kind = post_kind_t::send;         // what is looked at before it runs
   status_t (*run)(const post_args&) = nullptr;  // which of the posts
 };
 /// Arguments of stream_wait.
@@ -81,8 +102,8 @@ LCI_PUBLIC void free_stream_op(const free_stream_op_args& args);
 /// waits there. Posts captured in one graph keep their order over all replays; there is none
 /// between those of different graphs, or between a graph's and one put into a stream directly.
 /// @return  the handle to free after the graph, empty unless the stream is being captured
-/// @throws lci::argument_error  no completion object, or a freed one; `allow_posted(false)`; a
-/// freed device or endpoint
+/// @throws lci::argument_error  no completion object, or a freed one; `allow_posted(false)`; what
+/// the post itself refuses, but for the end of a peer's region, which it may find only when it runs
 /// @throws lci::backend_error   CUDA or its stream memory operations are not available, no such
 /// stream, its context was destroyed, the capture is invalid; nothing was put into the stream
 /// Threads: any.
@@ -96,6 +117,7 @@ class stream_post_x : public detail::operation<stream_post_x, detail::stream_pos
   stream_post_x(void* stream, const detail::post_operation<Op, Run>& post) {
     args.stream = stream;
     args.post = post.args;
+    args.kind = detail::kind_of_post<Op>::value();
     args.run = Run;
   }
   /// Sets the stream. Null: the default stream of the context that is current in this thread.

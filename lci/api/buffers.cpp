@@ -42,7 +42,12 @@ void throw_out_of_mr(const char* name, const void* buffer, std::size_t size, con
 // From the middle of a packet its end is not known, but where the memory of all of ours ends.
 void check_packet_room(const char* name, const void* buffer, std::size_t size,
                        const mem::arena& arena) {
-  const mem::packet* const packet = mem::packet_pool::held(arena, const_cast<void*>(buffer));
+  void* const at_start = const_cast<void*>(buffer);
+  const mem::packet* const packet = mem::packet_pool::held(arena, at_start);
+  if (packet == nullptr && mem::packet_pool::is_given_away(arena, at_start))
+    throw argument_error(std::string(name) + " " + text_of(buffer) +
+                         " is a packet that the program does not have any more: it was posted or "
+                         "put back already; expected one from get_upacket() or from a message");
   if (packet != nullptr && size > packet->capacity)
     throw argument_error(size_at(name, buffer, size) + " is more than the packet there has, " +
                          std::to_string(packet->capacity) + " bytes");

@@ -20,7 +20,8 @@ namespace lci::api {
 // For what base::is_surely_in_space() leaves open.
 LCI_COLD void check_space(const char* name, const void* buffer, std::size_t size);
 
-// For what check_room() leaves open.
+// For what check_room() leaves open. Also throws argument_error for a packet that the program has
+// no more.
 LCI_COLD void check_packet_room(const char* name, const void* buffer, std::size_t size,
                                 const mem::arena& arena);
 

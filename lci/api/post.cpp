@@ -48,28 +48,14 @@ __attribute__((noinline)) status_t post_message(const post_args& a, rcomp_t rcom
   return api::run(a, allow, via, what, start);
 }
 
-matching_engine_impl_t& find_engine(const post_args& a, endpoint_impl_t& end) {
-  if (a.matching_engine.p_impl != nullptr)
-    return *base::check_live(a.matching_engine.p_impl, "matching_engine");
-  const matching_engine_t engine = end.device.owner().default_matching_engine;
-  if (engine.p_impl == nullptr) api::throw_no_default("matching_engine");
-  return *engine.p_impl;
-}
-
-void check_policy(const post_args& a) {
-  if (static_cast<unsigned>(a.matching_policy) >= static_cast<unsigned>(matching_policy_t::max))
-      [[unlikely]]
-    api::throw_bad_policy(a);
-}
-
 }  // namespace
 
 namespace detail {
 
 status_t post_send(const post_args& a) {
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
-  check_policy(a);
-  const matching_engine_impl_t& engine = find_engine(a, end);
+  api::check_policy(a);
+  const matching_engine_impl_t& engine = api::find_engine(a, end);
   const rcomp_t rcomp = engine.match.first_rcomp + static_cast<rcomp_t>(a.matching_policy);
   if (inject_now(a, end, rcomp)) [[likely]]
     return api::status_of(a, errorcode_t::done);
@@ -78,8 +64,7 @@ status_t post_send(const post_args& a) {
 
 status_t post_am(const post_args& a) {
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
-  if (a.remote_comp < end.core.rcomps.end_of_engines()) [[unlikely]]
-    api::check_names_object("post_am", a.remote_comp, end.core);
+  api::check_names_object("post_am", a.remote_comp, end.core);
   if (inject_now(a, end, a.remote_comp)) [[likely]]
     return api::status_of(a, errorcode_t::done);
   return post_message(a, a.remote_comp, end, proto::news::am);
@@ -92,8 +77,8 @@ status_t post_recv(const post_args& a) {
   api::check_source(a, via.shared);
   api::check_given(a);
   api::check_room("local_buffer", a.local_buffer, a.size, via.shared.arena);
-  check_policy(a);
-  matching_engine_impl_t& engine = find_engine(a, end);
+  api::check_policy(a);
+  matching_engine_impl_t& engine = api::find_engine(a, end);
   mem::memory_place place;
   if (a.mr.p_impl != nullptr && a.mr.is_empty() && a.size != 0) [[unlikely]]
     place = api::find_place("local_buffer", a.local_buffer, a.size, a.mr, via.shared);

@@ -1,7 +1,6 @@
 #include "lci/api/post_run.hpp"
 
 #include <atomic>
-#include <cstdio>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -26,7 +25,24 @@ void throw_bad_policy(const post_args& a) {
                        " is not in 0..3");
 }
 
-void check_names_object(const char* who, rcomp_t number, const proto::core& core) {
+void throw_bad_semantic(comp_semantic_t semantic) {
+  throw argument_error("comp_semantic " + std::to_string(static_cast<int>(semantic)) +
+                       " is none; legal are memory (0) and network (1)");
+}
+
+void throw_too_wide(const post_args& a, const proto::core& core) {
+  throw argument_error(
+      "tag " + std::to_string(a.tag) + " and remote_comp " + std::to_string(a.remote_comp) +
+      " do not fit the notification of a put; the largest are " +
+      std::to_string(core.imm.max_tag()) + " and " + std::to_string(core.imm.max_rcomp()));
+}
+
+void throw_get_with_number(const post_args& a) {
+  throw argument_error("remote_comp " + std::to_string(a.remote_comp) +
+                       " with a get: not supported");
+}
+
+void look_at_number(const char* who, rcomp_t number, const proto::core& core) {
   const std::string said = std::string(who) + ": remote_comp " + std::to_string(number);
   if (number == 0)
     throw argument_error(said + " names nothing; legal are numbers from register_rcomp()");
@@ -143,18 +159,9 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait
 
 namespace {
 
-[[noreturn]] LCI_COLD void throw_given_away(const void* packet) {
-  char address[32];
-  std::snprintf(address, sizeof address, "%p", packet);
-  throw argument_error(std::string("local_buffer ") + address +
-                       " is a packet that the program does not have any more: it was posted or "
-                       "put back already; expected one from get_upacket() or from a message");
-}
-
 // The buffer may be in a packet. One whose payload is apart tells where it is: the caller need not.
 LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::outgoing& out) {
   out.packet = mem::packet_pool::held(core.arena, a.local_buffer);
-  if (out.packet == nullptr) check_packet(a, core);
   if (out.packet == nullptr || a.size > out.packet->capacity) [[unlikely]]
     check_packet_room("local_buffer", a.local_buffer, a.size, core.arena);
   const mem::far_packet* near = core.arena.payloads().near(a.local_buffer);
@@ -176,13 +183,6 @@ LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::ou
 }
 
 }  // namespace
-
-void check_packet(const post_args& a, const proto::core& core) {
-  if (core.arena.sight().covers(a.local_buffer) &&
-      mem::packet_pool::held(core.arena, a.local_buffer) == nullptr &&
-      mem::packet_pool::is_given_away(core.arena, a.local_buffer))
-    throw_given_away(a.local_buffer);
-}
 
 void spent_packet::begin() noexcept {
   if (packet_->state.load(std::memory_order_relaxed) == mem::packet_state::out)

@@ -9,6 +9,7 @@
 #include "lci/comp/signal.hpp"
 #include "lci/post.hpp"
 #include "lci/proto/outgoing.hpp"
+#include "lci/stream.hpp"
 
 namespace lci::api {
 
@@ -20,6 +21,7 @@ inline constexpr const char* BLOCKING_POST = "a blocking post";
 [[noreturn]] LCI_COLD void throw_no_answer_allowed();
 [[noreturn]] LCI_COLD void throw_bad_rank(int rank, int n);
 [[noreturn]] LCI_COLD void throw_bad_policy(const post_args& a);
+[[noreturn]] LCI_COLD void throw_bad_semantic(comp_semantic_t semantic);
 
 // What the caller allows, with the meaning of the null completion objects applied.
 struct permission {
@@ -42,14 +44,48 @@ struct permission {
 inline void check_given(const post_args& a) {
   check_buffer("local_buffer", a.local_buffer, a.size, a.mr);
   check_given(a.packet_pool);
+  if (static_cast<unsigned>(a.comp_semantic) > static_cast<unsigned>(comp_semantic_t::network))
+      [[unlikely]]
+    throw_bad_semantic(a.comp_semantic);
 }
 
-// For a number below remote_comps::end_of_engines(): throws argument_error for none, and for that
-// of a matching engine, in which a message would look like a send.
-LCI_COLD void check_names_object(const char* who, rcomp_t number, const proto::core& core);
+LCI_COLD void look_at_number(const char* who, rcomp_t number, const proto::core& core);
+// Throws argument_error for no number, and for that of a matching engine, in which a message would
+// look like a send.
+inline void check_names_object(const char* who, rcomp_t number, const proto::core& core) {
+  if (number < core.rcomps.end_of_engines()) [[unlikely]]
+    look_at_number(who, number, core);
+}
 
-// Throws argument_error for a packet that the program has no more. describe() does the same.
-LCI_COLD void check_packet(const post_args& a, const proto::core& core);
+[[noreturn]] LCI_COLD void throw_too_wide(const post_args& a, const proto::core& core);
+// Of a put: the number that it signals, if any, and its tag.
+inline void check_notification(const post_args& a, const proto::core& core) {
+  if (a.remote_comp == 0) return;
+  check_names_object("post_put", a.remote_comp, core);
+  if (!core.imm.fits(a.remote_comp, a.tag)) throw_too_wide(a, core);
+}
+
+[[noreturn]] LCI_COLD void throw_get_with_number(const post_args& a);
+inline void check_no_notification(const post_args& a) {
+  if (a.remote_comp != 0) throw_get_with_number(a);
+}
+
+inline void check_policy(const post_args& a) {
+  if (static_cast<unsigned>(a.matching_policy) >= static_cast<unsigned>(matching_policy_t::max))
+      [[unlikely]]
+    throw_bad_policy(a);
+}
+
+inline matching_engine_impl_t& find_engine(const post_args& a, endpoint_impl_t& end) {
+  if (a.matching_engine.p_impl != nullptr)
+    return *base::check_live(a.matching_engine.p_impl, "matching_engine");
+  const matching_engine_t engine = end.device.owner().default_matching_engine;
+  if (engine.p_impl == nullptr) throw_no_default("matching_engine");
+  return *engine.p_impl;
+}
+
+// What the general post stands for. Throws argument_error for what is no operation.
+detail::post_kind_t find_operation(const post_args& a);
 
 inline void check_rank(const post_args& a, const proto::core& core) {
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]

@@ -107,6 +107,10 @@ void free_matching_engine(const free_args<matching_engine_t>& args) {
 matching_entry_val_t matching_engine_insert(const matching_engine_insert_args& args) {
   if (args.value == nullptr)
     throw argument_error("matching_engine_insert: value is null, which stands for no partner");
+  if (static_cast<unsigned>(args.entry_type) > static_cast<unsigned>(matching_entry_type_t::recv))
+    throw argument_error("matching_engine_insert: entry_type is " +
+                         std::to_string(static_cast<unsigned>(args.entry_type)) +
+                         "; legal are send (0) and recv (1)");
   api::check_given(args.runtime);
   return base::check_live(args.matching_engine.p_impl, "matching_engine")
       ->match.engine()

@@ -13,7 +13,7 @@ using api::key_of;
 using detail::post_args;
 
 template <class Start>
-status_t post_rma(const post_args& a, rcomp_t rcomp, proto::news what, Start&& start) {
+status_t post_rma(const post_args& a, proto::news what, Start&& start) {
   const api::permission allow(a);
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
   proto::channel& via = end.device.channel;
@@ -21,14 +21,7 @@ status_t post_rma(const post_args& a, rcomp_t rcomp, proto::news what, Start&& s
   api::check_given(a);
   api::check_room("local_buffer", a.local_buffer, a.size, via.shared.arena);
   api::check_rmr(a.rmr, a.rank, via.shared);
-  if (rcomp != 0 && rcomp < via.shared.rcomps.end_of_engines())
-    api::check_names_object("post_put", rcomp, via.shared);
-  if (rcomp != 0 && !via.shared.imm.fits(rcomp, a.tag))
-    throw argument_error("tag " + std::to_string(a.tag) + " and remote_comp " +
-                         std::to_string(rcomp) +
-                         " do not fit the notification of a put; the largest are " +
-                         std::to_string(via.shared.imm.max_tag()) + " and " +
-                         std::to_string(via.shared.imm.max_rcomp()));
+  if (what == proto::news::put) api::check_notification(a, via.shared);
   const auto begin = [&](const proto::user_side& user, bool may_retry, status_t&) {
     // Before the first contact the bounds cannot be checked, and a wrong post must throw here and
     // not later, so it has to wait for the contact even if it may not be refused.
@@ -36,8 +29,6 @@ status_t post_rma(const post_args& a, rcomp_t rcomp, proto::news what, Start&& s
     net::fabric& fabric = *end.device.context.fabric;
     const api::remote_span at{a.rank, a.rmr, a.remote_disp, a.size, "remote_disp"};
     if (!api::check_remote(at, fabric, there)) {
-      // Now, not after progress, which may hand a packet that was put back to somebody else.
-      api::check_packet(a, via.shared);
       if (may_retry) return errorcode_t::retry_nomem;
       api::waiting wait(via);
       while (!api::check_remote(at, fabric, there)) {
@@ -46,7 +37,7 @@ status_t post_rma(const post_args& a, rcomp_t rcomp, proto::news what, Start&& s
       }
     }
     proto::outgoing out = api::describe(a, end, user, may_retry);
-    out.rcomp = rcomp;
+    out.rcomp = a.remote_comp;
     out.remote = key_of(a.rmr);
     out.remote_offset = a.remote_disp;
     out.there = there;
@@ -58,35 +49,47 @@ status_t post_rma(const post_args& a, rcomp_t rcomp, proto::news what, Start&& s
 
 }  // namespace
 
-namespace detail {
-
-status_t post_put(const post_args& a) {
-  return post_rma(a, a.remote_comp, proto::news::put, &proto::start_put);
-}
-
-status_t post_get(const post_args& a) {
-  if (a.remote_comp != 0)
-    throw argument_error("remote_comp " + std::to_string(a.remote_comp) +
-                         " with a get: not supported");
-  return post_rma(a, 0, proto::news::get, &proto::start_get);
-}
-
-status_t post_comm(const post_args& a) {
-  api::check_given(a.matching_engine);  // also where none is needed
+detail::post_kind_t api::find_operation(const post_args& a) {
+  using kind = detail::post_kind_t;
   if (static_cast<unsigned>(a.direction) > static_cast<unsigned>(direction_t::IN)) [[unlikely]]
     throw argument_error("post_comm: direction is " +
                          std::to_string(static_cast<unsigned>(a.direction)) +
                          "; legal are OUT (0) and IN (1)");
   const bool has_rmr = !a.rmr.is_empty();
   if (a.direction == direction_t::OUT) {
-    if (has_rmr) return post_put(a);
-    return a.remote_comp != 0 ? post_am(a) : post_send(a);
+    if (has_rmr) return kind::put;
+    return a.remote_comp != 0 ? kind::am : kind::send;
   }
-  if (has_rmr) return post_get(a);
+  if (has_rmr) return kind::get;
   if (a.remote_comp != 0)
     throw argument_error(
         "post_comm: direction IN with a remote completion and no remote memory is no operation");
-  return post_recv(a);
+  return kind::recv;
+}
+
+namespace detail {
+
+status_t post_put(const post_args& a) { return post_rma(a, proto::news::put, &proto::start_put); }
+
+status_t post_get(const post_args& a) {
+  api::check_no_notification(a);
+  return post_rma(a, proto::news::get, &proto::start_get);
+}
+
+status_t post_comm(const post_args& a) {
+  api::check_given(a.matching_engine);  // also where none is needed
+  switch (api::find_operation(a)) {
+    case post_kind_t::put:
+      return post_put(a);
+    case post_kind_t::get:
+      return post_get(a);
+    case post_kind_t::am:
+      return post_am(a);
+    case post_kind_t::recv:
+      return post_recv(a);
+    default:
+      return post_send(a);
+  }
 }
 
 }  // namespace detail

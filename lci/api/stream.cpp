@@ -2,12 +2,41 @@
 // is settled, when the stream gets them; all else when the post runs.
 #include "lci/stream.hpp"
 
-#include "lci/api/buffers.hpp"
-#include "lci/api/resolve.hpp"
+#include "lci/api/post_run.hpp"
+#include "lci/api/remote_name.hpp"
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::detail {
+
+namespace {
+
+// What the post itself would refuse when it runs, and who waits for the stream hears of late. Where
+// a region of a peer ends may not be known yet.
+void check_post(post_kind_t kind, const post_args& a, endpoint_impl_t& end) {
+  const proto::core& core = end.core;
+  if (kind == post_kind_t::comm) kind = api::find_operation(a);
+  if (kind == post_kind_t::recv)
+    api::check_source(a, core);
+  else
+    api::check_rank(a, core);
+  if (kind == post_kind_t::recv || kind == post_kind_t::send) {
+    api::check_policy(a);
+    api::find_engine(a, end);
+  } else if (kind == post_kind_t::am) {
+    api::check_names_object("post_am", a.remote_comp, core);
+  } else {
+    api::check_rmr(a.rmr, a.rank, core);
+    if (kind == post_kind_t::put)
+      api::check_notification(a, core);
+    else
+      api::check_no_notification(a);
+  }
+  api::check_given(a);
+  api::check_room("local_buffer", a.local_buffer, a.size, core.arena);
+}
+
+}  // namespace
 
 stream_op_t stream_post(const stream_post_args& args) {
   post_args post = args.post;
@@ -18,11 +47,9 @@ stream_op_t stream_post(const stream_post_args& args) {
   comp::any(post.local_comp, "stream_post");
   if (!post.allow_posted)
     throw argument_error("stream_post: allow_posted is false, but nobody waits for the post");
-  api::check_buffer("local_buffer", post.local_buffer, post.size, post.mr);
   endpoint_impl_t& end = api::find_endpoint(post.runtime, post.device, post.endpoint);
-  api::check_room("local_buffer", post.local_buffer, post.size, end.core.arena);
-  api::check_given(post.packet_pool);
   api::check_given(post.matching_engine);
+  check_post(args.kind, post, end);
   post.endpoint = endpoint_t(&end);
   // Nobody sees the answer, so the object has to be told.
   post.allow_done = false;

@@ -65,6 +65,7 @@ void allreduce(const collective_args& args) {
   const size_t size = coll::checked_product("allreduce", args.count, args.item_size);
   coll::check_buffer("allreduce", "sendbuf", args.sendbuf, size);
   coll::check_buffer("allreduce", "recvbuf", args.recvbuf, size);
+  coll::check_algorithm("allreduce", args.allreduce_algorithm);
   const int nsteps = coll::ring_steps("allreduce", args.ring_nsteps, n);
   coll::plan_t plan(get_rank_me(), n);
   const coll::items_t items{args.sendbuf, args.recvbuf, args.count, args.item_size};

@@ -78,6 +78,7 @@ void broadcast(const collective_args& args) {
   const int n = get_rank_n();
   coll::check_root("broadcast", args.root, n);
   coll::check_buffer("broadcast", "buffer", args.recvbuf, args.count);
+  coll::check_algorithm("broadcast", args.broadcast_algorithm);
   const int nsteps = coll::ring_steps("broadcast", args.ring_nsteps, n);
   coll::plan_t plan(get_rank_me(), n);
   coll::plan_broadcast(plan, args.recvbuf, args.count, args.root, args.broadcast_algorithm, nsteps);

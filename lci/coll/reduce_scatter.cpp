@@ -159,6 +159,7 @@ void reduce_scatter(const collective_args& args) {
   const size_t size = coll::checked_product("reduce_scatter", block, static_cast<size_t>(n));
   coll::check_buffer("reduce_scatter", "sendbuf", args.sendbuf, size);
   coll::check_buffer("reduce_scatter", "recvbuf", args.recvbuf, block);
+  coll::check_algorithm("reduce_scatter", args.reduce_scatter_algorithm);
   const int nsteps = coll::ring_steps("reduce_scatter", args.ring_nsteps, n);
   coll::plan_t plan(get_rank_me(), n);
   const coll::items_t items{args.sendbuf, args.recvbuf, args.count * static_cast<size_t>(n),

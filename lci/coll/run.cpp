@@ -255,6 +255,11 @@ via_t via(const detail::collective_args& args) {
   const matching_engine_t engine = args.matching_engine.is_empty()
                                        ? detail::get_collective_engine(runtime)
                                        : args.matching_engine;
+  if (args.comp_semantic != comp_semantic_t::memory &&
+      args.comp_semantic != comp_semantic_t::network)
+    throw argument_error("collective: comp_semantic " +
+                         std::to_string(static_cast<int>(args.comp_semantic)) +
+                         " is none; legal are memory (0) and network (1)");
   return {runtime, args.device, args.endpoint, engine, args.comp_semantic};
 }
 
@@ -267,6 +272,12 @@ void check_root(const char* operation, int root, int n) {
 void check_op(const char* operation, reduce_op_t op) {
   if (op != nullptr) return;
   throw argument_error(std::string(operation) + ": op is null, a function is needed");
+}
+
+void check_algorithm_number(const char* operation, int algorithm) {
+  if (algorithm >= 0 && algorithm <= 3) return;
+  throw argument_error(std::string(operation) + ": algorithm " + std::to_string(algorithm) +
+                       " is none; legal are none (0), direct (1), tree (2) and ring (3)");
 }
 
 void check_buffer(const char* operation, const char* argument, const void* buffer, size_t size) {

@@ -35,10 +35,18 @@ void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const cal
 // The resources that the options of a collective name.
 via_t via(const detail::collective_args& args);
 
+void check_algorithm_number(const char* operation, int algorithm);
+
 // Each throws argument_error with the name of the operation, the argument, its value and the legal
 // range.
 void check_root(const char* operation, int root, int n);
 void check_op(const char* operation, reduce_op_t op);
+// `algorithm`: of any of the enumerations, which have the same values.
+template <class Algorithm>
+void check_algorithm(const char* operation, Algorithm algorithm) {
+  static_assert(static_cast<int>(Algorithm::none) == 0 && static_cast<int>(Algorithm::ring) == 3);
+  check_algorithm_number(operation, static_cast<int>(algorithm));
+}
 void check_buffer(const char* operation, const char* argument, const void* buffer, size_t size);
 // a * b bytes, which must fit the address space.
 size_t checked_product(const char* operation, size_t a, size_t b);

@@ -108,6 +108,29 @@ TEST(misuse, ring_steps_below_one) {
   expect_still_working();
 }
 
+TEST(misuse, algorithm_that_is_none) {
+  uint64_t value = 5, other = 6;
+  for (const int number : {4, 99, -1}) {
+    const auto refused = [&](const char* name, const std::function<void()>& call) {
+      EXPECT_TRUE(throws_with<argument_error>(
+          call, {name, "algorithm " + std::to_string(number), "none (0)", "ring (3)"}));
+    };
+    refused("broadcast", [&] {
+      broadcast_x(&value, 8, 0).algorithm(static_cast<broadcast_algorithm_t>(number))();
+    });
+    refused("allreduce", [&] {
+      allreduce_x(&value, &other, 1, 8, add_u64)
+          .algorithm(static_cast<allreduce_algorithm_t>(number))();
+    });
+    refused("reduce_scatter", [&] {
+      std::vector<uint64_t> all(static_cast<size_t>(get_rank_n()));
+      reduce_scatter_x(all.data(), &other, 1, 8, add_u64)
+          .algorithm(static_cast<reduce_scatter_algorithm_t>(number))();
+    });
+  }
+  expect_still_working();
+}
+
 TEST(misuse, alltoall_in_place) {
   uint64_t values[64] = {};
   EXPECT_TRUE(throws_with<argument_error>([&] { alltoall(values, values, 8); }, {"in place"}));

@@ -106,6 +106,68 @@ TEST_F(bad_setting, direction) {
         {"direction", std::to_string(static_cast<unsigned>(direction)), "OUT", "IN"});
 }
 
+TEST_F(bad_setting, comp_semantic) {
+  window memory(64);
+  const int to = world().next();
+  const lci::device_t device = world().device;
+  for (const int number : {2, 9, -1}) {
+    const auto semantic = static_cast<lci::comp_semantic_t>(number);
+    const auto refuse = [&](const char* name, auto op) {
+      SCOPED_TRACE(name);
+      refused([&] { op.device(device).comp_semantic(semantic)(); },
+              {"comp_semantic", std::to_string(number), "memory", "network"});
+    };
+    for (const std::size_t size : {8, 64}) {
+      refuse("send", lci::post_send_x(to, buffer_, size, 1, cq_));
+      refuse("am", lci::post_am_x(to, buffer_, size, cq_, 9));
+      refuse("recv", lci::post_recv_x(to, buffer_, size, 1, cq_));
+      refuse("put", lci::post_put_x(to, buffer_, size, cq_, 0, memory.rmr(to)));
+      refuse("get", lci::post_get_x(to, buffer_, size, cq_, 0, memory.rmr(to)));
+    }
+    refuse("barrier", lci::barrier_x());
+    refuse("alltoall", lci::alltoall_x(buffer_, buffer_ + 32, 1));
+  }
+}
+
+TEST_F(bad_setting, entry_type) {
+  lci::matching_engine_t engine = lci::alloc_matching_engine();
+  for (const unsigned type : {2u, 9u, ~0u})
+    refused(
+        [&] {
+          lci::matching_engine_insert(engine, 1, buffer_,
+                                      static_cast<lci::matching_entry_type_t>(type));
+        },
+        {"entry_type", std::to_string(type), "send (0)", "recv (1)"});
+  lci::free_matching_engine(&engine);
+}
+
+// What is not the program's any more cannot be received into either, nor be used without protocols.
+TEST_F(bad_setting, packet__given_away_where_none_is_used_up) {
+  window memory(64);
+  const int to = world().next();
+  const lci::device_t device = world().device;
+  const lci::rmr_t rmr = memory.rmr(to);
+  const lci::mr_t host = lci::MR_HOST;
+  void* packet = nullptr;
+  while ((packet = lci::get_upacket()) == nullptr) progress();
+  lci::put_upacket(packet);
+  const auto refuse = [&](const char* name, auto op) {
+    SCOPED_TRACE(name);
+    refused([&] { op.device(device)(); }, {"packet", "posted or put back"});
+  };
+  refuse("recv", lci::post_recv_x(to, packet, 8, 1, cq_));
+  refuse("blocking recv", lci::post_recv_x(to, packet, 8, 1, lci::COMP_NULL));
+  refuse("get", lci::post_get_x(to, packet, 8, cq_, 0, rmr));
+  refuse("raw recv", lci::net_post_recv_x(packet, 8, host));
+  refuse("raw sends", lci::net_post_sends_x(to, packet, 8));
+  refuse("raw send", lci::net_post_send_x(to, packet, 8, host));
+  refuse("raw puts", lci::net_post_puts_x(to, packet, 8, 0, rmr));
+  refuse("raw put", lci::net_post_put_x(to, packet, 8, host, 0, rmr));
+  refuse("raw putImms", lci::net_post_putImms_x(to, packet, 8, 0, rmr));
+  refuse("raw putImm", lci::net_post_putImm_x(to, packet, 8, host, 0, rmr));
+  refuse("raw get", lci::net_post_get_x(to, packet, 8, host, 0, rmr));
+}
+
 // A packet belongs to the library once it was posted.
 TEST_F(bad_setting, packet__posted_or_put_twice) {
   inbox box(true);
