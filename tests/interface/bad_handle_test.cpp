@@ -49,6 +49,7 @@ TEST_F(bad_handle, device) {
   window memory(64);
   using d = lci::device_t;
   const int to = world().next();
+  const auto add = [](const void*, const void*, void*, std::size_t) {};
   all_refuse<d>(
       "device", freed,
       {{"send", [&](d h) { send().device(h)(); }},
@@ -65,7 +66,12 @@ TEST_F(bad_handle, device) {
        {"barrier", [](d h) { lci::barrier_x().device(h)(); }},
        {"barrier with an object", [&](d h) { lci::barrier_x().device(h).comp(cq_)(); }},
        {"broadcast", [&](d h) { lci::broadcast_x(buffer_, 8, 0).device(h)(); }},
+       {"reduce", [&](d h) { lci::reduce_x(buffer_, buffer_, 1, 8, add, 0).device(h)(); }},
+       {"allreduce", [&](d h) { lci::allreduce_x(buffer_, buffer_, 1, 8, add).device(h)(); }},
+       {"reduce_scatter",
+        [&](d h) { lci::reduce_scatter_x(buffer_, buffer_, 1, 8, add).device(h)(); }},
        {"allgather", [&](d h) { lci::allgather_x(buffer_, buffer_, 1).device(h)(); }},
+       {"alltoall", [&](d h) { lci::alltoall_x(buffer_, buffer_ + 32, 1).device(h)(); }},
        {"alloc_endpoint", [](d h) { lci::alloc_endpoint_x().device(h)(); }},
        {"register_memory", [&](d h) { lci::register_memory_x(buffer_, 8).device(h)(); }},
        {"register_packet_pool",
@@ -83,19 +89,30 @@ TEST_F(bad_handle, endpoint) {
   lci::endpoint_t end = lci::alloc_endpoint_x().device(world().device)();
   const lci::endpoint_t freed = end;
   lci::free_endpoint(&end);
+  window memory(64);
   using e = lci::endpoint_t;
   const lci::device_t device = world().device;
   const int to = world().next();
-  all_refuse<e>("endpoint", freed,
-                {{"send", [&](e h) { send().device(device).endpoint(h)(); }},
-                 {"am", [&](e h) { am().device(device).endpoint(h)(); }},
-                 {"recv", [&](e h) { recv().device(device).endpoint(h)(); }},
-                 {"progress", [&](e h) { lci::progress_x().device(device).endpoint(h)(); }},
-                 {"progress alone", [&](e h) { lci::progress_x().endpoint(h)(); }},
-                 {"barrier", [&](e h) { lci::barrier_x().device(device).endpoint(h)(); }},
-                 {"raw send", [&](e h) {
-                    lci::net_post_send_x(to, buffer_, 8, lci::MR_HOST).device(device).endpoint(h)();
-                  }}});
+  const auto put = [&] { return lci::post_put_x(to, buffer_, 8, cq_, 0, memory.rmr(to)); };
+  const auto get = [&] { return lci::post_get_x(to, buffer_, 8, cq_, 0, memory.rmr(to)); };
+  const auto add = [](const void*, const void*, void*, std::size_t) {};
+  all_refuse<e>(
+      "endpoint", freed,
+      {{"send", [&](e h) { send().device(device).endpoint(h)(); }},
+       {"am", [&](e h) { am().device(device).endpoint(h)(); }},
+       {"recv", [&](e h) { recv().device(device).endpoint(h)(); }},
+       {"put", [&](e h) { put().device(device).endpoint(h)(); }},
+       {"put by the endpoint alone", [&](e h) { put().endpoint(h)(); }},
+       {"get", [&](e h) { get().device(device).endpoint(h)(); }},
+       {"get by the endpoint alone", [&](e h) { get().endpoint(h)(); }},
+       {"allreduce",
+        [&](e h) { lci::allreduce_x(buffer_, buffer_, 1, 8, add).device(device).endpoint(h)(); }},
+       {"progress", [&](e h) { lci::progress_x().device(device).endpoint(h)(); }},
+       {"progress alone", [&](e h) { lci::progress_x().endpoint(h)(); }},
+       {"barrier", [&](e h) { lci::barrier_x().device(device).endpoint(h)(); }},
+       {"raw send", [&](e h) {
+          lci::net_post_send_x(to, buffer_, 8, lci::MR_HOST).device(device).endpoint(h)();
+        }}});
 }
 
 TEST_F(bad_handle, packet_pool) {
