@@ -270,9 +270,11 @@ const rmr_t RMR_NULL = rmr_t();
 
 /// No completion object, finish inside the call: implies `allow_posted(false).allow_retry(false)`.
 const comp_t COMP_NULL = comp_t();
-/// No completion object, finish inside the call or answer retry: implies `allow_posted(false)`. A
-/// receive answers retry when no message is there after one round of progress. Once the library has
-/// begun to send, or to read, the call waits for the end of that.
+/// No completion object, finish inside the call or answer retry: implies `allow_posted(false)`.
+/// Retry says that nothing was begun: there was no room to begin in, or for a receive no message
+/// after one round of progress. What was begun is finished inside the call, with progress: a large
+/// send or active message when the peer has taken it, a put and a get when the bytes are there. Who
+/// must not wait for that gives an object.
 const comp_t COMP_NULL_RETRY = comp_t(reinterpret_cast<void*>(static_cast<uintptr_t>(1)));
 /// Former name of COMP_NULL.
 const comp_t COMP_NULL_EXPECT_DONE = COMP_NULL;

@@ -212,44 +212,5 @@ TEST_F(bad_setting, packet__posted_or_put_twice) {
   EXPECT_TRUE(stays_empty(box.cq())) << "more than " << expected << " messages came";
 }
 
-// No message is there: it is as if the receive had never been posted.
-TEST(comp_null_retry, receive__answers_retry_and_leaves_nothing) {
-  char got[8] = {}, word[8] = "hallo";
-  lci::post_recv_x recv(world().previous(), got, sizeof got, 31, lci::COMP_NULL_RETRY);
-  recv.device(world().device);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(recv().is_retry());
-  lci::post_recv_x any(lci::ANY_SOURCE, got, sizeof got, lci::ANY_TAG, lci::COMP_NULL_RETRY);
-  any.device(world().device);
-  EXPECT_TRUE(any().is_retry());
-  EXPECT_TRUE(lci::test_drained_x().device(world().device)().is_done());
-  barrier();
-  insist(lci::post_send_x(world().next(), word, sizeof word, 31, lci::COMP_NULL)
-             .device(world().device));
-  lci::status_t status;
-  // No progress but that of the receive itself.
-  do status = recv();
-  while (status.is_retry());
-  EXPECT_TRUE(status.is_done());
-  EXPECT_EQ(status.rank, world().previous());
-  EXPECT_STREQ(got, "hallo");
-}
-
-// With a message that is sent only after it was asked for.
-TEST(comp_null_retry, receive__large_message) {
-  std::vector<char> out = pattern(1 << 20, 7), in(1 << 20);
-  owned_comp cq(lci::alloc_cq());
-  insist(lci::post_send_x(world().next(), out.data(), out.size(), 32, cq)
-             .device(world().device)
-             .allow_done(false));
-  lci::post_recv_x recv(world().previous(), in.data(), in.size(), 32, lci::COMP_NULL_RETRY);
-  recv.device(world().device);
-  lci::status_t status;
-  do status = recv();
-  while (status.is_retry());
-  EXPECT_EQ(status.size, in.size());
-  EXPECT_EQ(difference(in.data(), in.size(), 7), "");
-  pop(cq);
-}
-
 }  // namespace
 }  // namespace interface_test
