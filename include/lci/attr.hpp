@@ -259,6 +259,8 @@ struct mr_attr_t : named_attr_t {};
 /// Attributes of a completion object.
 struct comp_attr_t : comp_settings_t, named_attr_t {
   attr_comp_type_t comp_type = attr_comp_type_t::custom;  ///< what kind it is
+  /// Tells an object of the library from all others that it has made; 0 for the program's own.
+  uint32_t serial = 0;
 };
 
 /// The defaults of all settings.

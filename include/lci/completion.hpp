@@ -3,11 +3,11 @@
 ///
 /// Objects do not depend on a device and may outlive all of them. Freeing one that something still
 /// refers to is an error: of the call where that is known, which is for a graph that runs and its
-/// `comp`, a collective under way, a stream that waits; of the operation at its end else, as long
-/// as no more than 4096 objects of the kind were freed meanwhile. After that the memory of the
-/// object may be another one's, which is then signalled. Its numbers for peers name no other
-/// object. Signalling and testing: any threads at the same time. Allocating and freeing: any
-/// thread, as long as nobody else uses that object.
+/// `comp`, a collective under way, a stream that waits; of the operation at its end else. However
+/// many objects are made meanwhile, no other one is signalled instead, and its numbers for peers
+/// name no other object. A handle that was freed is refused by calls until 4096 more of its kind
+/// were freed; after that it may name a new object. Signalling and testing: any threads at the same
+/// time. Allocating and freeing: any thread, as long as nobody else uses that object.
 #ifndef LCI_COMPLETION_HPP
 #define LCI_COMPLETION_HPP
 

@@ -22,6 +22,7 @@ comp_attr_t attr_for(const detail::alloc_comp_args& args) {
   static_cast<comp_settings_t&>(attr) = args.settings.applied_to(g_default_attr);
   attr.name = args.name != nullptr ? args.name : DEFAULT_NAME;
   attr.user_context = args.user_context;
+  attr.serial = comp::next_serial();
   return attr;
 }
 

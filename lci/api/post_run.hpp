@@ -230,6 +230,7 @@ LCI_COLD status_t run_after_loss(const post_args& a, const permission& allow, pr
   proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
   user.what = what;
   user.number = given.number();
+  user.serial = a.local_comp.p_impl->attr.serial;
   status_t got = user.status;
   const errorcode_t code = start(user, allow.retry, got);
   if (error_t(code).is_done() || error_t(code).is_posted()) given.keep();
@@ -245,6 +246,7 @@ status_t run(const post_args& a, const permission& allow, proto::channel& via, p
     return run_after_loss(a, allow, via, what, start);
   proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
   user.what = what;
+  user.serial = a.local_comp.p_impl->attr.serial;
   status_t got = user.status;
   const errorcode_t code = start(user, allow.retry, got);
   return answer(a, allow, via, what, code, got);

@@ -9,6 +9,9 @@
 // Threads: any. Functions only.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "lci/base/platform.hpp"
 #include "lci/base/type_stable.hpp"
 #include "lci/completion.hpp"
@@ -16,10 +19,13 @@
 
 namespace lci::comp {
 
-// Objects of a kind that are freed before the memory of one is used again. Operations under way
-// know their object by its address: until then the signal of one that was freed too early is an
-// error, and afterwards it goes to an object that has nothing to do with it.
+// Objects of a kind that are freed before the memory of one is used again. Until then a call that
+// is given one that was freed is refused. Operations under way know their object by its serial
+// number as well, so that their signal never goes to one that was made later.
 inline constexpr std::size_t COMP_QUARANTINE = 4096;
+
+// Of a new object, never 0. Any thread.
+std::uint32_t next_serial() noexcept;
 
 // Stands where a completion object was; see base/type_stable.hpp.
 struct freed final : comp_impl_t {
@@ -49,6 +55,8 @@ class freed_error : public argument_error {
   using argument_error::argument_error;
 };
 [[noreturn]] LCI_COLD void throw_freed(const comp_impl_t* object);
+// What that error says of an object whose memory may be another one's by now.
+LCI_COLD std::string freed_text(const comp_impl_t* object);
 // Stands for every object that was freed while peers had a number for it, and keeps that from
 // naming another one.
 comp_impl_t& buried() noexcept;

@@ -217,6 +217,7 @@ net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
     return net::verdict::taken;
   }
   if (to.comp == nullptr) return drop_unknown(rank, request.rcomp);
+  const std::uint32_t serial = to.comp->attr.serial;  // the allocator may run code that frees it
   if (to.comp->attr.zero_copy_am && via_.payloads.is_on()) {
     via_.payloads.on_rts(*to.comp, rank, request);
     return net::verdict::taken;
@@ -240,6 +241,7 @@ net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
   plan.user = {to.comp, arrival_status(rank, request.tag, at.buffer, request.size)};
   plan.user.is_arrival = true;
   plan.user.what = news::message;
+  plan.user.serial = serial;
   plan.what = receiver::active_message;
   plan.kind = at.where.kind;
   plan.gpu = at.where.device;

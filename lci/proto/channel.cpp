@@ -229,7 +229,7 @@ void channel::fail(const user_side& user) noexcept {
   if (is_by_loss && !user.is_arrival) concern(rank);
   if (user.is_waiter)
     static_cast<waiter*>(user.comp)->fail();
-  else if (user.comp != nullptr && is_by_loss)
+  else if (user.comp != nullptr && is_by_loss && user.comp->attr.serial == user.serial)
     comp::lose(user.comp, rank, user.number);
 }
 
@@ -265,6 +265,10 @@ void channel::signal_now(comp_impl_t* to, const status_t& status, news what) noe
   } catch (...) {
     keep(std::current_exception());
   }
+}
+
+void channel::keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept {
+  keep(freed_too_early(status, what, comp::freed_text(to).c_str()));
 }
 
 void channel::count_news_locked() noexcept {

@@ -137,6 +137,15 @@ class channel {
       return signal_in_turn(*to, status, is_completion, what);
     signal_now(to, status, what);
   }
+  // The same to an object that was given a while ago, and had that serial number then.
+  void signal_given(comp_impl_t* to, std::uint32_t serial, const status_t& status,
+                    bool is_completion, news what) noexcept {
+    if (to->attr.serial != serial) [[unlikely]]
+      return keep_freed(to, status, what);
+    signal(to, status, is_completion, what);
+  }
+  // Another object is in its place, or none: it was freed before.
+  LCI_COLD void keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept;
   // The same, but whatever waits.
   void signal_now(comp_impl_t* to, const status_t& status, news what = news::operation) noexcept;
   LCI_COLD void keep(std::exception_ptr problem) noexcept;
@@ -145,7 +154,7 @@ class channel {
     if (!ok) [[unlikely]]
       fail(user);
     else if (user.comp != nullptr)
-      signal(user.comp, user.status, true, user.what);
+      signal_given(user.comp, user.serial, user.status, true, user.what);
   }
   // Sends one of the messages of GPU memory, unless nobody is there any more.
   template <class Body>

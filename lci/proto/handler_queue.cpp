@@ -30,6 +30,7 @@ constexpr std::uint32_t NOWHERE = 0;  // a depth at which nothing runs
 struct handler_queue::entry {
   entry* next = nullptr;
   comp_impl_t* to = nullptr;  // of a signal; null: a message
+  std::uint32_t serial = 0;   // of `to`
   status_t status;            // of a message: rank, tag and size
   rcomp_t rcomp = 0;
   bool is_completion = false;
@@ -110,6 +111,7 @@ bool handler_queue::add(comp_impl_t& to, const status_t& status, bool is_complet
   entry* const one = entry::make(0);
   if (one == nullptr) return false;
   one->to = &to;
+  one->serial = to.attr.serial;
   one->status = status;
   one->is_completion = is_completion;
   one->what = what;
@@ -164,7 +166,10 @@ void handler_queue::end(std::uint32_t outer_depth, entry* again) noexcept {
 
 bool handler_queue::give(entry& one) noexcept {
   if (one.to != nullptr) {
-    via_.signal_now(one.to, one.status, one.what);
+    if (one.to->attr.serial == one.serial)
+      via_.signal_now(one.to, one.status, one.what);
+    else
+      via_.keep_freed(one.to, one.status, one.what);
     return true;
   }
   const std::size_t size = one.status.size;

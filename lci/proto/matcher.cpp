@@ -46,11 +46,12 @@ void complete(channel& via, receive& to, const status_t& status, const std::byte
     base::copy_small(status.buffer, data, status.size);
   }
   comp_impl_t* const comp = to.user.comp;
+  const std::uint32_t serial = to.user.serial;
   channel& counted = *to.via;
   via.shared.receives.put(&to);
   if (filed != nullptr) give_back(via, *filed);
   counted.open_receives.add(-1);
-  via.signal(comp, status, true, news::receive);
+  via.signal_given(comp, serial, status, true, news::receive);
 }
 
 // A sender is writing into this receive by itself: the message has to find another one.

@@ -36,6 +36,7 @@ struct user_side {
   bool is_arrival = false;  // of a message: nothing that was posted here
   news what = news::operation;
   std::uint32_t number = 0;  // of the operation, as comp::renewal counts
+  std::uint32_t serial = 0;  // of comp when it was given; afterwards another may be in its place
 };
 
 // A receive that waits in a matching engine.

@@ -109,6 +109,7 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
   if (pool == nullptr || pool->in_operations() == 0) return net::verdict::deferred;
   waiting one;
   one.to = &to;
+  one.serial = to.attr.serial;
   one.rank = rank;
   one.request.size = size;
   one.request.tag = tag;
@@ -130,6 +131,7 @@ void payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   am_copy* const job = shared.am_copies.get();
   job->via_ = &via_;
   job->user_ = {&to, status};
+  job->user_.serial = to.attr.serial;
   job->place_ = at;
   job->heap_ = nullptr;
   bool never = false;
@@ -155,7 +157,8 @@ void am_copy::ended(std::string_view error) noexcept {
   delete[] heap_;
   via.shared.am_copies.put(this);
   via.open.add(-1);
-  if (error.empty()) return via.signal(user.comp, user.status, false, news::message);
+  if (error.empty())
+    return via.signal_given(user.comp, user.serial, user.status, false, news::message);
   give_back(via.shared, place.buffer, place.allocator);
   via.keep(std::make_exception_ptr(std::runtime_error(
       "an active message of " + std::to_string(user.status.size) + " bytes from rank " +
@@ -166,10 +169,11 @@ void payload_arrivals::on_rts(comp_impl_t& to, int rank, const wire::rts& reques
   am_place at;
   switch (find(request.size, at)) {
     case found::yes:
-      return start(to, rank, request, at);
+      return start(to, to.attr.serial, rank, request, at);
     case found::later: {
       waiting one;
       one.to = &to;
+      one.serial = to.attr.serial;
       one.rank = rank;
       one.request = request;
       return wait_for_packet(std::move(one));
@@ -179,13 +183,14 @@ void payload_arrivals::on_rts(comp_impl_t& to, int rank, const wire::rts& reques
   }
 }
 
-void payload_arrivals::start(comp_impl_t& to, int rank, const wire::rts& request,
-                             const am_place& at) {
+void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
+                             const wire::rts& request, const am_place& at) {
   recv_plan plan;
   plan.rank = rank;
   plan.user = {&to, status_of(rank, request.tag, at.buffer, request.size)};
   plan.user.is_arrival = true;
   plan.user.what = news::message;
+  plan.user.serial = serial;
   plan.what = receiver::active_message;
   plan.kind = at.where.kind;
   plan.gpu = at.where.device;
@@ -221,11 +226,17 @@ std::size_t payload_arrivals::serve_waiting() {
     }
     via_.expect_leftovers(-1);
     if (first.is_small) {
-      deliver_at(*first.to, status_of(first.rank, first.request.tag, at.buffer, first.bytes.size()),
-                 at, first.bytes.data());
+      const status_t status =
+          status_of(first.rank, first.request.tag, at.buffer, first.bytes.size());
+      if (first.to->attr.serial == first.serial) {
+        deliver_at(*first.to, status, at, first.bytes.data());
+      } else {
+        give_back(via_.shared, at.buffer, at.allocator);
+        via_.keep_freed(first.to, status, news::message);
+      }
       continue;
     }
-    start(*first.to, first.rank, first.request, at);
+    start(*first.to, first.serial, first.rank, first.request, at);
     // It may have gone while the message was in nobody's list.
     if (via_.shared.is_gone(first.rank)) {
       proto::on_peer_gone(via_, first.rank);

@@ -76,6 +76,7 @@ class payload_arrivals {
   enum class found : std::uint8_t { yes, later, never };
   struct waiting {
     comp_impl_t* to = nullptr;
+    std::uint32_t serial = 0;  // of `to`
     int rank = -1;
     wire::rts request;             // size and tag also of a small one,
     std::vector<std::byte> bytes;  // which is here
@@ -84,7 +85,8 @@ class payload_arrivals {
   found find(std::size_t size, am_place& out) noexcept;
   void take_place(std::size_t size, am_place& out);
   void wait_for_packet(waiting one);
-  void start(comp_impl_t& to, int rank, const wire::rts& request, const am_place& at);
+  void start(comp_impl_t& to, std::uint32_t serial, int rank, const wire::rts& request,
+             const am_place& at);
 
   channel& via_;
   std::atomic<mem::payload_pool*> pool_{nullptr};

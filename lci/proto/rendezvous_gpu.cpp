@@ -185,7 +185,8 @@ void end_receive(channel& via, const recv_plan& plan, bool ok) {
       else if (plan.payload != nullptr)
         plan.payload->home->leave_operation(*plan.payload);
       if (!ok) break;
-      return via.signal(plan.user.comp, plan.user.status, false);
+      return via.signal_given(plan.user.comp, plan.user.serial, plan.user.status, false,
+                              news::message);
     case receiver::put:
       if (ok && plan.imm != 0) notify(via, plan.rank, plan.imm);
       return;

@@ -27,6 +27,7 @@ stream_op_impl_t* stream_ops::add_post(void* stream, stream_op_impl_t::post_func
   what.stream = stream;
   what.run = run;
   what.post = post;
+  what.serial = post.local_comp.p_impl->attr.serial;
   what.device = device;
   return add(what);
 }
@@ -52,6 +53,7 @@ stream_op_impl_t* stream_ops::add(const stream_op_impl_t& what) {
     op.stream = what.stream;
     op.run = what.run;
     op.post = what.post;
+    op.serial = what.serial;
     op.device = what.device;
     op.comp = what.comp;
     op.is_captured = captured;
@@ -161,6 +163,8 @@ std::size_t stream_ops::start_posts(std::vector<std::exception_ptr>& problems) {
     if (op->is_freed.load(std::memory_order_relaxed)) continue;  // by a handler just now
     if (std::find(held_.begin(), held_.end(), op->stream) != held_.end()) continue;
     try {
+      if (const comp_impl_t* const to = op->post.local_comp.p_impl; to->attr.serial != op->serial)
+        throw argument_error(comp::freed_text(to));
       if (op->run(op->post).is_retry()) {
         held_.push_back(op->stream);  // those behind it must not overtake
         continue;

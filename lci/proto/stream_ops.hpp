@@ -39,6 +39,7 @@ class stream_op_impl_t : public base::live_object<stream_op_impl_t> {
   mem::stream_word* word = nullptr;
   post_function run = nullptr;  // null: a wait
   detail::post_args post;
+  std::uint32_t serial = 0;      // of the object that the post will signal
   const void* device = nullptr;  // whose operation the post is; null when that was freed
   comp_t comp;                   // of a wait: what it waits for
   std::uint64_t number = 0;      // in the order of making
