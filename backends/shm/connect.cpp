@@ -24,8 +24,6 @@ namespace lci::shm {
 namespace {
 
 constexpr std::string_view SCHEME = "shm1";
-// Every process of a job may knock before we look: the kernel cuts this to its own limit.
-constexpr int BACKLOG = 4096;
 
 using hex_text = std::array<char, 2 * sizeof(fabric_id)>;
 

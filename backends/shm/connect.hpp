@@ -115,6 +115,8 @@ struct credentials {
 credentials peer_of(int fd) noexcept;
 // A descriptor that is readable once that process has ended; empty where there is none.
 fd_handle watch_end(pid_t process) noexcept;
+// Callers that may wait for a listening socket, if the system allows so many.
+constexpr int BACKLOG = 4096;
 bool has_ended(const fd_handle& process) noexcept;
 // Sends one record, with a descriptor unless that is -1. Answers an errno value.
 int send_record(int fd, std::span<const std::byte> record, int passed_fd) noexcept;

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -51,7 +53,7 @@ errorcode_t fabric::meet_locked(int rank, peer*& out) {
     announce_here();
     return errorcode_t::done;
   } catch (const std::exception& e) {
-    log::warn("shm", "no contact to rank %d for now: %s", rank, e.what());
+    warn_locked(trouble::contact, "no contact to rank %d for now: %s", rank, e.what());
     return errorcode_t::retry_nomem;
   }
 }
@@ -158,16 +160,26 @@ bool fabric::look_locked() noexcept {
     has_more = true;  // what was not dealt with is still there at the next look
   } catch (const std::exception& e) {
     has_more = true;
-    log::warn("shm", "looking at the sockets: %s", e.what());
+    warn_locked(trouble::look, "looking at the sockets: %s", e.what());
   }
   return has_more;
 }
 
 // Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
-LCI_COLD void fabric::refuse_locked(const char* what, const char* why) noexcept {
-  const std::uint64_t number = refused_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (number <= MOST_WARNINGS) log::warn("shm", "%s: %s", what, why);
-  if (number == MOST_WARNINGS) log::warn("shm", "more refusals will not be shown");
+// Nor shall what each post, or each look, meets again.
+LCI_COLD void fabric::warn_locked(trouble of, const char* format, ...) noexcept {
+  static constexpr const char* MORE[] = {"more refusals", "more failures of contact",
+                                         "more failures of lanes", "more of these"};
+  const auto kind = static_cast<std::size_t>(of);
+  const std::uint64_t number = troubles_[kind].fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number > MOST_WARNINGS) return;
+  char text[512];
+  std::va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  log::warn("shm", "%s", text);
+  if (number == MOST_WARNINGS) log::warn("shm", "%s will not be shown", MORE[kind]);
 }
 
 // Answers whether others may be waiting.
@@ -180,8 +192,8 @@ bool fabric::accept_locked() {
     if (!on.socket) return errno != EAGAIN && errno != EWOULDBLOCK;
     const credentials caller = peer_of(on.socket.get());
     if (caller.uid != geteuid()) {
-      refuse_locked(("refused a process of user " + std::to_string(caller.uid)).c_str(),
-                    ("this one belongs to user " + std::to_string(geteuid())).c_str());
+      warn_locked(trouble::caller, "refused a process of user %u: this one belongs to user %u",
+                  caller.uid, geteuid());
       continue;
     }
     on.accepted = true;
@@ -232,7 +244,7 @@ bool fabric::take_record_locked(int fd, link& on) noexcept {
     return false;
   } catch (const std::exception& e) {
     count_dropped();
-    refuse_locked("a hello was refused", e.what());
+    warn_locked(trouble::caller, "a hello was refused: %s", e.what());
     hang_up_locked(fd, e.what());
   }
   return false;

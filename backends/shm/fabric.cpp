@@ -111,8 +111,9 @@ bool fabric::hear_callers() noexcept {
 }
 
 bool fabric::look_at_all_locked() noexcept {
-  // More than that are no ranks of ours.
-  constexpr int MOST_LOOKS = 64;
+  // Ranks of ours may be behind however many strangers: more than that the queue of callers does not
+  // hold.
+  constexpr int MOST_LOOKS = BACKLOG / MAX_ACCEPTS + 2;
   int looks = 0;
   while (looks < MOST_LOOKS && look_locked()) ++looks;
   return looks < MOST_LOOKS;
@@ -194,7 +195,7 @@ errorcode_t fabric::make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane
     }
     return errorcode_t::done;
   } catch (const std::exception& e) {
-    log::warn("shm", "no lane to rank %d for now: %s", rank, e.what());
+    warn_locked(trouble::lane, "no lane to rank %d for now: %s", rank, e.what());
     return errorcode_t::retry_nomem;
   }
 }

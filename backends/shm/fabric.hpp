@@ -8,6 +8,7 @@
 // this is lost, it comes later.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -82,11 +83,18 @@ class fabric final : public net::fabric {
   void count_dropped() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
   // Callers that were refused: of another user, or with a hello that makes no sense. Relaxed,
   // likewise.
-  std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+  std::uint64_t refused() const noexcept { return count_of(trouble::caller); }
   // How often it has looked. Relaxed, likewise.
   std::uint64_t looks() const noexcept { return looks_.load(std::memory_order_relaxed); }
 
  private:
+  // What is said a few times and then only counted.
+  enum class trouble : std::uint8_t { caller, contact, lane, look };
+  __attribute__((format(printf, 3, 4))) void warn_locked(trouble of, const char* format,
+                                                         ...) noexcept;
+  std::uint64_t count_of(trouble what) const noexcept {
+    return troubles_[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
+  }
   struct link {
     fd_handle socket;
     peer* who = nullptr;    // null until the hello of an accepted connection
@@ -101,7 +109,6 @@ class fabric final : public net::fabric {
   bool look_locked() noexcept;
   bool look_at_all_locked() noexcept;
   bool accept_locked();
-  void refuse_locked(const char* what, const char* why) noexcept;
   link_map::node_type new_link_locked();
   link& add_locked(link_map::node_type&& node) noexcept;
   void read_locked(int fd) noexcept;
@@ -122,7 +129,7 @@ class fabric final : public net::fabric {
   static constexpr std::size_t SINGLE_COPY_MIN = SIZE_MAX;
   // Calls that one look takes in: who calls without end does not hold up a poll.
   static constexpr int MAX_ACCEPTS = 32;
-  // Refused callers that are said.
+  // Of each kind of trouble so many are said.
   static constexpr std::uint64_t MOST_WARNINGS = 10;
   // Touched only as far as used.
   static constexpr std::size_t MAX_CHUNKS = 256;
@@ -139,8 +146,8 @@ class fabric final : public net::fabric {
   std::vector<std::atomic<port*>> ports_;  // by device index
   std::atomic<std::uint64_t> next_look_ticks_{0};
   std::atomic<std::uint64_t> dropped_{0};
-  std::atomic<std::uint64_t> refused_{0};  // changed under mutex_
-  std::atomic<std::uint64_t> looks_{0};    // changed under mutex_
+  std::array<std::atomic<std::uint64_t>, 4> troubles_{};  // by kind; changed under mutex_
+  std::atomic<std::uint64_t> looks_{0};                   // changed under mutex_
 
   std::mutex mutex_;  // guards everything below
   std::vector<std::unique_ptr<peer>> peer_store_;
