@@ -13,7 +13,9 @@ struct launcher {
   const char* size;  // null: it does not tell
 };
 
-// Ours and torchrun's first, a batch system's behind those of launchers that run inside of it.
+// Ours and torchrun's first, a batch system's behind those of launchers that run inside of it. What
+// Slurm says of tasks for each node (SLURM_NTASKS_PER_NODE) is of the allocation; a step in it may
+// have more.
 constexpr launcher LAUNCHERS[] = {{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                                   {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -21,7 +23,7 @@ constexpr launcher LAUNCHERS[] = {{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
                                   {"PALS_LOCAL_RANKID", nullptr},
                                   {"PMI_LOCAL_RANK", "PMI_LOCAL_SIZE"},
                                   {"FLUX_TASK_LOCAL_ID", nullptr},
-                                  {"SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}};
+                                  {"SLURM_LOCALID", nullptr}};
 
 std::optional<int> told_by(const char* variable) noexcept {
   const auto value = variable != nullptr ? base::env::find_number(variable) : std::nullopt;

@@ -33,7 +33,7 @@ std::size_t fair_reserve(const address_space& now, int ranks, std::size_t least,
                          std::size_t most) noexcept {
   if (now.limit == 0) return most;
   const std::size_t left = now.limit - std::min(now.limit, now.used);
-  return std::clamp(left / 2 / static_cast<std::size_t>(std::max(ranks, 1)), least, most);
+  return std::clamp(left / 4 / static_cast<std::size_t>(std::max(ranks, 1)), least, most);
 }
 
 std::string limit_text(const address_space& now) {

@@ -17,7 +17,9 @@ struct address_space {
 address_space find_address_space() noexcept;
 
 // Bytes that an arena should reserve, at most `most` and not below `least`: each of `ranks`
-// processes maps the arenas of all of them, and half of what is left stays the program's.
+// processes maps the arenas of all of them, which together take a quarter of what is left. So a
+// second runtime fits as well, also one that is made before the peers of the first are mapped, and
+// half stays the program's.
 std::size_t fair_reserve(const address_space& now, int ranks, std::size_t least,
                          std::size_t most) noexcept;
 

@@ -35,7 +35,7 @@ TEST(local_size, as_the_launcher_says_that_tells_the_rank) {
   env.set("SLURM_NTASKS_PER_NODE", "1");
   EXPECT_EQ(find_local_size(7), 7) << "a job around ours";
   env.set("SLURM_LOCALID", "0");
-  EXPECT_EQ(find_local_size(7), 1);
+  EXPECT_EQ(find_local_size(4), 4) << "srun -n 4 inside of --ntasks-per-node=1";
   env.set("OMPI_COMM_WORLD_LOCAL_RANK", "1");
   EXPECT_EQ(find_local_size(7), 7) << "of the inner launcher nothing is known";
   env.set("OMPI_COMM_WORLD_LOCAL_SIZE", "4");
