@@ -173,6 +173,23 @@ bool is_bye(std::span<const std::byte> record) noexcept {
   return what.magic == bye::MAGIC;
 }
 
+std::string_view words_of_refusal(std::span<const std::byte> record) noexcept {
+  if (record.size() != sizeof(refusal)) return {};
+  std::uint32_t magic = 0, size = 0;
+  std::memcpy(&magic, record.data() + offsetof(refusal, magic), sizeof(magic));
+  std::memcpy(&size, record.data() + offsetof(refusal, size), sizeof(size));
+  if (magic != refusal::MAGIC || size > refusal::MOST) return {};
+  return {reinterpret_cast<const char*>(record.data()) + offsetof(refusal, why), size};
+}
+
+void send_refusal(int fd, std::string_view why) noexcept {
+  refusal said;
+  said.size = static_cast<std::uint32_t>(std::min(why.size(), refusal::MOST));
+  std::memcpy(said.why, why.data(), said.size);
+  send_record(fd, std::as_bytes(std::span(&said, 1)), -1);
+}
+
+// Every process of a job may knock before we look: the kernel cuts the queue to its own limit.
 fd_handle listen_at(const fabric_id& id) {
   fd_handle s = make_socket();
   sockaddr_un where{};

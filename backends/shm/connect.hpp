@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "backends/shm/layout.hpp"
 
@@ -89,6 +90,15 @@ struct hello {
 };
 static_assert(sizeof(hello) == hello::sizeof_hello());
 
+// What a side says last that lives and cannot take the other in, so that both know why.
+struct refusal {
+  static constexpr std::uint32_t MAGIC = 0x6c636972;
+  static constexpr std::size_t MOST = 240;
+  std::uint32_t magic = MAGIC;
+  std::uint32_t size = 0;  // bytes of `why`
+  char why[MOST] = {};
+};
+
 struct bye {
   static constexpr std::uint32_t MAGIC = 0x6c636962;
   std::uint32_t magic = MAGIC;
@@ -102,7 +112,11 @@ struct decoded_hello {
 };
 decoded_hello decode_hello(std::span<const std::byte> record);
 bool is_bye(std::span<const std::byte> record) noexcept;
+// Which words a refusal has; empty for any other record.
+std::string_view words_of_refusal(std::span<const std::byte> record) noexcept;
 
+// Callers that may wait for a listening socket, if the system allows so many.
+constexpr int BACKLOG = 4096;
 // The listening socket of a fabric. Throws backend_error.
 fd_handle listen_at(const fabric_id& id);
 // Answers an errno value; 0 and a connected socket when the peer's queue took us.
@@ -115,11 +129,11 @@ struct credentials {
 credentials peer_of(int fd) noexcept;
 // A descriptor that is readable once that process has ended; empty where there is none.
 fd_handle watch_end(pid_t process) noexcept;
-// Callers that may wait for a listening socket, if the system allows so many.
-constexpr int BACKLOG = 4096;
 bool has_ended(const fd_handle& process) noexcept;
 // Sends one record, with a descriptor unless that is -1. Answers an errno value.
 int send_record(int fd, std::span<const std::byte> record, int passed_fd) noexcept;
+// As far as the other side's buffer has room, which it has.
+void send_refusal(int fd, std::string_view why) noexcept;
 // One record as received. size 0: the peer hung up. error: an errno value, EAGAIN when there is
 // nothing now.
 struct received {

@@ -237,6 +237,10 @@ bool fabric::take_record_locked(int fd, link& on) noexcept {
     if (!on.who->gone.load(std::memory_order_relaxed)) on.who->orderly = true;
     return true;
   }
+  if (const std::string_view why = words_of_refusal(bytes); on.who != nullptr && !why.empty()) {
+    be_refused_locked(*on.who, why);
+    return true;
+  }
   try {
     if (take_hello_locked(on, on.said)) return true;
     hang_up_locked(fd, "");
@@ -248,6 +252,14 @@ bool fabric::take_record_locked(int fd, link& on) noexcept {
     hang_up_locked(fd, e.what());
   }
   return false;
+}
+
+// It lives, but there is no way to it. Its words are not ours.
+void fabric::be_refused_locked(peer& who, std::string_view why) noexcept {
+  char text[refusal::MOST + 64];
+  const int size = std::snprintf(text, sizeof(text), "it refused this rank, in its words: \"%.*s\"",
+                                 static_cast<int>(why.size()), why.data());
+  gone_locked(who, false, {text, static_cast<std::size_t>(size)});
 }
 
 // False: it comes late. When both sides called at once, one that has met us over our call and has
@@ -278,7 +290,13 @@ bool fabric::take_hello_locked(link& on, received& record) {
   // When both sides called at once there are two sockets and a hello on each; one mapping is
   // enough.
   if (who.state.load(std::memory_order_relaxed) != contact::mapped) {
-    map_locked(who, said, on, record);
+    try {
+      map_locked(who, said, on, record);
+    } catch (const backend_error& e) {
+      who.is_refused = true;
+      send_refusal(on.socket.get(), e.what());
+      throw;
+    }
   }
   if (on.accepted && !on.greeted) send_hello_locked(on, who, said.from);
   return true;

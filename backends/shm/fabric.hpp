@@ -113,6 +113,7 @@ class fabric final : public net::fabric {
   link& add_locked(link_map::node_type&& node) noexcept;
   void read_locked(int fd) noexcept;
   bool take_record_locked(int fd, link& on) noexcept;
+  void be_refused_locked(peer& who, std::string_view why) noexcept;
   void read_all_locked(const peer& who) noexcept;
   bool take_hello_locked(link& on, received& record);
   void map_locked(peer& who, const hello& said, link& on, received& record);

@@ -46,6 +46,7 @@ struct peer {
   device_table* ours = nullptr;  // our lanes to it, in our arena
   int links = 0;                 // open sockets to it
   bool orderly = false;          // it said bye
+  bool is_refused = false;       // we could not take it in, and have said so
   std::string reason;            // why it is gone
 };
 

@@ -54,7 +54,9 @@ void expect_refused(pair& p, const hello& said, int file) {
   received end;
   p.until([&] {
     end = receive_record(s.get());
-    return end.error != EAGAIN;
+    // What it says of its reasons comes before.
+    const bool is_words = !words_of_refusal({end.bytes.data(), end.size}).empty();
+    return end.error != EAGAIN && !is_words;
   });
   EXPECT_TRUE(end.size == 0);
   const peer* zero = p.b.net->find(0);
