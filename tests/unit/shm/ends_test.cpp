@@ -102,6 +102,28 @@ TEST_F(ends, of_a_process_whose_child_lives_on__is_noticed) {
   EXPECT_EQ(me->say(0, "x"), errorcode_t::fatal);
 }
 
+// The kernel says that the process is over; the sockets may say nothing, since a child has them.
+TEST_F(ends, that_can_be_seen__are_found_by_the_next_look) {
+  b->ready[2].store(-1);
+  const pid_t zero = rank_in_child(0, [this](side& self) {
+    while (self.say(1, "hello") != errorcode_t::done) self.poll();
+    wait_for_step(1);
+    if (fork() != 0) kill(getpid(), SIGKILL);
+    while (b->step.load() < 2) usleep(1000);
+  });
+  be_rank_1();
+  ASSERT_TRUE(until([&] { return me->seen.messages.size() == 1; }));
+  b->step.store(1);
+  siginfo_t how;
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(zero), &how, WEXITED | WNOWAIT), 0);
+  const std::uint64_t before = me->net->looks();
+  EXPECT_TRUE(until([&] { return me->net->find(0)->gone.load() || me->net->looks() > before; }));
+  EXPECT_TRUE(me->net->find(0)->gone.load()) << "one look has not found it";
+  EXPECT_LE(me->net->looks(), before + 1);
+  EXPECT_TRUE(until([&] { return !me->seen.gone.empty(); }));
+  b->step.store(2);
+}
+
 // What epoll says of a number may be older than the process that has it now. Rank 0 closes its
 // sockets, rank 2 calls, rank 0 dies: one look hears of all three in this order, and by then the
 // number that watched rank 0 watches rank 2.
