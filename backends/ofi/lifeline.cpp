@@ -117,6 +117,7 @@ void lifeline::listen_at(const fabric_address& here) {
   if (!host_address(here, 0, at)) at = local_address(here);
   listener_.reset(socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener_) throw_errno("socket");
+  is_ours_.reset(listener_.get());
   if (bind(listener_.get(), &at.any, at.size) != 0) throw_errno("bind");
   if (listen(listener_.get(), QUEUE) != 0) throw_errno("listen");
 }

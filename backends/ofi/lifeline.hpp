@@ -14,6 +14,7 @@
 
 #include "backends/ofi/wire.hpp"
 #include "lci/base/descriptor.hpp"
+#include "lci/base/unshared.hpp"
 
 namespace lci::ofi {
 
@@ -66,6 +67,7 @@ class lifeline {
   int patience_s_;
   std::uint64_t host_ = 0;
   base::descriptor listener_;
+  base::unshared is_ours_;  // listener_: a process that is forked from this one is not watched
   base::descriptor epoll_;
   std::vector<watched> of_;  // by rank
 };

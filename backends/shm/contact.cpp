@@ -69,6 +69,7 @@ fabric::link_map::node_type fabric::new_link_locked() {
 
 fabric::link& fabric::add_locked(link_map::node_type&& node) noexcept {
   node.key() = node.mapped().socket.get();
+  node.mapped().is_ours.reset(node.key());
   return links_.insert(std::move(node)).position->second;
 }
 

@@ -63,6 +63,7 @@ fabric::fabric(const net::fabric_config& config)
   epoll_ = fd_handle(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) throw backend_error(std::string("shm: epoll_create1: ") + std::strerror(errno));
   listener_ = listen_at(here_.id);
+  is_ours_.reset(listener_.get());
   watch(listener_.get(), EPOLLIN);
   control_ = new (arena().allocate(sizeof(control_page), alignof(control_page))) control_page;
   probe_value_ = random_value();
@@ -111,8 +112,8 @@ bool fabric::hear_callers() noexcept {
 }
 
 bool fabric::look_at_all_locked() noexcept {
-  // Ranks of ours may be behind however many strangers: more than that the queue of callers does not
-  // hold.
+  // Ranks of ours may be behind however many strangers: more than that the queue of callers does
+  // not hold.
   constexpr int MOST_LOOKS = BACKLOG / MAX_ACCEPTS + 2;
   int looks = 0;
   while (looks < MOST_LOOKS && look_locked()) ++looks;

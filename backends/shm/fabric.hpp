@@ -21,6 +21,7 @@
 #include "backends/shm/layout.hpp"
 #include "backends/shm/outbox.hpp"
 #include "backends/shm/peer.hpp"
+#include "lci/base/unshared.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 
@@ -97,10 +98,11 @@ class fabric final : public net::fabric {
   }
   struct link {
     fd_handle socket;
-    peer* who = nullptr;    // null until the hello of an accepted connection
-    bool accepted = false;  // the other side called us
-    bool greeted = false;   // our hello went out on it
-    received said;          // size 0, or what there was no memory to act on: taken up again
+    base::unshared is_ours;  // socket: its end is that of this process
+    peer* who = nullptr;     // null until the hello of an accepted connection
+    bool accepted = false;   // the other side called us
+    bool greeted = false;    // our hello went out on it
+    received said;           // size 0, or what there was no memory to act on: taken up again
   };
   using link_map = std::unordered_map<int, link>;
   errorcode_t meet_locked(int rank, peer*& out);
@@ -141,6 +143,7 @@ class fabric final : public net::fabric {
   mem::packet_pool chunks_;
   shm::address here_;
   fd_handle epoll_, listener_;
+  base::unshared is_ours_;  // listener_
   control_page* control_ = nullptr;
   std::uint64_t probe_value_ = 0;  // what a peer must read at this address to know that it may
   std::vector<std::atomic<peer*>> peers_;  // by rank

@@ -193,7 +193,8 @@ file_job::file_job(std::string directory, std::string folder, int rank, int size
       folder_(std::move(folder)),
       rank_(rank),
       size_(size),
-      mine_(std::move(mine)) {}
+      mine_(std::move(mine)),
+      is_ours_(mine_.get()) {}
 
 file_job file_job::join(const std::string& directory, int size, int wanted_rank,
                         const std::string& step, const deadline& until) {
@@ -228,6 +229,7 @@ file_job::~file_job() {
   if (!mine_) return;  // moved from
   try {
     // Let go first: then whoever is last finds nobody alive.
+    is_ours_.reset();
     mine_.reset();
     const unique_fd lock =
         take_lock(directory_ + "/lock", deadline::in(std::chrono::milliseconds(2000)));

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
 
 namespace lci::boot {
@@ -52,7 +53,8 @@ class file_job {
 
   std::string directory_, folder_;
   int rank_, size_;
-  unique_fd mine_;  // holds the lock on m<rank>
+  unique_fd mine_;          // holds the lock on m<rank>
+  base::unshared is_ours_;  // mine_: the process of the rank holds it, and no child of it
 };
 
 // Wakes when something changes in a folder, or after a short while: not every file system reports

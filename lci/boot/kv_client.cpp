@@ -14,7 +14,7 @@ namespace lci::boot::kv {
 
 client::client(const char* backend, unique_fd fd, int rank, int size,
                std::chrono::milliseconds limit)
-    : fd_(std::move(fd)), member_(backend, rank, size), limit_(limit) {}
+    : fd_(std::move(fd)), is_ours_(fd_.get()), member_(backend, rank, size), limit_(limit) {}
 
 bool client::join() {
   const deadline until = limit();

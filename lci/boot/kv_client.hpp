@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
 #include "lci/boot/kv_member.hpp"
 #include "lci/boot/seal.hpp"
@@ -49,6 +50,7 @@ class client {
   bool receive_some(const deadline& until, const std::string& what);
 
   unique_fd fd_;
+  base::unshared is_ours_;  // fd_: its end is that of this process
   member member_;
   std::optional<sealed_stream> seal_;  // where the job has a key
   const std::chrono::milliseconds limit_;

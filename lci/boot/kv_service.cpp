@@ -12,7 +12,11 @@
 namespace lci::boot::kv {
 
 service::service(unique_fd listener, int size, std::optional<uid_t> only_uid, bool hold_news)
-    : listener_(std::move(listener)), size_(size), server_(size, hold_news), only_uid_(only_uid) {}
+    : listener_(std::move(listener)),
+      is_ours_(listener_.get()),
+      size_(size),
+      server_(size, hold_news),
+      only_uid_(only_uid) {}
 
 void service::add_to(std::vector<pollfd>& set) const {
   // In the order of their arrival, and the listener last: a process that leaves and joins again has
@@ -119,6 +123,7 @@ void service::accept_all() {
     const int number = fd.get();
     link& l = links_[number];
     l.fd = std::move(fd);
+    l.is_ours.reset(number);
     l.age = next_age_++;
     if (key_) l.seal.emplace(*key_, sealed_stream::side::root);
     by_age_.emplace(l.age, number);

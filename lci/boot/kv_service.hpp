@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
 #include "lci/boot/kv_member.hpp"
 #include "lci/boot/kv_server.hpp"
@@ -68,6 +69,7 @@ class service {
 
   struct link {
     unique_fd fd;
+    base::unshared is_ours;                                // fd: its end is that of this process
     std::deque<std::shared_ptr<const std::string>> queue;  // not yet taken by the kernel
     std::size_t sent = 0;                                  // bytes of queue.front() that are out
     bool closing = false;  // close when the queue is empty; read no more
@@ -90,6 +92,7 @@ class service {
   void close(int fd);
 
   unique_fd listener_;
+  base::unshared is_ours_;  // listener_
   const int size_;
   server server_;
   const std::optional<uid_t> only_uid_;

@@ -1,7 +1,8 @@
 // A rank ends before anybody has talked to it, so that no network can tell: the others hear of it
 // through the bootstrap, in an error unless it took leave. From then on every post to it is
 // refused, and leaves nothing behind. Run under lcrun --keep-going as
-//   unmet <kill | exit | leave | ask>
+//   unmet <kill | exit | leave | ask | fork>
+// fork: a child of it lives on, and has what it had open.
 // ask: it is killed, and the others, which have nothing to do with it, are told only when they ask.
 // The output says what each rank heard.
 #include <unistd.h>
@@ -142,6 +143,15 @@ int listen(int last, bool is_for_ever, bool asks) {
   return -1;
 }
 
+// A child that lives as long as the job.
+void leave_a_child() {
+  const pid_t launcher = getppid();
+  if (fork() != 0) return;
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) close(fd);
+  while (kill(launcher, 0) == 0) usleep(10000);
+  _exit(0);
+}
+
 }  // namespace
 
 int main(int, char** argv) {
@@ -151,7 +161,8 @@ int main(int, char** argv) {
                                               : lci::attr_failure_notice_t::all)();
   const int me = lci::get_rank_me(), last = lci::get_rank_n() - 1;
   lci::test::watchdog dog("a death that no network sees, rank " + std::to_string(me));
-  if (me == last && (way == "kill" || asks)) std::raise(SIGKILL);
+  if (me == last && way == "fork") leave_a_child();
+  if (me == last && (way == "kill" || way == "fork" || asks)) std::raise(SIGKILL);
   if (me == last && way == "exit") std::_Exit(3);
   const int heard_of = listen(last, way != "leave", asks);
   lci::g_runtime_fina();

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <memory>
 #include <vector>
 
@@ -61,6 +63,24 @@ TEST_P(lifeline_test, look__says_once_that_the_other_has_ended) {
   other.reset();
   EXPECT_EQ(look(mine), std::vector{lifeline::news::ended});
   mine.look([](int, lifeline::news) { ADD_FAILURE() << "said twice"; });
+}
+
+// A child of the other lives on.
+TEST_P(lifeline_test, look__a_process_that_was_forked_does_not_keep_it_alive) {
+  fabric_address here = some_fabric(++next_id, GetParam());
+  fabric_address there = some_fabric(++next_id, GetParam());
+  lifeline mine(here, 2);
+  auto other = std::make_unique<lifeline>(there, 2);
+  ASSERT_TRUE(mine.watch(1, there));
+  for (int i = 0; i < 20; ++i)
+    mine.look([](int, lifeline::news) { ADD_FAILURE() << "it is alive"; });
+  const pid_t child = fork();
+  if (child == 0)
+    for (;;) pause();
+  other.reset();
+  EXPECT_EQ(look(mine), std::vector{lifeline::news::ended});
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
 }
 
 TEST_P(lifeline_test, look__ended_before_the_first_look) {

@@ -1,6 +1,7 @@
 // When the end of a peer's process is noticed, and when it is not: real processes.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,13 +84,14 @@ class ends : public testing::Test {
   std::vector<pid_t> children_;
 };
 
-// The child of a dead process keeps its sockets open, and lives on.
+// The child of a dead process keeps its sockets open, and lives on. It was made without the
+// handlers of forks, one of which takes these from it.
 TEST_F(ends, of_a_process_whose_child_lives_on__is_noticed) {
   b->ready[2].store(-1);
   rank_in_child(0, [this](side& zero) {
     while (zero.say(1, "hello") != errorcode_t::done) zero.poll();
     wait_for_step(1);
-    if (fork() != 0) kill(getpid(), SIGKILL);
+    if (_Fork() != 0) kill(getpid(), SIGKILL);
     while (b->step.load() < 2) usleep(1000);
   });
   be_rank_1();
@@ -108,7 +110,7 @@ TEST_F(ends, that_can_be_seen__are_found_by_the_next_look) {
   const pid_t zero = rank_in_child(0, [this](side& self) {
     while (self.say(1, "hello") != errorcode_t::done) self.poll();
     wait_for_step(1);
-    if (fork() != 0) kill(getpid(), SIGKILL);
+    if (_Fork() != 0) kill(getpid(), SIGKILL);
     while (b->step.load() < 2) usleep(1000);
   });
   be_rank_1();
@@ -122,6 +124,30 @@ TEST_F(ends, that_can_be_seen__are_found_by_the_next_look) {
   EXPECT_LE(me->net->looks(), before + 1);
   EXPECT_TRUE(until([&] { return !me->seen.gone.empty(); }));
   b->step.store(2);
+}
+
+// In containers the process may not be visible; then its sockets have to do, so a child of it has
+// none: not those of peers, nor that on which new ones call.
+TEST_F(ends, fork__the_child_has_no_sockets) {
+  const auto sockets = [] {
+    int n = 0;
+    for (int fd = 3; fd < 1000; ++fd) {
+      struct stat what {};
+      n += fstat(fd, &what) == 0 && S_ISSOCK(what.st_mode);
+    }
+    return n;
+  };
+  const int others = sockets();
+  pair p;
+  p.meet();
+  EXPECT_GE(sockets(), others + 4) << "two that listen, two that are connected";
+  const pid_t child = fork();
+  if (child == 0) _exit(sockets() - others);
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(p.a.say(1, "still there"), errorcode_t::done);
+  p.until([&] { return p.b.seen.messages.size() == 1; });
 }
 
 // What epoll says of a number may be older than the process that has it now. Rank 0 closes its
