@@ -2,8 +2,8 @@
 // Threads: as the headers say; the counts are atomic or behind a lock.
 #include "lct/life.h"
 
+#include <atomic>
 #include <cstring>
-#include <mutex>
 
 #include "lci/base/log.hpp"
 #include "lci/config.hpp"
@@ -31,18 +31,16 @@ extern "C" {
 
 const char* LCT_version(void) { return LCI_VERSION_STRING; }
 
-void LCT_init(void) {
-  const std::lock_guard guard(lct::state.lock);
-  ++lct::state.initialized;
-}
+// Relaxed: a count, nothing is published by it.
+void LCT_init(void) { lct::state.initialized.fetch_add(1, std::memory_order_relaxed); }
 
 void LCT_fina(void) {
-  {
-    const std::lock_guard guard(lct::state.lock);
-    if (lct::state.initialized == 0) throw lci::argument_error("LCT_fina() without LCT_init()");
-    if (--lct::state.initialized > 0) return;
-  }
-  lct::dump_counters();
+  std::atomic<int>& count = lct::state.initialized;
+  int before = count.load(std::memory_order_relaxed);
+  do {
+    if (before == 0) throw lci::argument_error("LCT_fina() without LCT_init()");
+  } while (!count.compare_exchange_weak(before, before - 1, std::memory_order_relaxed));
+  if (before == 1) lct::dump_counters();
 }
 
 void LCT_set_rank(int rank) { lci::base::log::set_rank(rank); }

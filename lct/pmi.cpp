@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "lci/base/log.hpp"
+#include "lci/base/type_stable.hpp"
 #include "lci/boot/membership.hpp"
 #include "lci/errors.hpp"
 #include "lct/state.hpp"
@@ -19,10 +20,18 @@ namespace {
 
 constexpr std::string_view PREFIX = "lct:";
 
+// A process that was forked from a member is none. It hears so before it asks for the lock, which a
+// thread of its parent may have held.
+std::unique_lock<std::mutex> lock_ours(const char* call) {
+  if (lci::boot::is_forked())
+    throw lci::argument_error(std::string(call) + ": " + lci::base::FORKED_TEXT);
+  return std::unique_lock(state.lock);
+}
+
 // Calls `use` with the bootstrap: our own membership, or for this call that which LCI has.
 template <class Use>
 auto with_bootstrap(const char* call, Use&& use) {
-  const std::lock_guard guard(state.lock);
+  const auto guard = lock_ours(call);
   if (state.boot) return use(*state.boot);
   if (!lci::boot::is_joined())
     throw lci::argument_error(std::string(call) + " before LCT_pmi_initialize()");
@@ -53,7 +62,7 @@ std::string key_of(const char* call, const char* text) {
 extern "C" {
 
 void LCT_pmi_initialize(void) {
-  const std::lock_guard guard(lct::state.lock);
+  const auto guard = lct::lock_ours("LCT_pmi_initialize()");
   if (lct::state.joined == 0) {
     lct::state.boot = lci::boot::join();
     lci::base::log::set_rank(lct::state.boot->rank());
@@ -62,7 +71,7 @@ void LCT_pmi_initialize(void) {
 }
 
 void LCT_pmi_finalize(void) {
-  const std::lock_guard guard(lct::state.lock);
+  const auto guard = lct::lock_ours("LCT_pmi_finalize()");
   if (lct::state.joined == 0)
     throw lci::argument_error("LCT_pmi_finalize() without LCT_pmi_initialize()");
   if (--lct::state.joined > 0) return;

@@ -11,9 +11,9 @@
 namespace lct {
 
 struct library_state {
-  std::mutex lock;
-  int initialized = 0;  // balance of LCT_init() and LCT_fina(); under the lock
-  int joined = 0;       // balance of LCT_pmi_initialize() and LCT_pmi_finalize(); under the lock
+  std::mutex lock;                  // held for as long as the bootstrap works
+  std::atomic<int> initialized{0};  // balance of LCT_init() and LCT_fina()
+  int joined = 0;  // balance of LCT_pmi_initialize() and LCT_pmi_finalize(); under the lock
   std::atomic<int> threads{0};                 // that have a number
   std::unique_ptr<lci::boot::bootstrap> boot;  // while joined; under the lock
 };

@@ -120,7 +120,9 @@ class member final : public bootstrap {
 std::unique_ptr<bootstrap> join() { return std::make_unique<member>(); }
 
 bool is_joined() noexcept {
-  return membership_of_process.owner.load(std::memory_order_relaxed) != 0;
+  return membership_of_process.owner.load(std::memory_order_relaxed) == ::getpid();
 }
+
+bool is_forked() noexcept { return is_forked(membership_of_process); }
 
 }  // namespace lci::boot

@@ -15,7 +15,10 @@ namespace lci::boot {
 
 // Throws what open_bootstrap() throws.
 std::unique_ptr<bootstrap> join();
-// Whether somebody is a member now.
+// Whether somebody is a member now. Not in a process that only forked from one.
 bool is_joined() noexcept;
+// This process is none, but was forked from one that was. Asks no lock, which another thread of
+// that one may have held.
+bool is_forked() noexcept;
 
 }  // namespace lci::boot

@@ -245,6 +245,13 @@ TEST(forked, child_of_a_handler__cannot_return_the_packet) {
   lci::deregister_rcomp(rcomp);
 }
 
+// There is none that the child could use, and who asks gets no error: what ends in a child may ask.
+TEST(forked, get_g_runtime__is_empty) {
+  EXPECT_EQ(status_of_child([] { return lci::get_g_runtime().is_empty() ? 0 : 1; }), 0);
+  EXPECT_FALSE(lci::get_g_runtime().is_empty());
+  barrier();
+}
+
 // The grandchild is as little a rank as the child.
 TEST(forked, grandchild__is_refused_as_well) {
   things t;

@@ -11,8 +11,15 @@ static void check_forked(const char* key) {
   int status = 0;
   const pid_t child = fork();
   if (child == 0) {
+    char value[LCT_PMI_STRING_LIMIT + 1];
+    CHECK_THROWS(LCT_pmi_get_rank(), "LCT_pmi_get_rank(): this process was forked from a rank");
+    CHECK_THROWS(LCT_pmi_get_size(), "LCT_pmi_get_size(): this process was forked from a rank");
     CHECK_THROWS((LCT_pmi_publish(key, "not ours"), 0), "forked from a rank");
     CHECK_THROWS((LCT_pmi_barrier(), 0), "forked from a rank");
+    CHECK_THROWS((LCT_pmi_getname(0, key, value), 0), "forked from a rank");
+    CHECK_THROWS((LCT_pmi_initialize(), 0), "forked from a rank");
+    CHECK_THROWS((LCT_pmi_finalize(), 0), "forked from a rank");
+    CHECK(LCT_pmi_initialized() == 0);
     _exit(0);
   }
   CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);

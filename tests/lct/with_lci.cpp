@@ -1,8 +1,13 @@
 // Both libraries in one program: a process is a member of its job once, whoever joins first and
-// whoever goes first.
+// whoever goes first; what is forked from it is none.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "lci.hpp"
 #include "lct.h"
@@ -58,6 +63,39 @@ void first_lci() {
   check(LCT_pmi_initialized() == 0, "all have gone");
 }
 
+// At the fork another thread of the member is in a call, as long as the others do not come.
+void fork_in_a_barrier() {
+  lci::g_runtime_init();
+  LCT_pmi_initialize();
+  const int me = lci::get_rank_me(), n = lci::get_rank_n();
+  char byte = 0;
+  if (me == 0 && n > 1) {
+    std::thread other([] { LCT_pmi_barrier(); });
+    for (int i = 0; i < 100; ++i) {
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(30);
+        try {
+          LCT_pmi_get_rank();
+        } catch (const std::runtime_error& error) {
+          _exit(std::string(error.what()).find("forked from a rank") == std::string::npos);
+        }
+        _exit(2);
+      }
+      int status = 0;
+      check(child > 0 && waitpid(child, &status, 0) == child, "there was a child");
+      check(status == 0, "a child is refused at once");
+    }
+    for (int to = 1; to < n; ++to) lci::post_send(to, &byte, 1, 5, lci::COMP_NULL);
+    other.join();
+  } else {
+    if (me != 0) lci::post_recv(0, &byte, 1, 5, lci::COMP_NULL);
+    LCT_pmi_barrier();
+  }
+  LCT_pmi_finalize();
+  lci::g_runtime_fina();
+}
+
 }  // namespace
 
 int main() {
@@ -66,5 +104,6 @@ int main() {
     first_lct();
     first_lci();
   }
+  fork_in_a_barrier();
   LCT_fina();
 }
