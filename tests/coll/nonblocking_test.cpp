@@ -1,6 +1,8 @@
 // The non-blocking form: it returns after starting, and signals its object once, when it is over.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/coll/data.hpp"
 
 namespace lci::test {
@@ -60,7 +62,7 @@ TEST(nonblocking, every_collective_signals_once_with_the_result_there) {
     const auto sum = sum_of_all(count * n);
     EXPECT_EQ(everywhere, contribution(0, count));
     EXPECT_EQ(all, sum);
-    EXPECT_EQ(std::memcmp(block.data(), sum.data() + me * count, count * 8), 0);
+    EXPECT_TRUE(std::equal(block.begin(), block.end(), sum.data() + me * count));
     for (size_t i = 0; i < exchanged.size(); ++i) {
       EXPECT_EQ(exchanged[i], item_of(static_cast<int>(i / count), me * count + i % count));
     }
