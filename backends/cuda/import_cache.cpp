@@ -158,7 +158,7 @@ void import_cache::make_room_locked() noexcept {
 // What is freed at the owner and mapped here is in the way of what the owner has at some of its
 // addresses now: cuIpcOpenMemHandle refuses to map that (driver 580). Memory at the same base is no
 // obstacle, and is dropped when its name is looked up. In use: goes with its last user.
-void import_cache::close_overlapped_locked(int peer, const share_ticket& ticket) {
+void import_cache::close_overlapped_locked(int peer, const share_ticket& ticket) noexcept {
   const auto is_in_the_way = [&](const entry& old) {
     return old.way == share_way::legacy_ipc && old.peer == peer && old.owner_base != ticket.base &&
            old.owner_base < ticket.base + ticket.size && ticket.base < old.owner_base + old.size;
@@ -177,7 +177,7 @@ void import_cache::close_overlapped_locked(int peer, const share_ticket& ticket)
 }
 
 // Whatever of that peer is mapped and not used.
-void import_cache::close_unused_locked(int peer) {
+void import_cache::close_unused_locked(int peer) noexcept {
   for (auto next = entries_.lower_bound(key{peer, 0});
        next != entries_.end() && next->first.first == peer;) {
     entry& old = *(next++)->second;
@@ -185,6 +185,12 @@ void import_cache::close_unused_locked(int peer) {
   }
   for (const auto& each : unclosed_) unmap(*each);
   unclosed_.clear();
+}
+
+void import_cache::make_way(int peer, const share_ticket& ticket, bool all) noexcept {
+  const std::lock_guard lock(mutex_);
+  close_overlapped_locked(peer, ticket);
+  if (all && may_close()) close_unused_locked(peer);
 }
 
 failure import_cache::map_locked(const share_ticket& ticket, const descriptor& fd, entry& to) {

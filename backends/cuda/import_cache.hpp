@@ -62,12 +62,16 @@ class import_cache {
   // The mapping if it is there and still the one meant; drops another one. Costs a look-up.
   imported find(int peer, std::uint64_t base, const identity& id) noexcept;
   // Maps what the ticket names, or finds it. Takes the descriptor in any case. On failure the
-  // result is empty and `why_not` a sentence; may_pass: the same may work later.
+  // result is empty and `why_not` a sentence; may_pass: the same may work later, or once the caches
+  // of this process's other GPUs have made way.
   imported open(int peer, const share_ticket& ticket, descriptor fd, std::string& why_not,
                 bool* may_pass = nullptr);
 
   void drop(int peer, std::uint64_t base) noexcept;  // its owner has deregistered it
   void drop_peer(int peer) noexcept;                 // died or left
+  // For another cache's open(), since the driver has one address space for all GPUs of a process:
+  // lets go of what overlaps the ticket's memory of that peer; all: of whatever of it is not used.
+  void make_way(int peer, const share_ticket& ticket, bool all) noexcept;
   // Closes what waits for it; may wait for the GPU.
   void tidy() noexcept;
   std::size_t size() const noexcept;  // mappings, those in use included, not those that wait
@@ -86,8 +90,8 @@ class import_cache {
   imported use_locked(entry& found) noexcept;
   void retire_locked(entry& old) noexcept;
   void make_room_locked() noexcept;
-  void close_overlapped_locked(int peer, const share_ticket& ticket);
-  void close_unused_locked(int peer);
+  void close_overlapped_locked(int peer, const share_ticket& ticket) noexcept;
+  void close_unused_locked(int peer) noexcept;
   failure map_locked(const share_ticket& ticket, const descriptor& fd, entry& to);
   failure map_legacy(const share_ticket& ticket, entry& to) noexcept;
   failure map_vmm(const share_ticket& ticket, const descriptor& fd, entry& to) noexcept;

@@ -61,6 +61,20 @@ peer_maps::view& peer_maps::view_of(int device) {
   return *views_[index];
 }
 
+// Without mutex_ in `action`.
+template <class Action>
+void peer_maps::for_each_view(Action&& action) {
+  std::size_t count = 0;
+  const auto next = [&]() -> view* {
+    const std::lock_guard lock(mutex_);
+    while (count < views_.size()) {
+      if (view* const one = views_[count++].get(); one != nullptr) return one;
+    }
+    return nullptr;
+  };
+  while (view* const one = next()) action(*one);
+}
+
 namespace {
 
 std::size_t place_in_table(const mem::peer_range& what, std::size_t size) noexcept {
@@ -152,9 +166,28 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
       why_not = record_text(what) + " was written anew meanwhile";
       return {};
     }
-    if (why_not.empty()) use = on.cache.open(what.rank, ticket, std::move(fd), why_not, &may_pass);
+    if (why_not.empty()) use = open_in(on, what.rank, ticket, std::move(fd), why_not, may_pass);
   }
   if (!use && !may_pass && on.cache.may_close()) remember_refusal(on, what.rank, ticket, why_not);
+  return use;
+}
+
+// As import_cache::open(). What the driver finds in the way may be mapped for another GPU of ours.
+imported peer_maps::open_in(view& on, int rank, const share_ticket& ticket, descriptor fd,
+                            std::string& why_not, bool& may_pass) {
+  imported use = on.cache.open(rank, ticket, std::move(fd), why_not, &may_pass);
+  for (const bool all : {false, true}) {
+    if (use || !may_pass || !on.cache.may_close()) break;
+    bool is_any = false;
+    for_each_view([&](view& other) {
+      if (&other == &on) return;
+      other.cache.make_way(rank, ticket, all);
+      is_any = true;
+    });
+    if (!is_any) break;
+    // A descriptor is of VMM memory, which nothing is in the way of.
+    use = on.cache.open(rank, ticket, {}, why_not, &may_pass);
+  }
   return use;
 }
 
@@ -208,15 +241,7 @@ void peer_maps::forget(int rank) noexcept {
 }
 
 void peer_maps::tidy() noexcept {
-  std::size_t count = 0;
-  const auto next = [&]() -> view* {
-    const std::lock_guard lock(mutex_);
-    while (count < views_.size()) {
-      if (view* const one = views_[count++].get(); one != nullptr) return one;
-    }
-    return nullptr;
-  };
-  while (view* const one = next()) one->cache.tidy();
+  for_each_view([](view& each) { each.cache.tidy(); });
 }
 
 }  // namespace lci::cuda

@@ -76,6 +76,10 @@ class peer_maps {
   static void note_seen(view& on, const mem::peer_range& what, const share_ticket& ticket) noexcept;
   imported open(view& on, const mem::peer_range& what, const share_record& record,
                 std::string& why_not);
+  imported open_in(view& on, int rank, const share_ticket& ticket, descriptor fd,
+                   std::string& why_not, bool& may_pass);
+  template <class Action>
+  void for_each_view(Action&& action);
   std::string why_out_of_reach(gpu& here, const share_record& record);
   descriptor fetch(const mem::peer_range& what, const share_record& record, std::string& why_not);
   std::string known_refusal(const view& on, int rank, const share_ticket& ticket) const;
