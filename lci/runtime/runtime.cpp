@@ -86,6 +86,7 @@ mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
       place(place_of(owner.core, a)),
       key(*network.fabric, network.fabric->caps(), network.attr.gpu_path, a, n, place.kind) {
   mem::region region{address, size, place.kind, {}, key.is_off()};
+  base::undo entry([this]() noexcept { withdraw(); });
   if (place.kind != mem::mem_kind::host) {
     std::string why_not;
     region.share = owner.core.gpus.running()->share(address, size, why_not);
@@ -94,7 +95,6 @@ mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
                       place.domain->describe(address).c_str(), why_not.c_str());
   }
   name = owner.core.regions.insert(region);
-  base::undo entry([this]() noexcept { withdraw(); });
   network.fabric->publish({name.slot, name.generation}, key.get());
   const std::lock_guard lock(owner.regions_lock);
   owner.regions.push_back(this);

@@ -10,10 +10,11 @@ namespace {
 
 thread_local constinit std::uint64_t fail_in = 0;  // calls until the one that fails; 0: none will
 thread_local constinit bool has_fired = false;
+thread_local constinit int pauses = 0;
 constinit std::atomic<long> live{0};  // statistics, relaxed
 
 void* allocate(std::size_t size, std::size_t align) noexcept {
-  if (fail_in != 0 && --fail_in == 0) {
+  if (fail_in != 0 && pauses == 0 && --fail_in == 0) {
     has_fired = true;
     return nullptr;
   }
@@ -42,6 +43,8 @@ fail_nth_new::fail_nth_new(std::uint64_t n) noexcept {
 }
 fail_nth_new::~fail_nth_new() { fail_in = 0; }
 bool fail_nth_new::fired() const noexcept { return has_fired; }
+void pause_failing_new() noexcept { ++pauses; }
+void resume_failing_new() noexcept { --pauses; }
 long live_news() noexcept { return live.load(std::memory_order_relaxed); }
 
 }  // namespace lci::test

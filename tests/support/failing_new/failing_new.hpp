@@ -22,6 +22,11 @@ class fail_nth_new {
   bool fired() const noexcept;
 };
 
+// Around what is not to fail in this thread and is no step: what a library of others does. They
+// nest.
+void pause_failing_new() noexcept;
+void resume_failing_new() noexcept;
+
 // What operator new has given out in all threads, and was not given back.
 long live_news() noexcept;
 

@@ -144,6 +144,8 @@ class fake_ibv {
   virtual std::vector<fake_connection> connections() = 0;
   // Receives of queue pairs for datagrams.
   virtual std::size_t posted_receives() = 0;
+  // Called around whatever the library does by itself; null: nothing. Nobody may be inside.
+  virtual void call_around(void (*begin)(), void (*end)()) = 0;
 
  protected:
   ~fake_ibv() = default;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/support/fake_ibv/fake_ibv.hpp"
+#include "tests/support/library_lock.hpp"
 
 namespace lci::test::fake {
 
@@ -139,7 +140,7 @@ struct failure {
 };
 
 struct network {
-  std::mutex lock;
+  library_lock<std::mutex> lock;
   fake_ibv_config config;
   std::vector<std::unique_ptr<card>> cards;
   std::vector<open_card*> contexts;

@@ -8,7 +8,7 @@
 namespace lci::test::fabric_model {
 namespace {
 
-using guard = std::lock_guard<std::recursive_mutex>;
+using guard = std::lock_guard<test::library_lock<std::recursive_mutex>>;
 
 endpoint_object& of(fid_ep* face) { return *reinterpret_cast<endpoint_object*>(face); }
 endpoint_object& of(fid* face) { return *reinterpret_cast<endpoint_object*>(face); }

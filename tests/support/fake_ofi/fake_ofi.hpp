@@ -71,6 +71,8 @@ class fake_ofi {
   // Everything that waits at, or is posted to, endpoints of which the name holds this text ends
   // with that code.
   virtual void cut(const std::string& part, int code) = 0;
+  // Called around whatever the library does by itself; null: nothing. Nobody may be inside.
+  virtual void call_around(void (*begin)(), void (*end)()) = 0;
 
  protected:
   ~fake_ofi() = default;

@@ -8,7 +8,7 @@
 namespace lci::test::fabric_model {
 namespace {
 
-using guard = std::lock_guard<std::recursive_mutex>;
+using guard = std::lock_guard<test::library_lock<std::recursive_mutex>>;
 
 // A face is the first member of its object.
 template <class T>

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/support/fake_ofi/fake_ofi.hpp"
+#include "tests/support/library_lock.hpp"
 
 #undef count_of
 #undef container_of
@@ -107,6 +108,7 @@ class model final : public fake_ofi {
   std::size_t calls(const std::string& name) const override;
   void fail(const std::string& name, unsigned nth, int code) override;
   void cut(const std::string& part, int code) override;
+  void call_around(void (*begin)(), void (*end)()) override { lock.call_around(begin, end); }
 
   // A call came: 0, or what it answers.
   int enter(const char* name);
@@ -126,7 +128,7 @@ class model final : public fake_ofi {
   memory_object* find_key(const endpoint_object& at, std::uint64_t key);
 
   fake_ofi_config config;
-  mutable std::recursive_mutex lock;
+  mutable library_lock<std::recursive_mutex> lock;
   std::set<void*> objects;
   std::map<std::string, endpoint_object*> endpoints;
   std::set<memory_object*> memories;

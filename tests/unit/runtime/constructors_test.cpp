@@ -1,10 +1,16 @@
 // Everything that registers itself somewhere, with each step of its constructor failing in turn:
-// each allocation, each call of the bootstrap. What failed is listed nowhere, and what was there
-// before goes on.
+// each allocation, each call of the bootstrap, and each call of the network's library. What failed
+// is listed nowhere, and what was there before goes on. LCI_TEST_NETWORK names the network, "ibv"
+// or "ofi", which is a fake one, and "+shm" puts shared memory beside it; else it is shared memory.
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <functional>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "lci/boot/local.hpp"
 #include "lci/errors.hpp"
@@ -12,6 +18,7 @@
 #include "lci/runtime/global.hpp"
 #include "lci/runtime/runtime.hpp"
 #include "tests/support/failing_new/failing_new.hpp"
+#include "tests/unit/runtime/fake_network.hpp"
 
 namespace lci {
 namespace {
@@ -54,36 +61,48 @@ class constructors_test : public testing::Test {
     g.rank = 0;
     g.size = 1;
     g.initialized = 1;
+    const std::string_view network = network_ != nullptr ? network_->name() : "";
+    if (network == "ibv") g_default_attr.backend = attr_backend_t::ibv;
+    if (network == "ofi") g_default_attr.backend = attr_backend_t::ofi;
+    g_default_attr.shm_enable = network_ == nullptr || network_->has_shm();
     make_owner();
   }
   ~constructors_test() override {
     free_owner();
     runtime::finalize();
+    if (network_ != nullptr) {
+      EXPECT_EQ(network_->live(), 0u) << "objects of the network";
+    }
+    g_default_attr = before_;
   }
   void make_owner() {
     owner_ = base::make_live<runtime_impl_t>(runtime_attr_t(), "");
     owner_->default_device.p_impl->channel.progress();
+    if (network_ != nullptr) {
+      EXPECT_EQ(owner_->default_net_context.get_attr_backend(), g_default_attr.backend);
+    }
+  }
+  device_impl_t* make_device(const device_attr_t& wanted = device_attr_t()) {
+    return base::make_live<device_impl_t>(*owner_->default_net_context.p_impl,
+                                          *owner_->default_packet_pool.p_impl, wanted);
   }
   void free_owner() {
     if (owner_ != nullptr) base::free_live(std::exchange(owner_, nullptr), "runtime");
   }
   device_impl_t& device() { return *owner_->default_device.p_impl; }
 
-  // What is listed, by kind.
+  // What is listed, by kind. Networks keep what they have made for a device's number, which a later
+  // device gets, and what they made at the first registration: that is gone with the runtime.
   std::vector<std::size_t> census() {
     if (owner_ == nullptr) return {};
     std::size_t engines = 0, pools = 0;
     owner_->core.rcomps.for_each_engine([&](proto::matcher&) { ++engines; });
     owner_->core.arena.for_each_pool([&](mem::packet_pool&) { ++pools; });
-    return {owner_->net_contexts.size(),
-            owner_->packet_pools.size(),
-            owner_->engines.size(),
-            owner_->devices.size(),
-            owner_->regions.size(),
-            device().endpoints.size(),
-            owner_->core.regions.live(),
-            engines,
-            pools};
+    return {owner_->net_contexts.size(),    owner_->packet_pools.size(),
+            owner_->engines.size(),         owner_->devices.size(),
+            owner_->regions.size(),         device().endpoints.size(),
+            owner_->core.regions.live(),    engines,
+            network_ != nullptr ? 0 : pools};
   }
   // make() and what it made is freed; each step fails once before. Answers how many steps it has.
   template <class T>
@@ -98,10 +117,27 @@ class constructors_test : public testing::Test {
       run();
       return std::exchange(boot_->fail_in, 0) == 0;
     });
-    RecordProperty(what, by_memory + by_others);
-    return by_memory + by_others;
+    int by_network = 0;
+    for (const std::string& call : test::fake_network::CALLS) {
+      if (network_ == nullptr) break;
+      const std::string where = std::string(what) + ", " + call;
+      by_network += each_failure_of<T>(make, where.c_str(), [&](std::uint64_t n, auto&& run) {
+        return network_->fail(call, n, run);
+      });
+    }
+    network_steps_ += by_network;
+    RecordProperty(what, by_memory + by_others + by_network);
+    return by_memory + by_others + by_network;
+  }
+  static net_context_attr_t network_as_by_default() {
+    net_context_attr_t wanted;
+    static_cast<net_context_settings_t&>(wanted) = g_default_attr;
+    return wanted;
   }
 
+  const std::unique_ptr<test::fake_network> network_ = test::fake_network::wanted();
+  const global_attr_t before_ = g_default_attr;
+  int network_steps_ = 0;  // calls of the network that have failed
   failing_bootstrap* boot_ = nullptr;
   runtime_impl_t* owner_ = nullptr;
 
@@ -148,29 +184,18 @@ TEST_F(constructors_test, device__each_step_fails) {
   for (const bool with_progress_endpoint : {false, true}) {
     device_attr_t wanted;
     wanted.alloc_progress_endpoint = with_progress_endpoint;
-    EXPECT_GE(each_failure<device_impl_t>(
-                  [&] {
-                    return base::make_live<device_impl_t>(*owner_->default_net_context.p_impl,
-                                                          *owner_->default_packet_pool.p_impl,
-                                                          wanted);
-                  },
-                  "device"),
-              5);
+    EXPECT_GE(each_failure<device_impl_t>([&] { return make_device(wanted); }, "device"), 5);
   }
 }
 
 // Freed devices leave their numbers to new ones, which asks the other ranks more.
 TEST_F(constructors_test, device__its_number_is_given_again_after_a_failure) {
-  const auto make = [&] {
-    return base::make_live<device_impl_t>(*owner_->default_net_context.p_impl,
-                                          *owner_->default_packet_pool.p_impl, device_attr_t());
-  };
-  device_impl_t* const first = make();
+  device_impl_t* const first = make_device();
   const int number = first->number;
   boot_->fail_in = 1;
-  EXPECT_THROW(make(), backend_error);
+  EXPECT_THROW(make_device(), backend_error);
   boot_->fail_in = 0;
-  device_impl_t* const second = make();
+  device_impl_t* const second = make_device();
   EXPECT_EQ(second->number, number + 1);
   base::free_live(first, "device");
   base::free_live(second, "device");
@@ -180,9 +205,7 @@ TEST_F(constructors_test, device__its_number_is_given_again_after_a_failure) {
 // with its runtime.
 TEST_F(constructors_test, device__the_runtime_ends_after_a_failure) {
   boot_->fail_in = 1;
-  EXPECT_THROW(base::make_live<device_impl_t>(*owner_->default_net_context.p_impl,
-                                              *owner_->default_packet_pool.p_impl, device_attr_t()),
-               backend_error);
+  EXPECT_THROW(make_device(), backend_error);
   boot_->fail_in = 0;
   free_owner();
 }
@@ -242,7 +265,8 @@ TEST_F(constructors_test, memory_region__each_step_fails) {
 TEST_F(constructors_test, net_context__each_step_fails) {
   EXPECT_GE(each_failure<net_context_impl_t>(
                 [&] {
-                  auto* made = base::make_live<net_context_impl_t>(*owner_, net_context_attr_t());
+                  auto* made =
+                      base::make_live<net_context_impl_t>(*owner_, network_as_by_default());
                   forget(owner_->net_contexts, made);
                   return made;
                 },
@@ -255,6 +279,9 @@ TEST_F(constructors_test, runtime__each_step_fails) {
   EXPECT_GE(each_failure<runtime_impl_t>(
                 [&] { return base::make_live<runtime_impl_t>(runtime_attr_t(), ""); }, "runtime"),
             20);
+  if (network_ != nullptr) {
+    EXPECT_GE(network_steps_, 5);
+  }
 }
 
 }  // namespace
