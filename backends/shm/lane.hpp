@@ -32,8 +32,11 @@ struct tx_lane {
   std::atomic<std::uint32_t> tail{0};
   std::atomic<std::uint32_t> gone{0};  // the peer is gone; set by whoever notices
 
-  // Relaxed here and below: the producer's own number.
+  // Relaxed: the producer's own number.
   std::uint32_t position() const noexcept { return tail.load(std::memory_order_relaxed); }
+  // The same for other threads: what was published before it does not read as free any more.
+  // edge lane.tail: partner is publish().
+  std::uint32_t published() const noexcept { return tail.load(std::memory_order_acquire); }
   slot& next() const noexcept { return slots[position() % LANE_SLOTS]; }
   bool is_full() const noexcept { return !next().is_free(); }
   // Makes next(), whose data is in place, the consumer's.
@@ -41,11 +44,12 @@ struct tx_lane {
   void publish(slot& s, slot_header header) noexcept {
     // edge slot.publish: data before header; partner is the acquire load in rx_lane::look().
     s.header.store(header.pack(), std::memory_order_release);
-    tail.store(position() + 1, std::memory_order_relaxed);
+    // edge lane.tail: the header before the number; partner is published().
+    tail.store(position() + 1, std::memory_order_release);
   }
   // Has the message that was written as number `which` been consumed?
   bool is_consumed(std::uint32_t which) const noexcept {
-    return position() - which > LANE_SLOTS ||
+    return published() - which > LANE_SLOTS ||
            slots[which % LANE_SLOTS].header.load(std::memory_order_acquire) == 0;
   }
 };

@@ -60,9 +60,11 @@ outbox::mark outbox::mark_locked(int rank) noexcept {
   mark out;
   for (std::uint32_t i = 0; i < LANES; ++i) {
     const tx_lane* block = block_of(i).load(std::memory_order_relaxed);
-    if (block == nullptr || block[rank].slots == nullptr || block[rank].position() == 0) continue;
+    if (block == nullptr || block[rank].slots == nullptr) continue;
+    const std::uint32_t tail = block[rank].published();
+    if (tail == 0) continue;
     out.used |= 1u << i;
-    out.tail[i] = block[rank].position();
+    out.tail[i] = tail;
   }
   return out;
 }
@@ -77,47 +79,21 @@ bool outbox::is_past(int rank, const mark& m) noexcept {
   return true;
 }
 
-// Announces the put and then looks whether it is still alone; may_open_locked() says that it is not
-// and then looks for announcements. So one of the two sees the other.
 bool outbox::begin_put(int rank, const tx_lane& lane) noexcept {
-  put_guard& guard = put_guards_[rank];
-  const std::uint32_t position = lane.position();
-  if (!LCI_TSAN && base::detail::plain_fence.load(std::memory_order_relaxed)) [[likely]] {
-    // edge outbox.put: the other side's heavy_fence() stands for the barrier missing between this
-    // store and the load below.
-    guard.end.store(position + 1, std::memory_order_release);
-    base::compiler_fence();
-  } else {
-    guard.end.exchange(position + 1, std::memory_order_seq_cst);  // edge outbox.put, locked form
-  }
-  if (!guard.many.load(std::memory_order_seq_cst)) [[likely]]
+  if (put_guards_[rank].begin(lane)) [[likely]]
     return true;
   cancel_put(rank, lane);
   return false;
 }
 
-// A put that is announced and not yet published counts as one on its way.
-bool outbox::has_open_puts(int rank, const put_guard& guard) noexcept {
-  // edge outbox.first: partner is opened_locked().
-  const std::uint32_t first = guard.first.load(std::memory_order_acquire);
-  if (first == NO_LANE) return false;
-  // edge outbox.put: partner is begin_put().
-  const std::uint32_t end = guard.end.load(std::memory_order_seq_cst);
-  const tx_lane& lane = block_of(first).load(std::memory_order_acquire)[rank];
-  return lane.position() + 1 == end || !lane.is_consumed(end - 1);
-}
-
 bool outbox::find_open_puts(int rank, mark& out) noexcept {
   const put_guard& guard = put_guards_[rank];
-  if (!has_open_puts(rank, guard)) return false;
-  const std::uint32_t first = guard.first.load(std::memory_order_relaxed);
-  const tx_lane& lane = block_of(first).load(std::memory_order_relaxed)[rank];
-  const std::uint32_t end = guard.end.load(std::memory_order_relaxed);
-  const std::uint32_t position = lane.position();
+  const std::uint32_t first = guard.first();
+  if (first == put_guard::NO_LANE) return false;
+  const tx_lane& lane = block_of(first).load(std::memory_order_acquire)[rank];
+  if (!guard.has_open(lane)) return false;
   out.used = 1u << first;
-  // A put that is only announced has not been answered, so nobody relies on it, and its slot still
-  // reads as consumed. Those before it count.
-  out.tail[first] = static_cast<std::int32_t>(end - position) > 0 ? position : end;
+  out.tail[first] = guard.end_of_open(lane);
   return true;
 }
 
@@ -125,17 +101,13 @@ bool outbox::may_open_locked(int rank, std::uint32_t lane) noexcept {
   // The poller's messages wait one by one, see pump.
   if (lane == POLLER_LANE) return true;
   put_guard& guard = put_guards_[rank];
-  const std::uint32_t first = guard.first.load(std::memory_order_relaxed);
-  if (first == NO_LANE) return true;
-  guard.many.store(true, std::memory_order_seq_cst);  // edge outbox.put: partner is begin_put()
-  return base::heavy_fence() && !has_open_puts(rank, guard);
+  const std::uint32_t first = guard.first();
+  return first == put_guard::NO_LANE ||
+         guard.may_open(block_of(first).load(std::memory_order_acquire)[rank]);
 }
 
 void outbox::opened_locked(int rank, std::uint32_t lane) noexcept {
-  std::atomic<std::uint32_t>& first = put_guards_[rank].first;
-  if (lane == POLLER_LANE || first.load(std::memory_order_relaxed) != NO_LANE) return;
-  // edge outbox.first: the lane before its number; partner is has_open_puts().
-  first.store(lane, std::memory_order_release);
+  if (lane != POLLER_LANE) put_guards_[rank].opened(lane);
 }
 
 std::uint64_t outbox::unconsumed(int rank) const noexcept {

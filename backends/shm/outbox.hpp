@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "backends/shm/lane.hpp"
-#include "lci/base/owned.hpp"
+#include "backends/shm/put_guard.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/base/thread_id.hpp"
 #include "lci/mem/packet_pool.hpp"
@@ -64,19 +64,13 @@ class outbox {
 
   // A put that is to leave by a lane and be in order at once. Lanes know no order between them, so
   // this is granted only while one lane is all that leads to `rank`; a second one is opened when
-  // the puts of the first have been consumed (may_open_locked).
-  bool may_put(int rank) const noexcept {
-    // Relaxed: a hint, begin_put() decides.
-    return !put_guards_[rank].many.load(std::memory_order_relaxed);
-  }
+  // the puts of the first have been consumed (put_guard).
+  bool may_put(int rank) const noexcept { return put_guards_[rank].may_put(); }
   // The next message of this lane, which the caller holds, is such a put. False: not any more,
   // nothing has happened; else it is to be published now.
   bool begin_put(int rank, const tx_lane& lane) noexcept;
   // begin_put() was in vain.
-  void cancel_put(int rank, const tx_lane& lane) noexcept {
-    // All that lies before it is as good. edge outbox.put: partner is has_open_puts().
-    put_guards_[rank].end.store(lane.position(), std::memory_order_release);
-  }
+  void cancel_put(int rank, const tx_lane& lane) noexcept { put_guards_[rank].cancel(lane); }
   // Are there puts on their way that a lane put in order? Then `out` says which.
   struct mark {
     std::array<std::uint32_t, LANES> tail{};  // how far a lane has been written
@@ -103,14 +97,7 @@ class outbox {
   bool is_past(int rank, const mark& m) noexcept;
 
  private:
-  static constexpr std::uint32_t NO_LANE = ~0u;
-  struct put_guard {
-    std::atomic<std::uint32_t> first{NO_LANE};  // the lane that was opened first
-    std::atomic<std::uint32_t> end{0};          // position behind its last put; or the next's
-    std::atomic<bool> many{false};              // a second lane is open, or about to be
-  };
   std::atomic<tx_lane*>& block_of(std::uint32_t lane) noexcept;
-  bool has_open_puts(int rank, const put_guard& guard) noexcept;
 
   fabric& fabric_;
   const int index_;

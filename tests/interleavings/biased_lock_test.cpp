@@ -1,6 +1,7 @@
-// Three threads take a biased lock: in every order of their steps, and with every value that a load
-// may see, one at a time has it and finds what the last one left. The checker is shown to notice
-// when one of the edges that this rests on is not there.
+// Three threads take a biased lock: one at a time has it and finds what the last one left. Tried
+// are all orders of their steps with one switch of threads that nothing asks for, and random ones,
+// with every value that a load may see. The checker is shown to notice when one of the edges that
+// this rests on is not there.
 #include "tests/interleavings/checker.hpp"
 // The checker's words first.
 #include "lci/base/biased_lock.cpp"
@@ -55,7 +56,7 @@ struct three_threads : rl::test_suite<three_threads<turns, streak>, THREADS> {
 constexpr unsigned SWITCHES = 1;  // with two it is minutes, and finds no more
 using one_turn = three_threads<1, 0>;
 
-TEST(biased_lock_interleavings, one_turn_each_in_every_order) {
+TEST(biased_lock_interleavings, one_turn_each_in_every_order_of_few_switches) {
   const verdict v = check<one_turn>(rl::fair_context_bound_scheduler_type, SWITCHES);
   EXPECT_EQ(v.result, rl::test_result_success) << v.text;
   EXPECT_GT(v.executions, 1'000u) << "few orders were tried";

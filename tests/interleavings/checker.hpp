@@ -192,8 +192,8 @@ struct verdict {
   std::string text;
 };
 
-// Every execution of the suite with so many switches of threads that nothing asks for; or that many
-// random ones.
+// Every execution of the suite with at most so many switches of threads that nothing asks for (with
+// more, steps soon have more orders than there is time for); or that many random ones.
 template <class Suite>
 verdict check(rl::scheduler_type_e how, unsigned switches, unsigned long long executions = 0) {
   rl::test_params wanted;

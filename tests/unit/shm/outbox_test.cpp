@@ -7,6 +7,8 @@
 #include <map>
 #include <thread>
 
+#include "tests/support/in_thread.hpp"
+#include "tests/support/race_hook.hpp"
 #include "tests/unit/shm/pair.hpp"
 
 namespace lci::shm {
@@ -159,6 +161,90 @@ TEST(find_open_puts, one_is_only_announced__those_before_it_count) {
   EXPECT_EQ(target.substr(0, 5), text);
   out.cancel_put(1, lane);
   EXPECT_FALSE(out.find_open_puts(1, m));
+}
+
+// What happens between the announcement of a put and the look whether its lane is still alone.
+class put_announced : public testing::Test {
+ protected:
+  put_announced() {
+    p.meet();
+    op.rank = 1;
+    op.buffer = text.data();
+    op.size = text.size();
+    op.remote = p.b.expose(target.data(), target.size());
+    op.in_order = true;
+  }
+  void SetUp() override {
+    if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  }
+  errorcode_t put() { return p.a.out->put(op); }
+  // In a thread that has no lane yet.
+  errorcode_t say(const std::string& what) {
+    errorcode_t answer = errorcode_t::fatal;
+    lci::test::in_thread([&] { answer = p.a.say(1, what); });
+    return answer;
+  }
+
+  static constexpr const char* POINT = "outbox.put.announced";
+  pair p;
+  std::string target = std::string(100, '.'), text = "bytes";
+  net::net_op op;
+};
+
+TEST_F(put_announced, another_thread_opens_its_lane__neither_gets_past_the_other) {
+  errorcode_t second = errorcode_t::done;
+  {
+    const lci::test::race_hook hook(
+        POINT, [&] { second = say("from another lane"); }, 1);
+    EXPECT_EQ(put(), errorcode_t::retry_lock);
+    EXPECT_EQ(hook.hits(), 1);
+  }
+  EXPECT_EQ(second, errorcode_t::retry_nomem) << "a put was announced";
+  EXPECT_EQ(say("from another lane"), errorcode_t::done) << "nothing is left of the announcement";
+  int done = 0;
+  op.context = &done;
+  EXPECT_EQ(p.post([&] { return put(); }), errorcode_t::posted) << "lanes have no order";
+  p.until([&] { return p.b.seen.messages.size() == 1 && p.a.seen.completed.size() == 1; });
+  EXPECT_EQ(target.substr(0, text.size()), text);
+}
+
+TEST_F(put_announced, another_thread_opens_its_lane_behind_an_earlier_put__waits_for_both) {
+  ASSERT_EQ(put(), errorcode_t::done);
+  {
+    const lci::test::race_hook hook(
+        POINT, [&] { EXPECT_EQ(say("too early"), errorcode_t::retry_nomem); }, 1);
+    EXPECT_EQ(put(), errorcode_t::retry_lock);
+    EXPECT_EQ(hook.hits(), 1);
+  }
+  EXPECT_EQ(say("too early"), errorcode_t::retry_nomem) << "the first has not been consumed";
+  p.b.seen.answer = [&](const net::arrival&) {
+    EXPECT_EQ(target.substr(0, text.size()), text) << "a message overtook the put";
+    return net::verdict::taken;
+  };
+  EXPECT_EQ(p.post([&] { return say("behind it"); }), errorcode_t::done);
+  p.until([&] { return p.b.seen.messages.size() == 1; });
+}
+
+TEST_F(put_announced, a_get_is_posted__it_waits_for_the_put_before) {
+  ASSERT_EQ(put(), errorcode_t::done);
+  std::string got(text.size(), '.'), later = "later";
+  net::net_op get = op;
+  get.buffer = got.data();
+  get.context = &got;
+  op.buffer = later.data();
+  {
+    const lci::test::race_hook hook(
+        POINT,
+        [&] { lci::test::in_thread([&] { EXPECT_EQ(p.a.out->get(get), errorcode_t::posted); }); },
+        1);
+    EXPECT_EQ(put(), errorcode_t::done);
+    EXPECT_EQ(hook.hits(), 1);
+  }
+  for (int i = 0; i < 3; ++i) p.a.poll();
+  const outbox::mark written = p.a.net->mark(1, p.a.behind().out);
+  EXPECT_EQ(written.used >> POLLER_LANE & 1, 0u) << "the get was sent before the put was consumed";
+  p.until([&] { return p.a.seen.completed.size() == 1; });
+  EXPECT_TRUE(got == text || got == later) << got;
 }
 
 }  // namespace lci::shm
