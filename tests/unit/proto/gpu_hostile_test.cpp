@@ -194,8 +194,15 @@ TEST(gpu_path, direct_to_memory_that_cannot_be_mapped__is_an_error_at_both_ends)
                                             : "the fake GPU maps nothing of it"),
               std::string::npos)
         << w.errors();
-    exchange put(w, verb::put, mem_kind::device, mem_kind::device, 20'000);
-    EXPECT_TRUE(throws_with<lci::backend_error>([&] { put.start(); }, {"gpu_path is direct"}));
+    // The owner's driver has said it to the owner.
+    const char* const reason = refuses_share
+                                   ? "the memory of rank 1 cannot be shared with other processes"
+                                   : "the fake GPU maps nothing of it";
+    for (const verb what : {verb::put, verb::get}) {
+      exchange two(w, what, mem_kind::device, mem_kind::device, 20'000);
+      EXPECT_TRUE(
+          throws_with<lci::backend_error>([&] { two.start(); }, {"gpu_path is direct", reason}));
+    }
     w.expect_clean(0);
     w.expect_clean(1);
   }
