@@ -20,9 +20,12 @@ namespace {
 constexpr int ROUNDS = 30;
 constexpr std::size_t SIZES[] = {8, 3000, 200'000};  // inline, in a packet, after a rendezvous
 constexpr int KINDS = 3;
-constexpr tag_t KEY_TAG = 1000;
+constexpr tag_t ANY_TAG_BASE = 1000;   // of what is received from anybody, by round
+constexpr std::size_t PUT = SIZES[1];  // of each of the two puts to a peer in a round
 
 struct wrong_bytes {};
+// A message, or a put's notification, that came twice.
+struct wrong_count {};
 
 bool spoils(std::string_view what) {
   const char* const given = std::getenv("LCI_KILLS_SPOIL");
@@ -52,8 +55,15 @@ void check(const char* bytes, std::size_t size, int from, int round) {
 class job {
  public:
   job(int rank, int ranks)
-      : me_(rank), n_(ranks), window_(SIZES[2]), out_(KINDS), in_(static_cast<std::size_t>(ranks)) {
+      : me_(rank),
+        n_(ranks),
+        window_(SIZES[2] + static_cast<std::size_t>(ranks) * 2 * PUT),
+        out_(KINDS),
+        in_(static_cast<std::size_t>(ranks)),
+        any_(static_cast<std::size_t>(ranks)) {
+    current_ = this;
     for (std::size_t k = 0; k < KINDS; ++k) out_[k].resize(SIZES[k]);
+    for (auto& one : any_) one.resize(SIZES[2]);
     for (auto& from : in_) {
       from.resize(KINDS + 1);
       for (std::size_t k = 0; k < KINDS; ++k) from[k].resize(SIZES[k]);
@@ -65,6 +75,8 @@ class job {
     fill(window_, me_, 0);
     heard_ = alloc_handler([](status_t message) { check_message(message); });
     number_ = register_rcomp(heard_);
+    noticed_ = alloc_handler([](status_t put) { current_->check_puts(put); });
+    notice_ = register_rcomp(noticed_);
     mr_ = register_memory(window_.data(), window_.size());
     keys_.resize(static_cast<std::size_t>(n_));
     const rmr_t mine = get_rmr(mr_);
@@ -73,22 +85,40 @@ class job {
 
   void round(int number) {
     for (std::size_t k = 0; k < KINDS; ++k) fill(out_[k], me_, number);
+    const std::vector<comp_t> from_anybody = expect_from_anybody(number);
     for (int peer = 0; peer < n_; ++peer)
       if (peer != me_) exchange(peer, number);
+    take_from_anybody(from_anybody, number);
+    // Each peer has sent all of its kinds, and a notification.
+    const int peers = n_ - 1;
+    await(messages, (number + 1) * peers * KINDS);
+    await(notices, (number + 1) * peers);
     barrier();
     // Nobody changes what others have not sent.
     wait_drained();
+    if (wrong != 0) throw wrong_bytes();
   }
 
   void end() {
+    if (messages != ROUNDS * (n_ - 1) * KINDS || notices != ROUNDS * (n_ - 1)) throw wrong_count();
     deregister_memory(&mr_);
     deregister_rcomp(number_);
+    deregister_rcomp(notice_);
     free_comp(&heard_);
+    free_comp(&noticed_);
   }
 
-  static int messages, wrong;
+  static int messages, notices, wrong;
 
  private:
+  // What is lost is waited for in vain: whoever has started us notices.
+  static void await(const int& count, int expected) {
+    while (count < expected) {
+      progress();
+      if (!get_failed_ranks().empty()) barrier();  // which says so
+    }
+    if (count > expected) throw wrong_count();
+  }
   static void check_message(status_t message) {
     ++messages;
     const auto* const bytes = static_cast<const char*>(message.buffer);
@@ -100,6 +130,64 @@ class job {
     std::free(message.buffer);
   }
 
+  // A peer's two puts of a round: the later one's notification finds both.
+  void check_puts(const status_t& put) {
+    ++notices;
+    const char* const at = window_.data() + place_of_puts(put.rank);
+    for (std::size_t i = 0; i < 2 * PUT; ++i)
+      if (at[i] != byte_of(i % PUT, put.rank, static_cast<int>(put.tag))) {
+        ++wrong;
+        break;
+      }
+  }
+  static std::size_t place_of_puts(int from) {
+    return SIZES[2] + static_cast<std::size_t>(from) * 2 * PUT;
+  }
+
+  void put_both(int peer, int number) {
+    const rmr_t& there = keys_[static_cast<std::size_t>(peer)];
+    const std::size_t at = place_of_puts(me_);
+    const comp_t written = alloc_sync();
+    until_accepted([&] {
+      return post_put_x(peer, out_[1].data(), PUT, written, at, there).allow_done(false)();
+    });
+    sync_wait(written, nullptr);
+    free_comp_of(written);
+    const comp_t signalled = alloc_sync();
+    until_accepted([&] {
+      return post_put_x(peer, out_[1].data(), PUT, signalled, at + PUT, there)
+          .remote_comp(notice_)
+          .tag(static_cast<tag_t>(number))
+          .allow_done(false)();
+    });
+    sync_wait(signalled, nullptr);
+    free_comp_of(signalled);
+  }
+  static void free_comp_of(comp_t one) { free_comp(&one); }
+
+  // A message of every peer, which each of them sends without a completion object: the post itself
+  // waits.
+  std::vector<comp_t> expect_from_anybody(int number) {
+    std::vector<comp_t> all;
+    for (int i = 0; i < n_ - 1; ++i) {
+      auto& into = any_[static_cast<std::size_t>(i)];
+      all.push_back(alloc_sync());
+      post_recv_x(ANY_SOURCE, into.data(), into.size(), tag_from_anybody(number), all.back())
+          .allow_done(false)();
+    }
+    return all;
+  }
+  static void take_from_anybody(const std::vector<comp_t>& all, int number) {
+    for (const comp_t& one : all) {
+      status_t message;
+      sync_wait(one, &message);
+      if (message.size != SIZES[number % KINDS]) throw wrong_bytes();
+      check(static_cast<const char*>(message.buffer), message.size, message.rank, number);
+      free_comp_of(one);
+    }
+  }
+  static tag_t tag_from_anybody(int number) { return ANY_TAG_BASE + static_cast<tag_t>(number); }
+
   // Answers of all kinds; a wait ends when a rank is lost.
   void exchange(int peer, int number) {
     auto& in = in_[static_cast<std::size_t>(peer)];
@@ -109,6 +197,10 @@ class job {
       post_recv_x(peer, in[k].data(), in[k].size(), static_cast<tag_t>(k), arrived.back())
           .allow_done(false)();
     }
+    const auto& for_anybody = out_[static_cast<std::size_t>(number % KINDS)];
+    post_send_x(peer, const_cast<char*>(for_anybody.data()), for_anybody.size(),
+                tag_from_anybody(number), COMP_NULL)();
+    put_both(peer, number);
     for (std::size_t k = 0; k < KINDS; ++k) {
       const comp_t sent = alloc_sync();
       until_accepted([&] {
@@ -116,6 +208,7 @@ class job {
             .allow_done(false)();
       });
       arrived.push_back(sent);
+      if (spoils("lost") && me_ == 0 && number == 1 && k == 0) continue;
       const comp_t told = alloc_sync();
       until_accepted([&] {
         return post_am_x(peer, out_[k].data(), out_[k].size(), told, number_)
@@ -131,13 +224,12 @@ class job {
           .allow_done(false)();
     });
     arrived.push_back(got);
-    for (comp_t& one : arrived) {
+    for (const comp_t& one : arrived) {
       sync_wait(one, nullptr);
-      free_comp(&one);
+      free_comp_of(one);
     }
     for (std::size_t k = 0; k < KINDS; ++k) check(in[k].data(), in[k].size(), peer, number);
     check(in[KINDS].data(), in[KINDS].size(), peer, spoils("bytes") ? 1 : 0);
-    if (wrong != 0) throw wrong_bytes();
   }
 
   template <class Post>
@@ -157,12 +249,16 @@ class job {
   std::vector<std::vector<char>> out_;              // by kind
   std::vector<std::vector<std::vector<char>>> in_;  // by peer and kind
   std::vector<rmr_t> keys_;
-  comp_t heard_;
-  rcomp_t number_ = 0;
+  std::vector<std::vector<char>> any_;
+  comp_t heard_, noticed_;
+  rcomp_t number_ = 0, notice_ = 0;
   mr_t mr_;
+  static job* current_;
 };
 int job::messages = 0;
+int job::notices = 0;
 int job::wrong = 0;
+job* job::current_ = nullptr;
 
 void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
@@ -196,6 +292,10 @@ job_end end_of(int rank, const char* phase, const std::function<void()>& action)
   } catch (const wrong_bytes&) {
     std::printf("rank %d, %s: wrong bytes\n", rank, phase);
     return job_end::wrong_bytes;
+  } catch (const wrong_count&) {
+    std::printf("rank %d, %s: %d messages and %d notifications\n", rank, phase, job::messages,
+                job::notices);
+    return job_end::wrong_count;
   } catch (const std::runtime_error& error) {
     // The get that had begun was refused by a peer that has ended its registration.
     std::printf("rank %d, %s: an operation's error: %s\n", rank, phase, error.what());
@@ -210,13 +310,14 @@ job_end end_of(int rank, const char* phase, const std::function<void()>& action)
 
 }  // namespace
 
-job_end run_job(int rank, int ranks, const std::string& folder) {
+job_end run_job(int rank, int ranks, const std::string& folder, bool is_undisturbed) {
   set("LCT_PMI_BACKEND", "file");
   set("LCT_PMI_FILE_DIR", folder);
   set("LCT_PMI_FILE_NRANKS", std::to_string(ranks));
   set("LCT_PMI_FILE_RANK", std::to_string(rank));
-  // One that is killed before it has said a word is waited for as long as that.
-  set("LCT_PMI_FILE_TIMEOUT_SEC", "10");
+  // One that is killed before it has said a word is waited for as long as that. Where nobody is,
+  // nobody is given up, however slow the machine.
+  set("LCT_PMI_FILE_TIMEOUT_SEC", is_undisturbed ? "600" : "10");
   static std::unique_ptr<job> one;  // so that it is no leak: see there
   one = std::make_unique<job>(rank, ranks);
   leak_guard leaks;

@@ -12,12 +12,14 @@ enum class job_end : int {
   withdrawn = 12,  // argument_error: a peer that has heard before us ended its registration
   start = 11,      // backend_error: the job did not come together
   wrong_bytes = 20,
-  untyped = 21,    // another exception
-  leftovers = 22,  // descriptors, threads
-  leak = 23,       // memory that nothing leads to, seen by the address sanitizer
+  wrong_count = 24,  // a message came twice
+  untyped = 21,      // another exception
+  leftovers = 22,    // descriptors, threads
+  leak = 23,         // memory that nothing leads to, seen by the address sanitizer
 };
 
-// Every rank calls it, in a process of its own. folder: where the ranks meet.
-job_end run_job(int rank, int ranks, const std::string& folder);
+// Every rank calls it, in a process of its own. folder: where the ranks meet. is_undisturbed: none
+// is killed.
+job_end run_job(int rank, int ranks, const std::string& folder, bool is_undisturbed);
 
 }  // namespace lci::test

@@ -9,6 +9,7 @@
 
 #include "tests/support/leak_guard.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/support/watchdog.hpp"
 
@@ -27,9 +28,8 @@ TEST(leak_guards, report__an_open_descriptor) {
 }
 
 TEST(leak_guards, report__a_running_thread) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "thread sanitizer runs a thread of its own, so threads are not counted";
-#endif
+  if (HAS_THREAD_SANITIZER)
+    GTEST_SKIP() << "thread sanitizer runs a thread of its own, so threads are not counted";
   std::atomic<bool> stop{false};
   std::thread left_behind;
   EXPECT_TRUE(must_fire(

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "tests/support/sanitized.hpp"
 #include "tests/support/scoped_env.hpp"
 #include "tests/unit/mem/region_cache_fixture.hpp"
 
@@ -155,14 +156,8 @@ int use_real_library() {
   return cache.try_hit(in_heap) == nullptr ? 0 : 9;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || LCI_TSAN
-constexpr bool is_sanitized = true;
-#else
-constexpr bool is_sanitized = false;
-#endif
-
 TEST(ucm_source, real_library__notices_every_way_of_unmapping) {
-  if (is_sanitized) GTEST_SKIP() << "sanitizers and libucm both replace mmap";
+  if (IS_SANITIZED) GTEST_SKIP() << "sanitizers and libucm both replace mmap";
   if (!has_real_library()) GTEST_SKIP() << "no libucs.so.0 here (package libucx0)";
   EXPECT_EXIT(std::exit(use_real_library()), testing::ExitedWithCode(0), "");
 }
