@@ -55,6 +55,15 @@ LCI_PUBLIC matching_engine_t get_collective_engine(runtime_t runtime);
 LCI_PUBLIC runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t endpoint);
 /// How many collectives this rank has started on the engine before; each call counts one more.
 LCI_PUBLIC uint64_t next_collective_sequence(matching_engine_t matching_engine);
+/// Something that goes on by itself and may never end, since what it waits for is lost. The runtime
+/// ends what is still listed when it ends, after everything that could signal it. Threads: any.
+struct unfinished_t {
+  void (*end)(unfinished_t* self) = nullptr;  // does not throw
+  unfinished_t* before = nullptr;
+  unfinished_t* after = nullptr;
+};
+LCI_PUBLIC void list_unfinished(runtime_t runtime, unfinished_t* one);
+LCI_PUBLIC void unlist_unfinished(runtime_t runtime, unfinished_t* one);
 /// Throws argument_error unless `size` bytes can be at `buffer`.
 LCI_PUBLIC void check_memory(const char* operation, const char* argument, const void* buffer,
                              size_t size);

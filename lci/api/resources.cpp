@@ -188,5 +188,10 @@ std::uint64_t next_collective_sequence(matching_engine_t engine) {
       ->next_collective.fetch_add(1, std::memory_order_relaxed);
 }
 
+void list_unfinished(runtime_t runtime, unfinished_t* one) { runtime.p_impl->unfinished.add(*one); }
+void unlist_unfinished(runtime_t runtime, unfinished_t* one) {
+  runtime.p_impl->unfinished.remove(*one);
+}
+
 }  // namespace detail
 }  // namespace lci

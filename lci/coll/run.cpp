@@ -15,8 +15,8 @@ namespace {
 //
 // Threads: shared. advance() runs in one thread at a time, because only who takes pending_ to zero
 // enters. Always true: the object deletes itself once no transfer refers to it, whether it finished
-// or failed.
-class running_t final : public comp_impl_t {
+// or failed. Transfers with a rank that was lost end without a signal: then the runtime deletes it.
+class running_t final : public comp_impl_t, private detail::unfinished_t {
  public:
   // `name`: of the collective, for people.
   running_t(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, uint64_t sequence,
@@ -28,6 +28,7 @@ class running_t final : public comp_impl_t {
         tag_base_(sequence << NUMBER_BITS),
         name_(name) {
     attr.comp_type = detail::LIBRARY_COMP;
+    unfinished_t::end = &end_with_runtime;
   }
 
   ~running_t() override {
@@ -52,8 +53,14 @@ class running_t final : public comp_impl_t {
     agreement_ = std::move(all);
   }
 
+  // A waiting call's own object, which stays at least as long as this.
+  void keep(std::shared_ptr<comp_t> object) { kept_ = std::move(object); }
+
   // Takes ownership of itself. Throws what a post or the operator throws.
-  void start() { advance(); }
+  void start() {
+    detail::list_unfinished(via_.runtime, this);
+    advance();
+  }
 
   void signal(status_t) override {
     // edge collective.phase, both sides: the thread that takes pending_ to zero sees what every
@@ -150,8 +157,16 @@ class running_t final : public comp_impl_t {
     return op();
   }
 
+  // Devices are gone: there is nothing to take back with them.
+  static void end_with_runtime(detail::unfinished_t* one) {
+    const std::unique_ptr<running_t> self(static_cast<running_t*>(one));
+    for (running_t* each = self.get(); each != nullptr; each = each->next_collective_.get())
+      each->is_needing_all_ = false;
+  }
+
   void finish() {
     const std::unique_ptr<running_t> self(this);
+    detail::unlist_unfinished(via_.runtime, this);
     if (failed_) return;
     if (next_collective_ != nullptr) {
       agreement_->check();
@@ -179,6 +194,7 @@ class running_t final : public comp_impl_t {
   const tag_t tag_base_;  // tag of message number 0
   const char* const name_;
   detail::held_comp* held_ = nullptr;  // comp_, where the caller has given it
+  std::shared_ptr<comp_t> kept_;       // comp_, where a call waits
   // Transfers of this phase under way, plus one while the phase is being posted.
   std::atomic<int> pending_{0};
   size_t next_ = 0;      // step to carry out; touched by who advances only
@@ -191,24 +207,24 @@ void run_and_wait(plan_t&& plan, const via_t& via, reduce_op_t op, const char* n
                   std::shared_ptr<agreement_t> uses) {
   const uint64_t sequence = detail::next_collective_sequence(via.engine);
   // What the program has made the default is for its own objects.
-  comp_t sync = alloc_sync_x().runtime(via.runtime).threshold(1).zero_copy_am(false)();
-  auto* const running = new running_t(std::move(plan), via, op, sync, sequence, name);
+  auto empty = std::make_unique<comp_t>();
+  // Should the wait end because a peer has died, the synchronizer stays as long as the collective:
+  // transfers from the living may still end and signal it.
+  const std::shared_ptr<comp_t> sync(empty.release(), [](comp_t* one) {
+    if (!one->is_empty()) free_comp(one);
+    delete one;
+  });
+  *sync = alloc_sync_x().runtime(via.runtime).threshold(1).zero_copy_am(false)();
+  auto running = std::make_unique<running_t>(std::move(plan), via, op, *sync, sequence, name);
   running->precede(nullptr, std::move(uses));
-  try {
-    running->start();
-  } catch (...) {
-    free_comp(&sync);  // a failed plan never signals
-    throw;
-  }
-  // Should this throw because a peer has died, the synchronizer stays: transfers from the living
-  // may still end and signal it.
+  running->keep(sync);
+  running.release()->start();
   detail::sync_args waited;
-  waited.comp = sync;
+  waited.comp = *sync;
   waited.runtime = via.runtime;
   waited.device = via.device;
   waited.needs_all = true;
   detail::sync_wait(waited);
-  free_comp(&sync);
 }
 
 }  // namespace

@@ -176,6 +176,7 @@ packet_pool_t runtime_impl_t::internal_pool() {
 
 runtime_impl_t::~runtime_impl_t() {
   free_children();
+  unfinished.end_all();  // nobody is left to signal them
   comp::forget_holders(this);
 }
 

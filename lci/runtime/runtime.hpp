@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lci/base/type_stable.hpp"
+#include "lci/collective.hpp"
 #include "lci/handles.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/mem/payload_pool.hpp"
@@ -102,6 +103,33 @@ class mr_impl_t : public base::live_object<mr_impl_t> {
   void withdraw() noexcept;
 };
 
+// Collectives that have not ended. Threads: shared; end_all() wants nobody inside.
+class unfinished_list {
+ public:
+  void add(detail::unfinished_t& one) noexcept {
+    const std::lock_guard lock(lock_);
+    one.before = nullptr;
+    one.after = first_;
+    if (first_ != nullptr) first_->before = &one;
+    first_ = &one;
+  }
+  void remove(detail::unfinished_t& one) noexcept {
+    const std::lock_guard lock(lock_);
+    (one.before != nullptr ? one.before->after : first_) = one.after;
+    if (one.after != nullptr) one.after->before = one.before;
+  }
+  void end_all() noexcept {
+    while (detail::unfinished_t* const one = first_) {
+      remove(*one);
+      one->end(one);
+    }
+  }
+
+ private:
+  base::spinlock lock_;
+  detail::unfinished_t* first_ = nullptr;
+};
+
 class runtime_impl_t : public base::live_object<runtime_impl_t> {
  public:
   explicit runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name);
@@ -125,6 +153,7 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   std::vector<device_impl_t*> devices;
   std::vector<mr_impl_t*> regions;
   base::spinlock regions_lock;  // guards regions: registration may be concurrent
+  unfinished_list unfinished;
 
  private:
   lci::runtime::far_news far_news_{core};

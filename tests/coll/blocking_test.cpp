@@ -52,7 +52,7 @@ TEST_P(broadcast_by, from_every_root_in_every_size) {
         std::vector<uint64_t> buffer = me == root ? expected : std::vector<uint64_t>(count, 0);
         const size_t size = count * 8 > cut ? count * 8 - cut : 0;
         broadcast_x(buffer.data(), size, root).algorithm(GetParam())();
-        EXPECT_TRUE(size == 0 || std::memcmp(buffer.data(), expected.data(), size) == 0)
+        EXPECT_TRUE(are_same(buffer.data(), expected.data(), size))
             << "root " << root << ", size " << size;
       }
     }
@@ -122,7 +122,7 @@ TEST_P(reduce_scatter_by, in_every_size_apart_and_into_the_own_block) {
     reduce_scatter_x(in.data(), in.data() + me * block, block, 8, add_u64)
         .algorithm(GetParam())
         .ring_nsteps(17)();
-    EXPECT_TRUE(std::equal(expected.begin(), expected.end(), in.data() + me * block))
+    EXPECT_TRUE(are_same(in.data() + me * block, expected.data(), block * 8))
         << "own block, block " << block;
   }
 }

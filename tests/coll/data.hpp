@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "lci.hpp"
@@ -41,5 +42,10 @@ inline void add_u64(const void* left, const void* right, void* dst, size_t n) {
 
 // Counts of 8-byte items: nothing, one, an odd number, and around the limits between protocols.
 inline const size_t COUNTS[] = {0, 1, 7, 1013, 1014, 1015, 12800, 40000};
+
+// Of no bytes there may be no address.
+inline bool are_same(const void* a, const void* b, size_t size) {
+  return size == 0 || std::memcmp(a, b, size) == 0;
+}
 
 }  // namespace lci::test
