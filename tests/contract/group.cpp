@@ -25,7 +25,9 @@ class group::book final : public net::address_book {
 };
 
 void member::poll() {
-  for (std::size_t i = 0; i < devices.size(); ++i) devices[i]->poll(*sinks[i], 32);
+  // Relaxed: threads may poll at once, and who reads the sum has no other thread.
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    presented.fetch_add(devices[i]->poll(*sinks[i], 32), std::memory_order_relaxed);
 }
 
 void member::add_device(int index) {

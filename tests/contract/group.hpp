@@ -6,6 +6,7 @@
 // vain gets a test failure that says for what, and where everybody stands.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -46,6 +47,7 @@ struct member {
   mem::packet_pool packets;
   net::device_config wanted;                     // of devices
   std::vector<std::unique_ptr<recorder>> sinks;  // by device
+  std::atomic<std::size_t> presented{0};         // events, as poll() of the devices answered
   std::unique_ptr<net::fabric> fabric;
   std::vector<std::unique_ptr<net::device>> devices;
   std::vector<std::unique_ptr<net::endpoint>> endpoints;
