@@ -79,7 +79,7 @@ class free_them_last : public testing::Environment {
     fresh_device::kept().clear();
   }
 };
-[[maybe_unused]] const testing::Environment* const last =
+[[maybe_unused]] const testing::Environment* const frees_devices_last =
     testing::AddGlobalTestEnvironment(new free_them_last);
 
 // Memory of every rank, and completion objects that look into it when they are told that bytes are

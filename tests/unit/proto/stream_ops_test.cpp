@@ -58,6 +58,7 @@ class stream_ops_test : public testing::Test {
   stream_op_impl_t* post(void* stream, int number) {
     detail::post_args args;
     args.rank = number;
+    args.local_comp = comp_t(sync);
     return ops.add_post(stream, &fake_post, args, &device);
   }
   std::size_t advance() { return ops.advance(problems); }
