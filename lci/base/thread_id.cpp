@@ -23,8 +23,8 @@ constexpr std::uint32_t WORDS = MAX_THREADS / WORD_BITS;
 
 // Trivially destructible, so that threads which outlive static destruction still find it whole.
 struct registry {
-  // edge thread.handover, both sides: what the last holder of a number wrote is seen by the next one, because
-  // one unlocks and the other locks this mutex.
+  // edge thread.handover, both sides: what the last holder of a number wrote is seen by the next
+  // one, because one unlocks and the other locks this mutex.
   std::mutex mutex;
   std::uint64_t taken[WORDS] = {};
   thread_record records[MAX_THREADS];

@@ -163,9 +163,7 @@ class control final : public fake_ibv {
     for (const auto& [number, q] : net().pairs) n += q->receives.size();
     return n;
   }
-  void call_around(void (*begin)(), void (*end)()) override {
-    net().lock.call_around(begin, end);
-  }
+  void call_around(void (*begin)(), void (*end)()) override { net().lock.call_around(begin, end); }
   std::size_t registered_bytes() override {
     std::size_t n = 0;
     for (const fake_region& one : registrations()) n += one.size;
