@@ -1,6 +1,7 @@
 #include "lci/boot/file.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "lci/base/env.hpp"
@@ -82,11 +83,12 @@ void file_bootstrap::put(const std::string& key, const std::string& value) {
 void file_bootstrap::fence() {
   const deadline until = deadline::in(limit_);
   // The file is the arrival: it appears even when there was nothing to put.
-  job_.write(file_of(rank(), round_), std::exchange(pending_, {}));
+  job_.write(file_of(rank(), round_), pending_);
   for (int r = 0; r < size(); ++r) store(r, wait_for_values(r, until));
   // Everybody has arrived at this fence, so everybody has read what the last one brought.
-  if (round_ > 0) job_.remove(file_of(rank(), round_ - 1));
-  ++round_;
+  const unsigned last = round_++;
+  pending_.clear();
+  if (last > 0) job_.remove(file_of(rank(), last - 1));
 }
 
 std::string file_bootstrap::get(int rank, const std::string& key) {
@@ -106,13 +108,18 @@ std::vector<departure> file_bootstrap::news() {
   for (int i = 0; i < looks; ++i) {
     const int r = next_rank_;
     next_rank_ = (r + 1) % size();
-    if (is_over_[static_cast<std::size_t>(r)] || !job_.is_gone(r)) continue;
+    if (is_over_[static_cast<std::size_t>(r)]) continue;
+    try {
+      if (!job_.is_gone(r)) continue;
+      // It says so before it goes.
+      out.push_back(
+          job_.has(farewell_of(r))
+              ? departure{r, LEFT_TEXT, true}
+              : departure{r, "rank " + std::to_string(r) + " left the job without taking leave"});
+    } catch (const std::bad_alloc&) {
+      break;  // it is looked at again
+    }
     is_over_[static_cast<std::size_t>(r)] = true;
-    // It says so before it goes.
-    if (job_.has(farewell_of(r)))
-      out.push_back({r, LEFT_TEXT, true});
-    else
-      out.push_back({r, "rank " + std::to_string(r) + " left the job without taking leave"});
   }
   return out;
 }

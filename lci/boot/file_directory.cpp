@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "lci/errors.hpp"
@@ -104,7 +105,7 @@ std::vector<std::string> entries_of(const std::string& folder) {
 }
 
 // Job folders hold plain files only.
-void remove_folder(const std::string& folder) noexcept {
+void remove_folder(const std::string& folder) {
   for (const std::string& name : entries_of(folder)) ::unlink(path_in(folder, name).c_str());
   ::rmdir(folder.c_str());
 }
@@ -264,7 +265,11 @@ std::optional<std::string> file_job::read(const std::string& file) const {
 bool file_job::has(const std::string& file) const { return exists(folder_ + "/" + file); }
 
 void file_job::remove(const std::string& file) const noexcept {
-  ::unlink((folder_ + "/" + file).c_str());
+  try {
+    ::unlink((folder_ + "/" + file).c_str());
+  } catch (const std::bad_alloc&) {
+    // It goes with the folder.
+  }
 }
 
 // A user may have 128 of these by default, fewer than two jobs of 64 ranks need; without one, a

@@ -43,6 +43,7 @@ void client::fence() {
 
 std::vector<departure> client::news() {
   try {
+    member_.receive({});  // what there was no memory for the last time
     while (lost_.empty() && wait_for(fd_.get(), POLLIN, deadline::in(std::chrono::milliseconds(0))))
       if (!receive_some(deadline::never(), "for news")) break;
   } catch (const backend_error&) {
@@ -97,10 +98,13 @@ bool client::receive_some(const deadline& until, const std::string& what) {
   char bytes[64 * 1024];
   if (!wait_for(fd_.get(), POLLIN, until))
     member_.fail("waited " + std::to_string(limit_.count() / 1000) + " s " + what);
+  // First: what was read is not read again.
+  std::string plain;
+  if (seal_) plain.reserve(seal_->make_room(sizeof bytes));
+  member_.make_room(seal_ ? plain.capacity() : sizeof bytes);
   const ssize_t n = ::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT);
   if (n > 0) {
     const std::string_view all(bytes, static_cast<std::size_t>(n));
-    std::string plain;
     if (seal_ && !seal_->open(all, plain)) {
       member_.fail("who listens at the address of rank 0 is not of this job: " + seal_->why() +
                    " (LCT_PMI_TCP_KEY is to be the same for all ranks)");

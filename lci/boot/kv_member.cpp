@@ -1,6 +1,8 @@
 #include "lci/boot/kv_member.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 #include <utility>
 
 #include "lci/errors.hpp"
@@ -40,7 +42,14 @@ std::string member::take_output() { return std::exchange(out_, {}); }
 void member::receive(std::string_view bytes) {
   // Frames before the damage count: the reason of a failure may be among them.
   in_.feed(bytes);
-  while (const auto f = in_.next()) handle(*f);
+  while (const auto f = in_.next()) {
+    try {
+      handle(*f);
+    } catch (const std::bad_alloc&) {
+      in_.again(*f);
+      throw;
+    }
+  }
   if (in_.is_broken()) fail("the server's answer is not of this protocol");
 }
 
@@ -83,7 +92,12 @@ void member::handle(const frame& f) {
     case frame_type::left: {
       const auto ranks = decode_left(f.body);
       if (!ranks || std::ranges::any_of(*ranks, [this](int r) { return r >= size_; })) break;
-      for (const int rank : *ranks) news_.push_back({rank, LEFT_TEXT, true});
+      // All or, without memory, none: then the frame comes again.
+      std::vector<departure> told;
+      told.reserve(ranks->size());
+      for (const int rank : *ranks) told.push_back({rank, LEFT_TEXT, true});
+      news_.reserve(news_.size() + told.size());
+      std::ranges::move(told, std::back_inserter(news_));
       return;
     }
     case frame_type::leave:

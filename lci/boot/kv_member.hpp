@@ -28,8 +28,10 @@ class member {
 
   // Bytes for the server since the last call.
   std::string take_output();
+  // After it receive() takes so many bytes, whatever it throws. Throws std::bad_alloc.
+  void make_room(std::size_t bytes) { in_.make_room(bytes); }
   // Bytes from the server. Throws backend_error when it says that the job failed, or talks
-  // nonsense.
+  // nonsense, and std::bad_alloc: what was not dealt with is in the next call.
   void receive(std::string_view bytes);
   // The server is gone: throws, and remembers.
   [[noreturn]] void fail(const std::string& why);

@@ -215,13 +215,21 @@ std::optional<std::vector<int>> decode_left(std::string_view body) {
   return ranks;
 }
 
+// What was handed out goes first, so that the buffer holds at most one frame and what was read.
+void splitter::make_room(std::size_t bytes) {
+  buffer_.erase(0, taken_);
+  taken_ = 0;
+  buffer_.reserve(buffer_.size() + bytes);
+}
+
 void splitter::feed(std::string_view bytes) {
   if (broken_) return;
-  // What was handed out goes first, so that the buffer holds at most one frame and what was read.
   buffer_.erase(0, taken_);
   taken_ = 0;
   buffer_ += bytes;
 }
+
+void splitter::again(const frame& last) noexcept { taken_ -= HEADER + last.body.size(); }
 
 std::optional<frame> splitter::next() noexcept {
   if (broken_) return std::nullopt;

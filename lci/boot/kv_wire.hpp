@@ -92,9 +92,13 @@ struct frame {
 // Cuts a stream into frames. Feed it what was read, then take frames until none is left.
 class splitter {
  public:
+  // After it feed() of so many bytes does not fail. Throws std::bad_alloc.
+  void make_room(std::size_t bytes);
   void feed(std::string_view bytes);
   // The next whole frame, or nothing: then either more bytes are needed or is_broken().
   std::optional<frame> next() noexcept;
+  // The frame that next() has just given comes once more.
+  void again(const frame& last) noexcept;
   // A header that no peer of ours would send was seen; the stream is of no use any more.
   bool is_broken() const noexcept { return broken_; }
 

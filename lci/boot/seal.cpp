@@ -111,18 +111,19 @@ bool sealed_stream::take_record(std::string& plain, bool& more) {
   if (length < SEAL_TAG || length > (stranger ? MAX_FIRST : MAX_RECORD + SEAL_TAG))
     return refuse("what follows its greeting is not sealed");
   if (buffer_.size() < SEAL_LENGTH + length) return true;
-  std::string inside(length - SEAL_TAG, '\0');
+  const std::size_t start = plain.size();
+  plain.resize(start + length - SEAL_TAG);
   const record_number number(received_);
-  if (::crypto_aead_chacha20poly1305_ietf_decrypt(reinterpret_cast<unsigned char*>(inside.data()),
-                                                  nullptr, nullptr, as_bytes(buffer_) + SEAL_LENGTH,
-                                                  length, as_bytes(buffer_), SEAL_LENGTH,
-                                                  number.bytes, receive_key_.data()) != 0) {
+  if (::crypto_aead_chacha20poly1305_ietf_decrypt(
+          reinterpret_cast<unsigned char*>(plain.data()) + start, nullptr, nullptr,
+          as_bytes(buffer_) + SEAL_LENGTH, length, as_bytes(buffer_), SEAL_LENGTH, number.bytes,
+          receive_key_.data()) != 0) {
+    plain.resize(start);
     return refuse(received_ == 0 ? "it does not know the key of this job"
                                  : "its bytes were changed on the way");
   }
   ++received_;
   buffer_.erase(0, SEAL_LENGTH + length);
-  plain += inside;
   more = true;
   return true;
 }

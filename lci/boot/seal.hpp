@@ -52,6 +52,12 @@ class sealed_stream {
   bool is_greeted() const noexcept { return greeted_; }
   // A record of the other side has opened: it knows the key.
   bool is_proven() const noexcept { return received_ > 0; }
+  // After it open() of so many bytes does not lose any, if `plain` has room for as many as it
+  // answers. Throws std::bad_alloc.
+  std::size_t make_room(std::size_t bytes) {
+    buffer_.reserve(buffer_.size() + bytes);
+    return buffer_.capacity();
+  }
   // Takes bytes off the wire and appends what is in their records to `plain`. False when they are
   // not the other side's; why() says how, and the stream is of no use any more.
   bool open(std::string_view bytes, std::string& plain);

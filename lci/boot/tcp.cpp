@@ -86,6 +86,9 @@ class tcp_root final : public bootstrap {
       step(deadline::in(std::chrono::milliseconds(0)));
     } catch (const backend_error&) {
       // The member remembers it: the next fence says it.
+    } catch (const std::bad_alloc&) {
+      // Somebody's words may be lost: likewise.
+      has_lost_words_ = true;
     }
     return member_.take_news();
   }
@@ -100,6 +103,7 @@ class tcp_root final : public bootstrap {
   void fence() override {
     const deadline until = deadline::in(limit_);
     try {
+      if (has_lost_words_) member_.fail("there was no memory for what a rank has said");
       member_.begin_fence();
       service_.run_local();
       // Nobody serves the others once this returns, so it also waits until they have their data.
@@ -148,6 +152,7 @@ class tcp_root final : public bootstrap {
   kv::member member_;  // before the service, which uses it
   kv::service service_;
   std::vector<pollfd> set_;
+  bool has_lost_words_ = false;
 };
 
 // Every other rank.
@@ -169,11 +174,11 @@ class tcp_leaf final : public bootstrap {
   std::vector<departure> news() override {
     std::vector<departure> out = client_.news();
     const bool took_leave = client_.state().has_server_left();
-    if ((took_leave || client_.was_server_lost()) && !is_root_missed_) {
-      is_root_missed_ = true;
-      out.push_back(took_leave ? departure{0, LEFT_TEXT, true}
-                               : departure{0, "rank 0 left the job without taking leave"});
-    }
+    // By itself: without memory for it nothing else is lost, and it is said the next time.
+    if (!out.empty() || is_root_missed_ || !(took_leave || client_.was_server_lost())) return out;
+    out.push_back(took_leave ? departure{0, LEFT_TEXT, true}
+                             : departure{0, "rank 0 left the job without taking leave"});
+    is_root_missed_ = true;
     return out;
   }
   void leave() noexcept override { client_.leave(); }

@@ -42,7 +42,11 @@ void far_news::hear(std::uint64_t now) {
   const std::unique_lock lock(g.bootstrap_lock, std::try_to_lock);
   // A runtime may outlive global_finalize().
   if (!lock.owns_lock() || g.bootstrap == nullptr) return;
-  for (boot::departure& one : g.bootstrap->news()) g.departures.push_back(std::move(one));
+  // What is told once must not be lost for want of memory.
+  if (g.unheard.empty()) g.unheard = g.bootstrap->news();
+  if (!g.unheard.empty()) g.departures.reserve(g.departures.size() + g.unheard.size());
+  for (boot::departure& one : g.unheard) g.departures.push_back(std::move(one));
+  g.unheard.clear();
   for (; seen_ < g.departures.size(); ++seen_) {
     rumours_.push_back({g.departures[seen_], now + GRACE.count() * base::ticks_per_ms()});
   }

@@ -100,7 +100,8 @@ void finalize() {
   const std::lock_guard lock(g.bootstrap_lock);
   g.bootstrap->leave();
   g.bootstrap.reset();
-  g.departures.clear();
+  g.departures = std::vector<boot::departure>();
+  g.unheard = std::vector<boot::departure>();
   g.rank = -1;
   g.size = -1;
 }
