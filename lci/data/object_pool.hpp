@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <new>
 
 #include "lci/base/platform.hpp"
 #include "lci/base/race_point.hpp"
@@ -15,7 +16,8 @@
 
 namespace lci::data {
 
-// T has a public member `T* pool_next`, which is the pool's while the object is home.
+// T has a public member `T* pool_next`, which is the pool's while the object is home, and a
+// constructor that does not throw.
 template <class T>
 class object_pool {
  public:
@@ -30,13 +32,22 @@ class object_pool {
   object_pool(const object_pool&) = delete;
   object_pool& operator=(const object_pool&) = delete;
 
+  // Throws std::bad_alloc.
   T* get() {
+    T* const object = try_get();
+    if (object == nullptr) [[unlikely]]
+      throw std::bad_alloc();
+    return object;
+  }
+  // Null: there is no memory.
+  T* try_get() noexcept {
     const std::uint32_t id = base::thread_id();
     if (id == base::OVERFLOW_THREAD) [[unlikely]]
       return get_shared();
     list& mine = lists_[id];
-    if (mine.head == nullptr) [[unlikely]]
-      refill(mine);
+    if (mine.head == nullptr) [[unlikely]] {
+      if (!refill(mine)) return nullptr;
+    }
     T* object = mine.head;
     mine.head = object->pool_next;
     --mine.length;
@@ -67,27 +78,30 @@ class object_pool {
     slab* next = nullptr;
   };
 
-  LCI_COLD void refill(list& mine) {
+  // False: there is no memory.
+  LCI_COLD bool refill(list& mine) noexcept {
     lock_.lock();
     while (shared_.head != nullptr && mine.length < SLAB) move_one(shared_, mine);
     lock_.unlock();
-    if (mine.head != nullptr) return;
+    if (mine.head != nullptr) return true;
     LCI_RACE_POINT("object_pool.refill.before_allocation");
-    auto* const made = new slab;
+    auto* const made = new (std::nothrow) slab;
+    if (made == nullptr) return false;
     for (T& object : made->objects) push(mine, &object);
     lock_.lock();
     made->next = slabs_;
     slabs_ = made;
     lock_.unlock();
+    return true;
   }
   LCI_COLD void spill(list& mine) noexcept {
     lock_.lock();
     while (mine.length > SPILL_AT / 2) move_one(mine, shared_);
     lock_.unlock();
   }
-  LCI_COLD T* get_shared() {
+  LCI_COLD T* get_shared() noexcept {
     list one;
-    refill(one);
+    if (!refill(one)) return nullptr;
     T* object = one.head;
     one.head = object->pool_next;
     while (one.head != nullptr) {

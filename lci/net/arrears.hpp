@@ -1,14 +1,16 @@
 // What the queues behind a device still owe: to their sink the ends of operations that failed
 // before they were posted, to peers notes that could not be sent at once. Owned by these queues.
 // Threads: shared; serve() is the polling thread's. Always true: whatever comes in while it is
-// served is due again.
+// served is due again; there is room for more before it is needed, so that no note is lost because
+// memory is short for a moment.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <mutex>
+#include <new>
 #include <utility>
+#include <vector>
 
 #include "lci/base/spinlock.hpp"
 #include "lci/net/backend.hpp"
@@ -18,29 +20,29 @@ namespace lci::net {
 template <class Note>
 class arrears {
  public:
+  // Throws std::bad_alloc.
+  arrears() {
+    failures_.reserve(SPARE);
+    notes_.reserve(SPARE);
+    serving_.reserve(SPARE);
+  }
   // False: no memory. reason: a literal.
   bool add_failure(int rank, void* context, const char* reason) noexcept {
     {
       const std::lock_guard lock(lock_);
-      try {
-        failures_.push_back({rank, context, reason});
-      } catch (...) {
-        return false;
-      }
+      if (!make_room(failures_)) return false;
+      failures_.push_back({rank, context, reason});
       untold_.fetch_add(1, std::memory_order_relaxed);
     }
     raise();
     return true;
   }
-  // Without memory it is forgotten: the peer finds out by itself, if later.
+  // Once there was no memory for long it is forgotten.
   void add_note(int rank, const Note& what) noexcept {
     {
       const std::lock_guard lock(lock_);
-      try {
-        notes_.emplace_back(rank, what);
-      } catch (...) {
-        return;
-      }
+      if (!make_room(notes_)) return;
+      notes_.emplace_back(rank, what);
     }
     raise();
   }
@@ -60,12 +62,12 @@ class arrears {
   void serve(sink& to, Tell&& tell) noexcept {
     // edge net.arrears: partner is raise(). First, so that nothing is overlooked.
     is_due_.exchange(false, std::memory_order_acquire);
-    std::deque<std::pair<int, Note>> notes;
     {
       const std::lock_guard lock(lock_);
-      notes.swap(notes_);
+      serving_.swap(notes_);
     }
-    for (const auto& [rank, what] : notes) tell(rank, what);
+    for (const auto& [rank, what] : serving_) tell(rank, what);
+    serving_.clear();
     failure one;
     while (take(one)) {
       to.on_error(one.rank, one.context, one.reason);
@@ -84,13 +86,26 @@ class arrears {
     const std::lock_guard lock(lock_);
     if (failures_.empty()) return false;
     out = failures_.front();
-    failures_.pop_front();
+    failures_.erase(failures_.begin());
     return true;
   }
+  static constexpr std::size_t SPARE = 16;  // places that are made before they are needed
+  // Under lock_. False: there is no place any more.
+  template <class T>
+  static bool make_room(std::vector<T>& list) noexcept {
+    if (list.size() + SPARE / 2 >= list.capacity()) {
+      try {
+        list.reserve(2 * list.capacity());
+      } catch (const std::bad_alloc&) {  // tried again with the next one
+      }
+    }
+    return list.size() < list.capacity();
+  }
 
-  base::spinlock lock_;  // guards the two lists
-  std::deque<failure> failures_;
-  std::deque<std::pair<int, Note>> notes_;
+  base::spinlock lock_;  // guards the first two lists
+  std::vector<failure> failures_;
+  std::vector<std::pair<int, Note>> notes_;
+  std::vector<std::pair<int, Note>> serving_;  // the polling thread's
   std::atomic<bool> is_due_{false};
   std::atomic<std::uint64_t> untold_{0};
 };

@@ -5,18 +5,15 @@
 namespace lci::net {
 
 loopback::~loopback() {
-  for (const item& one : queue_)
-    if (one.packet != nullptr) one.packet->pool->put(one.packet);
+  for (; first_ != end_; ++first_)
+    if (const item& one = at_locked(first_); one.packet != nullptr)
+      one.packet->pool->put(one.packet);
 }
 
 errorcode_t loopback::push(const item& one) noexcept {
   const std::lock_guard lock(lock_);
-  if (queue_.size() >= DEPTH) return errorcode_t::retry_nomem;
-  try {
-    queue_.push_back(one);
-  } catch (...) {
-    return errorcode_t::retry_nomem;
-  }
+  if (end_ - first_ >= DEPTH) return errorcode_t::retry_nomem;
+  at_locked(end_++) = one;
   // edge loopback: partner is the acquire load in poll().
   waiting_.fetch_add(1, std::memory_order_release);
   return errorcode_t::done;
@@ -53,12 +50,8 @@ errorcode_t loopback::put(const net_op& op, bool has_imm) noexcept {
   // The place in the queue first: a put that answers retry has written nothing.
   const std::lock_guard lock(lock_);
   if (has_imm) {
-    if (queue_.size() >= DEPTH) return errorcode_t::retry_nomem;
-    try {
-      queue_.push_back({what::immediate, op.imm, 0, nullptr, nullptr});
-    } catch (...) {
-      return errorcode_t::retry_nomem;
-    }
+    if (end_ - first_ >= DEPTH) return errorcode_t::retry_nomem;
+    at_locked(end_++) = {what::immediate, op.imm, 0, nullptr, nullptr};
   }
   if (op.size != 0) std::memmove(there, op.buffer, op.size);
   // edge loopback: the data before its news; partner is poll().
@@ -80,9 +73,8 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
     item one;
     {
       const std::lock_guard lock(lock_);
-      if (queue_.empty()) break;  // an outer poll is looking at the last one
-      one = queue_.front();
-      queue_.pop_front();
+      if (first_ == end_) break;  // an outer poll is looking at the last one
+      one = at_locked(first_++);
     }
     // Before the sink runs, which may wait until nothing is under way here. But who posted an
     // operation has not been told before.
@@ -96,7 +88,7 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
           to.on_message({rank_, one.imm, one.packet->payload(), one.size, one.packet});
       if (v == verdict::deferred) {
         const std::lock_guard lock(lock_);
-        queue_.push_front(one);
+        at_locked(--first_) = one;
         waiting_.fetch_add(1, std::memory_order_relaxed);
         break;
       }

@@ -4,8 +4,9 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <mutex>
 
 #include "lci/base/spinlock.hpp"
@@ -40,7 +41,12 @@ class loopback {
     mem::packet* packet;
     void* context;
   };
+  // What a poll has taken out and a sink defers comes back in front, also where others have filled
+  // the queue meanwhile.
+  static constexpr std::size_t ROOM = 2 * DEPTH;
+  static_assert(std::has_single_bit(ROOM), "places are counted past zero");
   errorcode_t push(const item& one) noexcept;
+  item& at_locked(std::size_t i) noexcept { return ring_[i % ROOM]; }
   void* find(const net_op& op) const noexcept;
   errorcode_t refuse(const net_op& op) noexcept;
 
@@ -48,8 +54,9 @@ class loopback {
   mem::packet_pool& packets_;
   const mem::region_table& regions_;
   base::spinlock lock_;
-  std::deque<item> queue_;               // under lock_
-  std::atomic<std::size_t> waiting_{0};  // its size, and an error that is being told
+  const std::unique_ptr<item[]> ring_{new item[ROOM]};
+  std::size_t first_ = 0, end_ = 0;      // of those in the ring; under lock_
+  std::atomic<std::size_t> waiting_{0};  // their number, and an error that is being told
 };
 
 }  // namespace lci::net
