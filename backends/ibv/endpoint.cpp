@@ -1,6 +1,8 @@
 #include "backends/ibv/endpoint.hpp"
 
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "backends/ibv/fabric.hpp"
 #include "backends/ibv/work.hpp"
@@ -89,16 +91,21 @@ errorcode_t endpoint::put_imm(const net::net_op& op) noexcept {
 errorcode_t endpoint::get(const net::net_op& op) noexcept { return rma(op, IBV_WR_RDMA_READ); }
 
 // The card's key for the local end; a buffer that nobody has registered is, for this operation.
-bool endpoint::take_local(const net::net_op& op, std::uint32_t& key,
-                          std::uint64_t& registered) noexcept {
-  if (memory_.find_key(op.buffer, op.size, op.local_key, key)) return true;
+// fatal: it cannot be.
+errorcode_t endpoint::take_local(const net::net_op& op, std::uint32_t& key,
+                                 std::uint64_t& registered) noexcept {
+  if (memory_.find_key(op.buffer, op.size, op.local_key, key)) return errorcode_t::done;
   try {
     std::string why_not;
     registered = memory_.add(op.buffer, op.size, op.kind, why_not);
-    return registered != 0 && memory_.find_key(op.buffer, op.size, registered, key);
+    if (registered != 0 && memory_.find_key(op.buffer, op.size, registered, key))
+      return errorcode_t::done;
+    memory_.remove(std::exchange(registered, 0));
+  } catch (const std::bad_alloc&) {
+    return errorcode_t::retry_nomem;
   } catch (const std::exception&) {
-    return false;
   }
+  return errorcode_t::fatal;
 }
 
 // on_error() says so at the next poll.
@@ -181,7 +188,9 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
     code = is_noted ? on->post(one.wr, record, by_) : on->post(one.wr, by_);
   } else {
     std::uint32_t key = 0;
-    if (!take_local(op, key, record.key)) return fail(op, "the local buffer cannot be registered");
+    code = take_local(op, key, record.key);
+    if (code == errorcode_t::fatal) return fail(op, "the local buffer cannot be registered");
+    if (code != errorcode_t::done) return code;
     regions::by_card local{};
     const pieces parts = cut_for(op, *on, at, record.key != 0 ? record.key : op.local_key, local);
     if (parts.count != 0) [[unlikely]] {

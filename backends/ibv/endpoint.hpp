@@ -25,7 +25,8 @@ class endpoint final : public net::endpoint {
  private:
   errorcode_t send_copy(link& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, ibv_wr_opcode what) noexcept;
-  bool take_local(const net::net_op& op, std::uint32_t& key, std::uint64_t& registered) noexcept;
+  errorcode_t take_local(const net::net_op& op, std::uint32_t& key,
+                         std::uint64_t& registered) noexcept;
   errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
   pieces cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
                  std::uint64_t key, regions::by_card& local) const noexcept;

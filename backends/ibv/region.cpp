@@ -231,7 +231,7 @@ row regions::row_of(net::remote_key name) noexcept {
   return out;
 }
 
-void regions::publish(net::remote_key name, std::uint64_t key) noexcept {
+void regions::publish(net::remote_key name, std::uint64_t key) {
   auto* const made = reinterpret_cast<registration*>(key);
   const row what = made != nullptr ? row_of(name, *made) : row_of(name);
   if (what.generation == 0) return;
@@ -240,10 +240,12 @@ void regions::publish(net::remote_key name, std::uint64_t key) noexcept {
     row* const where = row_locked(name.slot);
     if (where == nullptr) return;
     if (made != nullptr) {
-      made->name = name;
       published_[name.slot] = made;
+      made->name = name;
     }
     store(*where, what);
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& problem) {
     base::log::warn("ibv", "peers cannot look up a registration: %s", problem.what());
   }

@@ -79,7 +79,7 @@ class regions final : private mem::cache_registrar {
   std::vector<int> remove(std::uint64_t key, net::remote_key* name = nullptr) noexcept;
   // A peer keeps the row of that name. False: it has ended.
   bool add_reader(net::remote_key name, int rank) noexcept;
-  void publish(net::remote_key name, std::uint64_t key) noexcept;
+  void publish(net::remote_key name, std::uint64_t key);
   net::remote_target target_of(net::remote_key name) noexcept;
 
   // The card's key for a local buffer: of its registration, or of the arena. False: it has none.

@@ -209,8 +209,9 @@ void connector::read_error() {
     return;
   }
   one.is_free = true;
-  base::log::info("ofi", "rank %d cannot be called: %s", one.to,
-                  std::string(meaning_of(what.err)).c_str());
+  const std::string_view why = meaning_of(what.err);
+  base::log::info("ofi", "rank %d cannot be called: %.*s", one.to, static_cast<int>(why.size()),
+                  why.data());
   if (!is_watched(one.to)) miss(one.to, CANNOT_CALL);
 }
 

@@ -1,6 +1,8 @@
 #include "backends/ofi/endpoint.hpp"
 
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "backends/ofi/fabric.hpp"
 #include "lci/net/far_end.hpp"
@@ -89,16 +91,22 @@ errorcode_t endpoint::send_buffer(link& on, const net::net_op& op) noexcept {
 }
 
 // What the provider wants to know of the local end; a buffer that nobody has registered is, for
-// this operation.
-bool endpoint::take_local(const net::net_op& op, void*& local, std::uint64_t& made) noexcept {
-  if (memory_.find_local(op.buffer, op.size, op.kind, op.local_key, local)) return true;
+// this operation. fatal: it cannot be.
+errorcode_t endpoint::take_local(const net::net_op& op, void*& local,
+                                 std::uint64_t& made) noexcept {
+  if (memory_.find_local(op.buffer, op.size, op.kind, op.local_key, local))
+    return errorcode_t::done;
   try {
     std::string why_not;
     made = memory_.add(op.buffer, op.size, op.kind, why_not);
-    return made != 0 && memory_.find_local(op.buffer, op.size, op.kind, made, local);
+    if (made != 0 && memory_.find_local(op.buffer, op.size, op.kind, made, local))
+      return errorcode_t::done;
+    memory_.remove(std::exchange(made, 0));
+  } catch (const std::bad_alloc&) {
+    return errorcode_t::retry_nomem;
   } catch (const std::exception&) {
-    return false;
   }
+  return errorcode_t::fatal;
 }
 
 // on_error() says so at the next poll.
@@ -152,9 +160,11 @@ errorcode_t endpoint::post(link& on, const net::net_op& op, access what,
              at.key - 1,
              word_of(word::kind::immediate, op.imm)};
   std::uint64_t made = 0;
-  if (!take_local(op, t.local, made)) return fail(op, "the local buffer cannot be registered");
+  errorcode_t code = take_local(op, t.local, made);
+  if (code == errorcode_t::fatal) return fail(op, "the local buffer cannot be registered");
+  if (code != errorcode_t::done) return code;
   work* const one = port_.new_work(on, purpose::user);
-  errorcode_t code = errorcode_t::retry_nomem;
+  code = errorcode_t::retry_nomem;
   if (one != nullptr) {
     one->context = op.context;
     one->key = made;

@@ -39,7 +39,7 @@ class endpoint final : public net::endpoint {
                    const net::remote_target& at) noexcept;
   errorcode_t move_nothing(link& on, const net::net_op& op, access what) noexcept;
   long give(const link& on, const transfer& what, fid_ep* ep, ticket* context) const noexcept;
-  bool take_local(const net::net_op& op, void*& local, std::uint64_t& made) noexcept;
+  errorcode_t take_local(const net::net_op& op, void*& local, std::uint64_t& made) noexcept;
   errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
   errorcode_t fail(const net::net_op& op, const char* reason) noexcept;
 

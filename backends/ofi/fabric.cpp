@@ -125,7 +125,7 @@ void fabric::deregister_region(std::uint64_t local_key) noexcept {
   }
 }
 
-void fabric::publish(net::remote_key name, std::uint64_t local_key) noexcept {
+void fabric::publish(net::remote_key name, std::uint64_t local_key) {
   memory_.publish(name, local_key);
 }
 

@@ -37,7 +37,7 @@ class fabric final : public net::fabric {
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                 std::string& why_not) override;
   void deregister_region(std::uint64_t local_key) noexcept override;
-  void publish(net::remote_key name, std::uint64_t local_key) noexcept override;
+  void publish(net::remote_key name, std::uint64_t local_key) override;
   net::remote_target target_of(net::remote_key name) noexcept override;
   void leave() noexcept override;
 

@@ -190,16 +190,17 @@ LCI_COLD void port::read_error(net::sink& to) noexcept {
   fi_cq_err_entry what{};
   const ssize_t n = fi_cq_readerr(queues_.cq.get(), &what, 0);
   if (n != 1) return;  // another one, or none after all
+  const std::string_view why = meaning_of(what.err);
   if (what.op_context == nullptr) {
-    log::debug("ofi", "%s reports: %s", fabric_.domain().name.c_str(),
-               std::string(meaning_of(what.err)).c_str());
+    log::debug("ofi", "%s reports: %.*s", fabric_.domain().name.c_str(),
+               static_cast<int>(why.size()), why.data());
     return;
   }
   ticket& of = ticket_of(what.op_context);
   if (of.what == ticket::kind::work) return finish(to, static_cast<work&>(of), what.err);
   if (what.err != FI_ECANCELED)
-    log::warn("ofi", "a receive on %s failed: %s", fabric_.domain().name.c_str(),
-              std::string(meaning_of(what.err)).c_str());
+    log::warn("ofi", "a receive on %s failed: %.*s", fabric_.domain().name.c_str(),
+              static_cast<int>(why.size()), why.data());
   receives_.again(static_cast<receives::place&>(of));
 }
 
@@ -281,8 +282,15 @@ void port::take_note(net::sink& to, const note& what, link& from) noexcept {
   switch (what.what) {
     case note::kind::credit:
       return from.set_consumed(what.count);
-    case note::kind::ask:
-      return tell(from.rank, fabric_.memory().tell(name, {from.rank, index_}));
+    case note::kind::ask: {
+      note answer;
+      const bool is_kept = fabric_.memory().tell(name, {from.rank, index_}, answer);
+      tell(from.rank, answer);
+      if (is_kept) return;
+      // Who would not hear of its end must not keep it, and asks again.
+      answer.what = note::kind::withdrawn;
+      return tell(from.rank, answer);
+    }
     case note::kind::row:
     case note::kind::no_row:
       return fabric_.keys().settle(from.rank, what);

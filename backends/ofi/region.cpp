@@ -1,6 +1,7 @@
 #include "backends/ofi/region.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
@@ -92,16 +93,12 @@ std::vector<reader> regions::remove(std::uint64_t key, net::remote_key* name) no
   return readers;
 }
 
-void regions::publish(net::remote_key name, std::uint64_t key) noexcept {
+void regions::publish(net::remote_key name, std::uint64_t key) {
   if (key == 0) return;  // the region table knows as much
   const std::lock_guard lock(mutex_);
   auto* const made = reinterpret_cast<registration*>(key);
-  try {
-    published_[name.slot] = made;
-    made->name = name;
-  } catch (const std::exception& problem) {
-    base::log::warn("ofi", "peers cannot look up a registration: %s", problem.what());
-  }
+  published_[name.slot] = made;
+  made->name = name;
 }
 
 // What peers call that place.
@@ -130,8 +127,8 @@ net::remote_target regions::target_of(net::remote_key name) noexcept {
   return target_of_arena(region->address, region->size);
 }
 
-note regions::tell(net::remote_key name, reader who) noexcept {
-  note out;
+bool regions::tell(net::remote_key name, reader who, note& out) noexcept {
+  out = {};
   out.what = note::kind::no_row;
   out.slot = name.slot;
   out.generation = name.generation;
@@ -152,24 +149,24 @@ note regions::tell(net::remote_key name, reader who) noexcept {
       const bool is_known = std::any_of(
           made.readers.begin(), made.readers.end(),
           [&](const reader& r) { return r.rank == who.rank && r.device == who.device; });
-      try {
-        if (!is_known) made.readers.push_back(who);
-      } catch (...) {
-        return out;  // who is not told of its end must not keep it
-      }
       fill(made.address, made.size, made.kind,
            made.on != nullptr ? target_in(*made.on, made.address) : net::remote_target{});
-      return out;
+      try {
+        if (!is_known) made.readers.push_back(who);
+      } catch (const std::bad_alloc&) {
+        return false;
+      }
+      return true;
     }
   }
   // Without a registration of its own: memory of the arena, or what no network may be given.
   const auto region = table_->look_up({name.slot, name.generation});
-  if (!region) return out;
+  if (!region) return true;
   const bool is_ours = arena_.contains(region->address);
   fill(region->address, region->size, region->kind,
        is_ours ? target_of_arena(region->address, region->size) : net::remote_target{});
   if (!is_ours && region->kind != mem::mem_kind::host) out.memory |= note::OFF_NETWORK;
-  return out;
+  return true;
 }
 
 // Also when unused registrations have to go for it: without packets nothing is received any more.

@@ -59,10 +59,11 @@ class regions final : private mem::cache_registrar {
   std::uint64_t add(void* address, std::size_t size, mem::mem_kind kind, std::string& why_not);
   // Answers who was told of it, if `name` is asked for.
   std::vector<reader> remove(std::uint64_t key, net::remote_key* name = nullptr) noexcept;
-  void publish(net::remote_key name, std::uint64_t key) noexcept;
+  void publish(net::remote_key name, std::uint64_t key);
   net::remote_target target_of(net::remote_key name) noexcept;
-  // What `who` is told of that name, and keeps from now on.
-  note tell(net::remote_key name, reader who) noexcept;
+  // What `who` is told of that name, and keeps from now on. False: there is no memory to note that,
+  // and it must not keep it.
+  bool tell(net::remote_key name, reader who, note& out) noexcept;
 
   // What the provider wants along with a local buffer. False: it has to be registered, and is not.
   bool find_local(const void* buffer, std::size_t size, mem::mem_kind kind, std::uint64_t key,

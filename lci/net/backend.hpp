@@ -272,8 +272,9 @@ class fabric {
   virtual void deregister_region(std::uint64_t local_key) noexcept = 0;
   // What register_region() has registered under this key goes by this name, a row of the region
   // table, from now on until it is deregistered: peers can look it up. Key 0: nothing had to be
-  // registered, or could be, and peers find only what the row says.
-  virtual void publish(remote_key /*name*/, std::uint64_t /*local_key*/) noexcept {}
+  // registered, or could be, and peers find only what the row says. Throws std::bad_alloc: nothing
+  // has changed.
+  virtual void publish(remote_key /*name*/, std::uint64_t /*local_key*/) {}
   // What to send along for a published registration, or for a row of the region table that lies in
   // the arena. Nothing where peers of this network need no such thing, or for any other row.
   virtual remote_target target_of(remote_key /*name*/) noexcept { return {}; }

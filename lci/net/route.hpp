@@ -73,7 +73,7 @@ class routed_fabric final : public fabric {
   void deregister_region(std::uint64_t local_key) noexcept override {
     remote_->deregister_region(local_key);
   }
-  void publish(remote_key name, std::uint64_t local_key) noexcept override {
+  void publish(remote_key name, std::uint64_t local_key) override {
     remote_->publish(name, local_key);
   }
   remote_target target_of(remote_key name) noexcept override { return remote_->target_of(name); }
