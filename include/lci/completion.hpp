@@ -33,11 +33,6 @@ class LCI_PUBLIC comp_impl_t {
 
 namespace detail {
 
-/// Kind of objects in which none of the program's code runs, beside those that have a name: the
-/// library's own. They are signalled at every depth of handlers.
-constexpr attr_comp_type_t LIBRARY_COMP =
-    static_cast<attr_comp_type_t>(static_cast<int>(attr_comp_type_t::custom) + 1);
-
 /// Arguments of alloc_sync, alloc_counter, alloc_cq, alloc_handler and alloc_graph.
 struct alloc_comp_args {
   overrides_t<comp_settings_t> settings;

@@ -162,10 +162,13 @@ error_t net_post_recv(const net_post_args& a) {
 error_t net_post_sends(const net_post_args& a) {
   const target to = find_target(a);
   check_short(a, to.end);
+  proto::raw_net::record* const r = to.raw.make_record(net_opcode_t::SEND, a.rank, a.user_context);
   const errorcode_t code =
       to.end.port->end().send_inline(a.rank, a.imm_data, nullptr, 0, a.buffer, a.size);
   if (code == errorcode_t::done)
-    to.raw.complete(to.raw.make_record(net_opcode_t::SEND, a.rank, a.user_context));
+    to.raw.complete(r);
+  else
+    to.raw.drop(r);
   return code;
 }
 

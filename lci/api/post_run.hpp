@@ -2,6 +2,8 @@
 // Threads: any. Included by the files that implement posts, nothing else.
 #pragma once
 
+#include <new>
+
 #include "lci/api/buffer_kind.hpp"
 #include "lci/api/buffers.hpp"
 #include "lci/api/resolve.hpp"
@@ -203,7 +205,14 @@ inline void signal_from_post(proto::channel& via, comp_impl_t& to, const status_
   if (here.value() > via.handlers.limit() && comp::runs_user_code(to) &&
       via.handlers.add(to, status, true, what))
     return;
-  comp::signal(&to, status);
+  try {
+    comp::signal(&to, status);
+  } catch (const std::bad_alloc&) {
+    // The operation has happened. A queue that could not grow gets its status in a round of
+    // progress; what code of the program throws is the program's.
+    if (to.attr.comp_type != attr_comp_type_t::cq || !via.handlers.add(to, status, true, what))
+      throw;
+  }
 }
 
 // start() has answered.

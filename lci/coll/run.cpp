@@ -5,7 +5,10 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
+
+#include "lci/library_comp.hpp"
 
 namespace lci::coll {
 namespace {
@@ -15,24 +18,20 @@ namespace {
 //
 // Threads: shared. advance() runs in one thread at a time, because only who takes pending_ to zero
 // enters. Always true: the object deletes itself once no transfer refers to it, whether it finished
-// or failed. Transfers with a rank that was lost end without a signal: then the runtime deletes it.
-class running_t final : public comp_impl_t, private detail::unfinished_t {
+// or failed. One that is listed as unfinished when the runtime ends is deleted by the runtime.
+class running_t final : public detail::library_comp_t, private detail::unfinished_t {
  public:
   // `name`: of the collective, for people.
-  running_t(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, uint64_t sequence,
-            const char* name)
-      : plan_(std::move(plan)),
-        via_(via),
-        op_(op),
-        comp_(comp),
-        tag_base_(sequence << NUMBER_BITS),
-        name_(name) {
-    attr.comp_type = detail::LIBRARY_COMP;
+  running_t(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const char* name)
+      : plan_(std::move(plan)), via_(via), op_(op), comp_(comp), name_(name) {
     unfinished_t::end = &end_with_runtime;
   }
 
   ~running_t() override {
-    if (is_needing_all_) need_all(-1);
+    try {
+      if (is_needing_all_) need_all(-1);
+    } catch (const std::runtime_error&) {  // the device has gone before
+    }
     detail::let_go(held_);
   }
   running_t(const running_t&) = delete;
@@ -56,6 +55,10 @@ class running_t final : public comp_impl_t, private detail::unfinished_t {
   // A waiting call's own object, which stays at least as long as this.
   void keep(std::shared_ptr<comp_t> object) { kept_ = std::move(object); }
 
+  // Takes its place among the collectives of the engine. Last before the start: all ranks count
+  // alike, so one that could not begin for want of memory must not count.
+  void take_number() { tag_base_ = detail::next_collective_sequence(via_.engine) << NUMBER_BITS; }
+
   // Takes ownership of itself. Throws what a post or the operator throws.
   void start() {
     detail::list_unfinished(via_.runtime, this);
@@ -66,6 +69,14 @@ class running_t final : public comp_impl_t, private detail::unfinished_t {
     // edge collective.phase, both sides: the thread that takes pending_ to zero sees what every
     // other transfer of the phase brought, and is the only one to go on.
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) advance();
+  }
+
+  // A transfer will not end, so neither does the whole.
+  void lose() noexcept override {
+    // Relaxed: the subtraction behind it brings it to who enters.
+    is_lost_.store(true, std::memory_order_relaxed);
+    // edge collective.phase
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) finish();
   }
 
  private:
@@ -83,7 +94,8 @@ class running_t final : public comp_impl_t, private detail::unfinished_t {
 
   void advance() {
     for (;;) {
-      if (failed_ || next_ == plan_.steps().size()) return finish();
+      if (failed_ || is_lost_.load(std::memory_order_relaxed) || next_ == plan_.steps().size())
+        return finish();
       // One for this loop, so that transfers that end early do not enter it a second time.
       // Relaxed: nothing of this phase is posted yet; a post publishes it to the signalling thread.
       pending_.store(1, std::memory_order_relaxed);
@@ -167,7 +179,7 @@ class running_t final : public comp_impl_t, private detail::unfinished_t {
   void finish() {
     const std::unique_ptr<running_t> self(this);
     detail::unlist_unfinished(via_.runtime, this);
-    if (failed_) return;
+    if (failed_ || is_lost_.load(std::memory_order_relaxed)) return;
     if (next_collective_ != nullptr) {
       agreement_->check();
       return next_collective_.release()->start();
@@ -190,22 +202,22 @@ class running_t final : public comp_impl_t, private detail::unfinished_t {
   std::unique_ptr<running_t> next_collective_;
   const via_t via_;
   const reduce_op_t op_;
-  const comp_t comp_;     // signalled once, at the end
-  const tag_t tag_base_;  // tag of message number 0
+  const comp_t comp_;   // signalled once, at the end
+  tag_t tag_base_ = 0;  // tag of message number 0
   const char* const name_;
   detail::held_comp* held_ = nullptr;  // comp_, where the caller has given it
   std::shared_ptr<comp_t> kept_;       // comp_, where a call waits
   // Transfers of this phase under way, plus one while the phase is being posted.
   std::atomic<int> pending_{0};
-  size_t next_ = 0;      // step to carry out; touched by who advances only
-  bool failed_ = false;  // an exception left a phase; same rule
+  size_t next_ = 0;                   // step to carry out; touched by who advances only
+  bool failed_ = false;               // an exception left a phase; same rule
+  std::atomic<bool> is_lost_{false};  // a transfer will not end
   bool is_needing_all_ = false;
 };
 
 // Carries out one plan and waits for its end. `uses`: what the plan uses, kept while it does.
 void run_and_wait(plan_t&& plan, const via_t& via, reduce_op_t op, const char* name,
                   std::shared_ptr<agreement_t> uses) {
-  const uint64_t sequence = detail::next_collective_sequence(via.engine);
   // What the program has made the default is for its own objects.
   auto empty = std::make_unique<comp_t>();
   // Should the wait end because a peer has died, the synchronizer stays as long as the collective:
@@ -215,9 +227,10 @@ void run_and_wait(plan_t&& plan, const via_t& via, reduce_op_t op, const char* n
     delete one;
   });
   *sync = alloc_sync_x().runtime(via.runtime).threshold(1).zero_copy_am(false)();
-  auto running = std::make_unique<running_t>(std::move(plan), via, op, *sync, sequence, name);
+  auto running = std::make_unique<running_t>(std::move(plan), via, op, *sync, name);
   running->precede(nullptr, std::move(uses));
   running->keep(sync);
+  running->take_number();
   running.release()->start();
   detail::sync_args waited;
   waited.comp = *sync;
@@ -250,18 +263,19 @@ void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const cal
     }
     return run_and_wait(std::move(plan), via, op, call.operation, nullptr);
   }
-  const uint64_t number = all != nullptr ? detail::next_collective_sequence(via.engine) : 0;
-  const uint64_t sequence = detail::next_collective_sequence(via.engine);
-  auto running =
-      std::make_unique<running_t>(std::move(plan), via, op, comp, sequence, call.operation);
+  auto running = std::make_unique<running_t>(std::move(plan), via, op, comp, call.operation);
   running->hold_object();
   running->need_all_from_now();
   detail::check_none_lost(needed);  // what was lost before that
   if (all != nullptr) {
     auto before = std::make_unique<running_t>(std::move(*first), via, &agreement_t::merge, comp_t(),
-                                              number, call.operation);
+                                              call.operation);
+    before->take_number();
+    running->take_number();
     before->precede(std::move(running), std::move(all));
     running = std::move(before);
+  } else {
+    running->take_number();
   }
   running.release()->start();
 }

@@ -14,8 +14,8 @@
 
 #include "lci/base/platform.hpp"
 #include "lci/base/type_stable.hpp"
-#include "lci/completion.hpp"
 #include "lci/errors.hpp"
+#include "lci/library_comp.hpp"
 
 namespace lci::comp {
 

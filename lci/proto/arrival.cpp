@@ -4,6 +4,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -147,8 +149,10 @@ net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::by
   if (!allocate(via_, size, at)) return net::verdict::deferred;
   void* const buffer = at.buffer;
   if (at.where.kind != mem::mem_kind::host) [[unlikely]] {
-    via_.payloads.deliver_at(to, arrival_status(rank, tag, buffer, size), at, data);
-    return net::verdict::taken;
+    if (via_.payloads.deliver_at(to, arrival_status(rank, tag, buffer, size), at, data))
+      return net::verdict::taken;
+    give_back(via_.shared, buffer, at.allocator);
+    return net::verdict::deferred;
   }
   if (size != 0) std::memcpy(buffer, data, size);
   signal(to, rank, tag, buffer, size);
@@ -157,13 +161,24 @@ net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::by
 
 net::verdict arrival_sink::drop_unknown(int rank, rcomp_t rcomp) noexcept {
   via_.dropped.add(1);
-  via_.keep(std::make_exception_ptr(
-      argument_error("a message from rank " + std::to_string(rank) + " names remote completion " +
-                     std::to_string(rcomp) + ", which is not registered here; it was dropped")));
+  via_.keep_made([&] {
+    return argument_error("a message from rank " + std::to_string(rank) +
+                          " names remote completion " + std::to_string(rcomp) +
+                          ", which is not registered here; it was dropped");
+  });
   return net::verdict::taken;
 }
 
 net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
+  try {
+    return take_control(message);
+  } catch (const std::bad_alloc&) {
+    return net::verdict::deferred;
+  }
+}
+
+// Throws std::bad_alloc: nothing has changed.
+net::verdict arrival_sink::take_control(const net::arrival& message) {
   const std::byte* data = message.data;
   std::size_t size = message.size;
   switch (wire::kind_of(message.imm)) {
@@ -212,10 +227,7 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
 
 net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
   const remote_target to = via_.shared.rcomps.find(request.rcomp);
-  if (to.match != nullptr) {
-    to.match->on_rts(via_, rank, request, to.policy);
-    return net::verdict::taken;
-  }
+  if (to.match != nullptr) return to.match->on_rts(via_, rank, request, to.policy);
   if (to.comp == nullptr) return drop_unknown(rank, request.rcomp);
   const std::uint32_t serial = to.comp->attr.serial;  // the allocator may run code that frees it
   if (to.comp->attr.zero_copy_am && via_.payloads.is_on()) {
@@ -231,9 +243,12 @@ net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
     if (packet == nullptr) return net::verdict::deferred;
     at.buffer = packet->payload();
   } else if (!allocate(via_, request.size, at)) {
-    via_.keep(std::make_exception_ptr(std::runtime_error(
-        "the allocator has no buffer for an active message of " + std::to_string(request.size) +
-        " bytes from rank " + std::to_string(rank) + "; the message was dropped")));
+    via_.keep_made([&] {
+      return std::runtime_error("the allocator has no buffer for an active message of " +
+                                std::to_string(request.size) + " bytes from rank " +
+                                std::to_string(rank) + "; the message was dropped");
+    });
+    via_.say(rank, wire::staged_kind::drop_send, wire::drop{request.sender, 0, 0});
     return net::verdict::taken;
   }
   recv_plan plan;
@@ -247,88 +262,13 @@ net::verdict arrival_sink::on_rts(int rank, const wire::rts& request) {
   plan.gpu = at.where.device;
   plan.allocator = at.allocator;
   plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
-  start_receive(via_, request.sender, plan);
-  return net::verdict::taken;
-}
-
-namespace {
-
-// Decodes a body and hands it on; false: it does not parse.
-template <class Body, class F>
-bool take(const std::byte* data, std::size_t size, F&& handle) {
-  Body body;
-  if (!wire::decode(data, size, body)) return false;
-  handle(body);
-  return true;
-}
-
-}  // namespace
-
-bool arrival_sink::on_staged(int rank, wire::staged_kind what, const std::byte* data,
-                             std::size_t size) {
-  staged_transfers& to = via_.staged;
-  switch (what) {
-    case wire::staged_kind::put_request:
-      return take<wire::put_request>(data, size,
-                                     [&](const auto& body) { on_put_request(rank, body); });
-    case wire::staged_kind::get_request:
-      return take<wire::get_request>(data, size,
-                                     [&](const auto& body) { to.on_get_request(rank, body); });
-    case wire::staged_kind::piece:
-      return take<wire::piece>(data, size, [&](const auto& body) { to.on_piece(rank, body); });
-    case wire::staged_kind::credit:
-      return take<wire::credit>(data, size, [&](const auto& body) { to.on_credit(rank, body); });
-    case wire::staged_kind::ack:
-      return take<wire::ack>(data, size, [&](const auto& body) { to.on_ack(rank, body.sender); });
-    case wire::staged_kind::restage:
-      return take<wire::restage>(data, size,
-                                 [&](const auto& body) { on_restage(via_, rank, body); });
-    case wire::staged_kind::drop_send:
-      return take<wire::drop>(data, size, [&](const auto& body) {
-        if (body.staged != 0)
-          to.on_drop_send(rank, body.whose);
-        else
-          on_dropped_send(via_, rank, body.whose);
-      });
-    case wire::staged_kind::await_flag:
-      return take<wire::await_flag>(data, size,
-                                    [&](const auto& body) { via_.flags.on_await(rank, body); });
-    case wire::staged_kind::landing:
-      return take<wire::landing>(data, size,
-                                 [&](const auto& body) { via_.flags.on_landing(rank, body); });
-    case wire::staged_kind::offer:
-      return take<wire::offer>(data, size,
-                               [&](const auto& body) { via_.known_offers.on_offer(rank, body); });
-    case wire::staged_kind::claim:
-      return take<wire::claim>(data, size,
-                               [&](const auto& body) { via_.offered.on_claim(rank, body); });
-    case wire::staged_kind::offer_end:
-      return take<wire::offer_end>(data, size,
-                                   [&](const auto& body) { via_.offered.on_end(rank, body); });
-    case wire::staged_kind::drop_receive:
-      return take<wire::drop>(data, size, [&](const auto& body) {
-        if (body.staged != 0)
-          to.on_drop_receive(rank, body.whose);
-        else
-          on_dropped_receive(via_, rank, body.whose);
-      });
+  try {
+    start_receive(via_, request.sender, plan);
+  } catch (...) {
+    give_back(via_.shared, at.buffer, at.allocator);
+    throw;
   }
-  return false;
-}
-
-void arrival_sink::on_put_request(int rank, const wire::put_request& request) {
-  const auto to = via_.shared.find_range(request.region, request.offset, request.size);
-  if (to.at == nullptr || request.size == 0)
-    return via_.say(rank, wire::staged_kind::drop_send, wire::drop{request.sender, 0, 0});
-  recv_plan plan;
-  plan.rank = rank;
-  plan.what = receiver::put;
-  plan.user.status.buffer = to.at;
-  plan.user.status.size = request.size;
-  plan.kind = to.kind;
-  plan.gpu = to.gpu;
-  plan.imm = request.imm;
-  via_.staged.receive(request.sender, plan);
+  return net::verdict::taken;
 }
 
 void notify(channel& via, int rank, std::uint32_t imm) noexcept {
@@ -365,8 +305,10 @@ void arrival_sink::on_error(int rank, void* context, std::string_view reason) no
   if (rank >= 0 && via_.shared.is_gone(rank)) {
     via_.miss(rank);
   } else {
-    via_.keep(std::make_exception_ptr(std::runtime_error(
-        "an operation with rank " + std::to_string(rank) + " failed: " + std::string(reason))));
+    via_.keep_made([&] {
+      return std::runtime_error("an operation with rank " + std::to_string(rank) +
+                                " failed: " + std::string(reason));
+    });
   }
   if (move == nullptr) return;
   move->failed = true;

@@ -45,7 +45,9 @@ class arrival_sink final : public net::sink {
                                 rcomp_t rcomp, tag_t tag) noexcept;
   LCI_COLD void put_off(comp_impl_t& to, const status_t& status) noexcept;
   LCI_COLD net::verdict on_control(const net::arrival& message) noexcept;
+  LCI_COLD net::verdict take_control(const net::arrival& message);
   LCI_COLD net::verdict on_rts(int rank, const wire::rts& request);
+  // In arrival_staged.cpp.
   LCI_COLD bool on_staged(int rank, wire::staged_kind what, const std::byte* data,
                           std::size_t size);
   LCI_COLD void on_put_request(int rank, const wire::put_request& request);

@@ -1,13 +1,16 @@
 // Operations that lci accepted and the network has not: in order per rank, handed on by progress.
 // Owned by a port. Threads: shared; pending() is one relaxed load while nothing waits. Always true:
-// an entry leaves the queue only after the network has taken it, so that nobody overtakes it.
+// an entry leaves the queue only after the network has taken it, so that nobody overtakes it. What
+// the protocols say by themselves finds a place also where memory is short: some entries are made
+// before they are needed.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -20,40 +23,72 @@ class port;
 struct transfer;
 
 struct backlog_entry {
+  static constexpr std::size_t BODY_BYTES = 96;  // of a message of the protocols
+
   std::uint32_t imm = 0;          // of a message
-  std::vector<std::byte> bytes;   // message with its head, when it is in no packet
+  std::uint32_t body_size = 0;    // a message of the protocols, in `body`; else 0
+  std::vector<std::byte> bytes;   // another message with its head, when it is in no packet
   mem::packet* packet = nullptr;  // message in a packet, `length` bytes of it
   transfer* move = nullptr;       // a put, get or zero-copy send; then nothing above counts
+  backlog_entry* next = nullptr;  // in its queue
+  std::array<std::byte, BODY_BYTES> body;
+
+  const std::byte* data() const noexcept { return body_size != 0 ? body.data() : bytes.data(); }
+  std::size_t size() const noexcept { return body_size != 0 ? body_size : bytes.size(); }
 };
 
 class backlog {
  public:
+  // spares: entries that are kept for push_message(). Throws std::bad_alloc.
+  explicit backlog(std::size_t spares);
+  ~backlog();
+  backlog(const backlog&) = delete;
+  backlog& operator=(const backlog&) = delete;
+
   // True if something waits for `rank`.
   bool pending(int rank) const noexcept {
     return total_.load(std::memory_order_relaxed) != 0 && pending_slow(rank);
   }
   bool any() const noexcept { return total_.load(std::memory_order_relaxed) != 0; }
-  void push(int rank, backlog_entry entry);
+  // Throws std::bad_alloc: nothing has changed.
+  void push(int rank, std::unique_ptr<backlog_entry>&& entry);
+  // A message of the protocols, at most BODY_BYTES. False: there is no memory, and no spare entry
+  // either.
+  bool push_message(int rank, std::uint32_t imm, const void* body, std::size_t size) noexcept;
   // Hands on what the network takes; answers how many entries.
   std::size_t drain(port& to);
   // Gives every entry to `drop` and forgets it; rank -1: all.
   template <class F>
   void clear(int rank, F&& drop) {
     const std::lock_guard lock(mutex_);
-    for (auto& [r, queue] : queues_) {
+    for (auto& [r, of] : queues_) {
       if (rank >= 0 && r != rank) continue;
-      for (backlog_entry& e : queue) drop(e);
-      total_.fetch_sub(queue.size(), std::memory_order_relaxed);
-      queue.clear();
+      while (of.first != nullptr) {
+        drop(*of.first);
+        free_locked(take_locked(of));
+      }
     }
   }
 
  private:
+  struct queue {
+    backlog_entry* first = nullptr;
+    backlog_entry* last = nullptr;
+  };
+  using queue_map = std::map<int, queue>;
   bool pending_slow(int rank) const noexcept;
+  queue* find_queue_locked(int rank) noexcept;
+  void append_locked(queue& to, backlog_entry& entry) noexcept;
+  backlog_entry& take_locked(queue& from) noexcept;
+  void free_locked(backlog_entry& used) noexcept;
 
-  mutable std::mutex mutex_;
-  std::atomic<std::size_t> total_{0};                // entries in all queues; changed under mutex_
-  std::map<int, std::deque<backlog_entry>> queues_;  // under mutex_
+  const std::size_t spares_wanted_;
+  mutable std::mutex mutex_;           // guards all below; total_ is read without
+  std::atomic<std::size_t> total_{0};  // entries in all queues
+  queue_map queues_;
+  queue_map::node_type spare_queue_;  // for a rank that has none
+  backlog_entry* spares_ = nullptr;
+  std::size_t spare_count_ = 0;
 };
 
 }  // namespace lci::proto

@@ -2,15 +2,23 @@
 
 #include <sched.h>
 
-#include <algorithm>
+#include <new>
+#include <utility>
 
-#include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/comp/signal.hpp"
-#include "lci/errors.hpp"
 #include "lci/proto/arrival.hpp"
+#include "lci/proto/matcher.hpp"
 
 namespace lci::proto {
+
+namespace {
+
+// Messages of the protocols that can wait although there is no memory.
+constexpr std::size_t CONTROL_SPARES = 32;
+constexpr std::size_t FIRST_PROBLEMS = 16;
+
+}  // namespace
 
 channel::channel(core& c, net::fabric& f, int index, const net::device_config& wanted,
                  mem::packet_pool& p, std::size_t piece)
@@ -19,21 +27,29 @@ channel::channel(core& c, net::fabric& f, int index, const net::device_config& w
       pool(p),
       max_piece(piece),
       config(wanted),
-      control(*this, nullptr),
+      control(*this, nullptr, CONTROL_SPARES),
       device_(f.make_device(index, config)),
       reported_(static_cast<std::size_t>(c.n)),
       missed_(static_cast<std::size_t>(c.n)),
+      to_miss_(static_cast<std::size_t>(c.n)),
       concerned_(static_cast<std::size_t>(c.n)),
       has_ended_(static_cast<std::size_t>(c.n)),
       parted_(static_cast<std::size_t>(c.n)) {
   control.attach(device_->make_control_endpoint());
   ports_.push_back(&control);
+  problems_.reserve(FIRST_PROBLEMS);
   shared.enter(*this);
 }
 
 channel::~channel() {
   shared.leave(*this);
   shared.streams.forget(this);
+  while (answers_ != nullptr) {
+    message& request = *std::exchange(answers_, answers_->pool_next);
+    abandon(request.met->user.comp);
+    shared.receives.put(request.met);
+    shared.messages.put(&request);
+  }
 }
 
 void channel::add_port(port& p) {
@@ -123,26 +139,43 @@ LCI_COLD std::size_t channel::do_leftovers() {
   if (finished_.any()) work += deliver_finished();
   if (parked_.any()) work += advance_parked();
   if (backlogged_.load(std::memory_order_relaxed) != 0)
-    work += drain_backlogs() + staged.serve_waiting() + payloads.serve_waiting();
+    work += drain_backlogs() + staged.serve_waiting() + payloads.serve_waiting() + serve_answers();
   return work;
 }
 
-std::size_t channel::move_streams() {
-  std::vector<std::exception_ptr> problems;
-  const std::size_t moved = shared.streams.advance(problems);
-  for (std::exception_ptr& problem : problems) keep(std::move(problem));
-  return moved;
+void channel::answer_later(receive& to, message& request) noexcept {
+  request.met = &to;
+  expect_leftovers(1);
+  const std::lock_guard lock(lists_lock_);
+  request.pool_next = answers_;
+  answers_ = &request;
 }
 
-std::size_t channel::drain_backlogs() {
-  std::vector<port*> ports;
+// Those that are there now.
+std::size_t channel::serve_answers() noexcept {
+  message* all;
   {
-    const std::lock_guard lock(ports_lock_);
-    ports = ports_;
+    const std::lock_guard lock(lists_lock_);
+    all = std::exchange(answers_, nullptr);
   }
+  std::size_t served = 0;
+  for (; all != nullptr; ++served) {
+    message& request = *std::exchange(all, all->pool_next);
+    expect_leftovers(-1);
+    give_answer(*request.met, request);
+  }
+  return served;
+}
+
+std::size_t channel::move_streams() {
+  return shared.streams.advance([this](std::exception_ptr problem) { keep(std::move(problem)); });
+}
+
+std::size_t channel::drain_backlogs() noexcept {
   std::size_t moved = 0;
-  for (port* p : ports)
-    if (p->log.any()) moved += p->log.drain(*p);
+  for_each_port([&](port& p) {
+    if (p.log.any()) moved += p.log.drain(p);
+  });
   return moved;
 }
 
@@ -227,10 +260,20 @@ void channel::fail(const user_side& user) noexcept {
   const int rank = user.status.rank;
   const bool is_by_loss = rank >= 0 && is_lost(rank);
   if (is_by_loss && !user.is_arrival) concern(rank);
+  if (user.comp == nullptr) return;
   if (user.is_waiter)
     static_cast<waiter*>(user.comp)->fail();
-  else if (user.comp != nullptr && is_by_loss && user.comp->attr.serial == user.serial)
+  else if (user.comp->attr.serial != user.serial)
+    return;  // it was freed
+  else if (is_by_loss && user.comp->attr.comp_type != detail::LIBRARY_COMP)
     comp::lose(user.comp, rank, user.number);
+  else
+    abandon(user.comp);
+}
+
+void abandon(comp_impl_t* comp) noexcept {
+  if (comp != nullptr && comp->attr.comp_type == detail::LIBRARY_COMP)
+    static_cast<detail::library_comp_t*>(comp)->lose();
 }
 
 void channel::concern(int rank) noexcept {
@@ -254,137 +297,28 @@ void channel::signal_in_turn(comp_impl_t& to, const status_t& status, bool is_co
   } else {
     handlers.run(handlers.size());
   }
-  signal_now(&to, status, what);
+  signal_now(&to, status, what, is_completion);
 }
 
-void channel::signal_now(comp_impl_t* to, const status_t& status, news what) noexcept {
+void channel::signal_now(comp_impl_t* to, const status_t& status, news what,
+                         bool is_completion) noexcept {
   try {
     comp::signal(to, status);
   } catch (const comp::freed_error& error) {
-    keep(freed_too_early(status, what, error.what()));
+    keep_made([&] { return freed_too_early(status, what, error.what()); });
+  } catch (const std::bad_alloc&) {
+    // A queue could not grow. What code of the program throws is the program's.
+    if (to->attr.comp_type == attr_comp_type_t::cq &&
+        handlers.add(*to, status, is_completion, what))
+      return;
+    keep(std::current_exception());
   } catch (...) {
     keep(std::current_exception());
   }
 }
 
 void channel::keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept {
-  keep(freed_too_early(status, what, comp::freed_text(to).c_str()));
-}
-
-void channel::count_news_locked() noexcept {
-  has_problems_.store(!problems_.empty(), std::memory_order_relaxed);
-  has_news_.store(!problems_.empty() || lost.any(), std::memory_order_relaxed);
-}
-
-void channel::keep(std::exception_ptr problem) noexcept {
-  const std::lock_guard lock(lists_lock_);
-  problems_.push_back(std::move(problem));
-  count_news_locked();
-}
-
-void channel::rethrow_kept() {
-  std::exception_ptr first;
-  {
-    const std::lock_guard lock(lists_lock_);
-    if (problems_.empty()) return;
-    // One at a time: each problem reaches somebody.
-    first = problems_.front();
-    problems_.erase(problems_.begin());
-    count_news_locked();
-  }
-  std::rethrow_exception(first);
-}
-
-// A death comes before other problems of the round: it is the cause of many.
-void channel::tell_news() {
-  const bool is_silent = lost.is_silent_here();
-  int rank = is_silent ? losses::NONE : lost.take(true);
-  if (rank == losses::NONE) {
-    if (has_problems_.load(std::memory_order_relaxed)) rethrow_kept();
-    if (!is_silent) rank = lost.take(false);
-  }
-  if (rank == losses::NONE) return;
-  {
-    const std::lock_guard lock(lists_lock_);
-    count_news_locked();
-  }
-  shared.throw_gone(rank);
-}
-
-void channel::throw_loss(std::uint32_t number) { shared.throw_gone(lost.tell(number)); }
-
-void channel::keep_gone(int rank) noexcept {
-  const std::lock_guard lock(lists_lock_);
-  const bool is_due = shared.failure_notice == attr_failure_notice_t::all ||
-                      needs_all_.load(std::memory_order_relaxed) != 0 ||
-                      concerned_[static_cast<std::size_t>(rank)];
-  lost.add(rank, shared.has_died(rank), is_due);
-  count_news_locked();
-}
-
-// Deaths are reported by notice_failures(). That a peer took leave is no error, unless it was still
-// needed: then it is one, once.
-void channel::miss(int rank) noexcept {
-  if (shared.has_died(rank)) return;
-  {
-    const std::lock_guard lock(lists_lock_);
-    if (missed_[static_cast<std::size_t>(rank)]) return;
-    missed_[static_cast<std::size_t>(rank)] = true;
-  }
-  keep_gone(rank);
-}
-
-bool channel::is_lost(int rank) noexcept {
-  if (shared.is_gone(rank)) return true;
-  const std::lock_guard lock(lists_lock_);
-  return missed_[static_cast<std::size_t>(rank)];
-}
-
-// Of a rank that took leave, once, when nothing of it is on its way any more.
-void channel::end_receives_from(int rank) noexcept {
-  std::atomic<parting>& how = parted_[static_cast<std::size_t>(rank)];
-  parting before = parting::not_yet;
-  // edge channel.parting: partner is parted_from(), by way of the lock of the matching engine for
-  // what is filed meanwhile.
-  if (!how.compare_exchange_strong(before, parting::begun, std::memory_order_acq_rel)) return;
-  std::size_t ended = 0;
-  shared.rcomps.for_each_engine([&](matcher& m) { ended += m.forget(*this, rank); });
-  how.store(parting::over, std::memory_order_release);  // edge channel.parting
-  if (ended != 0) miss(rank);
-}
-
-// Some peer is gone: what waits for it will not complete. Reports each death once per device.
-void channel::notice_failures() {
-  const std::uint32_t epoch = shared.failure_epoch();
-  for (int rank = 0; rank < shared.n; ++rank) {
-    if (!shared.is_gone(rank)) continue;
-    // Once: it may die meanwhile, also after it took leave of another device.
-    const end how = shared.has_died(rank) ? end::died : end::left;
-    if (how == end::left && shared.is_all_in(rank)) end_receives_from(rank);
-    bool is_told;
-    {
-      const std::lock_guard lock(lists_lock_);
-      if (reported_[static_cast<std::size_t>(rank)] >= how) continue;
-      reported_[static_cast<std::size_t>(rank)] = how;
-      is_told = missed_[static_cast<std::size_t>(rank)];
-    }
-    on_peer_gone(*this, rank);
-    payloads.on_peer_gone(rank);
-    staged.on_peer_gone(rank);
-    flags.forget(rank);
-    offered.forget(rank);
-    if (how == end::died) shared.rcomps.for_each_engine([&](matcher& m) { m.forget(*this, rank); });
-    known_offers.forget(rank);
-    if (mem::accelerator* const gpu = shared.gpus.running(); gpu != nullptr) gpu->forget(rank);
-    std::vector<port*> ports;
-    {
-      const std::lock_guard lock(ports_lock_);
-      ports = ports_;
-    }
-    for (port* p : ports) p->forget(rank);
-    if (how == end::died && !is_told) keep_gone(rank);
-  }
-  seen_epoch_.store(epoch, std::memory_order_relaxed);
+  keep_made([&] { return freed_too_early(status, what, comp::freed_text(to).c_str()); });
 }
 
 }  // namespace lci::proto

@@ -35,17 +35,25 @@ namespace lci::proto {
 
 class port {
  public:
-  port(channel& owner, std::unique_ptr<net::endpoint> end) : via(owner), end_(std::move(end)) {}
+  // spares: see backlog. Throws std::bad_alloc.
+  port(channel& owner, std::unique_ptr<net::endpoint> end, std::size_t spares = SPARES)
+      : via(owner), log(spares), end_(std::move(end)) {}
   void attach(std::unique_ptr<net::endpoint> end) noexcept { end_ = std::move(end); }
 
   net::endpoint& end() noexcept { return *end_; }
   // Sends a message of the protocols themselves: it may not be refused, so it waits in the backlog
-  // if need be.
+  // if need be. Where there is no memory even for that, progress tells.
   template <class Body>
-  void send_control(int rank, std::uint32_t imm, const Body& body) {
+  void send_control(int rank, std::uint32_t imm, const Body& body) noexcept {
     send_control_bytes(rank, imm, &body, wire::length_of(body));
   }
-  void send_control_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size);
+  void send_control_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size) noexcept;
+  // The same for a caller that can come again. False: there is no memory, and nothing was sent.
+  template <class Body>
+  bool accept_control(int rank, std::uint32_t imm, const Body& body) noexcept {
+    static_assert(sizeof(Body) <= backlog_entry::BODY_BYTES);
+    return accept_bytes(rank, imm, &body, wire::length_of(body));
+  }
   // Same, but may be refused: for the first message of an operation that can still answer retry.
   template <class Body>
   errorcode_t try_control(int rank, std::uint32_t imm, const Body& body) noexcept {
@@ -61,9 +69,10 @@ class port {
   // A transfer has come to its end, in one way or the other: tells the target and the user.
   void conclude(transfer& move) noexcept;
   // Tells the target that a finished transfer is there, if that did not travel with the data.
-  void announce(const transfer& move);
-  // Leaves an operation to progress.
-  void queue(int rank, backlog_entry entry);
+  // False: there is no memory to do so.
+  bool announce(const transfer& move) noexcept;
+  // Leaves an operation to progress. Throws std::bad_alloc: nothing has changed.
+  void queue(int rank, std::unique_ptr<backlog_entry>&& entry);
   // Drops what waits for a rank that is gone; -1: everything.
   void forget(int rank) noexcept;
   // Called by the backlog: true if the entry was taken. ended: set to a transfer that is over
@@ -74,6 +83,8 @@ class port {
   backlog log;
 
  private:
+  static constexpr std::size_t SPARES = 4;
+  bool accept_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size) noexcept;
   void refused(transfer& move) noexcept;
   std::unique_ptr<net::endpoint> end_;
 };
@@ -105,7 +116,7 @@ class channel {
   // The same for a call that waits, which looks at `lost` by itself: throws no peer_failure_error.
   errorcode_t progress_in_wait();
   // Looks whether peers are gone, for a call that waits and makes no progress.
-  void look_for_gone() {
+  void look_for_gone() noexcept {
     if (shared.failure_epoch() != seen_epoch_.load(std::memory_order_relaxed)) [[unlikely]]
       notice_failures();
   }
@@ -135,7 +146,7 @@ class channel {
               news what = news::operation) noexcept {
     if (handlers.open_to() < handler_depth::now() && comp::runs_user_code(*to)) [[unlikely]]
       return signal_in_turn(*to, status, is_completion, what);
-    signal_now(to, status, what);
+    signal_now(to, status, what, is_completion);
   }
   // The same to an object that was given a while ago, and had that serial number then.
   void signal_given(comp_impl_t* to, std::uint32_t serial, const status_t& status,
@@ -146,9 +157,23 @@ class channel {
   }
   // Another object is in its place, or none: it was freed before.
   LCI_COLD void keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept;
-  // The same, but whatever waits.
-  void signal_now(comp_impl_t* to, const status_t& status, news what = news::operation) noexcept;
+  // The same, but whatever waits. What a completion queue has no memory for it gets in a later
+  // round.
+  void signal_now(comp_impl_t* to, const status_t& status, news what = news::operation,
+                  bool is_completion = false) noexcept;
   LCI_COLD void keep(std::exception_ptr problem) noexcept;
+  // The same for one whose words have to be put together: make() answers the exception. Without
+  // memory for them std::bad_alloc is kept.
+  template <class Make>
+  LCI_COLD void keep_made(Make&& make) noexcept {
+    std::exception_ptr made;
+    try {
+      made = std::make_exception_ptr(make());
+    } catch (...) {
+      made = std::current_exception();
+    }
+    keep(std::move(made));
+  }
   // The end of a user's operation: signals its object, or fail().
   void tell(const user_side& user, bool ok) noexcept {
     if (!ok) [[unlikely]]
@@ -158,17 +183,19 @@ class channel {
   }
   // Sends one of the messages of GPU memory, unless nobody is there any more.
   template <class Body>
-  void say(int rank, wire::staged_kind what, const Body& body) {
+  void say(int rank, wire::staged_kind what, const Body& body) noexcept {
     if (!shared.is_gone(rank)) control.send_control(rank, wire::staged_imm(what), body);
   }
   // The operation of this user has failed; why was kept, or is about to be. Its object is not
   // signalled (api 6.13), but a call that waits for it ends; one that waits for a synchronizer only
-  // if the peer is gone.
+  // if the peer is gone. An object of the library is told.
   LCI_COLD void fail(const user_side& user) noexcept;
   // Throws the oldest problem that was kept, if any.
   LCI_COLD void rethrow_kept();
   // An operation has failed because `rank` is gone.
   LCI_COLD void miss(int rank) noexcept;
+  // A receive and the request that has met it: there was no memory to answer. A later round does.
+  LCI_COLD void answer_later(receive& to, message& request) noexcept;
   // An operation posted here was with `rank`, which is lost: progress tells of it.
   LCI_COLD void concern(int rank) noexcept;
   // A collective without a call that waits has begun (1) or ended (-1): it needs all ranks, so that
@@ -235,11 +262,27 @@ class channel {
   }
   std::size_t do_leftovers();
   std::size_t move_streams();
-  std::size_t drain_backlogs();
+  // use(port) of each, without the lock.
+  template <class Use>
+  void for_each_port(Use&& use) noexcept {
+    for (std::size_t i = 0;; ++i) {
+      port* one;
+      {
+        const std::lock_guard lock(ports_lock_);
+        if (i >= ports_.size()) return;
+        one = ports_[i];
+      }
+      use(*one);
+    }
+  }
+  std::size_t drain_backlogs() noexcept;
   std::size_t advance_parked();
   std::size_t deliver_finished();
-  LCI_COLD void notice_failures();
-  void keep_gone(int rank) noexcept;
+  std::size_t serve_answers() noexcept;
+  LCI_COLD void notice_failures() noexcept;
+  void end_what_waits_for(int rank, bool has_died) noexcept;
+  void look_again() noexcept;
+  bool keep_gone(int rank) noexcept;
   void end_receives_from(int rank) noexcept;
   LCI_COLD void tell_news();
   void count_news_locked() noexcept;
@@ -247,8 +290,8 @@ class channel {
   std::unique_ptr<net::device> device_;
   std::vector<port*> ports_;  // under ports_lock_
   base::spinlock ports_lock_;
-  base::spinlock lists_lock_;  // guards the two lists and problems_
-  // Entries in the backlogs of all ports, and staged transfers that wait for slots.
+  base::spinlock lists_lock_;  // guards the lists and problems_
+  // Entries in the backlogs of all ports, and what else waits for slots, packets or memory.
   std::atomic<std::size_t> backlogged_{0};
   // Oldest first; the heads are looked at without the lock.
   struct transfer_list {
@@ -260,15 +303,21 @@ class channel {
   };
   transfer* take(transfer_list& from) noexcept;
   transfer_list finished_, parked_;  // changed under lists_lock_
-  std::vector<std::exception_ptr> problems_;
+  message* answers_ = nullptr;       // to be given later, through pool_next; under lists_lock_
+  std::vector<std::exception_ptr> problems_;  // has room for some from the start
+  bool was_problem_lost_ = false;             // there was no memory to keep another one
   std::atomic<bool> has_problems_{false};
   std::atomic<bool> has_news_{false};     // problems, or lost peers that progress has to tell of
   std::atomic<std::uint32_t> rounds_{0};  // of progress, roughly
   std::atomic<std::uint32_t> idle_{0};    // empty rounds in a row
-  std::atomic<std::uint32_t> seen_epoch_{0};  // of core::failure_epoch()
+  // Of core::failure_epoch(); LOOK_AGAIN: what there was no memory for is still to be done.
+  static constexpr std::uint32_t LOOK_AGAIN = ~std::uint32_t{0};
+  std::atomic<std::uint32_t> seen_epoch_{0};
   enum class end : std::uint8_t { none, left, died };
-  std::vector<end> reported_;  // by rank: what it leaves behind was ended; under lists_lock_
-  std::vector<bool> missed_;   // by rank: `lost` has it, dead or not; under lists_lock_
+  std::vector<end> reported_;      // by rank: what it leaves behind was ended; under lists_lock_
+  std::vector<bool> missed_;       // by rank: `lost` has it, dead or not; under lists_lock_
+  std::vector<bool> to_miss_;      // by rank: it should, and there was no memory; under lists_lock_
+  bool is_to_look_again_ = false;  // likewise
   // By rank: an operation posted here was lost with it; under lists_lock_.
   std::vector<bool> concerned_;
   std::atomic<int> needs_all_{0};

@@ -1,6 +1,7 @@
 #include "lci/proto/core.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "lci/errors.hpp"
 #include "lci/mem/address_space.hpp"
@@ -37,12 +38,16 @@ core::named_range core::find_range(wire::name region, std::uint64_t offset,
   return out;
 }
 
-void core::mark_gone(int rank, bool orderly, std::string_view reason) {
+void core::mark_gone(int rank, bool orderly, std::string_view reason) noexcept {
   const auto at = static_cast<std::size_t>(rank);
   {
     const std::lock_guard lock(mutex_);
     if (gone_[at].load(std::memory_order_relaxed) == 2) return;
-    reasons_[at] = reason;
+    try {
+      reasons_[at] = reason;
+    } catch (const std::bad_alloc&) {
+      reasons_[at].clear();  // that it is gone counts
+    }
     if (!orderly) last_death_ = std::chrono::steady_clock::now();
     gone_[at].store(orderly ? 1 : 2, std::memory_order_relaxed);
   }
@@ -97,7 +102,7 @@ bool core::is_unmet(int rank) noexcept {
          none_may_bring();
 }
 
-void core::throw_gone(int rank) const {
+std::string core::words_for(int rank) const {
   std::string reason;
   {
     const std::lock_guard lock(mutex_);
@@ -105,7 +110,17 @@ void core::throw_gone(int rank) const {
   }
   // The network refuses a post before a poll has heard why.
   if (reason.empty()) reason = "its connection has failed";
-  throw peer_failure_error(rank, "rank " + std::to_string(rank) + " is gone: " + reason);
+  return "rank " + std::to_string(rank) + " is gone: " + reason;
+}
+
+void core::throw_gone(int rank) const {
+  std::optional<peer_failure_error> error;
+  try {
+    error.emplace(rank, words_for(rank));
+  } catch (const std::bad_alloc&) {
+    error.emplace(rank, std::string());  // it may be told once only: who is gone, if not why
+  }
+  throw *error;
 }
 
 }  // namespace lci::proto

@@ -95,7 +95,7 @@ class core {
   std::uint32_t failure_epoch() const noexcept {
     return failure_epoch_.load(std::memory_order_acquire);
   }
-  void mark_gone(int rank, bool orderly, std::string_view reason);
+  void mark_gone(int rank, bool orderly, std::string_view reason) noexcept;
   // Throws peer_failure_error if `rank` is gone.
   void check_alive(int rank) const {
     if (is_gone(rank)) [[unlikely]]
@@ -123,6 +123,8 @@ class core {
   attr_failure_notice_t failure_notice = runtime_settings_t().failure_notice;
 
  private:
+  std::string words_for(int rank) const;
+
   std::unique_ptr<std::atomic<std::uint8_t>[]>
       gone_;  // by rank: 0 alive or never met, 1 took leave, 2 died
   std::atomic<std::uint32_t> failure_epoch_{0};

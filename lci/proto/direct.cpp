@@ -1,6 +1,7 @@
 #include "lci/proto/direct.hpp"
 
 #include <cstring>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -74,7 +75,12 @@ static direct_copy* plan_direct(channel& via, transfer& move, const net::remote_
     if (near != mem::mem_kind::device) copy->device = there;
     copy->is_in_reach = there == copy->device;
   } else {
-    far = mapped_end(via, *copy, move, view, why_not);
+    try {
+      far = mapped_end(via, *copy, move, view, why_not);
+    } catch (...) {
+      shared.direct_copies.put(copy);
+      throw;
+    }
     copy->is_in_reach = true;  // mapped for this GPU
   }
   if (far == nullptr) {
@@ -110,8 +116,10 @@ void direct_copy::ended(std::string_view error) noexcept {
   if (error.empty()) {
     owner.at = owner.total;
   } else {
-    via.keep(std::make_exception_ptr(std::runtime_error(
-        "a copy for rank " + std::to_string(owner.op.rank) + " failed: " + std::string(error))));
+    via.keep_made([&] {
+      return std::runtime_error("a copy for rank " + std::to_string(owner.op.rank) +
+                                " failed: " + std::string(error));
+    });
     owner.failed = true;
   }
   // The target gives the word back in either case.
@@ -151,23 +159,28 @@ void start_direct(channel& via, transfer& move) noexcept {
     via.say(rank, wire::staged_kind::await_flag, wire::await_flag{place, news, 0});
 }
 
-void late_arrival::take(channel& via, const std::byte* data, std::size_t bytes) {
-  via_ = &via;
-  via.late.add(1);
+bool late_arrival::take(channel& via, const std::byte* data, std::size_t bytes) noexcept {
   bool never = false;
   set_ = bytes <= staging_store::SMALL ? via.shared.staging.take(bytes, never) : nullptr;
-  heap_ = set_ == nullptr ? new std::byte[bytes] : nullptr;
+  heap_ = set_ == nullptr ? new (std::nothrow) std::byte[bytes] : nullptr;
   std::byte* const at = set_ != nullptr ? set_->at : heap_;
+  if (at == nullptr) return false;
+  via_ = &via;
+  via.late.add(1);
   std::memcpy(at, data, bytes);
   from = at;
   size = bytes;
   way = mem::copy_way::to_device;
+  return true;
 }
 
 void deliver_to_device(channel& via, receive& to, const status_t& status, const std::byte* data) {
   core& shared = via.shared;
   late_arrival* const late = shared.late_arrivals.get();
-  late->take(via, data, status.size);
+  if (!late->take(via, data, status.size)) {
+    shared.late_arrivals.put(late);
+    throw std::bad_alloc();
+  }
   late->counted_ = to.via;
   late->user_ = to.user;
   late->user_.status = status;
@@ -186,9 +199,11 @@ void late_arrival::ended(std::string_view error) noexcept {
   via.shared.late_arrivals.put(this);
   counted->open_receives.add(-1);
   if (!error.empty()) {
-    via.keep(std::make_exception_ptr(std::runtime_error(
-        std::to_string(user.status.size) + " bytes from rank " + std::to_string(user.status.rank) +
-        " were not copied to the GPU: " + std::string(error))));
+    via.keep_made([&] {
+      return std::runtime_error(std::to_string(user.status.size) + " bytes from rank " +
+                                std::to_string(user.status.rank) +
+                                " were not copied to the GPU: " + std::string(error));
+    });
   }
   via.tell(user, error.empty());
   via.late.add(-1);  // last: the channel may go then

@@ -42,7 +42,8 @@ class late_arrival final : public device_job {
 
  private:
   friend void deliver_to_device(channel&, receive&, const status_t&, const std::byte*);
-  void take(channel& via, const std::byte* data, std::size_t bytes);
+  // False: there is no memory.
+  bool take(channel& via, const std::byte* data, std::size_t bytes) noexcept;
 
   channel* via_ = nullptr;      // where problems are kept
   channel* counted_ = nullptr;  // of a receive
@@ -51,7 +52,8 @@ class late_arrival final : public device_job {
   std::byte* heap_ = nullptr;  // or here
 };
 
-// Copies `data` to status.buffer, then signals. Takes over the receive, not the data.
+// Copies `data` to status.buffer, then signals. Takes over the receive, not the data. Throws
+// std::bad_alloc: nothing has changed.
 void deliver_to_device(channel& via, receive& to, const status_t& status, const std::byte* data);
 
 }  // namespace lci::proto

@@ -20,18 +20,38 @@ void copy_message(const outgoing& out, std::byte* to) noexcept {
 
 // The caller wants no retry: what the network refuses is kept, as a copy or in the packet it is in.
 errorcode_t queue_copy(outgoing& out) {
-  backlog_entry entry;
-  entry.imm = out.imm();
-  if (mem::packet* const ready = out.ready_packet(); ready != nullptr) {
+  auto entry = std::make_unique<backlog_entry>();
+  entry->imm = out.imm();
+  mem::packet* const ready = out.ready_packet();
+  if (ready != nullptr) {
     ready->length = static_cast<std::uint32_t>(out.size);
-    entry.packet = ready;
+    entry->packet = ready;
   } else {
-    entry.bytes.resize(out.head_size() + out.size);
-    copy_message(out, entry.bytes.data());
-    release_user_packet(out);
+    entry->bytes.resize(out.head_size() + out.size);
+    copy_message(out, entry->bytes.data());
   }
   out.via.queue(out.rank, std::move(entry));
+  if (ready == nullptr) release_user_packet(out);
   return errorcode_t::done_backlog;
+}
+
+// Of a message that goes as a packet, also where the network is to be done with it. Throws
+// std::bad_alloc.
+errorcode_t send_packet(outgoing& out, mem::packet* packet, std::size_t length) {
+  net::net_op op;
+  op.rank = out.rank;
+  op.imm = out.imm();
+  op.buffer = packet->payload();
+  op.size = length;
+  op.packet = packet;
+  if (!out.wants_network) return out.via.end().send(op);
+  transfer* const move = make_transfer(out, transfer::verb::send);
+  move->begun = true;
+  op.context = move;
+  move->op.size = length;  // on_complete() then finds the message at its end
+  move->total = length;
+  const bool is_behind = out.via.log.pending(out.rank);
+  return answer_of(out, move, is_behind ? errorcode_t::retry_backlog : out.via.end().send(op));
 }
 
 }  // namespace
@@ -82,9 +102,14 @@ errorcode_t answer_of(outgoing& out, transfer* move, errorcode_t code) {
 }
 
 errorcode_t queue_transfer(outgoing& out, transfer* move) {
-  backlog_entry entry;
-  entry.move = move;
-  out.via.queue(out.rank, std::move(entry));
+  try {
+    auto entry = std::make_unique<backlog_entry>();
+    entry->move = move;
+    out.via.queue(out.rank, std::move(entry));
+  } catch (...) {
+    undo_transfer(move);
+    throw;
+  }
   return errorcode_t::posted_backlog;
 }
 
@@ -121,23 +146,12 @@ errorcode_t start_bcopy(outgoing& out) {
     }
     copy_message(out, packet->payload());
   }
-  net::net_op op;
-  op.rank = out.rank;
-  op.imm = out.imm();
-  op.buffer = packet->payload();
-  op.size = length;
-  op.packet = packet;
   errorcode_t code;
-  if (!out.wants_network) {
-    code = out.via.end().send(op);
-  } else {
-    transfer* move = make_transfer(out, transfer::verb::send);
-    move->begun = true;
-    op.context = move;
-    move->op.size = length;  // on_complete() then finds the message at its end
-    move->total = length;
-    code = out.via.log.pending(out.rank) ? errorcode_t::retry_backlog : out.via.end().send(op);
-    code = answer_of(out, move, code);
+  try {
+    code = send_packet(out, packet, length);
+  } catch (...) {
+    if (packet != out.packet) out.pool.put(packet);
+    throw;
   }
   if (code == errorcode_t::done || code == errorcode_t::posted) {
     if (packet != out.packet) release_user_packet(out);

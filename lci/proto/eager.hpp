@@ -36,7 +36,7 @@ void undo_transfer(transfer* move);
 // What a started transfer answered, in the words of a post: done becomes posted, with the
 // completion delivered by a later progress.
 errorcode_t answer_of(outgoing& out, transfer* move, errorcode_t code);
-// Leaves a transfer to progress: posted_backlog.
+// Leaves a transfer to progress: posted_backlog. Throws std::bad_alloc: it is taken back.
 errorcode_t queue_transfer(outgoing& out, transfer* move);
 
 }  // namespace lci::proto

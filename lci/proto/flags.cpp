@@ -47,22 +47,35 @@ flag_word* find_word(net::fabric& fabric, int rank, std::uint64_t place) noexcep
   return line == nullptr ? nullptr : reinterpret_cast<flag_word*>(line + place % LINE);
 }
 
+awaited_flags::place::place(awaited_flags& in) : in_(in) {
+  const std::lock_guard lock(in.lock_);
+  const std::size_t needed = in.list_.size() + in.places_ + 1;
+  if (in.list_.capacity() < needed) in.list_.reserve(2 * needed);
+  ++in.places_;
+}
+
+awaited_flags::place::~place() {
+  const std::lock_guard lock(in_.lock_);
+  --in_.places_;
+}
+
 void awaited_flags::on_await(int rank, const wire::await_flag& body) {
+  const place room(*this);
   waiting one;
   one.rank = rank;
   one.imm = body.imm;
   wait_for(one, body.flag);
 }
 
-void awaited_flags::on_claim(int rank, const wire::claim& body) {
+void awaited_flags::on_claim(int rank, const wire::claim& body) noexcept {
   waiting one;
   one.rank = rank;
   one.offer = body.receiver;
   wait_for(one, body.flag);
 }
 
-void awaited_flags::wait_for(waiting one, std::uint64_t place) {
-  one.word = find_word(via_.fabric, one.rank, place);
+void awaited_flags::wait_for(waiting one, std::uint64_t where) noexcept {
+  one.word = find_word(via_.fabric, one.rank, where);
   if (one.word == nullptr)
     via_.dropped.add(1);
   else
@@ -70,6 +83,7 @@ void awaited_flags::wait_for(waiting one, std::uint64_t place) {
 }
 
 void awaited_flags::on_landing(int rank, const wire::landing& body) {
+  const place room(*this);
   waiting one;
   one.rank = rank;
   one.is_landing = true;
@@ -85,7 +99,7 @@ void awaited_flags::on_landing(int rank, const wire::landing& body) {
     wait_for(one);
 }
 
-void awaited_flags::wait_for(const waiting& one) {
+void awaited_flags::wait_for(const waiting& one) noexcept {
   {
     const std::lock_guard lock(lock_);
     list_.push_back(one);
@@ -130,14 +144,10 @@ void awaited_flags::act(const waiting& on) noexcept {
   const auto to = via_.shared.find_range(on.what.region, on.what.offset, on.what.size);
   const bool is_sound = to.at != nullptr && to.kind == mem::mem_kind::host;
   if (is_sound) std::memcpy(to.at, on.from, on.what.size);
-  try {
-    if (is_sound)
-      via_.say(on.rank, wire::staged_kind::ack, wire::ack{on.what.sender});
-    else
-      via_.say(on.rank, wire::staged_kind::drop_send, wire::drop{on.what.sender, 1, 0});
-  } catch (...) {
-    via_.keep(std::current_exception());
-  }
+  if (is_sound)
+    via_.say(on.rank, wire::staged_kind::ack, wire::ack{on.what.sender});
+  else
+    via_.say(on.rank, wire::staged_kind::drop_send, wire::drop{on.what.sender, 1, 0});
   if (is_sound && on.imm != 0) notify(via_, on.rank, on.imm);
 }
 

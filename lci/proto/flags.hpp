@@ -53,10 +53,22 @@ class awaited_flags {
   ~awaited_flags();
   awaited_flags(const awaited_flags&) = delete;
   awaited_flags& operator=(const awaited_flags&) = delete;
+  // Room for one more, while it lives. Throws std::bad_alloc.
+  class place {
+   public:
+    explicit place(awaited_flags& in);
+    ~place();
+    place(const place&) = delete;
+    place& operator=(const place&) = delete;
+
+   private:
+    awaited_flags& in_;
+  };
+  // Both throw std::bad_alloc: nothing has changed.
   void on_await(int rank, const wire::await_flag& body);
   void on_landing(int rank, const wire::landing& body);
-  // Of an offer of ours that holds.
-  void on_claim(int rank, const wire::claim& body);
+  // Of an offer of ours that holds; the caller has a place.
+  void on_claim(int rank, const wire::claim& body) noexcept;
   std::size_t poll() noexcept;
   void forget(int rank) noexcept;
 
@@ -72,12 +84,14 @@ class awaited_flags {
     wire::name offer;  // of ours that was claimed; none: {}
   };
   void act(const waiting& on) noexcept;
-  void wait_for(const waiting& one);
-  void wait_for(waiting one, std::uint64_t place);
+  // The caller has a place.
+  void wait_for(const waiting& one) noexcept;
+  void wait_for(waiting one, std::uint64_t where) noexcept;
 
   channel& via_;
-  base::spinlock lock_;  // guards list_
+  base::spinlock lock_;  // guards the next two
   std::vector<waiting> list_;
+  std::size_t places_ = 0;             // that are held, each with room in the list
   std::atomic<std::size_t> count_{0};  // of list_
 };
 

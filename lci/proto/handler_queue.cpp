@@ -24,6 +24,7 @@ namespace {
 // for.
 constexpr std::size_t SHARE = 4;
 constexpr std::uint32_t NOWHERE = 0;  // a depth at which nothing runs
+constexpr int SPARES = 8;
 
 }  // namespace
 
@@ -34,6 +35,7 @@ struct handler_queue::entry {
   status_t status;            // of a message: rank, tag and size
   rcomp_t rcomp = 0;
   bool is_completion = false;
+  bool is_spare = false;
   news what = news::operation;    // of a signal
   mem::packet* packet = nullptr;  // where the bytes of a message are; else they follow this entry
 
@@ -48,27 +50,62 @@ struct handler_queue::entry {
   static void free(entry* one) noexcept { ::operator delete(one); }
 };
 
-handler_queue::handler_queue(channel& via, int limit) noexcept
-    : via_(via), limit_(static_cast<std::uint32_t>(limit)), open_to_(limit_) {}
+handler_queue::handler_queue(channel& via, int limit)
+    : via_(via), limit_(static_cast<std::uint32_t>(limit)), open_to_(limit_) {
+  for (int i = 0; i < SPARES; ++i) {
+    entry* const made = entry::make(0);
+    if (made == nullptr) {
+      free_spares();
+      throw std::bad_alloc();
+    }
+    made->is_spare = true;
+    keep_spare(made);
+  }
+}
 
 handler_queue::~handler_queue() {
-  if (first_ == nullptr) return;
-  base::log::warn("proto",
-                  "a device was freed with %zu messages or completions whose handlers had "
-                  "not run, since they wait for a handler to return or for packets",
-                  size());
+  if (first_ != nullptr)
+    base::log::warn("proto",
+                    "a device was freed with %zu messages or completions whose handlers had "
+                    "not run, since they wait for a handler to return or for packets",
+                    size());
   while (entry* const one = first_) {
     first_ = one->next;
     discard(one);
   }
+  free_spares();
+}
+
+void handler_queue::free_spares() noexcept {
+  while (entry* const one = spares_) {
+    spares_ = one->next;
+    entry::free(one);
+  }
+}
+
+void handler_queue::keep_spare(entry* one) noexcept {
+  const std::lock_guard lock(lock_);
+  one->next = spares_;
+  spares_ = one;
 }
 
 void handler_queue::discard(entry* one) noexcept {
+  if (one->is_spare) return keep_spare(one);
   if (one->packet != nullptr) {
     mem::release_packet(via_.shared.arena, one->packet);
     packets_.fetch_sub(1, std::memory_order_relaxed);
   }
   entry::free(one);
+}
+
+// Null: there is none.
+handler_queue::entry* handler_queue::take_spare() noexcept {
+  const std::lock_guard lock(lock_);
+  entry* const one = spares_;
+  if (one == nullptr) return nullptr;
+  spares_ = one->next;
+  one->next = nullptr;
+  return one;
 }
 
 bool handler_queue::may_hold_packet() noexcept {
@@ -108,7 +145,8 @@ net::verdict handler_queue::add(const net::arrival& from, const std::byte* data,
 
 bool handler_queue::add(comp_impl_t& to, const status_t& status, bool is_completion,
                         news what) noexcept {
-  entry* const one = entry::make(0);
+  entry* one = entry::make(0);
+  if (one == nullptr) one = take_spare();
   if (one == nullptr) return false;
   one->to = &to;
   one->serial = to.attr.serial;

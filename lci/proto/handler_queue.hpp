@@ -2,7 +2,7 @@
 // and objects of the user, which came while the thread that met them was nested in handlers as deep
 // as attribute max_handler_depth allows. A message is here with its bytes, out of the network's
 // way: in a packet, or on the heap when a fair share of the packets lies here already. Everything
-// else goes on at every depth.
+// else goes on at every depth. Also here are signals for which a completion queue had no memory.
 //
 // One per channel. Threads: shared. Always true: what waits runs in the order in which it came, and
 // no message that came later runs before it; one thread at a time runs it, in any round of progress
@@ -26,8 +26,8 @@ class channel;
 
 class handler_queue {
  public:
-  // limit: the greatest depth at which handlers run.
-  handler_queue(channel& via, int limit) noexcept;
+  // limit: the greatest depth at which handlers run. Throws std::bad_alloc.
+  handler_queue(channel& via, int limit);
   // What is still here is freed, and said.
   ~handler_queue();
   handler_queue(const handler_queue&) = delete;
@@ -49,7 +49,8 @@ class handler_queue {
   // A message for the object of that number. taken or kept; deferred: no memory.
   LCI_COLD net::verdict add(const net::arrival& from, const std::byte* data, std::size_t size,
                             rcomp_t rcomp, tag_t tag) noexcept;
-  // A signal. is_completion: of an operation posted here. False: no memory.
+  // A signal. is_completion: of an operation posted here. False: no memory, and all places that
+  // were made for that are in use.
   LCI_COLD bool add(comp_impl_t& to, const status_t& status, bool is_completion,
                     news what) noexcept;
   // Runs up to `most` at the calling thread's depth, if that allows it; answers how many.
@@ -63,6 +64,9 @@ class handler_queue {
   void end(std::uint32_t outer_depth, entry* again) noexcept;
   bool give(entry& one) noexcept;
   void discard(entry* one) noexcept;
+  void keep_spare(entry* one) noexcept;
+  entry* take_spare() noexcept;
+  void free_spares() noexcept;
 
   channel& via_;
   const std::uint32_t limit_;
@@ -73,6 +77,7 @@ class handler_queue {
   base::spinlock lock_;  // guards what follows, and changes of the others
   entry* first_ = nullptr;
   entry** end_ = &first_;
+  entry* spares_ = nullptr;      // for signals
   std::uint64_t runner_ = 0;     // the thread that runs something now, as base::thread_serial()
   std::uint32_t run_depth_ = 0;  // at which depth; 0: nobody does
 };

@@ -28,22 +28,22 @@ class losses {
 
   // edge losses.count, reader: what was done about a peer before it was added.
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
-  // is_due: progress() is to tell of it.
-  void add(int rank, bool has_died, bool is_due = true);
+  // is_due: progress() is to tell of it. False: there is no memory, and nothing has changed.
+  bool add(int rank, bool has_died, bool is_due = true) noexcept;
   // What was added of that rank is due from now on.
   void call_for(int rank) noexcept;
   // The first entry that is to end a call that waits from now on in the calling thread: count(), or
   // less when it owes.
-  std::uint32_t begin_wait() { return count() == 0 ? 0 : first_owed(); }
+  std::uint32_t begin_wait() noexcept { return count() == 0 ? 0 : first_owed(); }
   // The entries from this number on were added while a call of the calling thread waited. Those of
   // which it did not tell are for the next one.
   LCI_COLD void owe(std::uint32_t number) noexcept;
   // The rank of an entry that was counted, of which a call tells the calling thread.
-  int tell(std::uint32_t number);
+  int tell(std::uint32_t number) noexcept;
   // A call of the calling thread ends by itself because that rank is gone.
-  void heard(int rank);
+  void heard(int rank) noexcept;
   // A rank that progress() in the calling thread is to tell of, dead or not dead, or NONE.
-  int take(bool has_died);
+  int take(bool has_died) noexcept;
 
   // take() would answer somebody.
   bool any() const noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
@@ -55,6 +55,7 @@ class losses {
  private:
   static constexpr std::uint64_t NOBODY = 0;
   static constexpr std::size_t MOST_TOLD = 1024;
+  static constexpr std::uint32_t NO_DEBT = ~std::uint32_t{0};
   struct entry {
     int rank;
     bool has_died;
@@ -63,18 +64,19 @@ class losses {
     std::vector<std::uint64_t> told;  // threads
 
     bool is_told_to(std::uint64_t thread) const noexcept;
-    void tell(std::uint64_t thread);
+    void tell(std::uint64_t thread) noexcept;
   };
   // Of the entries from `next` on, `thread` is to be told by the next call that waits.
   struct debt {
     std::uint64_t thread;
     std::uint32_t next;
   };
-  LCI_COLD std::uint32_t first_owed();
+  LCI_COLD std::uint32_t first_owed() noexcept;
 
   base::spinlock lock_;  // guards all below; the atomics are read without
   std::vector<entry> entries_;
   std::vector<debt> debts_;                        // one a thread at most
+  std::uint32_t owed_to_any_ = NO_DEBT;            // for whose debts there was no memory
   std::atomic<std::uint32_t> count_{0};            // of entries
   std::atomic<std::uint32_t> waiting_{0};          // entries that are due and not taken
   std::atomic<std::uint64_t> silent_for_{NOBODY};  // a thread that was told of all that waits

@@ -1,6 +1,8 @@
 #include "lci/proto/matcher.hpp"
 
 #include <cstring>
+#include <exception>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -32,13 +34,33 @@ status_t outcome(const receive& to, const message& from) noexcept {
   return outcome(to, from.rank, from.tag, from.size);
 }
 
+// Ends a receive that has left its engine without a message, or cannot take it.
+void drop(receive& to) noexcept {
+  channel& via = *to.via;
+  via.open_receives.add(-1);
+  const user_side user = to.user;
+  via.shared.receives.put(&to);
+  via.fail(user);
+}
+
+// A GPU brings the bytes to a receive. Takes over the receive.
+LCI_COLD void send_to_device(channel& via, receive& to, const status_t& status,
+                             const std::byte* data) noexcept {
+  try {
+    deliver_to_device(via, to, status, data);
+  } catch (...) {
+    via.keep(std::current_exception());
+    drop(to);
+  }
+}
+
 // A receive and the bytes for it, which lie in `filed` if the message had to wait. What both held
 // is home before the user's code runs, which may need it.
 void complete(channel& via, receive& to, const status_t& status, const std::byte* data,
               message* filed) noexcept {
   if (to.kind != mem::mem_kind::host && status.size != 0) [[unlikely]] {
     if (!via.shared.gpus.write_by_hand(status.buffer, data, status.size)) {
-      deliver_to_device(via, to, status, data);
+      send_to_device(via, to, status, data);
       if (filed != nullptr) give_back(via, *filed);
       return;
     }
@@ -62,19 +84,9 @@ bool was_claimed(receive& to) noexcept {
   return true;
 }
 
-// Ends a receive that has left its engine without a message.
-void drop(receive& to) noexcept {
-  channel& via = *to.via;
-  via.open_receives.add(-1);
-  const user_side user = to.user;
-  via.shared.receives.put(&to);
-  via.fail(user);
-}
-
 // A receive that is too small is used up by its error.
 LCI_COLD void refuse(channel& via, receive& to, const match::match_key& key) noexcept {
-  via.keep(
-      std::make_exception_ptr(truncation_error(match::truncation_text(key, to.user.status.size))));
+  via.keep_made([&] { return truncation_error(match::truncation_text(key, to.user.status.size)); });
   drop(to);
 }
 
@@ -82,7 +94,7 @@ bool is_offerable(int rank, tag_t tag, matching_policy_t policy) noexcept {
   return policy == matching_policy_t::rank_tag && rank != ANY_SOURCE && tag != ANY_TAG;
 }
 
-// The message asks for a rendezvous: answer it for this receive.
+// The message asks for a rendezvous: answer it for this receive. Throws std::bad_alloc.
 void answer_request(receive& to, const message& from) {
   recv_plan plan;
   plan.rank = from.rank;
@@ -99,22 +111,29 @@ void answer_request(receive& to, const message& from) {
 
 }  // namespace
 
+void give_answer(receive& to, message& request) noexcept {
+  channel& via = *request.via;
+  try {
+    answer_request(to, request);
+  } catch (const std::bad_alloc&) {
+    return via.answer_later(to, request);
+  }
+  via.shared.receives.put(&to);
+  give_back(via, request);
+}
+
 // Brings a matched pair together. False: it does not fit; both are untouched.
 bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
   if (from.size > to.user.status.size) [[unlikely]]
     return false;
-  if (from.what == message::form::rts) {
-    answer_request(to, from);
-    via.shared.receives.put(&to);
-    give_back(via, from);
-  } else {
+  if (from.what == message::form::rts)
+    give_answer(to, from);
+  else
     complete(via, to, outcome(to, from), from.data, &from);
-  }
   return true;
 }
 
-// An eager message straight to a receive that waits. False: none does, or none that is easily
-// found.
+// An eager message straight to a receive that waits. False: none is easily found.
 bool matcher::hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept {
   while (auto* to = static_cast<receive*>(engine_->take_recv(key))) {
     if (was_claimed(*to)) [[unlikely]]
@@ -129,14 +148,19 @@ bool matcher::hand_over(channel& via, const match::match_key& key, const std::by
 }
 
 // Meets the message with receives until one takes it or none waits, so that it is not lost when one
-// is too small.
-void matcher::file(channel& via, const match::match_key& key, message& m) noexcept {
-  while (auto* to = static_cast<receive*>(engine_->insert_send(key, &m))) {
-    if (was_claimed(*to)) [[unlikely]]
-      continue;
-    if (deliver(via, *to, m)) return;
-    refuse(via, *to, key);
+// is too small. False: there is no memory to file it in.
+bool matcher::file(channel& via, const match::match_key& key, message& m) noexcept {
+  try {
+    while (auto* to = static_cast<receive*>(engine_->insert_send(key, &m))) {
+      if (was_claimed(*to)) [[unlikely]]
+        continue;
+      if (deliver(via, *to, m)) return true;
+      refuse(via, *to, key);
+    }
+  } catch (const std::bad_alloc&) {
+    return false;
   }
+  return true;
 }
 
 net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std::byte* data,
@@ -144,7 +168,9 @@ net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std
   const match::match_key key{from.rank, tag, policy, size};
   if (hand_over(via, key, data)) return net::verdict::taken;
   core& shared = via.shared;
-  message* m = shared.messages.get();
+  message* m = shared.messages.try_get();
+  if (m == nullptr) [[unlikely]]
+    return net::verdict::deferred;
   m->rank = from.rank;
   m->tag = tag;
   m->size = size;
@@ -175,13 +201,18 @@ net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std
       m->data = m->packet->payload();
     }
   }
-  file(via, key, *m);
+  if (!file(via, key, *m)) [[unlikely]] {
+    if (kept) m->packet = nullptr;  // it is not ours
+    give_back(via, *m);
+    return net::verdict::deferred;
+  }
   return kept ? net::verdict::kept : net::verdict::taken;
 }
 
-void matcher::on_rts(channel& via, int rank, const wire::rts& request,
-                     matching_policy_t policy) noexcept {
-  message* m = via.shared.messages.get();
+net::verdict matcher::on_rts(channel& via, int rank, const wire::rts& request,
+                             matching_policy_t policy) noexcept {
+  message* m = via.shared.messages.try_get();
+  if (m == nullptr) return net::verdict::deferred;
   m->what = message::form::rts;
   m->rank = rank;
   m->tag = request.tag;
@@ -192,7 +223,9 @@ void matcher::on_rts(channel& via, int rank, const wire::rts& request,
   m->sender = request.sender;
   m->from_device = (request.flags & wire::FROM_DEVICE) != 0;
   const match::match_key key{rank, request.tag, policy, request.size};
-  file(via, key, *m);
+  if (file(via, key, *m)) return net::verdict::taken;
+  give_back(via, *m);
+  return net::verdict::deferred;
 }
 
 errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_t policy,
@@ -235,14 +268,12 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   }
   via.offered.withdraw(record);  // nobody was told
   if (from->what == message::form::rts) {
-    answer_request(record, *from);
-    via.shared.receives.put(&record);
-    give_back(via, *from);
+    give_answer(record, *from);
     return errorcode_t::posted;
   }
   if (record.kind != mem::mem_kind::host && from->size != 0) {
     if (!via.shared.gpus.write_by_hand(record.user.status.buffer, from->data, from->size)) {
-      deliver_to_device(via, record, outcome(record, *from), from->data);
+      send_to_device(via, record, outcome(record, *from), from->data);
       give_back(via, *from);
       return errorcode_t::posted;
     }
@@ -326,7 +357,9 @@ std::size_t matcher::part_with(channel& via) noexcept {
     receive& to = *std::exchange(taken, taken->pool_next);
     if (was_claimed(to)) continue;
     via.open_receives.add(-1);
+    comp_impl_t* const comp = to.user.comp;
     via.shared.receives.put(&to);
+    abandon(comp);
     ++left;
   }
   forget_messages(via.shared, [&](message& m) {

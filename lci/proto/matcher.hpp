@@ -23,11 +23,13 @@ class matcher {
   match::engine& engine() noexcept { return *engine_; }
   rcomp_t first_rcomp = 0;  // the number of policy 0; set when registered with remote_comps
 
-  // An eager message. deferred: nothing happened, because there was no packet to keep it in.
+  // An eager message. deferred: nothing happened, because there was no packet or no memory to keep
+  // it in.
   net::verdict on_eager(channel& via, const net::arrival& from, const std::byte* data,
                         std::size_t size, tag_t tag, matching_policy_t policy) noexcept;
-  // The request of a rendezvous.
-  void on_rts(channel& via, int rank, const wire::rts& request, matching_policy_t policy) noexcept;
+  // The request of a rendezvous. The same.
+  net::verdict on_rts(channel& via, int rank, const wire::rts& request,
+                      matching_policy_t policy) noexcept;
   // Posts a receive. done: the message was there and its bytes are in the buffer, `got` tells;
   // posted: `record` waits; fatal: it would for ever, since that rank took leave and all that it
   // had sent is in. Throws truncation_error, with the message left where it was, when the message
@@ -62,9 +64,13 @@ class matcher {
   receive* remove(const receive_test& takes) noexcept;
   void forget_messages(core& shared, const std::function<bool(message&)>& takes) noexcept;
   bool hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept;
-  void file(channel& via, const match::match_key& key, message& m) noexcept;
+  bool file(channel& via, const match::match_key& key, message& m) noexcept;
   bool deliver(channel& via, receive& to, message& from) noexcept;
   std::unique_ptr<match::engine> engine_;
 };
+
+// A receive has met the request of a rendezvous: answers it, at once or, where memory is short, in
+// a later round of progress. Takes over both.
+void give_answer(receive& to, message& request) noexcept;
 
 }  // namespace lci::proto

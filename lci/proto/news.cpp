@@ -3,11 +3,9 @@
 #include <cstddef>
 #include <string>
 
-#include "lci/errors.hpp"
-
 namespace lci::proto {
 
-std::exception_ptr freed_too_early(const status_t& of, news what, const char* said) {
+argument_error freed_too_early(const status_t& of, news what, const char* said) {
   constexpr const char* NAMES[] = {"an operation", "a send",    "an active message",
                                    "a put",        "a get",     "a receive",
                                    "a collective", "a message", "a notification"};
@@ -17,11 +15,11 @@ std::exception_ptr freed_too_early(const status_t& of, news what, const char* sa
   if (what != news::collective)
     with = (is_from ? " from rank " : " to rank ") + std::to_string(of.rank) + " with tag " +
            std::to_string(of.tag);
-  return std::make_exception_ptr(argument_error(
-      std::string(NAMES[static_cast<std::size_t>(what)]) + with +
-      (is_arrival ? " names an object that was freed before its number was taken back: "
-                  : " is complete, but its object was freed before: ") +
-      said));
+  return argument_error(std::string(NAMES[static_cast<std::size_t>(what)]) + with +
+                        (is_arrival
+                             ? " names an object that was freed before its number was taken back: "
+                             : " is complete, but its object was freed before: ") +
+                        said);
 }
 
 }  // namespace lci::proto

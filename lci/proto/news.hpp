@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 
 #include "lci/base/platform.hpp"
+#include "lci/errors.hpp"
 #include "lci/status.hpp"
 
 namespace lci::proto {
@@ -21,8 +21,8 @@ enum class news : std::uint8_t {
   notification
 };
 
-// The object that was to be told is freed: the argument_error that names operation, peer and tag.
-// said: what the signal threw.
-LCI_COLD std::exception_ptr freed_too_early(const status_t& of, news what, const char* said);
+// The object that was to be told is freed: the error that names operation, peer and tag. said: what
+// the signal threw.
+LCI_COLD argument_error freed_too_early(const status_t& of, news what, const char* said);
 
 }  // namespace lci::proto

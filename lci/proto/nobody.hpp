@@ -5,15 +5,15 @@
 #include <atomic>
 #include <cstdint>
 
-#include "lci/completion.hpp"
+#include "lci/library_comp.hpp"
 
 namespace lci::proto {
 
 class core;
 
-class nobody final : public comp_impl_t {
+class nobody final : public detail::library_comp_t {
  public:
-  explicit nobody(core& of) noexcept : of_(of) { attr.comp_type = detail::LIBRARY_COMP; }
+  explicit nobody(core& of) noexcept : of_(of) {}
   // The message is complete; its buffer goes back to where it came from.
   void signal(status_t status) override;
   // Relaxed: a statistic.

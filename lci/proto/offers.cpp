@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -32,9 +33,13 @@ offers::~offers() {
   }
 }
 
-void offers::encourage(int rank) {
+void offers::encourage(int rank) noexcept {
   const std::lock_guard lock(lock_);
-  if (moods_.empty()) moods_.resize(static_cast<std::size_t>(via_.shared.n));
+  try {
+    if (moods_.empty()) moods_.resize(static_cast<std::size_t>(via_.shared.n));
+  } catch (const std::bad_alloc&) {
+    return;  // the next request does
+  }
   is_willing_.store(true, std::memory_order_relaxed);
   mood& m = moods_[static_cast<std::size_t>(rank)];
   if (m.asked++ % ATTEMPT_EVERY == 0) m.trust = std::max(m.trust, HOPED);
@@ -76,6 +81,7 @@ void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
       plan.region = via_.shared.regions.insert(*target);
       via_.fabric.publish({plan.region.slot, plan.region.generation}, 0);
     } catch (...) {
+      if (plan.region.generation != 0) via_.shared.regions.erase(plan.region);
       flag_words::give(word);
       throw;
     }
@@ -188,6 +194,7 @@ bool offers::begin_locked(slot& s, std::uint64_t size) {
 }
 
 void offers::on_claim(int rank, const wire::claim& body) {
+  const awaited_flags::place room(via_.flags);
   {
     const std::lock_guard lock(lock_);
     slot* const s = find_locked(rank, body.receiver);
@@ -211,9 +218,11 @@ void offers::on_end(int rank, const wire::offer_end& body) {
     }
   }
   if (body.ok == 0)
-    via_.keep(std::make_exception_ptr(std::runtime_error(
-        "rank " + std::to_string(rank) + " could not write a message of " +
-        std::to_string(body.size) + " bytes into the receive that it had claimed")));
+    via_.keep_made([&] {
+      return std::runtime_error("rank " + std::to_string(rank) + " could not write a message of " +
+                                std::to_string(body.size) +
+                                " bytes into the receive that it had claimed");
+    });
   finish(body.receiver, body.ok != 0);
 }
 

@@ -46,7 +46,7 @@ class offers {
   offers& operator=(const offers&) = delete;
 
   // `rank` writes into GPU memory here, having asked: offers are worth their message.
-  void encourage(int rank);
+  void encourage(int rank) noexcept;
   // Before the record is filed under that key. Sets record.offer if it is to be offered.
   void prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp);
   // Afterwards, when the record may be gone already: tells the sender.
@@ -105,14 +105,15 @@ class offers {
 class peer_offers {
  public:
   explicit peer_offers(channel& via) noexcept : via_(via) {}
+  // Throws std::bad_alloc: nothing has changed.
   void on_offer(int rank, const wire::offer& body);
   // Sends into the oldest offer for such a message. Nothing: there is none, or an earlier message
   // of this thread is still on its way, which may be for it.
   std::optional<errorcode_t> claim(outgoing& out);
   void forget(int rank) noexcept;
   // Sends a message of this protocol, for which later claims need not wait.
-  void say(int rank, const wire::offer& body);
-  void say(int rank, const wire::claim& body);
+  void say(int rank, const wire::offer& body) noexcept;
+  void say(int rank, const wire::claim& body) noexcept;
 
  private:
   // What a rank has on offer, by its slots: one that is offered anew is over.
@@ -125,9 +126,10 @@ class peer_offers {
   enum class answer : std::uint8_t { ours, gone, unreachable };
 
   template <class Body>
-  void say_as(int rank, wire::staged_kind what, const Body& body);
+  void say_as(int rank, wire::staged_kind what, const Body& body) noexcept;
   bool is_clear(port& from, int rank) noexcept;
-  void set_clear(port& from, int rank);
+  void set_clear(port& from, int rank) noexcept;
+  shelf* find_locked(int rank) const noexcept;
   shelf& shelf_locked(int rank);
   std::optional<wire::offer> take(const outgoing& out) noexcept;
   answer make(const outgoing& out, const wire::offer& offer, transfer*& made);

@@ -39,6 +39,10 @@ struct user_side {
   std::uint32_t serial = 0;  // of comp when it was given; afterwards another may be in its place
 };
 
+// The operation of this object, which may be null, will not complete, and nobody tells: one of the
+// library's own hears it.
+void abandon(comp_impl_t* comp) noexcept;
+
 // A receive that waits in a matching engine.
 struct receive {
   receive* pool_next = nullptr;
@@ -68,6 +72,7 @@ struct message {
   const net::fabric* left_by = nullptr;  // of the channel that is gone
   wire::name sender;                     // of a rendezvous
   bool from_device = false;              // of a rendezvous: the data is in GPU memory
+  receive* met = nullptr;                // of a rendezvous that is to be answered later
   std::byte bytes[INLINE_BYTES];
 };
 

@@ -102,33 +102,44 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
                                        std::size_t size, tag_t tag) noexcept {
   am_place at;
   if (find(size, at) == found::yes) {
-    deliver_at(to, status_of(rank, tag, at.buffer, size), at, data);
-    return net::verdict::taken;
+    if (deliver_at(to, status_of(rank, tag, at.buffer, size), at, data)) return net::verdict::taken;
+    give_up_place(at);
+    return net::verdict::deferred;
   }
   const mem::payload_pool* const pool = pool_.load(std::memory_order_acquire);
   if (pool == nullptr || pool->in_operations() == 0) return net::verdict::deferred;
-  waiting one;
-  one.to = &to;
-  one.serial = to.attr.serial;
-  one.rank = rank;
-  one.request.size = size;
-  one.request.tag = tag;
-  one.bytes.assign(data, data + size);
-  one.is_small = true;
-  wait_for_packet(std::move(one));
+  try {
+    waiting one;
+    one.to = &to;
+    one.serial = to.attr.serial;
+    one.rank = rank;
+    one.request.size = size;
+    one.request.tag = tag;
+    one.bytes.assign(data, data + size);
+    one.is_small = true;
+    wait_for_packet(std::move(one));
+  } catch (const std::bad_alloc&) {
+    return net::verdict::deferred;
+  }
   return net::verdict::taken;
 }
 
-void payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const am_place& at,
+// What find() has found and nobody uses.
+void payload_arrivals::give_up_place(const am_place& at) noexcept {
+  give_back(via_.shared, at.buffer, at.allocator);
+}
+
+bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const am_place& at,
                                   const std::byte* data) noexcept {
-  if (status.size == 0 || at.where.kind == mem::mem_kind::host) {
-    if (status.size != 0) std::memcpy(status.buffer, data, status.size);
-    return via_.signal(&to, status, false, news::message);
-  }
+  const bool is_host = status.size == 0 || at.where.kind == mem::mem_kind::host;
   core& shared = via_.shared;
-  if (shared.gpus.write_by_hand(status.buffer, data, status.size))
-    return via_.signal(&to, status, false, news::message);
-  am_copy* const job = shared.am_copies.get();
+  if (is_host && status.size != 0) std::memcpy(status.buffer, data, status.size);
+  if (is_host || shared.gpus.write_by_hand(status.buffer, data, status.size)) {
+    via_.signal(&to, status, false, news::message);
+    return true;
+  }
+  am_copy* const job = shared.am_copies.try_get();
+  if (job == nullptr) return false;
   job->via_ = &via_;
   job->user_ = {&to, status};
   job->user_.serial = to.attr.serial;
@@ -137,7 +148,13 @@ void payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   bool never = false;
   job->set_ =
       status.size <= staging_store::SMALL ? shared.staging.take(status.size, never) : nullptr;
-  if (job->set_ == nullptr) job->heap_ = new std::byte[status.size];
+  if (job->set_ == nullptr) {
+    job->heap_ = new (std::nothrow) std::byte[status.size];
+    if (job->heap_ == nullptr) {
+      shared.am_copies.put(job);
+      return false;
+    }
+  }
   std::byte* const from = job->set_ != nullptr ? job->set_->at : job->heap_;
   std::memcpy(from, data, status.size);
   job->from = from;
@@ -147,6 +164,7 @@ void payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   job->way = mem::copy_way::to_device;
   via_.open.add(1);
   shared.gpus.copy(*job);
+  return true;
 }
 
 void am_copy::ended(std::string_view error) noexcept {
@@ -160,9 +178,11 @@ void am_copy::ended(std::string_view error) noexcept {
   if (error.empty())
     return via.signal_given(user.comp, user.serial, user.status, false, news::message);
   give_back(via.shared, place.buffer, place.allocator);
-  via.keep(std::make_exception_ptr(std::runtime_error(
-      "an active message of " + std::to_string(user.status.size) + " bytes from rank " +
-      std::to_string(user.status.rank) + " was not copied to the GPU: " + std::string(error))));
+  via.keep_made([&] {
+    return std::runtime_error("an active message of " + std::to_string(user.status.size) +
+                              " bytes from rank " + std::to_string(user.status.rank) +
+                              " was not copied to the GPU: " + std::string(error));
+  });
 }
 
 void payload_arrivals::on_rts(comp_impl_t& to, int rank, const wire::rts& request) {
@@ -198,7 +218,13 @@ void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
   plan.allocator = at.allocator;
   plan.payload = at.payload;
   if (plan.payload != nullptr) plan.payload->home->enter_operation(*plan.payload);
-  start_receive(via_, request.sender, plan);
+  try {
+    start_receive(via_, request.sender, plan);
+  } catch (...) {
+    if (plan.payload != nullptr) plan.payload->home->leave_operation(*plan.payload);
+    give_up_place(at);
+    throw;
+  }
 }
 
 // ---- what waits for a packet ----
@@ -209,44 +235,54 @@ void payload_arrivals::wait_for_packet(waiting one) {
   via_.expect_leftovers(1);
 }
 
-std::size_t payload_arrivals::serve_waiting() {
+std::size_t payload_arrivals::serve_waiting() noexcept {
   for (std::size_t served = 0;; ++served) {
-    waiting first;
+    std::list<waiting> first;
     {
       const std::lock_guard lock(lock_);
       if (waiting_.empty()) return served;
-      first = std::move(waiting_.front());
-      waiting_.pop_front();
+      first.splice(first.begin(), waiting_, waiting_.begin());
     }
-    am_place at;
-    if (find(first.request.size, at) != found::yes) {
+    if (!serve(first.front())) {
       const std::lock_guard lock(lock_);
-      waiting_.push_front(std::move(first));
+      waiting_.splice(waiting_.begin(), first);
       return served;
-    }
-    via_.expect_leftovers(-1);
-    if (first.is_small) {
-      const status_t status =
-          status_of(first.rank, first.request.tag, at.buffer, first.bytes.size());
-      if (first.to->attr.serial == first.serial) {
-        deliver_at(*first.to, status, at, first.bytes.data());
-      } else {
-        give_back(via_.shared, at.buffer, at.allocator);
-        via_.keep_freed(first.to, status, news::message);
-      }
-      continue;
-    }
-    start(*first.to, first.serial, first.rank, first.request, at);
-    // It may have gone while the message was in nobody's list.
-    if (via_.shared.is_gone(first.rank)) {
-      proto::on_peer_gone(via_, first.rank);
-      via_.staged.on_peer_gone(first.rank);
     }
   }
 }
 
+// False: there is no packet, or no memory.
+bool payload_arrivals::serve(waiting& first) noexcept {
+  am_place at;
+  if (find(first.request.size, at) != found::yes) return false;
+  if (first.is_small) {
+    const status_t status = status_of(first.rank, first.request.tag, at.buffer, first.bytes.size());
+    if (first.to->attr.serial != first.serial) {
+      give_up_place(at);
+      via_.keep_freed(first.to, status, news::message);
+    } else if (!deliver_at(*first.to, status, at, first.bytes.data())) {
+      give_up_place(at);
+      return false;
+    }
+    via_.expect_leftovers(-1);
+    return true;
+  }
+  try {
+    start(*first.to, first.serial, first.rank, first.request, at);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  via_.expect_leftovers(-1);
+  // It may have gone while the message was in nobody's list.
+  if (via_.shared.is_gone(first.rank)) {
+    proto::on_peer_gone(via_, first.rank);
+    via_.staged.on_peer_gone(first.rank);
+  }
+  return true;
+}
+
 // Small messages are here already; who asks for a rendezvous will not send any more.
-void payload_arrivals::on_peer_gone(int rank) {
+void payload_arrivals::on_peer_gone(int rank) noexcept {
   const std::lock_guard lock(lock_);
   const std::size_t gone = std::erase_if(
       waiting_, [rank](const waiting& one) { return one.rank == rank && !one.is_small; });

@@ -10,7 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <vector>
 
 #include "lci/base/spinlock.hpp"
@@ -62,15 +62,16 @@ class payload_arrivals {
   // A small message for an object with zero_copy_am, while is_on().
   net::verdict deliver(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
                        tag_t tag) noexcept;
-  // A message whose place is settled. Data is free again on return.
-  void deliver_at(comp_impl_t& to, const status_t& status, const am_place& at,
+  // A message whose place is settled. Data is free again on return. False: no memory, and nothing
+  // has happened.
+  bool deliver_at(comp_impl_t& to, const status_t& status, const am_place& at,
                   const std::byte* data) noexcept;
-  // A large one, while is_on().
+  // A large one, while is_on(). Throws std::bad_alloc: nothing has changed.
   void on_rts(comp_impl_t& to, int rank, const wire::rts& request);
 
   // Those that wait for packets; answers how many got some.
-  std::size_t serve_waiting();
-  void on_peer_gone(int rank);
+  std::size_t serve_waiting() noexcept;
+  void on_peer_gone(int rank) noexcept;
 
  private:
   enum class found : std::uint8_t { yes, later, never };
@@ -87,12 +88,14 @@ class payload_arrivals {
   void wait_for_packet(waiting one);
   void start(comp_impl_t& to, std::uint32_t serial, int rank, const wire::rts& request,
              const am_place& at);
+  void give_up_place(const am_place& at) noexcept;
+  bool serve(waiting& first) noexcept;
 
   channel& via_;
   std::atomic<mem::payload_pool*> pool_{nullptr};
   std::atomic<bool> has_complained_{false};  // that the allocator gives nothing, since it last did
   base::spinlock lock_;
-  std::deque<waiting> waiting_;  // under lock_
+  std::list<waiting> waiting_;  // under lock_
 };
 
 // Finds out where a buffer is that an allocator gave; starts the accelerator if it is a GPU's.

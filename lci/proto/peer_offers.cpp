@@ -1,5 +1,6 @@
 // The sender's side of offers.
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,10 @@
 #include "lci/proto/offers.hpp"
 
 namespace lci::proto {
+
+peer_offers::shelf* peer_offers::find_locked(int rank) const noexcept {
+  return shelves_.empty() ? nullptr : shelves_[static_cast<std::size_t>(rank)].get();
+}
 
 peer_offers::shelf& peer_offers::shelf_locked(int rank) {
   if (shelves_.empty()) shelves_.resize(static_cast<std::size_t>(via_.shared.n));
@@ -30,8 +35,9 @@ void peer_offers::on_offer(int rank, const wire::offer& body) {
 
 void peer_offers::forget(int rank) noexcept {
   const std::lock_guard lock(lock_);
-  if (shelves_.empty() || shelves_[static_cast<std::size_t>(rank)] == nullptr) return;
-  for (std::uint64_t& order : shelves_[static_cast<std::size_t>(rank)]->order) {
+  shelf* const of = find_locked(rank);
+  if (of == nullptr) return;
+  for (std::uint64_t& order : of->order) {
     if (std::exchange(order, 0) != 0) count_.fetch_sub(1, std::memory_order_relaxed);
   }
 }
@@ -44,25 +50,29 @@ bool peer_offers::is_clear(port& from, int rank) noexcept {
   const std::uint64_t last = from.end().unconsumed(rank);
   if (last == 0 || last == net::endpoint::UNKNOWN) return last == 0;
   const std::lock_guard lock(lock_);
-  return shelf_locked(rank).clear == last;
+  const shelf* const of = find_locked(rank);
+  return of != nullptr && of->clear == last;
 }
 
-void peer_offers::set_clear(port& from, int rank) {
+void peer_offers::set_clear(port& from, int rank) noexcept {
   const std::uint64_t last = from.end().unconsumed(rank);
   const std::lock_guard lock(lock_);
-  shelf_locked(rank).clear = last;
+  try {
+    shelf_locked(rank).clear = last;
+  } catch (const std::bad_alloc&) {  // then later claims wait
+  }
 }
 
 template <class Body>
-void peer_offers::say_as(int rank, wire::staged_kind what, const Body& body) {
+void peer_offers::say_as(int rank, wire::staged_kind what, const Body& body) noexcept {
   const bool was_clear = is_clear(via_.control, rank);
   via_.say(rank, what, body);
   if (was_clear) set_clear(via_.control, rank);
 }
-void peer_offers::say(int rank, const wire::offer& body) {
+void peer_offers::say(int rank, const wire::offer& body) noexcept {
   say_as(rank, wire::staged_kind::offer, body);
 }
-void peer_offers::say(int rank, const wire::claim& body) {
+void peer_offers::say(int rank, const wire::claim& body) noexcept {
   say_as(rank, wire::staged_kind::claim, body);
 }
 
@@ -70,8 +80,9 @@ void peer_offers::say(int rank, const wire::claim& body) {
 // request to find, which makes it the error that it is.
 std::optional<wire::offer> peer_offers::take(const outgoing& out) noexcept {
   const std::lock_guard lock(lock_);
-  if (shelves_.empty() || shelves_[static_cast<std::size_t>(out.rank)] == nullptr) return {};
-  shelf& of = *shelves_[static_cast<std::size_t>(out.rank)];
+  shelf* const found = find_locked(out.rank);
+  if (found == nullptr) return {};
+  shelf& of = *found;
   std::size_t oldest = offers::OPEN;
   for (std::size_t i = 0; i < offers::OPEN; ++i) {
     if (of.order[i] == 0 || of.at[i].rcomp != out.rcomp || of.at[i].tag != out.tag) continue;
@@ -99,8 +110,15 @@ peer_offers::answer peer_offers::make(const outgoing& out, const wire::offer& of
   move->remote_base = offer.offset;
   move->end = ending::offer;
   move->peer_state = offer.receiver;
-  std::string why_not;
-  if (!make_direct(via_, *move, view, why_not)) {
+  bool is_made = false;
+  try {
+    std::string why_not;
+    is_made = make_direct(via_, *move, view, why_not);
+  } catch (...) {
+    undo_transfer(move);
+    throw;
+  }
+  if (!is_made) {
     undo_transfer(move);
     return answer::unreachable;
   }

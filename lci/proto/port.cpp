@@ -1,22 +1,37 @@
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
 
 #include "lci/proto/channel.hpp"
 
 namespace lci::proto {
 
-void port::queue(int rank, backlog_entry entry) {
+void port::queue(int rank, std::unique_ptr<backlog_entry>&& entry) {
   via.backlogged_.fetch_add(1, std::memory_order_relaxed);
-  log.push(rank, std::move(entry));
+  try {
+    log.push(rank, std::move(entry));
+  } catch (...) {
+    via.backlogged_.fetch_sub(1, std::memory_order_relaxed);
+    throw;
+  }
 }
 
-void port::send_control_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size) {
+bool port::accept_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size) noexcept {
   if (!log.pending(rank)) {
     const errorcode_t code = end_->send_inline(rank, imm, nullptr, 0, body, size);
-    if (!is_retry(code)) return;  // sent, or the peer is gone and nobody needs it
+    if (!is_retry(code)) return true;  // sent, or the peer is gone and nobody needs it
   }
-  const auto* bytes = static_cast<const std::byte*>(body);
-  queue(rank, {imm, {bytes, bytes + size}, nullptr, nullptr});
+  via.backlogged_.fetch_add(1, std::memory_order_relaxed);
+  if (log.push_message(rank, imm, body, size)) return true;
+  via.backlogged_.fetch_sub(1, std::memory_order_relaxed);
+  return false;
+}
+
+void port::send_control_bytes(int rank, std::uint32_t imm, const void* body,
+                              std::size_t size) noexcept {
+  if (!accept_bytes(rank, imm, body, size)) via.keep(std::make_exception_ptr(std::bad_alloc()));
 }
 
 // Posts pieces until one is under way or the whole is done. On posted the record may already belong
@@ -89,21 +104,22 @@ LCI_COLD void port::refused(transfer& move) noexcept {
 
 // Every byte is there. Where the network could not carry the news with the data, it follows as a
 // message.
-void port::announce(const transfer& move) {
-  if (move.end == ending::none || move.end == ending::piece || move.is_flagged) return;
+bool port::announce(const transfer& move) noexcept {
+  if (move.end == ending::none || move.end == ending::piece || move.is_flagged) return true;
   if (move.imm != 0 && !move.is_direct && via.fabric.caps_of(move.op.rank).write_with_immediate)
-    return;
+    return true;
   if (move.end == ending::offer)
-    via.say(move.op.rank, wire::staged_kind::offer_end,
-            wire::offer_end{move.peer_state, move.total, 1, 0});
-  else if (move.end == ending::immediate)
-    send_control(move.op.rank, wire::kind_imm(wire::kind::signal), wire::signal_body{move.imm});
-  else
-    send_control(move.op.rank, wire::kind_imm(wire::kind::fin), wire::fin{move.peer_state});
+    return via.control.accept_control(move.op.rank, wire::staged_imm(wire::staged_kind::offer_end),
+                                      wire::offer_end{move.peer_state, move.total, 1, 0});
+  if (move.end == ending::immediate)
+    return accept_control(move.op.rank, wire::kind_imm(wire::kind::signal),
+                          wire::signal_body{move.imm});
+  return accept_control(move.op.rank, wire::kind_imm(wire::kind::fin), wire::fin{move.peer_state});
 }
 
 void port::conclude(transfer& move) noexcept {
-  if (!move.failed) announce(move);
+  if (!move.failed && !announce(move)) [[unlikely]]
+    return via.park(move);
   via.finish(move);
 }
 
@@ -121,14 +137,14 @@ bool port::try_entry(int rank, backlog_entry& entry, transfer*& ended) noexcept 
       ended = entry.move;
     }
     entry.move = nullptr;
-  } else if (entry.packet == nullptr && entry.bytes.size() <= via.fabric.caps_of(rank).max_inject) {
-    code = end_->send_inline(rank, entry.imm, nullptr, 0, entry.bytes.data(), entry.bytes.size());
+  } else if (entry.packet == nullptr && entry.size() <= via.fabric.caps_of(rank).max_inject) {
+    code = end_->send_inline(rank, entry.imm, nullptr, 0, entry.data(), entry.size());
   } else {
     if (entry.packet == nullptr) {
       entry.packet = via.pool.get();
       if (entry.packet == nullptr) return false;
-      entry.packet->length = static_cast<std::uint32_t>(entry.bytes.size());
-      std::memcpy(entry.packet->payload(), entry.bytes.data(), entry.bytes.size());
+      entry.packet->length = static_cast<std::uint32_t>(entry.size());
+      std::memcpy(entry.packet->payload(), entry.data(), entry.size());
     }
     net::net_op op;
     op.rank = rank;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace lci::proto {
 
@@ -10,18 +12,25 @@ void raw_net::post_recv(void* buffer, std::size_t size, void* user_context) {
   receives_.push_back({buffer, size, user_context});
 }
 
+raw_net::~raw_net() {
+  while (record* const one = take_record()) drop(one);
+}
+
 std::size_t raw_net::poll(std::size_t max, net_status_t* out) {
   {
     const std::lock_guard lock(mutex_);
-    if (ready_.size() >= max) max = std::min(max, ready_.size());
+    if (ready_count_ >= max) max = std::min(max, ready_count_);
   }
   device_.poll(*this, max);
-  const std::lock_guard lock(mutex_);
-  const std::size_t n = std::min(max, ready_.size());
-  for (std::size_t i = 0; i < n; ++i) {
-    if (out != nullptr) out[i] = ready_.front();
-    ready_.pop_front();
+  std::size_t n = 0;
+  for (; n < max; ++n) {
+    record* const one = take_record();
+    if (one == nullptr) break;
+    if (out != nullptr) out[n] = one->entry;
+    drop(one);
   }
+  const std::lock_guard lock(mutex_);
+  if (n == 0 && std::exchange(was_entry_lost_, false)) throw std::bad_alloc();
   return n;
 }
 
@@ -35,64 +44,101 @@ raw_net::record* raw_net::make_record(net_opcode_t opcode, int rank, void* user_
   return r;
 }
 
-void raw_net::complete(record* r) {
-  push(r->entry);
-  drop(r);
+void raw_net::complete(record* r) noexcept {
+  strip(r);
+  push(r);
 }
 
-void raw_net::drop(record* r) {
-  if (r->packet != nullptr) mem::release_packet(arena_, r->packet);
+// What it held is given back.
+void raw_net::strip(record* r) noexcept {
+  if (r->packet != nullptr) mem::release_packet(arena_, std::exchange(r->packet, nullptr));
   r->key = network_key();
+}
+
+void raw_net::drop(record* r) noexcept {
+  strip(r);
   records_.put(r);
 }
 
-void raw_net::push(const net_status_t& entry) {
+void raw_net::push(record* r) noexcept {
   const std::lock_guard lock(mutex_);
-  ready_.push_back(entry);
+  r->pool_next = nullptr;
+  *ready_end_ = r;
+  ready_end_ = &r->pool_next;
+  ++ready_count_;
+}
+
+raw_net::record* raw_net::take_record() noexcept {
+  const std::lock_guard lock(mutex_);
+  record* const one = ready_;
+  if (one == nullptr) return nullptr;
+  ready_ = one->pool_next;
+  if (ready_ == nullptr) ready_end_ = &ready_;
+  --ready_count_;
+  return one;
+}
+
+// For what nobody posted here. Null: no memory, which poll() tells.
+raw_net::record* raw_net::record_for(net_opcode_t opcode, int rank) noexcept {
+  try {
+    return make_record(opcode, rank, nullptr);
+  } catch (const std::bad_alloc&) {
+    const std::lock_guard lock(mutex_);
+    was_entry_lost_ = true;
+    return nullptr;
+  }
 }
 
 net::verdict raw_net::on_message(const net::arrival& message) noexcept {
-  receive to;
+  record* const r = records_.try_get();
+  if (r == nullptr) return net::verdict::deferred;
+  receive into{};
   {
     const std::lock_guard lock(mutex_);
-    if (receives_.empty())
+    if (receives_.empty()) {
+      records_.put(r);
       return net::verdict::deferred;  // as a network without posted receives would
-    to = receives_.front();
+    }
+    into = receives_.front();
     receives_.pop_front();
   }
-  net_status_t entry;
   // A message that does not fit is an error of the receive, as on verbs; nothing is written past
   // its end.
-  entry.opcode = message.size <= to.size ? net_opcode_t::RECV : net_opcode_t::ERROR;
-  entry.rank = message.rank;
-  entry.user_context = to.user_context;
-  entry.length = message.size;
-  entry.imm_data = message.imm;
-  if (message.size <= to.size && message.size != 0)
-    std::memcpy(to.buffer, message.data, message.size);
-  push(entry);
+  r->entry = net_status_t();
+  r->entry.opcode = message.size <= into.size ? net_opcode_t::RECV : net_opcode_t::ERROR;
+  r->entry.rank = message.rank;
+  r->entry.user_context = into.user_context;
+  r->entry.length = message.size;
+  r->entry.imm_data = message.imm;
+  r->packet = nullptr;
+  if (message.size <= into.size && message.size != 0)
+    std::memcpy(into.buffer, message.data, message.size);
+  push(r);
   return net::verdict::taken;
 }
 
 void raw_net::on_immediate(int rank, std::uint32_t imm) noexcept {
-  net_status_t entry;
-  entry.opcode = net_opcode_t::REMOTE_WRITE;
-  entry.rank = rank;
-  entry.imm_data = imm;
-  push(entry);
+  record* const r = record_for(net_opcode_t::REMOTE_WRITE, rank);
+  if (r == nullptr) return;
+  r->entry.imm_data = imm;
+  push(r);
 }
 
 void raw_net::on_complete(void* context) noexcept { complete(static_cast<record*>(context)); }
 
 void raw_net::on_error(int rank, void* context, std::string_view) noexcept {
-  net_status_t entry;
-  entry.opcode = net_opcode_t::ERROR;
-  entry.rank = rank;
-  if (auto* r = static_cast<record*>(context)) {
-    entry.user_context = r->entry.user_context;
-    drop(r);
-  }
-  push(entry);
+  record* r = static_cast<record*>(context);
+  void* const user_context = r != nullptr ? r->entry.user_context : nullptr;
+  if (r != nullptr)
+    strip(r);
+  else
+    r = record_for(net_opcode_t::ERROR, rank);
+  if (r == nullptr) return;
+  r->entry = net_status_t();
+  r->entry.opcode = net_opcode_t::ERROR;
+  r->entry.rank = rank;
+  r->entry.user_context = user_context;
+  push(r);
 }
 
 void raw_net::on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept {

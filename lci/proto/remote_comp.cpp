@@ -40,20 +40,26 @@ void remote_comps::bury(const comp_impl_t& comp) noexcept {
   numbers_.erase(begin, end);
 }
 
-rcomp_t remote_comps::reserve(rcomp_t n) {
-  const std::lock_guard lock(mutex_);
+void remote_comps::check_left(rcomp_t n) const {
   if (n > MAX - next_)
     throw argument_error("reserve_rcomps: n " + std::to_string(n) + " is more than the " +
                          std::to_string(MAX - next_) + " numbers that are left");
+}
+
+rcomp_t remote_comps::reserve(rcomp_t n) {
+  const std::lock_guard lock(mutex_);
+  check_left(n);
   const rcomp_t first = next_;
   next_ += n;
   return first;
 }
 
 rcomp_t remote_comps::add(comp_impl_t* comp) {
-  const rcomp_t number = reserve(1);
-  add_at(number, comp);
-  return number;
+  const std::lock_guard lock(mutex_);
+  check_left(1);
+  // The number is used up when nothing can go wrong any more: all ranks count alike.
+  enter_locked(next_, comp);
+  return next_++;
 }
 
 void remote_comps::add_at(rcomp_t number, comp_impl_t* comp) {
@@ -62,6 +68,10 @@ void remote_comps::add_at(rcomp_t number, comp_impl_t* comp) {
     throw argument_error("register_rcomp: rcomp " + std::to_string(number) +
                          " was not reserved; legal are " + std::to_string(FIRST_USER) + " to " +
                          std::to_string(next_ - 1));
+  enter_locked(number, comp);
+}
+
+void remote_comps::enter_locked(rcomp_t number, comp_impl_t* comp) {
   row& r = rows_.grow_to(number);
   if (r.target.load(std::memory_order_relaxed) != 0)
     throw argument_error("register_rcomp: rcomp " + std::to_string(number) + " is taken");

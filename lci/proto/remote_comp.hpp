@@ -82,6 +82,8 @@ class remote_comps {
     std::atomic<std::uintptr_t> target{0};
   };
   static remote_target engine_target(std::uintptr_t target, rcomp_t number) noexcept;
+  void check_left(rcomp_t n) const;
+  void enter_locked(rcomp_t number, comp_impl_t* comp);
 
   mutable std::mutex mutex_;
   rcomp_t next_ = FIRST_USER;

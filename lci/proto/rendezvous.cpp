@@ -2,18 +2,20 @@
 
 #include <exception>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "lci/base/log.hpp"
 #include "lci/base/race_point.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/completion.hpp"
 #include "lci/proto/channel.hpp"
 
 namespace lci::proto {
 
-transfer* make_write(channel& via, wire::name self, const send_side& side) {
+transfer* make_write(channel& via, wire::name self, send_side& side) noexcept {
   const send_plan& plan = side.plan;
-  transfer* move = via.shared.transfers.get();
+  transfer* move = std::exchange(side.record, nullptr);
   *move = transfer{};
   move->via = side.via;
   move->op.rank = plan.rank;
@@ -62,12 +64,28 @@ void ask_for_slots(channel& via, wire::name self, send_side& side) {
   if (via.shared.is_gone(rank)) step(via, self, send_event::peer_gone);
 }
 
-void start_write(channel& via, wire::name self, send_side& side) {
-  if (side.ready.through.count != 0) {
-    const send_plan plan = side.plan;
-    const wire::rtr ready = side.ready;
-    return via.staged.send(self, plan, ready);
+// The receiver has lent slots. Without memory the message fails, and both ends hear of it.
+void start_staged_send(channel& via, wire::name self, send_side& side) noexcept {
+  via.shared.transfers.put(std::exchange(side.record, nullptr));
+  const send_plan plan = side.plan;
+  const wire::rtr ready = side.ready;
+  try {
+    via.staged.send(self, plan, ready);
+  } catch (...) {
+    via.keep(std::current_exception());
+    via.say(plan.rank, wire::staged_kind::drop_receive, wire::drop{ready.receiver, 1, 0});
+    on_written(via, self, false);
   }
+}
+
+void start_write(channel& via, wire::name self, send_side& side) {
+  if (side.record == nullptr) [[unlikely]] {
+    // A repeated RTR, while the sender waits for another one.
+    const std::lock_guard lock(via.rendezvous.moving);
+    side.state = send_state::rts_sent;
+    return;
+  }
+  if (side.ready.through.count != 0) return start_staged_send(via, self, side);
   const bool is_for_gpu = !is_for_network(via, side.plan) || side.plan.rank == via.shared.me;
   if (is_for_gpu) [[unlikely]] {
     const write_way way = prepare_write(via, self, side);
@@ -82,6 +100,7 @@ void start_write(channel& via, wire::name self, send_side& side) {
 // signalling.
 user_side release(channel& via, wire::name self, send_side& side) {
   const send_plan plan = side.plan;
+  if (side.record != nullptr) via.shared.transfers.put(side.record);
   if (plan.registered_here) via.fabric.deregister_region(plan.local_key);
   if (plan.packet != nullptr) mem::release_packet(via.shared.arena, plan.packet);
   {
@@ -190,12 +209,12 @@ static errorcode_t start_as_sender(port& via, const send_plan& plan, std::uint32
   // From the moment the request is out the state belongs to the polling thread.
   const errorcode_t code = via.try_control(plan.rank, imm, body);
   if (code == errorcode_t::done) return errorcode_t::posted;
-  if (is_retry(code) && !may_retry) {
-    via.send_control(plan.rank, imm, body);
+  const bool is_left_to_progress = is_retry(code) && !may_retry;
+  if (is_left_to_progress && via.accept_control(plan.rank, imm, body))
     return errorcode_t::posted_backlog;
-  }
   ch.rendezvous.sends.erase(self);
   ch.open.add(-1);
+  if (is_left_to_progress) throw std::bad_alloc();
   return code;
 }
 
@@ -216,11 +235,13 @@ errorcode_t start_staged_put(port& via, const send_plan& plan, wire::put_request
 }
 
 // The network is to write host memory of the program. False: it cannot be registered, so the data
-// has to come through slots.
+// has to come through slots. Throws std::bad_alloc.
 static bool register_destination(channel& via, const recv_plan& plan, network_key& key) {
   try {
     key = key_for(via, plan.rank, plan.user.status.buffer, plan.user.status.size, plan.kind);
     return true;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& problem) {
     base::log::info("proto", "a message of %zu bytes from rank %d comes in pieces: %s",
                     plan.user.status.size, plan.rank, problem.what());
@@ -257,17 +278,22 @@ void start_receive(channel& via, wire::name sender, const recv_plan& plan) {
   if (!is_named) {
     try {
       mine.region = via.shared.regions.insert(target);
+    } catch (const std::bad_alloc&) {
+      throw;
     } catch (...) {
       return give_up(via, sender, plan, std::current_exception());
     }
-    via.fabric.publish({mine.region.slot, mine.region.generation}, mine.local_key);
   }
+  base::undo insertion([&]() noexcept {
+    if (!is_named) via.shared.regions.erase(mine.region);
+  });
+  if (!is_named) via.fabric.publish({mine.region.slot, mine.region.generation}, mine.local_key);
   wire::name self;
   if (!keep_receive(via, mine, !is_named, self)) [[unlikely]] {
-    if (!is_named) via.shared.regions.erase(mine.region);
     mine.local_key = 0;  // ends here
     return end_receive(via, mine, false);
   }
+  insertion.keep();
   key.release();  // goes with the state
   wire::rtr body;
   body.sender = sender;
@@ -283,11 +309,17 @@ void on_rtr(channel& via, int rank, const wire::rtr& body) {
     via.dropped.add(1);
     return;
   }
+  // First: once the state has moved nobody comes again.
+  transfer* record = via.shared.transfers.get();
   {
     const std::lock_guard lock(via.rendezvous.moving);
     send_side* const side = via.rendezvous.sends.find(body.sender);
-    if (side != nullptr && side->state == send_state::rts_sent) side->ready = body;
+    if (side != nullptr && side->state == send_state::rts_sent) {
+      side->ready = body;
+      std::swap(side->record, record);
+    }
   }
+  if (record != nullptr) via.shared.transfers.put(record);
   step(via, body.sender, send_event::rtr);
 }
 

@@ -87,8 +87,9 @@ struct send_side {
   send_state state = send_state::rts_sent;
   send_plan plan;
   port* via = nullptr;
-  wire::rtr ready;            // of the RTR that is acted on
-  transfer* write = nullptr;  // made before the state moves, where a GPU is to copy
+  wire::rtr ready;             // of the RTR that is acted on
+  transfer* record = nullptr;  // for the write, taken before the state moves
+  transfer* write = nullptr;   // made of it
   const std::atomic<int> rank;
 };
 
@@ -132,9 +133,10 @@ errorcode_t start_send(port& via, rcomp_t rcomp, const send_plan& plan, bool may
 errorcode_t start_staged_put(port& via, const send_plan& plan, wire::put_request body,
                              bool may_retry);
 // Starts as a receiver of plan.user.status.size bytes into plan.user.status.buffer: tells the
-// sender where to write.
+// sender where to write. Throws std::bad_alloc: nothing has changed.
 void start_receive(channel& via, wire::name sender, const recv_plan& plan);
 // Events. A name that finds nothing (late, repeated or forged) is ignored.
+// Throws std::bad_alloc: nothing has changed.
 void on_rtr(channel& via, int rank, const wire::rtr& body);
 void on_written(channel& via, wire::name sender_state, bool ok);
 void on_fin(channel& via, int rank, wire::name receiver_state);
@@ -150,8 +152,8 @@ void on_peer_gone(channel& via, int rank);
 
 // ---- steps that the two source files share ----
 
-// The transfer that writes the data where the RTR says.
-transfer* make_write(channel& via, wire::name self, const send_side& side);
+// The transfer that writes the data where the RTR says, made of the side's record.
+transfer* make_write(channel& via, wire::name self, send_side& side) noexcept;
 // Forgets the state of a receiver; what it brought is the caller's.
 recv_plan release(channel& via, wire::name self, recv_side& side);
 // A sender whose request is out will get no answer; a receiver no data.
@@ -170,11 +172,12 @@ enum class target_way : std::uint8_t {
 };
 target_way find_target(channel& via, wire::name sender, const recv_plan& plan, mem::region& target,
                        network_key& key, std::string& why_not);
-// With gpu_path direct both ends hear that this may not be, and why.
+// With gpu_path direct both ends hear that this may not be, and why. Throws std::bad_alloc.
 void receive_staged(channel& via, wire::name sender, const recv_plan& plan,
                     const std::string& why_not);
 // The receive cannot be carried out, and both ends hear of it.
-void give_up(channel& via, wire::name sender, const recv_plan& plan, std::exception_ptr why);
+void give_up(channel& via, wire::name sender, const recv_plan& plan,
+             std::exception_ptr why) noexcept;
 // GPU memory that the network does not handle goes to where the receiver says by a copy engine of
 // ours.
 enum class write_way : std::uint8_t {
@@ -182,6 +185,6 @@ enum class write_way : std::uint8_t {
   staged,  // the receiver has to make it staged
   none     // which gpu_path forbids: the send has ended, and both ends have heard of it
 };
-write_way prepare_write(channel& via, wire::name self, send_side& side);
+write_way prepare_write(channel& via, wire::name self, send_side& side) noexcept;
 
 }  // namespace lci::proto

@@ -1,6 +1,7 @@
 // The steps of a rendezvous that only GPU memory needs: can a copy engine reach from end to end,
 // and what if not.
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -47,7 +48,8 @@ bool is_written_by_network(channel& via, const recv_plan& plan, network_key& key
 
 }  // namespace
 
-void give_up(channel& via, wire::name sender, const recv_plan& plan, std::exception_ptr why) {
+void give_up(channel& via, wire::name sender, const recv_plan& plan,
+             std::exception_ptr why) noexcept {
   via.keep(std::move(why));
   via.say(plan.rank, wire::staged_kind::drop_send, wire::drop{sender, 0, 0});
   end_receive(via, plan, false);
@@ -57,6 +59,8 @@ target_way find_target(channel& via, wire::name sender, const recv_plan& plan, m
                        network_key& key, std::string& why_not) {
   try {
     if (is_written_by_network(via, plan, key)) return target_way::network;
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (...) {
     give_up(via, sender, plan, std::current_exception());
     return target_way::none;
@@ -85,18 +89,15 @@ void receive_staged(channel& via, wire::name sender, const recv_plan& plan,
           (why_not.empty() ? "not both ends are GPU memory that can be mapped" : why_not))));
 }
 
-// The receiver would only say that it cannot be; why is known here.
-static void refuse_detour(channel& via, send_side& side, transfer& move,
-                          const std::string& why_not) {
-  via.keep(std::make_exception_ptr(backend_error(
-      "gpu_path is direct, but a message of " + std::to_string(move.total) + " bytes for rank " +
-      std::to_string(move.op.rank) + " can only go through host memory: " + why_not)));
+// The message fails, and both ends hear of it.
+static write_way fail_write(send_side& side, transfer& move) noexcept {
   move.is_direct = true;
   move.failed = true;
   side.via->conclude(move);
+  return write_way::none;
 }
 
-write_way prepare_write(channel& via, wire::name self, send_side& side) {
+write_way prepare_write(channel& via, wire::name self, send_side& side) noexcept {
   const wire::rtr& to = side.ready;
   if (to.through.count != 0 || via.shared.gpus.running() == nullptr) return write_way::ready;
   const net::remote_view view =
@@ -104,15 +105,21 @@ write_way prepare_write(channel& via, wire::name self, send_side& side) {
   if (is_for_network(via, side.plan) && is_for_network(via, side.plan.rank, view))
     return write_way::ready;
   transfer* const move = make_write(via, self, side);
-  std::string why_not = "the registration is gone";
-  if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&
-      move->total <= view.size - move->remote_base && make_direct(via, *move, view, why_not)) {
-    side.write = move;
-    return write_way::ready;
-  }
-  if (via.way == attr_gpu_path_t::direct) {
-    refuse_detour(via, side, *move, why_not);
-    return write_way::none;
+  try {
+    std::string why_not = "the registration is gone";
+    if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&
+        move->total <= view.size - move->remote_base && make_direct(via, *move, view, why_not)) {
+      side.write = move;
+      return write_way::ready;
+    }
+    // The receiver would only say that it cannot be; why is known here.
+    if (via.way == attr_gpu_path_t::direct)
+      throw backend_error("gpu_path is direct, but a message of " + std::to_string(move->total) +
+                          " bytes for rank " + std::to_string(move->op.rank) +
+                          " can only go through host memory: " + why_not);
+  } catch (...) {
+    via.keep(std::current_exception());
+    return fail_write(side, *move);
   }
   via.shared.transfers.put(move);
   return write_way::staged;
@@ -138,7 +145,11 @@ void on_restage(channel& via, int rank, const wire::restage& body) {
     return;
   }
   const recv_plan plan = release(via, body.receiver, *side);
-  receive_staged(via, body.sender, plan, "the sender's GPU cannot map it");
+  try {
+    receive_staged(via, body.sender, plan, "the sender's GPU cannot map it");
+  } catch (...) {
+    give_up(via, body.sender, plan, std::current_exception());
+  }
 }
 
 // Bytes of the message with that state; nothing: that rank has none in that state.
@@ -156,9 +167,10 @@ void on_dropped_send(channel& via, int rank, wire::name sender_state) {
     via.dropped.add(1);
     return;
   }
-  via.keep(std::make_exception_ptr(
-      std::runtime_error("rank " + std::to_string(rank) + " cannot take a message of " +
-                         std::to_string(*size) + " bytes that was sent to it")));
+  via.keep_made([&] {
+    return std::runtime_error("rank " + std::to_string(rank) + " cannot take a message of " +
+                              std::to_string(*size) + " bytes that was sent to it");
+  });
   fail_sender(via, sender_state);
 }
 
@@ -168,9 +180,10 @@ void on_dropped_receive(channel& via, int rank, wire::name receiver_state) {
     via.dropped.add(1);
     return;
   }
-  via.keep(std::make_exception_ptr(
-      std::runtime_error("rank " + std::to_string(rank) + " could not send a message of " +
-                         std::to_string(*size) + " bytes that was announced")));
+  via.keep_made([&] {
+    return std::runtime_error("rank " + std::to_string(rank) + " could not send a message of " +
+                              std::to_string(*size) + " bytes that was announced");
+  });
   fail_receiver(via, receiver_state);
 }
 

@@ -34,7 +34,12 @@ errorcode_t launch(outgoing& out, transfer* move, bool copied) {
     return queue_transfer(out, move);
   }
   if (code == errorcode_t::done) {
-    out.via.announce(*move);
+    if (!out.via.announce(*move)) [[unlikely]] {
+      // No memory to tell the target: progress does.
+      if (copied) move->user = {};
+      out.via.via.park(*move);
+      return copied ? errorcode_t::done : errorcode_t::posted;
+    }
     if (copied) {
       move->user = {};
       out.via.via.finish(*move);
@@ -75,11 +80,16 @@ errorcode_t launch_direct(outgoing& out, transfer::verb what, std::string& why_n
     move->end = ending::immediate;
     move->imm = out.imm();
   }
-  if (!make_direct(out.via.via, *move, out.there, why_not)) {
+  bool is_made = false;
+  try {
+    is_made = make_direct(out.via.via, *move, out.there, why_not);
+  } catch (...) {
     undo_transfer(move);
-    return errorcode_t::fatal;
+    throw;
   }
-  return launch(out, move, false);
+  if (is_made) return launch(out, move, false);
+  undo_transfer(move);
+  return errorcode_t::fatal;
 }
 
 // A few bytes from GPU memory to host memory of this machine: our GPU brings them to a slot of
@@ -154,6 +164,26 @@ errorcode_t start_on_gpus(outgoing& out, transfer::verb what) {
   return start_put(from_host);
 }
 
+// The rest of a put: its bytes are in `packet`, or null and `key` is of the buffer. Throws
+// std::bad_alloc: the packet stays with the caller.
+inline errorcode_t put_from(outgoing& out, mem::packet* packet, network_key& key) {
+  transfer* move = make_transfer(out, transfer::verb::put);
+  if (out.rcomp != 0) {
+    move->end = ending::immediate;
+    move->imm = out.imm();
+  }
+  if (packet != nullptr) {
+    if (packet != out.packet && out.size != 0) std::memcpy(packet->payload(), out.buffer, out.size);
+    move->base = packet->payload();
+    move->packet = packet;
+    move->op.local_key = 0;
+  } else {
+    move->packet = out.packet;
+    take_key(*move, key);
+  }
+  return launch(out, move, packet != nullptr);
+}
+
 }  // namespace
 
 errorcode_t start_put(outgoing& out) {
@@ -173,21 +203,13 @@ errorcode_t start_put(outgoing& out) {
   if (packet == nullptr) {
     if (const auto code = register_host(out, key); is_retry(code)) return code;
   }
-  transfer* move = make_transfer(out, transfer::verb::put);
-  if (out.rcomp != 0) {
-    move->end = ending::immediate;
-    move->imm = out.imm();
+  errorcode_t code;
+  try {
+    code = put_from(out, packet, key);
+  } catch (...) {
+    if (packet != nullptr && packet != out.packet) out.pool.put(packet);
+    throw;
   }
-  if (packet != nullptr) {
-    if (packet != out.packet && out.size != 0) std::memcpy(packet->payload(), out.buffer, out.size);
-    move->base = packet->payload();
-    move->packet = packet;
-    move->op.local_key = 0;
-  } else {
-    move->packet = out.packet;
-    take_key(*move, key);
-  }
-  const errorcode_t code = launch(out, move, packet != nullptr);
   const bool refused = !error_t(code).is_done() && !error_t(code).is_posted();
   if (refused && packet != nullptr && packet != out.packet) out.pool.put(packet);
   return code;

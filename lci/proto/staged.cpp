@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -24,11 +25,12 @@ bool staged_transfers::state::begin(std::size_t total, wire::slots cut) noexcept
   return true;
 }
 
-void staged_transfers::complain(int rank, std::string_view error) {
+void staged_transfers::complain(int rank, std::string_view error) noexcept {
   if (via_.shared.is_gone(rank)) return;  // said once, by the channel
-  via_.keep(std::make_exception_ptr(std::runtime_error("a transfer through host memory with rank " +
-                                                       std::to_string(rank) +
-                                                       " failed: " + std::string(error))));
+  via_.keep_made([&] {
+    return std::runtime_error("a transfer through host memory with rank " + std::to_string(rank) +
+                              " failed: " + std::string(error));
+  });
 }
 
 // ---- receiver ----
@@ -47,8 +49,10 @@ void staged_transfers::receive(wire::name sender, const recv_plan& plan) {
 }
 
 // The caller holds the state by its `busy`, which is given up here.
-void staged_transfers::start(wire::name name, recv_state& s) {
+void staged_transfers::start(wire::name name, recv_state& s) noexcept {
   const int rank = s.rank;
+  const bool is_get = s.is_get;
+  const wire::name sender = s.sender;
   const bool has_slots = offer(name, s);
   ended_receive over;
   {
@@ -57,7 +61,12 @@ void staged_transfers::start(wire::name name, recv_state& s) {
     over = settle_locked(name, s);
   }
   if (over.is_over) return end(over);
-  if (!has_slots) wait_for_slots(name, false);
+  if (!has_slots && !wait_for_slots(name, false)) {
+    complain(rank, NO_MEMORY);
+    if (!is_get) via_.say(rank, wire::staged_kind::drop_send, wire::drop{sender, 0, 0});
+    fail_receive(name, rank);
+    return;
+  }
   if (via_.shared.is_gone(rank)) fail_receive(name, rank);
 }
 
@@ -79,7 +88,7 @@ errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request
 }
 
 // Gets slots for the message and tells the sender. False: there are none now.
-bool staged_transfers::offer(wire::name self, recv_state& s) {
+bool staged_transfers::offer(wire::name self, recv_state& s) noexcept {
   bool never = false;
   slot_set* const set = via_.shared.staging.take_to_lend(s.size, never);
   if (set == nullptr && !never) return false;
@@ -120,15 +129,21 @@ bool staged_transfers::offer(wire::name self, recv_state& s) {
   return true;
 }
 
-void staged_transfers::wait_for_slots(wire::name name, bool is_send) {
+// False: there is no memory.
+bool staged_transfers::wait_for_slots(wire::name name, bool is_send) noexcept {
   const std::lock_guard lock(lock_);
-  (is_send ? waiting_sends_ : waiting_recvs_).push_back(name);
+  try {
+    (is_send ? waiting_sends_ : waiting_recvs_).push_back(name);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   via_.expect_leftovers(1);
+  return true;
 }
 
 // Each side by itself: a sender never waits behind a receiver, whose slots may come from a peer
 // that waits for this very sender.
-std::size_t staged_transfers::serve_waiting() {
+std::size_t staged_transfers::serve_waiting() noexcept {
   std::size_t served = 0;
   while (serve_send()) ++served;
   while (serve_receive()) ++served;
@@ -136,14 +151,15 @@ std::size_t staged_transfers::serve_waiting() {
 }
 
 // The one that waits longest gets slots, if there are some.
-bool staged_transfers::serve_send() {
+bool staged_transfers::serve_send() noexcept {
   wire::name name;
   send_state* s = nullptr;
+  std::list<wire::name> first;
   {
     const std::lock_guard lock(lock_);
     if (waiting_sends_.empty()) return false;
-    name = waiting_sends_.front();
-    waiting_sends_.pop_front();
+    first.splice(first.begin(), waiting_sends_, waiting_sends_.begin());
+    name = first.front();
     via_.expect_leftovers(-1);
     s = sends_.find(name);
     if (s == nullptr) return true;
@@ -158,7 +174,7 @@ bool staged_transfers::serve_send() {
     --s->busy;
     over = settle_locked(name, *s);
     if (!got && !over.is_over) {
-      waiting_sends_.push_front(name);
+      waiting_sends_.splice(waiting_sends_.begin(), first);
       via_.expect_leftovers(1);
     }
   }
@@ -166,14 +182,15 @@ bool staged_transfers::serve_send() {
   return got;
 }
 
-bool staged_transfers::serve_receive() {
+bool staged_transfers::serve_receive() noexcept {
   wire::name name;
   recv_state* s = nullptr;
+  std::list<wire::name> first;
   {
     const std::lock_guard lock(lock_);
     if (waiting_recvs_.empty()) return false;
-    name = waiting_recvs_.front();
-    waiting_recvs_.pop_front();
+    first.splice(first.begin(), waiting_recvs_, waiting_recvs_.begin());
+    name = first.front();
     via_.expect_leftovers(-1);
     s = recvs_.find(name);
     if (s == nullptr) return true;
@@ -186,7 +203,7 @@ bool staged_transfers::serve_receive() {
     --s->busy;
     over = settle_locked(name, *s);
     if (!got && !over.is_over) {
-      waiting_recvs_.push_front(name);
+      waiting_recvs_.splice(waiting_recvs_.begin(), first);
       via_.expect_leftovers(1);
     }
   }
@@ -203,7 +220,7 @@ staged_transfers::ended_receive staged_transfers::settle_locked(wire::name name,
   return out;
 }
 
-void staged_transfers::end(const ended_receive& what) {
+void staged_transfers::end(const ended_receive& what) noexcept {
   if (!what.is_over) return;
   if (what.set != nullptr) via_.shared.staging.give(what.set);
   if (what.ok && what.plan.what == receiver::put)
@@ -211,7 +228,8 @@ void staged_transfers::end(const ended_receive& what) {
   end_receive(via_, what.plan, what.ok);
 }
 
-void staged_transfers::emptied(wire::name name, std::uint64_t index, std::string_view error) {
+void staged_transfers::emptied(wire::name name, std::uint64_t index,
+                               std::string_view error) noexcept {
   ended_receive over;
   wire::credit news;
   int rank = -1;
@@ -243,7 +261,7 @@ void staged_transfers::emptied(wire::name name, std::uint64_t index, std::string
 
 // ---- from peers ----
 
-void staged_transfers::on_piece(int rank, const wire::piece& body) {
+void staged_transfers::on_piece(int rank, const wire::piece& body) noexcept {
   recv_state* s = nullptr;
   slot_copy* slot = nullptr;
   ended_receive over;
@@ -285,12 +303,12 @@ void staged_transfers::on_piece(int rank, const wire::piece& body) {
   via_.shared.gpus.copy(*slot);
 }
 
-void staged_transfers::on_drop_receive(int rank, wire::name receiver) {
+void staged_transfers::on_drop_receive(int rank, wire::name receiver) noexcept {
   if (fail_receive(receiver, rank)) complain(rank, "the sender has given up");
 }
 
 // The sender is over, in one way or the other, and writes no slot of ours.
-bool staged_transfers::fail_receive(wire::name name, int rank) {
+bool staged_transfers::fail_receive(wire::name name, int rank) noexcept {
   ended_receive over;
   bool is_news = false;
   {
@@ -306,7 +324,7 @@ bool staged_transfers::fail_receive(wire::name name, int rank) {
   return is_news;
 }
 
-void staged_transfers::on_peer_gone(int rank) {
+void staged_transfers::on_peer_gone(int rank) noexcept {
   for (std::uint32_t i = 0, n = sends_.slots(); i < n; ++i) fail_send(sends_.name_at(i), rank);
   for (std::uint32_t i = 0, n = recvs_.slots(); i < n; ++i) fail_receive(recvs_.name_at(i), rank);
 }

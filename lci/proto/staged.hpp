@@ -18,7 +18,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <string_view>
 
 #include "lci/base/spinlock.hpp"
@@ -34,8 +34,9 @@ class staged_transfers {
  public:
   static constexpr std::size_t MAX_SLOTS = 4;
 
-  explicit staged_transfers(channel& via) : via_(via) {}  // throws std::bad_alloc
+  explicit staged_transfers(channel& via) noexcept : via_(via) {}
 
+  // All four throw std::bad_alloc, and nothing has changed then.
   // A receiver of plan.user.status.size > 0 bytes; `sender` is the state that gets the rtr.
   void receive(wire::name sender, const recv_plan& plan);
   // The caller of a get.
@@ -48,19 +49,20 @@ class staged_transfers {
   // maps our arena. False: no slot is free, or none is pinned.
   bool land(const send_plan& plan, wire::landing body);
 
+  // Throws std::bad_alloc: nothing has changed.
   void on_get_request(int rank, const wire::get_request& body);
-  void on_piece(int rank, const wire::piece& body);
-  void on_credit(int rank, const wire::credit& body);
-  void on_ack(int rank, wire::name sender);
-  void on_drop_send(int rank, wire::name sender);
-  void on_drop_receive(int rank, wire::name receiver);
-  void on_peer_gone(int rank);
+  void on_piece(int rank, const wire::piece& body) noexcept;
+  void on_credit(int rank, const wire::credit& body) noexcept;
+  void on_ack(int rank, wire::name sender) noexcept;
+  void on_drop_send(int rank, wire::name sender) noexcept;
+  void on_drop_receive(int rank, wire::name receiver) noexcept;
+  void on_peer_gone(int rank) noexcept;
   // A piece that the network carries is there, or will not be, which somebody has said or will.
-  void arrived(wire::name name, std::uint64_t index, bool ok) {
+  void arrived(wire::name name, std::uint64_t index, bool ok) noexcept {
     filled(name, index, ok ? "" : "the network lost it", !ok);
   }
   // Those that wait for slots; answers how many got some.
-  std::size_t serve_waiting();
+  std::size_t serve_waiting() noexcept;
   bool is_quiet() const noexcept { return sends_.size() == 0 && recvs_.size() == 0; }
 
  private:
@@ -135,32 +137,34 @@ class staged_transfers {
     bool is_over = false;
   };
 
-  void start(wire::name name, recv_state& s);
-  bool offer(wire::name self, recv_state& s);
-  bool take_slots(send_state& s, bool& never);
+  static constexpr std::string_view NO_MEMORY = "there is no memory";
+  void start(wire::name name, recv_state& s) noexcept;
+  bool offer(wire::name self, recv_state& s) noexcept;
+  bool take_slots(send_state& s, bool& never) noexcept;
   void register_source(send_plan& plan);
-  void begin_send(wire::name name, send_state& s);
-  void fill(wire::name name, send_state& s, slot_copy& slot);
-  void filled(wire::name name, std::uint64_t index, std::string_view error, bool is_said = false);
-  void put_piece(wire::name name, send_state& s, const slot_copy& slot, std::byte* from);
-  void landed(wire::name name, std::string_view error);
-  void emptied(wire::name name, std::uint64_t index, std::string_view error);
+  void begin_send(wire::name name, send_state& s) noexcept;
+  void fill(wire::name name, send_state& s, slot_copy& slot) noexcept;
+  void filled(wire::name name, std::uint64_t index, std::string_view error,
+              bool is_said = false) noexcept;
+  void put_piece(wire::name name, send_state& s, const slot_copy& slot, std::byte* from) noexcept;
+  void landed(wire::name name, std::string_view error) noexcept;
+  void emptied(wire::name name, std::uint64_t index, std::string_view error) noexcept;
   ended_send settle_locked(wire::name name, send_state& s) noexcept;
   ended_receive settle_locked(wire::name name, recv_state& s) noexcept;
-  void end(const ended_send& what);
-  void end(const ended_receive& what);
-  bool fail_send(wire::name name, int rank);
-  bool fail_receive(wire::name name, int rank);
-  void wait_for_slots(wire::name name, bool is_send);
-  bool serve_send();
-  bool serve_receive();
-  void complain(int rank, std::string_view error);
+  void end(const ended_send& what) noexcept;
+  void end(const ended_receive& what) noexcept;
+  bool fail_send(wire::name name, int rank) noexcept;
+  bool fail_receive(wire::name name, int rank) noexcept;
+  bool wait_for_slots(wire::name name, bool is_send) noexcept;
+  bool serve_send() noexcept;
+  bool serve_receive() noexcept;
+  void complain(int rank, std::string_view error) noexcept;
 
   channel& via_;
   base::spinlock lock_;  // guards what the tables hold, and who waits
   data::slot_table<send_state> sends_;
   data::slot_table<recv_state> recvs_;
-  std::deque<wire::name> waiting_sends_, waiting_recvs_;  // states without slots
+  std::list<wire::name> waiting_sends_, waiting_recvs_;  // states without slots
 };
 
 }  // namespace lci::proto

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "lci/base/log.hpp"
 #include "lci/proto/channel.hpp"
@@ -63,13 +64,17 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
   if (!is_sound && (is_told || view.what != net::remote_view::answer::not_connected))
     complain(plan.rank, "the peer's slots make no sense, or are gone");
   if (over.is_over) return end(over);
-  if (!has_slots) wait_for_slots(name, true);
+  if (!has_slots && !wait_for_slots(name, true)) {
+    complain(plan.rank, NO_MEMORY);
+    fail_send(name, plan.rank);
+    return;
+  }
   if (via_.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
 }
 
 // Slots of our own, for data that neither a GPU nor the network brings to those of the receiver
 // from where it is. False: later. never: the send has failed.
-bool staged_transfers::take_slots(send_state& s, bool& never) {
+bool staged_transfers::take_slots(send_state& s, bool& never) noexcept {
   const std::size_t wanted = std::size_t{s.through.bytes} * s.through.count;
   slot_set* set = via_.shared.staging.take(wanted, never);
   if (set != nullptr && set->bytes < wanted) {
@@ -88,7 +93,7 @@ bool staged_transfers::take_slots(send_state& s, bool& never) {
 }
 
 // The caller holds the state by its `busy`.
-void staged_transfers::begin_send(wire::name name, send_state& s) {
+void staged_transfers::begin_send(wire::name name, send_state& s) noexcept {
   const std::size_t first = std::min<std::uint64_t>(s.pieces, s.through.count);
   {
     const std::lock_guard lock(lock_);
@@ -99,7 +104,7 @@ void staged_transfers::begin_send(wire::name name, send_state& s) {
 }
 
 // The slot is busy, so the state stays until filled().
-void staged_transfers::fill(wire::name name, send_state& s, slot_copy& slot) {
+void staged_transfers::fill(wire::name name, send_state& s, slot_copy& slot) noexcept {
   const std::uint64_t index = slot.index;
   const std::size_t in_set = s.number_of(slot) * s.through.bytes;
   std::byte* const from = static_cast<std::byte*>(s.plan.buffer) + index * s.through.bytes;
@@ -122,8 +127,9 @@ void staged_transfers::fill(wire::name name, send_state& s, slot_copy& slot) {
 }
 
 void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy& slot,
-                                 std::byte* from) {
-  transfer* const move = via_.shared.transfers.get();
+                                 std::byte* from) noexcept {
+  transfer* const move = via_.shared.transfers.try_get();
+  if (move == nullptr) return filled(name, slot.index, NO_MEMORY);
   *move = transfer{};
   move->via = &via_.control;
   move->op.rank = s.plan.rank;
@@ -142,19 +148,15 @@ void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy
 }
 
 void staged_transfers::slot_copy::ended(std::string_view error) noexcept {
-  try {
-    if (!is_send) return home->emptied(owner, index, error);
-    send_state* const s = home->sends_.find(owner);
-    if (s->is_landing) return home->landed(owner, error);
-    if (error.empty() && s->there == nullptr) return home->put_piece(owner, *s, *this, to);
-    home->filled(owner, index, error);
-  } catch (...) {
-    home->via_.keep(std::current_exception());
-  }
+  if (!is_send) return home->emptied(owner, index, error);
+  send_state* const s = home->sends_.find(owner);
+  if (s->is_landing) return home->landed(owner, error);
+  if (error.empty() && s->there == nullptr) return home->put_piece(owner, *s, *this, to);
+  home->filled(owner, index, error);
 }
 
 void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_view error,
-                              bool is_said) {
+                              bool is_said) noexcept {
   ended_send over;
   wire::piece news;
   int rank = -1;
@@ -190,7 +192,7 @@ staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
   return out;
 }
 
-void staged_transfers::end(const ended_send& what) {
+void staged_transfers::end(const ended_send& what) noexcept {
   if (!what.is_over) return;
   if (what.set != nullptr) via_.shared.staging.give(what.set);
   if (what.local_key != 0) via_.fabric.deregister_region(what.local_key);
@@ -211,7 +213,14 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
     if (set != nullptr) shared.staging.give(set);
     return false;
   }
-  const auto [name, s] = sends_.insert();
+  data::slot_table<send_state>::inserted made;
+  try {
+    made = sends_.insert();
+  } catch (...) {
+    shared.staging.give(set);
+    throw;
+  }
+  const auto [name, s] = made;
   body.sender = name;
   body.place = set->place;
   flag_word* const flag = shared.flags.take();
@@ -253,7 +262,7 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
 }
 
 // The bytes are in our slot. The target has been told to look for the flag, or is told now.
-void staged_transfers::landed(wire::name name, std::string_view error) {
+void staged_transfers::landed(wire::name name, std::string_view error) noexcept {
   ended_send over;
   wire::landing news;
   int rank = -1;
@@ -288,6 +297,8 @@ void staged_transfers::register_source(send_plan& plan) {
     network_key key = key_for(via_, plan.rank, plan.buffer, plan.user.status.size, plan.kind);
     plan.registered_here = key.get() != 0;
     plan.local_key = key.release();
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& problem) {
     plan.off_network = true;
     base::log::info("proto", "%zu bytes for a get of rank %d are copied: %s", plan.user.status.size,
@@ -307,10 +318,15 @@ void staged_transfers::on_get_request(int rank, const wire::get_request& body) {
   plan.kind = from.kind;
   plan.gpu = from.gpu;
   if (from.kind == mem::mem_kind::host) register_source(plan);
-  send({}, plan, {{}, body.receiver, body.slots_region, body.slots_place, body.through, body.at});
+  try {
+    send({}, plan, {{}, body.receiver, body.slots_region, body.slots_place, body.through, body.at});
+  } catch (...) {
+    if (plan.registered_here) via_.fabric.deregister_region(plan.local_key);
+    throw;
+  }
 }
 
-void staged_transfers::on_credit(int rank, const wire::credit& body) {
+void staged_transfers::on_credit(int rank, const wire::credit& body) noexcept {
   send_state* s = nullptr;
   slot_copy* slot = nullptr;
   {
@@ -329,7 +345,7 @@ void staged_transfers::on_credit(int rank, const wire::credit& body) {
   fill(body.sender, *s, *slot);
 }
 
-void staged_transfers::on_ack(int rank, wire::name sender) {
+void staged_transfers::on_ack(int rank, wire::name sender) noexcept {
   ended_send over;
   {
     const std::lock_guard lock(lock_);
@@ -345,11 +361,11 @@ void staged_transfers::on_ack(int rank, wire::name sender) {
   end(over);
 }
 
-void staged_transfers::on_drop_send(int rank, wire::name sender) {
+void staged_transfers::on_drop_send(int rank, wire::name sender) noexcept {
   if (fail_send(sender, rank)) complain(rank, "the receiver has given up");
 }
 
-bool staged_transfers::fail_send(wire::name name, int rank) {
+bool staged_transfers::fail_send(wire::name name, int rank) noexcept {
   ended_send over;
   bool is_news = false;
   {

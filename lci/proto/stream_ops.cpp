@@ -95,7 +95,7 @@ void stream_ops::free(stream_op_impl_t* op) {
   drop_locked(op, true);
 }
 
-std::size_t stream_ops::advance(std::vector<std::exception_ptr>& problems) {
+std::size_t stream_ops::advance(const keep_function& keep) {
   // edge stream_ops.mover: what the mover before has done is seen.
   if (is_moving_.exchange(true, std::memory_order_acquire)) return 0;
   struct scope {
@@ -105,17 +105,20 @@ std::size_t stream_ops::advance(std::vector<std::exception_ptr>& problems) {
       all.is_moving_.store(false, std::memory_order_release);  // edge stream_ops.mover
     }
   } const at_end{*this};
-  return look(problems) + start_posts(problems);
+  return look(keep) + start_posts(keep);
 }
 
 // Lets waits go and finds out which posts are due.
-std::size_t stream_ops::look(std::vector<std::exception_ptr>& problems) {
+std::size_t stream_ops::look(const keep_function& keep) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return 0;  // next time
+  // What was started must not be forgotten for want of memory.
+  for (auto* list : {&due_, &ended_}) list->reserve(ops_.size());
+  held_.reserve(ops_.size());
   std::size_t count = 0;
   for (stream_op_impl_t* op : ops_) {
     if (op->run == nullptr && !op->is_freed.load(std::memory_order_relaxed))
-      count += look_at_wait(*op, problems);
+      count += look_at_wait(*op, keep);
   }
   // Streams go on while their words are read one by one: what comes before one that is found may
   // have been passed over. They only add to what is triggered, so two looks that find as many have
@@ -134,7 +137,7 @@ std::size_t stream_ops::look(std::vector<std::exception_ptr>& problems) {
   return count;
 }
 
-bool stream_ops::look_at_wait(stream_op_impl_t& op, std::vector<std::exception_ptr>& problems) {
+bool stream_ops::look_at_wait(stream_op_impl_t& op, const keep_function& keep) {
   const std::uint64_t value = op.word->load(std::memory_order_relaxed);  // no data comes with it
   if (value == PASSED) {
     ended_.push_back(&op);
@@ -145,7 +148,7 @@ bool stream_ops::look_at_wait(stream_op_impl_t& op, std::vector<std::exception_p
     if (!comp::as<comp::sync>(op.comp, "stream_wait").test(nullptr)) return false;
   } catch (...) {
     // A stream that hangs could not even be looked into.
-    if (!std::exchange(op.is_reported, true)) problems.push_back(std::current_exception());
+    if (!std::exchange(op.is_reported, true)) keep(std::current_exception());
   }
   // edge stream.open, other side in the stream: all that the signals of this round stand for;
   // partner is the stream's wait.
@@ -153,7 +156,7 @@ bool stream_ops::look_at_wait(stream_op_impl_t& op, std::vector<std::exception_p
   return true;
 }
 
-std::size_t stream_ops::start_posts(std::vector<std::exception_ptr>& problems) {
+std::size_t stream_ops::start_posts(const keep_function& keep) {
   // Of two that were captured in one graph, the one that has run less is behind by a replay.
   std::sort(due_.begin(), due_.end(), [](const auto* a, const auto* b) {
     return std::tie(a->runs, a->number) < std::tie(b->runs, b->number);
@@ -170,7 +173,7 @@ std::size_t stream_ops::start_posts(std::vector<std::exception_ptr>& problems) {
         continue;
       }
     } catch (...) {
-      problems.push_back(std::current_exception());
+      keep(std::current_exception());
     }
     ++op->runs;
     ++count;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -68,8 +69,10 @@ class stream_ops {
 
   // One relaxed load: is there anything to move?
   bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
-  // Starts what is due and lets go what may. Answers how many; what they threw goes to `problems`.
-  std::size_t advance(std::vector<std::exception_ptr>& problems);
+  // Starts what is due and lets go what may. Answers how many; what they threw is kept by keep(),
+  // which does not throw. Throws std::bad_alloc before anything is done.
+  using keep_function = std::function<void(std::exception_ptr)>;
+  std::size_t advance(const keep_function& keep);
   // Whether a post of this device has been put into a stream, and not started.
   bool is_waited_for(const void* device) noexcept;
   // Whether a stream waits for this synchronizer, or will whenever its graph runs.
@@ -82,9 +85,9 @@ class stream_ops {
  private:
   stream_op_impl_t* add(const stream_op_impl_t& what);
   void make_room();
-  std::size_t look(std::vector<std::exception_ptr>& problems);
-  bool look_at_wait(stream_op_impl_t& op, std::vector<std::exception_ptr>& problems);
-  std::size_t start_posts(std::vector<std::exception_ptr>& problems);
+  std::size_t look(const keep_function& keep);
+  bool look_at_wait(stream_op_impl_t& op, const keep_function& keep);
+  std::size_t start_posts(const keep_function& keep);
   void sweep() noexcept;
   void drop_locked(stream_op_impl_t* op, bool with_word) noexcept;
 

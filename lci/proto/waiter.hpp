@@ -6,15 +6,13 @@
 
 #include <atomic>
 
-#include "lci/completion.hpp"
 #include "lci/data/object_pool.hpp"
+#include "lci/library_comp.hpp"
 
 namespace lci::proto {
 
-class waiter final : public comp_impl_t {
+class waiter final : public detail::library_comp_t {
  public:
-  waiter() { attr.comp_type = detail::LIBRARY_COMP; }
-
   waiter* pool_next = nullptr;
   data::object_pool<waiter>* home = nullptr;
 

@@ -10,11 +10,13 @@ namespace {
 
 thread_local constinit std::uint64_t fail_in = 0;  // calls until the one that fails; 0: none will
 thread_local constinit bool has_fired = false;
-thread_local constinit int pauses = 0;
+thread_local constinit std::uint64_t calls = 0;
+thread_local constinit int spared = 0;
 constinit std::atomic<long> live{0};  // statistics, relaxed
 
 void* allocate(std::size_t size, std::size_t align) noexcept {
-  if (fail_in != 0 && pauses == 0 && --fail_in == 0) {
+  if (spared == 0) ++calls;
+  if (spared == 0 && fail_in != 0 && --fail_in == 0) {
     has_fired = true;
     return nullptr;
   }
@@ -39,15 +41,22 @@ void* allocate_or_throw(std::size_t size, std::size_t align) {
 
 fail_nth_new::fail_nth_new(std::uint64_t n) noexcept {
   has_fired = false;
+  calls = 0;
   fail_in = n;
 }
 fail_nth_new::~fail_nth_new() { fail_in = 0; }
 bool fail_nth_new::fired() const noexcept { return has_fired; }
-void pause_failing_new() noexcept { ++pauses; }
-void resume_failing_new() noexcept { --pauses; }
+std::uint64_t fail_nth_new::count() const noexcept { return calls; }
+void pause_failing_new() noexcept { ++spared; }
+void resume_failing_new() noexcept { --spared; }
 long live_news() noexcept { return live.load(std::memory_order_relaxed); }
 
 }  // namespace lci::test
+
+extern "C" __attribute__((visibility("default"))) void lci_spare_from_failing_new(
+    int change) noexcept {
+  lci::test::spared += change;
+}
 
 // The array forms of the standard library call these. Default visibility: shared libraries have to
 // find them.

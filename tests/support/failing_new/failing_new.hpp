@@ -11,8 +11,8 @@
 namespace lci::test {
 
 // While it lives, the n-th operator new (from 1) of this thread throws std::bad_alloc, or answers
-// null in its nothrow form; the ones before and after succeed. A test loops n upwards until a
-// scenario is through with fired() false.
+// null in its nothrow form; the ones before and after succeed. 0: none fails. A test loops n
+// upwards until a scenario is through with fired() false.
 class fail_nth_new {
  public:
   explicit fail_nth_new(std::uint64_t n) noexcept;
@@ -20,10 +20,12 @@ class fail_nth_new {
   fail_nth_new(const fail_nth_new&) = delete;
   fail_nth_new& operator=(const fail_nth_new&) = delete;
   bool fired() const noexcept;
+  // Calls since it was made, the failed one included.
+  std::uint64_t count() const noexcept;
 };
 
-// Around what is not to fail in this thread and is no step: what a library of others does. They
-// nest.
+// Around what is not to fail in this thread, does not count and is no step: what a library of
+// others does. They nest.
 void pause_failing_new() noexcept;
 void resume_failing_new() noexcept;
 
@@ -31,3 +33,7 @@ void resume_failing_new() noexcept;
 long live_news() noexcept;
 
 }  // namespace lci::test
+
+// The same for fakes, which stand for what knows no operator new and are linked without this as
+// well: 1 pauses, -1 resumes.
+extern "C" void lci_spare_from_failing_new(int change) noexcept;

@@ -122,7 +122,7 @@ sim_device::step sim_device::one_event(net::sink& to) noexcept {
   return give_gone(to, lock) ? step::event : step::nothing;
 }
 
-bool sim_device::give_completion(net::sink& to, std::unique_lock<std::mutex>& lock) noexcept {
+bool sim_device::give_completion(net::sink& to, std::unique_lock<sim_mutex>& lock) noexcept {
   // What fails by the end of a peer is told after that end.
   const auto at = std::find_if(completions_.begin(), completions_.end(), [this](const auto& c) {
     const auto rank = static_cast<std::size_t>(c.rank);
@@ -142,7 +142,7 @@ bool sim_device::give_completion(net::sink& to, std::unique_lock<std::mutex>& lo
 
 // The data of a put_imm first, unless it was written at the post, then its immediate.
 void sim_device::give_immediate(net::sink& to, sim_message& m,
-                                std::unique_lock<std::mutex>& lock) noexcept {
+                                std::unique_lock<sim_mutex>& lock) noexcept {
   const int from = m.op.rank;
   const char* error = nullptr;
   if (!m.put_done) {
@@ -164,7 +164,7 @@ void sim_device::give_immediate(net::sink& to, sim_message& m,
 }
 
 sim_device::step sim_device::give_message(net::sink& to,
-                                          std::unique_lock<std::mutex>& lock) noexcept {
+                                          std::unique_lock<sim_mutex>& lock) noexcept {
   // A message that is delayed holds back what the same rank sent later, if the network is ordered.
   std::vector<bool> held(world_.fabrics.size());
   auto at = inbox_.begin();
@@ -215,7 +215,7 @@ sim_device::step sim_device::give_message(net::sink& to,
   return step::event;
 }
 
-bool sim_device::give_gone(net::sink& to, std::unique_lock<std::mutex>& lock) noexcept {
+bool sim_device::give_gone(net::sink& to, std::unique_lock<sim_mutex>& lock) noexcept {
   for (std::size_t rank = 0; rank < world_.life.size(); ++rank) {
     const sim_life life = world_.life[rank];
     if (life != sim_life::left && life != sim_life::dead) continue;

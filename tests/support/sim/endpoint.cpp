@@ -20,6 +20,7 @@ errorcode_t sim_endpoint::send_inline(int rank, std::uint32_t imm, const void* h
                                       std::size_t size) noexcept {
   sim_require(head_size + size <= device_.fabric_.caps_.max_inject,
               "send_inline() beyond max_inject");
+  const spared here;
   sim_message m;
   m.op.rank = rank;
   m.op.imm = imm;

@@ -61,7 +61,9 @@ class stream_ops_test : public testing::Test {
     args.local_comp = comp_t(sync);
     return ops.add_post(stream, &fake_post, args, &device);
   }
-  std::size_t advance() { return ops.advance(problems); }
+  std::size_t advance() {
+    return ops.advance([this](std::exception_ptr p) { problems.push_back(std::move(p)); });
+  }
   std::vector<int> started() const { return notes().started; }
   void signal() const { sync->add(errorcode_t::done); }
 
