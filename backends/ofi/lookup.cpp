@@ -103,6 +103,10 @@ void lookups::settle(int rank, const note& said) noexcept {
 
 void lookups::drop(int rank, net::remote_key name) noexcept {
   const std::lock_guard lock(lock_);
+  // Who has asked gets no other answer, and asks again.
+  std::erase_if(requests_, [&](const request& one) {
+    return one.is_sent && one.rank == rank && is_same(one.name, name);
+  });
   auto& rows = peers_[static_cast<std::size_t>(rank)].rows;
   const auto at = rows.find(name.slot);
   if (at != rows.end() && at->second.generation == name.generation) rows.erase(at);

@@ -284,11 +284,9 @@ void port::take_note(net::sink& to, const note& what, link& from) noexcept {
       return from.set_consumed(what.count);
     case note::kind::ask: {
       note answer;
-      const bool is_kept = fabric_.memory().tell(name, {from.rank, index_}, answer);
-      tell(from.rank, answer);
-      if (is_kept) return;
-      // Who would not hear of its end must not keep it, and asks again.
-      answer.what = note::kind::withdrawn;
+      // Who would not hear of its end must not know it, and asks again.
+      if (!fabric_.memory().tell(name, {from.rank, index_}, answer))
+        answer.what = note::kind::withdrawn;
       return tell(from.rank, answer);
     }
     case note::kind::row:

@@ -67,16 +67,21 @@ void backlog::free_locked(backlog_entry& used) noexcept {
   ++spare_count_;
 }
 
+void backlog::make_spare_queue_locked() noexcept {
+  try {
+    if (spare_queue_.empty()) spare_queue_ = make_node<queue_map>();
+  } catch (const std::bad_alloc&) {  // tried again with the next message
+  }
+}
+
 // Null: there is none, and no memory for one.
 backlog::queue* backlog::find_queue_locked(int rank) noexcept {
+  make_spare_queue_locked();
   if (const auto at = queues_.find(rank); at != queues_.end()) return &at->second;
   if (spare_queue_.empty()) return nullptr;
   spare_queue_.key() = rank;
   queue* const made = &queues_.insert(std::move(spare_queue_)).position->second;
-  try {
-    spare_queue_ = make_node<queue_map>();
-  } catch (const std::bad_alloc&) {  // tried again with the next rank
-  }
+  make_spare_queue_locked();
   return made;
 }
 
@@ -95,14 +100,10 @@ bool backlog::push_message(int rank, std::uint32_t imm, const void* body,
     --spare_count_;
   }
   if (made == nullptr) return false;
-  queue* to = find_queue_locked(rank);
+  queue* const to = find_queue_locked(rank);
   if (to == nullptr) {
-    try {
-      to = &queues_[rank];
-    } catch (const std::bad_alloc&) {
-      free_locked(*made);
-      return false;
-    }
+    free_locked(*made);
+    return false;
   }
   made->imm = imm;
   made->body_size = static_cast<std::uint32_t>(size);

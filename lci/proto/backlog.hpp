@@ -77,6 +77,7 @@ class backlog {
   };
   using queue_map = std::map<int, queue>;
   bool pending_slow(int rank) const noexcept;
+  void make_spare_queue_locked() noexcept;
   queue* find_queue_locked(int rank) noexcept;
   void append_locked(queue& to, backlog_entry& entry) noexcept;
   backlog_entry& take_locked(queue& from) noexcept;

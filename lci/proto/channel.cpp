@@ -46,8 +46,15 @@ channel::~channel() {
   shared.streams.forget(this);
   while (answers_ != nullptr) {
     message& request = *std::exchange(answers_, answers_->pool_next);
-    abandon(request.met->user.comp);
-    shared.receives.put(request.met);
+    receive& to = *request.met;
+    if (to.via == this) {
+      abandon(to.user.comp);
+    } else if (shared.has(*to.via)) {  // the call that posted it may wait for it
+      to.via->open_receives.add(-1);
+      to.via->keep(std::make_exception_ptr(std::bad_alloc()));
+      to.via->fail(to.user);
+    }
+    shared.receives.put(&to);
     shared.messages.put(&request);
   }
 }
@@ -173,9 +180,8 @@ std::size_t channel::move_streams() {
 
 std::size_t channel::drain_backlogs() noexcept {
   std::size_t moved = 0;
-  for_each_port([&](port& p) {
-    if (p.log.any()) moved += p.log.drain(p);
-  });
+  for (std::size_t i = 0; port* const p = port_at(i); ++i)
+    if (p->log.any()) moved += p->log.drain(*p);
   return moved;
 }
 

@@ -262,18 +262,10 @@ class channel {
   }
   std::size_t do_leftovers();
   std::size_t move_streams();
-  // use(port) of each, without the lock.
-  template <class Use>
-  void for_each_port(Use&& use) noexcept {
-    for (std::size_t i = 0;; ++i) {
-      port* one;
-      {
-        const std::lock_guard lock(ports_lock_);
-        if (i >= ports_.size()) return;
-        one = ports_[i];
-      }
-      use(*one);
-    }
+  // Null: there are fewer.
+  port* port_at(std::size_t i) noexcept {
+    const std::lock_guard lock(ports_lock_);
+    return i < ports_.size() ? ports_[i] : nullptr;
   }
   std::size_t drain_backlogs() noexcept;
   std::size_t advance_parked();
@@ -284,6 +276,7 @@ class channel {
   void look_again() noexcept;
   bool keep_gone(int rank) noexcept;
   void end_receives_from(int rank) noexcept;
+  receive* take_lost(int rank) noexcept;
   LCI_COLD void tell_news();
   void count_news_locked() noexcept;
 

@@ -109,10 +109,16 @@ void channel::end_receives_from(int rank) noexcept {
   // edge channel.parting: partner is parted_from(), by way of the lock of the matching engine for
   // what is filed meanwhile.
   if (!how.compare_exchange_strong(before, parting::begun, std::memory_order_acq_rel)) return;
-  std::size_t ended = 0;
-  shared.rcomps.for_each_engine([&](matcher& m) { ended += m.forget(*this, rank); });
+  const std::size_t ended = end_receives(take_lost(rank));
   how.store(parting::over, std::memory_order_release);  // edge channel.parting
   if (ended != 0) miss(rank);
+}
+
+// Those for which only that rank could send, out of all engines.
+receive* channel::take_lost(int rank) noexcept {
+  receive* taken = nullptr;
+  shared.rcomps.for_each_engine([&](matcher& m) { taken = m.take_lost(*this, rank, taken); });
+  return taken;
 }
 
 // What waits for a rank that is gone will not complete.
@@ -122,10 +128,17 @@ void channel::end_what_waits_for(int rank, bool has_died) noexcept {
   staged.on_peer_gone(rank);
   flags.forget(rank);
   offered.forget(rank);
-  if (has_died) shared.rcomps.for_each_engine([&](matcher& m) { m.forget(*this, rank); });
+  if (has_died) end_receives(take_lost(rank));
   known_offers.forget(rank);
   if (mem::accelerator* const gpu = shared.gpus.running(); gpu != nullptr) gpu->forget(rank);
-  for_each_port([rank](port& p) { p.forget(rank); });
+  // From the last one: those behind one that another thread removes move to where this looks next.
+  std::size_t i;
+  {
+    const std::lock_guard lock(ports_lock_);
+    i = ports_.size();
+  }
+  while (i-- > 0)
+    if (port* const p = port_at(i); p != nullptr) p->forget(rank);
 }
 
 // Some peer is gone. Reports each death once per device.

@@ -83,6 +83,11 @@ void core::leave(channel& one) noexcept {
   if (failure_epoch() != 0) failure_epoch_.fetch_add(1, std::memory_order_release);
 }
 
+bool core::has(const channel& one) noexcept {
+  const std::lock_guard lock(channels_lock_);
+  return std::find(channels_.begin(), channels_.end(), &one) != channels_.end();
+}
+
 bool core::is_all_in(int rank) noexcept {
   const std::lock_guard lock(channels_lock_);
   return is_gone(rank) && std::all_of(channels_.begin(), channels_.end(),

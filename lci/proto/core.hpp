@@ -113,6 +113,8 @@ class core {
   // Every channel, whole, enters itself, and leaves before it ends.
   void enter(channel& one);
   void leave(channel& one) noexcept;
+  // Whether that one has not left.
+  bool has(const channel& one) noexcept;
   // Nothing of `rank`, which is gone, is still on its way to any device. Once true it stays so.
   bool is_all_in(int rank) noexcept;
   // No device was ever in touch with `rank`, which has left the job, so that nothing of it can

@@ -69,18 +69,18 @@ static direct_copy* plan_direct(channel& via, transfer& move, const net::remote_
   copy->size = move.total;
   copy->device = move.gpu;
   std::byte* far = nullptr;
+  try {
+    far =
+        is_own ? own_end(shared, move, view, why_not) : mapped_end(via, *copy, move, view, why_not);
+  } catch (...) {
+    shared.direct_copies.put(copy);
+    throw;
+  }
   if (is_own) {
-    far = own_end(shared, move, view, why_not);
     const int there = far == nullptr ? -1 : mem::find_place(far).device;
     if (near != mem::mem_kind::device) copy->device = there;
     copy->is_in_reach = there == copy->device;
   } else {
-    try {
-      far = mapped_end(via, *copy, move, view, why_not);
-    } catch (...) {
-      shared.direct_copies.put(copy);
-      throw;
-    }
     copy->is_in_reach = true;  // mapped for this GPU
   }
   if (far == nullptr) {

@@ -205,7 +205,7 @@ void handler_queue::end(std::uint32_t outer_depth, entry* again) noexcept {
 bool handler_queue::give(entry& one) noexcept {
   if (one.to != nullptr) {
     if (one.to->attr.serial == one.serial)
-      via_.signal_now(one.to, one.status, one.what);
+      via_.signal_now(one.to, one.status, one.what, one.is_completion);
     else
       via_.keep_freed(one.to, one.status, one.what);
     return true;

@@ -250,10 +250,10 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   }
   if (from == nullptr) {
     LCI_RACE_POINT("matcher.post.after_filing");
-    // forget() has either found the receive, or was over before it was filed: then the engine's
+    // take_lost() has either found the receive, or was over before it was filed: then the engine's
     // lock has brought us what mark_gone() said.
     if (via.shared.failure_epoch() != 0 && rank >= 0 && via.shared.has_died(rank)) [[unlikely]] {
-      forget(via, rank);
+      end_receives(take_lost(via, rank));
       return errorcode_t::posted;
     }
     if (via.shared.failure_epoch() != 0 && rank >= 0 && via.shared.is_gone(rank)) [[unlikely]] {
@@ -287,17 +287,16 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   return errorcode_t::done;
 }
 
-// A list, through pool_next, of the receives that left the engine.
-receive* matcher::remove(const receive_test& takes) noexcept {
-  receive* taken = nullptr;
+// A list, through pool_next, of the receives that left the engine, before `behind`.
+receive* matcher::remove(const receive_test& takes, receive* behind) noexcept {
   engine_->remove_recvs([&](int source, void* value) {
     auto& to = *static_cast<receive*>(value);
     if (!takes(source, to)) return false;
-    to.pool_next = taken;
-    taken = &to;
+    to.pool_next = behind;
+    behind = &to;
     return true;
   });
-  return taken;
+  return behind;
 }
 
 // A receive that was just filed for a rank that took leave: true if nothing can meet it any more
@@ -307,7 +306,7 @@ bool matcher::is_for_parted(channel& via, int rank, const receive& record) noexc
     case channel::parting::not_yet:
       break;
     case channel::parting::begun:  // by another thread, which may have passed by
-      if (forget(via, rank) != 0) via.miss(rank);
+      if (end_receives(take_lost(via, rank)) != 0) via.miss(rank);
       break;
     case channel::parting::over:
       return remove([&](int source, const receive& to) {
@@ -317,15 +316,25 @@ bool matcher::is_for_parted(channel& via, int rank, const receive& record) noexc
   return false;
 }
 
-std::size_t matcher::forget(channel& via, int rank) noexcept {
+receive* matcher::take_lost(const channel& via, int rank, receive* behind) noexcept {
+  return remove([&](int source, const receive& to) { return source == rank && to.via == &via; },
+                behind);
+}
+
+std::size_t end_receives(receive* taken, bool is_told) noexcept {
   std::size_t ended = 0;
-  receive* taken =
-      remove([&](int source, const receive& to) { return source == rank && to.via == &via; });
   while (taken != nullptr) {
     receive& to = *std::exchange(taken, taken->pool_next);
     if (was_claimed(to)) continue;
-    drop(to);
     ++ended;
+    comp_impl_t* const comp = to.user.comp;
+    if (is_told) {
+      drop(to);
+      continue;
+    }
+    to.via->open_receives.add(-1);
+    to.via->shared.receives.put(&to);
+    abandon(comp);
   }
   return ended;
 }
@@ -350,18 +359,8 @@ void matcher::forget_messages(core& shared, const std::function<bool(message&)>&
   while (taken != nullptr) give_back(shared, *std::exchange(taken, taken->pool_next));
 }
 
-std::size_t matcher::part_with(channel& via) noexcept {
-  receive* taken = remove([&](int, const receive& to) { return to.via == &via; });
-  std::size_t left = 0;
-  while (taken != nullptr) {
-    receive& to = *std::exchange(taken, taken->pool_next);
-    if (was_claimed(to)) continue;
-    via.open_receives.add(-1);
-    comp_impl_t* const comp = to.user.comp;
-    via.shared.receives.put(&to);
-    abandon(comp);
-    ++left;
-  }
+receive* matcher::part_with(const channel& via, receive* behind) noexcept {
+  behind = remove([&](int, const receive& to) { return to.via == &via; }, behind);
   forget_messages(via.shared, [&](message& m) {
     if (m.via != &via) return false;
     if (m.what == message::form::rts) return true;
@@ -369,7 +368,7 @@ std::size_t matcher::part_with(channel& via) noexcept {
     m.left_by = &via.fabric;
     return false;
   });
-  return left;
+  return behind;
 }
 
 void matcher::part_with(core& shared, const mem::packet_pool& pool) noexcept {

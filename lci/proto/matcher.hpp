@@ -35,9 +35,9 @@ class matcher {
   // had sent is in. Throws truncation_error, with the message left where it was, when the message
   // that is there does not fit.
   errorcode_t post(receive& record, int rank, tag_t tag, matching_policy_t policy, status_t& got);
-  // Ends the receives of that channel for which only a rank could send that is gone; answers how
-  // many.
-  std::size_t forget(channel& via, int rank) noexcept;
+  // Takes out the receives of that channel for which only that rank could send, which is gone, and
+  // answers them for end_receives(), before those of another list.
+  receive* take_lost(const channel& via, int rank, receive* behind = nullptr) noexcept;
   // Calls see() for each receive that waits here, under a lock; `source` as the engine has it.
   void for_each_receive(const std::function<void(int source, const receive& waiting)>& see) {
     engine_->remove_recvs([&](int source, void* value) {
@@ -47,10 +47,9 @@ class matcher {
   }
   // Takes back the receive that was to signal this waiter; false: a message has met it.
   bool take_back(const waiter& by) noexcept;
-  // The channel ends. Its receives leave without a word, and so do the requests that nobody else
-  // could answer; messages that are here whole stay for the receives of other channels. Answers how
-  // many receives left.
-  std::size_t part_with(channel& via) noexcept;
+  // The channel ends. Its receives leave, in a list as above, and so do the requests that nobody
+  // else could answer; messages that are here whole stay for the receives of other channels.
+  receive* part_with(const channel& via, receive* behind = nullptr) noexcept;
   // The pool ends, and the messages with it that nobody received and that lie in its packets.
   void part_with(core& shared, const mem::packet_pool& pool) noexcept;
   // The same for a network, whose channels are gone, and packets that its peers have lent.
@@ -61,13 +60,17 @@ class matcher {
  private:
   using receive_test = std::function<bool(int source, const receive& waiting)>;
   bool is_for_parted(channel& via, int rank, const receive& record) noexcept;
-  receive* remove(const receive_test& takes) noexcept;
+  receive* remove(const receive_test& takes, receive* behind = nullptr) noexcept;
   void forget_messages(core& shared, const std::function<bool(message&)>& takes) noexcept;
   bool hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept;
   bool file(channel& via, const match::match_key& key, message& m) noexcept;
   bool deliver(channel& via, receive& to, message& from) noexcept;
   std::unique_ptr<match::engine> engine_;
 };
+
+// Ends receives that have left their engine, in a list through pool_next; answers how many. Under
+// no lock: objects of the library that waited may end by it. is_told: who posted them hears.
+std::size_t end_receives(receive* taken, bool is_told = true) noexcept;
 
 // A receive has met the request of a rendezvous: answers it, at once or, where memory is short, in
 // a later round of progress. Takes over both.

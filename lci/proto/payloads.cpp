@@ -257,14 +257,16 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   if (find(first.request.size, at) != found::yes) return false;
   if (first.is_small) {
     const status_t status = status_of(first.rank, first.request.tag, at.buffer, first.bytes.size());
+    // First: what it is told may wait until nothing is under way here.
+    via_.expect_leftovers(-1);
     if (first.to->attr.serial != first.serial) {
       give_up_place(at);
       via_.keep_freed(first.to, status, news::message);
     } else if (!deliver_at(*first.to, status, at, first.bytes.data())) {
       give_up_place(at);
+      via_.expect_leftovers(1);
       return false;
     }
-    via_.expect_leftovers(-1);
     return true;
   }
   try {

@@ -141,9 +141,10 @@ proto::raw_net& device_impl_t::raw() {
 }
 
 void device_impl_t::abandon_receives() noexcept {
-  std::size_t left = 0;
+  proto::receive* taken = nullptr;
   owner().core.rcomps.for_each_engine(
-      [&](proto::matcher& match) { left += match.part_with(channel); });
+      [&](proto::matcher& match) { taken = match.part_with(channel, taken); });
+  const std::size_t left = proto::end_receives(taken, false);
   if (left != 0)
     base::log::info("runtime", "a device was freed with %zu receives that no message had met",
                     left);

@@ -170,8 +170,11 @@ TEST_F(leads, a_receive_that_a_message_has_met__does_whosever_it_is) {
 
 // Collectives are objects of the library, which go on to whatever they were given.
 TEST_F(leads, a_receive_of_a_collective__does_and_that_of_a_call_that_waits_does_not) {
-  lci::test::recorder collective;
-  collective.attr.comp_type = lci::detail::LIBRARY_COMP;
+  struct : lci::detail::library_comp_t {
+    void signal(lci::status_t) override {}
+    void lose() noexcept override { is_lost = true; }
+    bool is_lost = false;
+  } collective;
   lci::proto::waiter call;
   lci::proto::receive& record = *me_.core.receives.get();
   record.user = {&call, lci::status_t(), true};
@@ -182,7 +185,8 @@ TEST_F(leads, a_receive_of_a_collective__does_and_that_of_a_call_that_waits_does
   EXPECT_FALSE(to_object());
   receive(1, &collective);
   EXPECT_TRUE(to_object());
-  me_.matcher->part_with(*me_.channel);
+  lci::proto::end_receives(me_.matcher->part_with(*me_.channel), false);
+  EXPECT_TRUE(collective.is_lost);
 }
 
 }  // namespace

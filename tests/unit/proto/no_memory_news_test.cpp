@@ -41,6 +41,40 @@ TEST(no_memory, queue_that_cannot_grow__gets_it_later) {
   });
 }
 
+// It stays what who drains waits for.
+TEST(no_memory, queue_that_cannot_grow_again__is_still_owed_a_completion) {
+  ranks w;
+  lci::comp_attr_t small;
+  small.cq_type = lci::attr_cq_type_t::array_atomic;
+  small.cq_default_length = 1;
+  lci::comp::queue queue(small);
+  proto::channel& via = *w[0].channel;
+  status_t status;
+  status.set_done();
+  int failures = 0;
+  const auto fails = [&](const auto& action) {
+    const fail_nth_new failing(1);
+    action();
+    failures += failing.fired();
+  };
+  int signals = 0;
+  while (failures == 0 && signals < 1000) {
+    fails([&] { via.signal_now(&queue, status, proto::news::operation, true); });
+    ++signals;
+  }
+  ASSERT_EQ(failures, 1);
+  EXPECT_EQ(via.handlers.completions(), 1u);
+  fails([&] { via.handlers.run(1); });
+  ASSERT_EQ(failures, 2);
+  EXPECT_EQ(via.handlers.completions(), 1u);
+  EXPECT_FALSE(via.is_drained());
+  EXPECT_EQ(via.handlers.run(1), 1u);
+  EXPECT_TRUE(via.is_drained());
+  int popped = 0;
+  while (queue.pop().is_done()) ++popped;
+  EXPECT_EQ(popped, signals);
+}
+
 TEST(no_memory, message_for_nobody__is_told) {
   for_each_allocation([](std::uint64_t n) {
     ranks w;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/comp/sync.hpp"
+#include "lci/library_comp.hpp"
 #include "tests/support/in_thread.hpp"
 #include "tests/support/race_hook.hpp"
 #include "tests/unit/proto/world.hpp"
@@ -73,6 +74,45 @@ TEST_F(receives_gone, from_who_took_leave__end_as_well) {
   ASSERT_TRUE(w_[0].core.is_gone(2));
   EXPECT_EQ(one.done.lost(), 2);
   EXPECT_TRUE(w_[0].channel->is_drained());
+}
+
+// One of the library may free what was given to it, which looks for its numbers.
+class frees_others final : public lci::detail::library_comp_t {
+ public:
+  explicit frees_others(lci::proto::core& core) : core_(core) {}
+  void signal(lci::status_t) override {}
+  void lose() noexcept override {
+    core_.rcomps.bury(*this);
+    ++lost;
+  }
+  int lost = 0;
+
+ private:
+  lci::proto::core& core_;
+};
+
+class receives_of_the_library : public receives_gone {
+ protected:
+  void SetUp() override {
+    receives_gone::SetUp();
+    w_[0].core.rcomps.add(&numbered_);
+    lci::status_t got;
+    ASSERT_EQ(w_[0].receive(2, into_.data(), into_.size(), 5, &waits_, got), errorcode_t::posted);
+  }
+  signalled numbered_{lci::comp_attr_t{}};
+  frees_others waits_{w_[0].core};
+  std::vector<std::byte> into_ = std::vector<std::byte>(16);
+};
+
+TEST_F(receives_of_the_library, from_the_dead__end_under_no_lock) {
+  let_die(2);
+  EXPECT_EQ(waits_.lost, 1);
+}
+
+TEST_F(receives_of_the_library, from_who_took_leave__end_under_no_lock) {
+  w_[2].fabric->leave();
+  w_.step(50);
+  EXPECT_EQ(waits_.lost, 1);
 }
 
 // The check of the post was before the death.
@@ -208,7 +248,7 @@ TEST_F(channel_gone, its_receives__leave_without_a_word_and_the_others_stay) {
   ASSERT_EQ(matcher().post(record, 1, 5, lci::matching_policy_t::rank_tag, got),
             errorcode_t::posted);
   ASSERT_EQ(of_other.post(me, 1), errorcode_t::posted);
-  EXPECT_EQ(matcher().part_with((*second_)[0]), 1u);
+  EXPECT_EQ(lci::proto::end_receives(matcher().part_with((*second_)[0]), false), 1u);
   EXPECT_TRUE((*second_)[0].is_drained());
   second_->end(0);
   EXPECT_EQ(me.channel->open_receives.sum(), 1);
@@ -227,7 +267,7 @@ TEST_F(channel_gone, what_is_here_whole__is_received_through_another) {
     for (const std::size_t size : {8, 100, 4096})
       ASSERT_EQ(second_->send(*w_, data_, size, static_cast<lci::tag_t>(size)), errorcode_t::done);
     second_->step();
-    EXPECT_EQ(matcher().part_with((*second_)[0]), 0u);
+    EXPECT_EQ(lci::proto::end_receives(matcher().part_with((*second_)[0]), false), 0u);
     second_->end(0);
     ASSERT_EQ(matcher().engine().size(), 3u);
     for (const std::size_t size : {4096, 100, 8})
@@ -242,9 +282,9 @@ TEST_F(channel_gone, what_was_only_announced__goes_with_it) {
   ASSERT_EQ(second_->send(*w_, data_, LARGE, 3), errorcode_t::posted);
   second_->step();
   ASSERT_EQ(matcher().engine().size(), 1u);
-  EXPECT_EQ(matcher().part_with(*(*w_)[0].channel), 0u);
+  EXPECT_EQ(lci::proto::end_receives(matcher().part_with(*(*w_)[0].channel), false), 0u);
   EXPECT_EQ(matcher().engine().size(), 1u) << "that was another channel";
-  matcher().part_with((*second_)[0]);
+  lci::proto::end_receives(matcher().part_with((*second_)[0]), false);
   EXPECT_EQ(matcher().engine().size(), 0u);
 }
 
@@ -253,7 +293,7 @@ TEST_F(channel_gone, then_its_pool__what_lies_there_goes_with_it) {
   for (const std::size_t size : {8, 4096})
     ASSERT_EQ(second_->send(*w_, data_, size, static_cast<lci::tag_t>(size)), errorcode_t::done);
   second_->step();
-  matcher().part_with((*second_)[0]);
+  lci::proto::end_receives(matcher().part_with((*second_)[0]), false);
   second_->end(0);
   ASSERT_EQ((*w_)[0].pool.outstanding(), 1u);
   lci::mem::packet_pool other((*w_)[0].core.arena, 8192, 4);
@@ -273,7 +313,7 @@ TEST_F(channel_gone, then_its_network__what_a_peer_has_lent_goes_back) {
   node& me = (*w_)[0];
   matcher().part_with(me.core, *me.fabric);
   EXPECT_EQ(matcher().engine().size(), 2u) << "the channel is still there";
-  matcher().part_with((*second_)[0]);
+  lci::proto::end_receives(matcher().part_with((*second_)[0]), false);
   second_->end(0);
   matcher().part_with(me.core, *(*w_)[1].fabric);
   EXPECT_EQ(matcher().engine().size(), 2u) << "that was another network";
