@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -54,7 +55,7 @@ struct rank_t {
     const lci::rmr_t mine = lci::get_rmr(region);
     lci::allgather(&mine, all.data(), sizeof mine);
     there = all.back();
-    lci::barrier();
+    make_contact();
   }
   ~rank_t() {
     lci::barrier();
@@ -81,6 +82,16 @@ struct rank_t {
   }
   void progress() { lci::progress_x().device(device)(); }
   void meet() { lci::barrier_x().device(quiet)(); }
+  // Two ranks may have called each other, and the second call is read at a later look, of which
+  // there is one a millisecond: after two rounds none is under way.
+  void make_contact() {
+    for (int round = 0; round < 3; ++round) {
+      meet();
+      const auto begin = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(3)) progress();
+    }
+    meet();
+  }
 
   int me = -1;
   int n = 0;
