@@ -5,7 +5,8 @@
 
 #include "lci/completion.hpp"
 
-namespace lci::detail {
+namespace lci {
+namespace detail {
 
 /// Kind of objects in which none of the program's code runs, beside those that have a name: the
 /// library's own. They are signalled at every depth of handlers.
@@ -21,6 +22,7 @@ class LCI_PUBLIC library_comp_t : public comp_impl_t {
   virtual void lose() noexcept {}
 };
 
-}  // namespace lci::detail
+}  // namespace detail
+}  // namespace lci
 
 #endif

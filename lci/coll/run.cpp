@@ -76,7 +76,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     // Relaxed: the subtraction behind it brings it to who enters.
     is_lost_.store(true, std::memory_order_relaxed);
     // edge collective.phase
-    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) finish();
+    if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_up();
   }
 
  private:
@@ -176,10 +176,15 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
       each->is_needing_all_ = false;
   }
 
-  void finish() {
+  void give_up() noexcept {
     const std::unique_ptr<running_t> self(this);
     detail::unlist_unfinished(via_.runtime, this);
-    if (failed_ || is_lost_.load(std::memory_order_relaxed)) return;
+  }
+
+  void finish() {
+    if (failed_ || is_lost_.load(std::memory_order_relaxed)) return give_up();
+    const std::unique_ptr<running_t> self(this);
+    detail::unlist_unfinished(via_.runtime, this);
     if (next_collective_ != nullptr) {
       agreement_->check();
       return next_collective_.release()->start();
