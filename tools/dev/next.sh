@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tools/dev/common.sh
 source tools/dev/common.sh
-UNITS=(unit_base unit_boot unit_shm)
+UNITS=(unit_boot unit_shm)
 case $1 in
   selfcheck)
     need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" libgtest-dev libgmock-dev clang
