@@ -192,7 +192,13 @@ errorcode_t fabric::make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane
     entry->slots = slots;
     box.opened_locked(rank, lane);
     out = entry;
-    if (who->state.load(std::memory_order_relaxed) == contact::mapped) {
+    const contact met = who->state.load(std::memory_order_relaxed);
+    // It may have looked through our lanes before this one was there, and its answer lies unread.
+    // Once read, the lane is announced, so that the message gets there without a poll of ours. The
+    // lock on the queue of answers orders: one that comes after this read was written by a peer
+    // that still has to look.
+    if (met == contact::greeted) read_all_locked(*who);
+    if (met == contact::mapped) {
       // edge announce: the offset before the count; partner is the acquire load in inbox::poll().
       who->control->announce[index].count.fetch_add(1, std::memory_order_release);
     }

@@ -93,6 +93,22 @@ TEST(meet, a_lane_made_after_the_hello__is_found_all_the_same) {
   EXPECT_EQ(p.a.net->find(1)->links, 1) << "the answer came on the same connection";
 }
 
+// The peer has answered our call, and has looked through our lanes, before there was one.
+TEST(meet, a_lane_made_before_the_answer_is_read__needs_no_poll_of_its_sender) {
+  pair p;
+  p.a.net->connect(1);
+  pair::until(
+      [&] {
+        const peer* zero = p.b.net->find(0);
+        return zero != nullptr && zero->state.load() == contact::mapped;
+      },
+      {&p.b});
+  for (int i = 0; i < 100; ++i) p.b.poll();
+  EXPECT_EQ(p.a.say(1, "hello"), errorcode_t::done);
+  for (int i = 0; i < 100; ++i) p.b.poll();
+  EXPECT_EQ(p.b.seen.messages.size(), 1u);
+}
+
 TEST(meet, connect__makes_contact_without_a_message) {
   pair p;
   p.a.net->connect(1);

@@ -126,15 +126,17 @@ struct side {
 struct pair {
   explicit pair(net::fabric_config config = {}) : a(0, all, config), b(1, all, config) {}
 
-  bool until(const std::function<bool()>& done) {
+  bool until(const std::function<bool()>& done) { return until(done, {&a, &b}); }
+  // While `who` makes progress, and nobody else.
+  static bool until(const std::function<bool()>& done, std::initializer_list<side*> who) {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (!done()) {
       if (std::chrono::steady_clock::now() > limit) {
         ADD_FAILURE() << "waited in vain";
         return false;
       }
-      if (a.dev) a.poll();
-      if (b.dev) b.poll();
+      for (side* one : who)
+        if (one->dev) one->poll();
     }
     return true;
   }
