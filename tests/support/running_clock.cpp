@@ -2,7 +2,6 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <vector>
 
 namespace lci::test {
@@ -45,22 +44,13 @@ std::uint32_t running_clock::now() const noexcept {
       duration_cast<milliseconds>(steady_clock::now() - start_).count());
 }
 
-long running_clock::ms() const noexcept {
-  const std::uint64_t last = last_.load(std::memory_order_relaxed);  // all that there is to see
-  // The beat may come between that and now.
-  const auto since = static_cast<std::int32_t>(now() - static_cast<std::uint32_t>(last >> 32));
-  const auto ran = static_cast<std::uint32_t>(last);
-  return static_cast<long>(ran) + std::clamp<long>(since, 0, PAUSE_MS);
-}
-
 void running_clock::beat() {
   const std::vector<int> processors = own_processors();
   std::unique_lock lock(mutex_);
   for (std::size_t turn = 0; !is_over_; ++turn) {
     if (!processors.empty()) move_to(processors[turn % processors.size()]);
-    const std::uint64_t at = now();
     // Nobody else writes it.
-    last_.store(at << 32 | static_cast<std::uint32_t>(ms()), std::memory_order_relaxed);
+    last_.store(next(last_.load(std::memory_order_relaxed), now()), std::memory_order_relaxed);
     changed_.wait_for(lock, std::chrono::milliseconds(BEAT_MS));
   }
 }

@@ -18,6 +18,20 @@ long ms_since(steady_clock::time_point start) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - start).count();
 }
 
+// However late a beat comes: one moment counts for both of its times.
+TEST(running_clock, next__is_never_ahead_and_never_goes_back) {
+  constexpr std::uint32_t MOST = 2 * running_clock::PAUSE_MS;
+  for (std::uint32_t late = 0; late <= MOST; ++late) {
+    const std::uint64_t beat = running_clock::next(running_clock::beat_of(0, 0), late);
+    for (std::uint32_t at = late; at <= late + MOST; ++at) {
+      ASSERT_LE(running_clock::shows(beat, at), at) << late;
+      ASSERT_GE(running_clock::shows(beat, at),
+                running_clock::shows(running_clock::beat_of(0, 0), at))
+          << late;
+    }
+  }
+}
+
 // Runs on while nothing sleeps but who asks, and is never ahead of time.
 TEST(running_clock, ms__is_time_that_goes_by) {
   const steady_clock::time_point start = steady_clock::now();
