@@ -132,7 +132,8 @@ failure lane::mark_st() noexcept {
 bool lane::has_reached_st(std::uint64_t number) noexcept {
   if (known_ >= number) return true;
   if (writes_) {
-    // edge cuda.reached: the GPU's write, which it orders behind the copies before it.
+    // edge cuda.reached, other side in the GPU: its write, which it orders behind the copies before
+    // it.
     known_ = memory_->reached.load(std::memory_order_acquire);
     return known_ >= number;
   }
@@ -170,7 +171,8 @@ void lane::examine_st() noexcept {
   const abi::result answer = call_->stream_query(stream_);
   if (answer == abi::result::not_ready) return;
   if (writes_ && answer == abi::result::success)
-    known_ = memory_->reached.load(std::memory_order_acquire);  // edge cuda.reached
+    // edge cuda.reached, other side in the GPU
+    known_ = memory_->reached.load(std::memory_order_acquire);
   if (!broken_) {
     if (answer != abi::result::success) {
       broken_ = {answer, "cuStreamQuery"};

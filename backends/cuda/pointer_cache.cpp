@@ -49,7 +49,8 @@ bool pointer_cache::read(const slot& from, allocation& out) const noexcept {
 
 void pointer_cache::write(slot& to, const allocation& what) noexcept {
   std::uint32_t even = to.sequence.load(std::memory_order_relaxed);
-  // Another thread is writing: it remembers its own, we just do not.
+  // Another thread is writing: it remembers its own, we just do not. edge cuda.pointer_slot: the
+  // words of the writer before were stored before ours.
   if (even % 2 != 0 || !to.sequence.compare_exchange_strong(
                            even, even + 1, std::memory_order_acquire, std::memory_order_relaxed)) {
     return;

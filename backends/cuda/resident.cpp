@@ -23,13 +23,14 @@ constexpr unsigned LOOKS = 1024;  // looks in vain between two for errors
 
 std::uint64_t bit_of(std::size_t which) noexcept { return std::uint64_t{1} << which; }
 
-// The GPU's words. edge cuda.resident: what the kernel did before it wrote one is seen; partner is
-// announce() and leave() in device/resident.cu.
+// The GPU's words. edge cuda.resident, other side in the GPU: what the kernel did before it wrote
+// one is seen; partner is announce() and leave() in device/resident.cu.
 std::uint32_t read_word(std::uint32_t& word) noexcept {
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }
 
-// edge cuda.command: whoever sees the turn sees the value; partner is the kernel's load of a part.
+// edge cuda.command, other side in the GPU: whoever sees the turn sees the value; partner is the
+// kernel's load of a part.
 void write_part(layout::part& to, std::uint64_t value, std::uint32_t detail,
                 std::uint32_t turn) noexcept {
   std::atomic_ref(to.value).store(value, std::memory_order_relaxed);  // the next store publishes it

@@ -47,8 +47,10 @@ LCI_COLD void link::settle() noexcept {
 
 // The card did not take it.
 LCI_COLD errorcode_t link::undo(std::uint64_t number, const send_record* what, int error) noexcept {
+  // edge link.next: there is nothing of that number; partners are last_posted() and is_idle().
   next_.store(number, std::memory_order_release);
   if (what != nullptr) {
+    // edge link.ring: its record is taken back; partner is take_done().
     records_.store(records_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
     if (what->what == purpose::user)
       users_.store(users_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);

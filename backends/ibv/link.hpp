@@ -123,8 +123,10 @@ class link {
   // Waits for a post that is under way.
   void settle() noexcept;
   // Everything that was posted, whether the card is done with it or not.
+  // edge link.next, here and below: partners are post_locked() and undo().
   std::uint64_t last_posted() const noexcept { return next_.load(std::memory_order_acquire) - 1; }
   bool is_idle() const noexcept {
+    // edge link.next
     return done_.load(std::memory_order_relaxed) == next_.load(std::memory_order_acquire);
   }
   // The sink has heard of one operation of a user.
@@ -200,7 +202,8 @@ class link {
       enter(*what, number);
       if (what->in_order) puts_.store(number + 1, std::memory_order_relaxed);
     }
-    // Before the post, since the completion may be faster than we are.
+    // Before the post, since the completion may be faster than we are. edge link.next: the record
+    // of this number before it; partners are last_posted() and is_idle().
     next_.store(number + 1, std::memory_order_release);
     ibv_send_wr* bad = nullptr;
     if (const int error = ibv_post_send(qp.get(), &wr, &bad); error != 0) [[unlikely]]

@@ -134,13 +134,14 @@ void lookups::on_read(port& by, void* what, bool ok) noexcept {
         settle_locked(one, nullptr);
         return;
       }
-      // edge ibv.block: partner is the store of the check by the rank that was read.
+      // edge ibv.block, read by a card: partner is the store of the check by the rank that was
+      // read.
       if (found.check == check_of(found))
         peers_[static_cast<std::size_t>(one.rank)].blocks[one.name.slot / ROWS] = found;
     } else {
       row found;
       std::memcpy(&found, one.landing, sizeof(found));
-      // edge ibv.row: partner is store() in region.cpp of the rank that was read.
+      // edge ibv.row, read by a card: partner is store() in region.cpp of the rank that was read.
       const bool is_sound = found.check == check_of(found);
       const bool is_empty = found.check == 0 && found.generation == 0;
       if (is_sound || is_empty || is_torn_for_long(one)) {

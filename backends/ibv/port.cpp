@@ -132,7 +132,7 @@ link& port::make_link(int rank) {
 bool port::is_drained() const noexcept {
   return arrears_.are_failures_told() && self_.is_empty() &&
          std::all_of(links_.begin(), links_.end(), [](const std::atomic<link*>& one) {
-           const link* const on = one.load(std::memory_order_acquire);
+           const link* const on = one.load(std::memory_order_acquire);  // edge ibv.link
            return on == nullptr || on->is_drained();
          });
 }
@@ -160,12 +160,12 @@ void port::leave() noexcept {
   const auto in_time = [&] { return base::cpu_ticks() < deadline; };
   const auto all = [&](auto&& is_so) {
     return std::all_of(links_.begin(), links_.end(), [&](const std::atomic<link*>& one) {
-      const link* const on = one.load(std::memory_order_acquire);
+      const link* const on = one.load(std::memory_order_acquire);  // edge ibv.link
       return on == nullptr || is_so(*on);
     });
   };
   for (const std::atomic<link*>& one : links_) {
-    link* const on = one.load(std::memory_order_acquire);
+    link* const on = one.load(std::memory_order_acquire);  // edge ibv.link
     if (on == nullptr) continue;
     work farewell(IBV_WR_SEND);
     // The news of what goes in pieces come before it.

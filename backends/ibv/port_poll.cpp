@@ -263,7 +263,7 @@ LCI_COLD void port::tell_given_up(net::sink& to) noexcept {
 
 void port::fail_all(net::sink& to, std::string_view reason) noexcept {
   for (const std::atomic<link*>& one : links_) {
-    link* const on = one.load(std::memory_order_acquire);
+    link* const on = one.load(std::memory_order_acquire);  // edge ibv.link
     if (on != nullptr && on->state() <= link::stage::ready) fail(to, *on, reason);
   }
 }
@@ -289,7 +289,7 @@ LCI_COLD void port::lose(net::sink& to, link& on, const char* reason) noexcept {
 LCI_COLD void port::lose_all(net::sink& to, const char* reason) noexcept {
   fail_all(to, reason);
   for (const std::atomic<link*>& one : links_) {
-    link* const on = one.load(std::memory_order_acquire);
+    link* const on = one.load(std::memory_order_acquire);  // edge ibv.link
     if (on != nullptr) lose(to, *on, reason);
   }
 }
@@ -298,7 +298,7 @@ LCI_COLD void port::lose_all(net::sink& to, const char* reason) noexcept {
 // gets a write of no bytes, which its card acknowledges without its help, or nobody does.
 void port::knock(net::sink& to) noexcept {
   for (const std::atomic<link*>& one : links_) {
-    link* const on = one.load(std::memory_order_acquire);
+    link* const on = one.load(std::memory_order_acquire);  // edge ibv.link
     if (on == nullptr) continue;
     if (on->state() > link::stage::ready) {
       // It took leave before there was a connection.

@@ -17,7 +17,8 @@ namespace {
 // A row is read by cards at any time: each word at once, the check last.
 void store(row& to, const row& what) noexcept {
   const auto put = [](auto& field, auto value) {
-    // edge ibv.row: ordered by the fence below and by the check, which readers compute again.
+    // edge ibv.row, other side in a card: ordered by the fence below and by the check, which
+    // readers compute again.
     std::atomic_ref(field).store(value, std::memory_order_relaxed);
   };
   put(to.check, 0u);
@@ -27,6 +28,7 @@ void store(row& to, const row& what) noexcept {
   put(to.address, what.address);
   put(to.size, what.size);
   put(to.kind, what.kind);
+  // edge ibv.row, other side in a card: the words before the check.
   std::atomic_thread_fence(std::memory_order_release);
   put(to.check, what.generation == 0 ? 0u : check_of(what));
 }
@@ -197,7 +199,8 @@ row* regions::row_locked(std::uint32_t slot) {
     blocks_[at] = std::move(made);
     std::atomic_ref(directory_[at].address).store(reference.address, std::memory_order_relaxed);
     std::atomic_ref(directory_[at].key).store(reference.key, std::memory_order_relaxed);
-    // edge ibv.block: a card reads it; the check says that the rest is there.
+    // edge ibv.block, other side in a card: it reads the words; the check says that the rest is
+    // there.
     std::atomic_ref(directory_[at].check).store(reference.check, std::memory_order_release);
   }
   return blocks_[at].rows() + slot % ROWS;

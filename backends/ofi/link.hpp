@@ -105,11 +105,13 @@ class link {
   void for_each(F&& f) noexcept {
     works_.clear_and_dispose([&](work* one) { f(*one); });
   }
-  // edge ofi.counts, here and below: partner is count().
+  // edge ofi.counts: partner is count().
   bool is_idle() const noexcept { return all_.load(std::memory_order_acquire) == 0; }
-  // Writes whose data may not be there yet; and of these, those for which nobody waits.
+  // Writes whose data may not be there yet; and of these, those for which nobody waits. Both:
+  // edge ofi.counts, partner is count().
   bool has_writes() const noexcept { return writes_.load(std::memory_order_acquire) != 0; }
   bool has_silent_writes() const noexcept {
+    // edge ofi.counts
     return silent_writes_.load(std::memory_order_acquire) != 0;
   }
   // What the provider said when it refused a post for good; 0: nothing.

@@ -224,7 +224,7 @@ void port::leave(bool says_farewell) noexcept {
   last.what = says_farewell ? note::kind::farewell : note::kind::knock;
   const std::uint64_t ours = word::make(fabric_.rank(), word::kind::note, 0);
   for (const std::atomic<link*>& one : links_) {
-    link* const on = one.load(std::memory_order_acquire);
+    link* const on = one.load(std::memory_order_acquire);  // edge ofi.link
     if (on == nullptr) continue;
     // As a packet: its completion says that all before it has gone.
     while (on->state() == link::stage::ready && in_time() &&
@@ -232,7 +232,7 @@ void port::leave(bool says_farewell) noexcept {
       poll(listener, BATCH);
   }
   const auto is_said = [](const std::atomic<link*>& one) {
-    const link* const on = one.load(std::memory_order_acquire);
+    const link* const on = one.load(std::memory_order_acquire);  // edge ofi.link
     return on == nullptr || on->is_idle() || on->state() != link::stage::ready;
   };
   while (!std::all_of(links_.begin(), links_.end(), is_said) && in_time()) poll(listener, BATCH);

@@ -338,7 +338,7 @@ LCI_COLD void port::tell_given_up(net::sink& to) noexcept {
 
 void port::look_at_links(net::sink& to) noexcept {
   for (const std::atomic<link*>& one : links_) {
-    link* const on = one.load(std::memory_order_acquire);
+    link* const on = one.load(std::memory_order_acquire);  // edge ofi.link
     if (on == nullptr || on->was_gone_said) continue;
     if (on->state() == link::stage::left) {
       end(to, *on, link::stage::left, "the peer took leave");

@@ -48,6 +48,8 @@ errorcode_t fabric::meet_locked(int rank, peer*& out) {
           arena().at(config_.regions->rows_offset()));
     }
     who.pid = getpid();
+    // edge peer.mapped: partner is every acquire load of `state` that is followed by use of the
+    // fields above.
     who.state.store(contact::mapped, std::memory_order_release);
     mapped_.push_back(&who);
     announce_here();
@@ -330,7 +332,8 @@ void fabric::map_locked(peer& who, const hello& said, link& on, received& record
   who.state.store(contact::mapped, std::memory_order_release);
   mapped_.push_back(&who);
   announce_here();
-  // Lanes that we wrote before we knew where to say so.
+  // Lanes that we wrote before we knew where to say so. edge lane.announce: their offsets before
+  // the count; partner is the acquire load in inbox::poll().
   for (std::size_t i = 0; i < MAX_DEVICES; ++i) {
     if (who.ours->directory[i].load(std::memory_order_relaxed) != 0) {
       who.control->announce[i].count.fetch_add(1, std::memory_order_release);

@@ -162,7 +162,7 @@ outbox::mark fabric::mark(int rank, outbox& box) noexcept {
 void fabric::announce_here() noexcept {
   for (std::size_t i = 0; i < MAX_DEVICES; ++i) {
     if (ports_[i].load(std::memory_order_relaxed) == nullptr) continue;
-    // edge announce: the lists before the count; partner is the acquire load in inbox::poll().
+    // edge lane.announce: the lists before the count; partner is the acquire load in inbox::poll().
     control_->announce[i].count.fetch_add(1, std::memory_order_release);
   }
 }
@@ -199,7 +199,8 @@ errorcode_t fabric::make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane
     // that still has to look.
     if (met == contact::greeted) read_all_locked(*who);
     if (met == contact::mapped) {
-      // edge announce: the offset before the count; partner is the acquire load in inbox::poll().
+      // edge lane.announce: the offset before the count; partner is the acquire load in
+      // inbox::poll().
       who->control->announce[index].count.fetch_add(1, std::memory_order_release);
     }
     return errorcode_t::done;

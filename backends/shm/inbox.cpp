@@ -174,7 +174,7 @@ LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
 
 void inbox::discover(known& k) {
   if (k.who->failed.load(std::memory_order_relaxed)) return;
-  // edges lane.directory and lane.offset: partners are the release stores in fabric::make_lane().
+  // edge lane.directory: partner is the release store in fabric::make_lane().
   const std::uint64_t at = k.who->theirs->directory[index_].load(std::memory_order_acquire);
   if (at == 0) return;
   auto* directory = k.who->memory.resolve_as<lane_directory>(at);
@@ -183,6 +183,7 @@ void inbox::discover(known& k) {
     return fabric_.fail(*k.who, "its lane directory lies outside its memory file");
   }
   for (std::uint32_t i = 0; i < LANES; ++i) {
+    // edge lane.offset: partner is the release store in fabric::make_lane().
     const std::uint64_t offset = directory->lane[i].load(std::memory_order_acquire);
     if (offset == 0 || (k.lanes & 1u << i) != 0) continue;
     std::byte* slots = k.who->memory.resolve(offset, LANE_SIZE, alignof(slot));

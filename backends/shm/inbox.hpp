@@ -121,7 +121,7 @@ inline bool inbox::present(rx_lane& lane, std::uint32_t position, std::uint64_t 
 inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
   if (--polls_to_look_ == 0) [[unlikely]]
     look_around();
-  // edge announce: partner of the additions in fabric.
+  // edge lane.announce: partner of the additions in fabric.
   const std::uint32_t count = announce_.load(std::memory_order_acquire);
   if (count != seen_) [[unlikely]]
     take_news(count);

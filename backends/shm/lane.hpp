@@ -48,6 +48,7 @@ struct tx_lane {
     tail.store(position() + 1, std::memory_order_release);
   }
   // Has the message that was written as number `which` been consumed?
+  // edge slot.free: what it asked for is done; partner is rx_lane::settle().
   bool is_consumed(std::uint32_t which) const noexcept {
     return published() - which > LANE_SLOTS ||
            slots[which % LANE_SLOTS].header.load(std::memory_order_acquire) == 0;

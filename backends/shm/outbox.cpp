@@ -90,6 +90,7 @@ bool outbox::find_open_puts(int rank, mark& out) noexcept {
   const put_guard& guard = put_guards_[rank];
   const std::uint32_t first = guard.first();
   if (first == put_guard::NO_LANE) return false;
+  // edge outbox.block: partner is entry_locked().
   const tx_lane& lane = block_of(first).load(std::memory_order_acquire)[rank];
   if (!guard.has_open(lane)) return false;
   out.used = 1u << first;
@@ -102,6 +103,7 @@ bool outbox::may_open_locked(int rank, std::uint32_t lane) noexcept {
   if (lane == POLLER_LANE) return true;
   put_guard& guard = put_guards_[rank];
   const std::uint32_t first = guard.first();
+  // edge outbox.block: partner is entry_locked().
   return first == put_guard::NO_LANE ||
          guard.may_open(block_of(first).load(std::memory_order_acquire)[rank]);
 }

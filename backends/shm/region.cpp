@@ -45,6 +45,7 @@ std::byte* fabric::reach(int rank, std::uint64_t place, std::size_t bytes) noexc
 int fabric::process_of(int rank) noexcept {
   if (rank < 0 || rank >= size()) return 0;
   peer* who = find(rank);
+  // edge peer.mapped: partner is the release store in map_locked().
   if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped) return 0;
   return who->memory.is_own() ? static_cast<int>(getpid()) : static_cast<int>(who->pid);
 }

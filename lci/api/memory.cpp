@@ -117,6 +117,7 @@ void set_allocator(const allocator_args& args) {
 }
 
 allocator_base_t* get_allocator(const allocator_args& args) {
+  // edge core.allocator: partner is set_allocator().
   return api::find_runtime(args.runtime).core.allocator.load(std::memory_order_acquire);
 }
 

@@ -19,11 +19,11 @@ class thread_counter {
   void add(std::int64_t n) noexcept {
     const std::uint32_t id = thread_id();
     std::atomic<std::int64_t>& mine = lines_[id].value;
+    // edge counter.sum: what was done before this add is visible to a reader whose acquire load in
+    // sum() sees it.
     if (id == OVERFLOW_THREAD) [[unlikely]] {
       mine.fetch_add(n, std::memory_order_release);
     } else {
-      // edge counter.sum: what was done before this add is visible to a reader whose acquire load
-      // in sum() sees it.
       mine.store(mine.load(std::memory_order_relaxed) + n, std::memory_order_release);
     }
   }

@@ -17,8 +17,9 @@ class gate {
  public:
   void enter() noexcept {
     for (;;) {
-      // edge gate: whoever enters is counted before it looks whether the gate is closed, and who
-      // closes it does so before it looks who is counted; partner is alone().
+      // edge gate.enter: whoever enters is counted before it looks whether the gate is closed, and
+      // who closes it does so before it looks who is counted; partner is alone(). edge gate.open:
+      // and who finds it open sees what was done while it was closed.
       inside_.fetch_add(1, std::memory_order_seq_cst);
       if (!is_closed_.load(std::memory_order_seq_cst)) [[likely]]
         return;
@@ -27,17 +28,19 @@ class gate {
       while (is_closed_.load(std::memory_order_relaxed)) wait();
     }
   }
+  // edge gate.leave: what was done inside is seen by alone().
   void leave() noexcept { inside_.fetch_sub(1, std::memory_order_release); }
 
   // Calls f() while nobody is inside.
   template <class F>
   void alone(F&& f) noexcept {
     const std::lock_guard lock(one_at_a_time_);
-    is_closed_.store(true, std::memory_order_seq_cst);
+    is_closed_.store(true, std::memory_order_seq_cst);  // edge gate.enter: partner is enter()
     spin_wait wait;
-    // What was done inside is visible: partner is leave().
+    // edge gate.leave: partner is leave(). edge gate.enter: partner is enter().
     while (inside_.load(std::memory_order_seq_cst) != 0) wait();
     f();
+    // edge gate.open: what f() did is seen by who enters next; partner is enter().
     is_closed_.store(false, std::memory_order_release);
   }
 

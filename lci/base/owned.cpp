@@ -139,7 +139,7 @@ LCI_COLD bool owned::seize(std::uint64_t wait_us) noexcept {
 LCI_COLD void owned::disown() noexcept {
   record* const me = detail::thread_record_tls;
   taking_.lock();
-  // edge spinlock: the next owner claims under taking_, so it sees what was written inside.
+  // edge spinlock.held: the next owner claims under taking_, so it sees what was written inside.
   if (me != nullptr && owner_.load(std::memory_order_relaxed) == me && !me->holds(this)) {
     owner_.store(&detail::nobody, std::memory_order_release);  // edge owned.owner
   }

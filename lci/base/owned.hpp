@@ -86,6 +86,7 @@ class alignas(CACHE_LINE) owned {
   // outside; nothing happens if the caller is not the owner.
   void disown() noexcept;
   // The owner's thread id, or detail::NO_THREAD_ID.
+  // edge owned.owner: the record before its address; partners are claim(), take_from() and seize().
   std::uint32_t owner() const noexcept { return owner_.load(std::memory_order_acquire)->id; }
 
  private:

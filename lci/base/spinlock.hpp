@@ -12,6 +12,7 @@ namespace lci::base {
 
 class spinlock {
  public:
+  // edge spinlock.held: partner is unlock().
   bool try_lock() noexcept {
     return !held_.load(std::memory_order_relaxed) &&
            !held_.exchange(true, std::memory_order_acquire);
@@ -26,7 +27,7 @@ class spinlock {
         cpu_relax();
     }
   }
-  // edge spinlock: pairs with the acquire exchange in try_lock().
+  // edge spinlock.held: pairs with the acquire exchange in try_lock().
   void unlock() noexcept { held_.store(false, std::memory_order_release); }
 
  private:

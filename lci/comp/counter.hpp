@@ -25,6 +25,7 @@ class counter final : public comp_impl_t, public base::live_object<counter> {
   void add_one() noexcept { value_.fetch_add(1, std::memory_order_release); }
   // edge counter.value, reader.
   std::int64_t get() const noexcept { return value_.load(std::memory_order_acquire); }
+  // edge counter.value, writer.
   void set(std::int64_t value) noexcept { value_.store(value, std::memory_order_release); }
 
   void signal(status_t) override { add_one(); }

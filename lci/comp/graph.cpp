@@ -74,6 +74,7 @@ class graph::walk {
       throw argument_error("graph: the function of a node answered error code " +
                            std::to_string(static_cast<int>(status.error.errorcode)) +
                            "; expected done or posted, and never retry");
+    // edge graph.running, reader; of two completions one gets true.
     if (!node.is_running.exchange(false, std::memory_order_acq_rel))
       throw argument_error(
           "graph: the function of a node answered done after the node was completed");
@@ -100,6 +101,7 @@ graph::~graph() {
 }
 
 void graph::must_not_run(const char* who) const {
+  // edge graph.complete, reader.
   const std::uint32_t now = walkers_and_phase_.load(std::memory_order_acquire);
   if (now != 0 && now != COMPLETE)
     throw argument_error(std::string(who) +

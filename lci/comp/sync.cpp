@@ -32,6 +32,7 @@ bool sync::take(status_t* out) noexcept {
   LCI_RACE_POINT("sync.take.between_look_and_claim");
   // All places may belong to a round that another tester takes, or even to a mix of that and the
   // next one: then claims_ is not threshold_, or a later look at the places says so.
+  // edge sync.round, reader.
   std::uint32_t expected = threshold_;
   if (!claims_.compare_exchange_strong(expected, TAKING, std::memory_order_acquire,
                                        std::memory_order_relaxed))

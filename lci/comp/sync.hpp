@@ -45,6 +45,7 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
   bool test(status_t* out) noexcept {
     // Most tests come too early, so the place that is most likely the last to be filled is looked
     // at first.
+    // edge sync.place, reader.
     if (!places_[threshold_ - 1].is_filled.load(std::memory_order_acquire)) return false;
     return take(out);
   }
@@ -75,6 +76,7 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
   // Another operation is to signal this object. With a threshold of one it takes the place of the
   // one that was there. Answers what was known; restore() takes that back.
   loss renew() noexcept {
+    // edge sync.loss, reader and writer: the loss that this one takes the place of, and the number.
     loss now = loss_.load(std::memory_order_relaxed);
     while (threshold_ == 1 &&
            !loss_.compare_exchange_weak(now, {now.number + 1, NOBODY}, std::memory_order_acq_rel)) {
@@ -83,6 +85,7 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
   }
   void restore(const loss& known) noexcept {
     loss now{known.number + 1, NOBODY};
+    // edge sync.loss, writer: what was known is there again.
     loss_.compare_exchange_strong(now, known, std::memory_order_release);
   }
   std::uint32_t number() const noexcept { return loss_.load(std::memory_order_relaxed).number; }

@@ -59,6 +59,7 @@ class mpmc_queue {
 
   // Capacity of the ring that producers use now.
   std::size_t capacity() const noexcept {
+    // edge mpmc_queue.link, reader.
     return back_.load(std::memory_order_acquire)->ring.capacity();
   }
 
@@ -74,6 +75,7 @@ class mpmc_queue {
     if (!l->ring.is_exhausted()) return false;
     LCI_RACE_POINT("mpmc_queue.leave");
     // Never null: a ring gets its successor before it is closed (edge mpmc_ring.close).
+    // edge mpmc_queue.link, reader.
     link* const next = l->next.load(std::memory_order_acquire);
     // edge mpmc_queue.front, writer. Losing means that another consumer did the same.
     front_.compare_exchange_strong(l, next, std::memory_order_acq_rel, std::memory_order_relaxed);
@@ -86,7 +88,7 @@ class mpmc_queue {
     // processor first.
     constexpr int PATIENCE = 64;
     for (int tries = 0;; ++tries) {
-      link* const l = back_.load(std::memory_order_acquire);
+      link* const l = back_.load(std::memory_order_acquire);  // edge mpmc_queue.link, reader
       const push_result result = l->ring.try_push(value);
       if (result == push_result::pushed) return;
       LCI_RACE_POINT("mpmc_queue.push_slow");

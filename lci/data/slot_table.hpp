@@ -82,6 +82,7 @@ class slot_table {
   // names on the wire and for looking at all.
   slot_name name_at(std::uint32_t index) const noexcept {
     slot* const s = slots_.find(index);
+    // edge slot_table.live, reader.
     const std::uint32_t generation =
         s == nullptr ? 0 : s->generation.load(std::memory_order_acquire);
     return generation % 2 == 1 ? slot_name{index, generation} : slot_name{};
@@ -98,7 +99,8 @@ class slot_table {
     slot* const s = live_slot(name);
     if (s == nullptr) return false;
     std::uint32_t expected = name.generation;
-    // One of several erasers wins. Acquire: the object's destruction stays behind the name's end.
+    // edge slot_table.live, reader and writer: one of several erasers wins. Acquire: the object's
+    // destruction stays behind the name's end.
     if (!s->generation.compare_exchange_strong(
             expected, name.generation + 1, std::memory_order_acq_rel, std::memory_order_relaxed))
       return false;

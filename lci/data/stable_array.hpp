@@ -58,6 +58,7 @@ class stable_array {
   // std::bad_alloc.
   T& grow_to(std::uint32_t index) {
     const place at = place_of(index);
+    // edge stable_array.chunk, reader, both times.
     if (chunks_[at.chunk].load(std::memory_order_acquire) == nullptr) grow(at.chunk);
     return chunks_[at.chunk].load(std::memory_order_acquire)[at.offset];
   }

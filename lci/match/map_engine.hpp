@@ -53,9 +53,10 @@ class map_engine final : public engine {
   void drain_st(const leave_fn& leave) override;
   std::size_t size() override;
 
-  // For tests: which way the engine works, and how large it is.
+  // For tests: which way the engine works, and how large it is. edge map_engine.current, reader.
   bool is_ordered() const noexcept { return !current_.load(std::memory_order_acquire)->is_open(); }
   std::size_t bucket_count() const noexcept {
+    // edge map_engine.current, reader.
     return current_.load(std::memory_order_acquire)->mask + 1;
   }
 

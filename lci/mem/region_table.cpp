@@ -27,6 +27,7 @@ void publish(row& to, std::uint32_t generation, const region& what) noexcept {
   to.generation.store(generation, std::memory_order_release);
 }
 
+// edge region.row: what was read of the row before is void; partner is read().
 void withdraw(row& from) noexcept { from.generation.store(0, std::memory_order_release); }
 
 // edge region.row: each load is ordered before the next; partners are publish() and withdraw().

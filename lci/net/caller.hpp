@@ -61,12 +61,14 @@ class caller {
   }
 
   // A post found no connection.
+  // edge calls.wish: the rank is in the list of its port before; partner is grant_wishes().
   void wish() noexcept { wishes_.store(true, std::memory_order_release); }
   bool has_work() const noexcept {
     return wishes_.load(std::memory_order_relaxed) || calls_.load(std::memory_order_relaxed) != 0;
   }
   // Enters a call to whoever is wished for.
   void grant_wishes() {
+    // edge calls.wish: partner is wish().
     if (!wishes_.exchange(false, std::memory_order_acquire)) return;
     for_each_port([&](Port& p) {
       for (const int rank : p.take_wishes()) {

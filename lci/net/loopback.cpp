@@ -14,7 +14,7 @@ errorcode_t loopback::push(const item& one) noexcept {
   const std::lock_guard lock(lock_);
   if (end_ - first_ >= DEPTH) return errorcode_t::retry_nomem;
   at_locked(end_++) = one;
-  // edge loopback: partner is the acquire load in poll().
+  // edge loopback.news: the entry before its count; partner is the acquire load in poll().
   waiting_.fetch_add(1, std::memory_order_release);
   return errorcode_t::done;
 }
@@ -54,7 +54,7 @@ errorcode_t loopback::put(const net_op& op, bool has_imm) noexcept {
     at_locked(end_++) = {what::immediate, op.imm, 0, nullptr, nullptr};
   }
   if (op.size != 0) std::memmove(there, op.buffer, op.size);
-  // edge loopback: the data before its news; partner is poll().
+  // edge loopback.news: the data before its news; partner is poll().
   if (has_imm) waiting_.fetch_add(1, std::memory_order_release);
   return errorcode_t::done;
 }
@@ -68,7 +68,7 @@ errorcode_t loopback::get(const net_op& op) noexcept {
 
 std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
   std::size_t n = 0;
-  // edge loopback: partner is push().
+  // edge loopback.news: partners are push() and put().
   while (n < max && waiting_.load(std::memory_order_acquire) != 0) {
     item one;
     {
@@ -94,6 +94,7 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
       }
       if (v == verdict::taken) one.packet->pool->put(one.packet);
     }
+    // edge loopback.told: the sink has heard of the failure; partner is is_empty().
     if (one.kind == what::error) waiting_.fetch_sub(1, std::memory_order_release);
     ++n;
   }

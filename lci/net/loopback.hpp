@@ -29,6 +29,7 @@ class loopback {
   errorcode_t get(const net_op& op) noexcept;
   // Presents up to `max`; answers how many.
   std::size_t poll(sink& to, std::size_t max) noexcept;
+  // edge loopback.told: partner is the end of poll().
   bool is_empty() const noexcept { return waiting_.load(std::memory_order_acquire) == 0; }
 
  private:

@@ -210,6 +210,7 @@ class channel {
   // What becomes of receives from a rank that took leave: when all that it had sent is in, those
   // that are left here end.
   enum class parting : std::uint8_t { not_yet, begun, over };
+  // edge channel.parting: partner is end_receives_from().
   parting parted_from(int rank) const noexcept {
     return parted_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
   }

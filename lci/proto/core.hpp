@@ -92,6 +92,7 @@ class core {
     return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) != 0;
   }
   // Changes whenever a peer goes; everything that waits compares it with what it saw last.
+  // edge core.gone: partner is mark_gone().
   std::uint32_t failure_epoch() const noexcept {
     return failure_epoch_.load(std::memory_order_acquire);
   }

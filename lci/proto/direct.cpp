@@ -122,7 +122,7 @@ void direct_copy::ended(std::string_view error) noexcept {
     });
     owner.failed = true;
   }
-  // The target gives the word back in either case.
+  // The target gives the word back in either case. edge flag.set: partner is awaited_flags::poll().
   if (flag != nullptr && !error.empty()) flag->store(wire::FLAG_VOID, std::memory_order_release);
   discard_direct(via.shared, owner);
   owner.via->conclude(owner);

@@ -106,6 +106,7 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
     give_up_place(at);
     return net::verdict::deferred;
   }
+  // edge payloads.pool: partner is the store that gives them one.
   const mem::payload_pool* const pool = pool_.load(std::memory_order_acquire);
   if (pool == nullptr || pool->in_operations() == 0) return net::verdict::deferred;
   try {

@@ -92,6 +92,7 @@ void remote_comps::remove(rcomp_t number) {
   const auto known =
       std::find_if(begin, end, [number](const auto& n) { return n.second == number; });
   if (known != end) numbers_.erase(known);
+  // edge rcomp.publish: 0 is nobody.
   r->target.store(0, std::memory_order_release);
 }
 
@@ -111,6 +112,7 @@ rcomp_t remote_comps::add_engine(matcher* match) {
   }
   ++engines_made_;
   match->first_rcomp = first;
+  // edge rcomp.publish: the engine was made before its numbers.
   for (rcomp_t i = 0; i < POLICIES; ++i)
     rows_.grow_to(first + i).target.store(reinterpret_cast<std::uintptr_t>(match) | ENGINE,
                                           std::memory_order_release);
@@ -121,6 +123,7 @@ rcomp_t remote_comps::add_engine(matcher* match) {
 void remote_comps::remove_engine(rcomp_t first) noexcept {
   const std::lock_guard lock(mutex_);
   std::erase_if(engines_, [first](const matcher* m) { return m->first_rcomp == first; });
+  // edge rcomp.publish: 0 is nobody.
   for (rcomp_t i = 0; i < POLICIES; ++i)
     if (row* r = rows_.find(first + i)) r->target.store(0, std::memory_order_release);
 }

@@ -278,6 +278,7 @@ void staged_transfers::landed(wire::name name, std::string_view error) noexcept 
     is_flagged = s->flag != nullptr;
     if (!error.empty()) {
       s->has_failed = true;
+      // edge flag.set: partner is awaited_flags::poll() of the target.
       if (is_flagged) s->flag->store(wire::FLAG_VOID, std::memory_order_release);
     }
     over = settle_locked(name, *s);

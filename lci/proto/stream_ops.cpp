@@ -177,8 +177,10 @@ std::size_t stream_ops::start_posts(const keep_function& keep) {
     }
     ++op->runs;
     ++count;
+    // edge stream.trigger, other side in the stream: this run is over before the next replay may
+    // trigger it.
     if (op->is_captured)
-      op->word->store(REST, std::memory_order_release);  // the next replay may trigger it
+      op->word->store(REST, std::memory_order_release);
     else
       ended_.push_back(op);
   }
@@ -237,11 +239,13 @@ void stream_ops::close() noexcept {
   std::size_t left = 0;
   while (!ops_.empty()) {
     stream_op_impl_t* const op = ops_.back();
+    // edges stream.trigger and stream.passed, other side in the stream: what it did before its
+    // write; behind that it leaves the word alone.
     const std::uint64_t value = op->word->load(std::memory_order_acquire);
     const bool is_over = !op->is_captured && value == (op->run != nullptr ? TRIGGERED : PASSED);
     const bool was_needed = op->run != nullptr || !is_over;
     if (was_needed && !op->is_freed.load(std::memory_order_relaxed)) ++left;
-    // A stream that waits must not hang for ever.
+    // A stream that waits must not hang for ever. edge stream.open, other side in the stream.
     if (op->run == nullptr && value == REST) op->word->store(OPEN, std::memory_order_release);
     drop_locked(op, is_over || op->is_freed.load(std::memory_order_relaxed));
   }

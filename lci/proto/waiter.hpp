@@ -30,9 +30,10 @@ class waiter final : public detail::library_comp_t {
     // edge waiter.signal
     if (state_.exchange(failed, std::memory_order_acq_rel) == abandoned) home->put(this);
   }
+  // edge waiter.signal: partners are signal() and fail().
   bool is_over() const noexcept { return state_.load(std::memory_order_acquire) >= signalled; }
   bool has_failed() const noexcept { return state_.load(std::memory_order_relaxed) == failed; }
-  // The poster stops waiting.
+  // The poster stops waiting. edge waiter.signal: partners are signal() and fail().
   void abandon() noexcept {
     if (state_.exchange(abandoned, std::memory_order_acq_rel) >= signalled) home->put(this);
   }
