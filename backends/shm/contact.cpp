@@ -112,7 +112,8 @@ errorcode_t fabric::greet_locked(peer& who) {
   add_locked(std::move(node)).who = &who;
   ++who.links;
   watch_process_locked(who, peer_of(fd).pid);
-  who.state.store(contact::greeted, std::memory_order_release);
+  // Relaxed: nobody uses a field marked M before `mapped`, and all else has the lock.
+  who.state.store(contact::greeted, std::memory_order_relaxed);
   return errorcode_t::done;
 }
 

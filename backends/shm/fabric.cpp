@@ -90,7 +90,7 @@ std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& 
   port* p = where.load(std::memory_order_relaxed);
   if (p == nullptr) {
     p = port_store_.emplace_back(std::make_unique<port>(*this, index)).get();
-    where.store(p, std::memory_order_release);
+    where.store(p, std::memory_order_relaxed);  // read under mutex_ alone
   }
   return std::make_unique<device>(*this, *p, config.shm_max_polls);
 }

@@ -9,9 +9,10 @@ namespace lci::proto {
 
 void device_job::on_copied(std::string_view error) noexcept {
   devices* const home = home_;
-  // The job is gone when ended() returns, so whoever sees the count fall sees what it did.
+  // The job is gone when ended() returns.
   ended(error);
-  home->under_way_.fetch_sub(1, std::memory_order_release);
+  // Relaxed: the count says whether a look is worth it, and is only read that way.
+  home->under_way_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 mem::accelerator& devices::use(const mem::memory_domain& domain) {
