@@ -14,7 +14,7 @@
 namespace lci::ibv {
 namespace {
 
-constexpr std::uint64_t PAGE = 4096;
+constexpr std::uint64_t EXPORT_PAGE = 4096;
 bool exports = true, gives_pointers = true;
 
 // A GPU whose memory is all addresses from 1 TiB on.
@@ -26,9 +26,9 @@ mem::network_export export_it(const void* address, std::size_t size, bool via_pc
     return out;
   }
   const auto where = reinterpret_cast<std::uintptr_t>(address);
-  out.base = where / PAGE * PAGE;
-  out.offset = where % PAGE;
-  out.size = (out.offset + size + PAGE - 1) / PAGE * PAGE;
+  out.base = where / EXPORT_PAGE * EXPORT_PAGE;
+  out.offset = where % EXPORT_PAGE;
+  out.size = (out.offset + size + EXPORT_PAGE - 1) / EXPORT_PAGE * EXPORT_PAGE;
   out.is_synchronous = true;
   out.fd.reset(memfd_create("gpu", MFD_CLOEXEC));
   if (ftruncate(out.fd.get(), static_cast<off_t>(out.size)) != 0) out.why_not = "no memory";
