@@ -177,8 +177,8 @@ std::size_t stream_ops::start_posts(const keep_function& keep) {
     }
     ++op->runs;
     ++count;
-    // edge stream.trigger, other side in the stream: this run is over before the next replay may
-    // trigger it.
+    // edge stream.rest, other side in the stream: this run is over before the next replay, which
+    // waits for the word, may trigger it.
     if (op->is_captured)
       op->word->store(REST, std::memory_order_release);
     else
