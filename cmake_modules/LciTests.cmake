@@ -1,11 +1,13 @@
 # Declaring tests.
 #
-#   lci_test(<name> [RANKS n] [SERIAL] [LONG] [WAITS] [TIMEOUT s] COMMAND ...)
+#   lci_test(<name> [RANKS n] [SERIAL] [FULL] [LONG] [WAITS] [TIMEOUT s] COMMAND ...)
 #       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone. WAITS: mostly for time
-#       to pass. ctest's PROCESSORS are half cores, of which such a test takes one and others take two
+#       to pass. ctest's PROCESSORS are half cores, of which such a test takes one and others take two. FULL: not one of
+#       the quick tests (label full), as all of a folder are where LCI_TESTS_FULL is set; LONG: in no run but the long one
 #   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DROP] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
 #               [EXPECT [-s status] pattern...] [ENVIRONMENT NAME=VALUE...] COMMAND ...)
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
+#   lci_quick_target()  the target lci_quick: the programs that the quick tests run
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
 #   lci_test_unity(<target>)                its sources are compiled several at once
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
@@ -75,7 +77,7 @@ function(lci_link_internals target)
 endfunction()
 
 function(lci_test name)
-  cmake_parse_arguments(arg "SERIAL;LONG;WAITS" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;FULL;LONG;WAITS" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
   if(arg_RANKS)
     if(LCI_USE_CTEST_LAUNCHER)
       set(launcher ${LCI_USE_CTEST_LAUNCHER} ${LCI_USE_CTEST_ARGS})
@@ -97,8 +99,28 @@ function(lci_test name)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
   if(arg_LONG)
-    set_tests_properties(${name} PROPERTIES LABELS long)
+    set_property(TEST ${name} APPEND PROPERTY LABELS long)
+  elseif(arg_FULL OR LCI_TESTS_FULL)
+    set_property(TEST ${name} APPEND PROPERTY LABELS full)
+  else()
+    # Whatever the command names: targets, their files and folders.
+    string(REGEX REPLACE "\\$<TARGET_FILE(_DIR)?:([^>]+)>" ";\\2;" targets "${arg_COMMAND}")
+    set_property(GLOBAL APPEND PROPERTY LCI_QUICK_TARGETS ${targets})
   endif()
+endfunction()
+
+# At the end, when all targets are known.
+function(lci_quick_target)
+  get_property(named GLOBAL PROPERTY LCI_QUICK_TARGETS)
+  set(targets "")
+  foreach(one ${named})
+    get_filename_component(one "${one}" NAME)
+    if(TARGET "${one}")
+      list(APPEND targets ${one})
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES targets)
+  add_custom_target(lci_quick DEPENDS ${targets})
 endfunction()
 
 # Machines take all cores, so one test at a time has any. The image is made by the test vm_image.
@@ -156,7 +178,7 @@ function(lci_vm_test name)
   if(CMAKE_CXX_FLAGS MATCHES "--coverage" AND NOT arg_PAIR)
     list(APPEND options --writable ${PROJECT_BINARY_DIR})
   endif()
-  set(long "")
+  set(long FULL)
   if(arg_LONG)
     set(long LONG)
   endif()

@@ -1,8 +1,10 @@
-# ./dev test [NAME...]: builds release and runs its tests (units, contract, interface, launchers, machines, house rules), those
-# whose names match, then says in one line how many passed, failed and were skipped, and why each skip.
-# ./dev test all [NAME...]: the same, then under the address and the thread sanitizer; then without a warning with this
-# machine's gcc and clang; then in a Debian 13 of its own, with gcc 14 and clang 19. What continuous integration runs.
-# ./dev test long [NAME...]: the quick tests with the soak tests.
+# ./dev test: builds release and runs the quick tests (units, contract, interface, examples, launchers that are there, GPU
+# on the mock), then says in one line how many passed, failed and were skipped, and why each skip. Nothing is emulated.
+# ./dev test NAME...: those tests, quick or not, whose names match.
+# ./dev test all [NAME...]: the quick tests, then all others (virtual machines, hosts, packaging, house rules); then under
+# the address and the thread sanitizer; then without a warning with this machine's gcc and clang; then in a Debian 13 of
+# its own, with gcc 14 and clang 19. What continuous integration runs.
+# ./dev test long [NAME...]: all of release with the soak tests.
 # ./dev test gpu: the suites of GPU memory and what came of each: on the real driver where there is a GPU, else
 # on the mock.
 # LCI_PRESETS="release asan" is what is built and run, instead of release alone or of release, asan and tsan.
@@ -15,23 +17,34 @@ tsan_wrapper() {
   if setarch "$(uname -m)" -R true 2>/dev/null; then printf 'setarch %s -R' "$(uname -m)"; fi
 }
 
-# run_ctest PRESET: the results go to build/<preset>/results.xml, failures and skips are told at the end. A core is
-# two of ctest's jobs: tests that mostly wait take one (cmake_modules/LciTests.cmake).
+# run_ctest PRESET PART: the results go to build/<preset>/<part>.xml, failures and skips are told at the end. Part: quick,
+# rest, or all, which is both. A core is two of ctest's jobs: tests that mostly wait take one (cmake_modules/LciTests.cmake).
 # A stack that remembers what has returned is looked through at every exception: 256 KiB for each size of frame instead
 # of 1 MiB, which took 40 % of the time of unit_proto.
 run_ctest() {
-  local preset=$1 wrapper=() arguments=()
-  shift
+  local preset=$1 part=$2 title="test $1" wrapper=() arguments=() without=()
   if [ "$preset" = tsan ]; then read -ra wrapper <<<"$(tsan_wrapper)"; fi
   [ -n "$pattern" ] && arguments+=(-R "$pattern")
-  [ "$long" = yes ] || arguments+=(-LE long)
-  phase "test $preset" env \
+  [ "$long" = yes ] || without=(long)
+  case $part in
+    quick)
+      without+=(full)
+      title+=", the quick ones"
+      ;;
+    rest)
+      # Machines need their image, a fixture, which is labelled as they are.
+      arguments+=(-L 'full|vm')
+      title+=", the rest"
+      ;;
+  esac
+  [ ${#without[@]} -eq 0 ] || arguments+=(-LE "$(IFS='|' && printf '%s' "${without[*]}")")
+  phase "$title" env \
     ASAN_OPTIONS="detect_stack_use_after_return=1:max_uar_stack_size_log=18:strict_string_checks=1:${ASAN_OPTIONS:-}" \
     UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}" \
     TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}" \
     "${wrapper[@]}" ctest --test-dir "build/$preset" -j "$((2 * LCI_JOBS))" --no-tests=ignore \
     --output-on-failure --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
-    --output-junit "$PWD/build/$preset/results.xml" "${arguments[@]}"
+    --output-junit "$PWD/build/$preset/$part.xml" "${arguments[@]}"
 }
 
 test_gpu() {
@@ -47,12 +60,14 @@ test_gpu() {
   python3 tools/dev/sums.py --table "build/$preset/gpu.xml"
 }
 
-# run_preset PRESET: builds it and runs its tests.
+# run_preset PRESET PART: builds what it needs and runs it.
 run_preset() {
-  rm -f "build/$1/results.xml"
-  if build "$1"; then
-    run_ctest "$1" || true
-    results+=("$1=build/$1/results.xml")
+  local targets=()
+  rm -f "build/$1/$2.xml"
+  if [ "$2" = quick ]; then targets=(lci_quick); fi
+  if build "$1" "${targets[@]}"; then
+    run_ctest "$1" "$2" || true
+    results+=("$1=build/$1/$2.xml")
   else
     broken+=("$1")
   fi
@@ -75,13 +90,26 @@ dev_test() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_TEST[@]}"
   local presets=${LCI_PRESETS:-release}
   [ "$all" = no ] || presets=${LCI_PRESETS:-release asan tsan}
-  # Other presets start neither virtual machines nor other launchers.
-  [[ " $presets " != *" release "* ]] || need "${PACKAGES_VM[@]}" "${PACKAGES_CHECKER[@]}" "${PACKAGES_LAUNCHERS[@]}"
-  # What only the full tests look at.
-  [ "$all" = no ] || [[ " $presets " != *" release "* ]] || need "${PACKAGES_PAGES[@]}"
   rm -f build/checks.txt
-  for preset in $presets; do run_preset "$preset"; done
-  # Who names tests wants those alone.
+  for preset in $presets; do
+    if [ "$preset" != release ]; then
+      run_preset "$preset" all
+      continue
+    fi
+    # Other presets start neither virtual machines nor other launchers.
+    need "${PACKAGES_LAUNCHERS[@]}"
+    # Who names tests wants those alone, whatever part they belong to.
+    if [ -z "$pattern" ] && [ "$long" = no ]; then
+      run_preset release quick
+      [ "$all" = yes ] || continue
+      need "${PACKAGES_VM[@]}" "${PACKAGES_CHECKER[@]}" "${PACKAGES_PAGES[@]}"
+      run_preset release rest
+    else
+      need "${PACKAGES_VM[@]}" "${PACKAGES_CHECKER[@]}"
+      [ "$all" = no ] || need "${PACKAGES_PAGES[@]}"
+      run_preset release all
+    fi
+  done
   # shellcheck disable=SC2086
   if [ "$all" = yes ] && [ -z "$pattern" ]; then check_compilers $presets; fi
   say "$((SECONDS - start)) s in all"

@@ -6,7 +6,6 @@
 
 #include <fstream>
 
-#include "lci/errors.hpp"
 #include "tests/support/leak_guard.hpp"
 #include "tests/unit/shm/pair.hpp"
 
@@ -91,22 +90,6 @@ TEST(meet, a_lane_made_after_the_hello__is_found_all_the_same) {
   EXPECT_EQ(p.b.say(0, "back"), errorcode_t::done);
   p.until([&] { return p.a.seen.messages.size() == 1; });
   EXPECT_EQ(p.a.net->find(1)->links, 1) << "the answer came on the same connection";
-}
-
-// The peer has answered our call, and has looked through our lanes, before there was one.
-TEST(meet, a_lane_made_before_the_answer_is_read__needs_no_poll_of_its_sender) {
-  pair p;
-  p.a.net->connect(1);
-  pair::until(
-      [&] {
-        const peer* zero = p.b.net->find(0);
-        return zero != nullptr && zero->state.load() == contact::mapped;
-      },
-      {&p.b});
-  for (int i = 0; i < 100; ++i) p.b.poll();
-  EXPECT_EQ(p.a.say(1, "hello"), errorcode_t::done);
-  for (int i = 0; i < 100; ++i) p.b.poll();
-  EXPECT_EQ(p.b.seen.messages.size(), 1u);
 }
 
 TEST(meet, connect__makes_contact_without_a_message) {
@@ -403,10 +386,6 @@ TEST(fabric, closed__leaves_no_descriptor_and_no_mapping) {
   }
   EXPECT_EQ(mappings_of_memory_files(), mappings);
   guard.check();
-}
-
-TEST(fabric, without_book_or_arena__is_refused) {
-  EXPECT_THROW(fabric f(net::fabric_config{}), backend_error);
 }
 
 }  // namespace lci::shm
