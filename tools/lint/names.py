@@ -7,7 +7,7 @@ from collections import defaultdict
 from common import LIBRARY, Planted, Result, files, relative, run
 
 NAME = "names"
-FOLDERS = ("include", "lci", "lct", "backends", "tools", "tests", "bench", "examples", "docs", "cmake_modules")
+FOLDERS = ("include", "lci", "lct", "backends", "experimental", "tools", "tests", "bench", "examples", "docs", "cmake_modules")
 PATH = re.compile(rf"(?<![\w./<{{$-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w(?![\w*<{{])(?!/\*)")
 # Made by the build, or of the kernel's source.
 MADE = {"lci/config.hpp", "lci/build_options.inc", "include/linux/sched.h"}
@@ -44,7 +44,7 @@ def unknown_paths(root, names):
 def lonely_edges(root):
     """Edges that are named once: who finds the other end?"""
     ends = defaultdict(list)
-    for path in files(root, (*LIBRARY, "tests/support"), (".hpp", ".cpp", ".h", ".cu")):
+    for path in files(root, (*LIBRARY, "tests/support", "experimental/tests/support"), (".hpp", ".cpp", ".h", ".cu")):
         text = path.read_text()
         for match in EDGE.finditer(text):
             place = f"{relative(path, root)}:{text.count(chr(10), 0, match.start()) + 1}"

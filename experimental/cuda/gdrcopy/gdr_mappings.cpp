@@ -1,4 +1,4 @@
-#include "backends/cuda/gdr_mappings.hpp"
+#include "experimental/cuda/gdrcopy/gdr_mappings.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "backends/cuda/by_hand.hpp"
-#include "backends/cuda/gdr_library.hpp"
 #include "backends/cuda/gpu.hpp"
 #include "backends/cuda/pointer.hpp"
+#include "experimental/cuda/gdrcopy/gdr_library.hpp"
 #include "lci/base/spinlock.hpp"
 
 namespace lci::cuda {
