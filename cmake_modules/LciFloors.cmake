@@ -1,6 +1,7 @@
 # Floors and the libraries made of them.
 #
-#   lci_floor(<name> <folder>)    object library lci_<name> of the folder's .cpp files
+#   lci_floor(<name> <folder>)    object library lci_<name> of the folder's .cpp files; with LCI_EXPERIMENTAL those in the
+#                                 folders of experimental/<name> too, else its not_built.cpp
 #   lci_library(<target> <file> [<floor>...])  the real library of all floors declared since the last one, and of
 #                                              floors that an earlier one has too
 #   lci_part(<folder> <switch> <in all>)  a folder beside the library, when it exists
@@ -49,7 +50,12 @@ function(lci_floor name folder)
   if(NOT sources)
     return()
   endif()
-  add_library(lci_${name} OBJECT ${sources})
+  if(LCI_EXPERIMENTAL)
+    file(GLOB experimental CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/experimental/${name}/*/*.cpp)
+  else()
+    file(GLOB experimental CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/experimental/${name}/not_built.cpp)
+  endif()
+  add_library(lci_${name} OBJECT ${sources} ${experimental})
   target_link_libraries(lci_${name} PRIVATE lci_flags)
   set_target_properties(lci_${name} PROPERTIES FOLDER lci)
   lci_unity(lci_${name})

@@ -46,6 +46,9 @@ set(LCI_OFI_PROVIDER_HINT_DEFAULT "" CACHE STRING "Default of the attribute ofi_
 option(LCI_WITH_SHM "Accepted, without effect: shared memory between the processes of a host is always built" ON)
 option(LCI_USE_REG_CACHE "Default of the attribute use_reg_cache" OFF)
 
+# What has never run on the hardware that it is for (docs/decisions/0037-experimental-parts.md).
+option(LCI_EXPERIMENTAL "gdrcopy, Data Direct and extended completion queues" OFF)
+
 # Accelerators.
 option(LCI_USE_CUDA "Device code of CUDA, by nvcc; the host side is always built" OFF)
 option(LCI_USE_HIP "GPUs of AMD: compiled with the HIP headers, loaded at run time" OFF)

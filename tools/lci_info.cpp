@@ -82,6 +82,7 @@ int print_json() {
                     {"bootstraps", of(all.bootstraps)},
                     {"accelerators", of(all.accelerators)},
                     {"libraries", of(all.libraries)},
+                    {"experimental", of(all.experimental)},
                     {"attributes", of(all.attributes)},
                     {"build_options", all.build_options}};
   // What is not UTF-8, such as the name of a device, shall not stop it.

@@ -45,14 +45,14 @@ void accelerator::keep_resident(int blocks) {
 
 mem::by_hand_limits accelerator::allow_by_hand(attr_gpu_gdrcopy_t wanted) {
   if (wanted == attr_gpu_gdrcopy_t::off) return {};
-  auto made = std::make_unique<gdr_mappings>(gpus_, gpus_.get_driver().mapping_libraries());
-  if (made->why_not().empty()) {
-    mappings_ = std::move(made);
+  const std::span<const char* const> libraries = gpus_.get_driver().mapping_libraries();
+  if (libraries.empty() && wanted == attr_gpu_gdrcopy_t::on)
+    throw backend_error("cuda: gpu_gdrcopy is on, but there is no gdrcopy for these GPUs");
+  if (libraries.empty()) return {};
+  if (auto made = make_by_hand(gpus_, libraries, wanted)) {
+    by_hand_ = std::move(made);
     return {READ_BY_HAND, WRITE_BY_HAND};
   }
-  if (wanted == attr_gpu_gdrcopy_t::on)
-    throw backend_error("cuda: gpu_gdrcopy is on, but " + made->why_not());
-  base::log::info("cuda", "small messages are left to the GPU: %s", made->why_not().c_str());
   return {};
 }
 
@@ -62,15 +62,15 @@ static bool has_mappings(const classified& found) noexcept {
 }
 
 bool accelerator::read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  if (mappings_ == nullptr) return false;
+  if (by_hand_ == nullptr) return false;
   const classified found = pointers_.find(from);
-  return has_mappings(found) && mappings_->read(found.what, to, as_device(from), size);
+  return has_mappings(found) && by_hand_->read(found.what, to, as_device(from), size);
 }
 
 bool accelerator::write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  if (mappings_ == nullptr) return false;
+  if (by_hand_ == nullptr) return false;
   const classified found = pointers_.find(to);
-  return has_mappings(found) && mappings_->write(found.what, as_device(to), from, size);
+  return has_mappings(found) && by_hand_->write(found.what, as_device(to), from, size);
 }
 
 // What comes next waits for the GPU.

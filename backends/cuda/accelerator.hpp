@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "backends/cuda/by_hand.hpp"
 #include "backends/cuda/copy_jobs.hpp"
-#include "backends/cuda/gdr_mappings.hpp"
 #include "backends/cuda/peer_maps.hpp"
 #include "backends/cuda/resident_image.hpp"
 #include "backends/cuda/share_records.hpp"
@@ -70,7 +70,7 @@ class accelerator final : public mem::accelerator {
 
   pointer_cache& pointers_;
   gpu_list gpus_;
-  std::unique_ptr<gdr_mappings> mappings_;  // null: nothing is copied by hand
+  std::unique_ptr<by_hand> by_hand_;  // null: nothing is copied by hand
   share_records records_;
   stream_words words_{gpus_};
   peer_maps peers_;

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "backends/cuda/gdr_library.hpp"
+#include "backends/cuda/by_hand.hpp"
 #include "backends/cuda/gpu.hpp"
 #include "backends/cuda/resident_image.hpp"
 #include "lci/errors.hpp"
@@ -20,12 +20,8 @@ std::string address_of(const abi::functions& call, abi::device gpu) {
   return text.data();
 }
 
-std::string why_not_by_hand(const gpu_facts& facts, const gdr_library& mappings) {
-  return facts.direct_rdma ? mappings.why_not() : "this GPU has no GPUDirect RDMA";
-}
-
 std::vector<mem::way_report> ways_of(gpu_list& gpus, gpu& of, int count,
-                                     const gdr_library& mappings) {
+                                     const std::string& why_no_gdrcopy) {
   const gpu_facts& facts = of.facts();
   std::vector<mem::way_report> ways;
   for (int i = 0; i < count; ++i) {
@@ -44,7 +40,8 @@ std::vector<mem::way_report> ways_of(gpu_list& gpus, gpu& of, int count,
   ways.push_back(
       {"resident copy kernel",
        unless(!resident_image().empty(), "this library has no device code (-DLCI_USE_CUDA=ON)")});
-  ways.push_back({"small copies by the processor (gdrcopy)", why_not_by_hand(facts, mappings)});
+  ways.push_back({"small copies by the processor (gdrcopy)",
+                  facts.direct_rdma ? why_no_gdrcopy : "this GPU has no GPUDirect RDMA"});
   ways.push_back({"dma-buf for networks", unless(facts.dma_buf, "this GPU or driver has none")});
   ways.push_back({"through host memory", ""});
   return ways;
@@ -56,13 +53,13 @@ std::vector<mem::device_report> report_gpus(driver& d) {
   std::vector<mem::device_report> all;
   if (!d.why_not().empty()) return all;
   gpu_list gpus(d);
-  const gdr_library mappings(d.mapping_libraries());
+  const std::string why_no_gdrcopy = why_not_by_hand(d.mapping_libraries());
   for (int i = 0; i < d.gpu_count(); ++i) {
     const std::string name = "GPU " + std::to_string(i);
     try {
       gpu& one = gpus.at(i);
       all.push_back({name, one.facts().name + ", " + one.facts().pci,
-                     ways_of(gpus, one, d.gpu_count(), mappings), one.facts().pci});
+                     ways_of(gpus, one, d.gpu_count(), why_no_gdrcopy), one.facts().pci});
     } catch (const backend_error& error) {
       all.push_back({name, error.what(), {}, {}});
     }

@@ -1,13 +1,12 @@
 // The completion queue of a port. Its entries are copied (ibv_poll_cq) or, with
-// LCI_IBV_EXTENDED_CQ=1 where the card offers it, read field by field (ibv_start_poll), which
-// spares the driver to fill in what nobody reads
-// (docs/decisions/0017-way-of-a-message-over-verbs.md). Either way they come out the same. Owned by
-// port. Threads: poll() the polling thread; grow() under the connector's lock. Always true: nothing
-// is read between a poll's start and its end but fields, so a driver may hold a lock there.
+// LCI_IBV_EXTENDED_CQ=1 where the card offers it, read field by field (extended_queue). Either way
+// they come out the same. Owned by port. Threads: poll() the polling thread; make_room() under the
+// connector's lock.
 #pragma once
 
 #include <cstdint>
 
+#include "backends/ibv/extended_queue.hpp"
 #include "backends/ibv/handles.hpp"
 #include "backends/ibv/select.hpp"
 
@@ -27,15 +26,14 @@ class completions {
   // entry the name of the work request, status and number of the queue pair are there; of a receive
   // that went well all that it says.
   int poll(ibv_wc* out, int most) noexcept {
-    return extended_ != nullptr ? poll_extended(out, most) : ibv_poll_cq(cq_.get(), most, out);
+    return extended_.queue != nullptr ? extended_.poll(extended_.queue, out, most)
+                                      : ibv_poll_cq(cq_.get(), most, out);
   }
 
  private:
-  int poll_extended(ibv_wc* out, int most) noexcept;
-
   const chosen_port& card_;
   std::uint32_t size_;
-  ibv_cq_ex* extended_;  // the same as cq_, or null
+  const extended_queue extended_;  // the same as cq_, or none
   cq_handle cq_;
 };
 

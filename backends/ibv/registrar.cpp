@@ -6,13 +6,28 @@
 #include "backends/ibv/data_direct.hpp"
 #include "backends/ibv/errors.hpp"
 #include "lci/base/env.hpp"
+#include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
 
 namespace lci::ibv {
+namespace {
+
+// A way that is not built is left out; who asks for it hears so.
+mem::ladder_rules built(mem::ladder_rules rules) {
+  std::string& why_not = rules.left_out[static_cast<std::size_t>(mem::rung::data_direct)];
+  if (!why_not.empty()) return rules;
+  why_not = data_direct::why_not_built();
+  if (rules.is_forced && !why_not.empty())
+    throw backend_error("ibv: LCI_GPU_REGISTRATION asks for data_direct, but " + why_not);
+  return rules;
+}
+
+}  // namespace
+
 registrar::registrar(ibv_pd* pd, std::string device, const net::fabric_config& config)
     : pd_(pd),
       device_(std::move(device)),
-      ladder_("ibv " + device_, config.gpu_rules),
+      ladder_("ibv " + device_, built(config.gpu_rules)),
       paging_(pd, device_, config.ibv_odp, config.ibv_prefetch),
       loose_(base::env::find("LCI_IBV_RELAXED_ORDERING").value_or("0") == "0"
                  ? 0u

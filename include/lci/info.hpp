@@ -64,6 +64,7 @@ struct info_t {
   std::vector<info_choice_t> bootstraps;         ///< in the order in which they are tried
   std::vector<info_accelerator_t> accelerators;  ///< with their GPUs
   std::vector<info_choice_t> libraries;          ///< that the build may have gone on without
+  std::vector<info_choice_t> experimental;       ///< never run on its hardware; usable: built
   std::vector<info_attribute_t> attributes;      ///< in the order of global_attr_t
   std::string build_options;                     ///< one "NAME=VALUE" a line
 };

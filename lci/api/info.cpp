@@ -14,11 +14,12 @@
 #include "lci/runtime/net_wishes.hpp"
 #include "lci/version.hpp"
 
-// Written by the build: its cache, one "NAME=VALUE" a line.
+// Written by the build: why it has nothing experimental, and its cache, one "NAME=VALUE" a line.
 #if __has_include("lci/build_options.inc")
 #include "lci/build_options.inc"
 #else
 #define LCI_BUILD_OPTIONS ""
+#define LCI_WHY_NO_EXPERIMENTAL ""
 #endif
 
 namespace lci {
@@ -112,6 +113,14 @@ std::vector<info_choice_t> libraries_of_build() {
           {"libsodium", LCI_HAVE_SODIUM ? "" : "not built: " LCI_WHY_NO_SODIUM}};
 }
 
+// What is in experimental/. Whether it can be used on this machine, GPUs and cards say.
+std::vector<info_choice_t> experimental_parts() {
+  std::vector<info_choice_t> out;
+  for (const char* name : {"gdrcopy", "data_direct", "extended_cq"})
+    out.push_back({name, LCI_WHY_NO_EXPERIMENTAL});
+  return out;
+}
+
 // ---- text ----
 
 std::string padded(std::string text, std::size_t width) {
@@ -173,6 +182,7 @@ info_t describe_machine() {
   out.accelerators = accelerators_of(machine, gpus);
   out.backends = backends_of(runtime::wishes_of(attr, 0), machine, gpus);
   out.libraries = libraries_of_build();
+  out.experimental = experimental_parts();
   for (const boot::choice& c : boot::list_bootstraps())
     out.bootstraps.push_back({c.name, c.reason});
   for (const runtime::attribute_row& row : runtime::describe(attr))
@@ -202,6 +212,9 @@ std::string get_info(bool verbose) {
   }
   text += "libraries\n";
   for (const info_choice_t& one : all.libraries) text += line(one);
+  text += "experimental, never run on the hardware that it is for\n";
+  for (const info_choice_t& one : all.experimental)
+    text += line(one.name, one.why_not.empty() ? "built" : one.why_not);
   if (!verbose) return text;
   text += "attributes: value, and where it comes from\n";
   for (const info_attribute_t& row : all.attributes)

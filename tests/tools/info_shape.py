@@ -14,6 +14,7 @@ ANSWER = {
     "bootstraps": [CHOICE],
     "accelerators": [{**CHOICE, "gpus": [GPU]}],
     "libraries": [CHOICE],
+    "experimental": [CHOICE],
     "attributes": [{"name": str, "value": str, "source": str}],
     "build_options": str,
 }

@@ -24,7 +24,7 @@ if strange:
     sys.exit(f"--json: {strange}")
 missing = info_shape.unlikely(said)
 missing += [text for text in (f"lci {said['version']}", "backends", said["full_version"]) if text not in short.stdout]
-for key in ("backends", "bootstraps", "accelerators", "libraries"):
+for key in ("backends", "bootstraps", "accelerators", "libraries", "experimental"):
     if not said[key]:
         missing.append(key)
     for one in said[key]:
@@ -35,6 +35,12 @@ for key in ("backends", "bootstraps", "accelerators", "libraries"):
 shm = [one for one in said["backends"] if one["name"] == "shm"]
 if not shm or not shm[0]["usable"]:
     missing.append("shm is usable")
+is_built = "LCI_EXPERIMENTAL=ON" in said["build_options"]
+for one in said["experimental"]:
+    if one["usable"] != is_built or (not is_built and not one["why_not"].startswith("experimental, not built")):
+        missing.append(f"experimental: {one}")
+    if (f"  {one['name']} ".ljust(14) + ("built" if is_built else "experimental, not built")) not in short.stdout:
+        missing.append(f"experimental {one['name']} in the text")
 attributes = {one["name"]: one for one in said["attributes"]}
 if (attributes["npackets"]["value"], attributes["npackets"]["source"]) != ("1234", "LCI_ATTR_NPACKETS"):
     missing.append(f"npackets: {attributes['npackets']}")

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ("include", "lci", "backends", "lct")
+EXPERIMENTAL = ("experimental/cuda", "experimental/ibv")
+LIBRARY = ("include", "lci", "backends", *EXPERIMENTAL, "lct")
 
 
 class Skip(Exception):

@@ -1,4 +1,5 @@
-"""Includes point to the same floor or down, never up; backends do not see each other, but hip sees cuda."""
+"""Includes point to the same floor or down, never up; backends do not see each other, but hip sees cuda. What is
+experimental sees the backend that it belongs to, and nobody sees it."""
 
 import re
 
@@ -38,6 +39,8 @@ def floor_of(name):
         return parts[1]
     if parts[0] == "backends":
         return "backend " + parts[1] if len(parts) > 2 else "providers"
+    if parts[0] == "experimental" and parts[1] != "tests":
+        return "experimental " + parts[1]
     return {"lct": "lct", "tools": "tool", "examples": "example"}.get(parts[0])
 
 
@@ -50,8 +53,12 @@ def target_of(included, source, root):
 
 
 def may_see(floor, target):
+    if target.startswith("experimental "):
+        return target == floor
     if floor in TOP:
         return True
+    if floor.startswith("experimental "):
+        return target in BACKEND_SEES or target == floor.replace("experimental", "backend")
     if floor.startswith("backend "):
         return target in BACKEND_SEES or target == floor or target in BACKENDS_BELOW.get(floor, set())
     return target in SEES.get(floor, set())
@@ -62,7 +69,7 @@ def check(root, build):
     del build
     result = Result()
     count = 0
-    for path in files(root, ("include", "lci", "backends", "lct", "tools", "examples")):
+    for path in files(root, ("include", "lci", "backends", "experimental/cuda", "experimental/ibv", "lct", "tools", "examples")):
         name = relative(path, root)
         floor = floor_of(name)
         # Strings are kept: what is included stands in one.
@@ -93,6 +100,12 @@ PLANTED = [
             "floor 'backend shm'"),
     Planted({"backends/cuda/a.hpp": '#include "backends/hip/b.hpp"\n', "backends/hip/b.hpp": ""},
             "floor 'backend cuda'"),
+    Planted({"backends/ibv/a.cpp": '#include "experimental/ibv/b/c.hpp"\n', "experimental/ibv/b/c.hpp": ""},
+            "floor 'backend ibv'"),
+    Planted({"experimental/ibv/a/a.cpp": '#include "backends/cuda/b.hpp"\n', "backends/cuda/b.hpp": ""},
+            "floor 'experimental ibv'"),
+    Planted({"tools/a.cpp": '#include "experimental/cuda/b/c.hpp"\n', "experimental/cuda/b/c.hpp": ""},
+            "floor 'tool'"),
     Planted({"lci/coll/a.cpp": '#include "lci/base/b.hpp"\n', "lci/base/b.hpp": ""}, "floor 'coll'"),
     Planted({"include/lci/a.hpp": "#include <boost/intrusive/list.hpp>\n"}, "only the standard library"),
     Planted({"lci/mem/a.hpp": '#include "tests/support/x.hpp"\n', "tests/support/x.hpp": ""}, "'no floor'"),

@@ -4,7 +4,7 @@ import re
 import shutil
 import subprocess
 
-from common import Planted, Result, Skip, commands_of, files, in_parallel, relative, run
+from common import EXPERIMENTAL, Planted, Result, Skip, commands_of, files, in_parallel, relative, run
 
 NAME = "headers"
 FIRST_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -32,16 +32,17 @@ def check(root, build):
         jobs += [(header, c, s, ["include"]) for c, s in PUBLIC_RUNS if c in compilers]
     # The first include of x.cpp is x.hpp, which every build compiles alone in this way.
     proven = set()
-    for path in files(root, ("lci", "backends", "lct"), (".cpp",)):
+    for path in files(root, ("lci", "backends", *EXPERIMENTAL, "lct"), (".cpp",)):
         first = FIRST_INCLUDE.search(path.read_text())
         proven.add(first.group(1) if first else "")
     # A network whose headers are not on this machine is not built.
     database = build / "compile_commands.json"
     built = {path.parent for path in commands_of(database)} if database.exists() else None
     left_out = []
-    for path in files(root, ("lci", "backends", "lct"), (".hpp",)):
+    for path in files(root, ("lci", "backends", *EXPERIMENTAL, "lct"), (".hpp",)):
         header = relative(path, root)
-        is_left_out = header not in proven and built is not None and path.parts[-3] == "backends" and path.parent not in built
+        may_be_left_out = header.startswith(("backends/", "experimental/")) and len(header.split("/")) > 2
+        is_left_out = header not in proven and built is not None and may_be_left_out and path.parent not in built
         if is_left_out:
             left_out.append(header)
         elif header not in proven:

@@ -6,7 +6,7 @@ import subprocess
 from common import Planted, Result, relative, run
 
 NAME = "names"
-FOLDERS = ("include", "lci", "lct", "backends", "tools", "tests", "bench", "examples", "docs", "cmake_modules")
+FOLDERS = ("include", "lci", "lct", "backends", "experimental", "tools", "tests", "bench", "examples", "docs", "cmake_modules")
 PATH = re.compile(rf"(?<![\w./<{{$-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w(?![\w*<{{])(?!/\*)")
 # Made by the build, or of the kernel's source.
 MADE = {"lci/config.hpp", "lci/build_options.inc", "include/linux/sched.h"}

@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 
-from common import ROOT, Planted, Result, Skip, commands_of, files, in_parallel, relative, run
+from common import EXPERIMENTAL, ROOT, Planted, Result, Skip, commands_of, files, in_parallel, relative, run
 
 NAME = "tidy"
 TOOL = "clang-tidy-14"
@@ -84,7 +84,7 @@ def check(root, build):
     if not database.exists():
         raise Skip(f"no compile_commands.json in {build}: build the library first")
     commands = commands_of(database)
-    sources = [path for path in files(root, ("lci", "backends", "lct"), (".cpp",)) if path in commands]
+    sources = [path for path in files(root, ("lci", "backends", *EXPERIMENTAL, "lct"), (".cpp",)) if path in commands]
     options = (ROOT / ".clang-tidy").read_bytes() + " ".join(WARNINGS).encode()
     stamps = build / "tidy"
     stamps.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ RULES = [
     (re.compile(r"(?i)\bissue #?\d+\b"), "an issue's number: say the reason itself", None),
     # A fixed name in a shared folder collides with the next user; take TMPDIR, or a memory file.
     (re.compile(r'"/tm' r'p/|"/dev/shm/'), "a fixed name in a shared folder",
-     re.compile(r"^(include|lci|backends|lct|examples)/")),
+     re.compile(r"^(include|lci|backends|experimental|lct|examples)/")),
     (re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX)\b"), "an unfinished thought", re.compile(r"\.(cpp|hpp|h)$")),
 ]
 TEXT = (".cpp", ".hpp", ".h", ".in", ".md", ".txt", ".cmake", ".py", ".sh", ".json", "")

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backends/cuda/resident_image.hpp"
-#include "tests/unit/cuda/gdr_fixture.hpp"
+#include "tests/unit/cuda/fixture.hpp"
 
 namespace lci::cuda {
 namespace {
@@ -19,23 +19,6 @@ class report_test : public cuda_test {
  protected:
   explicit report_test(const test::mock_config& config = {.gpus = 2}) : cuda_test(config) {}
 };
-
-// Where gdrcopy is, its line says what keeps it from being used.
-TEST_F(report_test, small_copies_by_the_processor__or_why_not) {
-  const char* const way = "small copies by the processor (gdrcopy)";
-  gdr_mock().reset();
-  const auto ask = [&](std::span<const char* const> libraries) {
-    driver_options options = mock_options();
-    options.mapping_libraries = libraries;
-    driver with(options);
-    return why_not(report_gpus(with).at(0), way);
-  };
-  EXPECT_EQ(ask(MOCK_GDR), "");
-  gdr_mock().set_module_loaded(false);
-  EXPECT_NE(ask(MOCK_GDR).find("gdrdrv"), std::string::npos) << ask(MOCK_GDR);
-  EXPECT_NE(ask(NO_GDR).find("libno_such_gdrapi.so.2"), std::string::npos) << ask(NO_GDR);
-  EXPECT_EQ(gdr_mock().leaks(), std::vector<std::string>{});
-}
 
 TEST_F(report_test, each_gpu_with_its_ways__and_no_context_is_made) {
   const auto all = report_gpus(driver_);

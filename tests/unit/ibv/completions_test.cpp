@@ -1,24 +1,15 @@
-// Both kinds of completion queues answer the same, and one is used where the other is not offered.
+// Both kinds of completion queues answer the same; the extended kind is instantiated in
+// experimental/tests/unit/ibv.
 #include "backends/ibv/completions.hpp"
 
 #include "lci/errors.hpp"
-#include "tests/unit/ibv/world.hpp"
+#include "tests/unit/ibv/completions_world.hpp"
 
 namespace lci::ibv {
-namespace {
 
-class completions_test : public on_a_card, public testing::WithParamInterface<bool> {
- protected:
-  completions_test() {
-    test::fake_ibv_config config;
-    config.devices[0].has_extended_queues = GetParam();
-    card().reset(config);
-    environment_.set("LCI_IBV_EXTENDED_CQ", "1");
-  }
-  static std::string poll_call() { return GetParam() ? "start_poll" : "poll_cq"; }
-};
-INSTANTIATE_TEST_SUITE_P(kinds, completions_test, testing::Values(false, true),
-                         [](const auto& kind) { return kind.param ? "extended" : "plain"; });
+INSTANTIATE_TEST_SUITE_P(kinds, completions_test,
+                         testing::Values(kind_of_queue{"plain", false, true}),
+                         [](const auto& kind) { return kind.param.name; });
 
 TEST_P(completions_test, poll__is_of_that_kind_and_says_when_it_is_empty_or_fails) {
   const chosen_port port = open_best_port({});
@@ -70,18 +61,4 @@ TEST_P(completions_test, poll__says_what_arrived_and_what_failed) {
   EXPECT_GT(card().count(poll_call()), 0u);
 }
 
-TEST_F(on_a_card, completion_queue__that_cannot_be_extended_is_a_plain_one) {
-  const chosen_port port = open_best_port({});
-  environment_.set("LCI_IBV_EXTENDED_CQ", "1");
-  card().fail_nth("ibv_create_cq_ex", 1, ENOMEM);
-  completions queue(port, 10);
-  ibv_wc out[4];
-  EXPECT_EQ(queue.poll(out, 4), 0);
-  EXPECT_EQ(card().count("poll_cq"), 1u);
-  card().fail_nth("ibv_create_cq_ex", 1, ENOMEM);
-  card().fail_nth("ibv_create_cq", 1, ENOMEM);
-  EXPECT_THROW(completions(port, 10), backend_error);
-}
-
-}  // namespace
 }  // namespace lci::ibv

@@ -1,4 +1,4 @@
-#include "backends/cuda/gdr_mappings.hpp"
+#include "experimental/cuda/gdrcopy/gdr_mappings.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,6 +7,7 @@
 #include "backends/cuda/network_memory.hpp"
 #include "lci/base/log.hpp"
 #include "lci/base/race_point.hpp"
+#include "lci/errors.hpp"
 
 namespace lci::cuda {
 namespace {
@@ -189,6 +190,20 @@ void gdr_mappings::say(const window& of, const std::string& why) noexcept {
   if (std::exchange(has_said_, true)) return;
   base::log::info("cuda", "small messages in %zu bytes of GPU memory are left to the GPU: %s",
                   of.of.size, why.c_str());
+}
+
+std::unique_ptr<by_hand> make_by_hand(gpu_list& gpus, std::span<const char* const> libraries,
+                                      attr_gpu_gdrcopy_t wanted) {
+  auto made = std::make_unique<gdr_mappings>(gpus, libraries);
+  if (made->why_not().empty()) return made;
+  if (wanted == attr_gpu_gdrcopy_t::on)
+    throw backend_error("cuda: gpu_gdrcopy is on, but " + made->why_not());
+  base::log::info("cuda", "small messages are left to the GPU: %s", made->why_not().c_str());
+  return nullptr;
+}
+
+std::string why_not_by_hand(std::span<const char* const> libraries) {
+  return gdr_library(libraries).why_not();
 }
 
 }  // namespace lci::cuda

@@ -4,6 +4,8 @@
 
 namespace lci::ibv {
 
+std::string data_direct::why_not_built() { return ""; }
+
 data_direct::function data_direct::find(ibv_device* of, std::string& why_not) {
   // Stays in the process with the verbs library, so the reference may go again.
   void* const mlx5 = dlopen("libmlx5.so.1", RTLD_NOW | RTLD_NOLOAD);

@@ -1,14 +1,14 @@
 // Mappings of GPU memory for the processor: kept, bounded, and never used for other memory.
-#include "backends/cuda/gdr_mappings.hpp"
+#include "experimental/cuda/gdrcopy/gdr_mappings.hpp"
 
 #include <cerrno>
 #include <memory>
 #include <thread>
 
 #include "backends/cuda/pointer_cache.hpp"
+#include "experimental/tests/unit/cuda/gdr_fixture.hpp"
 #include "tests/support/race_hook.hpp"
 #include "tests/support/sizes.hpp"
-#include "tests/unit/cuda/gdr_fixture.hpp"
 
 namespace lci::cuda {
 namespace {

@@ -20,9 +20,10 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/gdr_library.hpp"
+#include "backends/cuda/by_hand.hpp"
 #include "backends/cuda/gpu.hpp"
 #include "backends/cuda/pointer.hpp"
+#include "experimental/cuda/gdrcopy/gdr_library.hpp"
 #include "lci/base/spinlock.hpp"
 
 namespace lci::cuda {
@@ -34,22 +35,22 @@ struct gdr_limits {
   static constexpr std::size_t LONGEST = 64 << 10;  // copy; windows overlap by so much
 };
 
-class gdr_mappings {
+class gdr_mappings final : public by_hand {
  public:
   gdr_mappings(gpu_list& gpus, std::span<const char* const> libraries,
                const gdr_limits& limits = {});
-  ~gdr_mappings();  // wants nobody inside
+  ~gdr_mappings() override;  // wants nobody inside
   gdr_mappings(const gdr_mappings&) = delete;
   gdr_mappings& operator=(const gdr_mappings&) = delete;
 
   // Empty, or one sentence; then nothing can be mapped.
   const std::string& why_not() const noexcept { return library_.why_not(); }
 
-  // The range lies in `of`, an allocation as it is now, and is at most LONGEST. True: the bytes are
-  // there, for whoever looks afterwards. False: not this way; the destination is as before, or
-  // partly written.
-  bool write(const allocation& of, abi::device_ptr to, const void* from, std::size_t size) noexcept;
-  bool read(const allocation& of, void* to, abi::device_ptr from, std::size_t size) noexcept;
+  // More than LONGEST is not copied.
+  bool write(const allocation& of, abi::device_ptr to, const void* from,
+             std::size_t size) noexcept override;
+  bool read(const allocation& of, void* to, abi::device_ptr from,
+            std::size_t size) noexcept override;
 
  private:
   struct window {

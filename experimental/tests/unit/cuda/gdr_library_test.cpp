@@ -1,9 +1,9 @@
 // Loading gdrcopy, and the sentence for each reason why it cannot be used.
-#include "backends/cuda/gdr_library.hpp"
+#include "experimental/cuda/gdrcopy/gdr_library.hpp"
 
 #include <cerrno>
 
-#include "tests/unit/cuda/gdr_fixture.hpp"
+#include "experimental/tests/unit/cuda/gdr_fixture.hpp"
 
 namespace lci::cuda {
 namespace {

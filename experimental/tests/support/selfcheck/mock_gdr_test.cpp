@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "backends/cuda/gdr_library.hpp"
+#include "experimental/cuda/gdrcopy/gdr_library.hpp"
 #include "tests/support/mock_cuda/mock_cuda.hpp"
 #include "tests/support/mock_gdr/mock_gdr.hpp"
 

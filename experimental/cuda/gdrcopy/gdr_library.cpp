@@ -1,4 +1,4 @@
-#include "backends/cuda/gdr_library.hpp"
+#include "experimental/cuda/gdrcopy/gdr_library.hpp"
 
 #include <dlfcn.h>
 

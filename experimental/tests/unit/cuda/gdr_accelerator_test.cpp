@@ -1,7 +1,7 @@
 // Which memory the accelerator lets the processor copy, and what the attribute gpu_gdrcopy says.
 #include "backends/cuda/accelerator.hpp"
+#include "experimental/tests/unit/cuda/gdr_fixture.hpp"
 #include "lci/errors.hpp"
-#include "tests/unit/cuda/gdr_fixture.hpp"
 
 namespace lci::cuda {
 namespace {
@@ -55,8 +55,8 @@ TEST_F(gdr_accelerator_test, off__opens_nothing) {
 
 TEST_F(gdr_accelerator_test, other_kinds_of_memory__are_left_to_the_gpu) {
   acc_->allow_by_hand(attr_gpu_gdrcopy_t::on);
-  for (const mocked kind : {mocked::pool, mocked::vmm, mocked::managed, mocked::pinned}) {
-    EXPECT_FALSE(copies(mock().allocate(kind, 2 << 20)));
+  for (const mocked sort : {mocked::pool, mocked::vmm, mocked::managed, mocked::pinned}) {
+    EXPECT_FALSE(copies(mock().allocate(sort, 2 << 20)));
   }
   std::byte here[100];
   EXPECT_FALSE(copies(here));

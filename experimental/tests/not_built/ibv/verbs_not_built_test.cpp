@@ -1,0 +1,48 @@
+// A build without the experimental parts of verbs: who asks for one hears which option builds it,
+// and nobody else notices.
+#include "backends/ibv/completions.hpp"
+#include "backends/ibv/data_direct.hpp"
+#include "backends/ibv/registrar.hpp"
+#include "lci/errors.hpp"
+#include "tests/support/must_fire.hpp"
+#include "tests/unit/ibv/world.hpp"
+
+namespace lci::ibv {
+namespace {
+
+class verbs_not_built : public on_a_card {
+ protected:
+  // A card's registrar with the rules that LCI_GPU_REGISTRATION says.
+  static void make_registrar(const char* rules) {
+    const chosen_port port = open_best_port({});
+    const pd_handle pd(library().alloc_pd(port.context.get()));
+    net::fabric_config config;
+    config.gpu_rules = mem::ladder_rules::parse(true, "LCI_GPU_REGISTRATION", rules);
+    const registrar one(pd.get(), port.name, config);
+  }
+};
+
+TEST_F(verbs_not_built, extended_completion_queue__asked_for_is_an_error_that_names_the_option) {
+  const chosen_port port = open_best_port({});
+  environment_.set("LCI_IBV_EXTENDED_CQ", "1");
+  EXPECT_TRUE(test::throws_with<backend_error>(
+      [&] { completions(port, 10); },
+      {"LCI_IBV_EXTENDED_CQ", "experimental and not built", "-DLCI_EXPERIMENTAL=ON"}));
+  environment_.set("LCI_IBV_EXTENDED_CQ", "0");
+  completions(port, 10);
+}
+
+TEST_F(verbs_not_built, data_direct__asked_for_is_an_error_that_names_the_option) {
+  for (const char* rules : {"data_direct", "data_direct,dma_buf"})
+    EXPECT_TRUE(test::throws_with<backend_error>(
+        [&] { make_registrar(rules); },
+        {"LCI_GPU_REGISTRATION", "experimental and not built", "-DLCI_EXPERIMENTAL=ON"}))
+        << rules;
+}
+
+TEST_F(verbs_not_built, data_direct__not_asked_for_is_left_out) {
+  for (const char* rules : {"auto", "^data_direct", "dma_buf"}) make_registrar(rules);
+}
+
+}  // namespace
+}  // namespace lci::ibv

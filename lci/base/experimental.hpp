@@ -1,0 +1,14 @@
+// What is said of a part of the library that is in experimental/ and not in this build. Callers:
+// the stubs of such parts. Threads: any.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace lci::base {
+
+inline std::string not_built(std::string_view what) {
+  return std::string(what) + " is experimental and not built: configure with -DLCI_EXPERIMENTAL=ON";
+}
+
+}  // namespace lci::base
