@@ -57,8 +57,22 @@ LCI_PUBLIC runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t e
 LCI_PUBLIC uint64_t next_collective_sequence(matching_engine_t matching_engine);
 /// Something that goes on by itself and may never end, since what it waits for is lost. The runtime
 /// ends what is still listed when it ends, after everything that could signal it. Threads: any.
+struct unfinished_t;
+/// What such a thing is, for people.
+struct unfinished_text_t {
+  const char* name = "";            // a literal
+  uint64_t number = 0;              // among those of its engine, from 0
+  const void* engine = nullptr;     // behind its matching_engine_t
+  const void* object = nullptr;     // signalled at its end
+  const void* transfers = nullptr;  // the object of its transfers
+};
+/// Neither throws. describe() may run in a signal handler.
+struct unfinished_calls_t {
+  void (*end)(unfinished_t* self);
+  unfinished_text_t (*describe)(const unfinished_t* self);
+};
 struct unfinished_t {
-  void (*end)(unfinished_t* self) = nullptr;  // does not throw
+  const unfinished_calls_t* calls = nullptr;
   unfinished_t* before = nullptr;
   unfinished_t* after = nullptr;
 };

@@ -158,13 +158,14 @@ void sync_wait(const sync_args& args) {
   }
   device_impl_t& served = *base::check_live(device.p_impl, "device");
   api::waiting wait(served.channel, args.needs_all);
+  const auto describe = [&s]() noexcept { return base::waiting_call{"sync_wait", &s}; };
   while (!s.test(args.p_out)) {
     if (const int rank = s.lost(); rank != comp::sync::NOBODY) [[unlikely]]
       wait.end_for(rank);
     if (args.do_progress)
-      wait.round();
+      wait.round(describe);
     else
-      wait.pause();
+      wait.pause(describe);
     if (wait.is_held_up()) [[unlikely]]
       wait.tell_held_up("sync_wait", is_left_alone(s, served.channel));
   }

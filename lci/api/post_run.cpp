@@ -56,9 +56,9 @@ namespace {
 
 // Progress for a call that waits. What others' handlers or operations throw must not end the wait
 // of an operation that still uses the caller's buffer, so it is kept and thrown afterwards.
-void progress_and_keep(waiting& wait, std::exception_ptr& kept) {
+void progress_and_keep(waiting& wait, const proto::waiter* w, int rank, std::exception_ptr& kept) {
   try {
-    wait.progress();
+    wait.progress([&]() noexcept { return base::waiting_call{BLOCKING_POST, w, rank}; });
   } catch (...) {
     if (kept)
       base::log::warn("api", "a second exception while a blocking call waited was dropped");
@@ -119,7 +119,7 @@ LCI_COLD void end_if_held_up(proto::waiter* w, proto::channel& via, int rank, wa
 bool is_taken_back(proto::waiter* w, proto::channel& via, waiting& wait, proto::matcher& filed_in) {
   // What progress throws may end the call only where nothing is under way any more.
   std::exception_ptr kept;
-  progress_and_keep(wait, kept);
+  progress_and_keep(wait, w, base::waiting_call::ANYBODY, kept);
   const bool is_back = !w->is_over() && filed_in.take_back(*w);
   if (is_back) via.shared.waiters.put(w);
   if (kept && is_back) std::rethrow_exception(kept);
@@ -132,7 +132,7 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait
   std::exception_ptr kept;
   bool is_met = false;  // by a message from somebody, so that it comes to an end by itself
   while (!w->is_over()) {
-    progress_and_keep(wait, kept);
+    progress_and_keep(wait, w, rank, kept);
     if (w->is_over()) break;
     if (wait.is_held_up()) [[unlikely]]
       end_if_held_up(w, via, rank, wait, filed_in, is_met);
@@ -183,6 +183,11 @@ LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::ou
 }
 
 }  // namespace
+
+status_t refused(const post_args& a, proto::channel& via, errorcode_t why) noexcept {
+  via.refuse(a.rank, why);
+  return status_t(why);
+}
 
 void spent_packet::begin() noexcept {
   if (packet_->state.load(std::memory_order_relaxed) == mem::packet_state::out)

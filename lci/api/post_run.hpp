@@ -163,6 +163,14 @@ class spent_packet {
 proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
                          bool may_retry);
 
+// The post answers retry.
+LCI_COLD status_t refused(const post_args& a, proto::channel& via, errorcode_t why) noexcept;
+
+// For the report of who waits.
+inline base::waiting_call refused_call(const post_args& a, errorcode_t why) noexcept {
+  return {BLOCKING_POST, nullptr, a.rank, a.tag, a.size, static_cast<std::uint8_t>(why)};
+}
+
 // Runs start(user_side, may_retry, got) until it is more than refused, and until it is finished,
 // because the caller wants no "posted". filed_in: of a receive.
 template <class Start>
@@ -177,7 +185,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
   try {
     while (proto::is_retry(code = start(user, true, got)) && !allow.retry) {
       // Nothing is under way yet, so whatever progress throws may end the call.
-      wait.progress();
+      wait.progress([&]() noexcept { return refused_call(a, code); });
       if (a.rank >= 0) check_peer(via, a.rank);
       if (wait.is_held_up()) [[unlikely]]
         wait.tell_held_up(BLOCKING_POST, via.shared.n == 1);
@@ -192,7 +200,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow, prot
     return wait_for(w, via, a.rank, wait, filed_in);
   }
   via.shared.waiters.put(w);
-  if (proto::is_retry(code)) return status_t(code);
+  if (proto::is_retry(code)) return refused(a, via, code);
   if (!error_t(code).is_done()) via.shared.throw_gone(a.rank);
   got.error = code;
   return got;
@@ -226,7 +234,7 @@ inline status_t answer(const post_args& a, const permission& allow, proto::chann
     got.error = errorcode_t::posted;
     return got;
   }
-  if (proto::is_retry(code)) return status_t(code);
+  if (proto::is_retry(code)) return refused(a, via, code);
   if (!error_t(code).is_posted()) via.shared.throw_gone(a.rank);
   return status_of(a, code);
 }

@@ -33,7 +33,7 @@ void wait_drained(const progress_args& args) {
   proto::channel& via = device_of(args).channel;
   api::waiting wait(via);
   while (!via.is_drained()) {
-    wait.round();
+    wait.round([]() noexcept { return base::waiting_call{"wait_drained"}; });
     // All is over but for completions whose handlers cannot run before this call returns.
     if (via.handlers.is_out_of_reach() && via.handlers.completions() != 0 &&
         via.is_drained_but_for_handlers())

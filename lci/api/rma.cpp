@@ -32,7 +32,9 @@ status_t post_rma(const post_args& a, proto::news what, Start&& start) {
       if (may_retry) return errorcode_t::retry_nomem;
       api::waiting wait(via);
       while (!api::check_remote(at, fabric, there)) {
-        wait.progress();
+        wait.progress([&]() noexcept {
+          return base::waiting_call{"first contact", nullptr, a.rank};
+        });
         api::check_peer(via, a.rank);
       }
     }

@@ -6,6 +6,7 @@
 #include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime/attribute_text.hpp"
+#include "lci/runtime/report.hpp"
 
 namespace lci {
 namespace detail {
@@ -42,6 +43,7 @@ runtime_t make_runtime(const alloc_runtime_args& args) {
     auto* made = base::make_live<runtime_impl_t>(attr, args.device_name.get_value_or({}));
     ++g.runtimes_ever;
     g.runtimes.push_back(made);
+    runtime::watch(*made);
     return runtime_t(made);
   } catch (...) {
     runtime::finalize();
@@ -52,6 +54,7 @@ runtime_t make_runtime(const alloc_runtime_args& args) {
 void destroy_runtime(runtime_t runtime) {
   runtime_impl_t* impl = base::check_live(runtime.p_impl, "runtime");
   runtime::global_state& g = runtime::global();
+  runtime::unwatch(*impl);
   forget(g.runtimes, impl);
   if (g.default_runtime.p_impl == impl) g.default_runtime = runtime_t();
   base::free_live(impl, "runtime");

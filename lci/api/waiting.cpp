@@ -1,6 +1,7 @@
 #include "lci/api/waiting.hpp"
 
 #include <string>
+#include <utility>
 
 #include "lci/base/log.hpp"
 #include "lci/base/thread_id.hpp"
@@ -25,6 +26,19 @@ void waiting::count_idle() noexcept {
     idle_ms_ += idle_ticks_ / ms;
     idle_ticks_ = idle_ticks_ % ms + 1;
   }
+}
+
+void waiting::enter(const base::waiting_call& call) noexcept {
+  base::enter_waiting(call);
+  entered_since_ = std::exchange(since_, ENTERED);
+}
+
+void waiting::end() noexcept {
+  if (since_ == ENTERED) {
+    base::leave_waiting();
+    since_ = entered_since_;
+  }
+  if (via_.lost.count() != since_) via_.lost.owe(since_);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 
 #include "lci/base/platform.hpp"
 #include "lci/base/spin.hpp"
+#include "lci/base/waiting_calls.hpp"
 #include "lci/proto/channel.hpp"
 
 namespace lci::api {
@@ -32,7 +33,7 @@ class waiting {
   // one of this thread tells, since nobody else may have noticed.
   ~waiting() {
     if (via_.lost.count() != since_) [[unlikely]]
-      via_.lost.owe(since_);
+      end();
   }
   waiting(const waiting&) = delete;
   waiting& operator=(const waiting&) = delete;
@@ -40,20 +41,25 @@ class waiting {
   // A round of progress, made while what is waited for is not there; throws what progress throws,
   // and peer_failure_error for the lost. Of whom the round before has lost the caller has looked
   // once more: what came before the loss may have ended the wait.
-  void round() {
+  //
+  // describe() says what is waited for, should that take long: it answers a base::waiting_call.
+  template <class Describe>
+  void round(Describe&& describe) {
     end_if_lost();
-    progress();
+    progress(describe);
     is_lost_ = has_loss();
   }
   // The same for a caller that makes no progress.
-  void pause() {
+  template <class Describe>
+  void pause(Describe&& describe) {
     end_if_lost();
-    spin_();
+    rest(describe);
     via_.look_for_gone();
     is_lost_ = has_loss();
   }
   // A round for a call that decides by itself whose loss ends it.
-  void progress() {
+  template <class Describe>
+  void progress(Describe&& describe) {
     if (error_t(via_.progress_in_wait()).is_done()) {
       spin_.reset();
       idle_ms_ = idle_ticks_ = 0;
@@ -62,7 +68,7 @@ class waiting {
     }
     if (via_.handlers.is_out_of_reach()) [[unlikely]]
       count_idle();
-    spin_();
+    rest(describe);
   }
   // This thread is in a handler, as deep as they may be, others wait for that one to return, and
   // for a while nothing has come: what is waited for may be what one of those brings. Said now and
@@ -100,7 +106,15 @@ class waiting {
 
  private:
   static constexpr std::uint64_t PATIENCE_MS = 2000, JUDGE_EVERY_MS = 100;
+  static constexpr std::uint32_t ENTERED = ~std::uint32_t{0};
   LCI_COLD void count_idle() noexcept;
+  template <class Describe>
+  void rest(Describe&& describe) {
+    if (spin_() && since_ != ENTERED) [[unlikely]]
+      enter(describe());
+  }
+  LCI_COLD void enter(const base::waiting_call& call) noexcept;
+  LCI_COLD void end() noexcept;
   void end_if_lost() {
     if (is_lost_) [[unlikely]]
       via_.throw_loss(next_loss_);
@@ -113,8 +127,11 @@ class waiting {
   std::uint64_t idle_ms_ = 0, idle_ticks_ = 0, last_ticks_ = 0;
   std::uint64_t next_judgement_ms_ = PATIENCE_MS;
   bool was_told_ = false;
-  bool is_lost_ = false;           // as has_loss() said behind the last round
-  const std::uint32_t since_;      // as losses::begin_wait() said
+  bool is_lost_ = false;  // as has_loss() said behind the last round
+  // As losses::begin_wait() said, or ENTERED, which no count is: the call is in base/waiting_calls,
+  // and its end, which compares this with the count anyway, takes it out there.
+  std::uint32_t since_;
+  std::uint32_t entered_since_;    // since_, then
   const std::uint32_t next_loss_;  // the first entry that ends the call
 };
 

@@ -19,14 +19,15 @@ class spin_wait {
   // than what a time slice lost to a spinning neighbour costs.
   static constexpr unsigned SPINS = 128;
 
-  // One step of waiting.
-  void operator()() noexcept {
+  // One step of waiting. True: the wait has become a long one, and the processor was given away.
+  bool operator()() noexcept {
     if (left_ == 0) {
       sched_yield();
-      return;
+      return true;
     }
     --left_;
     cpu_relax();
+    return false;
   }
 
   // Something arrived: the next thing is likely to be near as well.

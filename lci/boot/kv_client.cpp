@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/waiting_calls.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::boot::kv {
@@ -31,6 +32,7 @@ bool client::join() {
 
 void client::fence() {
   const deadline until = limit();
+  const base::waiting_scope here("set-up, for all ranks");
   // Puts and arrival leave in one send, values and release come back in one stream.
   member_.begin_fence();
   send_output(until);

@@ -24,7 +24,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   // `name`: of the collective, for people.
   running_t(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const char* name)
       : plan_(std::move(plan)), via_(via), op_(op), comp_(comp), name_(name) {
-    unfinished_t::end = &end_with_runtime;
+    unfinished_t::calls = &CALLS;
   }
 
   ~running_t() override {
@@ -176,6 +176,12 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
       each->is_needing_all_ = false;
   }
 
+  static detail::unfinished_text_t describe(const detail::unfinished_t* one) {
+    const auto* const self = static_cast<const running_t*>(one);
+    return {self->name_, self->tag_base_ >> NUMBER_BITS, self->via_.engine.p_impl,
+            self->comp_.p_impl, static_cast<const comp_impl_t*>(self)};
+  }
+
   void give_up() noexcept {
     const std::unique_ptr<running_t> self(this);
     detail::unlist_unfinished(via_.runtime, this);
@@ -201,6 +207,8 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     args.runtime = via_.runtime;
     detail::signal_in_turn(args, via_.device, via_.endpoint);
   }
+
+  static constexpr detail::unfinished_calls_t CALLS{&end_with_runtime, &describe};
 
   const plan_t plan_;
   std::shared_ptr<agreement_t> agreement_;  // that the plan uses, if any

@@ -72,6 +72,21 @@ class engine {
 
   // Entries filed, raw ones included. A snapshot; walks everything.
   virtual std::size_t size() = 0;
+
+  // What is filed, but for raw keys, for people to read: calls see(with, one) for each, under a
+  // lock. Never waits and takes no memory, since a signal handler may have interrupted who holds a
+  // lock: answers how many parts were left out for that.
+  struct filed_entry {
+    matching_entry_type_t type;
+    int rank;   // of a message: its sender; of a receive: whose it takes, or ANY_SOURCE
+    tag_t tag;  // likewise, or ANY_TAG
+    matching_policy_t policy;
+    std::size_t size;
+    std::uint64_t stamp;  // cpu_ticks() of its filing, roughly; 0: not known
+    const void* value;
+  };
+  using look_fn = void (*)(void* with, const filed_entry& one);
+  virtual std::size_t look_at(look_fn see, void* with) noexcept = 0;
 };
 
 // What a truncation_error says, whoever finds out.

@@ -173,6 +173,12 @@ class entry_queues {
       }
     }
   }
+  // The same without a change: fn(const entry&).
+  template <class Fn>
+  void look(Fn&& fn) const {
+    for (const entry* head = first_; head != nullptr; head = head->next_queue)
+      for (const entry* e = head; e != nullptr; e = e->next_same) fn(*e);
+  }
   // Moves every queue as a whole to the front of the list that target(head) answers; leaves nothing
   // here.
   template <class Target>
@@ -214,6 +220,10 @@ class arrival_list {
   template <class Predicate, class Leave>
   void remove_if(Predicate&& is_it, Leave&& leave) {
     entries_.remove_and_dispose_if(is_it, leave);
+  }
+  template <class Fn>
+  void look(Fn&& fn) const {
+    for (const entry& e : entries_) fn(e);
   }
   bool is_empty() const noexcept { return entries_.empty(); }
   void clear() noexcept { entries_.clear(); }

@@ -52,6 +52,7 @@ class map_engine final : public engine {
   bool all_older(const recv_pattern& pattern, const void* value, const value_test& is_it) override;
   void drain_st(const leave_fn& leave) override;
   std::size_t size() override;
+  std::size_t look_at(look_fn see, void* with) noexcept override;
 
   // For tests: which way the engine works, and how large it is. edge map_engine.current, reader.
   bool is_ordered() const noexcept { return !current_.load(std::memory_order_acquire)->is_open(); }

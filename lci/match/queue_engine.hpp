@@ -23,6 +23,7 @@ class queue_engine final : public engine {
   bool all_older(const recv_pattern& pattern, const void* value, const value_test& is_it) override;
   void drain_st(const leave_fn& leave) override;
   std::size_t size() override;
+  std::size_t look_at(look_fn see, void* with) noexcept override;
 
  private:
   // A receive with a wildcard has this in its key's space; its pattern is in rank and tag.

@@ -69,6 +69,19 @@ class backlog {
       }
     }
   }
+  // Calls see(rank, entries) for whom something waits; false when another has the lock. For a
+  // signal handler.
+  template <class F>
+  bool try_look(F&& see) const noexcept {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    for (const auto& [rank, of] : queues_) {
+      std::uint64_t n = 0;
+      for (const backlog_entry* e = of.first; e != nullptr; e = e->next) ++n;
+      if (n != 0) see(rank, n);
+    }
+    return true;
+  }
 
  private:
   struct queue {

@@ -7,6 +7,7 @@
 // thread that got into the backend's poll().
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <exception>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "lci/base/counters.hpp"
+#include "lci/base/report.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/comp/kind.hpp"
 #include "lci/data/slot_table.hpp"
@@ -239,6 +241,12 @@ class channel {
   attr_gpu_path_t way = attr_gpu_path_t::auto_select;
   handler_queue handlers{*this, shared.max_handler_depth};
 
+  // A post is about to answer retry. Statistics: threads that count at once may lose some.
+  LCI_COLD void refuse(int rank, errorcode_t why) noexcept;
+
+  // Adds what is under way here to a report. In a signal handler: see proto/who_waits.
+  void report(base::report::sheet& to) noexcept;
+
   // Something waits for a later round of progress (or waits no more, -1).
   void expect_leftovers(int change) noexcept {
     backlogged_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
@@ -318,6 +326,13 @@ class channel {
   // By rank, both. A rank's end is noted before core.gone, whose edge brings it to who asks.
   std::vector<std::atomic<bool>> has_ended_;
   std::vector<std::atomic<parting>> parted_;
+  // By reason, from errorcode_t::retry_min on; and whom the last of these was for.
+  static constexpr std::size_t REASONS = 8;
+  struct refusal_count {
+    std::atomic<std::uint64_t> times{0};
+    std::atomic<int> rank{-1};
+  };
+  std::array<refusal_count, REASONS> refusals_;
 };
 
 // What to send along with the name of a registration of ours, to that rank.

@@ -114,6 +114,15 @@ class core {
   // Every channel, whole, enters itself, and leaves before it ends.
   void enter(channel& one);
   void leave(channel& one) noexcept;
+  // Calls fn(channel&) for each, none of which ends meanwhile; false when another has the lock. For
+  // a signal handler.
+  template <class Fn>
+  bool try_each_channel(Fn&& fn) noexcept {
+    const std::unique_lock lock(channels_lock_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    for (channel* const one : channels_) fn(*one);
+    return true;
+  }
   // Whether that one has not left.
   bool has(const channel& one) noexcept;
   // Nothing of `rank`, which is gone, is still on its way to any device. Once true it stays so.

@@ -73,6 +73,14 @@ class remote_comps {
     const std::lock_guard lock(mutex_);
     for (matcher* const m : engines_) fn(*m);
   }
+  // The same for a signal handler: false when another has the lock.
+  template <class Fn>
+  bool try_each_engine(Fn&& fn) noexcept {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    for (matcher* const m : engines_) fn(*m);
+    return true;
+  }
 
  private:
   // An engine is tagged in the low bit and stands at all four of its numbers; number modulo four,

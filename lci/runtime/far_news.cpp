@@ -15,6 +15,7 @@ void far_news::look() noexcept {
   if (now < next_ticks_.load(std::memory_order_relaxed)) return;
   const std::unique_lock lock(lock_, std::try_to_lock);
   if (!lock.owns_lock()) return;
+  looked_.store(now, std::memory_order_relaxed);
   next_ticks_.store(now + INTERVAL.count() * base::ticks_per_ms(), std::memory_order_relaxed);
   try {
     hear(now);

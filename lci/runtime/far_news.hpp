@@ -24,6 +24,8 @@ class far_news final : public proto::lookout {
 
   explicit far_news(proto::core& to) noexcept : to_(to) {}
   void look() noexcept override;
+  // When, in cpu_ticks(); 0: never.
+  std::uint64_t last_look() const noexcept { return looked_.load(std::memory_order_relaxed); }
 
  private:
   struct rumour {
@@ -35,8 +37,9 @@ class far_news final : public proto::lookout {
 
   proto::core& to_;
   std::atomic<std::uint64_t> next_ticks_{0};
-  base::spinlock lock_;   // guards what follows
-  std::size_t seen_ = 0;  // of global_state::departures
+  std::atomic<std::uint64_t> looked_{0};  // statistics
+  base::spinlock lock_;                   // guards what follows
+  std::size_t seen_ = 0;                  // of global_state::departures
   std::vector<rumour> rumours_;
 };
 

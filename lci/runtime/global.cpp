@@ -8,11 +8,13 @@
 #include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/base/type_stable.hpp"
+#include "lci/base/waiting_calls.hpp"
 #include "lci/boot/membership.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/packet_hand.hpp"
 #include "lci/runtime.hpp"
 #include "lci/runtime/defaults.hpp"
+#include "lci/runtime/report.hpp"
 
 namespace lci {
 
@@ -82,7 +84,14 @@ void initialize() {
     watch_forks(g);
     // Read first: nonsense in the environment must not leave a job half joined.
     global_attr_t defaults = read_defaults();
-    g.bootstrap = boot::join();
+    listen();
+    try {
+      const base::waiting_scope joining("joining the job");
+      g.bootstrap = boot::join();
+    } catch (...) {
+      end_listen();
+      throw;
+    }
     // Nothing fails from here on: a job that was joined is left by finalize() alone.
     g.rank = g.bootstrap->rank();
     g.size = g.bootstrap->size();
@@ -97,6 +106,7 @@ void finalize() {
   global_state& g = global();
   require_initialized("global_finalize()");
   if (--g.initialized != 0) return;
+  end_listen();
   const std::lock_guard lock(g.bootstrap_lock);
   g.bootstrap->leave();
   g.bootstrap.reset();

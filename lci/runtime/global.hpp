@@ -14,6 +14,8 @@
 
 namespace lci::runtime {
 
+struct answering;
+
 struct global_state {
   int initialized = 0;  // balance of global_initialize() and global_finalize()
   std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized
@@ -28,6 +30,7 @@ struct global_state {
   int default_users = 0;                     // balance of g_runtime_init() and g_runtime_fina()
   std::vector<runtime_impl_t*> runtimes;     // alive
   std::atomic<bool> has_said_no_gpu{false};  // that MR_DEVICE means host memory here
+  answering* answers = nullptr;  // of runtime/report; made once, under lcrun, and never freed
   bool watches_forks = false;
   bool is_forked = false;  // from a process that was initialized: nothing above is ours
 };

@@ -118,10 +118,19 @@ class unfinished_list {
     (one.before != nullptr ? one.before->after : first_) = one.after;
     if (one.after != nullptr) one.after->before = one.before;
   }
+  // Calls see(what it is) for each; false when another has the lock. For a signal handler.
+  template <class Fn>
+  bool try_look(Fn&& see) noexcept {
+    const std::unique_lock lock(lock_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    for (const detail::unfinished_t* one = first_; one != nullptr; one = one->after)
+      see(one->calls->describe(one));
+    return true;
+  }
   void end_all() noexcept {
     while (detail::unfinished_t* const one = first_) {
       remove(*one);
-      one->end(one);
+      one->calls->end(one);
     }
   }
 
@@ -154,6 +163,9 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   std::vector<mr_impl_t*> regions;
   base::spinlock regions_lock;  // guards regions: registration may be concurrent
   unfinished_list unfinished;
+  // When progress last looked for news of other ranks, which it does every 128 rounds, at most once
+  // in 10 ms; in cpu_ticks(), 0: never.
+  std::uint64_t last_look() const noexcept { return far_news_.last_look(); }
 
  private:
   lci::runtime::far_news far_news_{core};

@@ -70,6 +70,13 @@ class launch {
     }
     return true;
   }
+  // The same of stderr, from the given byte on.
+  bool wait_for_error(const std::string& text, std::size_t from = 0) {
+    while (stderr_.find(text, from) == std::string::npos) {
+      if (!read_some()) return false;
+    }
+    return true;
+  }
   // Until both streams end; then the status: 128 + signal if lcrun itself was killed.
   int finish() {
     while (read_some()) {

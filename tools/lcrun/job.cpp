@@ -19,11 +19,10 @@ namespace lcrun {
 namespace {
 
 // 128 random bits: nobody guesses it, and no two jobs ever share it.
-std::string random_socket_name() {
+std::string random_socket_name(std::string name) {
   unsigned char bits[16];
   if (::getrandom(bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
     throw lci::backend_error("getrandom failed: " + lci::boot::errno_text(errno));
-  std::string name = "lci-lcrun-";
   char hex[3];
   for (const unsigned char byte : bits) {
     std::snprintf(hex, sizeof hex, "%02x", byte);
@@ -50,8 +49,10 @@ job::job(const options& opts, const inherited_state& was, unique_fd signals, std
       orders_(orders),
       under_orders_(orders != nullptr),
       warden_(directory_),
-      socket_(random_socket_name()),
+      socket_(random_socket_name("lci-lcrun-")),
+      report_socket_(random_socket_name("lci-report-")),
       service_(lci::boot::listen_abstract(socket_), opts.nprocs, ::geteuid(), true),
+      inquiry_(report_socket_),
       shared_sink_(same_file(STDOUT_FILENO, STDERR_FILENO)) {}
 
 job::~job() {
@@ -76,6 +77,7 @@ void job::loop() {
     if (n < 0 && errno != EINTR)
       throw lci::backend_error("poll failed: " + lci::boot::errno_text(errno));
     check_clock();
+    look_for_answers();
     if (n <= 0) continue;
     // Members' data first: a rank that has arrived at a fence shall not look as if it had died in
     // it. Signals last: output that was written before a death is printed before it is reported.
@@ -120,12 +122,14 @@ void job::build_set() {
   }
   service_.add_to(set_);
   if (orders_ == nullptr) input_.add_to(set_);
+  if (inquiry_.is_under_way()) set_.push_back(pollfd{inquiry_.fd(), POLLIN, 0});
   if (under_orders_) set_.push_back(pollfd{STDIN_FILENO, POLLIN, 0});
 }
 
 int job::wait_ms() const {
   int wait = -1;
-  for (const lci::boot::deadline* d : {&kill_at_, &report_at_, &news_at_, &timeout_}) {
+  for (const lci::boot::deadline* d :
+       {&kill_at_, &report_at_, &news_at_, &timeout_, &page_end_, &inquiry_.next()}) {
     const int left = d->remaining_ms();
     if (left >= 0 && (wait < 0 || left < wait)) wait = left;
   }
@@ -142,7 +146,12 @@ void job::take_signals() {
 }
 
 void job::obey(int signal) {
-  if (signal == SIGUSR1 || signal == SIGUSR2) {
+  if (signal == SIGUSR1) {
+    ask_who_waits("on request");
+    pass_to_who_handles(signal);
+    return;
+  }
+  if (signal == SIGUSR2) {
     kill_all(signal);
     return;
   }
@@ -182,6 +191,8 @@ void job::take_endings() {
         info.si_pid != p.pid)
       continue;
     p.is_over = true;
+    p.by_signal = info.si_code != CLD_EXITED;
+    p.end_number = info.si_status;
     --alive_;
     p.out->drain();
     p.err->drain();
@@ -256,12 +267,9 @@ void job::check_clock() {
     service_.tell_failures();
     schedule_news();
   }
-  if (timeout_.is_over()) {
-    timeout_ = lci::boot::deadline::never();
-    char seconds[32];
-    std::snprintf(seconds, sizeof seconds, "%g", opts_.timeout_s);
-    say("timeout after " + std::string(seconds) + " s");
-    status_ = 124;
+  if (timeout_.is_over()) run_out_of_time();
+  if (page_end_.is_over()) {
+    page_end_ = lci::boot::deadline::never();
     end_job();
   }
 }

@@ -13,6 +13,7 @@
 
 #include "lci/boot/kv_service.hpp"
 #include "tools/lcrun/input.hpp"
+#include "tools/lcrun/inquiry.hpp"
 #include "tools/lcrun/mission.hpp"
 #include "tools/lcrun/options.hpp"
 #include "tools/lcrun/output.hpp"
@@ -45,6 +46,8 @@ class job {
   struct rank_process {
     pid_t pid = -1;
     bool is_over = false;
+    bool by_signal = false;  // how it ended
+    int end_number = 0;
     std::unique_ptr<line_stream> out, err;
     unique_fd control;  // to the agent on that host
     std::string host;
@@ -80,6 +83,11 @@ class job {
   void kill_all(int signal) noexcept;
   void finish();
   void say(const std::string& text);
+  std::string time_text() const;
+  void ask_who_waits(const std::string& why);
+  void pass_to_who_handles(int signal);
+  void look_for_answers();
+  void run_out_of_time();
   sink& err_sink() noexcept { return shared_sink_ ? out_ : err_; }
 
   const options& opts_;
@@ -89,8 +97,9 @@ class job {
   const mission* const orders_;  // null: the user has started us
   bool under_orders_;            // their stream is open
   warden warden_;
-  std::string socket_;
+  std::string socket_, report_socket_;
   lci::boot::kv::service service_;
+  inquiry inquiry_;
   input input_;
   sink out_{1}, err_{2};
   bool shared_sink_;  // stdout and stderr are one file: one queue keeps lines whole
@@ -103,11 +112,14 @@ class job {
   int end_requests_ = 0;   // how many of these came
   bool ending_ = false;    // SIGTERM has gone out
   bool has_news_ = false;  // news_at_ is set
-  bool killed_ = false;    // SIGKILL has gone out
+  std::string page_title_;
+  bool ends_with_page_ = false;  // the page that is being made is the job's last
+  bool killed_ = false;          // SIGKILL has gone out
   lci::boot::deadline report_at_ = lci::boot::deadline::never();  // of endings_, at the latest
   lci::boot::deadline kill_at_ = lci::boot::deadline::never();
   lci::boot::deadline news_at_ = lci::boot::deadline::never();
   lci::boot::deadline timeout_ = lci::boot::deadline::never();
+  lci::boot::deadline page_end_ = lci::boot::deadline::never();
 };
 
 }  // namespace lcrun

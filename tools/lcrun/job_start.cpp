@@ -40,6 +40,7 @@ bool job::start_all() {
 bool job::start_ranks() {
   environment env;
   set_variables(env, opts_.variables);
+  env.set(lci::base::report::SOCKET_VARIABLE, report_socket_);
   job_environment common{socket_, directory_, opts_.nprocs, {}, {}, 0, opts_.first, opts_.local};
   if (orders_ != nullptr) {
     set_variables(env, orders_->environment);

@@ -1,0 +1,66 @@
+// Asks the ranks of this host who waits for what, and collects what they answer.
+//
+// A rank is asked by a signal to each of its processes that handle it, and answers in datagrams to
+// a socket of ours. It is asked twice, so that the page can say whether it has made progress in
+// between, and again where something could not be looked at. Threads: single, from the poll loop.
+// Always true: an inquiry is over within LIMIT; who is stopped, or has no library in it, is not
+// waited for.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "lci/base/report.hpp"
+#include "lci/boot/fd.hpp"
+#include "tools/lcrun/page.hpp"
+
+namespace lcrun {
+
+class inquiry {
+ public:
+  static constexpr std::chrono::milliseconds LIMIT{5000};  // per question
+  static constexpr std::chrono::milliseconds PAUSE{100};   // between two questions
+  static constexpr int QUESTIONS = 2, MOST_QUESTIONS = 6;
+
+  // Throws backend_error. Ranks get the name by their environment.
+  explicit inquiry(const std::string& socket);
+
+  struct subject {
+    int rank;
+    pid_t pid;          // of what was started; also its process group
+    std::string ended;  // how, if it is over
+  };
+  void begin(const std::vector<subject>& ranks);
+  bool is_under_way() const noexcept { return !about_.empty(); }
+  int fd() const noexcept { return fd_.get(); }
+  // When look() is to be called at the latest.
+  const lci::boot::deadline& next() const noexcept { return next_; }
+  // Takes in answers, asks on. True once: it is over, and take() has what came.
+  bool look();
+  std::vector<rank_view> take();
+
+ private:
+  struct witness {
+    subject who;
+    rank_view view;
+    std::vector<lci::base::report::record> parts;  // of the answer to the question now
+    int answered = 0;                              // the last question that was answered whole
+    bool is_busy = false;                          // that answer left something out
+  };
+  void ask();
+  void read_all();
+  void take_in(const char* bytes, std::size_t size, pid_t sender);
+  void settle();
+  bool waits_for(witness& one);
+
+  lci::boot::unique_fd fd_;
+  std::vector<witness> about_;
+  int question_ = 0;       // counts over all inquiries, so that late answers are known as such
+  int first_ = 0;          // of this inquiry
+  bool is_asked_ = false;  // question_ is out, and not settled
+  lci::boot::deadline next_ = lci::boot::deadline::never();
+  lci::boot::deadline limit_ = lci::boot::deadline::never();
+};
+
+}  // namespace lcrun

@@ -1,0 +1,46 @@
+#include "tools/lcrun/members.hpp"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+namespace lcrun {
+
+std::vector<member> members_of(pid_t group) {
+  std::vector<member> out;
+  struct closer {
+    void operator()(DIR* d) const noexcept { ::closedir(d); }
+  };
+  const std::unique_ptr<DIR, closer> all(::opendir("/proc"));
+  while (const dirent* const entry = all ? ::readdir(all.get()) : nullptr) {
+    const auto pid = static_cast<pid_t>(std::atoi(entry->d_name));
+    if (pid <= 0) continue;
+    std::ifstream in("/proc/" + std::string(entry->d_name) + "/stat");
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::size_t name_end = text.rfind(')');  // the name may hold anything
+    char state = 0;
+    int of = 0;
+    if (name_end != std::string::npos &&
+        std::sscanf(text.c_str() + name_end + 1, " %c %*d %d", &state, &of) == 2 && of == group)
+      out.push_back({pid, state});
+  }
+  std::sort(out.begin(), out.end(), [](const member& a, const member& b) { return a.pid < b.pid; });
+  return out;
+}
+
+bool handles(pid_t pid, int signal) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("SigCgt:")) continue;
+    return (std::strtoull(line.c_str() + 7, nullptr, 16) >> (signal - 1) & 1) != 0;
+  }
+  return false;
+}
+
+}  // namespace lcrun
