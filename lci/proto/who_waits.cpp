@@ -124,12 +124,14 @@ void channel::report(sheet& to) noexcept {
 }
 
 void report(core& of, sheet& to) noexcept {
+  // First: engines may fill the sheet, and what is not in it would be taken for a rank that makes
+  // no progress.
+  if (!of.try_each_channel([&](channel& one) { one.report(to); })) to.add(kind::busy, "devices");
   const bool has_engines = of.rcomps.try_each_engine([&](matcher& match) {
     engine_look with{to, match.first_rcomp};
     if (match.engine().look_at(&see, &with) != 0) to.add(kind::busy, "a matching engine");
   });
   if (!has_engines) to.add(kind::busy, "the matching engines");
-  if (!of.try_each_channel([&](channel& one) { one.report(to); })) to.add(kind::busy, "devices");
 }
 
 }  // namespace lci::proto

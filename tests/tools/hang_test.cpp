@@ -25,7 +25,7 @@ std::string page_with(launch& run, int ranks, const std::vector<std::string>& ex
       has_all = has_all && std::regex_search(page, std::regex(each));
     if (has_all) return page;
   }
-  ADD_FAILURE() << "the last page lacks something:\n" << page;
+  ADD_FAILURE() << "the last page lacks something:\n" << page << "all of it:\n" << run.err();
   return page;
 }
 

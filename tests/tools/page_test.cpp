@@ -160,7 +160,7 @@ TEST(write_page, ranks_that_wait_for_the_same_are_in_one_line) {
   ranks.push_back(silent(4, "does not answer: it is stopped (pid 9, state T)"));
   EXPECT_EQ(write_page(ranks, 6, "on request"),
             "who waits for what (on request)\n"
-            "  rank 4 has not called barrier no. 1, in which ranks 0-3,5 wait\n"
+            "  rank 4 says nothing of barrier no. 1, in which ranks 0-3,5 wait\n"
             "  ranks 0-3,5: waiting in barrier no. 1, for 1.0 s\n"
             "  rank 4: does not answer: it is stopped (pid 9, state T)\n"
             "end of who waits for what\n");

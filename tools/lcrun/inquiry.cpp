@@ -122,6 +122,7 @@ void inquiry::settle() {
   for (witness& one : about_) {
     if (one.answered != question_) {
       one.view.has_answered = false;
+      one.is_busy = false;  // not worth another question
       continue;
     }
     one.view.records = std::move(one.parts);

@@ -6,11 +6,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 
 namespace lcrun {
+
+std::string stat_behind_name(std::istream& stat) {
+  // The name may hold anything, a line's end as well. The iterator of the buffer would throw where
+  // the process has ended meanwhile.
+  std::string text;
+  std::getline(stat, text, '\0');
+  const std::size_t name_end = text.rfind(')');
+  return name_end == std::string::npos ? std::string() : text.substr(name_end + 1);
+}
 
 std::vector<member> members_of(pid_t group) {
   std::vector<member> out;
@@ -22,12 +30,9 @@ std::vector<member> members_of(pid_t group) {
     const auto pid = static_cast<pid_t>(std::atoi(entry->d_name));
     if (pid <= 0) continue;
     std::ifstream in("/proc/" + std::string(entry->d_name) + "/stat");
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    const std::size_t name_end = text.rfind(')');  // the name may hold anything
     char state = 0;
     int of = 0;
-    if (name_end != std::string::npos &&
-        std::sscanf(text.c_str() + name_end + 1, " %c %*d %d", &state, &of) == 2 && of == group)
+    if (std::sscanf(stat_behind_name(in).c_str(), " %c %*d %d", &state, &of) == 2 && of == group)
       out.push_back({pid, state});
   }
   std::sort(out.begin(), out.end(), [](const member& a, const member& b) { return a.pid < b.pid; });

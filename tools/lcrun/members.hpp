@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include <iosfwd>
+#include <string>
 #include <vector>
 
 namespace lcrun {
@@ -15,6 +17,9 @@ struct member {
   bool is_stopped() const noexcept { return state == 'T' || state == 't'; }
 };
 
+// What /proc/<pid>/stat holds behind the name; empty where the process has ended since it was
+// opened.
+std::string stat_behind_name(std::istream& stat);
 // Of the process group, in ascending order. Looks at every process of the machine.
 std::vector<member> members_of(pid_t group);
 // Whether it has a handler for that signal.

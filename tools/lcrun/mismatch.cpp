@@ -170,7 +170,8 @@ class finder {
           called[{r.engine, r.number}][r.name].push_back(view.rank);
       }
     }
-    for (const auto& [at, by_name] : called) {
+    for (const auto& [where, by_name] : called) {
+      const place at = where;  // clang 14 hands no binding to a lambda
       const std::string number = text(static_cast<int>(at.second + 1));
       if (by_name.size() > 1) {
         std::string sentence = "collective no. " + number + " is not the same on all:";
@@ -181,7 +182,7 @@ class finder {
         }
         say(sentence);
       }
-      std::vector<int> inside, missing;
+      std::vector<int> inside, missing, silent;
       for (const auto& [name, ranks] : by_name)
         inside.insert(inside.end(), ranks.begin(), ranks.end());
       for (const rank_view& view : ranks_) {
@@ -189,11 +190,13 @@ class finder {
             find_record(view, kind::engine, [&](const record& r) { return r.engine == at.first; });
         if (e == nullptr ? std::find(inside.begin(), inside.end(), view.rank) == inside.end()
                          : e->number <= at.second)
-          missing.push_back(view.rank);
+          (view.has_answered ? missing : silent).push_back(view.rank);
       }
-      if (!missing.empty())
-        say(named(missing, "has", "have") + " not called " + by_name.begin()->first + " no. " +
-            number + ", in which " + named(inside, "waits", "wait"));
+      const std::string what = by_name.begin()->first + " no. " + number + ", in which " +
+                               named(inside, "waits", "wait");
+      if (!missing.empty()) say(named(missing, "has", "have") + " not called " + what);
+      // It may be inside, and cannot say so.
+      if (!silent.empty()) say(named(silent, "says", "say") + " nothing of " + what);
     }
   }
 

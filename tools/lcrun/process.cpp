@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string_view>
 
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"
+#include "tools/lcrun/members.hpp"
 
 namespace lcrun {
 
@@ -165,11 +165,8 @@ bool is_exiting(pid_t pid) {
   // include/linux/sched.h.
   constexpr unsigned PF_EXITING = 0x4;
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const std::size_t name_end = text.rfind(')');
   unsigned flags = 0;
-  return name_end != std::string::npos &&
-         std::sscanf(text.c_str() + name_end + 1, " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
+  return std::sscanf(stat_behind_name(in).c_str(), " %*c %*d %*d %*d %*d %*d %u", &flags) == 1 &&
          (flags & PF_EXITING) != 0;
 }
 
