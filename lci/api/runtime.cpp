@@ -6,6 +6,7 @@
 #include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime/attribute_text.hpp"
+#include "lci/runtime/job.hpp"
 #include "lci/runtime/report.hpp"
 
 namespace lci {

@@ -18,8 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
-#include <string>
 
 #include "lci/match/key.hpp"
 
@@ -88,11 +86,5 @@ class engine {
   using look_fn = void (*)(void* with, const filed_entry& one);
   virtual std::size_t look_at(look_fn see, void* with) noexcept = 0;
 };
-
-// What a truncation_error says, whoever finds out.
-std::string truncation_text(const match_key& message, std::size_t room);
-
-// Throws argument_error for a type that is none.
-std::unique_ptr<engine> make_engine(attr_matching_engine_type_t type);
 
 }  // namespace lci::match

@@ -72,4 +72,7 @@ static_assert(static_cast<int>(matching_policy_t::rank_only) == 1);
 static_assert(static_cast<int>(matching_policy_t::tag_only) == 2);
 static_assert(static_cast<int>(matching_policy_t::rank_tag) == 3);
 
+// What a truncation_error says, whoever finds out.
+std::string truncation_text(const match_key& message, std::size_t room);
+
 }  // namespace lci::match

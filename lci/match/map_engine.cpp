@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "lci/base/race_point.hpp"
+#include "lci/match/look.hpp"
 
 namespace lci::match {
 
@@ -97,6 +98,25 @@ void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
 
 void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {
   return meet(draft(pool_, exact_key::raw(key), value, type, 0));
+}
+
+std::size_t map_engine::look_at(look_fn see, void* with) noexcept {
+  if (!try_for_a_while(lock_)) return 1;
+  const std::lock_guard guard(lock_, std::adopt_lock);
+  std::size_t left_out = 0;
+  for (std::size_t i = 0; i <= tables_->mask; ++i) {
+    bucket& b = tables_->at(i);
+    if (!try_for_a_while(b.lock)) {
+      ++left_out;
+      continue;
+    }
+    const std::lock_guard bucket_guard(b.lock, std::adopt_lock);
+    b.queues.look([&](const entry& e) {
+      if (e.key.space != exact_key::RAW) see(with, exact_of(e));
+    });
+  }
+  wildcards_.look([&](const entry& e) { see(with, wildcard_of(e)); });
+  return left_out;
 }
 
 }  // namespace lci::match

@@ -3,6 +3,8 @@
 
 #include <mutex>
 
+#include "lci/match/look.hpp"
+
 namespace lci::match {
 
 template <class Predicate>
@@ -116,6 +118,18 @@ std::size_t queue_engine::size() {
       return false;
     });
   return n;
+}
+
+std::size_t queue_engine::look_at(look_fn see, void* with) noexcept {
+  if (!try_for_a_while(lock_)) return 1;
+  const std::lock_guard guard(lock_, std::adopt_lock);
+  for (const arrival_list* list : {&recvs_, &sends_}) {
+    list->look([&](const entry& e) {
+      if (e.key.space == exact_key::RAW) return;
+      see(with, e.key.space == WILDCARD ? wildcard_of(e) : exact_of(e));
+    });
+  }
+  return 0;
 }
 
 }  // namespace lci::match

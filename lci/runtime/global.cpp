@@ -1,20 +1,13 @@
 #include "lci/runtime/global.hpp"
 
-#include <pthread.h>
 #include <sched.h>
 
-#include <new>
+#include <string>
 
-#include "lci/base/log.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/base/type_stable.hpp"
-#include "lci/base/waiting_calls.hpp"
-#include "lci/boot/membership.hpp"
 #include "lci/errors.hpp"
-#include "lci/mem/packet_hand.hpp"
 #include "lci/runtime.hpp"
-#include "lci/runtime/defaults.hpp"
-#include "lci/runtime/report.hpp"
 
 namespace lci {
 
@@ -23,8 +16,6 @@ global_attr_t g_default_attr;
 
 global_attr_t get_g_default_attr() { return g_default_attr; }
 void set_g_default_attr(const global_attr_t& attr) { g_default_attr = attr; }
-void global_initialize() { runtime::initialize(); }
-void global_finalize() { runtime::finalize(); }
 int get_rank_me() { return runtime::global().rank; }
 int get_rank_n() { return runtime::global().size; }
 
@@ -37,26 +28,6 @@ int usable_cores() noexcept {
   cpu_set_t mine;
   if (sched_getaffinity(0, sizeof(mine), &mine) != 0) return 1;
   return CPU_COUNT(&mine);
-}
-
-// Runs in the child of each fork(), in its only thread, and only stores. What the parent has made
-// is refused here from now on, and nobody asks on the way of a message:
-// docs/decisions/0034-forked-children.md.
-void leave_to_parent() noexcept {
-  global_state& g = global();
-  if (g.initialized == 0) return;
-  base::type_stable_pool::orphan_all();
-  mem::forget_hand();
-  g.default_runtime = runtime_t();
-  g.runtimes.clear();
-  g.is_forked = true;
-}
-
-void watch_forks(global_state& g) {
-  if (g.watches_forks) return;
-  base::type_stable_pool::expect_fork();
-  if (pthread_atfork(nullptr, nullptr, &leave_to_parent) != 0) throw std::bad_alloc();
-  g.watches_forks = true;
 }
 
 }  // namespace
@@ -75,45 +46,6 @@ void require_initialized(const char* what) {
   refuse_fork(what);
   if (global().initialized == 0)
     throw argument_error(std::string(what) + " before global_initialize()");
-}
-
-void initialize() {
-  global_state& g = global();
-  refuse_fork("global_initialize()");
-  if (g.initialized == 0) {
-    watch_forks(g);
-    // Read first: nonsense in the environment must not leave a job half joined.
-    global_attr_t defaults = read_defaults();
-    listen();
-    try {
-      const base::waiting_scope joining("joining the job");
-      g.bootstrap = boot::join();
-    } catch (...) {
-      end_listen();
-      throw;
-    }
-    // Nothing fails from here on: a job that was joined is left by finalize() alone.
-    g.rank = g.bootstrap->rank();
-    g.size = g.bootstrap->size();
-    base::log::set_rank(g.rank);
-    g_default_attr = std::move(defaults);
-    set_ranks_on_machine(g.size);  // until more is known
-  }
-  ++g.initialized;
-}
-
-void finalize() {
-  global_state& g = global();
-  require_initialized("global_finalize()");
-  if (--g.initialized != 0) return;
-  end_listen();
-  const std::lock_guard lock(g.bootstrap_lock);
-  g.bootstrap->leave();
-  g.bootstrap.reset();
-  g.departures = std::vector<boot::departure>();
-  g.unheard = std::vector<boot::departure>();
-  g.rank = -1;
-  g.size = -1;
 }
 
 }  // namespace runtime

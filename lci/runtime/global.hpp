@@ -14,8 +14,6 @@
 
 namespace lci::runtime {
 
-struct answering;
-
 struct global_state {
   int initialized = 0;  // balance of global_initialize() and global_finalize()
   std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized
@@ -30,7 +28,7 @@ struct global_state {
   int default_users = 0;                     // balance of g_runtime_init() and g_runtime_fina()
   std::vector<runtime_impl_t*> runtimes;     // alive
   std::atomic<bool> has_said_no_gpu{false};  // that MR_DEVICE means host memory here
-  answering* answers = nullptr;  // of runtime/report; made once, under lcrun, and never freed
+  void* answers = nullptr;  // what runtime/report keeps; made once, under lcrun, and never freed
   bool watches_forks = false;
   bool is_forked = false;  // from a process that was initialized: nothing above is ours
 };
@@ -48,7 +46,5 @@ void refuse_fork(const char* what);
 void require_initialized(const char* what);
 // So many of this job share our cores: with more than cores, whoever waits lets others run sooner.
 void set_ranks_on_machine(int count) noexcept;
-void initialize();
-void finalize();
 
 }  // namespace lci::runtime

@@ -42,6 +42,8 @@ using report_of::record;
 // Of a datagram: what every system takes.
 constexpr std::size_t MOST_RECORDS = 256;
 
+answering* answers() noexcept { return static_cast<answering*>(global().answers); }
+
 void report_runtime(runtime_impl_t& one, report_of::sheet& to) noexcept {
   const matching_engine_impl_t* const engine = one.collective_engine.p_impl;
   const std::uint32_t number = engine != nullptr ? engine->match.first_rcomp : 0;
@@ -101,7 +103,7 @@ void send_all(const answering& us, int question) noexcept {
 // Only what may be called wherever a thread was interrupted.
 void on_question(int, siginfo_t* info, void*) {
   const int error = errno;
-  answering& us = *global().answers;
+  answering& us = *answers();
   // Of the process that was forked, nothing above is its own; a signal of another origin is none of
   // ours; and a thread that is at it already answers.
   if (info->si_code == SI_QUEUE && !global().is_forked && !us.is_at_it.exchange(true)) {
@@ -128,10 +130,9 @@ void listen() noexcept {
   if (::sigaction(report_of::QUESTION, nullptr, &before) != 0 ||
       (before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL)
     return;
-  answering*& made = global().answers;
-  if (made == nullptr) made = new (std::nothrow) answering;
-  if (made == nullptr) return;
-  answering& us = *made;
+  if (answers() == nullptr) global().answers = new (std::nothrow) answering;
+  if (answers() == nullptr) return;
+  answering& us = *answers();
   us.to.sun_family = AF_UNIX;
   std::memcpy(us.to.sun_path + 1, name->data(), name->size());
   us.to_size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name->size());
@@ -154,8 +155,8 @@ void end_listen() noexcept {
 }
 
 void watch(runtime_impl_t& one) noexcept {
-  if (global().answers == nullptr) return;
-  answering& us = *global().answers;
+  if (answers() == nullptr) return;
+  answering& us = *answers();
   for (auto& each : us.runtimes) {
     if (each.load(std::memory_order_relaxed) != nullptr) continue;
     // edge report.runtime, writer
@@ -165,8 +166,8 @@ void watch(runtime_impl_t& one) noexcept {
 }
 
 void unwatch(runtime_impl_t& one) noexcept {
-  if (global().answers == nullptr) return;
-  answering& us = *global().answers;
+  if (answers() == nullptr) return;
+  answering& us = *answers();
   for (auto& each : us.runtimes) {
     // edge report.runtime, writer
     if (each.load(std::memory_order_relaxed) == &one)

@@ -5,6 +5,7 @@
 #include "lci/boot/local_rank.hpp"
 #include "lci/comp/holder.hpp"
 #include "lci/errors.hpp"
+#include "lci/match/make_engine.hpp"
 #include "lci/mem/memory_domain.hpp"
 #include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/device.hpp"

@@ -46,15 +46,6 @@ INSTANTIATE_TEST_SUITE_P(all, engines, lci::test::ALL_ENGINES, lci::test::engine
 
 }  // namespace
 
-TEST(make_engine, unknown_type__is_refused_with_its_value) {
-  try {
-    lci::match::make_engine(static_cast<lci::attr_matching_engine_type_t>(7));
-    FAIL();
-  } catch (const lci::argument_error& e) {
-    EXPECT_NE(std::string(e.what()).find("7"), std::string::npos);
-  }
-}
-
 TEST_P(engines, insert_send__waits_for_its_receive) {
   EXPECT_EQ(send(1, 10, 100), nullptr);
   EXPECT_EQ(recv(1, 10, 200), as_value(100));

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "lci/match/engine.hpp"
+#include "lci/match/make_engine.hpp"
 
 namespace lci::test {
 

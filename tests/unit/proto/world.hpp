@@ -9,7 +9,7 @@
 
 #include "lci/comp/signal.hpp"
 #include "lci/completion.hpp"
-#include "lci/match/engine.hpp"
+#include "lci/match/make_engine.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/proto/channel.hpp"
 #include "lci/proto/matcher.hpp"

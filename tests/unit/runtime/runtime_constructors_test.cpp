@@ -16,6 +16,7 @@
 #include "lci/errors.hpp"
 #include "lci/runtime/device.hpp"
 #include "lci/runtime/global.hpp"
+#include "lci/runtime/job.hpp"
 #include "lci/runtime/runtime.hpp"
 #include "tests/support/failing_new/failing_new.hpp"
 #include "tests/unit/runtime/fake_network.hpp"

@@ -1,0 +1,13 @@
+// Choice of a matching engine. Callers: whoever makes one. Threads: any.
+#pragma once
+
+#include <memory>
+
+#include "lci/match/engine.hpp"
+
+namespace lci::match {
+
+// Throws argument_error for a type that is none.
+std::unique_ptr<engine> make_engine(attr_matching_engine_type_t type);
+
+}  // namespace lci::match
