@@ -45,8 +45,12 @@ def _kind(head):
     return "function"
 
 
-def functions(text):
-    """[(name, first line, number of lines)] of the function bodies of a file."""
+ENCLOSED = re.compile(r"\b(?:class|struct|union)\b|\bnamespace\s*$")
+
+
+def functions(text, only_free=False):
+    """[(name, first line, number of lines)] of the function bodies of a file. only_free: without those in the body of a
+    class or in a namespace without a name, which no other file can call by their name alone."""
     code = PREPROCESSOR.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), without_comments(text))
     found, stack, head_start, parens = [], [], 0, 0
     inside = 0  # braces deep in a function
@@ -72,6 +76,9 @@ def functions(text):
                 last = code.count("\n", 0, i) + 1
                 names = re.findall(r"([\w~:]+|operator\S+)\s*\(", _skip_template(head))
                 names = [name for name in names if name not in ("requires", "noexcept", "alignas")]
+                if only_free and any(ENCLOSED.search(_skip_template(around)) for _, around, _ in stack):
+                    head_start = i + 1
+                    continue
                 found.append((names[0] if names else "?", first, last - first + 1))
             if not inside and kind != "other":
                 head_start = i + 1

@@ -8,7 +8,7 @@ from pathlib import Path
 from common import Result, Skip, run
 
 NAME = "selfcheck"
-CHECKERS = ["floors", "budgets", "words", "names", "atomics", "locks", "mirror", "options", "headers", "format", "tidy", "doxygen"]
+CHECKERS = ["floors", "circles", "budgets", "words", "names", "atomics", "locks", "mirror", "options", "headers", "format", "tidy", "doxygen"]
 IN_ORDER = {
     "include/lci/good.hpp": "/// @file good.hpp\n/// A header in order.\n#ifndef GOOD\n#define GOOD\n#include <cstddef>\n\n"
                             "namespace lci {\n/// Nothing.\n/// @return 0\ninline std::size_t nothing() { return 0; }\n}  // namespace lci\n"
