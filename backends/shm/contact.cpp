@@ -10,8 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/shm/fabric.hpp"
-#include "backends/shm/port.hpp"
+#include "backends/shm/connections.hpp"
 #include "backends/shm/single_copy.hpp"
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
@@ -19,20 +18,20 @@
 
 namespace lci::shm {
 
-peer& fabric::peer_locked(int rank) {
+peer& connections::peer_locked(int rank) {
   std::atomic<peer*>& where = peers_[static_cast<std::size_t>(rank)];
   peer* who = where.load(std::memory_order_relaxed);
   if (who == nullptr) {
     auto made = std::make_unique<peer>(rank);
     made->ours = new (arena().allocate(sizeof(device_table))) device_table;
     who = peer_store_.emplace_back(std::move(made)).get();  // there is room
-    // edge fabric.peer: partner is the acquire load in find().
+    // edge connections.peer: partner is the acquire load in find().
     where.store(who, std::memory_order_release);
   }
   return *who;
 }
 
-errorcode_t fabric::meet_locked(int rank, peer*& out) {
+errorcode_t connections::meet_locked(int rank, peer*& out) {
   try {
     peer& who = peer_locked(rank);
     out = &who;
@@ -52,7 +51,7 @@ errorcode_t fabric::meet_locked(int rank, peer*& out) {
     // fields above.
     who.state.store(contact::mapped, std::memory_order_release);
     mapped_.push_back(&who);
-    announce_here();
+    announce_here_locked();
     return errorcode_t::done;
   } catch (const std::exception& e) {
     warn_locked(trouble::contact, "no contact to rank %d for now: %s", rank, e.what());
@@ -62,20 +61,20 @@ errorcode_t fabric::meet_locked(int rank, peer*& out) {
 
 // Memory for one more connection, before there is one: one that had to be closed for want of it
 // would look like our end to the other side. Throws std::bad_alloc.
-fabric::link_map::node_type fabric::new_link_locked() {
+connections::link_map::node_type connections::new_link_locked() {
   link_map one;
   one.try_emplace(-1);
   links_.reserve(links_.size() + 1);
   return one.extract(one.begin());
 }
 
-fabric::link& fabric::add_locked(link_map::node_type&& node) noexcept {
+connections::link& connections::add_locked(link_map::node_type&& node) noexcept {
   node.key() = node.mapped().socket.get();
   node.mapped().is_ours.reset(node.key());
   return links_.insert(std::move(node)).position->second;
 }
 
-errorcode_t fabric::greet_locked(peer& who) {
+errorcode_t connections::greet_locked(peer& who) {
   const std::string text = config_.book->lookup(who.rank);
   if (text.empty()) return errorcode_t::retry_nomem;
   const auto there = shm::address::parse(text);
@@ -117,7 +116,7 @@ errorcode_t fabric::greet_locked(peer& who) {
   return errorcode_t::done;
 }
 
-int fabric::send_hello_locked(link& on, peer& to, const fabric_id& to_id) {
+int connections::send_hello_locked(link& on, peer& to, const fabric_id& to_id) {
   hello said;
   said.rank = config_.book->rank();
   said.from = here_.id;
@@ -134,7 +133,7 @@ int fabric::send_hello_locked(link& on, peer& to, const fabric_id& to_id) {
 }
 
 // Answers whether there may be more to see.
-bool fabric::look_locked() noexcept {
+bool connections::look_locked() noexcept {
   looks_.store(looks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   bool has_more = false;
   try {
@@ -171,7 +170,7 @@ bool fabric::look_locked() noexcept {
 
 // Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
 // Nor shall what each post, or each look, meets again.
-LCI_COLD void fabric::warn_locked(trouble of, const char* format, ...) noexcept {
+LCI_COLD void connections::warn_locked(trouble of, const char* format, ...) noexcept {
   static constexpr const char* MORE[] = {"more refusals", "more failures of contact",
                                          "more failures of lanes", "more of these"};
   const auto kind = static_cast<std::size_t>(of);
@@ -187,7 +186,7 @@ LCI_COLD void fabric::warn_locked(trouble of, const char* format, ...) noexcept 
 }
 
 // Answers whether others may be waiting.
-bool fabric::accept_locked() {
+bool connections::accept_locked() {
   for (int left = MAX_ACCEPTS; left > 0; --left) {
     link_map::node_type node = new_link_locked();
     link& on = node.mapped();
@@ -209,7 +208,7 @@ bool fabric::accept_locked() {
   return true;
 }
 
-void fabric::read_locked(int fd) noexcept {
+void connections::read_locked(int fd) noexcept {
   bool was_reset = false;
   for (;;) {
     const auto found = links_.find(fd);
@@ -235,7 +234,7 @@ void fabric::read_locked(int fd) noexcept {
 }
 
 // False: nothing more is to be read from it now. What there was no memory for stays where it is.
-bool fabric::take_record_locked(int fd, link& on) noexcept {
+bool connections::take_record_locked(int fd, link& on) noexcept {
   const std::span<const std::byte> bytes(on.said.bytes.data(), on.said.size);
   if (on.who != nullptr && is_bye(bytes)) {
     if (!on.who->gone.load(std::memory_order_relaxed)) on.who->orderly = true;
@@ -259,7 +258,7 @@ bool fabric::take_record_locked(int fd, link& on) noexcept {
 }
 
 // It lives, but there is no way to it. Its words are not ours.
-void fabric::be_refused_locked(peer& who, std::string_view why) noexcept {
+void connections::be_refused_locked(peer& who, std::string_view why) noexcept {
   char text[refusal::MOST + 64];
   const int size = std::snprintf(text, sizeof(text), "it refused this rank, in its words: \"%.*s\"",
                                  static_cast<int>(why.size()), why.data());
@@ -268,7 +267,7 @@ void fabric::be_refused_locked(peer& who, std::string_view why) noexcept {
 
 // False: it comes late. When both sides called at once, one that has met us over our call and has
 // left may still have a call of its own waiting here.
-bool fabric::take_hello_locked(link& on, received& record) {
+bool connections::take_hello_locked(link& on, received& record) {
   const auto [said, why] = decode_hello({record.bytes.data(), record.size});
   if (!why.empty()) throw backend_error(why);
   if (said.rank < 0 || said.rank >= size() || said.rank == config_.book->rank() ||
@@ -306,7 +305,7 @@ bool fabric::take_hello_locked(link& on, received& record) {
   return true;
 }
 
-void fabric::map_locked(peer& who, const hello& said, link& on, received& record) {
+void connections::map_locked(peer& who, const hello& said, link& on, received& record) {
   if (!record.passed) throw backend_error("it passed no memory file");
   if (!who.memory.is_mapped()) {  // else for want of memory it went no further the last time
     who.memory.map(record.passed.get(), said.arena_reserve, arena());
@@ -332,7 +331,7 @@ void fabric::map_locked(peer& who, const hello& said, link& on, received& record
   // above.
   who.state.store(contact::mapped, std::memory_order_release);
   mapped_.push_back(&who);
-  announce_here();
+  announce_here_locked();
   // Lanes that we wrote before we knew where to say so. edge lane.announce: their offsets before
   // the count; partner is the acquire load in inbox::poll().
   for (std::size_t i = 0; i < MAX_DEVICES; ++i) {

@@ -9,15 +9,14 @@
 #include <cstring>
 #include <mutex>
 
-#include "backends/shm/fabric.hpp"
-#include "backends/shm/port.hpp"
+#include "backends/shm/connections.hpp"
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::shm {
 
-void fabric::watch(int fd, std::uint32_t events) const {
+void connections::watch(int fd, std::uint32_t events) const {
   epoll_event e{};
   e.events = events;
   e.data.fd = fd;
@@ -27,7 +26,7 @@ void fabric::watch(int fd, std::uint32_t events) const {
 }
 
 // In vain where the process is not visible from here; then its sockets have to do.
-void fabric::watch_process_locked(peer& who, pid_t pid) noexcept {
+void connections::watch_process_locked(peer& who, pid_t pid) noexcept {
   if (pid <= 0 || pid == getpid()) return;
   for (const auto& [fd, one] : processes_)
     if (one.who == &who) return;
@@ -45,7 +44,7 @@ void fabric::watch_process_locked(peer& who, pid_t pid) noexcept {
 }
 
 // An event may be older than the descriptor that has its number now: the process itself is asked.
-void fabric::look_at_process_locked(int fd) noexcept {
+void connections::look_at_process_locked(int fd) noexcept {
   const auto found = processes_.find(fd);
   if (found == processes_.end() || !has_ended(found->second.end)) return;
   peer& who = *found->second.who;
@@ -58,7 +57,7 @@ void fabric::look_at_process_locked(int fd) noexcept {
   who.links = 0;
 }
 
-void fabric::hang_up_locked(int fd, std::string_view why) noexcept {
+void connections::hang_up_locked(int fd, std::string_view why) noexcept {
   const auto found = links_.find(fd);
   link on = std::move(found->second);
   links_.erase(found);  // closing also takes it out of the epoll set
@@ -79,7 +78,7 @@ void fabric::hang_up_locked(int fd, std::string_view why) noexcept {
 }
 
 // Whatever waits on the connections of one peer: one as a rule, two when both sides called at once.
-void fabric::read_all_locked(const peer& who) noexcept {
+void connections::read_all_locked(const peer& who) noexcept {
   std::array<int, 8> descriptors;
   std::size_t n = 0;
   for (const auto& [fd, on] : links_) {
@@ -88,7 +87,7 @@ void fabric::read_all_locked(const peer& who) noexcept {
   while (n > 0) read_locked(descriptors[--n]);
 }
 
-void fabric::gone_locked(peer& who, bool orderly, std::string_view why) noexcept {
+void connections::gone_locked(peer& who, bool orderly, std::string_view why) noexcept {
   if (who.gone.load(std::memory_order_relaxed)) return;
   who.orderly = orderly;
   try {
@@ -98,13 +97,14 @@ void fabric::gone_locked(peer& who, bool orderly, std::string_view why) noexcept
   }
   // edge peer.gone: partner is inbox::close_lanes().
   who.gone.store(true, std::memory_order_release);
-  for (auto& p : port_store_) p->out.set_gone_locked(who.rank);
+  for (outbox* const box : boxes_)
+    if (box != nullptr) box->set_gone_locked(who.rank);
   gone_.push_back(&who);
   std::erase_if(processes_, [&](const auto& one) { return one.second.who == &who; });
-  announce_here();
+  announce_here_locked();
 }
 
-void fabric::fail(peer& who, std::string_view why) noexcept {
+void connections::fail(peer& who, std::string_view why) noexcept {
   const std::lock_guard lock(mutex_);
   who.failed.store(true, std::memory_order_relaxed);  // the list of the gone carries it to ports
   gone_locked(who, false, why);

@@ -1,83 +1,23 @@
 #include "backends/shm/fabric.hpp"
 
-#include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/random.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <new>
-
 #include "backends/shm/device.hpp"
+#include "backends/shm/layout.hpp"
 #include "backends/shm/port.hpp"
-#include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::shm {
-namespace {
 
-std::uint64_t random_value() {
-  std::uint64_t out = 0;
-  if (getrandom(&out, sizeof(out), 0) != sizeof(out)) {
-    throw backend_error(std::string("shm: getrandom of 8 bytes: ") + std::strerror(errno));
-  }
-  return out;
-}
-
-// Before any member is made.
-const net::fabric_config& checked(const net::fabric_config& config) {
-  if (config.book == nullptr || config.arena == nullptr) {
-    throw backend_error("shm: a fabric needs an address book and an arena");
-  }
-  if (!config.shm_single_copy && !config.shm_pipelined_copy) {
-    throw backend_error(
-        "shm: shm_single_copy and shm_pipelined_copy are both off, so no large message could move; "
-        "switch one of them on");
-  }
-  return config;
-}
-
-}  // namespace
-
-fabric::fabric(const net::fabric_config& config)
-    : config_(checked(config)),
-      single_copy_min_(config.shm_single_copy_min != 0 ? config.shm_single_copy_min
-                                                       : SINGLE_COPY_MIN),
-      chunks_(*config.arena, sizeof(mem::packet) + pump::CHUNK_MAX, MAX_CHUNKS),
-      here_(shm::address::make()),
-      ports_(MAX_DEVICES) {
-  const auto ranks = static_cast<std::size_t>(config.book->size());
-  peers_ = std::vector<std::atomic<peer*>>(ranks);
-  peer_store_.reserve(ranks);
-  mapped_.reserve(ranks);
-  gone_.reserve(ranks);
+fabric::fabric(const net::fabric_config& config) : peers_(config), ports_(MAX_DEVICES) {
   caps_.max_inject = SLOT_DATA;
-  caps_.max_send = pump::CHUNK_MAX;
+  caps_.max_send = CHUNK_MAX;
   caps_.max_rma = std::size_t{1} << 62;
   caps_.write_with_immediate = true;
   caps_.one_sided = false;
   caps_.ordered = true;
   caps_.needs_keys = false;
-
-  epoll_ = fd_handle(epoll_create1(EPOLL_CLOEXEC));
-  if (!epoll_) throw backend_error(std::string("shm: epoll_create1: ") + std::strerror(errno));
-  listener_ = listen_at(here_.id);
-  is_ours_.reset(listener_.get());
-  watch(listener_.get(), EPOLLIN);
-  control_ = new (arena().allocate(sizeof(control_page), alignof(control_page))) control_page;
-  probe_value_ = random_value();
-  // Where Yama restricts who may read whose memory, siblings need to be allowed. Fails where there
-  // is no Yama; the probe at contact tells what really works.
-  if (config.shm_single_copy) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
-  base::ticks_per_ms();  // measured here rather than in the first poll
 }
 
-// Without leave() before, peers take this for a death.
-fabric::~fabric() {
-  log::debug("shm", "closed, %zu peers met, %llu messages dropped", mapped_.size(),
-             static_cast<unsigned long long>(dropped()));
-}
+fabric::~fabric() = default;
 
 // The lanes of a thread to a peer are all alike: there are no queues to size.
 std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& config) {
@@ -85,129 +25,13 @@ std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& 
     throw backend_error("shm: device index " + std::to_string(index) + " is outside 0 to " +
                         std::to_string(MAX_DEVICES - 1));
   }
-  const std::lock_guard lock(mutex_);
-  std::atomic<port*>& where = ports_[static_cast<std::size_t>(index)];
-  port* p = where.load(std::memory_order_relaxed);
-  if (p == nullptr) {
-    p = port_store_.emplace_back(std::make_unique<port>(*this, index)).get();
-    where.store(p, std::memory_order_relaxed);  // read under mutex_ alone
+  const std::lock_guard lock(ports_mutex_);
+  std::unique_ptr<port>& here = ports_[static_cast<std::size_t>(index)];
+  if (here == nullptr) {
+    here = std::make_unique<port>(peers_, index);
+    peers_.add(index, here->out);
   }
-  return std::make_unique<device>(*this, *p, config.shm_max_polls);
-}
-
-void fabric::connect(int rank) noexcept {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  peer* ignored = nullptr;
-  if (lock) meet_locked(rank, ignored);
-}
-
-// Peers write before we have answered their call, so nothing is on the way from whom we have not
-// heard of once this was done.
-bool fabric::hear_callers() noexcept {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  // A hello for which there was no memory is still to be dealt with.
-  return lock && look_at_all_locked() &&
-         std::none_of(links_.begin(), links_.end(),
-                      [](const auto& one) { return one.second.said.size != 0; });
-}
-
-bool fabric::look_at_all_locked() noexcept {
-  // Ranks of ours may be behind however many strangers: more than that the queue of callers does
-  // not hold.
-  constexpr int MOST_LOOKS = BACKLOG / MAX_ACCEPTS + 2;
-  int looks = 0;
-  while (looks < MOST_LOOKS && look_locked()) ++looks;
-  return looks < MOST_LOOKS;
-}
-
-void fabric::leave() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (left_) return;
-  left_ = true;
-  look_at_all_locked();  // who has called meanwhile wants to be told as well
-  const bye farewell;
-  for (auto& [fd, on] : links_) {
-    // When both sides called at once there is another connection to one that was told on the first.
-    if (on.who != nullptr && on.who->is_refused) continue;
-    // A peer whose buffer is full of our records does not exist; one that is gone need not know.
-    send_record(fd, std::as_bytes(std::span(&farewell, 1)), -1);
-  }
-}
-
-void fabric::look() noexcept {
-  const std::uint64_t now = base::cpu_ticks();
-  // Relaxed: a hint; the lock decides.
-  if (now < next_look_ticks_.load(std::memory_order_relaxed)) return;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
-  next_look_ticks_.store(now + LOOK_EVERY_MS * base::ticks_per_ms(), std::memory_order_relaxed);
-  look_locked();
-}
-
-bool fabric::news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
-                  std::vector<peer*>& gone) {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return false;
-  mapped.insert(mapped.end(), mapped_.begin() + static_cast<std::ptrdiff_t>(mapped_seen),
-                mapped_.end());
-  gone.insert(gone.end(), gone_.begin() + static_cast<std::ptrdiff_t>(gone_seen), gone_.end());
-  return true;
-}
-
-outbox::mark fabric::mark(int rank, outbox& box) noexcept {
-  const std::lock_guard lock(mutex_);
-  return box.mark_locked(rank);
-}
-
-void fabric::announce_here() noexcept {
-  for (std::size_t i = 0; i < MAX_DEVICES; ++i) {
-    if (ports_[i].load(std::memory_order_relaxed) == nullptr) continue;
-    // edge lane.announce: the lists before the count; partner is the acquire load in inbox::poll().
-    control_->announce[i].count.fetch_add(1, std::memory_order_release);
-  }
-}
-
-errorcode_t fabric::make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane*& out) noexcept {
-  if (rank < 0 || rank >= size()) return errorcode_t::fatal;
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return errorcode_t::retry_lock;
-  peer* who = nullptr;
-  if (const errorcode_t rc = meet_locked(rank, who); rc != errorcode_t::done) return rc;
-  try {
-    tx_lane* entry = box.entry_locked(rank, lane);
-    if (entry == nullptr) return errorcode_t::retry_nomem;
-    if (!box.may_open_locked(rank, lane)) return errorcode_t::retry_nomem;
-    const auto index = static_cast<std::size_t>(box.index());
-    lane_directory* directory = nullptr;
-    if (const auto at = who->ours->directory[index].load(std::memory_order_relaxed); at == 0) {
-      directory = new (arena().allocate(sizeof(lane_directory))) lane_directory;
-      // edge lane.directory: zeroed before its offset is known; partner in inbox::discover().
-      who->ours->directory[index].store(arena().offset_of(directory), std::memory_order_release);
-    } else {
-      directory = std::launder(reinterpret_cast<lane_directory*>(arena().at(at)));
-    }
-    auto* slots = new (arena().allocate(LANE_SIZE, 4096)) slot[LANE_SLOTS];
-    // edge lane.offset: the same for a lane's slots.
-    directory->lane[lane].store(arena().offset_of(slots), std::memory_order_release);
-    entry->slots = slots;
-    box.opened_locked(rank, lane);
-    out = entry;
-    const contact met = who->state.load(std::memory_order_relaxed);
-    // It may have looked through our lanes before this one was there, and its answer lies unread.
-    // Once read, the lane is announced, so that the message gets there without a poll of ours. The
-    // lock on the queue of answers orders: one that comes after this read was written by a peer
-    // that still has to look.
-    if (met == contact::greeted) read_all_locked(*who);
-    if (met == contact::mapped) {
-      // edge lane.announce: the offset before the count; partner is the acquire load in
-      // inbox::poll().
-      who->control->announce[index].count.fetch_add(1, std::memory_order_release);
-    }
-    return errorcode_t::done;
-  } catch (const std::exception& e) {
-    warn_locked(trouble::lane, "no lane to rank %d for now: %s", rank, e.what());
-    return errorcode_t::retry_nomem;
-  }
+  return std::make_unique<device>(peers_, *here, config.shm_max_polls);
 }
 
 }  // namespace lci::shm

@@ -19,11 +19,11 @@
 
 namespace lci::shm {
 
-class fabric;
+class connections;
 
 class outbox {
  public:
-  outbox(fabric& f, int index);
+  outbox(connections& peers, int index);
   ~outbox();
 
   // The calling thread's own lane, or null if it has none (yet).
@@ -83,7 +83,7 @@ class outbox {
   bool lend(int rank, mem::packet* p) noexcept;
   void recall(int rank) noexcept;
 
-  // The rest is called under the fabric's lock, except is_past().
+  // The rest is called under the connections' lock, except is_past().
   // May that lane, which is not there yet, be opened? False: not now.
   bool may_open_locked(int rank, std::uint32_t lane) noexcept;
   void opened_locked(int rank, std::uint32_t lane) noexcept;  // it has its slots
@@ -99,7 +99,7 @@ class outbox {
  private:
   std::atomic<tx_lane*>& block_of(std::uint32_t lane) noexcept;
 
-  fabric& fabric_;
+  connections& peers_;
   const int index_;
   // By lane number: an array with an entry per rank. Threads beyond OWN_LANES find null here.
   std::array<std::atomic<tx_lane*>, base::MAX_THREADS + 1> blocks_{};

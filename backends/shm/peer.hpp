@@ -28,9 +28,9 @@ struct peer {
   // edge peer.mapped: stored with release once the fields marked M are set, loaded with acquire
   // before they are used.
   std::atomic<contact> state{contact::none};
-  // Nothing more goes to it. Stored under the fabric's lock.
+  // Nothing more goes to it. Stored under the connections' lock.
   std::atomic<bool> gone{false};
-  // It broke the rules: its lanes are not read any more. Stored under the fabric's lock.
+  // It broke the rules: its lanes are not read any more. Stored under the connections' lock.
   std::atomic<bool> failed{false};
   // The kernel copies between its memory and ours (single_copy); cleared when the kernel refuses
   // later.
@@ -42,7 +42,7 @@ struct peer {
   const mem::region_table::row* rows = nullptr;  // M: its registrations, null if it has none
   pid_t pid = 0;                                 // M: as seen from here, 0 if not visible
 
-  // The rest: under the fabric's lock.
+  // The rest: under the connections' lock.
   device_table* ours = nullptr;  // our lanes to it, in our arena
   int links = 0;                 // open sockets to it
   bool orderly = false;          // it said bye

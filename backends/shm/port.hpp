@@ -10,11 +10,12 @@
 
 namespace lci::shm {
 
-class fabric;
+class connections;
 
 class port {
  public:
-  port(fabric& f, int index) : out(f, index), flow(f, out, polling), in(f, index, flow) {}
+  port(connections& peers, int index)
+      : out(peers, index), flow(peers, out, polling), in(peers, index, flow) {}
 
   base::owned polling;  // who polls
   outbox out;           // lanes to peers

@@ -1,5 +1,5 @@
 // Large transfers of one port: the pipelined two-copy way, in which the poller copies pieces into
-// packets of the fabric's chunk pool and announces each in its own lane while the target copies
+// packets of the connections' chunk pool and announces each in its own lane while the target copies
 // earlier ones out. Also everything else that needs time: gets, fenced operations, errors found at
 // the post, packets that were sent without a lender remembering them.
 //
@@ -34,18 +34,18 @@
 
 namespace lci::shm {
 
-class fabric;
+class connections;
 
 class pump {
  public:
   // Payload of a chunk packet, and how much of it a stream fills: a piece and its copy should stay
   // in the first-level caches of both sides, and a few of them must be under way for both to work
   // at once (docs/decisions/0007-large-messages.md).
-  static constexpr std::size_t CHUNK_MAX = 64 * 1024;
+  static constexpr std::size_t CHUNK_MAX = shm::CHUNK_MAX;
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
 
-  pump(fabric& f, outbox& out, base::owned& polling);  // throws std::bad_alloc
+  pump(connections& peers, outbox& out, base::owned& polling);  // throws std::bad_alloc
 
   enum class kind : std::uint8_t { put, put_imm, get };
   // The operation is to be done here: by pieces, or `at_once` by the kernel when its turn comes.
@@ -177,7 +177,7 @@ class pump {
   void sweep() noexcept;
   std::size_t deliver(net::sink& to) noexcept;
 
-  fabric& fabric_;
+  connections& peers_;
   outbox& out_;
   base::owned& polling_;
   std::atomic<bool> busy_{false};         // poll() has something to look at

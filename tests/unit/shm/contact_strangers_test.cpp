@@ -65,7 +65,7 @@ TEST(contact, strangers__are_counted_and_few_are_said) {
   testing::internal::CaptureStderr();
   std::uint64_t most = 0, before = 0;
   p.until([&] {
-    const std::uint64_t now = p.b.net->refused();
+    const std::uint64_t now = p.b.net->connections().refused();
     most = std::max(most, now - before);
     before = now;
     return now == CALLS;
@@ -109,7 +109,7 @@ TEST(contact, that_fails_at_each_post__is_said_a_few_times) {
   EXPECT_EQ(lines_in(lines), 11) << lines;
   EXPECT_NE(lines.find("no contact to rank 1 for now"), std::string::npos);
   EXPECT_NE(lines.find("more failures of contact will not be shown"), std::string::npos);
-  EXPECT_EQ(p.a.net->refused(), 0u) << "nobody has called";
+  EXPECT_EQ(p.a.net->connections().refused(), 0u) << "nobody has called";
   p.meet();
 }
 
@@ -123,8 +123,8 @@ TEST(contact, a_caller_that_cannot_be_watched__is_said_a_few_times) {
   for (int i = 0; i < 50; ++i) {
     fd_handle caller;
     ASSERT_EQ(connect_to(there, caller), 0);
-    const std::uint64_t looks = p.b.net->looks();
-    p.until([&] { return p.b.net->looks() != looks; });
+    const std::uint64_t looks = p.b.net->connections().looks();
+    p.until([&] { return p.b.net->connections().looks() != looks; });
   }
   const std::string lines = testing::internal::GetCapturedStderr();
   is_watching_refused = false;

@@ -35,7 +35,7 @@ hello hello_to_b(pair& p) {
   said.from = address::parse(p.all[0])->id;
   said.to = address::parse(p.all[1])->id;
   said.arena_reserve = p.a.arena.reserved();
-  said.control = p.a.arena.offset_of(&p.a.net->control());
+  said.control = p.a.arena.offset_of(&p.a.net->connections().control());
   said.table = said.control;
   return said;
 }
@@ -58,9 +58,9 @@ void expect_refused(pair& p, const hello& said, int file) {
     return end.error != EAGAIN && !is_words;
   });
   EXPECT_TRUE(end.size == 0);
-  const peer* zero = p.b.net->find(0);
+  const peer* zero = p.b.net->connections().find(0);
   EXPECT_TRUE(zero == nullptr || zero->state.load() != contact::mapped);
-  EXPECT_GE(p.b.net->dropped(), 1u);
+  EXPECT_GE(p.b.net->connections().dropped(), 1u);
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ TEST(meet, both_at_once__messages_cross_and_nobody_is_mapped_twice) {
   EXPECT_EQ(p.b.say(0, "to a"), errorcode_t::done);
   p.until([&] { return p.a.seen.messages.size() == 1 && p.b.seen.messages.size() == 1; });
   p.until([&] {
-    return p.a.net->find(1)->state.load() == contact::mapped &&
-           p.b.net->find(0)->state.load() == contact::mapped;
+    return p.a.net->connections().find(1)->state.load() == contact::mapped &&
+           p.b.net->connections().find(0)->state.load() == contact::mapped;
   });
   for (int i = 0; i < 10000; ++i) {
     p.a.poll();
@@ -89,7 +89,7 @@ TEST(meet, a_lane_made_after_the_hello__is_found_all_the_same) {
   p.meet();
   EXPECT_EQ(p.b.say(0, "back"), errorcode_t::done);
   p.until([&] { return p.a.seen.messages.size() == 1; });
-  EXPECT_EQ(p.a.net->find(1)->links, 1) << "the answer came on the same connection";
+  EXPECT_EQ(p.a.net->connections().find(1)->links, 1) << "the answer came on the same connection";
 }
 
 TEST(meet, connect__makes_contact_without_a_message) {
@@ -207,7 +207,7 @@ TEST(take_hello, of_one_that_has_left__comes_late_and_is_no_error) {
     if (in_good_order) p.a.net->leave();
     p.a.close();
     p.until([&] { return p.b.seen.gone.size() == 1; });
-    const std::uint64_t before = p.b.net->dropped();
+    const std::uint64_t before = p.b.net->connections().dropped();
     const fd_handle late = stranger(p, &said, sizeof(said), p.a.arena.fd());
     received end;
     p.until([&] {
@@ -215,7 +215,7 @@ TEST(take_hello, of_one_that_has_left__comes_late_and_is_no_error) {
       return end.error != EAGAIN;
     });
     EXPECT_EQ(end.size, 0u);
-    EXPECT_EQ(p.b.net->dropped(), before + (in_good_order ? 0 : 1));
+    EXPECT_EQ(p.b.net->connections().dropped(), before + (in_good_order ? 0 : 1));
     EXPECT_EQ(p.b.seen.gone.size(), 1u);
   }
 }
@@ -248,7 +248,9 @@ TEST(hang_up, with_words_of_ours_unread__a_bye_still_counts) {
 TEST(hang_up, of_one_connection_of_two__a_bye_on_the_other_counts) {
   pair p;
   fd_handle first = forged_a(p), second = forged_a(p);
-  p.until([&] { return p.b.net->find(0) != nullptr && p.b.net->find(0)->links == 2; });
+  p.until([&] {
+    return p.b.net->connections().find(0) != nullptr && p.b.net->connections().find(0)->links == 2;
+  });
   first.reset();  // the look comes to this one first
   const bye farewell;
   EXPECT_EQ(send_record(second.get(), std::as_bytes(std::span(&farewell, 1)), -1), 0);
@@ -262,7 +264,9 @@ TEST(hang_up, of_one_connection_of_two_without_a_bye__is_a_death) {
   pair p;
   fd_handle first = forged_a(p);
   const fd_handle second = forged_a(p);
-  p.until([&] { return p.b.net->find(0) != nullptr && p.b.net->find(0)->links == 2; });
+  p.until([&] {
+    return p.b.net->connections().find(0) != nullptr && p.b.net->connections().find(0)->links == 2;
+  });
   first.reset();
   p.until([&] { return !p.b.seen.gone.empty(); });
   EXPECT_FALSE(p.b.seen.gone[0].orderly);
@@ -308,7 +312,7 @@ TEST(hang_up, deferred_messages__hold_the_news_back) {
     return ready ? net::verdict::taken : net::verdict::deferred;
   };
   p.a.close();
-  p.until([&] { return p.b.net->find(0)->gone.load(); });
+  p.until([&] { return p.b.net->connections().find(0)->gone.load(); });
   for (int i = 0; i < 1000; ++i) p.b.poll();
   EXPECT_TRUE(p.b.seen.gone.empty());
   ready = true;

@@ -118,10 +118,12 @@ TEST_F(ends, that_can_be_seen__are_found_by_the_next_look) {
   b->step.store(1);
   siginfo_t how;
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(zero), &how, WEXITED | WNOWAIT), 0);
-  const std::uint64_t before = me->net->looks();
-  EXPECT_TRUE(until([&] { return me->net->find(0)->gone.load() || me->net->looks() > before; }));
-  EXPECT_TRUE(me->net->find(0)->gone.load()) << "one look has not found it";
-  EXPECT_LE(me->net->looks(), before + 1);
+  const std::uint64_t before = me->net->connections().looks();
+  EXPECT_TRUE(until([&] {
+    return me->net->connections().find(0)->gone.load() || me->net->connections().looks() > before;
+  }));
+  EXPECT_TRUE(me->net->connections().find(0)->gone.load()) << "one look has not found it";
+  EXPECT_LE(me->net->connections().looks(), before + 1);
   EXPECT_TRUE(until([&] { return !me->seen.gone.empty(); }));
   b->step.store(2);
 }
@@ -173,8 +175,8 @@ TEST_F(ends, events_that_are_stale__are_not_taken_for_a_death) {
   for (int i = 0; i < 64; ++i) spares.push_back(dup(STDERR_FILENO));
   ASSERT_TRUE(until([&] { return me->seen.messages.size() == 1; }));
   // What was ready stays in the list of events until a look finds that it is not any more.
-  const std::uint64_t looks = me->net->looks();
-  ASSERT_TRUE(until([&] { return me->net->looks() >= looks + 3; }));
+  const std::uint64_t looks = me->net->connections().looks();
+  ASSERT_TRUE(until([&] { return me->net->connections().looks() >= looks + 3; }));
   b->step.store(1);
   wait_for_step(2);
   b->step.store(3);
@@ -196,9 +198,10 @@ TEST(look, after_many_fast_polls__comes_within_a_bounded_number) {
   p.meet();
   for (int i = 0; i < 200'000; ++i) p.a.poll();
   for (int round = 0; round < 3; ++round) {
-    const std::uint64_t before = p.a.net->looks();
+    const std::uint64_t before = p.a.net->connections().looks();
     std::uint32_t polls = 0;
-    for (; p.a.net->looks() == before && polls < 3 * inbox::MOST_POLLS_TO_LOOK; ++polls) {
+    for (; p.a.net->connections().looks() == before && polls < 3 * inbox::MOST_POLLS_TO_LOOK;
+         ++polls) {
       std::this_thread::sleep_for(std::chrono::microseconds(1100));
       p.a.poll();
     }
@@ -211,12 +214,12 @@ TEST(look, after_many_fast_polls__comes_within_a_bounded_number) {
 TEST(look, with_fast_polls__is_seldom) {
   pair p;
   p.meet();
-  const std::uint64_t before = p.a.net->looks();
+  const std::uint64_t before = p.a.net->connections().looks();
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 1'000'000; ++i) p.a.poll();
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::steady_clock::now() - begin);
-  EXPECT_LE(p.a.net->looks() - before, static_cast<std::uint64_t>(ms.count()) + 2);
+  EXPECT_LE(p.a.net->connections().looks() - before, static_cast<std::uint64_t>(ms.count()) + 2);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(no_memory, first_contact__happens_all_the_same) {
       return w.b.messages == 1 && w.is_met();
     });
     EXPECT_EQ(w.a.gone + w.b.gone, 0);
-    EXPECT_EQ(w.p.b.net->dropped(), 0u);
+    EXPECT_EQ(w.p.b.net->connections().dropped(), 0u);
     return fired;
   });
 }

@@ -131,7 +131,7 @@ TEST(processes, kill_9_of_a_target__what_is_under_way_fails_once) {
     std::string memory(std::size_t{4} << 20, '.');
     b->key = r.me.expose(memory.data(), memory.size());
     b->step.store(1);
-    r.until([&] { return r.me.net->find(1) != nullptr && b->step.load() == 2; });
+    r.until([&] { return r.me.net->connections().find(1) != nullptr && b->step.load() == 2; });
     pause();
   });
   net::fabric_config config;

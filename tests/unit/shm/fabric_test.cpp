@@ -14,7 +14,7 @@ TEST(make_lane, before_the_answer_is_read__needs_no_poll_of_its_sender) {
   p.a.net->connect(1);
   pair::until(
       [&] {
-        const peer* zero = p.b.net->find(0);
+        const peer* zero = p.b.net->connections().find(0);
         return zero != nullptr && zero->state.load() == contact::mapped;
       },
       {&p.b});

@@ -29,7 +29,7 @@ void expect_cut_off(pair& p, std::uint64_t dropped_before) {
   ASSERT_EQ(p.b.seen.gone.size(), 1u);
   EXPECT_EQ(p.b.seen.gone[0].rank, 0);
   EXPECT_FALSE(p.b.seen.gone[0].orderly);
-  EXPECT_GT(p.b.net->dropped(), dropped_before);
+  EXPECT_GT(p.b.net->connections().dropped(), dropped_before);
   EXPECT_EQ(p.b.say(0, "x"), errorcode_t::fatal);
   EXPECT_EQ(p.post([&] { return p.b.say(1, "to myself"); }), errorcode_t::done);
   p.until([&] { return !p.b.seen.messages.empty(); });
@@ -252,7 +252,7 @@ TEST(garbage, forged_region_names__write_nothing_and_are_counted) {
   p.a.say(1, "end");
   p.until([&] { return !p.b.seen.messages.empty(); });
   EXPECT_EQ(memory, std::string(100, '.'));
-  EXPECT_EQ(p.b.net->dropped(), 6u);
+  EXPECT_EQ(p.b.net->connections().dropped(), 6u);
   EXPECT_TRUE(p.b.seen.immediates.empty()) << "no data, no news of data";
   EXPECT_TRUE(p.b.seen.gone.empty()) << "a registration may have ended meanwhile: no crime";
 }
@@ -272,18 +272,18 @@ TEST(discover, a_directory_outside_the_senders_memory__cuts_the_sender_off) {
   pair p;
   p.meet();
   // What rank 0 wrote for rank 1 lies in rank 0's arena; rank 1 has it mapped.
-  p.b.net->find(0)->theirs->directory[0].store(std::uint64_t{1} << 45);
-  p.b.net->control().announce[0].count.fetch_add(1);
+  p.b.net->connections().find(0)->theirs->directory[0].store(std::uint64_t{1} << 45);
+  p.b.net->connections().control().announce[0].count.fetch_add(1);
   expect_cut_off(p, 0);
 }
 
 TEST(discover, a_lane_outside_the_senders_memory__cuts_the_sender_off) {
   pair p;
   p.meet();
-  peer& a = *p.b.net->find(0);
+  peer& a = *p.b.net->connections().find(0);
   auto* directory = a.memory.resolve_as<lane_directory>(a.theirs->directory[0].load());
   directory->lane[17].store((std::uint64_t{1} << 30) - 4096);
-  p.b.net->control().announce[0].count.fetch_add(1);
+  p.b.net->connections().control().announce[0].count.fetch_add(1);
   expect_cut_off(p, 0);
 }
 

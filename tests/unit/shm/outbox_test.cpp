@@ -120,8 +120,8 @@ TEST(acquire, a_rank_that_does_not_exist__is_fatal) {
   outbox::hold lane;
   EXPECT_EQ(p.a.behind().out.acquire(0, lane), errorcode_t::done);
   tx_lane* none = nullptr;
-  EXPECT_EQ(p.a.net->make_lane(2, p.a.behind().out, 0, none), errorcode_t::fatal);
-  EXPECT_EQ(p.a.net->make_lane(-1, p.a.behind().out, 0, none), errorcode_t::fatal);
+  EXPECT_EQ(p.a.net->connections().make_lane(2, p.a.behind().out, 0, none), errorcode_t::fatal);
+  EXPECT_EQ(p.a.net->connections().make_lane(-1, p.a.behind().out, 0, none), errorcode_t::fatal);
 }
 
 TEST(is_past, marks_what_was_written_and_no_more) {
@@ -129,7 +129,7 @@ TEST(is_past, marks_what_was_written_and_no_more) {
   p.meet();
   p.a.say(1, "x");
   outbox& out = p.a.behind().out;
-  const outbox::mark m = p.a.net->mark(1, out);
+  const outbox::mark m = p.a.net->connections().mark(1, out);
   EXPECT_FALSE(out.is_past(1, m));
   p.b.poll();
   p.b.poll();  // a slot goes back when there is nothing else to do
@@ -241,7 +241,7 @@ TEST_F(put_announced, a_get_is_posted__it_waits_for_the_put_before) {
     EXPECT_EQ(hook.hits(), 1);
   }
   for (int i = 0; i < 3; ++i) p.a.poll();
-  const outbox::mark written = p.a.net->mark(1, p.a.behind().out);
+  const outbox::mark written = p.a.net->connections().mark(1, p.a.behind().out);
   EXPECT_EQ(written.used >> POLLER_LANE & 1, 0u) << "the get was sent before the put was consumed";
   p.until([&] { return p.a.seen.completed.size() == 1; });
   EXPECT_TRUE(got == text || got == later) << got;

@@ -29,7 +29,8 @@ const char* name_of(way w) {
 struct large : testing::TestWithParam<way> {
   large() : p(only(GetParam())) {
     p.meet();
-    if (GetParam() == way::single && !p.a.net->find(1)->single_copy.load()) skip = true;
+    if (GetParam() == way::single && !p.a.net->connections().find(1)->single_copy.load())
+      skip = true;
   }
   net::net_op op(void* buffer, std::size_t size, net::remote_key key, std::uint64_t offset,
                  void* context) {
@@ -176,10 +177,10 @@ TEST(pump, a_target_that_does_not_poll__gets_a_window_and_no_more) {
   ASSERT_EQ(u.p.a.out->put(u.op(&context)), errorcode_t::posted);
   for (int i = 0; i < 1000; ++i) u.p.a.poll();
   EXPECT_FALSE(u.p.a.dev->is_drained());
-  EXPECT_EQ(u.p.a.net->chunks().outstanding(), pump::WINDOW / pump::PIECE);
+  EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(), pump::WINDOW / pump::PIECE);
   u.p.until([&] { return u.p.a.dev->is_drained(); });
   EXPECT_EQ(u.memory, u.text);
-  EXPECT_EQ(u.p.a.net->chunks().outstanding(), 0u);
+  EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(), 0u);
 }
 
 TEST(pump, a_registration_that_ends_under_way__is_an_error_at_the_origin) {
@@ -192,7 +193,7 @@ TEST(pump, a_registration_that_ends_under_way__is_an_error_at_the_origin) {
   EXPECT_EQ(u.p.a.seen.errors[0].context, &context);
   EXPECT_TRUE(u.p.a.seen.completed.empty());
   EXPECT_EQ(u.memory, std::string(u.memory.size(), '.'));
-  EXPECT_EQ(u.p.a.net->chunks().outstanding(), 0u);
+  EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(), 0u);
 }
 
 TEST(pump, a_get_whose_source_ends_before_it_is_read__is_an_error) {
@@ -234,7 +235,7 @@ TEST(pump, a_peer_that_goes__fails_what_is_under_way_once_and_its_packets_come_h
   for (const auto& e : u.p.a.seen.errors) EXPECT_TRUE(e.after_parting) << "the death comes first";
   EXPECT_TRUE(u.p.a.seen.completed.empty());
   EXPECT_TRUE(u.p.a.dev->is_drained());
-  EXPECT_EQ(u.p.a.net->chunks().outstanding(), 0u);
+  EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(), 0u);
   EXPECT_EQ(u.p.a.regions.live(), 0u);
   EXPECT_EQ(u.p.a.out->put(u.op(&put)), errorcode_t::fatal);
 }
@@ -273,7 +274,7 @@ TEST(pump, posted_while_the_news_was_on_its_way__fails_as_well) {
 TEST(pump, single_copy_refused_later__goes_the_other_way) {
   pair p(only(way::both));
   p.meet();
-  peer& b = *p.a.net->find(1);
+  peer& b = *p.a.net->connections().find(1);
   if (!b.single_copy.load()) GTEST_SKIP() << "the system forbids copies between processes";
   std::string memory(200000, '.'), text = pattern(200000, 6);
   const net::remote_key key = p.b.expose(memory.data(), memory.size());
@@ -292,7 +293,7 @@ TEST(pump, single_copy_refused_later__goes_the_other_way) {
 TEST(pump, neither_way_left__is_an_error_that_says_so) {
   pair p(only(way::single));
   p.meet();
-  p.a.net->find(1)->single_copy.store(false);
+  p.a.net->connections().find(1)->single_copy.store(false);
   std::string memory(2000, '.'), text(2000, 'x');
   net::net_op o;
   o.rank = 1;
