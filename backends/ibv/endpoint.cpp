@@ -80,7 +80,7 @@ errorcode_t endpoint::send_copy(link& on, const net::net_op& op) noexcept {
     one.add(packet->payload(), op.size, key);
     code = on.post(one.wr, {nullptr, packet}, by_);
   }
-  if (code != errorcode_t::done) packet->pool->put(packet);
+  if (code != errorcode_t::done) mem::pool_of(*packet).put(packet);
   return code;
 }
 

@@ -171,7 +171,7 @@ LCI_COLD errorcode_t port::send_copy(link& on, std::uint64_t word, const void* h
   work* const one = new_work(on, purpose::ours);
   const errorcode_t code = one != nullptr ? send_packet(on, word, *packet, head_size + size, *one)
                                           : errorcode_t::retry_nomem;
-  if (code != errorcode_t::done) packet->pool->put(packet);
+  if (code != errorcode_t::done) mem::pool_of(*packet).put(packet);
   return code;
 }
 

@@ -63,7 +63,7 @@ inline bool port::receive(net::sink& to, const fi_cq_data_entry& what, receives:
   const net::verdict answer = to.on_message(message);
   // The sink has polled again: that poll has taken the packet out of its place.
   if (presenting_ != &into) [[unlikely]] {
-    if (answer != net::verdict::kept) packet->pool->put(packet);
+    if (answer != net::verdict::kept) mem::pool_of(*packet).put(packet);
     dealt_with(*from);
     ++count;
     return true;

@@ -55,7 +55,7 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
   if (op.size <= SLOT_DATA) {
     const errorcode_t rc = send_inline(op.rank, op.imm, nullptr, 0, op.buffer, op.size);
     // The bytes are in the slot, so the packet is free already.
-    if (rc == errorcode_t::done && op.packet != nullptr) op.packet->pool->put(op.packet);
+    if (rc == errorcode_t::done && op.packet != nullptr) mem::pool_of(*op.packet).put(op.packet);
     return rc;
   }
   if (tx_lane* mine = out_.own(op.rank); mine != nullptr) [[likely]] {
@@ -83,7 +83,7 @@ errorcode_t endpoint::send_packet(const net::net_op& op, tx_lane& lane) noexcept
     p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
     if (!flow_.watch(op.rank, p)) {
       p->state.store(mem::packet_state::out, std::memory_order_relaxed);
-      if (op.packet == nullptr) p->pool->put(p);
+      if (op.packet == nullptr) mem::pool_of(*p).put(p);
       return errorcode_t::retry_nomem;
     }
   }
@@ -201,7 +201,7 @@ errorcode_t endpoint::put_in_packet(pump::kind what, const net::net_op& op) noex
   p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
   if (!is_begun || !flow_.watch(op.rank, p)) [[unlikely]] {
     p->state.store(mem::packet_state::out, std::memory_order_relaxed);
-    p->pool->put(p);
+    mem::pool_of(*p).put(p);
     if (!is_begun) return errorcode_t::retry_lock;
     out_.cancel_put(op.rank, *lane);
     return errorcode_t::retry_nomem;

@@ -161,11 +161,11 @@ errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {
 
 bool outbox::lend(int rank, mem::packet* p) noexcept {
   p->note = LENT_TO | static_cast<std::uint32_t>(rank);
-  return p->pool->lend(p);
+  return mem::pool_of(*p).lend(p);
 }
 
 void outbox::recall(int rank) noexcept {
-  peers_.arena().for_each_pool(
+  peers_.arena().for_each<mem::packet_pool>(
       [rank](mem::packet_pool& pool) { pool.recall(LENT_TO | static_cast<std::uint32_t>(rank)); });
 }
 

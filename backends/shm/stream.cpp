@@ -19,7 +19,7 @@ constexpr const char* GONE = "the peer is gone";
 
 void pump::take_home(mem::packet* p) noexcept {
   p->state.store(mem::packet_state::out, std::memory_order_relaxed);
-  p->pool->put(p);
+  mem::pool_of(*p).put(p);
 }
 
 pump::stream_list::~stream_list() {

@@ -67,7 +67,7 @@ bool pump::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
   try {
     f.in_flight.push_back({p, size, &s});
   } catch (const std::bad_alloc&) {
-    p->pool->put(p);
+    mem::pool_of(*p).put(p);
     return false;
   }
   f.bytes += size;

@@ -164,10 +164,10 @@ LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::ou
   out.packet = mem::packet_pool::held(core.arena, a.local_buffer);
   if (out.packet == nullptr || a.size > out.packet->capacity) [[unlikely]]
     check_packet_room("local_buffer", a.local_buffer, a.size, core.arena);
-  const mem::far_packet* near = core.arena.payloads().near(a.local_buffer);
+  const mem::far_packet* near = mem::find_near(core.arena.payloads(), a.local_buffer);
   if (out.is_apart()) {
     auto& mine = static_cast<mem::far_packet&>(*out.packet);
-    mine.home->enter_operation(mine);
+    mem::home_of(mine).enter_operation(mine);
     near = &mine;
   } else if (near == nullptr || a.mr.p_impl != nullptr) {
     return;

@@ -112,12 +112,12 @@ void* arena::allocate(std::size_t size, std::size_t align) {
   return base_ + offset;
 }
 
-void arena::add_pool(packet_pool& pool) {
+void arena::add_pool(packet_home& pool) {
   const std::lock_guard<std::mutex> lock(pools_mutex_);
   pools_.push_back(&pool);
 }
 
-void arena::remove_pool(packet_pool& pool) noexcept {
+void arena::remove_pool(packet_home& pool) noexcept {
   const std::lock_guard<std::mutex> lock(pools_mutex_);
   std::erase(pools_, &pool);
 }

@@ -23,7 +23,7 @@
 
 namespace lci::mem {
 
-class packet_pool;
+class packet_home;
 
 // The system calls an arena is built from; tests pass failing ones.
 struct memory_file_calls {
@@ -74,14 +74,14 @@ class arena {
   const payload_index& payloads() const noexcept { return payloads_; }
 
   // The packet pools that live in this arena now; they enter and leave by themselves. Calls f(pool)
-  // for each, none of which goes away meanwhile.
-  template <class F>
-  void for_each_pool(F&& f) {
+  // for each, none of which goes away meanwhile. Pool: packet_pool, and nothing else is entered.
+  template <class Pool, class F>
+  void for_each(F&& f) {
     const std::lock_guard lock(pools_mutex_);
-    for (packet_pool* pool : pools_) f(*pool);
+    for (packet_home* pool : pools_) f(static_cast<Pool&>(*pool));
   }
-  void add_pool(packet_pool& pool);
-  void remove_pool(packet_pool& pool) noexcept;
+  void add_pool(packet_home& pool);
+  void remove_pool(packet_home& pool) noexcept;
 
   // Bytes that are handed out now.
   std::size_t in_use() noexcept {
@@ -111,7 +111,7 @@ class arena {
   std::map<std::size_t, std::vector<void*>> freed_;  // by size: blocks to hand out again
   payload_index payloads_;
   std::mutex pools_mutex_;
-  std::vector<packet_pool*> pools_;  // under pools_mutex_
+  std::vector<packet_home*> pools_;  // under pools_mutex_
 };
 
 // A block that goes back by itself.

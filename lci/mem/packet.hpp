@@ -12,7 +12,13 @@
 
 namespace lci::mem {
 
-class packet_pool;
+// Who hands packets out and takes them back: a packet_pool, or for packets whose payload lies apart
+// a payload_pool (packet_pool.hpp: pool_of()).
+class packet_home {
+ protected:
+  packet_home() = default;
+  ~packet_home() = default;
+};
 
 enum class packet_state : std::uint32_t {
   pooled = 1,  // in its pool or in a thread's cache
@@ -29,7 +35,7 @@ struct alignas(base::CACHE_LINE) packet {
   std::atomic<packet_state> state{packet_state::pooled};  // the only field that a borrower writes
   std::uint32_t capacity = 0;                             // payload bytes
   std::uint32_t length = 0;                               // owner's use: payload bytes filled
-  packet_pool* pool = nullptr;                            // meaningful in the owning process only
+  packet_home* pool = nullptr;                            // meaningful in the owning process only
   packet* next = nullptr;  // link while pooled or in a list of its owner
   std::uint64_t note = 0;  // owner's use
 

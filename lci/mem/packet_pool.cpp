@@ -190,7 +190,7 @@ LCI_COLD void packet_pool::put_other(packet& p) noexcept {
   }
   if (p.state.load(std::memory_order_relaxed) == packet_state::apart) {
     auto& far = static_cast<far_packet&>(p);
-    if (far.home->put(far)) return;
+    if (home_of(far).put(far)) return;
   }
   refuse(p);
 }
@@ -266,7 +266,7 @@ bool packet_pool::is_given_away(const arena& own, void* payload) noexcept {
     return mine->state.load(std::memory_order_relaxed) != packet_state::out;
   const auto address = reinterpret_cast<std::uintptr_t>(payload);
   if (address % base::CACHE_LINE != 0 || own.contains(payload)) return false;
-  if (const far_packet* const far = own.payloads().find(payload); far != nullptr)
+  if (const far_packet* const far = find_far(own.payloads(), payload); far != nullptr)
     return far->state.load(std::memory_order_relaxed) != packet_state::apart;
   const packet* const p = packet::of_payload(payload);
   return own.sight().is_view(p) && p->magic == packet::MAGIC &&
@@ -283,7 +283,7 @@ LCI_COLD packet* packet_pool::held_near(const arena& own, void* payload) noexcep
   if (own.contains(payload)) return checked(own, payload);
   const auto address = reinterpret_cast<std::uintptr_t>(payload);
   if (address % base::CACHE_LINE != 0) return nullptr;
-  if (far_packet* const far = own.payloads().find(payload); far != nullptr)
+  if (far_packet* const far = find_far(own.payloads(), payload); far != nullptr)
     return far->state.load(std::memory_order_relaxed) == packet_state::apart ? far : nullptr;
   if (!own.sight().is_view(packet::of_payload(payload))) return nullptr;
   packet* const p = packet::of_payload(payload);

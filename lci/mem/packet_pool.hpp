@@ -17,7 +17,7 @@
 
 namespace lci::mem {
 
-class packet_pool {
+class packet_pool : public packet_home {
  public:
   // packet_size: bytes of one packet with its header line, rounded up to whole cache lines. limit:
   // ceiling on the number of packets, may be 0; the pool starts empty and grows by chunks. Throws
@@ -124,11 +124,15 @@ class packet_pool {
   cache_table* caches_;  // in shared_
 };
 
+// The one that a packet of this process is of. Where its payload lies apart it is the pool that the
+// packet was asked of, too.
+inline packet_pool& pool_of(const packet& p) noexcept { return static_cast<packet_pool&>(*p.pool); }
+
 // Gives a packet back to whoever it belongs to. `own` is this process's arena: a packet inside it
 // goes to its pool, any other one was borrowed and is marked returned.
 inline void release_packet(const arena& own, packet* p) noexcept {
   if (own.contains(p)) {
-    p->pool->put(p);
+    pool_of(*p).put(p);
   } else {
     // edge packet.return: what the borrower read is read before the lender may overwrite it;
     // partner is the acquire load in reclaim().

@@ -7,7 +7,7 @@
 
 namespace lci::mem {
 
-packet_store::packet_store(arena& arena, packet_pool* pool, std::size_t packet_size,
+packet_store::packet_store(arena& arena, packet_home* pool, std::size_t packet_size,
                            std::size_t limit)
     : arena_(arena),
       pool_(pool),

@@ -18,7 +18,7 @@ namespace lci::mem {
 
 class packet_store {
  public:
-  packet_store(arena& arena, packet_pool* pool, std::size_t packet_size, std::size_t limit);
+  packet_store(arena& arena, packet_home* pool, std::size_t packet_size, std::size_t limit);
   ~packet_store();
   packet_store(const packet_store&) = delete;
   packet_store& operator=(const packet_store&) = delete;
@@ -50,7 +50,7 @@ class packet_store {
   bool grow() noexcept;
 
   arena& arena_;
-  packet_pool* pool_;
+  packet_home* pool_;
   const std::size_t packet_size_;
   const std::size_t limit_;
   const std::size_t chunk_packets_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "lci/mem/payload_pool.hpp"
+#include "lci/mem/packet.hpp"
 
 namespace lci::mem {
 
@@ -28,15 +28,17 @@ const payload_index::slab* payload_index::slab_of(std::uintptr_t address) const 
   return address - s.at < s.stride * s.count ? &s : nullptr;
 }
 
-far_packet* payload_index::find(const void* payload) const noexcept {
+packet* payload_index::find(const void* payload) const noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(payload);
   const std::shared_lock lock(mutex_);
   const slab* const s = slab_of(address);
   if (s == nullptr || (address - s->at) % s->stride != 0) return nullptr;
-  return s->first + (address - s->at) / s->stride;
+  const std::size_t number = (address - s->at) / s->stride;
+  return reinterpret_cast<packet*>(reinterpret_cast<std::byte*>(s->first) +
+                                   number * s->packet_size);
 }
 
-const far_packet* payload_index::near(const void* address) const noexcept {
+const packet* payload_index::near(const void* address) const noexcept {
   const std::shared_lock lock(mutex_);
   const slab* const s = slab_of(reinterpret_cast<std::uintptr_t>(address));
   return s == nullptr ? nullptr : s->first;

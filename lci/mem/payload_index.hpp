@@ -10,7 +10,7 @@
 
 namespace lci::mem {
 
-struct far_packet;
+struct packet;
 
 class payload_index {
  public:
@@ -19,14 +19,15 @@ class payload_index {
     std::uintptr_t at = 0;
     std::size_t stride = 0;
     std::size_t count = 0;
-    far_packet* first = nullptr;  // of an array of `count`
+    packet* first = nullptr;      // of an array of `count`
+    std::size_t packet_size = 0;  // bytes from one to the next there
   };
   void add(const slab& what);  // throws std::bad_alloc
   void remove(std::uintptr_t at) noexcept;
   // The packet whose payload starts there, in whatever state, or null.
-  far_packet* find(const void* payload) const noexcept;
+  packet* find(const void* payload) const noexcept;
   // A packet of the slab that the address lies in, or null.
-  const far_packet* near(const void* address) const noexcept;
+  const packet* near(const void* address) const noexcept;
 
  private:
   const slab* slab_of(std::uintptr_t address) const noexcept;

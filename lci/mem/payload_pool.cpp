@@ -10,7 +10,7 @@
 
 namespace lci::mem {
 
-payload_pool::payload_pool(arena& headers, packet_pool& name, allocator_base_t& from,
+payload_pool::payload_pool(arena& headers, packet_home& name, allocator_base_t& from,
                            std::size_t payload_size, std::size_t limit, place_finder find)
     : arena_(headers),
       name_(name),
@@ -129,7 +129,8 @@ void payload_pool::settle(slab& s) {
     p.place = &s.place;
   }
   try {
-    arena_.payloads().add({reinterpret_cast<std::uintptr_t>(s.start), stride_, s.count, s.packets});
+    arena_.payloads().add({reinterpret_cast<std::uintptr_t>(s.start), stride_, s.count, s.packets,
+                           sizeof(far_packet)});
   } catch (...) {
     arena_.free(s.packets, bytes);
     throw;

@@ -22,16 +22,14 @@
 
 namespace lci::mem {
 
-class payload_pool;
-
 struct far_packet : packet {
-  payload_pool* home = nullptr;
+  packet_home* home = nullptr;          // its payload_pool
   std::byte* data = nullptr;            // the payload
   const memory_place* place = nullptr;  // of the payload; lives as long as the pool
   bool is_in_operation = false;         // the pool's
 };
 
-class payload_pool {
+class payload_pool : public packet_home {
  public:
   // Payloads start at multiples of this, as kernels like it.
   static constexpr std::size_t ALIGNMENT = 256;
@@ -41,7 +39,7 @@ class payload_pool {
 
   // `name`: what the packets give as their pool. payload_size: bytes, not 0. limit: ceiling on the
   // number of packets. `from` is not owned. Allocates nothing yet.
-  payload_pool(arena& headers, packet_pool& name, allocator_base_t& from, std::size_t payload_size,
+  payload_pool(arena& headers, packet_home& name, allocator_base_t& from, std::size_t payload_size,
                std::size_t limit, place_finder find);
   ~payload_pool();
   payload_pool(const payload_pool&) = delete;
@@ -81,7 +79,7 @@ class payload_pool {
   void release(slab& s) noexcept;
 
   arena& arena_;
-  packet_pool& name_;
+  packet_home& name_;
   allocator_base_t& from_;
   const std::size_t payload_size_;
   const std::size_t stride_;
@@ -96,5 +94,19 @@ class payload_pool {
   std::vector<slab*> slabs_;  // under growing_
   std::atomic<std::size_t> made_{0};
 };
+
+// The packet whose payload starts there, or one of those that were allocated with an address; or
+// null. As payload_index says.
+inline far_packet* find_far(const payload_index& in, const void* payload) noexcept {
+  return static_cast<far_packet*>(in.find(payload));
+}
+inline const far_packet* find_near(const payload_index& in, const void* address) noexcept {
+  return static_cast<const far_packet*>(in.near(address));
+}
+
+// The one that such a packet is of.
+inline payload_pool& home_of(const far_packet& p) noexcept {
+  return static_cast<payload_pool&>(*p.home);
+}
 
 }  // namespace lci::mem

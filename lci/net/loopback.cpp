@@ -7,7 +7,7 @@ namespace lci::net {
 loopback::~loopback() {
   for (; first_ != end_; ++first_)
     if (const item& one = at_locked(first_); one.packet != nullptr)
-      one.packet->pool->put(one.packet);
+      mem::pool_of(*one.packet).put(one.packet);
 }
 
 errorcode_t loopback::push(const item& one) noexcept {
@@ -92,7 +92,7 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
         waiting_.fetch_add(1, std::memory_order_relaxed);
         break;
       }
-      if (v == verdict::taken) one.packet->pool->put(one.packet);
+      if (v == verdict::taken) mem::pool_of(*one.packet).put(one.packet);
     }
     // edge loopback.told: the sink has heard of the failure; partner is is_empty().
     if (one.kind == what::error) waiting_.fetch_sub(1, std::memory_order_release);

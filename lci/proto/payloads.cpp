@@ -218,11 +218,11 @@ void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
   plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
   plan.allocator = at.allocator;
   plan.payload = at.payload;
-  if (plan.payload != nullptr) plan.payload->home->enter_operation(*plan.payload);
+  if (plan.payload != nullptr) mem::home_of(*plan.payload).enter_operation(*plan.payload);
   try {
     start_receive(via_, request.sender, plan);
   } catch (...) {
-    if (plan.payload != nullptr) plan.payload->home->leave_operation(*plan.payload);
+    if (plan.payload != nullptr) mem::home_of(*plan.payload).leave_operation(*plan.payload);
     give_up_place(at);
     throw;
   }

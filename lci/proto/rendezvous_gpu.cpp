@@ -196,7 +196,7 @@ void end_receive(channel& via, const recv_plan& plan, bool ok) {
       if (!ok)
         give_back(via.shared, plan.user.status.buffer, plan.allocator);
       else if (plan.payload != nullptr)
-        plan.payload->home->leave_operation(*plan.payload);
+        mem::home_of(*plan.payload).leave_operation(*plan.payload);
       if (!ok) break;
       return via.signal_given(plan.user.comp, plan.user.serial, plan.user.status, false,
                               news::message);

@@ -112,10 +112,10 @@ errorcode_t sim_device::post_message(sim_message&& message, bool wants_completio
     // What stays in this process keeps its owner; only a peer borrows.
     const bool stays = world_.options.packets == sim_packets::lend && target_rank == fabric_.rank_;
     const bool lent =
-        world_.options.packets == sim_packets::lend && !stays && packet->pool->lend(packet);
+        world_.options.packets == sim_packets::lend && !stays && mem::pool_of(*packet).lend(packet);
     if (!stays && !lent) {
       copy_in(message, message.op.buffer, message.op.size);
-      packet->pool->put(packet);
+      mem::pool_of(*packet).put(packet);
       message.op.packet = nullptr;
     }
   } else if (!posted && message.bytes.empty()) {

@@ -245,7 +245,7 @@ TEST(pools, listed_as_long_as_they_live__also_those_with_packets_out) {
   arena home(MIB);
   const auto listed = [&] {
     std::vector<packet_pool*> found;
-    home.for_each_pool([&](packet_pool& pool) { found.push_back(&pool); });
+    home.for_each<mem::packet_pool>([&](packet_pool& pool) { found.push_back(&pool); });
     return found;
   };
   packet_pool first(home, 512, 10);

@@ -98,7 +98,7 @@ class constructors_test : public testing::Test {
     if (owner_ == nullptr) return {};
     std::size_t engines = 0, pools = 0;
     owner_->core.rcomps.for_each_engine([&](proto::matcher&) { ++engines; });
-    owner_->core.arena.for_each_pool([&](mem::packet_pool&) { ++pools; });
+    owner_->core.arena.for_each<mem::packet_pool>([&](mem::packet_pool&) { ++pools; });
     return {owner_->net_contexts.size(),    owner_->packet_pools.size(),
             owner_->engines.size(),         owner_->devices.size(),
             owner_->regions.size(),         device().endpoints.size(),
