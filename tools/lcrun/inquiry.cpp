@@ -60,23 +60,25 @@ void inquiry::ask() {
   is_asked_ = true;
   limit_ = deadline::in(LIMIT);
   next_ = deadline::in(TICK);
+  const process_groups now;
   for (witness& one : about_) {
     one.parts.clear();
     if (!one.who.ended.empty()) continue;
-    for (const member& each : members_of(one.who.pid)) {
+    for (const member& each : now.of(one.who.pid)) {
       if (!handles(each.pid, report_of::QUESTION)) continue;
       sigval number{};
       number.sival_int = question_;
       ::sigqueue(each.pid, report_of::QUESTION, number);
     }
+    read_all();  // many ranks fill the socket before all are asked
   }
 }
 
 // Nobody else can answer for it any more.
-bool inquiry::waits_for(witness& one) {
+bool inquiry::waits_for(witness& one, const process_groups& now) {
   if (!one.who.ended.empty() || one.answered == question_) return false;
   bool has_any = false, may_answer = false;
-  for (const member& each : members_of(one.who.pid)) {
+  for (const member& each : now.of(one.who.pid)) {
     has_any = true;
     const bool is_able = handles(each.pid, report_of::QUESTION);
     if (is_able || !one.view.has_answered) {
@@ -98,8 +100,12 @@ bool inquiry::look() {
     if (next_.is_over()) ask();
     return false;
   }
-  const bool is_waiting =
-      std::any_of(about_.begin(), about_.end(), [this](witness& one) { return waits_for(one); });
+  bool is_waiting = false;
+  if (std::any_of(about_.begin(), about_.end(),
+                  [this](const witness& one) { return one.answered != question_; })) {
+    const process_groups now;
+    for (witness& one : about_) is_waiting |= waits_for(one, now);
+  }
   if (is_waiting && !limit_.is_over()) {
     next_ = deadline::in(TICK);
     return false;

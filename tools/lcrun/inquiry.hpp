@@ -13,6 +13,7 @@
 
 #include "lci/base/report.hpp"
 #include "lci/boot/fd.hpp"
+#include "tools/lcrun/members.hpp"
 #include "tools/lcrun/page.hpp"
 
 namespace lcrun {
@@ -52,7 +53,7 @@ class inquiry {
   void read_all();
   void take_in(const char* bytes, std::size_t size, pid_t sender);
   void settle();
-  bool waits_for(witness& one);
+  bool waits_for(witness& one, const process_groups& now);
 
   lci::boot::unique_fd fd_;
   std::vector<witness> about_;

@@ -42,9 +42,10 @@ void job::ask_who_waits(const std::string& why) {
 
 // Programs that handle the signal get it, as ever: some save their state then.
 void job::pass_to_who_handles(int signal) {
+  const process_groups now;
   for (const rank_process& p : ranks_) {
     if (p.is_over || !p.host.empty()) continue;
-    for (const member& each : members_of(p.pid)) {
+    for (const member& each : now.of(p.pid)) {
       if (handles(each.pid, signal)) ::kill(each.pid, signal);
     }
   }

@@ -20,8 +20,7 @@ std::string stat_behind_name(std::istream& stat) {
   return name_end == std::string::npos ? std::string() : text.substr(name_end + 1);
 }
 
-std::vector<member> members_of(pid_t group) {
-  std::vector<member> out;
+process_groups::process_groups() {
   struct closer {
     void operator()(DIR* d) const noexcept { ::closedir(d); }
   };
@@ -31,12 +30,19 @@ std::vector<member> members_of(pid_t group) {
     if (pid <= 0) continue;
     std::ifstream in("/proc/" + std::string(entry->d_name) + "/stat");
     char state = 0;
-    int of = 0;
-    if (std::sscanf(stat_behind_name(in).c_str(), " %c %*d %d", &state, &of) == 2 && of == group)
-      out.push_back({pid, state});
+    int group = 0;
+    if (std::sscanf(stat_behind_name(in).c_str(), " %c %*d %d", &state, &group) == 2)
+      groups_[group].push_back({pid, state});
   }
-  std::sort(out.begin(), out.end(), [](const member& a, const member& b) { return a.pid < b.pid; });
-  return out;
+  for (auto& [group, members] : groups_)
+    std::sort(members.begin(), members.end(),
+              [](const member& a, const member& b) { return a.pid < b.pid; });
+}
+
+const std::vector<member>& process_groups::of(pid_t group) const noexcept {
+  static const std::vector<member> none;
+  const auto at = groups_.find(group);
+  return at == groups_.end() ? none : at->second;
 }
 
 bool handles(pid_t pid, int signal) {

@@ -7,6 +7,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace lcrun {
@@ -20,8 +21,18 @@ struct member {
 // What /proc/<pid>/stat holds behind the name; empty where the process has ended since it was
 // opened.
 std::string stat_behind_name(std::istream& stat);
-// Of the process group, in ascending order. Looks at every process of the machine.
-std::vector<member> members_of(pid_t group);
+// The processes of this machine at one moment, by process group.
+class process_groups {
+ public:
+  // Reads a file of /proc for each process: one scan serves all ranks.
+  process_groups();
+  // The processes of a group, in ascending order.
+  const std::vector<member>& of(pid_t group) const noexcept;
+
+ private:
+  std::unordered_map<pid_t, std::vector<member>> groups_;
+};
+
 // Whether it has a handler for that signal.
 bool handles(pid_t pid, int signal);
 
