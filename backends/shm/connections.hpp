@@ -1,11 +1,11 @@
 // The connections of this process with the other ranks of its machine: who the peers are, how to
 // reach them, and when they end. Owns the sockets, the mappings of peers' arenas, the packets for
 // what is copied on its way, and the page on which peers announce lanes. Owned by the fabric.
-// Callers: the fabric and everything behind a port. A peer ends by its sockets, which close before
+// Callers: the fabric and the queues of each device. A peer ends by its sockets, which close before
 // its process is over, or by its process, since a child of it may keep them open. Threads: shared;
 // contact, look() and the news share one lock, which no message path takes. Always true: a peer
-// moves none -> greeted -> mapped, and gone once; each move is announced to all ports; for want of
-// memory none of this is lost, it comes later.
+// moves none -> greeted -> mapped, and gone once; each move is announced to all devices; for want
+// of memory none of this is lost, it comes later.
 #pragma once
 
 #include <array>
@@ -65,8 +65,8 @@ class connections {
   // A peer broke the rules: it counts as gone, and nothing more is read from it.
   void fail(peer& who, std::string_view why) noexcept;
 
-  // News for ports, each list only grows: peers in the order in which they were mapped, and went.
-  // False: the lock is held, ask again later. Throws std::bad_alloc.
+  // News for device queues, each list only grows: peers in the order in which they were mapped, and
+  // went. False: the lock is held, ask again later. Throws std::bad_alloc.
   bool news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
             std::vector<peer*>& gone);
   // How far the lanes of `box` to `rank` are written.

@@ -1,4 +1,4 @@
-// A device object: a face of a port. Threads: as net::device says.
+// A device object: a face of device queues. Threads: as net::device says.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,23 @@
 namespace lci::shm {
 
 class connections;
-class port;
+class device_queues;
 
 class device final : public net::device {
  public:
-  device(connections& peers, port& p, std::size_t max_polls) noexcept
-      : peers_(peers), port_(p), max_polls_(max_polls) {}
+  device(connections& peers, device_queues& queues, std::size_t max_polls) noexcept
+      : peers_(peers), queues_(queues), max_polls_(max_polls) {}
   ~device() override;
   std::unique_ptr<net::endpoint> make_endpoint() override;
   std::size_t poll(net::sink& to, std::size_t max) noexcept override;
   bool is_drained() const noexcept override;
   bool may_bring(int rank) const noexcept override;
   // For tests, which forge what a peer might write.
-  port& behind() const noexcept { return port_; }
+  device_queues& behind() const noexcept { return queues_; }
 
  private:
   connections& peers_;
-  port& port_;
+  device_queues& queues_;
   const std::size_t max_polls_;  // messages that one poll presents
 };
 

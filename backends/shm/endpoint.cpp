@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "backends/shm/connections.hpp"
-#include "backends/shm/port.hpp"
+#include "backends/shm/device_queues.hpp"
 #include "backends/shm/single_copy.hpp"
 #include "lci/mem/packet_pool.hpp"
 
@@ -28,8 +28,8 @@ inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* h
 
 }  // namespace
 
-endpoint::endpoint(connections& peers, port& p) noexcept
-    : peers_(peers), out_(p.out), flow_(p.flow) {}
+endpoint::endpoint(connections& peers, device_queues& queues) noexcept
+    : peers_(peers), out_(queues.out), flow_(queues.flow) {}
 
 errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
@@ -93,11 +93,15 @@ errorcode_t endpoint::send_packet(const net::net_op& op, tx_lane& lane) noexcept
   return errorcode_t::done;
 }
 
-errorcode_t endpoint::put(const net::net_op& op) noexcept { return rma(pump::kind::put, op); }
-errorcode_t endpoint::put_imm(const net::net_op& op) noexcept {
-  return rma(pump::kind::put_imm, op);
+errorcode_t endpoint::put(const net::net_op& op) noexcept {
+  return rma(bulk_stream::kind::put, op);
 }
-errorcode_t endpoint::get(const net::net_op& op) noexcept { return rma(pump::kind::get, op); }
+errorcode_t endpoint::put_imm(const net::net_op& op) noexcept {
+  return rma(bulk_stream::kind::put_imm, op);
+}
+errorcode_t endpoint::get(const net::net_op& op) noexcept {
+  return rma(bulk_stream::kind::get, op);
+}
 
 // A put needs to know the peer's registrations, so it waits for the peer's hello.
 errorcode_t endpoint::meet(int rank, peer*& who) noexcept {
@@ -114,7 +118,7 @@ errorcode_t endpoint::meet(int rank, peer*& who) noexcept {
                                                                        : errorcode_t::retry_nomem;
 }
 
-errorcode_t endpoint::rma(pump::kind what, const net::net_op& op) noexcept {
+errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcept {
   peer* who = nullptr;
   if (const errorcode_t rc = meet(op.rank, who); rc != errorcode_t::done) return rc;
   const net::remote_view there = peers_.check_remote(op.rank, op.remote);
@@ -129,7 +133,7 @@ errorcode_t endpoint::rma(pump::kind what, const net::net_op& op) noexcept {
       kernel && (op.size >= peers_.single_copy_min() || !config.shm_pipelined_copy);
   if (op.fence) return flow_.post(what, op, at_once);
   if (op.size == 0) {
-    return what == pump::kind::put_imm ? post_immediate(op) : errorcode_t::done;
+    return what == bulk_stream::kind::put_imm ? post_immediate(op) : errorcode_t::done;
   }
   // The kernel would not wait for what is still in a lane.
   outbox::mark ignored;
@@ -137,8 +141,8 @@ errorcode_t endpoint::rma(pump::kind what, const net::net_op& op) noexcept {
     return flow_.post(what, op, true);
   if (at_once) return copy_now(what, *who, op);
   // A lane promises order and not that the data is there, and order only while it is the only one.
-  const bool may_lag = what != pump::kind::get &&
-                       (op.context == nullptr || op.in_order || what == pump::kind::put_imm);
+  const bool may_lag = what != bulk_stream::kind::get &&
+                       (op.context == nullptr || op.in_order || what == bulk_stream::kind::put_imm);
   const bool in_lane = may_lag && out_.may_put(op.rank);
   if (in_lane && op.size <= MAX_SLOT_PUT) return put_in_slot(what, op);
   if (!config.shm_pipelined_copy && !(may_lag && op.size <= MAX_SLOT_PUT)) {
@@ -146,13 +150,13 @@ errorcode_t endpoint::rma(pump::kind what, const net::net_op& op) noexcept {
                             "the system forbids copies between the processes, and "
                             "shm_pipelined_copy is off");
   }
-  if (in_lane && op.size <= pump::PIECE) return put_in_packet(what, op);
+  if (in_lane && op.size <= bulk_stream::PIECE) return put_in_packet(what, op);
   return flow_.post(what, op, false);
 }
 
-errorcode_t endpoint::to_self(pump::kind what, const net::net_op& op) noexcept {
+errorcode_t endpoint::to_self(bulk_stream::kind what, const net::net_op& op) noexcept {
   outbox::hold lane;
-  if (what == pump::kind::put_imm) {
+  if (what == bulk_stream::kind::put_imm) {
     if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
   }
   void* there = peers_.config().regions->find({op.remote.slot, op.remote.generation},
@@ -161,9 +165,9 @@ errorcode_t endpoint::to_self(pump::kind what, const net::net_op& op) noexcept {
     return flow_.fail_later(op.rank, op.context, reason_of(copied::unknown));
   }
   // The two may overlap: it is one memory.
-  if (op.size != 0 && what == pump::kind::get) std::memmove(op.buffer, there, op.size);
-  if (op.size != 0 && what != pump::kind::get) std::memmove(there, op.buffer, op.size);
-  if (what == pump::kind::put_imm) lane->publish({op.imm, 0, slot_kind::immediate, 0});
+  if (op.size != 0 && what == bulk_stream::kind::get) std::memmove(op.buffer, there, op.size);
+  if (op.size != 0 && what != bulk_stream::kind::get) std::memmove(there, op.buffer, op.size);
+  if (what == bulk_stream::kind::put_imm) lane->publish({op.imm, 0, slot_kind::immediate, 0});
   return errorcode_t::done;
 }
 
@@ -174,7 +178,7 @@ errorcode_t endpoint::post_immediate(const net::net_op& op) noexcept {
   return errorcode_t::done;
 }
 
-errorcode_t endpoint::put_in_slot(pump::kind what, const net::net_op& op) noexcept {
+errorcode_t endpoint::put_in_slot(bulk_stream::kind what, const net::net_op& op) noexcept {
   outbox::hold lane;
   if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
   // A second lane is being opened: next time this goes another way.
@@ -184,13 +188,13 @@ errorcode_t endpoint::put_in_slot(pump::kind what, const net::net_op& op) noexce
   std::byte* to = lane->next().data;
   std::memcpy(to, &r, sizeof(r));
   copy_small(to + sizeof(r), op.buffer, op.size);
-  const bool has_imm = what == pump::kind::put_imm;
+  const bool has_imm = what == bulk_stream::kind::put_imm;
   lane->publish({has_imm ? op.imm : 0, static_cast<std::uint16_t>(sizeof(r) + op.size),
                  slot_kind::put, has_imm ? HAS_IMM : std::uint8_t{0}});
   return errorcode_t::done;
 }
 
-errorcode_t endpoint::put_in_packet(pump::kind what, const net::net_op& op) noexcept {
+errorcode_t endpoint::put_in_packet(bulk_stream::kind what, const net::net_op& op) noexcept {
   outbox::hold lane;
   if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
   mem::packet* p = peers_.chunks().get();
@@ -211,24 +215,24 @@ errorcode_t endpoint::put_in_packet(pump::kind what, const net::net_op& op) noex
                        static_cast<std::uint32_t>(op.size),
                        0};
   std::memcpy(lane->next().data, &r, sizeof(r));
-  const bool has_imm = what == pump::kind::put_imm;
+  const bool has_imm = what == bulk_stream::kind::put_imm;
   lane->publish({has_imm ? op.imm : 0, sizeof(r), slot_kind::put_packet,
                  has_imm ? HAS_IMM : std::uint8_t{0}});
   return errorcode_t::done;
 }
 
-errorcode_t endpoint::copy_now(pump::kind what, peer& who, const net::net_op& op) noexcept {
+errorcode_t endpoint::copy_now(bulk_stream::kind what, peer& who, const net::net_op& op) noexcept {
   // The immediate's place is taken before the data moves: a retry must not have written anything.
   outbox::hold lane;
-  if (what == pump::kind::put_imm) {
+  if (what == bulk_stream::kind::put_imm) {
     if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
   }
   const copied c =
-      copy_whole(who, what == pump::kind::get,
+      copy_whole(who, what == bulk_stream::kind::get,
                  {op.remote.slot, op.remote.generation, op.remote_offset}, op.buffer, op.size);
   if (c == copied::refused) return errorcode_t::retry;  // it will go the other way
   if (c != copied::done) return flow_.fail_later(op.rank, op.context, reason_of(c));
-  if (what == pump::kind::put_imm) lane->publish({op.imm, 0, slot_kind::immediate, 0});
+  if (what == bulk_stream::kind::put_imm) lane->publish({op.imm, 0, slot_kind::immediate, 0});
   return errorcode_t::done;
 }
 

@@ -106,7 +106,8 @@ void connections::gone_locked(peer& who, bool orderly, std::string_view why) noe
 
 void connections::fail(peer& who, std::string_view why) noexcept {
   const std::lock_guard lock(mutex_);
-  who.failed.store(true, std::memory_order_relaxed);  // the list of the gone carries it to ports
+  who.failed.store(true,
+                   std::memory_order_relaxed);  // the list of the gone carries it to the devices
   gone_locked(who, false, why);
 }
 

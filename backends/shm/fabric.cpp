@@ -1,13 +1,13 @@
 #include "backends/shm/fabric.hpp"
 
 #include "backends/shm/device.hpp"
+#include "backends/shm/device_queues.hpp"
 #include "backends/shm/layout.hpp"
-#include "backends/shm/port.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::shm {
 
-fabric::fabric(const net::fabric_config& config) : peers_(config), ports_(MAX_DEVICES) {
+fabric::fabric(const net::fabric_config& config) : peers_(config), queues_(MAX_DEVICES) {
   caps_.max_inject = SLOT_DATA;
   caps_.max_send = CHUNK_MAX;
   caps_.max_rma = std::size_t{1} << 62;
@@ -25,10 +25,10 @@ std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& 
     throw backend_error("shm: device index " + std::to_string(index) + " is outside 0 to " +
                         std::to_string(MAX_DEVICES - 1));
   }
-  const std::lock_guard lock(ports_mutex_);
-  std::unique_ptr<port>& here = ports_[static_cast<std::size_t>(index)];
+  const std::lock_guard lock(queues_mutex_);
+  std::unique_ptr<device_queues>& here = queues_[static_cast<std::size_t>(index)];
   if (here == nullptr) {
-    here = std::make_unique<port>(peers_, index);
+    here = std::make_unique<device_queues>(peers_, index);
     peers_.add(index, here->out);
   }
   return std::make_unique<device>(peers_, *here, config.shm_max_polls);

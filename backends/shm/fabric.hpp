@@ -1,5 +1,5 @@
 // The face of shared memory to the rest of the library. Owns the connections with peers, and the
-// ports (one per device index), which outlive the device objects so that messages in lanes do too.
+// queues of each device index, which outlive the device objects so that messages in lanes do too.
 // Callers: runtime through net::fabric. Threads: as net::fabric says.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace lci::shm {
 
-class port;
+class device_queues;
 
 class fabric final : public net::fabric {
  public:
@@ -44,8 +44,8 @@ class fabric final : public net::fabric {
  private:
   net::capabilities caps_;
   shm::connections peers_;
-  std::mutex ports_mutex_;
-  std::vector<std::unique_ptr<port>> ports_;  // by device index, under ports_mutex_
+  std::mutex queues_mutex_;
+  std::vector<std::unique_ptr<device_queues>> queues_;  // by device index, under queues_mutex_
 };
 
 }  // namespace lci::shm

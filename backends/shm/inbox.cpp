@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"
-#include "backends/shm/stream.hpp"
 #include "lci/base/log.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/base/undo.hpp"
@@ -13,12 +13,12 @@
 
 namespace lci::shm {
 
-inbox::inbox(connections& peers, int index, pump& flow) noexcept
+inbox::inbox(connections& peers, int index, bulk_stream& flow) noexcept
     : peers_(peers),
       flow_(flow),
       index_(static_cast<std::uint32_t>(index)),
       announce_(peers.control().announce[index_].count),
-      // One behind: the first poll looks at what was there before this port.
+      // One behind: the first poll looks at what was there before this device.
       seen_(announce_.load(std::memory_order_relaxed) - 1) {}
 
 LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexcept {
@@ -119,7 +119,7 @@ inbox::outcome inbox::take_chunk(rx_lane& lane, slot& s, slot_header header,
   } else {
     std::memcpy(where, packet->payload(), r.size);
   }
-  // edge packet.return: length and our reads before it; partner is the acquire load in pump.
+  // edge packet.return: length and our reads before it; partner is the acquire load in bulk_stream.
   packet->state.store(mem::packet_state::returned, std::memory_order_release);
   if (where == nullptr) return outcome::done;
   if ((header.flags & GET_DONE) != 0) {

@@ -1,6 +1,6 @@
-// The lanes from peers to one port: finds new ones, takes messages out of them, presents these to
+// The lanes from peers to one device: finds new ones, takes messages out of them, presents these to
 // the sink, and says at the end of a peer's life that it is gone. Callers: device, inside the
-// port's `polling`. Threads: single, but re-entrant: a sink may poll again. Always true: a lane's
+// device's `polling`. Threads: single, but re-entrant: a sink may poll again. Always true: a lane's
 // messages are presented in order; a slot is handed back when its message has been dealt with,
 // which is at the latest when the sink polls again; nothing that a slot says is believed unchecked.
 #pragma once
@@ -20,11 +20,11 @@
 namespace lci::shm {
 
 class connections;
-class pump;
+class bulk_stream;
 
 class inbox {
  public:
-  inbox(connections& peers, int index, pump& flow) noexcept;
+  inbox(connections& peers, int index, bulk_stream& flow) noexcept;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
 
   // Polls between two looks at the clock, at most: a program that begins to poll seldom must not
@@ -59,7 +59,7 @@ class inbox {
   std::size_t close_lanes(net::sink& to) noexcept;
 
   connections& peers_;
-  pump& flow_;
+  bulk_stream& flow_;
   const std::uint32_t index_;
   std::atomic<std::uint32_t>& announce_;  // our word in our control page
   std::uint32_t seen_ = 0;                // its value when we last looked at the directories

@@ -6,7 +6,7 @@
 // shared memory. Slots are not prefetched, see docs/decisions/0005-prefetch-for-write.md.
 //
 // Callers: endpoint and stream (tx), inbox (rx). Threads: each end is single; which thread that is,
-// outbox and port say.
+// outbox and device_queues say.
 #pragma once
 
 #include <atomic>

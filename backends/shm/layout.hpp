@@ -31,7 +31,7 @@ inline constexpr std::uint32_t LANES = OWN_LANES + 2;
 // Devices per fabric. A table entry costs 8 bytes per peer, and a line per process.
 inline constexpr std::uint32_t MAX_DEVICES = 128;
 
-// Payload of a packet for what is copied on its way (pump).
+// Payload of a packet for what is copied on its way (bulk_stream).
 inline constexpr std::size_t CHUNK_MAX = 64 * 1024;
 
 // What a slot holds. 0 is a free slot, so a header that is not 0 is a message.

@@ -99,7 +99,7 @@ bool outbox::find_open_puts(int rank, mark& out) noexcept {
 }
 
 bool outbox::may_open_locked(int rank, std::uint32_t lane) noexcept {
-  // The poller's messages wait one by one, see pump.
+  // The poller's messages wait one by one, see bulk_stream.
   if (lane == POLLER_LANE) return true;
   put_guard& guard = put_guards_[rank];
   const std::uint32_t first = guard.first();

@@ -1,8 +1,9 @@
-// The lanes of one port to its peers: finds the calling thread's lane, makes it at first use, and
-// lets go of peers that are gone. Callers: endpoint, pump. Threads: shared. A thread with a small
-// number owns its lanes (the number is its own while it lives, and what it owned passes to the next
-// thread with that number); all others share one lane per peer behind a try-lock. Always true: a
-// lane has one producer at a time; a lane, once made, stays where it is until the arena goes.
+// The lanes of one device to its peers: finds the calling thread's lane, makes it at first use, and
+// lets go of peers that are gone. Callers: endpoint, bulk_stream. Threads: shared. A thread with a
+// small number owns its lanes (the number is its own while it lives, and what it owned passes to
+// the next thread with that number); all others share one lane per peer behind a try-lock. Always
+// true: a lane has one producer at a time; a lane, once made, stays where it is until the arena
+// goes.
 #pragma once
 
 #include <array>

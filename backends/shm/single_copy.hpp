@@ -1,7 +1,7 @@
 // The kernel's copy between two processes (process_vm_writev, process_vm_readv): no help from the
-// peer, but a price per page and per call. Callers: contact (probe), endpoint, pump. Threads: any.
-// Always true: addresses of the peer are arguments of the kernel only, and come from its published
-// registrations.
+// peer, but a price per page and per call. Callers: contact (probe), endpoint, bulk_stream.
+// Threads: any. Always true: addresses of the peer are arguments of the kernel only, and come from
+// its published registrations.
 #pragma once
 
 #include <sys/types.h>

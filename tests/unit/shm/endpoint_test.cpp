@@ -249,7 +249,8 @@ TEST(put, small_ones_nobody_waits_for__are_done_and_arrive_before_the_next_messa
   p.meet();
   std::string memory(40000, '.');
   const net::remote_key key = p.b.expose(memory.data(), memory.size());
-  for (const std::size_t size : {std::size_t{1}, MAX_SLOT_PUT, MAX_SLOT_PUT + 1, pump::PIECE}) {
+  for (const std::size_t size :
+       {std::size_t{1}, MAX_SLOT_PUT, MAX_SLOT_PUT + 1, bulk_stream::PIECE}) {
     memory.assign(memory.size(), '.');
     std::string text = pattern(size, 9);
     EXPECT_EQ(p.a.out->put(region_op(1, text.data(), size, key, 77)), errorcode_t::done);

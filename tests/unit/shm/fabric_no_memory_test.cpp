@@ -111,7 +111,7 @@ struct move {
 class large_moves : public testing::TestWithParam<move> {};
 
 TEST_P(large_moves, are_posted_or_refused__and_end_once) {
-  const std::string text = pattern(pump::WINDOW + 1000, 1);
+  const std::string text = pattern(bulk_stream::WINDOW + 1000, 1);
   for_each_allocation([&](std::uint64_t n) {
     net::fabric_config pipelined;
     pipelined.shm_single_copy = false;
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(all, large_moves,
                          [](const auto& one) { return one.param.name; });
 
 TEST(no_memory, end_of_a_peer__is_told_once_with_its_operations) {
-  std::string text = pattern(4 * pump::WINDOW, 2);
+  std::string text = pattern(4 * bulk_stream::WINDOW, 2);
   for_each_allocation([&](std::uint64_t n) {
     world w;
     pair& p = w.p;

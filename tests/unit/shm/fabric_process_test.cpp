@@ -173,7 +173,7 @@ TEST(processes, kill_9_of_an_origin__the_target_goes_on_with_others) {
   b->step.store(1);
   ASSERT_TRUE(r.until([&] { return !r.me.seen.gone.empty(); }));
   expect_end(child, SIGKILL);
-  EXPECT_EQ(memory.substr(0, pump::WINDOW), std::string(pump::WINDOW, 'x'));
+  EXPECT_EQ(memory.substr(0, bulk_stream::WINDOW), std::string(bulk_stream::WINDOW, 'x'));
   EXPECT_EQ(r.me.say(1, "me"), errorcode_t::done);
   ASSERT_TRUE(r.until([&] { return r.me.seen.messages.size() == 2; }));
 }

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "backends/shm/device.hpp"
+#include "backends/shm/device_queues.hpp"
 #include "backends/shm/fabric.hpp"
-#include "backends/shm/port.hpp"
 #include "lci/mem/arena.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/mem/region_table.hpp"
@@ -98,7 +98,7 @@ struct side {
     out = dev->make_endpoint();
   }
   std::size_t poll(std::size_t max = 64) { return dev->poll(seen, max); }
-  port& behind() { return static_cast<device&>(*dev).behind(); }
+  device_queues& behind() { return static_cast<device&>(*dev).behind(); }
   errorcode_t say(int to, const std::string& text, std::uint32_t imm = 0) {
     return out->send_inline(to, imm, nullptr, 0, text.data(), text.size());
   }

@@ -1,4 +1,4 @@
-#include "backends/shm/stream.hpp"
+#include "backends/shm/bulk_stream.hpp"
 
 #include <gtest/gtest.h>
 
@@ -58,8 +58,8 @@ struct large : testing::TestWithParam<way> {
 };
 
 constexpr std::size_t SIZES[] = {
-    1,     64,     pump::PIECE - 1, pump::PIECE,           pump::PIECE + 1,
-    99999, 100000, pump::WINDOW,    pump::WINDOW * 3 + 17, std::size_t{5} << 20};
+    1,     64,     bulk_stream::PIECE - 1, bulk_stream::PIECE,           bulk_stream::PIECE + 1,
+    99999, 100000, bulk_stream::WINDOW,    bulk_stream::WINDOW * 3 + 17, std::size_t{5} << 20};
 
 }  // namespace
 
@@ -171,19 +171,20 @@ struct under_way {
 
 }  // namespace
 
-TEST(pump, a_target_that_does_not_poll__gets_a_window_and_no_more) {
+TEST(bulk_stream, a_target_that_does_not_poll__gets_a_window_and_no_more) {
   under_way u;
   int context = 0;
   ASSERT_EQ(u.p.a.out->put(u.op(&context)), errorcode_t::posted);
   for (int i = 0; i < 1000; ++i) u.p.a.poll();
   EXPECT_FALSE(u.p.a.dev->is_drained());
-  EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(), pump::WINDOW / pump::PIECE);
+  EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(),
+            bulk_stream::WINDOW / bulk_stream::PIECE);
   u.p.until([&] { return u.p.a.dev->is_drained(); });
   EXPECT_EQ(u.memory, u.text);
   EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(), 0u);
 }
 
-TEST(pump, a_registration_that_ends_under_way__is_an_error_at_the_origin) {
+TEST(bulk_stream, a_registration_that_ends_under_way__is_an_error_at_the_origin) {
   under_way u;
   int context = 0;
   ASSERT_EQ(u.p.a.out->put(u.op(&context)), errorcode_t::posted);
@@ -196,7 +197,7 @@ TEST(pump, a_registration_that_ends_under_way__is_an_error_at_the_origin) {
   EXPECT_EQ(u.p.a.net->connections().chunks().outstanding(), 0u);
 }
 
-TEST(pump, a_get_whose_source_ends_before_it_is_read__is_an_error) {
+TEST(bulk_stream, a_get_whose_source_ends_before_it_is_read__is_an_error) {
   under_way u;
   int context = 0;
   ASSERT_EQ(u.p.a.out->get(u.op(&context)), errorcode_t::posted);
@@ -206,7 +207,7 @@ TEST(pump, a_get_whose_source_ends_before_it_is_read__is_an_error) {
   EXPECT_EQ(u.p.a.seen.errors[0].context, &context);
 }
 
-TEST(pump, more_gets_than_a_peer_answers_at_once__all_complete) {
+TEST(bulk_stream, more_gets_than_a_peer_answers_at_once__all_complete) {
   under_way u;
   constexpr std::size_t COUNT = 300;
   std::vector<std::string> got(COUNT, std::string(100, '.'));
@@ -223,7 +224,7 @@ TEST(pump, more_gets_than_a_peer_answers_at_once__all_complete) {
   for (std::size_t i = 0; i < COUNT; ++i) EXPECT_EQ(got[i], u.memory.substr(i, 100));
 }
 
-TEST(pump, a_peer_that_goes__fails_what_is_under_way_once_and_its_packets_come_home) {
+TEST(bulk_stream, a_peer_that_goes__fails_what_is_under_way_once_and_its_packets_come_home) {
   under_way u;
   int put = 0, get = 0, late = 0;
   ASSERT_EQ(u.p.a.out->put(u.op(&put)), errorcode_t::posted);
@@ -241,21 +242,21 @@ TEST(pump, a_peer_that_goes__fails_what_is_under_way_once_and_its_packets_come_h
 }
 
 // It took everything before it went, and only the origin has not looked yet.
-TEST(pump, a_peer_that_goes__does_not_fail_what_it_has_taken) {
+TEST(bulk_stream, a_peer_that_goes__does_not_fail_what_it_has_taken) {
   under_way u;
   int taken = 0;
   net::net_op op = u.op(&taken);
-  op.size = pump::WINDOW;
+  op.size = bulk_stream::WINDOW;
   ASSERT_EQ(u.p.a.out->put(op), errorcode_t::posted);
   for (int i = 0; i < 1000; ++i) u.p.b.poll();
   u.p.b.close();
   u.p.until([&] { return !u.p.a.seen.gone.empty(); });
   EXPECT_TRUE(u.p.a.seen.errors.empty());
   EXPECT_EQ(u.p.a.seen.completed, std::vector<void*>{&taken});
-  EXPECT_EQ(u.memory.substr(0, pump::WINDOW), u.text.substr(0, pump::WINDOW));
+  EXPECT_EQ(u.memory.substr(0, bulk_stream::WINDOW), u.text.substr(0, bulk_stream::WINDOW));
 }
 
-TEST(pump, posted_while_the_news_was_on_its_way__fails_as_well) {
+TEST(bulk_stream, posted_while_the_news_was_on_its_way__fails_as_well) {
   under_way u;
   u.p.b.close();
   u.p.until([&] { return !u.p.a.seen.gone.empty(); });
@@ -264,14 +265,15 @@ TEST(pump, posted_while_the_news_was_on_its_way__fails_as_well) {
   mem::packet* late = u.p.a.pool.get();
   late->state.store(mem::packet_state::lent);
   ASSERT_TRUE(u.p.a.behind().flow.watch(1, late));
-  ASSERT_EQ(u.p.a.behind().flow.post(pump::kind::put, u.op(&context), false), errorcode_t::posted);
+  ASSERT_EQ(u.p.a.behind().flow.post(bulk_stream::kind::put, u.op(&context), false),
+            errorcode_t::posted);
   u.p.until([&] { return u.p.a.dev->is_drained(); });
   ASSERT_EQ(u.p.a.seen.errors.size(), 1u);
   EXPECT_EQ(u.p.a.seen.errors[0].context, &context);
   EXPECT_EQ(u.p.a.pool.outstanding(), 0u);
 }
 
-TEST(pump, single_copy_refused_later__goes_the_other_way) {
+TEST(bulk_stream, single_copy_refused_later__goes_the_other_way) {
   pair p(only(way::both));
   p.meet();
   peer& b = *p.a.net->connections().find(1);
@@ -290,7 +292,7 @@ TEST(pump, single_copy_refused_later__goes_the_other_way) {
   EXPECT_EQ(memory, text);
 }
 
-TEST(pump, neither_way_left__is_an_error_that_says_so) {
+TEST(bulk_stream, neither_way_left__is_an_error_that_says_so) {
   pair p(only(way::single));
   p.meet();
   p.a.net->connections().find(1)->single_copy.store(false);

@@ -1,4 +1,4 @@
-// Large transfers of one port: the pipelined two-copy way, in which the poller copies pieces into
+// Large transfers of one device: the pipelined two-copy way, in which the poller copies pieces into
 // packets of the connections' chunk pool and announces each in its own lane while the target copies
 // earlier ones out. Also everything else that needs time: gets, fenced operations, errors found at
 // the post, packets that were sent without a lender remembering them.
@@ -10,10 +10,10 @@
 // without; a poller for whom there is none for a piece comes back to it.
 //
 // Callers: endpoint posts, inbox polls and hands over what peers ask for. Threads: post_*(),
-// fail_later(), watch() shared; the rest belongs to whoever is inside the port's `polling`. Always
-// true: an operation that was posted is handed to the sink exactly once; per peer, operations are
-// started in the order posted, and behind puts that lanes put in order before; at most WINDOW bytes
-// per peer are in flight.
+// fail_later(), watch() shared; the rest belongs to whoever is inside the device's `polling`.
+// Always true: an operation that was posted is handed to the sink exactly once; per peer,
+// operations are started in the order posted, and behind puts that lanes put in order before; at
+// most WINDOW bytes per peer are in flight.
 #pragma once
 
 #include <atomic>
@@ -36,7 +36,7 @@ namespace lci::shm {
 
 class connections;
 
-class pump {
+class bulk_stream {
  public:
   // Payload of a chunk packet, and how much of it a stream fills: a piece and its copy should stay
   // in the first-level caches of both sides, and a few of them must be under way for both to work
@@ -45,7 +45,7 @@ class pump {
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
 
-  pump(connections& peers, outbox& out, base::owned& polling);  // throws std::bad_alloc
+  bulk_stream(connections& peers, outbox& out, base::owned& polling);  // throws std::bad_alloc
 
   enum class kind : std::uint8_t { put, put_imm, get };
   // The operation is to be done here: by pieces, or `at_once` by the kernel when its turn comes.
@@ -59,7 +59,7 @@ class pump {
 
   // Is there anything to do? Relaxed: a hint, the next poll sees more.
   bool is_busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
-  // edge pump.drained: partner is the subtraction in deliver(), after the sink was called.
+  // edge bulk_stream.drained: partner is the subtraction in deliver(), after the sink was called.
   bool is_drained() const noexcept { return posted_.load(std::memory_order_acquire) == 0; }
   std::size_t poll(net::sink& to) noexcept;
 

@@ -1,19 +1,19 @@
 // How an operation is issued: its pieces go into the poller's lane as far as the window, the lane
 // and memory allow, and come back; gets are asked for; the kernel copies. Threads: whoever is
-// inside the port's `polling`. Always true: what answers false has changed nothing and is asked
+// inside the device's `polling`. Always true: what answers false has changed nothing and is asked
 // again.
 #include <algorithm>
 #include <cstring>
 #include <new>
 
+#include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"
 #include "backends/shm/single_copy.hpp"
-#include "backends/shm/stream.hpp"
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::shm {
 
-void pump::retire(flow& f) noexcept {
+void bulk_stream::retire(flow& f) noexcept {
   while (!f.in_flight.empty() && has_come_back(*f.in_flight.front().packet)) {
     const piece p = f.in_flight.front();
     f.in_flight.pop_front();
@@ -26,7 +26,7 @@ void pump::retire(flow& f) noexcept {
   }
 }
 
-bool pump::issue(flow& f, stream& s) noexcept {
+bool bulk_stream::issue(flow& f, stream& s) noexcept {
   if (!s.has_started) {
     if (s.has_fence && !f.in_flight.empty()) return false;
     if (s.before.used != 0 && !out_.is_past(s.rank, s.before)) return false;
@@ -38,13 +38,13 @@ bool pump::issue(flow& f, stream& s) noexcept {
   return issue_pieces(f, s);
 }
 
-const std::byte* pump::source_of(const stream& s, std::size_t size) const noexcept {
+const std::byte* bulk_stream::source_of(const stream& s, std::size_t size) const noexcept {
   if (!s.is_reply) return s.buffer + s.issued;
   return static_cast<const std::byte*>(peers_.config().regions->find(
       {s.source.region_slot, s.source.region_generation}, s.source.offset + s.issued, size));
 }
 
-bool pump::issue_pieces(flow& f, stream& s) noexcept {
+bool bulk_stream::issue_pieces(flow& f, stream& s) noexcept {
   do {
     const std::size_t size = std::min(PIECE, s.size - s.issued);
     if (f.bytes + size > WINDOW) return false;
@@ -60,8 +60,8 @@ bool pump::issue_pieces(flow& f, stream& s) noexcept {
   return true;
 }
 
-bool pump::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
-                       std::size_t size) noexcept {
+bool bulk_stream::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
+                              std::size_t size) noexcept {
   mem::packet* p = peers_.chunks().get();
   if (p == nullptr) return false;
   try {
@@ -91,7 +91,7 @@ bool pump::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
   return true;
 }
 
-bool pump::issue_get(stream& s) noexcept {
+bool bulk_stream::issue_get(stream& s) noexcept {
   tx_lane* lane = nullptr;
   if (out_.acquire_poller(s.rank, lane) != errorcode_t::done) return false;
   mem::region_name to;
@@ -108,7 +108,7 @@ bool pump::issue_get(stream& s) noexcept {
   return true;
 }
 
-bool pump::issue_failure(stream& s) noexcept {
+bool bulk_stream::issue_failure(stream& s) noexcept {
   tx_lane* lane = nullptr;
   if (out_.acquire_poller(s.rank, lane) != errorcode_t::done) return false;
   const get_failure r{s.there.region_slot, s.there.region_generation};
@@ -117,7 +117,7 @@ bool pump::issue_failure(stream& s) noexcept {
   return true;
 }
 
-bool pump::copy_at_once(flow& f, stream& s) noexcept {
+bool bulk_stream::copy_at_once(flow& f, stream& s) noexcept {
   // The immediate needs a place before the data moves, so that nothing has to be done twice.
   tx_lane* lane = nullptr;
   if (s.what == kind::put_imm && out_.acquire_poller(s.rank, lane) != errorcode_t::done) {

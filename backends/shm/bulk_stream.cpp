@@ -1,4 +1,4 @@
-#include "backends/shm/stream.hpp"
+#include "backends/shm/bulk_stream.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -17,29 +17,29 @@ constexpr const char* GONE = "the peer is gone";
 
 }  // namespace
 
-void pump::take_home(mem::packet* p) noexcept {
+void bulk_stream::take_home(mem::packet* p) noexcept {
   p->state.store(mem::packet_state::out, std::memory_order_relaxed);
   mem::pool_of(*p).put(p);
 }
 
-pump::stream_list::~stream_list() {
+bulk_stream::stream_list::~stream_list() {
   while (const stream* const one = pop()) delete one;
 }
 
-void pump::stream_list::push(stream* one) noexcept {
+void bulk_stream::stream_list::push(stream* one) noexcept {
   one->next = nullptr;
   (first_ == nullptr ? first_ : last_->next) = one;
   last_ = one;
 }
 
-pump::stream* pump::stream_list::pop() noexcept {
+bulk_stream::stream* bulk_stream::stream_list::pop() noexcept {
   stream* const one = first_;
   if (one != nullptr) first_ = one->next;
   return one;
 }
 
 template <class Test>
-pump::stream* pump::stream_list::take_first(Test&& test) noexcept {
+bulk_stream::stream* bulk_stream::stream_list::take_first(Test&& test) noexcept {
   stream* before = nullptr;
   for (stream* one = first_; one != nullptr; before = one, one = one->next) {
     if (!test(*one)) continue;
@@ -50,19 +50,19 @@ pump::stream* pump::stream_list::take_first(Test&& test) noexcept {
   return nullptr;
 }
 
-void pump::stream_list::swap(stream_list& other) noexcept {
+void bulk_stream::stream_list::swap(stream_list& other) noexcept {
   std::swap(first_, other.first_);
   std::swap(last_, other.last_);
 }
 
-pump::pump(connections& peers, outbox& out, base::owned& polling)
+bulk_stream::bulk_stream(connections& peers, outbox& out, base::owned& polling)
     : peers_(peers),
       out_(out),
       polling_(polling),
       flows_(static_cast<std::size_t>(peers.size())),
       dropped_(static_cast<std::size_t>(peers.size())) {}
 
-pump::stream* pump::make(int rank) noexcept {
+bulk_stream::stream* bulk_stream::make(int rank) noexcept {
   bool has_flow = false;
   stream* one = nullptr;
   {
@@ -80,7 +80,7 @@ pump::stream* pump::make(int rank) noexcept {
   return nullptr;
 }
 
-void pump::give_back(stream* one) noexcept {
+void bulk_stream::give_back(stream* one) noexcept {
   {
     const std::lock_guard lock(lock_);
     if (spares_ < MOST_SPARE) {
@@ -91,12 +91,12 @@ void pump::give_back(stream* one) noexcept {
   delete one;
 }
 
-pump::flow* pump::find_flow(int rank) noexcept {
+bulk_stream::flow* bulk_stream::find_flow(int rank) noexcept {
   const std::lock_guard lock(lock_);
   return flows_[static_cast<std::size_t>(rank)].get();
 }
 
-bool pump::make_flow(int rank) noexcept {
+bool bulk_stream::make_flow(int rank) noexcept {
   try {
     auto made = std::make_unique<flow>();
     made->who = peers_.find(rank);
@@ -109,7 +109,7 @@ bool pump::make_flow(int rank) noexcept {
   }
 }
 
-errorcode_t pump::post(kind what, const net::net_op& op, bool at_once) noexcept {
+errorcode_t bulk_stream::post(kind what, const net::net_op& op, bool at_once) noexcept {
   stream* const s = make(op.rank);
   if (s == nullptr) return errorcode_t::retry_nomem;
   s->what = what;
@@ -139,7 +139,7 @@ errorcode_t pump::post(kind what, const net::net_op& op, bool at_once) noexcept 
   return errorcode_t::posted;
 }
 
-errorcode_t pump::fail_later(int rank, void* context, const char* reason) noexcept {
+errorcode_t bulk_stream::fail_later(int rank, void* context, const char* reason) noexcept {
   stream* const s = make(rank);
   if (s == nullptr) return errorcode_t::retry_nomem;
   s->rank = rank;
@@ -150,7 +150,7 @@ errorcode_t pump::fail_later(int rank, void* context, const char* reason) noexce
   return errorcode_t::posted;
 }
 
-bool pump::watch(int rank, mem::packet* p) noexcept {
+bool bulk_stream::watch(int rank, mem::packet* p) noexcept {
   try {
     const std::lock_guard lock(lock_);
     watched_.push_back({rank, p});
@@ -161,13 +161,13 @@ bool pump::watch(int rank, mem::packet* p) noexcept {
   }
 }
 
-void pump::finish(stream* one) noexcept {
+void bulk_stream::finish(stream* one) noexcept {
   const std::lock_guard lock(lock_);
   finished_.push(one);
   busy_.store(true, std::memory_order_relaxed);
 }
 
-std::size_t pump::poll(net::sink& to) noexcept {
+std::size_t bulk_stream::poll(net::sink& to) noexcept {
   sweep();
   advance_all();
   const std::size_t n = deliver(to);
@@ -178,7 +178,7 @@ std::size_t pump::poll(net::sink& to) noexcept {
   return n;
 }
 
-void pump::sweep() noexcept {
+void bulk_stream::sweep() noexcept {
   for (;;) {
     mem::packet* home = nullptr;
     {
@@ -195,7 +195,7 @@ void pump::sweep() noexcept {
   }
 }
 
-std::size_t pump::deliver(net::sink& to) noexcept {
+std::size_t bulk_stream::deliver(net::sink& to) noexcept {
   for (std::size_t n = 0;; ++n) {
     stream* one;
     {
@@ -212,12 +212,12 @@ std::size_t pump::deliver(net::sink& to) noexcept {
     } else if (context != nullptr) {
       to.on_complete(context);
     }
-    // edge pump.drained: partner is is_drained().
+    // edge bulk_stream.drained: partner is is_drained().
     posted_.fetch_sub(1, std::memory_order_release);
   }
 }
 
-void pump::take_submitted() noexcept {
+void bulk_stream::take_submitted() noexcept {
   stream_list fresh;
   {
     const std::lock_guard lock(lock_);
@@ -235,7 +235,7 @@ void pump::take_submitted() noexcept {
 }
 
 // Who has a record for that rank has seen its flow made.
-pump::flow& pump::activate(int rank) noexcept {
+bulk_stream::flow& bulk_stream::activate(int rank) noexcept {
   flow& f = *flows_[static_cast<std::size_t>(rank)];
   if (!f.is_active) {
     f.is_active = true;
@@ -244,7 +244,7 @@ pump::flow& pump::activate(int rank) noexcept {
   return f;
 }
 
-void pump::advance_all() noexcept {
+void bulk_stream::advance_all() noexcept {
   take_submitted();
   for (flow** at = &active_; *at != nullptr;) {
     flow& f = **at;
@@ -258,7 +258,7 @@ void pump::advance_all() noexcept {
   }
 }
 
-void pump::advance(flow& f) noexcept {
+void bulk_stream::advance(flow& f) noexcept {
   retire(f);
   while (stream* const s = f.waiting.front()) {
     if (!issue(f, *s)) break;
@@ -271,13 +271,13 @@ void pump::advance(flow& f) noexcept {
     end(f.issued.pop());
 }
 
-void pump::end(stream* one) noexcept {
+void bulk_stream::end(stream* one) noexcept {
   if (!one->is_reply) return finish(one);
   --replies_;
   give_back(one);
 }
 
-bool pump::start_reply(peer& who, const get_record& asked) noexcept {
+bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
   if (replies_ >= MAX_REPLIES) return false;
   stream* const s = make(who.rank);
   if (s == nullptr) return false;
@@ -298,7 +298,7 @@ bool pump::start_reply(peer& who, const get_record& asked) noexcept {
   return true;
 }
 
-void pump::finish_get(int rank, mem::region_name name, const char* why) noexcept {
+void bulk_stream::finish_get(int rank, mem::region_name name, const char* why) noexcept {
   flow* const f = find_flow(rank);
   if (f == nullptr) return;
   stream* const one = f->gets.take_first([name](const stream& s) {
@@ -308,13 +308,13 @@ void pump::finish_get(int rank, mem::region_name name, const char* why) noexcept
   if (one != nullptr) finish_get(one, why);
 }
 
-void pump::finish_get(stream* one, const char* why) noexcept {
+void bulk_stream::finish_get(stream* one, const char* why) noexcept {
   peers_.config().regions->erase({one->source.region_slot, one->source.region_generation});
   one->why = why;
   finish(one);
 }
 
-void pump::drop_peer(peer& who, net::sink& to) noexcept {
+void bulk_stream::drop_peer(peer& who, net::sink& to) noexcept {
   take_submitted();
   dropped_[static_cast<std::size_t>(who.rank)] = true;
   // One that lives but broke the rules may still write to packets it was given: these are lost.
@@ -326,7 +326,7 @@ void pump::drop_peer(peer& who, net::sink& to) noexcept {
 }
 
 // It is idle then, and leaves the list of the active ones at the next poll.
-void pump::drop_flow(flow& f, bool is_dead) noexcept {
+void bulk_stream::drop_flow(flow& f, bool is_dead) noexcept {
   retire(f);  // what it took before it went
   for (const piece& p : f.in_flight)
     if (is_dead) take_home(p.packet);
@@ -343,7 +343,7 @@ void pump::drop_flow(flow& f, bool is_dead) noexcept {
   while (stream* const s = f.gets.pop()) finish_get(s, GONE);
 }
 
-void pump::drop_watched(int rank, bool is_dead) noexcept {
+void bulk_stream::drop_watched(int rank, bool is_dead) noexcept {
   const std::lock_guard lock(lock_);
   std::erase_if(watched_, [&](const watched& w) {
     if (w.rank != rank) return false;
