@@ -161,4 +161,21 @@ class connections {
   bool left_ = false;
 };
 
+// Here, because every put asks twice: the protocol, and the endpoint.
+inline net::remote_view connections::check_remote(int rank, net::remote_key key) noexcept {
+  net::remote_view out;
+  if (rank < 0 || rank >= size()) return out;
+  peer* who = find(rank);
+  if (who == nullptr || who->state.load(std::memory_order_relaxed) == contact::none) {
+    connect(rank);
+    who = find(rank);
+  }
+  // edge peer.mapped: partner is the release store in map_locked().
+  if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped) return out;
+  out.what = net::remote_view::answer::unknown_key;
+  if (who->rows == nullptr || key.slot == 0 || key.slot >= mem::region_table::MAX_REGIONS)
+    return out;
+  return net::view_of(mem::region_table::read_remote(who->rows, {key.slot, key.generation}));
+}
+
 }  // namespace lci::shm

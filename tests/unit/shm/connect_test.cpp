@@ -59,7 +59,7 @@ TEST(address, parse__refuses_what_is_no_address) {
 }
 
 TEST(place, here__is_kernel_namespaces_and_user_or_what_is_said) {
-  test::scoped_env env;
+  lci::test::scoped_env env;
   env.unset("LCI_HOST_ID");
   const std::string place = place_here();
   const address here = address::make();
@@ -72,7 +72,7 @@ TEST(place, here__is_kernel_namespaces_and_user_or_what_is_said) {
 }
 
 TEST(place, host_id_that_makes_no_sense__is_refused_by_name) {
-  test::scoped_env env;
+  lci::test::scoped_env env;
   for (const std::string& wrong :
        {std::string("two words"), std::string("tab\t"), std::string(65, 'x')}) {
     env.set("LCI_HOST_ID", wrong);
@@ -124,7 +124,7 @@ TEST(decode_hello, wrong__each_kind_has_its_reason) {
 }
 
 TEST(decode_hello, noise__never_passes_and_never_reads_past_the_end) {
-  auto random = test::seeded(1);
+  auto random = lci::test::seeded(1);
   for (int i = 0; i < 2000; ++i) {
     std::vector<std::byte> noise(random() % 200);
     for (std::byte& b : noise) b = static_cast<std::byte>(random());
