@@ -1,13 +1,13 @@
 /**
  * @file lct.h
- * The companion C library: what programs around a message library need and C does not have, as C99
- * and as C++11.
+ * The companion C library: utilities that programs around a message library need and C lacks, as
+ * C99 and as C++11.
  *
- * Nothing here needs LCI, and LCI needs nothing of it, but both know of each other: a process is a
- * member of its job once, whichever of the two joined first, and has one rank.
+ * This library does not need LCI, and LCI does not need it, but they cooperate: a process is a
+ * member of its job only once, whichever of the two joined first, and has one rank.
  *
- * Errors: a call that is used wrongly, or that the system refuses, throws a `std::runtime_error`. A
- * C++ caller can catch it; in a C program it ends the process and its text is printed.
+ * Errors: a wrong call, or one that the system refuses, throws a `std::runtime_error`. A C++ caller
+ * can catch it; in a C program it ends the process and its text is printed.
  */
 #ifndef LCT_H
 #define LCT_H

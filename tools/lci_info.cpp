@@ -13,11 +13,11 @@ namespace {
 
 constexpr const char* USAGE =
     "usage: lci_info [-v|--verbose|--json]\n"
-    "Prints the version, every network backend with \"usable\" or the reason why not, its cards "
-    "and\n"
-    "what is near them, how processes would find each other, and the same for accelerators; -v "
-    "adds\n"
-    "all attributes and the options of the build; --json is all of it for programs.\n";
+    "Prints the version, every network backend with \"usable\" or the reason why not, its NICs "
+    "with\n"
+    "the nearest cores and GPUs, the bootstraps, and the accelerators. -v adds all attributes and "
+    "the\n"
+    "build options; --json prints everything for programs.\n";
 
 #if LCI_HAVE_JSON
 

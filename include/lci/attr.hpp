@@ -1,13 +1,13 @@
 /// @file attr.hpp
 /// Attributes of every resource.
 ///
-/// The `*_settings_t` structs hold what a program can set: by an option of `alloc_*_x`, through
-/// set_g_default_attr(), or by the environment variable `LCI_ATTR_<NAME>`. A resource's `*_attr_t`
-/// adds what can only be read. `global_attr_t` inherits all settings, so the defaults, the options
-/// and the attributes that are read back cannot drift apart. After allocation attributes show the
-/// effective values.
+/// The `*_settings_t` structs hold what a program can set: with an option of `alloc_*_x`, with
+/// set_g_default_attr(), or with the environment variable `LCI_ATTR_<NAME>`. A resource's
+/// `*_attr_t` adds read-only attributes. `global_attr_t` inherits all settings, so defaults,
+/// options and attributes always agree. After the allocation attributes return the effective
+/// values.
 ///
-/// `for_each(f)` calls `f("name", member)` for every setting that the environment may preset.
+/// `for_each(f)` calls `f("name", member)` for every setting that the environment can set.
 #ifndef LCI_ATTR_HPP
 #define LCI_ATTR_HPP
 
@@ -19,45 +19,45 @@
 
 namespace lci {
 
-/// Name of resources that were given none: "unnamed".
+/// Name of resources without a name: "unnamed".
 extern LCI_PUBLIC const char* DEFAULT_NAME;
 
-/// What every resource carries: stored by pointer, never copied, never freed.
+/// Fields of every resource: stored by pointer, never copied, never freed.
 struct named_attr_t {
-  const char* name = "unnamed";  ///< for people
-  void* user_context = nullptr;  ///< the program's own
+  const char* name = "unnamed";  ///< for messages
+  void* user_context = nullptr;  ///< for the program
 };
 
 /// Settings of a runtime.
 struct runtime_settings_t {
-  /// Accepted, and read by nothing: a packet always returns to the freeing thread's own stock,
-  /// which costs no shared line, however full it was.
+  /// Accepted, without effect: a packet always returns to the stock of the thread that frees it,
+  /// which costs no shared cache line, however full the stock is.
   size_t packet_return_threshold = 4096;
   int imm_nbits_tag = 16;    ///< tag bits in the 32-bit immediate word, 0..31
   int imm_nbits_rcomp = 15;  ///< rcomp bits; the sum of the two is at most 31
   attr_rdv_protocol_t rdv_protocol =
       attr_rdv_protocol_t::auto_select;  ///< how a rendezvous completes
-  /// Blocks of a copy kernel that stays on each GPU in use for a while and halves the latency of
-  /// small copies, 0..64; 0: none. Needs a library with device code (LCI_USE_CUDA). It takes room
-  /// from the program's kernels and holds up its cudaFree and the like: see docs/gpu.md.
+  /// Blocks of a resident copy kernel on each GPU in use, which halves the latency of small copies,
+  /// 0..64; 0: none. Needs a library with device code (LCI_USE_CUDA). It takes resources from the
+  /// program's kernels and delays its cudaFree and similar calls: see docs/gpu.md.
   int gpu_resident = 0;
-  /// Small messages from and into GPU memory are copied by the processor, through gdrcopy.
+  /// Whether the CPU copies small messages from and to GPU memory, through gdrcopy.
   attr_gpu_gdrcopy_t gpu_gdrcopy = attr_gpu_gdrcopy_t::auto_select;
-  /// How deep handlers nest, when they make progress and that runs handlers, 1..32; what comes
-  /// beyond waits until one of them returns: docs/threads.md.
+  /// Maximum nesting depth of handlers whose progress runs other handlers, 1..32; further handlers
+  /// wait until one of them returns: docs/threads.md.
   int max_handler_depth = 8;
-  /// Seconds after which a call ends with handler_depth_error that waits in a handler at the
-  /// greatest depth, has heard nothing since, and may wait for another handler as well as for a
-  /// peer that is slow; 0: never. Where no peer could end the wait it takes two: docs/threads.md.
+  /// Seconds without any event after which a call that waits in a handler at the maximum depth ends
+  /// with handler_depth_error, if it may wait for another handler or for a slow peer; 0: never. If
+  /// no peer could end the wait, it ends after two seconds: docs/threads.md.
   int max_handler_wait_s = 3600;
-  /// Of which lost peers progress() tells; get_failed_ranks() tells of all: docs/errors.md.
+  /// Which lost peers progress() reports; get_failed_ranks() returns all: docs/errors.md.
   attr_failure_notice_t failure_notice = attr_failure_notice_t::own;
   bool alloc_default_device = true;       ///< create a default device
   bool alloc_default_packet_pool = true;  ///< create a default packet pool
-  /// Create a default matching engine, and the one that collectives use.
+  /// Create a default matching engine, and the one for collectives.
   bool alloc_default_matching_engine = true;
 
-  /// Visits the settings, see the file comment.
+  /// Visits the settings; see the file comment.
   /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
@@ -79,10 +79,11 @@ struct runtime_settings_t {
 /// Settings of a packet pool.
 struct packet_pool_settings_t {
   size_t packet_size =
-      LCI_PACKET_SIZE_DEFAULT;  ///< bytes of a packet, one cache line of header included
-  size_t npackets = LCI_PACKET_NUM_DEFAULT;  ///< ceiling; the pool grows on demand. 0 is allowed
+      LCI_PACKET_SIZE_DEFAULT;  ///< bytes of a packet, including one cache line of header
+  size_t npackets =
+      LCI_PACKET_NUM_DEFAULT;  ///< upper limit; the pool grows on demand. 0 is allowed
 
-  /// Visits the settings, see the file comment.
+  /// Visits the settings; see the file comment.
   /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
@@ -96,7 +97,7 @@ struct matching_engine_settings_t {
   /// `queue` searches linearly, `map` hashes.
   attr_matching_engine_type_t matching_engine_type = attr_matching_engine_type_t::map;
 
-  /// Visits the settings, see the file comment.
+  /// Visits the settings; see the file comment.
   /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
@@ -107,11 +108,11 @@ struct matching_engine_settings_t {
 /// Settings of completion objects.
 struct comp_settings_t {
   int sync_threshold = 1;     ///< signals that make a synchronizer ready, at least 1
-  bool zero_copy_am = false;  ///< small active messages are handed over inside their packet
+  bool zero_copy_am = false;  ///< deliver small active messages in their packet
   attr_cq_type_t cq_type = attr_cq_type_t::lcrq;  ///< data structure of a completion queue
   int cq_default_length = 65536;  ///< capacity of an `array_atomic` completion queue
 
-  /// Visits the settings, see the file comment.
+  /// Visits the settings; see the file comment.
   /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
@@ -127,28 +128,27 @@ struct net_context_settings_t {
   attr_backend_t backend = attr_backend_t::none;  ///< none: the first usable one
   std::string ofi_provider_name =
       LCI_OFI_PROVIDER_HINT_DEFAULT;  ///< libfabric provider; empty: any
-  std::string device_name;            ///< network card; empty: the best
-  /// Largest single network operation in bytes; lowered to what the device can do.
+  std::string device_name;            ///< NIC; empty: the best
+  /// Largest single network operation in bytes; lowered to the limit of the device.
   size_t max_msg_size = LCI_USE_MAX_SINGLE_MESSAGE_SIZE_DEFAULT;
   size_t max_inject_size =
-      64;                ///< largest inline operation in bytes; lowered to what the device can do
+      64;                ///< largest inline operation in bytes; lowered to the limit of the device
   int ibv_gid_idx = -1;  ///< RoCE GID index; -1: choose
   bool ibv_force_gid_auto_select = false;  ///< choose a GID on InfiniBand too
   attr_ibv_odp_strategy_t ibv_odp_strategy = attr_ibv_odp_strategy_t::none;  ///< on-demand paging
   attr_ibv_prefetch_strategy_t ibv_prefetch_strategy =
       attr_ibv_prefetch_strategy_t::none;  ///< ODP prefetch
-  bool use_dmabuf = true;                  ///< networks may register GPU memory by dma-buf
-  bool shm_single_copy = true;  ///< large messages inside a host may be copied once, by the kernel
-  bool shm_pipelined_copy =
-      true;  ///< large messages inside a host may go through a ring of buffers
+  bool use_dmabuf = true;                  ///< networks may register GPU memory with a dma-buf
+  bool shm_single_copy = true;  ///< large messages inside a host may use the kernel's single copy
+  bool shm_pipelined_copy = true;  ///< large messages inside a host may use a ring of buffers
   size_t shm_single_copy_min =
-      0;  ///< bytes from which the single copy is preferred; 0: never while the other may be used
-  attr_gpu_path_t gpu_path = attr_gpu_path_t::auto_select;  ///< the way of GPU memory
-  /// Look at every buffer of a post that names no kind of memory, and refuse GPU memory: costs one
-  /// question to the driver per post where CUDA is in use. Always done in debug builds.
+      0;  ///< bytes from which the single copy is preferred; 0: never while the ring is allowed
+  attr_gpu_path_t gpu_path = attr_gpu_path_t::auto_select;  ///< the path of GPU data
+  /// Check every buffer of a post that names no memory kind, and refuse GPU memory: costs one
+  /// driver query per post if CUDA is in use. Always on in debug builds.
   bool check_pointers = LCI_CHECK_POINTERS_DEFAULT;
 
-  /// Visits the settings, see the file comment.
+  /// Visits the settings; see the file comment.
   /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
@@ -173,33 +173,35 @@ struct net_context_settings_t {
 /// Settings of a device.
 struct device_settings_t {
   size_t net_max_sends = LCI_BACKEND_MAX_SENDS_DEFAULT;  ///< send queue depth per peer
-  size_t net_max_recvs = LCI_BACKEND_MAX_RECVS_DEFAULT;  ///< ceiling of pre-posted receives
-  size_t net_max_cqes = LCI_BACKEND_MAX_CQES_DEFAULT;    ///< completion queue depth
-  /// Fraction in [0,1) of the send queue kept for internal and non-retryable operations (verbs).
+  size_t net_max_recvs =
+      LCI_BACKEND_MAX_RECVS_DEFAULT;  ///< upper limit of receives posted to the network
+  size_t net_max_cqes = LCI_BACKEND_MAX_CQES_DEFAULT;  ///< completion queue depth
+  /// Fraction in [0,1) of the send queue reserved for internal and non-retryable operations
+  /// (verbs).
   double net_send_reserved_pct = 0.25;
   uint64_t ofi_lock_mode = 0;  ///< bits of attr_net_lock_mode_t; environment: LCI_NET_LOCK_MODE
   bool alloc_default_endpoint = true;    ///< create a default endpoint
-  bool alloc_progress_endpoint = false;  ///< separate endpoint for what progress itself sends
-  /// Keep registrations for re-use: what the global default says when the network is opened.
+  bool alloc_progress_endpoint = false;  ///< separate endpoint for messages that progress sends
+  /// Cache registrations: the value of the global default when the network is opened.
   bool use_reg_cache = LCI_USE_REG_CACHE != 0;
   bool shm_enable = LCI_WITH_SHM != 0;  ///< shared memory for peers on the same host
-  /// Accepted, and read by nothing: each pair of threads has a lane of 128 slots, made at its first
-  /// message, so no ring is shared that would have to be sized.
+  /// Accepted, without effect: each pair of threads has its own lane of 128 slots, created at its
+  /// first message, so there is no shared ring to size.
   size_t shm_ring_size = 65536;
-  /// Accepted, and read by nothing: slots have 128 bytes, two cache lines, which processes that
-  /// meet must agree on. A multiple of the cache line.
+  /// Accepted, without effect: slots have 128 bytes, two cache lines, which is the same in all
+  /// processes. A multiple of the cache line.
   size_t shm_slot_size = 128;
-  /// Accepted, and read by nothing: a lane has one sender, so nobody tries for a slot.
+  /// Accepted, without effect: a lane has one sender, so senders do not compete for a slot.
   size_t shm_producer_cas_attempts = 4;
-  /// Accepted, and read by nothing: one thread polls a device at a time.
+  /// Accepted, without effect: one thread polls a device at a time.
   size_t shm_consumer_cas_attempts = 1;
-  /// Messages that a call of progress takes from peers on the same host, 1 to
+  /// Messages that one call of progress takes from peers on the same host, 1 to
   /// LCI_BACKEND_MAX_POLLS.
   size_t shm_max_polls = 32;
   attr_ibv_td_strategy_t ibv_td_strategy =
       attr_ibv_td_strategy_t::per_qp;  ///< verbs thread domains
 
-  /// Visits the settings, see the file comment.
+  /// Visits the settings; see the file comment.
   /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
@@ -224,22 +226,21 @@ struct device_settings_t {
 /// Attributes of a runtime.
 struct runtime_attr_t : runtime_settings_t, named_attr_t {
   uint64_t max_imm_tag =
-      65535;  ///< largest tag of the fast path, and of put with a remote completion
+      65535;  ///< largest tag of the fast path, and of a put with remote completion
   uint64_t max_imm_rcomp = 32767;  ///< largest rcomp of the fast path
   uint64_t max_tag =
-      0x7fffffff;  ///< fits an `int` because programs store it in one; larger tags work too
+      0x7fffffff;  ///< fits an `int`, because programs store it in one; larger tags also work
   uint64_t max_rcomp = 0xffffffff;  ///< largest rcomp
 };
 
 /// Attributes of a net context.
 struct net_context_attr_t : net_context_settings_t, named_attr_t {
-  bool support_putimm = false;  ///< the network can write with an immediate word
+  bool support_putimm = false;  ///< the network supports write with immediate data
 };
 
 /// Attributes of a device.
 struct device_attr_t : device_settings_t, named_attr_t {
-  int uid =
-      -1;  ///< number of the device in this process, never used again; must agree between ranks
+  int uid = -1;  ///< number of the device in this process, never reused; must agree between ranks
 };
 
 /// Attributes of an endpoint.
@@ -258,8 +259,8 @@ struct mr_attr_t : named_attr_t {};
 
 /// Attributes of a completion object.
 struct comp_attr_t : comp_settings_t, named_attr_t {
-  attr_comp_type_t comp_type = attr_comp_type_t::custom;  ///< what kind it is
-  /// Tells an object of the library from all others that it has made; 0 for the program's own.
+  attr_comp_type_t comp_type = attr_comp_type_t::custom;  ///< its kind
+  /// Serial number that distinguishes objects created by the library; 0 for user-defined objects.
   uint32_t serial = 0;
 };
 
@@ -270,7 +271,7 @@ struct global_attr_t : runtime_settings_t,
                        comp_settings_t,
                        net_context_settings_t,
                        device_settings_t {
-  /// Visits the settings, see the file comment.
+  /// Visits the settings; see the file comment.
   /// @param f  called as `f("name", member)` for each
   template <class F>
   void for_each(F& f) {
@@ -283,15 +284,16 @@ struct global_attr_t : runtime_settings_t,
   }
 };
 
-/// The defaults in force. They have their built-in values before global_initialize(), which applies
-/// the environment. Read and write through get_g_default_attr() and set_g_default_attr().
+/// The current defaults. They have their built-in values until global_initialize() applies the
+/// environment. Read and write them with get_g_default_attr() and set_g_default_attr().
 extern LCI_PUBLIC global_attr_t g_default_attr;
 
-/// The defaults in force. Threads: not while another thread sets them.
+/// The current defaults. Threads: not while another thread sets them.
 /// @return a copy
 LCI_PUBLIC global_attr_t get_g_default_attr();
-/// Replaces the defaults that later allocations use. Threads: one at a time, nobody allocating.
-/// @param attr  the new ones
+/// Replaces the defaults that later allocations use. Threads: one at a time, while no thread
+/// allocates.
+/// @param attr  the new defaults
 LCI_PUBLIC void set_g_default_attr(const global_attr_t& attr);
 
 }  // namespace lci

@@ -1,16 +1,17 @@
 /// @file collective.hpp
-/// Collective operations. Every rank calls those of one matching engine in the same order.
+/// Collective operations. Every rank calls the collectives of one matching engine in the same
+/// order.
 ///
-/// Without a completion object they block and make progress on the device; with one they return
-/// after starting, need progress(), and signal it once: done, rank -1, null user context. Buffers
-/// must live until then. Host memory only. Reduction operators must be associative and commutative;
-/// the order of reduction is unspecified. Threads: one at a time per engine. Errors:
-/// lci::argument_error for a root outside 0..n-1 or a null buffer with a size,
-/// lci::peer_failure_error when the device has lost a peer before, and, while blocking, that of
-/// one that is lost meanwhile and the others of progress(). In debug builds, and with
-/// `LCI_CHECK_COLLECTIVES=1` for all ranks, also lci::argument_error on every rank when ranks call
-/// different collectives, or with different sizes or roots; where that variable is 0 or the build
-/// is not for debugging such ranks may wait for ever.
+/// Without a completion object a collective blocks and makes progress on the device. With one it
+/// returns after it has started, needs progress(), and signals the object once: done, rank -1, null
+/// user context. Buffers must stay valid until then. Host memory only. Reduction operators must be
+/// associative and commutative; the order of reduction is unspecified. Threads: one at a time per
+/// engine. Errors: lci::argument_error for a root outside 0..n-1 or a null buffer with a size;
+/// lci::peer_failure_error if the device has already lost a peer; while blocking, also
+/// lci::peer_failure_error for a peer lost meanwhile, and the other errors of progress(). In debug
+/// builds, and with `LCI_CHECK_COLLECTIVES=1` on all ranks, lci::argument_error on every rank if
+/// ranks call different collectives, or the same one with different sizes or roots. If that
+/// variable is 0, or in other builds, such ranks may wait forever.
 #ifndef LCI_COLLECTIVE_HPP
 #define LCI_COLLECTIVE_HPP
 
@@ -47,18 +48,17 @@ LCI_PUBLIC void reduce_scatter(const collective_args& args);
 LCI_PUBLIC void allgather(const collective_args& args);
 LCI_PUBLIC void alltoall(const collective_args& args);
 
-/// The engine that collectives use unless told otherwise, so that they never meet the program's
-/// messages.
+/// The default engine of collectives, which keeps their messages separate from the program's.
 LCI_PUBLIC matching_engine_t get_collective_engine(runtime_t runtime);
-/// The runtime that is meant: the given one, else that of the device or endpoint, else the global
-/// default runtime.
+/// The runtime to use: the given one, else that of the device or endpoint, else the global default
+/// runtime.
 LCI_PUBLIC runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t endpoint);
-/// How many collectives this rank has started on the engine before; each call counts one more.
+/// Number of collectives that this rank has started on the engine so far; each call adds one.
 LCI_PUBLIC uint64_t next_collective_sequence(matching_engine_t matching_engine);
-/// Something that goes on by itself and may never end, since what it waits for is lost. The runtime
-/// ends what is still listed when it ends, after everything that could signal it. Threads: any.
+/// A nonblocking collective under way, which may never complete if a peer is lost. The end of the
+/// runtime ends those still listed, after everything that could signal them. Threads: any.
 struct unfinished_t;
-/// What such a thing is, for people.
+/// Description for messages.
 struct unfinished_text_t {
   const char* name = "";            // a literal
   uint64_t number = 0;              // among those of its engine, from 0
@@ -82,7 +82,7 @@ LCI_PUBLIC void unlist_unfinished(runtime_t runtime, unfinished_t* one);
 LCI_PUBLIC void check_memory(const char* operation, const char* argument, const void* buffer,
                              size_t size);
 
-/// Setters that all collectives have.
+/// Setters of all collectives.
 template <class Op, void (*Run)(const collective_args&)>
 class collective_operation : public operation<Op, collective_args, void, Run>,
                              public runtime_option<Op>,
@@ -102,13 +102,13 @@ class collective_operation : public operation<Op, collective_args, void, Run>,
 /// Setters of collectives with a send and a receive buffer.
 template <class Op>
 struct two_buffer_options {
-  /// Sets what this rank contributes.
+  /// Sets the contribution of this rank.
   Op&& sendbuf(const void* value) {
     Op& self = static_cast<Op&>(*this);
     self.args.sendbuf = value;
     return std::move(self);
   }
-  /// Sets where the result goes.
+  /// Sets the buffer for the result.
   Op&& recvbuf(void* value) {
     Op& self = static_cast<Op&>(*this);
     self.args.recvbuf = value;
@@ -133,10 +133,11 @@ struct reduction_options : two_buffer_options<Op> {
   }
 };
 
-/// Setter of algorithms that may run around a ring.
+/// Setter of algorithms that can use a ring.
 template <class Op>
 struct ring_option {
-  /// Sets into how many steps a ring algorithm cuts the data. Default: number of ranks - 1.
+  /// Sets the number of steps into which a ring algorithm divides the data. Default: number of
+  /// ranks - 1.
   Op&& ring_nsteps(int value) {
     Op& self = static_cast<Op&>(*this);
     self.args.ring_nsteps = option_t<int>(value);
@@ -146,13 +147,13 @@ struct ring_option {
 
 }  // namespace detail
 
-/// Returns when all ranks have called it. With comp_semantic_t::network also its own messages have
+/// Returns when all ranks have called it. With comp_semantic_t::network its own messages have also
 /// left.
 class barrier_x : public detail::collective_operation<barrier_x, &detail::barrier>,
                   public detail::comp_semantic_option<barrier_x>,
                   public detail::comp_option<barrier_x> {};
 
-/// Copies `size` bytes from rank `root` to all.
+/// Copies `size` bytes from rank `root` to all ranks.
 class broadcast_x : public detail::collective_operation<broadcast_x, &detail::broadcast>,
                     public detail::comp_option<broadcast_x>,
                     public detail::ring_option<broadcast_x> {
@@ -177,7 +178,7 @@ class broadcast_x : public detail::collective_operation<broadcast_x, &detail::br
     args.root = value;
     return self();
   }
-  /// Sets the algorithm. Default: chosen by size and number of ranks.
+  /// Sets the algorithm. Default: selected by size and number of ranks.
   broadcast_x&& algorithm(broadcast_algorithm_t value) {
     args.broadcast_algorithm = value;
     return self();
@@ -201,7 +202,7 @@ class reduce_x : public detail::collective_operation<reduce_x, &detail::reduce>,
     args.count = value;
     return self();
   }
-  /// Sets the rank that gets the result.
+  /// Sets the rank that receives the result.
   reduce_x&& root(int value) {
     args.root = value;
     return self();
@@ -224,7 +225,7 @@ class allreduce_x : public detail::collective_operation<allreduce_x, &detail::al
     args.count = value;
     return self();
   }
-  /// Sets the algorithm. Default: chosen by size and number of ranks.
+  /// Sets the algorithm. Default: selected by size and number of ranks.
   allreduce_x&& algorithm(allreduce_algorithm_t value) {
     args.allreduce_algorithm = value;
     return self();
@@ -232,7 +233,7 @@ class allreduce_x : public detail::collective_operation<allreduce_x, &detail::al
 };
 
 /// Combines n blocks of `recvcount` items of all ranks; block i of the result goes to rank i.
-/// `recvbuf` may be the own block of `sendbuf`.
+/// `recvbuf` may be this rank's block of `sendbuf`.
 class reduce_scatter_x
     : public detail::collective_operation<reduce_scatter_x, &detail::reduce_scatter>,
       public detail::reduction_options<reduce_scatter_x>,
@@ -250,14 +251,14 @@ class reduce_scatter_x
     args.count = value;
     return self();
   }
-  /// Sets the algorithm. Default: chosen by size and number of ranks.
+  /// Sets the algorithm. Default: selected by size and number of ranks.
   reduce_scatter_x&& algorithm(reduce_scatter_algorithm_t value) {
     args.reduce_scatter_algorithm = value;
     return self();
   }
 };
 
-/// Gathers `size` bytes of every rank on every rank, in the order of ranks; may be in place.
+/// Gathers `size` bytes from every rank on every rank, in rank order; may be in place.
 class allgather_x : public detail::collective_operation<allgather_x, &detail::allgather>,
                     public detail::two_buffer_options<allgather_x> {
  public:

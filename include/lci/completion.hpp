@@ -1,13 +1,13 @@
 /// @file completion.hpp
-/// Completion objects: where operations report that they are complete, and how peers name them.
+/// Completion objects: they receive the completions of operations, and peers can name them.
 ///
-/// Objects do not depend on a device and may outlive all of them. Freeing one that something still
-/// refers to is an error: of the call where that is known, which is for a graph that runs and its
-/// `comp`, a collective under way, a stream that waits; of the operation at its end else. However
-/// many objects are made meanwhile, no other one is signalled instead, and its numbers for peers
-/// name no other object. A handle that was freed is refused by calls until 4096 more of its kind
-/// were freed; after that it may name a new object. Signalling and testing: any threads at the same
-/// time. Allocating and freeing: any thread, as long as nobody else uses that object.
+/// Objects do not depend on a device and may outlive all devices. Freeing an object that is still
+/// in use is an error. The call reports it for a running graph and its `comp`, a collective under
+/// way, and a waiting stream; otherwise the operation reports it when it completes. However many
+/// objects are created meanwhile, no other object is signalled instead, and its numbers for peers
+/// name no other object. Calls refuse a freed handle until 4096 more of its kind have been freed;
+/// after that it may name a new object. Signalling and testing: any threads at the same time.
+/// Allocating and freeing: any thread, while no other thread uses that object.
 #ifndef LCI_COMPLETION_HPP
 #define LCI_COMPLETION_HPP
 
@@ -15,19 +15,20 @@
 
 namespace lci {
 
-/// Base of all completion objects. Derive from it, as first base, to make one of your own; the
-/// library frees such an object only when free_comp() asks it to.
+/// Base of all completion objects. Derive from it, as first base, to define your own; the library
+/// frees such an object only in free_comp().
 class LCI_PUBLIC comp_impl_t {
  public:
   typedef comp_attr_t attr_t;  ///< attribute struct
-  comp_attr_t attr;            ///< what the object says about itself; fixed before its first use
+  comp_attr_t attr;            ///< attributes of the object; fixed before its first use
 
   /// A user-defined object without zero-copy active messages.
   comp_impl_t() : attr() {}
   /// An object with these attributes.
   explicit comp_impl_t(const attr_t& given) : attr(given) {}
   virtual ~comp_impl_t() {}
-  /// One operation is complete. Called by any thread that posts or makes progress; must not block.
+  /// Reports one completed operation. Called by any thread that posts or makes progress; must not
+  /// block.
   virtual void signal(status_t status) = 0;
 };
 
@@ -96,10 +97,10 @@ LCI_PUBLIC int64_t counter_get(const comp_args& args);
 LCI_PUBLIC void counter_set(const counter_set_args& args);
 LCI_PUBLIC status_t cq_pop(const comp_args& args);
 LCI_PUBLIC void comp_signal(const comp_signal_args& args);
-// Throws argument_error for an object that was freed; an empty handle is legal.
+// Throws argument_error for a freed object; an empty handle is legal.
 LCI_PUBLIC void check_comp(const char* operation, comp_t comp);
 LCI_PUBLIC void signal_in_turn(const comp_signal_args& args, device_t device, endpoint_t endpoint);
-// Until it is let go free_comp() refuses the object: a "barrier" under way on that runtime will
+// free_comp() refuses the object until it is released: a "barrier" under way on that runtime will
 // signal it at its end.
 struct held_comp;
 LCI_PUBLIC held_comp* hold_comp(comp_t comp, const char* by, runtime_t of);
@@ -121,11 +122,11 @@ class alloc_comp_operation : public operation<Op, alloc_comp_args, comp_t, Run>,
   }
 };
 
-/// Setter of objects that active messages may be delivered to.
+/// Setter of objects that can receive active messages.
 template <class Op>
 struct zero_copy_am_option {
-  /// Sets whether small active messages arrive inside their packet, to be returned with
-  /// put_upacket(). Default: `LCI_ATTR_ZERO_COPY_AM`, else false.
+  /// Sets whether small active messages are delivered in their packet, which the program returns
+  /// with put_upacket(). Default: `LCI_ATTR_ZERO_COPY_AM`, else false.
   Op&& zero_copy_am(bool value) {
     Op& op = static_cast<Op&>(*this);
     op.args.settings.set(&comp_settings_t::zero_copy_am, value);
@@ -146,8 +147,8 @@ struct comp_positional {
 
 }  // namespace detail
 
-/// Makes a synchronizer: ready once it was signalled `threshold` times, and then usable again.
-/// @return  the synchronizer, with no signal so far; free it with free_comp()
+/// Creates a synchronizer. It is ready after `threshold` signals and can then be reused.
+/// @return  the synchronizer, without signals; free it with free_comp()
 /// @throws lci::argument_error  threshold below 1
 class alloc_sync_x : public detail::alloc_comp_operation<alloc_sync_x, &detail::alloc_sync>,
                      public detail::zero_copy_am_option<alloc_sync_x> {
@@ -156,12 +157,12 @@ class alloc_sync_x : public detail::alloc_comp_operation<alloc_sync_x, &detail::
   alloc_sync_x&& threshold(int value) { return set(&comp_settings_t::sync_threshold, value); }
 };
 
-/// Makes a counter with value 0: every signal adds one, the status is dropped.
+/// Creates a counter with value 0: every signal adds one; the status is dropped.
 /// @return  the counter; free it with free_comp()
 class alloc_counter_x
     : public detail::alloc_comp_operation<alloc_counter_x, &detail::alloc_counter> {};
 
-/// Makes a completion queue: every signal adds its status, cq_pop() takes one out.
+/// Creates a completion queue: every signal adds its status, cq_pop() removes one.
 /// @return  the queue, empty; free it with free_comp()
 class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::alloc_cq>,
                    public detail::zero_copy_am_option<alloc_cq_x> {
@@ -172,8 +173,9 @@ class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::allo
   alloc_cq_x&& cq_type(attr_cq_type_t value) { return set(&comp_settings_t::cq_type, value); }
 };
 
-/// Makes an object that calls a function in the thread that signals it. The function may post and
-/// allocate, and must not wait for what it is part of. @throws lci::argument_error  null function
+/// Creates an object that calls a function in the thread that signals it. The function may post and
+/// allocate. It must not wait for an operation that needs the function to return. @throws
+/// lci::argument_error  null function
 /// @return  the object; free it with free_comp()
 class alloc_handler_x
     : public detail::alloc_comp_operation<alloc_handler_x, &detail::alloc_handler>,
@@ -188,10 +190,10 @@ class alloc_handler_x
   }
 };
 
-/// Frees a completion object and empties the handle. When an operation, or a number, still refers
-/// to it, the progress() that would signal it throws lci::argument_error with the operation, the
-/// peer and the tag.
-/// @throws lci::argument_error  empty or freed; a graph that has been started and is not complete
+/// Frees a completion object and empties the handle. If an operation or a number still refers to
+/// it, the progress() that would signal it throws lci::argument_error with the operation, the peer
+/// and the tag.
+/// @throws lci::argument_error  empty or freed; a graph that is started and not complete
 class free_comp_x
     : public detail::operation<free_comp_x, detail::free_comp_args, void, &detail::free_comp>,
       public detail::runtime_option<free_comp_x> {
@@ -205,9 +207,10 @@ class free_comp_x
   }
 };
 
-/// Asks whether a synchronizer is ready.
-/// @return  true: `threshold` statuses were copied to `p_out` (null is allowed) and it counts from
-/// zero again; of several testers exactly one gets that. False: `p_out` is untouched
+/// Tests whether a synchronizer is ready.
+/// @return  true: `threshold` statuses were copied to `p_out` (null is allowed) and the count
+/// restarts from zero; exactly one of several testing threads gets them. False: `p_out` is
+/// untouched
 /// @throws lci::argument_error  not a synchronizer
 class sync_test_x
     : public detail::operation<sync_test_x, detail::sync_args, bool, &detail::sync_test>,
@@ -219,19 +222,19 @@ class sync_test_x
     args.comp = comp;
     args.p_out = p_out;
   }
-  /// Sets where the statuses go.
+  /// Sets the buffer for the statuses.
   sync_test_x&& p_out(status_t* value) {
     args.p_out = value;
     return self();
   }
 };
 
-/// Waits until sync_test() is true, making progress meanwhile.
-/// @throws lci::peer_failure_error  a peer died since the call began, in whatever thread that was
-/// noticed, or took leave while an operation needed it; the object stays as it is and may be waited
-/// for again. One that was lost before ends the call only if an operation with it was to signal
-/// this object: docs/errors.md.
-/// Errors: also the others of progress().
+/// Waits until sync_test() returns true, and makes progress meanwhile.
+/// @throws lci::peer_failure_error  a peer died after the call began, whichever thread detected it,
+/// or disconnected while an operation needed it. The object is unchanged and the program may wait
+/// for it again. A peer lost earlier ends the call only if an operation with it should have
+/// signalled this object: docs/errors.md.
+/// Errors: also the other errors of progress().
 class sync_wait_x
     : public detail::operation<sync_wait_x, detail::sync_args, void, &detail::sync_wait>,
       public detail::runtime_option<sync_wait_x>,
@@ -243,7 +246,7 @@ class sync_wait_x
     args.comp = comp;
     args.p_out = p_out;
   }
-  /// Sets where the statuses go.
+  /// Sets the buffer for the statuses.
   sync_wait_x&& p_out(status_t* value) {
     args.p_out = value;
     return self();
@@ -256,7 +259,7 @@ class sync_wait_x
 };
 
 /// Value of a counter. @throws lci::argument_error  not a counter
-/// @return  signals since it was made or set, plus what it was set to
+/// @return  signals since it was created or set, plus the value that was set
 class counter_get_x
     : public detail::operation<counter_get_x, detail::comp_args, int64_t, &detail::counter_get>,
       public detail::runtime_option<counter_get_x>,
@@ -284,8 +287,8 @@ class counter_set_x
   }
 };
 
-/// Takes one status out of a completion queue.
-/// @return  the oldest status, which says done; or one that says retry when the queue is empty
+/// Removes one status from a completion queue.
+/// @return  the oldest status, which is done; or a retry status if the queue is empty
 /// @throws lci::argument_error  not a completion queue
 class cq_pop_x : public detail::operation<cq_pop_x, detail::comp_args, status_t, &detail::cq_pop>,
                  public detail::runtime_option<cq_pop_x>,
@@ -295,7 +298,7 @@ class cq_pop_x : public detail::operation<cq_pop_x, detail::comp_args, status_t,
   explicit cq_pop_x(comp_t comp) { args.comp = comp; }
 };
 
-/// Signals a completion object by hand.
+/// Signals a completion object explicitly.
 class comp_signal_x
     : public detail::operation<comp_signal_x, detail::comp_signal_args, void, &detail::comp_signal>,
       public detail::runtime_option<comp_signal_x>,
@@ -314,10 +317,10 @@ class comp_signal_x
 };
 
 /// Gives an object a number that peers use in active messages and puts with signal. Numbers are
-/// handed out in the order of the calls, so symmetric programs need no exchange, but they do need a
-/// barrier before first use. An empty object has a number as well: what comes for it is dropped and
-/// counted, and `LCI_LOG_LEVEL=info` tells how much at the end of the runtime.
-/// @return  the number that peers name the object by; never 0
+/// assigned in the order of the calls, so symmetric programs need no exchange, but they need a
+/// barrier before first use. An empty object gets a number as well: messages for it are dropped and
+/// counted, and with `LCI_LOG_LEVEL=info` the end of the runtime logs the count.
+/// @return  the number by which peers name the object; never 0
 class register_rcomp_x : public detail::operation<register_rcomp_x, detail::register_rcomp_args,
                                                   rcomp_t, &detail::register_rcomp>,
                          public detail::runtime_option<register_rcomp_x>,
@@ -325,29 +328,29 @@ class register_rcomp_x : public detail::operation<register_rcomp_x, detail::regi
  public:
   /// Takes the object.
   explicit register_rcomp_x(comp_t comp) { args.comp = comp; }
-  /// Sets a number that reserve_rcomps() set aside. Default: 0, the next free one.
+  /// Sets a number that reserve_rcomps() reserved. Default: 0, the next free one.
   register_rcomp_x&& rcomp(rcomp_t value) {
     args.rcomp = value;
     return self();
   }
 };
 
-/// Sets aside `n` consecutive numbers.
+/// Reserves `n` consecutive numbers.
 /// @return  the first of them
 class reserve_rcomps_x : public detail::operation<reserve_rcomps_x, detail::rcomp_args, rcomp_t,
                                                   &detail::reserve_rcomps>,
                          public detail::runtime_option<reserve_rcomps_x> {
  public:
-  /// Takes how many.
+  /// Takes the count.
   explicit reserve_rcomps_x(rcomp_t value) { args.n = value; }
-  /// Sets how many.
+  /// Sets the count.
   reserve_rcomps_x&& n(rcomp_t value) {
     args.n = value;
     return self();
   }
 };
 
-/// Takes a number out of use; a late message to it makes the receiver's progress() throw.
+/// Removes a number; a late message to it makes the receiver's progress() throw.
 class deregister_rcomp_x : public detail::operation<deregister_rcomp_x, detail::rcomp_args, void,
                                                     &detail::deregister_rcomp>,
                            public detail::runtime_option<deregister_rcomp_x> {

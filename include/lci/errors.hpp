@@ -10,50 +10,50 @@
 
 namespace lci {
 
-/// A call was made with a wrong argument. The text names the argument, its value and the legal
-/// range; nothing was changed.
+/// A call received a wrong argument. The text gives the argument, its value and the legal range.
+/// Nothing was changed.
 class LCI_PUBLIC argument_error : public std::runtime_error {
  public:
-  /// @param what  text for people
+  /// @param what  the message
   explicit argument_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// Something the library stands on (the system, a network library, a device) refused at set-up. The
-/// text names the call, the object, the sizes and the system's reason.
+/// The system, a network library or a device failed at set-up. The text gives the call, the object,
+/// the sizes and the system's reason.
 class LCI_PUBLIC backend_error : public std::runtime_error {
  public:
-  /// @param what  text for people
+  /// @param what  the message
   explicit backend_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// A message is larger than the receive that matches it. Nothing was written past the end of the
+/// A message is larger than the receive that matches it. Nothing is written past the end of the
 /// buffer.
 class LCI_PUBLIC truncation_error : public std::runtime_error {
  public:
-  /// @param what  text for people
+  /// @param what  the message
   explicit truncation_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// A call waits inside a handler for what only another handler can bring, and handlers are nested
-/// as deep already as attribute `max_handler_depth` allows: that other one runs when this one
-/// returns. Or it may wait for that, and nothing has come for `max_handler_wait_s`. What was posted
-/// goes on, and uses its buffer.
+/// A call inside a handler waits for another handler, but handlers are already nested as deep as
+/// attribute `max_handler_depth` allows, so that handler can run only after this one returns. Or
+/// the call may wait for another handler, and there was no event for `max_handler_wait_s`. The
+/// posted operation continues and uses its buffer.
 class LCI_PUBLIC handler_depth_error : public std::runtime_error {
  public:
-  /// @param what  text for people
+  /// @param what  the message
   explicit handler_depth_error(const std::string& what) : std::runtime_error(what) {}
 };
 
-/// A peer died or cannot be reached any more. Thrown by progress(), once per device, where an
-/// operation with that rank was under way (attribute `failure_notice`), by posts to that rank, and
-/// by every blocking call that was waiting, in whatever thread.
+/// A peer died or is no longer reachable. Thrown by progress(), once per device, if an operation
+/// with that rank was under way (attribute `failure_notice`); by posts to that rank; and by every
+/// blocking call, in every thread.
 class LCI_PUBLIC peer_failure_error : public std::runtime_error {
  public:
   /// @param failed_rank  the rank that failed
-  /// @param what         text for people
+  /// @param what  the message
   peer_failure_error(int failed_rank, const std::string& what)
       : std::runtime_error(what), failed_rank_(failed_rank) {}
-  /// Whom it is about.
+  /// The failed rank.
   /// @return the rank that failed
   int failed_rank() const noexcept { return failed_rank_; }
 

@@ -1,5 +1,5 @@
 /// @file export.hpp
-/// Marks what a client may link against; the library itself is built with hidden visibility.
+/// Marks the symbols that a client may link against; the library is built with hidden visibility.
 #ifndef LCI_EXPORT_HPP
 #define LCI_EXPORT_HPP
 

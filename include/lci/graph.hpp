@@ -1,5 +1,5 @@
 /// @file graph.hpp
-/// Completion graphs: operations and functions that start as soon as what they depend on is
+/// Completion graphs: operations and functions that start as soon as their dependencies are
 /// complete.
 ///
 /// Building a graph: one thread. Starting and testing: one thread at a time. Nodes run in the
@@ -13,9 +13,9 @@
 
 namespace lci {
 
-/// Where a graph starts: edges from it fire in graph_start().
+/// Start of a graph: edges from it fire in graph_start().
 const graph_node_t GRAPH_START = reinterpret_cast<graph_node_t>(static_cast<uintptr_t>(1));
-/// Where a graph ends: it is complete when all edges to it have fired; at least one is needed.
+/// End of a graph: the graph is complete when all edges to it have fired; at least one is needed.
 const graph_node_t GRAPH_END = reinterpret_cast<graph_node_t>(static_cast<uintptr_t>(2));
 /// Function of a node that completes at once.
 const graph_node_run_cb_t GRAPH_NODE_DUMMY_CB = nullptr;
@@ -54,12 +54,12 @@ LCI_PUBLIC status_t graph_test(const comp_args& args);
 
 }  // namespace detail
 
-/// Makes an empty graph.
-/// @return  the graph; free it with free_comp(), unless comp() says that it frees itself
+/// Creates an empty graph.
+/// @return  the graph; free it with free_comp(), unless comp() makes it free itself
 class alloc_graph_x : public detail::alloc_comp_operation<alloc_graph_x, &detail::alloc_graph> {
  public:
-  /// Sets an object to signal once, done and with the graph's user context, when the graph is
-  /// complete; the graph then frees itself and must not be tested or freed. Default: COMP_NULL.
+  /// Sets an object to signal once, with done and the graph's user context, when the graph is
+  /// complete. The graph then frees itself and must not be tested or freed. Default: COMP_NULL.
   alloc_graph_x&& comp(comp_t value) {
     args.comp = value;
     return self();
@@ -73,25 +73,25 @@ class graph_add_node_x : public detail::operation<graph_add_node_x, detail::grap
                          public detail::runtime_option<graph_add_node_x>,
                          public detail::comp_positional<graph_add_node_x> {
  public:
-  /// What the operation cannot be without.
+  /// The required arguments.
   /// @param comp  the graph
   /// @param run   see fn()
   graph_add_node_x(comp_t comp, graph_node_run_cb_t run) {
     args.comp = comp;
     args.fn = run;
   }
-  /// Sets the function: answers done (complete now) or posted (completes later), never retry.
+  /// Sets the function. It returns done (complete now) or posted (completes later), never retry.
   /// Default: none, the constructor takes it.
   graph_add_node_x&& fn(graph_node_run_cb_t function) {
     args.fn = function;
     return self();
   }
-  /// Sets what the function is called with. Default: null.
+  /// Sets the argument of the function. Default: null.
   graph_add_node_x&& value(void* value) {
     args.value = value;
     return self();
   }
-  /// Sets what frees the value together with the graph. Default: nothing.
+  /// Sets the function that frees the value together with the graph. Default: none.
   graph_add_node_x&& free_cb(graph_node_free_cb_t function) {
     args.free_cb = function;
     return self();
@@ -127,7 +127,7 @@ class graph_add_edge_x : public detail::operation<graph_add_edge_x, detail::grap
   }
 };
 
-/// Completes a node whose function answered posted.
+/// Completes a node whose function returned posted.
 class graph_node_mark_complete_x
     : public detail::operation<graph_node_mark_complete_x, detail::graph_node_mark_complete_args,
                                void, &detail::graph_node_mark_complete>,
@@ -147,7 +147,7 @@ class graph_node_mark_complete_x
   }
 };
 
-/// Starts a graph, also one that has completed before. @throws lci::argument_error  not a graph
+/// Starts a graph; a completed graph can be started again. @throws lci::argument_error  not a graph
 class graph_start_x
     : public detail::operation<graph_start_x, detail::comp_args, void, &detail::graph_start>,
       public detail::runtime_option<graph_start_x>,
@@ -157,9 +157,9 @@ class graph_start_x
   explicit graph_start_x(comp_t comp) { args.comp = comp; }
 };
 
-/// Asks whether a graph is complete.
-/// @return  a status that says done when all edges to GRAPH_END have fired, with the graph's user
-/// context; or one that says retry
+/// Tests whether a graph is complete.
+/// @return  a done status with the graph's user context if all edges to GRAPH_END have fired; else
+/// a retry status
 class graph_test_x
     : public detail::operation<graph_test_x, detail::comp_args, status_t, &detail::graph_test>,
       public detail::runtime_option<graph_test_x>,
@@ -188,7 +188,8 @@ inline status_t graph_test(comp_t comp) { return graph_test_x(comp).call(); }
 
 namespace detail {
 
-/// Runs a stored operation as a graph node: an answer that is no status or code counts as done.
+/// Runs a stored operation as a graph node. A result that is neither a status nor a code counts as
+/// done.
 template <class T, class Answer = decltype(std::declval<T&>()())>
 struct graph_op_node {
   static status_t run(void* value) {
@@ -213,10 +214,10 @@ void graph_op_free(void* value) {
 
 /// Adds a node that runs a copy of `op`, any functor with a `user_context(void*)` member. The
 /// copy's context is set to the node, so an operation posted with the graph as its completion
-/// object and `allow_retry(false)` completes the node. Of its answers status_t and errorcode_t are
-/// honoured, anything else counts as done.
+/// object and `allow_retry(false)` completes the node. A result of type status_t or errorcode_t is
+/// used; any other counts as done.
 /// @param graph  the graph
-/// @param op     what the node runs
+/// @param op     the operation to run
 /// @return the node
 template <class T>
 graph_node_t graph_add_node_op(comp_t graph, const T& op) {

@@ -1,8 +1,8 @@
 /// @file handles.hpp
-/// The one-pointer handles that name the library's objects, and the constants of their types.
+/// The one-pointer handles of the library's objects, and the constants of their types.
 ///
-/// A handle owns nothing: copies name the same object, and freeing through one copy empties that
-/// copy only. Reading attributes is allowed from any thread while nobody frees the object.
+/// A handle owns nothing: copies name the same object, and freeing through one copy empties only
+/// that copy. Any thread may read attributes while no thread frees the object.
 #ifndef LCI_HANDLES_HPP
 #define LCI_HANDLES_HPP
 
@@ -36,9 +36,9 @@ struct comp_t;
 
 namespace detail {
 
-// Effective attributes of an object; each throws std::runtime_error for an empty handle and
-// argument_error for one that the library can tell has been freed. The reference is good until the
-// object is freed.
+// Effective attributes of an object. Each throws std::runtime_error for an empty handle, and
+// argument_error for a handle that the library recognizes as freed. The reference is valid until
+// the object is freed.
 LCI_PUBLIC const runtime_attr_t& attr_of(runtime_t runtime);
 LCI_PUBLIC const net_context_attr_t& attr_of(net_context_t net_context);
 LCI_PUBLIC const device_attr_t& attr_of(device_t device);
@@ -48,20 +48,20 @@ LCI_PUBLIC const matching_engine_attr_t& attr_of(matching_engine_t matching_engi
 LCI_PUBLIC const mr_attr_t& attr_of(mr_t mr);
 LCI_PUBLIC const comp_attr_t& attr_of(comp_t comp);
 
-/// What all handles have in common. `Reserved` is the largest pointer value that counts as empty:
-/// some types give small integers a meaning of their own.
+/// Base of all handles. `Reserved` is the largest pointer value that counts as empty: some types
+/// assign a meaning to small integers.
 template <class Handle, class Impl, class Attr, uintptr_t Reserved>
 struct handle_base {
   typedef Attr attr_t;     ///< attribute struct of the object
   Impl* p_impl = nullptr;  ///< the object, or null
 
   handle_base() = default;
-  /// Implicit, so that `nullptr` and untyped storage can be handed in.
+  /// Implicit, so that `nullptr` and untyped storage can be passed.
   handle_base(void* impl) : p_impl(static_cast<Impl*>(impl)) {}
 
   /// Whether the handle names no object.
   bool is_empty() const { return reinterpret_cast<uintptr_t>(p_impl) <= Reserved; }
-  /// The object. @throws std::runtime_error when the pointer is null.
+  /// The object. @throws std::runtime_error if the pointer is null.
   Impl* get_impl() const {
     if (p_impl == nullptr) throw std::runtime_error(std::string(Handle::type_name()) + " is empty");
     return p_impl;
@@ -75,7 +75,8 @@ struct handle_base {
   /// Attribute `user_context`. @throws std::runtime_error for an empty handle.
   void* get_attr_user_context() const { return attr_of(self()).user_context; }
 
-  // Not members: both operands then convert alike, and C++20 sees no second, reversed candidate.
+  // Not members: both operands then convert in the same way, and C++20 finds no second, reversed
+  // candidate.
   /// Whether both name the same object.
   friend bool operator==(const Handle& a, const Handle& b) { return a.p_impl == b.p_impl; }
   /// Whether they name different objects.
@@ -87,7 +88,7 @@ struct handle_base {
 
 }  // namespace detail
 
-/// Everything one independent instance of the library owns.
+/// An independent instance of the library, with everything that it owns.
 struct runtime_t : detail::handle_base<runtime_t, runtime_impl_t, runtime_attr_t, 0> {
   using handle_base::handle_base;
   runtime_t() = default;
@@ -118,7 +119,7 @@ struct runtime_t : detail::handle_base<runtime_t, runtime_impl_t, runtime_attr_t
   ///@}
 };
 
-/// An opened network: the protection domain that memory is registered with.
+/// An opened network: the protection domain in which memory is registered.
 struct net_context_t
     : detail::handle_base<net_context_t, net_context_impl_t, net_context_attr_t, 0> {
   using handle_base::handle_base;
@@ -183,7 +184,7 @@ struct device_t : detail::handle_base<device_t, device_impl_t, device_attr_t, 0>
   ///@}
 };
 
-/// The sending side of a device; separate endpoints keep senders out of each other's way.
+/// The send side of a device; separate endpoints reduce contention between senders.
 struct endpoint_t : detail::handle_base<endpoint_t, endpoint_impl_t, endpoint_attr_t, 0> {
   using handle_base::handle_base;
   endpoint_t() = default;
@@ -209,7 +210,7 @@ struct packet_pool_t
   ///@}
 };
 
-/// Where receives and arriving messages find each other.
+/// Matches receives with arriving messages.
 struct matching_engine_t
     : detail::handle_base<matching_engine_t, matching_engine_impl_t, matching_engine_attr_t, 0> {
   using handle_base::handle_base;
@@ -224,8 +225,8 @@ struct matching_engine_t
   ///@}
 };
 
-/// A registered memory region. The values 0, 1 and 2 are no regions but say what kind of memory a
-/// buffer is (MR_HOST, MR_DEVICE, MR_UNKNOWN), so they count as empty.
+/// A registered memory region. The values 0, 1 and 2 are not regions; they give the memory kind of
+/// a buffer (MR_HOST, MR_DEVICE, MR_UNKNOWN) and count as empty.
 struct mr_t : detail::handle_base<mr_t, mr_impl_t, mr_attr_t, 2> {
   using handle_base::handle_base;
   mr_t() = default;
@@ -248,33 +249,35 @@ struct comp_t : detail::handle_base<comp_t, comp_impl_t, comp_attr_t, 1> {
   ///@}
 };
 
-/// What a peer needs to reach a registered region. Plain bytes: copy it, send it, gather it.
+/// Remote key: what a peer needs to access a registered region. Plain bytes that can be copied and
+/// sent.
 struct rmr_t {
   uintptr_t base = 0;        ///< address that was registered; `remote_disp` counts from here
-  uintptr_t mr_base = 0;     ///< the library's own: a check, by which posts refuse changed copies
-  uint64_t opaque_rkey = 0;  ///< the library's own
+  uintptr_t mr_base = 0;     ///< internal: a check word with which posts detect changed copies
+  uint64_t opaque_rkey = 0;  ///< internal
   /// Whether it names no region.
-  /// @return whether it is so
+  /// @return true if so
   bool is_empty() const { return base == 0 && mr_base == 0 && opaque_rkey == 0; }
 };
 
-/// The buffer is host memory (the default): no look-up is made.
+/// The buffer is in host memory (the default): no look-up.
 const mr_t MR_HOST = mr_t();
-/// The buffer is GPU memory. In a process that uses no GPU it is host memory, with one warning a
-/// process; a GPU's driver that says it is host memory makes the post throw argument_error.
+/// The buffer is in GPU memory. In a process that uses no GPU it counts as host memory, with one
+/// warning per process. If the GPU driver reports host memory, the post throws argument_error.
 const mr_t MR_DEVICE = mr_t(reinterpret_cast<void*>(static_cast<uintptr_t>(1)));
-/// Find out what kind of memory the buffer is; costs one look-up per post.
+/// Query the memory kind of the buffer; costs one look-up per post.
 const mr_t MR_UNKNOWN = mr_t(reinterpret_cast<void*>(static_cast<uintptr_t>(2)));
 /// No remote region.
 const rmr_t RMR_NULL = rmr_t();
 
-/// No completion object, finish inside the call: implies `allow_posted(false).allow_retry(false)`.
+/// No completion object; complete inside the call: implies
+/// `allow_posted(false).allow_retry(false)`.
 const comp_t COMP_NULL = comp_t();
-/// No completion object, finish inside the call or answer retry: implies `allow_posted(false)`.
-/// Retry says that nothing was begun: there was no room to begin in, or for a receive no message
-/// after one round of progress. What was begun is finished inside the call, with progress: a large
-/// send or active message when the peer has taken it, a put and a get when the bytes are there. Who
-/// must not wait for that gives an object.
+/// No completion object; complete inside the call or return retry: implies `allow_posted(false)`.
+/// Retry means that nothing was started: there were no resources, or for a receive no message after
+/// one round of progress. A started operation completes inside the call, which makes progress: a
+/// large send or active message when the peer has received it, a put or get when the data has
+/// arrived. Pass a completion object if the call must not wait for that.
 const comp_t COMP_NULL_RETRY = comp_t(reinterpret_cast<void*>(static_cast<uintptr_t>(1)));
 /// Former name of COMP_NULL.
 const comp_t COMP_NULL_EXPECT_DONE = COMP_NULL;

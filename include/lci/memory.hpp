@@ -1,6 +1,6 @@
 /// @file memory.hpp
-/// Memory that peers may reach, packets that the program fills in place, and the allocator that
-/// message buffers come from.
+/// Memory that peers may access, packets that the program fills in place, and the allocator of
+/// message buffers.
 #ifndef LCI_MEMORY_HPP
 #define LCI_MEMORY_HPP
 
@@ -11,37 +11,37 @@
 
 namespace lci {
 
-/// Where the buffers of received active messages come from. Derive from it and hand it to
-/// set_allocator(), or to alloc_packet_pool_x for the packets of a pool. Both functions may be
-/// called at the same time by all threads that make progress. The memory may be a GPU's: messages
-/// are then copied there by the GPU.
+/// Allocates the buffers of received active messages. Derive from it and pass it to
+/// set_allocator(), or to alloc_packet_pool_x for the packets of a pool. All threads that make
+/// progress may call both functions at the same time. The memory may be GPU memory: the GPU then
+/// copies messages there.
 class LCI_PUBLIC allocator_base_t {
  public:
   virtual ~allocator_base_t() {}
   /// Allocates.
   /// @param size  bytes; 0 is legal
-  /// @return at least so many bytes
+  /// @return at least that many bytes
   virtual void* allocate(size_t size) = 0;
-  /// Takes memory back.
-  /// @param ptr  what allocate() gave
+  /// Frees memory.
+  /// @param ptr  the result of allocate()
   virtual void deallocate(void* ptr) = 0;
 };
 
-/// The allocator in force until another one is set: malloc and free.
+/// The allocator used until another one is set: malloc and free.
 class LCI_PUBLIC allocator_default_t : public allocator_base_t {
  public:
   void* allocate(size_t size) override { return std::malloc(size == 0 ? 1 : size); }
   void deallocate(void* ptr) override { std::free(ptr); }
 };
 
-/// Memory of one GPU, for packet pools and set_allocator(). Making one uses no GPU and never fails.
-/// allocate() throws lci::backend_error, with a sentence that says why, where there is no such GPU
-/// or it has no memory left, and may wait for the GPU, as deallocate() does. The memory is aligned
-/// to 256 bytes and outlives the runtime. deallocate() throws lci::argument_error for what it has
-/// not given. Threads: any.
+/// Memory of one GPU, for packet pools and set_allocator(). The constructor uses no GPU and never
+/// fails. allocate() throws lci::backend_error with the reason if there is no such GPU or it has no
+/// memory left. allocate() and deallocate() may wait for the GPU. The memory is aligned to 256
+/// bytes and outlives the runtime. deallocate() throws lci::argument_error for memory that it has
+/// not allocated. Threads: any.
 class LCI_PUBLIC device_allocator_t : public allocator_base_t {
  public:
-  /// @param gpu  its number, as this process counts them
+  /// @param gpu  the GPU's number in this process
   explicit device_allocator_t(int gpu = 0) : gpu_(gpu) {}
   void* allocate(size_t size) override;
   void deallocate(void* ptr) override;
@@ -50,12 +50,12 @@ class LCI_PUBLIC device_allocator_t : public allocator_base_t {
   int gpu_;
 };
 
-/// Host memory that GPUs read and write (pinned), otherwise like device_allocator_t. It serves all
-/// GPUs of the process.
+/// Host memory that GPUs read and write (pinned); otherwise like device_allocator_t. It works for
+/// all GPUs of the process.
 class LCI_PUBLIC pinned_allocator_t : public allocator_base_t {
  public:
-  /// @param gpu  the one through which it is made; one that the program uses anyway costs nothing
-  ///             more
+  /// @param gpu  the GPU through which it is allocated; a GPU that the program already uses costs
+  /// nothing more
   explicit pinned_allocator_t(int gpu = 0) : gpu_(gpu) {}
   void* allocate(size_t size) override;
   void deallocate(void* ptr) override;
@@ -146,10 +146,11 @@ class bind_packet_pool_operation : public operation<Op, bind_packet_pool_args, v
 
 }  // namespace detail
 
-/// Registers `size` bytes at `address` with a device; peers reach them through get_rmr().
+/// Registers `size` bytes at `address` with a device. Peers access them with the result of
+/// get_rmr().
 /// @return  the region; end it with deregister_memory()
 /// @throws lci::argument_error  null address with a size
-/// @throws lci::backend_error   the system refuses; the text says why
+/// @throws lci::backend_error   the system refuses; the text gives the reason
 /// Threads: any.
 class register_memory_x : public detail::operation<register_memory_x, detail::register_memory_args,
                                                    mr_t, &detail::register_memory>,
@@ -173,7 +174,7 @@ class register_memory_x : public detail::operation<register_memory_x, detail::re
   }
 };
 
-/// Ends a registration and empties the handle, if that was given by pointer. Peers must not use its
+/// Ends a registration, and empties the handle if it was passed by pointer. Peers must not use its
 /// rmr_t any more. Threads: any.
 /// @throws lci::argument_error  empty or freed handle, null pointer
 class deregister_memory_x
@@ -183,9 +184,9 @@ class deregister_memory_x
  public:
   /// Takes the handle to empty.
   explicit deregister_memory_x(mr_t* value) { args.mr = value; }
-  /// Takes a copy of the handle, which stays as it is.
+  /// Takes a copy of the handle; the original is unchanged.
   explicit deregister_memory_x(mr_t value) { args.value = detail::given(value); }
-  /// Other pointers are no registrations, although a handle can be made of them.
+  /// Other pointers are not registrations, although they convert to a handle.
   template <class T, typename std::enable_if<!std::is_same<T, mr_t>::value, int>::type = 0>
   explicit deregister_memory_x(T*) = delete;
   /// Sets the handle to empty.
@@ -196,9 +197,9 @@ class deregister_memory_x
   }
 };
 
-/// What peers need to reach a registered region. Threads: any.
-/// @return  the name by which peers reach the region; plain bytes, to be sent to them, valid until
-/// it is deregistered
+/// Returns the remote key of a registered region. Threads: any.
+/// @return  the remote key with which peers access the region; plain bytes to send to them, valid
+/// until the region is deregistered
 /// @throws std::runtime_error  empty handle
 class get_rmr_x
     : public detail::operation<get_rmr_x, detail::get_rmr_args, rmr_t, &detail::get_rmr>,
@@ -213,7 +214,7 @@ class get_rmr_x
   }
 };
 
-/// Makes a packet pool; it grows on demand up to `npackets`.
+/// Creates a packet pool; it grows on demand up to `npackets`.
 /// @return  the pool; free it with free_packet_pool()
 /// @throws lci::argument_error  packet_size too small for a header
 class alloc_packet_pool_x
@@ -221,13 +222,13 @@ class alloc_packet_pool_x
                                      packet_pool_settings_t, packet_pool_t,
                                      &detail::alloc_packet_pool> {
  public:
-  /// Sets the bytes of a packet, header included. Default: attribute `packet_size`.
+  /// Sets the bytes of a packet, including its header. Default: attribute `packet_size`.
   alloc_packet_pool_x&& packet_size(size_t value) { return set(&S::packet_size, value); }
-  /// Sets the ceiling on the number of packets. Default: attribute `npackets`.
+  /// Sets the maximum number of packets. Default: attribute `npackets`.
   alloc_packet_pool_x&& npackets(size_t value) { return set(&S::npackets, value); }
-  /// Sets where the payloads lie, in GPU memory for example: messages are then built and delivered
-  /// there. Not owned, must outlive the pool. Called when packets are first needed, for many at a
-  /// time. Default: null, host memory of the library's own.
+  /// Sets the allocator of the payloads, for example of GPU memory: messages are then built and
+  /// delivered there. Not owned; must outlive the pool. Called when packets are first needed, for
+  /// many at a time. Default: null, host memory of the library.
   alloc_packet_pool_x&& allocator(allocator_base_t* value) {
     args.allocator = value;
     return self();
@@ -235,7 +236,7 @@ class alloc_packet_pool_x
 };
 
 /// Frees a packet pool and empties the handle. The program must have returned its packets, and the
-/// devices that use it must be gone; messages in its packets that nobody received are dropped.
+/// devices that use it must be freed. Unreceived messages in its packets are dropped.
 class free_packet_pool_x
     : public detail::free_operation<free_packet_pool_x, packet_pool_t, &detail::free_packet_pool> {
  public:
@@ -245,11 +246,11 @@ class free_packet_pool_x
   free_packet_pool_x&& packet_pool(packet_pool_t* value) { return set(value); }
 };
 
-/// Makes a packet pool usable with a device. A pool with an allocator becomes the one in whose
-/// packets the device delivers active messages for completion objects with `zero_copy_am`: those of
-/// at most get_max_bcopy_size() of the pool in a packet (give it back with put_upacket()), larger
-/// ones in memory of the pool's allocator (give it back there). The last one that was registered
-/// counts. Threads: any; messages that have begun to arrive stay where they are.
+/// Makes a packet pool usable with a device. The device then uses a pool with an allocator to
+/// deliver active messages for completion objects with `zero_copy_am`: messages of at most
+/// get_max_bcopy_size() of the pool in a packet (return it with put_upacket()), larger ones in
+/// memory of the pool's allocator (return it there). The pool registered last is used. Threads:
+/// any; messages that have begun to arrive stay where they are.
 class register_packet_pool_x
     : public detail::bind_packet_pool_operation<register_packet_pool_x,
                                                 &detail::register_packet_pool> {
@@ -275,12 +276,12 @@ class get_default_packet_pool_x
     : public detail::get_default_operation<get_default_packet_pool_x, packet_pool_t,
                                            &detail::get_default_packet_pool> {};
 
-/// A packet of at least get_max_bcopy_size() writable bytes to build a message in; null when none
-/// is left. Handing it to a post on the same pool that answers done or posted gives it back to the
-/// library; after retry it is still the caller's. From a pool with an allocator it lies in the
-/// allocator's memory, aligned to 256 bytes; a post knows where that is and needs no mr. Throws
-/// what the allocator throws. Threads: any.
-/// @return  the first writable byte of the packet, or null when none is left
+/// Takes a packet of at least get_max_bcopy_size() writable bytes in which to build a message. A
+/// post on the same pool that returns done or posted gives the packet back to the library; after
+/// retry the caller still owns it. A packet of a pool with an allocator is in the allocator's
+/// memory, aligned to 256 bytes; a post recognizes that memory and needs no mr. Rethrows what the
+/// allocator throws. Threads: any.
+/// @return  the first writable byte of the packet, or null if no packet is left
 class get_upacket_x : public detail::operation<get_upacket_x, detail::packet_pool_args, void*,
                                                &detail::get_upacket>,
                       public detail::runtime_option<get_upacket_x>,
@@ -301,16 +302,17 @@ class put_upacket_x
   }
 };
 
-/// Bytes up to which a message travels in a packet. Threads: any.
-/// @return  bytes of payload: those of a packet of the pool without the library's header
+/// Largest message that fits in a packet. Threads: any.
+/// @return  bytes of payload: a packet of the pool without the library's header
 class get_max_bcopy_size_x
     : public detail::operation<get_max_bcopy_size_x, detail::packet_pool_args, size_t,
                                &detail::get_max_bcopy_size>,
       public detail::runtime_option<get_max_bcopy_size_x>,
       public detail::packet_pool_option<get_max_bcopy_size_x> {};
 
-/// Replaces the runtime's allocator. It is not owned and must outlive all traffic.
-/// Threads: one at a time, with nobody communicating. @throws lci::argument_error  null
+/// Replaces the runtime's allocator. The runtime does not own it, and it must outlive all
+/// communication.
+/// Threads: one at a time, while no thread communicates. @throws lci::argument_error  null
 class set_allocator_x : public detail::operation<set_allocator_x, detail::allocator_args, void,
                                                  &detail::set_allocator>,
                         public detail::runtime_option<set_allocator_x> {
@@ -325,7 +327,7 @@ class set_allocator_x : public detail::operation<set_allocator_x, detail::alloca
 };
 
 /// The runtime's allocator. Threads: any.
-/// @return  the allocator that was set, or the library's own; not the caller's to free
+/// @return  the allocator that was set, or the default one; the caller must not free it
 class get_allocator_x : public detail::operation<get_allocator_x, detail::allocator_args,
                                                  allocator_base_t*, &detail::get_allocator>,
                         public detail::runtime_option<get_allocator_x> {};
@@ -336,10 +338,10 @@ inline mr_t register_memory(void* address, size_t size) {
 }
 /// deregister_memory_x without options.
 inline void deregister_memory(mr_t* mr) { deregister_memory_x(mr).call(); }
-/// The same by value: the caller's handle keeps naming what is gone.
+/// The same by value: the caller's handle is unchanged and then invalid.
 /// @param mr the registration to end
 inline void deregister_memory(mr_t mr) { deregister_memory_x(mr).call(); }
-/// Other pointers are no registrations, although a handle can be made of them.
+/// Other pointers are not registrations, although they convert to a handle.
 template <class T, typename std::enable_if<!std::is_same<T, mr_t>::value, int>::type = 0>
 void deregister_memory(T*) = delete;
 /// get_rmr_x without options.

@@ -1,12 +1,12 @@
 /// @file net.hpp
-/// Raw access to the network, for tools. Do not mix with progress() on one device; give the runtime
-/// `alloc_default_packet_pool(false)` so that the library's own receives are not in the way.
+/// Raw access to the network, for tools. Do not combine with progress() on one device. Create the
+/// runtime with `alloc_default_packet_pool(false)`, so that the library posts no receives.
 ///
-/// The short forms (trailing `s`) take at most `max_inject_size` bytes, answer done (a short put
-/// posted where it is in no order yet, and its buffer may be reused all the same), and still
-/// produce an entry in net_poll_cq(); the others answer posted. Retry: nothing happened. Threads:
-/// any, at the same time. All throw lci::argument_error for a rank outside 0..n-1, a null buffer
-/// with a size, a size over the limit.
+/// The short forms (trailing `s`) take at most `max_inject_size` bytes, return done, and still
+/// produce an entry in net_poll_cq(). A short put that is not ordered yet returns posted, but its
+/// buffer may be reused. The other forms return posted. Retry: nothing happened. Threads: any, at
+/// the same time. All throw lci::argument_error for a rank outside 0..n-1, a null buffer with a
+/// size, or a size over the limit.
 #ifndef LCI_NET_HPP
 #define LCI_NET_HPP
 
@@ -57,7 +57,7 @@ LCI_PUBLIC error_t net_post_putImms(const net_post_args& args);
 LCI_PUBLIC error_t net_post_putImm(const net_post_args& args);
 LCI_PUBLIC error_t net_post_get(const net_post_args& args);
 
-/// Setters that all raw posts have.
+/// Setters of all raw posts.
 template <class Op, error_t (*Run)(const net_post_args&)>
 class net_operation : public operation<Op, net_post_args, error_t, Run>,
                       public runtime_option<Op>,
@@ -102,7 +102,7 @@ class net_out_operation : public net_operation<Op, Run>, public endpoint_option<
 template <class Op, error_t (*Run)(const net_post_args&)>
 class net_rma_operation : public net_out_operation<Op, Run> {
  public:
-  /// Sets the distance in bytes from `rmr.base`.
+  /// Sets the offset in bytes from `rmr.base`.
   Op&& offset(uint64_t value) {
     this->args.offset = value;
     return this->self();
@@ -124,7 +124,7 @@ class net_rma_operation : public net_out_operation<Op, Run> {
 /// Setter of the local region.
 template <class Op>
 struct net_mr_option {
-  /// Sets the region that the local buffer lies in.
+  /// Sets the region that contains the local buffer.
   Op&& mr(mr_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.mr = value;
@@ -135,7 +135,7 @@ struct net_mr_option {
 /// Setter of immediate data.
 template <class Op>
 struct net_imm_option {
-  /// Sets the 32 bits that travel along. Default: 0.
+  /// Sets the 32 bits of immediate data. Default: 0.
   Op&& imm_data(net_imm_data_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.imm_data = value;
@@ -146,8 +146,8 @@ struct net_imm_option {
 }  // namespace detail
 
 /// Takes up to `max_polls` (1..LCI_BACKEND_MAX_POLLS) completions; `statuses` may be null. A
-/// failure shows as an entry with opcode ERROR.
-/// @return  how many entries there were; 0 when nothing has completed
+/// failure is an entry with opcode ERROR.
+/// @return  the number of entries; 0 if nothing has completed
 class net_poll_cq_x : public detail::operation<net_poll_cq_x, detail::net_poll_cq_args, size_t,
                                                &detail::net_poll_cq>,
                       public detail::runtime_option<net_poll_cq_x>,
@@ -158,12 +158,12 @@ class net_poll_cq_x : public detail::operation<net_poll_cq_x, detail::net_poll_c
     args.max_polls = max_polls;
     args.statuses = statuses;
   }
-  /// Sets the most entries to take.
+  /// Sets the maximum number of entries to take.
   net_poll_cq_x&& max_polls(size_t value) {
     args.max_polls = value;
     return self();
   }
-  /// Sets where they go.
+  /// Sets the buffer for the entries.
   net_poll_cq_x&& statuses(net_status_t* value) {
     args.statuses = value;
     return self();
@@ -171,7 +171,7 @@ class net_poll_cq_x : public detail::operation<net_poll_cq_x, detail::net_poll_c
 };
 
 /// Posts a receive buffer, which must be registered, to the device.
-/// @return  posted: its entry says how many bytes came, and from whom
+/// @return  posted: its entry gives the number of bytes and the sender
 class net_post_recv_x : public detail::net_operation<net_post_recv_x, &detail::net_post_recv>,
                         public detail::net_mr_option<net_post_recv_x> {
  public:
@@ -182,7 +182,7 @@ class net_post_recv_x : public detail::net_operation<net_post_recv_x, &detail::n
 };
 
 /// Sends a short message.
-/// @return  done, or retry when there is no room now
+/// @return  done, or retry if the queue is full
 class net_post_sends_x
     : public detail::net_out_operation<net_post_sends_x, &detail::net_post_sends>,
       public detail::net_imm_option<net_post_sends_x> {
@@ -192,7 +192,7 @@ class net_post_sends_x
 };
 
 /// Sends from a registered buffer.
-/// @return  posted: the buffer is the network's until its entry; or retry when there is no room now
+/// @return  posted: the network owns the buffer until its entry; or retry if the queue is full
 class net_post_send_x : public detail::net_out_operation<net_post_send_x, &detail::net_post_send>,
                         public detail::net_mr_option<net_post_send_x>,
                         public detail::net_imm_option<net_post_send_x> {
@@ -205,8 +205,8 @@ class net_post_send_x : public detail::net_out_operation<net_post_send_x, &detai
 };
 
 /// Writes a few bytes to a peer's memory.
-/// @return  done, or posted where it is in no order yet: the buffer may be reused after either; or
-/// retry when there is no room now
+/// @return  done, or posted if it is not ordered yet: the buffer may be reused after either; or
+/// retry if the queue is full
 class net_post_puts_x : public detail::net_rma_operation<net_post_puts_x, &detail::net_post_puts> {
  public:
   /// Positional arguments, see the setters of their names.
@@ -215,7 +215,7 @@ class net_post_puts_x : public detail::net_rma_operation<net_post_puts_x, &detai
 };
 
 /// Writes a registered buffer to a peer's memory.
-/// @return  posted: the buffer is the network's until its entry; or retry when there is no room now
+/// @return  posted: the network owns the buffer until its entry; or retry if the queue is full
 class net_post_put_x : public detail::net_rma_operation<net_post_put_x, &detail::net_post_put>,
                        public detail::net_mr_option<net_post_put_x> {
  public:
@@ -227,8 +227,8 @@ class net_post_put_x : public detail::net_rma_operation<net_post_put_x, &detail:
 };
 
 /// Writes a few bytes to a peer's memory and reports REMOTE_WRITE there.
-/// @return  done, or posted where it is in no order yet: the buffer may be reused after either; or
-/// retry when there is no room now
+/// @return  done, or posted if it is not ordered yet: the buffer may be reused after either; or
+/// retry if the queue is full
 class net_post_putImms_x
     : public detail::net_rma_operation<net_post_putImms_x, &detail::net_post_putImms>,
       public detail::net_imm_option<net_post_putImms_x> {
@@ -239,7 +239,7 @@ class net_post_putImms_x
 };
 
 /// Writes a registered buffer to a peer's memory and reports REMOTE_WRITE there.
-/// @return  posted: the buffer is the network's until its entry; or retry when there is no room now
+/// @return  posted: the network owns the buffer until its entry; or retry if the queue is full
 class net_post_putImm_x
     : public detail::net_rma_operation<net_post_putImm_x, &detail::net_post_putImm>,
       public detail::net_mr_option<net_post_putImm_x>,
@@ -253,7 +253,7 @@ class net_post_putImm_x
 };
 
 /// Reads a peer's memory into a registered buffer.
-/// @return  posted: the data is there with its entry; or retry when there is no room now
+/// @return  posted: the data has arrived when its entry appears; or retry if the queue is full
 class net_post_get_x : public detail::net_rma_operation<net_post_get_x, &detail::net_post_get>,
                        public detail::net_mr_option<net_post_get_x> {
  public:

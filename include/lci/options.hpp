@@ -1,14 +1,15 @@
 /// @file options.hpp
-/// The parts that operation classes are put together from: one setter group per group of options,
-/// and the base that holds the arguments and runs the operation.
+/// The building blocks of operation classes: one setter group per group of options, and the base
+/// that holds the arguments and runs the operation.
 ///
 /// Every operation `op` has a class `op_x`: its constructor takes the positional arguments, each
 /// argument has a setter of its name that returns the object itself as an rvalue reference, and
 /// `call()` or `operator()` runs it. An operation object can be copied, stored, changed and run any
-/// number of times; running does not change it. One object must not be used by two threads at once.
+/// number of times; running does not change it. Two threads must not use one object at the same
+/// time.
 ///
-/// A handle given to an option has to name an object: an empty or freed one is an
-/// lci::argument_error of the call, also where the option does not matter to it.
+/// A handle passed to an option must name an object: for an empty or freed one the call throws
+/// lci::argument_error, even if it does not use the option.
 #ifndef LCI_OPTIONS_HPP
 #define LCI_OPTIONS_HPP
 
@@ -24,24 +25,24 @@ namespace lci {
 /// A value that may be missing.
 template <class T>
 struct option_t {
-  T m_value;      ///< the value; default-constructed when missing
+  T m_value;      ///< the value; default-constructed if missing
   bool m_is_set;  ///< whether it was given
 
   option_t() : m_value(), m_is_set(false) {}
   /// A given value.
   /// @param value  the value
   option_t(T value) : m_value(std::move(value)), m_is_set(true) {}
-  /// A value together with whether it counts.
+  /// A value, and whether it is given.
   /// @param value   the value
-  /// @param is_set  whether it counts
+  /// @param is_set  whether it is given
   option_t(T value, bool is_set) : m_value(std::move(value)), m_is_set(is_set) {}
-  /// The value, or another when it is missing.
-  /// @param fallback  the other
-  /// @return the one that counts
+  /// The value, or a fallback if it is missing.
+  /// @param fallback  the fallback
+  /// @return the value to use
   T get_value_or(T fallback) const { return m_is_set ? m_value : std::move(fallback); }
   /// Stores the value if there is one.
-  /// @param out  gets the value, else stays as it is
-  /// @return whether there is one
+  /// @param out  receives the value; otherwise unchanged
+  /// @return whether there is a value
   bool get_set_value(T* out) const {
     if (m_is_set) *out = m_value;
     return m_is_set;
@@ -53,17 +54,17 @@ struct option_t {
 
 namespace detail {
 
-/// Changes to a copy of the defaults, made when the operation runs: an allocation therefore sees
-/// the defaults in force at the time of the call. For set-up only: it allocates.
+/// Changes to a copy of the defaults, applied when the operation runs: an allocation therefore uses
+/// the defaults at the time of the call. For set-up only: it allocates.
 template <class Settings>
 class overrides_t {
  public:
-  /// Remembers that `member` shall be `value`; a later change to the same member wins.
+  /// Records `value` for `member`; a later change to the same member wins.
   template <class Owner, class T>
   void set(T Owner::*member, T value) {
     changes_.push_back([member, value](Settings& settings) { settings.*member = value; });
   }
-  /// `defaults` with all changes made.
+  /// `defaults` with all changes applied.
   Settings applied_to(Settings defaults) const {
     for (const auto& change : changes_) change(defaults);
     return defaults;
@@ -77,7 +78,7 @@ class overrides_t {
 template <class Op, class Args, class Result, Result (*Run)(const Args&)>
 class operation {
  public:
-  Args args;  ///< what has been given so far
+  Args args;  ///< the arguments given so far
 
   /// Runs the operation.
   Result operator()() const { return Run(args); }
@@ -85,14 +86,14 @@ class operation {
   Result call() const { return Run(args); }
 
  protected:
-  // Members have initialisers of their own; `args()` would write zeros below them first.
+  // Members have their own initialisers; `args()` would zero them first.
   operation() {}
   explicit operation(const Args& given) : args(given) {}
   Op&& self() { return std::move(static_cast<Op&>(*this)); }
 };
 
-/// What a setter keeps of a handle: one that was given and is empty must not look like one that was
-/// not given, so that the call refuses it.
+/// The value that a setter stores for a handle: an empty handle that was passed must differ from
+/// none, so that the call refuses it.
 template <class Handle>
 Handle given(Handle value) {
   return value.p_impl != nullptr ? value : Handle(reinterpret_cast<void*>(uintptr_t{1}));
@@ -158,7 +159,7 @@ struct matching_engine_option {
 // What completion means.
 template <class Op>
 struct comp_semantic_option {
-  /// Sets what local completion means. Default: comp_semantic_t::memory.
+  /// Sets the meaning of local completion. Default: comp_semantic_t::memory.
   Op&& comp_semantic(comp_semantic_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.comp_semantic = value;
@@ -169,7 +170,7 @@ struct comp_semantic_option {
 // The caller's own pointer.
 template <class Op>
 struct user_context_option {
-  /// Sets the caller's own pointer. Default: null.
+  /// Sets a pointer for the caller's use. Default: null.
   Op&& user_context(void* value) {
     Op& op = static_cast<Op&>(*this);
     op.args.user_context = value;
@@ -188,10 +189,10 @@ struct name_options : user_context_option<Op> {
   }
 };
 
-// Whom to signal.
+// Completion object.
 template <class Op>
 struct comp_option {
-  /// Sets the completion object: the operation then returns at once and signals it when it is done.
+  /// Sets the completion object: the operation then returns at once and signals it on completion.
   /// Default: COMP_NULL, the operation blocks.
   Op&& comp(comp_t value) {
     Op& op = static_cast<Op&>(*this);
@@ -213,7 +214,7 @@ struct get_default_args {
   device_t device;  // get_default_endpoint only
 };
 
-/// What the allocations of resources with settings have in common.
+/// Base of the allocations of resources with settings.
 template <class Op, class Args, class Settings, class Handle, Handle (*Run)(const Args&)>
 class alloc_operation : public operation<Op, Args, Handle, Run>,
                         public runtime_option<Op>,
@@ -227,7 +228,7 @@ class alloc_operation : public operation<Op, Args, Handle, Run>,
   }
 };
 
-/// What the operations that free a resource have in common.
+/// Base of the operations that free a resource.
 template <class Op, class Handle, void (*Run)(const free_args<Handle>&)>
 class free_operation : public operation<Op, free_args<Handle>, void, Run>,
                        public runtime_option<Op> {

@@ -1,18 +1,18 @@
 /// @file post.hpp
 /// Communication: send, receive, active message, put, get, and the general form of all five.
 ///
-/// Every post answers one of three things:
-/// - done: finished. The completion object will not be signalled; the fields of the status are
+/// Every post returns one of three results:
+/// - done: complete. The completion object will not be signalled; the fields of the status are
 /// valid.
 /// - posted: accepted. The completion object will be signalled exactly once, by a thread in
 /// progress().
-/// - retry: nothing happened and nothing is owned; call again, usually after progress().
+/// - retry: nothing happened and the library owns nothing; call again, usually after progress().
 ///
-/// Wrong arguments throw lci::argument_error from the call and change nothing, among them a size
-/// that reaches beyond the address space or the region that `.mr()` names; a post to a rank
-/// that is known to have failed throws lci::peer_failure_error. One that waits (COMP_NULL) ends
-/// with that error when its peer is lost, with ANY_SOURCE when any is. Threads: any, at the same
-/// time, also on one device.
+/// A call with wrong arguments throws lci::argument_error and changes nothing. Wrong arguments
+/// include a size beyond the end of the address space or of the region in `.mr()`. A post to a rank
+/// that is known to have failed throws lci::peer_failure_error. A blocking post (COMP_NULL) throws
+/// it when its peer is lost, with ANY_SOURCE when any peer is lost. Threads: any, at the same time,
+/// also on one device.
 #ifndef LCI_POST_HPP
 #define LCI_POST_HPP
 
@@ -21,8 +21,8 @@
 namespace lci {
 namespace detail {
 
-/// Arguments of all posts. A null handle means "not given": the library fills in the default when
-/// it needs it. Plain and flat on purpose, building one must cost no more than the stores.
+/// Arguments of all posts. A null handle means "not given": the library uses the default when it
+/// needs it. The struct is flat on purpose: building one must cost no more than the stores.
 struct post_args {
   int rank = -1;
   void* local_buffer = nullptr;
@@ -54,7 +54,7 @@ LCI_PUBLIC status_t post_put(const post_args& args);
 LCI_PUBLIC status_t post_get(const post_args& args);
 LCI_PUBLIC status_t post_comm(const post_args& args);
 
-/// Setters that every post has.
+/// Setters of all posts.
 template <class Op, status_t (*Run)(const post_args&)>
 class post_operation : public operation<Op, post_args, status_t, Run>,
                        public runtime_option<Op>,
@@ -66,24 +66,25 @@ class post_operation : public operation<Op, post_args, status_t, Run>,
  public:
   /// Sets the peer; only a receive accepts ANY_SOURCE.
   Op&& rank(int value) { return set(&post_args::rank, value); }
-  /// Sets the local buffer; it must stay as it is until the operation is complete.
+  /// Sets the local buffer; it must not change until the operation is complete.
   Op&& local_buffer(void* value) { return set(&post_args::local_buffer, value); }
-  /// Sets how many bytes to transfer, or the bytes of room in a receive buffer.
+  /// Sets the number of bytes to transfer, or the size of a receive buffer.
   Op&& size(size_t value) { return set(&post_args::size, value); }
-  /// Sets the object to signal when the operation was posted; COMP_NULL or COMP_NULL_RETRY: finish
-  /// in the call.
+  /// Sets the object to signal if the post returns posted; COMP_NULL or COMP_NULL_RETRY: complete
+  /// inside the call.
   Op&& local_comp(comp_t value) { return set(&post_args::local_comp, value); }
   /// Sets the tag. Default: 0 where it is not positional.
   Op&& tag(tag_t value) { return set(&post_args::tag, value); }
-  /// Sets the region that the local buffer lies in, or says what memory it is. Default: MR_HOST.
+  /// Sets the region that contains the local buffer, or its memory kind. Default: MR_HOST.
   Op&& mr(mr_t value) { return set(&post_args::mr, value); }
-  /// Sets whether done may be answered; if not, the object is signalled also then. Default: true.
+  /// Sets whether the post may return done; if not, the object is signalled in that case too.
+  /// Default: true.
   Op&& allow_done(bool value) { return set(&post_args::allow_done, value); }
-  /// Sets whether posted may be answered; if not, the call makes progress until finished. Default:
-  /// true.
+  /// Sets whether the post may return posted; if not, the call makes progress until the operation
+  /// is complete. Default: true.
   Op&& allow_posted(bool value) { return set(&post_args::allow_posted, value); }
-  /// Sets whether retry may be answered; if not, the library keeps what cannot leave now. Default:
-  /// true.
+  /// Sets whether the post may return retry; if not, the library queues an operation that it cannot
+  /// send now. Default: true.
   Op&& allow_retry(bool value) { return set(&post_args::allow_retry, value); }
 
  protected:
@@ -103,7 +104,7 @@ class post_operation : public operation<Op, post_args, status_t, Run>,
 /// Setter of operations that match a receive.
 template <class Op>
 struct matching_options : matching_engine_option<Op> {
-  /// Sets which of rank and tag take part in matching; both sides must agree. Default: rank_tag.
+  /// Sets which of rank and tag are matched; both sides must agree. Default: rank_tag.
   Op&& matching_policy(matching_policy_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.matching_policy = value;
@@ -125,7 +126,7 @@ struct remote_comp_option {
 /// Setters of operations on a peer's memory.
 template <class Op>
 struct remote_memory_options : remote_comp_option<Op> {
-  /// Sets the distance in bytes from `rmr.base`. Default: 0 where it is not positional.
+  /// Sets the offset in bytes from `rmr.base`. Default: 0 where it is not positional.
   Op&& remote_disp(uintptr_t value) {
     Op& op = static_cast<Op&>(*this);
     op.args.remote_disp = value;
@@ -141,13 +142,15 @@ struct remote_memory_options : remote_comp_option<Op> {
 
 }  // namespace detail
 
-/// Sends a message that a receive of rank `rank` takes by (rank, tag).
+/// Sends a message that matches a receive of rank `rank` by (rank, tag).
 ///
-/// Up to get_max_bcopy_size() bytes the buffer may be reused when the call has answered done;
-/// larger messages are posted and read from the buffer once the receiver has one. Size 0 is legal.
-/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: it may be when
-/// `local_comp` is signalled; retry: nothing happened. What options forbid is not answered
-/// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, done and posted both
+/// Up to get_max_bcopy_size() bytes the buffer may be reused when the call returns done. Larger
+/// messages return posted and are read from the buffer when the receiver has posted one. Size 0 is
+/// legal.
+/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: the buffer may
+/// be reused when `local_comp` is signalled; retry: nothing happened. A result that an option
+/// forbids is never returned
+/// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, both done and posted
 /// forbidden
 class post_send_x : public detail::post_operation<post_send_x, &detail::post_send>,
                     public detail::matching_options<post_send_x> {
@@ -161,14 +164,15 @@ class post_send_x : public detail::post_operation<post_send_x, &detail::post_sen
 
 /// Receives a message into a buffer of `size` bytes.
 ///
-/// Answers done when the message was already there, else posted; never retry, unless
-/// COMP_NULL_RETRY asks for that: then retry where there is no message. With ANY_SOURCE and/or
-/// ANY_TAG it takes every message that the wildcard covers, in arrival order. A message larger than
-/// the buffer makes the call that finds it (this post, or progress()) throw lci::truncation_error:
-/// the receive is over, its object is not signalled, nothing is written to the buffer, and the
-/// message waits for the next receive that it matches.
-/// @return  done: the message is in the buffer, and the status says its rank, tag and size; posted:
-/// `local_comp` is signalled with these; retry: only with COMP_NULL_RETRY, no message is there
+/// Returns done if the message has already arrived, else posted. It returns retry only with
+/// COMP_NULL_RETRY, if there is no message. With ANY_SOURCE and/or ANY_TAG it matches every message
+/// that the wildcard covers, in arrival order. If a message is larger than the buffer, the call
+/// that finds it (this post, or progress()) throws lci::truncation_error: the receive ends, its
+/// object is not signalled, nothing is written to the buffer, and the message waits for the next
+/// matching receive.
+/// @return  done: the message is in the buffer, and the status gives its rank, tag and size;
+/// posted: `local_comp` is signalled with these; retry: only with COMP_NULL_RETRY, there is no
+/// message
 /// @throws lci::argument_error  rank neither ANY_SOURCE nor in 0..n-1, null buffer with a size
 class post_recv_x : public detail::post_operation<post_recv_x, &detail::post_recv>,
                     public detail::matching_options<post_recv_x> {
@@ -183,10 +187,10 @@ class post_recv_x : public detail::post_operation<post_recv_x, &detail::post_rec
 /// Sends an active message: rank `rank` signals the object it registered as `remote_comp`, with the
 /// message.
 ///
-/// The receiving side gets a done status with the sender's rank, the tag, and a buffer that it owns
-/// from then on.
-/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: it may be when
-/// `local_comp` is signalled; retry: nothing happened. What options forbid is not answered
+/// The receiver gets a done status with the sender's rank, the tag, and a buffer that it then owns.
+/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: the buffer may
+/// be reused when `local_comp` is signalled; retry: nothing happened. A result that an option
+/// forbids is never returned
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, remote_comp 0
 class post_am_x : public detail::post_operation<post_am_x, &detail::post_am>,
                   public detail::remote_comp_option<post_am_x> {
@@ -201,13 +205,15 @@ class post_am_x : public detail::post_operation<post_am_x, &detail::post_am>,
 /// Writes `size` bytes to `rmr.base + remote_disp` in the memory of rank `rank`.
 ///
 /// With `remote_comp` the peer's object is signalled once the data is visible there: done, the
-/// origin's rank and tag, no buffer. Done says that the buffer may be reused, not that the data has
-/// arrived, but once the answer is done, or the object was signalled, whatever is posted after that
-/// to this rank through the same device, by any thread and any endpoint, comes behind the data:
-/// messages, notifications of puts and gets find it, and a later put to the same bytes wins. A put
-/// that was posted and not yet signalled is in no order, nor are operations of different devices.
-/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: it may be when
-/// `local_comp` is signalled; retry: nothing happened. What options forbid is not answered
+/// origin's rank and tag, no buffer. Done means that the buffer may be reused, not that the data
+/// has arrived. However, after the post has returned done, or the object was signalled, all later
+/// posts to this rank through the same device, by any thread and any endpoint, are ordered after
+/// the data: messages, notifications of puts and gets see it, and a later put to the same bytes
+/// wins. A put that was posted and not yet signalled is not ordered, nor are operations of
+/// different devices.
+/// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: the buffer may
+/// be reused when `local_comp` is signalled; retry: nothing happened. A result that an option
+/// forbids is never returned
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, write
 /// beyond its
 ///   end, tag above `max_imm_tag` together with `remote_comp`
@@ -225,9 +231,10 @@ class post_put_x : public detail::post_operation<post_put_x, &detail::post_put>,
 
 /// Reads `size` bytes from `rmr.base + remote_disp` in the memory of rank `rank`.
 ///
-/// Complete means that the data is in the local buffer.
-/// @return  done: the data is in the buffer, `local_comp` is not signalled; posted: it is when
-/// `local_comp` is signalled; retry: nothing happened. What options forbid is not answered
+/// The operation is complete when the data is in the local buffer.
+/// @return  done: the data is in the buffer, `local_comp` is not signalled; posted: the data is in
+/// the buffer when `local_comp` is signalled; retry: nothing happened. A result that an option
+/// forbids is never returned
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, read
 /// beyond its
 ///   end, a remote completion
@@ -244,12 +251,12 @@ class post_get_x : public detail::post_operation<post_get_x, &detail::post_get>,
   }
 };
 
-/// The general operation. Direction, a remote region and a remote completion say which of the five
-/// it is: OUT without both is a send, with a completion an active message, with a region a put,
-/// with both a put with signal; IN without both is a receive, with a region a get.
-/// @return  done, posted or retry, as the operation that it stands for
-/// @throws lci::argument_error  IN with a remote completion, and whatever the operation it stands
-/// for throws
+/// The general operation. Direction, remote region and remote completion select one of the five:
+/// OUT without both is a send, with a completion an active message, with a region a put, with both
+/// a put with signal; IN without both is a receive, with a region a get.
+/// @return  done, posted or retry, as for the selected operation
+/// @throws lci::argument_error  IN with a remote completion, and the errors of the selected
+/// operation
 class post_comm_x : public detail::post_operation<post_comm_x, &detail::post_comm>,
                     public detail::matching_options<post_comm_x>,
                     public detail::remote_memory_options<post_comm_x> {

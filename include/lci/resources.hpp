@@ -2,9 +2,9 @@
 /// Net contexts, devices, endpoints and matching engines. Packet pools are in memory.hpp.
 ///
 /// Allocating and freeing: one thread at a time, in the same order on all ranks, because devices,
-/// endpoints and engines of different processes find each other by their number; allocating a
-/// device or an endpoint is collective. Freeing is local: synchronise first. Asking for defaults:
-/// any thread.
+/// endpoints and engines of different processes are paired by their number. Allocating a device or
+/// an endpoint is collective. Freeing is local: synchronise first. Getting the defaults: any
+/// thread.
 #ifndef LCI_RESOURCES_HPP
 #define LCI_RESOURCES_HPP
 
@@ -73,7 +73,8 @@ LCI_PUBLIC matching_engine_t get_default_matching_engine(const get_default_args&
 
 /// Opens a network. Defaults of all settings: the global defaults at the time of the call.
 /// @return  the net context; free it with free_net_context() after its devices
-/// @throws lci::backend_error  no backend is usable, or not the one asked for; the text says why
+/// @throws lci::backend_error  no backend is usable, or not the requested one; the text gives the
+/// reason
 class alloc_net_context_x
     : public detail::alloc_operation<alloc_net_context_x, detail::alloc_net_context_args,
                                      net_context_settings_t, net_context_t,
@@ -106,16 +107,16 @@ class alloc_net_context_x
   ///@}
 };
 
-/// Makes a device. Collective. Defaults of all settings: the global defaults at the time of the
-/// call. A packet pool with an allocator is where it delivers active messages, as with
-/// register_packet_pool(); its own packets then come from the runtime's default pool.
+/// Creates a device. Collective. Defaults of all settings: the global defaults at the time of the
+/// call. The device delivers active messages in a packet pool with an allocator, as with
+/// register_packet_pool(); its other packets then come from the runtime's default pool.
 ///
-/// A net context has room for 64 devices at a time (lci::net::port_list, lci::shm::MAX_DEVICES: 128
-/// where all ranks share memory). What the network holds for a device, as its queues, stays when it
-/// is freed, and goes to a later one with the same settings once all ranks have freed theirs.
+/// A net context can hold 64 devices at a time (lci::net::port_list, lci::shm::MAX_DEVICES: 128 if
+/// all ranks share memory). Network resources of a freed device, such as its queues, are kept and
+/// reused for a later device with the same settings, once all ranks have freed theirs.
 /// @return  the device; free it with free_device()
-/// @throws lci::argument_error  a setting out of its range
-/// @throws lci::backend_error   the backend refuses, or there are too many devices
+/// @throws lci::argument_error  a setting out of range
+/// @throws lci::backend_error   the backend fails, or there are too many devices
 class alloc_device_x
     : public detail::alloc_operation<alloc_device_x, detail::alloc_device_args, device_settings_t,
                                      device_t, &detail::alloc_device>,
@@ -151,7 +152,7 @@ class alloc_device_x
   }
 };
 
-/// Makes another endpoint of a device. Collective.
+/// Creates another endpoint of a device. Collective.
 /// @return  the endpoint; free it with free_endpoint() before its device
 class alloc_endpoint_x : public detail::operation<alloc_endpoint_x, detail::alloc_endpoint_args,
                                                   endpoint_t, &detail::alloc_endpoint>,
@@ -159,13 +160,13 @@ class alloc_endpoint_x : public detail::operation<alloc_endpoint_x, detail::allo
                          public detail::device_option<alloc_endpoint_x>,
                          public detail::name_options<alloc_endpoint_x> {};
 
-/// Makes a matching engine. All ranks make them in the same order.
+/// Creates a matching engine. All ranks create them in the same order.
 ///
-/// Peers name it by its number in that order, so a rank may send to it once the others have made
+/// Peers name it by its number in that order, so a rank may send to it once the others have created
 /// theirs too: put a barrier between this call and the first post that names the new engine, unless
-/// other messages tell so. A message for an engine that its receiver has not made yet (or has
-/// freed) is dropped, and the receiver's next progress throws argument_error. The default engine
-/// needs nothing: it is there before any peer can reach this rank. Threads: one at a time.
+/// other messages establish this. A message for an engine that its receiver has not created yet (or
+/// has freed) is dropped, and the receiver's next progress throws argument_error. The default
+/// engine needs no barrier: it exists before any peer can reach this rank. Threads: one at a time.
 /// @return  the engine; free it with free_matching_engine()
 class alloc_matching_engine_x
     : public detail::alloc_operation<alloc_matching_engine_x, detail::alloc_matching_engine_args,
@@ -178,8 +179,8 @@ class alloc_matching_engine_x
   }
 };
 
-/// Closes a net context and empties the handle; its devices must be gone. Messages that came
-/// through it and were not received are dropped where they still lie in a peer's memory.
+/// Closes a net context and empties the handle; its devices must be freed. Unreceived messages that
+/// arrived through it are dropped if they are still in a peer's memory.
 class free_net_context_x
     : public detail::free_operation<free_net_context_x, net_context_t, &detail::free_net_context> {
  public:
@@ -189,12 +190,12 @@ class free_net_context_x
   free_net_context_x&& net_context(net_context_t* value) { return set(value); }
 };
 
-/// Frees a device and empties the handle. Sends in flight are completed. Receives that no message
-/// has met are dropped, their objects not signalled; what has arrived whole through this device and
-/// was not received can still be received through another one. Large messages that a peer has only
-/// announced are dropped: meet the peers (barrier) before. While it waits for what is under way, at
-/// most 5 s and then again 5 s for receives that another device completes, it makes progress, so
-/// handlers may run. Threads: one at a time, and nobody uses the device.
+/// Frees a device and empties the handle. Sends in flight are completed. Unmatched receives are
+/// dropped and their objects are not signalled. Unreceived messages that have fully arrived through
+/// this device can still be received through another one. Large messages that a peer has only
+/// announced are dropped: call a barrier first. The call waits for operations under way, at most 5
+/// s, and then another 5 s for receives that another device completes. It makes progress meanwhile,
+/// so handlers may run. Threads: one at a time, while no thread uses the device.
 class free_device_x : public detail::free_operation<free_device_x, device_t, &detail::free_device> {
  public:
   /// Takes the handle to empty.
@@ -213,8 +214,8 @@ class free_endpoint_x
   free_endpoint_x&& endpoint(endpoint_t* value) { return set(value); }
 };
 
-/// Frees a matching engine and empties the handle; what is in it is dropped: the objects of its
-/// receives are not signalled, and test_drained() does not count them any more.
+/// Frees a matching engine and empties the handle. Its entries are dropped: the objects of its
+/// receives are not signalled, and test_drained() no longer counts them.
 class free_matching_engine_x
     : public detail::free_operation<free_matching_engine_x, matching_engine_t,
                                     &detail::free_matching_engine> {
@@ -225,10 +226,9 @@ class free_matching_engine_x
   free_matching_engine_x&& matching_engine(matching_engine_t* value) { return set(value); }
 };
 
-/// Uses a matching engine directly: removes and answers the oldest opposite entry with that key,
-/// else stores the value and answers null. These keys never meet those of messages. Threads: any.
-/// @return  the value of the opposite entry, which is taken out; null: there was none, and `value`
-/// is stored
+/// Uses a matching engine directly: removes and returns the oldest opposite entry with that key,
+/// else stores the value and returns null. These keys never match those of messages. Threads: any.
+/// @return  the value of the removed opposite entry; null: there was none, and `value` is stored
 /// @throws lci::argument_error  null value
 class matching_engine_insert_x
     : public detail::operation<matching_engine_insert_x, detail::matching_engine_insert_args,
@@ -254,7 +254,7 @@ class matching_engine_insert_x
     args.value = value;
     return self();
   }
-  /// Sets the side that the value stands for.
+  /// Sets the side that the value represents.
   matching_engine_insert_x&& entry_type(matching_entry_type_t value) {
     args.entry_type = value;
     return self();

@@ -1,8 +1,8 @@
 /// @file runtime.hpp
 /// Starting and ending the library, and runtimes.
 ///
-/// Threads: everything here must be called by one thread at a time, with nobody communicating;
-/// get_rank_me(), get_rank_n() and get_g_runtime() may be called from anywhere in between.
+/// Threads: one at a time, while no thread communicates. Any thread may call get_rank_me(),
+/// get_rank_n() and get_g_runtime() in between.
 #ifndef LCI_RUNTIME_HPP
 #define LCI_RUNTIME_HPP
 
@@ -13,14 +13,15 @@
 
 namespace lci {
 
-/// Starts the library: finds the other processes and reads the environment. Counted; only the first
-/// call acts.
-/// @throws std::runtime_error  no way to find the others, or a nonsensical environment variable
+/// Initializes the library: finds the other processes and reads the environment. Calls are counted;
+/// only the first one has an effect.
+/// @throws std::runtime_error  no bootstrap is usable, or an environment variable has an invalid
+/// value
 LCI_PUBLIC void global_initialize();
-/// Undoes one global_initialize(); the last one ends the library.
+/// Undoes one global_initialize(); the last call finalizes the library.
 LCI_PUBLIC void global_finalize();
-/// Number of this process. In a process that was forked from a rank: of that rank. All else is
-/// refused there, with argument_error.
+/// Rank of this process. In a process forked from a rank: that rank. All other calls throw
+/// argument_error there.
 /// @return 0..n-1; -1 outside of initialize..finalize
 LCI_PUBLIC int get_rank_me();
 /// Number of processes.
@@ -83,7 +84,7 @@ class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime
     return set(&S::alloc_default_matching_engine, value);
   }
   ///@}
-  /// Sets the network card of the default net context. Default: the global default `device_name`.
+  /// Sets the NIC of the default net context. Default: the global default `device_name`.
   Op&& device_name(std::string value) {
     this->args.device_name = option_t<std::string>(std::move(value));
     return this->self();
@@ -92,10 +93,10 @@ class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime
 
 }  // namespace detail
 
-/// Makes a runtime of the program's own, independent of the global one. Collective: every rank
-/// calls it, in the same order. Calls global_initialize().
+/// Creates a runtime that is independent of the global one. Collective: every rank calls it, in the
+/// same order. Calls global_initialize().
 /// @return  the runtime; free it with free_runtime()
-/// @throws lci::backend_error  no backend is usable; the text lists each with its reason
+/// @throws lci::backend_error  no backend is usable; the text gives the reason for each
 class alloc_runtime_x
     : public detail::alloc_runtime_operation<alloc_runtime_x, &detail::alloc_runtime> {};
 
@@ -112,9 +113,9 @@ class free_runtime_x : public detail::operation<free_runtime_x, detail::free_run
   }
 };
 
-/// Makes the global default runtime. A second call warns and answers the existing one; each call
-/// needs its g_runtime_fina(). Collective. Errors: as alloc_runtime_x.
-/// @return  the global default runtime, also when it was there already
+/// Creates the global default runtime. A second call warns and returns the existing one; each call
+/// needs its own g_runtime_fina(). Collective. Errors: as alloc_runtime_x.
+/// @return  the global default runtime, new or existing
 class g_runtime_init_x
     : public detail::alloc_runtime_operation<g_runtime_init_x, &detail::g_runtime_init> {};
 
@@ -127,9 +128,9 @@ class g_runtime_fina_x
 class get_g_runtime_x : public detail::operation<get_g_runtime_x, detail::no_args, runtime_t,
                                                  &detail::get_g_runtime> {};
 
-/// The ranks that have died, or cannot be reached any more, as far as progress on any device of the
-/// runtime has found, in ascending order. Those that took leave are not among them.
-/// @return  their numbers, ascending; empty while all are well
+/// The ranks that have died or are no longer reachable, as far as progress on any device of the
+/// runtime has detected it, in ascending order. Ranks that disconnected are not included.
+/// @return  their numbers, ascending; empty if there is none
 /// Threads: any. Errors: there is no runtime.
 class get_failed_ranks_x : public detail::operation<get_failed_ranks_x, detail::failed_ranks_args,
                                                     std::vector<int>, &detail::get_failed_ranks>,

@@ -1,5 +1,5 @@
 /// @file status.hpp
-/// What a post answers and what a completion object receives.
+/// The result of a post, and what a completion object receives.
 #ifndef LCI_STATUS_HPP
 #define LCI_STATUS_HPP
 
@@ -13,8 +13,8 @@ namespace lci {
 /// @return such as "retry_nomem"; never freed
 LCI_PUBLIC const char* get_errorcode_str(errorcode_t errorcode);
 
-/// An error code with questions about its category. After `using namespace lci` write
-/// `lci::error_t`: the C library has a global type of this name.
+/// An error code with tests of its category. After `using namespace lci` write `lci::error_t`: the
+/// C library has a global type of this name.
 struct error_t {
   errorcode_t errorcode;  ///< the code itself
 
@@ -22,20 +22,20 @@ struct error_t {
   /// Implicit from a code, so that functions can return one.
   /// @param code  the code
   error_t(errorcode_t code) : errorcode(code) {}
-  /// Back to the state of a default-constructed error.
+  /// Resets to a default-constructed error.
   void reset_retry() { errorcode = errorcode_t::retry_init; }
-  /// Finished; no completion object will be signalled.
-  /// @return whether it is so
+  /// Complete; no completion object will be signalled.
+  /// @return true if so
   bool is_done() const {
     return errorcode > errorcode_t::done_min && errorcode < errorcode_t::done_max;
   }
   /// Accepted; the completion object will be signalled exactly once.
-  /// @return whether it is so
+  /// @return true if so
   bool is_posted() const {
     return errorcode > errorcode_t::posted_min && errorcode < errorcode_t::posted_max;
   }
   /// Nothing happened; call again.
-  /// @return whether it is so
+  /// @return true if so
   bool is_retry() const {
     return errorcode > errorcode_t::retry_min && errorcode < errorcode_t::retry_max;
   }
@@ -59,7 +59,7 @@ struct status_t {
   status_t(errorcode_t code)
       : error(code), rank(-1), buffer(nullptr), size(0), tag(0), user_context(nullptr) {}
   /// A done status that carries a context.
-  /// @param context  what get_user_context() answers
+  /// @param context  the result of get_user_context()
   explicit status_t(void* context)
       : error(errorcode_t::done),
         rank(-1),

@@ -1,14 +1,14 @@
 /// @file stream.hpp
-/// Communication in the order of a GPU stream: posts that start when the work before them in the
-/// stream is done, and streams that wait for a completion. The host waits for neither.
+/// Communication in the order of a GPU stream: posts that start when the previous work of the
+/// stream is complete, and streams that wait for a completion. The host does not wait.
 ///
-/// A stream is the program's own `cudaStream_t` (or `CUstream`), as a `void*`. It is written and
-/// waited for through words in pinned host memory; nothing else is done to it. Somebody has to call
-/// progress() on some device of the runtime until the stream has passed: a host that blocks in
-/// `cudaStreamSynchronize()` instead waits for ever, unless another thread makes progress.
+/// A stream is a `cudaStream_t` (or `CUstream`) of the program, passed as a `void*`. lci only adds
+/// writes to, and waits for, words in pinned host memory. A thread must call progress() on a device
+/// of the runtime until the stream has passed: a host that blocks in `cudaStreamSynchronize()`
+/// instead waits forever, unless another thread makes progress.
 ///
-/// Both may be called while the stream is being captured into a graph. Then they belong to the
-/// graph, once per replay, and hand out a handle; free it when the graph will not run any more.
+/// Both may be called while the stream is being captured into a graph. They then become part of the
+/// graph, run once per replay, and return a handle; free it when the graph will not run any more.
 ///
 /// Needs CUDA 11.7 and a GPU with stream memory operations.
 #ifndef LCI_STREAM_HPP
@@ -21,17 +21,17 @@ namespace lci {
 
 class stream_op_impl_t;
 
-/// Names what a captured stream_post() or stream_wait() has put into a graph; empty after one that
-/// was not captured, which needs no freeing. Owns nothing: copies name the same object.
+/// Handle of a captured stream_post() or stream_wait() in a graph; empty if the call was not
+/// captured, and then need not be freed. Owns nothing: copies name the same object.
 struct stream_op_t {
   stream_op_impl_t* p_impl = nullptr;  ///< the object, or null
 
   stream_op_t() = default;
   /// Implicit, as for all handles.
-  /// @param impl  the `p_impl` of another
+  /// @param impl  the `p_impl` of another handle
   stream_op_t(void* impl) : p_impl(static_cast<stream_op_impl_t*>(impl)) {}
   /// Whether the handle names no object.
-  /// @return whether it is so
+  /// @return true if so
   bool is_empty() const { return p_impl == nullptr; }
   /// Whether both name the same object.
   friend bool operator==(const stream_op_t& a, const stream_op_t& b) {
@@ -88,24 +88,24 @@ LCI_PUBLIC void free_stream_op(const free_stream_op_args& args);
 
 }  // namespace detail
 
-/// Makes a post (any `post_*_x`, which is copied) start when the work that is in a stream now is
-/// done.
+/// Starts a post (any `post_*_x`, which is copied) when the work that is now in a stream is
+/// complete.
 ///
-/// The stream goes on at once. Some call of progress() then runs the post, again in later rounds
-/// while it answers retry; its completion object is signalled exactly once, also where the post
-/// itself would answer done. What the post throws is thrown by that progress(), and the post is
-/// over. Until the signal the buffer is the library's; to use it again later in the stream put a
-/// stream_wait() before.
+/// The stream continues at once. A later call of progress() runs the post, and runs it again while
+/// it returns retry. Its completion object is signalled exactly once, even if the post itself would
+/// return done. If the post throws, that progress() rethrows, and the post ends. The library owns
+/// the buffer until the signal; to reuse it later in the stream, call stream_wait() first.
 ///
-/// Posts that were put into one stream start in its order. In a captured stream it is one message
-/// per replay: a replay that comes to the post before progress() has run that of the replay before
-/// waits there. Posts captured in one graph keep their order over all replays; there is none
-/// between those of different graphs, or between a graph's and one put into a stream directly.
+/// Posts in one stream start in stream order. A captured post sends one message per replay: a
+/// replay that reaches the post before progress() has run the post of the previous replay waits
+/// there. Posts captured in one graph keep their order over all replays. Posts of different graphs
+/// are not ordered, nor are a graph's posts and one put into a stream directly.
 /// @return  the handle to free after the graph, empty unless the stream is being captured
-/// @throws lci::argument_error  no completion object, or a freed one; `allow_posted(false)`; what
-/// the post itself refuses, but for the end of a peer's region, which it may find only when it runs
-/// @throws lci::backend_error   CUDA or its stream memory operations are not available, no such
-/// stream, its context was destroyed, the capture is invalid; nothing was put into the stream
+/// @throws lci::argument_error  no completion object, or a freed one; `allow_posted(false)`; the
+/// errors of the post itself, except an access beyond a peer's region, which it may detect only
+/// when it runs
+/// @throws lci::backend_error   CUDA or its stream memory operations are not available, there is no
+/// such stream, its context was destroyed, or the capture is invalid; the stream is unchanged
 /// Threads: any.
 class stream_post_x : public detail::operation<stream_post_x, detail::stream_post_args, stream_op_t,
                                                &detail::stream_post> {
@@ -127,17 +127,17 @@ class stream_post_x : public detail::operation<stream_post_x, detail::stream_pos
   }
 };
 
-/// Makes a stream wait until a synchronizer is ready, and takes that round of it as sync_test()
-/// would: work that is put into the stream afterwards runs when the operations that signal the
-/// synchronizer are complete, and sees their data.
+/// Makes a stream wait until a synchronizer is ready, and consumes that round of it as sync_test()
+/// would. Later work in the stream runs when the operations that signal the synchronizer are
+/// complete, and sees their data.
 ///
-/// It is a synchronizer because that has rounds: each wait, and each replay of a captured one,
-/// takes exactly one, the oldest wait first. The statuses are dropped, and nobody else should test
-/// the synchronizer meanwhile. An operation that fails signals nothing; comp_signal() by hand lets
-/// the stream go on.
+/// It takes a synchronizer because that has rounds: each wait, and each replay of a captured one,
+/// consumes exactly one, the oldest wait first. The statuses are dropped, and no other thread
+/// should test the synchronizer meanwhile. A failed operation signals nothing; call comp_signal()
+/// to let the stream continue.
 /// @return  the handle to free after the graph, empty unless the stream is being captured
-/// @throws lci::argument_error  not a synchronizer, or a freed one. One that is freed while a
-/// stream waits for it lets the stream go on, and progress() throws.
+/// @throws lci::argument_error  not a synchronizer, or a freed one. If it is freed while a stream
+/// waits for it, the stream continues and progress() throws.
 /// @throws lci::backend_error   as stream_post_x
 /// Threads: any.
 class stream_wait_x : public detail::operation<stream_wait_x, detail::stream_wait_args, stream_op_t,
@@ -157,11 +157,10 @@ class stream_wait_x : public detail::operation<stream_wait_x, detail::stream_wai
   }
 };
 
-/// Frees what a captured stream_post() or stream_wait() made, and empties the handle. Before, the
-/// graph must have run for the last time: a replay afterwards would wait for ever, or trigger
-/// another's post.
+/// Frees the object of a captured stream_post() or stream_wait(), and empties the handle. The graph
+/// must have run for the last time: a later replay would wait forever, or trigger another post.
 /// @throws lci::argument_error  an empty or freed handle
-/// Threads: any, as long as nobody else uses that handle.
+/// Threads: any, while no other thread uses that handle.
 class free_stream_op_x : public detail::operation<free_stream_op_x, detail::free_stream_op_args,
                                                   void, &detail::free_stream_op>,
                          public detail::runtime_option<free_stream_op_x> {
@@ -178,7 +177,7 @@ class free_stream_op_x : public detail::operation<free_stream_op_x, detail::free
 /// stream_post_x without options.
 /// @param stream  a CUDA stream; null: the default stream of the current context
 /// @param post    an operation of post.hpp; copied
-/// @return the operation in the stream, to be freed by free_stream_op()
+/// @return the operation in the stream; free it with free_stream_op()
 template <class Op, status_t (*Run)(const detail::post_args&)>
 stream_op_t stream_post(void* stream, const detail::post_operation<Op, Run>& post) {
   return stream_post_x(stream, post).call();

@@ -10,7 +10,7 @@ namespace lci {
 
 struct status_t;
 
-/// The user's matching number. All 64 bits take part in matching.
+/// The user's matching number. All 64 bits are matched.
 typedef uint64_t tag_t;
 /// Number under which a completion object is registered for peers; 0 means "none".
 typedef uint32_t rcomp_t;
@@ -26,24 +26,24 @@ typedef void (*comp_handler_t)(status_t status);
 typedef void (*reduce_op_t)(const void* left, const void* right, void* dst, size_t n);
 /// A node of a completion graph.
 typedef void* graph_node_t;
-/// Runs a graph node; answers done (completed) or posted (completes later), never retry.
+/// Runs a graph node; returns done (completed) or posted (completes later), never retry.
 typedef status_t (*graph_node_run_cb_t)(void* value);
 /// Frees the value of a graph node.
 typedef void (*graph_node_free_cb_t)(void* value);
 /// Runs when a graph edge fires, with the status of its source node.
 typedef void (*graph_edge_run_cb_t)(status_t status, void* src_value, void* dst_value);
 
-/// Receive from whatever rank.
+/// Receive from any rank.
 const int ANY_SOURCE = -1;
-/// Receive whatever tag.
+/// Receive any tag.
 const tag_t ANY_TAG = ~static_cast<tag_t>(0);
 
-/// What a post answered, or why it has to be repeated. The `*_min` and `*_max` values are fences: a
+/// The result of a post, or why it must be repeated. The `*_min` and `*_max` values are fences: a
 /// category is the open interval between its two fences.
 enum class errorcode_t {
   done_min,
-  done,          ///< finished; the completion object will not be signalled
-  done_backlog,  ///< finished for the caller; the library still has to hand it to the network
+  done,          ///< complete; the completion object will not be signalled
+  done_backlog,  ///< complete for the caller; the library has not passed it to the network yet
   done_max,
   posted_min,
   posted,          ///< accepted; the completion object will be signalled exactly once
@@ -52,15 +52,15 @@ enum class errorcode_t {
   retry_min,
   retry,           ///< try again; also: progress found nothing
   retry_init,      ///< value of a default-constructed error
-  retry_lock,      ///< another thread held what was needed
+  retry_lock,      ///< another thread held a required lock
   retry_nopacket,  ///< the packet pool is empty
   retry_nomem,     ///< a queue to the peer is full, or the peer is not connected yet
-  retry_backlog,   ///< earlier operations to that rank are still in the library's backlog
+  retry_backlog,   ///< earlier operations to that rank are still in the backlog
   retry_max,
   fatal  ///< never returned: fatal errors throw
 };
 
-/// Which network carries the messages. `shm` alone is legal, and the default on one host.
+/// The network. `shm` alone is legal, and the default on one host.
 enum class attr_backend_t { none, ibv, ofi, ucx, shm };
 
 /// Bits of the attribute `ofi_lock_mode`.
@@ -73,7 +73,7 @@ enum attr_net_lock_mode_t {
   LCI_NET_TRYLOCK_MAX = 16
 };
 
-/// How a rendezvous tells the receiver that its data has arrived.
+/// How a rendezvous notifies the receiver that its data has arrived.
 enum class attr_rdv_protocol_t { auto_select, write, writeimm };
 /// Data structure behind a matching engine.
 enum class attr_matching_engine_type_t { queue, map };
@@ -85,27 +85,27 @@ enum class attr_cq_type_t { array_atomic, lcrq };
 enum class attr_ibv_odp_strategy_t { none, explicit_odp, implicit_odp };
 /// Prefetching for on-demand paging.
 enum class attr_ibv_prefetch_strategy_t { none, prefetch, prefetch_write, prefetch_no_fault };
-/// The way of GPU memory between processes of one machine. `direct`: a copy engine reaches from end
-/// to end; what it cannot reach is an error. `staged`: through host memory. `auto_select`: direct
-/// where that can be, else staged.
+/// The path of GPU data between processes of one machine. `direct`: a copy engine copies from end
+/// to end; memory that it cannot access is an error. `staged`: through host memory. `auto_select`:
+/// direct where possible, else staged.
 enum class attr_gpu_path_t { auto_select, direct, staged };
-/// Whether the processor copies small messages from and into GPU memory itself, through gdrcopy.
-/// `auto_select`: where gdrcopy is usable. `on`: where it is not, the first use of GPU memory
+/// Whether the CPU copies small messages from and to GPU memory itself, through gdrcopy.
+/// `auto_select`: if gdrcopy is usable. `on`: if it is not usable, the first use of GPU memory
 /// throws.
 enum class attr_gpu_gdrcopy_t { auto_select, on, off };
-/// Of which lost peers progress() tells. `own`: of those with which an operation of the device was
-/// under way. `all`: of every one.
+/// Which lost peers progress() reports. `own`: those with which an operation of the device was
+/// under way. `all`: every one.
 enum class attr_failure_notice_t { own, all };
 /// Thread domains of the verbs backend.
 enum class attr_ibv_td_strategy_t { none, all_qp, per_qp };
 
-/// What a raw network completion reports.
+/// Kind of a raw network completion.
 enum class net_opcode_t { SEND, RECV, WRITE, REMOTE_WRITE, READ, ERROR };
 /// OUT: send, active message, put. IN: receive, get.
 enum class direction_t { OUT, IN };
-/// Which side an entry of a matching engine stands for.
+/// The side of an entry in a matching engine.
 enum class matching_entry_type_t : unsigned { send = 0, recv = 1 };
-/// Which of (rank, tag) take part in matching.
+/// Which of (rank, tag) are matched.
 enum class matching_policy_t : unsigned {
   none = 0,
   rank_only = 1,
@@ -115,11 +115,11 @@ enum class matching_policy_t : unsigned {
 };
 /// memory: the buffer may be reused. network: the network reports that the operation is complete.
 enum class comp_semantic_t { memory, network };
-/// none = choose automatically.
+/// none = select automatically.
 enum class broadcast_algorithm_t { none, direct, tree, ring };
-/// none = choose automatically.
+/// none = select automatically.
 enum class reduce_scatter_algorithm_t { none, direct, tree, ring };
-/// none = choose automatically.
+/// none = select automatically.
 enum class allreduce_algorithm_t { none, direct, tree, ring };
 
 }  // namespace lci

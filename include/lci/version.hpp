@@ -1,6 +1,7 @@
 /// @file version.hpp
-/// Version and configuration macros. The build writes `lci/config.hpp`; whatever it does not say
-/// has its default here, so that the headers also work straight from the source tree.
+/// Version and configuration macros. The build writes `lci/config.hpp`; this file has the default
+/// of every macro that it does not define, so that the headers also work directly from the source
+/// tree.
 #ifndef LCI_VERSION_HPP
 #define LCI_VERSION_HPP
 
@@ -11,7 +12,7 @@
 #endif
 
 #ifndef LCI_VERSION_MAJOR
-#define LCI_VERSION_MAJOR 2  ///< changes when programs have to change
+#define LCI_VERSION_MAJOR 2  ///< changes when programs must change
 #define LCI_VERSION_MINOR 0  ///< changes when something is added
 #define LCI_VERSION_PATCH 0  ///< changes when something is repaired
 #endif
@@ -34,7 +35,7 @@
 #define LCI_NETWORK_BACKENDS_ENABLED "SHM"  ///< backends of this build, separated by ';'
 #endif
 #ifndef LCI_WITH_SHM
-#define LCI_WITH_SHM 1  ///< 1 if messages inside a host can travel through shared memory
+#define LCI_WITH_SHM 1  ///< 1 if messages inside a host can use shared memory
 #endif
 #ifndef LCI_USE_REG_CACHE
 #define LCI_USE_REG_CACHE 0  ///< 1 if the registration cache is built in
@@ -58,7 +59,7 @@
 #define LCI_BACKEND_MAX_CQES_DEFAULT 65536  ///< default of attribute `net_max_cqes`
 #endif
 #ifndef LCI_BACKEND_MAX_POLLS
-#define LCI_BACKEND_MAX_POLLS 32  ///< most completions that one progress call takes
+#define LCI_BACKEND_MAX_POLLS 32  ///< maximum number of completions that one progress call takes
 #endif
 #ifndef LCI_USE_MAX_SINGLE_MESSAGE_SIZE_DEFAULT
 #define LCI_USE_MAX_SINGLE_MESSAGE_SIZE_DEFAULT 0x7FFFFFFF  ///< default of attribute `max_msg_size`

@@ -1,6 +1,6 @@
 /**
  * @file lct/time.h
- * A clock, and its time in other units.
+ * A clock, and conversion of its time to other units.
  */
 #ifndef LCT_TIME_H
 #define LCT_TIME_H
@@ -13,11 +13,11 @@
 extern "C" {
 #endif
 
-/** Nanoseconds, as a point in time or between two of them. */
+/** Nanoseconds: a point in time or a duration. */
 typedef int64_t LCT_time_t;
 
 /**
- * The time by a clock that never runs backwards and is one for the whole host.
+ * Reads a clock that never runs backwards and is the same for the whole host.
  * @return nanoseconds since an unspecified point
  * Threads: any.
  */
@@ -26,7 +26,7 @@ LCT_API LCT_time_t LCT_now(void);
  * A time in nanoseconds.
  * @param time  as LCT_now() counts
  * @return nanoseconds
- * Threads: any, as all four.
+ * Threads: any, as for all four functions.
  */
 LCT_API double LCT_time_to_ns(LCT_time_t time);
 /**

@@ -38,7 +38,7 @@ TEST_F(hang_test, tag_mismatch__is_said_in_words) {
   hangs("tag_mismatch", 4,
         {"rank 1 waits for tag 8 from 0; rank 0 has sent tag 7\n",
          "rank 1: waiting in sync_wait for a message from rank 0, tag 8, up to 64 bytes, for ",
-         "rank 1: a message from rank 0, tag 7, 8 bytes, that no receive has met",
+         "rank 1: a message from rank 0, tag 7, 8 bytes, not matched by any receive",
          "ranks 0,2-3: waiting in barrier no. 2, for ",
          "rank 1 has not called barrier no. 2, in which ranks 0,2-3 wait\n"});
 }
@@ -52,13 +52,13 @@ TEST_F(hang_test, wrong_peer__is_said_in_words) {
 TEST_F(hang_test, barrier__who_is_missing) {
   hangs("missing_from_barrier", 4,
         {"rank 2 has not called barrier no. 2, in which ranks 0-1,3 wait\n",
-         "ranks 0-1,3: waiting in barrier no. 2", "rank 2: no call of progress while"});
+         "ranks 0-1,3: waiting in barrier no. 2", "rank 2: made no call of progress during"});
 }
 
 TEST_F(hang_test, receive__nobody_sends) {
   hangs("never_sent", 2,
         {"rank 1 waits for tag 3 from 0; no message of rank 0 is there\n",
-         "rank 0: in no call that waits, and making progress\n",
+         "rank 0: not in a blocking call, and making progress\n",
          "rank 1: waiting in a blocking receive for a message from rank 0, tag 3"});
 }
 
@@ -70,14 +70,14 @@ TEST_F(hang_test, large_message__nobody_receives) {
   hangs("never_received", 2,
         {"rank 0 waits for rank 1 to receive tag 9 .1048576 bytes.; rank 1 has posted no such",
          "rank 0: waiting in a blocking post for rank 1 to post a receive for 1048576 bytes, tag 9",
-         "rank 1: a message from rank 0, tag 9, 1048576 bytes, that no receive has met; its "
+         "rank 1: a message from rank 0, tag 9, 1048576 bytes, not matched by any receive; its "
          "sender waits"});
 }
 
 TEST_F(hang_test, progress__a_rank_that_makes_none) {
   hangs("no_progress", 2,
         {"rank 0 waits for tag 6 from 1; no message of rank 1 is there\n",
-         "rank 1: no call of progress while it was looked at"});
+         "rank 1: made no call of progress during the inspection"});
 }
 
 TEST_F(hang_test, stopped__a_rank_that_does_not_answer) {
@@ -107,9 +107,9 @@ TEST_F(hang_test, timeout__prints_the_page_and_ends_the_job) {
 
 TEST_F(hang_test, other_programs__are_left_alone_and_named) {
   launch run({"-n", "2", "/bin/sh", "-c", "echo about to wait; sleep 1000"});
-  page_with(run, 2, {"ranks? 0[^\n]*: has not begun to use lci"});
+  page_with(run, 2, {"ranks? 0[^\n]*: has not initialized lci"});
   // They are still there: nobody has died of the question.
-  page_with(run, 2, {"rank 1: has not begun to use lci|ranks 0-1: has not begun"});
+  page_with(run, 2, {"rank 1: has not initialized lci|ranks 0-1: has not initialized"});
 }
 
 TEST_F(hang_test, ended__a_rank_that_is_over_is_named) {

@@ -180,7 +180,8 @@ TEST(write_page, many_of_a_kind_are_counted) {
   for (int i = 0; i < 20; ++i)
     many.push_back(make(kind::message, 0, static_cast<unsigned>(i % 10)));
   const std::string page = write_page({view(1, many)}, 2, "on request");
-  EXPECT_NE(page.find("tag 0, 8 bytes, that no receive has met (2 of these)\n"), std::string::npos)
+  EXPECT_NE(page.find("tag 0, 8 bytes, not matched by any receive (2 of these)\n"),
+            std::string::npos)
       << page;
   EXPECT_NE(page.find("rank 1: and 10 more messages\n"), std::string::npos) << page;
   EXPECT_NE(page.find(", of 1 ranks of 2\n"), std::string::npos) << page;

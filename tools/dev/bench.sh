@@ -1,10 +1,10 @@
-# ./dev bench [NAME...]: the benchmarks as a table, and as JSON in build/bench/. Other libraries are measured
-# beside ours where they are installed. Builds the benchmarks and nothing else.
-# ./dev bench gpu [NAME...]: those of GPU memory, where there is a GPU.
-# ./dev bench ibv: verbs against perftest, in a virtual machine.
-# ./dev bench start [-n PROCESSES]: how long 256 processes take to start, meet and end, and where that time goes.
-# ./dev bench ofi: libfabric against its fi_pingpong, over tcp.
-# ./dev bench deaths [KILLS]: how soon a rank hears that another one of its host was killed (1000 times).
+# ./dev bench [NAME...]: runs the benchmarks; prints a table, and writes JSON to build/bench/. Also measures other
+# libraries that are installed. Builds only the benchmarks.
+# ./dev bench gpu [NAME...]: the GPU memory benchmarks, if there is a GPU.
+# ./dev bench ibv: compares verbs with perftest, in a virtual machine.
+# ./dev bench start [-n PROCESSES]: measures how long 256 processes take to start, synchronise and end, by step.
+# ./dev bench ofi: compares libfabric with its fi_pingpong, over tcp.
+# ./dev bench deaths [KILLS]: measures how soon a rank detects that another rank of its host was killed (1000 times).
 dev_bench() {
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" "${PACKAGES_BENCH[@]}"
   if [ "${1:-}" = gpu ]; then

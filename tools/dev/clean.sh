@@ -1,4 +1,4 @@
-# ./dev clean: removes build/, with everything that was built, fetched and measured. Takes no arguments.
+# ./dev clean: removes build/, with everything built, downloaded and measured. Takes no arguments.
 dev_clean() {
   rm -rf build
 }

@@ -1,5 +1,5 @@
-# ./dev demo: the main job, as a newcomer sees it first. Installs what is missing, builds the launcher and the
-# example programs only, and runs each as several processes of this machine. A few minutes the first time.
+# ./dev demo: the first thing for a newcomer to run. Installs missing packages, builds only the launcher and the
+# example programs, and runs each as several processes on this machine. Takes a few minutes the first time.
 
 # part TITLE COMMAND...: one part of the demo, with its output; remembers how it ended.
 part() {

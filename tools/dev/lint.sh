@@ -1,5 +1,5 @@
-# ./dev lint [CHECK...]: the checks that keep the house rules, or those named: selfcheck floors circles budgets words names atomics locks mirror options headers
-# format tidy doxygen. The first proves that the others can fire. What clang warns of in the library is an error in tidy.
+# ./dev lint [CHECK...]: runs all checks of the project's rules, or those named: selfcheck floors circles budgets words names atomics locks mirror options headers
+# format tidy doxygen. The first proves that the others can fail. In tidy, a clang warning in the library is an error.
 LINT_CHECKS=(selfcheck floors circles budgets words names atomics locks mirror options headers format tidy doxygen)
 
 # run_check NAME: 77, that it could not be checked here and has said why, is no failure.

@@ -1,13 +1,13 @@
-# ./dev test: builds release and runs the quick tests (units, contract, interface, examples, launchers that are there, GPU
-# on the mock), then says in one line how many passed, failed and were skipped, and why each skip. Nothing is emulated.
-# ./dev test NAME...: those tests, quick or not, whose names match.
-# ./dev test all [NAME...]: the quick tests, then all others (virtual machines, hosts, packaging, house rules); then under
-# the address and the thread sanitizer; then without a warning with this machine's gcc and clang; then in a Debian 13 of
-# its own, with gcc 14 and clang 19. What continuous integration runs.
-# ./dev test long [NAME...]: all of release with the soak tests.
-# ./dev test gpu: the suites of GPU memory and what came of each: on the real driver where there is a GPU, else
-# on the mock.
-# LCI_PRESETS="release asan" is what is built and run, instead of release alone or of release, asan and tsan.
+# ./dev test: builds release and runs the quick tests (unit, contract, interface, examples, installed launchers, GPU on
+# the mock). Prints in one line how many passed, failed and were skipped, and the reason for each skip. No emulation.
+# ./dev test NAME...: runs the tests, quick or not, whose names match.
+# ./dev test all [NAME...]: runs the quick tests, then all others (virtual machines, hosts, packaging, project rules); then
+# the address and the thread sanitizer; then builds without a warning with this machine's gcc and clang; then tests in a
+# separate Debian 13, with gcc 14 and clang 19. Continuous integration runs this.
+# ./dev test long [NAME...]: runs all of release with the soak tests.
+# ./dev test gpu: runs the GPU memory suites and prints the result of each: on the real driver if there is a GPU, else on
+# the mock.
+# LCI_PRESETS="release asan" selects the presets, instead of release, or of release, asan and tsan.
 
 # shellcheck source=tools/dev/compilers.sh
 source tools/dev/compilers.sh

@@ -84,7 +84,7 @@ bool inquiry::waits_for(witness& one, const process_groups& now) {
     if (is_able || !one.view.has_answered) {
       one.view.why_not =
           is_able ? "does not answer: " + describe(each)
-                  : "has not begun to use lci, or handles SIGURG itself: " + describe(each);
+                  : "has not initialized lci, or handles SIGURG itself: " + describe(each);
     }
     if (is_able && !each.is_stopped() && each.state != 'Z') may_answer = true;
     if (is_able) break;

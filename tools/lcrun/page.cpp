@@ -109,8 +109,8 @@ class rank_text {
                from_rank(r.rank) + tag + ", up to " + bytes_text(r.size);
       case kind::send:
         return call + " for " + from_rank(r.rank) +
-               (r.how == 0 ? " to post a receive for " : " to get all of ") + bytes_text(r.size) +
-               tag;
+               (r.how == 0 ? " to post a receive for " : " to receive all of ") +
+               bytes_text(r.size) + tag;
       case kind::incoming:
         return call + " for the data of " + bytes_text(r.size) + tag + ", from " +
                from_rank(r.rank);
@@ -158,13 +158,13 @@ class rank_text {
     own_.erase(0);  // messages have no object
     add_alike(kind::receive, "receives", [](const record& r) {
       return "a receive from " + from_rank(r.rank) + ", " + tag_text(r.tag) + ", up to " +
-             bytes_text(r.size) + ", that no message has met";
+             bytes_text(r.size) + ", not matched by any message";
     });
     add_alike(kind::message, "messages", [this](const record& r) {
       if (r.engine == collective_engine_)
         return "a message from " + from_rank(r.rank) + " of a collective that was not called here";
       return "a message from " + from_rank(r.rank) + ", " + tag_text(r.tag) + ", " +
-             bytes_text(r.size) + ", that no receive has met" +
+             bytes_text(r.size) + ", not matched by any receive" +
              ((r.flags & lci::base::report::RENDEZVOUS) != 0 ? "; its sender waits for that" : "");
     });
     add_alike(kind::send, "sends", [](const record& r) {
@@ -197,20 +197,20 @@ class rank_text {
       if (r.what == kind::packets && r.number >= r.size && (needs_packets || r.size != 0))
         lines_.push_back({"all " + std::to_string(r.size) + " packets are in use", -1});
       if (r.what == kind::busy)
-        lines_.push_back({std::string(r.name) + " could not be looked at, others were at it", -1});
+        lines_.push_back({std::string(r.name) + " could not be inspected: it was in use", -1});
       if (r.what == kind::progress) last = std::max(last, r.age_ms);
       if (r.what == kind::device) open += r.number;
     }
     const bool is_quiet = lines_.empty();
     if (open != 0) lines_.push_back({"operations under way in all: " + std::to_string(open), -1});
     if (view_.left_out != 0)
-      lines_.push_back({"and " + std::to_string(view_.left_out) + " things more", -1});
+      lines_.push_back({"and " + std::to_string(view_.left_out) + " more entries", -1});
     if (view_.rounds == view_.rounds_before) {
-      lines_.push_back({"no call of progress while it was looked at" +
+      lines_.push_back({"made no call of progress during the inspection" +
                             std::string(last > 0 ? ", nor for some time before" : ""),
                         last > 0 ? last : -1});
     } else if (is_quiet) {
-      lines_.push_back({"in no call that waits, and making progress", -1});
+      lines_.push_back({"not in a blocking call, and making progress", -1});
     }
   }
 
@@ -282,7 +282,7 @@ std::string write_page(const std::vector<rank_view>& ranks, int size, const std:
   };
   for (const std::string& sentence : find_mismatches(ranks)) put(sentence);
   for (const shared_line& l : all) put(ranks_text(l.ranks) + ": " + l.text + time_text(l));
-  if (lines > MOST_LINES) out += "  and " + std::to_string(lines - MOST_LINES) + " lines more\n";
+  if (lines > MOST_LINES) out += "  and " + std::to_string(lines - MOST_LINES) + " more lines\n";
   out += "end of who waits for what\n";
   return out;
 }

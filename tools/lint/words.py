@@ -1,9 +1,14 @@
-"""Paths of one machine and words about how the code came about do not belong in the project."""
+"""Paths of one machine, words about how the code came about, and private words for the field's terms do not belong in the project.
+
+The private words are those in bold in the last column of the glossary (docs/style.md): `**word**`, `**word** (code)` for
+names in code alone, `**word** (in lci docs)` for what is below these paths, or both. A word matches whole, or between
+underscores of a longer name, and in names of files.
+"""
 
 import re
 import subprocess
 
-from common import Planted, Result, relative, run
+from common import Planted, Result, relative, run, without_comments
 
 NAME = "words"
 # Written in pieces, so that this file does not complain about itself.
@@ -19,24 +24,107 @@ RULES = [
 ]
 TEXT = (".cpp", ".hpp", ".h", ".in", ".md", ".txt", ".cmake", ".py", ".sh", ".json", "")
 
+GLOSSARY, HEADING = "docs/style.md", "## Glossary"
+FOLDERS = ("lci/", "backends/", "experimental/", "include/", "tools/", "docs/")
+CODE = (".cpp", ".hpp", ".h", ".cu", ".cuh")
+BOLD = re.compile(r"\*\*([^*]+)\*\*(?: \((code)?(?: ?in ([^)]+))?\))?")
+# Private words that today's code still uses, and how often. Numbers only shrink; a word that is not used any more leaves.
+TO_COME = {
+    "arrears": 34, "channel": 354, "channels": 24, "deaf_sink": 7, "far_news": 21, "farewell": 30, "gone": 346,
+    "heard of": 12, "is missed": 5, "knock": 27, "knocks": 4, "link": 295, "links": 27, "mood": 4, "moods": 8,
+    "of ours": 44, "offer": 91, "offers": 61, "owe": 3, "path_news": 17, "port": 183, "ports": 15, "pump": 99,
+    "pumps": 1, "shelf": 62, "shelves": 7, "sight": 23, "take leave": 4, "taken leave": 1, "takes leave": 5,
+    "taking leave": 5, "tell of": 5, "tells of": 12, "took leave": 23, "trust": 7, "via": 917, "whoever": 118,
+    "wish": 25, "wishes": 96,
+}
+
+
+class Word:
+    """A private word, what to say for it, and where it is not to be used."""
+
+    def __init__(self, text, term, only_code, places):
+        self.text, self.term, self.only_code, self.places = text, term, only_code, tuple(places)
+        initial, rest = re.escape(text[0]), re.escape(text[1:]).replace(r"\ ", r"\s+")
+        self.pattern = re.compile(rf"(?<![A-Za-z0-9])[{initial.upper()}{initial}]{rest}(?![A-Za-z0-9])")
+
+    def is_for(self, name):
+        return name.startswith(self.places) and (not self.only_code or name.endswith(CODE))
+
+
+def glossary(text):
+    """The private words of the table."""
+    words = []
+    for line in text.partition(HEADING)[2].splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and len(cells) == 3:
+            for word, code, places in BOLD.findall(cells[2]):
+                words.append(Word(word, cells[0], bool(code), places.split() or FOLDERS))
+    return words
+
+
+def uses(words, name, text):
+    """Each use of a private word in a file: (word, line; 0: in its name)."""
+    if name == GLOSSARY:
+        text = text.partition(HEADING)[0]
+    wanted = [word for word in words if word.is_for(name)]
+    code = without_comments(text) if any(word.only_code for word in wanted) else ""
+    for word in wanted:
+        yield from ((word, 0) for _ in word.pattern.finditer(name))
+        read = code if word.only_code else text
+        yield from ((word, read.count("\n", 0, found.start()) + 1) for found in word.pattern.finditer(read))
+
+
+def private_words(words, files, notes):
+    """Compares the uses with those that are to come; yields problems, and notes what has shrunk."""
+    found = {word.text: [] for word in words}
+    for name, text in files:
+        for word, line in uses(words, name, text):
+            found[word.text].append((word, f"{name}:{line}" if line else name))
+    for text, where in found.items():
+        allowed = TO_COME.get(text, 0)
+        if len(where) > allowed and not allowed:
+            yield from (f"{place}: say '{word.term}', not '{text}' (glossary of {GLOSSARY})" for word, place in where)
+        elif len(where) > allowed:
+            files_of = sorted({place.partition(":")[0] for _, place in where})
+            yield (f"'{text}' is used {len(where)} times, {allowed} are to come: say '{where[0][0].term}' (glossary of {GLOSSARY});"
+                   f" git diff -G'{text}' shows new ones; files: {' '.join(files_of)[:400]}")
+        elif len(where) < allowed and where:
+            notes.append(f"'{text}' is used {len(where)} times, not {allowed}: lower it in TO_COME of tools/lint/words.py")
+        elif allowed and not where:
+            yield f"'{text}' is not used any more: take it off TO_COME of tools/lint/words.py"
+    if words:
+        yield from (f"'{text}' is in TO_COME of tools/lint/words.py, not in the glossary" for text in TO_COME if text not in found)
+
 
 def check(root, build):
     """Every text file that git knows."""
     del build
     listed = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False)
     paths = [root / name for name in listed.stdout.split("\0") if name] or [p for p in root.rglob("*") if p.is_file()]
-    result, count = Result(), 0
+    result, count, searched = Result(), 0, []
     for path in paths:
-        if path.suffix not in TEXT or not path.is_file():
+        if path.suffix not in (*TEXT, *CODE) or not path.is_file():
             continue
-        name = relative(path, root)
+        name, text = relative(path, root), path.read_text(errors="replace")
         count += 1
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        for number, line in enumerate(text.splitlines(), 1):
             for pattern, why, where in RULES:
                 if (where is None or where.search(name)) and pattern.search(line):
                     result.problems.append(f"{name}:{number}: {why}: {line.strip()[:80]}")
-    result.summary = f"{count} files"
+        if name.startswith(FOLDERS) and name != "tools/lint/words.py":
+            searched.append((name, text))
+    page = root / GLOSSARY
+    words = glossary(page.read_text()) if page.is_file() else []
+    if page.is_file() and not words:
+        result.problems.append(f"{GLOSSARY}: no glossary with private words")
+    result.problems += private_words(words, searched, result.notes)
+    result.summary = f"{count} files, {len(words)} private words, {sum(TO_COME.values())} uses of {len(TO_COME)} are to come"
     return result
+
+
+def page(words):
+    """A glossary for the planted trees."""
+    return f"{HEADING}\n\n| Term | Meaning | Not |\n|---|---|---|\n| a term | what it is | {words} |\n"
 
 
 PLANTED = [
@@ -44,7 +132,22 @@ PLANTED = [
     Planted({"docs/a.md": "done in the next ses" "sion\n"}, "how the code came about"),
     Planted({"lci/boot/file.cpp": 'open("/tm' 'p/lci");\n'}, "a fixed name in a shared folder"),
     Planted({"lci/boot/file.cpp": "// TO" "DO: later\n"}, "an unfinished thought"),
+    Planted({GLOSSARY: "# Style\n"}, "no glossary"),
+    Planted({GLOSSARY: page("**zork**"), "lci/base/a.cpp": "int a;\n// Zork\n"}, "lci/base/a.cpp:2: say 'a term', not 'zork'"),
+    Planted({GLOSSARY: page("plain, **zork**"), "docs/a.md": "a zork\n"}, "docs/a.md:1: say 'a term'"),
+    Planted({GLOSSARY: page("**to zork**"), "docs/a.md": "it is\nto\nzork\n"}, "docs/a.md:2: say 'a term'"),
+    Planted({GLOSSARY: page("**zork** (code)"), "lci/base/a.hpp": "// zork\nint last_zork_;\n"}, "lci/base/a.hpp:2: say"),
+    Planted({GLOSSARY: page("**zork** (in lci/net/far)"), "lci/net/far_a.hpp": "// zork\n"}, "lci/net/far_a.hpp:1: say"),
+    Planted({GLOSSARY: page("**zork** (code in lci/net)"), "lci/net/zork.hpp": "\n"}, "lci/net/zork.hpp: say"),
+    Planted({GLOSSARY: "a zork\n\n" + page("**zork**")}, f"{GLOSSARY}:1: say"),
 ]
+# One use more than is to come, none left, and a word that the glossary lacks; as long as something is to come.
+for _text, _number in list(TO_COME.items())[:1]:
+    PLANTED += [
+        Planted({GLOSSARY: page(f"**{_text}**"), "lci/base/a.cpp": f"// {_text}\n" * (_number + 1)}, f"'{_text}' is used {_number + 1} times"),
+        Planted({GLOSSARY: page(f"**{_text}**")}, f"'{_text}' is not used any more"),
+        Planted({GLOSSARY: page("**zork**")}, f"'{_text}' is in TO_COME"),
+    ]
 
 if __name__ == "__main__":
     run(NAME, check)
