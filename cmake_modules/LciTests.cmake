@@ -123,7 +123,7 @@ function(lci_quick_target)
   add_custom_target(lci_quick DEPENDS ${targets})
 endfunction()
 
-# Machines take all cores, so one test at a time has any. The image is made by the test vm_image.
+# Machines take all cores, so one test at a time uses any. The image is made by the test vm_image.
 function(lci_in_vm name)
   set_property(TEST ${name} APPEND PROPERTY LABELS vm)
   set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 4 FIXTURES_REQUIRED vm_image)
@@ -173,6 +173,10 @@ function(lci_vm_test name)
     endif()
   elseif(arg_PROCESSES)
     set(arg_COMMAND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lcrun -n ${arg_PROCESSES} ${arg_COMMAND})
+  endif()
+  # One boot for all that are alike; what runs for long, or breaks its machine, has one of its own.
+  if(NOT arg_LONG)
+    list(APPEND options --keep)
   endif()
   # Counts of what ran are written beside the objects. Two machines would write the same files.
   if(CMAKE_CXX_FLAGS MATCHES "--coverage" AND NOT arg_PAIR)
