@@ -1,7 +1,8 @@
 # Declaring tests.
 #
 #   lci_test(<name> [RANKS n] [SERIAL] [FULL] [LONG] [WAITS] [TIMEOUT s] COMMAND ...)
-#       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone. WAITS: mostly for time
+#       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone; 15 s before their TIMEOUT
+#       (120) lcrun prints who waits for what, and ends them (docs/decisions/0038-who-waits-for-what.md). WAITS: mostly for time
 #       to pass. ctest's PROCESSORS are half cores, of which such a test takes one and others take two. FULL: not one of
 #       the quick tests (label full), as all of a folder are where LCI_TESTS_FULL is set; LONG: in no run but the long one
 #   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DROP] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
@@ -76,19 +77,25 @@ function(lci_link_internals target)
   target_link_libraries(${target} PRIVATE ${LCI_SYSTEM_LIBRARIES})
 endfunction()
 
+# lcrun such that it tells who waits for what before the time, in seconds, is up.
+function(lci_launcher out limit)
+  math(EXPR limit "${limit} - 15")
+  set(${out} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lcrun --timeout ${limit} PARENT_SCOPE)
+endfunction()
+
 function(lci_test name)
   cmake_parse_arguments(arg "SERIAL;FULL;LONG;WAITS" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
   if(arg_RANKS)
     if(LCI_USE_CTEST_LAUNCHER)
       set(launcher ${LCI_USE_CTEST_LAUNCHER} ${LCI_USE_CTEST_ARGS})
     else()
-      set(launcher ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lcrun)
+      lci_launcher(launcher ${arg_TIMEOUT})
     endif()
     set(arg_COMMAND ${launcher} -n ${arg_RANKS} ${arg_COMMAND})
     set(arg_SERIAL ON)
-  endif()
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} PROCESSORS 2)
@@ -172,7 +179,8 @@ function(lci_vm_test name)
       list(APPEND options --processes ${arg_PROCESSES})
     endif()
   elseif(arg_PROCESSES)
-    set(arg_COMMAND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lcrun -n ${arg_PROCESSES} ${arg_COMMAND})
+    lci_launcher(launcher ${arg_TIMEOUT})
+    set(arg_COMMAND ${launcher} -n ${arg_PROCESSES} ${arg_COMMAND})
   endif()
   # One boot for all that are alike; what runs for long, or breaks its machine, has one of its own.
   if(NOT arg_LONG)
