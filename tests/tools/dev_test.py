@@ -279,6 +279,8 @@ def test_is_quick_and_all_is_all():
     demand(built == ["build/release", "build/release", "build/asan", "build/tsan", "build/strict-clang"], built)
     runs = box.calls("ctest")
     demand("-LE long|full" in runs[0] and "-L full|vm -LE long" in runs[1] and "full" not in str(runs[2:]), runs)
+    configured = [call for call in box.calls("cmake --preset release")]
+    demand(len(configured) == 1 and configured[0].endswith("-DLCI_EXPERIMENTAL=ON"), f"the rest has what is experimental: {configured}")
     strict = [call for call in box.calls("cmake -S") if "-B build/strict-clang" in call]
     demand(len(strict) == 1 and "-DLCI_BUILD_WARN_AS_ERROR=ON" in strict[0], strict)
     # The one test in both parts of release and twice more, three presets without warnings, clang.
@@ -291,6 +293,8 @@ def test_is_quick_and_all_is_all():
     demand("-R some_test" in box.calls("ctest")[0], box.calls("ctest"))
     box.forget_calls()
     box.dev("test", "some_test")
+    configured = [call for call in box.calls("cmake --preset release")]
+    demand(len(configured) == 1 and "EXPERIMENTAL" not in configured[0], f"and is taken back: {configured}")
     demand("-R some_test -LE long" in box.calls("ctest")[0], f"also one that is not quick: {box.calls('ctest')}")
 
 

@@ -1,7 +1,8 @@
 # ./dev test: builds release and runs the quick tests (units, contract, interface, examples, launchers that are there, GPU
 # on the mock), then says in one line how many passed, failed and were skipped, and why each skip. Nothing is emulated.
 # ./dev test NAME...: those tests, quick or not, whose names match.
-# ./dev test all [NAME...]: the quick tests, then all others (virtual machines, hosts, packaging, house rules); then under
+# ./dev test all [NAME...]: the quick tests, then all others (virtual machines, hosts, packaging, house rules), in the same
+# folder with what is experimental (it asks for LCI_EXPERIMENTAL, and the next ./dev test takes that back); then under
 # the address and the thread sanitizer; then without a warning with this machine's gcc and clang; then in a Debian 13 of
 # its own, with gcc 14 and clang 19. What continuous integration runs.
 # ./dev test long [NAME...]: all of release with the soak tests.
@@ -62,9 +63,11 @@ test_gpu() {
 
 # run_preset PRESET PART: builds what it needs and runs it.
 run_preset() {
-  local targets=()
+  local targets=() configure_with=()
   rm -f "build/$1/$2.xml"
   if [ "$2" = quick ]; then targets=(lci_quick); fi
+  # What users get by default is what the quick tests run; few sources differ.
+  if [ "$1" = release ] && [ "$2" != quick ] && [ "$all$long" != nono ]; then configure_with=(-DLCI_EXPERIMENTAL=ON); fi
   if build "$1" "${targets[@]}"; then
     run_ctest "$1" "$2" || true
     results+=("$1=build/$1/$2.xml")
