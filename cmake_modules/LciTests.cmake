@@ -10,7 +10,7 @@
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
 #   lci_quick_target()  the target lci_quick: the programs that the quick tests run
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
-#   lci_test_unity(<target>)                its sources are compiled several at once
+#   lci_test_unity(<target> [MOST n])  its sources are compiled at once, or n at a time
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
 
 # What each floor may see, as the include checker has it.
@@ -59,7 +59,7 @@ endfunction()
 
 # For tests of many sources. The fixtures of each are in its anonymous namespace.
 function(lci_test_unity target)
-  lci_unity(${target})
+  lci_unity(${target} ${ARGN})
   if(LCI_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()

@@ -20,7 +20,7 @@ using test::side;
 constexpr int RANKS = 3;
 
 // Shared by a test and its children.
-struct board {
+struct ends_board {
   std::atomic<int> step;
   std::atomic<int> ready[RANKS];
   char address[RANKS][208];
@@ -29,14 +29,14 @@ struct board {
 class ends : public testing::Test {
  protected:
   ends()
-      : b(static_cast<board*>(mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE,
+      : b(static_cast<ends_board*>(mmap(nullptr, sizeof(ends_board), PROT_READ | PROT_WRITE,
                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
   ~ends() override {
     for (const pid_t child : children_) {
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
     }
-    munmap(b, sizeof(board));
+    munmap(b, sizeof(ends_board));
   }
   // A rank of its own, which has written down where it is, and knows rank 1.
   pid_t rank_in_child(int rank, const std::function<void(side&)>& body) {
@@ -76,7 +76,7 @@ class ends : public testing::Test {
     return true;
   }
 
-  board* const b;
+  ends_board* const b;
   test::addresses all = test::addresses(RANKS);
   std::unique_ptr<side> me;
 
