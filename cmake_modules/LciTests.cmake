@@ -1,9 +1,10 @@
 # Declaring tests.
 #
 #   lci_test(<name> [RANKS n] [SERIAL] [FULL] [LONG] [WAITS] [TIMEOUT s] COMMAND ...)
-#       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone; 15 s before their TIMEOUT
+#       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun; 15 s before their TIMEOUT
 #       (120) lcrun prints who waits for what, and ends them (docs/decisions/0038-who-waits-for-what.md). WAITS: mostly for time
-#       to pass. ctest's PROCESSORS are half cores, of which such a test takes one and others take two. FULL: not one of
+#       to pass. ctest's PROCESSORS are half cores, of which such a test takes one, more than two ranks four and others two.
+#       SERIAL: alone, for what a neighbour would disturb: a GPU, hosts that are namespaces. FULL: not one of
 #       the quick tests (label full), as all of a folder are where LCI_TESTS_FULL is set; LONG: in no run but the long one
 #   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DROP] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
 #               [EXPECT [-s status] pattern...] [ENVIRONMENT NAME=VALUE...] COMMAND ...)
@@ -95,12 +96,14 @@ function(lci_test name)
       lci_launcher(launcher ${arg_TIMEOUT})
     endif()
     set(arg_COMMAND ${launcher} -n ${arg_RANKS} ${arg_COMMAND})
-    set(arg_SERIAL ON)
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} PROCESSORS 2)
   if(arg_WAITS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS 1)
+    # Long waits begin early: ctest starts with what costs most.
+    set_tests_properties(${name} PROPERTIES PROCESSORS 1 COST 100)
+  elseif(arg_RANKS GREATER 2)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 4)
   endif()
   if(arg_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
