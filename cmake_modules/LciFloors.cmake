@@ -38,10 +38,15 @@ foreach(name HWLOC SODIUM)
   endif()
 endforeach()
 
-# Several sources of a target are compiled at once: most of the time goes into headers and templates that they share.
+# The sources of a target are compiled at once, or as many as MOST says: most of the time goes into headers and templates
+# that they share (docs/decisions/0039-what-runs-when.md).
 function(lci_unity target)
+  cmake_parse_arguments(arg "" "MOST" "" ${ARGN})
+  if(NOT arg_MOST)
+    set(arg_MOST 0)
+  endif()
   if(LCI_UNITY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_MOST})
   endif()
 endfunction()
 
@@ -58,7 +63,12 @@ function(lci_floor name folder)
   add_library(lci_${name} OBJECT ${sources} ${experimental})
   target_link_libraries(lci_${name} PRIVATE lci_flags)
   set_target_properties(lci_${name} PROPERTIES FOLDER lci)
-  lci_unity(lci_${name})
+  # All at once an optimised library is another one: a send has 18 instructions more, a receive 69.
+  if(CMAKE_BUILD_TYPE STREQUAL Debug)
+    lci_unity(lci_${name})
+  else()
+    lci_unity(lci_${name} MOST 6)
+  endif()
   set(LCI_OPEN_FLOORS ${LCI_OPEN_FLOORS} ${name} CACHE INTERNAL "")
   if(NOT name STREQUAL lct)
     set(LCI_ALL_FLOORS ${LCI_ALL_FLOORS} ${name} CACHE INTERNAL "")

@@ -1,15 +1,17 @@
 # Declaring tests.
 #
 #   lci_test(<name> [RANKS n] [SERIAL] [FULL] [LONG] [WAITS] [TIMEOUT s] COMMAND ...)
-#       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun and alone. WAITS: mostly for time
-#       to pass. ctest's PROCESSORS are half cores, of which such a test takes one and others take two. FULL: not one of
+#       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun; 15 s before their TIMEOUT
+#       (120) lcrun prints who waits for what, and ends them (docs/decisions/0038-who-waits-for-what.md). WAITS: mostly for time
+#       to pass. ctest's PROCESSORS are half cores, of which such a test takes one, more than two ranks four and others two.
+#       SERIAL: alone, for what a neighbour would disturb: a GPU, hosts that are namespaces. FULL: not one of
 #       the quick tests (label full), as all of a folder are where LCI_TESTS_FULL is set; LONG: in no run but the long one
 #   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DROP] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
 #               [EXPECT [-s status] pattern...] [ENVIRONMENT NAME=VALUE...] COMMAND ...)
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
 #   lci_quick_target()  the target lci_quick: the programs that the quick tests run
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
-#   lci_test_unity(<target>)                its sources are compiled several at once
+#   lci_test_unity(<target> [MOST n])  its sources are compiled at once, or n at a time
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
 
 # What each floor may see, as the include checker has it.
@@ -58,7 +60,7 @@ endfunction()
 
 # For tests of many sources. The fixtures of each are in its anonymous namespace.
 function(lci_test_unity target)
-  lci_unity(${target})
+  lci_unity(${target} ${ARGN})
   if(LCI_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
@@ -76,24 +78,32 @@ function(lci_link_internals target)
   target_link_libraries(${target} PRIVATE ${LCI_SYSTEM_LIBRARIES})
 endfunction()
 
+# lcrun such that it tells who waits for what before the time, in seconds, is up.
+function(lci_launcher out limit)
+  math(EXPR limit "${limit} - 15")
+  set(${out} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lcrun --timeout ${limit} PARENT_SCOPE)
+endfunction()
+
 function(lci_test name)
   cmake_parse_arguments(arg "SERIAL;FULL;LONG;WAITS" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
   if(arg_RANKS)
     if(LCI_USE_CTEST_LAUNCHER)
       set(launcher ${LCI_USE_CTEST_LAUNCHER} ${LCI_USE_CTEST_ARGS})
     else()
-      set(launcher ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lcrun)
+      lci_launcher(launcher ${arg_TIMEOUT})
     endif()
     set(arg_COMMAND ${launcher} -n ${arg_RANKS} ${arg_COMMAND})
-    set(arg_SERIAL ON)
-  endif()
-  if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
   endif()
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT} PROCESSORS 2)
   if(arg_WAITS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS 1)
+    # Long waits begin early: ctest starts with what costs most.
+    set_tests_properties(${name} PROPERTIES PROCESSORS 1 COST 100)
+  elseif(arg_RANKS GREATER 2)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 4)
   endif()
   if(arg_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
@@ -123,7 +133,7 @@ function(lci_quick_target)
   add_custom_target(lci_quick DEPENDS ${targets})
 endfunction()
 
-# Machines take all cores, so one test at a time has any. The image is made by the test vm_image.
+# Machines take all cores, so one test at a time uses any. The image is made by the test vm_image.
 function(lci_in_vm name)
   set_property(TEST ${name} APPEND PROPERTY LABELS vm)
   set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 4 FIXTURES_REQUIRED vm_image)
@@ -172,7 +182,12 @@ function(lci_vm_test name)
       list(APPEND options --processes ${arg_PROCESSES})
     endif()
   elseif(arg_PROCESSES)
-    set(arg_COMMAND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/lcrun -n ${arg_PROCESSES} ${arg_COMMAND})
+    lci_launcher(launcher ${arg_TIMEOUT})
+    set(arg_COMMAND ${launcher} -n ${arg_PROCESSES} ${arg_COMMAND})
+  endif()
+  # One boot for all that are alike; what runs for long, or breaks its machine, has one of its own.
+  if(NOT arg_LONG)
+    list(APPEND options --keep)
   endif()
   # Counts of what ran are written beside the objects. Two machines would write the same files.
   if(CMAKE_CXX_FLAGS MATCHES "--coverage" AND NOT arg_PAIR)

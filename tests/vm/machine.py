@@ -1,7 +1,7 @@
 """Runs virtual machines: starts QEMU, passes on what the machines print, and ends them all, whatever happens.
 
-Always true: when run() has returned or thrown, no QEMU that it started is left; the kernel ends them should this
-process be killed. Threads: single.
+Always true: when a bed has ended, or run() has returned or thrown, no QEMU that it started is left; the kernel ends them
+should this process be killed. Threads: single.
 """
 
 import os
@@ -45,6 +45,8 @@ class Job:
     out: str = ""
     writable: str = ""  # another folder that machines may write to, beside `out`
     environment: dict = field(default_factory=dict)
+    folder: str = ""  # where the command starts; empty: the current one
+    path: str = ""  # where it finds programs; empty: where we do
     verbose: bool = False
 
 
@@ -85,17 +87,21 @@ class Machine:
         self.process.wait()
 
 
-def write_job(job, folder):
+def assignments(variables, lists):
+    """For the shell in the machine."""
+    lines = [f"{name}={shlex.quote(str(value))}" for name, value in variables.items()]
+    lines += [f"{name}=({' '.join(map(shlex.quote, values))})" for name, values in lists.items()]
+    return "\n".join(lines) + "\n"
+
+
+def make_control(job, folder):
     """The folder that the machines see as /run/lci-vm."""
     control = folder / "control"
     shutil.copytree(image.GUEST / "bin", control / "bin")
     shutil.copy(image.GUEST / "session.sh", control)
-    variables = {"MACHINES": job.machines, "DEVICES": job.devices, "MTU": job.mtu, "NETEM": job.netem,
-                 "PROCESSES": job.processes, "WORK_DIR": os.getcwd(), "OUT_DIR": job.out, "WRITABLE": job.writable, "HOST_PATH": os.environ["PATH"]}
-    lists = {"ENVIRONMENT": [f"{name}={value}" for name, value in job.environment.items()], "COMMAND": job.command}
-    lines = [f"{name}={shlex.quote(str(value))}" for name, value in variables.items()]
-    lines += [f"{name}=({' '.join(map(shlex.quote, values))})" for name, values in lists.items()]
-    (control / "job").write_text("\n".join(lines) + "\n")
+    (control / "machine").write_text(assignments(
+        {"MACHINES": job.machines, "DEVICES": job.devices, "MTU": job.mtu, "NETEM": job.netem, "OUT": job.out,
+         "WRITABLE": job.writable}, {}))
     return control
 
 
@@ -182,32 +188,12 @@ def start(job, boot, folder, control):
     return machines
 
 
-class Unready(Exception):
-    """Not all machines have come to the command in time."""
-
-
-def serve(job, machines, control, is_last_start):
-    """Passes output on and grants requests until all machines have ended. Returns whether there was time enough."""
-    start_time = time.monotonic()
-    until = start_time + job.timeout
-    first_failure = True
-    while any(machine.process.poll() is None for machine in machines):
-        if time.monotonic() > until:
-            return False
-        may_start_again = first_failure and not is_last_start
-        if may_start_again and time.monotonic() > start_time + job.boot and not all(map(Machine.is_ready, machines)):
-            raise Unready
-        for machine in machines:
-            look_after(machine, control, len(machines))
-            if first_failure and machine.status():
-                first_failure = False
-                until = min(until, time.monotonic() + job.grace)
-        time.sleep(0.02)
-    return True
+def prefix_of(machine, count):
+    return b"[%d] " % machine.number if count > 1 else b""
 
 
 def look_after(machine, control, count):
-    machine.pass_on_output(b"[%d] " % machine.number if count > 1 else b"", to_the_end=False)
+    machine.pass_on_output(prefix_of(machine, count), to_the_end=False)
     if (control / f"kill.{machine.number}").exists():
         machine.kill()
         (control / f"kill.{machine.number}").unlink()
@@ -250,42 +236,116 @@ def result_of(job, machine, folder):
     return status
 
 
-def run_once(job, boot, folder, is_last_start):
-    """Whether there was time enough, and the exit status of each machine that has one."""
-    control = write_job(job, folder)
-    machines = start(job, boot, folder, control)
-    try:
-        in_time = serve(job, machines, control, is_last_start)
-    except Unready:
-        tell("\n".join([f"not ready after {job.boot:g} s, and started again", *how_far(machines)]))
-        raise
-    finally:
-        for machine in machines:
+class Bed:
+    """Machines that are up, and do one command after the other. A context: at its end they are gone.
+
+    All that is no command's own, machines, memory, links, folders, is the first one's.
+    """
+
+    def __init__(self, job, boot):
+        self.scratch = tempfile.TemporaryDirectory(prefix="lci-vm-")  # pylint: disable=consider-using-with
+        self.machines, self.rounds = [], 0
+        try:
+            self.boot(job, boot)
+        except BaseException:
+            self.end()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def end(self):
+        for machine in self.machines:
             machine.kill()
-    for machine in machines:
-        look_after(machine, control, len(machines))
-        machine.pass_on_output(b"[%d] " % machine.number if len(machines) > 1 else b"", to_the_end=True)
-    results = [result_of(job, machine, folder) for machine in machines if in_time or machine.status() not in (None, ENDED)]
-    if not in_time and not any(results):
-        tell("\n".join([f"not done after {job.timeout:g} s", *how_far(machines)]))
-    return in_time, results
+        self.scratch.cleanup()
+
+    def boot(self, job, boot):
+        """Starts machines until all are ready; that one ended, or hangs at its last start, the command finds out."""
+        job.out = job.out or self.scratch.name + "/out"
+        os.makedirs(job.out, exist_ok=True)
+        self.out = job.out
+        for number in range(1, STARTS + 1):
+            self.folder = Path(self.scratch.name) / str(number)
+            self.folder.mkdir()
+            self.control = make_control(job, self.folder)
+            self.start_time = time.monotonic()
+            self.machines = start(job, boot, self.folder, self.control)
+            limit = job.boot if number < STARTS else job.timeout
+            while not all(machine.is_ready() for machine in self.machines) and self.are_up():
+                if time.monotonic() > self.start_time + limit:
+                    break
+                time.sleep(0.02)
+            else:
+                return
+            if number < STARTS:
+                for machine in self.machines:
+                    machine.kill()
+                tell("\n".join([f"not ready after {job.boot:g} s, and started again", *how_far(self.machines)]))
+
+    def are_up(self):
+        return all(machine.process.poll() is None for machine in self.machines)
+
+    def run(self, job, is_wanted=lambda: True):
+        """The exit status of the command: of two machines the first that is not 0. Ends early where it is_wanted no longer."""
+        self.rounds += 1
+        until = self.start_time + job.timeout if self.rounds == 1 else time.monotonic() + job.timeout
+        self.give(job)
+        in_time = self.serve(job, until, is_wanted)
+        if not in_time:
+            for machine in self.machines:
+                machine.kill()
+        for machine in self.machines:
+            look_after(machine, self.control, len(self.machines))
+            machine.pass_on_output(prefix_of(machine, len(self.machines)), to_the_end=True)
+        results = [result_of(job, machine, self.folder) for machine in self.machines
+                   if in_time or machine.status() not in (None, ENDED)]
+        failed = [status for status in results if status]
+        if not in_time and not failed and is_wanted():
+            tell("\n".join([f"not done after {job.timeout:g} s", *how_far(self.machines)]))
+        return failed[0] if failed else 0 if in_time else TIMED_OUT
+
+    def give(self, job):
+        """The command and what is its own; whole as soon as it is there."""
+        variables = {"PROCESSES": job.processes, "WORK_DIR": os.getcwd() if not job.folder else job.folder, "OUT_DIR": job.out,
+                     "HOST_PATH": job.path or os.environ["PATH"]}
+        lists = {"ENVIRONMENT": [f"{name}={value}" for name, value in job.environment.items()], "COMMAND": job.command}
+        (self.control / "job").write_text(assignments(variables, lists))
+        (self.control / "job").rename(self.control / f"job.{self.rounds}")
+
+    def serve(self, job, until, is_wanted):
+        """Passes output on and grants requests until each machine has a status. Returns whether there was time enough."""
+        first_failure = True
+        while any(machine.status() is None for machine in self.machines):
+            if time.monotonic() > until or not is_wanted():
+                return False
+            for machine in self.machines:
+                look_after(machine, self.control, len(self.machines))
+                if first_failure and machine.status():
+                    first_failure = False
+                    until = min(until, time.monotonic() + job.grace)
+            time.sleep(0.02)
+        return True
+
+    def is_ready_again(self, seconds=20):
+        """Waits until the machines have put away what the last command left; false where they do not, or are gone."""
+        until = time.monotonic() + seconds
+        names = [self.control / f"idle.{machine.number}" for machine in self.machines]
+        while not all(name.exists() for name in names):
+            if time.monotonic() > until or not self.are_up():
+                return False
+            time.sleep(0.02)
+        # They wait for the next job and look at nothing else.
+        for machine in self.machines:
+            machine.printed = 0
+            for kind in ("idle", "status", "output"):
+                (self.control / f"{kind}.{machine.number}").unlink()
+        return not any(CRASH.search(machine.console()) for machine in self.machines)
 
 
 def run(job, boot):
-    """The exit status of the command: of two machines the first that is not 0."""
-    with tempfile.TemporaryDirectory(prefix="lci-vm-") as name:
-        if not job.out:
-            job.out = name + "/out"
-        os.makedirs(job.out, exist_ok=True)
-        for number in range(1, STARTS + 1):
-            folder = Path(name) / str(number)
-            folder.mkdir()
-            try:
-                in_time, results = run_once(job, boot, folder, number == STARTS)
-                break
-            except Unready:
-                pass
-    failed = [status for status in results if status]
-    if failed:
-        return failed[0]
-    return 0 if in_time else TIMED_OUT
+    """In machines of its own."""
+    with Bed(job, boot) as bed:
+        return bed.run(job)

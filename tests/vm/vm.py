@@ -22,6 +22,7 @@ import sys
 
 import accelerator
 import image
+import kept
 import machine
 
 KEPT = ("HOME", "LANG", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS")
@@ -51,6 +52,8 @@ def arguments_of(words):
     parser.add_argument("--delay", metavar="TIME", help="of what each machine of a pair sends, such as 1ms")
     parser.add_argument("--drop", action="store_true",
                         help="what a machine of a pair does not take is lost, as on a cable; else the other has to wait")
+    parser.add_argument("--keep", action="store_true",
+                        help="under ctest: in machines that are up already, and stay up for the next command of their kind")
     parser.add_argument("--accel", choices=["auto", "kvm", "tcg"], default="auto", help="auto: kvm if it really works")
     parser.add_argument("--verbose", action="store_true", help="kernel messages on stderr at the end")
     parser.add_argument("--if-possible", action="store_true",
@@ -115,7 +118,9 @@ def main(words):
         if not boot and arguments.if_possible and arguments.mode != "prepare":
             raise image.Unavailable("no image of a machine; vm.py prepare makes it, and says so when it cannot")
         boot = boot or image.prepare()
-        return machine.run(job_of(arguments), boot) if arguments.command else 0
+        if not arguments.command:
+            return 0
+        return (kept if arguments.keep else machine).run(job_of(arguments), boot)
     except image.Unavailable as reason:
         print(f"vm: {reason}", flush=True)
         return SKIPPED if arguments.if_possible else 2

@@ -206,18 +206,21 @@ need_compiler() {
     fail "no cmake or no C++ compiler; install: ${PACKAGES_BUILD[*]}"
 }
 
-# configure PRESET [OPTION...]: only when the folder is new, the presets have changed, or packages have come or gone since,
-# whoever installed them: what was not found then may be there now. Anything else the build notices by itself.
+# What is configured otherwise than its preset says; of a folder that was, the next `configure` without it takes it back.
+configure_with=()
+
+# configure PRESET: only when the folder is new or was configured otherwise, the presets have changed, or packages have come
+# or gone since, whoever installed them: what was not found then may be there now. Anything else the build notices by itself.
 configure() {
   local preset=$1 done=build/$1/.configured generator=()
-  shift
   need_compiler
   [ -f "build/$preset/CMakeCache.txt" ] && [ "$done" -nt CMakePresets.json ] &&
+    [ "$(<"$done")" = "${configure_with[*]}" ] &&
     ! [ "${DPKG_ADMINDIR:-/var/lib/dpkg}/status" -nt "$done" ] && return 0
   # A folder that was configured by hand keeps its generator.
   if [ ! -f "build/$preset/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
-  phase "configure $preset" cmake --preset "$preset" "${generator[@]}" "$@" || return 1
-  touch "$done"
+  phase "configure $preset" cmake --preset "$preset" "${generator[@]}" "${configure_with[@]}" || return 1
+  printf '%s\n' "${configure_with[*]}" >"$done"
   # What this build lacks; the whole summary is in the log.
   sed -n 's/^--\(   .* NO, \)/\1/p' "$phase_log"
 }

@@ -2,9 +2,9 @@
 # What `./dev test all` finds out beside the tests: whether compilers have something to say. Sourced by test.sh.
 #
 # Of what the presets were built with no object may have had a warning, those of tests and benchmarks among them. This
-# machine's clang builds the library, the tools and the examples with warnings as errors. Then the next Debian, in a
-# folder of its own: the main job on the bare system, as a newcomer does it, then the checks of the test tools and some
-# of the quick tests, with its gcc; and the library and the tools with its clang.
+# machine's clang looks at the tools and the examples, with warnings as errors; lint_tidy has looked at the library for the
+# same ones. Then the next Debian, in a folder of its own: the main job on the bare system, as a newcomer does it, then the
+# checks of the test tools and some of the quick tests, with its gcc; its clang looks at the library and the tools.
 
 NEXT=trixie
 
@@ -38,7 +38,7 @@ check_presets() {
 # Debian 12's is clang 14.
 check_clang() {
   if command -v clang++ >/dev/null; then
-    check "clang $(clang++ -dumpversion): no warnings" tools/dev/strict.sh build/strict-clang clang++
+    check "clang $(clang++ -dumpversion): no warnings" tools/dev/strict.sh build/strict-clang clang++ -- lci backends lct
   else
     note SKIPPED "clang: no warnings" "no clang++ (Debian: clang)"
   fi

@@ -6,14 +6,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tools/dev/common.sh
 source tools/dev/common.sh
 UNITS=(unit_boot unit_shm)
+# The library is the demo's; the tests need not be fast, but instructions are counted in optimized code only.
+configure_with=(-DLCI_VM_TESTS=OFF -DLCI_TEST_CXX_FLAGS=-O1)
 case $1 in
   selfcheck)
     need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" libgtest-dev libgmock-dev clang
     c++ --version
     clang++ --version
-    # The library is the demo's; the tests need not be fast, but instructions are counted in optimized code only.
-    rm -f build/release/.configured
-    configure release -DLCI_VM_TESTS=OFF -DLCI_TEST_CXX_FLAGS=-O1
     build release selfcheck
     ctest --test-dir build/release -R '^selfcheck$' --no-tests=error --output-on-failure
     ;;

@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
-# strict.sh FOLDER COMPILER [OPTION...]: builds what a user builds, the library, the tools and the examples, with every
-# warning an error; unoptimised, since clang, which it is for, warns by the source alone. Called by ./dev test all, here
-# and in another Debian.
+# strict.sh FOLDER COMPILER [OPTION...] [-- SOURCES...]: whether clang warns of what a user builds, the library, the tools
+# and the examples; only its front end runs, since it warns by the source alone. SOURCES are folders that are left out.
+# Called by ./dev test all, here and in another Debian.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-cmake -S . -B "$1" -G Ninja -DCMAKE_CXX_COMPILER="$2" -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG" \
-  -DLCI_BUILD_WARN_AS_ERROR=ON -DLCI_WITH_TESTS=OFF -DLCI_WITH_BENCHMARKS=OFF "${@:3}"
-cmake --build "$1" -j "${LCI_JOBS:-$(nproc)}"
+folder=$1 compiler=$2 options=()
+shift 2
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  options+=("$1")
+  shift
+done
+cmake -S . -B "$folder" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_BUILD_TYPE=Release -DLCI_BUILD_WARN_AS_ERROR=ON \
+  -DLCI_WITH_TESTS=OFF -DLCI_WITH_BENCHMARKS=OFF -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "${options[@]}"
+python3 tools/dev/syntax.py "$folder" -j "${LCI_JOBS:-$(nproc)}" --less "${@:2}"

@@ -1,8 +1,8 @@
 # ./dev test: builds release and runs the quick tests (unit, contract, interface, examples, installed launchers, GPU on
 # the mock). Prints in one line how many passed, failed and were skipped, and the reason for each skip. No emulation.
 # ./dev test NAME...: runs the tests, quick or not, whose names match.
-# ./dev test all [NAME...]: runs the quick tests, then all others (virtual machines, hosts, packaging, project rules); then
-# the address and the thread sanitizer; then builds without a warning with this machine's gcc and clang; then tests in a
+# ./dev test all [NAME...]: runs the quick tests; then all others (virtual machines, hosts, packaging, project rules), with
+# the experimental parts in the same build folder (LCI_EXPERIMENTAL; the next ./dev test switches it off again); then the address and the thread sanitizer; then builds without a warning with this machine's gcc and clang; then tests in a
 # separate Debian 13, with gcc 14 and clang 19. Continuous integration runs this.
 # ./dev test long [NAME...]: runs all of release with the soak tests.
 # ./dev test gpu: runs the GPU memory suites and prints the result of each: on the real driver if there is a GPU, else on
@@ -62,9 +62,11 @@ test_gpu() {
 
 # run_preset PRESET PART: builds what it needs and runs it.
 run_preset() {
-  local targets=()
+  local targets=() configure_with=()
   rm -f "build/$1/$2.xml"
   if [ "$2" = quick ]; then targets=(lci_quick); fi
+  # What users get by default is what the quick tests run; few sources differ.
+  if [ "$1" = release ] && [ "$2" != quick ] && [ "$all$long" != nono ]; then configure_with=(-DLCI_EXPERIMENTAL=ON); fi
   if build "$1" "${targets[@]}"; then
     run_ctest "$1" "$2" || true
     results+=("$1=build/$1/$2.xml")

@@ -149,7 +149,7 @@ result import_handle(allocation_handle* out, void* os_handle, handle_type type) 
   });
 }
 
-result release(allocation_handle handle) {
+result release_allocation(allocation_handle handle) {
   return guarded("cuMemRelease", needs::started, [&](state& s) {
     const auto found = s.handle_references.find(handle);
     if (found == s.handle_references.end()) return result::invalid_value;
@@ -265,7 +265,7 @@ void fill_sharing(functions& table) {
   table.mem_map = &map;
   table.mem_unmap = &unmap;
   table.mem_set_access = &set_access;
-  table.mem_release = &release;
+  table.mem_release = &release_allocation;
   table.mem_get_handle_for_address_range = &range_handle;
 }
 

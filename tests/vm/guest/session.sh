@@ -1,16 +1,19 @@
 #!/bin/bash
-# What a machine does once it has the host's files: network and verbs devices, then the command, then power off.
-# Started by init as root, with nothing else running. The current folder is the one that host and machines share:
-#   job        variables, written by the host
-#   ready.N    machine N waits for the command
+# What a machine does once it has the host's files: network and verbs devices, then one command after the other, until
+# the host ends it. Started by init as root, with nothing else running. The current folder is the one that host and
+# machines share:
+#   machine    variables, written by the host
+#   ready.N    machine N waits for the first command
+#   job.K      the variables of command K, written by the host
 #   output.N   what the command prints
 #   status.N   its exit status; written by the host when machine N ended without one
+#   idle.N     nothing of the command is left; the host then takes idle, output and status away
 trap 'busybox reboot -f' EXIT
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 cd /run/lci-vm || exit
-# MACHINES DEVICES MTU NETEM PROCESSES WORK_DIR OUT_DIR WRITABLE HOST_PATH ENVIRONMENT COMMAND
+# MACHINES DEVICES MTU NETEM OUT WRITABLE
 # shellcheck source=/dev/null
-source ./job || exit
+source ./machine || exit
 machine=${lci_machine:?} # from the kernel's command line
 
 # For the host, in case that this machine is never done: how far it came.
@@ -31,7 +34,8 @@ prepare_files() {
   for link in 0:stdin 1:stdout 2:stderr; do ln -sf "/proc/self/fd/${link%:*}" "/dev/${link#*:}"; done
   busybox hostname "machine$machine"
   printf '%s\n' '127.0.0.1 localhost' '10.77.0.1 machine0' '10.77.0.2 machine1' >/etc/hosts
-  mount_share out "$OUT_DIR" || return
+  mount_share out "$OUT" || return
+  mkfifo /run/never
   [ -z "$WRITABLE" ] || mount_share writable "$WRITABLE"
 }
 
@@ -60,9 +64,14 @@ prepare_bootstrap() {
     ip address add "127.77.0.$((machine + 1))/24" dev boot
 }
 
+# Without a process of its own: a machine that waits costs the host next to nothing.
+wait_for() { # $1: file
+  until [ -e "$1" ]; do read -rt 0.05 <>/run/never || :; done
+}
+
 wait_for_all() { # $1: kind of file
   local n
-  for ((n = 0; n < MACHINES; n++)); do until [ -e "$1.$n" ]; do sleep 0.05; done; done
+  for ((n = 0; n < MACHINES; n++)); do wait_for "$1.$n"; done
 }
 
 run_command() {
@@ -81,9 +90,28 @@ run_command() {
   stage "the command ended with $status"
   # Processes that the command left behind hold the pipe open.
   for ((n = 0; n < 20; n++)); do kill -0 $! 2>/dev/null && sleep 0.05; done
+  rm -f /run/output
   # Appears whole: the host reads it as soon as it is there.
   echo "$status" >"ending.$machine"
   mv "ending.$machine" "status.$machine"
+}
+
+# What the command left running or in shared memory: the next one finds neither. Who cannot be killed keeps this machine
+# from another command.
+end_leftovers() {
+  local process left=yes
+  while [ "$left" = yes ]; do
+    left=no
+    for process in /proc/[0-9]*; do
+      # A thread of the kernel has no program.
+      if [ "$process" != /proc/1 ] && [ -e "$process/exe" ]; then
+        left=yes
+        kill -KILL "${process#/proc/}" 2>/dev/null
+      fi
+    done
+    [ "$left" = no ] || read -rt 0.05 <>/run/never
+  done
+  rm -rf /dev/shm/*
 }
 
 stage "the host's files are there"
@@ -94,6 +122,14 @@ for ((device = 0; device < DEVICES; device++)); do prepare_device $device || die
 stage "waits for all machines"
 : >"ready.$machine"
 wait_for_all ready
-run_command
-# A machine that is gone answers nobody: not the last retransmission of its peer either.
-wait_for_all status
+for ((round = 1; ; round++)); do
+  wait_for "job.$round"
+  # PROCESSES WORK_DIR OUT_DIR HOST_PATH ENVIRONMENT COMMAND
+  # shellcheck source=/dev/null
+  source "./job.$round" || exit
+  run_command
+  # A machine that is gone, or has ended what was left, answers nobody: not the last retransmission of its peer either.
+  wait_for_all status
+  end_leftovers
+  : >"idle.$machine"
+done

@@ -21,6 +21,14 @@ sys.path.insert(0, str(HERE.parent))
 import accelerator  # noqa: E402  pylint: disable=wrong-import-position
 import image  # noqa: E402  pylint: disable=wrong-import-position
 
+# Is ctest as far as a keeper of machines can tell: runs each word in machines that stay up, and says with which status.
+LIKE_CTEST = """
+import ctypes, subprocess, sys
+ctypes.CDLL(None).prctl(15, b"ctest")  # PR_SET_NAME
+for word in sys.argv[2:]:
+    done = subprocess.run([sys.argv[1], "run", "--keep", "--timeout", "100", "--", "sh", "-c", word])
+    print("status", done.returncode, flush=True)
+"""
 VM = [sys.executable, str(HERE.parent / "vm.py")]
 PROBE = []
 
@@ -96,6 +104,29 @@ class Machines(unittest.TestCase):
             os.kill(self.qemu_of(process), signal.SIGKILL)
             self.assertEqual(process.wait(timeout=20), 123)
             self.assertIn("ended without a status", process.stderr.read())
+
+    def test_machines_are_kept(self):
+        boot_id = "cat /proc/sys/kernel/random/boot_id"
+        with tempfile.TemporaryDirectory() as folder:
+            words = (f"{boot_id}; sleep 1000 & touch /dev/shm/left $OUT_DIR/left",
+                     f"{boot_id}; ls -A /dev/shm $OUT_DIR | grep left; pgrep sleep; exit 3", boot_id)
+            done = subprocess.run([sys.executable, "-c", LIKE_CTEST, VM[1], *words], stdout=subprocess.PIPE, text=True,
+                                  stderr=subprocess.PIPE, env=dict(os.environ, TMPDIR=folder), check=False, timeout=200)
+            said = done.stdout.splitlines()
+            self.assertEqual(said[1::2], ["status 0", "status 3", "status 0"], done.stdout + done.stderr)
+            self.assertEqual(said[0], said[2], "the second command ran in another machine")
+            self.assertNotEqual(said[2], said[4], "a machine in which something failed was used again")
+            self.assertIn("these machines have run 1 commands before this one", done.stderr)
+            self.assertTrue(wait_until(lambda: not os.listdir(folder)), f"left behind: {os.listdir(folder)}")
+
+    def test_kept_machines_end_with_ctest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with subprocess.Popen([sys.executable, "-c", LIKE_CTEST, VM[1], "true", "echo there; sleep 1000"],
+                                  stdout=subprocess.PIPE, env=dict(os.environ, TMPDIR=folder)) as process:
+                while process.stdout.readline() != b"there\n":
+                    self.assertIsNone(process.poll())
+                process.kill()
+            self.assertTrue(wait_until(lambda: not os.listdir(folder)), f"left behind: {os.listdir(folder)}")
 
     def qemu_of(self, process):
         self.assertTrue(wait_until(lambda: any(map(is_qemu, children(process.pid)))), "no machine was started")
