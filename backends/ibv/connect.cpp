@@ -98,7 +98,7 @@ void connector::look() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;
   try {
-    caller_.grant_wishes();
+    caller_.start_pending();
     read_hellos();
     caller_.repeat([&](link& on, const port& p) { call(on, p); });
   } catch (const std::exception& problem) {

@@ -16,7 +16,7 @@
 #include "backends/ibv/select.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/base/platform.hpp"
-#include "lci/net/caller.hpp"
+#include "lci/net/connected/caller.hpp"
 
 namespace lci::ibv {
 
@@ -51,7 +51,7 @@ class connector {
   // Reads hellos and repeats ours. Another thread that is inside already will do.
   void look() noexcept;
   // A post found no connection.
-  void wish() noexcept { caller_.wish(); }
+  void request() noexcept { caller_.request(); }
   bool has_work() const noexcept { return caller_.has_work(); }
   // As contacts says.
   bool directory_of(int rank, std::uint64_t& address, std::uint32_t& key) const noexcept {
@@ -101,7 +101,7 @@ class connector {
   qp_handle qp_;
   contacts contacts_;
 
-  using calls = net::caller<link, port>;
+  using calls = net::connected::caller<link, port>;
   calls caller_{"ibv"};  // under mutex_, but for what is shared
   std::mutex mutex_;     // guards everything below
   std::vector<std::uint32_t> free_sends_, free_receives_;

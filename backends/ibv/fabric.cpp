@@ -143,7 +143,7 @@ net::network_names fabric::names() const {
 }
 
 void fabric::connect(int rank) noexcept {
-  if (rank != config_.book->rank()) ports_.wish(rank);
+  if (rank != config_.book->rank()) ports_.request(rank);
 }
 
 net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {

@@ -17,7 +17,7 @@
 #include "backends/ibv/region.hpp"
 #include "backends/ibv/select.hpp"
 #include "lci/net/backend.hpp"
-#include "lci/net/port_list.hpp"
+#include "lci/net/connected/device_list.hpp"
 
 namespace lci::ibv {
 
@@ -83,7 +83,7 @@ class fabric final : public net::fabric {
   regions memory_;
   connector connector_;
   lookups lookups_;
-  net::port_list<port> ports_{"ibv"};
+  net::connected::device_list<port> ports_{"ibv"};
   std::mutex events_mutex_;
   std::atomic<const char*> failure_{nullptr};
   std::array<std::atomic<std::uint64_t>, MAX_RAILS> down_since_{};  // by card; 0: its port is up

@@ -16,7 +16,7 @@
 #include "backends/ibv/wire.hpp"
 #include "lci/base/biased_lock.hpp"
 #include "lci/net/backend.hpp"
-#include "lci/net/call_pace.hpp"
+#include "lci/net/connected/call_pace.hpp"
 
 namespace lci::ibv {
 
@@ -166,7 +166,7 @@ class link {
   // ---- the connector's ----
   std::uint32_t peer_qpn = 0;  // 0: not known yet
   unsigned rails = 1;          // cards that reach the peer, as bits; set before it is ready
-  net::call_pace pace;
+  net::connected::call_pace pace;
   // ---- the polling thread's ----
   std::uint64_t heard_ticks = 0;    // last sign of life
   std::uint64_t knocked_ticks = 0;  // of the knock that is under way; 0: none is

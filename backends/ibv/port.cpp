@@ -9,7 +9,7 @@
 #include "backends/ibv/work.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
-#include "lci/net/deaf_sink.hpp"
+#include "lci/net/connected/null_sink.hpp"
 
 namespace lci::ibv {
 namespace {
@@ -61,8 +61,8 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
       ranks_(static_cast<std::size_t>(owner.size())),
       links_(ranks_),
       by_qpn_(ranks_),
-      wishes_(ranks_),
-      given_up_(ranks_) {
+      pending_(ranks_),
+      unreachable_(ranks_) {
   if (config_.ibv_td_strategy == attr_ibv_td_strategy_t::all_qp)
     domain_ = make_thread_domain(owner.pd());
   for (const rail& one : owner.rails())
@@ -86,15 +86,15 @@ port::~port() {
 
 LCI_COLD errorcode_t port::no_link(int rank) noexcept {
   if (static_cast<std::size_t>(rank) >= ranks_) return errorcode_t::fatal;
-  if (given_up_.is_told(rank)) return errorcode_t::fatal;
-  wish(rank);
+  if (unreachable_.is_told(rank)) return errorcode_t::fatal;
+  request(rank);
   return errorcode_t::retry_nomem;
 }
 
-void port::wish(int rank) noexcept {
+void port::request(int rank) noexcept {
   if (const char* const why = fabric_.failure()) return give_up(rank, why);
-  if (given_up_.has(rank)) return;
-  if (wishes_.add(rank)) fabric_.calls().wish();
+  if (unreachable_.has(rank)) return;
+  if (pending_.add(rank)) fabric_.calls().request();
 }
 
 // Where the next queue pair lives, if that is nobody else's.
@@ -130,7 +130,7 @@ link& port::make_link(int rank) {
 }
 
 bool port::is_drained() const noexcept {
-  return arrears_.are_failures_told() && self_.is_empty() &&
+  return pending_errors_.are_failures_told() && self_.is_empty() &&
          std::all_of(links_.begin(), links_.end(), [](const std::atomic<link*>& one) {
            const link* const on = one.load(std::memory_order_acquire);  // edge ibv.link
            return on == nullptr || on->is_drained();
@@ -138,7 +138,7 @@ bool port::is_drained() const noexcept {
 }
 
 bool port::fail_later(int rank, void* context, const char* reason) noexcept {
-  return arrears_.add_failure(rank, context, reason);
+  return pending_errors_.add_failure(rank, context, reason);
 }
 
 bool port::try_tell(int rank, const note& what) noexcept {
@@ -151,11 +151,11 @@ bool port::try_tell(int rank, const note& what) noexcept {
 
 void port::tell(int rank, const note& what) noexcept {
   if (try_tell(rank, what)) return;
-  arrears_.add_note(rank, what);
+  pending_errors_.add_note(rank, what);
 }
 
 void port::leave() noexcept {
-  net::deaf_sink listener;
+  net::connected::null_sink listener;
   const std::uint64_t deadline = base::cpu_ticks() + LEAVE_MS * base::ticks_per_ms();
   const auto in_time = [&] { return base::cpu_ticks() < deadline; };
   const auto all = [&](auto&& is_so) {

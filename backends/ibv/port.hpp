@@ -1,6 +1,6 @@
 // The queues behind a device index: one completion queue, one shared receive queue, and a link to
 // each peer that was talked to. Outlives the device objects, as what peers have sent to it does.
-// Callers: device and endpoint; connector makes links. Threads: find(), post paths and wishes
+// Callers: device and endpoint; connector makes links. Threads: find(), post paths and requests
 // shared; poll() one thread inside at a time, which may come in again; make_link() under the
 // connector's lock. Always true: the completion queue has a place for everything that may be under
 // way; what was polled and not presented yet waits in order.
@@ -20,11 +20,11 @@
 #include "backends/ibv/wire.hpp"
 #include "lci/base/owned.hpp"
 #include "lci/mem/packet_pool.hpp"
-#include "lci/net/arrears.hpp"
 #include "lci/net/backend.hpp"
-#include "lci/net/given_up.hpp"
+#include "lci/net/connected/pending_connects.hpp"
+#include "lci/net/connected/pending_errors.hpp"
+#include "lci/net/connected/unreachable.hpp"
 #include "lci/net/loopback.hpp"
-#include "lci/net/wish_list.hpp"
 
 namespace lci::ibv {
 
@@ -59,11 +59,11 @@ class port {
   }
   // What a post answers where there is no link. Starts to connect.
   errorcode_t no_link(int rank) noexcept;
-  void wish(int rank) noexcept;
+  void request(int rank) noexcept;
   // That rank cannot be met: at a next look it is gone, unless there is a connection by then. why:
   // outlives this.
-  void give_up(int rank, const char* why) noexcept { given_up_.add(rank, why); }
-  std::vector<int> take_wishes() { return wishes_.take(); }
+  void give_up(int rank, const char* why) noexcept { unreachable_.add(rank, why); }
+  std::vector<int> take_pending() { return pending_.take(); }
   // A queue pair for that rank, not connected yet. Throws backend_error.
   link& make_link(int rank);
 
@@ -104,9 +104,9 @@ class port {
   }
   void take_note(const note& what, const link& from) noexcept;
   bool try_tell(int rank, const note& what) noexcept;
-  void serve_arrears(net::sink& to) noexcept;
+  void serve_pending_errors(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
-  void tell_given_up(net::sink& to) noexcept;
+  void tell_unreachable(net::sink& to) noexcept;
   void fail_all(net::sink& to, std::string_view reason) noexcept;
   void fail_card(net::sink& to, const char* reason) noexcept;
   // The card is done with all up to number `last`, and with that one by `error`, if there was one.
@@ -152,10 +152,10 @@ class port {
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
   std::vector<std::unique_ptr<side>> sides_;       // on the other cards
   splits splits_;
-  net::wish_list wishes_;
-  net::given_up given_up_;
+  net::connected::pending_connects pending_;
+  net::connected::unreachable unreachable_;
 
-  net::arrears<note> arrears_;
+  net::connected::pending_errors<note> pending_errors_;
   base::spinlock waiting_lock_;  // guards the next
   split* waiting_ = nullptr;     // for room, or to be told
 

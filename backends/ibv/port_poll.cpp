@@ -119,8 +119,8 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   if (++polls_ % LOOK_EVERY == 0 || fabric_.calls().has_work() || fabric_.keys().has_work())
       [[unlikely]]
     look_after(to);
-  if (arrears_.is_due()) [[unlikely]]
-    serve_arrears(to);
+  if (pending_errors_.is_due()) [[unlikely]]
+    serve_pending_errors(to);
   std::size_t n = 0;
   while (n < max && (first_ != end_ || fetch(to)) && present(to, n)) {
   }
@@ -216,7 +216,7 @@ void port::end(net::sink& to, link& on, link::stage how, std::string_view reason
   }
   fabric_.keys().forget(on.rank);
   // Who was given up before there was this connection is gone already.
-  if (!given_up_.is_told(on.rank)) to.on_peer_gone(on.rank, how == link::stage::left, reason);
+  if (!unreachable_.is_told(on.rank)) to.on_peer_gone(on.rank, how == link::stage::left, reason);
   if (!is_stopped) lose(to, on, NOT_STOPPED);
   for (link* const beside : running)
     if (beside != nullptr) lose(to, *beside, NOT_STOPPED);
@@ -230,8 +230,8 @@ void port::take_note(const note& what, const link& from) noexcept {
     tell(from.rank, {note::kind::withdrawn, name.slot, name.generation, 0});
 }
 
-void port::serve_arrears(net::sink& to) noexcept {
-  arrears_.serve(to, [&](int rank, const note& what) { tell(rank, what); });
+void port::serve_pending_errors(net::sink& to) noexcept {
+  pending_errors_.serve(to, [&](int rank, const note& what) { tell(rank, what); });
   serve_splits(to);
 }
 
@@ -240,8 +240,8 @@ void port::look_after(net::sink& to) noexcept {
   fabric_.calls().look();
   if (fabric_.keys().has_work()) fabric_.keys().serve(*this);
   receives_.post();
-  if (given_up_.has_news()) [[unlikely]]
-    tell_given_up(to);
+  if (unreachable_.has_news()) [[unlikely]]
+    tell_unreachable(to);
   if (now_ < next_knock_) return;
   next_knock_ = now_ + KNOCK_LOOK_MS * base::ticks_per_ms();
   if (const char* const why = fabric_.find_failure()) return fail_card(to, why);
@@ -249,13 +249,13 @@ void port::look_after(net::sink& to) noexcept {
 }
 
 // Ranks that cannot be met, each once. What is posted to them is refused from then on.
-LCI_COLD void port::tell_given_up(net::sink& to) noexcept {
-  given_up_.serve([&](int rank, const char* why) {
+LCI_COLD void port::tell_unreachable(net::sink& to) noexcept {
+  unreachable_.serve([&](int rank, const char* why) {
     if (link* const on = find(rank); on != nullptr) {
       if (on->state() == link::stage::calling) fail(to, *on, why);
       return;
     }
-    given_up_.set_told(rank);
+    unreachable_.set_told(rank);
     fabric_.keys().forget(rank);
     to.on_peer_gone(rank, false, why);
   });

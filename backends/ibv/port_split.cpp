@@ -75,7 +75,7 @@ void port::await_room(split& s) noexcept {
     const std::lock_guard lock(waiting_lock_);
     s.next = std::exchange(waiting_, &s);
   }
-  arrears_.raise();
+  pending_errors_.raise();
 }
 
 void port::serve_splits(net::sink& to) noexcept {

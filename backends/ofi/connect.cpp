@@ -79,7 +79,7 @@ void connector::look() noexcept {
   if (!lock) return;
   hear_of_deaths();
   try {
-    caller_.grant_wishes();
+    caller_.start_pending();
     read_hellos();
     caller_.repeat([&](link& on, const port& p) { call(on, p); });
   } catch (const std::exception& problem) {

@@ -17,7 +17,7 @@
 #include "backends/ofi/queues.hpp"
 #include "backends/ofi/region.hpp"
 #include "lci/mem/arena.hpp"
-#include "lci/net/caller.hpp"
+#include "lci/net/connected/caller.hpp"
 
 namespace lci::ofi {
 
@@ -43,7 +43,7 @@ class connector {
   // Reads hellos and repeats ours. Another thread that is inside already will do.
   void look() noexcept;
   // A post found no link.
-  void wish() noexcept { caller_.wish(); }
+  void request() noexcept { caller_.request(); }
   bool has_work() const noexcept { return caller_.has_work(); }
   // Whether the end of that rank's process would be heard of.
   bool is_watched(int rank) const noexcept {
@@ -100,7 +100,7 @@ class connector {
   std::vector<contact> peers_;  // by rank
   std::vector<cell> cells_;     // RECEIVES, then SENDS
 
-  using calls = net::caller<link, port>;
+  using calls = net::connected::caller<link, port>;
   calls caller_{"ofi"};  // under mutex_, but for what is shared
   std::mutex mutex_;     // guards everything below
   std::vector<cell*> unposted_;

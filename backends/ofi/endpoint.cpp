@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "backends/ofi/fabric.hpp"
-#include "lci/net/far_end.hpp"
+#include "lci/net/connected/remote_end.hpp"
 
 namespace lci::ofi {
 
@@ -118,7 +118,7 @@ errorcode_t endpoint::fail(const net::net_op& op, const char* reason) noexcept {
 // posted: the operation makes no sense.
 errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
   const char* why_not = nullptr;
-  const errorcode_t code = net::find_far_end(fabric_.keys(), op, at, why_not);
+  const errorcode_t code = net::connected::find_remote_end(fabric_.keys(), op, at, why_not);
   return why_not != nullptr ? fail(op, why_not) : code;
 }
 

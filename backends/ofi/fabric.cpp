@@ -95,7 +95,7 @@ std::unique_ptr<net::device> fabric::make_device(int index, net::device_config& 
 }
 
 void fabric::connect(int rank) noexcept {
-  if (rank != config_.book->rank()) ports_.wish(rank);
+  if (rank != config_.book->rank()) ports_.request(rank);
 }
 
 net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {

@@ -14,7 +14,7 @@
 #include "backends/ofi/region.hpp"
 #include "backends/ofi/select.hpp"
 #include "lci/net/backend.hpp"
-#include "lci/net/port_list.hpp"
+#include "lci/net/connected/device_list.hpp"
 
 namespace lci::ofi {
 
@@ -67,7 +67,7 @@ class fabric final : public net::fabric {
   connector connector_;
   regions memory_;
   lookups lookups_;
-  net::port_list<port> ports_{"ofi"};
+  net::connected::device_list<port> ports_{"ofi"};
   std::atomic<bool> has_left_{false};
 };
 

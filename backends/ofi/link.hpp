@@ -15,7 +15,7 @@
 #include "backends/ofi/work.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/base/spinlock.hpp"
-#include "lci/net/call_pace.hpp"
+#include "lci/net/connected/call_pace.hpp"
 
 namespace lci::ofi {
 
@@ -133,7 +133,7 @@ class link {
   // ---- the connector's ----
   endpoint_name name;  // of the peer's device; size 0: not known yet
   bool is_known_there = false;
-  net::call_pace pace;
+  net::connected::call_pace pace;
   // ---- the polling thread's ----
   std::uint64_t taken = 0;  // messages of the peer that were dealt with
   std::uint64_t told = 0;   // of these it knows

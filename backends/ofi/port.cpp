@@ -7,7 +7,7 @@
 #include "backends/ofi/fabric.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
-#include "lci/net/deaf_sink.hpp"
+#include "lci/net/connected/null_sink.hpp"
 
 namespace lci::ofi {
 namespace {
@@ -44,10 +44,10 @@ port::port(fabric& owner, int index, const net::device_config& wanted)
       self_(owner.rank(), packets_, *owner.config().regions),
       ranks_(static_cast<std::size_t>(owner.size())),
       links_(ranks_),
-      wishes_(ranks_),
+      pending_(ranks_),
       locks_sends_((config_.ofi_lock_mode & LCI_NET_TRYLOCK_SEND) != 0),
       missed_(ranks_),
-      given_up_(ranks_) {
+      unreachable_(ranks_) {
   if ((config_.ofi_lock_mode & LCI_NET_LOCK_MR) != 0) owner.memory().serialise();
 }
 
@@ -89,14 +89,14 @@ port::~port() {
 
 LCI_COLD errorcode_t port::no_link(int rank) noexcept {
   if (static_cast<std::size_t>(rank) >= ranks_) return errorcode_t::fatal;
-  if (given_up_.is_told(rank)) return errorcode_t::fatal;
-  wish(rank);
+  if (unreachable_.is_told(rank)) return errorcode_t::fatal;
+  request(rank);
   return errorcode_t::retry_nomem;
 }
 
-void port::wish(int rank) noexcept {
-  if (given_up_.has(rank)) return;
-  if (wishes_.add(rank)) fabric_.calls().wish();
+void port::request(int rank) noexcept {
+  if (unreachable_.has(rank)) return;
+  if (pending_.add(rank)) fabric_.calls().request();
 }
 
 link& port::make_link(int rank) {
@@ -198,17 +198,17 @@ void port::tell(int rank, const note& what) noexcept {
   link* const on = find(rank);
   if (on == nullptr || on->state() > link::stage::ready) return;
   if (send_note(*on, what) == errorcode_t::done) return;
-  arrears_.add_note(rank, what);
+  pending_errors_.add_note(rank, what);
 }
 
 bool port::is_drained() const noexcept {
   // edge ofi.users: partner is end_user().
-  return arrears_.are_failures_told() && self_.is_empty() &&
+  return pending_errors_.are_failures_told() && self_.is_empty() &&
          users_.load(std::memory_order_acquire) == 0;
 }
 
 bool port::fail_later(int rank, void* context, const char* reason) noexcept {
-  return arrears_.add_failure(rank, context, reason);
+  return pending_errors_.add_failure(rank, context, reason);
 }
 
 void port::miss(int rank, const char* why) noexcept {
@@ -217,7 +217,7 @@ void port::miss(int rank, const char* why) noexcept {
 }
 
 void port::leave(bool says_farewell) noexcept {
-  net::deaf_sink listener;
+  net::connected::null_sink listener;
   const std::uint64_t deadline = base::cpu_ticks() + FAREWELL_MS * base::ticks_per_ms();
   const auto in_time = [&] { return base::cpu_ticks() < deadline; };
   note last;

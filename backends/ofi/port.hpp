@@ -1,8 +1,9 @@
 // The queues behind a device index: an endpoint of the provider with its completion queue, the
 // receives, and a link to each peer that was talked to. Outlives the device objects, as what peers
 // have sent to it does. Callers: device and endpoint; connector makes links. Threads: find(), post
-// paths and wishes shared; poll() one thread inside at a time, which may come in again; make_link()
-// under the connector's lock. Always true: what was polled and not presented yet waits in order.
+// paths and requests shared; poll() one thread inside at a time, which may come in again;
+// make_link() under the connector's lock. Always true: what was polled and not presented yet waits
+// in order.
 #pragma once
 
 #include <atomic>
@@ -13,11 +14,11 @@
 #include "backends/ofi/receives.hpp"
 #include "lci/base/owned.hpp"
 #include "lci/data/object_pool.hpp"
-#include "lci/net/arrears.hpp"
 #include "lci/net/backend.hpp"
-#include "lci/net/given_up.hpp"
+#include "lci/net/connected/pending_connects.hpp"
+#include "lci/net/connected/pending_errors.hpp"
+#include "lci/net/connected/unreachable.hpp"
 #include "lci/net/loopback.hpp"
-#include "lci/net/wish_list.hpp"
 
 namespace lci::ofi {
 
@@ -56,8 +57,8 @@ class port {
     code = on == nullptr ? no_link(rank) : on->refusal();
     return nullptr;
   }
-  void wish(int rank) noexcept;
-  std::vector<int> take_wishes() { return wishes_.take(); }
+  void request(int rank) noexcept;
+  std::vector<int> take_pending() { return pending_.take(); }
   link& make_link(int rank);
 
   // ---- posts ----
@@ -100,7 +101,7 @@ class port {
   void miss(int rank, const char* why) noexcept;
   // That rank cannot be met: at a next look it is gone, unless there is a connection by then. The
   // connector says so, and makes no link to it from then on. why: outlives this.
-  void give_up(int rank, const char* why) noexcept { given_up_.add(rank, why); }
+  void give_up(int rank, const char* why) noexcept { unreachable_.add(rank, why); }
   net::loopback& self() noexcept { return self_; }
   mem::packet_pool& packets() noexcept { return packets_; }
   // An operation that failed before it was posted; on_error() at the next poll. False: no memory.
@@ -142,9 +143,9 @@ class port {
   void flush(work& one) noexcept;
   void flushed(net::sink& to, link& from, std::uint64_t count) noexcept;
   void end(net::sink& to, link& on, link::stage how, std::string_view reason) noexcept;
-  void serve_arrears(net::sink& to) noexcept;
+  void serve_pending_errors(net::sink& to) noexcept;
   void look_after(net::sink& to) noexcept;
-  void tell_given_up(net::sink& to) noexcept;
+  void tell_unreachable(net::sink& to) noexcept;
   void look_at_links(net::sink& to) noexcept;
   bool is_read_out(link& on) const noexcept;
   void knock(link& on) noexcept;
@@ -162,15 +163,15 @@ class port {
   const std::size_t ranks_;
   std::vector<std::atomic<link*>> links_;          // by rank
   std::vector<std::unique_ptr<link>> link_store_;  // under the connector's lock
-  net::wish_list wishes_;
+  net::connected::pending_connects pending_;
   data::object_pool<work> works_;
   const bool locks_sends_;               // ofi_lock_mode
   base::spinlock sends_;                 // ... then held while something is posted
   std::atomic<std::uint64_t> users_{0};  // operations whose end was not told
 
-  net::arrears<note> arrears_;
+  net::connected::pending_errors<note> pending_errors_;
   std::vector<std::atomic<const char*>> missed_;  // by rank; null: it is not
-  net::given_up given_up_;
+  net::connected::unreachable unreachable_;
 
   // ---- the polling thread's ----
   base::owned polling_;

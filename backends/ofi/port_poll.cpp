@@ -152,8 +152,8 @@ std::size_t port::poll(net::sink& to, std::size_t max) noexcept {
   if (++polls_ % LOOK_EVERY == 0 || fabric_.calls().has_work() || fabric_.keys().has_work())
       [[unlikely]]
     look_after(to);
-  if (arrears_.is_due()) [[unlikely]]
-    serve_arrears(to);
+  if (pending_errors_.is_due()) [[unlikely]]
+    serve_pending_errors(to);
   std::size_t n = 0;
   // To read once more what has just been read to its end costs the provider's system calls and
   // keeps what has come waiting for them.
@@ -308,29 +308,29 @@ void port::take_note(net::sink& to, const note& what, link& from) noexcept {
   }
 }
 
-void port::serve_arrears(net::sink& to) noexcept {
-  arrears_.serve(to, [&](int rank, const note& what) { tell(rank, what); });
+void port::serve_pending_errors(net::sink& to) noexcept {
+  pending_errors_.serve(to, [&](int rank, const note& what) { tell(rank, what); });
 }
 
 void port::look_after(net::sink& to) noexcept {
   now_ = base::cpu_ticks();
   fabric_.calls().look();
   if (fabric_.keys().has_work()) fabric_.keys().serve(*this);
-  if (given_up_.has_news()) [[unlikely]]
-    tell_given_up(to);
+  if (unreachable_.has_news()) [[unlikely]]
+    tell_unreachable(to);
   if (now_ < next_look_) return;
   next_look_ = now_ + LINK_LOOK_MS * base::ticks_per_ms();
   look_at_links(to);
 }
 
 // Ranks that cannot be met, each once. What is posted to them is refused from then on.
-LCI_COLD void port::tell_given_up(net::sink& to) noexcept {
-  given_up_.serve([&](int rank, const char* why) {
+LCI_COLD void port::tell_unreachable(net::sink& to) noexcept {
+  unreachable_.serve([&](int rank, const char* why) {
     if (link* const on = find(rank); on != nullptr) {
       if (on->state() == link::stage::calling) end(to, *on, link::stage::failed, why);
       return;
     }
-    given_up_.set_told(rank);
+    unreachable_.set_told(rank);
     fabric_.keys().forget(rank);
     to.on_peer_gone(rank, false, why);
   });

@@ -7,9 +7,9 @@
 
 #include "lci/net/backend.hpp"
 
-namespace lci::net {
+namespace lci::net::connected {
 
-class deaf_sink final : public sink {
+class null_sink final : public sink {
   verdict on_message(const arrival&) noexcept override { return verdict::taken; }
   void on_immediate(int, std::uint32_t) noexcept override {}
   void on_complete(void*) noexcept override {}
@@ -17,4 +17,4 @@ class deaf_sink final : public sink {
   void on_peer_gone(int, bool, std::string_view) noexcept override {}
 };
 
-}  // namespace lci::net
+}  // namespace lci::net::connected

@@ -1,8 +1,9 @@
-// First contact, as far as it is the same over every network: which peers posts want, which are
-// called and not connected yet, and what kept us from it. How a hello is said is the network's.
-// Part of a connector. Callers: backends that connect at first use. Threads: wish() and has_work()
-// shared, the rest under the connector's lock. Always true: what cannot be done now stays a wish;
-// what went wrong with one rank keeps nobody else back, and if it goes on, that rank is given up.
+// First contact, as far as it is the same over every network: which peers posts want to reach,
+// which are called and not connected yet, and what kept us from it. How a hello is said is the
+// network's. Part of a connector. Callers: backends that connect at first use. Threads: request()
+// and has_work() shared, the rest under the connector's lock. Always true: what cannot be done now
+// stays pending; what went wrong with one rank keeps nobody else back, and if it goes on, that rank
+// is given up.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +21,10 @@
 #include "lci/base/log.hpp"
 #include "lci/base/platform.hpp"
 
-namespace lci::net {
+namespace lci::net::connected {
 
-// Link: rank, state(), stage::calling, pace. Port: index(), find(), make_link(), take_wishes(),
-// wish(), give_up().
+// Link: rank, state(), stage::calling, pace. Port: index(), find(), make_link(), take_pending(),
+// request(), give_up().
 template <class Link, class Port>
 class caller {
  public:
@@ -61,20 +62,20 @@ class caller {
   }
 
   // A post found no connection.
-  // edge calls.wish: the rank is in the list of its port before; partner is grant_wishes().
-  void wish() noexcept { wishes_.store(true, std::memory_order_release); }
+  // edge connect.request: the rank is in the list of its port before; partner is start_pending().
+  void request() noexcept { pending_.store(true, std::memory_order_release); }
   bool has_work() const noexcept {
-    return wishes_.load(std::memory_order_relaxed) || calls_.load(std::memory_order_relaxed) != 0;
+    return pending_.load(std::memory_order_relaxed) || calls_.load(std::memory_order_relaxed) != 0;
   }
-  // Enters a call to whoever is wished for.
-  void grant_wishes() {
-    // edge calls.wish: partner is wish().
-    if (!wishes_.exchange(false, std::memory_order_acquire)) return;
+  // Enters a call to each rank to which a connection is pending.
+  void start_pending() {
+    // edge connect.request: partner is request().
+    if (!pending_.exchange(false, std::memory_order_acquire)) return;
     for_each_port([&](Port& p) {
-      for (const int rank : p.take_wishes()) {
+      for (const int rank : p.take_pending()) {
         if (p.find(rank) != nullptr) continue;
         const bool is_done = attempt(step::link, p, rank, [&] { enter(p, rank); });
-        if (!is_done && !is_given_up(p, rank)) p.wish(rank);
+        if (!is_done && !is_given_up(p, rank)) p.request(rank);
       }
     });
   }
@@ -133,7 +134,7 @@ class caller {
   void put_off(const std::exception& problem) noexcept {
     if (is_new(said_, problem))
       base::log::warn(network_, "connecting goes on later: %s", problem.what());
-    wish();
+    request();
   }
 
  private:
@@ -160,7 +161,7 @@ class caller {
     return std::exchange(said, text) != text;
   }
   LCI_COLD void failed(step what, Port& p, int rank, const std::exception& problem) noexcept {
-    if (what == step::link) wish();
+    if (what == step::link) request();
     try {
       count(trouble_with(what, p, rank), problem);
     } catch (const std::exception&) {  // no memory: counted next time
@@ -191,7 +192,7 @@ class caller {
     Port* from;
   };
   const char* const network_;
-  std::atomic<bool> wishes_{false};
+  std::atomic<bool> pending_{false};
   std::atomic<std::size_t> calls_{0};  // size of calling_
   std::vector<Port*> ports_;           // by device
   std::vector<entry> calling_;
@@ -201,4 +202,4 @@ class caller {
   std::list<trouble> troubles_;
 };
 
-}  // namespace lci::net
+}  // namespace lci::net::connected

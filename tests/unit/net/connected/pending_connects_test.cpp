@@ -1,12 +1,12 @@
-#include "lci/net/wish_list.hpp"
+#include "lci/net/connected/pending_connects.hpp"
 
 #include <gtest/gtest.h>
 
-namespace lci::net {
+namespace lci::net::connected {
 namespace {
 
-TEST(wish_list, take__each_once_and_then_again) {
-  wish_list list(4);
+TEST(pending_connects, take__each_once_and_then_again) {
+  pending_connects list(4);
   EXPECT_TRUE(list.take().empty());
   EXPECT_TRUE(list.add(2));
   EXPECT_FALSE(list.add(2));
@@ -17,4 +17,4 @@ TEST(wish_list, take__each_once_and_then_again) {
 }
 
 }  // namespace
-}  // namespace lci::net
+}  // namespace lci::net::connected

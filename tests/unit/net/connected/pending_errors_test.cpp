@@ -1,4 +1,4 @@
-#include "lci/net/arrears.hpp"
+#include "lci/net/connected/pending_errors.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "lci/net/deaf_sink.hpp"
+#include "lci/net/connected/null_sink.hpp"
 
-namespace lci::net {
+namespace lci::net::connected {
 namespace {
 
 // Writes down what it is told, and may do something then.
@@ -30,14 +30,14 @@ struct error_listener final : sink {
 
 using said_notes = std::vector<std::pair<int, int>>;
 
-TEST(arrears, nothing__is_not_due) {
-  const arrears<int> none;
+TEST(pending_errors, nothing__is_not_due) {
+  const pending_errors<int> none;
   EXPECT_FALSE(none.is_due());
   EXPECT_TRUE(none.are_failures_told());
 }
 
-TEST(arrears, serve__notes_and_failures_once_in_their_order) {
-  arrears<int> owed;
+TEST(pending_errors, serve__notes_and_failures_once_in_their_order) {
+  pending_errors<int> owed;
   owed.add_note(1, 10);
   owed.add_failure(2, nullptr, "first");
   owed.add_note(3, 30);
@@ -57,10 +57,10 @@ TEST(arrears, serve__notes_and_failures_once_in_their_order) {
   EXPECT_EQ(said.size(), 2u);
 }
 
-TEST(arrears, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_a_circle) {
-  arrears<int> owed;
+TEST(pending_errors, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_a_circle) {
+  pending_errors<int> owed;
   owed.add_note(1, 10);
-  deaf_sink nobody;
+  null_sink nobody;
   int tries = 0;
   const auto tell = [&](int rank, int what) {
     if (++tries < 3) owed.add_note(rank, what);
@@ -75,8 +75,8 @@ TEST(arrears, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_a_ci
 }
 
 // A sink may post again, or poll, while it is told.
-TEST(arrears, what_comes_in_while_it_is_served__is_not_lost) {
-  arrears<int> owed;
+TEST(pending_errors, what_comes_in_while_it_is_served__is_not_lost) {
+  pending_errors<int> owed;
   owed.add_failure(1, nullptr, "first");
   error_listener to;
   to.then = [&] {
@@ -91,9 +91,9 @@ TEST(arrears, what_comes_in_while_it_is_served__is_not_lost) {
   EXPECT_TRUE(owed.is_due()) << "what was raised then may have come too late for that serve";
 }
 
-TEST(arrears, threads__every_failure_is_told_once) {
+TEST(pending_errors, threads__every_failure_is_told_once) {
   constexpr int EACH = 2000;
-  arrears<int> owed;
+  pending_errors<int> owed;
   std::vector<std::thread> posters;
   for (int t = 0; t < 3; ++t)
     posters.emplace_back([&, t] {
@@ -109,4 +109,4 @@ TEST(arrears, threads__every_failure_is_told_once) {
 }
 
 }  // namespace
-}  // namespace lci::net
+}  // namespace lci::net::connected

@@ -10,16 +10,16 @@
 
 #include "lci/errors.hpp"
 
-namespace lci::net {
+namespace lci::net::connected {
 
-// Port: find(), wish().
+// Port: find(), request().
 template <class Port>
-class port_list {
+class device_list {
  public:
   static constexpr int MAX_DEVICES = 64;
 
   // network: for messages; a literal.
-  explicit port_list(const char* network) : network_(network) {}
+  explicit device_list(const char* network) : network_(network) {}
 
   // The one of that device; `make` answers a new one, and is called under the lock. Throws
   // backend_error: an index that makes no sense, and what `make` throws.
@@ -33,9 +33,9 @@ class port_list {
     if (!where) where = make();
     return *where;
   }
-  // A wish to meet that rank, on any device that there is: what is asked of a peer then is the same
-  // behind all of them. Nothing happens where another thread is inside.
-  void wish(int rank) noexcept {
+  // Asks for a connection to that rank, on any device that there is: what is asked of a peer then
+  // is the same behind all of them. Nothing happens where another thread is inside.
+  void request(int rank) noexcept {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock) return;
     Port* first = nullptr;
@@ -44,7 +44,7 @@ class port_list {
       if (first == nullptr) first = one.get();
       if (one->find(rank) != nullptr) return;
     }
-    if (first != nullptr) first->wish(rank);
+    if (first != nullptr) first->request(rank);
   }
   // use(port) of that device, if there is one.
   template <class Use>
@@ -73,4 +73,4 @@ class port_list {
   std::array<std::unique_ptr<Port>, MAX_DEVICES> ports_;
 };
 
-}  // namespace lci::net
+}  // namespace lci::net::connected

@@ -1,8 +1,8 @@
-#include "lci/net/call_pace.hpp"
+#include "lci/net/connected/call_pace.hpp"
 
 #include <gtest/gtest.h>
 
-namespace lci::net {
+namespace lci::net::connected {
 namespace {
 
 TEST(call_pace, is_due__at_once_and_then_less_and_less_often) {
@@ -48,4 +48,4 @@ TEST(call_pace, is_worth_a_line__once_in_about_20_s) {
 }
 
 }  // namespace
-}  // namespace lci::net
+}  // namespace lci::net::connected

@@ -1,16 +1,16 @@
-#include "lci/net/given_up.hpp"
+#include "lci/net/connected/unreachable.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 
-namespace lci::net {
+namespace lci::net::connected {
 namespace {
 
 using told = std::vector<std::pair<int, std::string>>;
 
-told all_of(given_up& list, bool is_heard) {
+told all_of(unreachable& list, bool is_heard) {
   told out;
   list.serve([&](int rank, const char* why) {
     out.emplace_back(rank, why);
@@ -19,8 +19,8 @@ told all_of(given_up& list, bool is_heard) {
   return out;
 }
 
-TEST(given_up, serve__each_with_its_first_reason_until_it_is_told) {
-  given_up list(4);
+TEST(unreachable, serve__each_with_its_first_reason_until_it_is_told) {
+  unreachable list(4);
   EXPECT_FALSE(list.has_news());
   EXPECT_TRUE(all_of(list, true).empty());
   list.add(2, "no memory");
@@ -43,4 +43,4 @@ TEST(given_up, serve__each_with_its_first_reason_until_it_is_told) {
 }
 
 }  // namespace
-}  // namespace lci::net
+}  // namespace lci::net::connected

@@ -1,8 +1,8 @@
-#include "lci/net/far_end.hpp"
+#include "lci/net/connected/remote_end.hpp"
 
 #include <gtest/gtest.h>
 
-namespace lci::net {
+namespace lci::net::connected {
 namespace {
 
 struct fixed_lookups {
@@ -14,15 +14,15 @@ struct fixed_lookups {
   }
 };
 
-class far_end_test : public testing::Test {
+class remote_end_test : public testing::Test {
  protected:
-  far_end_test() {
+  remote_end_test() {
     keys_.answer.what = remote_view::answer::ok;
     keys_.answer.size = 100;
     keys_.answer.at = {4096, 7};
     op_.size = 10;
   }
-  errorcode_t find() { return find_far_end(keys_, op_, at_, why_not_); }
+  errorcode_t find() { return find_remote_end(keys_, op_, at_, why_not_); }
 
   fixed_lookups keys_;
   net_op op_;
@@ -30,7 +30,7 @@ class far_end_test : public testing::Test {
   const char* why_not_ = "";
 };
 
-TEST_F(far_end_test, said_along__is_not_looked_up) {
+TEST_F(remote_end_test, said_along__is_not_looked_up) {
   op_.at = {1234, 5};
   EXPECT_EQ(find(), errorcode_t::done);
   EXPECT_EQ(at_.address, 1234u);
@@ -38,7 +38,7 @@ TEST_F(far_end_test, said_along__is_not_looked_up) {
   EXPECT_EQ(keys_.asked, 0);
 }
 
-TEST_F(far_end_test, looked_up__up_to_its_last_byte) {
+TEST_F(remote_end_test, looked_up__up_to_its_last_byte) {
   op_.remote_offset = 90;
   EXPECT_EQ(find(), errorcode_t::done);
   EXPECT_EQ(at_.address, 4096u);
@@ -46,13 +46,13 @@ TEST_F(far_end_test, looked_up__up_to_its_last_byte) {
   EXPECT_EQ(why_not_, nullptr);
 }
 
-TEST_F(far_end_test, not_connected__comes_again) {
+TEST_F(remote_end_test, not_connected__comes_again) {
   keys_.answer = {};
   EXPECT_EQ(find(), errorcode_t::retry_nomem);
   EXPECT_EQ(why_not_, nullptr);
 }
 
-TEST_F(far_end_test, outside__or_unknown__or_off_the_network__makes_no_sense) {
+TEST_F(remote_end_test, outside__or_unknown__or_off_the_network__makes_no_sense) {
   for (const auto& [offset, size] :
        {std::pair<std::size_t, std::size_t>{91, 10}, {101, 0}, {~std::size_t{0}, 10}, {0, 101}}) {
     op_.remote_offset = offset;
@@ -74,4 +74,4 @@ TEST_F(far_end_test, outside__or_unknown__or_off_the_network__makes_no_sense) {
 }
 
 }  // namespace
-}  // namespace lci::net
+}  // namespace lci::net::connected

@@ -1,17 +1,17 @@
 // Ranks to which posts want a connection that is not there yet, until whoever connects takes them.
 // Owned by the queues behind a device. Threads: shared. Always true: a rank is in it once, however
-// often it is wished for.
+// often it is asked for.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <vector>
 
-namespace lci::net {
+namespace lci::net::connected {
 
-class wish_list {
+class pending_connects {
  public:
-  explicit wish_list(std::size_t ranks) : of_(ranks) {}
+  explicit pending_connects(std::size_t ranks) : of_(ranks) {}
   // True if it was not in the list.
   bool add(int rank) noexcept {
     // Relaxed: whoever takes the list is told by other means. Looked at first, since posts repeat.
@@ -32,4 +32,4 @@ class wish_list {
   std::vector<std::atomic<bool>> of_;
 };
 
-}  // namespace lci::net
+}  // namespace lci::net::connected

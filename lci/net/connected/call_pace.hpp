@@ -7,7 +7,7 @@
 
 #include "lci/base/platform.hpp"
 
-namespace lci::net {
+namespace lci::net::connected {
 
 class call_pace {
  public:
@@ -33,4 +33,4 @@ class call_pace {
   std::uint32_t calls_ = 0;
 };
 
-}  // namespace lci::net
+}  // namespace lci::net::connected

@@ -1,5 +1,5 @@
 // First contact and the list of ports, with links and ports that do nothing.
-#include "lci/net/caller.hpp"
+#include "lci/net/connected/caller.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "lci/errors.hpp"
-#include "lci/net/call_pace.hpp"
-#include "lci/net/port_list.hpp"
-#include "lci/net/wish_list.hpp"
+#include "lci/net/connected/call_pace.hpp"
+#include "lci/net/connected/device_list.hpp"
+#include "lci/net/connected/pending_connects.hpp"
 
-namespace lci::net {
+namespace lci::net::connected {
 namespace {
 
 constexpr int RANKS = 8;
@@ -43,15 +43,15 @@ struct quiet_port {
     made.rank = rank;
     return made;
   }
-  void wish(int rank) { wishes.add(rank); }
-  std::vector<int> take_wishes() { return wishes.take(); }
-  void give_up(int rank, const char* why) { given_up.emplace_back(rank, why); }
+  void request(int rank) { pending_.add(rank); }
+  std::vector<int> take_pending() { return pending_.take(); }
+  void give_up(int rank, const char* why) { unreachable.emplace_back(rank, why); }
 
   int device;
   int refused = -1, refusals = 0;
-  std::vector<std::pair<int, const char*>> given_up;
+  std::vector<std::pair<int, const char*>> unreachable;
   std::array<std::optional<quiet_link>, RANKS> links;
-  wish_list wishes{RANKS};
+  pending_connects pending_{RANKS};
 };
 
 class caller_test : public testing::Test {
@@ -79,31 +79,31 @@ TEST_F(caller_test, port_at__those_that_are_made) {
   EXPECT_EQ(calls_.port_at(1000), nullptr) << "a peer may say anything";
 }
 
-TEST_F(caller_test, grant_wishes__of_all_ports_and_none_twice) {
-  first_.wish(1);
-  second_.wish(2);
-  calls_.grant_wishes();
+TEST_F(caller_test, start_pending__of_all_ports_and_none_twice) {
+  first_.request(1);
+  second_.request(2);
+  calls_.start_pending();
   EXPECT_TRUE(called().empty()) << "nobody has said so";
-  calls_.wish();
+  calls_.request();
   EXPECT_TRUE(calls_.has_work());
-  calls_.grant_wishes();
+  calls_.start_pending();
   EXPECT_EQ(called(), (std::vector<int>{1, 2}));
-  first_.wish(1);
-  calls_.wish();
-  calls_.grant_wishes();
+  first_.request(1);
+  calls_.request();
+  calls_.start_pending();
   EXPECT_EQ(called(), (std::vector<int>{1, 2}));
 }
 
-TEST_F(caller_test, grant_wishes__what_cannot_be_granted_stays_and_keeps_no_other_back) {
+TEST_F(caller_test, start_pending__what_cannot_be_granted_stays_and_keeps_no_other_back) {
   first_.refused = 1;
-  for (const int rank : {1, 3}) first_.wish(rank);
-  second_.wish(2);
-  calls_.wish();
-  calls_.grant_wishes();
+  for (const int rank : {1, 3}) first_.request(rank);
+  second_.request(2);
+  calls_.request();
+  calls_.start_pending();
   EXPECT_EQ(called(), (std::vector<int>{3, 2}));
   EXPECT_EQ(first_.refusals, 1);
   first_.refused = -1;
-  calls_.grant_wishes();
+  calls_.start_pending();
   EXPECT_EQ(called(), (std::vector<int>{3, 2, 1}));
 }
 
@@ -128,37 +128,37 @@ TEST_F(caller_test, repeat__whoever_is_due_until_it_has_answered) {
 }
 
 // What fails now may do so because memory is short; so often and so long, it will not end.
-TEST_F(caller_test, grant_wishes__refused_too_often_in_a_row_gives_that_rank_up_once) {
+TEST_F(caller_test, start_pending__refused_too_often_in_a_row_gives_that_rank_up_once) {
   impatient_.add_port(first_);
   first_.refused = 1;
-  for (const int rank : {1, 3}) first_.wish(rank);
-  impatient_.wish();
+  for (const int rank : {1, 3}) first_.request(rank);
+  impatient_.request();
   for (std::uint32_t i = 0; i < calls::FAILURES; ++i) {
-    EXPECT_TRUE(first_.given_up.empty()) << i;
-    impatient_.grant_wishes();
+    EXPECT_TRUE(first_.unreachable.empty()) << i;
+    impatient_.start_pending();
   }
-  ASSERT_EQ(first_.given_up.size(), 1u);
-  EXPECT_EQ(first_.given_up[0].first, 1);
-  EXPECT_STREQ(first_.given_up[0].second, "no connection can be made: no queue pair");
+  ASSERT_EQ(first_.unreachable.size(), 1u);
+  EXPECT_EQ(first_.unreachable[0].first, 1);
+  EXPECT_STREQ(first_.unreachable[0].second, "no connection can be made: no queue pair");
   EXPECT_NE(first_.find(3), nullptr);
   for (int i = 0; i < 100; ++i) {
-    first_.wish(1);
-    impatient_.wish();
-    impatient_.grant_wishes();
+    first_.request(1);
+    impatient_.request();
+    impatient_.start_pending();
   }
   EXPECT_EQ(first_.refusals, static_cast<int>(calls::FAILURES)) << "it is not tried any more";
-  EXPECT_EQ(first_.given_up.size(), 1u);
+  EXPECT_EQ(first_.unreachable.size(), 1u);
 }
 
-TEST_F(caller_test, grant_wishes__refused_often_in_a_short_time_goes_on) {
+TEST_F(caller_test, start_pending__refused_often_in_a_short_time_goes_on) {
   first_.refused = 1;
-  first_.wish(1);
-  calls_.wish();
-  for (int i = 0; i < 1000; ++i) calls_.grant_wishes();
+  first_.request(1);
+  calls_.request();
+  for (int i = 0; i < 1000; ++i) calls_.start_pending();
   EXPECT_EQ(first_.refusals, 1000);
-  EXPECT_TRUE(first_.given_up.empty());
+  EXPECT_TRUE(first_.unreachable.empty());
   first_.refused = -1;
-  calls_.grant_wishes();
+  calls_.start_pending();
   EXPECT_EQ(called(), std::vector<int>{1});
 }
 
@@ -175,9 +175,9 @@ TEST_F(caller_test, attempt__only_failures_of_one_step_in_a_row_count) {
   fail_often(calls::step::call);
   fail_often(calls::step::answer);
   EXPECT_TRUE(impatient_.attempt(calls::step::call, first_, 1, [] {}));
-  EXPECT_TRUE(first_.given_up.empty());
+  EXPECT_TRUE(first_.unreachable.empty());
   EXPECT_FALSE(impatient_.attempt(calls::step::answer, first_, 1, fail));
-  EXPECT_EQ(first_.given_up.size(), 1u);
+  EXPECT_EQ(first_.unreachable.size(), 1u);
   EXPECT_FALSE(impatient_.attempt(calls::step::call, first_, 1, [] { ADD_FAILURE(); }));
 }
 
@@ -186,7 +186,7 @@ TEST_F(caller_test, attempt__fails_with_one_that_is_connected_all_the_same) {
   impatient_.enter(first_, 1).now = quiet_link::stage::ready;
   for (std::uint32_t i = 0; i < 2 * calls::FAILURES; ++i)
     impatient_.attempt(calls::step::answer, first_, 1, [] { throw backend_error("nothing"); });
-  EXPECT_TRUE(first_.given_up.empty());
+  EXPECT_TRUE(first_.unreachable.empty());
 }
 
 TEST_F(caller_test, repeat__one_that_cannot_be_called_keeps_no_other_back) {
@@ -200,8 +200,8 @@ TEST_F(caller_test, repeat__one_that_cannot_be_called_keeps_no_other_back) {
   EXPECT_EQ(reached, std::vector<int>{2});
 }
 
-TEST(port_list, get__makes_each_once_and_refuses_what_is_no_device) {
-  port_list<quiet_port> ports("test");
+TEST(device_list, get__makes_each_once_and_refuses_what_is_no_device) {
+  device_list<quiet_port> ports("test");
   int made = 0;
   const auto get = [&](int device) -> quiet_port& {
     return ports.get(device, [&] {
@@ -227,8 +227,8 @@ TEST(port_list, get__makes_each_once_and_refuses_what_is_no_device) {
   EXPECT_EQ(seen, (std::vector<int>{0, 63, 63, -1}));
 }
 
-TEST(port_list, get__one_that_could_not_be_made_is_tried_again) {
-  port_list<quiet_port> ports("test");
+TEST(device_list, get__one_that_could_not_be_made_is_tried_again) {
+  device_list<quiet_port> ports("test");
   EXPECT_THROW(
       ports.get(1, []() -> std::unique_ptr<quiet_port> { throw backend_error("no queue"); }),
       backend_error);
@@ -236,18 +236,18 @@ TEST(port_list, get__one_that_could_not_be_made_is_tried_again) {
   EXPECT_EQ(ports.get(1, [] { return std::make_unique<quiet_port>(1); }).device, 1);
 }
 
-TEST(port_list, wish__on_the_first_unless_one_knows_that_rank) {
-  port_list<quiet_port> ports("test");
-  ports.wish(1);
+TEST(device_list, request__on_the_first_unless_one_knows_that_rank) {
+  device_list<quiet_port> ports("test");
+  ports.request(1);
   quiet_port& low = ports.get(3, [] { return std::make_unique<quiet_port>(3); });
   quiet_port& high = ports.get(5, [] { return std::make_unique<quiet_port>(5); });
-  ports.wish(1);
-  EXPECT_EQ(low.take_wishes(), std::vector<int>{1});
+  ports.request(1);
+  EXPECT_EQ(low.take_pending(), std::vector<int>{1});
   high.make_link(1);
-  ports.wish(1);
-  EXPECT_TRUE(low.take_wishes().empty());
-  EXPECT_TRUE(high.take_wishes().empty());
+  ports.request(1);
+  EXPECT_TRUE(low.take_pending().empty());
+  EXPECT_TRUE(high.take_pending().empty());
 }
 
 }  // namespace
-}  // namespace lci::net
+}  // namespace lci::net::connected

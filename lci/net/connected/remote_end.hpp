@@ -4,13 +4,13 @@
 
 #include "lci/net/backend.hpp"
 
-namespace lci::net {
+namespace lci::net::connected {
 
 // done: `at` is it, unless there is a `why_not`, a literal: then the operation makes no sense. Else
 // what the post answers. Lookups: find(rank, key) answers a remote_view.
 template <class Lookups>
-errorcode_t find_far_end(Lookups& keys, const net_op& op, remote_target& at,
-                         const char*& why_not) noexcept {
+errorcode_t find_remote_end(Lookups& keys, const net_op& op, remote_target& at,
+                            const char*& why_not) noexcept {
   using said = remote_view::answer;
   why_not = nullptr;
   at = op.at;
@@ -26,4 +26,4 @@ errorcode_t find_far_end(Lookups& keys, const net_op& op, remote_target& at,
   return errorcode_t::done;
 }
 
-}  // namespace lci::net
+}  // namespace lci::net::connected

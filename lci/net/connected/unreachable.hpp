@@ -8,17 +8,18 @@
 #include <cstddef>
 #include <vector>
 
-namespace lci::net {
+namespace lci::net::connected {
 
-class given_up {
+class unreachable {
  public:
-  explicit given_up(std::size_t ranks) : of_(ranks) {}
+  explicit unreachable(std::size_t ranks) : of_(ranks) {}
 
   // why: outlives this.
   void add(int rank, const char* why) noexcept {
     entry& mine = of(rank);
     if (mine.why.load(std::memory_order_relaxed) != nullptr) return;
-    // edge net.given_up: the text before its address, and that before the flag; partner is serve().
+    // edge net.unreachable: the text before its address, and that before the flag; partner is
+    // serve().
     mine.why.store(why, std::memory_order_release);
     has_news_.store(true, std::memory_order_release);
   }
@@ -34,7 +35,7 @@ class given_up {
   // use(rank, why) for all that are not told.
   template <class Use>
   void serve(Use&& use) noexcept {
-    // edge net.given_up: partner is add(). First, so that nobody is overlooked.
+    // edge net.unreachable: partner is add(). First, so that nobody is overlooked.
     has_news_.exchange(false, std::memory_order_acquire);
     for (std::size_t i = 0; i < of_.size(); ++i) {
       const int rank = static_cast<int>(i);
@@ -55,4 +56,4 @@ class given_up {
   std::atomic<bool> has_news_{false};
 };
 
-}  // namespace lci::net
+}  // namespace lci::net::connected

@@ -15,13 +15,13 @@
 #include "lci/base/spinlock.hpp"
 #include "lci/net/backend.hpp"
 
-namespace lci::net {
+namespace lci::net::connected {
 
 template <class Note>
-class arrears {
+class pending_errors {
  public:
   // Throws std::bad_alloc.
-  arrears() {
+  pending_errors() {
     failures_.reserve(SPARE);
     notes_.reserve(SPARE);
     serving_.reserve(SPARE);
@@ -48,19 +48,19 @@ class arrears {
   }
   // Something else has to be looked after at the next poll.
   void raise() noexcept {
-    is_due_.store(true, std::memory_order_release);  // edge net.arrears: partner is serve()
+    is_due_.store(true, std::memory_order_release);  // edge net.pending_errors: partner is serve()
   }
   bool is_due() const noexcept { return is_due_.load(std::memory_order_relaxed); }
   // Whether the sink has heard of every failure.
   bool are_failures_told() const noexcept {
     return untold_.load(std::memory_order_acquire) ==
-           0;  // edge net.arrears.told: partner is serve()
+           0;  // edge net.pending_errors.told: partner is serve()
   }
 
   // tell(rank, note) sends one, or adds it again.
   template <class Tell>
   void serve(sink& to, Tell&& tell) noexcept {
-    // edge net.arrears: partner is raise(). First, so that nothing is overlooked.
+    // edge net.pending_errors: partner is raise(). First, so that nothing is overlooked.
     is_due_.exchange(false, std::memory_order_acquire);
     {
       const std::lock_guard lock(lock_);
@@ -71,7 +71,7 @@ class arrears {
     failure one;
     while (take(one)) {
       to.on_error(one.rank, one.context, one.reason);
-      // edge net.arrears.told: partner is are_failures_told().
+      // edge net.pending_errors.told: partner is are_failures_told().
       untold_.fetch_sub(1, std::memory_order_release);
     }
   }
@@ -110,4 +110,4 @@ class arrears {
   std::atomic<std::uint64_t> untold_{0};
 };
 
-}  // namespace lci::net
+}  // namespace lci::net::connected
