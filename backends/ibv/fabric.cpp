@@ -162,12 +162,9 @@ std::uint64_t fabric::register_region(void* address, std::size_t size, mem::mem_
 // Whoever keeps the row hears of it before anything that is sent on that device from now on.
 void fabric::deregister_region(std::uint64_t local_key) noexcept {
   net::remote_key name;
-  for (const int reader : memory_.remove(local_key, &name)) {
-    ports_.until([&](port& one) {
-      const link* const on = one.find(reader);
-      if (on == nullptr || on->state() != link::stage::ready) return false;
-      one.tell(reader, {note::kind::withdrawn, name.slot, name.generation, 0});
-      return true;
+  for (const net::connected::reader& who : memory_.remove(local_key, &name)) {
+    ports_.with(who.device, [&](port& one) {
+      one.tell(who.rank, {note::kind::withdrawn, name.slot, name.generation, 0});
     });
   }
 }

@@ -226,7 +226,7 @@ void port::take_note(const note& what, const link& from) noexcept {
   const net::remote_key name{what.slot, what.generation};
   if (what.what == note::kind::withdrawn)
     fabric_.keys().drop(from.rank, name);
-  else if (!fabric_.memory().add_reader(name, from.rank))
+  else if (!fabric_.memory().add_reader(name, {from.rank, index_}))
     tell(from.rank, {note::kind::withdrawn, name.slot, name.generation, 0});
 }
 

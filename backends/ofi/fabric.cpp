@@ -116,7 +116,7 @@ std::uint64_t fabric::register_region(void* address, std::size_t size, mem::mem_
 // Who was told of it hears before anything that is sent on that device from now on.
 void fabric::deregister_region(std::uint64_t local_key) noexcept {
   net::remote_key name;
-  for (const reader& who : memory_.remove(local_key, &name)) {
+  for (const net::connected::reader& who : memory_.remove(local_key, &name)) {
     note said;
     said.what = note::kind::withdrawn;
     said.slot = name.slot;
