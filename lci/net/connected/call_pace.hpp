@@ -25,6 +25,8 @@ class call_pace {
   }
   // It was made.
   void count() noexcept { ++calls_; }
+  // After all it was not.
+  void discount() noexcept { --calls_; }
   // True once.
   bool is_worth_a_line() const noexcept { return calls_ == CALLS_TO_SAY; }
 

@@ -60,7 +60,7 @@ TEST(pending_errors, serve__notes_and_failures_once_in_their_order) {
 TEST(pending_errors, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_a_circle) {
   pending_errors<int> owed;
   owed.add_note(1, 10);
-  null_sink nobody;
+  sink& nobody = null_sink();
   int tries = 0;
   const auto tell = [&](int rank, int what) {
     if (++tries < 3) owed.add_note(rank, what);
