@@ -13,7 +13,7 @@ constexpr std::size_t CELL = 64;
 }  // namespace
 
 key_cache::key_cache(regions& memory, mem::arena& arena, connector& calls, int ranks)
-    : net::connected::key_cache<key_cache, row, row_request, device_queues>(ranks),
+    : net::connected::key_cache<key_cache, row, row_request, device_queues>(ranks, calls.polls()),
       memory_(memory),
       arena_(arena),
       calls_(calls),

@@ -61,7 +61,7 @@ fabric::fabric(const net::fabric_config& config)
       caps_(capabilities_of(chosen_, domain_.head(), config_)),
       connector_(domain_, *config_.book, *config_.arena),
       memory_(domain_, connector_.endpoint(), config_),
-      keys_(config_.book->size()) {
+      keys_(config_.book->size(), connector_.polls()) {
   caps_.keeps_registrations = memory_.is_keeping();
   connector_.start(memory_);
   base::ticks_per_ms();  // measured here rather than in the first poll

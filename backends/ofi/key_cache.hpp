@@ -17,9 +17,9 @@ class key_cache final
  public:
   static constexpr bool MAY_DROP_SENT = true;
 
-  explicit key_cache(int ranks)
+  key_cache(int ranks, net::connected::attention& polls)
       : net::connected::key_cache<key_cache, note, net::connected::key_request, device_queues>(
-            ranks) {}
+            ranks, polls) {}
 
   // The peer's answer: row or no_row.
   void settle(int rank, const note& said) noexcept {

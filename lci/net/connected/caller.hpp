@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -64,9 +63,8 @@ class caller {
 
   // Where posts say that they want a connection.
   connect_requests& requests() noexcept { return requests_; }
-  bool has_work() const noexcept {
-    return requests_.is_raised() || calls_.load(std::memory_order_relaxed) != 0;
-  }
+  // Whether polls have to look: requests, calls, and what others have added.
+  attention& polls() noexcept { return polls_; }
   // Enters a call to each rank to which a connection is pending.
   void start_pending() {
     if (!requests_.take()) return;
@@ -97,7 +95,7 @@ class caller {
     calling_.reserve(calling_.size() + 1);
     Connection& made = p.make_connection(rank);
     calling_.push_back({&made, &p});
-    calls_.store(calling_.size(), std::memory_order_relaxed);
+    polls_.add();
     return made;
   }
   // call(connection, queues) for those that are due.
@@ -109,7 +107,7 @@ class caller {
       if (on.state() != Connection::stage::calling) {
         calling_[i] = calling_.back();
         calling_.pop_back();
-        calls_.store(calling_.size(), std::memory_order_relaxed);
+        polls_.drop();
         continue;
       }
       if (on.pace.is_due(now)) {
@@ -191,9 +189,9 @@ class caller {
     Queues* from;
   };
   const char* const network_;
-  connect_requests requests_;
-  std::atomic<std::size_t> calls_{0};  // size of calling_
-  std::vector<Queues*> queues_;        // by device
+  attention polls_;
+  connect_requests requests_{polls_};
+  std::vector<Queues*> queues_;  // by device
   std::vector<entry> calling_;
   std::size_t said_ = 0;  // hash of what was said to have gone wrong last
   const std::uint64_t patience_ms_;

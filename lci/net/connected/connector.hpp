@@ -1,7 +1,7 @@
 // How connections come about, as far as it is the same over every network: hellos to whoever is
 // asked for, again and again, until each side knows that the other knows it. Nobody is talked to
 // before that. Base of a backend's `connector`, which sends hellos. Owned by fabric; called from
-// polls. Threads: look() shared, one inside at a time; requests() and has_work() shared; the rest
+// polls. Threads: look() shared, one inside at a time; requests() and polls() shared; the rest
 // single. Always true: a hello can be lost, come twice or late.
 #pragma once
 
@@ -46,7 +46,7 @@ class connector {
   }
   // Where posts say that they want a connection.
   connect_requests& requests() noexcept { return caller_.requests(); }
-  bool has_work() const noexcept { return caller_.has_work(); }
+  attention& polls() noexcept { return caller_.polls(); }
   // Reads hellos and repeats ours. Another thread that is inside already will do.
   void look() noexcept {
     const std::unique_lock lock(mutex_, std::try_to_lock);

@@ -19,7 +19,7 @@ namespace lci::net::connected {
 inline constexpr char DISCONNECTED[] = "the peer took leave";
 
 // Queues: derived from device_queues, with receives_, whose places have again() and replace(), and
-// tell(rank, note). Event: as the network reports it. Connector: has_work(), look(). Keys: a
+// tell(rank, note). Event: as the network reports it. Connector: polls(), look(). Keys: a
 // key_cache. Driver, derived from this, has:
 //   present_some(to, max)       fetches and presents; answers how many events counted
 //   stop(on)                    nothing more is to be sent there, or come
@@ -54,7 +54,7 @@ class event_queue : public Queues {
  protected:
   template <class... For>
   event_queue(Connector& calls, Keys& keys, For&&... queues)
-      : Queues(std::forward<For>(queues)...), calls_(calls), keys_(keys) {}
+      : Queues(std::forward<For>(queues)...), calls_(calls), keys_(keys), work_(calls.polls()) {}
   ~event_queue() = default;
 
   static constexpr int BATCH = 32;
@@ -72,7 +72,7 @@ class event_queue : public Queues {
     // the program's already; its place must not be missing for as long as a handler takes.
     if (presenting_ != nullptr) [[unlikely]]
       this->receives_.replace(*std::exchange(presenting_, nullptr));
-    if (++polls_ % LOOK_EVERY == 0 || calls_.has_work() || keys_.has_work()) [[unlikely]]
+    if (++polls_ % LOOK_EVERY == 0 || work_.is_due()) [[unlikely]]
       look_after(to);
     if (this->pending_errors_.is_due()) [[unlikely]]
       self().serve_pending(to);
@@ -156,6 +156,7 @@ class event_queue : public Queues {
 
   Connector& calls_;
   Keys& keys_;
+  const attention& work_;
   Event* first_ = ring_;  // that is not presented yet
   Event* end_ = ring_;
   std::uint32_t polls_ = 0;
@@ -166,7 +167,7 @@ class event_queue : public Queues {
   [[gnu::noinline]] void look_after(sink& to) noexcept {
     now_ = base::cpu_ticks();
     calls_.look();
-    if (keys_.has_work()) keys_.serve(self());
+    keys_.serve(self());
     self().look();
     if (this->unreached().has_news()) [[unlikely]]
       tell_unreachable(to);

@@ -15,6 +15,7 @@
 #include "lci/base/spinlock.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/net/connected/connection.hpp"
+#include "lci/net/connected/pending_connects.hpp"
 
 namespace lci::net::connected {
 
@@ -36,7 +37,7 @@ struct key_request {
 template <class Driver, class Row, class Request, class Queues>
 class key_cache {
  public:
-  explicit key_cache(int ranks) : peers_(static_cast<std::size_t>(ranks)) {}
+  key_cache(int ranks, attention& polls) : polls_(polls), peers_(static_cast<std::size_t>(ranks)) {}
   key_cache(const key_cache&) = delete;
   key_cache& operator=(const key_cache&) = delete;
 
@@ -61,10 +62,10 @@ class key_cache {
     out.what = remote_view::answer::not_connected;
     return out;
   }
-  bool has_work() const noexcept { return open_.load(std::memory_order_relaxed) != 0; }
   // Asks, over connections of that device, what has to be asked. Others would be for nothing: who
   // asked has asked for a connection of some device.
   void serve(Queues& by) noexcept {
+    if (open_.load(std::memory_order_relaxed) == 0) return;
     const std::unique_lock lock(lock_, std::try_to_lock);
     if (!lock) return;
     erase_locked([&](Request& one) {
@@ -105,7 +106,7 @@ class key_cache {
   std::size_t erase_locked(Is&& is_meant) noexcept {
     return std::erase_if(requests_, [&](Request& one) {
       if (!is_meant(one)) return false;
-      if (!one.is_sent) open_.fetch_sub(1, std::memory_order_relaxed);
+      if (!one.is_sent) close_locked();
       self().drop(one);
       return true;
     });
@@ -113,12 +114,12 @@ class key_cache {
   void ask_locked(Queues& by, Request& one) noexcept {
     if (!self().ask(by, one)) return;
     one.is_sent = true;
-    open_.fetch_sub(1, std::memory_order_relaxed);
+    close_locked();
   }
   // It has to be asked again.
   void reopen_locked(Request& one) noexcept {
     one.is_sent = false;
-    open_.fetch_add(1, std::memory_order_relaxed);
+    open_locked();
   }
   // The answer: a row, or that there is none.
   void keep_locked(int rank, remote_key name, std::optional<Row> row) noexcept {
@@ -140,6 +141,14 @@ class key_cache {
   using known_rows = std::unordered_map<std::uint32_t, known>;  // by slot
   Driver& self() noexcept { return static_cast<Driver&>(*this); }
   known_rows& rows_of(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  void open_locked() noexcept {
+    open_.store(open_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    polls_.add();
+  }
+  void close_locked() noexcept {
+    open_.store(open_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    polls_.drop();
+  }
   void request_locked(int rank, remote_key name) {
     for (const Request& one : requests_)
       if (is_for(one, rank, name)) return;
@@ -147,9 +156,10 @@ class key_cache {
     made.rank = rank;
     made.name = name;
     if (!self().prepare(made)) return requests_.pop_back();
-    open_.fetch_add(1, std::memory_order_relaxed);
+    open_locked();
   }
 
+  attention& polls_;
   std::vector<known_rows> peers_;
   std::list<Request> requests_;       // each stays where it is
   std::atomic<std::size_t> open_{0};  // those that are not sent

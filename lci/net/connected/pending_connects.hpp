@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace lci::net::connected {
@@ -33,16 +34,35 @@ class pending_connects {
   std::vector<std::atomic<bool>> of_;
 };
 
+// What the polls of a fabric have to look after beside messages: requests, calls, rows that are
+// asked for. Relaxed: a hint; what is counted says itself what is to be done.
+class attention {
+ public:
+  void add() noexcept { due_.fetch_add(1, std::memory_order_relaxed); }
+  void drop() noexcept { due_.fetch_sub(1, std::memory_order_relaxed); }
+  bool is_due() const noexcept { return due_.load(std::memory_order_relaxed) != 0; }
+
+ private:
+  std::atomic<std::uint32_t> due_{0};
+};
+
 // That some list has something in it.
 class connect_requests {
  public:
+  explicit connect_requests(attention& polls) noexcept : polls_(polls) {}
   // edge connect.request: the rank is in the list of its device before; partner is take().
-  void raise() noexcept { is_raised_.store(true, std::memory_order_release); }
-  bool is_raised() const noexcept { return is_raised_.load(std::memory_order_relaxed); }
+  void raise() noexcept {
+    if (!is_raised_.exchange(true, std::memory_order_release)) polls_.add();
+  }
   // edge connect.request: partner is raise().
-  bool take() noexcept { return is_raised_.exchange(false, std::memory_order_acquire); }
+  bool take() noexcept {
+    if (!is_raised_.exchange(false, std::memory_order_acquire)) return false;
+    polls_.drop();
+    return true;
+  }
 
  private:
+  attention& polls_;
   std::atomic<bool> is_raised_{false};
 };
 

@@ -85,7 +85,7 @@ TEST_F(caller_test, start_pending__of_all_ports_and_none_twice) {
   calls_.start_pending();
   EXPECT_TRUE(called().empty()) << "nobody has said so";
   calls_.requests().raise();
-  EXPECT_TRUE(calls_.has_work());
+  EXPECT_TRUE(calls_.polls().is_due());
   calls_.start_pending();
   EXPECT_EQ(called(), (std::vector<int>{1, 2}));
   first_.request(1);
@@ -121,10 +121,10 @@ TEST_F(caller_test, repeat__whoever_is_due_until_it_has_answered) {
   one.now = quiet_connection::stage::ready;
   EXPECT_EQ(called(), std::vector<int>{2});
   calls_.repeat([](const quiet_connection&, const quiet_queues&) {});
-  EXPECT_TRUE(calls_.has_work());
+  EXPECT_TRUE(calls_.polls().is_due());
   other.now = quiet_connection::stage::ready;
   calls_.repeat(call);
-  EXPECT_FALSE(calls_.has_work());
+  EXPECT_FALSE(calls_.polls().is_due());
 }
 
 // What fails now may do so because memory is short; so often and so long, it will not end.
