@@ -11,7 +11,7 @@ namespace lci::shm {
 device::~device() { port_.polling.disown(); }
 
 std::unique_ptr<net::endpoint> device::make_endpoint() {
-  return std::make_unique<endpoint>(fabric_, port_);
+  return std::make_unique<endpoint>(peers_, port_);
 }
 
 std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
@@ -25,7 +25,7 @@ std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
 }
 
 // Every port is told of every peer that ends.
-bool device::may_bring(int rank) const noexcept { return fabric_.find(rank) != nullptr; }
+bool device::may_bring(int rank) const noexcept { return peers_.find(rank) != nullptr; }
 
 bool device::is_drained() const noexcept { return port_.flow.is_drained(); }
 

@@ -8,13 +8,13 @@
 
 namespace lci::shm {
 
-class fabric;
+class peers;
 class port;
 
 class device final : public net::device {
  public:
-  device(fabric& f, port& p, std::size_t max_polls) noexcept
-      : fabric_(f), port_(p), max_polls_(max_polls) {}
+  device(peers& f, port& p, std::size_t max_polls) noexcept
+      : peers_(f), port_(p), max_polls_(max_polls) {}
   ~device() override;
   std::unique_ptr<net::endpoint> make_endpoint() override;
   std::size_t poll(net::sink& to, std::size_t max) noexcept override;
@@ -24,7 +24,7 @@ class device final : public net::device {
   port& behind() const noexcept { return port_; }
 
  private:
-  fabric& fabric_;
+  peers& peers_;
   port& port_;
   const std::size_t max_polls_;  // messages that one poll presents
 };

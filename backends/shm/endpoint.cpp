@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/shm/fabric.hpp"
+#include "backends/shm/peers.hpp"
 #include "backends/shm/port.hpp"
 #include "backends/shm/single_copy.hpp"
 #include "lci/mem/packet_pool.hpp"
@@ -28,7 +28,7 @@ inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* h
 
 }  // namespace
 
-endpoint::endpoint(fabric& f, port& p) noexcept : fabric_(f), out_(p.out), flow_(p.flow) {}
+endpoint::endpoint(peers& f, port& p) noexcept : peers_(f), out_(p.out), flow_(p.flow) {}
 
 errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
@@ -70,14 +70,14 @@ errorcode_t endpoint::send_packet(const net::net_op& op, tx_lane& lane) noexcept
   mem::packet* p = op.packet;
   if (p == nullptr) {
     // A buffer that the peer cannot see: copied to a packet that it can.
-    p = fabric_.chunks().get();
+    p = peers_.chunks().get();
     if (p == nullptr) return errorcode_t::retry_nopacket;
     std::memcpy(p->payload(), op.buffer, op.size);
   }
   slot_header h{op.imm, sizeof(packet_record), slot_kind::packet, MAY_KEEP};
   // A message to ourselves just passes the packet on. A peer borrows it, if the pool has lent few
   // enough; else it reads it in place and returns it right away.
-  if (op.rank != fabric_.config().book->rank() && !out_.lend(op.rank, p)) {
+  if (op.rank != peers_.config().book->rank() && !out_.lend(op.rank, p)) {
     h.flags = 0;
     p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
     if (!flow_.watch(op.rank, p)) {
@@ -86,7 +86,7 @@ errorcode_t endpoint::send_packet(const net::net_op& op, tx_lane& lane) noexcept
       return errorcode_t::retry_nomem;
     }
   }
-  const packet_record r{fabric_.arena().offset_of(p), static_cast<std::uint32_t>(op.size), 0};
+  const packet_record r{peers_.arena().offset_of(p), static_cast<std::uint32_t>(op.size), 0};
   std::memcpy(lane.next().data, &r, sizeof(r));
   lane.publish(h);
   return errorcode_t::done;
@@ -100,11 +100,11 @@ errorcode_t endpoint::get(const net::net_op& op) noexcept { return rma(pump::kin
 
 // A put needs to know the peer's registrations, so it waits for the peer's hello.
 errorcode_t endpoint::meet(int rank, peer*& who) noexcept {
-  if (rank < 0 || rank >= fabric_.size()) return errorcode_t::fatal;
-  who = fabric_.find(rank);
+  if (rank < 0 || rank >= peers_.size()) return errorcode_t::fatal;
+  who = peers_.find(rank);
   if (who == nullptr || who->state.load(std::memory_order_relaxed) == contact::none) {
-    fabric_.connect(rank);
-    who = fabric_.find(rank);
+    peers_.connect(rank);
+    who = peers_.find(rank);
     if (who == nullptr) return errorcode_t::retry_nomem;
   }
   if (who->gone.load(std::memory_order_relaxed)) return errorcode_t::fatal;
@@ -116,16 +116,16 @@ errorcode_t endpoint::meet(int rank, peer*& who) noexcept {
 errorcode_t endpoint::rma(pump::kind what, const net::net_op& op) noexcept {
   peer* who = nullptr;
   if (const errorcode_t rc = meet(op.rank, who); rc != errorcode_t::done) return rc;
-  const net::remote_view there = fabric_.check_remote(op.rank, op.remote);
+  const net::remote_view there = peers_.look_up(op.rank, op.remote);
   if (there.what != net::remote_view::answer::ok || op.remote_offset > there.size ||
       op.size > there.size - op.remote_offset) {
     return flow_.fail_later(op.rank, op.context, reason_of(copied::unknown));
   }
   if (who->memory.is_own()) return to_self(what, op);
-  const net::fabric_config& config = fabric_.config();
+  const net::fabric_config& config = peers_.config();
   const bool kernel = who->single_copy.load(std::memory_order_relaxed);
   const bool at_once =
-      kernel && (op.size >= fabric_.single_copy_min() || !config.shm_pipelined_copy);
+      kernel && (op.size >= peers_.single_copy_min() || !config.shm_pipelined_copy);
   if (op.fence) return flow_.post(what, op, at_once);
   if (op.size == 0) {
     return what == pump::kind::put_imm ? post_immediate(op) : errorcode_t::done;
@@ -154,8 +154,8 @@ errorcode_t endpoint::to_self(pump::kind what, const net::net_op& op) noexcept {
   if (what == pump::kind::put_imm) {
     if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
   }
-  void* there = fabric_.config().regions->find({op.remote.slot, op.remote.generation},
-                                               op.remote_offset, op.size);
+  void* there = peers_.config().regions->find({op.remote.slot, op.remote.generation},
+                                              op.remote_offset, op.size);
   if (there == nullptr) {
     return flow_.fail_later(op.rank, op.context, reason_of(copied::unknown));
   }
@@ -192,7 +192,7 @@ errorcode_t endpoint::put_in_slot(pump::kind what, const net::net_op& op) noexce
 errorcode_t endpoint::put_in_packet(pump::kind what, const net::net_op& op) noexcept {
   outbox::hold lane;
   if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
-  mem::packet* p = fabric_.chunks().get();
+  mem::packet* p = peers_.chunks().get();
   if (p == nullptr) return errorcode_t::retry_nopacket;
   std::memcpy(p->payload(), op.buffer, op.size);
   p->length = static_cast<std::uint32_t>(op.size);
@@ -206,7 +206,7 @@ errorcode_t endpoint::put_in_packet(pump::kind what, const net::net_op& op) noex
     return errorcode_t::retry_nomem;
   }
   const chunk_record r{{op.remote.slot, op.remote.generation, op.remote_offset},
-                       fabric_.arena().offset_of(p),
+                       peers_.arena().offset_of(p),
                        static_cast<std::uint32_t>(op.size),
                        0};
   std::memcpy(lane->next().data, &r, sizeof(r));

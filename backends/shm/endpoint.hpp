@@ -11,12 +11,12 @@
 
 namespace lci::shm {
 
-class fabric;
+class peers;
 class port;
 
 class endpoint final : public net::endpoint {
  public:
-  endpoint(fabric& f, port& p) noexcept;
+  endpoint(peers& f, port& p) noexcept;
   errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
                           const void* payload, std::size_t size) noexcept override;
   errorcode_t send(const net::net_op& op) noexcept override;
@@ -37,7 +37,7 @@ class endpoint final : public net::endpoint {
   errorcode_t copy_now(pump::kind what, peer& who, const net::net_op& op) noexcept;
   errorcode_t post_immediate(const net::net_op& op) noexcept;
 
-  fabric& fabric_;
+  peers& peers_;
   outbox& out_;
   pump& flow_;
 };

@@ -41,14 +41,8 @@ const net::fabric_config& checked(const net::fabric_config& config) {
 }  // namespace
 
 fabric::fabric(const net::fabric_config& config)
-    : config_(checked(config)),
-      single_copy_min_(config.shm_single_copy_min != 0 ? config.shm_single_copy_min
-                                                       : SINGLE_COPY_MIN),
-      chunks_(*config.arena, sizeof(mem::packet) + pump::CHUNK_MAX, MAX_CHUNKS),
-      here_(shm::address::make()),
-      ports_(MAX_DEVICES) {
+    : peers(checked(config), pump::CHUNK_MAX), here_(shm::address::make()), ports_(MAX_DEVICES) {
   const auto ranks = static_cast<std::size_t>(config.book->size());
-  peers_ = std::vector<std::atomic<peer*>>(ranks);
   peer_store_.reserve(ranks);
   mapped_.reserve(ranks);
   gone_.reserve(ranks);

@@ -21,15 +21,15 @@
 #include "backends/shm/layout.hpp"
 #include "backends/shm/outbox.hpp"
 #include "backends/shm/peer.hpp"
+#include "backends/shm/peers.hpp"
 #include "lci/base/unshared.hpp"
-#include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::shm {
 
 class port;
 
-class fabric final : public net::fabric {
+class fabric final : public net::fabric, public peers {
  public:
   explicit fabric(const net::fabric_config& config);  // throws backend_error
   ~fabric() override;
@@ -40,7 +40,9 @@ class fabric final : public net::fabric {
   using net::fabric::make_device;
   std::unique_ptr<net::device> make_device(int index, net::device_config& config) override;
   void connect(int rank) noexcept override;
-  net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
+  net::remote_view check_remote(int rank, net::remote_key key) noexcept override {
+    return look_up(rank, key);
+  }
   std::byte* reach(int rank, std::uint64_t place, std::size_t size) noexcept override;
   int process_of(int rank) noexcept override;
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
@@ -49,39 +51,16 @@ class fabric final : public net::fabric {
   bool hear_callers() noexcept override;
   void leave() noexcept override;
 
-  const net::fabric_config& config() const noexcept { return config_; }
-  mem::arena& arena() const noexcept { return *config_.arena; }
-  int size() const noexcept { return static_cast<int>(peers_.size()); }
-  control_page& control() const noexcept { return *control_; }
-
-  // The peer, or null before first contact.
-  peer* find(int rank) const noexcept {
-    // edge fabric.peer: partner is the release store in meet_locked().
-    return peers_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
-  }
-  // Makes a lane of `box` to `rank` and lets the peer know. Greets the peer if need be. Answers
-  // done, retry_* or fatal.
-  errorcode_t make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane*& out) noexcept;
-  // Looks at the sockets and processes if the last look is LOOK_EVERY_MS old.
-  static constexpr std::uint64_t LOOK_EVERY_MS = 1;
-  void look() noexcept;
-  // A peer broke the rules: it counts as gone, and nothing more is read from it.
-  void fail(peer& who, std::string_view why) noexcept;
-
-  // News for ports, each list only grows: peers in the order in which they were mapped, and went.
-  // False: the lock is held, ask again later. Throws std::bad_alloc.
+  // ---- for ports, as peers says ----
+  errorcode_t make_lane(int rank, outbox& box, std::uint32_t lane, tx_lane*& out) noexcept override;
+  void look() noexcept override;
+  void fail(peer& who, std::string_view why) noexcept override;
   bool news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
-            std::vector<peer*>& gone);
-  // How far the lanes of `box` to `rank` are written.
-  outbox::mark mark(int rank, outbox& box) noexcept;
-  // Packets for what is copied on its way: pieces of streams, messages from buffers that peers
-  // cannot see.
-  mem::packet_pool& chunks() noexcept { return chunks_; }
-  // Bytes from which the kernel's copy is the faster one.
-  std::size_t single_copy_min() const noexcept { return single_copy_min_; }
-  std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
-  // Counts a message that was dropped because it made no sense. Relaxed: statistics.
-  void count_dropped() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
+            std::vector<peer*>& gone) override;
+  outbox::mark mark(int rank, outbox& box) noexcept override;
+
+  // Looks at the sockets and processes if the last look is that old.
+  static constexpr std::uint64_t LOOK_EVERY_MS = 1;
   // Callers that were refused: of another user, or with a hello that makes no sense. Relaxed,
   // likewise.
   std::uint64_t refused() const noexcept { return count_of(trouble::caller); }
@@ -127,29 +106,18 @@ class fabric final : public net::fabric {
   void announce_here() noexcept;
   peer& peer_locked(int rank);
 
-  // Never by itself: two copies that overlap were faster than one that does not at every size up to
-  // 1 GiB, see docs/decisions/0007-large-messages.md.
-  static constexpr std::size_t SINGLE_COPY_MIN = SIZE_MAX;
   // Calls that one look takes in: who calls without end does not hold up a poll.
   static constexpr int MAX_ACCEPTS = 32;
   // Of each kind of trouble so many are said.
   static constexpr std::uint64_t MOST_WARNINGS = 10;
-  // Touched only as far as used.
-  static constexpr std::size_t MAX_CHUNKS = 256;
 
-  net::fabric_config config_;
   net::capabilities caps_;
-  std::size_t single_copy_min_ = 0;
-  mem::packet_pool chunks_;
   shm::address here_;
   fd_handle epoll_, listener_;
-  base::unshared is_ours_;  // listener_
-  control_page* control_ = nullptr;
+  base::unshared is_ours_;         // listener_
   std::uint64_t probe_value_ = 0;  // what a peer must read at this address to know that it may
-  std::vector<std::atomic<peer*>> peers_;  // by rank
   std::vector<std::atomic<port*>> ports_;  // by device index
   std::atomic<std::uint64_t> next_look_ticks_{0};
-  std::atomic<std::uint64_t> dropped_{0};
   std::array<std::atomic<std::uint64_t>, 4> troubles_{};  // by kind; changed under mutex_
   std::atomic<std::uint64_t> looks_{0};                   // changed under mutex_
 

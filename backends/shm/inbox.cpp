@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "backends/shm/fabric.hpp"
+#include "backends/shm/peers.hpp"
 #include "backends/shm/stream.hpp"
 #include "lci/base/log.hpp"
 #include "lci/base/platform.hpp"
@@ -13,8 +13,8 @@
 
 namespace lci::shm {
 
-inbox::inbox(fabric& f, int index, pump& flow) noexcept
-    : fabric_(f),
+inbox::inbox(peers& f, int index, pump& flow) noexcept
+    : peers_(f),
       flow_(flow),
       index_(static_cast<std::uint32_t>(index)),
       announce_(f.control().announce[index_].count),
@@ -24,12 +24,12 @@ inbox::inbox(fabric& f, int index, pump& flow) noexcept
 LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexcept {
   if (why == outcome::later) return lane.put_back();
   lane.is_dead = true;
-  fabric_.count_dropped();
+  peers_.count_dropped();
   char text[64];
   std::snprintf(text, sizeof(text), "it sent what makes no sense: kind %u, size %u",
                 static_cast<unsigned>(word >> 48 & 0xff),
                 static_cast<unsigned>(word >> 32 & 0xffff));
-  fabric_.fail(*lane.from, text);
+  peers_.fail(*lane.from, text);
 }
 
 inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept {
@@ -77,12 +77,12 @@ inbox::outcome inbox::take_packet(rx_lane& lane, slot& s, slot_header header,
   a.packet = may_keep ? packet : nullptr;
   const net::verdict v = to.on_message(a);
   if (v == net::verdict::deferred) return outcome::later;
-  if (v == net::verdict::taken) mem::release_packet(fabric_.arena(), packet);
+  if (v == net::verdict::taken) mem::release_packet(peers_.arena(), packet);
   return outcome::done;
 }
 
 void* inbox::target(const put_record& where, std::size_t size) const noexcept {
-  const mem::region_table* regions = fabric_.config().regions;
+  const mem::region_table* regions = peers_.config().regions;
   if (regions == nullptr) return nullptr;
   return regions->find({where.region_slot, where.region_generation}, where.offset, size);
 }
@@ -95,7 +95,7 @@ inbox::outcome inbox::take_put(rx_lane& lane, slot& s, slot_header header, net::
   void* where = target(r, size);
   if (where == nullptr) {
     // A name that is not valid any more is no crime: the registration may have ended meanwhile.
-    fabric_.count_dropped();
+    peers_.count_dropped();
     return outcome::done;
   }
   std::memcpy(where, s.data + sizeof(r), size);
@@ -114,7 +114,7 @@ inbox::outcome inbox::take_chunk(rx_lane& lane, slot& s, slot_header header,
   auto* packet = reinterpret_cast<mem::packet*>(at);
   void* where = target(r.where, r.size);
   if (where == nullptr) {
-    fabric_.count_dropped();
+    peers_.count_dropped();
     packet->length = CHUNK_REFUSED;
   } else {
     std::memcpy(where, packet->payload(), r.size);
@@ -149,13 +149,13 @@ LCI_COLD void inbox::look_around() noexcept {
     look_every_ = std::min(MOST_POLLS_TO_LOOK, look_every_ * 2);
   }
   polls_to_look_ = look_every_;
-  fabric_.look();
+  peers_.look();
 }
 
 LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
   try {
     std::vector<peer*> mapped, gone;
-    if (!fabric_.news(known_.size(), gone_seen_, mapped, gone)) return;  // at the next poll
+    if (!peers_.news(known_.size(), gone_seen_, mapped, gone)) return;  // at the next poll
     for (peer* who : mapped) known_.push_back({who, 0});
     for (known& k : known_) discover(k);
     closing_.insert(closing_.end(), gone.begin(), gone.end());
@@ -179,8 +179,8 @@ void inbox::discover(known& k) {
   if (at == 0) return;
   auto* directory = k.who->memory.resolve_as<lane_directory>(at);
   if (directory == nullptr) {
-    fabric_.count_dropped();
-    return fabric_.fail(*k.who, "its lane directory lies outside its memory file");
+    peers_.count_dropped();
+    return peers_.fail(*k.who, "its lane directory lies outside its memory file");
   }
   for (std::uint32_t i = 0; i < LANES; ++i) {
     // edge lane.offset: partner is the release store in fabric::make_lane().
@@ -188,8 +188,8 @@ void inbox::discover(known& k) {
     if (offset == 0 || (k.lanes & 1u << i) != 0) continue;
     std::byte* slots = k.who->memory.resolve(offset, LANE_SIZE, alignof(slot));
     if (slots == nullptr) {
-      fabric_.count_dropped();
-      return fabric_.fail(*k.who, "a lane lies outside its memory file");
+      peers_.count_dropped();
+      return peers_.fail(*k.who, "a lane lies outside its memory file");
     }
     base::make_room(active_);
     rx_lane& lane = *lanes_.emplace_back(std::make_unique<rx_lane>());

@@ -19,12 +19,12 @@
 
 namespace lci::shm {
 
-class fabric;
+class peers;
 class pump;
 
 class inbox {
  public:
-  inbox(fabric& f, int index, pump& flow) noexcept;
+  inbox(peers& f, int index, pump& flow) noexcept;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
 
   // Polls between two looks at the clock, at most: a program that begins to poll seldom must not
@@ -58,7 +58,7 @@ class inbox {
   void discover(known& k);  // throws std::bad_alloc
   std::size_t close_lanes(net::sink& to) noexcept;
 
-  fabric& fabric_;
+  peers& peers_;
   pump& flow_;
   const std::uint32_t index_;
   std::atomic<std::uint32_t>& announce_;  // our word in our control page

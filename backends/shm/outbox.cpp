@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "backends/shm/fabric.hpp"
+#include "backends/shm/peers.hpp"
 
 namespace lci::shm {
 namespace {
@@ -14,8 +14,8 @@ constexpr std::uint64_t LENT_TO = std::uint64_t{0x73686d31} << 32;
 
 }  // namespace
 
-outbox::outbox(fabric& f, int index)
-    : fabric_(f),
+outbox::outbox(peers& f, int index)
+    : peers_(f),
       index_(index),
       shared_locks_(std::make_unique<base::spinlock[]>(f.size())),
       put_guards_(std::make_unique<put_guard[]>(f.size())) {
@@ -36,7 +36,7 @@ tx_lane* outbox::entry_locked(int rank, std::uint32_t lane) noexcept {
   std::atomic<tx_lane*>& where = block_of(lane);
   tx_lane* block = where.load(std::memory_order_relaxed);
   if (block == nullptr) {
-    block = new (std::nothrow) tx_lane[static_cast<std::size_t>(fabric_.size())];
+    block = new (std::nothrow) tx_lane[static_cast<std::size_t>(peers_.size())];
     if (block == nullptr) return nullptr;
     // edge outbox.block: entries before the pointer; partner is the acquire load in acquire(), by
     // another thread that shares the lane. An owner finds what it stored itself.
@@ -126,8 +126,7 @@ errorcode_t outbox::acquire(int rank, hold& out) noexcept {
   if (id < OWN_LANES) {
     lane = own(rank);
     if (lane == nullptr) {
-      if (const errorcode_t rc = fabric_.make_lane(rank, *this, id, lane);
-          rc != errorcode_t::done) {
+      if (const errorcode_t rc = peers_.make_lane(rank, *this, id, lane); rc != errorcode_t::done) {
         return rc;
       }
     }
@@ -139,7 +138,7 @@ errorcode_t outbox::acquire(int rank, hold& out) noexcept {
     tx_lane* block = shared_.load(std::memory_order_acquire);
     lane = block != nullptr && block[rank].slots != nullptr ? block + rank : nullptr;
     if (lane == nullptr) {
-      const errorcode_t rc = fabric_.make_lane(rank, *this, SHARED_LANE, lane);
+      const errorcode_t rc = peers_.make_lane(rank, *this, SHARED_LANE, lane);
       if (rc != errorcode_t::done) return rc;
     }
   }
@@ -153,7 +152,7 @@ errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {
   tx_lane* block = poller_.load(std::memory_order_relaxed);
   out = block != nullptr ? block + rank : nullptr;
   if (out == nullptr || out->slots == nullptr) {
-    const errorcode_t rc = fabric_.make_lane(rank, *this, POLLER_LANE, out);
+    const errorcode_t rc = peers_.make_lane(rank, *this, POLLER_LANE, out);
     if (rc != errorcode_t::done) return rc;
   }
   if (out->gone.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
@@ -166,7 +165,7 @@ bool outbox::lend(int rank, mem::packet* p) noexcept {
 }
 
 void outbox::recall(int rank) noexcept {
-  fabric_.arena().for_each_pool(
+  peers_.arena().for_each_pool(
       [rank](mem::packet_pool& pool) { pool.recall(LENT_TO | static_cast<std::uint32_t>(rank)); });
 }
 

@@ -19,11 +19,11 @@
 
 namespace lci::shm {
 
-class fabric;
+class peers;
 
 class outbox {
  public:
-  outbox(fabric& f, int index);
+  outbox(peers& f, int index);
   ~outbox();
 
   // The calling thread's own lane, or null if it has none (yet).
@@ -99,7 +99,7 @@ class outbox {
  private:
   std::atomic<tx_lane*>& block_of(std::uint32_t lane) noexcept;
 
-  fabric& fabric_;
+  peers& peers_;
   const int index_;
   // By lane number: an array with an entry per rank. Threads beyond OWN_LANES find null here.
   std::array<std::atomic<tx_lane*>, base::MAX_THREADS + 1> blocks_{};

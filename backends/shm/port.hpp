@@ -10,11 +10,11 @@
 
 namespace lci::shm {
 
-class fabric;
+class peers;
 
 class port {
  public:
-  port(fabric& f, int index) : out(f, index), flow(f, out, polling), in(f, index, flow) {}
+  port(peers& f, int index) : out(f, index), flow(f, out, polling), in(f, index, flow) {}
 
   base::owned polling;  // who polls
   outbox out;           // lanes to peers

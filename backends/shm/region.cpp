@@ -17,22 +17,6 @@ std::uint64_t fabric::register_region(void*, std::size_t, mem::mem_kind kind, st
 
 void fabric::deregister_region(std::uint64_t) noexcept {}
 
-net::remote_view fabric::check_remote(int rank, net::remote_key key) noexcept {
-  net::remote_view out;
-  if (rank < 0 || rank >= size()) return out;
-  peer* who = find(rank);
-  if (who == nullptr || who->state.load(std::memory_order_relaxed) == contact::none) {
-    connect(rank);
-    who = find(rank);
-  }
-  // edge peer.mapped: partner is the release store in map_locked().
-  if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped) return out;
-  out.what = net::remote_view::answer::unknown_key;
-  if (who->rows == nullptr || key.slot == 0 || key.slot >= mem::region_table::MAX_REGIONS)
-    return out;
-  return net::view_of(mem::region_table::read_remote(who->rows, {key.slot, key.generation}));
-}
-
 std::byte* fabric::reach(int rank, std::uint64_t place, std::size_t bytes) noexcept {
   if (rank < 0 || rank >= size()) return nullptr;
   peer* who = find(rank);

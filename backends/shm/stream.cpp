@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "backends/shm/fabric.hpp"
+#include "backends/shm/peers.hpp"
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::shm {
@@ -55,8 +55,8 @@ void pump::stream_list::swap(stream_list& other) noexcept {
   std::swap(last_, other.last_);
 }
 
-pump::pump(fabric& f, outbox& out, base::owned& polling)
-    : fabric_(f),
+pump::pump(peers& f, outbox& out, base::owned& polling)
+    : peers_(f),
       out_(out),
       polling_(polling),
       flows_(static_cast<std::size_t>(f.size())),
@@ -99,7 +99,7 @@ pump::flow* pump::find_flow(int rank) noexcept {
 bool pump::make_flow(int rank) noexcept {
   try {
     auto made = std::make_unique<flow>();
-    made->who = fabric_.find(rank);
+    made->who = peers_.find(rank);
     const std::lock_guard lock(lock_);
     std::unique_ptr<flow>& where = flows_[static_cast<std::size_t>(rank)];
     if (where == nullptr) where.swap(made);
@@ -122,7 +122,7 @@ errorcode_t pump::post(kind what, const net::net_op& op, bool at_once) noexcept 
   s->there = {op.remote.slot, op.remote.generation, op.remote_offset};
   s->context = op.context;
   if (op.fence)
-    s->before = fabric_.mark(op.rank, out_);
+    s->before = peers_.mark(op.rank, out_);
   else
     out_.find_open_puts(op.rank, s->before);
   {
@@ -286,7 +286,7 @@ bool pump::start_reply(peer& who, const get_record& asked) noexcept {
   s->source = asked.from;
   s->there = {asked.to_slot, asked.to_generation, 0};
   s->size = asked.size;
-  const mem::region_table* regions = fabric_.config().regions;
+  const mem::region_table* regions = peers_.config().regions;
   if (regions == nullptr || asked.size == 0 ||
       regions->find({asked.from.region_slot, asked.from.region_generation}, asked.from.offset,
                     asked.size) == nullptr) {
@@ -309,7 +309,7 @@ void pump::finish_get(int rank, mem::region_name name, const char* why) noexcept
 }
 
 void pump::finish_get(stream* one, const char* why) noexcept {
-  fabric_.config().regions->erase({one->source.region_slot, one->source.region_generation});
+  peers_.config().regions->erase({one->source.region_slot, one->source.region_generation});
   one->why = why;
   finish(one);
 }

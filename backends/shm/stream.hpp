@@ -34,7 +34,7 @@
 
 namespace lci::shm {
 
-class fabric;
+class peers;
 
 class pump {
  public:
@@ -45,7 +45,7 @@ class pump {
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
 
-  pump(fabric& f, outbox& out, base::owned& polling);  // throws std::bad_alloc
+  pump(peers& f, outbox& out, base::owned& polling);  // throws std::bad_alloc
 
   enum class kind : std::uint8_t { put, put_imm, get };
   // The operation is to be done here: by pieces, or `at_once` by the kernel when its turn comes.
@@ -177,7 +177,7 @@ class pump {
   void sweep() noexcept;
   std::size_t deliver(net::sink& to) noexcept;
 
-  fabric& fabric_;
+  peers& peers_;
   outbox& out_;
   base::owned& polling_;
   std::atomic<bool> busy_{false};         // poll() has something to look at

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <new>
 
-#include "backends/shm/fabric.hpp"
+#include "backends/shm/peers.hpp"
 #include "backends/shm/single_copy.hpp"
 #include "backends/shm/stream.hpp"
 #include "lci/mem/packet_pool.hpp"
@@ -40,7 +40,7 @@ bool pump::issue(flow& f, stream& s) noexcept {
 
 const std::byte* pump::source_of(const stream& s, std::size_t size) const noexcept {
   if (!s.is_reply) return s.buffer + s.issued;
-  return static_cast<const std::byte*>(fabric_.config().regions->find(
+  return static_cast<const std::byte*>(peers_.config().regions->find(
       {s.source.region_slot, s.source.region_generation}, s.source.offset + s.issued, size));
 }
 
@@ -62,7 +62,7 @@ bool pump::issue_pieces(flow& f, stream& s) noexcept {
 
 bool pump::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
                        std::size_t size) noexcept {
-  mem::packet* p = fabric_.chunks().get();
+  mem::packet* p = peers_.chunks().get();
   if (p == nullptr) return false;
   try {
     f.in_flight.push_back({p, size, &s});
@@ -77,7 +77,7 @@ bool pump::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
   const bool is_last = s.issued + size == s.size;
   chunk_record r;
   r.where = {s.there.region_slot, s.there.region_generation, s.there.offset + s.issued};
-  r.packet = fabric_.arena().offset_of(p);
+  r.packet = peers_.arena().offset_of(p);
   r.size = static_cast<std::uint32_t>(size);
   std::memcpy(lane.next().data, &r, sizeof(r));
   slot_header h{0, sizeof(r), slot_kind::put_packet, 0};
@@ -97,7 +97,7 @@ bool pump::issue_get(stream& s) noexcept {
   mem::region_name to;
   try {
     // The peer will write to us, so the destination is a region for the time being.
-    to = fabric_.config().regions->insert(s.buffer, s.size);
+    to = peers_.config().regions->insert(s.buffer, s.size);
   } catch (const std::exception&) {
     return false;  // the table is full: some registration will end; or there is no memory
   }
@@ -124,7 +124,7 @@ bool pump::copy_at_once(flow& f, stream& s) noexcept {
     return false;
   }
   const copied c = copy_whole(*f.who, s.what == kind::get, s.there, s.buffer, s.size);
-  if (c == copied::refused && fabric_.config().shm_pipelined_copy) {
+  if (c == copied::refused && peers_.config().shm_pipelined_copy) {
     s.at_once = false;
     return issue(f, s);
   }
