@@ -51,7 +51,7 @@ function(lci_unity target)
 endfunction()
 
 function(lci_floor name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/connected/*.cpp)
   if(NOT sources)
     return()
   endif()

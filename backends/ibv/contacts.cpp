@@ -1,46 +1,22 @@
 #include "backends/ibv/contacts.hpp"
 
 #include <poll.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <functional>
 
 #include "backends/ibv/errors.hpp"
 #include "backends/ibv/side.hpp"
 #include "lci/errors.hpp"
+#include "lci/net/connected/address_text.hpp"
 
 namespace lci::ibv {
-namespace {
-
-std::uint64_t random_id() {
-  std::uint64_t out = 0;
-  if (getrandom(&out, sizeof(out), 0) != sizeof(out))
-    throw backend_error(std::string("ibv: getrandom of 8 bytes: ") + std::strerror(errno));
-  return out;
-}
-
-// The same where process numbers mean the same: one boot of one machine, one PID namespace.
-std::uint64_t host_id() {
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(boot, text);
-  struct stat about {};
-  if (stat("/proc/self/ns/pid", &about) == 0) text += std::to_string(about.st_ino);
-  return text.empty() ? random_id() : std::hash<std::string>()(text);
-}
-
-}  // namespace
-
 fabric_address describe_this_process(const chosen_port& where) {
   fabric_address out;
-  out.id = random_id();
-  out.host = host_id();
+  out.id = net::connected::random_id("ibv");
+  out.host = net::connected::host_id("pid");
+  if (out.host == 0) out.host = out.id;
   out.process = static_cast<std::uint32_t>(getpid());
   out.where = place_of(where);
   return out;

@@ -1,12 +1,9 @@
 #include "backends/ibv/endpoint.hpp"
 
 #include <cstring>
-#include <new>
-#include <utility>
 
-#include "backends/ibv/fabric.hpp"
 #include "backends/ibv/work.hpp"
-#include "lci/net/far_end.hpp"
+#include "lci/net/connected/ends.hpp"
 
 namespace lci::ibv {
 
@@ -16,23 +13,23 @@ bool is_in_order(const net::net_op& op) noexcept { return op.in_order || op.cont
 
 }  // namespace
 
-endpoint::endpoint(fabric& f, port& p, claim by) noexcept
-    : fabric_(f),
-      port_(p),
-      memory_(f.memory()),
-      me_(f.rank()),
+endpoint::endpoint(device_queues& queues, key_cache& keys, claim by) noexcept
+    : queues_(queues),
+      keys_(keys),
+      memory_(queues.memory()),
+      me_(queues.behind().config().book->rank()),
       by_(by),
-      max_inline_(f.caps().max_inject),
-      rail_least_(f.rail_least()) {}
+      max_inline_(queues.behind().caps().max_inject),
+      rail_least_(queues.behind().rail_least()) {}
 
 errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
                                   std::size_t size) noexcept {
   if (rank == me_) [[unlikely]]
-    return port_.self().send(imm, head, head_size, payload, size);
-  link* const on = port_.find_checked(rank);
+    return queues_.self().send(imm, head, head_size, payload, size);
+  connection* const on = queues_.find_checked(rank);
   if (on == nullptr) [[unlikely]]
-    return port_.no_link(rank);
+    return queues_.no_connection(rank);
   work one(IBV_WR_SEND_WITH_IMM, IBV_SEND_INLINE, imm);
   one.add(head, head_size);
   one.add(payload, size);
@@ -42,16 +39,16 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
 errorcode_t endpoint::would_post(int rank) noexcept {
   if (rank == me_) return errorcode_t::done;
   errorcode_t refusal{};
-  link* const on = port_.ready(rank, refusal);
+  connection* const on = queues_.ready(rank, refusal);
   if (on == nullptr) return refusal;
   return on->has_room(by_) ? errorcode_t::done : errorcode_t::retry_nomem;
 }
 
 errorcode_t endpoint::send(const net::net_op& op) noexcept {
   if (op.rank == me_) [[unlikely]]
-    return port_.self().send(op);
+    return queues_.self().send(op);
   errorcode_t refusal{};
-  link* const on = port_.ready(op.rank, refusal);
+  connection* const on = queues_.ready(op.rank, refusal);
   if (on == nullptr) [[unlikely]]
     return refusal;
   // What goes over other cards has to be there first.
@@ -69,8 +66,8 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
 }
 
 // A buffer that nobody has registered: its copy goes, so it is free at once.
-errorcode_t endpoint::send_copy(link& on, const net::net_op& op) noexcept {
-  mem::packet* const packet = port_.packets().get();
+errorcode_t endpoint::send_copy(connection& on, const net::net_op& op) noexcept {
+  mem::packet* const packet = queues_.packets().get();
   if (packet == nullptr) return errorcode_t::retry_nomem;
   std::memcpy(packet->payload(), op.buffer, op.size);
   work one(IBV_WR_SEND_WITH_IMM, 0, op.imm);
@@ -90,42 +87,18 @@ errorcode_t endpoint::put_imm(const net::net_op& op) noexcept {
 }
 errorcode_t endpoint::get(const net::net_op& op) noexcept { return rma(op, IBV_WR_RDMA_READ); }
 
-// The card's key for the local end; a buffer that nobody has registered is, for this operation.
-// fatal: it cannot be.
-errorcode_t endpoint::take_local(const net::net_op& op, std::uint32_t& key,
-                                 std::uint64_t& registered) noexcept {
-  if (memory_.find_key(op.buffer, op.size, op.local_key, key)) return errorcode_t::done;
-  try {
-    std::string why_not;
-    registered = memory_.add(op.buffer, op.size, op.kind, why_not);
-    if (registered != 0 && memory_.find_key(op.buffer, op.size, registered, key))
-      return errorcode_t::done;
-    memory_.remove(std::exchange(registered, 0));
-  } catch (const std::bad_alloc&) {
-    return errorcode_t::retry_nomem;
-  } catch (const std::exception&) {
-  }
-  return errorcode_t::fatal;
-}
-
-// on_error() says so at the next poll.
-errorcode_t endpoint::fail(const net::net_op& op, const char* reason) noexcept {
-  return port_.fail_later(op.rank, op.context, reason) ? errorcode_t::posted
-                                                       : errorcode_t::retry_nomem;
-}
-
 // posted: the operation makes no sense.
 errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
   const char* why_not = nullptr;
-  const errorcode_t code = net::find_far_end(fabric_.keys(), op, at, why_not);
-  return why_not != nullptr ? fail(op, why_not) : code;
+  const errorcode_t code = net::connected::find_remote_end(keys_, op, at, why_not);
+  return why_not != nullptr ? queues_.fail_later(op, why_not) : code;
 }
 
 // Over which cards: those that both ends have registered it with, and of them not the first if our
 // end is memory of a GPU that others are nearer to. What is in order at once keeps its place among
 // what comes behind it, and what is fenced, or comes behind such a put, its place behind others:
 // all of these go whole.
-pieces endpoint::cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
+pieces endpoint::cut_for(const net::net_op& op, const connection& on, const net::remote_target& at,
                          std::uint64_t key, regions::by_card& local) const noexcept {
   if (op.size < rail_least_ || on.rails == 1 || is_in_order(op) || op.fence) return {};
   if (on.has_open_puts()) return {};
@@ -138,7 +111,7 @@ pieces endpoint::cut_for(const net::net_op& op, const link& on, const net::remot
   return cut(op.size, usable);
 }
 
-errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, link& on,
+errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, connection& on,
                                const pieces& parts, const net::remote_target& at,
                                const regions::by_card& local, std::uint64_t registered) noexcept {
   split s;
@@ -151,7 +124,7 @@ errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, link& 
   s.remote = at.address + op.remote_offset;
   s.rkey = key_in(at, 0);
   for (const piece& one : parts) {
-    link* const by = one.rail == 0 ? &on : port_.sides()[one.rail - 1]->find(op.rank);
+    connection* const by = one.rail == 0 ? &on : queues_.sides()[one.rail - 1]->find(op.rank);
     s.parts[s.count++] = {by,
                           static_cast<const std::byte*>(op.buffer) + one.at,
                           one.size,
@@ -159,15 +132,15 @@ errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, link& 
                           local[one.rail]->lkey,
                           key_in(at, one.rail)};
   }
-  return port_.start(s);
+  return queues_.start(s);
 }
 
 errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   if (op.rank == me_) [[unlikely]]
-    return what == IBV_WR_RDMA_READ ? port_.self().get(op)
-                                    : port_.self().put(op, what == IBV_WR_RDMA_WRITE_WITH_IMM);
+    return what == IBV_WR_RDMA_READ ? queues_.self().get(op)
+                                    : queues_.self().put(op, what == IBV_WR_RDMA_WRITE_WITH_IMM);
   errorcode_t refusal{};
-  link* const on = port_.ready(op.rank, refusal);
+  connection* const on = queues_.ready(op.rank, refusal);
   if (on == nullptr) [[unlikely]]
     return refusal;
   // A post that the first card will refuse registers nothing.
@@ -188,8 +161,11 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
     code = is_noted ? on->post(one.wr, record, by_) : on->post(one.wr, by_);
   } else {
     std::uint32_t key = 0;
-    code = take_local(op, key, record.key);
-    if (code == errorcode_t::fatal) return fail(op, "the local buffer cannot be registered");
+    code = net::connected::find_local_end(memory_, op, record.key, [&](std::uint64_t local) {
+      return memory_.find_key(op.buffer, op.size, local, key);
+    });
+    if (code == errorcode_t::fatal)
+      return queues_.fail_later(op, "the local buffer cannot be registered");
     if (code != errorcode_t::done) return code;
     regions::by_card local{};
     const pieces parts = cut_for(op, *on, at, record.key != 0 ? record.key : op.local_key, local);

@@ -1,19 +1,21 @@
-// Posts: each becomes one work request on the link to its rank. Callers: proto through
+// Posts: each becomes one work request on the connection to its rank. Callers: proto through
 // net::endpoint. Threads: shared. Always true: a post that answers retry_* has changed nothing.
 #pragma once
 
-#include "backends/ibv/port.hpp"
+#include "backends/ibv/device_queues.hpp"
+#include "backends/ibv/event_queue.hpp"
 #include "backends/ibv/region.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::ibv {
 
-class fabric;
-struct work;
-
 class endpoint final : public net::endpoint {
  public:
-  endpoint(fabric& f, port& p, claim by) noexcept;
+  endpoint(device_queues& queues, key_cache& keys, claim by) noexcept;
+  static std::unique_ptr<net::endpoint> make(event_queue& queue, bool is_control) {
+    return std::make_unique<endpoint>(queue, queue.keys(),
+                                      is_control ? claim::library : claim::user);
+  }
   errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
                           const void* payload, std::size_t size) noexcept override;
   errorcode_t send(const net::net_op& op) noexcept override;
@@ -23,20 +25,17 @@ class endpoint final : public net::endpoint {
   errorcode_t would_post(int rank) noexcept override;
 
  private:
-  errorcode_t send_copy(link& on, const net::net_op& op) noexcept;
+  errorcode_t send_copy(connection& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, ibv_wr_opcode what) noexcept;
-  errorcode_t take_local(const net::net_op& op, std::uint32_t& key,
-                         std::uint64_t& registered) noexcept;
   errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
-  pieces cut_for(const net::net_op& op, const link& on, const net::remote_target& at,
+  pieces cut_for(const net::net_op& op, const connection& on, const net::remote_target& at,
                  std::uint64_t key, regions::by_card& local) const noexcept;
-  errorcode_t split_up(const net::net_op& op, ibv_wr_opcode what, link& on, const pieces& parts,
-                       const net::remote_target& at, const regions::by_card& local,
-                       std::uint64_t registered) noexcept;
-  errorcode_t fail(const net::net_op& op, const char* reason) noexcept;
+  errorcode_t split_up(const net::net_op& op, ibv_wr_opcode what, connection& on,
+                       const pieces& parts, const net::remote_target& at,
+                       const regions::by_card& local, std::uint64_t registered) noexcept;
 
-  fabric& fabric_;
-  port& port_;
+  device_queues& queues_;
+  key_cache& keys_;
   regions& memory_;
   const int me_;
   const claim by_;

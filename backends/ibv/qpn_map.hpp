@@ -1,6 +1,6 @@
-// Which link a queue pair number means: open addressing, at least twice as many places as ranks.
-// Owned by a port or a side. Threads: find() shared, enter() one at a time. Always true: a link
-// that was entered stays.
+// Which connection a queue pair number means: open addressing, at least twice as many places as
+// ranks. Owned by device_queues or a side. Threads: find() shared, enter() one at a time. Always
+// true: a connection that was entered stays.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/ibv/link.hpp"
+#include "backends/ibv/connection.hpp"
 
 namespace lci::ibv {
 
@@ -17,7 +17,7 @@ class qpn_map {
  public:
   explicit qpn_map(std::size_t ranks) : mask_(std::bit_ceil(2 * ranks + 1) - 1), all_(mask_ + 1) {}
 
-  link* find(std::uint32_t qpn) const noexcept {
+  connection* find(std::uint32_t qpn) const noexcept {
     for (std::size_t at = qpn;; ++at) {
       const named& place = all_[at & mask_];
       // edge ibv.qpn: partner is enter().
@@ -27,7 +27,7 @@ class qpn_map {
       if (found == 0) return nullptr;
     }
   }
-  void enter(link& made) {
+  void enter(connection& made) {
     const std::uint32_t qpn = made.qp->qp_num;
     for (std::size_t at = qpn;; ++at) {
       named& place = all_[at & mask_];
@@ -42,7 +42,7 @@ class qpn_map {
  private:
   struct named {
     std::atomic<std::uint32_t> qpn{0};
-    std::atomic<link*> on{nullptr};
+    std::atomic<connection*> on{nullptr};
   };
   const std::size_t mask_;
   std::vector<named> all_;

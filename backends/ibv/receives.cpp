@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "backends/ibv/fabric.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::ibv {
@@ -18,18 +17,18 @@ receives::place& place_around(ibv_recv_wr& wr) noexcept {
 
 }  // namespace
 
-receives::receives(fabric& owner, mem::packet_pool& packets, std::size_t most)
-    : fabric_(owner),
+receives::receives(const cards& on, regions& memory, mem::packet_pool& packets, std::size_t most)
+    : memory_(memory),
       packets_(packets),
       size_(static_cast<std::uint32_t>(std::clamp<std::size_t>(
-          most, 1, std::min<std::size_t>(MOST, owner.card().limits.max_srq_wr)))),
+          most, 1, std::min<std::size_t>(MOST, on.first().limits.max_srq_wr)))),
       worth_(std::clamp<std::uint32_t>(size_ / 4, 1, WORTH)),
       places_(std::make_unique<place[]>(size_)) {
-  const chosen_port& card = owner.card();
+  const chosen_port& card = on.first();
   ibv_srq_init_attr made{};
   made.attr.max_wr = size_;
   made.attr.max_sge = 1;
-  srq_.reset(library().create_srq(owner.pd(), &made));
+  srq_.reset(library().create_srq(on.pd(), &made));
   if (!srq_)
     throw_error("ibv_create_srq", card.name + ", " + std::to_string(size_) + " receives", errno);
   for (std::uint32_t i = size_; i-- > 0;) {
@@ -57,7 +56,7 @@ bool receives::equip(place& empty) noexcept {
   const std::size_t size = packets_.payload_size();
   empty.part = {reinterpret_cast<std::uint64_t>(packet->payload()),
                 static_cast<std::uint32_t>(size), 0};
-  if (!fabric_.memory().find_key(packet->payload(), size, 0, empty.part.lkey)) {
+  if (!memory_.find_key(packet->payload(), size, 0, empty.part.lkey)) {
     packets_.put(packet);
     return false;
   }

@@ -1,19 +1,18 @@
-// The receives of a port: a shared receive queue, and for each of its places a packet with the work
-// request that posts it, prepared once. Owned by port. Threads: the polling thread. Always true: a
-// place is posted, or waits in the chain that is posted next, or has no packet since the program
-// keeps the one that it had.
+// The receives of a device: a shared receive queue, and for each of its places a packet with the
+// work request that posts it, prepared once. Owned by device_queues. Threads: the polling thread.
+// Always true: a place is posted, or waits in the chain that is posted next, or has no packet since
+// the program keeps the one that it had.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
-#include "backends/ibv/handles.hpp"
+#include "backends/ibv/cards.hpp"
+#include "backends/ibv/region.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::ibv {
-
-class fabric;
 
 class receives {
  public:
@@ -28,7 +27,7 @@ class receives {
   }
 
   // Posts up to `most`, but no more than the card can hold. Throws backend_error.
-  receives(fabric& owner, mem::packet_pool& packets, std::size_t most);
+  receives(const cards& on, regions& memory, mem::packet_pool& packets, std::size_t most);
 
   ibv_srq* queue() const noexcept { return srq_.get(); }
   std::uint32_t size() const noexcept { return size_; }
@@ -52,7 +51,7 @@ class receives {
   bool equip(place& empty) noexcept;
   void equip_empty() noexcept;
 
-  fabric& fabric_;
+  regions& memory_;
   mem::packet_pool& packets_;
   const std::uint32_t size_;
   const std::uint32_t worth_;  // places that are posted together

@@ -7,7 +7,6 @@
 
 #include "backends/ibv/errors.hpp"
 #include "lci/base/log.hpp"
-#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/region_table.hpp"
 
@@ -37,31 +36,17 @@ void store(row& to, const row& what) noexcept {
 
 regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& config,
                  mem::unmap_source& news)
-    : config_(config),
+    : region_store(config, news),
+      config_(config),
       first_(pd, std::move(device), config),
-      arena_(*config.arena),
-      table_(config.regions),
-      spans_((config.arena->reserved() + mem::arena::SPAN - 1) / mem::arena::SPAN),
       directory_block_(arena_, sizeof(block_reference) * BLOCKS, 4096),
       directory_(new (directory_block_.get()) block_reference[BLOCKS]),
       blocks_(BLOCKS) {
-  if (config.use_reg_cache) start_cache(news);
   directory_mr_ =
       first_.strictly(directory_, sizeof(block_reference) * BLOCKS, IBV_ACCESS_REMOTE_READ);
   if (!directory_mr_)
     throw_error("ibv_reg_mr", first_.name() + ", " + bytes_text(sizeof(block_reference) * BLOCKS),
                 errno);
-}
-
-regions::~regions() {
-  if (!made_.empty())
-    base::log::warn("ibv", "%zu registrations were still alive when the network was closed",
-                    made_.size());
-  for (registration* one : made_) {
-    if (one->kept != nullptr) cache_->release(*one->kept);
-    delete one;
-  }
-  cache_.reset();
 }
 
 void regions::add_rail(ibv_pd* pd, std::string device, std::size_t least) {
@@ -71,7 +56,7 @@ void regions::add_rail(ibv_pd* pd, std::string device, std::size_t least) {
 
 mr_handle regions::register_on(registrar& rail, void* address, std::size_t size,
                                mem::mem_kind kind) {
-  return evicting([&] {
+  return evicting_for([&] {
     bool is_source_only = false;
     if (kind == mem::mem_kind::host) return rail.host(address, size, is_source_only);
     const mem::device_registration got = rail.device(address, size);
@@ -97,89 +82,36 @@ void regions::say_refused(const registrar& by, std::size_t size) noexcept {
                     by.name().c_str(), size);
 }
 
-// For this use alone.
-void regions::register_alone(registration& made, std::string& why_not) {
-  if (made.kind == mem::mem_kind::device) {
-    const mem::device_registration got = first_.device(made.address, made.size);
-    if (got.by)
-      made.own[0].reset(reinterpret_cast<ibv_mr*>(got.key));
-    else
-      why_not = got.why_not();
+mr_set regions::make(void* address, std::size_t size, mem::mem_kind kind,
+                     net::connected::outcome& how) {
+  mr_set out;
+  if (kind == mem::mem_kind::host) {
+    out[0] = first_.host(address, size, how.is_source_only);
+    if (!out) how.error = errno;
   } else {
-    bool is_source_only = false;
-    made.own[0] = first_.host(made.address, made.size, is_source_only);
-    if (!made.own[0]) first_.throw_refused(made.size, errno);
+    const mem::device_registration got = first_.device(address, size);
+    if (got.by) {
+      out[0].reset(reinterpret_cast<ibv_mr*>(got.key));
+    } else {
+      how.error = got.error();
+      how.why_not = got.why_not();
+    }
   }
-  if (made.own[0]) register_on_rails(made.own, made.address, made.size, made.kind);
-  made.take(made.own);
+  if (out) register_on_rails(out, address, size, kind);
+  return out;
 }
 
-// Of all memory, if there is one.
-void regions::find_everything(registration& made) noexcept {
-  if (made.kind != mem::mem_kind::host) return;
+// The registration of all memory serves, if there is one.
+void regions::prepare(registration& made) {
+  const bool is_long = is_for_rails(made.size);
+  if (made.kind == mem::mem_kind::device) {
+    if (is_long) made.is_far_from_first = (near_to_(made.address) & 1u) == 0;
+    return;
+  }
   made.on[0] = first_.of_everything(made.address, made.size);
-  if (made.on[0] == nullptr || !is_for_rails(made.size)) return;
+  if (made.on[0] == nullptr || !is_long) return;
   for (std::size_t i = 0; i < rails_.size(); ++i)
     made.on[i + 1] = rails_[i]->of_everything(made.address, made.size);
-}
-
-std::uint64_t regions::add(void* address, std::size_t size, mem::mem_kind kind,
-                           std::string& why_not) {
-  auto made = std::make_unique<registration>();
-  made->address = address;
-  made->size = size;
-  made->kind = kind;
-  if (size != 0) {
-    if (kind == mem::mem_kind::device && is_for_rails(size))
-      made->is_far_from_first = (near_to_(address) & 1u) == 0;
-    find_everything(*made);
-    if (made->on[0] == nullptr) {
-      if (cache_)
-        find_kept(*made, why_not);
-      else
-        register_alone(*made, why_not);
-    }
-    if (made->on[0] == nullptr) return 0;
-  }
-  base::undo hold([&]() noexcept {
-    if (made->kept != nullptr) cache_->release(*made->kept);
-  });
-  const std::lock_guard lock(mutex_);
-  made_.insert(made.get());
-  hold.keep();
-  return reinterpret_cast<std::uint64_t>(made.release());
-}
-
-std::vector<int> regions::remove(std::uint64_t key, net::remote_key* name) noexcept {
-  if (key == 0) return {};
-  std::unique_ptr<registration> made(reinterpret_cast<registration*>(key));
-  std::vector<int> readers;
-  {
-    const std::lock_guard lock(mutex_);
-    if (made_.erase(made.get()) == 0) {
-      base::log::warn("ibv", "what is not registered was deregistered");
-      (void)made.release();
-      return {};
-    }
-    withdraw_locked(*made);
-    if (name != nullptr) *name = made->name;
-    readers = std::move(made->readers);
-  }
-  if (made->kept != nullptr) cache_->release(*made->kept);
-  return readers;
-}
-
-bool regions::add_reader(net::remote_key name, int rank) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto at = published_.find(name.slot);
-  if (at == published_.end() || at->second->name.generation != name.generation) return false;
-  std::vector<int>& known = at->second->readers;
-  try {
-    if (std::find(known.begin(), known.end(), rank) == known.end()) known.push_back(rank);
-  } catch (...) {
-    return false;
-  }
-  return true;
 }
 
 // Under mutex_. The row of a slot, in a block of its own if need be.
@@ -190,7 +122,7 @@ row* regions::row_locked(std::uint32_t slot) {
     block made;
     made.memory = mem::arena_block(arena_, sizeof(row) * ROWS, 4096);
     new (made.memory.get()) row[ROWS];
-    made.mr = evicting([&] {
+    made.mr = evicting_for([&] {
       return first_.strictly(made.memory.get(), sizeof(row) * ROWS, IBV_ACCESS_REMOTE_READ);
     });
     if (!made.mr) throw_error("ibv_reg_mr", first_.name() + ", a table of registrations", errno);
@@ -242,10 +174,7 @@ void regions::publish(net::remote_key name, std::uint64_t key) {
   try {
     row* const where = row_locked(name.slot);
     if (where == nullptr) return;
-    if (made != nullptr) {
-      published_[name.slot] = made;
-      made->name = name;
-    }
+    if (made != nullptr) enter_locked(name, *made);
     store(*where, what);
   } catch (const std::bad_alloc&) {
     throw;
@@ -254,29 +183,20 @@ void regions::publish(net::remote_key name, std::uint64_t key) {
   }
 }
 
-void regions::withdraw_locked(registration& made) noexcept {
-  if (made.name.generation == 0) return;
-  const auto at = published_.find(made.name.slot);
-  if (at != published_.end() && at->second == &made) published_.erase(at);
+void regions::unpublish_locked(registration& made) noexcept {
   row& where = blocks_[made.name.slot / ROWS].rows()[made.name.slot % ROWS];
   // The slot may have a new holder already.
   if (where.generation == made.name.generation) store(where, row{});
 }
 
-net::remote_target regions::target_of(net::remote_key name) noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    const std::uint32_t at = name.slot / ROWS;
-    if (at < BLOCKS && blocks_[at].mr != nullptr) {
-      const row& found = blocks_[at].rows()[name.slot % ROWS];
-      if (found.generation == name.generation && name.generation != 0) return target_in(found);
-    }
-  }
-  const auto region = table_->look_up({name.slot, name.generation});
-  if (!region || !arena_.contains(region->address)) return {};
+net::remote_target regions::target_in(const registration& made) noexcept {
+  return ibv::target_in(row_of(made.name, made));
+}
+
+net::remote_target regions::target_in_arena(const void* address, std::size_t size) noexcept {
   row out;
-  fill_in_arena(out, region->address, region->size);
-  return out.keys[0] == 0 ? net::remote_target{} : target_in(out);
+  fill_in_arena(out, address, size);
+  return out.keys[0] == 0 ? net::remote_target{} : ibv::target_in(out);
 }
 
 // Where memory of the arena is, for peers.
@@ -302,7 +222,7 @@ regions::by_card regions::arena_on_all(std::uint64_t offset, std::size_t size) n
       const std::uint64_t end =
           std::min<std::uint64_t>((offset + size + SPAN - 1) / SPAN * SPAN, arena_.committed());
       for (std::size_t i = 0; i < rails_.size(); ++i) {
-        made.on[i + 1] = evicting([&] {
+        made.on[i + 1] = evicting_for([&] {
           return rails_[i]->strictly(arena_.at(made.begin), end - made.begin, READ_WRITE);
         });
         if (!made.on[i + 1]) say_refused(*rails_[i], end - made.begin);
@@ -316,38 +236,11 @@ regions::by_card regions::arena_on_all(std::uint64_t offset, std::size_t size) n
   return out;
 }
 
-// The span of the range, or for a range over several spans, all of them together.
-const ibv_mr* regions::register_span(std::uint64_t offset, std::size_t size) noexcept {
-  constexpr std::size_t SPAN = mem::arena::SPAN;
-  const std::uint64_t first = offset / SPAN;
-  const std::uint64_t last = (offset + size - (size != 0)) / SPAN;
-  const std::lock_guard lock(mutex_);
-  if (first == last) {
-    if (const ibv_mr* const known = spans_[first].load(std::memory_order_relaxed)) return known;
-  } else if (const auto known = wide_.lower_bound(offset + size); known != wide_.end()) {
-    const auto start = arena_.offset_of(known->second->addr);
-    if (start <= offset) return known->second.get();
-  }
-  const std::uint64_t end = std::min<std::uint64_t>((last + 1) * SPAN, arena_.committed());
-  try {
-    mr_handle mr = evicting(
-        [&] { return first_.strictly(arena_.at(first * SPAN), end - first * SPAN, READ_WRITE); });
-    if (!mr)
-      throw_error("ibv_reg_mr",
-                  first_.name() + ", " + bytes_text(end - first * SPAN) + " of packets", errno);
-    const ibv_mr* const out = mr.get();
-    if (first == last) {
-      span_store_.push_back(std::move(mr));
-      // edge ibv.span: the registration before its pointer; partner is of_arena().
-      spans_[first].store(out, std::memory_order_release);
-    } else {
-      wide_.emplace(end, std::move(mr));
-    }
-    return out;
-  } catch (const std::exception& problem) {
-    base::log::warn("ibv", "%s", problem.what());
-    return nullptr;
-  }
+mr_handle regions::make_span(std::byte* at, std::size_t size) {
+  mr_handle out = evicting_for([&] { return first_.strictly(at, size, READ_WRITE); });
+  if (!out)
+    throw_error("ibv_reg_mr", first_.name() + ", " + bytes_text(size) + " of packets", errno);
+  return out;
 }
 
 }  // namespace lci::ibv

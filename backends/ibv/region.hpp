@@ -1,9 +1,8 @@
-// What this fabric has registered: regions of programs and protocols, the arena span by span, and
-// the table in which peers read the keys. Owned by fabric. Threads: shared; the first card's
-// keys of the arena are found without a lock. Always true: a local key is the address of a
-// registration; a row is published after its registration was made and withdrawn before it ends.
-// Memory that holds messages, rows or flags is registered strictly ordered, that of programs as
-// loosely as the card allows.
+// What this fabric has registered with its cards, and the table in which peers read the keys. Owned
+// by fabric. Threads: shared, as region_store says; of the arena it is the first card's keys that
+// are found without a lock. Always true: a row is published after its registration was made and
+// withdrawn before it ends. Memory that holds messages, rows or flags is registered strictly
+// ordered, that of programs as loosely as the card allows.
 #pragma once
 
 #include <array>
@@ -12,39 +11,30 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "backends/ibv/near_cards.hpp"
 #include "backends/ibv/registrar.hpp"
 #include "backends/ibv/wire.hpp"
-#include "lci/mem/arena.hpp"
-#include "lci/mem/region_cache.hpp"
-#include "lci/net/backend.hpp"
+#include "lci/net/connected/region_store.hpp"
 
 namespace lci::ibv {
 
 // One memory, registered with each card.
-using mr_set = std::array<mr_handle, MAX_RAILS>;
+struct mr_set : std::array<mr_handle, MAX_RAILS> {
+  explicit operator bool() const noexcept { return front() != nullptr; }
+};
 
-struct registration {
-  // By card; null: of 0 bytes, or not used there. They may cover more than what follows.
+struct registration : net::connected::registration<mr_set> {
+  // By card; null: of 0 bytes, or not used there. They may cover more than was asked for.
   std::array<const ibv_mr*, MAX_RAILS> on{};
-  mr_set own;                        // the same, unless they are kept, or of all memory
-  mem::cache_entry* kept = nullptr;  // in the cache, used until this ends
-  void* address = nullptr;
-  std::size_t size = 0;
-  mem::mem_kind kind = mem::mem_kind::host;
   bool is_far_from_first = false;  // memory of a GPU that other cards are nearer to
-  net::remote_key name;            // under mutex_
-  std::vector<int> readers;        // ranks that keep its row; under mutex_
 
   void take(const mr_set& from) noexcept {
     for (std::size_t i = 0; i < MAX_RAILS; ++i) on[i] = from[i].get();
   }
+  bool is_registered() const noexcept { return on[0] != nullptr; }
 };
 
 inline net::remote_target target_in(const row& what) noexcept {
@@ -57,12 +47,15 @@ constexpr std::uint32_t key_in(const net::remote_target& at, std::size_t rail) n
   return static_cast<std::uint32_t>(rail % 2 == 0 ? two : two >> 32);
 }
 
-class regions final : private mem::cache_registrar {
+class regions final
+    : public net::connected::region_store<regions, registration, mr_set, mr_handle> {
  public:
+  static constexpr char NAME[] = "ibv";
+
   // device: what messages call it. Throws backend_error.
   regions(ibv_pd* pd, std::string device, const net::fabric_config& config,
           mem::unmap_source& news = mem::system_unmap_source());
-  ~regions();
+  ~regions() { close(); }
 
   // One more card, before anything is registered: for memory of at least so many bytes.
   void add_rail(ibv_pd* pd, std::string device, std::size_t least);
@@ -70,17 +63,8 @@ class regions final : private mem::cache_registrar {
   // registered.
   using near_finder = std::function<near_cards::set(const void*)>;
   void find_near_by(near_finder finder) { near_to_ = std::move(finder); }
-  // Whether registrations outlive their use.
-  bool is_keeping() const noexcept { return cache_ != nullptr; }
-
-  // As net::fabric says.
-  std::uint64_t add(void* address, std::size_t size, mem::mem_kind kind, std::string& why_not);
-  // Answers who keeps its row, if `name` is asked for.
-  std::vector<int> remove(std::uint64_t key, net::remote_key* name = nullptr) noexcept;
-  // A peer keeps the row of that name. False: it has ended.
-  bool add_reader(net::remote_key name, int rank) noexcept;
   void publish(net::remote_key name, std::uint64_t key);
-  net::remote_target target_of(net::remote_key name) noexcept;
+  using region_store::of_arena;
 
   // The card's key for a local buffer: of its registration, or of the arena. False: it has none.
   bool find_key(const void* buffer, std::size_t size, std::uint64_t key,
@@ -105,55 +89,47 @@ class regions final : private mem::cache_registrar {
   static bool is_far_from_first(std::uint64_t key) noexcept {
     return key != 0 && reinterpret_cast<const registration*>(key)->is_far_from_first;
   }
-  // Memory of the arena; null when it cannot be registered, which is said.
-  const ibv_mr* of_arena(std::uint64_t offset, std::size_t size) noexcept {
-    const std::uint64_t span = offset / mem::arena::SPAN;
-    if ((offset + size - (size != 0)) / mem::arena::SPAN == span) [[likely]] {
-      // edge ibv.span: partner is register_span().
-      const ibv_mr* const mr = spans_[span].load(std::memory_order_acquire);
-      if (mr != nullptr) [[likely]]
-        return mr;
-    }
-    return register_span(offset, size);
-  }
   // Where peers start to read.
   std::uint64_t directory() const noexcept { return reinterpret_cast<std::uint64_t>(directory_); }
   std::uint32_t directory_key() const noexcept { return directory_mr_->rkey; }
 
  private:
-  void start_cache(mem::unmap_source& news);
+  friend region_store;
   bool is_for_rails(std::size_t size) const noexcept {
     return !rails_.empty() && size >= rail_least_;
   }
   // Calls attempt(), which leaves in errno why it answers nothing, also when unused registrations
   // have to go for it.
   template <class Attempt>
-  mr_handle evicting(Attempt&& attempt) {
-    if (!cache_) return attempt();
+  mr_handle evicting_for(Attempt&& attempt) {
     mr_handle out;
-    const int error = cache_->evicting([&] {
+    const int error = evicting([&] {
       out = attempt();
       return out ? 0 : errno;
     });
     if (!out) errno = error;
     return out;
   }
-  void find_everything(registration& made) noexcept;
+  mr_set make(void* address, std::size_t size, mem::mem_kind kind, net::connected::outcome& how);
+  [[noreturn]] void throw_refused(std::size_t size, int error) const {
+    first_.throw_refused(size, error);
+  }
+  void prepare(registration& made);
+  mr_handle make_span(std::byte* at, std::size_t size);
+  static const std::byte* begin_of(const ibv_mr& mr) noexcept {
+    return static_cast<const std::byte*>(mr.addr);
+  }
+  static net::remote_target target_in(const registration& made) noexcept;
+  net::remote_target target_in_arena(const void* address, std::size_t size) noexcept;
+  void unpublish_locked(registration& made) noexcept;
   void register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind);
   mr_handle register_on(registrar& rail, void* address, std::size_t size, mem::mem_kind kind);
-  void register_alone(registration& made, std::string& why_not);
-  void find_kept(registration& made, std::string& why_not);
-  using cached_answer = mem::cache_registrar::answer;
-  cached_answer register_range(const mem::cache_range& what) override;
-  void deregister_range(std::uint64_t handle) noexcept override;
-  const ibv_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
   by_card arena_on_all(std::uint64_t offset, std::size_t size) noexcept;
   void fill_in_arena(row& out, const void* address, std::size_t size) noexcept;
   void say_refused(const registrar& by, std::size_t size) noexcept;
   static row row_of(net::remote_key name, const registration& made) noexcept;
   row row_of(net::remote_key name) noexcept;
   row* row_locked(std::uint32_t slot);
-  void withdraw_locked(registration& made) noexcept;
 
   const net::fabric_config config_;
   registrar first_;
@@ -161,26 +137,16 @@ class regions final : private mem::cache_registrar {
   std::size_t rail_least_ = ~std::size_t{0};
   near_finder near_to_ = [](const void*) { return near_cards::ALL; };
   std::atomic<bool> was_rail_refused_{false};  // which was said
-  mem::arena& arena_;
-  const mem::region_table* const table_;
-  std::vector<std::atomic<const ibv_mr*>> spans_;
   const mem::arena_block directory_block_;
   block_reference* const directory_;
   mr_handle directory_mr_;
-
-  std::unique_ptr<mem::region_cache> cache_;  // null: every use registers
-
-  std::mutex mutex_;  // guards everything below; no call into the library under it but for spans
-  std::unordered_set<registration*> made_;
-  std::vector<mr_handle> span_store_;
-  std::multimap<std::uint64_t, mr_handle> wide_;  // of the arena, across spans; by their end
+  // ---- under mutex_ ----
   // Spans of the arena with the other cards; by their end.
   struct rail_range {
     std::uint64_t begin;
     mr_set on;
   };
   std::multimap<std::uint64_t, rail_range> on_rails_;
-  std::unordered_map<std::uint32_t, registration*> published_;  // by slot
   // A part of the table: its memory, and what lets peers read it.
   struct block {
     mem::arena_block memory;

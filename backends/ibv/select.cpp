@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backends/ibv/fabric.hpp"
 #include "backends/ibv/rails.hpp"
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"
@@ -12,21 +11,6 @@
 
 namespace lci::ibv {
 namespace {
-
-std::string probe() {
-  std::string why_not;
-  if (find_library(why_not) == nullptr) return why_not;
-  try {
-    open_ports({});
-  } catch (const std::exception& problem) {
-    return problem.what();
-  }
-  return {};
-}
-
-std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
-  return std::make_unique<fabric>(config);
-}
 
 // As seen from this process. Where there is no choice the machine is not looked at.
 selection choose_here(std::vector<port_facts>& all, const port_wishes& wishes) {
@@ -83,23 +67,6 @@ context_handle open_device(port_facts& port) {
   return context;
 }
 
-std::vector<net::card_report> report(const net::fabric_config& config) {
-  std::vector<net::card_report> out;
-  std::string why_not;
-  if (find_library(why_not) == nullptr) return out;
-  const port_wishes wishes = wishes_of(config);
-  std::vector<port_facts> all = survey(wishes);
-  const selection chosen = choose_here(all, wishes);
-  for (const port_facts& one : all)
-    out.push_back({one.name, describe(one), false, one.why_not, one.pci});
-  for (std::size_t i = 0; i < chosen.ports.size(); ++i) {
-    net::card_report& line = out[static_cast<std::size_t>(chosen.ports[i] - all.data())];
-    line.is_chosen = true;
-    line.why = chosen.why[i];
-  }
-  return out;
-}
-
 // The ports of a choice, open. Those that cannot be opened learn why and are not among them.
 std::vector<chosen_port> open_all(const selection& wanted) {
   std::vector<chosen_port> out;
@@ -121,7 +88,33 @@ const net::topology& this_machine() {
   return machine;
 }
 
-const net::provider PROVIDER{"ibv", attr_backend_t::ibv, &probe, &open, &report};
+std::string probe() {
+  std::string why_not;
+  if (find_library(why_not) == nullptr) return why_not;
+  try {
+    open_ports({});
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+  return {};
+}
+
+std::vector<net::card_report> report(const net::fabric_config& config) {
+  std::vector<net::card_report> out;
+  std::string why_not;
+  if (find_library(why_not) == nullptr) return out;
+  const port_wishes wishes = wishes_of(config);
+  std::vector<port_facts> all = survey(wishes);
+  const selection chosen = choose_here(all, wishes);
+  for (const port_facts& one : all)
+    out.push_back({one.name, describe(one), false, one.why_not, one.pci});
+  for (std::size_t i = 0; i < chosen.ports.size(); ++i) {
+    net::card_report& line = out[static_cast<std::size_t>(chosen.ports[i] - all.data())];
+    line.is_chosen = true;
+    line.why = chosen.why[i];
+  }
+  return out;
+}
 
 port_wishes wishes_of(const net::fabric_config& config) {
   return {config.device_name, config.ibv_gid_index, config.ibv_wants_gid, config.local_rank,

@@ -1,5 +1,5 @@
 // Which card, port and GID are used here, and why; or the sentence that says why none is. Callers:
-// providers.cpp; fabric; lci_info. Threads: any.
+// provider; fabric; lci_info. Threads: any.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,10 @@
 
 namespace lci::ibv {
 
-extern const net::provider PROVIDER;
+extern const net::provider PROVIDER;  // provider.cpp
+// As it says.
+std::string probe();
+std::vector<net::card_report> report(const net::fabric_config& config);
 
 // A port with its device open.
 struct chosen_port : port_facts {

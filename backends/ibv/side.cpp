@@ -8,10 +8,11 @@
 namespace lci::ibv {
 namespace {
 
-constexpr std::uint32_t LINKS_OF_A_SIDE = 4;
+constexpr std::uint32_t CONNECTIONS_OF_A_SIDE = 4;
 
 std::uint32_t first_entries(const rail& on, std::uint32_t depth) {
-  return std::min(depth * LINKS_OF_A_SIDE, static_cast<std::uint32_t>(on.card.limits.max_cqe));
+  return std::min(depth * CONNECTIONS_OF_A_SIDE,
+                  static_cast<std::uint32_t>(on.card.limits.max_cqe));
 }
 
 }  // namespace
@@ -58,10 +59,10 @@ side::side(const rail& on, std::uint32_t depth, std::size_t ranks)
       depth_(std::min(depth, static_cast<std::uint32_t>(on.card.limits.max_qp_wr))),
       cq_(on.card, first_entries(on, depth_)),
       by_qpn_(ranks),
-      links_(ranks) {}
+      connections_(ranks) {}
 
-link& side::make_link(int rank) {
-  if (link* const known = find(rank); known != nullptr) return *known;
+connection& side::make_connection(int rank) {
+  if (connection* const known = find(rank); known != nullptr) return *known;
   cq_.make_room(store_.size() + 1, depth_);
   ibv_qp_init_attr made{};
   made.send_cq = made.recv_cq = cq_.queue();
@@ -69,11 +70,11 @@ link& side::make_link(int rank) {
   made.cap.max_recv_wr = made.cap.max_recv_sge = 1;  // of which nothing is ever posted
   made.cap.max_send_sge = 2;
   qp_handle qp = make_queue_pair(rail_.card, rail_.pd.get(), made, rank);
-  store_.push_back(std::make_unique<link>(rank, std::move(qp), 0, depth_, 0));
-  link& out = *store_.back();
+  store_.push_back(std::make_unique<connection>(rank, std::move(qp), 0, depth_, 0));
+  connection& out = *store_.back();
   by_qpn_.enter(out);
   // edge ibv.side: partner is find().
-  links_[static_cast<std::size_t>(rank)].store(&out, std::memory_order_release);
+  connections_[static_cast<std::size_t>(rank)].store(&out, std::memory_order_release);
   return out;
 }
 

@@ -1,7 +1,8 @@
-// One more card, and what a port has on it: queue pairs that carry pieces of large writes and reads
-// and nothing else. Owned by fabric (rail) and port (side). Callers: port; connector connects.
-// Threads: find() shared; make_link() under the connector's lock; next() the port's polling thread.
-// Always true: the completion queue has a place for everything that may be under way.
+// One more card, and what a device has on it: queue pairs that carry pieces of large writes and
+// reads and nothing else. Owned by cards (rail) and device_queues (side). Callers: these; connector
+// connects. Threads: find() shared; make_connection() under the connector's lock; next() the
+// device's polling thread. Always true: the completion queue has a place for everything that may be
+// under way.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "backends/ibv/completions.hpp"
-#include "backends/ibv/link.hpp"
+#include "backends/ibv/connection.hpp"
 #include "backends/ibv/qpn_map.hpp"
 #include "backends/ibv/select.hpp"
 #include "backends/ibv/wire.hpp"
@@ -35,12 +36,12 @@ class side {
   side(const rail& on, std::uint32_t depth, std::size_t ranks);
 
   const rail& on() const noexcept { return rail_; }
-  link* find(int rank) const noexcept {
-    // edge ibv.side: partner is make_link().
-    return links_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
+  connection* find(int rank) const noexcept {
+    // edge ibv.side: partner is make_connection().
+    return connections_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
   }
   // The one there is, or a new one. Throws backend_error.
-  link& make_link(int rank);
+  connection& make_connection(int rank);
   // The next completion: 1, or 0 if there is none, or less if the queue cannot be polled. One that
   // failed is kept back until `is_dry`: what its peer had sent over the first card comes before.
   int next(ibv_wc& out, bool is_dry) noexcept {
@@ -53,15 +54,15 @@ class side {
     out = held_;
     return 1;
   }
-  link* by_qpn(std::uint32_t qpn) const noexcept { return by_qpn_.find(qpn); }
+  connection* by_qpn(std::uint32_t qpn) const noexcept { return by_qpn_.find(qpn); }
 
  private:
   const rail& rail_;
   const std::uint32_t depth_;
   completions cq_;
   qpn_map by_qpn_;
-  std::vector<std::atomic<link*>> links_;  // by rank
-  std::vector<std::unique_ptr<link>> store_;
+  std::vector<std::atomic<connection*>> connections_;  // by rank
+  std::vector<std::unique_ptr<connection>> store_;
   ibv_wc held_{};  // the polling thread's, as the next
   bool has_held_ = false;
 };

@@ -1,10 +1,10 @@
 // A large write or read that goes in pieces over several cards, or whole over one that is not the
 // first. Its parts are posted by whoever posts the operation, until a card has no room; the rest by
-// polls. Owned by port. Threads: the poster, until it has posted the last part or handed the rest
-// over; then the polling thread, which alone counts what is done. Always true: the notification of
-// a write with immediate data is posted once all parts on all cards are acknowledged; the operation
-// ends once, with the first error if there was one, and not before the card is done with every part
-// that it got.
+// polls. Owned by device_queues. Threads: the poster, until it has posted the last part or handed
+// the rest over; then the polling thread, which alone counts what is done. Always true: the
+// notification of a write with immediate data is posted once all parts on all cards are
+// acknowledged; the operation ends once, with the first error if there was one, and not before the
+// card is done with every part that it got.
 #pragma once
 
 #include <array>
@@ -18,17 +18,17 @@
 
 namespace lci::ibv {
 
-class link;
+class connection;
 
 struct split {
   struct part {
-    link* on = nullptr;
+    connection* on = nullptr;
     const void* local = nullptr;
     std::size_t size = 0;
     std::uint64_t remote = 0;
     std::uint32_t lkey = 0, rkey = 0;
   };
-  link* main = nullptr;  // to that rank, where it is notified and ended; null: not in use
+  connection* main = nullptr;  // to that rank, where it is notified and ended; null: not in use
   void* context = nullptr;
   std::uint64_t key = 0;  // registration that was made for it
   bool is_read = false;

@@ -1,7 +1,7 @@
 // A protection domain for queue pairs that no two threads post on at the same time: the card's
 // driver takes no lock of its own then, and may give them a page of the card to themselves. Owned
-// by a link or, for all links, by a port. Threads: single. Always true: what is registered with the
-// domain it was made from is good in it.
+// by a connection or, for all of a device, by device_queues. Threads: single. Always true: what is
+// registered with the domain it was made from is good in it.
 #pragma once
 
 #include <string>

@@ -31,9 +31,6 @@ static_assert(sizeof(place) == 20);
 // A datagram. Both sides say the same things, again and again until each knows that the other knows
 // it; so loss, repetition and both calling at once need no cases of their own.
 struct hello {
-  static constexpr std::uint8_t WANTS_ANSWER = 1;  // I do not know yet that you can hear me
-  static constexpr std::uint8_t LEAVES = 2;        // I take leave, before we are connected
-
   std::uint32_t magic = HELLO_MAGIC;
   std::uint32_t version = WIRE_VERSION;
   std::uint64_t to = 0;    // the fabric that is meant
@@ -45,9 +42,9 @@ struct hello {
   std::uint32_t echo = 0;  // your queue pair, which mine is connected to; 0: I do not know it
   std::uint32_t directory_key = 0;
   std::uint64_t directory = 0;  // of my published registrations
-  std::uint8_t flags = 0;
-  std::uint8_t reads = 0;  // RDMA reads that I serve at a time
-  std::uint8_t rails = 0;  // how many of the following
+  std::uint8_t flags = 0;       // net::connected::hello_flags
+  std::uint8_t reads = 0;       // RDMA reads that I serve at a time
+  std::uint8_t rails = 0;       // how many of the following
   std::uint8_t reserved = 0;
   place where;
   // The same on my other cards; numbers start where those of the first do.
@@ -80,7 +77,7 @@ struct fabric_address {
 };
 
 // A message of ours among those of the layer above: one without immediate data. One of no bytes is
-// a farewell.
+// says that its sender disconnects.
 struct note {
   enum class kind : std::uint32_t {
     known = 1,     // I keep what your row says of this name: tell me when it ends

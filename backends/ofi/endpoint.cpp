@@ -1,11 +1,6 @@
 #include "backends/ofi/endpoint.hpp"
 
-#include <cstring>
-#include <new>
-#include <utility>
-
-#include "backends/ofi/fabric.hpp"
-#include "lci/net/far_end.hpp"
+#include "lci/net/connected/ends.hpp"
 
 namespace lci::ofi {
 
@@ -18,19 +13,20 @@ struct endpoint::transfer {
   std::uint64_t address, key, word;
 };
 
-endpoint::endpoint(fabric& f, port& p) noexcept
-    : fabric_(f),
-      port_(p),
-      memory_(f.memory()),
-      me_(f.rank()),
-      keeps_write_order_(keeps_write_order(*f.domain().info)),
-      write_flags_(FI_COMPLETION | (f.how() == delivery::complete       ? FI_DELIVERY_COMPLETE
-                                    : f.how() == delivery::acknowledged ? FI_TRANSMIT_COMPLETE
-                                                                        : 0)) {}
+endpoint::endpoint(device_queues& queues, key_cache& keys) noexcept
+    : queues_(queues),
+      keys_(keys),
+      memory_(queues.memory()),
+      me_(queues.me()),
+      keeps_write_order_(keeps_write_order(*queues.domain().info)),
+      write_flags_(FI_COMPLETION |
+                   (queues.domain().how == delivery::complete       ? FI_DELIVERY_COMPLETE
+                    : queues.domain().how == delivery::acknowledged ? FI_TRANSMIT_COMPLETE
+                                                                    : 0)) {}
 
 // Where the provider keeps no order between writes and what follows, as none does for reads, we
 // wait until they are there.
-bool endpoint::must_wait(const link& on, bool is_fenced, follower what) const noexcept {
+bool endpoint::must_wait(const connection& on, bool is_fenced, follower what) const noexcept {
   if (keeps_write_order_ && what != follower::read) return false;
   return is_fenced ? on.has_writes() : on.has_silent_writes();
 }
@@ -39,15 +35,15 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
                                   std::size_t size) noexcept {
   if (rank == me_) [[unlikely]]
-    return port_.self().send(imm, head, head_size, payload, size);
+    return queues_.self().send(imm, head, head_size, payload, size);
   errorcode_t refusal{};
-  link* const on = port_.ready(rank, refusal);
+  connection* const on = queues_.ready(rank, refusal);
   if (on == nullptr) [[unlikely]]
     return refusal;
   if (must_wait(*on, false, follower::message) || !on->take_credit()) [[unlikely]]
     return errorcode_t::retry_nomem;
   const errorcode_t code =
-      port_.send_small(*on, word_of(word::kind::message, imm), head, head_size, payload, size);
+      queues_.send_small(*on, word_of(word::kind::message, imm), head, head_size, payload, size);
   if (code != errorcode_t::done) [[unlikely]]
     on->give_back_credit();
   return code;
@@ -55,14 +51,14 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
 
 errorcode_t endpoint::would_post(int rank) noexcept {
   errorcode_t refusal{};
-  return rank == me_ || port_.ready(rank, refusal) != nullptr ? errorcode_t::done : refusal;
+  return rank == me_ || queues_.ready(rank, refusal) != nullptr ? errorcode_t::done : refusal;
 }
 
 errorcode_t endpoint::send(const net::net_op& op) noexcept {
   if (op.rank == me_) [[unlikely]]
-    return port_.self().send(op);
+    return queues_.self().send(op);
   errorcode_t refusal{};
-  link* const on = port_.ready(op.rank, refusal);
+  connection* const on = queues_.ready(op.rank, refusal);
   if (on == nullptr) [[unlikely]]
     return refusal;
   if (must_wait(*on, op.fence, follower::message) || !on->take_credit()) [[unlikely]]
@@ -73,61 +69,37 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
   return code;
 }
 
-errorcode_t endpoint::send_packet(link& on, const net::net_op& op) noexcept {
-  work* const one = port_.new_work(on, purpose::user);
+errorcode_t endpoint::send_packet(connection& on, const net::net_op& op) noexcept {
+  work* const one = queues_.new_work(on, purpose::user);
   if (one == nullptr) return errorcode_t::retry_nomem;
   one->context = op.context;
-  port_.begin_user();
+  queues_.begin_user();
   const errorcode_t code =
-      port_.send_packet(on, word_of(word::kind::message, op.imm), *op.packet, op.size, *one);
-  if (code != errorcode_t::done) port_.end_user();
+      queues_.send_packet(on, word_of(word::kind::message, op.imm), *op.packet, op.size, *one);
+  if (code != errorcode_t::done) queues_.end_user();
   // A packet that nobody waits for is ours now, so its sender is done.
   return code == errorcode_t::done && op.context != nullptr ? errorcode_t::posted : code;
 }
 
 // A copy goes, so the buffer is free at once.
-errorcode_t endpoint::send_buffer(link& on, const net::net_op& op) noexcept {
-  return port_.send_small(on, word_of(word::kind::message, op.imm), nullptr, 0, op.buffer, op.size);
-}
-
-// What the provider wants to know of the local end; a buffer that nobody has registered is, for
-// this operation. fatal: it cannot be.
-errorcode_t endpoint::take_local(const net::net_op& op, void*& local,
-                                 std::uint64_t& made) noexcept {
-  if (memory_.find_local(op.buffer, op.size, op.kind, op.local_key, local))
-    return errorcode_t::done;
-  try {
-    std::string why_not;
-    made = memory_.add(op.buffer, op.size, op.kind, why_not);
-    if (made != 0 && memory_.find_local(op.buffer, op.size, op.kind, made, local))
-      return errorcode_t::done;
-    memory_.remove(std::exchange(made, 0));
-  } catch (const std::bad_alloc&) {
-    return errorcode_t::retry_nomem;
-  } catch (const std::exception&) {
-  }
-  return errorcode_t::fatal;
-}
-
-// on_error() says so at the next poll.
-errorcode_t endpoint::fail(const net::net_op& op, const char* reason) noexcept {
-  return port_.fail_later(op.rank, op.context, reason) ? errorcode_t::posted
-                                                       : errorcode_t::retry_nomem;
+errorcode_t endpoint::send_buffer(connection& on, const net::net_op& op) noexcept {
+  return queues_.send_small(on, word_of(word::kind::message, op.imm), nullptr, 0, op.buffer,
+                            op.size);
 }
 
 // posted: the operation makes no sense.
 errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
   const char* why_not = nullptr;
-  const errorcode_t code = net::find_far_end(fabric_.keys(), op, at, why_not);
-  return why_not != nullptr ? fail(op, why_not) : code;
+  const errorcode_t code = net::connected::find_remote_end(keys_, op, at, why_not);
+  return why_not != nullptr ? queues_.fail_later(op, why_not) : code;
 }
 
 errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {
   if (op.rank == me_) [[unlikely]]
-    return what == access::read ? port_.self().get(op)
-                                : port_.self().put(op, what == access::write_and_tell);
+    return what == access::read ? queues_.self().get(op)
+                                : queues_.self().put(op, what == access::write_and_tell);
   errorcode_t refusal{};
-  link* const on = port_.ready(op.rank, refusal);
+  connection* const on = queues_.ready(op.rank, refusal);
   if (on == nullptr) [[unlikely]]
     return refusal;
   const bool tells = what == access::write_and_tell;
@@ -145,12 +117,12 @@ errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {
 }
 
 // Providers differ in what they make of no bytes.
-errorcode_t endpoint::move_nothing(link& on, const net::net_op& op, access what) noexcept {
+errorcode_t endpoint::move_nothing(connection& on, const net::net_op& op, access what) noexcept {
   if (what != access::write_and_tell) return errorcode_t::done;
-  return port_.send_small(on, word_of(word::kind::immediate, op.imm), nullptr, 0, nullptr, 0);
+  return queues_.send_small(on, word_of(word::kind::immediate, op.imm), nullptr, 0, nullptr, 0);
 }
 
-errorcode_t endpoint::post(link& on, const net::net_op& op, access what,
+errorcode_t endpoint::post(connection& on, const net::net_op& op, access what,
                            const net::remote_target& at) noexcept {
   transfer t{what,
              op.buffer,
@@ -160,10 +132,13 @@ errorcode_t endpoint::post(link& on, const net::net_op& op, access what,
              at.key - 1,
              word_of(word::kind::immediate, op.imm)};
   std::uint64_t made = 0;
-  errorcode_t code = take_local(op, t.local, made);
-  if (code == errorcode_t::fatal) return fail(op, "the local buffer cannot be registered");
+  errorcode_t code = net::connected::find_local_end(memory_, op, made, [&](std::uint64_t key) {
+    return memory_.find_local(op.buffer, op.size, op.kind, key, t.local);
+  });
+  if (code == errorcode_t::fatal)
+    return queues_.fail_later(op, "the local buffer cannot be registered");
   if (code != errorcode_t::done) return code;
-  work* const one = port_.new_work(on, purpose::user);
+  work* const one = queues_.new_work(on, purpose::user);
   code = errorcode_t::retry_nomem;
   if (one != nullptr) {
     one->context = op.context;
@@ -172,18 +147,18 @@ errorcode_t endpoint::post(link& on, const net::net_op& op, access what,
     // In order from now on: see must_wait().
     one->is_silent =
         one->is_write && (op.context == nullptr || (op.in_order && keeps_write_order_));
-    one->is_answered = !one->is_write || fabric_.how() != delivery::asked;
-    port_.begin_user();
-    code =
-        port_.post(on, *one, [&](fid_ep* ep, ticket* context) { return give(on, t, ep, context); });
-    if (code != errorcode_t::done) port_.end_user();
+    one->is_answered = !one->is_write || queues_.domain().how != delivery::asked;
+    queues_.begin_user();
+    code = queues_.post(on, *one,
+                        [&](fid_ep* ep, ticket* context) { return give(on, t, ep, context); });
+    if (code != errorcode_t::done) queues_.end_user();
   }
   if (code == errorcode_t::done) return errorcode_t::posted;
   if (made != 0) memory_.remove(made);
   return code;
 }
 
-long endpoint::give(const link& on, const transfer& what, fid_ep* ep,
+long endpoint::give(const connection& on, const transfer& what, fid_ep* ep,
                     ticket* context) const noexcept {
   if (what.what == access::read)
     return fi_read(ep, const_cast<void*>(what.buffer), what.size, what.local, on.keys, what.address,

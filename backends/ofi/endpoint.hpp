@@ -2,17 +2,18 @@
 // net::endpoint. Threads: shared. Always true: a post that answers retry_* has changed nothing.
 #pragma once
 
-#include "backends/ofi/port.hpp"
+#include "backends/ofi/event_queue.hpp"
 #include "backends/ofi/region.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::ofi {
 
-class fabric;
-
 class endpoint final : public net::endpoint {
  public:
-  endpoint(fabric& f, port& p) noexcept;
+  endpoint(device_queues& queues, key_cache& keys) noexcept;
+  static std::unique_ptr<net::endpoint> make(event_queue& queue, bool) {
+    return std::make_unique<endpoint>(queue, queue.keys());
+  }
   errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
                           const void* payload, std::size_t size) noexcept override;
   errorcode_t send(const net::net_op& op) noexcept override;
@@ -31,20 +32,18 @@ class endpoint final : public net::endpoint {
   }
   // What comes behind a write: something that its target is told, or not.
   enum class follower : std::uint8_t { message, write, read };
-  bool must_wait(const link& on, bool is_fenced, follower what) const noexcept;
-  errorcode_t send_buffer(link& on, const net::net_op& op) noexcept;
-  errorcode_t send_packet(link& on, const net::net_op& op) noexcept;
+  bool must_wait(const connection& on, bool is_fenced, follower what) const noexcept;
+  errorcode_t send_buffer(connection& on, const net::net_op& op) noexcept;
+  errorcode_t send_packet(connection& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, access what) noexcept;
-  errorcode_t post(link& on, const net::net_op& op, access what,
+  errorcode_t post(connection& on, const net::net_op& op, access what,
                    const net::remote_target& at) noexcept;
-  errorcode_t move_nothing(link& on, const net::net_op& op, access what) noexcept;
-  long give(const link& on, const transfer& what, fid_ep* ep, ticket* context) const noexcept;
-  errorcode_t take_local(const net::net_op& op, void*& local, std::uint64_t& made) noexcept;
+  errorcode_t move_nothing(connection& on, const net::net_op& op, access what) noexcept;
+  long give(const connection& on, const transfer& what, fid_ep* ep, ticket* context) const noexcept;
   errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
-  errorcode_t fail(const net::net_op& op, const char* reason) noexcept;
 
-  fabric& fabric_;
-  port& port_;
+  device_queues& queues_;
+  key_cache& keys_;
   regions& memory_;
   const int me_;
   const bool keeps_write_order_;

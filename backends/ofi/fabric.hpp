@@ -1,5 +1,5 @@
 // The opened network: a domain of a provider, what is registered with it, and who the peers are.
-// Owns everything in this folder; ports outlive device objects. Callers: runtime through
+// Owns everything in this folder; queues outlive device objects. Callers: runtime through
 // net::fabric. Threads: as net::fabric says.
 #pragma once
 
@@ -8,17 +8,17 @@
 #include <string>
 #include <string_view>
 
-#include "backends/ofi/connect.hpp"
-#include "backends/ofi/lookup.hpp"
-#include "backends/ofi/port.hpp"
+#include "backends/ofi/connector.hpp"
+#include "backends/ofi/endpoint.hpp"
+#include "backends/ofi/event_queue.hpp"
+#include "backends/ofi/key_cache.hpp"
 #include "backends/ofi/region.hpp"
 #include "backends/ofi/select.hpp"
-#include "lci/net/backend.hpp"
-#include "lci/net/port_list.hpp"
+#include "lci/net/connected/fabric.hpp"
 
 namespace lci::ofi {
 
-class fabric final : public net::fabric {
+class fabric final : public net::connected::fabric<fabric, event_queue, endpoint> {
  public:
   explicit fabric(const net::fabric_config& config);  // throws backend_error
   ~fabric() override;
@@ -26,34 +26,18 @@ class fabric final : public net::fabric {
   const net::capabilities& caps() const noexcept override { return caps_; }
   std::string_view name() const noexcept override { return "ofi"; }
   net::network_names names() const override { return {chosen_.provider(), chosen_.domain()}; }
-  std::string address() const override { return connector_.address(); }
-  using net::fabric::make_device;
-  std::unique_ptr<net::device> make_device(int index, net::device_config& config) override;
   std::string why_out_of_reach(std::string_view address) const override {
     return connector_.why_out_of_reach(address);
   }
-  void connect(int rank) noexcept override;
-  net::remote_view check_remote(int rank, net::remote_key key) noexcept override;
-  std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
-                                std::string& why_not) override;
-  void deregister_region(std::uint64_t local_key) noexcept override;
-  void publish(net::remote_key name, std::uint64_t local_key) override;
-  net::remote_target target_of(net::remote_key name) noexcept override;
   void leave() noexcept override;
 
   const net::fabric_config& config() const noexcept { return config_; }
-  int rank() const noexcept { return config_.book->rank(); }
-  int size() const noexcept { return config_.book->size(); }
-  const opened_domain& domain() const noexcept { return domain_; }
-  delivery how() const noexcept { return chosen_.how; }
-  // Bytes in front of each message: its word, where nothing else carries it.
-  std::size_t head() const noexcept {
-    return domain_.info->domain_attr->cq_data_size >= sizeof(std::uint64_t) ? 0
-                                                                            : sizeof(std::uint64_t);
-  }
   regions& memory() noexcept { return memory_; }
   connector& calls() noexcept { return connector_; }
-  lookups& keys() noexcept { return lookups_; }
+  const connector& calls() const noexcept { return connector_; }
+  key_cache& keys() noexcept { return keys_; }
+  net::connected::device_list<event_queue>& devices() noexcept { return devices_; }
+  std::unique_ptr<event_queue> make_queue(int index, const net::device_config& wanted);
 
  private:
   const net::fabric_config config_;
@@ -66,8 +50,8 @@ class fabric final : public net::fabric {
   // Outlives what may be bound to its endpoint.
   connector connector_;
   regions memory_;
-  lookups lookups_;
-  net::port_list<port> ports_{"ofi"};
+  key_cache keys_;
+  net::connected::device_list<event_queue> devices_{"ofi"};
   std::atomic<bool> has_left_{false};
 };
 

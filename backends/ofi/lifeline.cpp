@@ -3,17 +3,15 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <functional>
 
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"
+#include "lci/net/connected/address_text.hpp"
 
 namespace lci::ofi {
 namespace {
@@ -26,16 +24,6 @@ constexpr int CALLS = 3, CALLS_AGAIN = 1;
 int patience_from_environment() {
   const auto text = base::env::find("LCI_OFI_TIMEOUT");
   return text ? base::env::parse_int("LCI_OFI_TIMEOUT", *text, 3, 3600) : 5;
-}
-
-// The same where abstract sockets are: one boot of one machine, one network namespace.
-std::uint64_t host_id() {
-  std::ifstream boot("/proc/sys/kernel/random/boot_id");
-  std::string text;
-  std::getline(boot, text);
-  struct stat about {};
-  if (stat("/proc/self/ns/net", &about) == 0) text += std::to_string(about.st_ino);
-  return text.empty() ? 0 : std::hash<std::string>()(text);
 }
 
 // Any address of a socket, with its length.
@@ -100,7 +88,7 @@ void keep_asking(int fd, int questions, int calls) noexcept {
 }  // namespace
 
 lifeline::lifeline(fabric_address& here, std::size_t ranks)
-    : patience_s_(patience_from_environment()), host_(host_id()), of_(ranks) {
+    : patience_s_(patience_from_environment()), host_(net::connected::host_id("net")), of_(ranks) {
   here.host = host_;
   epoll_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) throw_errno("epoll_create1");

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <string>
 
-#include "backends/ofi/handles.hpp"
+#include "backends/ofi/select.hpp"
 #include "backends/ofi/wire.hpp"
 
 namespace lci::ofi {
@@ -17,6 +17,12 @@ struct opened_domain {
   fid_fabric* fabric = nullptr;
   fid_domain* domain = nullptr;
   std::string name;  // for messages
+  delivery how = delivery::asked;
+
+  // Bytes in front of each message: its word, where nothing else carries it.
+  std::size_t head() const noexcept {
+    return info->domain_attr->cq_data_size >= sizeof(std::uint64_t) ? 0 : sizeof(std::uint64_t);
+  }
 };
 
 struct queues {

@@ -12,11 +12,11 @@ constexpr std::size_t MOST = 256;
 }  // namespace
 
 receives::receives(const queues& on, const opened_domain& domain, regions& memory,
-                   mem::packet_pool& packets, std::size_t most, std::size_t head)
+                   mem::packet_pool& packets, std::size_t most)
     : ep_(on.ep.get()),
       memory_(memory),
       packets_(packets),
-      head_(head),
+      head_(domain.head()),
       places_(std::clamp<std::size_t>(most, 1,
                                       std::min<std::size_t>(MOST, domain.info->rx_attr->size))) {
   waiting_.reserve(places_.size());

@@ -1,6 +1,6 @@
-// The receives of a port: for each place a packet that was given to the provider. Owned by port.
-// Threads: the polling thread. Always true: a place is posted, or waits to be posted again, or has
-// no packet since the program keeps the one that it had.
+// The receives of a device: for each place a packet that was given to the provider. Owned by
+// device_queues. Threads: the polling thread. Always true: a place is posted, or waits to be posted
+// again, or has no packet since the program keeps the one that it had.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ class receives {
     mem::packet* packet = nullptr;
   };
 
-  // head: bytes in front of each payload that belong to the message. Throws backend_error.
+  // Throws backend_error.
   receives(const queues& on, const opened_domain& domain, regions& memory,
-           mem::packet_pool& packets, std::size_t most, std::size_t head);
+           mem::packet_pool& packets, std::size_t most);
 
   std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(places_.size()); }
   // That receive has been used up: its packet is to be posted again.
@@ -46,7 +46,7 @@ class receives {
   fid_ep* const ep_;
   regions& memory_;
   mem::packet_pool& packets_;
-  const std::size_t head_;
+  const std::size_t head_;  // bytes in front of each payload that belong to the message
   std::vector<place> places_;
   std::vector<place*> waiting_;  // has room for all
 };

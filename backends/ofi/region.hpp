@@ -1,23 +1,13 @@
-// What this fabric has registered: regions of programs and protocols, and the arena span by span;
-// and what peers are told of it. Owned by fabric. Threads: shared; what belongs to the arena is
-// found without a lock. Always true: a local key is the address of a registration; peers that were
-// told of a name hear when it ends.
+// What this fabric has registered with its domain, and what peers are told of it. Owned by fabric.
+// Threads: shared, as region_store says.
 #pragma once
 
-#include <atomic>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
 
 #include "backends/ofi/registrar.hpp"
 #include "backends/ofi/wire.hpp"
-#include "lci/mem/arena.hpp"
-#include "lci/mem/region_cache.hpp"
-#include "lci/net/backend.hpp"
+#include "lci/net/connected/region_store.hpp"
 
 namespace lci::ofi {
 
@@ -25,45 +15,32 @@ namespace lci::ofi {
 struct range_mr {
   registered mr;
   std::byte* begin = nullptr;
+  explicit operator bool() const noexcept { return mr != nullptr; }
+};
+using span_handle = std::unique_ptr<range_mr>;
+
+struct registration : net::connected::registration<range_mr> {
+  const range_mr* on = nullptr;  // null: of 0 bytes. It may cover more than was asked for
+
+  void take(const range_mr& from) noexcept { on = &from; }
+  bool is_registered() const noexcept { return on != nullptr; }
 };
 
-// Who was told of a name, over which device.
-struct reader {
-  int rank = -1;
-  int device = 0;
-};
-
-struct registration {
-  const range_mr* on = nullptr;      // null: of 0 bytes. It may cover more than what follows
-  range_mr own;                      // the same, unless it is kept
-  mem::cache_entry* kept = nullptr;  // in the cache, used until this ends
-  void* address = nullptr;
-  std::size_t size = 0;
-  mem::mem_kind kind = mem::mem_kind::host;
-  net::remote_key name;         // under mutex_
-  std::vector<reader> readers;  // under mutex_
-};
-
-class regions final : private mem::cache_registrar {
+class regions final
+    : public net::connected::region_store<regions, registration, range_mr, span_handle> {
  public:
+  static constexpr char NAME[] = "ofi";
+
   // keys: as registrar says. Throws backend_error.
   regions(const opened_domain& on, fid_ep* keys, const net::fabric_config& config,
           mem::unmap_source& news = mem::system_unmap_source());
-  ~regions();
+  ~regions() { close(); }
 
-  // Whether registrations outlive their use.
-  bool is_keeping() const noexcept { return cache_ != nullptr; }
   void serialise() noexcept { registrar_.serialise(); }
-
-  // As net::fabric says.
-  std::uint64_t add(void* address, std::size_t size, mem::mem_kind kind, std::string& why_not);
-  // Answers who was told of it, if `name` is asked for.
-  std::vector<reader> remove(std::uint64_t key, net::remote_key* name = nullptr) noexcept;
   void publish(net::remote_key name, std::uint64_t key);
-  net::remote_target target_of(net::remote_key name) noexcept;
   // What `who` is told of that name, and keeps from now on. False: there is no memory to note that,
   // and it must not keep it.
-  bool tell(net::remote_key name, reader who, note& out) noexcept;
+  bool tell(net::remote_key name, net::connected::reader who, note& out) noexcept;
 
   // What the provider wants along with a local buffer. False: it has to be registered, and is not.
   bool find_local(const void* buffer, std::size_t size, mem::mem_kind kind, std::uint64_t key,
@@ -83,41 +60,22 @@ class regions final : private mem::cache_registrar {
   }
 
  private:
-  // Memory of the arena; null when it cannot be registered, which is said.
-  const range_mr* of_arena(std::uint64_t offset, std::size_t size) noexcept {
-    const std::uint64_t span = offset / mem::arena::SPAN;
-    if ((offset + size - (size != 0)) / mem::arena::SPAN == span) [[likely]] {
-      // edge ofi.span: partner is register_span().
-      const range_mr* const on = spans_[span].load(std::memory_order_acquire);
-      if (on != nullptr) [[likely]]
-        return on;
-    }
-    return register_span(offset, size);
+  friend region_store;
+  range_mr make(void* address, std::size_t size, mem::mem_kind kind, net::connected::outcome& how);
+  [[noreturn]] void throw_refused(std::size_t size, int error) const {
+    registrar_.throw_refused(size, -error);
   }
-  const range_mr* register_span(std::uint64_t offset, std::size_t size) noexcept;
-  void register_packets(range_mr& made, std::size_t size);
+  span_handle make_span(std::byte* at, std::size_t size);
+  static const std::byte* begin_of(const range_mr& on) noexcept { return on.begin; }
   net::remote_target target_in(const range_mr& on, const void* address) const noexcept;
-  net::remote_target target_of_arena(const void* address, std::size_t size) noexcept;
-  void start_cache(mem::unmap_source& news);
-  void register_alone(registration& made, std::string& why_not);
-  void find_kept(registration& made, std::string& why_not);
-  using cached_answer = mem::cache_registrar::answer;
-  cached_answer register_range(const mem::cache_range& what) override;
-  void deregister_range(std::uint64_t handle) noexcept override;
+  net::remote_target target_in(const registration& made) const noexcept {
+    return made.on != nullptr ? target_in(*made.on, made.address) : net::remote_target{};
+  }
+  net::remote_target target_in_arena(const void* address, std::size_t size) noexcept;
 
   registrar registrar_;
   const bool needs_local_;  // FI_MR_LOCAL
   const bool is_virtual_;   // FI_MR_VIRT_ADDR
-  mem::arena& arena_;
-  const mem::region_table* const table_;
-  std::vector<std::atomic<const range_mr*>> spans_;
-  std::unique_ptr<mem::region_cache> cache_;  // null: every use registers
-
-  std::mutex mutex_;  // guards everything below; no call into the library under it but for spans
-  std::unordered_set<registration*> made_;
-  std::vector<std::unique_ptr<range_mr>> span_store_;
-  std::multimap<std::uint64_t, range_mr> wide_;  // of the arena, across spans; by their end
-  std::unordered_map<std::uint32_t, registration*> published_;  // by slot
 };
 
 }  // namespace lci::ofi

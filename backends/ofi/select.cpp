@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "backends/ofi/card.hpp"
-#include "backends/ofi/fabric.hpp"
 #include "backends/ofi/wire.hpp"
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"
@@ -124,6 +123,8 @@ void add_answers(std::vector<candidate>& to, const question& ask, const wishes& 
   }
 }
 
+}  // namespace
+
 std::string probe() {
   std::string why_not;
   if (find_library(why_not) == nullptr) return why_not;
@@ -134,10 +135,6 @@ std::string probe() {
     return problem.what();
   }
   return {};
-}
-
-std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
-  return std::make_unique<fabric>(config);
 }
 
 std::vector<net::card_report> report(const net::fabric_config& config) {
@@ -157,10 +154,6 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
   }
   return out;
 }
-
-}  // namespace
-
-const net::provider PROVIDER{"ofi", attr_backend_t::ofi, &probe, &open, &report};
 
 wishes wishes_of(const net::fabric_config& config) {
   return {config.ofi_provider, config.device_name, config.max_inject_wanted,

@@ -1,5 +1,5 @@
 // Which provider and domain of libfabric are used here, and why; or the sentence that says why none
-// is. Callers: providers.cpp; fabric; lci_info. Threads: any.
+// is. Callers: provider; fabric; lci_info. Threads: any.
 #pragma once
 
 #include <string>
@@ -10,7 +10,10 @@
 
 namespace lci::ofi {
 
-extern const net::provider PROVIDER;
+extern const net::provider PROVIDER;  // provider.cpp
+// As it says.
+std::string probe();
+std::vector<net::card_report> report(const net::fabric_config& config);
 
 // What the layers above want to send at once where targets are sent along (net::capabilities).
 inline constexpr std::size_t LEAST_INJECT = 88;

@@ -4,18 +4,13 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "lci/net/connected/address_text.hpp"
+
 namespace lci::ofi {
 namespace {
 
 constexpr std::string_view PREFIX = "ofi1:";
 constexpr std::size_t FIXED = 2 * sizeof(std::uint64_t) + sizeof(std::uint16_t);
-constexpr char HEX[] = "0123456789abcdef";
-
-int digit(char c) noexcept {
-  if (c >= '0' && c <= '9') return c - '0';
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 // A name as an address of that family. False where it is none.
 template <class Address>
 bool read(const endpoint_name& from, sa_family_t family, Address& out) noexcept {
@@ -61,26 +56,13 @@ std::string fabric_address::text() const {
   std::memcpy(bytes.data() + 8, &host, sizeof(host));
   std::memcpy(bytes.data() + 16, &lifeline, sizeof(lifeline));
   std::memcpy(bytes.data() + FIXED, name.bytes, name.size);
-  std::string out(PREFIX);
-  for (const char c : bytes) {
-    out += HEX[static_cast<unsigned char>(c) >> 4];
-    out += HEX[static_cast<unsigned char>(c) & 15];
-  }
-  return out;
+  return net::connected::text_of(PREFIX, bytes.data(), bytes.size());
 }
 
 bool fabric_address::parse(std::string_view text, fabric_address& out) noexcept {
-  if (!text.starts_with(PREFIX)) return false;
-  text.remove_prefix(PREFIX.size());
-  const std::size_t size = text.size() / 2;
   unsigned char bytes[FIXED + MAX_NAME];
-  if (text.size() % 2 != 0 || size <= FIXED || size > sizeof(bytes)) return false;
-  for (std::size_t i = 0; i < size; ++i) {
-    const int high = digit(text[2 * i]);
-    const int low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    bytes[i] = static_cast<unsigned char>(high << 4 | low);
-  }
+  const std::size_t size = net::connected::bytes_of(PREFIX, text, bytes, sizeof(bytes));
+  if (size <= FIXED) return false;
   std::memcpy(&out.id, bytes, sizeof(out.id));
   std::memcpy(&out.host, bytes + 8, sizeof(out.host));
   std::memcpy(&out.lifeline, bytes + 16, sizeof(out.lifeline));

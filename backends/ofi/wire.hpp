@@ -34,9 +34,8 @@ bool is_same_address(const endpoint_name& a, const endpoint_name& b) noexcept;
 // Both sides say the same things, again and again until each knows that the other knows it; so
 // repetition and both calling at once need no cases of their own.
 struct hello {
-  static constexpr std::uint8_t WANTS_ANSWER = 1;  // I do not know yet that you can hear me
-  static constexpr std::uint8_t LEAVES = 2;        // I take leave, before we are connected
-  static constexpr std::uint8_t KNOWS_YOU = 4;     // your endpoint of this device is in my list
+  // Beside net::connected::hello_flags.
+  static constexpr std::uint8_t KNOWS_YOU = 4;  // your endpoint of this device is in my list
 
   std::uint32_t magic = HELLO_MAGIC;
   std::uint32_t version = WIRE_VERSION;
@@ -95,18 +94,18 @@ class word {
 // A message of ours among those of the layer above.
 struct note {
   enum class kind : std::uint32_t {
-    credit = 1,     // I have dealt with so many of your messages (count)
-    ask = 2,        // what is registered under this name?
-    row = 3,        // this is; I tell you when it ends
-    no_row = 4,     // nothing is
-    withdrawn = 5,  // it has ended
-    knock = 6,      // are you there?
-    farewell = 7,   // I take leave
-    flush = 8,      // say when you have this: writes before it are there, too
-    flushed = 9     // I have that one (count)
+    credit = 1,      // I have dealt with so many of your messages (count)
+    ask = 2,         // what is registered under this name?
+    row = 3,         // this is; I tell you when it ends
+    no_row = 4,      // nothing is
+    withdrawn = 5,   // it has ended
+    keepalive = 6,   // are you there?
+    disconnect = 7,  // I leave
+    flush = 8,       // say when you have this: writes before it are there, too
+    flushed = 9      // I have that one (count)
   };
   static constexpr std::uint32_t OFF_NETWORK = 1u << 8;  // no card may be given it
-  kind what = kind::knock;
+  kind what = kind::keepalive;
   std::uint32_t slot = 0;
   std::uint32_t generation = 0;
   std::uint32_t memory = 0;   // mem::mem_kind, and OFF_NETWORK

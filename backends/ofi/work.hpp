@@ -1,6 +1,6 @@
 // Something that was given to the provider and is not completed: what it holds, and for whom. Lives
-// in its port's pool, in the list of its link meanwhile. Threads: single owner, but for the list
-// hook, which is under the link's lock.
+// in its device's pool, in the list of its connection meanwhile. Threads: single owner, but for the
+// list hook, which is under the connection's lock.
 #pragma once
 
 #include <boost/intrusive/list.hpp>
@@ -11,19 +11,18 @@
 
 namespace lci::ofi {
 
-class link;
+class connection;
 
 // For whom something was posted.
 enum class purpose : std::uint8_t {
-  user,     // an operation of the layer above
-  ours,     // a note
-  knock,    // is the peer still there?
-  farewell  // we leave
+  user,      // an operation of the layer above
+  ours,      // a note
+  keepalive  // is the peer still there?
 };
 
 struct work : ticket {
   work() noexcept : ticket(kind::work) {}
-  link* on = nullptr;
+  connection* on = nullptr;
   void* context = nullptr;        // for the sink
   mem::packet* packet = nullptr;  // goes back to its pool
   std::uint64_t key = 0;          // registration that was made for it
@@ -33,13 +32,13 @@ struct work : ticket {
   bool is_silent = false;    // ... for which nobody waits
   bool is_answered = false;  // its completion is a sign of the peer, not of this host alone
   bool is_told = false;      // its end was told before the provider knew
-  // In the list of the link.
+  // In the list of the connection.
   boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>
-      in_link;
+      in_connection;
   work* pool_next = nullptr;
 
   // As new, but for what is the provider's and the pool's.
-  void clear(link& to, purpose why) noexcept {
+  void clear(connection& to, purpose why) noexcept {
     on = &to;
     context = nullptr;
     packet = nullptr;

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "backends/ibv/link.hpp"
+#include "backends/ibv/connection.hpp"
 
 namespace lci::ibv {
 namespace {

@@ -128,7 +128,7 @@ TEST_F(fabric_test, killed_peer__is_gone_without_leave) {
   auto g = open(2);
   meet(*g, 0, 1);
   card().kill(1);
-  ASSERT_TRUE(until_gone(*g, 0));  // by a knock: nothing is sent
+  ASSERT_TRUE(until_gone(*g, 0));  // by a keepalive: nothing is sent
   EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
 }
 

@@ -84,34 +84,6 @@ class region_keeping : public on_a_card {
   alignas(PAGE) char memory[8 * PAGE];
 };
 
-TEST_F(region_keeping, add__again_finds_the_same) {
-  ASSERT_TRUE(open().is_keeping());
-  const std::uint64_t first = add(memory + 100, 5000);
-  const std::uint32_t key = key_of(first);
-  all->remove(first);
-  const std::uint64_t second = add(memory + 200, 300);
-  EXPECT_EQ(key_of(second), key);
-  EXPECT_EQ(made(), 1u);
-  all->remove(second);
-  told.listener->on_unmap(reinterpret_cast<std::uintptr_t>(memory), PAGE);
-  const std::uint64_t third = add(memory + 200, 300);
-  EXPECT_NE(key_of(third), key);
-  all->remove(third);
-}
-
-TEST_F(region_keeping, add__without_the_attribute_or_the_hook_each_time) {
-  for (const bool wanted : {false, true}) {
-    config.use_reg_cache = wanted;
-    told.why_not = "no hook";
-    EXPECT_FALSE(open().is_keeping());
-    const std::size_t there = alive();
-    for (int i = 0; i < 3; ++i) all->remove(add(memory, PAGE));
-    EXPECT_EQ(made(), 3u);
-    EXPECT_EQ(alive(), there);
-    all.reset();
-  }
-}
-
 // Two that overlap share a registration of both; what peers are told stays each one's own address.
 TEST_F(region_keeping, publish__overlapping_regions_keep_their_bases) {
   open();
@@ -150,43 +122,6 @@ TEST_F(region_keeping, remove__after_an_unmap_ends_the_registration) {
   EXPECT_EQ(alive(), there + 1);
   all->remove(other);
   EXPECT_EQ(alive(), there + 1) << "kept";
-}
-
-TEST_F(region_keeping, add__refused_is_an_error_with_its_reason) {
-  open();
-  card().fail_nth("ibv_reg_mr_iova2", 1, EPERM);
-  EXPECT_THROW(add(memory, PAGE), backend_error);
-  const std::uint64_t key = add(memory, PAGE);
-  EXPECT_NE(key, 0u);
-  all->remove(key);
-}
-
-// Receives could else never be posted again.
-TEST_F(region_keeping, of_arena__what_is_kept_makes_room_for_packets) {
-  open();
-  const std::uint64_t offset = arena.offset_of(arena.allocate(100, 64));
-  const std::uint64_t used = add(memory + 4 * PAGE, PAGE);
-  keep_a_page();
-  const std::size_t there = alive();
-  leave_room_for(span_around(offset) - PAGE);
-  const ibv_mr* const made_for = all->of_arena(offset, 100);
-  ASSERT_NE(made_for, nullptr);
-  EXPECT_EQ(alive(), there) << "one came, one went";
-  EXPECT_EQ(all->of_arena(offset, 100), made_for);
-  EXPECT_NE(key_of(used), 0u);
-  all->remove(used);
-}
-
-TEST_F(region_keeping, of_arena__what_is_used_stays_until_it_is_not) {
-  open();
-  const std::uint64_t offset = arena.offset_of(arena.allocate(100, 64));
-  const std::uint64_t used = add(memory, PAGE);
-  const std::size_t there = alive();
-  leave_room_for(span_around(offset) - PAGE);
-  EXPECT_EQ(all->of_arena(offset, 100), nullptr);
-  EXPECT_EQ(alive(), there);
-  all->remove(used);
-  EXPECT_NE(all->of_arena(offset, 100), nullptr);
 }
 
 TEST_F(region_keeping, publish__what_is_kept_makes_room_for_the_row) {

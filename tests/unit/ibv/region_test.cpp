@@ -116,15 +116,6 @@ TEST_F(region_test, add__memory_that_cannot_be_written_is_a_source) {
   at(0).deregister_region(key);
 }
 
-TEST_F(region_test, add__of_no_bytes_registers_nothing) {
-  auto g = open(1);
-  const std::size_t before = card().live().mrs;
-  const std::uint64_t key = add(nullptr, 0);
-  EXPECT_NE(key, 0u);
-  EXPECT_EQ(card().live().mrs, before);
-  at(0).deregister_region(key);
-}
-
 TEST_F(region_test, target_of__from_publish_until_it_is_removed) {
   auto g = open(1);
   std::vector<std::byte> memory(5000);

@@ -246,7 +246,7 @@ TEST_F(select, report__each_port_with_its_state_and_why_it_is_chosen_or_not) {
       {"bare:1: Ethernet, active, 100 Gbit/s",
        "-it has no GID: give its network interface an address"},
       {"shut: no port is known", "-it cannot be opened (Permission denied)"}};
-  const std::vector<net::card_report> said = PROVIDER.report({});
+  const std::vector<net::card_report> said = report({});
   ASSERT_EQ(said.size(), std::size(expected));
   for (std::size_t i = 0; i < said.size(); ++i) {
     EXPECT_EQ(said[i].name + ": " + said[i].what, expected[i].first);
@@ -356,7 +356,7 @@ TEST_F(select_rails, one_that_cannot_be_opened__is_left_out) {
 TEST_F(select_rails, report__says_which_go_together) {
   net::fabric_config config;
   config.device_name = "f3,f1:2";
-  const auto said = PROVIDER.report(config);
+  const auto said = report(config);
   ASSERT_EQ(said.size(), 6u);
   for (const net::card_report& one : said) {
     EXPECT_EQ(one.is_chosen, one.name == "f3:1" || one.name == "f1:2") << one.name;
@@ -366,12 +366,12 @@ TEST_F(select_rails, report__says_which_go_together) {
 
 TEST_F(select, report__of_one_card_and_of_what_is_asked_for) {
   net::fabric_config config;
-  EXPECT_EQ(PROVIDER.report(config).at(0).why, "the only one that can be used");
+  EXPECT_EQ(report(config).at(0).why, "the only one that can be used");
   config.device_name = "mlx5_7";
-  EXPECT_EQ(PROVIDER.report(config).at(0).why, "device_name asks for mlx5_7");
+  EXPECT_EQ(report(config).at(0).why, "device_name asks for mlx5_7");
   config.device_name = "fake_0";
   config.ibv_gid_index = 1;
-  EXPECT_EQ(PROVIDER.report(config).at(0).what,
+  EXPECT_EQ(report(config).at(0).what,
             "Ethernet, active, 100 Gbit/s, GID 1 fe80::1 (as ibv_gid_idx says)");
 }
 

@@ -45,25 +45,5 @@ TEST_F(region_keeping, find_local__what_is_kept_makes_room_for_packets) {
   remove(used);
 }
 
-TEST_F(region_keeping, find_local__what_is_used_stays_until_it_is_not) {
-  const std::uint64_t used = add(memory_);
-  const std::size_t there = fake().live();
-  refuse_once(-FI_ENOMEM);
-  EXPECT_FALSE(can_be_sent());
-  EXPECT_EQ(fake().live(), there);
-  remove(used);
-  refuse_once(-FI_ENOMEM);
-  EXPECT_TRUE(can_be_sent());
-  EXPECT_EQ(fake().live(), there);
-}
-
-TEST_F(region_keeping, find_local__refused_for_another_reason_ends_nothing) {
-  remove(add(memory_));
-  const std::size_t there = fake().live();
-  refuse_once(-FI_EPERM);
-  EXPECT_FALSE(can_be_sent());
-  EXPECT_EQ(fake().live(), there);
-}
-
 }  // namespace
 }  // namespace lci::ofi

@@ -91,11 +91,11 @@ TEST_F(select_test, has_write_data__only_where_our_word_fits_and_keys_serve_all)
 }
 
 TEST_F(select_test, report__names_the_one_that_is_used) {
-  const auto lines = PROVIDER.report({});
+  const auto lines = report({});
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_TRUE(lines[0].is_chosen);
   EXPECT_EQ(lines[0].name, "fake fake0");
-  EXPECT_EQ(PROVIDER.probe(), "");
+  EXPECT_EQ(probe(), "");
 }
 
 TEST_F(select_test, report__says_at_which_address) {
@@ -103,7 +103,7 @@ TEST_F(select_test, report__says_at_which_address) {
     test::fake_ofi_config config;
     config.source = source;
     fake().reset(config);
-    return PROVIDER.report({}).at(0).what;
+    return report({}).at(0).what;
   };
   EXPECT_EQ(said("10.1.2.3").find("10.1.2.3, inject 128"), 0u) << said("10.1.2.3");
   EXPECT_EQ(said("fe80::1:2").find("fe80::1:2, inject 128"), 0u) << said("fe80::1:2");
@@ -111,11 +111,11 @@ TEST_F(select_test, report__says_at_which_address) {
 }
 
 TEST_F(select_test, report__says_where_the_card_is) {
-  EXPECT_EQ(PROVIDER.report({}).at(0).pci, "") << "this one tells of no card";
+  EXPECT_EQ(report({}).at(0).pci, "") << "this one tells of no card";
   test::fake_ofi_config config;
   config.pci = "0001:3b:1f.7";
   fake().reset(config);
-  EXPECT_EQ(PROVIDER.report({}).at(0).pci, "0001:3b:1f.7");
+  EXPECT_EQ(report({}).at(0).pci, "0001:3b:1f.7");
 }
 
 }  // namespace lci::ofi

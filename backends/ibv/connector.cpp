@@ -1,0 +1,165 @@
+#include "backends/ibv/connector.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lci/errors.hpp"
+
+namespace lci::ibv {
+namespace {
+
+constexpr std::uint32_t QKEY = 0x6c6369;
+constexpr int DISCONNECTS = 3;  // a datagram may be lost
+
+}  // namespace
+
+connector::connector(cards& on, regions& memory)
+    : net::connected::connector<connector, device_queues, hello, contact>(*on.config().book),
+      cards_(on),
+      where_(on.first()),
+      memory_(memory),
+      arena_(*on.config().arena),
+      here_(describe_this_process(where_)),
+      block_(arena_, CELL * (RECEIVES + SENDS), 4096),
+      cells_(block_.get()),
+      contacts_(where_, on.pd(), book_) {
+  open_queue();
+  for (std::uint32_t i = 0; i < RECEIVES; ++i) post_receive(i);
+  free_receives_.reserve(RECEIVES);
+  for (std::uint32_t i = 0; i < SENDS; ++i) free_sends_.push_back(RECEIVES + i);
+  here_.qpn = qp_->qp_num;
+}
+
+void connector::open_queue() {
+  cq_.reset(library().create_cq(where_.context.get(), RECEIVES + SENDS, nullptr, nullptr, 0));
+  if (!cq_) throw_error("ibv_create_cq", where_.name, errno);
+  ibv_qp_init_attr made{};
+  made.send_cq = made.recv_cq = cq_.get();
+  made.qp_type = IBV_QPT_UD;
+  made.sq_sig_all = 1;
+  made.cap = {SENDS, RECEIVES, 1, 1, 0};
+  qp_.reset(library().create_qp(cards_.pd(), &made));
+  if (!qp_) throw_error("ibv_create_qp", where_.name + " (for datagrams)", errno);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = where_.number;
+  attr.qkey = QKEY;
+  int rc = library().modify_qp(qp_.get(), &attr,
+                               IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+  attr.qp_state = IBV_QPS_RTR;
+  if (rc == 0) rc = library().modify_qp(qp_.get(), &attr, IBV_QP_STATE);
+  attr.qp_state = IBV_QPS_RTS;
+  if (rc == 0) rc = library().modify_qp(qp_.get(), &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
+  if (rc != 0) throw_error("ibv_modify_qp", where_.name + " (for datagrams)", rc);
+}
+
+void connector::post_receive(std::uint32_t cell) {
+  std::byte* const at = cells_ + CELL * cell;
+  const ibv_mr* const mr = memory_.of_arena(arena_.offset_of(at), CELL);
+  if (mr == nullptr) throw backend_error("ibv: memory for datagrams cannot be registered");
+  ibv_sge sge{reinterpret_cast<std::uint64_t>(at), CELL, mr->lkey};
+  ibv_recv_wr wr{};
+  wr.wr_id = cell;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  if (const int rc = ibv_post_recv(qp_.get(), &wr, &bad); rc != 0)
+    throw_error("ibv_post_recv", where_.name, rc);
+}
+
+void connector::disconnect_called() {
+  for (int i = 0; i < DISCONNECTS; ++i) {
+    caller_.for_each_called(
+        [&](connection& on, device_queues& q) { say(on, q, net::connected::hello_flags::LEAVES); });
+    read_hellos();  // cells come back by it
+  }
+}
+
+void connector::read_hellos() {
+  ibv_wc done[16];
+  hello said[16];
+  for (int rounds = 0; rounds < 16; ++rounds) {
+    const int n = ibv_poll_cq(cq_.get(), 16, done);
+    int heard = 0;
+    // All cells first: none is lost, whatever goes wrong behind.
+    for (int i = 0; i < n; ++i) {
+      const auto cell = static_cast<std::uint32_t>(done[i].wr_id);
+      if (cell >= RECEIVES) {
+        free_sends_.push_back(cell);
+        continue;
+      }
+      if (done[i].status == IBV_WC_SUCCESS && done[i].byte_len >= GRH &&
+          decode(cells_ + CELL * cell + GRH, done[i].byte_len - GRH, said[heard]))
+        ++heard;
+      free_receives_.push_back(cell);
+    }
+    while (!free_receives_.empty()) {
+      post_receive(free_receives_.back());
+      free_receives_.pop_back();
+    }
+    if (n < 0) throw backend_error("ibv: the completion queue for datagrams cannot be polled");
+    if (n == 0) return;
+    for (int i = 0; i < heard; ++i) hear(said[i]);
+  }
+}
+
+// Null as well: from another job, or a forged one.
+contact* connector::sender_of(const hello& said) {
+  contact* const who = contacts_.find(said.rank, here_);
+  return who != nullptr && who->address.id == said.from ? who : nullptr;
+}
+
+bool connector::take_up(connection& on, device_queues& q, const hello& said, contact& who) {
+  if (on.peer_qpn == 0) accept(on, q, said, who);
+  if (on.peer_qpn != said.qpn) return false;
+  contacts::set_directory(who, said.directory, said.directory_key);
+  return true;
+}
+
+bool connector::say(connection& on, device_queues& q, std::uint8_t flags) {
+  contact* const who = contacts_.find(on.rank, here_);
+  if (who == nullptr) return true;
+  hello out;
+  out.to = who->address.id;
+  out.from = here_.id;
+  out.rank = book_.rank();
+  out.device = static_cast<std::uint32_t>(q.index());
+  out.qpn = on.qp->qp_num;
+  out.psn = on.psn;
+  out.echo = on.peer_qpn;
+  out.directory = memory_.directory();
+  out.directory_key = memory_.directory_key();
+  out.reads = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
+  out.flags = flags;
+  out.where = here_.where;
+  for (const auto& one : q.sides()) {
+    const connection* const beside = one->find(on.rank);
+    if (beside != nullptr) out.others[out.rails++] = {beside->qp->qp_num, place_of(one->on().card)};
+    // Each serves as many.
+    out.reads =
+        static_cast<std::uint8_t>(std::min<int>(out.reads, one->on().card.limits.max_qp_rd_atom));
+  }
+  send(out, *who);
+  return true;
+}
+
+// Nothing while all cells are under way; the next call says it again.
+void connector::send(const hello& what, contact& to) {
+  if (free_sends_.empty()) return;
+  const std::uint32_t cell = free_sends_.back();
+  std::byte* const at = cells_ + CELL * cell;
+  std::memcpy(at, &what, sizeof(what));
+  const ibv_mr* const mr = memory_.of_arena(arena_.offset_of(at), CELL);
+  ibv_sge sge{reinterpret_cast<std::uint64_t>(at), sizeof(what), mr->lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = cell;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_SEND;
+  wr.wr.ud = {to.handle.get(), to.address.qpn, QKEY};
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(qp_.get(), &wr, &bad) == 0) free_sends_.pop_back();
+}
+
+}  // namespace lci::ibv

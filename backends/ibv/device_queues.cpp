@@ -1,0 +1,162 @@
+#include "backends/ibv/device_queues.hpp"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+#include "backends/ibv/work.hpp"
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::ibv {
+namespace {
+
+// Connections whose completions fit before the queue has to grow.
+constexpr std::uint32_t FIRST_CONNECTIONS = 16;
+
+// As much of it as the card can do.
+net::device_config possible(const cards& on, const net::device_config& wanted) {
+  net::device_config out = wanted;
+  const auto most = static_cast<std::size_t>(std::min(on.first().limits.max_qp_wr, 1 << 14));
+  out.max_sends = std::clamp<std::size_t>(wanted.max_sends, 4 * connection::RESERVE, most);
+  out.ibv_td_strategy = choose_strategy(wanted.ibv_td_strategy, on.pd(), on.first().name);
+  return out;
+}
+
+// Completions of all receives and a few connections; no more than asked for, but those of one
+// connection.
+std::uint32_t first_entries(const net::device_config& wanted, std::uint32_t receives,
+                            const chosen_port& card) {
+  const std::size_t usual = receives + wanted.max_sends * FIRST_CONNECTIONS;
+  const std::size_t least = receives + wanted.max_sends;
+  return static_cast<std::uint32_t>(std::min(
+      {usual, std::max(wanted.max_cqes, least), static_cast<std::size_t>(card.limits.max_cqe)}));
+}
+
+std::uint32_t random_psn() {
+  std::uint32_t out = 0;
+  if (getrandom(&out, sizeof(out), 0) != sizeof(out)) out = 1;
+  return out & 0xffffff;
+}
+
+}  // namespace
+
+device_queues::device_queues(cards& on, regions& memory, net::connected::connect_requests& requests,
+                             int index, const net::device_config& wanted)
+    : net::connected::device_queues<connection, note>(
+          on.config(), on.caps().max_send, index, possible(on, wanted), requests, &on.failure()),
+      cards_(on),
+      memory_(memory),
+      receives_(on, memory, packets_, config_.max_recvs),
+      cq_(on.first(), first_entries(config_, receives_.size(), on.first())),
+      by_qpn_(ranks()),
+      depth_(static_cast<std::uint32_t>(config_.max_sends)),
+      reserved_(static_cast<std::uint32_t>(config_.send_reserve * depth_)) {
+  if (config_.ibv_td_strategy == attr_ibv_td_strategy_t::all_qp)
+    domain_ = make_thread_domain(on.pd());
+  for (const rail& one : on.rails()) sides_.push_back(std::make_unique<side>(one, depth_, ranks()));
+}
+
+device_queues::~device_queues() {
+  for_each([&](connection& one) {
+    send_record left_over;
+    std::uint64_t number = 0;
+    while (one.take_done(one.last_posted(), left_over, number)) {
+      if (left_over.packet != nullptr) mem::release_packet(arena_, left_over.packet);
+      memory_.remove(left_over.key);
+    }
+  });
+  splits_.for_each_left([&](split& one) { memory_.remove(one.key); });
+  // Queue pairs before the queues they use.
+  clear();
+}
+
+// Where the next queue pair lives, if that is nobody else's.
+thread_domain device_queues::next_home() {
+  if (config_.ibv_td_strategy != attr_ibv_td_strategy_t::per_qp) return {};
+  thread_domain out = make_thread_domain(cards_.pd());
+  if (!out.pd) log::debug("ibv", "%s has no more thread domains", cards_.first().name.c_str());
+  return out;
+}
+
+connection& device_queues::make_connection(int rank) {
+  // First: once there is a connection to a rank, nobody asks again.
+  for (const auto& one : sides_) one->make_connection(rank);
+  cq_.make_room(made_ + 1, depth_, receives_.size());
+  thread_domain home = next_home();
+  const bool is_shared = domain_.pd != nullptr;
+  ibv_pd* const pd = is_shared ? domain_.pd.get() : home.pd ? home.pd.get() : cards_.pd();
+  ibv_qp_init_attr made{};
+  made.send_cq = made.recv_cq = cq_.queue();
+  made.srq = receives_.queue();
+  made.cap.max_send_wr = depth_;
+  made.cap.max_send_sge = 2;
+  made.cap.max_inline_data = static_cast<std::uint32_t>(cards_.caps().max_inject);
+  qp_handle qp = make_queue_pair(cards_.first(), pd, made, rank);
+  auto one = std::make_unique<connection>(rank, std::move(qp), random_psn(), depth_, reserved_,
+                                          is_shared ? &domain_lock_ : nullptr, std::move(home));
+  by_qpn_.enter(*one);
+  ++made_;
+  return add(std::move(one));
+}
+
+void device_queues::tell(int rank, const note& what) noexcept {
+  connection* const on = find(rank);
+  if (on == nullptr || on->state() > connection::stage::ready) return;
+  work one(IBV_WR_SEND, IBV_SEND_INLINE);
+  one.add(&what, sizeof(what));
+  if (on->post(one.wr, claim::ours) != errorcode_t::done) pending_errors_.add_note(rank, what);
+}
+
+errorcode_t device_queues::post_part(split& s) noexcept {
+  const split::part& p = s.parts[s.posted];
+  work one(s.is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE);
+  one.add(p.local, p.size, p.lkey);
+  one.aim(p.remote, p.rkey);
+  // Before the post: once the last part is posted, `s` is the polling thread's.
+  ++s.posted;
+  const errorcode_t code = p.on->post(one.wr, {.context = &s, .what = purpose::part});
+  if (code != errorcode_t::done) --s.posted;
+  return code;
+}
+
+errorcode_t device_queues::start(const split& what) noexcept {
+  split* const s = splits_.take();
+  if (s == nullptr) return errorcode_t::retry_nomem;
+  *s = what;
+  connection& main = *s->main;
+  const std::size_t count = s->count;
+  main.begin_split();
+  for (std::size_t i = 0; i < count; ++i) {
+    const errorcode_t code = post_part(*s);
+    if (code == errorcode_t::done) continue;
+    // What a card beside the first refuses for good, only polls look at.
+    const connection& by = *s->parts[i].on;
+    if (i != 0 || (&by != &main && by.refused() != 0)) {
+      await_room(*s);
+      break;
+    }
+    main.end_split();
+    splits_.put(*s);
+    return code;
+  }
+  return errorcode_t::done;
+}
+
+void device_queues::await_room(split& s) noexcept {
+  {
+    const std::lock_guard lock(waiting_lock_);
+    s.next = std::exchange(waiting_, &s);
+  }
+  pending_errors_.raise();
+}
+
+split* device_queues::take_waiting() noexcept {
+  const std::lock_guard lock(waiting_lock_);
+  return std::exchange(waiting_, nullptr);
+}
+
+}  // namespace lci::ibv

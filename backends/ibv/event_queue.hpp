@@ -1,0 +1,81 @@
+// The polling of a device's queues: what the card reports becomes calls of the sink. Owned by
+// fabric. Threads: as connected::event_queue says.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "backends/ibv/connector.hpp"
+#include "backends/ibv/device_queues.hpp"
+#include "backends/ibv/key_cache.hpp"
+#include "lci/net/connected/event_queue.hpp"
+
+namespace lci::ibv {
+
+class event_queue;
+using base_queue =
+    net::connected::event_queue<event_queue, device_queues, ibv_wc, connector, key_cache>;
+
+class event_queue final : public base_queue {
+ public:
+  static constexpr std::uint64_t LOOK_MS = 200;    // between two looks at who is silent
+  static constexpr std::uint64_t LEAVE_MS = 5000;  // a peer that is alive acknowledges at once
+
+  // queues: what those are made of.
+  template <class... For>
+  event_queue(connector& calls, key_cache& keys, For&&... queues)
+      : base_queue(calls, keys, std::forward<For>(queues)...) {}
+  std::size_t poll(net::sink& to, std::size_t max) noexcept;
+
+ private:
+  friend base_queue;
+  // Inlined in any case: the way of each message.
+  [[gnu::always_inline]] bool fetch(net::sink& to) noexcept;
+  [[gnu::always_inline]] bool present(net::sink& to, std::size_t& count) noexcept;
+  [[gnu::always_inline]] std::size_t present_some(net::sink& to, std::size_t max) noexcept;
+  [[gnu::always_inline]] bool receive(net::sink& to, const ibv_wc& what, connection& from) noexcept;
+  void take_ours(net::sink& to, place& into, std::uint32_t size, connection& from) noexcept;
+  void failed_receive(net::sink& to, const ibv_wc& what, connection* on) noexcept;
+  void put_back_message(const net::arrival& what, const place& into,
+                        const connection& from) noexcept;
+  [[gnu::always_inline]] bool sent(net::sink& to, const ibv_wc& what, connection& on) noexcept;
+  // False: nobody waits for that one but the backend itself, which asked for a sign of life.
+  bool finish(net::sink& to, connection& on, const send_record& record, const char* error) noexcept;
+  void stop(connection& on) noexcept;
+  void drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept;
+  void take_note(const note& what, const connection& from) noexcept;
+  void serve_pending(net::sink& to) noexcept;
+  void look() noexcept { receives_.post(); }
+  void look_at_all(net::sink& to) noexcept;
+  void look_at(net::sink& to, connection& on) noexcept;
+  bool say_disconnect(connection& on, bool says_so) noexcept;
+  void fail_all(net::sink& to, std::string_view reason) noexcept;
+  void fail_card(net::sink& to, const char* reason) noexcept;
+  // The card is done with all up to number `last`, and with that one by `error`, if there was one.
+  // False: all of them were the backend's own.
+  bool finish_done(net::sink& to, connection& on, std::uint64_t last, const char* error) noexcept {
+    send_record record;
+    std::uint64_t number = 0;
+    bool is_awaited = false;
+    while (on.take_done(last, record, number))
+      is_awaited |= finish(to, on, record, number == last ? error : nullptr);
+    return is_awaited;
+  }
+  void lose(net::sink& to, connection& on, const char* reason) noexcept;
+  void lose_all(net::sink& to, const char* reason) noexcept;
+  bool is_beyond_hope(const connection& on) noexcept;
+  bool has_died(connection& on) noexcept;
+  void serve_splits(net::sink& to) noexcept;
+  void go_on(net::sink& to, split& s) noexcept;
+  void part_done(net::sink& to, split& s, const char* error) noexcept;
+  void conclude(net::sink& to, split& s) noexcept;
+  void finish_split(net::sink& to, split& s, const char* error) noexcept;
+  void poll_sides(net::sink& to, bool is_dry) noexcept;
+  void side_event(net::sink& to, const side& from, const ibv_wc& what) noexcept;
+  void lose_side(net::sink& to, const side& lost, const char* reason) noexcept;
+
+  bool was_card_failed_ = false;
+  bool is_dry_ = false;  // since the last look the card had nothing more at least once
+};
+
+}  // namespace lci::ibv

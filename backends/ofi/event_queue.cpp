@@ -1,0 +1,317 @@
+#include "backends/ofi/event_queue.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "lci/base/log.hpp"
+
+namespace lci::ofi {
+namespace {
+
+constexpr std::uint64_t SILENCE_MS = 1000;  // after which who cannot be watched is asked
+// Polls without news after which all has come that a missed peer sent.
+constexpr std::uint32_t DRY_POLLS = 16;
+// Where polls never come to that: others send without end, or a message is deferred for want of
+// what only this end gives back. As many polls and as long.
+constexpr std::uint32_t STUCK_POLLS = 1024;
+constexpr std::uint64_t STUCK_MS = 500;
+
+std::uint64_t word_before(const std::byte* payload) noexcept {
+  std::uint64_t out = 0;
+  std::memcpy(&out, payload - sizeof(out), sizeof(out));
+  return out;
+}
+
+}  // namespace
+
+inline bool event_queue::receive(net::sink& to, const fi_cq_data_entry& what, place& into,
+                                 std::size_t& count) noexcept {
+  mem::packet* const packet = into.packet;
+  const std::uint64_t all = head_ != 0 ? word_before(packet->payload()) : what.data;
+  const std::size_t size = what.len - head_;
+  const word said(all);
+  connection* const from = find_checked(static_cast<int>(said.rank()));
+  // Nothing comes from who is gone, or was never met, or says too little.
+  if (from == nullptr || from->was_gone_said || what.len < head_) [[unlikely]] {
+    receives_.again(into);
+    return true;
+  }
+  // Who sends to us has heard our name: it may have said so in a hello that comes later.
+  if (from->state() == stage::calling) [[unlikely]]
+    from->move(stage::ready);
+  if (!said.is(word::kind::message)) [[unlikely]] {
+    if (said.is(word::kind::immediate)) {
+      receives_.again(into);
+      dealt_with(*from);
+      to.on_immediate(from->rank, said.imm());
+      ++count;
+      return true;
+    }
+    from->hear(now_);
+    count += take_ours(to, packet->payload(), size, *from);
+    receives_.again(into);
+    return true;
+  }
+  const net::arrival message{from->rank, said.imm(), packet->payload(), size, packet};
+  if (deliver(to, message, into)) [[likely]] {
+    dealt_with(*from);
+    ++count;
+    return true;
+  }
+  fi_cq_data_entry& again = put_back();
+  again.op_context = static_cast<ticket*>(&into);
+  again.flags = FI_RECV | FI_REMOTE_CQ_DATA;
+  again.len = size + head_;
+  again.data = all;
+  return false;
+}
+
+// Of a write: its data is there.
+inline void event_queue::immediate(net::sink& to, const fi_cq_data_entry& what) noexcept {
+  const word said(what.data);
+  connection* const from = find_checked(static_cast<int>(said.rank()));
+  if (from == nullptr || from->was_gone_said) [[unlikely]]
+    return;
+  dealt_with(*from);
+  to.on_immediate(from->rank, said.imm());
+}
+
+// Presents the oldest event, and counts it unless it was the backend's own: who waits for something
+// to happen is not to take a keepalive for it. False: it was deferred, and is the oldest still.
+inline bool event_queue::present(net::sink& to, std::size_t& count) noexcept {
+  // Taken out before the sink runs: a sink that polls again sees what comes after it, and may write
+  // over it.
+  const fi_cq_data_entry what = *first_++;
+  if ((what.flags & FI_REMOTE_WRITE) != 0) {
+    immediate(to, what);
+    ++count;
+    return true;
+  }
+  if (what.op_context == nullptr) [[unlikely]]
+    return true;
+  ticket& of = ticket_of(what.op_context);
+  if (of.what == ticket::kind::receive) return receive(to, what, static_cast<place&>(of), count);
+  work& done = static_cast<work&>(of);
+  count += done.what != purpose::keepalive;
+  finish(to, done, 0);
+  return true;
+}
+
+// The next batch from the provider. False: it has nothing.
+inline bool event_queue::fetch(net::sink& to) noexcept {
+  const ssize_t n = fi_cq_read(queues_.cq.get(), next_batch(), BATCH);
+  if (n > 0) [[likely]] {
+    now_ = base::cpu_ticks();
+    end_ += n;
+    return true;
+  }
+  if (n == -FI_EAGAIN) {
+    ++dry_;
+    return false;
+  }
+  read_error(to);
+  return false;
+}
+
+inline std::size_t event_queue::present_some(net::sink& to, std::size_t max) noexcept {
+  std::size_t n = 0;
+  // To read once more what has just been read to its end costs the provider's system calls and
+  // keeps what has come waiting for them.
+  bool may_have_more = true;
+  while (n < max) {
+    if (first_ == end_) {
+      if (!may_have_more || !fetch(to)) break;
+      may_have_more = end_ - first_ == BATCH;
+    }
+    if (!present(to, n)) break;
+  }
+  if (!receives_.are_all_posted()) [[unlikely]]
+    receives_.post_rest();
+  return n;
+}
+
+std::size_t event_queue::poll(net::sink& to, std::size_t max) noexcept {
+  return poll_once(to, max);
+}
+
+// The peer may send another one; it hears of that now and then. One that is deferred is no sign of
+// life: it comes back and back.
+inline void event_queue::dealt_with(connection& from) noexcept {
+  from.hear(now_);
+  if (++from.taken - from.told < connection::WINDOW / 2) [[likely]]
+    return;
+  from.told = from.taken;
+  note said;
+  said.what = note::kind::credit;
+  said.count = from.taken;
+  tell(from.rank, said);
+}
+
+LCI_COLD void event_queue::read_error(net::sink& to) noexcept {
+  fi_cq_err_entry what{};
+  const ssize_t n = fi_cq_readerr(queues_.cq.get(), &what, 0);
+  if (n != 1) return;  // another one, or none after all
+  const std::string_view why = meaning_of(what.err);
+  if (what.op_context == nullptr) {
+    log::debug("ofi", "%s reports: %.*s", domain_.name.c_str(), static_cast<int>(why.size()),
+               why.data());
+    return;
+  }
+  ticket& of = ticket_of(what.op_context);
+  if (of.what == ticket::kind::work) return finish(to, static_cast<work&>(of), what.err);
+  if (what.err != FI_ECANCELED)
+    log::warn("ofi", "a receive on %s failed: %.*s", domain_.name.c_str(),
+              static_cast<int>(why.size()), why.data());
+  receives_.again(static_cast<place&>(of));
+}
+
+// The provider is done with it.
+void event_queue::finish(net::sink& to, work& one, int error) noexcept {
+  connection& on = *one.on;
+  if (one.is_answered && error == 0) on.hear(now_);
+  if (error != 0) [[unlikely]]
+    fail(to, on, meaning_of(error));
+  else if (one.is_write && domain_.how == delivery::asked && one.flush == 0 && !one.is_told)
+      [[unlikely]]
+    return flush(one);
+  if (on.leave(one)) tell_end(to, one, error == 0 ? "" : meaning_of(error));
+  works_.put(&one);
+}
+
+// What it held is given back, and who waits for it hears.
+void event_queue::tell_end(net::sink& to, work& one, std::string_view error) noexcept {
+  if (one.packet != nullptr) mem::release_packet(arena_, one.packet);
+  if (one.key != 0) memory_.remove(one.key);
+  one.packet = nullptr;
+  one.key = 0;
+  if (one.what == purpose::keepalive) one.on->is_asked = false;
+  if (one.what != purpose::user) return;
+  if (one.context != nullptr) {
+    if (error.empty())
+      to.on_complete(one.context);
+    else
+      to.on_error(one.on->rank, one.context, error);
+  }
+  // Last: who sees that nothing is open may take all of this down.
+  end_user();
+}
+
+// The write is out, but only its target knows when it is there.
+LCI_COLD void event_queue::flush(work& one) noexcept {
+  one.flush = ++one.on->flushes;
+  note said;
+  said.what = note::kind::flush;
+  said.count = one.flush;
+  tell(one.on->rank, said);
+}
+
+LCI_COLD void event_queue::flushed(net::sink& to, connection& from, std::uint64_t count) noexcept {
+  while (work* const one = from.take_flushed(count)) {
+    tell_end(to, *one, {});
+    works_.put(one);
+  }
+}
+
+// What is posted there will not end, or nobody knows when.
+void event_queue::drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept {
+  while (work* const one = on.take_untold()) {
+    tell_end(to, *one, reason);
+    if (one->flush == 0) continue;
+    // The provider was done with it.
+    on.leave(*one);
+    works_.put(one);
+  }
+}
+
+// A message from the peer's fabric to this one. False: it only asks whether we are there.
+LCI_COLD bool event_queue::take_ours(net::sink& to, const std::byte* data, std::size_t size,
+                                     connection& from) noexcept {
+  note said;
+  if (!decode(data, size, said)) return false;
+  take_note(to, said, from);
+  return said.what != note::kind::keepalive;
+}
+
+void event_queue::take_note(net::sink& to, const note& what, connection& from) noexcept {
+  const net::remote_key name{what.slot, what.generation};
+  switch (what.what) {
+    case note::kind::credit:
+      return from.set_consumed(what.count);
+    case note::kind::ask: {
+      note answer;
+      // Who would not hear of its end must not know it, and asks again.
+      if (!memory_.tell(name, {from.rank, index()}, answer)) answer.what = note::kind::withdrawn;
+      return tell(from.rank, answer);
+    }
+    case note::kind::row:
+    case note::kind::no_row:
+      return keys_.settle(from.rank, what);
+    case note::kind::withdrawn:
+      return keys_.withdraw(from.rank, name);
+    case note::kind::flush: {
+      note answer = what;
+      answer.what = note::kind::flushed;
+      return tell(from.rank, answer);
+    }
+    case note::kind::flushed:
+      return flushed(to, from, what.count);
+    case note::kind::disconnect:
+      return end(to, from, stage::left, net::connected::DISCONNECTED);
+    case note::kind::keepalive:
+      return;
+  }
+}
+
+void event_queue::look_at(net::sink& to, connection& on) noexcept {
+  if (on.refused() != 0) return fail(to, on, meaning_of(on.refused()));
+  // edge ofi.missed: partner is miss().
+  const auto& missed = missed_[static_cast<std::size_t>(on.rank)];
+  if (const char* const why = missed.load(std::memory_order_acquire)) {
+    if (is_read_out(on)) fail(to, on, why);
+  } else if (on.state() == stage::ready && !calls_.is_watched(on.rank)) {
+    keep_alive(on);
+  }
+}
+
+// Of a peer that is missed: what it sent comes before its end.
+bool event_queue::is_read_out(connection& on) const noexcept {
+  if (on.missed_ticks == 0) {
+    on.missed_ticks = now_;
+    on.missed_polls = polls_;
+    on.missed_dry = dry_;
+    return false;
+  }
+  return dry_ - on.missed_dry > DRY_POLLS ||
+         (polls_ - on.missed_polls > STUCK_POLLS &&
+          now_ > on.missed_ticks + STUCK_MS * base::ticks_per_ms());
+}
+
+// Nothing else tells of a peer to which nothing is sent.
+void event_queue::keep_alive(connection& on) noexcept {
+  if (on.keepalive_ticks == 0) on.keepalive_ticks = now_;
+  const std::uint64_t last = std::max(on.keepalive_ticks, on.heard_ticks());
+  if (on.is_asked || now_ < last + SILENCE_MS * base::ticks_per_ms()) return;
+  on.keepalive_ticks = now_;
+  mem::packet* const packet = packets_.get();
+  work* const one = packet != nullptr ? new_work(on, purpose::keepalive) : nullptr;
+  if (one == nullptr) {
+    if (packet != nullptr) packets_.put(packet);
+    return;
+  }
+  new (packet->payload()) note;  // a keepalive
+  on.is_asked = send_packet(on, word::make(me_, word::kind::note, 0), *packet, sizeof(note),
+                            *one) == errorcode_t::done;
+  if (!on.is_asked) packets_.put(packet);
+}
+
+// As a packet: its completion says that all before it has gone.
+bool event_queue::say_disconnect(connection& on, bool says_so) noexcept {
+  note last;
+  if (says_so) last.what = note::kind::disconnect;
+  return send_copy(on, word::make(me_, word::kind::note, 0), &last, sizeof(last), nullptr, 0) ==
+         errorcode_t::done;
+}
+
+}  // namespace lci::ofi

@@ -1,0 +1,57 @@
+// The polling of a device's queues: what the provider reports becomes calls of the sink. Owned by
+// fabric. Threads: as connected::event_queue says.
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+#include "backends/ofi/connector.hpp"
+#include "backends/ofi/device_queues.hpp"
+#include "backends/ofi/key_cache.hpp"
+#include "lci/net/connected/event_queue.hpp"
+
+namespace lci::ofi {
+
+class event_queue;
+using base_queue =
+    net::connected::event_queue<event_queue, device_queues, fi_cq_data_entry, connector, key_cache>;
+
+class event_queue final : public base_queue {
+ public:
+  static constexpr std::uint64_t LOOK_MS = 100;  // between two looks at who is silent or missed
+  // A provider sends the last message at once, or the peer is not reading.
+  static constexpr std::uint64_t LEAVE_MS = 2000;
+
+  // queues: what those are made of.
+  template <class... For>
+  event_queue(connector& calls, key_cache& keys, For&&... queues)
+      : base_queue(calls, keys, std::forward<For>(queues)...) {}
+  std::size_t poll(net::sink& to, std::size_t max) noexcept;
+
+ private:
+  friend base_queue;
+  // Inlined in any case: the way of each message.
+  [[gnu::always_inline]] bool fetch(net::sink& to) noexcept;
+  [[gnu::always_inline]] bool present(net::sink& to, std::size_t& count) noexcept;
+  [[gnu::always_inline]] std::size_t present_some(net::sink& to, std::size_t max) noexcept;
+  [[gnu::always_inline]] bool receive(net::sink& to, const fi_cq_data_entry& what, place& into,
+                                      std::size_t& count) noexcept;
+  void immediate(net::sink& to, const fi_cq_data_entry& what) noexcept;
+  bool take_ours(net::sink& to, const std::byte* data, std::size_t size, connection& from) noexcept;
+  void take_note(net::sink& to, const note& what, connection& from) noexcept;
+  void dealt_with(connection& from) noexcept;
+  void read_error(net::sink& to) noexcept;
+  void finish(net::sink& to, work& one, int error) noexcept;
+  void tell_end(net::sink& to, work& one, std::string_view error) noexcept;
+  void flush(work& one) noexcept;
+  void flushed(net::sink& to, connection& from, std::uint64_t count) noexcept;
+  void drop_posted(net::sink& to, connection& on, std::string_view reason) noexcept;
+  void look_at(net::sink& to, connection& on) noexcept;
+  bool is_read_out(connection& on) const noexcept;
+  void keep_alive(connection& on) noexcept;
+  bool say_disconnect(connection& on, bool says_so) noexcept;
+
+  std::uint32_t dry_ = 0;  // polls that found nothing
+};
+
+}  // namespace lci::ofi

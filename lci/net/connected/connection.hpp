@@ -1,0 +1,59 @@
+// A connection to the same device of one peer, as far as it is the same over every network: whether
+// it can be posted on, and when the peer was heard. Base of a backend's `connection`. Callers: the
+// connector makes it and calls; endpoints ask; the polling thread ends it. Threads: as said at each
+// part. Always true: its stage moves forward only.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "lci/net/backend.hpp"
+#include "lci/net/connected/call_pace.hpp"
+
+namespace lci::net::connected {
+
+class connection {
+ public:
+  // calling: hellos are under way; ready: both sides know each other; left: the peer has
+  // disconnected; failed: it died, cannot be reached, or the connection broke.
+  enum class stage : std::uint8_t { calling, ready, left, failed };
+
+  explicit connection(int peer) noexcept : rank(peer) {}
+
+  // edge connection.stage: partner is move().
+  stage state() const noexcept { return stage_.load(std::memory_order_acquire); }
+  // edge connection.stage: partner is state(). Only forward; true if this call moved it.
+  bool move(stage to) noexcept {
+    stage now = stage_.load(std::memory_order_relaxed);
+    while (now < to)
+      if (stage_.compare_exchange_weak(now, to, std::memory_order_acq_rel)) return true;
+    return false;
+  }
+  // What a post is answered while it is not ready.
+  errorcode_t refusal() const noexcept {
+    return state() >= stage::left ? errorcode_t::fatal : errorcode_t::retry_nomem;
+  }
+  // What the network said when it refused a post for good; 0: nothing.
+  int refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
+  void set_refused(int code) noexcept { refused_.store(code, std::memory_order_relaxed); }
+  // A sign of life. The polling thread says so. Relaxed: a time with nothing behind it.
+  void hear(std::uint64_t ticks) noexcept { heard_ticks_.store(ticks, std::memory_order_relaxed); }
+  // When; 0: never.
+  std::uint64_t heard_ticks() const noexcept {
+    return heard_ticks_.load(std::memory_order_relaxed);
+  }
+
+  const int rank;
+  // ---- the connector's ----
+  call_pace pace;
+  // ---- the polling thread's ----
+  std::uint64_t keepalive_ticks = 0;  // when the peer was asked for a sign of life; 0: it was not
+  bool was_gone_said = false;
+
+ private:
+  std::atomic<stage> stage_{stage::calling};
+  std::atomic<int> refused_{0};
+  std::atomic<std::uint64_t> heard_ticks_{0};
+};
+
+}  // namespace lci::net::connected

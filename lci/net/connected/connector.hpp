@@ -1,0 +1,129 @@
+// How connections come about, as far as it is the same over every network: hellos to whoever is
+// asked for, again and again, until each side knows that the other knows it. Nobody is talked to
+// before that. Base of a backend's `connector`, which sends hellos. Owned by fabric; called from
+// polls. Threads: look() shared, one inside at a time; requests() and polls() shared; the rest
+// single. Always true: a hello can be lost, come twice or late.
+#pragma once
+
+#include <exception>
+#include <mutex>
+
+#include "lci/base/log.hpp"
+#include "lci/base/platform.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/net/connected/caller.hpp"
+
+namespace lci::net::connected {
+
+// What the flags of a hello say.
+struct hello_flags {
+  static constexpr std::uint8_t WANTS_ANSWER = 1;  // I do not know yet that you can hear me
+  static constexpr std::uint8_t LEAVES = 2;        // I disconnect, before we are connected
+};
+
+// Hello: to, from, rank, device, flags. Contact: what is known of a peer. Driver, derived from
+// this, has:
+//   NAME, id()                        of the network, for messages; of this fabric, for hellos
+//   read_hellos()                     calls hear() for each
+//   sender_of(said)                   null: a stranger, or not known yet
+//   take_up(on, queues, said, who)    false: it is late, from a connection that was given up
+//   is_about(on, said)                a peer that leaves means this connection
+//   knows_us(on, said)                the peer knows our end of it
+//   say(on, queues, flags)            false: it cannot be sent now
+//   disconnect_called()               says hello_flags::LEAVES to for_each_called()
+//   before_look(), hear_early(said)   what else there is to hear; of a device that is not made
+template <class Driver, class Queues, class Hello, class Contact>
+class connector {
+ public:
+  using connection = typename Queues::connection;
+  connector(const connector&) = delete;
+  connector& operator=(const connector&) = delete;
+
+  // Queues that can be called. They outlive the last look().
+  void add_queues(Queues& q) {
+    const std::lock_guard lock(mutex_);
+    caller_.add_queues(q);
+  }
+  // Where posts say that they want a connection.
+  connect_requests& requests() noexcept { return caller_.requests(); }
+  attention& polls() noexcept { return caller_.polls(); }
+  // Reads hellos and repeats ours. Another thread that is inside already will do.
+  void look() noexcept {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return;
+    self().before_look();
+    try {
+      caller_.start_pending();
+      self().read_hellos();
+      caller_.repeat([this](connection& on, Queues& q) { call(on, q); });
+    } catch (const std::exception& problem) {
+      caller_.put_off(problem);
+    }
+  }
+  // Whoever was called and is not connected yet hears that we leave; who misses it will miss us.
+  void leave() noexcept {
+    const std::lock_guard lock(mutex_);
+    try {
+      self().disconnect_called();
+    } catch (const std::exception& problem) {
+      base::log::warn(Driver::NAME, "some peers will not hear that we leave: %s", problem.what());
+    }
+  }
+
+ protected:
+  explicit connector(address_book& book) : book_(book) {}
+  ~connector() = default;
+
+  void before_look() noexcept {}
+  void hear_early(const Hello&) noexcept {}
+  void hear(const Hello& said) {
+    if (said.to != self().id() || said.rank < 0 || said.rank >= book_.size() ||
+        said.rank == book_.rank())
+      return;
+    Queues* const q = caller_.queues_at(said.device);
+    // Not made yet; the peer will call again.
+    if (q == nullptr) return self().hear_early(said);
+    if (caller_.attempt(calls::step::answer, *q, said.rank, [&] { take(said, *q); })) return;
+    connection* const on = q->find(said.rank);
+    const bool is_call = (said.flags & hello_flags::LEAVES) == 0;
+    if (is_call && on != nullptr && on->state() == connection::stage::failed) turn_away(*on, *q);
+  }
+
+  using calls = caller<connection, Queues>;
+  address_book& book_;
+  calls caller_{Driver::NAME};  // under mutex_, but for what is shared
+  std::mutex mutex_;            // guards what the driver has for hellos
+
+ private:
+  Driver& self() noexcept { return static_cast<Driver&>(*this); }
+  void call(connection& on, Queues& q) {
+    on.pace.wait_from(base::cpu_ticks());
+    on.pace.count();
+    const bool is_calling = on.state() == connection::stage::calling;
+    if (!self().say(on, q, is_calling ? hello_flags::WANTS_ANSWER : 0)) on.pace.discount();
+  }
+  // Whoever was given up need not call for ever.
+  void turn_away(connection& on, Queues& q) noexcept {
+    try {
+      self().say(on, q, hello_flags::LEAVES);
+    } catch (const std::exception&) {  // nothing can be said to it
+    }
+  }
+  void take(const Hello& said, Queues& q) {
+    Contact* const who = self().sender_of(said);
+    if (who == nullptr) return;
+    connection* on = q.find(said.rank);
+    if ((said.flags & hello_flags::LEAVES) != 0) {
+      // The event queue says so, since it knows to whom. Nothing is on the way from there: the
+      // other one was not connected.
+      if (on != nullptr && self().is_about(*on, said)) on->move(connection::stage::left);
+      return;
+    }
+    if (on == nullptr) on = &caller_.enter(q, said.rank);
+    if (!self().take_up(*on, q, said, *who)) return;
+    if (self().knows_us(*on, said)) on->move(connection::stage::ready);
+    if ((said.flags & hello_flags::WANTS_ANSWER) != 0) call(*on, q);
+  }
+};
+
+}  // namespace lci::net::connected

@@ -1,0 +1,187 @@
+// The polling of a device: what the network reports becomes calls of the sink, and now and then it
+// is looked who is to be called, who is gone and who is silent. Base of a backend's `event_queue`,
+// on top of its `device_queues`. Callers: device. Threads: one inside at a time, which may come in
+// again; give_up() of the queues shared. Always true: what was fetched and is not presented yet
+// waits in order; a peer is gone once, after what it sent and before what fails by it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "lci/base/owned.hpp"
+#include "lci/base/platform.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/net/connected/null_sink.hpp"
+
+namespace lci::net::connected {
+
+inline constexpr char DISCONNECTED[] = "the peer took leave";
+
+// Queues: derived from device_queues, with receives_, whose places have again() and replace(), and
+// tell(rank, note). Event: as the network reports it. Connector: polls(), look(). Keys: a
+// key_cache. Driver, derived from this, has:
+//   present_some(to, max)       fetches and presents; answers how many events counted
+//   stop(on)                    nothing more is to be sent there, or come
+//   drop_posted(to, on, reason) what is posted there and will not end fails
+//   look(), look_at(to, on)     what else there is to look at; at a connection in use
+//   say_disconnect(on, says_so) posts it; says_so: false is only to know when all before it is out
+template <class Driver, class Queues, class Event, class Connector, class Keys>
+class event_queue : public Queues {
+ public:
+  using connection = typename Queues::connection;
+  using stage = typename connection::stage;
+
+  Keys& keys() noexcept { return keys_; }
+  // The next poll may come from another thread at once.
+  void leave_polling() noexcept { polling_.disown(); }
+  // Waits, not for long, until what was posted is out; behind it each peer hears that this rank
+  // disconnects, unless it is not to be said.
+  void leave(bool says_so) noexcept {
+    sink& listener = null_sink();
+    const std::uint64_t deadline = base::cpu_ticks() + Driver::LEAVE_MS * base::ticks_per_ms();
+    const auto in_time = [&] { return base::cpu_ticks() < deadline; };
+    this->for_each([&](connection& on) {
+      while (on.state() == stage::ready && in_time() && !self().say_disconnect(on, says_so))
+        self().poll(listener, BATCH);
+    });
+    const auto is_out = [](const connection& on) {
+      return on.is_idle() || on.state() != stage::ready;
+    };
+    while (!this->are_all(is_out) && in_time()) self().poll(listener, BATCH);
+  }
+
+ protected:
+  template <class... For>
+  event_queue(Connector& calls, Keys& keys, For&&... queues)
+      : Queues(std::forward<For>(queues)...), calls_(calls), keys_(keys), work_(calls.polls()) {}
+  ~event_queue() = default;
+
+  static constexpr int BATCH = 32;
+  // Polls inside of polls.
+  static constexpr int MOST_NESTED = base::detail::thread_record::MAX_INSIDE;
+  // Polls between two looks at what is not about messages.
+  static constexpr std::uint32_t LOOK_EVERY = 64;
+
+  // device::poll(), inlined into the driver's.
+  [[gnu::always_inline]] std::size_t poll_once(sink& to, std::size_t max) noexcept {
+    const base::owned_guard guard(polling_);
+    if (!guard) return 0;
+    ++nesting_;
+    // The sink that polls again has done with the bytes of its message. Its packet may have become
+    // the program's already; its place must not be missing for as long as a handler takes.
+    if (presenting_ != nullptr) [[unlikely]]
+      this->receives_.replace(*std::exchange(presenting_, nullptr));
+    if (++polls_ % LOOK_EVERY == 0 || work_.is_due()) [[unlikely]]
+      look_after(to);
+    if (this->pending_errors_.is_due()) [[unlikely]]
+      self().serve_pending(to);
+    std::size_t n = self().present_some(to, max);
+    if (!this->self_.is_empty()) [[unlikely]]
+      n += this->self_.poll(to, max);
+    --nesting_;
+    return n;
+  }
+  // Where the next batch goes. In front of it there is a place for each event that is presented
+  // now: it may be deferred and come back.
+  Event* next_batch() noexcept { return first_ = end_ = ring_ + nesting_ - 1; }
+  // A message. False: it was deferred, and what it came in is still in use.
+  [[gnu::always_inline]] bool deliver(sink& to, const arrival& message,
+                                      typename Queues::place& into) noexcept {
+    presenting_ = &into;
+    const verdict answer = to.on_message(message);
+    // The sink has polled again: that poll has taken the packet out of its place.
+    if (presenting_ != &into) [[unlikely]] {
+      if (answer != verdict::kept) mem::release_packet(this->arena_, message.packet);
+      return true;
+    }
+    presenting_ = nullptr;
+    switch (answer) {
+      case verdict::taken:
+        this->receives_.again(into);
+        return true;
+      case verdict::kept:
+        this->receives_.replace(into);
+        return true;
+      case verdict::deferred:
+        break;
+    }
+    return false;
+  }
+  // For the event of a message that was deferred: before what a nested poll has fetched and left,
+  // or was refused, since that came later.
+  Event& put_back() noexcept { return *--first_ = {}; }
+
+  // The connection is of no use any more, because the peer has disconnected or because it failed.
+  void end(sink& to, connection& on, stage how, std::string_view reason) noexcept {
+    on.move(how);
+    if (on.was_gone_said) return;
+    on.was_gone_said = true;
+    self().stop(on);
+    keys_.forget(on.rank);
+    // Who was given up before there was this connection is gone already.
+    if (!this->unreached().is_told(on.rank)) to.on_peer_gone(on.rank, how == stage::left, reason);
+    self().drop_posted(to, on, reason);
+  }
+  void fail(sink& to, connection& on, std::string_view reason) noexcept {
+    end(to, on, stage::failed, reason);
+  }
+  void stop(connection&) noexcept {}
+  LCI_COLD void serve_pending(sink& to) noexcept {
+    this->pending_errors_.serve(
+        to, [this](int rank, const typename Queues::note& what) { this->tell(rank, what); });
+  }
+  void look() noexcept {}
+  LCI_COLD void look_at_all(sink& to) noexcept {
+    this->for_each([&](connection& on) {
+      if (on.was_gone_said) return;
+      if (on.state() <= stage::ready) return self().look_at(to, on);
+      // Before there was a connection.
+      const bool has_left = on.state() == stage::left;
+      end(to, on, on.state(), has_left ? DISCONNECTED : "no connection could be made");
+    });
+  }
+  // Ranks that cannot be met, each once. What is posted to them is refused from then on.
+  LCI_COLD void tell_unreachable(sink& to) noexcept {
+    this->unreached().serve([&](int rank, const char* why) {
+      if (connection* const on = this->find(rank); on != nullptr) {
+        if (on->state() == stage::calling) fail(to, *on, why);
+        return;
+      }
+      this->unreached().set_told(rank);
+      keys_.forget(rank);
+      to.on_peer_gone(rank, false, why);
+    });
+  }
+
+  Connector& calls_;
+  Keys& keys_;
+  const attention& work_;
+  Event* first_ = ring_;  // that is not presented yet
+  Event* end_ = ring_;
+  std::uint32_t polls_ = 0;
+  std::uint64_t now_ = 0;  // ticks, read now and then
+
+ private:
+  Driver& self() noexcept { return static_cast<Driver&>(*this); }
+  [[gnu::noinline]] void look_after(sink& to) noexcept {
+    now_ = base::cpu_ticks();
+    calls_.look();
+    keys_.serve(self());
+    self().look();
+    if (this->unreached().has_news()) [[unlikely]]
+      tell_unreachable(to);
+    if (now_ < next_look_) return;
+    next_look_ = now_ + Driver::LOOK_MS * base::ticks_per_ms();
+    self().look_at_all(to);
+  }
+
+  base::owned polling_;
+  int nesting_ = 0;
+  typename Queues::place* presenting_ =
+      nullptr;  // of the message that a sink looks at; null once it polls
+  std::uint64_t next_look_ = 0;
+  Event ring_[MOST_NESTED + BATCH];
+};
+
+}  // namespace lci::net::connected

@@ -1,0 +1,81 @@
+// A fabric, as far as it is the same over every network: devices by index, registrations and what
+// is known of those of peers. Base of a backend's `fabric`, which owns all of it. Callers: runtime
+// through net::fabric. Threads: as net::fabric says.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lci/errors.hpp"
+#include "lci/mem/arena.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/mem/region_table.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/net/connected/device.hpp"
+#include "lci/net/connected/device_list.hpp"
+#include "lci/net/connected/region_store.hpp"
+
+namespace lci::net::connected {
+
+// Before any member is made. network: for messages.
+inline const fabric_config& checked(const fabric_config& config, const char* network) {
+  if (config.book == nullptr || config.arena == nullptr || config.regions == nullptr)
+    throw backend_error(std::string(network) +
+                        ": a fabric needs an address book, an arena and a table of regions");
+  return config;
+}
+// What fits a receive beside its header line, in two pages.
+inline constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
+
+// Driver, derived from this, has config(), memory(), keys(), calls(), devices() and
+// make_queue(index, device_config). Its queues have tell_withdrawn(rank, name).
+template <class Driver, class Queue, class Endpoint>
+class fabric : public net::fabric {
+ public:
+  std::string address() const final { return self().calls().address(); }
+  using net::fabric::make_device;
+  std::unique_ptr<net::device> make_device(int index, device_config& config) final {
+    Queue& where = self().devices().get(index, [&] {
+      std::unique_ptr<Queue> made = self().make_queue(index, config);
+      self().calls().add_queues(*made);
+      return made;
+    });
+    config = where.config();
+    return std::make_unique<connected::device<Queue, Endpoint>>(where);
+  }
+  void connect(int rank) noexcept final {
+    if (rank != book().rank()) self().devices().request(rank);
+  }
+  remote_view check_remote(int rank, remote_key key) noexcept final {
+    if (rank == book().rank())
+      return view_of(self().config().regions->look_up({key.slot, key.generation}));
+    const remote_view found = self().keys().find(rank, key);
+    if (found.what == remote_view::answer::not_connected) connect(rank);
+    return found;
+  }
+  std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
+                                std::string& why_not) final {
+    // The arena is registered by us, span by span.
+    if (self().config().arena->contains(address)) return 0;
+    return self().memory().add(address, size, kind, why_not);
+  }
+  // Whoever was told of it hears before anything that is sent on that device from now on.
+  void deregister_region(std::uint64_t local_key) noexcept final {
+    remote_key name;
+    for (const reader& who : self().memory().remove(local_key, &name))
+      self().devices().with(who.device, [&](Queue& one) { one.tell_withdrawn(who.rank, name); });
+  }
+  void publish(remote_key name, std::uint64_t local_key) final {
+    self().memory().publish(name, local_key);
+  }
+  remote_target target_of(remote_key name) noexcept final {
+    return self().memory().target_of(name);
+  }
+
+ private:
+  Driver& self() noexcept { return static_cast<Driver&>(*this); }
+  const Driver& self() const noexcept { return static_cast<const Driver&>(*this); }
+  address_book& book() noexcept { return *self().config().book; }
+};
+
+}  // namespace lci::net::connected

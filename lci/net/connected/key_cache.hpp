@@ -1,0 +1,168 @@
+// What peers have registered: asked for at first use, and kept until they withdraw it. Base of a
+// backend's `key_cache`, which asks. Owned by fabric. Threads: shared. Always true: a name finds
+// its own registration or nothing, since names are given once.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/net/connected/connection.hpp"
+#include "lci/net/connected/pending_connects.hpp"
+
+namespace lci::net::connected {
+
+// A row that somebody has asked for.
+struct key_request {
+  int rank = -1;
+  remote_key name;
+  bool is_sent = false;
+};
+
+// Row: what a peer says of a registration. Request: derived from key_request. Queues: find(rank).
+// Driver, derived from this, has:
+//   MAY_DROP_SENT            nothing bad happens if an answer comes to a request that is forgotten
+//   view_of(row)             the same as a remote_view
+//   is_name(name)            a name that a registration could have
+//   prepare(request)         before it is in the list; false: there is no room
+//   ask(queues, on, request) sends it; false: not now
+//   drop(request)            it leaves the list
+template <class Driver, class Row, class Request, class Queues>
+class key_cache {
+ public:
+  key_cache(int ranks, attention& polls) : polls_(polls), peers_(static_cast<std::size_t>(ranks)) {}
+  key_cache(const key_cache&) = delete;
+  key_cache& operator=(const key_cache&) = delete;
+
+  // What is known; not_connected: it is asked for. An unknown key is told once, then asked for
+  // again.
+  remote_view find(int rank, remote_key name) noexcept {
+    remote_view out;
+    out.what = remote_view::answer::unknown_key;
+    if (name.generation == 0 || !Driver::is_name(name)) return out;
+    const std::lock_guard lock(lock_);
+    auto& rows = rows_of(rank);
+    if (const auto at = rows.find(name.slot);
+        at != rows.end() && at->second.generation == name.generation) {
+      if (at->second.row) return Driver::view_of(*at->second.row);
+      rows.erase(at);
+      return out;
+    }
+    try {
+      request_locked(rank, name);
+    } catch (...) {  // no memory now: asked again
+    }
+    out.what = remote_view::answer::not_connected;
+    return out;
+  }
+  // Asks, over connections of that device, what has to be asked. Others would be for nothing: who
+  // asked has asked for a connection of some device.
+  void serve(Queues& by) noexcept {
+    if (open_.load(std::memory_order_relaxed) == 0) return;
+    const std::unique_lock lock(lock_, std::try_to_lock);
+    if (!lock) return;
+    erase_locked([&](Request& one) {
+      const auto* const on = by.find(one.rank);
+      if (one.is_sent || on == nullptr || on->state() == connection::stage::calling) return false;
+      // Nobody will answer, and that the peer is gone is said elsewhere.
+      if (on->state() >= connection::stage::left) return true;
+      ask_locked(by, one);
+      return false;
+    });
+  }
+  // The peer has withdrawn it.
+  void withdraw(int rank, remote_key name) noexcept {
+    const std::lock_guard lock(lock_);
+    // Who has asked gets no other answer, and asks again.
+    if (Driver::MAY_DROP_SENT)
+      erase_locked([&](const Request& one) { return one.is_sent && is_for(one, rank, name); });
+    auto& rows = rows_of(rank);
+    const auto at = rows.find(name.slot);
+    if (at != rows.end() && at->second.generation == name.generation) rows.erase(at);
+  }
+  // That rank will not answer any more.
+  void forget(int rank) noexcept {
+    const std::lock_guard lock(lock_);
+    erase_locked([&](const Request& one) {
+      return one.rank == rank && (Driver::MAY_DROP_SENT || !one.is_sent);
+    });
+  }
+
+ protected:
+  ~key_cache() = default;
+
+  static bool is_for(const Request& one, int rank, remote_key name) noexcept {
+    return one.rank == rank && one.name.slot == name.slot && one.name.generation == name.generation;
+  }
+  // Erases what is meant; the number of them.
+  template <class Is>
+  std::size_t erase_locked(Is&& is_meant) noexcept {
+    return std::erase_if(requests_, [&](Request& one) {
+      if (!is_meant(one)) return false;
+      if (!one.is_sent) close_locked();
+      self().drop(one);
+      return true;
+    });
+  }
+  void ask_locked(Queues& by, Request& one) noexcept {
+    if (!self().ask(by, one)) return;
+    one.is_sent = true;
+    close_locked();
+  }
+  // It has to be asked again.
+  void reopen_locked(Request& one) noexcept {
+    one.is_sent = false;
+    open_locked();
+  }
+  // The answer: a row, or that there is none.
+  void keep_locked(int rank, remote_key name, std::optional<Row> row) noexcept {
+    try {
+      rows_of(rank)[name.slot] = {name.generation, std::move(row)};
+    } catch (...) {  // asked again
+    }
+  }
+  bool prepare(Request&) noexcept { return true; }
+  void drop(Request&) noexcept {}
+
+  base::spinlock lock_;  // guards everything below
+
+ private:
+  struct known {
+    std::uint32_t generation = 0;
+    std::optional<Row> row;  // nothing: it is unknown
+  };
+  using known_rows = std::unordered_map<std::uint32_t, known>;  // by slot
+  Driver& self() noexcept { return static_cast<Driver&>(*this); }
+  known_rows& rows_of(int rank) noexcept { return peers_[static_cast<std::size_t>(rank)]; }
+  void open_locked() noexcept {
+    open_.store(open_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    polls_.add();
+  }
+  void close_locked() noexcept {
+    open_.store(open_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    polls_.drop();
+  }
+  void request_locked(int rank, remote_key name) {
+    for (const Request& one : requests_)
+      if (is_for(one, rank, name)) return;
+    Request& made = requests_.emplace_back();
+    made.rank = rank;
+    made.name = name;
+    if (!self().prepare(made)) return requests_.pop_back();
+    open_locked();
+  }
+
+  attention& polls_;
+  std::vector<known_rows> peers_;
+  std::list<Request> requests_;       // each stays where it is
+  std::atomic<std::size_t> open_{0};  // those that are not sent
+};
+
+}  // namespace lci::net::connected

@@ -1,0 +1,113 @@
+// What the queues behind a device still owe: to their sink the ends of operations that failed
+// before they were posted, to peers notes that could not be sent at once. Owned by these queues.
+// Threads: shared; serve() is the polling thread's. Always true: whatever comes in while it is
+// served is due again; there is room for more before it is needed, so that no note is lost because
+// memory is short for a moment.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::net::connected {
+
+template <class Note>
+class pending_errors {
+ public:
+  // Throws std::bad_alloc.
+  pending_errors() {
+    failures_.reserve(SPARE);
+    notes_.reserve(SPARE);
+    serving_.reserve(SPARE);
+  }
+  // False: no memory. reason: a literal.
+  bool add_failure(int rank, void* context, const char* reason) noexcept {
+    {
+      const std::lock_guard lock(lock_);
+      if (!make_room(failures_)) return false;
+      failures_.push_back({rank, context, reason});
+      untold_.fetch_add(1, std::memory_order_relaxed);
+    }
+    raise();
+    return true;
+  }
+  // Once there was no memory for long it is forgotten.
+  void add_note(int rank, const Note& what) noexcept {
+    {
+      const std::lock_guard lock(lock_);
+      if (!make_room(notes_)) return;
+      notes_.emplace_back(rank, what);
+    }
+    raise();
+  }
+  // Something else has to be looked after at the next poll.
+  void raise() noexcept {
+    is_due_.store(true, std::memory_order_release);  // edge net.pending_errors: partner is serve()
+  }
+  bool is_due() const noexcept { return is_due_.load(std::memory_order_relaxed); }
+  // Whether the sink has heard of every failure.
+  bool are_failures_told() const noexcept {
+    return untold_.load(std::memory_order_acquire) ==
+           0;  // edge net.pending_errors.told: partner is serve()
+  }
+
+  // tell(rank, note) sends one, or adds it again.
+  template <class Tell>
+  void serve(sink& to, Tell&& tell) noexcept {
+    // edge net.pending_errors: partner is raise(). First, so that nothing is overlooked.
+    is_due_.exchange(false, std::memory_order_acquire);
+    {
+      const std::lock_guard lock(lock_);
+      serving_.swap(notes_);
+    }
+    for (const auto& [rank, what] : serving_) tell(rank, what);
+    serving_.clear();
+    failure one;
+    while (take(one)) {
+      to.on_error(one.rank, one.context, one.reason);
+      // edge net.pending_errors.told: partner is are_failures_told().
+      untold_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+ private:
+  struct failure {
+    int rank;
+    void* context;
+    const char* reason;
+  };
+  bool take(failure& out) noexcept {
+    const std::lock_guard lock(lock_);
+    if (failures_.empty()) return false;
+    out = failures_.front();
+    failures_.erase(failures_.begin());
+    return true;
+  }
+  static constexpr std::size_t SPARE = 16;  // places that are made before they are needed
+  // Under lock_. False: there is no place any more.
+  template <class T>
+  static bool make_room(std::vector<T>& list) noexcept {
+    if (list.size() + SPARE / 2 >= list.capacity()) {
+      try {
+        list.reserve(2 * list.capacity());
+      } catch (const std::bad_alloc&) {  // tried again with the next one
+      }
+    }
+    return list.size() < list.capacity();
+  }
+
+  base::spinlock lock_;  // guards the first two lists
+  std::vector<failure> failures_;
+  std::vector<std::pair<int, Note>> notes_;
+  std::vector<std::pair<int, Note>> serving_;  // the polling thread's
+  std::atomic<bool> is_due_{false};
+  std::atomic<std::uint64_t> untold_{0};
+};
+
+}  // namespace lci::net::connected

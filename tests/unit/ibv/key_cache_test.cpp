@@ -1,0 +1,142 @@
+#include "backends/ibv/key_cache.hpp"
+
+#include "tests/unit/ibv/world.hpp"
+
+namespace lci::ibv {
+namespace {
+
+using answer = net::remote_view::answer;
+
+class key_cache_test : public on_a_card {
+ protected:
+  // Asks until there is an answer.
+  answer ask(test::group& g, int rank, net::remote_key key) {
+    answer out = answer::not_connected;
+    g.until([&] { return (out = at(0).check_remote(rank, key).what) != answer::not_connected; },
+            "a look-up");
+    return out;
+  }
+  // The row of a slot in the table of that rank, which peers read.
+  row& row_of(int rank, net::remote_key key) {
+    const auto* const blocks =
+        reinterpret_cast<const block_reference*>(at(rank).memory().directory());
+    return reinterpret_cast<row*>(blocks[key.slot / ROWS].address)[key.slot % ROWS];
+  }
+};
+
+TEST_F(key_cache_test, find__what_the_peer_has_registered) {
+  auto g = open(2);
+  std::vector<std::byte> there(12345);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  ASSERT_EQ(ask(*g, 1, key), answer::ok);
+  const net::remote_view view = at(0).check_remote(1, key);
+  EXPECT_EQ(view.size, there.size());
+  EXPECT_EQ(view.address, reinterpret_cast<std::uint64_t>(there.data()));
+  const std::size_t reads = card().count("post_send");
+  EXPECT_EQ(ask(*g, 1, key), answer::ok);
+  EXPECT_EQ(card().count("post_send"), reads) << "it is kept";
+  g->at(1).hide(key);
+}
+
+TEST_F(key_cache_test, unknown__is_told_once_and_then_looked_up_again) {
+  auto g = open(2);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  const net::remote_key next{key.slot, key.generation + 1}, far{key.slot + 5 * ROWS, 1};
+  for (const net::remote_key wrong : {next, far}) {
+    EXPECT_EQ(ask(*g, 1, wrong), answer::unknown_key);
+    EXPECT_EQ(at(0).check_remote(1, wrong).what, answer::not_connected);
+    EXPECT_EQ(ask(*g, 1, wrong), answer::unknown_key);
+  }
+  for (const net::remote_key none : {net::remote_key{}, net::remote_key{ROWS * BLOCKS, 1}})
+    EXPECT_EQ(at(0).check_remote(1, none).what, answer::unknown_key);
+  g->at(1).hide(key);
+  // Of the same slot, but another registration.
+  const net::remote_key after = g->at(1).expose(there.data(), there.size());
+  EXPECT_EQ(ask(*g, 1, after), answer::ok);
+  g->at(1).hide(after);
+}
+
+TEST_F(key_cache_test, row_that_changes__is_read_again) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  row& torn = row_of(1, key);
+  const std::uint32_t check = torn.check;
+  torn.check = check ^ 2;
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(at(0).check_remote(1, key).what, answer::not_connected);
+    g->poll();
+  }
+  torn.check = check;
+  EXPECT_EQ(ask(*g, 1, key), answer::ok);
+  g->at(1).hide(key);
+}
+
+// However often it is read: its writer may have lost its processor.
+TEST_F(key_cache_test, row_that_changes_for_long__is_no_reason_to_give_up) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  row_of(1, key).check ^= 2;
+  const std::size_t before = card().count("post_send");
+  g->until(
+      [&] {
+        EXPECT_EQ(at(0).check_remote(1, key).what, answer::not_connected);
+        return card().count("post_send") - before > 5000 || HasFailure();
+      },
+      "many reads");
+  row_of(1, key).check ^= 2;
+  EXPECT_EQ(ask(*g, 1, key), answer::ok);
+  g->at(1).hide(key);
+}
+
+TEST_F(key_cache_test, row_that_never_checks_out__is_unknown_in_the_end) {
+  auto g = open(2);
+  at(0).keys().set_torn_ms(20);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  row_of(1, key).check ^= 2;
+  EXPECT_EQ(ask(*g, 1, key), answer::unknown_key);
+  g->at(1).hide(key);
+}
+
+// As many as there are places for look-ups, and more, at a peer that will not answer: those at
+// others go on.
+TEST_F(key_cache_test, dead_peer__keeps_no_look_up_of_others_waiting) {
+  auto g = open(3);
+  meet(*g, 0, 1);
+  meet(*g, 0, 2);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(2).expose(there.data(), there.size());
+  for (std::uint32_t i = 0; i < 30; ++i) (void)at(0).check_remote(1, {i + 1, 1});
+  card().kill(1);
+  ASSERT_TRUE(until_gone(*g, 0));
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    (void)at(0).check_remote(1, {i + 1, 1});
+    g->poll();
+  }
+  EXPECT_EQ(ask(*g, 2, key), answer::ok);
+  EXPECT_EQ(at(0).check_remote(1, {1, 1}).what, answer::not_connected)
+      << "nobody has answer that it is unknown";
+  g->at(2).hide(key);
+}
+
+// Two devices: whichever polls, the connection that exists is read over.
+TEST_F(key_cache_test, look_up__makes_no_connection_of_another_device) {
+  auto g = open(2, 2);
+  meet(*g, 0, 1);
+  std::vector<std::byte> there(64);
+  const net::remote_key key = g->at(1).expose(there.data(), there.size());
+  const std::size_t before = card().live().qps;
+  EXPECT_EQ(ask(*g, 1, key), answer::ok);
+  for (int i = 0; i < 200; ++i) g->poll();
+  EXPECT_EQ(card().live().qps, before);
+  g->at(1).hide(key);
+}
+
+}  // namespace
+}  // namespace lci::ibv

@@ -1,0 +1,59 @@
+// First contact that goes wrong for good.
+#include "backends/ofi/connector.hpp"
+
+#include <chrono>
+
+#include "tests/support/alloc_counter.hpp"
+#include "tests/unit/ofi/world.hpp"
+
+namespace lci::ofi {
+namespace {
+
+class connector_test : public on_a_network {
+ protected:
+  // Posts to rank 1 and polls, as first contact fails, until it is gone.
+  static testing::AssertionResult is_given_up(test::group& g, const std::function<void()>& poll) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (send(g, 0, 1) != errorcode_t::fatal) {
+      if (std::chrono::steady_clock::now() > deadline)
+        return testing::AssertionFailure() << "posts are not refused";
+      poll();
+    }
+    g.settle();
+    const auto gone = g.at(0).seen().gone();
+    if (gone.size() != 1 || gone[0].rank != 1 || gone[0].orderly)
+      return testing::AssertionFailure() << gone.size() << " ranks are gone";
+    if (gone[0].reason.find("no connection can be made: ") != 0)
+      return testing::AssertionFailure() << gone[0].reason;
+    return testing::AssertionSuccess();
+  }
+};
+
+}  // namespace
+
+TEST_F(connector_test, no_memory_for_a_connection__the_rank_is_gone_and_others_are_not) {
+  if (!test::has_alloc_counter()) GTEST_SKIP() << test::ALLOC_COUNTER_MISSING;
+  auto g = open(3);
+  meet(*g, 0, 2);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem) << "there may be memory in a moment";
+  ASSERT_TRUE(is_given_up(*g, [&] {
+    // The first of a poll is for the list of wishes; then comes what is entered.
+    const test::fail_nth_allocation none_left(2);
+    g->at(0).poll();
+  }));
+  EXPECT_EQ(send(*g, 0, 2), errorcode_t::done);
+}
+
+// The peer has ours, and calls again and again. It is not left waiting either.
+TEST_F(connector_test, an_answer_that_cannot_be_taken__each_is_gone_for_the_other) {
+  auto g = open(2);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  ASSERT_TRUE(is_given_up(*g, [&] {
+    // We have the name of its fabric, and it has both of ours.
+    if (fake().calls("fi_av_insert") >= 3) fake().fail("fi_av_insert", 1, -FI_ENOMEM);
+    g->poll();
+  }));
+  EXPECT_TRUE(until_gone(*g, 1));
+}
+
+}  // namespace lci::ofi

@@ -1,0 +1,254 @@
+// Credit, locks, refusals, completions with errors, deaths.
+#include "backends/ofi/event_queue.hpp"
+
+#include <sys/resource.h>
+
+#include <thread>
+
+#include "lci/errors.hpp"
+#include "tests/unit/ofi/world.hpp"
+
+namespace lci::ofi {
+namespace {
+
+// As long as it lives nothing can be opened.
+class no_more_descriptors {
+ public:
+  no_more_descriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~no_more_descriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  no_more_descriptors(const no_more_descriptors&) = delete;
+  no_more_descriptors& operator=(const no_more_descriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+class event_queue_test : public on_a_network {
+ protected:
+  static std::string name_of(fabric& of) {
+    fabric_address here;
+    EXPECT_TRUE(fabric_address::parse(of.address(), here));
+    return reinterpret_cast<const char*>(here.name.bytes);
+  }
+};
+
+}  // namespace
+
+// However much room a provider has, nobody sends more than the peer can be behind.
+TEST_F(event_queue_test, credit__bounds_what_is_on_the_way) {
+  test::fake_ofi_config config;
+  config.room = 1 << 20;
+  fake().reset(config);
+  auto g = open(2);
+  meet(*g, 0, 1);
+  g->at(1).seen().keep_bytes = false;
+  std::uint64_t sent = 0;
+  while (send(*g, 0, 1) == errorcode_t::done) ++sent;
+  EXPECT_GE(sent, connection::WINDOW - 2);
+  EXPECT_LE(sent, connection::WINDOW);
+  ASSERT_TRUE(g->until([&] { return g->at(1).seen().arrived() == sent + 1; }, "all of them"));
+  EXPECT_EQ(g->post([&] { return send(*g, 0, 1); }), errorcode_t::done)
+      << "and there is more again";
+}
+
+TEST_F(event_queue_test, post__that_the_provider_cannot_take_now_changes_nothing) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  fake().fail("fi_injectdata", 1, -FI_EAGAIN);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  EXPECT_TRUE(g->at(0).devices[0]->is_drained());
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::done);
+}
+
+TEST_F(event_queue_test, post__that_the_provider_refuses_for_good_ends_the_connection) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  fake().fail("fi_injectdata", 1, -FI_ENOTCONN);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  ASSERT_TRUE(until_gone(*g, 0));
+  EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
+}
+
+TEST_F(event_queue_test, completion__with_an_error_ends_the_connection_and_all_on_it) {
+  test::fake_ofi_config config;
+  config.completes_early = false;
+  fake().reset(config);
+  auto g = open(3);
+  meet(*g, 0, 1);
+  meet(*g, 0, 2);
+  std::vector<std::byte> bytes(5000);
+  std::vector<std::unique_ptr<test::op_fate>> fates;
+  for (int i = 0; i < 4; ++i) {
+    fates.push_back(std::make_unique<test::op_fate>());
+    net::net_op op;
+    op.rank = 1;
+    op.packet = g->at(0).packets.get();
+    op.buffer = op.packet->payload();
+    op.size = 5000;
+    op.context = fates.back().get();
+    ASSERT_EQ(g->at(0).to().send(op), errorcode_t::posted);
+  }
+  fake().cut("fake://", FI_ECONNRESET);
+  ASSERT_TRUE(g->until([&] { return fates.back()->signals() == 1; }, "the failures"));
+  for (const auto& one : fates) {
+    EXPECT_EQ(one->failed, 1);
+    EXPECT_EQ(one->completed, 0);
+  }
+  ASSERT_GE(g->at(0).seen().gone().size(), 1u);
+  EXPECT_EQ(g->at(0).seen().gone()[0].rank, 1);
+}
+
+// Another thread in a post: this one is told so instead of waiting.
+TEST_F(event_queue_test, lock_mode__makes_posts_take_a_lock) {
+  net::device_config wanted;
+  wanted.ofi_lock_mode = LCI_NET_LOCK_ALL;
+  auto g = open(2, 1, {}, wanted);
+  meet(*g, 0, 1);
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint32_t> refused{0}, sent{0};
+  g->at(1).seen().keep_bytes = false;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i)
+    threads.emplace_back([&] {
+      while (!stop.load(std::memory_order_relaxed)) {
+        const errorcode_t code = send(*g, 0, 1);
+        if (code == errorcode_t::retry_lock) refused.fetch_add(1);
+        if (code == errorcode_t::done) sent.fetch_add(1);
+      }
+    });
+  g->until([&] { return refused.load() != 0 && sent.load() > 100; }, "two threads to meet");
+  stop.store(true);
+  for (std::thread& one : threads) one.join();
+  const std::uint32_t all = sent.load();
+  EXPECT_TRUE(g->until([&] { return g->at(1).seen().arrived() == all + 1; }, "all that was sent"));
+}
+
+// Where nothing keeps order, what comes behind a write waits until it is there.
+TEST_F(event_queue_test, order__is_kept_by_waiting_where_the_provider_keeps_none) {
+  test::fake_ofi_config config;
+  config.keeps_order = false;
+  config.late = 3;
+  fake().reset(config);
+  auto g = open(2);
+  std::vector<std::byte> memory(64);
+  const net::remote_key key = g->at(1).expose(memory.data(), memory.size());
+  g->learn(0, 1, key);
+  meet(*g, 0, 1);
+  std::uint64_t word = 77;
+  net::net_op op;
+  op.rank = 1;
+  op.buffer = &word;
+  op.size = sizeof(word);
+  op.remote = key;
+  g->post([&] { return g->at(0).to().put(op); });
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem) << "the write is on its way";
+  g->post([&] { return send(*g, 0, 1); });
+  EXPECT_EQ(std::memcmp(memory.data(), &word, sizeof(word)), 0);
+  g->settle();
+  g->at(1).hide(key);
+}
+
+// Who is never sent to is asked where nothing else tells of its end.
+TEST_F(event_queue_test, death__of_a_silent_peer_is_heard) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  g->close(1, false);
+  ASSERT_TRUE(until_gone(*g, 0));
+  EXPECT_FALSE(g->at(0).seen().gone()[0].orderly);
+}
+
+// Who counts rounds in which nothing happened must not take a keepalive for news. Peers are asked
+// for a sign of life where no socket of theirs can be watched.
+TEST_F(event_queue_test, keepalive__is_no_event) {
+  auto g = open(2);
+  {
+    const no_more_descriptors limit;
+    meet(*g, 0, 1);
+  }
+  g->settle();
+  const auto sent = [] { return fake().calls("fi_senddata") + fake().calls("fi_send"); };
+  const std::size_t before = sent();
+  const auto all_asked = [&] { return sent() >= before + 4; };
+  const std::size_t presented = g->at(0).presented + g->at(1).presented;
+  ASSERT_TRUE(g->until(all_asked, "signs of life to be all_asked for"));
+  EXPECT_EQ(g->at(0).presented + g->at(1).presented, presented);
+}
+
+TEST_F(event_queue_test, receive__that_fails_is_posted_again) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  const std::size_t before = fake().calls("fi_recv");
+  fake().fail("fi_cq_read", 1, -FI_EAVAIL);
+  for (int i = 0; i < 10; ++i) g->poll();
+  EXPECT_GE(fake().calls("fi_cq_readerr"), 1u);
+  EXPECT_EQ(fake().calls("fi_recv"), before) << "there was no error after all";
+  EXPECT_EQ(g->post([&] { return send(*g, 1, 0); }), errorcode_t::done);
+}
+
+// For want of memory, say. Of others nothing is said.
+TEST_F(event_queue_test, give_up__without_a_connection_is_told_once_and_posts_are_refused) {
+  auto g = open(3);
+  const std::unique_ptr<event_queue> made = at(0).make_queue(7, {});
+  event_queue& alone = *made;
+  test::recorder hears;
+  const auto poll = [&] {
+    for (int i = 0; i < 200; ++i) alone.poll(hears, 1);
+  };
+  const auto answer = [&](int rank) {
+    errorcode_t code{};
+    EXPECT_EQ(alone.ready(rank, code), nullptr);
+    return code;
+  };
+  EXPECT_EQ(answer(1), errorcode_t::retry_nomem);
+  poll();
+  EXPECT_TRUE(hears.gone().empty());
+  alone.give_up(1, "there is no memory");
+  alone.give_up(1, "there is none still");
+  EXPECT_EQ(answer(1), errorcode_t::retry_nomem) << "nobody has heard why";
+  poll();
+  poll();
+  ASSERT_EQ(hears.gone().size(), 1u);
+  EXPECT_EQ(hears.gone()[0].rank, 1);
+  EXPECT_EQ(hears.gone()[0].reason, "there is no memory");
+  EXPECT_FALSE(hears.gone()[0].orderly);
+  EXPECT_EQ(answer(1), errorcode_t::fatal);
+  EXPECT_EQ(answer(2), errorcode_t::retry_nomem);
+}
+
+// Its process may have taken leave of the other devices.
+TEST_F(event_queue_test, miss__without_a_connection_is_no_death) {
+  auto g = open(2);
+  const std::unique_ptr<event_queue> made = at(0).make_queue(7, {});
+  event_queue& alone = *made;
+  test::recorder hears;
+  alone.miss(1, "its process is gone");
+  for (int i = 0; i < 200; ++i) alone.poll(hears, 1);
+  EXPECT_TRUE(hears.gone().empty());
+}
+
+// To read what was just found empty costs the provider's system calls, and messages wait for it.
+TEST_F(event_queue_test, poll__reads_again_only_behind_a_full_batch) {
+  auto g = open(2);
+  meet(*g, 0, 1);
+  meet(*g, 1, 0);
+  for (int i = 0; i < 200; ++i) g->poll();
+  const auto reads_of = [&](std::size_t messages) {
+    for (std::size_t i = 0; i < messages; ++i) EXPECT_EQ(send(*g, 0, 1), errorcode_t::done);
+    const std::size_t arrived = g->at(1).seen().arrived();
+    const std::size_t before = fake().calls("fi_cq_read");
+    g->at(1).devices[0]->poll(*g->at(1).sinks[0], 100);
+    EXPECT_EQ(g->at(1).seen().arrived() - arrived, messages);
+    return fake().calls("fi_cq_read") - before;
+  };
+  EXPECT_EQ(reads_of(0), 1u);
+  EXPECT_EQ(reads_of(1), 1u);
+  EXPECT_EQ(reads_of(3), 1u);
+  EXPECT_EQ(reads_of(40), 2u);
+}
+
+}  // namespace lci::ofi
