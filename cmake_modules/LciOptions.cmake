@@ -21,22 +21,22 @@ option(LCI_WITH_TOOLS "Configure lcrun, lci_info and the other tools" ${LCI_IS_R
 option(LCI_BUILD_EXAMPLES "Examples are part of the target all" ON)
 option(LCI_BUILD_TESTS "Tests are part of the target all" ON)
 option(LCI_BUILD_BENCHMARKS "Benchmarks are part of the target all" ON)
-# Off, so that a newer compiler's warning fails nobody's build; ./dev test all knows every warning.
-option(LCI_BUILD_WARN_AS_ERROR "Warnings of our own build are errors" OFF)
-option(LCI_FETCHCONTENT_INSTALL "Install LCI also when it is a subproject" ON)
+# Off, so that a warning of a newer compiler fails no build; ./dev test all reports every warning.
+option(LCI_BUILD_WARN_AS_ERROR "Treat warnings of this build as errors" OFF)
+option(LCI_FETCHCONTENT_INSTALL "Install LCI even if it is a subproject" ON)
 set(LCI_TEST_SUITES "" CACHE STRING "Folders of tests/ to build; empty means all of them")
-option(LCI_VM_TESTS "Tests in virtual machines with soft-RoCE (skipped where there can be none)" ON)
+option(LCI_VM_TESTS "Tests in virtual machines with soft-RoCE (skipped if machines cannot run)" ON)
 
 # How the library is compiled.
 option(LCI_DEBUG "Debug assertions and trace logging" OFF)
-option(LCI_RACE_POINTS "Places where a test does another thread's work; test builds only" OFF)
-option(LCI_UNITY "Compile several sources at once: a build takes less time, the build after a change more" ON)
-set(LCI_TEST_CXX_FLAGS "" CACHE STRING "More compiler options for the sources of unit and contract tests")
-option(LCI_OPTIMIZE_FOR_NATIVE "Compile for exactly this processor (-march=native)" OFF)
+option(LCI_RACE_POINTS "Race points, where a test runs code of another thread; test builds only" OFF)
+option(LCI_UNITY "Compile several sources together: faster full builds, slower incremental builds" ON)
+set(LCI_TEST_CXX_FLAGS "" CACHE STRING "Additional compiler options for unit and contract tests")
+option(LCI_OPTIMIZE_FOR_NATIVE "Compile for this CPU (-march=native)" OFF)
 set(LCI_CACHE_LINE 64 CACHE STRING "Bytes in a cache line")
 
 # Backends. Shared memory is always there.
-set(LCI_NETWORK_BACKENDS "ibv;ofi" CACHE STRING "Network backends to look for, by preference")
+set(LCI_NETWORK_BACKENDS "ibv;ofi" CACHE STRING "Network backends to look for, in order of preference")
 if(DEFINED LCI_SERVER)
   message(DEPRECATION "LCI_SERVER is now called LCI_NETWORK_BACKENDS")
   set(LCI_NETWORK_BACKENDS ${LCI_SERVER})
@@ -50,8 +50,8 @@ option(LCI_USE_REG_CACHE "Default of the attribute use_reg_cache" OFF)
 option(LCI_EXPERIMENTAL "gdrcopy, Data Direct and extended completion queues" OFF)
 
 # Accelerators.
-option(LCI_USE_CUDA "Device code of CUDA, by nvcc; the host side is always built" OFF)
-option(LCI_USE_HIP "GPUs of AMD: compiled with the HIP headers, loaded at run time" OFF)
+option(LCI_USE_CUDA "CUDA device code, compiled by nvcc; the host side is always built" OFF)
+option(LCI_USE_HIP "AMD GPUs: compiled with the HIP headers, loaded at run time" OFF)
 if(LCI_USE_CUDA AND LCI_USE_HIP)
   message(FATAL_ERROR "LCI_USE_CUDA and LCI_USE_HIP cannot both be ON")
 endif()
@@ -68,7 +68,7 @@ set(LCI_PACKET_NUM_DEFAULT 65536 CACHE STRING "Default of the attribute npackets
 set(LCI_BACKEND_MAX_SENDS_DEFAULT 64 CACHE STRING "Default of the attribute net_max_sends")
 set(LCI_BACKEND_MAX_RECVS_DEFAULT 4096 CACHE STRING "Default of the attribute net_max_recvs")
 set(LCI_BACKEND_MAX_CQES_DEFAULT 65536 CACHE STRING "Default of the attribute net_max_cqes")
-set(LCI_BACKEND_MAX_POLLS 32 CACHE STRING "Most completions taken per progress call")
+set(LCI_BACKEND_MAX_POLLS 32 CACHE STRING "Maximum number of completions per progress call")
 set(LCI_USE_MAX_SINGLE_MESSAGE_SIZE_DEFAULT 0x7FFFFFFF CACHE STRING
     "Default of the attribute max_msg_size")
 
@@ -83,26 +83,26 @@ string(REGEX REPLACE "[, ]+" ";" LCT_PMI_BACKEND_DEFAULT "${LCT_PMI_BACKEND_DEFA
 set(LCT_PMI_BACKEND_LEFT_OUT "")
 foreach(name pmi1 pmi2 pmix mpi)
   string(TOUPPER ${name} upper)
-  option(LCT_PMI_BACKEND_ENABLE_${upper} "Start with ${name}, where that is possible" ON)
+  option(LCT_PMI_BACKEND_ENABLE_${upper} "Support the bootstrap ${name}" ON)
   if(NOT LCT_PMI_BACKEND_ENABLE_${upper})
     list(APPEND LCT_PMI_BACKEND_LEFT_OUT ${name})
   endif()
 endforeach()
 option(LCT_DEBUG "Debug assertions of LCT" ${LCI_DEBUG})
-set(LCT_CACHE_LINE ${LCI_CACHE_LINE} CACHE STRING "Bytes in a cache line, as LCT sees it")
+set(LCT_CACHE_LINE ${LCI_CACHE_LINE} CACHE STRING "Bytes in a cache line, for LCT")
 
 # How tests are started.
-set(LCI_USE_CTEST_LAUNCHER "" CACHE STRING "Launcher for tests; empty means our lcrun")
-set(LCI_USE_CTEST_ARGS "" CACHE STRING "More arguments for the launcher")
+set(LCI_USE_CTEST_LAUNCHER "" CACHE STRING "Launcher for tests; empty means lcrun")
+set(LCI_USE_CTEST_ARGS "" CACHE STRING "Additional arguments for the launcher")
 
 # Accepted, without effect: scripts pass them.
 option(LCI_USE_PAPI "Accepted, without effect" OFF)
-# Which malloc a program has is for the program to choose; a library that brings one along takes that from it.
+# The program chooses its malloc; a library must not choose it.
 option(LCI_USE_TCMALLOC "Accepted, without effect" OFF)
-# What needs to be at the start of a cache line is. LCT's sets the macro of that name and nothing else.
+# Objects that need cache line alignment always have it. The option of LCT only sets the macro of that name.
 option(LCI_CONFIG_USE_ALIGNED_ALLOC "Accepted, without effect" ON)
 option(LCT_CONFIG_USE_ALIGNED_ALLOC "Accepted, without effect" ${LCI_CONFIG_USE_ALIGNED_ALLOC})
-# Sets the macro of that name and nothing else: the library has no counters that a program could want to leave out.
+# Only sets the macro of that name: the library has no counters to leave out.
 option(LCI_USE_PERFORMANCE_COUNTER "Accepted, without effect" ${LCI_DEBUG})
 foreach(name LCI_USE_AVX LCI_USE_IBV_TD_DEFAULT LCI_USE_PRG_ENDPOINT_DEFAULT
              LCI_USE_RDV_PROTOCOL_DEFAULT LCI_USE_MT_BACKEND_DEFAULT)

@@ -57,7 +57,7 @@ TEST_F(hang_test, barrier__who_is_missing) {
 
 TEST_F(hang_test, receive__nobody_sends) {
   hangs("never_sent", 2,
-        {"rank 1 waits for tag 3 from 0; no message of rank 0 is there\n",
+        {"rank 1 waits for tag 3 from 0; no message from rank 0 has arrived\n",
          "rank 0: not in a blocking call, and making progress\n",
          "rank 1: waiting in a blocking receive for a message from rank 0, tag 3"});
 }
@@ -76,7 +76,7 @@ TEST_F(hang_test, large_message__nobody_receives) {
 
 TEST_F(hang_test, progress__a_rank_that_makes_none) {
   hangs("no_progress", 2,
-        {"rank 0 waits for tag 6 from 1; no message of rank 1 is there\n",
+        {"rank 0 waits for tag 6 from 1; no message from rank 1 has arrived\n",
          "rank 1: made no call of progress during the inspection"});
 }
 
@@ -93,7 +93,7 @@ TEST_F(hang_test, packets__posts_that_are_refused_for_ever) {
 
 TEST_F(hang_test, collectives__that_are_not_the_same) {
   hangs("other_collective", 3,
-        {"collective no. 2 is not the same on all: ranks 0,2 call barrier, rank 1 calls broadcast",
+        {"collective no. 2 differs between ranks: ranks 0,2 call barrier, rank 1 calls broadcast",
          "rank 1: waiting in broadcast no. 2"});
 }
 

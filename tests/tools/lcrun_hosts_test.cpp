@@ -100,7 +100,7 @@ TEST_F(lcrun_hosts_test, hosts__one_that_cannot_be_reached_is_named) {
   launch run(on_hosts(2, {PROBE, "exchange", "1"}, "127.0.0.1,down"));
   EXPECT_EQ(run.finish(), 255);
   EXPECT_NE(run.err().find("ssh: no route"), std::string::npos) << run.err();
-  EXPECT_NE(run.err().find("the way to host down"), std::string::npos) << run.err();
+  EXPECT_NE(run.err().find("the --ssh command for host down"), std::string::npos) << run.err();
   EXPECT_NE(run.err().find("--ssh"), std::string::npos) << run.err();
 }
 
@@ -147,10 +147,10 @@ TEST_F(lcrun_hosts_test, usage__what_is_wrong_with_hosts_is_named) {
   const struct {
     std::vector<std::string> words;
     const char* text;
-  } wrong[] = {{{"-n", "4", "--hosts", "a:1,b:2", "true"}, "room for 3 ranks, -n wants 4"},
+  } wrong[] = {{{"-n", "4", "--hosts", "a:1,b:2", "true"}, "allows 3 ranks, -n wants 4"},
                {{"-n", "1", "--hosts", ",", "true"}, "--hosts is empty"},
                {{"-n", "1", "--hosts", "a:x", "true"}, "ranks on a"},
-               {{"-n", "1", "--hosts", "-oProxyCommand=x", "true"}, "expected names of hosts"},
+               {{"-n", "1", "--hosts", "-oProxyCommand=x", "true"}, "expected host names"},
                {{"-n", "1", "--ssh", "x", "true"}, "need --hosts"},
                {{"-n", "1", "--port", "70000", "true"}, "--port"},
                {{"-n", "1", "--bind", "socket", "true"}, "expected core or none"},

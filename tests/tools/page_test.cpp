@@ -147,10 +147,9 @@ TEST(find_mismatches, collective_that_a_rank_has_not_called) {
 }
 
 TEST(find_mismatches, collectives_that_differ) {
-  EXPECT_EQ(
-      sentence({view(0, {begun(3), collective("barrier", 2)}),
-                view(1, {begun(3), collective("broadcast", 2)})}),
-      "collective no. 3 is not the same on all: rank 0 calls barrier, rank 1 calls broadcast");
+  EXPECT_EQ(sentence({view(0, {begun(3), collective("barrier", 2)}),
+                      view(1, {begun(3), collective("broadcast", 2)})}),
+            "collective no. 3 differs between ranks: rank 0 calls barrier, rank 1 calls broadcast");
 }
 
 TEST(write_page, ranks_that_wait_for_the_same_are_in_one_line) {
@@ -160,7 +159,7 @@ TEST(write_page, ranks_that_wait_for_the_same_are_in_one_line) {
   ranks.push_back(silent(4, "does not answer: it is stopped (pid 9, state T)"));
   EXPECT_EQ(write_page(ranks, 6, "on request"),
             "who waits for what (on request)\n"
-            "  rank 4 says nothing of barrier no. 1, in which ranks 0-3,5 wait\n"
+            "  rank 4 reports nothing about barrier no. 1, in which ranks 0-3,5 wait\n"
             "  ranks 0-3,5: waiting in barrier no. 1, for 1.0 s\n"
             "  rank 4: does not answer: it is stopped (pid 9, state T)\n"
             "end of who waits for what\n");

@@ -70,7 +70,7 @@ phase() {
     printf '%s %s (%d s)\n' "${green}ok${plain}" "$title" $((SECONDS - start))
   else
     tail -n "${PHASE_TAIL:-60}" "$log"
-    printf '%s %s (%d s), all of it in %s\n' "${red}failed${plain}" "$title" $((SECONDS - start)) "$log"
+    printf '%s %s (%d s), full output in %s\n' "${red}failed${plain}" "$title" $((SECONDS - start)) "$log"
   fi
   return "$status"
 }
@@ -121,7 +121,7 @@ install_packages() {
   is_updated=yes
   apt_as_root update || {
     is_updated=no
-    say "apt-get update failed; trying with the lists that are there"
+    say "apt-get update failed; using the existing package lists"
   }
   read -ra known <<<"$(known_packages "$@")"
   if [ ${#known[@]} -gt 0 ] && ! apt_as_root install -y --no-install-recommends "${known[@]}" && [ "$is_updated" = yes ]; then
@@ -129,7 +129,7 @@ install_packages() {
     for name in "${known[@]}"; do apt_as_root install -y --no-install-recommends "$name" || true; done
   fi
   read -ra missing <<<"$(missing_packages "$@")"
-  [ ${#missing[@]} -eq 0 ] || say "could not be had: ${missing[*]}"
+  [ ${#missing[@]} -eq 0 ] || say "unavailable: ${missing[*]}"
   [ -z "$(required_packages "${missing[@]}")" ]
 }
 
@@ -140,7 +140,7 @@ tell_without() { [ $# -eq 0 ] || say "${dim}without: $*$plain"; }
 need() {
   local missing name is_updated asked=build/log/packages_not_had
   command -v dpkg-query >/dev/null || {
-    say "not a Debian or Ubuntu: what is needed is, by its Debian names: $*"
+    say "not Debian or Ubuntu; required packages, by their Debian names: $*"
     return 0
   }
   read -ra missing <<<"$(missing_packages "$@")"

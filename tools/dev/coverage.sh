@@ -4,6 +4,6 @@ dev_coverage() {
   build coverage || return 1
   find build/coverage -name '*.gcda' -delete
   phase "test coverage" ctest --test-dir build/coverage -j "$((2 * LCI_JOBS))" -LE long -E '^(lint_|packaging_)' --output-on-failure ||
-    say "some tests failed; what they ran still counts"
+    say "some tests failed; the code they ran still counts"
   python3 tools/dev/coverage.py build/coverage
 }

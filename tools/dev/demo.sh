@@ -30,7 +30,7 @@ dev_demo() {
     summary+=("${dim}left out${plain} GPU memory: no GPU was found")
   fi
 
-  printf '\n%s== what happened%s\n' "$bold" "$plain"
+  printf '\n%s== results%s\n' "$bold" "$plain"
   printf '%s\n' "${summary[@]}"
   say "$((SECONDS - start)) s in all"
   [ "$failures" -eq 0 ]

@@ -42,8 +42,8 @@ host_share parse_host(std::string_view entry) {
   }
   // A name that begins so would be an option of ssh.
   if (out.name.empty() || out.name[0] == '-')
-    throw lci::argument_error("--hosts holds \"" + std::string(entry) +
-                              "\": expected names of hosts");
+    throw lci::argument_error("--hosts contains \"" + std::string(entry) +
+                              "\": expected host names");
   return out;
 }
 
@@ -53,8 +53,7 @@ std::vector<host_share> share_ranks(std::string_view list, int nprocs) {
   std::vector<host_share> hosts;
   lci::base::env::for_each_entry(list, ",",
                                  [&](std::string_view e) { hosts.push_back(parse_host(e)); });
-  if (hosts.empty())
-    throw lci::argument_error("--hosts is empty: expected names of hosts, as in a,b");
+  if (hosts.empty()) throw lci::argument_error("--hosts is empty: expected host names, as in a,b");
   const bool counted = std::any_of(hosts.begin(), hosts.end(),
                                    [](const host_share& h) { return h.count != NO_LIMIT; });
   int first = 0, left = static_cast<int>(hosts.size());
@@ -69,8 +68,8 @@ std::vector<host_share> share_ranks(std::string_view list, int nprocs) {
     first += h.count;
   }
   if (first < nprocs) {
-    throw lci::argument_error("--hosts has room for " + std::to_string(first) +
-                              " ranks, -n wants " + std::to_string(nprocs));
+    throw lci::argument_error("--hosts allows " + std::to_string(first) + " ranks, -n wants " +
+                              std::to_string(nprocs));
   }
   hosts.erase(
       std::remove_if(hosts.begin(), hosts.end(), [](const host_share& h) { return h.count == 0; }),

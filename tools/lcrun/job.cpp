@@ -237,8 +237,8 @@ void job::report(const ending& e) {
   const rank_process& p = ranks_[static_cast<std::size_t>(e.index)];
   const int rank = opts_.first + e.index;
   std::string text =
-      (p.host.empty() ? "rank " + std::to_string(rank) : "the way to host " + p.host) + " (pid " +
-      std::to_string(p.pid) + ") ";
+      (p.host.empty() ? "rank " + std::to_string(rank) : "the --ssh command for host " + p.host) +
+      " (pid " + std::to_string(p.pid) + ") ";
   if (e.by_signal)
     text += "died of signal " + std::to_string(e.number) + " (" + ::strsignal(e.number) + ")";
   else
@@ -248,7 +248,7 @@ void job::report(const ending& e) {
   const bool asked_for = e.by_signal && e.number == forwarded_;
   // Of its ranks an agent has told itself, and of a missing lcrun the shell; 255 is ssh's own.
   const bool told = !p.host.empty() && !e.by_signal && e.number != 255;
-  if (!p.host.empty() && !told) text += ": can this host be reached with what --ssh says?";
+  if (!p.host.empty() && !told) text += ": is this host reachable?";
   if (!ending_ && !asked_for && !told) say(text);
   if (status_ == 0) status_ = e.by_signal ? 128 + e.number : e.number;
   if (!opts_.keep_going) end_job();

@@ -40,7 +40,7 @@ class finder {
     if (out_.size() > MOST_SENTENCES) {
       const std::size_t more = out_.size() - MOST_SENTENCES;
       out_.resize(MOST_SENTENCES);
-      out_.push_back("and " + std::to_string(more) + " more that do not fit");
+      out_.push_back("and " + std::to_string(more) + " more mismatches");
     }
     return std::move(out_);
   }
@@ -138,7 +138,7 @@ class finder {
       return say("ranks " + text(low) + " and " + text(high) +
                  " wait for a message from each other");
     }
-    say(who + "; no message of rank " + text(receive.rank) + " is there");
+    say(who + "; no message from rank " + text(receive.rank) + " has arrived");
   }
 
   void look_at_send(const rank_view& view, const record& send) {
@@ -174,7 +174,7 @@ class finder {
       const place at = where;  // clang 14 hands no binding to a lambda
       const std::string number = text(static_cast<int>(at.second + 1));
       if (by_name.size() > 1) {
-        std::string sentence = "collective no. " + number + " is not the same on all:";
+        std::string sentence = "collective no. " + number + " differs between ranks:";
         const char* between = " ";
         for (const auto& [name, ranks] : by_name) {
           sentence += between + named(ranks, "calls ", "call ") + name;
@@ -196,7 +196,7 @@ class finder {
                                named(inside, "waits", "wait");
       if (!missing.empty()) say(named(missing, "has", "have") + " not called " + what);
       // It may be inside, and cannot say so.
-      if (!silent.empty()) say(named(silent, "says", "say") + " nothing of " + what);
+      if (!silent.empty()) say(named(silent, "reports", "report") + " nothing about " + what);
     }
   }
 

@@ -64,7 +64,7 @@ void read_all(int fd, char* to, std::size_t size) {
   while (size > 0) {
     const ssize_t n = ::read(fd, to, size);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw lci::argument_error("--agent: the lcrun that started this one has gone");
+    if (n <= 0) throw lci::argument_error("--agent: the lcrun that started this one has ended");
     to += n;
     size -= static_cast<std::size_t>(n);
   }

@@ -12,7 +12,8 @@ const char* const USAGE =
     "usage: lcrun -n <nprocs> [options] <command> [args...]\n"
     "  runs <nprocs> copies of <command> as one job, and ends the job when one fails\n"
     "  --hosts <a,b,...>   run on these hosts instead of this one, in blocks of ranks; a:2,b:6\n"
-    "                      limits the ranks per host. All hosts need the same paths\n"
+    "                      limits the ranks per host. lcrun and <command> need the\n"
+    "                      same path on all hosts\n"
     "  --ssh <command>     command that starts lcrun on a host (default: $LCI_SSH, else ssh)\n"
     "  --address <addr>    address of the first host for the others (default: its name in "
     "--hosts)\n"
@@ -26,7 +27,7 @@ const char* const USAGE =
     "  --keep-going        let the other processes finish when one fails\n"
     "  --help              print this help\n"
     "The exit status is that of the first process that failed; 127 or 126 if <command> cannot "
-    "run.\n";
+    "be run.\n";
 
 namespace {
 

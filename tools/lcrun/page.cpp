@@ -162,7 +162,7 @@ class rank_text {
     });
     add_alike(kind::message, "messages", [this](const record& r) {
       if (r.engine == collective_engine_)
-        return "a message from " + from_rank(r.rank) + " of a collective that was not called here";
+        return "a message from " + from_rank(r.rank) + " for a collective not called on this rank";
       return "a message from " + from_rank(r.rank) + ", " + tag_text(r.tag) + ", " +
              bytes_text(r.size) + ", not matched by any receive" +
              ((r.flags & lci::base::report::RENDEZVOUS) != 0 ? "; its sender waits for that" : "");
@@ -177,7 +177,7 @@ class rank_text {
     });
     add_alike(kind::backlog, "backlogs", [](const record& r) {
       return std::to_string(r.number) + " operations with " + from_rank(r.rank) +
-             " that the network has not taken yet";
+             " not yet accepted by the network";
     });
   }
 
@@ -202,7 +202,7 @@ class rank_text {
       if (r.what == kind::device) open += r.number;
     }
     const bool is_quiet = lines_.empty();
-    if (open != 0) lines_.push_back({"operations under way in all: " + std::to_string(open), -1});
+    if (open != 0) lines_.push_back({"operations under way in total: " + std::to_string(open), -1});
     if (view_.left_out != 0)
       lines_.push_back({"and " + std::to_string(view_.left_out) + " more entries", -1});
     if (view_.rounds == view_.rounds_before) {

@@ -63,7 +63,7 @@ warden::warden(const std::string& directory) {
     stand_guard(read_end.get(), directory);
   }
   if (pid_ < 0) {
-    std::perror("lcrun: no warden, processes that ranks start may survive kill -9");
+    std::perror("lcrun: cannot start the warden; processes started by ranks may survive kill -9");
     pipe_.reset();
   }
 }

@@ -30,7 +30,7 @@ CODE = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 BOLD = re.compile(r"\*\*([^*]+)\*\*(?: \((code)?(?: ?in ([^)]+))?\))?")
 # Private words that today's code still uses, and how often. Numbers only shrink; a word that is not used any more leaves.
 TO_COME = {
-    "arrears": 34, "channel": 354, "channels": 24, "deaf_sink": 7, "far_news": 21, "farewell": 30, "gone": 346,
+    "arrears": 34, "channel": 354, "channels": 24, "deaf_sink": 7, "far_news": 21, "farewell": 30, "gone": 345,
     "heard of": 12, "is missed": 5, "knock": 27, "knocks": 4, "link": 295, "links": 27, "mood": 4, "moods": 8,
     "of ours": 44, "offer": 91, "offers": 61, "owe": 3, "path_news": 17, "port": 183, "ports": 15, "pump": 99,
     "pumps": 1, "shelf": 62, "shelves": 7, "sight": 23, "take leave": 4, "taken leave": 1, "takes leave": 5,
