@@ -87,13 +87,6 @@ errorcode_t endpoint::put_imm(const net::net_op& op) noexcept {
 }
 errorcode_t endpoint::get(const net::net_op& op) noexcept { return rma(op, IBV_WR_RDMA_READ); }
 
-// posted: the operation makes no sense.
-errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
-  const char* why_not = nullptr;
-  const errorcode_t code = net::connected::find_remote_end(keys_, op, at, why_not);
-  return why_not != nullptr ? queues_.fail_later(op, why_not) : code;
-}
-
 // Over which cards: those that both ends have registered it with, and of them not the first if our
 // end is memory of a GPU that others are nearer to. What is in order at once keeps its place among
 // what comes behind it, and what is fenced, or comes behind such a put, its place behind others:
@@ -148,7 +141,9 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   if (op.fence && on->has_splits()) [[unlikely]]
     return errorcode_t::retry_nomem;
   net::remote_target at;
-  if (const errorcode_t code = take_remote(op, at); code != errorcode_t::done) return code;
+  if (const errorcode_t code = net::connected::find_remote_end(queues_, keys_, op, at);
+      code != errorcode_t::done)
+    return code;
   // Writes and sends of one queue pair take effect in order; only reads have to be waited for.
   work one(what, op.fence ? IBV_SEND_FENCE : 0, op.imm);
   one.aim(at.address + op.remote_offset, key_in(at, 0));
@@ -161,11 +156,9 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
     code = is_noted ? on->post(one.wr, record, by_) : on->post(one.wr, by_);
   } else {
     std::uint32_t key = 0;
-    code = net::connected::find_local_end(memory_, op, record.key, [&](std::uint64_t local) {
-      return memory_.find_key(op.buffer, op.size, local, key);
-    });
-    if (code == errorcode_t::fatal)
-      return queues_.fail_later(op, "the local buffer cannot be registered");
+    code = net::connected::find_local_end(
+        queues_, memory_, op, record.key,
+        [&](std::uint64_t local) { return memory_.find_key(op.buffer, op.size, local, key); });
     if (code != errorcode_t::done) return code;
     regions::by_card local{};
     const pieces parts = cut_for(op, *on, at, record.key != 0 ? record.key : op.local_key, local);

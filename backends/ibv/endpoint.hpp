@@ -27,7 +27,6 @@ class endpoint final : public net::endpoint {
  private:
   errorcode_t send_copy(connection& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, ibv_wr_opcode what) noexcept;
-  errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
   pieces cut_for(const net::net_op& op, const connection& on, const net::remote_target& at,
                  std::uint64_t key, regions::by_card& local) const noexcept;
   errorcode_t split_up(const net::net_op& op, ibv_wr_opcode what, connection& on,

@@ -21,10 +21,7 @@ class event_queue final : public base_queue {
   static constexpr std::uint64_t LOOK_MS = 200;    // between two looks at who is silent
   static constexpr std::uint64_t LEAVE_MS = 5000;  // a peer that is alive acknowledges at once
 
-  // queues: what those are made of.
-  template <class... For>
-  event_queue(connector& calls, key_cache& keys, For&&... queues)
-      : base_queue(calls, keys, std::forward<For>(queues)...) {}
+  using base_queue::base_queue;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
 
  private:

@@ -87,13 +87,6 @@ errorcode_t endpoint::send_buffer(connection& on, const net::net_op& op) noexcep
                             op.size);
 }
 
-// posted: the operation makes no sense.
-errorcode_t endpoint::take_remote(const net::net_op& op, net::remote_target& at) noexcept {
-  const char* why_not = nullptr;
-  const errorcode_t code = net::connected::find_remote_end(keys_, op, at, why_not);
-  return why_not != nullptr ? queues_.fail_later(op, why_not) : code;
-}
-
 errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {
   if (op.rank == me_) [[unlikely]]
     return what == access::read ? queues_.self().get(op)
@@ -109,7 +102,9 @@ errorcode_t endpoint::rma(const net::net_op& op, access what) noexcept {
   if (must_wait(*on, op.fence, kind)) [[unlikely]]
     return errorcode_t::retry_nomem;
   net::remote_target at;
-  if (const errorcode_t code = take_remote(op, at); code != errorcode_t::done) return code;
+  if (const errorcode_t code = net::connected::find_remote_end(queues_, keys_, op, at);
+      code != errorcode_t::done)
+    return code;
   if (tells && !on->take_credit()) return errorcode_t::retry_nomem;
   const errorcode_t code = op.size == 0 ? move_nothing(*on, op, what) : post(*on, op, what, at);
   if (tells && code != errorcode_t::done && code != errorcode_t::posted) on->give_back_credit();
@@ -132,11 +127,10 @@ errorcode_t endpoint::post(connection& on, const net::net_op& op, access what,
              at.key - 1,
              word_of(word::kind::immediate, op.imm)};
   std::uint64_t made = 0;
-  errorcode_t code = net::connected::find_local_end(memory_, op, made, [&](std::uint64_t key) {
-    return memory_.find_local(op.buffer, op.size, op.kind, key, t.local);
-  });
-  if (code == errorcode_t::fatal)
-    return queues_.fail_later(op, "the local buffer cannot be registered");
+  errorcode_t code =
+      net::connected::find_local_end(queues_, memory_, op, made, [&](std::uint64_t key) {
+        return memory_.find_local(op.buffer, op.size, op.kind, key, t.local);
+      });
   if (code != errorcode_t::done) return code;
   work* const one = queues_.new_work(on, purpose::user);
   code = errorcode_t::retry_nomem;

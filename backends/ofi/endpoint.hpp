@@ -40,7 +40,6 @@ class endpoint final : public net::endpoint {
                    const net::remote_target& at) noexcept;
   errorcode_t move_nothing(connection& on, const net::net_op& op, access what) noexcept;
   long give(const connection& on, const transfer& what, fid_ep* ep, ticket* context) const noexcept;
-  errorcode_t take_remote(const net::net_op& op, net::remote_target& at) noexcept;
 
   device_queues& queues_;
   key_cache& keys_;

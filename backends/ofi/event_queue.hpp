@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string_view>
-#include <utility>
 
 #include "backends/ofi/connector.hpp"
 #include "backends/ofi/device_queues.hpp"
@@ -22,10 +21,7 @@ class event_queue final : public base_queue {
   // A provider sends the last message at once, or the peer is not reading.
   static constexpr std::uint64_t LEAVE_MS = 2000;
 
-  // queues: what those are made of.
-  template <class... For>
-  event_queue(connector& calls, key_cache& keys, For&&... queues)
-      : base_queue(calls, keys, std::forward<For>(queues)...) {}
+  using base_queue::base_queue;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
 
  private:

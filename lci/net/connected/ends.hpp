@@ -12,13 +12,12 @@
 
 namespace lci::net::connected {
 
-// done: `at` is it, unless there is a `why_not`, a literal: then the operation makes no sense. Else
-// what the post answers. Keys: find(rank, key) answers a remote_view.
-template <class Keys>
-errorcode_t find_remote_end(Keys& keys, const net_op& op, remote_target& at,
-                            const char*& why_not) noexcept {
+// done: `at` is it. posted: the operation makes no sense, and the sink hears so. Else what the post
+// answers. Queues: fail_later(). Keys: find(rank, key) answers a remote_view.
+template <class Queues, class Keys>
+errorcode_t find_remote_end(Queues& queues, Keys& keys, const net_op& op,
+                            remote_target& at) noexcept {
   using said = remote_view::answer;
-  why_not = nullptr;
   at = op.at;
   if (at.key != 0) return errorcode_t::done;
   const remote_view found = keys.find(op.rank, op.remote);
@@ -26,17 +25,15 @@ errorcode_t find_remote_end(Keys& keys, const net_op& op, remote_target& at,
   at = found.at;
   if (found.what == said::unknown_key || op.remote_offset > found.size ||
       op.size > found.size - op.remote_offset)
-    why_not = "the remote key is unknown, or the range is outside";
-  else if (at.key == 0 && op.size != 0)
-    why_not = "no network was given that memory";
+    return queues.fail_later(op, "the remote key is unknown, or the range is outside");
+  if (at.key == 0 && op.size != 0) return queues.fail_later(op, "no network was given that memory");
   return errorcode_t::done;
 }
 
-// find(key): whether the buffer, registered under that key or, if it is 0, part of the arena, can
-// be used. fatal: it cannot be registered. made: what was made for this operation alone; 0:
-// nothing.
-template <class Regions, class Find>
-errorcode_t find_local_end(Regions& memory, const net_op& op, std::uint64_t& made,
+// The same of the near end. find(key): whether the buffer, registered under that key or, if it is
+// 0, part of the arena, can be used. made: what was made for this operation alone; 0: nothing.
+template <class Queues, class Regions, class Find>
+errorcode_t find_local_end(Queues& queues, Regions& memory, const net_op& op, std::uint64_t& made,
                            Find&& find) noexcept {
   if (find(op.local_key)) return errorcode_t::done;
   try {
@@ -48,7 +45,7 @@ errorcode_t find_local_end(Regions& memory, const net_op& op, std::uint64_t& mad
     return errorcode_t::retry_nomem;
   } catch (const std::exception&) {
   }
-  return errorcode_t::fatal;
+  return queues.fail_later(op, "the local buffer cannot be registered");
 }
 
 }  // namespace lci::net::connected

@@ -32,6 +32,10 @@ class event_queue : public Queues {
   using connection = typename Queues::connection;
   using stage = typename connection::stage;
 
+  // queues: what those are made of.
+  template <class... For>
+  event_queue(Connector& calls, Keys& keys, For&&... queues)
+      : Queues(std::forward<For>(queues)...), calls_(calls), keys_(keys), work_(calls.polls()) {}
   Keys& keys() noexcept { return keys_; }
   // The next poll may come from another thread at once.
   void leave_polling() noexcept { polling_.disown(); }
@@ -52,9 +56,6 @@ class event_queue : public Queues {
   }
 
  protected:
-  template <class... For>
-  event_queue(Connector& calls, Keys& keys, For&&... queues)
-      : Queues(std::forward<For>(queues)...), calls_(calls), keys_(keys), work_(calls.polls()) {}
   ~event_queue() = default;
 
   static constexpr int BATCH = 32;

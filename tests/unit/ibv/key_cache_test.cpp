@@ -38,25 +38,6 @@ TEST_F(key_cache_test, find__what_the_peer_has_registered) {
   g->at(1).hide(key);
 }
 
-TEST_F(key_cache_test, unknown__is_told_once_and_then_looked_up_again) {
-  auto g = open(2);
-  std::vector<std::byte> there(64);
-  const net::remote_key key = g->at(1).expose(there.data(), there.size());
-  const net::remote_key next{key.slot, key.generation + 1}, far{key.slot + 5 * ROWS, 1};
-  for (const net::remote_key wrong : {next, far}) {
-    EXPECT_EQ(ask(*g, 1, wrong), answer::unknown_key);
-    EXPECT_EQ(at(0).check_remote(1, wrong).what, answer::not_connected);
-    EXPECT_EQ(ask(*g, 1, wrong), answer::unknown_key);
-  }
-  for (const net::remote_key none : {net::remote_key{}, net::remote_key{ROWS * BLOCKS, 1}})
-    EXPECT_EQ(at(0).check_remote(1, none).what, answer::unknown_key);
-  g->at(1).hide(key);
-  // Of the same slot, but another registration.
-  const net::remote_key after = g->at(1).expose(there.data(), there.size());
-  EXPECT_EQ(ask(*g, 1, after), answer::ok);
-  g->at(1).hide(after);
-}
-
 TEST_F(key_cache_test, row_that_changes__is_read_again) {
   auto g = open(2);
   meet(*g, 0, 1);

@@ -14,6 +14,14 @@ struct fixed_keys {
   }
 };
 
+struct failing_queues {
+  errorcode_t fail_later(const net_op&, const char* reason) noexcept {
+    why_not = reason;
+    return errorcode_t::posted;
+  }
+  const char* why_not = nullptr;
+};
+
 class ends_test : public testing::Test {
  protected:
   ends_test() {
@@ -22,19 +30,22 @@ class ends_test : public testing::Test {
     keys_.answer.at = {4096, 7};
     op_.size = 10;
   }
-  errorcode_t find() { return find_remote_end(keys_, op_, at_, why_not_); }
+  errorcode_t find() {
+    queues_.why_not = nullptr;
+    return find_remote_end(queues_, keys_, op_, at_);
+  }
 
   fixed_keys keys_;
   net_op op_;
   remote_target at_;
-  const char* why_not_ = "";
+  failing_queues queues_;
 };
 
 TEST_F(ends_test, said_along__is_not_looked_up) {
   op_.at = {1234, 5};
   EXPECT_EQ(find(), errorcode_t::done);
   EXPECT_EQ(at_.address, 1234u);
-  EXPECT_EQ(why_not_, nullptr);
+  EXPECT_EQ(queues_.why_not, nullptr);
   EXPECT_EQ(keys_.asked, 0);
 }
 
@@ -43,13 +54,13 @@ TEST_F(ends_test, looked_up__up_to_its_last_byte) {
   EXPECT_EQ(find(), errorcode_t::done);
   EXPECT_EQ(at_.address, 4096u);
   EXPECT_EQ(at_.key, 7u);
-  EXPECT_EQ(why_not_, nullptr);
+  EXPECT_EQ(queues_.why_not, nullptr);
 }
 
 TEST_F(ends_test, not_connected__comes_again) {
   keys_.answer = {};
   EXPECT_EQ(find(), errorcode_t::retry_nomem);
-  EXPECT_EQ(why_not_, nullptr);
+  EXPECT_EQ(queues_.why_not, nullptr);
 }
 
 TEST_F(ends_test, outside__or_unknown__or_off_the_network__makes_no_sense) {
@@ -58,19 +69,19 @@ TEST_F(ends_test, outside__or_unknown__or_off_the_network__makes_no_sense) {
     op_.remote_offset = offset;
     op_.size = size;
     find();
-    EXPECT_NE(why_not_, nullptr) << offset << ", " << size;
+    EXPECT_NE(queues_.why_not, nullptr) << offset << ", " << size;
   }
   op_.remote_offset = 0;
   op_.size = 10;
   keys_.answer.at = {};
   find();
-  EXPECT_STREQ(why_not_, "no network was given that memory");
+  EXPECT_STREQ(queues_.why_not, "no network was given that memory");
   op_.size = 0;
   find();
-  EXPECT_EQ(why_not_, nullptr) << "nothing is written";
+  EXPECT_EQ(queues_.why_not, nullptr) << "nothing is written";
   keys_.answer.what = remote_view::answer::unknown_key;
   find();
-  EXPECT_NE(why_not_, nullptr);
+  EXPECT_NE(queues_.why_not, nullptr);
 }
 
 }  // namespace

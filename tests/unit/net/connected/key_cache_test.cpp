@@ -1,0 +1,165 @@
+// What is known of peers' registrations, with peers that answer when the test says so.
+#include "lci/net/connected/key_cache.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+namespace lci::net::connected {
+namespace {
+
+using said = remote_view::answer;
+
+struct some_queues {
+  connection* find(int rank) noexcept { return all[static_cast<std::size_t>(rank)]; }
+  std::array<connection*, 4> all{};
+};
+
+template <bool may_drop>
+class asking_cache final
+    : public key_cache<asking_cache<may_drop>, std::size_t, key_request, some_queues> {
+  using base = key_cache<asking_cache<may_drop>, std::size_t, key_request, some_queues>;
+
+ public:
+  static constexpr bool MAY_DROP_SENT = may_drop;
+  explicit asking_cache(attention& polls) : base(4, polls) {}
+  // size 0: there is none.
+  void answer(int rank, remote_key name, std::size_t size) {
+    const std::lock_guard lock(this->lock_);
+    if (this->erase_locked([&](const key_request& one) {
+          return one.is_sent && base::is_for(one, rank, name);
+        }) == 0)
+      return;
+    this->keep_locked(rank, name, size != 0 ? std::optional(size) : std::nullopt);
+  }
+  std::vector<int> asked;  // ranks
+  bool is_full = false, is_busy = false;
+  int dropped = 0;
+
+ private:
+  friend base;
+  static bool is_name(remote_key name) noexcept { return name.slot < 100; }
+  static remote_view view_of(std::size_t size) noexcept {
+    remote_view out;
+    out.what = said::ok;
+    out.size = size;
+    return out;
+  }
+  bool prepare(key_request&) noexcept { return !is_full; }
+  bool ask(some_queues&, const key_request& what) {
+    if (!is_busy) asked.push_back(what.rank);
+    return !is_busy;
+  }
+  void drop(key_request&) noexcept { ++dropped; }
+};
+
+template <class Cache>
+class key_cache_test : public testing::Test {
+ protected:
+  key_cache_test() {
+    for (connection* one : {&first_, &second_}) one->move(connection::stage::ready);
+    queues_.all = {nullptr, &first_, &second_, nullptr};
+  }
+  ~key_cache_test() override { EXPECT_FALSE(polls_.is_due()) << "something is counted still"; }
+  said find(int rank, remote_key name) { return keys_.find(rank, name).what; }
+
+  connection first_{1}, second_{2};
+  some_queues queues_;
+  attention polls_;
+  Cache keys_{polls_};
+};
+using both_kinds = testing::Types<asking_cache<true>, asking_cache<false>>;
+TYPED_TEST_SUITE(key_cache_test, both_kinds);
+
+TYPED_TEST(key_cache_test, find__asks_once_and_keeps_the_answer) {
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  EXPECT_TRUE(this->polls_.is_due());
+  this->keys_.serve(this->queues_);
+  this->keys_.serve(this->queues_);
+  EXPECT_EQ(this->keys_.asked, std::vector<int>{1});
+  EXPECT_FALSE(this->polls_.is_due());
+  this->keys_.answer(1, {5, 7}, 64);
+  EXPECT_EQ(this->find(1, {5, 7}), said::ok);
+  EXPECT_EQ(this->keys_.find(1, {5, 7}).size, 64u);
+  EXPECT_EQ(this->keys_.asked.size(), 1u);
+  EXPECT_EQ(this->keys_.dropped, 1);
+}
+
+TYPED_TEST(key_cache_test, find__unknown_is_told_once_and_then_asked_again) {
+  for (const remote_key none : {remote_key{}, remote_key{5, 0}, remote_key{100, 1}})
+    EXPECT_EQ(this->find(1, none), said::unknown_key);
+  for (int i = 1; i <= 2; ++i) {
+    EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+    this->keys_.serve(this->queues_);
+    EXPECT_EQ(this->keys_.asked.size(), static_cast<std::size_t>(i));
+    this->keys_.answer(1, {5, 7}, 0);
+    EXPECT_EQ(this->find(1, {5, 7}), said::unknown_key);
+  }
+}
+
+TYPED_TEST(key_cache_test, find__another_generation_of_a_slot_is_another_registration) {
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.answer(1, {5, 7}, 64);
+  EXPECT_EQ(this->find(1, {5, 8}), said::not_connected);
+  EXPECT_EQ(this->find(2, {5, 7}), said::not_connected);
+  this->keys_.forget(1);
+  this->keys_.forget(2);
+}
+
+TYPED_TEST(key_cache_test, find__without_room_is_asked_later) {
+  this->keys_.is_full = true;
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  EXPECT_FALSE(this->polls_.is_due());
+  this->keys_.is_full = false;
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.is_busy = true;
+  this->keys_.serve(this->queues_);
+  EXPECT_TRUE(this->polls_.is_due()) << "the network did not take it";
+  this->keys_.is_busy = false;
+  this->keys_.serve(this->queues_);
+  EXPECT_EQ(this->keys_.asked, std::vector<int>{1});
+}
+
+// As many as there are, at a peer that will not answer: those at others go on.
+TYPED_TEST(key_cache_test, serve__only_over_connections_of_that_device) {
+  connection calling(1);
+  this->queues_.all[1] = &calling;
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  EXPECT_EQ(this->find(2, {5, 7}), said::not_connected);
+  EXPECT_EQ(this->find(3, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  EXPECT_EQ(this->keys_.asked, std::vector<int>{2});
+  calling.move(connection::stage::failed);
+  this->keys_.serve(this->queues_);
+  EXPECT_EQ(this->keys_.asked, std::vector<int>{2});
+  EXPECT_EQ(this->keys_.dropped, 1) << "nobody will answer";
+  this->keys_.forget(3);
+}
+
+TYPED_TEST(key_cache_test, withdraw__what_is_known_and_what_is_asked_for) {
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.answer(1, {5, 7}, 64);
+  this->keys_.withdraw(1, {5, 6});
+  EXPECT_EQ(this->find(1, {5, 7}), said::ok) << "that was another one";
+  this->keys_.withdraw(1, {5, 7});
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.withdraw(1, {5, 7});
+  this->keys_.answer(1, {5, 7}, 64);  // it was on its way
+  EXPECT_EQ(this->find(1, {5, 7}), TypeParam::MAY_DROP_SENT ? said::not_connected : said::ok);
+  this->keys_.forget(1);
+}
+
+TYPED_TEST(key_cache_test, forget__keeps_only_what_the_network_still_works_on) {
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  EXPECT_EQ(this->find(1, {6, 7}), said::not_connected);
+  this->keys_.forget(1);
+  EXPECT_EQ(this->keys_.dropped, TypeParam::MAY_DROP_SENT ? 2 : 1);
+}
+
+}  // namespace
+}  // namespace lci::net::connected
