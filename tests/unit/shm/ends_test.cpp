@@ -30,7 +30,7 @@ class ends : public testing::Test {
  protected:
   ends()
       : b(static_cast<ends_board*>(mmap(nullptr, sizeof(ends_board), PROT_READ | PROT_WRITE,
-                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+                                        MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
   ~ends() override {
     for (const pid_t child : children_) {
       kill(child, SIGKILL);
