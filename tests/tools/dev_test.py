@@ -73,10 +73,9 @@ class Sandbox:
             path = self.fake / "bin" / name
             path.write_text(PRELUDE + text + "\n")
             path.chmod(0o755)
-        # A source of the library and one of the tools.
-        (self.fake / "compile_commands.json").write_text(json.dumps(
-            [{"directory": str(self.fake), "file": str(self.root / name), "command": f"clang++ -c {name} -o x.o"}
-             for name in ("lci/base/x.cpp", "tools/x.cpp")]))
+        (self.fake / "compile_commands.json").write_text(json.dumps([  # a source of the library, and one of the tools
+            {"directory": str(self.fake), "file": str(self.root / name), "command": f"clang++ -c {name} -o x.o"}
+            for name in ("lci/base/x.cpp", "tools/x.cpp")]))
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("LCI_")}
         self.environment.update(PATH=f"{self.fake}/bin:{os.environ['PATH']}", FAKE=str(self.fake), LC_ALL="C",
                                 DPKG_ADMINDIR=f"{self.fake}/dpkg")
@@ -149,8 +148,7 @@ def an_outage_is_over_when_it_is_over():
     box.mark("no_candidate", "cmake")
     box.dev("build")
     box.forget_calls()
-    box.dev("build")
-    demand(len(box.calls("apt-get")) == 1, box.calls("apt-get"))
+    demand(box.dev("build") and len(box.calls("apt-get")) == 1, box.calls("apt-get"))
 
 
 def what_cannot_be_installed_keeps_nothing_else_away():
@@ -161,7 +159,7 @@ def what_cannot_be_installed_keeps_nothing_else_away():
     installed = box.installed()
     demand({"g++", "libgtest-dev", "libfabric-dev", "doxygen"} <= installed, f"installed: {installed}")
     demand(not {"clang-format-14", "clang-tidy-14"} & installed, f"installed: {installed}")
-    demand(not any("clang-format-14" in call for call in box.calls("apt-get")), "nobody asks for what has no candidate")
+    demand("clang-format-14" not in str(box.calls("apt-get")), "nobody asks for what has no candidate")
 
 
 def optional_packages_without_a_candidate_are_no_error():
@@ -184,9 +182,8 @@ def optional_packages_without_a_candidate_are_no_error():
 def unknown_words_are_refused():
     box = Sandbox().have_everything()
     for words in (("demo", "--hlep"), ("test", "--list"), ("test", "gpu", "-x"), ("bench", "--json"), ("bench", "gpu", "-n"),
-                  ("build", "--debug"), ("coverage", "--x"), ("lint", "-v"), ("docs", "--html"), ("clean", "--hlep")):
-        box.dev(*words, expect=2)
-    for words in (("demo", "nonsense"), ("coverage", "x"), ("docs", "x"), ("clean", "x")):
+                  ("build", "--debug"), ("coverage", "--x"), ("lint", "-v"), ("docs", "--html"), ("clean", "--hlep"),
+                  ("demo", "nonsense"), ("coverage", "x"), ("docs", "x"), ("clean", "x")):
         box.dev(*words, expect=2)
     demand(not box.calls(), f"nothing else is done: {box.calls()}")
     demand("the table" in box.dev("bench", "start", "-n", "4"), "an option that there is")
@@ -225,8 +222,7 @@ def what_was_installed_since_is_found():
     demand(not {"qemu-system-x86", "chromium", "relacy-dev"} & box.installed(), "the quick tests emulate nothing")
     demand("openmpi-bin" in box.installed() and calls == [["cmake", "--preset"], ["cmake", "--build"]], f"tests look again: {calls}")
     box.forget_calls()
-    box.dev("test")
-    demand(not box.calls("cmake --preset"), "and once is enough")
+    demand(box.dev("test") and not box.calls("cmake --preset"), "and once is enough")
     # By somebody else.
     (box.fake / "dpkg/status").touch()
     box.dev("build")
@@ -272,8 +268,7 @@ def bench_builds_benchmarks():
 
 def test_is_quick_and_all_is_all():
     box = Sandbox().have_everything()
-    said = box.dev("test")
-    demand(said.endswith("\n1 passed, 0 failed, 0 skipped\n"), said)
+    demand(box.dev("test").endswith("\n1 passed, 0 failed, 0 skipped\n"), "the sums come last")
     quick = box.calls("cmake --build")
     demand(len(quick) == 1 and quick[0].split()[2] == "build/release" and quick[0].endswith("--target lci_quick"), quick)
     demand("-LE long|full" in box.calls("ctest")[0], box.calls("ctest"))
@@ -285,24 +280,19 @@ def test_is_quick_and_all_is_all():
     demand(built == ["build/release", "build/release", "build/asan", "build/tsan"], built)
     runs = box.calls("ctest")
     demand("-LE long|full" in runs[0] and "-L full|vm -LE long" in runs[1] and "full" not in str(runs[2:]), runs)
-    configured = [call for call in box.calls("cmake --preset release")]
-    demand(len(configured) == 1 and configured[0].endswith("-DLCI_EXPERIMENTAL=ON"), f"the rest has what is experimental: {configured}")
-    strict = [call for call in box.calls("cmake -S") if "-B build/strict-clang" in call]
+    demand("-DLCI_EXPERIMENTAL=ON" in box.calls("cmake --preset release")[0], "the rest has what is experimental")
+    strict = box.calls("cmake -S . -B build/strict-clang")
     demand(len(strict) == 1 and "-DLCI_BUILD_WARN_AS_ERROR=ON" in strict[0], strict)
-    looked_at = box.calls("clang++ -c")
-    demand(looked_at == ["clang++ -c tools/x.cpp -fsyntax-only"], f"by the front end, and not at the library: {looked_at}")
+    demand(box.calls("clang++ -c") == ["clang++ -c tools/x.cpp -fsyntax-only"], "by the front end, and not at the library")
     # The one test in both parts of release and twice more, three presets without warnings, clang.
     demand(said.endswith("\n8 passed, 0 failed, 5 skipped\n"), said)
-    demand("skipped: trixie: demo, trixie: no warnings, trixie: selfcheck, trixie: tests and 1 more: debootstrap failed: "
-           "E: no release file anywhere" in said, said)
+    demand(re.search("skipped: trixie: demo, .* and 1 more: debootstrap failed: E: no release file anywhere", said), said)
     box.forget_calls()
     box.dev("test", "all", "some_test", LCI_PRESETS="asan")
-    demand([call.split()[2] for call in box.calls("cmake --build")] == ["build/asan"], box.calls("cmake"))
-    demand("-R some_test" in box.calls("ctest")[0], box.calls("ctest"))
+    demand(box.calls("cmake --build")[0].split()[2] == "build/asan" and "-R some_test" in box.calls("ctest")[0], box.calls())
     box.forget_calls()
     box.dev("test", "some_test")
-    configured = [call for call in box.calls("cmake --preset release")]
-    demand(len(configured) == 1 and "EXPERIMENTAL" not in configured[0], f"and is taken back: {configured}")
+    demand("EXPERIMENTAL" not in box.calls("cmake --preset release")[0], "which is taken back")
     demand("-R some_test -LE long" in box.calls("ctest")[0], f"also one that is not quick: {box.calls('ctest')}")
 
 
@@ -328,8 +318,7 @@ def another_debian_gets_the_tree_as_it_is():
     (box.fake / "fails_there").write_text("/lci/dev demo")
     said = box.dev("test", "all", expect=1)
     demand(not (there / "old.cpp").exists() and not (there / "build").exists() and fetched.exists(), "a system as new")
-    demand("FAILED: trixie: demo: see build/log/" in said and "12 passed, 1 failed" in said, said)
-    demand(not box.calls("debootstrap"), "the bare system is made once")
+    demand("FAILED: trixie: demo: see build/log/" in said and "12 passed, 1 failed" in said and not box.calls("debootstrap"), said)
     # A warning of the other compiler.
     (box.fake / "fails_there").unlink()
     (box.fake / "bin/unshare").write_text(PRELUDE + f"mkdir -p {there}/build/release && echo slow.o >{there}/build/release/.warned\n")
@@ -401,12 +390,11 @@ def long_steps_tell_percent():
 
 
 if __name__ == "__main__":
-    for check in (help_does_nothing_else, without_packages_what_is_there_is_used,
-                  an_outage_is_over_when_it_is_over, what_cannot_be_installed_keeps_nothing_else_away, optional_packages_without_a_candidate_are_no_error,
+    for check in (help_does_nothing_else, without_packages_what_is_there_is_used, an_outage_is_over_when_it_is_over,
+                  what_cannot_be_installed_keeps_nothing_else_away, optional_packages_without_a_candidate_are_no_error,
                   unknown_words_are_refused, lint_tells_how_far_it_is, networks_belong_to_the_build,
                   what_was_installed_since_is_found, what_the_build_lacks_is_told, bench_builds_benchmarks,
-                  test_is_quick_and_all_is_all,
-                  another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
+                  test_is_quick_and_all_is_all, another_debian_gets_the_tree_as_it_is, a_warning_fails_all_and_no_more,
                   what_a_step_does_is_read_off_its_output, long_steps_tell_percent):
         check()
         print("ok", check.__name__)
