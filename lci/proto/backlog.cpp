@@ -4,8 +4,6 @@
 #include <new>
 #include <utility>
 
-#include "lci/proto/channel.hpp"
-
 namespace lci::proto {
 
 namespace {
@@ -112,27 +110,6 @@ bool backlog::push_message(int rank, std::uint32_t imm, const void* body,
   std::memcpy(made->body.data(), body, size);
   append_locked(*to, *made);
   return true;
-}
-
-std::size_t backlog::drain(port& to) {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return 0;
-  std::size_t moved = 0;
-  // No queue ever leaves the map, so the loops may let go of the lock.
-  for (auto& [rank, of] : queues_) {
-    // A rank that refuses keeps the rest of its own queue waiting, not the queues of others.
-    transfer* ended = nullptr;
-    while (of.first != nullptr && to.try_entry(rank, *of.first, ended)) {
-      free_locked(take_locked(of));
-      ++moved;
-      if (ended == nullptr) continue;
-      // It may signal a handler, which may post.
-      lock.unlock();
-      to.conclude(*std::exchange(ended, nullptr));
-      if (!lock.try_lock()) return moved;
-    }
-  }
-  return moved;
 }
 
 }  // namespace lci::proto

@@ -1,8 +1,8 @@
 // Operations that lci accepted and the network has not: in order per rank, handed on by progress.
-// Owned by a port. Threads: shared; pending() is one relaxed load while nothing waits. Always true:
-// an entry leaves the queue only after the network has taken it, so that nobody overtakes it. What
-// the protocols say by themselves finds a place also where memory is short: some entries are made
-// before they are needed.
+// Owned by a post queue. Threads: shared; pending() is one relaxed load while nothing waits. Always
+// true: an entry leaves the queue only after the network has taken it, so that nobody overtakes it.
+// What the protocols say by themselves finds a place also where memory is short: some entries are
+// made before they are needed.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lci/mem/packet.hpp"
@@ -19,7 +20,6 @@
 
 namespace lci::proto {
 
-class port;
 struct transfer;
 
 struct backlog_entry {
@@ -55,8 +55,30 @@ class backlog {
   // A message of the protocols, at most BODY_BYTES. False: there is no memory, and no spare entry
   // either.
   bool push_message(int rank, std::uint32_t imm, const void* body, std::size_t size) noexcept;
-  // Hands on what the network takes; answers how many entries.
-  std::size_t drain(port& to);
+  // Hands on what the network takes; answers how many entries. take(rank, entry, ended) answers
+  // whether an entry is taken; it sets `ended` to a transfer that is over already, for
+  // conclude(transfer&), which is called without the lock.
+  template <class Take, class Conclude>
+  std::size_t drain(Take&& take, Conclude&& conclude) {
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return 0;
+    std::size_t moved = 0;
+    // No queue ever leaves the map, so the loops may let go of the lock.
+    for (auto& [rank, of] : queues_) {
+      // A rank that refuses keeps the rest of its own queue waiting, not the queues of others.
+      transfer* ended = nullptr;
+      while (of.first != nullptr && take(rank, *of.first, ended)) {
+        free_locked(take_locked(of));
+        ++moved;
+        if (ended == nullptr) continue;
+        // It may signal a handler, which may post.
+        lock.unlock();
+        conclude(*std::exchange(ended, nullptr));
+        if (!lock.try_lock()) return moved;
+      }
+    }
+    return moved;
+  }
   // Gives every entry to `drop` and forgets it; rank -1: all.
   template <class F>
   void clear(int rank, F&& drop) {

@@ -5,7 +5,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/mem/address_space.hpp"
-#include "lci/proto/channel.hpp"
+#include "lci/mem/packet_pool.hpp"
 
 namespace lci {
 
@@ -69,41 +69,53 @@ std::vector<int> core::dead() const {
   return out;
 }
 
-void core::enter(channel& one) {
-  const std::lock_guard lock(channels_lock_);
-  channels_.push_back(&one);
+void core::give_back(void* buffer, allocator_base_t* from) noexcept {
+  if (buffer == nullptr) return;
+  if (from != nullptr) {
+    try {
+      from->deallocate(buffer);
+    } catch (...) {  // lost, as nobody is there to be told
+    }
+  } else if (mem::packet* const p = mem::packet_pool::held(arena, buffer); p != nullptr) {
+    mem::release_packet(arena, p);
+  }
 }
 
-void core::leave(channel& one) noexcept {
+void core::enter(member& one) {
+  const std::lock_guard lock(members_lock_);
+  members_.push_back(&one);
+}
+
+void core::leave(member& one) noexcept {
   {
-    const std::lock_guard lock(channels_lock_);
-    std::erase(channels_, &one);
+    const std::lock_guard lock(members_lock_);
+    std::erase(members_, &one);
   }
   // What others wait for may have been for this one to bring. edge core.gone
   if (failure_epoch() != 0) failure_epoch_.fetch_add(1, std::memory_order_release);
 }
 
-bool core::has(const channel& one) noexcept {
-  const std::lock_guard lock(channels_lock_);
-  return std::find(channels_.begin(), channels_.end(), &one) != channels_.end();
+bool core::has(const member& one) noexcept {
+  const std::lock_guard lock(members_lock_);
+  return std::find(members_.begin(), members_.end(), &one) != members_.end();
 }
 
 bool core::is_all_in(int rank) noexcept {
-  const std::lock_guard lock(channels_lock_);
-  return is_gone(rank) && std::all_of(channels_.begin(), channels_.end(),
-                                      [&](const channel* one) { return one->has_all_of(rank); });
+  const std::lock_guard lock(members_lock_);
+  return is_gone(rank) && std::all_of(members_.begin(), members_.end(),
+                                      [&](const member* one) { return one->has_all_of(rank); });
 }
 
 bool core::is_unmet(int rank) noexcept {
-  const std::lock_guard lock(channels_lock_);
+  const std::lock_guard lock(members_lock_);
   const auto none_may_bring = [&] {
-    return std::none_of(channels_.begin(), channels_.end(),
-                        [&](channel* one) { return one->device().may_bring(rank); });
+    return std::none_of(members_.begin(), members_.end(),
+                        [&](member* one) { return one->may_bring(rank); });
   };
   // It may have called before it left, which nobody has looked at.
   return none_may_bring() &&
-         std::all_of(channels_.begin(), channels_.end(),
-                     [](channel* one) { return one->fabric.hear_callers(); }) &&
+         std::all_of(members_.begin(), members_.end(),
+                     [](member* one) { return one->hear_callers(); }) &&
          none_may_bring();
 }
 

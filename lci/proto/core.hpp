@@ -1,5 +1,5 @@
-// What the protocols of one runtime share: who we are, who is dead, what the numbers mean, and the
-// pools of operation records. Owned by the runtime, referred to by every channel. Threads: shared.
+// What the devices of one runtime share: who we are, who is dead, what the numbers mean, and the
+// pools of operation records. Owned by the runtime, referred to by every engine. Threads: shared.
 #pragma once
 
 #include <atomic>
@@ -12,28 +12,35 @@
 #include <vector>
 
 #include "lci/attr.hpp"
+#include "lci/base/report.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/data/object_pool.hpp"
 #include "lci/mem/arena.hpp"
 #include "lci/mem/region_table.hpp"
 #include "lci/memory.hpp"
-#include "lci/proto/devices.hpp"
-#include "lci/proto/direct.hpp"
-#include "lci/proto/flags.hpp"
-#include "lci/proto/nobody.hpp"
 #include "lci/proto/op.hpp"
-#include "lci/proto/path_news.hpp"
-#include "lci/proto/payloads.hpp"
 #include "lci/proto/remote_comp.hpp"
 #include "lci/proto/rmr_seal.hpp"
-#include "lci/proto/staging_store.hpp"
-#include "lci/proto/stream_ops.hpp"
 #include "lci/proto/waiter.hpp"
 #include "lci/proto/wire.hpp"
 
 namespace lci::proto {
 
-class channel;
+// A device of the runtime, as the others see it. Threads: any; none is on the way of a message.
+class member {
+ public:
+  // Nothing of `rank` is on its way to it any more.
+  virtual bool has_all_of(int rank) const noexcept = 0;
+  // It was in touch with `rank`, which may have sent something.
+  virtual bool may_bring(int rank) noexcept = 0;
+  // Looks at whoever has called. False: that is not possible now.
+  virtual bool hear_callers() noexcept = 0;
+  // Adds what is under way there to a report, in a signal handler.
+  virtual void report(base::report::sheet& to) noexcept = 0;
+
+ protected:
+  ~member() = default;
+};
 
 // Whoever knows of deaths that no network sees.
 class lookout {
@@ -56,25 +63,24 @@ class core {
   rmr_seal seal;  // set with the first net context
   mem::arena arena;
   mem::region_table regions;
-  devices gpus{arena};
-  path_news paths;
-  stream_ops streams{gpus};
-  staging_store staging{arena, regions, gpus};
-  flag_words flags{staging};
   remote_comps rcomps;
-  nobody unwanted{*this};  // stands for empty objects that have a number
-  data::object_pool<receive> receives;
-  data::object_pool<message> messages;
   data::object_pool<transfer> transfers;
   data::object_pool<waiter> waiters;
-  data::object_pool<direct_copy> direct_copies;
-  data::object_pool<late_arrival> late_arrivals;
-  data::object_pool<am_copy> am_copies;
   // Attribute of the runtime; set before the first device is made.
   int max_handler_depth = runtime_settings_t().max_handler_depth;
   int max_handler_wait_s = runtime_settings_t().max_handler_wait_s;  // likewise
   // Where active messages that are not delivered in packets get their buffers; not owned.
   std::atomic<allocator_base_t*> allocator;
+  // Gives back the buffer of an active message that nobody will get. from null: it is a packet.
+  void give_back(void* buffer, allocator_base_t* from) noexcept;
+
+  // Something beside networks has to be looked at in every round of progress (or no more, -1).
+  void expect(int change) noexcept {
+    under_way_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+  }
+  // Relaxed: says whether a look is worth it, and is only read that way.
+  std::size_t under_way() const noexcept { return under_way_.load(std::memory_order_relaxed); }
+  bool is_busy() const noexcept { return under_way() != 0; }
 
   // A range of a registration of ours that a peer names; at null: there is none.
   struct named_range {
@@ -111,20 +117,20 @@ class core {
   bool has_died_lately(std::chrono::steady_clock::duration lately) const noexcept;
   // Those that died, in ascending order.
   std::vector<int> dead() const;
-  // Every channel, whole, enters itself, and leaves before it ends.
-  void enter(channel& one);
-  void leave(channel& one) noexcept;
-  // Calls fn(channel&) for each, none of which ends meanwhile; false when another has the lock. For
+  // Every device, whole, enters itself, and leaves before it ends.
+  void enter(member& one);
+  void leave(member& one) noexcept;
+  // Calls fn(member&) for each, none of which ends meanwhile; false when another has the lock. For
   // a signal handler.
   template <class Fn>
-  bool try_each_channel(Fn&& fn) noexcept {
-    const std::unique_lock lock(channels_lock_, std::try_to_lock);
+  bool try_each_member(Fn&& fn) noexcept {
+    const std::unique_lock lock(members_lock_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
-    for (channel* const one : channels_) fn(*one);
+    for (member* const one : members_) fn(*one);
     return true;
   }
   // Whether that one has not left.
-  bool has(const channel& one) noexcept;
+  bool has(const member& one) noexcept;
   // Nothing of `rank`, which is gone, is still on its way to any device. Once true it stays so.
   bool is_all_in(int rank) noexcept;
   // No device was ever in touch with `rank`, which has left the job, so that nothing of it can
@@ -143,8 +149,9 @@ class core {
   mutable std::mutex mutex_;
   std::vector<std::string> reasons_;                                 // by rank, under mutex_
   std::optional<std::chrono::steady_clock::time_point> last_death_;  // under mutex_
-  base::spinlock channels_lock_;
-  std::vector<channel*> channels_;  // under channels_lock_
+  std::atomic<std::size_t> under_way_{0};
+  base::spinlock members_lock_;
+  std::vector<member*> members_;  // under members_lock_
 };
 
 }  // namespace lci::proto

@@ -5,21 +5,20 @@
 
 #include "lci/errors.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 void device_job::on_copied(std::string_view error) noexcept {
   devices* const home = home_;
   // The job is gone when ended() returns.
   ended(error);
-  // Relaxed: the count says whether a look is worth it, and is only read that way.
-  home->under_way_.fetch_sub(1, std::memory_order_relaxed);
+  home->core_.expect(-1);
 }
 
 mem::accelerator& devices::use(const mem::memory_domain& domain) {
   if (mem::accelerator* const one = running(); one != nullptr) return *one;
   const std::lock_guard lock(mutex_);
   if (owned_ == nullptr) {
-    std::unique_ptr<mem::accelerator> made = domain.start(records_);
+    std::unique_ptr<mem::accelerator> made = domain.start(core_.arena);
     if (resident_blocks_ != 0) made->keep_resident(resident_blocks_);
     const mem::by_hand_limits limits = made->allow_by_hand(gdrcopy_);
     owned_ = std::move(made);
@@ -43,15 +42,15 @@ mem::accelerator& devices::use_any() {
 
 void devices::copy(device_job& job) noexcept {
   job.home_ = this;
-  under_way_.fetch_add(1, std::memory_order_relaxed);
+  core_.expect(1);
   running()->copy(job);
 }
 
 bool devices::copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept {
   job.home_ = this;
-  under_way_.fetch_add(1, std::memory_order_relaxed);
+  core_.expect(1);
   if (running()->copy_and_flag(job, flag, value)) return true;
-  under_way_.fetch_sub(1, std::memory_order_relaxed);
+  core_.expect(-1);
   return false;
 }
 
@@ -79,4 +78,4 @@ void devices::close() noexcept {
   owned_.reset();
 }
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

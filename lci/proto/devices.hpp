@@ -1,6 +1,6 @@
 // The accelerator of a runtime, started when its memory is first used, and what it is doing for us.
-// Owned by core. Threads: shared, but for close(). Always true: a host-only program starts nothing,
-// and asks one relaxed load per round of progress.
+// Threads: shared, but for close(). Always true: a host-only program starts nothing, and what is
+// under way here keeps core busy.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,9 @@
 #include <string_view>
 
 #include "lci/mem/memory_domain.hpp"
+#include "lci/proto/core.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 class devices;
 
@@ -32,7 +33,7 @@ class device_job : public mem::copy_job {
 
 class devices {
  public:
-  explicit devices(mem::arena& records) : records_(records) {}
+  explicit devices(core& of) : core_(of) {}
 
   // Before the first use(): what accelerator::keep_resident() is told.
   void set_resident(int blocks) noexcept { resident_blocks_ = blocks; }
@@ -63,11 +64,8 @@ class devices {
       return false;
     return write_small(to, from, size);
   }
-  // Something beside copies has to be looked at in every round of progress (or no more, -1).
-  void expect(int change) noexcept {
-    under_way_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
-  }
-  bool is_busy() const noexcept { return under_way_.load(std::memory_order_relaxed) != 0; }
+  // See core::expect().
+  void expect(int change) noexcept { core_.expect(change); }
   std::size_t poll() noexcept;
   // Nobody uses it any more; before the networks close, whose mappings may be pinned.
   void close() noexcept;
@@ -76,15 +74,14 @@ class devices {
   friend class device_job;
   bool write_small(void* to, const void* from, std::size_t size) noexcept;
 
-  mem::arena& records_;
+  core& core_;
   int resident_blocks_ = 0;
   attr_gpu_gdrcopy_t gdrcopy_ = attr_gpu_gdrcopy_t::auto_select;
   std::mutex mutex_;  // guards the start
   std::unique_ptr<mem::accelerator> owned_;
   std::atomic<mem::accelerator*> running_{nullptr};
-  std::atomic<std::size_t> under_way_{0};
   // accelerator::allow_by_hand(); 0 while none runs
   std::atomic<std::size_t> read_limit_{0}, write_limit_{0};
 };
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

@@ -5,10 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "lci/proto/arrival.hpp"
-#include "lci/proto/channel.hpp"
+#include "lci/proto/gpu_common.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 namespace {
 
@@ -29,7 +28,7 @@ std::byte* own_end(core& shared, const transfer& move, const net::remote_view& v
   return static_cast<std::byte*>(there);
 }
 
-std::byte* mapped_end(channel& via, direct_copy& copy, const transfer& move,
+std::byte* mapped_end(context& via, direct_copy& copy, const transfer& move,
                       const net::remote_view& view, std::string& why_not) {
   if (view.share.record == 0) {
     why_not = "the memory of rank " + std::to_string(move.op.rank) +
@@ -38,34 +37,38 @@ std::byte* mapped_end(channel& via, direct_copy& copy, const transfer& move,
   }
   mem::peer_range range;
   range.rank = move.op.rank;
-  range.record = via.fabric.reach(move.op.rank, view.share.record, mem::SHARE_RECORD_BYTES);
+  range.record = via.engine.fabric.reach(move.op.rank, view.share.record, mem::SHARE_RECORD_BYTES);
   if (range.record == nullptr) {
     why_not = "rank " + std::to_string(move.op.rank) + " is not on this machine";
     return nullptr;
   }
-  range.pid = via.fabric.process_of(move.op.rank);
+  range.pid = via.engine.fabric.process_of(move.op.rank);
   range.check = view.share.check;
   range.address = view.address + move.remote_base;
   range.size = move.total;
-  copy.far = via.shared.gpus.running()->map(range, copy.device, why_not);
+  copy.far = via.common.gpus.running()->map(range, copy.device, why_not);
   return copy.far.at();
 }
 
 }  // namespace
 
 // Null: why_not says why.
-static direct_copy* plan_direct(channel& via, transfer& move, const net::remote_view& view,
+static direct_copy* plan_direct(context& via, transfer& move, const net::remote_view& view,
                                 std::string& why_not) {
-  core& shared = via.shared;
+  core& shared = via.engine.shared;
+  common& all = via.common;
   const bool is_own = move.op.rank == shared.me;
   const mem::mem_kind near = move.op.kind;
-  if (shared.gpus.running() == nullptr || (near != mem::mem_kind::device && !is_own) ||
+  if (all.gpus.running() == nullptr || (near != mem::mem_kind::device && !is_own) ||
       (view.kind != mem::mem_kind::device && !is_own)) {
     why_not = "only GPU memory at both ends is copied directly between processes";
     return nullptr;
   }
-  direct_copy* const copy = shared.direct_copies.get();
+  direct_copy* const copy = all.direct_copies.get();
+  copy->via = &via;
   copy->move = &move;
+  copy->flag = nullptr;
+  copy->claims = nullptr;
   copy->size = move.total;
   copy->device = move.gpu;
   std::byte* far = nullptr;
@@ -73,7 +76,7 @@ static direct_copy* plan_direct(channel& via, transfer& move, const net::remote_
     far =
         is_own ? own_end(shared, move, view, why_not) : mapped_end(via, *copy, move, view, why_not);
   } catch (...) {
-    shared.direct_copies.put(copy);
+    all.direct_copies.put(copy);
     throw;
   }
   if (is_own) {
@@ -84,7 +87,7 @@ static direct_copy* plan_direct(channel& via, transfer& move, const net::remote_
     copy->is_in_reach = true;  // mapped for this GPU
   }
   if (far == nullptr) {
-    shared.direct_copies.put(copy);
+    all.direct_copies.put(copy);
     return nullptr;
   }
   const bool is_get = move.what == transfer::verb::get;
@@ -94,74 +97,104 @@ static direct_copy* plan_direct(channel& via, transfer& move, const net::remote_
   return copy;
 }
 
-bool make_direct(channel& via, transfer& move, const net::remote_view& view, std::string& why_not) {
-  move.direct = plan_direct(via, move, view, why_not);
-  move.is_direct = move.direct != nullptr;
-  if (move.is_direct)
-    via.shared.paths.direct(move.op.rank);
-  else
-    via.shared.paths.through_host(move.op.rank, why_not);
-  return move.is_direct;
+bool make_direct(context& via, transfer& move, const net::remote_view& view, const protocol& of,
+                 std::string& why_not) {
+  move.carrier = plan_direct(via, move, view, why_not);
+  if (move.carrier == nullptr) {
+    via.common.paths.through_host(move.op.rank, why_not);
+    return false;
+  }
+  move.of = &of;
+  via.common.paths.direct(move.op.rank);
+  return true;
 }
 
-void discard_direct(core& shared, transfer& move) noexcept {
-  if (move.direct == nullptr) return;
-  move.direct->far = {};
-  shared.direct_copies.put(std::exchange(move.direct, nullptr));
+void direct_copy::discard(transfer& of) noexcept {
+  of.carrier = nullptr;
+  far = {};
+  via->common.direct_copies.put(this);
 }
 
 void direct_copy::ended(std::string_view error) noexcept {
   transfer& owner = *move;
-  channel& via = owner.via->via;
   if (error.empty()) {
     owner.at = owner.total;
   } else {
-    via.keep_made([&] {
+    via->engine.errors.keep_made([&] {
       return std::runtime_error("a copy for rank " + std::to_string(owner.op.rank) +
                                 " failed: " + std::string(error));
     });
     owner.failed = true;
+    // The target gives the word back in either case. edge flag.set: partner is
+    // awaited_flags::poll().
+    if (flag != nullptr) flag->store(wire::FLAG_VOID, std::memory_order_release);
   }
-  // The target gives the word back in either case. edge flag.set: partner is awaited_flags::poll().
-  if (flag != nullptr && !error.empty()) flag->store(wire::FLAG_VOID, std::memory_order_release);
-  discard_direct(via.shared, owner);
+  far = {};
   owner.via->conclude(owner);
 }
 
 // What the target is told as immediate data; 0: nothing, or only by a message.
 static std::uint32_t news_of(const transfer& move) noexcept {
-  if (move.end == ending::immediate) return move.imm;
-  if (move.end != ending::rendezvous || !wire::has_short_name(move.peer_state)) return 0;
+  if (move.of == &COPY_SIGNAL) return move.imm;
+  if (move.of != &COPY_WRITE || !wire::has_short_name(move.peer_state)) return 0;
   return wire::kind_imm(wire::kind::fin_imm, wire::short_name(move.peer_state));
 }
 
-void start_direct(channel& via, transfer& move) noexcept {
-  core& shared = via.shared;
-  direct_copy& copy = *move.direct;
-  const std::uint32_t news = news_of(move);
-  const bool is_claim = move.end == ending::offer;
-  const int rank = move.op.rank;
-  copy.flag = (news != 0 || is_claim) && rank != shared.me ? shared.flags.take() : nullptr;
-  if (copy.flag == nullptr) return shared.gpus.copy(copy);
-  move.is_flagged = true;
+// Where it can, the GPU itself tells the target of the end.
+void direct_copy::start(transfer& of) noexcept {
+  common& all = via->common;
+  progress_engine& engine = via->engine;
+  const std::uint32_t news = news_of(of);
+  const int rank = of.op.rank;
+  const bool has_news = news != 0 || claims != nullptr;
+  flag = has_news && rank != engine.shared.me ? all.flags.take() : nullptr;
+  if (flag == nullptr) return all.gpus.copy(*this);
   // Once handed over, the transfer may end at any time.
-  const std::uint64_t place = shared.flags.place_of(copy.flag);
-  const wire::claim claim{move.peer_state, move.total, place};
-  if (!shared.gpus.copy_and_flag(copy, reinterpret_cast<std::uint64_t*>(copy.flag),
-                                 wire::FLAG_SET)) {
-    move.is_flagged = false;
-    flag_words::give(std::exchange(copy.flag, nullptr));
-    return shared.gpus.copy(copy);
+  const std::uint64_t place = all.flags.place_of(flag);
+  const wire::claim claim{of.peer_state, of.total, place};
+  claim_sender* const sender = claims;
+  if (!all.gpus.copy_and_flag(*this, reinterpret_cast<std::uint64_t*>(flag), wire::FLAG_SET)) {
+    flag_words::give(std::exchange(flag, nullptr));
+    return all.gpus.copy(*this);
   }
-  if (is_claim)
-    via.known_offers.say(rank, claim);
+  if (sender != nullptr)
+    sender->say(rank, claim);
   else
-    via.say(rank, wire::staged_kind::await_flag, wire::await_flag{place, news, 0});
+    engine.say(rank, wire::kind::await_flag, wire::await_flag{place, news, 0});
 }
 
-bool late_arrival::take(channel& via, const std::byte* data, std::size_t bytes) noexcept {
+// ---- how it ends ----
+
+static bool tell_signal(transfer& move) noexcept {
+  return is_told_by_gpu(move) ||
+         move.via->accept_control(move.op.rank, wire::kind::signal, wire::signal_body{move.imm});
+}
+
+static bool tell_written(transfer& move) noexcept {
+  if (!is_told_by_gpu(move) &&
+      !move.via->accept_control(move.op.rank, wire::kind::fin, wire::fin{move.peer_state}))
+    return false;
+  on_written(*static_cast<host_context*>(move.owner), move.local_state, true);
+  return true;
+}
+
+static void tell_not_written(transfer& move) noexcept {
+  auto& via = *static_cast<host_context*>(move.owner);
+  via.engine.say(move.op.rank, wire::kind::drop_receive, wire::drop{move.peer_state, 0, 0});
+  on_written(via, move.local_state, false);
+}
+
+constexpr protocol COPY = {"peer_copy", nullptr, nullptr, nullptr, nullptr, true};
+constexpr protocol COPY_SIGNAL = {"peer_copy_signal", nullptr, nullptr,
+                                  &tell_signal,       nullptr, true};
+constexpr protocol COPY_WRITE = {"peer_copy_write", nullptr,           nullptr,
+                                 &tell_written,     &tell_not_written, false};
+
+// ---- messages of a few bytes ----
+
+bool late_arrival::take(context& via, const std::byte* data, std::size_t bytes) noexcept {
   bool never = false;
-  set_ = bytes <= staging_store::SMALL ? via.shared.staging.take(bytes, never) : nullptr;
+  set_ = bytes <= staging_store::SMALL ? via.common.staging.take(bytes, never) : nullptr;
   heap_ = set_ == nullptr ? new (std::nothrow) std::byte[bytes] : nullptr;
   std::byte* const at = set_ != nullptr ? set_->at : heap_;
   if (at == nullptr) return false;
@@ -174,11 +207,11 @@ bool late_arrival::take(channel& via, const std::byte* data, std::size_t bytes) 
   return true;
 }
 
-void deliver_to_device(channel& via, receive& to, const status_t& status, const std::byte* data) {
-  core& shared = via.shared;
-  late_arrival* const late = shared.late_arrivals.get();
+void deliver_to_device(context& via, receive& to, const status_t& status, const std::byte* data) {
+  common& all = via.common;
+  late_arrival* const late = all.late_arrivals.get();
   if (!late->take(via, data, status.size)) {
-    shared.late_arrivals.put(late);
+    all.late_arrivals.put(late);
     throw std::bad_alloc();
   }
   late->counted_ = to.via;
@@ -186,27 +219,27 @@ void deliver_to_device(channel& via, receive& to, const status_t& status, const 
   late->user_.status = status;
   late->to = static_cast<std::byte*>(status.buffer);
   late->device = to.gpu;
-  shared.receives.put(&to);
-  shared.gpus.copy(*late);
+  via.host.common.receives.put(&to);
+  all.gpus.copy(*late);
 }
 
 void late_arrival::ended(std::string_view error) noexcept {
-  channel& via = *via_;
-  channel* const counted = counted_;
+  context& via = *via_;
+  host_context* const counted = counted_;
   const user_side user = user_;
-  if (set_ != nullptr) via.shared.staging.give(set_);
+  if (set_ != nullptr) via.common.staging.give(set_);
   delete[] heap_;
-  via.shared.late_arrivals.put(this);
+  via.common.late_arrivals.put(this);
   counted->open_receives.add(-1);
   if (!error.empty()) {
-    via.keep_made([&] {
+    via.engine.errors.keep_made([&] {
       return std::runtime_error(std::to_string(user.status.size) + " bytes from rank " +
                                 std::to_string(user.status.rank) +
                                 " were not copied to the GPU: " + std::string(error));
     });
   }
-  via.tell(user, error.empty());
+  via.engine.signals.tell(user, error.empty());
   via.late.add(-1);  // last: the channel may go then
 }
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

@@ -1,10 +1,35 @@
 #include "lci/proto/eager.hpp"
 
 #include <cstring>
+#include <memory>
+#include <utility>
+
+#include "lci/proto/transfers.hpp"
 
 namespace lci::proto {
 
 namespace {
+
+bool accepts_copy(const outgoing& out) noexcept {
+  // With an extended head the copy is needed anyway. B already leaves room for that head.
+  return out.size <= out.bcopy_limit && (!out.has_mr || out.extended);
+}
+
+// The one place that decides it. Posts try a part of it beforehand: those of at most inject_limit
+// bytes that have nothing special.
+bool may_inject(const outgoing& out) noexcept {
+  if (out.wants_network) return false;
+  if (out.size <= out.inject_limit && !out.extended) return true;
+  return accepts_copy(out) &&
+         out.head_size() + out.size <= out.via.engine.fabric.caps_of(out.rank).max_inject;
+}
+
+bool may_go_from_place(const outgoing& out) noexcept {
+  return out.size <= out.bcopy_limit && !out.extended &&
+         out.size <= out.via.engine.fabric.caps_of(out.rank).max_send;
+}
+
+errorcode_t start_zero_copy(outgoing& out);
 
 void release_user_packet(outgoing& out) noexcept {
   if (out.packet != nullptr) mem::release_packet(out.shared().arena, out.packet);
@@ -45,72 +70,13 @@ errorcode_t send_packet(outgoing& out, mem::packet* packet, std::size_t length) 
   op.size = length;
   op.packet = packet;
   if (!out.wants_network) return out.via.end().send(op);
-  transfer* const move = make_transfer(out, transfer::verb::send);
+  transfer* const move = make_transfer(out, transfer::verb::send, BCOPY);
   move->begun = true;
   op.context = move;
   move->op.size = length;  // on_complete() then finds the message at its end
   move->total = length;
   const bool is_behind = out.via.log.pending(out.rank);
   return answer_of(out, move, is_behind ? errorcode_t::retry_backlog : out.via.end().send(op));
-}
-
-}  // namespace
-
-transfer* make_transfer(const outgoing& out, transfer::verb what) {
-  channel& via = out.via.via;
-  transfer* move = via.shared.transfers.get();
-  *move = transfer{};
-  move->via = &out.via;
-  move->user = out.user;
-  move->op.rank = out.rank;
-  move->op.kind = out.kind;
-  move->gpu = out.gpu;
-  move->op.local_key = out.local_key;
-  move->op.remote = out.remote;
-  move->op.at = out.there.at;
-  move->what = what;
-  move->base = static_cast<std::byte*>(out.buffer);
-  move->total = out.size;
-  move->remote_base = out.remote_offset;
-  move->counted = true;
-  via.open.add(1);
-  return move;
-}
-
-void take_key(transfer& move, network_key& key) noexcept {
-  if (key.get() == 0) return;
-  move.op.local_key = key.release();
-  move.registered_here = true;
-}
-
-void undo_transfer(transfer* move) {
-  channel& via = move->via->via;
-  if (move->registered_here) via.fabric.deregister_region(move->op.local_key);
-  discard_direct(via.shared, *move);
-  via.open.add(-1);
-  via.shared.transfers.put(move);
-}
-
-errorcode_t answer_of(outgoing& out, transfer* move, errorcode_t code) {
-  if (code == errorcode_t::posted) return code;
-  if (code == errorcode_t::done) {
-    out.via.via.finish_later(*move);
-    return errorcode_t::posted;
-  }
-  undo_transfer(move);
-  return code;
-}
-
-errorcode_t queue_transfer(outgoing& out, transfer* move) {
-  try {
-    auto entry = std::make_unique<backlog_entry>();
-    entry->move = move;
-    out.via.queue(out.rank, std::move(entry));
-  } catch (...) {
-    undo_transfer(move);
-    throw;
-  }
-  return errorcode_t::posted_backlog;
 }
 
 errorcode_t start_inject(outgoing& out) {
@@ -130,8 +96,6 @@ errorcode_t start_inject(outgoing& out) {
 
 errorcode_t start_bcopy(outgoing& out) {
   const std::size_t length = out.head_size() + out.size;
-  if (!out.wants_network && length <= out.via.via.fabric.caps_of(out.rank).max_inject)
-    return start_inject(out);
   if (out.via.log.pending(out.rank)) {
     if (out.may_retry) return errorcode_t::retry_backlog;
     if (!out.wants_network) return queue_copy(out);
@@ -163,25 +127,13 @@ errorcode_t start_bcopy(outgoing& out) {
   return code;
 }
 
-bool read_by_hand(const outgoing& out, hand_copy& bytes) noexcept {
-  return out.shared().gpus.read_by_hand(bytes.data(), out.buffer, out.size);
-}
-
-std::optional<errorcode_t> start_by_hand(outgoing& out) {
-  if (out.may_retry && out.via.log.pending(out.rank)) return errorcode_t::retry_backlog;
-  hand_copy bytes;
-  if (!read_by_hand(out, bytes)) return {};
-  outgoing from_host = out.from_host(bytes.data());
-  return start_bcopy(from_host);
-}
-
 errorcode_t start_zero_copy(outgoing& out) {
   network_key key;
   if (out.local_key == 0) {
     if (const errorcode_t code = out.refusal(); is_retry(code)) return code;
-    key = key_for(out.via.via, out.rank, out.buffer, out.size, out.kind);
+    key = key_for(out.host, out.rank, out.buffer, out.size, out.kind);
   }
-  transfer* move = make_transfer(out, transfer::verb::send);
+  transfer* move = make_transfer(out, transfer::verb::send, ZERO_COPY);
   move->imm = out.imm();
   take_key(*move, key);
   if (out.via.log.pending(out.rank)) {
@@ -201,5 +153,12 @@ errorcode_t start_zero_copy(outgoing& out) {
   }
   return answer_of(out, move, code);
 }
+
+}  // namespace
+
+constexpr protocol INJECT = {"inject", &may_inject, &start_inject, nullptr, nullptr, true};
+constexpr protocol BCOPY = {"bcopy", &accepts_copy, &start_bcopy, nullptr, nullptr, true};
+constexpr protocol ZERO_COPY = {"zero_copy", &may_go_from_place, &start_zero_copy, nullptr, nullptr,
+                                true};
 
 }  // namespace lci::proto

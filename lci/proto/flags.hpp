@@ -1,12 +1,7 @@
 // News that a GPU brings by itself: behind its copy it stores into a word of host memory that the
-// target polls, which spares the way through the sender's processor. The words lie in the sender's
-// arena, pinned; the target hears beforehand which one to look at.
-//
-//   flag_words     the sender's words; owned by core
-//   awaited_flags  what a channel looks for; one per channel
-//
-// Threads: shared. Always true: a word is free (0), taken by an operation of ours, or owned by the
-// target until that makes it 0; what waits for a word acts once.
+// target polls, which spares the way through the sender's processor. Here is what the target looks
+// for; the words are in flag_words.hpp. One per device. Threads: shared. Always true: what waits
+// for a word acts once.
 #pragma once
 
 #include <atomic>
@@ -16,40 +11,17 @@
 
 #include "lci/base/spinlock.hpp"
 #include "lci/net/backend.hpp"
-#include "lci/proto/staging_store.hpp"
+#include "lci/proto/flag_words.hpp"
 #include "lci/proto/wire.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
-class channel;
-
-using flag_word = std::atomic<std::uint64_t>;
-
-class flag_words {
- public:
-  static constexpr std::size_t WORDS = staging_store::SMALL / sizeof(flag_word);
-
-  explicit flag_words(staging_store& store) noexcept : store_(store) {}
-  // A word for one news, FLAG_TAKEN. Null: all are taken, or there is no pinned memory.
-  flag_word* take() noexcept;
-  // It was told nobody.
-  static void give(flag_word* word) noexcept { word->store(0, std::memory_order_relaxed); }
-  std::uint64_t place_of(const flag_word* word) const noexcept;
-
- private:
-  staging_store& store_;
-  base::spinlock lock_;  // guards the rest
-  slot_set* set_ = nullptr;
-  bool is_useless_ = false;
-  std::size_t next_ = 0;
-};
-
-// A word at that place of a peer's arena; null: there is none, or we do not map it.
-flag_word* find_word(net::fabric& fabric, int rank, std::uint64_t place) noexcept;
+struct context;
+class offers;
 
 class awaited_flags {
  public:
-  explicit awaited_flags(channel& via) noexcept : via_(via) {}
+  awaited_flags(context& via, offers& offered) noexcept : via_(via), offered_(offered) {}
   ~awaited_flags();
   awaited_flags(const awaited_flags&) = delete;
   awaited_flags& operator=(const awaited_flags&) = delete;
@@ -88,11 +60,12 @@ class awaited_flags {
   void wait_for(const waiting& one) noexcept;
   void wait_for(waiting one, std::uint64_t where) noexcept;
 
-  channel& via_;
+  context& via_;
+  offers& offered_;
   base::spinlock lock_;  // guards the next two
   std::vector<waiting> list_;
   std::size_t places_ = 0;             // that are held, each with room in the list
   std::atomic<std::size_t> count_{0};  // of list_
 };
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

@@ -7,8 +7,7 @@
 #include "lci/base/log.hpp"
 #include "lci/base/thread_id.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/arrival.hpp"
-#include "lci/proto/channel.hpp"
+#include "lci/proto/signaller.hpp"
 
 namespace lci::proto {
 
@@ -50,8 +49,13 @@ struct handler_queue::entry {
   static void free(entry* one) noexcept { ::operator delete(one); }
 };
 
-handler_queue::handler_queue(channel& via, int limit)
-    : via_(via), limit_(static_cast<std::uint32_t>(limit)), open_to_(limit_) {
+handler_queue::handler_queue(mem::arena& arena, mem::packet_pool& pool, signaller& signals,
+                             int limit)
+    : arena_(arena),
+      pool_(pool),
+      signals_(signals),
+      limit_(static_cast<std::uint32_t>(limit)),
+      open_to_(limit_) {
   for (int i = 0; i < SPARES; ++i) {
     entry* const made = entry::make(0);
     if (made == nullptr) {
@@ -92,7 +96,7 @@ void handler_queue::keep_spare(entry* one) noexcept {
 void handler_queue::discard(entry* one) noexcept {
   if (one->is_spare) return keep_spare(one);
   if (one->packet != nullptr) {
-    mem::release_packet(via_.shared.arena, one->packet);
+    mem::release_packet(arena_, one->packet);
     packets_.fetch_sub(1, std::memory_order_relaxed);
   }
   entry::free(one);
@@ -109,7 +113,7 @@ handler_queue::entry* handler_queue::take_spare() noexcept {
 }
 
 bool handler_queue::may_hold_packet() noexcept {
-  if (packets_.fetch_add(1, std::memory_order_relaxed) < via_.pool.limit() / SHARE) return true;
+  if (packets_.fetch_add(1, std::memory_order_relaxed) < pool_.limit() / SHARE) return true;
   packets_.fetch_sub(1, std::memory_order_relaxed);
   return false;
 }
@@ -120,9 +124,9 @@ net::verdict handler_queue::add(const net::arrival& from, const std::byte* data,
   bool is_kept = false;
   if (size != 0 && may_hold_packet()) {
     is_kept = from.packet != nullptr && data == from.packet->payload();
-    packet = is_kept ? from.packet : via_.pool.get();
+    packet = is_kept ? from.packet : pool_.get();
     if (packet != nullptr && !is_kept && size > packet->capacity) {
-      via_.pool.put(packet);
+      pool_.put(packet);
       packet = nullptr;
     }
     if (packet == nullptr) packets_.fetch_sub(1, std::memory_order_relaxed);
@@ -130,7 +134,7 @@ net::verdict handler_queue::add(const net::arrival& from, const std::byte* data,
   entry* const one = entry::make(packet == nullptr ? size : 0);
   if (one == nullptr) {
     if (packet != nullptr) packets_.fetch_sub(1, std::memory_order_relaxed);
-    if (packet != nullptr && !is_kept) via_.pool.put(packet);
+    if (packet != nullptr && !is_kept) pool_.put(packet);
     return net::verdict::deferred;
   }
   one->packet = packet;
@@ -205,15 +209,15 @@ void handler_queue::end(std::uint32_t outer_depth, entry* again) noexcept {
 bool handler_queue::give(entry& one) noexcept {
   if (one.to != nullptr) {
     if (one.to->attr.serial == one.serial)
-      via_.signal_now(one.to, one.status, one.what, one.is_completion);
+      signals_.signal_now(one.to, one.status, one.what, one.is_completion);
     else
-      via_.keep_freed(one.to, one.status, one.what);
+      signals_.keep_freed(one.to, one.status, one.what);
     return true;
   }
   const std::size_t size = one.status.size;
   mem::packet* const packet = one.packet;
   const net::arrival from{one.status.rank, 0, one.bytes(), size, packet};
-  switch (arrival_sink(via_).deliver_in_turn(from, one.rcomp, one.status.tag)) {
+  switch (arrivals_->deliver_in_turn(from, one.rcomp, one.status.tag)) {
     case net::verdict::deferred:
       return false;
     case net::verdict::kept:
@@ -238,26 +242,6 @@ std::size_t handler_queue::run(std::size_t most) noexcept {
     discard(one);
   }
   return n;
-}
-
-// Behind those that wait already. Where the depth allows it they all run now, but not before the
-// bytes of this one are safe.
-net::verdict arrival_sink::put_off(const net::arrival& from, const std::byte* data,
-                                   std::size_t size, rcomp_t rcomp, tag_t tag) noexcept {
-  handler_queue& queue = via_.handlers;
-  const bool is_too_deep = depth_ > queue.limit();
-  // Nothing is to pile up while the program has all packets: the sender has to wait.
-  if (!is_too_deep && queue.is_starved()) return net::verdict::deferred;
-  const net::verdict answer = queue.add(from, data, size, rcomp, tag);
-  if (!is_too_deep && answer != net::verdict::deferred) queue.run(queue.size());
-  return answer;
-}
-
-void arrival_sink::put_off(comp_impl_t& to, const status_t& status) noexcept {
-  handler_queue& queue = via_.handlers;
-  if (!queue.add(to, status, false, news::notification))
-    return via_.signal_now(&to, status, news::notification);
-  if (depth_ <= queue.limit()) queue.run(queue.size());
 }
 
 }  // namespace lci::proto

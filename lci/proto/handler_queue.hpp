@@ -16,18 +16,22 @@
 #include "lci/base/platform.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/completion.hpp"
+#include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/handler_depth.hpp"
 #include "lci/proto/news.hpp"
+#include "lci/proto/part.hpp"
 
 namespace lci::proto {
 
-class channel;
+class signaller;
 
 class handler_queue {
  public:
   // limit: the greatest depth at which handlers run. Throws std::bad_alloc.
-  handler_queue(channel& via, int limit);
+  handler_queue(mem::arena& arena, mem::packet_pool& pool, signaller& signals, int limit);
+  // Who gets messages when it is their turn; before the first one comes.
+  void set_arrivals(arrivals& to) noexcept { arrivals_ = &to; }
   // What is still here is freed, and said.
   ~handler_queue();
   handler_queue(const handler_queue&) = delete;
@@ -68,7 +72,10 @@ class handler_queue {
   entry* take_spare() noexcept;
   void free_spares() noexcept;
 
-  channel& via_;
+  mem::arena& arena_;
+  mem::packet_pool& pool_;
+  signaller& signals_;
+  arrivals* arrivals_ = nullptr;
   const std::uint32_t limit_;
   std::atomic<std::uint32_t> open_to_;
   std::atomic<std::size_t> size_{0}, completions_{0};

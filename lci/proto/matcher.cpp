@@ -9,18 +9,18 @@
 #include "lci/base/copy.hpp"
 #include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/channel.hpp"
+#include "lci/proto/host_context.hpp"
 
 namespace lci::proto {
 
 namespace {
 
-void give_back(core& shared, message& m) noexcept {
-  if (m.packet != nullptr) mem::release_packet(shared.arena, m.packet);
+void give_back(host_common& shared, message& m) noexcept {
+  if (m.packet != nullptr) mem::release_packet(shared.core.arena, m.packet);
   m.packet = nullptr;
   shared.messages.put(&m);
 }
-void give_back(channel& via, message& m) noexcept { give_back(via.shared, m); }
+void give_back(host_context& via, message& m) noexcept { give_back(via.common, m); }
 
 status_t outcome(const receive& to, int rank, tag_t tag, std::size_t size) noexcept {
   status_t status = to.user.status;
@@ -36,30 +36,30 @@ status_t outcome(const receive& to, const message& from) noexcept {
 
 // Ends a receive that has left its engine without a message, or cannot take it.
 void drop(receive& to) noexcept {
-  channel& via = *to.via;
+  host_context& via = *to.via;
   via.open_receives.add(-1);
   const user_side user = to.user;
-  via.shared.receives.put(&to);
-  via.fail(user);
+  via.common.receives.put(&to);
+  via.engine.signals.fail(user);
 }
 
 // A GPU brings the bytes to a receive. Takes over the receive.
-LCI_COLD void send_to_device(channel& via, receive& to, const status_t& status,
+LCI_COLD void send_to_device(host_context& via, receive& to, const status_t& status,
                              const std::byte* data) noexcept {
   try {
-    deliver_to_device(via, to, status, data);
+    via.accelerator->deliver(to, status, data);
   } catch (...) {
-    via.keep(std::current_exception());
+    via.engine.errors.keep(std::current_exception());
     drop(to);
   }
 }
 
 // A receive and the bytes for it, which lie in `filed` if the message had to wait. What both held
 // is home before the user's code runs, which may need it.
-void complete(channel& via, receive& to, const status_t& status, const std::byte* data,
+void complete(host_context& via, receive& to, const status_t& status, const std::byte* data,
               message* filed) noexcept {
   if (to.kind != mem::mem_kind::host && status.size != 0) [[unlikely]] {
-    if (!via.shared.gpus.write_by_hand(status.buffer, data, status.size)) {
+    if (!via.accelerator->write_by_hand(status.buffer, data, status.size)) {
       send_to_device(via, to, status, data);
       if (filed != nullptr) give_back(via, *filed);
       return;
@@ -69,24 +69,25 @@ void complete(channel& via, receive& to, const status_t& status, const std::byte
   }
   comp_impl_t* const comp = to.user.comp;
   const std::uint32_t serial = to.user.serial;
-  channel& counted = *to.via;
-  via.shared.receives.put(&to);
+  host_context& counted = *to.via;
+  via.common.receives.put(&to);
   if (filed != nullptr) give_back(via, *filed);
   counted.open_receives.add(-1);
-  via.signal_given(comp, serial, status, true, news::receive);
+  via.engine.signals.signal_given(comp, serial, status, true, news::receive);
 }
 
 // A sender is writing into this receive by itself: the message has to find another one.
 bool was_claimed(receive& to) noexcept {
-  if (to.offer.generation == 0 || to.via->offered.withdraw(to)) [[likely]]
+  if (to.offer.generation == 0 || to.via->accelerator->withdraw(to)) [[likely]]
     return false;
-  to.via->shared.receives.put(&to);
+  to.via->common.receives.put(&to);
   return true;
 }
 
 // A receive that is too small is used up by its error.
-LCI_COLD void refuse(channel& via, receive& to, const match::match_key& key) noexcept {
-  via.keep_made([&] { return truncation_error(match::truncation_text(key, to.user.status.size)); });
+LCI_COLD void refuse(host_context& via, receive& to, const match::match_key& key) noexcept {
+  via.engine.errors.keep_made(
+      [&] { return truncation_error(match::truncation_text(key, to.user.status.size)); });
   drop(to);
 }
 
@@ -112,18 +113,18 @@ void answer_request(receive& to, const message& from) {
 }  // namespace
 
 void give_answer(receive& to, message& request) noexcept {
-  channel& via = *request.via;
+  host_context& via = *request.via;
   try {
     answer_request(to, request);
   } catch (const std::bad_alloc&) {
     return via.answer_later(to, request);
   }
-  via.shared.receives.put(&to);
+  via.common.receives.put(&to);
   give_back(via, request);
 }
 
 // Brings a matched pair together. False: it does not fit; both are untouched.
-bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
+bool matcher::deliver(host_context& via, receive& to, message& from) noexcept {
   if (from.size > to.user.status.size) [[unlikely]]
     return false;
   if (from.what == message::form::rts)
@@ -134,7 +135,8 @@ bool matcher::deliver(channel& via, receive& to, message& from) noexcept {
 }
 
 // An eager message straight to a receive that waits. False: none is easily found.
-bool matcher::hand_over(channel& via, const match::match_key& key, const std::byte* data) noexcept {
+bool matcher::hand_over(host_context& via, const match::match_key& key,
+                        const std::byte* data) noexcept {
   while (auto* to = static_cast<receive*>(engine_->take_recv(key))) {
     if (was_claimed(*to)) [[unlikely]]
       continue;
@@ -149,7 +151,7 @@ bool matcher::hand_over(channel& via, const match::match_key& key, const std::by
 
 // Meets the message with receives until one takes it or none waits, so that it is not lost when one
 // is too small. False: there is no memory to file it in.
-bool matcher::file(channel& via, const match::match_key& key, message& m) noexcept {
+bool matcher::file(host_context& via, const match::match_key& key, message& m) noexcept {
   try {
     while (auto* to = static_cast<receive*>(engine_->insert_send(key, &m))) {
       if (was_claimed(*to)) [[unlikely]]
@@ -163,11 +165,11 @@ bool matcher::file(channel& via, const match::match_key& key, message& m) noexce
   return true;
 }
 
-net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std::byte* data,
+net::verdict matcher::on_eager(host_context& via, const net::arrival& from, const std::byte* data,
                                std::size_t size, tag_t tag, matching_policy_t policy) noexcept {
   const match::match_key key{from.rank, tag, policy, size};
   if (hand_over(via, key, data)) return net::verdict::taken;
-  core& shared = via.shared;
+  host_common& shared = via.common;
   message* m = shared.messages.try_get();
   if (m == nullptr) [[unlikely]]
     return net::verdict::deferred;
@@ -190,9 +192,9 @@ net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std
       m->data = data;
       kept = true;
     } else {
-      m->packet = via.pool.get();
+      m->packet = via.engine.pool.get();
       if (m->packet == nullptr || size > m->packet->capacity) {
-        if (m->packet != nullptr) via.pool.put(m->packet);
+        if (m->packet != nullptr) via.engine.pool.put(m->packet);
         m->packet = nullptr;
         shared.messages.put(m);
         return net::verdict::deferred;
@@ -209,9 +211,9 @@ net::verdict matcher::on_eager(channel& via, const net::arrival& from, const std
   return kept ? net::verdict::kept : net::verdict::taken;
 }
 
-net::verdict matcher::on_rts(channel& via, int rank, const wire::rts& request,
+net::verdict matcher::on_rts(host_context& via, int rank, const wire::rts& request,
                              matching_policy_t policy) noexcept {
-  message* m = via.shared.messages.try_get();
+  message* m = via.common.messages.try_get();
   if (m == nullptr) return net::verdict::deferred;
   m->what = message::form::rts;
   m->rank = rank;
@@ -230,49 +232,52 @@ net::verdict matcher::on_rts(channel& via, int rank, const wire::rts& request,
 
 errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_t policy,
                           status_t& got) {
-  channel& via = *record.via;
+  host_context& via = *record.via;
   via.open_receives.add(1);
   message* from;
   record.offer = {};
   wire::name offer;
   try {
     if (record.kind == mem::mem_kind::device && is_offerable(rank, tag, policy)) {
-      via.offered.prepare(record, rank, tag, first_rcomp + static_cast<rcomp_t>(policy));
+      via.accelerator->prepare(record, rank, tag, first_rcomp + static_cast<rcomp_t>(policy));
       offer = record.offer;
     }
     from = static_cast<message*>(
         engine_->insert_recv({rank, tag, policy, record.user.status.size}, &record));
   } catch (...) {
-    via.offered.withdraw(record);
+    if (record.offer.generation != 0) via.accelerator->withdraw(record);
     via.open_receives.add(-1);
-    via.shared.receives.put(&record);
+    via.common.receives.put(&record);
     throw;
   }
   if (from == nullptr) {
     LCI_RACE_POINT("matcher.post.after_filing");
     // take_lost() has either found the receive, or was over before it was filed: then the engine's
     // lock has brought us what mark_gone() said.
-    if (via.shared.failure_epoch() != 0 && rank >= 0 && via.shared.has_died(rank)) [[unlikely]] {
+    if (via.engine.shared.failure_epoch() != 0 && rank >= 0 && via.engine.shared.has_died(rank))
+        [[unlikely]] {
       end_receives(take_lost(via, rank));
       return errorcode_t::posted;
     }
-    if (via.shared.failure_epoch() != 0 && rank >= 0 && via.shared.is_gone(rank)) [[unlikely]] {
+    if (via.engine.shared.failure_epoch() != 0 && rank >= 0 && via.engine.shared.is_gone(rank))
+        [[unlikely]] {
       if (!is_for_parted(via, rank, record)) return errorcode_t::posted;
-      via.offered.withdraw(record);
+      if (offer.generation != 0) via.accelerator->withdraw(record);
       via.open_receives.add(-1);
-      via.shared.receives.put(&record);
+      via.common.receives.put(&record);
       return errorcode_t::fatal;
     }
-    if (offer.generation != 0) via.offered.publish(rank, offer, *engine_);
+    if (offer.generation != 0) via.accelerator->publish(rank, offer, *engine_);
     return errorcode_t::posted;
   }
-  via.offered.withdraw(record);  // nobody was told
+  if (offer.generation != 0) [[unlikely]]
+    via.accelerator->withdraw(record);  // nobody was told
   if (from->what == message::form::rts) {
     give_answer(record, *from);
     return errorcode_t::posted;
   }
   if (record.kind != mem::mem_kind::host && from->size != 0) {
-    if (!via.shared.gpus.write_by_hand(record.user.status.buffer, from->data, from->size)) {
+    if (!via.accelerator->write_by_hand(record.user.status.buffer, from->data, from->size)) {
       send_to_device(via, record, outcome(record, *from), from->data);
       give_back(via, *from);
       return errorcode_t::posted;
@@ -282,7 +287,7 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   }
   got = outcome(record, *from);
   via.open_receives.add(-1);
-  via.shared.receives.put(&record);
+  via.common.receives.put(&record);
   give_back(via, *from);
   return errorcode_t::done;
 }
@@ -301,14 +306,14 @@ receive* matcher::remove(const receive_test& takes, receive* behind) noexcept {
 
 // A receive that was just filed for a rank that took leave: true if nothing can meet it any more
 // and it has left the engine. By its address: once parting is over nobody else takes it out.
-bool matcher::is_for_parted(channel& via, int rank, const receive& record) noexcept {
+bool matcher::is_for_parted(host_context& via, int rank, const receive& record) noexcept {
   switch (via.parted_from(rank)) {
-    case channel::parting::not_yet:
+    case parting::not_yet:
       break;
-    case channel::parting::begun:  // by another thread, which may have passed by
-      if (end_receives(take_lost(via, rank)) != 0) via.miss(rank);
+    case parting::begun:  // by another thread, which may have passed by
+      if (end_receives(take_lost(via, rank)) != 0) via.engine.watch.miss(rank);
       break;
-    case channel::parting::over:
+    case parting::over:
       return remove([&](int source, const receive& to) {
                return source == rank && &to == &record;
              }) != nullptr;
@@ -316,7 +321,7 @@ bool matcher::is_for_parted(channel& via, int rank, const receive& record) noexc
   return false;
 }
 
-receive* matcher::take_lost(const channel& via, int rank, receive* behind) noexcept {
+receive* matcher::take_lost(const host_context& via, int rank, receive* behind) noexcept {
   return remove([&](int source, const receive& to) { return source == rank && to.via == &via; },
                 behind);
 }
@@ -333,7 +338,7 @@ std::size_t end_receives(receive* taken, bool is_told) noexcept {
       continue;
     }
     to.via->open_receives.add(-1);
-    to.via->shared.receives.put(&to);
+    to.via->common.receives.put(&to);
     abandon(comp);
   }
   return ended;
@@ -343,11 +348,12 @@ bool matcher::take_back(const waiter& by) noexcept {
   receive* const to = remove([&](int, const receive& each) { return each.user.comp == &by; });
   if (to == nullptr || was_claimed(*to)) return false;
   to->via->open_receives.add(-1);
-  to->via->shared.receives.put(to);
+  to->via->common.receives.put(to);
   return true;
 }
 
-void matcher::forget_messages(core& shared, const std::function<bool(message&)>& takes) noexcept {
+void matcher::forget_messages(host_common& shared,
+                              const std::function<bool(message&)>& takes) noexcept {
   message* taken = nullptr;
   engine_->remove_sends([&](void* value) {
     auto& m = *static_cast<message*>(value);
@@ -359,32 +365,32 @@ void matcher::forget_messages(core& shared, const std::function<bool(message&)>&
   while (taken != nullptr) give_back(shared, *std::exchange(taken, taken->pool_next));
 }
 
-receive* matcher::part_with(const channel& via, receive* behind) noexcept {
+receive* matcher::part_with(const host_context& via, receive* behind) noexcept {
   behind = remove([&](int, const receive& to) { return to.via == &via; }, behind);
-  forget_messages(via.shared, [&](message& m) {
+  forget_messages(via.common, [&](message& m) {
     if (m.via != &via) return false;
     if (m.what == message::form::rts) return true;
     m.via = nullptr;
-    m.left_by = &via.fabric;
+    m.left_by = &via.engine.fabric;
     return false;
   });
   return behind;
 }
 
-void matcher::part_with(core& shared, const mem::packet_pool& pool) noexcept {
+void matcher::part_with(host_common& shared, const mem::packet_pool& pool) noexcept {
   forget_messages(shared, [&](message& m) {
-    return m.packet != nullptr && shared.arena.contains(m.packet) && m.packet->pool == &pool;
+    return m.packet != nullptr && shared.core.arena.contains(m.packet) && m.packet->pool == &pool;
   });
 }
 
-void matcher::part_with(core& shared, const net::fabric& network) noexcept {
+void matcher::part_with(host_common& shared, const net::fabric& network) noexcept {
   forget_messages(shared, [&](message& m) {
     return m.via == nullptr && m.left_by == &network && m.packet != nullptr &&
-           !shared.arena.contains(m.packet);
+           !shared.core.arena.contains(m.packet);
   });
 }
 
-void matcher::empty_st(core& shared) {
+void matcher::empty_st(host_common& shared) {
   engine_->drain_st([&](void* value, matching_entry_type_t type, bool is_raw) {
     if (is_raw) return;
     if (type == matching_entry_type_t::send)

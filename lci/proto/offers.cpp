@@ -9,10 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "lci/proto/channel.hpp"
+#include "lci/proto/flags.hpp"
+#include "lci/proto/gpu_common.hpp"
 #include "lci/proto/matcher.hpp"
+#include "lci/proto/reach.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 namespace {
 
@@ -36,7 +38,7 @@ offers::~offers() {
 void offers::encourage(int rank) noexcept {
   const std::lock_guard lock(lock_);
   try {
-    if (moods_.empty()) moods_.resize(static_cast<std::size_t>(via_.shared.n));
+    if (moods_.empty()) moods_.resize(static_cast<std::size_t>(via_.engine.shared.n));
   } catch (const std::bad_alloc&) {
     return;  // the next request does
   }
@@ -58,7 +60,9 @@ offers::slot* offers::find_free_locked() noexcept {
 }
 
 void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
-  if (rank == via_.shared.me || is_for_network(via_, rank, record.kind) || !is_worth(rank)) return;
+  if (rank == via_.engine.shared.me || is_for_network(via_.host, rank, record.kind) ||
+      !is_worth(rank))
+    return;
   recv_plan plan;
   plan.rank = rank;
   plan.user = record.user;
@@ -73,15 +77,15 @@ void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
   plan.from_device = true;
   std::string why_not;
   const std::optional<mem::region> target = region_to_share(via_, plan, why_not);
-  flag_word* const word = target ? via_.shared.flags.take() : nullptr;
+  flag_word* const word = target ? via_.common.flags.take() : nullptr;
   if (word == nullptr) return;
   const bool registered_here = plan.region.generation == 0;
   if (registered_here) {
     try {
-      plan.region = via_.shared.regions.insert(*target);
-      via_.fabric.publish({plan.region.slot, plan.region.generation}, 0);
+      plan.region = via_.engine.shared.regions.insert(*target);
+      via_.engine.fabric.publish({plan.region.slot, plan.region.generation}, 0);
     } catch (...) {
-      if (plan.region.generation != 0) via_.shared.regions.erase(plan.region);
+      if (plan.region.generation != 0) via_.engine.shared.regions.erase(plan.region);
       flag_words::give(word);
       throw;
     }
@@ -90,7 +94,7 @@ void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
   slot* const s = find_free_locked();
   if (s == nullptr) {  // another thread has taken the last one
     flag_words::give(word);
-    if (registered_here) via_.shared.regions.erase(plan.region);
+    if (registered_here) via_.engine.shared.regions.erase(plan.region);
     return;
   }
   if (++s->generation == 0) ++s->generation;  // 0 names nothing
@@ -122,10 +126,10 @@ void offers::publish(int rank, wire::name offer, match::engine& where) {
     body.offset = s->plan.region_offset;
     body.room = s->plan.user.status.size;
     body.tag = s->plan.user.status.tag;
-    body.word = via_.shared.flags.place_of(s->word);
+    body.word = via_.common.flags.place_of(s->word);
     body.rcomp = s->rcomp;
   }
-  via_.known_offers.say(rank, body);
+  known_.say(rank, body);
 }
 
 offers::slot* offers::find_locked(int rank, wire::name offer) noexcept {
@@ -139,7 +143,7 @@ offers::slot* offers::find_locked(int rank, wire::name offer) noexcept {
 void offers::free_locked(slot& s) noexcept {
   if (s.word != nullptr) flag_words::give(s.word);
   s.word = nullptr;
-  if (s.registered_here) via_.shared.regions.erase(s.plan.region);
+  if (s.registered_here) via_.engine.shared.regions.erase(s.plan.region);
   s.registered_here = s.is_public = false;
   s.record = nullptr;
   s.at = slot::phase::free;
@@ -172,10 +176,10 @@ bool offers::withdraw(receive& record) noexcept {
 
 // Takes the record of a claimed receive out of its engine, unless a message has done so.
 void offers::bring_home_locked(slot& s) noexcept {
-  const remote_target to = via_.shared.rcomps.find(s.rcomp);
+  const remote_target to = via_.engine.shared.rcomps.find(s.rcomp);
   if (s.record == nullptr || to.match == nullptr) return;
-  if (!to.match->engine().remove_recv(pattern_of(s.plan), s.record)) return;
-  via_.shared.receives.put(s.record);
+  if (!matcher::of(*to.match).engine().remove_recv(pattern_of(s.plan), s.record)) return;
+  via_.host.common.receives.put(s.record);
   s.record = nullptr;
 }
 
@@ -194,18 +198,18 @@ bool offers::begin_locked(slot& s, std::uint64_t size) {
 }
 
 void offers::on_claim(int rank, const wire::claim& body) {
-  const awaited_flags::place room(via_.flags);
+  const awaited_flags::place room(flags_);
   {
     const std::lock_guard lock(lock_);
     slot* const s = find_locked(rank, body.receiver);
     // Also where a failure has overtaken it. The sender's word is not looked at then: it may be
     // another's by now.
     if (s == nullptr || !begin_locked(*s, body.size)) {
-      via_.dropped.add(1);
+      via_.engine.dropped.add(1);
       return;
     }
   }
-  via_.flags.on_claim(rank, body);
+  flags_.on_claim(rank, body);
 }
 
 void offers::on_end(int rank, const wire::offer_end& body) {
@@ -213,12 +217,12 @@ void offers::on_end(int rank, const wire::offer_end& body) {
     const std::lock_guard lock(lock_);
     slot* const s = find_locked(rank, body.receiver);
     if (s == nullptr || (!begin_locked(*s, body.size) && s->at != slot::phase::claimed)) {
-      via_.dropped.add(1);
+      via_.engine.dropped.add(1);
       return;
     }
   }
   if (body.ok == 0)
-    via_.keep_made([&] {
+    via_.engine.errors.keep_made([&] {
       return std::runtime_error("rank " + std::to_string(rank) + " could not write a message of " +
                                 std::to_string(body.size) +
                                 " bytes into the receive that it had claimed");
@@ -236,12 +240,12 @@ void offers::finish(wire::name offer, bool ok) {
     if (s->record == nullptr) {
       free_locked(*s);
     } else {
-      if (s->registered_here) via_.shared.regions.erase(s->plan.region);
+      if (s->registered_here) via_.engine.shared.regions.erase(s->plan.region);
       s->registered_here = false;
       s->at = slot::phase::ended;
     }
   }
-  end_receive(via_, plan, ok);
+  end_receive(via_.host, plan, ok);
   claimed_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -264,4 +268,4 @@ void offers::forget(int rank) {
   for (std::size_t i = 0; i < count; ++i) finish(claimed[i], false);
 }
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

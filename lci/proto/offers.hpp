@@ -1,8 +1,8 @@
 // Receives into GPU memory that are told to the one who will send: a send that finds such an offer
 // writes there at once, which spares the request and its answer (RTS, RTR).
 //
-//   offers       what a channel offers to peers
-//   peer_offers  what peers have offered to a channel
+//   offers       what a device offers to peers
+//   peer_offers  what peers have offered to a device
 //
 // The receive stays in its matching engine, where another message of the same key may find it
 // first. Which of the two gets it is decided in one word of shared memory, by compare and exchange:
@@ -25,22 +25,25 @@
 
 #include "lci/base/spinlock.hpp"
 #include "lci/match/engine.hpp"
-#include "lci/proto/flags.hpp"
+#include "lci/proto/flag_words.hpp"
+#include "lci/proto/gpu_jobs.hpp"
 #include "lci/proto/op.hpp"
-#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/plans.hpp"
+#include "lci/proto/receive.hpp"
 #include "lci/proto/wire.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
-class channel;
-class port;
-struct outgoing;
+class awaited_flags;
+class peer_offers;
+struct context;
 
 class offers {
  public:
   static constexpr std::size_t OPEN = 32;  // receives on offer at a time
 
-  explicit offers(channel& via) noexcept : via_(via) {}
+  offers(context& via, awaited_flags& flags, peer_offers& known) noexcept
+      : via_(via), flags_(flags), known_(known) {}
   ~offers();
   offers(const offers&) = delete;
   offers& operator=(const offers&) = delete;
@@ -94,7 +97,9 @@ class offers {
   void free_locked(slot& s) noexcept;
   void finish(wire::name offer, bool ok);
 
-  channel& via_;
+  context& via_;
+  awaited_flags& flags_;
+  peer_offers& known_;
   base::spinlock lock_;  // guards the rest
   std::array<slot, OPEN> slots_;
   std::vector<mood> moods_;              // by rank; empty before the first encourage()
@@ -102,9 +107,9 @@ class offers {
   std::atomic<std::size_t> claimed_{0};  // slots with phase claimed
 };
 
-class peer_offers {
+class peer_offers final : private claim_sender {
  public:
-  explicit peer_offers(channel& via) noexcept : via_(via) {}
+  explicit peer_offers(context& via) noexcept : via_(via) {}
   // Throws std::bad_alloc: nothing has changed.
   void on_offer(int rank, const wire::offer& body);
   // Sends into the oldest offer for such a message. Nothing: there is none, or an earlier message
@@ -113,7 +118,7 @@ class peer_offers {
   void forget(int rank) noexcept;
   // Sends a message of this protocol, for which later claims need not wait.
   void say(int rank, const wire::offer& body) noexcept;
-  void say(int rank, const wire::claim& body) noexcept;
+  void say(int rank, const wire::claim& body) noexcept override;
 
  private:
   // What a rank has on offer, by its slots: one that is offered anew is over.
@@ -126,19 +131,19 @@ class peer_offers {
   enum class answer : std::uint8_t { ours, gone, unreachable };
 
   template <class Body>
-  void say_as(int rank, wire::staged_kind what, const Body& body) noexcept;
-  bool is_clear(port& from, int rank) noexcept;
-  void set_clear(port& from, int rank) noexcept;
+  void say_as(int rank, wire::kind what, const Body& body) noexcept;
+  bool is_clear(post_queue& from, int rank) noexcept;
+  void set_clear(post_queue& from, int rank) noexcept;
   shelf* find_locked(int rank) const noexcept;
   shelf& shelf_locked(int rank);
   std::optional<wire::offer> take(const outgoing& out) noexcept;
   answer make(const outgoing& out, const wire::offer& offer, transfer*& made);
 
-  channel& via_;
+  context& via_;
   base::spinlock lock_;                          // guards the rest
   std::vector<std::unique_ptr<shelf>> shelves_;  // by rank; empty before the first use
   std::uint64_t next_ = 1;                       // of shelf::order
   std::atomic<std::size_t> count_{0};            // offers on all shelves
 };
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

@@ -1,6 +1,6 @@
-// The records of operations under way. They come from pools, so that no message needs the heap.
-// Threads: a record belongs to one thread at a time; it passes on through a queue, a matching
-// engine or a backend.
+// The records of operations under way, and of the protocols that carry them. Operations come from
+// pools, so that no message needs the heap. Threads: a record of an operation belongs to one thread
+// at a time; it passes on through a queue or a backend. Protocols are immutable.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,6 @@
 #include "lci/base/platform.hpp"
 #include "lci/mem/memory_kind.hpp"
 #include "lci/mem/packet.hpp"
-#include "lci/mem/region_table.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/news.hpp"
 #include "lci/proto/wire.hpp"
@@ -21,10 +20,9 @@ class comp_impl_t;
 
 namespace lci::proto {
 
-class channel;
-class direct_copy;
-class port;
-class matcher;
+class post_queue;
+struct outgoing;
+struct transfer;
 
 inline bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
 
@@ -43,46 +41,31 @@ struct user_side {
 // library's own hears it.
 void abandon(comp_impl_t* comp) noexcept;
 
-// A receive that waits in a matching engine.
-struct receive {
-  receive* pool_next = nullptr;
-  user_side user;           // status.buffer and status.size describe the receive buffer
-  channel* via = nullptr;   // counts as outstanding here
-  mem::region_name region;  // registration the buffer lies in, if the user named one
-  std::uint64_t region_offset = 0;
-  mem::mem_kind kind = mem::mem_kind::host;  // of the buffer
-  int gpu = -1;                              // of device memory
-  wire::name offer;                          // in via->offered, while it is filed; none: {}
+// One way to carry an operation. Those that posts choose from have the first two functions; those
+// that make transfers the last two, where there is something to do.
+struct protocol {
+  const char* name;
+  bool (*accepts)(const outgoing& out) noexcept;
+  errorcode_t (*start)(outgoing& out);
+  // Every byte is there: tells the target, and whoever waits for the transfer inside of the
+  // library. False: there is no memory to tell; it is called again.
+  bool (*on_complete)(transfer& move) noexcept;
+  // It has failed. Why was kept, or the peer is gone.
+  void (*on_abort)(transfer& move) noexcept;
+  // A transfer is the whole operation: counted as open, and its user is told. False: a step of one.
+  bool is_operation;
 };
 
-// A message that waits in a matching engine: small ones are kept in the record, larger ones in the
-// packet they came in, and a rendezvous leaves only its request here.
-struct message {
-  static constexpr std::size_t INLINE_BYTES = 128;
-  enum class form : std::uint8_t { inlined, packet, rts };
+// Moves the bytes of a transfer in place of the network.
+class carrier {
+ public:
+  // Takes it over: concludes it at its end, which may come before the call returns.
+  virtual void start(transfer& move) noexcept = 0;
+  // The transfer ends, or was taken back before it was started.
+  virtual void discard(transfer& move) noexcept = 0;
 
-  message* pool_next = nullptr;
-  form what = form::inlined;
-  int rank = -1;
-  tag_t tag = 0;
-  std::size_t size = 0;
-  const std::byte* data = nullptr;  // in `bytes` or in the packet
-  mem::packet* packet = nullptr;    // to be released after use
-  channel* via = nullptr;  // where it arrived, null once that is gone; a rendezvous answers there
-  const net::fabric* left_by = nullptr;  // of the channel that is gone
-  wire::name sender;                     // of a rendezvous
-  bool from_device = false;              // of a rendezvous: the data is in GPU memory
-  receive* met = nullptr;                // of a rendezvous that is to be answered later
-  std::byte bytes[INLINE_BYTES];
-};
-
-// What a transfer is to do once all of its pieces are there.
-enum class ending : std::uint8_t {
-  none,
-  immediate,   // the target gets `imm`
-  rendezvous,  // the target's receive state is told; our send state has its data written
-  piece,       // of a staged transfer, which is told
-  offer        // the target's offer is told
+ protected:
+  ~carrier() = default;
 };
 
 // A put, get or zero-copy send on its way. Pieces of at most max_rma follow each other: the next is
@@ -91,29 +74,27 @@ struct transfer {
   enum class verb : std::uint8_t { send, put, get };
 
   transfer* pool_next = nullptr;
-  transfer* next = nullptr;  // link in a list of its channel
-  port* via = nullptr;
+  transfer* next = nullptr;  // link in a list of its engine
+  post_queue* via = nullptr;
+  const protocol* of = nullptr;
   user_side user;
   net::net_op op;  // rank, keys; buffer, size and remote_offset are those of the current piece
-  direct_copy* direct = nullptr;  // set: a GPU copies the whole, the network does nothing
-  int gpu = -1;                   // of device memory
+  class carrier* carrier = nullptr;  // null: the network moves the bytes
+  int gpu = -1;                      // of device memory
   verb what = verb::put;
-  ending end = ending::none;
   bool begun = false;  // its first piece was posted
   bool failed = false;
-  bool registered_here = false;  // op.local_key was made for this operation and goes with it
-  bool counted = false;          // stands in the channel's count of outstanding operations
   std::byte* base = nullptr;
   std::size_t total = 0;
   std::size_t at = 0;             // bytes that completed; start of the current piece
   std::uint64_t remote_base = 0;  // offset of byte 0 in the remote registration
-  std::uint32_t imm = 0;          // with ending immediate, or the fin_imm of a rendezvous
-  std::uint64_t piece = 0;        // with ending piece: which
-  bool is_direct = false;         // `direct` is or was set
-  bool is_flagged = false;        // the GPU itself tells the target
+  std::uint64_t own_key = 0;      // of the buffer, made for this operation and going with it
+  std::uint32_t imm = 0;          // for the target, with the last piece or behind it; 0: nothing
   mem::packet* packet = nullptr;  // copy of the user's bytes; released at the end
-  wire::name local_state;         // rendezvous: our send state; piece: our staged state
-  wire::name peer_state;          // rendezvous: the receiver's state
+  void* owner = nullptr;          // what the protocol keeps its states in; its own type
+  std::uint64_t piece = 0;        // which, of what the protocol has divided
+  wire::name local_state;         // of the protocol: here
+  wire::name peer_state;          // and at the target
 };
 
 }  // namespace lci::proto

@@ -2,13 +2,16 @@
 // starts it. Threads: lives on the stack of the posting thread.
 #pragma once
 
-#include "lci/proto/channel.hpp"
+#include "lci/proto/host_context.hpp"
 #include "lci/proto/op.hpp"
+#include "lci/proto/plans.hpp"
+#include "lci/proto/post_queue.hpp"
 
 namespace lci::proto {
 
 struct outgoing {
-  port& via;
+  post_queue& via;
+  host_context& host;
   mem::packet_pool& pool;
   std::size_t inject_limit = 0;  // attribute max_inject_size
   std::size_t bcopy_limit = 0;   // "B": payload of a packet less the extended head
@@ -32,7 +35,7 @@ struct outgoing {
   net::remote_key remote{};  // put, get
   std::uint64_t remote_offset = 0;
 
-  core& shared() const noexcept { return via.via.shared; }
+  core& shared() const noexcept { return via.engine.shared; }
   std::uint32_t imm() const noexcept {
     return extended ? wire::kind_imm(wire::kind::extended) : shared().imm.encode(rcomp, tag);
   }
@@ -84,11 +87,5 @@ struct outgoing {
   }
   std::size_t head_size() const noexcept { return extended ? sizeof(wire::extended_head) : 0; }
 };
-
-// Answers of all: done, done_backlog, posted, posted_backlog, retry_* (only if may_retry), fatal
-// when the peer is gone.
-errorcode_t start_message(outgoing& out);  // send or active message
-errorcode_t start_put(outgoing& out);
-errorcode_t start_get(outgoing& out);
 
 }  // namespace lci::proto

@@ -3,7 +3,7 @@
 #include <functional>
 #include <new>
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 path_news::~path_news() {
   if (!is_heard() || count_direct() + count_through_host() == 0) return;
@@ -26,4 +26,4 @@ void path_news::tell(int rank, std::string_view why_not) noexcept {
                     static_cast<int>(why_not.size()), why_not.data());
 }
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

@@ -13,7 +13,7 @@
 
 #include "lci/base/log.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 class path_news {
  public:
@@ -53,4 +53,4 @@ class path_news {
   std::set<std::pair<int, std::size_t>> said_;
 };
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "lci/errors.hpp"
-#include "lci/proto/channel.hpp"
+#include "lci/proto/arrival.hpp"
+#include "lci/proto/gpu_common.hpp"
 #include "lci/proto/handler_depth.hpp"
+#include "lci/proto/staged.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 namespace {
 
@@ -27,56 +29,40 @@ status_t status_of(int rank, tag_t tag, void* buffer, std::size_t size) noexcept
 
 }  // namespace
 
-mem::memory_place settle_place(core& shared, const void* buffer) {
-  const mem::memory_place where = mem::find_place(buffer);
-  if (!where.is_handled) throw argument_error(where.domain->refusal(buffer));
-  if (where.kind != mem::mem_kind::host) shared.gpus.use(*where.domain);
-  return where;
-}
-
-void give_back(core& shared, void* buffer, allocator_base_t* allocator) noexcept {
-  if (buffer == nullptr) return;
-  if (allocator != nullptr) {
-    try {
-      allocator->deallocate(buffer);
-    } catch (...) {  // lost, as nobody is there to be told
-    }
-  } else if (mem::packet* const p = mem::packet_pool::held(shared.arena, buffer); p != nullptr) {
-    mem::release_packet(shared.arena, p);
-  }
-}
-
 // ---- the pool ----
 
 void payload_arrivals::enter(mem::payload_pool& pool) noexcept {
-  pool_.store(&pool, std::memory_order_release);  // edge payloads.pool: partner is take_place()
+  via_.host.payloads.store(
+      &pool, std::memory_order_release);  // edge payloads.pool: partner is take_place()
 }
 
 void payload_arrivals::leave(mem::payload_pool& pool) noexcept {
   mem::payload_pool* expected = &pool;
   // relaxed: nothing is handed over.
-  pool_.compare_exchange_strong(expected, nullptr, std::memory_order_relaxed);
+  via_.host.payloads.compare_exchange_strong(expected, nullptr, std::memory_order_relaxed);
 }
 
 // Leaves `out.buffer` null when all packets are in use. Throws what the allocator throws.
 void payload_arrivals::take_place(std::size_t size, am_place& out) {
-  core& shared = via_.shared;
-  mem::payload_pool* const pool = pool_.load(std::memory_order_acquire);  // edge payloads.pool
-  const std::size_t payload = pool != nullptr ? pool->payload_size() : via_.pool.payload_size();
+  core& shared = via_.engine.shared;
+  mem::payload_pool* const pool =
+      via_.host.payloads.load(std::memory_order_acquire);  // edge payloads.pool
+  const std::size_t payload =
+      pool != nullptr ? pool->payload_size() : via_.engine.pool.payload_size();
   if (size + sizeof(wire::extended_head) > payload) {
     out.allocator =
         pool != nullptr ? &pool->allocator() : shared.allocator.load(std::memory_order_relaxed);
     const no_progress_here barred;
     out.buffer = out.allocator->allocate(size);
     if (out.buffer == nullptr) throw std::bad_alloc();
-    out.where = settle_place(shared, out.buffer);
+    out.where = settle_place(via_.host, out.buffer);
   } else if (pool != nullptr) {
     out.payload = pool->get();
     if (out.payload == nullptr) return;
     out.buffer = out.payload->data;
     out.where = *out.payload->place;
-    if (out.where.kind != mem::mem_kind::host) shared.gpus.use(*out.where.domain);
-  } else if (mem::packet* const packet = via_.pool.get(); packet != nullptr) {
+    if (out.where.kind != mem::mem_kind::host) via_.common.gpus.use(*out.where.domain);
+  } else if (mem::packet* const packet = via_.engine.pool.get(); packet != nullptr) {
     out.buffer = packet->payload();
   }
 }
@@ -88,10 +74,10 @@ payload_arrivals::found payload_arrivals::find(std::size_t size, am_place& out) 
     has_complained_.store(false, std::memory_order_relaxed);
     return found::yes;
   } catch (...) {
-    give_back(via_.shared, out.buffer, out.allocator);
+    via_.engine.shared.give_back(out.buffer, out.allocator);
     // It is tried again in each round, but said once.
     if (!has_complained_.exchange(true, std::memory_order_relaxed))
-      via_.keep(std::current_exception());
+      via_.engine.errors.keep(std::current_exception());
     return out.allocator != nullptr ? found::never : found::later;
   }
 }
@@ -107,7 +93,7 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
     return net::verdict::deferred;
   }
   // edge payloads.pool: partner is the store that gives them one.
-  const mem::payload_pool* const pool = pool_.load(std::memory_order_acquire);
+  const mem::payload_pool* const pool = via_.host.payloads.load(std::memory_order_acquire);
   if (pool == nullptr || pool->in_operations() == 0) return net::verdict::deferred;
   try {
     waiting one;
@@ -127,19 +113,18 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
 
 // What find() has found and nobody uses.
 void payload_arrivals::give_up_place(const am_place& at) noexcept {
-  give_back(via_.shared, at.buffer, at.allocator);
+  via_.engine.shared.give_back(at.buffer, at.allocator);
 }
 
 bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const am_place& at,
                                   const std::byte* data) noexcept {
   const bool is_host = status.size == 0 || at.where.kind == mem::mem_kind::host;
-  core& shared = via_.shared;
   if (is_host && status.size != 0) std::memcpy(status.buffer, data, status.size);
-  if (is_host || shared.gpus.write_by_hand(status.buffer, data, status.size)) {
-    via_.signal(&to, status, false, news::message);
+  if (is_host || via_.common.gpus.write_by_hand(status.buffer, data, status.size)) {
+    via_.engine.signals.signal(&to, status, false, news::message);
     return true;
   }
-  am_copy* const job = shared.am_copies.try_get();
+  am_copy* const job = via_.common.am_copies.try_get();
   if (job == nullptr) return false;
   job->via_ = &via_;
   job->user_ = {&to, status};
@@ -148,11 +133,11 @@ bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   job->heap_ = nullptr;
   bool never = false;
   job->set_ =
-      status.size <= staging_store::SMALL ? shared.staging.take(status.size, never) : nullptr;
+      status.size <= staging_store::SMALL ? via_.common.staging.take(status.size, never) : nullptr;
   if (job->set_ == nullptr) {
     job->heap_ = new (std::nothrow) std::byte[status.size];
     if (job->heap_ == nullptr) {
-      shared.am_copies.put(job);
+      via_.common.am_copies.put(job);
       return false;
     }
   }
@@ -163,23 +148,24 @@ bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   job->size = status.size;
   job->device = at.where.device;
   job->way = mem::copy_way::to_device;
-  via_.open.add(1);
-  shared.gpus.copy(*job);
+  via_.engine.open.add(1);
+  via_.common.gpus.copy(*job);
   return true;
 }
 
 void am_copy::ended(std::string_view error) noexcept {
-  channel& via = *via_;
+  context& via = *via_;
   const user_side user = user_;
   const am_place place = place_;
-  if (set_ != nullptr) via.shared.staging.give(set_);
+  if (set_ != nullptr) via.common.staging.give(set_);
   delete[] heap_;
-  via.shared.am_copies.put(this);
-  via.open.add(-1);
+  via.common.am_copies.put(this);
+  via.engine.open.add(-1);
   if (error.empty())
-    return via.signal_given(user.comp, user.serial, user.status, false, news::message);
-  give_back(via.shared, place.buffer, place.allocator);
-  via.keep_made([&] {
+    return via.engine.signals.signal_given(user.comp, user.serial, user.status, false,
+                                           news::message);
+  via.engine.shared.give_back(place.buffer, place.allocator);
+  via.engine.errors.keep_made([&] {
     return std::runtime_error("an active message of " + std::to_string(user.status.size) +
                               " bytes from rank " + std::to_string(user.status.rank) +
                               " was not copied to the GPU: " + std::string(error));
@@ -200,7 +186,7 @@ void payload_arrivals::on_rts(comp_impl_t& to, int rank, const wire::rts& reques
       return wait_for_packet(std::move(one));
     }
     case found::never:
-      return via_.say(rank, wire::staged_kind::drop_send, wire::drop{request.sender, 0, 0});
+      return via_.engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});
   }
 }
 
@@ -212,7 +198,7 @@ void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
   plan.user.is_arrival = true;
   plan.user.what = news::message;
   plan.user.serial = serial;
-  plan.what = receiver::active_message;
+  plan.what = &ACTIVE_MESSAGE;
   plan.kind = at.where.kind;
   plan.gpu = at.where.device;
   plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
@@ -220,7 +206,7 @@ void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
   plan.payload = at.payload;
   if (plan.payload != nullptr) plan.payload->home->enter_operation(*plan.payload);
   try {
-    start_receive(via_, request.sender, plan);
+    start_receive(via_.host, request.sender, plan);
   } catch (...) {
     if (plan.payload != nullptr) plan.payload->home->leave_operation(*plan.payload);
     give_up_place(at);
@@ -233,7 +219,7 @@ void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
 void payload_arrivals::wait_for_packet(waiting one) {
   const std::lock_guard lock(lock_);
   waiting_.push_back(std::move(one));
-  via_.expect_leftovers(1);
+  via_.engine.expect_leftovers(1);
 }
 
 std::size_t payload_arrivals::serve_waiting() noexcept {
@@ -259,13 +245,13 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   if (first.is_small) {
     const status_t status = status_of(first.rank, first.request.tag, at.buffer, first.bytes.size());
     // First: what it is told may wait until nothing is under way here.
-    via_.expect_leftovers(-1);
+    via_.engine.expect_leftovers(-1);
     if (first.to->attr.serial != first.serial) {
       give_up_place(at);
-      via_.keep_freed(first.to, status, news::message);
+      via_.engine.signals.keep_freed(first.to, status, news::message);
     } else if (!deliver_at(*first.to, status, at, first.bytes.data())) {
       give_up_place(at);
-      via_.expect_leftovers(1);
+      via_.engine.expect_leftovers(1);
       return false;
     }
     return true;
@@ -275,11 +261,11 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  via_.expect_leftovers(-1);
+  via_.engine.expect_leftovers(-1);
   // It may have gone while the message was in nobody's list.
-  if (via_.shared.is_gone(first.rank)) {
-    proto::on_peer_gone(via_, first.rank);
-    via_.staged.on_peer_gone(first.rank);
+  if (via_.engine.shared.is_gone(first.rank)) {
+    end_rendezvous_with(via_.host, first.rank);
+    staged_.on_peer_gone(first.rank);
   }
   return true;
 }
@@ -289,7 +275,7 @@ void payload_arrivals::on_peer_gone(int rank) noexcept {
   const std::lock_guard lock(lock_);
   const std::size_t gone = std::erase_if(
       waiting_, [rank](const waiting& one) { return one.rank == rank && !one.is_small; });
-  via_.expect_leftovers(-static_cast<int>(gone));
+  via_.engine.expect_leftovers(-static_cast<int>(gone));
 }
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

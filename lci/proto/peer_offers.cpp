@@ -4,18 +4,19 @@
 #include <string>
 #include <utility>
 
-#include "lci/proto/channel.hpp"
-#include "lci/proto/eager.hpp"
+#include "lci/proto/direct.hpp"
+#include "lci/proto/gpu_common.hpp"
 #include "lci/proto/offers.hpp"
+#include "lci/proto/transfers.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 peer_offers::shelf* peer_offers::find_locked(int rank) const noexcept {
   return shelves_.empty() ? nullptr : shelves_[static_cast<std::size_t>(rank)].get();
 }
 
 peer_offers::shelf& peer_offers::shelf_locked(int rank) {
-  if (shelves_.empty()) shelves_.resize(static_cast<std::size_t>(via_.shared.n));
+  if (shelves_.empty()) shelves_.resize(static_cast<std::size_t>(via_.engine.shared.n));
   std::unique_ptr<shelf>& of = shelves_[static_cast<std::size_t>(rank)];
   if (of == nullptr) of = std::make_unique<shelf>();
   return *of;
@@ -23,7 +24,7 @@ peer_offers::shelf& peer_offers::shelf_locked(int rank) {
 
 void peer_offers::on_offer(int rank, const wire::offer& body) {
   if (body.receiver.slot >= offers::OPEN) {
-    via_.dropped.add(1);
+    via_.engine.dropped.add(1);
     return;
   }
   const std::lock_guard lock(lock_);
@@ -45,7 +46,7 @@ void peer_offers::forget(int rank) noexcept {
 // Messages of one thread to one key meet receives in their order as far as networks keep it, so a
 // claim does not overtake what is on its way. An endpoint that cannot tell answers what is never
 // clear.
-bool peer_offers::is_clear(port& from, int rank) noexcept {
+bool peer_offers::is_clear(post_queue& from, int rank) noexcept {
   if (from.log.pending(rank)) return false;
   const std::uint64_t last = from.end().unconsumed(rank);
   if (last == 0 || last == net::endpoint::UNKNOWN) return last == 0;
@@ -54,7 +55,7 @@ bool peer_offers::is_clear(port& from, int rank) noexcept {
   return of != nullptr && of->clear == last;
 }
 
-void peer_offers::set_clear(port& from, int rank) noexcept {
+void peer_offers::set_clear(post_queue& from, int rank) noexcept {
   const std::uint64_t last = from.end().unconsumed(rank);
   const std::lock_guard lock(lock_);
   try {
@@ -64,16 +65,16 @@ void peer_offers::set_clear(port& from, int rank) noexcept {
 }
 
 template <class Body>
-void peer_offers::say_as(int rank, wire::staged_kind what, const Body& body) noexcept {
-  const bool was_clear = is_clear(via_.control, rank);
-  via_.say(rank, what, body);
-  if (was_clear) set_clear(via_.control, rank);
+void peer_offers::say_as(int rank, wire::kind what, const Body& body) noexcept {
+  const bool was_clear = is_clear(via_.engine.control, rank);
+  via_.engine.say(rank, what, body);
+  if (was_clear) set_clear(via_.engine.control, rank);
 }
 void peer_offers::say(int rank, const wire::offer& body) noexcept {
-  say_as(rank, wire::staged_kind::offer, body);
+  say_as(rank, wire::kind::offer, body);
 }
 void peer_offers::say(int rank, const wire::claim& body) noexcept {
-  say_as(rank, wire::staged_kind::claim, body);
+  say_as(rank, wire::kind::claim, body);
 }
 
 // The oldest offer for such a message, which leaves its shelf. One that is too small stays for the
@@ -94,26 +95,40 @@ std::optional<wire::offer> peer_offers::take(const outgoing& out) noexcept {
   return of.at[oldest];
 }
 
+// ---- a claim ----
+
+static bool tell_claimed(transfer& move) noexcept {
+  return is_told_by_gpu(move) || move.via->engine.control.accept_control(
+                                     move.op.rank, wire::kind::offer_end,
+                                     wire::offer_end{move.peer_state, move.total, 1, 0});
+}
+
+static void tell_not_claimed(transfer& move) noexcept {
+  move.via->engine.say(move.op.rank, wire::kind::offer_end,
+                       wire::offer_end{move.peer_state, move.total, 0, 0});
+}
+
+constexpr protocol CLAIM = {"claim", nullptr, nullptr, &tell_claimed, &tell_not_claimed, true};
+
 // The copy into the receive, if that is ours now.
 peer_offers::answer peer_offers::make(const outgoing& out, const wire::offer& offer,
                                       transfer*& made) {
-  flag_word* const word = find_word(via_.fabric, out.rank, offer.word);
+  flag_word* const word = find_word(via_.engine.fabric, out.rank, offer.word);
   const net::remote_key key{offer.region.slot, offer.region.generation};
-  const net::remote_view view = via_.fabric.check_remote(out.rank, key);
+  const net::remote_view view = via_.engine.fabric.check_remote(out.rank, key);
   if (word == nullptr) return answer::unreachable;
   if (view.what != net::remote_view::answer::ok || offer.offset > view.size ||
       out.size > view.size - offer.offset)
     return answer::gone;
-  transfer* const move = make_transfer(out, transfer::verb::put);
+  transfer* const move = make_transfer(out, transfer::verb::put, CLAIM);
   move->packet = out.packet;
   move->op.remote = key;
   move->remote_base = offer.offset;
-  move->end = ending::offer;
   move->peer_state = offer.receiver;
   bool is_made = false;
   try {
     std::string why_not;
-    is_made = make_direct(via_, *move, view, why_not);
+    is_made = make_direct(via_, *move, view, CLAIM, why_not);
   } catch (...) {
     undo_transfer(move);
     throw;
@@ -129,6 +144,7 @@ peer_offers::answer peer_offers::make(const outgoing& out, const wire::offer& of
     undo_transfer(move);
     return answer::gone;
   }
+  static_cast<direct_copy*>(move->carrier)->claims = this;
   made = move;
   return answer::ours;
 }
@@ -146,4 +162,4 @@ std::optional<errorcode_t> peer_offers::claim(outgoing& out) {
   return {};
 }
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

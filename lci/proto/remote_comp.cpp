@@ -6,7 +6,6 @@
 #include "lci/base/undo.hpp"
 #include "lci/comp/kind.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/matcher.hpp"
 
 namespace lci::proto {
 
@@ -15,7 +14,7 @@ constexpr rcomp_t POLICIES = 4;  // numbers an engine takes, one per matching po
 }
 
 remote_target remote_comps::engine_target(std::uintptr_t target, rcomp_t number) noexcept {
-  auto* match = reinterpret_cast<matcher*>(target & ~ENGINE);
+  auto* match = reinterpret_cast<match_target*>(target & ~ENGINE);
   return {nullptr, match, static_cast<matching_policy_t>(number - match->first_rcomp)};
 }
 
@@ -96,7 +95,7 @@ void remote_comps::remove(rcomp_t number) {
   r->target.store(0, std::memory_order_release);
 }
 
-rcomp_t remote_comps::add_engine(matcher* match) {
+rcomp_t remote_comps::add_engine(match_target* match) {
   const std::lock_guard lock(mutex_);
   const bool is_default = engines_made_ < 2;
   if (!is_default && MAX - next_ < POLICIES)
@@ -122,7 +121,7 @@ rcomp_t remote_comps::add_engine(matcher* match) {
 
 void remote_comps::remove_engine(rcomp_t first) noexcept {
   const std::lock_guard lock(mutex_);
-  std::erase_if(engines_, [first](const matcher* m) { return m->first_rcomp == first; });
+  std::erase_if(engines_, [first](const match_target* m) { return m->first_rcomp == first; });
   // edge rcomp.publish: 0 is nobody.
   for (rcomp_t i = 0; i < POLICIES; ++i)
     if (row* r = rows_.find(first + i)) r->target.store(0, std::memory_order_release);

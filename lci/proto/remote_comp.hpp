@@ -21,12 +21,20 @@ class comp_impl_t;
 
 namespace lci::proto {
 
-class matcher;
+// A matching engine, which is known by its numbers only: four from this one on, one for each
+// policy.
+class match_target {
+ public:
+  rcomp_t first_rcomp = 0;  // set when it is entered
+
+ protected:
+  ~match_target() = default;
+};
 
 // What a number stands for; both null: nothing.
 struct remote_target {
   comp_impl_t* comp = nullptr;
-  matcher* match = nullptr;
+  match_target* match = nullptr;
   matching_policy_t policy = matching_policy_t::none;  // with match
 };
 
@@ -62,23 +70,24 @@ class remote_comps {
   void bury(const comp_impl_t& comp) noexcept;
   rcomp_t add(comp_impl_t* comp);  // the next number
   void add_at(rcomp_t number,
-              comp_impl_t* comp);      // throws argument_error when out of range or taken
-  rcomp_t reserve(rcomp_t n);          // first of n numbers
-  void remove(rcomp_t number);         // throws argument_error when nothing is there
-  rcomp_t add_engine(matcher* match);  // takes the next four; the first two engines get 1 and 5
+              comp_impl_t* comp);  // throws argument_error when out of range or taken
+  rcomp_t reserve(rcomp_t n);      // first of n numbers
+  void remove(rcomp_t number);     // throws argument_error when nothing is there
+  rcomp_t add_engine(
+      match_target* match);  // takes the next four; the first two engines get 1 and 5
   void remove_engine(rcomp_t first) noexcept;
-  // Calls fn(matcher&) for each engine, under the lock: none goes meanwhile.
+  // Calls fn(match_target&) for each engine, under the lock: none goes meanwhile.
   template <class Fn>
   void for_each_engine(Fn&& fn) {
     const std::lock_guard lock(mutex_);
-    for (matcher* const m : engines_) fn(*m);
+    for (match_target* const m : engines_) fn(*m);
   }
   // The same for a signal handler: false when another has the lock.
   template <class Fn>
   bool try_each_engine(Fn&& fn) noexcept {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
-    for (matcher* const m : engines_) fn(*m);
+    for (match_target* const m : engines_) fn(*m);
     return true;
   }
 
@@ -97,7 +106,7 @@ class remote_comps {
   rcomp_t next_ = FIRST_USER;
   rcomp_t engines_made_ = 0;
   std::atomic<rcomp_t> end_of_engines_{FIRST_USER};
-  std::vector<matcher*> engines_;
+  std::vector<match_target*> engines_;
   std::unordered_multimap<const comp_impl_t*, rcomp_t> numbers_;  // of objects that are alive
   std::atomic<bool> has_numbers_{false};                          // there are some
   data::stable_array<row, 1024> rows_;

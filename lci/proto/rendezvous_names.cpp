@@ -21,6 +21,8 @@ const char* name_of(send_event e) noexcept {
   switch (e) {
     case send_event::rtr:
       return "rtr";
+    case send_event::unreachable:
+      return "unreachable";
     case send_event::written:
       return "written";
     case send_event::write_failed:
@@ -37,6 +39,8 @@ const char* name_of(recv_state s) noexcept {
       return "rtr_sent";
     case recv_state::finished:
       return "finished";
+    case recv_state::restaged:
+      return "restaged";
     case recv_state::failed:
       return "failed";
   }
@@ -47,6 +51,8 @@ const char* name_of(recv_event e) noexcept {
   switch (e) {
     case recv_event::fin:
       return "fin";
+    case recv_event::restage:
+      return "restage";
     case recv_event::peer_gone:
       return "peer_gone";
   }

@@ -1,5 +1,5 @@
-// Which protocol carries a message: the first record whose accepts() says yes. None of them asks
-// which backend it runs on. Threads: immutable.
+// Which protocol carries a message, and how each starts. None of them asks which backend it runs
+// on. Threads: any, through the post that they serve; the records are immutable.
 #pragma once
 
 #include <span>
@@ -8,14 +8,16 @@
 
 namespace lci::proto {
 
-struct protocol {
-  const char* name;
-  bool (*accepts)(const outgoing& out) noexcept;
-  errorcode_t (*start)(outgoing& out);
-};
-
-// In order of preference; the last accepts everything.
-std::span<const protocol> message_protocols() noexcept;
+// Messages out of host memory: the first whose accepts() says yes, and the last accepts everything.
+std::span<const protocol* const> message_protocols() noexcept;
 const protocol& select_message(const outgoing& out) noexcept;
+
+// Answers of all: done, done_backlog, posted, posted_backlog, retry_* (only if may_retry), fatal
+// when the peer is gone.
+errorcode_t start_message(outgoing& out);  // send or active message
+errorcode_t start_put(outgoing& out);
+errorcode_t start_get(outgoing& out);
+// A message of any size and from any memory, whose sender asks first.
+errorcode_t start_rendezvous(outgoing& out);
 
 }  // namespace lci::proto

@@ -7,7 +7,7 @@
 //   sender    [request] -> rtr -> fill, piece, fill, piece ... -> over (a put: at the ack)
 //   receiver  rtr (a get: in the request) -> piece: empty, credit ... -> over
 //
-// One per channel. Threads: shared; a short lock guards the states, and no copy, message or user's
+// One per device. Threads: shared; a short lock guards the states, and no copy, message or user's
 // code runs under it. Always true: a state is erased when nothing copies for it any more, also
 // when its peer is gone; a piece is accepted once, for the slot that waits for it. A receiver keeps
 // its slots until nothing writes them any more, also when one end has failed: until each was
@@ -24,17 +24,23 @@
 #include "lci/base/spinlock.hpp"
 #include "lci/data/slot_table.hpp"
 #include "lci/proto/devices.hpp"
-#include "lci/proto/flags.hpp"
-#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/flag_words.hpp"
+#include "lci/proto/plans.hpp"
 #include "lci/proto/staging_store.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
+
+struct context;
+
+// What receives in these.
+extern const receiver PUT_RECEIVER;  // of a put: a region of ours, `imm` is signalled
+extern const receiver GET_RECEIVER;  // the caller of a get
 
 class staged_transfers {
  public:
   static constexpr std::size_t MAX_SLOTS = 4;
 
-  explicit staged_transfers(channel& via) noexcept : via_(via) {}
+  explicit staged_transfers(context& via) noexcept : via_(via) {}
 
   // All four throw std::bad_alloc, and nothing has changed then.
   // A receiver of plan.user.status.size > 0 bytes; `sender` is the state that gets the rtr.
@@ -49,11 +55,12 @@ class staged_transfers {
   // maps our arena. False: no slot is free, or none is pinned.
   bool land(const send_plan& plan, wire::landing body);
 
-  // Throws std::bad_alloc: nothing has changed.
+  // Both throw std::bad_alloc: nothing has changed.
+  void on_put_request(int rank, const wire::put_request& body);
   void on_get_request(int rank, const wire::get_request& body);
   void on_piece(int rank, const wire::piece& body) noexcept;
   void on_credit(int rank, const wire::credit& body) noexcept;
-  void on_ack(int rank, wire::name sender) noexcept;
+  void on_ack(int rank, const wire::ack& body) noexcept;
   void on_drop_send(int rank, wire::name sender) noexcept;
   void on_drop_receive(int rank, wire::name receiver) noexcept;
   void on_peer_gone(int rank) noexcept;
@@ -160,11 +167,11 @@ class staged_transfers {
   bool serve_receive() noexcept;
   void complain(int rank, std::string_view error) noexcept;
 
-  channel& via_;
+  context& via_;
   base::spinlock lock_;  // guards what the tables hold, and who waits
   data::slot_table<send_state> sends_;
   data::slot_table<recv_state> recvs_;
   std::list<wire::name> waiting_sends_, waiting_recvs_;  // states without slots
 };
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

@@ -5,7 +5,7 @@
 
 #include "lci/base/log.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 staging_store::~staging_store() {
   unpin();
@@ -147,4 +147,4 @@ void staging_store::unpin() noexcept {
   }
 }
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

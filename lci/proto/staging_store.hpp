@@ -19,7 +19,7 @@
 #include "lci/proto/devices.hpp"
 #include "lci/proto/wire.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 
 struct slot_set {
   std::byte* at = nullptr;
@@ -99,4 +99,4 @@ class staging_store {
   bool all_pinned_ = true;                      // no block waits to be pinned
 };
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

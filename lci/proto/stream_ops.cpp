@@ -11,7 +11,7 @@
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
 
-namespace lci::proto {
+namespace lci::proto::gpu {
 namespace {
 
 using mem::stream_step;
@@ -256,4 +256,4 @@ void stream_ops::close() noexcept {
                     left);
 }
 
-}  // namespace lci::proto
+}  // namespace lci::proto::gpu

@@ -27,7 +27,7 @@
 
 namespace lci {
 
-namespace proto {
+namespace proto::gpu {
 class stream_ops;
 }
 
@@ -35,7 +35,7 @@ class stream_op_impl_t : public base::live_object<stream_op_impl_t> {
  public:
   using post_function = status_t (*)(const detail::post_args&);
 
-  proto::stream_ops* owner = nullptr;
+  proto::gpu::stream_ops* owner = nullptr;
   void* stream = nullptr;
   mem::stream_word* word = nullptr;
   post_function run = nullptr;  // null: a wait
@@ -50,7 +50,7 @@ class stream_op_impl_t : public base::live_object<stream_op_impl_t> {
   std::atomic<bool> is_freed{false};  // while somebody was in advance(), who drops it
 };
 
-namespace proto {
+namespace proto::gpu {
 
 class stream_ops {
  public:
@@ -103,5 +103,5 @@ class stream_ops {
   std::vector<void*> held_;               // the mover's: streams with a post that was refused
 };
 
-}  // namespace proto
+}  // namespace proto::gpu
 }  // namespace lci

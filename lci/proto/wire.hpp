@@ -17,8 +17,10 @@ namespace lci::proto::wire {
 inline constexpr std::uint32_t VERSION = 6;
 
 // Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
-// tag. Bit 31 clear: bits 30..28 are a kind, the rest its argument.
+// tag. Bit 31 clear: bits 30..28 are a kind below 6 and the rest its argument, or they are MORE and
+// the rest is the kind less FIRST_OF_MORE.
 inline constexpr std::uint32_t FAST_BIT = 1u << 31;
+inline constexpr std::uint32_t MORE = 6, FIRST_OF_MORE = 8;
 enum class kind : std::uint32_t {
   extended = 0,  // message with an extended_head before its payload
   rts = 1,       // rendezvous: ready to send; body rts
@@ -26,33 +28,32 @@ enum class kind : std::uint32_t {
   fin = 3,       // rendezvous: all data is there; body fin
   fin_imm =
       4,  // the same as immediate data of the last put; argument: short name of the receive state
-  signal = 5,  // put with signal where the network has no immediate data for puts; body is the
-               // immediate word
-  staged = 6   // GPU memory through host memory; the argument is a staged_kind
+  signal = 5,       // put with signal where the network has no immediate data for puts; body is the
+                    // immediate word
+  put_request = 8,  // a put whose data the target has to fetch out of its slots; body put_request
+  get_request = 9,  // a get that the target has to serve; body get_request
+  piece = 10,       // a slot is full; body piece
+  credit = 11,      // a slot is empty again; body credit
+  ack = 12,         // the target of a put has everything; body ack
+  restage = 13,     // the destination cannot be reached directly: make it staged; body restage
+  drop_send = 14,   // the receiver has given up; body drop
+  drop_receive = 15,  // the sender has given up; body drop
+  await_flag = 16,    // a GPU will say when its copy is there; body await_flag
+  landing = 17,       // a put whose data a GPU brings to host memory of the sender; body landing
+  // 18 was a put that carried its data, which nobody acknowledged
+  offer = 19,     // a receive in GPU memory waits for a message of this key; body offer
+  claim = 20,     // a GPU writes into an offered receive and will say when; body claim
+  offer_end = 21  // an offered receive was written, or could not be; body offer_end
 };
-enum class staged_kind : std::uint32_t {
-  put_request = 0,   // a put whose data the target has to fetch out of its slots; body put_request
-  get_request = 1,   // a get that the target has to serve; body get_request
-  piece = 2,         // a slot is full; body piece
-  credit = 3,        // a slot is empty again; body credit
-  ack = 4,           // the target of a put has everything; body ack
-  restage = 5,       // the destination cannot be reached directly: make it staged; body restage
-  drop_send = 6,     // the receiver has given up; body drop
-  drop_receive = 7,  // the sender has given up; body drop
-  await_flag = 8,    // a GPU will say when its copy is there; body await_flag
-  landing = 9,       // a put whose data a GPU brings to host memory of the sender; body landing
-  // 10 was a put that carried its data, which nobody acknowledged
-  offer = 11,     // a receive in GPU memory waits for a message of this key; body offer
-  claim = 12,     // a GPU writes into an offered receive and will say when; body claim
-  offer_end = 13  // an offered receive was written, or could not be; body offer_end
-};
+inline constexpr std::size_t KINDS = 22;  // of which some are not used
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
-  return static_cast<std::uint32_t>(k) << 28 | argument;
+  const auto number = static_cast<std::uint32_t>(k);
+  return number < MORE ? number << 28 | argument : MORE << 28 | (number - FIRST_OF_MORE);
 }
-constexpr kind kind_of(std::uint32_t imm) noexcept { return static_cast<kind>(imm >> 28 & 7u); }
-
-constexpr std::uint32_t staged_imm(staged_kind k) noexcept {
-  return kind_imm(kind::staged, static_cast<std::uint32_t>(k));
+// A number from KINDS on names nothing.
+constexpr kind kind_of(std::uint32_t imm) noexcept {
+  const std::uint32_t number = imm >> 28 & 7u;
+  return static_cast<kind>(number == MORE ? FIRST_OF_MORE + (imm & 0x0fffffffu) : number);
 }
 
 // Widths of the two fields of a fast immediate, the same on all ranks (attributes imm_nbits_tag,

@@ -87,7 +87,7 @@ struct ranks : proto_world {
     });
     return code;
   }
-  bool is_quiet() { return nodes[0]->channel->is_drained() && nodes[1]->channel->is_drained(); }
+  bool is_quiet() { return nodes[0]->queues->is_drained() && nodes[1]->queues->is_drained(); }
   // How often that was thrown by progress; the rest is std::bad_alloc.
   template <class Error>
   std::size_t count_thrown() {

@@ -4,45 +4,49 @@
 #include <new>
 #include <utility>
 
-#include "lci/proto/channel.hpp"
+#include "lci/proto/post_queue.hpp"
+
+#include "lci/proto/progress_engine.hpp"
 
 namespace lci::proto {
 
-void port::queue(int rank, std::unique_ptr<backlog_entry>&& entry) {
-  via.backlogged_.fetch_add(1, std::memory_order_relaxed);
+void post_queue::queue(int rank, std::unique_ptr<backlog_entry>&& entry) {
+  engine.expect_leftovers(1);
   try {
     log.push(rank, std::move(entry));
   } catch (...) {
-    via.backlogged_.fetch_sub(1, std::memory_order_relaxed);
+    engine.expect_leftovers(-1);
     throw;
   }
 }
 
-bool port::accept_bytes(int rank, std::uint32_t imm, const void* body, std::size_t size) noexcept {
+bool post_queue::accept_bytes(int rank, std::uint32_t imm, const void* body,
+                              std::size_t size) noexcept {
   if (!log.pending(rank)) {
     const errorcode_t code = end_->send_inline(rank, imm, nullptr, 0, body, size);
     if (!is_retry(code)) return true;  // sent, or the peer is gone and nobody needs it
   }
-  via.backlogged_.fetch_add(1, std::memory_order_relaxed);
+  engine.expect_leftovers(1);
   if (log.push_message(rank, imm, body, size)) return true;
-  via.backlogged_.fetch_sub(1, std::memory_order_relaxed);
+  engine.expect_leftovers(-1);
   return false;
 }
 
-void port::send_control_bytes(int rank, std::uint32_t imm, const void* body,
-                              std::size_t size) noexcept {
-  if (!accept_bytes(rank, imm, body, size)) via.keep(std::make_exception_ptr(std::bad_alloc()));
+void post_queue::send_control_bytes(int rank, std::uint32_t imm, const void* body,
+                                    std::size_t size) noexcept {
+  if (!accept_bytes(rank, imm, body, size))
+    engine.errors.keep(std::make_exception_ptr(std::bad_alloc()));
 }
 
 // Posts pieces until one is under way or the whole is done. On posted the record may already belong
 // to the polling thread.
-errorcode_t port::advance(transfer& move) noexcept {
-  if (move.direct != nullptr) {
-    start_direct(via, move);
+errorcode_t post_queue::advance(transfer& move) noexcept {
+  if (move.carrier != nullptr) [[unlikely]] {
+    move.carrier->start(move);
     return errorcode_t::posted;
   }
-  const net::capabilities& can = via.fabric.caps_of(move.op.rank);
-  const std::size_t piece = std::min(via.max_piece, can.max_rma);
+  const net::capabilities& can = engine.fabric.caps_of(move.op.rank);
+  const std::size_t piece = std::min(engine.max_piece, can.max_rma);
   bool first = true;
   while (first || move.at < move.total) {
     first = false;
@@ -53,8 +57,7 @@ errorcode_t port::advance(transfer& move) noexcept {
     op.remote_offset = move.remote_base + move.at;
     op.context = &move;
     const bool last = move.at + op.size == move.total;
-    const bool with_imm =
-        last && move.end != ending::none && move.imm != 0 && can.write_with_immediate;
+    const bool with_imm = last && move.imm != 0 && can.write_with_immediate;
     op.imm = with_imm || move.what == transfer::verb::send ? move.imm : 0;
     errorcode_t code;
     switch (move.what) {
@@ -74,9 +77,9 @@ errorcode_t port::advance(transfer& move) noexcept {
   return errorcode_t::done;
 }
 
-void port::start(transfer& move) noexcept {
+void post_queue::start(transfer& move) noexcept {
   errorcode_t code = errorcode_t::done;
-  if (via.shared.is_gone(move.op.rank)) [[unlikely]] {
+  if (engine.shared.is_gone(move.op.rank)) [[unlikely]] {
     // A backend may go on refusing what is for a dead peer; nobody would ever end the transfer.
     move.failed = true;
     return conclude(move);
@@ -88,7 +91,7 @@ void port::start(transfer& move) noexcept {
     code = advance(move);
     if (is_retry(code)) {
       move.begun = was_begun;
-      return via.park(move);
+      return engine.park(move);
     }
   }
   if (code == errorcode_t::posted) return;
@@ -97,33 +100,28 @@ void port::start(transfer& move) noexcept {
 }
 
 // The network knows that the peer is gone, and has not told us yet.
-LCI_COLD void port::refused(transfer& move) noexcept {
+LCI_COLD void post_queue::refused(transfer& move) noexcept {
   move.failed = true;
-  via.miss(move.op.rank);
+  engine.watch.miss(move.op.rank);
 }
 
-// Every byte is there. Where the network could not carry the news with the data, it follows as a
-// message.
-bool port::announce(const transfer& move) noexcept {
-  if (move.end == ending::none || move.end == ending::piece || move.is_flagged) return true;
-  if (move.imm != 0 && !move.is_direct && via.fabric.caps_of(move.op.rank).write_with_immediate)
-    return true;
-  if (move.end == ending::offer)
-    return via.control.accept_control(move.op.rank, wire::staged_imm(wire::staged_kind::offer_end),
-                                      wire::offer_end{move.peer_state, move.total, 1, 0});
-  if (move.end == ending::immediate)
-    return accept_control(move.op.rank, wire::kind_imm(wire::kind::signal),
-                          wire::signal_body{move.imm});
-  return accept_control(move.op.rank, wire::kind_imm(wire::kind::fin), wire::fin{move.peer_state});
+void post_queue::conclude(transfer& move) noexcept {
+  if (move.failed) [[unlikely]]
+    return engine.abort(move);
+  const protocol& of = *move.of;
+  if (of.on_complete != nullptr && !of.on_complete(move)) [[unlikely]]
+    return engine.park(move);
+  engine.finish(move);
 }
 
-void port::conclude(transfer& move) noexcept {
-  if (!move.failed && !announce(move)) [[unlikely]]
-    return via.park(move);
-  via.finish(move);
+std::size_t post_queue::drain() noexcept {
+  return log.drain([this](int rank, backlog_entry& entry,
+                          transfer*& ended) { return try_entry(rank, entry, ended); },
+                   [this](transfer& move) { conclude(move); });
 }
 
-bool port::try_entry(int rank, backlog_entry& entry, transfer*& ended) noexcept {
+// True: the entry was taken.
+bool post_queue::try_entry(int rank, backlog_entry& entry, transfer*& ended) noexcept {
   errorcode_t code;
   if (entry.move != nullptr) {
     entry.move->begun = true;
@@ -137,11 +135,11 @@ bool port::try_entry(int rank, backlog_entry& entry, transfer*& ended) noexcept 
       ended = entry.move;
     }
     entry.move = nullptr;
-  } else if (entry.packet == nullptr && entry.size() <= via.fabric.caps_of(rank).max_inject) {
+  } else if (entry.packet == nullptr && entry.size() <= engine.fabric.caps_of(rank).max_inject) {
     code = end_->send_inline(rank, entry.imm, nullptr, 0, entry.data(), entry.size());
   } else {
     if (entry.packet == nullptr) {
-      entry.packet = via.pool.get();
+      entry.packet = engine.pool.get();
       if (entry.packet == nullptr) return false;
       entry.packet->length = static_cast<std::uint32_t>(entry.size());
       std::memcpy(entry.packet->payload(), entry.data(), entry.size());
@@ -154,21 +152,18 @@ bool port::try_entry(int rank, backlog_entry& entry, transfer*& ended) noexcept 
     op.packet = entry.packet;
     code = end_->send(op);
     if (!is_retry(code) && code != errorcode_t::done && code != errorcode_t::posted)
-      mem::release_packet(via.shared.arena, entry.packet);  // the peer is gone
+      mem::release_packet(engine.shared.arena, entry.packet);  // the peer is gone
   }
   if (is_retry(code)) return false;
-  via.backlogged_.fetch_sub(1, std::memory_order_relaxed);
+  engine.expect_leftovers(-1);
   return true;
 }
 
-void port::forget(int rank) noexcept {
+void post_queue::forget(int rank) noexcept {
   log.clear(rank, [this](backlog_entry& entry) {
-    via.backlogged_.fetch_sub(1, std::memory_order_relaxed);
-    if (entry.packet != nullptr) mem::release_packet(via.shared.arena, entry.packet);
-    if (entry.move != nullptr) {
-      entry.move->failed = true;
-      via.finish(*entry.move);
-    }
+    engine.expect_leftovers(-1);
+    if (entry.packet != nullptr) mem::release_packet(engine.shared.arena, entry.packet);
+    if (entry.move != nullptr) engine.abort(*entry.move);
   });
 }
 
