@@ -1,7 +1,8 @@
 # Floors and the libraries made of them.
 #
-#   lci_floor(<name> <folder>)    object library lci_<name> of the folder's .cpp files; with LCI_EXPERIMENTAL those in the
-#                                 folders of experimental/<name> too, else its not_built.cpp
+#   lci_floor(<name> <folder> [<room>...])  object library lci_<name> of the .cpp files of the folder, and of those of its
+#                                           folders that are named; with LCI_EXPERIMENTAL those in the folders of
+#                                           experimental/<name> too, else its not_built.cpp
 #   lci_library(<target> <file> [<floor>...])  the real library of all floors declared since the last one, and of
 #                                              floors that an earlier one has too
 #   lci_part(<folder> <switch> <in all>)  a folder beside the library, when it exists
@@ -46,7 +47,12 @@ function(lci_unity target)
 endfunction()
 
 function(lci_floor name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  # Room by room, so that what calls each other most is compiled together.
+  set(sources "")
+  foreach(room "" ${ARGN})
+    file(GLOB of_room CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${room}/*.cpp)
+    list(APPEND sources ${of_room})
+  endforeach()
   if(NOT sources)
     return()
   endif()

@@ -10,7 +10,7 @@
 #include "lci/api/remote_name.hpp"
 #include "lci/api/resolve.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/raw.hpp"
+#include "lci/proto/host/raw.hpp"
 
 namespace lci {
 namespace detail {

@@ -10,7 +10,7 @@
 #include "lci/api/waiting.hpp"
 #include "lci/comp/signal.hpp"
 #include "lci/post.hpp"
-#include "lci/proto/select.hpp"
+#include "lci/proto/host/select.hpp"
 #include "lci/stream.hpp"
 
 namespace lci::api {

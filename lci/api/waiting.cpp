@@ -7,7 +7,7 @@
 #include "lci/base/thread_id.hpp"
 #include "lci/comp/kind.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/matcher.hpp"
+#include "lci/proto/host/matcher.hpp"
 
 namespace lci::api {
 

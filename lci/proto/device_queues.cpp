@@ -1,6 +1,6 @@
 #include "lci/proto/device_queues.hpp"
 
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 
 namespace lci::proto {
 

@@ -2,11 +2,11 @@
 // and the api uses. Threads: as the parts; made and ended by one thread.
 #pragma once
 
-#include "lci/proto/gpu_common.hpp"
-#include "lci/proto/gpu_protocols.hpp"
-#include "lci/proto/host_context.hpp"
-#include "lci/proto/host_protocols.hpp"
-#include "lci/proto/progress_engine.hpp"
+#include "lci/proto/engine/progress_engine.hpp"
+#include "lci/proto/gpu/common.hpp"
+#include "lci/proto/gpu/protocols.hpp"
+#include "lci/proto/host/host_context.hpp"
+#include "lci/proto/host/host_protocols.hpp"
 
 namespace lci::proto {
 

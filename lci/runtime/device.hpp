@@ -9,7 +9,7 @@
 #include "lci/base/type_stable.hpp"
 #include "lci/handles.hpp"
 #include "lci/proto/device_queues.hpp"
-#include "lci/proto/raw.hpp"
+#include "lci/proto/host/raw.hpp"
 #include "lci/runtime/runtime.hpp"
 
 namespace lci {

@@ -11,7 +11,7 @@
 #include "lci/api/post_run.hpp"
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "tests/unit/proto/world.hpp"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/errors.hpp"
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "tests/support/must_fire.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 

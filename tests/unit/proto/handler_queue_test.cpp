@@ -1,5 +1,5 @@
 // What is too deep waits for its turn: in order, with its bytes, whatever happens meanwhile.
-#include "lci/proto/handler_queue.hpp"
+#include "lci/proto/engine/handler_queue.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/errors.hpp"
-#include "lci/proto/raw.hpp"
+#include "lci/proto/host/raw.hpp"
 #include "tests/support/must_fire.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 

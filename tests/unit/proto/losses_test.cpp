@@ -1,9 +1,9 @@
 // Who is told of a lost peer, and how often.
-#include "lci/proto/losses.hpp"
+#include "lci/proto/engine/losses.hpp"
 
 #include <gtest/gtest.h>
 
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "tests/support/in_thread.hpp"
 #include "tests/unit/proto/world.hpp"
 

@@ -5,8 +5,8 @@
 #include <random>
 
 #include "lci/errors.hpp"
-#include "lci/proto/arrival.hpp"
-#include "lci/proto/select.hpp"
+#include "lci/proto/host/arrival.hpp"
+#include "lci/proto/host/select.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/unit/proto/world.hpp"
 

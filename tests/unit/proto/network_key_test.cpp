@@ -1,6 +1,6 @@
 // Who owns a registration, rungs that are asked for, and the guards that the tests of registration
 // stand on: each is shown to fire.
-#include "lci/proto/network_key.hpp"
+#include "lci/proto/engine/network_key.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "lci/comp/queue.hpp"
-#include "lci/proto/raw.hpp"
+#include "lci/proto/host/raw.hpp"
 #include "tests/unit/proto/no_memory_world.hpp"
 
 using namespace lci::test;             // NOLINT: a test reads better without the prefix

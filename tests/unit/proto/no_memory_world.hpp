@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lci/errors.hpp"
-#include "lci/proto/select.hpp"
+#include "lci/proto/host/select.hpp"
 #include "tests/support/failing_new/failing_new.hpp"
 #include "tests/unit/proto/world.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 
 namespace lci::test {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/host/rendezvous.hpp"
 #include "tests/support/race_hook.hpp"
 #include "tests/unit/proto/world.hpp"
 

@@ -1,4 +1,4 @@
-#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/host/rendezvous.hpp"
 
 #include <gtest/gtest.h>
 

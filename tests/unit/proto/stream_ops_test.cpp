@@ -1,6 +1,6 @@
 // Posts that streams start and synchronizers that they wait for, with streams that run when told
 // to.
-#include "lci/proto/stream_ops.hpp"
+#include "lci/proto/gpu/stream_ops.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,8 +12,8 @@
 #include "lci/match/engine.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/proto/device_queues.hpp"
-#include "lci/proto/matcher.hpp"
-#include "lci/proto/select.hpp"
+#include "lci/proto/host/matcher.hpp"
+#include "lci/proto/host/select.hpp"
 #include "tests/support/sim/sim.hpp"
 
 namespace lci::test {

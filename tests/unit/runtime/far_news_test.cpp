@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "lci/runtime/global.hpp"
 #include "tests/unit/proto/world.hpp"
 
