@@ -1,8 +1,8 @@
 # Floors and the libraries made of them.
 #
-#   lci_floor(<name> <folder> [<room>...])  object library lci_<name> of the .cpp files of the folder, and of those of its
-#                                           folders that are named; with LCI_EXPERIMENTAL those in the folders of
-#                                           experimental/<name> too, else its not_built.cpp
+#   lci_floor(<name> <folder> [<room>...])  object library lci_<name> of the .cpp files of the folder, or of those in the
+#                                           folders in it that are named, `.` for itself; with LCI_EXPERIMENTAL those in
+#                                           the folders of experimental/<name> too, else its not_built.cpp
 #   lci_library(<target> <file> [<floor>...])  the real library of all floors declared since the last one, and of
 #                                              floors that an earlier one has too
 #   lci_part(<folder> <switch> <in all>)  a folder beside the library, when it exists
@@ -47,9 +47,12 @@ function(lci_unity target)
 endfunction()
 
 function(lci_floor name folder)
-  # Room by room, so that what calls each other most is compiled together.
+  set(rooms ${ARGN})
+  if(NOT rooms)
+    set(rooms .)
+  endif()
   set(sources "")
-  foreach(room "" ${ARGN})
+  foreach(room ${rooms})
     file(GLOB of_room CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${room}/*.cpp)
     list(APPEND sources ${of_room})
   endforeach()

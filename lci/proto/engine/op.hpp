@@ -21,7 +21,6 @@ class comp_impl_t;
 namespace lci::proto {
 
 class post_queue;
-struct outgoing;
 struct transfer;
 
 inline bool is_retry(errorcode_t code) noexcept { return error_t(code).is_retry(); }
@@ -41,12 +40,10 @@ struct user_side {
 // library's own hears it.
 void abandon(comp_impl_t* comp) noexcept;
 
-// One way to carry an operation. Those that posts choose from have the first two functions; those
-// that make transfers the last two, where there is something to do.
+// One way to carry an operation, as its transfers need it: null where there is nothing to do. What
+// posts choose from (post_protocol) says more.
 struct protocol {
   const char* name;
-  bool (*accepts)(const outgoing& out) noexcept;
-  errorcode_t (*start)(outgoing& out);
   // Every byte is there: tells the target, and whoever waits for the transfer inside of the
   // library. False: there is no memory to tell; it is called again.
   bool (*on_complete)(transfer& move) noexcept;

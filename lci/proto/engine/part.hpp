@@ -2,6 +2,7 @@
 // are rare, none is on the way of a small message.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 
 #include "lci/base/report.hpp"
@@ -13,9 +14,13 @@ namespace lci::proto {
 // before the first round and taken out after the last.
 class part {
  public:
+  // waiting: how much there is for serve_waiting(), which the engine counts too. Relaxed: says
+  // whether a look is worth it.
+  explicit part(const std::atomic<std::size_t>& waiting) noexcept : waiting_(waiting) {}
+  bool is_waiting() const noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
   // In each round while core::is_busy(). Answers how much was done. May throw std::bad_alloc.
   virtual std::size_t poll() { return 0; }
-  // In each round while somebody has said progress_engine::expect_leftovers().
+  // In each round while is_waiting().
   virtual std::size_t serve_waiting() noexcept { return 0; }
   virtual bool is_quiet() const noexcept { return true; }
   // What waits for that rank will not complete. Once, or twice where it died after it had left.
@@ -29,11 +34,14 @@ class part {
     (void)rank;
     return false;
   }
-  // In a signal handler: see proto/who_waits.
+  // In a signal handler: see who_waits in host.
   virtual void report(base::report::sheet& to) noexcept { (void)to; }
 
  protected:
   ~part() = default;
+
+ private:
+  const std::atomic<std::size_t>& waiting_;
 };
 
 // Who takes messages for completion objects.

@@ -73,7 +73,8 @@ LCI_COLD std::size_t progress_engine::do_leftovers() {
   if (parked_.any()) work += advance_parked();
   if (leftovers_.load(std::memory_order_relaxed) != 0) {
     work += drain_backlogs();
-    for (part* const one : parts_) work += one->serve_waiting();
+    for (part* const one : parts_)
+      if (one->is_waiting()) work += one->serve_waiting();
   }
   return work;
 }

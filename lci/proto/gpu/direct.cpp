@@ -184,11 +184,9 @@ static void tell_not_written(transfer& move) noexcept {
   on_written(via, move.local_state, false);
 }
 
-constexpr protocol COPY = {"peer_copy", nullptr, nullptr, nullptr, nullptr, true};
-constexpr protocol COPY_SIGNAL = {"peer_copy_signal", nullptr, nullptr,
-                                  &tell_signal,       nullptr, true};
-constexpr protocol COPY_WRITE = {"peer_copy_write", nullptr,           nullptr,
-                                 &tell_written,     &tell_not_written, false};
+constexpr protocol COPY = {"peer_copy", nullptr, nullptr, true};
+constexpr protocol COPY_SIGNAL = {"peer_copy_signal", &tell_signal, nullptr, true};
+constexpr protocol COPY_WRITE = {"peer_copy_write", &tell_written, &tell_not_written, false};
 
 // ---- messages of a few bytes ----
 

@@ -219,7 +219,7 @@ void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
 void payload_arrivals::wait_for_packet(waiting one) {
   const std::lock_guard lock(lock_);
   waiting_.push_back(std::move(one));
-  via_.engine.expect_leftovers(1);
+  via_.expect_leftovers(1);
 }
 
 std::size_t payload_arrivals::serve_waiting() noexcept {
@@ -245,13 +245,13 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   if (first.is_small) {
     const status_t status = status_of(first.rank, first.request.tag, at.buffer, first.bytes.size());
     // First: what it is told may wait until nothing is under way here.
-    via_.engine.expect_leftovers(-1);
+    via_.expect_leftovers(-1);
     if (first.to->attr.serial != first.serial) {
       give_up_place(at);
       via_.engine.signals.keep_freed(first.to, status, news::message);
     } else if (!deliver_at(*first.to, status, at, first.bytes.data())) {
       give_up_place(at);
-      via_.engine.expect_leftovers(1);
+      via_.expect_leftovers(1);
       return false;
     }
     return true;
@@ -261,7 +261,7 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  via_.engine.expect_leftovers(-1);
+  via_.expect_leftovers(-1);
   // It may have gone while the message was in nobody's list.
   if (via_.engine.shared.is_gone(first.rank)) {
     end_rendezvous_with(via_.host, first.rank);
@@ -275,7 +275,7 @@ void payload_arrivals::on_peer_gone(int rank) noexcept {
   const std::lock_guard lock(lock_);
   const std::size_t gone = std::erase_if(
       waiting_, [rank](const waiting& one) { return one.rank == rank && !one.is_small; });
-  via_.engine.expect_leftovers(-static_cast<int>(gone));
+  via_.expect_leftovers(-static_cast<int>(gone));
 }
 
 }  // namespace lci::proto::gpu

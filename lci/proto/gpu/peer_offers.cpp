@@ -108,7 +108,7 @@ static void tell_not_claimed(transfer& move) noexcept {
                        wire::offer_end{move.peer_state, move.total, 0, 0});
 }
 
-constexpr protocol CLAIM = {"claim", nullptr, nullptr, &tell_claimed, &tell_not_claimed, true};
+constexpr protocol CLAIM = {"claim", &tell_claimed, &tell_not_claimed, true};
 
 // The copy into the receive, if that is ours now.
 peer_offers::answer peer_offers::make(const outgoing& out, const wire::offer& offer,

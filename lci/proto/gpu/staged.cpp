@@ -165,7 +165,7 @@ bool staged_transfers::wait_for_slots(wire::name name, bool is_send) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  via_.engine.expect_leftovers(1);
+  via_.expect_leftovers(1);
   return true;
 }
 
@@ -188,7 +188,7 @@ bool staged_transfers::serve_send() noexcept {
     if (waiting_sends_.empty()) return false;
     first.splice(first.begin(), waiting_sends_, waiting_sends_.begin());
     name = first.front();
-    via_.engine.expect_leftovers(-1);
+    via_.expect_leftovers(-1);
     s = sends_.find(name);
     if (s == nullptr) return true;
     ++s->busy;  // nobody ends it meanwhile
@@ -203,7 +203,7 @@ bool staged_transfers::serve_send() noexcept {
     over = settle_locked(name, *s);
     if (!got && !over.is_over) {
       waiting_sends_.splice(waiting_sends_.begin(), first);
-      via_.engine.expect_leftovers(1);
+      via_.expect_leftovers(1);
     }
   }
   end(over);
@@ -219,7 +219,7 @@ bool staged_transfers::serve_receive() noexcept {
     if (waiting_recvs_.empty()) return false;
     first.splice(first.begin(), waiting_recvs_, waiting_recvs_.begin());
     name = first.front();
-    via_.engine.expect_leftovers(-1);
+    via_.expect_leftovers(-1);
     s = recvs_.find(name);
     if (s == nullptr) return true;
     ++s->busy;
@@ -232,7 +232,7 @@ bool staged_transfers::serve_receive() noexcept {
     over = settle_locked(name, *s);
     if (!got && !over.is_over) {
       waiting_recvs_.splice(waiting_recvs_.begin(), first);
-      via_.engine.expect_leftovers(1);
+      via_.expect_leftovers(1);
     }
   }
   end(over);

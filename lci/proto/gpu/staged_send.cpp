@@ -136,7 +136,7 @@ static void tell_not_filled(transfer& move) noexcept {
   static_cast<staged_transfers*>(move.owner)->arrived(move.local_state, move.piece, false);
 }
 
-constexpr protocol PIECE = {"piece", nullptr, nullptr, &tell_filled, &tell_not_filled, false};
+constexpr protocol PIECE = {"piece", &tell_filled, &tell_not_filled, false};
 
 void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy& slot,
                                  std::byte* from) noexcept {

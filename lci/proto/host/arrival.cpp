@@ -81,18 +81,19 @@ mem::memory_place settle_place(host_context& via, const void* buffer) {
 inline void arrival_sink::signal(comp_impl_t& to, int rank, tag_t tag, void* buffer,
                                  std::size_t size) noexcept {
   if (to.attr.comp_type != attr_comp_type_t::handler) [[unlikely]]
-    return via_.engine.signals.signal_now(&to, arrival_status(rank, tag, buffer, size),
-                                          buffer != nullptr ? news::message : news::notification);
+    return held_.via.engine.signals.signal_now(
+        &to, arrival_status(rank, tag, buffer, size),
+        buffer != nullptr ? news::message : news::notification);
   try {
     static_cast<const comp::handler&>(to).callee()(arrival_status(rank, tag, buffer, size));
   } catch (...) {
-    via_.engine.errors.keep(std::current_exception());
+    held_.via.engine.errors.keep(std::current_exception());
   }
 }
 
 net::verdict arrival_sink::on_message(const net::arrival& message) noexcept {
   if ((message.imm & wire::FAST_BIT) != 0) [[likely]] {
-    const wire::imm_layout& layout = via_.engine.shared.imm;
+    const wire::imm_layout& layout = held_.via.engine.shared.imm;
     return deliver(message, message.data, message.size, layout.rcomp_of(message.imm),
                    layout.tag_of(message.imm));
   }
@@ -100,23 +101,23 @@ net::verdict arrival_sink::on_message(const net::arrival& message) noexcept {
 }
 
 inline mem::packet* arrival_sink::take_packet() noexcept {
-  if (spare_ == nullptr) return via_.engine.pool.get();
-  spare_->state.store(mem::packet_state::out, std::memory_order_relaxed);
-  return std::exchange(spare_, nullptr);
+  if (held_.spare == nullptr) return held_.via.engine.pool.get();
+  held_.spare->state.store(mem::packet_state::out, std::memory_order_relaxed);
+  return std::exchange(held_.spare, nullptr);
 }
 
 [[gnu::always_inline]] inline net::verdict arrival_sink::deliver(const net::arrival& from,
                                                                  const std::byte* data,
                                                                  std::size_t size, rcomp_t rcomp,
                                                                  tag_t tag) noexcept {
-  const remote_target to = via_.engine.shared.rcomps.find(rcomp);
+  const remote_target to = held_.via.engine.shared.rcomps.find(rcomp);
   if (to.comp != nullptr) [[likely]] {
     if (has_to_wait(*to.comp)) [[unlikely]]
       return put_off(from, data, size, rcomp, tag);
     return deliver_am(*to.comp, from, data, size, tag);
   }
   if (to.match != nullptr)
-    return matcher::of(*to.match).on_eager(via_, from, data, size, tag, to.policy);
+    return matcher::of(*to.match).on_eager(held_.via, from, data, size, tag, to.policy);
   return drop_unknown(from.rank, rcomp);
 }
 
@@ -126,13 +127,13 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
                                                                     std::size_t size,
                                                                     tag_t tag) noexcept {
   if (to.attr.zero_copy_am) {
-    if (via_.payloads.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-      return via_.accelerator->deliver_am(to, from.rank, data, size, tag);
+    if (held_.via.payloads.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+      return held_.via.accelerator->deliver_am(to, from.rank, data, size, tag);
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
     if (from.packet != nullptr && data == from.packet->payload()) {
       // One that this process has posted to itself is the program's again.
-      if (from.rank == via_.engine.shared.me)
+      if (from.rank == held_.via.engine.shared.me)
         from.packet->state.store(mem::packet_state::out, std::memory_order_relaxed);
       signal(to, from.rank, tag, const_cast<std::byte*>(data), size);
       return net::verdict::kept;
@@ -142,12 +143,12 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
     if (size > packet->capacity) [[unlikely]] {
       // A peer configured with larger packets than ours: fall through to the allocator, which
       // api 6.6 allows above B.
-      via_.engine.pool.put(packet);
+      held_.via.engine.pool.put(packet);
     } else {
       base::copy_small(packet->payload(), data, size);
       const mem::packet_hand hand(packet);
       signal(to, from.rank, tag, packet->payload(), size);
-      if (hand.is_returned()) spare_ = packet;
+      if (hand.is_returned()) held_.spare = packet;
       return net::verdict::taken;
     }
   }
@@ -156,7 +157,7 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
 
 net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
                                            tag_t tag) noexcept {
-  const remote_target to = via_.engine.shared.rcomps.find(rcomp);
+  const remote_target to = held_.via.engine.shared.rcomps.find(rcomp);
   if (to.comp == nullptr) return drop_unknown(from.rank, rcomp);
   return deliver_am(*to.comp, from, from.data, from.size, tag);
 }
@@ -164,12 +165,12 @@ net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rco
 net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::byte* data,
                                         std::size_t size, tag_t tag) noexcept {
   am_place at;
-  if (!allocate(via_, size, at)) return net::verdict::deferred;
+  if (!allocate(held_.via, size, at)) return net::verdict::deferred;
   void* const buffer = at.buffer;
   if (at.where.kind != mem::mem_kind::host) [[unlikely]] {
-    if (via_.accelerator->deliver_at(to, arrival_status(rank, tag, buffer, size), at, data))
+    if (held_.via.accelerator->deliver_at(to, arrival_status(rank, tag, buffer, size), at, data))
       return net::verdict::taken;
-    via_.engine.shared.give_back(buffer, at.allocator);
+    held_.via.engine.shared.give_back(buffer, at.allocator);
     return net::verdict::deferred;
   }
   if (size != 0) std::memcpy(buffer, data, size);
@@ -178,7 +179,7 @@ net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::by
 }
 
 net::verdict arrival_sink::drop_unknown(int rank, rcomp_t rcomp) noexcept {
-  return drop_message(via_.engine, rank, rcomp);
+  return drop_message(held_.via.engine, rank, rcomp);
 }
 
 // Messages of the protocols, and those with a head before their payload.
@@ -192,12 +193,12 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
   } else {
     try {
       net::verdict answer = net::verdict::taken;
-      if (via_.engine.dispatch.handle(message, answer)) return answer;
+      if (held_.via.engine.dispatch.handle(message, answer)) return answer;
     } catch (const std::bad_alloc&) {
       return net::verdict::deferred;
     }
   }
-  via_.engine.dropped.add(1);
+  held_.via.engine.dropped.add(1);
   base::log::warn("proto",
                   "dropped a message of %zu bytes from rank %d that does not parse, immediate %08x",
                   message.size, message.rank, message.imm);
@@ -261,13 +262,14 @@ void on_signal(host_context& via, int rank, const wire::signal_body& body) noexc
 
 void arrival_sink::on_immediate(int rank, std::uint32_t imm) noexcept {
   if ((imm & wire::FAST_BIT) == 0) {
-    if (wire::kind_of(imm) == wire::kind::fin_imm) return on_fin_imm(via_, rank, imm & 0x0fffffffu);
-    via_.engine.dropped.add(1);
+    if (wire::kind_of(imm) == wire::kind::fin_imm)
+      return on_fin_imm(held_.via, rank, imm & 0x0fffffffu);
+    held_.via.engine.dropped.add(1);
     return;
   }
-  const wire::imm_layout& layout = via_.engine.shared.imm;
+  const wire::imm_layout& layout = held_.via.engine.shared.imm;
   const rcomp_t rcomp = layout.rcomp_of(imm);
-  const remote_target to = via_.engine.shared.rcomps.find(rcomp);
+  const remote_target to = held_.via.engine.shared.rcomps.find(rcomp);
   if (to.comp == nullptr) {
     drop_unknown(rank, rcomp);
     return;
@@ -286,27 +288,27 @@ void arrival_sink::on_complete(void* context) noexcept {
 
 void arrival_sink::on_error(int rank, void* context, std::string_view reason) noexcept {
   auto* move = static_cast<transfer*>(context);
-  if (rank >= 0 && via_.engine.shared.is_gone(rank)) {
-    via_.engine.watch.miss(rank);
+  if (rank >= 0 && held_.via.engine.shared.is_gone(rank)) {
+    held_.via.engine.watch.miss(rank);
   } else {
-    via_.engine.errors.keep_made([&] {
+    held_.via.engine.errors.keep_made([&] {
       return std::runtime_error("an operation with rank " + std::to_string(rank) +
                                 " failed: " + std::string(reason));
     });
   }
-  if (move != nullptr) via_.engine.abort(*move);
+  if (move != nullptr) held_.via.engine.abort(*move);
 }
 
 void arrival_sink::on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept {
-  via_.engine.watch.note_end(rank);
-  via_.engine.shared.mark_gone(rank, orderly, reason);
+  held_.via.engine.watch.note_end(rank);
+  held_.via.engine.shared.mark_gone(rank, orderly, reason);
 }
 
 // Behind those that wait already. Where the depth allows it they all run now, but not before the
 // bytes of this one are safe.
 net::verdict arrival_sink::put_off(const net::arrival& from, const std::byte* data,
                                    std::size_t size, rcomp_t rcomp, tag_t tag) noexcept {
-  handler_queue& queue = via_.engine.handlers;
+  handler_queue& queue = held_.via.engine.handlers;
   const bool is_too_deep = depth_ > queue.limit();
   // Nothing is to pile up while the program has all packets: the sender has to wait.
   if (!is_too_deep && queue.is_starved()) return net::verdict::deferred;
@@ -316,9 +318,9 @@ net::verdict arrival_sink::put_off(const net::arrival& from, const std::byte* da
 }
 
 void arrival_sink::put_off(comp_impl_t& to, const status_t& status) noexcept {
-  handler_queue& queue = via_.engine.handlers;
+  handler_queue& queue = held_.via.engine.handlers;
   if (!queue.add(to, status, false, news::notification))
-    return via_.engine.signals.signal_now(&to, status, news::notification);
+    return held_.via.engine.signals.signal_now(&to, status, news::notification);
   if (depth_ <= queue.limit()) queue.run(queue.size());
 }
 

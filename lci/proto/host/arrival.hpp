@@ -12,11 +12,8 @@ namespace lci::proto {
 class arrival_sink final : public net::sink {
  public:
   // depth: of the handlers that it runs.
-  arrival_sink(host_context& via, std::uint32_t depth) noexcept : via_(via), depth_(depth) {}
+  arrival_sink(host_context& via, std::uint32_t depth) noexcept : held_{via}, depth_(depth) {}
   explicit arrival_sink(host_context& via) noexcept : arrival_sink(via, handler_depth::now()) {}
-  ~arrival_sink() {
-    if (spare_ != nullptr) via_.engine.pool.restock(spare_);
-  }
   arrival_sink(const arrival_sink&) = delete;
   arrival_sink& operator=(const arrival_sink&) = delete;
 
@@ -38,7 +35,7 @@ class arrival_sink final : public net::sink {
                             tag_t tag) noexcept;
   // Whether what is for that object has to wait for its turn.
   bool has_to_wait(const comp_impl_t& to) const noexcept {
-    return depth_ > via_.engine.handlers.open_to() && comp::runs_user_code(to);
+    return depth_ > held_.via.engine.handlers.open_to() && comp::runs_user_code(to);
   }
   LCI_COLD net::verdict put_off(const net::arrival& from, const std::byte* data, std::size_t size,
                                 rcomp_t rcomp, tag_t tag) noexcept;
@@ -50,12 +47,19 @@ class arrival_sink final : public net::sink {
 
   void signal(comp_impl_t& to, int rank, tag_t tag, void* buffer, std::size_t size) noexcept;
 
-  host_context& via_;
+  // Has a destructor of its own, so that the sink needs none.
+  struct held {
+    host_context& via;
+    // The packet that the last handler gave back, for the next message: it saves two visits to the
+    // pool. Marked as pooled; goes home with this object, so others wait for it no longer than a
+    // poll takes.
+    mem::packet* spare = nullptr;
+    ~held() {
+      if (spare != nullptr) via.engine.pool.restock(spare);
+    }
+  };
+  held held_;
   const std::uint32_t depth_;
-  // The packet that the last handler gave back, for the next message: it saves two visits to the
-  // pool. Marked as pooled; goes home with this object, so others wait for it no longer than a poll
-  // takes.
-  mem::packet* spare_ = nullptr;
 };
 
 // The immediate data of a put has arrived, in whatever way: signals whom it names.

@@ -156,9 +156,9 @@ errorcode_t start_zero_copy(outgoing& out) {
 
 }  // namespace
 
-constexpr protocol INJECT = {"inject", &may_inject, &start_inject, nullptr, nullptr, true};
-constexpr protocol BCOPY = {"bcopy", &accepts_copy, &start_bcopy, nullptr, nullptr, true};
-constexpr protocol ZERO_COPY = {"zero_copy", &may_go_from_place, &start_zero_copy, nullptr, nullptr,
-                                true};
+constexpr post_protocol INJECT = {{"inject", nullptr, nullptr, true}, &may_inject, &start_inject};
+constexpr post_protocol BCOPY = {{"bcopy", nullptr, nullptr, true}, &accepts_copy, &start_bcopy};
+constexpr post_protocol ZERO_COPY = {
+    {"zero_copy", nullptr, nullptr, true}, &may_go_from_place, &start_zero_copy};
 
 }  // namespace lci::proto

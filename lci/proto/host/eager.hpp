@@ -6,8 +6,8 @@
 
 namespace lci::proto {
 
-extern const protocol INJECT;     // copied by the call that hands it to the network
-extern const protocol BCOPY;      // copied into a packet
-extern const protocol ZERO_COPY;  // from where it is
+extern const post_protocol INJECT;     // copied by the call that hands it to the network
+extern const post_protocol BCOPY;      // copied into a packet
+extern const post_protocol ZERO_COPY;  // from where it is
 
 }  // namespace lci::proto

@@ -6,7 +6,7 @@ namespace lci::proto {
 
 void host_context::answer_later(receive& to, message& request) noexcept {
   request.met = &to;
-  engine.expect_leftovers(1);
+  expect_leftovers(1);
   const std::lock_guard lock(lock_);
   request.pool_next = answers_;
   answers_ = &request;

@@ -9,7 +9,7 @@
 
 namespace lci::proto {
 
-host_protocols::host_protocols(host_context& via) : via_(via) {
+host_protocols::host_protocols(host_context& via) : part(via.waiting), via_(via) {
   via.engine.add_part(*this);
   via.engine.handlers.set_arrivals(*this);
   control_dispatch& to = via.engine.dispatch;
@@ -43,7 +43,7 @@ std::size_t host_protocols::serve_waiting() noexcept {
   std::size_t served = 0;
   for (message* all = via_.take_answers(); all != nullptr; ++served) {
     message& request = *std::exchange(all, all->pool_next);
-    via_.engine.expect_leftovers(-1);
+    via_.expect_leftovers(-1);
     give_answer(*request.met, request);
   }
   return served;

@@ -9,6 +9,14 @@
 
 namespace lci::proto {
 
+struct outgoing;
+
+// A protocol that posts choose from.
+struct post_protocol : protocol {
+  bool (*accepts)(const outgoing& out) noexcept;
+  errorcode_t (*start)(outgoing& out);
+};
+
 struct outgoing {
   post_queue& via;
   host_context& host;

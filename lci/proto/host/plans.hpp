@@ -18,6 +18,7 @@ struct far_packet;
 namespace lci::proto {
 
 class host_context;
+struct outgoing;
 struct recv_plan;
 
 // What a sender brings.

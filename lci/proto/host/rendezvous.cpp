@@ -269,8 +269,7 @@ static void fail_write(transfer& move) noexcept {
   on_written(*static_cast<host_context*>(move.owner), move.local_state, false);
 }
 
-constexpr protocol RENDEZVOUS_WRITE = {"rendezvous_write", nullptr,     nullptr,
-                                       &finish_write,      &fail_write, false};
+constexpr protocol RENDEZVOUS_WRITE = {"rendezvous_write", &finish_write, &fail_write, false};
 
 void on_fin_imm(host_context& via, int rank, std::uint32_t argument) {
   const wire::name full = via.rendezvous.recvs.name_at(wire::short_slot(argument));

@@ -91,9 +91,9 @@ inline errorcode_t put_from(outgoing& out, mem::packet* packet, network_key& key
 
 }  // namespace
 
-constexpr protocol PUT = {"put", nullptr, &start_put, nullptr, nullptr, true};
-constexpr protocol PUT_SIGNAL = {"put_signal", nullptr, &start_put, &tell_target, nullptr, true};
-constexpr protocol GET = {"get", nullptr, &start_get, nullptr, nullptr, true};
+constexpr protocol PUT = {"put", nullptr, nullptr, true};
+constexpr protocol PUT_SIGNAL = {"put_signal", &tell_target, nullptr, true};
+constexpr protocol GET = {"get", nullptr, nullptr, true};
 
 errorcode_t start_put(outgoing& out) {
   network_key key;

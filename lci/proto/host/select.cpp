@@ -11,18 +11,18 @@ namespace {
 bool accepts_all(const outgoing&) noexcept { return true; }
 
 // The sender asks first.
-constexpr protocol RENDEZVOUS = {"rendezvous", &accepts_all, &start_rendezvous,
-                                 nullptr,      nullptr,      true};
+constexpr post_protocol RENDEZVOUS = {
+    {"rendezvous", nullptr, nullptr, true}, &accepts_all, &start_rendezvous};
 
-constexpr std::array<const protocol*, 4> MESSAGE_PROTOCOLS = {&INJECT, &BCOPY, &ZERO_COPY,
-                                                              &RENDEZVOUS};
+constexpr std::array<const post_protocol*, 4> MESSAGE_PROTOCOLS = {&INJECT, &BCOPY, &ZERO_COPY,
+                                                                   &RENDEZVOUS};
 
 }  // namespace
 
-std::span<const protocol* const> message_protocols() noexcept { return MESSAGE_PROTOCOLS; }
+std::span<const post_protocol* const> message_protocols() noexcept { return MESSAGE_PROTOCOLS; }
 
-const protocol& select_message(const outgoing& out) noexcept {
-  const protocol* const* p = MESSAGE_PROTOCOLS.data();
+const post_protocol& select_message(const outgoing& out) noexcept {
+  const post_protocol* const* p = MESSAGE_PROTOCOLS.data();
   while (!(*p)->accepts(out)) ++p;
   return **p;
 }

@@ -9,8 +9,8 @@
 namespace lci::proto {
 
 // Messages out of host memory: the first whose accepts() says yes, and the last accepts everything.
-std::span<const protocol* const> message_protocols() noexcept;
-const protocol& select_message(const outgoing& out) noexcept;
+std::span<const post_protocol* const> message_protocols() noexcept;
+const post_protocol& select_message(const outgoing& out) noexcept;
 
 // Answers of all: done, done_backlog, posted, posted_backlog, retry_* (only if may_retry), fatal
 // when the peer is gone.
