@@ -1,7 +1,8 @@
 # Floors and the libraries made of them.
 #
-#   lci_floor(<name> <folder>)    object library lci_<name> of the folder's .cpp files; with LCI_EXPERIMENTAL those in the
-#                                 folders of experimental/<name> too, else its not_built.cpp
+#   lci_floor(<name> <folder> [<room>...])  object library lci_<name> of the .cpp files of the folder, or of those in the
+#                                           folders in it that are named, `.` for itself; with LCI_EXPERIMENTAL those in
+#                                           the folders of experimental/<name> too, else its not_built.cpp
 #   lci_library(<target> <file> [<floor>...])  the real library of all floors declared since the last one, and of
 #                                              floors that an earlier one has too
 #   lci_part(<folder> <switch> <in all>)  a folder beside the library, when it exists
@@ -51,7 +52,15 @@ function(lci_unity target)
 endfunction()
 
 function(lci_floor name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/connected/*.cpp)
+  set(rooms ${ARGN})
+  if(NOT rooms)
+    set(rooms .)
+  endif()
+  set(sources "")
+  foreach(room ${rooms})
+    file(GLOB of_room CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${room}/*.cpp)
+    list(APPEND sources ${of_room})
+  endforeach()
   if(NOT sources)
     return()
   endif()

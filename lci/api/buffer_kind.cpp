@@ -28,8 +28,8 @@ static LCI_COLD void check_there_is_no_driver(const char* name, const void* buff
 }
 
 mem::memory_place find_place(const char* name, const void* buffer, std::size_t size, mr_t mr,
-                             proto::core& core) {
-  const mem::memory_place place = place_of(core, buffer);
+                             proto::shared_state& shared) {
+  const mem::memory_place place = place_of(shared, buffer);
   const bool is_said_to_be = mr.p_impl == MR_DEVICE.p_impl;
   if (is_said_to_be && place.kind == mem::mem_kind::host && size != 0) [[unlikely]]
     check_there_is_no_driver(name, buffer);

@@ -39,12 +39,12 @@ device_t device_to_serve(const detail::sync_args& args) {
 
 // Nothing is under way in any runtime that could signal this object by itself, and no other rank
 // can name it: only code of the program can, in a handler of the device or in another thread.
-bool is_left_alone(const comp_impl_t& object, const proto::channel& held_up) {
+bool is_left_alone(const comp_impl_t& object, const proto::device_queues& held_up) {
   const std::vector<runtime_impl_t*>& all = runtime::global().runtimes;
   return std::none_of(all.begin(), all.end(), [&](runtime_impl_t* each) {
     return (each->core.n > 1 && each->core.rcomps.has(object)) ||
            std::any_of(each->devices.begin(), each->devices.end(), [&](device_impl_t* device) {
-             return api::may_signal(device->channel, object, held_up);
+             return api::may_signal(device->queues, object, held_up);
            });
   });
 }
@@ -68,7 +68,7 @@ void must_not_be_held(const comp_impl_t& object) {
                          " will signal at its end");
   if (object.attr.comp_type != attr_comp_type_t::sync) return;
   for (runtime_impl_t* const each : runtime::global().runtimes)
-    if (each->core.streams.waits_for(object))
+    if (each->shared.gpu.streams.waits_for(object))
       throw argument_error(
           "free_comp: argument comp is a synchronizer for which a stream waits (stream_wait)");
 }
@@ -157,7 +157,7 @@ void sync_wait(const sync_args& args) {
     return;
   }
   device_impl_t& served = *base::check_live(device.p_impl, "device");
-  api::waiting wait(served.channel, args.needs_all);
+  api::waiting wait(served.queues, args.needs_all);
   const auto describe = [&s]() noexcept { return base::waiting_call{"sync_wait", &s}; };
   while (!s.test(args.p_out)) {
     if (const int rank = s.lost(); rank != comp::sync::NOBODY) [[unlikely]]
@@ -167,7 +167,7 @@ void sync_wait(const sync_args& args) {
     else
       wait.pause(describe);
     if (wait.is_held_up()) [[unlikely]]
-      wait.tell_held_up("sync_wait", is_left_alone(s, served.channel));
+      wait.tell_held_up("sync_wait", is_left_alone(s, served.queues));
   }
 }
 
@@ -205,7 +205,7 @@ void signal_in_turn(const comp_signal_args& args, device_t device, endpoint_t en
                                 ? &base::check_live(endpoint.p_impl, "endpoint")->device
                                 : &api::find_device(args.runtime, device);
   comp_impl_t& object = comp::any(args.comp, "comp_signal");
-  proto::handler_queue& queue = const_cast<device_impl_t*>(of)->channel.handlers;
+  proto::handler_queue& queue = const_cast<device_impl_t*>(of)->queues.engine().handlers;
   if (proto::handler_depth::now() > queue.limit() && comp::runs_user_code(object) &&
       queue.add(object, args.status, true, proto::news::collective))
     return;

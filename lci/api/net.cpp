@@ -10,7 +10,7 @@
 #include "lci/api/remote_name.hpp"
 #include "lci/api/resolve.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/raw.hpp"
+#include "lci/proto/host/raw.hpp"
 
 namespace lci {
 namespace detail {
@@ -59,10 +59,10 @@ void check_short(const net_post_args& a, const endpoint_impl_t& end) {
 }
 
 // The bytes of a receive are copied by the processor, whatever the network could do.
-void check_host_memory(const net_post_args& a, proto::core& core) {
+void check_host_memory(const net_post_args& a, proto::shared_state& shared) {
   if (a.mr.p_impl == nullptr || a.size == 0) return;
   const mem::memory_place place = a.mr.is_empty()
-                                      ? api::find_place("buffer", a.buffer, a.size, a.mr, core)
+                                      ? api::find_place("buffer", a.buffer, a.size, a.mr, shared)
                                       : a.mr.p_impl->place;
   if (place.kind != mem::mem_kind::host)
     throw argument_error("net_post_recv: buffer is " + place.domain->describe(a.buffer) +
@@ -86,7 +86,7 @@ net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, b
     is_off = mr.key.is_off() || !proto::may_register(can, network.attr.gpu_path, place.kind);
     op.local_key = mr.key.get();
   } else if (a.mr.p_impl != nullptr && a.size != 0) {
-    place = api::find_place("buffer", a.buffer, a.size, a.mr, network.owner.core);
+    place = api::find_place("buffer", a.buffer, a.size, a.mr, network.owner.shared);
   }
   if (a.size != 0) op.kind = place.kind;
   if (!is_short && op.local_key == 0 && (op.kind == mem::mem_kind::host || a.mr.is_empty())) {
@@ -131,7 +131,7 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
   }
   // Done would say that a short put is in order (docs/decisions/0028-order-behind-puts.md).
   const bool orders_puts = network.fabric->caps_of(a.rank).orders_puts;
-  const errorcode_t code = (to.end.port->end().*verb)(op);
+  const errorcode_t code = (to.end.queue->end().*verb)(op);
   if (code == errorcode_t::done)
     to.raw.complete(r);
   else if (code != errorcode_t::posted)
@@ -154,7 +154,7 @@ error_t net_post_recv(const net_post_args& a) {
   device_impl_t& device = api::find_device(a.runtime, a.device);
   proto::core& core = device.owner().core;
   check_memory(a, core, device.context.attr.check_pointers);
-  check_host_memory(a, core);
+  check_host_memory(a, device.owner().shared);
   device.raw().post_recv(a.buffer, a.size, a.user_context);
   return errorcode_t::posted;
 }
@@ -164,7 +164,7 @@ error_t net_post_sends(const net_post_args& a) {
   check_short(a, to.end);
   proto::raw_net::record* const r = to.raw.make_record(net_opcode_t::SEND, a.rank, a.user_context);
   const errorcode_t code =
-      to.end.port->end().send_inline(a.rank, a.imm_data, nullptr, 0, a.buffer, a.size);
+      to.end.queue->end().send_inline(a.rank, a.imm_data, nullptr, 0, a.buffer, a.size);
   if (code == errorcode_t::done)
     to.raw.complete(r);
   else

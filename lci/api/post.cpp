@@ -21,7 +21,7 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
     return false;
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) || core.is_gone(a.rank))
     return false;
-  if (!core.imm.fits(rcomp, a.tag) || end.port->log.any() ||
+  if (!core.imm.fits(rcomp, a.tag) || end.queue->log.any() ||
       core.arena.sight().covers(a.local_buffer))
     return false;
   if (!base::is_near(a.local_buffer, a.size) ||
@@ -35,13 +35,13 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
 __attribute__((noinline)) status_t post_message(const post_args& a, rcomp_t rcomp,
                                                 endpoint_impl_t& end, proto::news what) {
   const api::permission allow(a);
-  proto::channel& via = end.device.channel;
-  api::check_rank(a, via.shared);
+  proto::device_queues& via = end.device.queues;
+  api::check_rank(a, via.engine().shared);
   api::check_given(a);
   const auto start = [&](const proto::user_side& user, bool may_retry, status_t&) {
     proto::outgoing out = api::describe(a, end, user, may_retry);
     out.rcomp = rcomp;
-    out.extended = !via.shared.imm.fits(rcomp, a.tag);
+    out.extended = !via.engine().shared.imm.fits(rcomp, a.tag);
     api::spent_packet packet(out.packet);
     return packet.answered(proto::start_message(out));
   };
@@ -73,20 +73,21 @@ status_t post_am(const post_args& a) {
 status_t post_recv(const post_args& a) {
   const api::permission allow(a);
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
-  proto::channel& via = end.device.channel;
-  api::check_source(a, via.shared);
+  proto::device_queues& via = end.device.queues;
+  api::check_source(a, via.engine().shared);
   api::check_given(a);
-  api::check_room("local_buffer", a.local_buffer, a.size, via.shared.arena);
+  api::check_room("local_buffer", a.local_buffer, a.size, via.engine().shared.arena);
   api::check_policy(a);
   matching_engine_impl_t& engine = api::find_engine(a, end);
   mem::memory_place place;
   if (a.mr.p_impl != nullptr && a.mr.is_empty() && a.size != 0) [[unlikely]]
-    place = api::find_place("local_buffer", a.local_buffer, a.size, a.mr, via.shared);
+    place =
+        api::find_place("local_buffer", a.local_buffer, a.size, a.mr, end.device.owner().shared);
   if (end.checks_pointers) api::check_pointer("local_buffer", a.local_buffer, a.size, a.mr);
   const auto start = [&](const proto::user_side& user, bool, status_t& got) {
-    proto::receive& record = *via.shared.receives.get();
+    proto::receive& record = *via.host.common.receives.get();
     record.user = user;
-    record.via = &via;
+    record.via = &via.host;
     record.region = {};
     record.region_offset = 0;
     record.kind = place.kind;

@@ -68,7 +68,7 @@ void progress_and_keep(waiting& wait, const proto::waiter* w, int rank, std::exc
 }
 
 // Ends the call if whom it waits for is gone: its peer, or for ANY_SOURCE any that was lost.
-void check_source(proto::channel& via, int rank, waiting& wait) {
+void check_source(proto::device_queues& via, int rank, waiting& wait) {
   if (rank >= 0)
     check_peer(via, rank);
   else
@@ -83,30 +83,30 @@ bool is_given_up(proto::core& core, int rank, bool is_receive) {
   return !is_receive || core.has_died(rank) || core.is_all_in(rank);
 }
 
-// The operation that a call waited for has failed. Why was kept by the channel, and thrown either
+// The operation that a call waited for has failed. Why was kept by the device, and thrown either
 // by our own rounds of progress or by those of another thread.
-[[noreturn]] LCI_COLD void throw_failed(proto::channel& via, int rank, waiting& wait,
+[[noreturn]] LCI_COLD void throw_failed(proto::device_queues& via, int rank, waiting& wait,
                                         const std::exception_ptr& kept) {
   check_source(via, rank, wait);
   if (kept) std::rethrow_exception(kept);
-  via.rethrow_kept();
+  via.engine().errors.rethrow();
   // A receive of any source may have met the request of one that was lost before.
-  const std::uint32_t count = via.lost.count();
-  if (count != 0) via.throw_loss(count - 1);
+  const std::uint32_t count = via.engine().errors.lost.count();
+  if (count != 0) via.engine().errors.throw_loss(count - 1);
   throw std::runtime_error(
       "the operation failed; the call of progress of another thread has thrown why");
 }
 
 // None of the handlers can run. If whom the operation is with can only be this process, or the
 // program allows no longer wait, it ends, unless a message has met it.
-LCI_COLD void end_if_held_up(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
+LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& via, int rank, waiting& wait,
                              proto::matcher* filed_in, bool& is_met) {
-  const bool is_with_us = rank == via.shared.me || via.shared.n == 1;
+  const bool is_with_us = rank == via.engine().shared.me || via.engine().shared.n == 1;
   if (!is_met && wait.has_to_end(is_with_us)) {
     if (filed_in == nullptr)
       w->abandon();
     else if (filed_in->take_back(*w))
-      via.shared.waiters.put(w);
+      via.engine().shared.waiters.put(w);
     else
       is_met = true;
   }
@@ -116,18 +116,19 @@ LCI_COLD void end_if_held_up(proto::waiter* w, proto::channel& via, int rank, wa
 
 }  // namespace
 
-bool is_taken_back(proto::waiter* w, proto::channel& via, waiting& wait, proto::matcher& filed_in) {
+bool is_taken_back(proto::waiter* w, proto::device_queues& via, waiting& wait,
+                   proto::matcher& filed_in) {
   // What progress throws may end the call only where nothing is under way any more.
   std::exception_ptr kept;
   progress_and_keep(wait, w, base::waiting_call::ANYBODY, kept);
   const bool is_back = !w->is_over() && filed_in.take_back(*w);
-  if (is_back) via.shared.waiters.put(w);
+  if (is_back) via.engine().shared.waiters.put(w);
   if (kept && is_back) std::rethrow_exception(kept);
-  if (kept) via.keep(kept);
+  if (kept) via.engine().errors.keep(kept);
   return is_back;
 }
 
-status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait,
+status_t wait_for(proto::waiter* w, proto::device_queues& via, int rank, waiting& wait,
                   proto::matcher* filed_in) {
   std::exception_ptr kept;
   bool is_met = false;  // by a message from somebody, so that it comes to an end by itself
@@ -137,10 +138,10 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait
     if (wait.is_held_up()) [[unlikely]]
       end_if_held_up(w, via, rank, wait, filed_in, is_met);
     const bool is_lost =
-        rank >= 0 ? is_given_up(via.shared, rank, filed_in != nullptr) : wait.has_loss();
+        rank >= 0 ? is_given_up(via.engine().shared, rank, filed_in != nullptr) : wait.has_loss();
     if (!is_lost || is_met) continue;
     if (filed_in != nullptr && filed_in->take_back(*w)) {
-      via.shared.waiters.put(w);
+      via.engine().shared.waiters.put(w);
     } else if (filed_in != nullptr) {
       is_met = true;
       continue;
@@ -151,7 +152,7 @@ status_t wait_for(proto::waiter* w, proto::channel& via, int rank, waiting& wait
   }
   const status_t result = w->result();
   const bool has_failed = w->has_failed();
-  via.shared.waiters.put(w);
+  via.engine().shared.waiters.put(w);
   if (has_failed) throw_failed(via, rank, wait, kept);
   if (kept) std::rethrow_exception(kept);
   return result;
@@ -179,13 +180,13 @@ LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::ou
   out.has_mr = true;
   out.kind = a.size != 0 ? near->place->kind : mem::mem_kind::host;
   out.gpu = near->place->device;
-  if (out.kind != mem::mem_kind::host) out.shared().gpus.use(*near->place->domain);
+  if (out.kind != mem::mem_kind::host) out.host.accelerator->use(*near->place->domain);
 }
 
 }  // namespace
 
-status_t refused(const post_args& a, proto::channel& via, errorcode_t why) noexcept {
-  via.refuse(a.rank, why);
+status_t refused(const post_args& a, proto::device_queues& via, errorcode_t why) noexcept {
+  via.engine().refuse(a.rank, why);
   return status_t(why);
 }
 
@@ -207,7 +208,7 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
     packet_pool_impl_t* const given = a.packet_pool.p_impl;
     if (given->payloads == nullptr) pool = given;
   }
-  proto::outgoing out{*end.port, pool->packets};
+  proto::outgoing out{*end.queue, end.device.queues.host, pool->packets};
   out.inject_limit = end.inject_limit;
   out.bcopy_limit = pool->max_bcopy();
   out.rank = a.rank;
@@ -222,7 +223,7 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
     if (a.mr.is_empty()) {
       // MR_DEVICE or MR_UNKNOWN.
       const mem::memory_place place =
-          find_place("local_buffer", a.local_buffer, a.size, a.mr, end.device.owner().core);
+          find_place("local_buffer", a.local_buffer, a.size, a.mr, end.device.owner().shared);
       out.kind = place.kind;
       out.gpu = place.device;
     } else {

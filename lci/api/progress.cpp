@@ -23,24 +23,25 @@ device_impl_t& device_of(const progress_args& args) {
 
 }  // namespace
 
-error_t progress(const progress_args& args) { return device_of(args).channel.progress(); }
+error_t progress(const progress_args& args) { return device_of(args).queues.progress(); }
 
 error_t test_drained(const progress_args& args) {
-  return device_of(args).channel.is_drained() ? errorcode_t::done : errorcode_t::retry;
+  return device_of(args).queues.is_drained() ? errorcode_t::done : errorcode_t::retry;
 }
 
 void wait_drained(const progress_args& args) {
-  proto::channel& via = device_of(args).channel;
+  proto::device_queues& via = device_of(args).queues;
   api::waiting wait(via);
   while (!via.is_drained()) {
     wait.round([]() noexcept { return base::waiting_call{"wait_drained"}; });
     // All is over but for completions whose handlers cannot run before this call returns.
-    if (via.handlers.is_out_of_reach() && via.handlers.completions() != 0 &&
+    if (via.engine().handlers.is_out_of_reach() && via.engine().handlers.completions() != 0 &&
         via.is_drained_but_for_handlers())
       api::throw_held_up(via, "wait_drained");
     // Receives are left, for which nobody else may send where there is nobody else.
     if (wait.is_held_up()) [[unlikely]]
-      wait.tell_held_up("wait_drained", via.shared.n == 1 && via.is_quiet_but_for_handlers());
+      wait.tell_held_up("wait_drained",
+                        via.engine().shared.n == 1 && via.engine().is_quiet_but_for_handlers());
   }
   wait.check();  // with a loss, what was under way is over too
 }
@@ -49,15 +50,18 @@ void check_none_lost(const progress_args& args) {
   const bool is_given = args.device.p_impl != nullptr || args.endpoint.p_impl != nullptr;
   // Without a device there was nobody to lose.
   if (!is_given && api::find_runtime(args.runtime).default_device.p_impl == nullptr) return;
-  api::waiting(device_of(args).channel, true).check();
+  api::waiting(device_of(args).queues, true).check();
 }
 
-void need_all(const progress_args& args, int change) { device_of(args).channel.need_all(change); }
+void need_all(const progress_args& args, int change) {
+  device_of(args).queues.engine().errors.need_all(change);
+}
 
 rcomp_t register_rcomp(const register_rcomp_args& args) {
-  proto::core& core = api::find_runtime(args.runtime).core;
-  comp_impl_t* const object =
-      args.comp.is_empty() ? &core.unwanted : &comp::any(args.comp, "register_rcomp");
+  runtime_impl_t& runtime = api::find_runtime(args.runtime);
+  proto::core& core = runtime.core;
+  comp_impl_t* const object = args.comp.is_empty() ? &runtime.shared.host.unwanted
+                                                   : &comp::any(args.comp, "register_rcomp");
   if (args.rcomp == 0) return core.rcomps.add(object);
   core.rcomps.add_at(args.rcomp, object);
   return args.rcomp;

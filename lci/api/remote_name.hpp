@@ -5,7 +5,7 @@
 #include "lci/base/platform.hpp"
 #include "lci/handles.hpp"
 #include "lci/net/backend.hpp"
-#include "lci/proto/core.hpp"
+#include "lci/proto/engine/core.hpp"
 
 namespace lci::api {
 

@@ -140,14 +140,14 @@ void register_packet_pool(const bind_packet_pool_args& args) {
   if (pool.payloads == nullptr) return;
   if (&pool.owner != &device.owner())
     throw argument_error("register_packet_pool: pool and device belong to different runtimes");
-  device.channel.payloads.enter(*pool.payloads);
+  device.queues.gpu.enter(*pool.payloads);
 }
 
 void deregister_packet_pool(const bind_packet_pool_args& args) {
   api::check_given(args.runtime);
   packet_pool_impl_t& pool = *base::check_live(args.packet_pool.p_impl, "packet_pool");
   device_impl_t& device = *base::check_live(args.device.p_impl, "device");
-  if (pool.payloads != nullptr) device.channel.payloads.leave(*pool.payloads);
+  if (pool.payloads != nullptr) device.queues.gpu.leave(*pool.payloads);
 }
 
 net_context_t get_default_net_context(const get_default_args& args) {

@@ -16,12 +16,12 @@ template <class Start>
 status_t post_rma(const post_args& a, proto::news what, Start&& start) {
   const api::permission allow(a);
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
-  proto::channel& via = end.device.channel;
-  api::check_rank(a, via.shared);
+  proto::device_queues& via = end.device.queues;
+  api::check_rank(a, via.engine().shared);
   api::check_given(a);
-  api::check_room("local_buffer", a.local_buffer, a.size, via.shared.arena);
-  api::check_rmr(a.rmr, a.rank, via.shared);
-  if (what == proto::news::put) api::check_notification(a, via.shared);
+  api::check_room("local_buffer", a.local_buffer, a.size, via.engine().shared.arena);
+  api::check_rmr(a.rmr, a.rank, via.engine().shared);
+  if (what == proto::news::put) api::check_notification(a, via.engine().shared);
   const auto begin = [&](const proto::user_side& user, bool may_retry, status_t&) {
     // Before the first contact the bounds cannot be checked, and a wrong post must throw here and
     // not later, so it has to wait for the contact even if it may not be refused.

@@ -53,13 +53,14 @@ stream_op_t stream_post(const stream_post_args& args) {
   post.endpoint = endpoint_t(&end);
   // Nobody sees the answer, so the object has to be told.
   post.allow_done = false;
-  proto::core& core = end.device.owner().core;
-  return stream_op_t(core.streams.add_post(args.stream, args.run, post, &end.device.channel));
+  proto::gpu::stream_ops& streams = end.device.owner().shared.gpu.streams;
+  return stream_op_t(streams.add_post(args.stream, args.run, post, &end.device.queues.engine()));
 }
 
 stream_op_t stream_wait(const stream_wait_args& args) {
   comp::as<comp::sync>(args.comp, "stream_wait");
-  return stream_op_t(api::find_runtime(args.runtime).core.streams.add_wait(args.stream, args.comp));
+  return stream_op_t(
+      api::find_runtime(args.runtime).shared.gpu.streams.add_wait(args.stream, args.comp));
 }
 
 void free_stream_op(const free_stream_op_args& args) {

@@ -9,30 +9,32 @@
 #include "lci/base/platform.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/base/waiting_calls.hpp"
-#include "lci/proto/channel.hpp"
+#include "lci/proto/device_queues.hpp"
 
 namespace lci::api {
 
 // The call waits for what only a handler beyond the greatest depth can bring.
-[[noreturn]] LCI_COLD void throw_held_up(const proto::channel& via, const char* what);
+[[noreturn]] LCI_COLD void throw_held_up(const proto::device_queues& via, const char* what);
 // It may wait for something else as well, but has done so for as long as the program allows.
-[[noreturn]] LCI_COLD void throw_waited_out(const proto::channel& via, const char* what);
-LCI_COLD void warn_held_up(const proto::channel& via, const char* what) noexcept;
+[[noreturn]] LCI_COLD void throw_waited_out(const proto::device_queues& via, const char* what);
+LCI_COLD void warn_held_up(const proto::device_queues& via, const char* what) noexcept;
 // Something under way on this device may signal that object without a handler of the device that is
 // held up: an operation with it; a collective; where other threads use the library, whatever may
 // set one of them to work. Not what only this process itself can send. Walks all receives.
-LCI_COLD bool may_signal(proto::channel& via, const comp_impl_t& object,
-                         const proto::channel& held_up);
+LCI_COLD bool may_signal(proto::device_queues& via, const comp_impl_t& object,
+                         const proto::device_queues& held_up);
 
 class waiting {
  public:
   // needs_all: what is waited for needs every rank, so that one that is lost already ends it too.
-  explicit waiting(proto::channel& via, bool needs_all = false)
-      : via_(via), since_(via.lost.begin_wait()), next_loss_(needs_all ? 0 : since_) {}
+  explicit waiting(proto::device_queues& via, bool needs_all = false)
+      : via_(via),
+        since_(via.engine().errors.lost.begin_wait()),
+        next_loss_(needs_all ? 0 : since_) {}
   // A call may end well, or for another reason, although a peer was lost meanwhile: then the next
   // one of this thread tells, since nobody else may have noticed.
   ~waiting() {
-    if (via_.lost.count() != since_) [[unlikely]]
+    if (via_.engine().errors.lost.count() != since_) [[unlikely]]
       end();
   }
   waiting(const waiting&) = delete;
@@ -54,7 +56,7 @@ class waiting {
   void pause(Describe&& describe) {
     end_if_lost();
     rest(describe);
-    via_.look_for_gone();
+    via_.engine().watch.look_for_gone();
     is_lost_ = has_loss();
   }
   // A round for a call that decides by itself whose loss ends it.
@@ -66,7 +68,7 @@ class waiting {
       next_judgement_ms_ = PATIENCE_MS;
       return;
     }
-    if (via_.handlers.is_out_of_reach()) [[unlikely]]
+    if (via_.engine().handlers.is_out_of_reach()) [[unlikely]]
       count_idle();
     rest(describe);
   }
@@ -82,7 +84,7 @@ class waiting {
   // After is_held_up(). is_certain: nothing else can bring it. If that is not so another rank may,
   // however slow it is, and the call ends only when it has lasted as long as the program allows.
   bool has_to_end(bool is_certain) const noexcept {
-    const auto limit = static_cast<std::uint64_t>(via_.shared.max_handler_wait_s);
+    const auto limit = static_cast<std::uint64_t>(via_.engine().shared.max_handler_wait_s);
     return is_certain || (limit != 0 && idle_ms_ >= 1000 * limit);
   }
   // After is_held_up(): ends the call if it has to end. If not, the user is told that it may never
@@ -97,11 +99,11 @@ class waiting {
     is_lost_ = has_loss();
     end_if_lost();
   }
-  bool has_loss() const noexcept { return via_.lost.count() > next_loss_; }
+  bool has_loss() const noexcept { return via_.engine().errors.lost.count() > next_loss_; }
   // What is waited for will not come, because that rank is gone.
   [[noreturn]] LCI_COLD void end_for(int rank) {
-    via_.lost.heard(rank);
-    via_.shared.throw_gone(rank);
+    via_.engine().errors.lost.heard(rank);
+    via_.engine().shared.throw_gone(rank);
   }
 
  private:
@@ -117,10 +119,10 @@ class waiting {
   LCI_COLD void end() noexcept;
   void end_if_lost() {
     if (is_lost_) [[unlikely]]
-      via_.throw_loss(next_loss_);
+      via_.engine().errors.throw_loss(next_loss_);
   }
 
-  proto::channel& via_;
+  proto::device_queues& via_;
   base::spin_wait spin_;
   // How long rounds of progress have found nothing while handlers were out of reach. A thread that
   // stood still was not idle for longer than a moment.

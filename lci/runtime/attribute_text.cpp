@@ -7,7 +7,7 @@
 #include "lci/comp/queue.hpp"
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/handler_depth.hpp"
+#include "lci/proto/engine/handler_depth.hpp"
 #include "lci/version.hpp"
 
 namespace lci::runtime {

@@ -14,22 +14,22 @@ namespace lci {
 
 endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
     : device(d),
-      core(d.channel.shared),
+      core(d.queues.engine().shared),
       inject_limit(d.context.attr.max_inject_size),
       checks_pointers(d.context.attr.check_pointers),
       // Pointers are looked at on the long way.
       inject_now_limit(checks_pointers ? 0 : inject_limit),
-      port(d.channel.make_port()),
-      net(port->end()) {
+      queue(d.queues.engine().make_queue()),
+      net(queue->end()) {
   attr.uid = runtime::global().uids++;
   base::make_room(device.endpoints);
-  device.channel.add_port(*port);
+  device.queues.engine().add_queue(*queue);
   device.endpoints.push_back(this);  // there is room
 }
 
 endpoint_impl_t::~endpoint_impl_t() {
-  port->forget(-1);
-  device.channel.remove_port(*port);
+  queue->forget(-1);
+  device.queues.engine().remove_queue(*queue);
   forget(device.endpoints, this);
 }
 
@@ -56,10 +56,10 @@ class progress_of_others {
     for (device_impl_t* const each : one_.owner().devices) {
       if (each == &one_ || problem_ != nullptr) continue;
       try {
-        is_any |= error_t(each->channel.progress_in_wait()).is_done();
+        is_any |= error_t(each->queues.progress_in_wait()).is_done();
       } catch (...) {
         problem_ = std::current_exception();
-        thrower_ = &each->channel;
+        thrower_ = &each->queues.engine().errors;
       }
     }
     return is_any;
@@ -68,7 +68,7 @@ class progress_of_others {
  private:
   const device_impl_t& one_;
   std::exception_ptr problem_;
-  proto::channel* thrower_ = nullptr;
+  proto::pending_errors* thrower_ = nullptr;
 };
 
 int take_number(net_context_impl_t& net, const net::device_config& wanted) {
@@ -84,20 +84,20 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
       pool(packets.payloads == nullptr ? packets : *net.owner.internal_pool().p_impl),
       attr(wanted),
       number(take_number(net, config_of(wanted))),
-      channel(net.owner.core, *net.fabric, number, config_of(wanted), pool.packets,
-              net.wanted_msg_size) {
-  if (packets.payloads != nullptr) channel.payloads.enter(*packets.payloads);
+      queues(net.owner.shared, *net.fabric, number, config_of(wanted), pool.packets,
+             net.wanted_msg_size) {
+  if (packets.payloads != nullptr) queues.gpu.enter(*packets.payloads);
   attr.uid = runtime::global().uids++;
-  attr.net_max_sends = channel.config.max_sends;
-  attr.ibv_td_strategy = channel.config.ibv_td_strategy;
+  attr.net_max_sends = queues.engine().config.max_sends;
+  attr.ibv_td_strategy = queues.engine().config.ibv_td_strategy;
   attr.use_reg_cache = net.fabric->caps().keeps_registrations;
   if (wanted.shm_enable != net.has_local && net.has_local)
     base::log::warn("runtime",
                     "shm_enable of a device has no effect: a whole net context has shared memory "
                     "or not, by the default of this attribute (LCI_ATTR_SHM_ENABLE)");
   attr.shm_enable = net.has_local;
-  channel.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
-  channel.way = net.attr.gpu_path;
+  queues.host.rdv_by_immediate = owner().attr.rdv_protocol == attr_rdv_protocol_t::writeimm;
+  queues.host.gpu_path = net.attr.gpu_path;
   base::undo made([this]() noexcept { free_endpoints(); });
   if (attr.alloc_default_endpoint)
     default_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
@@ -119,8 +119,8 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
 device_impl_t::~device_impl_t() {
   // Handlers that cannot run now are not waited for.
   drain([this] {
-    const proto::handler_queue& handlers = channel.handlers;
-    return channel.is_quiet_but_for_handlers() && channel.device().is_drained() &&
+    const proto::handler_queue& handlers = queues.engine().handlers;
+    return queues.engine().is_quiet_but_for_handlers() && queues.engine().is_network_drained() &&
            (handlers.size() == 0 || handlers.is_out_of_reach() || handlers.is_starved());
   });
   abandon_receives();
@@ -135,15 +135,17 @@ void device_impl_t::free_endpoints() noexcept {
 
 proto::raw_net& device_impl_t::raw() {
   std::call_once(raw_made_, [this] {
-    raw_ = std::make_unique<proto::raw_net>(channel.device(), owner().core.arena, pool.packets);
+    raw_ = std::make_unique<proto::raw_net>(queues.engine().device(), owner().core.arena,
+                                            pool.packets);
   });
   return *raw_;
 }
 
 void device_impl_t::abandon_receives() noexcept {
   proto::receive* taken = nullptr;
-  owner().core.rcomps.for_each_engine(
-      [&](proto::matcher& match) { taken = match.part_with(channel, taken); });
+  owner().core.rcomps.for_each_engine([&](proto::match_target& one) {
+    taken = proto::matcher::of(one).part_with(queues.host, taken);
+  });
   const std::size_t left = proto::end_receives(taken, false);
   if (left != 0)
     base::log::info("runtime", "a device was freed with %zu receives that no message had met",
@@ -151,7 +153,9 @@ void device_impl_t::abandon_receives() noexcept {
   // What has met one may be on its way over another device. What was given up is not waited for
   // again.
   if (has_given_up_) return;
-  drain([this] { return channel.is_drained_but_for_handlers() && channel.device().is_drained(); });
+  drain([this] {
+    return queues.is_drained_but_for_handlers() && queues.engine().is_network_drained();
+  });
 }
 
 void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
@@ -167,7 +171,7 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
   progress_of_others others(*this);
   while (!is_over()) {
     try {
-      if (error_t(channel.progress()).is_done() || (channel.is_quiet() && others.progress())) {
+      if (error_t(queues.progress()).is_done() || (queues.is_quiet() && others.progress())) {
         wait.reset();
         quiet_since = std::chrono::steady_clock::now();
       } else {
@@ -183,7 +187,7 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
     }
     if (now - start > PATIENCE || (is_death_known && now - quiet_since > PATIENCE_AFTER_DEATH)) {
       has_given_up_ = true;
-      const long long left = channel.open.sum() + channel.open_receives.sum();
+      const long long left = queues.engine().open.sum() + queues.host.open_receives.sum();
       base::log::warn("runtime", "a device was freed with %lld operations that did not complete",
                       left);
       return;

@@ -8,8 +8,8 @@
 
 #include "lci/base/type_stable.hpp"
 #include "lci/handles.hpp"
-#include "lci/proto/channel.hpp"
-#include "lci/proto/raw.hpp"
+#include "lci/proto/device_queues.hpp"
+#include "lci/proto/host/raw.hpp"
 #include "lci/runtime/runtime.hpp"
 
 namespace lci {
@@ -25,7 +25,7 @@ class endpoint_impl_t : public base::live_object<endpoint_impl_t> {
   const std::size_t inject_limit;      // bytes; attribute max_inject_size of the net context
   const bool checks_pointers;          // attribute check_pointers of the net context
   const std::size_t inject_now_limit;  // bytes that may be injected without a closer look
-  const std::unique_ptr<proto::port> port;
+  const std::unique_ptr<proto::post_queue> queue;
   net::endpoint& net;
   endpoint_attr_t attr;
 };
@@ -41,7 +41,7 @@ class device_impl_t : public base::live_object<device_impl_t> {
   packet_pool_impl_t& pool;  // host packets, what the library itself uses
   device_attr_t attr;
   const int number;  // the same on all ranks
-  proto::channel channel;
+  proto::device_queues queues;
   endpoint_t default_endpoint;
   endpoint_t progress_endpoint;
   std::vector<endpoint_impl_t*> endpoints;

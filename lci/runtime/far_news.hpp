@@ -13,7 +13,7 @@
 
 #include "lci/base/spinlock.hpp"
 #include "lci/boot/bootstrap.hpp"
-#include "lci/proto/core.hpp"
+#include "lci/proto/engine/core.hpp"
 
 namespace lci::runtime {
 

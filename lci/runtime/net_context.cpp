@@ -60,9 +60,10 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
 }
 
 net_context_impl_t::~net_context_impl_t() {
-  owner.core.rcomps.for_each_engine(
-      [this](proto::matcher& match) { match.part_with(owner.core, *fabric); });
-  owner.core.staging.unpin_views();
+  owner.core.rcomps.for_each_engine([this](proto::match_target& one) {
+    proto::matcher::of(one).part_with(owner.shared.host, *fabric);
+  });
+  owner.shared.gpu.staging.unpin_views();
   fabric->leave();
 }
 

@@ -8,7 +8,7 @@
 #include "lci/errors.hpp"
 #include "lci/net/provider.hpp"
 #include "lci/net/route.hpp"
-#include "lci/proto/wire.hpp"
+#include "lci/proto/engine/wire.hpp"
 #include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/introduction.hpp"
 #include "lci/runtime/net_wishes.hpp"

@@ -16,7 +16,7 @@
 #include "lci/base/report.hpp"
 #include "lci/base/spin.hpp"
 #include "lci/base/waiting_calls.hpp"
-#include "lci/proto/who_waits.hpp"
+#include "lci/proto/host/who_waits.hpp"
 #include "lci/runtime/global.hpp"
 #include "lci/runtime/runtime.hpp"
 

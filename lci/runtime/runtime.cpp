@@ -50,10 +50,11 @@ packet_pool_impl_t::packet_pool_impl_t(runtime_impl_t& runtime, const packet_poo
 }
 
 packet_pool_impl_t::~packet_pool_impl_t() {
-  owner.core.rcomps.for_each_engine(
-      [this](proto::matcher& match) { match.part_with(owner.core, packets); });
+  owner.core.rcomps.for_each_engine([this](proto::match_target& one) {
+    proto::matcher::of(one).part_with(owner.shared.host, packets);
+  });
   if (payloads == nullptr) return;
-  for (device_impl_t* device : owner.devices) device->channel.payloads.leave(*payloads);
+  for (device_impl_t* device : owner.devices) device->queues.gpu.leave(*payloads);
 }
 
 std::size_t packet_pool_impl_t::max_bcopy() const noexcept {
@@ -70,13 +71,13 @@ matching_engine_impl_t::matching_engine_impl_t(runtime_impl_t& runtime,
 
 matching_engine_impl_t::~matching_engine_impl_t() {
   owner.core.rcomps.remove_engine(match.first_rcomp);
-  match.empty_st(owner.core);
+  match.empty_st(owner.shared.host);
 }
 
-mem::memory_place place_of(proto::core& core, const void* address) {
+mem::memory_place place_of(proto::shared_state& shared, const void* address) {
   const mem::memory_place place = mem::find_place(address);
   if (!place.is_handled) throw argument_error(place.domain->refusal(address));
-  if (place.kind != mem::mem_kind::host) core.gpus.use(*place.domain);
+  if (place.kind != mem::mem_kind::host) shared.gpu.gpus.use(*place.domain);
   return place;
 }
 
@@ -84,13 +85,13 @@ mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
     : owner(network.owner),
       address(a),
       size(n),
-      place(place_of(owner.core, a)),
+      place(place_of(owner.shared, a)),
       key(*network.fabric, network.fabric->caps(), network.attr.gpu_path, a, n, place.kind) {
   mem::region region{address, size, place.kind, {}, key.is_off()};
   base::undo entry([this]() noexcept { withdraw(); });
   if (place.kind != mem::mem_kind::host) {
     std::string why_not;
-    region.share = owner.core.gpus.running()->share(address, size, why_not);
+    region.share = owner.shared.gpu.gpus.running()->share(address, size, why_not);
     if (region.share.record == 0)
       base::log::info("runtime", "local peers reach %zu bytes of %s through host memory: %s", size,
                       place.domain->describe(address).c_str(), why_not.c_str());
@@ -112,18 +113,18 @@ mr_impl_t::~mr_impl_t() {
 
 void mr_impl_t::withdraw() noexcept {
   owner.core.regions.erase(name);
-  if (place.kind != mem::mem_kind::host && owner.core.gpus.running() != nullptr)
-    owner.core.gpus.running()->tidy();
+  if (place.kind != mem::mem_kind::host && owner.shared.gpu.gpus.running() != nullptr)
+    owner.shared.gpu.gpus.running()->tidy();
 }
 
 runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name)
     : attr(wanted),
-      core(runtime::global().rank, runtime::global().size, layout_of(wanted),
-           boot::find_local_size(runtime::global().size)) {
+      shared(runtime::global().rank, runtime::global().size, layout_of(wanted),
+             boot::find_local_size(runtime::global().size)) {
   attr.max_imm_tag = core.imm.max_tag();
   attr.max_imm_rcomp = core.imm.max_rcomp();
-  core.gpus.set_resident(attr.gpu_resident);
-  core.gpus.set_gdrcopy(attr.gpu_gdrcopy);
+  shared.gpu.gpus.set_resident(attr.gpu_resident);
+  shared.gpu.gpus.set_gdrcopy(attr.gpu_gdrcopy);
   core.max_handler_depth = attr.max_handler_depth;
   core.max_handler_wait_s = attr.max_handler_wait_s;
   core.failure_notice = attr.failure_notice;
@@ -183,7 +184,7 @@ runtime_impl_t::~runtime_impl_t() {
 
 // In the order that the parts need each other. What the program allocated and forgot goes first.
 void runtime_impl_t::free_children() noexcept {
-  if (const std::uint64_t dropped = core.unwanted.dropped(); dropped != 0)
+  if (const std::uint64_t dropped = shared.host.unwanted.dropped(); dropped != 0)
     base::log::info("runtime", "messages for empty completion objects, dropped %llu",
                     static_cast<unsigned long long>(dropped));
   if (!regions.empty())
@@ -202,9 +203,9 @@ void runtime_impl_t::free_children() noexcept {
     packet_pools.pop_back();
     base::free_live(pool, "packet_pool");
   }
-  core.streams.close();
-  core.staging.unpin();
-  core.gpus.close();
+  shared.gpu.streams.close();
+  shared.gpu.staging.unpin();
+  shared.gpu.gpus.close();
   while (!net_contexts.empty()) {
     net_context_impl_t* context = net_contexts.back();
     net_contexts.pop_back();

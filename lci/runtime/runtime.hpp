@@ -16,9 +16,9 @@
 #include "lci/mem/packet_pool.hpp"
 #include "lci/mem/payload_pool.hpp"
 #include "lci/net/backend.hpp"
-#include "lci/proto/core.hpp"
-#include "lci/proto/matcher.hpp"
-#include "lci/proto/network_key.hpp"
+#include "lci/proto/device_queues.hpp"
+#include "lci/proto/engine/network_key.hpp"
+#include "lci/proto/host/matcher.hpp"
 #include "lci/runtime/device_numbers.hpp"
 #include "lci/runtime/far_news.hpp"
 #include "lci/runtime/open_networks.hpp"
@@ -82,7 +82,7 @@ class matching_engine_impl_t : public base::live_object<matching_engine_impl_t> 
 // Where a buffer is; starts the accelerator if it needs one. Throws argument_error for memory that
 // is never handled, with a sentence that names the kind, and backend_error when the accelerator
 // cannot be used.
-mem::memory_place place_of(proto::core& core, const void* address);
+mem::memory_place place_of(proto::shared_state& shared, const void* address);
 
 class mr_impl_t : public base::live_object<mr_impl_t> {
  public:
@@ -145,7 +145,8 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   ~runtime_impl_t();
 
   runtime_attr_t attr;
-  proto::core core;
+  proto::shared_state shared;
+  proto::core& core = shared.core;
   net_context_t default_net_context;
   packet_pool_t default_packet_pool;
   matching_engine_t default_matching_engine;

@@ -8,6 +8,7 @@
 
 #if defined(__x86_64__)
 #include <dlfcn.h>
+#include <elf.h>
 #include <link.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -52,7 +54,8 @@ std::uint64_t step_section::lines_in(const void* begin, std::size_t size) const 
 
 bool step_freeze_clock(bool) { return false; }
 std::string step_counter_missing() { return "the single-stepper knows x86-64 only"; }
-step_report count_steps(const std::function<void()>&, code_range) {
+std::vector<code_range> functions_around(const void*, const std::string&) { return {}; }
+step_report count_steps(const std::function<void()>&, code_range, std::vector<code_range>) {
   return {step_counter_missing(), {}};
 }
 
@@ -73,7 +76,8 @@ bool is_frozen() noexcept {
 // The parent's view of one stepped child.
 class stepper {
  public:
-  stepper(pid_t child, code_range left_out) : child_(child), left_out_(left_out) {}
+  stepper(pid_t child, code_range left_out, std::vector<code_range> watched)
+      : child_(child), left_out_(left_out), watched_(std::move(watched)) {}
 
   step_report run() {
     int status = 0;
@@ -254,6 +258,7 @@ class stepper {
       section_->system_calls += next_.is_syscall;
       if (locked || next_.is_syscall)
         section_->expensive.push_back(place(locked ? "locked" : "system call"));
+      if (is_watched() && section_->watched++ == 0) section_->first_watched = place("watched");
     }
     for (const x86_access& a : next_.accesses) {
       if (a.size == 0) continue;
@@ -264,6 +269,13 @@ class stepper {
       }
     }
     regs_ = after;
+  }
+
+  bool is_watched() const {
+    const auto after =
+        std::upper_bound(watched_.begin(), watched_.end(), regs_.rip,
+                         [](std::uint64_t at, const code_range& each) { return at < each.begin; });
+    return after != watched_.begin() && regs_.rip < std::prev(after)->end;
   }
 
   void touch(std::uint64_t line) {
@@ -307,6 +319,7 @@ class stepper {
 
   const pid_t child_;
   const code_range left_out_;
+  const std::vector<code_range> watched_;
   step_report report_;
   step_section* section_ = nullptr;  // the open one, the last of the report
   std::unordered_map<std::uint64_t, std::array<unsigned char, 16> >
@@ -345,7 +358,42 @@ code_range library_around(const void* place) {
   return what.found;
 }
 
-step_report count_steps(const std::function<void()>& body, code_range left_out) {
+std::vector<code_range> functions_around(const void* place, const std::string& text) {
+  Dl_info where{};
+  if (dladdr(place, &where) == 0) return {};
+  std::ifstream file(where.dli_fname, std::ios::binary);
+  const std::string image(std::istreambuf_iterator<char>(file), {});
+  Elf64_Ehdr head{};
+  if (image.size() < sizeof head) return {};
+  std::memcpy(&head, image.data(), sizeof head);
+  // Positions are relative to where it is loaded, but for programs that are always in one place.
+  const std::uint64_t base =
+      head.e_type == ET_DYN ? reinterpret_cast<std::uint64_t>(where.dli_fbase) : 0;
+  const auto section = [&](std::size_t i) {
+    Elf64_Shdr out{};
+    std::memcpy(&out, image.data() + head.e_shoff + i * head.e_shentsize, sizeof out);
+    return out;
+  };
+  std::vector<code_range> found;
+  for (std::size_t i = 0; i < head.e_shnum; ++i) {
+    const Elf64_Shdr symbols = section(i);
+    if (symbols.sh_type != SHT_SYMTAB) continue;
+    const char* const names = image.data() + section(symbols.sh_link).sh_offset;
+    for (std::uint64_t at = 0; at < symbols.sh_size; at += sizeof(Elf64_Sym)) {
+      Elf64_Sym one{};
+      std::memcpy(&one, image.data() + symbols.sh_offset + at, sizeof one);
+      if (ELF64_ST_TYPE(one.st_info) != STT_FUNC || one.st_size == 0) continue;
+      if (std::strstr(names + one.st_name, text.c_str()) == nullptr) continue;
+      found.push_back({base + one.st_value, base + one.st_value + one.st_size});
+    }
+  }
+  std::sort(found.begin(), found.end(),
+            [](const code_range& a, const code_range& b) { return a.begin < b.begin; });
+  return found;
+}
+
+step_report count_steps(const std::function<void()>& body, code_range left_out,
+                        std::vector<code_range> watched) {
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) return {"fork failed", {}};
@@ -356,7 +404,7 @@ step_report count_steps(const std::function<void()>& body, code_range left_out) 
     std::fflush(nullptr);
     _exit(testing::Test::HasFailure() ? 1 : 0);
   }
-  step_report report = stepper(child, left_out).run();
+  step_report report = stepper(child, left_out, std::move(watched)).run();
   if (!report.failure.empty()) waitpid(child, nullptr, 0);
   return report;
 }

@@ -29,6 +29,8 @@ struct step_section {
   std::uint64_t calls_left_out = 0;    // into code that is not counted
   std::uint64_t stack_lines = 0;       // distinct cache lines of the stack
   std::vector<std::string> expensive;  // where each locked instruction and system call is
+  std::uint64_t watched = 0;           // instructions in watched code
+  std::string first_watched;           // where the first of them is
 
   // Distinct cache lines touched in [begin, begin + size).
   std::uint64_t lines_in(const void* begin, std::size_t size) const;
@@ -47,12 +49,17 @@ struct code_range {
 // All of the library or program that this place is in.
 code_range library_around(const void* place);
 
+// The functions of the library or program that this place is in whose names, as the linker knows
+// them, have that text in them. Sorted. Empty as well where its symbols were stripped.
+std::vector<code_range> functions_around(const void* place, const std::string& text);
+
 // Empty where code can be stepped; else the sentence to skip a test with.
 std::string step_counter_missing();
 
 // Runs `body` in a child process; counts between step_begin(id) and step_end(). A test failure
-// inside the child, or its death, is in `failure`.
-step_report count_steps(const std::function<void()>& body, code_range left_out = {});
+// inside the child, or its death, is in `failure`. watched: sorted, of this process.
+step_report count_steps(const std::function<void()>& body, code_range left_out = {},
+                        std::vector<code_range> watched = {});
 
 // The marks. Outside count_steps() they kill the process, so they belong in its body only. They add
 // one or two instructions to a section.

@@ -55,7 +55,7 @@ class posts_to_the_dead {
     pool().reclaim();
     expect(lci::cq_pop(done_).is_retry(), "a refused post has signalled its completion object");
     expect(pool().outstanding() == packets_before_, "a refused post has kept a packet");
-    expect(lci::get_default_device().get_impl()->channel.is_drained(), "a refused post is open");
+    expect(lci::get_default_device().get_impl()->queues.is_drained(), "a refused post is open");
     expect(runtime().default_matching_engine.get_impl()->match.engine().size() == 0,
            "a refused receive waits for its message");
     return refused_ > 0 && !has_failed_;

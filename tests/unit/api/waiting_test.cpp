@@ -11,7 +11,7 @@
 #include "lci/api/post_run.hpp"
 #include "lci/comp/sync.hpp"
 #include "lci/errors.hpp"
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "tests/unit/proto/world.hpp"
 
 namespace {
@@ -41,44 +41,45 @@ class waiting_receive : public testing::Test {
   static constexpr lci::tag_t TAG = 5;
 
   waiting_receive()
-      : second_(std::make_unique<lci::proto::channel>(
-            me_.core, *me_.fabric, 1, lci::net::device_config{}, me_.pool, std::size_t{1} << 20)) {
+      : second_(std::make_unique<lci::proto::device_queues>(me_.shared, *me_.fabric, 1,
+                                                            lci::net::device_config{}, me_.pool,
+                                                            std::size_t{1} << 20)) {
     me_.fabric->connect(1);
   }
 
   lci::status_t receive(int from) {
     lci::proto::waiter* const w = me_.core.waiters.get();
     w->arm(me_.core.waiters);
-    lci::proto::receive& record = *me_.core.receives.get();
+    lci::proto::receive& record = *me_.shared.host.receives.get();
     record.user = {w, lci::status_t(), true};
     record.user.status.rank = from;
     record.user.status.buffer = &got_;
     record.user.status.size = sizeof got_;
-    record.via = me_.channel.get();
+    record.via = &me_.queues->host;
     record.region = {};
     lci::status_t got;
     EXPECT_EQ(me_.matcher->post(record, from, TAG, lci::matching_policy_t::rank_tag, got),
               errorcode_t::posted);
-    lci::api::waiting wait(*me_.channel);
-    return lci::api::wait_for(w, *me_.channel, from, wait, me_.matcher.get());
+    lci::api::waiting wait(*me_.queues);
+    return lci::api::wait_for(w, *me_.queues, from, wait, me_.matcher.get());
   }
-  void bring(lci::proto::channel& by, int from) {
+  void bring(lci::proto::device_queues& by, int from) {
     const std::byte byte{42};
     const std::uint32_t imm = me_.core.imm.encode(me_.engine_rcomp(), TAG);
-    lci::proto::arrival_sink(by).on_message({from, imm, &byte, 1, nullptr});
+    lci::proto::arrival_sink(by.host).on_message({from, imm, &byte, 1, nullptr});
   }
-  static void end(lci::proto::channel& by, int rank, bool orderly) {
-    lci::proto::arrival_sink(by).on_peer_gone(rank, orderly, "it has gone");
+  static void end(lci::proto::device_queues& by, int rank, bool orderly) {
+    lci::proto::arrival_sink(by.host).on_peer_gone(rank, orderly, "it has gone");
   }
 
   lci::test::proto_world w_;
   lci::test::node& me_ = w_[0];
-  std::unique_ptr<lci::proto::channel> second_;
+  std::unique_ptr<lci::proto::device_queues> second_;
   std::byte got_{0};
 };
 
 TEST_F(waiting_receive, from_who_took_leave__goes_on_while_another_device_may_bring_it) {
-  end(*me_.channel, 1, true);
+  end(*me_.queues, 1, true);
   const meanwhile then(me_.core, [&] {
     bring(*second_, 1);
     end(*second_, 1, true);
@@ -90,16 +91,16 @@ TEST_F(waiting_receive, from_who_took_leave__goes_on_while_another_device_may_br
 }
 
 TEST_F(waiting_receive, from_who_took_leave__ends_when_all_is_in) {
-  end(*me_.channel, 1, true);
+  end(*me_.queues, 1, true);
   const meanwhile then(me_.core, [&] { end(*second_, 1, true); });
   EXPECT_THROW(receive(1), lci::peer_failure_error);
-  EXPECT_EQ(me_.channel->open_receives.sum(), 0);
+  EXPECT_EQ(me_.queues->host.open_receives.sum(), 0);
 }
 
 TEST_F(waiting_receive, from_who_died__ends_at_once) {
   const meanwhile then(me_.core, [&] { end(*second_, 1, false); });
   EXPECT_THROW(receive(1), lci::peer_failure_error);
-  EXPECT_EQ(me_.channel->open_receives.sum(), 0);
+  EXPECT_EQ(me_.queues->host.open_receives.sum(), 0);
 }
 
 // What is under way and leads to an object without code of the program.
@@ -110,8 +111,8 @@ class leads : public testing::Test {
     return me_.receive(from, bytes_.data(), bytes_.size(), tag, comp, got);
   }
   bool to_object(bool is_held_up_here = true) {
-    return lci::api::may_signal(*me_.channel, object_,
-                                is_held_up_here ? *me_.channel : *w_[1].channel);
+    return lci::api::may_signal(*me_.queues, object_,
+                                is_held_up_here ? *me_.queues : *w_[1].queues);
   }
 
   lci::test::proto_world w_{{}, 3};
@@ -162,7 +163,7 @@ TEST_F(leads, a_receive_that_a_message_has_met__does_whosever_it_is) {
   std::vector<std::byte> data = lci::test::pattern(lci::test::LARGE);
   auto out = w_[1].outgoing(0, data.data(), data.size(), w_[0].engine_rcomp(), 5);
   ASSERT_EQ(lci::proto::start_message(out), errorcode_t::posted);
-  for (int i = 0; i < 10; ++i) me_.channel->progress();
+  for (int i = 0; i < 10; ++i) me_.queues->progress();
   EXPECT_TRUE(to_object());
   w_.step();
   EXPECT_FALSE(to_object());
@@ -176,16 +177,16 @@ TEST_F(leads, a_receive_of_a_collective__does_and_that_of_a_call_that_waits_does
     bool is_lost = false;
   } collective;
   lci::proto::waiter call;
-  lci::proto::receive& record = *me_.core.receives.get();
+  lci::proto::receive& record = *me_.shared.host.receives.get();
   record.user = {&call, lci::status_t(), true};
-  record.via = me_.channel.get();
+  record.via = &me_.queues->host;
   lci::status_t got;
   ASSERT_EQ(me_.matcher->post(record, 1, 6, lci::matching_policy_t::rank_tag, got),
             errorcode_t::posted);
   EXPECT_FALSE(to_object());
   receive(1, &collective);
   EXPECT_TRUE(to_object());
-  lci::proto::end_receives(me_.matcher->part_with(*me_.channel), false);
+  lci::proto::end_receives(me_.matcher->part_with(me_.queues->host), false);
   EXPECT_TRUE(collective.is_lost);
 }
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "lci/errors.hpp"
-#include "lci/proto/devices.hpp"
+#include "lci/proto/gpu/devices.hpp"
 #include "tests/unit/proto/domains.hpp"
 
 namespace lci::test {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/errors.hpp"
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "tests/support/must_fire.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 
@@ -11,7 +11,7 @@ using namespace lci::test;  // NOLINT: a test reads better without the prefix
 namespace proto = lci::proto;
 namespace wire = lci::proto::wire;
 using lci::mem::mem_kind;
-using wire::staged_kind;
+using wire::kind;
 
 namespace {
 
@@ -26,18 +26,18 @@ class gpu_hostile : public testing::Test {
     return o;
   }
   // Rank `from` sends rank 1 a message of that kind.
-  void tell(int from, staged_kind what, const void* body, std::size_t size) {
-    proto::arrival_sink sink(*w[1].channel);
-    const std::uint32_t imm = wire::kind_imm(wire::kind::staged, static_cast<std::uint32_t>(what));
+  void tell(int from, kind what, const void* body, std::size_t size) {
+    proto::arrival_sink sink(w[1].queues->host);
+    const std::uint32_t imm = wire::kind_imm(what);
     const auto verdict =
         sink.on_message({from, imm, static_cast<const std::byte*>(body), size, nullptr});
     EXPECT_EQ(verdict, lci::net::verdict::taken);
   }
   template <class Body>
-  void tell(int from, staged_kind what, const Body& body) {
+  void tell(int from, kind what, const Body& body) {
     tell(from, what, &body, wire::length_of(body));
   }
-  std::int64_t dropped() { return static_cast<std::int64_t>(w[1].channel->dropped.sum()); }
+  std::int64_t dropped() { return static_cast<std::int64_t>(w[1].queues->engine().dropped.sum()); }
   // Delivers messages of everything until the receiver in rank 1 has lent its slots.
   void begin(exchange& one) {
     one.start();
@@ -59,11 +59,11 @@ class gpu_hostile : public testing::Test {
 
 TEST_F(gpu_hostile, bodies_of_a_wrong_size__are_dropped_and_counted) {
   const std::byte bytes[64] = {};
-  for (std::uint32_t kind = 0; kind < 20; ++kind)
+  for (std::uint32_t number = 8; number < wire::KINDS + 6; ++number)
     for (const std::size_t size : {0, 1, 7, 9, 15, 23, 25, 39, 41, 55, 57, 63}) {
       const auto before = dropped();
-      tell(0, static_cast<staged_kind>(kind), bytes, size);
-      EXPECT_EQ(dropped(), before + 1) << "kind " << kind << ", " << size << " bytes";
+      tell(0, static_cast<kind>(number), bytes, size);
+      EXPECT_EQ(dropped(), before + 1) << "kind " << number << ", " << size << " bytes";
     }
   w.step(20);
   w.expect_clean(1);
@@ -74,26 +74,25 @@ TEST_F(gpu_hostile, names_and_places_that_are_unknown__change_nothing) {
        {wire::name{}, wire::name{1, 1}, wire::name{0xffffffff, 0xffffffff}, wire::name{7, 3}}) {
     const std::uint64_t huge = ~std::uint64_t{0};
     const auto before = dropped();
-    tell(0, staged_kind::piece, wire::piece{name, name, huge});
-    tell(0, staged_kind::credit, wire::credit{name, huge});
-    tell(0, staged_kind::ack, wire::ack{name});
-    tell(0, staged_kind::restage, wire::restage{name, name});
-    tell(0, staged_kind::drop_send, wire::drop{name, 0, 0});
-    tell(0, staged_kind::drop_receive, wire::drop{name, 0, 0});
-    tell(0, staged_kind::await_flag, wire::await_flag{huge, 0, 0});
-    tell(0, staged_kind::await_flag, wire::await_flag{huge - 63, 0, 0});
-    tell(0, staged_kind::await_flag, wire::await_flag{4097, 0, 0});
-    tell(0, staged_kind::landing, wire::landing{name, name, 0, huge, 64, 0, 0, 0});
-    tell(0, staged_kind::landing, wire::landing{name, name, 0, 8, huge, 0, 0, 0});
-    tell(0, staged_kind::landing, wire::landing{name, name, 0, 8, 64, 3, 0, 0});
+    tell(0, kind::piece, wire::piece{name, name, huge});
+    tell(0, kind::credit, wire::credit{name, huge});
+    tell(0, kind::ack, wire::ack{name});
+    tell(0, kind::restage, wire::restage{name, name});
+    tell(0, kind::drop_send, wire::drop{name, 0, 0});
+    tell(0, kind::drop_receive, wire::drop{name, 0, 0});
+    tell(0, kind::await_flag, wire::await_flag{huge, 0, 0});
+    tell(0, kind::await_flag, wire::await_flag{huge - 63, 0, 0});
+    tell(0, kind::await_flag, wire::await_flag{4097, 0, 0});
+    tell(0, kind::landing, wire::landing{name, name, 0, huge, 64, 0, 0, 0});
+    tell(0, kind::landing, wire::landing{name, name, 0, 8, huge, 0, 0, 0});
+    tell(0, kind::landing, wire::landing{name, name, 0, 8, 64, 3, 0, 0});
     EXPECT_EQ(dropped(), before + 12) << name.slot;
     // These are answered, and their answers name nothing at the other end.
-    tell(0, staged_kind::drop_send, wire::drop{name, 1, 0});
-    tell(0, staged_kind::drop_receive, wire::drop{name, 1, 0});
-    tell(0, staged_kind::put_request, wire::put_request{name, name, huge, huge, 1, 0});
-    tell(0, staged_kind::get_request,
-         wire::get_request{name, name, huge, huge, name, huge, {}, {}});
-    tell(0, staged_kind::landing, wire::landing{name, name, 0, 8, 64, 0, 0, 0});
+    tell(0, kind::drop_send, wire::drop{name, 1, 0});
+    tell(0, kind::drop_receive, wire::drop{name, 1, 0});
+    tell(0, kind::put_request, wire::put_request{name, name, huge, huge, 1, 0});
+    tell(0, kind::get_request, wire::get_request{name, name, huge, huge, name, huge, {}, {}});
+    tell(0, kind::landing, wire::landing{name, name, 0, 8, 64, 0, 0, 0});
   }
   w.step(20);
   w.expect_clean(0);
@@ -111,10 +110,10 @@ TEST_F(gpu_hostile, pieces_that_are_repeated_or_not_due__are_dropped_and_the_tra
     for (std::uint32_t generation = 0; generation < 4; ++generation)
       for (const std::uint64_t index :
            {std::uint64_t{4}, std::uint64_t{9}, std::uint64_t{10}, ~std::uint64_t{0}}) {
-        tell(0, staged_kind::piece, wire::piece{{slot, generation}, {9, 9}, index});
-        tell(2, staged_kind::piece, wire::piece{{slot, generation}, {9, 9}, index % 4});
-        tell(2, staged_kind::drop_receive, wire::drop{{slot, generation}, 1, 0});
-        tell(2, staged_kind::credit, wire::credit{{slot, generation}, index});
+        tell(0, kind::piece, wire::piece{{slot, generation}, {9, 9}, index});
+        tell(2, kind::piece, wire::piece{{slot, generation}, {9, 9}, index % 4});
+        tell(2, kind::drop_receive, wire::drop{{slot, generation}, 1, 0});
+        tell(2, kind::credit, wire::credit{{slot, generation}, index});
         sent += 3;
       }
   EXPECT_EQ(dropped(), before + sent);
@@ -131,10 +130,10 @@ TEST_F(gpu_hostile, credits_and_acks_that_are_not_due__are_dropped) {
   for (std::uint32_t slot = 0; slot < 3; ++slot)
     for (std::uint32_t generation = 0; generation < 4; ++generation)
       for (const std::uint64_t index : {std::uint64_t{5}, std::uint64_t{9}, ~std::uint64_t{0}}) {
-        tell(0, staged_kind::credit, wire::credit{{slot, generation}, index});
-        tell(2, staged_kind::credit, wire::credit{{slot, generation}, 0});
-        tell(2, staged_kind::ack, wire::ack{{slot, generation}});
-        tell(2, staged_kind::drop_send, wire::drop{{slot, generation}, 1, 0});
+        tell(0, kind::credit, wire::credit{{slot, generation}, index});
+        tell(2, kind::credit, wire::credit{{slot, generation}, 0});
+        tell(2, kind::ack, wire::ack{{slot, generation}});
+        tell(2, kind::drop_send, wire::drop{{slot, generation}, 1, 0});
         sent += 3;
       }
   EXPECT_EQ(dropped(), before + sent);
@@ -156,9 +155,9 @@ TEST_F(gpu_hostile, slots_that_make_no_sense__fail_that_transfer_alone) {
     for (const std::uint64_t place : {std::uint64_t{0}, huge}) {
       wire::get_request body{{5, 5}, {region.slot, region.generation}, 0, 20'000, good, place, cut,
                              {}};
-      tell(0, staged_kind::get_request, body);
+      tell(0, kind::get_request, body);
       body.slots_region = {77, 77};
-      tell(0, staged_kind::get_request, body);
+      tell(0, kind::get_request, body);
       complaints += 2;
     }
   w.step(60);
@@ -245,8 +244,8 @@ TEST(gpu_staging_short, without_any_memory__both_ends_of_a_message_hear_of_it) {
   EXPECT_EQ(w.heard[0], 1u) << w.errors();
   EXPECT_EQ(w.heard[1], 1u) << w.errors();
   for (int r : {0, 1}) {
-    EXPECT_TRUE(w[r].channel->is_quiet());
-    EXPECT_EQ(w[r].channel->rendezvous.sends.size(), 0u);
+    EXPECT_TRUE(w[r].queues->is_quiet());
+    EXPECT_EQ(w[r].queues->host.rendezvous.sends.size(), 0u);
   }
 }
 
@@ -268,16 +267,16 @@ TEST(gpu_flags, that_a_dead_peer_announces__are_not_waited_for) {
   gpu_options options;
   options.sim.maps_arenas = true;
   gpu_world w(options);
-  proto::flag_word* const word = w[0].core.flags.take();
+  proto::gpu::flag_word* const word = w[0].shared.gpu.flags.take();
   ASSERT_NE(word, nullptr);
-  const wire::await_flag body{w[0].core.flags.place_of(word), 0, 0};
-  w[1].channel->flags.on_await(0, body);
-  EXPECT_TRUE(w[1].core.gpus.is_busy());
+  const wire::await_flag body{w[0].shared.gpu.flags.place_of(word), 0, 0};
+  w[1].queues->gpu.flags().on_await(0, body);
+  EXPECT_TRUE(w[1].core.is_busy());
   w[1].core.mark_gone(0, false, "it died");
   w.step(5);
-  EXPECT_FALSE(w[1].core.gpus.is_busy());
+  EXPECT_FALSE(w[1].core.is_busy());
   // What it said before may be heard by another device of ours after its death was.
-  w[1].channel->flags.on_await(0, body);
-  EXPECT_FALSE(w[1].core.gpus.is_busy());
-  proto::flag_words::give(word);
+  w[1].queues->gpu.flags().on_await(0, body);
+  EXPECT_FALSE(w[1].core.is_busy());
+  proto::gpu::flag_words::give(word);
 }

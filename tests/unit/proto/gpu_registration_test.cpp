@@ -78,7 +78,7 @@ void for_each_transfer(F&& run) {
 }
 
 bool is_quiet(gpu_world& w, int rank) {
-  return w[rank].channel->is_drained() && !w[rank].core.gpus.is_busy();
+  return w[rank].queues->is_drained() && !w[rank].core.is_busy();
 }
 
 void run_one(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t size, int to = 1) {
@@ -238,7 +238,7 @@ TEST(gpu_registration_direct, refusal_where_it_is_posted__is_an_error_with_all_r
         << name_of(what);
     w.step(20);
     w.expect_clean(0);
-    EXPECT_EQ(w[1].channel->rendezvous.recvs.size(), 0u);
+    EXPECT_EQ(w[1].queues->host.rendezvous.recvs.size(), 0u);
   }
 }
 

@@ -94,8 +94,8 @@ void run_pair(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t 
   one.start();
   EXPECT_TRUE(w.step_until([&] { return one.is_over(); })) << one.text();
   w.step_until([&] {
-    return w[0].channel->is_drained() && w[to].channel->is_drained() && !w[0].core.gpus.is_busy() &&
-           !w[to].core.gpus.is_busy();
+    return w[0].queues->is_drained() && w[to].queues->is_drained() && !w[0].core.is_busy() &&
+           !w[to].core.is_busy();
   });
   one.expect_good();
 }
@@ -284,9 +284,9 @@ TEST(gpu_guards, of_what_is_left__fire) {
   gpu_world w({});
   w.expect_clean(0);
   bool never = false;
-  proto::slot_set* const set = w[0].core.staging.take(100'000, never);
+  proto::gpu::slot_set* const set = w[0].shared.gpu.staging.take(100'000, never);
   EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "staging sets of rank 0"));
-  w[0].core.staging.give(set);
+  w[0].shared.gpu.staging.give(set);
   lci::mem::packet* const packet = w[0].pool.get();
   EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "packets of rank 0"));
   w[0].pool.put(packet);

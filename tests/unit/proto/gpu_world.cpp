@@ -90,21 +90,21 @@ gpu_world::gpu_world(const gpu_options& options)
       kept(static_cast<std::size_t>(options.ranks)),
       registers_buffers(options.registers_buffers) {
   for (auto& n : nodes) {
-    if (options.by_hand) n->core.gpus.set_gdrcopy(attr_gpu_gdrcopy_t::on);
-    gpus_.push_back(static_cast<fake_gpu*>(&n->core.gpus.use(fake_domain())));
+    if (options.by_hand) n->shared.gpu.gpus.set_gdrcopy(attr_gpu_gdrcopy_t::on);
+    gpus_.push_back(static_cast<fake_gpu*>(&n->shared.gpu.gpus.use(fake_domain())));
     fake_gpu::settings how = options.gpu;
     how.seed += static_cast<unsigned>(n->core.me);
     gpus_.back()->set(how);
-    n->channel->way = options.way;
+    n->queues->host.gpu_path = options.way;
     if (options.is_starved) {
       hog(*n);
       continue;
     }
     // Flags keep one set for themselves, from now on.
-    if (proto::flag_word* const word = n->core.flags.take(); word != nullptr)
-      proto::flag_words::give(word);
+    if (proto::gpu::flag_word* const word = n->shared.gpu.flags.take(); word != nullptr)
+      proto::gpu::flag_words::give(word);
     bool never = false;
-    n->core.staging.give(n->core.staging.take(1, never));
+    n->shared.gpu.staging.give(n->shared.gpu.staging.take(1, never));
     if (options.is_tight) hog(*n);
   }
   dead_.resize(nodes.size());
@@ -120,7 +120,7 @@ void gpu_world::step(int rounds) {
 
 void gpu_world::step_one(int rank) {
   try {
-    (*this)[rank].channel->progress();
+    (*this)[rank].queues->progress();
   } catch (...) {
     thrown.push_back(std::current_exception());
     ++heard[static_cast<std::size_t>(rank)];
@@ -138,30 +138,31 @@ void gpu_world::kill(int rank) {
 }
 
 set_counts gpu_world::sets_home(int rank) {
-  proto::staging_store& store = (*this)[rank].core.staging;
+  proto::gpu::staging_store& store = (*this)[rank].shared.gpu.staging;
   set_counts found{};
-  std::vector<proto::slot_set*> taken;
-  for (std::size_t of = proto::staging_store::CLASSES; of-- > 0;) {
+  std::vector<proto::gpu::slot_set*> taken;
+  for (std::size_t of = proto::gpu::staging_store::CLASSES; of-- > 0;) {
     bool never = false;
     for (;;) {
-      proto::slot_set* const set = store.take(proto::staging_store::CLASS[of].bytes, never);
+      proto::gpu::slot_set* const set =
+          store.take(proto::gpu::staging_store::CLASS[of].bytes, never);
       if (set == nullptr) break;
       taken.push_back(set);
       ++found[set->of];
     }
   }
-  for (proto::slot_set* set : taken) store.give(set);
+  for (proto::gpu::slot_set* set : taken) store.give(set);
   return found;
 }
 
 void gpu_world::expect_clean(int rank) {
   node& at = (*this)[rank];
-  EXPECT_TRUE(at.channel->is_quiet()) << "rank " << rank;
-  EXPECT_TRUE(at.channel->staged.is_quiet()) << "staged states of rank " << rank;
-  EXPECT_EQ(at.channel->rendezvous.sends.size(), 0u) << "rank " << rank;
-  EXPECT_EQ(at.channel->rendezvous.recvs.size(), 0u) << "rank " << rank;
-  EXPECT_EQ(at.channel->open.sum(), 0) << "rank " << rank;
-  EXPECT_FALSE(at.core.gpus.is_busy()) << "rank " << rank;
+  EXPECT_TRUE(at.queues->is_quiet()) << "rank " << rank;
+  EXPECT_TRUE(at.queues->gpu.staged().is_quiet()) << "staged states of rank " << rank;
+  EXPECT_EQ(at.queues->host.rendezvous.sends.size(), 0u) << "rank " << rank;
+  EXPECT_EQ(at.queues->host.rendezvous.recvs.size(), 0u) << "rank " << rank;
+  EXPECT_EQ(at.queues->engine().open.sum(), 0) << "rank " << rank;
+  EXPECT_FALSE(at.core.is_busy()) << "rank " << rank;
   EXPECT_EQ(gpu(rank).under_way(), 0u) << "copies of rank " << rank;
   EXPECT_EQ(gpu(rank).mapped(), 0u) << "mappings of rank " << rank;
   EXPECT_EQ(at.pool.outstanding(), 0u) << "packets of rank " << rank;
@@ -170,11 +171,11 @@ void gpu_world::expect_clean(int rank) {
   set_counts& known = sets_[static_cast<std::size_t>(rank)];
   const set_counts now = sets_home(rank);
   if (known == set_counts{}) {
-    known = {proto::staging_store::CLASS[0].most, proto::staging_store::CLASS[1].most,
-             proto::staging_store::CLASS[2].most};
-    if (proto::flag_word* const word = at.core.flags.take(); word != nullptr) {
+    known = {proto::gpu::staging_store::CLASS[0].most, proto::gpu::staging_store::CLASS[1].most,
+             proto::gpu::staging_store::CLASS[2].most};
+    if (proto::gpu::flag_word* const word = at.shared.gpu.flags.take(); word != nullptr) {
       --known[0];
-      proto::flag_words::give(word);
+      proto::gpu::flag_words::give(word);
     }
   }
   EXPECT_EQ(now, known) << "staging sets of rank " << rank;
@@ -253,7 +254,7 @@ exchange::exchange(gpu_world& world, verb what, mem::mem_kind near, mem::mem_kin
 proto::network_key exchange::registered(int rank, const test_buffer& buffer) {
   node& at = world_[rank];
   proto::network_key key =
-      proto::key_for(*at.channel, 1, buffer.at(), buffer.size(), buffer.kind());
+      proto::key_for(at.queues->host, 1, buffer.at(), buffer.size(), buffer.kind());
   if (key.get() != 0) ++world_.kept[static_cast<std::size_t>(rank)];
   return key;
 }
@@ -269,12 +270,12 @@ exchange::~exchange() {
 
 void exchange::receive() {
   if (what_ != verb::send || std::exchange(is_received_, true)) return;
-  proto::receive& record = *world_[to_].core.receives.get();
+  proto::receive& record = *world_[to_].shared.host.receives.get();
   record.user = {};
   record.user.comp = &far_;
   record.user.status.buffer = there.at();
   record.user.status.size = there.size();
-  record.via = world_[to_].channel.get();
+  record.via = &world_[to_].queues->host;
   record.region = region_;
   record.region_offset = 0;
   record.kind = there.kind();
@@ -284,7 +285,7 @@ void exchange::receive() {
 }
 
 void exchange::offer() {
-  world_[to_].channel->offered.encourage(from_);
+  world_[to_].queues->gpu.offered().encourage(from_);
   receive();
   for (int i = 0; i < 20; ++i) world_.step_one(from_);
 }

@@ -50,7 +50,7 @@ struct gpu_options {
 };
 
 // What can be said of staging sets from outside: how many of each class can be had.
-using set_counts = std::array<std::size_t, proto::staging_store::CLASSES>;
+using set_counts = std::array<std::size_t, proto::gpu::staging_store::CLASSES>;
 
 class gpu_world : public proto_world {
  public:

@@ -1,5 +1,5 @@
 // What is too deep waits for its turn: in order, with its bytes, whatever happens meanwhile.
-#include "lci/proto/handler_queue.hpp"
+#include "lci/proto/engine/handler_queue.hpp"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct queue_world : proto_world {
       : proto_world(sim_options{.packets = packets}) {
     object.attr.zero_copy_am = zero_copy;
     number = (*this)[1].core.rcomps.add(&object);
-    EXPECT_EQ((*this)[1].channel->handlers.limit(), 8u);
+    EXPECT_EQ((*this)[1].queues->engine().handlers.limit(), 8u);
   }
   ~queue_world() {
     for (const lci::status_t& status : object.seen) give_back(status);
@@ -55,7 +55,7 @@ struct queue_world : proto_world {
       EXPECT_EQ(std::memcmp(got.buffer, expected.data(), expected.size()), 0) << i;
     }
   }
-  lci::proto::handler_queue& queue() { return (*this)[1].channel->handlers; }
+  lci::proto::handler_queue& queue() { return (*this)[1].queues->engine().handlers; }
 
   recorder object;
   lci::rcomp_t number;
@@ -97,7 +97,7 @@ TEST(handler_queue, sender_dies_meanwhile__what_it_sent_is_handled) {
   w.expect_all_in_order();
 }
 
-TEST(handler_queue, channel_ends__what_waits_is_freed) {
+TEST(handler_queue, device_ends__what_waits_is_freed) {
   queue_world w(true);
   const as_deep_as_may_be here;
   w.send(30);
@@ -107,7 +107,8 @@ TEST(handler_queue, channel_ends__what_waits_is_freed) {
   w.queue().~handler_queue();
   EXPECT_NE(testing::internal::GetCapturedStderr().find("30 messages"), std::string::npos);
   EXPECT_EQ(w[1].pool.outstanding(), 0u);
-  new (&w.queue()) lci::proto::handler_queue(*w[1].channel, 8);
+  new (&w.queue())
+      lci::proto::handler_queue(w[1].core.arena, w[1].pool, w[1].queues->engine().signals, 8);
   w.sent = 0;
 }
 
@@ -149,12 +150,13 @@ TEST(handler_queue, object_is_freed_meanwhile__the_error_names_the_operation) {
     {
       const as_deep_as_may_be here;
       const handler_depth beyond;
-      w[1].channel->signal(handler, status, kind.what != lci::proto::news::message, kind.what);
+      w[1].queues->engine().signals.signal(handler, status, kind.what != lci::proto::news::message,
+                                           kind.what);
       ASSERT_EQ(w.queue().size(), 1u);
     }
     lci::base::free_live(handler, "comp");
     EXPECT_EQ(w.queue().run(1), 1u);
-    EXPECT_TRUE(throws_with<lci::argument_error>([&] { w[1].channel->rethrow_kept(); },
+    EXPECT_TRUE(throws_with<lci::argument_error>([&] { w[1].queues->engine().errors.rethrow(); },
                                                  {kind.name, "freed"}));
   }
 }
@@ -174,13 +176,13 @@ TEST(handler_queue, completions__count_until_they_have_run) {
     w.step();
     EXPECT_EQ(into, data) << "a rendezvous goes on at every depth";
     EXPECT_EQ(w.queue().completions(), 1u);
-    EXPECT_FALSE(w[1].channel->is_drained());
-    EXPECT_TRUE(w[1].channel->is_drained_but_for_handlers());
+    EXPECT_FALSE(w[1].queues->is_drained());
+    EXPECT_TRUE(w[1].queues->is_drained_but_for_handlers());
     EXPECT_TRUE(received.seen.empty());
   }
   w.step(3);
   EXPECT_EQ(received.seen.size(), 1u);
-  EXPECT_TRUE(w[1].channel->is_drained());
+  EXPECT_TRUE(w[1].queues->is_drained());
 }
 
 // One thread is too deep and stays there; another one is not.
@@ -188,7 +190,7 @@ TEST(handler_queue, another_thread__may_run_what_waits) {
   queue_world w;
   const as_deep_as_may_be here;
   w.send(10);
-  std::thread([&] { w[1].channel->progress(); }).join();
+  std::thread([&] { w[1].queues->progress(); }).join();
   w.expect_all_in_order();
 }
 
@@ -201,12 +203,12 @@ TEST(handler_queue, run__from_inside_of_what_runs) {
       deepest = std::max(deepest, handler_depth::now());
       via->progress();
     }
-    lci::proto::channel* via = nullptr;
+    lci::proto::device_queues* via = nullptr;
     std::vector<lci::tag_t> order;
     std::uint32_t deepest = 0;
   } nesting;
   queue_world w;
-  nesting.via = w[1].channel.get();
+  nesting.via = w[1].queues.get();
   w.number = w[1].core.rcomps.add(&nesting);
   {
     const as_deep_as_may_be here;

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/errors.hpp"
-#include "lci/proto/raw.hpp"
+#include "lci/proto/host/raw.hpp"
 #include "tests/support/must_fire.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 
@@ -37,8 +37,8 @@ std::shared_ptr<int> refuse(gpu_world& w, int rank, int nth) {
 void finish(gpu_world& w, exchange& one) {
   EXPECT_TRUE(w.step_until([&] { return one.is_over(); })) << one.text();
   w.step_until([&] {
-    return w[0].channel->is_drained() && w[1].channel->is_drained() && !w[0].core.gpus.is_busy() &&
-           !w[1].core.gpus.is_busy();
+    return w[0].queues->is_drained() && w[1].queues->is_drained() && !w[0].core.is_busy() &&
+           !w[1].core.is_busy();
   });
   one.expect_good();
 }
@@ -151,7 +151,7 @@ TEST(keys, message_that_can_come_in_no_way__fails_at_both_ends) {
     EXPECT_TRUE(lost.near_.seen.empty());
     EXPECT_TRUE(lost.far_.seen.empty());
     for (const int rank : {0, 1}) {
-      EXPECT_TRUE(w[rank].channel->is_drained()) << rank;
+      EXPECT_TRUE(w[rank].queues->is_drained()) << rank;
       EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
     }
     exchange next(w, what, mem_kind::host, mem_kind::host, 30'000);
@@ -174,7 +174,7 @@ TEST(keys, full_region_table__fails_the_message_at_both_ends) {
   EXPECT_NE(w.errors().find("rank 1 cannot take a message"), std::string::npos) << w.errors();
   EXPECT_TRUE(lost.near_.seen.empty());
   for (const int rank : {0, 1}) {
-    EXPECT_TRUE(w[rank].channel->is_drained()) << rank;
+    EXPECT_TRUE(w[rank].queues->is_drained()) << rank;
     EXPECT_EQ(w.sim.registrations(rank), 0u) << rank;
   }
 }
@@ -190,15 +190,15 @@ TEST(keys, rtr_with_a_target_of_nothing__fails_that_message) {
     auto out = w[0].outgoing(1, data.data(), data.size(), w[1].engine_rcomp(), 5, &sender);
     while (lci::error_t(proto::start_message(out)).is_retry()) w.step(1);
     wire::rtr body;
-    body.sender = w[0].channel->rendezvous.sends.name_at(0);
+    body.sender = w[0].queues->host.rendezvous.sends.name_at(0);
     body.at = {64, 12345};
     if (is_staged) body.through = {1000, 4};
-    proto::on_rtr(*w[0].channel, 1, body);
+    proto::on_rtr(w[0].queues->host, 1, body);
     w.step(50);
     EXPECT_TRUE(sender.seen.empty());
     EXPECT_NE(w.errors().find("outside the registration"), std::string::npos) << w.errors();
-    EXPECT_EQ(w[0].channel->rendezvous.sends.size(), 0u);
-    EXPECT_TRUE(w[0].channel->staged.is_quiet());
+    EXPECT_EQ(w[0].queues->host.rendezvous.sends.size(), 0u);
+    EXPECT_TRUE(w[0].queues->gpu.staged().is_quiet());
     EXPECT_EQ(w.sim.registrations(0), 0u);
   }
 }
@@ -212,14 +212,14 @@ TEST(keys, rtr_with_slots_of_no_sense__fails_without_writing) {
     auto out = w[0].outgoing(1, data.data(), data.size(), w[1].engine_rcomp(), 5, &sender);
     while (lci::error_t(proto::start_message(out)).is_retry()) w.step(1);
     wire::rtr body;
-    body.sender = w[0].channel->rendezvous.sends.name_at(0);
+    body.sender = w[0].queues->host.rendezvous.sends.name_at(0);
     body.at = {64, 12345};
     body.through = cut;
-    proto::on_rtr(*w[0].channel, 1, body);
+    proto::on_rtr(w[0].queues->host, 1, body);
     w.step(50);
     EXPECT_NE(w.errors().find("slots make no sense"), std::string::npos) << w.errors();
     EXPECT_EQ(w.sim.counters().told, 0u);
-    EXPECT_EQ(w[0].channel->rendezvous.sends.size(), 0u);
+    EXPECT_EQ(w[0].queues->host.rendezvous.sends.size(), 0u);
     EXPECT_EQ(w.sim.registrations(0), 0u);
   }
 }
@@ -228,11 +228,12 @@ TEST(keys, rtr_with_slots_of_no_sense__fails_without_writing) {
 
 TEST(keys, record_of_the_raw_layer__gives_its_registration_back) {
   gpu_world w(card());
-  proto::raw_net raw(w[0].channel->device(), w[0].core.arena, w[0].pool);
+  proto::raw_net raw(w[0].queues->engine().device(), w[0].core.arena, w[0].pool);
   std::vector<std::byte> buffer(100);
   for (const bool completes : {false, true}) {
     proto::raw_net::record* const record = raw.make_record(lci::net_opcode_t::SEND, 1, nullptr);
-    record->key = proto::key_for(*w[0].channel, 1, buffer.data(), buffer.size(), mem_kind::host);
+    record->key =
+        proto::key_for(w[0].queues->host, 1, buffer.data(), buffer.size(), mem_kind::host);
     EXPECT_EQ(w.sim.registrations(0), 1u);
     completes ? raw.complete(record) : raw.drop(record);
     EXPECT_EQ(w.sim.registrations(0), 0u);
@@ -243,8 +244,8 @@ TEST(network_key, of_the_arena_and_of_nothing__is_no_registration) {
   gpu_world w(card());
   lci::mem::packet* const packet = w[0].pool.get();
   const proto::network_key arena =
-      proto::key_for(*w[0].channel, 1, packet->payload(), 100, mem_kind::host);
-  const proto::network_key none = proto::key_for(*w[0].channel, 1, nullptr, 0, mem_kind::host);
+      proto::key_for(w[0].queues->host, 1, packet->payload(), 100, mem_kind::host);
+  const proto::network_key none = proto::key_for(w[0].queues->host, 1, nullptr, 0, mem_kind::host);
   EXPECT_EQ(arena.get(), 0u);
   EXPECT_EQ(none.get(), 0u);
   EXPECT_EQ(w.sim.registrations(0), 0u);
@@ -256,7 +257,7 @@ TEST(keys_guards, of_registrations_that_are_left__fire) {
   std::vector<std::byte> buffer(100);
   {
     const proto::network_key left =
-        proto::key_for(*w[0].channel, 1, buffer.data(), buffer.size(), mem_kind::host);
+        proto::key_for(w[0].queues->host, 1, buffer.data(), buffer.size(), mem_kind::host);
     EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "registrations of rank 0"));
   }
   w.expect_clean(0);

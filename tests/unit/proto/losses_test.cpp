@@ -1,9 +1,9 @@
 // Who is told of a lost peer, and how often.
-#include "lci/proto/losses.hpp"
+#include "lci/proto/engine/losses.hpp"
 
 #include <gtest/gtest.h>
 
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "tests/support/in_thread.hpp"
 #include "tests/unit/proto/world.hpp"
 
@@ -130,12 +130,12 @@ class own_losses : public testing::Test {
  protected:
   own_losses() { w[0].core.failure_notice = lci::attr_failure_notice_t::own; }
   void end(int rank, bool orderly = false) {
-    lci::proto::arrival_sink(*w[0].channel).on_peer_gone(rank, orderly, "it has gone");
+    lci::proto::arrival_sink(w[0].queues->host).on_peer_gone(rank, orderly, "it has gone");
   }
   // The rank that progress tells of; -1: none.
   int told() {
     try {
-      for (int i = 0; i < 3; ++i) w[0].channel->progress();
+      for (int i = 0; i < 3; ++i) w[0].queues->progress();
       return -1;
     } catch (const lci::peer_failure_error& error) {
       return error.failed_rank();
@@ -156,7 +156,7 @@ TEST_F(own_losses, with_nothing_under_way__are_not_told) {
   receive(2);
   end(1);
   EXPECT_EQ(told(), -1);
-  EXPECT_EQ(w[0].channel->lost.count(), 1u) << "for those that wait";
+  EXPECT_EQ(w[0].queues->engine().errors.lost.count(), 1u) << "for those that wait";
   EXPECT_EQ(w[0].core.dead(), std::vector<int>{1});
   end(2);
   EXPECT_EQ(told(), 2);
@@ -170,20 +170,20 @@ TEST_F(own_losses, of_an_operation_that_fails_later__are_told_then) {
   lci::proto::user_side user;
   user.status.rank = 1;
   user.is_arrival = true;
-  w[0].channel->tell(user, false);
+  w[0].queues->engine().signals.tell(user, false);
   EXPECT_EQ(told(), -1) << "a message that was arriving was not posted here";
   user.is_arrival = false;
-  w[0].channel->tell(user, false);
+  w[0].queues->engine().signals.tell(user, false);
   EXPECT_EQ(told(), 1);
-  w[0].channel->tell(user, false);
+  w[0].queues->engine().signals.tell(user, false);
   EXPECT_EQ(told(), -1) << "once";
 }
 
 TEST_F(own_losses, while_a_collective_is_under_way__are_all_told) {
-  w[0].channel->need_all(1);
+  w[0].queues->engine().errors.need_all(1);
   end(1);
   EXPECT_EQ(told(), 1);
-  w[0].channel->need_all(-1);
+  w[0].queues->engine().errors.need_all(-1);
   end(2);
   EXPECT_EQ(told(), -1);
 }
@@ -194,33 +194,32 @@ TEST_F(own_losses, receives_from_who_took_leave__end_when_all_is_in) {
   receive(lci::ANY_SOURCE);
   end(1, true);
   EXPECT_EQ(told(), 1);
-  EXPECT_EQ(w[0].channel->open_receives.sum(), 2);
+  EXPECT_EQ(w[0].queues->host.open_receives.sum(), 2);
   EXPECT_TRUE(w[0].core.dead().empty());
   EXPECT_EQ(receive(1), lci::errorcode_t::fatal) << "nothing can come";
-  EXPECT_EQ(w[0].channel->open_receives.sum(), 2);
+  EXPECT_EQ(w[0].queues->host.open_receives.sum(), 2);
   EXPECT_EQ(told(), -1) << "the post itself has told";
   EXPECT_EQ(receive(3), lci::errorcode_t::posted);
 }
 
 // What the other device has not delivered yet may be for any receive.
 TEST_F(own_losses, receives_from_who_took_leave__wait_for_what_another_device_may_bring) {
-  auto& core = w[0].core;
-  auto second = std::make_unique<lci::proto::channel>(
-      core, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 20);
+  auto second = std::make_unique<lci::proto::device_queues>(
+      w[0].shared, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 20);
   w[0].fabric->connect(1);
   EXPECT_EQ(receive(1), lci::errorcode_t::posted);
   end(1, true);
   EXPECT_EQ(told(), -1);
   EXPECT_EQ(receive(1), lci::errorcode_t::posted);
-  EXPECT_EQ(w[0].channel->open_receives.sum(), 2);
-  lci::proto::arrival_sink(*second).on_peer_gone(1, true, "it has left");
+  EXPECT_EQ(w[0].queues->host.open_receives.sum(), 2);
+  lci::proto::arrival_sink(second->host).on_peer_gone(1, true, "it has left");
   EXPECT_EQ(told(), 1);
-  EXPECT_EQ(w[0].channel->open_receives.sum(), 0);
+  EXPECT_EQ(w[0].queues->host.open_receives.sum(), 0);
 }
 
 TEST_F(own_losses, receives_from_who_took_leave__do_not_wait_for_a_device_that_ends) {
-  auto second = std::make_unique<lci::proto::channel>(
-      w[0].core, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 20);
+  auto second = std::make_unique<lci::proto::device_queues>(
+      w[0].shared, *w[0].fabric, 1, lci::net::device_config{}, w[0].pool, std::size_t{1} << 20);
   w[0].fabric->connect(1);
   EXPECT_EQ(receive(1), lci::errorcode_t::posted);
   end(1, true);
@@ -229,21 +228,21 @@ TEST_F(own_losses, receives_from_who_took_leave__do_not_wait_for_a_device_that_e
   EXPECT_EQ(told(), 1);
 }
 
-TEST(losses, of_a_channel__are_counted_for_waits_and_left_to_progress) {
+TEST(losses, of_a_device__are_counted_for_waits_and_left_to_progress) {
   lci::test::proto_world w({}, 3);
-  lci::proto::channel& via = *w[0].channel;
-  lci::proto::arrival_sink(via).on_peer_gone(1, false, "it died");
+  lci::proto::device_queues& via = *w[0].queues;
+  lci::proto::arrival_sink(via.host).on_peer_gone(1, false, "it died");
   EXPECT_NO_THROW(via.progress_in_wait());
-  EXPECT_EQ(via.lost.count(), 1u);
-  in_thread([&] { EXPECT_THROW(via.throw_loss(0), lci::peer_failure_error); });
+  EXPECT_EQ(via.engine().errors.lost.count(), 1u);
+  in_thread([&] { EXPECT_THROW(via.engine().errors.throw_loss(0), lci::peer_failure_error); });
   EXPECT_THROW(via.progress(), lci::peer_failure_error) << "this thread was not told";
   EXPECT_NO_THROW(via.progress());
-  lci::proto::arrival_sink(via).on_peer_gone(2, false, "it died");
-  EXPECT_EQ(via.lost.count(), 1u);
-  via.look_for_gone();
-  EXPECT_EQ(via.lost.count(), 2u);
-  EXPECT_THROW(via.throw_loss(1), lci::peer_failure_error);
-  via.keep(std::make_exception_ptr(std::domain_error("another problem")));
+  lci::proto::arrival_sink(via.host).on_peer_gone(2, false, "it died");
+  EXPECT_EQ(via.engine().errors.lost.count(), 1u);
+  via.engine().watch.look_for_gone();
+  EXPECT_EQ(via.engine().errors.lost.count(), 2u);
+  EXPECT_THROW(via.engine().errors.throw_loss(1), lci::peer_failure_error);
+  via.engine().errors.keep(std::make_exception_ptr(std::domain_error("another problem")));
   EXPECT_THROW(via.progress(), std::domain_error) << "behind what this thread was told";
   EXPECT_NO_THROW(via.progress());
 }

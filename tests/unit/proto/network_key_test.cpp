@@ -1,6 +1,6 @@
 // Who owns a registration, rungs that are asked for, and the guards that the tests of registration
 // stand on: each is shown to fire.
-#include "lci/proto/network_key.hpp"
+#include "lci/proto/engine/network_key.hpp"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST(network_key, of_gpu_memory__is_given_back_once_by_its_last_owner) {
   gpu_world w(options_of(nobody));
   test_buffer buffer(mem_kind::device, 100);
   const auto made = [&] {
-    return proto::key_for(*w[0].channel, 1, buffer.at(), 100, mem_kind::device);
+    return proto::key_for(w[0].queues->host, 1, buffer.at(), 100, mem_kind::device);
   };
   {
     proto::network_key one = made();
@@ -52,7 +52,8 @@ TEST(network_key, of_gpu_memory__is_given_back_once_by_its_last_owner) {
 
 TEST(network_key, of_nothing__registers_nothing_and_is_not_off) {
   gpu_world w(options_of(everybody));
-  const proto::network_key none = proto::key_for(*w[0].channel, 1, nullptr, 0, mem_kind::device);
+  const proto::network_key none =
+      proto::key_for(w[0].queues->host, 1, nullptr, 0, mem_kind::device);
   EXPECT_FALSE(none.is_off());
   EXPECT_EQ(none.get(), 0u);
 }
@@ -61,7 +62,7 @@ TEST(network_key, of_a_network_without_gpus__is_off_without_asking) {
   gpu_world w({});
   test_buffer buffer(mem_kind::device, 100);
   const proto::network_key none =
-      proto::key_for(*w[0].channel, 1, buffer.at(), 100, mem_kind::device);
+      proto::key_for(w[0].queues->host, 1, buffer.at(), 100, mem_kind::device);
   EXPECT_TRUE(none.is_off());
 }
 
@@ -107,7 +108,7 @@ TEST(gpu_registration_guards, of_what_stays_registered__fires) {
   test_buffer buffer(mem_kind::device, 100);
   {
     const proto::network_key left =
-        proto::key_for(*w[0].channel, 1, buffer.at(), 100, mem_kind::device);
+        proto::key_for(w[0].queues->host, 1, buffer.at(), 100, mem_kind::device);
     EXPECT_TRUE(must_fire([&] { w.expect_clean(0); }, "registrations of rank 0"));
   }
   w.expect_clean(0);
@@ -126,16 +127,16 @@ TEST(gpu_registration_guards_DeathTest, of_the_fake_fabric__end_the_test) {
   op.kind = mem_kind::device;
   auto region = w[1].core.regions.insert({there.at(), 100, mem_kind::device, {}, false});
   op.remote = {region.slot, region.generation};
-  EXPECT_DEATH(w[0].port->end().put(op), "GPU memory that is not registered");
-  proto::network_key near = proto::key_for(*w[0].channel, 1, here.at(), 100, mem_kind::device);
+  EXPECT_DEATH(w[0].queue->end().put(op), "GPU memory that is not registered");
+  proto::network_key near = proto::key_for(w[0].queues->host, 1, here.at(), 100, mem_kind::device);
   op.local_key = near.get();
-  EXPECT_DEATH(w[0].port->end().put(op), "GPU memory that is not registered");
-  proto::network_key far = proto::key_for(*w[1].channel, 0, there.at(), 100, mem_kind::device);
-  EXPECT_EQ(w[0].port->end().put(op), lci::errorcode_t::done);
+  EXPECT_DEATH(w[0].queue->end().put(op), "GPU memory that is not registered");
+  proto::network_key far = proto::key_for(w[1].queues->host, 0, there.at(), 100, mem_kind::device);
+  EXPECT_EQ(w[0].queue->end().put(op), lci::errorcode_t::done);
   w[1].core.regions.erase(region);
   region = w[1].core.regions.insert({there.at(), 100, mem_kind::device, {}, true});
   op.remote = {region.slot, region.generation};
-  EXPECT_DEATH(w[0].port->end().put(op), "a region that it has not registered");
+  EXPECT_DEATH(w[0].queue->end().put(op), "a region that it has not registered");
   EXPECT_DEATH(
       {
         w[0].fabric->deregister_region(near.get());

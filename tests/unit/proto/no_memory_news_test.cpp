@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "lci/comp/queue.hpp"
-#include "lci/proto/raw.hpp"
+#include "lci/proto/host/raw.hpp"
 #include "tests/unit/proto/no_memory_world.hpp"
 
 using namespace lci::test;             // NOLINT: a test reads better without the prefix
@@ -48,7 +48,7 @@ TEST(no_memory, queue_that_cannot_grow_again__is_still_owed_a_completion) {
   small.cq_type = lci::attr_cq_type_t::array_atomic;
   small.cq_default_length = 1;
   lci::comp::queue queue(small);
-  proto::channel& via = *w[0].channel;
+  proto::device_queues& via = *w[0].queues;
   status_t status;
   status.set_done();
   int failures = 0;
@@ -59,16 +59,16 @@ TEST(no_memory, queue_that_cannot_grow_again__is_still_owed_a_completion) {
   };
   int signals = 0;
   while (failures == 0 && signals < 1000) {
-    fails([&] { via.signal_now(&queue, status, proto::news::operation, true); });
+    fails([&] { via.engine().signals.signal_now(&queue, status, proto::news::operation, true); });
     ++signals;
   }
   ASSERT_EQ(failures, 1);
-  EXPECT_EQ(via.handlers.completions(), 1u);
-  fails([&] { via.handlers.run(1); });
+  EXPECT_EQ(via.engine().handlers.completions(), 1u);
+  fails([&] { via.engine().handlers.run(1); });
   ASSERT_EQ(failures, 2);
-  EXPECT_EQ(via.handlers.completions(), 1u);
+  EXPECT_EQ(via.engine().handlers.completions(), 1u);
   EXPECT_FALSE(via.is_drained());
-  EXPECT_EQ(via.handlers.run(1), 1u);
+  EXPECT_EQ(via.engine().handlers.run(1), 1u);
   EXPECT_TRUE(via.is_drained());
   int popped = 0;
   while (queue.pop().is_done()) ++popped;
@@ -111,7 +111,7 @@ TEST(no_memory, many_problems_at_once__are_told_or_stand_for_others) {
     ranks w;
     const fail_nth_new failing(n);
     for (int i = 0; i < COUNT; ++i)
-      w[1].channel->keep_made([] { return lci::argument_error("one"); });
+      w[1].queues->engine().errors.keep_made([] { return lci::argument_error("one"); });
     w.until([&] { return w.thrown.size() >= COUNT - 1u; });
     w.step(10);
     EXPECT_EQ(w.thrown.size(), COUNT + 0u);
@@ -133,7 +133,7 @@ TEST(no_memory, death__is_told_once_and_ends_what_was_under_way) {
     w.step(3);
     w.sim.kill(1);
     const fail_nth_new failing(n);
-    w.until([&] { return !w.thrown.empty() && w.nodes[0]->channel->is_drained(); });
+    w.until([&] { return !w.thrown.empty() && w.nodes[0]->queues->is_drained(); });
     w.step(10);
     EXPECT_EQ(w.count_thrown<lci::peer_failure_error>(), 1u);
     EXPECT_EQ(w.thrown.size(), 1u);
@@ -145,8 +145,8 @@ TEST(no_memory, death__is_told_once_and_ends_what_was_under_way) {
 TEST(no_memory, raw_network__reports_everything_once) {
   for_each_allocation([](std::uint64_t n) {
     ranks w;
-    proto::raw_net a(w[0].channel->device(), w[0].core.arena, w[0].pool);
-    proto::raw_net b(w[1].channel->device(), w[1].core.arena, w[1].pool);
+    proto::raw_net a(w[0].queues->engine().device(), w[0].core.arena, w[0].pool);
+    proto::raw_net b(w[1].queues->engine().device(), w[1].core.arena, w[1].pool);
     std::uint64_t word = 7, into = 0, target = 0;
     const net::remote_key key = w[1].expose(&target, sizeof(target));
     bool is_sent = false, is_put = false, is_posted = false;
@@ -163,7 +163,7 @@ TEST(no_memory, raw_network__reports_everything_once) {
       op.remote = key;
       op.imm = 3;
       op.context = r;
-      const errorcode_t code = (w[0].port->end().*verb)(op);
+      const errorcode_t code = (w[0].queue->end().*verb)(op);
       is_over = !proto::is_retry(code);
       if (code == errorcode_t::done) a.complete(r);
       if (!is_over) a.drop(r);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lci/errors.hpp"
-#include "lci/proto/select.hpp"
+#include "lci/proto/host/select.hpp"
 #include "tests/support/failing_new/failing_new.hpp"
 #include "tests/unit/proto/world.hpp"
 
@@ -87,7 +87,7 @@ struct ranks : proto_world {
     });
     return code;
   }
-  bool is_quiet() { return nodes[0]->channel->is_drained() && nodes[1]->channel->is_drained(); }
+  bool is_quiet() { return nodes[0]->queues->is_drained() && nodes[1]->queues->is_drained(); }
   // How often that was thrown by progress; the rest is std::bad_alloc.
   template <class Error>
   std::size_t count_thrown() {

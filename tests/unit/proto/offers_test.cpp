@@ -11,7 +11,7 @@ using namespace lci::test;  // NOLINT: a test reads better without the prefix
 namespace proto = lci::proto;
 namespace wire = lci::proto::wire;
 using lci::mem::mem_kind;
-using wire::staged_kind;
+using wire::kind;
 
 TEST_F(offers, send_that_finds_one__needs_nothing_of_its_receiver) {
   exchange first(w, verb::send, mem_kind::device, mem_kind::device, 5000);
@@ -69,7 +69,7 @@ TEST_F(offers, claim_that_was_faster__leaves_the_message_the_next_receive) {
   const auto b = send(mem_kind::device, 7, 2, 6000);
   EXPECT_EQ(claims, 1u);
   const std::byte data[100] = {};
-  EXPECT_EQ(w[1].matcher->on_eager(*w[1].channel, {.rank = 0}, data, sizeof(data), 7,
+  EXPECT_EQ(w[1].matcher->on_eager(w[1].queues->host, {.rank = 0}, data, sizeof(data), 7,
                                    lci::matching_policy_t::rank_tag),
             lci::net::verdict::taken);
   w.step(50);
@@ -128,7 +128,7 @@ TEST_F(offers, message_that_is_too_large__is_the_error_that_it_always_is) {
 TEST_F(offers, more_receives_than_can_be_offered__are_used_in_their_order) {
   encourage();
   std::vector<std::unique_ptr<end>> receives, sends;
-  for (std::size_t i = 0; i < 2 * proto::offers::OPEN; ++i)
+  for (std::size_t i = 0; i < 2 * proto::gpu::offers::OPEN; ++i)
     receives.push_back(receive(mem_kind::device, 7));
   step_sender();
   for (std::size_t i = 0; i < receives.size(); ++i) {
@@ -142,7 +142,7 @@ TEST_F(offers, more_receives_than_can_be_offered__are_used_in_their_order) {
   w.step(200);
   for (std::size_t i = 0; i < receives.size(); ++i)
     EXPECT_TRUE(holds(*receives[i], static_cast<unsigned>(i), 3000)) << i;
-  EXPECT_GE(claims, proto::offers::OPEN);
+  EXPECT_GE(claims, proto::gpu::offers::OPEN);
   expect_clean();
 }
 
@@ -188,21 +188,22 @@ TEST_F(offers, open_ones_and_claimed_ones__may_be_left_behind) {
 TEST_F(offers, messages_about_none__are_dropped_and_change_nothing) {
   encourage();
   const auto there = receive(mem_kind::device, 7);
-  const auto dropped = w[1].channel->dropped.sum();
+  const auto dropped = w[1].queues->engine().dropped.sum();
   const wire::name real{0, 1};
   const std::uint64_t huge = ~std::uint64_t{0};
   int count = 0;
-  for (const wire::name name : {wire::name{}, wire::name{0, 2}, wire::name{1, 1},
-                                wire::name{proto::offers::OPEN, 1}, wire::name{~0u, ~0u}, real}) {
+  for (const wire::name name :
+       {wire::name{}, wire::name{0, 2}, wire::name{1, 1}, wire::name{proto::gpu::offers::OPEN, 1},
+        wire::name{~0u, ~0u}, real}) {
     // The last is open and nobody has claimed it.
-    tell(0, 1, staged_kind::claim, wire::claim{name, 100, 64});
-    tell(0, 1, staged_kind::claim, wire::claim{name, huge, huge});
-    tell(0, 1, staged_kind::offer_end, wire::offer_end{name, 100, 1, 0});
-    tell(0, 1, staged_kind::offer_end, wire::offer_end{name, huge, 0, 0});
+    tell(0, 1, kind::claim, wire::claim{name, 100, 64});
+    tell(0, 1, kind::claim, wire::claim{name, huge, huge});
+    tell(0, 1, kind::offer_end, wire::offer_end{name, 100, 1, 0});
+    tell(0, 1, kind::offer_end, wire::offer_end{name, huge, 0, 0});
     count += 4;
   }
-  tell(0, 1, staged_kind::offer, wire::offer{{proto::offers::OPEN, 1}, {}, 0, 0, 0, 0, 0, 0});
-  EXPECT_EQ(w[1].channel->dropped.sum(), dropped + count + 1);
+  tell(0, 1, kind::offer, wire::offer{{proto::gpu::offers::OPEN, 1}, {}, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(w[1].queues->engine().dropped.sum(), dropped + count + 1);
   step_sender();
   const auto here = send(mem_kind::device, 7, 1, 3000);
   EXPECT_EQ(claims, 1u);
@@ -228,7 +229,7 @@ TEST_F(offers, that_name_what_is_not_there__lead_to_a_request) {
   };
   for (const auto& f : forged) {
     const auto there = receive(mem_kind::device, 7);
-    tell(1, 0, staged_kind::offer,
+    tell(1, 0, kind::offer,
          wire::offer{{3, 9},
                      f.region,
                      f.offset,

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "tests/unit/proto/gpu_world.hpp"
 
 namespace lci::test {
@@ -33,12 +33,12 @@ class offers : public testing::Test {
   std::unique_ptr<end> receive(mem::mem_kind kind, lci::tag_t tag, std::size_t size = ROOM,
                                int from = 0) {
     auto made = std::make_unique<end>(kind, size);
-    proto::receive& record = *w[1].core.receives.get();
+    proto::receive& record = *w[1].shared.host.receives.get();
     record.user = {};
     record.user.comp = &made->told;
     record.user.status.buffer = made->buffer.at();
     record.user.status.size = size;
-    record.via = w[1].channel.get();
+    record.via = &w[1].queues->host;
     record.region = {};
     record.region_offset = 0;
     record.kind = kind;
@@ -57,10 +57,10 @@ class offers : public testing::Test {
       auto out = w[0].outgoing(1, made->buffer.at(), size, w[1].engine_rcomp(), tag, &made->told);
       out.kind = kind;
       out.gpu = kind == mem::mem_kind::device ? 0 : -1;
-      const std::size_t asking = w[0].channel->rendezvous.sends.size();
+      const std::size_t asking = w[0].queues->host.rendezvous.sends.size();
       const lci::error_t answer{proto::start_message(out)};
       if (kind == mem::mem_kind::device && answer.is_posted() &&
-          w[0].channel->rendezvous.sends.size() == asking)
+          w[0].queues->host.rendezvous.sends.size() == asking)
         ++claims;
       if (!answer.is_retry()) break;
       w.step(1);
@@ -76,7 +76,7 @@ class offers : public testing::Test {
     return receive.told.seen.size() == 1 && receive.told.seen[0].size == size &&
            std::memcmp(receive.buffer.bytes(), wanted.bytes(), size) == 0;
   }
-  void encourage() { w[1].channel->offered.encourage(0); }
+  void encourage() { w[1].queues->gpu.offered().encourage(0); }
   std::uint64_t messages() { return w.sim.counters().messages; }
   void expect_clean() {
     w.step(100);
@@ -86,9 +86,9 @@ class offers : public testing::Test {
   }
   // Rank `from` sends rank `to` a message about offers.
   template <class Body>
-  void tell(int from, int to, proto::wire::staged_kind what, const Body& body) {
-    proto::arrival_sink sink(*w[to].channel);
-    sink.on_message({from, proto::wire::staged_imm(what), reinterpret_cast<const std::byte*>(&body),
+  void tell(int from, int to, proto::wire::kind what, const Body& body) {
+    proto::arrival_sink sink(w[to].queues->host);
+    sink.on_message({from, proto::wire::kind_imm(what), reinterpret_cast<const std::byte*>(&body),
                      sizeof(body), nullptr});
   }
 

@@ -50,19 +50,19 @@ TEST_F(receives_gone, from_the_dead__end_and_their_objects_say_so) {
   ASSERT_EQ(of_living.post(w_[0], 1), errorcode_t::posted);
   ASSERT_EQ(of_any.post(w_[0], lci::ANY_SOURCE, 6), errorcode_t::posted);
   ASSERT_EQ(any_tag.post(w_[0], 2, lci::ANY_TAG), errorcode_t::posted);
-  EXPECT_EQ(w_[0].channel->open_receives.sum(), 4);
+  EXPECT_EQ(w_[0].queues->host.open_receives.sum(), 4);
   let_die(2);
   EXPECT_EQ(exact.done.lost(), 2);
   EXPECT_EQ(any_tag.done.lost(), 2);
   EXPECT_EQ(of_living.done.lost(), signalled::NOBODY);
   EXPECT_EQ(of_any.done.lost(), signalled::NOBODY);
-  EXPECT_EQ(w_[0].channel->open_receives.sum(), 2);
+  EXPECT_EQ(w_[0].queues->host.open_receives.sum(), 2);
   send(1, 0, 5);
   send(1, 0, 6);
   w_.step(20);
   EXPECT_TRUE(of_living.done.test(nullptr));
   EXPECT_TRUE(of_any.done.test(nullptr));
-  EXPECT_TRUE(w_[0].channel->is_drained());
+  EXPECT_TRUE(w_[0].queues->is_drained());
 }
 
 // Everything that it had sent is in.
@@ -73,7 +73,7 @@ TEST_F(receives_gone, from_who_took_leave__end_as_well) {
   w_.step(50);
   ASSERT_TRUE(w_[0].core.is_gone(2));
   EXPECT_EQ(one.done.lost(), 2);
-  EXPECT_TRUE(w_[0].channel->is_drained());
+  EXPECT_TRUE(w_[0].queues->is_drained());
 }
 
 // One of the library may free what was given to it, which looks for its numbers.
@@ -121,7 +121,7 @@ TEST_F(receives_gone, posted_after_the_look__end_as_well) {
   waiting_receive late;
   EXPECT_EQ(late.post(w_[0], 2), errorcode_t::posted);
   EXPECT_EQ(late.done.lost(), 2);
-  EXPECT_TRUE(w_[0].channel->is_drained());
+  EXPECT_TRUE(w_[0].queues->is_drained());
 }
 
 TEST_F(receives_gone, filed_while_somebody_looks__end_once) {
@@ -132,7 +132,7 @@ TEST_F(receives_gone, filed_while_somebody_looks__end_once) {
   EXPECT_EQ(mine.post(w_[0], 2), errorcode_t::posted);
   ASSERT_EQ(hook.hits(), 1);
   EXPECT_EQ(mine.done.lost(), 2);
-  EXPECT_EQ(w_[0].channel->open_receives.sum(), 0);
+  EXPECT_EQ(w_[0].queues->host.open_receives.sum(), 0);
 }
 
 TEST_F(receives_gone, a_large_send_to_the_dead__its_object_says_so) {
@@ -155,44 +155,44 @@ TEST(receives_of_an_engine, that_is_freed__go_with_what_nobody_received) {
     w.step(5);
   }
   ASSERT_EQ(w[0].pool.outstanding(), 20u);
-  w[0].matcher->empty_st(w[0].core);
-  EXPECT_EQ(w[0].channel->open_receives.sum(), 0);
+  w[0].matcher->empty_st(w[0].shared.host);
+  EXPECT_EQ(w[0].queues->host.open_receives.sum(), 0);
   EXPECT_EQ(w[0].matcher->engine().size(), 0u);
   EXPECT_EQ(w[0].pool.outstanding(), 0u);
 }
 
-// A second channel of each rank of a world, that ends before the first.
-class second_channels {
+// A second device of each rank of a world, that ends before the first.
+class second_devices {
  public:
-  explicit second_channels(proto_world& w) {
+  explicit second_devices(proto_world& w) {
     for (auto& node : w.nodes) {
       auto& made = all_.emplace_back();
-      made.channel = std::make_unique<lci::proto::channel>(node->core, *node->fabric, 1,
-                                                           lci::net::device_config{}, node->pool,
-                                                           std::size_t{1} << 30);
-      made.port = made.channel->make_port();
-      made.channel->add_port(*made.port);
+      made.queues = std::make_unique<lci::proto::device_queues>(node->shared, *node->fabric, 1,
+                                                                lci::net::device_config{},
+                                                                node->pool, std::size_t{1} << 30);
+      made.queue = made.queues->engine().make_queue();
+      made.queues->engine().add_queue(*made.queue);
     }
   }
-  ~second_channels() {
+  ~second_devices() {
     for (std::size_t r = 0; r < all_.size(); ++r) end(r);
   }
   void end(std::size_t rank) {
-    if (all_[rank].channel == nullptr) return;
-    all_[rank].channel->remove_port(*all_[rank].port);
+    if (all_[rank].queues == nullptr) return;
+    all_[rank].queues->engine().remove_queue(*all_[rank].queue);
     all_[rank] = {};
   }
   void step() {
     for (int i = 0; i < 20; ++i)
       for (const one& each : all_)
-        if (each.channel != nullptr) each.channel->progress();
+        if (each.queues != nullptr) each.queues->progress();
   }
-  lci::proto::channel& operator[](std::size_t rank) { return *all_[rank].channel; }
+  lci::proto::device_queues& operator[](std::size_t rank) { return *all_[rank].queues; }
   // As node::outgoing(), but this way.
   lci::errorcode_t send(proto_world& w, std::vector<std::byte>& data, std::size_t size,
                         lci::tag_t tag) {
     auto of_first = w[1].outgoing(0, data.data(), size, w[1].engine_rcomp(), tag);
-    lci::proto::outgoing out{*all_[1].port, w[1].pool};
+    lci::proto::outgoing out{*all_[1].queue, all_[1].queues->host, w[1].pool};
     out.inject_limit = of_first.inject_limit;
     out.bcopy_limit = of_first.bcopy_limit;
     out.rank = of_first.rank;
@@ -207,21 +207,21 @@ class second_channels {
 
  private:
   struct one {
-    std::unique_ptr<lci::proto::channel> channel;
-    std::unique_ptr<lci::proto::port> port;
+    std::unique_ptr<lci::proto::device_queues> queues;
+    std::unique_ptr<lci::proto::post_queue> queue;
   };
   std::vector<one> all_;
 };
 
-class channel_gone : public testing::Test {
+class device_gone : public testing::Test {
  protected:
   void start(sim_packets how) {
     second_.reset();  // it lives in the world
     w_ = std::make_unique<proto_world>(sim_options{.packets = how});
-    second_ = std::make_unique<second_channels>(*w_);
+    second_ = std::make_unique<second_devices>(*w_);
   }
   lci::proto::matcher& matcher() { return *(*w_)[0].matcher; }
-  // The message of that tag and size has come by the channel that is gone, and is received here.
+  // The message of that tag and size has come by the device that is gone, and is received here.
   void expect_received(std::size_t size, lci::tag_t tag) {
     waiting_receive one;
     one.buffer.resize(size);
@@ -231,27 +231,27 @@ class channel_gone : public testing::Test {
 
   std::vector<std::byte> data_ = pattern(LARGE);
   std::unique_ptr<proto_world> w_;
-  std::unique_ptr<second_channels> second_;
+  std::unique_ptr<second_devices> second_;
 };
 
-TEST_F(channel_gone, its_receives__leave_without_a_word_and_the_others_stay) {
+TEST_F(device_gone, its_receives__leave_without_a_word_and_the_others_stay) {
   start(sim_packets::lend);
   node& me = (*w_)[0];
   waiting_receive of_it, of_other;
-  lci::proto::receive& record = *me.core.receives.get();
+  lci::proto::receive& record = *me.shared.host.receives.get();
   record.user.comp = &of_it.done;
   record.user.status = lci::status_t();
   record.user.status.buffer = of_it.buffer.data();
   record.user.status.size = of_it.buffer.size();
-  record.via = &(*second_)[0];
+  record.via = &(*second_)[0].host;
   lci::status_t got;
   ASSERT_EQ(matcher().post(record, 1, 5, lci::matching_policy_t::rank_tag, got),
             errorcode_t::posted);
   ASSERT_EQ(of_other.post(me, 1), errorcode_t::posted);
-  EXPECT_EQ(lci::proto::end_receives(matcher().part_with((*second_)[0]), false), 1u);
+  EXPECT_EQ(lci::proto::end_receives(matcher().part_with((*second_)[0].host), false), 1u);
   EXPECT_TRUE((*second_)[0].is_drained());
   second_->end(0);
-  EXPECT_EQ(me.channel->open_receives.sum(), 1);
+  EXPECT_EQ(me.queues->host.open_receives.sum(), 1);
   auto out = (*w_)[1].outgoing(0, data_.data(), 16, (*w_)[1].engine_rcomp(), 5);
   ASSERT_EQ(lci::proto::start_message(out), errorcode_t::done);
   w_->step(20);
@@ -261,13 +261,13 @@ TEST_F(channel_gone, its_receives__leave_without_a_word_and_the_others_stay) {
   EXPECT_EQ(of_it.buffer, std::vector<std::byte>(16));
 }
 
-TEST_F(channel_gone, what_is_here_whole__is_received_through_another) {
+TEST_F(device_gone, what_is_here_whole__is_received_through_another) {
   for (const auto how : {sim_packets::lend, sim_packets::own, sim_packets::none}) {
     start(how);
     for (const std::size_t size : {8, 100, 4096})
       ASSERT_EQ(second_->send(*w_, data_, size, static_cast<lci::tag_t>(size)), errorcode_t::done);
     second_->step();
-    EXPECT_EQ(lci::proto::end_receives(matcher().part_with((*second_)[0]), false), 0u);
+    EXPECT_EQ(lci::proto::end_receives(matcher().part_with((*second_)[0].host), false), 0u);
     second_->end(0);
     ASSERT_EQ(matcher().engine().size(), 3u);
     for (const std::size_t size : {4096, 100, 8})
@@ -277,47 +277,47 @@ TEST_F(channel_gone, what_is_here_whole__is_received_through_another) {
 }
 
 // Nobody else could ask the sender for its bytes.
-TEST_F(channel_gone, what_was_only_announced__goes_with_it) {
+TEST_F(device_gone, what_was_only_announced__goes_with_it) {
   start(sim_packets::lend);
   ASSERT_EQ(second_->send(*w_, data_, LARGE, 3), errorcode_t::posted);
   second_->step();
   ASSERT_EQ(matcher().engine().size(), 1u);
-  EXPECT_EQ(lci::proto::end_receives(matcher().part_with(*(*w_)[0].channel), false), 0u);
-  EXPECT_EQ(matcher().engine().size(), 1u) << "that was another channel";
-  lci::proto::end_receives(matcher().part_with((*second_)[0]), false);
+  EXPECT_EQ(lci::proto::end_receives(matcher().part_with((*w_)[0].queues->host), false), 0u);
+  EXPECT_EQ(matcher().engine().size(), 1u) << "that was another device";
+  lci::proto::end_receives(matcher().part_with((*second_)[0].host), false);
   EXPECT_EQ(matcher().engine().size(), 0u);
 }
 
-TEST_F(channel_gone, then_its_pool__what_lies_there_goes_with_it) {
+TEST_F(device_gone, then_its_pool__what_lies_there_goes_with_it) {
   start(sim_packets::none);
   for (const std::size_t size : {8, 4096})
     ASSERT_EQ(second_->send(*w_, data_, size, static_cast<lci::tag_t>(size)), errorcode_t::done);
   second_->step();
-  lci::proto::end_receives(matcher().part_with((*second_)[0]), false);
+  lci::proto::end_receives(matcher().part_with((*second_)[0].host), false);
   second_->end(0);
   ASSERT_EQ((*w_)[0].pool.outstanding(), 1u);
   lci::mem::packet_pool other((*w_)[0].core.arena, 8192, 4);
-  matcher().part_with((*w_)[0].core, other);
+  matcher().part_with((*w_)[0].shared.host, other);
   EXPECT_EQ(matcher().engine().size(), 2u);
-  matcher().part_with((*w_)[0].core, (*w_)[0].pool);
+  matcher().part_with((*w_)[0].shared.host, (*w_)[0].pool);
   EXPECT_EQ(matcher().engine().size(), 1u);
   EXPECT_EQ((*w_)[0].pool.outstanding(), 0u);
   expect_received(8, 8);
 }
 
-TEST_F(channel_gone, then_its_network__what_a_peer_has_lent_goes_back) {
+TEST_F(device_gone, then_its_network__what_a_peer_has_lent_goes_back) {
   start(sim_packets::lend);
   for (const std::size_t size : {8, 4096})
     ASSERT_EQ(second_->send(*w_, data_, size, static_cast<lci::tag_t>(size)), errorcode_t::done);
   second_->step();
   node& me = (*w_)[0];
-  matcher().part_with(me.core, *me.fabric);
-  EXPECT_EQ(matcher().engine().size(), 2u) << "the channel is still there";
-  lci::proto::end_receives(matcher().part_with((*second_)[0]), false);
+  matcher().part_with(me.shared.host, *me.fabric);
+  EXPECT_EQ(matcher().engine().size(), 2u) << "the device is still there";
+  lci::proto::end_receives(matcher().part_with((*second_)[0].host), false);
   second_->end(0);
-  matcher().part_with(me.core, *(*w_)[1].fabric);
+  matcher().part_with(me.shared.host, *(*w_)[1].fabric);
   EXPECT_EQ(matcher().engine().size(), 2u) << "that was another network";
-  matcher().part_with(me.core, *me.fabric);
+  matcher().part_with(me.shared.host, *me.fabric);
   EXPECT_EQ(matcher().engine().size(), 1u);
   (*w_)[1].pool.reclaim();
   EXPECT_EQ((*w_)[1].pool.outstanding(), 0u);

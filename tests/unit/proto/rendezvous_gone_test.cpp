@@ -7,7 +7,7 @@
 #include <memory>
 #include <thread>
 
-#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/host/rendezvous.hpp"
 #include "tests/support/race_hook.hpp"
 #include "tests/unit/proto/world.hpp"
 
@@ -23,7 +23,7 @@ std::thread notice_elsewhere(node& survivor, int victim) {
     for (int left = 50, all = 100'000; left > 0 && all > 0; --all) {
       if (survivor.core.is_gone(victim)) --left;
       try {
-        survivor.channel->progress();
+        survivor.queues->progress();
       } catch (const lci::peer_failure_error&) {
       }
     }
@@ -56,8 +56,8 @@ TEST(rendezvous_gone, while_the_request_goes_out__it_ends_once) {
   other.join();
   w.step(50);
   EXPECT_TRUE(sender.seen.empty());
-  EXPECT_EQ(w[0].channel->rendezvous.sends.size(), 0u);
-  EXPECT_EQ(w[0].channel->open.sum(), 0);
+  EXPECT_EQ(w[0].queues->host.rendezvous.sends.size(), 0u);
+  EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
   EXPECT_EQ(w.sim.registrations(0), 0u);
 }
 
@@ -75,7 +75,7 @@ TEST(rendezvous_gone, while_a_message_ends__it_ends_once) {
               lci::errorcode_t::posted);
     auto out = w[0].outgoing(1, source.data(), source.size(), w[1].engine_rcomp(), 5, &sender);
     ASSERT_EQ(lci::proto::start_message(out), lci::errorcode_t::posted);
-    auto& states = w[survivor].channel->rendezvous;
+    auto& states = w[survivor].queues->host.rendezvous;
     const auto is_ending = [&] {
       const auto* const mine = states.sends.find(states.sends.name_at(0));
       const auto* const theirs = states.recvs.find(states.recvs.name_at(0));
@@ -90,7 +90,7 @@ TEST(rendezvous_gone, while_a_message_ends__it_ends_once) {
       std::thread([&] {
         for (int i = 0; i < 10; ++i) {
           try {
-            w[survivor].channel->progress();
+            w[survivor].queues->progress();
           } catch (const lci::peer_failure_error&) {
           }
         }
@@ -106,7 +106,8 @@ TEST(rendezvous_gone, while_a_message_ends__it_ends_once) {
     EXPECT_EQ((survivor == 0 ? sender : receiver).seen.size(), 1u);
     EXPECT_EQ(buffer, data);
     EXPECT_EQ(states.sends.size() + states.recvs.size(), 0u);
-    EXPECT_EQ(w[survivor].channel->open.sum() + w[survivor].channel->open_receives.sum(), 0);
+    EXPECT_EQ(
+        w[survivor].queues->engine().open.sum() + w[survivor].queues->host.open_receives.sum(), 0);
   }
 }
 
@@ -126,8 +127,8 @@ TEST(rendezvous_gone, before_its_message_is_received__the_receive_ends) {
   EXPECT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got),
             lci::errorcode_t::posted);
   w.step(20);
-  EXPECT_EQ(w[1].channel->rendezvous.recvs.size(), 0u);
-  EXPECT_EQ(w[1].channel->open_receives.sum(), 0);
+  EXPECT_EQ(w[1].queues->host.rendezvous.recvs.size(), 0u);
+  EXPECT_EQ(w[1].queues->host.open_receives.sum(), 0);
   EXPECT_TRUE(receiver.seen.empty()) << "objects of what failed are not signalled";
   EXPECT_EQ(w.sim.registrations(1), 0u);
 }

@@ -1,4 +1,4 @@
-#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/host/rendezvous.hpp"
 
 #include <gtest/gtest.h>
 
@@ -43,8 +43,8 @@ TEST_F(rendezvous, expected__both_sides_are_signalled_once_and_the_bytes_are_the
   EXPECT_EQ(receiver.seen[0].rank, 0);
   EXPECT_EQ(receiver.seen[0].tag, 5u);
   EXPECT_EQ(buffer, data);
-  EXPECT_TRUE(w[0].channel->is_drained());
-  EXPECT_TRUE(w[1].channel->is_drained());
+  EXPECT_TRUE(w[0].queues->is_drained());
+  EXPECT_TRUE(w[1].queues->is_drained());
   EXPECT_EQ(w[1].core.regions.live(), 0u);
 }
 
@@ -64,21 +64,21 @@ TEST_F(rendezvous, unexpected__the_request_waits_for_its_receive) {
 TEST_F(rendezvous, on_rtr__unknown_name_is_dropped) {
   wire::rtr body;
   body.sender = {3, 77};
-  proto::on_rtr(*w[0].channel, 1, body);
-  EXPECT_EQ(w[0].channel->dropped.sum(), 1);
+  proto::on_rtr(w[0].queues->host, 1, body);
+  EXPECT_EQ(w[0].queues->engine().dropped.sum(), 1);
 }
 
 TEST_F(rendezvous, on_rtr__second_copy_is_ignored) {
   send_one();
-  const wire::name state = w[0].channel->rendezvous.sends.name_at(0);
+  const wire::name state = w[0].queues->host.rendezvous.sends.name_at(0);
   ASSERT_NE(state.generation, 0u);
   const auto region = w[1].core.regions.insert(buffer.data(), buffer.size());
   wire::rtr body;
   body.sender = state;
   body.receiver = {0, 1};
   body.region = {region.slot, region.generation};
-  proto::on_rtr(*w[0].channel, 1, body);
-  proto::on_rtr(*w[0].channel, 1, body);
+  proto::on_rtr(w[0].queues->host, 1, body);
+  proto::on_rtr(w[0].queues->host, 1, body);
   w.step();
   EXPECT_EQ(sender.seen.size(), 1u);
 }
@@ -86,25 +86,25 @@ TEST_F(rendezvous, on_rtr__second_copy_is_ignored) {
 TEST_F(rendezvous, on_rtr__from_another_rank_is_dropped) {
   send_one();
   wire::rtr body;
-  body.sender = w[0].channel->rendezvous.sends.name_at(0);
-  proto::on_rtr(*w[0].channel, 0, body);
-  EXPECT_EQ(w[0].channel->dropped.sum(), 1);
+  body.sender = w[0].queues->host.rendezvous.sends.name_at(0);
+  proto::on_rtr(w[0].queues->host, 0, body);
+  EXPECT_EQ(w[0].queues->engine().dropped.sum(), 1);
   EXPECT_TRUE(sender.seen.empty());
 }
 
 TEST_F(rendezvous, on_fin__stale_and_foreign_names_are_dropped) {
-  proto::on_fin(*w[1].channel, 0, {0, 1});
-  proto::on_fin_imm(*w[1].channel, 0, 5);
-  EXPECT_EQ(w[1].channel->dropped.sum(), 2);
+  proto::on_fin(w[1].queues->host, 0, {{0, 1}});
+  proto::on_fin_imm(w[1].queues->host, 0, 5);
+  EXPECT_EQ(w[1].queues->engine().dropped.sum(), 2);
 }
 
 TEST_F(rendezvous, on_fin__repeated_signals_once) {
   receive_one();
   send_one();
-  const wire::name state = w[1].channel->rendezvous.recvs.name_at(0);
+  const wire::name state = w[1].queues->host.rendezvous.recvs.name_at(0);
   w.step();
   ASSERT_EQ(receiver.seen.size(), 1u);
-  proto::on_fin(*w[1].channel, 0, state);
+  proto::on_fin(w[1].queues->host, 0, {state});
   EXPECT_EQ(receiver.seen.size(), 1u);
 }
 
@@ -141,15 +141,15 @@ TEST(rendezvous_death, at_every_step__the_survivor_is_told_and_left_clean) {
     auto out = w[0].outgoing(1, const_cast<std::byte*>(data.data()), data.size(),
                              w[1].engine_rcomp(), 5, &sender);
     ASSERT_EQ(proto::start_message(out), lci::errorcode_t::posted);
-    for (int k = 0; k < steps; ++k) w[k % 2].channel->progress();
+    for (int k = 0; k < steps; ++k) w[k % 2].queues->progress();
     w.sim.kill(victim);
     w.step(50);
     node& survivor = w[1 - victim];
     EXPECT_LE(sender.seen.size() + receiver.seen.size(), 2u);
     EXPECT_TRUE(survivor.core.is_gone(victim)) << steps;
-    EXPECT_EQ(survivor.channel->rendezvous.sends.size(), 0u) << steps;
-    EXPECT_EQ(survivor.channel->rendezvous.recvs.size(), 0u) << steps;
-    EXPECT_EQ(survivor.channel->open.sum(), 0) << steps;
+    EXPECT_EQ(survivor.queues->host.rendezvous.sends.size(), 0u) << steps;
+    EXPECT_EQ(survivor.queues->host.rendezvous.recvs.size(), 0u) << steps;
+    EXPECT_EQ(survivor.queues->engine().open.sum(), 0) << steps;
     EXPECT_EQ(w.sim.registrations(1 - victim), 0u) << steps;
     bool told = false;
     for (const auto& problem : w.thrown) {

@@ -1,6 +1,6 @@
 // A name with any bit changed, of another rank or of another job is not taken for one that was
 // given out.
-#include "lci/proto/rmr_seal.hpp"
+#include "lci/proto/engine/rmr_seal.hpp"
 
 #include <gtest/gtest.h>
 

@@ -72,7 +72,7 @@ TEST(mixed_networks, messages_of_all_sizes__arrive_on_both) {
   for (const std::size_t size : {std::size_t{0}, std::size_t{8}, std::size_t{64}, std::size_t{70},
                                  std::size_t{88}, std::size_t{4000}, std::size_t{9000}, LARGE})
     for (const int to : {0, 1, 2}) w.send(to, size);
-  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(w[rank].channel->is_drained()) << rank;
+  for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(w[rank].queues->is_drained()) << rank;
   EXPECT_TRUE(w.thrown.empty());
 }
 

@@ -1,8 +1,8 @@
-#include "lci/proto/state_table.hpp"
+#include "lci/proto/engine/state_table.hpp"
 
 #include <gtest/gtest.h>
 
-#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/host/rendezvous.hpp"
 
 namespace proto = lci::proto;
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "lci/proto/rendezvous.hpp"
+#include "lci/proto/host/rendezvous.hpp"
 
 namespace proto = lci::proto;
 
@@ -27,7 +27,8 @@ std::string document() {
          "code walks them, and this\n"
          "page is printed from them. The compiler rejects a table with an unreachable state, a "
          "state without a way out, or a\n"
-         "missing event (`lci/proto/state_table.hpp`). Everything eager is two functions and needs "
+         "missing event (`lci/proto/engine/state_table.hpp`). Everything eager is two functions "
+         "and needs "
          "none.\n\n"
          "A rendezvous carries a message that is too large to be sent without asking. The sender "
          "says what it has (RTS), the\n"

@@ -1,4 +1,4 @@
-#include "lci/proto/wire.hpp"
+#include "lci/proto/engine/wire.hpp"
 
 #include <gtest/gtest.h>
 

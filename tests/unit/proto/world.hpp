@@ -11,9 +11,9 @@
 #include "lci/completion.hpp"
 #include "lci/match/make_engine.hpp"
 #include "lci/mem/packet_pool.hpp"
-#include "lci/proto/channel.hpp"
-#include "lci/proto/matcher.hpp"
-#include "lci/proto/outgoing.hpp"
+#include "lci/proto/device_queues.hpp"
+#include "lci/proto/host/matcher.hpp"
+#include "lci/proto/host/select.hpp"
 #include "tests/support/sim/sim.hpp"
 
 namespace lci::test {
@@ -35,30 +35,30 @@ struct node {
   using opener =
       std::function<std::unique_ptr<net::fabric>(int rank, const net::fabric_config& config)>;
   node(const opener& open, int rank, int n, std::size_t max_piece, const mem::ladder_rules& rules)
-      : core(rank, n, proto::wire::imm_layout{}, n), pool(core.arena, 8192, 64) {
+      : shared(rank, n, proto::wire::imm_layout{}, n), pool(core.arena, 8192, 64) {
     net::fabric_config config;
     config.arena = &core.arena;
     config.regions = &core.regions;
     config.gpu_rules = rules;
     fabric = open(rank, config);
-    channel =
-        std::make_unique<proto::channel>(core, *fabric, 0, net::device_config{}, pool, max_piece);
-    port = channel->make_port();
-    channel->add_port(*port);
+    queues = std::make_unique<proto::device_queues>(shared, *fabric, 0, net::device_config{}, pool,
+                                                    max_piece);
+    queue = queues->engine().make_queue();
+    queues->engine().add_queue(*queue);
     matcher =
         std::make_unique<proto::matcher>(match::make_engine(attr_matching_engine_type_t::map));
     core.rcomps.add_engine(matcher.get());
     core.failure_notice = attr_failure_notice_t::all;
   }
   ~node() {
-    channel->remove_port(*port);
+    queues->engine().remove_queue(*queue);
     // Messages nobody received still hold packets.
     matcher->engine().drain_st([](void*, matching_entry_type_t, bool) {});
   }
 
   proto::outgoing outgoing(int to, void* buffer, std::size_t size, rcomp_t rcomp, tag_t tag,
                            comp_impl_t* comp = nullptr) {
-    proto::outgoing out{*port, pool};
+    proto::outgoing out{*queue, queues->host, pool};
     out.inject_limit = 64;
     out.bcopy_limit = pool.payload_size() - sizeof(proto::wire::extended_head);
     out.rank = to;
@@ -77,13 +77,13 @@ struct node {
   }
   errorcode_t receive(int from, void* buffer, std::size_t size, tag_t tag, comp_impl_t* comp,
                       status_t& got) {
-    proto::receive& record = *core.receives.get();
+    proto::receive& record = *shared.host.receives.get();
     record.user.comp = comp;
     record.user.status = status_t();
     record.user.status.rank = from;
     record.user.status.buffer = buffer;
     record.user.status.size = size;
-    record.via = channel.get();
+    record.via = &queues->host;
     record.region = {};
     return matcher->post(record, from, tag, matching_policy_t::rank_tag, got);
   }
@@ -91,18 +91,20 @@ struct node {
   net::remote_key expose(void* address, std::size_t size) {
     const mem::region_name name = core.regions.insert(address, size);
     const net::remote_key key{name.slot, name.generation};
-    exposed.emplace_back(*fabric, fabric->caps(), channel->way, address, size, mem::mem_kind::host);
+    exposed.emplace_back(*fabric, fabric->caps(), queues->host.gpu_path, address, size,
+                         mem::mem_kind::host);
     fabric->publish(key, exposed.back().get());
     return key;
   }
   // rcomp of the default engine for rank_tag.
   rcomp_t engine_rcomp() const { return matcher->first_rcomp + 3; }
 
-  proto::core core;
+  proto::shared_state shared;
+  proto::core& core = shared.core;
   mem::packet_pool pool;
   std::unique_ptr<net::fabric> fabric;
-  std::unique_ptr<proto::channel> channel;
-  std::unique_ptr<proto::port> port;
+  std::unique_ptr<proto::device_queues> queues;
+  std::unique_ptr<proto::post_queue> queue;
   std::unique_ptr<proto::matcher> matcher;
   std::vector<proto::network_key> exposed;  // goes before the fabric
 };
@@ -137,7 +139,7 @@ struct nodes_world {
       for (auto& node : nodes) {
         if (!node) continue;
         try {
-          node->channel->progress();
+          node->queues->progress();
         } catch (...) {
           thrown.push_back(std::current_exception());
         }

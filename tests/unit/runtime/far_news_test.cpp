@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lci/proto/arrival.hpp"
+#include "lci/proto/host/arrival.hpp"
 #include "lci/runtime/global.hpp"
 #include "tests/unit/proto/world.hpp"
 
@@ -66,8 +66,8 @@ TEST_F(far_news_test, leave_of_a_rank_that_nobody_met__ends_receives_from_it) {
   EXPECT_TRUE(core_.is_gone(1));
   EXPECT_TRUE(core_.dead().empty());
   EXPECT_TRUE(core_.is_all_in(1));
-  EXPECT_THROW(w_[0].channel->progress(), peer_failure_error);
-  EXPECT_EQ(w_[0].channel->open_receives.sum(), 1);
+  EXPECT_THROW(w_[0].queues->progress(), peer_failure_error);
+  EXPECT_EQ(w_[0].queues->host.open_receives.sum(), 1);
   EXPECT_FALSE(core_.is_gone(2));
 }
 
@@ -78,7 +78,7 @@ TEST_F(far_news_test, leave_of_a_rank_that_was_met__is_left_to_the_network) {
   boot_->to_say = {{1, boot::LEFT_TEXT, true}};
   listen(5);
   EXPECT_FALSE(core_.is_gone(1));
-  proto::arrival_sink(*w_[0].channel).on_peer_gone(1, true, "it has left");
+  proto::arrival_sink(w_[0].queues->host).on_peer_gone(1, true, "it has left");
   listen(2);
   EXPECT_TRUE(core_.is_gone(1));
   EXPECT_FALSE(core_.has_died(1));

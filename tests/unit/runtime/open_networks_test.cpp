@@ -12,7 +12,7 @@
 #include "lci/mem/region_table.hpp"
 #include "lci/net/provider.hpp"
 #include "lci/net/route.hpp"
-#include "lci/proto/wire.hpp"
+#include "lci/proto/engine/wire.hpp"
 #include "lci/runtime/introduction.hpp"
 
 namespace lci::runtime {

@@ -78,7 +78,7 @@ class constructors_test : public testing::Test {
   }
   void make_owner() {
     owner_ = base::make_live<runtime_impl_t>(runtime_attr_t(), "");
-    owner_->default_device.p_impl->channel.progress();
+    owner_->default_device.p_impl->queues.progress();
     if (network_ != nullptr) {
       EXPECT_EQ(owner_->default_net_context.get_attr_backend(), g_default_attr.backend);
     }
@@ -97,7 +97,7 @@ class constructors_test : public testing::Test {
   std::vector<std::size_t> census() {
     if (owner_ == nullptr) return {};
     std::size_t engines = 0, pools = 0;
-    owner_->core.rcomps.for_each_engine([&](proto::matcher&) { ++engines; });
+    owner_->core.rcomps.for_each_engine([&](proto::match_target&) { ++engines; });
     owner_->core.arena.for_each<mem::packet_pool>([&](mem::packet_pool&) { ++pools; });
     return {owner_->net_contexts.size(),    owner_->packet_pools.size(),
             owner_->engines.size(),         owner_->devices.size(),
@@ -168,8 +168,8 @@ class constructors_test : public testing::Test {
       EXPECT_EQ(has_thrown, made == nullptr);
       EXPECT_EQ(census(), before) << what << ", failure " << n << ": something stays listed";
       if (owner_ != nullptr) {
-        device().channel.progress();
-        EXPECT_TRUE(device().channel.is_quiet());
+        device().queues.progress();
+        EXPECT_TRUE(device().queues.is_quiet());
       }
     }
   }

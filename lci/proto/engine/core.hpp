@@ -1,0 +1,157 @@
+// What the devices of one runtime share: who we are, who is dead, what the numbers mean, and the
+// pools of operation records. Owned by the runtime, referred to by every engine. Threads: shared.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lci/attr.hpp"
+#include "lci/base/report.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/data/object_pool.hpp"
+#include "lci/mem/arena.hpp"
+#include "lci/mem/region_table.hpp"
+#include "lci/memory.hpp"
+#include "lci/proto/engine/op.hpp"
+#include "lci/proto/engine/remote_comp.hpp"
+#include "lci/proto/engine/rmr_seal.hpp"
+#include "lci/proto/engine/waiter.hpp"
+#include "lci/proto/engine/wire.hpp"
+
+namespace lci::proto {
+
+// A device of the runtime, as the others see it. Threads: any; none is on the way of a message.
+class member {
+ public:
+  // Nothing of `rank` is on its way to it any more.
+  virtual bool has_all_of(int rank) const noexcept = 0;
+  // It was in touch with `rank`, which may have sent something.
+  virtual bool may_bring(int rank) noexcept = 0;
+  // Looks at whoever has called. False: that is not possible now.
+  virtual bool hear_callers() noexcept = 0;
+  // Adds what is under way there to a report, in a signal handler.
+  virtual void report(base::report::sheet& to) noexcept = 0;
+
+ protected:
+  ~member() = default;
+};
+
+// Whoever knows of deaths that no network sees.
+class lookout {
+ public:
+  // From progress, in any thread, now and then: marks who is gone.
+  virtual void look() noexcept = 0;
+
+ protected:
+  ~lookout() = default;
+};
+
+class core {
+ public:
+  // `ranks_here`: of the job, on this host; where address space is limited they share it out.
+  core(int rank, int size, wire::imm_layout layout, int ranks_here);
+
+  const int me;
+  const int n;
+  const wire::imm_layout imm;
+  rmr_seal seal;  // set with the first net context
+  mem::arena arena;
+  mem::region_table regions;
+  remote_comps rcomps;
+  data::object_pool<transfer> transfers;
+  data::object_pool<waiter> waiters;
+  // Attribute of the runtime; set before the first device is made.
+  int max_handler_depth = runtime_settings_t().max_handler_depth;
+  int max_handler_wait_s = runtime_settings_t().max_handler_wait_s;  // likewise
+  // Where active messages that are not delivered in packets get their buffers; not owned.
+  std::atomic<allocator_base_t*> allocator;
+  // Gives back the buffer of an active message that nobody will get. from null: it is a packet.
+  void give_back(void* buffer, allocator_base_t* from) noexcept;
+
+  // Something beside networks has to be looked at in every round of progress (or no more, -1).
+  void expect(int change) noexcept {
+    under_way_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+  }
+  // Relaxed: says whether a look is worth it, and is only read that way.
+  std::size_t under_way() const noexcept { return under_way_.load(std::memory_order_relaxed); }
+  bool is_busy() const noexcept { return under_way() != 0; }
+
+  // A range of a registration of ours that a peer names; at null: there is none.
+  struct named_range {
+    std::byte* at = nullptr;
+    mem::mem_kind kind = mem::mem_kind::host;
+    int gpu = -1;  // of device memory
+  };
+  named_range find_range(wire::name region, std::uint64_t offset, std::size_t size) const noexcept;
+
+  // Not owned; null: there is nobody. Set before the first device is made.
+  lookout* far_news = nullptr;
+
+  // A peer that is gone: by death, or because it took leave.
+  bool is_gone(int rank) const noexcept {
+    return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) != 0;
+  }
+  // Changes whenever a peer goes; everything that waits compares it with what it saw last.
+  // edge core.gone: partner is mark_gone().
+  std::uint32_t failure_epoch() const noexcept {
+    return failure_epoch_.load(std::memory_order_acquire);
+  }
+  void mark_gone(int rank, bool orderly, std::string_view reason) noexcept;
+  // Throws peer_failure_error if `rank` is gone.
+  void check_alive(int rank) const {
+    if (is_gone(rank)) [[unlikely]]
+      throw_gone(rank);
+  }
+  // True when `rank` died (not when it took leave).
+  bool has_died(int rank) const noexcept {
+    return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) == 2;
+  }
+  [[noreturn]] LCI_COLD void throw_gone(int rank) const;
+  // Some rank died, and that was heard of in the time before now.
+  bool has_died_lately(std::chrono::steady_clock::duration lately) const noexcept;
+  // Those that died, in ascending order.
+  std::vector<int> dead() const;
+  // Every device, whole, enters itself, and leaves before it ends.
+  void enter(member& one);
+  void leave(member& one) noexcept;
+  // Calls fn(member&) for each, none of which ends meanwhile; false when another has the lock. For
+  // a signal handler.
+  template <class Fn>
+  bool try_each_member(Fn&& fn) noexcept {
+    const std::unique_lock lock(members_lock_, std::try_to_lock);
+    if (!lock.owns_lock()) return false;
+    for (member* const one : members_) fn(*one);
+    return true;
+  }
+  // Whether that one has not left.
+  bool has(const member& one) noexcept;
+  // Nothing of `rank`, which is gone, is still on its way to any device. Once true it stays so.
+  bool is_all_in(int rank) noexcept;
+  // No device was ever in touch with `rank`, which has left the job, so that nothing of it can
+  // come. False as well where that is not known now.
+  bool is_unmet(int rank) noexcept;
+
+  // Attribute of the runtime; set before the first device is made.
+  attr_failure_notice_t failure_notice = runtime_settings_t().failure_notice;
+
+ private:
+  std::string words_for(int rank) const;
+
+  std::unique_ptr<std::atomic<std::uint8_t>[]>
+      gone_;  // by rank: 0 alive or never met, 1 took leave, 2 died
+  std::atomic<std::uint32_t> failure_epoch_{0};
+  mutable std::mutex mutex_;
+  std::vector<std::string> reasons_;                                 // by rank, under mutex_
+  std::optional<std::chrono::steady_clock::time_point> last_death_;  // under mutex_
+  std::atomic<std::size_t> under_way_{0};
+  base::spinlock members_lock_;
+  std::vector<member*> members_;  // under members_lock_
+};
+
+}  // namespace lci::proto

@@ -1,0 +1,58 @@
+// What the engine asks of those above it, without knowing them. Threads: as each function says; all
+// are rare, none is on the way of a small message.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "lci/base/report.hpp"
+#include "lci/net/backend.hpp"
+
+namespace lci::proto {
+
+// Whoever leaves something for later rounds of progress, or keeps something about peers. Set up
+// before the first round and taken out after the last.
+class part {
+ public:
+  // waiting: how much there is for serve_waiting(), which the engine counts too. Relaxed: says
+  // whether a look is worth it.
+  explicit part(const std::atomic<std::size_t>& waiting) noexcept : waiting_(waiting) {}
+  bool is_waiting() const noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
+  // In each round while core::is_busy(). Answers how much was done. May throw std::bad_alloc.
+  virtual std::size_t poll() { return 0; }
+  // In each round while is_waiting().
+  virtual std::size_t serve_waiting() noexcept { return 0; }
+  virtual bool is_quiet() const noexcept { return true; }
+  // What waits for that rank will not complete. Once, or twice where it died after it had left.
+  virtual void on_peer_gone(int rank, bool has_died) noexcept {
+    (void)rank;
+    (void)has_died;
+  }
+  // That rank has left the job, and all that it had sent is in. May come again. Answers whether
+  // something ends by that.
+  virtual bool on_all_in(int rank) noexcept {
+    (void)rank;
+    return false;
+  }
+  // In a signal handler: see who_waits in host.
+  virtual void report(base::report::sheet& to) noexcept { (void)to; }
+
+ protected:
+  ~part() = default;
+
+ private:
+  const std::atomic<std::size_t>& waiting_;
+};
+
+// Who takes messages for completion objects.
+class arrivals {
+ public:
+  // One that has waited for its turn.
+  virtual net::verdict deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
+                                       tag_t tag) noexcept = 0;
+
+ protected:
+  ~arrivals() = default;
+};
+
+}  // namespace lci::proto

@@ -1,0 +1,229 @@
+#include "lci/proto/engine/progress_engine.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "lci/base/spin.hpp"
+
+namespace lci::proto {
+
+namespace {
+
+// Messages of the protocols that can wait although there is no memory.
+constexpr std::size_t CONTROL_SPARES = 32;
+
+}  // namespace
+
+progress_engine::progress_engine(core& c, net::fabric& f, int index,
+                                 const net::device_config& wanted, mem::packet_pool& p,
+                                 std::size_t piece)
+    : shared(c),
+      fabric(f),
+      pool(p),
+      max_piece(piece),
+      config(wanted),
+      errors(c),
+      watch(c, errors, *this),
+      signals(handlers, errors, watch),
+      handlers(c.arena, p, signals, c.max_handler_depth),
+      control(*this, nullptr, CONTROL_SPARES),
+      device_(f.make_device(index, config)) {
+  control.attach(device_->make_control_endpoint());
+  queues_.push_back(&control);
+}
+
+void progress_engine::add_queue(post_queue& one) {
+  const std::lock_guard lock(queues_lock_);
+  queues_.push_back(&one);
+}
+
+void progress_engine::remove_queue(post_queue& one) {
+  const std::lock_guard lock(queues_lock_);
+  std::erase(queues_, &one);
+}
+
+// Nothing to do. Programs call progress in loops of their own; with more ranks than cores whoever
+// they wait for may need this very core.
+errorcode_t progress_engine::rest() noexcept {
+  constexpr std::uint32_t PATIENCE = 16;
+  if (!base::spin_wait::is_oversubscribed()) return errorcode_t::retry;
+  // A hint, so lost counts of threads that rest together do not matter.
+  const std::uint32_t idle = idle_.load(std::memory_order_relaxed) + 1;
+  idle_.store(idle < PATIENCE ? idle : 0, std::memory_order_relaxed);
+  if (idle == PATIENCE) sched_yield();
+  return errorcode_t::retry;
+}
+
+bool progress_engine::is_quiet_but_for_handlers() const noexcept {
+  return open.sum() == 0 &&
+         std::all_of(parts_.begin(), parts_.end(),
+                     [](const part* one) { return one->is_quiet(); }) &&
+         !finished_.any() && leftovers_.load(std::memory_order_relaxed) == 0;
+}
+
+LCI_COLD std::size_t progress_engine::do_leftovers() {
+  std::size_t work = 0;
+  if (shared.is_busy())
+    for (part* const one : parts_) work += one->poll();
+  if (handlers.size() != 0) work += handlers.run(MAX_TURNS);
+  if (finished_.any()) work += deliver_finished();
+  if (parked_.any()) work += advance_parked();
+  if (leftovers_.load(std::memory_order_relaxed) != 0) {
+    work += drain_backlogs();
+    for (part* const one : parts_)
+      if (one->is_waiting()) work += one->serve_waiting();
+  }
+  return work;
+}
+
+std::size_t progress_engine::drain_backlogs() noexcept {
+  std::size_t moved = 0;
+  for (std::size_t i = 0; post_queue* const one = queue_at(i); ++i)
+    if (one->log.any()) moved += one->drain();
+  return moved;
+}
+
+void progress_engine::transfer_list::append_locked(transfer& move) noexcept {
+  move.next = nullptr;
+  if (any())
+    last->next = &move;
+  else
+    first.store(&move, std::memory_order_relaxed);
+  last = &move;
+}
+
+transfer* progress_engine::transfer_list::take_locked() noexcept {
+  transfer* const one = first.load(std::memory_order_relaxed);
+  if (one != nullptr) first.store(one->next, std::memory_order_relaxed);
+  return one;
+}
+
+// One at a time: a handler that waits has to find the others where they are.
+transfer* progress_engine::take(transfer_list& from) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  return from.take_locked();
+}
+
+void progress_engine::park(transfer& move) noexcept {
+  expect_leftovers(1);
+  const std::lock_guard lock(lists_lock_);
+  parked_.append_locked(move);
+}
+
+// Those that are there now: what is refused again goes to the end.
+std::size_t progress_engine::advance_parked() {
+  std::size_t left = 0;
+  {
+    const std::lock_guard lock(lists_lock_);
+    for (const transfer* one = parked_.first.load(std::memory_order_relaxed); one != nullptr;
+         one = one->next)
+      ++left;
+  }
+  std::size_t moved = 0;
+  for (; moved < left; ++moved) {
+    transfer* const one = take(parked_);
+    if (one == nullptr) break;
+    expect_leftovers(-1);
+    one->via->start(*one);
+  }
+  return moved;
+}
+
+void progress_engine::finish_later(transfer& move) noexcept {
+  const std::lock_guard lock(lists_lock_);
+  finished_.append_locked(move);
+}
+
+std::size_t progress_engine::deliver_finished() {
+  std::size_t count = 0;
+  for (; count < MAX_TURNS; ++count) {
+    transfer* const one = take(finished_);
+    if (one == nullptr) break;
+    finish(*one);
+  }
+  return count;
+}
+
+void progress_engine::abort(transfer& move) noexcept {
+  move.failed = true;
+  if (move.of->on_abort != nullptr) move.of->on_abort(move);
+  finish(move);
+}
+
+void progress_engine::finish(transfer& move) noexcept {
+  if (move.own_key != 0) fabric.deregister_region(move.own_key);
+  if (move.packet != nullptr) mem::release_packet(shared.arena, move.packet);
+  if (move.carrier != nullptr) [[unlikely]]
+    move.carrier->discard(move);
+  if (!move.of->is_operation) return shared.transfers.put(&move);
+  const user_side user = move.user;
+  const bool failed = move.failed;
+  open.add(-1);
+  shared.transfers.put(&move);
+  signals.tell(user, !failed);
+}
+
+// What waits for a rank that is gone will not complete.
+void progress_engine::end_what_waits_for(int rank, bool has_died) noexcept {
+  for (part* const one : parts_) one->on_peer_gone(rank, has_died);
+  // From the last one: those behind one that another thread removes move to where this looks next.
+  std::size_t i;
+  {
+    const std::lock_guard lock(queues_lock_);
+    i = queues_.size();
+  }
+  while (i-- > 0)
+    if (post_queue* const one = queue_at(i); one != nullptr) one->forget(rank);
+}
+
+bool progress_engine::end_what_stays_from(int rank) noexcept {
+  bool is_any = false;
+  for (part* const one : parts_) is_any |= one->on_all_in(rank);
+  return is_any;
+}
+
+void progress_engine::refuse(int rank, errorcode_t why) noexcept {
+  const auto reason =
+      static_cast<std::size_t>(why) - static_cast<std::size_t>(errorcode_t::retry_min);
+  if (reason >= REASONS) return;
+  refusal_count& of = refusals_[reason];
+  // statistics only
+  of.times.store(of.times.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  of.rank.store(rank, std::memory_order_relaxed);
+}
+
+void progress_engine::report(base::report::sheet& to) noexcept {
+  using base::report::kind;
+  using base::report::record;
+  if (record* const r = to.add(kind::progress)) r->number = rounds_.load(std::memory_order_relaxed);
+  if (record* const r = to.add(kind::packets)) {
+    r->number = pool.outstanding();
+    r->size = pool.limit();
+  }
+  for (part* const one : parts_) one->report(to);
+  for (std::size_t i = 0; i < REASONS; ++i) {
+    const std::uint64_t times = refusals_[i].times.load(std::memory_order_relaxed);
+    if (times == 0) continue;
+    record* const r = to.add(kind::refusals);
+    if (r == nullptr) return;
+    r->how = static_cast<std::uint8_t>(i + static_cast<std::size_t>(errorcode_t::retry_min));
+    r->number = times;
+    r->rank = refusals_[i].rank.load(std::memory_order_relaxed);
+  }
+  const std::unique_lock lock(queues_lock_, std::try_to_lock);
+  bool is_whole = lock.owns_lock();
+  for (std::size_t i = 0; lock.owns_lock() && i < queues_.size(); ++i) {
+    is_whole &= queues_[i]->log.try_look([&](int rank, std::uint64_t entries) {
+      record* const r = to.add(kind::backlog);
+      if (r == nullptr) return;
+      r->rank = rank;
+      r->number = entries;
+    });
+  }
+  if (!is_whole) to.add(kind::busy, "a backlog");
+}
+
+}  // namespace lci::proto

@@ -1,0 +1,192 @@
+// The moving part of a device: polls the backend, brings operations to their end, and does what
+// earlier rounds have left. What messages mean is not known here: those above take what arrives,
+// register control messages in `dispatch`, and hang parts in.
+//
+// Owned by the device's queues. Threads: shared; arrivals run in the one thread that got into the
+// backend's poll().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lci/base/counters.hpp"
+#include "lci/base/report.hpp"
+#include "lci/base/spinlock.hpp"
+#include "lci/mem/packet_pool.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/proto/engine/control_dispatch.hpp"
+#include "lci/proto/engine/core.hpp"
+#include "lci/proto/engine/handler_queue.hpp"
+#include "lci/proto/engine/op.hpp"
+#include "lci/proto/engine/part.hpp"
+#include "lci/proto/engine/peer_watch.hpp"
+#include "lci/proto/engine/pending_errors.hpp"
+#include "lci/proto/engine/post_queue.hpp"
+#include "lci/proto/engine/signaller.hpp"
+
+namespace lci::proto {
+
+class progress_engine final : public member, private peer_watch::listener {
+ public:
+  // Events taken from the backend in one progress call.
+  static constexpr std::size_t MAX_POLLS = 32;
+  // Rounds of progress between looks at what the bootstrap knows.
+  static constexpr std::uint32_t LOOK_EVERY = 128;
+
+  progress_engine(core& shared, net::fabric& fabric, int index, const net::device_config& wanted,
+                  mem::packet_pool& pool, std::size_t max_piece);
+  progress_engine(const progress_engine&) = delete;
+  progress_engine& operator=(const progress_engine&) = delete;
+
+  // Before enter(); asked in this order.
+  void add_part(part& one) { parts_.push_back(&one); }
+  // With all its parts it becomes one of the runtime's devices; before they go it leaves.
+  void enter() { shared.enter(*this); }
+  void leave() noexcept { shared.leave(*this); }
+  std::unique_ptr<post_queue> make_queue() {
+    return std::make_unique<post_queue>(*this, device_->make_endpoint());
+  }
+  void add_queue(post_queue& one);
+  void remove_queue(post_queue& one);
+
+  net::device& device() noexcept { return *device_; }
+  bool is_network_drained() const noexcept { return device_->is_drained(); }
+
+  // A round of progress, without what it has to throw; answers how much was done. make_sink(depth)
+  // makes the net::sink that gets what arrives.
+  template <class MakeSink>
+  std::size_t advance(MakeSink&& make_sink);
+  // What progress() answers after a round.
+  errorcode_t answer(std::size_t work) noexcept {
+    if (work != 0) [[likely]] {
+      idle_.store(0, std::memory_order_relaxed);
+      return errorcode_t::done;
+    }
+    return rest();
+  }
+
+  // Nothing is under way; receives may still wait for messages that were not sent. Not asked: the
+  // handlers that wait for their turn, and the network.
+  bool is_quiet_but_for_handlers() const noexcept;
+
+  // A transfer has failed, wherever it was: its protocol does what is left to do, and it ends.
+  LCI_COLD void abort(transfer& move) noexcept;
+  // A transfer has ended: signals its object unless it failed, gives back what it held. Any thread.
+  void finish(transfer& move) noexcept;
+  // finish(), but from inside a later progress call, for operations whose answer was already given
+  // as posted.
+  void finish_later(transfer& move) noexcept;
+  void park(transfer& move) noexcept;
+  // Sends a message of the protocols, unless nobody is there any more.
+  template <class Body>
+  void say(int rank, wire::kind what, const Body& body) noexcept {
+    if (!shared.is_gone(rank)) control.send_control(rank, what, body);
+  }
+  // Nothing more of `rank`, which is gone, comes on this device.
+  bool has_all_of(int rank) const noexcept override {
+    return watch.has_ended(rank) || !device_->may_bring(rank);
+  }
+  bool may_bring(int rank) noexcept override { return device_->may_bring(rank); }
+  bool hear_callers() noexcept override { return fabric.hear_callers(); }
+  void report(base::report::sheet& to) noexcept override;
+  // A post is about to answer retry. Statistics: threads that count at once may lose some.
+  LCI_COLD void refuse(int rank, errorcode_t why) noexcept;
+  // Something waits for a later round of progress (or waits no more, -1).
+  void expect_leftovers(int change) noexcept {
+    leftovers_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+  }
+
+  core& shared;
+  net::fabric& fabric;
+  mem::packet_pool& pool;
+  const std::size_t max_piece;  // bytes of one network operation, as was wished
+  net::device_config config;    // what the network's device has; immutable after open
+  pending_errors errors;
+  peer_watch watch;
+  signaller signals;
+  handler_queue handlers;
+  control_dispatch dispatch;
+  post_queue control;            // for what the protocols send by themselves
+  base::thread_counter open;     // sends, puts and gets posted and not completed
+  base::thread_counter dropped;  // arrivals that did not parse or named nothing; statistics
+
+ private:
+  // Signals that one round lets have the turn that they waited for.
+  static constexpr std::size_t MAX_TURNS = 2 * MAX_POLLS;
+  void end_what_waits_for(int rank, bool has_died) noexcept override;
+  bool end_what_stays_from(int rank) noexcept override;
+
+  errorcode_t rest() noexcept;
+  void look_out() noexcept;
+  // Anything left by earlier rounds? One test, because every round asks.
+  bool has_leftovers() const noexcept {
+    return (reinterpret_cast<std::uintptr_t>(finished_.first.load(std::memory_order_relaxed)) |
+            leftovers_.load(std::memory_order_relaxed) | handlers.size() | shared.under_way()) != 0;
+  }
+  std::size_t do_leftovers();
+  // Null: there are fewer.
+  post_queue* queue_at(std::size_t i) noexcept {
+    const std::lock_guard lock(queues_lock_);
+    return i < queues_.size() ? queues_[i] : nullptr;
+  }
+  std::size_t drain_backlogs() noexcept;
+  std::size_t advance_parked();
+  std::size_t deliver_finished();
+
+  std::unique_ptr<net::device> device_;
+  std::vector<part*> parts_;
+  std::vector<post_queue*> queues_;  // under queues_lock_
+  base::spinlock queues_lock_;
+  base::spinlock lists_lock_;  // guards the lists
+  // Entries in the backlogs of all queues and in parked_, and what else waits for slots, packets or
+  // memory.
+  std::atomic<std::size_t> leftovers_{0};
+  // Oldest first; the heads are looked at without the lock.
+  struct transfer_list {
+    std::atomic<transfer*> first{nullptr};
+    transfer* last = nullptr;
+    void append_locked(transfer& move) noexcept;
+    transfer* take_locked() noexcept;
+    bool any() const noexcept { return first.load(std::memory_order_relaxed) != nullptr; }
+  };
+  transfer* take(transfer_list& from) noexcept;
+  transfer_list finished_, parked_;       // changed under lists_lock_
+  std::atomic<std::uint32_t> rounds_{0};  // of progress, roughly
+  std::atomic<std::uint32_t> idle_{0};    // empty rounds in a row
+  // By reason, from errorcode_t::retry_min on; and whom the last of these was for.
+  static constexpr std::size_t REASONS = 8;
+  struct refusal_count {
+    std::atomic<std::uint64_t> times{0};
+    std::atomic<int> rank{-1};
+  };
+  std::array<refusal_count, REASONS> refusals_;
+};
+
+// Now and then, busy or not. Counts that threads lose do not matter.
+inline void progress_engine::look_out() noexcept {
+  const std::uint32_t round = rounds_.load(std::memory_order_relaxed) + 1;
+  rounds_.store(round, std::memory_order_relaxed);
+  if (round % LOOK_EVERY == 0 && shared.far_news != nullptr) [[unlikely]]
+    shared.far_news->look();
+}
+
+template <class MakeSink>
+inline std::size_t progress_engine::advance(MakeSink&& make_sink) {
+  const handler_depth here;
+  if (here.value() > handlers.limit()) [[unlikely]]
+    no_progress_here::check(here.value());
+  std::size_t work = 0;
+  if (has_leftovers()) [[unlikely]]
+    work += do_leftovers();
+  auto sink = make_sink(here.value());
+  work += device_->poll(sink, MAX_POLLS);
+  look_out();
+  watch.look_for_gone();
+  return work;
+}
+
+}  // namespace lci::proto

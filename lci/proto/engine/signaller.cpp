@@ -1,0 +1,65 @@
+#include "lci/proto/engine/signaller.hpp"
+
+#include <exception>
+#include <new>
+
+#include "lci/comp/signal.hpp"
+#include "lci/library_comp.hpp"
+#include "lci/proto/engine/waiter.hpp"
+
+namespace lci::proto {
+
+void signaller::fail(const user_side& user) noexcept {
+  const int rank = user.status.rank;
+  const bool is_by_loss = rank >= 0 && watch_.is_lost(rank);
+  if (is_by_loss && !user.is_arrival) errors_.concern(rank);
+  if (user.comp == nullptr) return;
+  if (user.is_waiter)
+    static_cast<waiter*>(user.comp)->fail();
+  else if (user.comp->attr.serial != user.serial)
+    return;  // it was freed
+  else if (is_by_loss && user.comp->attr.comp_type != detail::LIBRARY_COMP)
+    comp::lose(user.comp, rank, user.number);
+  else
+    abandon(user.comp);
+}
+
+void abandon(comp_impl_t* comp) noexcept {
+  if (comp != nullptr && comp->attr.comp_type == detail::LIBRARY_COMP)
+    static_cast<detail::library_comp_t*>(comp)->lose();
+}
+
+// Too deep inside of handlers, or behind others that were.
+void signaller::signal_in_turn(comp_impl_t& to, const status_t& status, bool is_completion,
+                               news what) noexcept {
+  if (handler_depth::now() > handlers_.limit()) {
+    if (handlers_.add(to, status, is_completion, what)) return;
+    // Without memory it is better to be too deep than to lose it.
+  } else {
+    handlers_.run(handlers_.size());
+  }
+  signal_now(&to, status, what, is_completion);
+}
+
+void signaller::signal_now(comp_impl_t* to, const status_t& status, news what,
+                           bool is_completion) noexcept {
+  try {
+    comp::signal(to, status);
+  } catch (const comp::freed_error& error) {
+    errors_.keep_made([&] { return freed_too_early(status, what, error.what()); });
+  } catch (const std::bad_alloc&) {
+    // A queue could not grow. What code of the program throws is the program's.
+    if (to->attr.comp_type == attr_comp_type_t::cq &&
+        handlers_.add(*to, status, is_completion, what))
+      return;
+    errors_.keep(std::current_exception());
+  } catch (...) {
+    errors_.keep(std::current_exception());
+  }
+}
+
+void signaller::keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept {
+  errors_.keep_made([&] { return freed_too_early(status, what, comp::freed_text(to).c_str()); });
+}
+
+}  // namespace lci::proto

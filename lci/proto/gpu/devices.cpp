@@ -1,0 +1,81 @@
+#include "lci/proto/gpu/devices.hpp"
+
+#include <string>
+#include <utility>
+
+#include "lci/errors.hpp"
+
+namespace lci::proto::gpu {
+
+void device_job::on_copied(std::string_view error) noexcept {
+  devices* const home = home_;
+  // The job is gone when ended() returns.
+  ended(error);
+  home->core_.expect(-1);
+}
+
+mem::accelerator& devices::use(const mem::memory_domain& domain) {
+  if (mem::accelerator* const one = running(); one != nullptr) return *one;
+  const std::lock_guard lock(mutex_);
+  if (owned_ == nullptr) {
+    std::unique_ptr<mem::accelerator> made = domain.start(core_.arena);
+    if (resident_blocks_ != 0) made->keep_resident(resident_blocks_);
+    const mem::by_hand_limits limits = made->allow_by_hand(gdrcopy_);
+    owned_ = std::move(made);
+    running_.store(owned_.get(), std::memory_order_release);  // edge devices.running
+    read_limit_.store(limits.read, std::memory_order_relaxed);
+    write_limit_.store(limits.write, std::memory_order_relaxed);
+  }
+  return *owned_;
+}
+
+mem::accelerator& devices::use_any() {
+  if (mem::accelerator* const one = running(); one != nullptr) return *one;
+  std::string reasons;
+  for (const mem::memory_domain& domain : mem::memory_domains()) {
+    const std::string why_not = domain.probe();
+    if (why_not.empty()) return use(domain);
+    reasons += (reasons.empty() ? "" : "; ") + std::string(domain.name) + ": " + why_not;
+  }
+  throw backend_error(reasons.empty() ? "this build knows no accelerator" : reasons);
+}
+
+void devices::copy(device_job& job) noexcept {
+  job.home_ = this;
+  core_.expect(1);
+  running()->copy(job);
+}
+
+bool devices::copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept {
+  job.home_ = this;
+  core_.expect(1);
+  if (running()->copy_and_flag(job, flag, value)) return true;
+  core_.expect(-1);
+  return false;
+}
+
+bool devices::read_by_hand(void* to, const void* from, std::size_t size) noexcept {
+  mem::accelerator* const one = running();
+  return one != nullptr && may_read_by_hand(size) &&
+         one->read_by_hand(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
+}
+
+bool devices::write_small(void* to, const void* from, std::size_t size) noexcept {
+  mem::accelerator* const one = running();
+  return one != nullptr &&
+         one->write_by_hand(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
+}
+
+std::size_t devices::poll() noexcept {
+  mem::accelerator* const one = running();
+  return one == nullptr ? 0 : one->poll();
+}
+
+void devices::close() noexcept {
+  read_limit_.store(0, std::memory_order_relaxed);
+  write_limit_.store(0, std::memory_order_relaxed);
+  running_.store(nullptr, std::memory_order_relaxed);
+  owned_.reset();
+}
+
+}  // namespace lci::proto::gpu

@@ -1,0 +1,35 @@
+// GPU memory that one copy engine reaches from end to end: memory of a process of this machine that
+// is mapped here, or our own. A transfer with a direct_copy leaves the network out, but for the
+// news at its end. Also the small host message that meets a receive in GPU memory. Threads: as the
+// transfers that they serve; ended() in whichever thread polls the devices.
+#pragma once
+
+#include <string>
+
+#include "lci/proto/engine/op.hpp"
+#include "lci/proto/gpu/jobs.hpp"
+
+namespace lci::proto::gpu {
+
+struct context;
+struct slot_set;
+
+// How such a copy ends, in place of what the same operation over the network does.
+extern const protocol COPY;
+extern const protocol COPY_SIGNAL;  // the target of a put is told `imm`
+extern const protocol COPY_WRITE;   // of a rendezvous
+
+// Makes `move` a direct copy of its whole length that ends as `of` does, or says why that cannot
+// be. `view`: the remote side, looked up just now.
+bool make_direct(context& via, transfer& move, const net::remote_view& view, const protocol& of,
+                 std::string& why_not);
+// The GPU itself tells the target of the end of that copy, which is not yet discarded.
+inline bool is_told_by_gpu(const transfer& move) noexcept {
+  return move.carrier != nullptr && static_cast<const direct_copy*>(move.carrier)->flag != nullptr;
+}
+
+// Copies `data` to status.buffer, then signals. Takes over the receive, not the data. Throws
+// std::bad_alloc: nothing has changed.
+void deliver_to_device(context& via, receive& to, const status_t& status, const std::byte* data);
+
+}  // namespace lci::proto::gpu

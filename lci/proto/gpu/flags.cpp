@@ -1,0 +1,126 @@
+#include "lci/proto/gpu/flags.hpp"
+
+#include <cstring>
+#include <mutex>
+
+#include "lci/proto/gpu/common.hpp"
+#include "lci/proto/gpu/offers.hpp"
+#include "lci/proto/host/arrival.hpp"
+
+namespace lci::proto::gpu {
+
+awaited_flags::~awaited_flags() { via_.engine.shared.expect(-static_cast<int>(list_.size())); }
+
+awaited_flags::place::place(awaited_flags& in) : in_(in) {
+  const std::lock_guard lock(in.lock_);
+  const std::size_t needed = in.list_.size() + in.places_ + 1;
+  if (in.list_.capacity() < needed) in.list_.reserve(2 * needed);
+  ++in.places_;
+}
+
+awaited_flags::place::~place() {
+  const std::lock_guard lock(in_.lock_);
+  --in_.places_;
+}
+
+void awaited_flags::on_await(int rank, const wire::await_flag& body) {
+  const place room(*this);
+  waiting one;
+  one.rank = rank;
+  one.imm = body.imm;
+  wait_for(one, body.flag);
+}
+
+void awaited_flags::on_claim(int rank, const wire::claim& body) noexcept {
+  waiting one;
+  one.rank = rank;
+  one.offer = body.receiver;
+  wait_for(one, body.flag);
+}
+
+void awaited_flags::wait_for(waiting one, std::uint64_t where) noexcept {
+  one.word = find_word(via_.engine.fabric, one.rank, where);
+  if (one.word == nullptr)
+    via_.engine.dropped.add(1);
+  else
+    wait_for(one);
+}
+
+void awaited_flags::on_landing(int rank, const wire::landing& body) {
+  const place room(*this);
+  waiting one;
+  one.rank = rank;
+  one.is_landing = true;
+  one.what = body;
+  one.imm = body.imm;
+  one.from = via_.engine.fabric.reach(rank, body.place, body.size);
+  if (body.flag != 0) one.word = find_word(via_.engine.fabric, rank, body.flag);
+  if (one.from == nullptr || (body.flag != 0 && one.word == nullptr))
+    via_.engine.dropped.add(1);
+  else if (one.word == nullptr)
+    act(one);
+  else
+    wait_for(one);
+}
+
+void awaited_flags::wait_for(const waiting& one) noexcept {
+  {
+    const std::lock_guard lock(lock_);
+    list_.push_back(one);
+    count_.store(list_.size(), std::memory_order_relaxed);
+    via_.engine.shared.expect(1);
+  }
+  // Another channel may have heard of its end first.
+  if (via_.engine.shared.is_gone(one.rank)) forget(one.rank);
+}
+
+std::size_t awaited_flags::poll() noexcept {
+  if (count_.load(std::memory_order_relaxed) == 0) return 0;
+  std::size_t found = 0;
+  for (;;) {
+    waiting one;
+    bool is_good = false;
+    {
+      const std::lock_guard lock(lock_);
+      std::size_t i = 0;
+      std::uint64_t value = 0;
+      for (; i < list_.size(); ++i) {
+        // edge flag.set: the bytes of the copy, which the GPU orders before its store.
+        value = list_[i].word->load(std::memory_order_acquire);
+        if (value != wire::FLAG_TAKEN) break;
+      }
+      if (i == list_.size()) return found;
+      one = list_[i];
+      is_good = value == wire::FLAG_SET;
+      list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(i));
+      count_.store(list_.size(), std::memory_order_relaxed);
+      via_.engine.shared.expect(-1);
+    }
+    one.word->store(0, std::memory_order_release);  // edge flag.free
+    ++found;
+    if (is_good) act(one);
+  }
+}
+
+void awaited_flags::act(const waiting& on) noexcept {
+  if (on.offer.generation != 0) return offered_.on_flag(on.offer);
+  if (!on.is_landing) return notify(via_.host, on.rank, on.imm);
+  const auto to = via_.engine.shared.find_range(on.what.region, on.what.offset, on.what.size);
+  const bool is_sound = to.at != nullptr && to.kind == mem::mem_kind::host;
+  if (is_sound) std::memcpy(to.at, on.from, on.what.size);
+  if (is_sound)
+    via_.engine.say(on.rank, wire::kind::ack, wire::ack{on.what.sender});
+  else
+    via_.engine.say(on.rank, wire::kind::drop_send, wire::drop{on.what.sender, 1, 0});
+  if (is_sound && on.imm != 0) notify(via_.host, on.rank, on.imm);
+}
+
+void awaited_flags::forget(int rank) noexcept {
+  const std::lock_guard lock(lock_);
+  const std::size_t gone =
+      std::erase_if(list_, [rank](const waiting& w) { return w.rank == rank; });
+  count_.store(list_.size(), std::memory_order_relaxed);
+  via_.engine.shared.expect(-static_cast<int>(gone));
+}
+
+}  // namespace lci::proto::gpu

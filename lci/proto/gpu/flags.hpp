@@ -1,0 +1,71 @@
+// News that a GPU brings by itself: behind its copy it stores into a word of host memory that the
+// target polls, which spares the way through the sender's processor. Here is what the target looks
+// for; the words are in flag_words.hpp. One per device. Threads: shared. Always true: what waits
+// for a word acts once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/proto/engine/wire.hpp"
+#include "lci/proto/gpu/flag_words.hpp"
+
+namespace lci::proto::gpu {
+
+struct context;
+class offers;
+
+class awaited_flags {
+ public:
+  awaited_flags(context& via, offers& offered) noexcept : via_(via), offered_(offered) {}
+  ~awaited_flags();
+  awaited_flags(const awaited_flags&) = delete;
+  awaited_flags& operator=(const awaited_flags&) = delete;
+  // Room for one more, while it lives. Throws std::bad_alloc.
+  class place {
+   public:
+    explicit place(awaited_flags& in);
+    ~place();
+    place(const place&) = delete;
+    place& operator=(const place&) = delete;
+
+   private:
+    awaited_flags& in_;
+  };
+  // Both throw std::bad_alloc: nothing has changed.
+  void on_await(int rank, const wire::await_flag& body);
+  void on_landing(int rank, const wire::landing& body);
+  // Of an offer of ours that holds; the caller has a place.
+  void on_claim(int rank, const wire::claim& body) noexcept;
+  std::size_t poll() noexcept;
+  void forget(int rank) noexcept;
+
+ private:
+  struct waiting {
+    int rank = -1;
+    flag_word* word = nullptr;  // in the peer's arena; null: there is nothing to wait for
+    std::uint32_t imm = 0;
+    // A landing: where the bytes are and go.
+    bool is_landing = false;
+    wire::landing what;
+    const std::byte* from = nullptr;
+    wire::name offer;  // of ours that was claimed; none: {}
+  };
+  void act(const waiting& on) noexcept;
+  // The caller has a place.
+  void wait_for(const waiting& one) noexcept;
+  void wait_for(waiting one, std::uint64_t where) noexcept;
+
+  context& via_;
+  offers& offered_;
+  base::spinlock lock_;  // guards the next two
+  std::vector<waiting> list_;
+  std::size_t places_ = 0;             // that are held, each with room in the list
+  std::atomic<std::size_t> count_{0};  // of list_
+};
+
+}  // namespace lci::proto::gpu

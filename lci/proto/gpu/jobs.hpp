@@ -1,0 +1,76 @@
+// What GPUs copy for the protocols. The records come from pools. Threads: as the operations that
+// they serve; ended() in whichever thread polls the devices.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "lci/proto/engine/op.hpp"
+#include "lci/proto/gpu/devices.hpp"
+#include "lci/proto/gpu/flag_words.hpp"
+#include "lci/proto/host/accelerator_hook.hpp"
+
+namespace lci::proto::gpu {
+
+struct context;
+struct slot_set;
+
+// Tells a peer that a GPU writes into a receive of which it has told.
+class claim_sender {
+ public:
+  virtual void say(int rank, const wire::claim& body) noexcept = 0;
+
+ protected:
+  ~claim_sender() = default;
+};
+
+// The whole of a transfer, from end to end; direct.hpp.
+class direct_copy final : public device_job, public carrier {
+ public:
+  direct_copy* pool_next = nullptr;
+  context* via = nullptr;
+  transfer* move = nullptr;
+  mem::mapped_memory far;          // the peer's side, while the copy is under way
+  flag_word* flag = nullptr;       // which the GPU sets for the target
+  claim_sender* claims = nullptr;  // the destination is a receive of which its rank has told
+  void start(transfer& of) noexcept override;
+  void discard(transfer& of) noexcept override;
+  void ended(std::string_view error) noexcept override;
+};
+
+// A message of a few bytes on its way from a buffer of ours to a receive in GPU memory.
+class late_arrival final : public device_job {
+ public:
+  late_arrival* pool_next = nullptr;
+  void ended(std::string_view error) noexcept override;
+
+ private:
+  friend void deliver_to_device(context&, receive&, const status_t&, const std::byte*);
+  // False: there is no memory.
+  bool take(context& via, const std::byte* data, std::size_t bytes) noexcept;
+
+  context* via_ = nullptr;           // where problems are kept
+  host_context* counted_ = nullptr;  // of a receive
+  user_side user_;
+  slot_set* set_ = nullptr;    // the bytes are here,
+  std::byte* heap_ = nullptr;  // or here
+};
+
+// A message on its way from host memory of ours to GPU memory.
+class am_copy final : public device_job {
+ public:
+  am_copy* pool_next = nullptr;
+  void ended(std::string_view error) noexcept override;
+
+ private:
+  friend class payload_arrivals;
+  context* via_ = nullptr;
+  user_side user_;
+  am_place place_;
+  slot_set* set_ = nullptr;    // the bytes are here,
+  std::byte* heap_ = nullptr;  // or here
+};
+
+}  // namespace lci::proto::gpu

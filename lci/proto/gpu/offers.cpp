@@ -1,0 +1,271 @@
+// The receiver's side of offers.
+#include "lci/proto/gpu/offers.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "lci/proto/gpu/common.hpp"
+#include "lci/proto/gpu/flags.hpp"
+#include "lci/proto/gpu/reach.hpp"
+#include "lci/proto/host/matcher.hpp"
+
+namespace lci::proto::gpu {
+
+namespace {
+
+// Offers that a sender may leave unused before it is no longer offered any: many once it has used
+// one, few while that is only hoped for, and then a new attempt now and then.
+constexpr std::uint8_t PROVEN = 16, HOPED = 2, ATTEMPT_EVERY = 16;
+
+match::recv_pattern pattern_of(const recv_plan& plan) noexcept {
+  return {plan.rank, plan.user.status.tag, matching_policy_t::rank_tag};
+}
+
+}  // namespace
+
+offers::~offers() {
+  const std::lock_guard lock(lock_);
+  for (slot& s : slots_) {
+    if (s.at != slot::phase::free) free_locked(s);
+  }
+}
+
+void offers::encourage(int rank) noexcept {
+  const std::lock_guard lock(lock_);
+  try {
+    if (moods_.empty()) moods_.resize(static_cast<std::size_t>(via_.engine.shared.n));
+  } catch (const std::bad_alloc&) {
+    return;  // the next request does
+  }
+  is_willing_.store(true, std::memory_order_relaxed);
+  mood& m = moods_[static_cast<std::size_t>(rank)];
+  if (m.asked++ % ATTEMPT_EVERY == 0) m.trust = std::max(m.trust, HOPED);
+}
+
+bool offers::is_worth(int rank) noexcept {
+  if (!is_willing_.load(std::memory_order_relaxed)) return false;
+  const std::lock_guard lock(lock_);
+  return moods_[static_cast<std::size_t>(rank)].trust != 0 && find_free_locked() != nullptr;
+}
+
+offers::slot* offers::find_free_locked() noexcept {
+  const auto found = std::find_if(slots_.begin(), slots_.end(),
+                                  [](const slot& each) { return each.at == slot::phase::free; });
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
+  if (rank == via_.engine.shared.me || is_for_network(via_.host, rank, record.kind) ||
+      !is_worth(rank))
+    return;
+  recv_plan plan;
+  plan.rank = rank;
+  plan.user = record.user;
+  plan.user.status.error = errorcode_t::done;
+  plan.user.status.rank = rank;
+  plan.user.status.tag = tag;
+  plan.counted = record.via;
+  plan.region = record.region;
+  plan.region_offset = record.region_offset;
+  plan.kind = record.kind;
+  plan.gpu = record.gpu;
+  plan.from_device = true;
+  std::string why_not;
+  const std::optional<mem::region> target = region_to_share(via_, plan, why_not);
+  flag_word* const word = target ? via_.common.flags.take() : nullptr;
+  if (word == nullptr) return;
+  const bool registered_here = plan.region.generation == 0;
+  if (registered_here) {
+    try {
+      plan.region = via_.engine.shared.regions.insert(*target);
+      via_.engine.fabric.publish({plan.region.slot, plan.region.generation}, 0);
+    } catch (...) {
+      if (plan.region.generation != 0) via_.engine.shared.regions.erase(plan.region);
+      flag_words::give(word);
+      throw;
+    }
+  }
+  const std::lock_guard lock(lock_);
+  slot* const s = find_free_locked();
+  if (s == nullptr) {  // another thread has taken the last one
+    flag_words::give(word);
+    if (registered_here) via_.engine.shared.regions.erase(plan.region);
+    return;
+  }
+  if (++s->generation == 0) ++s->generation;  // 0 names nothing
+  s->at = slot::phase::open;
+  s->registered_here = registered_here;
+  s->record = &record;
+  s->word = word;
+  s->rcomp = rcomp;
+  s->plan = plan;
+  record.offer = name_of(*s);
+  // Relaxed: the message that tells of it brings it over.
+  word->store(wire::offer_value(record.offer, wire::OFFER_OPEN), std::memory_order_relaxed);
+}
+
+void offers::publish(int rank, wire::name offer, match::engine& where) {
+  wire::offer body;
+  {
+    const std::lock_guard lock(lock_);
+    slot* const s = find_locked(rank, offer);
+    if (s == nullptr || s->at != slot::phase::open) return;
+    s->is_public = where.all_older(pattern_of(s->plan), s->record, [this](const void* value) {
+      const slot* const older = find_locked(-1, static_cast<const receive*>(value)->offer);
+      return older != nullptr && older->is_public;
+    });
+    // Nobody was told, so nobody has it: the receive waits like any other.
+    if (!s->is_public) return free_locked(*s);
+    body.receiver = offer;
+    body.region = {s->plan.region.slot, s->plan.region.generation};
+    body.offset = s->plan.region_offset;
+    body.room = s->plan.user.status.size;
+    body.tag = s->plan.user.status.tag;
+    body.word = via_.common.flags.place_of(s->word);
+    body.rcomp = s->rcomp;
+  }
+  known_.say(rank, body);
+}
+
+offers::slot* offers::find_locked(int rank, wire::name offer) noexcept {
+  if (offer.slot >= OPEN) return nullptr;
+  slot& s = slots_[offer.slot];
+  const bool is_it = s.at != slot::phase::free && s.generation == offer.generation &&
+                     (rank < 0 || s.plan.rank == rank);
+  return is_it ? &s : nullptr;
+}
+
+void offers::free_locked(slot& s) noexcept {
+  if (s.word != nullptr) flag_words::give(s.word);
+  s.word = nullptr;
+  if (s.registered_here) via_.engine.shared.regions.erase(s.plan.region);
+  s.registered_here = s.is_public = false;
+  s.record = nullptr;
+  s.at = slot::phase::free;
+}
+
+// True: nobody has claimed it, and nobody will.
+bool offers::take_back_locked(slot& s) noexcept {
+  if (s.at != slot::phase::open) return false;
+  std::uint64_t value = wire::offer_value(name_of(s), wire::OFFER_OPEN);
+  // Relaxed: only who has it is asked; partner is peer_offers::make().
+  return s.word->compare_exchange_strong(value, wire::FLAG_TAKEN, std::memory_order_relaxed);
+}
+
+bool offers::withdraw(receive& record) noexcept {
+  const wire::name offer = std::exchange(record.offer, {});
+  if (offer.generation == 0) return true;
+  const std::lock_guard lock(lock_);
+  slot* const s = find_locked(-1, offer);
+  if (s == nullptr) return true;  // its sender is gone
+  mood& m = moods_[static_cast<std::size_t>(s->plan.rank)];
+  if (take_back_locked(*s)) {
+    if (m.trust != 0) --m.trust;
+    free_locked(*s);
+    return true;
+  }
+  s->record = nullptr;
+  if (s->at == slot::phase::ended) free_locked(*s);
+  return false;
+}
+
+// Takes the record of a claimed receive out of its engine, unless a message has done so.
+void offers::bring_home_locked(slot& s) noexcept {
+  const remote_target to = via_.engine.shared.rcomps.find(s.rcomp);
+  if (s.record == nullptr || to.match == nullptr) return;
+  if (!matcher::of(*to.match).engine().remove_recv(pattern_of(s.plan), s.record)) return;
+  via_.host.common.receives.put(s.record);
+  s.record = nullptr;
+}
+
+// The word says that its sender has the receive; what comes is `size` bytes.
+bool offers::begin_locked(slot& s, std::uint64_t size) {
+  if (s.at != slot::phase::open || size > s.plan.user.status.size ||
+      s.word->load(std::memory_order_relaxed) != wire::offer_value(name_of(s), wire::OFFER_CLAIMED))
+    return false;
+  s.at = slot::phase::claimed;
+  claimed_.fetch_add(1, std::memory_order_relaxed);
+  flag_words::give(std::exchange(s.word, nullptr));
+  s.plan.user.status.size = size;
+  moods_[static_cast<std::size_t>(s.plan.rank)].trust = PROVEN;
+  bring_home_locked(s);
+  return true;
+}
+
+void offers::on_claim(int rank, const wire::claim& body) {
+  const awaited_flags::place room(flags_);
+  {
+    const std::lock_guard lock(lock_);
+    slot* const s = find_locked(rank, body.receiver);
+    // Also where a failure has overtaken it. The sender's word is not looked at then: it may be
+    // another's by now.
+    if (s == nullptr || !begin_locked(*s, body.size)) {
+      via_.engine.dropped.add(1);
+      return;
+    }
+  }
+  flags_.on_claim(rank, body);
+}
+
+void offers::on_end(int rank, const wire::offer_end& body) {
+  {
+    const std::lock_guard lock(lock_);
+    slot* const s = find_locked(rank, body.receiver);
+    if (s == nullptr || (!begin_locked(*s, body.size) && s->at != slot::phase::claimed)) {
+      via_.engine.dropped.add(1);
+      return;
+    }
+  }
+  if (body.ok == 0)
+    via_.engine.errors.keep_made([&] {
+      return std::runtime_error("rank " + std::to_string(rank) + " could not write a message of " +
+                                std::to_string(body.size) +
+                                " bytes into the receive that it had claimed");
+    });
+  finish(body.receiver, body.ok != 0);
+}
+
+void offers::finish(wire::name offer, bool ok) {
+  recv_plan plan;
+  {
+    const std::lock_guard lock(lock_);
+    slot* const s = find_locked(-1, offer);
+    if (s == nullptr || s->at != slot::phase::claimed) return;
+    plan = s->plan;
+    if (s->record == nullptr) {
+      free_locked(*s);
+    } else {
+      if (s->registered_here) via_.engine.shared.regions.erase(s->plan.region);
+      s->registered_here = false;
+      s->at = slot::phase::ended;
+    }
+  }
+  end_receive(via_.host, plan, ok);
+  claimed_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void offers::forget(int rank) {
+  std::array<wire::name, OPEN> claimed;
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(lock_);
+    for (slot& s : slots_) {
+      if (s.at == slot::phase::free || s.plan.rank != rank) continue;
+      if (take_back_locked(s)) {
+        free_locked(s);  // the receive waits like any other
+        continue;
+      }
+      // What was claimed and not said will not be said any more.
+      begin_locked(s, s.plan.user.status.size);
+      if (s.at == slot::phase::claimed) claimed[count++] = name_of(s);
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) finish(claimed[i], false);
+}
+
+}  // namespace lci::proto::gpu

@@ -1,0 +1,165 @@
+// Posts with GPU memory: who carries them, and how those start that the network leaves to us.
+#include <array>
+#include <optional>
+#include <string>
+
+#include "lci/errors.hpp"
+#include "lci/proto/gpu/direct.hpp"
+#include "lci/proto/gpu/protocols.hpp"
+#include "lci/proto/host/rma.hpp"
+#include "lci/proto/host/select.hpp"
+#include "lci/proto/host/transfers.hpp"
+
+namespace lci::proto::gpu {
+
+namespace {
+
+// A few bytes of GPU memory that the processor reads by itself (mem::accelerator::read_by_hand) go
+// as if they had been in host memory. `direct` means copy engines, so nothing goes so there.
+using hand_copy = std::array<std::byte, 1024>;
+
+bool may_go_by_hand(const context& via, const outgoing& out) noexcept {
+  return out.kind == mem::mem_kind::device && via.common.gpus.may_read_by_hand(out.size) &&
+         out.size <= std::tuple_size_v<hand_copy> && out.size <= out.bcopy_limit &&
+         !out.wants_network && out.host.gpu_path != attr_gpu_path_t::direct;
+}
+
+// After may_go_by_hand(). False: this memory cannot be read so.
+bool read_by_hand(const context& via, const outgoing& out, hand_copy& bytes) noexcept {
+  return via.common.gpus.read_by_hand(bytes.data(), out.buffer, out.size);
+}
+
+// A message. Nothing: not this way.
+[[gnu::noinline]] std::optional<errorcode_t> send_by_hand(const context& via, outgoing& out) {
+  if (!may_go_by_hand(via, out)) return {};
+  if (out.may_retry && out.via.log.pending(out.rank)) return errorcode_t::retry_backlog;
+  hand_copy bytes;
+  if (!read_by_hand(via, out, bytes)) return {};
+  outgoing from_host = out.from_host(bytes.data());
+  return proto::start_message(from_host);
+}
+
+// Memory of a GPU at one end or both that the network leaves to us, and bytes to move. If it takes
+// them, memory of a GPU here is registered, in `key` unless the caller has.
+bool is_for_gpus(const outgoing& out, network_key& key) {
+  const host_context& via = out.host;
+  if (out.size == 0) return false;
+  if (out.off_network || !is_for_network(via, out.rank, out.kind) ||
+      !is_for_network(via, out.rank, out.there))
+    return true;
+  if (out.kind == mem::mem_kind::host || out.local_key != 0) return false;
+  key = key_for(via, out.rank, out.buffer, out.size, out.kind);
+  return key.is_off();
+}
+
+errorcode_t launch_direct(context& via, outgoing& out, transfer::verb what, std::string& why_not) {
+  const bool is_put = what == transfer::verb::put;
+  transfer* const move = make_transfer(out, what, COPY);
+  if (is_put) move->packet = out.packet;
+  if (is_put && out.rcomp != 0) move->imm = out.imm();
+  bool is_made = false;
+  try {
+    is_made = make_direct(via, *move, out.there, move->imm != 0 ? COPY_SIGNAL : COPY, why_not);
+  } catch (...) {
+    undo_transfer(move);
+    throw;
+  }
+  if (is_made) return launch(out, move, false);
+  undo_transfer(move);
+  return errorcode_t::fatal;
+}
+
+// A few bytes from GPU memory to host memory of this machine: our GPU brings them to a slot of
+// ours, from where the target takes them. False: not this way.
+bool put_by_landing(staged_transfers& staged, outgoing& out, const send_plan& plan) {
+  if (out.kind != mem::mem_kind::device || out.there.kind != mem::mem_kind::host ||
+      out.size > staging_store::SMALL || out.via.engine.fabric.process_of(out.rank) == 0)
+    return false;
+  wire::landing body;
+  body.region = {out.remote.slot, out.remote.generation};
+  body.offset = out.remote_offset;
+  body.size = out.size;
+  body.imm = out.signal_imm();
+  return staged.land(plan, body);
+}
+
+errorcode_t put_staged(staged_transfers& staged, outgoing& out) {
+  send_plan plan = out.plan();
+  plan.is_put = true;
+  if (put_by_landing(staged, out, plan)) return errorcode_t::posted;
+  network_key key;
+  if (const auto code = register_host(out, key); is_retry(code)) return code;
+  if (key.get() != 0) plan.local_key = key.get();
+  plan.registered_here = key.get() != 0;
+  wire::put_request body;
+  body.region = {out.remote.slot, out.remote.generation};
+  body.offset = out.remote_offset;
+  body.size = out.size;
+  body.imm = out.signal_imm();
+  const errorcode_t code = start_staged_put(out.host, out.via, plan, body, out.may_retry);
+  if (error_t(code).is_posted()) key.release();  // goes with the state
+  return code;
+}
+
+errorcode_t get_staged(staged_transfers& staged, outgoing& out) {
+  if (out.may_retry && out.via.log.pending(out.rank)) return errorcode_t::retry_backlog;
+  recv_plan plan;
+  plan.rank = out.rank;
+  plan.user = out.user;
+  plan.what = &GET_RECEIVER;
+  plan.kind = out.kind;
+  plan.gpu = out.gpu;
+  wire::get_request body;
+  body.region = {out.remote.slot, out.remote.generation};
+  body.offset = out.remote_offset;
+  body.size = out.size;
+  return staged.get(plan, body);
+}
+
+errorcode_t start_on_gpus(context& via, staged_transfers& staged, outgoing& out,
+                          transfer::verb what) {
+  const attr_gpu_path_t way = via.host.gpu_path;
+  if (way != attr_gpu_path_t::staged) {
+    std::string why_not;
+    const errorcode_t code = launch_direct(via, out, what, why_not);
+    if (why_not.empty()) return code;
+    if (way == attr_gpu_path_t::direct) throw backend_error("gpu_path is direct, but " + why_not);
+  } else {
+    via.common.paths.through_host(out.rank, "as gpu_path says");
+  }
+  return what == transfer::verb::put ? put_staged(staged, out) : get_staged(staged, out);
+}
+
+// A few bytes of GPU memory for host memory: read by the processor, they are a put from host
+// memory. Nothing: not this way. Only where a lack of packets may be told, for the bytes are gone
+// on return.
+[[gnu::noinline]] std::optional<errorcode_t> put_by_hand(const context& via, outgoing& out) {
+  if (!may_go_by_hand(via, out) || out.there.kind != mem::mem_kind::host || out.packet != nullptr ||
+      !out.may_retry)
+    return {};
+  hand_copy bytes;
+  if (!read_by_hand(via, out, bytes)) return {};
+  outgoing from_host = out.from_host(bytes.data());
+  return proto::start_put(from_host);
+}
+
+}  // namespace
+
+std::optional<errorcode_t> protocols::start_message(outgoing& out) {
+  if (const auto code = send_by_hand(context_, out)) return *code;
+  if (!is_for_network(out.host, out.rank, out.kind)) return known_offers_.claim(out);
+  return {};
+}
+
+std::optional<errorcode_t> protocols::start_put(outgoing& out, network_key& key) {
+  if (const auto code = put_by_hand(context_, out)) return *code;
+  if (!is_for_gpus(out, key)) return {};
+  return start_on_gpus(context_, staged_, out, transfer::verb::put);
+}
+
+std::optional<errorcode_t> protocols::start_get(outgoing& out, network_key& key) {
+  if (!is_for_gpus(out, key)) return {};
+  return start_on_gpus(context_, staged_, out, transfer::verb::get);
+}
+
+}  // namespace lci::proto::gpu

@@ -1,0 +1,89 @@
+// The protocols of GPU memory on one device, and how they hang in the engine and in the protocols
+// of host memory. Owned by the device's queues. Threads: shared.
+#pragma once
+
+#include "lci/mem/payload_pool.hpp"
+#include "lci/proto/gpu/common.hpp"
+#include "lci/proto/gpu/flags.hpp"
+#include "lci/proto/gpu/offers.hpp"
+#include "lci/proto/gpu/payloads.hpp"
+#include "lci/proto/gpu/staged.hpp"
+#include "lci/proto/host/accelerator_hook.hpp"
+
+namespace lci::proto::gpu {
+
+class protocols final : public part, private accelerator_hook {
+ public:
+  protocols(host_context& host, gpu::common& common);
+  ~protocols();
+  protocols(const protocols&) = delete;
+  protocols& operator=(const protocols&) = delete;
+
+  // Active messages with zero_copy_am are delivered in that pool; the last one that entered counts.
+  void enter(mem::payload_pool& pool) noexcept { payloads_.enter(pool); }
+  void leave(mem::payload_pool& pool) noexcept { payloads_.leave(pool); }
+
+  std::size_t poll() override;
+  std::size_t serve_waiting() noexcept override;
+  bool is_quiet() const noexcept override;
+  void on_peer_gone(int rank, bool has_died) noexcept override;
+
+  // For tests.
+  staged_transfers& staged() noexcept { return staged_; }
+  awaited_flags& flags() noexcept { return flags_; }
+  offers& offered() noexcept { return offered_; }
+
+ private:
+  void use(const mem::memory_domain& domain) override { context_.common.gpus.use(domain); }
+  std::optional<errorcode_t> start_message(outgoing& out) override;
+  std::optional<errorcode_t> start_put(outgoing& out, network_key& key) override;
+  std::optional<errorcode_t> start_get(outgoing& out, network_key& key) override;
+  void prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) override {
+    offered_.prepare(record, rank, tag, rcomp);
+  }
+  void publish(int rank, wire::name offer, match::engine& where) override {
+    offered_.publish(rank, offer, where);
+  }
+  bool withdraw(receive& record) noexcept override { return offered_.withdraw(record); }
+  bool write_by_hand(void* to, const void* from, std::size_t size) noexcept override {
+    return context_.common.gpus.write_by_hand(to, from, size);
+  }
+  void deliver(receive& to, const status_t& status, const std::byte* data) override;
+  net::verdict deliver_am(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
+                          tag_t tag) noexcept override {
+    return payloads_.deliver(to, rank, data, size, tag);
+  }
+  void on_rts(comp_impl_t& to, int rank, const wire::rts& request) override {
+    payloads_.on_rts(to, rank, request);
+  }
+  bool deliver_at(comp_impl_t& to, const status_t& status, const am_place& at,
+                  const std::byte* data) noexcept override {
+    return payloads_.deliver_at(to, status, at, data);
+  }
+  target_way find_target(wire::name sender, const recv_plan& plan, mem::region& target,
+                         network_key& key, std::string& why_not) override;
+  void receive_staged(wire::name sender, const recv_plan& plan,
+                      const std::string& why_not) override;
+  void receive_in_pieces(wire::name sender, const recv_plan& plan) override {
+    staged_.receive(sender, plan);
+  }
+  void send_in_pieces(wire::name self, const send_plan& plan, const wire::rtr& to) override {
+    staged_.send(self, plan, to);
+  }
+  write_way prepare_write(wire::name self, send_side& side) noexcept override;
+  void on_drop_send(int rank, wire::name sender) noexcept override {
+    staged_.on_drop_send(rank, sender);
+  }
+  void on_drop_receive(int rank, wire::name receiver) noexcept override {
+    staged_.on_drop_receive(rank, receiver);
+  }
+
+  context context_;
+  staged_transfers staged_{context_};
+  awaited_flags flags_{context_, offered_};
+  offers offered_{context_, flags_, known_offers_};
+  peer_offers known_offers_{context_};
+  payload_arrivals payloads_{context_, staged_};
+};
+
+}  // namespace lci::proto::gpu

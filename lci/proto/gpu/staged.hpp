@@ -1,0 +1,177 @@
+// GPU memory through host memory, for whatever no copy engine reaches from end to end, over any
+// network. The receiver lends slots in host memory; the sender fills them in order, piece k in slot
+// k % count, and says so; the receiver empties each one into its place and says that too. Where the
+// network maps the receiver's arena here, the GPU or the processor writes the slots in place; else
+// pieces are put. Copies in and out run at the same time.
+//
+//   sender    [request] -> rtr -> fill, piece, fill, piece ... -> over (a put: at the ack)
+//   receiver  rtr (a get: in the request) -> piece: empty, credit ... -> over
+//
+// One per device. Threads: shared; a short lock guards the states, and no copy, message or user's
+// code runs under it. Always true: a state is erased when nothing copies for it any more, also
+// when its peer is gone; a piece is accepted once, for the slot that waits for it. A receiver keeps
+// its slots until nothing writes them any more, also when one end has failed: until each was
+// announced or the sender says that it is over.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <list>
+#include <string_view>
+
+#include "lci/base/spinlock.hpp"
+#include "lci/data/slot_table.hpp"
+#include "lci/proto/gpu/devices.hpp"
+#include "lci/proto/gpu/flag_words.hpp"
+#include "lci/proto/gpu/staging_store.hpp"
+#include "lci/proto/host/plans.hpp"
+
+namespace lci::proto::gpu {
+
+struct context;
+
+// What receives in these.
+extern const receiver PUT_RECEIVER;  // of a put: a region of ours, `imm` is signalled
+extern const receiver GET_RECEIVER;  // the caller of a get
+
+class staged_transfers {
+ public:
+  static constexpr std::size_t MAX_SLOTS = 4;
+
+  explicit staged_transfers(context& via) noexcept : via_(via) {}
+
+  // All four throw std::bad_alloc, and nothing has changed then.
+  // A receiver of plan.user.status.size > 0 bytes; `sender` is the state that gets the rtr.
+  void receive(wire::name sender, const recv_plan& plan);
+  // The caller of a get.
+  errorcode_t get(const recv_plan& plan, const wire::get_request& body);
+  // Our send state `self` got an rtr with slots. Does nothing for sizes or slots that make no
+  // sense, but to fail the send.
+  void send(wire::name self, const send_plan& plan, const wire::rtr& to);
+
+  // A put of at most staging_store::SMALL bytes of GPU memory into host memory of a process that
+  // maps our arena. False: no slot is free, or none is pinned.
+  bool land(const send_plan& plan, wire::landing body);
+
+  // Both throw std::bad_alloc: nothing has changed.
+  void on_put_request(int rank, const wire::put_request& body);
+  void on_get_request(int rank, const wire::get_request& body);
+  void on_piece(int rank, const wire::piece& body) noexcept;
+  void on_credit(int rank, const wire::credit& body) noexcept;
+  void on_ack(int rank, const wire::ack& body) noexcept;
+  void on_drop_send(int rank, wire::name sender) noexcept;
+  void on_drop_receive(int rank, wire::name receiver) noexcept;
+  void on_peer_gone(int rank) noexcept;
+  // A piece that the network carries is there, or will not be, which somebody has said or will.
+  void arrived(wire::name name, std::uint64_t index, bool ok) noexcept {
+    filled(name, index, ok ? "" : "the network lost it", !ok);
+  }
+  // Those that wait for slots; answers how many got some.
+  std::size_t serve_waiting() noexcept;
+  bool is_quiet() const noexcept { return sends_.size() == 0 && recvs_.size() == 0; }
+
+ private:
+  // A slot that is being filled or emptied.
+  struct slot_copy final : device_job {
+    void ended(std::string_view error) noexcept override;
+    staged_transfers* home = nullptr;
+    wire::name owner;
+    std::uint64_t index = 0;  // of the piece that the slot holds or waits for
+    bool is_busy = false;
+    bool is_lent = false;  // receiver: the sender may write it
+    bool is_send = false;
+  };
+  struct state {
+    int rank = -1;
+    std::size_t size = 0;
+    std::uint64_t pieces = 0, done = 0;
+    wire::slots through;
+    unsigned busy = 0;  // slots
+    bool has_failed = false;
+    slot_set* set = nullptr;
+    std::array<slot_copy, MAX_SLOTS> slot;
+    bool waits_for_ack = false;  // a put, from its sender's view
+
+    std::size_t bytes_of(std::uint64_t index) const noexcept;
+    std::size_t number_of(const slot_copy& one) const noexcept {
+      return static_cast<std::size_t>(&one - slot.data());
+    }
+    bool begin(std::size_t bytes, wire::slots cut) noexcept;
+    bool is_over() const noexcept {
+      return busy == 0 && (has_failed || (done == pieces && !waits_for_ack));
+    }
+  };
+  struct send_state : state {
+    send_plan plan;
+    wire::name self;             // our rendezvous state; none for the answer to a get
+    wire::name receiver;         // staged state there
+    net::remote_key key;         // of the slots
+    net::remote_target at;       // the same for the network, if the peer has said it
+    std::byte* there = nullptr;  // the slots, where they are mapped here
+    bool is_landing = false;     // one piece, to a slot of ours
+    flag_word* flag = nullptr;   // landing: which the GPU sets
+    wire::landing body;          // landing without a flag: to be sent
+  };
+  struct recv_state : state {
+    recv_plan plan;
+    wire::name sender;       // rendezvous state that gets the rtr
+    wire::name peer;         // staged state there, from the first piece
+    wire::get_request body;  // of a get
+    bool is_get = false;
+    bool is_lent() const noexcept {
+      return std::any_of(slot.begin(), slot.end(), [](const slot_copy& s) { return s.is_lent; });
+    }
+  };
+  // What is left of a state that was erased.
+  struct ended_send {
+    wire::name self;
+    wire::name receiver;
+    int rank = -1;
+    slot_set* set = nullptr;
+    bool ok = false;
+    bool is_over = false;
+    bool is_landing = false;
+    user_side user;               // landing
+    std::uint64_t local_key = 0;  // of the answer to a get, which goes with the state
+  };
+  struct ended_receive {
+    recv_plan plan;
+    wire::name peer;
+    slot_set* set = nullptr;
+    bool ok = false;
+    bool is_over = false;
+  };
+
+  static constexpr std::string_view NO_MEMORY = "there is no memory";
+  void start(wire::name name, recv_state& s) noexcept;
+  bool offer(wire::name self, recv_state& s) noexcept;
+  bool take_slots(send_state& s, bool& never) noexcept;
+  void register_source(send_plan& plan);
+  void begin_send(wire::name name, send_state& s) noexcept;
+  void fill(wire::name name, send_state& s, slot_copy& slot) noexcept;
+  void filled(wire::name name, std::uint64_t index, std::string_view error,
+              bool is_said = false) noexcept;
+  void put_piece(wire::name name, send_state& s, const slot_copy& slot, std::byte* from) noexcept;
+  void landed(wire::name name, std::string_view error) noexcept;
+  void emptied(wire::name name, std::uint64_t index, std::string_view error) noexcept;
+  ended_send settle_locked(wire::name name, send_state& s) noexcept;
+  ended_receive settle_locked(wire::name name, recv_state& s) noexcept;
+  void end(const ended_send& what) noexcept;
+  void end(const ended_receive& what) noexcept;
+  bool fail_send(wire::name name, int rank) noexcept;
+  bool fail_receive(wire::name name, int rank) noexcept;
+  bool wait_for_slots(wire::name name, bool is_send) noexcept;
+  bool serve_send() noexcept;
+  bool serve_receive() noexcept;
+  void complain(int rank, std::string_view error) noexcept;
+
+  context& via_;
+  base::spinlock lock_;  // guards what the tables hold, and who waits
+  data::slot_table<send_state> sends_;
+  data::slot_table<recv_state> recvs_;
+  std::list<wire::name> waiting_sends_, waiting_recvs_;  // states without slots
+};
+
+}  // namespace lci::proto::gpu

@@ -1,0 +1,76 @@
+// What happens when the network has something: the sink that a device hands to its backend's
+// poll(). Threads: runs in the polling thread, which may re-enter through a handler that calls
+// progress. Always true: no code of the program runs before the bytes of the message are where they
+// belong, since that code may poll, and their place is the network's again then.
+#pragma once
+
+#include "lci/net/backend.hpp"
+#include "lci/proto/host/host_context.hpp"
+
+namespace lci::proto {
+
+class arrival_sink final : public net::sink {
+ public:
+  // depth: of the handlers that it runs.
+  arrival_sink(host_context& via, std::uint32_t depth) noexcept : held_{via}, depth_(depth) {}
+  explicit arrival_sink(host_context& via) noexcept : arrival_sink(via, handler_depth::now()) {}
+  arrival_sink(const arrival_sink&) = delete;
+  arrival_sink& operator=(const arrival_sink&) = delete;
+
+  net::verdict on_message(const net::arrival& message) noexcept override;
+  // A message that has waited for its turn, for a completion object.
+  LCI_COLD net::verdict deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
+                                        tag_t tag) noexcept;
+  void on_immediate(int rank, std::uint32_t imm) noexcept override;
+  void on_complete(void* context) noexcept override;
+  void on_error(int rank, void* context, std::string_view reason) noexcept override;
+  void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override;
+
+ private:
+  net::verdict deliver(const net::arrival& from, const std::byte* data, std::size_t size,
+                       rcomp_t rcomp, tag_t tag) noexcept;
+  net::verdict deliver_am(comp_impl_t& to, const net::arrival& from, const std::byte* data,
+                          std::size_t size, tag_t tag) noexcept;
+  net::verdict deliver_copy(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
+                            tag_t tag) noexcept;
+  // Whether what is for that object has to wait for its turn.
+  bool has_to_wait(const comp_impl_t& to) const noexcept {
+    return depth_ > held_.via.engine.handlers.open_to() && comp::runs_user_code(to);
+  }
+  LCI_COLD net::verdict put_off(const net::arrival& from, const std::byte* data, std::size_t size,
+                                rcomp_t rcomp, tag_t tag) noexcept;
+  LCI_COLD void put_off(comp_impl_t& to, const status_t& status) noexcept;
+  LCI_COLD net::verdict on_control(const net::arrival& message) noexcept;
+  LCI_COLD net::verdict drop_unknown(int rank, rcomp_t rcomp) noexcept;
+
+  mem::packet* take_packet() noexcept;
+
+  void signal(comp_impl_t& to, int rank, tag_t tag, void* buffer, std::size_t size) noexcept;
+
+  // Has a destructor of its own, so that the sink needs none.
+  struct held {
+    host_context& via;
+    // The packet that the last handler gave back, for the next message: it saves two visits to the
+    // pool. Marked as pooled; goes home with this object, so others wait for it no longer than a
+    // poll takes.
+    mem::packet* spare = nullptr;
+    ~held() {
+      if (spare != nullptr) via.engine.pool.restock(spare);
+    }
+  };
+  held held_;
+  const std::uint32_t depth_;
+};
+
+// The immediate data of a put has arrived, in whatever way: signals whom it names.
+void notify(host_context& via, int rank, std::uint32_t imm) noexcept;
+// The same in a message.
+void on_signal(host_context& via, int rank, const wire::signal_body& body) noexcept;
+// A peer asks before it sends. deferred: it is to ask again. Throws std::bad_alloc.
+net::verdict on_rts(host_context& via, int rank, const wire::rts& request);
+
+// Finds out where a buffer is that an allocator gave; starts the accelerator if it is a GPU's.
+// Throws argument_error and backend_error.
+mem::memory_place settle_place(host_context& via, const void* buffer);
+
+}  // namespace lci::proto

@@ -1,0 +1,31 @@
+// How the protocols between host buffers hang in the engine of one device. Owned by the device's
+// queues. Threads: as part says.
+#pragma once
+
+#include "lci/proto/engine/part.hpp"
+#include "lci/proto/host/host_context.hpp"
+
+namespace lci::proto {
+
+class host_protocols final : public part, private arrivals {
+ public:
+  explicit host_protocols(host_context& via);
+  ~host_protocols();
+  host_protocols(const host_protocols&) = delete;
+  host_protocols& operator=(const host_protocols&) = delete;
+
+  std::size_t serve_waiting() noexcept override;
+  bool is_quiet() const noexcept override { return via_.rendezvous.recvs.size() == 0; }
+  void on_peer_gone(int rank, bool has_died) noexcept override;
+  bool on_all_in(int rank) noexcept override;
+  void report(base::report::sheet& to) noexcept override;
+
+ private:
+  net::verdict deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
+                               tag_t tag) noexcept override;
+  receive* take_lost(int rank) noexcept;
+
+  host_context& via_;
+};
+
+}  // namespace lci::proto

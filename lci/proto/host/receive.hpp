@@ -1,0 +1,64 @@
+// What waits in a matching engine: receives, and messages that no receive has met. Threads: a
+// record belongs to one thread at a time; it passes on through a matching engine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lci/data/object_pool.hpp"
+#include "lci/mem/memory_kind.hpp"
+#include "lci/mem/packet.hpp"
+#include "lci/mem/region_table.hpp"
+#include "lci/net/backend.hpp"
+#include "lci/proto/engine/core.hpp"
+#include "lci/proto/engine/op.hpp"
+#include "lci/proto/host/nobody.hpp"
+
+namespace lci::proto {
+
+class host_context;
+
+// A receive that waits in a matching engine.
+struct receive {
+  receive* pool_next = nullptr;
+  user_side user;               // status.buffer and status.size describe the receive buffer
+  host_context* via = nullptr;  // counts as outstanding here
+  mem::region_name region;      // registration the buffer lies in, if the user named one
+  std::uint64_t region_offset = 0;
+  mem::mem_kind kind = mem::mem_kind::host;  // of the buffer
+  int gpu = -1;                              // of device memory
+  wire::name offer;  // under which the accelerator has told its sender of it; none: {}
+};
+
+// A message that waits in a matching engine: small ones are kept in the record, larger ones in the
+// packet they came in, and a rendezvous leaves only its request here.
+struct message {
+  static constexpr std::size_t INLINE_BYTES = 128;
+  enum class form : std::uint8_t { inlined, packet, rts };
+
+  message* pool_next = nullptr;
+  form what = form::inlined;
+  int rank = -1;
+  tag_t tag = 0;
+  std::size_t size = 0;
+  const std::byte* data = nullptr;  // in `bytes` or in the packet
+  mem::packet* packet = nullptr;    // to be released after use
+  host_context* via = nullptr;  // where it arrived, null once that is gone; a rendezvous answers
+                                // there
+  const net::fabric* left_by = nullptr;  // of the device that is gone
+  wire::name sender;                     // of a rendezvous
+  bool from_device = false;              // of a rendezvous: the data is in GPU memory
+  receive* met = nullptr;                // of a rendezvous that is to be answered later
+  std::byte bytes[INLINE_BYTES];
+};
+
+// What the host protocols of one runtime share. Owned beside core; threads: shared.
+struct host_common {
+  explicit host_common(proto::core& of) noexcept : core(of), unwanted(of) {}
+  proto::core& core;
+  nobody unwanted;  // stands for empty objects that have a number
+  data::object_pool<receive> receives;
+  data::object_pool<message> messages;
+};
+
+}  // namespace lci::proto

@@ -1,0 +1,368 @@
+#include "lci/proto/host/rendezvous.hpp"
+
+#include <exception>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "lci/base/log.hpp"
+#include "lci/base/race_point.hpp"
+#include "lci/base/undo.hpp"
+#include "lci/completion.hpp"
+#include "lci/proto/host/host_context.hpp"
+
+namespace lci::proto {
+
+transfer* make_write(host_context& via, wire::name self, send_side& side) noexcept {
+  const send_plan& plan = side.plan;
+  transfer* move = std::exchange(side.record, nullptr);
+  *move = transfer{};
+  move->via = side.via;
+  move->of = &RENDEZVOUS_WRITE;
+  move->owner = &via;
+  move->op.rank = plan.rank;
+  move->op.kind = plan.kind;
+  move->gpu = plan.gpu;
+  move->op.local_key = plan.local_key;
+  move->op.remote = {side.ready.region.slot, side.ready.region.generation};
+  move->op.at = read_target(side.ready.at);
+  move->what = transfer::verb::put;
+  move->base = static_cast<std::byte*>(plan.buffer);
+  move->total = plan.user.status.size;
+  move->remote_base = side.ready.offset;
+  if (via.rdv_by_immediate && wire::has_short_name(side.ready.receiver))
+    move->imm = wire::kind_imm(wire::kind::fin_imm, wire::short_name(side.ready.receiver));
+  move->local_state = self;
+  move->peer_state = side.ready.receiver;
+  return move;
+}
+
+namespace {
+
+void step(host_context& via, wire::name self, send_event event);
+
+// Forgets the state of a receiver; what it brought is the caller's.
+recv_plan release(host_context& via, wire::name self, recv_side& side) {
+  recv_plan plan = side.plan;
+  if (side.registered_here) via.engine.shared.regions.erase(plan.region);
+  if (plan.local_key != 0) via.engine.fabric.deregister_region(std::exchange(plan.local_key, 0));
+  const std::lock_guard lock(via.rendezvous.moving);
+  via.rendezvous.recvs.erase(self);
+  return plan;
+}
+
+// ---- what the rows of the tables do ----
+
+// The receiver has lent slots. Without memory the message fails, and both ends hear of it.
+LCI_COLD void start_in_pieces(host_context& via, wire::name self, send_side& side) noexcept {
+  via.engine.shared.transfers.put(std::exchange(side.record, nullptr));
+  const send_plan plan = side.plan;
+  const wire::rtr ready = side.ready;
+  try {
+    via.accelerator->send_in_pieces(self, plan, ready);
+  } catch (...) {
+    via.engine.errors.keep(std::current_exception());
+    via.engine.say(plan.rank, wire::kind::drop_receive, wire::drop{ready.receiver, 1, 0});
+    on_written(via, self, false);
+  }
+}
+
+// Within one process a receive may be in GPU memory although the data is not.
+bool needs_accelerator(const host_context& via, const send_side& side) noexcept {
+  if (side.plan.kind != mem::mem_kind::host || side.plan.off_network) return true;
+  if (side.plan.rank != via.engine.shared.me) [[likely]]
+    return false;
+  const auto there =
+      via.engine.shared.regions.look_up({side.ready.region.slot, side.ready.region.generation});
+  return there && there->kind != mem::mem_kind::host;
+}
+
+// The next RTR is acted on like the first. Once the state has moved it may end at any time.
+LCI_COLD void ask_for_slots(host_context& via, wire::name self, send_side& side) {
+  const int rank = side.plan.rank;
+  const wire::restage said{self, side.ready.receiver};
+  step(via, self, send_event::unreachable);
+  via.engine.say(rank, wire::kind::restage, said);
+  // Who has noticed that it is gone may have left this one to its write.
+  if (via.engine.shared.is_gone(rank)) step(via, self, send_event::peer_gone);
+}
+
+void start_write(host_context& via, wire::name self, send_side& side) {
+  if (side.ready.through.count != 0) [[unlikely]]
+    return start_in_pieces(via, self, side);
+  if (needs_accelerator(via, side)) [[unlikely]] {
+    const write_way way = via.accelerator->prepare_write(self, side);
+    if (way == write_way::none) return;
+    if (way == write_way::staged) return ask_for_slots(via, self, side);
+  }
+  if (side.write == nullptr) side.write = make_write(via, self, side);
+  side.via->start(*side.write);
+}
+
+// Gives back what the operation held and forgets the state; the user's part is returned for
+// signalling.
+user_side release(host_context& via, wire::name self, send_side& side) {
+  const send_plan plan = side.plan;
+  if (side.record != nullptr) via.engine.shared.transfers.put(side.record);
+  if (plan.registered_here) via.engine.fabric.deregister_region(plan.local_key);
+  if (plan.packet != nullptr) mem::release_packet(via.engine.shared.arena, plan.packet);
+  {
+    const std::lock_guard lock(via.rendezvous.moving);
+    via.rendezvous.sends.erase(self);
+  }
+  via.engine.open.add(-1);
+  return plan.user;
+}
+
+void finish_send(host_context& via, wire::name self, send_side& side) {
+  via.engine.signals.tell(release(via, self, side), true);
+}
+
+void drop_send(host_context& via, wire::name self, send_side& side) {
+  via.engine.signals.tell(release(via, self, side), false);
+}
+
+void ignore_send(host_context&, wire::name, send_side&) {}
+
+void deliver(host_context& via, wire::name self, recv_side& side) {
+  end_receive(via, release(via, self, side), true);
+}
+
+void drop_receive(host_context& via, wire::name self, recv_side& side) {
+  end_receive(via, release(via, self, side), false);
+}
+
+// The sender is told again where to write: into slots.
+void receive_again(host_context& via, wire::name self, recv_side& side) {
+  const wire::name sender = side.sender;
+  const recv_plan plan = release(via, self, side);
+  try {
+    via.accelerator->receive_staged(sender, plan, "the sender's GPU cannot map it");
+  } catch (...) {
+    give_up(via, sender, plan, std::current_exception());
+  }
+}
+
+// Moves the state of that name, if there is one that has not ended, and does what the row says.
+// before(side) runs first, under the lock.
+template <class States, class Table, class State, class Event, class Before>
+void move(host_context& via, States& states, const Table& table, State first_end, wire::name self,
+          Event event, Before&& before) {
+  decltype(states.find(self)) side = nullptr;
+  typename Table::const_pointer row = nullptr;
+  {
+    const std::lock_guard lock(via.rendezvous.moving);
+    side = states.find(self);
+    if (side == nullptr || side->state >= first_end) return;
+    before(*side);
+    row = &table[row_of(table, side->state, event)];
+    side->state = row->to;
+  }
+  LCI_RACE_POINT("rendezvous.move.before_action");
+  row->action(via, self, *side);
+}
+
+template <class Before>
+void step(host_context& via, wire::name self, send_event event, Before&& before) {
+  move(via, via.rendezvous.sends, SEND_TABLE, send_state::finished, self, event, before);
+}
+void step(host_context& via, wire::name self, send_event event) {
+  step(via, self, event, [](send_side&) {});
+}
+
+template <class Before>
+void step(host_context& via, wire::name self, recv_event event, Before&& before) {
+  move(via, via.rendezvous.recvs, RECV_TABLE, recv_state::finished, self, event, before);
+}
+void step(host_context& via, wire::name self, recv_event event) {
+  step(via, self, event, [](recv_side&) {});
+}
+
+// False: no such state, or another rank's: a forged or damaged name.
+template <class States>
+bool is_of(host_context& via, States& states, wire::name name, int rank) {
+  const std::lock_guard lock(via.rendezvous.moving);
+  const auto* const side = states.find(name);
+  return side != nullptr && side->rank.load(std::memory_order_relaxed) == rank;
+}
+
+}  // namespace
+
+constexpr std::array<send_row, 10> SEND_TABLE = {{
+    {send_state::rts_sent, send_event::rtr, send_state::writing, &start_write,
+     "write the data where the RTR says"},
+    {send_state::rts_sent, send_event::unreachable, send_state::rts_sent, &ignore_send,
+     "nothing was being written"},
+    {send_state::rts_sent, send_event::written, send_state::rts_sent, &ignore_send,
+     "nothing was being written"},
+    {send_state::rts_sent, send_event::write_failed, send_state::rts_sent, &ignore_send,
+     "nothing was being written"},
+    {send_state::rts_sent, send_event::peer_gone, send_state::failed, &drop_send,
+     "give back what the message held"},
+    {send_state::writing, send_event::rtr, send_state::writing, &ignore_send,
+     "a repeated RTR changes nothing"},
+    {send_state::writing, send_event::unreachable, send_state::rts_sent, &ignore_send,
+     "slots in host memory were asked for: another RTR follows"},
+    {send_state::writing, send_event::written, send_state::finished, &finish_send,
+     "signal the sender's object"},
+    {send_state::writing, send_event::write_failed, send_state::failed, &drop_send,
+     "give back what the message held"},
+    {send_state::writing, send_event::peer_gone, send_state::writing, &ignore_send,
+     "the network reports the write as failed"},
+}};
+static_assert(table_is_sound(SEND_TABLE, send_state::finished, 4, 5));
+
+constexpr std::array<recv_row, 3> RECV_TABLE = {{
+    {recv_state::rtr_sent, recv_event::fin, recv_state::finished, &deliver,
+     "signal the receiver's object"},
+    {recv_state::rtr_sent, recv_event::restage, recv_state::restaged, &receive_again,
+     "the sender cannot reach the buffer: lend it slots in host memory"},
+    {recv_state::rtr_sent, recv_event::peer_gone, recv_state::failed, &drop_receive,
+     "withdraw the registration"},
+}};
+static_assert(table_is_sound(RECV_TABLE, recv_state::finished, 4, 3));
+
+void on_rtr(host_context& via, int rank, const wire::rtr& body) {
+  if (!is_of(via, via.rendezvous.sends, body.sender, rank)) {
+    via.engine.dropped.add(1);
+    return;
+  }
+  // First: once the state has moved nobody comes again.
+  transfer* record = via.engine.shared.transfers.get();
+  step(via, body.sender, send_event::rtr, [&](send_side& side) {
+    if (side.state != send_state::rts_sent) return;
+    side.ready = body;
+    std::swap(side.record, record);
+  });
+  if (record != nullptr) via.engine.shared.transfers.put(record);
+}
+
+void on_written(host_context& via, wire::name sender_state, bool ok) {
+  step(via, sender_state, ok ? send_event::written : send_event::write_failed);
+}
+
+void on_fin(host_context& via, int rank, const wire::fin& body) {
+  if (!is_of(via, via.rendezvous.recvs, body.receiver, rank)) {
+    via.engine.dropped.add(1);
+    return;
+  }
+  step(via, body.receiver, recv_event::fin);
+}
+
+// ---- the write of a rendezvous ----
+
+// FIN, unless it travelled with the data.
+static bool finish_write(transfer& move) noexcept {
+  auto& via = *static_cast<host_context*>(move.owner);
+  const int rank = move.op.rank;
+  if (!(move.imm != 0 && via.engine.fabric.caps_of(rank).write_with_immediate) &&
+      !move.via->accept_control(rank, wire::kind::fin, wire::fin{move.peer_state}))
+    return false;
+  on_written(via, move.local_state, true);
+  return true;
+}
+
+static void fail_write(transfer& move) noexcept {
+  on_written(*static_cast<host_context*>(move.owner), move.local_state, false);
+}
+
+constexpr protocol RENDEZVOUS_WRITE = {"rendezvous_write", &finish_write, &fail_write, false};
+
+void on_fin_imm(host_context& via, int rank, std::uint32_t argument) {
+  const wire::name full = via.rendezvous.recvs.name_at(wire::short_slot(argument));
+  if (!wire::short_generation_is(argument, full.generation)) {
+    via.engine.dropped.add(1);
+    return;
+  }
+  on_fin(via, rank, wire::fin{full});
+}
+
+// Calls with_name(name) for each state of that rank that is not being made.
+template <class Table, class WithName>
+static void for_each_of(Table& table, base::gate& making, int rank, WithName&& with_name) {
+  std::array<wire::name, 64> found;
+  for (std::uint32_t at = 0;;) {
+    std::size_t n = 0;
+    bool is_end = false;
+    making.alone([&] {
+      const std::uint32_t slots = table.slots();
+      for (; at < slots && n < found.size(); ++at) {
+        const wire::name name = table.name_at(at);
+        const auto* const side = table.find(name);
+        if (side != nullptr && side->rank.load(std::memory_order_relaxed) == rank)
+          found[n++] = name;
+      }
+      is_end = at >= slots;
+    });
+    // Outside: what the user hears may make it post.
+    for (std::size_t i = 0; i < n; ++i) with_name(found[i]);
+    if (is_end) return;
+  }
+}
+
+void end_rendezvous_with(host_context& via, int rank) {
+  rendezvous_states& all = via.rendezvous;
+  for_each_of(all.sends, all.making, rank,
+              [&](wire::name name) { step(via, name, send_event::peer_gone); });
+  for_each_of(all.recvs, all.making, rank,
+              [&](wire::name name) { step(via, name, recv_event::peer_gone); });
+}
+
+// In that state; null: that rank has none. Under the lock of the states.
+template <class States, class State>
+static auto* find_open(States& states, int rank, wire::name name, State in) {
+  auto* side = states.find(name);
+  const bool is_his = side != nullptr && side->rank.load(std::memory_order_relaxed) == rank;
+  return is_his && side->state == in ? side : nullptr;
+}
+
+void on_restage(host_context& via, int rank, const wire::restage& body) {
+  if (!is_of(via, via.rendezvous.recvs, body.receiver, rank)) {
+    via.engine.dropped.add(1);
+    return;
+  }
+  step(via, body.receiver, recv_event::restage,
+       [&](recv_side& side) { side.sender = body.sender; });
+}
+
+// Bytes of the message with that state; nothing: that rank has none in that state.
+template <class States, class State>
+static std::optional<std::size_t> size_of(host_context& via, States& states, int rank,
+                                          wire::name name, State in) {
+  const std::lock_guard lock(via.rendezvous.moving);
+  const auto* const side = find_open(states, rank, name, in);
+  return side != nullptr ? std::optional(side->plan.user.status.size) : std::nullopt;
+}
+
+void on_drop_send(host_context& via, int rank, const wire::drop& body) {
+  if (body.staged != 0) return via.accelerator->on_drop_send(rank, body.whose);
+  const auto size = size_of(via, via.rendezvous.sends, rank, body.whose, send_state::rts_sent);
+  if (!size) {
+    via.engine.dropped.add(1);
+    return;
+  }
+  via.engine.errors.keep_made([&] {
+    return std::runtime_error("rank " + std::to_string(rank) + " cannot take a message of " +
+                              std::to_string(*size) + " bytes that was sent to it");
+  });
+  step(via, body.whose, send_event::peer_gone);
+}
+
+void on_drop_receive(host_context& via, int rank, const wire::drop& body) {
+  if (body.staged != 0) return via.accelerator->on_drop_receive(rank, body.whose);
+  const auto size = size_of(via, via.rendezvous.recvs, rank, body.whose, recv_state::rtr_sent);
+  if (!size) {
+    via.engine.dropped.add(1);
+    return;
+  }
+  via.engine.errors.keep_made([&] {
+    return std::runtime_error("rank " + std::to_string(rank) + " could not send a message of " +
+                              std::to_string(*size) + " bytes that was announced");
+  });
+  step(via, body.whose, recv_event::peer_gone);
+}
+
+}  // namespace lci::proto
