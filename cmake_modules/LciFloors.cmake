@@ -17,8 +17,8 @@ target_include_directories(lci_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_S
                            ${LCI_GENERATED_INCLUDE_DIR})
 target_include_directories(lci_flags SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
 # Borrowed thread-local pointers are on the path of every message: one load, no call.
-target_compile_options(lci_flags INTERFACE -Wall -Wextra -Wpedantic -ftls-model=initial-exec
-                       -Wshadow$<$<BOOL:$<TARGET_PROPERTY:LCI_SHADOW_LOCAL>>:=local>
+target_compile_options(lci_flags INTERFACE -Wall -Wextra -Wpedantic
+                       -Wshadow$<$<BOOL:$<TARGET_PROPERTY:LCI_SHADOW_LOCAL>>:=local> -ftls-model=initial-exec
                        $<$<BOOL:${LCI_BUILD_WARN_AS_ERROR}>:-Werror>
                        $<$<BOOL:${LCI_OPTIMIZE_FOR_NATIVE}>:-march=native>)
 # LCI_DEBUG is spelt as the generated header spells it, for sources that do not include that.
