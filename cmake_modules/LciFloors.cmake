@@ -18,7 +18,8 @@ target_include_directories(lci_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_S
                            ${LCI_GENERATED_INCLUDE_DIR})
 target_include_directories(lci_flags SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
 # Borrowed thread-local pointers are on the path of every message: one load, no call.
-target_compile_options(lci_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -ftls-model=initial-exec
+target_compile_options(lci_flags INTERFACE -Wall -Wextra -Wpedantic
+                       -Wshadow$<$<BOOL:$<TARGET_PROPERTY:LCI_SHADOW_LOCAL>>:=local> -ftls-model=initial-exec
                        $<$<BOOL:${LCI_BUILD_WARN_AS_ERROR}>:-Werror>
                        $<$<BOOL:${LCI_OPTIMIZE_FOR_NATIVE}>:-march=native>)
 # LCI_DEBUG is spelt as the generated header spells it, for sources that do not include that.
@@ -48,6 +49,10 @@ function(lci_unity target)
   endif()
   if(LCI_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_MOST})
+    # They shadow each other's names then.
+    if(arg_MOST EQUAL 0 AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+      set_target_properties(${target} PROPERTIES LCI_SHADOW_LOCAL ON)
+    endif()
   endif()
 endfunction()
 

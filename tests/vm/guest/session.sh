@@ -65,8 +65,8 @@ prepare_bootstrap() {
 }
 
 # Without a process of its own: a machine that waits costs the host next to nothing.
-wait_for() { # $1: file
-  until [ -e "$1" ]; do read -rt 0.05 <>/run/never || :; done
+wait_for() { # $1: file; $2: seconds between two looks
+  until [ -e "$1" ]; do read -rt "${2:-0.05}" <>/run/never || :; done
 }
 
 wait_for_all() { # $1: kind of file
@@ -123,7 +123,7 @@ stage "waits for all machines"
 : >"ready.$machine"
 wait_for_all ready
 for ((round = 1; ; round++)); do
-  wait_for "job.$round"
+  wait_for "job.$round" 0.3
   # PROCESSES WORK_DIR OUT_DIR HOST_PATH ENVIRONMENT COMMAND
   # shellcheck source=/dev/null
   source "./job.$round" || exit
