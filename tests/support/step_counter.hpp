@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/code_range.hpp"
+
 namespace lci::test {
 
 struct step_section {
@@ -41,23 +43,13 @@ struct step_report {
   std::vector<step_section> sections;  // in the order of their begin marks
 };
 
-// Code that is not counted, with all that it calls: a stand-in for something that is not ours. It
-// may not look at a frozen clock.
-struct code_range {
-  std::uint64_t begin = 0, end = 0;
-};
-// All of the library or program that this place is in.
-code_range library_around(const void* place);
-
-// The functions of the library or program that this place is in whose names, as the linker knows
-// them, have that text in them. Sorted. Empty as well where its symbols were stripped.
-std::vector<code_range> functions_around(const void* place, const std::string& text);
-
 // Empty where code can be stepped; else the sentence to skip a test with.
 std::string step_counter_missing();
 
 // Runs `body` in a child process; counts between step_begin(id) and step_end(). A test failure
-// inside the child, or its death, is in `failure`. watched: sorted, of this process.
+// inside the child, or its death, is in `failure`. left_out: code that is not counted, with all
+// that it calls: a stand-in for something that is not ours; it may not look at a frozen clock.
+// watched: sorted.
 step_report count_steps(const std::function<void()>& body, code_range left_out = {},
                         std::vector<code_range> watched = {});
 

@@ -16,8 +16,9 @@ QUOTED = re.compile(r"`([^`]+)`")
 
 
 def folder_of(name):
-    """The folder whose tests are in one place: code for devices stands one folder down."""
-    return "/".join(name.split("/")[:2])
+    """The folder whose tests are in one place: a room of proto or net, else a floor; code for devices is one folder down."""
+    parts = name.split("/")
+    return "/".join(parts[:3 if parts[1] in ("proto", "net") and len(parts) > 3 else 2])
 
 
 def listed(text):
@@ -50,11 +51,12 @@ def check(root, build):
         folder = folder_of(name)
         sources.setdefault(folder, set()).add(path.stem)
         lines[folder, path.stem] = max(lines.get((folder, path.stem), 0), path.read_text().count("\n"))
-    folders = {folder.split("/")[1]: folder for folder in sources}
+    folders = {folder.split("/", 1)[1]: folder for folder in sources}
     for path in files(root, ("tests/unit",), (".cpp",)):
         name = relative(path, root)
-        if path.stem.endswith("_test") and name.split("/")[2] in folders:
-            tests.setdefault(folders[name.split("/")[2]], {})[path.stem[:-len("_test")]] = name
+        of = name.split("/", 2)[2].rsplit("/", 1)[0]
+        if path.stem.endswith("_test") and of in folders:
+            tests.setdefault(folders[of], {})[path.stem[:-len("_test")]] = name
     path = root / DOCUMENT
     rows = listed(path.read_text()) if path.is_file() else listed("")
     later = {QUOTED.findall(cells[0])[0] for cells, _ in rows["to come"]}

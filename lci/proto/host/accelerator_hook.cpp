@@ -50,8 +50,9 @@ class null_accelerator final : public accelerator_hook {
 }  // namespace
 
 accelerator_hook& no_accelerator() noexcept {
-  static null_accelerator none;
-  return none;
+  // It has no state, so that nobody changes it.
+  static const null_accelerator none;
+  return const_cast<null_accelerator&>(none);
 }
 
 }  // namespace lci::proto

@@ -9,37 +9,30 @@
 #include "lci/base/copy.hpp"
 #include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
+#include "lci/proto/host/answer.hpp"
 #include "lci/proto/host/host_context.hpp"
 
 namespace lci::proto {
 
 namespace {
 
-void give_back(host_common& shared, message& m) noexcept {
-  if (m.packet != nullptr) mem::release_packet(shared.core.arena, m.packet);
-  m.packet = nullptr;
-  shared.messages.put(&m);
-}
 void give_back(host_context& via, message& m) noexcept { give_back(via.common, m); }
 
-status_t outcome(const receive& to, int rank, tag_t tag, std::size_t size) noexcept {
-  status_t status = to.user.status;
-  status.error = errorcode_t::done;
-  status.rank = rank;
-  status.tag = tag;
-  status.size = size;
-  return status;
-}
 status_t outcome(const receive& to, const message& from) noexcept {
   return outcome(to, from.rank, from.tag, from.size);
+}
+
+// It does not wait any more, and nobody is told.
+void take_home(receive& to) noexcept {
+  to.via->open_receives.add(-1);
+  to.via->common.receives.put(&to);
 }
 
 // Ends a receive that has left its engine without a message, or cannot take it.
 void drop(receive& to) noexcept {
   host_context& via = *to.via;
-  via.open_receives.add(-1);
   const user_side user = to.user;
-  via.common.receives.put(&to);
+  take_home(to);
   via.engine.signals.fail(user);
 }
 
@@ -95,33 +88,7 @@ bool is_offerable(int rank, tag_t tag, matching_policy_t policy) noexcept {
   return policy == matching_policy_t::rank_tag && rank != ANY_SOURCE && tag != ANY_TAG;
 }
 
-// The message asks for a rendezvous: answer it for this receive. Throws std::bad_alloc.
-void answer_request(receive& to, const message& from) {
-  recv_plan plan;
-  plan.rank = from.rank;
-  plan.user = to.user;  // a call that waits hears of a failure as well
-  plan.user.status = outcome(to, from);
-  plan.counted = to.via;
-  plan.region = to.region;
-  plan.region_offset = to.region_offset;
-  plan.kind = to.kind;
-  plan.gpu = to.gpu;
-  plan.from_device = from.from_device;
-  start_receive(*from.via, from.sender, plan);
-}
-
 }  // namespace
-
-void give_answer(receive& to, message& request) noexcept {
-  host_context& via = *request.via;
-  try {
-    answer_request(to, request);
-  } catch (const std::bad_alloc&) {
-    return via.answer_later(to, request);
-  }
-  via.common.receives.put(&to);
-  give_back(via, request);
-}
 
 // Brings a matched pair together. False: it does not fit; both are untouched.
 bool matcher::deliver(host_context& via, receive& to, message& from) noexcept {
@@ -246,25 +213,22 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
         engine_->insert_recv({rank, tag, policy, record.user.status.size}, &record));
   } catch (...) {
     if (record.offer.generation != 0) via.accelerator->withdraw(record);
-    via.open_receives.add(-1);
-    via.common.receives.put(&record);
+    take_home(record);
     throw;
   }
   if (from == nullptr) {
     LCI_RACE_POINT("matcher.post.after_filing");
     // take_lost() has either found the receive, or was over before it was filed: then the engine's
     // lock has brought us what mark_gone() said.
-    if (via.engine.shared.failure_epoch() != 0 && rank >= 0 && via.engine.shared.has_died(rank))
-        [[unlikely]] {
+    const core& shared = via.engine.shared;
+    if (shared.failure_epoch() != 0 && rank >= 0 && shared.has_died(rank)) [[unlikely]] {
       end_receives(take_lost(via, rank));
       return errorcode_t::posted;
     }
-    if (via.engine.shared.failure_epoch() != 0 && rank >= 0 && via.engine.shared.is_gone(rank))
-        [[unlikely]] {
+    if (shared.failure_epoch() != 0 && rank >= 0 && shared.is_gone(rank)) [[unlikely]] {
       if (!is_for_parted(via, rank, record)) return errorcode_t::posted;
       if (offer.generation != 0) via.accelerator->withdraw(record);
-      via.open_receives.add(-1);
-      via.common.receives.put(&record);
+      take_home(record);
       return errorcode_t::fatal;
     }
     if (offer.generation != 0) via.accelerator->publish(rank, offer, *engine_);
@@ -337,8 +301,7 @@ std::size_t end_receives(receive* taken, bool is_told) noexcept {
       drop(to);
       continue;
     }
-    to.via->open_receives.add(-1);
-    to.via->common.receives.put(&to);
+    take_home(to);
     abandon(comp);
   }
   return ended;
@@ -347,8 +310,7 @@ std::size_t end_receives(receive* taken, bool is_told) noexcept {
 bool matcher::take_back(const waiter& by) noexcept {
   receive* const to = remove([&](int, const receive& each) { return each.user.comp == &by; });
   if (to == nullptr || was_claimed(*to)) return false;
-  to->via->open_receives.add(-1);
-  to->via->common.receives.put(to);
+  take_home(*to);
   return true;
 }
 

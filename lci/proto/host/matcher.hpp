@@ -73,8 +73,4 @@ class matcher final : public match_target {
 // no lock: objects of the library that waited may end by it. is_told: who posted them hears.
 std::size_t end_receives(receive* taken, bool is_told = true) noexcept;
 
-// A receive has met the request of a rendezvous: answers it, at once or, where memory is short, in
-// a later round of progress. Takes over both.
-void give_answer(receive& to, message& request) noexcept;
-
 }  // namespace lci::proto

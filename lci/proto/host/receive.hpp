@@ -8,6 +8,7 @@
 #include "lci/data/object_pool.hpp"
 #include "lci/mem/memory_kind.hpp"
 #include "lci/mem/packet.hpp"
+#include "lci/mem/packet_pool.hpp"
 #include "lci/mem/region_table.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/engine/core.hpp"
@@ -52,6 +53,16 @@ struct message {
   std::byte bytes[INLINE_BYTES];
 };
 
+// What is told of a receive that a message has met.
+inline status_t outcome(const receive& to, int rank, tag_t tag, std::size_t size) noexcept {
+  status_t status = to.user.status;
+  status.error = errorcode_t::done;
+  status.rank = rank;
+  status.tag = tag;
+  status.size = size;
+  return status;
+}
+
 // What the host protocols of one runtime share. Owned beside core; threads: shared.
 struct host_common {
   explicit host_common(proto::core& of) noexcept : core(of), unwanted(of) {}
@@ -60,5 +71,12 @@ struct host_common {
   data::object_pool<receive> receives;
   data::object_pool<message> messages;
 };
+
+// Gives home a message, and the packet that it is in.
+inline void give_back(host_common& shared, message& m) noexcept {
+  if (m.packet != nullptr) mem::release_packet(shared.core.arena, m.packet);
+  m.packet = nullptr;
+  shared.messages.put(&m);
+}
 
 }  // namespace lci::proto

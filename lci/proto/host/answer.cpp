@@ -1,0 +1,35 @@
+#include "lci/proto/host/answer.hpp"
+
+#include <new>
+
+#include "lci/proto/host/host_context.hpp"
+
+namespace lci::proto {
+
+// The message asks for a rendezvous: answer it for this receive. Throws std::bad_alloc.
+static void answer_request(receive& to, const message& from) {
+  recv_plan plan;
+  plan.rank = from.rank;
+  plan.user = to.user;  // a call that waits hears of a failure as well
+  plan.user.status = outcome(to, from.rank, from.tag, from.size);
+  plan.counted = to.via;
+  plan.region = to.region;
+  plan.region_offset = to.region_offset;
+  plan.kind = to.kind;
+  plan.gpu = to.gpu;
+  plan.from_device = from.from_device;
+  start_receive(*from.via, from.sender, plan);
+}
+
+void give_answer(receive& to, message& request) noexcept {
+  host_context& via = *request.via;
+  try {
+    answer_request(to, request);
+  } catch (const std::bad_alloc&) {
+    return via.answer_later(to, request);
+  }
+  via.common.receives.put(&to);
+  give_back(via.common, request);
+}
+
+}  // namespace lci::proto

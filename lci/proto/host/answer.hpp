@@ -1,0 +1,12 @@
+// Where receives meet large messages. Threads: whoever brings the two together.
+#pragma once
+
+#include "lci/proto/host/receive.hpp"
+
+namespace lci::proto {
+
+// A receive has met the request of a rendezvous: answers it, at once or, where memory is short, in
+// a later round of progress. Takes over both.
+void give_answer(receive& to, message& request) noexcept;
+
+}  // namespace lci::proto

@@ -1,0 +1,111 @@
+// What happens when the network has something.
+#include "lci/proto/host/arrival.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "lci/errors.hpp"
+#include "lci/proto/host/select.hpp"
+#include "tests/support/seed.hpp"
+#include "tests/unit/proto/world.hpp"
+
+using namespace lci::test;  // NOLINT: a test reads better without the prefix
+namespace proto = lci::proto;
+
+TEST(arrival, unknown_rcomp__throws_at_the_receiver_and_others_are_delivered) {
+  proto_world w;
+  recorder receiver;
+  const lci::rcomp_t rcomp = w[1].core.rcomps.add(&receiver);
+  std::uint64_t word = 42;
+  auto lost = w[0].outgoing(1, &word, sizeof(word), rcomp + 1, 0);
+  ASSERT_EQ(proto::start_message(lost), lci::errorcode_t::done);
+  auto good = w[0].outgoing(1, &word, sizeof(word), rcomp, 0);
+  ASSERT_EQ(proto::start_message(good), lci::errorcode_t::done);
+  w.step(20);
+  ASSERT_EQ(w.thrown.size(), 1u);
+  EXPECT_THROW(std::rethrow_exception(w.thrown[0]), lci::argument_error);
+  ASSERT_EQ(receiver.seen.size(), 1u);
+  free(receiver.seen[0].buffer);
+}
+
+TEST(arrival, exception_of_a_handler__comes_out_of_progress_after_the_batch) {
+  struct thrower final : lci::comp_impl_t {
+    void signal(lci::status_t status) override {
+      free(status.buffer);
+      if (++calls == 1) throw std::domain_error("user");
+    }
+    int calls = 0;
+  };
+  proto_world w;
+  thrower target;
+  const lci::rcomp_t rcomp = w[1].core.rcomps.add(&target);
+  std::uint64_t word = 1;
+  for (int i = 0; i < 5; ++i) {
+    auto out = w[0].outgoing(1, &word, sizeof(word), rcomp, 0);
+    ASSERT_EQ(proto::start_message(out), lci::errorcode_t::done);
+  }
+  w.step(1);
+  EXPECT_EQ(target.calls, 5);
+  ASSERT_EQ(w.thrown.size(), 1u);
+  EXPECT_THROW(std::rethrow_exception(w.thrown[0]), std::domain_error);
+}
+
+// Corrupted bytes never crash and never hang; what does not parse is counted.
+TEST(arrival, corrupted_messages__are_survived) {
+  sim_options options;
+  options.corrupt_one_in = 2;
+  options.duplicate_one_in = 5;
+  options.seed = test_seed();
+  proto_world w(options);
+  recorder sender;
+  std::vector<recorder> receivers(1);
+  auto data = pattern(20'000);
+  std::vector<std::byte> buffer(20'000);
+  for (int i = 0; i < 300; ++i) {
+    lci::status_t got;
+    try {
+      w[1].receive(0, buffer.data(), buffer.size(), 5, &receivers[0], got);
+    } catch (const lci::truncation_error&) {  // a damaged length
+    }
+    auto out = w[0].outgoing(1, data.data(), i % 2 == 0 ? data.size() : 100, w[1].engine_rcomp(), 5,
+                             &sender);
+    proto::start_message(out);
+    w.step(2);
+  }
+  w.step();
+  EXPECT_GT(w.sim.counters().corrupted, 0u);
+}
+
+// Ranks of the peer failures that progress throws, in this order; -1 for another error.
+std::vector<int> failures(node& at) {
+  std::vector<int> ranks;
+  for (int i = 0; i < 10; ++i) {
+    try {
+      at.queues->progress();
+    } catch (const lci::peer_failure_error& e) {
+      ranks.push_back(e.failed_rank());
+    } catch (const std::exception&) {
+      ranks.push_back(-1);
+    }
+  }
+  return ranks;
+}
+
+TEST(on_error, of_peers_that_are_gone__is_told_once_a_peer_and_deaths_come_first) {
+  proto_world w({}, 4);
+  proto::arrival_sink sink(w[0].queues->host);
+  sink.on_error(1, nullptr, "some reason");
+  EXPECT_EQ(failures(w[0]), std::vector<int>{-1}) << "the peer is still there";
+  sink.on_peer_gone(1, true, "it has left");
+  EXPECT_EQ(failures(w[0]), std::vector<int>{}) << "nobody needed it";
+  sink.on_peer_gone(2, true, "it has left");
+  sink.on_error(2, nullptr, "the peer is gone");
+  sink.on_error(2, nullptr, "the peer is gone");
+  sink.on_peer_gone(3, false, "it died");
+  sink.on_error(3, nullptr, "the peer is gone");
+  EXPECT_EQ(failures(w[0]), (std::vector<int>{3, 2}));
+  sink.on_error(2, nullptr, "the peer is gone");
+  sink.on_error(3, nullptr, "the peer is gone");
+  EXPECT_EQ(failures(w[0]), std::vector<int>{});
+}
