@@ -4,7 +4,7 @@
 // way: in a packet, or on the heap when a fair share of the packets lies here already. Everything
 // else goes on at every depth. Also here are signals for which a completion queue had no memory.
 //
-// One per channel. Threads: shared. Always true: what waits runs in the order in which it came, and
+// One per device. Threads: shared. Always true: what waits runs in the order in which it came, and
 // no message that came later runs before it; one thread at a time runs it, in any round of progress
 // that is not too deep. Why: docs/decisions/0030-depth-of-handlers.md.
 #pragma once

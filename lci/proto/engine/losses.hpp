@@ -5,7 +5,7 @@
 // ends, in whatever thread the news came. progress() asks take(): it tells of each peer once, in a
 // thread that no waiting call has told before, so that a thread which does nothing but progress
 // hears of it although others wait. With attribute failure_notice `own` it tells only of those that
-// were added as due, or called for since. Owned by a channel. Threads: shared.
+// were added as due, or called for since. Owned by pending_errors. Threads: shared.
 //
 // Always true: the list only grows, and count() is published after what it counts; take() answers
 // each peer once.

@@ -86,13 +86,6 @@ class progress_engine final : public member, private peer_watch::listener {
   void say(int rank, wire::kind what, const Body& body) noexcept {
     if (!shared.is_gone(rank)) control.send_control(rank, what, body);
   }
-  // Nothing more of `rank`, which is gone, comes on this device.
-  bool has_all_of(int rank) const noexcept override {
-    return watch.has_ended(rank) || !device_->may_bring(rank);
-  }
-  bool may_bring(int rank) noexcept override { return device_->may_bring(rank); }
-  bool hear_callers() noexcept override { return fabric.hear_callers(); }
-  void report(base::report::sheet& to) noexcept override;
   // A post is about to answer retry. Statistics: threads that count at once may lose some.
   LCI_COLD void refuse(int rank, errorcode_t why) noexcept;
   // Something waits for a later round of progress (or waits no more, -1).
@@ -117,6 +110,12 @@ class progress_engine final : public member, private peer_watch::listener {
  private:
   // Signals that one round lets have the turn that they waited for.
   static constexpr std::size_t MAX_TURNS = 2 * MAX_POLLS;
+  bool has_all_of(int rank) const noexcept override {
+    return watch.has_ended(rank) || !device_->may_bring(rank);
+  }
+  bool may_bring(int rank) noexcept override { return device_->may_bring(rank); }
+  bool hear_callers() noexcept override { return fabric.hear_callers(); }
+  void report(base::report::sheet& to) noexcept override;
   void end_what_waits_for(int rank, bool has_died) noexcept override;
   bool end_what_stays_from(int rank) noexcept override;
 

@@ -25,7 +25,7 @@ class waiter final : public detail::library_comp_t {
     // edge waiter.signal: the result, and the user's data behind it, are visible to is_over().
     if (state_.exchange(signalled, std::memory_order_acq_rel) == abandoned) home->put(this);
   }
-  // The operation will not complete; why has been kept by the channel before.
+  // The operation will not complete; why has been kept by the engine before.
   void fail() noexcept {
     // edge waiter.signal
     if (state_.exchange(failed, std::memory_order_acq_rel) == abandoned) home->put(this);

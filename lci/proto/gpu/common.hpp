@@ -29,11 +29,13 @@ struct common {
 
 // Of one device.
 struct context {
+  context(host_context& of, gpu::common& all) noexcept : engine(of.engine), host(of), common(all) {}
   progress_engine& engine;
   host_context& host;
   gpu::common& common;
   base::thread_counter late;            // small arrivals that a GPU is fetching
   std::atomic<std::size_t> waiting{0};  // see part
+
   void expect_leftovers(int change) noexcept {
     waiting.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
     engine.expect_leftovers(change);

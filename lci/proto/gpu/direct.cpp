@@ -237,7 +237,7 @@ void late_arrival::ended(std::string_view error) noexcept {
     });
   }
   via.engine.signals.tell(user, error.empty());
-  via.late.add(-1);  // last: the channel may go then
+  via.late.add(-1);  // last: the device may go then
 }
 
 }  // namespace lci::proto::gpu

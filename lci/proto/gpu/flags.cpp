@@ -70,7 +70,7 @@ void awaited_flags::wait_for(const waiting& one) noexcept {
     count_.store(list_.size(), std::memory_order_relaxed);
     via_.engine.shared.expect(1);
   }
-  // Another channel may have heard of its end first.
+  // Another device may have heard of its end first.
   if (via_.engine.shared.is_gone(one.rank)) forget(one.rank);
 }
 

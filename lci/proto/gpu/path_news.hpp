@@ -1,7 +1,7 @@
 // Counts which way GPU memory goes, so that a detour shows. Says at log level info which way it is
 // for each rank and why, each way and reason once, and the sums at the end.
-// Owned by core. Threads: shared. Always true: where the level is off, a call is one addition and
-// one load.
+// Owned by gpu::common. Threads: shared. Always true: where the level is off, a call is one
+// addition and one load.
 #pragma once
 
 #include <atomic>

@@ -27,7 +27,7 @@ bool staged_transfers::state::begin(std::size_t total, wire::slots cut) noexcept
 }
 
 void staged_transfers::complain(int rank, std::string_view error) noexcept {
-  if (via_.engine.shared.is_gone(rank)) return;  // said once, by the channel
+  if (via_.engine.shared.is_gone(rank)) return;  // said once, by the engine
   via_.engine.errors.keep_made([&] {
     return std::runtime_error("a transfer through host memory with rank " + std::to_string(rank) +
                               " failed: " + std::string(error));

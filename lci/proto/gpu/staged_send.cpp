@@ -60,7 +60,7 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     --s->busy;
     over = settle_locked(name, *s);
   }
-  // Without a connection the peer is gone, which the channel says.
+  // Without a connection the peer is gone, which the engine says.
   if (!is_sound && (is_told || view.what != net::remote_view::answer::not_connected))
     complain(plan.rank, "the peer's slots make no sense, or are gone");
   if (over.is_over) return end(over);

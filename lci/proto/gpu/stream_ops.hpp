@@ -1,6 +1,6 @@
 // What streams of the program start and wait for: posts that a stream triggers, and synchronizers
-// that hold a stream back. Owned by core. Callers: api makes and frees them, channel::progress()
-// moves them. Threads: shared; one thread at a time moves, the others find nothing to do.
+// that hold a stream back. Owned by gpu::common. Callers: api makes and frees them, rounds of
+// progress moves them. Threads: shared; one thread at a time moves, the others find nothing to do.
 //
 // Each has a word that it shares with its stream:
 //
