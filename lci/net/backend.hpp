@@ -173,6 +173,7 @@ class endpoint {
 
 class device {
  public:
+  // Calls no sink.
   virtual ~device() = default;
   virtual std::unique_ptr<endpoint> make_endpoint() = 0;
   // For the protocols' own messages, which go on with what others began: device_config's reserve is

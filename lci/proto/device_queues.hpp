@@ -4,6 +4,7 @@
 
 #include "lci/proto/engine/progress_engine.hpp"
 #include "lci/proto/gpu/common.hpp"
+#include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/gpu/protocols.hpp"
 #include "lci/proto/host/host_context.hpp"
 #include "lci/proto/host/host_protocols.hpp"
@@ -17,7 +18,8 @@ struct shared_state {
       : core(rank, size, layout, ranks_here) {}
   proto::core core;
   host_common host{core};
-  gpu::common gpu{core};
+  gpu::job_pools gpu_jobs;
+  gpu::common gpu{core, gpu_jobs};
 };
 
 class device_queues {

@@ -1,6 +1,6 @@
 """Includes point to the same floor or down, never up; backends do not see each other, but hip sees cuda. What is
 experimental sees the backend that it belongs to, and nobody sees it. The rooms of proto are floors of their own: a lower one
-includes no higher one, names no type of it, and no more than three of its parts include each other in a circle."""
+includes no higher one and names no type of it."""
 
 import re
 
@@ -30,7 +30,6 @@ BACKEND_SEES = LOW | {"net"}
 BACKENDS_BELOW = {"backend hip": {"backend cuda"}}
 # They are above everything, so only floors that do not exist are beyond them.
 TOP = {"api", "lct", "tool", "providers"}
-MOST_IN_CIRCLE = 3  # header and source are one part
 DEFINED = re.compile(r"^(?:class|struct|enum class) (\w+)\b[^;(]*\{", re.MULTILINE)
 # What is not included can only be named by such a line.
 DECLARED = re.compile(r"^(?:class|struct|enum class) (\w+)\b[^{(;\n]*;", re.MULTILINE)
@@ -71,22 +70,8 @@ def may_see(floor, target):
     return target in SEES.get(floor, set())
 
 
-def circles(edges):
-    """Sets of nodes that reach each other, larger than one."""
-    reach = {}
-    for start in edges:
-        seen, todo = set(), [start]
-        while todo:
-            for after in edges.get(todo.pop(), ()):
-                if after not in seen:
-                    seen.add(after)
-                    todo.append(after)
-        reach[start] = seen
-    return {frozenset(b for b in reach[a] if a in reach.get(b, ())) for a in edges if a in reach[a]}
-
-
-def check_rooms(texts, edges, result):
-    """What the rooms of proto name, and how their parts include each other. texts: {path: (room, text)}."""
+def check_rooms(texts, result):
+    """What the rooms of proto name. texts: {path: (room, text)}."""
     defined = {}
     for room, text in texts.values():
         for name in DEFINED.findall(text):
@@ -95,9 +80,6 @@ def check_rooms(texts, edges, result):
         for name in sorted(set(DECLARED.findall(without_comments(text)))):
             if min(defined.get(name, {0})) > ROOMS.index(room):
                 result.problems.append(f"{path}: room '{room}' names {name} of '{ROOMS[min(defined[name])]}'")
-    for circle in circles(edges):
-        if len(circle) > MOST_IN_CIRCLE:
-            result.problems.append(f"{len(circle)} parts include each other: {', '.join(sorted(circle))}")
 
 
 def check(root, build):
@@ -105,16 +87,14 @@ def check(root, build):
     del build
     result = Result()
     count = 0
-    rooms, edges = {}, {}
+    rooms = {}
     for path in files(root, ("include", "lci", "backends", "experimental/cuda", "experimental/ibv", "lct", "tools", "examples")):
         name = relative(path, root)
         floor = floor_of(name)
         # Strings are kept: what is included stands in one.
         text = without_comments(path.read_text(), keep_strings=True)
-        part = name.rsplit(".", 1)[0]
         if floor in ROOMS:
             rooms[name] = (floor, path.read_text())
-            edges.setdefault(part, set())
         for match in INCLUDE.finditer(text):
             count += 1
             bracket, included = match.groups()
@@ -126,12 +106,10 @@ def check(root, build):
             if target is None:
                 continue
             above = floor_of(target)
-            if floor in ROOMS and above in ROOMS and target.rsplit(".", 1)[0] != part:
-                edges[part].add(target.rsplit(".", 1)[0])
             if above is None or not may_see(floor, above):
                 result.problems.append(f"{name}:{line}: floor '{floor}' includes \"{included}\" of "
                                        f"'{above or 'no floor'}'")
-    check_rooms(rooms, edges, result)
+    check_rooms(rooms, result)
     result.summary = f"{count} includes"
     return result
 
@@ -157,8 +135,6 @@ PLANTED = [
             "floor 'proto host' includes"),
     Planted({"lci/proto/engine/a.hpp": "class higher;\n", "lci/proto/host/b.hpp": "class higher {\n};\n"},
             "room 'proto engine' names higher of 'proto host'"),
-    Planted({f"lci/proto/engine/{a}.hpp": f'#include "lci/proto/engine/{b}.hpp"\n' for a, b in ("ab", "bc", "cd", "da")},
-            "4 parts include each other"),
 ]
 
 if __name__ == "__main__":

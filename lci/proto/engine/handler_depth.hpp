@@ -9,6 +9,7 @@
 
 #include "lci/base/platform.hpp"
 #include "lci/base/thread_id.hpp"
+#include "lci/errors.hpp"
 
 namespace lci::proto {
 
@@ -51,7 +52,9 @@ class no_progress_here {
 
  private:
   static constexpr std::uint32_t BARRED = 1u << 20;
-  [[noreturn]] LCI_COLD static void fail();
+  [[noreturn]] LCI_COLD static void fail() {
+    throw argument_error("progress: an allocator of active messages must not make progress");
+  }
 };
 
 }  // namespace lci::proto

@@ -13,10 +13,6 @@ namespace lci::proto {
 
 constinit thread_local std::uint32_t handler_depth_tls = 0;
 
-void no_progress_here::fail() {
-  throw argument_error("progress: an allocator of active messages must not make progress");
-}
-
 namespace {
 
 // Of the packets of a pool this part may lie here. The rest is for posts, which a handler may wait

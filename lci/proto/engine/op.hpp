@@ -36,10 +36,6 @@ struct user_side {
   std::uint32_t serial = 0;  // of comp when it was given; afterwards another may be in its place
 };
 
-// The operation of this object, which may be null, will not complete, and nobody tells: one of the
-// library's own hears it.
-void abandon(comp_impl_t* comp) noexcept;
-
 // One way to carry an operation, as its transfers need it: null where there is nothing to do. What
 // posts choose from (post_protocol) says more.
 struct protocol {

@@ -24,11 +24,6 @@ void signaller::fail(const user_side& user) noexcept {
     abandon(user.comp);
 }
 
-void abandon(comp_impl_t* comp) noexcept {
-  if (comp != nullptr && comp->attr.comp_type == detail::LIBRARY_COMP)
-    static_cast<detail::library_comp_t*>(comp)->lose();
-}
-
 // Too deep inside of handlers, or behind others that were.
 void signaller::signal_in_turn(comp_impl_t& to, const status_t& status, bool is_completion,
                                news what) noexcept {

@@ -45,4 +45,11 @@ class waiter final : public detail::library_comp_t {
   status_t result_;
 };
 
+// The operation of this object, which may be null, will not complete, and nobody else says so: an
+// object of the library is told.
+inline void abandon(comp_impl_t* comp) noexcept {
+  if (comp != nullptr && comp->attr.comp_type == detail::LIBRARY_COMP)
+    static_cast<detail::library_comp_t*>(comp)->lose();
+}
+
 }  // namespace lci::proto

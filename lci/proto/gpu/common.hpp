@@ -2,11 +2,9 @@
 // rest of it. Threads: shared.
 #pragma once
 
-#include "lci/data/object_pool.hpp"
 #include "lci/proto/engine/core.hpp"
 #include "lci/proto/gpu/devices.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
-#include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/gpu/path_news.hpp"
 #include "lci/proto/gpu/staging_store.hpp"
 #include "lci/proto/gpu/stream_ops.hpp"
@@ -14,17 +12,17 @@
 
 namespace lci::proto::gpu {
 
+struct job_pools;
+
 // Owned beside core.
 struct common {
-  explicit common(core& of) : gpus(of), staging(of.arena, of.regions, gpus) {}
+  common(core& of, job_pools& pools) : gpus(of), staging(of.arena, of.regions, gpus), jobs(pools) {}
   devices gpus;
   path_news paths;
   stream_ops streams{gpus};
   staging_store staging;
   flag_words flags{staging};
-  data::object_pool<direct_copy> direct_copies;
-  data::object_pool<late_arrival> late_arrivals;
-  data::object_pool<am_copy> am_copies;
+  job_pools& jobs;
 };
 
 // Of one device.

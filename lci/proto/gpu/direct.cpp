@@ -64,7 +64,7 @@ static direct_copy* plan_direct(context& via, transfer& move, const net::remote_
     why_not = "only GPU memory at both ends is copied directly between processes";
     return nullptr;
   }
-  direct_copy* const copy = all.direct_copies.get();
+  direct_copy* const copy = all.jobs.direct_copies.get();
   copy->via = &via;
   copy->move = &move;
   copy->flag = nullptr;
@@ -76,7 +76,7 @@ static direct_copy* plan_direct(context& via, transfer& move, const net::remote_
     far =
         is_own ? own_end(shared, move, view, why_not) : mapped_end(via, *copy, move, view, why_not);
   } catch (...) {
-    all.direct_copies.put(copy);
+    all.jobs.direct_copies.put(copy);
     throw;
   }
   if (is_own) {
@@ -87,7 +87,7 @@ static direct_copy* plan_direct(context& via, transfer& move, const net::remote_
     copy->is_in_reach = true;  // mapped for this GPU
   }
   if (far == nullptr) {
-    all.direct_copies.put(copy);
+    all.jobs.direct_copies.put(copy);
     return nullptr;
   }
   const bool is_get = move.what == transfer::verb::get;
@@ -112,7 +112,7 @@ bool make_direct(context& via, transfer& move, const net::remote_view& view, con
 void direct_copy::discard(transfer& of) noexcept {
   of.carrier = nullptr;
   far = {};
-  via->common.direct_copies.put(this);
+  via->common.jobs.direct_copies.put(this);
 }
 
 void direct_copy::ended(std::string_view error) noexcept {
@@ -207,9 +207,9 @@ bool late_arrival::take(context& via, const std::byte* data, std::size_t bytes) 
 
 void deliver_to_device(context& via, receive& to, const status_t& status, const std::byte* data) {
   common& all = via.common;
-  late_arrival* const late = all.late_arrivals.get();
+  late_arrival* const late = all.jobs.late_arrivals.get();
   if (!late->take(via, data, status.size)) {
-    all.late_arrivals.put(late);
+    all.jobs.late_arrivals.put(late);
     throw std::bad_alloc();
   }
   late->counted_ = to.via;
@@ -227,7 +227,7 @@ void late_arrival::ended(std::string_view error) noexcept {
   const user_side user = user_;
   if (set_ != nullptr) via.common.staging.give(set_);
   delete[] heap_;
-  via.common.late_arrivals.put(this);
+  via.common.jobs.late_arrivals.put(this);
   counted->open_receives.add(-1);
   if (!error.empty()) {
     via.engine.errors.keep_made([&] {

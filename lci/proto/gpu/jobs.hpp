@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "lci/data/object_pool.hpp"
 #include "lci/proto/engine/op.hpp"
 #include "lci/proto/gpu/devices.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
@@ -71,6 +72,13 @@ class am_copy final : public device_job {
   am_place place_;
   slot_set* set_ = nullptr;    // the bytes are here,
   std::byte* heap_ = nullptr;  // or here
+};
+
+// Where they come from. Owned beside core.
+struct job_pools {
+  data::object_pool<direct_copy> direct_copies;
+  data::object_pool<late_arrival> late_arrivals;
+  data::object_pool<am_copy> am_copies;
 };
 
 }  // namespace lci::proto::gpu

@@ -11,6 +11,7 @@
 #include "lci/errors.hpp"
 #include "lci/proto/engine/handler_depth.hpp"
 #include "lci/proto/gpu/common.hpp"
+#include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/gpu/staged.hpp"
 #include "lci/proto/host/arrival.hpp"
 
@@ -124,7 +125,7 @@ bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
     via_.engine.signals.signal(&to, status, false, news::message);
     return true;
   }
-  am_copy* const job = via_.common.am_copies.try_get();
+  am_copy* const job = via_.common.jobs.am_copies.try_get();
   if (job == nullptr) return false;
   job->via_ = &via_;
   job->user_ = {&to, status};
@@ -137,7 +138,7 @@ bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   if (job->set_ == nullptr) {
     job->heap_ = new (std::nothrow) std::byte[status.size];
     if (job->heap_ == nullptr) {
-      via_.common.am_copies.put(job);
+      via_.common.jobs.am_copies.put(job);
       return false;
     }
   }
@@ -159,7 +160,7 @@ void am_copy::ended(std::string_view error) noexcept {
   const am_place place = place_;
   if (set_ != nullptr) via.common.staging.give(set_);
   delete[] heap_;
-  via.common.am_copies.put(this);
+  via.common.jobs.am_copies.put(this);
   via.engine.open.add(-1);
   if (error.empty())
     return via.engine.signals.signal_given(user.comp, user.serial, user.status, false,

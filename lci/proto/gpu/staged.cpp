@@ -48,7 +48,7 @@ static void end_get(host_context& via, const recv_plan& plan, bool ok) {
 constexpr receiver PUT_RECEIVER = {&end_put};
 constexpr receiver GET_RECEIVER = {&end_get};
 
-void staged_transfers::on_put_request(int rank, const wire::put_request& request) {
+LCI_COLD void staged_transfers::on_put_request(int rank, const wire::put_request& request) {
   const auto to = via_.engine.shared.find_range(request.region, request.offset, request.size);
   if (to.at == nullptr || request.size == 0)
     return via_.engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});

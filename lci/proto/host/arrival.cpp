@@ -205,7 +205,7 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
   return net::verdict::taken;
 }
 
-net::verdict on_rts(host_context& via, int rank, const wire::rts& request) {
+LCI_COLD net::verdict on_rts(host_context& via, int rank, const wire::rts& request) {
   progress_engine& engine = via.engine;
   const remote_target to = engine.shared.rcomps.find(request.rcomp);
   if (to.match != nullptr) return matcher::of(*to.match).on_rts(via, rank, request, to.policy);
@@ -220,6 +220,7 @@ net::verdict on_rts(host_context& via, int rank, const wire::rts& request) {
   // message took must not show.
   if (to.comp->attr.zero_copy_am &&
       request.size + sizeof(wire::extended_head) <= engine.pool.payload_size()) {
+    // The sink's spare one is not looked at: a later poll finds it in the pool.
     mem::packet* const packet = engine.pool.get();
     if (packet == nullptr) return net::verdict::deferred;
     at.buffer = packet->payload();

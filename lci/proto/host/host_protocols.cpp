@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "lci/proto/engine/waiter.hpp"
 #include "lci/proto/host/answer.hpp"
 #include "lci/proto/host/arrival.hpp"
 #include "lci/proto/host/matcher.hpp"

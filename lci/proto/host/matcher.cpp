@@ -9,6 +9,7 @@
 #include "lci/base/copy.hpp"
 #include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
+#include "lci/proto/engine/waiter.hpp"
 #include "lci/proto/host/answer.hpp"
 #include "lci/proto/host/host_context.hpp"
 

@@ -70,11 +70,13 @@ LCI_COLD void start_in_pieces(host_context& via, wire::name self, send_side& sid
   }
 }
 
-// Within one process a receive may be in GPU memory although the data is not.
+// Within one process a receive may be in GPU memory although the data is not. What the network
+// reads goes to others without a look at their registration: the RTR says where it is.
 bool needs_accelerator(const host_context& via, const send_side& side) noexcept {
-  if (side.plan.kind != mem::mem_kind::host || side.plan.off_network) return true;
+  if (!is_for_network(via, side.plan)) return true;
   if (side.plan.rank != via.engine.shared.me) [[likely]]
     return false;
+  if (side.plan.kind != mem::mem_kind::host) return true;
   const auto there =
       via.engine.shared.regions.look_up({side.ready.region.slot, side.ready.region.generation});
   return there && there->kind != mem::mem_kind::host;

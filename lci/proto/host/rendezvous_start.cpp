@@ -85,13 +85,19 @@ void start_receive(host_context& via, wire::name sender, const recv_plan& plan) 
   mem::region target{plan.user.status.buffer, plan.user.status.size, plan.kind, {}, false};
   network_key key;
   const bool is_named = plan.region.generation != 0;
-  if (plan.from_device || plan.kind != mem::mem_kind::host) [[unlikely]] {
-    std::string why_not;
-    const target_way way = via.accelerator->find_target(sender, plan, target, key, why_not);
-    if (way == target_way::none) return;
-    if (way == target_way::staged) return via.accelerator->receive_staged(sender, plan, why_not);
-  } else if (!is_named && !register_destination(via, plan, key)) [[unlikely]] {
-    return via.accelerator->receive_in_pieces(sender, plan);
+  try {
+    if (plan.from_device || plan.kind != mem::mem_kind::host) [[unlikely]] {
+      std::string why_not;
+      const target_way way = via.accelerator->find_target(sender, plan, target, key, why_not);
+      if (way == target_way::none) return;
+      if (way == target_way::staged) return via.accelerator->receive_staged(sender, plan, why_not);
+    } else if (!is_named && !register_destination(via, plan, key)) [[unlikely]] {
+      return via.accelerator->receive_in_pieces(sender, plan);
+    }
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (...) {  // there is no accelerator
+    return give_up(via, sender, plan, std::current_exception());
   }
   recv_plan mine = plan;
   mine.local_key = key.get();
