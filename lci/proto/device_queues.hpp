@@ -18,8 +18,8 @@ struct shared_state {
       : core(rank, size, layout, ranks_here) {}
   proto::core core;
   host_common host{core};
-  gpu::job_pools gpu_jobs;
   gpu::common gpu{core, gpu_jobs};
+  gpu::job_pools gpu_jobs;  // ends before the accelerator that its records may hold memory of
 };
 
 class device_queues {

@@ -63,6 +63,11 @@ class chain {
       return ended_ == flying && under_way_ == 0;
     });
     barrier();
+    // What was sent on for others meanwhile.
+    wait_until([&] {
+      take_completed();
+      return under_way_ == 0;
+    });
     EXPECT_EQ(handled_, flying * hops);
     EXPECT_EQ(damaged_, 0);
     EXPECT_LE(deepest_, lci::get_g_runtime().get_attr_max_handler_depth());
