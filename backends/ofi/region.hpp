@@ -37,6 +37,11 @@ class regions final
   ~regions() { close(); }
 
   void serialise() noexcept { registrar_.serialise(); }
+  // The arena is registered by us, span by span, and a peer that asks for a name in it is answered
+  // from the table of regions, as long as that has it.
+  std::uint64_t add(void* address, std::size_t size, mem::mem_kind kind, std::string& why_not) {
+    return arena_.contains(address) ? 0 : region_store::add(address, size, kind, why_not);
+  }
   void publish(net::remote_key name, std::uint64_t key);
   // What that rank is told of that name, and keeps from now on. False: there is no memory to note
   // that, and it must not keep it.

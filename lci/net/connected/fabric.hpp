@@ -56,8 +56,6 @@ class fabric : public net::fabric {
   }
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                 std::string& why_not) final {
-    // The arena is registered by us, span by span.
-    if (self().config().arena->contains(address)) return 0;
     return self().memory().add(address, size, kind, why_not);
   }
   // Whoever was told of it hears of its end on every device on which we are connected, before
