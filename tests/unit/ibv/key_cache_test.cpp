@@ -119,8 +119,9 @@ TEST_F(key_cache_test, look_up__makes_no_connection_of_another_device) {
   g->at(1).hide(key);
 }
 
-// Whoever keeps a row puts over any device, and hears of its end on each before what is sent there
-// afterwards: also where another one has asked, or the one that has asked is not polled any more.
+// A rank that keeps a row puts over any device, and hears of its end on each before what is sent
+// there afterwards: also where another one has asked, or the one that has asked is not polled any
+// more.
 TEST_F(key_cache_test, end_of_a_registration__is_told_over_every_device) {
   auto g = open(2, 2);
   for (const std::size_t device : {0u, 1u})
