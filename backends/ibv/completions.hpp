@@ -1,7 +1,7 @@
-// The completion queue of a port. Its entries are copied (ibv_poll_cq) or, with
+// The completion queue of a device on one card. Its entries are copied (ibv_poll_cq) or, with
 // LCI_IBV_EXTENDED_CQ=1 where the card offers it, read field by field (extended_queue). Either way
-// they come out the same. Owned by port. Threads: poll() the polling thread; make_room() under the
-// connector's lock.
+// they come out the same. Owned by device_queues or a side. Threads: poll() the polling thread;
+// make_room() under the connector's lock.
 #pragma once
 
 #include <cstdint>

@@ -96,11 +96,14 @@ connection& device_queues::make_connection(int rank) {
   made.cap.max_send_sge = 2;
   made.cap.max_inline_data = static_cast<std::uint32_t>(cards_.caps().max_inject);
   qp_handle qp = make_queue_pair(cards_.first(), pd, made, rank);
-  auto one = std::make_unique<connection>(rank, std::move(qp), random_psn(), depth_, reserved_,
-                                          is_shared ? &domain_lock_ : nullptr, std::move(home));
-  by_qpn_.enter(*one);
+  connection& out =
+      keep(std::make_unique<connection>(rank, std::move(qp), random_psn(), depth_, reserved_,
+                                        is_shared ? &domain_lock_ : nullptr, std::move(home)));
+  // Only what is kept, since it stays there.
+  by_qpn_.enter(out);
   ++made_;
-  return add(std::move(one));
+  publish(out);
+  return out;
 }
 
 void device_queues::tell(int rank, const note& what) noexcept {

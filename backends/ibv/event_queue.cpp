@@ -192,7 +192,7 @@ void event_queue::take_note(const note& what, const connection& from) noexcept {
   const net::remote_key name{what.slot, what.generation};
   if (what.what == note::kind::withdrawn)
     keys_.withdraw(from.rank, name);
-  else if (!memory_.add_reader(name, {from.rank, index_}))
+  else if (!memory_.add_reader(name, from.rank))
     tell_withdrawn(from.rank, name);
 }
 

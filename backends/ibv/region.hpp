@@ -1,8 +1,9 @@
 // What this fabric has registered with its cards, and the table in which peers read the keys. Owned
 // by fabric. Threads: shared, as region_store says; of the arena it is the first card's keys that
 // are found without a lock. Always true: a row is published after its registration was made and
-// withdrawn before it ends. Memory that holds messages, rows or flags is registered strictly
-// ordered, that of programs as loosely as the card allows.
+// withdrawn before it ends, so what lies in the arena is registered once more for a name. Memory
+// that holds messages, rows or flags is registered strictly ordered, that of programs as loosely as
+// the card allows.
 #pragma once
 
 #include <array>

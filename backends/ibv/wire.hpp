@@ -76,7 +76,7 @@ struct fabric_address {
   static bool parse(std::string_view text, fabric_address& out) noexcept;
 };
 
-// A message of ours among those of the layer above: one without immediate data. One of no bytes is
+// A message of ours among those of the layer above: one without immediate data. One of no bytes
 // says that its sender disconnects.
 struct note {
   enum class kind : std::uint32_t {

@@ -242,7 +242,7 @@ void event_queue::take_note(net::sink& to, const note& what, connection& from) n
     case note::kind::ask: {
       note answer;
       // Who would not hear of its end must not know it, and asks again.
-      if (!memory_.tell(name, {from.rank, index()}, answer)) answer.what = note::kind::withdrawn;
+      if (!memory_.tell(name, from.rank, answer)) answer.what = note::kind::withdrawn;
       return tell(from.rank, answer);
     }
     case note::kind::row:

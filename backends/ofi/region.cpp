@@ -59,7 +59,7 @@ net::remote_target regions::target_in_arena(const void* address, std::size_t siz
   return on != nullptr ? target_in(*on, address) : net::remote_target{};
 }
 
-bool regions::tell(net::remote_key name, net::connected::reader who, note& out) noexcept {
+bool regions::tell(net::remote_key name, int rank, note& out) noexcept {
   out = {};
   out.what = note::kind::no_row;
   out.slot = name.slot;
@@ -77,7 +77,7 @@ bool regions::tell(net::remote_key name, net::connected::reader who, note& out) 
     const std::lock_guard lock(mutex_);
     if (registration* const made = find_locked(name)) {
       fill(made->address, made->size, made->kind, target_in(*made));
-      return add_reader_locked(*made, who);
+      return add_reader_locked(*made, rank);
     }
   }
   // Without a registration of its own: memory of the arena, or what no network may be given.

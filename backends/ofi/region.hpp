@@ -37,10 +37,15 @@ class regions final
   ~regions() { close(); }
 
   void serialise() noexcept { registrar_.serialise(); }
+  // The arena is registered by us, span by span, and a peer that asks for a name in it is answered
+  // from the table of regions, as long as that has it.
+  std::uint64_t add(void* address, std::size_t size, mem::mem_kind kind, std::string& why_not) {
+    return arena_.contains(address) ? 0 : region_store::add(address, size, kind, why_not);
+  }
   void publish(net::remote_key name, std::uint64_t key);
-  // What `who` is told of that name, and keeps from now on. False: there is no memory to note that,
-  // and it must not keep it.
-  bool tell(net::remote_key name, net::connected::reader who, note& out) noexcept;
+  // What that rank is told of that name, and keeps from now on. False: there is no memory to note
+  // that, and it must not keep it.
+  bool tell(net::remote_key name, int rank, note& out) noexcept;
 
   // What the provider wants along with a local buffer. False: it has to be registered, and is not.
   bool find_local(const void* buffer, std::size_t size, mem::mem_kind kind, std::uint64_t key,

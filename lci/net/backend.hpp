@@ -265,9 +265,9 @@ class fabric {
   // The peer's process as seen from here; 0: on another machine, or not visible.
   virtual int process_of(int /*rank*/) noexcept { return 0; }
   // Registration of local memory, at least one byte, with this network; key 0 where none is needed,
-  // as for what lies in the arena. GPU memory (only
-  // with device_memory) that cannot be registered is no error: `why_not` then has every reason, and
-  // it goes through host memory. Throws backend_error.
+  // as it may be for what lies in the arena. GPU memory (only with device_memory) that cannot be
+  // registered is no error: `why_not` then has every reason, and it goes through host memory.
+  // Throws backend_error.
   virtual std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                         std::string& why_not) = 0;
   virtual void deregister_region(std::uint64_t local_key) noexcept = 0;

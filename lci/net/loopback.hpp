@@ -1,4 +1,4 @@
-// Operations of a rank on itself: no network is asked. Owned by the ports of networks. Threads:
+// Operations of a rank on itself: no network is asked. Owned by the queues of a device. Threads:
 // posts shared, poll() the polling thread. Always true: what was accepted is presented once, in
 // order; the queue is bounded, and full is retry.
 #pragma once

@@ -1,5 +1,5 @@
 // When to call a peer again that has not answered: soon at first, then less and less often. Part of
-// a link. Threads: the connector's, under its lock.
+// a connection. Threads: the connector's, under its lock.
 #pragma once
 
 #include <algorithm>

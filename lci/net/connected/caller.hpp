@@ -1,7 +1,7 @@
 // First contact, as far as it is the same over every network: which peers posts want to reach,
 // which are called and not connected yet, and what kept us from it. How a hello is said is the
-// network's. Part of a connector. Callers: backends that connect at first use. Threads: request()
-// and has_work() shared, the rest under the connector's lock. Always true: what cannot be done now
+// network's. Part of a connector. Callers: backends that connect at first use. Threads: requests()
+// and polls() shared, the rest under the connector's lock. Always true: what cannot be done now
 // stays pending; what went wrong with one rank keeps nobody else back, and if it goes on, that rank
 // is given up.
 #pragma once

@@ -1,6 +1,7 @@
 // The connections of a device by rank, and what posts say of ranks that have none: they are asked
-// for, or cannot be had. Base of a device's queues. Threads: shared, but take_pending() and add(),
-// which are under the connector's lock. Always true: a connection that was added stays.
+// for, or cannot be had. Base of a device's queues. Threads: shared, but take_pending(), keep(),
+// publish() and add(), which are under the connector's lock. Always true: a connection that was
+// added stays.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,7 @@ class connection_table {
         failure_(failure) {}
 
   Connection* find(int rank) const noexcept {
-    // edge connection.made: partner is add().
+    // edge connection.made: partner is publish().
     return of_[static_cast<std::size_t>(rank)].load(std::memory_order_acquire);
   }
   // The same for a rank that may make no sense.
@@ -70,11 +71,18 @@ class connection_table {
  protected:
   std::size_t ranks() const noexcept { return ranks_; }
   unreachable& unreached() noexcept { return unreachable_; }
-  Connection& add(std::unique_ptr<Connection> made) {
+  // It is ours from now on, and is found once it is published. Throws std::bad_alloc: it is gone.
+  Connection& keep(std::unique_ptr<Connection> made) {
     store_.push_back(std::move(made));
-    Connection& out = *store_.back();
+    return *store_.back();
+  }
+  void publish(Connection& made) noexcept {
     // edge connection.made: partner is find().
-    of_[static_cast<std::size_t>(out.rank)].store(&out, std::memory_order_release);
+    of_[static_cast<std::size_t>(made.rank)].store(&made, std::memory_order_release);
+  }
+  Connection& add(std::unique_ptr<Connection> made) {
+    Connection& out = keep(std::move(made));
+    publish(out);
     return out;
   }
   // What they use goes after them.

@@ -98,6 +98,7 @@ class connector {
   Driver& self() noexcept { return static_cast<Driver&>(*this); }
   void call(connection& on, Queues& q) {
     on.pace.wait_from(base::cpu_ticks());
+    // One that throws counts, too: it waits as long as one that is not answered.
     on.pace.count();
     const bool is_calling = on.state() == connection::stage::calling;
     if (!self().say(on, q, is_calling ? hello_flags::WANTS_ANSWER : 0)) on.pace.discount();

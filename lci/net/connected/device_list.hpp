@@ -46,12 +46,6 @@ class device_list {
     }
     if (first != nullptr) first->request(rank);
   }
-  // use(queue) of that device, if there is one.
-  template <class Use>
-  void with(int device, Use&& use) {
-    const std::lock_guard lock(mutex_);
-    if (const auto& one = queues_[static_cast<std::size_t>(device)]; one) use(*one);
-  }
   // use(queue), in order, until one answers true.
   template <class Use>
   void until(Use&& use) {

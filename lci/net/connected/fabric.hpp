@@ -28,7 +28,8 @@ inline const fabric_config& checked(const fabric_config& config, const char* net
 inline constexpr std::size_t MAX_SEND = 8192 - sizeof(mem::packet);
 
 // Driver, derived from this, has config(), memory(), keys(), calls(), devices() and
-// make_queue(index, device_config). Its queues have tell_withdrawn(rank, name).
+// make_queue(index, device_config). Its queues have tell_withdrawn(rank, name),
+// which does nothing where there is no connection or it has ended.
 template <class Driver, class Queue, class Endpoint>
 class fabric : public net::fabric {
  public:
@@ -55,15 +56,14 @@ class fabric : public net::fabric {
   }
   std::uint64_t register_region(void* address, std::size_t size, mem::mem_kind kind,
                                 std::string& why_not) final {
-    // The arena is registered by us, span by span.
-    if (self().config().arena->contains(address)) return 0;
     return self().memory().add(address, size, kind, why_not);
   }
-  // Whoever was told of it hears before anything that is sent on that device from now on.
+  // Whoever was told of it hears of its end on every device on which we are connected, before
+  // anything that is sent there from now on: what it keeps serves all of its devices.
   void deregister_region(std::uint64_t local_key) noexcept final {
     remote_key name;
-    for (const reader& who : self().memory().remove(local_key, &name))
-      self().devices().with(who.device, [&](Queue& one) { one.tell_withdrawn(who.rank, name); });
+    for (const int rank : self().memory().remove(local_key, &name))
+      self().devices().for_each([&](Queue& one) { one.tell_withdrawn(rank, name); });
   }
   void publish(remote_key name, std::uint64_t local_key) final {
     self().memory().publish(name, local_key);

@@ -28,7 +28,8 @@ struct key_request {
 
 // Row: what a peer says of a registration. Request: derived from key_request. Queues: find(rank).
 // Driver, derived from this, has:
-//   MAY_DROP_SENT            nothing bad happens if an answer comes to a request that is forgotten
+//   MAY_DROP_SENT            nothing bad happens if an answer comes to a request that is forgotten;
+//                            then requests are sent without the lock
 //   view_of(row)             the same as a remote_view
 //   is_name(name)            a name that a registration could have
 //   prepare(request)         before it is in the list; false: there is no room
@@ -66,16 +67,18 @@ class key_cache {
   // asked has asked for a connection of some device.
   void serve(Queues& by) noexcept {
     if (open_.load(std::memory_order_relaxed) == 0) return;
-    const std::unique_lock lock(lock_, std::try_to_lock);
-    if (!lock) return;
-    erase_locked([&](Request& one) {
-      const auto* const on = by.find(one.rank);
-      if (one.is_sent || on == nullptr || on->state() == connection::stage::calling) return false;
+    {
+      const std::unique_lock lock(lock_, std::try_to_lock);
+      if (!lock) return;
       // Nobody will answer, and that the peer is gone is said elsewhere.
-      if (on->state() >= connection::stage::left) return true;
-      ask_locked(by, one);
-      return false;
-    });
+      erase_locked([&](const Request& one) { return stage_of(by, one) >= stage::left; });
+      if constexpr (!Driver::MAY_DROP_SENT) {
+        for (Request& one : requests_)
+          if (stage_of(by, one) == stage::ready) ask_locked(by, one);
+        return;
+      }
+    }
+    if constexpr (Driver::MAY_DROP_SENT) ask_unlocked(by);
   }
   // The peer has withdrawn it.
   void withdraw(int rank, remote_key name) noexcept {
@@ -134,6 +137,7 @@ class key_cache {
   base::spinlock lock_;  // guards everything below
 
  private:
+  using stage = connection::stage;
   struct known {
     std::uint32_t generation = 0;
     std::optional<Row> row;  // nothing: it is unknown
@@ -148,6 +152,33 @@ class key_cache {
   void close_locked() noexcept {
     open_.store(open_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     polls_.drop();
+  }
+  // Of the connection over which it could be sent now; calling: of none.
+  static stage stage_of(Queues& by, const Request& one) noexcept {
+    const auto* const on = one.is_sent ? nullptr : by.find(one.rank);
+    return on != nullptr ? on->state() : stage::calling;
+  }
+  // Each is taken for sent first: an answer, or the peer's end, may come before ask() returns.
+  void ask_unlocked(Queues& by) noexcept {
+    Request next;
+    while (take(by, next)) {
+      if (self().ask(by, next)) continue;
+      const std::lock_guard lock(lock_);
+      for (Request& one : requests_)
+        if (one.is_sent && is_for(one, next.rank, next.name)) return reopen_locked(one);
+      return;  // the peer is gone
+    }
+  }
+  bool take(Queues& by, Request& out) noexcept {
+    const std::lock_guard lock(lock_);
+    for (Request& one : requests_) {
+      if (stage_of(by, one) != stage::ready) continue;
+      one.is_sent = true;
+      close_locked();
+      out = one;
+      return true;
+    }
+    return false;
   }
   void request_locked(int rank, remote_key name) {
     for (const Request& one : requests_)

@@ -31,13 +31,6 @@
 
 namespace lci::net::connected {
 
-// A peer that keeps what it was told of a name, and over which device it hears of its end.
-struct reader {
-  int rank = -1;
-  int device = 0;
-  bool operator==(const reader&) const = default;
-};
-
 // Made: what the library gave for one memory, false if it gave nothing.
 template <class Made>
 struct registration {
@@ -46,8 +39,8 @@ struct registration {
   void* address = nullptr;
   std::size_t size = 0;
   mem::mem_kind kind = mem::mem_kind::host;
-  remote_key name;              // under mutex_
-  std::vector<reader> readers;  // under mutex_
+  remote_key name;           // under mutex_
+  std::vector<int> readers;  // ranks that keep what they were told of it; under mutex_
 };
 
 // How a registration went.
@@ -95,11 +88,11 @@ class region_store : private mem::cache_registrar {
     hold.keep();
     return reinterpret_cast<std::uint64_t>(made.release());
   }
-  // Answers who keeps what it was told of it, if `name` is asked for.
-  std::vector<reader> remove(std::uint64_t key, remote_key* name = nullptr) noexcept {
+  // Answers which ranks keep what they were told of it, if `name` is asked for.
+  std::vector<int> remove(std::uint64_t key, remote_key* name = nullptr) noexcept {
     if (key == 0) return {};
     std::unique_ptr<Registration> made(reinterpret_cast<Registration*>(key));
-    std::vector<reader> readers;
+    std::vector<int> readers;
     {
       const std::lock_guard lock(mutex_);
       if (made_.erase(made.get()) == 0) {
@@ -118,10 +111,10 @@ class region_store : private mem::cache_registrar {
     return readers;
   }
   // A peer keeps what it was told of that name. False: it has ended, or that cannot be noted.
-  bool add_reader(remote_key name, reader who) noexcept {
+  bool add_reader(remote_key name, int rank) noexcept {
     const std::lock_guard lock(mutex_);
     Registration* const made = find_locked(name);
-    return made != nullptr && add_reader_locked(*made, who);
+    return made != nullptr && add_reader_locked(*made, rank);
   }
   remote_target target_of(remote_key name) noexcept {
     {
@@ -177,10 +170,10 @@ class region_store : private mem::cache_registrar {
     const bool is_it = at != published_.end() && at->second->name.generation == name.generation;
     return is_it ? at->second : nullptr;
   }
-  static bool add_reader_locked(Registration& made, reader who) noexcept {
-    std::vector<reader>& known = made.readers;
+  static bool add_reader_locked(Registration& made, int rank) noexcept {
+    std::vector<int>& known = made.readers;
     try {
-      if (std::find(known.begin(), known.end(), who) == known.end()) known.push_back(who);
+      if (std::find(known.begin(), known.end(), rank) == known.end()) known.push_back(rank);
     } catch (const std::bad_alloc&) {
       return false;
     }

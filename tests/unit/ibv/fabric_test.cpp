@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "lci/errors.hpp"
+#include "tests/support/alloc_counter.hpp"
 #include "tests/unit/ibv/world.hpp"
 
 namespace lci::ibv {
@@ -96,6 +97,29 @@ TEST_F(fabric_test, connecting__any_call_that_fails_once_is_made_again) {
       ASSERT_FALSE(testing::Test::HasFailure()) << call << ", time " << n;
     }
   }
+}
+
+// A connection that is not kept for want of memory is not in the map of queue pairs' numbers
+// either: it would be found after its end, and the map has no more places than all ranks need.
+TEST_F(fabric_test, make_connection__that_is_not_kept_leaves_nothing) {
+  if (!test::has_alloc_counter()) GTEST_SKIP() << test::ALLOC_COUNTER_MISSING;
+  auto g = open(2);
+  const auto queues = [&]() -> event_queue& {
+    return at(0).devices().get(0, []() -> std::unique_ptr<event_queue> { return nullptr; });
+  };
+  const test::alloc_counter all;
+  queues().make_connection(1);
+  const std::uint64_t last = all.allocations();
+  g.reset();
+  card().reset();
+  g = open(2);
+  const std::size_t before = card().live().qps;
+  for (int i = 0; i < 20; ++i) {
+    const test::fail_nth_allocation short_of(last);
+    EXPECT_THROW(queues().make_connection(1), std::bad_alloc);
+    EXPECT_EQ(card().live().qps, before);
+  }
+  meet(*g, 0, 1);
 }
 
 // Nobody posts again: the wish itself has to last, and others are granted meanwhile.

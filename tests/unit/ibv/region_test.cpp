@@ -116,6 +116,22 @@ TEST_F(region_test, add__memory_that_cannot_be_written_is_a_source) {
   at(0).deregister_region(key);
 }
 
+// A packet that the program has registered by itself is in use again after that: its name must end.
+TEST_F(region_test, name_of_what_lies_in_the_arena__ends_with_its_registration) {
+  using answer = net::remote_view::answer;
+  auto g = open(2);
+  mem::packet* const packet = g->at(1).packets.get();
+  const net::remote_key key = g->at(1).expose(packet->payload(), 1000);
+  g->learn(0, 1, key);
+  EXPECT_NE(at(0).check_remote(1, key).at.key, 0u) << "it can be written while it is registered";
+  g->at(1).hide(key);
+  answer out = answer::ok;
+  g->until([&] { return (out = at(0).check_remote(1, key).what) == answer::unknown_key; },
+           "the end of a name");
+  EXPECT_EQ(out, answer::unknown_key);
+  mem::pool_of(*packet).put(packet);
+}
+
 TEST_F(region_test, target_of__from_publish_until_it_is_removed) {
   auto g = open(1);
   std::vector<std::byte> memory(5000);

@@ -48,6 +48,10 @@ class asking_cache final
   }
   bool prepare(key_request&) noexcept { return !is_full; }
   bool ask(some_queues&, const key_request& what) {
+    // Where the answer needs nothing of the request, others may look up meanwhile.
+    const bool is_free = this->lock_.try_lock();
+    if (is_free) this->lock_.unlock();
+    EXPECT_EQ(is_free, may_drop);
     if (!is_busy) asked.push_back(what.rank);
     return !is_busy;
   }

@@ -173,17 +173,16 @@ TEST_F(region_store_test, add__of_no_bytes_registers_nothing) {
 TEST_F(region_store_test, remove__answers_who_keeps_it_and_under_which_name) {
   open();
   const std::uint64_t key = add(memory_, PAGE);
-  EXPECT_FALSE(all_->add_reader({3, 1}, {1, 0})) << "it has no name yet";
+  EXPECT_FALSE(all_->add_reader({3, 1}, 1)) << "it has no name yet";
   all_->publish({3, 1}, key);
-  EXPECT_FALSE(all_->add_reader({3, 2}, {1, 0}));
-  for (const reader who : {reader{1, 0}, reader{2, 5}, reader{1, 0}})
-    EXPECT_TRUE(all_->add_reader({3, 1}, who));
+  EXPECT_FALSE(all_->add_reader({3, 2}, 1));
+  for (const int rank : {1, 2, 1}) EXPECT_TRUE(all_->add_reader({3, 1}, rank));
   remote_key name;
-  EXPECT_EQ(all_->remove(key, &name), (std::vector<reader>{{1, 0}, {2, 5}}));
+  EXPECT_EQ(all_->remove(key, &name), (std::vector<int>{1, 2}));
   EXPECT_EQ(name.slot, 3u);
   EXPECT_EQ(name.generation, 1u);
   EXPECT_EQ(all_->withdrawn.size(), 1u);
-  EXPECT_FALSE(all_->add_reader({3, 1}, {1, 0}));
+  EXPECT_FALSE(all_->add_reader({3, 1}, 1));
 }
 
 TEST_F(region_store_test, remove__of_what_is_not_registered_changes_nothing) {
