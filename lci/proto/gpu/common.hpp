@@ -5,7 +5,7 @@
 #include "lci/proto/engine/core.hpp"
 #include "lci/proto/gpu/devices.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
-#include "lci/proto/gpu/path_news.hpp"
+#include "lci/proto/gpu/path_log.hpp"
 #include "lci/proto/gpu/staging_store.hpp"
 #include "lci/proto/gpu/stream_ops.hpp"
 #include "lci/proto/host/host_context.hpp"
@@ -18,7 +18,7 @@ struct job_pools;
 struct common {
   common(core& of, job_pools& pools) : gpus(of), staging(of.arena, of.regions, gpus), jobs(pools) {}
   devices gpus;
-  path_news paths;
+  path_log paths;
   stream_ops streams{gpus};
   staging_store staging;
   flag_words flags{staging};

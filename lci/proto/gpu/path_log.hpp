@@ -15,14 +15,14 @@
 
 namespace lci::proto::gpu {
 
-class path_news {
+class path_log {
  public:
   static constexpr std::size_t MOST = 1000;  // lines; later ones are not said
 
-  path_news() = default;
-  ~path_news();
-  path_news(const path_news&) = delete;
-  path_news& operator=(const path_news&) = delete;
+  path_log() = default;
+  ~path_log();
+  path_log(const path_log&) = delete;
+  path_log& operator=(const path_log&) = delete;
 
   // Bytes for or from `rank` are copied by one engine from end to end.
   void direct(int rank) noexcept {

@@ -1,17 +1,17 @@
-#include "lci/proto/gpu/path_news.hpp"
+#include "lci/proto/gpu/path_log.hpp"
 
 #include <functional>
 #include <new>
 
 namespace lci::proto::gpu {
 
-path_news::~path_news() {
+path_log::~path_log() {
   if (!is_heard() || count_direct() + count_through_host() == 0) return;
   base::log::info("proto", "GPU memory: %zu times copied directly, %zu times through host memory",
                   count_direct(), count_through_host());
 }
 
-void path_news::tell(int rank, std::string_view why_not) noexcept {
+void path_log::tell(int rank, std::string_view why_not) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     const std::pair news{rank, std::hash<std::string_view>{}(why_not)};

@@ -42,7 +42,7 @@ void exchange_some(const gpu_options& options) {
 
 }  // namespace
 
-TEST(path_news, each_way_and_reason__once_for_each_rank) {
+TEST(path_log, each_way_and_reason__once_for_each_rank) {
   gpu_options options;
   options.sim.maps_arenas = true;
   const std::string text = logged(lci::base::log::level::info, [&] { exchange_some(options); });
@@ -54,7 +54,7 @@ TEST(path_news, each_way_and_reason__once_for_each_rank) {
   EXPECT_GE(count(other, "through host memory, "), 1u) << other;
 }
 
-TEST(path_news, staged_by_wish__says_so) {
+TEST(path_log, staged_by_wish__says_so) {
   gpu_options options;
   options.sim.maps_arenas = true;
   options.way = lci::attr_gpu_path_t::staged;
@@ -62,14 +62,14 @@ TEST(path_news, staged_by_wish__says_so) {
   EXPECT_EQ(count(text, "rank 1: through host memory, as gpu_path says"), 1u) << text;
 }
 
-TEST(path_news, below_level_info__are_not_said) {
+TEST(path_log, below_level_info__are_not_said) {
   gpu_options options;
   options.sim.maps_arenas = true;
   const std::string text = logged(lci::base::log::level::warn, [&] { exchange_some(options); });
   EXPECT_EQ(count(text, "GPU memory and rank"), 0u) << text;
 }
 
-TEST(path_news, sums__are_said_at_the_end) {
+TEST(path_log, sums__are_said_at_the_end) {
   gpu_options options;
   options.sim.maps_arenas = true;
   const std::string text = logged(lci::base::log::level::info, [&] { exchange_some(options); });
