@@ -20,7 +20,7 @@
 #include "lci/proto/engine/network_key.hpp"
 #include "lci/proto/host/matcher.hpp"
 #include "lci/runtime/device_numbers.hpp"
-#include "lci/runtime/far_news.hpp"
+#include "lci/runtime/failure_detector.hpp"
 #include "lci/runtime/open_networks.hpp"
 
 namespace lci {
@@ -169,7 +169,7 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   std::uint64_t last_look() const noexcept { return far_news_.last_look(); }
 
  private:
-  lci::runtime::far_news far_news_{core};
+  lci::runtime::failure_detector far_news_{core};
   packet_pool_t hidden_pool_;
   void free_children() noexcept;
 };

@@ -43,13 +43,13 @@ class member {
 };
 
 // Whoever knows of deaths that no network sees.
-class lookout {
+class failure_detector {
  public:
   // From progress, in any thread, now and then: marks who is gone.
   virtual void look() noexcept = 0;
 
  protected:
-  ~lookout() = default;
+  ~failure_detector() = default;
 };
 
 class core {
@@ -91,7 +91,7 @@ class core {
   named_range find_range(wire::name region, std::uint64_t offset, std::size_t size) const noexcept;
 
   // Not owned; null: there is nobody. Set before the first device is made.
-  lookout* far_news = nullptr;
+  failure_detector* failures = nullptr;
 
   // A peer that is gone: by death, or because it took leave.
   bool is_gone(int rank) const noexcept {

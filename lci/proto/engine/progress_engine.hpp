@@ -169,8 +169,8 @@ class progress_engine final : public member, private peer_watch::listener {
 inline void progress_engine::look_out() noexcept {
   const std::uint32_t round = rounds_.load(std::memory_order_relaxed) + 1;
   rounds_.store(round, std::memory_order_relaxed);
-  if (round % LOOK_EVERY == 0 && shared.far_news != nullptr) [[unlikely]]
-    shared.far_news->look();
+  if (round % LOOK_EVERY == 0 && shared.failures != nullptr) [[unlikely]]
+    shared.failures->look();
 }
 
 template <class MakeSink>

@@ -19,12 +19,12 @@ namespace {
 using lci::errorcode_t;
 
 // What happens while a call makes rounds of progress, which come by here now and then.
-class meanwhile final : public lci::proto::lookout {
+class meanwhile final : public lci::proto::failure_detector {
  public:
   meanwhile(lci::proto::core& of, std::function<void()> act) : of_(of), act_(std::move(act)) {
-    of_.far_news = this;
+    of_.failure_detector = this;
   }
-  ~meanwhile() { of_.far_news = nullptr; }
+  ~meanwhile() { of_.failure_detector = nullptr; }
   void look() noexcept override {
     if (++looks_ == 2) act_();
   }

@@ -1,5 +1,5 @@
 // What the bootstrap says of ranks that are gone, and what a runtime makes of it.
-#include "lci/runtime/far_news.hpp"
+#include "lci/runtime/failure_detector.hpp"
 
 #include <gtest/gtest.h>
 
@@ -30,14 +30,14 @@ class told_bootstrap final : public boot::bootstrap {
   int asked = 0;
 };
 
-class far_news_test : public testing::Test {
+class failure_detector_test : public testing::Test {
  protected:
-  far_news_test() {
+  failure_detector_test() {
     auto made = std::make_unique<told_bootstrap>();
     boot_ = made.get();
     global().bootstrap = std::move(made);
   }
-  ~far_news_test() override {
+  ~failure_detector_test() override {
     global().bootstrap.reset();
     global().departures.clear();
   }
@@ -53,12 +53,12 @@ class far_news_test : public testing::Test {
   told_bootstrap* boot_ = nullptr;
   test::proto_world w_{{}, 3};
   proto::core& core_ = w_[0].core;
-  far_news news_{core_};
+  failure_detector news_{core_};
   test::recorder seen_;
   char bytes_[16];
 };
 
-TEST_F(far_news_test, leave_of_a_rank_that_nobody_met__ends_receives_from_it) {
+TEST_F(failure_detector_test, leave_of_a_rank_that_nobody_met__ends_receives_from_it) {
   EXPECT_EQ(receive(1), errorcode_t::posted);
   EXPECT_EQ(receive(ANY_SOURCE), errorcode_t::posted);
   boot_->to_say = {{1, boot::LEFT_TEXT, true}};
@@ -72,7 +72,7 @@ TEST_F(far_news_test, leave_of_a_rank_that_nobody_met__ends_receives_from_it) {
 }
 
 // The network says when everything has come.
-TEST_F(far_news_test, leave_of_a_rank_that_was_met__is_left_to_the_network) {
+TEST_F(failure_detector_test, leave_of_a_rank_that_was_met__is_left_to_the_network) {
   w_[0].fabric->connect(1);
   EXPECT_EQ(receive(1), errorcode_t::posted);
   boot_->to_say = {{1, boot::LEFT_TEXT, true}};
@@ -84,10 +84,10 @@ TEST_F(far_news_test, leave_of_a_rank_that_was_met__is_left_to_the_network) {
   EXPECT_FALSE(core_.has_died(1));
 }
 
-TEST_F(far_news_test, leave__is_heard_by_each_runtime) {
+TEST_F(failure_detector_test, leave__is_heard_by_each_runtime) {
   boot_->to_say = {{1, boot::LEFT_TEXT, true}};
   listen(1);
-  far_news of_another(w_[2].core);
+  failure_detector of_another(w_[2].core);
   for (const int until = boot_->asked + 1; boot_->asked < until;) of_another.look();
   EXPECT_TRUE(w_[2].core.is_gone(1));
 }

@@ -1,4 +1,4 @@
-#include "lci/runtime/far_news.hpp"
+#include "lci/runtime/failure_detector.hpp"
 
 #include <exception>
 #include <mutex>
@@ -10,7 +10,7 @@
 
 namespace lci::runtime {
 
-void far_news::look() noexcept {
+void failure_detector::look() noexcept {
   const std::uint64_t now = base::cpu_ticks();
   if (now < next_ticks_.load(std::memory_order_relaxed)) return;
   const std::unique_lock lock(lock_, std::try_to_lock);
@@ -19,14 +19,14 @@ void far_news::look() noexcept {
   next_ticks_.store(now + INTERVAL.count() * base::ticks_per_ms(), std::memory_order_relaxed);
   try {
     hear(now);
-    std::erase_if(rumours_, [&](const rumour& one) { return is_settled(one, now); });
+    std::erase_if(unconfirmed_, [&](const unconfirmed& one) { return is_settled(one, now); });
   } catch (const std::exception& problem) {
     base::log::warn("runtime", "news of other ranks were lost: %s", problem.what());
   }
 }
 
 // Nothing more is to be said of it.
-bool far_news::is_settled(const rumour& one, std::uint64_t now) {
+bool failure_detector::is_settled(const unconfirmed& one, std::uint64_t now) {
   const auto& [rank, why, orderly] = one.what;
   const bool is_said = to_.is_gone(rank);
   if (orderly && is_said) return true;
@@ -37,7 +37,7 @@ bool far_news::is_settled(const rumour& one, std::uint64_t now) {
 }
 
 // Each runtime gets all that was ever heard.
-void far_news::hear(std::uint64_t now) {
+void failure_detector::hear(std::uint64_t now) {
   global_state& g = global();
   // Whoever is in a fence asks later.
   const std::unique_lock lock(g.bootstrap_lock, std::try_to_lock);
@@ -49,7 +49,7 @@ void far_news::hear(std::uint64_t now) {
   for (boot::departure& one : g.unheard) g.departures.push_back(std::move(one));
   g.unheard.clear();
   for (; seen_ < g.departures.size(); ++seen_) {
-    rumours_.push_back({g.departures[seen_], now + GRACE.count() * base::ticks_per_ms()});
+    unconfirmed_.push_back({g.departures[seen_], now + GRACE.count() * base::ticks_per_ms()});
   }
 }
 

@@ -17,30 +17,30 @@
 
 namespace lci::runtime {
 
-class far_news final : public proto::lookout {
+class failure_detector final : public proto::failure_detector {
  public:
   static constexpr std::chrono::milliseconds INTERVAL{10};
   static constexpr std::chrono::milliseconds GRACE{1000};
 
-  explicit far_news(proto::core& to) noexcept : to_(to) {}
+  explicit failure_detector(proto::core& to) noexcept : to_(to) {}
   void look() noexcept override;
   // When, in cpu_ticks(); 0: never.
   std::uint64_t last_look() const noexcept { return looked_.load(std::memory_order_relaxed); }
 
  private:
-  struct rumour {
+  struct unconfirmed {
     boot::departure what;
     std::uint64_t due_ticks;
   };
   void hear(std::uint64_t now);
-  bool is_settled(const rumour& one, std::uint64_t now);
+  bool is_settled(const unconfirmed& one, std::uint64_t now);
 
   proto::core& to_;
   std::atomic<std::uint64_t> next_ticks_{0};
   std::atomic<std::uint64_t> looked_{0};  // statistics
   base::spinlock lock_;                   // guards what follows
   std::size_t seen_ = 0;                  // of global_state::departures
-  std::vector<rumour> rumours_;
+  std::vector<unconfirmed> unconfirmed_;
 };
 
 }  // namespace lci::runtime
