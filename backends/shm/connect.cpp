@@ -189,7 +189,7 @@ void send_refusal(int fd, std::string_view why) noexcept {
   send_record(fd, std::as_bytes(std::span(&said, 1)), -1);
 }
 
-// Every process of a job may knock before we look: the kernel cuts the queue to its own limit.
+// Every process of a job may connect before we look: the kernel cuts the queue to its own limit.
 fd_handle listen_at(const fabric_id& id) {
   fd_handle s = make_socket();
   sockaddr_un where{};

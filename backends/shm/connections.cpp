@@ -99,12 +99,12 @@ void connections::leave() noexcept {
   if (left_) return;
   left_ = true;
   look_at_all_locked();  // who has called meanwhile wants to be told as well
-  const bye farewell;
+  const bye goodbye;
   for (auto& [fd, on] : links_) {
     // When both sides called at once there is another connection to one that was told on the first.
     if (on.who != nullptr && on.who->is_refused) continue;
     // A peer whose buffer is full of our records does not exist; one that is gone need not know.
-    send_record(fd, std::as_bytes(std::span(&farewell, 1)), -1);
+    send_record(fd, std::as_bytes(std::span(&goodbye, 1)), -1);
   }
 }
 

@@ -38,7 +38,7 @@ void waiting::end() noexcept {
     base::leave_waiting();
     since_ = entered_since_;
   }
-  if (via_.engine().errors.lost.count() != since_) via_.engine().errors.lost.owe(since_);
+  if (via_.engine().errors.lost.count() != since_) via_.engine().errors.lost.put_back(since_);
 }
 
 namespace {

@@ -52,9 +52,9 @@ std::size_t take_sheet(std::string_view sheet, std::map<std::string, std::string
   return parsed;
 }
 
-std::unique_ptr<bootstrap> open_on_board(board_shelf& shelf, const char* name,
+std::unique_ptr<bootstrap> open_on_board(board_cache& cache, const char* name,
                                          std::unique_ptr<board> (*make)()) {
-  std::unique_ptr<board>& b = shelf[name];
+  std::unique_ptr<board>& b = cache[name];
   if (!b) b = make();
   if (!b->is_ours()) {
     throw backend_error(

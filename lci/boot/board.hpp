@@ -71,14 +71,14 @@ class board_bootstrap final : public bootstrap {
 
 // The boards of a process, by name. Who keeps it says how long a process stays a member: to its
 // end.
-using board_shelf = std::map<std::string, std::unique_ptr<board>>;
+using board_cache = std::map<std::string, std::unique_ptr<board>>;
 
 // Takes what put frames hold into `values`; the number of bytes that parsed, all of them if it is a
 // sheet.
 std::size_t take_sheet(std::string_view sheet, std::map<std::string, std::string>& values);
 
 // A bootstrap on the board of this name, which `make` makes the first time. Throws backend_error.
-std::unique_ptr<bootstrap> open_on_board(board_shelf& shelf, const char* name,
+std::unique_ptr<bootstrap> open_on_board(board_cache& cache, const char* name,
                                          std::unique_ptr<board> (*make)());
 
 }  // namespace lci::boot

@@ -45,7 +45,7 @@ constexpr std::string_view LEFT_OUT = "";
 struct kind {
   std::string_view name;
   std::optional<std::string> (*unavailable)();
-  std::unique_ptr<bootstrap> (*open)(board_shelf&);
+  std::unique_ptr<bootstrap> (*open)(board_cache&);
 };
 
 std::optional<std::string> file_unavailable() {
@@ -54,7 +54,7 @@ std::optional<std::string> file_unavailable() {
   return why;
 }
 
-std::unique_ptr<bootstrap> open_file(board_shelf&) {
+std::unique_ptr<bootstrap> open_file(board_cache&) {
   std::string why;
   const auto variables = read_file_variables(why);
   if (!variables) throw backend_error("file: " + why);
@@ -62,21 +62,21 @@ std::unique_ptr<bootstrap> open_file(board_shelf&) {
 }
 
 std::optional<std::string> always() { return std::nullopt; }
-std::unique_ptr<bootstrap> open_local(board_shelf&) { return std::make_unique<local_bootstrap>(); }
+std::unique_ptr<bootstrap> open_local(board_cache&) { return std::make_unique<local_bootstrap>(); }
 
 // These join anew each time.
 template <auto open>
-std::unique_ptr<bootstrap> open_without_shelf(board_shelf&) {
+std::unique_ptr<bootstrap> open_without_cache(board_cache&) {
   return open();
 }
 
 constexpr std::array<kind, 8> KINDS = {{
-    {"lcrun", &lcrun_bootstrap::unavailable, &open_without_shelf<&lcrun_bootstrap::open>},
+    {"lcrun", &lcrun_bootstrap::unavailable, &open_without_cache<&lcrun_bootstrap::open>},
     {"pmix", &pmix_unavailable, &open_pmix},
     {"pmi2", &pmi2_unavailable, &open_pmi2},
     {"pmi1", &pmi1_unavailable, &open_pmi1},
     {"mpi", &mpi_unavailable, &open_mpi},
-    {"tcp", &tcp_unavailable, &open_without_shelf<&open_tcp>},
+    {"tcp", &tcp_unavailable, &open_without_cache<&open_tcp>},
     {"file", &file_unavailable, &open_file},
     {"local", &always, &open_local},
 }};
@@ -141,7 +141,7 @@ std::optional<std::string> why_left_out(std::string_view left_out, std::string_v
   return "left out of this build (" + option + "=OFF)";
 }
 
-std::unique_ptr<bootstrap> open_bootstrap(board_shelf& shelf) {
+std::unique_ptr<bootstrap> open_bootstrap(board_cache& cache) {
   std::string reasons;
   for (const kind* k : wanted()) {
     const std::string word(k->name);
@@ -150,7 +150,7 @@ std::unique_ptr<bootstrap> open_bootstrap(board_shelf& shelf) {
       if (!why) {
         // From here on failures are errors: falling back to a process alone would let every rank
         // believe that it is rank 0.
-        auto opened = k->open(shelf);
+        auto opened = k->open(cache);
         refuse_loneliness(*opened, reasons);
         log::info("boot", "using bootstrap %s", word.c_str());
         log::debug("boot", "rank %d of %d", opened->rank(), opened->size());

@@ -20,9 +20,9 @@
 namespace lci::boot {
 
 // Throws argument_error (unknown word), backend_error (nothing fits, or the chosen one failed).
-// What launchers can be joined with only once in a process stays on the shelf, which ends with the
+// What launchers can be joined with only once in a process stays in the cache, which ends with the
 // process.
-std::unique_ptr<bootstrap> open_bootstrap(board_shelf& shelf);
+std::unique_ptr<bootstrap> open_bootstrap(board_cache& cache);
 
 // One line per word of the list in force, for lci_info: what it is and whether it would be used.
 struct choice {

@@ -113,7 +113,7 @@ std::vector<departure> file_bootstrap::news() {
       if (!job_.is_gone(r)) continue;
       // It says so before it goes.
       out.push_back(
-          job_.has(farewell_of(r))
+          job_.has(leave_key_of(r))
               ? departure{r, LEFT_TEXT, true}
               : departure{r, "rank " + std::to_string(r) + " left the job without taking leave"});
     } catch (const std::bad_alloc&) {
@@ -126,7 +126,7 @@ std::vector<departure> file_bootstrap::news() {
 
 void file_bootstrap::leave() noexcept {
   try {
-    job_.write(farewell_of(rank()), {});
+    job_.write(leave_key_of(rank()), {});
   } catch (const std::exception&) {
     // Then the others take our end for a death.
   }
@@ -181,7 +181,7 @@ std::string file_bootstrap::limit_text() const {
   return std::to_string(limit_.count() / 1000) + " s";
 }
 
-std::string file_bootstrap::farewell_of(int r) { return "left" + std::to_string(r); }
+std::string file_bootstrap::leave_key_of(int r) { return "left" + std::to_string(r); }
 
 std::string file_bootstrap::file_of(int r, unsigned round) const {
   return "r" + std::to_string(r) + "." + std::to_string(round);

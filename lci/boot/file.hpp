@@ -53,7 +53,7 @@ class file_bootstrap final : public bootstrap {
   void store(int rank, const std::string& bytes);
   std::string limit_text() const;
   std::string file_of(int rank, unsigned round) const;
-  static std::string farewell_of(int rank);
+  static std::string leave_key_of(int rank);
 
   const std::chrono::milliseconds limit_;
   file_job job_;

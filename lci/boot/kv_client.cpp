@@ -59,7 +59,7 @@ void client::leave() noexcept {
     member_.leave();
     const std::string bytes = take_output();
     if (::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-      log::debug("boot", "no farewell: %s", errno_text(errno).c_str());
+      log::debug("boot", "no disconnect was sent: %s", errno_text(errno).c_str());
   } catch (const std::bad_alloc&) {
     // Then the others take our end for a death.
   }

@@ -36,7 +36,7 @@ class client {
   std::vector<departure> news();
   // Says so, if that can be done at once.
   void leave() noexcept;
-  // Without a word of farewell.
+  // Sends no disconnect.
   bool was_server_lost() const noexcept { return !lost_.empty() && !member_.has_server_left(); }
   const member& state() const noexcept { return member_; }
 

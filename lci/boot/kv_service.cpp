@@ -31,14 +31,14 @@ void service::add_to(std::vector<pollfd>& set) const {
 }
 
 void service::handle(const std::vector<pollfd>& set) {
-  bool someone_knocks = false;
+  bool has_callers = false;
   for (const pollfd& entry : set) {
     if (entry.revents == 0) continue;
-    if (listener_ && entry.fd == listener_.get()) someone_knocks = true;
+    if (listener_ && entry.fd == listener_.get()) has_callers = true;
     if (links_.count(entry.fd) != 0) serve(entry);  // else dropped meanwhile, or not ours
   }
-  pump();
-  if (someone_knocks) accept_all();
+  progress();
+  if (has_callers) accept_all();
 }
 
 void service::serve(const pollfd& entry) {
@@ -74,29 +74,29 @@ void service::attach(member& local) {
 void service::run_local() {
   if (local_ == nullptr) return;
   server_.received(LOCAL, local_->take_output());
-  pump();
+  progress();
   const std::string bytes = std::exchange(local_in_, {});
   local_->receive(bytes);
 }
 
 void service::fail_all(const std::string& why) {
   server_.fail_all(why);
-  pump();
+  progress();
 }
 
 void service::rank_ended(int rank, const std::string& why) {
   server_.rank_ended(rank, why);
-  pump();
+  progress();
 }
 
 void service::take_leave() {
   server_.take_leave();
-  pump();
+  progress();
 }
 
 void service::tell_failures() {
   server_.tell_failures();
-  pump();
+  progress();
 }
 
 // Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
@@ -185,7 +185,7 @@ void service::enqueue(link& l, std::shared_ptr<const std::string> bytes) {
 }
 
 // Moves what the server wants sent into the sockets, as far as they take it.
-void service::pump() {
+void service::progress() {
   std::vector<int> dead;
   auto outputs = server_.take_outputs();
   for (server::output& out : outputs) {
@@ -203,7 +203,7 @@ void service::pump() {
   }
   // Not inside the loop: closing makes new outputs, and changes links_.
   for (const int fd : dead) close(fd);
-  if (!dead.empty()) pump();
+  if (!dead.empty()) progress();
 }
 
 bool service::flush(link& l) noexcept {

@@ -85,10 +85,10 @@ class service {
   bool read_from(int fd, bool to_the_end);
   void take_in(link& l, std::string_view bytes);
   void enqueue(link& l, std::shared_ptr<const std::string> bytes);
-  void pump();
+  void progress();
   // False when the link is of no further use.
   bool flush(link& l) noexcept;
-  // Whoever calls it pumps.
+  // Its callers make progress.
   void close(int fd);
 
   unique_fd listener_;

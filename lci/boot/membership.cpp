@@ -28,7 +28,7 @@ struct process_membership {
   int users = 0;
   std::atomic<pid_t> owner{0};  // the process that joined; 0: nobody
   bootstrap* opened = nullptr;  // while there are users
-  board_shelf* boards = nullptr;
+  board_cache* boards = nullptr;
 };
 static_assert(std::is_trivially_destructible_v<process_membership>);
 extern LCI_PUBLIC process_membership membership_of_process;
@@ -63,7 +63,7 @@ class member final : public bootstrap {
   member() {
     const auto guard = lock_ours(shared_);
     if (shared_.users == 0) {
-      if (shared_.boards == nullptr) shared_.boards = new board_shelf;
+      if (shared_.boards == nullptr) shared_.boards = new board_cache;
       shared_.opened = open_bootstrap(*shared_.boards).release();
       shared_.owner.store(::getpid(), std::memory_order_relaxed);
     }

@@ -68,8 +68,8 @@ std::optional<std::string> mpi_unavailable() {
   return std::nullopt;
 }
 
-std::unique_ptr<bootstrap> open_mpi(board_shelf& shelf) {
-  return open_on_board(shelf, "mpi", &make_mpi);
+std::unique_ptr<bootstrap> open_mpi(board_cache& cache) {
+  return open_on_board(cache, "mpi", &make_mpi);
 }
 
 }  // namespace lci::boot

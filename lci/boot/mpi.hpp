@@ -14,6 +14,6 @@ namespace lci::boot {
 // Why it cannot be used here, or nothing if it can.
 std::optional<std::string> mpi_unavailable();
 // Throws backend_error.
-std::unique_ptr<bootstrap> open_mpi(board_shelf& shelf);
+std::unique_ptr<bootstrap> open_mpi(board_cache& cache);
 
 }  // namespace lci::boot

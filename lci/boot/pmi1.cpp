@@ -98,8 +98,8 @@ std::optional<std::string> pmi1_unavailable() {
   return *wire + "; " + *library;
 }
 
-std::unique_ptr<bootstrap> open_pmi1(board_shelf& shelf) {
-  return open_on_board(shelf, "pmi1", &make_pmi1);
+std::unique_ptr<bootstrap> open_pmi1(board_cache& cache) {
+  return open_on_board(cache, "pmi1", &make_pmi1);
 }
 
 }  // namespace lci::boot

@@ -15,7 +15,7 @@ namespace lci::boot {
 // Why it cannot be used here, or nothing if it can.
 std::optional<std::string> pmi1_unavailable();
 // Throws backend_error; declined_error when the launcher speaks another version only.
-std::unique_ptr<bootstrap> open_pmi1(board_shelf& shelf);
+std::unique_ptr<bootstrap> open_pmi1(board_cache& cache);
 
 // The parts, for tests: over a socket whose other end speaks PMI-1.
 std::unique_ptr<text_store> make_pmi1_store(

@@ -88,8 +88,8 @@ std::optional<std::string> pmi2_unavailable() {
   return pmi::find_place(ignored);
 }
 
-std::unique_ptr<bootstrap> open_pmi2(board_shelf& shelf) {
-  return open_on_board(shelf, "pmi2", &make_pmi2);
+std::unique_ptr<bootstrap> open_pmi2(board_cache& cache) {
+  return open_on_board(cache, "pmi2", &make_pmi2);
 }
 
 }  // namespace lci::boot

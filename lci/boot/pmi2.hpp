@@ -15,7 +15,7 @@ namespace lci::boot {
 // Why it cannot be used here, or nothing if it can.
 std::optional<std::string> pmi2_unavailable();
 // Throws backend_error; declined_error when the launcher speaks PMI-1 only.
-std::unique_ptr<bootstrap> open_pmi2(board_shelf& shelf);
+std::unique_ptr<bootstrap> open_pmi2(board_cache& cache);
 
 // The parts, for tests: over a socket whose other end speaks PMI-2.
 std::unique_ptr<text_store> make_pmi2_store(

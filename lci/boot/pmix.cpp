@@ -142,8 +142,8 @@ std::optional<std::string> pmix_unavailable() {
   return std::nullopt;
 }
 
-std::unique_ptr<bootstrap> open_pmix(board_shelf& shelf) {
-  return open_on_board(shelf, "pmix", &make_pmix);
+std::unique_ptr<bootstrap> open_pmix(board_cache& cache) {
+  return open_on_board(cache, "pmix", &make_pmix);
 }
 
 }  // namespace lci::boot

@@ -106,8 +106,8 @@ void show_group() {
 }
 
 int run(int argc, char** argv) {
-  lci::boot::board_shelf shelf;
-  std::unique_ptr<bootstrap> boot = lci::boot::open_bootstrap(shelf);
+  lci::boot::board_cache cache;
+  std::unique_ptr<bootstrap> boot = lci::boot::open_bootstrap(cache);
   int descriptors = -1;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -121,7 +121,7 @@ int run(int argc, char** argv) {
       print_lines(boot->rank(), number());
     } else if (word == "reopen") {
       boot.reset();
-      boot = lci::boot::open_bootstrap(shelf);
+      boot = lci::boot::open_bootstrap(cache);
     } else if (word == "kill") {
       const int rank = number(), signal = number();
       if (rank == boot->rank()) ::raise(signal);

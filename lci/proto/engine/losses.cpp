@@ -63,7 +63,7 @@ std::uint32_t losses::first_owed() noexcept {
   return next;
 }
 
-void losses::owe(std::uint32_t number) noexcept {
+void losses::put_back(std::uint32_t number) noexcept {
   const std::uint64_t me = base::thread_serial();
   const std::lock_guard lock(lock_);
   while (number < entries_.size() && entries_[number].is_told_to(me)) ++number;

@@ -37,7 +37,7 @@ class losses {
   std::uint32_t begin_wait() noexcept { return count() == 0 ? 0 : first_owed(); }
   // The entries from this number on were added while a call of the calling thread waited. Those of
   // which it did not tell are for the next one.
-  LCI_COLD void owe(std::uint32_t number) noexcept;
+  LCI_COLD void put_back(std::uint32_t number) noexcept;
   // The rank of an entry that was counted, of which a call tells the calling thread.
   int tell(std::uint32_t number) noexcept;
   // A call of the calling thread ends by itself because that rank is gone.

@@ -67,8 +67,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   provider = argv[1];
-  lci::boot::board_shelf shelf;
-  boot = lci::boot::open_bootstrap(shelf);
+  lci::boot::board_cache cache;
+  boot = lci::boot::open_bootstrap(cache);
   watchdog dog("contract across machines, rank " + std::to_string(boot->rank()));
   const int status = RUN_ALL_TESTS();
   boot->leave();

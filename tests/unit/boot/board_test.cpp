@@ -91,13 +91,13 @@ TEST(board_test, open__a_forked_process_is_no_rank) {
   static const auto make = []() -> std::unique_ptr<board> {
     return std::make_unique<memory_board>();
   };
-  board_shelf shelf;
-  const auto boot = open_on_board(shelf, "memory", make);
+  board_cache cache;
+  const auto boot = open_on_board(cache, "memory", make);
   const pid_t child = ::fork();
   if (child == 0) {
     int status = 1;
     try {
-      open_on_board(shelf, "memory", make);
+      open_on_board(cache, "memory", make);
     } catch (const backend_error& error) {
       if (std::string(error.what()).find("was forked from a rank") != std::string::npos) status = 0;
     }

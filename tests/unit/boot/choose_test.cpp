@@ -15,8 +15,8 @@ namespace {
 using test::throws_with;
 
 std::unique_ptr<bootstrap> open_one() {
-  board_shelf shelf;
-  return open_bootstrap(shelf);
+  board_cache cache;
+  return open_bootstrap(cache);
 }
 
 class choose_test : public testing::Test {
