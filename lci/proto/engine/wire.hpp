@@ -41,9 +41,9 @@ enum class kind : std::uint32_t {
   await_flag = 16,    // a GPU will say when its copy is there; body await_flag
   landing = 17,       // a put whose data a GPU brings to host memory of the sender; body landing
   // 18 was a put that carried its data, which nobody acknowledged
-  offer = 19,     // a receive in GPU memory waits for a message of this key; body offer
-  claim = 20,     // a GPU writes into an offered receive and will say when; body claim
-  offer_end = 21  // an offered receive was written, or could not be; body offer_end
+  preposted = 19,     // a receive in GPU memory waits for a message of this key; body preposted
+  claim = 20,         // a GPU writes into an offered receive and will say when; body claim
+  preposted_end = 21  // an offered receive was written, or could not be; body offer_end
 };
 inline constexpr std::size_t KINDS = 22;  // of which some are not used
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
@@ -220,8 +220,8 @@ inline constexpr std::uint64_t OFFER_OPEN = 4, OFFER_CLAIMED = 5;
 constexpr std::uint64_t offer_value(name receiver, std::uint64_t state) noexcept {
   return receiver.to_bits() << 8 | state;
 }
-struct offer {
-  name receiver;             // of the offer
+struct preposted {
+  name receiver;             // of the pre-posted receive
   name region;               // registration that holds the destination
   std::uint64_t offset = 0;  // of the destination in it
   std::uint64_t room = 0;    // bytes
@@ -230,16 +230,16 @@ struct offer {
   std::uint32_t rcomp = 0;  // what such a message names
   std::uint32_t reserved = 0;
 };
-static_assert(sizeof(offer) == 56);
+static_assert(sizeof(preposted) == 56);
 
 struct claim {
-  name receiver;           // of the offer
+  name receiver;           // of the pre-posted receive
   std::uint64_t size = 0;  // bytes of the message
   std::uint64_t flag = 0;  // place of the word that a GPU makes FLAG_SET, as in await_flag
 };
 
-struct offer_end {
-  name receiver;           // of the offer
+struct preposted_end {
+  name receiver;           // of the pre-posted receive
   std::uint64_t size = 0;  // bytes of the message
   std::uint32_t ok = 0;    // 0: it failed
   std::uint32_t reserved = 0;

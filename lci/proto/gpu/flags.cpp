@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "lci/proto/gpu/common.hpp"
-#include "lci/proto/gpu/offers.hpp"
+#include "lci/proto/gpu/preposted_receives.hpp"
 #include "lci/proto/host/arrival.hpp"
 
 namespace lci::proto::gpu {
@@ -34,7 +34,7 @@ void awaited_flags::on_await(int rank, const wire::await_flag& body) {
 void awaited_flags::on_claim(int rank, const wire::claim& body) noexcept {
   waiting one;
   one.rank = rank;
-  one.offer = body.receiver;
+  one.preposted = body.receiver;
   wait_for(one, body.flag);
 }
 
@@ -103,7 +103,7 @@ std::size_t awaited_flags::poll() noexcept {
 }
 
 void awaited_flags::act(const waiting& on) noexcept {
-  if (on.offer.generation != 0) return offered_.on_flag(on.offer);
+  if (on.preposted.generation != 0) return preposted_.on_flag(on.preposted);
   if (!on.is_landing) return notify(via_.host, on.rank, on.imm);
   const auto to = via_.engine.shared.find_range(on.what.region, on.what.offset, on.what.size);
   const bool is_sound = to.at != nullptr && to.kind == mem::mem_kind::host;

@@ -17,11 +17,12 @@
 namespace lci::proto::gpu {
 
 struct context;
-class offers;
+class preposted_receives;
 
 class awaited_flags {
  public:
-  awaited_flags(context& via, offers& offered) noexcept : via_(via), offered_(offered) {}
+  awaited_flags(context& via, preposted_receives& preposted) noexcept
+      : via_(via), preposted_(preposted) {}
   ~awaited_flags();
   awaited_flags(const awaited_flags&) = delete;
   awaited_flags& operator=(const awaited_flags&) = delete;
@@ -39,7 +40,7 @@ class awaited_flags {
   // Both throw std::bad_alloc: nothing has changed.
   void on_await(int rank, const wire::await_flag& body);
   void on_landing(int rank, const wire::landing& body);
-  // Of an offer of ours that holds; the caller has a place.
+  // Of a pre-posted receive of ours that holds; the caller has a place.
   void on_claim(int rank, const wire::claim& body) noexcept;
   std::size_t poll() noexcept;
   void forget(int rank) noexcept;
@@ -53,7 +54,7 @@ class awaited_flags {
     bool is_landing = false;
     wire::landing what;
     const std::byte* from = nullptr;
-    wire::name offer;  // of ours that was claimed; none: {}
+    wire::name preposted;  // of ours that was claimed; none: {}
   };
   void act(const waiting& on) noexcept;
   // The caller has a place.
@@ -61,7 +62,7 @@ class awaited_flags {
   void wait_for(waiting one, std::uint64_t where) noexcept;
 
   context& via_;
-  offers& offered_;
+  preposted_receives& preposted_;
   base::spinlock lock_;  // guards the next two
   std::vector<waiting> list_;
   std::size_t places_ = 0;             // that are held, each with room in the list

@@ -147,7 +147,7 @@ errorcode_t start_on_gpus(context& via, staged_transfers& staged, outgoing& out,
 
 std::optional<errorcode_t> protocols::start_message(outgoing& out) {
   if (const auto code = send_by_hand(context_, out)) return *code;
-  if (!is_for_network(out.host, out.rank, out.kind)) return known_offers_.claim(out);
+  if (!is_for_network(out.host, out.rank, out.kind)) return peer_preposted_.claim(out);
   return {};
 }
 

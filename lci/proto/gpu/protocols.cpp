@@ -20,9 +20,9 @@ protocols::protocols(host_context& host, gpu::common& common)
   to.add<wire::ack, &staged_transfers::on_ack>(wire::kind::ack, staged_);
   to.add<wire::await_flag, &awaited_flags::on_await>(wire::kind::await_flag, flags_);
   to.add<wire::landing, &awaited_flags::on_landing>(wire::kind::landing, flags_);
-  to.add<wire::offer, &peer_offers::on_offer>(wire::kind::offer, known_offers_);
-  to.add<wire::claim, &offers::on_claim>(wire::kind::claim, offered_);
-  to.add<wire::offer_end, &offers::on_end>(wire::kind::offer_end, offered_);
+  to.add<wire::preposted, &peer_preposted::on_offer>(wire::kind::preposted, peer_preposted_);
+  to.add<wire::claim, &preposted_receives::on_claim>(wire::kind::claim, preposted_);
+  to.add<wire::preposted_end, &preposted_receives::on_end>(wire::kind::preposted_end, preposted_);
 }
 
 protocols::~protocols() {
@@ -43,7 +43,7 @@ std::size_t protocols::serve_waiting() noexcept {
 }
 
 bool protocols::is_quiet() const noexcept {
-  return staged_.is_quiet() && context_.late.sum() == 0 && offered_.is_quiet() &&
+  return staged_.is_quiet() && context_.late.sum() == 0 && preposted_.is_quiet() &&
          !context_.common.streams.is_waited_for(&context_.engine);
 }
 
@@ -51,8 +51,8 @@ void protocols::on_peer_gone(int rank, bool) noexcept {
   payloads_.on_peer_gone(rank);
   staged_.on_peer_gone(rank);
   flags_.forget(rank);
-  offered_.forget(rank);
-  known_offers_.forget(rank);
+  preposted_.forget(rank);
+  peer_preposted_.forget(rank);
   if (mem::accelerator* const gpu = context_.common.gpus.running(); gpu != nullptr)
     gpu->forget(rank);
 }
@@ -66,7 +66,7 @@ target_way protocols::find_target(wire::name sender, const recv_plan& plan, mem:
   const target_way way = gpu::find_target(context_, sender, plan, target, key, why_not);
   // Who asks for memory that a GPU maps is told of more.
   if (way == target_way::gpu && plan.what == &POSTED && plan.rank != context_.engine.shared.me)
-    offered_.encourage(plan.rank);
+    preposted_.encourage(plan.rank);
   return way;
 }
 

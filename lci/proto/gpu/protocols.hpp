@@ -5,8 +5,8 @@
 #include "lci/mem/payload_pool.hpp"
 #include "lci/proto/gpu/common.hpp"
 #include "lci/proto/gpu/flags.hpp"
-#include "lci/proto/gpu/offers.hpp"
 #include "lci/proto/gpu/payloads.hpp"
+#include "lci/proto/gpu/preposted_receives.hpp"
 #include "lci/proto/gpu/staged.hpp"
 #include "lci/proto/host/accelerator_hook.hpp"
 
@@ -31,7 +31,7 @@ class protocols final : public part, private accelerator_hook {
   // For tests.
   staged_transfers& staged() noexcept { return staged_; }
   awaited_flags& flags() noexcept { return flags_; }
-  offers& offered() noexcept { return offered_; }
+  preposted_receives& preposted() noexcept { return preposted_; }
 
  private:
   void use(const mem::memory_domain& domain) override { context_.common.gpus.use(domain); }
@@ -39,12 +39,12 @@ class protocols final : public part, private accelerator_hook {
   std::optional<errorcode_t> start_put(outgoing& out, network_key& key) override;
   std::optional<errorcode_t> start_get(outgoing& out, network_key& key) override;
   void prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) override {
-    offered_.prepare(record, rank, tag, rcomp);
+    preposted_.prepare(record, rank, tag, rcomp);
   }
-  void publish(int rank, wire::name offer, match::engine& where) override {
-    offered_.publish(rank, offer, where);
+  void publish(int rank, wire::name preposted, match::engine& where) override {
+    preposted_.publish(rank, preposted, where);
   }
-  bool withdraw(receive& record) noexcept override { return offered_.withdraw(record); }
+  bool withdraw(receive& record) noexcept override { return preposted_.withdraw(record); }
   bool write_by_hand(void* to, const void* from, std::size_t size) noexcept override {
     return context_.common.gpus.write_by_hand(to, from, size);
   }
@@ -80,9 +80,9 @@ class protocols final : public part, private accelerator_hook {
 
   context context_;
   staged_transfers staged_{context_};
-  awaited_flags flags_{context_, offered_};
-  offers offered_{context_, flags_, known_offers_};
-  peer_offers known_offers_{context_};
+  awaited_flags flags_{context_, preposted_};
+  preposted_receives preposted_{context_, flags_, peer_preposted_};
+  peer_preposted peer_preposted_{context_};
   payload_arrivals payloads_{context_, staged_};
 };
 

@@ -81,7 +81,7 @@ void staged_transfers::start(wire::name name, recv_state& s) noexcept {
   const int rank = s.rank;
   const bool is_get = s.is_get;
   const wire::name sender = s.sender;
-  const bool has_slots = offer(name, s);
+  const bool has_slots = preposted(name, s);
   ended_receive over;
   {
     const std::lock_guard lock(lock_);
@@ -116,7 +116,7 @@ errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request
 }
 
 // Gets slots for the message and tells the sender. False: there are none now.
-bool staged_transfers::offer(wire::name self, recv_state& s) noexcept {
+bool staged_transfers::preposted(wire::name self, recv_state& s) noexcept {
   bool never = false;
   slot_set* const set = via_.common.staging.take_to_lend(s.size, never);
   if (set == nullptr && !never) return false;
@@ -224,7 +224,7 @@ bool staged_transfers::serve_receive() noexcept {
     if (s == nullptr) return true;
     ++s->busy;
   }
-  const bool got = s->has_failed || offer(name, *s);
+  const bool got = s->has_failed || preposted(name, *s);
   ended_receive over;
   {
     const std::lock_guard lock(lock_);

@@ -146,7 +146,7 @@ class staged_transfers {
 
   static constexpr std::string_view NO_MEMORY = "there is no memory";
   void start(wire::name name, recv_state& s) noexcept;
-  bool offer(wire::name self, recv_state& s) noexcept;
+  bool preposted(wire::name self, recv_state& s) noexcept;
   bool take_slots(send_state& s, bool& never) noexcept;
   void register_source(send_plan& plan);
   void begin_send(wire::name name, send_state& s) noexcept;

@@ -57,10 +57,10 @@ class accelerator_hook {
   virtual std::optional<errorcode_t> start_get(outgoing& out, network_key& key) = 0;
 
   // ---- receives ----
-  // Before the record is filed under that key. Sets record.offer if its sender is to be told.
+  // Before the record is filed under that key. Sets record.preposted if its sender is to be told.
   virtual void prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) = 0;
   // Afterwards, when the record may be gone already: tells the sender.
-  virtual void publish(int rank, wire::name offer, match::engine& where) = 0;
+  virtual void publish(int rank, wire::name preposted, match::engine& where) = 0;
   // The record has left its engine for a message that arrived, or was never filed. False: its
   // sender writes into it by itself, and the record is free for its pool.
   virtual bool withdraw(receive& record) noexcept = 0;

@@ -72,7 +72,7 @@ void complete(host_context& via, receive& to, const status_t& status, const std:
 
 // A sender is writing into this receive by itself: the message has to find another one.
 bool was_claimed(receive& to) noexcept {
-  if (to.offer.generation == 0 || to.via->accelerator->withdraw(to)) [[likely]]
+  if (to.preposted.generation == 0 || to.via->accelerator->withdraw(to)) [[likely]]
     return false;
   to.via->common.receives.put(&to);
   return true;
@@ -203,17 +203,17 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   host_context& via = *record.via;
   via.open_receives.add(1);
   message* from;
-  record.offer = {};
-  wire::name offer;
+  record.preposted = {};
+  wire::name preposted;
   try {
     if (record.kind == mem::mem_kind::device && is_offerable(rank, tag, policy)) {
       via.accelerator->prepare(record, rank, tag, first_rcomp + static_cast<rcomp_t>(policy));
-      offer = record.offer;
+      preposted = record.preposted;
     }
     from = static_cast<message*>(
         engine_->insert_recv({rank, tag, policy, record.user.status.size}, &record));
   } catch (...) {
-    if (record.offer.generation != 0) via.accelerator->withdraw(record);
+    if (record.preposted.generation != 0) via.accelerator->withdraw(record);
     take_home(record);
     throw;
   }
@@ -228,14 +228,14 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
     }
     if (shared.failure_epoch() != 0 && rank >= 0 && shared.is_gone(rank)) [[unlikely]] {
       if (!is_for_parted(via, rank, record)) return errorcode_t::posted;
-      if (offer.generation != 0) via.accelerator->withdraw(record);
+      if (preposted.generation != 0) via.accelerator->withdraw(record);
       take_home(record);
       return errorcode_t::fatal;
     }
-    if (offer.generation != 0) via.accelerator->publish(rank, offer, *engine_);
+    if (preposted.generation != 0) via.accelerator->publish(rank, preposted, *engine_);
     return errorcode_t::posted;
   }
-  if (offer.generation != 0) [[unlikely]]
+  if (preposted.generation != 0) [[unlikely]]
     via.accelerator->withdraw(record);  // nobody was told
   if (from->what == message::form::rts) {
     give_answer(record, *from);

@@ -28,7 +28,7 @@ struct receive {
   std::uint64_t region_offset = 0;
   mem::mem_kind kind = mem::mem_kind::host;  // of the buffer
   int gpu = -1;                              // of device memory
-  wire::name offer;  // under which the accelerator has told its sender of it; none: {}
+  wire::name preposted;  // under which the accelerator has told its sender of it; none: {}
 };
 
 // A message that waits in a matching engine: small ones are kept in the record, larger ones in the

@@ -284,8 +284,8 @@ void exchange::receive() {
   world_[to_].matcher->post(record, from_, tag_, matching_policy_t::rank_tag, got);
 }
 
-void exchange::offer() {
-  world_[to_].queues->gpu.offered().encourage(from_);
+void exchange::preposted() {
+  world_[to_].queues->gpu.preposted().encourage(from_);
   receive();
   for (int i = 0; i < 20; ++i) world_.step_one(from_);
 }

@@ -115,7 +115,7 @@ class exchange {
   // Posts the receive of a send, which start() does otherwise.
   void receive();
   // The same where the sender is told of it before it sends.
-  void offer();
+  void preposted();
   // Posts, again while the answer is retry; afterwards both ends are under way. may_retry false:
   // what is refused waits in the backlog. Throws what the post throws; fatal: the peer is gone.
   errorcode_t start(bool may_retry = true);

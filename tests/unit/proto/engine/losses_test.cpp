@@ -97,14 +97,14 @@ TEST(losses, that_a_wait_did_not_tell__are_owed_to_its_thread) {
   l.add(5, DEAD);
   l.add(6, DEAD);
   EXPECT_EQ(l.tell(since), 4);
-  l.owe(since);
+  l.put_back(since);
   in_thread([&] { EXPECT_EQ(l.begin_wait(), 3u) << "another thread has not waited"; });
   EXPECT_EQ(l.begin_wait(), 1u);
-  l.owe(1);
+  l.put_back(1);
   EXPECT_EQ(l.take(DEAD), 5) << "meanwhile progress tells";
   EXPECT_EQ(l.begin_wait(), 2u);
   EXPECT_EQ(l.tell(2), 6);
-  l.owe(2);
+  l.put_back(2);
   EXPECT_EQ(l.begin_wait(), 3u);
 }
 

@@ -110,7 +110,7 @@ TEST_P(gpu_fault, peer_dies_at_every_step__the_survivor_is_told_once_and_left_cl
       exchange one(w, c.what, c.near, c.far, c.size);
       exchange beside(w, verb::send, mem_kind::device, mem_kind::host, 9000, survivor, 2);
       const std::size_t regions = w[survivor].core.regions.live();
-      if (c.is_offered) one.offer();
+      if (c.is_offered) one.preposted();
       one.start();
       beside.start();
       for (int i = 0; i < steps; ++i) w.step_one(i % 3);
@@ -150,13 +150,13 @@ TEST_P(gpu_fault, copy_that_fails__is_heard_at_both_ends_and_harms_no_other_tran
       std::vector<std::unique_ptr<exchange>> all;
       for (int i = 0; i < 3; ++i) {
         all.push_back(std::make_unique<exchange>(w, c.what, c.near, c.far, c.size));
-        if (c.is_offered) all.back()->offer();
+        if (c.is_offered) all.back()->preposted();
         all.back()->start();
       }
       w.step(20);
       for (int i = 0; i < 3; ++i) {
         all.push_back(std::make_unique<exchange>(w, c.what, c.near, c.far, c.size));
-        if (c.is_offered) all.back()->offer();
+        if (c.is_offered) all.back()->preposted();
         all.back()->start();
         w.step(5);
       }

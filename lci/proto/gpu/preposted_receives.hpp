@@ -1,18 +1,19 @@
-// Receives into GPU memory that are told to the one who will send: a send that finds such an offer
-// writes there at once, which spares the request and its answer (RTS, RTR).
+// Pre-posted receives: receives into GPU memory of which the peer that will send is told. A send
+// that finds one writes there at once, without a request and its answer (RTS, RTR).
 //
-//   offers       what a device offers to peers
-//   peer_offers  what peers have offered to a device
+//   preposted_receives  those of a device, of which peers were told
+//   peer_preposted      those of peers, of which a device was told
 //
 // The receive stays in its matching engine, where another message of the same key may find it
 // first. Which of the two gets it is decided in one word of shared memory, by compare and exchange:
-// the sender claims the word or the receiver takes it back. Each offer has a value of its own, so
-// what a sender remembers of an old one does no harm.
+// the sender claims the word or the receiver takes it back. Each pre-posted receive has a value of
+// its own, so what a sender remembers of an old one does no harm.
 //
 // Threads: shared, one short lock each, never held across a message or the user's code. Lock order:
-// offers, then a matching engine's. Always true: who loses the word goes on as if there had been no
-// offer. A receive is offered only if those of its key that were posted before and still wait are,
-// and a sender knows all that are open, so receives of one key are used in their order.
+// this one, then a matching engine's. Always true: who loses the word goes on as if nobody had been
+// told. A peer is told of a receive only if it was told of all that have its key, were posted
+// before and still wait; a sender knows all that are open, so receives of one key are used in their
+// order.
 #pragma once
 
 #include <array>
@@ -35,35 +36,35 @@
 namespace lci::proto::gpu {
 
 class awaited_flags;
-class peer_offers;
+class peer_preposted;
 struct context;
 
-class offers {
+class preposted_receives {
  public:
-  static constexpr std::size_t OPEN = 32;  // receives on offer at a time
+  static constexpr std::size_t OPEN = 32;  // receives at a time
 
-  offers(context& via, awaited_flags& flags, peer_offers& known) noexcept
+  preposted_receives(context& via, awaited_flags& flags, peer_preposted& known) noexcept
       : via_(via), flags_(flags), known_(known) {}
-  ~offers();
-  offers(const offers&) = delete;
-  offers& operator=(const offers&) = delete;
+  ~preposted_receives();
+  preposted_receives(const preposted_receives&) = delete;
+  preposted_receives& operator=(const preposted_receives&) = delete;
 
-  // `rank` writes into GPU memory here, having asked: offers are worth their message.
+  // `rank` writes into GPU memory here, having asked: telling it is worth a message.
   void encourage(int rank) noexcept;
-  // Before the record is filed under that key. Sets record.offer if it is to be offered.
+  // Before the record is filed under that key. Sets record.preposted if its sender is to be told.
   void prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp);
   // Afterwards, when the record may be gone already: tells the sender.
-  void publish(int rank, wire::name offer, match::engine& where);
+  void publish(int rank, wire::name preposted, match::engine& where);
   // The record has left its engine for a message that arrived, or was never filed. False: a sender
   // has claimed it, and the record is free for its pool.
   bool withdraw(receive& record) noexcept;
 
   void on_claim(int rank, const wire::claim& body);
-  void on_end(int rank, const wire::offer_end& body);
+  void on_end(int rank, const wire::preposted_end& body);
   // Every byte is there.
-  void on_flag(wire::name offer) { finish(offer, true); }
+  void on_flag(wire::name preposted) { finish(preposted, true); }
   void forget(int rank);
-  // No offer is claimed.
+  // None is claimed.
   bool is_quiet() const noexcept { return claimed_.load(std::memory_order_relaxed) == 0; }
 
  private:
@@ -72,17 +73,17 @@ class offers {
     enum class phase : std::uint8_t { free, open, claimed, ended };
     phase at = phase::free;
     bool is_public = false;
-    bool registered_here = false;  // plan.region goes with the offer
+    bool registered_here = false;  // plan.region ends with it
     std::uint32_t generation = 0;
     receive* record = nullptr;  // null: home already
     flag_word* word = nullptr;
     rcomp_t rcomp = 0;
     recv_plan plan;
   };
-  // How willing to offer, by rank.
-  struct mood {
-    std::uint8_t trust = 0;  // offers that may still go to waste
-    std::uint8_t asked = 0;  // requests, modulo 256
+  // How many may be told to no use, by rank.
+  struct peer_credit {
+    std::uint8_t credit = 0;  // that may still be told in vain
+    std::uint8_t asked = 0;   // requests, modulo 256
   };
 
   wire::name name_of(const slot& s) const noexcept {
@@ -90,41 +91,41 @@ class offers {
   }
   bool is_worth(int rank) noexcept;
   slot* find_free_locked() noexcept;
-  slot* find_locked(int rank, wire::name offer) noexcept;
+  slot* find_locked(int rank, wire::name preposted) noexcept;
   bool begin_locked(slot& s, std::uint64_t size);
   bool take_back_locked(slot& s) noexcept;
   void bring_home_locked(slot& s) noexcept;
   void free_locked(slot& s) noexcept;
-  void finish(wire::name offer, bool ok);
+  void finish(wire::name preposted, bool ok);
 
   context& via_;
   awaited_flags& flags_;
-  peer_offers& known_;
+  peer_preposted& known_;
   base::spinlock lock_;  // guards the rest
   std::array<slot, OPEN> slots_;
-  std::vector<mood> moods_;              // by rank; empty before the first encourage()
+  std::vector<peer_credit> credits_;     // by rank; empty before the first encourage()
   std::atomic<bool> is_willing_{false};  // moods_ is not empty
   std::atomic<std::size_t> claimed_{0};  // slots with phase claimed
 };
 
-class peer_offers final : private claim_sender {
+class peer_preposted final : private claim_sender {
  public:
-  explicit peer_offers(context& via) noexcept : via_(via) {}
+  explicit peer_preposted(context& via) noexcept : via_(via) {}
   // Throws std::bad_alloc: nothing has changed.
-  void on_offer(int rank, const wire::offer& body);
-  // Sends into the oldest offer for such a message. Nothing: there is none, or an earlier message
+  void on_offer(int rank, const wire::preposted& body);
+  // Sends into the oldest one for such a message. Nothing: there is none, or an earlier message
   // of this thread is still on its way, which may be for it.
   std::optional<errorcode_t> claim(outgoing& out);
   void forget(int rank) noexcept;
   // Sends a message of this protocol, for which later claims need not wait.
-  void say(int rank, const wire::offer& body) noexcept;
+  void say(int rank, const wire::preposted& body) noexcept;
   void say(int rank, const wire::claim& body) noexcept override;
 
  private:
-  // What a rank has on offer, by its slots: one that is offered anew is over.
-  struct shelf {
-    std::array<wire::offer, offers::OPEN> at{};
-    std::array<std::uint64_t, offers::OPEN> order{};  // of arrival; 0: there is none
+  // Those of a rank, by its slots: a new one of the same slot replaces an old one.
+  struct peer_slots {
+    std::array<wire::preposted, preposted_receives::OPEN> at{};
+    std::array<std::uint64_t, preposted_receives::OPEN> order{};  // of arrival; 0: there is none
     // What the endpoint called our last message if nothing but this protocol's was before it.
     std::uint64_t clear = 0;
   };
@@ -134,16 +135,16 @@ class peer_offers final : private claim_sender {
   void say_as(int rank, wire::kind what, const Body& body) noexcept;
   bool is_clear(post_queue& from, int rank) noexcept;
   void set_clear(post_queue& from, int rank) noexcept;
-  shelf* find_locked(int rank) const noexcept;
-  shelf& shelf_locked(int rank);
-  std::optional<wire::offer> take(const outgoing& out) noexcept;
-  answer make(const outgoing& out, const wire::offer& offer, transfer*& made);
+  peer_slots* find_locked(int rank) const noexcept;
+  peer_slots& slots_of_locked(int rank);
+  std::optional<wire::preposted> take(const outgoing& out) noexcept;
+  answer make(const outgoing& out, const wire::preposted& preposted, transfer*& made);
 
   context& via_;
-  base::spinlock lock_;                          // guards the rest
-  std::vector<std::unique_ptr<shelf>> shelves_;  // by rank; empty before the first use
-  std::uint64_t next_ = 1;                       // of shelf::order
-  std::atomic<std::size_t> count_{0};            // offers on all shelves
+  base::spinlock lock_;                             // guards the rest
+  std::vector<std::unique_ptr<peer_slots>> peers_;  // by rank; empty before the first use
+  std::uint64_t next_ = 1;                          // of peer_slots::order
+  std::atomic<std::size_t> count_{0};               // of all ranks
 };
 
 }  // namespace lci::proto::gpu

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/unit/proto/offers_world.hpp"
+#include "tests/unit/proto/preposted_world.hpp"
 
 using namespace lci::test;  // NOLINT: a test reads better without the prefix
 using lci::mem::mem_kind;
@@ -49,9 +49,9 @@ std::vector<program> programs() {
   return all;
 }
 
-class offer_programs : public offers, public testing::WithParamInterface<program> {
+class offer_programs : public preposted_receives, public testing::WithParamInterface<program> {
  protected:
-  offer_programs() : offers(GetParam().options) {}
+  offer_programs() : preposted_receives(GetParam().options) {}
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Receives and sends of GPU memory between two ranks over a fake fabric, for the tests of offers.
-// Threads: single.
+// Receives and sends of GPU memory between two ranks over a fake fabric, for the tests of
+// pre-posted receives. Threads: single.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,14 +21,14 @@ struct end {
   recorder told;
 };
 
-class offers : public testing::Test {
+class preposted_receives : public testing::Test {
  protected:
   static gpu_options options() {
     gpu_options o;
     o.sim.maps_arenas = true;
     return o;
   }
-  explicit offers(const gpu_options& o = options()) : w(o) {}
+  explicit preposted_receives(const gpu_options& o = options()) : w(o) {}
 
   std::unique_ptr<end> receive(mem::mem_kind kind, lci::tag_t tag, std::size_t size = ROOM,
                                int from = 0) {
@@ -76,7 +76,7 @@ class offers : public testing::Test {
     return receive.told.seen.size() == 1 && receive.told.seen[0].size == size &&
            std::memcmp(receive.buffer.bytes(), wanted.bytes(), size) == 0;
   }
-  void encourage() { w[1].queues->gpu.offered().encourage(0); }
+  void encourage() { w[1].queues->gpu.preposted().encourage(0); }
   std::uint64_t messages() { return w.sim.counters().messages; }
   void expect_clean() {
     w.step(100);
@@ -84,7 +84,7 @@ class offers : public testing::Test {
     w.expect_clean(0);
     w.expect_clean(1);
   }
-  // Rank `from` sends rank `to` a message about offers.
+  // Rank `from` sends rank `to` a message about pre-posted receives.
   template <class Body>
   void tell(int from, int to, proto::wire::kind what, const Body& body) {
     proto::arrival_sink sink(w[to].queues->host);

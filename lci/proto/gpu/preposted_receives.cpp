@@ -1,5 +1,5 @@
-// The receiver's side of offers.
-#include "lci/proto/gpu/offers.hpp"
+// The receiver's side of pre-posted receives.
+#include "lci/proto/gpu/preposted_receives.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -28,38 +28,38 @@ match::recv_pattern pattern_of(const recv_plan& plan) noexcept {
 
 }  // namespace
 
-offers::~offers() {
+preposted_receives::~preposted_receives() {
   const std::lock_guard lock(lock_);
   for (slot& s : slots_) {
     if (s.at != slot::phase::free) free_locked(s);
   }
 }
 
-void offers::encourage(int rank) noexcept {
+void preposted_receives::encourage(int rank) noexcept {
   const std::lock_guard lock(lock_);
   try {
-    if (moods_.empty()) moods_.resize(static_cast<std::size_t>(via_.engine.shared.n));
+    if (credits_.empty()) credits_.resize(static_cast<std::size_t>(via_.engine.shared.n));
   } catch (const std::bad_alloc&) {
     return;  // the next request does
   }
   is_willing_.store(true, std::memory_order_relaxed);
-  mood& m = moods_[static_cast<std::size_t>(rank)];
-  if (m.asked++ % ATTEMPT_EVERY == 0) m.trust = std::max(m.trust, HOPED);
+  peer_credit& m = credits_[static_cast<std::size_t>(rank)];
+  if (m.asked++ % ATTEMPT_EVERY == 0) m.credit = std::max(m.credit, HOPED);
 }
 
-bool offers::is_worth(int rank) noexcept {
+bool preposted_receives::is_worth(int rank) noexcept {
   if (!is_willing_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(lock_);
-  return moods_[static_cast<std::size_t>(rank)].trust != 0 && find_free_locked() != nullptr;
+  return credits_[static_cast<std::size_t>(rank)].credit != 0 && find_free_locked() != nullptr;
 }
 
-offers::slot* offers::find_free_locked() noexcept {
+preposted_receives::slot* preposted_receives::find_free_locked() noexcept {
   const auto found = std::find_if(slots_.begin(), slots_.end(),
                                   [](const slot& each) { return each.at == slot::phase::free; });
   return found == slots_.end() ? nullptr : &*found;
 }
 
-void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
+void preposted_receives::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
   if (rank == via_.engine.shared.me || is_for_network(via_.host, rank, record.kind) ||
       !is_worth(rank))
     return;
@@ -104,24 +104,24 @@ void offers::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
   s->word = word;
   s->rcomp = rcomp;
   s->plan = plan;
-  record.offer = name_of(*s);
+  record.preposted = name_of(*s);
   // Relaxed: the message that tells of it brings it over.
-  word->store(wire::offer_value(record.offer, wire::OFFER_OPEN), std::memory_order_relaxed);
+  word->store(wire::offer_value(record.preposted, wire::OFFER_OPEN), std::memory_order_relaxed);
 }
 
-void offers::publish(int rank, wire::name offer, match::engine& where) {
-  wire::offer body;
+void preposted_receives::publish(int rank, wire::name preposted, match::engine& where) {
+  wire::preposted body;
   {
     const std::lock_guard lock(lock_);
-    slot* const s = find_locked(rank, offer);
+    slot* const s = find_locked(rank, preposted);
     if (s == nullptr || s->at != slot::phase::open) return;
     s->is_public = where.all_older(pattern_of(s->plan), s->record, [this](const void* value) {
-      const slot* const older = find_locked(-1, static_cast<const receive*>(value)->offer);
+      const slot* const older = find_locked(-1, static_cast<const receive*>(value)->preposted);
       return older != nullptr && older->is_public;
     });
     // Nobody was told, so nobody has it: the receive waits like any other.
     if (!s->is_public) return free_locked(*s);
-    body.receiver = offer;
+    body.receiver = preposted;
     body.region = {s->plan.region.slot, s->plan.region.generation};
     body.offset = s->plan.region_offset;
     body.room = s->plan.user.status.size;
@@ -132,15 +132,15 @@ void offers::publish(int rank, wire::name offer, match::engine& where) {
   known_.say(rank, body);
 }
 
-offers::slot* offers::find_locked(int rank, wire::name offer) noexcept {
-  if (offer.slot >= OPEN) return nullptr;
-  slot& s = slots_[offer.slot];
-  const bool is_it = s.at != slot::phase::free && s.generation == offer.generation &&
+preposted_receives::slot* preposted_receives::find_locked(int rank, wire::name preposted) noexcept {
+  if (preposted.slot >= OPEN) return nullptr;
+  slot& s = slots_[preposted.slot];
+  const bool is_it = s.at != slot::phase::free && s.generation == preposted.generation &&
                      (rank < 0 || s.plan.rank == rank);
   return is_it ? &s : nullptr;
 }
 
-void offers::free_locked(slot& s) noexcept {
+void preposted_receives::free_locked(slot& s) noexcept {
   if (s.word != nullptr) flag_words::give(s.word);
   s.word = nullptr;
   if (s.registered_here) via_.engine.shared.regions.erase(s.plan.region);
@@ -150,22 +150,22 @@ void offers::free_locked(slot& s) noexcept {
 }
 
 // True: nobody has claimed it, and nobody will.
-bool offers::take_back_locked(slot& s) noexcept {
+bool preposted_receives::take_back_locked(slot& s) noexcept {
   if (s.at != slot::phase::open) return false;
   std::uint64_t value = wire::offer_value(name_of(s), wire::OFFER_OPEN);
   // Relaxed: only who has it is asked; partner is peer_offers::make().
   return s.word->compare_exchange_strong(value, wire::FLAG_TAKEN, std::memory_order_relaxed);
 }
 
-bool offers::withdraw(receive& record) noexcept {
-  const wire::name offer = std::exchange(record.offer, {});
-  if (offer.generation == 0) return true;
+bool preposted_receives::withdraw(receive& record) noexcept {
+  const wire::name preposted = std::exchange(record.preposted, {});
+  if (preposted.generation == 0) return true;
   const std::lock_guard lock(lock_);
-  slot* const s = find_locked(-1, offer);
+  slot* const s = find_locked(-1, preposted);
   if (s == nullptr) return true;  // its sender is gone
-  mood& m = moods_[static_cast<std::size_t>(s->plan.rank)];
+  peer_credit& m = credits_[static_cast<std::size_t>(s->plan.rank)];
   if (take_back_locked(*s)) {
-    if (m.trust != 0) --m.trust;
+    if (m.credit != 0) --m.credit;
     free_locked(*s);
     return true;
   }
@@ -175,7 +175,7 @@ bool offers::withdraw(receive& record) noexcept {
 }
 
 // Takes the record of a claimed receive out of its engine, unless a message has done so.
-void offers::bring_home_locked(slot& s) noexcept {
+void preposted_receives::bring_home_locked(slot& s) noexcept {
   const remote_target to = via_.engine.shared.rcomps.find(s.rcomp);
   if (s.record == nullptr || to.match == nullptr) return;
   if (!matcher::of(*to.match).engine().remove_recv(pattern_of(s.plan), s.record)) return;
@@ -184,7 +184,7 @@ void offers::bring_home_locked(slot& s) noexcept {
 }
 
 // The word says that its sender has the receive; what comes is `size` bytes.
-bool offers::begin_locked(slot& s, std::uint64_t size) {
+bool preposted_receives::begin_locked(slot& s, std::uint64_t size) {
   if (s.at != slot::phase::open || size > s.plan.user.status.size ||
       s.word->load(std::memory_order_relaxed) != wire::offer_value(name_of(s), wire::OFFER_CLAIMED))
     return false;
@@ -192,12 +192,12 @@ bool offers::begin_locked(slot& s, std::uint64_t size) {
   claimed_.fetch_add(1, std::memory_order_relaxed);
   flag_words::give(std::exchange(s.word, nullptr));
   s.plan.user.status.size = size;
-  moods_[static_cast<std::size_t>(s.plan.rank)].trust = PROVEN;
+  credits_[static_cast<std::size_t>(s.plan.rank)].credit = PROVEN;
   bring_home_locked(s);
   return true;
 }
 
-void offers::on_claim(int rank, const wire::claim& body) {
+void preposted_receives::on_claim(int rank, const wire::claim& body) {
   const awaited_flags::place room(flags_);
   {
     const std::lock_guard lock(lock_);
@@ -212,7 +212,7 @@ void offers::on_claim(int rank, const wire::claim& body) {
   flags_.on_claim(rank, body);
 }
 
-void offers::on_end(int rank, const wire::offer_end& body) {
+void preposted_receives::on_end(int rank, const wire::preposted_end& body) {
   {
     const std::lock_guard lock(lock_);
     slot* const s = find_locked(rank, body.receiver);
@@ -230,11 +230,11 @@ void offers::on_end(int rank, const wire::offer_end& body) {
   finish(body.receiver, body.ok != 0);
 }
 
-void offers::finish(wire::name offer, bool ok) {
+void preposted_receives::finish(wire::name preposted, bool ok) {
   recv_plan plan;
   {
     const std::lock_guard lock(lock_);
-    slot* const s = find_locked(-1, offer);
+    slot* const s = find_locked(-1, preposted);
     if (s == nullptr || s->at != slot::phase::claimed) return;
     plan = s->plan;
     if (s->record == nullptr) {
@@ -249,7 +249,7 @@ void offers::finish(wire::name offer, bool ok) {
   claimed_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void offers::forget(int rank) {
+void preposted_receives::forget(int rank) {
   std::array<wire::name, OPEN> claimed;
   std::size_t count = 0;
   {

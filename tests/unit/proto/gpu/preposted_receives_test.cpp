@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lci/errors.hpp"
-#include "tests/unit/proto/offers_world.hpp"
+#include "tests/unit/proto/preposted_world.hpp"
 
 using namespace lci::test;  // NOLINT: a test reads better without the prefix
 namespace proto = lci::proto;
@@ -13,7 +13,7 @@ namespace wire = lci::proto::wire;
 using lci::mem::mem_kind;
 using wire::kind;
 
-TEST_F(offers, send_that_finds_one__needs_nothing_of_its_receiver) {
+TEST_F(preposted_receives, send_that_finds_one__needs_nothing_of_its_receiver) {
   exchange first(w, verb::send, mem_kind::device, mem_kind::device, 5000);
   first.start();
   step_sender();
@@ -34,7 +34,7 @@ TEST_F(offers, send_that_finds_one__needs_nothing_of_its_receiver) {
   expect_clean();
 }
 
-TEST_F(offers, message_that_comes_first__takes_the_receive_and_the_claim_the_next) {
+TEST_F(preposted_receives, message_that_comes_first__takes_the_receive_and_the_claim_the_next) {
   encourage();
   const auto r1 = receive(mem_kind::device, 7), r2 = receive(mem_kind::device, 7);
   step_sender();
@@ -47,7 +47,7 @@ TEST_F(offers, message_that_comes_first__takes_the_receive_and_the_claim_the_nex
   expect_clean();
 }
 
-TEST_F(offers, stale_one__is_passed_over_for_the_next) {
+TEST_F(preposted_receives, stale_one__is_passed_over_for_the_next) {
   encourage();
   const auto r1 = receive(mem_kind::device, 7), r2 = receive(mem_kind::device, 7);
   step_sender();
@@ -62,7 +62,7 @@ TEST_F(offers, stale_one__is_passed_over_for_the_next) {
 }
 
 // The message is taken up by the receiver when the claim has been made and not been told.
-TEST_F(offers, claim_that_was_faster__leaves_the_message_the_next_receive) {
+TEST_F(preposted_receives, claim_that_was_faster__leaves_the_message_the_next_receive) {
   encourage();
   const auto r1 = receive(mem_kind::device, 7), r2 = receive(mem_kind::device, 7);
   step_sender();
@@ -79,7 +79,7 @@ TEST_F(offers, claim_that_was_faster__leaves_the_message_the_next_receive) {
   expect_clean();
 }
 
-TEST_F(offers, receive_that_nobody_offers__is_used_before_later_ones) {
+TEST_F(preposted_receives, receive_that_nobody_offers__is_used_before_later_ones) {
   encourage();
   const auto host = receive(mem_kind::host, 7);
   const auto gpu = receive(mem_kind::device, 7), other = receive(mem_kind::device, 8);
@@ -95,7 +95,7 @@ TEST_F(offers, receive_that_nobody_offers__is_used_before_later_ones) {
   expect_clean();
 }
 
-TEST_F(offers, receive_with_a_wildcard_that_waits__is_used_before) {
+TEST_F(preposted_receives, receive_with_a_wildcard_that_waits__is_used_before) {
   encourage();
   const auto any = receive(mem_kind::host, 7, ROOM, lci::ANY_SOURCE);
   const auto exact = receive(mem_kind::device, 7);
@@ -110,7 +110,7 @@ TEST_F(offers, receive_with_a_wildcard_that_waits__is_used_before) {
   expect_clean();
 }
 
-TEST_F(offers, message_that_is_too_large__is_the_error_that_it_always_is) {
+TEST_F(preposted_receives, message_that_is_too_large__is_the_error_that_it_always_is) {
   encourage();
   const auto small = receive(mem_kind::device, 7, 100), large = receive(mem_kind::device, 7);
   step_sender();
@@ -125,10 +125,10 @@ TEST_F(offers, message_that_is_too_large__is_the_error_that_it_always_is) {
   expect_clean();
 }
 
-TEST_F(offers, more_receives_than_can_be_offered__are_used_in_their_order) {
+TEST_F(preposted_receives, more_receives_than_can_be_offered__are_used_in_their_order) {
   encourage();
   std::vector<std::unique_ptr<end>> receives, sends;
-  for (std::size_t i = 0; i < 2 * proto::gpu::offers::OPEN; ++i)
+  for (std::size_t i = 0; i < 2 * proto::gpu::preposted_receives::OPEN; ++i)
     receives.push_back(receive(mem_kind::device, 7));
   step_sender();
   for (std::size_t i = 0; i < receives.size(); ++i) {
@@ -142,11 +142,11 @@ TEST_F(offers, more_receives_than_can_be_offered__are_used_in_their_order) {
   w.step(200);
   for (std::size_t i = 0; i < receives.size(); ++i)
     EXPECT_TRUE(holds(*receives[i], static_cast<unsigned>(i), 3000)) << i;
-  EXPECT_GE(claims, proto::gpu::offers::OPEN);
+  EXPECT_GE(claims, proto::gpu::preposted_receives::OPEN);
   expect_clean();
 }
 
-TEST_F(offers, that_nobody_uses__are_made_no_more) {
+TEST_F(preposted_receives, that_nobody_uses__are_made_no_more) {
   encourage();
   std::size_t told = 0;
   for (int i = 0; i < 6; ++i) {
@@ -174,7 +174,7 @@ TEST_F(offers, that_nobody_uses__are_made_no_more) {
   expect_clean();
 }
 
-TEST_F(offers, open_ones_and_claimed_ones__may_be_left_behind) {
+TEST_F(preposted_receives, open_ones_and_claimed_ones__may_be_left_behind) {
   encourage();
   const auto r1 = receive(mem_kind::device, 7), r2 = receive(mem_kind::device, 8);
   step_sender();
@@ -185,7 +185,7 @@ TEST_F(offers, open_ones_and_claimed_ones__may_be_left_behind) {
 
 // ---- forged, late and repeated messages ----
 
-TEST_F(offers, messages_about_none__are_dropped_and_change_nothing) {
+TEST_F(preposted_receives, messages_about_none__are_dropped_and_change_nothing) {
   encourage();
   const auto there = receive(mem_kind::device, 7);
   const auto dropped = w[1].queues->engine().dropped.sum();
@@ -193,16 +193,17 @@ TEST_F(offers, messages_about_none__are_dropped_and_change_nothing) {
   const std::uint64_t huge = ~std::uint64_t{0};
   int count = 0;
   for (const wire::name name :
-       {wire::name{}, wire::name{0, 2}, wire::name{1, 1}, wire::name{proto::gpu::offers::OPEN, 1},
-        wire::name{~0u, ~0u}, real}) {
+       {wire::name{}, wire::name{0, 2}, wire::name{1, 1},
+        wire::name{proto::gpu::preposted_receives::OPEN, 1}, wire::name{~0u, ~0u}, real}) {
     // The last is open and nobody has claimed it.
     tell(0, 1, kind::claim, wire::claim{name, 100, 64});
     tell(0, 1, kind::claim, wire::claim{name, huge, huge});
-    tell(0, 1, kind::offer_end, wire::offer_end{name, 100, 1, 0});
-    tell(0, 1, kind::offer_end, wire::offer_end{name, huge, 0, 0});
+    tell(0, 1, kind::preposted_end, wire::preposted_end{name, 100, 1, 0});
+    tell(0, 1, kind::preposted_end, wire::preposted_end{name, huge, 0, 0});
     count += 4;
   }
-  tell(0, 1, kind::offer, wire::offer{{proto::gpu::offers::OPEN, 1}, {}, 0, 0, 0, 0, 0, 0});
+  tell(0, 1, kind::preposted,
+       wire::preposted{{proto::gpu::preposted_receives::OPEN, 1}, {}, 0, 0, 0, 0, 0, 0});
   EXPECT_EQ(w[1].queues->engine().dropped.sum(), dropped + count + 1);
   step_sender();
   const auto here = send(mem_kind::device, 7, 1, 3000);
@@ -212,7 +213,7 @@ TEST_F(offers, messages_about_none__are_dropped_and_change_nothing) {
   expect_clean();
 }
 
-TEST_F(offers, that_name_what_is_not_there__lead_to_a_request) {
+TEST_F(preposted_receives, that_name_what_is_not_there__lead_to_a_request) {
   const std::uint64_t huge = ~std::uint64_t{0};
   const end memory(mem_kind::device);
   lci::mem::region region{memory.buffer.at(), ROOM, mem_kind::device, {}};
@@ -229,15 +230,15 @@ TEST_F(offers, that_name_what_is_not_there__lead_to_a_request) {
   };
   for (const auto& f : forged) {
     const auto there = receive(mem_kind::device, 7);
-    tell(1, 0, kind::offer,
-         wire::offer{{3, 9},
-                     f.region,
-                     f.offset,
-                     ROOM,
-                     7,
-                     f.word,
-                     static_cast<std::uint32_t>(w[1].engine_rcomp()),
-                     0});
+    tell(1, 0, kind::preposted,
+         wire::preposted{{3, 9},
+                         f.region,
+                         f.offset,
+                         ROOM,
+                         7,
+                         f.word,
+                         static_cast<std::uint32_t>(w[1].engine_rcomp()),
+                         0});
     const auto here = send(mem_kind::device, 7, 1, ROOM);
     EXPECT_EQ(claims, 0u);
     w.step(50);
