@@ -72,6 +72,41 @@ class opened_ranks : public testing::Test {
     return g.until([&] { return g.at(rank).seen().gone().size() >= peers; }, "a peer to be gone");
   }
 
+  // A rank that keeps what a name means puts over any device, and hears of its end on each before
+  // what is sent there afterwards: also where another one has asked, or the one that has asked is
+  // not polled any more. Two ranks with two devices.
+  void expect_ends_are_told_on_both_devices(group& g) {
+    const std::uint64_t word = 0;
+    for (const int device : {0, 1})
+      g.until(
+          [&] {
+            for (const int rank : {0, 1})
+              g.at(rank).to(device).send_inline(1 - rank, 0, nullptr, 0, &word, sizeof(word));
+            return g.at(0).seen(device).arrived() != 0 && g.at(1).seen(device).arrived() != 0;
+          },
+          "first contact");
+    const auto poll = [&](std::size_t device) {
+      for (const int rank : {0, 1}) g.at(rank).devices[device]->poll(*g.at(rank).sinks[device], 32);
+    };
+    std::vector<std::byte> there(64);
+    for (const std::size_t asks : {0u, 1u}) {
+      for (const std::size_t hears : {0u, 1u}) {
+        const net::remote_key key = g.at(1).expose(there.data(), there.size());
+        const auto is_known = [&] {
+          return at(0).check_remote(1, key).what == net::remote_view::answer::ok;
+        };
+        for (int i = 0; i < 1000 && !is_known(); ++i) poll(asks);
+        // What the owner is told comes over that device alone, too.
+        for (int i = 0; i < 10; ++i) poll(asks);
+        EXPECT_TRUE(is_known());
+        g.at(1).hide(key);
+        for (int i = 0; i < 10; ++i) poll(hears);
+        EXPECT_FALSE(is_known()) << "asked over " << asks << ", heard over " << hears;
+        g.settle();
+      }
+    }
+  }
+
   std::vector<Fabric*> fabrics_;
 };
 

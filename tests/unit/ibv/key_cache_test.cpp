@@ -119,40 +119,9 @@ TEST_F(key_cache_test, look_up__makes_no_connection_of_another_device) {
   g->at(1).hide(key);
 }
 
-// A rank that keeps a row puts over any device, and hears of its end on each before what is sent
-// there afterwards: also where another one has asked, or the one that has asked is not polled any
-// more.
 TEST_F(key_cache_test, end_of_a_registration__is_told_over_every_device) {
   auto g = open(2, 2);
-  for (const std::size_t device : {0u, 1u})
-    g->until(
-        [&] {
-          for (const int rank : {0, 1})
-            (void)g->at(rank)
-                .to(static_cast<int>(device))
-                .send_inline(1 - rank, 0, nullptr, 0, nullptr, 0);
-          return g->at(0).seen(static_cast<int>(device)).arrived() != 0 &&
-                 g->at(1).seen(static_cast<int>(device)).arrived() != 0;
-        },
-        "first contact");
-  const auto poll = [&](std::size_t device) {
-    for (const int rank : {0, 1}) g->at(rank).devices[device]->poll(*g->at(rank).sinks[device], 32);
-  };
-  std::vector<std::byte> there(64);
-  for (const std::size_t asks : {0u, 1u}) {
-    for (const std::size_t hears : {0u, 1u}) {
-      const net::remote_key key = g->at(1).expose(there.data(), there.size());
-      const auto look = [&] { return at(0).check_remote(1, key).what; };
-      // What rank 1 is told comes over that device alone, too.
-      for (int i = 0; i < 1000 && look() != answer::ok; ++i) poll(asks);
-      for (int i = 0; i < 10; ++i) poll(asks);
-      EXPECT_EQ(look(), answer::ok);
-      g->at(1).hide(key);
-      for (int i = 0; i < 10; ++i) poll(hears);
-      EXPECT_NE(look(), answer::ok) << "asked over " << asks << ", heard over " << hears;
-      g->settle();
-    }
-  }
+  expect_ends_are_told_on_both_devices(*g);
 }
 
 }  // namespace

@@ -153,6 +153,11 @@ TEST_F(event_queue_test, order__is_kept_by_waiting_where_the_provider_keeps_none
   g->at(1).hide(key);
 }
 
+TEST_F(event_queue_test, end_of_a_registration__is_told_over_every_device) {
+  auto g = open(2, 2);
+  expect_ends_are_told_on_both_devices(*g);
+}
+
 // Who is never sent to is asked where nothing else tells of its end.
 TEST_F(event_queue_test, death__of_a_silent_peer_is_heard) {
   auto g = open(2);
