@@ -128,7 +128,7 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
   core.max_handler_depth = attr.max_handler_depth;
   core.max_handler_wait_s = attr.max_handler_wait_s;
   core.failure_notice = attr.failure_notice;
-  if (core.n > 1 && runtime::global().bootstrap->has_news()) core.failures = &far_news_;
+  if (core.n > 1 && runtime::global().bootstrap->has_news()) core.failures = &failures_;
   try {
     const global_attr_t& defaults = g_default_attr;
     net_context_attr_t network;

@@ -166,10 +166,10 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   unfinished_list unfinished;
   // When progress last looked for news of other ranks, which it does every 128 rounds, at most once
   // in 10 ms; in cpu_ticks(), 0: never.
-  std::uint64_t last_look() const noexcept { return far_news_.last_look(); }
+  std::uint64_t last_look() const noexcept { return failures_.last_look(); }
 
  private:
-  lci::runtime::failure_detector far_news_{core};
+  lci::runtime::failure_detector failures_{core};
   packet_pool_t hidden_pool_;
   void free_children() noexcept;
 };
