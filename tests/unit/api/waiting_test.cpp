@@ -22,9 +22,9 @@ using lci::errorcode_t;
 class meanwhile final : public lci::proto::failure_detector {
  public:
   meanwhile(lci::proto::core& of, std::function<void()> act) : of_(of), act_(std::move(act)) {
-    of_.failure_detector = this;
+    of_.failures = this;
   }
-  ~meanwhile() { of_.failure_detector = nullptr; }
+  ~meanwhile() { of_.failures = nullptr; }
   void look() noexcept override {
     if (++looks_ == 2) act_();
   }
