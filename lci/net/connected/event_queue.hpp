@@ -11,8 +11,10 @@
 
 #include "lci/base/owned.hpp"
 #include "lci/base/platform.hpp"
+#include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/net/connected/null_sink.hpp"
+#include "lci/net/connected/pending_connects.hpp"
 
 namespace lci::net::connected {
 
