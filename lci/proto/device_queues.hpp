@@ -43,7 +43,8 @@ class device_queues {
   bool is_drained() const noexcept;
   // True when nothing is under way; receives may still wait for messages that were not sent.
   bool is_quiet() const noexcept;
-  // The same of operations alone: not of handlers that wait for their turn, nor of the network.
+  // is_drained() of operations alone: handlers that wait for their turn and the network do not
+  // count.
   bool is_drained_but_for_handlers() const noexcept {
     return host.open_receives.sum() == 0 && engine().is_quiet_but_for_handlers();
   }

@@ -2,7 +2,8 @@
 # the mock). Prints in one line how many passed, failed and were skipped, and the reason for each skip. No emulation.
 # ./dev test NAME...: runs the tests, quick or not, whose names match.
 # ./dev test all [NAME...]: runs the quick tests; then all others (virtual machines, hosts, packaging, project rules), with
-# the experimental parts in the same build folder (LCI_EXPERIMENTAL; the next ./dev test switches it off again); then the address and the thread sanitizer; then builds without a warning with this machine's gcc and clang; then tests in a
+# the experimental parts in the same build folder (LCI_EXPERIMENTAL; the next ./dev test switches it off again); then the
+# address and the thread sanitizer; then checks that this machine's gcc and clang give no warning; then tests in a
 # separate Debian 13, with gcc 14 and clang 19. Continuous integration runs this.
 # ./dev test long [NAME...]: runs all of release with the soak tests.
 # ./dev test gpu: runs the GPU memory suites and prints the result of each: on the real driver if there is a GPU, else on

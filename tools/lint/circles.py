@@ -24,8 +24,10 @@ OPERATOR = re.compile(r"\boperator\s*\S+?\s*(?=\()")
 
 
 def code_of(path):
-    text = without_comments(path.read_text(), keep_strings=True)
-    return text, PREPROCESSOR.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), without_comments(path.read_text()))
+    """A file with its strings, for includes, and without strings and preprocessor, for declarations."""
+    text = path.read_text()
+    return without_comments(text, keep_strings=True), PREPROCESSOR.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)),
+                                                                       without_comments(text))
 
 
 def is_function(statement):

@@ -12,7 +12,6 @@
 namespace lci::proto::gpu {
 
 struct context;
-struct slot_set;
 
 // How such a copy ends, in place of what the same operation over the network does.
 extern const protocol COPY;

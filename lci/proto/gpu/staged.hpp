@@ -42,7 +42,7 @@ class staged_transfers {
 
   explicit staged_transfers(context& via) noexcept : via_(via) {}
 
-  // All four throw std::bad_alloc, and nothing has changed then.
+  // All three throw std::bad_alloc, and nothing has changed then.
   // A receiver of plan.user.status.size > 0 bytes; `sender` is the state that gets the rtr.
   void receive(wire::name sender, const recv_plan& plan);
   // The caller of a get.
