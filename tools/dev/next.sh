@@ -10,7 +10,7 @@ UNITS=(unit_boot unit_shm)
 configure_with=(-DLCI_VM_TESTS=OFF -DLCI_TEST_CXX_FLAGS=-O1)
 case $1 in
   selfcheck)
-    need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" libgtest-dev libgmock-dev clang
+    need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" python3 libgtest-dev libgmock-dev clang
     c++ --version
     clang++ --version
     build release selfcheck
