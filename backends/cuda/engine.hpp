@@ -73,11 +73,11 @@ struct domain_functions {
   // The list lives for one question: it holds a context only for memory that has none of its own,
   // and that no longer than the question takes.
   static mem::network_export export_for_network(const void* address, std::size_t size,
-                                                bool via_pcie) {
+                                                bool over_pcie) {
     const classified found = Here().pointers.find(address);
     if (!found.error) {
       gpu_list gpus(Here().d);
-      return export_dma_buf(gpus, found.what, as_device(address), size, via_pcie);
+      return export_dma_buf(gpus, found.what, as_device(address), size, over_pcie);
     }
     return not_known<mem::network_export>(found, address);
   }

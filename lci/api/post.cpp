@@ -35,17 +35,17 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
 __attribute__((noinline)) status_t post_message(const post_args& a, rcomp_t rcomp,
                                                 endpoint_impl_t& end, proto::news what) {
   const api::permission allow(a);
-  proto::device_queues& via = end.device.queues;
-  api::check_rank(a, via.engine().shared);
+  proto::device_queues& queues = end.device.queues;
+  api::check_rank(a, queues.engine().shared);
   api::check_given(a);
   const auto start = [&](const proto::user_side& user, bool may_retry, status_t&) {
     proto::outgoing out = api::describe(a, end, user, may_retry);
     out.rcomp = rcomp;
-    out.extended = !via.engine().shared.imm.fits(rcomp, a.tag);
+    out.extended = !queues.engine().shared.imm.fits(rcomp, a.tag);
     api::spent_packet packet(out.packet);
     return packet.answered(proto::start_message(out));
   };
-  return api::run(a, allow, via, what, start);
+  return api::run(a, allow, queues, what, start);
 }
 
 }  // namespace
@@ -73,10 +73,10 @@ status_t post_am(const post_args& a) {
 status_t post_recv(const post_args& a) {
   const api::permission allow(a);
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
-  proto::device_queues& via = end.device.queues;
-  api::check_source(a, via.engine().shared);
+  proto::device_queues& queues = end.device.queues;
+  api::check_source(a, queues.engine().shared);
   api::check_given(a);
-  api::check_room("local_buffer", a.local_buffer, a.size, via.engine().shared.arena);
+  api::check_room("local_buffer", a.local_buffer, a.size, queues.engine().shared.arena);
   api::check_policy(a);
   matching_engine_impl_t& engine = api::find_engine(a, end);
   mem::memory_place place;
@@ -85,9 +85,9 @@ status_t post_recv(const post_args& a) {
         api::find_place("local_buffer", a.local_buffer, a.size, a.mr, end.device.owner().shared);
   if (end.checks_pointers) api::check_pointer("local_buffer", a.local_buffer, a.size, a.mr);
   const auto start = [&](const proto::user_side& user, bool, status_t& got) {
-    proto::receive& record = *via.host.common.receives.get();
+    proto::receive& record = *queues.host.common.receives.get();
     record.user = user;
-    record.via = &via.host;
+    record.host = &queues.host;
     record.region = {};
     record.region_offset = 0;
     record.kind = place.kind;
@@ -102,7 +102,7 @@ status_t post_recv(const post_args& a) {
     }
     return engine.match.post(record, a.rank, a.tag, a.matching_policy, got);
   };
-  return api::run(a, allow, via, proto::news::receive, start, &engine.match);
+  return api::run(a, allow, queues, proto::news::receive, start, &engine.match);
 }
 
 }  // namespace detail

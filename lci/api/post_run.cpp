@@ -68,9 +68,9 @@ void progress_and_keep(waiting& wait, const proto::waiter* w, int rank, std::exc
 }
 
 // Ends the call if whom it waits for is gone: its peer, or for ANY_SOURCE any that was lost.
-void check_source(proto::device_queues& via, int rank, waiting& wait) {
+void check_source(proto::device_queues& queues, int rank, waiting& wait) {
   if (rank >= 0)
-    check_peer(via, rank);
+    check_peer(queues, rank);
   else
     wait.check();
 }
@@ -85,28 +85,28 @@ bool is_given_up(proto::core& core, int rank, bool is_receive) {
 
 // The operation that a call waited for has failed. Why was kept by the device, and thrown either
 // by our own rounds of progress or by those of another thread.
-[[noreturn]] LCI_COLD void throw_failed(proto::device_queues& via, int rank, waiting& wait,
+[[noreturn]] LCI_COLD void throw_failed(proto::device_queues& queues, int rank, waiting& wait,
                                         const std::exception_ptr& kept) {
-  check_source(via, rank, wait);
+  check_source(queues, rank, wait);
   if (kept) std::rethrow_exception(kept);
-  via.engine().errors.rethrow();
+  queues.engine().errors.rethrow();
   // A receive of any source may have met the request of one that was lost before.
-  const std::uint32_t count = via.engine().errors.lost.count();
-  if (count != 0) via.engine().errors.throw_loss(count - 1);
+  const std::uint32_t count = queues.engine().errors.lost.count();
+  if (count != 0) queues.engine().errors.throw_loss(count - 1);
   throw std::runtime_error(
       "the operation failed; the call of progress of another thread has thrown why");
 }
 
 // None of the handlers can run. If whom the operation is with can only be this process, or the
 // program allows no longer wait, it ends, unless a message has met it.
-LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& via, int rank, waiting& wait,
-                             proto::matcher* filed_in, bool& is_met) {
-  const bool is_with_us = rank == via.engine().shared.me || via.engine().shared.n == 1;
+LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& queues, int rank,
+                             waiting& wait, proto::matcher* filed_in, bool& is_met) {
+  const bool is_with_us = rank == queues.engine().shared.me || queues.engine().shared.n == 1;
   if (!is_met && wait.has_to_end(is_with_us)) {
     if (filed_in == nullptr)
       w->abandon();
     else if (filed_in->take_back(*w))
-      via.engine().shared.waiters.put(w);
+      queues.engine().shared.waiters.put(w);
     else
       is_met = true;
   }
@@ -116,19 +116,19 @@ LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& via, int ra
 
 }  // namespace
 
-bool is_taken_back(proto::waiter* w, proto::device_queues& via, waiting& wait,
+bool is_taken_back(proto::waiter* w, proto::device_queues& queues, waiting& wait,
                    proto::matcher& filed_in) {
   // What progress throws may end the call only where nothing is under way any more.
   std::exception_ptr kept;
   progress_and_keep(wait, w, base::waiting_call::ANYBODY, kept);
   const bool is_back = !w->is_over() && filed_in.take_back(*w);
-  if (is_back) via.engine().shared.waiters.put(w);
+  if (is_back) queues.engine().shared.waiters.put(w);
   if (kept && is_back) std::rethrow_exception(kept);
-  if (kept) via.engine().errors.keep(kept);
+  if (kept) queues.engine().errors.keep(kept);
   return is_back;
 }
 
-status_t wait_for(proto::waiter* w, proto::device_queues& via, int rank, waiting& wait,
+status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, waiting& wait,
                   proto::matcher* filed_in) {
   std::exception_ptr kept;
   bool is_met = false;  // by a message from somebody, so that it comes to an end by itself
@@ -136,24 +136,24 @@ status_t wait_for(proto::waiter* w, proto::device_queues& via, int rank, waiting
     progress_and_keep(wait, w, rank, kept);
     if (w->is_over()) break;
     if (wait.is_held_up()) [[unlikely]]
-      end_if_held_up(w, via, rank, wait, filed_in, is_met);
-    const bool is_lost =
-        rank >= 0 ? is_given_up(via.engine().shared, rank, filed_in != nullptr) : wait.has_loss();
+      end_if_held_up(w, queues, rank, wait, filed_in, is_met);
+    const bool is_lost = rank >= 0 ? is_given_up(queues.engine().shared, rank, filed_in != nullptr)
+                                   : wait.has_loss();
     if (!is_lost || is_met) continue;
     if (filed_in != nullptr && filed_in->take_back(*w)) {
-      via.engine().shared.waiters.put(w);
+      queues.engine().shared.waiters.put(w);
     } else if (filed_in != nullptr) {
       is_met = true;
       continue;
     } else {
       w->abandon();
     }
-    check_source(via, rank, wait);
+    check_source(queues, rank, wait);
   }
   const status_t result = w->result();
   const bool has_failed = w->has_failed();
-  via.engine().shared.waiters.put(w);
-  if (has_failed) throw_failed(via, rank, wait, kept);
+  queues.engine().shared.waiters.put(w);
+  if (has_failed) throw_failed(queues, rank, wait, kept);
   if (kept) std::rethrow_exception(kept);
   return result;
 }
@@ -185,8 +185,8 @@ LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::ou
 
 }  // namespace
 
-status_t refused(const post_args& a, proto::device_queues& via, errorcode_t why) noexcept {
-  via.engine().refuse(a.rank, why);
+status_t refused(const post_args& a, proto::device_queues& queues, errorcode_t why) noexcept {
+  queues.engine().refuse(a.rank, why);
   return status_t(why);
 }
 

@@ -115,23 +115,23 @@ inline status_t status_of(const post_args& a, errorcode_t code) noexcept {
 }
 
 // Ends a call that waits for that rank if it is gone.
-inline void check_peer(proto::device_queues& via, int rank) {
-  if (!via.engine().shared.is_gone(rank)) [[likely]]
+inline void check_peer(proto::device_queues& queues, int rank) {
+  if (!queues.engine().shared.is_gone(rank)) [[likely]]
     return;
-  via.engine().errors.lost.heard(rank);
-  via.engine().shared.throw_gone(rank);
+  queues.engine().errors.lost.heard(rank);
+  queues.engine().shared.throw_gone(rank);
 }
 
 // Waits until `w`, the object of an operation under way, is signalled. Ends with an exception when
 // the peer is gone, or for ANY_SOURCE when any was lost since `wait` was made. A receive is filed
 // in an engine, out of which it is taken then; if a message has met it already, the call goes on to
 // the end of that.
-status_t wait_for(proto::waiter* w, proto::device_queues& via, int rank, waiting& wait,
+status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, waiting& wait,
                   proto::matcher* filed_in);
 
 // For a receive that may answer retry: after one round of progress it is taken out of its engine
 // again, unless a message has met it.
-LCI_COLD bool is_taken_back(proto::waiter* w, proto::device_queues& via, waiting& wait,
+LCI_COLD bool is_taken_back(proto::waiter* w, proto::device_queues& queues, waiting& wait,
                             proto::matcher& filed_in);
 
 // The packet that a post uses up is not the program's any more, unless the post answers retry or
@@ -164,7 +164,8 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
                          bool may_retry);
 
 // The post answers retry.
-LCI_COLD status_t refused(const post_args& a, proto::device_queues& via, errorcode_t why) noexcept;
+LCI_COLD status_t refused(const post_args& a, proto::device_queues& queues,
+                          errorcode_t why) noexcept;
 
 // For the report of who waits.
 inline base::waiting_call refused_call(const post_args& a, errorcode_t why) noexcept {
@@ -175,43 +176,44 @@ inline base::waiting_call refused_call(const post_args& a, errorcode_t why) noex
 // because the caller wants no "posted". filed_in: of a receive.
 template <class Start>
 LCI_COLD status_t run_blocking(const post_args& a, const permission& allow,
-                               proto::device_queues& via, proto::matcher* filed_in, Start&& start) {
-  proto::waiter* w = via.engine().shared.waiters.get();
-  w->arm(via.engine().shared.waiters);
+                               proto::device_queues& queues, proto::matcher* filed_in,
+                               Start&& start) {
+  proto::waiter* w = queues.engine().shared.waiters.get();
+  w->arm(queues.engine().shared.waiters);
   const proto::user_side user{w, status_of(a, errorcode_t::done), true};
-  waiting wait(via);
+  waiting wait(queues);
   status_t got = user.status;
   errorcode_t code = errorcode_t::retry;
   try {
     while (proto::is_retry(code = start(user, true, got)) && !allow.retry) {
       // Nothing is under way yet, so whatever progress throws may end the call.
       wait.progress([&]() noexcept { return refused_call(a, code); });
-      if (a.rank >= 0) check_peer(via, a.rank);
+      if (a.rank >= 0) check_peer(queues, a.rank);
       if (wait.is_held_up()) [[unlikely]]
-        wait.tell_held_up(BLOCKING_POST, via.engine().shared.n == 1);
+        wait.tell_held_up(BLOCKING_POST, queues.engine().shared.n == 1);
     }
   } catch (...) {
-    via.engine().shared.waiters.put(w);
+    queues.engine().shared.waiters.put(w);
     throw;
   }
   if (error_t(code).is_posted()) {
-    if (filed_in != nullptr && allow.retry && is_taken_back(w, via, wait, *filed_in))
+    if (filed_in != nullptr && allow.retry && is_taken_back(w, queues, wait, *filed_in))
       return status_t(errorcode_t::retry);
-    return wait_for(w, via, a.rank, wait, filed_in);
+    return wait_for(w, queues, a.rank, wait, filed_in);
   }
-  via.engine().shared.waiters.put(w);
-  if (proto::is_retry(code)) return refused(a, via, code);
-  if (!error_t(code).is_done()) via.engine().shared.throw_gone(a.rank);
+  queues.engine().shared.waiters.put(w);
+  if (proto::is_retry(code)) return refused(a, queues, code);
+  if (!error_t(code).is_done()) queues.engine().shared.throw_gone(a.rank);
   got.error = code;
   return got;
 }
 
 // A handler that a post runs is one deeper than where the post was made; it may have to wait.
-inline void signal_from_post(proto::device_queues& via, comp_impl_t& to, const status_t& status,
+inline void signal_from_post(proto::device_queues& queues, comp_impl_t& to, const status_t& status,
                              proto::news what) {
   const proto::handler_depth here;
-  if (here.value() > via.engine().handlers.limit() && comp::runs_user_code(to) &&
-      via.engine().handlers.add(to, status, true, what))
+  if (here.value() > queues.engine().handlers.limit() && comp::runs_user_code(to) &&
+      queues.engine().handlers.add(to, status, true, what))
     return;
   try {
     comp::signal(&to, status);
@@ -219,31 +221,31 @@ inline void signal_from_post(proto::device_queues& via, comp_impl_t& to, const s
     // The operation has happened. A queue that could not grow gets its status in a round of
     // progress; what code of the program throws is the program's.
     if (to.attr.comp_type != attr_comp_type_t::cq ||
-        !via.engine().handlers.add(to, status, true, what))
+        !queues.engine().handlers.add(to, status, true, what))
       throw;
   }
 }
 
 // start() has answered.
-inline status_t answer(const post_args& a, const permission& allow, proto::device_queues& via,
+inline status_t answer(const post_args& a, const permission& allow, proto::device_queues& queues,
                        proto::news what, errorcode_t code, status_t& got) {
   if (error_t(code).is_done()) {
     got.error = code;
     if (allow.done) return got;
     got.error = errorcode_t::done;
-    signal_from_post(via, *a.local_comp.p_impl, got, what);
+    signal_from_post(queues, *a.local_comp.p_impl, got, what);
     got.error = errorcode_t::posted;
     return got;
   }
-  if (proto::is_retry(code)) return refused(a, via, code);
-  if (!error_t(code).is_posted()) via.engine().shared.throw_gone(a.rank);
+  if (proto::is_retry(code)) return refused(a, queues, code);
+  if (!error_t(code).is_posted()) queues.engine().shared.throw_gone(a.rank);
   return status_of(a, code);
 }
 
 // run() once a rank is gone. The object may be that of an operation that was lost.
 template <class Start>
 LCI_COLD status_t run_after_loss(const post_args& a, const permission& allow,
-                                 proto::device_queues& via, proto::news what, Start& start) {
+                                 proto::device_queues& queues, proto::news what, Start& start) {
   comp::renewal given(a.local_comp.p_impl);
   proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
   user.what = what;
@@ -252,22 +254,22 @@ LCI_COLD status_t run_after_loss(const post_args& a, const permission& allow,
   status_t got = user.status;
   const errorcode_t code = start(user, allow.retry, got);
   if (error_t(code).is_done() || error_t(code).is_posted()) given.keep();
-  return answer(a, allow, via, what, code, got);
+  return answer(a, allow, queues, what, code, got);
 }
 
 // Runs start() and turns its code into the answer of the post. what: the operation, for errors.
 template <class Start>
-status_t run(const post_args& a, const permission& allow, proto::device_queues& via,
+status_t run(const post_args& a, const permission& allow, proto::device_queues& queues,
              proto::news what, Start&& start, proto::matcher* filed_in = nullptr) {
-  if (!allow.posted) return run_blocking(a, allow, via, filed_in, start);
-  if (via.engine().shared.failure_epoch() != 0) [[unlikely]]
-    return run_after_loss(a, allow, via, what, start);
+  if (!allow.posted) return run_blocking(a, allow, queues, filed_in, start);
+  if (queues.engine().shared.failure_epoch() != 0) [[unlikely]]
+    return run_after_loss(a, allow, queues, what, start);
   proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
   user.what = what;
   user.serial = a.local_comp.p_impl->attr.serial;
   status_t got = user.status;
   const errorcode_t code = start(user, allow.retry, got);
-  return answer(a, allow, via, what, code, got);
+  return answer(a, allow, queues, what, code, got);
 }
 
 }  // namespace lci::api

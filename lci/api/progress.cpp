@@ -30,18 +30,18 @@ error_t test_drained(const progress_args& args) {
 }
 
 void wait_drained(const progress_args& args) {
-  proto::device_queues& via = device_of(args).queues;
-  api::waiting wait(via);
-  while (!via.is_drained()) {
+  proto::device_queues& queues = device_of(args).queues;
+  api::waiting wait(queues);
+  while (!queues.is_drained()) {
     wait.round([]() noexcept { return base::waiting_call{"wait_drained"}; });
     // All is over but for completions whose handlers cannot run before this call returns.
-    if (via.engine().handlers.is_out_of_reach() && via.engine().handlers.completions() != 0 &&
-        via.is_drained_but_for_handlers())
-      api::throw_held_up(via, "wait_drained");
+    if (queues.engine().handlers.is_out_of_reach() && queues.engine().handlers.completions() != 0 &&
+        queues.is_drained_but_for_handlers())
+      api::throw_held_up(queues, "wait_drained");
     // Receives are left, for which nobody else may send where there is nobody else.
     if (wait.is_held_up()) [[unlikely]]
-      wait.tell_held_up("wait_drained",
-                        via.engine().shared.n == 1 && via.engine().is_quiet_but_for_handlers());
+      wait.tell_held_up("wait_drained", queues.engine().shared.n == 1 &&
+                                            queues.engine().is_quiet_but_for_handlers());
   }
   wait.check();  // with a loss, what was under way is over too
 }

@@ -16,12 +16,12 @@ template <class Start>
 status_t post_rma(const post_args& a, proto::news what, Start&& start) {
   const api::permission allow(a);
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
-  proto::device_queues& via = end.device.queues;
-  api::check_rank(a, via.engine().shared);
+  proto::device_queues& queues = end.device.queues;
+  api::check_rank(a, queues.engine().shared);
   api::check_given(a);
-  api::check_room("local_buffer", a.local_buffer, a.size, via.engine().shared.arena);
-  api::check_rmr(a.rmr, a.rank, via.engine().shared);
-  if (what == proto::news::put) api::check_notification(a, via.engine().shared);
+  api::check_room("local_buffer", a.local_buffer, a.size, queues.engine().shared.arena);
+  api::check_rmr(a.rmr, a.rank, queues.engine().shared);
+  if (what == proto::news::put) api::check_notification(a, queues.engine().shared);
   const auto begin = [&](const proto::user_side& user, bool may_retry, status_t&) {
     // Before the first contact the bounds cannot be checked, and a wrong post must throw here and
     // not later, so it has to wait for the contact even if it may not be refused.
@@ -30,12 +30,12 @@ status_t post_rma(const post_args& a, proto::news what, Start&& start) {
     const api::remote_span at{a.rank, a.rmr, a.remote_disp, a.size, "remote_disp"};
     if (!api::check_remote(at, fabric, there)) {
       if (may_retry) return errorcode_t::retry_nomem;
-      api::waiting wait(via);
+      api::waiting wait(queues);
       while (!api::check_remote(at, fabric, there)) {
         wait.progress([&]() noexcept {
           return base::waiting_call{"first contact", nullptr, a.rank};
         });
-        api::check_peer(via, a.rank);
+        api::check_peer(queues, a.rank);
       }
     }
     proto::outgoing out = api::describe(a, end, user, may_retry);
@@ -46,7 +46,7 @@ status_t post_rma(const post_args& a, proto::news what, Start&& start) {
     api::spent_packet packet(what == proto::news::put ? out.packet : nullptr);
     return packet.answered(start(out));
   };
-  return api::run(a, allow, via, what, begin);
+  return api::run(a, allow, queues, what, begin);
 }
 
 }  // namespace

@@ -38,15 +38,15 @@ void waiting::end() noexcept {
     base::leave_waiting();
     since_ = entered_since_;
   }
-  if (via_.engine().errors.lost.count() != since_) via_.engine().errors.lost.put_back(since_);
+  if (queues_.engine().errors.lost.count() != since_) queues_.engine().errors.lost.put_back(since_);
 }
 
 namespace {
 
-std::string depth_text(const proto::device_queues& via) {
-  return std::to_string(via.engine().handlers.limit()) +
+std::string depth_text(const proto::device_queues& queues) {
+  return std::to_string(queues.engine().handlers.limit()) +
          " handlers are inside each other already, which is attribute max_handler_depth; " +
-         std::to_string(via.engine().handlers.size()) + " wait for this one to return";
+         std::to_string(queues.engine().handlers.size()) + " wait for this one to return";
 }
 
 // What a receive that waits leads to once its message comes, wherever that is from.
@@ -63,48 +63,48 @@ bool leads_to(const proto::user_side& user, const comp_impl_t& object, bool is_a
 
 }  // namespace
 
-void throw_held_up(const proto::device_queues& via, const char* what) {
+void throw_held_up(const proto::device_queues& queues, const char* what) {
   throw handler_depth_error(
       std::string(what) + " inside a handler waits for what only another handler can bring, but " +
-      depth_text(via));
+      depth_text(queues));
 }
 
-void throw_waited_out(const proto::device_queues& via, const char* what) {
+void throw_waited_out(const proto::device_queues& queues, const char* what) {
   throw handler_depth_error(std::string(what) + " inside a handler has heard nothing for " +
-                            std::to_string(via.engine().shared.max_handler_wait_s) +
+                            std::to_string(queues.engine().shared.max_handler_wait_s) +
                             " s, which is attribute max_handler_wait_s, and may wait for another "
                             "handler: " +
-                            depth_text(via));
+                            depth_text(queues));
 }
 
-void warn_held_up(const proto::device_queues& via, const char* what) noexcept {
+void warn_held_up(const proto::device_queues& queues, const char* what) noexcept {
   base::log::warn("api",
                   "%s inside a handler has heard nothing for a while; if it waits for another "
                   "handler it waits in vain: %u are inside each other, which is attribute "
                   "max_handler_depth, and %zu wait for this one to return; attribute "
                   "max_handler_wait_s, now %d, says after how many seconds that is an error",
-                  what, via.engine().handlers.limit(), via.engine().handlers.size(),
-                  via.engine().shared.max_handler_wait_s);
+                  what, queues.engine().handlers.limit(), queues.engine().handlers.size(),
+                  queues.engine().shared.max_handler_wait_s);
 }
 
-bool may_signal(proto::device_queues& via, const comp_impl_t& object,
+bool may_signal(proto::device_queues& queues, const comp_impl_t& object,
                 const proto::device_queues& held_up) {
-  if (!via.engine().is_quiet_but_for_handlers()) return true;
+  if (!queues.engine().is_quiet_but_for_handlers()) return true;
   const bool is_alone = base::is_only_thread();
-  const proto::core& core = via.engine().shared;
-  const std::int64_t open = via.host.open_receives.sum();
+  const proto::core& core = queues.engine().shared;
+  const std::int64_t open = queues.host.open_receives.sum();
   std::int64_t filed = 0;
   bool is_there = false;
-  via.engine().shared.rcomps.for_each_engine([&](proto::match_target& one) {
+  queues.engine().shared.rcomps.for_each_engine([&](proto::match_target& one) {
     proto::matcher::of(one).for_each_receive([&](int source, const proto::receive& waiting) {
-      if (waiting.via != &via.host) return;
+      if (waiting.host != &queues.host) return;
       ++filed;
       is_there |= source != core.me && core.n > 1 &&
-                  leads_to(waiting.user, object, is_alone, &via == &held_up);
+                  leads_to(waiting.user, object, is_alone, &queues == &held_up);
     });
   });
   // Another one has met its message, or comes and goes in another thread.
-  return is_there || filed != open || via.host.open_receives.sum() != open;
+  return is_there || filed != open || queues.host.open_receives.sum() != open;
 }
 
 }  // namespace lci::api

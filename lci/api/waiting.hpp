@@ -14,27 +14,27 @@
 namespace lci::api {
 
 // The call waits for what only a handler beyond the greatest depth can bring.
-[[noreturn]] LCI_COLD void throw_held_up(const proto::device_queues& via, const char* what);
+[[noreturn]] LCI_COLD void throw_held_up(const proto::device_queues& queues, const char* what);
 // It may wait for something else as well, but has done so for as long as the program allows.
-[[noreturn]] LCI_COLD void throw_waited_out(const proto::device_queues& via, const char* what);
-LCI_COLD void warn_held_up(const proto::device_queues& via, const char* what) noexcept;
+[[noreturn]] LCI_COLD void throw_waited_out(const proto::device_queues& queues, const char* what);
+LCI_COLD void warn_held_up(const proto::device_queues& queues, const char* what) noexcept;
 // Something under way on this device may signal that object without a handler of the device that is
 // held up: an operation with it; a collective; where other threads use the library, whatever may
 // set one of them to work. Not what only this process itself can send. Walks all receives.
-LCI_COLD bool may_signal(proto::device_queues& via, const comp_impl_t& object,
+LCI_COLD bool may_signal(proto::device_queues& queues, const comp_impl_t& object,
                          const proto::device_queues& held_up);
 
 class waiting {
  public:
   // needs_all: what is waited for needs every rank, so that one that is lost already ends it too.
-  explicit waiting(proto::device_queues& via, bool needs_all = false)
-      : via_(via),
-        since_(via.engine().errors.lost.begin_wait()),
+  explicit waiting(proto::device_queues& queues, bool needs_all = false)
+      : queues_(queues),
+        since_(queues.engine().errors.lost.begin_wait()),
         next_loss_(needs_all ? 0 : since_) {}
   // A call may end well, or for another reason, although a peer was lost meanwhile: then the next
   // one of this thread tells, since nobody else may have noticed.
   ~waiting() {
-    if (via_.engine().errors.lost.count() != since_) [[unlikely]]
+    if (queues_.engine().errors.lost.count() != since_) [[unlikely]]
       end();
   }
   waiting(const waiting&) = delete;
@@ -56,19 +56,19 @@ class waiting {
   void pause(Describe&& describe) {
     end_if_lost();
     rest(describe);
-    via_.engine().watch.look_for_gone();
+    queues_.engine().watch.look_for_gone();
     is_lost_ = has_loss();
   }
   // A round for a call that decides by itself whose loss ends it.
   template <class Describe>
   void progress(Describe&& describe) {
-    if (error_t(via_.progress_in_wait()).is_done()) {
+    if (error_t(queues_.progress_in_wait()).is_done()) {
       spin_.reset();
       idle_ms_ = idle_ticks_ = 0;
       next_judgement_ms_ = PATIENCE_MS;
       return;
     }
-    if (via_.engine().handlers.is_out_of_reach()) [[unlikely]]
+    if (queues_.engine().handlers.is_out_of_reach()) [[unlikely]]
       count_idle();
     rest(describe);
   }
@@ -84,26 +84,26 @@ class waiting {
   // After is_held_up(). is_certain: nothing else can bring it. If that is not so another rank may,
   // however slow it is, and the call ends only when it has lasted as long as the program allows.
   bool has_to_end(bool is_certain) const noexcept {
-    const auto limit = static_cast<std::uint64_t>(via_.engine().shared.max_handler_wait_s);
+    const auto limit = static_cast<std::uint64_t>(queues_.engine().shared.max_handler_wait_s);
     return is_certain || (limit != 0 && idle_ms_ >= 1000 * limit);
   }
   // After is_held_up(): ends the call if it has to end. If not, the user is told that it may never
   // do so by itself, once a call.
   void tell_held_up(const char* what, bool is_certain) {
-    if (is_certain) throw_held_up(via_, what);
-    if (has_to_end(false)) throw_waited_out(via_, what);
-    if (!was_told_) warn_held_up(via_, what);
+    if (is_certain) throw_held_up(queues_, what);
+    if (has_to_end(false)) throw_waited_out(queues_, what);
+    if (!was_told_) warn_held_up(queues_, what);
     was_told_ = true;
   }
   void check() {
     is_lost_ = has_loss();
     end_if_lost();
   }
-  bool has_loss() const noexcept { return via_.engine().errors.lost.count() > next_loss_; }
+  bool has_loss() const noexcept { return queues_.engine().errors.lost.count() > next_loss_; }
   // What is waited for will not come, because that rank is gone.
   [[noreturn]] LCI_COLD void end_for(int rank) {
-    via_.engine().errors.lost.heard(rank);
-    via_.engine().shared.throw_gone(rank);
+    queues_.engine().errors.lost.heard(rank);
+    queues_.engine().shared.throw_gone(rank);
   }
 
  private:
@@ -119,10 +119,10 @@ class waiting {
   LCI_COLD void end() noexcept;
   void end_if_lost() {
     if (is_lost_) [[unlikely]]
-      via_.engine().errors.throw_loss(next_loss_);
+      queues_.engine().errors.throw_loss(next_loss_);
   }
 
-  proto::device_queues& via_;
+  proto::device_queues& queues_;
   base::spin_wait spin_;
   // How long rounds of progress have found nothing while handlers were out of reach. A thread that
   // stood still was not idle for longer than a moment.

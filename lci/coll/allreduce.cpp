@@ -59,7 +59,7 @@ void plan_allreduce(plan_t& plan, const items_t& items, allreduce_algorithm_t al
 namespace lci::detail {
 
 void allreduce(const collective_args& args) {
-  const coll::via_t via = coll::via(args);
+  const coll::resources_t resources = coll::resources_of(args);
   const int n = get_rank_n();
   coll::check_op("allreduce", args.op);
   const size_t size = coll::checked_product("allreduce", args.count, args.item_size);
@@ -70,7 +70,7 @@ void allreduce(const collective_args& args) {
   coll::plan_t plan(get_rank_me(), n);
   const coll::items_t items{args.sendbuf, args.recvbuf, args.count, args.item_size};
   coll::plan_allreduce(plan, items, args.allreduce_algorithm, nsteps);
-  coll::run(std::move(plan), via, args.op, args.comp,
+  coll::run(std::move(plan), resources, args.op, args.comp,
             {.operation = "allreduce",
              .count = args.count,
              .item_size = args.item_size,

@@ -23,7 +23,7 @@ void plan_alltoall(plan_t& plan, const void* in, void* out, size_t size) {
 namespace lci::detail {
 
 void alltoall(const collective_args& args) {
-  const coll::via_t via = coll::via(args);
+  const coll::resources_t resources = coll::resources_of(args);
   const int n = get_rank_n();
   const size_t size = coll::checked_product("alltoall", args.count, static_cast<size_t>(n));
   coll::check_buffer("alltoall", "sendbuf", args.sendbuf, size);
@@ -36,7 +36,7 @@ void alltoall(const collective_args& args) {
   }
   coll::plan_t plan(get_rank_me(), n);
   coll::plan_alltoall(plan, args.sendbuf, args.recvbuf, args.count);
-  coll::run(std::move(plan), via, nullptr, args.comp,
+  coll::run(std::move(plan), resources, nullptr, args.comp,
             {.operation = "alltoall", .count = args.count});
 }
 

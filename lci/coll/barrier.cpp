@@ -19,10 +19,10 @@ void plan_barrier(plan_t& plan) {
 namespace lci::detail {
 
 void barrier(const collective_args& args) {
-  const coll::via_t via = coll::via(args);
+  const coll::resources_t resources = coll::resources_of(args);
   coll::plan_t plan(get_rank_me(), get_rank_n());
   coll::plan_barrier(plan);
-  coll::run(std::move(plan), via, nullptr, args.comp, {.operation = "barrier"});
+  coll::run(std::move(plan), resources, nullptr, args.comp, {.operation = "barrier"});
 }
 
 }  // namespace lci::detail

@@ -74,7 +74,7 @@ void plan_broadcast(plan_t& plan, void* buffer, size_t size, int root,
 namespace lci::detail {
 
 void broadcast(const collective_args& args) {
-  const coll::via_t via = coll::via(args);
+  const coll::resources_t resources = coll::resources_of(args);
   const int n = get_rank_n();
   coll::check_root("broadcast", args.root, n);
   coll::check_buffer("broadcast", "buffer", args.recvbuf, args.count);
@@ -82,7 +82,7 @@ void broadcast(const collective_args& args) {
   const int nsteps = coll::ring_steps("broadcast", args.ring_nsteps, n);
   coll::plan_t plan(get_rank_me(), n);
   coll::plan_broadcast(plan, args.recvbuf, args.count, args.root, args.broadcast_algorithm, nsteps);
-  coll::run(std::move(plan), via, nullptr, args.comp,
+  coll::run(std::move(plan), resources, nullptr, args.comp,
             {.operation = "broadcast",
              .count = args.count,
              .root = args.root,

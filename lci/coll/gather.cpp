@@ -24,7 +24,7 @@ void plan_allgather(plan_t& plan, const void* in, void* out, size_t size) {
 namespace lci::detail {
 
 void allgather(const collective_args& args) {
-  const coll::via_t via = coll::via(args);
+  const coll::resources_t resources = coll::resources_of(args);
   const int n = get_rank_n();
   const size_t size = coll::checked_product("allgather", args.count, static_cast<size_t>(n));
   coll::check_buffer("allgather", "sendbuf", args.sendbuf, args.count);
@@ -32,7 +32,7 @@ void allgather(const collective_args& args) {
   coll::check_buffer("allgather", "recvbuf", args.recvbuf, size);
   coll::plan_t plan(get_rank_me(), n);
   coll::plan_allgather(plan, args.sendbuf, args.recvbuf, args.count);
-  coll::run(std::move(plan), via, nullptr, COMP_NULL,
+  coll::run(std::move(plan), resources, nullptr, COMP_NULL,
             {.operation = "allgather", .count = args.count});
 }
 

@@ -41,7 +41,7 @@ void plan_reduce(plan_t& plan, const items_t& items, int root) {
 namespace lci::detail {
 
 void reduce(const collective_args& args) {
-  const coll::via_t via = coll::via(args);
+  const coll::resources_t resources = coll::resources_of(args);
   const int n = get_rank_n();
   const int me = get_rank_me();
   coll::check_root("reduce", args.root, n);
@@ -52,7 +52,7 @@ void reduce(const collective_args& args) {
   coll::plan_t plan(me, n);
   coll::plan_reduce(plan, {args.sendbuf, args.recvbuf, args.count, args.item_size}, args.root);
   coll::run(
-      std::move(plan), via, args.op, COMP_NULL,
+      std::move(plan), resources, args.op, COMP_NULL,
       {.operation = "reduce", .count = args.count, .item_size = args.item_size, .root = args.root});
 }
 

@@ -152,7 +152,7 @@ size_t blocks_t::first(int rank) const {
 namespace lci::detail {
 
 void reduce_scatter(const collective_args& args) {
-  const coll::via_t via = coll::via(args);
+  const coll::resources_t resources = coll::resources_of(args);
   const int n = get_rank_n();
   coll::check_op("reduce_scatter", args.op);
   const size_t block = coll::checked_product("reduce_scatter", args.count, args.item_size);
@@ -165,7 +165,7 @@ void reduce_scatter(const collective_args& args) {
   const coll::items_t items{args.sendbuf, args.recvbuf, args.count * static_cast<size_t>(n),
                             args.item_size};
   coll::plan_reduce_scatter(plan, items, args.reduce_scatter_algorithm, nsteps);
-  coll::run(std::move(plan), via, args.op, args.comp,
+  coll::run(std::move(plan), resources, args.op, args.comp,
             {.operation = "reduce_scatter",
              .count = args.count,
              .item_size = args.item_size,

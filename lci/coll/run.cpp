@@ -22,8 +22,9 @@ namespace {
 class running_t final : public detail::library_comp_t, private detail::unfinished_t {
  public:
   // `name`: of the collective, for people.
-  running_t(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const char* name)
-      : plan_(std::move(plan)), via_(via), op_(op), comp_(comp), name_(name) {
+  running_t(plan_t&& plan, const resources_t& resources, reduce_op_t op, comp_t comp,
+            const char* name)
+      : plan_(std::move(plan)), resources_(resources), op_(op), comp_(comp), name_(name) {
     unfinished_t::calls = &CALLS;
   }
 
@@ -44,7 +45,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   }
 
   // Nor is it to be signalled once it was freed.
-  void hold_object() { held_ = detail::hold_comp(comp_, name_, via_.runtime); }
+  void hold_object() { held_ = detail::hold_comp(comp_, name_, resources_.runtime); }
 
   // First this is carried out, which takes ownership of `next`; where ranks differ it throws.
   void precede(std::unique_ptr<running_t> next, std::shared_ptr<agreement_t> all) {
@@ -57,11 +58,13 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
 
   // Takes its place among the collectives of the engine. Last before the start: all ranks count
   // alike, so one that could not begin for want of memory must not count.
-  void take_number() { tag_base_ = detail::next_collective_sequence(via_.engine) << NUMBER_BITS; }
+  void take_number() {
+    tag_base_ = detail::next_collective_sequence(resources_.engine) << NUMBER_BITS;
+  }
 
   // Takes ownership of itself. Throws what a post or the operator throws.
   void start() {
-    detail::list_unfinished(via_.runtime, this);
+    detail::list_unfinished(resources_.runtime, this);
     advance();
   }
 
@@ -86,9 +89,9 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
 
   void need_all(int change) const {
     detail::progress_args args;
-    args.runtime = via_.runtime;
-    args.device = via_.device;
-    args.endpoint = via_.endpoint;
+    args.runtime = resources_.runtime;
+    args.device = resources_.device;
+    args.endpoint = resources_.endpoint;
     detail::need_all(args, change);
   }
 
@@ -161,11 +164,11 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
 
   template <class Op>
   status_t post(Op& op) const {
-    op.allow_retry(false).matching_engine(via_.engine).comp_semantic(via_.semantic);
+    op.allow_retry(false).matching_engine(resources_.engine).comp_semantic(resources_.semantic);
     // Not by the setters, for which an empty one is an error: here it means the default.
-    op.args.runtime = via_.runtime;
-    op.args.device = via_.device;
-    op.args.endpoint = via_.endpoint;
+    op.args.runtime = resources_.runtime;
+    op.args.device = resources_.device;
+    op.args.endpoint = resources_.endpoint;
     return op();
   }
 
@@ -178,19 +181,19 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
 
   static detail::unfinished_text_t describe(const detail::unfinished_t* one) {
     const auto* const self = static_cast<const running_t*>(one);
-    return {self->name_, self->tag_base_ >> NUMBER_BITS, self->via_.engine.p_impl,
+    return {self->name_, self->tag_base_ >> NUMBER_BITS, self->resources_.engine.p_impl,
             self->comp_.p_impl, static_cast<const comp_impl_t*>(self)};
   }
 
   void give_up() noexcept {
     const std::unique_ptr<running_t> self(this);
-    detail::unlist_unfinished(via_.runtime, this);
+    detail::unlist_unfinished(resources_.runtime, this);
   }
 
   void finish() {
     if (failed_ || is_lost_.load(std::memory_order_relaxed)) return give_up();
     const std::unique_ptr<running_t> self(this);
-    detail::unlist_unfinished(via_.runtime, this);
+    detail::unlist_unfinished(resources_.runtime, this);
     if (next_collective_ != nullptr) {
       agreement_->check();
       return next_collective_.release()->start();
@@ -204,8 +207,8 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     detail::comp_signal_args args;
     args.comp = comp_;
     args.status = status;
-    args.runtime = via_.runtime;
-    detail::signal_in_turn(args, via_.device, via_.endpoint);
+    args.runtime = resources_.runtime;
+    detail::signal_in_turn(args, resources_.device, resources_.endpoint);
   }
 
   static constexpr detail::unfinished_calls_t CALLS{&end_with_runtime, &describe};
@@ -213,7 +216,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   const plan_t plan_;
   std::shared_ptr<agreement_t> agreement_;  // that the plan uses, if any
   std::unique_ptr<running_t> next_collective_;
-  const via_t via_;
+  const resources_t resources_;
   const reduce_op_t op_;
   const comp_t comp_;   // signalled once, at the end
   tag_t tag_base_ = 0;  // tag of message number 0
@@ -229,7 +232,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
 };
 
 // Carries out one plan and waits for its end. `uses`: what the plan uses, kept while it does.
-void run_and_wait(plan_t&& plan, const via_t& via, reduce_op_t op, const char* name,
+void run_and_wait(plan_t&& plan, const resources_t& resources, reduce_op_t op, const char* name,
                   std::shared_ptr<agreement_t> uses) {
   // What the program has made the default is for its own objects.
   auto empty = std::make_unique<comp_t>();
@@ -239,29 +242,30 @@ void run_and_wait(plan_t&& plan, const via_t& via, reduce_op_t op, const char* n
     if (!one->is_empty()) free_comp(one);
     delete one;
   });
-  *sync = alloc_sync_x().runtime(via.runtime).threshold(1).zero_copy_am(false)();
-  auto running = std::make_unique<running_t>(std::move(plan), via, op, *sync, name);
+  *sync = alloc_sync_x().runtime(resources.runtime).threshold(1).zero_copy_am(false)();
+  auto running = std::make_unique<running_t>(std::move(plan), resources, op, *sync, name);
   running->precede(nullptr, std::move(uses));
   running->keep(sync);
   running->take_number();
   running.release()->start();
   detail::sync_args waited;
   waited.comp = *sync;
-  waited.runtime = via.runtime;
-  waited.device = via.device;
+  waited.runtime = resources.runtime;
+  waited.device = resources.device;
   waited.needs_all = true;
   detail::sync_wait(waited);
 }
 
 }  // namespace
 
-void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const call_t& call) {
+void run(plan_t&& plan, const resources_t& resources, reduce_op_t op, comp_t comp,
+         const call_t& call) {
   detail::check_comp("collective", comp);
   // Even ranks that exchange nothing with the lost one wait for some that do, and these give up.
   detail::progress_args needed;
-  needed.runtime = via.runtime;
-  needed.device = via.device;
-  needed.endpoint = via.endpoint;
+  needed.runtime = resources.runtime;
+  needed.device = resources.device;
+  needed.endpoint = resources.endpoint;
   detail::check_none_lost(needed);
   std::shared_ptr<agreement_t> all;
   std::optional<plan_t> first;
@@ -271,18 +275,18 @@ void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const cal
   }
   if (comp.is_empty()) {
     if (all != nullptr) {
-      run_and_wait(std::move(*first), via, &agreement_t::merge, call.operation, all);
+      run_and_wait(std::move(*first), resources, &agreement_t::merge, call.operation, all);
       all->check();
     }
-    return run_and_wait(std::move(plan), via, op, call.operation, nullptr);
+    return run_and_wait(std::move(plan), resources, op, call.operation, nullptr);
   }
-  auto running = std::make_unique<running_t>(std::move(plan), via, op, comp, call.operation);
+  auto running = std::make_unique<running_t>(std::move(plan), resources, op, comp, call.operation);
   running->hold_object();
   running->need_all_from_now();
   detail::check_none_lost(needed);  // what was lost before that
   if (all != nullptr) {
-    auto before = std::make_unique<running_t>(std::move(*first), via, &agreement_t::merge, comp_t(),
-                                              call.operation);
+    auto before = std::make_unique<running_t>(std::move(*first), resources, &agreement_t::merge,
+                                              comp_t(), call.operation);
     before->take_number();
     running->take_number();
     before->precede(std::move(running), std::move(all));
@@ -293,7 +297,7 @@ void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const cal
   running.release()->start();
 }
 
-via_t via(const detail::collective_args& args) {
+resources_t resources_of(const detail::collective_args& args) {
   const runtime_t runtime = detail::runtime_of(args.runtime, args.device, args.endpoint);
   const matching_engine_t engine = args.matching_engine.is_empty()
                                        ? detail::get_collective_engine(runtime)

@@ -18,7 +18,7 @@
 namespace lci::coll {
 
 // Whose queues a plan uses.
-struct via_t {
+struct resources_t {
   runtime_t runtime;         // never empty
   device_t device;           // empty: the default
   endpoint_t endpoint;       // empty: the default
@@ -30,10 +30,11 @@ struct via_t {
 // the end, progressing the device; otherwise it returns after the start and `comp` is signalled at
 // the end.
 // `call`: what all ranks have to say alike, compared where that is wanted (agreement.hpp).
-void run(plan_t&& plan, const via_t& via, reduce_op_t op, comp_t comp, const call_t& call);
+void run(plan_t&& plan, const resources_t& resources, reduce_op_t op, comp_t comp,
+         const call_t& call);
 
 // The resources that the options of a collective name.
-via_t via(const detail::collective_args& args);
+resources_t resources_of(const detail::collective_args& args);
 
 void check_algorithm_number(const char* operation, int algorithm);
 

@@ -66,10 +66,10 @@ struct memory_domain {
   // Takes back what allocate() gave. Throws argument_error for anything else.
   void (*release)(void* memory);
   // For networks; null where the domain has no such way. A dma-buf over the pages that hold
-  // [address, address + size); via_pcie: through the PCIe window that Data Direct needs. Throws
+  // [address, address + size); over_pcie: through the PCIe window that Data Direct needs. Throws
   // nothing but bad_alloc.
   network_export (*export_for_network)(const void* address, std::size_t size,
-                                       bool via_pcie) = nullptr;
+                                       bool over_pcie) = nullptr;
   // Whether a network may be given the address itself; readies the memory for it.
   network_pointer (*ready_for_network)(const void* address) = nullptr;
   // The devices, once probe() has found it usable. Null: nothing to say.

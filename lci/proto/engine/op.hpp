@@ -68,7 +68,7 @@ struct transfer {
 
   transfer* pool_next = nullptr;
   transfer* next = nullptr;  // link in a list of its engine
-  post_queue* via = nullptr;
+  post_queue* queue = nullptr;
   const protocol* of = nullptr;
   user_side user;
   net::net_op op;  // rank, keys; buffer, size and remote_offset are those of the current piece

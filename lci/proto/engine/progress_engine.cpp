@@ -127,7 +127,7 @@ std::size_t progress_engine::advance_parked() {
     transfer* const one = take(parked_);
     if (one == nullptr) break;
     expect_leftovers(-1);
-    one->via->start(*one);
+    one->queue->start(*one);
   }
   return moved;
 }

@@ -28,7 +28,7 @@ std::byte* own_end(core& shared, const transfer& move, const net::remote_view& v
   return static_cast<std::byte*>(there);
 }
 
-std::byte* mapped_end(context& via, direct_copy& copy, const transfer& move,
+std::byte* mapped_end(context& ctx, direct_copy& copy, const transfer& move,
                       const net::remote_view& view, std::string& why_not) {
   if (view.share.record == 0) {
     why_not = "the memory of rank " + std::to_string(move.op.rank) +
@@ -37,26 +37,26 @@ std::byte* mapped_end(context& via, direct_copy& copy, const transfer& move,
   }
   mem::peer_range range;
   range.rank = move.op.rank;
-  range.record = via.engine.fabric.reach(move.op.rank, view.share.record, mem::SHARE_RECORD_BYTES);
+  range.record = ctx.engine.fabric.reach(move.op.rank, view.share.record, mem::SHARE_RECORD_BYTES);
   if (range.record == nullptr) {
     why_not = "rank " + std::to_string(move.op.rank) + " is not on this machine";
     return nullptr;
   }
-  range.pid = via.engine.fabric.process_of(move.op.rank);
+  range.pid = ctx.engine.fabric.process_of(move.op.rank);
   range.check = view.share.check;
   range.address = view.address + move.remote_base;
   range.size = move.total;
-  copy.far = via.common.gpus.running()->map(range, copy.device, why_not);
+  copy.far = ctx.common.gpus.running()->map(range, copy.device, why_not);
   return copy.far.at();
 }
 
 }  // namespace
 
 // Null: why_not says why.
-static direct_copy* plan_direct(context& via, transfer& move, const net::remote_view& view,
+static direct_copy* plan_direct(context& ctx, transfer& move, const net::remote_view& view,
                                 std::string& why_not) {
-  core& shared = via.engine.shared;
-  common& all = via.common;
+  core& shared = ctx.engine.shared;
+  common& all = ctx.common;
   const bool is_own = move.op.rank == shared.me;
   const mem::mem_kind near = move.op.kind;
   if (all.gpus.running() == nullptr || (near != mem::mem_kind::device && !is_own) ||
@@ -65,7 +65,7 @@ static direct_copy* plan_direct(context& via, transfer& move, const net::remote_
     return nullptr;
   }
   direct_copy* const copy = all.jobs.direct_copies.get();
-  copy->via = &via;
+  copy->ctx = &ctx;
   copy->move = &move;
   copy->flag = nullptr;
   copy->claims = nullptr;
@@ -74,7 +74,7 @@ static direct_copy* plan_direct(context& via, transfer& move, const net::remote_
   std::byte* far = nullptr;
   try {
     far =
-        is_own ? own_end(shared, move, view, why_not) : mapped_end(via, *copy, move, view, why_not);
+        is_own ? own_end(shared, move, view, why_not) : mapped_end(ctx, *copy, move, view, why_not);
   } catch (...) {
     all.jobs.direct_copies.put(copy);
     throw;
@@ -97,22 +97,22 @@ static direct_copy* plan_direct(context& via, transfer& move, const net::remote_
   return copy;
 }
 
-bool make_direct(context& via, transfer& move, const net::remote_view& view, const protocol& of,
+bool make_direct(context& ctx, transfer& move, const net::remote_view& view, const protocol& of,
                  std::string& why_not) {
-  move.carrier = plan_direct(via, move, view, why_not);
+  move.carrier = plan_direct(ctx, move, view, why_not);
   if (move.carrier == nullptr) {
-    via.common.paths.through_host(move.op.rank, why_not);
+    ctx.common.paths.through_host(move.op.rank, why_not);
     return false;
   }
   move.of = &of;
-  via.common.paths.direct(move.op.rank);
+  ctx.common.paths.direct(move.op.rank);
   return true;
 }
 
 void direct_copy::discard(transfer& of) noexcept {
   of.carrier = nullptr;
   far = {};
-  via->common.jobs.direct_copies.put(this);
+  ctx->common.jobs.direct_copies.put(this);
 }
 
 void direct_copy::ended(std::string_view error) noexcept {
@@ -120,7 +120,7 @@ void direct_copy::ended(std::string_view error) noexcept {
   if (error.empty()) {
     owner.at = owner.total;
   } else {
-    via->engine.errors.keep_made([&] {
+    ctx->engine.errors.keep_made([&] {
       return std::runtime_error("a copy for rank " + std::to_string(owner.op.rank) +
                                 " failed: " + std::string(error));
     });
@@ -130,7 +130,7 @@ void direct_copy::ended(std::string_view error) noexcept {
     if (flag != nullptr) flag->store(wire::FLAG_VOID, std::memory_order_release);
   }
   far = {};
-  owner.via->conclude(owner);
+  owner.queue->conclude(owner);
 }
 
 // What the target is told as immediate data; 0: nothing, or only by a message.
@@ -142,8 +142,8 @@ static std::uint32_t news_of(const transfer& move) noexcept {
 
 // Where it can, the GPU itself tells the target of the end.
 void direct_copy::start(transfer& of) noexcept {
-  common& all = via->common;
-  progress_engine& engine = via->engine;
+  common& all = ctx->common;
+  progress_engine& engine = ctx->engine;
   const std::uint32_t news = news_of(of);
   const int rank = of.op.rank;
   const bool has_news = news != 0 || claims != nullptr;
@@ -167,21 +167,21 @@ void direct_copy::start(transfer& of) noexcept {
 
 static bool tell_signal(transfer& move) noexcept {
   return is_told_by_gpu(move) ||
-         move.via->accept_control(move.op.rank, wire::kind::signal, wire::signal_body{move.imm});
+         move.queue->accept_control(move.op.rank, wire::kind::signal, wire::signal_body{move.imm});
 }
 
 static bool tell_written(transfer& move) noexcept {
   if (!is_told_by_gpu(move) &&
-      !move.via->accept_control(move.op.rank, wire::kind::fin, wire::fin{move.peer_state}))
+      !move.queue->accept_control(move.op.rank, wire::kind::fin, wire::fin{move.peer_state}))
     return false;
   on_written(*static_cast<host_context*>(move.owner), move.local_state, true);
   return true;
 }
 
 static void tell_not_written(transfer& move) noexcept {
-  auto& via = *static_cast<host_context*>(move.owner);
-  via.engine.say(move.op.rank, wire::kind::drop_receive, wire::drop{move.peer_state, 0, 0});
-  on_written(via, move.local_state, false);
+  auto& ctx = *static_cast<host_context*>(move.owner);
+  ctx.engine.say(move.op.rank, wire::kind::drop_receive, wire::drop{move.peer_state, 0, 0});
+  on_written(ctx, move.local_state, false);
 }
 
 constexpr protocol COPY = {"peer_copy", nullptr, nullptr, true};
@@ -190,14 +190,14 @@ constexpr protocol COPY_WRITE = {"peer_copy_write", &tell_written, &tell_not_wri
 
 // ---- messages of a few bytes ----
 
-bool late_arrival::take(context& via, const std::byte* data, std::size_t bytes) noexcept {
+bool late_arrival::take(context& ctx, const std::byte* data, std::size_t bytes) noexcept {
   bool never = false;
-  set_ = bytes <= staging_store::SMALL ? via.common.staging.take(bytes, never) : nullptr;
+  set_ = bytes <= staging_store::SMALL ? ctx.common.staging.take(bytes, never) : nullptr;
   heap_ = set_ == nullptr ? new (std::nothrow) std::byte[bytes] : nullptr;
   std::byte* const at = set_ != nullptr ? set_->at : heap_;
   if (at == nullptr) return false;
-  via_ = &via;
-  via.late.add(1);
+  ctx_ = &ctx;
+  ctx.late.add(1);
   std::memcpy(at, data, bytes);
   from = at;
   size = bytes;
@@ -205,39 +205,39 @@ bool late_arrival::take(context& via, const std::byte* data, std::size_t bytes) 
   return true;
 }
 
-void deliver_to_device(context& via, receive& to, const status_t& status, const std::byte* data) {
-  common& all = via.common;
+void deliver_to_device(context& ctx, receive& to, const status_t& status, const std::byte* data) {
+  common& all = ctx.common;
   late_arrival* const late = all.jobs.late_arrivals.get();
-  if (!late->take(via, data, status.size)) {
+  if (!late->take(ctx, data, status.size)) {
     all.jobs.late_arrivals.put(late);
     throw std::bad_alloc();
   }
-  late->counted_ = to.via;
+  late->counted_ = to.host;
   late->user_ = to.user;
   late->user_.status = status;
   late->to = static_cast<std::byte*>(status.buffer);
   late->device = to.gpu;
-  via.host.common.receives.put(&to);
+  ctx.host.common.receives.put(&to);
   all.gpus.copy(*late);
 }
 
 void late_arrival::ended(std::string_view error) noexcept {
-  context& via = *via_;
+  context& ctx = *ctx_;
   host_context* const counted = counted_;
   const user_side user = user_;
-  if (set_ != nullptr) via.common.staging.give(set_);
+  if (set_ != nullptr) ctx.common.staging.give(set_);
   delete[] heap_;
-  via.common.jobs.late_arrivals.put(this);
+  ctx.common.jobs.late_arrivals.put(this);
   counted->open_receives.add(-1);
   if (!error.empty()) {
-    via.engine.errors.keep_made([&] {
+    ctx.engine.errors.keep_made([&] {
       return std::runtime_error(std::to_string(user.status.size) + " bytes from rank " +
                                 std::to_string(user.status.rank) +
                                 " were not copied to the GPU: " + std::string(error));
     });
   }
-  via.engine.signals.tell(user, error.empty());
-  via.late.add(-1);  // last: the device may go then
+  ctx.engine.signals.tell(user, error.empty());
+  ctx.late.add(-1);  // last: the device may go then
 }
 
 }  // namespace lci::proto::gpu

@@ -20,7 +20,7 @@ extern const protocol COPY_WRITE;   // of a rendezvous
 
 // Makes `move` a direct copy of its whole length that ends as `of` does, or says why that cannot
 // be. `view`: the remote side, looked up just now.
-bool make_direct(context& via, transfer& move, const net::remote_view& view, const protocol& of,
+bool make_direct(context& ctx, transfer& move, const net::remote_view& view, const protocol& of,
                  std::string& why_not);
 // The GPU itself tells the target of the end of that copy, which is not yet discarded.
 inline bool is_told_by_gpu(const transfer& move) noexcept {
@@ -29,6 +29,6 @@ inline bool is_told_by_gpu(const transfer& move) noexcept {
 
 // Copies `data` to status.buffer, then signals. Takes over the receive, not the data. Throws
 // std::bad_alloc: nothing has changed.
-void deliver_to_device(context& via, receive& to, const status_t& status, const std::byte* data);
+void deliver_to_device(context& ctx, receive& to, const status_t& status, const std::byte* data);
 
 }  // namespace lci::proto::gpu

@@ -9,7 +9,7 @@
 
 namespace lci::proto::gpu {
 
-awaited_flags::~awaited_flags() { via_.engine.shared.expect(-static_cast<int>(list_.size())); }
+awaited_flags::~awaited_flags() { ctx_.engine.shared.expect(-static_cast<int>(list_.size())); }
 
 awaited_flags::place::place(awaited_flags& in) : in_(in) {
   const std::lock_guard lock(in.lock_);
@@ -39,9 +39,9 @@ void awaited_flags::on_claim(int rank, const wire::claim& body) noexcept {
 }
 
 void awaited_flags::wait_for(waiting one, std::uint64_t where) noexcept {
-  one.word = find_word(via_.engine.fabric, one.rank, where);
+  one.word = find_word(ctx_.engine.fabric, one.rank, where);
   if (one.word == nullptr)
-    via_.engine.dropped.add(1);
+    ctx_.engine.dropped.add(1);
   else
     wait_for(one);
 }
@@ -53,10 +53,10 @@ void awaited_flags::on_landing(int rank, const wire::landing& body) {
   one.is_landing = true;
   one.what = body;
   one.imm = body.imm;
-  one.from = via_.engine.fabric.reach(rank, body.place, body.size);
-  if (body.flag != 0) one.word = find_word(via_.engine.fabric, rank, body.flag);
+  one.from = ctx_.engine.fabric.reach(rank, body.place, body.size);
+  if (body.flag != 0) one.word = find_word(ctx_.engine.fabric, rank, body.flag);
   if (one.from == nullptr || (body.flag != 0 && one.word == nullptr))
-    via_.engine.dropped.add(1);
+    ctx_.engine.dropped.add(1);
   else if (one.word == nullptr)
     act(one);
   else
@@ -68,10 +68,10 @@ void awaited_flags::wait_for(const waiting& one) noexcept {
     const std::lock_guard lock(lock_);
     list_.push_back(one);
     count_.store(list_.size(), std::memory_order_relaxed);
-    via_.engine.shared.expect(1);
+    ctx_.engine.shared.expect(1);
   }
   // Another device may have heard of its end first.
-  if (via_.engine.shared.is_gone(one.rank)) forget(one.rank);
+  if (ctx_.engine.shared.is_gone(one.rank)) forget(one.rank);
 }
 
 std::size_t awaited_flags::poll() noexcept {
@@ -94,7 +94,7 @@ std::size_t awaited_flags::poll() noexcept {
       is_good = value == wire::FLAG_SET;
       list_.erase(list_.begin() + static_cast<std::ptrdiff_t>(i));
       count_.store(list_.size(), std::memory_order_relaxed);
-      via_.engine.shared.expect(-1);
+      ctx_.engine.shared.expect(-1);
     }
     one.word->store(0, std::memory_order_release);  // edge flag.free
     ++found;
@@ -104,15 +104,15 @@ std::size_t awaited_flags::poll() noexcept {
 
 void awaited_flags::act(const waiting& on) noexcept {
   if (on.preposted.generation != 0) return preposted_.on_flag(on.preposted);
-  if (!on.is_landing) return notify(via_.host, on.rank, on.imm);
-  const auto to = via_.engine.shared.find_range(on.what.region, on.what.offset, on.what.size);
+  if (!on.is_landing) return notify(ctx_.host, on.rank, on.imm);
+  const auto to = ctx_.engine.shared.find_range(on.what.region, on.what.offset, on.what.size);
   const bool is_sound = to.at != nullptr && to.kind == mem::mem_kind::host;
   if (is_sound) std::memcpy(to.at, on.from, on.what.size);
   if (is_sound)
-    via_.engine.say(on.rank, wire::kind::ack, wire::ack{on.what.sender});
+    ctx_.engine.say(on.rank, wire::kind::ack, wire::ack{on.what.sender});
   else
-    via_.engine.say(on.rank, wire::kind::drop_send, wire::drop{on.what.sender, 1, 0});
-  if (is_sound && on.imm != 0) notify(via_.host, on.rank, on.imm);
+    ctx_.engine.say(on.rank, wire::kind::drop_send, wire::drop{on.what.sender, 1, 0});
+  if (is_sound && on.imm != 0) notify(ctx_.host, on.rank, on.imm);
 }
 
 void awaited_flags::forget(int rank) noexcept {
@@ -120,7 +120,7 @@ void awaited_flags::forget(int rank) noexcept {
   const std::size_t gone =
       std::erase_if(list_, [rank](const waiting& w) { return w.rank == rank; });
   count_.store(list_.size(), std::memory_order_relaxed);
-  via_.engine.shared.expect(-static_cast<int>(gone));
+  ctx_.engine.shared.expect(-static_cast<int>(gone));
 }
 
 }  // namespace lci::proto::gpu

@@ -21,8 +21,8 @@ class preposted_receives;
 
 class awaited_flags {
  public:
-  awaited_flags(context& via, preposted_receives& preposted) noexcept
-      : via_(via), preposted_(preposted) {}
+  awaited_flags(context& ctx, preposted_receives& preposted) noexcept
+      : ctx_(ctx), preposted_(preposted) {}
   ~awaited_flags();
   awaited_flags(const awaited_flags&) = delete;
   awaited_flags& operator=(const awaited_flags&) = delete;
@@ -61,7 +61,7 @@ class awaited_flags {
   void wait_for(const waiting& one) noexcept;
   void wait_for(waiting one, std::uint64_t where) noexcept;
 
-  context& via_;
+  context& ctx_;
   preposted_receives& preposted_;
   base::spinlock lock_;  // guards the next two
   std::vector<waiting> list_;

@@ -31,7 +31,7 @@ class claim_sender {
 class direct_copy final : public device_job, public carrier {
  public:
   direct_copy* pool_next = nullptr;
-  context* via = nullptr;
+  context* ctx = nullptr;
   transfer* move = nullptr;
   mem::mapped_memory far;          // the peer's side, while the copy is under way
   flag_word* flag = nullptr;       // which the GPU sets for the target
@@ -50,9 +50,9 @@ class late_arrival final : public device_job {
  private:
   friend void deliver_to_device(context&, receive&, const status_t&, const std::byte*);
   // False: there is no memory.
-  bool take(context& via, const std::byte* data, std::size_t bytes) noexcept;
+  bool take(context& ctx, const std::byte* data, std::size_t bytes) noexcept;
 
-  context* via_ = nullptr;           // where problems are kept
+  context* ctx_ = nullptr;           // where problems are kept
   host_context* counted_ = nullptr;  // of a receive
   user_side user_;
   slot_set* set_ = nullptr;    // the bytes are here,
@@ -67,7 +67,7 @@ class am_copy final : public device_job {
 
  private:
   friend class payload_arrivals;
-  context* via_ = nullptr;
+  context* ctx_ = nullptr;
   user_side user_;
   am_place place_;
   slot_set* set_ = nullptr;    // the bytes are here,

@@ -33,37 +33,37 @@ status_t status_of(int rank, tag_t tag, void* buffer, std::size_t size) noexcept
 // ---- the pool ----
 
 void payload_arrivals::enter(mem::payload_pool& pool) noexcept {
-  via_.host.payloads.store(
+  ctx_.host.payloads.store(
       &pool, std::memory_order_release);  // edge payloads.pool: partner is take_place()
 }
 
 void payload_arrivals::leave(mem::payload_pool& pool) noexcept {
   mem::payload_pool* expected = &pool;
   // relaxed: nothing is handed over.
-  via_.host.payloads.compare_exchange_strong(expected, nullptr, std::memory_order_relaxed);
+  ctx_.host.payloads.compare_exchange_strong(expected, nullptr, std::memory_order_relaxed);
 }
 
 // Leaves `out.buffer` null when all packets are in use. Throws what the allocator throws.
 void payload_arrivals::take_place(std::size_t size, am_place& out) {
-  core& shared = via_.engine.shared;
+  core& shared = ctx_.engine.shared;
   mem::payload_pool* const pool =
-      via_.host.payloads.load(std::memory_order_acquire);  // edge payloads.pool
+      ctx_.host.payloads.load(std::memory_order_acquire);  // edge payloads.pool
   const std::size_t payload =
-      pool != nullptr ? pool->payload_size() : via_.engine.pool.payload_size();
+      pool != nullptr ? pool->payload_size() : ctx_.engine.pool.payload_size();
   if (size + sizeof(wire::extended_head) > payload) {
     out.allocator =
         pool != nullptr ? &pool->allocator() : shared.allocator.load(std::memory_order_relaxed);
     const no_progress_here barred;
     out.buffer = out.allocator->allocate(size);
     if (out.buffer == nullptr) throw std::bad_alloc();
-    out.where = settle_place(via_.host, out.buffer);
+    out.where = settle_place(ctx_.host, out.buffer);
   } else if (pool != nullptr) {
     out.payload = pool->get();
     if (out.payload == nullptr) return;
     out.buffer = out.payload->data;
     out.where = *out.payload->place;
-    if (out.where.kind != mem::mem_kind::host) via_.common.gpus.use(*out.where.domain);
-  } else if (mem::packet* const packet = via_.engine.pool.get(); packet != nullptr) {
+    if (out.where.kind != mem::mem_kind::host) ctx_.common.gpus.use(*out.where.domain);
+  } else if (mem::packet* const packet = ctx_.engine.pool.get(); packet != nullptr) {
     out.buffer = packet->payload();
   }
 }
@@ -75,10 +75,10 @@ payload_arrivals::found payload_arrivals::find(std::size_t size, am_place& out) 
     has_complained_.store(false, std::memory_order_relaxed);
     return found::yes;
   } catch (...) {
-    via_.engine.shared.give_back(out.buffer, out.allocator);
+    ctx_.engine.shared.give_back(out.buffer, out.allocator);
     // It is tried again in each round, but said once.
     if (!has_complained_.exchange(true, std::memory_order_relaxed))
-      via_.engine.errors.keep(std::current_exception());
+      ctx_.engine.errors.keep(std::current_exception());
     return out.allocator != nullptr ? found::never : found::later;
   }
 }
@@ -94,7 +94,7 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
     return net::verdict::deferred;
   }
   // edge payloads.pool: partner is the store that gives them one.
-  const mem::payload_pool* const pool = via_.host.payloads.load(std::memory_order_acquire);
+  const mem::payload_pool* const pool = ctx_.host.payloads.load(std::memory_order_acquire);
   if (pool == nullptr || pool->in_operations() == 0) return net::verdict::deferred;
   try {
     waiting one;
@@ -114,31 +114,31 @@ net::verdict payload_arrivals::deliver(comp_impl_t& to, int rank, const std::byt
 
 // What find() has found and nobody uses.
 void payload_arrivals::give_up_place(const am_place& at) noexcept {
-  via_.engine.shared.give_back(at.buffer, at.allocator);
+  ctx_.engine.shared.give_back(at.buffer, at.allocator);
 }
 
 bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const am_place& at,
                                   const std::byte* data) noexcept {
   const bool is_host = status.size == 0 || at.where.kind == mem::mem_kind::host;
   if (is_host && status.size != 0) std::memcpy(status.buffer, data, status.size);
-  if (is_host || via_.common.gpus.write_by_hand(status.buffer, data, status.size)) {
-    via_.engine.signals.signal(&to, status, false, news::message);
+  if (is_host || ctx_.common.gpus.write_by_hand(status.buffer, data, status.size)) {
+    ctx_.engine.signals.signal(&to, status, false, news::message);
     return true;
   }
-  am_copy* const job = via_.common.jobs.am_copies.try_get();
+  am_copy* const job = ctx_.common.jobs.am_copies.try_get();
   if (job == nullptr) return false;
-  job->via_ = &via_;
+  job->ctx_ = &ctx_;
   job->user_ = {&to, status};
   job->user_.serial = to.attr.serial;
   job->place_ = at;
   job->heap_ = nullptr;
   bool never = false;
   job->set_ =
-      status.size <= staging_store::SMALL ? via_.common.staging.take(status.size, never) : nullptr;
+      status.size <= staging_store::SMALL ? ctx_.common.staging.take(status.size, never) : nullptr;
   if (job->set_ == nullptr) {
     job->heap_ = new (std::nothrow) std::byte[status.size];
     if (job->heap_ == nullptr) {
-      via_.common.jobs.am_copies.put(job);
+      ctx_.common.jobs.am_copies.put(job);
       return false;
     }
   }
@@ -149,24 +149,24 @@ bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
   job->size = status.size;
   job->device = at.where.device;
   job->way = mem::copy_way::to_device;
-  via_.engine.open.add(1);
-  via_.common.gpus.copy(*job);
+  ctx_.engine.open.add(1);
+  ctx_.common.gpus.copy(*job);
   return true;
 }
 
 void am_copy::ended(std::string_view error) noexcept {
-  context& via = *via_;
+  context& ctx = *ctx_;
   const user_side user = user_;
   const am_place place = place_;
-  if (set_ != nullptr) via.common.staging.give(set_);
+  if (set_ != nullptr) ctx.common.staging.give(set_);
   delete[] heap_;
-  via.common.jobs.am_copies.put(this);
-  via.engine.open.add(-1);
+  ctx.common.jobs.am_copies.put(this);
+  ctx.engine.open.add(-1);
   if (error.empty())
-    return via.engine.signals.signal_given(user.comp, user.serial, user.status, false,
+    return ctx.engine.signals.signal_given(user.comp, user.serial, user.status, false,
                                            news::message);
-  via.engine.shared.give_back(place.buffer, place.allocator);
-  via.engine.errors.keep_made([&] {
+  ctx.engine.shared.give_back(place.buffer, place.allocator);
+  ctx.engine.errors.keep_made([&] {
     return std::runtime_error("an active message of " + std::to_string(user.status.size) +
                               " bytes from rank " + std::to_string(user.status.rank) +
                               " was not copied to the GPU: " + std::string(error));
@@ -187,7 +187,7 @@ void payload_arrivals::on_rts(comp_impl_t& to, int rank, const wire::rts& reques
       return wait_for_packet(std::move(one));
     }
     case found::never:
-      return via_.engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});
+      return ctx_.engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});
   }
 }
 
@@ -207,7 +207,7 @@ void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
   plan.payload = at.payload;
   if (plan.payload != nullptr) mem::home_of(*plan.payload).enter_operation(*plan.payload);
   try {
-    start_receive(via_.host, request.sender, plan);
+    start_receive(ctx_.host, request.sender, plan);
   } catch (...) {
     if (plan.payload != nullptr) mem::home_of(*plan.payload).leave_operation(*plan.payload);
     give_up_place(at);
@@ -220,7 +220,7 @@ void payload_arrivals::start(comp_impl_t& to, std::uint32_t serial, int rank,
 void payload_arrivals::wait_for_packet(waiting one) {
   const std::lock_guard lock(lock_);
   waiting_.push_back(std::move(one));
-  via_.expect_leftovers(1);
+  ctx_.expect_leftovers(1);
 }
 
 std::size_t payload_arrivals::serve_waiting() noexcept {
@@ -246,13 +246,13 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   if (first.is_small) {
     const status_t status = status_of(first.rank, first.request.tag, at.buffer, first.bytes.size());
     // First: what it is told may wait until nothing is under way here.
-    via_.expect_leftovers(-1);
+    ctx_.expect_leftovers(-1);
     if (first.to->attr.serial != first.serial) {
       give_up_place(at);
-      via_.engine.signals.keep_freed(first.to, status, news::message);
+      ctx_.engine.signals.keep_freed(first.to, status, news::message);
     } else if (!deliver_at(*first.to, status, at, first.bytes.data())) {
       give_up_place(at);
-      via_.expect_leftovers(1);
+      ctx_.expect_leftovers(1);
       return false;
     }
     return true;
@@ -262,10 +262,10 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  via_.expect_leftovers(-1);
+  ctx_.expect_leftovers(-1);
   // It may have gone while the message was in nobody's list.
-  if (via_.engine.shared.is_gone(first.rank)) {
-    end_rendezvous_with(via_.host, first.rank);
+  if (ctx_.engine.shared.is_gone(first.rank)) {
+    end_rendezvous_with(ctx_.host, first.rank);
     staged_.on_peer_gone(first.rank);
   }
   return true;
@@ -276,7 +276,7 @@ void payload_arrivals::on_peer_gone(int rank) noexcept {
   const std::lock_guard lock(lock_);
   const std::size_t gone = std::erase_if(
       waiting_, [rank](const waiting& one) { return one.rank == rank && !one.is_small; });
-  via_.expect_leftovers(-static_cast<int>(gone));
+  ctx_.expect_leftovers(-static_cast<int>(gone));
 }
 
 }  // namespace lci::proto::gpu

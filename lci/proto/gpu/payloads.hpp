@@ -28,7 +28,7 @@ struct slot_set;
 
 class payload_arrivals {
  public:
-  payload_arrivals(context& via, staged_transfers& staged) noexcept : via_(via), staged_(staged) {}
+  payload_arrivals(context& ctx, staged_transfers& staged) noexcept : ctx_(ctx), staged_(staged) {}
 
   // The pool that messages are delivered in; the last one that entered counts.
   void enter(mem::payload_pool& pool) noexcept;
@@ -66,7 +66,7 @@ class payload_arrivals {
   void give_up_place(const am_place& at) noexcept;
   bool serve(waiting& first) noexcept;
 
-  context& via_;
+  context& ctx_;
   staged_transfers& staged_;
   std::atomic<bool> has_complained_{false};  // that the allocator gives nothing, since it last did
   base::spinlock lock_;

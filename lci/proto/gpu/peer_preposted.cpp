@@ -16,7 +16,7 @@ peer_preposted::peer_slots* peer_preposted::find_locked(int rank) const noexcept
 }
 
 peer_preposted::peer_slots& peer_preposted::slots_of_locked(int rank) {
-  if (peers_.empty()) peers_.resize(static_cast<std::size_t>(via_.engine.shared.n));
+  if (peers_.empty()) peers_.resize(static_cast<std::size_t>(ctx_.engine.shared.n));
   std::unique_ptr<peer_slots>& of = peers_[static_cast<std::size_t>(rank)];
   if (of == nullptr) of = std::make_unique<peer_slots>();
   return *of;
@@ -24,7 +24,7 @@ peer_preposted::peer_slots& peer_preposted::slots_of_locked(int rank) {
 
 void peer_preposted::on_offer(int rank, const wire::preposted& body) {
   if (body.receiver.slot >= preposted_receives::OPEN) {
-    via_.engine.dropped.add(1);
+    ctx_.engine.dropped.add(1);
     return;
   }
   const std::lock_guard lock(lock_);
@@ -66,9 +66,9 @@ void peer_preposted::set_clear(post_queue& from, int rank) noexcept {
 
 template <class Body>
 void peer_preposted::say_as(int rank, wire::kind what, const Body& body) noexcept {
-  const bool was_clear = is_clear(via_.engine.control, rank);
-  via_.engine.say(rank, what, body);
-  if (was_clear) set_clear(via_.engine.control, rank);
+  const bool was_clear = is_clear(ctx_.engine.control, rank);
+  ctx_.engine.say(rank, what, body);
+  if (was_clear) set_clear(ctx_.engine.control, rank);
 }
 void peer_preposted::say(int rank, const wire::preposted& body) noexcept {
   say_as(rank, wire::kind::preposted, body);
@@ -98,14 +98,14 @@ std::optional<wire::preposted> peer_preposted::take(const outgoing& out) noexcep
 // ---- a claim ----
 
 static bool tell_claimed(transfer& move) noexcept {
-  return is_told_by_gpu(move) || move.via->engine.control.accept_control(
+  return is_told_by_gpu(move) || move.queue->engine.control.accept_control(
                                      move.op.rank, wire::kind::preposted_end,
                                      wire::preposted_end{move.peer_state, move.total, 1, 0});
 }
 
 static void tell_not_claimed(transfer& move) noexcept {
-  move.via->engine.say(move.op.rank, wire::kind::preposted_end,
-                       wire::preposted_end{move.peer_state, move.total, 0, 0});
+  move.queue->engine.say(move.op.rank, wire::kind::preposted_end,
+                         wire::preposted_end{move.peer_state, move.total, 0, 0});
 }
 
 constexpr protocol CLAIM = {"claim", &tell_claimed, &tell_not_claimed, true};
@@ -113,9 +113,9 @@ constexpr protocol CLAIM = {"claim", &tell_claimed, &tell_not_claimed, true};
 // The copy into the receive, if that is ours now.
 peer_preposted::answer peer_preposted::make(const outgoing& out, const wire::preposted& preposted,
                                             transfer*& made) {
-  flag_word* const word = find_word(via_.engine.fabric, out.rank, preposted.word);
+  flag_word* const word = find_word(ctx_.engine.fabric, out.rank, preposted.word);
   const net::remote_key key{preposted.region.slot, preposted.region.generation};
-  const net::remote_view view = via_.engine.fabric.check_remote(out.rank, key);
+  const net::remote_view view = ctx_.engine.fabric.check_remote(out.rank, key);
   if (word == nullptr) return answer::unreachable;
   if (view.what != net::remote_view::answer::ok || preposted.offset > view.size ||
       out.size > view.size - preposted.offset)
@@ -128,7 +128,7 @@ peer_preposted::answer peer_preposted::make(const outgoing& out, const wire::pre
   bool is_made = false;
   try {
     std::string why_not;
-    is_made = make_direct(via_, *move, view, CLAIM, why_not);
+    is_made = make_direct(ctx_, *move, view, CLAIM, why_not);
   } catch (...) {
     undo_transfer(move);
     throw;
@@ -151,14 +151,14 @@ peer_preposted::answer peer_preposted::make(const outgoing& out, const wire::pre
 }
 
 std::optional<errorcode_t> peer_preposted::claim(outgoing& out) {
-  if (count_.load(std::memory_order_relaxed) == 0 || !is_clear(out.via, out.rank)) return {};
+  if (count_.load(std::memory_order_relaxed) == 0 || !is_clear(out.queue, out.rank)) return {};
   while (const std::optional<wire::preposted> preposted = take(out)) {
     transfer* move = nullptr;
     const answer is = make(out, *preposted, move);
     if (is == answer::unreachable) return {};  // the request finds the receive
     if (is == answer::gone) continue;
     move->begun = true;
-    return out.via.advance(*move);
+    return out.queue.advance(*move);
   }
   return {};
 }

@@ -18,23 +18,23 @@ namespace {
 // as if they had been in host memory. `direct` means copy engines, so nothing goes so there.
 using hand_copy = std::array<std::byte, 1024>;
 
-bool may_go_by_hand(const context& via, const outgoing& out) noexcept {
-  return out.kind == mem::mem_kind::device && via.common.gpus.may_read_by_hand(out.size) &&
+bool may_go_by_hand(const context& ctx, const outgoing& out) noexcept {
+  return out.kind == mem::mem_kind::device && ctx.common.gpus.may_read_by_hand(out.size) &&
          out.size <= std::tuple_size_v<hand_copy> && out.size <= out.bcopy_limit &&
          !out.wants_network && out.host.gpu_path != attr_gpu_path_t::direct;
 }
 
 // After may_go_by_hand(). False: this memory cannot be read so.
-bool read_by_hand(const context& via, const outgoing& out, hand_copy& bytes) noexcept {
-  return via.common.gpus.read_by_hand(bytes.data(), out.buffer, out.size);
+bool read_by_hand(const context& ctx, const outgoing& out, hand_copy& bytes) noexcept {
+  return ctx.common.gpus.read_by_hand(bytes.data(), out.buffer, out.size);
 }
 
 // A message. Nothing: not this way.
-[[gnu::noinline]] std::optional<errorcode_t> send_by_hand(const context& via, outgoing& out) {
-  if (!may_go_by_hand(via, out)) return {};
-  if (out.may_retry && out.via.log.pending(out.rank)) return errorcode_t::retry_backlog;
+[[gnu::noinline]] std::optional<errorcode_t> send_by_hand(const context& ctx, outgoing& out) {
+  if (!may_go_by_hand(ctx, out)) return {};
+  if (out.may_retry && out.queue.log.pending(out.rank)) return errorcode_t::retry_backlog;
   hand_copy bytes;
-  if (!read_by_hand(via, out, bytes)) return {};
+  if (!read_by_hand(ctx, out, bytes)) return {};
   outgoing from_host = out.from_host(bytes.data());
   return proto::start_message(from_host);
 }
@@ -42,24 +42,24 @@ bool read_by_hand(const context& via, const outgoing& out, hand_copy& bytes) noe
 // Memory of a GPU at one end or both that the network leaves to us, and bytes to move. If it takes
 // them, memory of a GPU here is registered, in `key` unless the caller has.
 bool is_for_gpus(const outgoing& out, network_key& key) {
-  const host_context& via = out.host;
+  const host_context& host = out.host;
   if (out.size == 0) return false;
-  if (out.off_network || !is_for_network(via, out.rank, out.kind) ||
-      !is_for_network(via, out.rank, out.there))
+  if (out.off_network || !is_for_network(host, out.rank, out.kind) ||
+      !is_for_network(host, out.rank, out.there))
     return true;
   if (out.kind == mem::mem_kind::host || out.local_key != 0) return false;
-  key = key_for(via, out.rank, out.buffer, out.size, out.kind);
+  key = key_for(host, out.rank, out.buffer, out.size, out.kind);
   return key.is_off();
 }
 
-errorcode_t launch_direct(context& via, outgoing& out, transfer::verb what, std::string& why_not) {
+errorcode_t launch_direct(context& ctx, outgoing& out, transfer::verb what, std::string& why_not) {
   const bool is_put = what == transfer::verb::put;
   transfer* const move = make_transfer(out, what, COPY);
   if (is_put) move->packet = out.packet;
   if (is_put && out.rcomp != 0) move->imm = out.imm();
   bool is_made = false;
   try {
-    is_made = make_direct(via, *move, out.there, move->imm != 0 ? COPY_SIGNAL : COPY, why_not);
+    is_made = make_direct(ctx, *move, out.there, move->imm != 0 ? COPY_SIGNAL : COPY, why_not);
   } catch (...) {
     undo_transfer(move);
     throw;
@@ -73,7 +73,7 @@ errorcode_t launch_direct(context& via, outgoing& out, transfer::verb what, std:
 // ours, from where the target takes them. False: not this way.
 bool put_by_landing(staged_transfers& staged, outgoing& out, const send_plan& plan) {
   if (out.kind != mem::mem_kind::device || out.there.kind != mem::mem_kind::host ||
-      out.size > staging_store::SMALL || out.via.engine.fabric.process_of(out.rank) == 0)
+      out.size > staging_store::SMALL || out.queue.engine.fabric.process_of(out.rank) == 0)
     return false;
   wire::landing body;
   body.region = {out.remote.slot, out.remote.generation};
@@ -96,13 +96,13 @@ errorcode_t put_staged(staged_transfers& staged, outgoing& out) {
   body.offset = out.remote_offset;
   body.size = out.size;
   body.imm = out.signal_imm();
-  const errorcode_t code = start_staged_put(out.host, out.via, plan, body, out.may_retry);
+  const errorcode_t code = start_staged_put(out.host, out.queue, plan, body, out.may_retry);
   if (error_t(code).is_posted()) key.release();  // goes with the state
   return code;
 }
 
 errorcode_t get_staged(staged_transfers& staged, outgoing& out) {
-  if (out.may_retry && out.via.log.pending(out.rank)) return errorcode_t::retry_backlog;
+  if (out.may_retry && out.queue.log.pending(out.rank)) return errorcode_t::retry_backlog;
   recv_plan plan;
   plan.rank = out.rank;
   plan.user = out.user;
@@ -116,16 +116,16 @@ errorcode_t get_staged(staged_transfers& staged, outgoing& out) {
   return staged.get(plan, body);
 }
 
-errorcode_t start_on_gpus(context& via, staged_transfers& staged, outgoing& out,
+errorcode_t start_on_gpus(context& ctx, staged_transfers& staged, outgoing& out,
                           transfer::verb what) {
-  const attr_gpu_path_t way = via.host.gpu_path;
+  const attr_gpu_path_t way = ctx.host.gpu_path;
   if (way != attr_gpu_path_t::staged) {
     std::string why_not;
-    const errorcode_t code = launch_direct(via, out, what, why_not);
+    const errorcode_t code = launch_direct(ctx, out, what, why_not);
     if (why_not.empty()) return code;
     if (way == attr_gpu_path_t::direct) throw backend_error("gpu_path is direct, but " + why_not);
   } else {
-    via.common.paths.through_host(out.rank, "as gpu_path says");
+    ctx.common.paths.through_host(out.rank, "as gpu_path says");
   }
   return what == transfer::verb::put ? put_staged(staged, out) : get_staged(staged, out);
 }
@@ -133,12 +133,12 @@ errorcode_t start_on_gpus(context& via, staged_transfers& staged, outgoing& out,
 // A few bytes of GPU memory for host memory: read by the processor, they are a put from host
 // memory. Nothing: not this way. Only where a lack of packets may be told, for the bytes are gone
 // on return.
-[[gnu::noinline]] std::optional<errorcode_t> put_by_hand(const context& via, outgoing& out) {
-  if (!may_go_by_hand(via, out) || out.there.kind != mem::mem_kind::host || out.packet != nullptr ||
+[[gnu::noinline]] std::optional<errorcode_t> put_by_hand(const context& ctx, outgoing& out) {
+  if (!may_go_by_hand(ctx, out) || out.there.kind != mem::mem_kind::host || out.packet != nullptr ||
       !out.may_retry)
     return {};
   hand_copy bytes;
-  if (!read_by_hand(via, out, bytes)) return {};
+  if (!read_by_hand(ctx, out, bytes)) return {};
   outgoing from_host = out.from_host(bytes.data());
   return proto::start_put(from_host);
 }

@@ -38,7 +38,7 @@ preposted_receives::~preposted_receives() {
 void preposted_receives::encourage(int rank) noexcept {
   const std::lock_guard lock(lock_);
   try {
-    if (credits_.empty()) credits_.resize(static_cast<std::size_t>(via_.engine.shared.n));
+    if (credits_.empty()) credits_.resize(static_cast<std::size_t>(ctx_.engine.shared.n));
   } catch (const std::bad_alloc&) {
     return;  // the next request does
   }
@@ -60,7 +60,7 @@ preposted_receives::slot* preposted_receives::find_free_locked() noexcept {
 }
 
 void preposted_receives::prepare(receive& record, int rank, tag_t tag, rcomp_t rcomp) {
-  if (rank == via_.engine.shared.me || is_for_network(via_.host, rank, record.kind) ||
+  if (rank == ctx_.engine.shared.me || is_for_network(ctx_.host, rank, record.kind) ||
       !is_worth(rank))
     return;
   recv_plan plan;
@@ -69,23 +69,23 @@ void preposted_receives::prepare(receive& record, int rank, tag_t tag, rcomp_t r
   plan.user.status.error = errorcode_t::done;
   plan.user.status.rank = rank;
   plan.user.status.tag = tag;
-  plan.counted = record.via;
+  plan.counted = record.host;
   plan.region = record.region;
   plan.region_offset = record.region_offset;
   plan.kind = record.kind;
   plan.gpu = record.gpu;
   plan.from_device = true;
   std::string why_not;
-  const std::optional<mem::region> target = region_to_share(via_, plan, why_not);
-  flag_word* const word = target ? via_.common.flags.take() : nullptr;
+  const std::optional<mem::region> target = region_to_share(ctx_, plan, why_not);
+  flag_word* const word = target ? ctx_.common.flags.take() : nullptr;
   if (word == nullptr) return;
   const bool registered_here = plan.region.generation == 0;
   if (registered_here) {
     try {
-      plan.region = via_.engine.shared.regions.insert(*target);
-      via_.engine.fabric.publish({plan.region.slot, plan.region.generation}, 0);
+      plan.region = ctx_.engine.shared.regions.insert(*target);
+      ctx_.engine.fabric.publish({plan.region.slot, plan.region.generation}, 0);
     } catch (...) {
-      if (plan.region.generation != 0) via_.engine.shared.regions.erase(plan.region);
+      if (plan.region.generation != 0) ctx_.engine.shared.regions.erase(plan.region);
       flag_words::give(word);
       throw;
     }
@@ -94,7 +94,7 @@ void preposted_receives::prepare(receive& record, int rank, tag_t tag, rcomp_t r
   slot* const s = find_free_locked();
   if (s == nullptr) {  // another thread has taken the last one
     flag_words::give(word);
-    if (registered_here) via_.engine.shared.regions.erase(plan.region);
+    if (registered_here) ctx_.engine.shared.regions.erase(plan.region);
     return;
   }
   if (++s->generation == 0) ++s->generation;  // 0 names nothing
@@ -126,7 +126,7 @@ void preposted_receives::publish(int rank, wire::name preposted, match::engine& 
     body.offset = s->plan.region_offset;
     body.room = s->plan.user.status.size;
     body.tag = s->plan.user.status.tag;
-    body.word = via_.common.flags.place_of(s->word);
+    body.word = ctx_.common.flags.place_of(s->word);
     body.rcomp = s->rcomp;
   }
   known_.say(rank, body);
@@ -143,7 +143,7 @@ preposted_receives::slot* preposted_receives::find_locked(int rank, wire::name p
 void preposted_receives::free_locked(slot& s) noexcept {
   if (s.word != nullptr) flag_words::give(s.word);
   s.word = nullptr;
-  if (s.registered_here) via_.engine.shared.regions.erase(s.plan.region);
+  if (s.registered_here) ctx_.engine.shared.regions.erase(s.plan.region);
   s.registered_here = s.is_public = false;
   s.record = nullptr;
   s.at = slot::phase::free;
@@ -176,10 +176,10 @@ bool preposted_receives::withdraw(receive& record) noexcept {
 
 // Takes the record of a claimed receive out of its engine, unless a message has done so.
 void preposted_receives::bring_home_locked(slot& s) noexcept {
-  const remote_target to = via_.engine.shared.rcomps.find(s.rcomp);
+  const remote_target to = ctx_.engine.shared.rcomps.find(s.rcomp);
   if (s.record == nullptr || to.match == nullptr) return;
   if (!matcher::of(*to.match).engine().remove_recv(pattern_of(s.plan), s.record)) return;
-  via_.host.common.receives.put(s.record);
+  ctx_.host.common.receives.put(s.record);
   s.record = nullptr;
 }
 
@@ -205,7 +205,7 @@ void preposted_receives::on_claim(int rank, const wire::claim& body) {
     // Also where a failure has overtaken it. The sender's word is not looked at then: it may be
     // another's by now.
     if (s == nullptr || !begin_locked(*s, body.size)) {
-      via_.engine.dropped.add(1);
+      ctx_.engine.dropped.add(1);
       return;
     }
   }
@@ -217,12 +217,12 @@ void preposted_receives::on_end(int rank, const wire::preposted_end& body) {
     const std::lock_guard lock(lock_);
     slot* const s = find_locked(rank, body.receiver);
     if (s == nullptr || (!begin_locked(*s, body.size) && s->at != slot::phase::claimed)) {
-      via_.engine.dropped.add(1);
+      ctx_.engine.dropped.add(1);
       return;
     }
   }
   if (body.ok == 0)
-    via_.engine.errors.keep_made([&] {
+    ctx_.engine.errors.keep_made([&] {
       return std::runtime_error("rank " + std::to_string(rank) + " could not write a message of " +
                                 std::to_string(body.size) +
                                 " bytes into the receive that it had claimed");
@@ -240,12 +240,12 @@ void preposted_receives::finish(wire::name preposted, bool ok) {
     if (s->record == nullptr) {
       free_locked(*s);
     } else {
-      if (s->registered_here) via_.engine.shared.regions.erase(s->plan.region);
+      if (s->registered_here) ctx_.engine.shared.regions.erase(s->plan.region);
       s->registered_here = false;
       s->at = slot::phase::ended;
     }
   }
-  end_receive(via_.host, plan, ok);
+  end_receive(ctx_.host, plan, ok);
   claimed_.fetch_sub(1, std::memory_order_relaxed);
 }
 

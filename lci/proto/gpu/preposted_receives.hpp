@@ -43,8 +43,8 @@ class preposted_receives {
  public:
   static constexpr std::size_t OPEN = 32;  // receives at a time
 
-  preposted_receives(context& via, awaited_flags& flags, peer_preposted& known) noexcept
-      : via_(via), flags_(flags), known_(known) {}
+  preposted_receives(context& ctx, awaited_flags& flags, peer_preposted& known) noexcept
+      : ctx_(ctx), flags_(flags), known_(known) {}
   ~preposted_receives();
   preposted_receives(const preposted_receives&) = delete;
   preposted_receives& operator=(const preposted_receives&) = delete;
@@ -98,7 +98,7 @@ class preposted_receives {
   void free_locked(slot& s) noexcept;
   void finish(wire::name preposted, bool ok);
 
-  context& via_;
+  context& ctx_;
   awaited_flags& flags_;
   peer_preposted& known_;
   base::spinlock lock_;  // guards the rest
@@ -110,7 +110,7 @@ class preposted_receives {
 
 class peer_preposted final : private claim_sender {
  public:
-  explicit peer_preposted(context& via) noexcept : via_(via) {}
+  explicit peer_preposted(context& ctx) noexcept : ctx_(ctx) {}
   // Throws std::bad_alloc: nothing has changed.
   void on_offer(int rank, const wire::preposted& body);
   // Sends into the oldest one for such a message. Nothing: there is none, or an earlier message
@@ -140,7 +140,7 @@ class peer_preposted final : private claim_sender {
   std::optional<wire::preposted> take(const outgoing& out) noexcept;
   answer make(const outgoing& out, const wire::preposted& preposted, transfer*& made);
 
-  context& via_;
+  context& ctx_;
   base::spinlock lock_;                             // guards the rest
   std::vector<std::unique_ptr<peer_slots>> peers_;  // by rank; empty before the first use
   std::uint64_t next_ = 1;                          // of peer_slots::order

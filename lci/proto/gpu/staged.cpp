@@ -27,8 +27,8 @@ bool staged_transfers::state::begin(std::size_t total, wire::slots cut) noexcept
 }
 
 void staged_transfers::complain(int rank, std::string_view error) noexcept {
-  if (via_.engine.shared.is_gone(rank)) return;  // said once, by the engine
-  via_.engine.errors.keep_made([&] {
+  if (ctx_.engine.shared.is_gone(rank)) return;  // said once, by the engine
+  ctx_.engine.errors.keep_made([&] {
     return std::runtime_error("a transfer through host memory with rank " + std::to_string(rank) +
                               " failed: " + std::string(error));
   });
@@ -36,22 +36,22 @@ void staged_transfers::complain(int rank, std::string_view error) noexcept {
 
 // ---- receiver ----
 
-static void end_put(host_context& via, const recv_plan& plan, bool ok) {
-  if (ok && plan.imm != 0) notify(via, plan.rank, plan.imm);
+static void end_put(host_context& host, const recv_plan& plan, bool ok) {
+  if (ok && plan.imm != 0) notify(host, plan.rank, plan.imm);
 }
 
-static void end_get(host_context& via, const recv_plan& plan, bool ok) {
-  via.engine.open.add(-1);
-  via.engine.signals.tell(plan.user, ok);
+static void end_get(host_context& host, const recv_plan& plan, bool ok) {
+  host.engine.open.add(-1);
+  host.engine.signals.tell(plan.user, ok);
 }
 
 constexpr receiver PUT_RECEIVER = {&end_put};
 constexpr receiver GET_RECEIVER = {&end_get};
 
 LCI_COLD void staged_transfers::on_put_request(int rank, const wire::put_request& request) {
-  const auto to = via_.engine.shared.find_range(request.region, request.offset, request.size);
+  const auto to = ctx_.engine.shared.find_range(request.region, request.offset, request.size);
   if (to.at == nullptr || request.size == 0)
-    return via_.engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});
+    return ctx_.engine.say(rank, wire::kind::drop_send, wire::drop{request.sender, 0, 0});
   recv_plan plan;
   plan.rank = rank;
   plan.what = &PUT_RECEIVER;
@@ -91,11 +91,11 @@ void staged_transfers::start(wire::name name, recv_state& s) noexcept {
   if (over.is_over) return end(over);
   if (!has_slots && !wait_for_slots(name, false)) {
     complain(rank, NO_MEMORY);
-    if (!is_get) via_.engine.say(rank, wire::kind::drop_send, wire::drop{sender, 0, 0});
+    if (!is_get) ctx_.engine.say(rank, wire::kind::drop_send, wire::drop{sender, 0, 0});
     fail_receive(name, rank);
     return;
   }
-  if (via_.engine.shared.is_gone(rank)) fail_receive(name, rank);
+  if (ctx_.engine.shared.is_gone(rank)) fail_receive(name, rank);
 }
 
 errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request& body) {
@@ -110,7 +110,7 @@ errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request
     s->rank = plan.rank;
     s->busy = 1;  // us
   }
-  via_.engine.open.add(1);
+  ctx_.engine.open.add(1);
   start(name, *s);
   return errorcode_t::posted;
 }
@@ -118,11 +118,11 @@ errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request
 // Gets slots for the message and tells the sender. False: there are none now.
 bool staged_transfers::preposted(wire::name self, recv_state& s) noexcept {
   bool never = false;
-  slot_set* const set = via_.common.staging.take_to_lend(s.size, never);
+  slot_set* const set = ctx_.common.staging.take_to_lend(s.size, never);
   if (set == nullptr && !never) return false;
   if (set == nullptr) {
     complain(s.rank, "there is no memory for a staging buffer");
-    if (!s.is_get) via_.engine.say(s.rank, wire::kind::drop_send, wire::drop{s.sender, 0, 0});
+    if (!s.is_get) ctx_.engine.say(s.rank, wire::kind::drop_send, wire::drop{s.sender, 0, 0});
     fail_receive(self, s.rank);
     return true;
   }
@@ -142,7 +142,7 @@ bool staged_transfers::preposted(wire::name self, recv_state& s) noexcept {
     rank = s.rank;
     is_get = s.is_get;
     const wire::name region{set->region.slot, set->region.generation};
-    answer = {s.sender, self, region, set->place, s.through, target_of(via_.host, rank, region)};
+    answer = {s.sender, self, region, set->place, s.through, target_of(ctx_.host, rank, region)};
     s.body.slots_region = region;
     s.body.slots_place = set->place;
     s.body.through = s.through;
@@ -151,9 +151,9 @@ bool staged_transfers::preposted(wire::name self, recv_state& s) noexcept {
   }
   // From here on the state belongs to whoever hears from the peer.
   if (is_get)
-    via_.engine.say(rank, wire::kind::get_request, request);
+    ctx_.engine.say(rank, wire::kind::get_request, request);
   else
-    via_.engine.control.send_control(rank, wire::kind::rtr, answer);
+    ctx_.engine.control.send_control(rank, wire::kind::rtr, answer);
   return true;
 }
 
@@ -165,7 +165,7 @@ bool staged_transfers::wait_for_slots(wire::name name, bool is_send) noexcept {
   } catch (const std::bad_alloc&) {
     return false;
   }
-  via_.expect_leftovers(1);
+  ctx_.expect_leftovers(1);
   return true;
 }
 
@@ -188,7 +188,7 @@ bool staged_transfers::serve_send() noexcept {
     if (waiting_sends_.empty()) return false;
     first.splice(first.begin(), waiting_sends_, waiting_sends_.begin());
     name = first.front();
-    via_.expect_leftovers(-1);
+    ctx_.expect_leftovers(-1);
     s = sends_.find(name);
     if (s == nullptr) return true;
     ++s->busy;  // nobody ends it meanwhile
@@ -203,7 +203,7 @@ bool staged_transfers::serve_send() noexcept {
     over = settle_locked(name, *s);
     if (!got && !over.is_over) {
       waiting_sends_.splice(waiting_sends_.begin(), first);
-      via_.expect_leftovers(1);
+      ctx_.expect_leftovers(1);
     }
   }
   end(over);
@@ -219,7 +219,7 @@ bool staged_transfers::serve_receive() noexcept {
     if (waiting_recvs_.empty()) return false;
     first.splice(first.begin(), waiting_recvs_, waiting_recvs_.begin());
     name = first.front();
-    via_.expect_leftovers(-1);
+    ctx_.expect_leftovers(-1);
     s = recvs_.find(name);
     if (s == nullptr) return true;
     ++s->busy;
@@ -232,7 +232,7 @@ bool staged_transfers::serve_receive() noexcept {
     over = settle_locked(name, *s);
     if (!got && !over.is_over) {
       waiting_recvs_.splice(waiting_recvs_.begin(), first);
-      via_.expect_leftovers(1);
+      ctx_.expect_leftovers(1);
     }
   }
   end(over);
@@ -250,10 +250,10 @@ staged_transfers::ended_receive staged_transfers::settle_locked(wire::name name,
 
 void staged_transfers::end(const ended_receive& what) noexcept {
   if (!what.is_over) return;
-  if (what.set != nullptr) via_.common.staging.give(what.set);
+  if (what.set != nullptr) ctx_.common.staging.give(what.set);
   if (what.ok && what.plan.what == &PUT_RECEIVER)
-    via_.engine.say(what.plan.rank, wire::kind::ack, wire::ack{what.peer});
-  end_receive(via_.host, what.plan, what.ok);
+    ctx_.engine.say(what.plan.rank, wire::kind::ack, wire::ack{what.peer});
+  end_receive(ctx_.host, what.plan, what.ok);
 }
 
 void staged_transfers::emptied(wire::name name, std::uint64_t index,
@@ -279,10 +279,10 @@ void staged_transfers::emptied(wire::name name, std::uint64_t index,
     news = {s->peer, index};
     over = settle_locked(name, *s);
   }
-  if (goes_on) via_.engine.say(rank, wire::kind::credit, news);
+  if (goes_on) ctx_.engine.say(rank, wire::kind::credit, news);
   if (is_news) {
     complain(rank, error);
-    via_.engine.say(rank, wire::kind::drop_send, wire::drop{news.sender, 1, 0});
+    ctx_.engine.say(rank, wire::kind::drop_send, wire::drop{news.sender, 1, 0});
   }
   end(over);
 }
@@ -301,7 +301,7 @@ void staged_transfers::on_piece(int rank, const wire::piece& body) noexcept {
         s != nullptr && s->rank == rank && s->set != nullptr && body.index < s->pieces;
     if (is_ours) slot = &s->slot[body.index % s->through.count];
     if (!is_ours || !slot->is_lent || slot->index != body.index) {
-      via_.engine.dropped.add(1);
+      ctx_.engine.dropped.add(1);
       return;
     }
     slot->is_lent = false;
@@ -328,7 +328,7 @@ void staged_transfers::on_piece(int rank, const wire::piece& body) noexcept {
   slot->size = bytes;
   slot->device = s->plan.gpu;
   slot->way = mem::copy_way::to_device;
-  via_.common.gpus.copy(*slot);
+  ctx_.common.gpus.copy(*slot);
 }
 
 void staged_transfers::on_drop_receive(int rank, wire::name receiver) noexcept {

@@ -40,7 +40,7 @@ class staged_transfers {
  public:
   static constexpr std::size_t MAX_SLOTS = 4;
 
-  explicit staged_transfers(context& via) noexcept : via_(via) {}
+  explicit staged_transfers(context& ctx) noexcept : ctx_(ctx) {}
 
   // All three throw std::bad_alloc, and nothing has changed then.
   // A receiver of plan.user.status.size > 0 bytes; `sender` is the state that gets the rtr.
@@ -167,7 +167,7 @@ class staged_transfers {
   bool serve_receive() noexcept;
   void complain(int rank, std::string_view error) noexcept;
 
-  context& via_;
+  context& ctx_;
   base::spinlock lock_;  // guards what the tables hold, and who waits
   data::slot_table<send_state> sends_;
   data::slot_table<recv_state> recvs_;

@@ -16,9 +16,9 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
   // Where the peer has said its target, its network checks the bounds, and nothing is mapped.
   const bool is_told = to.at.key != 0;
   const net::remote_view view =
-      is_told ? net::remote_view{} : via_.engine.fabric.check_remote(plan.rank, key);
+      is_told ? net::remote_view{} : ctx_.engine.fabric.check_remote(plan.rank, key);
   std::byte* const there = view.what == net::remote_view::answer::ok
-                               ? via_.engine.fabric.reach(plan.rank, to.offset, view.size)
+                               ? ctx_.engine.fabric.reach(plan.rank, to.offset, view.size)
                                : nullptr;
   const std::uint64_t needed = std::uint64_t{to.through.bytes} * to.through.count;
   bool is_sound;
@@ -48,7 +48,7 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
   } else {
     const bool from_gpu = plan.kind == mem::mem_kind::device;
     if (there != nullptr) {
-      if (from_gpu) via_.common.staging.pin_view(there, view.size);
+      if (from_gpu) ctx_.common.staging.pin_view(there, view.size);
     } else if (from_gpu || plan.off_network) {
       has_slots = take_slots(*s, never);
     }
@@ -69,16 +69,16 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     fail_send(name, plan.rank);
     return;
   }
-  if (via_.engine.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
+  if (ctx_.engine.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
 }
 
 // Slots of our own, for data that neither a GPU nor the network brings to those of the receiver
 // from where it is. False: later. never: the send has failed.
 bool staged_transfers::take_slots(send_state& s, bool& never) noexcept {
   const std::size_t wanted = std::size_t{s.through.bytes} * s.through.count;
-  slot_set* set = via_.common.staging.take(wanted, never);
+  slot_set* set = ctx_.common.staging.take(wanted, never);
   if (set != nullptr && set->bytes < wanted) {
-    via_.common.staging.give(set);
+    ctx_.common.staging.give(set);
     set = nullptr;
     never = true;
   }
@@ -123,7 +123,7 @@ void staged_transfers::fill(wire::name name, send_state& s, slot_copy& slot) noe
   slot.size = s.bytes_of(index);
   slot.device = s.plan.gpu;
   slot.way = mem::copy_way::to_host;
-  via_.common.gpus.copy(slot);
+  ctx_.common.gpus.copy(slot);
 }
 
 // The network has put a piece, or will not, which somebody has said or will.
@@ -140,10 +140,10 @@ constexpr protocol PIECE = {"piece", &tell_filled, &tell_not_filled, false};
 
 void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy& slot,
                                  std::byte* from) noexcept {
-  transfer* const move = via_.engine.shared.transfers.try_get();
+  transfer* const move = ctx_.engine.shared.transfers.try_get();
   if (move == nullptr) return filled(name, slot.index, NO_MEMORY);
   *move = transfer{};
-  move->via = &via_.engine.control;
+  move->queue = &ctx_.engine.control;
   move->of = &PIECE;
   move->owner = this;
   move->op.rank = s.plan.rank;
@@ -157,7 +157,7 @@ void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy
   move->piece = slot.index;
   // Slots lie in the arena, which the network has registered.
   if (s.set == nullptr) move->op.local_key = s.plan.local_key;
-  via_.engine.control.start(*move);
+  ctx_.engine.control.start(*move);
 }
 
 void staged_transfers::slot_copy::ended(std::string_view error) noexcept {
@@ -190,7 +190,7 @@ void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_
     over = settle_locked(name, *s);
   }
   if (error.empty())
-    via_.engine.say(rank, wire::kind::piece, news);
+    ctx_.engine.say(rank, wire::kind::piece, news);
   else if (is_news && !is_said)
     complain(rank, error);
   end(over);
@@ -207,19 +207,19 @@ staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
 
 void staged_transfers::end(const ended_send& what) noexcept {
   if (!what.is_over) return;
-  if (what.set != nullptr) via_.common.staging.give(what.set);
-  if (what.local_key != 0) via_.engine.fabric.deregister_region(what.local_key);
+  if (what.set != nullptr) ctx_.common.staging.give(what.set);
+  if (what.local_key != 0) ctx_.engine.fabric.deregister_region(what.local_key);
   // Only now: nothing of ours writes the receiver's slots any more.
   if (!what.ok && !what.is_landing)
-    via_.engine.say(what.rank, wire::kind::drop_receive, wire::drop{what.receiver, 1, 0});
-  if (what.self.generation != 0) on_written(via_.host, what.self, what.ok);
+    ctx_.engine.say(what.rank, wire::kind::drop_receive, wire::drop{what.receiver, 1, 0});
+  if (what.self.generation != 0) on_written(ctx_.host, what.self, what.ok);
   if (!what.is_landing) return;
-  via_.engine.open.add(-1);
-  via_.engine.signals.tell(what.user, what.ok);
+  ctx_.engine.open.add(-1);
+  ctx_.engine.signals.tell(what.user, what.ok);
 }
 
 bool staged_transfers::land(const send_plan& plan, wire::landing body) {
-  common& all = via_.common;
+  common& all = ctx_.common;
   bool never = false;
   slot_set* const set = all.staging.take(body.size, never);
   if (set == nullptr || !set->is_pinned || set->bytes < body.size) {
@@ -259,18 +259,18 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
     job.way = mem::copy_way::to_host;
     s->rank = plan.rank;
   }
-  via_.engine.open.add(1);
+  ctx_.engine.open.add(1);
   // Once the job is handed over the state may end at any time.
   if (flag != nullptr &&
       all.gpus.copy_and_flag(job, reinterpret_cast<std::uint64_t*>(flag), wire::FLAG_SET)) {
-    via_.engine.say(plan.rank, wire::kind::landing, body);
+    ctx_.engine.say(plan.rank, wire::kind::landing, body);
   } else {
     if (flag != nullptr) flag_words::give(flag);
     s->flag = nullptr;
     s->body.flag = 0;
     all.gpus.copy(job);
   }
-  if (via_.engine.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
+  if (ctx_.engine.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
   return true;
 }
 
@@ -299,7 +299,7 @@ void staged_transfers::landed(wire::name name, std::string_view error) noexcept 
   if (!error.empty())
     complain(rank, error);
   else if (!is_flagged)
-    via_.engine.say(rank, wire::kind::landing, news);
+    ctx_.engine.say(rank, wire::kind::landing, news);
   end(over);
 }
 
@@ -308,7 +308,7 @@ void staged_transfers::landed(wire::name name, std::string_view error) noexcept 
 // The network reads host memory where it is. What it cannot register goes through slots of ours.
 void staged_transfers::register_source(send_plan& plan) {
   try {
-    network_key key = key_for(via_.host, plan.rank, plan.buffer, plan.user.status.size, plan.kind);
+    network_key key = key_for(ctx_.host, plan.rank, plan.buffer, plan.user.status.size, plan.kind);
     plan.registered_here = key.get() != 0;
     plan.local_key = key.release();
   } catch (const std::bad_alloc&) {
@@ -321,9 +321,9 @@ void staged_transfers::register_source(send_plan& plan) {
 }
 
 void staged_transfers::on_get_request(int rank, const wire::get_request& body) {
-  const auto from = via_.engine.shared.find_range(body.region, body.offset, body.size);
+  const auto from = ctx_.engine.shared.find_range(body.region, body.offset, body.size);
   if (from.at == nullptr) {
-    return via_.engine.say(rank, wire::kind::drop_receive, wire::drop{body.receiver, 1, 0});
+    return ctx_.engine.say(rank, wire::kind::drop_receive, wire::drop{body.receiver, 1, 0});
   }
   send_plan plan;
   plan.rank = rank;
@@ -335,7 +335,7 @@ void staged_transfers::on_get_request(int rank, const wire::get_request& body) {
   try {
     send({}, plan, {{}, body.receiver, body.slots_region, body.slots_place, body.through, body.at});
   } catch (...) {
-    if (plan.registered_here) via_.engine.fabric.deregister_region(plan.local_key);
+    if (plan.registered_here) ctx_.engine.fabric.deregister_region(plan.local_key);
     throw;
   }
 }
@@ -350,7 +350,7 @@ void staged_transfers::on_credit(int rank, const wire::credit& body) noexcept {
                          body.index < s->pieces && s->through.count < s->pieces - body.index;
     if (is_ours) slot = &s->slot[body.index % s->through.count];
     if (!is_ours || slot->is_busy || slot->index != body.index + s->through.count) {
-      via_.engine.dropped.add(1);
+      ctx_.engine.dropped.add(1);
       return;
     }
     slot->is_busy = true;
@@ -366,7 +366,7 @@ void staged_transfers::on_ack(int rank, const wire::ack& body) noexcept {
     const std::lock_guard lock(lock_);
     send_state* const s = sends_.find(sender);
     if (s == nullptr || s->rank != rank || !s->waits_for_ack) {
-      via_.engine.dropped.add(1);
+      ctx_.engine.dropped.add(1);
       return;
     }
     // It may come before we have seen ourselves that the copy is over.

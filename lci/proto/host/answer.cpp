@@ -12,24 +12,24 @@ static void answer_request(receive& to, const message& from) {
   plan.rank = from.rank;
   plan.user = to.user;  // a call that waits hears of a failure as well
   plan.user.status = outcome(to, from.rank, from.tag, from.size);
-  plan.counted = to.via;
+  plan.counted = to.host;
   plan.region = to.region;
   plan.region_offset = to.region_offset;
   plan.kind = to.kind;
   plan.gpu = to.gpu;
   plan.from_device = from.from_device;
-  start_receive(*from.via, from.sender, plan);
+  start_receive(*from.host, from.sender, plan);
 }
 
 void give_answer(receive& to, message& request) noexcept {
-  host_context& via = *request.via;
+  host_context& host = *request.host;
   try {
     answer_request(to, request);
   } catch (const std::bad_alloc&) {
-    return via.answer_later(to, request);
+    return host.answer_later(to, request);
   }
-  via.common.receives.put(&to);
-  give_back(via.common, request);
+  host.common.receives.put(&to);
+  give_back(host.common, request);
 }
 
 }  // namespace lci::proto

@@ -24,8 +24,8 @@ namespace {
 
 // From the user's allocator, which may throw where we must not. A message of no bytes still
 // delivers a buffer that can be freed.
-bool allocate(host_context& via, std::size_t size, am_place& out) noexcept {
-  core& shared = via.engine.shared;
+bool allocate(host_context& host, std::size_t size, am_place& out) noexcept {
+  core& shared = host.engine.shared;
   out.allocator = shared.allocator.load(std::memory_order_relaxed);
   try {
     // The default one gives host memory; others are looked at.
@@ -34,7 +34,7 @@ bool allocate(host_context& via, std::size_t size, am_place& out) noexcept {
     } else {
       const no_progress_here barred;
       out.buffer = out.allocator->allocate(size != 0 ? size : 1);
-      if (out.buffer != nullptr) out.where = settle_place(via, out.buffer);
+      if (out.buffer != nullptr) out.where = settle_place(host, out.buffer);
     }
   } catch (...) {
     shared.give_back(std::exchange(out.buffer, nullptr), out.allocator);
@@ -70,10 +70,10 @@ LCI_COLD net::verdict drop_message(progress_engine& engine, int rank, rcomp_t rc
 
 }  // namespace
 
-mem::memory_place settle_place(host_context& via, const void* buffer) {
+mem::memory_place settle_place(host_context& host, const void* buffer) {
   const mem::memory_place where = mem::find_place(buffer);
   if (!where.is_handled) throw argument_error(where.domain->refusal(buffer));
-  if (where.kind != mem::mem_kind::host) via.accelerator->use(*where.domain);
+  if (where.kind != mem::mem_kind::host) host.accelerator->use(*where.domain);
   return where;
 }
 
@@ -81,19 +81,19 @@ mem::memory_place settle_place(host_context& via, const void* buffer) {
 inline void arrival_sink::signal(comp_impl_t& to, int rank, tag_t tag, void* buffer,
                                  std::size_t size) noexcept {
   if (to.attr.comp_type != attr_comp_type_t::handler) [[unlikely]]
-    return held_.via.engine.signals.signal_now(
+    return held_.host.engine.signals.signal_now(
         &to, arrival_status(rank, tag, buffer, size),
         buffer != nullptr ? news::message : news::notification);
   try {
     static_cast<const comp::handler&>(to).callee()(arrival_status(rank, tag, buffer, size));
   } catch (...) {
-    held_.via.engine.errors.keep(std::current_exception());
+    held_.host.engine.errors.keep(std::current_exception());
   }
 }
 
 net::verdict arrival_sink::on_message(const net::arrival& message) noexcept {
   if ((message.imm & wire::FAST_BIT) != 0) [[likely]] {
-    const wire::imm_layout& layout = held_.via.engine.shared.imm;
+    const wire::imm_layout& layout = held_.host.engine.shared.imm;
     return deliver(message, message.data, message.size, layout.rcomp_of(message.imm),
                    layout.tag_of(message.imm));
   }
@@ -101,7 +101,7 @@ net::verdict arrival_sink::on_message(const net::arrival& message) noexcept {
 }
 
 inline mem::packet* arrival_sink::take_packet() noexcept {
-  if (held_.spare == nullptr) return held_.via.engine.pool.get();
+  if (held_.spare == nullptr) return held_.host.engine.pool.get();
   held_.spare->state.store(mem::packet_state::out, std::memory_order_relaxed);
   return std::exchange(held_.spare, nullptr);
 }
@@ -110,14 +110,14 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
                                                                  const std::byte* data,
                                                                  std::size_t size, rcomp_t rcomp,
                                                                  tag_t tag) noexcept {
-  const remote_target to = held_.via.engine.shared.rcomps.find(rcomp);
+  const remote_target to = held_.host.engine.shared.rcomps.find(rcomp);
   if (to.comp != nullptr) [[likely]] {
     if (has_to_wait(*to.comp)) [[unlikely]]
       return put_off(from, data, size, rcomp, tag);
     return deliver_am(*to.comp, from, data, size, tag);
   }
   if (to.match != nullptr)
-    return matcher::of(*to.match).on_eager(held_.via, from, data, size, tag, to.policy);
+    return matcher::of(*to.match).on_eager(held_.host, from, data, size, tag, to.policy);
   return drop_unknown(from.rank, rcomp);
 }
 
@@ -127,13 +127,13 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
                                                                     std::size_t size,
                                                                     tag_t tag) noexcept {
   if (to.attr.zero_copy_am) {
-    if (held_.via.payloads.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-      return held_.via.accelerator->deliver_am(to, from.rank, data, size, tag);
+    if (held_.host.payloads.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+      return held_.host.accelerator->deliver_am(to, from.rank, data, size, tag);
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
     if (from.packet != nullptr && data == from.packet->payload()) {
       // One that this process has posted to itself is the program's again.
-      if (from.rank == held_.via.engine.shared.me)
+      if (from.rank == held_.host.engine.shared.me)
         from.packet->state.store(mem::packet_state::out, std::memory_order_relaxed);
       signal(to, from.rank, tag, const_cast<std::byte*>(data), size);
       return net::verdict::kept;
@@ -143,7 +143,7 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
     if (size > packet->capacity) [[unlikely]] {
       // A peer configured with larger packets than ours: fall through to the allocator, which
       // api 6.6 allows above B.
-      held_.via.engine.pool.put(packet);
+      held_.host.engine.pool.put(packet);
     } else {
       base::copy_small(packet->payload(), data, size);
       const mem::packet_hand hand(packet);
@@ -157,7 +157,7 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
 
 net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
                                            tag_t tag) noexcept {
-  const remote_target to = held_.via.engine.shared.rcomps.find(rcomp);
+  const remote_target to = held_.host.engine.shared.rcomps.find(rcomp);
   if (to.comp == nullptr) return drop_unknown(from.rank, rcomp);
   return deliver_am(*to.comp, from, from.data, from.size, tag);
 }
@@ -165,12 +165,12 @@ net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rco
 net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::byte* data,
                                         std::size_t size, tag_t tag) noexcept {
   am_place at;
-  if (!allocate(held_.via, size, at)) return net::verdict::deferred;
+  if (!allocate(held_.host, size, at)) return net::verdict::deferred;
   void* const buffer = at.buffer;
   if (at.where.kind != mem::mem_kind::host) [[unlikely]] {
-    if (held_.via.accelerator->deliver_at(to, arrival_status(rank, tag, buffer, size), at, data))
+    if (held_.host.accelerator->deliver_at(to, arrival_status(rank, tag, buffer, size), at, data))
       return net::verdict::taken;
-    held_.via.engine.shared.give_back(buffer, at.allocator);
+    held_.host.engine.shared.give_back(buffer, at.allocator);
     return net::verdict::deferred;
   }
   if (size != 0) std::memcpy(buffer, data, size);
@@ -179,7 +179,7 @@ net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::by
 }
 
 net::verdict arrival_sink::drop_unknown(int rank, rcomp_t rcomp) noexcept {
-  return drop_message(held_.via.engine, rank, rcomp);
+  return drop_message(held_.host.engine, rank, rcomp);
 }
 
 // Messages of the protocols, and those with a head before their payload.
@@ -193,26 +193,26 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
   } else {
     try {
       net::verdict answer = net::verdict::taken;
-      if (held_.via.engine.dispatch.handle(message, answer)) return answer;
+      if (held_.host.engine.dispatch.handle(message, answer)) return answer;
     } catch (const std::bad_alloc&) {
       return net::verdict::deferred;
     }
   }
-  held_.via.engine.dropped.add(1);
+  held_.host.engine.dropped.add(1);
   base::log::warn("proto",
                   "dropped a message of %zu bytes from rank %d that does not parse, immediate %08x",
                   message.size, message.rank, message.imm);
   return net::verdict::taken;
 }
 
-LCI_COLD net::verdict on_rts(host_context& via, int rank, const wire::rts& request) {
-  progress_engine& engine = via.engine;
+LCI_COLD net::verdict on_rts(host_context& host, int rank, const wire::rts& request) {
+  progress_engine& engine = host.engine;
   const remote_target to = engine.shared.rcomps.find(request.rcomp);
-  if (to.match != nullptr) return matcher::of(*to.match).on_rts(via, rank, request, to.policy);
+  if (to.match != nullptr) return matcher::of(*to.match).on_rts(host, rank, request, to.policy);
   if (to.comp == nullptr) return drop_message(engine, rank, request.rcomp);
   const std::uint32_t serial = to.comp->attr.serial;  // the allocator may run code that frees it
-  if (to.comp->attr.zero_copy_am && via.payloads.load(std::memory_order_relaxed) != nullptr) {
-    via.accelerator->on_rts(*to.comp, rank, request);
+  if (to.comp->attr.zero_copy_am && host.payloads.load(std::memory_order_relaxed) != nullptr) {
+    host.accelerator->on_rts(*to.comp, rank, request);
     return net::verdict::taken;
   }
   am_place at;
@@ -224,7 +224,7 @@ LCI_COLD net::verdict on_rts(host_context& via, int rank, const wire::rts& reque
     mem::packet* const packet = engine.pool.get();
     if (packet == nullptr) return net::verdict::deferred;
     at.buffer = packet->payload();
-  } else if (!allocate(via, request.size, at)) {
+  } else if (!allocate(host, request.size, at)) {
     engine.errors.keep_made([&] {
       return std::runtime_error("the allocator has no buffer for an active message of " +
                                 std::to_string(request.size) + " bytes from rank " +
@@ -245,7 +245,7 @@ LCI_COLD net::verdict on_rts(host_context& via, int rank, const wire::rts& reque
   plan.allocator = at.allocator;
   plan.from_device = (request.flags & wire::FROM_DEVICE) != 0;
   try {
-    start_receive(via, request.sender, plan);
+    start_receive(host, request.sender, plan);
   } catch (...) {
     engine.shared.give_back(at.buffer, at.allocator);
     throw;
@@ -253,24 +253,24 @@ LCI_COLD net::verdict on_rts(host_context& via, int rank, const wire::rts& reque
   return net::verdict::taken;
 }
 
-void notify(host_context& via, int rank, std::uint32_t imm) noexcept {
-  arrival_sink(via).on_immediate(rank, imm);
+void notify(host_context& host, int rank, std::uint32_t imm) noexcept {
+  arrival_sink(host).on_immediate(rank, imm);
 }
 
-void on_signal(host_context& via, int rank, const wire::signal_body& body) noexcept {
-  notify(via, rank, body.imm);
+void on_signal(host_context& host, int rank, const wire::signal_body& body) noexcept {
+  notify(host, rank, body.imm);
 }
 
 void arrival_sink::on_immediate(int rank, std::uint32_t imm) noexcept {
   if ((imm & wire::FAST_BIT) == 0) {
     if (wire::kind_of(imm) == wire::kind::fin_imm)
-      return on_fin_imm(held_.via, rank, imm & 0x0fffffffu);
-    held_.via.engine.dropped.add(1);
+      return on_fin_imm(held_.host, rank, imm & 0x0fffffffu);
+    held_.host.engine.dropped.add(1);
     return;
   }
-  const wire::imm_layout& layout = held_.via.engine.shared.imm;
+  const wire::imm_layout& layout = held_.host.engine.shared.imm;
   const rcomp_t rcomp = layout.rcomp_of(imm);
-  const remote_target to = held_.via.engine.shared.rcomps.find(rcomp);
+  const remote_target to = held_.host.engine.shared.rcomps.find(rcomp);
   if (to.comp == nullptr) {
     drop_unknown(rank, rcomp);
     return;
@@ -284,32 +284,32 @@ void arrival_sink::on_immediate(int rank, std::uint32_t imm) noexcept {
 void arrival_sink::on_complete(void* context) noexcept {
   auto& move = *static_cast<transfer*>(context);
   move.at += move.op.size;
-  move.via->start(move);
+  move.queue->start(move);
 }
 
 void arrival_sink::on_error(int rank, void* context, std::string_view reason) noexcept {
   auto* move = static_cast<transfer*>(context);
-  if (rank >= 0 && held_.via.engine.shared.is_gone(rank)) {
-    held_.via.engine.watch.miss(rank);
+  if (rank >= 0 && held_.host.engine.shared.is_gone(rank)) {
+    held_.host.engine.watch.miss(rank);
   } else {
-    held_.via.engine.errors.keep_made([&] {
+    held_.host.engine.errors.keep_made([&] {
       return std::runtime_error("an operation with rank " + std::to_string(rank) +
                                 " failed: " + std::string(reason));
     });
   }
-  if (move != nullptr) held_.via.engine.abort(*move);
+  if (move != nullptr) held_.host.engine.abort(*move);
 }
 
 void arrival_sink::on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept {
-  held_.via.engine.watch.note_end(rank);
-  held_.via.engine.shared.mark_gone(rank, orderly, reason);
+  held_.host.engine.watch.note_end(rank);
+  held_.host.engine.shared.mark_gone(rank, orderly, reason);
 }
 
 // Behind those that wait already. Where the depth allows it they all run now, but not before the
 // bytes of this one are safe.
 net::verdict arrival_sink::put_off(const net::arrival& from, const std::byte* data,
                                    std::size_t size, rcomp_t rcomp, tag_t tag) noexcept {
-  handler_queue& queue = held_.via.engine.handlers;
+  handler_queue& queue = held_.host.engine.handlers;
   const bool is_too_deep = depth_ > queue.limit();
   // Nothing is to pile up while the program has all packets: the sender has to wait.
   if (!is_too_deep && queue.is_starved()) return net::verdict::deferred;
@@ -319,9 +319,9 @@ net::verdict arrival_sink::put_off(const net::arrival& from, const std::byte* da
 }
 
 void arrival_sink::put_off(comp_impl_t& to, const status_t& status) noexcept {
-  handler_queue& queue = held_.via.engine.handlers;
+  handler_queue& queue = held_.host.engine.handlers;
   if (!queue.add(to, status, false, news::notification))
-    return held_.via.engine.signals.signal_now(&to, status, news::notification);
+    return held_.host.engine.signals.signal_now(&to, status, news::notification);
   if (depth_ <= queue.limit()) queue.run(queue.size());
 }
 

@@ -12,8 +12,8 @@ namespace lci::proto {
 class arrival_sink final : public net::sink {
  public:
   // depth: of the handlers that it runs.
-  arrival_sink(host_context& via, std::uint32_t depth) noexcept : held_{via}, depth_(depth) {}
-  explicit arrival_sink(host_context& via) noexcept : arrival_sink(via, handler_depth::now()) {}
+  arrival_sink(host_context& host, std::uint32_t depth) noexcept : held_{host}, depth_(depth) {}
+  explicit arrival_sink(host_context& host) noexcept : arrival_sink(host, handler_depth::now()) {}
   arrival_sink(const arrival_sink&) = delete;
   arrival_sink& operator=(const arrival_sink&) = delete;
 
@@ -35,7 +35,7 @@ class arrival_sink final : public net::sink {
                             tag_t tag) noexcept;
   // Whether what is for that object has to wait for its turn.
   bool has_to_wait(const comp_impl_t& to) const noexcept {
-    return depth_ > held_.via.engine.handlers.open_to() && comp::runs_user_code(to);
+    return depth_ > held_.host.engine.handlers.open_to() && comp::runs_user_code(to);
   }
   LCI_COLD net::verdict put_off(const net::arrival& from, const std::byte* data, std::size_t size,
                                 rcomp_t rcomp, tag_t tag) noexcept;
@@ -49,13 +49,13 @@ class arrival_sink final : public net::sink {
 
   // Has a destructor of its own, so that the sink needs none.
   struct held {
-    host_context& via;
+    host_context& host;
     // The packet that the last handler gave back, for the next message: it saves two visits to the
     // pool. Marked as pooled; goes home with this object, so others wait for it no longer than a
     // poll takes.
     mem::packet* spare = nullptr;
     ~held() {
-      if (spare != nullptr) via.engine.pool.restock(spare);
+      if (spare != nullptr) host.engine.pool.restock(spare);
     }
   };
   held held_;
@@ -63,14 +63,14 @@ class arrival_sink final : public net::sink {
 };
 
 // The immediate data of a put has arrived, in whatever way: signals whom it names.
-void notify(host_context& via, int rank, std::uint32_t imm) noexcept;
+void notify(host_context& host, int rank, std::uint32_t imm) noexcept;
 // The same in a message.
-void on_signal(host_context& via, int rank, const wire::signal_body& body) noexcept;
+void on_signal(host_context& host, int rank, const wire::signal_body& body) noexcept;
 // A peer asks before it sends. deferred: it is to ask again. Throws std::bad_alloc.
-net::verdict on_rts(host_context& via, int rank, const wire::rts& request);
+net::verdict on_rts(host_context& host, int rank, const wire::rts& request);
 
 // Finds out where a buffer is that an allocator gave; starts the accelerator if it is a GPU's.
 // Throws argument_error and backend_error.
-mem::memory_place settle_place(host_context& via, const void* buffer);
+mem::memory_place settle_place(host_context& host, const void* buffer);
 
 }  // namespace lci::proto

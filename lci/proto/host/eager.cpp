@@ -21,12 +21,12 @@ bool may_inject(const outgoing& out) noexcept {
   if (out.wants_network) return false;
   if (out.size <= out.inject_limit && !out.extended) return true;
   return accepts_copy(out) &&
-         out.head_size() + out.size <= out.via.engine.fabric.caps_of(out.rank).max_inject;
+         out.head_size() + out.size <= out.queue.engine.fabric.caps_of(out.rank).max_inject;
 }
 
 bool may_go_from_place(const outgoing& out) noexcept {
   return out.size <= out.bcopy_limit && !out.extended &&
-         out.size <= out.via.engine.fabric.caps_of(out.rank).max_send;
+         out.size <= out.queue.engine.fabric.caps_of(out.rank).max_send;
 }
 
 errorcode_t start_zero_copy(outgoing& out);
@@ -55,7 +55,7 @@ errorcode_t queue_copy(outgoing& out) {
     entry->bytes.resize(out.head_size() + out.size);
     copy_message(out, entry->bytes.data());
   }
-  out.via.queue(out.rank, std::move(entry));
+  out.queue.queue(out.rank, std::move(entry));
   if (ready == nullptr) release_user_packet(out);
   return errorcode_t::done_backlog;
 }
@@ -69,22 +69,22 @@ errorcode_t send_packet(outgoing& out, mem::packet* packet, std::size_t length) 
   op.buffer = packet->payload();
   op.size = length;
   op.packet = packet;
-  if (!out.wants_network) return out.via.end().send(op);
+  if (!out.wants_network) return out.queue.end().send(op);
   transfer* const move = make_transfer(out, transfer::verb::send, BCOPY);
   move->begun = true;
   op.context = move;
   move->op.size = length;  // on_complete() then finds the message at its end
   move->total = length;
-  const bool is_behind = out.via.log.pending(out.rank);
-  return answer_of(out, move, is_behind ? errorcode_t::retry_backlog : out.via.end().send(op));
+  const bool is_behind = out.queue.log.pending(out.rank);
+  return answer_of(out, move, is_behind ? errorcode_t::retry_backlog : out.queue.end().send(op));
 }
 
 errorcode_t start_inject(outgoing& out) {
   errorcode_t code = errorcode_t::retry_backlog;
-  if (!out.via.log.pending(out.rank)) {
+  if (!out.queue.log.pending(out.rank)) {
     const auto head = wire::extended_head::of(out.rcomp, out.tag);
-    code = out.via.end().send_inline(out.rank, out.imm(), &head, out.head_size(), out.buffer,
-                                     out.size);
+    code = out.queue.end().send_inline(out.rank, out.imm(), &head, out.head_size(), out.buffer,
+                                       out.size);
   }
   if (code == errorcode_t::done) [[likely]] {
     release_user_packet(out);
@@ -96,7 +96,7 @@ errorcode_t start_inject(outgoing& out) {
 
 errorcode_t start_bcopy(outgoing& out) {
   const std::size_t length = out.head_size() + out.size;
-  if (out.via.log.pending(out.rank)) {
+  if (out.queue.log.pending(out.rank)) {
     if (out.may_retry) return errorcode_t::retry_backlog;
     if (!out.wants_network) return queue_copy(out);
   }
@@ -136,7 +136,7 @@ errorcode_t start_zero_copy(outgoing& out) {
   transfer* move = make_transfer(out, transfer::verb::send, ZERO_COPY);
   move->imm = out.imm();
   take_key(*move, key);
-  if (out.via.log.pending(out.rank)) {
+  if (out.queue.log.pending(out.rank)) {
     if (!out.may_retry) {
       move->packet = out.packet;
       return queue_transfer(out, move);
@@ -146,7 +146,7 @@ errorcode_t start_zero_copy(outgoing& out) {
   }
   move->begun = true;
   move->packet = out.packet;  // given back when the network is done with it
-  const errorcode_t code = out.via.advance(*move);
+  const errorcode_t code = out.queue.advance(*move);
   if (is_retry(code) && !out.may_retry) {
     move->begun = false;
     return queue_transfer(out, move);

@@ -80,8 +80,8 @@ class host_context {
 };
 
 // What to send along with the name of a registration of ours, to that rank.
-inline wire::target target_of(host_context& via, int rank, wire::name region) noexcept {
-  net::fabric& fabric = via.engine.fabric;
+inline wire::target target_of(host_context& host, int rank, wire::name region) noexcept {
+  net::fabric& fabric = host.engine.fabric;
   if (!fabric.caps_of(rank).needs_keys) return {};
   const net::remote_target at = fabric.target_of({region.slot, region.generation});
   return {at.address, at.key, at.more};
@@ -93,22 +93,22 @@ inline net::remote_target read_target(const wire::target& at) noexcept {
 // Whether what leads to that rank reads and writes such memory itself. Host memory always is. If
 // not, the accelerator decides. Of GPU memory only once it is registered, which may fail for one
 // buffer and not for the next.
-inline bool is_for_network(const host_context& via, int rank, mem::mem_kind kind) noexcept {
+inline bool is_for_network(const host_context& host, int rank, mem::mem_kind kind) noexcept {
   return kind == mem::mem_kind::host ||
-         may_register(via.engine.fabric.caps_of(rank), via.gpu_path, kind);
+         may_register(host.engine.fabric.caps_of(rank), host.gpu_path, kind);
 }
-inline bool is_for_network(const host_context& via, const send_plan& plan) noexcept {
-  return !plan.off_network && is_for_network(via, plan.rank, plan.kind);
+inline bool is_for_network(const host_context& host, const send_plan& plan) noexcept {
+  return !plan.off_network && is_for_network(host, plan.rank, plan.kind);
 }
-inline bool is_for_network(const host_context& via, int rank,
+inline bool is_for_network(const host_context& host, int rank,
                            const net::remote_view& there) noexcept {
-  return !there.off_network && is_for_network(via, rank, there.kind);
+  return !there.off_network && is_for_network(host, rank, there.kind);
 }
 // The registration of a buffer for one operation with that rank. Throws what network_key throws.
-inline network_key key_for(const host_context& via, int rank, void* address, std::size_t size,
+inline network_key key_for(const host_context& host, int rank, void* address, std::size_t size,
                            mem::mem_kind kind) {
-  net::fabric& fabric = via.engine.fabric;
-  return {fabric, fabric.caps_of(rank), via.gpu_path, address, size, kind};
+  net::fabric& fabric = host.engine.fabric;
+  return {fabric, fabric.caps_of(rank), host.gpu_path, address, size, kind};
 }
 
 }  // namespace lci::proto

@@ -11,41 +11,41 @@
 
 namespace lci::proto {
 
-host_protocols::host_protocols(host_context& via) : part(via.waiting), via_(via) {
-  via.engine.add_part(*this);
-  via.engine.handlers.set_arrivals(*this);
-  control_dispatch& to = via.engine.dispatch;
-  to.add<wire::rts, &on_rts>(wire::kind::rts, via);
-  to.add<wire::rtr, &on_rtr>(wire::kind::rtr, via);
-  to.add<wire::fin, &on_fin>(wire::kind::fin, via);
-  to.add<wire::signal_body, &on_signal>(wire::kind::signal, via);
-  to.add<wire::restage, &on_restage>(wire::kind::restage, via);
-  to.add<wire::drop, &on_drop_send>(wire::kind::drop_send, via);
-  to.add<wire::drop, &on_drop_receive>(wire::kind::drop_receive, via);
+host_protocols::host_protocols(host_context& host) : part(host.waiting), host_(host) {
+  host.engine.add_part(*this);
+  host.engine.handlers.set_arrivals(*this);
+  control_dispatch& to = host.engine.dispatch;
+  to.add<wire::rts, &on_rts>(wire::kind::rts, host);
+  to.add<wire::rtr, &on_rtr>(wire::kind::rtr, host);
+  to.add<wire::fin, &on_fin>(wire::kind::fin, host);
+  to.add<wire::signal_body, &on_signal>(wire::kind::signal, host);
+  to.add<wire::restage, &on_restage>(wire::kind::restage, host);
+  to.add<wire::drop, &on_drop_send>(wire::kind::drop_send, host);
+  to.add<wire::drop, &on_drop_receive>(wire::kind::drop_receive, host);
 }
 
 host_protocols::~host_protocols() {
-  message* all = via_.take_answers();
+  message* all = host_.take_answers();
   while (all != nullptr) {
     message& request = *std::exchange(all, all->pool_next);
     receive& to = *request.met;
-    if (to.via == &via_) {
+    if (to.host == &host_) {
       abandon(to.user.comp);
-    } else if (via_.engine.shared.has(to.via->engine)) {  // the call that posted it may wait
-      to.via->open_receives.add(-1);
-      to.via->engine.errors.keep(std::make_exception_ptr(std::bad_alloc()));
-      to.via->engine.signals.fail(to.user);
+    } else if (host_.engine.shared.has(to.host->engine)) {  // the call that posted it may wait
+      to.host->open_receives.add(-1);
+      to.host->engine.errors.keep(std::make_exception_ptr(std::bad_alloc()));
+      to.host->engine.signals.fail(to.user);
     }
-    via_.common.receives.put(&to);
-    via_.common.messages.put(&request);
+    host_.common.receives.put(&to);
+    host_.common.messages.put(&request);
   }
 }
 
 std::size_t host_protocols::serve_waiting() noexcept {
   std::size_t served = 0;
-  for (message* all = via_.take_answers(); all != nullptr; ++served) {
+  for (message* all = host_.take_answers(); all != nullptr; ++served) {
     message& request = *std::exchange(all, all->pool_next);
-    via_.expect_leftovers(-1);
+    host_.expect_leftovers(-1);
     give_answer(*request.met, request);
   }
   return served;
@@ -53,27 +53,27 @@ std::size_t host_protocols::serve_waiting() noexcept {
 
 net::verdict host_protocols::deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
                                              tag_t tag) noexcept {
-  return arrival_sink(via_).deliver_in_turn(from, rcomp, tag);
+  return arrival_sink(host_).deliver_in_turn(from, rcomp, tag);
 }
 
 void host_protocols::on_peer_gone(int rank, bool has_died) noexcept {
-  end_rendezvous_with(via_, rank);
+  end_rendezvous_with(host_, rank);
   if (has_died) end_receives(take_lost(rank));
 }
 
 // Once, when nothing of that rank is on its way any more.
 bool host_protocols::on_all_in(int rank) noexcept {
-  if (!via_.begin_parting(rank)) return false;
+  if (!host_.begin_parting(rank)) return false;
   const std::size_t ended = end_receives(take_lost(rank));
-  via_.end_parting(rank);
+  host_.end_parting(rank);
   return ended != 0;
 }
 
 // Those for which only that rank could send, out of all engines.
 receive* host_protocols::take_lost(int rank) noexcept {
   receive* taken = nullptr;
-  via_.engine.shared.rcomps.for_each_engine(
-      [&](match_target& one) { taken = matcher::of(one).take_lost(via_, rank, taken); });
+  host_.engine.shared.rcomps.for_each_engine(
+      [&](match_target& one) { taken = matcher::of(one).take_lost(host_, rank, taken); });
   return taken;
 }
 
@@ -114,15 +114,15 @@ void take_plan(const Plan& plan, record& out) noexcept {
 
 void host_protocols::report(sheet& to) noexcept {
   if (record* const r = to.add(kind::device)) {
-    r->number = static_cast<std::uint64_t>(via_.engine.open.sum());
-    r->size = static_cast<std::uint64_t>(via_.open_receives.sum());
+    r->number = static_cast<std::uint64_t>(host_.engine.open.sum());
+    r->size = static_cast<std::uint64_t>(host_.open_receives.sum());
   }
-  look_at(via_.rendezvous.sends, to, kind::send, [](const send_side& side, record& out) {
+  look_at(host_.rendezvous.sends, to, kind::send, [](const send_side& side, record& out) {
     out.rank = side.rank.load(std::memory_order_relaxed);
     out.how = side.state == send_state::rts_sent ? 0 : 1;
     take_plan(side.plan, out);
   });
-  look_at(via_.rendezvous.recvs, to, kind::incoming, [](const recv_side& side, record& out) {
+  look_at(host_.rendezvous.recvs, to, kind::incoming, [](const recv_side& side, record& out) {
     out.rank = side.rank.load(std::memory_order_relaxed);
     take_plan(side.plan, out);
   });

@@ -9,13 +9,13 @@ namespace lci::proto {
 
 class host_protocols final : public part, private arrivals {
  public:
-  explicit host_protocols(host_context& via);
+  explicit host_protocols(host_context& host);
   ~host_protocols();
   host_protocols(const host_protocols&) = delete;
   host_protocols& operator=(const host_protocols&) = delete;
 
   std::size_t serve_waiting() noexcept override;
-  bool is_quiet() const noexcept override { return via_.rendezvous.recvs.size() == 0; }
+  bool is_quiet() const noexcept override { return host_.rendezvous.recvs.size() == 0; }
   void on_peer_gone(int rank, bool has_died) noexcept override;
   bool on_all_in(int rank) noexcept override;
   void report(base::report::sheet& to) noexcept override;
@@ -25,7 +25,7 @@ class host_protocols final : public part, private arrivals {
                                tag_t tag) noexcept override;
   receive* take_lost(int rank) noexcept;
 
-  host_context& via_;
+  host_context& host_;
 };
 
 }  // namespace lci::proto

@@ -17,7 +17,7 @@ namespace lci::proto {
 
 namespace {
 
-void give_back(host_context& via, message& m) noexcept { give_back(via.common, m); }
+void give_back(host_context& host, message& m) noexcept { give_back(host.common, m); }
 
 status_t outcome(const receive& to, const message& from) noexcept {
   return outcome(to, from.rank, from.tag, from.size);
@@ -25,37 +25,37 @@ status_t outcome(const receive& to, const message& from) noexcept {
 
 // It does not wait any more, and nobody is told.
 void take_home(receive& to) noexcept {
-  to.via->open_receives.add(-1);
-  to.via->common.receives.put(&to);
+  to.host->open_receives.add(-1);
+  to.host->common.receives.put(&to);
 }
 
 // Ends a receive that has left its engine without a message, or cannot take it.
 void drop(receive& to) noexcept {
-  host_context& via = *to.via;
+  host_context& host = *to.host;
   const user_side user = to.user;
   take_home(to);
-  via.engine.signals.fail(user);
+  host.engine.signals.fail(user);
 }
 
 // A GPU brings the bytes to a receive. Takes over the receive.
-LCI_COLD void send_to_device(host_context& via, receive& to, const status_t& status,
+LCI_COLD void send_to_device(host_context& host, receive& to, const status_t& status,
                              const std::byte* data) noexcept {
   try {
-    via.accelerator->deliver(to, status, data);
+    host.accelerator->deliver(to, status, data);
   } catch (...) {
-    via.engine.errors.keep(std::current_exception());
+    host.engine.errors.keep(std::current_exception());
     drop(to);
   }
 }
 
 // A receive and the bytes for it, which lie in `filed` if the message had to wait. What both held
 // is home before the user's code runs, which may need it.
-void complete(host_context& via, receive& to, const status_t& status, const std::byte* data,
+void complete(host_context& host, receive& to, const status_t& status, const std::byte* data,
               message* filed) noexcept {
   if (to.kind != mem::mem_kind::host && status.size != 0) [[unlikely]] {
-    if (!via.accelerator->write_by_hand(status.buffer, data, status.size)) {
-      send_to_device(via, to, status, data);
-      if (filed != nullptr) give_back(via, *filed);
+    if (!host.accelerator->write_by_hand(status.buffer, data, status.size)) {
+      send_to_device(host, to, status, data);
+      if (filed != nullptr) give_back(host, *filed);
       return;
     }
   } else {
@@ -63,24 +63,24 @@ void complete(host_context& via, receive& to, const status_t& status, const std:
   }
   comp_impl_t* const comp = to.user.comp;
   const std::uint32_t serial = to.user.serial;
-  host_context& counted = *to.via;
-  via.common.receives.put(&to);
-  if (filed != nullptr) give_back(via, *filed);
+  host_context& counted = *to.host;
+  host.common.receives.put(&to);
+  if (filed != nullptr) give_back(host, *filed);
   counted.open_receives.add(-1);
-  via.engine.signals.signal_given(comp, serial, status, true, news::receive);
+  host.engine.signals.signal_given(comp, serial, status, true, news::receive);
 }
 
 // A sender is writing into this receive by itself: the message has to find another one.
 bool was_claimed(receive& to) noexcept {
-  if (to.preposted.generation == 0 || to.via->accelerator->withdraw(to)) [[likely]]
+  if (to.preposted.generation == 0 || to.host->accelerator->withdraw(to)) [[likely]]
     return false;
-  to.via->common.receives.put(&to);
+  to.host->common.receives.put(&to);
   return true;
 }
 
 // A receive that is too small is used up by its error.
-LCI_COLD void refuse(host_context& via, receive& to, const match::match_key& key) noexcept {
-  via.engine.errors.keep_made(
+LCI_COLD void refuse(host_context& host, receive& to, const match::match_key& key) noexcept {
+  host.engine.errors.keep_made(
       [&] { return truncation_error(match::truncation_text(key, to.user.status.size)); });
   drop(to);
 }
@@ -92,40 +92,40 @@ bool is_offerable(int rank, tag_t tag, matching_policy_t policy) noexcept {
 }  // namespace
 
 // Brings a matched pair together. False: it does not fit; both are untouched.
-bool matcher::deliver(host_context& via, receive& to, message& from) noexcept {
+bool matcher::deliver(host_context& host, receive& to, message& from) noexcept {
   if (from.size > to.user.status.size) [[unlikely]]
     return false;
   if (from.what == message::form::rts)
     give_answer(to, from);
   else
-    complete(via, to, outcome(to, from), from.data, &from);
+    complete(host, to, outcome(to, from), from.data, &from);
   return true;
 }
 
 // An eager message straight to a receive that waits. False: none is easily found.
-bool matcher::hand_over(host_context& via, const match::match_key& key,
+bool matcher::hand_over(host_context& host, const match::match_key& key,
                         const std::byte* data) noexcept {
   while (auto* to = static_cast<receive*>(engine_->take_recv(key))) {
     if (was_claimed(*to)) [[unlikely]]
       continue;
     if (key.size <= to->user.status.size) [[likely]] {
-      complete(via, *to, outcome(*to, key.rank, key.tag, key.size), data, nullptr);
+      complete(host, *to, outcome(*to, key.rank, key.tag, key.size), data, nullptr);
       return true;
     }
-    refuse(via, *to, key);
+    refuse(host, *to, key);
   }
   return false;
 }
 
 // Meets the message with receives until one takes it or none waits, so that it is not lost when one
 // is too small. False: there is no memory to file it in.
-bool matcher::file(host_context& via, const match::match_key& key, message& m) noexcept {
+bool matcher::file(host_context& host, const match::match_key& key, message& m) noexcept {
   try {
     while (auto* to = static_cast<receive*>(engine_->insert_send(key, &m))) {
       if (was_claimed(*to)) [[unlikely]]
         continue;
-      if (deliver(via, *to, m)) return true;
-      refuse(via, *to, key);
+      if (deliver(host, *to, m)) return true;
+      refuse(host, *to, key);
     }
   } catch (const std::bad_alloc&) {
     return false;
@@ -133,18 +133,18 @@ bool matcher::file(host_context& via, const match::match_key& key, message& m) n
   return true;
 }
 
-net::verdict matcher::on_eager(host_context& via, const net::arrival& from, const std::byte* data,
+net::verdict matcher::on_eager(host_context& host, const net::arrival& from, const std::byte* data,
                                std::size_t size, tag_t tag, matching_policy_t policy) noexcept {
   const match::match_key key{from.rank, tag, policy, size};
-  if (hand_over(via, key, data)) return net::verdict::taken;
-  host_common& shared = via.common;
+  if (hand_over(host, key, data)) return net::verdict::taken;
+  host_common& shared = host.common;
   message* m = shared.messages.try_get();
   if (m == nullptr) [[unlikely]]
     return net::verdict::deferred;
   m->rank = from.rank;
   m->tag = tag;
   m->size = size;
-  m->via = &via;
+  m->host = &host;
   m->packet = nullptr;
   m->data = m->bytes;
   bool kept = false;
@@ -160,9 +160,9 @@ net::verdict matcher::on_eager(host_context& via, const net::arrival& from, cons
       m->data = data;
       kept = true;
     } else {
-      m->packet = via.engine.pool.get();
+      m->packet = host.engine.pool.get();
       if (m->packet == nullptr || size > m->packet->capacity) {
-        if (m->packet != nullptr) via.engine.pool.put(m->packet);
+        if (m->packet != nullptr) host.engine.pool.put(m->packet);
         m->packet = nullptr;
         shared.messages.put(m);
         return net::verdict::deferred;
@@ -171,17 +171,17 @@ net::verdict matcher::on_eager(host_context& via, const net::arrival& from, cons
       m->data = m->packet->payload();
     }
   }
-  if (!file(via, key, *m)) [[unlikely]] {
+  if (!file(host, key, *m)) [[unlikely]] {
     if (kept) m->packet = nullptr;  // it is not ours
-    give_back(via, *m);
+    give_back(host, *m);
     return net::verdict::deferred;
   }
   return kept ? net::verdict::kept : net::verdict::taken;
 }
 
-net::verdict matcher::on_rts(host_context& via, int rank, const wire::rts& request,
+net::verdict matcher::on_rts(host_context& host, int rank, const wire::rts& request,
                              matching_policy_t policy) noexcept {
-  message* m = via.common.messages.try_get();
+  message* m = host.common.messages.try_get();
   if (m == nullptr) return net::verdict::deferred;
   m->what = message::form::rts;
   m->rank = rank;
@@ -189,31 +189,31 @@ net::verdict matcher::on_rts(host_context& via, int rank, const wire::rts& reque
   m->size = request.size;
   m->data = nullptr;
   m->packet = nullptr;
-  m->via = &via;
+  m->host = &host;
   m->sender = request.sender;
   m->from_device = (request.flags & wire::FROM_DEVICE) != 0;
   const match::match_key key{rank, request.tag, policy, request.size};
-  if (file(via, key, *m)) return net::verdict::taken;
-  give_back(via, *m);
+  if (file(host, key, *m)) return net::verdict::taken;
+  give_back(host, *m);
   return net::verdict::deferred;
 }
 
 errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_t policy,
                           status_t& got) {
-  host_context& via = *record.via;
-  via.open_receives.add(1);
+  host_context& host = *record.host;
+  host.open_receives.add(1);
   message* from;
   record.preposted = {};
   wire::name preposted;
   try {
     if (record.kind == mem::mem_kind::device && is_offerable(rank, tag, policy)) {
-      via.accelerator->prepare(record, rank, tag, first_rcomp + static_cast<rcomp_t>(policy));
+      host.accelerator->prepare(record, rank, tag, first_rcomp + static_cast<rcomp_t>(policy));
       preposted = record.preposted;
     }
     from = static_cast<message*>(
         engine_->insert_recv({rank, tag, policy, record.user.status.size}, &record));
   } catch (...) {
-    if (record.preposted.generation != 0) via.accelerator->withdraw(record);
+    if (record.preposted.generation != 0) host.accelerator->withdraw(record);
     take_home(record);
     throw;
   }
@@ -221,39 +221,39 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
     LCI_RACE_POINT("matcher.post.after_filing");
     // take_lost() has either found the receive, or was over before it was filed: then the engine's
     // lock has brought us what mark_gone() said.
-    const core& shared = via.engine.shared;
+    const core& shared = host.engine.shared;
     if (shared.failure_epoch() != 0 && rank >= 0 && shared.has_died(rank)) [[unlikely]] {
-      end_receives(take_lost(via, rank));
+      end_receives(take_lost(host, rank));
       return errorcode_t::posted;
     }
     if (shared.failure_epoch() != 0 && rank >= 0 && shared.is_gone(rank)) [[unlikely]] {
-      if (!is_for_parted(via, rank, record)) return errorcode_t::posted;
-      if (preposted.generation != 0) via.accelerator->withdraw(record);
+      if (!is_for_parted(host, rank, record)) return errorcode_t::posted;
+      if (preposted.generation != 0) host.accelerator->withdraw(record);
       take_home(record);
       return errorcode_t::fatal;
     }
-    if (preposted.generation != 0) via.accelerator->publish(rank, preposted, *engine_);
+    if (preposted.generation != 0) host.accelerator->publish(rank, preposted, *engine_);
     return errorcode_t::posted;
   }
   if (preposted.generation != 0) [[unlikely]]
-    via.accelerator->withdraw(record);  // nobody was told
+    host.accelerator->withdraw(record);  // nobody was told
   if (from->what == message::form::rts) {
     give_answer(record, *from);
     return errorcode_t::posted;
   }
   if (record.kind != mem::mem_kind::host && from->size != 0) {
-    if (!via.accelerator->write_by_hand(record.user.status.buffer, from->data, from->size)) {
-      send_to_device(via, record, outcome(record, *from), from->data);
-      give_back(via, *from);
+    if (!host.accelerator->write_by_hand(record.user.status.buffer, from->data, from->size)) {
+      send_to_device(host, record, outcome(record, *from), from->data);
+      give_back(host, *from);
       return errorcode_t::posted;
     }
   } else if (from->size != 0) {
     std::memcpy(record.user.status.buffer, from->data, from->size);
   }
   got = outcome(record, *from);
-  via.open_receives.add(-1);
-  via.common.receives.put(&record);
-  give_back(via, *from);
+  host.open_receives.add(-1);
+  host.common.receives.put(&record);
+  give_back(host, *from);
   return errorcode_t::done;
 }
 
@@ -271,12 +271,12 @@ receive* matcher::remove(const receive_test& takes, receive* behind) noexcept {
 
 // A receive that was just filed for a rank that took leave: true if nothing can meet it any more
 // and it has left the engine. By its address: once parting is over nobody else takes it out.
-bool matcher::is_for_parted(host_context& via, int rank, const receive& record) noexcept {
-  switch (via.parted_from(rank)) {
+bool matcher::is_for_parted(host_context& host, int rank, const receive& record) noexcept {
+  switch (host.parted_from(rank)) {
     case parting::not_yet:
       break;
     case parting::begun:  // by another thread, which may have passed by
-      if (end_receives(take_lost(via, rank)) != 0) via.engine.watch.miss(rank);
+      if (end_receives(take_lost(host, rank)) != 0) host.engine.watch.miss(rank);
       break;
     case parting::over:
       return remove([&](int source, const receive& to) {
@@ -286,8 +286,8 @@ bool matcher::is_for_parted(host_context& via, int rank, const receive& record) 
   return false;
 }
 
-receive* matcher::take_lost(const host_context& via, int rank, receive* behind) noexcept {
-  return remove([&](int source, const receive& to) { return source == rank && to.via == &via; },
+receive* matcher::take_lost(const host_context& host, int rank, receive* behind) noexcept {
+  return remove([&](int source, const receive& to) { return source == rank && to.host == &host; },
                 behind);
 }
 
@@ -328,13 +328,13 @@ void matcher::forget_messages(host_common& shared,
   while (taken != nullptr) give_back(shared, *std::exchange(taken, taken->pool_next));
 }
 
-receive* matcher::part_with(const host_context& via, receive* behind) noexcept {
-  behind = remove([&](int, const receive& to) { return to.via == &via; }, behind);
-  forget_messages(via.common, [&](message& m) {
-    if (m.via != &via) return false;
+receive* matcher::part_with(const host_context& host, receive* behind) noexcept {
+  behind = remove([&](int, const receive& to) { return to.host == &host; }, behind);
+  forget_messages(host.common, [&](message& m) {
+    if (m.host != &host) return false;
     if (m.what == message::form::rts) return true;
-    m.via = nullptr;
-    m.left_by = &via.engine.fabric;
+    m.host = nullptr;
+    m.left_by = &host.engine.fabric;
     return false;
   });
   return behind;
@@ -348,7 +348,7 @@ void matcher::part_with(host_common& shared, const mem::packet_pool& pool) noexc
 
 void matcher::part_with(host_common& shared, const net::fabric& network) noexcept {
   forget_messages(shared, [&](message& m) {
-    return m.via == nullptr && m.left_by == &network && m.packet != nullptr &&
+    return m.host == nullptr && m.left_by == &network && m.packet != nullptr &&
            !shared.core.arena.contains(m.packet);
   });
 }
@@ -360,7 +360,7 @@ void matcher::empty_st(host_common& shared) {
       return give_back(shared, *static_cast<message*>(value));
     auto& to = *static_cast<receive*>(value);
     if (was_claimed(to)) return;
-    to.via->open_receives.add(-1);
+    to.host->open_receives.add(-1);
     shared.receives.put(&to);
   });
 }

@@ -26,10 +26,10 @@ class matcher final : public match_target {
 
   // An eager message. deferred: nothing happened, because there was no packet or no memory to keep
   // it in.
-  net::verdict on_eager(host_context& via, const net::arrival& from, const std::byte* data,
+  net::verdict on_eager(host_context& host, const net::arrival& from, const std::byte* data,
                         std::size_t size, tag_t tag, matching_policy_t policy) noexcept;
   // The request of a rendezvous. The same.
-  net::verdict on_rts(host_context& via, int rank, const wire::rts& request,
+  net::verdict on_rts(host_context& host, int rank, const wire::rts& request,
                       matching_policy_t policy) noexcept;
   // Posts a receive. done: the message was there and its bytes are in the buffer, `got` tells;
   // posted: `record` waits; fatal: it would for ever, since that rank took leave and all that it
@@ -38,7 +38,7 @@ class matcher final : public match_target {
   errorcode_t post(receive& record, int rank, tag_t tag, matching_policy_t policy, status_t& got);
   // Takes out the receives of that device for which only that rank could send, which is gone, and
   // answers them for end_receives(), before those of another list.
-  receive* take_lost(const host_context& via, int rank, receive* behind = nullptr) noexcept;
+  receive* take_lost(const host_context& host, int rank, receive* behind = nullptr) noexcept;
   // Calls see() for each receive that waits here, under a lock; `source` as the engine has it.
   void for_each_receive(const std::function<void(int source, const receive& waiting)>& see) {
     engine_->remove_recvs([&](int source, void* value) {
@@ -50,7 +50,7 @@ class matcher final : public match_target {
   bool take_back(const waiter& by) noexcept;
   // The device ends. Its receives leave, in a list as above, and so do the requests that nobody
   // else could answer; messages that are here whole stay for the receives of other devices.
-  receive* part_with(const host_context& via, receive* behind = nullptr) noexcept;
+  receive* part_with(const host_context& host, receive* behind = nullptr) noexcept;
   // The pool ends, and the messages with it that nobody received and that lie in its packets.
   void part_with(host_common& shared, const mem::packet_pool& pool) noexcept;
   // The same for a network, whose devices are gone, and packets that its peers have lent.
@@ -60,12 +60,12 @@ class matcher final : public match_target {
 
  private:
   using receive_test = std::function<bool(int source, const receive& waiting)>;
-  bool is_for_parted(host_context& via, int rank, const receive& record) noexcept;
+  bool is_for_parted(host_context& host, int rank, const receive& record) noexcept;
   receive* remove(const receive_test& takes, receive* behind = nullptr) noexcept;
   void forget_messages(host_common& shared, const std::function<bool(message&)>& takes) noexcept;
-  bool hand_over(host_context& via, const match::match_key& key, const std::byte* data) noexcept;
-  bool file(host_context& via, const match::match_key& key, message& m) noexcept;
-  bool deliver(host_context& via, receive& to, message& from) noexcept;
+  bool hand_over(host_context& host, const match::match_key& key, const std::byte* data) noexcept;
+  bool file(host_context& host, const match::match_key& key, message& m) noexcept;
+  bool deliver(host_context& host, receive& to, message& from) noexcept;
   std::unique_ptr<match::engine> engine_;
 };
 

@@ -18,7 +18,7 @@ struct post_protocol : protocol {
 };
 
 struct outgoing {
-  post_queue& via;
+  post_queue& queue;
   host_context& host;
   mem::packet_pool& pool;
   std::size_t inject_limit = 0;  // attribute max_inject_size
@@ -43,7 +43,7 @@ struct outgoing {
   net::remote_key remote{};  // put, get
   std::uint64_t remote_offset = 0;
 
-  core& shared() const noexcept { return via.engine.shared; }
+  core& shared() const noexcept { return queue.engine.shared; }
   std::uint32_t imm() const noexcept {
     return extended ? wire::kind_imm(wire::kind::extended) : shared().imm.encode(rcomp, tag);
   }
@@ -89,8 +89,8 @@ struct outgoing {
   // Only worth its cost where there is something to register.
   errorcode_t refusal() const noexcept {
     if (!may_retry) return errorcode_t::done;
-    if (via.log.pending(rank)) return errorcode_t::retry_backlog;
-    const errorcode_t code = via.end().would_post(rank);
+    if (queue.log.pending(rank)) return errorcode_t::retry_backlog;
+    const errorcode_t code = queue.end().would_post(rank);
     return is_retry(code) ? code : errorcode_t::done;
   }
   std::size_t head_size() const noexcept { return extended ? sizeof(wire::extended_head) : 0; }

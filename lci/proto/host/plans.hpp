@@ -37,7 +37,7 @@ struct send_plan {
 
 // What receives: tells at the end who is to be told, or gives back what the destination was.
 struct receiver {
-  void (*end)(host_context& via, const recv_plan& plan, bool ok);
+  void (*end)(host_context& host, const recv_plan& plan, bool ok);
 };
 extern const receiver POSTED;          // a receive that was matched
 extern const receiver ACTIVE_MESSAGE;  // the buffer is ours until it is delivered
@@ -61,8 +61,8 @@ struct recv_plan {
 };
 
 // Ends a receive that is in no table any more: tells the user, or gives back what it held.
-inline void end_receive(host_context& via, const recv_plan& plan, bool ok) {
-  plan.what->end(via, plan, ok);
+inline void end_receive(host_context& host, const recv_plan& plan, bool ok) {
+  plan.what->end(host, plan, ok);
 }
 
 }  // namespace lci::proto

@@ -22,9 +22,9 @@ class host_context;
 // A receive that waits in a matching engine.
 struct receive {
   receive* pool_next = nullptr;
-  user_side user;               // status.buffer and status.size describe the receive buffer
-  host_context* via = nullptr;  // counts as outstanding here
-  mem::region_name region;      // registration the buffer lies in, if the user named one
+  user_side user;                // status.buffer and status.size describe the receive buffer
+  host_context* host = nullptr;  // counts as outstanding here
+  mem::region_name region;       // registration the buffer lies in, if the user named one
   std::uint64_t region_offset = 0;
   mem::mem_kind kind = mem::mem_kind::host;  // of the buffer
   int gpu = -1;                              // of device memory
@@ -44,8 +44,8 @@ struct message {
   std::size_t size = 0;
   const std::byte* data = nullptr;  // in `bytes` or in the packet
   mem::packet* packet = nullptr;    // to be released after use
-  host_context* via = nullptr;  // where it arrived, null once that is gone; a rendezvous answers
-                                // there
+  host_context* host = nullptr;  // where it arrived, null once that is gone; a rendezvous answers
+                                 // there
   const net::fabric* left_by = nullptr;  // of the device that is gone
   wire::name sender;                     // of a rendezvous
   bool from_device = false;              // of a rendezvous: the data is in GPU memory

@@ -16,13 +16,13 @@
 
 namespace lci::proto {
 
-transfer* make_write(host_context& via, wire::name self, send_side& side) noexcept {
+transfer* make_write(host_context& host, wire::name self, send_side& side) noexcept {
   const send_plan& plan = side.plan;
   transfer* move = std::exchange(side.record, nullptr);
   *move = transfer{};
-  move->via = side.via;
+  move->queue = side.queue;
   move->of = &RENDEZVOUS_WRITE;
-  move->owner = &via;
+  move->owner = &host;
   move->op.rank = plan.rank;
   move->op.kind = plan.kind;
   move->gpu = plan.gpu;
@@ -33,7 +33,7 @@ transfer* make_write(host_context& via, wire::name self, send_side& side) noexce
   move->base = static_cast<std::byte*>(plan.buffer);
   move->total = plan.user.status.size;
   move->remote_base = side.ready.offset;
-  if (via.rdv_by_immediate && wire::has_short_name(side.ready.receiver))
+  if (host.rdv_by_immediate && wire::has_short_name(side.ready.receiver))
     move->imm = wire::kind_imm(wire::kind::fin_imm, wire::short_name(side.ready.receiver));
   move->local_state = self;
   move->peer_state = side.ready.receiver;
@@ -42,121 +42,121 @@ transfer* make_write(host_context& via, wire::name self, send_side& side) noexce
 
 namespace {
 
-void step(host_context& via, wire::name self, send_event event);
+void step(host_context& host, wire::name self, send_event event);
 
 // Forgets the state of a receiver; what it brought is the caller's.
-recv_plan release(host_context& via, wire::name self, recv_side& side) {
+recv_plan release(host_context& host, wire::name self, recv_side& side) {
   recv_plan plan = side.plan;
-  if (side.registered_here) via.engine.shared.regions.erase(plan.region);
-  if (plan.local_key != 0) via.engine.fabric.deregister_region(std::exchange(plan.local_key, 0));
-  const std::lock_guard lock(via.rendezvous.moving);
-  via.rendezvous.recvs.erase(self);
+  if (side.registered_here) host.engine.shared.regions.erase(plan.region);
+  if (plan.local_key != 0) host.engine.fabric.deregister_region(std::exchange(plan.local_key, 0));
+  const std::lock_guard lock(host.rendezvous.moving);
+  host.rendezvous.recvs.erase(self);
   return plan;
 }
 
 // ---- what the rows of the tables do ----
 
 // The receiver has lent slots. Without memory the message fails, and both ends hear of it.
-LCI_COLD void start_in_pieces(host_context& via, wire::name self, send_side& side) noexcept {
-  via.engine.shared.transfers.put(std::exchange(side.record, nullptr));
+LCI_COLD void start_in_pieces(host_context& host, wire::name self, send_side& side) noexcept {
+  host.engine.shared.transfers.put(std::exchange(side.record, nullptr));
   const send_plan plan = side.plan;
   const wire::rtr ready = side.ready;
   try {
-    via.accelerator->send_in_pieces(self, plan, ready);
+    host.accelerator->send_in_pieces(self, plan, ready);
   } catch (...) {
-    via.engine.errors.keep(std::current_exception());
-    via.engine.say(plan.rank, wire::kind::drop_receive, wire::drop{ready.receiver, 1, 0});
-    on_written(via, self, false);
+    host.engine.errors.keep(std::current_exception());
+    host.engine.say(plan.rank, wire::kind::drop_receive, wire::drop{ready.receiver, 1, 0});
+    on_written(host, self, false);
   }
 }
 
 // Within one process a receive may be in GPU memory although the data is not. What the network
 // reads goes to others without a look at their registration: the RTR says where it is.
-bool needs_accelerator(const host_context& via, const send_side& side) noexcept {
-  if (!is_for_network(via, side.plan)) return true;
-  if (side.plan.rank != via.engine.shared.me) [[likely]]
+bool needs_accelerator(const host_context& host, const send_side& side) noexcept {
+  if (!is_for_network(host, side.plan)) return true;
+  if (side.plan.rank != host.engine.shared.me) [[likely]]
     return false;
   if (side.plan.kind != mem::mem_kind::host) return true;
   const auto there =
-      via.engine.shared.regions.look_up({side.ready.region.slot, side.ready.region.generation});
+      host.engine.shared.regions.look_up({side.ready.region.slot, side.ready.region.generation});
   return there && there->kind != mem::mem_kind::host;
 }
 
 // The next RTR is acted on like the first. Once the state has moved it may end at any time.
-LCI_COLD void ask_for_slots(host_context& via, wire::name self, send_side& side) {
+LCI_COLD void ask_for_slots(host_context& host, wire::name self, send_side& side) {
   const int rank = side.plan.rank;
   const wire::restage said{self, side.ready.receiver};
-  step(via, self, send_event::unreachable);
-  via.engine.say(rank, wire::kind::restage, said);
+  step(host, self, send_event::unreachable);
+  host.engine.say(rank, wire::kind::restage, said);
   // Who has noticed that it is gone may have left this one to its write.
-  if (via.engine.shared.is_gone(rank)) step(via, self, send_event::peer_gone);
+  if (host.engine.shared.is_gone(rank)) step(host, self, send_event::peer_gone);
 }
 
-void start_write(host_context& via, wire::name self, send_side& side) {
+void start_write(host_context& host, wire::name self, send_side& side) {
   if (side.ready.through.count != 0) [[unlikely]]
-    return start_in_pieces(via, self, side);
-  if (needs_accelerator(via, side)) [[unlikely]] {
-    const write_way way = via.accelerator->prepare_write(self, side);
+    return start_in_pieces(host, self, side);
+  if (needs_accelerator(host, side)) [[unlikely]] {
+    const write_way way = host.accelerator->prepare_write(self, side);
     if (way == write_way::none) return;
-    if (way == write_way::staged) return ask_for_slots(via, self, side);
+    if (way == write_way::staged) return ask_for_slots(host, self, side);
   }
-  if (side.write == nullptr) side.write = make_write(via, self, side);
-  side.via->start(*side.write);
+  if (side.write == nullptr) side.write = make_write(host, self, side);
+  side.queue->start(*side.write);
 }
 
 // Gives back what the operation held and forgets the state; the user's part is returned for
 // signalling.
-user_side release(host_context& via, wire::name self, send_side& side) {
+user_side release(host_context& host, wire::name self, send_side& side) {
   const send_plan plan = side.plan;
-  if (side.record != nullptr) via.engine.shared.transfers.put(side.record);
-  if (plan.registered_here) via.engine.fabric.deregister_region(plan.local_key);
-  if (plan.packet != nullptr) mem::release_packet(via.engine.shared.arena, plan.packet);
+  if (side.record != nullptr) host.engine.shared.transfers.put(side.record);
+  if (plan.registered_here) host.engine.fabric.deregister_region(plan.local_key);
+  if (plan.packet != nullptr) mem::release_packet(host.engine.shared.arena, plan.packet);
   {
-    const std::lock_guard lock(via.rendezvous.moving);
-    via.rendezvous.sends.erase(self);
+    const std::lock_guard lock(host.rendezvous.moving);
+    host.rendezvous.sends.erase(self);
   }
-  via.engine.open.add(-1);
+  host.engine.open.add(-1);
   return plan.user;
 }
 
-void finish_send(host_context& via, wire::name self, send_side& side) {
-  via.engine.signals.tell(release(via, self, side), true);
+void finish_send(host_context& host, wire::name self, send_side& side) {
+  host.engine.signals.tell(release(host, self, side), true);
 }
 
-void drop_send(host_context& via, wire::name self, send_side& side) {
-  via.engine.signals.tell(release(via, self, side), false);
+void drop_send(host_context& host, wire::name self, send_side& side) {
+  host.engine.signals.tell(release(host, self, side), false);
 }
 
 void ignore_send(host_context&, wire::name, send_side&) {}
 
-void deliver(host_context& via, wire::name self, recv_side& side) {
-  end_receive(via, release(via, self, side), true);
+void deliver(host_context& host, wire::name self, recv_side& side) {
+  end_receive(host, release(host, self, side), true);
 }
 
-void drop_receive(host_context& via, wire::name self, recv_side& side) {
-  end_receive(via, release(via, self, side), false);
+void drop_receive(host_context& host, wire::name self, recv_side& side) {
+  end_receive(host, release(host, self, side), false);
 }
 
 // The sender is told again where to write: into slots.
-void receive_again(host_context& via, wire::name self, recv_side& side) {
+void receive_again(host_context& host, wire::name self, recv_side& side) {
   const wire::name sender = side.sender;
-  const recv_plan plan = release(via, self, side);
+  const recv_plan plan = release(host, self, side);
   try {
-    via.accelerator->receive_staged(sender, plan, "the sender's GPU cannot map it");
+    host.accelerator->receive_staged(sender, plan, "the sender's GPU cannot map it");
   } catch (...) {
-    give_up(via, sender, plan, std::current_exception());
+    give_up(host, sender, plan, std::current_exception());
   }
 }
 
 // Moves the state of that name, if there is one that has not ended, and does what the row says.
 // before(side) runs first, under the lock.
 template <class States, class Table, class State, class Event, class Before>
-void move(host_context& via, States& states, const Table& table, State first_end, wire::name self,
+void move(host_context& host, States& states, const Table& table, State first_end, wire::name self,
           Event event, Before&& before) {
   decltype(states.find(self)) side = nullptr;
   typename Table::const_pointer row = nullptr;
   {
-    const std::lock_guard lock(via.rendezvous.moving);
+    const std::lock_guard lock(host.rendezvous.moving);
     side = states.find(self);
     if (side == nullptr || side->state >= first_end) return;
     before(*side);
@@ -164,29 +164,29 @@ void move(host_context& via, States& states, const Table& table, State first_end
     side->state = row->to;
   }
   LCI_RACE_POINT("rendezvous.move.before_action");
-  row->action(via, self, *side);
+  row->action(host, self, *side);
 }
 
 template <class Before>
-void step(host_context& via, wire::name self, send_event event, Before&& before) {
-  move(via, via.rendezvous.sends, SEND_TABLE, send_state::finished, self, event, before);
+void step(host_context& host, wire::name self, send_event event, Before&& before) {
+  move(host, host.rendezvous.sends, SEND_TABLE, send_state::finished, self, event, before);
 }
-void step(host_context& via, wire::name self, send_event event) {
-  step(via, self, event, [](send_side&) {});
+void step(host_context& host, wire::name self, send_event event) {
+  step(host, self, event, [](send_side&) {});
 }
 
 template <class Before>
-void step(host_context& via, wire::name self, recv_event event, Before&& before) {
-  move(via, via.rendezvous.recvs, RECV_TABLE, recv_state::finished, self, event, before);
+void step(host_context& host, wire::name self, recv_event event, Before&& before) {
+  move(host, host.rendezvous.recvs, RECV_TABLE, recv_state::finished, self, event, before);
 }
-void step(host_context& via, wire::name self, recv_event event) {
-  step(via, self, event, [](recv_side&) {});
+void step(host_context& host, wire::name self, recv_event event) {
+  step(host, self, event, [](recv_side&) {});
 }
 
 // False: no such state, or another rank's: a forged or damaged name.
 template <class States>
-bool is_of(host_context& via, States& states, wire::name name, int rank) {
-  const std::lock_guard lock(via.rendezvous.moving);
+bool is_of(host_context& host, States& states, wire::name name, int rank) {
+  const std::lock_guard lock(host.rendezvous.moving);
   const auto* const side = states.find(name);
   return side != nullptr && side->rank.load(std::memory_order_relaxed) == rank;
 }
@@ -227,43 +227,43 @@ constexpr std::array<recv_row, 3> RECV_TABLE = {{
 }};
 static_assert(table_is_sound(RECV_TABLE, recv_state::finished, 4, 3));
 
-void on_rtr(host_context& via, int rank, const wire::rtr& body) {
-  if (!is_of(via, via.rendezvous.sends, body.sender, rank)) {
-    via.engine.dropped.add(1);
+void on_rtr(host_context& host, int rank, const wire::rtr& body) {
+  if (!is_of(host, host.rendezvous.sends, body.sender, rank)) {
+    host.engine.dropped.add(1);
     return;
   }
   // First: once the state has moved nobody comes again.
-  transfer* record = via.engine.shared.transfers.get();
-  step(via, body.sender, send_event::rtr, [&](send_side& side) {
+  transfer* record = host.engine.shared.transfers.get();
+  step(host, body.sender, send_event::rtr, [&](send_side& side) {
     if (side.state != send_state::rts_sent) return;
     side.ready = body;
     std::swap(side.record, record);
   });
-  if (record != nullptr) via.engine.shared.transfers.put(record);
+  if (record != nullptr) host.engine.shared.transfers.put(record);
 }
 
-void on_written(host_context& via, wire::name sender_state, bool ok) {
-  step(via, sender_state, ok ? send_event::written : send_event::write_failed);
+void on_written(host_context& host, wire::name sender_state, bool ok) {
+  step(host, sender_state, ok ? send_event::written : send_event::write_failed);
 }
 
-void on_fin(host_context& via, int rank, const wire::fin& body) {
-  if (!is_of(via, via.rendezvous.recvs, body.receiver, rank)) {
-    via.engine.dropped.add(1);
+void on_fin(host_context& host, int rank, const wire::fin& body) {
+  if (!is_of(host, host.rendezvous.recvs, body.receiver, rank)) {
+    host.engine.dropped.add(1);
     return;
   }
-  step(via, body.receiver, recv_event::fin);
+  step(host, body.receiver, recv_event::fin);
 }
 
 // ---- the write of a rendezvous ----
 
 // FIN, unless it travelled with the data.
 static bool finish_write(transfer& move) noexcept {
-  auto& via = *static_cast<host_context*>(move.owner);
+  auto& host = *static_cast<host_context*>(move.owner);
   const int rank = move.op.rank;
-  if (!(move.imm != 0 && via.engine.fabric.caps_of(rank).write_with_immediate) &&
-      !move.via->accept_control(rank, wire::kind::fin, wire::fin{move.peer_state}))
+  if (!(move.imm != 0 && host.engine.fabric.caps_of(rank).write_with_immediate) &&
+      !move.queue->accept_control(rank, wire::kind::fin, wire::fin{move.peer_state}))
     return false;
-  on_written(via, move.local_state, true);
+  on_written(host, move.local_state, true);
   return true;
 }
 
@@ -273,13 +273,13 @@ static void fail_write(transfer& move) noexcept {
 
 constexpr protocol RENDEZVOUS_WRITE = {"rendezvous_write", &finish_write, &fail_write, false};
 
-void on_fin_imm(host_context& via, int rank, std::uint32_t argument) {
-  const wire::name full = via.rendezvous.recvs.name_at(wire::short_slot(argument));
+void on_fin_imm(host_context& host, int rank, std::uint32_t argument) {
+  const wire::name full = host.rendezvous.recvs.name_at(wire::short_slot(argument));
   if (!wire::short_generation_is(argument, full.generation)) {
-    via.engine.dropped.add(1);
+    host.engine.dropped.add(1);
     return;
   }
-  on_fin(via, rank, wire::fin{full});
+  on_fin(host, rank, wire::fin{full});
 }
 
 // Calls with_name(name) for each state of that rank that is not being made.
@@ -305,12 +305,12 @@ static void for_each_of(Table& table, base::gate& making, int rank, WithName&& w
   }
 }
 
-void end_rendezvous_with(host_context& via, int rank) {
-  rendezvous_states& all = via.rendezvous;
+void end_rendezvous_with(host_context& host, int rank) {
+  rendezvous_states& all = host.rendezvous;
   for_each_of(all.sends, all.making, rank,
-              [&](wire::name name) { step(via, name, send_event::peer_gone); });
+              [&](wire::name name) { step(host, name, send_event::peer_gone); });
   for_each_of(all.recvs, all.making, rank,
-              [&](wire::name name) { step(via, name, recv_event::peer_gone); });
+              [&](wire::name name) { step(host, name, recv_event::peer_gone); });
 }
 
 // In that state; null: that rank has none. Under the lock of the states.
@@ -321,50 +321,50 @@ static auto* find_open(States& states, int rank, wire::name name, State in) {
   return is_his && side->state == in ? side : nullptr;
 }
 
-void on_restage(host_context& via, int rank, const wire::restage& body) {
-  if (!is_of(via, via.rendezvous.recvs, body.receiver, rank)) {
-    via.engine.dropped.add(1);
+void on_restage(host_context& host, int rank, const wire::restage& body) {
+  if (!is_of(host, host.rendezvous.recvs, body.receiver, rank)) {
+    host.engine.dropped.add(1);
     return;
   }
-  step(via, body.receiver, recv_event::restage,
+  step(host, body.receiver, recv_event::restage,
        [&](recv_side& side) { side.sender = body.sender; });
 }
 
 // Bytes of the message with that state; nothing: that rank has none in that state.
 template <class States, class State>
-static std::optional<std::size_t> size_of(host_context& via, States& states, int rank,
+static std::optional<std::size_t> size_of(host_context& host, States& states, int rank,
                                           wire::name name, State in) {
-  const std::lock_guard lock(via.rendezvous.moving);
+  const std::lock_guard lock(host.rendezvous.moving);
   const auto* const side = find_open(states, rank, name, in);
   return side != nullptr ? std::optional(side->plan.user.status.size) : std::nullopt;
 }
 
-void on_drop_send(host_context& via, int rank, const wire::drop& body) {
-  if (body.staged != 0) return via.accelerator->on_drop_send(rank, body.whose);
-  const auto size = size_of(via, via.rendezvous.sends, rank, body.whose, send_state::rts_sent);
+void on_drop_send(host_context& host, int rank, const wire::drop& body) {
+  if (body.staged != 0) return host.accelerator->on_drop_send(rank, body.whose);
+  const auto size = size_of(host, host.rendezvous.sends, rank, body.whose, send_state::rts_sent);
   if (!size) {
-    via.engine.dropped.add(1);
+    host.engine.dropped.add(1);
     return;
   }
-  via.engine.errors.keep_made([&] {
+  host.engine.errors.keep_made([&] {
     return std::runtime_error("rank " + std::to_string(rank) + " cannot take a message of " +
                               std::to_string(*size) + " bytes that was sent to it");
   });
-  step(via, body.whose, send_event::peer_gone);
+  step(host, body.whose, send_event::peer_gone);
 }
 
-void on_drop_receive(host_context& via, int rank, const wire::drop& body) {
-  if (body.staged != 0) return via.accelerator->on_drop_receive(rank, body.whose);
-  const auto size = size_of(via, via.rendezvous.recvs, rank, body.whose, recv_state::rtr_sent);
+void on_drop_receive(host_context& host, int rank, const wire::drop& body) {
+  if (body.staged != 0) return host.accelerator->on_drop_receive(rank, body.whose);
+  const auto size = size_of(host, host.rendezvous.recvs, rank, body.whose, recv_state::rtr_sent);
   if (!size) {
-    via.engine.dropped.add(1);
+    host.engine.dropped.add(1);
     return;
   }
-  via.engine.errors.keep_made([&] {
+  host.engine.errors.keep_made([&] {
     return std::runtime_error("rank " + std::to_string(rank) + " could not send a message of " +
                               std::to_string(*size) + " bytes that was announced");
   });
-  step(via, body.whose, recv_event::peer_gone);
+  step(host, body.whose, recv_event::peer_gone);
 }
 
 }  // namespace lci::proto

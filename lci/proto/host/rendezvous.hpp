@@ -34,7 +34,7 @@ struct send_side {
   explicit send_side(const send_plan& p) : plan(p), rank(p.rank) {}
   send_state state = send_state::rts_sent;
   send_plan plan;
-  post_queue* via = nullptr;
+  post_queue* queue = nullptr;
   wire::rtr ready;             // of the RTR that is acted on
   transfer* record = nullptr;  // for the write, taken before the state moves
   transfer* write = nullptr;   // made of it
@@ -80,33 +80,33 @@ const char* name_of(recv_event e) noexcept;
 extern const protocol RENDEZVOUS_WRITE;
 
 // Starts as a sender. posted, or, if the post may be refused, retry with nothing left behind.
-errorcode_t start_send(host_context& via, post_queue& queue, rcomp_t rcomp, const send_plan& plan,
+errorcode_t start_send(host_context& host, post_queue& queue, rcomp_t rcomp, const send_plan& plan,
                        bool may_retry);
 // The same for a put that passes through host memory of the target.
-errorcode_t start_staged_put(host_context& via, post_queue& queue, const send_plan& plan,
+errorcode_t start_staged_put(host_context& host, post_queue& queue, const send_plan& plan,
                              wire::put_request body, bool may_retry);
 // Starts as a receiver of plan.user.status.size bytes into plan.user.status.buffer: tells the
 // sender where to write. Throws std::bad_alloc: nothing has changed.
-void start_receive(host_context& via, wire::name sender, const recv_plan& plan);
+void start_receive(host_context& host, wire::name sender, const recv_plan& plan);
 // Events. A name that finds nothing (late, repeated or forged) is ignored.
 // Throws std::bad_alloc: nothing has changed.
-void on_rtr(host_context& via, int rank, const wire::rtr& body);
-void on_written(host_context& via, wire::name sender_state, bool ok);
-void on_fin(host_context& via, int rank, const wire::fin& body);
-void on_fin_imm(host_context& via, int rank, std::uint32_t argument);
+void on_rtr(host_context& host, int rank, const wire::rtr& body);
+void on_written(host_context& host, wire::name sender_state, bool ok);
+void on_fin(host_context& host, int rank, const wire::fin& body);
+void on_fin_imm(host_context& host, int rank, std::uint32_t argument);
 // The sender cannot reach the destination by itself.
-void on_restage(host_context& via, int rank, const wire::restage& body);
+void on_restage(host_context& host, int rank, const wire::restage& body);
 // The other side has given up.
-void on_drop_send(host_context& via, int rank, const wire::drop& body);
-void on_drop_receive(host_context& via, int rank, const wire::drop& body);
-void end_rendezvous_with(host_context& via, int rank);
+void on_drop_send(host_context& host, int rank, const wire::drop& body);
+void on_drop_receive(host_context& host, int rank, const wire::drop& body);
+void end_rendezvous_with(host_context& host, int rank);
 
 // ---- for the accelerator ----
 
 // The transfer that writes the data where the RTR says, made of the side's record.
-transfer* make_write(host_context& via, wire::name self, send_side& side) noexcept;
+transfer* make_write(host_context& host, wire::name self, send_side& side) noexcept;
 // The receive cannot be carried out, and both ends hear of it.
-void give_up(host_context& via, wire::name sender, const recv_plan& plan,
+void give_up(host_context& host, wire::name sender, const recv_plan& plan,
              std::exception_ptr why) noexcept;
 
 }  // namespace lci::proto

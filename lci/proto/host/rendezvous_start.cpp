@@ -15,16 +15,16 @@ namespace lci::proto {
 
 // Makes the state of a sender and sends its request, an rts or a put_request.
 template <class Body>
-static errorcode_t start_as_sender(host_context& via, post_queue& queue, const send_plan& plan,
+static errorcode_t start_as_sender(host_context& host, post_queue& queue, const send_plan& plan,
                                    wire::kind what, Body& body, bool may_retry) {
-  const base::gate_pass making(via.rendezvous.making);
+  const base::gate_pass making(host.rendezvous.making);
   // Who looks for what the peer leaves behind has looked already.
-  if (via.engine.shared.is_gone(plan.rank)) [[unlikely]]
+  if (host.engine.shared.is_gone(plan.rank)) [[unlikely]]
     return errorcode_t::fatal;
-  const auto [self, side] = via.rendezvous.sends.insert(plan);
-  side->via = &queue;
+  const auto [self, side] = host.rendezvous.sends.insert(plan);
+  side->queue = &queue;
   body.sender = self;
-  via.engine.open.add(1);
+  host.engine.open.add(1);
   LCI_RACE_POINT("rendezvous.start_as_sender.before_request");
   // From the moment the request is out the state belongs to the polling thread.
   const errorcode_t code = queue.try_control(plan.rank, what, body);
@@ -32,33 +32,33 @@ static errorcode_t start_as_sender(host_context& via, post_queue& queue, const s
   const bool is_left_to_progress = is_retry(code) && !may_retry;
   if (is_left_to_progress && queue.accept_control(plan.rank, what, body))
     return errorcode_t::posted_backlog;
-  via.rendezvous.sends.erase(self);
-  via.engine.open.add(-1);
+  host.rendezvous.sends.erase(self);
+  host.engine.open.add(-1);
   if (is_left_to_progress) throw std::bad_alloc();
   return code;
 }
 
-errorcode_t start_send(host_context& via, post_queue& queue, rcomp_t rcomp, const send_plan& plan,
+errorcode_t start_send(host_context& host, post_queue& queue, rcomp_t rcomp, const send_plan& plan,
                        bool may_retry) {
   wire::rts body;
   body.size = plan.user.status.size;
   body.tag = plan.user.status.tag;
   body.rcomp = rcomp;
   // What the network does not read is the receiver's business: it decides which way it goes.
-  if (!is_for_network(via, plan)) body.flags = wire::FROM_DEVICE;
-  return start_as_sender(via, queue, plan, wire::kind::rts, body, may_retry);
+  if (!is_for_network(host, plan)) body.flags = wire::FROM_DEVICE;
+  return start_as_sender(host, queue, plan, wire::kind::rts, body, may_retry);
 }
 
-errorcode_t start_staged_put(host_context& via, post_queue& queue, const send_plan& plan,
+errorcode_t start_staged_put(host_context& host, post_queue& queue, const send_plan& plan,
                              wire::put_request body, bool may_retry) {
-  return start_as_sender(via, queue, plan, wire::kind::put_request, body, may_retry);
+  return start_as_sender(host, queue, plan, wire::kind::put_request, body, may_retry);
 }
 
 // The network is to write host memory of the program. False: it cannot be registered, so the data
 // has to come through slots. Throws std::bad_alloc.
-static bool register_destination(host_context& via, const recv_plan& plan, network_key& key) {
+static bool register_destination(host_context& host, const recv_plan& plan, network_key& key) {
   try {
-    key = key_for(via, plan.rank, plan.user.status.buffer, plan.user.status.size, plan.kind);
+    key = key_for(host, plan.rank, plan.user.status.buffer, plan.user.status.size, plan.kind);
     return true;
   } catch (const std::bad_alloc&) {
     throw;
@@ -70,55 +70,55 @@ static bool register_destination(host_context& via, const recv_plan& plan, netwo
 }
 
 // False: the peer is gone, and who looks for what it leaves behind has looked already.
-static bool keep_receive(host_context& via, const recv_plan& plan, bool registered_here,
+static bool keep_receive(host_context& host, const recv_plan& plan, bool registered_here,
                          wire::name& self) {
-  const base::gate_pass making(via.rendezvous.making);
-  if (via.engine.shared.is_gone(plan.rank)) [[unlikely]]
+  const base::gate_pass making(host.rendezvous.making);
+  if (host.engine.shared.is_gone(plan.rank)) [[unlikely]]
     return false;
-  const auto made = via.rendezvous.recvs.insert(plan);
+  const auto made = host.rendezvous.recvs.insert(plan);
   made.object->registered_here = registered_here;
   self = made.name;
   return true;
 }
 
-void start_receive(host_context& via, wire::name sender, const recv_plan& plan) {
+void start_receive(host_context& host, wire::name sender, const recv_plan& plan) {
   mem::region target{plan.user.status.buffer, plan.user.status.size, plan.kind, {}, false};
   network_key key;
   const bool is_named = plan.region.generation != 0;
   try {
     if (plan.from_device || plan.kind != mem::mem_kind::host) [[unlikely]] {
       std::string why_not;
-      const target_way way = via.accelerator->find_target(sender, plan, target, key, why_not);
+      const target_way way = host.accelerator->find_target(sender, plan, target, key, why_not);
       if (way == target_way::none) return;
-      if (way == target_way::staged) return via.accelerator->receive_staged(sender, plan, why_not);
-    } else if (!is_named && !register_destination(via, plan, key)) [[unlikely]] {
-      return via.accelerator->receive_in_pieces(sender, plan);
+      if (way == target_way::staged) return host.accelerator->receive_staged(sender, plan, why_not);
+    } else if (!is_named && !register_destination(host, plan, key)) [[unlikely]] {
+      return host.accelerator->receive_in_pieces(sender, plan);
     }
   } catch (const std::bad_alloc&) {
     throw;
   } catch (...) {  // there is no accelerator
-    return give_up(via, sender, plan, std::current_exception());
+    return give_up(host, sender, plan, std::current_exception());
   }
   recv_plan mine = plan;
   mine.local_key = key.get();
   if (!is_named) {
     try {
-      mine.region = via.engine.shared.regions.insert(target);
+      mine.region = host.engine.shared.regions.insert(target);
     } catch (const std::bad_alloc&) {
       throw;
     } catch (...) {
-      return give_up(via, sender, plan, std::current_exception());
+      return give_up(host, sender, plan, std::current_exception());
     }
   }
   base::undo insertion([&]() noexcept {
-    if (!is_named) via.engine.shared.regions.erase(mine.region);
+    if (!is_named) host.engine.shared.regions.erase(mine.region);
   });
   if (!is_named)
-    via.engine.fabric.publish({mine.region.slot, mine.region.generation}, mine.local_key);
+    host.engine.fabric.publish({mine.region.slot, mine.region.generation}, mine.local_key);
   wire::name self;
-  if (!keep_receive(via, mine, !is_named, self)) [[unlikely]] {
+  if (!keep_receive(host, mine, !is_named, self)) [[unlikely]] {
     mine.local_key = 0;  // ends here
-    return end_receive(via, mine, false);
+    return end_receive(host, mine, false);
   }
   insertion.keep();
   key.release();  // goes with the state
@@ -127,32 +127,32 @@ void start_receive(host_context& via, wire::name sender, const recv_plan& plan) 
   body.receiver = self;
   body.region = {mine.region.slot, mine.region.generation};
   body.offset = plan.region_offset;
-  body.at = target_of(via, plan.rank, body.region);
-  via.engine.control.send_control(plan.rank, wire::kind::rtr, body);
+  body.at = target_of(host, plan.rank, body.region);
+  host.engine.control.send_control(plan.rank, wire::kind::rtr, body);
 }
 
 // ---- who receives ----
 
-void give_up(host_context& via, wire::name sender, const recv_plan& plan,
+void give_up(host_context& host, wire::name sender, const recv_plan& plan,
              std::exception_ptr why) noexcept {
-  via.engine.errors.keep(std::move(why));
-  via.engine.say(plan.rank, wire::kind::drop_send, wire::drop{sender, 0, 0});
-  end_receive(via, plan, false);
+  host.engine.errors.keep(std::move(why));
+  host.engine.say(plan.rank, wire::kind::drop_send, wire::drop{sender, 0, 0});
+  end_receive(host, plan, false);
 }
 
-static void end_posted(host_context& via, const recv_plan& plan, bool ok) {
+static void end_posted(host_context& host, const recv_plan& plan, bool ok) {
   plan.counted->open_receives.add(-1);
-  via.engine.signals.tell(plan.user, ok);
+  host.engine.signals.tell(plan.user, ok);
 }
 
-static void end_active_message(host_context& via, const recv_plan& plan, bool ok) {
+static void end_active_message(host_context& host, const recv_plan& plan, bool ok) {
   if (!ok) {
-    via.engine.shared.give_back(plan.user.status.buffer, plan.allocator);
-    return via.engine.signals.tell(plan.user, false);
+    host.engine.shared.give_back(plan.user.status.buffer, plan.allocator);
+    return host.engine.signals.tell(plan.user, false);
   }
   if (plan.payload != nullptr) mem::home_of(*plan.payload).leave_operation(*plan.payload);
-  via.engine.signals.signal_given(plan.user.comp, plan.user.serial, plan.user.status, false,
-                                  news::message);
+  host.engine.signals.signal_given(plan.user.comp, plan.user.serial, plan.user.status, false,
+                                   news::message);
 }
 
 constexpr receiver POSTED = {&end_posted};

@@ -14,14 +14,14 @@ namespace lci::proto {
 // hears of it may get past it (docs/decisions/0028-order-behind-puts.md).
 errorcode_t launch(outgoing& out, transfer* move, bool copied) {
   errorcode_t code = errorcode_t::retry_backlog;
-  const net::capabilities& can = out.via.engine.fabric.caps_of(out.rank);
-  move->op.in_order = copied && move->total <= std::min(out.via.engine.max_piece, can.max_rma);
+  const net::capabilities& can = out.queue.engine.fabric.caps_of(out.rank);
+  move->op.in_order = copied && move->total <= std::min(out.queue.engine.max_piece, can.max_rma);
   // Then the post itself says done, and nobody waits for what comes after it.
   const bool is_done = move->op.in_order && can.orders_puts;
   if (is_done) move->user = {};
-  if (!out.via.log.pending(out.rank)) {
+  if (!out.queue.log.pending(out.rank)) {
     move->begun = true;
-    code = out.via.advance(*move);
+    code = out.queue.advance(*move);
   }
   if (is_retry(code) && !out.may_retry) {
     // Other endpoints do not wait for what is left to progress here.
@@ -35,12 +35,12 @@ errorcode_t launch(outgoing& out, transfer* move, bool copied) {
     if (of.on_complete != nullptr && !of.on_complete(*move)) [[unlikely]] {
       // No memory to tell the target: progress does.
       if (copied) move->user = {};
-      out.via.engine.park(*move);
+      out.queue.engine.park(*move);
       return copied ? errorcode_t::done : errorcode_t::posted;
     }
     if (copied) {
       move->user = {};
-      out.via.engine.finish(*move);
+      out.queue.engine.finish(*move);
       return errorcode_t::done;
     }
   }
@@ -68,8 +68,8 @@ inline bool is_plain(const outgoing& out) noexcept {
 // Where the network could not carry the news with the data, it follows as a message.
 bool tell_target(transfer& move) noexcept {
   const int rank = move.op.rank;
-  return move.via->engine.fabric.caps_of(rank).write_with_immediate ||
-         move.via->accept_control(rank, wire::kind::signal, wire::signal_body{move.imm});
+  return move.queue->engine.fabric.caps_of(rank).write_with_immediate ||
+         move.queue->accept_control(rank, wire::kind::signal, wire::signal_body{move.imm});
 }
 
 // The rest of a put: its bytes are in `packet`, or null and `key` is of the buffer. Throws

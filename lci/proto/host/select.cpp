@@ -45,7 +45,7 @@ errorcode_t start_rendezvous(outgoing& out) {
     plan.registered_here = key.get() != 0;
     plan.off_network = key.is_off();
   }
-  const errorcode_t code = start_send(out.host, out.via, out.rcomp, plan, out.may_retry);
+  const errorcode_t code = start_send(out.host, out.queue, out.rcomp, plan, out.may_retry);
   if (error_t(code).is_posted()) key.release();  // goes with the state
   return code;
 }

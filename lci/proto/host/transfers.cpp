@@ -6,10 +6,10 @@
 namespace lci::proto {
 
 transfer* make_transfer(const outgoing& out, transfer::verb what, const protocol& of) {
-  progress_engine& engine = out.via.engine;
+  progress_engine& engine = out.queue.engine;
   transfer* move = engine.shared.transfers.get();
   *move = transfer{};
-  move->via = &out.via;
+  move->queue = &out.queue;
   move->of = &of;
   move->user = out.user;
   move->op.rank = out.rank;
@@ -32,7 +32,7 @@ void take_key(transfer& move, network_key& key) noexcept {
 }
 
 void undo_transfer(transfer* move) {
-  progress_engine& engine = move->via->engine;
+  progress_engine& engine = move->queue->engine;
   if (move->own_key != 0) engine.fabric.deregister_region(move->own_key);
   if (move->carrier != nullptr) [[unlikely]]
     move->carrier->discard(*move);
@@ -43,7 +43,7 @@ void undo_transfer(transfer* move) {
 errorcode_t answer_of(outgoing& out, transfer* move, errorcode_t code) {
   if (code == errorcode_t::posted) return code;
   if (code == errorcode_t::done) {
-    out.via.engine.finish_later(*move);
+    out.queue.engine.finish_later(*move);
     return errorcode_t::posted;
   }
   undo_transfer(move);
@@ -54,7 +54,7 @@ errorcode_t queue_transfer(outgoing& out, transfer* move) {
   try {
     auto entry = std::make_unique<backlog_entry>();
     entry->move = move;
-    out.via.queue(out.rank, std::move(entry));
+    out.queue.queue(out.rank, std::move(entry));
   } catch (...) {
     undo_transfer(move);
     throw;

@@ -55,7 +55,7 @@ class waiting_receive : public testing::Test {
     record.user.status.rank = from;
     record.user.status.buffer = &got_;
     record.user.status.size = sizeof got_;
-    record.via = &me_.queues->host;
+    record.host = &me_.queues->host;
     record.region = {};
     lci::status_t got;
     EXPECT_EQ(me_.matcher->post(record, from, TAG, lci::matching_policy_t::rank_tag, got),
@@ -179,7 +179,7 @@ TEST_F(leads, a_receive_of_a_collective__does_and_that_of_a_call_that_waits_does
   lci::proto::waiter call;
   lci::proto::receive& record = *me_.shared.host.receives.get();
   record.user = {&call, lci::status_t(), true};
-  record.via = &me_.queues->host;
+  record.host = &me_.queues->host;
   lci::status_t got;
   ASSERT_EQ(me_.matcher->post(record, 1, 6, lci::matching_policy_t::rank_tag, got),
             errorcode_t::posted);

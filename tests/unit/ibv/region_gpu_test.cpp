@@ -18,9 +18,9 @@ constexpr std::uint64_t EXPORT_PAGE = 4096;
 bool exports = true, gives_pointers = true;
 
 // A GPU whose memory is all addresses from 1 TiB on.
-mem::network_export export_it(const void* address, std::size_t size, bool via_pcie) {
+mem::network_export export_it(const void* address, std::size_t size, bool over_pcie) {
   mem::network_export out;
-  if (via_pcie || !exports) {
+  if (over_pcie || !exports) {
     out.why_not = "the GPU says no";
     out.error = 801;
     return out;

@@ -41,8 +41,8 @@ script* now = nullptr;
 
 constexpr std::uint64_t PAGE = 4096;
 
-network_export export_it(const void* address, std::size_t size, bool via_pcie) {
-  const std::size_t at = via_pcie ? 0 : 1;
+network_export export_it(const void* address, std::size_t size, bool over_pcie) {
+  const std::size_t at = over_pcie ? 0 : 1;
   ++now->domain_asked[at];
   network_export out;
   const auto where = reinterpret_cast<std::uintptr_t>(address);

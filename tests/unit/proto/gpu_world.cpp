@@ -275,7 +275,7 @@ void exchange::receive() {
   record.user.comp = &far_;
   record.user.status.buffer = there.at();
   record.user.status.size = there.size();
-  record.via = &world_[to_].queues->host;
+  record.host = &world_[to_].queues->host;
   record.region = region_;
   record.region_offset = 0;
   record.kind = there.kind();

@@ -38,7 +38,7 @@ class preposted_receives : public testing::Test {
     record.user.comp = &made->told;
     record.user.status.buffer = made->buffer.at();
     record.user.status.size = size;
-    record.via = &w[1].queues->host;
+    record.host = &w[1].queues->host;
     record.region = {};
     record.region_offset = 0;
     record.kind = kind;

@@ -83,7 +83,7 @@ struct node {
     record.user.status.rank = from;
     record.user.status.buffer = buffer;
     record.user.status.size = size;
-    record.via = &queues->host;
+    record.host = &queues->host;
     record.region = {};
     return matcher->post(record, from, tag, matching_policy_t::rank_tag, got);
   }

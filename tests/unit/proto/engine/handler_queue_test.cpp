@@ -201,14 +201,14 @@ TEST(handler_queue, run__from_inside_of_what_runs) {
       std::free(status.buffer);
       order.push_back(status.tag);
       deepest = std::max(deepest, handler_depth::now());
-      via->progress();
+      queues->progress();
     }
-    lci::proto::device_queues* via = nullptr;
+    lci::proto::device_queues* queues = nullptr;
     std::vector<lci::tag_t> order;
     std::uint32_t deepest = 0;
   } nesting;
   queue_world w;
-  nesting.via = w[1].queues.get();
+  nesting.queues = w[1].queues.get();
   w.number = w[1].core.rcomps.add(&nesting);
   {
     const as_deep_as_may_be here;

@@ -119,21 +119,21 @@ TEST_F(own_losses, receives_from_who_took_leave__do_not_wait_for_a_device_that_e
 
 TEST(peer_watch, losses_of_a_device__are_counted_for_waits_and_left_to_progress) {
   lci::test::proto_world w({}, 3);
-  lci::proto::device_queues& via = *w[0].queues;
-  lci::proto::arrival_sink(via.host).on_peer_gone(1, false, "it died");
-  EXPECT_NO_THROW(via.progress_in_wait());
-  EXPECT_EQ(via.engine().errors.lost.count(), 1u);
-  in_thread([&] { EXPECT_THROW(via.engine().errors.throw_loss(0), lci::peer_failure_error); });
-  EXPECT_THROW(via.progress(), lci::peer_failure_error) << "this thread was not told";
-  EXPECT_NO_THROW(via.progress());
-  lci::proto::arrival_sink(via.host).on_peer_gone(2, false, "it died");
-  EXPECT_EQ(via.engine().errors.lost.count(), 1u);
-  via.engine().watch.look_for_gone();
-  EXPECT_EQ(via.engine().errors.lost.count(), 2u);
-  EXPECT_THROW(via.engine().errors.throw_loss(1), lci::peer_failure_error);
-  via.engine().errors.keep(std::make_exception_ptr(std::domain_error("another problem")));
-  EXPECT_THROW(via.progress(), std::domain_error) << "behind what this thread was told";
-  EXPECT_NO_THROW(via.progress());
+  lci::proto::device_queues& queues = *w[0].queues;
+  lci::proto::arrival_sink(queues.host).on_peer_gone(1, false, "it died");
+  EXPECT_NO_THROW(queues.progress_in_wait());
+  EXPECT_EQ(queues.engine().errors.lost.count(), 1u);
+  in_thread([&] { EXPECT_THROW(queues.engine().errors.throw_loss(0), lci::peer_failure_error); });
+  EXPECT_THROW(queues.progress(), lci::peer_failure_error) << "this thread was not told";
+  EXPECT_NO_THROW(queues.progress());
+  lci::proto::arrival_sink(queues.host).on_peer_gone(2, false, "it died");
+  EXPECT_EQ(queues.engine().errors.lost.count(), 1u);
+  queues.engine().watch.look_for_gone();
+  EXPECT_EQ(queues.engine().errors.lost.count(), 2u);
+  EXPECT_THROW(queues.engine().errors.throw_loss(1), lci::peer_failure_error);
+  queues.engine().errors.keep(std::make_exception_ptr(std::domain_error("another problem")));
+  EXPECT_THROW(queues.progress(), std::domain_error) << "behind what this thread was told";
+  EXPECT_NO_THROW(queues.progress());
 }
 
 }  // namespace

@@ -243,7 +243,7 @@ TEST_F(device_gone, its_receives__leave_without_a_word_and_the_others_stay) {
   record.user.status = lci::status_t();
   record.user.status.buffer = of_it.buffer.data();
   record.user.status.size = of_it.buffer.size();
-  record.via = &(*second_)[0].host;
+  record.host = &(*second_)[0].host;
   lci::status_t got;
   ASSERT_EQ(matcher().post(record, 1, 5, lci::matching_policy_t::rank_tag, got),
             errorcode_t::posted);

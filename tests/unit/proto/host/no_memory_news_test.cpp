@@ -48,7 +48,7 @@ TEST(no_memory, queue_that_cannot_grow_again__is_still_owed_a_completion) {
   small.cq_type = lci::attr_cq_type_t::array_atomic;
   small.cq_default_length = 1;
   lci::comp::queue queue(small);
-  proto::device_queues& via = *w[0].queues;
+  proto::device_queues& queues = *w[0].queues;
   status_t status;
   status.set_done();
   int failures = 0;
@@ -59,17 +59,18 @@ TEST(no_memory, queue_that_cannot_grow_again__is_still_owed_a_completion) {
   };
   int signals = 0;
   while (failures == 0 && signals < 1000) {
-    fails([&] { via.engine().signals.signal_now(&queue, status, proto::news::operation, true); });
+    fails(
+        [&] { queues.engine().signals.signal_now(&queue, status, proto::news::operation, true); });
     ++signals;
   }
   ASSERT_EQ(failures, 1);
-  EXPECT_EQ(via.engine().handlers.completions(), 1u);
-  fails([&] { via.engine().handlers.run(1); });
+  EXPECT_EQ(queues.engine().handlers.completions(), 1u);
+  fails([&] { queues.engine().handlers.run(1); });
   ASSERT_EQ(failures, 2);
-  EXPECT_EQ(via.engine().handlers.completions(), 1u);
-  EXPECT_FALSE(via.is_drained());
-  EXPECT_EQ(via.engine().handlers.run(1), 1u);
-  EXPECT_TRUE(via.is_drained());
+  EXPECT_EQ(queues.engine().handlers.completions(), 1u);
+  EXPECT_FALSE(queues.is_drained());
+  EXPECT_EQ(queues.engine().handlers.run(1), 1u);
+  EXPECT_TRUE(queues.is_drained());
   int popped = 0;
   while (queue.pop().is_done()) ++popped;
   EXPECT_EQ(popped, signals);
