@@ -26,7 +26,7 @@ struct pmi_functions {
   int (*get)(const char*, const char*, char*, int) = nullptr;
 };
 
-// Slurm's loads plugins that look for its symbols in the whole program.
+// Slurm's library loads plugins that look for its symbols in the whole program.
 dynamic_library open_pmi_library() {
   return dynamic_library::open(
       {std::string(base::env::find("LCI_PMI_LIBRARY").value_or("libpmi.so.0"))}, true);
