@@ -111,7 +111,7 @@ int main(int count, char** arguments) {
     return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
   };
   std::printf(
-      "%zu kills of %ld heard of; ms from kill to news: median %.2f, 99 %% %.2f, most %.2f\n",
+      "%zu of %ld kills noticed; ms from kill to notice: median %.2f, 99 %% %.2f, most %.2f\n",
       all.size(), kills, at(0.5), at(0.99), all.back());
   std::printf("on %ld processors; load %.2f before, %.2f at the end\n",
               sysconf(_SC_NPROCESSORS_ONLN), before, load());

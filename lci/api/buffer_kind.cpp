@@ -42,7 +42,7 @@ void check_pointer(const char* name, const void* buffer, std::size_t size, mr_t 
   if (!place.is_handled) throw argument_error(place.domain->refusal(buffer));
   if (place.kind != mem::mem_kind::host)
     throw argument_error(std::string(name) + " is " + place.domain->describe(buffer) +
-                         ", but the post says nothing of it: add .mr(MR_DEVICE), or the mr of its "
+                         ", but the post does not say so: add .mr(MR_DEVICE), or the mr of its "
                          "registration");
 }
 

@@ -12,7 +12,7 @@ namespace lci::api {
 
 void throw_no_answer_allowed() {
   throw argument_error(
-      "allow_done and allow_posted are both false: no answer is left for a finished operation");
+      "allow_done and allow_posted are both false: no result is left for a finished operation");
 }
 
 void throw_bad_rank(int rank, int n) {
@@ -27,7 +27,7 @@ void throw_bad_policy(const post_args& a) {
 
 void throw_bad_semantic(comp_semantic_t semantic) {
   throw argument_error("comp_semantic " + std::to_string(static_cast<int>(semantic)) +
-                       " is none; legal are memory (0) and network (1)");
+                       " is out of range; legal are memory (0) and network (1)");
 }
 
 void throw_too_wide(const post_args& a, const proto::core& core) {

@@ -46,7 +46,7 @@ stream_op_t stream_post(const stream_post_args& args) {
         "which waits for nothing; expected a completion object");
   comp::any(post.local_comp, "stream_post");
   if (!post.allow_posted)
-    throw argument_error("stream_post: allow_posted is false, but nobody waits for the post");
+    throw argument_error("stream_post: allow_posted is false, but no thread waits for the post");
   endpoint_impl_t& end = api::find_endpoint(post.runtime, post.device, post.endpoint);
   api::check_given(post.matching_engine);
   check_post(args.kind, post, end);

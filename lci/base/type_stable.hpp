@@ -39,8 +39,8 @@ inline constexpr unsigned char DEAD_BYTE = 0xDB;
 
 // The error text for a process that was forked from one that uses the library.
 inline constexpr char FORKED_TEXT[] =
-    "this process was forked from a rank of the job and is none itself; start lci after fork() "
-    "only, or in a program of its own";
+    "this process was forked from a rank of the job and is no rank itself; start lci only after "
+    "fork(), or in a program of its own";
 
 namespace detail {
 

@@ -59,8 +59,8 @@ std::unique_ptr<bootstrap> open_on_board(board_cache& cache, const char* name,
   if (!b->is_ours()) {
     throw backend_error(
         std::string(name) +
-        ": this process was forked from a rank of the job and is none itself; start "
-        "lci after fork() only, or run the child with LCT_PMI_BACKEND=local");
+        ": this process was forked from a rank of the job and is no rank itself; start "
+        "lci only after fork(), or run the child with LCT_PMI_BACKEND=local");
   }
   return std::make_unique<board_bootstrap>(*b);
 }

@@ -108,8 +108,8 @@ bool client::receive_some(const deadline& until, const std::string& what) {
   if (n > 0) {
     const std::string_view all(bytes, static_cast<std::size_t>(n));
     if (seal_ && !seal_->open(all, plain)) {
-      member_.fail("who listens at the address of rank 0 is not of this job: " + seal_->why() +
-                   " (LCT_PMI_TCP_KEY is to be the same for all ranks)");
+      member_.fail("the listener at the address of rank 0 is not of this job: " + seal_->why() +
+                   " (LCT_PMI_TCP_KEY must be the same for all ranks)");
     }
     member_.receive(seal_ ? std::string_view(plain) : all);
     return true;

@@ -114,7 +114,7 @@ std::optional<std::string> pmi_library_unavailable() {
     inside = inside || base::env::find(variable).has_value();
   if (!inside) return "this is no job step of Slurm or PALS";
   if (base::env::find("PMIX_RANK"))
-    return "the launcher offers PMIx, beside which libpmi has nobody to talk to";
+    return "the launcher offers PMIx, and libpmi then has no server to talk to";
   const dynamic_library library = open_pmi_library();
   if (!library) return "no PMI library (LCI_PMI_LIBRARY names one): " + library.why_not();
   return std::nullopt;

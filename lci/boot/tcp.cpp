@@ -103,7 +103,7 @@ class tcp_root final : public bootstrap {
   void fence() override {
     const deadline until = deadline::in(limit_);
     try {
-      if (has_lost_words_) member_.fail("there was no memory for what a rank has said");
+      if (has_lost_words_) member_.fail("there was no memory for a message from a rank");
       member_.begin_fence();
       service_.run_local();
       // No one serves the others once this returns, so it also waits until they have their data.
@@ -231,7 +231,7 @@ std::unique_ptr<bootstrap> join_root(const std::vector<tcp_address>& addresses,
       }
       auto leaf = std::make_unique<tcp_leaf>(std::move(fd), v);
       if (leaf->join()) return leaf;
-      last = a.text + ": who listens there hung up; it may not be rank 0 of this job";
+      last = a.text + ": the listener there hung up; it may not be rank 0 of this job";
     }
     std::this_thread::sleep_for(pause);
     if (pause < std::chrono::milliseconds(100)) pause *= 2;

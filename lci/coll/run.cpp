@@ -307,7 +307,7 @@ resources_t resources_of(const detail::collective_args& args) {
       args.comp_semantic != comp_semantic_t::network)
     throw argument_error("collective: comp_semantic " +
                          std::to_string(static_cast<int>(args.comp_semantic)) +
-                         " is none; legal are memory (0) and network (1)");
+                         " is out of range; legal are memory (0) and network (1)");
   return {runtime, args.device, args.endpoint, engine, args.comp_semantic};
 }
 
@@ -325,7 +325,7 @@ void check_op(const char* operation, reduce_op_t op) {
 void check_algorithm_number(const char* operation, int algorithm) {
   if (algorithm >= 0 && algorithm <= 3) return;
   throw argument_error(std::string(operation) + ": algorithm " + std::to_string(algorithm) +
-                       " is none; legal are none (0), direct (1), tree (2) and ring (3)");
+                       " is out of range; legal are none (0), direct (1), tree (2) and ring (3)");
 }
 
 void check_buffer(const char* operation, const char* argument, const void* buffer, size_t size) {

@@ -34,7 +34,8 @@ region_cache::region_cache(cache_registrar& network, const cache_limits& limits,
       limits_(limits),
       page_(static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE))),
       news_(news) {
-  why_no_news_ = news == nullptr ? "nothing tells when memory is unmapped" : news->start(*this);
+  why_no_news_ =
+      news == nullptr ? "no library reports when memory is unmapped" : news->start(*this);
 }
 
 region_cache::~region_cache() {
