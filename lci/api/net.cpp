@@ -69,7 +69,7 @@ void check_host_memory(const net_post_args& a, proto::shared_state& shared) {
                          ", and net_* receives do not go through host memory");
 }
 
-// `key` holds what is registered for this operation alone.
+// The operation for the network; `key` holds what is registered for it alone.
 net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, bool is_short,
                     proto::network_key& key) {
   net::net_op op;

@@ -85,10 +85,10 @@ class region_cache final : private unmap_listener {
     if (e.is_dead()) [[unlikely]]
       reap(e);
   }
-  // What a card, or the limit of locked memory, refuses may fit once other registrations are gone.
-  // attempt() returns an errno, and is called again as long as that means "full" and something
-  // unused could be deregistered. Also for registrations made beside the cache on the same network.
-  // Returns the last errno.
+  // What a card, or the limit of locked memory, refuses may fit once other registrations have
+  // ended. attempt() returns an errno, and is called again as long as that means "full" and
+  // something unused could be deregistered. Also for registrations made beside the cache on the
+  // same network. Returns the last errno.
   template <class Attempt>
   int evicting(Attempt&& attempt) {
     int error = attempt();
