@@ -111,7 +111,7 @@ class sheet {
     now_ = moment::now();
   }
   std::int64_t now_ms() const noexcept { return now_.ms; }
-  // Milliseconds since that moment; -1: not known.
+  // Milliseconds since the moment `ticks`; -1: not known.
   std::int64_t age_of(std::uint64_t ticks) const noexcept {
     if (ticks == 0) return -1;
     const auto passed = static_cast<double>(now_.ticks - start_.ticks);
