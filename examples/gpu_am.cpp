@@ -1,8 +1,9 @@
 // Active messages that arrive in GPU memory: lcrun -n 2 gpu_am [messages] [bytes]
 //
-// A pool with an allocator has its packets on the GPU. A message is built in one of them, by a
-// kernel as a rule, and posted; at the other end it is delivered in one, where a kernel can work on
-// it. The handler only notes what has come: it runs inside progress and should be short.
+// A pool with an allocator has its packets on the GPU. A message is built in one of them, usually
+// by a kernel, and posted; the receiver gets it in a packet of its own pool, where a kernel can
+// work on it. The handler only records what has arrived: it runs inside progress and should be
+// short.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -16,7 +17,7 @@
 
 namespace {
 
-// What message `number` of process `rank` says.
+// The contents of message `number` from process `rank`.
 std::vector<uint8_t> contents(int rank, int number, size_t size) {
   std::vector<uint8_t> bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = uint8_t(i * 5 + size_t(rank) * 31 + size_t(number));
@@ -29,8 +30,8 @@ struct counts_t {
   int in_packets = 0, others = 0, wrong = 0;
 };
 
-// In place of kernels: looks at what has come and gives it back. Messages of at most `limit` bytes
-// are in packets, larger ones in memory of the allocator.
+// Stands for the kernels: checks what has arrived and returns its memory. Messages of at most
+// `limit` bytes are in packets, larger ones in memory of the allocator.
 void work(gpu_t& gpu, lci::device_allocator_t& memory, size_t limit, counts_t& counts) {
   std::vector<lci::status_t> now;
   now.swap(arrived);
@@ -62,11 +63,11 @@ int exchange(gpu_t& gpu, int messages, size_t size) {
 
   counts_t counts;
   lci::comp_t sent = lci::alloc_counter();
-  // What does not fit into a packet is sent from where it lies.
+  // A message that does not fit into a packet is sent from its own buffer.
   void* large = gpu.allocate(size);
   for (int number = 0; number < messages; ++number) {
     void* buffer = large;
-    // A few are under way at a time, so that packets are left for those that arrive.
+    // Only a few are under way at a time, so that packets are left for those that arrive.
     while (number - lci::counter_get(sent) >= (size <= limit ? 16 : 1)) {
       lci::progress_x().device(device)();
       work(gpu, memory, limit, counts);

@@ -1,8 +1,8 @@
 // A rod of cells in GPU memory, cut into pieces: lcrun -n 4 gpu_halo [width of the halo] [steps]
 //
 // Before each step a process needs the edges of the pieces to its left and right. The neighbours
-// write them from their GPU into the memory of ours, and a counter here says when they are there:
-// put with signal, on keys that all have told each other at the start.
+// write them from their GPUs into our memory, and a counter here counts their arrivals: put with
+// signal, with keys that all processes have exchanged at the start.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -16,8 +16,9 @@ namespace {
 using cells_t = std::vector<double>;
 enum side_t { LEFT, RIGHT };
 
-// A piece of the rod, at two moments: `at[step % 2]` is now. Each is a halo, the left edge, the
-// right edge, and a halo, of `width` cells; what lies between the edges stays at home.
+// A piece of the rod, at two moments: `at[step % 2]` is now. Each consists of a halo, the left
+// edge, the right edge and a halo, of `width` cells each; the cells between the edges are never
+// sent.
 struct piece_t {
   piece_t(gpu_t& g, size_t w) : gpu(g), width(w) {
     for (int i : {0, 1}) {
@@ -42,7 +43,7 @@ struct piece_t {
   lci::mr_t regions[2];
 };
 
-// In place of a computation: what the edge of process `rank` is in a step.
+// Stands for a computation: the values of the edge of process `rank` in a step.
 cells_t cells(int rank, side_t side, int step, size_t width) {
   cells_t values(width);
   for (size_t i = 0; i < width; ++i) values[i] = rank * 1e9 + side * 1e8 + step * 1e4 + double(i);
@@ -57,19 +58,19 @@ int exchange(piece_t& piece, int steps) {
   lci::comp_t from[] = {lci::alloc_counter(), lci::alloc_counter()};
   const lci::rcomp_t signals[] = {lci::register_rcomp(from[LEFT]),
                                   lci::register_rcomp(from[RIGHT])};
-  // Also tells us that all others have come this far.
+  // Also shows that all others have come this far.
   lci::allgather(mine, keys.data(), sizeof(mine));
   int wrong = 0;
   for (int step = 0; step < steps; ++step) {
     for (side_t side : {LEFT, RIGHT}) {
-      const side_t there = side == LEFT ? RIGHT : LEFT;  // our left edge is its halo to the right
+      const side_t there = side == LEFT ? RIGHT : LEFT;  // our left edge is its right halo
       char* const edge = piece.now(step) + piece.edge(side);
       piece.gpu.write(edge, cells(me, side, step, piece.width));
       lci::post_put_x put(neighbour[side], edge, piece.bytes(), lci::COMP_NULL, piece.halo(there),
                           keys[2 * size_t(neighbour[side]) + size_t(step % 2)]);
       put.mr(piece.regions[step % 2]).remote_comp(signals[there])();
     }
-    // A neighbour may be one step ahead of us, and then it writes to the other moment.
+    // A neighbour may be one step ahead of us, but then it writes to the other moment.
     for (side_t side : {LEFT, RIGHT}) {
       while (lci::counter_get(from[side]) <= step) lci::progress();
       const cells_t got = piece.gpu.read<double>(piece.now(step) + piece.halo(side), piece.width);

@@ -1,6 +1,6 @@
-// GPU memory for the examples, without a CUDA toolkit: the driver is loaded when the program runs,
-// so that they build everywhere and can say what is missing. A program of your own would call
-// cudaMalloc and cudaMemcpy; for lci that is the same memory.
+// GPU memory for the examples, without a CUDA toolkit: the driver is loaded at run time, so that
+// the examples build everywhere and can report what is missing. Your own program would call
+// cudaMalloc and cudaMemcpy; to lci that memory is the same.
 #pragma once
 
 #include <dlfcn.h>
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-// The GPU of one process. Threads: single; the one that made it has its context.
+// The GPU of one process. Threads: single, the thread that made it, which has its context.
 class gpu_t {
  public:
-  // On GPU number `rank`, counted round.
+  // Uses GPU number `rank`, modulo the number of GPUs.
   explicit gpu_t(int rank) {
     int count = 0, device = 0;
     void* context = nullptr;
@@ -51,7 +51,7 @@ class gpu_t {
   }
 
  private:
-  // All addresses and sizes are 64 bits wide, and each function answers 0 when it went well.
+  // All addresses and sizes are 64 bits wide, and each function returns 0 on success.
   template <class... Args>
   int call(const char* name, Args... args) {
     void* const function = dlsym(driver_, name);

@@ -1,7 +1,7 @@
 // Buffers in GPU memory travel round a ring of processes: lcrun -n 2 gpu_ring [bytes] [laps]
 //
-// Every process passes on what it gets. Nothing has to be set up for that: MR_DEVICE says that a
-// buffer is in GPU memory, and the library finds the way from one GPU to the other.
+// Every process passes on what it receives. This needs no preparation: MR_DEVICE says that a buffer
+// is in GPU memory, and the library finds the path from one GPU to the other.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -13,7 +13,7 @@
 
 namespace {
 
-// What process `rank` puts into the ring.
+// The data that process `rank` puts into the ring.
 std::vector<uint8_t> contents(int rank, size_t size) {
   std::vector<uint8_t> bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = uint8_t(i * 7 + i / 256 + size_t(rank) * 101 + 1);
@@ -36,7 +36,7 @@ bool pass_round(gpu_t& gpu, size_t size, int laps) {
   void* other = gpu.allocate(size);
   lci::comp_t arrived = lci::alloc_sync();
   gpu.write(mine, contents(me, size));
-  // The first lap is looked at in each step, the others are timed.
+  // The first lap is checked in each step, the others are timed.
   bool right = true;
   for (int hop = 1; hop <= n; ++hop) {
     gpu.write(other, std::vector<uint8_t>(size));

@@ -1,8 +1,8 @@
 // Heat spreading on a plate, cut into bands of rows: lcrun -n 4 halo_exchange [size] [steps]
 //
 // A process computes its band, and for every step it needs the edge rows of the bands above and
-// below: its halo. Two ways to get them: messages matched by receives, and puts straight into the
-// neighbour's memory. Both must end with the same bits as one process that computes all alone.
+// below: its halo. There are two ways to get them: messages matched by receives, and puts straight
+// into the neighbour's memory. Both must give the same bits as one process that computes alone.
 #include <chrono>
 #include <cstdio>
 
@@ -18,7 +18,7 @@ void wait_for(lci::comp_t counter, int64_t value) {
   while (lci::counter_get(counter) < value) lci::progress();
 }
 
-// Way 1. An operation that is posted will signal the counter; one that is done at once will not.
+// Way 1. An operation that returns posted will signal the counter; one that returns done will not.
 void by_messages(band_t& band) {
   const int me = lci::get_rank_me(), n = lci::get_rank_n();
   lci::comp_t complete = lci::alloc_counter();
@@ -27,7 +27,8 @@ void by_messages(band_t& band) {
     for (const neighbour_t& to : plate::neighbours(me, n)) {
       posted +=
           lci::post_recv(to.rank, band.row(step, to.halo), row_bytes(), 0, complete).is_posted();
-      // Without retry the library keeps what cannot leave now, and sends it in a later progress().
+      // Without retry the library keeps what it cannot send now, and sends it in a later
+      // progress().
       lci::post_send_x send(to.rank, band.row(step, to.edge), row_bytes(), 0, complete);
       posted += send.allow_retry(false)().is_posted();
     }
@@ -37,9 +38,9 @@ void by_messages(band_t& band) {
   lci::free_comp(&complete);
 }
 
-// Way 2. Everybody tells the keys of its two arrays. Neighbours then write into them, and each has
-// a counter here that says how often. A neighbour may be one step ahead of us, but then it writes
-// to the other array, and it gets no further without a row from here.
+// Way 2. Every process publishes the keys of its two arrays. The neighbours then write into them,
+// and for each neighbour a counter here counts the writes. A neighbour may be one step ahead of us,
+// but then it writes to the other array, and it gets no further without a row from here.
 void by_puts(band_t& band) {
   lci::mr_t regions[2];
   lci::rmr_t keys[2];
@@ -52,7 +53,8 @@ void by_puts(band_t& band) {
   lci::comp_t from_above = lci::alloc_counter(), from_below = lci::alloc_counter();
   const lci::rcomp_t for_above = lci::register_rcomp(from_above);
   const lci::rcomp_t for_below = lci::register_rcomp(from_below);
-  // Also tells us that all others have come this far and know their counters by the same numbers.
+  // Also shows that all others have come this far and registered their counters under the same
+  // numbers.
   lci::allgather(keys, all_keys.data(), sizeof(keys));
   for (int step = 0; step < steps; ++step) {
     for (const neighbour_t& to : plate::neighbours(me, n)) {

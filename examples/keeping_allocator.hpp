@@ -1,5 +1,5 @@
-// Memory for messages that is used again instead of being given back: the first touch of a page
-// costs more than moving a page full of data.
+// An allocator for messages that reuses memory instead of returning it: the first touch of a page
+// costs more than moving a page of data.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 #include "lci.hpp"
 
-// Hands out blocks of one size. Threads: single, as the program that uses it.
+// Hands out blocks of one size. Threads: single, like the program that uses it.
 class keeping_allocator_t : public lci::allocator_base_t {
  public:
   explicit keeping_allocator_t(size_t block_size) : block_size_(block_size) {}

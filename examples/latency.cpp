@@ -1,7 +1,8 @@
 // One-way latency and bandwidth between two processes: lcrun -n 2 latency [largest size] [rounds]
 //
-// Process 0 sends a window of messages and waits for an answer. A window of one, answered in kind,
-// gives the latency, a large one the bandwidth. A get needs no answer: it asks for data itself.
+// Process 0 sends a window of messages and waits for an answer. A window of one, answered with the
+// same kind of message, gives the latency, a large one the bandwidth. A get needs no answer: it
+// fetches data itself.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -13,22 +14,22 @@ namespace {
 
 enum class kind_t { am, sendrecv, put, get };
 constexpr char HEAD[] = "%9s %22s %22s %22s %22s\n", CELL[] = " %8.2f us %5.0f MB/s";
-lci::comp_t arrived;  // counts what has come from the peer, or been fetched from it
-lci::comp_t sent;     // counts what has left, so that its buffer may be used again
+lci::comp_t arrived;  // counts what has come from the peer or was fetched from it
+lci::comp_t sent;     // counts what has left, whose buffer may be reused
 lci::rcomp_t for_am, for_put;
 lci::rmr_t remote;  // the peer's `incoming`
 std::vector<char> outgoing, incoming;
 int me, peer;
 
 void on_am(lci::status_t message) {
-  // Up to this size an active message for a zero_copy_am object is still in its packet.
+  // Up to this size, an active message for a zero_copy_am object is still in its packet.
   void* buffer = message.get_buffer();
   const bool in_packet = message.get_size() <= lci::get_max_bcopy_size();
   in_packet ? lci::put_upacket(buffer) : lci::get_allocator()->deallocate(buffer);
   lci::comp_signal(arrived, message);
 }
 
-// Posts until the library takes it, and lets also what is done at once signal its object.
+// Posts until the library accepts; an operation that is done at once signals its object, too.
 template <class Op>
 void post(Op op) {
   op.allow_done(false);
@@ -44,7 +45,7 @@ void send(kind_t kind, size_t size) {
   if (kind == kind_t::get) post(lci::post_get_x(peer, data, size, arrived, 0, remote));
 }
 
-// Announces `count` messages, all into one buffer, as their contents do not matter here.
+// Posts receives for `count` messages, all into one buffer, as their contents do not matter here.
 void expect(kind_t kind, size_t size, int count) {
   for (int i = 0; kind == kind_t::sendrecv && i < count; ++i) {
     post(lci::post_recv_x(peer, incoming.data(), size, 0, arrived));
@@ -56,7 +57,8 @@ void wait_for(lci::comp_t counter, int count) {
   lci::counter_set(counter, lci::counter_get(counter) - count);
 }
 
-// Seconds for `window` messages and an answer: a mean of `rounds`, the least disturbed of several.
+// Seconds for `window` messages and an answer: the mean of `rounds`, from the least disturbed of
+// several attempts.
 double measure(kind_t kind, size_t size, size_t answer_size, int window, int rounds) {
   double best = 1e9;
   for (int attempt = 0; attempt < 4; ++attempt) {
@@ -88,7 +90,7 @@ int main(int argc, char** argv) {
   const size_t most_rounds = argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 500;
   keeping_allocator_t allocator(largest);
   lci::g_runtime_init();
-  lci::set_allocator(&allocator);  // for messages that are too large for a packet
+  lci::set_allocator(&allocator);  // for messages too large for a packet
   me = lci::get_rank_me(), peer = 1 - me;
   if (lci::get_rank_n() != 2) return std::puts("start two processes: lcrun -n 2 latency"), 1;
   arrived = lci::alloc_counter(), sent = lci::alloc_counter();
@@ -103,7 +105,7 @@ int main(int argc, char** argv) {
   if (me == 0) std::printf(HEAD, "bytes", "message to handler", "send/receive", "put", "get");
   for (size_t size = 8; size <= largest; size *= 2) {
     if (me == 0) std::printf("%9zu", size);
-    // Fewer rounds where one takes longer, and no more than a few MiB under way.
+    // Fewer rounds when one takes longer, and no more than a few MiB under way.
     const int rounds = int(std::max(size_t{4}, most_rounds * 4096 / std::max(size, size_t{4096})));
     const int window = int(std::clamp(size_t{8 << 20} / size, size_t{2}, size_t{32}));
     for (kind_t kind : {kind_t::am, kind_t::sendrecv, kind_t::put, kind_t::get}) {

@@ -11,11 +11,11 @@
 
 namespace {
 
-words::counts_t counted;  // the words that this process owns; in the end, on process 0, all
+words::counts_t counted;  // the words that this process owns; at the end, on process 0, all words
 uint64_t messages = 0;    // how many messages brought them
 int reports = 0;          // on process 0: how many processes have sent their totals
 
-// Handlers run inside progress(), here in the only thread there is, so nothing needs a lock.
+// Handlers run inside progress(), here in the only thread, so nothing needs a lock.
 void on_words(lci::status_t message) {
   words::for_each_word({static_cast<char*>(message.get_buffer()), message.get_size()},
                        [](std::string_view word) { words::add(counted, word); });
@@ -27,7 +27,7 @@ void on_totals(lci::status_t message) {
   words::add_text(counted, {static_cast<char*>(message.get_buffer()), message.get_size()});
   messages += message.get_tag();
   ++reports;
-  std::free(message.get_buffer());  // any other active message is memory of our own
+  std::free(message.get_buffer());  // the memory of any other active message belongs to us
 }
 
 // The packet being filled for one process.
@@ -39,7 +39,7 @@ class outbox_t {
     if (used_ + word.size() + 1 > lci::get_max_bcopy_size()) flush();
     while (packet_ == nullptr) {
       packet_ = static_cast<char*>(lci::get_upacket());
-      // None left: they come back as messages leave, and that takes progress.
+      // None left: packets come back as messages leave, and that needs progress.
       if (packet_ == nullptr) lci::progress();
     }
     word.copy(packet_ + used_, word.size());
@@ -49,7 +49,7 @@ class outbox_t {
 
   void flush() {
     if (packet_ == nullptr) return;
-    // "Retry" means that nothing happened. Any other answer has given the packet away.
+    // "Retry" means that nothing happened. After any other result the packet is no longer ours.
     while (lci::post_am(rank_, packet_, used_, lci::COMP_NULL_RETRY, remote_).is_retry()) {
       lci::progress();
     }
@@ -65,7 +65,7 @@ class outbox_t {
   size_t used_ = 0;
 };
 
-// What process 0 has to say in the end; returns the exit status.
+// Prints the final result of process 0; returns the exit status.
 int report(std::string_view text, double seconds) {
   words::counts_t alone;
   double total = 0;
@@ -85,18 +85,18 @@ int main(int argc, char** argv) {
   const int me = lci::get_rank_me(), n = lci::get_rank_n();
   lci::comp_t words_handler = lci::alloc_handler_x(on_words).zero_copy_am(true)();
   lci::comp_t totals_handler = lci::alloc_handler(on_totals);
-  // Numbers are given in the order of the calls, so they are the same on every process.
+  // Numbers are assigned in the order of the calls, so they are the same on every process.
   const lci::rcomp_t for_words = lci::register_rcomp(words_handler);
   const lci::rcomp_t for_totals = lci::register_rcomp(totals_handler);
   std::vector<outbox_t> outboxes;
   for (int rank = 0; rank < n; ++rank) outboxes.emplace_back(rank, for_words);
-  lci::barrier();  // everybody has registered
+  lci::barrier();  // all have registered
 
   const auto start = std::chrono::steady_clock::now();
   words::for_each_word(words::share_of(text, me, n), [&](std::string_view word) {
     outboxes[std::hash<std::string_view>()(word) % outboxes.size()].add(word);
   });
-  // The end: everybody learns how many messages to expect, and waits for exactly these.
+  // The end: all processes learn how many messages to expect, and wait for exactly that many.
   std::vector<uint64_t> sent, coming(outboxes.size());
   for (outbox_t& outbox : outboxes) outbox.flush(), sent.push_back(outbox.sent);
   lci::alltoall(sent.data(), coming.data(), sizeof(uint64_t));

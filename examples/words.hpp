@@ -1,4 +1,5 @@
-// What word_count needs besides messages: the text, its words, and the comparison of two counts.
+// The part of word_count that does not concern messages: the text, its words, and the comparison of
+// two counts.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ inline constexpr size_t MAX_LENGTH = 64;
 
 inline bool is_letter(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }
 
-// The text of all named files; without names, of a directory that each Debian or Ubuntu has.
+// The text of all named files; without names, of a directory that every Debian and Ubuntu has.
 inline std::string read_text(std::vector<std::string> files) {
   if (files.empty()) {
     for (const auto& entry : std::filesystem::directory_iterator("/usr/share/common-licenses")) {
@@ -69,7 +70,7 @@ void for_each_word(std::string_view text, F&& f) {
 }
 
 inline void add(counts_t& counts, std::string_view word, uint64_t n = 1) {
-  // Without the search every call would make a string of the word.
+  // Without the search, every call would make a string of the word.
   const auto it = counts.find(word);
   (it != counts.end() ? it : counts.emplace(word, 0).first)->second += n;
 }

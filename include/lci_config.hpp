@@ -1,6 +1,7 @@
 /// @file lci_config.hpp
-/// Version and configuration macros alone, under the name that programs of the interface know; the
-/// preprocessor can ask them before anything else of lci is included. `lci.hpp` brings them too.
+/// The version and configuration macros alone, under the file name that programs of the interface
+/// use; the preprocessor can test them before any other header of lci is included. `lci.hpp`
+/// includes them too.
 #ifndef LCI_CONFIG_ALONE_HPP
 #define LCI_CONFIG_ALONE_HPP
 

@@ -18,12 +18,12 @@ struct option {
   std::string name;
   int has_arg;
   int* value;
-  std::vector<std::pair<std::string, int>> words;  // none: a number
+  std::vector<std::pair<std::string, int>> words;  // empty: the value is a number
 };
 
 namespace {
 
-constexpr int REQUIRED = 1;  // of getopt_long()
+constexpr int REQUIRED = 1;  // as in getopt_long()
 
 std::string list_of_words(const option& one) {
   std::string list;
@@ -52,7 +52,7 @@ struct LCT_args_parser_opaque_t {
     options.push_back(std::move(made));
   }
 
-  // By its name, or by a beginning that no other has.
+  // Finds an option by its name, or by a prefix that no other has.
   const lct::option& find(std::string_view name) const {
     const lct::option* found = nullptr;
     int fitting = 0;

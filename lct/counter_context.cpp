@@ -17,11 +17,11 @@ namespace {
 
 namespace env = lci::base::env;
 
-// All counters of the process by number. A number is not used again, so that a handle of a context
-// that is gone finds nothing.
+// All counters of the process by number. Numbers are never reused, so that a handle of a freed
+// context finds nothing.
 struct counter_table {
   std::mutex lock;
-  int next = 1;  // a handle of zeros is no counter
+  int next = 1;  // 0 is the handle that counts nothing
   lci::data::stable_array<std::atomic<tally*>> places;
 };
 
@@ -34,7 +34,7 @@ int list(tally* counter) {
   counter_table& all = table();
   const std::lock_guard guard(all.lock);
   std::atomic<tally*>& place = all.places.grow_to(static_cast<std::uint32_t>(all.next));
-  // edge counters.list: the counter is whole before its address can be read.
+  // edge counters.list: the counter is complete before its address can be read.
   place.store(counter, std::memory_order_release);
   return all.next++;
 }
@@ -156,7 +156,7 @@ LCT_pcounter_handle_t counter_context::find_or_make(const std::string& name,
     return {type, one.number};
   }
   auto counter = std::make_unique<tally>(name, type);
-  entries_.reserve(entries_.size() + 1);  // what is listed is kept
+  entries_.reserve(entries_.size() + 1);  // once listed, the counter must be kept
   const int number = list(counter.get());
   entries_.push_back({number, std::move(counter), 0, {}});
   return {type, number};

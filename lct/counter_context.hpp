@@ -1,7 +1,7 @@
-// A context of performance counters: what it keeps and how it writes itself out.
-// Callers: the functions of lct/counters.h. Threads: add() any, without a lock; all else behind the
-// context's lock. Always true: each thread adds to a line of its own, as base/counters has it; a
-// counter stays where it is until its context is freed.
+// A context of performance counters: what it holds and how it writes itself out.
+// Callers: the functions of lct/counters.h. Threads: add() any, without a lock; all other functions
+// take the context's lock. Always true: each thread adds to a line of its own, as in base/counters;
+// a counter stays at its address until its context is freed.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class tally {
   totals sum() const noexcept;
 
  private:
-  // Of one thread, which alone writes it: relaxed, statistics only.
+  // Written by one thread alone: relaxed, statistics only.
   struct alignas(lci::base::CACHE_LINE) line {
     std::atomic<std::int64_t> count{0};
     std::atomic<std::int64_t> sum{0};
@@ -50,13 +50,13 @@ class tally {
   const std::string name_;
   const LCT_pcounter_type_t type_;
   std::array<line, lci::base::MAX_THREADS + 1> lines_{};
-  std::mutex crowd_;  // of threads beyond the limit, which share the last line
+  std::mutex crowd_;  // for threads beyond the limit, which share the last line
 };
 
-// What the variables say.
+// The settings from the environment variables.
 struct counter_options {
-  std::string outfile;           // empty: nowhere
-  std::int64_t interval_us = 0;  // 0: nobody samples
+  std::string outfile;           // empty: not written
+  std::int64_t interval_us = 0;  // 0: no samples
   bool writes_samples = false;
   bool writes_changes_only = false;
 };
@@ -66,7 +66,7 @@ counter_options read_counter_options();
 class counter_context {
  public:
   counter_context(std::string name, counter_options options);
-  ~counter_context();  // writes itself out, if that is wanted
+  ~counter_context();  // writes itself out, if a variable asks for it
   counter_context(const counter_context&) = delete;
   counter_context& operator=(const counter_context&) = delete;
 
@@ -74,7 +74,7 @@ class counter_context {
   LCT_pcounter_handle_t find_or_make(const std::string& name, LCT_pcounter_type_t type);
   void record();
   void dump(std::FILE* out);
-  // To the file of the variables, if there is one and it has not been done.
+  // Writes to the file that a variable names, if there is one and it was not written yet.
   void dump_at_end() noexcept;
 
  private:
@@ -85,7 +85,7 @@ class counter_context {
   struct entry {
     int number;
     std::unique_ptr<tally> counter;
-    std::int64_t recorded = 0;  // of the sum
+    std::int64_t recorded = 0;  // value of the sum at the last sample
     std::vector<sample> samples;
   };
   void sample_all();
@@ -96,7 +96,7 @@ class counter_context {
   const counter_options options_;
   std::mutex lock_;
   std::vector<entry> entries_;
-  std::vector<const entry*> grown_;  // by the last record()
+  std::vector<const entry*> grown_;  // since the sample before; set by record()
   bool is_written_ = false;
   bool ends_ = false;
   std::condition_variable end_;

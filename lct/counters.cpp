@@ -15,7 +15,7 @@ namespace {
 
 struct context_list {
   std::mutex lock;
-  std::vector<counter_context*> contexts;  // alive
+  std::vector<counter_context*> contexts;  // not freed yet
 };
 
 context_list& live_contexts() {
@@ -28,7 +28,7 @@ counter_context& counters_of(LCT_pcounter_ctx_t ctx) {
   return *static_cast<counter_context*>(ctx);
 }
 
-// When this thread began its last duration of each timer, by number; 0: it did not.
+// When this thread last began a duration of each timer, by number; 0: it did not.
 LCT_time_t& beginning(int number) {
   static thread_local std::vector<LCT_time_t> began;
   const auto at = static_cast<std::size_t>(number);
@@ -73,7 +73,7 @@ LCT_pcounter_handle_t LCT_pcounter_register(LCT_pcounter_ctx_t ctx, const char* 
   return lct::counters_of(ctx).find_or_make(name, type);
 }
 
-// The context is not looked at: numbers of counters are those of the process.
+// Ignores the context: counters are numbered per process.
 void LCT_pcounter_add(LCT_pcounter_ctx_t, LCT_pcounter_handle_t handle, int64_t val) {
   if (lct::tally* const one = lct::find_tally(handle.idx)) one->add(val);
 }

@@ -1,4 +1,4 @@
-// Start and end, who this process is, and numbers of its threads.
+// Start and end, the identity of this process, and numbers for its threads.
 // Threads: as the headers say; the counts are atomic or behind a lock.
 #include "lct/life.h"
 
@@ -10,7 +10,7 @@
 #include "lci/errors.hpp"
 #include "lct/state.hpp"
 
-// Filled when the library is loaded: programs read it without a call.
+// Filled when the library is loaded: programs read it without calling a function.
 char LCT_hostname[256] = "?";
 
 namespace lct {
@@ -31,7 +31,7 @@ extern "C" {
 
 const char* LCT_version(void) { return LCI_VERSION_STRING; }
 
-// Relaxed: a count, nothing is published by it.
+// Relaxed: only a count; it publishes no other data.
 void LCT_init(void) { lct::state.initialized.fetch_add(1, std::memory_order_relaxed); }
 
 void LCT_fina(void) {
@@ -47,7 +47,7 @@ void LCT_set_rank(int rank) { lci::base::log::set_rank(rank); }
 int LCT_get_rank(void) { return lci::base::log::rank(); }
 
 int LCT_get_thread_id(void) {
-  // Not those of base/thread_id, which are used again and end at a limit. Relaxed: a number.
+  // Not the numbers of base/thread_id, which are reused and limited. Relaxed: only a number.
   static constinit thread_local int mine = -1;
   if (mine < 0) mine = lct::state.threads.fetch_add(1, std::memory_order_relaxed);
   return mine;

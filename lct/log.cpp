@@ -1,5 +1,5 @@
-// Log contexts and assertions of C programs: those of base/log behind a pointer.
-// Threads: any; a context is made and freed by one thread.
+// Log contexts and assertions of C programs: the contexts of base/log behind a pointer.
+// Threads: any; one thread makes and frees a context.
 #include "lct/log.h"
 
 #include <unistd.h>
@@ -30,15 +30,15 @@ log::context* make_context(log::context_options options, const char* level,
   std::string known;
   for (const std::string& one : options.level_names) known += (known.empty() ? "" : ", ") + one;
   auto* made = new log::context(std::move(options));
-  // Lines of level 0 always pass: who asked for more than he gets is to know.
+  // Lines of level 0 always pass: a user who asked for more than is printed must learn it.
   if (found < 0 && level != nullptr && level[0] != '\0')
     made->print(0, "log", nullptr, "%s is \"%s\": expected one of %s", where_from, level,
                 known.c_str());
   return made;
 }
 
-// What LCT_log_ctx_default holds: the context itself is made at its first use, when a program has
-// set its variables.
+// What LCT_log_ctx_default points to: the context itself is made at its first use, when the program
+// has set its variables.
 constexpr char DEFAULT_MARK = 0;
 
 // Never freed: destructors of static objects may still log.
@@ -65,7 +65,7 @@ void print(LCT_log_ctx_t ctx, int level, const char* tag, const char* file, cons
            int line, const char* format, va_list args) {
   log::context& to = context_of(ctx);
   if (!to.enabled(level)) return;
-  const char* base = file;  // its name without folders
+  const char* base = file;  // becomes its name without folders
   for (const char* at = file; *at != '\0'; ++at)
     if (*at == '/') base = at + 1;
   char where[256];

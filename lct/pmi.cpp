@@ -1,6 +1,6 @@
 // The bootstrap, as C programs see it.
-// Threads: one at a time; the lock makes that so. Always true: keys of programs begin with a prefix
-// of their own, so they never meet those of LCI.
+// Threads: one at a time, which the lock ensures. Always true: keys of programs get a prefix of
+// their own, so they never collide with those of LCI.
 #include "lct/pmi.h"
 
 #include <cstring>
@@ -20,15 +20,15 @@ namespace {
 
 constexpr std::string_view PREFIX = "lct:";
 
-// A process that was forked from a member is none. It hears so before it asks for the lock, which a
-// thread of its parent may have held.
+// A process that was forked from a member is not one itself. That is checked before the lock is
+// taken, since a thread of the parent may have held it.
 std::unique_lock<std::mutex> lock_ours(const char* call) {
   if (lci::boot::is_forked())
     throw lci::argument_error(std::string(call) + ": " + lci::base::FORKED_TEXT);
   return std::unique_lock(state.lock);
 }
 
-// Calls `use` with the bootstrap: our own membership, or for this call that which LCI has.
+// Calls `use` with the bootstrap: our own membership or, for this call only, that of LCI.
 template <class Use>
 auto with_bootstrap(const char* call, Use&& use) {
   const auto guard = lock_ours(call);
@@ -49,7 +49,7 @@ std::string checked(const char* call, const char* what, const char* text) {
   return copy;
 }
 
-// Bootstraps have no room for a prefix before the longest keys; none of LCI's is that long.
+// Bootstraps have no room for a prefix before the longest keys; no key of LCI is that long.
 std::string key_of(const char* call, const char* text) {
   std::string key = checked(call, "key", text);
   if (key.empty()) throw lci::argument_error(std::string(call) + ": an empty key");

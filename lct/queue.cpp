@@ -55,7 +55,8 @@ class ring_queue final : public LCT_queue_opaque_t {
   }
 
  private:
-  // Rings have powers of two, and grow beyond what is worth having from the start.
+  // Rings have powers of two as sizes; they grow beyond the largest that is worth having at the
+  // start.
   static std::size_t capacity_for(std::size_t length) noexcept {
     constexpr std::size_t MOST = std::size_t{1} << 24;
     std::size_t capacity = 2;

@@ -30,7 +30,7 @@ bool is_entry(const LCT_dict_str_int_t& entry, const char* key) noexcept {
   throw lci::argument_error(text);
 }
 
-// Made apart from `kept`, since `in` may be what an earlier call has kept.
+// Built apart from `kept`, since `in` may be an earlier result, kept there.
 const char* replace(const char* in, const char* from, const char* to, bool all) {
   static thread_local std::string kept;
   const std::string_view part(from);
@@ -48,7 +48,7 @@ const char* replace(const char* in, const char* from, const char* to, bool all) 
   return kept.c_str();
 }
 
-// A name of any length, as printf makes it.
+// The file name, formatted as by printf, of any length.
 std::string format_name(const char* format, va_list args) {
   va_list again;
   va_copy(again, args);

@@ -29,8 +29,8 @@ void LCT_tbarrier_free(LCT_tbarrier_t* barrier) {
 }
 
 int64_t LCT_tbarrier_arrive(LCT_tbarrier_t barrier) {
-  // edge tbarrier.arrive: what was done before is visible to who finds the round open. Acquire,
-  // because the last to arrive has no other look.
+  // edge tbarrier.arrive: what was done before is visible to a thread that finds the round open.
+  // Acquire, because the last thread to arrive makes no later check.
   const std::int64_t before = barrier->arrived.fetch_add(1, std::memory_order_acq_rel);
   return before / barrier->threads;
 }

@@ -1,4 +1,4 @@
-// The clock and its units. Threads: any; everything is a pure function or a system call.
+// The clock and its units. Threads: any; each function is pure or a system call.
 #include "lct/time.h"
 
 #include <time.h>

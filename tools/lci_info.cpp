@@ -85,7 +85,7 @@ int print_json() {
                     {"experimental", of(all.experimental)},
                     {"attributes", of(all.attributes)},
                     {"build_options", all.build_options}};
-  // What is not UTF-8, such as the name of a device, shall not stop it.
+  // Text that is not UTF-8, such as the name of a device, must not stop it.
   std::printf("%s\n", out.dump(2, ' ', false, json::error_handler_t::replace).c_str());
   return 0;
 }

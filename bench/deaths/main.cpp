@@ -1,7 +1,7 @@
 // How long after a kill the survivor is told of it, over shared memory: median and 99 % of many
 // jobs of two ranks. The survivor kills its peer and makes progress, as it would anyway, until that
-// throws. What the kernel takes for the end of a process is in it, and waiting for a core where
-// there are fewer than two free ones: so the cores and the load are printed beside it.
+// throws. The time includes what the kernel needs to end a process, and the wait for a core if
+// fewer than two are free: so the cores and the load are printed beside it.
 //   bench_deaths [kills (1000)] [MiB that the victim has in use (0)]
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ void start(const std::string& folder, int rank) {
   for (;;) lci::progress();
 }
 
-// Writes the milliseconds that it took.
+// Writes how many milliseconds it took.
 [[noreturn]] void survive(const std::string& folder, pid_t victim, int out) {
   start(folder, 0);
   char byte;
@@ -67,7 +67,7 @@ double one_kill(std::size_t used) {
   char folder[] = "/tmp/bench_deaths.XXXXXX";
   int ends[2];
   if (mkdtemp(folder) == nullptr || pipe(ends) != 0) return -1;
-  // The survivor alone holds the end that is written to: without it, nothing is left to wait for.
+  // Only the survivor holds the write end: once it has ended, there is nothing left to wait for.
   const pid_t victim = in_child([&] {
     close(ends[0]);
     close(ends[1]);
@@ -111,7 +111,7 @@ int main(int count, char** arguments) {
     return all[static_cast<std::size_t>(share * static_cast<double>(all.size() - 1))];
   };
   std::printf(
-      "%zu kills of %ld heard of; ms from kill to news: median %.2f, 99 %% %.2f, most %.2f\n",
+      "%zu of %ld kills noticed; ms from kill to notice: median %.2f, 99 %% %.2f, most %.2f\n",
       all.size(), kills, at(0.5), at(0.99), all.back());
   std::printf("on %ld processors; load %.2f before, %.2f at the end\n",
               sysconf(_SC_NPROCESSORS_ONLN), before, load());

@@ -1,5 +1,5 @@
-// One way to bring GPU memory of rank 0 into GPU memory of rank 1. Both ranks call the same
-// functions at the same time; what rank 0 gets back is the result. Threads: single.
+// One way to move data from GPU memory of rank 0 to GPU memory of rank 1. Both ranks call the same
+// functions at the same time; rank 0's return value is the result. Threads: single.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ class contender {
  public:
   virtual ~contender() = default;
   virtual const char* who() const = 0;
-  // Times in us from the start of a message until the processor of the other side knows that it is
-  // there: half a round trip each.
+  // Times in us from the start of a message until the processor of the other side knows that it has
+  // arrived: half a round trip each.
   virtual std::vector<double> one_way_us(std::size_t size, int rounds) = 0;
-  // Time in us from the start of `count` messages until the last one is there.
+  // Time in us from the start of `count` messages until the last one has arrived.
   virtual double window_us(std::size_t size, int count) = 0;
 };
 
@@ -28,7 +28,7 @@ inline std::uint64_t next_signal() {
   return ++last;
 }
 
-// How much is under way at most: no size is larger.
+// The most that is under way: no size is larger.
 struct limits {
   std::size_t largest = std::size_t{256} << 20;
   int window = 64;
@@ -36,12 +36,12 @@ struct limits {
 
 std::unique_ptr<contender> make_lci_send(session& run, gpu& here, const limits& most);
 std::unique_ptr<contender> make_lci_put(session& run, gpu& here, const limits& most);
-// Null, with the reason in `why`, where there is none. Both ranks get the same answer.
+// Null, with the reason in `why`, if it is unavailable. Both ranks get the same result.
 std::unique_ptr<contender> make_memcpy_peer(session& run, gpu& here, const limits& most,
                                             std::string& why);
 std::unique_ptr<contender> make_nccl(session& run, gpu& here, const limits& most, std::string& why);
 
-// Whether all ranks have no problem; else `why` is that of the first who has one.
+// Whether no rank has a problem; else `why` is the problem of the first rank that has one.
 bool all_agree(session& run, std::string& why);
 
 }  // namespace bench

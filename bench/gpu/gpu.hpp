@@ -1,5 +1,6 @@
-// The GPU of a process, through the driver's plain symbols, loaded when the program runs: the
-// benchmark is built everywhere. Threads: single, the one that made it has its context.
+// The GPU of a process, through the driver's plain symbols, loaded at run time, so that the
+// benchmark can be built everywhere. Threads: single, the thread that made it, which has its
+// context.
 // Always true: a symbol that is looked up once costs as much as one that was linked.
 #pragma once
 
@@ -13,7 +14,7 @@ namespace bench {
 
 class gpu {
  public:
-  // Number `rank`, counted round.
+  // Uses GPU number `rank`, modulo the number of GPUs.
   explicit gpu(int rank) : driver_(dlopen("libcuda.so.1", RTLD_NOW)) {
     if (driver_ == nullptr) {
       problem_ = dlerror();
@@ -29,10 +30,10 @@ class gpu {
   gpu& operator=(const gpu&) = delete;
 
   const std::string& problem() const { return problem_; }  // empty: it can be used
-  int count() const { return count_; }                     // of GPUs that this process sees
+  int count() const { return count_; }                     // GPUs that this process sees
   int number() const { return number_; }
   void* context() const { return context_; }
-  // The primary context of another one.
+  // The primary context of another GPU.
   void* context_of(int number) {
     int device = 0;
     void* context = nullptr;
@@ -54,12 +55,13 @@ class gpu {
   }
 
   bool has(const char* name) const { return dlsym(driver_, name) != nullptr; }
-  // The function itself, for where a look-up would be measured; null if this driver has none.
+  // The function itself, for measurements that must not include the look-up; null if this driver
+  // has none.
   template <class Function>
   Function* find(const char* name) const {
     return reinterpret_cast<Function*>(dlsym(driver_, name));
   }
-  // Handles, addresses and sizes are 64 bits wide; 0 means that it went well.
+  // Handles, addresses and sizes are 64 bits wide; 0 means success.
   template <class... Args>
   int call(const char* name, Args... args) const {
     auto* const function = find<int(Args...)>(name);

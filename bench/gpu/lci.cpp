@@ -1,10 +1,10 @@
-// lci's own ways: send to a posted receive, and put with a signal.
+// lci's contenders: send to a posted receive, and put with signal.
 #include "bench/gpu/contender.hpp"
 
 namespace bench {
 namespace {
 
-// What both have: a registered buffer on either side, and counters.
+// What both share: a registered buffer on either side, and counters.
 class lci_way : public contender {
  public:
   lci_way(session& run, gpu& here, const limits& most)
@@ -61,7 +61,7 @@ class lci_way : public contender {
 
  protected:
   virtual void send(std::size_t size) = 0;
-  // Gets ready for one more message, if the way needs that.
+  // Prepares for one more message, if this contender needs that.
   virtual void expect(std::size_t size) = 0;
   static void wait_for(lci::comp_t counter, std::int64_t value) {
     while (lci::counter_get(counter) < value) lci::progress();

@@ -1,6 +1,6 @@
-// bench_gpu [--quick] NAME..., under lcrun -n 2: GPU memory between two processes, rank r on GPU r,
-// counted round. Prints lines of JSON; bench/gpu/run collects them and compares. Rivals take turns
-// with lci, block by block, in the same minute and between the same GPUs.
+// bench_gpu [--quick] NAME..., under lcrun -n 2: GPU memory between two processes, rank r on GPU r
+// modulo their number. Prints lines of JSON; bench/gpu/run collects them and compares. Rivals
+// alternate with lci, block by block, in the same minute and between the same GPUs.
 #include <cstdio>
 #include <cstring>
 #include <set>
@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t KIB = 1024, MIB = 1024 * KIB;
 
 struct settings {
-  bool quick = false;  // to see that it works: small and few
+  bool quick = false;  // to see that it works: small sizes and few rounds
   int blocks() const { return quick ? 2 : 7; }
   int rounds(std::size_t size) const { return quick ? 5 : size >= MIB ? 100 : 300; }
   limits most() const { return quick ? limits{4 * MIB, 64} : limits{}; }
@@ -102,13 +102,13 @@ class program {
   void tell(const result& r) {
     if (run_.both().is_first()) report(r);
   }
-  // Ours; made at first use, since registering has its price.
+  // lci's contenders; made at first use, since registering is expensive.
   void make_ours() {
     if (!all_.empty()) return;
     all_.push_back(make_lci_send(run_, gpu_, how_.most()));
     all_.push_back(make_lci_put(run_, gpu_, how_.most()));
   }
-  // All contenders that are there.
+  // All contenders that are available.
   const std::vector<std::unique_ptr<contender>>& everybody() {
     make_ours();
     if (std::exchange(has_rivals_, true)) return all_;

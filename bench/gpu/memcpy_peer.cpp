@@ -1,5 +1,5 @@
-// The copy alone: cuMemcpyPeerAsync between two GPUs of one process. Nobody is told but the thread
-// that asked, so nothing can be faster that goes through the driver.
+// The copy alone: cuMemcpyPeerAsync between two GPUs of one process. Only the thread that requested
+// it is notified, so nothing that goes through the driver can be faster.
 #include "bench/gpu/contender.hpp"
 
 namespace bench {
@@ -11,7 +11,7 @@ class memcpy_peer final : public contender {
     if (!run.both().is_first()) return;
     from_ = here.allocate(most.largest);
     other_ = here.context_of((here.number() + 1) % here.count());
-    // Errors here are told by the copies: both may have been enabled before.
+    // Errors here show in the copies: both accesses may have been enabled before.
     here.call("cuCtxEnablePeerAccess", other_, 0u);
     here.must("cuCtxPushCurrent_v2", other_);
     to_ = here.allocate(most.largest);

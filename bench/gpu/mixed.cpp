@@ -34,7 +34,7 @@ class window {
 };
 
 // Round trips of 8 bytes: rank 0 puts from one window into another, rank 1 answers from host to
-// host. `meanwhile` is called in each round by rank 0.
+// host. Rank 0 calls `meanwhile` in each round.
 template <class Meanwhile>
 std::vector<double> round_trips(session& run, gpu& here, const window& from, const window& to,
                                 int rounds, Meanwhile meanwhile) {

@@ -1,6 +1,5 @@
-// NCCL's send and receive between the two processes, where its library is found: libnccl.so.2, or
-// the file that BENCH_NCCL names. Its few types are written down here, so that it is not needed to
-// build.
+// NCCL's send and receive between the two processes, if its library is found: libnccl.so.2, or the
+// file that BENCH_NCCL names. Its few types are declared here, so that the build does not need it.
 #include <type_traits>
 
 #include "bench/gpu/contender.hpp"
@@ -23,7 +22,7 @@ struct functions {
   int (*group_end)() = nullptr;
   const char* (*get_error_string)(int) = nullptr;
 
-  // "" or what is missing.
+  // Returns "", or what is missing.
   std::string load() {
     const char* const name = std::getenv("BENCH_NCCL");
     void* const library = dlopen(name != nullptr ? name : "libnccl.so.2", RTLD_NOW);

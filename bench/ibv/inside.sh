@@ -1,11 +1,11 @@
 #!/bin/bash
-# Inside a virtual machine: ours and perftest's in turn, ROUNDS times.   inside.sh BIN ROUNDS
-# Prints lines "WHAT WHO NUMBER". Perftest is left out where it is not installed.
+# Inside a virtual machine: runs lci's and perftest's programs in turn, ROUNDS times.   inside.sh BIN ROUNDS
+# Prints lines "WHAT WHO NUMBER". Perftest is left out if it is not installed.
 set -uo pipefail
 bin=$1 rounds=$2
 export LCI_ATTR_BACKEND=ibv LCI_ATTR_SHM_ENABLE=0
 
-# The process that waits for the other one is started first, and says by its port when it is ready.
+# The process that waits for the other one is started first; its port shows when it is ready.
 rival() { # $1: column of its table, $2...: program and arguments
   local column=$1 server line tries
   shift

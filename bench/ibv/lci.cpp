@@ -1,9 +1,10 @@
 // bench_ibv send|am|put|block ITERATIONS [mean], under lcrun -n 2: what ib_send_lat, ib_write_bw
-// and fi_pingpong measure, over lci. Prints one number: microseconds one way of 8 bytes, the
-// median; or MB/s of puts of 64 KiB, or of 1 MiB thrown back and forth.
+// and fi_pingpong measure, over lci. Prints one number: the median of microseconds one way for 8
+// bytes; or MB/s of puts of 64 KiB, or of 1 MiB sent back and forth.
 //
-// As those do it: half of a round trip, each timed by itself; one region that is registered once,
-// up to 128 writes under way, from the first post to the last completion. Threads: one per process.
+// As in those programs: half of a round trip, each timed separately; one region that is registered
+// once, up to 128 writes under way, from the first post to the last completion. Threads: one per
+// process.
 #include <sched.h>
 #include <unistd.h>
 
@@ -49,7 +50,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Rank 0 throws, rank 1 throws back; `send` and `wait` are the two halves of it.
+// Rank 0 sends, rank 1 sends back; `send` and `wait` are the two halves of it.
 template <class Send, class Wait>
 double one_way_us(int iterations, Send send, Wait wait) {
   // The clock is read once a round trip, as the rival does.
@@ -139,12 +140,13 @@ double put_mb_per_s(int iterations) {
   };
   double seconds = 1;
   if (lci::get_rank_me() == 0) {
-    put(WARM_UP / 10);  // finds connection and key
+    put(WARM_UP / 10);  // makes the connection and fetches the key
     const double start = now_us();
     put(iterations);
     seconds = (now_us() - start) / 1e6;
   } else {
-    // Puts need no help, and who spins takes the processor that the device is made of.
+    // Puts need no help from here, and a rank that spins takes the processor that emulates the
+    // device.
     lci::comp_t met = lci::alloc_counter();
     lci::barrier_x().comp(met)();
     while (lci::counter_get(met) == 0) {
@@ -163,7 +165,7 @@ void pin(int processor) {
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(static_cast<unsigned>(processor), &one);
-  (void)sched_setaffinity(0, sizeof one, &one);  // without, numbers only vary more
+  (void)sched_setaffinity(0, sizeof one, &one);  // without it, results only vary more
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Active messages of 8 bytes to a handler: one way, and a stream. Also R alone.
+// Active messages of 8 bytes to a handler: one way, and a stream. Also the raw hand-over (R) alone.
 // Threads: one per process.
 #include "bench/micro/programs.hpp"
 #include "bench/micro/session.hpp"
@@ -18,7 +18,7 @@ void on_message(lci::status_t message) {
   ++arrived;
 }
 
-// A handler on both sides; gone with the object.
+// A handler on both sides, freed with the object.
 struct handler {
   handler() : comp(lci::alloc_handler_x(on_message).zero_copy_am(true)()) {
     number = lci::register_rcomp(comp);
@@ -79,7 +79,7 @@ int am_rate(const arguments&) {
   std::uint64_t payload = 0;
   std::uint64_t expected = 0;
   std::uint64_t rounds = 0;
-  // From the first post until the last message has been handled: nanoseconds a message.
+  // From the first post until the last message has been handled: nanoseconds per message.
   const auto stream = [&] {
     const std::uint64_t start = now_ns();
     ++rounds;
@@ -95,7 +95,7 @@ int am_rate(const arguments&) {
   };
   stream();
   result r = in_units_of_r(s.both(), "am_rate", "lci", "8 B", BLOCKS / 3, stream);
-  // Better read as a rate: millions a second are thousands over nanoseconds.
+  // Easier to read as a rate: millions per second are thousands over nanoseconds.
   r.value = 1e3 / r.value;
   std::swap(r.low = 1e3 / r.low, r.high = 1e3 / r.high);
   r.unit = "M/s";

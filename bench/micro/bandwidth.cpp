@@ -1,7 +1,6 @@
 // Bandwidth by size for active messages, send/receive, put and get, with both ways of copying large
-// messages or one of them switched off.
-// Windows of messages; the clock stops when the target has seen the last one. Threads: one per
-// process.
+// messages, or with one of them disabled. Messages are sent in windows; the clock stops when the
+// target has seen the last one. Threads: one per process.
 #include <malloc.h>
 
 #include <cstdlib>
@@ -104,7 +103,8 @@ class traffic {
       s_.both().signal(round);
       while (!s_.both().signalled(round)) lci::progress();
     } else {
-      // Progress until the sender needs none either: a get, or a large message, may depend on it.
+      // Make progress until the sender needs none any more: a get, or a large message, may depend
+      // on it.
       while (!all_arrived() || !s_.both().signalled(round)) lci::progress();
       s_.both().signal(round);
     }
@@ -154,8 +154,8 @@ int bandwidth(const arguments& given) {
   const std::string mode = given.empty() ? "default" : given[0];
   if (mode == "single") setenv("LCI_ATTR_SHM_PIPELINED_COPY", "0", 1);
   if (mode == "pipelined") setenv("LCI_ATTR_SHM_SINGLE_COPY", "0", 1);
-  // Large active messages arrive in memory from malloc(): keep it, or the kernel's zeroing of fresh
-  // pages is what gets measured.
+  // Large active messages arrive in memory from malloc(): keep that memory, or the measurement
+  // would be of the kernel zeroing fresh pages.
   mallopt(M_MMAP_THRESHOLD, std::numeric_limits<int>::max());
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   session s;

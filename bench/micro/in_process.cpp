@@ -1,5 +1,5 @@
-// Costs inside one process, by Google Benchmark: building a post, entering something owned,
-// packets, completion objects, matching. Sees internal headers of base and mem beside the public
+// Costs inside one process, by Google Benchmark: building a post, entering an owned object,
+// packets, completion objects, matching. Uses internal headers of base and mem beside the public
 // interface. Threads: as each case says.
 #include <benchmark/benchmark.h>
 
@@ -210,7 +210,7 @@ void completion__handler(benchmark::State& state) {
 }
 BENCHMARK(completion__handler);
 
-// A receive and the send that it matches, with so many other entries waiting.
+// A receive and the send that it matches, with this many other entries waiting.
 void matching__pair(benchmark::State& state) {
   lci::matching_engine_t engine = lci::alloc_matching_engine();
   const auto waiting = static_cast<lci::matching_entry_key_t>(state.range(0));

@@ -1,6 +1,6 @@
-// What a process costs: the time that a job of many takes to start, meet and stop, and the memory
-// that a process holds at the start and for each peer it talks to. Run with any number of
-// processes. Threads: one per process.
+// The cost of a process: the time that a job of many takes to start, synchronise and stop, and the
+// memory that a process holds at the start and for each peer it communicates with. Run with any
+// number of processes. Threads: one per process.
 #include <cstring>
 #include <fstream>
 
@@ -11,7 +11,7 @@ namespace bench {
 
 namespace {
 
-// Kilobytes of one line of the kernel's account of this process: "Rss", "Pss", ...
+// Kilobytes in one line of the kernel's memory account of this process: "Rss", "Pss", ...
 double kilobytes(const std::string& name) {
   std::ifstream account("/proc/self/smaps_rollup");
   for (std::string key; account >> key;) {
@@ -24,10 +24,10 @@ double kilobytes(const std::string& name) {
 
 struct footprint {
   double rss = kilobytes("Rss");
-  double pss = kilobytes("Pss");  // shared pages are split between those who share them
+  double pss = kilobytes("Pss");  // shared pages are divided among their users
 };
 
-// Largest of all processes, known to all.
+// The largest value of all processes, on every process.
 double largest(double mine) {
   std::vector<double> all(static_cast<std::size_t>(lci::get_rank_n()));
   lci::allgather(&mine, all.data(), sizeof mine);
@@ -49,7 +49,7 @@ void on_message(lci::status_t message) {
 void talk(int nearest, int farthest, lci::rcomp_t to) {
   constexpr int messages = 100;
   const int n = lci::get_rank_n();
-  // In all so far: those of a peer that is ahead may have arrived already.
+  // The total so far: messages of a peer that is ahead may have arrived already.
   static std::uint64_t expected = 0;
   expected += static_cast<std::uint64_t>(farthest - nearest + 1) * messages;
   std::uint64_t payload = 0;
@@ -104,8 +104,8 @@ int memory(const arguments&) {
   lci::comp_t handler = lci::alloc_handler_x(on_message).zero_copy_am(true)();
   const lci::rcomp_t to = lci::register_rcomp(handler);
   lci::barrier();
-  // Collectives have already met the nearest; the others are first contacts. The first of them also
-  // pays for what all later ones share.
+  // Collectives have already connected the nearest peers; the others are first contacts. The first
+  // of these also pays for what all later ones share.
   talk(1, 1, to);
   const footprint one;
   talk(2, peers, to);

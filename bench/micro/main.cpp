@@ -1,5 +1,5 @@
-// bench_patterns NAME [ARGUMENT...], under lcrun: runs one pattern, prints results as lines of
-// JSON.
+// bench_patterns NAME [ARGUMENT...], under lcrun: runs one pattern and prints its results as lines
+// of JSON.
 #include <cstdio>
 #include <cstring>
 #include <exception>

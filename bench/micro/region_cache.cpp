@@ -1,7 +1,7 @@
-// What a registration costs that is found in the cache, among 10^5 live ones, by four threads that
-// use sixteen each; and for comparison the slow look after an unmap near by, a miss that evicts
-// (the network costs nothing here), a lock around a map, and an unmap. Medians over runs, per
-// operation. Threads: its own.
+// The cost of a registration that is found in the cache, among 10^5 live ones, by four threads that
+// use sixteen each; and for comparison the slow look-up after a nearby unmap, a miss that evicts
+// (registering itself costs nothing here), a lock around a map, and an unmap. Medians over runs,
+// per operation. Threads: its own.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -77,7 +77,7 @@ std::vector<double> on_threads(std::size_t count, std::size_t operations, Body b
         ready.fetch_add(1);
         while (ready.load() < count) std::this_thread::yield();
         timespec begin{}, end{};
-        // Of the thread: with fewer cores than threads it waits for its turn.
+        // The thread's own time: with fewer cores than threads it waits for its turn.
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
         for (std::size_t i = 0; i < operations; ++i) body(mine[i % HOT]);
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
@@ -101,7 +101,7 @@ void hits(lci::mem::region_cache& cache) {
   print("hit and release, 4 threads, 16 hot ranges each", on_threads(THREADS, 1000000, use));
 }
 
-// What everybody would write first.
+// The obvious first implementation.
 void map_with_a_lock() {
   std::mutex mutex;
   std::map<std::uintptr_t, std::pair<std::uintptr_t, int>> all;

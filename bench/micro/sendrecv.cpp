@@ -12,7 +12,7 @@ constexpr int ROUNDS = 1000;
 constexpr int WINDOW = 64;
 constexpr int WINDOWS = 500;
 
-// Completed receives: a counter object and what was already waited for.
+// Completed receives: a counter object, and how many were already waited for.
 struct receives {
   receives() : done(lci::alloc_counter()) {}
   ~receives() { lci::free_comp(&done); }

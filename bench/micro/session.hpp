@@ -1,5 +1,5 @@
-// What every two-process pattern over lci begins and ends with: pinning, runtime, common page; and
-// the posting loop that they share. Threads: one per process.
+// The beginning and end of every two-process pattern over lci: pinning, runtime, shared page; and
+// the posting loop that all share. Threads: one per process.
 #pragma once
 
 #include "bench/support/pair.hpp"
@@ -20,7 +20,7 @@ class session {
   int peer() const { return 1 - both_.rank(); }
 
  private:
-  // The rank, which says where to pin, is known only once the runtime is up.
+  // The rank decides where to pin, and is known only once the runtime is up.
   static int start() {
     lci::g_runtime_init();
     pin(lci::get_rank_me());

@@ -1,5 +1,5 @@
 // The patterns over UCX, active messages and tagged send/receive: bench_patterns_ucx NAME
-// Starts its second process itself and exchanges addresses over a socket pair.
+// Starts its second process itself, and exchanges addresses over a socket pair.
 // Threads: one per process.
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ void check(ucs_status_t status, const char* what) {
 
 std::uint64_t arrived = 0;
 
-// One worker connected to that of the other process.
+// One worker, connected to the worker of the other process.
 class connection {
  public:
   explicit connection(int socket) {
@@ -140,7 +140,7 @@ void run(int rank, int socket, const std::string& name) {
   if (name == "sendrecv_rate") bench::rate_pattern(both, tag, "sendrecv_rate", "ucx");
   if (name == "bandwidth") bench::bandwidth_pattern(both, tag, "sendrecv", "ucx");
   both.meet();
-  // Ends without taking leave: nothing is outstanding, and closing is not what is measured.
+  // Ends without a disconnect: nothing is outstanding, and closing is not measured.
 }
 
 }  // namespace

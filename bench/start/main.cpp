@@ -1,7 +1,7 @@
 // bench_start, under lcrun: a process that initializes the library, meets the others in a barrier
-// and ends. It prints when it had done each step, and how much processor time that took, as one
-// line of JSON; bench/start/run starts many and adds up. No communication of the benchmark's own is
-// in between.
+// and ends. It prints, as one line of JSON, when it completed each step and how much processor time
+// that took; bench/start/run starts many and adds up. The benchmark does no communication of its
+// own in between.
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
@@ -21,7 +21,8 @@ double milliseconds(clockid_t clock) {
   return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
 }
 
-// Processor time counts from the fork, so the first moment holds exec and the loading of libraries.
+// Processor time counts from the fork, so the first step includes exec and the loading of
+// libraries.
 moment reached(const char* step) {
   return {step, milliseconds(CLOCK_MONOTONIC), milliseconds(CLOCK_PROCESS_CPUTIME_ID)};
 }

@@ -1,6 +1,6 @@
 // Two pinned processes and a page that both see: the raw hand-over of a cache line between their
-// two cores (R), a meeting point that no library under test takes part in, and the timing of
-// patterns in units of R. Used by every two-process benchmark, ours and those of other libraries,
+// two cores (R), a meeting point that does not involve the library under test, and the timing of
+// patterns in units of R. Used by every two-process benchmark, lci's and those of other libraries,
 // so that all are measured by the same clock, on the same cores, against the same R. Threads: one
 // per process.
 #pragma once
@@ -58,7 +58,7 @@ inline void pin(int rank) {
   if (sched_setaffinity(0, sizeof mine, &mine) != 0) std::perror("bench: sched_setaffinity");
 }
 
-// Where the page is: the process that made it and its descriptor there.
+// Where the page is: the process that made it, and the page's descriptor there.
 struct page_name {
   int pid = 0;
   int fd = -1;
@@ -66,7 +66,7 @@ struct page_name {
 
 class pair {
  public:
-  // `broadcast` gives everybody the page_name of rank 0, by whatever the library under test offers.
+  // `broadcast` sends the page_name of rank 0 to all, by whatever means the library under test has.
   template <class Broadcast>
   pair(int rank, Broadcast broadcast) : rank_(rank) {
     page_name name;
@@ -86,14 +86,14 @@ class pair {
   int rank() const { return rank_; }
   bool is_first() const { return rank_ == 0; }
 
-  // Both are here. Nothing of the library under test may be left to do for the other side.
+  // Returns when both are here. The library under test must have no work left for the other side.
   void meet() {
     const std::uint64_t round = ++meetings_;
     page_->here[rank_].value.store(round, std::memory_order_release);
     wait(page_->here[1 - rank_].value, round);
   }
 
-  // A number that one side sets and the other waits for, aside from the library under test.
+  // A number that one side sets and the other waits for, without the library under test.
   void signal(std::uint64_t value) {
     page_->flag[rank_].value.store(value, std::memory_order_release);
   }
@@ -101,7 +101,8 @@ class pair {
     return page_->flag[1 - rank_].value.load(std::memory_order_acquire) >= value;
   }
 
-  // R in nanoseconds, by both together: half of the round trip of one line, plain store and load.
+  // R in nanoseconds, measured by both together: half of the round trip of one line, by plain
+  // stores and loads.
   double handover_ns(int rounds = 1000) {
     meet();
     const std::uint64_t base = ball_;
@@ -132,8 +133,8 @@ class pair {
     std::perror((std::string("bench: the common page: ") + what).c_str());
     std::exit(1);
   }
-  // Without pause, whose length would be part of the result; with a yield, should both processes
-  // have been put on one core.
+  // Without a pause, whose length would be part of the result; with a yield, in case both processes
+  // were put on one core.
   static void wait(const std::atomic<std::uint64_t>& value, std::uint64_t least) {
     for (unsigned spins = 0; value.load(std::memory_order_acquire) < least;) {
       if (++spins % (1u << 20) == 0) sched_yield();
@@ -167,8 +168,8 @@ inline void report(const result& r) {
   std::fflush(stdout);
 }
 
-// Repeats {R, pattern, R}. `measure()` runs the pattern on both sides and answers nanoseconds. On
-// virtual machines R changes when the host moves a core, so only blocks in which R stayed count,
+// Repeats {R, pattern, R}. `measure()` runs the pattern on both sides and returns nanoseconds. On
+// virtual machines R changes when the host moves a core, so only blocks with a steady R count,
 // unless there are hardly any: then all do.
 template <class Measure>
 result in_units_of_r(pair& both, const char* bench, const char* who, std::string what, int blocks,

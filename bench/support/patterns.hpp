@@ -1,6 +1,6 @@
-// The two-process patterns, for libraries that offer: send one message, wait for one, and the same
-// in windows. bench/micro writes its own over lci, as a reader would; rivals share these, so that
-// each of them is only a few calls. Threads: one per process.
+// The two-process patterns, for libraries that can send one message, wait for one, and do the same
+// in windows. bench/micro has its own versions over lci, written as a user would; rivals share
+// these, so that each of them consists of only a few calls. Threads: one per process.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,7 @@ constexpr int PATTERN_ROUNDS = 1000;
 constexpr int PATTERN_WINDOW = 64;
 constexpr int PATTERN_WINDOWS = 500;
 
-// Port: send(buffer, size) and recv(buffer, size) finish before they return.
+// Port: send(buffer, size) and recv(buffer, size) return only when they are finished.
 template <class Port>
 void latency_pattern(pair& both, Port& port, const char* name, const char* who) {
   std::uint64_t out = 0;
@@ -33,8 +33,8 @@ void latency_pattern(pair& both, Port& port, const char* name, const char* who) 
   if (both.is_first()) report(r);
 }
 
-// Port: send_window / recv_window move `count` messages of `size` and finish before they return; an
-// answer of the target ends each window.
+// Port: send_window / recv_window move `count` messages of `size` bytes and return only when they
+// are finished; an answer from the target ends each window.
 template <class Port>
 void rate_pattern(pair& both, Port& port, const char* name, const char* who) {
   char buffer[8] = {};

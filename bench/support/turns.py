@@ -1,12 +1,12 @@
-"""What is measured in turn with somebody else's program: medians, and ours as a part of theirs, taken within each
-round first. Used by bench/ibv/run and bench/ofi/run."""
+"""Results that are measured in turn with another program: medians, and the ratio of lci's results to the rival's, taken
+within each round first. Used by bench/ibv/run and bench/ofi/run."""
 import json
 import os
 import statistics
 
 
 def summarise(bench, rows, values, rival):
-    """rows: {what: (name, unit, what of the rival's it is compared with, (sign, bar))}; values: {(what, who): [...]}."""
+    """rows: {what: (name, unit, which of the rival's it is compared with, (sign, bar))}; values: {(what, who): [...]}."""
     table = []
     for (what, who), got in sorted(values.items(), key=lambda item: (list(rows).index(item[0][0]), item[0][1])):
         name, unit, theirs_is, (sign, limit) = rows[what]

@@ -240,7 +240,7 @@ struct net_context_attr_t : net_context_settings_t, named_attr_t {
 
 /// Attributes of a device.
 struct device_attr_t : device_settings_t, named_attr_t {
-  int uid = -1;  ///< number of the device in this process, never reused; must agree between ranks
+  int uid = -1;  ///< number in this process, never reused; equal on ranks that allocate alike
 };
 
 /// Attributes of an endpoint.

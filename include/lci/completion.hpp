@@ -174,8 +174,8 @@ class alloc_cq_x : public detail::alloc_comp_operation<alloc_cq_x, &detail::allo
 };
 
 /// Creates an object that calls a function in the thread that signals it. The function may post and
-/// allocate. It must not wait for an operation that needs the function to return. @throws
-/// lci::argument_error  null function
+/// allocate. It must not wait for an operation that needs the function to return.
+/// @throws lci::argument_error  null function
 /// @return  the object; free it with free_comp()
 class alloc_handler_x
     : public detail::alloc_comp_operation<alloc_handler_x, &detail::alloc_handler>,

@@ -215,8 +215,7 @@ class post_am_x : public detail::post_operation<post_am_x, &detail::post_am>,
 /// be reused when `local_comp` is signalled; retry: nothing happened. A result that an option
 /// forbids is never returned
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, write
-/// beyond its
-///   end, tag above `max_imm_tag` together with `remote_comp`
+/// beyond its end, tag above `max_imm_tag` together with `remote_comp`
 class post_put_x : public detail::post_operation<post_put_x, &detail::post_put>,
                    public detail::remote_memory_options<post_put_x> {
  public:
@@ -236,8 +235,7 @@ class post_put_x : public detail::post_operation<post_put_x, &detail::post_put>,
 /// the buffer when `local_comp` is signalled; retry: nothing happened. A result that an option
 /// forbids is never returned
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, read
-/// beyond its
-///   end, a remote completion
+/// beyond its end, a remote completion
 class post_get_x : public detail::post_operation<post_get_x, &detail::post_get>,
                    public detail::remote_memory_options<post_get_x> {
  public:

@@ -67,7 +67,7 @@ struct kind_of_post<post_comm_x> : post_kind<post_kind_t::comm> {};
 struct stream_post_args {
   void* stream = nullptr;
   post_args post;
-  post_kind_t kind = post_kind_t::send;         // what is looked at before it runs
+  post_kind_t kind = post_kind_t::send;         // selects the checks before it runs
   status_t (*run)(const post_args&) = nullptr;  // which of the posts
 };
 /// Arguments of stream_wait.

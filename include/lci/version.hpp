@@ -38,7 +38,7 @@
 #define LCI_WITH_SHM 1  ///< 1 if messages inside a host can use shared memory
 #endif
 #ifndef LCI_USE_REG_CACHE
-#define LCI_USE_REG_CACHE 0  ///< 1 if the registration cache is built in
+#define LCI_USE_REG_CACHE 0  ///< not 0: default of attribute `use_reg_cache` is true
 #endif
 #ifndef LCI_CACHE_LINE
 #define LCI_CACHE_LINE 64  ///< bytes
@@ -59,7 +59,7 @@
 #define LCI_BACKEND_MAX_CQES_DEFAULT 65536  ///< default of attribute `net_max_cqes`
 #endif
 #ifndef LCI_BACKEND_MAX_POLLS
-#define LCI_BACKEND_MAX_POLLS 32  ///< maximum number of completions that one progress call takes
+#define LCI_BACKEND_MAX_POLLS 32  ///< maximum number of completions that one poll takes
 #endif
 #ifndef LCI_USE_MAX_SINGLE_MESSAGE_SIZE_DEFAULT
 #define LCI_USE_MAX_SINGLE_MESSAGE_SIZE_DEFAULT 0x7FFFFFFF  ///< default of attribute `max_msg_size`

@@ -52,7 +52,8 @@ LCT_API uint64_t LCT_parse_arg(const LCT_dict_str_int_t dict[], int count, const
  * @param from  the part; an empty one is never found
  * @param to    the replacement
  * @return the new string, valid until the next call of this or of LCT_str_replace_all() in this
- * thread Threads: any.
+ * thread
+ * Threads: any.
  */
 LCT_API const char* LCT_str_replace_one(const char* in, const char* from, const char* to);
 /**
@@ -62,7 +63,8 @@ LCT_API const char* LCT_str_replace_one(const char* in, const char* from, const 
  * @param from  the part; an empty one is never found
  * @param to    the replacement
  * @return the new string, valid until the next call of this or of LCT_str_replace_one() in this
- * thread Threads: any.
+ * thread
+ * Threads: any.
  */
 LCT_API const char* LCT_str_replace_all(const char* in, const char* from, const char* to);
 

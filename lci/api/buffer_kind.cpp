@@ -10,7 +10,7 @@
 
 namespace lci::api {
 
-// Of a buffer that was said to be GPU memory and is none.
+// For a buffer that was declared to be GPU memory and is not.
 static LCI_COLD void check_there_is_no_driver(const char* name, const void* buffer) {
   if (const mem::memory_domain* const driver = mem::find_driver(); driver != nullptr) {
     char address[2 * sizeof(void*) + 3];
@@ -20,7 +20,7 @@ static LCI_COLD void check_there_is_no_driver(const char* name, const void* buff
                          " says, but the post says MR_DEVICE; legal for it are MR_HOST and "
                          "MR_UNKNOWN");
   }
-  // Relaxed: it guards nothing but the line.
+  // Relaxed: it guards nothing but the warning.
   if (!runtime::global().has_said_no_gpu.exchange(true, std::memory_order_relaxed))
     base::log::warn("api",
                     "a post says MR_DEVICE in a process that uses no GPU: taken as host memory; "
@@ -42,7 +42,7 @@ void check_pointer(const char* name, const void* buffer, std::size_t size, mr_t 
   if (!place.is_handled) throw argument_error(place.domain->refusal(buffer));
   if (place.kind != mem::mem_kind::host)
     throw argument_error(std::string(name) + " is " + place.domain->describe(buffer) +
-                         ", but the post says nothing of it: add .mr(MR_DEVICE), or the mr of its "
+                         ", but the post does not say so: add .mr(MR_DEVICE), or the mr of its "
                          "registration");
 }
 

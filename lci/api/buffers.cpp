@@ -39,7 +39,8 @@ void throw_out_of_mr(const char* name, const void* buffer, std::size_t size, con
                        std::to_string(most) + " are legal there");
 }
 
-// From the middle of a packet its end is not known, but where the memory of all of ours ends.
+// A pointer into the middle of a packet does not tell where the packet ends, only where all packet
+// memory ends.
 void check_packet_room(const char* name, const void* buffer, std::size_t size,
                        const mem::arena& arena) {
   void* const at_start = const_cast<void*>(buffer);

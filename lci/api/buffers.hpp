@@ -1,7 +1,7 @@
-// What every operation checks of the memory that it is given, before anything is changed: that
-// there is some, that it can end where it is said to, and that it lies inside the registration that
-// the caller names, or the packet in which it begins. Threads: any. Errors: argument_error with the
-// size and how many bytes there are.
+// What every operation checks about the memory that it is given, before anything is changed: that
+// there is some, that the address space has room for its size, and that it lies inside the
+// registration that the caller names, or inside the packet in which it begins. Threads: any.
+// Errors: argument_error with the size and how many bytes there are.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +17,15 @@ namespace lci::api {
 [[noreturn]] LCI_COLD void throw_null_buffer(const char* name, std::size_t size);
 [[noreturn]] LCI_COLD void throw_out_of_mr(const char* name, const void* buffer, std::size_t size,
                                            const mr_impl_t& mr);
-// For what base::is_surely_in_space() leaves open.
+// Decides where base::is_surely_in_space() cannot.
 LCI_COLD void check_space(const char* name, const void* buffer, std::size_t size);
 
-// For what check_room() leaves open. Also throws argument_error for a packet that the program has
-// no more.
+// Decides where check_room() cannot. Also throws argument_error for a packet that the program no
+// longer has.
 LCI_COLD void check_packet_room(const char* name, const void* buffer, std::size_t size,
                                 const mem::arena& arena);
 
-// What begins in a packet ends in it.
+// A buffer that begins in a packet must end in it.
 inline void check_room(const char* name, const void* buffer, std::size_t size,
                        const mem::arena& arena) {
   if (arena.sight().covers(buffer)) [[unlikely]]
@@ -39,7 +39,7 @@ inline void check_buffer(const char* name, const void* buffer, std::size_t size)
     check_space(name, buffer, size);
 }
 
-// A size of 0 is legal at any address. A buffer before the region is far behind it.
+// A size of 0 is legal at any address. An address before the region wraps round to a huge offset.
 inline void check_in_mr(const char* name, const void* buffer, std::size_t size,
                         const mr_impl_t& mr) {
   const std::size_t at =

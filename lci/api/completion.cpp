@@ -26,8 +26,8 @@ comp_attr_t attr_for(const detail::alloc_comp_args& args) {
   return attr;
 }
 
-// The device that a waiting call serves, or whose lost peers end it, or null: an object may be
-// waited for without any runtime.
+// The device on which a waiting call makes progress, or whose lost peers end it, or null: an object
+// may be waited for without any runtime.
 device_t device_to_serve(const detail::sync_args& args) {
   api::check_given(args.runtime);
   if (args.device.p_impl != nullptr) return args.device;
@@ -37,8 +37,8 @@ device_t device_to_serve(const detail::sync_args& args) {
   return runtime.p_impl->default_device;
 }
 
-// Nothing is under way in any runtime that could signal this object by itself, and no other rank
-// can name it: only code of the program can, in a handler of the device or in another thread.
+// Nothing under way in any runtime can signal this object by itself, and no other rank can name it:
+// only code of the program can, in a handler of the device or in another thread.
 bool is_left_alone(const comp_impl_t& object, const proto::device_queues& held_up) {
   const std::vector<runtime_impl_t*>& all = runtime::global().runtimes;
   return std::none_of(all.begin(), all.end(), [&](runtime_impl_t* each) {
@@ -51,7 +51,7 @@ bool is_left_alone(const comp_impl_t& object, const proto::device_queues& held_u
 
 bool has_lost_ranks(const runtime_impl_t& runtime) { return runtime.core.failure_epoch() != 0; }
 
-// What waits for a lost rank may never end, so after a loss nothing keeps an object from being
+// What waits for a lost rank may never end, so after a loss no holder keeps an object from being
 // freed.
 bool is_end_sure(const comp::held& by) {
   const std::vector<runtime_impl_t*>& all = runtime::global().runtimes;
@@ -60,7 +60,7 @@ bool is_end_sure(const comp::held& by) {
   });
 }
 
-// Throws where it is known, and cheap to know, that the object will be signalled.
+// Throws where it is known, and cheap to find out, that the object will still be signalled.
 void must_not_be_held(const comp_impl_t& object) {
   if (const comp::held by = comp::held::find(object); by.by != nullptr && is_end_sure(by))
     throw argument_error(std::string("free_comp: argument comp is a ") +
@@ -137,7 +137,7 @@ void free_comp(const free_comp_args& args) {
       base::free_live(static_cast<comp::graph*>(&object), "comp");
       break;
     case attr_comp_type_t::custom:
-      // The library never frees one by itself; here it was asked to.
+      // The library never deletes one on its own; here the program asks for it.
       delete &object;
       break;
   }

@@ -1,4 +1,4 @@
-// What lci_info prints, and what whoever asks from a program gets.
+// What lci_info prints, and what a program gets that asks for the same.
 #include "lci/info.hpp"
 
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include "lci/runtime/net_wishes.hpp"
 #include "lci/version.hpp"
 
-// Written by the build: why it has nothing experimental, and its cache, one "NAME=VALUE" a line.
+// Written by the build: why it has no experimental parts, and its cache, one "NAME=VALUE" a line.
 #if __has_include("lci/build_options.inc")
 #include "lci/build_options.inc"
 #else
@@ -64,7 +64,7 @@ std::vector<info_accelerator_t> accelerators_of(const net::topology& machine,
   return out;
 }
 
-// Of all, those to which the way is shortest.
+// The GPUs with the shortest path to the card.
 std::vector<std::string> nearest(const net::place& card, const std::vector<placed_gpu>& gpus) {
   std::vector<std::string> out;
   net::nearness best = net::nearness::far;
@@ -106,14 +106,15 @@ std::vector<info_backend_t> backends_of(const net::fabric_config& wishes,
   return out;
 }
 
-// What cmake_modules/LciDependencies.cmake looked for besides; each network says for itself why it
-// was not built.
+// Other libraries that cmake_modules/LciDependencies.cmake looked for; each network says for itself
+// why it was not built.
 std::vector<info_choice_t> libraries_of_build() {
   return {{"libhwloc", LCI_HAVE_HWLOC ? "" : "not built: " LCI_WHY_NO_HWLOC},
           {"libsodium", LCI_HAVE_SODIUM ? "" : "not built: " LCI_WHY_NO_SODIUM}};
 }
 
-// What is in experimental/. Whether it can be used on this machine, GPUs and cards say.
+// The parts in experimental/. Whether they can be used on this machine is shown with GPUs and
+// cards.
 std::vector<info_choice_t> experimental_parts() {
   std::vector<info_choice_t> out;
   for (const char* name : {"gdrcopy", "data_direct", "extended_cq"})

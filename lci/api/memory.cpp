@@ -13,7 +13,7 @@ namespace lci {
 
 namespace {
 
-// The first domain that can be used here gives the memory; its allocate() says why it cannot.
+// The first domain that can be used here; if there is none, one whose allocate() says why not.
 const mem::memory_domain& memory_giver() {
   const std::span<const mem::memory_domain> all = mem::memory_domains();
   for (const mem::memory_domain& domain : all)
@@ -84,7 +84,7 @@ void* get_upacket(const packet_pool_args& args) {
 
 namespace {
 
-// A packet tells by its address whose it is: one of our arenas, or memory borrowed from a peer.
+// The address of a packet shows its owner: one of this process's arenas, or a peer that lent it.
 __attribute__((noinline)) void put_packet(void* payload) {
   if (payload == nullptr) throw argument_error("put_upacket: packet is null");
   for (runtime_impl_t* runtime : runtime::global().runtimes) {
@@ -112,7 +112,7 @@ std::size_t get_max_bcopy_size(const packet_pool_args& args) {
 
 void set_allocator(const allocator_args& args) {
   if (args.allocator == nullptr) throw argument_error("set_allocator: allocator is null");
-  // edge core.allocator: partner is whoever gives memory back, such as nobody::signal().
+  // edge core.allocator: partners are the calls that give memory back, such as nobody::signal().
   api::find_runtime(args.runtime).core.allocator.store(args.allocator, std::memory_order_release);
 }
 

@@ -1,4 +1,4 @@
-// The raw network layer: thin access for tools. Not to be mixed with progress on one device.
+// The raw network layer: thin access for tools. Must not be mixed with progress on one device.
 #include "lci/net.hpp"
 
 #include <cstring>
@@ -49,7 +49,7 @@ void check_short(const net_post_args& a, const endpoint_impl_t& end) {
                          std::to_string(limit));
 }
 
-// There is no protocol above these posts that would bring the bytes another way.
+// No protocol above these posts could carry the bytes in another way.
 [[noreturn]] LCI_COLD void throw_off_network(const net_post_args& a,
                                              const mem::memory_place& place) {
   throw argument_error((a.mr.is_empty() ? "buffer is " : "mr is ") +
@@ -58,7 +58,7 @@ void check_short(const net_post_args& a, const endpoint_impl_t& end) {
                        "through host memory");
 }
 
-// The bytes of a receive are copied by the processor, whatever the network could do.
+// The processor copies the bytes of a receive, whatever the network could do.
 void check_host_memory(const net_post_args& a, proto::shared_state& shared) {
   if (a.mr.p_impl == nullptr || a.size == 0) return;
   const mem::memory_place place = a.mr.is_empty()
@@ -69,7 +69,7 @@ void check_host_memory(const net_post_args& a, proto::shared_state& shared) {
                          ", and net_* receives do not go through host memory");
 }
 
-// Fills in what `key` registers for this operation alone.
+// The operation for the network; `key` holds what is registered for it alone.
 net::net_op make_op(const net_post_args& a, const net_context_impl_t& network, bool is_short,
                     proto::network_key& key) {
   net::net_op op;
@@ -129,7 +129,7 @@ error_t post(const net_post_args& a, net_opcode_t opcode,
     op.buffer = r->packet->payload();
     op.in_order = true;
   }
-  // Done would say that a short put is in order (docs/decisions/0028-order-behind-puts.md).
+  // Done would mean that a short put is in order (docs/decisions/0028-order-behind-puts.md).
   const bool orders_puts = network.fabric->caps_of(a.rank).orders_puts;
   const errorcode_t code = (to.end.queue->end().*verb)(op);
   if (code == errorcode_t::done)

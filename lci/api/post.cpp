@@ -11,9 +11,9 @@ namespace {
 
 using detail::post_args;
 
-// The most frequent case, before anything is gathered: a few bytes that the network takes at once.
-// Everything else, refusals and wrong arguments included, goes the long way. Worth a function of
-// its own: it is a third of the instructions of the long way.
+// The most frequent case, tried before anything is gathered: a few bytes that the network takes at
+// once. Everything else, refusals and wrong arguments included, takes the long path. Worth a
+// function of its own: it costs a third of the instructions of the long path.
 inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) noexcept {
   const proto::core& core = end.core;
   if (a.size > end.inject_now_limit || a.mr.p_impl != nullptr || a.packet_pool.p_impl != nullptr ||

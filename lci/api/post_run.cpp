@@ -12,7 +12,7 @@ namespace lci::api {
 
 void throw_no_answer_allowed() {
   throw argument_error(
-      "allow_done and allow_posted are both false: no answer is left for a finished operation");
+      "allow_done and allow_posted are both false: no result is left for a finished operation");
 }
 
 void throw_bad_rank(int rank, int n) {
@@ -27,7 +27,7 @@ void throw_bad_policy(const post_args& a) {
 
 void throw_bad_semantic(comp_semantic_t semantic) {
   throw argument_error("comp_semantic " + std::to_string(static_cast<int>(semantic)) +
-                       " is none; legal are memory (0) and network (1)");
+                       " is out of range; legal are memory (0) and network (1)");
 }
 
 void throw_too_wide(const post_args& a, const proto::core& core) {
@@ -54,8 +54,8 @@ void look_at_number(const char* who, rcomp_t number, const proto::core& core) {
 
 namespace {
 
-// Progress for a call that waits. What others' handlers or operations throw must not end the wait
-// of an operation that still uses the caller's buffer, so it is kept and thrown afterwards.
+// Progress for a call that waits. Exceptions from handlers or operations of others must not end the
+// wait of an operation that still uses the caller's buffer, so they are kept and thrown afterwards.
 void progress_and_keep(waiting& wait, const proto::waiter* w, int rank, std::exception_ptr& kept) {
   try {
     wait.progress([&]() noexcept { return base::waiting_call{BLOCKING_POST, w, rank}; });
@@ -67,7 +67,7 @@ void progress_and_keep(waiting& wait, const proto::waiter* w, int rank, std::exc
   }
 }
 
-// Ends the call if whom it waits for is gone: its peer, or for ANY_SOURCE any that was lost.
+// Ends the call if what it waits for is lost: its peer or, for ANY_SOURCE, any rank.
 void check_source(proto::device_queues& queues, int rank, waiting& wait) {
   if (rank >= 0)
     check_peer(queues, rank);
@@ -75,30 +75,30 @@ void check_source(proto::device_queues& queues, int rank, waiting& wait) {
     wait.check();
 }
 
-// What the call waits for will not come of that rank. What a rank had sent before it took leave may
-// be on its way over whatever device, so that a receive goes on until all of it is in.
+// What the call waits for will not come from that rank. What a rank sent before it left may still
+// be on its way over any device, so a receive goes on until all of it is in.
 bool is_given_up(proto::core& core, int rank, bool is_receive) {
   if (!core.is_gone(rank)) [[likely]]
     return false;
   return !is_receive || core.has_died(rank) || core.is_all_in(rank);
 }
 
-// The operation that a call waited for has failed. Why was kept by the device, and thrown either
+// The operation that a call waited for has failed. The device has kept the reason, which was thrown
 // by our own rounds of progress or by those of another thread.
 [[noreturn]] LCI_COLD void throw_failed(proto::device_queues& queues, int rank, waiting& wait,
                                         const std::exception_ptr& kept) {
   check_source(queues, rank, wait);
   if (kept) std::rethrow_exception(kept);
   queues.engine().errors.rethrow();
-  // A receive of any source may have met the request of one that was lost before.
+  // A receive from any source may have met the request of a rank that was lost before.
   const std::uint32_t count = queues.engine().errors.lost.count();
   if (count != 0) queues.engine().errors.throw_loss(count - 1);
   throw std::runtime_error(
       "the operation failed; the call of progress of another thread has thrown why");
 }
 
-// None of the handlers can run. If whom the operation is with can only be this process, or the
-// program allows no longer wait, it ends, unless a message has met it.
+// No handler can run here. If only this process itself can be the peer of the operation, or if the
+// program allows no longer wait, the operation ends, unless a message has met it.
 LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& queues, int rank,
                              waiting& wait, proto::matcher* filed_in, bool& is_met) {
   const bool is_with_us = rank == queues.engine().shared.me || queues.engine().shared.n == 1;
@@ -110,7 +110,7 @@ LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& queues, int
     else
       is_met = true;
   }
-  // What has met a message ends by itself.
+  // An operation that has met a message ends by itself.
   if (!is_met) wait.tell_held_up(BLOCKING_POST, is_with_us);
 }
 
@@ -118,7 +118,7 @@ LCI_COLD void end_if_held_up(proto::waiter* w, proto::device_queues& queues, int
 
 bool is_taken_back(proto::waiter* w, proto::device_queues& queues, waiting& wait,
                    proto::matcher& filed_in) {
-  // What progress throws may end the call only where nothing is under way any more.
+  // An exception from progress may end the call only if nothing is under way any more.
   std::exception_ptr kept;
   progress_and_keep(wait, w, base::waiting_call::ANYBODY, kept);
   const bool is_back = !w->is_over() && filed_in.take_back(*w);
@@ -131,7 +131,7 @@ bool is_taken_back(proto::waiter* w, proto::device_queues& queues, waiting& wait
 status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, waiting& wait,
                   proto::matcher* filed_in) {
   std::exception_ptr kept;
-  bool is_met = false;  // by a message from somebody, so that it comes to an end by itself
+  bool is_met = false;  // by a message, so that it comes to an end by itself
   while (!w->is_over()) {
     progress_and_keep(wait, w, rank, kept);
     if (w->is_over()) break;
@@ -160,7 +160,8 @@ status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, wait
 
 namespace {
 
-// The buffer may be in a packet. One whose payload is apart tells where it is: the caller need not.
+// The buffer may be in a packet. If the packet's payload is apart, the packet gives its place: the
+// caller need not.
 LCI_COLD void find_packet(const post_args& a, const proto::core& core, proto::outgoing& out) {
   out.packet = mem::packet_pool::held(core.arena, a.local_buffer);
   if (out.packet == nullptr || a.size > out.packet->capacity) [[unlikely]]
@@ -233,7 +234,7 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
       out.local_key = mr.key.get();
       out.off_network = mr.key.is_off();
     }
-    if (a.size == 0) out.kind = mem::mem_kind::host;  // nothing is there to be read
+    if (a.size == 0) out.kind = mem::mem_kind::host;  // there is nothing to read
   }
   if (end.core.arena.sight().covers(a.local_buffer)) find_packet(a, end.core, out);
   if (end.checks_pointers && out.packet == nullptr)

@@ -1,4 +1,4 @@
-// What all posts share: checks, answers, and waiting for the calls that must not answer "posted".
+// What all posts share: checks, results, and waiting for calls that must not return "posted".
 // Threads: any. Included by the files that implement posts, nothing else.
 #pragma once
 
@@ -42,7 +42,7 @@ struct permission {
   }
 };
 
-// What the caller gave and find_endpoint() does not look at.
+// Checks the arguments that find_endpoint() does not look at.
 inline void check_given(const post_args& a) {
   check_buffer("local_buffer", a.local_buffer, a.size, a.mr);
   check_given(a.packet_pool);
@@ -52,15 +52,15 @@ inline void check_given(const post_args& a) {
 }
 
 LCI_COLD void look_at_number(const char* who, rcomp_t number, const proto::core& core);
-// Throws argument_error for no number, and for that of a matching engine, in which a message would
-// look like a send.
+// Throws argument_error for a number that names nothing, and for that of a matching engine, in
+// which a message would look like a send.
 inline void check_names_object(const char* who, rcomp_t number, const proto::core& core) {
   if (number < core.rcomps.end_of_engines()) [[unlikely]]
     look_at_number(who, number, core);
 }
 
 [[noreturn]] LCI_COLD void throw_too_wide(const post_args& a, const proto::core& core);
-// Of a put: the number that it signals, if any, and its tag.
+// For a put: checks the number that it signals, if any, and its tag.
 inline void check_notification(const post_args& a, const proto::core& core) {
   if (a.remote_comp == 0) return;
   check_names_object("post_put", a.remote_comp, core);
@@ -86,7 +86,7 @@ inline matching_engine_impl_t& find_engine(const post_args& a, endpoint_impl_t& 
   return *engine.p_impl;
 }
 
-// What the general post stands for. Throws argument_error for what is no operation.
+// The operation that the general post stands for. Throws argument_error if it is none.
 detail::post_kind_t find_operation(const post_args& a);
 
 inline void check_rank(const post_args& a, const proto::core& core) {
@@ -95,7 +95,7 @@ inline void check_rank(const post_args& a, const proto::core& core) {
   core.check_alive(a.rank);
 }
 
-// A receive may still take what its peer sent before it took leave; the dead are refused.
+// A receive may still take what its peer sent before it left; ranks that have failed are refused.
 inline void check_source(const post_args& a, const proto::core& core) {
   if (a.rank == ANY_SOURCE) return;
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]
@@ -114,7 +114,7 @@ inline status_t status_of(const post_args& a, errorcode_t code) noexcept {
   return status;
 }
 
-// Ends a call that waits for that rank if it is gone.
+// Ends a call that waits for that rank if the rank is lost.
 inline void check_peer(proto::device_queues& queues, int rank) {
   if (!queues.engine().shared.is_gone(rank)) [[likely]]
     return;
@@ -123,19 +123,19 @@ inline void check_peer(proto::device_queues& queues, int rank) {
 }
 
 // Waits until `w`, the object of an operation under way, is signalled. Ends with an exception when
-// the peer is gone, or for ANY_SOURCE when any was lost since `wait` was made. A receive is filed
-// in an engine, out of which it is taken then; if a message has met it already, the call goes on to
-// the end of that.
+// the peer is lost or, for ANY_SOURCE, when any rank was lost since `wait` was made. A receive is
+// filed in an engine and is taken out of it then; if a message has met it already, the call goes on
+// until it completes.
 status_t wait_for(proto::waiter* w, proto::device_queues& queues, int rank, waiting& wait,
                   proto::matcher* filed_in);
 
-// For a receive that may answer retry: after one round of progress it is taken out of its engine
+// For a receive that may return retry: after one round of progress it is taken out of its engine
 // again, unless a message has met it.
 LCI_COLD bool is_taken_back(proto::waiter* w, proto::device_queues& queues, waiting& wait,
                             proto::matcher& filed_in);
 
-// The packet that a post uses up is not the program's any more, unless the post answers retry or
-// throws. One that was borrowed, or whose payload is apart, has marks of its own.
+// A packet that a post consumes no longer belongs to the program, unless the post returns retry or
+// throws. One that was borrowed, or whose payload is apart, is marked in its own way.
 class spent_packet {
  public:
   explicit spent_packet(mem::packet* packet) noexcept : packet_(packet) {
@@ -163,17 +163,17 @@ class spent_packet {
 proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::user_side& user,
                          bool may_retry);
 
-// The post answers retry.
+// The result of a post that is refused: retry.
 LCI_COLD status_t refused(const post_args& a, proto::device_queues& queues,
                           errorcode_t why) noexcept;
 
-// For the report of who waits.
+// For the report of what waits.
 inline base::waiting_call refused_call(const post_args& a, errorcode_t why) noexcept {
   return {BLOCKING_POST, nullptr, a.rank, a.tag, a.size, static_cast<std::uint8_t>(why)};
 }
 
-// Runs start(user_side, may_retry, got) until it is more than refused, and until it is finished,
-// because the caller wants no "posted". filed_in: of a receive.
+// Runs start(user_side, may_retry, got) until it is not refused any more, then waits until the
+// operation is finished, because the caller does not want "posted". filed_in: for a receive.
 template <class Start>
 LCI_COLD status_t run_blocking(const post_args& a, const permission& allow,
                                proto::device_queues& queues, proto::matcher* filed_in,
@@ -186,7 +186,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow,
   errorcode_t code = errorcode_t::retry;
   try {
     while (proto::is_retry(code = start(user, true, got)) && !allow.retry) {
-      // Nothing is under way yet, so whatever progress throws may end the call.
+      // Nothing is under way yet, so an exception from progress may end the call.
       wait.progress([&]() noexcept { return refused_call(a, code); });
       if (a.rank >= 0) check_peer(queues, a.rank);
       if (wait.is_held_up()) [[unlikely]]
@@ -208,7 +208,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow,
   return got;
 }
 
-// A handler that a post runs is one deeper than where the post was made; it may have to wait.
+// A handler that a post runs is nested one deeper than the place of the post; it may have to wait.
 inline void signal_from_post(proto::device_queues& queues, comp_impl_t& to, const status_t& status,
                              proto::news what) {
   const proto::handler_depth here;
@@ -218,15 +218,15 @@ inline void signal_from_post(proto::device_queues& queues, comp_impl_t& to, cons
   try {
     comp::signal(&to, status);
   } catch (const std::bad_alloc&) {
-    // The operation has happened. A queue that could not grow gets its status in a round of
-    // progress; what code of the program throws is the program's.
+    // The operation has happened. A queue that could not grow gets its status in a later round of
+    // progress; exceptions of the program's code are passed on.
     if (to.attr.comp_type != attr_comp_type_t::cq ||
         !queues.engine().handlers.add(to, status, true, what))
       throw;
   }
 }
 
-// start() has answered.
+// Turns the code that start() returned into the status of the post.
 inline status_t answer(const post_args& a, const permission& allow, proto::device_queues& queues,
                        proto::news what, errorcode_t code, status_t& got) {
   if (error_t(code).is_done()) {
@@ -242,7 +242,7 @@ inline status_t answer(const post_args& a, const permission& allow, proto::devic
   return status_of(a, code);
 }
 
-// run() once a rank is gone. The object may be that of an operation that was lost.
+// run() once a rank is lost. The object may have belonged to an operation that was lost.
 template <class Start>
 LCI_COLD status_t run_after_loss(const post_args& a, const permission& allow,
                                  proto::device_queues& queues, proto::news what, Start& start) {
@@ -257,7 +257,7 @@ LCI_COLD status_t run_after_loss(const post_args& a, const permission& allow,
   return answer(a, allow, queues, what, code, got);
 }
 
-// Runs start() and turns its code into the answer of the post. what: the operation, for errors.
+// Runs start() and turns its code into the status of the post. what: the operation, for errors.
 template <class Start>
 status_t run(const post_args& a, const permission& allow, proto::device_queues& queues,
              proto::news what, Start&& start, proto::matcher* filed_in = nullptr) {

@@ -34,21 +34,21 @@ void wait_drained(const progress_args& args) {
   api::waiting wait(queues);
   while (!queues.is_drained()) {
     wait.round([]() noexcept { return base::waiting_call{"wait_drained"}; });
-    // All is over but for completions whose handlers cannot run before this call returns.
+    // All is finished except completions whose handlers cannot run before this call returns.
     if (queues.engine().handlers.is_out_of_reach() && queues.engine().handlers.completions() != 0 &&
         queues.is_drained_but_for_handlers())
       api::throw_held_up(queues, "wait_drained");
-    // Receives are left, for which nobody else may send where there is nobody else.
+    // Receives are left, and in a job of one rank no other rank can send for them.
     if (wait.is_held_up()) [[unlikely]]
       wait.tell_held_up("wait_drained", queues.engine().shared.n == 1 &&
                                             queues.engine().is_quiet_but_for_handlers());
   }
-  wait.check();  // with a loss, what was under way is over too
+  wait.check();  // after a loss, operations under way have ended too
 }
 
 void check_none_lost(const progress_args& args) {
   const bool is_given = args.device.p_impl != nullptr || args.endpoint.p_impl != nullptr;
-  // Without a device there was nobody to lose.
+  // Without a device there was no rank to lose.
   if (!is_given && api::find_runtime(args.runtime).default_device.p_impl == nullptr) return;
   api::waiting(device_of(args).queues, true).check();
 }

@@ -11,8 +11,8 @@ void throw_changed_rmr(const rmr_t& rmr, int rank) {
   if (rmr.is_empty()) throw argument_error("rmr is empty: it names no remote memory");
   char text[160];
   std::snprintf(text, sizeof text,
-                "rmr (base 0x%llx, slot %u, generation %u) is no unmodified copy of what get_rmr() "
-                "has given rank %d",
+                "rmr (base 0x%llx, slot %u, generation %u) is not an unmodified copy of what "
+                "get_rmr() returned on rank %d",
                 static_cast<unsigned long long>(rmr.base), key_of(rmr).slot, key_of(rmr).generation,
                 rank);
   throw argument_error(text);

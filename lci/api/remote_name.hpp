@@ -1,4 +1,5 @@
-// What the 24 bytes of an rmr_t say, and whether an operation stays inside of what they name.
+// What the 24 bytes of an rmr_t mean, and whether an operation stays inside the region that they
+// name.
 // Callers: puts and gets, raw ones too. Threads: any. Errors: argument_error.
 #pragma once
 
@@ -16,7 +17,7 @@ inline net::remote_key key_of(const rmr_t& rmr) noexcept {
 
 [[noreturn]] LCI_COLD void throw_changed_rmr(const rmr_t& rmr, int rank);
 
-// Throws unless it is what get_rmr() has given that rank for one of its regions.
+// Throws unless it is exactly what get_rmr() returned on that rank for one of its regions.
 inline void check_rmr(const rmr_t& rmr, int rank, const proto::core& core) {
   if (core.seal.check_of(rmr.base, rmr.opaque_rkey, rank) != rmr.mr_base) [[unlikely]]
     throw_changed_rmr(rmr, rank);
@@ -34,7 +35,8 @@ struct remote_span {
 [[noreturn]] LCI_COLD void throw_out_of_region(const remote_span& at, std::size_t region);
 
 // Fills `view`. False: the peer is not connected yet, so its registrations cannot be seen; the
-// connection is on its way. Throws for a name of nothing, and for what is not inside the region.
+// connection is being made. Throws for a key that names nothing, and for a range outside the
+// region.
 inline bool check_remote(const remote_span& at, net::fabric& fabric, net::remote_view& view) {
   view = fabric.check_remote(at.rank, key_of(at.rmr));
   using answer = net::remote_view::answer;

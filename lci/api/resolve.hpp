@@ -1,9 +1,9 @@
-// From handles that may be missing to the objects they stand for. Defaults are looked for only
-// where nothing was given, and everything else follows from what was given, so a private runtime
-// needs no global one. Threads: any. Errors: argument_error for a freed handle, or when something
-// is missing and there is no default. A default is forgotten when it is freed, so unlike a handle
-// from the program it is either empty or good. A handle that was given is looked at always, also
-// where another one settles what is meant.
+// From handles that may be missing to the objects that they stand for. Defaults are used only where
+// nothing was given, and everything else follows from what was given, so a private runtime needs no
+// global one. Threads: any. Errors: argument_error for a freed handle, or when something is missing
+// and there is no default. A default is forgotten when it is freed, so unlike a handle from the
+// program it is either empty or valid. A handle that was given is always checked, even where
+// another one decides what is meant.
 #pragma once
 
 #include "lci/mem/packet_pool.hpp"

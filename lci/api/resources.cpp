@@ -26,7 +26,7 @@ Attr attributes(const char* who, const Args& args) {
   return attr;
 }
 
-// Checks a handle that is to be freed and empties it.
+// Checks a handle that is to be freed, and empties it.
 template <class Handle>
 auto* take(const free_args<Handle>& args, const char* what) {
   if (args.handle == nullptr)
@@ -131,8 +131,8 @@ void free_packet_pool(const free_args<packet_pool_t>& args) {
   base::free_live(impl, "packet_pool");
 }
 
-// Packets live in memory that every device of the runtime already reaches, so binding needs no more
-// than valid handles. Payloads of an allocator are where the device delivers.
+// Packets lie in memory that every device of the runtime can reach already, so binding needs only
+// valid handles. Payloads of an allocator are where the device delivers.
 void register_packet_pool(const bind_packet_pool_args& args) {
   api::check_given(args.runtime);
   packet_pool_impl_t& pool = *base::check_live(args.packet_pool.p_impl, "packet_pool");
@@ -183,7 +183,7 @@ runtime_t runtime_of(runtime_t runtime, device_t device, endpoint_t endpoint) {
 }
 
 std::uint64_t next_collective_sequence(matching_engine_t engine) {
-  // Relaxed: a number, nothing is published by it.
+  // Relaxed: only a number; it publishes no other data.
   return base::check_live(engine.p_impl, "matching_engine")
       ->next_collective.fetch_add(1, std::memory_order_relaxed);
 }

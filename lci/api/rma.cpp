@@ -24,7 +24,7 @@ status_t post_rma(const post_args& a, proto::news what, Start&& start) {
   if (what == proto::news::put) api::check_notification(a, queues.engine().shared);
   const auto begin = [&](const proto::user_side& user, bool may_retry, status_t&) {
     // Before the first contact the bounds cannot be checked, and a wrong post must throw here and
-    // not later, so it has to wait for the contact even if it may not be refused.
+    // not later, so it waits for the contact even if it may not be refused.
     net::remote_view there;
     net::fabric& fabric = *end.device.context.fabric;
     const api::remote_span at{a.rank, a.rmr, a.remote_disp, a.size, "remote_disp"};
@@ -79,7 +79,7 @@ status_t post_get(const post_args& a) {
 }
 
 status_t post_comm(const post_args& a) {
-  api::check_given(a.matching_engine);  // also where none is needed
+  api::check_given(a.matching_engine);  // even where none is needed
   switch (api::find_operation(a)) {
     case post_kind_t::put:
       return post_put(a);

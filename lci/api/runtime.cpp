@@ -19,7 +19,8 @@ void name_resource(named_attr_t& attr, const char* name, void* user_context) {
   attr.user_context = user_context;
 }
 
-// What a runtime makes by itself takes the defaults, which the program may have set to anything.
+// Resources that a runtime makes itself take the defaults, which the program may have set to
+// anything.
 void check_defaults(const char* who, const runtime_settings_t& wanted) {
   global_attr_t defaults = g_default_attr;
   runtime::check_settings<net_context_settings_t>(who, defaults);
@@ -102,7 +103,7 @@ void g_runtime_fina(const no_args&) {
   runtime::global_state& g = runtime::global();
   if (g.default_users == 0) throw argument_error("g_runtime_fina() without g_runtime_init()");
   --g.default_users;
-  // The first call already ends it, as existing programs expect; the others only balance the count.
+  // The first call already ends it, as existing programs expect; later ones only balance the count.
   if (g.default_runtime.is_empty()) return;
   const runtime_t runtime = g.default_runtime;
   g.default_runtime = runtime_t();

@@ -1,5 +1,5 @@
 // Posts and waits in the order of a stream of the program: arguments are checked, and the endpoint
-// is settled, when the stream gets them; all else when the post runs.
+// is chosen, when the stream gets them; all else happens when the post runs.
 #include "lci/stream.hpp"
 
 #include "lci/api/post_run.hpp"
@@ -11,8 +11,8 @@ namespace lci::detail {
 
 namespace {
 
-// What the post itself would refuse when it runs, and who waits for the stream hears of late. Where
-// a region of a peer ends may not be known yet.
+// Checks what the post itself would refuse when it runs, of which a program that waits for the
+// stream would learn late. The end of a peer's region may not be known yet.
 void check_post(post_kind_t kind, const post_args& a, endpoint_impl_t& end) {
   const proto::core& core = end.core;
   if (kind == post_kind_t::comm) kind = api::find_operation(a);
@@ -46,12 +46,12 @@ stream_op_t stream_post(const stream_post_args& args) {
         "which waits for nothing; expected a completion object");
   comp::any(post.local_comp, "stream_post");
   if (!post.allow_posted)
-    throw argument_error("stream_post: allow_posted is false, but nobody waits for the post");
+    throw argument_error("stream_post: allow_posted is false, but no thread waits for the post");
   endpoint_impl_t& end = api::find_endpoint(post.runtime, post.device, post.endpoint);
   api::check_given(post.matching_engine);
   check_post(args.kind, post, end);
   post.endpoint = endpoint_t(&end);
-  // Nobody sees the answer, so the object has to be told.
+  // No caller sees the result, so the object must be signalled.
   post.allow_done = false;
   proto::gpu::stream_ops& streams = end.device.owner().shared.gpu.streams;
   return stream_op_t(streams.add_post(args.stream, args.run, post, &end.device.queues.engine()));

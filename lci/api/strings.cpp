@@ -1,5 +1,5 @@
 // Names of enumerators, for programs and messages.
-// Called by programs and by whoever builds a message for people. Threads: any; everything is
+// Called by programs and by code that builds messages for people. Threads: any; everything is
 // immutable. Always true: a name is the spelling of the enumerator. No `default` in the switches,
 // so that the compiler points here when an enumerator is added.
 
@@ -93,7 +93,7 @@ const char* get_broadcast_algorithm_str(broadcast_algorithm_t algorithm) {
 const char* get_reduce_scatter_algorithm_str(reduce_scatter_algorithm_t algorithm) {
   return algorithm_str(algorithm);
 }
-// Programs that were written to the declaration with the wrong enumeration keep working.
+// Keeps programs working that were written against the declaration with the wrong enumeration.
 const char* get_reduce_scatter_algorithm_str(broadcast_algorithm_t algorithm) {
   return algorithm_str(algorithm);
 }

@@ -12,13 +12,13 @@
 namespace lci::api {
 
 void waiting::count_idle() noexcept {
-  constexpr std::uint64_t MOST_MS = 10;  // that one round may count
+  constexpr std::uint64_t MOST_MS = 10;  // the most that one round may count
   const std::uint64_t ms = base::ticks_per_ms();
   const std::uint64_t now = base::cpu_ticks();
   const std::uint64_t passed = now - last_ticks_;
   last_ticks_ = now;
   if (idle_ms_ == 0 && idle_ticks_ == 0) {
-    idle_ticks_ = 1;  // begins to count
+    idle_ticks_ = 1;  // starts counting
     return;
   }
   idle_ticks_ += passed < MOST_MS * ms ? passed : MOST_MS * ms;
@@ -49,15 +49,16 @@ std::string depth_text(const proto::device_queues& queues) {
          std::to_string(queues.engine().handlers.size()) + " wait for this one to return";
 }
 
-// What a receive that waits leads to once its message comes, wherever that is from.
+// Whether a receive that waits leads to a signal of `object` once its message comes, from whatever
+// rank.
 bool leads_to(const proto::user_side& user, const comp_impl_t& object, bool is_alone,
               bool is_held_up) {
   if (user.comp == &object || user.comp == nullptr) return user.comp != nullptr;
-  // It would wait like the others.
+  // Its handler would have to wait like the others.
   if (comp::runs_user_code(*user.comp)) return !is_alone && !is_held_up;
-  // A collective goes on by its receives.
+  // A collective advances by its receives.
   if (user.comp->attr.comp_type == detail::LIBRARY_COMP && !user.is_waiter) return true;
-  // Somebody else may wait for it. Of this thread only outer calls do.
+  // Another thread may wait for it. In this thread only outer calls do.
   return !is_alone;
 }
 
@@ -103,7 +104,7 @@ bool may_signal(proto::device_queues& queues, const comp_impl_t& object,
                   leads_to(waiting.user, object, is_alone, &queues == &held_up);
     });
   });
-  // Another one has met its message, or comes and goes in another thread.
+  // Another receive has met its message, or is posted or completed in another thread.
   return is_there || filed != open || queues.host.open_receives.sum() != open;
 }
 

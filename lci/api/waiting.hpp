@@ -1,7 +1,7 @@
 // How a blocking call waits: rounds of progress on one device, until what it waits for is there or
 // a peer is lost. Threads: an instance belongs to one call. Included by the files of blocking
 // calls. Always true: the call ends for a peer that is lost after it began, whichever thread
-// noticed, and not for one that was lost before, unless the call before kept that to itself.
+// noticed, and not for one that was lost before, unless the previous call did not report that.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace lci::api {
 
-// The call waits for what only a handler beyond the greatest depth can bring.
+// The call waits for something that only a handler beyond the greatest depth can bring.
 [[noreturn]] LCI_COLD void throw_held_up(const proto::device_queues& queues, const char* what);
-// It may wait for something else as well, but has done so for as long as the program allows.
+// The call may wait for something else as well, but has done so for as long as the program allows.
 [[noreturn]] LCI_COLD void throw_waited_out(const proto::device_queues& queues, const char* what);
 LCI_COLD void warn_held_up(const proto::device_queues& queues, const char* what) noexcept;
-// Something under way on this device may signal that object without a handler of the device that is
-// held up: an operation with it; a collective; where other threads use the library, whatever may
-// set one of them to work. Not what only this process itself can send. Walks all receives.
+// Whether something under way on this device may signal that object without a handler of the
+// held-up device: an operation with it; a collective; where other threads use the library, anything
+// that may set one of them to work. Not what only this process itself can send. Walks all receives.
 LCI_COLD bool may_signal(proto::device_queues& queues, const comp_impl_t& object,
                          const proto::device_queues& held_up);
 
 class waiting {
  public:
-  // needs_all: what is waited for needs every rank, so that one that is lost already ends it too.
+  // needs_all: what is waited for needs every rank, so a rank that is lost already ends it too.
   explicit waiting(proto::device_queues& queues, bool needs_all = false)
       : queues_(queues),
         since_(queues.engine().errors.lost.begin_wait()),
         next_loss_(needs_all ? 0 : since_) {}
   // A call may end well, or for another reason, although a peer was lost meanwhile: then the next
-  // one of this thread tells, since nobody else may have noticed.
+  // call of this thread reports it, since no other thread may have noticed.
   ~waiting() {
     if (queues_.engine().errors.lost.count() != since_) [[unlikely]]
       end();
@@ -41,10 +41,11 @@ class waiting {
   waiting& operator=(const waiting&) = delete;
 
   // A round of progress, made while what is waited for is not there; throws what progress throws,
-  // and peer_failure_error for the lost. Of whom the round before has lost the caller has looked
-  // once more: what came before the loss may have ended the wait.
+  // and peer_failure_error for lost peers. Between the round that noticed a loss and the one that
+  // throws, the caller checks once more: what came before the loss may have ended the wait.
   //
-  // describe() says what is waited for, should that take long: it answers a base::waiting_call.
+  // describe() returns a base::waiting_call that says what is waited for; called if that takes
+  // long.
   template <class Describe>
   void round(Describe&& describe) {
     end_if_lost();
@@ -59,7 +60,7 @@ class waiting {
     queues_.engine().watch.look_for_gone();
     is_lost_ = has_loss();
   }
-  // A round for a call that decides by itself whose loss ends it.
+  // A round for a call that decides for itself whose loss ends it.
   template <class Describe>
   void progress(Describe&& describe) {
     if (error_t(queues_.progress_in_wait()).is_done()) {
@@ -72,23 +73,23 @@ class waiting {
       count_idle();
     rest(describe);
   }
-  // This thread is in a handler, as deep as they may be, others wait for that one to return, and
-  // for a while nothing has come: what is waited for may be what one of those brings. Said now and
-  // then only, since it takes a while to see who else could bring it.
+  // True if this thread is in a handler at the greatest depth, other handlers wait for it to
+  // return, and nothing has come for a while: what is waited for may be what one of those would
+  // bring. True only now and then, since it takes a while to find out what else could bring it.
   bool is_held_up() noexcept {
     if (idle_ms_ < next_judgement_ms_) [[likely]]
       return false;
     next_judgement_ms_ = idle_ms_ + JUDGE_EVERY_MS;
     return true;
   }
-  // After is_held_up(). is_certain: nothing else can bring it. If that is not so another rank may,
-  // however slow it is, and the call ends only when it has lasted as long as the program allows.
+  // After is_held_up(). is_certain: nothing else can bring it. Otherwise another rank may, however
+  // slow it is, and the call ends only when it has lasted as long as the program allows.
   bool has_to_end(bool is_certain) const noexcept {
     const auto limit = static_cast<std::uint64_t>(queues_.engine().shared.max_handler_wait_s);
     return is_certain || (limit != 0 && idle_ms_ >= 1000 * limit);
   }
-  // After is_held_up(): ends the call if it has to end. If not, the user is told that it may never
-  // do so by itself, once a call.
+  // After is_held_up(): ends the call if it has to end. If not, warns the user, once per call, that
+  // it may never end by itself.
   void tell_held_up(const char* what, bool is_certain) {
     if (is_certain) throw_held_up(queues_, what);
     if (has_to_end(false)) throw_waited_out(queues_, what);
@@ -100,7 +101,7 @@ class waiting {
     end_if_lost();
   }
   bool has_loss() const noexcept { return queues_.engine().errors.lost.count() > next_loss_; }
-  // What is waited for will not come, because that rank is gone.
+  // What is waited for will not come, because that rank is lost.
   [[noreturn]] LCI_COLD void end_for(int rank) {
     queues_.engine().errors.lost.heard(rank);
     queues_.engine().shared.throw_gone(rank);
@@ -125,15 +126,15 @@ class waiting {
   proto::device_queues& queues_;
   base::spin_wait spin_;
   // How long rounds of progress have found nothing while handlers were out of reach. A thread that
-  // stood still was not idle for longer than a moment.
+  // was stopped does not count as idle for more than a moment.
   std::uint64_t idle_ms_ = 0, idle_ticks_ = 0, last_ticks_ = 0;
   std::uint64_t next_judgement_ms_ = PATIENCE_MS;
   bool was_told_ = false;
-  bool is_lost_ = false;  // as has_loss() said behind the last round
-  // As losses::begin_wait() said, or ENTERED, which no count is: the call is in base/waiting_calls,
-  // and its end, which compares this with the count anyway, takes it out there.
+  bool is_lost_ = false;  // has_loss() after the last round
+  // The result of losses::begin_wait(), or ENTERED, which no count equals: the call is listed in
+  // base/waiting_calls, and its end, which compares this with the count anyway, removes it there.
   std::uint32_t since_;
-  std::uint32_t entered_since_;    // since_, then
+  std::uint32_t entered_since_;    // the value of since_ before that
   const std::uint32_t next_loss_;  // the first entry that ends the call
 };
 

@@ -1,18 +1,19 @@
-// The turns of a biased lock that concern two threads.
+// The slow paths of a biased lock, which concern two threads.
 // Called by its try_lock() and unlock(). Threads: any.
 #include "lci/base/biased_lock.hpp"
 
 namespace lci::base {
 
-// Nobody's yet, or somebody else's: then from now on a spinlock. False: the owner is inside.
+// The lock has no owner yet, or another thread owns it: from then on it is a spinlock. False: the
+// owner is inside.
 LCI_COLD bool biased_lock::try_lock_slow() noexcept {
   if (is_shared()) return try_lock_shared();
-  // Relaxed: it only tells the first thread from all others.
+  // Relaxed: it only tells the first thread from all later ones.
   const bool is_new = !was_tried_.exchange(true, std::memory_order_relaxed);
   if (!owner_.seize(0) || !owner_.enter_brief()) return false;
   if (is_new && !is_shared()) return true;
-  // edge biased.mode: whoever was inside before has left (edge owned.leave), and who takes lock_
-  // next may be a third thread, which knows of that by this store alone; partner is is_shared().
+  // edge biased.mode: the previous owner has left (edge owned.leave). The next thread to take
+  // lock_ may be a third one, which learns of that by this store alone; partner is is_shared().
   is_shared_.store(true, std::memory_order_release);
   owned::leave_brief();
   return try_lock_shared();
@@ -20,7 +21,7 @@ LCI_COLD bool biased_lock::try_lock_slow() noexcept {
 
 LCI_COLD bool biased_lock::try_lock_shared() noexcept {
   if (!lock_.try_lock()) return false;
-  if (!is_shared()) {  // it has become somebody's own in between
+  if (!is_shared()) {  // it has become one thread's own in between
     lock_.unlock();
     return false;
   }

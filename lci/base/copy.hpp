@@ -1,4 +1,4 @@
-// Moving a few bytes without a call, which would cost as much as the rest of a small message.
+// Copies a few bytes without a call, which would cost as much as the rest of a small message.
 // Threads: pure functions.
 #pragma once
 
@@ -33,8 +33,8 @@ inline void copy_small(void* to, const void* from, std::size_t size) noexcept {
   }
 }
 
-// Two words next to each other, in one store where the processor has one. A later load of both then
-// gets them from the store buffer; after two stores it would have to wait for the cache.
+// Stores two adjacent words, in one store where the processor can. A later load of both is then
+// served from the store buffer; after two stores it would have to wait for the cache.
 inline void store_pair(void* to, std::uint64_t first, std::uint64_t second) noexcept {
 #if defined(__x86_64__)
   _mm_storeu_si128(static_cast<__m128i*>(to),

@@ -1,8 +1,8 @@
-// Counters that many threads bump and somebody sometimes sums: a line per thread, so that bumping
-// is a plain load and store by its owner. Threads: add() any; sum() any, exact once the bumpers are
-// quiet or ordered before the call. Always true: a thread id has one live owner at a time
-// (base/thread_id), so no update is lost; threads beyond the limit share the last line with a
-// locked add.
+// Counters that many threads increment and that are read now and then: one line per thread, so
+// that an increment is a plain load and store by the line's owner. Threads: add() any; sum() any,
+// exact once no thread adds or all adds are ordered before the call. Always true: a thread id has
+// one live owner at a time (base/thread_id), so no update is lost; threads beyond the limit share
+// the last line with a locked add.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// A file descriptor with one owner. Callers: backends, and what hands descriptors between them.
-// Threads: single. Always true: closed exactly once, by whoever owns it last.
+// A file descriptor with one owner. Callers: backends, and code that passes descriptors between
+// them. Threads: single. Always true: closed exactly once, by its last owner.
 #pragma once
 
 #include <unistd.h>
@@ -20,7 +20,7 @@ class descriptor {
   ~descriptor() { reset(); }
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  // To whoever closes it.
+  // Hands the descriptor over to the caller, who must close it.
   int release() noexcept { return std::exchange(fd_, -1); }
   void reset(int fd = -1) noexcept {
     if (fd_ >= 0) close(fd_);

@@ -12,7 +12,7 @@ namespace lci::base::env {
 
 namespace {
 
-// One shape for all errors: who, what was found, what would be right.
+// All errors have one form: the variable, the text found, and what would be accepted.
 [[noreturn]] void refuse(std::string_view what, std::string_view text,
                          const std::string& accepted) {
   std::string message(what);

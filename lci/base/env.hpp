@@ -16,7 +16,8 @@ namespace lci::base::env {
 
 // The value, or nothing if the variable is unset or empty.
 std::optional<std::string_view> find(const char* variable) noexcept;
-// A whole decimal number that another program sets, such as a launcher; nothing too if it is none.
+// A whole decimal number set by another program, such as a launcher; nothing if the value is not
+// one.
 std::optional<long> find_number(const char* variable) noexcept;
 
 // One accepted word of an enumeration and what it stands for.
@@ -25,7 +26,7 @@ struct word {
   std::uint64_t value;
 };
 
-// The parsers. `what` names the variable (or option) in the error. Letters count in any case.
+// The parsers. `what` names the variable (or option) in the error. Case is ignored.
 //
 // 1/0 true/false on/off yes/no
 bool parse_bool(std::string_view what, std::string_view text);
@@ -59,7 +60,7 @@ void for_each_entry(std::string_view list, std::string_view separators, Visit&& 
   }
 }
 
-// Same letters in any case.
+// True if the words are equal, ignoring case.
 bool same_word(std::string_view a, std::string_view b) noexcept;
 
 }  // namespace lci::base::env

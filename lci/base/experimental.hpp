@@ -1,4 +1,4 @@
-// What is said of a part of the library that is in experimental/ and not in this build. Callers:
+// The error text for a part of the library that is in experimental/ and not in this build. Callers:
 // the stubs of such parts. Threads: any.
 #pragma once
 

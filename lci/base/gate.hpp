@@ -1,7 +1,8 @@
-// Many may pass at a time, or one be alone. For work that is short on both sides and where being
-// alone is rare: to pass costs two additions to a shared word.
-// Threads: shared. Always true: while alone() runs nobody has entered and not left; who enters
-// does not wait for others that enter. Inside nobody may enter again or ask to be alone.
+// Many threads may pass at a time, or one may be alone. For work that is short on both sides and
+// where being alone is rare: a pass costs two additions to a shared word.
+// Threads: shared. Always true: while alone() runs its function, no thread is inside; threads that
+// enter do not wait for each other. A thread that is inside may neither enter again nor call
+// alone().
 #pragma once
 
 #include <atomic>
@@ -17,9 +18,9 @@ class gate {
  public:
   void enter() noexcept {
     for (;;) {
-      // edge gate.enter: whoever enters is counted before it looks whether the gate is closed, and
-      // who closes it does so before it looks who is counted; partner is alone(). edge gate.open:
-      // and who finds it open sees what was done while it was closed.
+      // edge gate.enter: a thread that enters is counted before it checks whether the gate is
+      // closed, and one that closes it does so before it checks the count; partner is alone().
+      // edge gate.open: a thread that finds it open sees what was done while it was closed.
       inside_.fetch_add(1, std::memory_order_seq_cst);
       if (!is_closed_.load(std::memory_order_seq_cst)) [[likely]]
         return;
@@ -31,7 +32,7 @@ class gate {
   // edge gate.leave: what was done inside is seen by alone().
   void leave() noexcept { inside_.fetch_sub(1, std::memory_order_release); }
 
-  // Calls f() while nobody is inside.
+  // Calls f() while no thread is inside.
   template <class F>
   void alone(F&& f) noexcept {
     const std::lock_guard lock(one_at_a_time_);
@@ -40,7 +41,7 @@ class gate {
     // edge gate.leave: partner is leave(). edge gate.enter: partner is enter().
     while (inside_.load(std::memory_order_seq_cst) != 0) wait();
     f();
-    // edge gate.open: what f() did is seen by who enters next; partner is enter().
+    // edge gate.open: what f() did is seen by the threads that enter next; partner is enter().
     is_closed_.store(false, std::memory_order_release);
   }
 

@@ -15,7 +15,7 @@
 
 #include "lci/base/platform.hpp"
 
-// Both libraries have this code and share the rank, by the name that C programs read it under.
+// Both libraries contain this variable and share it, under the name by which C programs read it.
 // Weak: see boot/membership.
 extern "C" {
 extern LCI_API int LCT_rank;
@@ -26,7 +26,7 @@ namespace lci::base::log {
 
 namespace {
 
-// What all contexts of the process share.
+// What all contexts of the process share: the host's name.
 struct process_facts {
   char host[256] = "?";
   process_facts() noexcept {
@@ -36,7 +36,7 @@ struct process_facts {
 };
 
 process_facts& facts() noexcept {
-  // Outlives static destructors, and asks nobody for memory.
+  // Outlives static destructors, and allocates nothing.
   alignas(process_facts) static unsigned char room[sizeof(process_facts)];
   static process_facts* const instance = new (room) process_facts;
   return *instance;
@@ -100,7 +100,7 @@ context* make_global() {
   const int found = find_level(options.level_names, wanted);
   if (found >= 0) options.threshold = found;
   auto* made = new context(std::move(options));
-  // Set-up refuses such a value with an exception; a program that logs before is at least told.
+  // Set-up refuses such a value with an exception; a program that logs earlier gets this warning.
   if (found < 0 && wanted[0] != '\0') {
     made->print(static_cast<int>(level::warn), "log", nullptr,
                 "LCI_LOG_LEVEL is \"%s\": expected error, warn, status, info, debug or trace; "
@@ -127,7 +127,7 @@ int find_level(const std::vector<std::string>& names, std::string_view text) noe
   return -1;
 }
 
-// Relaxed: a number in lines, nothing is published by it.
+// Relaxed: a number that is printed; it publishes no other data.
 void set_rank(int rank) noexcept {
   std::atomic_ref(LCT_rank).store(rank, std::memory_order_relaxed);
 }
@@ -148,8 +148,8 @@ bool context::passes(std::string_view tag) const noexcept {
   return (white_.empty() || any_inside(white_, tag)) && !any_inside(black_, tag);
 }
 
-// Found out at the first line rather than when the context is made: file names may need the rank,
-// and a run without messages shall leave no empty files.
+// Chosen at the first line rather than when the context is made: file names may need the rank, and
+// a run without messages shall leave no empty files.
 int context::destination() noexcept {
   const std::lock_guard<std::mutex> guard(mutex_);
   if (fd_ >= 0) return fd_;
@@ -169,7 +169,7 @@ int context::destination() noexcept {
     owns_fd_ = true;
     return fd_;
   }
-  fd_ = STDERR_FILENO;  // said once, then every line goes where somebody may see it
+  fd_ = STDERR_FILENO;  // said once; from then on every line goes where a person may see it
   dprintf(STDERR_FILENO, "%s: cannot open log file %s: %s; logging to stderr\n",
           options_.name.c_str(), real.c_str(), std::strerror(errno));
   return fd_;
@@ -186,8 +186,8 @@ void context::print(int level, const char* tag, const char* where, const char* f
 void context::vprint(int level, const char* tag, const char* where, const char* format,
                      va_list args) noexcept {
   if (!enabled(level) || !passes(tag)) return;
-  const int saved_errno = errno;  // callers log between a failure and the look at its errno
-  // The monotonic clock is one for the whole host: lines of several processes can be merged by it.
+  const int saved_errno = errno;  // callers log between a failure and their look at errno
+  // All processes of a host share the monotonic clock, so their lines can be merged by it.
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   const auto index = static_cast<std::size_t>(level);
@@ -211,7 +211,7 @@ void context::vprint(int level, const char* tag, const char* where, const char* 
       stack[size] = '\n';
       write_line(destination(), stack, size + 1);
     } else if (char* heap = static_cast<char*>(std::malloc(size + 2)); heap != nullptr) {
-      // A prefix that does not fit the stack line is cut; only a monstrous `where` can do that.
+      // A prefix that does not fit the stack line is cut; only a huge `where` can cause that.
       const std::size_t kept = at < sizeof stack ? at : sizeof stack - 1;
       std::char_traits<char>::copy(heap, stack, kept);
       std::vsnprintf(heap + kept, size + 2 - kept, format, again);
@@ -226,7 +226,7 @@ void context::vprint(int level, const char* tag, const char* where, const char* 
 }
 
 namespace {
-// Logs while there is no memory for the real one, to standard error.
+// Logs to standard error while there is no memory for the real context.
 context& plain() noexcept {
   alignas(context) static unsigned char room[sizeof(context)];
   static context* const instance = new (room) context([] {

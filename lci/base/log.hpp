@@ -1,8 +1,8 @@
 // Log lines for people. A context owns a threshold, two tag filters and a destination; the library
-// has one of its own, configured by LCI_LOG_LEVEL, LCI_LOG_OUTFILE, LCI_LOG_WHITELIST and
+// has a context of its own, configured by LCI_LOG_LEVEL, LCI_LOG_OUTFILE, LCI_LOG_WHITELIST and
 // LCI_LOG_BLACKLIST, which are read once, at the first line.
-// Callers: everybody; set-up, tear-down and failures only, never the message path.
-// Threads: any, all functions; a context may be made and freed by one thread only.
+// Callers: all of the library, at set-up, tear-down and failures only; never the message path.
+// Threads: any, all functions; only one thread may make and free a context.
 // Always true: one line is one write(2) to a descriptor opened for appending, so lines of several
 // processes never mix; a line costs no heap allocation unless it is longer than LINE_ON_STACK.
 #pragma once
@@ -17,13 +17,13 @@
 
 namespace lci::base::log {
 
-// In order of detail: a threshold lets itself and everything before it through.
+// From least to most detailed; a threshold passes its own level and all levels before it.
 enum class level : int { error, warn, status, info, debug, trace };
 
 // Lower-case names of the levels above, in their order.
 const std::vector<std::string>& level_names();
 
-// What a context is made of. It is plain text and numbers, because a C interface will fill it too.
+// What a context is made from. Plain text and numbers, because a C interface fills it too.
 struct context_options {
   std::string name;                      // shown in each line: <name:level:tag>
   std::vector<std::string> level_names;  // least detailed first; may differ from lci's own
@@ -41,14 +41,14 @@ class context {
   context& operator=(const context&) = delete;
 
   bool enabled(int level) const noexcept {
-    // Relaxed: the threshold guards no other data; a line more or less at the switch is fine.
+    // Relaxed: the threshold guards no other data; a line more or less when it changes is harmless.
     return level <= threshold_.load(std::memory_order_relaxed);
   }
   int threshold() const noexcept { return threshold_.load(std::memory_order_relaxed); }
   void set_threshold(int level) noexcept { threshold_.store(level, std::memory_order_relaxed); }
 
-  // `where` is "file:func:line" or null. Lines that do not pass the threshold or the filters cost
-  // a comparison and a search.
+  // `where` is "file:func:line" or null. A line that the threshold or the filters stop costs a
+  // comparison and a search.
   void print(int level, const char* tag, const char* where, const char* format, ...) noexcept
       __attribute__((format(printf, 5, 6)));
   void vprint(int level, const char* tag, const char* where, const char* format,
@@ -62,8 +62,8 @@ class context {
   const context_options options_;
   const std::vector<std::string> white_, black_;
   std::atomic<int> threshold_;
-  std::mutex mutex_;  // guards fd_, while it is found out
-  int fd_ = -1;       // -1 until the first line that can name the file
+  std::mutex mutex_;  // guards fd_ while the destination is chosen
+  int fd_ = -1;       // -1 until the first line for which the file can be named
   bool owns_fd_ = false;
 };
 
@@ -74,7 +74,7 @@ int find_level(const std::vector<std::string>& names, std::string_view text) noe
 // yet. Until it is known, a context whose file name holds % writes to stderr.
 void set_rank(int rank) noexcept;
 int rank() noexcept;
-// Name of this host.
+// The name of this host.
 const char* host() noexcept;
 
 // lci's own context. Never freed, so that destructors of static objects may still log.

@@ -1,5 +1,5 @@
-// The taker's side of base/owned, and the rare turns of the owner's side.
-// Called by threads that want what another one owns. Threads: any.
+// The taker's side of base/owned, and the slow paths of the owner's side.
+// Called by threads that want what another thread owns. Threads: any.
 #include "lci/base/owned.hpp"
 
 #include <linux/membarrier.h>
@@ -22,7 +22,7 @@ std::atomic<bool> forced_locked{false};
 
 std::uint64_t ticks_of_us(std::uint64_t us) noexcept { return ticks_per_ms() * us / 1000; }
 
-// Counters of different cores may be a little apart: "before" counts as no time.
+// Counters of different cores may differ a little: a negative difference counts as no time.
 bool elapsed(std::uint64_t since, std::uint64_t ticks) noexcept {
   return static_cast<std::int64_t>(cpu_ticks() - since) >= static_cast<std::int64_t>(ticks);
 }
@@ -55,7 +55,7 @@ LCI_COLD bool owned::enter_slow() noexcept {
   record* const me = detail::thread_record_tls;
   if (me == nullptr || me->depth.load(std::memory_order_relaxed) == record::MAX_INSIDE)
     return false;
-  // Already inside, while a taker that will find us there has withdrawn the ownership for a moment.
+  // Already inside, while a taker that will find us there has withdrawn the ownership briefly.
   if (me->holds(this)) return enter_nested(me);
   return become_owner(me) && announce(me);
 }
@@ -66,9 +66,9 @@ LCI_COLD bool owned::enter_brief_slow() noexcept {
   return me != nullptr && become_owner(me) && announce_brief(me);
 }
 
-// If there is no owner, or it is idle.
+// Succeeds if there is no owner, or if the owner is idle.
 bool owned::become_owner(record* me) noexcept {
-  // Look at the clock before the lock: threads that poll what another one owns come here often.
+  // Look at the clock before the lock: threads that poll what another thread owns come here often.
   const record* const old = owner_.load(std::memory_order_relaxed);
   if (old != &detail::nobody && old != me) {
     const std::uint64_t seen = seen_ticks_.load(std::memory_order_relaxed);
@@ -80,7 +80,7 @@ bool owned::become_owner(record* me) noexcept {
   return mine;
 }
 
-// Needs no look at owner_: nobody can take what we are inside of.
+// Needs no look at owner_: no other thread can take what we are inside of.
 bool owned::enter_nested(record* me) noexcept {
   const std::uint32_t depth = me->depth.load(std::memory_order_relaxed);
   me->inside[depth].store(this, std::memory_order_relaxed);
@@ -88,7 +88,8 @@ bool owned::enter_nested(record* me) noexcept {
   return true;
 }
 
-// Under taking_: makes `me` the owner if there is none or it has been idle since an earlier look.
+// Under taking_: makes `me` the owner if there is none, or if the owner has been idle since an
+// earlier look.
 bool owned::claim(record* me) noexcept {
   record* const old = owner_.load(std::memory_order_relaxed);
   if (old == me) return true;
@@ -146,7 +147,7 @@ LCI_COLD void owned::disown() noexcept {
   taking_.unlock();
 }
 
-// Visits that end out of order: the one that ends moves to the end of the list.
+// For visits that end out of order: the visit that ends moves to the end of the list.
 LCI_COLD void owned::close_gap(record* me, std::uint32_t last) noexcept {
   std::uint32_t at = last;
   while (at > 0 && me->inside[at].load(std::memory_order_relaxed) != this) --at;

@@ -1,13 +1,13 @@
 // Ownership of a piece of state by one thread at a time, without a locked instruction on the
-// owner's way.
+// owner's path.
 //
-// The owner announces "inside" in its thread record and then looks whether it still is the owner,
+// The owner announces "inside" in its thread record and then checks that it still is the owner,
 // both with plain instructions. A taker withdraws the ownership, issues membarrier (private
-// expedited), which makes every running thread of the process pass a full barrier, and then looks
-// for the announcement. So either the owner saw the withdrawal or the taker sees the owner inside.
-// Where membarrier is missing, and under thread sanitizer, the announcement is a locked exchange.
-// The announcement is not a field of the owned thing: a former owner, stopped between its first
-// look and its announcement, would later write over the word of its successor. Threads:
+// expedited), which makes every running thread of the process execute a full barrier, and then
+// looks for the announcement. So either the owner sees the withdrawal or the taker sees the owner
+// inside. Where membarrier is missing, and under thread sanitizer, the announcement is a locked
+// exchange. The announcement is not a field of the owned object: a former owner, stopped between
+// its first look and its announcement, would later overwrite its successor's word. Threads:
 // enter()/leave() any thread; visits nest and end in any order, in the thread that began them.
 // Always true: at most one thread is inside.
 #pragma once
@@ -21,32 +21,32 @@
 
 namespace lci::base {
 
-// True when membarrier(private expedited) was registered for this process; false forces the locked
-// form. Tests may switch it off, while no thread uses anything owned.
+// True when membarrier(private expedited) was registered for this process; false means that the
+// locked form is used. Tests may switch it off while no thread uses an owned object.
 bool has_asymmetric_fence() noexcept;
 void force_locked_fence_for_test(bool on) noexcept;
 
-// The taker's half: every thread of the process has passed a full barrier since. Who stores before
-// it and loads after it meets whoever stores, then loads with plain instructions while
-// detail::plain_fence is set, and with sequentially consistent ones otherwise. False: the system
-// refused, nothing may be concluded.
+// The taker's half: on return, every thread of the process has executed a full barrier. A thread
+// that stores before the call and loads after it is ordered with a thread that stores and then
+// loads, with plain instructions while detail::plain_fence is set and with sequentially consistent
+// ones otherwise. False: the system refused, and nothing may be concluded.
 bool heavy_fence() noexcept;
 
 namespace detail {
-extern thread_record nobody;           // owner of what has no owner
+extern thread_record nobody;           // the owner of objects that have no owner
 extern std::atomic<bool> plain_fence;  // owners may use plain instructions
 }  // namespace detail
 
 class alignas(CACHE_LINE) owned {
  public:
-  // Outside for this long, an owner may be replaced by a thread that wants in.
+  // An owner that has been outside for this long may be replaced by a thread that wants to enter.
   static constexpr std::uint64_t IDLE_US = 50;
   // How long seize() waits for an owner that is inside.
   static constexpr std::uint64_t SEIZE_US = 1000;
 
   // Inside on true; leave() must follow. The owner enters with plain instructions; the first thread
-  // ever becomes owner; another thread gets false, unless the owner has been outside and idle for
-  // IDLE_US, in which case the caller replaces it.
+  // ever becomes the owner; another thread gets false, unless the owner has been outside and idle
+  // for IDLE_US, in which case the caller replaces it.
   bool enter() noexcept { return enter(detail::thread_record_tls); }
   void leave() noexcept { leave(detail::thread_record_tls); }
   // The same for callers that have their thread's record at hand; null before the first visit.
@@ -63,7 +63,7 @@ class alignas(CACHE_LINE) owned {
     me->depth.store(last, std::memory_order_release);
   }
   // The same at half the cost, for visits of a few instructions in which no other brief visit
-  // begins. They do not count as activity: others get in by seize(), or as if the owner were idle.
+  // begins. They do not count as activity: others enter by seize(), or as if the owner were idle.
   bool enter_brief() noexcept { return enter_brief(detail::thread_record_tls); }
   static void leave_brief() noexcept { leave_brief(detail::thread_record_tls); }
   bool enter_brief(detail::thread_record* me) noexcept {
@@ -71,7 +71,7 @@ class alignas(CACHE_LINE) owned {
       return enter_brief_slow();
     return announce_brief(me) || enter_brief_slow();
   }
-  // The same for the owner alone: nobody becomes owner by it.
+  // The same for the owner alone: a caller never becomes the owner by it.
   bool enter_brief_as_owner(detail::thread_record* me) noexcept {
     return owner_.load(std::memory_order_relaxed) == me && announce_brief(me);
   }
@@ -79,11 +79,11 @@ class alignas(CACHE_LINE) owned {
     // edge owned.leave: partner is holds().
     me->brief.store(nullptr, std::memory_order_release);
   }
-  // Makes the caller owner (not yet inside) regardless of idleness, waiting for the owner to leave;
-  // false if it is still inside after `wait_us`, or if the caller itself is inside.
+  // Makes the caller the owner (not yet inside) even if the present owner is not idle, waiting for
+  // that owner to leave; false if it is still inside after `wait_us`, or if the caller is inside.
   bool seize(std::uint64_t wait_us = SEIZE_US) noexcept;
-  // Gives ownership up, so that the next thread becomes owner without a barrier. Only while
-  // outside; nothing happens if the caller is not the owner.
+  // Gives up ownership, so that the next thread becomes the owner without a barrier. Call it only
+  // while outside; it does nothing if the caller is not the owner.
   void disown() noexcept;
   // The owner's thread id, or detail::NO_THREAD_ID.
   // edge owned.owner: the record before its address; partners are claim(), take_from() and seize().
@@ -114,7 +114,7 @@ class alignas(CACHE_LINE) owned {
     visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return true;
   }
-  // No depth to load: two visits in a row do not wait for each other's stores.
+  // Loads no depth: two visits in a row do not wait for each other's stores.
   bool announce_brief(record* me) noexcept {
     if (!LCI_TSAN && detail::plain_fence.load(std::memory_order_relaxed)) [[likely]] {
       me->brief.store(this, std::memory_order_release);  // edge owned.enter
@@ -136,16 +136,16 @@ class alignas(CACHE_LINE) owned {
   void close_gap(record* me, std::uint32_t last) noexcept;
   void restart_idle_clock() noexcept;
 
-  // Read by all, written when ownership changes or a taker looks.
+  // Read by all threads; written when ownership changes or a taker looks.
   std::atomic<record*> owner_{&detail::nobody};
-  spinlock taking_;  // held by whoever changes the owner
+  spinlock taking_;  // held by the thread that changes the owner
   std::atomic<std::uint32_t> seen_visits_{0};
   std::atomic<std::uint64_t> seen_ticks_{0};
   // Written by the owner at each visit, hence on a line that others seldom read.
   alignas(CACHE_LINE) std::atomic<std::uint32_t> visits_{0};
 };
 
-// Leaves in its destructor if it got in.
+// Enters in its constructor, and leaves in its destructor if it could enter.
 class owned_guard {
  public:
   explicit owned_guard(owned& what) noexcept

@@ -16,8 +16,8 @@ struct both_clocks {
   std::uint64_t ticks;
 };
 
-// The tightest of a few readings: a process that loses its core between the two clocks reads them
-// apart.
+// The tightest of a few readings: in a process that loses its core between the two clocks, they
+// are read apart.
 both_clocks read_clocks() {
   both_clocks best{};
   std::uint64_t gap = ~std::uint64_t{0};

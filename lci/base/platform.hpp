@@ -1,4 +1,4 @@
-// Facts about the compiler and the processor that the rest of the library builds on.
+// Facts about the compiler and the processor that the rest of the library relies on.
 // Threads: everything here is a pure function of its arguments or of the processor.
 #pragma once
 
@@ -59,11 +59,10 @@ std::uint64_t ticks_per_ms();
 // reorder.
 inline void compiler_fence() noexcept { asm volatile("" ::: "memory"); }
 
-// Asks for the cache line of `p` in a state that can be written, without waiting for it. On x86-64
-// as an instruction: compilers turn
-// __builtin_prefetch(p, 1) into a read prefetch unless the target is a recent processor. Older ones
-// execute 0F 0D as a no-op (Intel SDM volume 2, PREFETCHW; AMD64 has it since its first
-// generation).
+// Requests the cache line of `p` in a writable state, without waiting for it. On x86-64 by an
+// explicit instruction, because compilers turn __builtin_prefetch(p, 1) into a read prefetch unless
+// the target is a recent processor. Older processors execute 0F 0D as a no-op (Intel SDM volume 2,
+// PREFETCHW; AMD64 has it since its first generation).
 inline void prefetch_for_write(const void* p) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(p)));

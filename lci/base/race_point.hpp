@@ -1,9 +1,9 @@
-// Named race points: a place between a look and an act where a test does another thread's work.
+// Named race points: places between a check and an act at which a test runs another thread's work.
 //
-// Owns the one hook that such a build has. Set by tests/support/race_hook, called from whatever
-// library code holds a LCI_RACE_POINT. Threads: any; the hook itself decides which threads it acts
-// on. Always true: without -DLCI_RACE_POINTS=1 (set by the debug, asan and tsan presets only) a
-// race point is nothing at all, so the code that ships has neither the branch nor the string.
+// Owns the one hook of such a build. tests/support/race_hook sets it; library code that contains an
+// LCI_RACE_POINT calls it. Threads: any; the hook itself decides which threads it acts on. Always
+// true: without -DLCI_RACE_POINTS=1 (set by the debug, asan and tsan presets only) a race point is
+// empty, so the code that ships has neither the branch nor the string.
 #pragma once
 
 #if defined(LCI_RACE_POINTS) && LCI_RACE_POINTS

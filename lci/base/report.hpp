@@ -1,7 +1,7 @@
-// What a rank tells of itself when its launcher asks who waits for what: plain records in one
-// buffer, and the datagrams that they travel in. Read by tools/lcrun, which is of the same build.
-// Threads: a report is filled by one thread, in a signal handler: nothing here takes memory, a lock
-// or an exception. Always true: what had no room is counted.
+// What a rank reports about itself when its launcher asks what it waits for: plain records in one
+// buffer, and the datagrams that carry them. Read by tools/lcrun of the same build.
+// Threads: one thread fills a report, in a signal handler: nothing here allocates memory, takes a
+// lock or throws. Always true: records for which there was no room are counted.
 #pragma once
 
 #include <csignal>
@@ -14,25 +14,25 @@
 
 namespace lci::base::report {
 
-// Name of the abstract datagram socket that answers go to; set by lcrun.
+// The name of the abstract datagram socket to which answers go; lcrun sets it.
 inline constexpr const char* SOCKET_VARIABLE = "LCI_LCRUN_REPORT";
-// Queued with the number of the question. Without a handler it is ignored, so that whoever gets it
-// by mistake does not die of it.
+// The signal, queued with the number of the question. Its default action is to be ignored, so a
+// process that gets it by mistake does not die.
 inline constexpr int QUESTION = SIGURG;
 
 enum class kind : std::uint8_t {
   call,        // name; thread, object; rank, tag, size of what it waits for, how: last refusal
   collective,  // name, number; engine; object: signalled at its end; other: its transfers' object
-  receive,     // that no message has met: engine, rank, tag, size, how: policy, object
-  message,     // that no receive has met: the same, flag RENDEZVOUS: its sender waits
+  receive,     // not matched yet: engine, rank, tag, size, how: policy, object
+  message,     // not matched yet: the same; flag RENDEZVOUS: its sender waits
   send,        // large, under way: rank, tag, size, how: 0 asked, 1 being written; object
   incoming,    // large, being received: rank, tag, size, object
-  backlog,     // number operations wait for room in the network; rank
-  refusals,    // how: errorcode_t, number posts were answered so; rank of the last
-  progress,    // number rounds of a device; age_ms since the last look, -1 unknown
-  device,      // number operations open; size: receives open
-  packets,     // number in use of size
-  engine,      // number collectives were begun on this engine
+  backlog,     // number: operations that wait for room in the network; rank
+  refusals,    // how: errorcode_t; number: posts that it answered; rank of the last
+  progress,    // number: rounds of a device; age_ms since the last look, -1 unknown
+  device,      // number: operations open; size: receives open
+  packets,     // number: packets in use; size: packets in all
+  engine,      // number: collectives begun on this engine
   busy         // name: could not be looked at now
 };
 
@@ -42,12 +42,12 @@ struct record {
   kind what;
   std::uint8_t how;
   std::uint16_t flags;
-  std::uint32_t engine;  // its first number
+  std::uint32_t engine;  // the first number of its name
   std::int32_t rank;
   std::int32_t thread;  // as the system numbers it
   std::uint64_t tag;
   std::uint64_t size;    // bytes
-  std::uint64_t object;  // address of the completion object, a name for it
+  std::uint64_t object;  // address of the completion object; serves as a name for it
   std::uint64_t other;
   std::uint64_t number;
   std::int64_t age_ms;  // -1: unknown
@@ -62,12 +62,12 @@ struct header {
   std::int32_t pid;
   std::int32_t question;
   std::uint16_t part, is_last;
-  std::uint32_t records;   // that follow
-  std::uint64_t left_out;  // for want of room, in the whole answer
+  std::uint32_t records;   // how many follow
+  std::uint64_t left_out;  // records without room, in the whole answer
 };
 static_assert(std::is_trivially_copyable_v<header>);
 
-// Both clocks at one moment. Two moments tell how fast the cheap one runs.
+// Both clocks at one moment. Two moments give the rate of the cheap one.
 struct moment {
   std::uint64_t ticks = 0;
   std::int64_t ms = 0;
@@ -104,14 +104,14 @@ class sheet {
   static void set_name(record& r, const char* name) noexcept {
     for (std::size_t i = 0; i + 1 < sizeof r.name && name[i] != 0; ++i) r.name[i] = name[i];
   }
-  // Empties it. `start`: some moment of this process that lies back.
+  // Empties it. `start`: some earlier moment of this process.
   void begin_at(const moment& start) noexcept {
     count_ = left_out_ = 0;
     start_ = start;
     now_ = moment::now();
   }
   std::int64_t now_ms() const noexcept { return now_.ms; }
-  // How long ago that was; -1: not known.
+  // Milliseconds since the moment `ticks`; -1: not known.
   std::int64_t age_of(std::uint64_t ticks) const noexcept {
     if (ticks == 0) return -1;
     const auto passed = static_cast<double>(now_.ticks - start_.ticks);

@@ -1,4 +1,4 @@
-// How a blocking call waits: it calls progress, then a spin_wait, until what it waits for is there.
+// How a blocking call waits: it alternates progress and a spin_wait until the event is there.
 // First the core only pauses, because a peer on another core answers within a microsecond; then it
 // yields, because the answer may have to come from a thread that has no core.
 // Threads: an instance belongs to one thread and one wait; set_oversubscribed() any thread.
@@ -15,11 +15,11 @@ namespace lci::base {
 
 class spin_wait {
  public:
-  // About 5 us on a core whose pause takes 40 ns: more than a hand-over between two cores, less
-  // than what a time slice lost to a spinning neighbour costs.
+  // About 5 us on a core whose pause takes 40 ns: more than a hand-over between two cores takes,
+  // less than a time slice lost to a spinning neighbour costs.
   static constexpr unsigned SPINS = 128;
 
-  // One step of waiting. True: the wait has become a long one, and the processor was given away.
+  // One step of waiting. True: the wait has become a long one, and the thread yielded.
   bool operator()() noexcept {
     if (left_ == 0) {
       sched_yield();
@@ -33,14 +33,14 @@ class spin_wait {
   // Something arrived: the next thing is likely to be near as well.
   void reset() noexcept { left_ = spins_at_start(); }
 
-  // Set once the number of local ranks is known. With more ranks than cores whoever answers is
-  // likely to be waiting for this very core, so waiting starts with a yield.
+  // Set once the number of local ranks is known. With more ranks than cores, the peer that answers
+  // is likely to be waiting for this very core, so waiting starts with a yield.
   static void set_oversubscribed(bool on) noexcept { state().store(on, std::memory_order_relaxed); }
   static bool is_oversubscribed() noexcept { return state().load(std::memory_order_relaxed); }
 
  private:
   static unsigned spins_at_start() noexcept { return is_oversubscribed() ? 0 : SPINS; }
-  // Relaxed everywhere: a hint about speed, nothing is published by it.
+  // Relaxed everywhere: a hint about speed; it publishes no other data.
   static std::atomic<bool>& state() noexcept {
     static std::atomic<bool> oversubscribed{false};
     return oversubscribed;

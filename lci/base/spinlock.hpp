@@ -1,5 +1,5 @@
-// A lock for a handful of instructions. Threads: shared. Never held across a system call or user
-// code.
+// A lock that is held for a handful of instructions. Threads: shared. Never held across a system
+// call or user code.
 #pragma once
 
 #include <sched.h>
@@ -19,8 +19,8 @@ class spinlock {
   }
   void lock() noexcept {
     for (unsigned spins = 0; !try_lock(); ++spins) {
-      // The holder may have lost its core: with more threads than cores spinning alone would wait a
-      // time slice.
+      // The holder may have lost its core: with more threads than cores, spinning alone would wait
+      // for a time slice.
       if (spins % 128 == 127)
         sched_yield();
       else

@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t WORD_BITS = 64;
 constexpr std::uint32_t WORDS = MAX_THREADS / WORD_BITS;
 
-// Trivially destructible, so that threads which outlive static destruction still find it whole.
+// Trivially destructible, so that threads that outlive static destruction still find it intact.
 struct registry {
   // edge thread.handover, both sides: what the last holder of a number wrote is seen by the next
   // one, because one unlocks and the other locks this mutex.
@@ -32,7 +32,7 @@ struct registry {
 };
 constinit registry all;
 
-// Lowest first: dense numbers keep per-thread tables short, and the next thread inherits.
+// The lowest first: dense numbers keep per-thread tables short, and the next thread inherits.
 std::uint32_t take_number() noexcept {
   for (std::uint32_t word = 0; word < WORDS; ++word) {
     const auto bit = static_cast<std::uint32_t>(std::countr_one(all.taken[word]));
@@ -49,7 +49,7 @@ thread_record* take_spare() noexcept {
     all.spare = record->next_free;
     return record;
   }
-  // Null is survivable: such a thread never owns anything.
+  // Null is harmless: such a thread never owns anything.
   return new (std::nothrow) thread_record;
 }
 
@@ -69,7 +69,7 @@ void release(void* value) noexcept {
 }
 
 // A key of the thread library, not a thread_local object: its destructor runs after those of all
-// thread_local objects and again if one of the other key destructors asked for a number once more.
+// thread_local objects, and runs again if another key's destructor asked for a number once more.
 pthread_key_t exit_key() noexcept {
   static const pthread_key_t key = [] {
     pthread_key_t made{};
@@ -97,7 +97,7 @@ LCI_COLD std::uint32_t assign_thread_id() noexcept {
 
 LCI_COLD std::uint64_t assign_thread_serial() noexcept {
   static constinit std::atomic<std::uint64_t> last{0};
-  thread_serial_tls = last.fetch_add(1, std::memory_order_relaxed) + 1;  // a number, no more
+  thread_serial_tls = last.fetch_add(1, std::memory_order_relaxed) + 1;  // only a number
   return thread_serial_tls;
 }
 
@@ -108,6 +108,6 @@ bool lci::base::is_only_thread() noexcept {
   int alive = 0;
   const std::lock_guard<std::mutex> lock(detail::all.mutex);
   for (const std::uint64_t word : detail::all.taken) alive += std::popcount(word);
-  // With more than have a number of their own all numbers are taken.
+  // If more threads live than have a number of their own, all numbers are taken.
   return alive == 1;
 }

@@ -1,9 +1,9 @@
 // Small numbers for threads: dense from 0, given at a thread's first call, reused after the thread
 // has ended, so that what a thread owned (its lanes, its caches) passes to the next one that gets
-// its number. Beside the number each thread has a record in which it announces what it is inside
-// of; base/owned reads and writes it. Called by everything that keeps state per thread. Threads:
-// any. Always true: two live threads never share a record; a record outlives its thread. Who
-// remembers threads, instead of keeping state for them, takes their serial number.
+// its number. Each thread also has a record in which it announces what it is inside of; base/owned
+// reads and writes it. Called by all code that keeps state per thread. Threads: any. Always true:
+// two live threads never share a record; a record outlives its thread. Code that must recognise a
+// thread, rather than keep state for it, uses its serial number.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@
 
 namespace lci::base {
 
-// Threads beyond this many at once all get the number OVERFLOW_THREAD: they share, behind locks.
+// Threads beyond this many at once all get the number OVERFLOW_THREAD; what they share is locked.
 inline constexpr std::uint32_t MAX_THREADS = 256;
 inline constexpr std::uint32_t OVERFLOW_THREAD = MAX_THREADS;
 
 namespace detail {
 inline constexpr std::uint32_t NO_THREAD_ID = ~std::uint32_t{0};
 
-// Written by its thread only; read by takers of what the thread owns.
+// Written by its own thread only; read by threads that want to take what it owns.
 struct alignas(CACHE_LINE) thread_record {
   // Nested visits of owned things by one thread. One more is refused, which callers treat like any
   // other "not now".
@@ -33,7 +33,7 @@ struct alignas(CACHE_LINE) thread_record {
   thread_record* next_free = nullptr;  // links spare records of overflow threads
 
   bool holds(const void* what) const noexcept {
-    // edge owned.leave: what the visitor wrote is seen by whoever finds it gone; partner is
+    // edge owned.leave: a taker that finds the visitor outside sees what it wrote; partner is
     // leave(). Sequentially consistent for the locked form of base/owned.
     if (brief.load(std::memory_order_seq_cst) == what) return true;
     const std::uint32_t count = depth.load(std::memory_order_seq_cst);
@@ -45,7 +45,7 @@ struct alignas(CACHE_LINE) thread_record {
   }
 };
 
-// constinit: without it every use would call a function that might have to initialise them.
+// constinit: without it, every use would call a function that might have to initialise them.
 extern constinit thread_local std::uint32_t thread_id_tls
     __attribute__((tls_model("initial-exec")));
 extern constinit thread_local thread_record* thread_record_tls
@@ -57,7 +57,7 @@ extern constinit thread_local std::uint64_t thread_serial_tls
 std::uint64_t assign_thread_serial() noexcept;
 }  // namespace detail
 
-// This thread's number; two instructions after the first call.
+// The number of this thread; two instructions after the first call.
 inline std::uint32_t thread_id() noexcept {
   const std::uint32_t id = detail::thread_id_tls;
   if (id == detail::NO_THREAD_ID) [[unlikely]]
@@ -65,7 +65,7 @@ inline std::uint32_t thread_id() noexcept {
   return id;
 }
 
-// Says which thread this is, to who remembers it longer than it lives: from 1, never given twice.
+// Identifies this thread beyond its lifetime: from 1, never given twice.
 inline std::uint64_t thread_serial() noexcept {
   const std::uint64_t serial = detail::thread_serial_tls;
   if (serial == 0) [[unlikely]]
@@ -73,8 +73,8 @@ inline std::uint64_t thread_serial() noexcept {
   return serial;
 }
 
-// No other thread that has ever called thread_id() is alive, in this library: whoever else there is
-// has not used it.
+// True if no other thread that has ever called thread_id() of this library is alive: any other
+// thread there is has not used lci.
 LCI_COLD bool is_only_thread() noexcept;
 
 }  // namespace lci::base

@@ -73,8 +73,8 @@ void* type_stable_pool::carve_locked() {
     std::memset(chunk, DEAD_BYTE, bytes);
     char* const before = chunk_.load(std::memory_order_relaxed);
     std::memcpy(chunk + bytes, &before, sizeof before);
-    // edge type_stable.chunk, writer: a chunk that is found is filled, and leads on. A fork may
-    // come at any moment.
+    // edge type_stable.chunk, writer: a chunk that can be found is filled, and leads to the one
+    // before. A fork may come at any moment.
     chunk_.store(chunk, std::memory_order_release);
     chunk_used_ = 0;
   }
@@ -85,7 +85,7 @@ void* type_stable_pool::carve_locked() {
 void type_stable_pool::expect_fork() { registry(); }
 
 void type_stable_pool::orphan_all() noexcept {
-  // No lock: a thread that held it has no continuation here. edge pool_registry.publish, reader.
+  // No lock: a thread that held it does not exist here. edge pool_registry.publish, reader.
   for (type_stable_pool* p = registry().head.load(std::memory_order_acquire); p != nullptr;
        p = p->next_)
     p->orphan();

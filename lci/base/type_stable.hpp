@@ -2,17 +2,17 @@
 // holds anything but objects of one type, so that looking at a handle whose object was freed is
 // safe and can be answered with a typed error instead of a crash.
 //
-// Every function of the public interface may be handed a freed handle. An impl class derives from
-// live_object<itself>, is made by make_live() and ended by free_live(); check_live() is then one
-// compare of the pointer and one load of the object's first line. A dead object reads DEAD_BYTE
-// everywhere, or starts with a T::tombstone if T names one, as completion objects do. A freed slot
-// is handed out again only after QUARANTINE others of its type were freed, oldest first: a stale
-// handle meets a new object late, not at once. A type whose handles operations keep for long says
-// T::QUARANTINE.
+// A caller may hand a freed handle to every function of the public interface. An impl class derives
+// from live_object<itself>, is made by make_live() and ended by free_live(); check_live() then
+// costs one compare of the pointer and one load of the object's first line. A dead object reads
+// DEAD_BYTE everywhere, or starts with a T::tombstone if T names one, as completion objects do. A
+// freed slot is handed out again only after QUARANTINE others of its type were freed, oldest first:
+// so a stale handle meets a new object late, not at once. A type whose handles operations keep for
+// long defines T::QUARANTINE.
 //
 // In a process that was forked from one that uses the library, orphan_all() marks all objects: each
-// then reads FORKED, or is a T::orphan if T names one, and is refused like a dead one, by a
-// sentence of its own. So nobody has to ask on the way of a message which process this is.
+// then reads FORKED, or is a T::orphan if T names one, and is refused like a dead one, with a
+// message of its own. So the message path never has to check in which process it runs.
 //
 // Threads: all functions any thread; freeing an object while another thread uses it stays the
 // user's error.
@@ -37,10 +37,10 @@ namespace lci::base {
 // What the bytes of a freed object read as.
 inline constexpr unsigned char DEAD_BYTE = 0xDB;
 
-// What a process is told that was forked from one that uses the library.
+// The error text for a process that was forked from one that uses the library.
 inline constexpr char FORKED_TEXT[] =
-    "this process was forked from a rank of the job and is none itself; start lci after fork() "
-    "only, or in a program of its own";
+    "this process was forked from a rank of the job and is no rank itself; start lci only after "
+    "fork(), or in a program of its own";
 
 namespace detail {
 
@@ -54,7 +54,7 @@ constexpr std::uint64_t type_number() noexcept {
   return hash | 1;  // never zero, which fresh memory reads as
 }
 
-// Instead of a type's number, in a process that was forked.
+// Takes the place of a type's number in a process that was forked.
 inline constexpr std::uint64_t FORKED = 0xF0F0F0F0F0F0F0F0u;
 
 [[noreturn]] LCI_COLD void throw_not_live(const void* object, const char* what,
@@ -66,7 +66,7 @@ inline constexpr std::uint64_t FORKED = 0xF0F0F0F0F0F0F0F0u;
 // free_*(), not to messages.
 class type_stable_pool {
  public:
-  // Freed slots that wait before the oldest of them is used again, if the type says nothing.
+  // How many freed slots wait before the oldest is used again, if the type does not say.
   static constexpr std::size_t QUARANTINE = 32;
 
   // Marks the object in a slot, if there is one, as left behind by a fork.
@@ -75,9 +75,9 @@ class type_stable_pool {
   // The process-wide pool of a type; made at first use.
   static type_stable_pool& of(std::uint64_t type, std::size_t bytes, std::size_t alignment,
                               std::size_t quarantine, marker& mark);
-  // Readies orphan_all(), which must not be the first to ask for anything.
+  // Prepares for orphan_all(), which must not be the first call to allocate anything.
   static void expect_fork();
-  // Marks every object there is. For the child of a fork, whatever threads its parent had.
+  // Marks all objects. For the child of a fork, whatever threads its parent had.
   static void orphan_all() noexcept;
 
   void* allocate();
@@ -109,7 +109,7 @@ class type_stable_pool {
   std::size_t free_count_ = 0;         // slots between the two
   std::atomic<char*> chunk_{nullptr};  // current chunk; a word at its end leads to the one before;
                                        // orphan() reads it without the lock
-  std::size_t chunk_used_;             // slots of it that were handed out at least once
+  std::size_t chunk_used_;             // slots of it that have been handed out at least once
   type_stable_pool* next_ = nullptr;   // registry of all pools, immutable after publication
 };
 
@@ -145,7 +145,7 @@ void orphan_live(void* slot) noexcept {
   live_object<T>* const object = static_cast<T*>(slot);  // a dead one is no T
   if (!object->is_live()) return;
   object->magic_.store(detail::FORKED, std::memory_order_relaxed);
-  // Not ended first: what it held belongs to the parent.
+  // Not destroyed first: what it held belongs to the parent.
   if constexpr (requires { typename T::orphan; }) ::new (slot) typename T::orphan;
 }
 
@@ -200,7 +200,7 @@ void free_live(T* object, const char* what) {
   type_stable_pool& pool = detail::pool_of<T>();
   object->~T();
   std::memset(static_cast<void*>(object), DEAD_BYTE, sizeof(T));
-  // A polymorphic type may leave something behind that is safe to look at through a base class.
+  // A polymorphic type may leave an object behind that is safe to use through a base class.
   if constexpr (requires { typename T::tombstone; })
     ::new (static_cast<void*>(object)) typename T::tombstone;
   pool.release(object);

@@ -1,6 +1,6 @@
-// Takes a step of a set-up back unless the rest of the set-up goes well. A local of the function
-// that takes the step, right behind it. Threads: single. Always true: runs once or, after keep(),
-// never.
+// Takes a step of a set-up back unless the rest of the set-up succeeds. A local variable of the
+// function that takes the step, right after it. Threads: single. Always true: runs once or, after
+// keep(), never.
 #pragma once
 
 #include <utility>
@@ -26,8 +26,8 @@ class undo {
   bool armed_ = true;
 };
 
-// After it the next push_back() does not fail: what registers itself asks for the place first, and
-// takes it when nothing can go wrong any more. Throws std::bad_alloc.
+// After it, the next push_back() cannot fail: code that registers an object first reserves the
+// place and fills it when nothing can fail any more. Throws std::bad_alloc.
 template <class T>
 void make_room(std::vector<T>& list) {
   list.emplace_back();

@@ -27,7 +27,7 @@ struct table {
   }
 };
 
-// Made at the first mark and never destroyed. Null: there was no memory, so a child keeps all.
+// Made at the first mark and never destroyed. Null: there was no memory, so a child keeps them all.
 table* find_table() noexcept {
   static table* const only = new (std::nothrow) table;
   return only;
@@ -38,12 +38,12 @@ void give_up_all() noexcept {
   table& all = *find_table();
   int nothing = -1;
   for (std::size_t i = 0; i < std::size(all.marks); ++i) {
-    // Relaxed, here and below: a child sees what its thread saw when it forked, and what others had
-    // stored before they called the kernel for that descriptor.
+    // Relaxed, here and below: a child sees what its thread saw when it forked, and what other
+    // threads had stored before they entered the kernel for that descriptor.
     for (std::uint64_t left = all.marks[i].load(std::memory_order_relaxed); left != 0;
          left &= left - 1) {
       const int fd = static_cast<int>(i * BITS) + std::countr_zero(left);
-      // The first one makes room, should there be no more descriptors.
+      // Closing the first one makes room, in case there are no descriptors left.
       if (nothing < 0) {
         close(fd);
         nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -72,8 +72,8 @@ bool has_place(int fd) noexcept {
 }  // namespace
 
 void unshared::reset(int fd) noexcept {
-  // Locked instructions: a mark is seen by a fork that sees the descriptor, and not by one that
-  // finds its number in other hands.
+  // Locked instructions: a fork that copies the descriptor sees the mark, and one in which the
+  // number has another owner does not.
   if (has_place(fd_))
     find_table()->word_of(fd_).fetch_and(~table::bit_of(fd_), std::memory_order_seq_cst);
   fd_ = fd;

@@ -1,13 +1,13 @@
-// Descriptors whose end others take for that of this process: sockets that peers watch, locks on
-// files. A process that is forked from this one has them as well and would keep them open after it,
-// so the child gives them up before fork() returns: each of them is /dev/null there, and keeps its
-// number, which code of the child may still close.
+// Descriptors whose closing tells others that this process has ended: sockets that peers watch,
+// locks on files. A process forked from this one inherits them and would keep them open after the
+// parent, so the child gives them up before fork() returns: there each becomes /dev/null and keeps
+// its number, which code of the child may still close.
 //
-// Callers: whoever owns such a descriptor, beside it. Threads: any; a mark is one owner's. Always
-// true: what is marked is open and the owner's, since it is marked after it was opened and unmarked
-// before it is closed; so a fork at any moment of another thread touches nothing of anybody else's.
-// Marks are bits of a table that stays where it is: the child locks nothing and allocates nothing.
-// Numbers beyond the table are not marked.
+// Callers: the owner of such a descriptor, which keeps the mark beside it. Threads: any; a mark has
+// one owner. Always true: a marked descriptor is open and belongs to the mark's owner, since it
+// is marked after it was opened and unmarked before it is closed; so a fork by another thread, at
+// any moment, touches no descriptor of anyone else. Marks are bits of a table that never moves: the
+// child takes no lock and allocates nothing. Numbers beyond the table are not marked.
 #pragma once
 
 #include <utility>
@@ -29,7 +29,7 @@ class unshared {
     return *this;
   }
   ~unshared() { reset(); }
-  // Of another descriptor, or of none. Before the one that was marked is closed.
+  // Moves the mark to another descriptor, or to none. Call it before the marked one is closed.
   void reset(int fd = -1) noexcept;
 
  private:

@@ -15,7 +15,8 @@ namespace {
 struct alignas(CACHE_LINE) row {
   spinlock lock;  // guards what follows
   unsigned depth = 0;
-  // As zeros, so that the table is no part of the library's file: waiting_call has other defaults.
+  // All zeros, so that the table takes no room in the library's file: waiting_call has other
+  // defaults.
   struct {
     const char* what;
     const void* object;
@@ -55,7 +56,7 @@ void leave_waiting() noexcept {
 
 void report_waiting(report::sheet& to) noexcept {
   for (row& r : rows) {
-    // A lock that is held now may be this very thread's, which was interrupted inside.
+    // A lock that is held may be held by this very thread, interrupted inside.
     const std::unique_lock guard(r.lock, std::try_to_lock);
     if (!guard.owns_lock()) {
       to.add(report::kind::busy, "a blocking call");

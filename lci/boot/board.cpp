@@ -16,12 +16,12 @@ void board_bootstrap::put(const std::string& key, const std::string& value) {
 }
 
 void board_bootstrap::fence() {
-  // Pinned even when it is empty: readers take every round of a rank, one after the other.
+  // Pinned even when it is empty: readers read every round of a rank, one after the other.
   const unsigned round = board_.next_round();
   board_.exchange(round, std::exchange(pending_, {}));
 }
 
-// Sheets are fetched when they are asked for: n ranks that never look at each other cost nothing.
+// Sheets are fetched on demand: n ranks that never look at each other's values cost nothing.
 std::string board_bootstrap::get(int rank, const std::string& key) {
   check_rank(name(), rank, size());
   page& p = pages_[static_cast<std::size_t>(rank)];
@@ -59,8 +59,8 @@ std::unique_ptr<bootstrap> open_on_board(board_cache& cache, const char* name,
   if (!b->is_ours()) {
     throw backend_error(
         std::string(name) +
-        ": this process was forked from a rank of the job and is none itself; start "
-        "lci after fork() only, or run the child with LCT_PMI_BACKEND=local");
+        ": this process was forked from a rank of the job and is no rank itself; start "
+        "lci only after fork(), or run the child with LCT_PMI_BACKEND=local");
   }
   return std::make_unique<board_bootstrap>(*b);
 }

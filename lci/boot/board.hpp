@@ -1,9 +1,9 @@
 // What process managers offer, seen as a board: per round each rank pins one sheet of bytes, and
-// once all have, anybody reads any sheet. A bootstrap over it packs what was put between two fences
-// into one sheet. Callers: choose, through open_on_board(); implementations are pmi1, pmi2, pmix
-// and mpi. Threads: single. Always true: a board lives as long as its process, since none of these
-// managers can be joined twice; bootstraps come and go on it, and rounds go on counting. Who only
-// forked from a member never says goodbye in its name.
+// once all have, any rank reads any sheet. A bootstrap over it packs everything put between two
+// fences into one sheet. Callers: choose, through open_on_board(); implementations are pmi1, pmi2,
+// pmix and mpi. Threads: single. Always true: a board lives as long as its process, since none of
+// these managers can be joined twice; bootstraps come and go on it, and the rounds continue to
+// count. A process that was only forked from a member never signs off in its name.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@
 
 namespace lci::boot {
 
-// The manager is there and does not speak this protocol: the next bootstrap of the list may fit.
+// The manager is there but does not speak this protocol: the next bootstrap of the list may fit.
 class declined_error : public backend_error {
  public:
   using backend_error::backend_error;
@@ -36,7 +36,7 @@ class board {
   virtual int size() const noexcept = 0;
   // Pins our sheet of this round; returns when all ranks have pinned theirs. Throws backend_error.
   virtual void exchange(unsigned round, const std::string& sheet) = 0;
-  // The sheet of a rank; the round is over, and nothing is read twice. Throws backend_error.
+  // The sheet of a rank in a round that is over; no sheet is read twice. Throws backend_error.
   virtual std::string read(int rank, unsigned round) = 0;
 
   unsigned rounds() const noexcept { return rounds_; }
@@ -61,7 +61,7 @@ class board_bootstrap final : public bootstrap {
 
  private:
   struct page {
-    unsigned next;  // round that has not been read yet
+    unsigned next;  // first round that has not been read yet
     std::map<std::string, std::string> values;
   };
   board& board_;
@@ -69,15 +69,15 @@ class board_bootstrap final : public bootstrap {
   std::vector<page> pages_;  // by rank
 };
 
-// The boards of a process, by name. Who keeps it says how long a process stays a member: to its
-// end.
+// The boards of a process, by name. The owner of the cache keeps it until the process ends, and so
+// the process stays a member until then.
 using board_cache = std::map<std::string, std::unique_ptr<board>>;
 
-// Takes what put frames hold into `values`; the number of bytes that parsed, all of them if it is a
-// sheet.
+// Stores the contents of put frames in `values`; returns the number of bytes that parsed: all of
+// them if it is a sheet.
 std::size_t take_sheet(std::string_view sheet, std::map<std::string, std::string>& values);
 
-// A bootstrap on the board of this name, which `make` makes the first time. Throws backend_error.
+// A bootstrap on the board of this name, which `make` creates the first time. Throws backend_error.
 std::unique_ptr<bootstrap> open_on_board(board_cache& cache, const char* name,
                                          std::unique_ptr<board> (*make)());
 

@@ -1,4 +1,5 @@
-// How the processes of a job find each other: put / fence / get over whatever started them.
+// How the processes of a job find each other: put / fence / get over whatever launcher started
+// them.
 // Callers: the runtime's global state and the companion C library.
 // Threads: single; one thread at a time, and fence() blocks it.
 // Always true: a value is readable only after the fence that follows its put, then by every rank;
@@ -20,10 +21,10 @@ inline constexpr int MAX_RANKS = 1 << 20;            // more is taken for a misr
 struct departure {
   int rank;
   std::string why;       // for people
-  bool orderly = false;  // it took leave
+  bool orderly = false;  // it announced that it leaves
 };
 
-// Of whom took leave.
+// The text for a rank that left in an orderly way.
 inline constexpr const char* LEFT_TEXT = "it has left the job";
 
 class bootstrap {
@@ -40,18 +41,19 @@ class bootstrap {
   // Offers `value` under `key` to all ranks from the next fence on; a second put of the same key
   // replaces the first. Throws argument_error for an empty or too long key or a too long value.
   virtual void put(const std::string& key, const std::string& value) = 0;
-  // Waits until every rank has called it. Throws backend_error when a rank is gone or time is up.
+  // Waits until every rank has called it. Throws backend_error when a rank is lost or time is up.
   virtual void fence() = 0;
-  // What `rank` had put under `key` before the last fence. Throws argument_error for a rank out of
+  // What `rank` put under `key` before the last fence. Throws argument_error for a rank out of
   // range or a key that was not put.
   virtual std::string get(int rank, const std::string& key) = 0;
 
-  // Whether news() may ever have something to say.
+  // Whether news() may ever return anything.
   virtual bool has_news() const noexcept { return false; }
-  // Who has departed since the last call; does not wait. Networks know only of peers that they are
-  // connected with; this is about all ranks, some time after it happened.
+  // The ranks that have departed since the last call; does not wait. Networks know only of peers
+  // that they are connected with; this covers all ranks, some time after they departed.
   virtual std::vector<departure> news() { return {}; }
-  // This process goes in good order, which the others hear instead of a death.
+  // Announces that this process leaves in an orderly way, so that the others do not take its end
+  // for a failure.
   virtual void leave() noexcept {}
 };
 

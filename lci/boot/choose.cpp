@@ -26,8 +26,8 @@ namespace lci::boot {
 namespace {
 
 constexpr const char* VARIABLE = "LCT_PMI_BACKEND";
-// What lcrun has put into it where the user has not: for programs of other implementations of the
-// interface, which do not know the word lcrun.
+// The list that lcrun has put into it where the user has not set it: for programs of other
+// implementations of the interface, which do not know the word lcrun.
 constexpr const char* BY_LCRUN = "LCI_LCRUN_BACKEND";
 #ifdef LCT_PMI_BACKEND_DEFAULT
 constexpr std::string_view BUILT_IN = LCT_PMI_BACKEND_DEFAULT;
@@ -41,7 +41,7 @@ constexpr std::string_view LEFT_OUT = LCT_PMI_BACKEND_LEFT_OUT;
 constexpr std::string_view LEFT_OUT = "";
 #endif
 
-// A word of the list: why it is unavailable here (nothing = available), and how it is opened.
+// A word of the list: why it is unavailable here (nothing = available), and how to open it.
 struct kind {
   std::string_view name;
   std::optional<std::string> (*unavailable)();
@@ -64,7 +64,7 @@ std::unique_ptr<bootstrap> open_file(board_cache&) {
 std::optional<std::string> always() { return std::nullopt; }
 std::unique_ptr<bootstrap> open_local(board_cache&) { return std::make_unique<local_bootstrap>(); }
 
-// These join anew each time.
+// These bootstraps join anew each time.
 template <auto open>
 std::unique_ptr<bootstrap> open_without_cache(board_cache&) {
   return open();
@@ -101,7 +101,7 @@ bool is_named_by_user() {
   return given && given != base::env::find(BY_LCRUN);
 }
 
-// All words are looked at before one is used, so that a misspelt one shows wherever it stands.
+// All words are checked before one is used, so that a misspelt one is reported wherever it stands.
 std::vector<const kind*> wanted() {
   std::vector<const kind*> list;
   if (!is_named_by_user()) list.push_back(&KINDS[0]);
@@ -110,16 +110,15 @@ std::vector<const kind*> wanted() {
   return list;
 }
 
-// Of n processes that a launcher started, each would take itself for the only one: n jobs instead
-// of one, and usually n times the wrong answer. Who names local, or gives the size himself, means
-// it.
+// Each of n processes that a launcher started would take itself for the only one: n jobs instead of
+// one, and usually n wrong results. A user who names local, or gives the size, means it.
 void refuse_loneliness(const bootstrap& opened, const std::string& reasons) {
   const std::string_view name = opened.name();
   if (opened.size() > 1 || name == "tcp" || name == "lcrun") return;
   if (name == "local" && is_named_by_user()) return;
   const auto started = find_launch();
   if (!started) return;
-  // It found nobody, although the launcher has told its own kind of MPI how to.
+  // It found no other process, although the launcher has told its own kind of MPI how.
   const std::string remedy =
       name == "mpi" ? "let LCI_MPI_LIBRARY name the MPI library of that launcher" : started->remedy;
   throw backend_error(started->launcher + " has started this process as one of several (" +
@@ -148,7 +147,7 @@ std::unique_ptr<bootstrap> open_bootstrap(board_cache& cache) {
     auto why = why_unavailable(*k);
     try {
       if (!why) {
-        // From here on failures are errors: falling back to a process alone would let every rank
+        // From here on failures are errors: falling back to a process alone would make every rank
         // believe that it is rank 0.
         auto opened = k->open(cache);
         refuse_loneliness(*opened, reasons);

@@ -1,6 +1,6 @@
 // A client library that is opened when it is needed, and its functions by name.
-// Callers: the bootstraps over libpmi, libpmix and MPI. Threads: single. Always true: what was
-// opened stays, because these libraries have threads and handlers of their own.
+// Callers: the bootstraps over libpmi, libpmix and MPI. Threads: single. Always true: an opened
+// library stays loaded, because these libraries have threads and handlers of their own.
 #pragma once
 
 #include <initializer_list>
@@ -11,10 +11,10 @@ namespace lci::boot {
 class dynamic_library {
  public:
   dynamic_library() noexcept = default;
-  // The first of `names` that opens; otherwise why_not() holds what the loader said of each.
-  // `global`: its plugins find its symbols.
+  // The first of `names` that opens; otherwise why_not() holds the loader's error for each.
+  // `global`: the library's plugins find its symbols.
   static dynamic_library open(std::initializer_list<std::string> names, bool global = false);
-  // What the program itself has loaded.
+  // The libraries that the program itself has loaded.
   static dynamic_library of_program() noexcept;
 
   explicit operator bool() const noexcept { return open_; }

@@ -43,7 +43,7 @@ socklen_t fill(sockaddr_un& address, const std::string& name) noexcept {
 
 }  // namespace
 
-// The backlog holds a whole job that connects at once.
+// The backlog has room for a whole job that connects at once.
 unique_fd listen_abstract(const std::string& name) {
   sockaddr_un address;
   const socklen_t size = fill(address, name);

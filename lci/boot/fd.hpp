@@ -1,5 +1,6 @@
 // Descriptors that close themselves, deadlines, and the socket calls of the bootstraps in the form
-// in which they are needed: with a deadline and an exception that names what failed.
+// that they need: with a deadline and an exception that names what failed.
+// Threads: a unique_fd has one owner; the functions have no state.
 // Threads: a unique_fd has one owner; the functions are free of state.
 #pragma once
 
@@ -34,7 +35,7 @@ class unique_fd {
   int fd_ = -1;
 };
 
-// A moment after which waiting is given up, or never.
+// The time at which a wait is given up, or never.
 class deadline {
  public:
   static deadline never() noexcept { return deadline(); }
@@ -64,7 +65,7 @@ std::string errno_text(int error);
 // Waits for `events` on `fd`; false when the deadline passed.
 bool wait_for(int fd, short events, const deadline& until);
 
-// A socket of the abstract namespace: no file, gone with its last descriptor.
+// A socket of the abstract namespace: it has no file and disappears with its last descriptor.
 // listen: throws backend_error. connect: an empty unique_fd and errno when it cannot.
 unique_fd listen_abstract(const std::string& name);
 unique_fd connect_abstract(const std::string& name) noexcept;

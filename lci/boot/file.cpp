@@ -15,7 +15,7 @@ namespace {
 
 namespace env = base::env;
 
-// Number of ranks, or 0 when nobody said. Our own variable goes before the batch system's.
+// Number of ranks, or 0 if no variable gives it. lci's own variable precedes the batch system's.
 int read_size() {
   if (const auto n = env::find("LCT_PMI_FILE_NRANKS"))
     return env::parse_int("LCT_PMI_FILE_NRANKS", *n, 1, MAX_RANKS);
@@ -82,10 +82,10 @@ void file_bootstrap::put(const std::string& key, const std::string& value) {
 
 void file_bootstrap::fence() {
   const deadline until = deadline::in(limit_);
-  // The file is the arrival: it appears even when there was nothing to put.
+  // The file itself announces the arrival: it is written even when there was nothing to put.
   job_.write(file_of(rank(), round_), pending_);
   for (int r = 0; r < size(); ++r) store(r, wait_for_values(r, until));
-  // Everybody has arrived at this fence, so everybody has read what the last one brought.
+  // All ranks have arrived at this fence, so all have read the files of the last one.
   const unsigned last = round_++;
   pending_.clear();
   if (last > 0) job_.remove(file_of(rank(), last - 1));
@@ -111,13 +111,13 @@ std::vector<departure> file_bootstrap::news() {
     if (is_over_[static_cast<std::size_t>(r)]) continue;
     try {
       if (!job_.is_gone(r)) continue;
-      // It says so before it goes.
+      // A rank announces that it leaves before it does.
       out.push_back(
           job_.has(leave_key_of(r))
               ? departure{r, LEFT_TEXT, true}
               : departure{r, "rank " + std::to_string(r) + " left the job without taking leave"});
     } catch (const std::bad_alloc&) {
-      break;  // it is looked at again
+      break;  // it is checked again later
     }
     is_over_[static_cast<std::size_t>(r)] = true;
   }
@@ -128,7 +128,7 @@ void file_bootstrap::leave() noexcept {
   try {
     job_.write(leave_key_of(rank()), {});
   } catch (const std::exception&) {
-    // Then the others take our end for a death.
+    // Then the others take our end for a failure.
   }
 }
 
@@ -141,7 +141,8 @@ void file_bootstrap::wait_until_full(const deadline& until) {
                           " for " + std::to_string(size()) + " processes to join in " +
                           job_.folder() + "; missing ranks:" + ranks);
     }
-    // Deaths are looked for only when nothing else happens: each look costs a few calls per rank.
+    // Failed ranks are looked for only when nothing else happens: each check costs a few calls per
+    // rank.
     if (watch_.wait(until)) continue;
     for (int r = 0; r < size(); ++r) {
       if (job_.is_gone(r) && !job_.is_full()) {

@@ -1,9 +1,10 @@
-// The bootstrap over a shared directory: processes may be started by anything, even by hand; first
-// come, first ranked, unless LCT_PMI_FILE_RANK gives the rank.
+// The bootstrap over a shared directory: anything may start the processes, even a user by hand;
+// ranks are given in order of arrival, unless LCT_PMI_FILE_RANK gives the rank.
 //
 // Variables: LCT_PMI_FILE_NRANKS (else the size of the Slurm job step), LCT_PMI_FILE_DIR (else
 // $HOME/.tmp/lct_pmi_file-<SLURM_JOBID or 0>), LCT_PMI_FILE_TIMEOUT_SEC (60).
-// Threads: single. Always true: each wait ends, with an error that names who is missing or gone.
+// Threads: single. Always true: each wait ends, with an error that names the ranks that are missing
+// or lost.
 #pragma once
 
 #include <chrono>
@@ -19,9 +20,9 @@ namespace lci::boot {
 
 struct file_variables {
   int size = 0;
-  int rank = -1;  // -1: first come, first ranked
+  int rank = -1;  // -1: in order of arrival
   std::string directory;
-  std::string step;  // "-<step>" inside a Slurm job step: steps of a job do not meet
+  std::string step;  // "-<step>" inside a Slurm job step: the steps of a job do not meet
   std::chrono::milliseconds limit{60'000};
 };
 
@@ -43,8 +44,8 @@ class file_bootstrap final : public bootstrap {
   void leave() noexcept override;
 
  private:
-  // Every rank is looked at once in that time, or later if there are many; a look is three calls of
-  // the system.
+  // Every rank is checked once in this time, or less often if there are many; a check is three
+  // system calls.
   static constexpr std::chrono::milliseconds LOOK_EVERY{500};
   static constexpr int LOOKS = 16;  // at once
 
@@ -62,8 +63,8 @@ class file_bootstrap final : public bootstrap {
   unsigned round_ = 0;
   std::vector<std::map<std::string, std::string>> values_;  // by rank
   std::chrono::steady_clock::time_point next_look_{};
-  int next_rank_ = 0;          // to look at
-  std::vector<bool> is_over_;  // by rank: it is gone, and that was said
+  int next_rank_ = 0;          // the next to check
+  std::vector<bool> is_over_;  // by rank: it has departed, and that was reported
 };
 
 }  // namespace lci::boot

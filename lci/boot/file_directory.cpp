@@ -34,7 +34,7 @@ std::string path_in(const std::string& folder, const std::string& name) {
   return path.append("/").append(name);
 }
 
-// Only the last component and its parent are made: a wrong HOME must not grow a tree somewhere.
+// Creates only the last component and its parent: a wrong HOME must not grow a tree somewhere.
 void create_directory(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return;
   const std::size_t slash = path.find_last_of('/');
@@ -45,7 +45,7 @@ void create_directory(const std::string& path) {
   fail("creating directory", path);
 }
 
-// Who owns the directory decides what is in the files.
+// The owner of the directory controls what is in the files.
 void make_directory(const std::string& path) {
   create_directory(path);
   struct stat facts {};
@@ -76,7 +76,7 @@ std::optional<std::string> read_file(const std::string& path) {
   }
 }
 
-// Written beside and renamed: readers see nothing or everything.
+// Written beside and renamed, so that readers see nothing or everything.
 void write_file(const std::string& path, const std::string& bytes) {
   const std::string beside = path + ".tmp." + std::to_string(::getpid());
   unique_fd fd(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
@@ -92,7 +92,7 @@ void write_file(const std::string& path, const std::string& bytes) {
   if (::rename(beside.c_str(), path.c_str()) != 0) fail("renaming " + beside + " to", path);
 }
 
-// Names only; empty when the folder is gone.
+// Names only; empty when the folder does not exist any more.
 std::vector<std::string> entries_of(const std::string& folder) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(folder.c_str()), &::closedir);
@@ -113,8 +113,8 @@ void remove_folder(const std::string& folder) {
 unique_fd take_lock(const std::string& path, const deadline& until) {
   unique_fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!fd) fail("opening", path);
-  // Held for microseconds by living processes, and by nobody after a crash. A process that was
-  // stopped inside is the one case to give up on.
+  // Living processes hold it for microseconds, and after a crash no process holds it. The only
+  // reason to give up is a process that was stopped while it held the lock.
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) fail("locking", path);
@@ -129,18 +129,18 @@ std::string member_file(const std::string& folder, int rank) {
   return folder + "/m" + std::to_string(rank);
 }
 
-// The file of a rank that has joined, whose lock nobody holds any more.
-// Trying the lock works across containers with separate process numbers, and for a process that was
-// replaced by another of the same number; asking for its number would not.
+// True if `path` is the file of a rank that has joined and no process holds its lock any more.
+// Trying the lock works across containers with separate process numbers, and after a process was
+// replaced by another of the same number; checking the number would not.
 bool lock_is_free(const std::string& path) {
   const unique_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!fd) return false;  // not joined yet: not gone either
+  if (!fd) return false;  // not joined yet, so not ended either
   return ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 bool exists(const std::string& path) noexcept { return ::access(path.c_str(), F_OK) == 0; }
 
-// Under the lock: removes jobs of which nobody is left.
+// Under the lock: removes jobs that have no living process.
 void clean_up(const std::string& directory) {
   for (const std::string& name : entries_of(directory)) {
     if (name.rfind("job-", 0) != 0) continue;
@@ -153,8 +153,8 @@ void clean_up(const std::string& directory) {
   }
 }
 
-// A name of its own for each job, so that a late reader never takes the files of the next one for
-// those of its own.
+// A unique name for each job, so that a late reader never takes the files of the next job for those
+// of its own.
 std::string new_job(const std::string& directory) {
   std::uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random))
@@ -166,8 +166,8 @@ std::string new_job(const std::string& directory) {
   return folder;
 }
 
-// Under the lock: may a process still join this job? Not if it is full, and not if a member died
-// while it was waiting, for then it never will be.
+// Under the lock: whether a process may still join this job. Not if it is full, and not if a member
+// died while it waited, for then it never will be full.
 bool is_open(const std::string& folder, int size) {
   if (!exists(folder) || exists(folder + "/full")) return false;
   int joined = 0;
@@ -180,7 +180,7 @@ bool is_open(const std::string& folder, int size) {
   return joined < size;
 }
 
-// `size` when there is none.
+// Returns `size` when there is none.
 int first_free_rank(const std::string& folder, int size) {
   int rank = 0;
   while (rank < size && exists(member_file(folder, rank))) ++rank;
@@ -200,7 +200,7 @@ file_job::file_job(std::string directory, std::string folder, int rank, int size
 file_job file_job::join(const std::string& directory, int size, int wanted_rank,
                         const std::string& step, const deadline& until) {
   make_directory(directory);
-  // One process at a time looks and changes; every step inside is also safe to be killed at.
+  // One process at a time looks and changes; being killed at any step inside is harmless, too.
   const unique_fd lock = take_lock(directory + "/lock", until);
   clean_up(directory);
   const std::string pointer = directory + "/open-" + std::to_string(size) + step;
@@ -215,13 +215,13 @@ file_job file_job::join(const std::string& directory, int size, int wanted_rank,
     throw backend_error("file: rank " + std::to_string(rank) + " has already joined the job in " +
                         directory + "; two processes were given this rank");
   }
-  // Locked before it gets its name: who waits in this job looks at locks at any time.
+  // Locked before it gets its name: processes that wait in this job check locks at any time.
   const std::string beside = folder + "/new." + std::to_string(::getpid());
   unique_fd mine(::open(beside.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!mine) fail("creating", beside);
   if (::flock(mine.get(), LOCK_EX | LOCK_NB) != 0) fail("locking", beside);
   if (::rename(beside.c_str(), member.c_str()) != 0) fail("renaming " + beside + " to", member);
-  // The last one opens the door for all.
+  // The last one to join opens the job for all.
   if (first_free_rank(folder, size) == size) write_file(folder + "/full", "");
   return file_job(directory, folder, rank, size, std::move(mine));
 }
@@ -229,14 +229,14 @@ file_job file_job::join(const std::string& directory, int size, int wanted_rank,
 file_job::~file_job() {
   if (!mine_) return;  // moved from
   try {
-    // Let go first: then whoever is last finds nobody alive.
+    // Release our lock first: then the last process to leave finds none alive.
     is_ours_.reset();
     mine_.reset();
     const unique_fd lock =
         take_lock(directory_ + "/lock", deadline::in(std::chrono::milliseconds(2000)));
     clean_up(directory_);
   } catch (const std::exception&) {
-    // The next process that comes cleans up.
+    // The next process to join cleans up.
   }
 }
 
@@ -268,12 +268,12 @@ void file_job::remove(const std::string& file) const noexcept {
   try {
     ::unlink((folder_ + "/" + file).c_str());
   } catch (const std::bad_alloc&) {
-    // It goes with the folder.
+    // It is removed with the folder.
   }
 }
 
-// A user may have 128 of these by default, fewer than two jobs of 64 ranks need; without one, a
-// short sleep does.
+// By default a user may have 128 inotify instances, fewer than two jobs of 64 ranks need; without
+// one, a short sleep replaces it.
 folder_watch::folder_watch(const std::string& folder)
     : inotify_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
   if (inotify_ &&
@@ -292,7 +292,7 @@ bool folder_watch::wait(const deadline& until) {
   }
   pollfd entry{inotify_.get(), POLLIN, 0};
   if (::poll(&entry, 1, time) <= 0) return false;
-  // What has changed does not matter: the caller looks for what it needs.
+  // It does not matter what has changed: the caller looks for what it needs.
   alignas(inotify_event) char events[4096];
   while (::read(inotify_.get(), events, sizeof events) > 0) {
   }

@@ -33,7 +33,7 @@ bool client::join() {
 void client::fence() {
   const deadline until = limit();
   const base::waiting_scope here("set-up, for all ranks");
-  // Puts and arrival leave in one send, values and release come back in one stream.
+  // Puts and arrival leave in one send; values and release come back in one stream.
   member_.begin_fence();
   send_output(until);
   const std::string what = "in fence " + std::to_string(member_.round());
@@ -45,11 +45,11 @@ void client::fence() {
 
 std::vector<departure> client::news() {
   try {
-    member_.receive({});  // what there was no memory for the last time
+    member_.receive({});  // handles what there was no memory for the last time
     while (lost_.empty() && wait_for(fd_.get(), POLLIN, deadline::in(std::chrono::milliseconds(0))))
       if (!receive_some(deadline::never(), "for news")) break;
   } catch (const backend_error&) {
-    // The member remembers it: the next fence says it.
+    // The member remembers it: the next fence reports it.
   }
   return member_.take_news();
 }
@@ -61,7 +61,7 @@ void client::leave() noexcept {
     if (::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
       log::debug("boot", "no disconnect was sent: %s", errno_text(errno).c_str());
   } catch (const std::bad_alloc&) {
-    // Then the others take our end for a death.
+    // Then the others take our end for a failure.
   }
 }
 
@@ -90,7 +90,7 @@ void client::send(std::string_view bytes, const deadline& until) {
       if (wait_for(fd_.get(), POLLOUT, until)) continue;
       member_.fail("the server takes no more data within the time limit");
     }
-    // The server may have said why before it hung up; that is worth more than "broken pipe".
+    // The server may have sent a reason before it hung up; that is worth more than "broken pipe".
     if (errno == EPIPE || errno == ECONNRESET) return;
     member_.fail("sending to the server failed: " + errno_text(errno));
   }
@@ -100,7 +100,7 @@ bool client::receive_some(const deadline& until, const std::string& what) {
   char bytes[64 * 1024];
   if (!wait_for(fd_.get(), POLLIN, until))
     member_.fail("waited " + std::to_string(limit_.count() / 1000) + " s " + what);
-  // First: what was read is not read again.
+  // Reserve first: bytes that were received cannot be received again.
   std::string plain;
   if (seal_) plain.reserve(seal_->make_room(sizeof bytes));
   member_.make_room(seal_ ? plain.capacity() : sizeof bytes);
@@ -108,8 +108,8 @@ bool client::receive_some(const deadline& until, const std::string& what) {
   if (n > 0) {
     const std::string_view all(bytes, static_cast<std::size_t>(n));
     if (seal_ && !seal_->open(all, plain)) {
-      member_.fail("who listens at the address of rank 0 is not of this job: " + seal_->why() +
-                   " (LCT_PMI_TCP_KEY is to be the same for all ranks)");
+      member_.fail("the listener at the address of rank 0 is not of this job: " + seal_->why() +
+                   " (LCT_PMI_TCP_KEY must be the same for all ranks)");
     }
     member_.receive(seal_ ? std::string_view(plain) : all);
     return true;

@@ -1,7 +1,7 @@
 // A member of the key-value exchange behind a connected socket.
 // Callers: the lcrun bootstrap and tcp ranks above 0. Threads: single.
-// Always true: a fence is one round trip (what was put travels with the arrival, everybody's values
-// come with the release), and get() reads local memory.
+// Always true: a fence is one round trip (what was put travels with the arrival, the values of all
+// ranks come with the release), and get() reads local memory.
 #pragma once
 
 #include <chrono>
@@ -21,36 +21,36 @@ class client {
  public:
   // `limit` bounds each wait; zero means none.
   client(const char* backend, unique_fd fd, int rank, int size, std::chrono::milliseconds limit);
-  // To be called before join(): everything is sealed with this key.
+  // Call it before join(): everything is sealed with this key.
   void seal(const job_key& key) { seal_.emplace(key, sealed_stream::side::joiner); }
 
-  // Sends the hello; costs no round trip.
+  // Sends the hello; takes no round trip.
   void greet() { send_output(limit()); }
-  // The same, and waits until everybody has joined. False if the server hung up without a word: it
-  // may be on its way out, with another one to come.
+  // The same, and waits until all ranks have joined. False if the server hung up without sending
+  // anything: it may be exiting, with another one to come.
   bool join();
   void fence();
   void put(std::string_view key, std::string_view value) { member_.put(key, value); }
   const std::string& get(int rank, const std::string& key) const { return member_.get(rank, key); }
-  // What came in between; never waits.
+  // The departures reported meanwhile; never waits.
   std::vector<departure> news();
-  // Says so, if that can be done at once.
+  // Announces that this process leaves, if that can be sent at once.
   void leave() noexcept;
-  // Sends no disconnect.
+  // True if the server is lost and sent no disconnect.
   bool was_server_lost() const noexcept { return !lost_.empty() && !member_.has_server_left(); }
   const member& state() const noexcept { return member_; }
 
  private:
   deadline limit() const;
-  // What the member has to say, as it travels.
+  // The member's pending output, in the form in which it travels.
   std::string take_output();
   void send(std::string_view bytes, const deadline& until);
   void send_output(const deadline& until);
-  // False when the connection is lost; then lost_ says how.
+  // False when the connection is lost; then lost_ holds the reason.
   bool receive_some(const deadline& until, const std::string& what);
 
   unique_fd fd_;
-  base::unshared is_ours_;  // fd_: its end is that of this process
+  base::unshared is_ours_;  // fd_: it closes when this process ends
   member member_;
   std::optional<sealed_stream> seal_;  // where the job has a key
   const std::chrono::milliseconds limit_;

@@ -40,7 +40,7 @@ void member::leave() { encode_leave(out_); }
 std::string member::take_output() { return std::exchange(out_, {}); }
 
 void member::receive(std::string_view bytes) {
-  // Frames before the damage count: the reason of a failure may be among them.
+  // Frames before the damaged one count: the reason of a failure may be among them.
   in_.feed(bytes);
   while (const auto f = in_.next()) {
     try {
@@ -62,7 +62,7 @@ void member::fail(const std::string& why) {
 void member::handle(const frame& f) {
   switch (f.type) {
     case frame_type::welcome: {
-      // Another rank's welcome would mean that two processes were mixed up.
+      // Another rank's welcome would mean that two processes were confused.
       const auto body = decode_welcome(f.body);
       if (!body || body->rank != rank_ || body->size != size_) break;
       welcome_ = true;
@@ -75,7 +75,7 @@ void member::handle(const frame& f) {
                                                                     std::string(body->value));
       return;
     }
-    // The number guards against an answer to a fence that was given up.
+    // The number guards against an answer to a fence that was abandoned.
     case frame_type::released:
       if (!pending_ || decode_round(f.body) != round_) break;
       ++round_;
@@ -92,7 +92,7 @@ void member::handle(const frame& f) {
     case frame_type::left: {
       const auto ranks = decode_left(f.body);
       if (!ranks || std::ranges::any_of(*ranks, [this](int r) { return r >= size_; })) break;
-      // All or, without memory, none: then the frame comes again.
+      // All or, without memory, none: then the frame is handled again.
       std::vector<departure> told;
       told.reserve(ranks->size());
       for (const int rank : *ranks) told.push_back({rank, LEFT_TEXT, true});
@@ -106,7 +106,7 @@ void member::handle(const frame& f) {
     case frame_type::hello:
     case frame_type::put:
     case frame_type::arrive:
-      break;  // only members say these
+      break;  // only members send these
   }
   fail("the server sent a frame that does not belong here (type " +
        std::to_string(static_cast<int>(f.type)) + ")");

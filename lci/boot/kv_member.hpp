@@ -15,32 +15,32 @@ namespace lci::boot::kv {
 
 class member {
  public:
-  // `backend` names us in errors. The hello is the first output.
+  // `backend` is the name for errors. The hello is the first output.
   member(const char* backend, int rank, int size);
 
   void put(std::string_view key, std::string_view value);
-  // Everything put so far belongs to the fence that begins; it is over when fence_pending() says
-  // no. Throws backend_error if the job has failed before.
+  // Everything put so far belongs to the fence that begins; it is over when fence_pending() returns
+  // false. Throws backend_error if the job has failed before.
   void begin_fence();
   bool fence_pending() const noexcept { return pending_; }
   bool is_welcome() const noexcept { return welcome_; }
   const std::string& get(int rank, const std::string& key) const;
 
-  // Bytes for the server since the last call.
+  // The bytes for the server since the last call.
   std::string take_output();
-  // After it receive() takes so many bytes, whatever it throws. Throws std::bad_alloc.
+  // After it, receive() can take this many bytes, whatever it throws. Throws std::bad_alloc.
   void make_room(std::size_t bytes) { in_.make_room(bytes); }
-  // Bytes from the server. Throws backend_error when it says that the job failed, or talks
-  // nonsense, and std::bad_alloc: what was not dealt with is in the next call.
+  // Bytes from the server. Throws backend_error when they report that the job failed, or are
+  // malformed, and std::bad_alloc: the next call handles what was not handled.
   void receive(std::string_view bytes);
-  // The server is gone: throws, and remembers.
+  // The server is lost: throws, and remembers.
   [[noreturn]] void fail(const std::string& why);
 
-  // Who has departed since the last call.
+  // The departures since the last call.
   std::vector<departure> take_news();
-  // We go in good order.
+  // Announces that this process leaves in an orderly way.
   void leave();
-  // So does the process of the server.
+  // True if the server's process has announced the same.
   bool has_server_left() const noexcept { return server_left_; }
 
   const char* backend() const noexcept { return backend_; }

@@ -35,7 +35,7 @@ void server::received(connection c, std::string_view bytes) {
   if (p.in.is_broken()) refuse(c, "this is not the protocol of lci's bootstrap");
 }
 
-// A peer that leaves, or is thrown out, is forgotten here; its session remembers.
+// A peer that hangs up, or is refused, is forgotten here; its session remembers it.
 void server::closed(connection c) {
   const auto found = peers_.find(c);
   if (found == peers_.end()) return;
@@ -46,7 +46,7 @@ void server::closed(connection c) {
   departed_[static_cast<std::size_t>(p.rank)] = !p.took_leave;
   s.members[static_cast<std::size_t>(p.rank)].left = true;
   s.members[static_cast<std::size_t>(p.rank)].link = -1;
-  // Once everybody has left nobody can ask for its values any more.
+  // Once all members have left, none can ask for its values any more.
   if (++s.left == size_) {
     sessions_.erase(p.life);
     return;
@@ -58,7 +58,7 @@ void server::closed(connection c) {
   if (!hold_news_) tell_departures(s);
 }
 
-// At the end of a job all ranks leave at once: those that went since the last time share a frame.
+// At the end of a job all ranks leave at once: those that left since the last call share a frame.
 std::vector<server::output> server::take_outputs() {
   for (auto& [number, s] : sessions_) tell_leaves(s);
   return std::exchange(outputs_, {});
@@ -134,7 +134,7 @@ bool server::handle(connection c, peer& p, const frame& f) {
     if (const auto hello = decode_hello(f.body)) return join(c, p, *hello);
   } else if (p.rank >= 0 && f.type == frame_type::put) {
     if (const auto put = decode_put(f.body)) {
-      // Encoded once, on arrival, in the form in which it goes to all members.
+      // Encoded once, on arrival, in the form that is sent to all members.
       session& s = session_of(p);
       encode_value(s.values, p.rank, put->key, put->value);
       if (s.values.size() > MAX_ROUND_BYTES) {
@@ -161,8 +161,8 @@ bool server::join(connection c, peer& p, const hello_body& hello) {
                   std::to_string(size_));
     return false;
   }
-  // Its former life does not count: the owner reports a hang-up before it reports the connection
-  // that follows.
+  // Its former membership does not count: the owner reports a hang-up before it reports the
+  // connection that follows.
   for (const auto& [other, q] : peers_) {
     if (q.rank != hello.rank) continue;
     refuse(c, who + " has already joined; two processes were given this rank");
@@ -191,7 +191,8 @@ bool server::join(connection c, peer& p, const hello_body& hello) {
   return true;
 }
 
-// Who arrives in a session that has failed waits like the others for the news, or gets it at once.
+// A rank that arrives in a session that has failed waits like the others for the reason, or gets it
+// at once.
 bool server::arrive(connection c, peer& p, std::uint32_t round) {
   session& s = session_of(p);
   participant& m = s.members[static_cast<std::size_t>(p.rank)];
@@ -209,8 +210,8 @@ bool server::arrive(connection c, peer& p, std::uint32_t round) {
   return true;
 }
 
-// One buffer for everybody: with n ranks the answer is n times as long as what one of them put, and
-// n copies of it would be n squared.
+// One buffer for all members: with n ranks the answer is n times as long as what one of them put,
+// and n copies of it would be n squared.
 void server::release(session& s) {
   encode_released(s.values, s.round);
   const auto bytes = std::make_shared<const std::string>(std::exchange(s.values, {}));
@@ -229,7 +230,7 @@ void server::fail(session& s, const std::string& why, int culprit) {
   if (!hold_news_) tell(s);
 }
 
-// Those that wait are told now; the others when they come to a fence, which some never do: a
+// Members that wait are told now, the others when they come to a fence, which some never do: a
 // program may end without one.
 void server::tell(session& s) {
   s.told = true;
@@ -239,7 +240,7 @@ void server::tell(session& s) {
   }
 }
 
-// Everybody else hears of it, whether they wait or not.
+// All other members are told, whether they wait or not.
 void server::tell_departures(session& s) {
   for (const departure& d : std::exchange(s.departed, {})) {
     std::string bytes;
@@ -259,7 +260,7 @@ void server::tell_leaves(session& s) {
     if (m.link >= 0) send(m.link, shared);
 }
 
-// Ranks whose process is over without having joined never will.
+// A rank whose process ended without having joined never will join.
 void server::fail_without_ended(session& s) {
   for (const auto& [rank, why] : ended_) {
     if (!s.members[static_cast<std::size_t>(rank)].joined) fail(s, why);
@@ -270,17 +271,17 @@ void server::send(connection c, std::shared_ptr<const std::string> bytes, bool t
   outputs_.push_back(output{c, std::move(bytes), then_close});
 }
 
-// A stranger is told why and forgotten; a member that talks nonsense leaves its session the same
-// way.
+// A stranger is told why and forgotten; a member that sends malformed bytes leaves its session in
+// the same way.
 void server::refuse(connection c, const std::string& why) {
-  // Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
+  // Logged often enough to be noticed; a flood of strangers shall not become a flood of lines.
   if (refused_ < MOST_WARNINGS) log::warn("boot", "connection refused: %s", why.c_str());
   if (++refused_ == MOST_WARNINGS) log::warn("boot", "more refusals will not be shown");
   send(c, fail_frame(why), true);
   closed(c);
 }
 
-// The session of the member's life; the first of that life to ask makes it.
+// The session to which the member's present connection belongs; its first member makes it.
 server::session& server::session_of(const peer& p) {
   session& s = sessions_[p.life];
   s.members.resize(static_cast<std::size_t>(size_));

@@ -19,8 +19,8 @@ service::service(unique_fd listener, int size, std::optional<uid_t> only_uid, bo
       only_uid_(only_uid) {}
 
 void service::add_to(std::vector<pollfd>& set) const {
-  // In the order of their arrival, and the listener last: a process that leaves and joins again has
-  // hung up before it connects, and handle() has to see these two in that order.
+  // In order of arrival, and the listener last: a process that leaves and joins again has hung up
+  // before it connects, and handle() must see the two in that order.
   for (const auto& [age, fd] : by_age_) {
     const link& l = links_.at(fd);
     const short in = l.closing ? 0 : POLLIN;
@@ -46,7 +46,7 @@ void service::serve(const pollfd& entry) {
   const bool broken = (entry.revents & (POLLERR | POLLNVAL)) != 0;
   const bool hung_up = (entry.revents & POLLHUP) != 0;
   const bool readable = ((entry.revents & POLLIN) != 0 || hung_up) && !l.closing;
-  // What a peer said before it hung up counts, so reading comes before closing.
+  // What a peer sent before it hung up counts, so reading comes before closing.
   const bool ended = readable ? !read_from(entry.fd, hung_up) : broken || hung_up;
   const auto still = links_.find(entry.fd);
   if (still != links_.end() && (ended || !flush(still->second))) close(entry.fd);
@@ -99,7 +99,7 @@ void service::tell_failures() {
   progress();
 }
 
-// Said often enough to be noticed; a flood of strangers shall not become a flood of lines.
+// Logged often enough to be noticed; a flood of strangers shall not become a flood of lines.
 void service::refuse(long user) {
   if (refused_ < MOST_WARNINGS) log::warn("boot", "connection of user %ld refused", user);
   if (++refused_ == MOST_WARNINGS) log::warn("boot", "more refusals will not be shown");
@@ -111,7 +111,7 @@ void service::accept_all() {
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      // Out of descriptors, most likely. Trying again at once would spin for ever.
+      // Out of descriptors, most likely. Retrying at once would spin for ever.
       throw backend_error("accept failed with " + std::to_string(links_.size()) +
                           " connections open: " + errno_text(errno));
     }
@@ -141,8 +141,8 @@ void service::drop_oldest_stranger() {
   if (strangers >= static_cast<std::size_t>(size_) + MAX_STRANGERS) close(oldest);
 }
 
-// False when the peer has hung up. `to_the_end`: it is known to have, so all it said is taken now;
-// else a few rounds only, so that one peer with much to say does not hold up the others.
+// False when the peer has hung up. `to_the_end`: it is known to have, so everything it sent is read
+// now; otherwise only a few rounds, so that one peer that sends much does not hold up the others.
 bool service::read_from(int fd, bool to_the_end) {
   char bytes[16 * 1024];
   for (int round = 0; to_the_end || round < 8; ++round) {
@@ -158,7 +158,7 @@ bool service::read_from(int fd, bool to_the_end) {
   return true;
 }
 
-// What was read belongs to the server if it is sealed as it should be.
+// Passes bytes on to the server, if they are sealed as they should be.
 void service::take_in(link& l, std::string_view bytes) {
   const int fd = l.fd.get();
   if (!l.seal) {
@@ -177,14 +177,15 @@ void service::take_in(link& l, std::string_view bytes) {
         fd, l.seal->why() + "; this job has a key (LCT_PMI_TCP_KEY), the same for all ranks");
 }
 
-// Who has not shown that he knows the key is answered in plain words: he could not read others.
+// A peer that has not proven that it knows the key is answered unsealed: it could not read sealed
+// bytes.
 void service::enqueue(link& l, std::shared_ptr<const std::string> bytes) {
   if (l.seal && l.seal->is_proven())
     bytes = std::make_shared<const std::string>(l.seal->seal(*bytes));
   l.queue.push_back(std::move(bytes));
 }
 
-// Moves what the server wants sent into the sockets, as far as they take it.
+// Moves the server's outputs into the sockets, as far as these take them.
 void service::progress() {
   std::vector<int> dead;
   auto outputs = server_.take_outputs();
@@ -197,7 +198,7 @@ void service::progress() {
     if (found == links_.end()) continue;
     link& l = found->second;
     if (out.bytes && !out.bytes->empty()) enqueue(l, std::move(out.bytes));
-    // Closed at once, the refusal might be lost; so it goes out first.
+    // If it were closed at once the refusal might be lost; so that is sent first.
     l.closing = l.closing || out.then_close;
     if (!flush(l)) dead.push_back(out.to);
   }

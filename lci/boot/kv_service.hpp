@@ -1,9 +1,9 @@
 // The sockets of a key-value server: accepts, reads, writes and drops, all from the owner's poll
 // loop, without a thread of its own.
 // Callers: lcrun (its main loop) and tcp rank 0 (inside open and fence). Threads: single.
-// Always true: no call blocks. A connection that has not joined can neither stop the others nor
-// pile up: beyond MAX_STRANGERS the oldest is dropped. Where the job has a key, nothing of a
-// connection reaches the server that was not sealed with it.
+// Always true: no call blocks. A connection that has not joined can neither stop the others nor can
+// such connections pile up: beyond MAX_STRANGERS the oldest is dropped. Where the job has a key, no
+// bytes reach the server that were not sealed with it.
 #pragma once
 
 #include <poll.h>
@@ -29,26 +29,27 @@ namespace lci::boot::kv {
 
 class service {
  public:
-  // Connections beyond the size of the job that have not said hello.
+  // How many connections beyond the size of the job may have sent no hello.
   static constexpr std::size_t MAX_STRANGERS = 64;
-  // Taken in before those that are connected are heard again: newcomers cannot keep them waiting.
+  // How many are accepted before connected peers are read again: newcomers cannot keep these
+  // waiting.
   static constexpr int MAX_ACCEPTS = 32;
-  // Refused connections of other users that are said.
+  // How many refused connections of other users are logged.
   static constexpr std::size_t MOST_WARNINGS = 10;
 
   // `listener` is non-blocking. With `only_uid`, peers of other users are refused (local sockets).
   // `hold_news`: see server.
   service(unique_fd listener, int size, std::optional<uid_t> only_uid, bool hold_news = false);
-  // From now on connections have to know the key.
+  // From now on, connections must prove that they know the key.
   void require(const job_key& key) { key_ = key; }
 
-  // What to poll for, and what to do with the answers: exactly the entries that were added.
+  // What to poll for, and what to do with the results: pass exactly the entries that were added.
   void add_to(std::vector<pollfd>& set) const;
   void handle(const std::vector<pollfd>& set);
 
-  // From now on nobody joins; connections that have not are closed.
+  // From now on no process can join; connections that have not joined are closed.
   void stop_listening();
-  // Everything that was to be sent has been taken by the kernel.
+  // True once the kernel has taken everything that was to be sent.
   bool flushed() const noexcept;
   // The member that lives in this process, instead of behind a socket. It must outlive the service.
   void attach(member& local);
@@ -56,7 +57,7 @@ class service {
   void run_local();
 
   const server& core() const noexcept { return server_; }
-  // Connections that were refused because they are another user's.
+  // How many connections were refused because they belong to another user.
   std::size_t refused() const noexcept { return refused_; }
   void fail_all(const std::string& why);
   void rank_ended(int rank, const std::string& why);
@@ -69,15 +70,15 @@ class service {
 
   struct link {
     unique_fd fd;
-    base::unshared is_ours;                                // fd: its end is that of this process
+    base::unshared is_ours;                                // fd: it closes when this process ends
     std::deque<std::shared_ptr<const std::string>> queue;  // not yet taken by the kernel
-    std::size_t sent = 0;                                  // bytes of queue.front() that are out
+    std::size_t sent = 0;                                  // bytes of queue.front() already sent
     bool closing = false;  // close when the queue is empty; read no more
     std::uint64_t age = 0;
     std::optional<sealed_stream> seal;  // where the job has a key
   };
 
-  // Reads from and writes to one link; it may be gone afterwards.
+  // Reads from and writes to one link, which may no longer exist afterwards.
   void serve(const pollfd& entry);
   void accept_all();
   void refuse(long user);
@@ -88,7 +89,7 @@ class service {
   void progress();
   // False when the link is of no further use.
   bool flush(link& l) noexcept;
-  // Its callers make progress.
+  // Afterwards the caller must call progress().
   void close(int fd);
 
   unique_fd listener_;

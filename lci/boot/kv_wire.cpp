@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view MAGIC = "LCIB";
 
-// Byte by byte: hosts of a job may differ in their order of bytes.
+// Byte by byte: hosts of a job may differ in byte order.
 template <class Unsigned>
 void append(std::string& out, Unsigned number) {
   for (std::size_t i = 0; i < sizeof number; ++i)
@@ -41,8 +41,8 @@ class reader {
   std::string_view bytes_;
 };
 
-// The most that a frame of this type may carry; nothing for an unknown type. Known before the body
-// arrives, so a stranger's length never makes us wait for, or store, more.
+// The most that a frame of this type may carry; nothing for an unknown type. It is known before the
+// body arrives, so a length from a stranger never makes us wait for, or store, more.
 std::optional<std::size_t> limit_of(std::uint8_t type) noexcept {
   switch (static_cast<frame_type>(type)) {
     case frame_type::hello:
@@ -81,7 +81,7 @@ bool take_key_and_value(reader& in, value_body& out) noexcept {
   return out.value.size() <= MAX_VALUE;
 }
 
-// Sizes allocate memory; a nonsense one must not.
+// Sizes allocate memory; a nonsensical one must not.
 bool valid_ranks(std::uint32_t rank, std::uint32_t size) noexcept {
   return size >= 1 && size <= static_cast<std::uint32_t>(MAX_RANKS) && rank < size;
 }
@@ -215,7 +215,8 @@ std::optional<std::vector<int>> decode_left(std::string_view body) {
   return ranks;
 }
 
-// What was handed out goes first, so that the buffer holds at most one frame and what was read.
+// Drops what was handed out first, so that the buffer holds at most one frame and the bytes just
+// read.
 void splitter::make_room(std::size_t bytes) {
   buffer_.erase(0, taken_);
   taken_ = 0;
@@ -238,8 +239,8 @@ std::optional<frame> splitter::next() noexcept {
   std::uint32_t length = 0;
   std::uint8_t type = 0;
   std::string_view zero, body;
-  // The type is judged as soon as it is there: a stranger that speaks another protocol is found out
-  // by its first bytes.
+  // The type is checked as soon as it is there: a stranger that speaks another protocol is found
+  // out by its first bytes.
   if (!in.take(length) || !in.take(type)) return std::nullopt;
   const auto limit = limit_of(type);
   if (!limit || length > *limit) {

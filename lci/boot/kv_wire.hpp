@@ -1,5 +1,5 @@
 // What travels between the members of a job and the server that joins them (lcrun, or rank 0 over
-// TCP), and how a byte stream is cut into it.
+// TCP), and how a byte stream is split into frames.
 //
 // A frame is an 8-byte header {body length, 4 bytes little endian; type, 1 byte; 3 bytes zero}
 // and a body:
@@ -8,13 +8,13 @@
 //   put       member: key length (2), key, value
 //   arrive    member: round (4): everything before belongs to this fence
 //   value     server: rank (4), key length (2), key, value
-//   released  server: round (4): everybody arrived, all values were sent
+//   released  server: round (4): all ranks arrived, all values were sent
 //   fail      server: text; the job cannot go on
-//   leave     member: it goes in good order; server: so does the process that it lives in
-//   gone      server: rank (4), text: that member has left without such a word
-//   left      server: rank (4), once or more: those members have left with it
-// Threads: single. Always true: nothing is read past the bytes that were given, and whatever does
-// not parse is rejected; the caller drops the connection.
+//   leave     member: it leaves in an orderly way; server: the process that it lives in does
+//   gone      server: rank (4), text: that member left without announcing it
+//   left      server: rank (4), once or more: those members left after announcing it
+// Threads: single. Always true: nothing is read past the bytes that were given, and what does not
+// parse is rejected; the caller drops the connection.
 #pragma once
 
 #include <cstdint>
@@ -75,7 +75,7 @@ void encode_gone(std::string& out, int rank, std::string_view why);
 // Several frames, if there are more than MAX_LEFT.
 void encode_left(std::string& out, std::span<const int> ranks);
 
-// Bodies; nothing when the bytes are not such a body.
+// Decode bodies; nothing when the bytes are not such a body.
 std::optional<hello_body> decode_hello(std::string_view body) noexcept;
 std::optional<hello_body> decode_welcome(std::string_view body) noexcept;
 std::optional<value_body> decode_put(std::string_view body) noexcept;
@@ -89,17 +89,17 @@ struct frame {
   std::string_view body;  // valid until the next call on the splitter
 };
 
-// Cuts a stream into frames. Feed it what was read, then take frames until none is left.
+// Splits a stream into frames. Feed it what was read, then take frames until none is left.
 class splitter {
  public:
-  // After it feed() of so many bytes does not fail. Throws std::bad_alloc.
+  // After it, feed() of this many bytes does not fail. Throws std::bad_alloc.
   void make_room(std::size_t bytes);
   void feed(std::string_view bytes);
   // The next whole frame, or nothing: then either more bytes are needed or is_broken().
   std::optional<frame> next() noexcept;
-  // The frame that next() has just given comes once more.
+  // next() returns the frame that it has just returned once more.
   void again(const frame& last) noexcept;
-  // A header that no peer of ours would send was seen; the stream is of no use any more.
+  // True if a header was seen that no peer of lci would send; the stream cannot be used any more.
   bool is_broken() const noexcept { return broken_; }
 
  private:

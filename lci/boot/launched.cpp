@@ -19,7 +19,7 @@ constexpr const char* SRUN =
     "start with srun --mpi=pmix (with libpmix2 installed) or srun --mpi=pmi2, or let "
     "LCI_PMI_LIBRARY name Slurm's libpmi.so.0";
 
-// Launchers before the batch systems inside of which they run.
+// Launchers come before the batch systems in which they run.
 constexpr mark MARKS[] = {
     {"lcrun", "LCI_LCRUN_SIZE", nullptr, "put lcrun into LCT_PMI_BACKEND, or unset it"},
     {"Open MPI's mpirun", "OMPI_COMM_WORLD_SIZE", nullptr, INSTALL_PMIX},
@@ -44,9 +44,9 @@ std::optional<launch> find_launch() {
     if (!size || (m.present != nullptr && !base::env::find(m.present))) continue;
     counted = true;
     if (*size > 1) return launch{m.launcher, m.size + ("=" + std::to_string(*size)), m.remedy};
-    break;  // the innermost launcher has the last word
+    break;  // the innermost launcher decides
   }
-  // PMIx says the size to its library only.
+  // PMIx gives the size to its library only.
   const auto rank = base::env::find_number("PMIX_RANK");
   if (rank && !counted)
     return launch{"a PMIx launcher", "PMIX_RANK=" + std::to_string(*rank), INSTALL_PMIX};

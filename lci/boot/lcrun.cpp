@@ -45,7 +45,7 @@ std::unique_ptr<bootstrap> lcrun_bootstrap::open() {
   return std::make_unique<lcrun_bootstrap>(std::move(fd), rank, size);
 }
 
-// Nobody waits for the answer to the hello: it comes with the first fence.
+// The answer to the hello is not waited for: it comes with the first fence.
 lcrun_bootstrap::lcrun_bootstrap(unique_fd fd, int rank, int size)
     : client_("lcrun", std::move(fd), rank, size, std::chrono::milliseconds(0)) {
   client_.greet();

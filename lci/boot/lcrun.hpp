@@ -1,7 +1,7 @@
 // The bootstrap of processes that lci's own launcher started: lcrun gives the rank and keeps the
-// values, behind a local socket whose name nobody else knows.
-// Threads: single. Always true: both ends check that the other belongs to the same user; waiting
-// has no limit of its own, because lcrun ends the job when a rank dies.
+// values, behind a local socket whose name only its processes know.
+// Threads: single. Always true: each end checks that the other belongs to the same user; waits have
+// no time limit, because lcrun ends the job when a rank dies.
 #pragma once
 
 #include <memory>

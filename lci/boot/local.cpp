@@ -10,8 +10,8 @@ void local_bootstrap::put(const std::string& key, const std::string& value) {
 }
 
 void local_bootstrap::fence() {
-  // Values stay unreadable until here, so that a missing fence shows on one rank already.
-  pending_.merge(visible_);  // keeps the newer of two
+  // Values stay unreadable until here, so that a missing fence shows even with one rank.
+  pending_.merge(visible_);  // keeps the newer of two values
   visible_ = std::exchange(pending_, {});
 }
 

@@ -10,12 +10,12 @@ namespace {
 
 struct launcher {
   const char* rank;
-  const char* size;  // null: it does not tell
+  const char* size;  // null: the launcher does not set one
 };
 
-// Ours and torchrun's first, a batch system's behind those of launchers that run inside of it. What
-// Slurm says of tasks for each node (SLURM_NTASKS_PER_NODE) is of the allocation; a step in it may
-// have more.
+// lci's own and torchrun's come first, a batch system's after those of launchers that run inside
+// it. What Slurm says about tasks per node (SLURM_NTASKS_PER_NODE) describes the allocation; a step
+// in it may have more.
 constexpr launcher LAUNCHERS[] = {{"LOCAL_RANK", "LOCAL_WORLD_SIZE"},
                                   {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
                                   {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
@@ -43,7 +43,7 @@ int find_local_size(int otherwise) noexcept {
   for (const launcher& one : LAUNCHERS) {
     const auto rank = told_by(one.rank);
     if (!rank) continue;
-    // Of the same launcher, or none: another one's may be of a job around this one.
+    // From the same launcher, or none: another launcher's may describe a job around this one.
     const auto size = told_by(one.size);
     return size && *size > *rank ? *size : otherwise;
   }

@@ -1,7 +1,7 @@
-// Which of the job's processes on its host a process is, and how many these are, as launchers tell
-// it. Callers: runtime, which deals cards out by the one and address space by the other. Threads:
-// any, as for getenv(). Always true: the number is at least 0 and the count at least 1; where no
-// launcher tells it, what the caller has.
+// The number of a process among those of its job on its host, and how many these are, as launchers
+// report it. Callers: runtime, which uses the number to assign cards and the count to divide
+// address space. Threads: any, as for getenv(). Always true: the number is at least 0 and the count
+// at least 1; if no launcher reports it, the caller's value is returned.
 #pragma once
 
 namespace lci::boot {

@@ -20,13 +20,14 @@
 
 namespace lci::boot {
 
-// Visible, so that the dynamic linker makes one of the two; its members are the same in both, since
-// they come out of one build. Weak, so that a sanitizer does not take that for a mistake.
+// Visible, so that the dynamic linker merges the two into one; its members are the same in both,
+// since both libraries come from one build. Weak, so that a sanitizer does not report the
+// duplicate.
 struct process_membership {
   std::mutex lock;
-  int copies = 0;  // of this code in the process; the last one to end takes the boards along
+  int copies = 0;  // of this code in the process; the last one to end deletes the boards
   int users = 0;
-  std::atomic<pid_t> owner{0};  // the process that joined; 0: nobody
+  std::atomic<pid_t> owner{0};  // the process that joined; 0: none
   bootstrap* opened = nullptr;  // while there are users
   board_cache* boards = nullptr;
 };
@@ -36,7 +37,7 @@ constinit process_membership membership_of_process __attribute__((weak));
 
 namespace {
 
-// Boards say goodbye when the process ends, after all static objects of the program.
+// Boards sign off when the process ends, after all static objects of the program.
 struct copy_of_code {
   copy_of_code() noexcept { ++membership_of_process.copies; }
   ~copy_of_code() {
@@ -46,8 +47,8 @@ struct copy_of_code {
 };
 const copy_of_code this_copy;
 
-// A process that only forked from a member does nothing in its name. It asks before it locks: a
-// thread of its parent may have held the lock at the fork.
+// A process that was only forked from a member does nothing in its name. It checks that before it
+// locks: a thread of its parent may have held the lock at the fork.
 bool is_forked(const process_membership& shared) noexcept {
   // Relaxed: a process sees what it stored itself, and what its parent had stored at the fork.
   const pid_t owner = shared.owner.load(std::memory_order_relaxed);

@@ -1,6 +1,6 @@
-// MPI as a bootstrap: where a program is an MPI program anyway, or nothing else is there. It is
-// used as it is; MPI is initialized and finalized by lci only if nobody else does. Threads: single;
-// asks MPI for MPI_THREAD_SERIALIZED. Always true: exchanges run on a communicator of lci's own.
+// MPI as a bootstrap: where a program is an MPI program anyway, or nothing else is there. MPI is
+// used as found; lci initializes and finalizes it only if no other code does. Threads: single;
+// requests MPI_THREAD_SERIALIZED. Always true: exchanges run on a communicator of lci's own.
 #pragma once
 
 #include <memory>

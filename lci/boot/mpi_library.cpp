@@ -12,7 +12,7 @@ namespace {
 
 constexpr int MPI_SERIALIZED = 2;  // MPI_THREAD_SERIALIZED, in all families
 
-// The functions that we call, with the family's type of a handle.
+// The functions that lci calls, with the family's handle type.
 template <class Handle>
 class mpi_shim final : public mpi_library {
  public:
@@ -94,7 +94,7 @@ class mpi_shim final : public mpi_library {
                      Handle) = nullptr;
 };
 
-// MPICH's numbers, which its binary interface has promised since 2013.
+// MPICH's values, which its binary interface has guaranteed since 2013.
 constexpr int MPICH_WORLD = 0x44000000, MPICH_BYTE = 0x4c00010d, MPICH_INT = 0x4c000405;
 
 std::string version_of(const dynamic_library& from) {
@@ -139,7 +139,7 @@ bool is_named() {
   return named;
 }
 
-// The family whose mpirun has started us.
+// The family whose mpirun has started this process.
 dynamic_library open_by_launcher() {
   if (is_set("OMPI_COMM_WORLD_SIZE"))
     return dynamic_library::open({"libmpi.so.40", "libmpi.so.12", "libmpi.so"}, true);
@@ -155,7 +155,7 @@ mpi_choice find_mpi() {
   const auto file = base::env::find("LCI_MPI_LIBRARY");
   if (program.find("MPI_Init_thread") != nullptr) {
     mpi_choice found = make_shim(program);
-    // Alone in a program, MPI starts helpers of its own only to say "rank 0 of 1".
+    // Alone in a program, MPI would start helper processes only to say "rank 0 of 1".
     if (!found.library || found.library->is_active() || launched || is_named()) return found;
     none.why_not = "MPI is loaded but not initialized, and no mpirun has started this process";
     return none;

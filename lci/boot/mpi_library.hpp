@@ -1,5 +1,6 @@
 // The MPI library of this process, as the bootstrap needs it. MPI has no common binary interface:
-// what MPI_COMM_WORLD is differs between families, so each has a shim, and what is loaded decides.
+// the type of MPI_COMM_WORLD differs between families, so each has a shim, chosen by what is
+// loaded.
 //   Open MPI     handles are addresses of objects, ompi_mpi_comm_world and the like
 //   MPICH's      handles are numbers; also Intel MPI, MVAPICH and Cray MPICH
 // Callers: mpi; pmi_wire asks whether MPI is active. Threads: single.
@@ -15,10 +16,10 @@ namespace lci::boot {
 class mpi_library {
  public:
   virtual ~mpi_library() = default;
-  // Between MPI_Init and MPI_Finalize, whoever called them.
+  // True between MPI_Init and MPI_Finalize, whichever code called them.
   virtual bool is_active() const = 0;
   virtual bool is_over() const = 0;  // after MPI_Finalize
-  // Initializes MPI if nobody has, and takes a communicator of our own of all ranks.
+  // Initializes MPI if that was not done yet, and makes lci's own communicator of all ranks.
   virtual void start() = 0;
   virtual int rank() const = 0;
   virtual int size() const = 0;
@@ -28,13 +29,13 @@ class mpi_library {
   virtual void end() noexcept = 0;
 };
 
-// What would be used, or why there is none.
+// The library that would be used, or why there is none.
 struct mpi_choice {
   std::unique_ptr<mpi_library> library;
   std::string why_not;
 };
 mpi_choice find_mpi();
-// Loaded by the program, initialized and not yet finalized.
+// True if the program has loaded MPI, which is initialized and not yet finalized.
 bool is_mpi_active();
 
 }  // namespace lci::boot

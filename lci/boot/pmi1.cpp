@@ -11,7 +11,7 @@ namespace lci::boot {
 
 namespace {
 
-// Clients and servers exist that hold a whole line in 1024 bytes, whatever they say about values.
+// Some clients and servers hold a whole line in 1024 bytes, whatever they say about values.
 constexpr std::size_t LINE = 1000;
 
 pmi::fields line_command(const char* word) {

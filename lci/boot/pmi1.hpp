@@ -1,5 +1,5 @@
-// PMI-1: MPICH's mpiexec (hydra) and what is built like it over the socket in PMI_FD; a library
-// libpmi.so.0 where the batch system has its own way (srun without --mpi, Cray).
+// PMI-1: MPICH's mpiexec (hydra) and similar launchers, over the socket in PMI_FD; or the library
+// libpmi.so.0 where the batch system has a protocol of its own (srun without --mpi, Cray).
 // Threads: single. Always true: rank and size are checked against each other before use.
 #pragma once
 

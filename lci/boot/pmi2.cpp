@@ -54,7 +54,7 @@ class pmi2_store final : public text_store {
   std::string get(int rank, const std::string& key) override {
     pmi::fields command = message("kvs-get");
     command.add("jobid", job_);
-    command.add("srcid", std::to_string(rank));  // a hint: who put it
+    command.add("srcid", std::to_string(rank));  // a hint: which rank put it
     command.add("key", key);
     const pmi::fields answer = wire_.ask_message(command, "kvs-get-response");
     const auto found = answer.find("found") ? answer.find("found") : answer.find("flag");

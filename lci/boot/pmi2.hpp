@@ -1,5 +1,5 @@
 // PMI-2 over the socket in PMI_FD: srun --mpi=pmi2, and MPICH's mpiexec, which answers to both
-// versions. Threads: single. Always true: rank and size of the launcher's answer agree with its
+// versions. Threads: single. Always true: rank and size in the launcher's answer agree with its
 // variables.
 #pragma once
 

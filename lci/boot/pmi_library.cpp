@@ -26,7 +26,7 @@ struct pmi_functions {
   int (*get)(const char*, const char*, char*, int) = nullptr;
 };
 
-// Slurm's loads plugins that look for its symbols in the whole program.
+// Slurm's library loads plugins that look for its symbols in the whole program.
 dynamic_library open_pmi_library() {
   return dynamic_library::open(
       {std::string(base::env::find("LCI_PMI_LIBRARY").value_or("libpmi.so.0"))}, true);
@@ -114,7 +114,7 @@ std::optional<std::string> pmi_library_unavailable() {
     inside = inside || base::env::find(variable).has_value();
   if (!inside) return "this is no job step of Slurm or PALS";
   if (base::env::find("PMIX_RANK"))
-    return "the launcher offers PMIx, beside which libpmi has nobody to talk to";
+    return "the launcher offers PMIx, and libpmi then has no server to talk to";
   const dynamic_library library = open_pmi_library();
   if (!library) return "no PMI library (LCI_PMI_LIBRARY names one): " + library.why_not();
   return std::nullopt;

@@ -1,4 +1,4 @@
-// PMI-1 through a library, where a batch system has its own way behind it: srun without --mpi
+// PMI-1 through a library, where a batch system has its own protocol behind it: srun without --mpi
 // (Slurm's libpmi.so.0), Cray's PALS. LCI_PMI_LIBRARY names another file. Threads: single. Always
 // true: it is used only inside a job step, where it finds its launcher.
 #pragma once

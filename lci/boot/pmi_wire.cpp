@@ -23,7 +23,7 @@ constexpr std::size_t LENGTH_PLACES = 6;
 constexpr std::chrono::milliseconds LAST_ANSWER{1000};
 constexpr std::size_t QUOTED = 120;  // bytes of an answer that an error shows
 
-// What can be shown of bytes that a stranger sent.
+// The printable form of bytes from a stranger.
 std::string quote(std::string_view bytes) {
   std::string out = "\"";
   for (const char byte : bytes.substr(0, QUOTED)) out += byte >= ' ' && byte <= '~' ? byte : '?';
@@ -68,7 +68,7 @@ std::optional<fields> parse_line(std::string_view line) {
     line.remove_prefix(word.size() < line.size() ? word.size() + 1 : word.size());
     if (word.empty()) continue;
     const std::size_t equals = word.find('=');
-    // Messages of errors have blanks in them.
+    // Error messages contain blanks.
     if (equals == std::string_view::npos) {
       if (!out.append_to_last(word)) return std::nullopt;
       continue;
@@ -127,7 +127,7 @@ std::optional<std::size_t> parse_length(std::string_view six) {
   if (six.size() != LENGTH_PLACES) return std::nullopt;
   const std::size_t first = six.find_first_not_of(' ');
   if (first == std::string_view::npos) return std::nullopt;
-  six = six.substr(first, six.find_last_not_of(' ') - first + 1);  // Slurm puts blanks behind
+  six = six.substr(first, six.find_last_not_of(' ') - first + 1);  // Slurm appends blanks
   std::size_t length = 0;
   const auto parsed = std::from_chars(six.data(), six.data() + six.size(), length);
   if (parsed.ec != std::errc() || parsed.ptr != six.data() + six.size() || length > MAX_ANSWER)

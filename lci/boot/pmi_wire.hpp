@@ -1,11 +1,10 @@
 // PMI-1 and PMI-2 as they travel over the socket whose number is in PMI_FD: commands and answers,
 // each a set of names and values.
-//   PMI-1   cmd=get kvsname=kvs_0 key=k\n            one line each
-//   PMI-2   "    47cmd=kvs-get;key=k;"               length in six places; ';' in a value is
-//   doubled
-// Both begin with a PMI-1 line, cmd=init, which says the version that is wanted.
-// Callers: pmi1, pmi2. Threads: single. Always true: an answer is judged before it is believed, and
-// one that never ends is given up at MAX_ANSWER bytes; errors name the bootstrap and quote the
+//   PMI-1   cmd=get kvsname=kvs_0 key=k\n     one line each
+//   PMI-2   "    47cmd=kvs-get;key=k;"        length in six places; ';' in a value is doubled
+// Both begin with a PMI-1 line, cmd=init, which names the version that is wanted.
+// Callers: pmi1, pmi2. Threads: single. Always true: an answer is checked before it is used, and
+// one that never ends is abandoned at MAX_ANSWER bytes; errors name the bootstrap and quote the
 // answer.
 #pragma once
 
@@ -22,7 +21,7 @@ namespace lci::boot::pmi {
 
 inline constexpr std::size_t MAX_ANSWER = 64 * 1024;
 
-// Names and values, in their order.
+// Names and values, in order.
 class fields {
  public:
   void add(std::string_view name, std::string_view value) { list_.emplace_back(name, value); }
@@ -37,29 +36,29 @@ class fields {
   std::vector<std::pair<std::string, std::string>> list_;
 };
 
-// A line without its end, or the body of a PMI-2 message. Nothing when it is none.
+// Parses a line without its end, or the body of a PMI-2 message. Nothing if it is malformed.
 std::optional<fields> parse_line(std::string_view line);
 std::optional<fields> parse_message(std::string_view body);
-// The whole thing as it travels.
+// The whole command as it travels.
 std::string to_line(const fields& command);
 std::string to_message(const fields& command);
-// Length of a PMI-2 message from its six places.
+// The length of a PMI-2 message, from its first six bytes.
 std::optional<std::size_t> parse_length(std::string_view six);
 
-// What the launcher's variables say.
+// The values of the launcher's variables.
 struct place {
   int fd;
   int rank, size;
 };
-// Why PMI over PMI_FD cannot be used here, or nothing and the place.
+// Why PMI over PMI_FD cannot be used here, or nothing, with the place in `out`.
 std::optional<std::string> find_place(place& out);
 // The same; throws backend_error instead.
 place need_place(const char* backend);
 
-// The socket. It stays open until the process ends: its end says to the launcher that we are gone.
+// The socket. It stays open until the process ends: closing it tells the launcher that we ended.
 class connection {
  public:
-  // `limit` bounds the wait for each answer but those to a barrier.
+  // `limit` bounds the wait for each answer, except those to a barrier.
   connection(const char* backend, int fd, std::chrono::milliseconds limit)
       : backend_(backend), fd_(fd), limit_(limit) {}
 
@@ -67,12 +66,12 @@ class connection {
   // rc=0. Throws backend_error.
   fields ask_line(const fields& command, std::string_view expected, bool patient = false);
   fields ask_message(const fields& command, std::string_view expected, bool patient = false);
-  // The first line of both protocols; false if the other side does not speak this version. Then the
-  // socket is left open, for who speaks another one.
+  // Exchanges the first line of both protocols; false if the other side does not speak this
+  // version. Then the socket is left open for another version.
   bool agree_on(int version, int subversion);
-  // Says the last word and hears the answer out, whatever it is: a process manager that writes to a
-  // socket that is closed ends the job (Hydra sends the length of a message and its body in two
-  // writes). Nothing is an error any more.
+  // Sends the last command and reads the whole answer, whatever it is: a process manager that
+  // writes to a closed socket ends the job (Hydra sends the length of a message and its body in two
+  // writes). Errors are ignored.
   void part_line(const fields& last_word) noexcept;
   void part_message(const fields& last_word) noexcept;
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace abi = pmix_abi;
 
-// Goes before each sheet: some versions do not carry values of no bytes.
+// Put before each sheet: some versions do not carry empty values.
 constexpr char PMIX_MARK = 'L';
 constexpr int PMIX_GET_LIMIT_S = 60;
 

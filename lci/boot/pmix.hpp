@@ -1,6 +1,6 @@
 // PMIx: Open MPI's mpirun, srun --mpi=pmix, PRRTE and others, through libpmix.so.2
 // (LCI_PMIX_LIBRARY names another file), which is opened at run time. Threads: single; the library
-// starts one of its own. Always true: values travel as bytes, whole.
+// starts a thread of its own. Always true: values travel as bytes, unchanged.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The part of the PMIx interface that we use, as the standard has it since version 2.1: types,
-// constants and functions of libpmix.so.2. Declared here, so that a build needs no header of it.
+// The part of the PMIx interface that lci uses, as in the standard since version 2.1: types,
+// constants and functions of libpmix.so.2. Declared here, so that a build does not need its header.
 // Callers: pmix. Always true: a test compares it with the header where that is installed.
 #pragma once
 

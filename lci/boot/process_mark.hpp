@@ -1,4 +1,5 @@
-// Which process made something, so that one that only forked from it does not end it in its name.
+// Which process made an object, so that a process forked from it does not end the object in its
+// name.
 // Threads: any; immutable.
 #pragma once
 

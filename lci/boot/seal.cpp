@@ -34,7 +34,7 @@ void derive(std::array<unsigned char, 32>& out, const job_key& key, std::string_
   ::crypto_generichash(out.data(), out.size(), as_bytes(input), input.size(), key.bytes(), 32);
 }
 
-// Numbers are never used twice with one key: each direction has its own, made of fresh random
+// No number is used twice with one key: each direction has its own key, made from fresh random
 // bytes.
 struct record_number {
   explicit record_number(std::uint64_t n) noexcept {
@@ -82,7 +82,7 @@ bool sealed_stream::open(std::string_view bytes, std::string& plain) {
   return true;
 }
 
-// The first bytes decide: who speaks something else is found out before he has sent a whole
+// The first bytes decide: a peer that speaks something else is found out before it has sent a whole
 // greeting.
 bool sealed_stream::take_greeting() {
   const std::size_t have = std::min(buffer_.size(), SEAL_START.size());
@@ -91,7 +91,7 @@ bool sealed_stream::take_greeting() {
   if (buffer_.size() < GREETING) return false;
   const std::string theirs = buffer_.substr(0, GREETING);
   buffer_.erase(0, GREETING);
-  // Our own words sent back would make both directions' keys the same.
+  // Our own greeting sent back would make both directions' keys the same.
   if (theirs == greeting_) return refuse("it repeats our own greeting");
   const bool root = which_ == side::root;
   const std::string &joiner = root ? theirs : greeting_, &answer = root ? greeting_ : theirs;
@@ -161,7 +161,7 @@ std::string make_secret() { throw backend_error("a key is needed, and " + *keys_
 job_key::job_key(std::string_view) {
   throw backend_error("a key is given, and " + *keys_unavailable());
 }
-// Nobody comes here without a key.
+// Never reached without a key.
 sealed_stream::sealed_stream(const job_key& key, side which) : key_(key), which_(which) {}
 bool sealed_stream::open(std::string_view, std::string&) { return false; }
 std::string sealed_stream::seal(std::string_view) { return {}; }

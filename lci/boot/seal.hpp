@@ -1,15 +1,17 @@
-// What makes a TCP connection one of this job: both ends show that they know the job's key, and
-// every byte after that is sealed, so that nobody between them reads, changes, repeats or leaves
-// out any.
+// What makes a TCP connection one of this job: both ends prove that they know the job's key, and
+// every byte after that is sealed, so that no one between them can read, change, repeat or omit
+// any.
 //
-//   both      greeting: magic "LCIK", version (1), 3 bytes of zero, 32 random bytes; the joiner's
-//   comes first then      records: length of what follows (4, little endian), sealed bytes, 16
-//   bytes of tag
+//   both      greeting: magic "LCIK", version (1), 3 bytes of zero, 32 random bytes;
+//             the joiner's comes first
+//   then      records: length of what follows (4, little endian), sealed bytes,
+//             16 bytes of tag
+//
 // The keys of the two directions are hashes of the job's key and both ends' random bytes (BLAKE2b);
 // records are sealed with ChaCha20-Poly1305 and numbered, all by libsodium. Callers: kv_client and
-// kv_service, for tcp. Threads: single; the key is immutable. Always true: what does not open is no
-// input to anybody; before the first record has opened, a stranger makes us hold no more than one
-// short record.
+// kv_service, for tcp. Threads: single; the key is immutable. Always true: a record that does not
+// open is passed to no one; before the first record has opened, a stranger makes us hold no more
+// than one short record.
 #pragma once
 
 #include <array>
@@ -46,20 +48,21 @@ class sealed_stream {
 
   sealed_stream(const job_key& key, side which);
 
-  // To be sent before anything else; the root sends its own after it has seen the joiner's.
+  // Send it before anything else; the root sends its own after it has received the joiner's.
   const std::string& greeting() const noexcept { return greeting_; }
-  // The other side's greeting has come: seal() may be used.
+  // True once the other side's greeting has come: seal() may be used.
   bool is_greeted() const noexcept { return greeted_; }
-  // A record of the other side has opened: it knows the key.
+  // True once a record of the other side has opened: it knows the key.
   bool is_proven() const noexcept { return received_ > 0; }
-  // After it open() of so many bytes does not lose any, if `plain` has room for as many as it
-  // answers. Throws std::bad_alloc.
+  // After it, open() of this many bytes does not lose any, if `plain` has room for as many as this
+  // returns. Throws std::bad_alloc.
   std::size_t make_room(std::size_t bytes) {
     buffer_.reserve(buffer_.size() + bytes);
     return buffer_.capacity();
   }
-  // Takes bytes off the wire and appends what is in their records to `plain`. False when they are
-  // not the other side's; why() says how, and the stream is of no use any more.
+  // Takes bytes off the wire and appends the contents of their records to `plain`. False when they
+  // are not from the other side; then why() gives the reason, and the stream cannot be used any
+  // more.
   bool open(std::string_view bytes, std::string& plain);
   const std::string& why() const noexcept { return why_; }
   std::string seal(std::string_view plain);

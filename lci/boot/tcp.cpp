@@ -19,8 +19,8 @@ namespace lci::boot {
 
 namespace {
 
-// A fence is a short exchange: waiting for more bytes to fill a segment would only delay it. And a
-// host that has gone without a word is noticed before the time of a fence is over.
+// A fence is a short exchange: waiting for more bytes to fill a segment would only delay it. And
+// keepalives detect a lost host before the time limit of a fence is over.
 void set_options(int fd) noexcept {
   const int on = 1, idle_s = 10, interval_s = 5, probes = 3;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -33,7 +33,7 @@ void set_options(int fd) noexcept {
 unique_fd listen_on(const tcp_address& address) {
   unique_fd fd(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
-  // The port of a job that has just ended may be taken over at once. Set before bind(); accepted
+  // Allows the port of a job that has just ended to be reused at once. Set before bind(); accepted
   // sockets inherit the options.
   if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.size) != 0 ||
@@ -47,7 +47,7 @@ unique_fd listen_on(const tcp_address& address) {
   return fd;
 }
 
-// A name may stand for several addresses; the others try them all, so any one will do.
+// A name may stand for several addresses; the other ranks try them all, so any one will do.
 unique_fd listen_on_first(const std::vector<tcp_address>& addresses, const std::string& source) {
   std::string tried;
   for (const tcp_address& a : addresses) {
@@ -80,14 +80,14 @@ class tcp_root final : public bootstrap {
   std::string get(int rank, const std::string& key) override { return member_.get(rank, key); }
 
   bool has_news() const noexcept override { return true; }
-  // The others hear of each other through us, so they depend on our asking.
+  // The other ranks learn of departures through this one, so they depend on its calls.
   std::vector<departure> news() override {
     try {
       step(deadline::in(std::chrono::milliseconds(0)));
     } catch (const backend_error&) {
-      // The member remembers it: the next fence says it.
+      // The member remembers it: the next fence reports it.
     } catch (const std::bad_alloc&) {
-      // Somebody's words may be lost: likewise.
+      // Bytes of some member may be lost: likewise.
       has_lost_words_ = true;
     }
     return member_.take_news();
@@ -96,29 +96,30 @@ class tcp_root final : public bootstrap {
     try {
       service_.take_leave();
     } catch (const std::bad_alloc&) {
-      // Then the others take our end for a death.
+      // Then the others take our end for a failure.
     }
   }
 
   void fence() override {
     const deadline until = deadline::in(limit_);
     try {
-      if (has_lost_words_) member_.fail("there was no memory for what a rank has said");
+      if (has_lost_words_) member_.fail("there was no memory for a message from a rank");
       member_.begin_fence();
       service_.run_local();
-      // Nobody serves the others once this returns, so it also waits until they have their data.
+      // No one serves the others once this returns, so it also waits until they have their data.
       while (member_.fence_pending() || !service_.flushed()) {
         if (!step(until)) give_up("in fence " + std::to_string(member_.round()));
       }
     } catch (const backend_error& error) {
-      // Without us nobody can go on; those that come later find the reason in their socket.
+      // Without this rank the job cannot go on; ranks that come later find the reason in their
+      // socket.
       service_.fail_all(error.what());
       throw;
     }
   }
 
  private:
-  // Returns when all have joined and know it. From then on the port is closed to everybody.
+  // Returns when all ranks have joined and know it. From then on the port is closed.
   void join() {
     const deadline until = deadline::in(limit_);
     service_.run_local();
@@ -131,7 +132,7 @@ class tcp_root final : public bootstrap {
     service_.stop_listening();
   }
 
-  // Serves once whoever has something to say; false when time is up.
+  // Serves each peer that has sent something once; false when time is up.
   bool step(const deadline& until) {
     set_.clear();
     service_.add_to(set_);
@@ -158,7 +159,7 @@ class tcp_root final : public bootstrap {
 // Every other rank.
 class tcp_leaf final : public bootstrap {
  public:
-  // A little more patient than rank 0, which knows who is missing and tells everybody.
+  // A little more patient than rank 0, which knows which ranks are missing and tells all.
   tcp_leaf(unique_fd fd, const tcp_variables& v)
       : client_("tcp", std::move(fd), v.rank, v.size, v.limit + std::chrono::seconds(2)) {
     if (!v.secret.empty()) client_.seal(job_key(v.secret));
@@ -174,7 +175,7 @@ class tcp_leaf final : public bootstrap {
   std::vector<departure> news() override {
     std::vector<departure> out = client_.news();
     const bool took_leave = client_.state().has_server_left();
-    // By itself: without memory for it nothing else is lost, and it is said the next time.
+    // Added alone: without memory for it nothing else is lost, and it is reported the next time.
     if (!out.empty() || is_root_missed_ || !(took_leave || client_.was_server_lost())) return out;
     out.push_back(took_leave ? departure{0, LEFT_TEXT, true}
                              : departure{0, "rank 0 left the job without taking leave"});
@@ -188,7 +189,7 @@ class tcp_leaf final : public bootstrap {
   bool is_root_missed_ = false;
 };
 
-// A connection attempt to a port from which connections are made may meet itself.
+// A connection attempt to a port of the range for outgoing connections may connect to itself.
 bool is_self_connected(int fd) noexcept {
   sockaddr_storage here{}, there{};
   socklen_t here_size = sizeof here, there_size = sizeof there;
@@ -214,8 +215,8 @@ unique_fd connect_to(const tcp_address& address) noexcept {
   return fd;
 }
 
-// Rank 0 may start later than we do, and an earlier job's rank 0 may be about to leave: refusals
-// and hang-ups are no answer until the time is up.
+// Rank 0 may start later than we do, and an earlier job's rank 0 may be about to exit: refusals and
+// hang-ups are no answer until the time is up.
 std::unique_ptr<bootstrap> join_root(const std::vector<tcp_address>& addresses,
                                      const tcp_variables& v) {
   const deadline until = deadline::in(v.limit);
@@ -230,7 +231,7 @@ std::unique_ptr<bootstrap> join_root(const std::vector<tcp_address>& addresses,
       }
       auto leaf = std::make_unique<tcp_leaf>(std::move(fd), v);
       if (leaf->join()) return leaf;
-      last = a.text + ": who listens there hung up; it may not be rank 0 of this job";
+      last = a.text + ": the listener there hung up; it may not be rank 0 of this job";
     }
     std::this_thread::sleep_for(pause);
     if (pause < std::chrono::milliseconds(100)) pause *= 2;

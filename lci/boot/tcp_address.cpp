@@ -38,7 +38,7 @@ namespace {
 [[noreturn]] void refuse_address(const std::string& host, const std::string& source,
                                  const char* number) {
   throw backend_error("tcp: " + source + " \"" + host + "\" is " + number +
-                      ", not a loopback address: without a key of the job anybody in the network "
+                      ", not a loopback address: without a key of the job anyone in the network "
                       "could join, so only "
                       "127.0.0.0/8 and ::1 are accepted; give all ranks one key in "
                       "LCT_PMI_TCP_KEY, or in a file that "

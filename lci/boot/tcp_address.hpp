@@ -16,14 +16,14 @@ struct tcp_address {
 };
 
 // All addresses of `host`. Throws backend_error when it cannot be resolved, when one of them is not
-// a loopback address and the job has no key, and when one stands for all addresses of a host.
-// `source` is the variable that gave the host.
+// a loopback address and the job has no key, and when one is a wildcard. `source` is the variable
+// that gave the host.
 std::vector<tcp_address> resolve(const std::string& host, int port, const std::string& source,
                                  bool has_key);
 
 // 127.0.0.0/8 or ::1.
 bool is_loopback(const sockaddr* address) noexcept;
-// 0.0.0.0 or ::, with which nobody can be reached and everybody would be let in.
+// 0.0.0.0 or ::, by which no host can be reached and on which every host would be let in.
 bool is_wildcard(const sockaddr* address) noexcept;
 
 }  // namespace lci::boot

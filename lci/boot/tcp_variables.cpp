@@ -24,7 +24,7 @@ std::string_view need(const char* variable) {
   return *text;
 }
 
-// Only consistency is asked of them; nothing is derived from them.
+// These are only checked for consistency; nothing is derived from them.
 void check_local_variables(int size) {
   const auto rank = env::find("LOCAL_RANK");
   const auto local_size = env::find("LOCAL_WORLD_SIZE");
@@ -33,7 +33,7 @@ void check_local_variables(int size) {
   if (rank) env::parse_int("LOCAL_RANK", *rank, 0, limit - 1);
 }
 
-// Address of one pair and port of another would name an endpoint that nobody meant.
+// The address of one pair and the port of another would name an endpoint that was never meant.
 void read_endpoint(tcp_variables& out) {
   std::string half;
   for (const char* prefix : {"LCT_", "LCI_", ""}) {

@@ -1,7 +1,7 @@
 // What the environment says about a TCP rendezvous, torchrun style.
 // Callers: the tcp bootstrap. Threads: any, as for getenv().
-// Always true: address and port come from the same pair of variables, never from two; a key that
-// others may read is none.
+// Always true: address and port come from the same pair of variables, never from two; a key file
+// that others may read is refused.
 #pragma once
 
 #include <chrono>

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view LETTERS =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-// A round of one rank; more is taken for a lie about a length.
+// The limit for a round of one rank; a length beyond it is taken for a lie.
 constexpr std::size_t MOST_LETTERS = std::size_t{256} << 20;
 
 std::string piece_key(unsigned round, int rank, std::size_t piece) {
@@ -43,7 +43,7 @@ std::optional<std::string> from_letters(std::string_view letters) {
   std::string out;
   out.reserve(letters.size() * 3 / 4);
   std::uint32_t bits = 0;
-  int held = 0;  // bits that are not out yet
+  int held = 0;  // bits that are not written yet
   for (const char letter : letters) {
     const std::size_t value = LETTERS.find(letter);
     if (value == std::string_view::npos) return std::nullopt;
@@ -53,12 +53,13 @@ std::optional<std::string> from_letters(std::string_view letters) {
     held -= 8;
     out += static_cast<char>(static_cast<unsigned char>(bits >> held));
   }
-  // What is left over is zero if our own kind wrote it.
+  // The remaining bits are zero if lci wrote it.
   if ((bits & ((1u << held) - 1)) != 0) return std::nullopt;
   return out;
 }
 
-// The first piece starts with the number of letters, so a reader knows how many pieces there are.
+// The first piece starts with the number of letters, so that a reader knows how many pieces there
+// are.
 void text_board::exchange(unsigned round, const std::string& sheet) {
   const std::string letters = to_letters(sheet);
   const std::string text = std::to_string(letters.size()) + ":" + letters;

@@ -52,7 +52,7 @@ void agreement_t::write(plan_t& plan) {
   }
 }
 
-// Whoever differs from a rank differs from us, or that rank differs from us.
+// A rank that differs from another rank differs from us, or that other rank does.
 void agreement_t::merge(const void* from, const void*, void* into, size_t) {
   view_t heard, mine;
   std::memcpy(&heard, from, sizeof(heard));

@@ -1,6 +1,6 @@
 // agreement: do all ranks call the same collective, with the same size and root? If they do not,
 // messages would wait for each other for ever, or be cut off. On in debug builds, and elsewhere
-// with LCI_CHECK_COLLECTIVES=1; costs what a barrier costs before each collective.
+// with LCI_CHECK_COLLECTIVES=1; costs as much as a barrier before each collective.
 //
 // Called by: run.cpp. Threads: single; handed on with the plan that uses it. Always true: a rank
 // that has carried out the plan knows of a difference exactly if any two ranks differ.
@@ -13,10 +13,10 @@
 
 namespace lci::coll {
 
-// What all ranks have to say alike.
+// What must be the same on all ranks.
 struct call_t {
   const char* operation = "";
-  size_t count = 0;      // items; bytes where there are none
+  size_t count = 0;      // items; bytes where the call has no items
   size_t item_size = 1;  // bytes
   int root = 0;
   int algorithm = 0;
@@ -36,12 +36,12 @@ class agreement_t {
   void write(plan_t& plan);
   // The operator that the plan needs, a reduce_op_t.
   static void merge(const void* from, const void*, void* into, size_t);
-  // After the plan: throws argument_error with two ranks that differ, this one and another if it is
-  // one of them.
+  // After the plan: throws argument_error that names two ranks that differ: this one and another,
+  // if this one is among them.
   void check() const;
 
  private:
-  // As it travels.
+  // In the form that travels.
   struct said_t {
     char operation[16];
     uint64_t count, item_size;

@@ -14,7 +14,8 @@
 
 namespace lci::coll {
 
-// Up to here latency decides, above it bandwidth: messages stay whole below and are cut above.
+// Up to this size latency decides, above it bandwidth: messages are sent whole below and in pieces
+// above.
 inline constexpr size_t SMALL_COLLECTIVE = 65536;
 // Up to here one rank talks to all others itself; above it a tree shares that work.
 inline constexpr int FEW_RANKS = 8;
@@ -31,7 +32,7 @@ struct items_t {
   size_t bytes() const { return count * item_size; }
 };
 
-// How `count` items are dealt out to `n` ranks, in order and as evenly as possible.
+// How `count` items are divided among `n` ranks, in order and as evenly as possible.
 struct blocks_t {
   size_t count = 0;      // items in all
   size_t item_size = 0;  // bytes
@@ -42,7 +43,7 @@ struct blocks_t {
   size_t bytes(int rank) const { return items(rank) * item_size; }        // in bytes
 };
 
-// The answer to "automatic": every rank computes the same one from the same arguments.
+// What "automatic" stands for: every rank computes the same result from the same arguments.
 broadcast_algorithm_t choose_broadcast(size_t size, int n);
 allreduce_algorithm_t choose_allreduce(size_t size, int n);
 reduce_scatter_algorithm_t choose_reduce_scatter(size_t size, int n);
@@ -76,7 +77,7 @@ void plan_direct_reduce(plan_t& plan, const void* in, size_t stride, void* out, 
 void plan_allgather(plan_t& plan, const void* in, void* out, size_t size);
 void plan_alltoall(plan_t& plan, const void* in, void* out, size_t size);
 
-// Address `offset` bytes further.
+// The address `offset` bytes further on.
 inline const std::byte* at(const void* base, size_t offset) {
   return static_cast<const std::byte*>(base) + offset;
 }

@@ -1,11 +1,11 @@
-// barrier: nobody leaves before everybody has arrived.
+// barrier: no rank leaves before all ranks have arrived.
 #include "lci/coll/algorithms.hpp"
 #include "lci/coll/run.hpp"
 
 namespace lci::coll {
 
 // Dissemination: after round k a rank has heard, directly or through others, from the 2^(k+1) - 1
-// ranks behind it. log2(n) rounds rounded up, and no rank does more than the others.
+// ranks before it. log2(n) rounds, rounded up, and no rank does more than the others.
 void plan_barrier(plan_t& plan) {
   for (int distance = 1; distance < plan.n(); distance *= 2) {
     plan.send(plan.neighbour(distance), nullptr, 0);

@@ -4,8 +4,8 @@
 
 namespace lci::coll {
 
-// Pairwise: at distance d every rank sends to the one d places on and hears from the one d places
-// back, so that no rank is the target of two senders at a time.
+// Pairwise: at distance d every rank sends to the rank d places on and receives from the one d
+// places back, so that no rank is the target of two senders at a time.
 void plan_allgather(plan_t& plan, const void* in, void* out, size_t size) {
   if (size == 0) return;
   const auto block_of = [&](int rank) { return at(out, static_cast<size_t>(rank) * size); };

@@ -52,8 +52,7 @@ void plan_t::combine(const void* from, void* into, size_t items) {
 }
 
 std::byte* plan_t::scratch(size_t size) {
-  // Plain new[]: aligned for every plain type, and not set to zero, which would cost a pass over
-  // it.
+  // Plain new[]: aligned for every plain type, and not zeroed, which would cost a pass over it.
   scratch_.push_back(std::unique_ptr<std::byte[]>(new std::byte[size]));
   return scratch_.back().get();
 }

@@ -16,9 +16,10 @@ namespace {
 // One collective under way. It is the completion object of its own transfers: the last signal of a
 // phase starts the next phase, in the thread that delivers it.
 //
-// Threads: shared. advance() runs in one thread at a time, because only who takes pending_ to zero
-// enters. Always true: the object deletes itself once no transfer refers to it, whether it finished
-// or failed. One that is listed as unfinished when the runtime ends is deleted by the runtime.
+// Threads: shared. advance() runs in one thread at a time, because only the thread that takes
+// pending_ to zero enters. Always true: the object deletes itself once no transfer refers to it,
+// whether it finished or failed. If it is listed as unfinished when the runtime ends, the runtime
+// deletes it.
 class running_t final : public detail::library_comp_t, private detail::unfinished_t {
  public:
   // `name`: of the collective, for people.
@@ -31,38 +32,38 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   ~running_t() override {
     try {
       if (is_needing_all_) need_all(-1);
-    } catch (const std::runtime_error&) {  // the device has gone before
+    } catch (const std::runtime_error&) {  // the device was freed before
     }
     detail::let_go(held_);
   }
   running_t(const running_t&) = delete;
   running_t& operator=(const running_t&) = delete;
 
-  // No call waits for it: who makes progress is to hear of every loss until it ends.
+  // No call waits for it: until it ends, callers of progress must be told of every loss.
   void need_all_from_now() {
     need_all(1);
     is_needing_all_ = true;
   }
 
-  // Nor is it to be signalled once it was freed.
+  // And its object must not be freed before it is signalled.
   void hold_object() { held_ = detail::hold_comp(comp_, name_, resources_.runtime); }
 
-  // First this is carried out, which takes ownership of `next`; where ranks differ it throws.
+  // This one is carried out first, and takes ownership of `next`; if ranks differ it throws.
   void precede(std::unique_ptr<running_t> next, std::shared_ptr<agreement_t> all) {
     next_collective_ = std::move(next);
     agreement_ = std::move(all);
   }
 
-  // A waiting call's own object, which stays at least as long as this.
+  // The object of a call that waits, kept at least as long as this.
   void keep(std::shared_ptr<comp_t> object) { kept_ = std::move(object); }
 
-  // Takes its place among the collectives of the engine. Last before the start: all ranks count
-  // alike, so one that could not begin for want of memory must not count.
+  // Takes its number among the collectives of the engine. The last step before the start: all ranks
+  // count alike, so a collective that could not begin for want of memory must not count.
   void take_number() {
     tag_base_ = detail::next_collective_sequence(resources_.engine) << NUMBER_BITS;
   }
 
-  // Takes ownership of itself. Throws what a post or the operator throws.
+  // Owns itself from here on. Throws what a post or the operator throws.
   void start() {
     detail::list_unfinished(resources_.runtime, this);
     advance();
@@ -74,9 +75,9 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) advance();
   }
 
-  // A transfer will not end, so neither does the whole.
+  // A transfer will never end, so neither will the collective.
   void lose() noexcept override {
-    // Relaxed: the subtraction behind it brings it to who enters.
+    // Relaxed: the subtraction after it publishes it to the thread that enters.
     is_lost_.store(true, std::memory_order_relaxed);
     // edge collective.phase
     if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_up();
@@ -99,7 +100,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     for (;;) {
       if (failed_ || is_lost_.load(std::memory_order_relaxed) || next_ == plan_.steps().size())
         return finish();
-      // One for this loop, so that transfers that end early do not enter it a second time.
+      // One count for this loop, so that transfers that end early do not enter it a second time.
       // Relaxed: nothing of this phase is posted yet; a post publishes it to the signalling thread.
       pending_.store(1, std::memory_order_relaxed);
       try {
@@ -137,7 +138,7 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     }
   }
 
-  // Never answers retry: this may run inside progress(), where waiting is forbidden.
+  // Never returns retry: this may run inside progress(), where waiting is forbidden.
   void transfer(const step_t& step) {
     // Relaxed: raised above the 1 that this thread holds; the post below publishes it.
     pending_.fetch_add(1, std::memory_order_relaxed);
@@ -165,14 +166,14 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   template <class Op>
   status_t post(Op& op) const {
     op.allow_retry(false).matching_engine(resources_.engine).comp_semantic(resources_.semantic);
-    // Not by the setters, for which an empty one is an error: here it means the default.
+    // Not by the setters, which refuse an empty handle: here it means the default.
     op.args.runtime = resources_.runtime;
     op.args.device = resources_.device;
     op.args.endpoint = resources_.endpoint;
     return op();
   }
 
-  // Devices are gone: there is nothing to take back with them.
+  // The devices no longer exist: there is nothing to undo on them.
   static void end_with_runtime(detail::unfinished_t* one) {
     const std::unique_ptr<running_t> self(static_cast<running_t*>(one));
     for (running_t* each = self.get(); each != nullptr; each = each->next_collective_.get())
@@ -200,10 +201,10 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
     }
     status_t status;
     status.set_done();
-    // Whoever is signalled may free the object.
+    // The receiver of the signal may free the object.
     detail::let_go(std::exchange(held_, nullptr));
     detail::check_comp(name_, comp_);
-    // This may run at a depth at which the program's handlers do not.
+    // This may run at a depth at which the program's handlers may not.
     detail::comp_signal_args args;
     args.comp = comp_;
     args.status = status;
@@ -214,30 +215,30 @@ class running_t final : public detail::library_comp_t, private detail::unfinishe
   static constexpr detail::unfinished_calls_t CALLS{&end_with_runtime, &describe};
 
   const plan_t plan_;
-  std::shared_ptr<agreement_t> agreement_;  // that the plan uses, if any
+  std::shared_ptr<agreement_t> agreement_;  // used by the plan, if any
   std::unique_ptr<running_t> next_collective_;
   const resources_t resources_;
   const reduce_op_t op_;
   const comp_t comp_;   // signalled once, at the end
   tag_t tag_base_ = 0;  // tag of message number 0
   const char* const name_;
-  detail::held_comp* held_ = nullptr;  // comp_, where the caller has given it
+  detail::held_comp* held_ = nullptr;  // comp_, where the caller gave it
   std::shared_ptr<comp_t> kept_;       // comp_, where a call waits
   // Transfers of this phase under way, plus one while the phase is being posted.
   std::atomic<int> pending_{0};
-  size_t next_ = 0;                   // step to carry out; touched by who advances only
+  size_t next_ = 0;                   // step to carry out; touched only by the thread that advances
   bool failed_ = false;               // an exception left a phase; same rule
   std::atomic<bool> is_lost_{false};  // a transfer will not end
   bool is_needing_all_ = false;
 };
 
-// Carries out one plan and waits for its end. `uses`: what the plan uses, kept while it does.
+// Carries out one plan and waits for its end. `uses`: an object that the plan uses, kept as long.
 void run_and_wait(plan_t&& plan, const resources_t& resources, reduce_op_t op, const char* name,
                   std::shared_ptr<agreement_t> uses) {
-  // What the program has made the default is for its own objects.
+  // Without the defaults, which the program may have set for its own objects.
   auto empty = std::make_unique<comp_t>();
-  // Should the wait end because a peer has died, the synchronizer stays as long as the collective:
-  // transfers from the living may still end and signal it.
+  // If the wait ends because a peer has failed, the synchronizer stays as long as the collective:
+  // transfers of the other ranks may still end and signal it.
   const std::shared_ptr<comp_t> sync(empty.release(), [](comp_t* one) {
     if (!one->is_empty()) free_comp(one);
     delete one;
@@ -283,7 +284,7 @@ void run(plan_t&& plan, const resources_t& resources, reduce_op_t op, comp_t com
   auto running = std::make_unique<running_t>(std::move(plan), resources, op, comp, call.operation);
   running->hold_object();
   running->need_all_from_now();
-  detail::check_none_lost(needed);  // what was lost before that
+  detail::check_none_lost(needed);  // for ranks lost before that
   if (all != nullptr) {
     auto before = std::make_unique<running_t>(std::move(*first), resources, &agreement_t::merge,
                                               comp_t(), call.operation);
@@ -306,7 +307,7 @@ resources_t resources_of(const detail::collective_args& args) {
       args.comp_semantic != comp_semantic_t::network)
     throw argument_error("collective: comp_semantic " +
                          std::to_string(static_cast<int>(args.comp_semantic)) +
-                         " is none; legal are memory (0) and network (1)");
+                         " is out of range; legal are memory (0) and network (1)");
   return {runtime, args.device, args.endpoint, engine, args.comp_semantic};
 }
 
@@ -324,7 +325,7 @@ void check_op(const char* operation, reduce_op_t op) {
 void check_algorithm_number(const char* operation, int algorithm) {
   if (algorithm >= 0 && algorithm <= 3) return;
   throw argument_error(std::string(operation) + ": algorithm " + std::to_string(algorithm) +
-                       " is none; legal are none (0), direct (1), tree (2) and ring (3)");
+                       " is out of range; legal are none (0), direct (1), tree (2) and ring (3)");
 }
 
 void check_buffer(const char* operation, const char* argument, const void* buffer, size_t size) {

@@ -17,7 +17,7 @@
 
 namespace lci::coll {
 
-// Whose queues a plan uses.
+// The resources whose queues a plan uses.
 struct resources_t {
   runtime_t runtime;         // never empty
   device_t device;           // empty: the default
@@ -29,7 +29,7 @@ struct resources_t {
 // `op` combines items; null for plans that combine nothing. An empty `comp` makes the call wait for
 // the end, progressing the device; otherwise it returns after the start and `comp` is signalled at
 // the end.
-// `call`: what all ranks have to say alike, compared where that is wanted (agreement.hpp).
+// `call`: what must be the same on all ranks, compared where that is enabled (agreement.hpp).
 void run(plan_t&& plan, const resources_t& resources, reduce_op_t op, comp_t comp,
          const call_t& call);
 
@@ -42,7 +42,7 @@ void check_algorithm_number(const char* operation, int algorithm);
 // range.
 void check_root(const char* operation, int root, int n);
 void check_op(const char* operation, reduce_op_t op);
-// `algorithm`: of any of the enumerations, which have the same values.
+// `algorithm`: of any of the enumerations, all of which have the same values.
 template <class Algorithm>
 void check_algorithm(const char* operation, Algorithm algorithm) {
   static_assert(static_cast<int>(Algorithm::none) == 0 && static_cast<int>(Algorithm::ring) == 3);

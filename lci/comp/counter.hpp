@@ -2,7 +2,7 @@
 //
 // Threads: shared; one locked instruction a signal, none to read.
 //
-// Always true: who reads n sees what was written before each of the signals that it counts.
+// Always true: a thread that reads n sees what was written before each of the signals counted.
 #pragma once
 
 #include <atomic>

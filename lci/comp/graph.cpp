@@ -9,8 +9,8 @@
 
 namespace lci::comp {
 
-// One thread inside the graph: what it made ready and has not run yet, and the first exception of
-// the user's code.
+// One thread's work inside the graph: the nodes that it made ready and has not run yet, and the
+// first exception thrown by user code.
 class graph::walk {
  public:
   explicit walk(graph& g) : graph_(g) {}
@@ -20,8 +20,8 @@ class graph::walk {
     if (e.fn != nullptr) {
       guarded([&] { e.fn(status, from_value, e.to != nullptr ? e.to->value : nullptr); });
     }
-    // edge graph.fired, both sides: what was done along each incoming edge is visible to whoever
-    // takes the last one.
+    // edge graph.fired, both sides: what was done along each incoming edge is visible to the thread
+    // that takes the last one.
     if (e.to == nullptr) {
       if (graph_.missing_at_end_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
     } else if (e.to->missing.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -35,24 +35,24 @@ class graph::walk {
     for (const graph_node::edge& e : edges) fire(e, status, value);
   }
 
-  // Runs all that is ready, also what becomes so meanwhile.
+  // Runs all nodes that are ready, including those that become so meanwhile.
   void run_ready() {
     while (ready_ != nullptr) {
       graph_node* const node = ready_;
       ready_ = node->next_ready;
       if (ready_ == nullptr) last_ = &ready_;
-      // The round may never be over now, so its object is the program's again.
+      // The round may never end now, so its object is released to the program.
       if (!guarded([&] { run(*node); })) graph_.holder_.let_go();
     }
   }
 
-  // The walk is over and the graph may be gone.
+  // The walk is over, and the graph may no longer exist.
   void rethrow() const {
     if (error_) std::rethrow_exception(error_);
   }
 
  private:
-  // Code of the user may throw. The rest of the walk goes on, since nobody else would do it.
+  // User code may throw. The rest of the walk goes on, since no other thread would do it.
   template <class Fn>
   bool guarded(Fn&& fn) {
     try {
@@ -152,7 +152,7 @@ void graph::start() {
     throw argument_error("graph_start: no edge leads to GRAPH_END; expected at least one");
   if (!when_done_.is_empty())
     holder_.hold(any(when_done_, "graph_start: the object for its end"), "graph", nullptr);
-  // Relaxed: other threads come to these through an operation that is posted below, or through
+  // Relaxed: other threads reach these through an operation that is posted below, or through
   // graph.fired.
   for (graph_node* node : nodes_) {
     node->missing.store(node->in_edges, std::memory_order_relaxed);
@@ -175,7 +175,8 @@ void graph::complete(graph_node_t handle, const status_t& status) {
   if (!node->is_running.exchange(false, std::memory_order_acq_rel))
     throw argument_error(
         "graph signal: the node is not running; it was completed before, or has not started");
-  // Relaxed: the round cannot end before this node's edges have fired, so nobody looks for us yet.
+  // Relaxed: the round cannot end before this node's edges have fired, so no thread checks the
+  // count yet.
   walkers_and_phase_.fetch_add(1, std::memory_order_relaxed);
   walk inside(*this);
   inside.fire_all(node->out, status, node->value);
@@ -184,7 +185,7 @@ void graph::complete(graph_node_t handle, const status_t& status) {
   inside.rethrow();
 }
 
-// One thread goes out. The last one of an ended round makes it complete; nobody touches the graph
+// One thread leaves. The last one of an ended round makes it complete; no thread touches the graph
 // after that.
 void graph::leave() {
   // edge graph.left, both sides: all that the walkers did is visible to the last of them.
@@ -192,8 +193,8 @@ void graph::leave() {
   if (now != ENDED) return;
   const comp_t then = when_done_;
   const status_t status(attr.user_context);
-  // edge graph.complete, writer. The exchange fails when a node without a way to GRAPH_END was
-  // completed in this moment: that thread is then the last one.
+  // edge graph.complete, writer. The exchange fails when a node without a path to GRAPH_END was
+  // completed at this moment: that thread is then the last one.
   if (!walkers_and_phase_.compare_exchange_strong(now, COMPLETE, std::memory_order_acq_rel,
                                                   std::memory_order_relaxed))
     return;

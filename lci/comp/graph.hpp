@@ -1,15 +1,15 @@
-// A completion graph: functions and operations that start as soon as what they depend on is
-// complete.
+// A completion graph: functions and operations that start as soon as everything that they depend on
+// is complete.
 //
 // A round begins with start() and ends when all edges to GRAPH_END have fired. Nodes run in the
 // thread that completed their last dependency, one after the other, not nested, so a chain of any
-// length needs no stack. A node completes by its function's answer, or later by complete(), from
-// any thread, as the target of an operation whose user context is the node.
+// length needs no stack. A node completes by its function's return value, or later by complete(),
+// called from any thread, for example as the target of an operation whose user context is the node.
 //
 // Threads: building and start() single; complete() and is_complete() shared.
 //
-// Always true: an object is in one round at most; walkers_and_phase_ counts the threads inside,
-// and the round is called complete only when the last of them has left, so that whoever sees it
+// Always true: an object is in one round at most; walkers_and_phase_ counts the threads inside, and
+// the round counts as complete only when the last of them has left, so that a thread that sees it
 // complete may start, change or free the graph.
 #pragma once
 
@@ -51,31 +51,30 @@ class graph final : public comp_impl_t, public base::live_object<graph> {
   static constexpr attr_comp_type_t KIND = attr_comp_type_t::graph;
 
   // `when_done` may be empty; otherwise the graph frees itself at the end of its round and then
-  // signals it.
+  // signals that object.
   graph(const comp_attr_t& given, comp_t when_done);
   // Calls the free functions of all nodes.
   ~graph() override;
 
   // Throws argument_error while a round is on.
   void must_not_run(const char* who) const;
-  // Building. Each throws argument_error while a round is on, and for nodes that are not of this
-  // graph.
+  // Building. Each throws argument_error while a round is on, and for nodes of another graph.
   graph_node* add_node(graph_node_run_cb_t fn, void* value, graph_node_free_cb_t free_cb);
   void add_edge(graph_node_t from, graph_node_t to, graph_edge_run_cb_t fn);
 
   // Begins a round. Throws argument_error when one is on, when there are nodes and no edge leads to
-  // GRAPH_END, or when the object for its end was freed; and what functions of nodes and edges
-  // throw, after the others have run: the round cannot complete then. The graph may be gone when
-  // this returns.
+  // GRAPH_END, or when the object for its end was freed. Also throws what functions of nodes and
+  // edges throw, after the others have run: the round cannot complete then. The graph may no longer
+  // exist when this returns.
   void start();
-  // The round is complete; true until the next start().
+  // True once the round is complete, until the next start().
   bool is_complete() const noexcept {
     // edge graph.complete, reader.
     return (walkers_and_phase_.load(std::memory_order_acquire) & COMPLETE) != 0;
   }
-  // Completes a node whose function answered posted, and runs what becomes ready. Throws like
-  // start(), and argument_error for a node that is not running. The graph may be gone when this
-  // returns.
+  // Completes a node whose function returned posted, and runs what becomes ready. Throws like
+  // start(), and argument_error for a node that is not running. The graph may no longer exist when
+  // this returns.
   void complete(graph_node_t node, const status_t& status);
 
   void signal(status_t status) override { complete(status.user_context, status); }
@@ -83,9 +82,9 @@ class graph final : public comp_impl_t, public base::live_object<graph> {
  private:
   class walk;
 
-  // walkers_and_phase_: threads inside in the low bits, and one of these.
+  // walkers_and_phase_: the number of threads inside in the low bits, and one of these.
   static constexpr std::uint32_t ENDED = 1u << 30;     // all edges to GRAPH_END have fired
-  static constexpr std::uint32_t COMPLETE = 1u << 31;  // and nobody is inside any more
+  static constexpr std::uint32_t COMPLETE = 1u << 31;  // and no thread is inside any more
   static constexpr std::uint32_t RUNNING = 1u << 29;   // started and not ended
 
   graph_node* own(graph_node_t node, const char* who) const;

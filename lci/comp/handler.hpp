@@ -1,4 +1,5 @@
-// A function to call, in the thread that signals. Immutable; the function decides about threads.
+// A function that is called in the thread that signals. Immutable; thread safety is up to the
+// function.
 #pragma once
 
 #include "lci/comp/kind.hpp"

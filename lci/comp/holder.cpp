@@ -27,7 +27,8 @@ void holder::hold(const comp_impl_t& object, const char* by, const void* of) noe
   if (next_ != nullptr) next_->link_ = &next_;
   link_ = &all.first;
   all.first = this;
-  // Relaxed: who frees an object that is held has been given it by whoever holds it.
+  // Relaxed: a thread that frees a held object got it, directly or not, from the thread that holds
+  // it.
   all.count.fetch_add(1, std::memory_order_relaxed);
 }
 

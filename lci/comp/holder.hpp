@@ -1,11 +1,12 @@
-// Objects that something under way will signal at its end though no operation names them: a graph
-// that runs, a collective that no call waits for. free_comp() refuses them, so that the mistake
-// shows where it is made. Operations do not hold their objects: that would cost each message two
-// locked instructions (docs/decisions/0025-what-a-call-is-given.md).
+// Objects that something under way will signal at its end although no operation names them: those
+// of a graph that runs, or of a collective that no call waits for. free_comp() refuses them, so
+// that the mistake shows where it is made. Operations do not hold their objects: that would cost
+// each message two locked instructions (docs/decisions/0025-what-a-call-is-given.md).
 //
-// Called by: what holds; free_comp(). Threads: shared; each holder is one thread's at a time.
-// Always true: whoever holds an object lets it go before it signals it, since who is signalled may
-// free it.
+// Called by: graphs and collectives, which hold; free_comp(). Threads: shared; each holder is used
+// by one thread at a time.
+// Always true: a holder releases its object before it is signalled, since the receiver of the
+// signal may free it.
 #pragma once
 
 #include "lci/completion.hpp"
@@ -19,7 +20,7 @@ class holder {
   holder(const holder&) = delete;
   holder& operator=(const holder&) = delete;
 
-  // by: for people, "graph". of: the runtime without which it goes no further; null: none.
+  // by: for people, "graph". of: the runtime that has to make progress for it; null: none.
   void hold(const comp_impl_t& object, const char* by, const void* of) noexcept;
   void let_go() noexcept;
 
@@ -32,18 +33,18 @@ class holder {
   const char* by_ = nullptr;
   const void* of_ = nullptr;
   holder* next_ = nullptr;
-  holder** link_ = nullptr;  // what leads here
+  holder** link_ = nullptr;  // the pointer that leads here
 };
 
-// Who holds an object.
+// What holds an object.
 struct held {
-  const char* by = nullptr;  // null: nobody
+  const char* by = nullptr;  // null: nothing
   const void* of = nullptr;
 
   static held find(const comp_impl_t& object) noexcept;
 };
 
-// That runtime ends, so nothing of it will signal anybody.
+// That runtime ends, so nothing in it will signal any object.
 void forget_holders(const void* of) noexcept;
 
 }  // namespace lci::comp

@@ -1,4 +1,4 @@
-// What is said about a handle that an operation cannot work with.
+// The error texts for a handle that an operation cannot work with.
 #include "lci/comp/kind.hpp"
 
 #include <atomic>
@@ -76,7 +76,8 @@ void throw_not_comp(const comp_impl_t* object, const char* who) {
 
 std::uint32_t next_serial() noexcept {
   static constinit std::atomic<std::uint32_t> last{0};
-  // Relaxed: a number. After 2^32 of them it begins again, but not with what no object has.
+  // Relaxed: it is only a number. After 2^32 of them it starts over, but never gives 0, which no
+  // object has.
   std::uint32_t serial;
   do serial = last.fetch_add(1, std::memory_order_relaxed) + 1;
   while (serial == 0);

@@ -1,12 +1,10 @@
 // From a handle to a completion object of a certain kind, with a typed error for every other
 // handle.
 //
-// The kind is comp_impl_t::attr.comp_type. Our own objects are of the classes counter, sync,
+// The kind is comp_impl_t::attr.comp_type. lci's own objects are of the classes counter, sync,
 // queue, handler and graph in this folder, made by base::make_live(); free_live() leaves a `freed`
-// object in their place, whose kind is none, so that the look at the kind that is needed anyway
-// notices a freed handle. Objects of the user are of kind custom and are never looked into.
-//
-// Threads: any. Functions only.
+// object in their place, whose kind is none of these, so that the check of the kind, needed anyway,
+// detects a freed handle. Objects of the user are of kind custom and are never looked into.
 #pragma once
 
 #include <cstdint>
@@ -19,48 +17,48 @@
 
 namespace lci::comp {
 
-// Objects of a kind that are freed before the memory of one is used again. Until then a call that
-// is given one that was freed is refused. Operations under way know their object by its serial
-// number as well, so that their signal never goes to one that was made later.
+// How many objects of a kind are freed before the memory of one is used again. Until then, a call
+// that is given a freed one is refused. Operations under way also know their object by its serial
+// number, so their signal never goes to an object that was made later.
 inline constexpr std::size_t COMP_QUARANTINE = 4096;
 
-// Of a new object, never 0. Any thread.
+// The serial number for a new object, never 0. Any thread.
 std::uint32_t next_serial() noexcept;
 
-// Stands where a completion object was; see base/type_stable.hpp.
+// Takes the place of a freed completion object; see base/type_stable.hpp.
 struct freed final : comp_impl_t {
   static constexpr auto KIND = static_cast<attr_comp_type_t>(0xDEAD);
   freed() { attr.comp_type = KIND; }
   void signal(status_t status) override;
 };
 
-// The same in a process that was forked from the one that made it.
+// The same, in a process that was forked from the one that made the object.
 struct forked final : comp_impl_t {
   static constexpr auto KIND = static_cast<attr_comp_type_t>(0xF0F0);
   forked() { attr.comp_type = KIND; }
   void signal(status_t status) override;
 };
 
-// For people: "completion queue". Answers null for a number that is no kind, as a freed object has
-// it.
+// For people: "completion queue". Returns null for a number that is no kind, such as that of a
+// freed object.
 const char* name_of(attr_comp_type_t kind) noexcept;
 
 // The argument_error for an empty handle, a freed object, or an object of another kind; `who` is
 // the operation.
 [[noreturn]] LCI_COLD void throw_wrong_kind(const comp_impl_t* object, attr_comp_type_t wanted,
                                             const char* who);
-// What a signal to a freed object throws; who knows the operation says it in its own words.
+// What a signal to a freed object throws; a caller that knows the operation words it itself.
 class freed_error : public argument_error {
  public:
   using argument_error::argument_error;
 };
 [[noreturn]] LCI_COLD void throw_freed(const comp_impl_t* object);
-// What that error says of an object whose memory may be another one's by now.
+// The text of that error for an object whose memory may belong to another one by now.
 LCI_COLD std::string freed_text(const comp_impl_t* object);
-// Stands for every object that was freed while peers had a number for it, and keeps that from
-// naming another one.
+// Stands for every object that was freed while peers had a number for it, and keeps that number
+// from naming another object.
 comp_impl_t& buried() noexcept;
-// The same where every kind would do.
+// The same, for operations that accept any kind.
 [[noreturn]] LCI_COLD void throw_not_comp(const comp_impl_t* object, const char* who);
 
 // The object, known to be of class T.
@@ -71,13 +69,13 @@ T& as(comp_t handle, const char* who) {
   return static_cast<T&>(*handle.p_impl);
 }
 
-// Is this an object that was not freed? The handle is not empty.
+// True if this is an object that was not freed. The handle is not empty.
 inline bool is_live(comp_t handle) noexcept {
   return static_cast<unsigned>(handle.p_impl->attr.comp_type) <=
          static_cast<unsigned>(detail::LIBRARY_COMP);
 }
 
-// Does a signal run code of the program? The object was not freed.
+// True if a signal runs code of the program. The object was not freed.
 inline bool runs_user_code(const comp_impl_t& object) noexcept {
   static_assert(static_cast<int>(attr_comp_type_t::graph) ==
                     static_cast<int>(attr_comp_type_t::handler) + 1 &&
@@ -88,14 +86,14 @@ inline bool runs_user_code(const comp_impl_t& object) noexcept {
          2;
 }
 
-// The object, of whatever kind.
+// The object, of any kind.
 inline comp_impl_t& any(comp_t handle, const char* who) {
   if (handle.is_empty() || !is_live(handle)) [[unlikely]]
     throw_not_comp(handle.p_impl, who);
   return *handle.p_impl;
 }
 
-// Attributes of a new object of a certain kind.
+// The attributes of a new object of a certain kind.
 inline comp_attr_t with_kind(comp_attr_t attr, attr_comp_type_t kind) {
   attr.comp_type = kind;
   return attr;

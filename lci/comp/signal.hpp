@@ -1,5 +1,5 @@
-// Signalling a completion object, from the message path. Our own kinds are reached by a switch and
-// a direct call that can be inlined; only objects of the user cost a virtual call.
+// Signals a completion object, on the message path. lci's own kinds are reached by a switch and a
+// direct call that can be inlined; only objects of the user cost a virtual call.
 //
 // Threads: any.
 #pragma once
@@ -14,8 +14,8 @@
 namespace lci::comp {
 
 // Throws argument_error for an object that was freed; what the kind throws (a synchronizer that
-// gets too many); and whatever a handler, a graph's functions or an object of the user throws. The
-// object is not empty: callers know what an empty handle means.
+// gets too many signals); and whatever a handler, a graph's functions or an object of the user
+// throws. The object is not empty: callers know what an empty handle means.
 inline void signal(comp_impl_t* object, const status_t& status) {
   switch (object->attr.comp_type) {
     case attr_comp_type_t::sync:
@@ -36,15 +36,15 @@ inline void signal(comp_impl_t* object, const status_t& status) {
   throw_freed(object);
 }
 
-// The operation of that number that was to signal the object has failed, because that rank is gone:
-// whoever waits for the object hears of it. The other kinds are not waited for.
+// The operation of that number that was to signal the object has failed, because that rank has
+// failed or left: threads that wait for the object are told. The other kinds are not waited for.
 LCI_COLD inline void lose(comp_impl_t* object, int rank, std::uint32_t number) noexcept {
   if (object->attr.comp_type == attr_comp_type_t::sync)
     static_cast<sync*>(object)->lose(rank, number);
 }
 
-// The object is given to another operation, once a rank is gone; until then all have the number 0.
-// Unless it is kept, that was in vain.
+// Lives while an object is given to another operation, once a rank has failed or left; until then
+// all operations have the number 0. Unless keep() is called, the destructor takes it back.
 class renewal {
  public:
   LCI_COLD explicit renewal(comp_impl_t* object) noexcept {

@@ -1,4 +1,4 @@
-// The rarer halves of a synchronizer.
+// The less frequent parts of a synchronizer.
 #include "lci/comp/sync.hpp"
 
 #include <string>
@@ -31,7 +31,7 @@ bool sync::take(status_t* out) noexcept {
   }
   LCI_RACE_POINT("sync.take.between_look_and_claim");
   // All places may belong to a round that another tester takes, or even to a mix of that and the
-  // next one: then claims_ is not threshold_, or a later look at the places says so.
+  // next one: then claims_ is not threshold_, or the second look at the places shows it.
   // edge sync.round, reader.
   std::uint32_t expected = threshold_;
   if (!claims_.compare_exchange_strong(expected, TAKING, std::memory_order_acquire,
@@ -58,8 +58,8 @@ bool sync::take(status_t* out) noexcept {
   return true;
 }
 
-// The number of claims once a tester has made room. A tester that is copying will be done in a
-// moment, and the signal belongs to the next round; without one, the signal is one too many.
+// The number of claims once a tester has made room. A tester that is copying is done in a moment,
+// and the signal belongs to the next round; without one, the signal is one too many.
 std::uint32_t sync::wait_for_room(std::uint32_t claims) const {
   base::spin_wait wait;
   while (claims == TAKING) {

@@ -1,7 +1,7 @@
-// A synchronizer: ready once `threshold` signals have come, then taken by one tester as a whole
-// and usable again.
+// A synchronizer: ready once `threshold` signals have come; then one tester takes them all and it
+// can be used again.
 //
-// Threads: shared. One locked instruction a signal, one for the test that succeeds, none for a
+// Threads: shared. One locked instruction per signal, one for the test that succeeds, none for a
 // test that does not.
 //
 // Always true: a round's statuses are copied out before the first signal of the next round gets a
@@ -32,7 +32,8 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
   sync(const sync&) = delete;
   sync& operator=(const sync&) = delete;
 
-  // Throws argument_error when all signals of this round came already; the round stays as it was.
+  // Throws argument_error when all signals of this round have come already; the round stays as it
+  // was.
   void add(const status_t& status) {
     place& p = places_[claim()];
     p.status = status;
@@ -40,11 +41,10 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
     p.is_filled.store(true, std::memory_order_release);
   }
 
-  // True for one tester per round: threshold statuses are copied to `out` (null: dropped). False:
-  // `out` is untouched.
+  // True for one tester per round: its `threshold` statuses are copied to `out` (null: dropped).
+  // False: `out` is untouched.
   bool test(status_t* out) noexcept {
-    // Most tests come too early, so the place that is most likely the last to be filled is looked
-    // at first.
+    // Most tests come too early, so they look first at the place that is most likely filled last.
     // edge sync.place, reader.
     if (!places_[threshold_ - 1].is_filled.load(std::memory_order_acquire)) return false;
     return take(out);
@@ -52,19 +52,19 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
 
   void signal(status_t status) override { add(status); }
 
-  // What is known of a signal that will not come in this round: the rank that is gone, or NOBODY,
-  // and the number of the operation that it would come from, counted by renew().
-  // Aligned as what is atomic: clang calls libatomic for less.
+  // What is known of a signal that will not come in this round: the rank that failed or left, or
+  // NOBODY, and the number of the operation that was to signal, counted by renew(). Aligned like
+  // the atomic: clang calls libatomic for a smaller alignment.
   struct alignas(8) loss {
     std::uint32_t number = 0;
     std::int32_t rank = NOBODY;
     bool operator==(const loss&) const = default;
   };
-  // The signal of operation `number` will not come, because that rank is gone. Any thread.
+  // The signal of operation `number` will not come, because that rank failed or left. Any thread.
   void lose(int rank, std::uint32_t number) noexcept {
     loss now = loss_.load(std::memory_order_relaxed);
-    // Another one may have taken its place. edge sync.loss, writer: who hears of it knows that the
-    // operation is over.
+    // Another operation may have taken its place. edge sync.loss, writer: a thread that sees the
+    // loss knows that the operation is over.
     while (now.number == number &&
            !loss_.compare_exchange_weak(now, {number, rank}, std::memory_order_release,
                                         std::memory_order_relaxed)) {
@@ -73,10 +73,10 @@ class sync final : public comp_impl_t, public base::live_object<sync> {
   int lost() const noexcept {
     return loss_.load(std::memory_order_acquire).rank;
   }  // edge sync.loss
-  // Another operation is to signal this object. With a threshold of one it takes the place of the
-  // one that was there. Answers what was known; restore() takes that back.
+  // Another operation is to signal this object. With a threshold of one it replaces the previous
+  // one. Returns what was known; restore() takes the change back.
   loss renew() noexcept {
-    // edge sync.loss, reader and writer: the loss that this one takes the place of, and the number.
+    // edge sync.loss, reader and writer: the loss that is replaced, and the number.
     loss now = loss_.load(std::memory_order_relaxed);
     while (threshold_ == 1 &&
            !loss_.compare_exchange_weak(now, {now.number + 1, NOBODY}, std::memory_order_acq_rel)) {

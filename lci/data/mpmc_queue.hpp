@@ -1,13 +1,13 @@
-// An unbounded first-in-first-out queue: a chain of rings of which each is twice as large as the
-// one before. Completion queues.
+// An unbounded first-in-first-out queue: a chain of rings, each twice as large as the one before.
+// Completion queues are made of it.
 //
 // Threads: shared, any number of producers and consumers. Push and pop cost what the ring costs,
 // one compare-and-swap; the heap is used only when the queue gets longer than it ever was.
 //
 // Always true: an element is in exactly one ring; consumers leave a ring only when it is closed
-// and all its elements are claimed, so the order is that of one long ring. A producer that went to
-// sleep with an old ring in hand finds it closed and goes on to the next. Rings that are left
-// behind are kept until destruction; since sizes double they are less than the last ring together.
+// and all its elements are claimed, so the order is that of one long ring. A producer that was
+// preempted with an old ring in hand finds it closed and goes on to the next. Rings that are left
+// behind are kept until destruction; since sizes double, together they are smaller than the last.
 #pragma once
 
 #include <sched.h>
@@ -47,7 +47,7 @@ class mpmc_queue {
       push_slow(value);
   }
 
-  // False: nothing complete to take.
+  // False: there is no complete element to take.
   bool try_pop(T& out) noexcept {
     for (;;) {
       // edge mpmc_queue.front, reader.
@@ -83,9 +83,9 @@ class mpmc_queue {
   }
 
   LCI_COLD void push_slow(const T& value) {
-    // A consumer that lost its core while it copied an element out makes a ring look full that is
-    // not. Growing for that would double the queue once per such accident, so the consumer gets the
-    // processor first.
+    // A consumer that lost its core while it copied an element out makes a ring look full although
+    // it is not. Growing for that would double the queue after each such accident, so the producer
+    // yields to the consumer first.
     constexpr int PATIENCE = 64;
     for (int tries = 0;; ++tries) {
       link* const l = back_.load(std::memory_order_acquire);  // edge mpmc_queue.link, reader
@@ -108,8 +108,8 @@ class mpmc_queue {
     fresh->ring.try_push(value);
     const std::lock_guard guard(growing_);
     if (back_.load(std::memory_order_relaxed) != full) return false;
-    // edge mpmc_queue.link, writer. The link comes first, then the close: who finds the ring closed
-    // finds the next one, too.
+    // edge mpmc_queue.link, writer. The link comes first, then the close: a thread that finds the
+    // ring closed finds the next one, too.
     full->next.store(fresh.get(), std::memory_order_release);
     full->ring.close();
     back_.store(fresh.release(), std::memory_order_release);

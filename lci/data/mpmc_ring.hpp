@@ -95,8 +95,8 @@ class mpmc_ring {
   }
 
   // No push succeeds after this. Elements inside stay.
-  // edge mpmc_ring.close, writer: what the closer did before is visible to who finds the ring
-  // exhausted.
+  // edge mpmc_ring.close, writer: what the closer did before is visible to a thread that finds the
+  // ring exhausted.
   void close() noexcept { tail_.fetch_or(CLOSED, std::memory_order_release); }
 
   // Closed, and every element that was ever accepted has been claimed by a consumer.
@@ -107,8 +107,8 @@ class mpmc_ring {
     return (tail & CLOSED) != 0 && head_.load(std::memory_order_relaxed) == (tail & ~CLOSED);
   }
 
-  // Positions handed to producers and not to consumers. A snapshot that may be off while others
-  // work.
+  // Positions given to producers and not yet to consumers. A snapshot, which may be off while
+  // others work.
   std::size_t size() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed) & ~CLOSED;
@@ -116,7 +116,7 @@ class mpmc_ring {
   }
 
  private:
-  // In the index that producers swap, so that closing and pushing cannot cross.
+  // A bit of the index that producers swap, so that closing and pushing cannot cross.
   static constexpr std::uint64_t CLOSED = std::uint64_t{1} << 63;
 
   // Up to a cache line, cells do not straddle lines; an element of 40 bytes gets a line of its own.

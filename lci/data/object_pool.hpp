@@ -1,8 +1,9 @@
-// Objects that are taken and given back often, by any thread: a free list per thread, so that both
-// are plain loads and stores. Threads: get(), put() shared; the destructor wants every object home
-// (they are destroyed with their slabs in any case). Always true: objects are constructed once,
-// when their slab is made, and keep their address until the pool ends. A list that grows past
-// SPILL_AT (one thread takes, another gives) hands half of it to a shared list under a lock.
+// Objects that any thread takes and gives back often: a free list per thread, so that both are
+// plain loads and stores. Threads: get(), put() shared; the destructor expects every object to have
+// been put back (they are destroyed with their slabs in any case). Always true: objects are
+// constructed once, when their slab is made, and keep their address until the pool ends. A list
+// that grows past SPILL_AT (one thread takes, another gives) hands half of it to a shared list
+// under a lock.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 
 namespace lci::data {
 
-// T has a public member `T* pool_next`, which is the pool's while the object is home, and a
+// T has a public member `T* pool_next`, which belongs to the pool while the object is in it, and a
 // constructor that does not throw.
 template <class T>
 class object_pool {

@@ -3,8 +3,8 @@
 // protocols keep their states here.
 //
 // Threads: shared. find() is wait-free; insert() and erase() take a short lock. Two threads that
-// hold the same name must agree between themselves who erases: erase() says true to exactly one,
-// and nobody may use the object after that.
+// hold the same name must agree between themselves which one erases: erase() returns true to
+// exactly one, and no thread may use the object after that.
 //
 // Always true: a slot's generation is odd while it holds an object and grows by one at each insert
 // and erase, so a name is valid from its insert to its erase and not again for 2^31 reuses of the
@@ -79,7 +79,7 @@ class slot_table {
   }
 
   // The name under which slot `index` holds an object now; generation 0 if it holds none. For short
-  // names on the wire and for looking at all.
+  // names on the wire and for walking through the table.
   slot_name name_at(std::uint32_t index) const noexcept {
     slot* const s = slots_.find(index);
     // edge slot_table.live, reader.
@@ -87,7 +87,7 @@ class slot_table {
         s == nullptr ? 0 : s->generation.load(std::memory_order_acquire);
     return generation % 2 == 1 ? slot_name{index, generation} : slot_name{};
   }
-  // Slots that exist: name_at() of any index beyond is empty.
+  // How many slots exist: name_at() of any index beyond is empty.
   std::uint32_t slots() const noexcept {
     std::uint32_t n = 0;
     while (slots_.find(n) != nullptr) n += n < 32 ? 32 : n + 32;
@@ -99,8 +99,8 @@ class slot_table {
     slot* const s = live_slot(name);
     if (s == nullptr) return false;
     std::uint32_t expected = name.generation;
-    // edge slot_table.live, reader and writer: one of several erasers wins. Acquire: the object's
-    // destruction stays behind the name's end.
+    // edge slot_table.live, reader and writer: one of several erasers wins. Acquire: the object is
+    // destroyed only after its name has ended.
     if (!s->generation.compare_exchange_strong(
             expected, name.generation + 1, std::memory_order_acq_rel, std::memory_order_relaxed))
       return false;
@@ -109,7 +109,7 @@ class slot_table {
     return true;
   }
 
-  // Calls fn(name, object) for every object. Nobody else may use the table meanwhile.
+  // Calls fn(name, object) for every object. No other thread may use the table meanwhile.
   template <class Fn>
   void for_each_st(Fn&& fn) {
     for (std::uint32_t i = 0; i < used_; ++i) {
@@ -141,8 +141,8 @@ class slot_table {
     return s;
   }
 
-  // Every table starts its generations elsewhere: a name of a table that is gone, or a guess, finds
-  // nothing.
+  // Every table starts its generations at a different number: a name from a destroyed table, or a
+  // guess, finds nothing.
   std::uint32_t first_generation(std::uint32_t index) const noexcept {
     std::uint32_t x = (index + 1) * 0x9E3779B9u ^ seed_;
     x = (x ^ x >> 16) * 0x85EBCA6Bu;
@@ -166,7 +166,7 @@ class slot_table {
       }
       size_.store(size_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     }
-    // Memory for the next chunk is found outside the lock; then everything is looked at anew.
+    // Memory for the next chunk is allocated outside the lock; then the table is looked at anew.
     slots_.grow_to(index);
     return take_slot();
   }

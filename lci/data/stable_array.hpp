@@ -1,8 +1,8 @@
 // A growing array whose elements never move: chunks that double in size behind a fixed directory.
-// The registry of remote completions and the slot table stand on it.
+// Used by the registry of remote completions and by the slot table.
 //
-// Threads: shared. find() is wait-free: two loads; grow_to() takes a lock. What the elements
-// themselves allow is their own matter.
+// Threads: shared. find() is wait-free: two loads; grow_to() takes a lock. What threads may do with
+// the elements is up to their type.
 //
 // Always true: an element that was found once stays at its address until the array is destroyed;
 // new elements are value-initialised.
@@ -39,8 +39,8 @@ class stable_array {
     for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
   }
 
-  // Element `index`, or null if the array never grew that far. Any index may be asked for, forged
-  // ones too.
+  // Element `index`, or null if the array never grew that far. Any index may be asked for, even a
+  // forged one.
   T* find(std::uint32_t index) const noexcept {
     if (index < FIRST_CHUNK) [[likely]] {
       T* const first = chunks_[0].load(std::memory_order_acquire);  // edge stable_array.chunk
@@ -68,8 +68,8 @@ class stable_array {
     unsigned chunk;
     std::uint32_t offset;
   };
-  // index + FIRST_CHUNK has its highest bit at the chunk's number, and the rest is the place
-  // inside.
+  // The highest bit of index + FIRST_CHUNK gives the chunk; the bits below it give the place in the
+  // chunk.
   static constexpr place place_of(std::uint32_t index) noexcept {
     const std::uint64_t shifted = std::uint64_t{index} + FIRST_CHUNK;
     const int top = std::bit_width(shifted) - 1;
@@ -78,8 +78,8 @@ class stable_array {
   }
 
   void grow(unsigned k) {
-    // Made outside the lock, which is never held across an allocation; the loser of a race throws
-    // its chunk away.
+    // Made outside the lock, which is never held across an allocation; the loser of a race discards
+    // its chunk.
     std::unique_ptr<T[]> fresh(new T[std::size_t{FIRST_CHUNK} << k]());
     const std::lock_guard guard(growing_);
     if (chunks_[k].load(std::memory_order_relaxed) == nullptr) {

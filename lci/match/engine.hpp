@@ -1,9 +1,9 @@
 // A matching engine: where a message that finds no receive waits for one, and the other way round.
 //
-// The protocols file messages as they arrive and receives as they are posted; who completes a pair
-// gets the other half back and goes on with both. Values are opaque pointers that belong to the
-// caller; null is not a value. A receive that is posted takes a message only if it has room for it;
-// otherwise the message stays where it is.
+// The protocols file messages as they arrive and receives as they are posted; the caller that
+// completes a pair gets the value of the other half and goes on with both. Values are opaque
+// pointers that belong to the caller; null is not a value. A receive that is posted takes a message
+// only if it has room for it; otherwise the message stays where it is.
 //
 // Threads: shared, all functions at any time, except drain_st(). Nothing here blocks beyond a
 // short spinlock or calls out.
@@ -27,28 +27,29 @@ class engine {
  public:
   virtual ~engine() = default;
 
-  // A message arrived: the value of the receive that takes it, or null, and it is filed. Throws
-  // std::bad_alloc when there is no memory to file it in; nothing is changed then. The same for the
-  // next two.
+  // A message arrived: returns the value of the receive that takes it, or null, in which case the
+  // message is filed. Throws std::bad_alloc when there is no memory to file it; nothing is changed
+  // then. The same holds for the next two.
   virtual void* insert_send(const match_key& key, void* value) = 0;
-  // A message arrived, and nothing is to be filed: the value of the receive that insert_send()
-  // would answer with, or null when there is none or the engine cannot tell without more ado.
+  // A message arrived, and nothing is to be filed: returns the value of the receive that
+  // insert_send() would return, or null when there is none or the engine cannot tell cheaply.
   // Expected messages thus need no record of their own.
   virtual void* take_recv(const match_key& /*key*/) noexcept { return nullptr; }
-  // A receive was posted: the value of the message that it takes, or null, and it is filed. Throws
-  // truncation_error, and nothing is changed, when that message is larger than its room.
+  // A receive was posted: returns the value of the message that it takes, or null, in which case
+  // the receive is filed. Throws truncation_error, with nothing changed, when that message is
+  // larger than its room.
   virtual void* insert_recv(const recv_pattern& pattern, void* value) = 0;
-  // The keys of matching_engine_insert(), a space of their own: the oldest opposite entry with that
-  // key, or null, and it is filed.
+  // For the keys of matching_engine_insert(), a space of their own: returns the value of the oldest
+  // opposite entry with that key, or null, in which case this one is filed.
   virtual void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) = 0;
 
   // Takes back a posted receive; false: it is not here (any more), and its message was or will be
-  // delivered. Its cost grows with the number of receives of the same key.
+  // delivered. The cost grows with the number of receives of the same key.
   virtual bool remove_recv(const recv_pattern& pattern, const void* value) = 0;
 
-  // Takes back all receives for which takes() holds. `source` is the rank whose messages alone the
-  // receive takes, or ANY_SOURCE, also where its policy leaves the rank out. takes() runs under a
-  // lock, once for each receive that is filed. Walks everything.
+  // Takes back all receives for which takes() returns true. `source` is the only rank whose
+  // messages the receive takes, or ANY_SOURCE, also if its policy leaves the rank out. takes() runs
+  // under a lock, once for each filed receive. Walks everything.
   using recv_test = std::function<bool(int source, void* value)>;
   virtual void remove_recvs(const recv_test& takes) = 0;
 
@@ -56,31 +57,31 @@ class engine {
   using send_test = std::function<bool(void* value)>;
   virtual void remove_sends(const send_test& takes) = 0;
 
-  // Whether a receive that is filed without wildcard comes behind none with one, and `is_it` holds
-  // for the values of all receives of its key that were filed before. False as well where the
-  // receive is not here any more, or the engine cannot tell. is_it runs under a lock.
+  // True if a receive that is filed without a wildcard comes after none with a wildcard, and
+  // `is_it` holds for the values of all receives of its key that were filed before it. Also false
+  // if the receive is not here any more, or the engine cannot tell. is_it runs under a lock.
   using value_test = std::function<bool(const void* value)>;
   virtual bool all_older(const recv_pattern& pattern, const void* value,
                          const value_test& is_it) = 0;
 
-  // Empties the engine, calling leave(value, type, is_raw) for everything in it. Nobody else may
-  // use it meanwhile.
+  // Empties the engine, calling leave(value, type, is_raw) for everything in it. No other thread
+  // may use it meanwhile.
   using leave_fn = std::function<void(void* value, matching_entry_type_t type, bool is_raw)>;
   virtual void drain_st(const leave_fn& leave) = 0;
 
-  // Entries filed, raw ones included. A snapshot; walks everything.
+  // The number of filed entries, raw ones included. A snapshot; walks everything.
   virtual std::size_t size() = 0;
 
-  // What is filed, but for raw keys, for people to read: calls see(with, one) for each, under a
-  // lock. Never waits and takes no memory, since a signal handler may have interrupted who holds a
-  // lock: answers how many parts were left out for that.
+  // Shows what is filed, except under raw keys, for people to read: calls see(with, one) for each
+  // entry, under a lock. Never waits and allocates nothing, since a signal handler may have
+  // interrupted a thread that holds a lock: returns how many parts were left out for that reason.
   struct filed_entry {
     matching_entry_type_t type;
-    int rank;   // of a message: its sender; of a receive: whose it takes, or ANY_SOURCE
+    int rank;   // of a message: its sender; of a receive: the sender it takes from, or ANY_SOURCE
     tag_t tag;  // likewise, or ANY_TAG
     matching_policy_t policy;
     std::size_t size;
-    std::uint64_t stamp;  // cpu_ticks() of its filing, roughly; 0: not known
+    std::uint64_t stamp;  // cpu_ticks() when it was filed, roughly; 0: not known
     const void* value;
   };
   using look_fn = void (*)(void* with, const filed_entry& one);

@@ -13,13 +13,13 @@
 
 namespace lci::match {
 
-// Entries with equal keys form a queue: the oldest is its head, stands in the bucket's list and
-// knows the last. All of a queue are of one type, because an entry that meets the opposite type is
-// matched instead of filed.
+// Entries with equal keys form a queue: its head is the oldest, is linked in the bucket's list and
+// points to the youngest. All entries of a queue have one type, because an entry that meets the
+// opposite type is matched instead of filed.
 struct entry {
   exact_key key{};
-  void* value = nullptr;        // the caller's; never null while filed
-  entry* pool_next = nullptr;   // the pool's, while the entry is free
+  void* value = nullptr;        // belongs to the caller; never null while filed
+  entry* pool_next = nullptr;   // belongs to the pool, while the entry is free
   entry* next_queue = nullptr;  // head only: the next queue of the bucket
   entry* next_same = nullptr;   // the next younger entry of this queue
   entry* last_same = nullptr;   // head only: the youngest of this queue, itself if alone
@@ -37,8 +37,8 @@ static_assert(sizeof(entry) <= 2 * base::CACHE_LINE);
 
 using entry_pool = data::object_pool<entry>;
 
-// An entry before it is known whether it has to be filed. Taken outside all locks, since the pool
-// may have to allocate.
+// Prepares an entry before it is known whether it has to be filed. Called outside all locks, since
+// the pool may have to allocate.
 inline entry* draft(entry_pool& pool, const exact_key& key, void* value, matching_entry_type_t type,
                     std::size_t size) {
   entry* const e = pool.get();
@@ -49,14 +49,14 @@ inline entry* draft(entry_pool& pool, const exact_key& key, void* value, matchin
   return e;
 }
 
-// A receive that is being posted leaves a message alone that is larger than its room; a message
-// that arrives meets a receive whatever its room, because that one is used up by the error.
+// A receive that is being posted does not take a message that is larger than its room; a message
+// that arrives takes a receive whatever its room, because that receive is used up by the error.
 inline bool has_no_room(const entry& mine, const entry& filed) noexcept {
   return mine.type == matching_entry_type_t::recv && filed.size > mine.size;
 }
 
-// The answer in place of a partner where has_no_room(): the receive's own entry, with a copy of
-// what the error has to tell, because the message may be gone as soon as the lock is left.
+// What is returned in place of a partner if has_no_room(): the receive's own entry, with a copy of
+// what the error reports, because the message may no longer exist once the lock is released.
 LCI_COLD inline entry* refuse(entry* mine, const entry& filed) noexcept {
   mine->rank = filed.rank;
   mine->tag = filed.tag;
@@ -64,11 +64,11 @@ LCI_COLD inline entry* refuse(entry* mine, const entry& filed) noexcept {
   return mine;
 }
 
-// Gives a refused receive's entry home and throws truncation_error.
+// Returns a refused receive's entry to the pool and throws truncation_error.
 [[noreturn]] LCI_COLD void throw_refused(entry_pool& pool, entry* mine);
 
-// What follows a meeting, outside all locks: the partner's value, and the entries of the pair go
-// home; null if there is none, and `mine` was filed.
+// Ends a meeting, outside all locks: returns the partner's value, and both entries to the pool;
+// null if there is no partner and `mine` was filed.
 inline void* settle(entry_pool& pool, entry* mine, entry* partner) {
   if (partner == nullptr) return nullptr;
   if (partner == mine) [[unlikely]]
@@ -82,7 +82,7 @@ inline void* settle(entry_pool& pool, entry* mine, entry* partner) {
 // All entries of a bucket, as queues. Single: guarded by the bucket's owner.
 class entry_queues {
  public:
-  // Link that leads to the head of the queue with that key, or to the null at the list's end.
+  // The link that leads to the head of the queue with that key, or to the null at the list's end.
   entry** find(const exact_key& key) noexcept {
     entry** at = &first_;
     while (*at != nullptr && !((*at)->key == key)) at = &(*at)->next_queue;
@@ -173,14 +173,13 @@ class entry_queues {
       }
     }
   }
-  // The same without a change: fn(const entry&).
+  // The same without changes: fn(const entry&).
   template <class Fn>
   void look(Fn&& fn) const {
     for (const entry* head = first_; head != nullptr; head = head->next_queue)
       for (const entry* e = head; e != nullptr; e = e->next_same) fn(*e);
   }
-  // Moves every queue as a whole to the front of the list that target(head) answers; leaves nothing
-  // here.
+  // Moves each whole queue to the front of the list that target(head) returns; leaves nothing here.
   template <class Target>
   void move_queues(Target&& target) noexcept {
     while (first_ != nullptr) {
@@ -197,7 +196,7 @@ class entry_queues {
     first_ = nullptr;
     count_ = 0;
   }
-  // Queues, that is different keys.
+  // The number of queues, that is, of different keys.
   std::size_t count() const noexcept { return count_; }
 
  private:
@@ -205,7 +204,7 @@ class entry_queues {
   std::size_t count_ = 0;
 };
 
-// By arrival. Single.
+// Entries in order of arrival. Single.
 class arrival_list {
  public:
   void append(entry* e) noexcept { entries_.push_back(*e); }

@@ -1,4 +1,4 @@
-// What messages and receives are matched by. Immutable values.
+// By what messages and receives are matched. Immutable values.
 //
 // The key of a message is {policy, and of rank and tag what the policy names}: two messages with
 // different policies never have equal keys, whatever their rank and tag, and all 64 tag bits
@@ -15,8 +15,7 @@
 
 namespace lci::match {
 
-// A message as its sender filed it; rank and tag are the actual ones even where the policy leaves
-// them out.
+// A message as it was sent; rank and tag are the actual ones even where the policy leaves them out.
 struct match_key {
   int rank;  // the sender
   tag_t tag;
@@ -29,7 +28,7 @@ struct recv_pattern {
   int rank;   // or ANY_SOURCE
   tag_t tag;  // or ANY_TAG
   matching_policy_t policy;
-  std::size_t room = SIZE_MAX;  // bytes that it has for the message
+  std::size_t room = SIZE_MAX;  // bytes that there are for the message
 
   bool is_wildcard() const noexcept { return rank == ANY_SOURCE || tag == ANY_TAG; }
   // For patterns with a wildcard.
@@ -38,11 +37,11 @@ struct recv_pattern {
   }
 };
 
-// Key in the form that engines store and compare: parts that do not take part are zero.
+// A key in the form that engines store and compare: fields that the policy leaves out are zero.
 struct exact_key {
   std::uint64_t tag;
   std::uint32_t rank;
-  std::uint32_t space;  // the policy, or RAW for the keys of matching_engine_insert(), which meet
+  std::uint32_t space;  // the policy, or RAW for the keys of matching_engine_insert(), which match
                         // nothing else
 
   static constexpr std::uint32_t RAW = static_cast<std::uint32_t>(matching_policy_t::max);
@@ -58,7 +57,7 @@ struct exact_key {
     const std::uint64_t tag_mask = 0 - static_cast<std::uint64_t>(policy >> 1 & 1);
     return {key.tag & tag_mask, static_cast<std::uint32_t>(key.rank) & rank_mask, policy};
   }
-  // The only sender whose messages a receive of this key takes, or ANY_SOURCE. Not of a raw key.
+  // The only sender whose messages a receive of this key takes, or ANY_SOURCE. Not for a raw key.
   int source() const noexcept { return (space & 1) != 0 ? static_cast<int>(rank) : ANY_SOURCE; }
   static exact_key raw(std::uint64_t key) noexcept { return {key, 0, RAW}; }
 
@@ -73,7 +72,7 @@ static_assert(static_cast<int>(matching_policy_t::rank_only) == 1);
 static_assert(static_cast<int>(matching_policy_t::tag_only) == 2);
 static_assert(static_cast<int>(matching_policy_t::rank_tag) == 3);
 
-// What a truncation_error says, whoever finds out.
+// The text of a truncation_error, whichever side detects it.
 std::string truncation_text(const match_key& message, std::size_t room);
 
 }  // namespace lci::match

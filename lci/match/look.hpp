@@ -1,5 +1,5 @@
-// What both engines do when they are looked at from outside, maybe in a signal handler:
-// docs/decisions/0038-who-waits-for-what.md. Callers: the engines. Threads: whoever looks.
+// What both engines need when they are inspected from outside, perhaps in a signal handler:
+// docs/decisions/0038-who-waits-for-what.md. Callers: the engines. Threads: any.
 #pragma once
 
 #include "lci/base/platform.hpp"
@@ -21,7 +21,7 @@ inline engine::filed_entry exact_of(const entry& e) noexcept {
   return {e.type, e.key.source(), has_tag ? e.key.tag : ANY_TAG, policy, e.size, e.stamp, e.value};
 }
 
-// More attempts help only against other threads, and those are out in a moment.
+// More attempts help only if another thread holds the lock, and it releases it in a moment.
 inline bool try_for_a_while(base::spinlock& lock) noexcept {
   for (int i = 0; i < 64; ++i) {
     if (lock.try_lock()) return true;

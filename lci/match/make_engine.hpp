@@ -1,4 +1,4 @@
-// Choice of a matching engine. Callers: whoever makes one. Threads: any.
+// Chooses a matching engine. Callers: code that makes one. Threads: any.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace lci::match {
 
-// Throws argument_error for a type that is none.
+// Throws argument_error for an unknown type.
 std::unique_ptr<engine> make_engine(attr_matching_engine_type_t type);
 
 }  // namespace lci::match

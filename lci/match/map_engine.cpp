@@ -1,4 +1,4 @@
-// The way of the message: one bucket, one lock. What wildcards need is in map_engine_ordered.cpp.
+// The message path: one bucket, one lock. What wildcards need is in map_engine_ordered.cpp.
 #include "lci/match/map_engine.hpp"
 
 #include <mutex>
@@ -12,7 +12,7 @@ map_engine::map_engine() : tables_(std::make_unique<table>(FIRST_BUCKETS)) {
   current_.store(tables_.get(), std::memory_order_relaxed);
 }
 
-// Meets or files in an open table; false, and nothing done, if it is closed.
+// Matches or files the entry in an open table; false, and nothing done, if the table is closed.
 bool map_engine::meet_open(entry* mine, entry** partner) {
   // edge map_engine.current, reader: pairs with the store in grow().
   table* const t = current_.load(std::memory_order_acquire);
@@ -22,7 +22,7 @@ bool map_engine::meet_open(entry* mine, entry** partner) {
   bool is_crowded;
   {
     const std::lock_guard guard(b.lock);
-    // Again, now that nobody can close it without waiting for this lock.
+    // Again, now that no thread can close it without waiting for this lock.
     if (!t->is_open()) return false;
     entry** const at = b.queues.find(mine->key);
     if (*at != nullptr && (*at)->type != mine->type) {
@@ -66,7 +66,7 @@ void* map_engine::take_recv(const match_key& key) noexcept {
   entry* taken;
   {
     const std::lock_guard guard(b.lock);
-    // Closed tables are the slow way's: a wildcard may have come before.
+    // Closed tables are left to the slow path: a wildcard may come first.
     if (!t->is_open()) return nullptr;
     entry** const at = b.queues.find(wanted);
     if (*at == nullptr || (*at)->type != matching_entry_type_t::recv) return nullptr;

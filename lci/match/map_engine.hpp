@@ -1,17 +1,17 @@
 // The engine for many outstanding keys: a hash table of buckets, each with its own short lock.
 //
-// Two ways to work. *Open*: receives without wildcard and their messages touch one bucket under
-// its lock and nothing else. *Ordered*, from the first receive with a wildcard until long after
-// the last one: everything happens under the engine's lock, which also guards a list of all
-// unmatched messages by arrival, and one of the waiting wildcards. A mode instead of a look at a
-// counter, because a wildcard can then neither miss a message that is being filed nor search a
-// thousand buckets each time.
+// It works in one of two modes. *Open*: receives without a wildcard and their messages touch one
+// bucket under its lock and nothing else. *Ordered*, from the first receive with a wildcard until
+// long after the last one: everything happens under the engine's lock, which also guards a list of
+// all unmatched messages by arrival, and one of the waiting wildcards. A mode rather than a look at
+// a counter, because this way a wildcard can neither miss a message that is being filed nor has to
+// search a thousand buckets each time.
 //
 // Threads: shared. Lock order: the engine's lock, then one bucket's. Under an open table, a bucket
-// belongs to who holds its lock; under a closed one everything belongs to who holds the engine's
-// lock. The table is closed by: say so, then take and leave every bucket's lock once, which lets
-// everyone out who got in before. A table that grew is closed for good and kept, because others
-// may still look at it.
+// belongs to the thread that holds its lock; under a closed one everything belongs to the thread
+// that holds the engine's lock. To close a table: mark it closed, then take and release every
+// bucket's lock once, which waits for all threads that entered before. A table that was replaced by
+// a larger one is closed for good and kept, because other threads may still look at it.
 //
 // Always true: for one key, only messages or only receives are filed.
 #pragma once
@@ -32,11 +32,11 @@ class map_engine final : public engine {
  public:
   static constexpr std::size_t FIRST_BUCKETS = 1024;
   static constexpr std::size_t MAX_BUCKETS = 1 << 18;
-  // Keys in one bucket that make the table grow: with good hashing this happens at about one key
-  // per bucket.
+  // How many keys in one bucket make the table grow: with good hashing this happens at about one
+  // key per bucket.
   static constexpr std::size_t CROWDED = 8;
-  // Operations without a waiting wildcard after which the table opens again: many times what
-  // closing it costs.
+  // After this many operations without a waiting wildcard the table opens again: they cost many
+  // times what closing it costs.
   static constexpr std::uint64_t QUIET_OPERATIONS = 16384;
 
   map_engine();
@@ -48,13 +48,13 @@ class map_engine final : public engine {
   bool remove_recv(const recv_pattern& pattern, const void* value) override;
   void remove_recvs(const recv_test& takes) override;
   void remove_sends(const send_test& takes) override;
-  // Cannot tell while wildcards are in use.
+  // Returns false while wildcards are in use.
   bool all_older(const recv_pattern& pattern, const void* value, const value_test& is_it) override;
   void drain_st(const leave_fn& leave) override;
   std::size_t size() override;
   std::size_t look_at(look_fn see, void* with) noexcept override;
 
-  // For tests: which way the engine works, and how large it is. edge map_engine.current, reader.
+  // For tests: which mode the engine is in, and how large it is. edge map_engine.current, reader.
   bool is_ordered() const noexcept { return !current_.load(std::memory_order_acquire)->is_open(); }
   std::size_t bucket_count() const noexcept {
     // edge map_engine.current, reader.
@@ -71,7 +71,8 @@ class map_engine final : public engine {
     explicit table(std::size_t buckets) : mask(buckets - 1), buckets_(new bucket[buckets]) {}
     bucket& of(const exact_key& key) noexcept { return buckets_[key.hash() & mask]; }
     bucket& at(std::size_t i) noexcept { return buckets_[i]; }
-    // edge map_engine.open, reader: what was done under the engine's lock before the table opened.
+    // edge map_engine.open, reader: sees what was done under the engine's lock before the table
+    // opened.
     bool is_open() const noexcept { return is_open_.load(std::memory_order_acquire); }
     // edge map_engine.open, writer.
     void open() noexcept { is_open_.store(true, std::memory_order_release); }
@@ -108,7 +109,7 @@ class map_engine final : public engine {
   arrival_list messages_;         // ordered: all filed messages but raw ones
   arrival_list wildcards_;        // ordered: all waiting receives with a wildcard
   std::uint64_t next_stamp_ = 0;  // ordered: above every stamp given so far
-  std::uint64_t quiet_ = 0;       // ordered: operations since a wildcard was waiting
+  std::uint64_t quiet_ = 0;       // ordered: operations since a wildcard last waited
 };
 
 }  // namespace lci::match

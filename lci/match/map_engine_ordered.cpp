@@ -1,4 +1,4 @@
-// The map engine while wildcards are in use, and what concerns the table as a whole: growing,
+// The map engine while wildcards are in use, and what concerns the table as a whole: growing and
 // emptying.
 #include <algorithm>
 #include <mutex>
@@ -11,17 +11,17 @@ namespace {
 
 bool is_raw(const entry& e) { return e.key.space == exact_key::RAW; }
 
-// Messages stand in the list of arrivals.
+// Only messages are in the list of arrivals.
 bool is_message(const entry& e) { return e.type == matching_entry_type_t::send && !is_raw(e); }
 
 recv_pattern pattern_of(const entry& wildcard) { return {wildcard.rank, wildcard.tag, {}}; }
 
 }  // namespace
 
-// After this, nobody works in the table without the engine's lock.
+// After this, no thread works in the table without the engine's lock.
 void map_engine::table::close() noexcept {
-  // Relaxed: who takes a bucket's lock after us sees this store through that lock; who held it
-  // before us is out when we get it.
+  // Relaxed: a thread that takes a bucket's lock after us sees this store through that lock; one
+  // that held it before us has left when we get it.
   is_open_.store(false, std::memory_order_relaxed);
   for (std::size_t i = 0; i <= mask; ++i) {
     buckets_[i].lock.lock();
@@ -34,7 +34,7 @@ void map_engine::table::for_each(Fn&& fn) {
   for (std::size_t i = 0; i <= mask; ++i) buckets_[i].queues.for_each(fn);
 }
 
-// Throws std::bad_alloc, and the engine stays as it was.
+// Throws std::bad_alloc, in which case the engine stays as it was.
 void map_engine::become_ordered_locked() {
   table& t = *tables_;
   t.close();
@@ -45,7 +45,7 @@ void map_engine::become_ordered_locked() {
       newest = std::max(newest, e->stamp);  // another core's clock may be ahead of ours
       if (is_message(*e)) filed.push_back(e);
     });
-    // Stable: entries of one queue that got the same stamp stay in their order.
+    // Stable: entries of one queue that have the same stamp stay in their order.
     std::stable_sort(filed.begin(), filed.end(),
                      [](const entry* a, const entry* b) { return a->stamp < b->stamp; });
     for (entry* e : filed) messages_.append(e);
@@ -85,7 +85,7 @@ void map_engine::file_ordered_locked(bucket& b, entry** at, entry* mine) {
   if (is_message(*mine)) messages_.append(mine);
 }
 
-// Meets or files a message, or a receive without wildcard.
+// Matches or files a message, or a receive without a wildcard.
 entry* map_engine::meet_ordered_locked(entry* mine) {
   bucket& b = tables_->of(mine->key);
   entry** const at = b.queues.find(mine->key);
@@ -107,7 +107,7 @@ entry* map_engine::meet_ordered_locked(entry* mine) {
   return partner;
 }
 
-// Meets or files a receive with a wildcard.
+// Matches or files a receive with a wildcard.
 entry* map_engine::meet_wildcard_locked(entry* mine) {
   quiet_ = 0;
   entry* const message =
@@ -133,8 +133,8 @@ bool map_engine::remove_recv(const recv_pattern& pattern, const void* value) {
     if (found != nullptr) wildcards_.remove(found);
   } else {
     const exact_key key = exact_key::of(pattern);
-    // The engine's lock keeps the table in place; the bucket's is needed while it is open and
-    // harmless while it is not.
+    // The engine's lock keeps the table in place; the bucket's lock is needed while the table is
+    // open and harmless while it is not.
     bucket& b = tables_->of(key);
     const std::lock_guard bucket_guard(b.lock);
     found = b.queues.find_value(key, value);
@@ -190,7 +190,7 @@ bool map_engine::all_older(const recv_pattern& pattern, const void* value,
   return false;
 }
 
-// Puts a larger table in the place of the one that was seen to be crowded.
+// Replaces the table that was seen to be crowded by a larger one.
 void map_engine::grow(const table* seen) {
   std::unique_ptr<table> larger;
   try {
@@ -201,7 +201,7 @@ void map_engine::grow(const table* seen) {
   const std::lock_guard guard(lock_);
   if (tables_.get() != seen || is_ordered_) return;
   tables_->close();
-  // Heads are moved with all that hangs on them, so every queue keeps its order.
+  // Heads are moved with all that is linked to them, so every queue keeps its order.
   for (std::size_t i = 0; i <= seen->mask; ++i)
     tables_->at(i).queues.move_queues(
         [&](entry* head) -> entry_queues& { return larger->of(head->key).queues; });

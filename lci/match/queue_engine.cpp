@@ -1,4 +1,4 @@
-// Matching by walking a list.
+// Matching by walking the lists.
 #include "lci/match/queue_engine.hpp"
 
 #include <mutex>
@@ -91,7 +91,7 @@ bool queue_engine::all_older(const recv_pattern& pattern, const void* value,
                              const value_test& is_it) {
   const exact_key exact = key_of(pattern);
   const std::lock_guard guard(lock_);
-  // The first that is the one asked for, or in its way.
+  // The first entry that is the one asked for, or that comes before it and must not.
   const entry* const first = recvs_.find([&](const entry& recv) {
     return recv.value == value || recv.key.space == WILDCARD ||
            (recv.key == exact && !is_it(recv.value));

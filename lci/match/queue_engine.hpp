@@ -26,14 +26,14 @@ class queue_engine final : public engine {
   std::size_t look_at(look_fn see, void* with) noexcept override;
 
  private:
-  // A receive with a wildcard has this in its key's space; its pattern is in rank and tag.
+  // The key's space of a receive with a wildcard; its pattern is in rank and tag.
   static constexpr std::uint32_t WILDCARD = exact_key::RAW + 1;
 
   template <class Predicate>
   void* meet_or_file(entry* mine, Predicate&& is_partner);
   static exact_key key_of(const recv_pattern& pattern) noexcept;
 
-  entry_pool pool_;      // shared by itself: may allocate, so never used under the lock
+  entry_pool pool_;      // synchronises itself; may allocate, so never used under the lock
   base::spinlock lock_;  // guards all below
   arrival_list sends_;
   arrival_list recvs_;

@@ -1,11 +1,11 @@
-// What an accelerator does for the protocols: copies between its memory and host memory, and makes
-// its memory reachable for other processes of this machine. Made by a memory_domain at the first
-// use of such memory, one per runtime. Callers: proto. Threads: shared, all functions; jobs and
-// mapped_memory: one owner at a time.
-// Always true: nothing here waits for the device, but for the destructor. A job that was handed
-// over ends in exactly one on_copied(), called from a later poll() of any thread and never from
-// copy(). Two jobs have no order between them; a job that was told is visible to whoever is told
-// next.
+// What an accelerator does for the protocols: it copies between its memory and host memory, and
+// makes its memory reachable for other processes of this machine. Made by a memory_domain at the
+// first use of such memory, one per runtime. Callers: proto. Threads: shared, all functions; jobs
+// and mapped_memory: one owner at a time.
+// Always true: nothing here waits for the device, except the destructor. A job that was taken over
+// ends in exactly one on_copied(), called from a later poll() of any thread and never from copy().
+// Two jobs have no order between them; once on_copied() was called for a job, its bytes are visible
+// to the one called for after it.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace lci::mem {
 
-// Where the bytes go, as seen from the device whose engine copies them.
+// The direction of a copy, as seen from the device whose engine performs it.
 enum class copy_way : std::uint8_t {
   to_device,  // from host memory
   to_peer,    // between devices, or within one; either side may be mapped_memory
@@ -32,21 +32,21 @@ class copy_job {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
   std::size_t size = 0;  // bytes, not 0
-  int device = 0;        // whose engine: memory_place::device of its memory
+  int device = 0;        // whose engine copies: memory_place::device of its memory
   copy_way way = copy_way::to_device;
   bool is_in_reach =
       false;  // to_peer: kernels of `device` may touch both ends, not only its engine
-  copy_job* next = nullptr;  // the accelerator's while the job is under way
+  copy_job* next = nullptr;  // belongs to the accelerator while the job is under way
 
-  // error is empty when all bytes are there, else a sentence; then nothing touches the buffers any
-  // more.
+  // error is empty when all bytes are there, else a sentence; after either, nothing accesses the
+  // buffers any more.
   virtual void on_copied(std::string_view error) noexcept = 0;
 
  protected:
   ~copy_job() = default;
 };
 
-// Keeps a part of a peer's memory mapped here. Empty when it could not be.
+// Keeps a part of a peer's memory mapped here. Empty if it could not be mapped.
 class mapped_memory {
  public:
   mapped_memory() = default;
@@ -77,8 +77,7 @@ class mapped_memory {
 // Where in the arena a peer finds what it needs to map an allocation.
 struct share_place {
   std::uint64_t record = 0;  // offset in the arena, a multiple of 64; 0: cannot be shared
-  std::uint32_t check = 0;   // of the record's bytes: one that was written anew in the meantime
-                             // does not fit
+  std::uint32_t check = 0;   // of the record's bytes; fails once the record is rewritten
 };
 inline constexpr std::size_t SHARE_RECORD_BYTES = 128;
 
@@ -88,21 +87,21 @@ struct peer_range {
   int pid = 0;                        // of the peer as seen from here; 0: not visible
   const std::byte* record = nullptr;  // SHARE_RECORD_BYTES in the peer's arena
   std::uint32_t check = 0;
-  std::uint64_t address = 0;  // of the range in the peer's process: a name here
+  std::uint64_t address = 0;  // of the range in the peer's process; serves only as a name here
   std::size_t size = 0;
 };
 
-// A word that the processor and the streams of a program both read and write. Nothing is torn, and
-// what a stream did before its write is visible to who sees the value.
+// A word that both the processor and the streams of a program read and write. It is never torn, and
+// what a stream did before its write is visible to a thread that sees the value.
 using stream_word = std::atomic<std::uint64_t>;
 
-// Bytes up to which the processor copies by itself; 0: never.
+// The number of bytes up to which the processor copies by itself; 0: never.
 struct by_hand_limits {
   std::size_t read = 0;   // out of device memory
   std::size_t write = 0;  // into it
 };
 
-// What a stream does with such a word when it gets there.
+// What a stream does with such a word when it reaches the step.
 struct stream_step {
   enum class kind : std::uint8_t { write, wait_until_equal };
   kind what = kind::write;
@@ -113,18 +112,18 @@ struct stream_step {
 class accelerator {
  public:
   virtual ~accelerator() = default;
-  // Before the first job: small copies go through a kernel of so many blocks that stays on the GPU
-  // for a while. 0: none. Throws backend_error where that cannot be; what knows no
-  // kernels does without.
+  // Before the first job: small copies go through a kernel of this many blocks that stays on the
+  // GPU for a while. 0: no such kernel. Throws backend_error where that is impossible; an
+  // accelerator without kernels ignores the call.
   virtual void keep_resident(int /*blocks*/) {}
-  // Before the first job: whether the calling thread may copy a few bytes from and into device
-  // memory by itself, where the machine has a well-defined way for that. Throws backend_error where
-  // it must (`on`) and cannot.
+  // Before the first job: whether the calling thread may copy a few bytes from and to device memory
+  // by itself, where the machine has a well-defined way to do so. Throws backend_error where it
+  // must (`on`) and cannot.
   virtual by_hand_limits allow_by_hand(attr_gpu_gdrcopy_t /*wanted*/) { return {}; }
-  // Such a copy. True: the bytes are there on return, for whoever looks afterwards, another device
+  // Such a copy. True: on return the bytes are visible to every later reader, another device
   // included. False: this memory cannot be copied so, or not now, and nothing was touched. The size
-  // is not 0 and within the limits. May make calls of the system at the first use of an allocation;
-  // waits for no device.
+  // is not 0 and within the limits. May make system calls at the first use of an allocation; waits
+  // for no device.
   virtual bool read_by_hand(std::byte* /*to*/, const std::byte* /*from*/,
                             std::size_t /*size*/) noexcept {
     return false;
@@ -133,44 +132,45 @@ class accelerator {
                              std::size_t /*size*/) noexcept {
     return false;
   }
-  // Takes the job over. Small jobs that come while others are under way are handed over together.
+  // Takes the job over. Small jobs that arrive while others are under way are submitted together.
   virtual void copy(copy_job& job) noexcept = 0;
-  // The same for a job that goes at once and alone, and behind it a store of `value` to `flag`, an
-  // aligned word of pinned host memory: whoever sees it sees the bytes. False: not now, and the job
-  // was not taken.
+  // The same for a job that is submitted at once and alone, followed by a store of `value` to
+  // `flag`, an aligned word of pinned host memory: a thread that sees the value sees the bytes.
+  // False: not now, and the job was not taken.
   virtual bool copy_and_flag(copy_job& /*job*/, std::uint64_t* /*flag*/,
                              std::uint64_t /*value*/) noexcept {
     return false;
   }
-  // Hands over what was gathered and tells what has ended; answers how many.
+  // Submits what was gathered and calls on_copied() for the jobs that have ended; returns how many.
   virtual std::size_t poll() noexcept = 0;
 
   // Publishes the allocation that holds [at, at + size) for peers of this machine. The record stays
-  // until it is needed for another allocation. record 0: `why_not` is a sentence.
+  // until its place is needed for another allocation. record 0: `why_not` is a sentence.
   virtual share_place share(const void* at, std::size_t size, std::string& why_not) = 0;
-  // Maps what a peer has shared for copies of `device`, or finds it mapped. Empty: `why_not` is a
+  // Maps what a peer has shared, for copies of `device`, or finds it mapped. Empty: `why_not` is a
   // sentence. The first use of an allocation may take milliseconds.
   virtual mapped_memory map(const peer_range& what, int device, std::string& why_not) = 0;
   // Nothing of this peer is needed any more.
   virtual void forget(int rank) noexcept = 0;
-  // Gives up what could not be given up without waiting for the device. Only for calls that may
+  // Releases what could not be released without waiting for the device. Only for calls that may
   // wait: never from progress.
   virtual void tidy() noexcept {}
 
   // Makes host memory (also a peer's arena, mapped here) fast to copy to and from. Without it
-  // copies work, slower, and the thread that hands them over is held meanwhile. Empty, or why not.
+  // copies still work, but slower, and they hold up the thread that submits them. Returns "", or
+  // why not.
   virtual std::string pin(void* at, std::size_t size) = 0;
   virtual void unpin(void* at) noexcept = 0;
 
-  // Streams of the program, by its own handle. These throw backend_error with a sentence: no such
-  // stream, its context is gone, it cannot read and write words.
-  // Whether what is put into the stream now goes into a graph.
+  // Streams of the program, by its own handles. These throw backend_error with a sentence: no such
+  // stream, its context no longer exists, or it cannot read and write words. True if what is put
+  // into the stream now goes into a graph.
   virtual bool is_captured(void* stream) = 0;
-  // A word of value 0. It is given back once no stream will touch it any more; one that is not is
-  // kept for good.
+  // A word of value 0. Give it back once no stream will touch it any more; a word that is not given
+  // back is kept for good.
   virtual stream_word& take_word() = 0;
   virtual void put_word(stream_word& word) noexcept = 0;
-  // Puts the steps behind what is in the stream, all of them or, when it throws, none.
+  // Appends the steps to the stream: all of them or, when it throws, none.
   virtual void enqueue(void* stream, std::span<const stream_step> steps) = 0;
 };
 

@@ -10,7 +10,7 @@ namespace lci::mem {
 
 namespace {
 
-// Pages that are mapped, or 0 where the kernel does not tell.
+// The number of mapped pages, or 0 if the kernel does not report it.
 std::size_t mapped_pages() noexcept {
   std::FILE* const file = std::fopen("/proc/self/statm", "re");
   if (file == nullptr) return 0;

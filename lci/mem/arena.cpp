@@ -22,7 +22,7 @@ namespace {
 int create_file() {
   const int fd = memfd_create("lci-arena", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   // A peer that shrank the file would kill this process at its next access. Old kernels without
-  // seals only lose that protection.
+  // seals merely lack that protection.
   if (fd >= 0) fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL);
   return fd;
 }
@@ -65,7 +65,7 @@ arena::~arena() {
   close(fd_);
 }
 
-// Under mutex_. A block of this very size, or null.
+// Under mutex_. Returns a freed block of exactly this size, or null.
 void* arena::reuse(std::size_t size, std::size_t align) {
   const auto found = freed_.find(size);
   if (found == freed_.end()) return nullptr;
@@ -100,7 +100,8 @@ void* arena::allocate(std::size_t size, std::size_t align) {
     in_use_ += size;
     return block;
   }
-  // The base is page aligned, so aligning offsets is enough up to a page; beyond, align addresses.
+  // The base is page aligned, so up to a page it is enough to align offsets; beyond that, align
+  // addresses.
   const auto start = reinterpret_cast<std::uintptr_t>(base_);
   std::size_t offset = base::align_up(start + used_, align) - start;
   if (size <= SPAN && offset / SPAN != (offset + size - 1) / SPAN)
@@ -130,7 +131,7 @@ void arena::free(void* p, std::size_t size) noexcept {
   try {
     freed_[size].push_back(p);
   } catch (const std::bad_alloc&) {
-    // The block stays unused until the arena goes; nothing else is lost.
+    // The block stays unused until the arena ends; nothing else is lost.
   }
 }
 

@@ -1,6 +1,6 @@
 // Owns one range of addresses backed by a memory file, which grows on demand and which local peers
-// map as a whole. Packets, lanes and whatever else peers read live here; between processes they are
-// named by their offset.
+// map as a whole. Packets, lanes and everything else that peers read live here; between processes
+// they are named by their offset.
 // Called by packet_pool, region_table and backends. Threads: allocate(), free(), contains() shared;
 // construction and destruction single.
 // Always true: [base, base + reserved) never moves; bytes below committed() are backed; offset 0 is
@@ -44,7 +44,7 @@ class arena {
   // The file grows by doubling steps between these.
   static constexpr std::size_t FIRST_GROWTH = std::size_t{2} << 20;
   static constexpr std::size_t LARGEST_GROWTH = std::size_t{32} << 20;
-  // Networks register the range span by span: what is no larger than one lies in one.
+  // Networks register the range span by span: a block no larger than a span lies within one span.
   static constexpr std::size_t SPAN = FIRST_GROWTH;
 
   // Throws backend_error.
@@ -65,16 +65,16 @@ class arena {
   std::uint64_t offset_of(const void* p) const noexcept {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
   }
-  // Where packets can be seen in this process: here, and in what is mapped of peers.
+  // Where this process can see packets: here, and in the parts of peers' arenas that it maps.
   window& sight() noexcept { return sight_; }
   const window& sight() const noexcept { return sight_; }
   std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
-  // Payloads of packets in here that lie elsewhere.
+  // The payloads, lying elsewhere, of packets in this arena.
   payload_index& payloads() noexcept { return payloads_; }
   const payload_index& payloads() const noexcept { return payloads_; }
 
   // The packet pools that live in this arena now; they enter and leave by themselves. Calls f(pool)
-  // for each, none of which goes away meanwhile. Pool: packet_pool, and nothing else is entered.
+  // for each; none of them ends meanwhile. Pool: packet_pool, since nothing else is entered.
   template <class Pool, class F>
   void for_each(F&& f) {
     const std::lock_guard lock(pools_mutex_);
@@ -83,22 +83,22 @@ class arena {
   void add_pool(packet_home& pool);
   void remove_pool(packet_home& pool) noexcept;
 
-  // Bytes that are handed out now.
+  // Bytes that are allocated now.
   std::size_t in_use() noexcept {
     const std::lock_guard lock(mutex_);
     return in_use_;
   }
   int fd() const noexcept { return fd_; }  // the memory file; peers get a duplicate
   std::size_t reserved() const noexcept { return reserve_; }
-  // Bytes backed so far. edge arena.grow: whoever is told an offset finds it backed; partner
-  // grow().
+  // Bytes backed so far. edge arena.grow: a thread that is given an offset finds it backed; partner
+  // is grow().
   std::size_t committed() const noexcept { return committed_.load(std::memory_order_acquire); }
 
  private:
   void* reuse(std::size_t size, std::size_t align);
   void grow(std::size_t needed);
 
-  window sight_;  // first: every post looks at it
+  window sight_;  // first: every post reads it
   memory_file_calls calls_;
   std::byte* base_ = nullptr;
   std::size_t reserve_ = 0;
@@ -106,7 +106,7 @@ class arena {
   std::atomic<std::size_t> committed_{0};  // file size; written under mutex_
   std::mutex mutex_;
   std::size_t used_ = 0;                             // bump pointer
-  std::size_t in_use_ = 0;                           // of these, not given back
+  std::size_t in_use_ = 0;                           // of these, not freed
   std::size_t growth_ = FIRST_GROWTH;                // next step
   std::map<std::size_t, std::vector<void*>> freed_;  // by size: blocks to hand out again
   payload_index payloads_;
@@ -114,7 +114,7 @@ class arena {
   std::vector<packet_home*> pools_;  // under pools_mutex_
 };
 
-// A block that goes back by itself.
+// A block that its destructor frees.
 class arena_block {
  public:
   arena_block() = default;

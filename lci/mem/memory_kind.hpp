@@ -1,5 +1,5 @@
-// Where bytes live. A pointer travels with its kind until it is settled; nobody dereferences it
-// before.
+// Where bytes live. A pointer travels with its kind until the kind is known; no code dereferences
+// it before.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,8 @@
 
 namespace lci::mem {
 
-// Who hands packets out and takes them back: a packet_pool, or for packets whose payload lies apart
-// a payload_pool (packet_pool.hpp: pool_of()).
+// The object that hands packets out and takes them back: a packet_pool or, for packets whose
+// payload lies apart, a payload_pool (packet_pool.hpp: pool_of()).
 class packet_home {
  protected:
   packet_home() = default;
@@ -26,7 +26,7 @@ enum class packet_state : std::uint32_t {
   lent,        // a peer may read it and will return it
   returned,    // the peer is done with it; the lender may take it back
   apart,       // as `out`, but the payload lies elsewhere (payload_pool)
-  posted       // as `out`, but an operation uses it up: the program has it no more
+  posted       // as `out`, but an operation consumes it: it no longer belongs to the program
 };
 
 struct alignas(base::CACHE_LINE) packet {
@@ -36,7 +36,7 @@ struct alignas(base::CACHE_LINE) packet {
   std::uint32_t capacity = 0;                             // payload bytes
   std::uint32_t length = 0;                               // owner's use: payload bytes filled
   packet_home* pool = nullptr;                            // meaningful in the owning process only
-  packet* next = nullptr;  // link while pooled or in a list of its owner
+  packet* next = nullptr;  // link while pooled, or in a list of its owner
   std::uint64_t note = 0;  // owner's use
 
   std::byte* payload() noexcept { return reinterpret_cast<std::byte*>(this + 1); }

@@ -1,7 +1,7 @@
-// The parts a packet pool is made of: magazines (stacks of pooled packets that move as a whole),
-// the list of packets that a thread has lent, and the cache of one thread, which holds both. Used
-// by packet_pool only. Threads: single, inside the cache's guard; the counters may be read by
-// anybody.
+// The parts that a packet pool is made of: magazines (stacks of pooled packets that move as a
+// whole), the list of packets that a thread has lent, and the cache of one thread, which holds
+// both. Used by packet_pool only. Threads: single, inside the cache's guard; any thread may read
+// the counters.
 // Always true: a packet in a magazine is `pooled`, one in a lent list is `lent` or `returned`.
 #pragma once
 
@@ -75,8 +75,8 @@ class lent_list {
     count_.add(1);
   }
 
-  // Calls take(p) for packets p that want(p) says yes to, after removing them; looks at no more
-  // than `limit` others on the way. Answers how many were taken.
+  // Removes each packet p for which want(p) is true, then calls take(p); passes over no more than
+  // `limit` others. Returns how many were taken.
   template <class Want, class Take>
   std::uint32_t remove(std::uint32_t limit, Want want, Take take) noexcept {
     std::uint32_t removed = 0;
@@ -104,7 +104,7 @@ class lent_list {
   owners_count count_;
 };
 
-// What one thread keeps at hand. Two magazines, so that a thread which alternates around a full or
+// What one thread keeps at hand. Two magazines, so that a thread that alternates around a full or
 // an empty one does not go to the shared store each time.
 struct thread_cache_state {
   base::owned guard;

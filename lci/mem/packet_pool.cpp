@@ -1,6 +1,6 @@
-// The way of a packet between its thread's cache, the store and other threads' caches.
-// Threads: see the header. The cache of a thread is guarded by base/owned, so that a thread which
-// finds nothing anywhere else can empty the caches of others.
+// The path of a packet between its thread's cache, the store and other threads' caches.
+// Threads: see the header. base/owned guards the cache of a thread, so that a thread that finds no
+// packet anywhere else can empty the caches of others.
 #include "lci/mem/packet_pool.hpp"
 
 #include <atomic>
@@ -22,10 +22,10 @@ namespace {
 // How many packets that are still lent get() passes over while it looks for a returned one.
 constexpr std::uint32_t SHORT_LOOK = 8;
 constexpr std::uint32_t FULL_LOOK = ~std::uint32_t{0};
-// Rights to lend that a thread takes at once, and how many it keeps.
+// How many rights to lend a thread takes at once, and how many it keeps.
 constexpr std::uint32_t CREDIT_BATCH = 16;
 constexpr std::uint32_t CREDITS_KEPT = 2 * CREDIT_BATCH;
-// Caches that hold nothing but lent packets are searched by other threads this often.
+// Other threads search caches that hold nothing but lent packets this often.
 constexpr std::uint64_t SWEEP_US = 50;
 
 bool is_returned(const packet& p) noexcept {
@@ -44,7 +44,7 @@ struct packet_pool::shared {
     for (auto& cache : caches) delete cache.load(std::memory_order_relaxed);
   }
 
-  // Pushes a pooled packet; the older magazine makes room when both are full.
+  // Pushes a pooled packet; if both magazines are full, the older one is emptied first.
   void keep(thread_cache& in, packet* p) noexcept {
     if (in.loaded.is_full()) {
       store.drain(in.spare);
@@ -96,8 +96,8 @@ LCI_COLD packet_pool::thread_cache* packet_pool::make_cache() noexcept {
   const std::uint32_t id = base::thread_id();
   if (id >= base::MAX_THREADS) return nullptr;
   auto* const made = new (std::nothrow) thread_cache;
-  // edge pool.cache: thieves find it constructed; partner is my_cache(). Two live threads never
-  // have one number, so nobody else stores here.
+  // edge pool.cache: stealing threads find it constructed; partner is my_cache(). Two live threads
+  // never have the same number, so no other thread stores here.
   shared_->caches[id].store(made, std::memory_order_release);
   return made;
 }
@@ -123,7 +123,8 @@ LCI_COLD packet* packet_pool::get_cold() noexcept {
   return p;
 }
 
-// Both magazines, what was returned, the store, more memory, other threads: in this order.
+// Looks in both magazines, then for returned packets, then in the store, for more memory, and at
+// other threads, in this order.
 packet* packet_pool::search(thread_cache* mine) noexcept {
   if (mine == nullptr) {
     magazine few;
@@ -144,8 +145,8 @@ packet* packet_pool::search(thread_cache* mine) noexcept {
   return mine->loaded.pop();
 }
 
-// One magazine of another thread, or what was returned to it. A thread that is inside its cache
-// right now is passed over: waiting for it from inside our own could be mutual.
+// Takes one magazine of another thread, or the packets returned to it. A thread that is inside its
+// cache right now is passed over: waiting for it from inside our own cache could be mutual.
 LCI_COLD packet* packet_pool::steal(thread_cache* mine) noexcept {
   const std::uint64_t now = base::cpu_ticks();
   const std::uint64_t since = now - shared_->last_sweep.load(std::memory_order_relaxed);
@@ -217,7 +218,7 @@ bool packet_pool::lend(packet* p) noexcept {
     if (mine->credits == 0) return false;
   }
   --mine->credits;
-  // Relaxed: the packet becomes known to the borrower by a later release, that of the message.
+  // Relaxed: the borrower learns of the packet by a later release, that of the message.
   p->state.store(packet_state::lent, std::memory_order_relaxed);
   mine->lent.add(p);
   return true;
@@ -248,7 +249,7 @@ std::size_t packet_pool::recall(std::uint64_t note) noexcept {
 
 namespace {
 
-// The header before that address in our arena, if it is one, in whatever state.
+// The packet header before that address in our arena, if there is one, in whatever state.
 packet* header_of(const arena& own, void* payload) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(payload);
   if (address % base::CACHE_LINE != 0 || !own.contains(payload)) return nullptr;

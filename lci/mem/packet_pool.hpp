@@ -1,9 +1,9 @@
-// Owns the packets of one size. Devices, the bcopy protocol and users (get_upacket) take them;
-// whoever ends up owning one returns it with release_packet(), also when it was borrowed from a
-// peer. Threads: shared. get() and put() of a thread with a stocked cache are plain loads and
-// stores (base/owned); growing, refilling and stealing take a lock. The destructor wants nobody
-// inside and every packet home or abandoned. Always true: at most `limit` packets exist; at most
-// half of them are lent.
+// Owns the packets of one size. Devices, the bcopy protocol and users (get_upacket) take them; the
+// final owner returns one with release_packet(), even if it was borrowed from a peer. Threads:
+// shared. get() and put() of a thread with a stocked cache are plain loads and stores (base/owned);
+// growing, refilling and stealing take a lock. The destructor expects no thread to be inside and
+// every packet to be home or abandoned. Always true: at most `limit` packets exist; at most half of
+// them are lent.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class packet_pool : public packet_home {
   packet_pool& operator=(const packet_pool&) = delete;
 
   // A packet in state `out`, or null when all `limit` packets are in use or memory ran out. May
-  // also be null while other threads' caches hold packets that they are busy with; call again.
+  // also be null while other threads are busy inside caches that hold packets; call again.
   packet* get() noexcept {
     base::detail::thread_record* const me = base::detail::thread_record_tls;
     thread_cache* const mine = cache_of(me);
@@ -64,36 +64,36 @@ class packet_pool : public packet_home {
       restock_cold(p);
   }
 
-  // May another packet be lent? If so marks it `lent` and remembers it; get() and reclaim() find it
-  // again once it is returned. False: over the cap, or the thread has no cache at the moment; the
-  // packet stays `out` with the caller.
+  // Lends the packet if another one may be lent: marks it `lent` and remembers it; get() and
+  // reclaim() find it again once it is returned. False: over the cap, or the thread has no cache at
+  // the moment; the packet stays `out` and with the caller.
   bool lend(packet* p) noexcept;
-  // Takes back returned packets of the calling thread's cache; answers how many. get() calls this
+  // Takes back returned packets of the calling thread's cache; returns how many. get() calls this
   // when it runs short.
   std::size_t reclaim() noexcept;
-  // Takes back every lent packet of all threads whose `note` (set by the lender before lend()) is
-  // this one, returned or not: for borrowers that are gone. Answers how many.
+  // Takes back every lent packet of all threads that has this `note` (set by the lender before
+  // lend()), returned or not: for borrowers that have left or failed. Returns how many.
   std::size_t recall(std::uint64_t note) noexcept;
 
   // The packet whose payload starts at `payload`, if that is a packet of a pool in `own` and is
   // `out`; else null. Safe for any address.
   static packet* checked(const arena& own, void* payload) noexcept;
-  // The same for any packet that a program may hold: also one that a peer has lent to us, and one
-  // whose payload is apart. Null at the cost of one comparison where there is no packet near.
+  // The same for any packet that a program may hold, including one that a peer has lent to us and
+  // one whose payload is apart. Null at the cost of one comparison where no packet is near.
   static packet* held(const arena& own, void* payload) noexcept {
     return own.sight().covers(payload) ? held_near(own, payload) : nullptr;
   }
 
-  // Near packets, and the start of the payload of one that the program has no more: posted, put
-  // back, or returned to the peer that had lent it.
+  // True if the address is near packets and is the start of the payload of one that the program no
+  // longer has: posted, put back, or returned to the peer that lent it.
   LCI_COLD static bool is_given_away(const arena& own, void* payload) noexcept;
 
   std::size_t payload_size() const noexcept { return packet_size_ - sizeof(packet); }
   std::size_t limit() const noexcept { return limit_; }
   std::size_t allocated() const noexcept;    // packets that exist
-  std::size_t outstanding() const noexcept;  // out or lent (exact only when nobody is inside)
-  std::size_t lent() const noexcept;     // lent, returned ones not yet found included (likewise)
-  std::size_t misuses() const noexcept;  // put() of packets that were not `out`
+  std::size_t outstanding() const noexcept;  // out or lent (exact only while no thread is inside)
+  std::size_t lent() const noexcept;         // including returned ones not yet found (likewise)
+  std::size_t misuses() const noexcept;      // put() of packets that were not `out`
 
  private:
   using thread_cache = thread_cache_state;
@@ -124,18 +124,18 @@ class packet_pool : public packet_home {
   cache_table* caches_;  // in shared_
 };
 
-// The one that a packet of this process is of. Where its payload lies apart it is the pool that the
-// packet was asked of, too.
+// The pool to which a packet of this process belongs. If its payload lies apart, this is also the
+// pool from which it was requested.
 inline packet_pool& pool_of(const packet& p) noexcept { return static_cast<packet_pool&>(*p.pool); }
 
-// Gives a packet back to whoever it belongs to. `own` is this process's arena: a packet inside it
-// goes to its pool, any other one was borrowed and is marked returned.
+// Gives a packet back to its owner. `own` is this process's arena: a packet inside it goes to its
+// pool; any other was borrowed and is marked returned.
 inline void release_packet(const arena& own, packet* p) noexcept {
   if (own.contains(p)) {
     pool_of(*p).put(p);
   } else {
     // edge packet.return: what the borrower read is read before the lender may overwrite it;
-    // partner is the acquire load in reclaim().
+    // partner is the acquire load in is_returned() of packet_pool.cpp.
     p->state.store(packet_state::returned, std::memory_order_release);
   }
 }

@@ -20,7 +20,7 @@ packet_store::packet_store(arena& arena, packet_home* pool, std::size_t packet_s
 }
 
 packet_store::~packet_store() {
-  if (!all_home_) return;  // somebody still reads or writes a packet: its memory stays
+  if (!all_home_) return;  // a packet is still being read or written: its memory stays
   for (const chunk& c : chunks_) arena_.free(c.start, c.packets * packet_size_);
 }
 
@@ -52,7 +52,7 @@ void packet_store::drain(magazine& from) noexcept {
   stored_.store(stored_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
 }
 
-// A few packets from memory that no packet was in before.
+// Cuts a few packets from memory that has not held packets before.
 bool packet_store::cut(magazine& into) noexcept {
   std::byte* start = nullptr;
   std::size_t count = 0;
@@ -74,8 +74,8 @@ bool packet_store::cut(magazine& into) noexcept {
   return count != 0;
 }
 
-// Another chunk; false when the limit is reached or the arena has no more. True as well when
-// another thread made one meanwhile.
+// Adds a chunk; false when the limit is reached or the arena is exhausted. Also true when another
+// thread has added one meanwhile.
 bool packet_store::grow() noexcept {
   const std::lock_guard<std::mutex> growing(growing_);
   {
@@ -93,14 +93,14 @@ bool packet_store::grow() noexcept {
     fresh_packets_ = packets;
     return true;
   } catch (const std::exception&) {
-    // Out of memory is "no packet now": the caller retries, and may live on what comes back.
+    // Out of memory means "no packet now": the caller retries, and may go on with what is returned.
     return false;
   }
 }
 
 std::uint32_t packet_store::take_credits(std::uint32_t wanted) noexcept {
   const std::lock_guard<base::spinlock> lock(lock_);
-  // While few are left a thread gets few, so that the last ones are not all held by one thread.
+  // While few are left, a thread gets few, so that one thread does not hold all of the last ones.
   const std::size_t fair = std::max<std::size_t>(1, credits_ / 4);
   const std::size_t given = std::min<std::size_t>({wanted, credits_, fair});
   credits_ -= given;

@@ -23,7 +23,7 @@ class packet_store {
   packet_store(const packet_store&) = delete;
   packet_store& operator=(const packet_store&) = delete;
 
-  // Fills an empty magazine from what lies here or is newly cut. False: nothing to be had.
+  // Fills an empty magazine with stored or newly cut packets. False: none could be had.
   bool fill(magazine& into) noexcept;
   // Takes all packets of a magazine.
   void drain(magazine& from) noexcept;
@@ -38,7 +38,7 @@ class packet_store {
   void free_memory_at_end() noexcept { all_home_ = true; }
 
  private:
-  // Cut together; small, so that what is never used is never touched.
+  // How many are cut together; few, so that memory that is never used is never touched.
   static constexpr std::uint32_t CUT = 8;
   static constexpr std::size_t CHUNK_BYTES = std::size_t{512} << 10;
 

@@ -1,6 +1,6 @@
-// Where payloads lie that are apart from their packets (payload_pool): from an address to the
-// packet. Owned by the arena that holds the packets. Threads: shared; find() takes a lock shared,
-// slabs come and go with it held alone. Always true: the ranges are sorted and do not overlap.
+// Finds packets by the addresses of payloads that lie apart from them (payload_pool). Owned by the
+// arena that holds the packets. Threads: shared; find() holds a lock shared, adding and removing
+// slabs holds it exclusively. Always true: the ranges are sorted and do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ class payload_index {
     std::size_t stride = 0;
     std::size_t count = 0;
     packet* first = nullptr;      // of an array of `count`
-    std::size_t packet_size = 0;  // bytes from one to the next there
+    std::size_t packet_size = 0;  // distance of its elements in bytes
   };
   void add(const slab& what);  // throws std::bad_alloc
   void remove(std::uintptr_t at) noexcept;
-  // The packet whose payload starts there, in whatever state, or null.
+  // The packet whose payload starts at that address, in whatever state, or null.
   packet* find(const void* payload) const noexcept;
-  // A packet of the slab that the address lies in, or null.
+  // Some packet of the slab in which the address lies, or null.
   const packet* near(const void* address) const noexcept;
 
  private:

@@ -112,7 +112,7 @@ void payload_pool::grow() {
   slabs_.push_back(s.release());
 }
 
-// Makes the packets of a slab and makes them known.
+// Makes the packets of a slab and enters them in the arena's index.
 void payload_pool::settle(slab& s) {
   s.place = find_(s.memory);
   if (!s.place.is_handled) throw argument_error(s.place.domain->refusal(s.memory));

@@ -1,11 +1,11 @@
-// Packets whose payloads lie in memory of the user's choice, GPU memory as a rule: the packet
-// itself is in the arena like any other, the payload in a slab that an allocator gave. Nothing here
-// touches a payload. Users (get_upacket) and arrivals take packets; whoever ends up owning one
-// gives it back with release_packet(). Owned by the runtime's packet pool, which lends its name to
-// the packets (packet::pool).
+// Packets whose payloads lie in memory of the user's choice, usually GPU memory: the packet itself
+// is in the arena like any other, its payload in a slab from an allocator. Nothing here touches a
+// payload. Users (get_upacket) and arrivals take packets; the final owner gives one back with
+// release_packet(). Owned by the runtime's packet pool, which the packets name as their pool
+// (packet::pool).
 // Threads: shared; a spinlock around a few instructions, a mutex while the allocator runs.
 // Always true: at most `limit` packets exist, and each is in the free list or `apart`. The
-// destructor wants every packet home; slabs with one that is not stay allocated.
+// destructor expects every packet to be home; slabs with one that is not stay allocated.
 #pragma once
 
 #include <atomic>
@@ -26,19 +26,19 @@ struct far_packet : packet {
   packet_home* home = nullptr;          // its payload_pool
   std::byte* data = nullptr;            // the payload
   const memory_place* place = nullptr;  // of the payload; lives as long as the pool
-  bool is_in_operation = false;         // the pool's
+  bool is_in_operation = false;         // belongs to the pool
 };
 
 class payload_pool : public packet_home {
  public:
-  // Payloads start at multiples of this, as kernels like it.
+  // Payloads start at multiples of this, which suits kernels.
   static constexpr std::size_t ALIGNMENT = 256;
-  // What is asked of the allocator at a time, if packets are not larger.
+  // How much is requested from the allocator at a time, unless a packet is larger.
   static constexpr std::size_t SLAB_BYTES = std::size_t{2} << 20;
   using place_finder = memory_place (*)(const void*) noexcept;
 
-  // `name`: what the packets give as their pool. payload_size: bytes, not 0. limit: ceiling on the
-  // number of packets. `from` is not owned. Allocates nothing yet.
+  // `name`: the pool that the packets give as theirs. payload_size: bytes, not 0. limit: ceiling on
+  // the number of packets. `from` is not owned. Allocates nothing yet.
   payload_pool(arena& headers, packet_home& name, allocator_base_t& from, std::size_t payload_size,
                std::size_t limit, place_finder find);
   ~payload_pool();
@@ -46,21 +46,22 @@ class payload_pool : public packet_home {
   payload_pool& operator=(const payload_pool&) = delete;
 
   // A packet in state `apart`, or null when all `limit` are in use. Throws what the allocator
-  // throws, std::bad_alloc when it gives nothing, argument_error for memory that lci does not
+  // throws, std::bad_alloc when it returns nothing, argument_error for memory that lci does not
   // handle; the pool is then as before.
   far_packet* get();
-  // Takes back a packet of this pool. False: it is home already (given back twice).
+  // Takes back a packet of this pool. False: it is home already (it was given back twice).
   bool put(far_packet& p) noexcept;
-  // An operation has the packet now, which may need messages to come to its end; it may be the
-  // user's again, if the operation was refused. put() and leave_operation() say that it is over.
+  // enter_operation(): an operation that may need messages to complete has the packet now; the
+  // packet may return to the user if the operation is refused. put() and leave_operation() end this
+  // state.
   void enter_operation(far_packet& p) noexcept;
   void leave_operation(far_packet& p) noexcept;
-  // Packets of which the first was said last.
+  // The number of packets in that state.
   std::size_t in_operations() const noexcept;
 
   std::size_t payload_size() const noexcept { return payload_size_; }
   std::size_t limit() const noexcept { return limit_; }
-  // Packets that exist, and those that somebody has.
+  // Packets that exist, and those that are in use.
   std::size_t allocated() const noexcept { return made_.load(std::memory_order_relaxed); }
   std::size_t outstanding() const noexcept;
   allocator_base_t& allocator() const noexcept { return from_; }
@@ -95,8 +96,8 @@ class payload_pool : public packet_home {
   std::atomic<std::size_t> made_{0};
 };
 
-// The packet whose payload starts there, or one of those that were allocated with an address; or
-// null. As payload_index says.
+// The packet whose payload starts at that address, or one of those that were allocated together
+// with it; or null. See payload_index.
 inline far_packet* find_far(const payload_index& in, const void* payload) noexcept {
   return static_cast<far_packet*>(in.find(payload));
 }
@@ -104,7 +105,7 @@ inline const far_packet* find_near(const payload_index& in, const void* address)
   return static_cast<const far_packet*>(in.near(address));
 }
 
-// The one that such a packet is of.
+// The pool to which such a packet belongs.
 inline payload_pool& home_of(const far_packet& p) noexcept {
   return static_cast<payload_pool&>(*p.home);
 }

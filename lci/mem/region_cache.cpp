@@ -1,4 +1,4 @@
-// The slow ways of finding: by address, and by registering.
+// The slow paths of a look-up: by address, and by registering.
 #include "lci/mem/region_cache.hpp"
 
 #include <unistd.h>
@@ -34,7 +34,8 @@ region_cache::region_cache(cache_registrar& network, const cache_limits& limits,
       limits_(limits),
       page_(static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE))),
       news_(news) {
-  why_no_news_ = news == nullptr ? "nothing tells when memory is unmapped" : news->start(*this);
+  why_no_news_ =
+      news == nullptr ? "no library reports when memory is unmapped" : news->start(*this);
 }
 
 region_cache::~region_cache() {
@@ -64,8 +65,7 @@ bool region_cache::is_keepable(const cache_range& what) const noexcept {
   return what.kind == mem_kind::host ? why_no_news_.empty() : what.buffer_id != 0;
 }
 
-// Host memory is mapped by the page. The pages around GPU memory may be those of another
-// allocation.
+// Host memory is mapped by the page. The pages around GPU memory may belong to another allocation.
 cache_range region_cache::exact_of(const cache_range& want) const noexcept {
   cache_range out = want;
   if (want.kind != mem_kind::host) return out;
@@ -95,7 +95,7 @@ cache_entry* region_cache::find_locked(const cache_range& want) noexcept {
   return e.range.contains(want) ? &e : nullptr;
 }
 
-// Under mutex_, so nobody kills it meanwhile.
+// Under mutex_, so no other thread kills it meanwhile.
 cache_entry* region_cache::use_locked(cache_entry& e, const cache_range& want,
                                       std::uint64_t epoch) noexcept {
   holds_.change(e, 1);
@@ -107,7 +107,7 @@ cache_entry* region_cache::use_locked(cache_entry& e, const cache_range& want,
   return &e;
 }
 
-// Two threads may want the same: the second finds what the first has made.
+// Two threads may want the same range: the second finds what the first has made.
 cache_entry* region_cache::make(const cache_range& exact, const cache_range& want, failure& why) {
   const std::lock_guard making(making_);
   entry_list trash;
@@ -156,14 +156,16 @@ cache_entry* region_cache::make(const cache_range& exact, const cache_range& wan
   return e;
 }
 
-// From here on unmaps of the range are noticed, also of neighbours whose entries go meanwhile.
+// From here on, unmaps of the range are noticed, even if they hit neighbours whose entries end
+// meanwhile.
 void region_cache::announce_locked(const cache_range& span) noexcept {
   log_.watch(span.begin, span.size());
   making_now_ = span;
   was_unmapped_meanwhile_ = false;
 }
 
-// All of the span, or what was asked for: neighbours may be gone, or not be writable.
+// Registers all of the span, or only what was asked for: neighbours may be unmapped or not
+// writable.
 region_cache::answer region_cache::register_wide(cache_range& span, const cache_range& exact) {
   LCI_RACE_POINT("region_cache.make.before_registering");
   if (span.begin == exact.begin && span.end == exact.end) return register_evicting(exact);
@@ -188,7 +190,7 @@ region_cache::answer region_cache::register_evicting(const cache_range& what) {
   return made;
 }
 
-// Null: not registered. What may not be found by others is born dead, for one use.
+// Null: not registered. An entry that others may not find is born dead, for one use.
 cache_entry* region_cache::insert_locked(const cache_range& span, const answer& made,
                                          cache_entry& e) noexcept {
   const bool is_live =
@@ -213,7 +215,8 @@ cache_entry* region_cache::insert_locked(const cache_range& span, const answer& 
   by_address_.insert(e);
   ages_.push_front(e);
   bytes_ += span.size();
-  // edge cache.birth: what was written above is seen by who finds this generation, in try_hit().
+  // edge cache.birth: what was written above is seen by a thread that finds this generation, in
+  // try_hit().
   e.generation.store(e.generation.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   return &e;
 }
@@ -228,8 +231,8 @@ void region_cache::widen_locked(cache_range& span) noexcept {
   }
 }
 
-// True: it grew. Of neighbours that merely touch, only one that is no larger is taken along, so
-// that walking through memory registers each page log n times and not n times.
+// True: it grew. Of neighbours that merely touch, only one that is no larger is included, so that
+// walking through memory registers each page log n times and not n times.
 bool region_cache::join(cache_range& span, const cache_range& other) const noexcept {
   if (!span.is_same_memory(other) || other.end < span.begin || span.end < other.begin) return false;
   const std::uintptr_t begin = std::min(span.begin, other.begin);
@@ -243,7 +246,7 @@ bool region_cache::join(cache_range& span, const cache_range& other) const noexc
   return true;
 }
 
-// An entry for a new registration; null when no more can be counted. Throws bad_alloc.
+// An entry for a new registration; null when the counts have no room for more. Throws bad_alloc.
 cache_entry* region_cache::take_entry_locked() {
   constexpr std::size_t AT_ONCE = 256;
   constexpr std::size_t MOST = std::size_t{cache_thread::CHUNK} * cache_thread::CHUNKS;

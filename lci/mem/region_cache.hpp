@@ -1,18 +1,18 @@
 // Keeps registrations of memory after their use, so that the next use of a buffer finds one. Owned
-// by a network's fabric, which brings the calls that register; keys that it hands out are those of
-// whole pages around a buffer, or of buffers that were merged, at unchanged addresses.
+// by a network's fabric, which supplies the calls that register. A key that the cache hands out
+// covers whole pages around a buffer, or several merged buffers, at unchanged addresses.
 //
-// Threads: shared; a use may end in another thread than it began in. Whoever finds what it used
-// before, while nothing of it was unmapped, takes no lock and executes no locked instruction (see
-// region_holds.hpp). Others take mutex_, for as long as it takes to look; who registers holds
-// making_ meanwhile, so that one range is registered once. Lock order: making_, mutex_; nothing
-// calls out under mutex_. on_unmap() comes from inside munmap() and takes no lock.
+// Threads: shared; a use may end in another thread than it began in. A thread that finds a buffer
+// it used before, of which nothing was unmapped since, takes no lock and executes no locked
+// instruction (see region_holds.hpp). Others take mutex_ for the time of a look-up; a thread that
+// registers also holds making_, so that one range is registered once. Lock order: making_, mutex_;
+// nothing calls out under mutex_. on_unmap() is called inside munmap() and takes no lock.
 //
-// Always true: live entries do not overlap; what is used is not deregistered, and what was unmapped
-// is not found again, from the moment on that on_unmap() returned. What an unmap left behind is
-// deregistered at the next slow look, or when its last user lets go. Without a source of news of
-// unmapping, host memory is registered for one use. GPU memory needs none: its allocation's buffer
-// id is asked for by the caller and compared.
+// Always true: live entries do not overlap; a registration in use is not deregistered, and once
+// on_unmap() has returned, what was unmapped is not found again. The entries hit by an unmap are
+// deregistered at the next slow look-up, or when their last user releases them. Without a source of
+// unmap events, host memory is registered for one use only. GPU memory needs no such source: the
+// caller asks for its allocation's buffer id, and it is compared.
 // Why: docs/decisions/0015-registration-cache.md.
 #pragma once
 
@@ -29,7 +29,7 @@
 
 namespace lci::mem {
 
-// What a network brings. Called without a lock of ours that others wait for in a hit.
+// What a network supplies. Called without any lock that others wait for in a hit.
 class cache_registrar {
  public:
   struct answer {
@@ -46,14 +46,15 @@ class cache_registrar {
 };
 
 struct cache_limits {
-  // What is kept while unused, and once more than that is in use, nothing.
+  // What is kept while unused; once more than that is in use, nothing unused is kept.
   std::size_t bytes = std::size_t{1} << 34;
   std::size_t count = 1 << 17;
-  // Buffers that touch are merged up to this size; those that overlap always, up to `bytes`.
+  // Buffers that touch are merged up to this size; those that overlap are always merged, up to
+  // `bytes`.
   std::size_t merged_bytes = std::size_t{64} << 20;
 
-  // Half of this machine's memory, and what LCI_REG_CACHE_BYTES and LCI_REG_CACHE_COUNT say. Throws
-  // argument_error for nonsense.
+  // Half of this machine's memory, unless LCI_REG_CACHE_BYTES and LCI_REG_CACHE_COUNT say
+  // otherwise. Throws argument_error for nonsense.
   static cache_limits from_environment();
 };
 
@@ -63,7 +64,8 @@ class region_cache final : private unmap_listener {
 
   // news: may be null. Then, and when it cannot be started, why_no_news() says why.
   region_cache(cache_registrar& network, const cache_limits& limits, unmap_source* news);
-  // Nobody is inside, nothing is in use; what is, is deregistered all the same.
+  // No thread may be inside and nothing in use; anything that still is gets deregistered all the
+  // same.
   ~region_cache();
   region_cache(const region_cache&) = delete;
   region_cache& operator=(const region_cache&) = delete;
@@ -71,8 +73,8 @@ class region_cache final : private unmap_listener {
   // Empty: host memory is kept.
   const std::string& why_no_news() const noexcept { return why_no_news_; }
 
-  // A registration that covers `want`, at least one byte, until release(). Null: `why` says what
-  // the network answered.
+  // A registration that covers `want`, at least one byte, valid until release(). Null: `why` holds
+  // the network's answer.
   cache_entry* acquire(const cache_range& want, failure& why) {
     if (cache_entry* const known = try_hit(want); known != nullptr) [[likely]]
       return known;
@@ -83,17 +85,17 @@ class region_cache final : private unmap_listener {
     if (e.is_dead()) [[unlikely]]
       reap(e);
   }
-  // What a card, or the limit of locked memory, refuses may fit when others go. attempt() answers
-  // an errno, and is called again as long as that says full and something unused could be
-  // deregistered. Also for what is registered beside the cache on the same network. Answers the
-  // last errno.
+  // What a card, or the limit of locked memory, refuses may fit once other registrations have
+  // ended. attempt() returns an errno, and is called again as long as that means "full" and
+  // something unused could be deregistered. Also for registrations made beside the cache on the
+  // same network. Returns the last errno.
   template <class Attempt>
   int evicting(Attempt&& attempt) {
     int error = attempt();
     for (std::size_t n = 1; is_full(error) && evict_some(n) != 0; n *= 2) error = attempt();
     return error;
   }
-  // acquire() without its slow part; for tests of what that costs.
+  // acquire() without its slow part; for tests of its cost.
   cache_entry* try_hit(const cache_range& want) noexcept {
     cache_thread* const me = holds_.mine();
     if (me == nullptr) [[unlikely]]
@@ -109,7 +111,7 @@ class region_cache final : private unmap_listener {
       // edge cache.birth: partner is insert_locked().
       if (e.generation.load(std::memory_order_seq_cst) == one.generation &&
           log_.epoch() == one.epoch && e.range.is_same_memory(want)) [[likely]] {
-        // A hint for the evictor; looked at first, since all users share the line.
+        // A hint for eviction; read before it is written, since all users share the line.
         if (!e.was_hit.load(std::memory_order_relaxed))
           e.was_hit.store(true, std::memory_order_relaxed);
         return &e;
@@ -121,7 +123,7 @@ class region_cache final : private unmap_listener {
     return nullptr;
   }
 
-  // For tests and reports; a moment's truth.
+  // For tests and reports; a snapshot.
   struct totals {
     std::size_t live = 0;   // that can be found
     std::size_t bytes = 0;  // of those
@@ -181,7 +183,7 @@ class region_cache final : private unmap_listener {
   unmap_log log_;  // its reading side is under mutex_
   cache_holds holds_;
 
-  std::mutex making_;  // held by whoever registers something new
+  std::mutex making_;  // held by a thread that registers something new
   std::mutex mutex_;   // guards everything below
   address_set by_address_;
   entry_list ages_;                      // of by_address_, the latest looked up in front
@@ -190,7 +192,7 @@ class region_cache final : private unmap_listener {
   entry_list free_;                      // entries for new registrations
   std::size_t bytes_ = 0;                // of by_address_
   cache_range making_now_;               // watched, while making_ is held
-  bool was_unmapped_meanwhile_ = false;  // a part of it was
+  bool was_unmapped_meanwhile_ = false;  // a part of making_now_ was
   std::vector<std::unique_ptr<cache_entry[]>> store_;
   std::uint64_t made_ = 0, evicted_ = 0;
 };

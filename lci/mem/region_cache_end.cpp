@@ -7,7 +7,7 @@
 
 namespace lci::mem {
 
-// The epoch that what is found now may be remembered with.
+// Returns the epoch with which anything found now may be remembered.
 std::uint64_t region_cache::apply_unmaps_locked() noexcept {
   return log_.drain(
       [this](std::uintptr_t begin, std::uintptr_t end) {
@@ -29,8 +29,8 @@ void region_cache::kill_overlapping_locked(std::uintptr_t begin, std::uintptr_t 
   }
 }
 
-// settle_locked() has to follow before mutex_ is given up: until its fence somebody may be counting
-// himself in whose count cannot be seen yet.
+// settle_locked() must follow before mutex_ is released: until its fence, a thread may be counting
+// a use of the entry in a count that cannot be seen yet.
 void region_cache::kill_locked(cache_entry& e) noexcept {
   by_address_.erase(by_address_.iterator_to(e));
   ages_.erase(ages_.iterator_to(e));
@@ -42,7 +42,7 @@ void region_cache::kill_locked(cache_entry& e) noexcept {
   e.generation.store(e.generation.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);
 }
 
-// What nobody uses goes to `trash`; the others go with their last user.
+// Entries without a user go to `trash`; the others end with their last user.
 void region_cache::settle_locked(entry_list& trash) noexcept {
   if (dying_.empty()) return;
   LCI_RACE_POINT("region_cache.settle.before_fence");
@@ -59,7 +59,7 @@ void region_cache::settle_locked(entry_list& trash) noexcept {
   }
 }
 
-// The last user of a dead entry comes here, and at times others who counted late.
+// The last user of a dead entry comes here, and sometimes others that counted late.
 LCI_COLD void region_cache::reap(cache_entry& e) noexcept {
   entry_list trash;
   {
@@ -72,7 +72,7 @@ LCI_COLD void region_cache::reap(cache_entry& e) noexcept {
   bury(trash);
 }
 
-// Without a lock: deregistering takes its time.
+// Without a lock: deregistering is slow.
 void region_cache::bury(entry_list& trash) noexcept {
   if (trash.empty()) return;
   for (cache_entry& e : trash) network_.deregister_range(e.handle);
@@ -80,10 +80,10 @@ void region_cache::bury(entry_list& trash) noexcept {
   free_.splice(free_.begin(), trash);
 }
 
-// Until no more than that is kept. What was hit since the last time gets a second chance, what is
-// used stays; of the latter no more than `looks` are looked at.
+// Evicts until no more than these limits are kept. An entry that was hit since the last round gets
+// a second chance, one in use stays; no more than `looks` of the latter are looked at.
 void region_cache::evict_locked(std::size_t bytes, std::size_t count, std::size_t looks) noexcept {
-  // Two rounds are enough, if nobody hits meanwhile.
+  // Two rounds are enough, if no thread hits meanwhile.
   std::size_t turns = 2 * by_address_.size();
   while ((bytes_ > bytes || by_address_.size() > count) && looks > 0 && turns-- > 0) {
     cache_entry& oldest = ages_.back();
@@ -98,7 +98,7 @@ void region_cache::evict_locked(std::size_t bytes, std::size_t count, std::size_
   }
 }
 
-// Deregisters about that many, if there are any unused; answers how many.
+// Deregisters about that many unused entries, if there are any; returns how many.
 std::size_t region_cache::evict_some(std::size_t wanted) noexcept {
   entry_list trash;
   {

@@ -1,16 +1,17 @@
-// The parts that a registration cache is made of: an entry, the counts of who uses it, and what a
+// The parts that a registration cache is made of: an entry, the counts of its users, and what each
 // thread remembers. Used by region_cache only.
 //
-// An entry is used by as many as the sum over all threads of what each has counted for it. A use
-// may begin in one thread and end in another, so a count may be negative (modulo 2^32); only sums
-// say something, and only of an entry that was killed: no use begins afterwards, so a sum of 0 is
-// final. Killing is: make the generation even, then base::heavy_fence(); beginning a use is: count,
-// then look at the generation. Either the killer sees the count or the user sees the kill. The same
-// holds for the end of a use, so the last one to let go of a dead entry notices that it is dead.
+// The number of users of an entry is the sum, over all threads, of what each has counted for it. A
+// use may begin in one thread and end in another, so a single count may be negative (modulo 2^32).
+// Only the sum means something, and only for an entry that was killed: no use begins afterwards, so
+// a sum of 0 is final. To kill an entry: make its generation even, then call base::heavy_fence().
+// To begin a use: count, then look at the generation. Either the killer sees the count or the user
+// sees the kill. The same holds for the end of a use, so the last user to release a dead entry
+// notices that it is dead.
 //
 // Threads: as each function says. Always true: entries and counts are never freed before the cache
-// is, so whoever counts too late, for an entry that is gone or has a successor, does no harm: he
-// takes the count back.
+// is, so a thread that counts too late, for an entry that has ended or has a successor, does no
+// harm: it takes the count back.
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@
 
 namespace lci::mem {
 
-// What is asked for, and what an entry covers.
+// A range that is requested, or that an entry covers.
 struct cache_range {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
@@ -44,13 +45,13 @@ struct cache_range {
   }
 };
 
-// One registration. A line that hits read, and one for the rest.
+// One registration: a line that hits read, and one for the rest.
 struct alignas(base::CACHE_LINE) cache_entry {
   std::atomic<std::uint64_t> generation{0};  // odd: can be found; even: dead or free
-  std::uint64_t handle = 0;                  // the network's
+  std::uint64_t handle = 0;                  // belongs to the network
   std::uint32_t index = 0;                   // in the tables of counts
-  std::atomic<bool> was_hit{false};          // since the evictor last came by
-  bool is_kept = false;                      // goes with the last use if not; under mutex_
+  std::atomic<bool> was_hit{false};          // since eviction last passed it
+  bool is_kept = false;                      // if not, it ends with its last use; under mutex_
   cache_range range;
 
   // Under the cache's mutex_.
@@ -62,32 +63,33 @@ struct alignas(base::CACHE_LINE) cache_entry {
 
   bool is_dead() const noexcept {
     // edge cache.kill: sequentially consistent for the locked form; partner is
-    // region_cache::kill().
+    // region_cache::kill_locked().
     return generation.load(std::memory_order_seq_cst) % 2 == 0;
   }
 };
 
-// What one thread has counted and remembers; passes to the next thread of that number.
+// What one thread has counted and remembered; passes to the next thread of that number.
 class cache_thread {
  public:
   static constexpr std::uint32_t CHUNK = 1024;   // counts that are allocated together
-  static constexpr std::uint32_t CHUNKS = 1024;  // so many entries can be alive: 2^20
+  static constexpr std::uint32_t CHUNKS = 1024;  // this many chunks: 2^20 entries can be alive
   using count = std::atomic<std::uint32_t>;
 
   ~cache_thread() {
     for (auto& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
   }
 
-  // Null: add_counts() first. For others than the owner: nothing counted.
+  // Null: call add_counts() first. For threads other than the owner: nothing was counted.
   count* count_of(const cache_entry& e) const noexcept {
     // edge cache.counts: partner is add_counts().
     count* const chunk = chunks_[e.index / CHUNK].load(std::memory_order_acquire);
     return chunk != nullptr ? chunk + e.index % CHUNK : nullptr;
   }
-  // The owner's. Null: no memory.
+  // For the owner only. Null: no memory.
   count* add_counts(const cache_entry& e) noexcept;
 
-  // The owner's. Sequentially consistent, the first of the two steps that the file's head tells.
+  // For the owner only. Sequentially consistent: the first of the two steps described at the top of
+  // this file.
   static void change(count& where, std::uint32_t by) noexcept {
     if (!LCI_TSAN && base::detail::plain_fence.load(std::memory_order_relaxed)) [[likely]] {
       // edge cache.hold: the killer's membarrier stands for the barrier missing between this store
@@ -99,7 +101,7 @@ class cache_thread {
     }
   }
 
-  // What was found where: a hit needs no lock while nothing was unmapped since.
+  // What was found for which address: a hit needs no lock while nothing was unmapped since.
   struct memory {
     std::uintptr_t begin = 0, end = 0;
     cache_entry* entry = nullptr;
@@ -110,7 +112,8 @@ class cache_thread {
   static constexpr std::size_t SETS = 64;
   using set = std::array<memory, WAYS>;
 
-  // By the page that a buffer starts in; a registration may be remembered for several.
+  // Chosen by the page in which a buffer starts; a registration may be remembered for several
+  // pages.
   set& set_of(std::uintptr_t address) noexcept {
     // The high bits of a product depend on all bits of the page's number.
     return sets_[((address >> 12) * 0x9e3779b97f4a7c15u) >> 58];
@@ -129,18 +132,18 @@ class cache_holds {
  public:
   ~cache_holds();
 
-  // The caller's own; null before its first slow look, and for threads beyond the number that
-  // thread_id knows.
+  // The caller's own counts; null before its first slow look-up, and for threads beyond the number
+  // that thread_id supports.
   cache_thread* mine() noexcept {
     const std::uint32_t id = base::thread_id();
     if (id == base::OVERFLOW_THREAD) [[unlikely]]
       return nullptr;
     return threads_[id].load(std::memory_order_relaxed);
   }
-  // The same, made now. Null: no memory, or one thread too many.
+  // The same, made if need be. Null: no memory, or one thread too many.
   cache_thread* make_mine() noexcept;
 
-  // A use begins (by 1) or ends (by -1); the generation has to be looked at afterwards.
+  // A use begins (by 1) or ends (by -1); the caller must look at the generation afterwards.
   void change(cache_entry& e, std::uint32_t by) noexcept {
     cache_thread* const me = mine();
     if (me != nullptr) [[likely]] {
@@ -149,7 +152,7 @@ class cache_holds {
     }
     change_slow(e, by);
   }
-  // Uses: exact for an entry that was killed, else a guess.
+  // The number of uses: exact for an entry that was killed, else a guess.
   std::uint32_t sum(const cache_entry& e) const noexcept;
 
  private:

@@ -1,5 +1,5 @@
 // Rows are read like a sequence lock whose number is the generation: since a slot never has the
-// same generation twice, a reader that sees its own name before and after has read one
+// same generation twice, a reader that sees its own name's generation before and after has read one
 // registration. Threads: see the header.
 #include "lci/mem/region_table.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 using row = region_table::row;
 
-// edge region.row: each store is ordered after the one before it, so that a reader which sees part
+// edge region.row: each store is ordered after the one before it, so that a reader that sees part
 // of a new registration cannot see the old generation any more; partner is read().
 void publish(row& to, std::uint32_t generation, const region& what) noexcept {
   const std::uint64_t flags = (what.kind == mem_kind::device ? region_table::DEVICE : 0) |
@@ -27,7 +27,7 @@ void publish(row& to, std::uint32_t generation, const region& what) noexcept {
   to.generation.store(generation, std::memory_order_release);
 }
 
-// edge region.row: what was read of the row before is void; partner is read().
+// edge region.row: anything read of the row before becomes void; partner is read().
 void withdraw(row& from) noexcept { from.generation.store(0, std::memory_order_release); }
 
 // edge region.row: each load is ordered before the next; partners are publish() and withdraw().
@@ -52,8 +52,8 @@ std::optional<region> read(const row& from, std::uint32_t generation) noexcept {
 region_table::region_table(arena& arena)
     : arena_(arena), rows_(static_cast<row*>(arena.allocate(sizeof(row) * MAX_REGIONS))) {}
 
-// The rows stay allocated: a table lives as long as its arena, and a block that somebody else had
-// used would not be zero for the next table.
+// The rows stay allocated: a table lives as long as its arena, and a block that had another user in
+// between would not be zero for the next table.
 region_table::~region_table() {
   for (std::uint32_t slot = 1; slot < fresh_; ++slot) withdraw(rows_[slot]);
   for (auto& block : blocks_) delete[] block.load(std::memory_order_relaxed);

@@ -25,7 +25,7 @@ struct region {
   std::size_t size = 0;
   mem_kind kind = mem_kind::host;
   share_place share;  // of device memory that local peers can map
-  // Device memory that the network has not registered: peers must not name it to theirs.
+  // Device memory that the network has not registered: peers must not name it to other peers.
   bool off_network = false;
 };
 

@@ -15,7 +15,7 @@ constexpr std::array<rung, RUNGS> ALL = {rung::data_direct, rung::dma_buf, rung:
 constexpr const char* VARIABLE = "LCI_GPU_REGISTRATION";
 using side = rung_failure::side;
 
-// What came of one rung: a key, or a failure.
+// The result of one rung: a key, or a failure.
 struct attempt {
   std::optional<rung_failure> failed;
   std::uint64_t key = 0;
@@ -32,7 +32,7 @@ std::string device_text(const memory_place& place) {
   return std::string(place.domain->name) + ": ";
 }
 
-// The network's answer, with the system's words behind its own.
+// Turns the network's answer into a result; the system's text for the error follows the network's.
 attempt take(rung which, const std::string& network, registration_answer&& answer,
              bool is_synchronous) {
   if (answer.why_not.empty()) return {{}, answer.key, is_synchronous};
@@ -44,7 +44,7 @@ attempt take(rung which, const std::string& network, registration_answer&& answe
   return refuse(which, side::network, std::move(text), answer.error, answer.is_final);
 }
 
-// The descriptor is closed at the end of this function, whatever the network has answered.
+// The descriptor is closed at the end of this function, whatever the network answers.
 attempt try_export(rung which, const std::string& network, device_registrar& with,
                    const memory_place& place, void* address, std::size_t size) {
   if (place.domain->export_for_network == nullptr)
@@ -169,7 +169,7 @@ device_registration registration_ladder::climb(device_registrar& with, const mem
   const device_name device{place.domain, place.device};
   device_registration out;
   for (const rung which : ALL) {
-    // Such memory is not even asked about: a driver was seen to crash.
+    // Memory that is not handled is not even asked about: a driver was seen to crash.
     attempt one;
     if (!place.is_handled)
       one = refuse(which, side::accelerator, device_text(place) + place.domain->refusal(address));
@@ -196,7 +196,7 @@ device_registration registration_ladder::climb(device_registrar& with, const mem
   return out;
 }
 
-// Once per device and rung: a line per buffer would be one per message.
+// Logs once per device and rung: a line per buffer would be one per message.
 void registration_ladder::say(const device_registration& what, const memory_place& place,
                               const void* address) {
   {

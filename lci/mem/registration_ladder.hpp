@@ -1,13 +1,14 @@
-// How a network registers memory of a device: the first rung that holds of
+// How a network registers memory of a device: by the first rung that works of
 //
 //   data_direct  dma-buf through the card's own PCIe function, past the host bridge
 //   dma_buf      dma-buf
-//   peer_memory  the address itself, which a kernel module of the accelerator explains to the card
+//   peer_memory  the address itself; a kernel module of the accelerator resolves it
 //
-// and if none does, none: the protocols then go through host memory. One per fabric, which brings
-// the calls (device_registrar) and asks the ladder in its register_region(). Threads: shared.
-// Always true: every rung that was not taken has its reason in the answer. A rung is given up for a
-// device only for a reason that holds for the whole device; that one buffer failed says nothing
+// and if none works, not at all: the protocols then go through host memory. One ladder per fabric,
+// which supplies the calls (device_registrar) and asks the ladder in its register_region().
+// Threads: shared.
+// Always true: the answer has a reason for every rung that was not taken. A rung is given up for a
+// device only for a reason that holds for the whole device; the failure of one buffer says nothing
 // about the next. A descriptor is closed once, after the network has answered.
 #pragma once
 
@@ -32,23 +33,23 @@ const char* name_of(rung which) noexcept;
 
 // A part of a dma-buf.
 struct descriptor_range {
-  int fd = -1;               // stays the ladder's, which closes it after the call
+  int fd = -1;               // belongs to the ladder, which closes it after the call
   std::uint64_t offset = 0;  // of the buffer in it, bytes
   std::size_t length = 0;
-  std::uint64_t iova = 0;  // what peers name byte 0 by: the address of the buffer, so keys are not
-                           // zero-based. It and `offset` agree within a page.
+  std::uint64_t iova = 0;  // the address by which peers name byte 0: that of the buffer, so keys
+                           // are not zero-based. It and `offset` agree within a page.
   bool wants_data_direct = false;
 };
 
 struct registration_answer {
-  std::uint64_t key = 0;  // the network's; it alone knows how to undo it
-  std::string why_not;    // empty: registered; else what failed on what
+  std::uint64_t key = 0;  // the network's, which alone knows how to deregister it
+  std::string why_not;    // empty: registered; else which call failed on what
   int error = 0;          // errno, 0: none
-  bool is_final = false;  // holds for every buffer of this device: a missing call, a card without
+  bool is_final = false;  // holds for every buffer of this device: a missing call, an unable card
 };
 
-// What a network brings. Called without a lock, by any thread. The memory is for data alone: what
-// holds flags, rings or records is registered elsewhere, strictly ordered.
+// What a network supplies. Called without a lock, by any thread. The memory is for data alone:
+// memory for flags, rings or records is registered elsewhere, strictly ordered.
 class device_registrar {
  public:
   virtual registration_answer register_range(const descriptor_range& what) = 0;
@@ -61,13 +62,13 @@ class device_registrar {
 // Which rungs may be used.
 struct ladder_rules {
   std::array<std::string, RUNGS> left_out;  // by rung; empty: may be tried, else why not
-  bool is_forced = false;                   // some rung was asked for: no other way will do
+  bool is_forced = false;                   // some rung was asked for: nothing else will do
 
-  // use_dmabuf: the attribute of that name. `text`: "auto", or names of the only rungs to try, or
-  // names with ^ of those to leave out. Throws argument_error for anything else; `variable` is
-  // named there.
+  // use_dmabuf: the attribute of that name. `text`: "auto", or the names of the only rungs to try,
+  // or names with ^ of those to leave out. Throws argument_error for anything else; the error names
+  // `variable`.
   static ladder_rules parse(bool use_dmabuf, std::string_view variable, std::string_view text);
-  // The same with LCI_GPU_REGISTRATION.
+  // The same with the value of LCI_GPU_REGISTRATION.
   static ladder_rules from_environment(bool use_dmabuf);
 };
 
@@ -76,29 +77,29 @@ struct rung_failure {
   rung which = rung::data_direct;
   side by = side::rules;
   int error = 0;     // of that side: its own code, or errno
-  std::string text;  // says whose words these are
+  std::string text;  // names the author of its words
   bool is_final = false;
 };
 
 struct device_registration {
   std::optional<rung> by;  // nothing: not registered
   std::uint64_t key = 0;
-  std::vector<rung_failure> failed;  // the rungs above, or all of them, in their order
-  // "data_direct: left out, ...; dma_buf: mlx5_0: ...". One sentence for all that failed.
+  std::vector<rung_failure> failed;  // the rungs before `by`, or all of them, in their order
+  // One sentence for all that failed: "data_direct: left out, ...; dma_buf: mlx5_0: ...".
   std::string why_not() const;
-  // 0: registered. Else the network's word when it is full, since others can make room; else
+  // 0: registered. Else the network's error if it is full, since others can make room; else
   // EOPNOTSUPP.
   int error() const noexcept;
 };
 
 class registration_ladder {
  public:
-  // network: what the log calls it.
+  // network: its name in the log.
   registration_ladder(std::string network, ladder_rules rules)
       : network_(std::move(network)), rules_(std::move(rules)) {}
 
-  // `place` is that of `address`, memory of a device. Throws backend_error with all reasons if a
-  // rung was asked for and none of those could be had.
+  // `place` is that of `address`, memory of a device. Throws backend_error with all reasons if
+  // rungs were asked for and none of them worked.
   device_registration climb(device_registrar& with, const memory_place& place, void* address,
                             std::size_t size);
 

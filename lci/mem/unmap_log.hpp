@@ -1,10 +1,11 @@
-// What was unmapped since somebody last looked, and the number that tells whether something was.
-// Written inside munmap() and free(), by whatever thread is there and whatever locks it holds; read
-// by region_cache.
-// Threads: add() and is_stale_since() any, without a lock, a system call or an allocation; drain(),
-// watch() and unwatch() one at a time. Always true: once add() has returned, epoch() is another one
-// than before, and a drain() that answers the new epoch has shown the range, or said that it lost
-// it. Unmapping what nobody watches changes nothing, so programs may map and unmap elsewhere.
+// What was unmapped since the last look, and a number that changes when something is. Written
+// inside munmap() and free(), by whatever thread calls them and whatever locks it holds; read by
+// region_cache.
+// Threads: add() and epoch() any, without a lock, a system call or an allocation; drain(), watch()
+// and unwatch() one at a time. Always true: once add() has returned for a watched range, epoch()
+// differs from before, and a drain() that returns the new epoch has shown the range, or said that
+// it was lost. Unmapping a range that is not watched changes nothing, so programs may map and unmap
+// elsewhere.
 #pragma once
 
 #include <array>
@@ -19,9 +20,9 @@ namespace lci::mem {
 
 class unmap_log {
  public:
-  static constexpr std::size_t SLOTS = 256;  // ranges between two looks; more, and all is stale
+  static constexpr std::size_t SLOTS = 256;  // ranges between two looks; with more, all is stale
 
-  // Whether what was learned at that epoch still holds.
+  // What was learned at an epoch holds while the epoch is the same.
   std::uint64_t epoch() const noexcept {
     // edge unmap.epoch: partner is add().
     return epoch_.load(std::memory_order_acquire);
@@ -33,12 +34,13 @@ class unmap_log {
       // edge unmap.epoch: before the number below; partner is drain().
       is_lost_.store(true, std::memory_order_release);
     }
-    // edge unmap.epoch: who reads this number finds the record; partners are epoch() and drain().
+    // edge unmap.epoch: a thread that reads this number finds the record; partners are epoch() and
+    // drain().
     epoch_.fetch_add(1, std::memory_order_acq_rel);
   }
 
-  // Shows each range to visit(begin, end); calls lost() where there were too many. Answers the
-  // epoch up to which everything was shown.
+  // Passes each range to visit(begin, end); calls lost() if there were too many. Returns the epoch
+  // up to which everything was shown.
   template <class Visit, class Lost>
   std::uint64_t drain(Visit&& visit, Lost&& lost) {
     const std::uint64_t now = epoch();
@@ -57,15 +59,15 @@ class unmap_log {
     return now;
   }
 
-  // From when on, and until when, unmapping in that range matters.
+  // Between these two calls, unmapping in the range matters.
   void watch(std::uintptr_t begin, std::size_t size) noexcept { count(begin, size, 1); }
   void unwatch(std::uintptr_t begin, std::size_t size) noexcept { count(begin, size, ~0u); }
 
  private:
   static constexpr std::uint32_t FREE = 0, WRITING = 1, FULL = 2;
-  static constexpr unsigned BLOCK_SHIFT = 21;  // what is watched is known to 2 MiB
+  static constexpr unsigned BLOCK_SHIFT = 21;  // ranges are watched in blocks of 2 MiB
   static constexpr std::size_t BUCKETS = 4096;
-  static constexpr std::size_t MAX_BLOCKS = BUCKETS / 4;  // of one range; a longer one is wide
+  static constexpr std::size_t MAX_BLOCKS = BUCKETS / 4;  // of one range; a longer one is "wide"
 
   struct record {
     std::atomic<std::uint32_t> state{FREE};
@@ -89,8 +91,8 @@ class unmap_log {
       watched_[bucket_of(first + i)].fetch_add(delta, std::memory_order_relaxed);
   }
 
-  // Relaxed: memory that is unmapped was registered before, in the order of the program; what it
-  // shares a bucket with may be seen late.
+  // Relaxed: memory that is unmapped was registered before, in the program's own order; a range
+  // that shares its bucket may be noticed late.
   bool may_be_watched(std::uintptr_t begin, std::size_t size) const noexcept {
     if (any_.load(std::memory_order_relaxed) == 0) return false;
     if (wide_.load(std::memory_order_relaxed) != 0) return true;

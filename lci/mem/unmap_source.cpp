@@ -21,7 +21,7 @@ void tell(int type, ucm::event* what, void* listener) {
       reinterpret_cast<std::uintptr_t>(what->vm_unmapped.address), what->vm_unmapped.size);
 }
 
-// Waits for news of one range.
+// Waits for the event of one range.
 class probe final : public unmap_listener {
  public:
   void on_unmap(std::uintptr_t begin, std::size_t size) noexcept override {
@@ -32,7 +32,7 @@ class probe final : public unmap_listener {
   std::atomic<bool> was_told{false};
 };
 
-// Hooks can be refused, overwritten by those of another library, or be of no effect in this one.
+// Hooks can be refused, overwritten by those of another library, or have no effect in this program.
 std::string try_out(ucm::set_event_handler set, ucm::unset_event_handler unset) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   void* const memory = mmap(nullptr, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -48,7 +48,8 @@ std::string try_out(ucm::set_event_handler set, ucm::unset_event_handler unset) 
                                                       : "libucm did not notice a call of munmap";
 }
 
-// libucs takes the signals of faults when it is loaded. Those are the program's.
+// libucs installs handlers for fault signals when it is loaded. Those signals belong to the
+// program.
 class kept_signals {
  public:
   kept_signals() noexcept {
@@ -67,7 +68,8 @@ class kept_signals {
 
 }  // namespace
 
-// Everything resolved at once: what libucm misses when it is alone would end the process later.
+// Resolves everything at once: a symbol that libucm misses when it is alone would end the process
+// later.
 std::string ucm_source::load() {
   const kept_signals kept;
   void* library = nullptr;
@@ -96,7 +98,7 @@ std::string ucm_source::start(unmap_listener& to) {
 void ucm_source::stop(unmap_listener& to) noexcept { unset_(ucm::VM_UNMAPPED, &tell, &to); }
 
 unmap_source& system_unmap_source() noexcept {
-  // Some builds of libucm call functions of libucs, which brings it along: 1.13 of Debian does.
+  // Some builds of libucm call functions of libucs, which then loads it: Debian's 1.13 does.
   static constexpr std::array<const char*, 2> NAMES{"libucm.so.0", "libucs.so.0"};
   static ucm_source one(NAMES);
   return one;

@@ -1,10 +1,10 @@
-// Who tells us that memory is unmapped: a library that hooks munmap(), brk() and their like. We
-// hook nothing ourselves. Callers: region_cache; networks, which choose the source. Threads:
-// start() and stop() one at a time; the listener is called inside the call that unmaps, before it
-// does, in any thread: it may neither allocate nor take a lock. Always true: after stop() the
-// listener is not called any more.
+// Where events of unmapped memory come from: a library that hooks munmap(), brk() and similar
+// calls. lci hooks nothing itself. Callers: region_cache; networks, which choose the source.
+// Threads: start() and stop() one at a time; the listener is called inside the call that unmaps,
+// before the unmapping, in any thread: it may neither allocate nor take a lock. Always true: after
+// stop() the listener is not called any more.
 //
-// libucm of UCX is the one that is known (https://openucx.org). No header of it is included; its
+// The known library is libucm of UCX (https://openucx.org). None of its headers is included; the
 // functions and numbers are those of ucm/api/ucm.h, which a test compares where it is installed.
 #pragma once
 
@@ -26,7 +26,7 @@ class unmap_listener {
 class unmap_source {
  public:
   virtual ~unmap_source() = default;
-  // Empty, or one sentence that says why nothing will be told.
+  // Returns "", or one sentence that says why no events will come.
   virtual std::string start(unmap_listener& to) = 0;
   virtual void stop(unmap_listener& to) noexcept = 0;
 };
@@ -51,7 +51,8 @@ using unset_event_handler = void (*)(int events, callback, void* argument);
 
 class ucm_source final : public unmap_source {
  public:
-  // The first of the names that can be loaded. It stays loaded: its hooks lie in the C library.
+  // Uses the first of the names that can be loaded. The library stays loaded: its hooks are in the
+  // C library.
   explicit ucm_source(std::span<const char* const> names) : names_(names) {}
   std::string start(unmap_listener& to) override;
   void stop(unmap_listener& to) noexcept override;
@@ -64,7 +65,7 @@ class ucm_source final : public unmap_source {
   ucm::unset_event_handler unset_ = nullptr;
 };
 
-// The one of this machine.
+// The source for this machine.
 unmap_source& system_unmap_source() noexcept;
 
 }  // namespace lci::mem

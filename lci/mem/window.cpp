@@ -1,5 +1,5 @@
-// Places to map at, and the list of views. Called at set-up and at first contact, is_view() also by
-// posts from a borrowed packet. Threads: see the header.
+// Finds places to map at, and keeps the list of views. Called at set-up and at first contact;
+// is_view() also by posts from a borrowed packet. Threads: see the header.
 #include "lci/mem/window.hpp"
 
 #include <sys/mman.h>
@@ -14,19 +14,19 @@ namespace {
 std::uintptr_t number(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
 
 // The system hands out addresses from the top down. Stacks, heaps and libraries that come later
-// than the arena fill this much before they get into a window.
+// than the arena use up this much before they reach a window.
 constexpr std::uintptr_t DISTANCE = std::uintptr_t{256} << 30;
-// Further arenas of the process go further down, so that their windows do not overlap.
+// Further arenas of the process are placed further down, so that their windows do not overlap.
 constexpr std::uintptr_t STEP = 2 * window::ROOM;
 constexpr int STEPS = 8;
 
-// A hint: where something else is, the system takes another place.
+// The place is a hint: if it is taken, the system chooses another.
 void* map_near(std::uintptr_t place, std::size_t size, int fd) noexcept {
   return mmap(reinterpret_cast<void*>(place), size, PROT_READ | PROT_WRITE,
               MAP_SHARED | MAP_NORESERVE, fd, 0);
 }
 
-// Somewhere near the addresses that the system would hand out now; 0 if it has none.
+// An address near those that the system would hand out now; 0 if it has none.
 std::uintptr_t top_of_free_memory() noexcept {
   constexpr std::size_t LARGE_PAGE = std::size_t{2} << 20;
   void* const top = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -63,7 +63,7 @@ void window::widen(const void* at, std::size_t size) noexcept {
   const std::uintptr_t high = low + span_.load(std::memory_order_relaxed);
   const std::uintptr_t new_low = std::min(low, number(at));
   const std::uintptr_t new_high = std::max(high, number(at) + size);
-  // Whoever looks in between sees the old range and more.
+  // A thread that looks in between sees the old range and more.
   span_.store(new_high - new_low, std::memory_order_relaxed);
   low_.store(new_low, std::memory_order_release);  // edge window.widen
 }

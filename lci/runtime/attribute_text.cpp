@@ -17,7 +17,7 @@ namespace {
 namespace env = base::env;
 
 constexpr double INT_MOST = std::numeric_limits<int>::max();
-// Sizes beyond this are misprints, and doubles hold every whole number up to here.
+// Larger sizes are misprints, and doubles hold every whole number up to here.
 constexpr double SIZE_MOST = 9007199254740992.0;  // 2^53
 
 constexpr range RANGES[] = {
@@ -42,7 +42,7 @@ constexpr range RANGES[] = {
     {"shm_max_polls", 1, LCI_BACKEND_MAX_POLLS},
 };
 
-// Words are the enumerators, numbers their values; the compiler cannot check that, a test does.
+// Words are the enumerators, numbers their values; the compiler cannot check that, but a test does.
 constexpr env::word BACKEND[] = {{"none", 0}, {"ibv", 1}, {"ofi", 2}, {"ucx", 3}, {"shm", 4}};
 constexpr env::word RDV_PROTOCOL[] = {{"auto_select", 0}, {"write", 1}, {"writeimm", 2}};
 constexpr env::word MATCHING_ENGINE[] = {{"queue", 0}, {"map", 1}};
@@ -151,7 +151,7 @@ void parse(std::string_view what, std::string_view attribute, std::string_view t
 }
 
 void parse(std::string_view what, std::string_view, std::string_view text, double& out) {
-  // The only fraction is net_send_reserved_pct: with all of the queue reserved nothing could be
+  // The only fraction is net_send_reserved_pct: with all of the queue reserved, nothing could be
   // posted.
   out = env::parse_double(what, text, 0.0, std::nextafter(1.0, 0.0));
 }

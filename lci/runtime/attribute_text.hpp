@@ -1,4 +1,4 @@
-// Attribute values to text and back, with the range of each attribute.
+// Converts attribute values to text and back, and knows the range of each attribute.
 // Callers: defaults. Threads: any, no state.
 // Always true: text_of() of a value parses back to the same value.
 #pragma once
@@ -15,7 +15,8 @@
 
 namespace lci::runtime {
 
-// Legal values of a number; attributes that are not in the table take every value of their type.
+// The legal values of a number; an attribute that is not in the table accepts every value of its
+// type.
 struct range {
   std::string_view attribute;
   double low, high;
@@ -35,8 +36,8 @@ std::span<const base::env::word> words_of(attr_gpu_gdrcopy_t) noexcept;
 std::span<const base::env::word> words_of(attr_failure_notice_t) noexcept;
 std::span<const base::env::word> lock_mode_words() noexcept;
 
-// Looks at every setting of a *_settings_t, by for_each(): throws argument_error for one that
-// cannot have its value, with the name of the call, the value and the range.
+// Checks every setting of a *_settings_t, by for_each(): throws argument_error for one with an
+// illegal value, with the name of the call, the value and the range.
 struct settings_check {
   const char* who;  // the call
 
@@ -63,7 +64,7 @@ void check_settings(const char* who, Settings& settings) {
   settings.for_each(check);
 }
 
-// `what` is the variable that errors name, `attribute` finds the range.
+// `what` is the variable to name in errors, `attribute` selects the range.
 void parse(std::string_view what, std::string_view attribute, std::string_view text, bool& out);
 void parse(std::string_view what, std::string_view attribute, std::string_view text, int& out);
 void parse(std::string_view what, std::string_view attribute, std::string_view text,

@@ -19,7 +19,7 @@ constexpr std::string_view PREFIX = "LCI_ATTR_";
 
 // Reads one variable per attribute it visits.
 struct reader {
-  std::set<std::string> known;  // variables that mean something
+  std::set<std::string> known;  // variables that have a meaning
   template <class T>
   void operator()(const char* attribute, T& member) {
     const std::string variable = variable_of(attribute);
@@ -29,7 +29,7 @@ struct reader {
   }
 };
 
-// Writes down each attribute it visits.
+// Records each attribute it visits.
 struct describer {
   std::vector<attribute_row> rows;
   template <class T>
@@ -44,7 +44,7 @@ std::vector<attribute_row> rows_of(global_attr_t attr) {
   return std::move(d.rows);
 }
 
-// What one attribute's range cannot say.
+// Checks what one attribute's range cannot express.
 void check_together(const global_attr_t& attr) {
   if (attr.imm_nbits_tag + attr.imm_nbits_rcomp > 31) {
     throw argument_error("LCI_ATTR_IMM_NBITS_TAG and LCI_ATTR_IMM_NBITS_RCOMP give " +
@@ -57,7 +57,7 @@ void check_together(const global_attr_t& attr) {
   }
 }
 
-// The log falls back when it is first used; set-up does not.
+// The log falls back to a default when it is first used; set-up throws.
 void check_log_level() {
   const auto text = base::env::find("LCI_LOG_LEVEL");
   if (!text || log::find_level(log::level_names(), *text) >= 0) return;
@@ -65,7 +65,7 @@ void check_log_level() {
                        "\": expected error, warn, status, info, debug or trace");
 }
 
-// Variables of version 1 that manuals still name, and what does their work now.
+// Variables of version 1 that manuals still name, and those that replace them.
 struct dead_variable {
   std::string_view name, now;
 };
@@ -131,10 +131,10 @@ std::vector<attribute_row> describe(const global_attr_t& attr) {
     reader r;
     preset.for_each(r);
   } catch (const argument_error&) {
-    // Nothing was applied then either.
+    // Nothing was applied at start either.
   }
-  // Where a value comes from is worked out, not remembered: a program may change the defaults at
-  // any time, and a value that equals the variable's is as good as read from it.
+  // The source of a value is derived, not stored: a program may change the defaults at any time,
+  // and a value that equals the variable's is as good as read from it.
   const std::vector<attribute_row> from_environment = rows_of(preset);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string variable = variable_of(rows[i].name);

@@ -1,10 +1,10 @@
 // The defaults of all attributes: built in, then preset by the environment, then changed by the
-// program. This reads the environment and tells where a value comes from.
+// program. This reads the environment and reports where a value comes from.
 //
 // LCI_ATTR_<NAME> presets attribute <name>; only ofi_lock_mode has another variable,
 // LCI_NET_LOCK_MODE. Callers: global initialization (once), lci_info.
 // Threads: any, as for getenv(); no state of its own.
-// Always true: a value that is not understood or out of range throws; nothing is half applied.
+// Always true: a value that is malformed or out of range throws; nothing is half applied.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@
 namespace lci::runtime {
 
 // The built-in defaults with the environment applied. Throws argument_error that names the
-// variable, its value and what is accepted. Logs a warning for variables that look like ours and
+// variable, its value and what is accepted. Logs a warning for variables that look like lci's and
 // have no effect: misspelt attributes and the names of version 1.
 global_attr_t read_defaults();
 

@@ -17,7 +17,7 @@ endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
       core(d.queues.engine().shared),
       inject_limit(d.context.attr.max_inject_size),
       checks_pointers(d.context.attr.check_pointers),
-      // Pointers are looked at on the long way.
+      // With check_pointers, pointers are only looked at on the slow path.
       inject_now_limit(checks_pointers ? 0 : inject_limit),
       queue(d.queues.engine().make_queue()),
       net(queue->end()) {
@@ -40,8 +40,8 @@ net::device_config config_of(const device_attr_t& attr) {
           attr.net_send_reserved_pct, attr.ofi_lock_mode, attr.shm_max_polls};
 }
 
-// Makes progress on the other devices of a runtime. What they throw is theirs to throw: the first
-// of it is kept for the next progress of its device, and nothing is done here after it.
+// Makes progress on the other devices of a runtime. An exception thrown there is not ours: the
+// first one is kept for the next progress of its device, and nothing more is done here after it.
 class progress_of_others {
  public:
   explicit progress_of_others(const device_impl_t& one) : one_(one) {}
@@ -105,13 +105,13 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
     progress_endpoint = endpoint_t(base::make_live<endpoint_impl_t>(*this));
   base::make_room(owner().devices);
   {
-    // Programs register their remote completions, allocate a device and then talk: nobody may be
-    // talked to before it is ready.
+    // Programs register their remote completions, allocate a device and then communicate: no rank
+    // may receive messages before its device is ready.
     const std::lock_guard lock(runtime::global().bootstrap_lock);
     net.numbers.meet(*runtime::global().bootstrap);
   }
-  // A device that is listed is whole: whoever frees the runtime after a failure above meets none
-  // that was never finished.
+  // A listed device is complete: a caller that frees the runtime after a failure above never meets
+  // an unfinished one.
   owner().devices.push_back(this);
   made.keep();
 }
@@ -150,8 +150,8 @@ void device_impl_t::abandon_receives() noexcept {
   if (left != 0)
     base::log::info("runtime", "a device was freed with %zu receives that no message had met",
                     left);
-  // What has met one may be on its way over another device. What was given up is not waited for
-  // again.
+  // A receive that has met its message may be on its way over another device. What was given up is
+  // not waited for again.
   if (has_given_up_) return;
   drain([this] {
     return queues.is_drained_but_for_handlers() && queues.engine().is_network_drained();
@@ -160,8 +160,8 @@ void device_impl_t::abandon_receives() noexcept {
 
 void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
   constexpr auto PATIENCE = std::chrono::seconds(5);
-  // Of who has heard of the same death as we have, nothing more may come, although it lives. Whom
-  // a death of long ago has not stopped is waited for as ever.
+  // A rank that noticed the same failure as we did may send nothing more, although it lives. One
+  // that was not stopped by a failure long ago is waited for as usual.
   constexpr auto PATIENCE_AFTER_DEATH = std::chrono::milliseconds(500);
   constexpr auto LATELY = 2 * PATIENCE;
   const auto start = std::chrono::steady_clock::now();

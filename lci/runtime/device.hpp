@@ -1,4 +1,5 @@
-// The objects behind device_t and endpoint_t. Made and freed by one thread at a time; used by any.
+// The objects behind device_t and endpoint_t. One thread at a time makes and frees them; any may
+// use them.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,7 @@ class endpoint_impl_t : public base::live_object<endpoint_impl_t> {
   ~endpoint_impl_t();
 
   device_impl_t& device;
-  // What a small post needs, at hand: it would be five loads away, each waiting for the one before.
+  // What a small post needs, kept at hand: otherwise it would take five dependent loads.
   const proto::core& core;
   const std::size_t inject_limit;      // bytes; attribute max_inject_size of the net context
   const bool checks_pointers;          // attribute check_pointers of the net context
@@ -33,12 +34,12 @@ class endpoint_impl_t : public base::live_object<endpoint_impl_t> {
 class device_impl_t : public base::live_object<device_impl_t> {
  public:
   device_impl_t(net_context_impl_t& context, packet_pool_impl_t& pool, const device_attr_t& wanted);
-  // Finishes what was posted, except receives nobody will match; gives up, with a warning, when
-  // that takes more than a few seconds.
+  // Completes what was posted, except receives that no message will match; gives up, with a
+  // warning, when that takes more than a few seconds.
   ~device_impl_t();
 
   net_context_impl_t& context;
-  packet_pool_impl_t& pool;  // host packets, what the library itself uses
+  packet_pool_impl_t& pool;  // host packets, which the library itself uses
   device_attr_t attr;
   const int number;  // the same on all ranks
   proto::device_queues queues;
@@ -54,7 +55,7 @@ class device_impl_t : public base::live_object<device_impl_t> {
   void drain(const std::function<bool()>& is_over) noexcept;
   void abandon_receives() noexcept;
   void free_endpoints() noexcept;
-  bool has_given_up_ = false;  // drain(), on what did not complete
+  bool has_given_up_ = false;  // set by drain() when operations did not complete
   std::once_flag raw_made_;
   std::unique_ptr<proto::raw_net> raw_;
 };

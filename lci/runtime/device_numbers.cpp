@@ -23,7 +23,7 @@ std::set<int> numbers_in(const std::string& text) {
   return out;
 }
 
-// What all ranks have said under that key; we have said `mine`.
+// The numbers that all ranks have published under that key; this rank published `mine`.
 std::set<int> common(boot::bootstrap& boot, const std::string& key, std::set<int> mine) {
   for (int r = 0; r < boot.size() && !mine.empty(); ++r) {
     if (r == boot.rank()) continue;
@@ -33,7 +33,7 @@ std::set<int> common(boot::bootstrap& boot, const std::string& key, std::set<int
   return mine;
 }
 
-// In turns: who is ahead says something new while others still read what was said before.
+// Alternates: a rank that is ahead publishes a new list while others still read the previous one.
 std::string place_of(const std::string& key, unsigned meeting) {
   return key + ".free" + std::to_string(meeting % 2);
 }
@@ -55,7 +55,7 @@ std::set<int> device_numbers::free_numbers() const {
 int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& boot) {
   std::set<int> fit = common(boot, place_of(key_, meetings_), said_);
   if (!fit.empty()) {
-    // All ranks come here, or none. They may want different things.
+    // All ranks reach this line, or none. They may want different things.
     std::erase_if(fit,
                   [&](int one) { return rows_[static_cast<std::size_t>(one)].wanted != wanted; });
     const std::string key = key_ + ".fit";
@@ -72,7 +72,7 @@ int device_numbers::choose(const net::device_config& wanted, boot::bootstrap& bo
 }
 
 void device_numbers::meet(boot::bootstrap& boot) {
-  // Most programs have one device. Before the first nothing can have been freed.
+  // Most programs have one device. Before the first one nothing can have been freed.
   const bool may_say = rows_.size() > 1;
   std::set<int> now;
   if (may_say) {

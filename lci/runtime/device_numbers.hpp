@@ -1,7 +1,7 @@
-// The numbers of the devices of a net context: device k of a rank talks to device k of another, so
-// all ranks give a new device the same number, though each frees its devices when it likes.
-// Networks keep what belongs to a number, and have room for so many; so numbers that were given
-// back on all ranks are used again, for devices that ask the network for the same.
+// The numbers of the devices of a net context: device k of a rank communicates with device k of
+// another, so all ranks give a new device the same number, although each frees its devices whenever
+// it likes. Networks keep state per number, and have room for only so many; so numbers that all
+// ranks have given back are reused, for devices that request the same of the network.
 // Why: docs/decisions/0023-numbers-of-devices.md.
 // Callers: devices, under the bootstrap's lock. Threads: single.
 #pragma once
@@ -17,20 +17,19 @@ namespace lci::runtime {
 
 class device_numbers {
  public:
-  // key: the same on all ranks, and of this net context alone.
+  // key: the same on all ranks, and used by this net context alone.
   explicit device_numbers(std::string key) : key_(std::move(key)) {}
-  // Collective: the number of a new device. Until meet() it stays the same: others wait there for
-  // who could not make its device and tries again. Throws what the bootstrap throws.
+  // Collective: the number of a new device. Until meet() it stays the same: there the others wait
+  // for a rank that could not make its device and tries again. Throws what the bootstrap throws.
   int take(const net::device_config& wanted, boot::bootstrap& boot);
-  // Collective, after take() and once the device is ready: that of all ranks is, on return.
+  // Collective, after take() and once the device is ready: on return, those of all ranks are.
   void meet(boot::bootstrap& boot);
-  // The device of that number is freed on this rank. Nothing is allocated: devices end in
-  // destructors.
+  // The device of that number is freed on this rank. Allocates nothing: devices end in destructors.
   void give_back(int number) noexcept { rows_[static_cast<std::size_t>(number)].is_free = true; }
 
  private:
   struct row {
-    net::device_config wanted;  // what the first device of this number asked for
+    net::device_config wanted;  // what the first device of this number requested
     bool is_free = false;
   };
   int choose(const net::device_config& wanted, boot::bootstrap& boot);
@@ -39,8 +38,8 @@ class device_numbers {
   const std::string key_;
   int taken_ = -1;         // since the last meeting; -1: none
   std::vector<row> rows_;  // by number
-  // What we said in the last meeting. All that was said then is known to all; what was freed since
-  // may not be freed elsewhere yet.
+  // What this rank published in the last meeting. All ranks know everything that was published
+  // then; what was freed since may not be freed on other ranks yet.
   std::set<int> said_;
   unsigned meetings_ = 0;
 };

@@ -21,29 +21,30 @@ void failure_detector::look() noexcept {
     hear(now);
     std::erase_if(unconfirmed_, [&](const unconfirmed& one) { return is_settled(one, now); });
   } catch (const std::exception& problem) {
-    base::log::warn("runtime", "news of other ranks were lost: %s", problem.what());
+    base::log::warn("runtime", "news of other ranks was lost: %s", problem.what());
   }
 }
 
-// Nothing more is to be said of it.
+// True if nothing more has to be reported about it.
 bool failure_detector::is_settled(const unconfirmed& one, std::uint64_t now) {
   const auto& [rank, why, orderly] = one.what;
   const bool is_said = to_.is_gone(rank);
   if (orderly && is_said) return true;
-  // A leave without grace: nothing that it had sent can be on its way.
+  // A rank that left and that no device ever met needs no grace period: nothing it sent can be on
+  // its way.
   const bool is_due = orderly ? to_.is_unmet(rank) : now >= one.due_ticks;
   if (is_due && !is_said) to_.mark_gone(rank, orderly, why);
   return is_due;
 }
 
-// Each runtime gets all that was ever heard.
+// Passes every departure on to each runtime.
 void failure_detector::hear(std::uint64_t now) {
   global_state& g = global();
-  // Whoever is in a fence asks later.
+  // While another thread is in a fence, ask later.
   const std::unique_lock lock(g.bootstrap_lock, std::try_to_lock);
   // A runtime may outlive global_finalize().
   if (!lock.owns_lock() || g.bootstrap == nullptr) return;
-  // What is told once must not be lost for want of memory.
+  // The bootstrap reports a departure only once, so it must not be lost for want of memory.
   if (g.unheard.empty()) g.unheard = g.bootstrap->news();
   if (!g.unheard.empty()) g.departures.reserve(g.departures.size() + g.unheard.size());
   for (boot::departure& one : g.unheard) g.departures.push_back(std::move(one));

@@ -1,8 +1,9 @@
-// Ends of ranks that no network sees, since nobody here is connected with them: the bootstrap hears
-// of them. Owned by the runtime, called from its progress. Threads: shared.
-// Always true: networks go first. A rank with which one is connected is theirs to declare dead,
-// after what it had sent; only GRACE later do we. That such a rank has left they alone say: here it
-// is said of those alone that no device was ever in touch with.
+// Detects the end of ranks that no network here is connected with: the bootstrap reports them.
+// Owned by the runtime, called from its progress. Threads: shared.
+// Always true: networks come first. If a network is connected with a rank, it is the one to declare
+// it failed, after delivering what the rank had sent; this detector does so only GRACE later. That
+// such a rank has left is reported by networks alone; this detector reports it only for ranks that
+// no device was ever in touch with.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@ class failure_detector final : public proto::failure_detector {
 
   explicit failure_detector(proto::core& to) noexcept : to_(to) {}
   void look() noexcept override;
-  // When, in cpu_ticks(); 0: never.
+  // When look() last ran, in cpu_ticks(); 0: never.
   std::uint64_t last_look() const noexcept { return looked_.load(std::memory_order_relaxed); }
 
  private:

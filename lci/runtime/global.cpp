@@ -23,7 +23,7 @@ namespace runtime {
 
 namespace {
 
-// Of this process, not of the machine: a launcher or a container may have left it fewer.
+// The cores of this process, not of the machine: a launcher or a container may have left it fewer.
 int usable_cores() noexcept {
   cpu_set_t mine;
   if (sched_getaffinity(0, sizeof(mine), &mine) != 0) return 1;

@@ -13,7 +13,7 @@ constexpr std::string_view NOWHERE = "-";
 constexpr const char* ALL_THE_SAME =
     ": all ranks of a job need the same version of lci and the same backend (LCI_ATTR_BACKEND)";
 
-// Up to the next blank, which goes with it.
+// Takes the text up to the next blank, and removes the blank as well.
 std::string_view take_word(std::string_view& text) {
   const std::size_t end = std::min(text.find(' '), text.size());
   const std::string_view word = text.substr(0, end);
@@ -111,7 +111,7 @@ std::string tell_network(std::string_view network, std::string_view address) {
 }
 
 std::string tell_failure(std::string_view reason) {
-  constexpr std::size_t MOST = 160;  // some bootstraps take no long values
+  constexpr std::size_t MOST = 160;  // some bootstraps accept no long values
   return std::string(NOWHERE) + " " + std::string(reason.substr(0, MOST));
 }
 
@@ -119,7 +119,7 @@ std::vector<std::string> addresses_in(const std::vector<std::string>& said, int 
   std::string_view mine = said[static_cast<std::size_t>(me)];
   const std::string_view network = take_word(mine);
   std::vector<std::string> out;
-  std::map<std::string, std::vector<int>> others;  // by what they have opened, or why not
+  std::map<std::string, std::vector<int>> others;  // by the network they opened, or why none
   for (std::size_t r = 0; r < said.size(); ++r) {
     std::string_view rest = said[r];
     const std::string_view its_network = take_word(rest);

@@ -1,7 +1,7 @@
-// What ranks say of themselves before the first message, in two rounds: where they are and which
-// network they want; then, where one between hosts is needed, which they have opened. Ranks that
-// would not understand each other find out here, and not by messages that make no sense, and all
-// ranks come to the same conclusion. Callers: open_networks. Threads: pure functions.
+// What ranks tell each other before the first message, in two rounds: where they are and which
+// network they want; then, where a network between hosts is needed, which one they have opened.
+// Ranks that would not understand each other find out here, rather than by meaningless messages,
+// and all ranks come to the same conclusion. Callers: open_networks. Threads: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@
 namespace lci::runtime {
 
 struct introduction {
-  std::string wanted = "any";  // the network that was asked for by name
-  std::string place;       // net::provider::place(); empty: cannot be reached inside of the host
-  std::string address;     // of its network inside of the host
-  std::uint64_t word = 0;  // random: its part of the job's secret
+  std::string wanted = "any";  // the network that was requested by name
+  std::string place;           // net::provider::place(); empty: cannot be reached inside the host
+  std::string address;         // of its network inside the host
+  std::uint64_t word = 0;      // random: its part of the job's secret
 };
 
 // "5 any WORD PLACE ADDRESS"
 std::string text_of(std::uint32_t version, const introduction& said);
-// What `rank` said. Throws backend_error, with both sides' words, if it is of another version.
+// Parses what `rank` said. Throws backend_error, with both sides' words, if its version differs.
 introduction read_introduction(std::string_view said, int rank, std::uint32_t version);
-// Throws backend_error that names the ranks which want another network than `me` does.
+// Throws backend_error that names the ranks that want another network than `me` does.
 void check_wishes(const std::vector<introduction>& all, int me);
-// Ranks that are not where `me` is. Of these answers only whether there are any is the same
-// everywhere.
+// Ranks that are not in the place of `me`. Of these results only whether there are any is the same
+// on all ranks.
 std::vector<int> elsewhere(const std::vector<introduction>& all, int me);
 std::vector<net::way> ways_from(const std::vector<introduction>& all, int me);
-// The ranks of the machine of `me`, which share its cores and cards though they may not be able to
-// share memory, in ascending order. All if nothing is known of it.
+// The ranks on the machine of `me`, which share its cores and cards although they may not be able
+// to share memory, in ascending order. All ranks if nothing is known.
 std::vector<int> on_machine(const std::vector<introduction>& all, int me);
 
-// Second round: "ibv ADDRESS", or "- REASON" of a rank that could open none.
+// Second round: "ibv ADDRESS", or "- REASON" from a rank that could open none.
 std::string tell_network(std::string_view network, std::string_view address);
 std::string tell_failure(std::string_view reason);
-// The addresses in what all have said. Throws backend_error that names the ranks which have opened
+// The addresses in what all ranks said. Throws backend_error that names the ranks that have opened
 // another network than `me`, or none, and why.
 std::vector<std::string> addresses_in(const std::vector<std::string>& said, int me);
 

@@ -25,8 +25,8 @@ namespace runtime {
 
 namespace {
 
-// Runs in the child of each fork(), in its only thread, and only stores. What the parent has made
-// is refused here from now on, and nobody asks on the way of a message:
+// Runs in the child of each fork(), in its only thread, and only stores. From now on the objects
+// that the parent made are refused here, without a check on the message path:
 // docs/decisions/0034-forked-children.md.
 void leave_to_parent() noexcept {
   global_state& g = global();
@@ -62,7 +62,7 @@ void initialize() {
       end_listen();
       throw;
     }
-    // Nothing fails from here on: a job that was joined is left by finalize() alone.
+    // Nothing fails from here on: only finalize() leaves a job that was joined.
     g.rank = g.bootstrap->rank();
     g.size = g.bootstrap->size();
     base::log::set_rank(g.rank);

@@ -1,4 +1,4 @@
-// A net context: the networks that reach all ranks, and what there is to say about them.
+// A net context: the networks that reach all ranks, and the summary of them that is logged.
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   order.regions = &owner.core.regions;
   order.use_reg_cache = g_default_attr.use_reg_cache;
   order.key = next_key("address", owner);
-  // Once the ranks have agreed nothing may fail here alone.
+  // Once the ranks have agreed, nothing may fail on one rank alone.
   base::make_room(owner.net_contexts);
   const std::lock_guard lock(runtime::global().bootstrap_lock);
   runtime::opened_networks opened =
@@ -45,7 +45,7 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   has_local = opened.has_local;
   runtime::set_ranks_on_machine(opened.ranks_on_machine);
   summary_ = std::move(opened.summary);
-  // The first one's: a name is good with all of them.
+  // The first context's words: a remote name is valid with all contexts.
   if (!owner.core.seal.is_set()) owner.core.seal = proto::rmr_seal::of(opened.words);
   const net::capabilities& can = fabric->caps();
   attr.backend = opened.backend;
@@ -73,8 +73,9 @@ bool net_context_impl_t::may_use_putimm() const noexcept {
   return false;
 }
 
-// For who looks which way messages go: at the first of them, so that it stands behind what was said
-// during set-up. Who is alone has no first contact, and says it at the end of that.
+// For users who want to know which network carries messages: logged at the first of them, so that
+// it follows what was logged during set-up. A rank that is alone has no first contact, and logs it
+// at the end of set-up.
 void net_context_impl_t::say_once() noexcept {
   std::call_once(said_, [this] {
     char host[256] = "";

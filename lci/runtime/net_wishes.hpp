@@ -1,4 +1,4 @@
-// What the attributes of a net context wish of a network, in the words of the backend contract.
+// What the attributes of a net context ask of a network, in the terms of the backend contract.
 // Callers: net_context; lci_info. Threads: pure functions.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace lci::runtime {
 
-// The rest is for whoever opens one. number: of this process among those of its host, where no
-// launcher tells it.
+// The code that opens a network fills in the rest. number: of this process among those of its host,
+// used if no launcher reports it.
 inline net::fabric_config wishes_of(const net_context_settings_t& attr, int number) {
   net::fabric_config config;
   config.local_rank = boot::find_local_rank(number);

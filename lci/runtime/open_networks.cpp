@@ -27,7 +27,7 @@ constexpr auto VERSION = proto::wire::VERSION;
 
 bool stays_inside(const net::provider& p) noexcept { return p.place != nullptr; }
 
-// Null: this build has none.
+// Null: this build has no such network.
 const net::provider* find_inner() {
   const std::span<const net::provider> all = net::providers();
   const auto found = std::find_if(all.begin(), all.end(), &stays_inside);
@@ -54,7 +54,7 @@ std::string peers_over(int count, const net::provider& network) {
          std::string(network.name);
 }
 
-// One opened network and who it is.
+// One opened network and its provider.
 struct one_network {
   const net::provider* provider = nullptr;
   std::unique_ptr<net::fabric> fabric;
@@ -141,7 +141,7 @@ void opening::introduce() {
   inside_.fill(std::move(addresses));
 }
 
-// The same on all ranks: if anybody is not where rank 0 is, somebody is not where we are.
+// The same on all ranks: if some rank is not in the place of rank 0, then some rank is not in ours.
 bool opening::needs_outer() const {
   if (is_inner_wanted()) return false;
   return wanted_ != attr_backend_t::none || !elsewhere(all_, me_).empty();
@@ -157,7 +157,7 @@ void opening::require_all_inside() const {
                       all_[static_cast<std::size_t>(me_)].place + "\")");
 }
 
-// The first that is wanted and usable. The error lists every one with its reason.
+// The first provider that is wanted and usable. The error lists every one with its reason.
 const net::provider& opening::choose_outer() const {
   std::string reasons;
   for (const net::provider& p : net::providers()) {
@@ -178,7 +178,7 @@ const net::provider& opening::choose_outer() const {
   throw backend_error("backend" + asked + " is not usable:" + reasons);
 }
 
-// Who cannot says so, and only then gives up.
+// A rank that cannot open one tells the others, and only then gives up.
 void opening::open_outer() {
   std::string told;
   std::exception_ptr problem;
@@ -201,7 +201,7 @@ void opening::open_outer() {
 
 void opening::require_all_reached(const std::vector<std::string>& addresses) const {
   for (std::size_t r = 0; r < addresses.size(); ++r) {
-    // Whoever is reached inside needs no other way.
+    // A rank that is reached inside the host needs no other network.
     if (static_cast<int>(r) == me_ || (inner_.fabric != nullptr && ways_[r] == net::way::local))
       continue;
     if (const std::string why = outer_.fabric->why_out_of_reach(addresses[r]); !why.empty())
@@ -213,7 +213,7 @@ void opening::require_all_reached(const std::vector<std::string>& addresses) con
 opened_networks opening::put_together() {
   const auto others = static_cast<int>(std::count(ways_.begin(), ways_.end(), net::way::local)) -
                       (inner_.fabric != nullptr ? 1 : 0);
-  // A rank without company on its host needs one network only, for itself as well.
+  // A rank that is alone on its host needs one network only, which also reaches itself.
   if (outer_.fabric != nullptr && others <= 0) inner_.fabric.reset();
   opened_networks out;
   out.has_local = inner_.fabric != nullptr;

@@ -39,7 +39,7 @@ using report_of::header;
 using report_of::kind;
 using report_of::record;
 
-// Of a datagram: what every system takes.
+// In a datagram: a size that every system accepts.
 constexpr std::size_t MOST_RECORDS = 256;
 
 answering* answers() noexcept { return static_cast<answering*>(global().answers); }
@@ -69,7 +69,7 @@ void report_runtime(runtime_impl_t& one, report_of::sheet& to) noexcept {
 void send_all(const answering& us, int question) noexcept {
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return;
-  const timeval limit{1, 0};  // where the launcher reads no more
+  const timeval limit{1, 0};  // for a launcher that stops reading
   ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   header head{header::MAGIC,
               header::VERSION,
@@ -100,12 +100,12 @@ void send_all(const answering& us, int question) noexcept {
   ::close(fd);
 }
 
-// Only what may be called wherever a thread was interrupted.
+// Uses only what may be called wherever a thread was interrupted.
 void on_question(int, siginfo_t* info, void*) {
   const int error = errno;
   answering& us = *answers();
-  // Of the process that was forked, nothing above is its own; a signal of another origin is none of
-  // ours; and a thread that is at it already answers.
+  // In a forked child nothing above is its own; a signal from elsewhere is not meant for this code;
+  // and if a thread is at it already, it answers.
   if (info->si_code == SI_QUEUE && !global().is_forked && !us.is_at_it.exchange(true)) {
     us.sheet.begin_at(us.start);
     base::report_waiting(us.sheet);
@@ -173,8 +173,8 @@ void unwatch(runtime_impl_t& one) noexcept {
     if (each.load(std::memory_order_relaxed) == &one)
       each.store(nullptr, std::memory_order_seq_cst);
   }
-  // Whoever has begun before sees it still there, in another thread: a handler in this one has
-  // ended.
+  // A handler that began earlier, in another thread, may still use the runtime: wait for it. A
+  // handler in this thread has ended.
   // edge report.done, reader
   for (base::spin_wait wait; us.is_at_it.load(std::memory_order_seq_cst);) wait();
 }

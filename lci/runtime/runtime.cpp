@@ -167,7 +167,7 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
 packet_pool_t runtime_impl_t::internal_pool() {
   if (!default_packet_pool.is_empty()) return default_packet_pool;
   if (hidden_pool_.is_empty()) {
-    // The program has asked for none, so no wish of its own about one counts: not npackets 0.
+    // The program has requested none, so its settings for one do not count: not npackets 0.
     packet_pool_attr_t pool;
     pool.packet_size = g_default_attr.packet_size;
     runtime::check_settings<packet_pool_settings_t>("alloc_device", pool);
@@ -178,11 +178,12 @@ packet_pool_t runtime_impl_t::internal_pool() {
 
 runtime_impl_t::~runtime_impl_t() {
   free_children();
-  unfinished.end_all();  // nobody is left to signal them
+  unfinished.end_all();  // nothing is left to signal them
   comp::forget_holders(this);
 }
 
-// In the order that the parts need each other. What the program allocated and forgot goes first.
+// In the order in which the parts need each other. What the program allocated and forgot is freed
+// first.
 void runtime_impl_t::free_children() noexcept {
   if (const std::uint64_t dropped = shared.host.unwanted.dropped(); dropped != 0)
     base::log::info("runtime", "messages for empty completion objects, dropped %llu",

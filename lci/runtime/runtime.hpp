@@ -1,7 +1,7 @@
 // Who owns what: the objects behind runtime_t, net_context_t, packet_pool_t, matching_engine_t and
-// mr_t. Made and freed by one thread at a time (api 6.11); used by any. Always true: a runtime
-// outlives everything allocated from it; what a program forgot to free goes with the runtime, with
-// a warning.
+// mr_t. One thread at a time makes and frees them (api 6.11); any may use them. Always true: a
+// runtime outlives everything allocated from it; what a program forgot to free is freed with the
+// runtime, with a warning.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,7 @@
 
 namespace lci {
 
-// What reaches all ranks: a network, or shared memory inside of the host and a network between
-// hosts.
+// What reaches all ranks: a network, or shared memory inside the host and a network between hosts.
 class net_context_impl_t : public base::live_object<net_context_impl_t> {
  public:
   // Collective: exchanges addresses with all ranks. Throws what open_networks() throws.
@@ -35,7 +34,7 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
 
   runtime_impl_t& owner;
   net_context_attr_t attr;
-  const std::size_t wanted_msg_size;  // attribute max_msg_size, before what is common lowered it
+  const std::size_t wanted_msg_size;  // attribute max_msg_size, before the common limit lowered it
 
  private:
   void say_once() noexcept;
@@ -46,25 +45,25 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
 
  public:
   std::unique_ptr<net::fabric> fabric;  // looks into the directories
-  bool has_local = false;               // peers of this host are reached inside of it
+  bool has_local = false;               // peers of this host are reached inside it
   runtime::device_numbers numbers;
-  // Some peer is reached by something that delivers data and then an immediate.
+  // Some peer is reached by a network that delivers data and then an immediate.
   bool may_use_putimm() const noexcept;
 };
 
 class packet_pool_impl_t : public base::live_object<packet_pool_impl_t> {
  public:
-  // `allocator`: of the payloads, not owned; null: in the arena, as usual.
+  // `allocator`: for the payloads, not owned; null: they lie in the arena, as usual.
   packet_pool_impl_t(runtime_impl_t& owner, const packet_pool_attr_t& wanted,
                      allocator_base_t* allocator = nullptr);
   ~packet_pool_impl_t();
 
   runtime_impl_t& owner;
   packet_pool_attr_t attr;
-  mem::packet_pool packets;  // with an allocator: has none, but lends them its name
+  mem::packet_pool packets;  // with an allocator: holds none, but is what they name as their pool
   std::unique_ptr<mem::payload_pool> payloads;  // with an allocator
-  // "B" (api 6.2): what a message may have to be sent through a packet with room for the extended
-  // head.
+  // "B" (api 6.2): the largest message that can be sent through a packet with room for the extended
+  // header.
   std::size_t max_bcopy() const noexcept;
 };
 
@@ -79,14 +78,14 @@ class matching_engine_impl_t : public base::live_object<matching_engine_impl_t> 
   std::atomic<std::uint64_t> next_collective{0};  // number of the next collective on this engine
 };
 
-// Where a buffer is; starts the accelerator if it needs one. Throws argument_error for memory that
+// Where a buffer is; starts the accelerator if one is needed. Throws argument_error for memory that
 // is never handled, with a sentence that names the kind, and backend_error when the accelerator
 // cannot be used.
 mem::memory_place place_of(proto::shared_state& shared, const void* address);
 
 class mr_impl_t : public base::live_object<mr_impl_t> {
  public:
-  // As of completion objects.
+  // As for completion objects.
   static constexpr std::size_t QUARANTINE = 4096;
   mr_impl_t(net_context_impl_t& network, void* address, std::size_t size);
   ~mr_impl_t();
@@ -103,7 +102,7 @@ class mr_impl_t : public base::live_object<mr_impl_t> {
   void withdraw() noexcept;
 };
 
-// Collectives that have not ended. Threads: shared; end_all() wants nobody inside.
+// Collectives that have not ended. Threads: shared; end_all() expects no other thread inside.
 class unfinished_list {
  public:
   void add(detail::unfinished_t& one) noexcept {
@@ -118,7 +117,8 @@ class unfinished_list {
     (one.before != nullptr ? one.before->after : first_) = one.after;
     if (one.after != nullptr) one.after->before = one.before;
   }
-  // Calls see(what it is) for each; false when another has the lock. For a signal handler.
+  // Calls see(description) for each; false when another thread holds the lock. For a signal
+  // handler.
   template <class Fn>
   bool try_look(Fn&& see) noexcept {
     const std::unique_lock lock(lock_, std::try_to_lock);
@@ -152,8 +152,8 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   matching_engine_t default_matching_engine;
   matching_engine_t collective_engine;
   device_t default_device;
-  // The default packet pool, or one that exists only so that devices have one when the program
-  // wants no default.
+  // The default packet pool, or a hidden one, which exists so that devices have a pool when the
+  // program wants no default.
   packet_pool_t internal_pool();
 
   // Everything allocated from this runtime and not freed yet, oldest first.
@@ -164,7 +164,7 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   std::vector<mr_impl_t*> regions;
   base::spinlock regions_lock;  // guards regions: registration may be concurrent
   unfinished_list unfinished;
-  // When progress last looked for news of other ranks, which it does every 128 rounds, at most once
+  // When progress last asked for news of other ranks, which it does every 128 rounds, at most once
   // in 10 ms; in cpu_ticks(), 0: never.
   std::uint64_t last_look() const noexcept { return failures_.last_look(); }
 
@@ -174,7 +174,7 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   void free_children() noexcept;
 };
 
-// Forgets `child` in a list of its owner.
+// Removes `child` from a list of its owner.
 template <class T>
 void forget(std::vector<T*>& list, T* child) {
   std::erase(list, child);

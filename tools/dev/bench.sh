@@ -34,7 +34,7 @@ dev_bench() {
     bench_ofi "$@"
     return
   fi
-  # In any case: other libraries may have been installed since.
+  # Always configure again: other libraries may have been installed since.
   rm -f build/release/.configured
   build release lcrun benchmarks || return 1
   mkdir -p build/bench
@@ -47,7 +47,7 @@ bench_gpu() {
   preset=$(gpu_preset)
   build "$preset" lcrun bench_gpu || return 1
   python3 bench/gpu/run --bin "build/$preset/bin" "$@" || status=$?
-  # 77: there is no GPU, and it said so.
+  # 77: there is no GPU, and that was reported.
   [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }
 
@@ -56,7 +56,7 @@ bench_ibv() {
   need "${PACKAGES_VM[@]}"
   build release lcrun bench_ibv || return 1
   python3 bench/ibv/run --bin build/release/bin "$@" || status=$?
-  # 77: there are no virtual machines, and it said so.
+  # 77: there are no virtual machines, and that was reported.
   [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }
 
@@ -65,6 +65,6 @@ bench_ofi() {
   need libfabric-bin
   build release lcrun bench_ibv || return 1
   python3 bench/ofi/run --bin build/release/bin "$@" || status=$?
-  # 77: there is nothing to compare with, and it said so.
+  # 77: there is nothing to compare with, and that was reported.
   [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }

@@ -1,4 +1,4 @@
-# What all commands share: saying what happens, packages, configure and build.
+# What all commands share: messages, packages, configure and build.
 # Sourced by ./dev with the repository root as current folder.
 
 LCI_JOBS=${LCI_JOBS:-$(nproc)}
@@ -14,8 +14,8 @@ fail() {
   exit 1
 }
 
-# What the step is at whose output ends so, as "43 % what"; of cmake, ninja, make, ctest,
-# apt with its status lines, and of ./dev itself.
+# look_at LOG: the present state of the step that writes this log, as "43 % what"; understands the output of cmake, ninja,
+# make, ctest, apt with its status lines, and of ./dev itself.
 look_at() {
   tail -c 8000 "$1" 2>/dev/null | tr '\r' '\n' | awk '
     match($0, /^\[[0-9]+\/[0-9]+\] /) { split(substr($0, 2), n, /[\/\]]/); set(n[1], n[2], substr($0, RLENGTH + 1)); next }
@@ -33,11 +33,12 @@ look_at() {
     END { print percent what }'
 }
 
-# tell_progress TITLE LOG START: as long as it lives, what a step does: on a terminal in place, elsewhere a line a minute.
+# tell_progress TITLE LOG START: prints, until it is killed, what a step does: in place on a terminal, elsewhere a line a
+# minute.
 tell_progress() {
   local title=$1 log=$2 start=$3 every=${LCI_PROGRESS_EVERY:-60} never line width
   if [ -t 1 ]; then every=${LCI_PROGRESS_EVERY:-1}; fi
-  # Nothing ever comes from there: a wait without a process that could outlive us.
+  # This descriptor never delivers anything: a wait without a process that could outlive us.
   exec {never}<> <(:)
   while ! read -rt "$every" <&"$never" && kill -0 $$ 2>/dev/null; do
     line="$title... $((SECONDS - start)) s: $(look_at "$log")"
@@ -50,8 +51,8 @@ tell_progress() {
   done
 }
 
-# phase TITLE COMMAND...: runs it with its output in a log; says what it is doing and how long it took, or shows the
-# end of the log, which is $phase_log. Not in a subshell: what the command sets stays set.
+# phase TITLE COMMAND...: runs the command with its output in a log, $phase_log; prints what it is doing and how long it
+# took, or the end of the log if it failed. Not in a subshell: what the command sets stays set.
 phase() {
   local title=$1 start=$SECONDS log status=0 teller
   shift
@@ -75,7 +76,7 @@ phase() {
   return "$status"
 }
 
-# Names of those packages in "$@" that are not installed.
+# Prints which of the packages in "$@" are not installed.
 missing_packages() {
   local name installed
   [ $# -gt 0 ] || return 0
@@ -85,7 +86,7 @@ missing_packages() {
   done
 }
 
-# An address that does not answer costs seconds, not minutes.
+# The timeouts make an address that does not answer cost seconds, not minutes.
 apt_as_root() {
   local sudo=()
   [ "$(id -u)" -eq 0 ] || sudo=(sudo)
@@ -96,17 +97,17 @@ apt_as_root() {
 can_be_root() {
   [ "$(id -u)" -eq 0 ] && return 0
   command -v sudo >/dev/null || return 1
-  # Without a terminal nobody can type a password.
+  # Without a terminal no one can type a password.
   [ -t 0 ] || sudo -n true 2>/dev/null
 }
 
-# Keeps those names that can be installed: the package lists may know a name and have nothing to install for it.
+# Prints which names can be installed: the package lists may know a name but have nothing to install for it.
 known_packages() {
   LC_ALL=C apt-cache policy "$@" 2>/dev/null |
     awk '/^[^ ].*:$/ { name = substr($0, 1, length($0) - 1) } /^ *Candidate:/ && $2 != "(none)" { printf "%s ", name }'
 }
 
-# Those names in "$@" without which something is not built; without the others fewer things are tested or checked.
+# Prints which names in "$@" are needed to build something; without the others fewer things are tested or checked.
 required_packages() {
   local name
   for name in "$@"; do
@@ -115,7 +116,7 @@ required_packages() {
   done
 }
 
-# Answers whether all those are there afterwards that something needs; is_updated: whether the package lists are today's.
+# Succeeds if all required packages are installed afterwards; is_updated: whether the package lists are today's.
 install_packages() {
   local known name missing
   is_updated=yes
@@ -125,7 +126,7 @@ install_packages() {
   }
   read -ra known <<<"$(known_packages "$@")"
   if [ ${#known[@]} -gt 0 ] && ! apt_as_root install -y --no-install-recommends "${known[@]}" && [ "$is_updated" = yes ]; then
-    # One that cannot be installed does not keep the others away.
+    # One package that cannot be installed must not keep the others away.
     for name in "${known[@]}"; do apt_as_root install -y --no-install-recommends "$name" || true; done
   fi
   read -ra missing <<<"$(missing_packages "$@")"
@@ -135,8 +136,8 @@ install_packages() {
 
 tell_without() { [ $# -eq 0 ] || say "${dim}without: $*$plain"; }
 
-# need NAME...: installs what is missing. Where that is impossible, says what is missing, in one line at later calls, and
-# goes on: the tools may have come from somewhere else, and the build says what it cannot find. Never fails.
+# need NAME...: installs what is missing. If that is impossible, says what is missing, in one line at later calls, and goes
+# on: the tools may come from elsewhere, and the build reports what it cannot find. Never fails.
 need() {
   local missing name is_updated asked=build/log/packages_not_had
   command -v dpkg-query >/dev/null || {
@@ -145,7 +146,7 @@ need() {
   }
   read -ra missing <<<"$(missing_packages "$@")"
   [ ${#missing[@]} -gt 0 ] || return 0
-  # What the package lists did not have is asked for once a day, not at every call; what something needs, at every call.
+  # Packages that the lists did not have are tried once a day, not at every call; required ones at every call.
   if [ -z "$(required_packages "${missing[@]}")" ] && [ -n "$(find "$asked" -mmin -1440 2>/dev/null)" ] &&
     ! printf '%s\n' "${missing[@]}" | grep -qvxFf "$asked"; then
     tell_without "${missing[@]}"
@@ -164,7 +165,7 @@ need() {
   fi
 }
 
-# Whether a program here would find a GPU.
+# Whether a program would find a GPU here.
 has_gpu() {
   python3 - <<'PYTHON' 2>/dev/null
 import ctypes
@@ -173,7 +174,7 @@ raise SystemExit(cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) or
 PYTHON
 }
 
-# How the tests and benchmarks of a GPU are built: with device code, where there is nvcc and a GPU for it.
+# The preset for tests and benchmarks of a GPU: with device code, if there are nvcc and a GPU for it.
 gpu_preset() {
   if has_gpu && { command -v nvcc || [ -x /usr/local/cuda/bin/nvcc ]; } >/dev/null; then
     echo cuda
@@ -182,16 +183,16 @@ gpu_preset() {
   fi
 }
 
-# The names are the same in Debian 12 and 13 and in Ubuntu 24.04, but for those with a version, which the later ones lack.
-# What is optional, and all lists below TEST, may be missing: then fewer tests run, and it is said.
+# The names are the same in Debian 12 and 13 and in Ubuntu 24.04, except those with a version, which the later ones lack.
+# The optional packages, and all lists below TEST, may be missing: then fewer tests run, and that is reported.
 # Networks and topology belong to the build: without their headers the library has only shared memory.
 PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev libibverbs-dev libfabric-dev libhwloc-dev libsodium-dev)
 PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang clang-format-14 clang-tidy-14 doxygen)
-# Of these, what the tests go on without: for the house rules, and a second compiler.
+# Of these, the ones that the tests can do without: for the house rules, and a second compiler.
 PACKAGES_OPTIONAL=(clang clang-format-14 clang-tidy-14 doxygen)
-# What tests/vm starts virtual machines with, and what programs for their devices are built with.
+# Starts the virtual machines of tests/vm, and builds the programs for their devices.
 PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers)
-# The browser that tests/docs looks at the HTML pages with.
+# The browser with which tests/docs checks the HTML pages.
 PACKAGES_PAGES=(chromium doxygen)
 # A checker of algorithms for relaxed memory models, for tests/interleavings.
 PACKAGES_CHECKER=(relacy-dev)
@@ -206,11 +207,12 @@ need_compiler() {
     fail "no cmake or no C++ compiler; install: ${PACKAGES_BUILD[*]}"
 }
 
-# What is configured otherwise than its preset says; of a folder that was, the next `configure` without it takes it back.
+# Options that differ from the preset; a later `configure` without them takes them back.
 configure_with=()
 
-# configure PRESET: only when the folder is new or was configured otherwise, the presets have changed, or packages have come
-# or gone since, whoever installed them: what was not found then may be there now. Anything else the build notices by itself.
+# configure PRESET: only if the folder is new or was configured with other options, the presets have changed, or packages
+# were installed or removed since, by whatever means: what was missing then may be there now. The build itself notices
+# everything else.
 configure() {
   local preset=$1 done=build/$1/.configured generator=()
   need_compiler
@@ -221,11 +223,11 @@ configure() {
   if [ ! -f "build/$preset/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   phase "configure $preset" cmake --preset "$preset" "${generator[@]}" "${configure_with[@]}" || return 1
   printf '%s\n' "${configure_with[*]}" >"$done"
-  # What this build lacks; the whole summary is in the log.
+  # Prints what this build lacks; the whole summary is in the log.
   sed -n 's/^--\(   .* NO, \)/\1/p' "$phase_log"
 }
 
-# build PRESET [TARGET...]: and keeps in build/<preset>/.warned the objects whose last compilation printed a warning.
+# build PRESET [TARGET...]: also keeps in build/<preset>/.warned the objects whose last compilation printed a warning.
 build() {
   local preset=$1 targets=() status=0 list=build/$1/.warned
   shift

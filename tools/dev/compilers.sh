@@ -1,24 +1,24 @@
 # shellcheck shell=bash
-# What `./dev test all` finds out beside the tests: whether compilers have something to say. Sourced by test.sh.
+# What `./dev test all` checks besides the tests: whether compilers print warnings. Sourced by test.sh.
 #
-# Of what the presets were built with no object may have had a warning, those of tests and benchmarks among them. This
-# machine's clang looks at the tools and the examples, with warnings as errors; lint_tidy has looked at the library for the
-# same ones. Then the next Debian, in a folder of its own: the main job on the bare system, as a newcomer does it, then the
-# checks of the test tools and some of the quick tests, with its gcc; its clang looks at the library and the tools.
+# No object that was built with the presets may have had a warning, including those of tests and benchmarks. This machine's
+# clang compiles the tools and the examples, with warnings as errors; lint_tidy has checked the library for the same
+# warnings. Then follows the next Debian, in a folder of its own: the main job on the bare system, as a newcomer does it,
+# then the checks of the test tools and some of the quick tests, with its gcc; its clang checks the library and the tools.
 
 NEXT=trixie
 
-# note OUTCOME NAME [WHY]: a line of the sums.
+# note OUTCOME NAME [WHY]: adds a line to the sums.
 note() { (IFS='|' && printf '%s\n' "$*") >>build/checks.txt; }
 
-# check NAME COMMAND...: runs it as a phase and notes what came of it.
+# check NAME COMMAND...: runs the command as a phase and notes its outcome.
 check() {
   local name=$1
   shift
   if phase "$name" "$@"; then note OK "$name"; else note FAILED "$name" "see $phase_log"; fi
 }
 
-# check_warned NAME FOLDER: whether a build there printed a warning.
+# check_warned NAME FOLDER: notes whether a build in that folder printed a warning.
 check_warned() {
   if [ -s "$2/.warned" ]; then
     note FAILED "$1: no warnings" "the compiler warned of $(tr '\n' ' ' <"$2/.warned")"
@@ -35,7 +35,7 @@ check_presets() {
   done
 }
 
-# Debian 12's is clang 14.
+# Debian 12 has clang 14.
 check_clang() {
   if command -v clang++ >/dev/null; then
     check "clang $(clang++ -dumpversion): no warnings" tools/dev/strict.sh build/strict-clang clang++ -- lci backends lct
@@ -44,14 +44,14 @@ check_clang() {
   fi
 }
 
-# Where this machine takes Debian's packages from; of another distribution nothing, and debootstrap knows one itself.
+# The mirror from which this machine gets Debian packages; empty on another distribution, since debootstrap knows one.
 debian_mirror() {
   # shellcheck disable=SC2016
   apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null |
     awk '$1 == "Debian" && $2 !~ /security/ { print $2; exit }'
 }
 
-# in_root FOLDER COMMAND...: with /proc and the devices, mounted where nobody else sees them and until the command ends.
+# in_root FOLDER COMMAND...: with /proc and the devices, mounted for the command alone and until it ends.
 in_root() {
   local root=$1
   shift
@@ -64,19 +64,19 @@ in_root() {
     http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" LCI_JOBS="$LCI_JOBS" "$@"
 }
 
-# The bare system, made once; nothing is done in it. What did not come whole does not stay.
+# Makes the bare system once; nothing is ever run in it. An incomplete one is not kept.
 make_root() {
   local root=$1 mirror
   mirror=$(debian_mirror)
   rm -rf "$root.new"
   mkdir -p "$(dirname "$root")"
-  # Minutes where there is a mirror; an address that never answers shall not take hours.
+  # Takes minutes if there is a mirror; an address that never answers must not take hours.
   timeout 1200 debootstrap --variant=minbase "$NEXT" "$root.new" ${mirror:+"$mirror"} || return 1
   mv "$root.new" "$root"
 }
 
-# make_bare BASE ROOT: another one, with the packages that the last one had fetched. How this machine reaches the mirror
-# holds in there too.
+# make_bare BASE ROOT: makes a copy, with the packages that the last one had fetched. The settings by which this machine
+# reaches the mirror are copied too.
 make_bare() {
   local base=$1 root=$2 fetched=build/roots/fetched
   mkdir -p "$fetched"
@@ -86,24 +86,24 @@ make_bare() {
   mkdir -p "$root/var/cache/apt/archives"
   find "$fetched" -name '*.deb' -exec mv -t "$root/var/cache/apt/archives" {} +
   cp -L /etc/resolv.conf "$root/etc/resolv.conf" || true
-  # A system that is installed knows its own name; debootstrap leaves that to the installer.
+  # An installed system knows its own name; debootstrap leaves that to the installer.
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
   apt-config dump --format '%F "%v";%n' Acquire::http Acquire::https Acquire::Check-Valid-Until Acquire::Check-Date \
     2>/dev/null | grep -v '""' >"$root/etc/apt/apt.conf.d/90host" || true
   printf 'Acquire::Languages "none";\n' >>"$root/etc/apt/apt.conf.d/90host"
 }
 
-# The tree as it is here, with what is not committed and without what is built.
+# Copies the tree as it is here: with uncommitted files, without build results.
 copy_tree() {
   local to=$1 list=build/log/tree
   mkdir -p "$to" build/log
   git ls-files -zco --exclude-standard >"$list" 2>/dev/null ||
     find . -path ./build -prune -o -path ./.git -prune -o -type f -print0 >"$list"
-  # A file that was deleted is in git's list still.
+  # git still lists files that were deleted.
   tar -c --null --ignore-failed-read -T "$list" 2>/dev/null | tar -x -C "$to"
 }
 
-# Sets why_not: why there can be no such Debian here; empty: $1 is one.
+# Sets why_not: why such a Debian cannot be made here; if it is empty, $1 is one.
 find_root() {
   why_not=
   if [ "$(id -u)" -ne 0 ]; then
@@ -129,7 +129,7 @@ check_next() {
     return
   fi
   copy_tree "$root/lci"
-  # First, where nothing is installed yet.
+  # First, while nothing is installed yet.
   check "$NEXT: demo" in_root "$root" /lci/dev demo
   check "$NEXT: selfcheck" in_root "$root" /lci/tools/dev/next.sh selfcheck
   check_warned "$NEXT" "$root/lci/build/release"

@@ -18,7 +18,7 @@ WANTED_LINES = 85.0
 
 
 def counted(data):
-    """What gcov says about one object file, as parsed JSON documents."""
+    """What gcov reports about one object file, as parsed JSON documents."""
     done = subprocess.run(["gcov", "--json-format", "--branch-probabilities", "--stdout", str(data)],
                           capture_output=True, check=False)
     text = done.stdout

@@ -2,7 +2,7 @@
 # format tidy doxygen. The first proves that the others can fail. In tidy, a clang warning in the library is an error.
 LINT_CHECKS=(selfcheck floors circles budgets words names atomics locks mirror options headers format tidy doxygen)
 
-# run_check NAME: 77, that it could not be checked here and has said why, is no failure.
+# run_check NAME: status 77, which means that it could not be checked here and has said why, is no failure.
 run_check() {
   local status=0
   python3 "tools/lint/$1.py" --build build/release || status=$?
@@ -19,7 +19,7 @@ dev_lint() {
   configure release || return 1
   for check in "$@"; do
     if PHASE_TAIL=1000 phase "lint $check" run_check "$check"; then
-      # What it has counted, and left out; not how far it was.
+      # Print what was counted and left out, without the progress lines.
       grep -v '^\[[0-9]*/[0-9]*\] ' "$phase_log" | sed "s/^ok $check: /  /" || true
     else
       failures=$((failures + 1))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# next.sh selfcheck | test: what ./dev test all does in another Debian after ./dev demo, beside strict.sh: the checks of
-# the test tools, and of the quick tests the units of what is nearest to the system, and the interface over shared memory.
+# next.sh selfcheck | test: what ./dev test all runs in another Debian after ./dev demo, besides strict.sh: the checks of
+# the test tools, and of the quick tests the unit tests closest to the system, and the interface over shared memory.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tools/dev/common.sh

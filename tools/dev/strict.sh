@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# strict.sh FOLDER COMPILER [OPTION...] [-- SOURCES...]: whether clang warns of what a user builds, the library, the tools
-# and the examples; only its front end runs, since it warns by the source alone. SOURCES are folders that are left out.
-# Called by ./dev test all, here and in another Debian.
+# strict.sh FOLDER COMPILER [OPTION...] [-- SOURCES...]: checks that clang gives no warning for what a user builds: the
+# library, the tools and the examples. Only its front end runs, since its warnings depend on the source alone. SOURCES are
+# folders to leave out. Called by ./dev test all, here and in another Debian.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 folder=$1 compiler=$2 options=()

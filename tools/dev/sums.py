@@ -1,4 +1,4 @@
-"""Adds up what ctest wrote: which tests failed, which were skipped and why, and one line of sums.
+"""Adds up ctest's results: which tests failed, which were skipped and why, and one line of sums.
 
 A ctest entry that ran GoogleTest counts as the test cases inside it, each name once however many ranks
 ran it; any other entry counts as one test.
@@ -32,7 +32,7 @@ def cases_of(entry, output):
     if status == "fail" and "FAILED" not in found.values():
         found[entry.get("name")] = "FAILED"  # crashed, timed out, or not GoogleTest
     elif status == "run" and "FAILED" in found.values():
-        found = {}  # one test: that a case fails
+        found = {}  # a single test, which expects that a case fails
     if not found:
         skipped = status in ("notrun", "disabled") or entry.find("skipped") is not None
         found[entry.get("name")] = "SKIPPED" if skipped else "OK"
@@ -50,7 +50,7 @@ def why_skipped(entry, output):
 
 
 def table(path):
-    """One line per ctest entry: what it is, the path that GPU memory took, what came of it, seconds."""
+    """One line per ctest entry: its name, the path that GPU memory took, its outcome, seconds."""
     if not Path(path).exists():
         print(f"FAILED: ctest left no results in {path}")
         return 1
@@ -70,7 +70,7 @@ def table(path):
 
 
 def read_checks(path, total, failures, skips):
-    """What is no ctest entry: a line each, "OK|name", or "FAILED|name|why" or "SKIPPED|name|why"."""
+    """Checks that are no ctest entries, one per line: "OK|name", "FAILED|name|why" or "SKIPPED|name|why"."""
     lines = Path(path).read_text().splitlines() if path and Path(path).exists() else []
     for outcome, name, *why in (line.split("|", 2) for line in lines):
         total[outcome] += 1

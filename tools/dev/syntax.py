@@ -1,6 +1,6 @@
-"""Runs what a build folder would compile through the compiler's front end alone, which is all that clang warns by.
+"""Runs the sources that a build folder would compile through the compiler's front end alone, which gives all clang warnings.
 
-  syntax.py FOLDER [-j N] [--less FOLDER...]   exit status 1 if it has something to say; --less: not these sources
+  syntax.py FOLDER [-j N] [--less FOLDER...]   exit status 1 if there is a warning; --less: leave out these sources
 """
 
 import argparse
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def sources_of(path):
-    """What a file that includes sources includes, else the file."""
+    """The sources that a file includes, if it includes any, else the file itself."""
     return [Path(one) for one in re.findall(r'#include "(.*)"', path.read_text())] if "Unity" in path.parts else [path]
 
 

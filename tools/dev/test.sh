@@ -13,15 +13,15 @@
 # shellcheck source=tools/dev/compilers.sh
 source tools/dev/compilers.sh
 
-# Thread sanitizer needs its address ranges free; kernels with much randomisation want it switched off.
+# Thread sanitizer needs its address ranges free; on kernels with much randomisation that must be disabled.
 tsan_wrapper() {
   if setarch "$(uname -m)" -R true 2>/dev/null; then printf 'setarch %s -R' "$(uname -m)"; fi
 }
 
-# run_ctest PRESET PART: the results go to build/<preset>/<part>.xml, failures and skips are told at the end. Part: quick,
-# rest, or all, which is both. A core is two of ctest's jobs: tests that mostly wait take one (cmake_modules/LciTests.cmake).
-# A stack that remembers what has returned is looked through at every exception: 256 KiB for each size of frame instead
-# of 1 MiB, which took 40 % of the time of unit_proto.
+# run_ctest PRESET PART: the results go to build/<preset>/<part>.xml; failures and skips are reported at the end. Part:
+# quick, rest, or all, which is both. ctest gets two jobs per core: tests that mostly wait take one of them
+# (cmake_modules/LciTests.cmake). Address sanitizer searches its record of returned stack frames at every exception: 256 KiB
+# for each size of frame instead of 1 MiB, which took 40 % of the time of unit_proto.
 run_ctest() {
   local preset=$1 part=$2 title="test $1" wrapper=() arguments=() without=()
   if [ "$preset" = tsan ]; then read -ra wrapper <<<"$(tsan_wrapper)"; fi
@@ -33,7 +33,7 @@ run_ctest() {
       title+=", the quick ones"
       ;;
     rest)
-      # Machines need their image, a fixture, which is labelled as they are.
+      # The machines need their image, a fixture with the same label.
       arguments+=(-L 'full|vm')
       title+=", the rest"
       ;;
@@ -61,12 +61,12 @@ test_gpu() {
   python3 tools/dev/sums.py --table "build/$preset/gpu.xml"
 }
 
-# run_preset PRESET PART: builds what it needs and runs it.
+# run_preset PRESET PART: builds what the part needs and runs it.
 run_preset() {
   local targets=() configure_with=()
   rm -f "build/$1/$2.xml"
   if [ "$2" = quick ]; then targets=(lci_quick); fi
-  # What users get by default is what the quick tests run; few sources differ.
+  # The quick tests run what users get by default; few sources differ.
   if [ "$1" = release ] && [ "$2" != quick ] && [ "$all$long" != nono ]; then configure_with=(-DLCI_EXPERIMENTAL=ON); fi
   if build "$1" "${targets[@]}"; then
     run_ctest "$1" "$2" || true
@@ -101,7 +101,7 @@ dev_test() {
     fi
     # Other presets start neither virtual machines nor other launchers.
     need "${PACKAGES_LAUNCHERS[@]}"
-    # Who names tests wants those alone, whatever part they belong to.
+    # A pattern selects only the tests that it names, whatever part they belong to.
     if [ -z "$pattern" ] && [ "$long" = no ]; then
       run_preset release quick
       [ "$all" = yes ] || continue

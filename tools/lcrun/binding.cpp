@@ -11,8 +11,7 @@ namespace lcrun {
 
 namespace {
 
-// The hardware threads of the core of which `processor` is one; itself where the kernel does not
-// say.
+// The hardware threads of the core to which `processor` belongs; itself if the kernel does not say.
 cpu_set_t core_of(int processor) {
   std::ifstream in("/sys/devices/system/cpu/cpu" + std::to_string(processor) +
                    "/topology/thread_siblings_list");

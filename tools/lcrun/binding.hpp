@@ -1,6 +1,6 @@
 // Which processors each rank of this host gets with --bind core. Threads: single.
-// Always true: only processors that lcrun itself may use are dealt out; a core's hardware threads
-// stay together.
+// Always true: only processors that lcrun itself may use are assigned; the hardware threads of a
+// core stay together.
 #pragma once
 
 #include <sched.h>
@@ -10,8 +10,9 @@
 
 namespace lcrun {
 
-// One set per rank: a block of neighbouring cores each, all of them dealt out; with more ranks than
-// cores, one core each, in turn. Throws backend_error when the system does not say its processors.
+// One set per rank: a block of neighbouring cores each, with all cores assigned; if there are more
+// ranks than cores, one core each, in turn. Throws backend_error when the system does not list its
+// processors.
 std::vector<cpu_set_t> deal_cores(int ranks);
 
 // "0-3,8", as the kernel writes it; processors beyond what a set holds are left out.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int NO_LIMIT = -1;
 
-// Where this program lies; it has to lie at the same place everywhere.
+// The path of this program; it must be the same on every host.
 std::string own_path() {
   char path[4096];
   const ssize_t n = ::readlink("/proc/self/exe", path, sizeof path);
@@ -31,7 +31,7 @@ std::string quote_for_shell(const std::string& word) {
   return out + "'";
 }
 
-// The count is behind the only colon; more of them are an IPv6 address.
+// The count follows the only colon; with more colons it is an IPv6 address.
 host_share parse_host(std::string_view entry) {
   host_share out{std::string(entry), 0, NO_LIMIT};
   const std::size_t colon = entry.find(':');
@@ -40,7 +40,7 @@ host_share parse_host(std::string_view entry) {
     out.count = static_cast<int>(lci::base::env::parse_unsigned(
         "--hosts, ranks on " + out.name, entry.substr(colon + 1), 1, 1 << 20));
   }
-  // A name that begins so would be an option of ssh.
+  // ssh would take a name that begins so for an option.
   if (out.name.empty() || out.name[0] == '-')
     throw lci::argument_error("--hosts contains \"" + std::string(entry) +
                               "\": expected host names");
@@ -61,7 +61,7 @@ std::vector<host_share> share_ranks(std::string_view list, int nprocs) {
     const int rest = nprocs - first;
     const int even = (rest + left - 1) / left;
     --left;
-    // In a list with counts a host without one takes a single rank, as in lists of other launchers.
+    // In a list with counts, a host without one takes a single rank, as with other launchers.
     const int most = h.count != NO_LIMIT ? h.count : counted ? 1 : even;
     h.first = first;
     h.count = std::min(rest, most);

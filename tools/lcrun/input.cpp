@@ -29,7 +29,7 @@ void input::add_to(std::vector<pollfd>& set) const {
   if (!our_end_) return;
   if (!pending_.empty())
     set.push_back(pollfd{our_end_.get(), POLLOUT, 0});
-  else if (::tcgetpgrp(STDIN_FILENO) == ::getpgrp())  // in the background, reading would stop us
+  else if (::tcgetpgrp(STDIN_FILENO) == ::getpgrp())  // in the background a read would stop us
     set.push_back(pollfd{STDIN_FILENO, POLLIN, 0});
 }
 
@@ -58,7 +58,7 @@ void input::write_pipe() {
   if (n > 0)
     pending_.erase(0, static_cast<std::size_t>(n));
   else if (n < 0 && errno != EINTR && errno != EAGAIN)
-    our_end_.reset();  // rank 0 reads no more
+    our_end_.reset();  // rank 0 has closed its input
 }
 
 }  // namespace lcrun

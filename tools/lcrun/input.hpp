@@ -1,7 +1,7 @@
-// What rank 0 reads; the other ranks read nothing.
+// The input of rank 0; the other ranks read nothing.
 // Threads: single, from the launcher's poll loop.
-// Always true: a terminal is read by us and passed on, because rank 0 is not in the foreground
-// group and would be stopped; anything else rank 0 gets as it is.
+// Always true: lcrun reads a terminal and passes the input on, because rank 0 is not in the
+// foreground group and would be stopped; any other input rank 0 gets as it is.
 #pragma once
 
 #include <poll.h>
@@ -19,7 +19,7 @@ class input {
   // The descriptor that becomes the stdin of `rank`.
   int descriptor_for(int rank) const noexcept;
   int nothing() const noexcept { return nothing_.get(); }
-  // Rank 0 has its own copy.
+  // Rank 0 has been started and has its own copy of the descriptor.
   void started() noexcept { rank0_end_.reset(); }
   void add_to(std::vector<pollfd>& set) const;
   void handle(const std::vector<pollfd>& set);
@@ -31,7 +31,7 @@ class input {
   lci::boot::unique_fd nothing_;    // /dev/null
   lci::boot::unique_fd rank0_end_;  // of the pipe, when stdin is a terminal
   lci::boot::unique_fd our_end_;
-  std::string pending_;  // read from the terminal, not yet taken by rank 0
+  std::string pending_;  // read from the terminal, not yet passed to rank 0
 };
 
 }  // namespace lcrun

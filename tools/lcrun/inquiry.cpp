@@ -20,7 +20,7 @@ namespace {
 using lci::boot::deadline;
 namespace report_of = lci::base::report;
 
-constexpr std::chrono::milliseconds TICK{50};  // between looks at who has stopped meanwhile
+constexpr std::chrono::milliseconds TICK{50};  // between checks for stopped ranks
 
 std::string describe(const member& one) {
   const char* const what = one.is_stopped()   ? "it is stopped"
@@ -70,11 +70,11 @@ void inquiry::ask() {
       number.sival_int = question_;
       ::sigqueue(each.pid, report_of::QUESTION, number);
     }
-    read_all();  // many ranks fill the socket before all are asked
+    read_all();  // before all are asked, the answers of many ranks would fill the socket
   }
 }
 
-// Nobody else can answer for it any more.
+// False once no process can answer for it any more.
 bool inquiry::waits_for(witness& one, const process_groups& now) {
   if (!one.who.ended.empty() || one.answered == question_) return false;
   bool has_any = false, may_answer = false;
@@ -122,7 +122,7 @@ bool inquiry::look() {
   return true;
 }
 
-// The question is over: what came is what is known.
+// The question is over: the answers received are all there will be.
 void inquiry::settle() {
   is_asked_ = false;
   for (witness& one : about_) {
@@ -177,7 +177,7 @@ void inquiry::take_in(const char* bytes, std::size_t size, pid_t sender) {
   const auto of = std::find_if(about_.begin(), about_.end(), [&](const witness& one) {
     return one.who.pid == sender || one.who.pid == group;
   });
-  // One process speaks for a rank: the first that has answered whole.
+  // One process speaks for a rank: the first that has answered completely.
   if (of == about_.end() || of->answered == question_) return;
   if (head.part == 0) of->parts.clear();
   const std::size_t before = of->parts.size();

@@ -1,10 +1,10 @@
-// Asks the ranks of this host who waits for what, and collects what they answer.
+// Asks the ranks of this host what they wait for, and collects their answers.
 //
 // A rank is asked by a signal to each of its processes that handle it, and answers in datagrams to
-// a socket of ours. It is asked twice, so that the page can say whether it has made progress in
-// between, and again where something could not be looked at. Threads: single, from the poll loop.
-// Always true: an inquiry is over within LIMIT; who is stopped, or has no library in it, is not
-// waited for.
+// a socket of lcrun. It is asked twice, so that the page can say whether it has made progress in
+// between, and again if something could not be looked at. Threads: single, from the poll loop.
+// Always true: an inquiry is over within LIMIT; processes that are stopped, or do not contain the
+// library, are not waited for.
 #pragma once
 
 #include <chrono>
@@ -24,20 +24,21 @@ class inquiry {
   static constexpr std::chrono::milliseconds PAUSE{100};   // between two questions
   static constexpr int QUESTIONS = 2, MOST_QUESTIONS = 6;
 
-  // Throws backend_error. Ranks get the name by their environment.
+  // Throws backend_error. Ranks get the name of the socket in their environment.
   explicit inquiry(const std::string& socket);
 
   struct subject {
     int rank;
-    pid_t pid;          // of what was started; also its process group
-    std::string ended;  // how, if it is over
+    pid_t pid;          // of the process that was started; also its process group
+    std::string ended;  // how it ended; empty: it has not
   };
   void begin(const std::vector<subject>& ranks);
   bool is_under_way() const noexcept { return !about_.empty(); }
   int fd() const noexcept { return fd_.get(); }
-  // When look() is to be called at the latest.
+  // The time by which look() must be called.
   const lci::boot::deadline& next() const noexcept { return next_; }
-  // Takes in answers, asks on. True once: it is over, and take() has what came.
+  // Takes in answers and asks again. Returns true once: the inquiry is over, and take() has its
+  // result.
   bool look();
   std::vector<rank_view> take();
 
@@ -46,7 +47,7 @@ class inquiry {
     subject who;
     rank_view view;
     std::vector<lci::base::report::record> parts;  // of the answer to the question now
-    int answered = 0;                              // the last question that was answered whole
+    int answered = 0;                              // the last question that was answered completely
     bool is_busy = false;                          // that answer left something out
   };
   void ask();
@@ -57,9 +58,9 @@ class inquiry {
 
   lci::boot::unique_fd fd_;
   std::vector<witness> about_;
-  int question_ = 0;       // counts over all inquiries, so that late answers are known as such
-  int first_ = 0;          // of this inquiry
-  bool is_asked_ = false;  // question_ is out, and not settled
+  int question_ = 0;       // counts over all inquiries, so that late answers are recognised
+  int first_ = 0;          // the first question of this inquiry
+  bool is_asked_ = false;  // question_ was asked and is not settled
   lci::boot::deadline next_ = lci::boot::deadline::never();
   lci::boot::deadline limit_ = lci::boot::deadline::never();
 };

@@ -18,7 +18,7 @@ namespace lcrun {
 
 namespace {
 
-// 128 random bits: nobody guesses it, and no two jobs ever share it.
+// 128 random bits: no one can guess it, and no two jobs ever share it.
 std::string random_socket_name(std::string name) {
   unsigned char bits[16];
   if (::getrandom(bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
@@ -56,7 +56,7 @@ job::job(const options& opts, const inherited_state& was, unique_fd signals, std
       shared_sink_(same_file(STDOUT_FILENO, STDERR_FILENO)) {}
 
 job::~job() {
-  kill_all(SIGKILL);  // only if something was thrown on the way
+  kill_all(SIGKILL);  // only if an exception was thrown earlier
   if (!directory_.empty()) remove_tree(directory_);
 }
 
@@ -79,7 +79,7 @@ void job::loop() {
     check_clock();
     look_for_answers();
     if (n <= 0) continue;
-    // Members' data first: a rank that has arrived at a fence shall not look as if it had died in
+    // Members' data first: a rank that has arrived at a fence must not look as if it had died in
     // it. Signals last: output that was written before a death is printed before it is reported.
     service_.handle(set_);
     if (orders_ == nullptr) input_.handle(set_);
@@ -107,7 +107,7 @@ void job::schedule_news() {
   news_at_ = now ? lci::boot::deadline::in(NEWS_DELAY) : lci::boot::deadline::never();
 }
 
-// The order is known to loop(): signals, sinks with data, streams; then everything else, and at
+// loop() relies on this order: signals, sinks with data, streams; then everything else, and at
 // least the server's listener.
 void job::build_set() {
   set_.clear();
@@ -165,7 +165,7 @@ void job::obey(int signal) {
     kill_all(SIGKILL);
 }
 
-// From the lcrun whose agent we are: signals, and by its end the end of the job.
+// From the lcrun whose agent this is: signals, and, by the end of the stream, the end of the job.
 void job::take_orders() {
   if (!under_orders_ || set_.empty() || set_.back().fd != STDIN_FILENO || set_.back().revents == 0)
     return;
@@ -208,7 +208,7 @@ job::blame job::blame_of(const ending& e) noexcept {
   return signal == SIGABRT ? blame::aborted : blame::killed;
 }
 
-// Somebody has failed, and another one is dying: what it dies of may be why.
+// A rank has failed, and another one is dying: the reason for the latter may be the cause.
 bool job::has_to_wait_for_the_cause() {
   blame most = blame::nobody;
   for (const ending& e : endings_) most = std::min(most, blame_of(e));
@@ -216,7 +216,7 @@ bool job::has_to_wait_for_the_cause() {
     return false;
   const auto is_dying = [this](const rank_process& p) {
     if (p.is_over) return false;
-    // The second: a shell that is about to learn what became of the rank it has started.
+    // The second case: a shell that is about to learn how the rank that it started has ended.
     const int rank = opts_.first + static_cast<int>(&p - ranks_.data());
     return is_exiting(p.pid) || (p.host.empty() && service_.core().has_departed(rank));
   };
@@ -227,7 +227,7 @@ bool job::has_to_wait_for_the_cause() {
 
 void job::report_endings() {
   report_at_ = lci::boot::deadline::never();
-  // The first is the cause.
+  // The first one is the cause.
   std::stable_sort(endings_.begin(), endings_.end(),
                    [](const ending& a, const ending& b) { return blame_of(a) < blame_of(b); });
   for (const ending& e : std::exchange(endings_, {})) report(e);
@@ -246,7 +246,7 @@ void job::report(const ending& e) {
   if (p.host.empty()) service_.rank_ended(rank, text);
   if (!e.by_signal && e.number == 0) return;
   const bool asked_for = e.by_signal && e.number == forwarded_;
-  // Of its ranks an agent has told itself, and of a missing lcrun the shell; 255 is ssh's own.
+  // An agent has reported its own ranks, and the shell a missing lcrun; 255 is ssh's own status.
   const bool told = !p.host.empty() && !e.by_signal && e.number != 255;
   if (!p.host.empty() && !told) text += ": is this host reachable?";
   if (!ending_ && !asked_for && !told) say(text);
@@ -260,10 +260,10 @@ void job::check_clock() {
     kill_at_ = lci::boot::deadline::never();
     kill_all(SIGKILL);
   }
-  // Where the machine has stood still, the system may have told of an end that we have not seen.
+  // If the machine was suspended, an end may have been reported that we have not read yet.
   if (report_at_.is_over() || news_at_.is_over()) take_endings();
   if (news_at_.is_over()) {
-    // It lives on, but has left the job.
+    // The process lives on, but has left the job.
     service_.tell_failures();
     schedule_news();
   }
@@ -279,7 +279,7 @@ void job::end_job() {
   ending_ = true;
   kill_at_ = lci::boot::deadline::in(GRACE);
   kill_all(SIGTERM);
-  kill_all(SIGCONT);  // a stopped process cannot hear
+  kill_all(SIGCONT);  // a stopped process does not receive SIGTERM
 }
 
 void job::kill_all(int signal) noexcept {
@@ -294,7 +294,7 @@ void job::kill_all(int signal) noexcept {
   }
 }
 
-// All ranks are over (or could not be started). What they have started ends with them.
+// All ranks have ended (or could not be started). The processes that they started end with them.
 void job::finish() {
   for (const rank_process& p : ranks_) ::kill(-p.pid, SIGKILL);
   for (rank_process& p : ranks_) {
@@ -303,7 +303,7 @@ void job::finish() {
       stream->finish();
     }
   }
-  // A reader may be slow, but who asks us to end a second time is obeyed.
+  // A reader may be slow, but a second request to end is obeyed.
   while ((out_.has_data() || err_.has_data()) && end_requests_ < 2) {
     set_.assign(1, pollfd{signals_.get(), POLLIN, 0});
     for (const sink* s : {&out_, &err_}) {

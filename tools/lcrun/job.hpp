@@ -1,7 +1,7 @@
 // One job: its processes, their key-value server, their output, and how it ends.
 // Threads: single. One poll loop does everything; nothing polls on a timer.
 // Always true: a rank that ended stays unreaped until the job is over, so that the number of its
-// process group cannot pass to somebody else while we may still kill that group.
+// process group cannot pass to another process while we may still kill that group.
 #pragma once
 
 #include <signal.h>
@@ -24,25 +24,25 @@ namespace lcrun {
 
 class job {
  public:
-  // `signals` delivers what main has blocked (signalfd). `directory`: see job_environment.
-  // `orders`: we are the agent of another lcrun.
+  // `signals` delivers the signals that main has blocked (signalfd). `directory`: see
+  // job_environment. `orders`: given if this is the agent of another lcrun.
   job(const options& opts, const inherited_state& was, unique_fd signals, std::string directory,
       const mission* orders = nullptr);
   ~job();
-  // Runs the job to its end; the exit status of lcrun.
+  // Runs the job to its end; returns the exit status of lcrun.
   int run();
 
  private:
   static constexpr std::chrono::milliseconds GRACE{2000};  // between SIGTERM and SIGKILL
-  // A dying process closes its sockets before we can learn how it died. So long its peers are not
-  // told that it has left: else one of them may fail first, and be taken for the cause.
+  // A dying process closes its sockets before we can learn how it died. For this long its peers are
+  // not told that it has left; otherwise one of them might fail first and be taken for the cause.
   static constexpr std::chrono::milliseconds NEWS_DELAY{300};
-  // Where peers do not need us to learn that it has left, one of them may be over first. A failure
-  // is so long not reported while another rank is on its way out. Shorter than NEWS_DELAY: peers
-  // are still told how it ended.
+  // Where peers learn without us that it has left, one of them may end first. So a failure is not
+  // reported for this long while another rank is about to end. Shorter than NEWS_DELAY: peers are
+  // still told how it ended.
   static constexpr std::chrono::milliseconds CAUSE_DELAY{200};
 
-  // A rank, or with --hosts the way to a host.
+  // A rank or, with --hosts, the connection to a host.
   struct rank_process {
     pid_t pid = -1;
     bool is_over = false;
@@ -57,8 +57,8 @@ class job {
     bool by_signal;
     int number;  // of the signal, or the exit status
   };
-  // How likely it ended because of others: least who was killed, more who aborted, as an exception
-  // that nobody catches does, most who exited. A shell says 128 + n where signal n ended its child.
+  // How likely a rank ended because of others: least if it was killed, more if it aborted, as after
+  // an uncaught exception, most if it exited. A shell says 128 + n if signal n ended its child.
   enum class blame { killed, aborted, exited, nobody };
   static blame blame_of(const ending& e) noexcept;
 
@@ -94,8 +94,8 @@ class job {
   const inherited_state& was_;
   const unique_fd signals_;
   const std::string directory_;
-  const mission* const orders_;  // null: the user has started us
-  bool under_orders_;            // their stream is open
+  const mission* const orders_;  // null: a user has started this lcrun
+  bool under_orders_;            // the stream of orders is open
   warden warden_;
   std::string socket_, report_socket_;
   lci::boot::kv::service service_;
@@ -108,13 +108,13 @@ class job {
   std::vector<pollfd> set_;
   int alive_ = 0;
   int status_ = 0;         // of the first failure
-  int forwarded_ = 0;      // last signal passed on that asks for an end
-  int end_requests_ = 0;   // how many of these came
-  bool ending_ = false;    // SIGTERM has gone out
+  int forwarded_ = 0;      // last signal passed on that requests an end
+  int end_requests_ = 0;   // how many such signals came
+  bool ending_ = false;    // SIGTERM was sent
   bool has_news_ = false;  // news_at_ is set
   std::string page_title_;
-  bool ends_with_page_ = false;  // the page that is being made is the job's last
-  bool killed_ = false;          // SIGKILL has gone out
+  bool ends_with_page_ = false;  // the job ends with the page that is being made
+  bool killed_ = false;          // SIGKILL was sent
   lci::boot::deadline report_at_ = lci::boot::deadline::never();  // of endings_, at the latest
   lci::boot::deadline kill_at_ = lci::boot::deadline::never();
   lci::boot::deadline news_at_ = lci::boot::deadline::never();

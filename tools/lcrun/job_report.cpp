@@ -1,4 +1,4 @@
-// Who waits for what, asked for by SIGUSR1 or because the time is over.
+// The page of what the ranks wait for, requested by SIGUSR1 or made because the time is over.
 #include <signal.h>
 
 #include <cstdio>
@@ -40,7 +40,7 @@ void job::ask_who_waits(const std::string& why) {
   inquiry_.begin(ranks);
 }
 
-// Programs that handle the signal get it, as ever: some save their state then.
+// Programs that handle the signal still get it: some save their state then.
 void job::pass_to_who_handles(int signal) {
   const process_groups now;
   for (const rank_process& p : ranks_) {
@@ -58,14 +58,14 @@ void job::look_for_answers() {
   if (ends_with_page_) end_job();
 }
 
-// The time is over: the page first, since it is about what is there now.
+// The time is over: the page comes first, since it is about the present state.
 void job::run_out_of_time() {
   timeout_ = lci::boot::deadline::never();
   say(time_text());
   status_ = 124;
   ends_with_page_ = true;
   ask_who_waits(time_text());
-  // Hosts tell nobody when they are done.
+  // Agents on other hosts do not report when their pages are done.
   if (!opts_.hosts.empty())
     page_end_ = lci::boot::deadline::in(2 * inquiry::LIMIT);
   else if (!inquiry_.is_under_way())

@@ -1,4 +1,4 @@
-// How a job begins: ranks of this host, or an lcrun on each of the hosts.
+// The start of a job: the ranks of this host, or an lcrun on each of the hosts.
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,7 +18,7 @@ void set_variables(environment& env, const std::vector<std::string>& variables) 
     env.set(v.substr(0, v.find('=')), v.substr(v.find('=') + 1));
 }
 
-// An error shows by itself: who does not read it ends, and we hear of that.
+// Errors need no handling: an agent that does not read it ends, and we are told of that.
 void write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
@@ -30,7 +30,7 @@ void write_all(int fd, std::string_view bytes) {
 
 }  // namespace
 
-// False when the command cannot be run at all; said once instead of by every rank.
+// False when the command cannot be run at all; reported once instead of by every rank.
 bool job::start_all() {
   const bool well = opts_.hosts.empty() ? start_ranks() : start_agents();
   input_.started();
@@ -63,7 +63,7 @@ bool job::start_ranks() {
   return true;
 }
 
-// Per host, what starts our agent there; it hears what to do from us alone.
+// Starts an agent on each host; it takes its orders from us alone.
 bool job::start_agents() {
   const std::vector<host_share> hosts = share_ranks(opts_.hosts, opts_.nprocs);
   mission m = make_mission(opts_, address_of(hosts.front()));
@@ -83,7 +83,7 @@ bool job::start_agents() {
     p.host = host.name;
     p.control = std::move(control.write);
     control.read.reset();
-    // The pipe may be smaller than this; who reads it is running.
+    // The pipe may be smaller than the mission, but its reader is running.
     write_all(p.control.get(), to_bytes(m));
   }
   return true;
@@ -101,7 +101,7 @@ bool job::add(const request& what, environment& env, const std::string& tag, boo
   if (exec_error == 0) return true;
   say("cannot run " + std::string(what.command[0]) + ": " + ::strerror(exec_error));
   status_ = exec_error == ENOENT ? 127 : 126;
-  ending_ = true;  // nothing more to be said about it
+  ending_ = true;  // there is nothing more to report
   return false;
 }
 

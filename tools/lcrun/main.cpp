@@ -22,7 +22,8 @@
 namespace lcrun {
 namespace {
 
-// Descriptors 0, 1 and 2 exist, so that no pipe of ours gets one of these numbers.
+// Makes sure that descriptors 0, 1 and 2 exist, so that none of our pipes gets one of these
+// numbers.
 void open_standard_descriptors() {
   for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::open("/dev/null", O_RDWR)) {
     if (fd <= STDERR_FILENO) continue;
@@ -31,7 +32,7 @@ void open_standard_descriptors() {
   }
 }
 
-// Three descriptors per rank; the usual soft limit of 1024 would end at 300 ranks.
+// Three descriptors per rank: with the usual soft limit of 1024 only 300 ranks would be possible.
 void raise_descriptor_limit(const rlimit& was, int nprocs) {
   rlimit wanted = was;
   const rlim_t need = 4 * static_cast<rlim_t>(nprocs) + 64;
@@ -40,14 +41,14 @@ void raise_descriptor_limit(const rlimit& was, int nprocs) {
   ::setrlimit(RLIMIT_NOFILE, &wanted);
 }
 
-// From here on signals are read in the poll loop; ranks get the old mask back.
+// From here on, signals are read in the poll loop; ranks get the old mask back.
 unique_fd redirect_signals(inherited_state& was) {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD})
     sigaddset(&set, signal);
   ::sigprocmask(SIG_BLOCK, &set, &was.mask);
-  // An ignored SIGCHLD, inherited from whoever started us, would take away the statuses.
+  // If SIGCHLD were ignored, inherited from our parent, we would not get the statuses.
   ::signal(SIGCHLD, SIG_DFL);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -55,8 +56,8 @@ unique_fd redirect_signals(inherited_state& was) {
   return unique_fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// A private meeting place, only if the user has asked for the file bootstrap. The user's own
-// directory, if given, says where.
+// A private directory to meet in, made only if the user has asked for the file bootstrap. It is
+// made in the user's own directory, if one is given.
 std::string make_directory() {
   const environment env;
   if (!wants_directory(env)) return {};
@@ -104,7 +105,7 @@ int run(int argc, char** argv) {
   }
   open_standard_descriptors();
   if (opts.agent) return run_agent();
-  // Before anything is started: what is wrong with the list is said with the usage.
+  // Before anything is started: errors in the list are reported with the usage.
   if (!opts.hosts.empty()) {
     share_ranks(opts.hosts, opts.nprocs);
     if (opts.ssh.empty()) opts.ssh = environment().get("LCI_SSH");

@@ -12,8 +12,8 @@
 namespace lcrun {
 
 std::string stat_behind_name(std::istream& stat) {
-  // The name may hold anything, a line's end as well. The iterator of the buffer would throw where
-  // the process has ended meanwhile.
+  // The name may contain anything, even a line feed. The buffer's iterator would throw if the
+  // process has ended meanwhile.
   std::string text;
   std::getline(stat, text, '\0');
   const std::size_t name_end = text.rfind(')');

@@ -1,4 +1,4 @@
-// The processes of a rank, as /proc shows them: the one that we have started, and what that has
+// The processes of a rank, as /proc shows them: the one that lcrun started, and those that it has
 // started in turn, such as the program that a shell script runs.
 // Threads: single.
 #pragma once
@@ -14,11 +14,11 @@ namespace lcrun {
 
 struct member {
   pid_t pid;
-  char state;  // as ps has it: R, S, D, T (stopped), t (held by a debugger), Z
+  char state;  // as in ps: R, S, D, T (stopped), t (held by a debugger), Z
   bool is_stopped() const noexcept { return state == 'T' || state == 't'; }
 };
 
-// What /proc/<pid>/stat holds behind the name; empty where the process has ended since it was
+// What follows the name in /proc/<pid>/stat; empty if the process has ended since the file was
 // opened.
 std::string stat_behind_name(std::istream& stat);
 // The processes of this machine at one moment, by process group.
@@ -33,7 +33,7 @@ class process_groups {
   std::unordered_map<pid_t, std::vector<member>> groups_;
 };
 
-// Whether it has a handler for that signal.
+// Whether the process has a handler for that signal.
 bool handles(pid_t pid, int signal);
 
 }  // namespace lcrun

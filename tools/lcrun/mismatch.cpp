@@ -1,4 +1,4 @@
-// What does not fit together on the page of who waits for what, in words.
+// What does not fit together on the page of what the ranks wait for, in words.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -152,7 +152,7 @@ class finder {
       return m.rank == view.rank && m.tag == send.tag && collectives_.count(m.engine) == 0;
     };
     if (find_record(*target, kind::message, is_it) == nullptr) return;
-    // What it does receive was told above.
+    // What it does receive was reported above.
     const record* const other = find_record(*target, kind::receive, [&](const record& r) {
       return collectives_.count(r.engine) == 0 &&
              (r.rank == view.rank || r.rank == lci::ANY_SOURCE);
@@ -195,7 +195,7 @@ class finder {
       const std::string what = by_name.begin()->first + " no. " + number + ", in which " +
                                named(inside, "waits", "wait");
       if (!missing.empty()) say(named(missing, "has", "have") + " not called " + what);
-      // It may be inside, and cannot say so.
+      // It may be inside the call without being able to report it.
       if (!silent.empty()) say(named(silent, "reports", "report") + " nothing about " + what);
     }
   }

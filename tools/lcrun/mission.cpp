@@ -70,7 +70,7 @@ void read_all(int fd, char* to, std::size_t size) {
   }
 }
 
-// Below the ports that systems give out by themselves; whose it is there, nobody here knows.
+// Below the ports that systems assign by themselves; whether it is free there is not known here.
 int random_port() {
   std::uint16_t bits = 0;
   if (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits))
@@ -155,7 +155,7 @@ std::vector<std::string> variables_for_others() {
     const std::string_view text = *entry;
     const bool ours =
         text.starts_with("LCI_") || text.starts_with("LCT_") || text.starts_with("FI_");
-    // Who is who is said anew.
+    // The variables that identify a process are set anew.
     const bool place = text.starts_with("LCI_LCRUN_") || text.starts_with("LCI_SSH=") ||
                        text.starts_with("LCT_PMI_") || text.find("_MASTER_") < text.find('=');
     if (ours && !place) out.emplace_back(text);

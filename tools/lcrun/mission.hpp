@@ -1,10 +1,10 @@
-// What the lcrun that a user has started tells the one on each host: over the standard input of
-// ssh, because a command line is for everybody to read and a key is among it. After it, each byte
-// is a signal for the ranks, and the end of the stream ends them: whatever cuts the connection, no
-// rank stays behind.
+// What the lcrun that a user has started sends to the lcrun on each host: over the standard input
+// of ssh, because anyone can read a command line and a key is part of it. After it, each byte is a
+// signal for the ranks, and the end of the stream ends them: whatever cuts the connection, no rank
+// stays behind.
 //
-// The bytes: a decimal length and a line feed, then strings that end with a zero byte each.
-// Threads: single. Always true: what does not parse is refused as a whole.
+// The bytes: a decimal length and a line feed, then strings that each end with a zero byte.
+// Threads: single. Always true: bytes that do not parse are refused as a whole.
 #pragma once
 
 #include <optional>
@@ -17,21 +17,22 @@
 namespace lcrun {
 
 struct mission {
-  options opts;           // of the user, but for hosts; opts.first and opts.local say which ranks
+  options opts;           // the user's, except hosts; opts.first and opts.local say which ranks
   std::string directory;  // to work in
-  std::string secret;     // of the job
+  std::string secret;     // the job's
   std::vector<std::string> environment;  // "NAME=VALUE"
   std::vector<std::string> command;
 };
 
-// What is the same for all hosts: a secret, an address (the option's, else this one) and a port.
+// The part that is the same for all hosts: a secret, an address (the option's, else this one), a
+// port.
 mission make_mission(const options& opts, const std::string& address);
 std::string to_bytes(const mission& m);
-// The strings after the length.
+// Parses the strings after the length.
 std::optional<mission> parse_mission(std::string_view bytes);
-// From the standard input; throws argument_error when there is none.
+// Reads it from the standard input; throws argument_error when there is none.
 mission read_mission(int fd);
-// Those of our variables that ranks on other hosts get too.
+// The variables of lci that ranks on other hosts also get.
 std::vector<std::string> variables_for_others();
 
 }  // namespace lcrun

@@ -31,7 +31,7 @@ const char* const USAGE =
 
 namespace {
 
-// A copy of everything for each rank has to fit one host.
+// Each host must have room for a copy of everything for each rank.
 constexpr int MOST = 4096;
 
 // The value of an option: the rest of the word, or the next word.
@@ -61,7 +61,7 @@ bool take_binding(std::string_view text) {
   throw lci::argument_error("--bind \"" + std::string(text) + "\": expected core or none");
 }
 
-// Options with a text; false when the word is none of them.
+// Options with a text; false when the word is not one of them.
 bool take_text(std::string_view word, int argc, char** argv, int& at, options& out) {
   const auto value = [&](const char* name) { return value_of(name, argc, argv, at); };
   if (is_option(word, "--hosts"))

@@ -13,19 +13,19 @@ struct options {
   bool bind_core = false;              // each rank has cores of its own
   double timeout_s = 0;                // 0 = none
   std::vector<std::string> variables;  // "NAME=VALUE", for the ranks
-  std::string hosts;                   // empty = this one
-  std::string ssh;                     // how to get there
+  std::string hosts;                   // empty: this host
+  std::string ssh;                     // the command that reaches them
   std::string address;                 // of rank 0, as other hosts reach it
-  int port = 0;                        // at which rank 0 listens; 0 = any
+  int port = 0;                        // on which rank 0 listens; 0 = any
   char** command = nullptr;            // null-terminated, from argv
   bool help = false;
-  // Of an lcrun that another one has started: which of the ranks are here.
+  // For an lcrun that another one has started: which of the ranks are here.
   bool agent = false;
   int first = 0, local = 0;
 };
 
-// Everything up to the first word that is no option (or "--"), then the command. False with a
-// reason when the command line is not one.
+// Parses everything up to the first word that is not an option (or "--"), then the command. Returns
+// false, with a reason in `why`, if that fails.
 bool parse(int argc, char** argv, options& out, std::string& why);
 
 extern const char* const USAGE;

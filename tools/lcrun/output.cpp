@@ -10,8 +10,8 @@
 namespace lcrun {
 
 void sink::write_some() {
-  // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking; more might block us,
-  // and our stdout is shared with others, so it must not be made non-blocking.
+  // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking; more might block, and
+  // stdout is shared with others, so it must not be made non-blocking.
   const std::size_t most = std::min<std::size_t>(buffer_.size() - taken_, PIPE_BUF);
   const ssize_t n = ::write(fd_, buffer_.data() + taken_, most);
   if (n < 0) {
@@ -39,7 +39,7 @@ void line_stream::read_some() {
 }
 
 void line_stream::drain() {
-  // A writer that goes on (something the rank has started) must not keep us here.
+  // A writer that goes on (a process that the rank has started) must not keep us here.
   for (int left = 64; left > 0 && is_open() && read_once(); --left) {
   }
 }
@@ -48,7 +48,7 @@ void line_stream::drain() {
 bool line_stream::read_once() {
   char bytes[64 * 1024];
   if (to_.is_dead()) {
-    fd_.reset();  // the rank learns of it by SIGPIPE, as it would without us
+    fd_.reset();  // the rank gets SIGPIPE, as it would without us
     return false;
   }
   const ssize_t n = ::read(fd_.get(), bytes, sizeof bytes);

@@ -1,7 +1,7 @@
-// Output of the job: lines of all ranks, whole and one after the other.
+// Output of the job: the lines of all ranks, whole and one after the other.
 // Threads: single, from the launcher's poll loop.
-// Always true: a line (up to MAX_LINE bytes) is never broken by another one; nothing here blocks; a
-// reader that does not keep up holds back the ranks instead of filling our memory.
+// Always true: a line (up to MAX_LINE bytes) is never split by another one; nothing here blocks; a
+// reader that does not keep up slows the ranks instead of filling our memory.
 #pragma once
 
 #include <poll.h>
@@ -16,7 +16,7 @@ namespace lcrun {
 
 using lci::boot::unique_fd;
 
-// Our own stdout or stderr.
+// The launcher's own stdout or stderr.
 class sink {
  public:
   explicit sink(int fd) : fd_(fd) {}
@@ -25,9 +25,9 @@ class sink {
   }
   bool has_data() const noexcept { return taken_ < buffer_.size(); }
   bool is_clogged() const noexcept { return buffer_.size() - taken_ > 256 * 1024; }
-  bool is_dead() const noexcept { return dead_; }  // the reader is gone
+  bool is_dead() const noexcept { return dead_; }  // the reader has closed it
   int fd() const noexcept { return fd_; }
-  // Writes a little; to be called when poll() says so.
+  // Writes a little; call it when poll() reports the descriptor.
   void write_some();
 
  private:
@@ -42,16 +42,16 @@ class line_stream {
  public:
   static constexpr std::size_t MAX_LINE = std::size_t{1} << 20;
 
-  // `tag` goes before each line. `join_end`: a last line without an end gets one.
+  // `tag` goes before each line. `end_last_line`: a last line without an end gets one.
   line_stream(unique_fd fd, sink& to, std::string tag, bool end_last_line);
   int fd() const noexcept { return fd_.get(); }
   bool is_open() const noexcept { return static_cast<bool>(fd_); }
   bool may_read() const noexcept { return is_open() && !to_.is_clogged(); }
-  // Takes what is there; closes at the end of the stream, or when nobody reads the sink.
+  // Reads what is there; closes at the end of the stream, or when the sink has no reader.
   void read_some();
-  // Takes everything that is in the pipe now.
+  // Reads everything that is in the pipe now.
   void drain();
-  // The last line, which may lack its end.
+  // Passes on the last line, which may lack its end.
   void finish();
 
  private:

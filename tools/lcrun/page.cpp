@@ -16,7 +16,7 @@ using lci::base::report::kind;
 using lci::base::report::record;
 
 constexpr std::size_t MOST_ALIKE = 5;    // lines of one kind for one rank
-constexpr std::size_t MOST_LINES = 100;  // of the page
+constexpr std::size_t MOST_LINES = 100;  // lines of the page
 
 std::string from_rank(std::int32_t rank) {
   return rank == lci::ANY_SOURCE ? "any rank" : "rank " + std::to_string(rank);
@@ -128,7 +128,7 @@ class rank_text {
     return out;
   }
 
-  // Lines of one kind, few enough to be read; the same twice counts.
+  // Lines of one kind, few enough to be read; equal ones are counted.
   void add_alike(kind what, const char* rest,
                  const std::function<std::string(const record&)>& text) {
     std::map<std::string, std::pair<std::size_t, std::int64_t>> found;
@@ -216,7 +216,7 @@ class rank_text {
 
   const rank_view& view_;
   std::set<std::int32_t> threads_;
-  std::set<std::uint64_t> own_;  // objects whose operations a line has told
+  std::set<std::uint64_t> own_;  // objects whose operations are already on a line
   std::uint32_t collective_engine_ = 0;
   std::vector<line> lines_;
 };

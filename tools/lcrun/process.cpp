@@ -19,10 +19,10 @@ namespace lcrun {
 namespace {
 
 constexpr const char* BACKEND = "LCT_PMI_BACKEND";
-// What we have put there; it is how lci knows it from what a user has put there.
+// The list that lcrun has put there, by which lci tells it from a user's.
 constexpr const char* BACKEND_BY_US = "LCI_LCRUN_BACKEND";
-// Words that every implementation of the interface knows: programs built with another one are
-// started by lcrun too.
+// Words that every implementation of the interface knows: lcrun also starts programs built with
+// another one.
 constexpr const char* KNOWN_TO_ALL = "file,local";
 
 bool list_holds(std::string_view list, std::string_view word) {
@@ -33,19 +33,19 @@ bool list_holds(std::string_view list, std::string_view word) {
   return found;
 }
 
-// Empty: the user has said nothing, though an lcrun that we run under may have.
+// Empty: the user has set nothing, although an lcrun that we run under may have.
 std::string users_backend(const environment& env) {
   const std::string list = env.get(BACKEND);
   return list == env.get(BACKEND_BY_US) ? std::string() : list;
 }
 
-// Between fork and exec: only calls that are safe there.
+// Runs between fork and exec: only calls that are safe there.
 [[noreturn]] void become(const request& what, char* const* envp, int out, int err, int report,
                          pid_t parent, const inherited_state& was) noexcept {
   char* const* const command = what.command;
-  ::setpgid(0, 0);  // with what it starts, a group that can be killed as a whole
+  ::setpgid(0, 0);  // one group with all that it starts, which can be killed as a whole
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  if (::getppid() != parent) ::_exit(127);  // it died before the line above
+  if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
   ::dup2(what.in, STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
@@ -106,7 +106,7 @@ void set_rank_variables(environment& env, const job_environment& job, int rank) 
   env.set("LCI_LCRUN_SOCKET", job.socket);
   env.set("LCI_LCRUN_RANK", rank_text);
   env.set("LCI_LCRUN_SIZE", size_text);
-  // Programs recognise a job by this variable, whatever bootstrap they end up with.
+  // Programs recognise a job by this variable, whatever bootstrap they use in the end.
   env.set("LCT_PMI_FILE_NRANKS", size_text);
   env.set("LCT_PMI_FILE_RANK", rank_text);
   if (!job.directory.empty()) env.set("LCT_PMI_FILE_DIR", job.directory);
@@ -122,7 +122,7 @@ void set_rank_variables(environment& env, const job_environment& job, int rank) 
     env.set(BACKEND_BY_US, KNOWN_TO_ALL);
   }
   if (!list_holds(env.get(BACKEND), "tcp")) return;
-  // Only for who asks for tcp: other programs take these for a torchrun job.
+  // Only if tcp is in the list: other programs would take these for a torchrun job.
   env.set("RANK", rank_text);
   env.set("WORLD_SIZE", size_text);
   env.set("LOCAL_RANK", std::to_string(rank - job.first));
@@ -145,11 +145,11 @@ started start_process(const request& what, environment& env, const inherited_sta
     become(what, envp.data(), out.write.get(), err.write.get(), report.write.get(), parent, was);
   }
   if (pid < 0) throw lci::backend_error("fork failed: " + lci::boot::errno_text(errno));
-  ::setpgid(pid, pid);  // as in the child: whoever is first
+  ::setpgid(pid, pid);  // as in the child, whichever comes first
   exec_error = 0;
   if (what.wait_for_exec) {
     report.write.reset();
-    // The other end closes at a successful exec.
+    // A successful exec closes the other end.
     while (::read(report.read.get(), &exec_error, sizeof exec_error) < 0 && errno == EINTR) {
     }
   }
@@ -158,10 +158,10 @@ started start_process(const request& what, environment& env, const inherited_sta
   return started{pid, std::move(out.read), std::move(err.read)};
 }
 
-// The kernel marks a process before it closes its descriptors, and tells us of its end only after
-// that, and after the last of its threads: others may have heard of the end long before.
+// The kernel marks a process before it closes its descriptors, and reports its end only after that,
+// and after the end of its last thread: others may have noticed the end long before.
 bool is_exiting(pid_t pid) {
-  // Of the seventh field behind the name, proc_pid_stat(5); the bit is in the kernel's
+  // In the seventh field after the name, proc_pid_stat(5); the bit is in the kernel's
   // include/linux/sched.h.
   constexpr unsigned PF_EXITING = 0x4;
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");

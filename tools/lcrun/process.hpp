@@ -17,14 +17,14 @@ namespace lcrun {
 
 using lci::boot::unique_fd;
 
-// How this process was when it started: ranks get it back as it was.
+// The state of this process when it started: ranks get it back unchanged.
 struct inherited_state {
   sigset_t mask;
   struct sigaction pipe_action;
   rlimit files;
 };
 
-// A copy of our environment, changed per rank.
+// A copy of lcrun's environment, changed for each rank.
 class environment {
  public:
   environment();
@@ -41,22 +41,22 @@ class environment {
 // What all ranks share.
 struct job_environment {
   std::string socket;     // abstract name of our key-value server
-  std::string directory;  // private directory for the file bootstrap, if the user asked for that
+  std::string directory;  // private directory for the file bootstrap, if the user asked for it
   int size;               // of the job
-  // Of a job on several hosts, whose ranks meet over tcp; empty and 0 otherwise.
+  // For a job on several hosts, whose ranks meet over tcp; empty and 0 otherwise.
   std::string address, secret;
   int port;
   int first, local;  // which ranks are here
 };
 
-// Sets what a rank's bootstrap looks for. LCT_PMI_BACKEND stays as the user has set it.
+// Sets the variables that a rank's bootstrap reads. LCT_PMI_BACKEND stays as the user has set it.
 void set_rank_variables(environment& env, const job_environment& job, int rank);
 // Whether LCT_PMI_BACKEND, as the user has set it, can lead to the file bootstrap.
 bool wants_directory(const environment& env);
 
 struct started {
   pid_t pid;           // also the number of its process group
-  unique_fd out, err;  // our ends, non-blocking
+  unique_fd out, err;  // the launcher's ends, non-blocking
 };
 
 struct request {
@@ -68,11 +68,11 @@ struct request {
 
 // Starts a process. Throws lci::backend_error when the system has no process or pipe left. With
 // `wait_for_exec`, returns the errno of a failed exec in `exec_error`; without it, the process
-// itself says so on its stderr. Either way it ends with status 127 or 126.
+// itself reports it on its stderr. Either way it ends with status 127 or 126.
 started start_process(const request& what, environment& env, const inherited_state& was,
                       int& exec_error);
 
-// A process of ours is on its way out, though waitid() does not tell of it yet.
+// True if a child is about to end, although waitid() does not report it yet.
 bool is_exiting(pid_t pid);
 
 struct pipe_ends {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr pid_t DISMISSED = 0;
 
-// Holds none of the launcher's descriptors: nobody shall wait for us at the end of a pipe.
+// Keeps none of the launcher's descriptors: no reader shall wait for us at the end of a pipe.
 void close_all_but(int kept) noexcept {
 #ifdef SYS_close_range
   const auto k = static_cast<unsigned>(kept);
@@ -33,7 +33,7 @@ void close_all_but(int kept) noexcept {
 }
 
 [[noreturn]] void stand_guard(int pipe, const std::string& directory) noexcept {
-  ::setsid();  // signals for the launcher's group are not for us
+  ::setsid();  // signals for the launcher's group do not reach us
   ::prctl(PR_SET_NAME, "lcrun-warden", 0, 0, 0);
   close_all_but(pipe);
   std::vector<pid_t> groups;

@@ -1,7 +1,8 @@
-// A small process that outlives the launcher by a moment: when the launcher dies without a word
-// (kill -9), it kills the process groups of all ranks, so that what ranks have started goes too,
-// and removes the job's directory. The kernel's parent-death signal alone reaches the ranks only.
-// Threads: the launcher must be single-threaded when it is made.
+// A small process that outlives the launcher briefly: when the launcher is killed (kill -9), it
+// kills the process groups of all ranks, so that everything that ranks have started ends too, and
+// removes the job's directory. The kernel's parent-death signal alone reaches only the ranks
+// themselves.
+// Threads: the launcher must be single-threaded when it makes one.
 #pragma once
 
 #include <sys/types.h>
@@ -16,10 +17,10 @@ class warden {
  public:
   // `directory` is removed with what is in it; empty = none.
   explicit warden(const std::string& directory);
-  ~warden();  // dismisses it
+  ~warden();  // ends the process
   warden(const warden&) = delete;
   warden& operator=(const warden&) = delete;
-  // A process group to kill if we die.
+  // Registers a process group to kill if we die.
   void watch(pid_t group) noexcept;
 
  private:
@@ -27,7 +28,7 @@ class warden {
   pid_t pid_ = -1;
 };
 
-// Removes a directory with the files in it and in its folders.
+// Removes a directory with its files and folders.
 void remove_tree(const std::string& directory) noexcept;
 
 }  // namespace lcrun

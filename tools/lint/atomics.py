@@ -1,7 +1,7 @@
-"""Each atomic operation spells its order out, and each that is not relaxed names its edge; an edge has both its ends.
+"""Each atomic operation spells out its order, and each that is not relaxed names its edge; an edge has both its ends.
 
-A comment `edge NAME` covers an operation when it stands above the function, or in it: at most NEAR lines above the
-statement, in it, or on the line below. docs/threads.md lists the functions whose operations are no edge, with the reason.
+A comment `edge NAME` covers an operation if it is above the function, or in it: at most NEAR lines above the statement, in
+it, or on the line below. docs/threads.md lists the functions whose operations are no edge, with the reason.
 """
 
 import re
@@ -12,14 +12,14 @@ from functions import functions
 
 NAME = "atomics"
 NEAR = 5
-# An edge is what one thread publishes and another one finds: "edge lane.open: ...".
+# An edge connects what one thread publishes with the thread that finds it: "edge lane.open: ...".
 NAMED = r"[a-z_0-9]+(?:\.[a-z_0-9]+)+"
 EDGE = re.compile(rf"\bedges?\s+(?://\s*)?({NAMED}(?:\s*(?:,|and)\s+(?://\s*)?{NAMED})*)"
                   r"((?:,|\s+//)\s+(?://\s*)?(?:both\s+sides|other\s+side))?")
 CALL = re.compile(r"(?:\.|->)(load|store|exchange|fetch_\w+|compare_exchange_\w+|test_and_set)(\()"
                   r"|\b(atomic_thread_fence)(\()")
 ORDER = re.compile(r"\bmemory_order(?:_|::)(\w+)")
-# Without an order only these are certain to be atomics: containers and pools have a load() and an exchange() as well.
+# Without an order only these are certainly atomics: containers and pools also have functions load() and exchange().
 SURE = re.compile(r"fetch_|compare_exchange_|test_and_set|atomic_thread_fence")
 READS, WRITES = {"acquire", "acq_rel", "seq_cst", "consume"}, {"release", "acq_rel", "seq_cst"}
 ROW = re.compile(r"^\| `([\w/.-]+)`: `([\w:~=]+)\(\)` \| (.+) \|$", re.MULTILINE)
@@ -40,7 +40,7 @@ def end_of_call(code, opening):
 
 
 def operations(text):
-    """(line, last line, what it is called, its orders) of each atomic operation."""
+    """(line, last line, its name, its orders) of each atomic operation."""
     code = without_comments(text)
     for match in CALL.finditer(code):
         what = match.group(1) or match.group(3)
@@ -77,7 +77,7 @@ class covering:
         return None
 
     def edges_of(self, first, last):
-        """The edges that cover an operation; the nearest place of comments decides."""
+        """The edges that cover an operation; the closest group of comments decides."""
         around = self.function_at(first)
         low, high = (around[3], around[2]) if around else (comment_above(self.lines, first), last)
         near = [edge for edge in self.edges
@@ -92,7 +92,7 @@ def excused(root):
 
 
 def check(root, build):
-    """The library; where a partner is in a test's support, that too."""
+    """The library, and tests/support, where some partners are."""
     del build
     result = Result()
     allowed, used = excused(root), set()
@@ -138,7 +138,7 @@ PLANTED = [
     Planted({"lci/base/a.cpp": "// edge a.b: partner is nobody\n"}, "edge a.b has one end"),
     Planted({"lci/base/a.cpp": STORE + STORE.replace("a()", "c()")}, "edge a.b has no read"),
     Planted({"lci/base/a.cpp": LOAD + LOAD.replace("b()", "c()")}, "edge a.b has no write"),
-    # The comment of one function says nothing of the next.
+    # The comment of one function does not cover the next one.
     Planted({"lci/base/a.cpp": STORE + LOAD + "void c() { x.store(1, std::memory_order_release); }\n"},
             "store(release) in c() names no edge"),
     Planted({"lci/base/a.cpp": STORE + LOAD + "void c() {" + "\n" * (NEAR + 1) + "  x->exchange(1,\n std::memory_order_acq_rel);\n}\n"},

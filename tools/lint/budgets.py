@@ -32,13 +32,13 @@ def mutable_globals(root, build):
         match = re.match(r"\S+ .{7} (\.(?:data|bss)\S*)\t\S+ +(?:\.hidden )?(.+)$", line)
         if not match or ".rel.ro" in match.group(1) or match.group(2).startswith((".", "guard variable", "DW.ref.")):
             continue
-        # std objects that headers drag in are not ours.
+        # std objects that headers define do not count.
         if not re.match(r"(typeinfo|vtable|std::|__)", match.group(2)):
             names.add(match.group(2))
     # A static that is set once when its function first runs, and declared const, is a constant.
     text = "\n".join(without_comments(path.read_text()) for path in files(root, LIBRARY))
     return sorted(name for name in names
-                  if not name.startswith("LCT_")  # that programs know the interface by
+                  if not name.startswith("LCT_")  # the names by which programs use the interface
                   and not re.search(r"\bconst\b[^;={(]*[\s*&]" + re.escape(name.split("::")[-1]) + r"\s*[={(;]", text))
 
 
@@ -62,7 +62,7 @@ def check(root, build):
             spans += [span for _, _, span in found]
             comments += comment_lines(text)
             lines += sum(bool(line.strip()) for line in text.splitlines())
-            if not name.startswith("include/lct/"):  # those are what programs know the interface by
+            if not name.startswith("include/lct/"):  # the names by which programs use the interface
                 macros += MACRO.findall(without_comments(text))
     sources = sum(lengths)
     tests = sum(path.read_text().count("\n") for path in files(root, ("tests",)))

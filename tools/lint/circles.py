@@ -1,10 +1,10 @@
-"""Parts do not include each other in wide circles, and no class is wider than a reader can hold.
+"""Parts do not include each other in wide circles, and no class is wider than a reader can remember.
 
-A part is a header and the sources that define what it declares. It knows another part when it includes a header of
-it, and also when it calls what that one defines without an include: a function declared here and defined there is an
-include that does not show. A class that is only named, for a pointer that is passed on, is not known: to use it takes
-an include. A circle is a set of parts each of which knows every other one, directly or
-by way of the rest; where there is one, none of its parts can be read, tested or replaced without the others.
+A part is a header and the sources that define what it declares. It knows another part if it includes one of its headers,
+and also if it calls a function that the other one defines, without an include: a function declared here and defined
+there is a hidden include. A class that is only named, for a pointer that is passed on, is not known: using it requires
+an include. A circle is a set of parts each of which knows every other one, directly or by way of the rest; none of its
+parts can be read, tested or replaced without the others.
 """
 
 import re
@@ -45,7 +45,7 @@ def is_function(statement):
 
 
 def classes(code):
-    """[(name, line, number of public functions)] of the classes that a file defines, those inside others too."""
+    """[(name, line, number of public functions)] of the classes that a file defines, nested ones included."""
     found = []
     for match in DEFINED.finditer(code):
         access = "private" if code[match.start():].startswith("class") else "public"
@@ -63,7 +63,7 @@ def classes(code):
                     opened = head
             elif c == "}":
                 depth -= 1
-                # A body, and no initialiser of a member: `x{0};` goes on to its semicolon.
+                # A body, not the initialiser of a member: `x{0};` goes on to its semicolon.
                 if depth == 1 and not parens and "(" in opened:
                     count += access == "public" and is_function(opened)
                     start = i + 1
@@ -119,7 +119,7 @@ class Parts:
         return name.rsplit(".", 1)[0]
 
     def find_class(self, name, near):
-        """The part that defines a class: of the same folder, or else of the only place there is."""
+        """The part that defines a class: one in the same folder, or else the only one there is."""
         folder = near.rsplit("/", 1)[0]
         places = {self.part_of[one] for one in self.definers.get(name, ())}
         here = {part for part in places if part.rsplit("/", 1)[0] == folder}
@@ -231,14 +231,14 @@ def circle_of(count):
 
 PLANTED = [
     Planted(circle_of(4), "4 parts in a circle"),
-    # The include is in a source, which uses what its header only names.
+    # The include is in a source, which uses a class that its header only names.
     Planted({**circle_of(4), "lci/mem/p0.hpp": "class c1;\nclass c0 { c1* other; };\n",
              "lci/mem/p0.cpp": '#include "lci/mem/p0.hpp"\n#include "lci/mem/p1.hpp"\n'}, "4 parts in a circle"),
-    # The source of two parts further on defines what the first one declares.
+    # The source of a part two steps away defines what the first one declares.
     Planted({"lci/mem/a.hpp": "void f();\n", "lci/mem/b.hpp": '#include "lci/mem/a.hpp"\n',
              "lci/mem/c.hpp": '#include "lci/mem/b.hpp"\n', "lci/mem/d.hpp": '#include "lci/mem/c.hpp"\n',
              "lci/mem/d.cpp": '#include "lci/mem/d.hpp"\nvoid f() {}\n'}, "4 parts in a circle"),
-    # A source without a header belongs to the class that it defines a function of.
+    # A source without a header belongs to the class of which it defines a function.
     Planted({**circle_of(4), "lci/mem/p3.hpp": "class c3 { void f(); };\n",
              "lci/mem/other.cpp": '#include "lci/mem/p0.hpp"\nvoid c3::f() {}\n'}, "4 parts in a circle"),
     Planted({"lci/mem/a.hpp": "class a {\n public:\n" + "".join(f"  void f{i}() {{}}\n" for i in range(26)) + "};\n"},

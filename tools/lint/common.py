@@ -1,7 +1,7 @@
-"""What the checkers share: which files there are, C++ without comments, and how a result is told.
+"""What the checkers share: the list of files, C++ without comments, and how a result is reported.
 
 A checker is a module with NAME, check(root, build) -> Result and PLANTED, the violations it must find;
-selfcheck.py plants them and looks. Exit status: 0 in order, 1 problems, 77 could not be checked here.
+selfcheck.py plants them and runs it. Exit status: 0 in order, 1 problems, 77 could not be checked here.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Planted:
 
 
 def files(root, folders, suffixes=(".cpp", ".hpp", ".h")):
-    """Files below `folders`, as git knows them where it does: what is ignored or half written is not ours."""
+    """Files below `folders`, as git lists them if it can: ignored or half-written files do not count."""
     listed = subprocess.run(
         ["git", "-C", str(root), "ls-files", "-z", "--", *folders], capture_output=True, text=True, check=False
     )
@@ -86,7 +86,7 @@ def commands_of(database):
 
 
 def in_parallel(work, jobs, what):
-    """work(job) of all jobs, on every core. Tells how far it is, as ninja does; what(job): in words."""
+    """work(job) for all jobs, on every core. Prints its progress, as ninja does; what(job): the job in words."""
     answers = []
     with ThreadPoolExecutor(int(os.environ.get("LCI_JOBS", 0)) or os.cpu_count()) as pool:
         under_way = {pool.submit(work, job): job for job in jobs}

@@ -1,4 +1,4 @@
-"""Doxygen without a warning: every public symbol is documented, every link in the pages leads somewhere."""
+"""Doxygen runs without a warning: every public symbol is documented, and every link in the pages works."""
 
 import argparse
 import re
@@ -33,18 +33,18 @@ def generate(root, build, out, html):
 
 
 def texts(node):
-    """The words of a part of the description."""
+    """The text of a part of the description."""
     return "" if node is None else " ".join("".join(node.itertext()).split())
 
 
 def untold(out):
-    """Functions whose description leaves out a parameter or a result, and setters without a default."""
+    """Functions whose description omits a parameter or a result, and setters without a default."""
     found = []
     for path in sorted(Path(out).glob("xml/*.xml")):
         for member in ElementTree.parse(path).iter("memberdef"):
             if member.get("kind") != "function" or member.get("prot") != "public":
                 continue
-            if member.find("reimplements") is not None:  # what it takes over from says it
+            if member.find("reimplements") is not None:  # described where it is first declared
                 continue
             name, kind, where = member.findtext("qualifiedname") or member.findtext("name"), texts(member.find("type")), member.find("location")
             told = {texts(one) for one in member.iter("parametername")}
@@ -66,7 +66,7 @@ def check(root, build):
 
 
 _HEADER = "/// @file\n/// A header.\nnamespace lci {\n%s\n}\n"
-# An operation and the function of its name: what its class says, and the function's argument.
+# An operation and the function of its name: the text of its class, and the function's argument.
 _OPERATION = ("/// %s\nclass f_x : public detail::operation<f_x, int, int, 0> {\n public:\n  /// Takes the rank.\n"
               "  explicit f_x(int value);\n  /// Sets the rank.\n  f_x&& rank(int value) {\n  }\n};\n"
               "/// f_x without options.\ninline int f(%s) {\n  return f_x(1).call();\n}\n")

@@ -1,14 +1,14 @@
 """Shows a public header to Doxygen as its readers know it: operations with all their setters, each with meaning and
-default, and without the classes that they are put together from. Pages get the names that the tree orders them by.
+default, and without the classes that they are composed of. Pages get the names by which the tree orders them.
 
-Doxygen runs it for each file and reads what it prints; lines keep their numbers.
+Doxygen runs it for each file and reads its output; lines keep their numbers.
 """
 
 import re
 import sys
 from pathlib import Path
 
-# Which part of the reference a header is; the order and the titles are in docs/reference.dox.
+# The part of the reference to which a header belongs; the order and the titles are in docs/reference.dox.
 GROUP = {"runtime": "setup", "resources": "setup", "attr": "setup", "handles": "setup", "post": "post", "status": "post",
          "progress": "post", "options": "post", "types": "post", "memory": "memory", "completion": "completion",
          "graph": "graph", "stream": "stream", "collective": "collective", "net": "net", "info": "about", "version": "about",
@@ -22,7 +22,7 @@ CONSTRUCTOR = re.compile(r"/// Positional arguments?, see the setters? of (?:the
 
 
 def end_of_block(text, at):
-    """Where the block that begins at the brace `at` ends."""
+    """Where the block ends that begins at the brace `at`."""
     depth = 0
     for match in re.compile(r"[{}]").finditer(text, at):
         depth += 1 if match.group() == "{" else -1
@@ -32,7 +32,7 @@ def end_of_block(text, at):
 
 
 def words(comment):
-    """The text of comment lines, as one line; what groups members is no text."""
+    """The text of comment lines, as one line, without the marks that group members."""
     lines = [re.sub(r"^\s*///<?\s?", "", line).strip() for line in comment.splitlines()]
     return " ".join(line for line in lines if line and line not in ("@{", "@}"))
 
@@ -43,7 +43,7 @@ def sentence(text):
 
 
 class Headers:
-    """What all headers of a folder declare."""
+    """The declarations of all headers in a folder."""
 
     def __init__(self, folder):
         self.texts = {path.name: path.read_text() for path in sorted(folder.glob("*.hpp"))}
@@ -63,7 +63,7 @@ class Headers:
                 self.parts[match.group(1)] = (bases, SETTER.findall(body))
 
     def meaning(self, name, text, kind):
-        """What the page says of a setter."""
+        """The description of a setter on its page."""
         if not text or text.startswith("Sets an attribute"):
             about, default, _ = self.settings.get(name, ("", "", ""))
             default = default or ("empty" if "string" in kind else "none")
@@ -71,7 +71,7 @@ class Headers:
         return sentence(text)
 
     def inherited(self, bases):
-        """Setters of these classes and those below them."""
+        """Setters of these classes and of their bases."""
         found = []
         for base in bases:
             lower, setters = self.parts.get(base, ([], []))
@@ -106,14 +106,14 @@ def describe(names, setters):
         # "op_": a function pointer may not have the name of its setter.
         said = setters.get(name.rstrip("_"), ("",))[0]
         said = re.sub(r"^Sets (the attribute: )?", "", said)
-        # Without a text it is left out, and is missed by the check of the pages.
+        # A parameter without a text is left out, and the check of the pages reports it.
         if said:
             out.append(f"@param {name}  {said}")
     return " ".join(out)
 
 
 def answers(text):
-    """{operation: what its class says after @return}, for call() and for the function of its name."""
+    """{operation: the text of its class after @return}, for call() and for the function of its name."""
     found = {}
     for comment, name in re.findall(r"((?:^///.*\n)+)class (\w+)_x\b", text, re.MULTILINE):
         said = re.search(r"@return\s+(.*?)\s*(?=@\w|\bThreads: |\bErrors: |\n\n|\Z)", re.sub(r"^/// ?", "", comment, flags=re.MULTILINE), re.DOTALL)
@@ -165,7 +165,7 @@ def comment_own(setters, positional, block):
         names, known = parameters(made.group(1)), dict(setters)
         if names == ["value"] and "value" not in known:
             known["value"] = known.get(positional[0], ("",)) if positional else ("",)
-        # In this order, since the first is one of those that the second looks for.
+        # In this order, since the result of the first is also input for the second.
         block = CONSTRUCTOR.sub("/// Takes what the operation cannot be without.", block)
         block = re.sub(r"^([ \t]*/// Takes [^\n]*)$(?=\n[ \t]*(?:explicit )?\w+_x\()", lambda m: m.group(1) + " " + describe(names, known),
                        block, flags=re.MULTILINE)
@@ -197,7 +197,7 @@ def header(path):
         return match.group(1).rstrip("\n") + " " + told + "\n" + match.group(0)[len(match.group(1)):]
     text = re.sub(r"((?:^///.*\n)+)^inline ([\w:<>]+\*?)\s+(\w+)\(([^)]*)\)", lambda m: plain(m) if "_x without options" in m.group(1) else m.group(0),
                   text, flags=re.MULTILINE)
-    # What attributes read back, and members that tell one thing.
+    # Attribute getters, and members that return a single value.
     if "get_attr_" in text:
         text = re.sub(r"///\s*@[{}]", "", text)
     text = re.sub(r"^([ \t]*)(?=[\w:]+ get_attr_(\w+)\(\))", lambda m: m.group(1) + one_comment(
@@ -212,7 +212,7 @@ def header(path):
 
 
 def label_of(path):
-    """The name of a page: what its first line says, else one made of the file's name."""
+    """The label of a page: the one in its first line, else one made from the file's name."""
     said = re.search(r"\{#(\w+)\}", path.read_text().partition("\n")[0])
     return said.group(1) if said else f"{path.parent.name}_{path.stem}".replace("-", "_")
 
@@ -222,7 +222,7 @@ def page(path):
     first, newline, rest = path.read_text().partition("\n")
     if "{#" not in first:
         first += f" {{#{label_of(path)}}}"
-    # Doxygen knows pages, not their sections by the names that other readers give them, and no sources.
+    # Doxygen does not know sections of pages by the anchors that other readers use, nor source files.
     rest = re.sub(r"\]\(([\w/.-]+\.md)#[\w-]+\)", r"](\1)", rest)
     rest = re.sub(r"\[([^\]\n]+)\]\([\w/.-]+\.[ch]pp\)", r"`\1`", rest)
     if path.name == "README.md" and path.parent.name in ("decisions", "examples"):

@@ -1,5 +1,5 @@
-"""Includes point to the same floor or down, never up; backends do not see each other, but hip sees cuda. What is
-experimental sees the backend that it belongs to, and nobody sees it. The rooms of proto are floors of their own: a lower one
+"""Includes point to the same floor or down, never up; backends do not see each other, but hip sees cuda. Experimental
+parts see the backend to which they belong, and nothing sees them. The rooms of proto are floors of their own: a lower one
 includes no higher one and names no type of it."""
 
 import re
@@ -9,7 +9,7 @@ from common import Planted, Result, files, relative, run, without_comments
 NAME = "floors"
 LOW = {"public", "base", "data", "mem"}
 CORE = LOW | {"net", "match", "comp"}
-# Lowest first; what puts them together is above all of them.
+# Lowest first; the part that combines them is above them all.
 ROOMS = ["proto engine", "proto host", "proto gpu", "proto"]
 SEES = {
     "public": {"public"},
@@ -26,12 +26,12 @@ SEES = {
     "example": {"public", "example"},
 }
 BACKEND_SEES = LOW | {"net"}
-# HIP is CUDA's calls with other functions behind them.
+# HIP is CUDA's code with other driver functions.
 BACKENDS_BELOW = {"backend hip": {"backend cuda"}}
-# They are above everything, so only floors that do not exist are beyond them.
+# These are above everything, so they may include every floor that exists.
 TOP = {"api", "lct", "tool", "providers"}
 DEFINED = re.compile(r"^(?:class|struct|enum class) (\w+)\b[^;(]*\{", re.MULTILINE)
-# What is not included can only be named by such a line.
+# A type that is not included can be named only by such a line.
 DECLARED = re.compile(r"^(?:class|struct|enum class) (\w+)\b[^{(;\n]*;", re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -51,7 +51,7 @@ def floor_of(name):
 
 
 def target_of(included, source, root):
-    """Path from the root of what an include in quotes names, or None when it is not ours."""
+    """The path, from the root, of what an include in quotes names, or None if it is not part of this tree."""
     for candidate in (included, f"include/{included}", f"{source.rsplit('/', 1)[0]}/{included}"):
         if (root / candidate).is_file() or (root / (candidate + ".in")).is_file():
             return candidate
@@ -71,7 +71,7 @@ def may_see(floor, target):
 
 
 def check_rooms(texts, result):
-    """What the rooms of proto name. texts: {path: (room, text)}."""
+    """Checks the types that the rooms of proto name. texts: {path: (room, text)}."""
     defined = {}
     for room, text in texts.values():
         for name in DEFINED.findall(text):
@@ -91,7 +91,7 @@ def check(root, build):
     for path in files(root, ("include", "lci", "backends", "experimental/cuda", "experimental/ibv", "lct", "tools", "examples")):
         name = relative(path, root)
         floor = floor_of(name)
-        # Strings are kept: what is included stands in one.
+        # Strings are kept: the included name is one.
         text = without_comments(path.read_text(), keep_strings=True)
         if floor in ROOMS:
             rooms[name] = (floor, path.read_text())

@@ -1,7 +1,7 @@
-"""Finds function bodies in C++ text: what stands in braces after a parameter list, outside other functions.
+"""Finds function bodies in C++ text: blocks in braces after a parameter list, outside other functions.
 
-Not a parser: it follows braces and looks at the text before each one, which is enough for code that
-clang-format has laid out. Lambdas count as part of the function that they stand in.
+Not a parser: it follows braces and looks at the text before each one, which is enough for code that clang-format has
+formatted. Lambdas count as part of the function in which they are.
 """
 
 import re
@@ -12,7 +12,7 @@ NOT_A_FUNCTION = re.compile(r"^\s*(?:inline\s+)?(?:namespace|extern\s*\"|enum|cl
 SCOPE = re.compile(r"\b(?:namespace|class|struct|union)\b|^\s*extern\s*\"")
 PREPROCESSOR = re.compile(r"(?m)^[ \t]*#(?:[^\n\\]|\\.|\\\n)*")
 TEMPLATE = re.compile(r"^\s*template\s*<")
-# `s(int a) : x` up to the brace of `x{a}`: a member initialiser, the body is still to come.
+# `s(int a) : x` up to the brace of `x{a}`: a member initialiser; the body is still to come.
 MEMBER_INITIALISER = re.compile(r"\)\s*(?:noexcept\s*)?:(?!:).*[\w>]\s*$", re.DOTALL)
 LABEL = re.compile(r"^\s*(?:public|private|protected)\s*:")
 
@@ -50,7 +50,7 @@ ENCLOSED = re.compile(r"\b(?:class|struct|union)\b|\bnamespace\s*$")
 
 def functions(text, only_free=False):
     """[(name, first line, number of lines)] of the function bodies of a file. only_free: without those in the body of a
-    class or in a namespace without a name, which no other file can call by their name alone."""
+    class or in an unnamed namespace, which no other file can call by their name alone."""
     code = PREPROCESSOR.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), without_comments(text))
     found, stack, head_start, parens = [], [], 0, 0
     inside = 0  # braces deep in a function

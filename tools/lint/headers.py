@@ -8,12 +8,12 @@ from common import EXPERIMENTAL, Planted, Result, Skip, commands_of, files, in_p
 
 NAME = "headers"
 FIRST_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-# gcc and clang do not warn about the same things; the second language level is the one most clients have.
+# gcc and clang give different warnings; the second language level is the one that most clients use.
 PUBLIC_RUNS = [("g++", "c++11"), ("g++", "c++20"), ("clang++", "c++11"), ("clang++", "c++17")]
 
 
 def compile_alone(root, build, header, compiler, standard, include):
-    """The compiler's complaint about a file that includes nothing but this header, twice."""
+    """The compiler's complaint about a file that includes only this header, twice."""
     flags = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", f"-std={standard}", "-x", "c++", "-"]
     folders = [f"-I{root / folder}" for folder in include] + [f"-I{build / 'include'}"]
     source = f'#include "{header}"\n#include "{header}"\n'
@@ -22,7 +22,7 @@ def compile_alone(root, build, header, compiler, standard, include):
 
 
 def check(root, build):
-    """A header that needs another one before it is found here and not by a client."""
+    """A header that lacks an include is found here, not by a client."""
     compilers = [c for c in ("g++", "clang++") if shutil.which(c)]
     if not compilers:
         raise Skip("neither g++ nor clang++")
@@ -30,12 +30,12 @@ def check(root, build):
     for path in files(root, ("include",), (".hpp", ".h")):
         header = path.relative_to(root / "include").as_posix()
         jobs += [(header, c, s, ["include"]) for c, s in PUBLIC_RUNS if c in compilers]
-    # The first include of x.cpp is x.hpp, which every build compiles alone in this way.
+    # The first include of x.cpp is x.hpp, which every build thus compiles alone.
     proven = set()
     for path in files(root, ("lci", "backends", *EXPERIMENTAL, "lct"), (".cpp",)):
         first = FIRST_INCLUDE.search(path.read_text())
         proven.add(first.group(1) if first else "")
-    # A network whose headers are not on this machine is not built.
+    # A network whose headers are missing on this machine is not built.
     database = build / "compile_commands.json"
     built = {path.parent for path in commands_of(database)} if database.exists() else None
     left_out = []

@@ -1,7 +1,7 @@
 """Every lock has its place in the order, and every place a lock: docs/threads.md lists them.
 
-Three lists there, each row with the folder of the locks: the order itself (a row's locks may be held while those that its
-last column names are taken, which are further down or leaves), locks that are only ever tried, and leaves.
+It has three lists, each row with the folder of the locks: the order itself (while a row's locks are held, those in its last
+column may be taken, which are further down or leaves), locks that are only ever tried, and leaves.
 """
 
 import re
@@ -71,7 +71,7 @@ def check(root, build):
             if (folder, lock) in place:
                 result.problems.append(f"{DOCUMENT}:{number}: {folder}: {lock} is listed twice")
             place[folder, lock] = row
-            # Leaves and locks that nobody waits for may be taken under any.
+            # Leaves, and locks that no thread waits for, may be taken under any lock.
             last.setdefault(lock, []).append(row if of == "order" else len(rows))
             if (folder, lock) not in declared:
                 result.problems.append(f"{DOCUMENT}:{number}: there is no lock {lock} in {folder}")

@@ -1,7 +1,7 @@
 """Unit tests mirror the sources: X_test.cpp or X_aspect_test.cpp is for X of that floor, and each source has one.
 
-What is otherwise stands in tests/unit/README.md with its reason: sources that other tests cover, tests that are for no
-one source, and floors where this is to come.
+Exceptions are in tests/unit/README.md with their reasons: sources that other tests cover, tests that belong to no single
+source, and floors where this is still to be done.
 """
 
 import re
@@ -10,13 +10,13 @@ from common import Planted, Result, files, relative, run
 
 NAME = "mirror"
 DOCUMENT = "tests/unit/README.md"
-LONG = 60  # lines, from which a source needs a test
+LONG = 60  # a source with at least this many lines needs a test
 HEADS = {"| folder | sources | covered by |": "sources", "| test | why |": "tests", "| folder | why not yet |": "to come"}
 QUOTED = re.compile(r"`([^`]+)`")
 
 
 def folder_of(name):
-    """The folder whose tests are in one place: a room of proto or net, else a floor; code for devices is one folder down."""
+    """The folder whose tests are in one place: a room of proto or net, else a floor; device code is one folder deeper."""
     parts = name.split("/")
     return "/".join(parts[:3 if parts[1] in ("proto", "net") and len(parts) > 3 else 2])
 
@@ -35,12 +35,12 @@ def listed(text):
 
 
 def source_of(test, sources):
-    """The source that a test is named after, the longest name that fits; None: there is none."""
+    """The source after which a test is named, the longest name that fits; None if there is none."""
     return max((s for s in sources if test == s or test.startswith(s + "_")), key=len, default=None)
 
 
 def check(root, build):
-    """Sources of the floors and backends, and what is below tests/unit."""
+    """The sources of the floors and backends, and everything below tests/unit."""
     del build
     result = Result()
     sources, tests, lines = {}, {}, {}

@@ -1,4 +1,4 @@
-"""What is named exists: files and folders in documents and comments, symbols of ours in documents."""
+"""What is named exists: files and folders in documents and comments, lci's symbols in documents."""
 
 import re
 import subprocess
@@ -8,14 +8,14 @@ from common import Planted, Result, relative, run
 NAME = "names"
 FOLDERS = ("include", "lci", "lct", "backends", "experimental", "tools", "tests", "bench", "examples", "docs", "cmake_modules")
 PATH = re.compile(rf"(?<![\w./<{{$-])(?:{'|'.join(FOLDERS)})/[\w./-]*\w(?![\w*<{{])(?!/\*)")
-# Made by the build, or of the kernel's source.
+# Made by the build, or part of the kernel's source.
 MADE = {"lci/config.hpp", "lci/build_options.inc", "include/linux/sched.h"}
 READ = (".md", ".hpp", ".cpp", ".h", ".cu", ".in", ".sh", ".txt", ".cmake")
-# What a document quotes that looks like a name of ours: with ::, with (), or in lower case with an underscore.
+# A quotation in a document that looks like a name of lci: with ::, with (), or in lower case with an underscore.
 QUOTED = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
 TOKEN = re.compile(r"(?<![\w./$<{-])[A-Za-z]\w*(?:::~?\w+)*(?:\(\))?(?![\w*<{$])")
 WORD = re.compile(r"[A-Za-z_]\w*")
-# `no_memory_${way}` and the like: names that a script puts together.
+# `no_memory_${way}` and similar: names that a script composes.
 MADE_UP = re.compile(r"\b([a-z]\w{3,})\$[{<]")
 FOREIGN = ("std", "boost")
 NOT_OURS = {
@@ -34,21 +34,21 @@ NOT_OURS = {
 
 
 def listed(root):
-    """Every file that git knows, or every file there is."""
+    """Every file that git lists, or every file there is."""
     known = subprocess.run(["git", "-C", str(root), "ls-files", "-z"], capture_output=True, text=True, check=False)
     names = [name for name in known.stdout.split("\0") if name]
     return names or [relative(path, root) for path in root.rglob("*") if path.is_file()]
 
 
 def unknown_paths(root, names):
-    """Where a path is named that is neither a file, with or without its ending, nor a folder."""
+    """Where a path is named that is neither a file, with or without its suffix, nor a folder."""
     known = set(names) | MADE
     for name in names:
         parts = name.split("/")
         known.update("/".join(parts[:depth]) for depth in range(1, len(parts)))
         known.add(re.sub(r"(\.\w+)+$", "", name))
     for name in names:
-        # What changed may be gone; checkers name what they plant.
+        # A changelog may name what no longer exists; checkers name what they plant.
         if not name.endswith(READ) or name == "CHANGELOG.md" or name.startswith("tools/lint/"):
             continue
         for number, line in enumerate((root / name).read_text(errors="replace").splitlines(), 1):
@@ -64,7 +64,7 @@ def is_a_symbol(token):
 
 
 def unknown_symbols(root, names):
-    """Where a document quotes a symbol whose parts are not in one file of the tree that is no document."""
+    """Where a document quotes a symbol whose parts do not all occur in one file of the tree that is no document."""
     words_of, prefixes = [], []
     for name in names:
         if not name.endswith(".md") and (root / name).is_file():
@@ -72,13 +72,13 @@ def unknown_symbols(root, names):
             words_of.append(set(WORD.findall(text)))
             prefixes += MADE_UP.findall(text)
     known = set().union(*words_of, (re.split(r"[.]", name.split("/")[-1])[0] for name in names))
-    # A group of tests is named by what stands before the two underscores.
+    # A group of tests is named by the part before the two underscores.
     known |= {word.split("__")[0] for word in known}
     for name in names:
-        # What changed may be gone.
+        # A changelog may name what no longer exists.
         if not name.endswith(".md") or name == "CHANGELOG.md":
             continue
-        # Examples in blocks show how it might be written.
+        # Code blocks may contain examples of how something could be written.
         text = re.sub(r"(?ms)^```.*?^```", lambda m: "\n" * m.group(0).count("\n"), (root / name).read_text())
         for quoted in QUOTED.finditer(text):
             number = text.count("\n", 0, quoted.start()) + 1

@@ -1,4 +1,4 @@
-"""An option of the build is read by something, or says that it is without effect."""
+"""Every option of the build is read somewhere, or its text says that it is without effect."""
 
 import re
 
@@ -6,7 +6,7 @@ from common import LIBRARY, Planted, Result, files, relative, run, without_comme
 
 NAME = "options"
 DECLARED = re.compile(r'^[ \t]*(?:option\((LC[IT]_\w+)\s+"([^"]*)"[^)]*\)|set\((LC[IT]_\w+)\s[^)]*?\bCACHE\s+\w+\s+"([^"]*)"\s*\))', re.MULTILINE)
-# In a header that the build writes: a macro that is there or not, which says nothing unless it is asked for.
+# In a header that the build writes: a macro that is defined or not, which has no effect unless something tests it.
 SWITCH = re.compile(r"^#cmakedefine[ \t]+(\w+)[ \t]*$", re.MULTILINE)
 
 
@@ -25,7 +25,7 @@ def check(root, build):
         for match in DECLARED.finditer(text):
             name, about = match.group(1) or match.group(3), match.group(2) or match.group(4)
             options[name] = (f"{relative(path, root)}:{text.count(chr(10), 0, match.start()) + 1}", about)
-        # That one option is the default of another is no use of it.
+        # Serving as the default of another option does not count as a use.
         used.update(re.findall(r"\w+", DECLARED.sub("", text)))
     for path in files(root, LIBRARY):
         macros.update(re.findall(r"\w+", without_comments(path.read_text())))

@@ -28,7 +28,7 @@ def plant(folder, tree):
 
 
 def outcome(checker, tree):
-    """What the checker says about a tree of its own."""
+    """What the checker reports about a tree of its own."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder).resolve()
         plant(root, tree)
@@ -36,7 +36,7 @@ def outcome(checker, tree):
 
 
 def check(root, build):
-    """Plants and looks."""
+    """Plants the violations and runs the checkers."""
     del root, build
     result, count, absent = Result(), 0, []
     for number, name in enumerate(CHECKERS, 1):

@@ -1,9 +1,8 @@
-"""clang-tidy over the library's sources, with the checks of .clang-tidy, among them what clang itself warns of.
+"""clang-tidy over the library's sources, with the checks of .clang-tidy, which include clang's own warnings.
 
-The sources of a folder are looked at together, as one file that includes them: most of the time goes into the
-standard headers, which then are read once. Where two sources have a name in common that way, that folder is looked
-at file by file. A folder is looked at again only when something in it, a header that it reaches, or the
-configuration has changed.
+The sources of a folder are checked together, as one file that includes them: most of the time goes into the standard
+headers, which are then read only once. If two sources define the same name, that folder is checked file by file. A folder
+is checked again only when something in it, a header that it reaches, or the configuration has changed.
 """
 
 import hashlib
@@ -21,13 +20,13 @@ NAME = "tidy"
 TOOL = "clang-tidy-14"
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 NOT_TOGETHER = re.compile(r"redefinition of|is ambiguous|conflicting types")
-# As in cmake_modules/LciFloors.cmake, but for shadowing: sources that are looked at together shadow each other's names.
+# As in cmake_modules/LciFloors.cmake, except for shadowing: sources that are checked together shadow each other's names.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic"]
 
 
 @lru_cache(maxsize=None)
 def closure(root, path):
-    """The project's own files that a file reaches through includes, itself among them."""
+    """The project's own files that a file reaches through includes, the file itself included."""
     reached, todo = set(), [path]
     while todo:
         current = todo.pop()
@@ -39,7 +38,7 @@ def closure(root, path):
 
 
 def stamp_of(root, group, options):
-    """Names these sources in this state."""
+    """A name for these sources in their present state."""
     digest = hashlib.sha256(options)
     for part in sorted(set().union(*(closure(root, path) for path in group))):
         digest.update(part.read_bytes())
@@ -47,13 +46,13 @@ def stamp_of(root, group, options):
 
 
 def flags_of(command):
-    """The compiler options that decide what the source means."""
+    """The compiler options that affect the meaning of the source."""
     words = shlex.split(command)
     return [word for word in words if re.match(r"-(I|D|isystem|std=|f(?:visibility|tls))", word)]
 
 
 def tidy(path, flags):
-    # A file that includes sources is what we want here and nowhere else.
+    # A file that includes sources is wanted here and nowhere else.
     options = [TOOL, f"--config-file={ROOT / '.clang-tidy'}", "--checks=-bugprone-suspicious-include", "--quiet",
                "--warnings-as-errors=*", str(path), "--", *WARNINGS, *flags]
     done = subprocess.run(options, capture_output=True, text=True, check=False)
@@ -64,7 +63,7 @@ def tidy(path, flags):
 
 
 def tidy_group(group, stamp, flags):
-    """What is wrong with these sources. Leaves its stamp at once when nothing is, so that no work is lost."""
+    """The problems of these sources. Writes the stamp at once if there are none, so that no work is lost."""
     together = stamp.with_suffix(".cpp")
     together.write_text("".join(f'#include "{path}"\n' for path in group))
     found = tidy(together, flags)
@@ -92,7 +91,7 @@ def check(root, build):
     todo = [(group, stamps / stamp_of(root, group, options), flags_of(commands[group[0]])) for group in groups]
     todo = sorted((item for item in todo if not item[1].exists()), key=lambda item: -len(item[0]))
     result = Result(summary=f"{len(sources)} sources, {sum(len(item[0]) for item in todo)} of them in changed folders")
-    # A header's problem is found once per group that includes it, and told once.
+    # A header's problem is found once per group that includes it, and reported once.
     found = set().union(*in_parallel(lambda item: tidy_group(*item), todo, lambda item: relative(item[0][0].parent, root)))
     result.problems = sorted(complaint.replace(f"{root}/", "") for complaint in found)
     return result
