@@ -116,7 +116,7 @@ std::vector<info_choice_t> libraries_of_build() {
 // What is in experimental/. Whether it can be used on this machine, GPUs and cards say.
 std::vector<info_choice_t> experimental_parts() {
   std::vector<info_choice_t> out;
-  for (const char* name : {"gdrcopy", "data_direct", "extended_cq"})
+  for (const char* name : {"gdrcopy", "multi_rail", "data_direct", "extended_cq"})
     out.push_back({name, LCI_WHY_NO_EXPERIMENTAL});
   return out;
 }
