@@ -110,7 +110,7 @@ void device_queues::tell(int rank, const note& what) noexcept {
   if (on == nullptr || on->state() > connection::stage::ready) return;
   work one(IBV_WR_SEND, IBV_SEND_INLINE);
   one.add(&what, sizeof(what));
-  if (on->post(one.wr, claim::ours) != errorcode_t::done) pending_errors_.add_note(rank, what);
+  if (on->post(one.wr, claim::ours) != errorcode_t::done) due_notices_.add_note(rank, what);
 }
 
 }  // namespace lci::ibv

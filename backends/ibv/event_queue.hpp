@@ -40,7 +40,7 @@ class event_queue final : public base_queue {
   // What was posted there fails, since nobody will hear how it ended.
   void lose(net::sink& to, connection& on, const char* reason) noexcept;
   // At the next poll rail_queues::serve() is called. Threads: shared.
-  void serve_rails_soon() noexcept { pending_errors_.raise(); }
+  void serve_rails_soon() noexcept { due_notices_.raise(); }
 
  private:
   friend base_queue;

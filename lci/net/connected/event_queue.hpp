@@ -77,7 +77,7 @@ class event_queue : public Queues {
       this->receives_.replace(*std::exchange(presenting_, nullptr));
     if (++polls_ % LOOK_EVERY == 0 || work_.is_due()) [[unlikely]]
       look_after(to);
-    if (this->pending_errors_.is_due()) [[unlikely]]
+    if (this->due_notices_.is_due()) [[unlikely]]
       self().serve_pending(to);
     std::size_t n = self().present_some(to, max);
     if (!this->self_.is_empty()) [[unlikely]]
@@ -131,7 +131,7 @@ class event_queue : public Queues {
   }
   void stop(connection&) noexcept {}
   LCI_COLD void serve_pending(sink& to) noexcept {
-    this->pending_errors_.serve(
+    this->due_notices_.serve(
         to, [this](int rank, const typename Queues::note& what) { this->tell(rank, what); });
   }
   void look() noexcept {}

@@ -1,4 +1,4 @@
-#include "lci/net/connected/pending_errors.hpp"
+#include "lci/net/connected/due_notices.hpp"
 
 #include <gtest/gtest.h>
 
@@ -30,14 +30,14 @@ struct error_listener final : sink {
 
 using said_notes = std::vector<std::pair<int, int>>;
 
-TEST(pending_errors, nothing__is_not_due) {
-  const pending_errors<int> none;
+TEST(due_notices, nothing__is_not_due) {
+  const due_notices<int> none;
   EXPECT_FALSE(none.is_due());
   EXPECT_TRUE(none.are_failures_told());
 }
 
-TEST(pending_errors, serve__notes_and_failures_once_in_their_order) {
-  pending_errors<int> owed;
+TEST(due_notices, serve__notes_and_failures_once_in_their_order) {
+  due_notices<int> owed;
   owed.add_note(1, 10);
   owed.add_failure(2, nullptr, "first");
   owed.add_note(3, 30);
@@ -57,8 +57,8 @@ TEST(pending_errors, serve__notes_and_failures_once_in_their_order) {
   EXPECT_EQ(said.size(), 2u);
 }
 
-TEST(pending_errors, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_a_circle) {
-  pending_errors<int> owed;
+TEST(due_notices, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_a_circle) {
+  due_notices<int> owed;
   owed.add_note(1, 10);
   sink& nobody = null_sink();
   int tries = 0;
@@ -75,8 +75,8 @@ TEST(pending_errors, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_
 }
 
 // A sink may post again, or poll, while it is told.
-TEST(pending_errors, what_comes_in_while_it_is_served__is_not_lost) {
-  pending_errors<int> owed;
+TEST(due_notices, what_comes_in_while_it_is_served__is_not_lost) {
+  due_notices<int> owed;
   owed.add_failure(1, nullptr, "first");
   error_listener to;
   to.then = [&] {
@@ -91,9 +91,9 @@ TEST(pending_errors, what_comes_in_while_it_is_served__is_not_lost) {
   EXPECT_TRUE(owed.is_due()) << "what was raised then may have come too late for that serve";
 }
 
-TEST(pending_errors, threads__every_failure_is_told_once) {
+TEST(due_notices, threads__every_failure_is_told_once) {
   constexpr int EACH = 2000;
-  pending_errors<int> owed;
+  due_notices<int> owed;
   std::vector<std::thread> posters;
   for (int t = 0; t < 3; ++t)
     posters.emplace_back([&, t] {

@@ -18,10 +18,10 @@
 namespace lci::net::connected {
 
 template <class Note>
-class pending_errors {
+class due_notices {
  public:
   // Throws std::bad_alloc.
-  pending_errors() {
+  due_notices() {
     failures_.reserve(SPARE);
     notes_.reserve(SPARE);
     serving_.reserve(SPARE);
@@ -48,19 +48,19 @@ class pending_errors {
   }
   // Something else has to be looked after at the next poll.
   void raise() noexcept {
-    is_due_.store(true, std::memory_order_release);  // edge net.pending_errors: partner is serve()
+    is_due_.store(true, std::memory_order_release);  // edge net.due_notices: partner is serve()
   }
   bool is_due() const noexcept { return is_due_.load(std::memory_order_relaxed); }
   // Whether the sink has heard of every failure.
   bool are_failures_told() const noexcept {
     return untold_.load(std::memory_order_acquire) ==
-           0;  // edge net.pending_errors.told: partner is serve()
+           0;  // edge net.due_notices.told: partner is serve()
   }
 
   // tell(rank, note) sends one, or adds it again.
   template <class Tell>
   void serve(sink& to, Tell&& tell) noexcept {
-    // edge net.pending_errors: partner is raise(). First, so that nothing is overlooked.
+    // edge net.due_notices: partner is raise(). First, so that nothing is overlooked.
     is_due_.exchange(false, std::memory_order_acquire);
     {
       const std::lock_guard lock(lock_);
@@ -71,7 +71,7 @@ class pending_errors {
     failure one;
     while (take(one)) {
       to.on_error(one.rank, one.context, one.reason);
-      // edge net.pending_errors.told: partner is are_failures_told().
+      // edge net.due_notices.told: partner is are_failures_told().
       untold_.fetch_sub(1, std::memory_order_release);
     }
   }
