@@ -22,9 +22,8 @@ constexpr char NOT_STOPPED[] = "the connection failed and the card did not stop 
 inline bool event_queue::receive(net::sink& to, const ibv_wc& what, connection& from) noexcept {
   place& into = receives::place_of(what.wr_id);
   from.hear(now_);
-  // Who sends to us has heard our number: it may have said so in a hello that was lost.
   if (from.state() == stage::calling) [[unlikely]]
-    from.move(stage::ready);
+    meet(from);
   const std::uint32_t imm = ntohl(what.imm_data);
   if (from.was_gone_said) [[unlikely]] {
     receives_.again(into);  // nothing comes from who is gone

@@ -115,6 +115,12 @@ class event_queue : public Queues {
   // or was refused, since that came later.
   Event& put_back() noexcept { return *--first_ = {}; }
 
+  // Something has come over a connection that is not known to be ready: who sends has heard of our
+  // end of it, and may have said so in a hello that was lost or comes later.
+  LCI_COLD void meet(connection& on) noexcept {
+    keys_.withdraw(on.rank, {});  // see fabric::deregister_region()
+    on.move(stage::ready);
+  }
   // The connection is of no use any more, because the peer has disconnected or because it failed.
   void end(sink& to, connection& on, stage how, std::string_view reason) noexcept {
     on.move(how);
