@@ -115,7 +115,7 @@ class event_queue : public Queues {
   // or was refused, since that came later.
   Event& put_back() noexcept { return *--first_ = {}; }
 
-  // Something has come over a connection that is not known to be ready: who sends has heard of our
+  // Something has come over a connection that is not known to be ready: the sender knows our
   // end of it, and may have said so in a hello that was lost or comes later.
   LCI_COLD void meet(connection& on) noexcept {
     keys_.withdraw(on.rank, {});  // see fabric::deregister_region()
