@@ -6,7 +6,7 @@
 #include <bit>
 #include <cerrno>
 
-#include "backends/ibv/rails.hpp"
+#include "backends/ibv/errors.hpp"
 #include "lci/base/env.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
@@ -28,13 +28,6 @@ std::vector<rail> make_rails(std::vector<chosen_port>& cards) {
     out.push_back({std::move(cards[i]), std::move(pd)});
   }
   return out;
-}
-
-near_cards near_of_all(const chosen_port& first, const std::vector<rail>& others) {
-  if (others.empty()) return {};
-  std::vector<std::string> pcis{first.pci};
-  for (const rail& one : others) pcis.push_back(one.card.pci);
-  return {this_machine(), pcis};
 }
 
 void stop_waiting(const chosen_port& card) {
@@ -111,8 +104,6 @@ cards::cards(const net::fabric_config& config, std::vector<chosen_port> ports)
       first_(std::move(ports.front())),
       pd_(make_pd(first_)),
       rails_(make_rails(ports)),
-      rail_least_(rail_wishes::from_environment().least),
-      near_(near_of_all(first_, rails_)),
       caps_(capabilities_of(first_, pd_.get(), config)) {
   for (std::size_t i = 0; i <= rails_.size(); ++i) {
     const chosen_port& card = at(i);

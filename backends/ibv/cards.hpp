@@ -10,9 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/ibv/near_cards.hpp"
 #include "backends/ibv/select.hpp"
-#include "backends/ibv/side.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/net/backend.hpp"
@@ -30,6 +28,12 @@ struct patience {
   }
 };
 
+// A card beside the first.
+struct rail {
+  chosen_port card;
+  pd_handle pd;
+};
+
 class cards {
  public:
   explicit cards(const net::fabric_config& config);  // throws backend_error
@@ -40,10 +44,8 @@ class cards {
   const net::capabilities& caps() const noexcept { return caps_; }
   const chosen_port& first() const noexcept { return first_; }
   ibv_pd* pd() const noexcept { return pd_.get(); }
-  // The other cards.
+  // The other cards, where several are used together (multi_rail).
   const std::vector<rail>& rails() const noexcept { return rails_; }
-  std::size_t rail_least() const noexcept { return rail_least_; }
-  const near_cards& near() const noexcept { return near_; }
   const patience& tries() const noexcept { return patience_; }
   std::string names() const;
   // Why the cards are of no use any more, for good, as far as that was heard, in a literal; null:
@@ -70,8 +72,6 @@ class cards {
   const chosen_port first_;
   const pd_handle pd_;
   const std::vector<rail> rails_;
-  const std::size_t rail_least_;
-  const near_cards near_;
   net::capabilities caps_;
   std::mutex events_mutex_;
   std::atomic<const char*> failure_{nullptr};

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "backends/ibv/queue_pair.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::ibv {
@@ -111,7 +112,11 @@ contact* connector::sender_of(const hello& said) {
 }
 
 bool connector::take_up(connection& on, device_queues& q, const hello& said, contact& who) {
-  if (on.peer_qpn == 0) accept(on, q, said, who);
+  if (on.peer_qpn == 0) {
+    // First, so that all are connected once the one that messages take is.
+    if (q.rails() != nullptr) q.rails()->accept(on, said);
+    connect_queue_pair(on, {where_, who.address.where, said.qpn}, said, on.psn, cards_.tries());
+  }
   if (on.peer_qpn != said.qpn) return false;
   contacts::set_directory(who, said.directory, said.directory_key);
   return true;
@@ -133,13 +138,7 @@ bool connector::say(connection& on, device_queues& q, std::uint8_t flags) {
   out.reads = static_cast<std::uint8_t>(std::min(where_.limits.max_qp_rd_atom, 16));
   out.flags = flags;
   out.where = here_.where;
-  for (const auto& one : q.sides()) {
-    const connection* const beside = one->find(on.rank);
-    if (beside != nullptr) out.others[out.rails++] = {beside->qp->qp_num, place_of(one->on().card)};
-    // Each serves as many.
-    out.reads =
-        static_cast<std::uint8_t>(std::min<int>(out.reads, one->on().card.limits.max_qp_rd_atom));
-  }
+  if (q.rails() != nullptr) q.rails()->describe(on.rank, out);
   send(out, *who);
   return true;
 }

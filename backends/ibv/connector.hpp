@@ -53,16 +53,8 @@ class connector final : public net::connected::connector<connector, device_queue
   }
   bool say(connection& on, device_queues& q, std::uint8_t flags);
   void disconnect_called();
-  void accept(connection& on, device_queues& q, const hello& said, const contact& who);
   void send(const hello& what, contact& to);
   void post_receive(std::uint32_t cell);
-  // One queue pair of ours and one of theirs.
-  struct pairing {
-    const chosen_port& mine;
-    place theirs;
-    std::uint32_t qpn;
-  };
-  void connect(connection& on, const pairing& to, const hello& said, std::uint32_t psn);
 
   cards& cards_;
   const chosen_port& where_;

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "backends/ibv/errors.hpp"
-#include "backends/ibv/side.hpp"
+#include "backends/ibv/queue_pair.hpp"
 #include "lci/errors.hpp"
 #include "lci/net/connected/address_text.hpp"
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <utility>
 
+#include "backends/ibv/queue_pair.hpp"
 #include "backends/ibv/work.hpp"
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
@@ -57,7 +57,6 @@ device_queues::device_queues(cards& on, regions& memory, net::connected::connect
       reserved_(static_cast<std::uint32_t>(config_.send_reserve * depth_)) {
   if (config_.ibv_td_strategy == attr_ibv_td_strategy_t::all_qp)
     domain_ = make_thread_domain(on.pd());
-  for (const rail& one : on.rails()) sides_.push_back(std::make_unique<side>(one, depth_, ranks()));
 }
 
 device_queues::~device_queues() {
@@ -69,7 +68,7 @@ device_queues::~device_queues() {
       memory_.remove(left_over.key);
     }
   });
-  splits_.for_each_left([&](split& one) { memory_.remove(one.key); });
+  rails_.reset();
   // Queue pairs before the queues they use.
   clear();
 }
@@ -84,7 +83,7 @@ thread_domain device_queues::next_home() {
 
 connection& device_queues::make_connection(int rank) {
   // First: once there is a connection to a rank, nobody asks again.
-  for (const auto& one : sides_) one->make_connection(rank);
+  if (rails_ != nullptr) rails_->make_connection(rank);
   cq_.make_room(made_ + 1, depth_, receives_.size());
   thread_domain home = next_home();
   const bool is_shared = domain_.pd != nullptr;
@@ -111,55 +110,7 @@ void device_queues::tell(int rank, const note& what) noexcept {
   if (on == nullptr || on->state() > connection::stage::ready) return;
   work one(IBV_WR_SEND, IBV_SEND_INLINE);
   one.add(&what, sizeof(what));
-  if (on->post(one.wr, claim::ours) != errorcode_t::done) pending_errors_.add_note(rank, what);
-}
-
-errorcode_t device_queues::post_part(split& s) noexcept {
-  const split::part& p = s.parts[s.posted];
-  work one(s.is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE);
-  one.add(p.local, p.size, p.lkey);
-  one.aim(p.remote, p.rkey);
-  // Before the post: once the last part is posted, `s` is the polling thread's.
-  ++s.posted;
-  const errorcode_t code = p.on->post(one.wr, {.context = &s, .what = purpose::part});
-  if (code != errorcode_t::done) --s.posted;
-  return code;
-}
-
-errorcode_t device_queues::start(const split& what) noexcept {
-  split* const s = splits_.take();
-  if (s == nullptr) return errorcode_t::retry_nomem;
-  *s = what;
-  connection& main = *s->main;
-  const std::size_t count = s->count;
-  main.begin_split();
-  for (std::size_t i = 0; i < count; ++i) {
-    const errorcode_t code = post_part(*s);
-    if (code == errorcode_t::done) continue;
-    // What a card beside the first refuses for good, only polls look at.
-    const connection& by = *s->parts[i].on;
-    if (i != 0 || (&by != &main && by.refused() != 0)) {
-      await_room(*s);
-      break;
-    }
-    main.end_split();
-    splits_.put(*s);
-    return code;
-  }
-  return errorcode_t::done;
-}
-
-void device_queues::await_room(split& s) noexcept {
-  {
-    const std::lock_guard lock(waiting_lock_);
-    s.next = std::exchange(waiting_, &s);
-  }
-  pending_errors_.raise();
-}
-
-split* device_queues::take_waiting() noexcept {
-  const std::lock_guard lock(waiting_lock_);
-  return std::exchange(waiting_, nullptr);
+  if (on->post(one.wr, claim::ours) != errorcode_t::done) due_notices_.add_note(rank, what);
 }
 
 }  // namespace lci::ibv

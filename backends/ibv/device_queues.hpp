@@ -6,16 +6,14 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "backends/ibv/cards.hpp"
 #include "backends/ibv/completions.hpp"
 #include "backends/ibv/connection.hpp"
+#include "backends/ibv/multi_rail.hpp"
 #include "backends/ibv/qpn_map.hpp"
 #include "backends/ibv/receives.hpp"
 #include "backends/ibv/region.hpp"
-#include "backends/ibv/side.hpp"
-#include "backends/ibv/split.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/base/biased_lock.hpp"
 #include "lci/net/connected/device_queues.hpp"
@@ -32,8 +30,9 @@ class device_queues : public net::connected::device_queues<connection, note> {
 
   cards& behind() noexcept { return cards_; }
   regions& memory() noexcept { return memory_; }
-  // Those on the other cards.
-  const std::vector<std::unique_ptr<side>>& sides() const noexcept { return sides_; }
+  // Those on the other cards; null: there is one. Set before there is a connection.
+  rail_queues* rails() const noexcept { return rails_.get(); }
+  void set_rails(std::unique_ptr<rail_queues> rails) noexcept { rails_ = std::move(rails); }
   // A queue pair for that rank, not connected yet. Throws backend_error.
   connection& make_connection(int rank);
   // Sends a note, now or at a later poll. The peer may be gone: then nobody needs it.
@@ -41,22 +40,14 @@ class device_queues : public net::connected::device_queues<connection, note> {
   void tell_withdrawn(int rank, net::remote_key name) noexcept {
     tell(rank, {note::kind::withdrawn, name.slot, name.generation, 0});
   }
-  // An operation in parts, of which the first may be refused: then it is as if nothing had
-  // happened. The answer is done, and the sink hears of the end.
-  errorcode_t start(const split& what) noexcept;
   // No user waits for anything.
   bool is_drained() const noexcept {
     return is_quiet() && are_all([](const connection& on) { return on.is_drained(); });
   }
 
  protected:
-  static errorcode_t post_part(split& s) noexcept;
-  void await_room(split& s) noexcept;
-  split* take_waiting() noexcept;
-
   cards& cards_;
   regions& memory_;
-  splits splits_;
   receives receives_;
   completions cq_;
   qpn_map by_qpn_;
@@ -68,10 +59,8 @@ class device_queues : public net::connected::device_queues<connection, note> {
   const std::uint32_t reserved_;   // of it, for control endpoints
   thread_domain domain_;           // of all queue pairs, if they share one
   base::biased_lock domain_lock_;  // posts in it
-  std::vector<std::unique_ptr<side>> sides_;
-  std::size_t made_ = 0;         // connections; under the connector's lock
-  base::spinlock waiting_lock_;  // guards the next
-  split* waiting_ = nullptr;     // for room, or to be told
+  std::size_t made_ = 0;           // connections; under the connector's lock
+  std::unique_ptr<rail_queues> rails_;
 };
 
 }  // namespace lci::ibv

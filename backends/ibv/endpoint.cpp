@@ -19,8 +19,7 @@ endpoint::endpoint(device_queues& queues, key_cache& keys, claim by) noexcept
       memory_(queues.memory()),
       me_(queues.behind().config().book->rank()),
       by_(by),
-      max_inline_(queues.behind().caps().max_inject),
-      rail_least_(queues.behind().rail_least()) {}
+      max_inline_(queues.behind().caps().max_inject) {}
 
 errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
@@ -87,47 +86,6 @@ errorcode_t endpoint::put_imm(const net::net_op& op) noexcept {
 }
 errorcode_t endpoint::get(const net::net_op& op) noexcept { return rma(op, IBV_WR_RDMA_READ); }
 
-// Over which cards: those that both ends have registered it with, and of them not the first if our
-// end is memory of a GPU that others are nearer to. What is in order at once keeps its place among
-// what comes behind it, and what is fenced, or comes behind such a put, its place behind others:
-// all of these go whole.
-pieces endpoint::cut_for(const net::net_op& op, const connection& on, const net::remote_target& at,
-                         std::uint64_t key, regions::by_card& local) const noexcept {
-  if (op.size < rail_least_ || on.rails == 1 || is_in_order(op) || op.fence) return {};
-  if (on.has_open_puts()) return {};
-  local = memory_.find_on_all(op.buffer, op.size, key);
-  unsigned usable = 0;
-  for (std::size_t i = 0; i < MAX_RAILS; ++i)
-    if ((on.rails >> i & 1u) != 0 && key_in(at, i) != 0 && local[i] != nullptr) usable |= 1u << i;
-  const near_cards::set without_first = usable & ~1u;
-  if (regions::is_far_from_first(key) && without_first != 0) usable = without_first;
-  return cut(op.size, usable);
-}
-
-errorcode_t endpoint::split_up(const net::net_op& op, ibv_wr_opcode what, connection& on,
-                               const pieces& parts, const net::remote_target& at,
-                               const regions::by_card& local, std::uint64_t registered) noexcept {
-  split s;
-  s.main = &on;
-  s.context = op.context;
-  s.key = registered;
-  s.is_read = what == IBV_WR_RDMA_READ;
-  s.has_imm = what == IBV_WR_RDMA_WRITE_WITH_IMM;
-  s.imm = op.imm;
-  s.remote = at.address + op.remote_offset;
-  s.rkey = key_in(at, 0);
-  for (const piece& one : parts) {
-    connection* const by = one.rail == 0 ? &on : queues_.sides()[one.rail - 1]->find(op.rank);
-    s.parts[s.count++] = {by,
-                          static_cast<const std::byte*>(op.buffer) + one.at,
-                          one.size,
-                          s.remote + one.at,
-                          local[one.rail]->lkey,
-                          key_in(at, one.rail)};
-  }
-  return queues_.start(s);
-}
-
 errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
   if (op.rank == me_) [[unlikely]]
     return what == IBV_WR_RDMA_READ ? queues_.self().get(op)
@@ -160,11 +118,10 @@ errorcode_t endpoint::rma(const net::net_op& op, ibv_wr_opcode what) noexcept {
         queues_, memory_, op, record.key,
         [&](std::uint64_t local) { return memory_.find_key(op.buffer, op.size, local, key); });
     if (code != errorcode_t::done) return code;
-    regions::by_card local{};
-    const pieces parts = cut_for(op, *on, at, record.key != 0 ? record.key : op.local_key, local);
-    if (parts.count != 0) [[unlikely]] {
-      code = split_up(op, what, *on, parts, at, local, record.key);
-    } else {
+    // A peer that is reached over several cards, which there are then.
+    const bool is_cut =
+        on->rails != 1 && queues_.rails()->post({op, what, *on, at, record.key}, code);
+    if (!is_cut) [[likely]] {
       one.add(op.buffer, op.size, key);
       code = on->post(one.wr, record, by_);
     }

@@ -27,11 +27,6 @@ class endpoint final : public net::endpoint {
  private:
   errorcode_t send_copy(connection& on, const net::net_op& op) noexcept;
   errorcode_t rma(const net::net_op& op, ibv_wr_opcode what) noexcept;
-  pieces cut_for(const net::net_op& op, const connection& on, const net::remote_target& at,
-                 std::uint64_t key, regions::by_card& local) const noexcept;
-  errorcode_t split_up(const net::net_op& op, ibv_wr_opcode what, connection& on,
-                       const pieces& parts, const net::remote_target& at,
-                       const regions::by_card& local, std::uint64_t registered) noexcept;
 
   device_queues& queues_;
   key_cache& keys_;
@@ -39,7 +34,6 @@ class endpoint final : public net::endpoint {
   const int me_;
   const claim by_;
   const std::size_t max_inline_;
-  const std::size_t rail_least_;  // bytes from which an operation goes in pieces
 };
 
 }  // namespace lci::ibv

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/ibv/errors.hpp"
+#include "backends/ibv/queue_pair.hpp"
 #include "backends/ibv/work.hpp"
 #include "lci/base/log.hpp"
 
@@ -21,9 +22,8 @@ constexpr char NOT_STOPPED[] = "the connection failed and the card did not stop 
 inline bool event_queue::receive(net::sink& to, const ibv_wc& what, connection& from) noexcept {
   place& into = receives::place_of(what.wr_id);
   from.hear(now_);
-  // Who sends to us has heard our number: it may have said so in a hello that was lost.
   if (from.state() == stage::calling) [[unlikely]]
-    from.move(stage::ready);
+    meet(from);
   const std::uint32_t imm = ntohl(what.imm_data);
   if (from.was_gone_said) [[unlikely]] {
     receives_.again(into);  // nothing comes from who is gone
@@ -92,8 +92,8 @@ inline std::size_t event_queue::present_some(net::sink& to, std::size_t max) noe
   while (n < max && (first_ != end_ || fetch(to)) && present(to, n)) {
   }
   receives_.post_some();
-  if (!sides().empty()) [[unlikely]]
-    poll_sides(to, n < max && first_ == end_);
+  if (rails() != nullptr) [[unlikely]]
+    rails()->poll(to, n < max && first_ == end_);
   return n;
 }
 
@@ -144,10 +144,8 @@ bool event_queue::finish(net::sink& to, connection& on, const send_record& recor
       keys_.on_read(*this, record.context, error == nullptr);
       return true;
     case purpose::part:
-      part_done(to, *static_cast<split*>(record.context), error);
-      return true;
     case purpose::news:
-      finish_split(to, *static_cast<split*>(record.context), error);
+      rails()->finish(to, record, error);
       return true;
     case purpose::user:
       break;
@@ -166,26 +164,13 @@ bool event_queue::finish(net::sink& to, connection& on, const send_record& recor
 // What was posted and is not answered comes back flushed, or from drop_posted() if the card does
 // not even stop.
 void event_queue::stop(connection& on) noexcept {
-  const auto stop_one = [](connection& one) {
-    ibv_qp_attr attr{};
-    attr.qp_state = IBV_QPS_ERR;
-    one.is_stopped = library().modify_qp(one.qp.get(), &attr, IBV_QP_STATE) == 0;
-  };
-  stop_one(on);
-  for (const auto& one : sides()) {
-    connection* const beside = one->find(on.rank);
-    if (beside == nullptr) continue;
-    beside->move(on.state());
-    stop_one(*beside);
-  }
+  stop_queue_pair(on);
+  if (rails() != nullptr) rails()->stop(on);
 }
 
 void event_queue::drop_posted(net::sink& to, connection& on, std::string_view) noexcept {
   if (!on.is_stopped) lose(to, on, NOT_STOPPED);
-  for (const auto& one : sides()) {
-    connection* const beside = one->find(on.rank);
-    if (beside != nullptr && !beside->is_stopped) lose(to, *beside, NOT_STOPPED);
-  }
+  if (rails() != nullptr) rails()->drop_posted(to, on, NOT_STOPPED);
 }
 
 void event_queue::take_note(const note& what, const connection& from) noexcept {
@@ -198,7 +183,7 @@ void event_queue::take_note(const note& what, const connection& from) noexcept {
 
 void event_queue::serve_pending(net::sink& to) noexcept {
   base_queue::serve_pending(to);
-  serve_splits(to);
+  if (rails() != nullptr) rails()->serve(to);
 }
 
 void event_queue::look_at_all(net::sink& to) noexcept {
@@ -218,7 +203,7 @@ void event_queue::fail_all(net::sink& to, std::string_view reason) noexcept {
 LCI_COLD void event_queue::fail_card(net::sink& to, const char* reason) noexcept {
   if (!std::exchange(was_card_failed_, true)) return fail_all(to, reason);
   lose_all(to, reason);
-  for (const auto& one : sides()) lose_side(to, *one, reason);
+  if (rails() != nullptr) rails()->lose_all(to, reason);
 }
 
 // Everything that was posted there fails, since nobody will hear how it ended, or needs to. What
@@ -264,18 +249,7 @@ void event_queue::look_at(net::sink& to, connection& on) noexcept {
 // (docs/virtual-machines.md).
 bool event_queue::is_beyond_hope(const connection& on) noexcept {
   if (on.keepalive_ticks != 0 && cards_.is_beyond_hope(0, on.keepalive_ticks, now_)) return true;
-  for (std::size_t i = 0; i < sides().size(); ++i) {
-    connection* const beside = sides()[i]->find(on.rank);
-    if (beside == nullptr) continue;
-    // Nobody is asked there: since when it is seen to be busy, and nothing was done.
-    if (beside->is_idle())
-      beside->hear(0);
-    else if (beside->heard_ticks() == 0)
-      beside->hear(now_);
-    else if (cards_.is_beyond_hope(i + 1, beside->heard_ticks(), now_))
-      return true;
-  }
-  return false;
+  return rails() != nullptr && rails()->is_beyond_hope(on.rank, now_);
 }
 
 // Of a peer on this machine we see that it has ended, also one that was never met. What it sent

@@ -24,6 +24,24 @@ class event_queue final : public base_queue {
   using base_queue::base_queue;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
 
+  // ---- the polling thread's, also for what goes over other cards ----
+  using base_queue::fail;
+  void fail_all(net::sink& to, std::string_view reason) noexcept;
+  // The card is done with all up to number `last`, and with that one by `error`, if there was one.
+  // False: all of them were the backend's own.
+  bool finish_done(net::sink& to, connection& on, std::uint64_t last, const char* error) noexcept {
+    send_record record;
+    std::uint64_t number = 0;
+    bool is_awaited = false;
+    while (on.take_done(last, record, number))
+      is_awaited |= finish(to, on, record, number == last ? error : nullptr);
+    return is_awaited;
+  }
+  // What was posted there fails, since nobody will hear how it ended.
+  void lose(net::sink& to, connection& on, const char* reason) noexcept;
+  // At the next poll rail_queues::serve() is called. Threads: shared.
+  void serve_rails_soon() noexcept { due_notices_.raise(); }
+
  private:
   friend base_queue;
   // Inlined in any case: the way of each message.
@@ -46,30 +64,10 @@ class event_queue final : public base_queue {
   void look_at_all(net::sink& to) noexcept;
   void look_at(net::sink& to, connection& on) noexcept;
   bool say_disconnect(connection& on, bool says_so) noexcept;
-  void fail_all(net::sink& to, std::string_view reason) noexcept;
   void fail_card(net::sink& to, const char* reason) noexcept;
-  // The card is done with all up to number `last`, and with that one by `error`, if there was one.
-  // False: all of them were the backend's own.
-  bool finish_done(net::sink& to, connection& on, std::uint64_t last, const char* error) noexcept {
-    send_record record;
-    std::uint64_t number = 0;
-    bool is_awaited = false;
-    while (on.take_done(last, record, number))
-      is_awaited |= finish(to, on, record, number == last ? error : nullptr);
-    return is_awaited;
-  }
-  void lose(net::sink& to, connection& on, const char* reason) noexcept;
   void lose_all(net::sink& to, const char* reason) noexcept;
   bool is_beyond_hope(const connection& on) noexcept;
   bool has_died(connection& on) noexcept;
-  void serve_splits(net::sink& to) noexcept;
-  void go_on(net::sink& to, split& s) noexcept;
-  void part_done(net::sink& to, split& s, const char* error) noexcept;
-  void conclude(net::sink& to, split& s) noexcept;
-  void finish_split(net::sink& to, split& s, const char* error) noexcept;
-  void poll_sides(net::sink& to, bool is_dry) noexcept;
-  void side_event(net::sink& to, const side& from, const ibv_wc& what) noexcept;
-  void lose_side(net::sink& to, const side& lost, const char* reason) noexcept;
 
   bool was_card_failed_ = false;
   bool is_dry_ = false;  // since the last look the card had nothing more at least once

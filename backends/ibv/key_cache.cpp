@@ -70,6 +70,8 @@ bool key_cache::ask(device_queues& by, row_request& what) noexcept {
 void key_cache::on_read(device_queues& by, void* what, bool ok) noexcept {
   const std::lock_guard lock(lock_);
   auto& one = *static_cast<row_request*>(what);
+  // Then it counts for nothing, and is asked for again by those who still want it.
+  ok = ok && !one.is_outdated;
   const int rank = one.rank;
   const net::remote_key name = one.name;
   bool is_settled = !ok;

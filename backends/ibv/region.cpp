@@ -37,7 +37,6 @@ void store(row& to, const row& what) noexcept {
 regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& config,
                  mem::unmap_source& news)
     : region_store(config, news),
-      config_(config),
       first_(pd, std::move(device), config),
       directory_block_(arena_, sizeof(block_reference) * BLOCKS, 4096),
       directory_(new (directory_block_.get()) block_reference[BLOCKS]),
@@ -47,39 +46,6 @@ regions::regions(ibv_pd* pd, std::string device, const net::fabric_config& confi
   if (!directory_mr_)
     throw_error("ibv_reg_mr", first_.name() + ", " + bytes_text(sizeof(block_reference) * BLOCKS),
                 errno);
-}
-
-void regions::add_rail(ibv_pd* pd, std::string device, std::size_t least) {
-  rails_.push_back(std::make_unique<registrar>(pd, std::move(device), config_));
-  rail_least_ = least;
-}
-
-mr_handle regions::register_on(registrar& rail, void* address, std::size_t size,
-                               mem::mem_kind kind) {
-  return evicting_for([&] {
-    bool is_source_only = false;
-    if (kind == mem::mem_kind::host) return rail.host(address, size, is_source_only);
-    const mem::device_registration got = rail.device(address, size);
-    errno = got.error();
-    return mr_handle(reinterpret_cast<ibv_mr*>(got.key));
-  });
-}
-
-// The other cards. One that refuses, or is far from the GPU, is not used for that memory.
-void regions::register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind) {
-  if (!is_for_rails(size)) return;
-  const near_cards::set near = kind == mem::mem_kind::device ? near_to_(address) : near_cards::ALL;
-  for (std::size_t i = 0; i < rails_.size(); ++i) {
-    if ((near >> (i + 1) & 1u) == 0) continue;
-    set[i + 1] = register_on(*rails_[i], address, size, kind);
-    if (!set[i + 1]) say_refused(*rails_[i], size);
-  }
-}
-
-void regions::say_refused(const registrar& by, std::size_t size) noexcept {
-  if (!was_rail_refused_.exchange(true, std::memory_order_relaxed))
-    base::log::warn("ibv", "%s does not register %zu bytes; they go over other cards alone",
-                    by.name().c_str(), size);
 }
 
 mr_set regions::make(void* address, std::size_t size, mem::mem_kind kind,
@@ -97,21 +63,14 @@ mr_set regions::make(void* address, std::size_t size, mem::mem_kind kind,
       how.why_not = got.why_not();
     }
   }
-  if (out) register_on_rails(out, address, size, kind);
+  if (out && rails_ != nullptr) rails_->add(out, address, size, kind);
   return out;
 }
 
 // The registration of all memory serves, if there is one.
 void regions::prepare(registration& made) {
-  const bool is_long = is_for_rails(made.size);
-  if (made.kind == mem::mem_kind::device) {
-    if (is_long) made.is_far_from_first = (near_to_(made.address) & 1u) == 0;
-    return;
-  }
-  made.on[0] = first_.of_everything(made.address, made.size);
-  if (made.on[0] == nullptr || !is_long) return;
-  for (std::size_t i = 0; i < rails_.size(); ++i)
-    made.on[i + 1] = rails_[i]->of_everything(made.address, made.size);
+  if (made.kind == mem::mem_kind::host) made.on[0] = first_.of_everything(made.address, made.size);
+  if (rails_ != nullptr) rails_->prepare(made);
 }
 
 // Under mutex_. The row of a slot, in a block of its own if need be.
@@ -206,33 +165,9 @@ void regions::fill_in_arena(row& out, const void* address, std::size_t size) noe
   for (std::size_t i = 0; i < MAX_RAILS; ++i) out.keys[i] = on[i] != nullptr ? on[i]->rkey : 0;
 }
 
-// What is long enough to be cut is registered with the other cards when it is asked for first, as
-// the slots that memory of GPUs passes through are; packets alone never are. One that refuses is
-// not used for it. At such lengths a lock costs nothing.
 regions::by_card regions::arena_on_all(std::uint64_t offset, std::size_t size) noexcept {
-  constexpr std::size_t SPAN = mem::arena::SPAN;
   by_card out{of_arena(offset, size)};
-  if (out[0] == nullptr || !is_for_rails(size)) return out;
-  const std::lock_guard lock(mutex_);
-  auto found = on_rails_.lower_bound(offset + size);
-  while (found != on_rails_.end() && found->second.begin > offset) ++found;
-  try {
-    if (found == on_rails_.end()) {
-      rail_range made{offset / SPAN * SPAN, {}};
-      const std::uint64_t end =
-          std::min<std::uint64_t>((offset + size + SPAN - 1) / SPAN * SPAN, arena_.committed());
-      for (std::size_t i = 0; i < rails_.size(); ++i) {
-        made.on[i + 1] = evicting_for([&] {
-          return rails_[i]->strictly(arena_.at(made.begin), end - made.begin, READ_WRITE);
-        });
-        if (!made.on[i + 1]) say_refused(*rails_[i], end - made.begin);
-      }
-      found = on_rails_.emplace(end, std::move(made));
-    }
-  } catch (const std::exception&) {
-    return out;
-  }
-  for (std::size_t i = 1; i < MAX_RAILS; ++i) out[i] = found->second.on[i].get();
+  if (out[0] != nullptr && rails_ != nullptr) rails_->add_of_arena(out, offset, size);
   return out;
 }
 

@@ -7,15 +7,12 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cerrno>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "backends/ibv/near_cards.hpp"
+#include "backends/ibv/multi_rail.hpp"
 #include "backends/ibv/registrar.hpp"
 #include "backends/ibv/wire.hpp"
 #include "lci/net/connected/region_store.hpp"
@@ -58,12 +55,9 @@ class regions final
           mem::unmap_source& news = mem::system_unmap_source());
   ~regions() { close(); }
 
-  // One more card, before anything is registered: for memory of at least so many bytes.
-  void add_rail(ibv_pd* pd, std::string device, std::size_t least);
-  // Which of them memory of GPUs is registered with, beside the first. Before anything is
-  // registered.
-  using near_finder = std::function<near_cards::set(const void*)>;
-  void find_near_by(near_finder finder) { near_to_ = std::move(finder); }
+  // What registers with the other cards, if there are any. Before anything is registered.
+  void set_rails(std::unique_ptr<rail_regions> rails) noexcept { rails_ = std::move(rails); }
+  rail_regions* rails() const noexcept { return rails_.get(); }
   void publish(net::remote_key name, std::uint64_t key);
   using region_store::of_arena;
 
@@ -87,18 +81,6 @@ class regions final
     if (key != 0) return reinterpret_cast<const registration*>(key)->on;
     return arena_.contains(buffer) ? arena_on_all(arena_.offset_of(buffer), size) : by_card{};
   }
-  static bool is_far_from_first(std::uint64_t key) noexcept {
-    return key != 0 && reinterpret_cast<const registration*>(key)->is_far_from_first;
-  }
-  // Where peers start to read.
-  std::uint64_t directory() const noexcept { return reinterpret_cast<std::uint64_t>(directory_); }
-  std::uint32_t directory_key() const noexcept { return directory_mr_->rkey; }
-
- private:
-  friend region_store;
-  bool is_for_rails(std::size_t size) const noexcept {
-    return !rails_.empty() && size >= rail_least_;
-  }
   // Calls attempt(), which leaves in errno why it answers nothing, also when unused registrations
   // have to go for it.
   template <class Attempt>
@@ -111,6 +93,12 @@ class regions final
     if (!out) errno = error;
     return out;
   }
+  // Where peers start to read.
+  std::uint64_t directory() const noexcept { return reinterpret_cast<std::uint64_t>(directory_); }
+  std::uint32_t directory_key() const noexcept { return directory_mr_->rkey; }
+
+ private:
+  friend region_store;
   mr_set make(void* address, std::size_t size, mem::mem_kind kind, net::connected::outcome& how);
   [[noreturn]] void throw_refused(std::size_t size, int error) const {
     first_.throw_refused(size, error);
@@ -123,31 +111,18 @@ class regions final
   static net::remote_target target_in(const registration& made) noexcept;
   net::remote_target target_in_arena(const void* address, std::size_t size) noexcept;
   void unpublish_locked(registration& made) noexcept;
-  void register_on_rails(mr_set& set, void* address, std::size_t size, mem::mem_kind kind);
-  mr_handle register_on(registrar& rail, void* address, std::size_t size, mem::mem_kind kind);
   by_card arena_on_all(std::uint64_t offset, std::size_t size) noexcept;
   void fill_in_arena(row& out, const void* address, std::size_t size) noexcept;
-  void say_refused(const registrar& by, std::size_t size) noexcept;
   static row row_of(net::remote_key name, const registration& made) noexcept;
   row row_of(net::remote_key name) noexcept;
   row* row_locked(std::uint32_t slot);
 
-  const net::fabric_config config_;
   registrar first_;
-  std::vector<std::unique_ptr<registrar>> rails_;  // the other cards
-  std::size_t rail_least_ = ~std::size_t{0};
-  near_finder near_to_ = [](const void*) { return near_cards::ALL; };
-  std::atomic<bool> was_rail_refused_{false};  // which was said
+  std::unique_ptr<rail_regions> rails_;  // null: there is one card
   const mem::arena_block directory_block_;
   block_reference* const directory_;
   mr_handle directory_mr_;
   // ---- under mutex_ ----
-  // Spans of the arena with the other cards; by their end.
-  struct rail_range {
-    std::uint64_t begin;
-    mr_set on;
-  };
-  std::multimap<std::uint64_t, rail_range> on_rails_;
   // A part of the table: its memory, and what lets peers read it.
   struct block {
     mem::arena_block memory;

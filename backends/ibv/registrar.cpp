@@ -1,5 +1,6 @@
 #include "backends/ibv/registrar.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -12,12 +13,14 @@
 namespace lci::ibv {
 namespace {
 
-// A way that is not built is left out; who asks for it hears so.
+// A way that is not built is left out. Who asks for it and for others gets those; who asks for it
+// alone hears so.
 mem::ladder_rules built(mem::ladder_rules rules) {
   std::string& why_not = rules.left_out[static_cast<std::size_t>(mem::rung::data_direct)];
   if (!why_not.empty()) return rules;
   why_not = data_direct::why_not_built();
-  if (rules.is_forced && !why_not.empty())
+  const auto may_try = [](const std::string& why_left_out) { return why_left_out.empty(); };
+  if (rules.is_forced && std::none_of(rules.left_out.begin(), rules.left_out.end(), may_try))
     throw backend_error("ibv: LCI_GPU_REGISTRATION asks for data_direct, but " + why_not);
   return rules;
 }

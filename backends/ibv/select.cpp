@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "backends/ibv/rails.hpp"
+#include "backends/ibv/wire.hpp"
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -24,34 +24,6 @@ selection choose_here(std::vector<port_facts>& all, const port_wishes& wishes) {
     if (!gpu.empty()) here.gpu = machine->of_pci(gpu);
   }
   return choose(all, machine, here, wishes);
-}
-
-// Up to `count` of those that `is_meant` and nobody has taken, the best first.
-template <class Meant>
-void add_best(selection& to, std::vector<port_facts>& all, const net::topology* machine,
-              const viewpoint& here, int local_rank, std::size_t count, Meant&& is_meant) {
-  std::vector<port_facts*> usable;
-  std::vector<net::candidate> table;
-  for (port_facts& one : all) {
-    const bool is_taken = std::find(to.ports.begin(), to.ports.end(), &one) != to.ports.end();
-    if (is_taken || !one.why_not.empty() || !is_meant(one)) continue;
-    net::candidate row{one.name, rate_of(one.state), one.network};
-    if (machine != nullptr && !one.pci.empty()) {
-      const net::place where = machine->of_pci(one.pci);
-      row.to_cores = net::nearness_of(where, here.cores);
-      if (here.gpu) row.to_gpu = net::nearness_of(where, *here.gpu);
-    }
-    usable.push_back(&one);
-    table.push_back(std::move(row));
-  }
-  const net::choice answer = net::choose(table, {here.gpu.has_value(), local_rank});
-  for (std::size_t i = 0; i < usable.size(); ++i) usable[i]->why_not = answer.why_not[i];
-  for (std::size_t i = 0; i < std::min(count, answer.cards.size()); ++i) {
-    port_facts& one = *usable[answer.cards[i]];
-    one.why_not.clear();
-    to.why.push_back(i == 0 ? answer.why : "beside " + to.ports[0]->name + ", as good as that");
-    to.ports.push_back(&one);
-  }
 }
 
 // Empty when it could not be opened; then the facts say why.
@@ -105,9 +77,17 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
   if (find_library(why_not) == nullptr) return out;
   const port_wishes wishes = wishes_of(config);
   std::vector<port_facts> all = survey(wishes);
-  const selection chosen = choose_here(all, wishes);
-  for (const port_facts& one : all)
+  selection chosen;
+  std::string refusal;  // of the wish itself
+  try {
+    chosen = choose_here(all, wishes);
+  } catch (const backend_error& problem) {
+    refusal = problem.what();
+  }
+  for (port_facts& one : all) {
+    if (one.why_not.empty()) one.why_not = refusal;
     out.push_back({one.name, describe(one), false, one.why_not, one.pci});
+  }
   for (std::size_t i = 0; i < chosen.ports.size(); ++i) {
     net::card_report& line = out[static_cast<std::size_t>(chosen.ports[i] - all.data())];
     line.is_chosen = true;
@@ -117,31 +97,49 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
 }
 
 port_wishes wishes_of(const net::fabric_config& config) {
-  return {config.device_name, config.ibv_gid_index, config.ibv_wants_gid, config.local_rank,
-          rail_wishes::from_environment().count};
+  constexpr const char* COUNT = "LCI_IBV_RAILS";
+  std::size_t rails = 1;
+  if (const auto text = base::env::find(COUNT))
+    rails = base::env::same_word(*text, "auto")
+                ? 0
+                : base::env::parse_unsigned(COUNT, *text, 1, MAX_RAILS);
+  return {config.device_name, config.ibv_gid_index, config.ibv_wants_gid, config.local_rank, rails};
+}
+
+void add_best(selection& to, std::vector<port_facts>& all, const net::topology* machine,
+              const viewpoint& here, const port_wishes& settings, std::size_t count,
+              const std::function<bool(const port_facts&)>& is_meant) {
+  std::vector<port_facts*> usable;
+  std::vector<net::candidate> table;
+  for (port_facts& one : all) {
+    const bool is_taken = std::find(to.ports.begin(), to.ports.end(), &one) != to.ports.end();
+    if (is_taken || !one.why_not.empty() || !is_meant(one)) continue;
+    net::candidate row{one.name, rate_of(one.state), one.network};
+    if (machine != nullptr && !one.pci.empty()) {
+      const net::place where = machine->of_pci(one.pci);
+      row.to_cores = net::nearness_of(where, here.cores);
+      if (here.gpu) row.to_gpu = net::nearness_of(where, *here.gpu);
+    }
+    usable.push_back(&one);
+    table.push_back(std::move(row));
+  }
+  const net::choice answer = net::choose(table, {here.gpu.has_value(), settings.local_rank});
+  for (std::size_t i = 0; i < usable.size(); ++i) usable[i]->why_not = answer.why_not[i];
+  for (std::size_t i = 0; i < std::min(count, answer.cards.size()); ++i) {
+    port_facts& one = *usable[answer.cards[i]];
+    one.why_not.clear();
+    to.why.push_back(i == 0 ? answer.why : "beside " + to.ports[0]->name + ", as good as that");
+    to.ports.push_back(&one);
+  }
 }
 
 selection choose(std::vector<port_facts>& all, const net::topology* machine, const viewpoint& here,
                  const port_wishes& wishes) {
   selection out;
-  if (wishes.device_name.find(',') == std::string::npos) {
-    const std::size_t count = wishes.rails == 0 ? MAX_RAILS : wishes.rails;
-    add_best(out, all, machine, here, wishes.local_rank, count,
-             [](const port_facts&) { return true; });
-    return out;
-  }
-  // A list is the cards in its order. A device stands for its best port.
-  base::env::for_each_entry(wishes.device_name, ",", [&](std::string_view word) {
-    if (out.ports.size() == MAX_RAILS) return;
-    const std::size_t before = out.ports.size();
-    add_best(out, all, machine, here, wishes.local_rank, 1,
-             [&](const port_facts& one) { return is_named(word, one); });
-    if (out.ports.size() > before) out.why.back() = "device_name lists it";
-  });
-  for (port_facts& one : all)
-    if (one.why_not.empty() &&
-        std::find(out.ports.begin(), out.ports.end(), &one) == out.ports.end())
-      one.why_not = "there are " + std::to_string(MAX_RAILS) + " before it in device_name";
+  if (wishes.rails == 1 && wishes.device_name.find(',') == std::string::npos)
+    add_best(out, all, machine, here, wishes, 1, [](const port_facts&) { return true; });
+  else
+    choose_several(out, all, machine, here, wishes);
   return out;
 }
 

@@ -2,6 +2,7 @@
 // provider; fabric; lci_info. Threads: any.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +38,7 @@ struct viewpoint {
   std::optional<net::place> gpu;  // that the program has chosen
 };
 
-// The cards that are used, the first for everything that is ordered.
+// The cards that are used, usually one; the first is for everything that is ordered.
 struct selection {
   std::vector<port_facts*> ports;
   std::vector<std::string> why;  // by port
@@ -46,6 +47,15 @@ struct selection {
 // Whatever could be used and is not learns why. machine: null where there is no choice.
 selection choose(std::vector<port_facts>& all, const net::topology* machine, const viewpoint& here,
                  const port_wishes& wishes);
+
+// Up to `count` of those that `is_meant` and nobody has taken, the best first.
+void add_best(selection& to, std::vector<port_facts>& all, const net::topology* machine,
+              const viewpoint& here, const port_wishes& settings, std::size_t count,
+              const std::function<bool(const port_facts&)>& is_meant);
+// The part of choose() for more than one card: experimental/ibv/multi_rail. Throws
+// backend_error where that is not built.
+void choose_several(selection& to, std::vector<port_facts>& all, const net::topology* machine,
+                    const viewpoint& here, const port_wishes& settings);
 
 // Opens them: at least one. Throws backend_error with the reason for each that was left out.
 std::vector<chosen_port> open_ports(const port_wishes& wishes);

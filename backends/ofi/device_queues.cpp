@@ -169,7 +169,7 @@ void device_queues::tell(int rank, const note& what) noexcept {
   if (on == nullptr || on->state() > connection::stage::ready) return;
   const errorcode_t code =
       send_small(*on, word::make(me_, word::kind::note, 0), &what, sizeof(what), nullptr, 0);
-  if (code != errorcode_t::done) pending_errors_.add_note(rank, what);
+  if (code != errorcode_t::done) due_notices_.add_note(rank, what);
 }
 
 }  // namespace lci::ofi

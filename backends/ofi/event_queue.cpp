@@ -38,9 +38,8 @@ inline bool event_queue::receive(net::sink& to, const fi_cq_data_entry& what, pl
     receives_.again(into);
     return true;
   }
-  // Who sends to us has heard our name: it may have said so in a hello that comes later.
   if (from->state() == stage::calling) [[unlikely]]
-    from->move(stage::ready);
+    meet(*from);
   if (!said.is(word::kind::message)) [[unlikely]] {
     if (said.is(word::kind::immediate)) {
       receives_.again(into);

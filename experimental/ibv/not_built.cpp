@@ -1,6 +1,8 @@
 // In place of the experimental parts of verbs where the build has none (LCI_EXPERIMENTAL).
 #include "backends/ibv/data_direct.hpp"
 #include "backends/ibv/extended_queue.hpp"
+#include "backends/ibv/multi_rail.hpp"
+#include "backends/ibv/select.hpp"
 #include "lci/base/experimental.hpp"
 #include "lci/errors.hpp"
 
@@ -17,5 +19,20 @@ extended_queue make_extended_queue(const chosen_port&, std::uint32_t) {
   throw backend_error("ibv: LCI_IBV_EXTENDED_CQ asks for an extended completion queue; " +
                       base::not_built("this kind"));
 }
+
+void choose_several(selection& to, std::vector<port_facts>& all, const net::topology* machine,
+                    const viewpoint& here, const port_wishes& settings) {
+  // Several if there are: one will do.
+  const bool is_list = settings.device_name.find(',') != std::string::npos;
+  if (!is_list && settings.rails == 0)
+    return add_best(to, all, machine, here, settings, 1, [](const port_facts&) { return true; });
+  const std::string who = is_list ? "device_name lists" : "LCI_IBV_RAILS asks for";
+  throw backend_error("ibv: " + who + " several cards; " +
+                      base::not_built("multi-rail, several cards together,"));
+}
+
+std::unique_ptr<rail_queues> make_rail_queues(event_queue&) { return nullptr; }
+
+std::unique_ptr<rail_regions> make_rail_regions(const cards&, regions&) { return nullptr; }
 
 }  // namespace lci::ibv

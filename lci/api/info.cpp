@@ -117,7 +117,7 @@ std::vector<info_choice_t> libraries_of_build() {
 // cards.
 std::vector<info_choice_t> experimental_parts() {
   std::vector<info_choice_t> out;
-  for (const char* name : {"gdrcopy", "data_direct", "extended_cq"})
+  for (const char* name : {"gdrcopy", "multi_rail", "data_direct", "extended_cq"})
     out.push_back({name, LCI_WHY_NO_EXPERIMENTAL});
   return out;
 }

@@ -76,18 +76,7 @@ class opened_ranks : public testing::Test {
   // what is sent there afterwards: also where another one has asked, or the one that has asked is
   // not polled any more. Two ranks with two devices.
   void expect_ends_are_told_on_both_devices(group& g) {
-    const std::uint64_t word = 0;
-    for (const int device : {0, 1})
-      g.until(
-          [&] {
-            for (const int rank : {0, 1})
-              g.at(rank).to(device).send_inline(1 - rank, 0, nullptr, 0, &word, sizeof(word));
-            return g.at(0).seen(device).arrived() != 0 && g.at(1).seen(device).arrived() != 0;
-          },
-          "first contact");
-    const auto poll = [&](std::size_t device) {
-      for (const int rank : {0, 1}) g.at(rank).devices[device]->poll(*g.at(rank).sinks[device], 32);
-    };
+    for (const int device : {0, 1}) meet_over(g, device);
     std::vector<std::byte> there(64);
     for (const std::size_t asks : {0u, 1u}) {
       for (const std::size_t hears : {0u, 1u}) {
@@ -95,16 +84,51 @@ class opened_ranks : public testing::Test {
         const auto is_known = [&] {
           return at(0).check_remote(1, key).what == net::remote_view::answer::ok;
         };
-        for (int i = 0; i < 1000 && !is_known(); ++i) poll(asks);
+        for (int i = 0; i < 1000 && !is_known(); ++i) poll_over(g, asks);
         // What the owner is told comes over that device alone, too.
-        for (int i = 0; i < 10; ++i) poll(asks);
+        for (int i = 0; i < 10; ++i) poll_over(g, asks);
         EXPECT_TRUE(is_known());
         g.at(1).hide(key);
-        for (int i = 0; i < 10; ++i) poll(hears);
+        for (int i = 0; i < 10; ++i) poll_over(g, hears);
         EXPECT_FALSE(is_known()) << "asked over " << asks << ", heard over " << hears;
         g.settle();
       }
     }
+  }
+  // The same where the owner gets to know that rank over one more device after the end.
+  void expect_a_later_connection_does_without_what_has_ended(group& g) {
+    meet_over(g, 0);
+    std::vector<std::byte> there(64);
+    const net::remote_key key = g.at(1).expose(there.data(), there.size());
+    const auto is_known = [&] {
+      return at(0).check_remote(1, key).what == net::remote_view::answer::ok;
+    };
+    for (int i = 0; i < 1000 && !is_known(); ++i) poll_over(g, 0);
+    for (int i = 0; i < 10; ++i) poll_over(g, 0);
+    EXPECT_TRUE(is_known());
+    g.at(1).hide(key);
+    // Nobody polls the device over which it was asked for.
+    const std::uint64_t word = 0;
+    for (int i = 0; i < 1'000'000 && g.at(0).seen(1).arrived() == 0; ++i) {
+      g.at(1).to(1).send_inline(0, 0, nullptr, 0, &word, sizeof(word));
+      poll_over(g, 1);
+    }
+    ASSERT_EQ(g.at(0).seen(1).arrived() != 0, true);
+    EXPECT_FALSE(is_known());
+    g.settle();
+  }
+  static void meet_over(group& g, int device) {
+    const std::uint64_t word = 0;
+    g.until(
+        [&] {
+          for (const int rank : {0, 1})
+            g.at(rank).to(device).send_inline(1 - rank, 0, nullptr, 0, &word, sizeof(word));
+          return g.at(0).seen(device).arrived() != 0 && g.at(1).seen(device).arrived() != 0;
+        },
+        "first contact");
+  }
+  static void poll_over(group& g, std::size_t device) {
+    for (const int rank : {0, 1}) g.at(rank).devices[device]->poll(*g.at(rank).sinks[device], 32);
   }
 
   std::vector<Fabric*> fabrics_;

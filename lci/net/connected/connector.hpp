@@ -6,7 +6,9 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 #include "lci/base/log.hpp"
 #include "lci/base/platform.hpp"
@@ -47,6 +49,8 @@ class connector {
   // Where posts say that they want a connection.
   connect_requests& requests() noexcept { return caller_.requests(); }
   attention& polls() noexcept { return caller_.polls(); }
+  // use(rank) before a connection to that rank is ready. Set before there are queues.
+  void before_ready(std::function<void(int)> use) { before_ready_ = std::move(use); }
   // Reads hellos and repeats ours. Another thread that is inside already will do.
   void look() noexcept {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -95,6 +99,7 @@ class connector {
   std::mutex mutex_;            // guards what the driver has for hellos
 
  private:
+  std::function<void(int)> before_ready_;
   Driver& self() noexcept { return static_cast<Driver&>(*this); }
   void call(connection& on, Queues& q) {
     on.pace.wait_from(base::cpu_ticks());
@@ -122,7 +127,10 @@ class connector {
     }
     if (on == nullptr) on = &caller_.enter(q, said.rank);
     if (!self().take_up(*on, q, said, *who)) return;
-    if (self().knows_us(*on, said)) on->move(connection::stage::ready);
+    if (self().knows_us(*on, said) && on->state() == connection::stage::calling) {
+      if (before_ready_) before_ready_(on->rank);
+      on->move(connection::stage::ready);
+    }
     if ((said.flags & hello_flags::WANTS_ANSWER) != 0) call(*on, q);
   }
 };

@@ -10,7 +10,7 @@
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/net/connected/connection_table.hpp"
-#include "lci/net/connected/pending_errors.hpp"
+#include "lci/net/connected/due_notices.hpp"
 #include "lci/net/loopback.hpp"
 
 namespace lci::net::connected {
@@ -31,8 +31,8 @@ class device_queues : public connection_table<Connection> {
   // An operation that failed before it was posted; on_error() at the next poll. Answers what the
   // post does.
   errorcode_t fail_later(const net_op& op, const char* reason) noexcept {
-    return pending_errors_.add_failure(op.rank, op.context, reason) ? errorcode_t::posted
-                                                                    : errorcode_t::retry_nomem;
+    return due_notices_.add_failure(op.rank, op.context, reason) ? errorcode_t::posted
+                                                                 : errorcode_t::retry_nomem;
   }
 
  protected:
@@ -49,7 +49,7 @@ class device_queues : public connection_table<Connection> {
         self_(of.book->rank(), packets_, *of.regions) {}
   ~device_queues() = default;
   // Nothing is left but what is posted on connections.
-  bool is_quiet() const noexcept { return pending_errors_.are_failures_told() && self_.is_empty(); }
+  bool is_quiet() const noexcept { return due_notices_.are_failures_told() && self_.is_empty(); }
 
   // Packets are made as they are needed.
   static constexpr std::size_t LEAST_PACKETS = 512;
@@ -58,7 +58,7 @@ class device_queues : public connection_table<Connection> {
   const int index_;
   mem::packet_pool packets_;  // for receives, and for what has to be copied
   loopback self_;
-  pending_errors<Note> pending_errors_;
+  due_notices<Note> due_notices_;
 };
 
 }  // namespace lci::net::connected

@@ -77,7 +77,7 @@ class event_queue : public Queues {
       this->receives_.replace(*std::exchange(presenting_, nullptr));
     if (++polls_ % LOOK_EVERY == 0 || work_.is_due()) [[unlikely]]
       look_after(to);
-    if (this->pending_errors_.is_due()) [[unlikely]]
+    if (this->due_notices_.is_due()) [[unlikely]]
       self().serve_pending(to);
     std::size_t n = self().present_some(to, max);
     if (!this->self_.is_empty()) [[unlikely]]
@@ -115,6 +115,12 @@ class event_queue : public Queues {
   // or was refused, since that came later.
   Event& put_back() noexcept { return *--first_ = {}; }
 
+  // Something has come over a connection that is not known to be ready: the sender knows our
+  // end of it, and may have said so in a hello that was lost or comes later.
+  LCI_COLD void meet(connection& on) noexcept {
+    keys_.withdraw(on.rank, {});  // see fabric::deregister_region()
+    on.move(stage::ready);
+  }
   // The connection is of no use any more, because the peer has disconnected or because it failed.
   void end(sink& to, connection& on, stage how, std::string_view reason) noexcept {
     on.move(how);
@@ -131,7 +137,7 @@ class event_queue : public Queues {
   }
   void stop(connection&) noexcept {}
   LCI_COLD void serve_pending(sink& to) noexcept {
-    this->pending_errors_.serve(
+    this->due_notices_.serve(
         to, [this](int rank, const typename Queues::note& what) { this->tell(rank, what); });
   }
   void look() noexcept {}

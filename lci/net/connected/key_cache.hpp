@@ -24,6 +24,7 @@ struct key_request {
   int rank = -1;
   remote_key name;
   bool is_sent = false;
+  bool is_outdated = false;  // whatever comes may have been said before it was withdrawn
 };
 
 // Row: what a peer says of a registration. Request: derived from key_request. Queues: find(rank).
@@ -80,9 +81,10 @@ class key_cache {
     }
     if constexpr (Driver::MAY_DROP_SENT) ask_unlocked(by);
   }
-  // The peer has withdrawn it.
+  // The peer has withdrawn it; without a generation: all that it may have said before.
   void withdraw(int rank, remote_key name) noexcept {
     const std::lock_guard lock(lock_);
+    if (name.generation == 0) return withdraw_all_locked(rank);
     // Who has asked gets no other answer, and asks again.
     if (Driver::MAY_DROP_SENT)
       erase_locked([&](const Request& one) { return one.is_sent && is_for(one, rank, name); });
@@ -138,6 +140,13 @@ class key_cache {
 
  private:
   using stage = connection::stage;
+  void withdraw_all_locked(int rank) noexcept {
+    if (Driver::MAY_DROP_SENT)
+      erase_locked([&](const Request& one) { return one.is_sent && one.rank == rank; });
+    else
+      for (Request& one : requests_) one.is_outdated |= one.is_sent && one.rank == rank;
+    rows_of(rank).clear();
+  }
   struct known {
     std::uint32_t generation = 0;
     std::optional<Row> row;  // nothing: it is unknown

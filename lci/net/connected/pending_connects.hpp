@@ -3,6 +3,7 @@
 // shared. Always true: a rank is in the list once, however often it is asked for.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +23,13 @@ class pending_connects {
     mine.store(true, std::memory_order_relaxed);
     return true;
   }
+  // Throws std::bad_alloc: they stay in the list. One that comes in meanwhile may stay as well.
   std::vector<int> take() {
     std::vector<int> out;
-    for (std::size_t rank = 0; rank < of_.size(); ++rank)
+    out.reserve(static_cast<std::size_t>(std::count_if(of_.begin(), of_.end(), [](const auto& one) {
+      return one.load(std::memory_order_relaxed);
+    })));
+    for (std::size_t rank = 0; rank < of_.size() && out.size() < out.capacity(); ++rank)
       if (of_[rank].exchange(false, std::memory_order_relaxed))
         out.push_back(static_cast<int>(rank));
     return out;

@@ -124,5 +124,10 @@ TEST_F(key_cache_test, end_of_a_registration__is_told_over_every_device) {
   expect_ends_are_told_on_both_devices(*g);
 }
 
+TEST_F(key_cache_test, end_of_a_registration__is_known_over_a_device_that_is_connected_later) {
+  auto g = open(2, 2);
+  expect_a_later_connection_does_without_what_has_ended(*g);
+}
+
 }  // namespace
 }  // namespace lci::ibv

@@ -305,62 +305,17 @@ TEST_F(select, local_rank_and_device_name__decide) {
   EXPECT_EQ(open_best_port(wishes).why, "the only one that can be used");
 }
 
-class select_rails : public select {
- protected:
-  select_rails() {
-    test::fake_ibv_config config;
-    config.devices.assign(5, config.devices[0]);
-    for (int i = 0; i < 5; ++i)
-      config.devices[static_cast<std::size_t>(i)].name = "f" + std::to_string(i);
-    config.devices[1].ports.resize(2);
-    card().reset(config);
-  }
-  static std::string names_of(const port_wishes& wishes) {
-    std::string out;
-    for (const chosen_port& one : open_ports(wishes)) out += (out.empty() ? "" : " ") + one.name;
-    return out;
-  }
-};
-
-TEST_F(select_rails, count__so_many_that_are_as_good_and_each_rank_another_one_first) {
-  port_wishes wishes;
-  EXPECT_EQ(names_of(wishes), "f0:1");
-  wishes.rails = 2;
-  EXPECT_EQ(names_of(wishes), "f0:1 f1:1");
-  wishes.local_rank = 4;
-  EXPECT_EQ(names_of(wishes), "f3:1 f4:1");
-  wishes.rails = 0;
-  EXPECT_EQ(names_of(wishes), "f3:1 f4:1 f0:1 f1:1") << "at most four";
-}
-
-TEST_F(select_rails, device_name__a_list_is_taken_in_its_order) {
-  port_wishes wishes;
-  wishes.local_rank = 1;
-  wishes.device_name = "f4, f0:1";
-  EXPECT_EQ(names_of(wishes), "f4:1 f0:1");
-  wishes.device_name = "f1:2,f1:1,f0,f2,f3";
-  EXPECT_EQ(names_of(wishes), "f1:2 f1:1 f0:1 f2:1");
-  wishes.device_name = "f9,f2";
-  EXPECT_EQ(names_of(wishes), "f2:1");
-  wishes.device_name = "f8,f9";
-  EXPECT_NE(refusal(wishes).find("device_name asks for f8,f9"), std::string::npos);
-}
-
-TEST_F(select_rails, one_that_cannot_be_opened__is_left_out) {
-  port_wishes wishes;
-  wishes.rails = 3;
-  card().fail_nth("ibv_open_device", 7, EMFILE);  // the second of those chosen
-  EXPECT_EQ(names_of(wishes), "f0:1 f1:2");
-}
-
-TEST_F(select_rails, report__says_which_go_together) {
-  net::fabric_config config;
-  config.device_name = "f3,f1:2";
-  const auto said = report(config);
-  ASSERT_EQ(said.size(), 6u);
-  for (const net::card_report& one : said) {
-    EXPECT_EQ(one.is_chosen, one.name == "f3:1" || one.name == "f1:2") << one.name;
-    EXPECT_EQ(one.why, one.is_chosen ? "device_name lists it" : "device_name asks for f3,f1:2");
+TEST_F(select, wishes_of__count_of_cards_or_an_error_that_names_the_variable) {
+  const auto rails = [] { return wishes_of({}).rails; };
+  environment_.unset("LCI_IBV_RAILS");
+  EXPECT_EQ(rails(), 1u);
+  environment_.set("LCI_IBV_RAILS", "Auto");
+  EXPECT_EQ(rails(), 0u);
+  environment_.set("LCI_IBV_RAILS", "4");
+  EXPECT_EQ(rails(), 4u);
+  for (const char* nonsense : {"0", "5", "many"}) {
+    environment_.set("LCI_IBV_RAILS", nonsense);
+    EXPECT_THROW(rails(), argument_error) << nonsense;
   }
 }
 

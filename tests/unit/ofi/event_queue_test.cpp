@@ -158,6 +158,11 @@ TEST_F(event_queue_test, end_of_a_registration__is_told_over_every_device) {
   expect_ends_are_told_on_both_devices(*g);
 }
 
+TEST_F(event_queue_test, end_of_a_registration__is_known_over_a_device_that_is_connected_later) {
+  auto g = open(2, 2);
+  expect_a_later_connection_does_without_what_has_ended(*g);
+}
+
 // Who is never sent to is asked where nothing else tells of its end.
 TEST_F(event_queue_test, death__of_a_silent_peer_is_heard) {
   auto g = open(2);

@@ -3,6 +3,7 @@
 #include "backends/ibv/completions.hpp"
 #include "backends/ibv/data_direct.hpp"
 #include "backends/ibv/registrar.hpp"
+#include "backends/ibv/select.hpp"
 #include "lci/errors.hpp"
 #include "tests/support/must_fire.hpp"
 #include "tests/unit/ibv/world.hpp"
@@ -33,15 +34,51 @@ TEST_F(verbs_not_built, extended_completion_queue__asked_for_is_an_error_that_na
 }
 
 TEST_F(verbs_not_built, data_direct__asked_for_is_an_error_that_names_the_option) {
-  for (const char* rules : {"data_direct", "data_direct,dma_buf"})
-    EXPECT_TRUE(test::throws_with<backend_error>(
-        [&] { make_registrar(rules); },
-        {"LCI_GPU_REGISTRATION", "experimental and not built", "-DLCI_EXPERIMENTAL=ON"}))
-        << rules;
+  EXPECT_TRUE(test::throws_with<backend_error>(
+      [&] { make_registrar("data_direct"); },
+      {"LCI_GPU_REGISTRATION", "experimental and not built", "-DLCI_EXPERIMENTAL=ON"}));
+}
+
+TEST_F(verbs_not_built, data_direct__asked_for_with_others_leaves_those) {
+  for (const char* rules : {"data_direct,dma_buf", "peer_memory,data_direct"})
+    make_registrar(rules);
 }
 
 TEST_F(verbs_not_built, data_direct__not_asked_for_is_left_out) {
   for (const char* rules : {"auto", "^data_direct", "dma_buf"}) make_registrar(rules);
+}
+
+class multi_rail_not_built : public verbs_not_built {
+ protected:
+  multi_rail_not_built() {
+    test::fake_ibv_config config;
+    config.devices = test::fake_cards(2);
+    card().reset(config);
+  }
+};
+
+TEST_F(multi_rail_not_built, several_cards__asked_for_are_an_error_that_names_the_option) {
+  net::fabric_config list;
+  list.device_name = "fake_0,fake_1";
+  environment_.set("LCI_IBV_RAILS", "2");
+  for (const net::fabric_config& one : {net::fabric_config(), list})
+    EXPECT_TRUE(
+        test::throws_with<backend_error>([&] { open_ports(wishes_of(one)); },
+                                         {one.device_name.empty() ? "LCI_IBV_RAILS" : "device_name",
+                                          "experimental and not built", "-DLCI_EXPERIMENTAL=ON"}));
+}
+
+TEST_F(multi_rail_not_built, report__says_of_each_card_why_it_is_not_used) {
+  environment_.set("LCI_IBV_RAILS", "2");
+  for (const net::card_report& one : report({})) {
+    EXPECT_FALSE(one.is_chosen) << one.name;
+    EXPECT_NE(one.why.find("-DLCI_EXPERIMENTAL=ON"), std::string::npos) << one.why;
+  }
+}
+
+TEST_F(multi_rail_not_built, as_many_as_there_are__is_one) {
+  environment_.set("LCI_IBV_RAILS", "auto");
+  EXPECT_EQ(open_ports(wishes_of({})).size(), 1u);
 }
 
 }  // namespace

@@ -27,9 +27,13 @@ class asking_cache final
   // size 0: there is none.
   void answer(int rank, remote_key name, std::size_t size) {
     const std::lock_guard lock(this->lock_);
+    bool is_outdated = false;
     if (this->erase_locked([&](const key_request& one) {
-          return one.is_sent && base::is_for(one, rank, name);
-        }) == 0)
+          if (!one.is_sent || !base::is_for(one, rank, name)) return false;
+          is_outdated = one.is_outdated;
+          return true;
+        }) == 0 ||
+        is_outdated)
       return;
     this->keep_locked(rank, name, size != 0 ? std::optional(size) : std::nullopt);
   }
@@ -154,6 +158,22 @@ TYPED_TEST(key_cache_test, withdraw__what_is_known_and_what_is_asked_for) {
   this->keys_.withdraw(1, {5, 7});
   this->keys_.answer(1, {5, 7}, 64);  // it was on its way
   EXPECT_EQ(this->find(1, {5, 7}), TypeParam::MAY_DROP_SENT ? said::not_connected : said::ok);
+  this->keys_.forget(1);
+}
+
+TYPED_TEST(key_cache_test, withdraw__everything_that_a_peer_may_have_said) {
+  for (const int rank : {1, 2}) {
+    EXPECT_EQ(this->find(rank, {5, 7}), said::not_connected);
+    this->keys_.serve(this->queues_);
+    this->keys_.answer(rank, {5, 7}, 64);
+  }
+  EXPECT_EQ(this->find(1, {6, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.withdraw(1, {});
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  EXPECT_EQ(this->find(2, {5, 7}), said::ok);
+  this->keys_.answer(1, {6, 7}, 64);  // it was on its way
+  EXPECT_EQ(this->find(1, {6, 7}), said::not_connected);
   this->keys_.forget(1);
 }
 

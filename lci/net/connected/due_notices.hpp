@@ -2,26 +2,35 @@
 // before they were posted, to peers notes that could not be sent at once. Owned by these queues.
 // Threads: shared; serve() is the polling thread's. Always true: whatever comes in while it is
 // served is due again; there is room for more before it is needed, so that no note is lost because
-// memory is short for a moment.
+// memory is short for a moment; where nobody serves, ends of registrations take no more room than a
+// note for each rank.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "lci/base/platform.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::net::connected {
 
+// Note: what, of type kind with kind::withdrawn; slot and generation, of a name. One that withdraws
+// a name without a generation withdraws all that its sender may have said before.
 template <class Note>
-class pending_errors {
+class due_notices {
  public:
+  // So many notes are listed before those of ended registrations are folded.
+  static constexpr std::size_t LEAST_TO_FOLD = 64;
+
   // Throws std::bad_alloc.
-  pending_errors() {
+  due_notices() {
     failures_.reserve(SPARE);
     notes_.reserve(SPARE);
     serving_.reserve(SPARE);
@@ -41,6 +50,7 @@ class pending_errors {
   void add_note(int rank, const Note& what) noexcept {
     {
       const std::lock_guard lock(lock_);
+      if (notes_.size() >= fold_at_) fold_locked();
       if (!make_room(notes_)) return;
       notes_.emplace_back(rank, what);
     }
@@ -48,30 +58,31 @@ class pending_errors {
   }
   // Something else has to be looked after at the next poll.
   void raise() noexcept {
-    is_due_.store(true, std::memory_order_release);  // edge net.pending_errors: partner is serve()
+    is_due_.store(true, std::memory_order_release);  // edge net.due_notices: partner is serve()
   }
   bool is_due() const noexcept { return is_due_.load(std::memory_order_relaxed); }
   // Whether the sink has heard of every failure.
   bool are_failures_told() const noexcept {
     return untold_.load(std::memory_order_acquire) ==
-           0;  // edge net.pending_errors.told: partner is serve()
+           0;  // edge net.due_notices.told: partner is serve()
   }
 
   // tell(rank, note) sends one, or adds it again.
   template <class Tell>
   void serve(sink& to, Tell&& tell) noexcept {
-    // edge net.pending_errors: partner is raise(). First, so that nothing is overlooked.
+    // edge net.due_notices: partner is raise(). First, so that nothing is overlooked.
     is_due_.exchange(false, std::memory_order_acquire);
     {
       const std::lock_guard lock(lock_);
       serving_.swap(notes_);
+      fold_at_ = LEAST_TO_FOLD;
     }
     for (const auto& [rank, what] : serving_) tell(rank, what);
     serving_.clear();
     failure one;
     while (take(one)) {
       to.on_error(one.rank, one.context, one.reason);
-      // edge net.pending_errors.told: partner is are_failures_told().
+      // edge net.due_notices.told: partner is are_failures_told().
       untold_.fetch_sub(1, std::memory_order_release);
     }
   }
@@ -89,6 +100,21 @@ class pending_errors {
     failures_.erase(failures_.begin());
     return true;
   }
+  // Registrations end whether the device is polled or not. One note that withdraws all takes the
+  // place of those that a rank has to hear, behind everything else that it has to.
+  LCI_COLD void fold_locked() noexcept {
+    const auto withdrawn = std::stable_partition(notes_.begin(), notes_.end(), [](const auto& one) {
+      return one.second.what != Note::kind::withdrawn;
+    });
+    std::sort(withdrawn, notes_.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
+    notes_.erase(std::unique(withdrawn, notes_.end(),
+                             [](const auto& a, const auto& b) { return a.first == b.first; }),
+                 notes_.end());
+    for (auto one = withdrawn; one != notes_.end(); ++one)
+      one->second.slot = one->second.generation = 0;
+    fold_at_ = std::max(LEAST_TO_FOLD, 2 * notes_.size());
+  }
   static constexpr std::size_t SPARE = 16;  // places that are made before they are needed
   // Under lock_. False: there is no place any more.
   template <class T>
@@ -102,9 +128,10 @@ class pending_errors {
     return list.size() < list.capacity();
   }
 
-  base::spinlock lock_;  // guards the first two lists
+  base::spinlock lock_;  // guards all but the last list
   std::vector<failure> failures_;
   std::vector<std::pair<int, Note>> notes_;
+  std::size_t fold_at_ = LEAST_TO_FOLD;        // notes; under lock_
   std::vector<std::pair<int, Note>> serving_;  // the polling thread's
   std::atomic<bool> is_due_{false};
   std::atomic<std::uint64_t> untold_{0};

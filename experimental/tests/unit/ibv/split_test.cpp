@@ -1,10 +1,10 @@
 // Large writes and reads in pieces over several cards: every byte once, the notification behind all
 // of them, one end, whatever fails and in whatever order it comes back.
-#include "backends/ibv/split.hpp"
+#include "experimental/ibv/multi_rail/split.hpp"
 
 #include <deque>
 
-#include "tests/unit/ibv/split_world.hpp"
+#include "experimental/tests/unit/ibv/split_world.hpp"
 
 namespace lci::ibv {
 namespace {

@@ -3,9 +3,10 @@
 #include <cerrno>
 #include <span>
 
+#include "experimental/ibv/multi_rail/side_regions.hpp"
+#include "experimental/tests/unit/ibv/split_world.hpp"
 #include "lci/mem/arena.hpp"
 #include "tests/unit/ibv/domains.hpp"
-#include "tests/unit/ibv/split_world.hpp"
 
 namespace lci::ibv {
 namespace {
@@ -85,7 +86,9 @@ class split_of_gpu_memory : public split_test {
   void place_near(near_cards::set cards) {
     at(0).deregister_region(key_);
     gpu_memory = from_;
-    at(0).memory().find_near_by([cards](const void*) { return cards; });
+    static_cast<side_regions&>(*at(0).memory().rails()).find_near_by([cards](const void*) {
+      return cards;
+    });
     std::string why_not;
     key_ = at(0).register_region(from_.data(), SPLIT_SIZE, mem::mem_kind::device, why_not);
     ASSERT_NE(key_, 0u) << why_not;

@@ -1,6 +1,6 @@
 // A large write or read that goes in pieces over several cards, or whole over one that is not the
 // first. Its parts are posted by whoever posts the operation, until a card has no room; the rest by
-// polls. Owned by device_queues. Threads: the poster, until it has posted the last part or handed
+// polls. Owned by side_queues. Threads: the poster, until it has posted the last part or handed
 // the rest over; then the polling thread, which alone counts what is done. Always true: the
 // notification of a write with immediate data is posted once all parts on all cards are
 // acknowledged; the operation ends once, with the first error if there was one, and not before the
@@ -13,7 +13,7 @@
 #include <deque>
 #include <vector>
 
-#include "backends/ibv/rails.hpp"
+#include "experimental/ibv/multi_rail/pieces.hpp"
 #include "lci/base/spinlock.hpp"
 
 namespace lci::ibv {

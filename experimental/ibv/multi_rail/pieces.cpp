@@ -1,4 +1,4 @@
-#include "backends/ibv/rails.hpp"
+#include "experimental/ibv/multi_rail/pieces.hpp"
 
 #include <bit>
 
@@ -6,17 +6,10 @@
 
 namespace lci::ibv {
 
-rail_wishes rail_wishes::from_environment() {
-  constexpr const char* COUNT = "LCI_IBV_RAILS";
+std::size_t least_to_cut() {
   constexpr const char* SIZE = "LCI_IBV_RAIL_SIZE";
-  rail_wishes out;
-  if (const auto text = base::env::find(COUNT))
-    out.count = base::env::same_word(*text, "auto")
-                    ? 0
-                    : base::env::parse_unsigned(COUNT, *text, 1, MAX_RAILS);
-  if (const auto text = base::env::find(SIZE))
-    out.least = base::env::parse_unsigned(SIZE, *text, 1);
-  return out;
+  const auto text = base::env::find(SIZE);
+  return text ? base::env::parse_unsigned(SIZE, *text, 1) : std::size_t{1} << 17;
 }
 
 pieces cut(std::size_t size, unsigned usable) noexcept {

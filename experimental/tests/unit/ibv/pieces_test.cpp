@@ -1,4 +1,4 @@
-#include "backends/ibv/rails.hpp"
+#include "experimental/ibv/multi_rail/pieces.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace lci::ibv {
 namespace {
 
-TEST(rails, cut__every_byte_once_and_in_order) {
+TEST(pieces, cut__every_byte_once_and_in_order) {
   for (const unsigned usable : {0b11u, 0b101u, 0b111u, 0b1111u, 0b1010u}) {
     for (const std::size_t size : {1u, 4096u, 4097u, 8192u, 8193u, 100000u, 1u << 20}) {
       std::size_t at = 0;
@@ -27,17 +27,17 @@ TEST(rails, cut__every_byte_once_and_in_order) {
   }
 }
 
-TEST(rails, cut__about_equal_parts) {
+TEST(pieces, cut__about_equal_parts) {
   const pieces got = cut(1 << 20, 0b111);
   ASSERT_EQ(got.count, 3u);
   EXPECT_LE(got.of[0].size - got.of[2].size, 3u * 4096);
 }
 
-TEST(rails, cut__for_the_first_alone_or_none_is_not_cut) {
+TEST(pieces, cut__for_the_first_alone_or_none_is_not_cut) {
   for (const unsigned usable : {0u, 1u}) EXPECT_EQ(cut(1 << 20, usable).count, 0u);
 }
 
-TEST(rails, cut__for_another_one_alone_is_one_piece) {
+TEST(pieces, cut__for_another_one_alone_is_one_piece) {
   for (const std::size_t rail : {1u, 3u}) {
     const pieces got = cut(100001, 1u << rail);
     ASSERT_EQ(got.count, 1u);
@@ -46,24 +46,14 @@ TEST(rails, cut__for_another_one_alone_is_one_piece) {
   }
 }
 
-TEST(rails, environment__count_and_size_or_an_error_that_names_the_variable) {
+TEST(pieces, least_to_cut__a_size_or_an_error_that_names_the_variable) {
   test::scoped_env env;
-  env.unset("LCI_IBV_RAILS");
   env.unset("LCI_IBV_RAIL_SIZE");
-  EXPECT_EQ(rail_wishes::from_environment().count, 1u);
-  env.set("LCI_IBV_RAILS", "Auto");
-  EXPECT_EQ(rail_wishes::from_environment().count, 0u);
-  env.set("LCI_IBV_RAILS", "4");
+  EXPECT_EQ(least_to_cut(), 131072u);
   env.set("LCI_IBV_RAIL_SIZE", "64K");
-  EXPECT_EQ(rail_wishes::from_environment().count, 4u);
-  EXPECT_EQ(rail_wishes::from_environment().least, 65536u);
-  for (const char* nonsense : {"0", "5", "many"}) {
-    env.set("LCI_IBV_RAILS", nonsense);
-    EXPECT_THROW(rail_wishes::from_environment(), argument_error) << nonsense;
-  }
-  env.set("LCI_IBV_RAILS", "2");
+  EXPECT_EQ(least_to_cut(), 65536u);
   env.set("LCI_IBV_RAIL_SIZE", "0");
-  EXPECT_THROW(rail_wishes::from_environment(), argument_error);
+  EXPECT_THROW(least_to_cut(), argument_error);
 }
 
 }  // namespace

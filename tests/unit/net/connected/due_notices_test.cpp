@@ -1,7 +1,8 @@
-#include "lci/net/connected/pending_errors.hpp"
+#include "lci/net/connected/due_notices.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -28,16 +29,24 @@ struct error_listener final : sink {
   std::function<void()> then;
 };
 
-using said_notes = std::vector<std::pair<int, int>>;
+struct note {
+  enum class kind { other, withdrawn };
+  note(int number) : slot(number) {}
+  note(kind k, int s, int g) : what(k), slot(s), generation(g) {}
+  kind what = kind::other;
+  int slot = 0, generation = 0;
+  bool operator==(const note&) const = default;
+};
+using said_notes = std::vector<std::pair<int, note>>;
 
-TEST(pending_errors, nothing__is_not_due) {
-  const pending_errors<int> none;
+TEST(due_notices, nothing__is_not_due) {
+  const due_notices<note> none;
   EXPECT_FALSE(none.is_due());
   EXPECT_TRUE(none.are_failures_told());
 }
 
-TEST(pending_errors, serve__notes_and_failures_once_in_their_order) {
-  pending_errors<int> owed;
+TEST(due_notices, serve__notes_and_failures_once_in_their_order) {
+  due_notices<note> owed;
   owed.add_note(1, 10);
   owed.add_failure(2, nullptr, "first");
   owed.add_note(3, 30);
@@ -46,7 +55,7 @@ TEST(pending_errors, serve__notes_and_failures_once_in_their_order) {
   EXPECT_FALSE(owed.are_failures_told());
   error_listener to;
   said_notes said;
-  const auto tell = [&](int rank, int what) { said.emplace_back(rank, what); };
+  const auto tell = [&](int rank, const note& what) { said.emplace_back(rank, what); };
   owed.serve(to, tell);
   EXPECT_EQ(to.heard, (std::vector<std::string>{"2 first", "4 second"}));
   EXPECT_EQ(said, (said_notes{{1, 10}, {3, 30}}));
@@ -57,12 +66,12 @@ TEST(pending_errors, serve__notes_and_failures_once_in_their_order) {
   EXPECT_EQ(said.size(), 2u);
 }
 
-TEST(pending_errors, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_a_circle) {
-  pending_errors<int> owed;
+TEST(due_notices, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_a_circle) {
+  due_notices<note> owed;
   owed.add_note(1, 10);
   sink& nobody = null_sink();
   int tries = 0;
-  const auto tell = [&](int rank, int what) {
+  const auto tell = [&](int rank, const note& what) {
     if (++tries < 3) owed.add_note(rank, what);
   };
   owed.serve(nobody, tell);
@@ -75,8 +84,8 @@ TEST(pending_errors, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_
 }
 
 // A sink may post again, or poll, while it is told.
-TEST(pending_errors, what_comes_in_while_it_is_served__is_not_lost) {
-  pending_errors<int> owed;
+TEST(due_notices, what_comes_in_while_it_is_served__is_not_lost) {
+  due_notices<note> owed;
   owed.add_failure(1, nullptr, "first");
   error_listener to;
   to.then = [&] {
@@ -84,16 +93,49 @@ TEST(pending_errors, what_comes_in_while_it_is_served__is_not_lost) {
     owed.add_failure(2, nullptr, "second");
     owed.raise();
   };
-  const auto tell = [](int, int) {};
+  const auto tell = [](int, const note&) {};
   owed.serve(to, tell);
   EXPECT_EQ(to.heard.size(), 2u);
   EXPECT_TRUE(owed.are_failures_told());
   EXPECT_TRUE(owed.is_due()) << "what was raised then may have come too late for that serve";
 }
 
-TEST(pending_errors, threads__every_failure_is_told_once) {
+// As at a device that nobody polls while registrations come and go.
+TEST(due_notices, ends_of_registrations__are_folded_where_nobody_serves) {
+  constexpr int RANKS = 3;
+  due_notices<note> owed;
+  owed.add_note(1, 10);
+  int last[RANKS] = {};
+  for (int i = 1; i <= 10000; ++i) {
+    owed.add_note(i % RANKS, {note::kind::withdrawn, i, 1});
+    last[i % RANKS] = i;
+  }
+  owed.add_note(2, 20);
+  said_notes said;
+  owed.serve(null_sink(), [&](int rank, const note& what) { said.emplace_back(rank, what); });
+  EXPECT_LE(said.size(), 2 * due_notices<note>::LEAST_TO_FOLD);
+  EXPECT_EQ(said.front(), (std::pair<int, note>(1, 10))) << "others stay in front of them";
+  EXPECT_EQ(said.back(), (std::pair<int, note>(2, 20)));
+  for (int rank = 0; rank < RANKS; ++rank) {
+    EXPECT_EQ(std::count(said.begin(), said.end(),
+                         std::pair<int, note>(rank, {note::kind::withdrawn, 0, 0})),
+              1)
+        << rank;
+    EXPECT_EQ(std::count(said.begin(), said.end(),
+                         std::pair<int, note>(rank, {note::kind::withdrawn, last[rank], 1})),
+              1)
+        << "what came after the last fold";
+  }
+  // A few are not folded.
+  said.clear();
+  for (int i = 1; i <= 10; ++i) owed.add_note(0, {note::kind::withdrawn, i, 1});
+  owed.serve(null_sink(), [&](int rank, const note& what) { said.emplace_back(rank, what); });
+  EXPECT_EQ(said.size(), 10u);
+}
+
+TEST(due_notices, threads__every_failure_is_told_once) {
   constexpr int EACH = 2000;
-  pending_errors<int> owed;
+  due_notices<note> owed;
   std::vector<std::thread> posters;
   for (int t = 0; t < 3; ++t)
     posters.emplace_back([&, t] {
@@ -102,7 +144,7 @@ TEST(pending_errors, threads__every_failure_is_told_once) {
   error_listener to;
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (to.heard.size() < 3u * EACH && std::chrono::steady_clock::now() < limit)
-    if (owed.is_due()) owed.serve(to, [](int, int) {});
+    if (owed.is_due()) owed.serve(to, [](int, const note&) {});
   for (std::thread& one : posters) one.join();
   EXPECT_TRUE(owed.are_failures_told());
   EXPECT_EQ(to.heard.size(), 3u * EACH);

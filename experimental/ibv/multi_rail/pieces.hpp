@@ -1,5 +1,5 @@
-// Several cards used together: how many, from which size on, and how an operation is cut into
-// pieces. Callers: select, fabric, endpoint. Threads: pure functions.
+// From which size on an operation is cut into pieces for several cards, and how. Callers:
+// side_queues, side_regions. Threads: pure functions.
 #pragma once
 
 #include <array>
@@ -9,12 +9,8 @@
 
 namespace lci::ibv {
 
-struct rail_wishes {
-  std::size_t count = 1;                     // 0: all that are as good
-  std::size_t least = std::size_t{1} << 17;  // bytes from which an operation is cut
-  // LCI_IBV_RAILS (1 to 4, or auto) and LCI_IBV_RAIL_SIZE. Throws argument_error.
-  static rail_wishes from_environment();
-};
+// Bytes from which an operation is cut: LCI_IBV_RAIL_SIZE. Throws argument_error.
+std::size_t least_to_cut();
 
 struct piece {
   std::size_t rail = 0;

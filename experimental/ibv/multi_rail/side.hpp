@@ -1,8 +1,7 @@
 // One more card, and what a device has on it: queue pairs that carry pieces of large writes and
-// reads and nothing else. Owned by cards (rail) and device_queues (side). Callers: these; connector
-// connects. Threads: find() shared; make_connection() under the connector's lock; next() the
-// device's polling thread. Always true: the completion queue has a place for everything that may be
-// under way.
+// reads and nothing else. Owned by side_queues. Callers: these. Threads: find() shared;
+// make_connection() under the connector's lock; next() the device's polling thread. Always true:
+// the completion queue has a place for everything that may be under way.
 #pragma once
 
 #include <atomic>
@@ -11,25 +10,12 @@
 #include <memory>
 #include <vector>
 
+#include "backends/ibv/cards.hpp"
 #include "backends/ibv/completions.hpp"
 #include "backends/ibv/connection.hpp"
 #include "backends/ibv/qpn_map.hpp"
-#include "backends/ibv/select.hpp"
-#include "backends/ibv/wire.hpp"
 
 namespace lci::ibv {
-
-struct rail {
-  chosen_port card;
-  pd_handle pd;
-};
-
-// Where the peers' cards find that one.
-place place_of(const chosen_port& card) noexcept;
-// The way from one of ours to one of theirs.
-ibv_ah_attr path_to(const place& where, const chosen_port& from) noexcept;
-// A reliable queue pair there, ready to be connected. Throws backend_error.
-qp_handle make_queue_pair(const chosen_port& card, ibv_pd* pd, ibv_qp_init_attr& made, int rank);
 
 class side {
  public:

@@ -1,4 +1,4 @@
-// Which of several cards are near to the memory of a GPU. Owned by fabric. Callers: region.
+// Which of several cards are near to the memory of a GPU. Owned by side_regions.
 // Threads: shared. Always true: at least one card is near to everything.
 #pragma once
 

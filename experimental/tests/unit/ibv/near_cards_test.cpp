@@ -1,4 +1,4 @@
-#include "backends/ibv/near_cards.hpp"
+#include "experimental/ibv/multi_rail/near_cards.hpp"
 
 #include <gtest/gtest.h>
 

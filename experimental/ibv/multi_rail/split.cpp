@@ -1,4 +1,4 @@
-#include "backends/ibv/split.hpp"
+#include "experimental/ibv/multi_rail/split.hpp"
 
 #include <mutex>
 
