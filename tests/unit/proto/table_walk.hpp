@@ -27,9 +27,9 @@ class table_walk {
     for (const step& next : story) {
       const std::string text = std::string(name_of(at)) + " on " + name_of(next.on);
       met_.insert(proto::row_of(TABLE, at, next.on));
-      const auto& row = proto::take_step(TABLE, at, next.on);
+      const auto& taken = proto::take_step(TABLE, at, next.on);
       EXPECT_STREQ(name_of(at), name_of(next.to)) << text;
-      EXPECT_EQ(row.action, next.action) << text;
+      EXPECT_EQ(taken.action, next.action) << text;
     }
   }
   // Every row was met, and says what it does.

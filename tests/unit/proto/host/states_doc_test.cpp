@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "lci/proto/gpu/preposted_states.hpp"
 #include "lci/proto/gpu/staged_states.hpp"
 #include "lci/proto/host/rendezvous.hpp"
 
@@ -46,6 +47,12 @@ std::string document() {
          "(`lci/proto/gpu/staged.hpp`).\n\n";
   print(out, "Staged transfer, sender", proto::gpu::STAGED_SEND);
   print(out, "Staged transfer, receiver", proto::gpu::STAGED_RECV);
+  out << "A pre-posted receive is known to its sender, which may claim it by a word of shared "
+         "memory and then write at once. Its\n"
+         "record stays in the matching engine until a claim is heard or a message of the same key "
+         "takes it out\n"
+         "(`lci/proto/gpu/preposted_receives.hpp`).\n\n";
+  print(out, "Pre-posted receive", proto::gpu::PREPOSTED);
   return out.str();
 }
 
