@@ -20,11 +20,15 @@ struct mission {
   options opts;           // of the user, but for hosts; opts.first and opts.local say which ranks
   std::string directory;  // to work in
   std::string secret;     // of the job
+  // A line that no program can know. The agent writes it among the job's output after each page
+  // that it was asked for, and its lcrun takes it out.
+  std::string page_mark;
   std::vector<std::string> environment;  // "NAME=VALUE"
   std::vector<std::string> command;
 };
 
-// What is the same for all hosts: a secret, an address (the option's, else this one) and a port.
+// What is the same for all hosts: a secret, a mark, an address (the option's, else this one) and a
+// port.
 mission make_mission(const options& opts, const std::string& address);
 std::string to_bytes(const mission& m);
 // The strings after the length.
