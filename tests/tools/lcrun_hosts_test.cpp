@@ -129,6 +129,12 @@ TEST_F(lcrun_hosts_test, hosts__signals_and_timeout_reach_all_ranks) {
   EXPECT_EQ(launch::count(run.out(), "got it"), 4u);
   launch slow(on_hosts(2, {"--timeout", "0.3", "sleep", "100"}));
   EXPECT_EQ(slow.finish(), 124) << slow.err();
+  // Each host has said so when its page was whole, which is when the job ends.
+  EXPECT_EQ(launch::count(slow.err(), "lcrun: who waits for what"), 2u) << slow.err();
+  EXPECT_EQ(launch::count(slow.err(), "does not say who waits"), 0u) << slow.err();
+  EXPECT_EQ(slow.out(), "");
+  for (const std::string& line : lines_of(slow.err()))
+    EXPECT_TRUE(line.starts_with("lcrun: ")) << "a line that is not for the user: " << line;
 }
 
 TEST_F(lcrun_hosts_test, hosts__variables_of_ours_and_of_the_user_travel) {

@@ -97,6 +97,7 @@ void job::loop() {
     if (set_[0].revents != 0) take_signals();
     take_orders();
     schedule_news();
+    end_when_all_have_told();
   }
 }
 
@@ -178,6 +179,7 @@ void job::take_orders() {
     return;
   }
   for (ssize_t i = 0; i < n; ++i) {
+    if (signals[i] == SIGUSR1) ++pages_asked_;
     if (signals[i] > 0 && signals[i] < NSIG) obey(signals[i]);
   }
 }
@@ -268,10 +270,7 @@ void job::check_clock() {
     schedule_news();
   }
   if (timeout_.is_over()) run_out_of_time();
-  if (page_end_.is_over()) {
-    page_end_ = lci::boot::deadline::never();
-    end_job();
-  }
+  if (page_end_.is_over()) stop_waiting_for_pages();
 }
 
 void job::end_job() {

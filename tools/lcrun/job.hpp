@@ -51,6 +51,7 @@ class job {
     std::unique_ptr<line_stream> out, err;
     unique_fd control;  // to the agent on that host
     std::string host;
+    int pages_told() const noexcept { return out->marks() + err->marks(); }  // by that agent
   };
   struct ending {
     int index;  // into ranks_
@@ -87,6 +88,9 @@ class job {
   void ask_who_waits(const std::string& why);
   void pass_to_who_handles(int signal);
   void look_for_answers();
+  bool is_page_awaited(const rank_process& p) const noexcept;
+  void end_when_all_have_told();
+  void stop_waiting_for_pages();
   void run_out_of_time();
   sink& err_sink() noexcept { return shared_sink_ ? out_ : err_; }
 
@@ -113,7 +117,8 @@ class job {
   bool ending_ = false;    // SIGTERM was sent
   bool has_news_ = false;  // news_at_ is set
   std::string page_title_;
-  bool ends_with_page_ = false;  // the job ends with the page that is being made
+  int pages_asked_ = 0;          // pages requested from each agent; or here, and not printed yet
+  bool ends_with_page_ = false;  // the page that is being made is the job's last
   bool killed_ = false;          // SIGKILL was sent
   lci::boot::deadline report_at_ = lci::boot::deadline::never();  // of endings_, at the latest
   lci::boot::deadline kill_at_ = lci::boot::deadline::never();

@@ -1,6 +1,7 @@
 // The page of what the ranks wait for, requested by SIGUSR1 or made because the time is over.
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <sstream>
@@ -30,7 +31,10 @@ void job::ask_who_waits(const std::string& why) {
   if (ending_ || inquiry_.is_under_way()) return;
   page_title_ = why;
   // Agents ask the ranks of their hosts, and print a page each.
-  if (!opts_.hosts.empty()) return kill_all(SIGUSR1);
+  if (!opts_.hosts.empty()) {
+    ++pages_asked_;
+    return kill_all(SIGUSR1);
+  }
   std::vector<inquiry::subject> ranks;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const rank_process& p = ranks_[i];
@@ -55,7 +59,33 @@ void job::look_for_answers() {
   if (!inquiry_.look()) return;
   std::istringstream page(write_page(inquiry_.take(), opts_.nprocs, page_title_));
   for (std::string line; std::getline(page, line);) say(line);
+  if (orders_ != nullptr) {
+    for (; pages_asked_ > 0; --pages_asked_) err_sink().push(orders_->page_mark + "\n");
+  }
   if (ends_with_page_) end_job();
+}
+
+// Of a host.
+bool job::is_page_awaited(const rank_process& p) const noexcept {
+  return !p.is_over && p.pages_told() < pages_asked_;
+}
+
+// Not before: one host's page would show what the end of another has done.
+void job::end_when_all_have_told() {
+  if (page_end_.remaining_ms() < 0 ||
+      std::any_of(ranks_.begin(), ranks_.end(),
+                  [this](const rank_process& p) { return is_page_awaited(p); }))
+    return;
+  page_end_ = lci::boot::deadline::never();
+  end_job();
+}
+
+void job::stop_waiting_for_pages() {
+  page_end_ = lci::boot::deadline::never();
+  for (const rank_process& p : ranks_) {
+    if (is_page_awaited(p)) say("host " + p.host + " does not say who waits for what");
+  }
+  end_job();
 }
 
 // The time is over: the page comes first, since it is about the present state.
@@ -65,7 +95,6 @@ void job::run_out_of_time() {
   status_ = 124;
   ends_with_page_ = true;
   ask_who_waits(time_text());
-  // Agents on other hosts do not report when their pages are done.
   if (!opts_.hosts.empty())
     page_end_ = lci::boot::deadline::in(2 * inquiry::LIMIT);
   else if (!inquiry_.is_under_way())

@@ -81,6 +81,8 @@ bool job::start_agents() {
       return false;
     rank_process& p = ranks_.back();
     p.host = host.name;
+    // Where the way to a host makes one stream of both, it may come in either.
+    for (line_stream* stream : {p.out.get(), p.err.get()}) stream->take_out(m.page_mark);
     p.control = std::move(control.write);
     control.read.reset();
     // The pipe may be smaller than the mission, but its reader is running.

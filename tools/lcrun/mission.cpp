@@ -16,7 +16,7 @@ namespace lcrun {
 
 namespace {
 
-constexpr std::string_view FORM = "lcrun mission 1";
+constexpr std::string_view FORM = "lcrun mission 2";
 constexpr std::size_t MOST_BYTES = 16 << 20;
 
 void append_string(std::string& out, std::string_view text) {
@@ -86,6 +86,7 @@ mission make_mission(const options& opts, const std::string& address) {
   if (m.opts.address.empty()) m.opts.address = address;
   if (m.opts.port == 0) m.opts.port = random_port();
   m.secret = lci::boot::make_secret();
+  m.page_mark = lci::boot::make_secret();
   char here[4096];
   m.directory = ::getcwd(here, sizeof here) != nullptr ? here : "/";
   m.environment = variables_for_others();
@@ -101,7 +102,8 @@ std::string to_bytes(const mission& m) {
   for (const int number : {o.nprocs, o.first, o.local, o.port, o.tag_output ? 1 : 0,
                            o.keep_going ? 1 : 0, o.bind_core ? 1 : 0})
     append_string(out, std::to_string(number));
-  for (const std::string* text : {&o.address, &m.secret, &m.directory}) append_string(out, *text);
+  for (const std::string* text : {&o.address, &m.secret, &m.page_mark, &m.directory})
+    append_string(out, *text);
   append_list(out, m.environment);
   append_list(out, m.command);
   return std::to_string(out.size()) + "\n" + out;
@@ -118,9 +120,9 @@ std::optional<mission> parse_mission(std::string_view bytes) {
                      in.take(o.first, 0, o.nprocs - 1) && in.take(o.local, 1, o.nprocs - o.first) &&
                      in.take(o.port, 1, 65535) && in.take(tag, 0, 1) && in.take(keep, 0, 1) &&
                      in.take(bind, 0, 1) && in.take(o.address) && in.take(m.secret) &&
-                     in.take(m.directory) && in.take(m.environment) && in.take(m.command) &&
-                     in.is_done();
-  if (!whole || m.command.empty()) return std::nullopt;
+                     in.take(m.page_mark) && in.take(m.directory) && in.take(m.environment) &&
+                     in.take(m.command) && in.is_done();
+  if (!whole || m.command.empty() || m.page_mark.empty()) return std::nullopt;
   o.tag_output = tag != 0;
   o.keep_going = keep != 0;
   o.bind_core = bind != 0;

@@ -20,12 +20,15 @@ struct mission {
   options opts;           // the user's, except hosts; opts.first and opts.local say which ranks
   std::string directory;  // to work in
   std::string secret;     // the job's
+  // A line that no program can know. The agent writes it among the job's output after each page
+  // that it was asked for, and its lcrun takes it out.
+  std::string page_mark;
   std::vector<std::string> environment;  // "NAME=VALUE"
   std::vector<std::string> command;
 };
 
-// The part that is the same for all hosts: a secret, an address (the option's, else this one), a
-// port.
+// The part that is the same for all hosts: a secret, a mark, an address (the option's, else this
+// one), a port.
 mission make_mission(const options& opts, const std::string& address);
 std::string to_bytes(const mission& m);
 // Parses the strings after the length.

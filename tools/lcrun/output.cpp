@@ -90,6 +90,10 @@ void line_stream::push_lines(std::string_view bytes) {
 }
 
 void line_stream::push_line(std::string_view line) {
+  if (!mark_.empty() && line == mark_) {
+    ++marks_;
+    return;
+  }
   to_.push(tag_);
   to_.push(line);
 }

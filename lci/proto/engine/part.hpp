@@ -14,9 +14,11 @@ namespace lci::proto {
 // before the first round and taken out after the last.
 class part {
  public:
-  // waiting: how much there is for serve_waiting(), which the engine counts too. Relaxed: says
-  // whether a look is worth it.
-  explicit part(const std::atomic<std::size_t>& waiting) noexcept : waiting_(waiting) {}
+  // There is more for serve_waiting(), or less, which the engine counts too. Any thread.
+  void count_waiting(int change) noexcept {
+    // relaxed, as below: says only whether a look is worth it
+    waiting_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+  }
   bool is_waiting() const noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
   // In each round while core::is_busy(). Answers how much was done. May throw std::bad_alloc.
   virtual std::size_t poll() { return 0; }
@@ -41,7 +43,7 @@ class part {
   ~part() = default;
 
  private:
-  const std::atomic<std::size_t>& waiting_;
+  std::atomic<std::size_t> waiting_{0};
 };
 
 // Who takes messages for completion objects.

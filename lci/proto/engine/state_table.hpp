@@ -26,6 +26,14 @@ constexpr std::size_t row_of(const Table& table, State from, Event on) noexcept 
   return table.size();
 }
 
+// Moves `state`, which has not ended, and answers the row. The caller owns the state's business.
+template <class Table, class State, class Event>
+constexpr const auto& take_step(const Table& table, State& state, Event on) noexcept {
+  const auto& row = table[row_of(table, state, on)];
+  state = row.to;
+  return row;
+}
+
 // States and events are enums that count from 0; the ends are the states from `first_end` on; the
 // first state is 0.
 template <class Table, class State>

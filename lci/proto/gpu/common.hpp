@@ -27,15 +27,16 @@ struct common {
 
 // Of one device.
 struct context {
-  context(host_context& of, gpu::common& all) noexcept : engine(of.engine), host(of), common(all) {}
+  context(part& mine, host_context& of, gpu::common& all) noexcept
+      : owner(mine), engine(of.engine), host(of), common(all) {}
+  part& owner;  // the protocols
   progress_engine& engine;
   host_context& host;
   gpu::common& common;
-  base::thread_counter late;            // small arrivals that a GPU is fetching
-  std::atomic<std::size_t> waiting{0};  // see part
+  base::thread_counter late;  // small arrivals that a GPU is fetching
 
   void expect_leftovers(int change) noexcept {
-    waiting.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+    owner.count_waiting(change);
     engine.expect_leftovers(change);
   }
 };

@@ -31,7 +31,7 @@ match::recv_pattern pattern_of(const recv_plan& plan) noexcept {
 preposted_receives::~preposted_receives() {
   const std::lock_guard lock(lock_);
   for (slot& s : slots_) {
-    if (s.at != slot::phase::free) free_locked(s);
+    if (s.state != preposted_state::free) free_locked(s);
   }
 }
 
@@ -54,8 +54,9 @@ bool preposted_receives::is_worth(int rank) noexcept {
 }
 
 preposted_receives::slot* preposted_receives::find_free_locked() noexcept {
-  const auto found = std::find_if(slots_.begin(), slots_.end(),
-                                  [](const slot& each) { return each.at == slot::phase::free; });
+  const auto found = std::find_if(slots_.begin(), slots_.end(), [](const slot& each) {
+    return each.state == preposted_state::free;
+  });
   return found == slots_.end() ? nullptr : &*found;
 }
 
@@ -98,7 +99,7 @@ void preposted_receives::prepare(receive& record, int rank, tag_t tag, rcomp_t r
     return;
   }
   if (++s->generation == 0) ++s->generation;  // 0 names nothing
-  s->at = slot::phase::open;
+  s->state = preposted_state::open;
   s->registered_here = registered_here;
   s->record = &record;
   s->word = word;
@@ -114,13 +115,16 @@ void preposted_receives::publish(int rank, wire::name preposted, match::engine& 
   {
     const std::lock_guard lock(lock_);
     slot* const s = find_locked(rank, preposted);
-    if (s == nullptr || s->at != slot::phase::open) return;
+    if (s == nullptr || s->state != preposted_state::open) return;
     s->is_public = where.all_older(pattern_of(s->plan), s->record, [this](const void* value) {
       const slot* const older = find_locked(-1, static_cast<const receive*>(value)->preposted);
       return older != nullptr && older->is_public;
     });
     // Nobody was told, so nobody has it: the receive waits like any other.
-    if (!s->is_public) return free_locked(*s);
+    if (!s->is_public) {
+      (void)move_locked(*s, preposted_event::taken_back);
+      return free_locked(*s);
+    }
     body.receiver = preposted;
     body.region = {s->plan.region.slot, s->plan.region.generation};
     body.offset = s->plan.region_offset;
@@ -135,7 +139,7 @@ void preposted_receives::publish(int rank, wire::name preposted, match::engine& 
 preposted_receives::slot* preposted_receives::find_locked(int rank, wire::name preposted) noexcept {
   if (preposted.slot >= OPEN) return nullptr;
   slot& s = slots_[preposted.slot];
-  const bool is_it = s.at != slot::phase::free && s.generation == preposted.generation &&
+  const bool is_it = s.state != preposted_state::free && s.generation == preposted.generation &&
                      (rank < 0 || s.plan.rank == rank);
   return is_it ? &s : nullptr;
 }
@@ -146,15 +150,24 @@ void preposted_receives::free_locked(slot& s) noexcept {
   if (s.registered_here) ctx_.engine.shared.regions.erase(s.plan.region);
   s.registered_here = s.is_public = false;
   s.record = nullptr;
-  s.at = slot::phase::free;
 }
 
-// True: nobody has claimed it, and nobody will.
+// True: nobody has claimed it, nobody will, and the slot is free.
 bool preposted_receives::take_back_locked(slot& s) noexcept {
-  if (s.at != slot::phase::open) return false;
+  if (s.state != preposted_state::open) return false;
   std::uint64_t value = wire::offer_value(name_of(s), wire::OFFER_OPEN);
-  // Relaxed: only who has it is asked; partner is peer_offers::make().
-  return s.word->compare_exchange_strong(value, wire::FLAG_TAKEN, std::memory_order_relaxed);
+  // Relaxed: only who has it is asked; partner is peer_preposted::make().
+  if (!s.word->compare_exchange_strong(value, wire::FLAG_TAKEN, std::memory_order_relaxed))
+    return false;
+  (void)move_locked(s, preposted_event::taken_back);
+  free_locked(s);
+  return true;
+}
+
+// The record has left its engine.
+void preposted_receives::send_home_locked(slot& s) noexcept {
+  s.record = nullptr;
+  if (move_locked(s, preposted_event::home) == preposted_action::free) free_locked(s);
 }
 
 bool preposted_receives::withdraw(receive& record) noexcept {
@@ -166,11 +179,9 @@ bool preposted_receives::withdraw(receive& record) noexcept {
   peer_credit& m = credits_[static_cast<std::size_t>(s->plan.rank)];
   if (take_back_locked(*s)) {
     if (m.credit != 0) --m.credit;
-    free_locked(*s);
     return true;
   }
-  s->record = nullptr;
-  if (s->at == slot::phase::ended) free_locked(*s);
+  send_home_locked(*s);
   return false;
 }
 
@@ -180,15 +191,17 @@ void preposted_receives::bring_home_locked(slot& s) noexcept {
   if (s.record == nullptr || to.match == nullptr) return;
   if (!matcher::of(*to.match).engine().remove_recv(pattern_of(s.plan), s.record)) return;
   ctx_.host.common.receives.put(s.record);
-  s.record = nullptr;
+  send_home_locked(s);
 }
 
-// The word says that its sender has the receive; what comes is `size` bytes.
+// If the word says that its sender has the receive; what comes is `size` bytes. False: that is not
+// so, or was heard before.
 bool preposted_receives::begin_locked(slot& s, std::uint64_t size) {
-  if (s.at != slot::phase::open || size > s.plan.user.status.size ||
-      s.word->load(std::memory_order_relaxed) != wire::offer_value(name_of(s), wire::OFFER_CLAIMED))
-    return false;
-  s.at = slot::phase::claimed;
+  // The word is there until a claim was heard.
+  const bool is_so =
+      s.word != nullptr && size <= s.plan.user.status.size &&
+      s.word->load(std::memory_order_relaxed) == wire::offer_value(name_of(s), wire::OFFER_CLAIMED);
+  if (!is_so || move_locked(s, preposted_event::claim) != preposted_action::begin) return false;
   claimed_.fetch_add(1, std::memory_order_relaxed);
   flag_words::give(std::exchange(s.word, nullptr));
   s.plan.user.status.size = size;
@@ -216,7 +229,7 @@ void preposted_receives::on_end(int rank, const wire::preposted_end& body) {
   {
     const std::lock_guard lock(lock_);
     slot* const s = find_locked(rank, body.receiver);
-    if (s == nullptr || (!begin_locked(*s, body.size) && s->at != slot::phase::claimed)) {
+    if (s == nullptr || (!begin_locked(*s, body.size) && !is_claimed(*s))) {
       ctx_.engine.dropped.add(1);
       return;
     }
@@ -235,15 +248,16 @@ void preposted_receives::finish(wire::name preposted, bool ok) {
   {
     const std::lock_guard lock(lock_);
     slot* const s = find_locked(-1, preposted);
-    if (s == nullptr || s->at != slot::phase::claimed) return;
+    if (s == nullptr) return;
     plan = s->plan;
-    if (s->record == nullptr) {
-      free_locked(*s);
-    } else {
-      if (s->registered_here) ctx_.engine.shared.regions.erase(s->plan.region);
-      s->registered_here = false;
-      s->at = slot::phase::ended;
+    const preposted_action what = move_locked(*s, preposted_event::over);
+    if (what == preposted_action::drop) {
+      ctx_.engine.dropped.add(1);
+      return;
     }
+    if (s->registered_here) ctx_.engine.shared.regions.erase(s->plan.region);
+    s->registered_here = false;
+    if (what == preposted_action::signal_and_free) free_locked(*s);
   }
   end_receive(ctx_.host, plan, ok);
   claimed_.fetch_sub(1, std::memory_order_relaxed);
@@ -255,14 +269,11 @@ void preposted_receives::forget(int rank) {
   {
     const std::lock_guard lock(lock_);
     for (slot& s : slots_) {
-      if (s.at == slot::phase::free || s.plan.rank != rank) continue;
-      if (take_back_locked(s)) {
-        free_locked(s);  // the receive waits like any other
-        continue;
-      }
+      if (s.state == preposted_state::free || s.plan.rank != rank) continue;
+      if (take_back_locked(s)) continue;
       // What was claimed and not said will not be said any more.
       begin_locked(s, s.plan.user.status.size);
-      if (s.at == slot::phase::claimed) claimed[count++] = name_of(s);
+      if (is_claimed(s)) claimed[count++] = name_of(s);
     }
   }
   for (std::size_t i = 0; i < count; ++i) finish(claimed[i], false);

@@ -9,6 +9,8 @@
 // the sender claims the word or the receiver takes it back. Each pre-posted receive has a value of
 // its own, so what a sender remembers of an old one does no harm.
 //
+// A slot walks the table of preposted_states.hpp.
+//
 // Threads: shared, one short lock each, never held across a message or the user's code. Lock order:
 // this one, then a matching engine's. Always true: who loses the word goes on as if nobody had been
 // told. A peer is told of a receive only if it was told of all that have its key, were posted
@@ -30,6 +32,7 @@
 #include "lci/proto/engine/wire.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
 #include "lci/proto/gpu/jobs.hpp"
+#include "lci/proto/gpu/preposted_states.hpp"
 #include "lci/proto/host/plans.hpp"
 #include "lci/proto/host/receive.hpp"
 
@@ -69,9 +72,7 @@ class preposted_receives {
 
  private:
   struct slot {
-    // ended: the record is on its way to withdraw(), which frees the slot
-    enum class phase : std::uint8_t { free, open, claimed, ended };
-    phase at = phase::free;
+    preposted_state state = preposted_state::free;
     bool is_public = false;
     bool registered_here = false;  // plan.region ends with it
     std::uint32_t generation = 0;
@@ -89,9 +90,16 @@ class preposted_receives {
   wire::name name_of(const slot& s) const noexcept {
     return {static_cast<std::uint32_t>(&s - slots_.data()), s.generation};
   }
+  static bool is_claimed(const slot& s) noexcept {
+    return s.state == preposted_state::claimed || s.state == preposted_state::claimed_home;
+  }
   bool is_worth(int rank) noexcept;
   slot* find_free_locked() noexcept;
   slot* find_locked(int rank, wire::name preposted) noexcept;
+  static preposted_action move_locked(slot& s, preposted_event on) noexcept {
+    return take_step(PREPOSTED, s.state, on).action;
+  }
+  void send_home_locked(slot& s) noexcept;
   bool begin_locked(slot& s, std::uint64_t size);
   bool take_back_locked(slot& s) noexcept;
   void bring_home_locked(slot& s) noexcept;
@@ -104,8 +112,8 @@ class preposted_receives {
   base::spinlock lock_;  // guards the rest
   std::array<slot, OPEN> slots_;
   std::vector<peer_credit> credits_;     // by rank; empty before the first encourage()
-  std::atomic<bool> is_willing_{false};  // moods_ is not empty
-  std::atomic<std::size_t> claimed_{0};  // slots with phase claimed
+  std::atomic<bool> is_willing_{false};  // credits_ is not empty
+  std::atomic<std::size_t> claimed_{0};  // slots whose sender writes
 };
 
 class peer_preposted final : private claim_sender {

@@ -8,8 +8,7 @@
 
 namespace lci::proto::gpu {
 
-protocols::protocols(host_context& host, gpu::common& common)
-    : part(context_.waiting), context_(host, common) {
+protocols::protocols(host_context& host, gpu::common& common) : context_(*this, host, common) {
   host.engine.add_part(*this);
   host.accelerator = this;
   control_dispatch& to = host.engine.dispatch;

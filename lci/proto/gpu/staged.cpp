@@ -8,16 +8,17 @@
 #include <string>
 
 #include "lci/proto/gpu/common.hpp"
+#include "lci/proto/gpu/staged_steps.hpp"
 #include "lci/proto/host/arrival.hpp"
 
 namespace lci::proto::gpu {
 
-std::size_t staged_transfers::state::bytes_of(std::uint64_t index) const noexcept {
+std::size_t staged_transfers::side::bytes_of(std::uint64_t index) const noexcept {
   return std::min<std::size_t>(through.bytes, size - index * through.bytes);
 }
 
 // False: the numbers make no sense, which may be a peer's doing.
-bool staged_transfers::state::begin(std::size_t total, wire::slots cut) noexcept {
+bool staged_transfers::side::begin(std::size_t total, wire::slots cut) noexcept {
   if (total == 0 || cut.bytes == 0 || cut.count == 0 || cut.count > MAX_SLOTS) return false;
   size = total;
   through = cut;
@@ -77,25 +78,27 @@ void staged_transfers::receive(wire::name sender, const recv_plan& plan) {
 }
 
 // The caller holds the state by its `busy`, which is given up here.
-void staged_transfers::start(wire::name name, recv_state& s) noexcept {
+void staged_transfers::start(wire::name name, recv_side& s) noexcept {
   const int rank = s.rank;
   const bool is_get = s.is_get;
   const wire::name sender = s.sender;
-  const bool has_slots = preposted(name, s);
-  ended_receive over;
+  const bool has_slots = lend_slots(name, s);
+  staged_action then{};
+  bool is_over = false;
   {
     const std::lock_guard lock(lock_);
-    --s.busy;
-    over = settle_locked(name, s);
+    then = let_go_locked(s);
+    is_over = has_ended(s.state);
   }
-  if (over.is_over) return end(over);
-  if (!has_slots && !wait_for_slots(name, false)) {
+  end(name, s, then);
+  if (is_over) return;
+  if (!has_slots && !wait_for_slots(waiting_recvs_, name)) {
     complain(rank, NO_MEMORY);
     if (!is_get) ctx_.engine.say(rank, wire::kind::drop_send, wire::drop{sender, 0, 0});
-    fail_receive(name, rank);
+    fail(recvs_, name, rank);
     return;
   }
-  if (ctx_.engine.shared.is_gone(rank)) fail_receive(name, rank);
+  if (ctx_.engine.shared.is_gone(rank)) fail(recvs_, name, rank);
 }
 
 errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request& body) {
@@ -115,39 +118,48 @@ errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request
   return errorcode_t::posted;
 }
 
-// Gets slots for the message and tells the sender. False: there are none now.
-bool staged_transfers::preposted(wire::name self, recv_state& s) noexcept {
+// Gets slots for the message and tells the sender. False: there are none now. The caller holds the
+// state by its `busy`.
+bool staged_transfers::lend_slots(wire::name self, recv_side& s) noexcept {
   bool never = false;
   slot_set* const set = ctx_.common.staging.take_to_lend(s.size, never);
   if (set == nullptr && !never) return false;
   if (set == nullptr) {
     complain(s.rank, "there is no memory for a staging buffer");
     if (!s.is_get) ctx_.engine.say(s.rank, wire::kind::drop_send, wire::drop{s.sender, 0, 0});
-    fail_receive(self, s.rank);
+    fail(recvs_, self, s.rank);
     return true;
   }
   wire::rtr answer;
   wire::get_request request;
   int rank = -1;
   bool is_get = false;
+  bool is_lent = false;
   {
     const std::lock_guard lock(lock_);
-    s.set = set;
-    s.begin(s.size, staging_store::cut(*set, s.size));
-    for (slot_copy& one : s.slot) {
-      one.home = this;
-      one.owner = self;
-      one.is_lent = s.number_of(one) < std::min<std::uint64_t>(s.pieces, s.through.count);
+    is_lent = move_locked(s, staged_recv_event::lend) == staged_action::begin;
+    if (is_lent) {
+      s.set = set;
+      s.begin(s.size, staging_store::cut(*set, s.size));
+      for (slot_copy& one : s.slot) {
+        one.home = this;
+        one.owner = self;
+        one.is_lent = s.number_of(one) < std::min<std::uint64_t>(s.pieces, s.through.count);
+      }
+      rank = s.rank;
+      is_get = s.is_get;
+      const wire::name region{set->region.slot, set->region.generation};
+      answer = {s.sender, self, region, set->place, s.through, target_of(ctx_.host, rank, region)};
+      s.body.slots_region = region;
+      s.body.slots_place = set->place;
+      s.body.through = s.through;
+      s.body.at = answer.at;
+      request = s.body;
     }
-    rank = s.rank;
-    is_get = s.is_get;
-    const wire::name region{set->region.slot, set->region.generation};
-    answer = {s.sender, self, region, set->place, s.through, target_of(ctx_.host, rank, region)};
-    s.body.slots_region = region;
-    s.body.slots_place = set->place;
-    s.body.through = s.through;
-    s.body.at = answer.at;
-    request = s.body;
+  }
+  if (!is_lent) {
+    ctx_.common.staging.give(set);
+    return true;
   }
   // From here on the state belongs to whoever hears from the peer.
   if (is_get)
@@ -158,10 +170,10 @@ bool staged_transfers::preposted(wire::name self, recv_state& s) noexcept {
 }
 
 // False: there is no memory.
-bool staged_transfers::wait_for_slots(wire::name name, bool is_send) noexcept {
+bool staged_transfers::wait_for_slots(std::list<wire::name>& waiting, wire::name name) noexcept {
   const std::lock_guard lock(lock_);
   try {
-    (is_send ? waiting_sends_ : waiting_recvs_).push_back(name);
+    waiting.push_back(name);
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -172,149 +184,89 @@ bool staged_transfers::wait_for_slots(wire::name name, bool is_send) noexcept {
 // Each side by itself: a sender never waits behind a receiver, whose slots may come from a peer
 // that waits for this very sender.
 std::size_t staged_transfers::serve_waiting() noexcept {
+  const auto send = [this](wire::name name, send_side& s) {
+    bool never = false;
+    const bool got = take_slots(s, never);
+    if (got && !never) begin_send(name, s);
+    return got;
+  };
+  const auto receive = [this](wire::name name, recv_side& s) { return lend_slots(name, s); };
   std::size_t served = 0;
-  while (serve_send()) ++served;
-  while (serve_receive()) ++served;
+  while (serve(waiting_sends_, sends_, send)) ++served;
+  while (serve(waiting_recvs_, recvs_, receive)) ++served;
   return served;
 }
 
-// The one that waits longest gets slots, if there are some.
-bool staged_transfers::serve_send() noexcept {
-  wire::name name;
-  send_state* s = nullptr;
-  std::list<wire::name> first;
+// It has ended, and is this thread's alone.
+void staged_transfers::over(wire::name name, recv_side& s, bool ok) noexcept {
+  const recv_plan plan = s.plan;
+  const wire::name peer = s.peer;
+  slot_set* const set = s.set;
   {
     const std::lock_guard lock(lock_);
-    if (waiting_sends_.empty()) return false;
-    first.splice(first.begin(), waiting_sends_, waiting_sends_.begin());
-    name = first.front();
-    ctx_.expect_leftovers(-1);
-    s = sends_.find(name);
-    if (s == nullptr) return true;
-    ++s->busy;  // nobody ends it meanwhile
+    recvs_.erase(name);
   }
-  bool never = false;
-  const bool got = take_slots(*s, never);
-  if (got && !never) begin_send(name, *s);
-  ended_send over;
-  {
-    const std::lock_guard lock(lock_);
-    --s->busy;
-    over = settle_locked(name, *s);
-    if (!got && !over.is_over) {
-      waiting_sends_.splice(waiting_sends_.begin(), first);
-      ctx_.expect_leftovers(1);
-    }
-  }
-  end(over);
-  return got;
-}
-
-bool staged_transfers::serve_receive() noexcept {
-  wire::name name;
-  recv_state* s = nullptr;
-  std::list<wire::name> first;
-  {
-    const std::lock_guard lock(lock_);
-    if (waiting_recvs_.empty()) return false;
-    first.splice(first.begin(), waiting_recvs_, waiting_recvs_.begin());
-    name = first.front();
-    ctx_.expect_leftovers(-1);
-    s = recvs_.find(name);
-    if (s == nullptr) return true;
-    ++s->busy;
-  }
-  const bool got = s->has_failed || preposted(name, *s);
-  ended_receive over;
-  {
-    const std::lock_guard lock(lock_);
-    --s->busy;
-    over = settle_locked(name, *s);
-    if (!got && !over.is_over) {
-      waiting_recvs_.splice(waiting_recvs_.begin(), first);
-      ctx_.expect_leftovers(1);
-    }
-  }
-  end(over);
-  return got;
-}
-
-staged_transfers::ended_receive staged_transfers::settle_locked(wire::name name,
-                                                                recv_state& s) noexcept {
-  if (s.pieces == 0 && !s.has_failed) return {};  // has not begun
-  if (!s.is_over() || s.is_lent()) return {};
-  const ended_receive out{s.plan, s.peer, s.set, !s.has_failed, true};
-  recvs_.erase(name);
-  return out;
-}
-
-void staged_transfers::end(const ended_receive& what) noexcept {
-  if (!what.is_over) return;
-  if (what.set != nullptr) ctx_.common.staging.give(what.set);
-  if (what.ok && what.plan.what == &PUT_RECEIVER)
-    ctx_.engine.say(what.plan.rank, wire::kind::ack, wire::ack{what.peer});
-  end_receive(ctx_.host, what.plan, what.ok);
+  if (set != nullptr) ctx_.common.staging.give(set);
+  if (ok && plan.what == &PUT_RECEIVER)
+    ctx_.engine.say(plan.rank, wire::kind::ack, wire::ack{peer});
+  end_receive(ctx_.host, plan, ok);
 }
 
 void staged_transfers::emptied(wire::name name, std::uint64_t index,
                                std::string_view error) noexcept {
-  ended_receive over;
+  recv_side* s = nullptr;
   wire::credit news;
   int rank = -1;
   bool goes_on = false;
   bool is_news = false;
+  staged_action then{};
   {
     const std::lock_guard lock(lock_);
-    recv_state* const s = recvs_.find(name);
+    s = recvs_.find(name);
     slot_copy& slot = s->slot[index % s->through.count];
-    slot.is_busy = false;
-    slot.index += s->through.count;
-    --s->busy;
-    ++s->done;
-    is_news = !error.empty() && !s->has_failed;
-    if (is_news) s->has_failed = true;
-    goes_on = !s->has_failed && slot.index < s->pieces;
+    is_news = copied_locked(*s, slot, error);
+    goes_on = s->state == staged_recv_state::emptying && slot.index < s->pieces;
     slot.is_lent = goes_on;
     rank = s->rank;
     news = {s->peer, index};
-    over = settle_locked(name, *s);
+    then = settle_locked(*s);
   }
   if (goes_on) ctx_.engine.say(rank, wire::kind::credit, news);
   if (is_news) {
     complain(rank, error);
     ctx_.engine.say(rank, wire::kind::drop_send, wire::drop{news.sender, 1, 0});
   }
-  end(over);
+  end(name, *s, then);
 }
 
 // ---- from peers ----
 
 void staged_transfers::on_piece(int rank, const wire::piece& body) noexcept {
-  recv_state* s = nullptr;
+  recv_side* s = nullptr;
   slot_copy* slot = nullptr;
-  ended_receive over;
-  bool is_wanted = false;
+  staged_action what = staged_action::drop;
+  staged_action then{};
   {
     const std::lock_guard lock(lock_);
-    s = recvs_.find(body.receiver);
-    const bool is_ours =
-        s != nullptr && s->rank == rank && s->set != nullptr && body.index < s->pieces;
-    if (is_ours) slot = &s->slot[body.index % s->through.count];
-    if (!is_ours || !slot->is_lent || slot->index != body.index) {
+    s = find_locked(recvs_, body.receiver, rank);
+    if (s != nullptr && s->set != nullptr && body.index < s->pieces)
+      slot = &s->slot[body.index % s->through.count];
+    if (slot != nullptr && slot->is_lent && slot->index == body.index)
+      what = move_locked(*s, staged_recv_event::piece);
+    if (what == staged_action::drop) {
       ctx_.engine.dropped.add(1);
       return;
     }
     slot->is_lent = false;
-    is_wanted = !s->has_failed;
-    if (is_wanted) {
+    if (what == staged_action::copy) {
       slot->is_busy = true;
       ++s->busy;
       s->peer = body.sender;
     } else {
-      over = settle_locked(body.receiver, *s);
+      then = settle_locked(*s);
     }
   }
-  if (!is_wanted) return end(over);
+  if (what != staged_action::copy) return end(body.receiver, *s, then);
   std::byte* const from = s->set->at + s->number_of(*slot) * s->through.bytes;
   std::byte* const to =
       static_cast<std::byte*>(s->plan.user.status.buffer) + body.index * s->through.bytes;
@@ -332,29 +284,12 @@ void staged_transfers::on_piece(int rank, const wire::piece& body) noexcept {
 }
 
 void staged_transfers::on_drop_receive(int rank, wire::name receiver) noexcept {
-  if (fail_receive(receiver, rank)) complain(rank, "the sender has given up");
-}
-
-// The sender is over, in one way or the other, and writes no slot of ours.
-bool staged_transfers::fail_receive(wire::name name, int rank) noexcept {
-  ended_receive over;
-  bool is_news = false;
-  {
-    const std::lock_guard lock(lock_);
-    recv_state* const s = recvs_.find(name);
-    if (s == nullptr || s->rank != rank) return false;
-    is_news = !s->has_failed;
-    s->has_failed = true;
-    for (slot_copy& one : s->slot) one.is_lent = false;
-    over = settle_locked(name, *s);
-  }
-  end(over);
-  return is_news;
+  if (fail(recvs_, receiver, rank)) complain(rank, "the sender has given up");
 }
 
 void staged_transfers::on_peer_gone(int rank) noexcept {
-  for (std::uint32_t i = 0, n = sends_.slots(); i < n; ++i) fail_send(sends_.name_at(i), rank);
-  for (std::uint32_t i = 0, n = recvs_.slots(); i < n; ++i) fail_receive(recvs_.name_at(i), rank);
+  for (std::uint32_t i = 0, n = sends_.slots(); i < n; ++i) fail(sends_, sends_.name_at(i), rank);
+  for (std::uint32_t i = 0, n = recvs_.slots(); i < n; ++i) fail(recvs_, recvs_.name_at(i), rank);
 }
 
 }  // namespace lci::proto::gpu

@@ -7,11 +7,13 @@
 //   sender    [request] -> rtr -> fill, piece, fill, piece ... -> over (a put: at the ack)
 //   receiver  rtr (a get: in the request) -> piece: empty, credit ... -> over
 //
+// Both ends walk the tables of staged_states.hpp.
+//
 // One per device. Threads: shared; a short lock guards the states, and no copy, message or user's
-// code runs under it. Always true: a state is erased when nothing copies for it any more, also
-// when its peer is gone; a piece is accepted once, for the slot that waits for it. A receiver keeps
-// its slots until nothing writes them any more, also when one end has failed: until each was
-// announced or the sender says that it is over.
+// code runs under it. Always true: a transfer ends when nothing copies for it any more, also when
+// its peer is gone, and who has moved it to its end erases it; a piece is accepted once, for the
+// slot that waits for it. A receiver keeps its slots until nothing writes them any more, also when
+// one end has failed: until each was announced or the sender says that it is over.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +27,7 @@
 #include "lci/data/slot_table.hpp"
 #include "lci/proto/gpu/devices.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
+#include "lci/proto/gpu/staged_states.hpp"
 #include "lci/proto/gpu/staging_store.hpp"
 #include "lci/proto/host/plans.hpp"
 
@@ -83,27 +86,29 @@ class staged_transfers {
     bool is_lent = false;  // receiver: the sender may write it
     bool is_send = false;
   };
-  struct state {
+  struct side {
     int rank = -1;
     std::size_t size = 0;
     std::uint64_t pieces = 0, done = 0;
     wire::slots through;
-    unsigned busy = 0;  // slots
-    bool has_failed = false;
+    unsigned busy = 0;  // slots that are copied, and threads that look for slots
     slot_set* set = nullptr;
     std::array<slot_copy, MAX_SLOTS> slot;
-    bool waits_for_ack = false;  // a put, from its sender's view
 
     std::size_t bytes_of(std::uint64_t index) const noexcept;
     std::size_t number_of(const slot_copy& one) const noexcept {
       return static_cast<std::size_t>(&one - slot.data());
     }
     bool begin(std::size_t bytes, wire::slots cut) noexcept;
-    bool is_over() const noexcept {
-      return busy == 0 && (has_failed || (done == pieces && !waits_for_ack));
+    bool is_lent() const noexcept {
+      return std::any_of(slot.begin(), slot.end(), [](const slot_copy& s) { return s.is_lent; });
     }
   };
-  struct send_state : state {
+  struct send_side : side {
+    using event = staged_send_event;
+    static constexpr auto& TABLE = STAGED_SEND;
+    static constexpr event PEER_OVER = event::fail;
+    staged_send_state state = staged_send_state::starting;
     send_plan plan;
     wire::name self;             // our rendezvous state; none for the answer to a get
     wire::name receiver;         // staged state there
@@ -114,64 +119,70 @@ class staged_transfers {
     flag_word* flag = nullptr;   // landing: which the GPU sets
     wire::landing body;          // landing without a flag: to be sent
   };
-  struct recv_state : state {
+  struct recv_side : side {
+    using event = staged_recv_event;
+    static constexpr auto& TABLE = STAGED_RECV;
+    static constexpr event PEER_OVER = event::sender_over;
+    staged_recv_state state = staged_recv_state::starting;
     recv_plan plan;
     wire::name sender;       // rendezvous state that gets the rtr
     wire::name peer;         // staged state there, from the first piece
     wire::get_request body;  // of a get
     bool is_get = false;
-    bool is_lent() const noexcept {
-      return std::any_of(slot.begin(), slot.end(), [](const slot_copy& s) { return s.is_lent; });
-    }
-  };
-  // What is left of a state that was erased.
-  struct ended_send {
-    wire::name self;
-    wire::name receiver;
-    int rank = -1;
-    slot_set* set = nullptr;
-    bool ok = false;
-    bool is_over = false;
-    bool is_landing = false;
-    user_side user;               // landing
-    std::uint64_t local_key = 0;  // of the answer to a get, which goes with the state
-  };
-  struct ended_receive {
-    recv_plan plan;
-    wire::name peer;
-    slot_set* set = nullptr;
-    bool ok = false;
-    bool is_over = false;
   };
 
+  // ---- the tables; staged_steps.hpp. Under the lock, but for end() and fail() ----
+
+  template <class Side>
+  static staged_action move_locked(Side& s, typename Side::event on) noexcept {
+    return take_step(Side::TABLE, s.state, on).action;
+  }
+  // Null: no such transfer with that rank, or it has ended.
+  template <class Side>
+  static Side* find_locked(const data::slot_table<Side>& in, wire::name name, int rank) noexcept;
+  // Whether nothing copies for it any more, which may be its end.
+  template <class Side>
+  static staged_action settle_locked(Side& s) noexcept;
+  // A slot was filled or emptied. True: the error is to be reported.
+  template <class Side>
+  static bool copied_locked(Side& s, slot_copy& slot, std::string_view error) noexcept;
+  // What a step that settled it has left to do.
+  template <class Side>
+  void end(wire::name name, Side& s, staged_action what) noexcept;
+  // The peer, or memory of ours, writes nothing any more. True: that is to be reported.
+  template <class Side>
+  bool fail(data::slot_table<Side>& in, wire::name name, int rank) noexcept;
+  // A thread that kept a transfer from ending keeps it no more.
+  template <class Side>
+  staged_action let_go_locked(Side& s) noexcept {
+    --s.busy;
+    return settle_locked(s);
+  }
+  template <class Side, class Begin>
+  bool serve(std::list<wire::name>& waiting, data::slot_table<Side>& in, Begin&& begin) noexcept;
+
   static constexpr std::string_view NO_MEMORY = "there is no memory";
-  void start(wire::name name, recv_state& s) noexcept;
-  bool preposted(wire::name self, recv_state& s) noexcept;
-  bool take_slots(send_state& s, bool& never) noexcept;
+  void start(wire::name name, recv_side& s) noexcept;
+  bool lend_slots(wire::name self, recv_side& s) noexcept;
+  bool take_slots(send_side& s, bool& never) noexcept;
   void register_source(send_plan& plan);
-  void begin_send(wire::name name, send_state& s) noexcept;
-  void fill(wire::name name, send_state& s, slot_copy& slot) noexcept;
+  void begin_send(wire::name name, send_side& s) noexcept;
+  void fill(wire::name name, send_side& s, slot_copy& slot) noexcept;
   void filled(wire::name name, std::uint64_t index, std::string_view error,
               bool is_said = false) noexcept;
-  void put_piece(wire::name name, send_state& s, const slot_copy& slot, std::byte* from) noexcept;
+  void put_piece(wire::name name, send_side& s, const slot_copy& slot, std::byte* from) noexcept;
   void landed(wire::name name, std::string_view error) noexcept;
   void emptied(wire::name name, std::uint64_t index, std::string_view error) noexcept;
-  ended_send settle_locked(wire::name name, send_state& s) noexcept;
-  ended_receive settle_locked(wire::name name, recv_state& s) noexcept;
-  void end(const ended_send& what) noexcept;
-  void end(const ended_receive& what) noexcept;
-  bool fail_send(wire::name name, int rank) noexcept;
-  bool fail_receive(wire::name name, int rank) noexcept;
-  bool wait_for_slots(wire::name name, bool is_send) noexcept;
-  bool serve_send() noexcept;
-  bool serve_receive() noexcept;
+  void over(wire::name name, send_side& s, bool ok) noexcept;
+  void over(wire::name name, recv_side& s, bool ok) noexcept;
+  bool wait_for_slots(std::list<wire::name>& waiting, wire::name name) noexcept;
   void complain(int rank, std::string_view error) noexcept;
 
   context& ctx_;
   base::spinlock lock_;  // guards what the tables hold, and who waits
-  data::slot_table<send_state> sends_;
-  data::slot_table<recv_state> recvs_;
-  std::list<wire::name> waiting_sends_, waiting_recvs_;  // states without slots
+  data::slot_table<send_side> sends_;
+  data::slot_table<recv_side> recvs_;
+  std::list<wire::name> waiting_sends_, waiting_recvs_;  // transfers without slots
 };
 
 }  // namespace lci::proto::gpu

@@ -7,6 +7,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/proto/gpu/common.hpp"
+#include "lci/proto/gpu/staged_steps.hpp"
 
 namespace lci::proto::gpu {
 
@@ -32,7 +33,6 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     s->key = key;
     s->at = read_target(to.at);
     s->there = there;
-    s->waits_for_ack = plan.is_put;
     for (slot_copy& one : s->slot) {
       one.home = this;
       one.owner = name;
@@ -43,9 +43,7 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
   }
   bool has_slots = true;
   bool never = false;
-  if (!is_sound) {
-    s->has_failed = true;
-  } else {
+  if (is_sound) {
     const bool from_gpu = plan.kind == mem::mem_kind::device;
     if (there != nullptr) {
       if (from_gpu) ctx_.common.staging.pin_view(there, view.size);
@@ -54,27 +52,30 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     }
     if (has_slots && !never) begin_send(name, *s);
   }
-  ended_send over;
+  staged_action then{};
+  bool is_over = false;
   {
     const std::lock_guard lock(lock_);
-    --s->busy;
-    over = settle_locked(name, *s);
+    if (!is_sound) (void)move_locked(*s, staged_send_event::fail);
+    then = let_go_locked(*s);
+    is_over = has_ended(s->state);
   }
   // Without a connection the peer is gone, which the engine says.
   if (!is_sound && (is_told || view.what != net::remote_view::answer::not_connected))
     complain(plan.rank, "the peer's slots make no sense, or are gone");
-  if (over.is_over) return end(over);
-  if (!has_slots && !wait_for_slots(name, true)) {
+  end(name, *s, then);
+  if (is_over) return;
+  if (!has_slots && !wait_for_slots(waiting_sends_, name)) {
     complain(plan.rank, NO_MEMORY);
-    fail_send(name, plan.rank);
+    fail(sends_, name, plan.rank);
     return;
   }
-  if (ctx_.engine.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
+  if (ctx_.engine.shared.is_gone(plan.rank)) fail(sends_, name, plan.rank);
 }
 
 // Slots of our own, for data that neither a GPU nor the network brings to those of the receiver
 // from where it is. False: later. never: the send has failed.
-bool staged_transfers::take_slots(send_state& s, bool& never) noexcept {
+bool staged_transfers::take_slots(send_side& s, bool& never) noexcept {
   const std::size_t wanted = std::size_t{s.through.bytes} * s.through.count;
   slot_set* set = ctx_.common.staging.take(wanted, never);
   if (set != nullptr && set->bytes < wanted) {
@@ -85,7 +86,7 @@ bool staged_transfers::take_slots(send_state& s, bool& never) noexcept {
   if (never) {
     complain(s.rank, "there is no memory for a staging buffer");
     const std::lock_guard lock(lock_);
-    s.has_failed = true;
+    (void)move_locked(s, staged_send_event::fail);
     return true;
   }
   s.set = set;
@@ -93,10 +94,13 @@ bool staged_transfers::take_slots(send_state& s, bool& never) noexcept {
 }
 
 // The caller holds the state by its `busy`.
-void staged_transfers::begin_send(wire::name name, send_state& s) noexcept {
+void staged_transfers::begin_send(wire::name name, send_side& s) noexcept {
   const std::size_t first = std::min<std::uint64_t>(s.pieces, s.through.count);
   {
     const std::lock_guard lock(lock_);
+    using event = staged_send_event;
+    if (move_locked(s, s.plan.is_put ? event::begin_put : event::begin) != staged_action::begin)
+      return;
     for (std::size_t i = 0; i < first; ++i) s.slot[i].is_busy = true;
     s.busy += static_cast<unsigned>(first);
   }
@@ -104,7 +108,7 @@ void staged_transfers::begin_send(wire::name name, send_state& s) noexcept {
 }
 
 // The slot is busy, so the state stays until filled().
-void staged_transfers::fill(wire::name name, send_state& s, slot_copy& slot) noexcept {
+void staged_transfers::fill(wire::name name, send_side& s, slot_copy& slot) noexcept {
   const std::uint64_t index = slot.index;
   const std::size_t in_set = s.number_of(slot) * s.through.bytes;
   std::byte* const from = static_cast<std::byte*>(s.plan.buffer) + index * s.through.bytes;
@@ -138,7 +142,7 @@ static void tell_not_filled(transfer& move) noexcept {
 
 constexpr protocol PIECE = {"piece", &tell_filled, &tell_not_filled, false};
 
-void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy& slot,
+void staged_transfers::put_piece(wire::name name, send_side& s, const slot_copy& slot,
                                  std::byte* from) noexcept {
   transfer* const move = ctx_.engine.shared.transfers.try_get();
   if (move == nullptr) return filled(name, slot.index, NO_MEMORY);
@@ -162,7 +166,7 @@ void staged_transfers::put_piece(wire::name name, send_state& s, const slot_copy
 
 void staged_transfers::slot_copy::ended(std::string_view error) noexcept {
   if (!is_send) return home->emptied(owner, index, error);
-  send_state* const s = home->sends_.find(owner);
+  send_side* const s = home->sends_.find(owner);
   if (s->is_landing) return home->landed(owner, error);
   if (error.empty() && s->there == nullptr) return home->put_piece(owner, *s, *this, to);
   home->filled(owner, index, error);
@@ -170,52 +174,51 @@ void staged_transfers::slot_copy::ended(std::string_view error) noexcept {
 
 void staged_transfers::filled(wire::name name, std::uint64_t index, std::string_view error,
                               bool is_said) noexcept {
-  ended_send over;
+  send_side* s = nullptr;
   wire::piece news;
   int rank = -1;
   bool is_news = false;
+  staged_action then{};
   {
     const std::lock_guard lock(lock_);
-    send_state* const s = sends_.find(name);
+    s = sends_.find(name);
     if (s == nullptr) return;
-    slot_copy& slot = s->slot[index % s->through.count];
-    slot.is_busy = false;
-    slot.index += s->through.count;
-    --s->busy;
-    ++s->done;
-    is_news = !error.empty() && !s->has_failed;
-    if (is_news) s->has_failed = true;
+    is_news = copied_locked(*s, s->slot[index % s->through.count], error);
     rank = s->rank;
     news = {s->receiver, name, index};
-    over = settle_locked(name, *s);
+    then = settle_locked(*s);
   }
   if (error.empty())
     ctx_.engine.say(rank, wire::kind::piece, news);
   else if (is_news && !is_said)
     complain(rank, error);
-  end(over);
+  end(name, *s, then);
 }
 
-staged_transfers::ended_send staged_transfers::settle_locked(wire::name name,
-                                                             send_state& s) noexcept {
-  if (!s.is_over()) return {};
-  ended_send out{s.self, s.receiver, s.rank, s.set, !s.has_failed, true, s.is_landing, s.plan.user};
-  if (s.self.generation == 0 && s.plan.registered_here) out.local_key = s.plan.local_key;
-  sends_.erase(name);
-  return out;
-}
-
-void staged_transfers::end(const ended_send& what) noexcept {
-  if (!what.is_over) return;
-  if (what.set != nullptr) ctx_.common.staging.give(what.set);
-  if (what.local_key != 0) ctx_.engine.fabric.deregister_region(what.local_key);
+// It has ended, and is this thread's alone.
+void staged_transfers::over(wire::name name, send_side& s, bool ok) noexcept {
+  const wire::name self = s.self;
+  const wire::name receiver = s.receiver;
+  const int rank = s.rank;
+  const bool is_landing = s.is_landing;
+  const user_side user = s.plan.user;
+  slot_set* const set = s.set;
+  // Of the answer to a get, which goes with the state.
+  const std::uint64_t local_key =
+      self.generation == 0 && s.plan.registered_here ? s.plan.local_key : 0;
+  {
+    const std::lock_guard lock(lock_);
+    sends_.erase(name);
+  }
+  if (set != nullptr) ctx_.common.staging.give(set);
+  if (local_key != 0) ctx_.engine.fabric.deregister_region(local_key);
   // Only now: nothing of ours writes the receiver's slots any more.
-  if (!what.ok && !what.is_landing)
-    ctx_.engine.say(what.rank, wire::kind::drop_receive, wire::drop{what.receiver, 1, 0});
-  if (what.self.generation != 0) on_written(ctx_.host, what.self, what.ok);
-  if (!what.is_landing) return;
+  if (!ok && !is_landing)
+    ctx_.engine.say(rank, wire::kind::drop_receive, wire::drop{receiver, 1, 0});
+  if (self.generation != 0) on_written(ctx_.host, self, ok);
+  if (!is_landing) return;
   ctx_.engine.open.add(-1);
-  ctx_.engine.signals.tell(what.user, what.ok);
+  ctx_.engine.signals.tell(user, ok);
 }
 
 bool staged_transfers::land(const send_plan& plan, wire::landing body) {
@@ -226,7 +229,7 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
     if (set != nullptr) all.staging.give(set);
     return false;
   }
-  data::slot_table<send_state>::inserted made;
+  data::slot_table<send_side>::inserted made;
   try {
     made = sends_.insert();
   } catch (...) {
@@ -244,11 +247,11 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
     s->begin(body.size, {static_cast<std::uint32_t>(set->bytes), 1});
     s->plan = plan;
     s->set = set;
-    s->waits_for_ack = true;
     s->is_landing = true;
     s->flag = flag;
     s->body = body;
     s->busy = 1;
+    (void)move_locked(*s, staged_send_event::begin_put);
     job.home = this;
     job.owner = name;
     job.is_send = job.is_busy = true;
@@ -270,37 +273,33 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
     s->body.flag = 0;
     all.gpus.copy(job);
   }
-  if (ctx_.engine.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
+  if (ctx_.engine.shared.is_gone(plan.rank)) fail(sends_, name, plan.rank);
   return true;
 }
 
 // The bytes are in our slot. The target has been told to look for the flag, or is told now.
 void staged_transfers::landed(wire::name name, std::string_view error) noexcept {
-  ended_send over;
+  send_side* s = nullptr;
   wire::landing news;
   int rank = -1;
   bool is_flagged = false;
+  staged_action then{};
   {
     const std::lock_guard lock(lock_);
-    send_state* const s = sends_.find(name);
-    s->slot[0].is_busy = false;
-    --s->busy;
-    ++s->done;
+    s = sends_.find(name);
+    (void)copied_locked(*s, s->slot[0], error);
     rank = s->rank;
     news = s->body;
     is_flagged = s->flag != nullptr;
-    if (!error.empty()) {
-      s->has_failed = true;
-      // edge flag.set: partner is awaited_flags::poll() of the target.
-      if (is_flagged) s->flag->store(wire::FLAG_VOID, std::memory_order_release);
-    }
-    over = settle_locked(name, *s);
+    // edge flag.set: partner is awaited_flags::poll() of the target.
+    if (!error.empty() && is_flagged) s->flag->store(wire::FLAG_VOID, std::memory_order_release);
+    then = settle_locked(*s);
   }
   if (!error.empty())
     complain(rank, error);
   else if (!is_flagged)
     ctx_.engine.say(rank, wire::kind::landing, news);
-  end(over);
+  end(name, *s, then);
 }
 
 // ---- from peers ----
@@ -341,15 +340,16 @@ void staged_transfers::on_get_request(int rank, const wire::get_request& body) {
 }
 
 void staged_transfers::on_credit(int rank, const wire::credit& body) noexcept {
-  send_state* s = nullptr;
+  send_side* s = nullptr;
   slot_copy* slot = nullptr;
   {
     const std::lock_guard lock(lock_);
-    s = sends_.find(body.sender);
-    const bool is_ours = s != nullptr && s->rank == rank && !s->has_failed &&
-                         body.index < s->pieces && s->through.count < s->pieces - body.index;
-    if (is_ours) slot = &s->slot[body.index % s->through.count];
-    if (!is_ours || slot->is_busy || slot->index != body.index + s->through.count) {
+    s = find_locked(sends_, body.sender, rank);
+    if (s != nullptr && body.index < s->pieces && s->through.count < s->pieces - body.index)
+      slot = &s->slot[body.index % s->through.count];
+    const bool is_due =
+        slot != nullptr && !slot->is_busy && slot->index == body.index + s->through.count;
+    if (!is_due || move_locked(*s, staged_send_event::credit) == staged_action::drop) {
       ctx_.engine.dropped.add(1);
       return;
     }
@@ -360,39 +360,22 @@ void staged_transfers::on_credit(int rank, const wire::credit& body) noexcept {
 }
 
 void staged_transfers::on_ack(int rank, const wire::ack& body) noexcept {
-  const wire::name sender = body.sender;
-  ended_send over;
+  send_side* s = nullptr;
+  staged_action what = staged_action::drop;
   {
     const std::lock_guard lock(lock_);
-    send_state* const s = sends_.find(sender);
-    if (s == nullptr || s->rank != rank || !s->waits_for_ack) {
+    s = find_locked(sends_, body.sender, rank);
+    if (s != nullptr) what = move_locked(*s, staged_send_event::ack);
+    if (what == staged_action::drop) {
       ctx_.engine.dropped.add(1);
       return;
     }
-    // It may come before we have seen ourselves that the copy is over.
-    s->waits_for_ack = false;
-    over = settle_locked(sender, *s);
   }
-  end(over);
+  end(body.sender, *s, what);
 }
 
 void staged_transfers::on_drop_send(int rank, wire::name sender) noexcept {
-  if (fail_send(sender, rank)) complain(rank, "the receiver has given up");
-}
-
-bool staged_transfers::fail_send(wire::name name, int rank) noexcept {
-  ended_send over;
-  bool is_news = false;
-  {
-    const std::lock_guard lock(lock_);
-    send_state* const s = sends_.find(name);
-    if (s == nullptr || s->rank != rank) return false;
-    is_news = !s->has_failed;
-    s->has_failed = true;
-    over = settle_locked(name, *s);
-  }
-  end(over);
-  return is_news;
+  if (fail(sends_, sender, rank)) complain(rank, "the receiver has given up");
 }
 
 }  // namespace lci::proto::gpu

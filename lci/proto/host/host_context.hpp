@@ -55,17 +55,16 @@ class host_context {
     parted_[static_cast<std::size_t>(rank)].store(parting::over, std::memory_order_release);
   }
 
-  // See part.
   void expect_leftovers(int change) noexcept {
-    waiting.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
+    protocols->count_waiting(change);
     engine.expect_leftovers(change);
   }
 
   progress_engine engine;
   host_common& common;
-  accelerator_hook* accelerator = &no_accelerator();  // set before the first message
+  part* protocols = nullptr;                          // set before the first message
+  accelerator_hook* accelerator = &no_accelerator();  // likewise
   rendezvous_states rendezvous;
-  std::atomic<std::size_t> waiting{0};
   base::thread_counter open_receives;  // receives posted and not completed
   // Active messages with zero_copy_am are delivered in its packets, if there is one; not owned.
   std::atomic<mem::payload_pool*> payloads{nullptr};

@@ -11,7 +11,8 @@
 
 namespace lci::proto {
 
-host_protocols::host_protocols(host_context& host) : part(host.waiting), host_(host) {
+host_protocols::host_protocols(host_context& host) : host_(host) {
+  host.protocols = this;
   host.engine.add_part(*this);
   host.engine.handlers.set_arrivals(*this);
   control_dispatch& to = host.engine.dispatch;

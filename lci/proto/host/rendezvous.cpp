@@ -160,8 +160,7 @@ void move(host_context& host, States& states, const Table& table, State first_en
     side = states.find(self);
     if (side == nullptr || side->state >= first_end) return;
     before(*side);
-    row = &table[row_of(table, side->state, event)];
-    side->state = row->to;
+    row = &take_step(table, side->state, event);
   }
   LCI_RACE_POINT("rendezvous.move.before_action");
   row->action(host, self, *side);

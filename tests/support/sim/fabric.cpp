@@ -69,6 +69,7 @@ void sim_fabric::connect(int rank) noexcept {
 net::remote_view sim_fabric::check_remote(int rank, net::remote_key key) noexcept {
   using answer = net::remote_view::answer;
   std::lock_guard lock(world_->mutex);
+  ++world_->counters.looks;
   if (!connected_locked(rank)) return {};
   const mem::region_table& table =
       *world_->fabrics[static_cast<std::size_t>(rank)]->config_.regions;

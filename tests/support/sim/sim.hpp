@@ -80,7 +80,8 @@ struct sim_counters {
   std::uint64_t duplicated = 0;
   std::uint64_t corrupted = 0;
   std::uint64_t dropped = 0;
-  std::uint64_t told = 0;  // puts and gets whose remote side was named by a target
+  std::uint64_t told = 0;   // puts and gets whose remote side was named by a target
+  std::uint64_t looks = 0;  // calls of check_remote()
 };
 
 struct sim_state;

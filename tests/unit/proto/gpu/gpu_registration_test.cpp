@@ -149,6 +149,25 @@ TEST(gpu_registration_way, registered_memory__is_moved_by_the_network_alone) {
   }
 }
 
+// The answer of the receiver says where its memory is, so nobody looks at its registration, which
+// the sender's process may have to learn of first. What a GPU copies is looked up, which shows
+// that the looks are counted.
+TEST(gpu_registration_way, rendezvous_that_the_network_reads__looks_nothing_up) {
+  for (const bool is_by_network : {true, false}) {
+    gpu_options options = options_of(REFUSALS[is_by_network ? 0 : 1].which, true);
+    gpu_world w(options);
+    for (const mem_kind far : {mem_kind::host, mem_kind::device}) {
+      const std::uint64_t before = w.sim.counters().looks;
+      run_one(w, verb::send, mem_kind::device, far, 100'000);
+      if (is_by_network)
+        EXPECT_EQ(w.sim.counters().looks, before);
+      else
+        EXPECT_NE(w.sim.counters().looks, before);
+    }
+    EXPECT_EQ(copies(w) == 0, is_by_network);
+  }
+}
+
 TEST(gpu_registration_way, refusal_of_one_buffer__is_for_that_operation_only) {
   for (const verb what : VERBS) {
     const mem_kind far = what == verb::active_message ? mem_kind::host : mem_kind::device;

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "lci/proto/gpu/preposted_states.hpp"
+#include "lci/proto/gpu/staged_states.hpp"
 #include "lci/proto/host/rendezvous.hpp"
 
 namespace proto = lci::proto;
@@ -15,8 +17,8 @@ template <class Table>
 void print(std::ostream& out, const char* title, const Table& table) {
   out << "## " << title << "\n\n| state | event | next state | what is done |\n|---|---|---|---|\n";
   for (const auto& row : table)
-    out << "| " << proto::name_of(row.from) << " | " << proto::name_of(row.on) << " | "
-        << proto::name_of(row.to) << " | " << row.says << " |\n";
+    out << "| " << name_of(row.from) << " | " << name_of(row.on) << " | " << name_of(row.to)
+        << " | " << row.says << " |\n";
   out << "\n";
 }
 
@@ -37,6 +39,20 @@ std::string document() {
          "with the last write).\n\n";
   print(out, "Rendezvous, sender", proto::SEND_TABLE);
   print(out, "Rendezvous, receiver", proto::RECV_TABLE);
+  out << "A staged transfer brings GPU memory to or from a peer through slots in host memory. The "
+         "receiver lends slots, the sender\n"
+         "fills them in order and announces each piece, the receiver empties each slot and gives "
+         "it back (credit). After every\n"
+         "event `quiet` or `last` is raised if nothing copies for the transfer any more "
+         "(`lci/proto/gpu/staged.hpp`).\n\n";
+  print(out, "Staged transfer, sender", proto::gpu::STAGED_SEND);
+  print(out, "Staged transfer, receiver", proto::gpu::STAGED_RECV);
+  out << "A pre-posted receive is known to its sender, which may claim it by a word of shared "
+         "memory and then write at once. Its\n"
+         "record stays in the matching engine until a claim is heard or a message of the same key "
+         "takes it out\n"
+         "(`lci/proto/gpu/preposted_receives.hpp`).\n\n";
+  print(out, "Pre-posted receive", proto::gpu::PREPOSTED);
   return out.str();
 }
 
