@@ -160,7 +160,7 @@ void move(host_context& via, States& states, const Table& table, State first_end
     side = states.find(self);
     if (side == nullptr || side->state >= first_end) return;
     before(*side);
-    row = &table[row_of(table, side->state, event)];
+    row = &table[base::row_of(table, side->state, event)];
     side->state = row->to;
   }
   LCI_RACE_POINT("rendezvous.move.before_action");
@@ -215,7 +215,7 @@ constexpr std::array<send_row, 10> SEND_TABLE = {{
     {send_state::writing, send_event::peer_gone, send_state::writing, &ignore_send,
      "the network reports the write as failed"},
 }};
-static_assert(table_is_sound(SEND_TABLE, send_state::finished, 4, 5));
+static_assert(base::table_is_sound(SEND_TABLE, send_state::finished, 4, 5));
 
 constexpr std::array<recv_row, 3> RECV_TABLE = {{
     {recv_state::rtr_sent, recv_event::fin, recv_state::finished, &deliver,
@@ -225,7 +225,7 @@ constexpr std::array<recv_row, 3> RECV_TABLE = {{
     {recv_state::rtr_sent, recv_event::peer_gone, recv_state::failed, &drop_receive,
      "withdraw the registration"},
 }};
-static_assert(table_is_sound(RECV_TABLE, recv_state::finished, 4, 3));
+static_assert(base::table_is_sound(RECV_TABLE, recv_state::finished, 4, 3));
 
 void on_rtr(host_context& via, int rank, const wire::rtr& body) {
   if (!is_of(via, via.rendezvous.sends, body.sender, rank)) {

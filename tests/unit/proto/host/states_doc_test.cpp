@@ -27,7 +27,7 @@ std::string document() {
          "code walks them, and this\n"
          "page is printed from them. The compiler rejects a table with an unreachable state, a "
          "state without a way out, or a\n"
-         "missing event (`lci/proto/engine/state_table.hpp`). Everything eager is two functions "
+         "missing event (`lci/base/state_table.hpp`). Everything eager is two functions "
          "and needs "
          "none.\n\n"
          "A rendezvous carries a message that is too large to be sent without asking. The sender "
@@ -48,4 +48,9 @@ TEST(states_doc, page__is_what_the_tables_say) {
   std::ostringstream page;
   page << std::ifstream(path).rdbuf();
   EXPECT_EQ(page.str(), document()) << "run this test with LCI_UPDATE_DOCS=1";
+}
+
+TEST(rendezvous_tables, every_row__says_what_it_does) {
+  for (const auto& row : proto::SEND_TABLE) EXPECT_NE(std::string(row.says), "");
+  for (const auto& row : proto::RECV_TABLE) EXPECT_NE(std::string(row.says), "");
 }
