@@ -56,7 +56,7 @@ class waiting {
   void pause(Describe&& describe) {
     end_if_lost();
     rest(describe);
-    via_.engine().watch.look_for_gone();
+    via_.engine().watch.look_for_ended();
     is_lost_ = has_loss();
   }
   // A round for a call that decides by itself whose loss ends it.
@@ -103,7 +103,7 @@ class waiting {
   // What is waited for will not come, because that rank is gone.
   [[noreturn]] LCI_COLD void end_for(int rank) {
     via_.engine().errors.lost.heard(rank);
-    via_.engine().shared.throw_gone(rank);
+    via_.engine().shared.peers.throw_ended(rank);
   }
 
  private:

@@ -27,7 +27,7 @@ bool staged_transfers::state::begin(std::size_t total, wire::slots cut) noexcept
 }
 
 void staged_transfers::complain(int rank, std::string_view error) noexcept {
-  if (via_.engine.shared.is_gone(rank)) return;  // said once, by the engine
+  if (via_.engine.shared.peers.has_ended(rank)) return;  // said once, by the engine
   via_.engine.errors.keep_made([&] {
     return std::runtime_error("a transfer through host memory with rank " + std::to_string(rank) +
                               " failed: " + std::string(error));
@@ -95,7 +95,7 @@ void staged_transfers::start(wire::name name, recv_state& s) noexcept {
     fail_receive(name, rank);
     return;
   }
-  if (via_.engine.shared.is_gone(rank)) fail_receive(name, rank);
+  if (via_.engine.shared.peers.has_ended(rank)) fail_receive(name, rank);
 }
 
 errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request& body) {

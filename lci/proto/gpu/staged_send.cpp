@@ -69,7 +69,7 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     fail_send(name, plan.rank);
     return;
   }
-  if (via_.engine.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
+  if (via_.engine.shared.peers.has_ended(plan.rank)) fail_send(name, plan.rank);
 }
 
 // Slots of our own, for data that neither a GPU nor the network brings to those of the receiver
@@ -270,7 +270,7 @@ bool staged_transfers::land(const send_plan& plan, wire::landing body) {
     s->body.flag = 0;
     all.gpus.copy(job);
   }
-  if (via_.engine.shared.is_gone(plan.rank)) fail_send(name, plan.rank);
+  if (via_.engine.shared.peers.has_ended(plan.rank)) fail_send(name, plan.rank);
   return true;
 }
 

@@ -89,7 +89,7 @@ LCI_COLD void ask_for_slots(host_context& via, wire::name self, send_side& side)
   step(via, self, send_event::unreachable);
   via.engine.say(rank, wire::kind::restage, said);
   // Who has noticed that it is gone may have left this one to its write.
-  if (via.engine.shared.is_gone(rank)) step(via, self, send_event::peer_gone);
+  if (via.engine.shared.peers.has_ended(rank)) step(via, self, send_event::peer_gone);
 }
 
 void start_write(host_context& via, wire::name self, send_side& side) {

@@ -19,7 +19,7 @@ static errorcode_t start_as_sender(host_context& via, post_queue& queue, const s
                                    wire::kind what, Body& body, bool may_retry) {
   const base::gate_pass making(via.rendezvous.making);
   // Who looks for what the peer leaves behind has looked already.
-  if (via.engine.shared.is_gone(plan.rank)) [[unlikely]]
+  if (via.engine.shared.peers.has_ended(plan.rank)) [[unlikely]]
     return errorcode_t::fatal;
   const auto [self, side] = via.rendezvous.sends.insert(plan);
   side->via = &queue;
@@ -73,7 +73,7 @@ static bool register_destination(host_context& via, const recv_plan& plan, netwo
 static bool keep_receive(host_context& via, const recv_plan& plan, bool registered_here,
                          wire::name& self) {
   const base::gate_pass making(via.rendezvous.making);
-  if (via.engine.shared.is_gone(plan.rank)) [[unlikely]]
+  if (via.engine.shared.peers.has_ended(plan.rank)) [[unlikely]]
     return false;
   const auto made = via.rendezvous.recvs.insert(plan);
   made.object->registered_here = registered_here;

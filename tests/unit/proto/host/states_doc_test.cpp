@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "lci/net/peer_table.hpp"
 #include "lci/proto/host/rendezvous.hpp"
 
 namespace proto = lci::proto;
@@ -15,8 +16,8 @@ template <class Table>
 void print(std::ostream& out, const char* title, const Table& table) {
   out << "## " << title << "\n\n| state | event | next state | what is done |\n|---|---|---|---|\n";
   for (const auto& row : table)
-    out << "| " << proto::name_of(row.from) << " | " << proto::name_of(row.on) << " | "
-        << proto::name_of(row.to) << " | " << row.says << " |\n";
+    out << "| " << name_of(row.from) << " | " << name_of(row.on) << " | " << name_of(row.to)
+        << " | " << row.says << " |\n";
   out << "\n";
 }
 
@@ -34,9 +35,13 @@ std::string document() {
          "says what it has (RTS), the\n"
          "receiver where it wants it (RTR), the sender writes the data there and says so (FIN, or "
          "immediate data that travels\n"
-         "with the last write).\n\n";
+         "with the last write).\n\n"
+         "A rank is in one state for all of a process (`lci/net/peer_table.hpp`): what networks, "
+         "devices and the bootstrap report\n"
+         "moves it, and all else reads it. Nothing follows a failure.\n\n";
   print(out, "Rendezvous, sender", proto::SEND_TABLE);
   print(out, "Rendezvous, receiver", proto::RECV_TABLE);
+  print(out, "Ranks", lci::net::PEER_TABLE);
   return out.str();
 }
 
