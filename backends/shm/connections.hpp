@@ -24,6 +24,7 @@
 #include "lci/base/unshared.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/peer_table.hpp"
 
 namespace lci::shm {
 
@@ -122,6 +123,7 @@ class connections {
   void watch_process_locked(peer& who, pid_t pid) noexcept;
   void look_at_process_locked(int fd) noexcept;
   void announce_here_locked() noexcept;
+  void report(const peer& who, net::peer_event what) noexcept;
   peer& peer_locked(int rank);
 
   // Never by itself: two copies that overlap were faster than one that does not at every size up to

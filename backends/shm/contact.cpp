@@ -52,6 +52,7 @@ errorcode_t connections::meet_locked(int rank, peer*& out) {
     who.state.store(contact::mapped, std::memory_order_release);
     mapped_.push_back(&who);
     announce_here_locked();
+    report(who, net::peer_event::connected);
     return errorcode_t::done;
   } catch (const std::exception& e) {
     warn_locked(trouble::contact, "no contact to rank %d for now: %s", rank, e.what());
@@ -113,6 +114,7 @@ errorcode_t connections::greet_locked(peer& who) {
   watch_process_locked(who, peer_of(fd).pid);
   // Relaxed: nobody uses a field marked M before `mapped`, and all else has the lock.
   who.state.store(contact::greeted, std::memory_order_relaxed);
+  report(who, net::peer_event::connect);
   return errorcode_t::done;
 }
 
@@ -339,6 +341,11 @@ void connections::map_locked(peer& who, const hello& said, link& on, received& r
       who.control->announce[i].count.fetch_add(1, std::memory_order_release);
     }
   }
+  report(who, net::peer_event::connected);
+}
+
+void connections::report(const peer& who, net::peer_event what) noexcept {
+  if (config_.peers != nullptr) config_.peers->report(who.rank, what);
 }
 
 }  // namespace lci::shm

@@ -38,6 +38,7 @@ struct network_order {
   bool shm_enable = true;
   mem::arena* arena = nullptr;
   mem::region_table* regions = nullptr;
+  net::peer_table* peers = nullptr;
   bool use_reg_cache = false;
   std::string key;  // its addresses go by this name in the bootstrap, the same on all ranks
 };
