@@ -63,7 +63,7 @@ class file_bootstrap final : public bootstrap {
   std::vector<std::map<std::string, std::string>> values_;  // by rank
   std::chrono::steady_clock::time_point next_look_{};
   int next_rank_ = 0;          // to look at
-  std::vector<bool> is_over_;  // by rank: it is gone, and that was said
+  std::vector<bool> is_over_;  // by rank: news() has said that it is over
 };
 
 }  // namespace lci::boot

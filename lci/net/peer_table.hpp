@@ -6,7 +6,8 @@
 // sink::on_peer_gone(); the failure detector, for ranks that no network watches. All others read.
 //
 // What a network knows of its connection with a rank, and a device of what it has delivered, are
-// other facts: they say when a report is due, and end with the connection.
+// other facts: they say when a report is due, and end with the connection
+// (docs/decisions/0042-peer-table.md).
 //
 // Threads: shared. A subscriber is told in the thread that reports, under the lock. Always true: a
 // rank moves only as PEER_TABLE says, so that one that has ended never comes back; the first reason

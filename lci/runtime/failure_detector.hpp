@@ -1,5 +1,6 @@
 // Ends of ranks that no network sees, since nobody here is connected with them: the bootstrap hears
-// of them. Owned by the runtime, called from its progress. Threads: shared.
+// of them, and they are reported to the peer_table; here is only what is not reported yet. Owned by
+// the runtime, called from its progress. Threads: shared.
 // Always true: networks go first. A rank with which one is connected is theirs to declare dead,
 // after what it had sent; only GRACE later do we. That such a rank has left they alone say: here it
 // is said of those alone that no device was ever in touch with.

@@ -12,7 +12,7 @@ constexpr std::size_t FIRST_PROBLEMS = 16;
 }  // namespace
 
 pending_errors::pending_errors(core& shared)
-    : shared_(shared), concerned_(static_cast<std::size_t>(shared.n)) {
+    : lost(shared.peers), shared_(shared), concerned_(static_cast<std::size_t>(shared.n)) {
   problems_.reserve(FIRST_PROBLEMS);
 }
 
@@ -50,7 +50,7 @@ void pending_errors::rethrow() {
   std::rethrow_exception(first);
 }
 
-// A death comes before other problems of the round: it is the cause of many.
+// A failure comes before other problems of the round: it is the cause of many.
 void pending_errors::tell() {
   const bool is_silent = lost.is_silent_here();
   int rank = is_silent ? losses::NONE : lost.take(true);
@@ -82,7 +82,7 @@ bool pending_errors::add_loss(int rank) noexcept {
   const bool is_due = shared_.failure_notice == attr_failure_notice_t::all ||
                       needs_all_.load(std::memory_order_relaxed) != 0 ||
                       concerned_[static_cast<std::size_t>(rank)];
-  const bool is_kept = lost.add(rank, shared_.peers.has_failed(rank), is_due);
+  const bool is_kept = lost.add(rank, is_due);
   count_locked();
   return is_kept;
 }
