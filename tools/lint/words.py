@@ -30,10 +30,10 @@ CODE = (".cpp", ".hpp", ".h", ".cu", ".cuh")
 BOLD = re.compile(r"\*\*([^*]+)\*\*(?: \((code)?(?: ?in ([^)]+))?\))?")
 # Private words that today's code still uses, and how often. Numbers only shrink; a word that is not used any more leaves.
 TO_COME = {
-    "channel": 1, "farewell": 1, "gone": 345, "heard of": 12,
+    "channel": 1, "farewell": 1, "gone": 220, "heard of": 11,
     "is missed": 6, "link": 6, "moods": 1, "of ours": 45, "offer": 9,
     "shelf": 1, "sight": 23, "take leave": 1, "taken leave": 1,
-    "takes leave": 3, "taking leave": 5, "tell of": 5, "tells of": 12, "took leave": 16, "via": 889, "whoever": 123,
+    "takes leave": 3, "taking leave": 5, "tell of": 5, "tells of": 12, "took leave": 10, "via": 889, "whoever": 121,
     "wishes": 78,
 }
 
