@@ -32,7 +32,8 @@ class client {
   void fence();
   void put(std::string_view key, std::string_view value) { member_.put(key, value); }
   const std::string& get(int rank, const std::string& key) const { return member_.get(rank, key); }
-  // What came in between; never waits.
+  // Which ranks have ended, as far as it came in between; never waits. Each is handed on once: the
+  // state of ranks is kept by those that ask.
   std::vector<departure> news();
   // Says so, if that can be done at once.
   void leave() noexcept;
@@ -54,7 +55,7 @@ class client {
   member member_;
   std::optional<sealed_stream> seal_;  // where the job has a key
   const std::chrono::milliseconds limit_;
-  std::string lost_;
+  std::string lost_;  // why the connection to the server has ended
 };
 
 }  // namespace lci::boot::kv

@@ -18,8 +18,10 @@ struct global_state {
   int initialized = 0;  // balance of global_initialize() and global_finalize()
   std::unique_ptr<boot::bootstrap> bootstrap;  // while initialized
   std::mutex bootstrap_lock;  // it serves one thread at a time; progress in others asks for news
-  std::vector<boot::departure> departures;  // all that it told; under that lock
-  std::vector<boot::departure> unheard;     // told, and not among these yet; likewise
+  // All that it told, for runtimes made later, each of which reports it to its peer_table; under
+  // that lock.
+  std::vector<boot::departure> departures;
+  std::vector<boot::departure> unheard;  // told, and not among these yet; likewise
   int rank = -1;
   int size = -1;
   int runtimes_ever = 0;  // numbers the runtimes, the same on all ranks

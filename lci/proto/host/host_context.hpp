@@ -21,8 +21,8 @@
 
 namespace lci::proto {
 
-// What becomes of receives from a rank that took leave: when all that it had sent is in, those that
-// are left here end. Whoever has begun that says when it is over.
+// What becomes of receives on this device from a rank that has left: when all that it had sent is
+// in, those that are left here end. The thread that has begun that says when it is over.
 enum class parting : std::uint8_t { not_yet, begun, over };
 
 class host_context {
