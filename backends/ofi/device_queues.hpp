@@ -36,7 +36,8 @@ class device_queues : public net::connected::device_queues<connection, note> {
     const connection* const on = find(rank);
     return on != nullptr ? on->heard_ticks() : 0;
   }
-  // At the next look that rank is gone, once what it sent has been read. why: outlives this.
+  // The process of that rank is over: at the next look its connection here ends, once what it sent
+  // has been read. That is all this says; peer_table has the state of the rank. why: outlives this.
   void miss(int rank, const char* why) noexcept {
     // edge ofi.missed: the text before its address; partner is look_at().
     missed_[static_cast<std::size_t>(rank)].store(why, std::memory_order_release);

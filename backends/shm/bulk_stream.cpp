@@ -13,7 +13,7 @@ namespace lci::shm {
 
 namespace {
 
-constexpr const char* GONE = "the peer is gone";
+constexpr const char* ENDED = "the peer is gone";
 
 }  // namespace
 
@@ -226,7 +226,7 @@ void bulk_stream::take_submitted() noexcept {
   while (stream* const s = fresh.pop()) {
     if (is_dropped(s->rank)) {
       // It was posted while the news of the peer's end was on its way.
-      s->why = GONE;
+      s->why = ENDED;
       finish(s);
     } else {
       activate(s->rank).waiting.push(s);
@@ -318,7 +318,7 @@ void bulk_stream::drop_peer(peer& who, net::sink& to) noexcept {
   take_submitted();
   dropped_[static_cast<std::size_t>(who.rank)] = true;
   // One that lives but broke the rules may still write to packets it was given: these are lost.
-  const bool is_dead = !who.failed.load(std::memory_order_relaxed);
+  const bool is_dead = !who.has_broken_rules();
   if (flow* const f = find_flow(who.rank); f != nullptr) drop_flow(*f, is_dead);
   if (is_dead) out_.recall(who.rank);
   drop_watched(who.rank, is_dead);
@@ -333,14 +333,14 @@ void bulk_stream::drop_flow(flow& f, bool is_dead) noexcept {
   f.in_flight.clear();
   f.bytes = 0;
   while (stream* const s = f.issued.pop()) {
-    if (s->why == nullptr && s->retired != s->issued) s->why = GONE;
+    if (s->why == nullptr && s->retired != s->issued) s->why = ENDED;
     end(s);
   }
   while (stream* const s = f.waiting.pop()) {
-    if (s->why == nullptr) s->why = GONE;
+    if (s->why == nullptr) s->why = ENDED;
     end(s);
   }
-  while (stream* const s = f.gets.pop()) finish_get(s, GONE);
+  while (stream* const s = f.gets.pop()) finish_get(s, ENDED);
 }
 
 void bulk_stream::drop_watched(int rank, bool is_dead) noexcept {

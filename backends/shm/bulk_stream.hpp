@@ -68,7 +68,7 @@ class bulk_stream {
   // The get that put into the region `name` is over; why is null if the data is there, else a
   // literal.
   void finish_get(int rank, mem::region_name name, const char* why) noexcept;
-  // The peer is gone: everything towards it fails.
+  // The peer has ended: everything towards it fails.
   void drop_peer(peer& who, net::sink& to) noexcept;
 
  private:
@@ -193,7 +193,7 @@ class bulk_stream {
   // The poller's own.
   flow* active_ = nullptr;     // has something to do
   std::size_t replies_ = 0;    // streams that are replies
-  std::vector<bool> dropped_;  // by rank: drop_peer() has dealt with it
+  std::vector<bool> dropped_;  // by rank: drop_peer() has dealt with its end here
 };
 
 }  // namespace lci::shm

@@ -49,7 +49,7 @@ connections::connections(const net::fabric_config& config)
   peers_ = std::vector<std::atomic<peer*>>(ranks);
   peer_store_.reserve(ranks);
   mapped_.reserve(ranks);
-  gone_.reserve(ranks);
+  ended_.reserve(ranks);
 
   epoll_ = fd_handle(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) throw backend_error(std::string("shm: epoll_create1: ") + std::strerror(errno));
@@ -103,7 +103,7 @@ void connections::leave() noexcept {
   for (auto& [fd, on] : links_) {
     // When both sides called at once there is another connection to one that was told on the first.
     if (on.who != nullptr && on.who->is_refused) continue;
-    // A peer whose buffer is full of our records does not exist; one that is gone need not know.
+    // A peer whose buffer is full of our records does not exist; one that has ended need not know.
     send_record(fd, std::as_bytes(std::span(&goodbye, 1)), -1);
   }
 }
@@ -118,13 +118,13 @@ void connections::look() noexcept {
   look_locked();
 }
 
-bool connections::news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
-                       std::vector<peer*>& gone) {
+bool connections::news(std::size_t mapped_seen, std::size_t ended_seen, std::vector<peer*>& mapped,
+                       std::vector<peer*>& ended) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   mapped.insert(mapped.end(), mapped_.begin() + static_cast<std::ptrdiff_t>(mapped_seen),
                 mapped_.end());
-  gone.insert(gone.end(), gone_.begin() + static_cast<std::ptrdiff_t>(gone_seen), gone_.end());
+  ended.insert(ended.end(), ended_.begin() + static_cast<std::ptrdiff_t>(ended_seen), ended_.end());
   return true;
 }
 

@@ -4,7 +4,7 @@
 // Callers: the fabric and the queues of each device. A peer ends by its sockets, which close before
 // its process is over, or by its process, since a child of it may keep them open. Threads: shared;
 // contact, look() and the news share one lock, which no message path takes. Always true: a peer
-// moves none -> greeted -> mapped, and gone once; each move is announced to all devices; for want
+// moves none -> greeted -> mapped, and ends once; each move is announced to all devices; for want
 // of memory none of this is lost, it comes later.
 #pragma once
 
@@ -24,6 +24,7 @@
 #include "lci/base/unshared.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/peer_table.hpp"
 
 namespace lci::shm {
 
@@ -62,13 +63,13 @@ class connections {
   // Looks at the sockets and processes if the last look is LOOK_EVERY_MS old.
   static constexpr std::uint64_t LOOK_EVERY_MS = 1;
   void look() noexcept;
-  // A peer broke the rules: it counts as gone, and nothing more is read from it.
+  // A peer broke the rules: it has ended, and nothing more is read from it.
   void fail(peer& who, std::string_view why) noexcept;
 
   // News for device queues, each list only grows: peers in the order in which they were mapped, and
-  // went. False: the lock is held, ask again later. Throws std::bad_alloc.
-  bool news(std::size_t mapped_seen, std::size_t gone_seen, std::vector<peer*>& mapped,
-            std::vector<peer*>& gone);
+  // ended. False: the lock is held, ask again later. Throws std::bad_alloc.
+  bool news(std::size_t mapped_seen, std::size_t ended_seen, std::vector<peer*>& mapped,
+            std::vector<peer*>& ended);
   // How far the lanes of `box` to `rank` are written.
   outbox::mark mark(int rank, outbox& box) noexcept;
   // Packets for what is copied on its way: pieces of streams, messages from buffers that peers
@@ -117,11 +118,12 @@ class connections {
   bool take_hello_locked(link& on, received& record);
   void map_locked(peer& who, const hello& said, link& on, received& record);
   void hang_up_locked(int fd, std::string_view why) noexcept;
-  void gone_locked(peer& who, bool orderly, std::string_view why) noexcept;
+  void end_locked(peer& who, ending how, std::string_view why) noexcept;
   void watch(int fd, std::uint32_t events) const;
   void watch_process_locked(peer& who, pid_t pid) noexcept;
   void look_at_process_locked(int fd) noexcept;
   void announce_here_locked() noexcept;
+  void report(const peer& who, net::peer_event what) noexcept;
   peer& peer_locked(int rank);
 
   // Never by itself: two copies that overlap were faster than one that does not at every size up to
@@ -156,8 +158,8 @@ class connections {
     fd_handle end;
     peer* who = nullptr;
   };
-  std::unordered_map<int, process> processes_;  // by descriptor; of peers that are not gone
-  std::vector<peer*> mapped_, gone_;            // have room for all ranks
+  std::unordered_map<int, process> processes_;  // by descriptor; of peers that have not ended
+  std::vector<peer*> mapped_, ended_;           // have room for all ranks
   bool left_ = false;
 };
 

@@ -35,7 +35,7 @@ errorcode_t connections::meet_locked(int rank, peer*& out) {
   try {
     peer& who = peer_locked(rank);
     out = &who;
-    if (who.gone.load(std::memory_order_relaxed)) return errorcode_t::fatal;
+    if (who.has_ended()) return errorcode_t::fatal;
     if (who.state.load(std::memory_order_relaxed) != contact::none) return errorcode_t::done;
     if (rank != config_.book->rank()) return greet_locked(who);
     // Messages to ourselves take the same lanes, without a socket.
@@ -52,6 +52,7 @@ errorcode_t connections::meet_locked(int rank, peer*& out) {
     who.state.store(contact::mapped, std::memory_order_release);
     mapped_.push_back(&who);
     announce_here_locked();
+    report(who, net::peer_event::connected);
     return errorcode_t::done;
   } catch (const std::exception& e) {
     warn_locked(trouble::contact, "no contact to rank %d for now: %s", rank, e.what());
@@ -98,9 +99,9 @@ errorcode_t connections::greet_locked(peer& who) {
   if (!why.empty()) {
     // It may have called us and written before it ended; then that comes first.
     look_locked();
-    if (who.gone.load(std::memory_order_relaxed)) return errorcode_t::fatal;
+    if (who.has_ended()) return errorcode_t::fatal;
     if (who.state.load(std::memory_order_relaxed) != contact::none) return errorcode_t::done;
-    gone_locked(who, false, why);
+    end_locked(who, ending::lost, why);
     return errorcode_t::fatal;
   }
   const int fd = node.mapped().socket.get();
@@ -113,6 +114,7 @@ errorcode_t connections::greet_locked(peer& who) {
   watch_process_locked(who, peer_of(fd).pid);
   // Relaxed: nobody uses a field marked M before `mapped`, and all else has the lock.
   who.state.store(contact::greeted, std::memory_order_relaxed);
+  report(who, net::peer_event::connect);
   return errorcode_t::done;
 }
 
@@ -237,7 +239,7 @@ void connections::read_locked(int fd) noexcept {
 bool connections::take_record_locked(int fd, link& on) noexcept {
   const std::span<const std::byte> bytes(on.said.bytes.data(), on.said.size);
   if (on.who != nullptr && is_bye(bytes)) {
-    if (!on.who->gone.load(std::memory_order_relaxed)) on.who->orderly = true;
+    if (!on.who->has_ended()) on.who->has_said_bye = true;
     return true;
   }
   if (const std::string_view why = words_of_refusal(bytes); on.who != nullptr && !why.empty()) {
@@ -262,7 +264,7 @@ void connections::be_refused_locked(peer& who, std::string_view why) noexcept {
   char text[refusal::MOST + 64];
   const int size = std::snprintf(text, sizeof(text), "it refused this rank, in its words: \"%.*s\"",
                                  static_cast<int>(why.size()), why.data());
-  gone_locked(who, false, {text, static_cast<std::size_t>(size)});
+  end_locked(who, ending::lost, {text, static_cast<std::size_t>(size)});
 }
 
 // False: it comes late. When both sides called at once, one that has met us over our call and has
@@ -282,9 +284,11 @@ bool connections::take_hello_locked(link& on, received& record) {
     throw backend_error("it is not the rank " + std::to_string(said.rank) + " of this job");
   }
   peer& who = peer_locked(said.rank);
-  if (who.gone.load(std::memory_order_relaxed)) {
-    if (who.orderly && who.state.load(std::memory_order_relaxed) == contact::mapped) return false;
-    throw backend_error("its rank is gone already");
+  if (who.has_ended()) {
+    if (who.end.load(std::memory_order_relaxed) == ending::left &&
+        who.state.load(std::memory_order_relaxed) == contact::mapped)
+      return false;
+    throw backend_error("its rank has ended already");
   }
   if (on.who == nullptr) {
     on.who = &who;
@@ -339,6 +343,11 @@ void connections::map_locked(peer& who, const hello& said, link& on, received& r
       who.control->announce[i].count.fetch_add(1, std::memory_order_release);
     }
   }
+  report(who, net::peer_event::connected);
+}
+
+void connections::report(const peer& who, net::peer_event what) noexcept {
+  if (config_.peers != nullptr) config_.peers->report(who.rank, what);
 }
 
 }  // namespace lci::shm

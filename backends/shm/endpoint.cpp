@@ -14,8 +14,8 @@ namespace {
 inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* head,
                                  std::size_t head_size, const void* payload,
                                  std::size_t size) noexcept {
-  // Relaxed: see outbox::set_gone_locked().
-  if (lane.gone.load(std::memory_order_relaxed) != 0) [[unlikely]]
+  // Relaxed: see outbox::close_locked().
+  if (lane.is_closed.load(std::memory_order_relaxed) != 0) [[unlikely]]
     return errorcode_t::fatal;
   slot& s = lane.next();
   if (!s.is_free()) return errorcode_t::retry_nomem;
@@ -59,7 +59,7 @@ errorcode_t endpoint::send(const net::net_op& op) noexcept {
     return rc;
   }
   if (tx_lane* mine = out_.own(op.rank); mine != nullptr) [[likely]] {
-    if (mine->gone.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+    if (mine->is_closed.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
     return mine->is_full() ? errorcode_t::retry_nomem : send_packet(op, *mine);
   }
   outbox::hold lane;
@@ -112,7 +112,7 @@ errorcode_t endpoint::meet(int rank, peer*& who) noexcept {
     who = peers_.find(rank);
     if (who == nullptr) return errorcode_t::retry_nomem;
   }
-  if (who->gone.load(std::memory_order_relaxed)) return errorcode_t::fatal;
+  if (who->has_ended()) return errorcode_t::fatal;
   // edge peer.mapped: partner is the release store in map_locked().
   return who->state.load(std::memory_order_acquire) == contact::mapped ? errorcode_t::done
                                                                        : errorcode_t::retry_nomem;

@@ -50,8 +50,10 @@ void connections::look_at_process_locked(int fd) noexcept {
   peer& who = *found->second.who;
   processes_.erase(found);
   read_all_locked(who);  // what it said last, a bye perhaps
-  if (!who.gone.load(std::memory_order_relaxed))
-    gone_locked(who, who.orderly, who.orderly ? "it has left" : "its process has ended");
+  if (who.has_said_bye)
+    end_locked(who, ending::left, "it has left");
+  else
+    end_locked(who, ending::lost, "its process has ended");
   // A child of it may hold the other ends.
   std::erase_if(links_, [&](const auto& one) { return one.second.who == &who; });
   who.links = 0;
@@ -66,15 +68,14 @@ void connections::hang_up_locked(int fd, std::string_view why) noexcept {
   --who.links;
   // When both sides called at once it may have said bye on the other connection, which this look
   // has not come to.
-  if (!who.orderly) read_all_locked(who);
-  if (who.gone.load(std::memory_order_relaxed)) return;
+  if (!who.has_said_bye) read_all_locked(who);
   if (why.empty()) {
-    why = who.orderly ? "it has left"
+    why = who.has_said_bye ? "it has left"
           : who.state.load(std::memory_order_relaxed) == contact::mapped
               ? "its connection hung up: the process has ended"
               : "it hung up before it said hello";
   }
-  gone_locked(who, who.orderly, why);
+  end_locked(who, who.has_said_bye ? ending::left : ending::lost, why);
 }
 
 // Whatever waits on the connections of one peer: one as a rule, two when both sides called at once.
@@ -87,28 +88,25 @@ void connections::read_all_locked(const peer& who) noexcept {
   while (n > 0) read_locked(descriptors[--n]);
 }
 
-void connections::gone_locked(peer& who, bool orderly, std::string_view why) noexcept {
-  if (who.gone.load(std::memory_order_relaxed)) return;
-  who.orderly = orderly;
+void connections::end_locked(peer& who, ending how, std::string_view why) noexcept {
+  if (who.has_ended()) return;
   try {
     who.reason = why;
   } catch (const std::bad_alloc&) {
     // Better a death without a reason than none.
   }
-  // edge peer.gone: partner is inbox::close_lanes().
-  who.gone.store(true, std::memory_order_release);
+  // edge peer.end: partner is inbox::close_lanes().
+  who.end.store(how, std::memory_order_release);
   for (outbox* const box : boxes_)
-    if (box != nullptr) box->set_gone_locked(who.rank);
-  gone_.push_back(&who);
+    if (box != nullptr) box->close_locked(who.rank);
+  ended_.push_back(&who);
   std::erase_if(processes_, [&](const auto& one) { return one.second.who == &who; });
   announce_here_locked();
 }
 
 void connections::fail(peer& who, std::string_view why) noexcept {
   const std::lock_guard lock(mutex_);
-  who.failed.store(true,
-                   std::memory_order_relaxed);  // the list of the gone carries it to the devices
-  gone_locked(who, false, why);
+  end_locked(who, ending::broke_rules, why);
 }
 
 }  // namespace lci::shm

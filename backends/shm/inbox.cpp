@@ -154,14 +154,14 @@ LCI_COLD void inbox::look_around() noexcept {
 
 LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
   try {
-    std::vector<peer*> mapped, gone;
-    if (!peers_.news(known_.size(), gone_seen_, mapped, gone)) return;  // at the next poll
+    std::vector<peer*> mapped, ended;
+    if (!peers_.news(known_.size(), ended_seen_, mapped, ended)) return;  // at the next poll
     for (peer* who : mapped) known_.push_back({who, 0});
     for (known& k : known_) discover(k);
-    closing_.insert(closing_.end(), gone.begin(), gone.end());
-    gone_seen_ += gone.size();
-    for (peer* who : gone) {
-      if (!who->failed.load(std::memory_order_relaxed)) continue;
+    closing_.insert(closing_.end(), ended.begin(), ended.end());
+    ended_seen_ += ended.size();
+    for (peer* who : ended) {
+      if (!who->has_broken_rules()) continue;
       for (rx_lane* lane : active_) {
         if (lane->from == who) lane->is_dead = true;
       }
@@ -173,7 +173,7 @@ LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
 }
 
 void inbox::discover(known& k) {
-  if (k.who->failed.load(std::memory_order_relaxed)) return;
+  if (k.who->has_broken_rules()) return;
   // edge lane.directory: partner is the release store in connections::make_lane().
   const std::uint64_t at = k.who->theirs->directory[index_].load(std::memory_order_acquire);
   if (at == 0) return;
@@ -215,9 +215,9 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
     closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
     std::erase_if(active_, [who](const rx_lane* lane) { return lane->from == who; });
     std::erase_if(lanes_, [who](const auto& lane) { return lane->from == who; });
-    // edge peer.gone: partner of the release store in gone_locked(), after orderly and reason.
-    who->gone.load(std::memory_order_acquire);
-    to.on_peer_gone(who->rank, who->orderly, who->reason);
+    // edge peer.end: partner of the release store in end_locked(), after the reason.
+    const ending how = who->end.load(std::memory_order_acquire);
+    to.on_peer_gone(who->rank, how == ending::left, who->reason);
     flow_.drop_peer(*who, to);
     ++n;
   }

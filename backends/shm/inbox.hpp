@@ -1,5 +1,5 @@
 // The lanes from peers to one device: finds new ones, takes messages out of them, presents these to
-// the sink, and says at the end of a peer's life that it is gone. Callers: device, inside the
+// the sink, and tells it when a peer has ended and all of it was read. Callers: device, inside the
 // device's `polling`. Threads: single, but re-entrant: a sink may poll again. Always true: a lane's
 // messages are presented in order; a slot is handed back when its message has been dealt with,
 // which is at the latest when the sink polls again; nothing that a slot says is believed unchecked.
@@ -73,8 +73,8 @@ class inbox {
   std::vector<rx_lane*> active_;
   std::vector<std::unique_ptr<rx_lane>> lanes_;
   std::vector<known> known_;
-  std::size_t gone_seen_ = 0;
-  std::vector<peer*> closing_;  // gone, but not yet told
+  std::size_t ended_seen_ = 0;
+  std::vector<peer*> closing_;  // ended, and not told yet: what they wrote comes first
 };
 
 // The way of a small message, in this header so that device::poll() is one function with it: the

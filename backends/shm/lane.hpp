@@ -30,7 +30,8 @@ struct tx_lane {
   // Messages written; the next one's slot is tail % LANE_SLOTS. Written by the producer alone, read
   // by fences of other threads.
   std::atomic<std::uint32_t> tail{0};
-  std::atomic<std::uint32_t> gone{0};  // the peer is gone; set by whoever notices
+  // Its peer has ended, and its memory was given back. Here, since a post has this line anyway.
+  std::atomic<std::uint32_t> is_closed{0};
 
   // Relaxed: the producer's own number.
   std::uint32_t position() const noexcept { return tail.load(std::memory_order_relaxed); }

@@ -45,12 +45,12 @@ tx_lane* outbox::entry_locked(int rank, std::uint32_t lane) noexcept {
   return block + rank;
 }
 
-void outbox::set_gone_locked(int rank) noexcept {
+void outbox::close_locked(int rank) noexcept {
   for (std::uint32_t i = 0; i < LANES; ++i) {
     tx_lane* block = block_of(i).load(std::memory_order_relaxed);
     if (block == nullptr || block[rank].slots == nullptr) continue;
     // Relaxed: a post that comes too early to see this writes into a lane that nobody reads.
-    block[rank].gone.store(1, std::memory_order_relaxed);
+    block[rank].is_closed.store(1, std::memory_order_relaxed);
     // Gives the memory back but not the addresses, so such a post does no harm either.
     madvise(block[rank].slots, LANE_SIZE, MADV_REMOVE);
   }
@@ -143,7 +143,7 @@ errorcode_t outbox::acquire(int rank, hold& out) noexcept {
     }
   }
   out.lane_ = lane;
-  if (lane->gone.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+  if (lane->is_closed.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
   return lane->is_full() ? errorcode_t::retry_nomem : errorcode_t::done;
 }
 
@@ -155,7 +155,7 @@ errorcode_t outbox::acquire_poller(int rank, tx_lane*& out) noexcept {
     const errorcode_t rc = peers_.make_lane(rank, *this, POLLER_LANE, out);
     if (rc != errorcode_t::done) return rc;
   }
-  if (out->gone.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
+  if (out->is_closed.load(std::memory_order_relaxed) != 0) return errorcode_t::fatal;
   return out->is_full() ? errorcode_t::retry_nomem : errorcode_t::done;
 }
 

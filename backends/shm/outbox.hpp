@@ -1,6 +1,6 @@
 // The lanes of one device to its peers: finds the calling thread's lane, makes it at first use, and
-// lets go of peers that are gone. Callers: endpoint, bulk_stream. Threads: shared. A thread with a
-// small number owns its lanes (the number is its own while it lives, and what it owned passes to
+// lets go of peers that have ended. Callers: endpoint, bulk_stream. Threads: shared. A thread with
+// a small number owns its lanes (the number is its own while it lives, and what it owned passes to
 // the next thread with that number); all others share one lane per peer behind a try-lock. Always
 // true: a lane has one producer at a time; a lane, once made, stays where it is until the arena
 // goes.
@@ -91,7 +91,7 @@ class outbox {
   // The place of a lane, null when memory is short. Its slots are for the fabric to set.
   tx_lane* entry_locked(int rank, std::uint32_t lane) noexcept;
   // Posts to `rank` answer fatal from now on, and its lanes' memory goes back to the system.
-  void set_gone_locked(int rank) noexcept;
+  void close_locked(int rank) noexcept;
   // How far each lane to `rank` has been written; for fences.
   mark mark_locked(int rank) noexcept;
   // Has all of that been consumed?

@@ -1,6 +1,8 @@
 // What a fabric knows about one rank. Made at first contact, kept until the fabric closes, so that
 // pointers to it stay good. Callers: everything in this folder. Threads: fields say which. Always
-// true: state only moves forward; what `mapped` publishes never changes after.
+// true: state only moves forward; what `mapped` publishes never changes after; the first end stays.
+// What is here is about sockets and lanes: each device reads what the peer has written before its
+// end, and only then reports that the rank has ended (net::peer_table).
 #pragma once
 
 #include <sys/types.h>
@@ -21,6 +23,14 @@ enum class contact : std::uint8_t {
   mapped    // its hello has arrived
 };
 
+// How its connection ended.
+enum class ending : std::uint8_t {
+  none,
+  left,        // it said bye
+  lost,        // it hung up or died, or there is no way to it
+  broke_rules  // its lanes are not read any more
+};
+
 struct peer {
   explicit peer(int r) noexcept : rank(r) {}
 
@@ -28,10 +38,8 @@ struct peer {
   // edge peer.mapped: stored with release once the fields marked M are set, loaded with acquire
   // before they are used.
   std::atomic<contact> state{contact::none};
-  // Nothing more goes to it. Stored under the connections' lock.
-  std::atomic<bool> gone{false};
-  // It broke the rules: its lanes are not read any more. Stored under the connections' lock.
-  std::atomic<bool> failed{false};
+  // Stored under the connections' lock, once.
+  std::atomic<ending> end{ending::none};
   // The kernel copies between its memory and ours (single_copy); cleared when the kernel refuses
   // later.
   std::atomic<bool> single_copy{false};
@@ -45,9 +53,15 @@ struct peer {
   // The rest: under the connections' lock.
   device_table* ours = nullptr;  // our lanes to it, in our arena
   int links = 0;                 // open sockets to it
-  bool orderly = false;          // it said bye
+  bool has_said_bye = false;     // so that a hang-up is no death
   bool is_refused = false;       // we could not take it in, and have said so
-  std::string reason;            // why it is gone
+  std::string reason;            // of its end
+
+  // Nothing more goes to it.
+  bool has_ended() const noexcept { return end.load(std::memory_order_relaxed) != ending::none; }
+  bool has_broken_rules() const noexcept {
+    return end.load(std::memory_order_relaxed) == ending::broke_rules;
+  }
 };
 
 }  // namespace lci::shm

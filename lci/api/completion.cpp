@@ -49,7 +49,7 @@ bool is_left_alone(const comp_impl_t& object, const proto::device_queues& held_u
   });
 }
 
-bool has_lost_ranks(const runtime_impl_t& runtime) { return runtime.core.failure_epoch() != 0; }
+bool has_lost_ranks(const runtime_impl_t& runtime) { return runtime.core.peers.epoch() != 0; }
 
 // What waits for a lost rank may never end, so after a loss no holder keeps an object from being
 // freed.

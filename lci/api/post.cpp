@@ -19,7 +19,8 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
   if (a.size > end.inject_now_limit || a.mr.p_impl != nullptr || a.packet_pool.p_impl != nullptr ||
       a.comp_semantic != comp_semantic_t::memory || !a.allow_done)
     return false;
-  if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) || core.is_gone(a.rank))
+  if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) ||
+      core.peers.has_ended(a.rank))
     return false;
   if (!core.imm.fits(rcomp, a.tag) || end.queue->log.any() ||
       core.arena.sight().covers(a.local_buffer))

@@ -78,9 +78,9 @@ void check_source(proto::device_queues& queues, int rank, waiting& wait) {
 // What the call waits for will not come from that rank. What a rank sent before it left may still
 // be on its way over any device, so a receive goes on until all of it is in.
 bool is_given_up(proto::core& core, int rank, bool is_receive) {
-  if (!core.is_gone(rank)) [[likely]]
+  if (!core.peers.has_ended(rank)) [[likely]]
     return false;
-  return !is_receive || core.has_died(rank) || core.is_all_in(rank);
+  return !is_receive || core.peers.has_failed(rank) || core.is_all_in(rank);
 }
 
 // The operation that a call waited for has failed. The device has kept the reason, which was thrown

@@ -92,7 +92,7 @@ detail::post_kind_t find_operation(const post_args& a);
 inline void check_rank(const post_args& a, const proto::core& core) {
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]
     throw_bad_rank(a.rank, core.n);
-  core.check_alive(a.rank);
+  core.peers.check(a.rank);
 }
 
 // A receive may still take what its peer sent before it left; ranks that have failed are refused.
@@ -100,8 +100,8 @@ inline void check_source(const post_args& a, const proto::core& core) {
   if (a.rank == ANY_SOURCE) return;
   if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n)) [[unlikely]]
     throw_bad_rank(a.rank, core.n);
-  if (core.has_died(a.rank)) [[unlikely]]
-    core.throw_gone(a.rank);
+  if (core.peers.has_failed(a.rank)) [[unlikely]]
+    core.peers.throw_ended(a.rank);
 }
 
 inline status_t status_of(const post_args& a, errorcode_t code) noexcept {
@@ -116,10 +116,10 @@ inline status_t status_of(const post_args& a, errorcode_t code) noexcept {
 
 // Ends a call that waits for that rank if the rank is lost.
 inline void check_peer(proto::device_queues& queues, int rank) {
-  if (!queues.engine().shared.is_gone(rank)) [[likely]]
+  if (!queues.engine().shared.peers.has_ended(rank)) [[likely]]
     return;
   queues.engine().errors.lost.heard(rank);
-  queues.engine().shared.throw_gone(rank);
+  queues.engine().shared.peers.throw_ended(rank);
 }
 
 // Waits until `w`, the object of an operation under way, is signalled. Ends with an exception when
@@ -203,7 +203,7 @@ LCI_COLD status_t run_blocking(const post_args& a, const permission& allow,
   }
   queues.engine().shared.waiters.put(w);
   if (proto::is_retry(code)) return refused(a, queues, code);
-  if (!error_t(code).is_done()) queues.engine().shared.throw_gone(a.rank);
+  if (!error_t(code).is_done()) queues.engine().shared.peers.throw_ended(a.rank);
   got.error = code;
   return got;
 }
@@ -238,7 +238,7 @@ inline status_t answer(const post_args& a, const permission& allow, proto::devic
     return got;
   }
   if (proto::is_retry(code)) return refused(a, queues, code);
-  if (!error_t(code).is_posted()) queues.engine().shared.throw_gone(a.rank);
+  if (!error_t(code).is_posted()) queues.engine().shared.peers.throw_ended(a.rank);
   return status_of(a, code);
 }
 
@@ -262,7 +262,7 @@ template <class Start>
 status_t run(const post_args& a, const permission& allow, proto::device_queues& queues,
              proto::news what, Start&& start, proto::matcher* filed_in = nullptr) {
   if (!allow.posted) return run_blocking(a, allow, queues, filed_in, start);
-  if (queues.engine().shared.failure_epoch() != 0) [[unlikely]]
+  if (queues.engine().shared.peers.epoch() != 0) [[unlikely]]
     return run_after_loss(a, allow, queues, what, start);
   proto::user_side user{a.local_comp.p_impl, status_of(a, errorcode_t::done)};
   user.what = what;

@@ -68,7 +68,7 @@ void destroy_runtime(runtime_t runtime) {
 runtime_t alloc_runtime(const alloc_runtime_args& args) { return make_runtime(args); }
 
 std::vector<int> get_failed_ranks(const failed_ranks_args& args) {
-  return api::find_runtime(args.runtime).core.dead();
+  return api::find_runtime(args.runtime).core.peers.failed();
 }
 
 void free_runtime(const free_runtime_args& args) {

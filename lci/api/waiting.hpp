@@ -57,7 +57,7 @@ class waiting {
   void pause(Describe&& describe) {
     end_if_lost();
     rest(describe);
-    queues_.engine().watch.look_for_gone();
+    queues_.engine().watch.look_for_ended();
     is_lost_ = has_loss();
   }
   // A round for a call that decides for itself whose loss ends it.
@@ -104,7 +104,7 @@ class waiting {
   // What is waited for will not come, because that rank is lost.
   [[noreturn]] LCI_COLD void end_for(int rank) {
     queues_.engine().errors.lost.heard(rank);
-    queues_.engine().shared.throw_gone(rank);
+    queues_.engine().shared.peers.throw_ended(rank);
   }
 
  private:

@@ -34,6 +34,8 @@ class packet_pool;
 
 namespace lci::net {
 
+class peer_table;
+
 // What a fabric can do. Code above the seam asks these, never which backend it has.
 struct capabilities {
   std::size_t max_inject = 0;  // bytes: head + payload of send_inline(); at least 64, and 88 where
@@ -132,7 +134,9 @@ class sink {
   virtual void on_error(int rank, void* context, std::string_view reason) noexcept = 0;
   // Nothing more will come from or go to `rank`; said once, after everything that it sent before
   // was delivered, and before the operations that fail by it are. orderly: the peer took leave (it
-  // closed its fabric); else it died or the link failed.
+  // closed its fabric); else it died or the link failed. The library's sink reports it to the
+  // peer_table; what a backend keeps of its own to get that far is about one connection or one
+  // device, never read as the state of the rank.
   virtual void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept = 0;
 
  protected:
@@ -307,6 +311,9 @@ struct fabric_config {
   mem::arena* arena = nullptr;  // where packets live; a backend registers or shares its memory
   mem::region_table* regions =
       nullptr;  // this process's registrations, the authority on what peers may touch
+  // Where a fabric reports that it begins to connect with a rank, and that it has; null: nobody
+  // asks. That a rank has ended it says by sink::on_peer_gone(), in order with messages.
+  peer_table* peers = nullptr;
   std::size_t max_inject_wanted = 64;
   std::string device_name;   // a card of the network; empty: the best
   int local_rank = 0;        // among the processes of this host: equally good cards are dealt out

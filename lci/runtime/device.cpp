@@ -181,7 +181,7 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
       base::log::warn("runtime", "while a device was being freed: %s", problem.what());
     }
     const auto now = std::chrono::steady_clock::now();
-    if (!is_death_known && owner().core.has_died_lately(LATELY)) {
+    if (!is_death_known && owner().core.peers.has_failed_lately(LATELY)) {
       is_death_known = true;
       quiet_since = now;
     }

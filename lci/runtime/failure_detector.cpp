@@ -28,12 +28,13 @@ void failure_detector::look() noexcept {
 // True if nothing more has to be reported about it.
 bool failure_detector::is_settled(const unconfirmed& one, std::uint64_t now) {
   const auto& [rank, why, orderly] = one.what;
-  const bool is_said = to_.is_gone(rank);
+  const bool is_said = to_.peers.has_ended(rank);
   if (orderly && is_said) return true;
   // A rank that left and that no device ever met needs no grace period: nothing it sent can be on
   // its way.
   const bool is_due = orderly ? to_.is_unmet(rank) : now >= one.due_ticks;
-  if (is_due && !is_said) to_.mark_gone(rank, orderly, why);
+  if (is_due && !is_said)
+    to_.peers.report(rank, orderly ? net::peer_event::leave : net::peer_event::fail, why);
   return is_due;
 }
 

@@ -1,5 +1,6 @@
-// Detects the end of ranks that no network here is connected with: the bootstrap reports them.
-// Owned by the runtime, called from its progress. Threads: shared.
+// Detects the end of ranks that no network here is connected with: the bootstrap reports them to
+// this detector, and it reports them to the peer_table; it keeps only those not reported yet. Owned
+// by the runtime, called from its progress. Threads: shared.
 // Always true: networks come first. If a network is connected with a rank, it is the one to declare
 // it failed, after delivering what the rank had sent; this detector does so only GRACE later. That
 // such a rank has left is reported by networks alone; this detector reports it only for ranks that

@@ -34,6 +34,7 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
   order.shm_enable = g_default_attr.shm_enable;
   order.arena = &owner.core.arena;
   order.regions = &owner.core.regions;
+  order.peers = &owner.core.peers;
   order.use_reg_cache = g_default_attr.use_reg_cache;
   order.key = next_key("address", owner);
   // Once the ranks have agreed, nothing may fail on one rank alone.

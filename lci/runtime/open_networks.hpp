@@ -39,6 +39,7 @@ struct network_order {
   bool shm_enable = true;
   mem::arena* arena = nullptr;
   mem::region_table* regions = nullptr;
+  net::peer_table* peers = nullptr;
   bool use_reg_cache = false;
   std::string key;  // the name of its addresses in the bootstrap, the same on all ranks
 };

@@ -88,7 +88,7 @@ std::size_t member::obtainable_packets() {
 
 group::group(int ranks, int devices, const open_fabric& open, const net::device_config& wanted) {
   for (int rank = 0; rank < ranks; ++rank) {
-    members_.push_back(std::make_unique<member>());
+    members_.push_back(std::make_unique<member>(ranks));
     members_.back()->wanted = wanted;
     books_.push_back(std::make_unique<book>(rank, *this));
   }
@@ -99,6 +99,7 @@ group::group(int ranks, int devices, const open_fabric& open, const net::device_
     config.book = books_[static_cast<std::size_t>(rank)].get();
     config.arena = &m.arena;
     config.regions = &m.regions;
+    config.peers = &m.peers;
     m.fabric = open(rank, config);
     addresses.push_back(m.fabric->address());
     for (int i = 0; i < devices; ++i) m.add_device(i);

@@ -18,6 +18,7 @@
 #include "lci/mem/packet_pool.hpp"
 #include "lci/mem/region_table.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/peer_table.hpp"
 #include "tests/contract/recorder.hpp"
 #include "tests/contract/registering.hpp"
 
@@ -28,8 +29,11 @@ struct member {
   static constexpr std::size_t PACKET_SIZE = 8192;  // bytes, header line included
   static constexpr std::size_t MAX_PACKETS = 512;
 
-  member()
-      : arena(std::size_t{1} << 30), regions(arena), packets(arena, PACKET_SIZE, MAX_PACKETS) {}
+  explicit member(int ranks = 1)
+      : arena(std::size_t{1} << 30),
+        regions(arena),
+        peers(ranks),
+        packets(arena, PACKET_SIZE, MAX_PACKETS) {}
   void poll();
   void add_device(int index);
   // Endpoints, devices and the fabric go.
@@ -44,6 +48,7 @@ struct member {
 
   mem::arena arena;
   mem::region_table regions;
+  net::peer_table peers;
   mem::packet_pool packets;
   net::device_config wanted;                     // of devices
   std::vector<std::unique_ptr<recorder>> sinks;  // by device

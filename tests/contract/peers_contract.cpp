@@ -76,6 +76,18 @@ void expect_only_that_rank_is_gone(group& g, bool orderly) {
 
 }  // namespace
 
+TEST_P(backend_contract, contact__is_reported_by_both_and_of_nobody_else) {
+  group& g = open(3);
+  EXPECT_EQ(g.at(0).peers.state(1), net::peer_state::unknown);
+  make_contact(g, 0, 1);
+  for (const auto& [from, to] : {std::pair{0, 1}, std::pair{1, 0}})
+    EXPECT_TRUE(g.until([&] { return g.at(from).peers.state(to) == net::peer_state::ready; },
+                        "the report that they are connected"));
+  for (const int rank : {0, 1}) EXPECT_EQ(g.at(rank).peers.state(2), net::peer_state::unknown);
+  for (const int rank : {0, 1}) EXPECT_EQ(g.at(2).peers.state(rank), net::peer_state::unknown);
+  EXPECT_EQ(g.at(0).peers.epoch(), 0u);
+}
+
 TEST_P(backend_contract, leave__last_messages_are_delivered_then_the_peer_is_gone) {
   expect_last_words(open(), true);
 }

@@ -20,11 +20,12 @@ namespace lci::test {
 
 class rank_process final : public net::address_book {
  public:
-  rank_process(rank_job& me, const std::string& provider) : me_(me) {
+  rank_process(rank_job& me, const std::string& provider) : self(me.size()), me_(me) {
     net::fabric_config config;
     config.book = this;
     config.arena = &self.arena;
     config.regions = &self.regions;
+    config.peers = &self.peers;
     for (const net::provider& p : net::providers()) {
       if (p.name == provider) self.fabric = p.open(config);
     }

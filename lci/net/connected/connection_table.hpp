@@ -23,15 +23,16 @@ class connection_table {
   using connection = Connection;
 
   // failure: why nobody can be connected with any more, for good, in a literal; it, or what it
-  // holds, may be null.
+  // holds, may be null. peers: fabric_config's.
   connection_table(std::size_t ranks, connect_requests& requests,
-                   const std::atomic<const char*>* failure = nullptr)
+                   const std::atomic<const char*>* failure = nullptr, peer_table* peers = nullptr)
       : ranks_(ranks),
         of_(ranks),
         pending_(ranks),
         unreachable_(ranks),
         requests_(requests),
-        failure_(failure) {}
+        failure_(failure),
+        peers_(peers) {}
 
   Connection* find(int rank) const noexcept {
     // edge connection.made: partner is publish().
@@ -77,6 +78,7 @@ class connection_table {
     return *store_.back();
   }
   void publish(Connection& made) noexcept {
+    made.report_to(peers_);
     // edge connection.made: partner is find().
     of_[static_cast<std::size_t>(made.rank)].store(&made, std::memory_order_release);
   }
@@ -107,6 +109,7 @@ class connection_table {
   unreachable unreachable_;
   connect_requests& requests_;
   const std::atomic<const char*>* const failure_;
+  peer_table* const peers_;
 };
 
 }  // namespace lci::net::connected

@@ -40,7 +40,8 @@ class device_queues : public connection_table<Connection> {
   device_queues(const fabric_config& of, std::size_t max_send, int index,
                 const device_config& config, connect_requests& requests,
                 const std::atomic<const char*>* failure = nullptr)
-      : connection_table<Connection>(static_cast<std::size_t>(of.book->size()), requests, failure),
+      : connection_table<Connection>(static_cast<std::size_t>(of.book->size()), requests, failure,
+                                     of.peers),
         arena_(*of.arena),
         config_(config),
         index_(index),

@@ -144,6 +144,9 @@ class event_queue : public Queues {
   LCI_COLD void look_at_all(sink& to) noexcept {
     this->for_each([&](connection& on) {
       if (on.was_gone_said) return;
+      // Nothing is on the way from whom this was not connected with: there is no need to call on.
+      if (on.state() == stage::calling && on.is_known_failed())
+        return fail(to, on, "the rank has failed");
       if (on.state() <= stage::ready) return self().look_at(to, on);
       // Before there was a connection.
       const bool has_left = on.state() == stage::left;

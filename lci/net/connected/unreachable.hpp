@@ -1,7 +1,8 @@
-// Ranks that cannot be met: the sink hears of each once, with the reason, and what is posted to it
-// is refused from then on. Owned by the queues behind a device. Threads: shared; serve() and
-// set_told() are the polling thread's. Always true: the first reason stays, and who is in it is
-// never taken out.
+// Ranks that one device cannot connect with: its sink hears of each once, with the reason, and what
+// is posted to it there is refused from then on. So it is a list of what this device has still to
+// tell, and has told; the state of the rank is in peer_table, which the sink reports to. Owned by
+// the queues behind a device. Threads: shared; serve() and set_told() are the polling thread's.
+// Always true: the first reason stays, and who is in it is never taken out.
 #pragma once
 
 #include <atomic>

@@ -1,14 +1,12 @@
-// What the devices of one runtime share: who we are, who is dead, what the numbers mean, and the
-// pools of operation records. Owned by the runtime, referred to by every engine. Threads: shared.
+// What the devices of one runtime share: who we are, what is known of the other ranks, what the
+// numbers mean, and the pools of operation records. Owned by the runtime, referred to by every
+// engine. Threads: shared.
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "lci/attr.hpp"
@@ -18,6 +16,7 @@
 #include "lci/mem/arena.hpp"
 #include "lci/mem/region_table.hpp"
 #include "lci/memory.hpp"
+#include "lci/net/peer_table.hpp"
 #include "lci/proto/engine/op.hpp"
 #include "lci/proto/engine/remote_comp.hpp"
 #include "lci/proto/engine/rmr_seal.hpp"
@@ -42,10 +41,10 @@ class member {
   ~member() = default;
 };
 
-// Whoever knows of deaths that no network sees.
+// Knows of deaths that no network detects.
 class failure_detector {
  public:
-  // From progress, in any thread, now and then: marks who is gone.
+  // From progress, in any thread, now and then: reports who has ended.
   virtual void look() noexcept = 0;
 
  protected:
@@ -93,30 +92,6 @@ class core {
   // Not owned; null: there is nobody. Set before the first device is made.
   failure_detector* failures = nullptr;
 
-  // A peer that is gone: by death, or because it took leave.
-  bool is_gone(int rank) const noexcept {
-    return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) != 0;
-  }
-  // Changes whenever a peer goes; everything that waits compares it with what it saw last.
-  // edge core.gone: partner is mark_gone().
-  std::uint32_t failure_epoch() const noexcept {
-    return failure_epoch_.load(std::memory_order_acquire);
-  }
-  void mark_gone(int rank, bool orderly, std::string_view reason) noexcept;
-  // Throws peer_failure_error if `rank` is gone.
-  void check_alive(int rank) const {
-    if (is_gone(rank)) [[unlikely]]
-      throw_gone(rank);
-  }
-  // True when `rank` died (not when it took leave).
-  bool has_died(int rank) const noexcept {
-    return gone_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed) == 2;
-  }
-  [[noreturn]] LCI_COLD void throw_gone(int rank) const;
-  // Some rank died, and that was heard of in the time before now.
-  bool has_died_lately(std::chrono::steady_clock::duration lately) const noexcept;
-  // Those that died, in ascending order.
-  std::vector<int> dead() const;
   // Every device, whole, enters itself, and leaves before it ends.
   void enter(member& one);
   void leave(member& one) noexcept;
@@ -131,7 +106,7 @@ class core {
   }
   // Whether that one has not left.
   bool has(const member& one) noexcept;
-  // Nothing of `rank`, which is gone, is still on its way to any device. Once true it stays so.
+  // Nothing of `rank`, which has ended, is still on its way to any device. Once true it stays so.
   bool is_all_in(int rank) noexcept;
   // No device was ever in touch with `rank`, which has left the job, so that nothing of it can
   // come. False as well where that is not known now.
@@ -139,16 +114,10 @@ class core {
 
   // Attribute of the runtime; set before the first device is made.
   attr_failure_notice_t failure_notice = runtime_settings_t().failure_notice;
+  // Behind what all messages need: of the table a post reads one byte.
+  net::peer_table peers;
 
  private:
-  std::string words_for(int rank) const;
-
-  std::unique_ptr<std::atomic<std::uint8_t>[]>
-      gone_;  // by rank: 0 alive or never met, 1 took leave, 2 died
-  std::atomic<std::uint32_t> failure_epoch_{0};
-  mutable std::mutex mutex_;
-  std::vector<std::string> reasons_;                                 // by rank, under mutex_
-  std::optional<std::chrono::steady_clock::time_point> last_death_;  // under mutex_
   std::atomic<std::size_t> under_way_{0};
   base::spinlock members_lock_;
   std::vector<member*> members_;  // under members_lock_

@@ -22,10 +22,10 @@ void losses::entry::tell(std::uint64_t thread) noexcept {
   }
 }
 
-bool losses::add(int rank, bool has_died, bool is_due) noexcept {
+bool losses::add(int rank, bool is_due) noexcept {
   const std::lock_guard lock(lock_);
   try {
-    entries_.push_back({rank, has_died, is_due, false, {}});
+    entries_.push_back({rank, is_due, false, {}});
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -88,13 +88,13 @@ void losses::heard(int rank) noexcept {
     if (e.rank == rank) e.tell(me);
 }
 
-int losses::take(bool has_died) noexcept {
+int losses::take(bool has_failed) noexcept {
   const std::uint64_t me = base::thread_serial();
   const std::lock_guard lock(lock_);
   bool is_silent = true;
   for (entry& e : entries_) {
     if (!e.is_due || e.is_taken || e.is_told_to(me)) continue;
-    if (e.has_died == has_died) {
+    if (peers_.has_failed(e.rank) == has_failed) {
       e.is_taken = true;
       e.tell(me);
       waiting_.fetch_sub(1, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// The peers that a device has lost: that died, or took leave while an operation still needed them;
-// and which threads were told.
+// The peers that a device has lost: that failed, or left while an operation still needed them; and
+// which threads were told. Which of the two stands in net::peer_table.
 //
 // Calls that wait compare count() with what begin_wait() answered when they began, so each of them
 // ends, in whatever thread the news came. progress() asks take(): it tells of each peer once, in a
@@ -19,6 +19,7 @@
 #include "lci/base/platform.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/base/thread_id.hpp"
+#include "lci/net/peer_table.hpp"
 
 namespace lci::proto {
 
@@ -26,10 +27,12 @@ class losses {
  public:
   static constexpr int NONE = -1;
 
+  explicit losses(const net::peer_table& peers) noexcept : peers_(peers) {}
+
   // edge losses.count, reader: what was done about a peer before it was added.
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
   // is_due: progress() is to tell of it. False: there is no memory, and nothing has changed.
-  bool add(int rank, bool has_died, bool is_due = true) noexcept;
+  bool add(int rank, bool is_due = true) noexcept;
   // What was added of that rank is due from now on.
   void call_for(int rank) noexcept;
   // The first entry that is to end a call that waits from now on in the calling thread: count(), or
@@ -42,8 +45,8 @@ class losses {
   int tell(std::uint32_t number) noexcept;
   // A call of the calling thread ends by itself because that rank is gone.
   void heard(int rank) noexcept;
-  // A rank that progress() in the calling thread is to tell of, dead or not dead, or NONE.
-  int take(bool has_died) noexcept;
+  // A rank that progress() in the calling thread is to tell of, failed or not, or NONE.
+  int take(bool has_failed) noexcept;
 
   // take() would answer somebody.
   bool any() const noexcept { return waiting_.load(std::memory_order_relaxed) != 0; }
@@ -58,7 +61,6 @@ class losses {
   static constexpr std::uint32_t NO_DEBT = ~std::uint32_t{0};
   struct entry {
     int rank;
-    bool has_died;
     bool is_due = true;
     bool is_taken = false;
     std::vector<std::uint64_t> told;  // threads
@@ -73,6 +75,7 @@ class losses {
   };
   LCI_COLD std::uint32_t first_owed() noexcept;
 
+  const net::peer_table& peers_;
   base::spinlock lock_;  // guards all below; the atomics are read without
   std::vector<entry> entries_;
   std::vector<debt> debts_;                        // one a thread at most

@@ -12,7 +12,7 @@ constexpr std::size_t FIRST_PROBLEMS = 16;
 }  // namespace
 
 pending_errors::pending_errors(core& shared)
-    : shared_(shared), concerned_(static_cast<std::size_t>(shared.n)) {
+    : lost(shared.peers), shared_(shared), concerned_(static_cast<std::size_t>(shared.n)) {
   problems_.reserve(FIRST_PROBLEMS);
 }
 
@@ -50,7 +50,7 @@ void pending_errors::rethrow() {
   std::rethrow_exception(first);
 }
 
-// A death comes before other problems of the round: it is the cause of many.
+// A failure comes before other problems of the round: it is the cause of many.
 void pending_errors::tell() {
   const bool is_silent = lost.is_silent_here();
   int rank = is_silent ? losses::NONE : lost.take(true);
@@ -63,10 +63,12 @@ void pending_errors::tell() {
     const std::lock_guard lock(lock_);
     count_locked();
   }
-  shared_.throw_gone(rank);
+  shared_.peers.throw_ended(rank);
 }
 
-void pending_errors::throw_loss(std::uint32_t number) { shared_.throw_gone(lost.tell(number)); }
+void pending_errors::throw_loss(std::uint32_t number) {
+  shared_.peers.throw_ended(lost.tell(number));
+}
 
 void pending_errors::concern(int rank) noexcept {
   const std::lock_guard lock(lock_);
@@ -80,7 +82,7 @@ bool pending_errors::add_loss(int rank) noexcept {
   const bool is_due = shared_.failure_notice == attr_failure_notice_t::all ||
                       needs_all_.load(std::memory_order_relaxed) != 0 ||
                       concerned_[static_cast<std::size_t>(rank)];
-  const bool is_kept = lost.add(rank, shared_.has_died(rank), is_due);
+  const bool is_kept = lost.add(rank, is_due);
   count_locked();
   return is_kept;
 }

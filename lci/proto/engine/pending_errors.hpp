@@ -52,7 +52,7 @@ class pending_errors {
   // Tells of an entry of `lost` in a call that waits.
   [[noreturn]] LCI_COLD void throw_loss(std::uint32_t number);
 
-  losses lost;  // peers that died, or left too early
+  losses lost;  // peers that failed, or left too early
 
  private:
   void count_locked() noexcept;

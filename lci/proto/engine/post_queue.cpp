@@ -79,7 +79,7 @@ errorcode_t post_queue::advance(transfer& move) noexcept {
 
 void post_queue::start(transfer& move) noexcept {
   errorcode_t code = errorcode_t::done;
-  if (engine.shared.is_gone(move.op.rank)) [[unlikely]] {
+  if (engine.shared.peers.has_ended(move.op.rank)) [[unlikely]] {
     // A backend may go on refusing what is for a dead peer; nobody would ever end the transfer.
     move.failed = true;
     return conclude(move);

@@ -167,8 +167,8 @@ void progress_engine::finish(transfer& move) noexcept {
 }
 
 // What waits for a rank that is gone will not complete.
-void progress_engine::end_what_waits_for(int rank, bool has_died) noexcept {
-  for (part* const one : parts_) one->on_peer_gone(rank, has_died);
+void progress_engine::end_what_waits_for(int rank, bool has_failed) noexcept {
+  for (part* const one : parts_) one->on_peer_gone(rank, has_failed);
   // From the last one: those behind one that another thread removes move to where this looks next.
   std::size_t i;
   {

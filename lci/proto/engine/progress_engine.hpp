@@ -84,7 +84,7 @@ class progress_engine final : public member, private peer_watch::listener {
   // Sends a message of the protocols, unless nobody is there any more.
   template <class Body>
   void say(int rank, wire::kind what, const Body& body) noexcept {
-    if (!shared.is_gone(rank)) control.send_control(rank, what, body);
+    if (!shared.peers.has_ended(rank)) control.send_control(rank, what, body);
   }
   // A post is about to answer retry. Statistics: threads that count at once may lose some.
   LCI_COLD void refuse(int rank, errorcode_t why) noexcept;
@@ -111,12 +111,12 @@ class progress_engine final : public member, private peer_watch::listener {
   // Signals that one round lets have the turn that they waited for.
   static constexpr std::size_t MAX_TURNS = 2 * MAX_POLLS;
   bool has_all_of(int rank) const noexcept override {
-    return watch.has_ended(rank) || !device_->may_bring(rank);
+    return watch.has_all_of(rank) || !device_->may_bring(rank);
   }
   bool may_bring(int rank) noexcept override { return device_->may_bring(rank); }
   bool hear_callers() noexcept override { return fabric.hear_callers(); }
   void report(base::report::sheet& to) noexcept override;
-  void end_what_waits_for(int rank, bool has_died) noexcept override;
+  void end_what_waits_for(int rank, bool has_failed) noexcept override;
   bool end_what_stays_from(int rank) noexcept override;
 
   errorcode_t rest() noexcept;
@@ -184,7 +184,7 @@ inline std::size_t progress_engine::advance(MakeSink&& make_sink) {
   auto sink = make_sink(here.value());
   work += device_->poll(sink, MAX_POLLS);
   look_out();
-  watch.look_for_gone();
+  watch.look_for_ended();
   return work;
 }
 

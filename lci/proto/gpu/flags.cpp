@@ -71,7 +71,7 @@ void awaited_flags::wait_for(const waiting& one) noexcept {
     ctx_.engine.shared.expect(1);
   }
   // Another device may have heard of its end first.
-  if (ctx_.engine.shared.is_gone(one.rank)) forget(one.rank);
+  if (ctx_.engine.shared.peers.has_ended(one.rank)) forget(one.rank);
 }
 
 std::size_t awaited_flags::poll() noexcept {

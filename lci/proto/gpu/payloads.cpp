@@ -264,7 +264,7 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   }
   ctx_.expect_leftovers(-1);
   // It may have gone while the message was in nobody's list.
-  if (ctx_.engine.shared.is_gone(first.rank)) {
+  if (ctx_.engine.shared.peers.has_ended(first.rank)) {
     end_rendezvous_with(ctx_.host, first.rank);
     staged_.on_peer_gone(first.rank);
   }

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lci/proto/engine/state_table.hpp"
+#include "lci/base/state_table.hpp"
 
 namespace lci::proto::gpu {
 
@@ -34,7 +34,7 @@ enum class preposted_action : std::uint8_t {
   signal_and_free
 };
 
-using preposted_row = transition<preposted_state, preposted_event, preposted_action>;
+using preposted_row = base::transition<preposted_state, preposted_event, preposted_action>;
 
 inline constexpr std::array<preposted_row, 20> PREPOSTED = [] {
   using in = preposted_state;
@@ -64,7 +64,7 @@ inline constexpr std::array<preposted_row, 20> PREPOSTED = [] {
       {in::ended, on::over, in::ended, then::drop, "it was signalled before"},
   }};
 }();
-static_assert(table_is_sound(PREPOSTED, preposted_state::free, 6, 4));
+static_assert(base::table_is_sound(PREPOSTED, preposted_state::free, 6, 4));
 
 // ---- for people ----
 

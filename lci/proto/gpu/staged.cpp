@@ -28,7 +28,7 @@ bool staged_transfers::side::begin(std::size_t total, wire::slots cut) noexcept 
 }
 
 void staged_transfers::complain(int rank, std::string_view error) noexcept {
-  if (ctx_.engine.shared.is_gone(rank)) return;  // said once, by the engine
+  if (ctx_.engine.shared.peers.has_ended(rank)) return;  // said once, by the engine
   ctx_.engine.errors.keep_made([&] {
     return std::runtime_error("a transfer through host memory with rank " + std::to_string(rank) +
                               " failed: " + std::string(error));
@@ -98,7 +98,7 @@ void staged_transfers::start(wire::name name, recv_side& s) noexcept {
     fail(recvs_, name, rank);
     return;
   }
-  if (ctx_.engine.shared.is_gone(rank)) fail(recvs_, name, rank);
+  if (ctx_.engine.shared.peers.has_ended(rank)) fail(recvs_, name, rank);
 }
 
 errorcode_t staged_transfers::get(const recv_plan& plan, const wire::get_request& body) {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lci/proto/engine/state_table.hpp"
+#include "lci/base/state_table.hpp"
 
 namespace lci::proto::gpu {
 
@@ -57,8 +57,8 @@ enum class staged_recv_event : std::uint8_t {
   last          // the same, and every piece is in its place
 };
 
-using staged_send_row = transition<staged_send_state, staged_send_event, staged_action>;
-using staged_recv_row = transition<staged_recv_state, staged_recv_event, staged_action>;
+using staged_send_row = base::transition<staged_send_state, staged_send_event, staged_action>;
+using staged_recv_row = base::transition<staged_recv_state, staged_recv_event, staged_action>;
 
 inline constexpr std::array<staged_send_row, 35> STAGED_SEND = [] {
   using in = staged_send_state;
@@ -106,7 +106,7 @@ inline constexpr std::array<staged_send_row, 35> STAGED_SEND = [] {
        "tell the receiver that no slot is written any more"},
   }};
 }();
-static_assert(table_is_sound(STAGED_SEND, staged_send_state::finished, 7, 7));
+static_assert(base::table_is_sound(STAGED_SEND, staged_send_state::finished, 7, 7));
 
 inline constexpr std::array<staged_recv_row, 18> STAGED_RECV = [] {
   using in = staged_recv_state;
@@ -134,7 +134,7 @@ inline constexpr std::array<staged_recv_row, 18> STAGED_RECV = [] {
       {in::failing, on::last, in::failed, then::give_up, "give the slots back"},
   }};
 }();
-static_assert(table_is_sound(STAGED_RECV, staged_recv_state::finished, 5, 6));
+static_assert(base::table_is_sound(STAGED_RECV, staged_recv_state::finished, 5, 6));
 
 constexpr bool has_ended(staged_send_state s) noexcept { return s >= staged_send_state::finished; }
 constexpr bool has_ended(staged_recv_state s) noexcept { return s >= staged_recv_state::finished; }

@@ -289,7 +289,7 @@ void arrival_sink::on_complete(void* context) noexcept {
 
 void arrival_sink::on_error(int rank, void* context, std::string_view reason) noexcept {
   auto* move = static_cast<transfer*>(context);
-  if (rank >= 0 && held_.host.engine.shared.is_gone(rank)) {
+  if (rank >= 0 && held_.host.engine.shared.peers.has_ended(rank)) {
     held_.host.engine.watch.miss(rank);
   } else {
     held_.host.engine.errors.keep_made([&] {
@@ -301,8 +301,11 @@ void arrival_sink::on_error(int rank, void* context, std::string_view reason) no
 }
 
 void arrival_sink::on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept {
-  held_.host.engine.watch.note_end(rank);
-  held_.host.engine.shared.mark_gone(rank, orderly, reason);
+  held_.host.engine.watch.note_all_of(rank);
+  net::peer_table& peers = held_.host.engine.shared.peers;
+  // Known already: that nothing more comes here may end what other devices wait for.
+  if (!peers.report(rank, orderly ? net::peer_event::leave : net::peer_event::fail, reason))
+    peers.remind(rank);
 }
 
 // Behind those that wait already. Where the depth allows it they all run now, but not before the

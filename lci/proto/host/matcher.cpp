@@ -220,13 +220,13 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   if (from == nullptr) {
     LCI_RACE_POINT("matcher.post.after_filing");
     // take_lost() has either found the receive, or was over before it was filed: then the engine's
-    // lock has brought us what mark_gone() said.
+    // lock has brought us what the table says.
     const core& shared = host.engine.shared;
-    if (shared.failure_epoch() != 0 && rank >= 0 && shared.has_died(rank)) [[unlikely]] {
+    if (shared.peers.epoch() != 0 && rank >= 0 && shared.peers.has_failed(rank)) [[unlikely]] {
       end_receives(take_lost(host, rank));
       return errorcode_t::posted;
     }
-    if (shared.failure_epoch() != 0 && rank >= 0 && shared.is_gone(rank)) [[unlikely]] {
+    if (shared.peers.epoch() != 0 && rank >= 0 && shared.peers.has_ended(rank)) [[unlikely]] {
       if (!is_for_parted(host, rank, record)) return errorcode_t::posted;
       if (preposted.generation != 0) host.accelerator->withdraw(record);
       take_home(record);

@@ -89,7 +89,7 @@ LCI_COLD void ask_for_slots(host_context& host, wire::name self, send_side& side
   step(host, self, send_event::unreachable);
   host.engine.say(rank, wire::kind::restage, said);
   // Who has noticed that it is gone may have left this one to its write.
-  if (host.engine.shared.is_gone(rank)) step(host, self, send_event::peer_gone);
+  if (host.engine.shared.peers.has_ended(rank)) step(host, self, send_event::peer_gone);
 }
 
 void start_write(host_context& host, wire::name self, send_side& side) {
@@ -214,7 +214,7 @@ constexpr std::array<send_row, 10> SEND_TABLE = {{
     {send_state::writing, send_event::peer_gone, send_state::writing, &ignore_send,
      "the network reports the write as failed"},
 }};
-static_assert(table_is_sound(SEND_TABLE, send_state::finished, 4, 5));
+static_assert(base::table_is_sound(SEND_TABLE, send_state::finished, 4, 5));
 
 constexpr std::array<recv_row, 3> RECV_TABLE = {{
     {recv_state::rtr_sent, recv_event::fin, recv_state::finished, &deliver,
@@ -224,7 +224,7 @@ constexpr std::array<recv_row, 3> RECV_TABLE = {{
     {recv_state::rtr_sent, recv_event::peer_gone, recv_state::failed, &drop_receive,
      "withdraw the registration"},
 }};
-static_assert(table_is_sound(RECV_TABLE, recv_state::finished, 4, 3));
+static_assert(base::table_is_sound(RECV_TABLE, recv_state::finished, 4, 3));
 
 void on_rtr(host_context& host, int rank, const wire::rtr& body) {
   if (!is_of(host, host.rendezvous.sends, body.sender, rank)) {

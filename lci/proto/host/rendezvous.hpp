@@ -13,9 +13,9 @@
 
 #include "lci/base/gate.hpp"
 #include "lci/base/spinlock.hpp"
+#include "lci/base/state_table.hpp"
 #include "lci/data/slot_table.hpp"
 #include "lci/proto/engine/op.hpp"
-#include "lci/proto/engine/state_table.hpp"
 #include "lci/proto/engine/wire.hpp"
 #include "lci/proto/host/plans.hpp"
 
@@ -65,8 +65,8 @@ struct rendezvous_states {
 
 using send_action = void (*)(host_context&, wire::name, send_side&);
 using recv_action = void (*)(host_context&, wire::name, recv_side&);
-using send_row = transition<send_state, send_event, send_action>;
-using recv_row = transition<recv_state, recv_event, recv_action>;
+using send_row = base::transition<send_state, send_event, send_action>;
+using recv_row = base::transition<recv_state, recv_event, recv_action>;
 
 // The tables, for the code that walks them and the program that prints them.
 extern const std::array<send_row, 10> SEND_TABLE;

@@ -2,6 +2,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/mem/region_table.hpp"
+#include "lci/net/peer_table.hpp"
 #include "tests/support/sim/state.hpp"
 
 namespace lci::test {
@@ -56,9 +57,13 @@ bool sim_fabric::connected_locked(int rank) {
   sim_fabric* peer = world_->fabrics[to];
   if (peer == nullptr || world_->life[to] != sim_life::alive) return false;
   if (contact_[to] == 0) contact_[to] = polls_ + 1;
+  const bool is_connected = polls_ + 1 >= contact_[to] + world_->options.connect_polls;
+  if (config_.peers != nullptr)
+    config_.peers->report(rank,
+                          is_connected ? net::peer_event::connected : net::peer_event::connect);
   auto& back = peer->contact_[static_cast<std::size_t>(rank_)];
   if (back == 0) back = peer->polls_ + 1;
-  return polls_ + 1 >= contact_[to] + world_->options.connect_polls;
+  return is_connected;
 }
 
 void sim_fabric::connect(int rank) noexcept {

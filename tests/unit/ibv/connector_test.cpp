@@ -123,6 +123,20 @@ TEST_F(connector_test, datagrams__all_lost_and_then_none) {
   meet(*g, 0, 1);
 }
 
+// The bootstrap, say, knows that it died; here it is called and does not answer.
+TEST_F(connector_test, rank_that_is_reported_as_failed__is_not_called_any_more) {
+  auto g = open(2);
+  card().change(datagrams(1, 0, 0));
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  net::peer_table& peers = g->at(0).peers;
+  ASSERT_TRUE(g->until([&] { return peers.state(1) == net::peer_state::connecting; }, "a call"));
+  peers.report(1, net::peer_event::fail, "it died");
+  ASSERT_TRUE(g->until([&] { return !g->at(0).seen().gone().empty(); }, "the end of the calls"));
+  EXPECT_FALSE(g->at(0).seen().gone().front().orderly);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
+  EXPECT_EQ(peers.reason(1), "it died");
+}
+
 TEST_F(connector_test, both_sides_at_once__make_one_connection) {
   auto g = open(2);
   for (int i = 0; i < 10000 && (send(*g, 0, 1) != errorcode_t::done); ++i) {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "lci/proto/engine/state_table.hpp"
+#include "lci/base/state_table.hpp"
 
 namespace lci::test {
 
@@ -26,8 +26,8 @@ class table_walk {
   void expect(state at, std::initializer_list<step> story) {
     for (const step& next : story) {
       const std::string text = std::string(name_of(at)) + " on " + name_of(next.on);
-      met_.insert(proto::row_of(TABLE, at, next.on));
-      const auto& taken = proto::take_step(TABLE, at, next.on);
+      met_.insert(base::row_of(TABLE, at, next.on));
+      const auto& taken = base::take_step(TABLE, at, next.on);
       EXPECT_STREQ(name_of(at), name_of(next.to)) << text;
       EXPECT_EQ(taken.action, next.action) << text;
     }

@@ -39,6 +39,7 @@ struct node {
     net::fabric_config config;
     config.arena = &core.arena;
     config.regions = &core.regions;
+    config.peers = &core.peers;
     config.gpu_rules = rules;
     fabric = open(rank, config);
     queues = std::make_unique<proto::device_queues>(shared, *fabric, 0, net::device_config{}, pool,

@@ -63,12 +63,12 @@ TEST_F(failure_detector_test, leave_of_a_rank_that_nobody_met__ends_receives_fro
   EXPECT_EQ(receive(ANY_SOURCE), errorcode_t::posted);
   boot_->to_say = {{1, boot::LEFT_TEXT, true}};
   listen(2);
-  EXPECT_TRUE(core_.is_gone(1));
-  EXPECT_TRUE(core_.dead().empty());
+  EXPECT_TRUE(core_.peers.has_ended(1));
+  EXPECT_TRUE(core_.peers.failed().empty());
   EXPECT_TRUE(core_.is_all_in(1));
   EXPECT_THROW(w_[0].queues->progress(), peer_failure_error);
   EXPECT_EQ(w_[0].queues->host.open_receives.sum(), 1);
-  EXPECT_FALSE(core_.is_gone(2));
+  EXPECT_FALSE(core_.peers.has_ended(2));
 }
 
 // The network says when everything has come.
@@ -77,11 +77,11 @@ TEST_F(failure_detector_test, leave_of_a_rank_that_was_met__is_left_to_the_netwo
   EXPECT_EQ(receive(1), errorcode_t::posted);
   boot_->to_say = {{1, boot::LEFT_TEXT, true}};
   listen(5);
-  EXPECT_FALSE(core_.is_gone(1));
+  EXPECT_FALSE(core_.peers.has_ended(1));
   proto::arrival_sink(w_[0].queues->host).on_peer_gone(1, true, "it has left");
   listen(2);
-  EXPECT_TRUE(core_.is_gone(1));
-  EXPECT_FALSE(core_.has_died(1));
+  EXPECT_TRUE(core_.peers.has_ended(1));
+  EXPECT_FALSE(core_.peers.has_failed(1));
 }
 
 TEST_F(failure_detector_test, leave__is_heard_by_each_runtime) {
@@ -89,7 +89,7 @@ TEST_F(failure_detector_test, leave__is_heard_by_each_runtime) {
   listen(1);
   failure_detector of_another(w_[2].core);
   for (const int until = boot_->asked + 1; boot_->asked < until;) of_another.look();
-  EXPECT_TRUE(w_[2].core.is_gone(1));
+  EXPECT_TRUE(w_[2].core.peers.has_ended(1));
 }
 
 }  // namespace

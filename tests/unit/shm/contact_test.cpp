@@ -312,7 +312,7 @@ TEST(hang_up, deferred_messages__hold_the_news_back) {
     return ready ? net::verdict::taken : net::verdict::deferred;
   };
   p.a.close();
-  p.until([&] { return p.b.net->connections().find(0)->gone.load(); });
+  p.until([&] { return p.b.net->connections().find(0)->has_ended(); });
   for (int i = 0; i < 1000; ++i) p.b.poll();
   EXPECT_TRUE(p.b.seen.gone.empty());
   ready = true;

@@ -120,9 +120,9 @@ TEST_F(ends, that_can_be_seen__are_found_by_the_next_look) {
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(zero), &how, WEXITED | WNOWAIT), 0);
   const std::uint64_t before = me->net->connections().looks();
   EXPECT_TRUE(until([&] {
-    return me->net->connections().find(0)->gone.load() || me->net->connections().looks() > before;
+    return me->net->connections().find(0)->has_ended() || me->net->connections().looks() > before;
   }));
-  EXPECT_TRUE(me->net->connections().find(0)->gone.load()) << "one look has not found it";
+  EXPECT_TRUE(me->net->connections().find(0)->has_ended()) << "one look has not found it";
   EXPECT_LE(me->net->connections().looks(), before + 1);
   EXPECT_TRUE(until([&] { return !me->seen.gone.empty(); }));
   b->step.store(2);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lci/net/connected/connection.hpp"
+#include "lci/net/peer_table.hpp"
 
 namespace lci::net::connected {
 namespace {
@@ -29,7 +30,8 @@ class connection_table_test : public testing::Test {
   attention polls_;
   connect_requests requests_{polls_};
   std::atomic<const char*> failure_{nullptr};
-  open_table table_{4, requests_, &failure_};
+  peer_table peers_{4};
+  open_table table_{4, requests_, &failure_, &peers_};
 };
 
 TEST_F(connection_table_test, ready__where_there_is_none_asks_for_it_once) {
@@ -54,6 +56,18 @@ TEST_F(connection_table_test, ready__says_what_the_stage_says) {
   EXPECT_EQ(answer(1), errorcode_t::fatal);
   EXPECT_FALSE(on.move(stage::left)) << "only forward";
   EXPECT_FALSE(requests_.take()) << "nobody asks for what there is";
+}
+
+TEST_F(connection_table_test, connection__reports_that_it_is_made_and_that_it_is_ready) {
+  EXPECT_EQ(peers_.state(1), peer_state::unknown);
+  connection& on = add(1);
+  EXPECT_EQ(peers_.state(1), peer_state::connecting);
+  EXPECT_TRUE(on.move(stage::ready));
+  EXPECT_EQ(peers_.state(1), peer_state::ready);
+  // That the rank has ended the sink reports, when all of it is delivered.
+  EXPECT_TRUE(on.move(stage::failed));
+  EXPECT_EQ(peers_.state(1), peer_state::ready);
+  EXPECT_EQ(peers_.state(0), peer_state::unknown);
 }
 
 TEST_F(connection_table_test, give_up__refused_once_the_sink_has_heard_why) {

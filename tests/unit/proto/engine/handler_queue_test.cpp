@@ -91,7 +91,7 @@ TEST(handler_queue, sender_dies_meanwhile__what_it_sent_is_handled) {
     w.send(30);
     w.sim.kill(0);
     w.step(50);
-    EXPECT_TRUE(w[1].core.is_gone(0));
+    EXPECT_TRUE(w[1].core.peers.has_ended(0));
   }
   w.step(50);
   w.expect_all_in_order();

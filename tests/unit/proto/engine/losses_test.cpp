@@ -14,8 +14,20 @@ using lci::test::in_thread;
 
 constexpr bool DEAD = true, LEFT = false;
 
+struct with_table {
+  lci::net::peer_table peers{8};
+};
+// Those of ranks that are reported first.
+struct known_losses : with_table, losses {
+  known_losses() : losses(peers) {}
+  void add(int rank, bool has_failed, bool is_due = true) {
+    peers.report(rank, has_failed ? lci::net::peer_event::fail : lci::net::peer_event::leave, "");
+    losses::add(rank, is_due);
+  }
+};
+
 TEST(losses, taken_by_progress__once_each_and_in_order) {
-  losses l;
+  known_losses l;
   EXPECT_EQ(l.take(DEAD), losses::NONE);
   l.add(4, DEAD);
   l.add(7, LEFT);
@@ -30,8 +42,17 @@ TEST(losses, taken_by_progress__once_each_and_in_order) {
   EXPECT_TRUE(l.is_silent_here());
 }
 
+TEST(losses, of_a_rank_that_fails_after_it_left__are_those_of_a_failure) {
+  known_losses l;
+  l.add(4, LEFT);
+  EXPECT_EQ(l.take(DEAD), losses::NONE);
+  l.peers.report(4, lci::net::peer_event::fail, "it died");
+  EXPECT_EQ(l.take(LEFT), losses::NONE);
+  EXPECT_EQ(l.take(DEAD), 4);
+}
+
 TEST(losses, told_by_a_wait__progress_tells_another_thread) {
-  losses l;
+  known_losses l;
   l.add(4, DEAD);
   EXPECT_EQ(l.tell(0), 4);
   EXPECT_EQ(l.take(DEAD), losses::NONE);
@@ -45,7 +66,7 @@ TEST(losses, told_by_a_wait__progress_tells_another_thread) {
 
 // Threads take over the small numbers of those that have ended.
 TEST(losses, told_to_a_thread_that_has_ended__are_news_to_others) {
-  losses l;
+  known_losses l;
   l.add(4, DEAD);
   std::uint32_t number = 0;
   in_thread([&] {
@@ -61,7 +82,7 @@ TEST(losses, told_to_a_thread_that_has_ended__are_news_to_others) {
 }
 
 TEST(losses, told_to_very_many_threads__one_that_is_forgotten_hears_of_it_again) {
-  losses l;
+  known_losses l;
   l.add(4, DEAD);
   l.heard(4);
   for (int i = 0; i < 1023; ++i) in_thread([&] { l.heard(4); });
@@ -71,7 +92,7 @@ TEST(losses, told_to_very_many_threads__one_that_is_forgotten_hears_of_it_again)
 }
 
 TEST(losses, one_more__ends_the_silence) {
-  losses l;
+  known_losses l;
   l.add(4, DEAD);
   l.heard(4);
   EXPECT_EQ(l.take(DEAD), losses::NONE);
@@ -82,7 +103,7 @@ TEST(losses, one_more__ends_the_silence) {
 }
 
 TEST(losses, before_a_wait__do_not_end_it) {
-  losses l;
+  known_losses l;
   EXPECT_EQ(l.begin_wait(), 0u);
   l.add(4, DEAD);
   l.add(5, DEAD);
@@ -91,7 +112,7 @@ TEST(losses, before_a_wait__do_not_end_it) {
 
 // Two were lost at once, and an exception names one.
 TEST(losses, that_a_wait_did_not_tell__are_owed_to_its_thread) {
-  losses l;
+  known_losses l;
   const std::uint32_t since = l.begin_wait();
   l.add(4, DEAD);
   l.add(5, DEAD);
@@ -109,7 +130,7 @@ TEST(losses, that_a_wait_did_not_tell__are_owed_to_its_thread) {
 }
 
 TEST(losses, that_are_not_due__are_counted_for_waits_only_until_called_for) {
-  losses l;
+  known_losses l;
   l.add(4, DEAD, false);
   l.add(5, DEAD);
   EXPECT_EQ(l.count(), 2u);

@@ -46,11 +46,11 @@ TEST_F(own_losses, with_nothing_under_way__are_not_told) {
   end(1);
   EXPECT_EQ(told(), -1);
   EXPECT_EQ(w[0].queues->engine().errors.lost.count(), 1u) << "for those that wait";
-  EXPECT_EQ(w[0].core.dead(), std::vector<int>{1});
+  EXPECT_EQ(w[0].core.peers.failed(), std::vector<int>{1});
   end(2);
   EXPECT_EQ(told(), 2);
   EXPECT_EQ(told(), -1);
-  EXPECT_EQ(w[0].core.dead(), (std::vector<int>{1, 2}));
+  EXPECT_EQ(w[0].core.peers.failed(), (std::vector<int>{1, 2}));
 }
 
 TEST_F(own_losses, of_an_operation_that_fails_later__are_told_then) {
@@ -84,7 +84,7 @@ TEST_F(own_losses, receives_from_who_took_leave__end_when_all_is_in) {
   end(1, true);
   EXPECT_EQ(told(), 1);
   EXPECT_EQ(w[0].queues->host.open_receives.sum(), 2);
-  EXPECT_TRUE(w[0].core.dead().empty());
+  EXPECT_TRUE(w[0].core.peers.failed().empty());
   EXPECT_EQ(receive(1), lci::errorcode_t::fatal) << "nothing can come";
   EXPECT_EQ(w[0].queues->host.open_receives.sum(), 2);
   EXPECT_EQ(told(), -1) << "the post itself has told";
@@ -128,7 +128,7 @@ TEST(peer_watch, losses_of_a_device__are_counted_for_waits_and_left_to_progress)
   EXPECT_NO_THROW(queues.progress());
   lci::proto::arrival_sink(queues.host).on_peer_gone(2, false, "it died");
   EXPECT_EQ(queues.engine().errors.lost.count(), 1u);
-  queues.engine().watch.look_for_gone();
+  queues.engine().watch.look_for_ended();
   EXPECT_EQ(queues.engine().errors.lost.count(), 2u);
   EXPECT_THROW(queues.engine().errors.throw_loss(1), lci::peer_failure_error);
   queues.engine().errors.keep(std::make_exception_ptr(std::domain_error("another problem")));

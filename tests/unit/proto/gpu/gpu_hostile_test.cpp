@@ -272,7 +272,7 @@ TEST(gpu_flags, that_a_dead_peer_announces__are_not_waited_for) {
   const wire::await_flag body{w[0].shared.gpu.flags.place_of(word), 0, 0};
   w[1].queues->gpu.flags().on_await(0, body);
   EXPECT_TRUE(w[1].core.is_busy());
-  w[1].core.mark_gone(0, false, "it died");
+  w[1].core.peers.report(0, lci::net::peer_event::fail, "it died");
   w.step(5);
   EXPECT_FALSE(w[1].core.is_busy());
   // What it said before may be heard by another device of ours after its death was.

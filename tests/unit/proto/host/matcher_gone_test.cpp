@@ -71,7 +71,7 @@ TEST_F(receives_gone, from_who_took_leave__end_as_well) {
   ASSERT_EQ(one.post(w_[0], 2), errorcode_t::posted);
   w_[2].fabric->leave();
   w_.step(50);
-  ASSERT_TRUE(w_[0].core.is_gone(2));
+  ASSERT_TRUE(w_[0].core.peers.has_ended(2));
   EXPECT_EQ(one.done.lost(), 2);
   EXPECT_TRUE(w_[0].queues->is_drained());
 }

@@ -21,7 +21,7 @@ std::thread notice_elsewhere(node& survivor, int victim) {
   auto is_over = std::make_shared<std::atomic<bool>>(false);
   std::thread out([&survivor, is_over, victim] {
     for (int left = 50, all = 100'000; left > 0 && all > 0; --all) {
-      if (survivor.core.is_gone(victim)) --left;
+      if (survivor.core.peers.has_ended(victim)) --left;
       try {
         survivor.queues->progress();
       } catch (const lci::peer_failure_error&) {
@@ -86,7 +86,7 @@ TEST(rendezvous_gone, while_a_message_ends__it_ends_once) {
     race_hook hook("rendezvous.move.before_action", [&] {
       if (noticed != 0 || !is_ending()) return;
       ++noticed;
-      w[survivor].core.mark_gone(1 - survivor, false, "the test says so");
+      w[survivor].core.peers.report(1 - survivor, lci::net::peer_event::fail, "the test says so");
       std::thread([&] {
         for (int i = 0; i < 10; ++i) {
           try {
@@ -122,7 +122,7 @@ TEST(rendezvous_gone, before_its_message_is_received__the_receive_ends) {
   w.step(20);
   w.sim.kill(0);
   w.step(20);
-  ASSERT_TRUE(w[1].core.is_gone(0));
+  ASSERT_TRUE(w[1].core.peers.has_ended(0));
   lci::status_t got;
   EXPECT_EQ(w[1].receive(0, buffer.data(), buffer.size(), 5, &receiver, got),
             lci::errorcode_t::posted);

@@ -146,7 +146,7 @@ TEST(rendezvous_death, at_every_step__the_survivor_is_told_and_left_clean) {
     w.step(50);
     node& survivor = w[1 - victim];
     EXPECT_LE(sender.seen.size() + receiver.seen.size(), 2u);
-    EXPECT_TRUE(survivor.core.is_gone(victim)) << steps;
+    EXPECT_TRUE(survivor.core.peers.has_ended(victim)) << steps;
     EXPECT_EQ(survivor.queues->host.rendezvous.sends.size(), 0u) << steps;
     EXPECT_EQ(survivor.queues->host.rendezvous.recvs.size(), 0u) << steps;
     EXPECT_EQ(survivor.queues->engine().open.sum(), 0) << steps;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "lci/net/peer_table.hpp"
 #include "lci/proto/gpu/preposted_states.hpp"
 #include "lci/proto/gpu/staged_states.hpp"
 #include "lci/proto/host/rendezvous.hpp"
@@ -29,14 +30,17 @@ std::string document() {
          "code walks them, and this\n"
          "page is printed from them. The compiler rejects a table with an unreachable state, a "
          "state without a way out, or a\n"
-         "missing event (`lci/proto/engine/state_table.hpp`). Everything eager is two functions "
+         "missing event (`lci/base/state_table.hpp`). Everything eager is two functions "
          "and needs "
          "none.\n\n"
          "A rendezvous carries a message that is too large to be sent without asking. The sender "
          "says what it has (RTS), the\n"
          "receiver where it wants it (RTR), the sender writes the data there and says so (FIN, or "
          "immediate data that travels\n"
-         "with the last write).\n\n";
+         "with the last write).\n\n"
+         "A rank is in one state for all of a process (`lci/net/peer_table.hpp`): what networks, "
+         "devices and the bootstrap report\n"
+         "moves it, and all else reads it. Nothing follows a failure.\n\n";
   print(out, "Rendezvous, sender", proto::SEND_TABLE);
   print(out, "Rendezvous, receiver", proto::RECV_TABLE);
   out << "A staged transfer brings GPU memory to or from a peer through slots in host memory. The "
@@ -53,6 +57,7 @@ std::string document() {
          "takes it out\n"
          "(`lci/proto/gpu/preposted_receives.hpp`).\n\n";
   print(out, "Pre-posted receive", proto::gpu::PREPOSTED);
+  print(out, "Ranks", lci::net::PEER_TABLE);
   return out.str();
 }
 
@@ -64,4 +69,9 @@ TEST(states_doc, page__is_what_the_tables_say) {
   std::ostringstream page;
   page << std::ifstream(path).rdbuf();
   EXPECT_EQ(page.str(), document()) << "run this test with LCI_UPDATE_DOCS=1";
+}
+
+TEST(rendezvous_tables, every_row__says_what_it_does) {
+  for (const auto& row : proto::SEND_TABLE) EXPECT_NE(std::string(row.says), "");
+  for (const auto& row : proto::RECV_TABLE) EXPECT_NE(std::string(row.says), "");
 }

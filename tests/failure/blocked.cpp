@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lci.hpp"
+#include "tests/failure/told.hpp"
 #include "tests/support/in_thread.hpp"
 #include "tests/support/watchdog.hpp"
 
@@ -64,13 +65,9 @@ const std::vector<call> CALLS = {
 
 // The rank of which the call was told; -1: it came back.
 int heard_in(const std::string& name, const std::function<void()>& action) {
-  try {
-    action();
-    return -1;
-  } catch (const lci::peer_failure_error& error) {
+  return lci::test::told_by(action, [&](const lci::peer_failure_error& error) {
     std::printf("rank %d, %s heard: %s\n", me, name.c_str(), error.what());
-    return error.failed_rank();
-  }
+  });
 }
 
 // One thread in one call.

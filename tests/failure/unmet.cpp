@@ -18,6 +18,7 @@
 #include "lci.hpp"
 #include "lci/runtime/device.hpp"
 #include "lci/runtime/runtime.hpp"
+#include "tests/failure/told.hpp"
 #include "tests/support/watchdog.hpp"
 
 namespace {
@@ -87,15 +88,14 @@ class posts_to_the_dead {
   template <class Op>
   void try_one(const std::string& kind, std::size_t size, const way_to_post& way, Op&& op) {
     const std::string what = kind + " of " + std::to_string(size) + " bytes, " + way.name;
-    try {
+    const int told = lci::test::told_by([&] {
       const lci::status_t answer = op.allow_retry(way.allow_retry)();
       expect(false, "could post to the dead: " + what + ", which answered " +
                         lci::get_errorcode_str(answer.error.errorcode));
-    } catch (const lci::peer_failure_error& error) {
-      expect(error.failed_rank() == rank_,
-             what + " named rank " + std::to_string(error.failed_rank()));
-      ++refused_;
-    }
+    });
+    if (told == -1) return;
+    expect(told == rank_, what + " named rank " + std::to_string(told));
+    ++refused_;
   }
 
   const int rank_;

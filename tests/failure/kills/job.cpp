@@ -1,4 +1,4 @@
-#include "tests/kills/job.hpp"
+#include "tests/failure/kills/job.hpp"
 
 #include <unistd.h>
 
@@ -7,47 +7,23 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "lci.hpp"
-#include "tests/support/leak_guard.hpp"
 
 namespace lci::test {
 namespace {
 
 constexpr int ROUNDS = 30;
-constexpr std::size_t SIZES[] = {8, 3000, 200'000};  // inline, in a packet, after a rendezvous
-constexpr int KINDS = 3;
 constexpr tag_t ANY_TAG_BASE = 1000;   // of what is received from anybody, by round
 constexpr std::size_t PUT = SIZES[1];  // of each of the two puts to a peer in a round
 
-struct wrong_bytes {};
-// A message, or a put's notification, that came twice.
-struct wrong_count {};
-
-bool spoils(std::string_view what) {
-  const char* const given = std::getenv("LCI_KILLS_SPOIL");
-  return given != nullptr && what == given;
-}
+bool spoils(std::string_view what) { return is_set_to("LCI_KILLS_SPOIL", what); }
 
 // Leads to nothing any more, also not by a register.
 void forget(std::unique_ptr<std::vector<char>> memory) {
   if (memory.release() == nullptr) std::abort();
-}
-
-char byte_of(std::size_t at, int from, int round) {
-  return static_cast<char>((at + static_cast<std::size_t>(from * 31 + round)) * 2654435761u >> 13);
-}
-
-void fill(std::vector<char>& into, int from, int round) {
-  for (std::size_t i = 0; i < into.size(); ++i) into[i] = byte_of(i, from, round);
-}
-
-void check(const char* bytes, std::size_t size, int from, int round) {
-  for (std::size_t i = 0; i < size; ++i)
-    if (bytes[i] != byte_of(i, from, round)) throw wrong_bytes();
 }
 
 // Buffers live as long as the process: of what was under way with a rank that is lost they are in
@@ -72,7 +48,7 @@ class job {
   }
 
   void begin() {
-    fill(window_, me_, 0);
+    fill(window_.data(), window_.size(), me_, 0);
     heard_ = alloc_handler([](status_t message) { check_message(message); });
     number_ = register_rcomp(heard_);
     noticed_ = alloc_handler([](status_t put) { current_->check_puts(put); });
@@ -84,7 +60,8 @@ class job {
   }
 
   void round(int number) {
-    for (std::size_t k = 0; k < KINDS; ++k) fill(out_[k], me_, number);
+    for (std::size_t k = 0; k < KINDS; ++k)
+      fill(out_[k].data(), SIZES[k], me_, static_cast<std::uint64_t>(number));
     const std::vector<comp_t> from_anybody = expect_from_anybody(number);
     for (int peer = 0; peer < n_; ++peer)
       if (peer != me_) exchange(peer, number);
@@ -100,7 +77,8 @@ class job {
   }
 
   void end() {
-    if (messages != ROUNDS * (n_ - 1) * KINDS || notices != ROUNDS * (n_ - 1)) throw wrong_count();
+    if (messages != ROUNDS * (n_ - 1) * KINDS || notices != ROUNDS * (n_ - 1))
+      throw wrong_count{messages, notices};
     deregister_memory(&mr_);
     deregister_rcomp(number_);
     deregister_rcomp(notice_);
@@ -117,16 +95,11 @@ class job {
       progress();
       if (!get_failed_ranks().empty()) barrier();  // which says so
     }
-    if (count > expected) throw wrong_count();
+    if (count > expected) throw wrong_count{messages, notices};
   }
   static void check_message(status_t message) {
     ++messages;
-    const auto* const bytes = static_cast<const char*>(message.buffer);
-    for (std::size_t i = 0; i < message.size; ++i)
-      if (bytes[i] != byte_of(i, message.rank, static_cast<int>(message.tag))) {
-        ++wrong;
-        break;
-      }
+    wrong += !are_bytes_of(message.buffer, message.size, message.rank, message.tag);
     std::free(message.buffer);
   }
 
@@ -134,11 +107,8 @@ class job {
   void check_puts(const status_t& put) {
     ++notices;
     const char* const at = window_.data() + place_of_puts(put.rank);
-    for (std::size_t i = 0; i < 2 * PUT; ++i)
-      if (at[i] != byte_of(i % PUT, put.rank, static_cast<int>(put.tag))) {
-        ++wrong;
-        break;
-      }
+    wrong += !are_bytes_of(at, PUT, put.rank, put.tag) ||
+             !are_bytes_of(at + PUT, PUT, put.rank, put.tag);
   }
   static std::size_t place_of_puts(int from) {
     return SIZES[2] + static_cast<std::size_t>(from) * 2 * PUT;
@@ -182,7 +152,7 @@ class job {
       status_t message;
       sync_wait(one, &message);
       if (message.size != SIZES[number % KINDS]) throw wrong_bytes();
-      check(static_cast<const char*>(message.buffer), message.size, message.rank, number);
+      check(message.buffer, message.size, message.rank, static_cast<std::uint64_t>(number));
       free_comp_of(one);
     }
   }
@@ -228,8 +198,9 @@ class job {
       sync_wait(one, nullptr);
       free_comp_of(one);
     }
-    for (std::size_t k = 0; k < KINDS; ++k) check(in[k].data(), in[k].size(), peer, number);
-    check(in[KINDS].data(), in[KINDS].size(), peer, spoils("bytes") ? 1 : 0);
+    for (std::size_t k = 0; k < KINDS; ++k)
+      check(in[k].data(), in[k].size(), peer, static_cast<std::uint64_t>(number));
+    check(in[KINDS].data(), in[KINDS].size(), peer, spoils("bytes") ? 1u : 0u);
   }
 
   template <class Post>
@@ -260,8 +231,6 @@ int job::notices = 0;
 int job::wrong = 0;
 job* job::current_ = nullptr;
 
-void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
-
 void work(job& one, int rank) {
   g_runtime_init();
   one.begin();
@@ -273,51 +242,12 @@ void work(job& one, int rank) {
   one.end();
 }
 
-// What `action` ends with, said once.
-job_end end_of(int rank, const char* phase, const std::function<void()>& action) {
-  try {
-    action();
-    return job_end::well;
-  } catch (const peer_failure_error& error) {
-    std::printf("rank %d, %s: peer_failure_error: %s\n", rank, phase, error.what());
-    return job_end::gone;
-  } catch (const backend_error& error) {
-    std::printf("rank %d, %s: backend_error: %s\n", rank, phase, error.what());
-    return job_end::start;
-  } catch (const argument_error& error) {
-    std::printf("rank %d, %s: argument_error: %s\n", rank, phase, error.what());
-    return std::string_view(error.what()).find("rmr names no memory") != std::string_view::npos
-               ? job_end::withdrawn
-               : job_end::untyped;
-  } catch (const wrong_bytes&) {
-    std::printf("rank %d, %s: wrong bytes\n", rank, phase);
-    return job_end::wrong_bytes;
-  } catch (const wrong_count&) {
-    std::printf("rank %d, %s: %d messages and %d notifications\n", rank, phase, job::messages,
-                job::notices);
-    return job_end::wrong_count;
-  } catch (const std::runtime_error& error) {
-    // The get that had begun was refused by a peer that has ended its registration.
-    std::printf("rank %d, %s: an operation's error: %s\n", rank, phase, error.what());
-    return std::string_view(error.what()).find("the target refused it") != std::string_view::npos
-               ? job_end::withdrawn
-               : job_end::untyped;
-  } catch (const std::exception& error) {
-    std::printf("rank %d, %s: an untyped error: %s\n", rank, phase, error.what());
-    return job_end::untyped;
-  }
-}
-
 }  // namespace
 
 job_end run_job(int rank, int ranks, const std::string& folder, bool is_undisturbed) {
-  set("LCT_PMI_BACKEND", "file");
-  set("LCT_PMI_FILE_DIR", folder);
-  set("LCT_PMI_FILE_NRANKS", std::to_string(ranks));
-  set("LCT_PMI_FILE_RANK", std::to_string(rank));
   // One that is killed before it has said a word is waited for as long as that. Where nobody is,
   // nobody is given up, however slow the machine.
-  set("LCT_PMI_FILE_TIMEOUT_SEC", is_undisturbed ? "600" : "10");
+  meet_in(folder, rank, ranks, is_undisturbed ? 600 : 10);
   static std::unique_ptr<job> one;  // so that it is no leak: see there
   one = std::make_unique<job>(rank, ranks);
   leak_guard leaks;
@@ -333,11 +263,7 @@ job_end run_job(int rank, int ranks, const std::string& folder, bool is_undistur
     std::printf("rank %d: the end took %lld ms\n", rank, static_cast<long long>(ms.count()));
   if (spoils("leak")) forget(std::make_unique<std::vector<char>>(100));
   if (spoils("descriptor") && dup(STDERR_FILENO) < 0) end = job_end::untyped;
-  for (const std::string& line : leaks.leaks()) {
-    std::printf("rank %d: left behind: %s\n", rank, line.c_str());
-    end = job_end::leftovers;
-  }
-  return end;
+  return with_leftovers(rank, end, leaks);
 }
 
 }  // namespace lci::test

@@ -1,4 +1,4 @@
-#include "tests/no_memory/job.hpp"
+#include "tests/failure/no_memory/job.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,33 +11,17 @@
 #include "lci/base/log.hpp"
 #include "lci/runtime/runtime.hpp"
 #include "tests/support/failing_new/failing_new.hpp"
-#include "tests/support/leak_guard.hpp"
 
 namespace lci::test {
 namespace {
 
-constexpr std::size_t SIZES[] = {8, 3000, 200'000};  // inline, in a packet, after a rendezvous
-constexpr int KINDS = 3;
 constexpr std::size_t LARGEST = SIZES[KINDS - 1];
 // Tags of messages, and what numbers them beyond that.
 constexpr tag_t NAMES = 100, EXPECTED = 200, EARLY = 300, ANY = 400, ENDS = 500, LAST = 600,
                 WAITS = 700;
 constexpr tag_t WIDE = tag_t{1} << 40;  // more than an immediate has
 
-struct wrong_bytes {};
-
-bool spoils(std::string_view what) {
-  const char* const given = std::getenv("LCI_NO_MEMORY_SPOIL");
-  return given != nullptr && what == given;
-}
-
-char byte_of(std::size_t at, int from, tag_t tag) {
-  return static_cast<char>((at + static_cast<std::size_t>(from * 31) + tag) * 2654435761u >> 13);
-}
-void check(const void* bytes, std::size_t size, int from, tag_t tag) {
-  for (std::size_t i = 0; i < size; ++i)
-    if (static_cast<const char*>(bytes)[i] != byte_of(i, from, tag)) throw wrong_bytes();
-}
+bool spoils(std::string_view what) { return is_set_to("LCI_NO_MEMORY_SPOIL", what); }
 
 // Buffers live as long as the process, and ask nobody for memory.
 struct memory {
@@ -128,30 +112,25 @@ class job {
   static void wait(comp_t& one) {
     until([&] { return sync_test(one, nullptr); });
   }
-  static bool is_ours(int rank, const void* bytes, std::size_t size, tag_t tag) {
-    for (std::size_t i = 0; i < size; ++i)
-      if (static_cast<const char*>(bytes)[i] != byte_of(i, rank, tag)) return false;
-    return true;
-  }
   static void on_message(status_t message) {
     if (message.size == 0) {
       ++signals;
       return std::free(message.buffer);
     }
     ++handled;
-    if (!is_ours(message.rank, message.buffer, message.size, message.tag)) ++wrong;
+    wrong += !are_bytes_of(message.buffer, message.size, message.rank, message.tag);
     std::free(message.buffer);
   }
   static void on_packet(status_t message) {
     ++handled;
-    if (!is_ours(message.rank, message.buffer, message.size, message.tag)) ++wrong;
+    wrong += !are_bytes_of(message.buffer, message.size, message.rank, message.tag);
     if (message.size > get_max_bcopy_size())
       std::free(message.buffer);
     else
       put_upacket(message.buffer);
   }
   void fill(tag_t tag) {
-    for (std::size_t i = 0; i < LARGEST; ++i) m.out[i] = byte_of(i, me_, tag);
+    test::fill(m.out, LARGEST, me_, tag);
     if (spoils("bytes") && me_ == 0) m.out[0] = static_cast<char>(~m.out[0]);
   }
 
@@ -164,7 +143,7 @@ class job {
     to_handler_ = again([&] { return register_rcomp(handler_); });
     to_packets_ = again([&] { return register_rcomp(in_packets_); });
     to_queue_ = again([&] { return register_rcomp(queue_); });
-    for (std::size_t i = 0; i < sizeof(m.window); ++i) m.window[i] = byte_of(i, me_, 0);
+    test::fill(m.window, sizeof(m.window), me_, 0);
     mr_ = again([] { return register_memory(m.window, sizeof(m.window)); });
     m.names[0] = get_rmr(mr_);
     comp_t arrived = receive(peer_, &m.names[1], sizeof(rmr_t), NAMES);
@@ -247,7 +226,7 @@ class job {
       const status_t got = cq_pop(queue_);
       if (!got.is_done()) continue;
       ++popped;
-      const bool is_right = is_ours(peer_, got.buffer, got.size, WIDE);
+      const bool is_right = are_bytes_of(got.buffer, got.size, peer_, WIDE);
       std::free(got.buffer);
       if (!is_right) throw wrong_bytes();
     }
@@ -314,32 +293,6 @@ class job {
   mr_t mr_;
 };
 
-// What `action` ends with, said.
-job_end end_of(int rank, const char* phase, const std::function<void()>& action) {
-  try {
-    action();
-    return job_end::well;
-  } catch (const std::bad_alloc&) {
-    std::printf("rank %d, %s: std::bad_alloc\n", rank, phase);
-    return job_end::no_memory;
-  } catch (const peer_failure_error& error) {
-    std::printf("rank %d, %s: peer_failure_error: %s\n", rank, phase, error.what());
-    return job_end::typed;
-  } catch (const backend_error& error) {
-    std::printf("rank %d, %s: backend_error: %s\n", rank, phase, error.what());
-    return job_end::typed;
-  } catch (const argument_error& error) {
-    std::printf("rank %d, %s: argument_error: %s\n", rank, phase, error.what());
-    return job_end::typed;
-  } catch (const wrong_bytes&) {
-    std::printf("rank %d, %s: wrong bytes\n", rank, phase);
-    return job_end::wrong_bytes;
-  } catch (const std::exception& error) {
-    std::printf("rank %d, %s: an untyped error: %s\n", rank, phase, error.what());
-    return job_end::untyped;
-  }
-}
-
 // What was lent comes back in the peer's own time.
 std::uint64_t packets_out() {
   const runtime_impl_t* const runtime = get_g_runtime().p_impl;
@@ -348,17 +301,11 @@ std::uint64_t packets_out() {
   return pool.outstanding() - pool.lent();
 }
 
-void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
-
 }  // namespace
 
 job_end run_job(int rank, const std::string& folder, std::uint64_t fail_at, job_report& report) {
-  set("LCT_PMI_BACKEND", "file");
-  set("LCT_PMI_FILE_DIR", folder);
-  set("LCT_PMI_FILE_NRANKS", "2");
-  set("LCT_PMI_FILE_RANK", std::to_string(rank));
-  set("LCT_PMI_FILE_TIMEOUT_SEC", "10");
-  set("LCI_LOG_OUTFILE", folder + ".log" + std::to_string(rank));
+  meet_in(folder, rank, 2, 10);
+  setenv("LCI_LOG_OUTFILE", (folder + ".log" + std::to_string(rank)).c_str(), 1);
   static job one(rank);
   base::log::warn("no_memory", "rank %d begins", rank);  // the log is there from now on
   leak_guard leaks;
@@ -383,11 +330,7 @@ job_end run_job(int rank, const std::string& folder, std::uint64_t fail_at, job_
   }
   report.live = live_news() - before;
   if (spoils("leak")) new char[100];
-  for (const std::string& line : leaks.leaks()) {
-    std::printf("rank %d: left behind: %s\n", rank, line.c_str());
-    end = job_end::leftovers;
-  }
-  return end;
+  return with_leftovers(rank, end, leaks);
 }
 
 }  // namespace lci::test

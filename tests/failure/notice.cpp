@@ -14,16 +14,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lci.hpp"
+#include "tests/failure/told.hpp"
 #include "tests/support/running_clock.hpp"
 #include "tests/support/watchdog.hpp"
 
 namespace {
+
+using lci::test::told_by;
 
 constexpr int LAST = 2;
 constexpr lci::tag_t SILENCE = 11, WORD = 12, TALK = 13,
@@ -36,16 +38,6 @@ void expect(bool holds, const char* what) {
   if (holds) return;
   std::printf("rank %d: not so: %s\n", me, what);
   is_well = false;
-}
-
-// The rank of which a call tells; -1: none.
-int told_by(const std::function<void()>& call) {
-  try {
-    call();
-    return -1;
-  } catch (const lci::peer_failure_error& error) {
-    return error.failed_rank();
-  }
 }
 
 int told_by_progress() {

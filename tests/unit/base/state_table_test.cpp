@@ -1,22 +1,20 @@
-#include "lci/proto/engine/state_table.hpp"
+#include "lci/base/state_table.hpp"
 
 #include <gtest/gtest.h>
 
-#include "lci/proto/host/rendezvous.hpp"
-
-namespace proto = lci::proto;
+namespace base = lci::base;
 
 namespace {
 
 enum class state { a, b, end };
 enum class event { go, stop };
-using letter_row = proto::transition<state, event, int>;
+using letter_row = base::transition<state, event, int>;
 
 constexpr std::array<letter_row, 4> GOOD = {{{state::a, event::go, state::b, 0, ""},
                                              {state::a, event::stop, state::end, 0, ""},
                                              {state::b, event::go, state::b, 0, ""},
                                              {state::b, event::stop, state::end, 0, ""}}};
-constexpr bool sound(const auto& table) { return proto::table_is_sound(table, state::end, 3, 2); }
+constexpr bool sound(const auto& table) { return base::table_is_sound(table, state::end, 3, 2); }
 static_assert(sound(GOOD));
 
 }  // namespace
@@ -48,9 +46,4 @@ TEST(table_is_sound, row_that_starts_at_an_end__is_found) {
   constexpr std::array<letter_row, 5> table = {
       {GOOD[0], GOOD[1], GOOD[2], GOOD[3], {state::end, event::go, state::a, 0, ""}}};
   EXPECT_FALSE(sound(table));
-}
-
-TEST(rendezvous_tables, every_row__says_what_it_does) {
-  for (const auto& row : proto::SEND_TABLE) EXPECT_NE(std::string(row.says), "");
-  for (const auto& row : proto::RECV_TABLE) EXPECT_NE(std::string(row.says), "");
 }

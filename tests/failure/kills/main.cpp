@@ -4,26 +4,20 @@
 // one is tried. The backend is the one that LCI_ATTR_BACKEND names. LCI_KILLS_SPOIL makes the
 // checks fire: bytes, lost, abort, hang, descriptor, leak, late. Run as
 //   kills [kills (8)] [seed (LCI_TEST_SEED, or by the clock, and printed)]
-#include <dirent.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <random>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
-#include "tests/kills/job.hpp"
-#include "tests/support/memory_leaks.hpp"
+#include "tests/failure/kills/job.hpp"
+#include "tests/failure/ranks.hpp"
 #include "tests/support/process_harness.hpp"
 
 namespace {
@@ -34,10 +28,7 @@ using std::chrono::microseconds;
 
 constexpr int RANKS = 3;
 
-bool spoils(std::string_view what) {
-  const char* const given = std::getenv("LCI_KILLS_SPOIL");
-  return given != nullptr && what == given;
-}
+bool spoils(std::string_view what) { return lci::test::is_set_to("LCI_KILLS_SPOIL", what); }
 
 // A survivor hears in seconds, as far as a network is concerned; a machine may be slow.
 std::chrono::seconds patience() {
@@ -54,100 +45,54 @@ unsigned seed_of(int count, char** arguments) {
 }
 
 struct tally {
-  int well = 0, gone = 0, start = 0, killed = 0, hung = 0, bad = 0;
+  int well = 0, lost = 0, start = 0, killed = 0, hung = 0, bad = 0;
 };
 
 constexpr int NOBODY = -1;
 
-pid_t begin_rank(int rank, const std::string& folder, bool is_undisturbed) {
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child != 0) return child;
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const job_end end = lci::test::run_job(rank, RANKS, folder, is_undisturbed);
-  std::fflush(stdout);
-  // As at the end of a process, which these do not come to.
-  _exit(static_cast<int>(lci::test::has_leaked_memory() ? job_end::leak : end));
-}
-
 class one_job {
  public:
   explicit one_job(bool is_undisturbed) : is_undisturbed_(is_undisturbed) {
-    if (mkdtemp(folder_) == nullptr) std::abort();
     for (int rank = 0; rank < RANKS; ++rank)
-      pids_.push_back(begin_rank(rank, folder_, is_undisturbed));
+      ranks_.begin(
+          [&] { return lci::test::run_job(rank, RANKS, ranks_.folder(), is_undisturbed); });
   }
-  ~one_job() { std::filesystem::remove_all(folder_); }
-  one_job(const one_job&) = delete;
-  one_job& operator=(const one_job&) = delete;
 
   void kill_at(microseconds moment, int victim) {
-    std::this_thread::sleep_until(begin_ + moment);
-    if (spoils("late"))
-      waitid(P_PID, static_cast<id_t>(pids_[static_cast<std::size_t>(victim)]), nullptr,
-             WEXITED | WNOWAIT);
+    std::this_thread::sleep_until(ranks_.begun() + moment);
     victim_ = victim;
-    kill(pids_[static_cast<std::size_t>(victim)], SIGKILL);  // a zombie at most: it is not reaped
+    ranks_.kill(victim, spoils("late"));
   }
   // How long it took.
   microseconds finish(tally& all) {
-    const auto limit = clock_type::now() + patience();
-    std::vector<int> status(RANKS);
-    for (int left = RANKS; left > 0;) {
-      bool is_any = false;
-      for (int rank = 0; rank < RANKS; ++rank) {
-        pid_t& pid = pids_[static_cast<std::size_t>(rank)];
-        if (pid == 0 || waitpid(pid, &status[static_cast<std::size_t>(rank)], WNOHANG) != pid)
-          continue;
-        pid = 0;
-        --left;
-        is_any = true;
-      }
-      if (!is_any) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (left == 0 || clock_type::now() <= limit) continue;
-      give_up(all);
-      return {};
-    }
-    for (int rank = 0; rank < RANKS; ++rank) count(rank, status, all);
-    return std::chrono::duration_cast<microseconds>(clock_type::now() - begin_);
+    ranks_.wait(patience());
+    all.hung += ranks_.hung();
+    if (ranks_.hung() != 0) return {};
+    for (int rank = 0; rank < RANKS; ++rank) count(rank, all);
+    return std::chrono::duration_cast<microseconds>(ranks_.age());
   }
 
  private:
-  void give_up(tally& all) {
-    for (int rank = 0; rank < RANKS; ++rank) {
-      pid_t& pid = pids_[static_cast<std::size_t>(rank)];
-      if (pid == 0) continue;
-      std::printf("rank %d hangs\n", rank);
-      if (std::getenv("LCI_KILLS_KEEP") != nullptr) pause();
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, 0);
-      pid = 0;
-      ++all.hung;
-    }
-  }
-
-  static bool is_killed(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
-
-  // status: of each rank, all of which have ended.
-  void count(int rank, const std::vector<int>& status, tally& all) const {
-    const int mine = status[static_cast<std::size_t>(rank)];
-    const bool is_lost = victim_ != NOBODY && is_killed(status[static_cast<std::size_t>(victim_)]);
-    if (WIFSIGNALED(mine)) {
+  void count(int rank, tally& all) const {
+    const int status = ranks_.status(rank);
+    const bool is_lost = victim_ != NOBODY && ranks_.was_killed(victim_);
+    if (WIFSIGNALED(status)) {
       if (is_lost && rank == victim_) {
         ++all.killed;
         return;
       }
-      std::printf("rank %d ended by signal %d\n", rank, WTERMSIG(mine));
+      std::printf("rank %d ended by signal %d\n", rank, WTERMSIG(status));
       ++all.bad;
       return;
     }
-    switch (static_cast<job_end>(WEXITSTATUS(mine))) {
+    switch (static_cast<job_end>(WEXITSTATUS(status))) {
       case job_end::well:
         ++all.well;
         return;
-      case job_end::gone:
+      case job_end::lost:
       case job_end::withdrawn:
-        ++all.gone;
+      case job_end::given_up:
+        ++all.lost;
         if (is_lost) return;
         break;
       case job_end::start:
@@ -158,14 +103,12 @@ class one_job {
       default:
         break;
     }
-    std::printf("rank %d ended with status %d\n", rank, WEXITSTATUS(mine));
+    std::printf("rank %d ended with status %d\n", rank, WEXITSTATUS(status));
     ++all.bad;
   }
 
   const bool is_undisturbed_;
-  char folder_[32] = "/tmp/lci_kills.XXXXXX";
-  const clock_type::time_point begin_ = clock_type::now();
-  std::vector<pid_t> pids_;  // by rank; 0 once reaped
+  lci::test::ranks ranks_{"kills", "LCI_KILLS_KEEP"};
   int victim_ = NOBODY;
 };
 
@@ -209,7 +152,7 @@ int main(int count, char** arguments) {
   std::printf(
       "%ld kills: %d killed in %ld jobs, %d heard of a loss, %d did not start, %d ended well, %d "
       "hung, %d bad, %zu left behind\n",
-      kills, all.killed, tries, all.gone, all.start, all.well, all.hung + undisturbed.hung,
+      kills, all.killed, tries, all.lost, all.start, all.well, all.hung + undisturbed.hung,
       all.bad + undisturbed.bad, left);
   const bool is_well = undisturbed.well == 2 * RANKS && all.killed == kills && all.hung == 0 &&
                        all.bad == 0 && left == 0;

@@ -7,17 +7,9 @@
 #include <cstdint>
 #include <string>
 
-namespace lci::test {
+#include "tests/failure/job_end.hpp"
 
-enum class job_end : int {
-  well = 0,
-  no_memory = 10,    // std::bad_alloc: of start, of a collective or of a call that waits
-  typed = 11,        // an error of lci/errors.hpp: the other rank is gone
-  wrong_bytes = 20,  // what arrived is not what was sent
-  untyped = 21,      // another exception
-  leftovers = 22,    // descriptors, packets
-  leak = 23,         // memory that nothing leads to, seen by the address sanitizer
-};
+namespace lci::test {
 
 // What a rank leaves for its parent; in shared memory.
 struct job_report {

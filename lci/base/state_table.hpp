@@ -8,7 +8,7 @@
 #include <array>
 #include <cstddef>
 
-namespace lci::proto {
+namespace lci::base {
 
 template <class State, class Event, class Action>
 struct transition {
@@ -63,4 +63,4 @@ constexpr bool table_is_sound(const Table& table, State first_end, std::size_t s
   return true;
 }
 
-}  // namespace lci::proto
+}  // namespace lci::base

@@ -4,15 +4,11 @@
 // one that LCI_ATTR_BACKEND names. LCI_NO_MEMORY_SPOIL makes the checks fire: bytes, abort, hang,
 // leak. Run as
 //   no_memory [first (1)] [stride (1)] [last (none)] [jobs at a time (6)]
-#include <dirent.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -22,33 +18,19 @@
 #include <string_view>
 #include <thread>
 
-#include "tests/no_memory/job.hpp"
-
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/lsan_interface.h>
-#endif
+#include "tests/failure/no_memory/job.hpp"
+#include "tests/failure/ranks.hpp"
 
 namespace {
 
 using lci::test::job_end;
 using lci::test::job_report;
-using clock_type = std::chrono::steady_clock;
 
 constexpr int RANKS = 2;
 
 // Who waits in vain for the other rank hears in seconds; a machine may be slow.
 std::chrono::seconds patience() {
-  const char* const spoilt = std::getenv("LCI_NO_MEMORY_SPOIL");
-  return std::chrono::seconds(spoilt != nullptr && std::string_view(spoilt) == "hang" ? 5 : 300);
-}
-
-// As at the end of a process, which these do not come to.
-bool has_leaked() {
-#ifdef __SANITIZE_ADDRESS__
-  return __lsan_do_recoverable_leak_check() != 0;
-#else
-  return false;
-#endif
+  return std::chrono::seconds(lci::test::is_set_to("LCI_NO_MEMORY_SPOIL", "hang") ? 5 : 300);
 }
 
 struct tally {
@@ -61,12 +43,15 @@ class one_job {
   one_job(std::uint64_t fail_at, int victim) : fail_at_(fail_at), victim_(victim) {
     void* const shared =
         mmap(nullptr, sizeof(*reports_), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (shared == MAP_FAILED || mkdtemp(folder_) == nullptr) std::abort();
+    if (shared == MAP_FAILED) std::abort();
     reports_ = new (shared) std::array<job_report, RANKS>;
-    for (int rank = 0; rank < RANKS; ++rank) begin(rank);
+    for (int rank = 0; rank < RANKS; ++rank)
+      ranks_.begin([&] {
+        return lci::test::run_job(rank, ranks_.folder(), rank == victim_ ? fail_at_ : 0,
+                                  (*reports_)[static_cast<std::size_t>(rank)]);
+      });
   }
   ~one_job() {
-    std::filesystem::remove_all(folder_);
     for (int rank = 0; rank < RANKS; ++rank) std::filesystem::remove(log_of(rank));
     munmap(reports_, sizeof(*reports_));
   }
@@ -74,17 +59,8 @@ class one_job {
   one_job& operator=(const one_job&) = delete;
 
   // True: it is over.
-  bool look() {
-    bool is_over = true;
-    for (int rank = 0; rank < RANKS; ++rank) {
-      pid_t& pid = pids_[static_cast<std::size_t>(rank)];
-      if (pid != 0 && waitpid(pid, &status_[static_cast<std::size_t>(rank)], WNOHANG) == pid)
-        pid = 0;
-      is_over = is_over && pid == 0;
-    }
-    if (!is_over && clock_type::now() - begin_ > patience()) give_up();
-    return is_over;
-  }
+  bool look() { return ranks_.look(patience()); }
+  void wait() { ranks_.wait(patience()); }
   const job_report& report(int rank) const { return (*reports_)[static_cast<std::size_t>(rank)]; }
   std::uint64_t fail_at() const { return fail_at_; }
   int victim() const { return victim_; }
@@ -101,32 +77,9 @@ class one_job {
   }
 
  private:
-  void begin(int rank) {
-    std::fflush(stdout);
-    const pid_t child = fork();
-    if (child != 0) {
-      pids_[static_cast<std::size_t>(rank)] = child;
-      return;
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const job_end end = lci::test::run_job(rank, folder_, rank == victim_ ? fail_at_ : 0,
-                                           (*reports_)[static_cast<std::size_t>(rank)]);
-    std::fflush(stdout);
-    _exit(static_cast<int>(has_leaked() ? job_end::leak : end));
-  }
-  void give_up() {
-    for (int rank = 0; rank < RANKS; ++rank) {
-      const pid_t pid = pids_[static_cast<std::size_t>(rank)];
-      if (pid == 0) continue;
-      std::printf("rank %d hangs\n", rank);
-      std::fflush(stdout);
-      if (std::getenv("LCI_NO_MEMORY_KEEP") != nullptr) pause();
-      kill(pid, SIGKILL);
-    }
-  }
   void count(int rank, tally& all, const job_report& usual) {
     const job_report& is = report(rank);
-    const int status = status_[static_cast<std::size_t>(rank)];
+    const int status = ranks_.status(rank);
     const auto say_bad = [&](const char* what, long long number) {
       std::printf("rank %d %s %lld\n", rank, what, number);
       ++all.bad;
@@ -139,7 +92,7 @@ class one_job {
       ++all.well;
     else if (end == job_end::no_memory && is.has_fired)
       ++all.no_memory;
-    else if (end == job_end::typed && may_miss)
+    else if (is_typed(end) && may_miss)
       ++all.typed;
     else
       return say_bad("ended with status", WEXITSTATUS(status));
@@ -149,9 +102,12 @@ class one_job {
     if (end == job_end::well && has_said(rank, "that did not complete"))
       say_bad("has left operations open", 1);
   }
-  std::string log_of(int rank) const {
-    return std::string(folder_) + ".log" + std::to_string(rank);
+  // An error of lci/errors.hpp: the other rank is lost.
+  static bool is_typed(job_end end) {
+    return end == job_end::lost || end == job_end::start || end == job_end::withdrawn ||
+           end == job_end::refused;
   }
+  std::string log_of(int rank) const { return ranks_.folder() + ".log" + std::to_string(rank); }
   bool has_said(int rank, std::string_view what) const {
     std::ifstream log(log_of(rank));
     for (std::string line; std::getline(log, line);)
@@ -165,16 +121,9 @@ class one_job {
 
   const std::uint64_t fail_at_;
   const int victim_;
-  char folder_[32] = "/tmp/lci_no_memory.XXXXXX";
   std::array<job_report, RANKS>* reports_ = nullptr;
-  std::array<pid_t, RANKS> pids_{};  // 0 once reaped
-  std::array<int, RANKS> status_{};
-  const clock_type::time_point begin_ = clock_type::now();
+  lci::test::ranks ranks_{"no_memory", "LCI_NO_MEMORY_KEEP"};
 };
-
-void wait_for(one_job& job) {
-  while (!job.look()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
 
 // What a job is where nothing fails; false: it is not well.
 bool undisturbed(std::array<job_report, RANKS>& usual) {
@@ -182,7 +131,7 @@ bool undisturbed(std::array<job_report, RANKS>& usual) {
   for (auto& one : usual) one.live = one.packets = 1 << 30;
   for (int i = 0; i < 2; ++i) {
     one_job job(0, 0);
-    wait_for(job);
+    job.wait();
     job.count(all, usual);
     for (int rank = 0; rank < RANKS; ++rank)
       usual[static_cast<std::size_t>(rank)] = job.report(rank);
