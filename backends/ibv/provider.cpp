@@ -5,14 +5,7 @@
 #include "backends/ibv/select.hpp"
 
 namespace lci::ibv {
-namespace {
 
-std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
-  return std::make_unique<fabric>(config);
-}
-
-}  // namespace
-
-const net::provider PROVIDER{"ibv", attr_backend_t::ibv, &probe, &open, &report};
+const net::provider PROVIDER{"ibv", attr_backend_t::ibv, &probe, &net::open_as<fabric>, &report};
 
 }  // namespace lci::ibv

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "lci/net/connected/address_text.hpp"
+
 namespace lci::ofi {
 namespace {
 
@@ -19,16 +21,6 @@ std::string text_of(const sockaddr_in6& address) {
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(AF_INET6, &address.sin6_addr, text, sizeof(text));
   return text;
-}
-
-std::string hex_of(const unsigned char* bytes, std::size_t size) {
-  std::string out = "0x";
-  for (std::size_t i = 0; i < size; ++i) {
-    char two[3];
-    std::snprintf(two, sizeof(two), "%02x", bytes[i]);
-    out += two;
-  }
-  return out;
 }
 
 // Up to its end, which not every provider writes.
@@ -57,7 +49,7 @@ std::string address_text(const fi_info& info) {
     return text_of(*static_cast<const sockaddr_in6*>(info.src_addr));
   if (info.addr_format == FI_ADDR_STR)
     return text_in(static_cast<const char*>(info.src_addr), info.src_addrlen);
-  return hex_of(static_cast<const unsigned char*>(info.src_addr), info.src_addrlen);
+  return net::connected::text_of("0x", info.src_addr, info.src_addrlen);
 }
 
 std::string pci_address(const fi_info& info) {

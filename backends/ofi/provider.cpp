@@ -5,14 +5,7 @@
 #include "backends/ofi/select.hpp"
 
 namespace lci::ofi {
-namespace {
 
-std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
-  return std::make_unique<fabric>(config);
-}
-
-}  // namespace
-
-const net::provider PROVIDER{"ofi", attr_backend_t::ofi, &probe, &open, &report};
+const net::provider PROVIDER{"ofi", attr_backend_t::ofi, &probe, &net::open_as<fabric>, &report};
 
 }  // namespace lci::ofi

@@ -32,12 +32,9 @@ std::string probe() {
   return {};
 }
 
-std::unique_ptr<net::fabric> open(const net::fabric_config& config) {
-  return std::make_unique<fabric>(config);
-}
-
 }  // namespace
 
-const net::provider PROVIDER{"shm", attr_backend_t::shm, &probe, &open, nullptr, &place_here};
+const net::provider PROVIDER{"shm",   attr_backend_t::shm, &probe, &net::open_as<fabric>,
+                             nullptr, &place_here};
 
 }  // namespace lci::shm

@@ -36,6 +36,12 @@ struct provider {
   std::string (*place)() = nullptr;
 };
 
+// provider::open of a backend whose fabric needs nothing but the config.
+template <class Fabric>
+std::unique_ptr<fabric> open_as(const fabric_config& config) {
+  return std::make_unique<Fabric>(config);
+}
+
 // In order of preference. Defined by backends/providers.cpp, so that nothing below names a backend.
 std::span<const provider> providers();
 
