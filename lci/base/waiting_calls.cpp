@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "lci/base/platform.hpp"
+#include "lci/base/race_point.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/base/thread_id.hpp"
 
@@ -44,6 +45,7 @@ void enter_waiting(const waiting_call& call) noexcept {
     r->calls[r->depth] = {call.what, call.object, call.rank,    thread,
                           call.tag,  call.size,   call.refusal, report::moment::now_ms()};
   }
+  LCI_RACE_POINT("waiting_calls.enter.in_row");
   ++r->depth;
 }
 

@@ -5,16 +5,7 @@
 #include "tests/interleavings/checker.hpp"
 // The checker's words first.
 #include "lci/base/biased_lock.cpp"
-#include "lci/base/owned.cpp"
-
-namespace lci::base::detail {
-constinit thread_local std::uint32_t thread_id_tls = NO_THREAD_ID;
-constinit thread_local thread_record* thread_record_tls = nullptr;
-std::uint32_t assign_thread_id() noexcept { std::abort(); }
-}  // namespace lci::base::detail
-
-void operator delete(void* p, std::size_t) noexcept { ::operator delete(p); }
-void operator delete[](void* p, std::size_t) noexcept { ::operator delete[](p); }
+#include "tests/interleavings/owned_alone.hpp"
 
 namespace lci::test {
 namespace {

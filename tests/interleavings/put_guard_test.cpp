@@ -8,16 +8,7 @@
 #include <emmintrin.h>
 #define static_assert(...) static_assert(true)
 #include "backends/shm/put_guard.hpp"
-#include "lci/base/owned.cpp"
-
-namespace lci::base::detail {
-constinit thread_local std::uint32_t thread_id_tls = NO_THREAD_ID;
-constinit thread_local thread_record* thread_record_tls = nullptr;
-std::uint32_t assign_thread_id() noexcept { std::abort(); }
-}  // namespace lci::base::detail
-
-void operator delete(void* p, std::size_t) noexcept { ::operator delete(p); }
-void operator delete[](void* p, std::size_t) noexcept { ::operator delete[](p); }
+#include "tests/interleavings/owned_alone.hpp"
 
 namespace lci::test {
 namespace {

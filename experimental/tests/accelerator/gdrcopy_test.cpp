@@ -118,15 +118,7 @@ TEST(gdrcopy, memory_that_comes_and_goes__is_never_taken_for_what_was_there) {
   for (int round = 0; round < 50; ++round) {
     const std::size_t size = round % 2 == 0 ? 64 : 1000;
     const guarded out(place::device, size), in(place::device, size);
-    const std::uint64_t use = next_use();
-    out->fill(seed_of(world().rank, use));
-    in->clear(seed_of(world().previous(), use));
-    const owned_comp received(lci::alloc_counter());
-    post(lci::post_recv_x(world().previous(), in->get(), size, use, received).mr(lci::MR_DEVICE));
-    post_and_wait(
-        lci::post_send_x(world().next(), out->get(), size, use, lci::COMP_NULL).mr(lci::MR_DEVICE));
-    wait_until([&] { return lci::counter_get(received) == 1; });
-    ASSERT_EQ(in->check(seed_of(world().previous(), use)), "") << round;
+    ASSERT_EQ(send_around(out, in, size), "") << round;
   }
 }
 

@@ -42,4 +42,20 @@ void post_and_wait(Op&& op) {
   EXPECT_TRUE(insist(op).is_done());
 }
 
+// Each rank sends the next one a message of `size` bytes; "", or what is wrong with the one that
+// came. `at_receiver`, `at_sender`: how the memory is named.
+inline std::string send_around(const guarded& out, const guarded& in, std::size_t size,
+                               const lci::mr_t& at_receiver = lci::MR_DEVICE,
+                               const lci::mr_t& at_sender = lci::MR_DEVICE) {
+  const std::uint64_t use = next_use();
+  out->fill(seed_of(world().rank, use));
+  in->clear(seed_of(world().previous(), use));
+  const owned_comp received(lci::alloc_counter());
+  post(lci::post_recv_x(world().previous(), in->get(), size, use, received).mr(at_receiver));
+  post_and_wait(
+      lci::post_send_x(world().next(), out->get(), size, use, lci::COMP_NULL).mr(at_sender));
+  wait_until([&] { return lci::counter_get(received) == 1; });
+  return in->check(seed_of(world().previous(), use));
+}
+
 }  // namespace accelerator_test

@@ -65,15 +65,7 @@ TEST(mixed, small_gpu_messages_beside_gpu_bulk) {
   const bulk beside;
   guarded out(place::device, 8), in(place::device, 8);
   for (int i = 0; i < 50; ++i) {
-    const std::uint64_t use = next_use();
-    out->fill(seed_of(world().rank, use));
-    in->clear(seed_of(world().previous(), use));
-    const owned_comp received(lci::alloc_counter());
-    post(lci::post_recv_x(world().previous(), in->get(), 8, use, received).mr(lci::MR_DEVICE));
-    post_and_wait(
-        lci::post_send_x(world().next(), out->get(), 8, use, lci::COMP_NULL).mr(lci::MR_DEVICE));
-    wait_until([&] { return lci::counter_get(received) == 1; });
-    ASSERT_EQ(in->check(seed_of(world().previous(), use)), "") << i;
+    ASSERT_EQ(send_around(out, in, 8), "") << i;
   }
   wait_until([&] { return beside.is_done(); });
   beside.expect_arrived();

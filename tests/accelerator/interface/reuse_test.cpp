@@ -18,7 +18,6 @@ TEST(reuse, messages__see_new_bytes_in_new_memory) {
   const void* last[3] = {};
   int reused = 0;
   for (int i = 0; i < 120; ++i) {
-    const std::uint64_t use = next_use();
     const auto n = static_cast<std::size_t>(i);
     const std::size_t size = SIZES[n % std::size(SIZES)];
     const std::size_t mine = chance(random);
@@ -27,16 +26,10 @@ TEST(reuse, messages__see_new_bytes_in_new_memory) {
     guarded out(where, size), in(there, size);
     reused += last[mine % 3] == out.memory().get() ? 1 : 0;
     last[mine % 3] = out.memory().get();
-    out->fill(seed_of(world().rank, use));
-    in->clear(seed_of(world().previous(), use));
     const bool known = mine / 6 == 0;
-    const lci::mr_t how = known ? lci::MR_DEVICE : lci::MR_UNKNOWN;
-    const owned_comp received(lci::alloc_counter());
-    post(lci::post_recv_x(world().previous(), in->get(), size, use, received)
-             .mr(known ? lci::MR_UNKNOWN : lci::MR_DEVICE));
-    post_and_wait(lci::post_send_x(world().next(), out->get(), size, use, lci::COMP_NULL).mr(how));
-    wait_until([&] { return lci::counter_get(received) == 1; });
-    ASSERT_EQ(in->check(seed_of(world().previous(), use)), "") << "round " << i;
+    const std::string wrong = send_around(out, in, size, known ? lci::MR_UNKNOWN : lci::MR_DEVICE,
+                                          known ? lci::MR_DEVICE : lci::MR_UNKNOWN);
+    ASSERT_EQ(wrong, "") << "round " << i;
   }
   std::printf("rank %d: %d of 120 allocations had the address of the one before\n", world().rank,
               reused);
@@ -76,20 +69,12 @@ TEST(reuse, overlaps__are_no_detour) {
   const place where = place::device;
   const guarded keeper(where, 4 * KIB);
   for (int i = 0; i < ROUNDS; ++i) {
-    const std::uint64_t use = next_use();
     const auto n = static_cast<std::size_t>(i);
     // Moves what follows within the block.
     const guarded shift(where, (1 + n % 5) * 64 * KIB);
     const std::size_t size = MIB - n % 7 * 16 * KIB;
     guarded out(where, size), in(where, size);
-    out->fill(seed_of(world().rank, use));
-    in->clear(seed_of(world().previous(), use));
-    const owned_comp received(lci::alloc_counter());
-    post(lci::post_recv_x(world().previous(), in->get(), size, use, received).mr(lci::MR_DEVICE));
-    post_and_wait(
-        lci::post_send_x(world().next(), out->get(), size, use, lci::COMP_NULL).mr(lci::MR_DEVICE));
-    wait_until([&] { return lci::counter_get(received) == 1; });
-    ASSERT_EQ(in->check(seed_of(world().previous(), use)), "") << "round " << i;
+    ASSERT_EQ(send_around(out, in, size), "") << "round " << i;
     barrier();
   }
 }
@@ -99,20 +84,12 @@ TEST(reuse, vmm__mapped_anew_behind_the_same_address) {
   constexpr std::size_t SIZE = 2 * MIB;
   guarded out(place::vmm, SIZE - 4 * slot::GUARD), in(place::vmm, SIZE - 4 * slot::GUARD);
   for (int i = 0; i < 10; ++i) {
-    const std::uint64_t use = next_use();
     if (i % 2 == 1) {
       lci::cuda::real_gpu::get().remap(out.memory().get(), out.memory().size());
       lci::cuda::real_gpu::get().remap(in.memory().get(), in.memory().size());
     }
-    out->fill(seed_of(world().rank, use));
-    in->clear(seed_of(world().previous(), use));
-    const owned_comp received(lci::alloc_counter());
     const lci::mr_t how = i % 4 < 2 ? lci::MR_DEVICE : lci::MR_UNKNOWN;
-    post(lci::post_recv_x(world().previous(), in->get(), in->size(), use, received).mr(how));
-    post_and_wait(
-        lci::post_send_x(world().next(), out->get(), out->size(), use, lci::COMP_NULL).mr(how));
-    wait_until([&] { return lci::counter_get(received) == 1; });
-    ASSERT_EQ(in->check(seed_of(world().previous(), use)), "") << "round " << i;
+    ASSERT_EQ(send_around(out, in, in->size(), how, how), "") << "round " << i;
     barrier();
   }
 }

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/race_hook.hpp"
+
 namespace lci::base {
 namespace {
 
@@ -47,6 +49,36 @@ TEST(waiting_calls, enter__calls_inside_each_other_are_all_seen_up_to_a_limit) {
   EXPECT_EQ(reported().size(), MOST_WAITING - 1);
   for (unsigned i = 1; i < MOST_WAITING; ++i) leave_waiting();
   EXPECT_TRUE(reported().empty());
+}
+
+// A signal may come while its thread, or another one, is writing: nothing of that row is told, and
+// all of the others.
+TEST(waiting_calls, report__of_a_row_that_is_being_written_says_busy_and_no_more) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  enter_waiting({"outer"});
+  std::vector<report::record> here, there;
+  {
+    const lci::test::race_hook hook(
+        "waiting_calls.enter.in_row",
+        [&] {
+          here = reported();
+          std::thread([&] { there = reported(); }).join();
+        },
+        1);
+    std::thread([] {
+      enter_waiting({"inner"});
+      leave_waiting();
+    }).join();
+    EXPECT_EQ(hook.hits(), 1);
+  }
+  leave_waiting();
+  for (const auto& all : {here, there}) {
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_EQ(all[0].what, report::kind::call);
+    EXPECT_STREQ(all[0].name, "outer");
+    EXPECT_EQ(all[1].what, report::kind::busy);
+    EXPECT_STREQ(all[1].name, "a blocking call");
+  }
 }
 
 TEST(report_sheet, add__what_has_no_room_is_counted) {

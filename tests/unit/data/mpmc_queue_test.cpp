@@ -8,6 +8,7 @@
 
 #include "tests/support/alloc_counter.hpp"
 #include "tests/support/race_hook.hpp"
+#include "tests/unit/data/mpmc_rounds.hpp"
 
 using lci::data::mpmc_queue;
 
@@ -125,31 +126,7 @@ TEST(mpmc_queue, leave__another_consumer_moved_the_front_meanwhile) {
 
 // The start is so small that growth happens all through the run.
 TEST(mpmc_queue, stress__nothing_lost_doubled_or_reordered) {
-  constexpr std::uint64_t PRODUCERS = 3, CONSUMERS = 3, EACH = 20000;
   mpmc_queue<std::uint64_t> queue(2);
-  std::atomic<std::uint64_t> taken{0};
-  std::atomic<int> disorder{0};
-  std::vector<std::atomic<std::uint8_t>> seen(PRODUCERS * EACH);
-  std::vector<std::thread> threads;
-  for (std::uint64_t p = 0; p < PRODUCERS; ++p)
-    threads.emplace_back([&, p] {
-      for (std::uint64_t i = 0; i < EACH; ++i) queue.push(p * EACH + i);
-    });
-  for (std::uint64_t c = 0; c < CONSUMERS; ++c)
-    threads.emplace_back([&] {
-      std::uint64_t next[PRODUCERS] = {}, v;
-      while (taken.load(std::memory_order_relaxed) < PRODUCERS * EACH) {
-        if (!queue.try_pop(v)) {
-          std::this_thread::yield();
-          continue;
-        }
-        ++taken;
-        ++seen[v];
-        if (v % EACH < next[v / EACH]) ++disorder;
-        next[v / EACH] = v % EACH + 1;
-      }
-    });
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(disorder, 0);
-  for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], 1) << i;
+  lci::test::expect_each_once_in_order([&](std::uint64_t value) { queue.push(value); },
+                                       [&](std::uint64_t& out) { return queue.try_pop(out); });
 }

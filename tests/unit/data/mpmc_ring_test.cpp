@@ -6,6 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/unit/data/mpmc_rounds.hpp"
+
 using lci::data::mpmc_ring;
 using lci::data::push_result;
 
@@ -80,34 +82,11 @@ TEST(mpmc_ring, cell__element_of_40_bytes_is_copied_whole) {
   for (std::uint64_t i = 0; i < 5; ++i) EXPECT_EQ(out.word[i], i + 1);
 }
 
-// Every element comes out once; the elements of one producer reach one consumer in order.
 TEST(mpmc_ring, stress__nothing_lost_doubled_or_reordered) {
-  constexpr std::uint64_t PRODUCERS = 3, CONSUMERS = 3, EACH = 20000;
   mpmc_ring<std::uint64_t> ring(64);
-  std::atomic<std::uint64_t> taken{0};
-  std::atomic<int> disorder{0};
-  std::vector<std::atomic<std::uint8_t>> seen(PRODUCERS * EACH);
-  std::vector<std::thread> threads;
-  for (std::uint64_t p = 0; p < PRODUCERS; ++p)
-    threads.emplace_back([&, p] {
-      for (std::uint64_t i = 0; i < EACH; ++i)
-        while (ring.try_push(p * EACH + i) != push_result::pushed) std::this_thread::yield();
-    });
-  for (std::uint64_t c = 0; c < CONSUMERS; ++c)
-    threads.emplace_back([&] {
-      std::uint64_t next[PRODUCERS] = {}, v;
-      while (taken.load(std::memory_order_relaxed) < PRODUCERS * EACH) {
-        if (!ring.try_pop(v)) {
-          std::this_thread::yield();
-          continue;
-        }
-        ++taken;
-        ++seen[v];
-        if (v % EACH < next[v / EACH]) ++disorder;
-        next[v / EACH] = v % EACH + 1;
-      }
-    });
-  for (auto& t : threads) t.join();
-  EXPECT_EQ(disorder, 0);
-  for (std::size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], 1) << i;
+  lci::test::expect_each_once_in_order(
+      [&](std::uint64_t value) {
+        while (ring.try_push(value) != push_result::pushed) std::this_thread::yield();
+      },
+      [&](std::uint64_t& out) { return ring.try_pop(out); });
 }

@@ -14,6 +14,19 @@ class connector_test : public on_a_card {
   static void poll(test::group& g, int times) {
     for (int i = 0; i < times; ++i) g.poll();
   }
+  // What rank 1 says to rank 0, whose address is `to`, before they are connected.
+  hello first_hello(fabric_address& to) {
+    fabric_address peer;
+    EXPECT_TRUE(fabric_address::parse(at(0).address(), to));
+    EXPECT_TRUE(fabric_address::parse(at(1).address(), peer));
+    hello out;
+    out.to = to.id;
+    out.from = peer.id;
+    out.rank = 1;
+    out.qpn = 0xabcd;
+    out.where = to.where;
+    return out;
+  }
 };
 
 // Notes who is looked up: that is what makes a process say once which way it reaches whom.
@@ -165,17 +178,10 @@ TEST_F(connector_test, peer_without_that_device__is_called_again) {
 
 TEST_F(connector_test, strangers__are_not_answered) {
   auto g = open(2);
-  fabric_address here, peer;
-  ASSERT_TRUE(fabric_address::parse(at(0).address(), here));
-  ASSERT_TRUE(fabric_address::parse(at(1).address(), peer));
-  hello good;
-  good.to = here.id;
-  good.from = peer.id;
-  good.rank = 1;
-  good.qpn = 0xabcd;
+  fabric_address here;
+  hello good = first_hello(here);
   good.flags = net::connected::hello_flags::WANTS_ANSWER;
   good.reads = 16;
-  good.where = here.where;
   stranger them(here);
   const std::size_t before = card().live().qps;
   const auto is_ignored = [&](const hello& what) {
@@ -214,16 +220,9 @@ TEST_F(connector_test, strangers__are_not_answered) {
 TEST_F(connector_test, hello_of_another_queue_pair__does_not_touch_the_connection) {
   auto g = open(2);
   meet(*g, 0, 1);
-  fabric_address here, peer;
-  ASSERT_TRUE(fabric_address::parse(at(0).address(), here));
-  ASSERT_TRUE(fabric_address::parse(at(1).address(), peer));
-  hello late;
-  late.to = here.id;
-  late.from = peer.id;
-  late.rank = 1;
-  late.qpn = 0xabcd;
+  fabric_address here;
+  hello late = first_hello(here);
   late.directory_key = 77;
-  late.where = here.where;
   stranger them(here);
   EXPECT_EQ(them.say(late), 0);
   poll(*g, 200);
@@ -237,15 +236,8 @@ TEST_F(connector_test, hello_of_another_queue_pair__does_not_touch_the_connectio
 // Many hellos at once, each of which fails to connect: no receive for datagrams is lost by that.
 TEST_F(connector_test, failing_connections__do_not_make_it_deaf) {
   auto g = open(2);
-  fabric_address here, peer;
-  ASSERT_TRUE(fabric_address::parse(at(0).address(), here));
-  ASSERT_TRUE(fabric_address::parse(at(1).address(), peer));
-  hello one;
-  one.to = here.id;
-  one.from = peer.id;
-  one.rank = 1;
-  one.qpn = 0xabcd;
-  one.where = here.where;
+  fabric_address here;
+  hello one = first_hello(here);
   stranger them(here);
   const std::size_t receives = card().posted_receives();
   card().fail_nth("ibv_create_qp", 1, ENOMEM, 1 << 20);

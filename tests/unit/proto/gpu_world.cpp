@@ -358,4 +358,42 @@ void exchange::expect_good() const {
   EXPECT_TRUE(there.is_guarded()) << text();
 }
 
+void run_one(gpu_world& w, verb what, mem::mem_kind near, mem::mem_kind far, std::size_t size,
+             int to) {
+  exchange one(w, what, near, far, size, 0, to);
+  one.start();
+  EXPECT_TRUE(w.step_until([&] { return one.is_over(); })) << one.text();
+  w.step_until([&] {
+    return w[0].queues->is_drained() && w[to].queues->is_drained() && !w[0].core.is_busy() &&
+           !w[to].core.is_busy();
+  });
+  one.expect_good();
+}
+
+void expect_each_arrives(gpu_world& w, std::initializer_list<std::size_t> sizes, int to) {
+  for (const std::size_t size : sizes)
+    for_each_transfer([&](verb what, mem::mem_kind near, mem::mem_kind far) {
+      run_one(w, what, near, far, size, to);
+    });
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+  if (to != 0) w.expect_clean(to);
+}
+
+void expect_many_complete(gpu_world& w, int rounds) {
+  exchanges all;
+  for (int round = 0; round < rounds; ++round)
+    for_each_transfer([&](verb what, mem::mem_kind near, mem::mem_kind far) {
+      const std::size_t size = std::size_t{5000} + 9001 * (all.size() % 4);
+      all.push_back(std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
+      all.back()->start(false);
+    });
+  EXPECT_TRUE(w.step_until([&] { return are_over(all); }));
+  w.step(100);
+  for (const auto& one : all) one->expect_good();
+  EXPECT_TRUE(w.thrown.empty()) << w.errors();
+  w.expect_clean(0);
+  w.expect_clean(1);
+}
+
 }  // namespace lci::test

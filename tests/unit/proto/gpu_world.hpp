@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -146,5 +148,38 @@ class exchange {
   errorcode_t answer_ = errorcode_t::retry;
   bool is_received_ = false;
 };
+
+// It has failed: both ends were told, each once, and nothing was signalled.
+inline void expect_both_heard(gpu_world& w, const exchange& one) {
+  EXPECT_TRUE(one.near_.seen.empty());
+  EXPECT_TRUE(one.far_.seen.empty());
+  EXPECT_EQ(w.heard[0], 1u) << w.errors();
+  EXPECT_EQ(w.heard[1], 1u) << w.errors();
+}
+
+using exchanges = std::vector<std::unique_ptr<exchange>>;
+inline bool are_over(const exchanges& all) {
+  return std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
+}
+
+// Calls run(verb, near, far) for every operation and pair of memories of which one is a GPU's.
+template <class F>
+void for_each_transfer(F&& run) {
+  constexpr mem::mem_kind HOST = mem::mem_kind::host, GPU = mem::mem_kind::device;
+  for (const verb what : VERBS) {
+    run(what, GPU, HOST);
+    if (what == verb::active_message) continue;  // arrives in host memory
+    run(what, HOST, GPU);
+    run(what, GPU, GPU);
+  }
+}
+
+// One of them from rank 0, until both ends are quiet.
+void run_one(gpu_world& w, verb what, mem::mem_kind near, mem::mem_kind far, std::size_t size,
+             int to = 1);
+// Each of them with each of those sizes, which arrives and leaves nothing behind.
+void expect_each_arrives(gpu_world& w, std::initializer_list<std::size_t> sizes, int to = 1);
+// All of them at once, in both directions and so often, from posts that may not be refused.
+void expect_many_complete(gpu_world& w, int rounds);
 
 }  // namespace lci::test

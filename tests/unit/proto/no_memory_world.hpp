@@ -14,24 +14,13 @@
 
 #include "lci/errors.hpp"
 #include "lci/proto/host/select.hpp"
-#include "tests/support/failing_new/failing_new.hpp"
+#include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/unit/proto/world.hpp"
 
 namespace lci::test::no_memory {
 
 inline constexpr tag_t TAG = 5;
 inline constexpr std::size_t SIZES[] = {8, 3000, LARGE};  // inline, in a packet, by rendezvous
-
-// Runs scenario(n) for n = 1, 2, ... until none of its allocations fails any more.
-template <class Scenario>
-void for_each_allocation(Scenario&& scenario) {
-  std::uint64_t n = 1;
-  while (scenario(n)) {
-    if (testing::Test::HasFailure()) FAIL() << "allocation " << n;
-    ++n;
-  }
-  EXPECT_GT(n, 1u) << "nothing was allocated at all";
-}
 
 // Counts, and asks nobody for memory. Of messages it keeps the last one.
 class counting final : public comp_impl_t {

@@ -4,26 +4,16 @@
 
 #include <chrono>
 
-#include "tests/support/failing_new/failing_new.hpp"
+#include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/unit/shm/pair.hpp"
 
 namespace lci::shm {
 namespace {
 
 using lci::test::fail_nth_new;
+using lci::test::for_each_allocation;
 using test::pair;
 using test::pattern;
-
-// Runs scenario(n) for n = 1, 2, ... until none of its allocations fails any more.
-template <class Scenario>
-void for_each_allocation(Scenario&& scenario) {
-  std::uint64_t n = 1;
-  while (scenario(n)) {
-    if (testing::Test::HasFailure()) FAIL() << "allocation " << n;
-    ++n;
-  }
-  EXPECT_GT(n, 1u) << "nothing was allocated at all";
-}
 
 // Counts, and asks nobody for memory.
 struct counts final : net::sink {

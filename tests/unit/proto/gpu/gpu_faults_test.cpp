@@ -147,7 +147,7 @@ TEST_P(gpu_fault, copy_that_fails__is_heard_at_both_ends_and_harms_no_other_tran
       fake_gpu::settings how = options.gpu;
       how.fail_copy = nth;
       w.gpu(rank).set(how);
-      std::vector<std::unique_ptr<exchange>> all;
+      exchanges all;
       for (int i = 0; i < 3; ++i) {
         all.push_back(std::make_unique<exchange>(w, c.what, c.near, c.far, c.size));
         if (c.is_offered) all.back()->preposted();

@@ -183,10 +183,7 @@ TEST(gpu_path, direct_to_memory_that_cannot_be_mapped__is_an_error_at_both_ends)
     exchange one(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
     one.start();
     w.step(50);
-    EXPECT_TRUE(one.near_.seen.empty());
-    EXPECT_TRUE(one.far_.seen.empty());
-    EXPECT_EQ(w.heard[0], 1u) << w.errors();
-    EXPECT_EQ(w.heard[1], 1u) << w.errors();
+    expect_both_heard(w, one);
     EXPECT_NE(w.errors().find("gpu_path is direct"), std::string::npos) << w.errors();
     // What the driver has said, at the end that has asked it.
     EXPECT_NE(w.errors().find(refuses_share ? "the fake GPU shares nothing"
@@ -239,10 +236,7 @@ TEST(gpu_staging_short, without_any_memory__both_ends_of_a_message_hear_of_it) {
   exchange one(w, verb::send, mem_kind::device, mem_kind::device, 20'000);
   one.start();
   w.step(50);
-  EXPECT_TRUE(one.near_.seen.empty());
-  EXPECT_TRUE(one.far_.seen.empty());
-  EXPECT_EQ(w.heard[0], 1u) << w.errors();
-  EXPECT_EQ(w.heard[1], 1u) << w.errors();
+  expect_both_heard(w, one);
   for (int r : {0, 1}) {
     EXPECT_TRUE(w[r].queues->is_quiet());
     EXPECT_EQ(w[r].queues->host.rendezvous.sends.size(), 0u);

@@ -68,27 +68,6 @@ std::vector<fabric_case> fabric_cases() {
 
 class gpu_registration : public testing::TestWithParam<fabric_case> {};
 
-template <class F>
-void for_each_transfer(F&& run) {
-  for (const verb what : VERBS)
-    for (const int kinds : {1, 2, 3})
-      if (what != verb::active_message || kinds == 1)
-        run(what, (kinds & 1) != 0 ? mem_kind::device : mem_kind::host,
-            (kinds & 2) != 0 ? mem_kind::device : mem_kind::host);
-}
-
-bool is_quiet(gpu_world& w, int rank) {
-  return w[rank].queues->is_drained() && !w[rank].core.is_busy();
-}
-
-void run_one(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t size, int to = 1) {
-  exchange one(w, what, near, far, size, 0, to);
-  one.start();
-  EXPECT_TRUE(w.step_until([&] { return one.is_over(); })) << one.text();
-  w.step_until([&] { return is_quiet(w, 0) && is_quiet(w, to); });
-  one.expect_good();
-}
-
 std::uint64_t copies(gpu_world& w) { return w.gpu(0).copies() + w.gpu(1).copies(); }
 
 }  // namespace
@@ -98,42 +77,19 @@ INSTANTIATE_TEST_SUITE_P(sim, gpu_registration, testing::ValuesIn(fabric_cases()
 
 TEST_P(gpu_registration, every_operation_kind_and_size__arrives_and_leaves_nothing_registered) {
   gpu_world w(GetParam().options);
-  for (const std::size_t size : {0, 1, 8000, 8193, 65'537})
-    for_each_transfer(
-        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size); });
-  EXPECT_TRUE(w.thrown.empty()) << w.errors();
-  w.expect_clean(0);
-  w.expect_clean(1);
+  expect_each_arrives(w, {0, 1, 8000, 8193, 65'537});
 }
 
 TEST_P(gpu_registration, to_itself__arrives) {
   gpu_world w(GetParam().options);
-  for (const std::size_t size : {1, 8193, 65'537})
-    for_each_transfer(
-        [&](verb what, mem_kind near, mem_kind far) { run_one(w, what, near, far, size, 0); });
-  EXPECT_TRUE(w.thrown.empty()) << w.errors();
-  w.expect_clean(0);
+  expect_each_arrives(w, {1, 8193, 65'537}, 0);
 }
 
 TEST_P(gpu_registration, many_at_once__all_complete) {
   gpu_options options = GetParam().options;
   options.is_tight = true;
   gpu_world w(options);
-  std::vector<std::unique_ptr<exchange>> all;
-  for (int round = 0; round < 4; ++round)
-    for_each_transfer([&](verb what, mem_kind near, mem_kind far) {
-      const std::size_t size = std::size_t{5000} + 9001 * (all.size() % 4);
-      all.push_back(std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
-      all.back()->start(false);
-    });
-  EXPECT_TRUE(w.step_until([&] {
-    return std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
-  }));
-  w.step(100);
-  for (const auto& one : all) one->expect_good();
-  EXPECT_TRUE(w.thrown.empty()) << w.errors();
-  w.expect_clean(0);
-  w.expect_clean(1);
+  expect_many_complete(w, 4);
 }
 
 // ---- which way ----
@@ -190,7 +146,7 @@ TEST(gpu_registration_way, refusal_of_the_nth_buffer__harms_no_other) {
   for (const int rank : {0, 1})
     for (std::uint64_t nth = 1; nth < 8; ++nth) {
       gpu_world w(options_of([=](int at, std::uint64_t n) { return at == rank && n == nth; }));
-      std::vector<std::unique_ptr<exchange>> all;
+      exchanges all;
       for_each_transfer([&](verb what, mem_kind near, mem_kind far) {
         all.push_back(std::make_unique<exchange>(w, what, near, far, 20'000));
         all.back()->start();
@@ -281,10 +237,7 @@ TEST(gpu_registration_direct, refusal_where_it_is_received__is_heard_at_both_end
     exchange one(w, verb::send, near, mem_kind::device, 20'000);
     one.start();
     w.step(50);
-    EXPECT_TRUE(one.near_.seen.empty());
-    EXPECT_TRUE(one.far_.seen.empty());
-    EXPECT_EQ(w.heard[0], 1u) << w.errors();
-    EXPECT_EQ(w.heard[1], 1u) << w.errors();
+    expect_both_heard(w, one);
     for (const std::string_view text : ALL_REASONS)
       EXPECT_NE(w.errors().find(text), std::string::npos) << text << "\n" << w.errors();
     w.expect_clean(0);
@@ -305,13 +258,13 @@ TEST(gpu_registration_fault, peer_dies_at_every_step__the_survivor_keeps_no_regi
         options.gpu.seed = static_cast<std::uint64_t>(steps) + 1;
         gpu_world w(options);
         const mem_kind far = what == verb::active_message ? mem_kind::host : mem_kind::device;
-        std::vector<std::unique_ptr<exchange>> all;
+        exchanges all;
         for (int i = 0; i < 3; ++i) {
           all.push_back(std::make_unique<exchange>(w, what, mem_kind::device, far, 20'000));
           all.back()->start();
         }
         for (int i = 0; i < steps; ++i) w.step_one(i % 2);
-        was_over = std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
+        was_over = are_over(all);
         w.kill(victim);
         w.step(100);
         SCOPED_TRACE(std::string(name_of(what)) + ", victim " + std::to_string(victim) + " after " +

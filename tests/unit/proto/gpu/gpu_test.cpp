@@ -75,31 +75,6 @@ std::vector<gpu_kind> gpu_kinds() {
 
 class any_gpu_fabric : public testing::TestWithParam<gpu_kind> {};
 
-// Whether the processor alone, and the network, do all of it; that is tested elsewhere.
-bool has_gpu(mem_kind near, mem_kind far) {
-  return near == mem_kind::device || far == mem_kind::device;
-}
-
-template <class F>
-void for_each_pair(F&& run) {
-  for (const verb what : VERBS)
-    for (const mem_kind near : {mem_kind::host, mem_kind::device})
-      for (const mem_kind far : {mem_kind::host, mem_kind::device})
-        if (has_gpu(near, far) && (what != verb::active_message || far == mem_kind::host))
-          run(what, near, far);
-}
-
-void run_pair(gpu_world& w, verb what, mem_kind near, mem_kind far, std::size_t size, int to = 1) {
-  exchange one(w, what, near, far, size, 0, to);
-  one.start();
-  EXPECT_TRUE(w.step_until([&] { return one.is_over(); })) << one.text();
-  w.step_until([&] {
-    return w[0].queues->is_drained() && w[to].queues->is_drained() && !w[0].core.is_busy() &&
-           !w[to].core.is_busy();
-  });
-  one.expect_good();
-}
-
 }  // namespace
 
 INSTANTIATE_TEST_SUITE_P(sim, any_gpu_fabric, testing::ValuesIn(gpu_kinds()),
@@ -107,12 +82,7 @@ INSTANTIATE_TEST_SUITE_P(sim, any_gpu_fabric, testing::ValuesIn(gpu_kinds()),
 
 TEST_P(any_gpu_fabric, every_operation_kind_and_size__arrives_once_with_its_bytes) {
   gpu_world w(GetParam().options);
-  for (const std::size_t size : {0, 1, 100, 8000, 8192, 8193, 65'537, 300'001})
-    for_each_pair(
-        [&](verb what, mem_kind near, mem_kind far) { run_pair(w, what, near, far, size); });
-  EXPECT_TRUE(w.thrown.empty()) << w.errors();
-  w.expect_clean(0);
-  w.expect_clean(1);
+  expect_each_arrives(w, {0, 1, 100, 8000, 8192, 8193, 65'537, 300'001});
 }
 
 // Slots of 2 KiB, which are filled again and again.
@@ -120,21 +90,12 @@ TEST_P(any_gpu_fabric, slots_that_are_used_again__bring_every_piece_to_its_place
   gpu_options options = GetParam().options;
   options.is_tight = true;
   gpu_world w(options);
-  for (const std::size_t size : {8193, 20'000, 32'768})
-    for_each_pair(
-        [&](verb what, mem_kind near, mem_kind far) { run_pair(w, what, near, far, size); });
-  EXPECT_TRUE(w.thrown.empty()) << w.errors();
-  w.expect_clean(0);
-  w.expect_clean(1);
+  expect_each_arrives(w, {8193, 20'000, 32'768});
 }
 
 TEST_P(any_gpu_fabric, to_itself__arrives) {
   gpu_world w(GetParam().options);
-  for (const std::size_t size : {1, 8000, 70'000})
-    for_each_pair(
-        [&](verb what, mem_kind near, mem_kind far) { run_pair(w, what, near, far, size, 0); });
-  EXPECT_TRUE(w.thrown.empty()) << w.errors();
-  w.expect_clean(0);
+  expect_each_arrives(w, {1, 8000, 70'000}, 0);
 }
 
 // Everything at once and in both directions, from posts that may not be refused.
@@ -143,22 +104,7 @@ TEST_P(any_gpu_fabric, many_at_once__all_complete) {
     gpu_options options = GetParam().options;
     options.is_tight = is_tight;
     gpu_world w(options);
-    std::vector<std::unique_ptr<exchange>> all;
-    for (int round = 0; round < 3; ++round)
-      for_each_pair([&](verb what, mem_kind near, mem_kind far) {
-        const std::size_t size = std::size_t{5000} + 9001 * (all.size() % 4);
-        all.push_back(
-            std::make_unique<exchange>(w, what, near, far, size, round % 2, 1 - round % 2));
-        all.back()->start(false);
-      });
-    EXPECT_TRUE(w.step_until([&] {
-      return std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
-    }));
-    w.step(100);
-    for (const auto& one : all) one->expect_good();
-    EXPECT_TRUE(w.thrown.empty()) << w.errors();
-    w.expect_clean(0);
-    w.expect_clean(1);
+    expect_many_complete(w, 3);
   }
 }
 
@@ -188,7 +134,7 @@ TEST(gpu_by_hand, small_messages__need_no_copy_of_a_gpu) {
       options.sim.maps_arenas = true;
       options.by_hand = allowed;
       gpu_world w(options);
-      run_pair(w, one.what, one.near, one.far, one.size);
+      run_one(w, one.what, one.near, one.far, one.size);
       const std::string text = std::string(name_of(one.what)) + " " + std::to_string(one.size);
       EXPECT_EQ(w.gpu(0).by_hand() + w.gpu(1).by_hand(), allowed ? one.by_hand : 0u) << text;
       if (allowed) {
@@ -206,7 +152,7 @@ TEST(gpu_by_hand, path_direct__is_left_alone) {
   options.by_hand = true;
   options.way = lci::attr_gpu_path_t::direct;
   gpu_world w(options);
-  run_pair(w, verb::send, mem_kind::device, mem_kind::device, 8);
+  run_one(w, verb::send, mem_kind::device, mem_kind::device, 8);
   EXPECT_EQ(w.gpu(0).by_hand(), 0u);
   EXPECT_EQ(w.gpu(0).copies(), 1u);
 }
@@ -232,8 +178,8 @@ TEST(gpu_staging, of_more_than_a_large_set__uses_its_slots_again) {
     options.sim.maps_arenas = maps;
     options.way = lci::attr_gpu_path_t::staged;
     gpu_world w(options);
-    run_pair(w, verb::send, mem_kind::device, mem_kind::device, (std::size_t{17} << 20) + 5);
-    run_pair(w, verb::get, mem_kind::device, mem_kind::host, (std::size_t{17} << 20) + 5);
+    run_one(w, verb::send, mem_kind::device, mem_kind::device, (std::size_t{17} << 20) + 5);
+    run_one(w, verb::get, mem_kind::device, mem_kind::host, (std::size_t{17} << 20) + 5);
     w.expect_clean(0);
     w.expect_clean(1);
   }
@@ -249,18 +195,14 @@ TEST(gpu_staging, of_more_transfers_than_sets__all_complete) {
       options.sim.maps_arenas = maps;
       options.way = lci::attr_gpu_path_t::staged;
       gpu_world w(options);
-      std::vector<std::unique_ptr<exchange>> all;
+      exchanges all;
       for (int i = 0; i < 12; ++i) {
         all.push_back(std::make_unique<exchange>(w, what, mem_kind::device, mem_kind::device,
                                                  270'000 + 1000 * static_cast<std::size_t>(i),
                                                  i % 2, 1 - i % 2));
         all.back()->start();
       }
-      EXPECT_TRUE(w.step_until(
-          [&] {
-            return std::all_of(all.begin(), all.end(), [](const auto& e) { return e->is_over(); });
-          },
-          3000))
+      EXPECT_TRUE(w.step_until([&] { return are_over(all); }, 3000))
           << name_of(what) << (maps ? ", mapped" : "");
       w.step(100);
       for (const auto& one : all) one->expect_good();

@@ -16,7 +16,7 @@ using lci::errorcode_t;
 using lci::rcomp_t;
 using lci::status_t;
 
-sim_options without_immediate() {
+sim_options signals_by_message() {
   sim_options options;
   options.caps.write_with_immediate = false;
   options.late = true;
@@ -28,7 +28,7 @@ class messages : public testing::TestWithParam<std::tuple<std::size_t, bool>> {}
 
 TEST_P(messages, arrive_all_the_same) {
   const auto [size, is_expected] = GetParam();
-  for (const sim_options& options : {sim_options{}, without_immediate(), card_options()}) {
+  for (const sim_options& options : {sim_options{}, signals_by_message(), card_options()}) {
     for_each_allocation([&, size = size, is_expected = is_expected](std::uint64_t n) {
       ranks w(options);
       std::vector<std::byte> from = pattern(size), to(size);
@@ -80,7 +80,7 @@ TEST(no_memory, large_active_message__arrives_all_the_same) {
 TEST(no_memory, crowded_network__nothing_is_lost) {
   constexpr std::size_t COUNT = 6;
   for_each_allocation([](std::uint64_t n) {
-    ranks w(without_immediate());
+    ranks w(signals_by_message());
     std::vector<std::vector<std::byte>> to(COUNT, std::vector<std::byte>(LARGE));
     std::vector<std::byte> from = pattern(LARGE);
     counting sent, got;
@@ -150,7 +150,7 @@ class one_sided : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(one_sided, happen_once_and_are_told_once) {
   const std::size_t size = GetParam();
-  for (const sim_options& options : {sim_options{}, without_immediate(), card_options()}) {
+  for (const sim_options& options : {sim_options{}, signals_by_message(), card_options()}) {
     for_each_allocation([&](std::uint64_t n) {
       ranks w(options);
       std::vector<std::byte> from = pattern(size), to(size), back(size);
