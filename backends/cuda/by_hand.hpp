@@ -1,6 +1,6 @@
 // The seam to what lets the processor copy a few bytes of GPU memory without the GPU: gdrcopy,
 // which is in experimental/cuda/gdrcopy. Callers: accelerator and report. Threads: copies are
-// shared, the rest any. Always true: whoever asks for it where it is not usable gets a
+// shared, the rest any. Always true: a caller that asks for it where it is not usable gets a
 // backend_error.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace lci::cuda {
 class by_hand {
  public:
   virtual ~by_hand() = default;
-  // The range lies in `of`, an allocation as it is now. True: the bytes are there, for whoever
-  // looks afterwards. False: not this way; the destination is as before, or partly written.
+  // The range lies in `of`, an allocation as it is now. True: the bytes are there, for any code
+  // that looks afterwards. False: not this way; the destination is as before, or partly written.
   virtual bool write(const allocation& of, abi::device_ptr to, const void* from,
                      std::size_t size) noexcept = 0;
   virtual bool read(const allocation& of, void* to, abi::device_ptr from,

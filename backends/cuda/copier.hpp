@@ -3,7 +3,7 @@
 // at a time is inside, the others get retry_lock (posts) or nothing (poll).
 // Always true: nothing here waits for the GPU, but for the destructor. A post that answered posted
 // ends in exactly one call of its completion, from poll(), outside the lock; any other answer means
-// that nothing was begun. A small copy never stands behind bulk of ours that the GPU has not begun:
+// that nothing was begun. A small copy never stands behind bulk that the GPU has not begun:
 // bulk is handed over in chunks, `depth` at a time. There is no order between two posts.
 // Figures and their source: docs/gpu.md.
 #pragma once

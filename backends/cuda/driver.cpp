@@ -115,7 +115,7 @@ bool driver::load_locked(int mode, std::string* why) {
 void driver::publish_locked() {
   // Works without cuInit().
   if (functions_.driver_get_version != nullptr) functions_.driver_get_version(&version_);
-  // edge cuda.table: whoever reads the pointer sees the table filled; partners are call() and
+  // edge cuda.table: a thread that reads the pointer sees the table filled; partners are call() and
   // in_process().
   table_.store(&functions_, std::memory_order_release);
 }

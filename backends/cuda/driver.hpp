@@ -1,7 +1,7 @@
 // The CUDA driver, loaded when it is needed and not before: one binary for machines with and
 // without a GPU. Every entry point comes from cuGetProcAddress with the version whose form we
 // declare, because the plain symbols of libcuda are old forms. Callers: the rest of backends/cuda,
-// whoever opens it. Threads: shared, all functions.
+// every thread that opens it. Threads: shared, all functions.
 // Always true: constructing a driver does nothing; in_process() neither loads nor initialises
 // anything, so a program without GPU memory pays for none; only why_not() calls cuInit(). The
 // library is never unloaded, since it keeps threads of its own.
@@ -74,9 +74,9 @@ class driver {
   // Throws backend_error with why_not().
   void require();
 
-  // The functions if a library of that name is in this process already, whoever loaded it, else
-  // null. Only then a pointer can be CUDA's. Without change in what is loaded, this costs tens of
-  // nanoseconds. Entries that an old driver lacks are null; pointer_get_attributes is there.
+  // The functions if a library of that name is in this process already, no matter who loaded it,
+  // else null. Only then a pointer can be CUDA's. Without change in what is loaded, this costs tens
+  // of nanoseconds. Entries that an old driver lacks are null; pointer_get_attributes is there.
   const abi::functions* in_process() noexcept;
 
   // After why_not() was empty.

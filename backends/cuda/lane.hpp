@@ -1,4 +1,4 @@
-// One non-blocking stream of ours with a record of what is under way in it. The stream itself says
+// One non-blocking stream with a record of what is under way in it. The stream itself says
 // how far it is: behind each piece of work it writes a running number into a word of pinned host
 // memory, so that looking costs a load (0.03 us; asking for an event takes 1.3 us and a lock of the
 // driver). Where the GPU cannot write such words, events take their place.

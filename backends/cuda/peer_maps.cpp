@@ -172,7 +172,8 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
   return use;
 }
 
-// As import_cache::open(). What the driver finds in the way may be mapped for another GPU of ours.
+// As import_cache::open(). What the driver finds in the way may be mapped for another GPU of this
+// process.
 imported peer_maps::open_in(view& on, int rank, const share_ticket& ticket, descriptor fd,
                             std::string& why_not, bool& may_pass) {
   imported use = on.cache.open(rank, ticket, std::move(fd), why_not, &may_pass);

@@ -1,6 +1,6 @@
 // The peer's side of sharing GPU memory: reads the record that the owner has published, fetches the
 // descriptor that VMM memory needs out of the owner's process (pidfd_getfd), and keeps what was
-// mapped, for each GPU of ours in an import_cache. Callers: accelerator. Threads: shared.
+// mapped, for each GPU of this process in an import_cache. Callers: accelerator. Threads: shared.
 // Always true: the record is a peer's memory: it is copied once and only the copy is believed,
 // after it was checked. What could not be mapped is remembered with its sentence, for that identity
 // of the memory, and not tried again for each message.

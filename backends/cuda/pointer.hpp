@@ -1,9 +1,9 @@
 // What a pointer points to, in the driver's eyes: kind of allocation, GPU, extent, identity.
-// Callers: whoever was given a pointer of unknown kind (pointer_cache in front of it), sharing,
-// dma-buf export. Threads: any; no state of its own.
-// Always true: one batched driver call (two more only for VMM mappings); nothing is
-// initialised by asking; the pointer is never dereferenced. Kinds that we do not handle come back
-// as what they are, and why_unusable() has the sentence that names the kind.
+// Callers: the code that was given a pointer of unknown kind (pointer_cache in front of it),
+// sharing, dma-buf export. Threads: any; no state of its own. Always true: one batched driver call
+// (two more only for VMM mappings); nothing is initialised by asking; the pointer is never
+// dereferenced. Kinds that we do not handle come back as what they are, and why_unusable() has the
+// sentence that names the kind.
 #pragma once
 
 #include <cstdint>

@@ -29,8 +29,8 @@ std::uint32_t read_word(std::uint32_t& word) noexcept {
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }
 
-// edge cuda.command, other side in the GPU: whoever sees the turn sees the value; partner is the
-// kernel's load of a part.
+// edge cuda.command, other side in the GPU: a reader that sees the turn sees the value; partner is
+// the kernel's load of a part.
 void write_part(layout::part& to, std::uint64_t value, std::uint32_t detail,
                 std::uint32_t turn) noexcept {
   std::atomic_ref(to.value).store(value, std::memory_order_relaxed);  // the next store publishes it

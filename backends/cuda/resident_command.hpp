@@ -19,8 +19,8 @@ inline constexpr unsigned AT_ONCE = 8;    // commands that a block takes at one 
 inline constexpr unsigned INLINE = 8;     // bytes that travel in the command
 inline constexpr const char* KERNEL = "lci_resident_copy";
 
-// `tail`: the detail in the low half, the turn in the high one. Whoever sees the turn sees the
-// rest.
+// `tail`: the detail in the low half, the turn in the high one. A reader that sees the turn sees
+// the rest.
 struct part {
   std::uint64_t value;
   std::uint64_t tail;

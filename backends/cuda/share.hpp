@@ -1,6 +1,6 @@
 // The owner's side of sharing GPU memory with another process of the machine. What is sent is a
 // `share_ticket` of plain bytes, and for VMM memory a descriptor beside it (SCM_RIGHTS). Callers:
-// whoever answers a peer's first access to a registration. Threads: any.
+// the thread that answers a peer's first access to a registration. Threads: any.
 // Always true: a ticket names the whole allocation (for VMM: the mapping), because that is what
 // handles are of; the receiver adds the offset. A ticket holds no address that the receiver would
 // use: `base` is a name there. Nothing has to be undone at the owner's side, except that it closes

@@ -60,7 +60,8 @@ std::uint32_t share_record::check_of(const bytes& what) noexcept {
 void share_record::write(std::byte* shared, const bytes& what) noexcept {
   const word_array words = words_of(what);
   auto* const to = reinterpret_cast<std::uint64_t*>(shared);
-  // Whoever is told the check is told it later; who reads meanwhile finds that it does not fit.
+  // The thread that is told the check is told it later; who reads meanwhile finds that it does not
+  // fit.
   for (std::size_t i = 0; i < WORDS; ++i)
     std::atomic_ref(to[i]).store(words[i], std::memory_order_relaxed);
 }

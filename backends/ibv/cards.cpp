@@ -96,7 +96,7 @@ patience patience::from_environment() {
 }
 
 cards::cards(const net::fabric_config& config)
-    : cards(net::connected::checked(config, "ibv"), open_ports(wishes_of(config))) {}
+    : cards(net::connected::checked(config, "ibv"), open_ports(settings_of(config))) {}
 
 cards::cards(const net::fabric_config& config, std::vector<chosen_port> ports)
     : config_(config),
@@ -133,8 +133,8 @@ void cards::fail(const char* reason) noexcept {
     failure_.store(reason, std::memory_order_relaxed);
 }
 
-// Peers were told the address once. Whoever was met goes on sending to the old one, and nobody else
-// would ever find us.
+// Peers were told the address once. A peer that was met goes on sending to the old one, and nobody
+// else would ever find us.
 void cards::check_address(const chosen_port& card) noexcept {
   if (!has_moved(card.context.get(), card)) {
     log::info("ibv", "%s: addresses have changed, but not the one in use", card.name.c_str());

@@ -17,7 +17,7 @@
 
 namespace lci::ibv {
 
-// How long the card tries before it calls a peer gone: (retries + 1) * 4.096 us * 2^timeout.
+// How long the card tries before it calls a peer failed: (retries + 1) * 4.096 us * 2^timeout.
 struct patience {
   std::uint8_t timeout = 16;  // 268 ms
   std::uint8_t retries = 6;   // 7 would mean "for ever" on soft-RoCE

@@ -68,8 +68,8 @@ class connection : public net::connected::connection {
   connection(int rank, qp_handle qp, std::uint32_t psn, std::uint32_t depth, std::uint32_t reserved,
              base::biased_lock* shared = nullptr, thread_domain home = {});
 
-  // done: the card has it; retry_*: nothing was posted; fatal: the peer is gone. The card is asked
-  // to tell when it is done.
+  // done: the card has it; retry_*: nothing was posted; fatal: the peer has ended. The card is
+  // asked to tell when it is done.
   errorcode_t post(ibv_send_wr& wr, const send_record& what, claim by) noexcept {
     return post(wr, &what, by);
   }
@@ -116,7 +116,7 @@ class connection : public net::connected::connection {
     // edge connection.next
     return done_.load(std::memory_order_relaxed) == next_.load(std::memory_order_acquire);
   }
-  // The sink has heard of one operation of a user.
+  // The sink was told of one operation of a user.
   void finish_user() noexcept {
     // edge connection.users: partner is is_drained().
     users_done_.store(users_done_.load(std::memory_order_relaxed) + 1, std::memory_order_release);

@@ -25,8 +25,8 @@ inline bool event_queue::receive(net::sink& to, const ibv_wc& what, connection& 
   if (from.state() == stage::calling) [[unlikely]]
     meet(from);
   const std::uint32_t imm = ntohl(what.imm_data);
-  if (from.was_gone_said) [[unlikely]] {
-    receives_.again(into);  // nothing comes from who is gone
+  if (from.was_end_reported) [[unlikely]] {
+    receives_.again(into);  // nothing comes from a rank that has ended
     return true;
   }
   if (what.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
@@ -221,8 +221,8 @@ LCI_COLD void event_queue::lose_all(net::sink& to, const char* reason) noexcept 
   for_each([&](connection& on) { lose(to, on, reason); });
 }
 
-// A queue pair says nothing of a peer to which nothing is sent. So whoever was silent for a while
-// gets a write of no bytes, which its card acknowledges without its help, or nobody does.
+// A queue pair says nothing of a peer to which nothing is sent. So a peer that was silent for a
+// while gets a write of no bytes, which its card acknowledges without its help, or nobody does.
 void event_queue::look_at(net::sink& to, connection& on) noexcept {
   if (has_died(on)) return fail(to, on, "its process is gone");
   if (on.state() == stage::calling) return;

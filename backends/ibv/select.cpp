@@ -13,7 +13,7 @@ namespace lci::ibv {
 namespace {
 
 // As seen from this process. Where there is no choice the machine is not looked at.
-selection choose_here(std::vector<port_facts>& all, const port_wishes& wishes) {
+selection choose_here(std::vector<port_facts>& all, const port_settings& settings) {
   const auto usable = std::count_if(all.begin(), all.end(),
                                     [](const port_facts& one) { return one.why_not.empty(); });
   const net::topology* const machine = usable > 1 ? &this_machine() : nullptr;
@@ -23,7 +23,7 @@ selection choose_here(std::vector<port_facts>& all, const port_wishes& wishes) {
     const std::string gpu = mem::find_chosen_device();
     if (!gpu.empty()) here.gpu = machine->of_pci(gpu);
   }
-  return choose(all, machine, here, wishes);
+  return choose(all, machine, here, settings);
 }
 
 // Empty when it could not be opened; then the facts say why.
@@ -75,12 +75,12 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
   std::vector<net::card_report> out;
   std::string why_not;
   if (find_library(why_not) == nullptr) return out;
-  const port_wishes wishes = wishes_of(config);
-  std::vector<port_facts> all = survey(wishes);
+  const port_settings settings = settings_of(config);
+  std::vector<port_facts> all = survey(settings);
   selection chosen;
   std::string refusal;  // of the wish itself
   try {
-    chosen = choose_here(all, wishes);
+    chosen = choose_here(all, settings);
   } catch (const backend_error& problem) {
     refusal = problem.what();
   }
@@ -96,7 +96,7 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
   return out;
 }
 
-port_wishes wishes_of(const net::fabric_config& config) {
+port_settings settings_of(const net::fabric_config& config) {
   constexpr const char* COUNT = "LCI_IBV_RAILS";
   std::size_t rails = 1;
   if (const auto text = base::env::find(COUNT))
@@ -107,7 +107,7 @@ port_wishes wishes_of(const net::fabric_config& config) {
 }
 
 void add_best(selection& to, std::vector<port_facts>& all, const net::topology* machine,
-              const viewpoint& here, const port_wishes& settings, std::size_t count,
+              const viewpoint& here, const port_settings& settings, std::size_t count,
               const std::function<bool(const port_facts&)>& is_meant) {
   std::vector<port_facts*> usable;
   std::vector<net::candidate> table;
@@ -134,24 +134,24 @@ void add_best(selection& to, std::vector<port_facts>& all, const net::topology* 
 }
 
 selection choose(std::vector<port_facts>& all, const net::topology* machine, const viewpoint& here,
-                 const port_wishes& wishes) {
+                 const port_settings& settings) {
   selection out;
-  if (wishes.rails == 1 && wishes.device_name.find(',') == std::string::npos)
-    add_best(out, all, machine, here, wishes, 1, [](const port_facts&) { return true; });
+  if (settings.rails == 1 && settings.device_name.find(',') == std::string::npos)
+    add_best(out, all, machine, here, settings, 1, [](const port_facts&) { return true; });
   else
-    choose_several(out, all, machine, here, wishes);
+    choose_several(out, all, machine, here, settings);
   return out;
 }
 
-std::vector<chosen_port> open_ports(const port_wishes& wishes) {
+std::vector<chosen_port> open_ports(const port_settings& settings) {
   std::string reasons;
   if (find_library(reasons) == nullptr) throw backend_error("ibv: " + reasons);
-  std::vector<port_facts> left = survey(wishes);
+  std::vector<port_facts> left = survey(settings);
   if (left.empty()) throw backend_error("ibv: there is no verbs device on this machine");
   // What cannot be opened is left out, and while nothing can, the rest is asked again.
   for (;;) {
     std::vector<port_facts> all = left;
-    const selection wanted = choose_here(all, wishes);
+    const selection wanted = choose_here(all, settings);
     if (wanted.ports.empty()) break;
     std::vector<chosen_port> out = open_all(wanted);
     if (!out.empty()) return out;

@@ -29,8 +29,8 @@ struct chosen_port : port_facts {
 // is.
 const net::topology& this_machine();
 
-// What a program wishes.
-port_wishes wishes_of(const net::fabric_config& config);
+// What a program asks for.
+port_settings settings_of(const net::fabric_config& config);
 
 // From where a process sees the cards.
 struct viewpoint {
@@ -46,18 +46,18 @@ struct selection {
 
 // Whatever could be used and is not learns why. machine: null where there is no choice.
 selection choose(std::vector<port_facts>& all, const net::topology* machine, const viewpoint& here,
-                 const port_wishes& wishes);
+                 const port_settings& settings);
 
 // Up to `count` of those that `is_meant` and nobody has taken, the best first.
 void add_best(selection& to, std::vector<port_facts>& all, const net::topology* machine,
-              const viewpoint& here, const port_wishes& settings, std::size_t count,
+              const viewpoint& here, const port_settings& settings, std::size_t count,
               const std::function<bool(const port_facts&)>& is_meant);
 // The part of choose() for more than one card: experimental/ibv/multi_rail. Throws
 // backend_error where that is not built.
 void choose_several(selection& to, std::vector<port_facts>& all, const net::topology* machine,
-                    const viewpoint& here, const port_wishes& settings);
+                    const viewpoint& here, const port_settings& settings);
 
 // Opens them: at least one. Throws backend_error with the reason for each that was left out.
-std::vector<chosen_port> open_ports(const port_wishes& wishes);
+std::vector<chosen_port> open_ports(const port_settings& settings);
 
 }  // namespace lci::ibv

@@ -64,13 +64,13 @@ std::vector<gid_row> gids_of(ibv_context* context, const port_facts& port) {
 }
 
 // Fills in the GID, or the reason why the port cannot be used without one.
-void take_gid(ibv_context* context, port_facts& port, const port_wishes& wishes) {
+void take_gid(ibv_context* context, port_facts& port, const port_settings& settings) {
   const std::vector<gid_row> rows = gids_of(context, port);
-  if (wishes.gid_index >= 0) {
+  if (settings.gid_index >= 0) {
     const auto at = std::find_if(rows.begin(), rows.end(),
-                                 [&](const gid_row& r) { return r.index == wishes.gid_index; });
+                                 [&](const gid_row& r) { return r.index == settings.gid_index; });
     if (at == rows.end()) {
-      port.why_not = "GID index " + std::to_string(wishes.gid_index) + " (ibv_gid_idx) is empty";
+      port.why_not = "GID index " + std::to_string(settings.gid_index) + " (ibv_gid_idx) is empty";
       return;
     }
     port.gid = *at;
@@ -78,7 +78,7 @@ void take_gid(ibv_context* context, port_facts& port, const port_wishes& wishes)
     port.why_gid = "as ibv_gid_idx says";
     return;
   }
-  if (!port.is_ethernet && !wishes.wants_gid) {
+  if (!port.is_ethernet && !settings.wants_gid) {
     port.why_gid = "none: LIDs are enough within an InfiniBand subnet";
     if (!rows.empty()) port.gid = rows.front();
     return;
@@ -165,20 +165,21 @@ const char* refuse(ibv_transport_type transport) noexcept {
              : "it has no reliable connections, as EFA has none; libfabric is for such cards";
 }
 
-void look_at_port(ibv_context* context, port_facts& port, const port_wishes& wishes) {
+void look_at_port(ibv_context* context, port_facts& port, const port_settings& settings) {
   const int rc = query_port(context, port.number, port.state);
   port.is_ethernet = port.state.link_layer == IBV_LINK_LAYER_ETHERNET;
   if (rc != 0)
     port.why_not = std::string("the port cannot be queried (") + std::strerror(rc) + ")";
   else if (port.state.state == IBV_PORT_ACTIVE)
-    take_gid(context, port, wishes);
+    take_gid(context, port, settings);
   else
     port.why_not = "the port is not active";
   if (port.why_not.empty()) port.network = network_of(port);
-  if (!names(wishes.device_name, port)) port.why_not = "device_name asks for " + wishes.device_name;
+  if (!names(settings.device_name, port))
+    port.why_not = "device_name asks for " + settings.device_name;
 }
 
-void look_at(ibv_device* device, const port_wishes& wishes, std::vector<port_facts>& out) {
+void look_at(ibv_device* device, const port_settings& settings, std::vector<port_facts>& out) {
   port_facts about;
   about.name = about.device = device->name;
   about.pci = net::pci_address_behind(std::string(device->ibdev_path) + "/device");
@@ -199,7 +200,7 @@ void look_at(ibv_device* device, const port_wishes& wishes, std::vector<port_fac
     port_facts port = about;
     port.number = static_cast<std::uint8_t>(number);
     port.name += ":" + std::to_string(number);
-    look_at_port(context.get(), port, wishes);
+    look_at_port(context.get(), port, settings);
     out.push_back(std::move(port));
   }
 }
@@ -218,9 +219,9 @@ device_list::~device_list() {
   if (all_ != nullptr) library().free_device_list(all_);
 }
 
-std::vector<port_facts> survey(const port_wishes& wishes) {
+std::vector<port_facts> survey(const port_settings& settings) {
   std::vector<port_facts> out;
-  for (ibv_device* device : device_list()) look_at(device, wishes, out);
+  for (ibv_device* device : device_list()) look_at(device, settings, out);
   return out;
 }
 

@@ -19,7 +19,7 @@ struct gid_row {
   ibv_gid_type type = IBV_GID_TYPE_IB;
 };
 
-struct port_wishes {
+struct port_settings {
   std::string device_name;  // "mlx5_0" or "mlx5_0:1", or several with commas; empty: the best
   int gid_index = -1;       // -1: choose
   bool wants_gid = false;   // also on InfiniBand
@@ -63,7 +63,7 @@ class device_list {
 };
 
 // All ports, in the library's order. The library was found before.
-std::vector<port_facts> survey(const port_wishes& wishes);
+std::vector<port_facts> survey(const port_settings& settings);
 
 // The best GID: RoCE v2 before v1, an IPv4 address before a global IPv6 one, that before a
 // link-local one. Null if there is none. `why` says what decided.

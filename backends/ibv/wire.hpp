@@ -76,8 +76,8 @@ struct fabric_address {
   static bool parse(std::string_view text, fabric_address& out) noexcept;
 };
 
-// A message of ours among those of the layer above: one without immediate data. One of no bytes
-// says that its sender disconnects.
+// One of the backend's own messages among those of the layer above: one without immediate data. One
+// of no bytes says that its sender disconnects.
 struct note {
   enum class kind : std::uint32_t {
     known = 1,     // I keep what your row says of this name: tell me when it ends

@@ -1,4 +1,4 @@
-// What libfabric tells of the card behind a domain, in words for people and for the topology: its
+// What libfabric says about the card behind a domain, in words for people and for the topology: its
 // address on the network, and its place in the machine. Callers: select. Threads: any. Always true:
 // what is not told is empty; a text holds nothing but printable characters.
 #pragma once

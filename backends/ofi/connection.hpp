@@ -31,7 +31,7 @@ class connection : public net::connected::connection {
   // ---- credit ----
   // A message may go. What does not go after all is given back.
   bool take_credit() noexcept {
-    // Relaxed: a number of ours, compared with one that only grows.
+    // Relaxed: the backend's own number, compared with one that only grows.
     if (sent_.fetch_add(1, std::memory_order_relaxed) - consumed_.load(std::memory_order_relaxed) <
         WINDOW) [[likely]]
       return true;

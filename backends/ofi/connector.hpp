@@ -41,7 +41,7 @@ class connector final : public net::connected::connector<connector, device_queue
   fid_ep* endpoint() const noexcept { return queues_.ep.get(); }
   // Takes hellos from now on. Throws backend_error.
   void start(regions& memory);
-  // Whether the end of that rank's process would be heard of.
+  // Whether the end of that rank's process would be noticed.
   bool is_watched(int rank) const noexcept {
     return peers_[static_cast<std::size_t>(rank)].is_watched.load(std::memory_order_relaxed);
   }

@@ -135,7 +135,7 @@ errorcode_t device_queues::send_small(connection& on, std::uint64_t word, const 
   return inject(on, word, both, head_ + all);
 }
 
-// In a packet of ours.
+// In one of our own packets.
 LCI_COLD errorcode_t device_queues::send_copy(connection& on, std::uint64_t word, const void* head,
                                               std::size_t head_size, const void* payload,
                                               std::size_t size) noexcept {

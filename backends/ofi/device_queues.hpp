@@ -70,7 +70,7 @@ class device_queues : public net::connected::device_queues<connection, note> {
   // Null: there is no memory.
   work* new_work(connection& on, purpose why) noexcept;
 
-  // Sends a note, now or at a later poll. The peer may be gone: then nobody needs it.
+  // Sends a note, now or at a later poll. The peer may have ended: then nobody needs it.
   void tell(int rank, const note& what) noexcept;
   void tell_withdrawn(int rank, net::remote_key name) noexcept {
     tell(rank, {.what = note::kind::withdrawn, .slot = name.slot, .generation = name.generation});

@@ -33,8 +33,8 @@ inline bool event_queue::receive(net::sink& to, const fi_cq_data_entry& what, pl
   const std::size_t size = what.len - head_;
   const word said(all);
   connection* const from = find_checked(static_cast<int>(said.rank()));
-  // Nothing comes from who is gone, or was never met, or says too little.
-  if (from == nullptr || from->was_gone_said || what.len < head_) [[unlikely]] {
+  // Nothing comes from a rank that has ended, or was never met, or says too little.
+  if (from == nullptr || from->was_end_reported || what.len < head_) [[unlikely]] {
     receives_.again(into);
     return true;
   }
@@ -71,7 +71,7 @@ inline bool event_queue::receive(net::sink& to, const fi_cq_data_entry& what, pl
 inline void event_queue::immediate(net::sink& to, const fi_cq_data_entry& what) noexcept {
   const word said(what.data);
   connection* const from = find_checked(static_cast<int>(said.rank()));
-  if (from == nullptr || from->was_gone_said) [[unlikely]]
+  if (from == nullptr || from->was_end_reported) [[unlikely]]
     return;
   dealt_with(*from);
   to.on_immediate(from->rank, said.imm());
@@ -274,7 +274,7 @@ void event_queue::look_at(net::sink& to, connection& on) noexcept {
   }
 }
 
-// Of a peer that is missed: what it sent comes before its end.
+// Of a peer that has failed: what it sent comes before its end.
 bool event_queue::is_read_out(connection& on) const noexcept {
   if (on.missed_ticks == 0) {
     on.missed_ticks = now_;
@@ -287,7 +287,7 @@ bool event_queue::is_read_out(connection& on) const noexcept {
           now_ > on.missed_ticks + STUCK_MS * base::ticks_per_ms());
 }
 
-// Nothing else tells of a peer to which nothing is sent.
+// Nothing else reports the end of a peer to which nothing is sent.
 void event_queue::keep_alive(connection& on) noexcept {
   if (on.keepalive_ticks == 0) on.keepalive_ticks = now_;
   const std::uint64_t last = std::max(on.keepalive_ticks, on.heard_ticks());

@@ -47,7 +47,7 @@ net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
 }
 
 candidate choose_for(const net::fabric_config& config, std::string& why) {
-  return choose(wishes_of(net::connected::checked(config, "ofi")), why);
+  return choose(settings_of(net::connected::checked(config, "ofi")), why);
 }
 
 }  // namespace

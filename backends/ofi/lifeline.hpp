@@ -1,10 +1,10 @@
-// How a peer is missed to which nothing is sent, and whose processor may be busy elsewhere: a
-// connection to a socket that its process listens on and never looks at. Kernels alone keep it, so
-// it breaks when the process ends, or when the host does not answer for a while: because it is
-// silent, or because a busy network has lost the few questions of a kernel. TCP where the
-// provider's addresses are those of hosts; else an abstract socket, for processes of one machine.
-// Owned by connector. Threads: single. Always true: what is said of a rank is said once, unless it
-// is watched again.
+// How the failure of a peer to which nothing is sent is noticed, and whose processor may be busy
+// elsewhere: a connection to a socket that its process listens on and never looks at. Kernels alone
+// keep it, so it breaks when the process ends, or when the host does not answer for a while:
+// because it is silent, or because a busy network has lost the few questions of a kernel. TCP where
+// the provider's addresses are those of hosts; else an abstract socket, for processes of one
+// machine. Owned by connector. Threads: single. Always true: what is said of a rank is said once,
+// unless it is watched again.
 #pragma once
 
 #include <sys/epoll.h>
@@ -26,8 +26,8 @@ class lifeline {
   enum class news : std::uint8_t { ended, silent, refused, none };
 
   // here: this fabric, with the name of its endpoint; where others reach it is filled in.
-  // A silent host is missed within so many seconds: LCI_OFI_TIMEOUT, 5. Throws backend_error and
-  // argument_error.
+  // A silent host counts as failed after so many seconds: LCI_OFI_TIMEOUT, 5. Throws backend_error
+  // and argument_error.
   explicit lifeline(fabric_address& here, std::size_t ranks);
 
   // From now on that rank is watched, or is again after news of it. False: there is no way to.

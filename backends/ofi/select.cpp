@@ -34,7 +34,8 @@ constexpr std::array<question, 7> QUESTIONS{{{ORDER, FI_DELIVERY_COMPLETE, true}
                                              {FI_ORDER_SAS, 0, false},
                                              {0, 0, false}}};
 
-info_handle hints_for(const question& ask, const wishes& wanted, bool with_device_memory) {
+info_handle hints_for(const question& ask, const provider_settings& wanted,
+                      bool with_device_memory) {
   info_handle out(library().dupinfo(nullptr));
   if (!out) throw backend_error("ofi: fi_allocinfo: no memory");
   out->caps = FI_MSG | FI_RMA | (with_device_memory ? FI_HMEM : 0);
@@ -100,7 +101,7 @@ delivery delivery_of(const question& ask, const fi_info& info) {
                                                             : delivery::asked;
 }
 
-void add_answers(std::vector<candidate>& to, const question& ask, const wishes& wanted,
+void add_answers(std::vector<candidate>& to, const question& ask, const provider_settings& wanted,
                  bool with_device_memory) {
   const info_handle hints = hints_for(ask, wanted, with_device_memory);
   fi_info* all = nullptr;
@@ -141,7 +142,7 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
   std::vector<net::card_report> out;
   std::string why_not;
   if (find_library(why_not) == nullptr) return out;
-  const std::vector<candidate> all = survey(wishes_of(config));
+  const std::vector<candidate> all = survey(settings_of(config));
   for (const candidate& one : all) {
     net::card_report line{one.name(), describe(one), false, one.why_not, pci_address(*one.info)};
     if (out.empty() && one.why_not.empty()) {
@@ -155,12 +156,12 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
   return out;
 }
 
-wishes wishes_of(const net::fabric_config& config) {
+provider_settings settings_of(const net::fabric_config& config) {
   return {config.ofi_provider, config.device_name, config.max_inject_wanted,
           !mem::find_chosen_device().empty()};
 }
 
-std::vector<candidate> survey(const wishes& wanted) {
+std::vector<candidate> survey(const provider_settings& wanted) {
   std::vector<candidate> all;
   for (const question& ask : QUESTIONS) {
     if (wanted.wants_device_memory) add_answers(all, ask, wanted, true);
@@ -171,7 +172,7 @@ std::vector<candidate> survey(const wishes& wanted) {
   return all;
 }
 
-candidate choose(const wishes& wanted, std::string& why) {
+candidate choose(const provider_settings& wanted, std::string& why) {
   std::string reasons;
   if (find_library(reasons) == nullptr) throw backend_error("ofi: " + reasons);
   std::vector<candidate> all = survey(wanted);

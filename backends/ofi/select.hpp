@@ -18,14 +18,14 @@ std::vector<net::card_report> report(const net::fabric_config& config);
 // What the layers above want to send at once where targets are sent along (net::capabilities).
 inline constexpr std::size_t LEAST_INJECT = 88;
 
-// What a program wishes.
-struct wishes {
+// What a program asks for.
+struct provider_settings {
   std::string provider = {};  // filter, as libfabric takes it: "tcp;ofi_rxm"; empty: any
   std::string domain = {};    // of that name; empty: the best
   std::size_t inject = 0;     // bytes
   bool wants_device_memory = false;
 };
-wishes wishes_of(const net::fabric_config& config);
+provider_settings settings_of(const net::fabric_config& config);
 
 // How a write is known to be visible at its target.
 enum class delivery : std::uint8_t {
@@ -46,9 +46,9 @@ struct candidate {
 };
 
 // All there are on this machine, the best first; each once. Throws backend_error.
-std::vector<candidate> survey(const wishes& wanted);
+std::vector<candidate> survey(const provider_settings& wanted);
 // The one that is used. Throws backend_error with a reason for each that is not.
-candidate choose(const wishes& wanted, std::string& why);
+candidate choose(const provider_settings& wanted, std::string& why);
 // "10.0.0.1, inject 96, 8 bytes of immediate data, progress by polling, ordered, registers by
 // addresses+own keys".
 std::string describe(const candidate& one);

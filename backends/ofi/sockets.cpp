@@ -52,7 +52,7 @@ std::size_t hang_up(const ends_of_connection& is_meant) noexcept {
     if (std::from_chars(name, name + std::strlen(name), fd).ec != std::errc()) continue;
     // Nothing else is copied: who closes a copy of a file gives up its locks.
     if (!is_tcp(fd)) continue;
-    // Whoever closes that one now and opens another loses nothing.
+    // A thread that closes that one now and opens another loses nothing.
     const base::descriptor same(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     endpoint_name here, there;
     if (!is_tcp(same.get()) || !ask(getsockname, same.get(), here) ||

@@ -91,7 +91,7 @@ class word {
   std::uint64_t all_;
 };
 
-// A message of ours among those of the layer above.
+// One of the backend's own messages among those of the layer above.
 struct note {
   enum class kind : std::uint32_t {
     credit = 1,      // I have dealt with so many of your messages (count)

@@ -13,7 +13,7 @@ namespace lci::shm {
 
 namespace {
 
-constexpr const char* ENDED = "the peer is gone";
+constexpr const char* ENDED = "the peer has ended";
 
 }  // namespace
 

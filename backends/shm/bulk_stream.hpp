@@ -10,10 +10,10 @@
 // without; a poller for whom there is none for a piece comes back to it.
 //
 // Callers: endpoint posts, inbox polls and hands over what peers ask for. Threads: post_*(),
-// fail_later(), watch() shared; the rest belongs to whoever is inside the device's `polling`.
-// Always true: an operation that was posted is handed to the sink exactly once; per peer,
-// operations are started in the order posted, and behind puts that lanes put in order before; at
-// most WINDOW bytes per peer are in flight.
+// fail_later(), watch() shared; the rest belongs to the thread that is inside the device's
+// `polling`. Always true: an operation that was posted is handed to the sink exactly once; per
+// peer, operations are started in the order posted, and behind puts that lanes put in order before;
+// at most WINDOW bytes per peer are in flight.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // How an operation is issued: its pieces go into the poller's lane as far as the window, the lane
-// and memory allow, and come back; gets are asked for; the kernel copies. Threads: whoever is
+// and memory allow, and come back; gets are asked for; the kernel copies. Threads: the one that is
 // inside the device's `polling`. Always true: what answers false has changed nothing and is asked
 // again.
 #include <algorithm>

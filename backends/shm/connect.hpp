@@ -1,5 +1,5 @@
 // First contact between two processes of one host: an abstract socket, a hello in each direction
-// that hands the arena over, a check of the peer's user, a bye. After that the socket only tells of
+// that hands the arena over, a check of the peer's user, a bye. After that the socket only reports
 // the peer's end: its hang-up. Callers: fabric. Threads: single (under the connections' lock).
 // Always true: a record is one datagram of a SOCK_SEQPACKET socket; decoders look at length and
 // version before anything else.

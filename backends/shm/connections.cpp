@@ -76,7 +76,7 @@ void connections::connect(int rank) noexcept {
 }
 
 // Peers write before we have answered their call, so nothing is on the way from whom we have not
-// heard of once this was done.
+// reported once this was done.
 bool connections::hear_callers() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   // A hello for which there was no memory is still to be dealt with.
@@ -86,7 +86,7 @@ bool connections::hear_callers() noexcept {
 }
 
 bool connections::look_at_all_locked() noexcept {
-  // Ranks of ours may be behind however many strangers: more than that the queue of callers does
+  // Ranks of the job may be behind however many strangers: more than that the queue of callers does
   // not hold.
   constexpr int MOST_LOOKS = BACKLOG / MAX_ACCEPTS + 2;
   int looks = 0;
@@ -174,8 +174,8 @@ errorcode_t connections::make_lane(int rank, outbox& box, std::uint32_t lane,
     out = entry;
     const contact met = who->state.load(std::memory_order_relaxed);
     // It may have looked through our lanes before this one was there, and its answer lies unread.
-    // Once read, the lane is announced, so that the message gets there without a poll of ours. The
-    // lock on the queue of answers orders: one that comes after this read was written by a peer
+    // Once read, the lane is announced, so that the message gets there without another poll here.
+    // The lock on the queue of answers orders: one that comes after this read was written by a peer
     // that still has to look.
     if (met == contact::greeted) read_all_locked(*who);
     if (met == contact::mapped) {

@@ -220,8 +220,8 @@ void connections::read_locked(int fd) noexcept {
       said = receive_record(fd);
       const int error = std::exchange(said.error, 0);
       if (error == EAGAIN || error == EINTR) return;
-      // It closed before it had read all of ours. The system tells that first, once, and then still
-      // hands out what was written before, a bye as a rule.
+      // It closed before it had read all that we sent. The system tells that first, once, and then
+      // still hands out what was written before, a bye as a rule.
       if (error == ECONNRESET && !was_reset) {
         was_reset = true;
         continue;

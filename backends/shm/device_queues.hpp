@@ -1,6 +1,6 @@
 // Everything behind one device index of a fabric. Device objects come and go; the queues stay, with
-// what is in its lanes. Threads: outbox and bulk_stream as they say; inbox belongs to whoever is
-// inside `polling`.
+// what is in its lanes. Threads: outbox and bulk_stream as they say; inbox belongs to the thread
+// that is inside `polling`.
 #pragma once
 
 #include "backends/shm/bulk_stream.hpp"

@@ -73,7 +73,7 @@ inbox::outcome inbox::take_packet(rx_lane& lane, slot& s, slot_header header,
   a.imm = header.imm;
   a.data = packet->payload();
   a.size = r.size;
-  const bool may_keep = (header.flags & MAY_KEEP) != 0 && lane.from->memory.is_in_sight();
+  const bool may_keep = (header.flags & MAY_KEEP) != 0 && lane.from->memory.is_in_window();
   a.packet = may_keep ? packet : nullptr;
   const net::verdict v = to.on_message(a);
   if (v == net::verdict::deferred) return outcome::later;
@@ -217,7 +217,7 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
     std::erase_if(lanes_, [who](const auto& lane) { return lane->from == who; });
     // edge peer.end: partner of the release store in end_locked(), after the reason.
     const ending how = who->end.load(std::memory_order_acquire);
-    to.on_peer_gone(who->rank, how == ending::left, who->reason);
+    to.on_peer_ended(who->rank, how == ending::left, who->reason);
     flow_.drop_peer(*who, to);
     ++n;
   }

@@ -1,8 +1,8 @@
 // What lies in memory that two processes share: lanes, their directory, the control page. A peer
-// may be of any quality, so whoever reads these checks what it read before use; no field is ever
-// taken for an address. Callers: lane, fabric, device, stream. Threads: see each struct. Always
-// true: everything is named by its offset in the arena of the process that owns it; 0 means none;
-// memory is zero before first use, and zero means "free", "nothing here".
+// may be of any quality, so a process that reads these checks what it read before use; no field is
+// ever taken for an address. Callers: lane, fabric, device, stream. Threads: see each struct.
+// Always true: everything is named by its offset in the arena of the process that owns it; 0 means
+// none; memory is zero before first use, and zero means "free", "nothing here".
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ inline constexpr std::size_t SLOT_SIZE = 2 * base::CACHE_LINE;
 inline constexpr std::size_t SLOT_DATA = SLOT_SIZE - sizeof(std::uint64_t);
 inline constexpr std::uint32_t LANE_SLOTS = 128;  // a power of two; a lane is 16 KiB
 // Lanes from one device of a process to one peer: OWN_LANES for threads, one that all further
-// threads share behind a lock, one that belongs to whoever polls the device.
+// threads share behind a lock, one that belongs to the thread that polls the device.
 inline constexpr std::uint32_t OWN_LANES = 30;
 inline constexpr std::uint32_t SHARED_LANE = OWN_LANES;
 inline constexpr std::uint32_t POLLER_LANE = OWN_LANES + 1;
@@ -108,7 +108,7 @@ struct chunk_record {
 };
 inline constexpr std::uint32_t CHUNK_REFUSED = ~std::uint32_t{0};
 
-// Asks the target to put a part of its region into one of ours.
+// Asks the target to put a part of its region into a region of the asker.
 struct get_record {
   put_record from;                  // the target's region
   std::uint64_t size = 0;           // bytes

@@ -4,8 +4,8 @@
 // Lanes know no order between them. The thread that puts announces the put and then looks whether
 // its lane is still alone; the thread that opens a second one says that it is not, passes a barrier
 // on all threads (as in base/owned), and then looks for announcements. So one of the two sees the
-// other. Owned by the outbox, one for each peer. Threads: begin() and cancel() are for whoever
-// holds the lane; may_open() and opened() run under the connections' lock; the rest is shared.
+// other. Owned by the outbox, one for each peer. Threads: begin() and cancel() are for the thread
+// that holds the lane; may_open() and opened() run under the connections' lock; the rest is shared.
 // Always true: a second lane is opened only when the peer has consumed every put that begin()
 // granted.
 #pragma once

@@ -24,7 +24,7 @@ constexpr std::uint64_t MAX_RESERVE = std::uint64_t{1} << 44;
 
 segment::~segment() {
   if (base_ != nullptr && !own_) {
-    if (is_in_sight_) home_->sight().remove(base_);
+    if (is_in_window_) home_->packet_window().remove(base_);
     munmap(base_, reserve_);
   }
   if (fd_ >= 0) close(fd_);
@@ -35,15 +35,15 @@ void segment::map(int fd, std::uint64_t reserve, mem::arena& home) {
     throw backend_error("shm: a peer says that its arena reserves " + std::to_string(reserve) +
                         " bytes; legal are whole pages up to " + std::to_string(MAX_RESERVE));
   }
-  // Whoever shrinks a file under a mapping kills those who look at it. Kernels that know no seals
-  // say EINVAL.
+  // A process that shrinks a file under a mapping kills those who look at it. Kernels that know no
+  // seals say EINVAL.
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals >= 0 && (seals & F_SEAL_SHRINK) == 0) {
     throw backend_error("shm: a peer's memory file is not sealed against shrinking");
   }
   // The whole reservation at once: the file grows, the mapping need not. Bytes past the end of the
   // file are never touched, resolve() sees to that.
-  void* p = mmap(home.sight().place_for(reserve), reserve, PROT_READ | PROT_WRITE,
+  void* p = mmap(home.packet_window().place_for(reserve), reserve, PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (p == MAP_FAILED) {
     const int error = errno;
@@ -53,7 +53,7 @@ void segment::map(int fd, std::uint64_t reserve, mem::arena& home) {
   }
   fd_ = fd;
   home_ = &home;
-  is_in_sight_ = home.sight().add(p, reserve);
+  is_in_window_ = home.packet_window().add(p, reserve);
   base_ = static_cast<std::byte*>(p);
   reserve_ = reserve;
 }
@@ -63,7 +63,7 @@ void segment::use(const mem::arena& own) noexcept {
   base_ = own.at(0);
   reserve_ = own.reserved();
   own_ = true;
-  is_in_sight_ = true;
+  is_in_window_ = true;
   fd_ = fcntl(own.fd(), F_DUPFD_CLOEXEC, 0);
 }
 

@@ -44,7 +44,7 @@ class segment {
   bool is_own() const noexcept { return own_; }
   // Packets that lie here are known for such when the program posts them onward, so they may be
   // given to it.
-  bool is_in_sight() const noexcept { return is_in_sight_; }
+  bool is_in_window() const noexcept { return is_in_window_; }
 
  private:
   bool refresh(std::uint64_t offset, std::size_t size) noexcept;
@@ -55,7 +55,7 @@ class segment {
   std::atomic<std::uint64_t> size_{0};  // of the file when last seen, at most reserve_
   int fd_ = -1;                         // kept to ask for the size again
   bool own_ = false;
-  bool is_in_sight_ = false;
+  bool is_in_window_ = false;
 };
 
 }  // namespace lci::shm

@@ -21,7 +21,7 @@ extended_queue make_extended_queue(const chosen_port&, std::uint32_t) {
 }
 
 void choose_several(selection& to, std::vector<port_facts>& all, const net::topology* machine,
-                    const viewpoint& here, const port_wishes& settings) {
+                    const viewpoint& here, const port_settings& settings) {
   // Several if there are: one will do.
   const bool is_list = settings.device_name.find(',') != std::string::npos;
   if (!is_list && settings.rails == 0)

@@ -28,7 +28,7 @@ LCI_COLD void check_packet_room(const char* name, const void* buffer, std::size_
 // A buffer that begins in a packet must end in it.
 inline void check_room(const char* name, const void* buffer, std::size_t size,
                        const mem::arena& arena) {
-  if (arena.sight().covers(buffer)) [[unlikely]]
+  if (arena.packet_window().covers(buffer)) [[unlikely]]
     check_packet_room(name, buffer, size, arena);
 }
 

@@ -11,7 +11,7 @@
 #include "lci/net/provider.hpp"
 #include "lci/net/topology.hpp"
 #include "lci/runtime/defaults.hpp"
-#include "lci/runtime/net_wishes.hpp"
+#include "lci/runtime/net_settings.hpp"
 #include "lci/version.hpp"
 
 // Written by the build: why it has no experimental parts, and its cache, one "NAME=VALUE" a line.
@@ -77,7 +77,7 @@ std::vector<std::string> nearest(const net::place& card, const std::vector<place
   return out;
 }
 
-std::vector<info_backend_t> backends_of(const net::fabric_config& wishes,
+std::vector<info_backend_t> backends_of(const net::fabric_config& wanted,
                                         const net::topology& machine,
                                         const std::vector<placed_gpu>& gpus) {
   std::vector<info_backend_t> out;
@@ -87,7 +87,7 @@ std::vector<info_backend_t> backends_of(const net::fabric_config& wishes,
     one.why_not = p.probe();
     if (p.place != nullptr) one.place = p.place();
     if (p.report != nullptr) {
-      for (const net::card_report& found : p.report(wishes)) {
+      for (const net::card_report& found : p.report(wanted)) {
         info_card_t card;
         card.name = found.name;
         card.what = found.what;
@@ -181,7 +181,7 @@ info_t describe_machine() {
   out.cores = machine.of_process().cpus;
   std::vector<placed_gpu> gpus;
   out.accelerators = accelerators_of(machine, gpus);
-  out.backends = backends_of(runtime::wishes_of(attr, 0), machine, gpus);
+  out.backends = backends_of(runtime::settings_of(attr, 0), machine, gpus);
   out.libraries = libraries_of_build();
   out.experimental = experimental_parts();
   for (const boot::choice& c : boot::list_bootstraps())

@@ -23,7 +23,7 @@ inline bool inject_now(const post_args& a, endpoint_impl_t& end, rcomp_t rcomp) 
       core.peers.has_ended(a.rank))
     return false;
   if (!core.imm.fits(rcomp, a.tag) || end.queue->log.any() ||
-      core.arena.sight().covers(a.local_buffer))
+      core.arena.packet_window().covers(a.local_buffer))
     return false;
   if (!base::is_near(a.local_buffer, a.size) ||
       !(a.local_comp.is_empty() || comp::is_live(a.local_comp)))

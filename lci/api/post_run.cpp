@@ -236,7 +236,7 @@ proto::outgoing describe(const post_args& a, endpoint_impl_t& end, const proto::
     }
     if (a.size == 0) out.kind = mem::mem_kind::host;  // there is nothing to read
   }
-  if (end.core.arena.sight().covers(a.local_buffer)) find_packet(a, end.core, out);
+  if (end.core.arena.packet_window().covers(a.local_buffer)) find_packet(a, end.core, out);
   if (end.checks_pointers && out.packet == nullptr)
     check_pointer("local_buffer", a.local_buffer, a.size, a.mr);
   return out;

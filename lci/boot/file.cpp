@@ -110,12 +110,12 @@ std::vector<departure> file_bootstrap::news() {
     next_rank_ = (r + 1) % size();
     if (is_over_[static_cast<std::size_t>(r)]) continue;
     try {
-      if (!job_.is_gone(r)) continue;
+      if (!job_.has_ended(r)) continue;
       // A rank announces that it leaves before it does.
       out.push_back(
           job_.has(leave_key_of(r))
               ? departure{r, LEFT_TEXT, true}
-              : departure{r, "rank " + std::to_string(r) + " left the job without taking leave"});
+              : departure{r, "rank " + std::to_string(r) + " left the job without a disconnect"});
     } catch (const std::bad_alloc&) {
       break;  // it is checked again later
     }
@@ -145,7 +145,7 @@ void file_bootstrap::wait_until_full(const deadline& until) {
     // rank.
     if (watch_.wait(until)) continue;
     for (int r = 0; r < size(); ++r) {
-      if (job_.is_gone(r) && !job_.is_full()) {
+      if (job_.has_ended(r) && !job_.is_full()) {
         throw backend_error("file: rank " + std::to_string(r) +
                             " died before all processes had joined in " + job_.folder());
       }
@@ -162,7 +162,7 @@ std::string file_bootstrap::wait_for_values(int r, const deadline& until) {
                           " for rank " + std::to_string(r) + " in fence " + std::to_string(round_) +
                           " (" + job_.folder() + ")");
     }
-    if (watch_.wait(until) || !job_.is_gone(r)) continue;
+    if (watch_.wait(until) || !job_.has_ended(r)) continue;
     // It may have arrived and left between the two looks.
     if (auto bytes = job_.read(file)) return std::move(*bytes);
     throw backend_error("file: rank " + std::to_string(r) + " left the job before fence " +

@@ -250,7 +250,7 @@ std::vector<int> file_job::missing() const {
   return ranks;
 }
 
-bool file_job::is_gone(int rank) const {
+bool file_job::has_ended(int rank) const {
   return rank != rank_ && lock_is_free(member_file(folder_, rank));
 }
 

@@ -41,7 +41,7 @@ class file_job {
   bool is_full() const;              // all ranks have joined
   std::vector<int> missing() const;  // ranks that have not joined
   // True when the process of `rank`, which has joined, has ended.
-  bool is_gone(int rank) const;
+  bool has_ended(int rank) const;
 
   // A file of the job folder, written or read as a whole; nothing if it does not exist.
   void write(const std::string& file, const std::string& bytes) const;

@@ -84,7 +84,7 @@ void member::handle(const frame& f) {
     case frame_type::fail:
       fail(std::string(f.body));
     case frame_type::gone: {
-      const auto body = decode_gone(f.body);
+      const auto body = decode_ended(f.body);
       if (!body || body->rank >= size_) break;
       news_.push_back({body->rank, std::string(body->why)});
       return;

@@ -54,7 +54,7 @@ void server::closed(connection c) {
   const std::string who = "rank " + std::to_string(p.rank);
   fail(s, who + " left the job before fence " + std::to_string(s.round) + " was complete", p.rank);
   if (p.took_leave) return s.took_leave.push_back(p.rank);
-  s.departed.push_back({p.rank, who + " left the job without taking leave"});
+  s.departed.push_back({p.rank, who + " left the job without a disconnect"});
   if (!hold_news_) tell_departures(s);
 }
 
@@ -244,7 +244,7 @@ void server::tell(session& s) {
 void server::tell_departures(session& s) {
   for (const departure& d : std::exchange(s.departed, {})) {
     std::string bytes;
-    encode_gone(bytes, d.rank, d.why);
+    encode_ended(bytes, d.rank, d.why);
     const auto shared = std::make_shared<const std::string>(std::move(bytes));
     for (const participant& m : s.members)
       if (m.link >= 0) send(m.link, shared);

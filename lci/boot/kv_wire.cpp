@@ -136,7 +136,7 @@ void encode_fail(std::string& out, std::string_view text) {
 
 void encode_leave(std::string& out) { append_header(out, frame_type::leave, 0); }
 
-void encode_gone(std::string& out, int rank, std::string_view why) {
+void encode_ended(std::string& out, int rank, std::string_view why) {
   why = why.substr(0, MAX_TEXT);
   append_header(out, frame_type::gone, 4 + why.size());
   append(out, static_cast<std::uint32_t>(rank));
@@ -196,11 +196,11 @@ std::optional<std::uint32_t> decode_round(std::string_view body) noexcept {
   return round;
 }
 
-std::optional<gone_body> decode_gone(std::string_view body) noexcept {
+std::optional<ended_body> decode_ended(std::string_view body) noexcept {
   reader in(body);
   std::uint32_t rank = 0;
   if (!in.take(rank) || rank >= static_cast<std::uint32_t>(MAX_RANKS)) return std::nullopt;
-  return gone_body{static_cast<int>(rank), in.rest()};
+  return ended_body{static_cast<int>(rank), in.rest()};
 }
 
 std::optional<std::vector<int>> decode_left(std::string_view body) {

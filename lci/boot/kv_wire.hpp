@@ -57,7 +57,7 @@ struct value_body {
   std::string_view value;  // views into the bytes that were decoded
 };
 
-struct gone_body {
+struct ended_body {
   int rank;
   std::string_view why;  // a view into the bytes that were decoded
 };
@@ -71,7 +71,7 @@ void encode_value(std::string& out, int rank, std::string_view key, std::string_
 void encode_released(std::string& out, std::uint32_t round);
 void encode_fail(std::string& out, std::string_view text);
 void encode_leave(std::string& out);
-void encode_gone(std::string& out, int rank, std::string_view why);
+void encode_ended(std::string& out, int rank, std::string_view why);
 // Several frames, if there are more than MAX_LEFT.
 void encode_left(std::string& out, std::span<const int> ranks);
 
@@ -81,7 +81,7 @@ std::optional<hello_body> decode_welcome(std::string_view body) noexcept;
 std::optional<value_body> decode_put(std::string_view body) noexcept;
 std::optional<value_body> decode_value(std::string_view body) noexcept;
 std::optional<std::uint32_t> decode_round(std::string_view body) noexcept;
-std::optional<gone_body> decode_gone(std::string_view body) noexcept;
+std::optional<ended_body> decode_ended(std::string_view body) noexcept;
 std::optional<std::vector<int>> decode_left(std::string_view body);
 
 struct frame {

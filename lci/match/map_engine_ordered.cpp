@@ -42,7 +42,7 @@ void map_engine::become_ordered_locked() {
   try {
     std::vector<entry*> filed;
     t.for_each([&](entry* e) {
-      newest = std::max(newest, e->stamp);  // another core's clock may be ahead of ours
+      newest = std::max(newest, e->stamp);  // another core's clock may be ahead of this one
       if (is_message(*e)) filed.push_back(e);
     });
     // Stable: entries of one queue that have the same stamp stay in their order.

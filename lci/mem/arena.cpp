@@ -57,7 +57,7 @@ arena::arena(std::size_t reserve, const memory_file_calls& calls)
     fail("mmap", reserve_, error);
   }
   base_ = static_cast<std::byte*>(where);
-  sight_.start(base_, reserve_);
+  window_.start(base_, reserve_);
 }
 
 arena::~arena() {

@@ -66,8 +66,8 @@ class arena {
     return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
   }
   // Where this process can see packets: here, and in the parts of peers' arenas that it maps.
-  window& sight() noexcept { return sight_; }
-  const window& sight() const noexcept { return sight_; }
+  window& packet_window() noexcept { return window_; }
+  const window& packet_window() const noexcept { return window_; }
   std::byte* at(std::uint64_t offset) const noexcept { return base_ + offset; }
   // The payloads, lying elsewhere, of packets in this arena.
   payload_index& payloads() noexcept { return payloads_; }
@@ -98,7 +98,7 @@ class arena {
   void* reuse(std::size_t size, std::size_t align);
   void grow(std::size_t needed);
 
-  window sight_;  // first: every post reads it
+  window window_;  // first: every post reads it
   memory_file_calls calls_;
   std::byte* base_ = nullptr;
   std::size_t reserve_ = 0;

@@ -270,7 +270,7 @@ bool packet_pool::is_given_away(const arena& own, void* payload) noexcept {
   if (const far_packet* const far = find_far(own.payloads(), payload); far != nullptr)
     return far->state.load(std::memory_order_relaxed) != packet_state::apart;
   const packet* const p = packet::of_payload(payload);
-  return own.sight().is_view(p) && p->magic == packet::MAGIC &&
+  return own.packet_window().is_view(p) && p->magic == packet::MAGIC &&
          p->state.load(std::memory_order_relaxed) != packet_state::lent;
 }
 
@@ -286,7 +286,7 @@ LCI_COLD packet* packet_pool::held_near(const arena& own, void* payload) noexcep
   if (address % base::CACHE_LINE != 0) return nullptr;
   if (far_packet* const far = find_far(own.payloads(), payload); far != nullptr)
     return far->state.load(std::memory_order_relaxed) == packet_state::apart ? far : nullptr;
-  if (!own.sight().is_view(packet::of_payload(payload))) return nullptr;
+  if (!own.packet_window().is_view(packet::of_payload(payload))) return nullptr;
   packet* const p = packet::of_payload(payload);
   // Relaxed: the state was `lent` when the message arrived, and only its holder changes it.
   return p->magic == packet::MAGIC && p->state.load(std::memory_order_relaxed) == packet_state::lent

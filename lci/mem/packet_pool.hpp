@@ -81,7 +81,7 @@ class packet_pool : public packet_home {
   // The same for any packet that a program may hold, including one that a peer has lent to us and
   // one whose payload is apart. Null at the cost of one comparison where no packet is near.
   static packet* held(const arena& own, void* payload) noexcept {
-    return own.sight().covers(payload) ? held_near(own, payload) : nullptr;
+    return own.packet_window().covers(payload) ? held_near(own, payload) : nullptr;
   }
 
   // True if the address is near packets and is the start of the payload of one that the program no

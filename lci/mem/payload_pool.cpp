@@ -135,7 +135,7 @@ void payload_pool::settle(slab& s) {
     arena_.free(s.packets, bytes);
     throw;
   }
-  arena_.sight().widen(s.start, s.count * stride_);
+  arena_.packet_window().widen(s.start, s.count * stride_);
 }
 
 void payload_pool::release(slab& s) noexcept {

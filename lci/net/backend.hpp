@@ -47,7 +47,7 @@ struct capabilities {
   bool one_sided = false;      // put and get complete without the target calling poll()
   bool device_memory = false;  // buffers may be GPU memory, if it could be registered
   // An operation that names a registration which the peer has withdrawn fails alone. False: it
-  // takes the connection along, as cards do: the peer is gone then.
+  // takes the connection along, as cards do: the peer has ended then.
   bool outlives_stale_keys = true;
   bool keeps_registrations = false;  // as fabric_config::use_reg_cache wants it
   bool ordered = false;  // sends of one thread to one peer device are delivered in the order posted
@@ -118,7 +118,7 @@ enum class verdict : std::uint8_t {
 };
 
 // Called from poll(), in the polling thread. Implementations do not throw: what user code throws is
-// kept and rethrown after the batch by whoever called poll().
+// kept and rethrown after the batch by the thread that called poll().
 class sink {
  public:
   // May poll again, once it has done with the bytes: the place where they lie goes back to the
@@ -133,11 +133,11 @@ class sink {
   // A posted operation has failed; rank is -1 where the backend cannot tell.
   virtual void on_error(int rank, void* context, std::string_view reason) noexcept = 0;
   // Nothing more will come from or go to `rank`; said once, after everything that it sent before
-  // was delivered, and before the operations that fail by it are. orderly: the peer took leave (it
+  // was delivered, and before the operations that fail by it are. orderly: the peer left (it
   // closed its fabric); else it died or the link failed. The library's sink reports it to the
   // peer_table; what a backend keeps of its own to get that far is about one connection or one
   // device, never read as the state of the rank.
-  virtual void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept = 0;
+  virtual void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept = 0;
 
  protected:
   ~sink() = default;
@@ -190,7 +190,7 @@ class device {
   // True when nothing posted on this device is still under way inside the backend.
   virtual bool is_drained() const noexcept = 0;
   // False when nothing of `rank` can be on its way to this device: it was never met here, or
-  // on_peer_gone() was said. Asked of ranks that are gone; true as well where that is not known.
+  // on_peer_ended() was said. Asked of ranks that ended; true as well where that is not known.
   // Threads: any.
   virtual bool may_bring(int /*rank*/) const noexcept { return true; }
 };
@@ -283,10 +283,10 @@ class fabric {
   // What to send along for a published registration, or for a row of the region table that lies in
   // the arena. Nothing where peers of this network need no such thing, or for any other row.
   virtual remote_target target_of(remote_key /*name*/) noexcept { return {}; }
-  // Takes in whoever has called and was not heard yet, so that device::may_bring() knows of it.
-  // False: not now, or not all. Nothing to do where nobody sends before it was answered.
+  // Takes in the ranks that has called and was not heard yet, so that device::may_bring() knows of
+  // it. False: not now, or not all. Nothing to do where nobody sends before it was answered.
   virtual bool hear_callers() noexcept { return true; }
-  // Takes leave of connected peers, so that the hang-up that follows is not taken for a death.
+  // Disconnects from connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
 
  protected:
@@ -312,7 +312,7 @@ struct fabric_config {
   mem::region_table* regions =
       nullptr;  // this process's registrations, the authority on what peers may touch
   // Where a fabric reports that it begins to connect with a rank, and that it has; null: nobody
-  // asks. That a rank has ended it says by sink::on_peer_gone(), in order with messages.
+  // asks. That a rank has ended it says by sink::on_peer_ended(), in order with messages.
   peer_table* peers = nullptr;
   std::size_t max_inject_wanted = 64;
   std::string device_name;   // a card of the network; empty: the best
@@ -323,7 +323,7 @@ struct fabric_config {
   attr_ibv_odp_strategy_t ibv_odp = attr_ibv_odp_strategy_t::none;
   attr_ibv_prefetch_strategy_t ibv_prefetch = attr_ibv_prefetch_strategy_t::none;
   // Keep what register_region() made after its end, for the next use of that memory. Without effect
-  // on networks that register nothing, and where nobody tells of unmapped memory.
+  // on networks that register nothing, and where nobody reports unmapped memory.
   bool use_reg_cache = false;
   mem::ladder_rules gpu_rules;  // by which rungs GPU memory may be registered
   // Shared memory: which of the two ways a large message may take, and from which size the kernel's

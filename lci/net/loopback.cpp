@@ -94,7 +94,7 @@ std::size_t loopback::poll(sink& to, std::size_t max) noexcept {
       }
       if (v == verdict::taken) mem::pool_of(*one.packet).put(one.packet);
     }
-    // edge loopback.told: the sink has heard of the failure; partner is is_empty().
+    // edge loopback.told: the sink was told of the failure; partner is is_empty().
     if (one.kind == what::error) waiting_.fetch_sub(1, std::memory_order_release);
     ++n;
   }

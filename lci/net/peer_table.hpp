@@ -3,7 +3,7 @@
 //
 // Who reports: networks, when they begin to connect with a rank and when they have
 // (fabric_config::peers); the device that has delivered the last message of a rank, through
-// sink::on_peer_gone(); the failure detector, for ranks that no network watches. All others read.
+// sink::on_peer_ended(); the failure detector, for ranks that no network watches. All others read.
 //
 // What a network knows of its connection with a rank, and a device of what it has delivered, are
 // other facts: they say when a report is due, and end with the connection

@@ -71,7 +71,7 @@ introduction read_introduction(std::string_view said, int rank, std::uint32_t ve
   return out;
 }
 
-void check_wishes(const std::vector<introduction>& all, int me) {
+void check_settings(const std::vector<introduction>& all, int me) {
   const std::string& mine = all[static_cast<std::size_t>(me)].wanted;
   std::map<std::string, std::vector<int>> others;
   for (std::size_t r = 0; r < all.size(); ++r)

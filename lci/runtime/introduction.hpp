@@ -25,7 +25,7 @@ std::string text_of(std::uint32_t version, const introduction& said);
 // Parses what `rank` said. Throws backend_error, with both sides' words, if its version differs.
 introduction read_introduction(std::string_view said, int rank, std::uint32_t version);
 // Throws backend_error that names the ranks that want another network than `me` does.
-void check_wishes(const std::vector<introduction>& all, int me);
+void check_settings(const std::vector<introduction>& all, int me);
 // Ranks that are not in the place of `me`. Of these results only whether there are any is the same
 // on all ranks.
 std::vector<int> elsewhere(const std::vector<introduction>& all, int me);

@@ -11,7 +11,7 @@
 #include "lci/proto/engine/wire.hpp"
 #include "lci/runtime/attribute_text.hpp"
 #include "lci/runtime/introduction.hpp"
-#include "lci/runtime/net_wishes.hpp"
+#include "lci/runtime/net_settings.hpp"
 
 namespace lci::runtime {
 
@@ -35,7 +35,7 @@ const net::provider* find_inner() {
 }
 
 net::fabric_config config_of(const network_order& order, net::address_book& book, int number) {
-  net::fabric_config config = wishes_of(order.attr, number);
+  net::fabric_config config = settings_of(order.attr, number);
   config.book = &book;
   config.arena = order.arena;
   config.regions = order.regions;
@@ -137,7 +137,7 @@ void opening::introduce() {
     all_.push_back(read_introduction(said[r], static_cast<int>(r), VERSION));
     addresses.push_back(all_.back().address);
   }
-  check_wishes(all_, me_);
+  check_settings(all_, me_);
   ways_ = ways_from(all_, me_);
   inside_.fill(std::move(addresses));
 }

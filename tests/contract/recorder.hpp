@@ -2,7 +2,7 @@
 //
 // One per device of a group. Threads: shared; a test that looks while others poll uses the locked
 // accessors. Always true: what a sink must never see (a context that is not out, a second
-// peer_gone) is a failure at once.
+// peer_ended) is a failure at once.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -74,8 +74,8 @@ class recorder final : public net::sink {
     if (context != nullptr)
       static_cast<op_fate*>(context)->failed.fetch_add(1, std::memory_order_release);
   }
-  void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override {
-    EXPECT_FALSE(reason.empty()) << "on_peer_gone() without a reason";
+  void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept override {
+    EXPECT_FALSE(reason.empty()) << "on_peer_ended() without a reason";
     std::lock_guard lock(mutex_);
     gone_.push_back({rank, orderly, arrived_from_[rank], std::string(reason)});
   }

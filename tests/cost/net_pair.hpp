@@ -22,7 +22,7 @@ class null_sink final : public net::sink {
   void on_immediate(int, std::uint32_t) noexcept override {}
   void on_complete(void*) noexcept override {}
   void on_error(int, void*, std::string_view) noexcept override {}
-  void on_peer_gone(int, bool, std::string_view) noexcept override {}
+  void on_peer_ended(int, bool, std::string_view) noexcept override {}
   std::size_t seen = 0;
 };
 

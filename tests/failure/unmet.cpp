@@ -1,5 +1,5 @@
 // A rank ends before anybody has talked to it, so that no network can tell: the others hear of it
-// through the bootstrap, in an error unless it took leave. From then on every post to it is
+// through the bootstrap, in an error unless it left. From then on every post to it is
 // refused, and leaves nothing behind. Run under lcrun --keep-going as
 //   unmet <kill | exit | leave | ask | fork>
 // fork: a child of it lives on, and has what it had open.
@@ -123,7 +123,7 @@ bool exchange_with(int other) {
 
 // The rank whose death was heard of; -1: of none, or what follows it went wrong.
 int listen(int last, bool is_for_ever, bool asks) {
-  // That a rank took leave is no error for whom has nothing to do with it, however long one
+  // That a rank left is no error for whom has nothing to do with it, however long one
   // listens: more than twice as long as it takes to hear of a death.
   const auto enough = std::chrono::steady_clock::now() + std::chrono::milliseconds(2500);
   const int me = lci::get_rank_me();

@@ -1,9 +1,9 @@
 // The resident copy kernel: blocks that look at their rings in host memory and copy what the
 // commands say, until nothing has come for a while, their time is over, or they are told to stop.
 // Launched by backends/cuda/resident. One launch at a time for each copy of this module.
-// Always true: whoever sees a flag or a done word sees the bytes of that command; a command that a
-// block has taken is carried out before the block ends; when `ended` is seen nothing is touched any
-// more and every counter is 0.
+// Always true: a thread that sees a flag or a done word sees the bytes of that command; a command
+// that a block has taken is carried out before the block ends; when `ended` is seen nothing is
+// touched any more and every counter is 0.
 #include <cuda_runtime.h>
 
 #include "backends/cuda/resident_command.hpp"

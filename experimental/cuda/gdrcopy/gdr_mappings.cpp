@@ -57,7 +57,7 @@ bool gdr_mappings::write(const allocation& of, abi::device_ptr to, const void* f
   const use in(*this, of, to, size);
   if (!in || library_.write(in.handle(), in.there(to), from, size) != 0) return false;
   // Work that is launched on this GPU comes behind the bytes anyway, but another GPU may read them
-  // over NVLink, and a peer of ours be told before they are through PCIe. A read of the same window
+  // over NVLink, and a peer be told before they are through PCIe. A read of the same window
   // passes no write before it. The fence keeps the processor from reading first.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   std::uint32_t last = 0;

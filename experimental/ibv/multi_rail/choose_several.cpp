@@ -10,7 +10,7 @@
 namespace lci::ibv {
 
 void choose_several(selection& to, std::vector<port_facts>& all, const net::topology* machine,
-                    const viewpoint& here, const port_wishes& settings) {
+                    const viewpoint& here, const port_settings& settings) {
   if (settings.device_name.find(',') == std::string::npos) {
     const std::size_t count = settings.rails == 0 ? MAX_RAILS : settings.rails;
     return add_best(to, all, machine, here, settings, count,

@@ -1,7 +1,7 @@
 // A large write or read that goes in pieces over several cards, or whole over one that is not the
-// first. Its parts are posted by whoever posts the operation, until a card has no room; the rest by
-// polls. Owned by side_queues. Threads: the poster, until it has posted the last part or handed
-// the rest over; then the polling thread, which alone counts what is done. Always true: the
+// first. Its parts are posted by the thread that posts the operation, until a card has no room; the
+// rest by polls. Owned by side_queues. Threads: the poster, until it has posted the last part or
+// handed the rest over; then the polling thread, which alone counts what is done. Always true: the
 // notification of a write with immediate data is posted once all parts on all cards are
 // acknowledged; the operation ends once, with the first error if there was one, and not before the
 // card is done with every part that it got.

@@ -121,7 +121,7 @@ class caller {
       ++i;
     }
   }
-  // use(connection, queues) for whoever is called and has not answered.
+  // use(connection, queues) for each rank that is called and has not answered.
   template <class Use>
   void for_each_called(Use&& use) const {
     for (const entry& one : calling_)

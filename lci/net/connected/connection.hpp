@@ -62,7 +62,7 @@ class connection {
   call_pace pace;
   // ---- the polling thread's ----
   std::uint64_t keepalive_ticks = 0;  // when the peer was asked for a sign of life; 0: it was not
-  bool was_gone_said = false;         // to the sink of this device
+  bool was_end_reported = false;      // to the sink of this device
 
  private:
   LCI_COLD void report(peer_event what) noexcept {

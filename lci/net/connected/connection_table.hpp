@@ -65,8 +65,8 @@ class connection_table {
     if (!unreachable_.has(rank) && pending_.add(rank)) requests_.raise();
   }
   std::vector<int> take_pending() { return pending_.take(); }
-  // That rank cannot be met: at a next look it is gone, unless there is a connection by then. The
-  // connector makes none from then on. why: outlives this.
+  // That rank cannot be met: at a next look it has failed, unless there is a connection by then.
+  // The connector makes none from then on. why: outlives this.
   void give_up(int rank, const char* why) noexcept { unreachable_.add(rank, why); }
 
  protected:

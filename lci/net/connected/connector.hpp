@@ -1,4 +1,4 @@
-// How connections come about, as far as it is the same over every network: hellos to whoever is
+// How connections come about, as far as it is the same over every network: hellos to ranks that is
 // asked for, again and again, until each side knows that the other knows it. Nobody is talked to
 // before that. Base of a backend's `connector`, which sends hellos. Owned by fabric; called from
 // polls. Threads: look() shared, one inside at a time; requests() and polls() shared; the rest
@@ -64,7 +64,8 @@ class connector {
       caller_.put_off(problem);
     }
   }
-  // Whoever was called and is not connected yet hears that we leave; who misses it will miss us.
+  // A rank that was called and is not connected yet hears that we leave; who misses it will miss
+  // us.
   void leave() noexcept {
     const std::lock_guard lock(mutex_);
     try {
@@ -108,7 +109,7 @@ class connector {
     const bool is_calling = on.state() == connection::stage::calling;
     if (!self().say(on, q, is_calling ? hello_flags::WANTS_ANSWER : 0)) on.pace.discount();
   }
-  // Whoever was given up need not call for ever.
+  // A rank that was given up need not call for ever.
   void turn_away(connection& on, Queues& q) noexcept {
     try {
       self().say(on, q, hello_flags::LEAVES);

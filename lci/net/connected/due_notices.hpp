@@ -61,7 +61,7 @@ class due_notices {
     is_due_.store(true, std::memory_order_release);  // edge net.due_notices: partner is serve()
   }
   bool is_due() const noexcept { return is_due_.load(std::memory_order_relaxed); }
-  // Whether the sink has heard of every failure.
+  // Whether the sink was told of every failure.
   bool are_failures_told() const noexcept {
     return untold_.load(std::memory_order_acquire) ==
            0;  // edge net.due_notices.told: partner is serve()

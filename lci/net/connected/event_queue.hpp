@@ -1,8 +1,9 @@
 // The polling of a device: what the network reports becomes calls of the sink, and now and then it
-// is looked who is to be called, who is gone and who is silent. Base of a backend's `event_queue`,
-// on top of its `device_queues`. Callers: device. Threads: one inside at a time, which may come in
-// again; give_up() of the queues shared. Always true: what was fetched and is not presented yet
-// waits in order; a peer is gone once, after what it sent and before what fails by it.
+// is looked who is to be called, which ranks have ended and which are silent. Base of a backend's
+// `event_queue`, on top of its `device_queues`. Callers: device. Threads: one inside at a time,
+// which may come in again; give_up() of the queues shared. Always true: what was fetched and is not
+// presented yet waits in order; a peer has ended once, after what it sent and before what fails by
+// it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 
 namespace lci::net::connected {
 
-inline constexpr char DISCONNECTED[] = "the peer took leave";
+inline constexpr char DISCONNECTED[] = "the peer left";
 
 // Queues: derived from device_queues, with receives_, whose places have again() and replace(), and
 // tell(rank, note). Event: as the network reports it. Connector: polls(), look(). Keys: a
@@ -124,12 +125,12 @@ class event_queue : public Queues {
   // The connection is of no use any more, because the peer has disconnected or because it failed.
   void end(sink& to, connection& on, stage how, std::string_view reason) noexcept {
     on.move(how);
-    if (on.was_gone_said) return;
-    on.was_gone_said = true;
+    if (on.was_end_reported) return;
+    on.was_end_reported = true;
     self().stop(on);
     keys_.forget(on.rank);
-    // Who was given up before there was this connection is gone already.
-    if (!this->unreached().is_told(on.rank)) to.on_peer_gone(on.rank, how == stage::left, reason);
+    // Who was given up before there was this connection has failed already.
+    if (!this->unreached().is_told(on.rank)) to.on_peer_ended(on.rank, how == stage::left, reason);
     self().drop_posted(to, on, reason);
   }
   void fail(sink& to, connection& on, std::string_view reason) noexcept {
@@ -143,7 +144,7 @@ class event_queue : public Queues {
   void look() noexcept {}
   LCI_COLD void look_at_all(sink& to) noexcept {
     this->for_each([&](connection& on) {
-      if (on.was_gone_said) return;
+      if (on.was_end_reported) return;
       // Nothing is on the way from whom this was not connected with: there is no need to call on.
       if (on.state() == stage::calling && on.is_known_failed())
         return fail(to, on, "the rank has failed");
@@ -162,7 +163,7 @@ class event_queue : public Queues {
       }
       this->unreached().set_told(rank);
       keys_.forget(rank);
-      to.on_peer_gone(rank, false, why);
+      to.on_peer_ended(rank, false, why);
     });
   }
 

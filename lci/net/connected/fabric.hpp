@@ -58,7 +58,7 @@ class fabric : public net::fabric {
                                 std::string& why_not) final {
     return self().memory().add(address, size, kind, why_not);
   }
-  // Whoever was told of it hears of its end on every device on which we are connected, before
+  // A rank that was told of it hears of its end on every device on which we are connected, before
   // anything that is sent there from now on, unless the network is full: what it keeps serves all
   // of its devices. On a device on which we are not connected yet it need not hear: it forgets what
   // it keeps, and asks again, whenever it gets one more connection to this rank.

@@ -71,7 +71,7 @@ class key_cache {
     {
       const std::unique_lock lock(lock_, std::try_to_lock);
       if (!lock) return;
-      // Nobody will answer, and that the peer is gone is said elsewhere.
+      // Nobody will answer, and that the peer has ended is said elsewhere.
       erase_locked([&](const Request& one) { return stage_of(by, one) >= stage::left; });
       if constexpr (!Driver::MAY_DROP_SENT) {
         for (Request& one : requests_)
@@ -175,7 +175,7 @@ class key_cache {
       const std::lock_guard lock(lock_);
       for (Request& one : requests_)
         if (one.is_sent && is_for(one, next.rank, next.name)) return reopen_locked(one);
-      return;  // the peer is gone
+      return;  // the peer has ended
     }
   }
   bool take(Queues& by, Request& out) noexcept {

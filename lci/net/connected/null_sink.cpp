@@ -11,7 +11,7 @@ class dropping final : public sink {
   void on_immediate(int, std::uint32_t) noexcept override {}
   void on_complete(void*) noexcept override {}
   void on_error(int, void*, std::string_view) noexcept override {}
-  void on_peer_gone(int, bool, std::string_view) noexcept override {}
+  void on_peer_ended(int, bool, std::string_view) noexcept override {}
 };
 
 }  // namespace

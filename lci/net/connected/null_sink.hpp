@@ -1,4 +1,4 @@
-// A sink for whoever polls and does not want to hear anything any more, as at the end. Callers:
+// A sink for code that polls and does not want to hear anything any more, as at the end. Callers:
 // event_queue. Threads: any. Always true: what it is told is dropped; a message counts as taken.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Ranks to which posts want a connection that is not there yet, until whoever connects takes them,
-// and the flag that says so. Owned by the queues behind a device and by the connector. Threads:
-// shared. Always true: a rank is in the list once, however often it is asked for.
+// Ranks to which posts want a connection that is not there yet, until the thread that connects
+// takes them, and the flag that says so. Owned by the queues behind a device and by the connector.
+// Threads: shared. Always true: a rank is in the list once, however often it is asked for.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@ class pending_connects {
   explicit pending_connects(std::size_t ranks) : of_(ranks) {}
   // True if it was not in the list.
   bool add(int rank) noexcept {
-    // Relaxed: whoever takes the list is told by connect_requests. Looked at first, since posts
-    // repeat.
+    // Relaxed: the thread that takes the list is told by connect_requests. Looked at first, since
+    // posts repeat.
     std::atomic<bool>& mine = of_[static_cast<std::size_t>(rank)];
     if (mine.load(std::memory_order_relaxed)) return false;
     mine.store(true, std::memory_order_relaxed);

@@ -32,7 +32,7 @@ class member {
   virtual bool has_all_of(int rank) const noexcept = 0;
   // It was in touch with `rank`, which may have sent something.
   virtual bool may_bring(int rank) noexcept = 0;
-  // Looks at whoever has called. False: that is not possible now.
+  // Looks at the ranks that has called. False: that is not possible now.
   virtual bool hear_callers() noexcept = 0;
   // Adds what is under way there to a report, in a signal handler.
   virtual void report(base::report::sheet& to) noexcept = 0;
@@ -81,7 +81,7 @@ class core {
   std::size_t under_way() const noexcept { return under_way_.load(std::memory_order_relaxed); }
   bool is_busy() const noexcept { return under_way() != 0; }
 
-  // A range of a registration of ours that a peer names; at null: there is none.
+  // A range of one of our registrations that a peer names; at null: there is none.
   struct named_range {
     std::byte* at = nullptr;
     mem::mem_kind kind = mem::mem_kind::host;

@@ -2,7 +2,7 @@
 // which threads were told. Which of the two stands in net::peer_table.
 //
 // Calls that wait compare count() with what begin_wait() answered when they began, so each of them
-// ends, in whatever thread the news came. progress() asks take(): it tells of each peer once, in a
+// ends, in whatever thread the news came. progress() asks take(): it reports each peer once, in a
 // thread that no waiting call has told before, so that a thread which does nothing but progress
 // hears of it although others wait. With attribute failure_notice `own` it tells only of those that
 // were added as due, or called for since. Owned by pending_errors. Threads: shared.
@@ -31,7 +31,7 @@ class losses {
 
   // edge losses.count, reader: what was done about a peer before it was added.
   std::uint32_t count() const noexcept { return count_.load(std::memory_order_acquire); }
-  // is_due: progress() is to tell of it. False: there is no memory, and nothing has changed.
+  // is_due: progress() is to report it. False: there is no memory, and nothing has changed.
   bool add(int rank, bool is_due = true) noexcept;
   // What was added of that rank is due from now on.
   void call_for(int rank) noexcept;
@@ -43,9 +43,9 @@ class losses {
   LCI_COLD void put_back(std::uint32_t number) noexcept;
   // The rank of an entry that was counted, of which a call tells the calling thread.
   int tell(std::uint32_t number) noexcept;
-  // A call of the calling thread ends by itself because that rank is gone.
+  // A call of the calling thread ends by itself because that rank has ended.
   void heard(int rank) noexcept;
-  // A rank that progress() in the calling thread is to tell of, failed or not, or NONE.
+  // A rank that progress() in the calling thread is to report, failed or not, or NONE.
   int take(bool has_failed) noexcept;
 
   // take() would answer somebody.

@@ -1,8 +1,8 @@
-// The registration of a buffer with a network, for the life of whoever owns it: a registered region
-// of the program, or one operation. GPU memory that the network cannot register is no error but
-// "off": this buffer goes another way, and the next is tried anew. Callers: runtime, the protocols.
-// Threads: single. Always true: what was registered is deregistered exactly once, by the last owner
-// or by whom it was released to.
+// The registration of a buffer with a network, for the life of the object that owns it: a
+// registered region of the program, or one operation. GPU memory that the network cannot register
+// is no error but "off": this buffer goes another way, and the next is tried anew. Callers:
+// runtime, the protocols. Threads: single. Always true: what was registered is deregistered exactly
+// once, by the last owner or by whom it was released to.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class network_key {
   std::uint64_t get() const noexcept { return key_; }
   // GPU memory that the network must not be given.
   bool is_off() const noexcept { return is_off_; }
-  // To whoever deregisters it.
+  // To the code that deregisters it.
   std::uint64_t release() noexcept { return std::exchange(key_, 0); }
 
  private:

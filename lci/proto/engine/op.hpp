@@ -40,10 +40,10 @@ struct user_side {
 // posts choose from (post_protocol) says more.
 struct protocol {
   const char* name;
-  // Every byte is there: tells the target, and whoever waits for the transfer inside of the
+  // Every byte is there: tells the target, and the code that waits for the transfer inside of the
   // library. False: there is no memory to tell; it is called again.
   bool (*on_complete)(transfer& move) noexcept;
-  // It has failed. Why was kept, or the peer is gone.
+  // It has failed. Why was kept, or the peer has ended.
   void (*on_abort)(transfer& move) noexcept;
   // A transfer is the whole operation: counted as open, and its user is told. False: a step of one.
   bool is_operation;

@@ -10,7 +10,7 @@
 
 namespace lci::proto {
 
-// Whoever leaves something for later rounds of progress, or keeps something about peers. Set up
+// Code that leaves something for later rounds of progress, or keeps something about peers. Set up
 // before the first round and taken out after the last.
 class part {
  public:
@@ -26,7 +26,7 @@ class part {
   virtual std::size_t serve_waiting() noexcept { return 0; }
   virtual bool is_quiet() const noexcept { return true; }
   // What waits for that rank will not complete. Once, or twice where it died after it had left.
-  virtual void on_peer_gone(int rank, bool has_died) noexcept {
+  virtual void on_peer_ended(int rank, bool has_died) noexcept {
     (void)rank;
     (void)has_died;
   }

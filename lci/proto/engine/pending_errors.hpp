@@ -1,5 +1,5 @@
 // What progress on a device has to throw: problems that were kept where nothing could be thrown,
-// and peers that are gone. One per engine. Threads: shared. Always true: each problem is thrown
+// and peers that ended. One per engine. Threads: shared. Always true: each problem is thrown
 // once, and a loss as losses says; where there was no memory to keep a problem, std::bad_alloc
 // stands for it.
 #pragma once
@@ -34,22 +34,22 @@ class pending_errors {
     }
     keep(std::move(made));
   }
-  // An operation posted here was with `rank`, which is lost: progress tells of it.
+  // An operation posted here was with `rank`, which is lost: progress reports it.
   LCI_COLD void concern(int rank) noexcept;
   // A collective without a call that waits has begun (1) or ended (-1): it needs all ranks, so that
-  // progress tells of every loss.
+  // progress reports every loss.
   void need_all(int change) noexcept { needs_all_.fetch_add(change, std::memory_order_relaxed); }
-  // `rank` is gone, and was needed. False: there is no memory; it has to be called again.
+  // `rank` has ended, and was needed. False: there is no memory; it has to be called again.
   bool add_loss(int rank) noexcept;
 
-  // Problems, or lost peers that progress has to tell of.
+  // Problems, or lost peers that progress has to report.
   bool any() const noexcept { return has_any_.load(std::memory_order_relaxed); }
   bool has_problems() const noexcept { return has_problems_.load(std::memory_order_relaxed); }
   // Throws the oldest problem that was kept, if any.
   LCI_COLD void rethrow();
   // Throws for progress: a loss, else a problem, if the calling thread is to hear of one.
   LCI_COLD void tell();
-  // Tells of an entry of `lost` in a call that waits.
+  // Reports an entry of `lost` in a call that waits.
   [[noreturn]] LCI_COLD void throw_loss(std::uint32_t number);
 
   losses lost;  // peers that failed, or left too early

@@ -24,7 +24,7 @@ bool post_queue::accept_bytes(int rank, std::uint32_t imm, const void* body,
                               std::size_t size) noexcept {
   if (!log.pending(rank)) {
     const errorcode_t code = end_->send_inline(rank, imm, nullptr, 0, body, size);
-    if (!is_retry(code)) return true;  // sent, or the peer is gone and nobody needs it
+    if (!is_retry(code)) return true;  // sent, or the peer has ended and nobody needs it
   }
   engine.expect_leftovers(1);
   if (log.push_message(rank, imm, body, size)) return true;
@@ -99,7 +99,7 @@ void post_queue::start(transfer& move) noexcept {
   conclude(move);
 }
 
-// The network knows that the peer is gone, and has not told us yet.
+// The network knows that the peer has ended, and has not told us yet.
 LCI_COLD void post_queue::refused(transfer& move) noexcept {
   move.failed = true;
   engine.watch.miss(move.op.rank);
@@ -152,7 +152,7 @@ bool post_queue::try_entry(int rank, backlog_entry& entry, transfer*& ended) noe
     op.packet = entry.packet;
     code = end_->send(op);
     if (!is_retry(code) && code != errorcode_t::done && code != errorcode_t::posted)
-      mem::release_packet(engine.shared.arena, entry.packet);  // the peer is gone
+      mem::release_packet(engine.shared.arena, entry.packet);  // the peer has ended
   }
   if (is_retry(code)) return false;
   engine.expect_leftovers(-1);

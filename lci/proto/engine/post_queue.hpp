@@ -57,7 +57,7 @@ class post_queue {
   void queue(int rank, std::unique_ptr<backlog_entry>&& entry);
   // Hands on what the network takes; answers how many entries.
   std::size_t drain() noexcept;
-  // Drops what waits for a rank that is gone; -1: everything.
+  // Drops what waits for a rank that ended; -1: everything.
   void forget(int rank) noexcept;
 
   progress_engine& engine;

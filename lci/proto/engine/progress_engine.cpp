@@ -45,8 +45,8 @@ void progress_engine::remove_queue(post_queue& one) {
   std::erase(queues_, &one);
 }
 
-// Nothing to do. Programs call progress in loops of their own; with more ranks than cores whoever
-// they wait for may need this very core.
+// Nothing to do. Programs call progress in loops of their own; with more ranks than cores the
+// process that they wait for may need this very core.
 errorcode_t progress_engine::rest() noexcept {
   constexpr std::uint32_t PATIENCE = 16;
   if (!base::spin_wait::is_oversubscribed()) return errorcode_t::retry;
@@ -166,9 +166,9 @@ void progress_engine::finish(transfer& move) noexcept {
   signals.tell(user, !failed);
 }
 
-// What waits for a rank that is gone will not complete.
+// What waits for a rank that ended will not complete.
 void progress_engine::end_what_waits_for(int rank, bool has_failed) noexcept {
-  for (part* const one : parts_) one->on_peer_gone(rank, has_failed);
+  for (part* const one : parts_) one->on_peer_ended(rank, has_failed);
   // From the last one: those behind one that another thread removes move to where this looks next.
   std::size_t i;
   {

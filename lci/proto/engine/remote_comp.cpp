@@ -28,7 +28,7 @@ bool remote_comps::has(const comp_impl_t& comp) const {
 }
 
 void remote_comps::bury(const comp_impl_t& comp) noexcept {
-  // Relaxed: whoever frees the object knows of its numbers.
+  // Relaxed: the code that frees the object knows of its numbers.
   if (!has_numbers_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock(mutex_);
   const auto [begin, end] = numbers_.equal_range(&comp);

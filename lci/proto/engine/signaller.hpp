@@ -49,7 +49,7 @@ class signaller {
   }
   // The operation of this user has failed; why was kept, or is about to be. Its object is not
   // signalled (api 6.13), but a call that waits for it ends; one that waits for a synchronizer only
-  // if the peer is gone. An object of the library is told.
+  // if the peer has ended. An object of the library is told.
   LCI_COLD void fail(const user_side& user) noexcept;
 
  private:

@@ -1,7 +1,7 @@
 // What a post that must not answer "posted" waits on. It comes from a pool and not from the
 // caller's stack, because a call that ends with an exception leaves it behind for an operation that
-// may still complete. Threads: the poster waits, a thread in progress signals; whoever comes second
-// gives it back.
+// may still complete. Threads: the poster waits, a thread in progress signals; the thread that
+// comes second gives it back.
 #pragma once
 
 #include <atomic>

@@ -43,7 +43,7 @@ enum class kind : std::uint32_t {
   // 18 was a put that carried its data, which nobody acknowledged
   preposted = 19,     // a receive in GPU memory waits for a message of this key; body preposted
   claim = 20,         // a GPU writes into an offered receive and will say when; body claim
-  preposted_end = 21  // an offered receive was written, or could not be; body offer_end
+  preposted_end = 21  // a pre-posted receive was written, or could not be; body preposted_end_body
 };
 inline constexpr std::size_t KINDS = 22;  // of which some are not used
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
@@ -214,10 +214,10 @@ struct landing {
 };
 static_assert(sizeof(landing) == 56);
 
-// A receive that its sender may write without asking. Whoever has it is decided in a word of the
-// receiver's arena, which the sender turns from one offer_value() to the other.
-inline constexpr std::uint64_t OFFER_OPEN = 4, OFFER_CLAIMED = 5;
-constexpr std::uint64_t offer_value(name receiver, std::uint64_t state) noexcept {
+// A receive that its sender may write without asking. The side that has it is decided in a word of
+// the receiver's arena, which the sender turns from one preposted_value() to the other.
+inline constexpr std::uint64_t PREPOSTED_OPEN = 4, PREPOSTED_CLAIMED = 5;
+constexpr std::uint64_t preposted_value(name receiver, std::uint64_t state) noexcept {
   return receiver.to_bits() << 8 | state;
 }
 struct preposted {

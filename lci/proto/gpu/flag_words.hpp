@@ -1,7 +1,7 @@
 // Words of host memory that a GPU sets behind its copies, and that the target polls (flags.hpp).
 // They lie in the sender's arena, pinned; the target hears beforehand which one to look at.
-// Threads: shared. Always true: a word is free (0), taken by an operation of ours, or owned by the
-// target until that makes it 0.
+// Threads: shared. Always true: a word is free (0), taken by an operation of this process, or owned
+// by the target until that makes it 0.
 #pragma once
 
 #include <atomic>

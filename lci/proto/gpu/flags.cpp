@@ -70,7 +70,7 @@ void awaited_flags::wait_for(const waiting& one) noexcept {
     count_.store(list_.size(), std::memory_order_relaxed);
     ctx_.engine.shared.expect(1);
   }
-  // Another device may have heard of its end first.
+  // Another device may have noticed its end first.
   if (ctx_.engine.shared.peers.has_ended(one.rank)) forget(one.rank);
 }
 

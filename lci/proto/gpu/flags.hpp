@@ -40,7 +40,7 @@ class awaited_flags {
   // Both throw std::bad_alloc: nothing has changed.
   void on_await(int rank, const wire::await_flag& body);
   void on_landing(int rank, const wire::landing& body);
-  // Of a pre-posted receive of ours that holds; the caller has a place.
+  // Of one of our pre-posted receives that holds; the caller has a place.
   void on_claim(int rank, const wire::claim& body) noexcept;
   std::size_t poll() noexcept;
   void forget(int rank) noexcept;
@@ -54,7 +54,7 @@ class awaited_flags {
     bool is_landing = false;
     wire::landing what;
     const std::byte* from = nullptr;
-    wire::name preposted;  // of ours that was claimed; none: {}
+    wire::name preposted;  // our pre-posted receive that was claimed; none: {}
   };
   void act(const waiting& on) noexcept;
   // The caller has a place.

@@ -41,7 +41,7 @@ class direct_copy final : public device_job, public carrier {
   void ended(std::string_view error) noexcept override;
 };
 
-// A message of a few bytes on its way from a buffer of ours to a receive in GPU memory.
+// A message of a few bytes on its way from one of our buffers to a receive in GPU memory.
 class late_arrival final : public device_job {
  public:
   late_arrival* pool_next = nullptr;
@@ -59,7 +59,7 @@ class late_arrival final : public device_job {
   std::byte* heap_ = nullptr;  // or here
 };
 
-// A message on its way from host memory of ours to GPU memory.
+// A message on its way from our host memory to GPU memory.
 class am_copy final : public device_job {
  public:
   am_copy* pool_next = nullptr;

@@ -266,13 +266,13 @@ bool payload_arrivals::serve(waiting& first) noexcept {
   // It may have gone while the message was in nobody's list.
   if (ctx_.engine.shared.peers.has_ended(first.rank)) {
     end_rendezvous_with(ctx_.host, first.rank);
-    staged_.on_peer_gone(first.rank);
+    staged_.on_peer_ended(first.rank);
   }
   return true;
 }
 
 // Small messages are here already; who asks for a rendezvous will not send any more.
-void payload_arrivals::on_peer_gone(int rank) noexcept {
+void payload_arrivals::on_peer_ended(int rank) noexcept {
   const std::lock_guard lock(lock_);
   const std::size_t gone = std::erase_if(
       waiting_, [rank](const waiting& one) { return one.rank == rank && !one.is_small; });

@@ -46,7 +46,7 @@ class payload_arrivals {
 
   // Those that wait for packets; answers how many got some.
   std::size_t serve_waiting() noexcept;
-  void on_peer_gone(int rank) noexcept;
+  void on_peer_ended(int rank) noexcept;
 
  private:
   enum class found : std::uint8_t { yes, later, never };

@@ -22,7 +22,7 @@ peer_preposted::peer_slots& peer_preposted::slots_of_locked(int rank) {
   return *of;
 }
 
-void peer_preposted::on_offer(int rank, const wire::preposted& body) {
+void peer_preposted::on_preposted(int rank, const wire::preposted& body) {
   if (body.receiver.slot >= preposted_receives::OPEN) {
     ctx_.engine.dropped.add(1);
     return;
@@ -137,11 +137,11 @@ peer_preposted::answer peer_preposted::make(const outgoing& out, const wire::pre
     undo_transfer(move);
     return answer::unreachable;
   }
-  std::uint64_t value = wire::offer_value(preposted.receiver, wire::OFFER_OPEN);
+  std::uint64_t value = wire::preposted_value(preposted.receiver, wire::PREPOSTED_OPEN);
   // Relaxed: only who has it is asked; partner is preposted_receives::take_back_locked().
-  if (!word->compare_exchange_strong(value,
-                                     wire::offer_value(preposted.receiver, wire::OFFER_CLAIMED),
-                                     std::memory_order_relaxed)) {
+  if (!word->compare_exchange_strong(
+          value, wire::preposted_value(preposted.receiver, wire::PREPOSTED_CLAIMED),
+          std::memory_order_relaxed)) {
     undo_transfer(move);
     return answer::gone;
   }

@@ -106,8 +106,9 @@ void preposted_receives::prepare(receive& record, int rank, tag_t tag, rcomp_t r
   s->rcomp = rcomp;
   s->plan = plan;
   record.preposted = name_of(*s);
-  // Relaxed: the message that tells of it brings it over.
-  word->store(wire::offer_value(record.preposted, wire::OFFER_OPEN), std::memory_order_relaxed);
+  // Relaxed: the message that reports it brings it over.
+  word->store(wire::preposted_value(record.preposted, wire::PREPOSTED_OPEN),
+              std::memory_order_relaxed);
 }
 
 void preposted_receives::publish(int rank, wire::name preposted, match::engine& where) {
@@ -155,7 +156,7 @@ void preposted_receives::free_locked(slot& s) noexcept {
 // True: nobody has claimed it, nobody will, and the slot is free.
 bool preposted_receives::take_back_locked(slot& s) noexcept {
   if (s.state != preposted_state::open) return false;
-  std::uint64_t value = wire::offer_value(name_of(s), wire::OFFER_OPEN);
+  std::uint64_t value = wire::preposted_value(name_of(s), wire::PREPOSTED_OPEN);
   // Relaxed: only who has it is asked; partner is peer_preposted::make().
   if (!s.word->compare_exchange_strong(value, wire::FLAG_TAKEN, std::memory_order_relaxed))
     return false;
@@ -198,9 +199,9 @@ void preposted_receives::bring_home_locked(slot& s) noexcept {
 // so, or was heard before.
 bool preposted_receives::begin_locked(slot& s, std::uint64_t size) {
   // The word is there until a claim was heard.
-  const bool is_so =
-      s.word != nullptr && size <= s.plan.user.status.size &&
-      s.word->load(std::memory_order_relaxed) == wire::offer_value(name_of(s), wire::OFFER_CLAIMED);
+  const bool is_so = s.word != nullptr && size <= s.plan.user.status.size &&
+                     s.word->load(std::memory_order_relaxed) ==
+                         wire::preposted_value(name_of(s), wire::PREPOSTED_CLAIMED);
   if (!is_so || move_locked(s, preposted_event::claim) != preposted_action::begin) return false;
   claimed_.fetch_add(1, std::memory_order_relaxed);
   flag_words::give(std::exchange(s.word, nullptr));

@@ -120,7 +120,7 @@ class peer_preposted final : private claim_sender {
  public:
   explicit peer_preposted(context& ctx) noexcept : ctx_(ctx) {}
   // Throws std::bad_alloc: nothing has changed.
-  void on_offer(int rank, const wire::preposted& body);
+  void on_preposted(int rank, const wire::preposted& body);
   // Sends into the oldest one for such a message. Nothing: there is none, or an earlier message
   // of this thread is still on its way, which may be for it.
   std::optional<errorcode_t> claim(outgoing& out);

@@ -19,7 +19,7 @@ protocols::protocols(host_context& host, gpu::common& common) : context_(*this, 
   to.add<wire::ack, &staged_transfers::on_ack>(wire::kind::ack, staged_);
   to.add<wire::await_flag, &awaited_flags::on_await>(wire::kind::await_flag, flags_);
   to.add<wire::landing, &awaited_flags::on_landing>(wire::kind::landing, flags_);
-  to.add<wire::preposted, &peer_preposted::on_offer>(wire::kind::preposted, peer_preposted_);
+  to.add<wire::preposted, &peer_preposted::on_preposted>(wire::kind::preposted, peer_preposted_);
   to.add<wire::claim, &preposted_receives::on_claim>(wire::kind::claim, preposted_);
   to.add<wire::preposted_end, &preposted_receives::on_end>(wire::kind::preposted_end, preposted_);
 }
@@ -46,9 +46,9 @@ bool protocols::is_quiet() const noexcept {
          !context_.common.streams.is_waited_for(&context_.engine);
 }
 
-void protocols::on_peer_gone(int rank, bool) noexcept {
-  payloads_.on_peer_gone(rank);
-  staged_.on_peer_gone(rank);
+void protocols::on_peer_ended(int rank, bool) noexcept {
+  payloads_.on_peer_ended(rank);
+  staged_.on_peer_ended(rank);
   flags_.forget(rank);
   preposted_.forget(rank);
   peer_preposted_.forget(rank);

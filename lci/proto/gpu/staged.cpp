@@ -161,7 +161,7 @@ bool staged_transfers::lend_slots(wire::name self, recv_side& s) noexcept {
     ctx_.common.staging.give(set);
     return true;
   }
-  // From here on the state belongs to whoever hears from the peer.
+  // From here on the state belongs to the code that hears from the peer.
   if (is_get)
     ctx_.engine.say(rank, wire::kind::get_request, request);
   else
@@ -287,7 +287,7 @@ void staged_transfers::on_drop_receive(int rank, wire::name receiver) noexcept {
   if (fail(recvs_, receiver, rank)) complain(rank, "the sender has given up");
 }
 
-void staged_transfers::on_peer_gone(int rank) noexcept {
+void staged_transfers::on_peer_ended(int rank) noexcept {
   for (std::uint32_t i = 0, n = sends_.slots(); i < n; ++i) fail(sends_, sends_.name_at(i), rank);
   for (std::uint32_t i = 0, n = recvs_.slots(); i < n; ++i) fail(recvs_, recvs_.name_at(i), rank);
 }

@@ -11,7 +11,7 @@
 //
 // One per device. Threads: shared; a short lock guards the states, and no copy, message or user's
 // code runs under it. Always true: a transfer ends when nothing copies for it any more, also when
-// its peer is gone, and who has moved it to its end erases it; a piece is accepted once, for the
+// its peer has ended, and who has moved it to its end erases it; a piece is accepted once, for the
 // slot that waits for it. A receiver keeps its slots until nothing writes them any more, also when
 // one end has failed: until each was announced or the sender says that it is over.
 #pragma once
@@ -36,7 +36,7 @@ namespace lci::proto::gpu {
 struct context;
 
 // What receives in these.
-extern const receiver PUT_RECEIVER;  // of a put: a region of ours, `imm` is signalled
+extern const receiver PUT_RECEIVER;  // of a put: one of our regions, `imm` is signalled
 extern const receiver GET_RECEIVER;  // the caller of a get
 
 class staged_transfers {
@@ -66,7 +66,7 @@ class staged_transfers {
   void on_ack(int rank, const wire::ack& body) noexcept;
   void on_drop_send(int rank, wire::name sender) noexcept;
   void on_drop_receive(int rank, wire::name receiver) noexcept;
-  void on_peer_gone(int rank) noexcept;
+  void on_peer_ended(int rank) noexcept;
   // A piece that the network carries is there, or will not be, which somebody has said or will.
   void arrived(wire::name name, std::uint64_t index, bool ok) noexcept {
     filled(name, index, ok ? "" : "the network lost it", !ok);
@@ -115,7 +115,7 @@ class staged_transfers {
     net::remote_key key;         // of the slots
     net::remote_target at;       // the same for the network, if the peer has said it
     std::byte* there = nullptr;  // the slots, where they are mapped here
-    bool is_landing = false;     // one piece, to a slot of ours
+    bool is_landing = false;     // one piece, to one of our slots
     flag_word* flag = nullptr;   // landing: which the GPU sets
     wire::landing body;          // landing without a flag: to be sent
   };
@@ -149,7 +149,7 @@ class staged_transfers {
   // What a step that settled it has left to do.
   template <class Side>
   void end(wire::name name, Side& s, staged_action what) noexcept;
-  // The peer, or memory of ours, writes nothing any more. True: that is to be reported.
+  // Neither the peer nor our own memory writes any more. True: that is to be reported.
   template <class Side>
   bool fail(data::slot_table<Side>& in, wire::name name, int rank) noexcept;
   // A thread that kept a transfer from ending keeps it no more.

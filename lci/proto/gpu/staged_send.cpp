@@ -60,7 +60,7 @@ void staged_transfers::send(wire::name self, const send_plan& plan, const wire::
     then = let_go_locked(*s);
     is_over = has_ended(s->state);
   }
-  // Without a connection the peer is gone, which the engine says.
+  // Without a connection the peer has ended, which the engine says.
   if (!is_sound && (is_told || view.what != net::remote_view::answer::not_connected))
     complain(plan.rank, "the peer's slots make no sense, or are gone");
   end(name, *s, then);
@@ -212,7 +212,7 @@ void staged_transfers::over(wire::name name, send_side& s, bool ok) noexcept {
   }
   if (set != nullptr) ctx_.common.staging.give(set);
   if (local_key != 0) ctx_.engine.fabric.deregister_region(local_key);
-  // Only now: nothing of ours writes the receiver's slots any more.
+  // Only now: no copy of this process writes the receiver's slots any more.
   if (!ok && !is_landing)
     ctx_.engine.say(rank, wire::kind::drop_receive, wire::drop{receiver, 1, 0});
   if (self.generation != 0) on_written(ctx_.host, self, ok);
@@ -304,7 +304,7 @@ void staged_transfers::landed(wire::name name, std::string_view error) noexcept 
 
 // ---- from peers ----
 
-// The network reads host memory where it is. What it cannot register goes through slots of ours.
+// The network reads host memory where it is. What it cannot register goes through our own slots.
 void staged_transfers::register_source(send_plan& plan) {
   try {
     network_key key = key_for(ctx_.host, plan.rank, plan.buffer, plan.user.status.size, plan.kind);

@@ -2,8 +2,8 @@
 // them, pinned where the driver allows. Kept once made, because pinning costs more than copying.
 // Owned by gpu::common; called by the staged protocol and by arrivals for GPU memory. Threads:
 // shared. Always true: a set has one owner at a time; what exists is bounded by the classes below.
-// Receivers that lend sets to peers never get the last ones: whoever waits for a peer must not keep
-// from its work what the peer waits for.
+// Receivers that lend sets to peers never get the last ones: a receiver that waits for a peer must
+// not keep from its work what the peer waits for.
 #pragma once
 
 #include <array>

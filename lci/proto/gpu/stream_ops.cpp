@@ -74,7 +74,7 @@ stream_op_impl_t* stream_ops::add(const stream_op_impl_t& what) {
   }
   const std::lock_guard lock(mutex_);
   ops_.push_back(&op);                             // there is room
-  count_.fetch_add(1, std::memory_order_relaxed);  // whoever sees it looks under the lock
+  count_.fetch_add(1, std::memory_order_relaxed);  // a thread that sees it looks under the lock
   gpus_.expect(1);
   return captured ? &op : nullptr;
 }

@@ -8,8 +8,8 @@ namespace lci::proto {
 
 namespace {
 
-// Memory of an accelerator is found by the accelerator, so that without one there is none: whoever
-// comes here nevertheless is refused, in the way that each call has for that.
+// Memory of an accelerator is found by the accelerator, so that without one there is none: code
+// that comes here nevertheless is refused, in the way that each call has for that.
 class null_accelerator final : public accelerator_hook {
  public:
   void use(const mem::memory_domain&) override { refuse(); }

@@ -1,6 +1,6 @@
-// What the protocols of host memory ask of whoever handles the memory of accelerators. Asked only
-// where a buffer is not in host memory, or the network cannot take it; without such a one a null
-// object refuses. One per device. Threads: as the protocols that ask.
+// What the protocols of host memory ask of the code that handles the memory of accelerators. Asked
+// only where a buffer is not in host memory, or the network cannot take it; without such a one a
+// null object refuses. One per device. Threads: as the protocols that ask.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ enum class target_way : std::uint8_t {
 enum class write_way : std::uint8_t {
   ready,   // by the network, or by side.write
   staged,  // the receiver has to make it staged
-  none     // which gpu_path forbids: the send has ended, and both ends have heard of it
+  none     // which gpu_path forbids: the send has ended, and both ends know it
 };
 
 class accelerator_hook {

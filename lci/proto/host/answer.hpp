@@ -1,4 +1,4 @@
-// Where receives meet large messages. Threads: whoever brings the two together.
+// Where receives meet large messages. Threads: the thread that brings the two together.
 #pragma once
 
 #include "lci/proto/host/receive.hpp"

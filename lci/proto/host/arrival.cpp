@@ -216,7 +216,7 @@ LCI_COLD net::verdict on_rts(host_context& host, int rank, const wire::rts& requ
     return net::verdict::taken;
   }
   am_place at;
-  // Whoever wants packets decides by the size how to give a buffer back, so the way that the
+  // Code that wants packets decides by the size how to give a buffer back, so the way that the
   // message took must not show.
   if (to.comp->attr.zero_copy_am &&
       request.size + sizeof(wire::extended_head) <= engine.pool.payload_size()) {
@@ -300,7 +300,7 @@ void arrival_sink::on_error(int rank, void* context, std::string_view reason) no
   if (move != nullptr) held_.host.engine.abort(*move);
 }
 
-void arrival_sink::on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept {
+void arrival_sink::on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept {
   held_.host.engine.watch.note_all_of(rank);
   net::peer_table& peers = held_.host.engine.shared.peers;
   // Known already: that nothing more comes here may end what other devices wait for.

@@ -24,7 +24,7 @@ class arrival_sink final : public net::sink {
   void on_immediate(int rank, std::uint32_t imm) noexcept override;
   void on_complete(void* context) noexcept override;
   void on_error(int rank, void* context, std::string_view reason) noexcept override;
-  void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override;
+  void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept override;
 
  private:
   net::verdict deliver(const net::arrival& from, const std::byte* data, std::size_t size,

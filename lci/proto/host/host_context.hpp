@@ -21,8 +21,8 @@
 
 namespace lci::proto {
 
-// What becomes of receives from a rank that took leave: when all that it had sent is in, those that
-// are left here end. Whoever has begun that says when it is over.
+// What becomes of receives from a rank that left: when all that it had sent is in, those that
+// are left here end. The thread that has begun that says when it is over.
 enum class parting : std::uint8_t { not_yet, begun, over };
 
 class host_context {
@@ -78,7 +78,7 @@ class host_context {
   std::vector<std::atomic<parting>> parted_;  // by rank
 };
 
-// What to send along with the name of a registration of ours, to that rank.
+// What to send along with the name of one of our registrations, to that rank.
 inline wire::target target_of(host_context& host, int rank, wire::name region) noexcept {
   net::fabric& fabric = host.engine.fabric;
   if (!fabric.caps_of(rank).needs_keys) return {};

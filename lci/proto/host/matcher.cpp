@@ -269,7 +269,7 @@ receive* matcher::remove(const receive_test& takes, receive* behind) noexcept {
   return behind;
 }
 
-// A receive that was just filed for a rank that took leave: true if nothing can meet it any more
+// A receive that was just filed for a rank that left: true if nothing can meet it any more
 // and it has left the engine. By its address: once parting is over nobody else takes it out.
 bool matcher::is_for_parted(host_context& host, int rank, const receive& record) noexcept {
   switch (host.parted_from(rank)) {

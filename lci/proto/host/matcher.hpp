@@ -32,11 +32,11 @@ class matcher final : public match_target {
   net::verdict on_rts(host_context& host, int rank, const wire::rts& request,
                       matching_policy_t policy) noexcept;
   // Posts a receive. done: the message was there and its bytes are in the buffer, `got` tells;
-  // posted: `record` waits; fatal: it would for ever, since that rank took leave and all that it
+  // posted: `record` waits; fatal: it would for ever, since that rank left and all that it
   // had sent is in. Throws truncation_error, with the message left where it was, when the message
   // that is there does not fit.
   errorcode_t post(receive& record, int rank, tag_t tag, matching_policy_t policy, status_t& got);
-  // Takes out the receives of that device for which only that rank could send, which is gone, and
+  // Takes out the receives of that device for which only that rank could send, which has ended, and
   // answers them for end_receives(), before those of another list.
   receive* take_lost(const host_context& host, int rank, receive* behind = nullptr) noexcept;
   // Calls see() for each receive that waits here, under a lock; `source` as the engine has it.

@@ -141,7 +141,7 @@ void raw_net::on_error(int rank, void* context, std::string_view) noexcept {
   push(r);
 }
 
-void raw_net::on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept {
+void raw_net::on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept {
   if (!orderly) on_error(rank, nullptr, reason);
 }
 

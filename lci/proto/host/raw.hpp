@@ -53,7 +53,7 @@ class raw_net final : private net::sink {
   void on_immediate(int rank, std::uint32_t imm) noexcept override;
   void on_complete(void* context) noexcept override;
   void on_error(int rank, void* context, std::string_view reason) noexcept override;
-  void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override;
+  void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept override;
   void push(record* r) noexcept;
   record* take_record() noexcept;
   record* record_for(net_opcode_t opcode, int rank) noexcept;

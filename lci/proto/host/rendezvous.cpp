@@ -88,8 +88,8 @@ LCI_COLD void ask_for_slots(host_context& host, wire::name self, send_side& side
   const wire::restage said{self, side.ready.receiver};
   step(host, self, send_event::unreachable);
   host.engine.say(rank, wire::kind::restage, said);
-  // Who has noticed that it is gone may have left this one to its write.
-  if (host.engine.shared.peers.has_ended(rank)) step(host, self, send_event::peer_gone);
+  // A thread that has noticed its end may have left this one to its write.
+  if (host.engine.shared.peers.has_ended(rank)) step(host, self, send_event::peer_ended);
 }
 
 void start_write(host_context& host, wire::name self, send_side& side) {
@@ -201,7 +201,7 @@ constexpr std::array<send_row, 10> SEND_TABLE = {{
      "nothing was being written"},
     {send_state::rts_sent, send_event::write_failed, send_state::rts_sent, &ignore_send,
      "nothing was being written"},
-    {send_state::rts_sent, send_event::peer_gone, send_state::failed, &drop_send,
+    {send_state::rts_sent, send_event::peer_ended, send_state::failed, &drop_send,
      "give back what the message held"},
     {send_state::writing, send_event::rtr, send_state::writing, &ignore_send,
      "a repeated RTR changes nothing"},
@@ -211,7 +211,7 @@ constexpr std::array<send_row, 10> SEND_TABLE = {{
      "signal the sender's object"},
     {send_state::writing, send_event::write_failed, send_state::failed, &drop_send,
      "give back what the message held"},
-    {send_state::writing, send_event::peer_gone, send_state::writing, &ignore_send,
+    {send_state::writing, send_event::peer_ended, send_state::writing, &ignore_send,
      "the network reports the write as failed"},
 }};
 static_assert(base::table_is_sound(SEND_TABLE, send_state::finished, 4, 5));
@@ -221,7 +221,7 @@ constexpr std::array<recv_row, 3> RECV_TABLE = {{
      "signal the receiver's object"},
     {recv_state::rtr_sent, recv_event::restage, recv_state::restaged, &receive_again,
      "the sender cannot reach the buffer: lend it slots in host memory"},
-    {recv_state::rtr_sent, recv_event::peer_gone, recv_state::failed, &drop_receive,
+    {recv_state::rtr_sent, recv_event::peer_ended, recv_state::failed, &drop_receive,
      "withdraw the registration"},
 }};
 static_assert(base::table_is_sound(RECV_TABLE, recv_state::finished, 4, 3));
@@ -307,9 +307,9 @@ static void for_each_of(Table& table, base::gate& making, int rank, WithName&& w
 void end_rendezvous_with(host_context& host, int rank) {
   rendezvous_states& all = host.rendezvous;
   for_each_of(all.sends, all.making, rank,
-              [&](wire::name name) { step(host, name, send_event::peer_gone); });
+              [&](wire::name name) { step(host, name, send_event::peer_ended); });
   for_each_of(all.recvs, all.making, rank,
-              [&](wire::name name) { step(host, name, recv_event::peer_gone); });
+              [&](wire::name name) { step(host, name, recv_event::peer_ended); });
 }
 
 // In that state; null: that rank has none. Under the lock of the states.
@@ -349,7 +349,7 @@ void on_drop_send(host_context& host, int rank, const wire::drop& body) {
     return std::runtime_error("rank " + std::to_string(rank) + " cannot take a message of " +
                               std::to_string(*size) + " bytes that was sent to it");
   });
-  step(host, body.whose, send_event::peer_gone);
+  step(host, body.whose, send_event::peer_ended);
 }
 
 void on_drop_receive(host_context& host, int rank, const wire::drop& body) {
@@ -363,7 +363,7 @@ void on_drop_receive(host_context& host, int rank, const wire::drop& body) {
     return std::runtime_error("rank " + std::to_string(rank) + " could not send a message of " +
                               std::to_string(*size) + " bytes that was announced");
   });
-  step(host, body.whose, recv_event::peer_gone);
+  step(host, body.whose, recv_event::peer_ended);
 }
 
 }  // namespace lci::proto

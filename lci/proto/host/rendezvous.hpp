@@ -3,8 +3,8 @@
 // with the last write, or FIN). docs/states.md is printed from the tables below. Threads: a send
 // state is entered by its poster, which then sends the RTS; a receive state likewise, with its RTR.
 // Later events come from whichever thread polls, finds that a write cannot be made, or notices that
-// the peer is gone. Always true: a state moves under the lock, and who has moved it does alone what
-// the row says; who has moved it to an end forgets it.
+// the peer has ended. Always true: a state moves under the lock, and who has moved it does alone
+// what the row says; who has moved it to an end forgets it.
 #pragma once
 
 #include <array>
@@ -24,12 +24,12 @@ namespace lci::proto {
 class host_context;
 
 enum class send_state : std::uint8_t { rts_sent, writing, finished, failed };
-enum class send_event : std::uint8_t { rtr, unreachable, written, write_failed, peer_gone };
+enum class send_event : std::uint8_t { rtr, unreachable, written, write_failed, peer_ended };
 enum class recv_state : std::uint8_t { rtr_sent, finished, restaged, failed };
-enum class recv_event : std::uint8_t { fin, restage, peer_gone };
+enum class recv_event : std::uint8_t { fin, restage, peer_ended };
 
-// The sender's side of one message. Found by name, so whoever looks for the states of a dead peer
-// reads `rank` while others work.
+// The sender's side of one message. Found by name, so the code that looks for the states of a dead
+// peer reads `rank` while others work.
 struct send_side {
   explicit send_side(const send_plan& p) : plan(p), rank(p.rank) {}
   send_state state = send_state::rts_sent;

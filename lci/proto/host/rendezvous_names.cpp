@@ -27,8 +27,8 @@ const char* name_of(send_event e) noexcept {
       return "written";
     case send_event::write_failed:
       return "write_failed";
-    case send_event::peer_gone:
-      return "peer_gone";
+    case send_event::peer_ended:
+      return "peer_ended";
   }
   return "?";
 }
@@ -53,8 +53,8 @@ const char* name_of(recv_event e) noexcept {
       return "fin";
     case recv_event::restage:
       return "restage";
-    case recv_event::peer_gone:
-      return "peer_gone";
+    case recv_event::peer_ended:
+      return "peer_ended";
   }
   return "?";
 }

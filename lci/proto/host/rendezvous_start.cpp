@@ -69,7 +69,7 @@ static bool register_destination(host_context& host, const recv_plan& plan, netw
   }
 }
 
-// False: the peer is gone, and who looks for what it leaves behind has looked already.
+// False: the peer has ended, and who looks for what it leaves behind has looked already.
 static bool keep_receive(host_context& host, const recv_plan& plan, bool registered_here,
                          wire::name& self) {
   const base::gate_pass making(host.rendezvous.making);

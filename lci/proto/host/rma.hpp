@@ -1,5 +1,5 @@
-// Put and get, for whoever carries them otherwise than by the network alone. Threads: any, through
-// the post that they serve.
+// Put and get, for the code that carries them otherwise than by the network alone. Threads: any,
+// through the post that they serve.
 #pragma once
 
 #include "lci/proto/engine/network_key.hpp"
@@ -11,9 +11,9 @@ extern const protocol PUT;
 extern const protocol PUT_SIGNAL;  // the target is told `imm`
 extern const protocol GET;
 
-// Starts a transfer that is filled in. `copied`: its bytes are in a packet of ours, so the caller's
-// buffer is free already, and the post may say done as soon as the put is in order: nobody who
-// hears of it may get past it (docs/decisions/0028-order-behind-puts.md).
+// Starts a transfer that is filled in. `copied`: its bytes are in one of our packets, so the
+// caller's buffer is free already, and the post may say done as soon as the put is in order: nobody
+// who hears of it may get past it (docs/decisions/0028-order-behind-puts.md).
 errorcode_t launch(outgoing& out, transfer* move, bool copied);
 // Host memory of the caller that the network is to use in place. Not done: the post would be
 // refused.

@@ -13,7 +13,7 @@ std::span<const post_protocol* const> message_protocols() noexcept;
 const post_protocol& select_message(const outgoing& out) noexcept;
 
 // Answers of all: done, done_backlog, posted, posted_backlog, retry_* (only if may_retry), fatal
-// when the peer is gone.
+// when the peer has ended.
 errorcode_t start_message(outgoing& out);  // send or active message
 errorcode_t start_put(outgoing& out);
 errorcode_t start_get(outgoing& out);

@@ -6,7 +6,7 @@
 
 namespace lci::proto {
 
-// A transfer record filled from `out`, counted as open. Whoever gets it ends it with
+// A transfer record filled from `out`, counted as open. The code that gets it ends it with
 // post_queue::conclude or progress_engine::finish, or takes it back with undo_transfer().
 transfer* make_transfer(const outgoing& out, transfer::verb what, const protocol& of);
 // The transfer owns the registration, if there is one, from now on.

@@ -53,8 +53,8 @@ class counting_sink final : public net::sink {
   void on_error(int rank, void* context, std::string_view reason) noexcept override {
     to_.on_error(rank, context, reason);
   }
-  void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override {
-    to_.on_peer_gone(rank, orderly, reason);
+  void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept override {
+    to_.on_peer_ended(rank, orderly, reason);
   }
 
  private:

@@ -224,8 +224,8 @@ bool sim_device::give_gone(net::sink& to, std::unique_lock<sim_mutex>& lock) noe
     if (busy_[rank] != 0 || queued_from_locked(r) != 0) continue;
     gone_reported_[rank] = true;
     lock.unlock();
-    to.on_peer_gone(r, life == sim_life::left,
-                    life == sim_life::left ? "the peer took leave" : "the peer died");
+    to.on_peer_ended(r, life == sim_life::left,
+                     life == sim_life::left ? "the peer left" : "the peer died");
     return true;
   }
   return false;

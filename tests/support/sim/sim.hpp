@@ -94,7 +94,7 @@ class sim_world {
   std::unique_ptr<net::fabric> open(int rank, const net::fabric_config& config);
 
   // `rank` dies as if by kill -9: what it sent before is still delivered, what was sent to it is
-  // lost, and the others see on_peer_gone(rank, false). Its own calls do nothing from here on.
+  // lost, and the others see on_peer_ended(rank, false). Its own calls do nothing from here on.
   void kill(int rank);
   // Changes options while in use: faults, depth and late; capabilities are looked at by others only
   // at the start.

@@ -69,7 +69,7 @@ class waiting_receive : public testing::Test {
     lci::proto::arrival_sink(by.host).on_message({from, imm, &byte, 1, nullptr});
   }
   static void end(lci::proto::device_queues& by, int rank, bool orderly) {
-    lci::proto::arrival_sink(by.host).on_peer_gone(rank, orderly, "it has gone");
+    lci::proto::arrival_sink(by.host).on_peer_ended(rank, orderly, "it has gone");
   }
 
   lci::test::proto_world w_;

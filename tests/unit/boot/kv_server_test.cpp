@@ -220,14 +220,14 @@ TEST_F(kv_server_test, closed__without_farewell_is_news_for_all_others) {
   std::vector<departure> news = members_.at(10)->take_news();
   ASSERT_EQ(news.size(), 1u);
   EXPECT_EQ(news[0].rank, 1);
-  EXPECT_TRUE(news[0].orderly) << "it took leave";
+  EXPECT_TRUE(news[0].orderly) << "it left";
   server_.closed(12);
   members_.erase(12);
   run();
   news = members_.at(10)->take_news();
   ASSERT_EQ(news.size(), 1u);
   EXPECT_EQ(news[0].rank, 2);
-  EXPECT_EQ(news[0].why, "rank 2 left the job without taking leave");
+  EXPECT_EQ(news[0].why, "rank 2 left the job without a disconnect");
   EXPECT_FALSE(news[0].orderly);
   EXPECT_TRUE(members_.at(10)->take_news().empty()) << "once";
   EXPECT_TRUE(errors_.empty());
@@ -261,7 +261,7 @@ TEST_F(kv_server_test, has_departed__until_it_joins_again_and_when_nobody_is_lef
     server_.closed(c);
     members_.erase(c);
   }
-  EXPECT_FALSE(server_.has_departed(1)) << "it took leave";
+  EXPECT_FALSE(server_.has_departed(1)) << "it left";
   EXPECT_TRUE(server_.has_departed(2));
   add(22, 2);
   run();

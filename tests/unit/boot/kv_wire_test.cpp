@@ -26,7 +26,7 @@ TEST(kv_wire, frames__round_trip_whole) {
   encode_released(bytes, 78);
   encode_fail(bytes, "why");
   encode_leave(bytes);
-  encode_gone(bytes, 6, "how");
+  encode_ended(bytes, 6, "how");
   encode_left(bytes, std::vector<int>{4, 7});
   splitter in;
   in.feed(bytes);
@@ -57,10 +57,10 @@ TEST(kv_wire, frames__round_trip_whole) {
   ASSERT_TRUE(f && f->type == frame_type::leave);
   f = in.next();
   ASSERT_TRUE(f && f->type == frame_type::gone);
-  EXPECT_EQ(decode_gone(f->body)->rank, 6);
-  EXPECT_EQ(decode_gone(f->body)->why, "how");
-  EXPECT_FALSE(decode_gone(f->body.substr(0, 3))) << "no rank";
-  EXPECT_FALSE(decode_gone("\xff\xff\xff\xff")) << "no such rank";
+  EXPECT_EQ(decode_ended(f->body)->rank, 6);
+  EXPECT_EQ(decode_ended(f->body)->why, "how");
+  EXPECT_FALSE(decode_ended(f->body.substr(0, 3))) << "no rank";
+  EXPECT_FALSE(decode_ended("\xff\xff\xff\xff")) << "no such rank";
   f = in.next();
   ASSERT_TRUE(f && f->type == frame_type::left);
   EXPECT_EQ(decode_left(f->body), (std::vector<int>{4, 7}));
@@ -194,7 +194,7 @@ TEST(kv_wire, decoders__survive_any_bytes) {
       encode_hello(bytes, static_cast<int>(random() % 4), 4);
       encode_put(bytes, any_bytes(random, 1 + random() % 20), any_bytes(random, random() % 100));
       encode_value(bytes, 2, "k", any_bytes(random, random() % 100));
-      encode_gone(bytes, 2, any_bytes(random, random() % 100));
+      encode_ended(bytes, 2, any_bytes(random, random() % 100));
       encode_left(bytes, std::vector<int>(random() % 5, 1));
       encode_arrive(bytes, static_cast<std::uint32_t>(random()));
       for (auto n = random() % 4; n > 0; --n)
@@ -215,7 +215,7 @@ TEST(kv_wire, decoders__survive_any_bytes) {
         const auto p = decode_put(f->body);
         ASSERT_TRUE(!p || !p->key.empty());
         decode_round(f->body);
-        const auto g = decode_gone(f->body);
+        const auto g = decode_ended(f->body);
         ASSERT_TRUE(!g || g->rank < MAX_RANKS);
         for (const int rank : decode_left(f->body).value_or(std::vector<int>()))
           ASSERT_LT(rank, MAX_RANKS);

@@ -73,7 +73,7 @@ TEST_F(copier_test, post__flag_alone_and_behind_the_copies) {
   post(direction::to_gpu, a, in.data(), in.size(), {as_device(flags), 6, 4});
   for (int i = 0; i < 10 && flags->load() != 6; ++i) mock().advance(1);
   EXPECT_EQ(flags->load(), 6u);
-  EXPECT_EQ(read(a, in.size()), in);  // without a poll of ours
+  EXPECT_EQ(read(a, in.size()), in);  // without another poll here
   finish();
   EXPECT_EQ(done_.calls, 2);
 }

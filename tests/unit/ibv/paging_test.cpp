@@ -20,7 +20,7 @@ class paging_test : public on_a_card {
     config.devices[0].has_implicit_paging = implicitly;
     card().reset(config);
   }
-  void with_wishes(odp wanted, hint ahead = hint::none, bool keeps = false) {
+  void with_settings(odp wanted, hint ahead = hint::none, bool keeps = false) {
     world_ = open(2, 1, [=](net::fabric_config& config) {
       config.ibv_odp = wanted;
       config.ibv_prefetch = ahead;
@@ -64,7 +64,7 @@ class paging_test : public on_a_card {
 
 TEST_F(paging_test, explicit_odp__memory_of_programs_and_nothing_else) {
   with_card(true, false);
-  with_wishes(odp::explicit_odp);
+  with_settings(odp::explicit_odp);
   meet(*world_, 0, 1);
   EXPECT_EQ(on_demand(), 0u) << "packets and rows are pinned";
   const std::uint64_t key = add(memory_);
@@ -77,7 +77,7 @@ TEST_F(paging_test, explicit_odp__memory_of_programs_and_nothing_else) {
 
 TEST_F(paging_test, implicit_odp__one_registration_serves_all) {
   with_card(true, true);
-  with_wishes(odp::implicit_odp);
+  with_settings(odp::implicit_odp);
   EXPECT_EQ(on_demand(), 2u) << "one for each rank";
   const std::size_t before = card().live().mrs;
   std::vector<std::byte> other(100);
@@ -92,7 +92,7 @@ TEST_F(paging_test, implicit_odp__one_registration_serves_all) {
 
 TEST_F(paging_test, none__is_what_it_was) {
   with_card(true, true);
-  with_wishes(odp::none, hint::prefetch);
+  with_settings(odp::none, hint::prefetch);
   const std::uint64_t key = add(memory_);
   EXPECT_EQ(on_demand(), 0u);
   EXPECT_EQ(card().count("ibv_query_device_ex") + card().count("ibv_advise_mr"), 0u);
@@ -108,7 +108,7 @@ TEST_F(paging_test, prefetch__as_wished_of_each_range) {
     for (const auto& [wish, advice] : table) {
       world_.reset();
       with_card(true, true);
-      with_wishes(strategy, wish);
+      with_settings(strategy, wish);
       const std::uint64_t key = add(memory_);
       const std::vector<test::fake_advice> told = card().take_advice();
       ASSERT_EQ(told.size(), 1u);
@@ -122,7 +122,7 @@ TEST_F(paging_test, prefetch__as_wished_of_each_range) {
 
 TEST_F(paging_test, prefetch__of_a_range_longer_than_one_call_takes) {
   with_card(true, true);
-  with_wishes(odp::implicit_odp, hint::prefetch);
+  with_settings(odp::implicit_odp, hint::prefetch);
   constexpr std::size_t GIB = std::size_t{1} << 30;
   std::string why_not;
   auto* const far = reinterpret_cast<void*>(GIB);  // nobody looks
@@ -135,7 +135,7 @@ TEST_F(paging_test, prefetch__of_a_range_longer_than_one_call_takes) {
 
 TEST_F(paging_test, prefetch__that_is_not_there_is_asked_for_once) {
   with_card(true, false);
-  with_wishes(odp::explicit_odp, hint::prefetch);
+  with_settings(odp::explicit_odp, hint::prefetch);
   card().fail_nth("ibv_advise_mr", 1, EBUSY);
   at(0).deregister_region(add(memory_));
   EXPECT_EQ(card().count("ibv_advise_mr"), 1u);
@@ -156,7 +156,7 @@ TEST_F(paging_test, cards_that_cannot__register_as_usual_and_say_so_once) {
     world_.reset();
     with_card(line.explicitly, line.implicitly);
     testing::internal::CaptureStderr();
-    with_wishes(line.wanted);
+    with_settings(line.wanted);
     for (int i = 0; i < 3; ++i) at(0).deregister_region(add(memory_));
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_NE(said.find(line.why), std::string::npos) << said;
@@ -167,7 +167,7 @@ TEST_F(paging_test, cards_that_cannot__register_as_usual_and_say_so_once) {
 
 TEST_F(paging_test, registration_that_is_refused_on_demand__is_made_plainly_and_the_next_too) {
   with_card(true, false);
-  with_wishes(odp::explicit_odp);
+  with_settings(odp::explicit_odp);
   card().forget_counts();
   // Loosely ordered and not.
   card().fail_nth("ibv_reg_mr_iova2", 1, EINVAL);
@@ -183,12 +183,12 @@ TEST_F(paging_test, registration_that_is_refused_on_demand__is_made_plainly_and_
 TEST_F(paging_test, failing_calls_at_the_start__are_no_errors) {
   with_card(true, true);
   card().fail_nth("ibv_query_device_ex", 1, EIO);
-  with_wishes(odp::implicit_odp);
+  with_settings(odp::implicit_odp);
   EXPECT_EQ(on_demand(), 1u) << "the other rank";
   world_.reset();
   with_card(true, true);
   card().fail_nth("ibv_reg_mr", 1, ENOMEM);
-  with_wishes(odp::implicit_odp);
+  with_settings(odp::implicit_odp);
   EXPECT_EQ(on_demand(), 1u);
   put();
 }

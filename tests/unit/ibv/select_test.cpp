@@ -27,9 +27,9 @@ class select : public on_a_card {
     return config;
   }
   // What open_ports() says when it throws.
-  static std::string refusal(const port_wishes& wishes = {}) {
+  static std::string refusal(const port_settings& settings = {}) {
     try {
-      open_best_port(wishes);
+      open_best_port(settings);
     } catch (const backend_error& problem) {
       return problem.what();
     }
@@ -82,17 +82,17 @@ TEST_F(select, gids__of_another_port_are_not_ours) {
   config.devices[0].ports[0].gids = {{"::ffff:10.0.0.1", V2}};
   config.devices[0].ports[1].gids = {{"", V2}, {"::ffff:10.0.1.1", V2}};
   card().reset(config);
-  port_wishes wishes;
-  wishes.device_name = "fake_0:2";
-  const chosen_port port = open_best_port(wishes);
+  port_settings settings;
+  settings.device_name = "fake_0:2";
+  const chosen_port port = open_best_port(settings);
   EXPECT_EQ(port.gid.index, 1);
   EXPECT_EQ(text_of(port.gid.gid), "10.0.1.1");
 }
 
 TEST_F(select, gid_index__is_taken_as_it_is_said) {
-  port_wishes wishes;
-  wishes.gid_index = 0;
-  const chosen_port port = open_best_port(wishes);
+  port_settings settings;
+  settings.gid_index = 0;
+  const chosen_port port = open_best_port(settings);
   EXPECT_EQ(port.gid.index, 0);
   EXPECT_EQ(port.gid.type, V1);
   EXPECT_EQ(port.why_gid, "as ibv_gid_idx says");
@@ -101,10 +101,10 @@ TEST_F(select, gid_index__is_taken_as_it_is_said) {
 TEST_F(select, gid_index__empty_or_outside_is_an_error_that_names_it) {
   with_gids({{"fe80::1", V2}, {"", V2}});
   for (const int index : {1, 2, 1000}) {
-    port_wishes wishes;
-    wishes.gid_index = index;
-    EXPECT_EQ(refusal(wishes), "ibv: no port can be used; fake_0:1: GID index " +
-                                   std::to_string(index) + " (ibv_gid_idx) is empty");
+    port_settings settings;
+    settings.gid_index = index;
+    EXPECT_EQ(refusal(settings), "ibv: no port can be used; fake_0:1: GID index " +
+                                     std::to_string(index) + " (ibv_gid_idx) is empty");
   }
 }
 
@@ -124,9 +124,9 @@ TEST_F(select, infiniband__lids_alone_unless_a_gid_is_wanted) {
   card().reset(config);
   EXPECT_FALSE(open_best_port({}).has_gid);
   EXPECT_EQ(open_best_port({}).state.lid, 5);
-  port_wishes wishes;
-  wishes.wants_gid = true;
-  EXPECT_TRUE(open_best_port(wishes).has_gid);
+  port_settings settings;
+  settings.wants_gid = true;
+  EXPECT_TRUE(open_best_port(settings).has_gid);
 }
 
 TEST_F(select, port__the_fastest_active_one) {
@@ -145,14 +145,14 @@ TEST_F(select, port__the_fastest_active_one) {
 TEST_F(select, device_name__of_a_device_or_of_a_port) {
   card().reset(two_devices());
   for (const char* name : {"fake_0", "fake_0:1"}) {
-    port_wishes wishes;
-    wishes.device_name = name;
-    EXPECT_EQ(open_best_port(wishes).name, "fake_0:1");
+    port_settings settings;
+    settings.device_name = name;
+    EXPECT_EQ(open_best_port(settings).name, "fake_0:1");
   }
-  port_wishes wishes;
-  wishes.device_name = "mlx5_7";
+  port_settings settings;
+  settings.device_name = "mlx5_7";
   EXPECT_EQ(
-      refusal(wishes),
+      refusal(settings),
       "ibv: no port can be used; fake_0:1: device_name asks for mlx5_7; fake_1:1: device_name "
       "asks for mlx5_7");
 }
@@ -265,9 +265,9 @@ TEST_F(select, equally_fast_cards__the_nearest_then_by_local_rank) {
     std::vector<port_facts> all = survey({});
     all.at(0).pci = "0000:03:00.0";
     all.at(1).pci = "0000:81:00.0";
-    port_wishes wishes;
-    wishes.local_rank = local_rank;
-    const selection got = choose(all, &machine, here, wishes);
+    port_settings settings;
+    settings.local_rank = local_rank;
+    const selection got = choose(all, &machine, here, settings);
     EXPECT_EQ(got.ports.size(), 1u);
     why = got.why.at(0);
     const port_facts* const best = got.ports[0];
@@ -295,18 +295,18 @@ TEST_F(select, local_rank_and_device_name__decide) {
   config.devices.push_back(config.devices[0]);
   config.devices[1].name = "fake_1";
   card().reset(config);
-  port_wishes wishes;
-  for (wishes.local_rank = 0; wishes.local_rank < 4; ++wishes.local_rank) {
-    const int expected = std::array{0, 1, 1, 0}[static_cast<std::size_t>(wishes.local_rank)];
-    EXPECT_EQ(open_best_port(wishes).device, "fake_" + std::to_string(expected));
+  port_settings settings;
+  for (settings.local_rank = 0; settings.local_rank < 4; ++settings.local_rank) {
+    const int expected = std::array{0, 1, 1, 0}[static_cast<std::size_t>(settings.local_rank)];
+    EXPECT_EQ(open_best_port(settings).device, "fake_" + std::to_string(expected));
   }
-  wishes.device_name = "fake_0";
-  wishes.local_rank = 1;
-  EXPECT_EQ(open_best_port(wishes).why, "the only one that can be used");
+  settings.device_name = "fake_0";
+  settings.local_rank = 1;
+  EXPECT_EQ(open_best_port(settings).why, "the only one that can be used");
 }
 
-TEST_F(select, wishes_of__count_of_cards_or_an_error_that_names_the_variable) {
-  const auto rails = [] { return wishes_of({}).rails; };
+TEST_F(select, settings_of__count_of_cards_or_an_error_that_names_the_variable) {
+  const auto rails = [] { return settings_of({}).rails; };
   environment_.unset("LCI_IBV_RAILS");
   EXPECT_EQ(rails(), 1u);
   environment_.set("LCI_IBV_RAILS", "Auto");

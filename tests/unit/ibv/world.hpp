@@ -26,8 +26,8 @@ inline test::fake_ibv& card() {
 }
 
 // The port that is used where one is enough.
-inline chosen_port open_best_port(const port_wishes& wishes) {
-  std::vector<chosen_port> all = open_ports(wishes);
+inline chosen_port open_best_port(const port_settings& settings) {
+  std::vector<chosen_port> all = open_ports(settings);
   EXPECT_EQ(all.size(), 1u);
   return std::move(all.at(0));
 }

@@ -93,7 +93,7 @@ TEST_F(payload_pool_test, no_more_than_the_limit__apart_aligned_and_known_by_the
     ASSERT_EQ(p->state.load(), packet_state::apart);
     ASSERT_EQ(p->place->device, 3);
     ASSERT_EQ(p->capacity, 1000u);
-    ASSERT_TRUE(arena_.sight().covers(p->data));
+    ASSERT_TRUE(arena_.packet_window().covers(p->data));
     ASSERT_EQ(held(p->data), p);
     places.insert(at);
   }

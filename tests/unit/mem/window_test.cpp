@@ -94,8 +94,8 @@ TEST(window, start__low_in_memory_has_less_room) {
 TEST(window, arenas__do_not_lie_in_each_others_room) {
   if (LCI_TSAN) GTEST_SKIP() << "thread sanitizer has no room for a second window";
   arena one(64 * MIB), other(64 * MIB);
-  EXPECT_FALSE(one.sight().covers(other.at(0)));
-  EXPECT_FALSE(other.sight().covers(one.at(0)));
+  EXPECT_FALSE(one.packet_window().covers(other.at(0)));
+  EXPECT_FALSE(other.packet_window().covers(one.at(0)));
 }
 
 // Thread stacks and large blocks that come after the arena: a post from them should not look long.
@@ -103,11 +103,11 @@ TEST(window, arena__lies_away_from_ordinary_memory) {
   arena a(64 * MIB);
   int on_stack = 0;
   const auto block = std::make_unique<char[]>(8 * MIB);
-  EXPECT_FALSE(a.sight().covers(&on_stack));
-  EXPECT_FALSE(a.sight().covers(block.get()));
+  EXPECT_FALSE(a.packet_window().covers(&on_stack));
+  EXPECT_FALSE(a.packet_window().covers(block.get()));
   std::thread([&] {
     int on_other_stack = 0;
-    EXPECT_FALSE(a.sight().covers(&on_other_stack));
+    EXPECT_FALSE(a.packet_window().covers(&on_other_stack));
   }).join();
 }
 
@@ -119,11 +119,11 @@ TEST(packet_pool__held, finds_ours_and_borrowed_packets_and_nothing_else) {
   EXPECT_EQ(packet_pool::held(here, mine->payload()), mine);
   EXPECT_EQ(packet_pool::held(here, borrowed->payload()), nullptr) << "not known here";
   // As a peer's arena is mapped: the same file once more.
-  void* const place = here.sight().place_for(there.reserved());
+  void* const place = here.packet_window().place_for(there.reserved());
   void* const seen =
       mmap(place, there.reserved(), PROT_READ | PROT_WRITE, MAP_SHARED, there.fd(), 0);
   ASSERT_EQ(seen, place) << "nothing else is there";
-  ASSERT_TRUE(here.sight().add(seen, there.reserved()));
+  ASSERT_TRUE(here.packet_window().add(seen, there.reserved()));
   packet* const lent = borrowed;
   borrowed = packet::of_payload(static_cast<std::byte*>(seen) + there.offset_of(lent->payload()));
   EXPECT_EQ(packet_pool::held(here, borrowed->payload()), nullptr) << "not lent";
@@ -138,7 +138,7 @@ TEST(packet_pool__held, finds_ours_and_borrowed_packets_and_nothing_else) {
   ours.put(mine);
   EXPECT_EQ(packet_pool::held(here, mine->payload()), nullptr);
   EXPECT_EQ(theirs.reclaim(), 1u);
-  here.sight().remove(seen);
+  here.packet_window().remove(seen);
   munmap(seen, there.reserved());
 }
 

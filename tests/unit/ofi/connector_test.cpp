@@ -37,7 +37,7 @@ TEST_F(connector_test, no_memory_for_a_connection__the_rank_is_gone_and_others_a
   meet(*g, 0, 2);
   EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem) << "there may be memory in a moment";
   ASSERT_TRUE(is_given_up(*g, [&] {
-    // The first of a poll is for the list of wishes; then comes what is entered.
+    // The first of a poll is for the list of requested connections; then comes what is entered.
     const test::fail_nth_allocation none_left(2);
     g->at(0).poll();
   }));

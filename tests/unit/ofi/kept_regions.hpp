@@ -21,7 +21,7 @@ class kept_regions {
   // On what the fake library is now.
   void open() {
     std::string why;
-    on_ = choose(wishes_of(config), why);
+    on_ = choose(settings_of(config), why);
     fid_fabric* fabric = nullptr;
     ASSERT_EQ(library().fabric(on_.info->fabric_attr, &fabric, nullptr), 0);
     fabric_.reset(fabric);

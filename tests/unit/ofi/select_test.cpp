@@ -9,7 +9,7 @@ namespace {
 class select_test : public on_a_network {
  protected:
   // What choose() says when it refuses.
-  static std::string refusal(const wishes& wanted = {}) {
+  static std::string refusal(const provider_settings& wanted = {}) {
     try {
       std::string why;
       choose(wanted, why);

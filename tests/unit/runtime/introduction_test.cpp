@@ -56,14 +56,15 @@ TEST(introduction, other_version_and_nonsense__are_refused_with_the_rank) {
 
 TEST(introduction, other_wishes__are_named_with_their_ranks) {
   std::vector<introduction> all(5);
-  EXPECT_NO_THROW(check_wishes(all, 2));
+  EXPECT_NO_THROW(check_settings(all, 2));
   all[1].wanted = all[4].wanted = "ibv";
   all[3].wanted = "shm";
   EXPECT_THAT(
-      refusal([&] { check_wishes(all, 0); }),
+      refusal([&] { check_settings(all, 0); }),
       AllOf(HasSubstr("ranks 1, 4 want network \"ibv\""), HasSubstr("rank 3 wants network \"shm\""),
             HasSubstr("this rank wants \"any\"")));
-  EXPECT_THAT(refusal([&] { check_wishes(all, 3); }), HasSubstr("ranks 0, 2 want network \"any\""));
+  EXPECT_THAT(refusal([&] { check_settings(all, 3); }),
+              HasSubstr("ranks 0, 2 want network \"any\""));
 }
 
 TEST(introduction, ways__lead_inside_of_a_place_and_between_places) {

@@ -93,7 +93,7 @@ TEST(send_inline, once_the_lane_is_there__no_heap_call) {
     void on_immediate(int, std::uint32_t) noexcept override {}
     void on_complete(void*) noexcept override {}
     void on_error(int, void*, std::string_view) noexcept override {}
-    void on_peer_gone(int, bool, std::string_view) noexcept override {}
+    void on_peer_ended(int, bool, std::string_view) noexcept override {}
   } seen;
   pair p;
   p.meet();

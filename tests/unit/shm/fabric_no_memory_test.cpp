@@ -25,7 +25,7 @@ struct counts final : net::sink {
   void on_immediate(int, std::uint32_t) noexcept override {}
   void on_complete(void*) noexcept override { ++completed; }
   void on_error(int, void*, std::string_view) noexcept override { ++errors; }
-  void on_peer_gone(int, bool is_orderly, std::string_view) noexcept override {
+  void on_peer_ended(int, bool is_orderly, std::string_view) noexcept override {
     ++gone;
     orderly += is_orderly;
   }

@@ -231,7 +231,7 @@ TEST(cost, a_small_message__no_locked_instruction_no_system_call_few_lines) {
     void on_immediate(int, std::uint32_t) noexcept override {}
     void on_complete(void*) noexcept override {}
     void on_error(int, void*, std::string_view) noexcept override {}
-    void on_peer_gone(int, bool, std::string_view) noexcept override {}
+    void on_peer_ended(int, bool, std::string_view) noexcept override {}
   };
   const auto report = lci::test::count_steps([] {
     quiet seen;

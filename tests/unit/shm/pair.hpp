@@ -65,7 +65,7 @@ struct note_taker final : net::sink {
         std::any_of(gone.begin(), gone.end(), [rank](const parting& p) { return p.rank == rank; });
     errors.push_back({rank, context, std::string(reason), parted});
   }
-  void on_peer_gone(int rank, bool orderly, std::string_view reason) noexcept override {
+  void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept override {
     gone.push_back({rank, orderly, std::string(reason), messages.size()});
   }
 };

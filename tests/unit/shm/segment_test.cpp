@@ -85,11 +85,11 @@ TEST(segment, map__makes_a_view_that_our_arena_knows_while_it_lasts) {
     s.map(again(owner), owner.reserved(), home);
     owner.allocate(64);
     there = s.resolve(64, 64, 64);
-    EXPECT_TRUE(home.sight().covers(there));
-    EXPECT_TRUE(home.sight().is_view(there));
-    EXPECT_FALSE(owner.sight().is_view(there));
+    EXPECT_TRUE(home.packet_window().covers(there));
+    EXPECT_TRUE(home.packet_window().is_view(there));
+    EXPECT_FALSE(owner.packet_window().is_view(there));
   }
-  EXPECT_FALSE(home.sight().is_view(there)) << "whatever is mapped there now is no view";
+  EXPECT_FALSE(home.packet_window().is_view(there)) << "whatever is mapped there now is no view";
 }
 
 TEST(segment, use__our_own_arena_is_the_same_memory) {

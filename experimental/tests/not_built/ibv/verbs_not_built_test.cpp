@@ -63,7 +63,7 @@ TEST_F(multi_rail_not_built, several_cards__asked_for_are_an_error_that_names_th
   environment_.set("LCI_IBV_RAILS", "2");
   for (const net::fabric_config& one : {net::fabric_config(), list})
     EXPECT_TRUE(
-        test::throws_with<backend_error>([&] { open_ports(wishes_of(one)); },
+        test::throws_with<backend_error>([&] { open_ports(settings_of(one)); },
                                          {one.device_name.empty() ? "LCI_IBV_RAILS" : "device_name",
                                           "experimental and not built", "-DLCI_EXPERIMENTAL=ON"}));
 }
@@ -78,7 +78,7 @@ TEST_F(multi_rail_not_built, report__says_of_each_card_why_it_is_not_used) {
 
 TEST_F(multi_rail_not_built, as_many_as_there_are__is_one) {
   environment_.set("LCI_IBV_RAILS", "auto");
-  EXPECT_EQ(open_ports(wishes_of({})).size(), 1u);
+  EXPECT_EQ(open_ports(settings_of({})).size(), 1u);
 }
 
 }  // namespace

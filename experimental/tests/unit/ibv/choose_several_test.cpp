@@ -17,43 +17,43 @@ class choose_several_test : public on_a_card {
     config.devices[1].ports.resize(2);
     card().reset(config);
   }
-  static std::string names_of(const port_wishes& wishes) {
+  static std::string names_of(const port_settings& settings) {
     std::string out;
-    for (const chosen_port& one : open_ports(wishes)) out += (out.empty() ? "" : " ") + one.name;
+    for (const chosen_port& one : open_ports(settings)) out += (out.empty() ? "" : " ") + one.name;
     return out;
   }
 };
 
 TEST_F(choose_several_test, count__so_many_that_are_as_good_and_each_rank_another_one_first) {
-  port_wishes wishes;
-  EXPECT_EQ(names_of(wishes), "f0:1");
-  wishes.rails = 2;
-  EXPECT_EQ(names_of(wishes), "f0:1 f1:1");
-  wishes.local_rank = 4;
-  EXPECT_EQ(names_of(wishes), "f3:1 f4:1");
-  wishes.rails = 0;
-  EXPECT_EQ(names_of(wishes), "f3:1 f4:1 f0:1 f1:1") << "at most four";
+  port_settings settings;
+  EXPECT_EQ(names_of(settings), "f0:1");
+  settings.rails = 2;
+  EXPECT_EQ(names_of(settings), "f0:1 f1:1");
+  settings.local_rank = 4;
+  EXPECT_EQ(names_of(settings), "f3:1 f4:1");
+  settings.rails = 0;
+  EXPECT_EQ(names_of(settings), "f3:1 f4:1 f0:1 f1:1") << "at most four";
 }
 
 TEST_F(choose_several_test, device_name__a_list_is_taken_in_its_order) {
-  port_wishes wishes;
-  wishes.local_rank = 1;
-  wishes.device_name = "f4, f0:1";
-  EXPECT_EQ(names_of(wishes), "f4:1 f0:1");
-  wishes.device_name = "f1:2,f1:1,f0,f2,f3";
-  EXPECT_EQ(names_of(wishes), "f1:2 f1:1 f0:1 f2:1");
-  wishes.device_name = "f9,f2";
-  EXPECT_EQ(names_of(wishes), "f2:1");
-  wishes.device_name = "f8,f9";
-  EXPECT_TRUE(test::throws_with<backend_error>([&] { open_ports(wishes); },
+  port_settings settings;
+  settings.local_rank = 1;
+  settings.device_name = "f4, f0:1";
+  EXPECT_EQ(names_of(settings), "f4:1 f0:1");
+  settings.device_name = "f1:2,f1:1,f0,f2,f3";
+  EXPECT_EQ(names_of(settings), "f1:2 f1:1 f0:1 f2:1");
+  settings.device_name = "f9,f2";
+  EXPECT_EQ(names_of(settings), "f2:1");
+  settings.device_name = "f8,f9";
+  EXPECT_TRUE(test::throws_with<backend_error>([&] { open_ports(settings); },
                                                {"device_name asks for f8,f9"}));
 }
 
 TEST_F(choose_several_test, one_that_cannot_be_opened__is_left_out) {
-  port_wishes wishes;
-  wishes.rails = 3;
+  port_settings settings;
+  settings.rails = 3;
   card().fail_nth("ibv_open_device", 7, EMFILE);  // the second of those chosen
-  EXPECT_EQ(names_of(wishes), "f0:1 f1:2");
+  EXPECT_EQ(names_of(settings), "f0:1 f1:2");
 }
 
 TEST_F(choose_several_test, report__says_which_go_together) {

@@ -24,7 +24,7 @@ struct error_listener final : sink {
     heard.push_back(std::to_string(rank) + " " + std::string(reason));
     if (then) std::exchange(then, {})();
   }
-  void on_peer_gone(int, bool, std::string_view) noexcept override {}
+  void on_peer_ended(int, bool, std::string_view) noexcept override {}
   std::vector<std::string> heard;
   std::function<void()> then;
 };

@@ -243,8 +243,7 @@ TEST_F(event_queue_test, end__that_others_have_noticed_is_told_at_a_look) {
   queue_->make(2, connection::stage::failed);
   poll();
   poll();
-  EXPECT_EQ(to_.heard,
-            (log{"left 1: the peer took leave", "failed 2: no connection could be made"}));
+  EXPECT_EQ(to_.heard, (log{"left 1: the peer left", "failed 2: no connection could be made"}));
 }
 
 TEST_F(event_queue_test, give_up__is_told_once_whether_there_is_a_connection_or_not) {

@@ -20,7 +20,7 @@ struct listener final : sink {
   void on_error(int rank, void*, std::string_view reason) noexcept override {
     note("error", rank, reason);
   }
-  void on_peer_gone(int rank, bool is_orderly, std::string_view reason) noexcept override {
+  void on_peer_ended(int rank, bool is_orderly, std::string_view reason) noexcept override {
     note(is_orderly ? "left" : "failed", rank, reason);
   }
   std::function<verdict(const arrival&)> answer;

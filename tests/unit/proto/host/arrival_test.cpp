@@ -97,12 +97,12 @@ TEST(on_error, of_peers_that_are_gone__is_told_once_a_peer_and_deaths_come_first
   proto::arrival_sink sink(w[0].queues->host);
   sink.on_error(1, nullptr, "some reason");
   EXPECT_EQ(failures(w[0]), std::vector<int>{-1}) << "the peer is still there";
-  sink.on_peer_gone(1, true, "it has left");
+  sink.on_peer_ended(1, true, "it has left");
   EXPECT_EQ(failures(w[0]), std::vector<int>{}) << "nobody needed it";
-  sink.on_peer_gone(2, true, "it has left");
+  sink.on_peer_ended(2, true, "it has left");
   sink.on_error(2, nullptr, "the peer is gone");
   sink.on_error(2, nullptr, "the peer is gone");
-  sink.on_peer_gone(3, false, "it died");
+  sink.on_peer_ended(3, false, "it died");
   sink.on_error(3, nullptr, "the peer is gone");
   EXPECT_EQ(failures(w[0]), (std::vector<int>{3, 2}));
   sink.on_error(2, nullptr, "the peer is gone");

@@ -58,7 +58,7 @@ TEST_P(messages, arrive_all_the_same) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all, messages,
-                         testing::Combine(testing::ValuesIn(SIZES), testing::Bool()));
+                         testing::Combine(testing::ValuesIn(no_memory::SIZES), testing::Bool()));
 
 TEST(no_memory, large_active_message__arrives_all_the_same) {
   for_each_allocation([](std::uint64_t n) {
@@ -187,6 +187,6 @@ TEST_P(one_sided, happen_once_and_are_told_once) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(all, one_sided, testing::ValuesIn(SIZES));
+INSTANTIATE_TEST_SUITE_P(all, one_sided, testing::ValuesIn(no_memory::SIZES));
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace lci::runtime {
 
 // The code that opens a network fills in the rest. number: of this process among those of its host,
 // used if no launcher reports it.
-inline net::fabric_config wishes_of(const net_context_settings_t& attr, int number) {
+inline net::fabric_config settings_of(const net_context_settings_t& attr, int number) {
   net::fabric_config config;
   config.local_rank = boot::find_local_rank(number);
   config.max_inject_wanted = attr.max_inject_size;
