@@ -14,7 +14,7 @@
 #include "backends/cuda/network_memory.hpp"
 #include "backends/cuda/pointer_cache.hpp"
 #include "backends/cuda/report.hpp"
-#include "backends/cuda/user_memory.hpp"
+#include "backends/cuda/user_allocators.hpp"
 #include "lci/mem/memory_domain.hpp"
 
 namespace lci::cuda {
@@ -23,7 +23,7 @@ struct engine {
   explicit engine(driver_options options) : d(std::move(options)) {}
   driver d;
   pointer_cache pointers{d};
-  user_memory given{d};
+  user_allocators given{d};
 };
 
 // A domain is a list of plain functions, so its engine is a parameter of them: what `Here` answers.

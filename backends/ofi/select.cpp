@@ -6,7 +6,7 @@
 #include <iterator>
 #include <tuple>
 
-#include "backends/ofi/card.hpp"
+#include "backends/ofi/nic_info.hpp"
 #include "backends/ofi/wire.hpp"
 #include "lci/base/env.hpp"
 #include "lci/errors.hpp"

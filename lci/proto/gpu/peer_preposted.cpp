@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lci/proto/gpu/common.hpp"
-#include "lci/proto/gpu/direct.hpp"
+#include "lci/proto/gpu/peer_copy.hpp"
 #include "lci/proto/gpu/preposted_receives.hpp"
 #include "lci/proto/host/transfers.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lci/errors.hpp"
-#include "lci/proto/gpu/direct.hpp"
+#include "lci/proto/gpu/peer_copy.hpp"
 #include "lci/proto/gpu/protocols.hpp"
 #include "lci/proto/host/rma.hpp"
 #include "lci/proto/host/select.hpp"

@@ -33,8 +33,8 @@
 #include "lci/proto/gpu/flag_words.hpp"
 #include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/gpu/preposted_states.hpp"
+#include "lci/proto/host/match_records.hpp"
 #include "lci/proto/host/plans.hpp"
-#include "lci/proto/host/receive.hpp"
 
 namespace lci::proto::gpu {
 

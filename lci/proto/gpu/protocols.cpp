@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "lci/proto/gpu/direct.hpp"
+#include "lci/proto/gpu/peer_copy.hpp"
 #include "lci/proto/gpu/reach.hpp"
 
 namespace lci::proto::gpu {

@@ -10,7 +10,7 @@
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/gpu/common.hpp"
-#include "lci/proto/gpu/direct.hpp"
+#include "lci/proto/gpu/peer_copy.hpp"
 
 namespace lci::proto::gpu {
 

@@ -14,8 +14,8 @@
 #include "lci/net/backend.hpp"
 #include "lci/proto/engine/network_key.hpp"
 #include "lci/proto/engine/wire.hpp"
+#include "lci/proto/host/match_records.hpp"
 #include "lci/proto/host/plans.hpp"
-#include "lci/proto/host/receive.hpp"
 
 namespace lci::proto {
 

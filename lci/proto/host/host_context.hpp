@@ -16,7 +16,7 @@
 #include "lci/proto/engine/network_key.hpp"
 #include "lci/proto/engine/progress_engine.hpp"
 #include "lci/proto/host/accelerator_hook.hpp"
-#include "lci/proto/host/receive.hpp"
+#include "lci/proto/host/match_records.hpp"
 #include "lci/proto/host/rendezvous.hpp"
 
 namespace lci::proto {

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "lci/proto/engine/waiter.hpp"
-#include "lci/proto/host/answer.hpp"
 #include "lci/proto/host/arrival.hpp"
 #include "lci/proto/host/matcher.hpp"
+#include "lci/proto/host/rendezvous_answer.hpp"
 
 namespace lci::proto {
 

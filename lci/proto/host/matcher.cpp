@@ -10,8 +10,8 @@
 #include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/engine/waiter.hpp"
-#include "lci/proto/host/answer.hpp"
 #include "lci/proto/host/host_context.hpp"
+#include "lci/proto/host/rendezvous_answer.hpp"
 
 namespace lci::proto {
 

@@ -11,7 +11,7 @@
 #include "lci/net/backend.hpp"
 #include "lci/proto/engine/remote_comp.hpp"
 #include "lci/proto/engine/waiter.hpp"
-#include "lci/proto/host/receive.hpp"
+#include "lci/proto/host/match_records.hpp"
 
 namespace lci::proto {
 

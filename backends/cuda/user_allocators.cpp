@@ -1,4 +1,4 @@
-#include "backends/cuda/user_memory.hpp"
+#include "backends/cuda/user_allocators.hpp"
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace lci::cuda {
 
-std::shared_ptr<gpu> user_memory::use(int device) {
+std::shared_ptr<gpu> user_allocators::use(int device) {
   const std::lock_guard lock(mutex_);
   driver_.require();
   gpus_.resize(static_cast<std::size_t>(driver_.gpu_count()));
@@ -20,7 +20,7 @@ std::shared_ptr<gpu> user_memory::use(int device) {
   return made;
 }
 
-void* user_memory::allocate(std::size_t size, int device, bool pinned) {
+void* user_allocators::allocate(std::size_t size, int device, bool pinned) {
   const std::shared_ptr<gpu> on = use(device);
   const std::size_t bytes = size != 0 ? size : 1;
   const std::string what = std::to_string(bytes) + " bytes " +
@@ -42,7 +42,7 @@ void* user_memory::allocate(std::size_t size, int device, bool pinned) {
   return memory;
 }
 
-void user_memory::release(void* memory) {
+void user_allocators::release(void* memory) {
   block was;
   {
     const std::lock_guard lock(mutex_);

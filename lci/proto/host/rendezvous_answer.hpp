@@ -1,7 +1,7 @@
 // Where receives meet large messages. Threads: the thread that brings the two together.
 #pragma once
 
-#include "lci/proto/host/receive.hpp"
+#include "lci/proto/host/match_records.hpp"
 
 namespace lci::proto {
 

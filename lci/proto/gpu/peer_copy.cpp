@@ -1,4 +1,4 @@
-#include "lci/proto/gpu/direct.hpp"
+#include "lci/proto/gpu/peer_copy.hpp"
 
 #include <cstring>
 #include <new>

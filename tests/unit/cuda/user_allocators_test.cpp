@@ -1,4 +1,4 @@
-#include "backends/cuda/user_memory.hpp"
+#include "backends/cuda/user_allocators.hpp"
 
 #include "backends/cuda/pointer.hpp"
 #include "lci/errors.hpp"
@@ -12,7 +12,7 @@ using test::throws_with;
 class user_memory_test : public cuda_test {
  protected:
   allocation classify(const void* at) { return cuda::classify(driver_.in_process(), at).what; }
-  user_memory memory_{driver_};
+  user_allocators memory_{driver_};
 };
 
 TEST_F(user_memory_test, device_and_pinned__are_what_they_say) {
@@ -64,7 +64,7 @@ TEST_F(user_memory_test, release__of_anything_else_is_refused) {
 
 TEST_F(user_memory_test, no_driver__is_the_drivers_sentence) {
   driver none(driver_options{.allowed = true, .library = "libno_such_cuda.so"});
-  user_memory nothing(none);
+  user_allocators nothing(none);
   EXPECT_TRUE(
       throws_with<backend_error>([&] { nothing.allocate(8, 0, false); }, {"libno_such_cuda.so"}));
 }

@@ -1,4 +1,4 @@
-#include "lci/proto/host/answer.hpp"
+#include "lci/proto/host/rendezvous_answer.hpp"
 
 #include <new>
 

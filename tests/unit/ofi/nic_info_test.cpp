@@ -1,4 +1,4 @@
-#include "backends/ofi/card.hpp"
+#include "backends/ofi/nic_info.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -13,9 +13,9 @@
 
 namespace lci::cuda {
 
-class user_memory {
+class user_allocators {
  public:
-  explicit user_memory(driver& d) : driver_(d) {}
+  explicit user_allocators(driver& d) : driver_(d) {}
 
   // Throws backend_error.
   void* allocate(std::size_t size, int device, bool pinned);
