@@ -17,6 +17,7 @@
 # What each floor may see, as the include checker has it.
 set(LCI_BELOW_base "")
 set(LCI_BELOW_data base)
+set(LCI_BELOW_wqe base)
 set(LCI_BELOW_mem base data)
 foreach(floor net match comp shm cuda ibv ofi)
   set(LCI_BELOW_${floor} base data mem)
