@@ -35,7 +35,7 @@ class waiter {
       if (since_ == 0) since_ = now;
       if (now - since_ >= limits_.limit_ns) return status::timed_out;
     }
-    give_way();
+    if (rounds_ > 1) give_way();
     return status::ok;
   }
 
