@@ -111,7 +111,7 @@ TEST(send_wqe_mlx5dv, write__a_million_random_requests_agree_with_the_header) {
   int agreed = 0, passed_the_end = 0, by_opcode[256] = {};
   for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
     const send_input in = random_input(seed, i);
-    alignas(16) send_output ours;
+    send_output ours;
     encode(in, &ours);
     agreed += agrees(in, ours, by_header(in));
     passed_the_end += (in.index & (SMALL_RING - 1)) + ours.written.blocks > SMALL_RING;
@@ -128,7 +128,7 @@ TEST(send_wqe_mlx5dv, write__a_million_random_requests_agree_with_the_header) {
 // The comparison can fail: each byte of either side, changed.
 TEST(send_wqe_mlx5dv, agrees__no_more_when_a_byte_is_changed) {
   const send_input in = random_input(7, 7);
-  alignas(16) send_output ours;
+  send_output ours;
   encode(in, &ours);
   laid_out theirs = by_header(in);
   ASSERT_TRUE(agrees(in, ours, theirs));
