@@ -27,6 +27,7 @@ foreach(floor shm cuda ibv ofi)
 endforeach()
 set(LCI_BELOW_hip ${LCI_BELOW_cuda} cuda)
 set(LCI_BELOW_proto base data mem net match comp)
+set(LCI_BELOW_device base data wqe mem net match comp)
 set(LCI_BELOW_boot base data mem net match comp)
 
 function(lci_internals_of floor out)

@@ -22,7 +22,8 @@ SEES = {
     "comp": LOW | {"comp"},
     **{room: CORE | set(ROOMS[:i + 1]) for i, room in enumerate(ROOMS)},
     "boot": CORE | {"boot"},
-    "runtime": CORE | {*ROOMS, "boot", "runtime"},
+    "device": CORE | {"device"},
+    "runtime": CORE | {*ROOMS, "boot", "device", "runtime"},
     "coll": {"public", "coll"},
     "example": {"public", "example"},
 }
@@ -132,6 +133,7 @@ PLANTED = [
     Planted({"lci/coll/a.cpp": '#include "lci/base/b.hpp"\n', "lci/base/b.hpp": ""}, "floor 'coll'"),
     Planted({"lci/wqe/a.hpp": '#include "lci/data/b.hpp"\n', "lci/data/b.hpp": ""}, "floor 'wqe' includes"),
     Planted({"lci/data/a.hpp": '#include "lci/wqe/b.hpp"\n', "lci/wqe/b.hpp": ""}, "floor 'data' includes"),
+    Planted({"lci/device/a.hpp": '#include "lci/runtime/b.hpp"\n', "lci/runtime/b.hpp": ""}, "floor 'device' includes"),
     Planted({"include/lci/a.hpp": "#include <boost/intrusive/list.hpp>\n"}, "only the standard library"),
     Planted({"lci/mem/a.hpp": '#include "tests/support/x.hpp"\n', "tests/support/x.hpp": ""}, "'no floor'"),
     Planted({"lci/proto/host/a.hpp": '#include "lci/proto/gpu/b.hpp"\n', "lci/proto/gpu/b.hpp": ""},
