@@ -38,7 +38,8 @@ class net_world_test : public testing::Test {
     ranks_ = std::move(ranks);
     name_ = ranks_->at(1).expose(memory_.data(), memory_.size());
     ranks_->learn(0, 1, name_);
-    beyond_ = std::make_unique<net_world>(ranks_->at(0).to(), 1, ranks_->caps().max_rma,
+    beyond_ = std::make_unique<net_world>(ranks_->at(0).to(), peer_queue{1, pair::QPN, pair::PEER},
+                                          ranks_->caps().max_rma,
                                           net_fate{&fate_, &fate_.completed, &fate_.failed});
     rkey_ = beyond_->add({name_, memory_.address(), memory_.size()});
     card_ = std::make_unique<card_queue>(p_.options, p_.keys, *beyond_);
