@@ -83,7 +83,7 @@ syndrome parse(const octoword* wqe, std::uint32_t octowords, std::uint64_t index
                std::uint64_t max_message, request* out) noexcept {
   const std::uint32_t head = be32(wqe[0].word[0]);
   const std::uint32_t opmod = head >> 24;
-  *out = request{};
+  out->restart();
   out->op = static_cast<opcode>(head & 0xff);
   out->octowords = octowords;
   out->signaled = is_signaled(wqe[0]);

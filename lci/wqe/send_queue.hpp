@@ -137,7 +137,8 @@ LCI_ANYWHERE inline bool is_rung(const send_queue& q, std::uint64_t end) noexcep
   return word_at<std::uint64_t>(&q.state->rung).load(std::memory_order_relaxed) >= end;
 }
 
-// One round of every wait: moves what can be moved. Not ok: the queue has ended.
+// One round of every wait: moves what can be moved. The limit counts from when something moved
+// last, by any thread. Not ok: the queue has ended.
 LCI_ANYWHERE inline status wait_a_round(const send_queue& q, waiter& wait) noexcept {
   if (const status s = ended_by(q); s != status::ok) return s;
   try_ring(q);
@@ -150,8 +151,11 @@ LCI_ANYWHERE inline status wait_a_round(const send_queue& q, waiter& wait) noexc
 // of them signaled, or others must follow.
 LCI_ANYWHERE inline status wait_until_done(const send_queue& q, std::uint64_t until) noexcept {
   waiter wait(q.waits);
+  const word_at<std::uint64_t> word(&q.state->done);
   // edge wqe.done: what the card wrote is seen. Partner is drain().
-  while (word_at<std::uint64_t>(&q.state->done).load(std::memory_order_acquire) < until) {
+  for (std::uint64_t done = word.load(std::memory_order_acquire); done < until;
+       done = word.load(std::memory_order_acquire)) {
+    wait.saw(done);
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return ended_by(q);
@@ -161,10 +165,11 @@ LCI_ANYWHERE inline status wait_until_done(const send_queue& q, std::uint64_t un
 LCI_ANYWHERE inline status admit(const send_queue& q, std::uint64_t base,
                                  std::uint32_t blocks) noexcept {
   waiter wait(q.waits);
+  const word_at<std::uint64_t> word(&q.state->done);
   // edge wqe.done: blocks are written after they were read. Partner is drain().
-  while (!may_write(base, blocks,
-                    word_at<std::uint64_t>(&q.state->done).load(std::memory_order_acquire),
-                    q.ring.blocks)) {
+  for (std::uint64_t done = word.load(std::memory_order_acquire);
+       !may_write(base, blocks, done, q.ring.blocks); done = word.load(std::memory_order_acquire)) {
+    wait.saw(done);
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return status::ok;
@@ -174,15 +179,17 @@ LCI_ANYWHERE inline status admit(const send_queue& q, std::uint64_t base,
 LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base,
                                    std::uint32_t blocks) noexcept {
   waiter wait(q.waits);
-  word_at<std::uint64_t> published(&q.state->published);
+  word_at<std::uint64_t> word(&q.state->published);
   // A barrier here, because another thread may ring for these blocks.
   to_card_barrier();
   // edge wqe.published: what the threads before have stored comes with their word.
-  while (published.load(std::memory_order_acquire) >> PUBLISHED_SHIFT != base) {
+  for (std::uint64_t published = word.load(std::memory_order_acquire);
+       published >> PUBLISHED_SHIFT != base; published = word.load(std::memory_order_acquire)) {
+    wait.saw(published);
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   // edge wqe.published: partner is try_ring().
-  published.store((base + blocks) << PUBLISHED_SHIFT | blocks, std::memory_order_release);
+  word.store((base + blocks) << PUBLISHED_SHIFT | blocks, std::memory_order_release);
   return status::ok;
 }
 

@@ -41,9 +41,15 @@ class waiter {
 
   // Something moved, if not yet what is waited for: the time begins anew.
   LCI_ANYWHERE void progressed() noexcept { since_ = 0; }
+  // The same when `value`, which moves towards what is waited for, is another one than last time.
+  LCI_ANYWHERE void saw(std::uint64_t value) noexcept {
+    if (value != seen_) progressed();
+    seen_ = value;
+  }
 
  private:
   wait_limits limits_;
+  std::uint64_t seen_ = 0;
   std::uint64_t since_ = 0;  // when the clock was read first; 0: not yet
   std::uint32_t rounds_ = 0;
 };

@@ -40,4 +40,20 @@ TEST(waiting, limit__ends_the_wait_and_progress_begins_it_anew) {
   for (std::uint32_t i = 0; i < 10 * waiter::CHECK_EVERY; ++i) ASSERT_EQ(patient(), status::ok);
 }
 
+// A value that moves keeps the wait alive; one that stands still does not.
+TEST(waiting, saw__a_value_that_moves_is_progress) {
+  waiter moving({nullptr, 1});
+  for (std::uint32_t i = 1; i < 10 * waiter::CHECK_EVERY; ++i) {
+    moving.saw(i);
+    ASSERT_EQ(moving(), status::ok);
+  }
+  waiter standing({nullptr, 1});
+  status s = status::ok;
+  while (s == status::ok) {
+    standing.saw(7);
+    s = standing();
+  }
+  EXPECT_EQ(s, status::timed_out);
+}
+
 }  // namespace
