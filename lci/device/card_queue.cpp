@@ -46,11 +46,7 @@ bool card_queue::step(std::uint64_t told) noexcept {
     a = beyond_.poll();
   } else {
     if (cq_.is_full()) return false;
-    if (!begin(told - next_)) {
-      a = failed(found_);
-    } else {
-      a = has_failed_ ? failed(syndrome::flushed) : execute();
-    }
+    a = begin(told - next_) ? execute() : failed(found_);
   }
   is_posted_ = a.what == outcome::posted;
   if (is_posted_ || a.what == outcome::retry) return false;
@@ -58,8 +54,8 @@ bool card_queue::step(std::uint64_t told) noexcept {
   return true;
 }
 
-// Copies and reads the next request. False: its bytes say nothing that could be done; `found_` says
-// what is wrong, and one block is passed over, since its length cannot be believed.
+// Copies and reads the next request. False: it is not to be done, `found_` says why. Of bytes whose
+// length cannot be believed one block is passed over.
 bool card_queue::begin(std::uint64_t available) noexcept {
   octoword copy[wqe::MAX_OCTOWORDS];
   copy[0] = *octoword_at(options_.ring, next_, 0);

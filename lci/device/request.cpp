@@ -45,8 +45,8 @@ bool parse_operands(const octoword* at, std::uint32_t opmod, request* out) {
 
 syndrome parse_inline(const octoword* at, std::uint32_t octowords, request* out) {
   const std::uint32_t length = be32(at[0].word[0]) & ~wqe::INLINE_FLAG;
+  // The size of the request says how much there is, to the octowords.
   if (!takes_inline(out->op) || length == 0 ||
-      length > octowords * wqe::OCTOWORD_SIZE - sizeof(std::uint32_t) ||
       (length + sizeof(std::uint32_t) + wqe::OCTOWORD_SIZE - 1) / wqe::OCTOWORD_SIZE != octowords)
     return NO_SUCH_REQUEST;
   out->is_inline = true;

@@ -208,13 +208,15 @@ TEST_F(card_queue_test, progress__a_full_completion_queue_stops_the_card) {
   EXPECT_EQ(p->card->progress_st(), 1u);
 }
 
+// Whatever is written there, a call ends: a ring is all that can have been posted.
 TEST_F(card_queue_test, progress__a_mailbox_is_believed_for_a_ring_at_most) {
-  make(4);
+  p->options.ring.blocks = 4;  // of a ring that is shorter than its completion queue
+  card_queue card(p->options, p->keys, *p->beyond);
   p->target = ~std::uint64_t{0};
-  for (int i = 0; i < 3; ++i) p->card->progress_st();
-  EXPECT_LE(p->card->next(), 4u);  // the completions of garbage fill the queue
+  EXPECT_EQ(card.progress_st(), 4u);
+  EXPECT_EQ(card.next(), 4u);
   p->target = 0;
-  EXPECT_EQ(p->card->progress_st(), 0u);
+  EXPECT_EQ(card.progress_st(), 0u);
 }
 
 // A world that is slow: nothing behind the request begins before it is done.
