@@ -14,6 +14,11 @@ function(lci_install)
   install(EXPORT LCITargets NAMESPACE LCI:: DESTINATION ${LCI_CMAKE_DIR})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ ${LCI_GENERATED_INCLUDE_DIR}/
           DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
+  # Header-only code for kernels, which includes nothing else of lci.
+  if(NOT LCI_WITH_LCT_ONLY)
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/lci/wqe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lci
+            FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cuh")
+  endif()
 
   configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake_modules/LCIConfig.cmake.in
                                 ${PROJECT_BINARY_DIR}/LCIConfig.cmake

@@ -17,6 +17,7 @@
 # What each floor may see, as the include checker has it.
 set(LCI_BELOW_base "")
 set(LCI_BELOW_data base)
+set(LCI_BELOW_wqe base)
 set(LCI_BELOW_mem base data)
 foreach(floor net match comp shm cuda ibv ofi)
   set(LCI_BELOW_${floor} base data mem)
@@ -26,6 +27,7 @@ foreach(floor shm cuda ibv ofi)
 endforeach()
 set(LCI_BELOW_hip ${LCI_BELOW_cuda} cuda)
 set(LCI_BELOW_proto base data mem net match comp)
+set(LCI_BELOW_device base data wqe mem net match comp)
 set(LCI_BELOW_boot base data mem net match comp)
 
 function(lci_internals_of floor out)

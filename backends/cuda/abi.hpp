@@ -111,6 +111,7 @@ inline constexpr unsigned HOST_ALLOC_PORTABLE = 1;
 inline constexpr unsigned HOST_ALLOC_DEVICE_MAP = 2;
 inline constexpr unsigned HOST_REGISTER_PORTABLE = 1;
 inline constexpr unsigned HOST_REGISTER_DEVICE_MAP = 2;
+inline constexpr unsigned HOST_REGISTER_IO_MEMORY = 4;
 inline constexpr unsigned IPC_LAZY_ENABLE_PEER_ACCESS = 1;
 inline constexpr unsigned WRITE_VALUE_DEFAULT = 0;  // earlier work of the stream is visible first
 inline constexpr unsigned WAIT_VALUE_EQUAL = 1;

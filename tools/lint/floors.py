@@ -7,7 +7,7 @@ import re
 from common import Planted, Result, files, relative, run, without_comments
 
 NAME = "floors"
-LOW = {"public", "base", "data", "mem"}
+LOW = {"public", "base", "data", "wqe", "mem"}
 CORE = LOW | {"net", "match", "comp"}
 # Lowest first; the part that combines them is above them all.
 ROOMS = ["proto engine", "proto host", "proto gpu", "proto"]
@@ -15,13 +15,15 @@ SEES = {
     "public": {"public"},
     "base": {"public", "base"},
     "data": {"public", "base", "data"},
+    "wqe": {"public", "base", "wqe"},
     "mem": LOW,
     "net": LOW | {"net"},
     "match": LOW | {"match"},
     "comp": LOW | {"comp"},
     **{room: CORE | set(ROOMS[:i + 1]) for i, room in enumerate(ROOMS)},
     "boot": CORE | {"boot"},
-    "runtime": CORE | {*ROOMS, "boot", "runtime"},
+    "device": CORE | {"device"},
+    "runtime": CORE | {*ROOMS, "boot", "device", "runtime"},
     "coll": {"public", "coll"},
     "example": {"public", "example"},
 }
@@ -129,6 +131,9 @@ PLANTED = [
     Planted({"tools/a.cpp": '#include "experimental/cuda/b/c.hpp"\n', "experimental/cuda/b/c.hpp": ""},
             "floor 'tool'"),
     Planted({"lci/coll/a.cpp": '#include "lci/base/b.hpp"\n', "lci/base/b.hpp": ""}, "floor 'coll'"),
+    Planted({"lci/wqe/a.hpp": '#include "lci/data/b.hpp"\n', "lci/data/b.hpp": ""}, "floor 'wqe' includes"),
+    Planted({"lci/data/a.hpp": '#include "lci/wqe/b.hpp"\n', "lci/wqe/b.hpp": ""}, "floor 'data' includes"),
+    Planted({"lci/device/a.hpp": '#include "lci/runtime/b.hpp"\n', "lci/runtime/b.hpp": ""}, "floor 'device' includes"),
     Planted({"include/lci/a.hpp": "#include <boost/intrusive/list.hpp>\n"}, "only the standard library"),
     Planted({"lci/mem/a.hpp": '#include "tests/support/x.hpp"\n', "tests/support/x.hpp": ""}, "'no floor'"),
     Planted({"lci/proto/host/a.hpp": '#include "lci/proto/gpu/b.hpp"\n', "lci/proto/gpu/b.hpp": ""},

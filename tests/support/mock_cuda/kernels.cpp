@@ -10,6 +10,7 @@
 #include <map>
 
 #include "backends/cuda/resident_command.hpp"
+#include "lci/wqe/c_face_calls.hpp"
 #include "tests/support/device_code/contents.hpp"
 #include "tests/support/mock_cuda/state.hpp"
 
@@ -87,7 +88,26 @@ result compare_when_told(state& s, const std::byte* parameter) {
   return add_verdict(s, t, gave_up);
 }
 
+// The kernels of lci/wqe/kernels.cuh, on host memory that the driver knows.
+template <class Parameters, std::int64_t (*call)(const Parameters&) noexcept>
+result wqe_call(state& s, const std::byte* parameter) {
+  Parameters p;
+  std::memcpy(&p, parameter, sizeof(p));
+  std::int64_t* const answer = memory_of(s, p.answer);
+  if (answer == nullptr) return result::illegal_address;
+  *answer = call(p);
+  return result::success;
+}
+
 constexpr emulated_kernel KERNELS[] = {
+    {"lci_cu_send_wqe", sizeof(lci_send_wqe_params_t), &at_once,
+     &wqe_call<lci_send_wqe_params_t, &wqe::c_face::send>},
+    {"lci_cu_recv_wqe", sizeof(lci_recv_wqe_params_t), &at_once,
+     &wqe_call<lci_recv_wqe_params_t, &wqe::c_face::receive>},
+    {"lci_cu_db_ring", sizeof(lci_db_ring_params_t), &at_once,
+     &wqe_call<lci_db_ring_params_t, &wqe::c_face::ring>},
+    {"lci_cu_cqe_poll", sizeof(lci_cqe_poll_params_t), &at_once,
+     &wqe_call<lci_cqe_poll_params_t, &wqe::c_face::poll>},
     {"lci_test_fill", sizeof(task), &at_once, &fill},
     {"lci_test_compare", sizeof(task), &at_once, &compare},
     {"lci_test_compare_when_told", sizeof(task), &is_told_or_tired, &compare_when_told},

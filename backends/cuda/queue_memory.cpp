@@ -1,0 +1,100 @@
+#include "backends/cuda/queue_memory.hpp"
+
+#include <unistd.h>
+
+#include "backends/cuda/errors.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::cuda {
+namespace {
+
+struct pages {
+  std::uintptr_t begin, end;
+};
+
+pages pages_of(void* host, std::size_t size) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto at = reinterpret_cast<std::uintptr_t>(host);
+  if (size == 0 || at == 0 || at + size + page < at)
+    throw backend_error("cuda: queue memory of 0 bytes, or at no address");
+  return {at & -page, (at + size + page - 1) & -page};
+}
+
+std::string name_of(const pages& p, queue_memory::kind what) {
+  return std::to_string(p.end - p.begin) + (what == queue_memory::kind::memory
+                                                ? " bytes of host memory"
+                                                : " bytes of a card's registers");
+}
+
+// A processor's user may not map a device for a GPU unless the driver is told so.
+std::string hint(abi::result code, queue_memory::kind what) {
+  if (what == queue_memory::kind::memory || code != abi::result::not_permitted) return "";
+  return " (the driver's option PeerMappingOverride is not set)";
+}
+
+}  // namespace
+
+// mutex_ is held. The range that holds these pages, or the end; throws where one holds a part.
+queue_memory::ranges::iterator queue_memory::around_locked(std::uintptr_t begin,
+                                                           std::uintptr_t end) {
+  auto next = ranges_.upper_bound(begin);
+  if (next != ranges_.begin()) {
+    const auto before = std::prev(next);
+    if (before->second.end >= end) return before;
+    if (before->second.end > begin) next = before;
+  }
+  if (next != ranges_.end() && next->first < end)
+    throw backend_error("cuda: queue memory overlaps a registered range in part");
+  return ranges_.end();
+}
+
+void* queue_memory::add(gpu& g, void* host, std::size_t size, kind what) {
+  const pages p = pages_of(host, size);
+  const std::uintptr_t offset = reinterpret_cast<std::uintptr_t>(host) - p.begin;
+  const std::lock_guard lock(mutex_);
+  if (const auto found = around_locked(p.begin, p.end); found != ranges_.end()) {
+    ++found->second.uses;
+    return reinterpret_cast<void*>(found->second.at_gpu + (p.begin - found->first) + offset);
+  }
+  const abi::functions& call = g.call();
+  const context_scope scope(call, g.context());
+  check(call, scope.entered(), "cuCtxPushCurrent", "GPU " + std::to_string(g.facts().ordinal));
+  const auto entry = ranges_.emplace(p.begin, range{p.end, 0, 1, true}).first;
+  try {
+    const unsigned flags = abi::HOST_REGISTER_PORTABLE | abi::HOST_REGISTER_DEVICE_MAP |
+                           (what == kind::card_register ? abi::HOST_REGISTER_IO_MEMORY : 0);
+    void* const first = reinterpret_cast<void*>(p.begin);
+    const abi::result code = call.mem_host_register(first, p.end - p.begin, flags);
+    entry->second.is_ours = code != abi::result::host_memory_already_registered;
+    if (entry->second.is_ours)
+      check(call, code, "cuMemHostRegister", name_of(p, what) + hint(code, what));
+    abi::device_ptr at = 0;
+    const abi::result found = call.mem_host_get_device_pointer(&at, first, 0);
+    if (found != abi::result::success && entry->second.is_ours)
+      log_teardown(call, call.mem_host_unregister(first), "cuMemHostUnregister");
+    check(call, found, "cuMemHostGetDevicePointer", name_of(p, what));
+    entry->second.at_gpu = static_cast<std::uintptr_t>(at);
+  } catch (...) {
+    ranges_.erase(entry);
+    throw;
+  }
+  return reinterpret_cast<void*>(entry->second.at_gpu + offset);
+}
+
+bool queue_memory::remove(gpu& g, void* host, std::size_t size) {
+  const pages p = pages_of(host, size);
+  const std::lock_guard lock(mutex_);
+  const auto found = around_locked(p.begin, p.end);
+  if (found == ranges_.end()) return false;
+  if (--found->second.uses != 0) return true;
+  if (found->second.is_ours) {
+    const abi::functions& call = g.call();
+    const context_scope scope(call, g.context());
+    log_teardown(call, call.mem_host_unregister(reinterpret_cast<void*>(found->first)),
+                 "cuMemHostUnregister");
+  }
+  ranges_.erase(found);
+  return true;
+}
+
+}  // namespace lci::cuda

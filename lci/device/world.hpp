@@ -1,0 +1,59 @@
+// The seam below a card in software: what a checked request does to the other side. Behind it
+// stands plain memory (memory_world), and can stand any backend. Callers: card_queue, for one
+// request at a time. Threads: single, the one that drives the card. Always true: local pieces were
+// looked up and may be read, or written, for as long as the request is under way; the other side's
+// keys are looked up behind the seam, all of them before the first byte is written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lci/wqe/cqe.hpp"
+#include "lci/wqe/send_wqe.hpp"
+
+namespace lci::device {
+
+struct local_piece {
+  std::byte* at;
+  std::uint32_t length;
+};
+struct local_data {
+  const local_piece* pieces;
+  std::uint32_t count;
+  std::uint64_t length;
+};
+struct remote_place {
+  std::uint64_t address;
+  std::uint32_t key;
+};
+
+enum class outcome {
+  done,    // what was to be written is there, in order before all that follows
+  posted,  // poll() will say
+  retry,   // not now, and nothing happened
+  failed,  // see the syndrome; nothing was written
+};
+struct answer {
+  outcome what = outcome::done;
+  wqe::syndrome why = wqe::syndrome::none;
+};
+constexpr answer failed(wqe::syndrome why) { return {outcome::failed, why}; }
+
+class world {
+ public:
+  virtual ~world() = default;
+  // `op` is rdma_write or rdma_write_imm.
+  virtual answer put(wqe::opcode op, const local_data& from, remote_place to, std::uint32_t imm,
+                     bool solicited) noexcept = 0;
+  virtual answer get(remote_place from, const local_data& to) noexcept = 0;
+  // `op` is send, send_imm or send_inval.
+  virtual answer send(wqe::opcode op, const local_data& from, std::uint32_t imm,
+                      bool solicited) noexcept = 0;
+  // `old`, of the operands' size, gets what was there.
+  virtual answer atomic(wqe::opcode op, const wqe::atomic_operands& with, remote_place at,
+                        std::byte* old) noexcept = 0;
+  // After posted: posted again, done or failed.
+  virtual answer poll() noexcept { return {}; }
+};
+
+}  // namespace lci::device

@@ -1,0 +1,236 @@
+// A send queue that any number of threads post to, on processors and GPUs alike: who writes which
+// blocks, who rings, who polls, and how everyone gets out when something ends.
+// Callers: kernels and host threads with a copy of the handle. Threads: all functions any, but
+// prepare(), which comes before.
+// Always true: blocks are reserved once and published in order, so the card sees a prefix; a
+// request that was posted is never lost, it waits while the ring is full; every wait drains
+// completions and rings for what is published, so nobody waits for what only the waiter could move;
+// a reservation that is given up ends the queue in the same step, since nothing behind it could be
+// published. The two locks, state.bell_lock and state.poll_lock, are only tried, never both held,
+// and nothing waits under them.
+#pragma once
+
+#include <cstdint>
+
+#include "lci/wqe/completion_queue.hpp"
+#include "lci/wqe/doorbell.hpp"
+#include "lci/wqe/progress.hpp"
+#include "lci/wqe/send_wqe.hpp"
+#include "lci/wqe/waiting.hpp"
+
+namespace lci::wqe {
+
+// What the threads share, in memory that all of them reach. Each line has writers of its own.
+struct send_queue_state {
+  alignas(64) std::uint64_t reserved;  // the next block that nobody has
+  // The next block that is not published, shifted, and how many blocks the last request has.
+  alignas(64) std::uint64_t published;
+  alignas(64) std::uint64_t done;  // all blocks before it are free again
+  alignas(64) std::uint64_t rung;  // the card was told of all before it; under bell_lock
+  std::uint32_t bell_lock;
+  std::uint32_t bell_offset;           // half of a BlueFlame register; under bell_lock
+  alignas(64) std::uint64_t consumed;  // completions that were read; under poll_lock
+  std::uint32_t poll_lock;
+  alignas(64) std::uint32_t ended;  // 0, or the status that ended the queue
+  completion error;                 // written before `ended` becomes failed
+};
+
+struct send_queue {
+  send_ring ring;
+  completion_queue cq;  // of this send queue alone, at least as long as the ring
+  doorbell bell;
+  send_limits limits;
+  wait_limits waits;
+  send_queue_state* state = nullptr;
+  std::uint32_t qpn = 0;
+  // A thread leaves the ringing to one that comes after it, but for every so many blocks.
+  std::uint32_t batch = MAX_BLOCKS;
+};
+
+inline constexpr unsigned PUBLISHED_SHIFT = 5;  // MAX_BLOCKS fits below
+
+LCI_ANYWHERE constexpr status check(const send_queue& q) noexcept {
+  if (const status s = check(q.cq); s != status::ok) return s;
+  if (q.qpn > MAX_QPN) return status::bad_qpn;
+  if (!is_power_of_two(q.ring.blocks) || q.ring.blocks > MAX_RING_BLOCKS) return status::bad_ring;
+  return q.cq.count >= q.ring.blocks ? status::ok : status::too_few_completions;
+}
+
+// Before anybody else knows of the queue. `first` is the index that the card begins with.
+LCI_ANYWHERE inline status prepare(const send_queue& q, std::uint64_t first = 0) noexcept {
+  if (const status s = check(q); s != status::ok) return s;
+  make_unused(q.cq);
+  *q.state = send_queue_state{};
+  q.state->reserved = q.state->done = q.state->rung = first;
+  q.state->published = first << PUBLISHED_SHIFT;
+  return status::ok;
+}
+
+// What ended the queue; ok: it lives. After failed, state->error says what the card reported.
+// edge wqe.ended: partner is end().
+LCI_ANYWHERE inline status ended_by(const send_queue& q) noexcept {
+  return static_cast<status>(static_cast<std::int32_t>(
+      word_at<std::uint32_t>(&q.state->ended).load(std::memory_order_acquire)));
+}
+// The first reason stays. edge wqe.ended: partner is ended_by().
+LCI_ANYWHERE inline status end(const send_queue& q, status why) noexcept {
+  word_at<std::uint32_t>(&q.state->ended)
+      .compare_exchange_strong(0, static_cast<std::uint32_t>(why), std::memory_order_acq_rel);
+  return ended_by(q);
+}
+
+// edge wqe.bell_lock and wqe.poll_lock: partner is unlock().
+LCI_ANYWHERE inline bool try_lock(std::uint32_t* lock) noexcept {
+  return word_at<std::uint32_t>(lock).compare_exchange_strong(0, 1, std::memory_order_acquire);
+}
+// edge wqe.bell_lock and wqe.poll_lock: partner is try_lock().
+LCI_ANYWHERE inline void unlock(std::uint32_t* lock) noexcept {
+  word_at<std::uint32_t>(lock).store(0, std::memory_order_release);
+}
+
+// Reads the completions that are there, unless another thread does. True: it found some.
+LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
+  send_queue_state& s = *q.state;
+  if (!try_lock(&s.poll_lock)) return false;
+  const std::uint64_t before = s.consumed;
+  completion c;
+  for (status found = poll(q.cq, s.consumed, &c); found != status::nothing;
+       found = poll(q.cq, s.consumed, &c)) {
+    ++s.consumed;
+    if (found == status::failed) {
+      if (ended_by(q) == status::ok) s.error = c;
+      end(q, status::failed);
+    }
+    // Under the lock `done` changes here alone. The request is still in the ring and says how long
+    // it is: its blocks are not free yet.
+    const std::uint64_t index = widened(s.done, c.wqe_counter);
+    const std::uint32_t octowords = be32(octoword_at(q.ring, index, 0)->word[1]) & MAX_OCTOWORDS;
+    // edge wqe.done: the blocks are read before they are free. Partner is admit().
+    word_at<std::uint64_t>(&s.done).store(index + blocks_of(octowords), std::memory_order_release);
+  }
+  const bool found_some = s.consumed != before;
+  if (found_some) give_back(q.cq, s.consumed);
+  unlock(&s.poll_lock);
+  return found_some;
+}
+
+// Tells the card of all that is published, if it does not know of so much, unless another thread is
+// about to.
+LCI_ANYWHERE inline void try_ring(const send_queue& q) noexcept {
+  send_queue_state& s = *q.state;
+  if (!try_lock(&s.bell_lock)) return;
+  // edge wqe.published: the card may be told of what publish() stored before.
+  const std::uint64_t published =
+      word_at<std::uint64_t>(&s.published).load(std::memory_order_acquire);
+  const std::uint64_t next = published >> PUBLISHED_SHIFT;
+  const std::uint64_t rung = s.rung;
+  if (next > rung) {
+    const std::uint64_t last = next - (published & ((1u << PUBLISHED_SHIFT) - 1));
+    ring_doorbell(q.bell, q.ring, {next, last, last == rung}, s.bell_offset);
+    // Relaxed: who reads it without the lock wants to know whether there is something to do.
+    word_at<std::uint64_t>(&s.rung).store(next, std::memory_order_relaxed);
+  }
+  unlock(&s.bell_lock);
+}
+LCI_ANYWHERE inline bool is_rung(const send_queue& q, std::uint64_t end) noexcept {
+  // Relaxed: see try_ring().
+  return word_at<std::uint64_t>(&q.state->rung).load(std::memory_order_relaxed) >= end;
+}
+
+// One round of every wait: moves what can be moved. The limit counts from when something moved
+// last, by any thread. Not ok: the queue has ended.
+LCI_ANYWHERE inline status wait_a_round(const send_queue& q, waiter& wait) noexcept {
+  if (const status s = ended_by(q); s != status::ok) return s;
+  try_ring(q);
+  if (drain(q)) wait.progressed();
+  const status s = wait();
+  return s == status::ok ? s : end(q, s);
+}
+
+// Until everything before `until` is free. The blocks before it must be published, the last request
+// of them signaled, or others must follow.
+LCI_ANYWHERE inline status wait_until_done(const send_queue& q, std::uint64_t until) noexcept {
+  waiter wait(q.waits);
+  const word_at<std::uint64_t> word(&q.state->done);
+  // edge wqe.done: what the card wrote is seen. Partner is drain().
+  for (std::uint64_t done = word.load(std::memory_order_acquire); done < until;
+       done = word.load(std::memory_order_acquire)) {
+    wait.saw(done);
+    if (const status s = wait_a_round(q, wait); s != status::ok) return s;
+  }
+  return ended_by(q);
+}
+
+// Until the reservation may be written.
+LCI_ANYWHERE inline status admit(const send_queue& q, std::uint64_t base,
+                                 std::uint32_t blocks) noexcept {
+  waiter wait(q.waits);
+  const word_at<std::uint64_t> word(&q.state->done);
+  // edge wqe.done: blocks are written after they were read. Partner is drain().
+  for (std::uint64_t done = word.load(std::memory_order_acquire);
+       !may_write(base, blocks, done, q.ring.blocks); done = word.load(std::memory_order_acquire)) {
+    wait.saw(done);
+    if (const status s = wait_a_round(q, wait); s != status::ok) return s;
+  }
+  return status::ok;
+}
+
+// Makes [base, base + blocks) part of what may be rung for, after everything before it.
+LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base,
+                                   std::uint32_t blocks) noexcept {
+  waiter wait(q.waits);
+  word_at<std::uint64_t> word(&q.state->published);
+  // A barrier here, because another thread may ring for these blocks.
+  to_card_barrier();
+  // edge wqe.published: what the threads before have stored comes with their word.
+  for (std::uint64_t published = word.load(std::memory_order_acquire);
+       published >> PUBLISHED_SHIFT != base; published = word.load(std::memory_order_acquire)) {
+    wait.saw(published);
+    if (const status s = wait_a_round(q, wait); s != status::ok) return s;
+  }
+  // edge wqe.published: partner is try_ring().
+  word.store((base + blocks) << PUBLISHED_SHIFT | blocks, std::memory_order_release);
+  return status::ok;
+}
+
+// Rings for [base, end), unless a later reservation will: the last one always does.
+LCI_ANYWHERE inline status ring_if_last(const send_queue& q, std::uint64_t base,
+                                        std::uint64_t end) noexcept {
+  // Relaxed: who reserved before this is read will read it later than that itself.
+  const std::uint64_t reserved =
+      word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
+  if (reserved != end && base / q.batch == end / q.batch) return status::ok;
+  waiter wait(q.waits);
+  for (try_ring(q); !is_rung(q, end); try_ring(q)) {
+    if (const status s = wait_a_round(q, wait); s != status::ok) return s;
+  }
+  return status::ok;
+}
+
+// Posts one request; its queue number is the queue's. Waits while the ring is full. ok: it is in
+// the queue for good, and everything is done once wait_until_done(*end) is. Else it was refused and
+// nothing happened, or the queue has ended.
+LCI_ANYWHERE inline status post(const send_queue& q, send_request r, std::uint64_t* end) noexcept {
+  r.qpn = q.qpn;
+  if (const status s = check(q.ring, r, q.limits); s != status::ok) return s;
+  if (ended_by(q) != status::ok) return status::dead;
+  const std::uint32_t blocks = blocks_of(static_cast<std::uint32_t>(octowords_of(r)));
+  // Relaxed: the number alone matters here; admit() and publish() order the rest.
+  const std::uint64_t base =
+      word_at<std::uint64_t>(&q.state->reserved).fetch_add(blocks, std::memory_order_relaxed);
+  if (const status s = admit(q, base, blocks); s != status::ok) return s;
+  r.signaled |= must_signal(base, blocks, q.ring.blocks);
+  write_checked(q.ring, base, r);
+  if (const status s = publish(q, base, blocks); s != status::ok) return s;
+  *end = base + blocks;
+  return ring_if_last(q, base, *end);
+}
+
+// Until everything that this thread has posted is done: a signaled request comes behind it.
+LCI_ANYWHERE inline status flush(const send_queue& q) noexcept {
+  std::uint64_t end = 0;
+  if (const status s = post(q, send_request{}, &end); s != status::ok) return s;
+  return wait_until_done(q, end);
+}
+
+}  // namespace lci::wqe
