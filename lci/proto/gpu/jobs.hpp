@@ -27,7 +27,7 @@ class claim_sender {
   ~claim_sender() = default;
 };
 
-// The whole of a transfer, from end to end; direct.hpp.
+// The whole of a transfer, from end to end; peer_copy.hpp.
 class direct_copy final : public device_job, public carrier {
  public:
   direct_copy* pool_next = nullptr;

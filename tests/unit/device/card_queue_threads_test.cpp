@@ -15,7 +15,7 @@ using lci::wqe::status;
 namespace wqe = lci::wqe;
 
 constexpr std::uint32_t THREADS = 4;
-constexpr std::uint64_t EACH = IS_SANITIZED ? 1000 : 20000;
+constexpr std::uint64_t EACH = IS_SANITIZED ? 1000 : 2000;
 
 // Runs `post` in all threads while another one drives the card.
 template <class Post>
