@@ -112,10 +112,9 @@ std::vector<departure> file_bootstrap::news() {
     try {
       if (!job_.has_ended(r)) continue;
       // A rank announces that it leaves before it does.
-      out.push_back(
-          job_.has(leave_key_of(r))
-              ? departure{r, LEFT_TEXT, true}
-              : departure{r, "rank " + std::to_string(r) + " left the job without a disconnect"});
+      out.push_back(job_.has(leave_key_of(r)) ? departure{r, LEFT_TEXT, true}
+                                              : departure{r, "rank " + std::to_string(r) +
+                                                                 " ended without leaving the job"});
     } catch (const std::bad_alloc&) {
       break;  // it is checked again later
     }

@@ -54,7 +54,7 @@ void server::closed(connection c) {
   const std::string who = "rank " + std::to_string(p.rank);
   fail(s, who + " left the job before fence " + std::to_string(s.round) + " was complete", p.rank);
   if (p.took_leave) return s.took_leave.push_back(p.rank);
-  s.departed.push_back({p.rank, who + " left the job without a disconnect"});
+  s.departed.push_back({p.rank, who + " ended without leaving the job"});
   if (!hold_news_) tell_departures(s);
 }
 

@@ -178,7 +178,7 @@ class tcp_leaf final : public bootstrap {
     // Added alone: without memory for it nothing else is lost, and it is reported the next time.
     if (!out.empty() || is_root_missed_ || !(took_leave || client_.was_server_lost())) return out;
     out.push_back(took_leave ? departure{0, LEFT_TEXT, true}
-                             : departure{0, "rank 0 left the job without a disconnect"});
+                             : departure{0, "rank 0 ended without leaving the job"});
     is_root_missed_ = true;
     return out;
   }

@@ -32,7 +32,7 @@ class member {
   virtual bool has_all_of(int rank) const noexcept = 0;
   // It was in touch with `rank`, which may have sent something.
   virtual bool may_bring(int rank) noexcept = 0;
-  // Looks at the ranks that has called. False: that is not possible now.
+  // Looks at the ranks that have called. False: that is not possible now.
   virtual bool hear_callers() noexcept = 0;
   // Adds what is under way there to a report, in a signal handler.
   virtual void report(base::report::sheet& to) noexcept = 0;

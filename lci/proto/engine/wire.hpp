@@ -42,8 +42,8 @@ enum class kind : std::uint32_t {
   landing = 17,       // a put whose data a GPU brings to host memory of the sender; body landing
   // 18 was a put that carried its data, which nobody acknowledged
   preposted = 19,     // a receive in GPU memory waits for a message of this key; body preposted
-  claim = 20,         // a GPU writes into an offered receive and will say when; body claim
-  preposted_end = 21  // a pre-posted receive was written, or could not be; body preposted_end_body
+  claim = 20,         // a GPU writes into a pre-posted receive and will say when; body claim
+  preposted_end = 21  // a pre-posted receive was written, or could not be; body preposted_end
 };
 inline constexpr std::size_t KINDS = 22;  // of which some are not used
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {

@@ -202,7 +202,7 @@ TEST_F(file_test, news__who_ends_is_news_once_and_how) {
     std::string text = results[static_cast<std::size_t>(r)].text;
     const std::string others = std::to_string(3 - r) + " it has left the job, orderly;";
     if (const auto at = text.find(others); at != std::string::npos) text.erase(at, others.size());
-    const std::string dead = "1 rank 1 left the job without a disconnect;",
+    const std::string dead = "1 rank 1 ended without leaving the job;",
                       left = "2 it has left the job, orderly;";
     EXPECT_TRUE(text == dead + left || text == left + dead) << text;
   }

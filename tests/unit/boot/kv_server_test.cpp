@@ -227,7 +227,7 @@ TEST_F(kv_server_test, closed__without_farewell_is_news_for_all_others) {
   news = members_.at(10)->take_news();
   ASSERT_EQ(news.size(), 1u);
   EXPECT_EQ(news[0].rank, 2);
-  EXPECT_EQ(news[0].why, "rank 2 left the job without a disconnect");
+  EXPECT_EQ(news[0].why, "rank 2 ended without leaving the job");
   EXPECT_FALSE(news[0].orderly);
   EXPECT_TRUE(members_.at(10)->take_news().empty()) << "once";
   EXPECT_TRUE(errors_.empty());

@@ -1,5 +1,5 @@
-// GPU memory that a card takes by Data Direct, and the next rung where it refuses. The rungs below
-// are shown by registrar_gpu_test.cpp.
+// GPU memory that a card takes by Data Direct, and the rungs below where it refuses; the reasons of
+// all stand together.
 #include "backends/ibv/data_direct.hpp"
 
 #include <dlfcn.h>
@@ -30,18 +30,31 @@ TEST_F(data_direct_test, each_rung__when_those_above_are_refused) {
   way_of(memory, MIB);
   EXPECT_EQ(way_of(memory, MIB), "ibv_reg_dmabuf_mr") << "no such function: known from now on";
   card().fail_nth("ibv_reg_dmabuf_mr", 1, EINVAL);
+  EXPECT_EQ(way_of(memory, MIB), "ibv_reg_dmabuf_mr ibv_reg_mr");
+  card().fail_nth("ibv_reg_dmabuf_mr", 1, EOPNOTSUPP);
+  way_of(memory, MIB);
+  EXPECT_EQ(way_of(memory, MIB), "ibv_reg_mr");
   card().fail_nth("ibv_reg_mr", 1, EFAULT);
   EXPECT_EQ(add(memory, MIB), 0u);
-  const char* const text =
-      "data_direct: ibv fake_0:1: mlx5dv_reg_dmabuf_mr on fake_0:1: No such device [19]";
-  EXPECT_NE(why_not_.find(text), std::string::npos) << why_not_;
+  for (const char* text :
+       {"data_direct: ibv fake_0:1: mlx5dv_reg_dmabuf_mr on fake_0:1: No such device [19]",
+        "dma_buf: ibv fake_0:1: ibv_reg_dmabuf_mr on fake_0:1: Operation not supported [95]",
+        "peer_memory: ibv fake_0:1: ibv_reg_mr on fake_0:1: Bad address [14]"})
+    EXPECT_NE(why_not_.find(text), std::string::npos) << why_not_;
 }
 
 TEST_F(data_direct_test, driver_that_refuses_a_buffer__is_asked_for_the_next) {
   void* const memory = device_memory(MIB);
-  gpus().fail_nth("cuMemGetHandleForAddressRange", 1, cuda::abi::result::invalid_value);
+  const auto refuse = [](int n) {
+    gpus().fail_nth("cuMemGetHandleForAddressRange", n, cuda::abi::result::invalid_value);
+  };
+  refuse(1);
   EXPECT_EQ(way_of(memory, MIB), "ibv_reg_dmabuf_mr");
-  EXPECT_EQ(way_of(memory, MIB), "mlx5dv_reg_dmabuf_mr ibv_reg_dmabuf_mr");
+  card().fail_nth("mlx5dv_reg_dmabuf_mr", 1, ENODEV);
+  way_of(memory, MIB);
+  refuse(1);
+  EXPECT_EQ(way_of(memory, MIB), "ibv_reg_mr");
+  EXPECT_EQ(way_of(memory, MIB), "ibv_reg_dmabuf_mr");
 }
 
 }  // namespace

@@ -46,8 +46,9 @@ std::string document() {
   out << "A staged transfer brings GPU memory to or from a peer through slots in host memory. The "
          "receiver lends slots, the sender\n"
          "fills them in order and announces each piece, the receiver empties each slot and gives "
-         "it back (credit). After every\n"
-         "event `quiet` or `last` is raised if nothing copies for the transfer any more "
+         "it back (credit). After a\n"
+         "copy or a failure `quiet` or `last` is raised if nothing copies for the transfer any "
+         "more "
          "(`lci/proto/gpu/staged.hpp`).\n\n";
   print(out, "Staged transfer, sender", proto::gpu::STAGED_SEND);
   print(out, "Staged transfer, receiver", proto::gpu::STAGED_RECV);
