@@ -75,8 +75,8 @@ void connections::connect(int rank) noexcept {
   if (lock) meet_locked(rank, ignored);
 }
 
-// Peers write before we have answered their call, so nothing is on the way from whom we have not
-// reported once this was done.
+// Peers write only after they have called, so nothing is on the way from a rank that we do not know
+// once this was done.
 bool connections::hear_callers() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   // A hello for which there was no memory is still to be dealt with.

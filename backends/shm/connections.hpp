@@ -63,7 +63,8 @@ class connections {
   // Looks at the sockets and processes if the last look is LOOK_EVERY_MS old.
   static constexpr std::uint64_t LOOK_EVERY_MS = 1;
   void look() noexcept;
-  // A peer broke the rules: it has ended, and nothing more is read from it.
+  // A peer broke the rules: it has ended, and nothing more is read from it; unless it had ended
+  // before, then what it left in other lanes still is.
   void fail(peer& who, std::string_view why) noexcept;
 
   // News for device queues, each list only grows: peers in the order in which they were mapped, and

@@ -36,6 +36,8 @@ class ranks {
   void begin(Body&& body) {
     std::fflush(stdout);
     all_.push_back({fork()});
+    // -1 would name every process in waitpid() and kill().
+    if (all_.back().pid < 0) std::abort();
     if (all_.back().pid != 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     const job_end end = body();

@@ -54,8 +54,9 @@ class peer_watch final : private net::peer_table::subscriber {
  private:
   // Some rank is to be looked at, now or once more.
   void look_again() noexcept {
-    // edge peers.news: what is known of the rank before; partner is notice().
-    has_news_.store(true, std::memory_order_release);
+    // edge peers.news: what is known of the rank before; partner is notice(). An exchange, so that
+    // none overwrites another's without going on with its release sequence.
+    has_news_.exchange(true, std::memory_order_release);
   }
   void on_peer(int, net::peer_state now) noexcept override {
     if (now >= net::peer_state::left) look_again();
