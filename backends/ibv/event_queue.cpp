@@ -224,7 +224,8 @@ LCI_COLD void event_queue::lose_all(net::sink& to, const char* reason) noexcept 
 // A queue pair says nothing of a peer to which nothing is sent. So a peer that was silent for a
 // while gets a write of no bytes, which its card acknowledges without its help, or nobody does.
 void event_queue::look_at(net::sink& to, connection& on) noexcept {
-  if (has_died(on)) return fail(to, on, "its process is gone");
+  if (has_died(on))
+    return fail(to, on, calls_.has_died(on.rank) ? "its process is gone" : "the rank has failed");
   if (on.state() == stage::calling) return;
   if (on.heard_ticks() == 0) on.hear(now_);
   const bool is_silent = now_ >= on.heard_ticks() + SILENCE_MS * base::ticks_per_ms();
@@ -252,11 +253,12 @@ bool event_queue::is_beyond_hope(const connection& on) noexcept {
   return rails() != nullptr && rails()->is_beyond_hope(on.rank, now_);
 }
 
-// Of a peer on this machine we see that it has ended, also one that was never met. What it sent
-// before is in the queue by then, so the queue is emptied first.
+// Of a peer on this machine we see that it has ended, also one that was never met; of one that is
+// called others may know it. What it sent before is in the queue by then, so the queue is emptied
+// first.
 bool event_queue::has_died(connection& on) noexcept {
   if (on.is_missed) return is_dry_;
-  on.is_missed = calls_.has_died(on.rank);
+  on.is_missed = calls_.has_died(on.rank) || (on.state() == stage::calling && on.is_known_failed());
   return false;
 }
 

@@ -266,8 +266,12 @@ void event_queue::take_note(net::sink& to, const note& what, connection& from) n
 void event_queue::look_at(net::sink& to, connection& on) noexcept {
   if (on.refused() != 0) return fail(to, on, meaning_of(on.refused()));
   // edge ofi.missed: partner is miss().
-  const auto& missed = missed_[static_cast<std::size_t>(on.rank)];
-  if (const char* const why = missed.load(std::memory_order_acquire)) {
+  const char* why = missed_[static_cast<std::size_t>(on.rank)].load(std::memory_order_acquire);
+  // Others know it. Once it is missed it stays so, also if it turns out to have been ready.
+  const bool is_called = on.state() == stage::calling;
+  if (why == nullptr && (on.missed_ticks != 0 || (is_called && on.is_known_failed())))
+    why = "the rank has failed";
+  if (why != nullptr) {
     if (is_read_out(on)) fail(to, on, why);
   } else if (on.state() == stage::ready && !calls_.is_watched(on.rank)) {
     keep_alive(on);

@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "lci/base/platform.hpp"
 #include "lci/mem/arena.hpp"
 #include "tests/contract/group.hpp"
 
@@ -67,6 +70,44 @@ class opened_ranks : public testing::Test {
     op.remote = to;
     op.context = &fate;
     return op;
+  }
+  // Polls one rank; waiting ends.
+  static bool until_alone(group& g, int rank, const std::function<bool()>& is_so) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < limit) {
+      if (is_so()) return true;
+      g.at(rank).poll();
+    }
+    return false;
+  }
+  // Rank 0 is ready and has sent while rank 1 calls it still, since the answer was lost: `lose`
+  // sees to that at each poll. Then others know that rank 0 has failed.
+  static void expect_the_message_before_the_end(group& g, const std::function<void()>& lose,
+                                                std::uint64_t look_ms) {
+    using net::peer_state;
+    const recorder& seen = g.at(1).seen();
+    net::peer_table& peers = g.at(1).peers;
+    EXPECT_EQ(send(g, 0, 1), errorcode_t::retry_nomem);
+    ASSERT_TRUE(
+        until_alone(g, 0, [&] { return g.at(0).peers.state(1) == peer_state::connecting; }));
+    ASSERT_TRUE(until_alone(g, 1, [&] { return peers.state(0) == peer_state::connecting; }));
+    ASSERT_TRUE(until_alone(g, 0, [&] {
+      lose();
+      return send(g, 0, 1) == errorcode_t::done;
+    }));
+    peers.report(0, net::peer_event::fail, "it died");
+    // Polls that present nothing, each when a look is due.
+    for (int i = 0; i < 2; ++i) {
+      const std::uint64_t since = base::cpu_ticks();
+      while (base::cpu_ticks() <= since + look_ms * base::ticks_per_ms()) {
+      }
+      g.at(1).devices[0]->poll(g.at(1).seen(), 0);
+    }
+    EXPECT_EQ(seen.gone().size(), 0u) << "the message was not read yet";
+    ASSERT_TRUE(until_alone(g, 1, [&] { return !seen.gone().empty(); }));
+    EXPECT_EQ(seen.arrived(), 1u);
+    EXPECT_EQ(seen.gone()[0].messages_before, 1u);
+    EXPECT_EQ(seen.gone()[0].reason, "the rank has failed");
   }
   static bool until_gone(group& g, int rank, std::size_t peers = 1) {
     return g.until([&] { return g.at(rank).seen().gone().size() >= peers; }, "a peer to be gone");

@@ -27,7 +27,10 @@ inline constexpr char DISCONNECTED[] = "the peer left";
 //   present_some(to, max)       fetches and presents; answers how many events counted
 //   stop(on)                    nothing more is to be sent there, or come
 //   drop_posted(to, on, reason) what is posted there and will not end fails
-//   look(), look_at(to, on)     what else there is to look at; at a connection in use
+//   look(), look_at(to, on)     what else there is to look at; at a connection that has not ended.
+//                               One that is called while its rank is known to have failed ends, but
+//                               not before what is under way from there is read: the peer may have
+//                               been ready
 //   say_disconnect(on, says_so) posts it; says_so: false is only to know when all before it is out
 template <class Driver, class Queues, class Event, class Connector, class Keys>
 class event_queue : public Queues {
@@ -145,9 +148,6 @@ class event_queue : public Queues {
   LCI_COLD void look_at_all(sink& to) noexcept {
     this->for_each([&](connection& on) {
       if (on.was_end_reported) return;
-      // Nothing is on the way from whom this was not connected with: there is no need to call on.
-      if (on.state() == stage::calling && on.is_known_failed())
-        return fail(to, on, "the rank has failed");
       if (on.state() <= stage::ready) return self().look_at(to, on);
       // Before there was a connection.
       const bool has_left = on.state() == stage::left;

@@ -150,6 +150,13 @@ TEST_F(connector_test, rank_that_is_reported_as_failed__is_not_called_any_more) 
   EXPECT_EQ(peers.reason(1), "it died");
 }
 
+TEST_F(connector_test, rank_that_is_reported_as_failed__what_it_has_sent_comes_before_its_end) {
+  auto g = open(2);
+  expect_the_message_before_the_end(
+      *g, [] { card().change(datagrams(1, 0, 0)); }, event_queue::LOOK_MS);
+  card().change({});
+}
+
 TEST_F(connector_test, both_sides_at_once__make_one_connection) {
   auto g = open(2);
   for (int i = 0; i < 10000 && (send(*g, 0, 1) != errorcode_t::done); ++i) {

@@ -241,6 +241,23 @@ TEST_F(event_queue_test, miss__without_a_connection_is_no_death) {
   EXPECT_TRUE(hears.gone().empty());
 }
 
+TEST_F(event_queue_test, rank_that_is_reported_as_failed__what_it_has_sent_comes_before_its_end) {
+  auto g = open(2);
+  expect_the_message_before_the_end(
+      *g, [] { fake().fail("fi_send", 1, -FI_EAGAIN); }, event_queue::LOOK_MS);
+}
+
+// Nothing has come from there, and nothing will.
+TEST_F(event_queue_test, rank_that_is_reported_as_failed__is_not_called_any_more) {
+  auto g = open(2);
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::retry_nomem);
+  net::peer_table& peers = g->at(0).peers;
+  ASSERT_TRUE(until_alone(*g, 0, [&] { return peers.state(1) == net::peer_state::connecting; }));
+  peers.report(1, net::peer_event::fail, "it died");
+  ASSERT_TRUE(until_alone(*g, 0, [&] { return !g->at(0).seen().gone().empty(); }));
+  EXPECT_EQ(send(*g, 0, 1), errorcode_t::fatal);
+}
+
 // To read what was just found empty costs the provider's system calls, and messages wait for it.
 TEST_F(event_queue_test, poll__reads_again_only_behind_a_full_batch) {
   auto g = open(2);
