@@ -11,7 +11,7 @@ fabric::fabric(const net::fabric_config& config)
       connector_(cards_, memory_),
       keys_(memory_, *config.arena, connector_, config.book->size()) {
   caps_.keeps_registrations = memory_.is_keeping();
-  connector_.before_ready([this](int rank) { keys_.withdraw(rank, {}); });
+  connector_.before_ready([this](int rank) { keys_.outdate(rank); });
   base::ticks_per_ms();  // measured here rather than in the first poll
   memory_.set_rails(make_rail_regions(cards_, memory_));
 }

@@ -63,7 +63,7 @@ fabric::fabric(const net::fabric_config& config)
       memory_(domain_, connector_.endpoint(), config_),
       keys_(config_.book->size(), connector_.polls()) {
   caps_.keeps_registrations = memory_.is_keeping();
-  connector_.before_ready([this](int rank) { keys_.withdraw(rank, {}); });
+  connector_.before_ready([this](int rank) { keys_.outdate(rank); });
   connector_.start(memory_);
   base::ticks_per_ms();  // measured here rather than in the first poll
   log::info("ofi", "%s, %s: %s", domain_.name.c_str(), why_.c_str(), describe(chosen_).c_str());

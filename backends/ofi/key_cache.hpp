@@ -25,10 +25,13 @@ class key_cache final
   void settle(int rank, const note& said) noexcept {
     const std::lock_guard lock(lock_);
     const net::remote_key name{said.slot, said.generation};
+    bool is_outdated = false;
     const auto is_answered = [&](const net::connected::key_request& one) {
-      return one.is_sent && is_for(one, rank, name);
+      if (!one.is_sent || !is_for(one, rank, name)) return false;
+      is_outdated = one.is_outdated;
+      return true;
     };
-    if (erase_locked(is_answered) == 0) return;  // nobody has asked
+    if (erase_locked(is_answered) == 0 || is_outdated) return;  // or nobody has asked
     keep_locked(rank, name, said.what == note::kind::row ? std::optional(said) : std::nullopt);
   }
 

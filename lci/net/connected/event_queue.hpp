@@ -122,7 +122,7 @@ class event_queue : public Queues {
   // Something has come over a connection that is not known to be ready: the sender knows our
   // end of it, and may have said so in a hello that was lost or comes later.
   LCI_COLD void meet(connection& on) noexcept {
-    keys_.withdraw(on.rank, {});  // see fabric::deregister_region()
+    keys_.outdate(on.rank);  // see fabric::deregister_region()
     on.move(stage::ready);
   }
   // The connection is of no use any more, because the peer has disconnected or because it failed.

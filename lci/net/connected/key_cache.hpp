@@ -81,10 +81,22 @@ class key_cache {
     }
     if constexpr (Driver::MAY_DROP_SENT) ask_unlocked(by);
   }
+  // The peer may have withdrawn anything without a word: see fabric::deregister_region(). An answer
+  // to what is asked for now counts for nothing, and is asked for again then. The request stays so
+  // long: an answer that finds none could be taken for that to a later one.
+  void outdate(int rank) noexcept {
+    const std::lock_guard lock(lock_);
+    outdate_locked(rank);
+  }
   // The peer has withdrawn it; without a generation: all that it may have said before.
   void withdraw(int rank, remote_key name) noexcept {
     const std::lock_guard lock(lock_);
-    if (name.generation == 0) return withdraw_all_locked(rank);
+    if (name.generation == 0) {
+      // It may stand for what was the answer to any of them.
+      if (Driver::MAY_DROP_SENT)
+        erase_locked([&](const Request& one) { return one.is_sent && one.rank == rank; });
+      return outdate_locked(rank);
+    }
     // Who has asked gets no other answer, and asks again.
     if (Driver::MAY_DROP_SENT)
       erase_locked([&](const Request& one) { return one.is_sent && is_for(one, rank, name); });
@@ -140,11 +152,8 @@ class key_cache {
 
  private:
   using stage = connection::stage;
-  void withdraw_all_locked(int rank) noexcept {
-    if (Driver::MAY_DROP_SENT)
-      erase_locked([&](const Request& one) { return one.is_sent && one.rank == rank; });
-    else
-      for (Request& one : requests_) one.is_outdated |= one.is_sent && one.rank == rank;
+  void outdate_locked(int rank) noexcept {
+    for (Request& one : requests_) one.is_outdated |= one.is_sent && one.rank == rank;
     rows_of(rank).clear();
   }
   struct known {

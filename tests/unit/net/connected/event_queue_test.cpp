@@ -86,8 +86,12 @@ struct forgetful_keys {
   void forget(int rank) noexcept { forgotten.push_back(rank); }
   template <class Queue>
   void serve(Queue&) noexcept {}
-  void withdraw(int, remote_key) noexcept {}
-  std::vector<int> forgotten;
+  void outdate(int rank) noexcept {
+    outdated.push_back(rank);
+    if (then) then();
+  }
+  std::vector<int> forgotten, outdated;
+  std::function<void()> then;  // inside of the latter
 };
 
 class test_queue;
@@ -110,6 +114,7 @@ class test_queue final : public base_queue {
   void leave_alone(int number) { places_[static_cast<std::size_t>(number)].packet = nullptr; }
   int returned() const noexcept { return receives_.used_again + receives_.replaced; }
   using base_queue::fail;
+  using base_queue::meet;
   int least_batch = 1, most_batch = BATCH;
   int refused_disconnects = 0;
   std::minstd_rand random{1};
@@ -235,6 +240,15 @@ TEST_F(event_queue_test, end__once_and_before_what_fails_by_it) {
   EXPECT_EQ(keys_.forgotten, std::vector<int>{1});
   for (int i = 0; i < 3; ++i) poll();
   EXPECT_EQ(to_.heard.size(), 3u);
+}
+
+// What was kept of that rank is not used by anybody who finds the connection ready.
+TEST_F(event_queue_test, meet__forgets_keys_before_the_connection_is_ready) {
+  posting_connection& on = queue_->make(2, connection::stage::calling);
+  keys_.then = [&] { EXPECT_EQ(on.state(), connection::stage::calling); };
+  queue_->meet(on);
+  EXPECT_EQ(keys_.outdated, std::vector<int>{2});
+  EXPECT_EQ(on.state(), connection::stage::ready);
 }
 
 // As the connector moves it, which tells nobody.

@@ -177,6 +177,27 @@ TYPED_TEST(key_cache_test, withdraw__everything_that_a_peer_may_have_said) {
   this->keys_.forget(1);
 }
 
+// The program asks again while the old answer is on its way.
+TYPED_TEST(key_cache_test, outdate__an_answer_on_its_way_is_not_that_to_a_later_request) {
+  for (const int rank : {1, 2}) EXPECT_EQ(this->find(rank, {5, 7}), said::not_connected);
+  EXPECT_EQ(this->find(1, {6, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.answer(1, {6, 7}, 64);
+  this->keys_.outdate(1);
+  EXPECT_EQ(this->find(1, {6, 7}), said::not_connected) << "what was known";
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  EXPECT_EQ(this->keys_.asked.size(), 4u) << "one is on its way";
+  this->keys_.answer(1, {5, 7}, 64);
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.answer(1, {5, 7}, 64);
+  EXPECT_EQ(this->find(1, {5, 7}), said::ok);
+  this->keys_.answer(2, {5, 7}, 64);
+  EXPECT_EQ(this->find(2, {5, 7}), said::ok) << "that is another rank";
+  this->keys_.forget(1);
+}
+
 TYPED_TEST(key_cache_test, forget__keeps_only_what_the_network_still_works_on) {
   EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
   this->keys_.serve(this->queues_);
