@@ -106,11 +106,16 @@ connection& device_queues::make_connection(int rank) {
 }
 
 void device_queues::tell(int rank, const note& what) noexcept {
+  due_notices_.tell(rank, what, [this](int to, const note& one) { return send_note(to, one); });
+}
+
+// True: nobody needs it any more, or it is out.
+bool device_queues::send_note(int rank, const note& what) noexcept {
   connection* const on = find(rank);
-  if (on == nullptr || on->state() > connection::stage::ready) return;
+  if (on == nullptr || on->state() > connection::stage::ready) return true;
   work one(IBV_WR_SEND, IBV_SEND_INLINE);
   one.add(&what, sizeof(what));
-  if (on->post(one.wr, claim::ours) != errorcode_t::done) due_notices_.add_note(rank, what);
+  return on->post(one.wr, claim::ours) == errorcode_t::done;
 }
 
 }  // namespace lci::ibv

@@ -46,6 +46,8 @@ class device_queues : public net::connected::device_queues<connection, note> {
   }
 
  protected:
+  bool send_note(int rank, const note& what) noexcept;
+
   cards& cards_;
   regions& memory_;
   receives receives_;

@@ -165,11 +165,15 @@ errorcode_t device_queues::send_packet(connection& on, std::uint64_t word, mem::
 }
 
 void device_queues::tell(int rank, const note& what) noexcept {
+  due_notices_.tell(rank, what, [this](int to, const note& one) { return send_note(to, one); });
+}
+
+// True: nobody needs it any more, or it is out.
+bool device_queues::send_note(int rank, const note& what) noexcept {
   connection* const on = find(rank);
-  if (on == nullptr || on->state() > connection::stage::ready) return;
-  const errorcode_t code =
-      send_small(*on, word::make(me_, word::kind::note, 0), &what, sizeof(what), nullptr, 0);
-  if (code != errorcode_t::done) due_notices_.add_note(rank, what);
+  if (on == nullptr || on->state() > connection::stage::ready) return true;
+  return send_small(*on, word::make(me_, word::kind::note, 0), &what, sizeof(what), nullptr, 0) ==
+         errorcode_t::done;
 }
 
 }  // namespace lci::ofi

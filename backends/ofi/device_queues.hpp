@@ -86,6 +86,7 @@ class device_queues : public net::connected::device_queues<connection, note> {
   }
 
  protected:
+  bool send_note(int rank, const note& what) noexcept;
   errorcode_t send_copy(connection& on, std::uint64_t word, const void* head, std::size_t head_size,
                         const void* payload, std::size_t size) noexcept;
 

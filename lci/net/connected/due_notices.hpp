@@ -1,9 +1,10 @@
 // What the queues behind a device still owe: to their sink the ends of operations that failed
 // before they were posted, to peers notes that could not be sent at once. Owned by these queues.
 // Threads: shared; serve() is the polling thread's. Always true: whatever comes in while it is
-// served is due again; there is room for more before it is needed, so that no note is lost because
-// memory is short for a moment; where nobody serves, ends of registrations take no more room than a
-// note for each rank.
+// served is due again; a note does not overtake an older one to the same rank that waits here;
+// there is room for more before it is needed, so that no note is lost because memory is short for a
+// moment; where nobody serves, ends of registrations are folded into a note for each rank whenever
+// the list of notes has grown to LEAST_TO_FOLD, or to twice of what the last fold has left.
 #pragma once
 
 #include <algorithm>
@@ -56,6 +57,12 @@ class due_notices {
     }
     raise();
   }
+  // send(rank, note) sends one; false: not now, and it is sent later. So it is as well where older
+  // notes to that rank wait.
+  template <class Send>
+  void tell(int rank, const Note& what, Send&& send) noexcept {
+    if (is_waiting(rank) || !send(rank, what)) add_note(rank, what);
+  }
   // Something else has to be looked after at the next poll.
   void raise() noexcept {
     is_due_.store(true, std::memory_order_release);  // edge net.due_notices: partner is serve()
@@ -67,9 +74,9 @@ class due_notices {
            0;  // edge net.due_notices.told: partner is serve()
   }
 
-  // tell(rank, note) sends one, or adds it again.
-  template <class Tell>
-  void serve(sink& to, Tell&& tell) noexcept {
+  // send: as above.
+  template <class Send>
+  void serve(sink& to, Send&& send) noexcept {
     // edge net.due_notices: partner is raise(). First, so that nothing is overlooked.
     is_due_.exchange(false, std::memory_order_acquire);
     {
@@ -77,8 +84,10 @@ class due_notices {
       serving_.swap(notes_);
       fold_at_ = LEAST_TO_FOLD;
     }
-    for (const auto& [rank, what] : serving_) tell(rank, what);
-    serving_.clear();
+    std::size_t kept = 0;
+    for (const auto& [rank, what] : serving_)
+      if (is_among(rank, kept) || !send(rank, what)) keep({rank, what}, kept++);
+    if (!serving_.empty()) put_back(kept);
     failure one;
     while (take(one)) {
       to.on_error(one.rank, one.context, one.reason);
@@ -99,6 +108,34 @@ class due_notices {
     out = failures_.front();
     failures_.erase(failures_.begin());
     return true;
+  }
+  bool is_waiting(int rank) noexcept {
+    const std::lock_guard lock(lock_);
+    const auto is_for = [=](const auto& one) { return one.first == rank; };
+    return std::any_of(notes_.begin(), notes_.end(), is_for) ||
+           std::any_of(serving_.begin(), serving_.end(), is_for);
+  }
+  // ---- serve(), of the notes ----
+  bool is_among(int rank, std::size_t first) const noexcept {
+    return std::any_of(serving_.begin(), serving_.begin() + static_cast<std::ptrdiff_t>(first),
+                       [=](const auto& one) { return one.first == rank; });
+  }
+  LCI_COLD void keep(const std::pair<int, Note>& what, std::size_t at) noexcept {
+    const std::lock_guard lock(lock_);  // is_waiting() looks at them
+    serving_[at] = what;
+  }
+  // Those that were refused wait again, in front of what has come in meanwhile.
+  void put_back(std::size_t refused) noexcept {
+    {
+      const std::lock_guard lock(lock_);
+      serving_.erase(serving_.begin() + static_cast<std::ptrdiff_t>(refused), serving_.end());
+      if (refused == 0) return;
+      for (const auto& one : notes_)
+        if (make_room(serving_)) serving_.push_back(one);
+      serving_.swap(notes_);
+      serving_.clear();
+    }
+    raise();
   }
   // Registrations end whether the device is polled or not. One note that withdraws all takes the
   // place of those that a rank has to hear, behind everything else that it has to.
@@ -128,11 +165,11 @@ class due_notices {
     return list.size() < list.capacity();
   }
 
-  base::spinlock lock_;  // guards all but the last list
+  base::spinlock lock_;  // guards the lists
   std::vector<failure> failures_;
   std::vector<std::pair<int, Note>> notes_;
   std::size_t fold_at_ = LEAST_TO_FOLD;        // notes; under lock_
-  std::vector<std::pair<int, Note>> serving_;  // the polling thread's
+  std::vector<std::pair<int, Note>> serving_;  // changed by the polling thread only
   std::atomic<bool> is_due_{false};
   std::atomic<std::uint64_t> untold_{0};
 };

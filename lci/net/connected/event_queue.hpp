@@ -22,8 +22,8 @@ namespace lci::net::connected {
 inline constexpr char DISCONNECTED[] = "the peer left";
 
 // Queues: derived from device_queues, with receives_, whose places have again() and replace(), and
-// tell(rank, note). Event: as the network reports it. Connector: polls(), look(). Keys: a
-// key_cache. Driver, derived from this, has:
+// send_note(rank, note), false: not now. Event: as the network reports it. Connector: polls(),
+// look(). Keys: a key_cache. Driver, derived from this, has:
 //   present_some(to, max)       fetches and presents; answers how many events counted
 //   stop(on)                    nothing more is to be sent there, or come
 //   drop_posted(to, on, reason) what is posted there and will not end fails
@@ -141,8 +141,9 @@ class event_queue : public Queues {
   }
   void stop(connection&) noexcept {}
   LCI_COLD void serve_pending(sink& to) noexcept {
-    this->due_notices_.serve(
-        to, [this](int rank, const typename Queues::note& what) { this->tell(rank, what); });
+    this->due_notices_.serve(to, [this](int rank, const typename Queues::note& what) {
+      return this->send_note(rank, what);
+    });
   }
   void look() noexcept {}
   LCI_COLD void look_at_all(sink& to) noexcept {

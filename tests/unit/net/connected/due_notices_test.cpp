@@ -55,7 +55,10 @@ TEST(due_notices, serve__notes_and_failures_once_in_their_order) {
   EXPECT_FALSE(owed.are_failures_told());
   error_listener to;
   said_notes said;
-  const auto tell = [&](int rank, const note& what) { said.emplace_back(rank, what); };
+  const auto tell = [&](int rank, const note& what) {
+    said.emplace_back(rank, what);
+    return true;
+  };
   owed.serve(to, tell);
   EXPECT_EQ(to.heard, (std::vector<std::string>{"2 first", "4 second"}));
   EXPECT_EQ(said, (said_notes{{1, 10}, {3, 30}}));
@@ -71,9 +74,7 @@ TEST(due_notices, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_
   owed.add_note(1, 10);
   sink& nobody = null_sink();
   int tries = 0;
-  const auto tell = [&](int rank, const note& what) {
-    if (++tries < 3) owed.add_note(rank, what);
-  };
+  const auto tell = [&](int, const note&) { return ++tries == 3; };
   owed.serve(nobody, tell);
   EXPECT_EQ(tries, 1);
   EXPECT_TRUE(owed.is_due());
@@ -81,6 +82,34 @@ TEST(due_notices, note_that_cannot_be_sent_again__stays_due_and_is_not_tried_in_
   owed.serve(nobody, tell);
   EXPECT_EQ(tries, 3);
   EXPECT_FALSE(owed.is_due());
+}
+
+TEST(due_notices, tell__does_not_overtake_what_waits_for_that_rank) {
+  due_notices<note> owed;
+  said_notes said;
+  bool is_full = true;
+  const auto send = [&](int rank, const note& what) {
+    if (rank == 1 && is_full) return false;
+    said.emplace_back(rank, what);
+    return true;
+  };
+  for (const int number : {10, 11}) owed.tell(1, number, send);
+  owed.tell(2, 20, send);
+  EXPECT_EQ(said, (said_notes{{2, 20}})) << "another rank does not wait";
+  // As another thread does while they are served: it comes behind them, sent or not.
+  const auto while_served = [&](int rank, const note& what) {
+    if (what.slot == 10) owed.tell(1, 12, send);
+    return send(rank, what);
+  };
+  owed.serve(null_sink(), while_served);
+  is_full = false;
+  owed.tell(1, 13, send);
+  owed.serve(null_sink(), while_served);
+  owed.serve(null_sink(), send);
+  EXPECT_EQ(said, (said_notes{{2, 20}, {1, 10}, {1, 11}, {1, 12}, {1, 13}, {1, 12}}));
+  EXPECT_FALSE(owed.is_due());
+  owed.tell(1, 14, send);
+  EXPECT_EQ(said.back(), (std::pair<int, note>(1, 14))) << "nothing waits any more";
 }
 
 // A sink may post again, or poll, while it is told.
@@ -93,7 +122,7 @@ TEST(due_notices, what_comes_in_while_it_is_served__is_not_lost) {
     owed.add_failure(2, nullptr, "second");
     owed.raise();
   };
-  const auto tell = [](int, const note&) {};
+  const auto tell = [](int, const note&) { return true; };
   owed.serve(to, tell);
   EXPECT_EQ(to.heard.size(), 2u);
   EXPECT_TRUE(owed.are_failures_told());
@@ -112,7 +141,11 @@ TEST(due_notices, ends_of_registrations__are_folded_where_nobody_serves) {
   }
   owed.add_note(2, 20);
   said_notes said;
-  owed.serve(null_sink(), [&](int rank, const note& what) { said.emplace_back(rank, what); });
+  const auto tell = [&](int rank, const note& what) {
+    said.emplace_back(rank, what);
+    return true;
+  };
+  owed.serve(null_sink(), tell);
   EXPECT_LE(said.size(), 2 * due_notices<note>::LEAST_TO_FOLD);
   EXPECT_EQ(said.front(), (std::pair<int, note>(1, 10))) << "others stay in front of them";
   EXPECT_EQ(said.back(), (std::pair<int, note>(2, 20)));
@@ -129,7 +162,7 @@ TEST(due_notices, ends_of_registrations__are_folded_where_nobody_serves) {
   // A few are not folded.
   said.clear();
   for (int i = 1; i <= 10; ++i) owed.add_note(0, {note::kind::withdrawn, i, 1});
-  owed.serve(null_sink(), [&](int rank, const note& what) { said.emplace_back(rank, what); });
+  owed.serve(null_sink(), tell);
   EXPECT_EQ(said.size(), 10u);
 }
 
@@ -144,7 +177,7 @@ TEST(due_notices, threads__every_failure_is_told_once) {
   error_listener to;
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (to.heard.size() < 3u * EACH && std::chrono::steady_clock::now() < limit)
-    if (owed.is_due()) owed.serve(to, [](int, const note&) {});
+    if (owed.is_due()) owed.serve(to, [](int, const note&) { return true; });
   for (std::thread& one : posters) one.join();
   EXPECT_TRUE(owed.are_failures_told());
   EXPECT_EQ(to.heard.size(), 3u * EACH);
