@@ -283,8 +283,8 @@ class fabric {
   // What to send along for a published registration, or for a row of the region table that lies in
   // the arena. Nothing where peers of this network need no such thing, or for any other row.
   virtual remote_target target_of(remote_key /*name*/) noexcept { return {}; }
-  // Takes in the ranks that has called and was not heard yet, so that device::may_bring() knows of
-  // it. False: not now, or not all. Nothing to do where nobody sends before it was answered.
+  // Takes in the ranks that have called and were not heard yet, so that device::may_bring() knows
+  // of them. False: not now, or not all. Nothing to do where nobody sends before it was answered.
   virtual bool hear_callers() noexcept { return true; }
   // Disconnects from connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
@@ -312,7 +312,8 @@ struct fabric_config {
   mem::region_table* regions =
       nullptr;  // this process's registrations, the authority on what peers may touch
   // Where a fabric reports that it begins to connect with a rank, and that it has; null: nobody
-  // asks. That a rank has ended it says by sink::on_peer_ended(), in order with messages.
+  // asks. That a rank has ended it says by sink::on_peer_ended(), in order with messages. Networks
+  // with connections also read there that a rank has failed which they still call.
   peer_table* peers = nullptr;
   std::size_t max_inject_wanted = 64;
   std::string device_name;   // a card of the network; empty: the best

@@ -1,8 +1,8 @@
-// How connections come about, as far as it is the same over every network: hellos to ranks that is
-// asked for, again and again, until each side knows that the other knows it. Nobody is talked to
-// before that. Base of a backend's `connector`, which sends hellos. Owned by fabric; called from
-// polls. Threads: look() shared, one inside at a time; requests() and polls() shared; the rest
-// single. Always true: a hello can be lost, come twice or late.
+// How connections come about, as far as it is the same over every network: hellos to ranks to
+// which a connection is wanted, again and again, until each side knows that the other knows it.
+// Nobody is talked to before that. Base of a backend's `connector`, which sends hellos. Owned by
+// fabric; called from polls. Threads: look() shared, one inside at a time; requests() and polls()
+// shared; the rest single. Always true: a hello can be lost, come twice or late.
 #pragma once
 
 #include <exception>

@@ -61,7 +61,9 @@ class fabric : public net::fabric {
   // A rank that was told of it hears of its end on every device on which we are connected, before
   // anything that is sent there from now on, unless the network is full: what it keeps serves all
   // of its devices. On a device on which we are not connected yet it need not hear: it forgets what
-  // it keeps, and asks again, whenever it gets one more connection to this rank.
+  // it keeps, and asks again, whenever it gets one more connection to this rank. One exception: a
+  // connection that we still call while it is ready for that rank, since a hello is late. It hears
+  // there, but what is sent as soon as the connection is ready may come before.
   void deregister_region(std::uint64_t local_key) noexcept final {
     remote_key name;
     for (const int rank : self().memory().remove(local_key, &name))

@@ -85,6 +85,4 @@ class region_keeping : public on_a_card {
   alignas(PAGE) char memory[8 * PAGE];
 };
 
-// Two that overlap share a registration of both; what peers are told stays each one's own address.
-
 }  // namespace lci::ibv

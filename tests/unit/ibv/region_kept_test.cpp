@@ -10,6 +10,8 @@
 namespace lci::ibv {
 namespace {
 
+// One that lies inside of another shares its registration; what peers are told stays each one's own
+// address.
 TEST_F(region_keeping, publish__overlapping_regions_keep_their_bases) {
   open();
   const std::uint64_t low = add(memory + 16, 3 * PAGE);

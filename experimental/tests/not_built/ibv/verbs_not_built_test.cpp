@@ -70,7 +70,9 @@ TEST_F(multi_rail_not_built, several_cards__asked_for_are_an_error_that_names_th
 
 TEST_F(multi_rail_not_built, report__says_of_each_card_why_it_is_not_used) {
   environment_.set("LCI_IBV_RAILS", "2");
-  for (const net::card_report& one : report({})) {
+  const auto all = report({});
+  ASSERT_EQ(all.size(), 2u);
+  for (const net::card_report& one : all) {
     EXPECT_FALSE(one.is_chosen) << one.name;
     EXPECT_NE(one.why.find("-DLCI_EXPERIMENTAL=ON"), std::string::npos) << one.why;
   }
