@@ -18,7 +18,7 @@ struct process {
   gpu_list gpus{cuda};
   queue_memory memory;
 };
-process& here() {
+process& this_process() {
   static process* const one = new process;
   return *one;
 }
@@ -38,7 +38,7 @@ gpu& chosen(process& all) {
 template <class Work>
 std::int64_t guarded(const Work& work) noexcept {
   try {
-    process& all = here();
+    process& all = this_process();
     if (std::string why = all.cuda.why_not(); !why.empty()) {
       last_reason() = std::move(why);
       return LCI_WQE_NO_GPU;
