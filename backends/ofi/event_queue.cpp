@@ -267,7 +267,7 @@ void event_queue::look_at(net::sink& to, connection& on) noexcept {
   if (on.refused() != 0) return fail(to, on, meaning_of(on.refused()));
   // edge ofi.missed: partner is miss().
   const char* why = missed_[static_cast<std::size_t>(on.rank)].load(std::memory_order_acquire);
-  // Others know it. Once it is missed it stays so, also if it turns out to have been ready.
+  // Others know that the rank has failed. Its connection ends also if it turns out to be ready.
   const bool is_called = on.state() == stage::calling;
   if (why == nullptr && (on.missed_ticks != 0 || (is_called && on.is_known_failed())))
     why = "the rank has failed";
