@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=tools/dev/common.sh
 source tools/dev/common.sh
-UNITS=(unit_boot unit_shm)
+UNITS=(unit_boot unit_shm unit_wqe)
 # The library is the demo's; the tests need not be fast, but instructions are counted in optimized code only.
 configure_with=(-DLCI_VM_TESTS=OFF -DLCI_TEST_CXX_FLAGS=-O1)
 case $1 in

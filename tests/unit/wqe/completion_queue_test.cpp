@@ -12,7 +12,7 @@ using namespace lci::wqe;
 
 TEST(completion_queue, check__sizes) {
   const json& rejected = vectors("reject", 12).back();
-  ASSERT_EQ(rejected.at("id"), "rej-cqe-size");
+  ASSERT_EQ(text(rejected.at("id")), "rej-cqe-size");
   EXPECT_EQ(check(completion_queue{nullptr, 4, rejected.at("cqe_size"), nullptr}),
             status::bad_cqe_size);
   EXPECT_EQ(check(completion_queue{nullptr, 4, 64, nullptr}), status::ok);

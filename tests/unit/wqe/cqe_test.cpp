@@ -12,8 +12,8 @@ using namespace lci::wqe;
 
 void expect_fields(const completion& c, const json& expect) {
   EXPECT_EQ(static_cast<unsigned>(c.kind), number(expect.at("opcode")));
-  EXPECT_EQ(c.format, expect.at("format"));
-  EXPECT_EQ(c.solicited, expect.at("solicited"));
+  EXPECT_EQ(c.format, number(expect.at("format")));
+  EXPECT_EQ(c.solicited, expect.at("solicited").get<bool>());
   EXPECT_EQ(c.qpn, number(expect.at("qpn")));
   EXPECT_EQ(c.wqe_counter, number(expect.at("wqe_counter")));
   EXPECT_EQ(c.srqn, number(expect.at("srqn_uidx")));
@@ -30,7 +30,7 @@ void expect_fields(const completion& c, const json& expect) {
   if (!expect.contains("syndrome")) return;
   EXPECT_EQ(static_cast<unsigned>(c.error), number(expect.at("syndrome")));
   EXPECT_EQ(c.vendor_error, number(expect.at("vendor_err")));
-  EXPECT_EQ(wc_status_of(c.error), expect.at("wc_status"));
+  EXPECT_EQ(static_cast<unsigned>(wc_status_of(c.error)), number(expect.at("wc_status")));
 }
 
 // Through a ring in memory, so the place of each entry is tested as well.
@@ -49,10 +49,10 @@ TEST(cqe, decode__50_golden_vectors) {
     const memory before = ring;
     completion c;
     const status s = poll(cq, ci, &c);
-    EXPECT_EQ(s != status::nothing, expect.at("valid"));
-    EXPECT_EQ(expected_owner(ci, count), expect.at("expected_owner"));
+    EXPECT_EQ(s != status::nothing, expect.at("valid").get<bool>());
+    EXPECT_EQ(expected_owner(ci, count), number(expect.at("expected_owner")));
     const std::uint32_t owner = be32(words_of(cq, ci)[CQE_OWNER]);
-    EXPECT_EQ(owner_of(owner), expect.at("owner"));
+    EXPECT_EQ(owner_of(owner), number(expect.at("owner")));
     EXPECT_EQ(static_cast<unsigned>(kind_of(owner)), number(expect.at("opcode")));
     EXPECT_EQ(std::memcmp(ring.data(), memory(before).data(), ring.size()), 0);
     if (s == status::nothing) {
@@ -63,7 +63,7 @@ TEST(cqe, decode__50_golden_vectors) {
     expect_fields(c, expect);
     EXPECT_EQ(ci + 1, number(expect.at("next_ci")));
     give_back(cq, ci + 1);
-    EXPECT_EQ(in_memory(record[CONSUMER_RECORD]), expect.at("cq_dbrec"));
+    EXPECT_EQ(in_memory(record[CONSUMER_RECORD]), text(expect.at("cq_dbrec")));
     ++valid;
   }
   EXPECT_EQ(valid + invalid, 50);
@@ -79,8 +79,8 @@ TEST(cqe, arm__3_golden_vectors) {
     const arm_request a = arm(v.at("arm_sn"), v.at("solicited_only"), number(v.at("ci")),
                               static_cast<std::uint32_t>(number(v.at("cqn"))));
     EXPECT_EQ(ARM_UAR_OFFSET, number(expect.at("uar_offset")));
-    EXPECT_EQ(in_memory(a.record), expect.at("arm_dbrec"));
-    EXPECT_EQ(in_memory(a.doorbell), expect.at("doorbell"));
+    EXPECT_EQ(in_memory(a.record), text(expect.at("arm_dbrec")));
+    EXPECT_EQ(in_memory(a.doorbell), text(expect.at("doorbell")));
     ++compared;
   }
   EXPECT_EQ(compared, 3);
