@@ -38,11 +38,13 @@ class rank_process final : public net::address_book {
     for (const std::string& name : own_abstract_sockets()) sockets += name + " ";
     me.publish("sockets", sockets);
     me.barrier("opened", [] { sched_yield(); });
+    // Now, since a bootstrap is one thread's, and a later barrier may fence in another.
+    for (int rank = 0; rank < me.size(); ++rank) addresses_.push_back(me.lookup(rank, "address"));
   }
   ~rank_process() { self.close(); }
   int rank() const noexcept override { return me_.rank(); }
   int size() const noexcept override { return me_.size(); }
-  std::string lookup(int rank) override { return me_.lookup(rank, "address"); }
+  std::string lookup(int rank) override { return addresses_.at(static_cast<std::size_t>(rank)); }
 
   // Polls, and lets others run: there are more processes than cores.
   void poll() {
@@ -100,6 +102,7 @@ class rank_process final : public net::address_book {
 
  private:
   rank_job& me_;
+  std::vector<std::string> addresses_;  // by rank
   unsigned polls_ = 0;
 };
 
