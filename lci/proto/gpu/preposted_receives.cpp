@@ -252,10 +252,9 @@ void preposted_receives::finish(wire::name preposted, bool ok) {
     if (s == nullptr) return;
     plan = s->plan;
     const preposted_action what = move_locked(*s, preposted_event::over);
-    if (what == preposted_action::drop) {
-      ctx_.engine.dropped.add(1);
-      return;
-    }
+    // Its end was noticed twice here, by a flag or message and by the end of the rank: no message
+    // was dropped.
+    if (what == preposted_action::drop) return;
     if (s->registered_here) ctx_.engine.shared.regions.erase(s->plan.region);
     s->registered_here = false;
     if (what == preposted_action::signal_and_free) free_locked(*s);
