@@ -19,6 +19,7 @@ class lcrun_hosts_test : public lcrun_test {
       vars_.unset(name);
     std::ofstream(ssh_) << "#!/bin/sh\n"
                            "[ \"$1\" = down ] && { echo 'ssh: no route' >&2; exit 255; }\n"
+                           "[ \"$1\" = mute ] && exec cat >/dev/null\n"
                            "export STUB_HOST=$1; shift; exec sh -c \"$*\"\n";
     ::chmod(ssh_.c_str(), 0700);
   }
@@ -135,6 +136,14 @@ TEST_F(lcrun_hosts_test, hosts__signals_and_timeout_reach_all_ranks) {
   EXPECT_EQ(slow.out(), "");
   for (const std::string& line : lines_of(slow.err()))
     EXPECT_TRUE(line.starts_with("lcrun: ")) << "a line that is not for the user: " << line;
+}
+
+// The only limit on a host that does not answer: it takes the 10 s that are documented.
+TEST_F(lcrun_hosts_test, timeout__names_a_host_that_prints_no_page) {
+  launch run(on_hosts(2, {"--timeout", "0.3", "sleep", "100"}, "127.0.0.1,mute"));
+  EXPECT_EQ(run.finish(), 124) << run.err();
+  EXPECT_EQ(launch::count(run.err(), "host mute does not say who waits for what"), 1u) << run.err();
+  EXPECT_EQ(launch::count(run.err(), "host 127.0.0.1 does not say"), 0u) << run.err();
 }
 
 TEST_F(lcrun_hosts_test, hosts__variables_of_ours_and_of_the_user_travel) {
