@@ -26,7 +26,8 @@ constexpr std::size_t row_of(const Table& table, State from, Event on) noexcept 
   return table.size();
 }
 
-// Moves `state`, which has not ended, and answers the row. The caller owns the state's business.
+// Moves `state` and returns the row. `state` is not an end: the table has no row for one, and the
+// look-up would run past it.
 template <class Table, class State, class Event>
 constexpr const auto& take_step(const Table& table, State& state, Event on) noexcept {
   const auto& row = table[row_of(table, state, on)];

@@ -160,8 +160,8 @@ void device_impl_t::abandon_receives() noexcept {
 
 void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
   constexpr auto PATIENCE = std::chrono::seconds(5);
-  // A rank that noticed the same failure as we did may send nothing more, although it lives. One
-  // that was not stopped by a failure long ago is waited for as usual.
+  // A rank that noticed the same failure as we did may send nothing more, although it lives. If
+  // the last failure was long ago (LATELY), ranks are waited for as usual.
   constexpr auto PATIENCE_AFTER_DEATH = std::chrono::milliseconds(500);
   constexpr auto LATELY = 2 * PATIENCE;
   const auto start = std::chrono::steady_clock::now();

@@ -26,9 +26,9 @@ class part {
   virtual std::size_t serve_waiting() noexcept { return 0; }
   virtual bool is_quiet() const noexcept { return true; }
   // What waits for that rank will not complete. Once, or twice where it died after it had left.
-  virtual void on_peer_ended(int rank, bool has_died) noexcept {
+  virtual void on_peer_ended(int rank, bool has_failed) noexcept {
     (void)rank;
-    (void)has_died;
+    (void)has_failed;
   }
   // That rank has left the job, and all that it had sent is in. May come again. Answers whether
   // something ends by that.

@@ -40,7 +40,7 @@ class awaited_flags {
   // Both throw std::bad_alloc: nothing has changed.
   void on_await(int rank, const wire::await_flag& body);
   void on_landing(int rank, const wire::landing& body);
-  // Of one of our pre-posted receives that holds; the caller has a place.
+  // A claim on one of our pre-posted receives that is still valid; the caller holds a `place`.
   void on_claim(int rank, const wire::claim& body) noexcept;
   std::size_t poll() noexcept;
   void forget(int rank) noexcept;

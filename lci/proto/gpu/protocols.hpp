@@ -26,7 +26,7 @@ class protocols final : public part, private accelerator_hook {
   std::size_t poll() override;
   std::size_t serve_waiting() noexcept override;
   bool is_quiet() const noexcept override;
-  void on_peer_ended(int rank, bool has_died) noexcept override;
+  void on_peer_ended(int rank, bool has_failed) noexcept override;
 
   // For tests.
   staged_transfers& staged() noexcept { return staged_; }

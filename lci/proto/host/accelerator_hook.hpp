@@ -1,6 +1,6 @@
 // What the protocols of host memory ask of the code that handles the memory of accelerators. Asked
-// only where a buffer is not in host memory, or the network cannot take it; without such a one a
-// null object refuses. One per device. Threads: as the protocols that ask.
+// only where a buffer is not in host memory, or the network cannot take it; without an
+// accelerator a null object refuses. One per device. Threads: as the protocols that ask.
 #pragma once
 
 #include <cstddef>

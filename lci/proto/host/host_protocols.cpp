@@ -57,9 +57,9 @@ net::verdict host_protocols::deliver_in_turn(const net::arrival& from, rcomp_t r
   return arrival_sink(host_).deliver_in_turn(from, rcomp, tag);
 }
 
-void host_protocols::on_peer_ended(int rank, bool has_died) noexcept {
+void host_protocols::on_peer_ended(int rank, bool has_failed) noexcept {
   end_rendezvous_with(host_, rank);
-  if (has_died) end_receives(take_lost(rank));
+  if (has_failed) end_receives(take_lost(rank));
 }
 
 // Once, when nothing of that rank is on its way any more.

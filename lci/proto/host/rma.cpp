@@ -9,9 +9,6 @@
 
 namespace lci::proto {
 
-// Starts a transfer that is filled in. `copied`: its bytes are in one of our packets, so the
-// caller's buffer is free already, and the post may say done as soon as the put is in order: nobody
-// who hears of it may get past it (docs/decisions/0028-order-behind-puts.md).
 errorcode_t launch(outgoing& out, transfer* move, bool copied) {
   errorcode_t code = errorcode_t::retry_backlog;
   const net::capabilities& can = out.queue.engine.fabric.caps_of(out.rank);
