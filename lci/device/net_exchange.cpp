@@ -193,18 +193,21 @@ answer net_exchange::deliver(const sender& from, incoming& m, std::uint64_t* old
   return found->second->take(m.op, data, m.imm, from.second, m.solicited);
 }
 
-// False: its receiver is not ready. The place for the reply is made first, so that what was
-// delivered is answered.
-bool net_exchange::settle(const sender& from, incoming& m) {
-  replies_.push_back({from.first, from.second, m.ticket, syndrome::none, 0});
+// It stays due while its receiver is not ready, or there is no memory for the reply. The place for
+// the reply is made first, so that what was delivered is answered.
+void net_exchange::settle(const sender& from, incoming& m) noexcept {
+  try {
+    replies_.push_back({from.first, from.second, m.ticket, syndrome::none, 0});
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   const answer a = deliver(from, m, &replies_.back().old);
   if (a.what == outcome::retry) {
     replies_.pop_back();
-    return false;
+    return;
   }
   replies_.back().why = a.what == outcome::failed ? a.why : syndrome::none;
   m.is_due = false;
-  return true;
 }
 
 void net_exchange::take_reply(int rank, const header& h) noexcept {
@@ -231,12 +234,8 @@ void net_exchange::on_peer_failed(int rank) noexcept {
 }
 
 void net_exchange::progress_st() noexcept {
-  try {
-    for (auto& [from, m] : in_)
-      if (m.is_due) settle(from, m);
-  } catch (const std::bad_alloc&) {
-    // It stays due.
-  }
+  for (auto& [from, m] : in_)
+    if (m.is_due) settle(from, m);
   for (; !replies_.empty(); replies_.pop_front()) {
     const reply& r = replies_.front();
     header h;

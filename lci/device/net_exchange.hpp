@@ -88,7 +88,7 @@ class net_exchange {
   void take_part(int rank, const header& h, const std::byte* data, std::size_t size);
   void take_reply(int rank, const header& h) noexcept;
   answer deliver(const sender& from, incoming& m, std::uint64_t* old) noexcept;
-  bool settle(const sender& from, incoming& m);
+  void settle(const sender& from, incoming& m) noexcept;
 
   net::endpoint& to_;
   const std::size_t part_;  // bytes of data in one message

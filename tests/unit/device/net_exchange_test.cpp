@@ -6,6 +6,7 @@
 #include "lci/device/net_world.hpp"
 #include "tests/contract/group.hpp"
 #include "tests/support/device_code/wqe_inputs.hpp"
+#include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/support/sim/sim.hpp"
 #include "tests/unit/device/pair.hpp"
 
@@ -19,6 +20,27 @@ using lci::wqe::status;
 using lci::wqe::syndrome;
 namespace net = lci::net;
 namespace wqe = lci::wqe;
+
+// A request of rank 0 that is one part, as it comes from the network.
+class message {
+ public:
+  message(opcode op, std::uint32_t from_qpn, std::uint32_t ticket, std::uint32_t length,
+          std::uint32_t offset = 0)
+      : words_{0x4c435158, static_cast<std::uint32_t>(op), pair::PEER, from_qpn, 0, length,
+               offset,     ticket,                         0} {
+    for (std::uint32_t& w : words_) w = wqe::be32(w);
+  }
+  net::arrival arrives() const {
+    net::arrival a;
+    a.rank = 0;
+    a.data = reinterpret_cast<const std::byte*>(words_);
+    a.size = sizeof(words_);
+    return a;
+  }
+
+ private:
+  std::uint32_t words_[9];
+};
 
 // Rank 0 posts; rank 1 has the receives and the memory of its own pair.
 class net_exchange_test : public testing::TestWithParam<int> {
@@ -245,6 +267,43 @@ TEST_P(net_exchange_test, on_message__more_senders_than_there_may_be) {
   there_.post_receive(0, 128);
   ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
   completed();
+}
+
+// Whichever allocation fails, a request is delivered once: also if the thread that drives the cards
+// comes between a message and its repetition. Without memory for its answer it waits.
+TEST_P(net_exchange_test, on_message__each_allocation_fails_in_turn) {
+  std::uint32_t ticket = 0, qpn = 1000;
+  for_each_allocation([&](std::uint64_t n) {
+    ++qpn;  // one that is not known yet
+    bool has_failed = false;
+    constexpr std::uint32_t REQUESTS = 64;  // so many that some answers need memory
+    for (std::uint32_t i = 0; i < REQUESTS; ++i) {
+      there_.post_receive(0, 128);
+      there_.post_receive(0, 128);  // for what would come twice
+      message m(opcode::send, qpn, ++ticket, 4);
+      std::uint64_t calls = 0;
+      net::verdict v;
+      {
+        fail_nth_new fail(has_failed ? 0 : n);
+        v = exchanges_[1]->on_message(m.arrives());
+        has_failed = has_failed || fail.fired();
+        calls = fail.count();
+      }
+      if (!has_failed) n -= calls;
+      exchanges_[1]->progress_st();
+      if (v == net::verdict::deferred) exchanges_[1]->on_message(m.arrives());
+      exchanges_[1]->progress_st();
+      received();
+      wqe::completion c;
+      EXPECT_EQ(there_.poll_receive(&c), status::nothing);
+      // The other receive is used up by an own message.
+      exchanges_[1]->on_message(message(opcode::send, qpn, ++ticket, 4).arrives());
+      exchanges_[1]->progress_st();
+      received();
+    }
+    ranks_->poll();
+    return has_failed;
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(sim, net_exchange_test, testing::Values(0, 1),
