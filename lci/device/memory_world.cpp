@@ -87,9 +87,7 @@ answer memory_world::get(remote_place from, const local_data& to) noexcept {
 answer memory_world::send(opcode op, const local_data& from, std::uint32_t imm,
                           bool solicited) noexcept {
   if (peer_ == nullptr) return {outcome::retry, {}};
-  const answer a = peer_->take(op, from, imm, qpn_, solicited);
-  if (a.what == outcome::done && op == opcode::send_inval) keys_.remove(imm);
-  return a;
+  return peer_->take(op, from, imm, qpn_, solicited);
 }
 
 answer memory_world::atomic(opcode op, const wqe::atomic_operands& with, remote_place at,

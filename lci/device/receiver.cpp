@@ -91,6 +91,8 @@ answer receiver::take(wqe::opcode op, const local_data& from, std::uint32_t imm,
       if (used == places_[place].length) ++place, used = 0;
     }
   }
+  // Before the completion: who sees that finds the key gone.
+  if (op == wqe::opcode::send_inval) keys_.remove(imm);
   complete(kind_of(op), from.length, imm, source_qp, solicited, syndrome::none);
   return {};
 }

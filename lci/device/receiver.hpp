@@ -23,7 +23,8 @@ class receiver {
  public:
   receiver(const recv_queue& queue, key_table& keys);
 
-  // A send: its bytes go into the next entry. What the sender's card is told.
+  // A send: its bytes go into the next entry; one with invalidate takes the key `imm` back. What
+  // the sender's card is told.
   answer take(wqe::opcode op, const local_data& from, std::uint32_t imm, std::uint32_t source_qp,
               bool solicited) noexcept;
   // A write with immediate data: the next entry is used up and stays empty.

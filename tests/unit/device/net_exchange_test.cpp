@@ -200,6 +200,19 @@ TEST_P(net_exchange_test, atomic__both_widths_and_what_was_there) {
   EXPECT_EQ(now, (std::uint64_t{1} << 40) + 7);
 }
 
+TEST_P(net_exchange_test, send_inval__takes_the_key_back) {
+  there_.post_receive(0, 64);
+  wqe::send_request r = request_for(opcode::send_inval);
+  r.imm = there_.rkey;
+  ASSERT_EQ(post(r, 0, 8), status::ok);
+  completed();
+  const wqe::completion c = received();
+  EXPECT_EQ(c.kind, cqe_opcode::resp_send_inv);
+  EXPECT_EQ(c.imm, there_.rkey);
+  ASSERT_EQ(post(request_for(opcode::atomic_fa), 64, 8, 8), status::ok);
+  EXPECT_EQ(completed(status::failed).error, syndrome::remote_access);
+}
+
 TEST_P(net_exchange_test, errors__of_the_peer_come_back_with_their_syndrome) {
   there_.post_receive(0, 4);
   ASSERT_EQ(post(request_for(opcode::send), 0, 8), status::ok);
