@@ -65,7 +65,10 @@ answer memory_world::put(opcode op, const local_data& from, remote_place to, std
     if (at == nullptr) return failed(syndrome::remote_access);
   }
   const bool notifies = op == opcode::rdma_write_imm;
-  if (notifies && (peer_ == nullptr || !peer_->is_ready())) return {outcome::retry, {}};
+  if (notifies) {
+    const answer a = peer_ == nullptr ? answer{outcome::retry, {}} : peer_->readiness();
+    if (a.what != outcome::done) return a;
+  }
   for (std::uint32_t i = 0; i < from.count; ++i) {
     put_bytes(at, from.pieces[i].at, from.pieces[i].length);
     at += from.pieces[i].length;

@@ -23,12 +23,13 @@ receiver::receiver(const recv_queue& queue, key_table& keys)
     : queue_(queue), keys_(keys), cq_(queue.cq) {}
 
 // edge wqe.receives, other side in the program: post_receives() of lci/wqe.
-bool receiver::is_ready() const noexcept {
+answer receiver::readiness() const noexcept {
+  if (has_failed_) return failed(syndrome::retry_exceeded);
   const std::uint32_t posted =
       wqe::be32(wqe::word_at<std::uint32_t>(queue_.record + wqe::RECEIVE_RECORD)
                     .load(std::memory_order_acquire));
-  return !has_failed_ && wqe::widened(next_, static_cast<std::uint16_t>(posted)) != next_ &&
-         !cq_.is_full();
+  const bool has_entry = wqe::widened(next_, static_cast<std::uint16_t>(posted)) != next_;
+  return has_entry && !cq_.is_full() ? answer{} : answer{outcome::retry, {}};
 }
 
 // The places of the next entry, as many as `length` bytes need.
@@ -72,8 +73,7 @@ void receiver::complete(cqe_opcode kind, std::uint64_t length, std::uint32_t imm
 
 answer receiver::take(wqe::opcode op, const local_data& from, std::uint32_t imm,
                       std::uint32_t source_qp, bool solicited) noexcept {
-  if (has_failed_) return failed(syndrome::retry_exceeded);
-  if (!is_ready()) return {outcome::retry, {}};
+  if (const answer a = readiness(); a.what != outcome::done) return a;
   syndrome why = syndrome::none;
   if (!resolve_entry(from.length, &why)) {
     has_failed_ = true;
@@ -99,7 +99,7 @@ answer receiver::take(wqe::opcode op, const local_data& from, std::uint32_t imm,
 
 answer receiver::notify(std::uint64_t length, std::uint32_t imm, std::uint32_t source_qp,
                         bool solicited) noexcept {
-  if (!is_ready()) return {outcome::retry, {}};
+  if (const answer a = readiness(); a.what != outcome::done) return a;
   complete(cqe_opcode::resp_write_imm, length, imm, source_qp, solicited, syndrome::none);
   return {};
 }

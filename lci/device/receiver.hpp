@@ -30,7 +30,8 @@ class receiver {
   // A write with immediate data: the next entry is used up and stays empty.
   answer notify(std::uint64_t length, std::uint32_t imm, std::uint32_t source_qp,
                 bool solicited) noexcept;
-  bool is_ready() const noexcept;  // there is an entry, and a place for its completion
+  // Done: there is an entry, and a place for its completion. Failed: there will be none any more.
+  answer readiness() const noexcept;
 
  private:
   bool resolve_entry(std::uint64_t length, wqe::syndrome* why);

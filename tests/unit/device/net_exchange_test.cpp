@@ -222,6 +222,16 @@ TEST_P(net_exchange_test, errors__of_the_peer_come_back_with_their_syndrome) {
   EXPECT_EQ(received(status::failed).error, syndrome::local_length);
 }
 
+TEST_P(net_exchange_test, errors__write_imm_to_a_receiver_that_failed_ends) {
+  there_.post_receive(0, 64);
+  there_.post_receive(0, 64);
+  const local_piece long_one{here_.local.data(), 65};
+  EXPECT_EQ(there_.peer->take(opcode::send, {&long_one, 1, 65}, 0, 1000, false).what,
+            outcome::failed);
+  ASSERT_EQ(post(request_for(opcode::rdma_write_imm), 0, 8), status::ok);
+  EXPECT_EQ(completed(status::failed).error, syndrome::retry_exceeded);
+}
+
 TEST_P(net_exchange_test, errors__the_peers_key_was_taken_back) {
   there_.keys.remove(there_.rkey);
   wqe::send_request r = request_for(opcode::atomic_fa);
