@@ -193,9 +193,10 @@ answer net_exchange::deliver(const sender& from, incoming& m, std::uint64_t* old
   return found->second->take(m.op, data, m.imm, from.second, m.solicited);
 }
 
-// It stays due while its receiver is not ready, or there is no memory for the reply. The place for
-// the reply is made first, so that what was delivered is answered.
+// It stays due while its receiver is not ready, or there is no place for the reply. That is made
+// first, so that what was delivered is answered.
 void net_exchange::settle(const sender& from, incoming& m) noexcept {
+  if (replies_.size() >= MAX_REPLIES) return;
   try {
     replies_.push_back({from.first, from.second, m.ticket, syndrome::none, 0});
   } catch (const std::bad_alloc&) {
@@ -236,18 +237,22 @@ void net_exchange::on_peer_failed(int rank) noexcept {
 void net_exchange::progress_st() noexcept {
   for (auto& [from, m] : in_)
     if (m.is_due) settle(from, m);
-  for (; !replies_.empty(); replies_.pop_front()) {
-    const reply& r = replies_.front();
-    header h;
-    h.kind = header::REPLY;
-    h.op = static_cast<std::uint32_t>(r.why);
-    h.to_qpn = r.to_qpn;
-    h.imm = static_cast<std::uint32_t>(r.old >> 32);
-    h.length = static_cast<std::uint32_t>(r.old);
-    h.ticket = r.ticket;
-    h = h.in_order_of_wire();
-    if (is_retry(to_.send_inline(r.rank, 0, &h, sizeof(h), nullptr, 0))) return;
-  }
+  // One that the network refuses holds back no other: that may be to another rank.
+  replies_.erase(std::remove_if(replies_.begin(), replies_.end(),
+                                [this](const reply& r) { return !is_retry(post(r)); }),
+                 replies_.end());
+}
+
+errorcode_t net_exchange::post(const reply& r) noexcept {
+  header h;
+  h.kind = header::REPLY;
+  h.op = static_cast<std::uint32_t>(r.why);
+  h.to_qpn = r.to_qpn;
+  h.imm = static_cast<std::uint32_t>(r.old >> 32);
+  h.length = static_cast<std::uint32_t>(r.old);
+  h.ticket = r.ticket;
+  h = h.in_order_of_wire();
+  return to_.send_inline(r.rank, 0, &h, sizeof(h), nullptr, 0);
 }
 
 }  // namespace lci::device

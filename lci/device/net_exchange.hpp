@@ -28,6 +28,8 @@ class net_exchange {
   static constexpr std::uint32_t MAX_LENGTH = 65536;  // of a request's data
   // Queues of peers that have sent something. Parts of one more are dropped.
   static constexpr std::size_t MAX_SENDERS = 1024;
+  // Answers that the network has not taken. Requests wait for a place.
+  static constexpr std::size_t MAX_REPLIES = MAX_SENDERS;
 
   // A request that goes out: its owner keeps it until it is answered or forgotten.
   struct outgoing {
@@ -89,6 +91,7 @@ class net_exchange {
   void take_reply(int rank, const header& h) noexcept;
   answer deliver(const sender& from, incoming& m, std::uint64_t* old) noexcept;
   void settle(const sender& from, incoming& m) noexcept;
+  errorcode_t post(const reply& r) noexcept;
 
   net::endpoint& to_;
   const std::size_t part_;  // bytes of data in one message

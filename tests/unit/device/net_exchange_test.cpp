@@ -21,7 +21,7 @@ using lci::wqe::syndrome;
 namespace net = lci::net;
 namespace wqe = lci::wqe;
 
-// A request of rank 0 that is one part, as it comes from the network.
+// A request that is one part, as it comes from the network.
 class message {
  public:
   message(opcode op, std::uint32_t from_qpn, std::uint32_t ticket, std::uint32_t length,
@@ -30,9 +30,9 @@ class message {
                offset,     ticket,                         0} {
     for (std::uint32_t& w : words_) w = wqe::be32(w);
   }
-  net::arrival arrives() const {
+  net::arrival arrives(int rank = 0) const {
     net::arrival a;
-    a.rank = 0;
+    a.rank = rank;
     a.data = reinterpret_cast<const std::byte*>(words_);
     a.size = sizeof(words_);
     return a;
@@ -295,15 +295,15 @@ TEST_P(net_exchange_test, on_message__more_senders_than_there_may_be) {
 // Whichever allocation fails, a request is delivered once: also if the thread that drives the cards
 // comes between a message and its repetition. Without memory for its answer it waits.
 TEST_P(net_exchange_test, on_message__each_allocation_fails_in_turn) {
-  std::uint32_t ticket = 0, qpn = 1000;
+  constexpr std::uint32_t STRANGER = 1000;
   for_each_allocation([&](std::uint64_t n) {
-    ++qpn;  // one that is not known yet
+    std::uint32_t ticket = 0;
     bool has_failed = false;
     constexpr std::uint32_t REQUESTS = 64;  // so many that some answers need memory
     for (std::uint32_t i = 0; i < REQUESTS; ++i) {
       there_.post_receive(0, 128);
       there_.post_receive(0, 128);  // for what would come twice
-      message m(opcode::send, qpn, ++ticket, 4);
+      message m(opcode::send, STRANGER, ++ticket, 4);
       std::uint64_t calls = 0;
       net::verdict v;
       {
@@ -320,13 +320,66 @@ TEST_P(net_exchange_test, on_message__each_allocation_fails_in_turn) {
       wqe::completion c;
       EXPECT_EQ(there_.poll_receive(&c), status::nothing);
       // The other receive is used up by an own message.
-      exchanges_[1]->on_message(message(opcode::send, qpn, ++ticket, 4).arrives());
+      exchanges_[1]->on_message(message(opcode::send, STRANGER, ++ticket, 4).arrives());
       exchanges_[1]->progress_st();
       received();
     }
-    ranks_->poll();
+    exchanges_[1]->on_peer_failed(0);  // it forgets the answers
     return has_failed;
   });
+}
+
+// A network that takes answers to all ranks but those that it refuses.
+struct refusing final : net::endpoint {
+  lci::errorcode_t send_inline(int rank, std::uint32_t, const void*, std::size_t, const void*,
+                               std::size_t) noexcept override {
+    if (rank <= last_refused) return lci::errorcode_t::retry_nomem;
+    ++taken[rank];
+    return lci::errorcode_t::done;
+  }
+  lci::errorcode_t send(const net::net_op&) noexcept override { return lci::errorcode_t::fatal; }
+  lci::errorcode_t put(const net::net_op&) noexcept override { return lci::errorcode_t::fatal; }
+  lci::errorcode_t put_imm(const net::net_op&) noexcept override { return lci::errorcode_t::fatal; }
+  lci::errorcode_t get(const net::net_op&) noexcept override { return lci::errorcode_t::fatal; }
+
+  int last_refused = -1;
+  std::size_t taken[3] = {};
+};
+
+TEST(net_exchange, progress_st__a_refused_answer_holds_back_no_other) {
+  refusing network;
+  key_table keys;
+  net_exchange exchange(network, 64, keys);
+  std::uint32_t ticket = 0;
+  for (int rank : {0, 1, 0, 2})
+    exchange.on_message(message(opcode::send, 1000, ++ticket, 4).arrives(rank));
+  network.last_refused = 0;
+  exchange.progress_st();
+  EXPECT_EQ(network.taken[0], 0u);
+  EXPECT_EQ(network.taken[1], 1u);
+  EXPECT_EQ(network.taken[2], 1u);
+  network.last_refused = -1;
+  exchange.progress_st();
+  exchange.progress_st();
+  EXPECT_EQ(network.taken[0], 2u);
+  EXPECT_EQ(network.taken[1] + network.taken[2], 2u);
+}
+
+// Who asks and takes no answer fills no memory, and what came last is answered when there is room.
+TEST(net_exchange, progress_st__more_answers_than_there_may_be) {
+  refusing network;
+  key_table keys;
+  net_exchange exchange(network, 64, keys);
+  network.last_refused = 0;
+  constexpr std::uint32_t REQUESTS = 2 * net_exchange::MAX_REPLIES;
+  for (std::uint32_t ticket = 1; ticket <= REQUESTS; ++ticket)
+    exchange.on_message(message(opcode::send, 1000, ticket, 4).arrives());
+  exchange.progress_st();
+  network.last_refused = -1;
+  exchange.progress_st();
+  EXPECT_EQ(network.taken[0], net_exchange::MAX_REPLIES);
+  exchange.progress_st();
+  EXPECT_EQ(network.taken[0], net_exchange::MAX_REPLIES + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(sim, net_exchange_test, testing::Values(0, 1),
