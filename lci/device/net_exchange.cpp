@@ -135,7 +135,12 @@ void net_exchange::take_part(int rank, const header& h, const std::byte* data, s
       (size == 0 && h.length != 0))
     return;
   const sender from{rank, h.from_qpn};
-  if (in_.size() >= MAX_SENDERS && in_.find(from) == in_.end()) return;
+  if (in_.size() >= MAX_SENDERS && in_.find(from) == in_.end()) {
+    // Once for a request: its other parts come as well.
+    if (h.offset == 0 && replies_.size() < MAX_REPLIES)
+      replies_.push_back({rank, h.from_qpn, h.ticket, syndrome::remote_operation, 0});
+    return;
+  }
   incoming& m = in_[from];
   if (m.ticket != h.ticket) {
     // Numbers grow, so one that is behind is late; its sender has ended it.

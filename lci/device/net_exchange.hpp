@@ -3,7 +3,7 @@
 // a network takes at once; they are meant for what is small. Callers: net_world for what goes out;
 // the sink of the device for what comes in; the thread that drives the cards for what had to wait.
 // Threads: single, that thread polls the device too. Always true: each request gets one answer,
-// when the receiver has taken it or will not; a request whose receiver is not ready waits here, and
+// when the receiver has taken it or will not (but see MAX_SENDERS); a request whose receiver is not ready waits here, and
 // others of other queues go on; what does not parse is dropped; of one queue there is one request
 // at a time, and parts of an earlier one are dropped.
 #pragma once
@@ -26,7 +26,8 @@ namespace lci::device {
 class net_exchange {
  public:
   static constexpr std::uint32_t MAX_LENGTH = 65536;  // of a request's data
-  // Queues of peers that have sent something. Parts of one more are dropped.
+  // Queues of peers that have sent something. Requests of one more are refused with
+  // remote_operation, or dropped while there is no place for the answer.
   static constexpr std::size_t MAX_SENDERS = 1024;
   // Answers that the network has not taken. Requests wait for a place.
   static constexpr std::size_t MAX_REPLIES = MAX_SENDERS;

@@ -278,13 +278,8 @@ TEST_P(net_exchange_test, on_message__more_senders_than_there_may_be) {
   ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
   completed();
   for (std::uint32_t qpn = 1; qpn <= 2 * net_exchange::MAX_SENDERS; ++qpn) {
-    std::uint32_t words[9] = {0x4c435158, 0x0a, pair::PEER, 0x10000 + qpn, 0, 64, 0, 1, 0};
-    for (std::uint32_t& w : words) w = wqe::be32(w);
-    net::arrival a;
-    a.rank = 0;
-    a.data = reinterpret_cast<const std::byte*>(words);
-    a.size = sizeof(words);
-    ASSERT_EQ(exchanges_[1]->on_message(a), net::verdict::taken);
+    const message m(opcode::send, 0x10000 + qpn, 1, 64);
+    ASSERT_EQ(exchanges_[1]->on_message(m.arrives()), net::verdict::taken);
   }
   EXPECT_EQ(exchanges_[1]->senders(), net_exchange::MAX_SENDERS);
   there_.post_receive(0, 128);
@@ -380,6 +375,18 @@ TEST(net_exchange, progress_st__more_answers_than_there_may_be) {
   EXPECT_EQ(network.taken[0], net_exchange::MAX_REPLIES);
   exchange.progress_st();
   EXPECT_EQ(network.taken[0], net_exchange::MAX_REPLIES + 1);
+}
+
+// Whose queue is one too many is told so.
+TEST_P(net_exchange_test, on_message__a_sender_that_is_refused_is_answered) {
+  for (std::uint32_t i = 0; i < net_exchange::MAX_SENDERS; ++i)
+    exchanges_[1]->on_message(message(opcode::send, 0x10000 + i, 1, 64).arrives());
+  ASSERT_EQ(exchanges_[1]->senders(), net_exchange::MAX_SENDERS);
+  there_.post_receive(0, 128);
+  ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
+  EXPECT_EQ(completed(status::failed).error, syndrome::remote_operation);
+  wqe::completion c;
+  EXPECT_EQ(there_.poll_receive(&c), status::nothing);
 }
 
 INSTANTIATE_TEST_SUITE_P(sim, net_exchange_test, testing::Values(0, 1),
