@@ -226,7 +226,7 @@ void net_exchange::take_reply(int rank, const header& h) noexcept {
   }
 }
 
-void net_exchange::on_peer_failed(int rank) noexcept {
+void net_exchange::on_peer_ended(int rank) noexcept {
   for (outgoing* const o : out_) {
     if (o->rank != rank || o->is_answered) continue;
     o->why = syndrome::retry_exceeded;

@@ -64,7 +64,7 @@ class net_exchange {
 
   // For the device's sink.
   net::verdict on_message(const net::arrival& message) noexcept;
-  void on_peer_failed(int rank) noexcept;
+  void on_peer_ended(int rank) noexcept;  // it left or failed
 
   // What had to wait: requests for receivers, answers for the network.
   void progress_st() noexcept;

@@ -239,11 +239,11 @@ TEST_P(net_exchange_test, errors__the_peers_key_was_taken_back) {
   EXPECT_EQ(completed(status::failed).error, syndrome::remote_access);
 }
 
-TEST_P(net_exchange_test, on_peer_failed__ends_what_waits) {
+TEST_P(net_exchange_test, on_peer_ended__ends_what_waits) {
   ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
   for (int i = 0; i < 50; ++i) step();
-  exchanges_[0]->on_peer_failed(1);
-  exchanges_[1]->on_peer_failed(0);
+  exchanges_[0]->on_peer_ended(1);
+  exchanges_[1]->on_peer_ended(0);
   EXPECT_EQ(completed(status::failed).error, syndrome::retry_exceeded);
 }
 
@@ -319,7 +319,7 @@ TEST_P(net_exchange_test, on_message__each_allocation_fails_in_turn) {
       exchanges_[1]->progress_st();
       received();
     }
-    exchanges_[1]->on_peer_failed(0);  // it forgets the answers
+    exchanges_[1]->on_peer_ended(0);  // it forgets the answers
     return has_failed;
   });
 }
