@@ -3,9 +3,9 @@
 // a network takes at once; they are meant for what is small. Callers: net_world for what goes out;
 // the sink of the device for what comes in; the thread that drives the cards for what had to wait.
 // Threads: single, that thread polls the device too. Always true: each request gets one answer,
-// when the receiver has taken it or will not (but see MAX_SENDERS); a request whose receiver is not ready waits here, and
-// others of other queues go on; what does not parse is dropped; of one queue there is one request
-// at a time, and parts of an earlier one are dropped.
+// when the receiver has taken it or will not (but see MAX_SENDERS); a request whose receiver is not
+// ready waits here, and others of other queues go on; what does not parse is dropped; of one queue
+// there is one request at a time, and parts of an earlier one are dropped.
 #pragma once
 
 #include <cstddef>
