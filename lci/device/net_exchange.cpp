@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "lci/status.hpp"
+
 namespace lci::device {
 
 using wqe::be32;
@@ -50,10 +52,6 @@ void gather(const local_data& from, std::uint32_t offset, std::byte* to, std::si
     size -= n;
     offset = 0;
   }
-}
-
-bool is_retry(errorcode_t code) {
-  return code != errorcode_t::done && code != errorcode_t::posted && code != errorcode_t::fatal;
 }
 
 }  // namespace
@@ -103,7 +101,7 @@ void net_exchange::post(outgoing& o) noexcept {
             o.sent,          o.ticket}
             .in_order_of_wire();
     const errorcode_t code = to_.send_inline(o.rank, 0, &h, sizeof(h), part, size);
-    if (is_retry(code)) return;
+    if (error_t(code).is_retry()) return;
     if (code == errorcode_t::fatal) {
       o.is_answered = true;
       o.why = syndrome::retry_exceeded;
@@ -244,7 +242,7 @@ void net_exchange::progress_st() noexcept {
     if (m.is_due) settle(from, m);
   // One that the network refuses holds back no other: that may be to another rank.
   replies_.erase(std::remove_if(replies_.begin(), replies_.end(),
-                                [this](const reply& r) { return !is_retry(post(r)); }),
+                                [this](const reply& r) { return !error_t(post(r)).is_retry(); }),
                  replies_.end());
 }
 

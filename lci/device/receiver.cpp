@@ -37,7 +37,7 @@ bool receiver::resolve_entry(std::uint64_t length, syndrome* why) {
   const std::uint32_t most = std::min(segments_of(queue_.ring), MOST_PIECES);
   const auto* const entry = static_cast<const wqe::octoword*>(queue_.ring.base) +
                             (next_ & (queue_.ring.entries - 1)) * segments_of(queue_.ring);
-  place_count_ = 0;
+  std::uint32_t places = 0;
   for (std::uint32_t i = 0; i < most && length != 0; ++i) {
     const wqe::octoword o = entry[i];
     const std::uint32_t said = wqe::be32(o.word[0]), key = wqe::be32(o.word[1]);
@@ -49,7 +49,7 @@ bool receiver::resolve_entry(std::uint64_t length, syndrome* why) {
       *why = syndrome::local_protection;
       return false;
     }
-    places_[place_count_++] = {at, used};
+    places_[places++] = {at, used};
     length -= used;
   }
   if (length == 0) return true;

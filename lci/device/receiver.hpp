@@ -44,7 +44,6 @@ class receiver {
   std::uint64_t next_ = 0;  // entry
   bool has_failed_ = false;
   local_piece places_[MOST_PIECES];
-  std::uint32_t place_count_ = 0;
 };
 
 }  // namespace lci::device
