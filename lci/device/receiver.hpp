@@ -14,7 +14,7 @@ namespace lci::device {
 
 struct recv_queue {
   wqe::recv_ring ring;
-  wqe::completion_queue cq;
+  wqe::completion_queue cq;         // of this queue alone: not that of the send half
   std::uint32_t* record = nullptr;  // the doorbell record of the pair
   std::uint32_t qpn = 0;
 };
