@@ -8,6 +8,7 @@
 #include "tests/support/device_code/wqe_inputs.hpp"
 #include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/support/sim/sim.hpp"
+#include "tests/unit/device/message.hpp"
 #include "tests/unit/device/pair.hpp"
 
 namespace {
@@ -20,30 +21,6 @@ using lci::wqe::status;
 using lci::wqe::syndrome;
 namespace net = lci::net;
 namespace wqe = lci::wqe;
-
-// A request that is one part, as it comes from the network.
-class message {
- public:
-  message(opcode op, std::uint32_t from_qpn, std::uint32_t ticket, std::uint32_t length,
-          std::uint32_t offset = 0)
-      : words_{0x4c435158, static_cast<std::uint32_t>(op),
-               pair::PEER, from_qpn,
-               0,          length,
-               offset,     ticket,
-               0} {
-    for (std::uint32_t& w : words_) w = wqe::be32(w);
-  }
-  net::arrival arrives(int rank = 0) const {
-    net::arrival a;
-    a.rank = rank;
-    a.data = reinterpret_cast<const std::byte*>(words_);
-    a.size = sizeof(words_);
-    return a;
-  }
-
- private:
-  std::uint32_t words_[9];
-};
 
 // Rank 0 posts; rank 1 has the receives and the memory of its own pair.
 class net_exchange_test : public testing::TestWithParam<int> {
@@ -344,59 +321,6 @@ TEST_P(net_exchange_test, on_message__each_allocation_fails_in_turn) {
     exchanges_[1]->on_peer_ended(0);  // it forgets the answers
     return has_failed;
   });
-}
-
-// A network that takes answers to all ranks but those that it refuses.
-struct refusing final : net::endpoint {
-  lci::errorcode_t send_inline(int rank, std::uint32_t, const void*, std::size_t, const void*,
-                               std::size_t) noexcept override {
-    if (rank <= last_refused) return lci::errorcode_t::retry_nomem;
-    ++taken[rank];
-    return lci::errorcode_t::done;
-  }
-  lci::errorcode_t send(const net::net_op&) noexcept override { return lci::errorcode_t::fatal; }
-  lci::errorcode_t put(const net::net_op&) noexcept override { return lci::errorcode_t::fatal; }
-  lci::errorcode_t put_imm(const net::net_op&) noexcept override { return lci::errorcode_t::fatal; }
-  lci::errorcode_t get(const net::net_op&) noexcept override { return lci::errorcode_t::fatal; }
-
-  int last_refused = -1;
-  std::size_t taken[3] = {};
-};
-
-TEST(net_exchange, progress_st__a_refused_answer_holds_back_no_other) {
-  refusing network;
-  key_table keys;
-  net_exchange exchange(network, 64, keys);
-  std::uint32_t ticket = 0;
-  for (int rank : {0, 1, 0, 2})
-    exchange.on_message(message(opcode::send, 1000, ++ticket, 4).arrives(rank));
-  network.last_refused = 0;
-  exchange.progress_st();
-  EXPECT_EQ(network.taken[0], 0u);
-  EXPECT_EQ(network.taken[1], 1u);
-  EXPECT_EQ(network.taken[2], 1u);
-  network.last_refused = -1;
-  exchange.progress_st();
-  exchange.progress_st();
-  EXPECT_EQ(network.taken[0], 2u);
-  EXPECT_EQ(network.taken[1] + network.taken[2], 2u);
-}
-
-// Who asks and takes no answer fills no memory, and what came last is answered when there is room.
-TEST(net_exchange, progress_st__more_answers_than_there_may_be) {
-  refusing network;
-  key_table keys;
-  net_exchange exchange(network, 64, keys);
-  network.last_refused = 0;
-  constexpr std::uint32_t REQUESTS = 2 * net_exchange::MAX_REPLIES;
-  for (std::uint32_t ticket = 1; ticket <= REQUESTS; ++ticket)
-    exchange.on_message(message(opcode::send, 1000, ticket, 4).arrives());
-  exchange.progress_st();
-  network.last_refused = -1;
-  exchange.progress_st();
-  EXPECT_EQ(network.taken[0], net_exchange::MAX_REPLIES);
-  exchange.progress_st();
-  EXPECT_EQ(network.taken[0], net_exchange::MAX_REPLIES + 1);
 }
 
 // Whose queue is one too many is told so.
