@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace lci::base {
 
@@ -35,12 +36,31 @@ constexpr const auto& take_step(const Table& table, State& state, Event on) noex
   return row;
 }
 
-// States and events are enums that count from 0; the ends are the states from `first_end` on; the
-// first state is 0.
+// `states`, a bit for each, and all that rows lead to from them; backward: that lead to them.
+template <class Table>
+constexpr std::uint64_t all_reached(const Table& table, std::uint64_t states,
+                                    bool backward) noexcept {
+  for (std::uint64_t before = 0; before != states;) {
+    before = states;
+    for (const auto& t : table) {
+      const std::uint64_t from = std::uint64_t{1} << static_cast<unsigned>(t.from);
+      const std::uint64_t to = std::uint64_t{1} << static_cast<unsigned>(t.to);
+      if ((states & (backward ? to : from)) != 0) states |= backward ? from : to;
+    }
+  }
+  return states;
+}
+
+// States and events are enums that count from 0, states to at most 63; the ends are the states from
+// `first_end` on; the first state is 0.
 template <class Table, class State>
 constexpr bool table_is_sound(const Table& table, State first_end, std::size_t states,
                               std::size_t events) noexcept {
   const auto ends = static_cast<std::size_t>(first_end);
+  if (states > 63) return false;
+  for (const auto& t : table)
+    if (static_cast<std::size_t>(t.from) >= states || static_cast<std::size_t>(t.to) >= states)
+      return false;
   for (std::size_t s = 0; s < ends; ++s)
     for (std::size_t e = 0; e < events; ++e) {
       std::size_t rows = 0;
@@ -49,19 +69,9 @@ constexpr bool table_is_sound(const Table& table, State first_end, std::size_t s
       if (rows != 1) return false;
     }
   if (table.size() != ends * events) return false;  // a row that starts at an end
-  for (std::size_t s = 1; s < states; ++s) {
-    bool reached = false;
-    for (const auto& t : table)
-      reached = reached || (static_cast<std::size_t>(t.to) == s && t.from != t.to);
-    if (!reached) return false;
-  }
-  for (std::size_t s = 0; s < ends; ++s) {
-    bool leaves = false;
-    for (const auto& t : table)
-      leaves = leaves || (static_cast<std::size_t>(t.from) == s && t.from != t.to);
-    if (!leaves) return false;
-  }
-  return true;
+  const std::uint64_t all = (std::uint64_t{1} << states) - 1;
+  const std::uint64_t live = (std::uint64_t{1} << ends) - 1;
+  return all_reached(table, 1, false) == all && all_reached(table, all & ~live, true) == all;
 }
 
 }  // namespace lci::base

@@ -61,9 +61,9 @@ bool card_queue::begin(std::uint64_t available) noexcept {
   copy[0] = *octoword_at(options_.ring, next_, 0);
   const std::uint32_t octowords = octowords_in(copy[0]);
   blocks_ = wqe::blocks_of(octowords);
-  request_.restart();
-  request_.op = static_cast<opcode>(wqe::be32(copy[0].word[0]) & 0xff);
   if (octowords == 0 || blocks_ > available) {
+    request_.restart();
+    request_.op = static_cast<opcode>(wqe::be32(copy[0].word[0]) & 0xff);
     blocks_ = 1;
     found_ = has_failed_ ? syndrome::flushed : syndrome::local_qp_operation;
     return false;

@@ -20,8 +20,8 @@ namespace lci::device {
 
 struct card_queue_options {
   wqe::send_ring ring;
-  wqe::completion_queue cq;
-  wqe::doorbell bell;  // a mailbox is read as it is, of the other forms the record
+  wqe::completion_queue cq;  // of this queue alone
+  wqe::doorbell bell;        // a mailbox is read as it is, of the other forms the record
   std::uint32_t qpn = 0;
   std::uint64_t first = 0;  // index of the first request
   std::uint64_t max_message = wqe::DEFAULT_MAX_MESSAGE;

@@ -1,6 +1,7 @@
 // The card's side of a completion queue: writes entries as hardware does, and never into one that
 // has not been given back. Callers: card_queue, receiver. Threads: single.
-// Always true: the word with the owner bit is stored last, so an entry is whole when it is seen.
+// Always true: the word with the owner bit is stored last, so an entry is whole when it is seen; a
+// completion queue has one writer, which counts alone: two halves cannot share one.
 #pragma once
 
 #include <cstdint>

@@ -27,6 +27,13 @@ struct region {
   bool is_zero_based = false;  // addresses are offsets
 };
 
+// Whether [address, address + length) is inside of `size` bytes from `begin` on.
+constexpr bool is_inside(std::uint64_t address, std::uint64_t length, std::uint64_t begin,
+                         std::uint64_t size) noexcept {
+  // In this order no sum runs over.
+  return address >= begin && address - begin <= size && length <= size - (address - begin);
+}
+
 class key_table {
  public:
   std::uint32_t add(const region& what) {
@@ -54,9 +61,7 @@ class key_table {
     if (found == nullptr) return nullptr;
     const region& r = found->what;
     const std::uint64_t begin = r.is_zero_based ? 0 : reinterpret_cast<std::uintptr_t>(r.base);
-    // In this order no sum runs over.
-    if ((r.allowed & wanted) != wanted || address < begin || address - begin > r.length ||
-        length > r.length - (address - begin))
+    if ((r.allowed & wanted) != wanted || !is_inside(address, length, begin, r.length))
       return nullptr;
     return r.base + (address - begin);
   }

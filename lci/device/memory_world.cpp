@@ -65,7 +65,10 @@ answer memory_world::put(opcode op, const local_data& from, remote_place to, std
     if (at == nullptr) return failed(syndrome::remote_access);
   }
   const bool notifies = op == opcode::rdma_write_imm;
-  if (notifies && (peer_ == nullptr || !peer_->is_ready())) return {outcome::retry, {}};
+  if (notifies) {
+    const answer a = peer_ == nullptr ? answer{outcome::retry, {}} : peer_->readiness();
+    if (a.what != outcome::done) return a;
+  }
   for (std::uint32_t i = 0; i < from.count; ++i) {
     put_bytes(at, from.pieces[i].at, from.pieces[i].length);
     at += from.pieces[i].length;
@@ -87,9 +90,7 @@ answer memory_world::get(remote_place from, const local_data& to) noexcept {
 answer memory_world::send(opcode op, const local_data& from, std::uint32_t imm,
                           bool solicited) noexcept {
   if (peer_ == nullptr) return {outcome::retry, {}};
-  const answer a = peer_->take(op, from, imm, qpn_, solicited);
-  if (a.what == outcome::done && op == opcode::send_inval) keys_.remove(imm);
-  return a;
+  return peer_->take(op, from, imm, qpn_, solicited);
 }
 
 answer memory_world::atomic(opcode op, const wqe::atomic_operands& with, remote_place at,

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "lci/status.hpp"
+
 namespace lci::device {
 
 using wqe::be32;
@@ -50,10 +52,6 @@ void gather(const local_data& from, std::uint32_t offset, std::byte* to, std::si
     size -= n;
     offset = 0;
   }
-}
-
-bool is_retry(errorcode_t code) {
-  return code != errorcode_t::done && code != errorcode_t::posted && code != errorcode_t::fatal;
 }
 
 }  // namespace
@@ -103,7 +101,7 @@ void net_exchange::post(outgoing& o) noexcept {
             o.sent,          o.ticket}
             .in_order_of_wire();
     const errorcode_t code = to_.send_inline(o.rank, 0, &h, sizeof(h), part, size);
-    if (is_retry(code)) return;
+    if (error_t(code).is_retry()) return;
     if (code == errorcode_t::fatal) {
       o.is_answered = true;
       o.why = syndrome::retry_exceeded;
@@ -135,7 +133,12 @@ void net_exchange::take_part(int rank, const header& h, const std::byte* data, s
       (size == 0 && h.length != 0))
     return;
   const sender from{rank, h.from_qpn};
-  if (in_.size() >= MAX_SENDERS && in_.find(from) == in_.end()) return;
+  if (in_.size() >= MAX_SENDERS && in_.find(from) == in_.end()) {
+    // Once for a request: its other parts come as well.
+    if (h.offset == 0 && replies_.size() < MAX_REPLIES)
+      replies_.push_back({rank, h.from_qpn, h.ticket, syndrome::remote_operation, 0});
+    return;
+  }
   incoming& m = in_[from];
   if (m.ticket != h.ticket) {
     // Numbers grow, so one that is behind is late; its sender has ended it.
@@ -193,18 +196,22 @@ answer net_exchange::deliver(const sender& from, incoming& m, std::uint64_t* old
   return found->second->take(m.op, data, m.imm, from.second, m.solicited);
 }
 
-// False: its receiver is not ready. The place for the reply is made first, so that what was
-// delivered is answered.
-bool net_exchange::settle(const sender& from, incoming& m) {
-  replies_.push_back({from.first, from.second, m.ticket, syndrome::none, 0});
+// It stays due while its receiver is not ready, or there is no place for the reply. That is made
+// first, so that what was delivered is answered.
+void net_exchange::settle(const sender& from, incoming& m) noexcept {
+  if (replies_.size() >= MAX_REPLIES) return;
+  try {
+    replies_.push_back({from.first, from.second, m.ticket, syndrome::none, 0});
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   const answer a = deliver(from, m, &replies_.back().old);
   if (a.what == outcome::retry) {
     replies_.pop_back();
-    return false;
+    return;
   }
   replies_.back().why = a.what == outcome::failed ? a.why : syndrome::none;
   m.is_due = false;
-  return true;
 }
 
 void net_exchange::take_reply(int rank, const header& h) noexcept {
@@ -217,7 +224,7 @@ void net_exchange::take_reply(int rank, const header& h) noexcept {
   }
 }
 
-void net_exchange::on_peer_failed(int rank) noexcept {
+void net_exchange::on_peer_ended(int rank) noexcept {
   for (outgoing* const o : out_) {
     if (o->rank != rank || o->is_answered) continue;
     o->why = syndrome::retry_exceeded;
@@ -231,24 +238,24 @@ void net_exchange::on_peer_failed(int rank) noexcept {
 }
 
 void net_exchange::progress_st() noexcept {
-  try {
-    for (auto& [from, m] : in_)
-      if (m.is_due) settle(from, m);
-  } catch (const std::bad_alloc&) {
-    // It stays due.
-  }
-  for (; !replies_.empty(); replies_.pop_front()) {
-    const reply& r = replies_.front();
-    header h;
-    h.kind = header::REPLY;
-    h.op = static_cast<std::uint32_t>(r.why);
-    h.to_qpn = r.to_qpn;
-    h.imm = static_cast<std::uint32_t>(r.old >> 32);
-    h.length = static_cast<std::uint32_t>(r.old);
-    h.ticket = r.ticket;
-    h = h.in_order_of_wire();
-    if (is_retry(to_.send_inline(r.rank, 0, &h, sizeof(h), nullptr, 0))) return;
-  }
+  for (auto& [from, m] : in_)
+    if (m.is_due) settle(from, m);
+  // One that the network refuses holds back no other: that may be to another rank.
+  replies_.erase(std::remove_if(replies_.begin(), replies_.end(),
+                                [this](const reply& r) { return !error_t(post(r)).is_retry(); }),
+                 replies_.end());
+}
+
+errorcode_t net_exchange::post(const reply& r) noexcept {
+  header h;
+  h.kind = header::REPLY;
+  h.op = static_cast<std::uint32_t>(r.why);
+  h.to_qpn = r.to_qpn;
+  h.imm = static_cast<std::uint32_t>(r.old >> 32);
+  h.length = static_cast<std::uint32_t>(r.old);
+  h.ticket = r.ticket;
+  h = h.in_order_of_wire();
+  return to_.send_inline(r.rank, 0, &h, sizeof(h), nullptr, 0);
 }
 
 }  // namespace lci::device

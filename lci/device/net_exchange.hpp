@@ -3,9 +3,9 @@
 // a network takes at once; they are meant for what is small. Callers: net_world for what goes out;
 // the sink of the device for what comes in; the thread that drives the cards for what had to wait.
 // Threads: single, that thread polls the device too. Always true: each request gets one answer,
-// when the receiver has taken it or will not; a request whose receiver is not ready waits here, and
-// others of other queues go on; what does not parse is dropped; of one queue there is one request
-// at a time, and parts of an earlier one are dropped.
+// when the receiver has taken it or will not (but see MAX_SENDERS); a request whose receiver is not
+// ready waits here, and others of other queues go on; what does not parse is dropped; of one queue
+// there is one request at a time, and parts of an earlier one are dropped.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,11 @@ namespace lci::device {
 class net_exchange {
  public:
   static constexpr std::uint32_t MAX_LENGTH = 65536;  // of a request's data
-  // Queues of peers that have sent something. Parts of one more are dropped.
+  // Queues of peers that have sent something. Requests of one more are refused with
+  // remote_operation, or dropped while there is no place for the answer.
   static constexpr std::size_t MAX_SENDERS = 1024;
+  // Answers that the network has not taken. Requests wait for a place.
+  static constexpr std::size_t MAX_REPLIES = MAX_SENDERS;
 
   // A request that goes out: its owner keeps it until it is answered or forgotten.
   struct outgoing {
@@ -61,7 +64,7 @@ class net_exchange {
 
   // For the device's sink.
   net::verdict on_message(const net::arrival& message) noexcept;
-  void on_peer_failed(int rank) noexcept;
+  void on_peer_ended(int rank) noexcept;  // it left or failed
 
   // What had to wait: requests for receivers, answers for the network.
   void progress_st() noexcept;
@@ -88,7 +91,8 @@ class net_exchange {
   void take_part(int rank, const header& h, const std::byte* data, std::size_t size);
   void take_reply(int rank, const header& h) noexcept;
   answer deliver(const sender& from, incoming& m, std::uint64_t* old) noexcept;
-  bool settle(const sender& from, incoming& m);
+  void settle(const sender& from, incoming& m) noexcept;
+  errorcode_t post(const reply& r) noexcept;
 
   net::endpoint& to_;
   const std::size_t part_;  // bytes of data in one message

@@ -31,11 +31,8 @@ const peer_memory* net_world::find(remote_place place, std::uint64_t length,
   const std::size_t slot = std::size_t{place.key} - FIRST_KEY;
   if (slot >= peers_.size()) return nullptr;
   const peer_memory& p = peers_[slot];
-  // In this order no sum runs over.
-  if ((p.allowed & wanted) != wanted || place.address < p.base ||
-      place.address - p.base > p.length || length > p.length - (place.address - p.base))
-    return nullptr;
-  return &p;
+  const bool is_allowed = (p.allowed & wanted) == wanted;
+  return is_allowed && is_inside(place.address, length, p.base, p.length) ? &p : nullptr;
 }
 
 answer net_world::begin(verb v, unsigned wanted, const local_data& data,

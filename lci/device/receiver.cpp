@@ -23,12 +23,13 @@ receiver::receiver(const recv_queue& queue, key_table& keys)
     : queue_(queue), keys_(keys), cq_(queue.cq) {}
 
 // edge wqe.receives, other side in the program: post_receives() of lci/wqe.
-bool receiver::is_ready() const noexcept {
+answer receiver::readiness() const noexcept {
+  if (has_failed_) return failed(syndrome::retry_exceeded);
   const std::uint32_t posted =
       wqe::be32(wqe::word_at<std::uint32_t>(queue_.record + wqe::RECEIVE_RECORD)
                     .load(std::memory_order_acquire));
-  return !has_failed_ && wqe::widened(next_, static_cast<std::uint16_t>(posted)) != next_ &&
-         !cq_.is_full();
+  const bool has_entry = wqe::widened(next_, static_cast<std::uint16_t>(posted)) != next_;
+  return has_entry && !cq_.is_full() ? answer{} : answer{outcome::retry, {}};
 }
 
 // The places of the next entry, as many as `length` bytes need.
@@ -36,7 +37,7 @@ bool receiver::resolve_entry(std::uint64_t length, syndrome* why) {
   const std::uint32_t most = std::min(segments_of(queue_.ring), MOST_PIECES);
   const auto* const entry = static_cast<const wqe::octoword*>(queue_.ring.base) +
                             (next_ & (queue_.ring.entries - 1)) * segments_of(queue_.ring);
-  place_count_ = 0;
+  std::uint32_t places = 0;
   for (std::uint32_t i = 0; i < most && length != 0; ++i) {
     const wqe::octoword o = entry[i];
     const std::uint32_t said = wqe::be32(o.word[0]), key = wqe::be32(o.word[1]);
@@ -48,7 +49,7 @@ bool receiver::resolve_entry(std::uint64_t length, syndrome* why) {
       *why = syndrome::local_protection;
       return false;
     }
-    places_[place_count_++] = {at, used};
+    places_[places++] = {at, used};
     length -= used;
   }
   if (length == 0) return true;
@@ -72,8 +73,7 @@ void receiver::complete(cqe_opcode kind, std::uint64_t length, std::uint32_t imm
 
 answer receiver::take(wqe::opcode op, const local_data& from, std::uint32_t imm,
                       std::uint32_t source_qp, bool solicited) noexcept {
-  if (has_failed_) return failed(syndrome::retry_exceeded);
-  if (!is_ready()) return {outcome::retry, {}};
+  if (const answer a = readiness(); a.what != outcome::done) return a;
   syndrome why = syndrome::none;
   if (!resolve_entry(from.length, &why)) {
     has_failed_ = true;
@@ -91,13 +91,15 @@ answer receiver::take(wqe::opcode op, const local_data& from, std::uint32_t imm,
       if (used == places_[place].length) ++place, used = 0;
     }
   }
+  // Before the completion: who sees that finds the key gone.
+  if (op == wqe::opcode::send_inval) keys_.remove(imm);
   complete(kind_of(op), from.length, imm, source_qp, solicited, syndrome::none);
   return {};
 }
 
 answer receiver::notify(std::uint64_t length, std::uint32_t imm, std::uint32_t source_qp,
                         bool solicited) noexcept {
-  if (!is_ready()) return {outcome::retry, {}};
+  if (const answer a = readiness(); a.what != outcome::done) return a;
   complete(cqe_opcode::resp_write_imm, length, imm, source_qp, solicited, syndrome::none);
   return {};
 }

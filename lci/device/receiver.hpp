@@ -14,7 +14,7 @@ namespace lci::device {
 
 struct recv_queue {
   wqe::recv_ring ring;
-  wqe::completion_queue cq;
+  wqe::completion_queue cq;         // of this queue alone: not that of the send half
   std::uint32_t* record = nullptr;  // the doorbell record of the pair
   std::uint32_t qpn = 0;
 };
@@ -23,13 +23,15 @@ class receiver {
  public:
   receiver(const recv_queue& queue, key_table& keys);
 
-  // A send: its bytes go into the next entry. What the sender's card is told.
+  // A send: its bytes go into the next entry; one with invalidate takes the key `imm` back. What
+  // the sender's card is told.
   answer take(wqe::opcode op, const local_data& from, std::uint32_t imm, std::uint32_t source_qp,
               bool solicited) noexcept;
   // A write with immediate data: the next entry is used up and stays empty.
   answer notify(std::uint64_t length, std::uint32_t imm, std::uint32_t source_qp,
                 bool solicited) noexcept;
-  bool is_ready() const noexcept;  // there is an entry, and a place for its completion
+  // Done: there is an entry, and a place for its completion. Failed: there will be none any more.
+  answer readiness() const noexcept;
 
  private:
   bool resolve_entry(std::uint64_t length, wqe::syndrome* why);
@@ -42,7 +44,6 @@ class receiver {
   std::uint64_t next_ = 0;  // entry
   bool has_failed_ = false;
   local_piece places_[MOST_PIECES];
-  std::uint32_t place_count_ = 0;
 };
 
 }  // namespace lci::device

@@ -85,7 +85,6 @@ syndrome parse(const octoword* wqe, std::uint32_t octowords, std::uint64_t index
   const std::uint32_t opmod = head >> 24;
   out->restart();
   out->op = static_cast<opcode>(head & 0xff);
-  out->octowords = octowords;
   out->signaled = is_signaled(wqe[0]);
   out->solicited = (be32(wqe[0].word[2]) & wqe::SOLICITED) != 0;
   out->imm = be32(wqe[0].word[3]);

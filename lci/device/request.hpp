@@ -22,7 +22,6 @@ struct piece {
 
 struct request_head {
   wqe::opcode op = wqe::opcode::nop;
-  std::uint32_t octowords = 0;
   bool signaled = false;
   bool solicited = false;
   std::uint32_t imm = 0;  // host order

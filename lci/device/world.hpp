@@ -1,5 +1,5 @@
 // The seam below a card in software: what a checked request does to the other side. Behind it
-// stands plain memory (memory_world), and can stand any backend. Callers: card_queue, for one
+// stands plain memory (memory_world) or a network of lci (net_world). Callers: card_queue, for one
 // request at a time. Threads: single, the one that drives the card. Always true: local pieces were
 // looked up and may be read, or written, for as long as the request is under way; the other side's
 // keys are looked up behind the seam, all of them before the first byte is written.
@@ -31,7 +31,7 @@ enum class outcome {
   done,    // what was to be written is there, in order before all that follows
   posted,  // poll() will say
   retry,   // not now, and nothing happened
-  failed,  // see the syndrome; nothing was written
+  failed,  // see the syndrome; over a network a part may have been written
 };
 struct answer {
   outcome what = outcome::done;

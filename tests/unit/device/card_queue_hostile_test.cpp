@@ -2,6 +2,8 @@
 // keys name is written, nothing hangs, and what is posted ends, done or with an error.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/device_code/wqe_inputs.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/support/seed.hpp"
@@ -98,11 +100,29 @@ TEST(card_queue_hostile, guarded__sees_a_byte_on_either_side) {
   EXPECT_TRUE(i.is_whole());
 }
 
+// An octoword that says a place of the other side, or a piece of the own one, mostly inside.
+void make_right(pair& p, random_numbers& random, bool is_remote, std::uint32_t* words) {
+  const std::uint64_t place =
+      (is_remote ? p.remote.address() : p.local.address()) + random.below(3072);
+  const auto high = static_cast<std::uint32_t>(place >> 32);
+  const auto low = static_cast<std::uint32_t>(place);
+  words[0] = is_remote ? high : random.below(2048);
+  words[1] = is_remote ? low : p.lkey;
+  words[2] = is_remote ? p.rkey : high;
+  words[3] = is_remote ? 0 : low;
+}
+
+bool has_ones(guarded& g) {
+  return std::find(g.data(), g.data() + g.size(), std::byte{1}) != g.data() + g.size();
+}
+
 TEST(card_queue_hostile, progress__rings_of_random_bytes_with_keys_that_are_right) {
   random_numbers random(test_seed(), 5);
   constexpr int ROUNDS = IS_SANITIZED ? 200 : 5000;
+  int moved = 0;
   for (int round = 0; round < ROUNDS; ++round) {
     pair p(8);
+    std::memset(p.local.data(), 1, p.local.size());
     for (std::uint32_t block = 0; block < 8; ++block) {
       std::uint32_t words[16];
       const std::uint64_t places[] = {p.local.address(), p.remote.address(), p.landing.address()};
@@ -116,16 +136,20 @@ TEST(card_queue_hostile, progress__rings_of_random_bytes_with_keys_that_are_righ
         words[w + 2] =
             random.below(2) == 0 ? keys[random.below(3)] : static_cast<std::uint32_t>(place >> 32);
         words[w + 3] = static_cast<std::uint32_t>(place);
+        if (random.below(4) != 0) make_right(p, random, w == 4 && random.below(2) == 0, words + w);
       }
       words[0] = block << 8 | static_cast<std::uint32_t>(ALL[random.below(12)]);
-      words[1] = pair::QPN << 8 | random.below(9);
+      words[1] = pair::QPN << 8 | (random.below(4) != 0 ? 2 + random.below(2) : random.below(9));
       for (std::uint32_t& w : words) w = wqe::be32(w);
       std::memcpy(p.ring.data() + block * 64, words, 64);
     }
+    if (random.below(2) == 0) p.post_receive(0, p.landing.size());
     p.post_receive(random.below(4096), random.below(8192));
     run(p, 8);
     if (testing::Test::HasFatalFailure()) return;
+    moved += has_ones(p.remote) || has_ones(p.landing);
   }
+  EXPECT_GT(moved, 0);  // not all of it is refused
 }
 
 TEST(card_queue_hostile, progress__receive_entries_with_each_byte_changed) {

@@ -145,6 +145,19 @@ TEST_F(card_queue_test, progress__send_with_invalidate_takes_the_key_back) {
   EXPECT_EQ(c.imm, p->rkey);
 }
 
+TEST_F(card_queue_test, progress__write_imm_to_a_receiver_that_failed_ends) {
+  p->post_receive(0, 4);
+  p->post_receive(0, 64);
+  const local_piece long_one{p->local.data(), 8};
+  EXPECT_EQ(p->peer->take(opcode::send, {&long_one, 1, 8}, 0, pair::QPN, false).what,
+            outcome::failed);
+  p->local.data()[0] = std::byte{7};
+  ASSERT_EQ(p->post(request_for(opcode::rdma_write_imm), 0, 8), status::ok);
+  EXPECT_EQ(p->card->progress_st(), 1u);
+  EXPECT_EQ(completed(status::failed).error, syndrome::retry_exceeded);
+  EXPECT_EQ(p->remote.data()[0], std::byte{0});
+}
+
 // What is wrong, and what the card says of it; then everything behind it is flushed.
 TEST_F(card_queue_test, progress__errors_have_their_syndrome_and_flush_the_rest) {
   struct wrong {

@@ -6,7 +6,9 @@
 #include "lci/device/net_world.hpp"
 #include "tests/contract/group.hpp"
 #include "tests/support/device_code/wqe_inputs.hpp"
+#include "tests/support/failing_new/each_allocation.hpp"
 #include "tests/support/sim/sim.hpp"
+#include "tests/unit/device/message.hpp"
 #include "tests/unit/device/pair.hpp"
 
 namespace {
@@ -178,6 +180,19 @@ TEST_P(net_exchange_test, atomic__both_widths_and_what_was_there) {
   EXPECT_EQ(now, (std::uint64_t{1} << 40) + 7);
 }
 
+TEST_P(net_exchange_test, send_inval__takes_the_key_back) {
+  there_.post_receive(0, 64);
+  wqe::send_request r = request_for(opcode::send_inval);
+  r.imm = there_.rkey;
+  ASSERT_EQ(post(r, 0, 8), status::ok);
+  completed();
+  const wqe::completion c = received();
+  EXPECT_EQ(c.kind, cqe_opcode::resp_send_inv);
+  EXPECT_EQ(c.imm, there_.rkey);
+  ASSERT_EQ(post(request_for(opcode::atomic_fa), 64, 8, 8), status::ok);
+  EXPECT_EQ(completed(status::failed).error, syndrome::remote_access);
+}
+
 TEST_P(net_exchange_test, errors__of_the_peer_come_back_with_their_syndrome) {
   there_.post_receive(0, 4);
   ASSERT_EQ(post(request_for(opcode::send), 0, 8), status::ok);
@@ -187,6 +202,16 @@ TEST_P(net_exchange_test, errors__of_the_peer_come_back_with_their_syndrome) {
   EXPECT_EQ(received(status::failed).error, syndrome::local_length);
 }
 
+TEST_P(net_exchange_test, errors__write_imm_to_a_receiver_that_failed_ends) {
+  there_.post_receive(0, 64);
+  there_.post_receive(0, 64);
+  const local_piece long_one{here_.local.data(), 65};
+  EXPECT_EQ(there_.peer->take(opcode::send, {&long_one, 1, 65}, 0, 1000, false).what,
+            outcome::failed);
+  ASSERT_EQ(post(request_for(opcode::rdma_write_imm), 0, 8), status::ok);
+  EXPECT_EQ(completed(status::failed).error, syndrome::retry_exceeded);
+}
+
 TEST_P(net_exchange_test, errors__the_peers_key_was_taken_back) {
   there_.keys.remove(there_.rkey);
   wqe::send_request r = request_for(opcode::atomic_fa);
@@ -194,35 +219,54 @@ TEST_P(net_exchange_test, errors__the_peers_key_was_taken_back) {
   EXPECT_EQ(completed(status::failed).error, syndrome::remote_access);
 }
 
-TEST_P(net_exchange_test, on_peer_failed__ends_what_waits) {
+TEST_P(net_exchange_test, on_peer_ended__ends_what_waits) {
   ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
   for (int i = 0; i < 50; ++i) step();
-  exchanges_[0]->on_peer_failed(1);
-  exchanges_[1]->on_peer_failed(0);
+  exchanges_[0]->on_peer_ended(1);
+  exchanges_[1]->on_peer_ended(0);
   EXPECT_EQ(completed(status::failed).error, syndrome::retry_exceeded);
 }
 
 // Whatever arrives: nothing is written but what entries and keys name, and real requests go on.
 TEST_P(net_exchange_test, on_message__garbage_is_dropped) {
   random_numbers random(1, 1);
+  int delivered = 0;
+  const auto keep_receives = [&] {
+    wqe::completion c;
+    while (there_.poll_receive(&c) == status::ok) ++delivered;
+    while (there_.receives - there_.recv_consumed < 12) there_.post_receive(0, 4096);
+  };
   for (int i = 0; i < 20000; ++i) {
+    keep_receives();
     std::uint32_t words[16];
     for (std::uint32_t& w : words)
       w = random.below(3) == 0 ? static_cast<std::uint32_t>(random.next()) : random.below(200);
     words[0] = 0x4c435158 + random.below(3);
     words[1] = random.below(64);
+    if (random.below(2) == 0) words[2] = pair::PEER;
     words[3] = 1000 + random.below(4);  // of queues that there are not
-    for (std::uint32_t& w : words) w = wqe::be32(w);
     net::arrival a;
     a.rank = static_cast<int>(random.below(2));
     a.data = reinterpret_cast<const std::byte*>(words);
     a.size = random.below(sizeof(words) + 1);
+    if (a.size >= 32 && random.below(2) == 0) {  // of one part, and often new
+      words[1] = static_cast<std::uint32_t>(opcode::rdma_write_imm) + random.below(3);
+      words[5] = static_cast<std::uint32_t>(a.size - 32);
+      words[6] = 0;
+      words[7] = static_cast<std::uint32_t>(random.next());
+    }
+    for (std::uint32_t& w : words) w = wqe::be32(w);
+    if (i % 8 == 0) {
+      step();
+      ranks_->poll();
+    }
     EXPECT_EQ(exchanges_[1]->on_message(a), net::verdict::taken);
   }
   EXPECT_TRUE(there_.is_whole());
   for (std::size_t i = 0; i < there_.remote.size(); ++i)
     ASSERT_EQ(there_.remote.data()[i], std::byte{0});
-  there_.post_receive(0, 128);
+  keep_receives();  // more than there are queues that may still wait for one
+  EXPECT_GT(delivered, 100);
   ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
   completed();
 }
@@ -233,18 +277,62 @@ TEST_P(net_exchange_test, on_message__more_senders_than_there_may_be) {
   ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
   completed();
   for (std::uint32_t qpn = 1; qpn <= 2 * net_exchange::MAX_SENDERS; ++qpn) {
-    std::uint32_t words[9] = {0x4c435158, 0x0a, pair::PEER, 0x10000 + qpn, 0, 64, 0, 1, 0};
-    for (std::uint32_t& w : words) w = wqe::be32(w);
-    net::arrival a;
-    a.rank = 0;
-    a.data = reinterpret_cast<const std::byte*>(words);
-    a.size = sizeof(words);
-    ASSERT_EQ(exchanges_[1]->on_message(a), net::verdict::taken);
+    const message m(opcode::send, 0x10000 + qpn, 1, 64);
+    ASSERT_EQ(exchanges_[1]->on_message(m.arrives()), net::verdict::taken);
   }
   EXPECT_EQ(exchanges_[1]->senders(), net_exchange::MAX_SENDERS);
   there_.post_receive(0, 128);
   ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
   completed();
+}
+
+// Whichever allocation fails, a request is delivered once: also if the thread that drives the cards
+// comes between a message and its repetition. Without memory for its answer it waits.
+TEST_P(net_exchange_test, on_message__each_allocation_fails_in_turn) {
+  constexpr std::uint32_t STRANGER = 1000;
+  for_each_allocation([&](std::uint64_t n) {
+    std::uint32_t ticket = 0;
+    bool has_failed = false;
+    constexpr std::uint32_t REQUESTS = 64;  // so many that some answers need memory
+    for (std::uint32_t i = 0; i < REQUESTS; ++i) {
+      there_.post_receive(0, 128);
+      there_.post_receive(0, 128);  // for what would come twice
+      message m(opcode::send, STRANGER, ++ticket, 4);
+      std::uint64_t calls = 0;
+      net::verdict v;
+      {
+        fail_nth_new fail(has_failed ? 0 : n);
+        v = exchanges_[1]->on_message(m.arrives());
+        has_failed = has_failed || fail.fired();
+        calls = fail.count();
+      }
+      if (!has_failed) n -= calls;
+      exchanges_[1]->progress_st();
+      if (v == net::verdict::deferred) exchanges_[1]->on_message(m.arrives());
+      exchanges_[1]->progress_st();
+      received();
+      wqe::completion c;
+      EXPECT_EQ(there_.poll_receive(&c), status::nothing);
+      // The other receive is used up by an own message.
+      exchanges_[1]->on_message(message(opcode::send, STRANGER, ++ticket, 4).arrives());
+      exchanges_[1]->progress_st();
+      received();
+    }
+    exchanges_[1]->on_peer_ended(0);  // it forgets the answers
+    return has_failed;
+  });
+}
+
+// Whose queue is one too many is told so.
+TEST_P(net_exchange_test, on_message__a_sender_that_is_refused_is_answered) {
+  for (std::uint32_t i = 0; i < net_exchange::MAX_SENDERS; ++i)
+    exchanges_[1]->on_message(message(opcode::send, 0x10000 + i, 1, 64).arrives());
+  ASSERT_EQ(exchanges_[1]->senders(), net_exchange::MAX_SENDERS);
+  there_.post_receive(0, 128);
+  ASSERT_EQ(post(request_for(opcode::send), 0, 100), status::ok);
+  EXPECT_EQ(completed(status::failed).error, syndrome::remote_operation);
+  wqe::completion c;
+  EXPECT_EQ(there_.poll_receive(&c), status::nothing);
 }
 
 INSTANTIATE_TEST_SUITE_P(sim, net_exchange_test, testing::Values(0, 1),

@@ -80,6 +80,7 @@ TEST_F(receiver_test, take__too_long_or_a_bad_key_ends_it_for_good) {
   EXPECT_EQ(p.landing.data()[0], std::byte{0});
   p.post_receive(0, 64);
   EXPECT_EQ(take(8).what, outcome::failed);
+  EXPECT_EQ(p.peer->notify(8, 1, pair::QPN, false).why, syndrome::retry_exceeded);
 
   pair q;
   receiver other(q.recv, q.keys);
