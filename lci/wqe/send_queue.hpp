@@ -88,30 +88,37 @@ LCI_ANYWHERE inline void unlock(std::uint32_t* lock) noexcept {
   word_at<std::uint32_t>(lock).store(0, std::memory_order_release);
 }
 
-// Reads the completions that are there, unless another thread does. True: it found some.
+// Reads the completions that are there, one turn of their queue at most, unless another thread
+// does. True: it found some.
 LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
   send_queue_state& s = *q.state;
   if (!try_lock(&s.poll_lock)) return false;
+  // Under the lock both words change here alone.
   const std::uint64_t before = s.consumed;
+  std::uint64_t done = s.done, consumed = before;
   completion c;
-  for (status found = poll(q.cq, s.consumed, &c); found != status::nothing;
-       found = poll(q.cq, s.consumed, &c)) {
-    ++s.consumed;
+  for (; consumed - before < q.cq.count; ++consumed) {
+    const status found = poll(q.cq, consumed, &c);
+    if (found == status::nothing) break;
     if (found == status::failed) {
       if (ended_by(q) == status::ok) s.error = c;
       end(q, status::failed);
     }
-    // Under the lock `done` changes here alone. The request is still in the ring and says how long
-    // it is: its blocks are not free yet.
-    const std::uint64_t index = widened(s.done, c.wqe_counter);
+    // The request is still in the ring and says how long it is: its blocks are not free yet.
+    const std::uint64_t index = widened(done, c.wqe_counter);
     const std::uint32_t octowords = be32(octoword_at(q.ring, index, 0)->word[1]) & MAX_OCTOWORDS;
-    // edge wqe.done: the blocks are read before they are free. Partner is admit().
-    word_at<std::uint64_t>(&s.done).store(index + blocks_of(octowords), std::memory_order_release);
+    done = index + blocks_of(octowords);
   }
-  const bool found_some = s.consumed != before;
-  if (found_some) give_back(q.cq, s.consumed);
+  if (consumed != before) {
+    s.consumed = consumed;
+    // In this order: with the blocks come requests that complete, and the card takes every entry
+    // that was given back, and no other, to be free.
+    give_back(q.cq, consumed);
+    // edge wqe.done: the blocks are read before they are free. Partner is admit().
+    word_at<std::uint64_t>(&s.done).store(done, std::memory_order_release);
+  }
   unlock(&s.poll_lock);
-  return found_some;
+  return consumed != before;
 }
 
 // Tells the card of all that is published, if it does not know of so much, unless another thread is
