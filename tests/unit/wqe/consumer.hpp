@@ -18,7 +18,7 @@ struct small_world {
       : ring(std::size_t{blocks} * wqe::BLOCK_SIZE), entries(std::size_t{blocks} * wqe::CQE_SIZE) {
     queue.ring = {ring.data(), blocks};
     queue.cq = {entries.data(), blocks, wqe::CQE_SIZE, cq_record};
-    queue.bell = {form, record, &target, 0, qpn};
+    queue.bell = {form, record, target, form == wqe::doorbell_form::blueflame ? 256u : 0u, qpn};
     queue.state = &state;
     queue.qpn = qpn;
   }
@@ -43,7 +43,7 @@ struct small_world {
 
   memory ring, entries;
   std::uint32_t record[2] = {0, 0}, cq_record[2] = {0, 0};
-  std::uint64_t target = 0;
+  std::uint64_t target[64] = {};  // the mailbox, or two halves of a register
   wqe::send_queue_state state{};
   wqe::send_queue queue;
 };
@@ -70,7 +70,7 @@ class consumer {
   std::uint64_t heard() {
     const wqe::send_queue& q = world_.queue;
     if (q.bell.form == wqe::doorbell_form::mailbox)
-      return wqe::word_at<std::uint64_t>(&world_.target).load(std::memory_order_acquire);
+      return wqe::word_at<std::uint64_t>(world_.target).load(std::memory_order_acquire);
     const std::uint32_t record =
         wqe::be32(wqe::word_at<std::uint32_t>(world_.record + wqe::SEND_RECORD)
                       .load(std::memory_order_acquire));

@@ -253,6 +253,9 @@ TEST(send_queue_threads, post__in_a_ring_of_one_block) {
 TEST(send_queue_threads, post__in_a_short_ring_across_the_wrap_of_16_bits) {
   many_producers(4, 0xff00, doorbell_form::synthesized, EACH);
 }
+TEST(send_queue_threads, post__with_requests_copied_to_the_register) {
+  many_producers(4, 0, doorbell_form::blueflame, EACH);
+}
 TEST(send_queue_threads, post__in_the_longest_ring_across_32_bits) {
   many_producers(MAX_RING_BLOCKS, 0xffffff00, doorbell_form::mailbox, EACH);
 }
