@@ -12,12 +12,6 @@ namespace {
 using namespace lci::test;
 using namespace lci::wqe;
 
-// What each thread sends: its number and its count, in bytes that also say how many there are.
-struct numbered {
-  std::uint32_t thread = 0;
-  std::uint32_t count = 0;
-};
-
 constexpr std::uint32_t QPN = 0x123;
 
 class send_queue_test : public testing::Test {
@@ -181,7 +175,7 @@ TEST_F(send_queue_test, drain__entries_are_given_back_before_blocks_are_free) {
   queue().cq.record = reinterpret_cast<std::uint32_t*>(&state().done);
   for (std::uint64_t i = 0; i < 4; ++i) {
     ASSERT_EQ(post_one(), status::ok);
-    world->write_entry(i, cqe_opcode::request, i, 0);
+    write_entry(queue(), i, cqe_opcode::request, i, 0);
   }
   EXPECT_TRUE(drain(queue()));
   EXPECT_EQ(word_at<std::uint64_t>(&state().done).load(std::memory_order_relaxed), 4u);
@@ -195,48 +189,22 @@ void many_producers(std::uint32_t blocks, std::uint64_t first, doorbell_form for
   world.queue.limits.max_inline = blocks >= 4 ? 92 : 28;
   ASSERT_EQ(prepare(world.queue, first), status::ok);
   world.record[SEND_RECORD] = work_record(first);
-  std::vector<std::uint32_t> next(THREADS, 0);
-  std::uint64_t wrong = 0, seen = 0;
+  numbered_requests found(THREADS);
+  std::uint64_t wrong = 0;
   std::thread card([&] {
-    consumer c(world, first);
+    consumer c(world.queue, first);
     c.consume_until(
-        [&] { return seen == std::uint64_t{THREADS} * each; },
-        [&](const octoword* wqe, std::uint32_t octowords) {
-          if (wqe_opcode(wqe) == opcode::nop) return;
-          numbered n;
-          std::memcpy(&n, reinterpret_cast<const unsigned char*>(wqe + 2) + 4, sizeof(n));
-          const std::uint32_t length = be32(wqe[2].word[0]) & ~INLINE_FLAG;
-          wrong += n.thread >= THREADS || n.count != next[n.thread % THREADS] ||
-                   length != be32(wqe[0].word[3]) || octowords != 2 + (4 + length + 15) / 16;
-          ++next[n.thread % THREADS];
-          ++seen;
-        });
-    wrong += c.wrong();
+        [&] { return found.seen == std::uint64_t{THREADS} * each; },
+        [&](const octoword* wqe, std::uint32_t octowords) { found.look(wqe, octowords); });
+    wrong = c.wrong();
   });
   std::vector<std::thread> threads;
-  for (std::uint32_t t = 0; t < THREADS; ++t) {
-    threads.emplace_back([&, t] {
-      unsigned char payload[MOST_INLINE] = {};
-      random_numbers random(1, t);
-      for (std::uint32_t i = 0; i < each; ++i) {
-        const numbered n{t, i};
-        std::memcpy(payload, &n, sizeof(n));
-        send_request r;
-        r.op = opcode::rdma_write_imm;
-        r.signaled = random.below(4) == 0;
-        r.inline_data = payload;
-        r.inline_length = 8 + random.below(world.queue.limits.max_inline - 7);
-        r.imm = r.inline_length;
-        std::uint64_t end = 0;
-        ASSERT_EQ(post(world.queue, r, &end), status::ok);
-      }
-    });
-  }
+  for (std::uint32_t t = 0; t < THREADS; ++t)
+    threads.emplace_back([&, t] { ASSERT_EQ(post_numbered(world.queue, t, each), status::ok); });
   for (std::thread& t : threads) t.join();
   card.join();
-  EXPECT_EQ(wrong, 0u);
-  EXPECT_EQ(seen, std::uint64_t{THREADS} * each);
-  EXPECT_EQ(next, std::vector<std::uint32_t>(THREADS, each));
+  EXPECT_EQ(wrong + found.wrong, 0u);
+  EXPECT_EQ(found.next, std::vector<std::uint32_t>(THREADS, each));
   EXPECT_EQ(world.state.ended, 0u);
   EXPECT_EQ(world.state.published >> PUBLISHED_SHIFT, world.state.reserved);
   EXPECT_EQ(world.state.rung, world.state.reserved);
