@@ -1,7 +1,8 @@
-// A send queue that any number of threads post to, on processors and GPUs alike: who writes which
-// blocks, who rings, who polls, and how everyone gets out when something ends.
-// Callers: kernels and host threads with a copy of the handle. Threads: all functions any, but
-// prepare(), which comes before.
+// A send queue that any number of threads post to, those of one GPU or of processors: who writes
+// which blocks, who rings, who polls, and how everyone gets out when something ends.
+// Callers: kernels or host threads with a copy of the handle. Threads: all functions any, but
+// prepare(), which comes before. Both sides at once only where the GPU's atomics on host memory are
+// atomic for processors too (CUDA's hostNativeAtomicSupported).
 // Always true: blocks are reserved once and published in order, so the card sees a prefix; a
 // request that was posted is never lost, it waits while the ring is full; every wait drains
 // completions and rings for what is published, so nobody waits for what only the waiter could move;
