@@ -22,12 +22,15 @@ enum class doorbell_form : std::uint32_t {
   mailbox,      // a 64-bit index that grows, for a processor that rings or replays
 };
 
+LCI_ANYWHERE constexpr bool is_known(doorbell_form form) noexcept {
+  return form <= doorbell_form::mailbox;
+}
+
 struct doorbell {
   doorbell_form form = doorbell_form::eight_bytes;
   std::uint32_t* record = nullptr;  // two words, see SEND_RECORD
   void* target = nullptr;           // the register, or the mailbox
   std::uint32_t buffer_size = 0;    // of each half of a BlueFlame register; 0: it is none
-  std::uint32_t qpn = 0;            // for the synthesized form
 };
 
 LCI_ANYWHERE constexpr std::uint32_t work_record(std::uint64_t next) noexcept {
@@ -108,7 +111,7 @@ LCI_ANYWHERE inline void ring_doorbell(const doorbell& bell, const send_ring& re
     copy_to_register(to, copy);
   } else {
     store_register(to, bell.form == doorbell_form::synthesized
-                           ? synthesized_doorbell(what.next, bell.qpn)
+                           ? synthesized_doorbell(what.next, be32(control.word[1]) >> 8)
                            : joined(control.word[0], control.word[1]));
   }
   register_barrier();

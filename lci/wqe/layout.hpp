@@ -58,6 +58,10 @@ enum class fence_mode : std::uint8_t {
   full = 0x80,   // MLX5_WQE_CTRL_FENCE: waits for reads and atomics before it
 };
 
+LCI_ANYWHERE constexpr bool is_known(fence_mode fence) noexcept {
+  return fence == fence_mode::none || fence == fence_mode::small || fence == fence_mode::full;
+}
+
 // 16 bytes as they are in memory: each word is already big-endian.
 struct alignas(16) octoword {
   std::uint32_t word[4];

@@ -44,7 +44,7 @@ struct send_queue {
   wait_limits waits;
   send_queue_state* state = nullptr;
   std::uint32_t qpn = 0;
-  // A thread leaves the ringing to one that comes after it, but for every so many blocks.
+  // A thread leaves the ringing to one that comes after it, but for every so many blocks. Not 0.
   std::uint32_t batch = MAX_BLOCKS;
 };
 
@@ -53,7 +53,9 @@ inline constexpr unsigned PUBLISHED_SHIFT = 5;  // MAX_BLOCKS fits below
 LCI_ANYWHERE constexpr status check(const send_queue& q) noexcept {
   if (const status s = check(q.cq); s != status::ok) return s;
   if (q.qpn > MAX_QPN) return status::bad_qpn;
-  if (!is_power_of_two(q.ring.blocks) || q.ring.blocks > MAX_RING_BLOCKS) return status::bad_ring;
+  if (const status s = check_ring(q.ring); s != status::ok) return s;
+  if (!is_known(q.bell.form)) return status::bad_doorbell_form;
+  if (q.batch == 0) return status::bad_batch;
   return q.cq.count >= q.ring.blocks ? status::ok : status::too_few_completions;
 }
 

@@ -36,7 +36,7 @@ struct small_world {
       : ring(std::size_t{blocks} * wqe::BLOCK_SIZE), entries(std::size_t{blocks} * wqe::CQE_SIZE) {
     queue.ring = {ring.data(), blocks};
     queue.cq = {entries.data(), blocks, wqe::CQE_SIZE, cq_record};
-    queue.bell = {form, record, target, form == wqe::doorbell_form::blueflame ? 256u : 0u, qpn};
+    queue.bell = {form, record, target, form == wqe::doorbell_form::blueflame ? 256u : 0u};
     queue.state = &state;
     queue.qpn = qpn;
   }

@@ -36,7 +36,7 @@ class doorbell_test : public testing::Test {
   memory blocks{4 * BLOCK_SIZE}, target{512};
   send_ring ring{blocks.data(), 4};
   std::uint32_t record[2] = {0, 0};
-  doorbell bell{doorbell_form::eight_bytes, record, target.data(), 0, 0x123};
+  doorbell bell{doorbell_form::eight_bytes, record, target.data(), 0};
   written_wqe written;
   std::uint32_t offset = 0;
 };

@@ -59,6 +59,12 @@ TEST_F(send_queue_test, check__what_cannot_work_is_refused) {
   q = queue();
   q.qpn = MAX_QPN + 1;
   EXPECT_EQ(prepare(q), status::bad_qpn);
+  q = queue();
+  q.bell.form = static_cast<doorbell_form>(4);
+  EXPECT_EQ(prepare(q), status::bad_doorbell_form);
+  q = queue();
+  q.batch = 0;
+  EXPECT_EQ(prepare(q), status::bad_batch);
 }
 
 TEST_F(send_queue_test, post__refused_requests_reserve_nothing) {

@@ -176,6 +176,9 @@ TEST_F(send_wqe_check, refuses__what_the_golden_ones_leave_out) {
   expect_refused(opcode::nop, status::bad_entry_count);
   expect_refused(opcode::send, status::bad_ring, 0);
   expect_refused(opcode::send, status::bad_ring, 65536);
+  request.fence = static_cast<fence_mode>(0x60);
+  expect_refused(opcode::send, status::bad_fence);
+  request.fence = fence_mode::none;
   request.entry_count = 2;
   entries[0].length = entries[1].length = 1u << 29;
   entries[1].length += 1;  // each is short enough, both are not
@@ -198,7 +201,7 @@ TEST_F(send_wqe_check, refuses__what_the_golden_ones_leave_out) {
     set_inline(8);
     expect_refused(op, status::inline_without_meaning);
   }
-  EXPECT_EQ(refused, 14);
+  EXPECT_EQ(refused, 15);
 }
 
 TEST_F(send_wqe_check, takes__what_is_just_right) {
