@@ -106,8 +106,9 @@ enum class syndrome : std::uint8_t {
   remote_aborted = 0x22,
 };
 inline constexpr std::uint8_t OWNER_BIT = 1;
-// What the last byte of an entry must be before the queue is used. A ring of zeros looks finished.
-inline constexpr std::uint8_t CQE_UNUSED = 0xf0;
+// The owner word of an entry before the queue is used: no opcode, since a ring of zeros looks
+// finished, and the counter before the first, which a collapsed queue is asked for.
+inline constexpr std::uint32_t CQE_UNUSED = 0xffff00f0;
 inline constexpr std::uint32_t CQE_SIZE = 64, LARGE_CQE_SIZE = 128;
 
 // Words of the 64 bytes that are decoded, counted from their begin.
