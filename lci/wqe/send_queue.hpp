@@ -124,14 +124,20 @@ LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
   return consumed != before;
 }
 
+LCI_ANYWHERE inline bool is_rung(const send_queue& q, std::uint64_t end) noexcept {
+  // Relaxed: see try_ring().
+  return word_at<std::uint64_t>(&q.state->rung).load(std::memory_order_relaxed) >= end;
+}
 // Tells the card of all that is published, if it does not know of so much, unless another thread is
 // about to.
 LCI_ANYWHERE inline void try_ring(const send_queue& q) noexcept {
   send_queue_state& s = *q.state;
+  const word_at<std::uint64_t> word(&s.published);
+  // Relaxed: a guess that spares waiting threads the lock. Who published last sees its own word.
+  if (is_rung(q, word.load(std::memory_order_relaxed) >> PUBLISHED_SHIFT)) return;
   if (!try_lock(&s.bell_lock)) return;
   // edge wqe.published: the card may be told of what publish() stored before.
-  const std::uint64_t published =
-      word_at<std::uint64_t>(&s.published).load(std::memory_order_acquire);
+  const std::uint64_t published = word.load(std::memory_order_acquire);
   const std::uint64_t next = published >> PUBLISHED_SHIFT;
   const std::uint64_t rung = s.rung;
   if (next > rung) {
@@ -141,10 +147,6 @@ LCI_ANYWHERE inline void try_ring(const send_queue& q) noexcept {
     word_at<std::uint64_t>(&s.rung).store(next, std::memory_order_relaxed);
   }
   unlock(&s.bell_lock);
-}
-LCI_ANYWHERE inline bool is_rung(const send_queue& q, std::uint64_t end) noexcept {
-  // Relaxed: see try_ring().
-  return word_at<std::uint64_t>(&q.state->rung).load(std::memory_order_relaxed) >= end;
 }
 
 // One round of every wait: moves what can be moved. The limit counts from when something moved
@@ -211,7 +213,7 @@ LCI_ANYWHERE inline status ring_if_last(const send_queue& q, std::uint64_t base,
       word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
   if (reserved != end && base / q.batch == end / q.batch) return status::ok;
   waiter wait(q.waits);
-  for (try_ring(q); !is_rung(q, end); try_ring(q)) {
+  for (try_ring(q); !is_rung(q, end);) {
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return status::ok;
