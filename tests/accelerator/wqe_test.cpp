@@ -220,5 +220,16 @@ TEST(wqe_c_face, register__all_or_none) {
   EXPECT_EQ(lci_unregister_cuda_memory(memory, 1), LCI_WQE_CUDA_ERROR);
 }
 
+TEST(wqe_c_face, unregister__goes_on_behind_one_that_is_refused) {
+  alignas(4096) static unsigned char queue[12288];
+  real_gpu::get();
+  lci_cuda_memory_t whole{queue, 8192, 0, nullptr};
+  ASSERT_EQ(lci_register_cuda_memory(&whole, 1), LCI_WQE_OK) << lci_wqe_last_reason();
+  const lci_cuda_memory_t both[] = {{queue + 4096, 8192, 0, nullptr}, whole};
+  EXPECT_EQ(lci_unregister_cuda_memory(both, 2), LCI_WQE_CUDA_ERROR);
+  EXPECT_NE(std::string(lci_wqe_last_reason()).find("overlaps"), std::string::npos);
+  EXPECT_EQ(lci_unregister_cuda_memory(&whole, 1), LCI_WQE_CUDA_ERROR);  // it is gone
+}
+
 }  // namespace
 }  // namespace lci::cuda
