@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstdint>
+
 #include "backends/cuda/errors.hpp"
 #include "lci/errors.hpp"
 
@@ -15,8 +17,8 @@ struct pages {
 pages pages_of(void* host, std::size_t size) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto at = reinterpret_cast<std::uintptr_t>(host);
-  if (size == 0 || at == 0 || at + size + page < at)
-    throw backend_error("cuda: queue memory of 0 bytes, or at no address");
+  if (size == 0 || at == 0 || at > UINTPTR_MAX - page || size > UINTPTR_MAX - page - at)
+    throw backend_error("cuda: queue memory of 0 bytes, at no address, or past the last one");
   return {at & -page, (at + size + page - 1) & -page};
 }
 
@@ -30,6 +32,17 @@ std::string name_of(const pages& p, queue_memory::kind what) {
 std::string hint(abi::result code, queue_memory::kind what) {
   if (what == queue_memory::kind::memory || code != abi::result::not_permitted) return "";
   return " (the driver's option PeerMappingOverride is not set)";
+}
+
+// What the driver calls registered may be a part of it that the program has registered.
+void check_end(const abi::functions& call, const pages& p, abi::device_ptr at,
+               const std::string& name) {
+  const std::uintptr_t last = p.end - p.begin - 1;
+  abi::device_ptr found = 0;
+  check(call, call.mem_host_get_device_pointer(&found, reinterpret_cast<void*>(p.begin + last), 0),
+        "cuMemHostGetDevicePointer", "the last of " + name);
+  if (found != at + last)
+    throw backend_error("cuda: queue memory that the program has registered in several pieces");
 }
 
 }  // namespace
@@ -74,6 +87,7 @@ void* queue_memory::add(gpu& g, void* host, std::size_t size, kind what) {
       log_teardown(call, call.mem_host_unregister(first), "cuMemHostUnregister");
     check(call, found, "cuMemHostGetDevicePointer", name_of(p, what));
     entry->second.at_gpu = static_cast<std::uintptr_t>(at);
+    if (!entry->second.is_ours) check_end(call, p, at, name_of(p, what));
   } catch (...) {
     ranges_.erase(entry);
     throw;

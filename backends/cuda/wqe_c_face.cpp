@@ -100,10 +100,16 @@ int64_t lci_register_cuda_memory(lci_cuda_memory_t* memory, size_t count) {
 
 int64_t lci_unregister_cuda_memory(const lci_cuda_memory_t* memory, size_t count) {
   return guarded([&](lci::cuda::process& all, lci::cuda::gpu& g) -> int64_t {
-    bool all_found = true;
-    for (size_t i = 0; i < count; ++i)
-      all_found &= all.memory.remove(g, memory[i].host, memory[i].size);
-    if (!all_found) throw lci::backend_error("cuda: queue memory that is not registered");
+    std::string why;
+    for (size_t i = 0; i < count; ++i) {
+      try {
+        if (!all.memory.remove(g, memory[i].host, memory[i].size))
+          why = "cuda: queue memory that is not registered";
+      } catch (const std::exception& error) {
+        why = error.what();  // the others go all the same
+      }
+    }
+    if (!why.empty()) throw lci::backend_error(why);
     return LCI_WQE_OK;
   });
 }

@@ -22,6 +22,8 @@ static_assert(same(LCI_WQE_OK, status::ok) && same(LCI_WQE_NOTHING, status::noth
               same(LCI_WQE_MISALIGNED_ATOMIC, status::misaligned_atomic) &&
               same(LCI_WQE_BAD_ENTRY_COUNT, status::bad_entry_count) &&
               same(LCI_WQE_BAD_CQE_SIZE, status::bad_cqe_size) &&
+              same(LCI_WQE_BAD_FENCE, status::bad_fence) &&
+              same(LCI_WQE_BAD_DOORBELL_FORM, status::bad_doorbell_form) &&
               same(LCI_WQE_NO_GPU, status::no_gpu) && same(LCI_WQE_CUDA_ERROR, status::cuda_error));
 
 constexpr bool same(lci_wqe_opcode_t a, lci::wqe::opcode b) { return a == static_cast<int>(b); }
@@ -36,6 +38,21 @@ static_assert(same(LCI_WQE_NOP, opcode::nop) && same(LCI_WQE_SEND_INVAL, opcode:
               same(LCI_WQE_ATOMIC_MASKED_CS, opcode::atomic_masked_cs) &&
               same(LCI_WQE_ATOMIC_MASKED_FA, opcode::atomic_masked_fa) &&
               same(LCI_WQE_DUMP, opcode::dump));
+
+constexpr bool same(lci_wqe_fence_t a, lci::wqe::fence_mode b) { return a == static_cast<int>(b); }
+using lci::wqe::fence_mode;
+static_assert(same(LCI_WQE_FENCE_NONE, fence_mode::none) &&
+              same(LCI_WQE_FENCE_SMALL, fence_mode::small) &&
+              same(LCI_WQE_FENCE_FULL, fence_mode::full));
+
+constexpr bool same(lci_doorbell_form_t a, lci::wqe::doorbell_form b) {
+  return a == static_cast<int>(b);
+}
+using lci::wqe::doorbell_form;
+static_assert(same(LCI_DOORBELL_EIGHT_BYTES, doorbell_form::eight_bytes) &&
+              same(LCI_DOORBELL_SYNTHESIZED, doorbell_form::synthesized) &&
+              same(LCI_DOORBELL_BLUEFLAME, doorbell_form::blueflame) &&
+              same(LCI_DOORBELL_MAILBOX, doorbell_form::mailbox));
 
 }  // namespace
 

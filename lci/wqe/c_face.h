@@ -3,7 +3,9 @@
  * back pressure takes send_queue.hpp.
  * Callers: C and C++ programs, which link liblci, and kernels, which link nothing: with nvcc the
  * functions are inline. Threads: any, each with its own range of a ring and its own register.
- * Always true: a negative answer is a lci_wqe_status_t, and then nothing was written. */
+ * Always true: a negative answer is a lci_wqe_status_t. Nothing was written then, but by
+ * LCI_WQE_FAILED, a completion that was read and given back, and by LCI_WQE_CUDA_ERROR of a launch,
+ * after which nobody knows. */
 #ifndef LCI_WQE_C_FACE_H
 #define LCI_WQE_C_FACE_H
 
@@ -31,6 +33,8 @@ typedef enum lci_wqe_status_t {
   LCI_WQE_MISALIGNED_ATOMIC = -26,
   LCI_WQE_BAD_ENTRY_COUNT = -27,
   LCI_WQE_BAD_CQE_SIZE = -28,
+  LCI_WQE_BAD_FENCE = -31,
+  LCI_WQE_BAD_DOORBELL_FORM = -32,
   LCI_WQE_NO_GPU = -40,
   LCI_WQE_CUDA_ERROR = -41
 } lci_wqe_status_t;
@@ -105,8 +109,7 @@ typedef struct lci_db_ring_params_t {
   void* target;        /* the register, or the mailbox of 8 bytes */
   void* ring;
   uint32_t wqe_cnt;
-  uint32_t qpn;
-  uint64_t last_index;  /* where the last request begins */
+  uint64_t last_index;  /* where the last request begins; its queue number is in it */
   int single;           /* it is the only one since the last ring */
   uint32_t buffer_size; /* of each half of a BlueFlame register; 0: it is none */
   uint32_t*
@@ -156,7 +159,8 @@ LCI_WQE_API const char* lci_wqe_text(int64_t answer);
 
 /* The same calls made by one thread of a kernel that is started and waited for; the structures'
  * pointers are those of the GPU. For bringing up a queue and for tests: a call costs a launch, and
- * loads the code each time. In the current context, or that of the first GPU. */
+ * loads the code each time. In the primary context of the GPU of the current context, or of the
+ * first GPU. */
 LCI_WQE_API int64_t lci_launch_send_wqe(lci_send_wqe_params_t params);
 LCI_WQE_API int64_t lci_launch_recv_wqe(lci_recv_wqe_params_t params);
 LCI_WQE_API int64_t lci_launch_db_ring(lci_db_ring_params_t params);

@@ -17,14 +17,14 @@ LCI_ANYWHERE constexpr std::int64_t answer_of(status s) noexcept {
 
 LCI_ANYWHERE inline std::int64_t send(const lci_send_wqe_params_t& p) noexcept {
   if (p.opcode > 0xff) return answer_of(status::bad_opcode);
+  if (p.fence > 0xff) return answer_of(status::bad_fence);
   const sge entry{p.laddr, p.length, p.lkey};
   send_request r;
   r.op = static_cast<opcode>(p.opcode);
   r.qpn = p.qpn;
   r.signaled = p.signaled != 0;
   r.solicited = p.solicited != 0;
-  r.fence = static_cast<fence_mode>(p.fence & (static_cast<unsigned>(fence_mode::small) |
-                                               static_cast<unsigned>(fence_mode::full)));
+  r.fence = static_cast<fence_mode>(p.fence);
   r.imm = p.imm;
   r.raddr = p.raddr;
   r.rkey = p.rkey;
@@ -55,8 +55,10 @@ LCI_ANYWHERE inline std::int64_t ring(const lci_db_ring_params_t& p) noexcept {
   }
   const send_ring requests{p.ring, p.wqe_cnt};
   if (const status s = check_ring(requests); s != status::ok) return answer_of(s);
+  const auto form = static_cast<doorbell_form>(p.form);
+  if (!is_known(form)) return answer_of(status::bad_doorbell_form);
   std::uint32_t first_half = 0;
-  const doorbell bell{static_cast<doorbell_form>(p.form), p.dbrec, p.target, p.buffer_size, p.qpn};
+  const doorbell bell{form, p.dbrec, p.target, p.buffer_size};
   ring_doorbell(bell, requests, {p.next_index, p.last_index, p.single != 0},
                 p.buffer_used != nullptr ? *p.buffer_used : first_half);
   return 0;

@@ -36,12 +36,18 @@ LCI_ANYWHERE inline void make_unused(const completion_queue& cq) noexcept {
   for (std::uint32_t i = 0; i < cq.count; ++i) words_of(cq, i)[CQE_OWNER] = be32(CQE_UNUSED);
 }
 
-// Relaxed: the other words are read after the owner word, by poll() or poll_collapsed().
-LCI_ANYWHERE inline void copy_entry(std::uint32_t* words, std::uint32_t owner,
-                                    std::uint32_t* to) noexcept {
+// What an entry says whose owner word was found. edge wqe.completion, other side in the card: the
+// caller has acquired that word.
+LCI_ANYWHERE inline status read_entry(std::uint32_t* words, std::uint32_t owner,
+                                      completion* out) noexcept {
+  from_card_barrier();
+  std::uint32_t copy[CQE_SIZE / sizeof(std::uint32_t)];
+  // Relaxed: the other words are read after the owner word.
   for (std::uint32_t i = 0; i < CQE_OWNER; ++i)
-    to[i] = word_at<std::uint32_t>(words + i).load(std::memory_order_relaxed);
-  to[CQE_OWNER] = owner;
+    copy[i] = word_at<std::uint32_t>(words + i).load(std::memory_order_relaxed);
+  copy[CQE_OWNER] = owner;
+  *out = decode(copy);
+  return is_error(out->kind) ? status::failed : status::ok;
 }
 
 // nothing: entry `ci` is not there yet. ok or failed: `out` is what it says.
@@ -52,12 +58,7 @@ LCI_ANYWHERE inline status poll(const completion_queue& cq, std::uint64_t ci,
   std::uint32_t* const words = words_of(cq, ci);
   const std::uint32_t owner =
       word_at<std::uint32_t>(words + CQE_OWNER).load(std::memory_order_acquire);
-  if (!is_ready(be32(owner), ci, cq.count)) return status::nothing;
-  from_card_barrier();
-  std::uint32_t copy[CQE_SIZE / sizeof(std::uint32_t)];
-  copy_entry(words, owner, copy);
-  *out = decode(copy);
-  return is_error(out->kind) ? status::failed : status::ok;
+  return is_ready(be32(owner), ci, cq.count) ? read_entry(words, owner, out) : status::nothing;
 }
 
 // The only entry of a collapsed queue: no owner bit, the counter tells. nothing: none came yet.
@@ -66,12 +67,8 @@ LCI_ANYWHERE inline status poll_collapsed(const completion_queue& cq, completion
   std::uint32_t* const words = words_of(cq, 0);
   const std::uint32_t owner =
       word_at<std::uint32_t>(words + CQE_OWNER).load(std::memory_order_acquire);
-  if (kind_of(be32(owner)) == cqe_opcode::invalid) return status::nothing;
-  from_card_barrier();
-  std::uint32_t copy[CQE_SIZE / sizeof(std::uint32_t)];
-  copy_entry(words, owner, copy);
-  *out = decode(copy);
-  return is_error(out->kind) ? status::failed : status::ok;
+  return kind_of(be32(owner)) != cqe_opcode::invalid ? read_entry(words, owner, out)
+                                                     : status::nothing;
 }
 
 LCI_ANYWHERE constexpr std::uint32_t consumer_record(std::uint64_t ci) noexcept {

@@ -58,6 +58,10 @@ enum class fence_mode : std::uint8_t {
   full = 0x80,   // MLX5_WQE_CTRL_FENCE: waits for reads and atomics before it
 };
 
+LCI_ANYWHERE constexpr bool is_known(fence_mode fence) noexcept {
+  return fence == fence_mode::none || fence == fence_mode::small || fence == fence_mode::full;
+}
+
 // 16 bytes as they are in memory: each word is already big-endian.
 struct alignas(16) octoword {
   std::uint32_t word[4];
@@ -102,8 +106,9 @@ enum class syndrome : std::uint8_t {
   remote_aborted = 0x22,
 };
 inline constexpr std::uint8_t OWNER_BIT = 1;
-// What the last byte of an entry must be before the queue is used. A ring of zeros looks finished.
-inline constexpr std::uint8_t CQE_UNUSED = 0xf0;
+// The owner word of an entry before the queue is used: no opcode, since a ring of zeros looks
+// finished, and the counter before the first, which a collapsed queue is asked for.
+inline constexpr std::uint32_t CQE_UNUSED = 0xffff00f0;
 inline constexpr std::uint32_t CQE_SIZE = 64, LARGE_CQE_SIZE = 128;
 
 // Words of the 64 bytes that are decoded, counted from their begin.

@@ -24,7 +24,7 @@ LCI_ANYWHERE constexpr std::uint64_t widened(std::uint64_t from, std::uint16_t c
 // A collapsed completion queue has one entry, which every completion overwrites: progress is its
 // counter, the first block of the request that finished last, of `blocks` blocks. Returns the new
 // `done`, or the old one if the counter says nothing new. Before the first completion the entry
-// must hold 0xffff. Wants posted - done < 65536.
+// must hold 0xffff, as make_unused() leaves it. Wants posted - done <= MAX_RING_BLOCKS.
 LCI_ANYWHERE constexpr std::uint64_t collapsed_progress(std::uint64_t done, std::uint64_t posted,
                                                         std::uint16_t counter,
                                                         std::uint32_t blocks) noexcept {

@@ -1,7 +1,8 @@
-// A send queue that any number of threads post to, on processors and GPUs alike: who writes which
-// blocks, who rings, who polls, and how everyone gets out when something ends.
-// Callers: kernels and host threads with a copy of the handle. Threads: all functions any, but
-// prepare(), which comes before.
+// A send queue that any number of threads post to, those of one GPU or of processors: who writes
+// which blocks, who rings, who polls, and how everyone gets out when something ends.
+// Callers: kernels or host threads with a copy of the handle. Threads: all functions any, but
+// prepare(), which comes before. Both sides at once only where the GPU's atomics on host memory are
+// atomic for processors too (CUDA's hostNativeAtomicSupported).
 // Always true: blocks are reserved once and published in order, so the card sees a prefix; a
 // request that was posted is never lost, it waits while the ring is full; every wait drains
 // completions and rings for what is published, so nobody waits for what only the waiter could move;
@@ -43,7 +44,7 @@ struct send_queue {
   wait_limits waits;
   send_queue_state* state = nullptr;
   std::uint32_t qpn = 0;
-  // A thread leaves the ringing to one that comes after it, but for every so many blocks.
+  // A thread leaves the ringing to one that comes after it, but for every so many blocks. Not 0.
   std::uint32_t batch = MAX_BLOCKS;
 };
 
@@ -52,7 +53,9 @@ inline constexpr unsigned PUBLISHED_SHIFT = 5;  // MAX_BLOCKS fits below
 LCI_ANYWHERE constexpr status check(const send_queue& q) noexcept {
   if (const status s = check(q.cq); s != status::ok) return s;
   if (q.qpn > MAX_QPN) return status::bad_qpn;
-  if (!is_power_of_two(q.ring.blocks) || q.ring.blocks > MAX_RING_BLOCKS) return status::bad_ring;
+  if (const status s = check_ring(q.ring); s != status::ok) return s;
+  if (!is_known(q.bell.form)) return status::bad_doorbell_form;
+  if (q.batch == 0) return status::bad_batch;
   return q.cq.count >= q.ring.blocks ? status::ok : status::too_few_completions;
 }
 
@@ -88,40 +91,53 @@ LCI_ANYWHERE inline void unlock(std::uint32_t* lock) noexcept {
   word_at<std::uint32_t>(lock).store(0, std::memory_order_release);
 }
 
-// Reads the completions that are there, unless another thread does. True: it found some.
+// Reads the completions that are there, one turn of their queue at most, unless another thread
+// does. True: it found some.
 LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
   send_queue_state& s = *q.state;
   if (!try_lock(&s.poll_lock)) return false;
+  // Under the lock both words change here alone.
   const std::uint64_t before = s.consumed;
+  std::uint64_t done = s.done, consumed = before;
   completion c;
-  for (status found = poll(q.cq, s.consumed, &c); found != status::nothing;
-       found = poll(q.cq, s.consumed, &c)) {
-    ++s.consumed;
+  for (; consumed - before < q.cq.count; ++consumed) {
+    const status found = poll(q.cq, consumed, &c);
+    if (found == status::nothing) break;
     if (found == status::failed) {
       if (ended_by(q) == status::ok) s.error = c;
       end(q, status::failed);
     }
-    // Under the lock `done` changes here alone. The request is still in the ring and says how long
-    // it is: its blocks are not free yet.
-    const std::uint64_t index = widened(s.done, c.wqe_counter);
+    // The request is still in the ring and says how long it is: its blocks are not free yet.
+    const std::uint64_t index = widened(done, c.wqe_counter);
     const std::uint32_t octowords = be32(octoword_at(q.ring, index, 0)->word[1]) & MAX_OCTOWORDS;
-    // edge wqe.done: the blocks are read before they are free. Partner is admit().
-    word_at<std::uint64_t>(&s.done).store(index + blocks_of(octowords), std::memory_order_release);
+    done = index + blocks_of(octowords);
   }
-  const bool found_some = s.consumed != before;
-  if (found_some) give_back(q.cq, s.consumed);
+  if (consumed != before) {
+    s.consumed = consumed;
+    // In this order: with the blocks come requests that complete, and the card takes every entry
+    // that was given back, and no other, to be free.
+    give_back(q.cq, consumed);
+    // edge wqe.done: the blocks are read before they are free. Partner is admit().
+    word_at<std::uint64_t>(&s.done).store(done, std::memory_order_release);
+  }
   unlock(&s.poll_lock);
-  return found_some;
+  return consumed != before;
 }
 
+LCI_ANYWHERE inline bool is_rung(const send_queue& q, std::uint64_t end) noexcept {
+  // Relaxed: see try_ring().
+  return word_at<std::uint64_t>(&q.state->rung).load(std::memory_order_relaxed) >= end;
+}
 // Tells the card of all that is published, if it does not know of so much, unless another thread is
 // about to.
 LCI_ANYWHERE inline void try_ring(const send_queue& q) noexcept {
   send_queue_state& s = *q.state;
+  const word_at<std::uint64_t> word(&s.published);
+  // Relaxed: a guess that spares waiting threads the lock. Who published last sees its own word.
+  if (is_rung(q, word.load(std::memory_order_relaxed) >> PUBLISHED_SHIFT)) return;
   if (!try_lock(&s.bell_lock)) return;
   // edge wqe.published: the card may be told of what publish() stored before.
-  const std::uint64_t published =
-      word_at<std::uint64_t>(&s.published).load(std::memory_order_acquire);
+  const std::uint64_t published = word.load(std::memory_order_acquire);
   const std::uint64_t next = published >> PUBLISHED_SHIFT;
   const std::uint64_t rung = s.rung;
   if (next > rung) {
@@ -131,10 +147,6 @@ LCI_ANYWHERE inline void try_ring(const send_queue& q) noexcept {
     word_at<std::uint64_t>(&s.rung).store(next, std::memory_order_relaxed);
   }
   unlock(&s.bell_lock);
-}
-LCI_ANYWHERE inline bool is_rung(const send_queue& q, std::uint64_t end) noexcept {
-  // Relaxed: see try_ring().
-  return word_at<std::uint64_t>(&q.state->rung).load(std::memory_order_relaxed) >= end;
 }
 
 // One round of every wait: moves what can be moved. The limit counts from when something moved
@@ -201,7 +213,7 @@ LCI_ANYWHERE inline status ring_if_last(const send_queue& q, std::uint64_t base,
       word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
   if (reserved != end && base / q.batch == end / q.batch) return status::ok;
   waiter wait(q.waits);
-  for (try_ring(q); !is_rung(q, end); try_ring(q)) {
+  for (try_ring(q); !is_rung(q, end);) {
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return status::ok;

@@ -142,6 +142,7 @@ LCI_ANYWHERE inline status check(const send_ring& ring, const send_request& r,
   if (const status s = check_ring(ring); s != status::ok) return s;
   if (!is_known(r.op)) return status::bad_opcode;
   if (r.qpn > MAX_QPN) return status::bad_qpn;
+  if (!is_known(r.fence)) return status::bad_fence;
   if (const status s = check_data(r, limits); s != status::ok) return s;
   const std::uint64_t octowords = octowords_of(r);
   if (octowords > MAX_OCTOWORDS) return status::too_many_octowords;

@@ -1,6 +1,8 @@
 // What a call of this room answers, and its text. One list for encoders, queues and the C face.
 // Callers: everyone. Threads: pure functions.
-// Always true: 0 is success; a negative value is a refusal or an end, and then nothing was written.
+// Always true: 0 is success. With nothing, dead and the refusals of an encoder nothing was written.
+// failed is an entry that was read. It, aborted and timed_out end a shared queue: what was posted
+// stays in its ring, and a card may do it yet.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +33,9 @@ enum class status : std::int32_t {
   bad_entry_count = -27,
   bad_cqe_size = -28,
   too_few_completions = -29,
+  bad_batch = -30,
+  bad_fence = -31,
+  bad_doorbell_form = -32,
   // Of what needs a GPU.
   no_gpu = -40,
   cuda_error = -41,
@@ -78,6 +83,12 @@ LCI_ANYWHERE inline const char* text_of(status what) noexcept {
       return "completion entries of neither 64 nor 128 bytes";
     case status::too_few_completions:
       return "a completion queue shorter than the send ring";
+    case status::bad_batch:
+      return "a doorbell for every 0 blocks";
+    case status::bad_fence:
+      return "a fence that is none of those known";
+    case status::bad_doorbell_form:
+      return "no such form of doorbell";
     case status::no_gpu:
       return "no GPU, or no device code in this build";
     case status::cuda_error:

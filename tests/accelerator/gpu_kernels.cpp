@@ -21,11 +21,6 @@ const void* image() { return lci_test_kernels; }
 const void* image() { return nullptr; }
 #endif
 
-// What the kernels were not compiled for: CUDA_ERROR_NO_BINARY_FOR_GPU, _UNSUPPORTED_PTX_VERSION.
-bool is_other_gpu(abi::result code) {
-  return code == static_cast<abi::result>(209) || code == static_cast<abi::result>(222);
-}
-
 int left_out_now = 0;
 std::string why_none;  // once asked for; empty: there are kernels
 

@@ -13,6 +13,11 @@
 
 namespace lci::cuda {
 
+// What the kernels were not compiled for: CUDA_ERROR_NO_BINARY_FOR_GPU, _UNSUPPORTED_PTX_VERSION.
+constexpr bool is_other_gpu(abi::result code) {
+  return code == static_cast<abi::result>(209) || code == static_cast<abi::result>(222);
+}
+
 class gpu_kernels {
  public:
   // Null where there are none. On the GPU of real_gpu::get().

@@ -68,6 +68,9 @@ TEST_F(queue_memory_test, add__a_part_of_another_range_is_refused) {
                                  {HOST_PAGE, 4 * HOST_PAGE}})
     EXPECT_NE(refusal(at, size).find("overlaps"), std::string::npos) << at;
   EXPECT_NE(refusal(0, 0).find("0 bytes"), std::string::npos);
+  EXPECT_NE(refusal(0, SIZE_MAX).find("past the last"), std::string::npos);
+  EXPECT_NE(refusal(0, -reinterpret_cast<std::uintptr_t>(pages_)).find("past the last"),
+            std::string::npos);
   EXPECT_EQ(registrations(), 1u);
   EXPECT_TRUE(remove(2 * HOST_PAGE, 2 * HOST_PAGE));
 }
@@ -85,12 +88,20 @@ TEST_F(queue_memory_test, add__what_the_driver_refuses_leaves_nothing) {
 
 TEST_F(queue_memory_test, add__what_the_program_has_registered_stays_registered) {
   void* const pinned = mock().allocate(mocked::pinned, HOST_PAGE);
-  const auto begin = reinterpret_cast<std::uintptr_t>(pinned) & -HOST_PAGE;
-  if (begin == reinterpret_cast<std::uintptr_t>(pinned)) {
-    EXPECT_EQ(memory_.add(gpus_.at(0), pinned, 8, {}), pinned);
-    EXPECT_TRUE(memory_.remove(gpus_.at(0), pinned, 8));
-    EXPECT_EQ(mock().count("cuMemHostUnregister"), 0u);
-  }
+  ASSERT_EQ(reinterpret_cast<std::uintptr_t>(pinned) % HOST_PAGE, 0u);
+  EXPECT_EQ(memory_.add(gpus_.at(0), pinned, 8, {}), pinned);
+  EXPECT_TRUE(memory_.remove(gpus_.at(0), pinned, 8));
+  EXPECT_EQ(mock().count("cuMemHostUnregister"), 0u);
+  mock().free(pinned);
+}
+
+// For the driver the first page is enough to be registered already.
+TEST_F(queue_memory_test, add__a_part_that_the_program_has_registered_is_not_all_of_it) {
+  void* const pinned = mock().allocate(mocked::pinned, HOST_PAGE);
+  ASSERT_EQ(reinterpret_cast<std::uintptr_t>(pinned) % HOST_PAGE, 0u);
+  EXPECT_THROW(memory_.add(gpus_.at(0), pinned, 2 * HOST_PAGE, {}), backend_error);
+  EXPECT_FALSE(memory_.remove(gpus_.at(0), pinned, 2 * HOST_PAGE));
+  EXPECT_EQ(mock().count("cuMemHostUnregister"), 0u);
   mock().free(pinned);
 }
 

@@ -60,7 +60,7 @@ struct pair {
     using namespace device;
     queue.ring = {ring.data(), blocks};
     queue.cq = {cq.data(), blocks, wqe::CQE_SIZE, cq_record};
-    queue.bell = {form, record, &target, 0, QPN};
+    queue.bell = {form, record, &target, 0};
     queue.state = &state;
     queue.qpn = QPN;
     EXPECT_EQ(wqe::prepare(queue, first), wqe::status::ok);

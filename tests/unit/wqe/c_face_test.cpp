@@ -81,6 +81,10 @@ TEST(c_face, send__refuses_as_the_encoder_does) {
   p.length = 0;
   p.inline_length = 29;
   EXPECT_EQ(lci_send_wqe(p), LCI_WQE_INLINE_TOO_LONG);
+  for (std::uint32_t fence : {0x120u, 0xa0u, 0x08u}) {  // the first would be small, cut to a byte
+    p.fence = fence;
+    EXPECT_EQ(lci_send_wqe(p), LCI_WQE_BAD_FENCE);
+  }
   p.wqe_cnt = 3;
   EXPECT_EQ(lci_send_wqe(p), LCI_WQE_BAD_RING);
   EXPECT_EQ(ring.get(0, ring.size()), bytes(ring.size(), 0xee));
@@ -138,7 +142,6 @@ TEST(c_face, ring__record_and_both_forms_of_eight_bytes) {
     p.target = &target;
     p.ring = ring.data();
     p.wqe_cnt = in.ring_blocks;
-    p.qpn = in.request.qpn;
     p.last_index = in.index;
     p.next_index = out.next_index;
     EXPECT_EQ(lci_db_ring(p), 0);
@@ -147,6 +150,8 @@ TEST(c_face, ring__record_and_both_forms_of_eight_bytes) {
     p.form = LCI_DOORBELL_SYNTHESIZED;
     EXPECT_EQ(lci_db_ring(p), 0);
     EXPECT_EQ(in_memory(target), text(expect.at("doorbell_synth")));
+    p.form = LCI_DOORBELL_MAILBOX + 1;
+    EXPECT_EQ(lci_db_ring(p), LCI_WQE_BAD_DOORBELL_FORM);
     p.wqe_cnt = 3;
     EXPECT_EQ(lci_db_ring(p), LCI_WQE_BAD_RING);
     ++compared;

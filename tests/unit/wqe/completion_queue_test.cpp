@@ -55,6 +55,18 @@ TEST(completion_queue, make_unused__zeros_would_look_finished) {
   for (std::uint64_t ci = 0; ci < 8; ++ci) EXPECT_EQ(poll(cq, ci, &c), status::nothing);
 }
 
+// Nor does the counter of an entry that nobody has written.
+TEST(completion_queue, make_unused__a_collapsed_queue_has_no_progress) {
+  memory ring(CQE_SIZE, 0);
+  const completion_queue cq{ring.data(), 1, CQE_SIZE, nullptr};
+  make_unused(cq);
+  completion c;
+  EXPECT_EQ(poll_collapsed(cq, &c), status::nothing);
+  const std::uint16_t counter = counter_of(be32(words_of(cq, 0)[CQE_OWNER]));
+  EXPECT_EQ(collapsed_progress(0, 1, counter, 1), 0u);
+  EXPECT_EQ(collapsed_progress(0, MAX_RING_BLOCKS, counter, 1), 0u);
+}
+
 TEST(completion_queue, poll_collapsed__the_last_one_counts) {
   memory ring(CQE_SIZE, 0xff);
   const completion_queue cq{ring.data(), 1, CQE_SIZE, nullptr};

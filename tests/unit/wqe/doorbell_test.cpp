@@ -36,7 +36,7 @@ class doorbell_test : public testing::Test {
   memory blocks{4 * BLOCK_SIZE}, target{512};
   send_ring ring{blocks.data(), 4};
   std::uint32_t record[2] = {0, 0};
-  doorbell bell{doorbell_form::eight_bytes, record, target.data(), 0, 0x123};
+  doorbell bell{doorbell_form::eight_bytes, record, target.data(), 0};
   written_wqe written;
   std::uint32_t offset = 0;
 };
@@ -66,6 +66,19 @@ TEST_F(doorbell_test, blueflame__copies_one_request_and_takes_the_other_half) {
   rung(write(5, 1, true));
   EXPECT_EQ(at_register(256, 64), of_ring(5, 4));
   EXPECT_EQ(offset, 0u);
+}
+
+// Once the record is stored another thread may have the blocks. Here the record is in the request's
+// own padding, so a copy that is made too late shows it.
+TEST_F(doorbell_test, blueflame__what_is_copied_was_read_before_the_record_was_stored) {
+  bell.form = doorbell_form::blueflame;
+  bell.buffer_size = 256;
+  const ring_request what = write(0, 1, true);
+  bell.record = octoword_at(ring, 0, 3)->word;
+  const bytes before = of_ring(0, 4);
+  rung(what);
+  EXPECT_EQ(at_register(0, 64), before);
+  EXPECT_NE(of_ring(0, 4), before);
 }
 
 // Each condition of the copy, alone, leads to the eight bytes.

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -106,6 +107,27 @@ inline std::vector<wqe::sge> entries_of(const json& list) {
     out.push_back({number(e.at("laddr")), number(e.at("length")),
                    static_cast<std::uint32_t>(number(e.at("lkey")))});
   return out;
+}
+
+// The answer to a vector of `reject`, by its name.
+inline wqe::status why_rejected(const std::string& id) {
+  using wqe::status;
+  static const std::map<std::string, status> why = {
+      {"rej-len-2p31", status::bad_length},
+      {"rej-len-over-31-bits", status::bad_length},
+      {"rej-qpn-25-bits", status::bad_qpn},
+      {"rej-ds-64", status::too_many_octowords},
+      {"rej-wqe-cnt-not-pow2", status::bad_ring},
+      {"rej-wqe-longer-than-ring", status::longer_than_ring},
+      {"rej-inline-over-cap", status::inline_too_long},
+      {"rej-inline-from-device", status::inline_from_device},
+      {"rej-atomic-length", status::bad_atomic_length},
+      {"rej-atomic-misaligned", status::misaligned_atomic},
+      {"rej-inline-read", status::inline_without_meaning},
+      {"rej-cqe-size", status::bad_cqe_size}};
+  const auto found = why.find(id);
+  EXPECT_NE(found, why.end()) << id;
+  return found != why.end() ? found->second : status::ok;
 }
 
 // A vector of `send`, or what a vector of `batch` changes of one.

@@ -146,21 +146,8 @@ inline golden_job completion_job(const json& v) {
 }
 
 inline golden_job reject_job(const json& v) {
-  using wqe::status;
-  const std::map<std::string, status> why = {{"rej-len-2p31", status::bad_length},
-                                             {"rej-len-over-31-bits", status::bad_length},
-                                             {"rej-qpn-25-bits", status::bad_qpn},
-                                             {"rej-ds-64", status::too_many_octowords},
-                                             {"rej-wqe-cnt-not-pow2", status::bad_ring},
-                                             {"rej-wqe-longer-than-ring", status::longer_than_ring},
-                                             {"rej-inline-over-cap", status::inline_too_long},
-                                             {"rej-inline-from-device", status::inline_from_device},
-                                             {"rej-atomic-length", status::bad_atomic_length},
-                                             {"rej-atomic-misaligned", status::misaligned_atomic},
-                                             {"rej-inline-read", status::inline_without_meaning},
-                                             {"rej-cqe-size", status::bad_cqe_size}};
   golden_job g(v.at("id"));
-  g.expected = {code_of(why.at(g.id))};
+  g.expected = {code_of(why_rejected(g.id))};
   g.before = g.after = bytes(64 * wqe::BLOCK_SIZE, 0xee);
   if (v.contains("cqe_size")) {
     g.job.kind = job_kind::completion;

@@ -149,21 +149,8 @@ TEST_F(send_wqe_check, refuses__11_golden_rejections) {
     if (v.contains("inline_length")) set_inline(v.at("inline_length"));
     limits.max_inline = static_cast<std::uint32_t>(number_or(v, "max_inline", MOST_INLINE));
     request.inline_is_gpu_memory = v.contains("source");
-    const std::map<std::string, status> why = {
-        {"rej-len-2p31", status::bad_length},
-        {"rej-len-over-31-bits", status::bad_length},
-        {"rej-qpn-25-bits", status::bad_qpn},
-        {"rej-ds-64", status::too_many_octowords},
-        {"rej-wqe-cnt-not-pow2", status::bad_ring},
-        {"rej-wqe-longer-than-ring", status::longer_than_ring},
-        {"rej-inline-over-cap", status::inline_too_long},
-        {"rej-inline-from-device", status::inline_from_device},
-        {"rej-atomic-length", status::bad_atomic_length},
-        {"rej-atomic-misaligned", status::misaligned_atomic},
-        {"rej-inline-read", status::inline_without_meaning}};
     if (id == "rej-cqe-size") continue;  // completion_queue_test.cpp
-    ASSERT_TRUE(why.count(id));
-    expect_refused(op, why.at(id), static_cast<std::uint32_t>(number_or(v, "wqe_cnt", 64)));
+    expect_refused(op, why_rejected(id), static_cast<std::uint32_t>(number_or(v, "wqe_cnt", 64)));
     request = before;
     limits = old_limits;
     entries[0].length = 64;
@@ -176,6 +163,9 @@ TEST_F(send_wqe_check, refuses__what_the_golden_ones_leave_out) {
   expect_refused(opcode::nop, status::bad_entry_count);
   expect_refused(opcode::send, status::bad_ring, 0);
   expect_refused(opcode::send, status::bad_ring, 65536);
+  request.fence = static_cast<fence_mode>(0x60);
+  expect_refused(opcode::send, status::bad_fence);
+  request.fence = fence_mode::none;
   request.entry_count = 2;
   entries[0].length = entries[1].length = 1u << 29;
   entries[1].length += 1;  // each is short enough, both are not
@@ -198,7 +188,7 @@ TEST_F(send_wqe_check, refuses__what_the_golden_ones_leave_out) {
     set_inline(8);
     expect_refused(op, status::inline_without_meaning);
   }
-  EXPECT_EQ(refused, 14);
+  EXPECT_EQ(refused, 15);
 }
 
 TEST_F(send_wqe_check, takes__what_is_just_right) {
