@@ -1,6 +1,7 @@
 // The calls of lci/wqe/c_face.h that need a GPU. No exception leaves them: the text of one stays
 // with the thread until its next.
 #include <exception>
+#include <new>
 #include <string>
 
 #include "backends/cuda/queue_memory.hpp"
@@ -45,7 +46,11 @@ std::int64_t guarded(const Work& work) noexcept {
     }
     return work(all, chosen(all));
   } catch (const std::exception& error) {
-    last_reason() = error.what();
+    try {
+      last_reason() = error.what();
+    } catch (const std::bad_alloc&) {
+      last_reason().clear();  // the status counts
+    }
     return LCI_WQE_CUDA_ERROR;
   }
 }
