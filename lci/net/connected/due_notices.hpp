@@ -63,6 +63,13 @@ class due_notices {
   void tell(int rank, const Note& what, Send&& send) noexcept {
     if (is_waiting(rank) || !send(rank, what)) add_note(rank, what);
   }
+  // Whether notes to that rank wait here.
+  bool is_waiting(int rank) noexcept {
+    const std::lock_guard lock(lock_);
+    const auto is_for = [=](const auto& one) { return one.first == rank; };
+    return std::any_of(notes_.begin(), notes_.end(), is_for) ||
+           std::any_of(serving_.begin(), serving_.end(), is_for);
+  }
   // Something else has to be looked after at the next poll.
   void raise() noexcept {
     is_due_.store(true, std::memory_order_release);  // edge net.due_notices: partner is serve()
@@ -81,8 +88,8 @@ class due_notices {
     is_due_.exchange(false, std::memory_order_acquire);
     {
       const std::lock_guard lock(lock_);
-      serving_.swap(notes_);
-      fold_at_ = LEAST_TO_FOLD;
+      // Else those of the last time and newer ones are apart still: see put_back().
+      if (serving_.empty()) serving_.swap(notes_);
     }
     std::size_t kept = 0;
     for (const auto& [rank, what] : serving_)
@@ -109,12 +116,6 @@ class due_notices {
     failures_.erase(failures_.begin());
     return true;
   }
-  bool is_waiting(int rank) noexcept {
-    const std::lock_guard lock(lock_);
-    const auto is_for = [=](const auto& one) { return one.first == rank; };
-    return std::any_of(notes_.begin(), notes_.end(), is_for) ||
-           std::any_of(serving_.begin(), serving_.end(), is_for);
-  }
   // ---- serve(), of the notes ----
   bool is_among(int rank, std::size_t first) const noexcept {
     return std::any_of(serving_.begin(), serving_.begin() + static_cast<std::ptrdiff_t>(first),
@@ -129,13 +130,19 @@ class due_notices {
     {
       const std::lock_guard lock(lock_);
       serving_.erase(serving_.begin() + static_cast<std::ptrdiff_t>(refused), serving_.end());
-      if (refused == 0) return;
-      for (const auto& one : notes_)
-        if (make_room(serving_)) serving_.push_back(one);
-      serving_.swap(notes_);
-      serving_.clear();
+      if (refused != 0) join_locked();
+      fold_at_ = std::max(LEAST_TO_FOLD, 2 * notes_.size());
+      if (serving_.empty() && notes_.empty()) return;
     }
     raise();
+  }
+  void join_locked() noexcept {
+    try {
+      serving_.insert(serving_.end(), notes_.begin(), notes_.end());
+      serving_.swap(notes_);
+      serving_.clear();
+    } catch (const std::bad_alloc&) {  // they wait in two lists until the next serve()
+    }
   }
   // Registrations end whether the device is polled or not. One note that withdraws all takes the
   // place of those that a rank has to hear, behind everything else that it has to.
