@@ -52,7 +52,9 @@ class event_queue : public Queues {
     const std::uint64_t deadline = base::cpu_ticks() + Driver::LEAVE_MS * base::ticks_per_ms();
     const auto in_time = [&] { return base::cpu_ticks() < deadline; };
     this->for_each([&](connection& on) {
-      while (on.state() == stage::ready && in_time() && !self().say_disconnect(on, says_so))
+      // Behind the notes that wait, which the peer would not take any more.
+      while (on.state() == stage::ready && in_time() &&
+             (this->due_notices_.is_waiting(on.rank) || !self().say_disconnect(on, says_so)))
         self().poll(listener, BATCH);
     });
     const auto is_out = [](const connection& on) {

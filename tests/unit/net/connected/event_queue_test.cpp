@@ -120,6 +120,7 @@ class test_queue final : public base_queue {
   using base_queue::meet;
   int least_batch = 1, most_batch = BATCH;
   int refused_disconnects = 0;
+  std::size_t told_before = 0;  // notes, when the last disconnect was said
   std::minstd_rand random{1};
 
  private:
@@ -157,6 +158,7 @@ class test_queue final : public base_queue {
   void look_at(sink&, posting_connection&) noexcept {}
   bool say_disconnect(posting_connection& on, bool) noexcept {
     if (refused_disconnects > 0 && refused_disconnects-- > 0) return false;
+    told_before = told.size();
     return on.has_said = true;
   }
 
@@ -321,6 +323,15 @@ TEST_F(event_queue_test, leave__is_said_to_all_that_are_ready_however_often_it_i
   EXPECT_TRUE(first.has_said);
   EXPECT_TRUE(second.has_said);
   EXPECT_FALSE(calling.has_said);
+}
+
+TEST_F(event_queue_test, leave__is_said_behind_the_notes_that_wait) {
+  queue_->refusals = 3;
+  const posting_connection& on = queue_->make(1);
+  queue_->tell(1, {queue_note::kind::other, 1, 1});
+  queue_->leave(true);
+  EXPECT_TRUE(on.has_said);
+  EXPECT_EQ(queue_->told_before, 1u);
 }
 
 TEST_F(event_queue_test, leave__does_not_wait_for_ever) {
