@@ -135,8 +135,19 @@ class key_cache {
   }
   // It has to be asked again.
   void reopen_locked(Request& one) noexcept {
-    one.is_sent = false;
+    one.is_sent = one.is_outdated = false;
     open_locked();
+  }
+  // An answer has come. False: it is not to be kept, since nobody has asked or what it says may
+  // have been withdrawn since.
+  bool settle_locked(int rank, remote_key name) noexcept {
+    bool counts = false;
+    erase_locked([&](const Request& one) {
+      if (!one.is_sent || !is_for(one, rank, name)) return false;
+      counts = !one.is_outdated;
+      return true;
+    });
+    return counts;
   }
   // The answer: a row, or that there is none.
   void keep_locked(int rank, remote_key name, std::optional<Row> row) noexcept {
