@@ -23,7 +23,7 @@ inline constexpr char DISCONNECTED[] = "the peer left";
 
 // Queues: derived from device_queues, with receives_, whose places have again() and replace(), and
 // send_note(rank, note), false: not now. Event: as the network reports it. Connector: polls(),
-// look(). Keys: a key_cache. Driver, derived from this, has:
+// look(), make_ready(on). Keys: a key_cache. Driver, derived from this, has:
 //   present_some(to, max)       fetches and presents; answers how many events counted
 //   stop(on)                    nothing more is to be sent there, or come
 //   drop_posted(to, on, reason) what is posted there and will not end fails
@@ -123,10 +123,7 @@ class event_queue : public Queues {
 
   // Something has come over a connection that is not known to be ready: the sender knows our
   // end of it, and may have said so in a hello that was lost or comes later.
-  LCI_COLD void meet(connection& on) noexcept {
-    keys_.outdate(on.rank);  // see fabric::deregister_region()
-    on.move(stage::ready);
-  }
+  LCI_COLD void meet(connection& on) noexcept { calls_.make_ready(on); }
   // The connection is of no use any more, because the peer has disconnected or because it failed.
   void end(sink& to, connection& on, stage how, std::string_view reason) noexcept {
     on.move(how);

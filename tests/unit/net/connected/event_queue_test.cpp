@@ -82,6 +82,11 @@ struct silent_calls {
   void look() noexcept {
     if (then) then();
   }
+  void make_ready(connection& on) noexcept {
+    met.push_back(on.rank);
+    on.move(connection::stage::ready);
+  }
+  std::vector<int> met;
   attention polls_;
   std::function<void()> then;
 };
@@ -89,12 +94,7 @@ struct forgetful_keys {
   void forget(int rank) noexcept { forgotten.push_back(rank); }
   template <class Queue>
   void serve(Queue&) noexcept {}
-  void outdate(int rank) noexcept {
-    outdated.push_back(rank);
-    if (then) then();
-  }
-  std::vector<int> forgotten, outdated;
-  std::function<void()> then;  // inside of the latter
+  std::vector<int> forgotten;
 };
 
 class test_queue;
@@ -247,12 +247,11 @@ TEST_F(event_queue_test, end__once_and_before_what_fails_by_it) {
   EXPECT_EQ(to_.heard.size(), 3u);
 }
 
-// What was kept of that rank is not used by anybody who finds the connection ready.
-TEST_F(event_queue_test, meet__forgets_keys_before_the_connection_is_ready) {
+// Which does before what has to be done before.
+TEST_F(event_queue_test, meet__the_connector_makes_it_ready) {
   posting_connection& on = queue_->make(2, connection::stage::calling);
-  keys_.then = [&] { EXPECT_EQ(on.state(), connection::stage::calling); };
   queue_->meet(on);
-  EXPECT_EQ(keys_.outdated, std::vector<int>{2});
+  EXPECT_EQ(calls_.met, std::vector<int>{2});
   EXPECT_EQ(on.state(), connection::stage::ready);
 }
 
