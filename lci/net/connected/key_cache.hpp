@@ -91,15 +91,9 @@ class key_cache {
   // The peer has withdrawn it; without a generation: all that it may have said before.
   void withdraw(int rank, remote_key name) noexcept {
     const std::lock_guard lock(lock_);
-    if (name.generation == 0) {
-      // It may stand for what was the answer to any of them.
-      if (Driver::MAY_DROP_SENT)
-        erase_locked([&](const Request& one) { return one.is_sent && one.rank == rank; });
-      return outdate_locked(rank);
-    }
-    // Who has asked gets no other answer, and asks again.
-    if (Driver::MAY_DROP_SENT)
-      erase_locked([&](const Request& one) { return one.is_sent && is_for(one, rank, name); });
+    if (name.generation == 0) return outdate_locked(rank);
+    // As outdate(): the answer may come over another connection, behind this.
+    for (Request& one : requests_) one.is_outdated |= one.is_sent && is_for(one, rank, name);
     auto& rows = rows_of(rank);
     const auto at = rows.find(name.slot);
     if (at != rows.end() && at->second.generation == name.generation) rows.erase(at);

@@ -154,8 +154,21 @@ TYPED_TEST(key_cache_test, withdraw__what_is_known_and_what_is_asked_for) {
   this->keys_.serve(this->queues_);
   this->keys_.withdraw(1, {5, 7});
   this->keys_.answer(1, {5, 7}, 64);  // it was on its way
-  EXPECT_EQ(this->find(1, {5, 7}), TypeParam::MAY_DROP_SENT ? said::not_connected : said::ok);
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
   this->keys_.forget(1);
+}
+
+TYPED_TEST(key_cache_test, withdraw__a_row_that_comes_behind_it_is_not_kept) {
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.withdraw(1, {5, 7});
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.answer(1, {5, 7}, 64);
+  EXPECT_EQ(this->find(1, {5, 7}), said::not_connected);
+  this->keys_.serve(this->queues_);
+  this->keys_.answer(1, {5, 7}, 0);
+  EXPECT_EQ(this->find(1, {5, 7}), said::unknown_key);
 }
 
 TYPED_TEST(key_cache_test, withdraw__everything_that_a_peer_may_have_said) {
