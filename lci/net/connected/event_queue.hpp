@@ -1,9 +1,9 @@
-// The polling of a device: what the network reports becomes calls of the sink, and now and then it
-// is looked who is to be called, which ranks have ended and which are silent. Base of a backend's
+// The polling of a device: what the network reports becomes calls of the sink, and now and then a
+// poll looks for ranks that are to be called, have ended or are silent. Base of a backend's
 // `event_queue`, on top of its `device_queues`. Callers: device. Threads: one inside at a time,
 // which may come in again; give_up() of the queues shared. Always true: what was fetched and is not
-// presented yet waits in order; a peer has ended once, after what it sent and before what fails by
-// it.
+// presented yet waits in order; the end of a peer is reported once, after what it sent and before
+// what fails by it.
 #pragma once
 
 #include <cstdint>
