@@ -241,11 +241,12 @@ void event_queue::take_note(net::sink& to, const note& what, connection& from) n
     case note::kind::ask: {
       note answer;
       // Who would not hear of its end must not know it, and asks again.
-      if (!memory_.tell(name, from.rank, answer)) answer.what = note::kind::withdrawn;
+      if (!memory_.tell(name, from.rank, answer)) answer.what = note::kind::ask_again;
       return tell(from.rank, answer);
     }
     case note::kind::row:
     case note::kind::no_row:
+    case note::kind::ask_again:
       return keys_.settle(from.rank, what);
     case note::kind::withdrawn:
       return keys_.withdraw(from.rank, name);

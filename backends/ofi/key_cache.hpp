@@ -21,17 +21,11 @@ class key_cache final
       : net::connected::key_cache<key_cache, note, net::connected::key_request, device_queues>(
             ranks, polls) {}
 
-  // The peer's answer: row or no_row.
+  // The peer's answer: row, no_row or ask_again.
   void settle(int rank, const note& said) noexcept {
     const std::lock_guard lock(lock_);
     const net::remote_key name{said.slot, said.generation};
-    bool is_outdated = false;
-    const auto is_answered = [&](const net::connected::key_request& one) {
-      if (!one.is_sent || !is_for(one, rank, name)) return false;
-      is_outdated = one.is_outdated;
-      return true;
-    };
-    if (erase_locked(is_answered) == 0 || is_outdated) return;  // or nobody has asked
+    if (!settle_locked(rank, name) || said.what == note::kind::ask_again) return;
     keep_locked(rank, name, said.what == note::kind::row ? std::optional(said) : std::nullopt);
   }
 

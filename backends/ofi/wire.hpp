@@ -16,7 +16,7 @@
 namespace lci::ofi {
 
 inline constexpr std::uint32_t HELLO_MAGIC = 0x4f49434c;
-inline constexpr std::uint32_t WIRE_VERSION = 1;
+inline constexpr std::uint32_t WIRE_VERSION = 2;
 // Of an endpoint's name, as the provider gives it.
 inline constexpr std::size_t MAX_NAME = 64;
 
@@ -98,11 +98,12 @@ struct note {
     ask = 2,         // what is registered under this name?
     row = 3,         // this is; I tell you when it ends
     no_row = 4,      // nothing is
-    withdrawn = 5,   // it has ended
+    withdrawn = 5,   // it has ended; generation 0: whatever I have said before may have
     keepalive = 6,   // are you there?
     disconnect = 7,  // I leave
     flush = 8,       // say when you have this: writes before it are there, too
-    flushed = 9      // I have that one (count)
+    flushed = 9,     // I have that one (count)
+    ask_again = 10   // the answer where I could not tell you when it ends
   };
   static constexpr std::uint32_t OFF_NETWORK = 1u << 8;  // no card may be given it
   kind what = kind::keepalive;
@@ -119,7 +120,7 @@ static_assert(sizeof(note) == 48);
 inline bool decode(const std::byte* data, std::size_t size, note& out) noexcept {
   if (size != sizeof(note)) return false;
   std::memcpy(&out, data, sizeof(note));
-  return out.what >= note::kind::credit && out.what <= note::kind::flushed;
+  return out.what >= note::kind::credit && out.what <= note::kind::ask_again;
 }
 
 }  // namespace lci::ofi

@@ -1,8 +1,8 @@
 // How connections come about, as far as it is the same over every network: hellos to ranks to
 // which a connection is wanted, again and again, until each side knows that the other knows it.
 // Nobody is talked to before that. Base of a backend's `connector`, which sends hellos. Owned by
-// fabric; called from polls. Threads: look() shared, one inside at a time; requests() and polls()
-// shared; the rest single. Always true: a hello can be lost, come twice or late.
+// fabric; called from polls. Threads: look() shared, one inside at a time; requests(), polls()
+// and make_ready() shared; the rest single. Always true: a hello can be lost, come twice or late.
 #pragma once
 
 #include <exception>
@@ -49,8 +49,14 @@ class connector {
   // Where posts say that they want a connection.
   connect_requests& requests() noexcept { return caller_.requests(); }
   attention& polls() noexcept { return caller_.polls(); }
-  // use(rank) before a connection to that rank is ready. Set before there are queues.
+  // use(rank) before a connection to that rank is ready: what was kept of it is used by nobody who
+  // finds it ready. See fabric::deregister_region(). Set before there are queues.
   void before_ready(std::function<void(int)> use) { before_ready_ = std::move(use); }
+  // Both sides know the connection. Shared.
+  void make_ready(connection& on) noexcept {
+    if (before_ready_) before_ready_(on.rank);
+    on.move(connection::stage::ready);
+  }
   // Reads hellos and repeats ours. Another thread that is inside already will do.
   void look() noexcept {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -128,10 +134,7 @@ class connector {
     }
     if (on == nullptr) on = &caller_.enter(q, said.rank);
     if (!self().take_up(*on, q, said, *who)) return;
-    if (self().knows_us(*on, said) && on->state() == connection::stage::calling) {
-      if (before_ready_) before_ready_(on->rank);
-      on->move(connection::stage::ready);
-    }
+    if (self().knows_us(*on, said) && on->state() == connection::stage::calling) make_ready(*on);
     if ((said.flags & hello_flags::WANTS_ANSWER) != 0) call(*on, q);
   }
 };

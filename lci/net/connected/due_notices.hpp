@@ -1,10 +1,12 @@
 // What the queues behind a device still owe: to their sink the ends of operations that failed
 // before they were posted, to peers notes that could not be sent at once. Owned by these queues.
 // Threads: shared; serve() is the polling thread's. Always true: whatever comes in while it is
-// served is due again; a note does not overtake an older one to the same rank that waits here;
-// there is room for more before it is needed, so that no note is lost because memory is short for a
-// moment; where nobody serves, ends of registrations are folded into a note for each rank whenever
-// the list of notes has grown to LEAST_TO_FOLD, or to twice of what the last fold has left.
+// served is due again; a note does not overtake an older one to the same rank that waits here,
+// except those of ended registrations that are folded, which come behind all else and withdraw
+// more; there is room for more before it is needed, so that no note is lost because memory is short
+// for a moment; where nobody serves, ends of registrations are folded into a note for each rank
+// whenever the list of notes has grown to LEAST_TO_FOLD, or to twice of what the last fold or
+// serve() has left.
 #pragma once
 
 #include <algorithm>
@@ -63,6 +65,13 @@ class due_notices {
   void tell(int rank, const Note& what, Send&& send) noexcept {
     if (is_waiting(rank) || !send(rank, what)) add_note(rank, what);
   }
+  // Whether notes to that rank wait here.
+  bool is_waiting(int rank) noexcept {
+    const std::lock_guard lock(lock_);
+    const auto is_for = [=](const auto& one) { return one.first == rank; };
+    return std::any_of(notes_.begin(), notes_.end(), is_for) ||
+           std::any_of(serving_.begin(), serving_.end(), is_for);
+  }
   // Something else has to be looked after at the next poll.
   void raise() noexcept {
     is_due_.store(true, std::memory_order_release);  // edge net.due_notices: partner is serve()
@@ -81,8 +90,8 @@ class due_notices {
     is_due_.exchange(false, std::memory_order_acquire);
     {
       const std::lock_guard lock(lock_);
-      serving_.swap(notes_);
-      fold_at_ = LEAST_TO_FOLD;
+      // Else those of the last time and newer ones are apart still: see put_back().
+      if (serving_.empty()) serving_.swap(notes_);
     }
     std::size_t kept = 0;
     for (const auto& [rank, what] : serving_)
@@ -109,12 +118,6 @@ class due_notices {
     failures_.erase(failures_.begin());
     return true;
   }
-  bool is_waiting(int rank) noexcept {
-    const std::lock_guard lock(lock_);
-    const auto is_for = [=](const auto& one) { return one.first == rank; };
-    return std::any_of(notes_.begin(), notes_.end(), is_for) ||
-           std::any_of(serving_.begin(), serving_.end(), is_for);
-  }
   // ---- serve(), of the notes ----
   bool is_among(int rank, std::size_t first) const noexcept {
     return std::any_of(serving_.begin(), serving_.begin() + static_cast<std::ptrdiff_t>(first),
@@ -129,13 +132,19 @@ class due_notices {
     {
       const std::lock_guard lock(lock_);
       serving_.erase(serving_.begin() + static_cast<std::ptrdiff_t>(refused), serving_.end());
-      if (refused == 0) return;
-      for (const auto& one : notes_)
-        if (make_room(serving_)) serving_.push_back(one);
-      serving_.swap(notes_);
-      serving_.clear();
+      if (refused != 0) join_locked();
+      fold_at_ = std::max(LEAST_TO_FOLD, 2 * notes_.size());
+      if (serving_.empty() && notes_.empty()) return;
     }
     raise();
+  }
+  void join_locked() noexcept {
+    try {
+      serving_.insert(serving_.end(), notes_.begin(), notes_.end());
+      serving_.swap(notes_);
+      serving_.clear();
+    } catch (const std::bad_alloc&) {  // they wait in two lists until the next serve()
+    }
   }
   // Registrations end whether the device is polled or not. One note that withdraws all takes the
   // place of those that a rank has to hear, behind everything else that it has to.

@@ -1,9 +1,9 @@
-// The polling of a device: what the network reports becomes calls of the sink, and now and then it
-// is looked who is to be called, which ranks have ended and which are silent. Base of a backend's
+// The polling of a device: what the network reports becomes calls of the sink, and now and then a
+// poll looks for ranks that are to be called, have ended or are silent. Base of a backend's
 // `event_queue`, on top of its `device_queues`. Callers: device. Threads: one inside at a time,
 // which may come in again; give_up() of the queues shared. Always true: what was fetched and is not
-// presented yet waits in order; a peer has ended once, after what it sent and before what fails by
-// it.
+// presented yet waits in order; the end of a peer is reported once, after what it sent and before
+// what fails by it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline constexpr char DISCONNECTED[] = "the peer left";
 
 // Queues: derived from device_queues, with receives_, whose places have again() and replace(), and
 // send_note(rank, note), false: not now. Event: as the network reports it. Connector: polls(),
-// look(). Keys: a key_cache. Driver, derived from this, has:
+// look(), make_ready(on). Keys: a key_cache. Driver, derived from this, has:
 //   present_some(to, max)       fetches and presents; answers how many events counted
 //   stop(on)                    nothing more is to be sent there, or come
 //   drop_posted(to, on, reason) what is posted there and will not end fails
@@ -52,7 +52,9 @@ class event_queue : public Queues {
     const std::uint64_t deadline = base::cpu_ticks() + Driver::LEAVE_MS * base::ticks_per_ms();
     const auto in_time = [&] { return base::cpu_ticks() < deadline; };
     this->for_each([&](connection& on) {
-      while (on.state() == stage::ready && in_time() && !self().say_disconnect(on, says_so))
+      // Behind the notes that wait, which the peer would not take any more.
+      while (on.state() == stage::ready && in_time() &&
+             (this->due_notices_.is_waiting(on.rank) || !self().say_disconnect(on, says_so)))
         self().poll(listener, BATCH);
     });
     const auto is_out = [](const connection& on) {
@@ -121,10 +123,7 @@ class event_queue : public Queues {
 
   // Something has come over a connection that is not known to be ready: the sender knows our
   // end of it, and may have said so in a hello that was lost or comes later.
-  LCI_COLD void meet(connection& on) noexcept {
-    keys_.outdate(on.rank);  // see fabric::deregister_region()
-    on.move(stage::ready);
-  }
+  LCI_COLD void meet(connection& on) noexcept { calls_.make_ready(on); }
   // The connection is of no use any more, because the peer has disconnected or because it failed.
   void end(sink& to, connection& on, stage how, std::string_view reason) noexcept {
     on.move(how);

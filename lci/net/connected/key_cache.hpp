@@ -91,15 +91,9 @@ class key_cache {
   // The peer has withdrawn it; without a generation: all that it may have said before.
   void withdraw(int rank, remote_key name) noexcept {
     const std::lock_guard lock(lock_);
-    if (name.generation == 0) {
-      // It may stand for what was the answer to any of them.
-      if (Driver::MAY_DROP_SENT)
-        erase_locked([&](const Request& one) { return one.is_sent && one.rank == rank; });
-      return outdate_locked(rank);
-    }
-    // Who has asked gets no other answer, and asks again.
-    if (Driver::MAY_DROP_SENT)
-      erase_locked([&](const Request& one) { return one.is_sent && is_for(one, rank, name); });
+    if (name.generation == 0) return outdate_locked(rank);
+    // As outdate(): the answer may come over another connection, behind this.
+    for (Request& one : requests_) one.is_outdated |= one.is_sent && is_for(one, rank, name);
     auto& rows = rows_of(rank);
     const auto at = rows.find(name.slot);
     if (at != rows.end() && at->second.generation == name.generation) rows.erase(at);
@@ -135,8 +129,19 @@ class key_cache {
   }
   // It has to be asked again.
   void reopen_locked(Request& one) noexcept {
-    one.is_sent = false;
+    one.is_sent = one.is_outdated = false;
     open_locked();
+  }
+  // An answer has come. False: it is not to be kept, since nobody has asked or what it says may
+  // have been withdrawn since.
+  bool settle_locked(int rank, remote_key name) noexcept {
+    bool counts = false;
+    erase_locked([&](const Request& one) {
+      if (!one.is_sent || !is_for(one, rank, name)) return false;
+      counts = !one.is_outdated;
+      return true;
+    });
+    return counts;
   }
   // The answer: a row, or that there is none.
   void keep_locked(int rank, remote_key name, std::optional<Row> row) noexcept {

@@ -11,18 +11,18 @@ class key_cache_test : public on_a_network {};
 
 }  // namespace
 
-// The program asks again while it is on its way.
-TEST_F(key_cache_test, settle__an_answer_to_an_outdated_request_is_not_that_to_a_later_one) {
+// It is neither a registration nor an unknown name.
+TEST_F(key_cache_test, settle__who_is_to_ask_again_does) {
   auto g = open(2);
   meet(*g, 0, 1);
   key_cache& keys = at(0).keys();
   const note row{.what = note::kind::row, .slot = 5, .generation = 7};
+  note again = row;
+  again.what = note::kind::ask_again;
   const auto find = [&] { return keys.find(1, {row.slot, row.generation}).what; };
   EXPECT_EQ(find(), said::not_connected);
   g->at(0).poll();  // asks
-  keys.outdate(1);
-  EXPECT_EQ(find(), said::not_connected);
-  keys.settle(1, row);
+  keys.settle(1, again);
   EXPECT_EQ(find(), said::not_connected);
   g->at(0).poll();
   keys.settle(1, row);

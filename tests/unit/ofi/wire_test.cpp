@@ -107,7 +107,7 @@ TEST(note, decode__refuses_other_sizes_and_kinds) {
   note out;
   EXPECT_TRUE(decode(bytes, sizeof(said), out));
   EXPECT_FALSE(decode(bytes, sizeof(said) + 1, out));
-  for (const std::uint32_t kind : {0u, 10u, ~0u}) {
+  for (const std::uint32_t kind : {0u, 11u, ~0u}) {
     said.what = static_cast<note::kind>(kind);
     EXPECT_FALSE(decode(bytes, sizeof(said), out)) << kind;
   }

@@ -3,14 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <mutex>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "lci/net/connected/null_sink.hpp"
+#include "tests/support/failing_new/failing_new.hpp"
 
 namespace lci::net::connected {
 namespace {
@@ -112,6 +116,36 @@ TEST(due_notices, tell__does_not_overtake_what_waits_for_that_rank) {
   EXPECT_EQ(said.back(), (std::pair<int, note>(1, 14))) << "nothing waits any more";
 }
 
+// The list of those that are refused is full, so that it has to grow for the others.
+TEST(due_notices, refused_notes__none_is_lost_where_the_lists_cannot_be_joined) {
+  for (std::uint64_t n = 1; n <= 3; ++n) {
+    due_notices<note> owed;
+    int last = 0;
+    const auto add = [&] { owed.add_note(1, ++last); };
+    while (last < 16) {
+      const test::fail_nth_new failing(1);
+      add();
+    }
+    bool has_added = false;
+    {
+      const test::fail_nth_new failing(n);
+      owed.serve(null_sink(), [&](int, const note&) {
+        for (int i = 0; !has_added && i < 20; ++i) add();
+        has_added = true;
+        return false;
+      });
+    }
+    said_notes expected, said;
+    for (int i = 1; i <= last; ++i) expected.emplace_back(1, i);
+    while (owed.is_due())
+      owed.serve(null_sink(), [&](int rank, const note& what) {
+        said.emplace_back(rank, what);
+        return true;
+      });
+    EXPECT_EQ(said, expected) << n;
+  }
+}
+
 // A sink may post again, or poll, while it is told.
 TEST(due_notices, what_comes_in_while_it_is_served__is_not_lost) {
   due_notices<note> owed;
@@ -181,6 +215,36 @@ TEST(due_notices, threads__every_failure_is_told_once) {
   for (std::thread& one : posters) one.join();
   EXPECT_TRUE(owed.are_failures_told());
   EXPECT_EQ(to.heard.size(), 3u * EACH);
+}
+
+// Each thread tells a rank of its own, while what is refused is served.
+TEST(due_notices, threads__notes_to_a_rank_keep_their_order) {
+  constexpr int RANKS = 3, EACH = 500;
+  due_notices<note> owed;
+  std::vector<int> said[RANKS];
+  std::mutex sending;  // as that of a connection
+  int tries = 0;
+  const auto send = [&](int rank, const note& what) {
+    const std::lock_guard lock(sending);
+    if (++tries % 3 == 0) return false;
+    said[rank].push_back(what.slot);
+    return true;
+  };
+  std::atomic<int> running = RANKS;
+  std::vector<std::thread> tellers;
+  for (int t = 0; t < RANKS; ++t)
+    tellers.emplace_back([&, t] {
+      for (int i = 0; i < EACH; ++i) owed.tell(t, i, send);
+      // edge due_notices_test.told: partner is the loop below.
+      running.fetch_sub(1, std::memory_order_release);
+    });
+  // edge due_notices_test.told: partner is what the threads do last.
+  while (running.load(std::memory_order_acquire) != 0 || owed.is_due())
+    owed.serve(null_sink(), send);
+  for (std::thread& one : tellers) one.join();
+  std::vector<int> expected(EACH);
+  std::iota(expected.begin(), expected.end(), 0);
+  for (const auto& one : said) EXPECT_EQ(one, expected);
 }
 
 }  // namespace

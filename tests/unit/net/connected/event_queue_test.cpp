@@ -82,6 +82,11 @@ struct silent_calls {
   void look() noexcept {
     if (then) then();
   }
+  void make_ready(connection& on) noexcept {
+    met.push_back(on.rank);
+    on.move(connection::stage::ready);
+  }
+  std::vector<int> met;
   attention polls_;
   std::function<void()> then;
 };
@@ -89,12 +94,7 @@ struct forgetful_keys {
   void forget(int rank) noexcept { forgotten.push_back(rank); }
   template <class Queue>
   void serve(Queue&) noexcept {}
-  void outdate(int rank) noexcept {
-    outdated.push_back(rank);
-    if (then) then();
-  }
-  std::vector<int> forgotten, outdated;
-  std::function<void()> then;  // inside of the latter
+  std::vector<int> forgotten;
 };
 
 class test_queue;
@@ -120,6 +120,7 @@ class test_queue final : public base_queue {
   using base_queue::meet;
   int least_batch = 1, most_batch = BATCH;
   int refused_disconnects = 0;
+  std::size_t told_before = 0;  // notes, when the last disconnect was said
   std::minstd_rand random{1};
 
  private:
@@ -157,6 +158,7 @@ class test_queue final : public base_queue {
   void look_at(sink&, posting_connection&) noexcept {}
   bool say_disconnect(posting_connection& on, bool) noexcept {
     if (refused_disconnects > 0 && refused_disconnects-- > 0) return false;
+    told_before = told.size();
     return on.has_said = true;
   }
 
@@ -245,12 +247,11 @@ TEST_F(event_queue_test, end__once_and_before_what_fails_by_it) {
   EXPECT_EQ(to_.heard.size(), 3u);
 }
 
-// What was kept of that rank is not used by anybody who finds the connection ready.
-TEST_F(event_queue_test, meet__forgets_keys_before_the_connection_is_ready) {
+// Which does before what has to be done before.
+TEST_F(event_queue_test, meet__the_connector_makes_it_ready) {
   posting_connection& on = queue_->make(2, connection::stage::calling);
-  keys_.then = [&] { EXPECT_EQ(on.state(), connection::stage::calling); };
   queue_->meet(on);
-  EXPECT_EQ(keys_.outdated, std::vector<int>{2});
+  EXPECT_EQ(calls_.met, std::vector<int>{2});
   EXPECT_EQ(on.state(), connection::stage::ready);
 }
 
@@ -321,6 +322,15 @@ TEST_F(event_queue_test, leave__is_said_to_all_that_are_ready_however_often_it_i
   EXPECT_TRUE(first.has_said);
   EXPECT_TRUE(second.has_said);
   EXPECT_FALSE(calling.has_said);
+}
+
+TEST_F(event_queue_test, leave__is_said_behind_the_notes_that_wait) {
+  queue_->refusals = 3;
+  const posting_connection& on = queue_->make(1);
+  queue_->tell(1, {queue_note::kind::other, 1, 1});
+  queue_->leave(true);
+  EXPECT_TRUE(on.has_said);
+  EXPECT_EQ(queue_->told_before, 1u);
 }
 
 TEST_F(event_queue_test, leave__does_not_wait_for_ever) {
