@@ -13,10 +13,11 @@ function(lci_install)
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(EXPORT LCITargets NAMESPACE LCI:: DESTINATION ${LCI_CMAKE_DIR})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ ${LCI_GENERATED_INCLUDE_DIR}/
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
-  # Header-only code for kernels, which includes nothing else of lci.
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cuh")
+  # Header-only code for kernels, which includes nothing else of lci but public headers.
   if(NOT LCI_WITH_LCT_ONLY)
-    install(DIRECTORY ${PROJECT_SOURCE_DIR}/lci/wqe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lci
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/lci/wqe ${PROJECT_SOURCE_DIR}/lci/gpu
+            DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lci
             FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cuh")
   endif()
 

@@ -93,6 +93,16 @@ enum class attr_gpu_path_t { auto_select, direct, staged };
 /// `auto_select`: if gdrcopy is usable. `on`: if it is not usable, the first use of GPU memory
 /// throws.
 enum class attr_gpu_gdrcopy_t { auto_select, on, off };
+/// Who serves the queues of GPU endpoints where no card can (tier T3 of docs/gpu-initiated.md).
+/// `off`: nobody, and an endpoint that needs the proxy is a backend_error. `progress`: whoever
+/// calls progress() on the endpoint's device. `thread`: a thread of the library for each device
+/// that has GPU endpoints, which makes progress on the device too.
+enum class attr_gpu_proxy_t { off, progress, thread };
+/// Who executes the work requests of GPU endpoints. `automatic`: the highest tier that is usable.
+/// The others are T0 (the GPU writes the card's queues and rings its doorbell), T1 (a processor
+/// rings), T2 (a processor forwards the work requests to the card) and T3 (a processor executes
+/// them over any backend).
+enum class attr_gpu_tier_t { automatic, gpu_direct, cpu_rings, cpu_forwards, proxy };
 /// Which lost peers progress() reports. `own`: those with which an operation of the device was
 /// under way. `all`: every one.
 enum class attr_failure_notice_t { own, all };

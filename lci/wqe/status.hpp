@@ -18,6 +18,7 @@ enum class status : std::int32_t {
   aborted = -3,    // the abort flag was set
   timed_out = -4,  // the limit passed without progress
   dead = -5,       // the queue ended before; see what ended it
+  peer_lost = -6,  // the peer whose memory or message is waited for has failed or left
   // Refusals of an encoder.
   bad_opcode = -16,
   bad_length = -17,
@@ -36,6 +37,14 @@ enum class status : std::int32_t {
   bad_batch = -30,
   bad_fence = -31,
   bad_doorbell_form = -32,
+  // Of endpoints, refused before anything is written.
+  bad_endpoint = -33,     // empty or freed
+  bad_rank = -34,         // no such rank, or not the one that owns the key
+  bad_key = -35,          // an empty key
+  out_of_range = -36,     // beyond the end of the region
+  wrong_gpu = -37,        // a kernel of another GPU than the endpoint's
+  no_receive_slot = -38,  // as many receives are posted as the endpoint takes
+  too_long = -39,         // a message longer than the buffer that it is to be copied to
   // Of what needs a GPU.
   no_gpu = -40,
   cuda_error = -41,
@@ -55,6 +64,8 @@ LCI_ANYWHERE inline const char* text_of(status what) noexcept {
       return "the time limit passed without progress";
     case status::dead:
       return "the queue has ended before";
+    case status::peer_lost:
+      return "the peer has failed or left";
     case status::bad_opcode:
       return "no such operation";
     case status::bad_length:
@@ -89,6 +100,20 @@ LCI_ANYWHERE inline const char* text_of(status what) noexcept {
       return "a fence that is none of those known";
     case status::bad_doorbell_form:
       return "no such form of doorbell";
+    case status::bad_endpoint:
+      return "an empty or freed endpoint";
+    case status::bad_rank:
+      return "no such rank, or not the one that owns the key";
+    case status::bad_key:
+      return "an empty key";
+    case status::out_of_range:
+      return "beyond the end of the region";
+    case status::wrong_gpu:
+      return "a kernel of another GPU than the endpoint's";
+    case status::no_receive_slot:
+      return "as many receives are posted as the endpoint takes";
+    case status::too_long:
+      return "a message longer than its buffer";
     case status::no_gpu:
       return "no GPU, or no device code in this build";
     case status::cuda_error:

@@ -1,0 +1,66 @@
+/// @file gpu_handles.hpp
+/// What a host program makes and a kernel is given: plain bytes that are passed by value. C++11,
+/// for host compilers and for nvcc. Included by gpu.hpp and device.cuh.
+#ifndef LCI_GPU_HANDLES_HPP
+#define LCI_GPU_HANDLES_HPP
+
+#include <cstdint>
+
+namespace lci {
+/// Communication that a kernel starts: types that host and kernel share, and, with device.cuh, the
+/// calls of kernels.
+namespace gpu {
+
+struct endpoint_record;
+struct queue_record;
+
+/// Handle of an endpoint for kernels of one GPU, or, made with `.gpu(NO_GPU)`, for threads of the
+/// process that run the same code. Copies name the same endpoint. Any number of threads may use it
+/// at the same time. Owns nothing: free_gpu_endpoint() ends it, and later calls with a copy return
+/// status::bad_endpoint while the runtime lives.
+struct endpoint_t {
+  const endpoint_record* record = nullptr;  ///< internal, in memory that its GPU reads
+  std::uint64_t generation = 0;             ///< internal
+  /// Whether it names no endpoint.
+  /// @return true if so
+  bool is_empty() const { return record == nullptr; }
+};
+
+/// Memory that a work request may name: a region of this process, from get_gpu_key(mr), or one of a
+/// peer, from get_gpu_key(rmr). Plain bytes, of use in this process only: send the rmr_t to a peer.
+struct key_t {
+  std::uint64_t base = 0;  ///< address of the first byte in the process that owns it
+  /// bytes; UNKNOWN_LENGTH: only the owner's table knows, and checks
+  std::uint64_t length = 0;
+  /// Address under which kernels of the GPU reach the first byte by plain loads and stores: own
+  /// memory, or that of a peer whose GPU memory is mapped. 0: it takes a work request.
+  std::uint64_t mapped = 0;
+  std::uint32_t key = 0;   ///< name in work requests
+  std::int32_t rank = -1;  ///< the rank that owns it; ANY_RANK: of whichever rank the call names
+};
+
+/// A place in registered memory.
+struct place_t {
+  key_t key;                 ///< the region
+  std::uint64_t offset = 0;  ///< bytes from its begin
+};
+
+/// Handle of a queue of active messages that kernels poll, see alloc_gpu_queue_x.
+struct queue_t {
+  queue_record* record = nullptr;  ///< internal, in memory that its GPU reads
+  /// Whether it names no queue.
+  /// @return true if so
+  bool is_empty() const { return record == nullptr; }
+};
+
+/// Of `key_t::length`: not known in this process.
+const std::uint64_t UNKNOWN_LENGTH = ~static_cast<std::uint64_t>(0);
+/// Of `key_t::rank`: the key names the same region of every rank that a call names.
+const std::int32_t ANY_RANK = -1;
+/// In place of a GPU's number: the endpoint is for threads of the process.
+const int NO_GPU = -1;
+
+}  // namespace gpu
+}  // namespace lci
+
+#endif  // LCI_GPU_HANDLES_HPP

@@ -1,0 +1,73 @@
+// What an endpoint is in memory: the records that the host side (lci/proxy) writes and the calls of
+// kernels (this room) read. Callers: both. Threads: as each field says. Always true: what kernels
+// only read is written before the handle is given out, but for the words that say that something
+// has ended, which change once; a record is kept, with another generation, until the runtime ends,
+// so that a freed handle finds that out and no other memory.
+#pragma once
+
+#include <cstdint>
+
+#include "lci/gpu_handles.hpp"
+#include "lci/wqe/send_queue.hpp"
+
+namespace lci::gpu {
+
+using status = wqe::status;
+
+// The queue to one rank.
+struct peer_record {
+  wqe::send_queue queue;
+  // Not 0: the rank has failed or left. Written by the host.
+  std::uint32_t* ended = nullptr;
+};
+
+// What a posted receive has become; one for each that may be posted at a time. Taken by the kernel
+// that posts it, written by the host, given back by the kernel that waits for it.
+struct alignas(64) receive_slot {
+  // 0: free. Odd: a receive of turn (state + 1) / 2 is posted. Even: it has ended.
+  // edge gpu.receive, from the host's store of the even value to the wait of the kernel.
+  std::uint64_t state;
+  std::int32_t result;  // a status
+  std::int32_t rank;    // who sent
+  std::uint64_t size;   // bytes of the message
+  std::uint64_t tag;
+};
+
+struct endpoint_record {
+  // Of the handle that names it; another one once it was freed.
+  // edge gpu.generation, from the host's store when the endpoint ends.
+  std::uint64_t generation = 0;
+  std::uint32_t me = 0, ranks = 0;
+  std::int32_t gpu = NO_GPU;
+  std::uint32_t max_inline = 0;
+  const peer_record* peers = nullptr;  // `ranks` of them
+  wqe::wait_limits waits;              // of every wait, those of the queues included
+  // Not 0: some rank has ended, see peer_record::ended.
+  const std::uint32_t* any_ended = nullptr;
+  receive_slot* receives = nullptr;
+  std::uint32_t receive_count = 0;        // a power of two
+  std::uint64_t* next_receive = nullptr;  // turns taken so far, in memory of the endpoint's GPU
+};
+
+// A queue of active messages that kernels poll: `capacity` slots of `stride` bytes, each a
+// message_slot and then the bytes of the message.
+struct message_slot {
+  // The turn of the message that is there, from 1 on; slot i holds turns i + 1, i + 1 + capacity...
+  // edge gpu.queue, from the host's store to the poll of a kernel.
+  std::uint64_t turn;
+  std::uint64_t tag;
+  std::int32_t rank;
+  std::uint32_t size;
+};
+struct queue_record {
+  unsigned char* slots = nullptr;
+  std::uint32_t capacity = 0, stride = 0;
+  // Turns that kernels have taken, in memory of the GPU, and the number of messages that they have
+  // copied out, which the host reads before it reuses slots.
+  std::uint64_t* taken = nullptr;
+  std::uint64_t* freed = nullptr;
+  const endpoint_record* endpoint = nullptr;
+  std::uint64_t generation = 0;  // of the endpoint
+};
+
+}  // namespace lci::gpu
