@@ -94,8 +94,8 @@ enum class attr_gpu_path_t { auto_select, direct, staged };
 /// throws.
 enum class attr_gpu_gdrcopy_t { auto_select, on, off };
 /// Who serves the queues of GPU endpoints where no card can (tier T3 of docs/gpu-initiated.md).
-/// `off`: nobody, and an endpoint that needs the proxy is a backend_error. `progress`: whoever
-/// calls progress() on the endpoint's device. `thread`: a thread of the library for each device
+/// `off`: nobody, and an endpoint that needs the proxy is a backend_error. `progress`: callers
+/// of progress() on the endpoint's device. `thread`: a thread of the library for each device
 /// that has GPU endpoints, which makes progress on the device too.
 enum class attr_gpu_proxy_t { off, progress, thread };
 /// Who executes the work requests of GPU endpoints. `automatic`: the highest tier that is usable.
