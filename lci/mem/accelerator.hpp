@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "lci/types.hpp"
+#include "lci/wqe/word_change.hpp"
 
 namespace lci::mem {
 
@@ -44,6 +45,23 @@ class copy_job {
 
  protected:
   ~copy_job() = default;
+};
+
+// An atomic operation on a word of device memory.
+class atomic_job {
+ public:
+  std::byte* at = nullptr;     // aligned to the size of the change
+  int device = 0;              // whose memory it is: memory_place::device
+  wqe::word_change change;     // is_sound()
+  std::uint64_t old = 0;       // what the word was; 4 bytes: in the low half
+  atomic_job* next = nullptr;  // belongs to the accelerator while the job is under way
+
+  // error is empty when it was performed, `old` is set, and every later reader of the word sees it;
+  // else a sentence.
+  virtual void on_performed(std::string_view error) noexcept = 0;
+
+ protected:
+  ~atomic_job() = default;
 };
 
 // Keeps a part of a peer's memory mapped here. Empty if it could not be mapped.
@@ -140,6 +158,13 @@ class accelerator {
   virtual bool copy_and_flag(copy_job& /*job*/, std::uint64_t* /*flag*/,
                              std::uint64_t /*value*/) noexcept {
     return false;
+  }
+  // Performs it, atomic also for kernels' operations of system scope on that word. Empty: taken
+  // over, and on_performed() is called once, from a later poll() of any thread. Else a sentence
+  // that says why this accelerator cannot. Jobs that wait at the same time are submitted together;
+  // two jobs have no order.
+  virtual std::string_view atomic(atomic_job& /*job*/) noexcept {
+    return "this accelerator has no kernel for atomic operations";
   }
   // Submits what was gathered and calls on_copied() for the jobs that have ended; returns how many.
   virtual std::size_t poll() noexcept = 0;

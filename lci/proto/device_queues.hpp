@@ -9,6 +9,7 @@
 #include "lci/proto/gpu/protocols.hpp"
 #include "lci/proto/host/host_context.hpp"
 #include "lci/proto/host/host_protocols.hpp"
+#include "lci/proto/host/remote_atomics.hpp"
 
 namespace lci::proto {
 
@@ -66,6 +67,7 @@ class device_queues {
 
  public:
   gpu::protocols gpu;
+  remote_atomics atomics{host};
   attached above;
 };
 

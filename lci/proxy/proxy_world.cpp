@@ -135,6 +135,8 @@ answer proxy_world::poll() noexcept {
       return poll_message();
     case doing::flush:
       return poll_flush();
+    case doing::atomic:
+      return poll_atomic();
     case doing::nothing:
       break;
   }
@@ -211,16 +213,6 @@ answer proxy_world::poll_flush() noexcept {
   if (sends_.any()) return UNDER_WAY;
   doing_ = doing::nothing;
   return {};
-}
-
-answer proxy_world::atomic(opcode op, const wqe::atomic_operands& with, device::remote_place at,
-                           std::byte* old) noexcept {
-  if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
-  const auto found = keys_.find(at.key);
-  if (rank_ == device_.owner().core.me && found && found->is_host)
-    return own_.atomic(op, with, at, old);
-  return refuse(syndrome::local_qp_operation,
-                "atomic operations on memory of another rank are not there yet");
 }
 
 }  // namespace lci::proxy

@@ -15,6 +15,7 @@
 #include "lci/device/memory_world.hpp"
 #include "lci/device/world.hpp"
 #include "lci/post.hpp"
+#include "lci/proto/host/remote_atomics.hpp"
 #include "lci/proxy/keys.hpp"
 #include "lci/proxy/messages.hpp"
 #include "lci/runtime/device.hpp"
@@ -41,11 +42,33 @@ class proxy_world final : public device::world {
   // What lci said to the request that failed first; empty: nothing.
   const std::string& reason() const noexcept { return reason_; }
   // lci still has an object of this world.
-  bool is_in_use() const noexcept { return end_.now() == request_end::waiting || sends_.any(); }
+  bool is_in_use() const noexcept {
+    return end_.now() == request_end::waiting || atomic_.is_out() || sends_.any();
+  }
 
  private:
+  // The atomic operation that is under way, and then the copy of what was there to where it is to
+  // be, if that is memory of a GPU.
+  class atomic_part final : public proto::atomic_request, public proto::gpu::device_job {
+   public:
+    void on_atomic(proto::atomic_outcome how) noexcept override;
+    void ended(std::string_view error) noexcept override;
+    // lci has it.
+    bool is_out() const noexcept { return is_out_.load(std::memory_order_acquire); }
+    void arm() noexcept { is_out_.store(true, std::memory_order_relaxed); }
+    void disarm() noexcept { is_out_.store(false, std::memory_order_relaxed); }
+
+    enum class step : std::uint8_t { post, answer, copy } now = step::post;
+    proto::atomic_outcome how = proto::atomic_outcome::done;
+    bool is_lost = false;
+    std::byte* old_to = nullptr;
+
+   private:
+    // edge proxy.atomic, from the end of the operation, or the copy, to the world.
+    std::atomic<bool> is_out_{false};
+  };
   static constexpr device::answer UNDER_WAY{device::outcome::posted, wqe::syndrome::none};
-  enum class doing : std::uint8_t { nothing, data, message, flush };
+  enum class doing : std::uint8_t { nothing, data, message, flush, atomic };
   bool find(device::remote_place place, std::uint64_t length) noexcept;
   device::answer begin(bool is_put, const device::local_data& data,
                        device::remote_place place) noexcept;
@@ -54,6 +77,8 @@ class proxy_world final : public device::world {
   device::answer poll_data() noexcept;
   device::answer poll_flush() noexcept;
   device::answer poll_message() noexcept;
+  device::answer poll_atomic() noexcept;
+  device::answer take_old() noexcept;
   bool post_message(const gpu::message_head& head, open_sends::record& record, void* at,
                     std::size_t size, mr_t mr);
   device::answer receive(const gpu::message_head& head) noexcept;
@@ -79,6 +104,7 @@ class proxy_world final : public device::world {
   named_memory remote_;
   std::uint64_t offset_ = 0;  // in the peer's region, of what is posted next
   std::uint32_t piece_ = 0;
+  atomic_part atomic_;
   // The message that is under way: its bytes are in the request.
   const device::local_piece* message_ = nullptr;
   // A put is done and perhaps not at the peer yet; a get of a byte of it comes behind it.

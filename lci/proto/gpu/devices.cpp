@@ -54,6 +54,11 @@ bool devices::copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t 
   return false;
 }
 
+std::string_view devices::change_word(mem::atomic_job& job) noexcept {
+  mem::accelerator* const one = running();
+  return one == nullptr ? "no accelerator was started" : one->atomic(job);
+}
+
 bool devices::read_by_hand(void* to, const void* from, std::size_t size) noexcept {
   mem::accelerator* const one = running();
   return one != nullptr && may_read_by_hand(size) &&

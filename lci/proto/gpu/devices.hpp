@@ -51,6 +51,8 @@ class devices {
   void copy(device_job& job) noexcept;
   // See mem::accelerator::copy_and_flag().
   bool copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept;
+  // See mem::accelerator::atomic(); who asks keeps core busy meanwhile.
+  std::string_view change_word(mem::atomic_job& job) noexcept;
   // Whether it is worth asking for a copy by the calling thread. No more than a look at a number
   // which is 0 where there is no such way.
   bool may_read_by_hand(std::size_t size) const noexcept {

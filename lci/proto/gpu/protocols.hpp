@@ -77,6 +77,9 @@ class protocols final : public part, private accelerator_hook {
   void on_drop_receive(int rank, wire::name receiver) noexcept override {
     staged_.on_drop_receive(rank, receiver);
   }
+  std::string_view change_word(mem::atomic_job& job) noexcept override {
+    return context_.common.gpus.change_word(job);
+  }
 
   context context_;
   staged_transfers staged_{context_};

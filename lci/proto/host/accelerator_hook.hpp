@@ -96,6 +96,10 @@ class accelerator_hook {
   virtual void on_drop_send(int rank, wire::name sender) noexcept = 0;
   virtual void on_drop_receive(int rank, wire::name receiver) noexcept = 0;
 
+  // ---- words ----
+  // See mem::accelerator::atomic().
+  virtual std::string_view change_word(mem::atomic_job& job) noexcept = 0;
+
  protected:
   ~accelerator_hook() = default;
 };
