@@ -26,7 +26,7 @@ struct peer_record {
 struct alignas(64) receive_slot {
   // 0: free. 2n - 1: the receive of turn n, which is in slot (n - 1) % receive_count, is posted.
   // 2n: it has ended.
-  // edge gpu.receive, from the host's store of the even value to the wait of the kernel.
+  // edge gpu.receive, other side in the host's store of the even value.
   std::uint64_t state;
   std::int32_t result;  // a status
   std::int32_t rank;    // who sent
@@ -40,7 +40,7 @@ inline constexpr std::uint64_t OF_GPU = std::uint64_t{1} << 63;
 
 struct endpoint_record {
   // Of the handle that names it; another one once it was freed.
-  // edge gpu.generation, from the host's store when the endpoint ends.
+  // Stored relaxed by the host when the endpoint ends: nothing is read after it.
   std::uint64_t generation = 0;
   std::uint32_t me = 0, ranks = 0;
   std::int32_t gpu = NO_GPU;
@@ -53,8 +53,8 @@ struct endpoint_record {
   std::uint32_t receive_count = 0;        // a power of two
   std::uint64_t* next_receive = nullptr;  // turns taken so far, in memory of the endpoint's GPU
   // Registered memory of the endpoint: 8 bytes for old values that nobody wants, then 8 for each of
-  // `scratch_count` (a power of two) atomics that a kernel waits for. Which of these are taken, 0 or
-  // 1, is in memory of the endpoint's GPU.
+  // `scratch_count` (a power of two) atomics that a kernel waits for. Which of these are taken, 0
+  // or 1, is in memory of the endpoint's GPU.
   key_t scratch;
   std::uint32_t scratch_count = 0;
   std::uint32_t* scratch_taken = nullptr;
@@ -65,7 +65,7 @@ struct endpoint_record {
 struct message_slot {
   // The turn of the message that is there, from 1 on; slot i holds turns i + 1, i + 1 + capacity...
   // 0: free, stored by the kernel that has copied the message; only then the host writes again.
-  // edge gpu.queue, from the host's store to the poll of a kernel; edge gpu.queue_free, back.
+  // edge gpu.queue, other side in the host's store; edge gpu.queue_free, other side in its look.
   std::uint64_t turn;
   std::uint64_t tag;
   std::int32_t rank;
