@@ -161,7 +161,7 @@ gpu::endpoint_t alloc_gpu_endpoint(const alloc_gpu_endpoint_args& a) {
   check("gpu_proxy", wanted.proxy);
   check("gpu_tier", tier);
   check_power(WHO, "depth", a.depth, 16, wqe::MAX_RING_BLOCKS);
-  check_most(WHO, "max_inline", a.max_inline, 220);
+  check_most(WHO, "max_inline", a.max_inline, proxy::MAX_INLINE);
   check_most(WHO, "wait_limit_ms", a.wait_limit_ms, std::uint64_t{1} << 40);
   check_power(WHO, "receives", a.receives, 1, 1u << 20);
   proxy::choose_tier(tier, wanted.proxy);

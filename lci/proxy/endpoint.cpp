@@ -108,6 +108,7 @@ wqe::send_queue endpoint::queue_to(std::uint32_t rank) const noexcept {
       reinterpret_cast<std::uint32_t*>(shared_.at(places_.cq_records)) + rank * RECORD_WORDS;
   q.bell.form = wqe::doorbell_form::mailbox;
   q.bell.target = mailboxes_ + rank;
+  q.limits.max_inline = MAX_INLINE;  // the head of a message is inline too
   q.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
   q.state = reinterpret_cast<wqe::send_queue_state*>(own_.at(places_.states)) + rank;
   q.qpn = rank & wqe::MAX_QPN;

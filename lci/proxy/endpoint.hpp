@@ -20,6 +20,9 @@
 
 namespace lci::proxy {
 
+// Of a request of four blocks.
+inline constexpr std::uint32_t MAX_INLINE = 220;
+
 struct endpoint_settings {
   int gpu = gpu::NO_GPU;
   attr_gpu_proxy_t proxy = attr_gpu_proxy_t::off;

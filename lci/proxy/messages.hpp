@@ -27,6 +27,7 @@ class request_end final : public detail::library_comp_t {
   state now() const noexcept { return state_.load(std::memory_order_acquire); }
   // edge proxy.request: what the operation wrote. Partner is now().
   void signal(status_t) override { state_.store(done, std::memory_order_release); }
+  // edge proxy.request, likewise.
   void lose() noexcept override { state_.store(lost, std::memory_order_release); }
 
  private:
@@ -57,7 +58,7 @@ class open_sends {
   record* take() noexcept;
   // One that was not posted, or was done at once. Any thread.
   static void put(record& one) noexcept { one.end(); }
-  // Relaxed would do: buffers are the kernel's again when it sees the completion.
+  // edge proxy.send: buffers were read before the kernel hears of it. Partner is end().
   bool any() const noexcept { return out_.load(std::memory_order_acquire) != 0; }
   bool was_any_lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
 

@@ -53,7 +53,7 @@ class proxy_world final : public device::world {
    public:
     void on_atomic(proto::atomic_outcome how) noexcept override;
     void ended(std::string_view error) noexcept override;
-    // lci has it.
+    // lci has it. edge proxy.atomic: partners are on_atomic() and ended().
     bool is_out() const noexcept { return is_out_.load(std::memory_order_acquire); }
     void arm() noexcept { is_out_.store(true, std::memory_order_relaxed); }
     void disarm() noexcept { is_out_.store(false, std::memory_order_relaxed); }

@@ -61,17 +61,17 @@ side::found_queue side::find(const gpu::queue_t& handle, const char* who) {
   throw argument_error(std::string(who) + ": the queue was freed");
 }
 
-driver& side::driver_of(device_impl_t& device, attr_gpu_proxy_t how) {
+proxy_driver& side::driver_of(device_impl_t& device, attr_gpu_proxy_t how) {
   const std::lock_guard lock(mutex_);
-  for (const std::unique_ptr<driver>& one : drivers_)
+  for (const std::unique_ptr<proxy_driver>& one : drivers_)
     if (&one->device() == &device && one->how() == how) return *one;
-  drivers_.push_back(std::make_unique<driver>(device, how));
+  drivers_.push_back(std::make_unique<proxy_driver>(device, how));
   return *drivers_.back();
 }
 
-driver* side::find_driver(const endpoint& of) noexcept {
+proxy_driver* side::find_driver(const endpoint& of) noexcept {
   const std::lock_guard lock(mutex_);
-  for (const std::unique_ptr<driver>& one : drivers_)
+  for (const std::unique_ptr<proxy_driver>& one : drivers_)
     if (&one->device() == &of.device() && one->how() == of.settings().proxy) return one.get();
   return nullptr;
 }
@@ -94,7 +94,7 @@ endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wa
 
 void side::end_endpoint(endpoint& one) noexcept {
   constexpr auto PATIENCE = std::chrono::seconds(5);
-  driver* const served_by = find_driver(one);
+  proxy_driver* const served_by = find_driver(one);
   const auto start = std::chrono::steady_clock::now();
   bool was_given_up = false;
   served_by->wait_until([&] {
@@ -161,8 +161,9 @@ void side::on_device_ends(device_impl_t& device) noexcept {
   if (count != 0)
     base::log::warn("gpu", "%zu GPU endpoints were still alive when their device was freed", count);
   const std::lock_guard lock(mutex_);
-  std::erase_if(drivers_,
-                [&](const std::unique_ptr<driver>& one) { return &one->device() == &device; });
+  std::erase_if(drivers_, [&](const std::unique_ptr<proxy_driver>& one) {
+    return &one->device() == &device;
+  });
 }
 
 }  // namespace lci::proxy

@@ -9,10 +9,10 @@
 #include <mutex>
 #include <vector>
 
-#include "lci/proxy/driver.hpp"
 #include "lci/proxy/endpoint.hpp"
 #include "lci/proxy/gpu_queue.hpp"
 #include "lci/proxy/keys.hpp"
+#include "lci/proxy/proxy_driver.hpp"
 #include "lci/runtime/extension.hpp"
 #include "lci/runtime/runtime.hpp"
 
@@ -50,14 +50,14 @@ class side final : public runtime::extension {
   runtime_impl_t& owner() const noexcept { return owner_; }
 
  private:
-  driver& driver_of(device_impl_t& device, attr_gpu_proxy_t how);
-  driver* find_driver(const endpoint& of) noexcept;
+  proxy_driver& driver_of(device_impl_t& device, attr_gpu_proxy_t how);
+  proxy_driver* find_driver(const endpoint& of) noexcept;
 
   runtime_impl_t& owner_;
   std::mutex mutex_;  // guards the lists; nothing waits under it
   std::uint64_t generation_ = 0;
   std::vector<std::unique_ptr<endpoint>> endpoints_;
-  std::vector<std::unique_ptr<driver>> drivers_;  // one for each device and way
+  std::vector<std::unique_ptr<proxy_driver>> drivers_;  // one for each device and way
   struct owned_queue {
     std::unique_ptr<gpu_queue> one;
     const endpoint* of;

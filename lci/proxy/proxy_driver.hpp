@@ -15,12 +15,12 @@
 
 namespace lci::proxy {
 
-class driver final : private proto::attachment {
+class proxy_driver final : private proto::attachment {
  public:
-  driver(device_impl_t& device, attr_gpu_proxy_t how) : device_(device), how_(how) {}
-  ~driver();
-  driver(const driver&) = delete;
-  driver& operator=(const driver&) = delete;
+  proxy_driver(device_impl_t& device, attr_gpu_proxy_t how) : device_(device), how_(how) {}
+  ~proxy_driver();
+  proxy_driver(const proxy_driver&) = delete;
+  proxy_driver& operator=(const proxy_driver&) = delete;
 
   // Throws backend_error where no thread can be started.
   void add(endpoint& one);
@@ -49,7 +49,7 @@ class driver final : private proto::attachment {
 };
 
 template <class Fn>
-void driver::wait_until(Fn&& fn) {
+void proxy_driver::wait_until(Fn&& fn) {
   for (base::spin_wait wait;;) {
     {
       wanted_.fetch_add(1, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-#include "lci/proxy/driver.hpp"
+#include "lci/proxy/proxy_driver.hpp"
 
 #include <sched.h>
 
@@ -9,9 +9,9 @@
 
 namespace lci::proxy {
 
-driver::~driver() { stop(); }
+proxy_driver::~proxy_driver() { stop(); }
 
-void driver::add(endpoint& one) {
+void proxy_driver::add(endpoint& one) {
   bool is_first = false;
   {
     // Relaxed, here and below: asks for fairness only.
@@ -35,7 +35,7 @@ void driver::add(endpoint& one) {
   }
 }
 
-void driver::remove(endpoint& one) noexcept {
+void proxy_driver::remove(endpoint& one) noexcept {
   bool is_last = false;
   {
     wanted_.fetch_add(1, std::memory_order_relaxed);
@@ -47,7 +47,7 @@ void driver::remove(endpoint& one) noexcept {
   if (is_last) stop();
 }
 
-void driver::stop() noexcept {
+void proxy_driver::stop() noexcept {
   if (!is_running_) return;
   is_running_ = false;
   if (how_ == attr_gpu_proxy_t::progress) return device_.queues.above.detach();
@@ -56,7 +56,7 @@ void driver::stop() noexcept {
 }
 
 // Only one thread serves; a second one, or a handler that makes progress, passes by.
-std::size_t driver::poll() noexcept {
+std::size_t proxy_driver::poll() noexcept {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return 0;
   std::size_t work = 0;
@@ -64,7 +64,7 @@ std::size_t driver::poll() noexcept {
   return work;
 }
 
-void driver::run() noexcept {
+void proxy_driver::run() noexcept {
   base::spin_wait wait;
   while (!is_over_.load(std::memory_order_relaxed)) {
     std::size_t work = 0;
