@@ -16,15 +16,16 @@ namespace lci::gpu {
 
 namespace detail {
 
-// Whether all that was reserved is done. On a GPU the fence behind it makes what came with the
-// completions visible; a processor's load does it. edge wqe.done: partner is drain().
+// Whether all that was reserved is carried out. On a GPU the fence behind it makes what came with
+// the completions visible; a processor's load does it. edge wqe.done: partner is drain().
 LCI_ANYWHERE inline bool is_idle(const wqe::send_queue& q) noexcept {
   // Relaxed: own reservations are seen anyway, and those of threads that this one has met.
   const std::uint64_t reserved = look_at(&q.state->reserved);
 #ifdef __CUDA_ARCH__
-  return look_at(&q.state->done) >= reserved;
+  return look_at(&q.state->carried_out) >= reserved;
 #else
-  return wqe::word_at<std::uint64_t>(&q.state->done).load(std::memory_order_acquire) >= reserved;
+  return wqe::word_at<std::uint64_t>(&q.state->carried_out).load(std::memory_order_acquire) >=
+         reserved;
 #endif
 }
 

@@ -15,16 +15,16 @@
 
 namespace lci::gpu {
 
-enum class compare { equal, not_equal, greater, greater_equal, less, less_equal };
+enum class comparison { equal, not_equal, greater, greater_equal, less, less_equal };
 
 template <class T>
-LCI_ANYWHERE constexpr bool holds(T a, compare how, T b) noexcept {
-  return how == compare::equal           ? a == b
-         : how == compare::not_equal     ? a != b
-         : how == compare::greater       ? a > b
-         : how == compare::greater_equal ? a >= b
-         : how == compare::less          ? a < b
-                                         : a <= b;
+LCI_ANYWHERE constexpr bool holds(T a, comparison how, T b) noexcept {
+  return how == comparison::equal           ? a == b
+         : how == comparison::not_equal     ? a != b
+         : how == comparison::greater       ? a > b
+         : how == comparison::greater_equal ? a >= b
+         : how == comparison::less          ? a < b
+                                            : a <= b;
 }
 
 namespace detail {
@@ -47,7 +47,7 @@ LCI_ANYWHERE T see(const T* word) noexcept {
 }
 
 template <class T>
-LCI_ANYWHERE status wait_here(const endpoint_t& ep, const T* word, compare how, T value,
+LCI_ANYWHERE status wait_here(const endpoint_t& ep, const T* word, comparison how, T value,
                               int rank) noexcept {
   if (const status s = rank == ANY_RANK ? check_endpoint(ep) : check_rank(ep, rank);
       s != status::ok)
@@ -67,7 +67,7 @@ LCI_ANYWHERE status wait_here(const endpoint_t& ep, const T* word, compare how, 
 // Waits until `*word` compares so with `value`. With a rank, that rank's end ends the wait too;
 // without, the end of any.
 template <class Scope = thread, class T>
-LCI_ANYWHERE status wait_until(const endpoint_t& ep, const T* word, compare how,
+LCI_ANYWHERE status wait_until(const endpoint_t& ep, const T* word, comparison how,
                                typename detail::word_of<T>::value value,
                                int rank = ANY_RANK) noexcept {
   return by_leader<Scope>([&] { return detail::wait_here<T>(ep, word, how, value, rank); });
@@ -75,7 +75,7 @@ LCI_ANYWHERE status wait_until(const endpoint_t& ep, const T* word, compare how,
 
 // One look: ok, or nothing.
 template <class Scope = thread, class T>
-LCI_ANYWHERE status test(const endpoint_t& ep, const T* word, compare how,
+LCI_ANYWHERE status test(const endpoint_t& ep, const T* word, comparison how,
                          typename detail::word_of<T>::value value) noexcept {
   return by_leader<Scope>([&] {
     if (const status s = check_endpoint(ep); s != status::ok) return s;

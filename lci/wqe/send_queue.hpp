@@ -27,6 +27,9 @@ struct send_queue_state {
   // The next block that is not published, shifted, and how many blocks the last request has.
   alignas(64) std::uint64_t published;
   alignas(64) std::uint64_t done;  // all blocks before it are free again
+  // All before it has been carried out: a send is completed when it was taken, and what it reads
+  // and what came before it may be under way still. Not above `done`.
+  std::uint64_t carried_out;
   alignas(64) std::uint64_t rung;  // the card was told of all before it; under bell_lock
   std::uint32_t bell_lock;
   std::uint32_t bell_offset;           // half of a BlueFlame register; under bell_lock
@@ -64,7 +67,7 @@ LCI_ANYWHERE inline status prepare(const send_queue& q, std::uint64_t first = 0)
   if (const status s = check(q); s != status::ok) return s;
   make_unused(q.cq);
   *q.state = send_queue_state{};
-  q.state->reserved = q.state->done = q.state->rung = first;
+  q.state->reserved = q.state->done = q.state->carried_out = q.state->rung = first;
   q.state->published = first << PUBLISHED_SHIFT;
   return status::ok;
 }
@@ -98,7 +101,7 @@ LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
   if (!try_lock(&s.poll_lock)) return false;
   // Under the lock both words change here alone.
   const std::uint64_t before = s.consumed;
-  std::uint64_t done = s.done, consumed = before;
+  std::uint64_t done = s.done, carried_out = s.carried_out, consumed = before;
   completion c;
   for (; consumed - before < q.cq.count; ++consumed) {
     const status found = poll(q.cq, consumed, &c);
@@ -111,13 +114,16 @@ LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
     const std::uint64_t index = widened(done, c.wqe_counter);
     const std::uint32_t octowords = be32(octoword_at(q.ring, index, 0)->word[1]) & MAX_OCTOWORDS;
     done = index + blocks_of(octowords);
+    if (!is_send(static_cast<opcode>(c.send_opcode))) carried_out = done;
   }
   if (consumed != before) {
     s.consumed = consumed;
     // In this order: with the blocks come requests that complete, and the card takes every entry
     // that was given back, and no other, to be free.
     give_back(q.cq, consumed);
-    // edge wqe.done: the blocks are read before they are free. Partner is admit().
+    // edge wqe.done: the blocks are read before they are free. Partner is admit(), and of what the
+    // card wrote wait_until_done().
+    word_at<std::uint64_t>(&s.carried_out).store(carried_out, std::memory_order_release);
     word_at<std::uint64_t>(&s.done).store(done, std::memory_order_release);
   }
   unlock(&s.poll_lock);

@@ -1,0 +1,125 @@
+#include "lci/gpu/atomics.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/sanitized.hpp"
+#include "tests/unit/gpu/job.hpp"
+
+namespace lci::gpu {
+namespace {
+
+using test::gpu_job;
+
+class atomics : public testing::TestWithParam<bool> {
+ protected:
+  atomics() {
+    job.start();
+    *job.word(1, 0) = 0;
+  }
+  ~atomics() override {
+    job.stop();
+    EXPECT_TRUE(job.is_whole());
+  }
+  place_t word(std::uint64_t offset = 0) { return job.at(1, offset, GetParam()); }
+  std::uint64_t now() {
+    EXPECT_EQ(quiet(ep), status::ok);
+    return wqe::word_at<std::uint64_t>(job.word(1, 0)).load(std::memory_order_acquire);
+  }
+
+  gpu_job job;
+  endpoint_t ep = job.endpoint(0);
+};
+
+TEST_P(atomics, eight_bytes__old_value_returned) {
+  std::uint64_t old = 1;
+  *job.word(1, 0) = 0xfffffffffull;
+  ASSERT_EQ(fetch_add(ep, 1, word(), std::uint64_t{2}, &old), status::ok);
+  EXPECT_EQ(old, 0xfffffffffull);
+  ASSERT_EQ(compare_swap(ep, 1, word(), std::uint64_t{5}, std::uint64_t{6}, &old), status::ok);
+  EXPECT_EQ(old, 0x1000000001ull);
+  ASSERT_EQ(compare_swap(ep, 1, word(), old, std::uint64_t{6}, &old), status::ok);
+  EXPECT_EQ(now(), 6u);
+  ASSERT_EQ(gpu::swap(ep, 1, word(), ~std::uint64_t{0}, &old), status::ok);
+  EXPECT_EQ(old, 6u);
+  ASSERT_EQ(add(ep, 1, word(), std::uint64_t{3}), status::ok);
+  EXPECT_EQ(now(), 2u);
+  std::int64_t was = 0;
+  ASSERT_EQ(fetch_add(ep, 1, word(), std::int64_t{-5}, &was), status::ok);
+  EXPECT_EQ(was, 2);
+  EXPECT_EQ(static_cast<std::int64_t>(now()), -3);
+}
+
+// The four bytes beside the word stay.
+TEST_P(atomics, four_bytes__nothing_is_carried) {
+  *job.word(1, 0) = 0x77000000ffffffffull;
+  std::uint32_t old = 0;
+  ASSERT_EQ(fetch_add(ep, 1, word(), 2u, &old), status::ok);
+  EXPECT_EQ(old, 0xffffffffu);
+  EXPECT_EQ(now(), 0x7700000000000001ull);
+  ASSERT_EQ(compare_swap(ep, 1, word(), 1u, 0x80000000u, &old), status::ok);
+  EXPECT_EQ(old, 1u);
+  ASSERT_EQ(gpu::swap(ep, 1, word(), 3u, &old), status::ok);
+  EXPECT_EQ(old, 0x80000000u);
+  ASSERT_EQ(gpu::swap(ep, 1, word(4), -1, reinterpret_cast<int*>(&old)), status::ok);
+  EXPECT_EQ(old, 0x77000000u);
+  EXPECT_EQ(now(), 0xffffffff00000003ull);
+}
+
+TEST_P(atomics, old_value__into_registered_memory) {
+  *job.word(1, 0) = 41;
+  *job.word(0, 64) = *job.word(0, 72) = *job.word(0, 80) = 0;
+  ASSERT_EQ(fetch_add(ep, 1, word(), std::uint64_t{1}, job.here(0, 64)), status::ok);
+  ASSERT_EQ(compare_swap(ep, 1, word(), 42u, 50u, job.here(0, 72)), status::ok);
+  ASSERT_EQ(gpu::swap(ep, 1, word(), 60u, job.at(0, 80)), status::ok);  // no thread reads it
+  ASSERT_EQ(quiet(ep), status::ok);
+  EXPECT_EQ(*job.word(0, 64), 41u);
+  EXPECT_EQ(*job.word(0, 72), 42u);
+  EXPECT_EQ(*job.word(0, 80), 50u);
+  EXPECT_EQ(*job.word(0, 88), 0x1111111111111111u);
+}
+
+TEST_P(atomics, refusals) {
+  std::uint64_t old = 9;
+  EXPECT_EQ(fetch_add(ep, 1, word(4), std::uint64_t{1}, &old), status::misaligned_atomic);
+  EXPECT_EQ(fetch_add(ep, 1, word(4096), std::uint64_t{1}, &old), status::out_of_range);
+  EXPECT_EQ(fetch_add(ep, 1, word(4092), std::uint64_t{1}, &old), status::out_of_range);
+  EXPECT_EQ(fetch_add(ep, 5, word(), std::uint64_t{1}, &old), status::bad_rank);
+  EXPECT_EQ(fetch_add(ep, 0, word(), std::uint64_t{1}, &old), status::bad_rank);
+  EXPECT_EQ(add(ep, 1, place_t{}, std::uint64_t{1}), status::bad_key);
+  EXPECT_EQ(fetch_add(ep, 1, word(), std::uint64_t{1}, word()), status::bad_rank);
+  EXPECT_EQ(fetch_add(ep, 1, word(), std::uint64_t{1}, job.here(0, 4092)), status::out_of_range);
+  EXPECT_EQ(add(endpoint_t{}, 1, word(), 1u), status::bad_endpoint);
+  EXPECT_EQ(old, 9u);
+  EXPECT_EQ(now(), 0u);
+  EXPECT_EQ(job[0].queues[1]->state.reserved, 0u);
+}
+
+// More threads than places for old values.
+TEST_P(atomics, many_threads__each_sees_another_value) {
+  constexpr std::uint64_t THREADS = 8;
+  constexpr std::uint64_t EACH = test::IS_SANITIZED ? 50 : 500;
+  std::vector<std::vector<std::uint64_t>> seen(THREADS);
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < THREADS; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < EACH; ++i) {
+        std::uint64_t old = 0;
+        EXPECT_EQ(fetch_add(ep, 1, word(), std::uint64_t{1}, &old), status::ok);
+        seen[t].push_back(old);
+        EXPECT_EQ(add(ep, 1, word(8), 1u), status::ok);
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  std::vector<bool> all(THREADS * EACH);
+  for (const auto& of_one : seen)
+    for (const std::uint64_t old : of_one) all.at(old) = true;
+  EXPECT_EQ(static_cast<std::uint64_t>(std::count(all.begin(), all.end(), true)), THREADS * EACH);
+  for (const std::uint32_t taken : job[0].scratch_taken) EXPECT_EQ(taken, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(direct, atomics, testing::Values(true));
+INSTANTIATE_TEST_SUITE_P(requests, atomics, testing::Values(false));
+
+}  // namespace
+}  // namespace lci::gpu
