@@ -159,6 +159,10 @@ class accelerator {
                              std::uint64_t /*value*/) noexcept {
     return false;
   }
+  // Loads what atomic() needs on that device, which may wait for kernels of the program: before any
+  // of them waits for such an operation. Throws backend_error where it cannot be had; an
+  // accelerator that never has them ignores the call.
+  virtual void prepare_atomics(int /*device*/) {}
   // Performs it, atomic also for kernels' operations of system scope on that word. Empty: taken
   // over, and on_performed() is called once, from a later poll() of any thread. Else a sentence
   // that says why this accelerator cannot. Jobs that wait at the same time are submitted together;
