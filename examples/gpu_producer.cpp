@@ -36,12 +36,13 @@ struct producer_t {
   }
 };
 
+std::atomic<uint64_t> sum{0};  // of what active messages have brought
+
 int run(processor_t& processor, uint64_t items) {
   const int me = lci::get_rank_me(), n = lci::get_rank_n();
   gpu::endpoint_t endpoint =
       lci::alloc_gpu_endpoint_x().gpu(processor.gpu()).gpu_proxy(lci::attr_gpu_proxy_t::progress)();
-  uint64_t sum = 0;
-  lci::comp_t handler = lci::alloc_handler([&sum](const lci::status_t& status) {
+  lci::comp_t handler = lci::alloc_handler([](lci::status_t status) {
     item_t got;
     std::memcpy(&got, status.buffer, sizeof(got));
     sum += got.square;
