@@ -28,6 +28,8 @@ endforeach()
 set(LCI_BELOW_hip ${LCI_BELOW_cuda} cuda)
 set(LCI_BELOW_proto base data mem net match comp)
 set(LCI_BELOW_device base data wqe mem net match comp)
+# Its code is headers; its tests stand on the card in software.
+set(LCI_BELOW_gpu base data wqe mem net match comp device)
 set(LCI_BELOW_boot base data mem net match comp)
 
 function(lci_internals_of floor out)

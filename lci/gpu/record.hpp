@@ -24,8 +24,9 @@ struct peer_record {
 // What a posted receive has become; one for each that may be posted at a time. Taken by the kernel
 // that posts it, written by the host, given back by the kernel that waits for it.
 struct alignas(64) receive_slot {
-  // 0: free. Odd: a receive of turn (state + 1) / 2 is posted. Even: it has ended.
-  // edge gpu.receive, from the host's store of the even value to the wait of the kernel.
+  // 0: free. 2n - 1: the receive of turn n, which is in slot (n - 1) % receive_count, is posted.
+  // 2n: it has ended.
+  // edge gpu.receive, other side in the host's store of the even value.
   std::uint64_t state;
   std::int32_t result;  // a status
   std::int32_t rank;    // who sent
@@ -33,9 +34,13 @@ struct alignas(64) receive_slot {
   std::uint64_t tag;
 };
 
+// Bit of the generation of an endpoint whose calls are for kernels; without it they are for threads
+// of the process. A kernel has no way to ask which GPU it runs on, so no more than this is checked.
+inline constexpr std::uint64_t OF_GPU = std::uint64_t{1} << 63;
+
 struct endpoint_record {
   // Of the handle that names it; another one once it was freed.
-  // edge gpu.generation, from the host's store when the endpoint ends.
+  // Stored relaxed by the host when the endpoint ends: nothing is read after it.
   std::uint64_t generation = 0;
   std::uint32_t me = 0, ranks = 0;
   std::int32_t gpu = NO_GPU;
@@ -47,13 +52,20 @@ struct endpoint_record {
   receive_slot* receives = nullptr;
   std::uint32_t receive_count = 0;        // a power of two
   std::uint64_t* next_receive = nullptr;  // turns taken so far, in memory of the endpoint's GPU
+  // Registered memory of the endpoint: 8 bytes for old values that nobody wants, then 8 for each of
+  // `scratch_count` (a power of two) atomics that a kernel waits for. Which of these are taken, 0
+  // or 1, is in memory of the endpoint's GPU.
+  key_t scratch;
+  std::uint32_t scratch_count = 0;
+  std::uint32_t* scratch_taken = nullptr;
 };
 
 // A queue of active messages that kernels poll: `capacity` slots of `stride` bytes, each a
 // message_slot and then the bytes of the message.
 struct message_slot {
   // The turn of the message that is there, from 1 on; slot i holds turns i + 1, i + 1 + capacity...
-  // edge gpu.queue, from the host's store to the poll of a kernel.
+  // 0: free, stored by the kernel that has copied the message; only then the host writes again.
+  // edge gpu.queue, other side in the host's store; edge gpu.queue_free, other side in its look.
   std::uint64_t turn;
   std::uint64_t tag;
   std::int32_t rank;
@@ -62,10 +74,7 @@ struct message_slot {
 struct queue_record {
   unsigned char* slots = nullptr;
   std::uint32_t capacity = 0, stride = 0;
-  // Turns that kernels have taken, in memory of the GPU, and the number of messages that they have
-  // copied out, which the host reads before it reuses slots.
-  std::uint64_t* taken = nullptr;
-  std::uint64_t* freed = nullptr;
+  std::uint64_t* taken = nullptr;  // turns that kernels have taken, in memory of the GPU
   const endpoint_record* endpoint = nullptr;
   std::uint64_t generation = 0;  // of the endpoint
 };

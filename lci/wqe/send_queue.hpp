@@ -187,9 +187,10 @@ LCI_ANYWHERE inline status admit(const send_queue& q, std::uint64_t base,
   return status::ok;
 }
 
-// Makes [base, base + blocks) part of what may be rung for, after everything before it.
-LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base,
-                                   std::uint32_t blocks) noexcept {
+// Makes [base, base + blocks) part of what may be rung for, after everything before it. It is one
+// request, or several of which the last one has `last` blocks.
+LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base, std::uint32_t blocks,
+                                   std::uint32_t last) noexcept {
   waiter wait(q.waits);
   word_at<std::uint64_t> word(&q.state->published);
   // A barrier here, because another thread may ring for these blocks.
@@ -201,8 +202,12 @@ LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base,
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   // edge wqe.published: partner is try_ring().
-  word.store((base + blocks) << PUBLISHED_SHIFT | blocks, std::memory_order_release);
+  word.store((base + blocks) << PUBLISHED_SHIFT | last, std::memory_order_release);
   return status::ok;
+}
+LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base,
+                                   std::uint32_t blocks) noexcept {
+  return publish(q, base, blocks, blocks);
 }
 
 // Rings for [base, end), unless a later reservation will: the last one always does.

@@ -40,9 +40,9 @@ enum class status : std::int32_t {
   // Of endpoints, refused before anything is written.
   bad_endpoint = -33,     // empty or freed
   bad_rank = -34,         // no such rank, or not the one that owns the key
-  bad_key = -35,          // an empty key
+  bad_key = -35,          // an empty key, or a ticket that was used before
   out_of_range = -36,     // beyond the end of the region
-  wrong_gpu = -37,        // a kernel of another GPU than the endpoint's
+  wrong_gpu = -37,        // a thread with a GPU's endpoint, or a kernel with one of threads
   no_receive_slot = -38,  // as many receives are posted as the endpoint takes
   too_long = -39,         // a message longer than the buffer that it is to be copied to
   // Of what needs a GPU.
@@ -105,11 +105,11 @@ LCI_ANYWHERE inline const char* text_of(status what) noexcept {
     case status::bad_rank:
       return "no such rank, or not the one that owns the key";
     case status::bad_key:
-      return "an empty key";
+      return "an empty key, or a ticket that was used before";
     case status::out_of_range:
       return "beyond the end of the region";
     case status::wrong_gpu:
-      return "a kernel of another GPU than the endpoint's";
+      return "a thread with an endpoint for kernels, or a kernel with one for threads";
     case status::no_receive_slot:
       return "as many receives are posted as the endpoint takes";
     case status::too_long:

@@ -26,6 +26,12 @@ class waiter {
   // One round that found nothing. Not ok: the wait ends with this.
   LCI_ANYWHERE status operator()() noexcept {
     if (rounds_++ % CHECK_EVERY != 0) return status::ok;
+    if (const status s = look(); s != status::ok) return s;
+    if (rounds_ > 1) give_way();
+    return status::ok;
+  }
+  // The flag and the clock, now: for who counts rounds itself.
+  LCI_ANYWHERE status look() noexcept {
     // Relaxed: nothing is read that the setter of the flag wrote before.
     if (limits_.abort != nullptr &&
         word_at<std::uint32_t>(limits_.abort).load(std::memory_order_relaxed) != 0)
@@ -35,7 +41,6 @@ class waiter {
       if (since_ == 0) since_ = now;
       if (now - since_ >= limits_.limit_ns) return status::timed_out;
     }
-    if (rounds_ > 1) give_way();
     return status::ok;
   }
 

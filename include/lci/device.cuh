@@ -1,0 +1,26 @@
+/// @file device.cuh
+/// Communication that a kernel starts: what kernels call with an endpoint that the host made
+/// (gpu.hpp). C++17, for nvcc, and for host compilers without CUDA: threads of the process make the
+/// same calls with an endpoint made for them (gpu::NO_GPU).
+///
+/// Every call is a template on who makes it together: `thread` (the default), `warp` or `block`,
+/// as in `put<block>(ep, rank, to, from, size)`, and returns a status, 0 for success. The calls and
+/// their rules are in lci/gpu:
+///
+/// - remote.hpp: put, put_value, put_signal, signal, get
+/// - atomics.hpp: fetch_add, add, compare_swap, swap
+/// - order.hpp: quiet, fence, syndrome_of, rank, ranks
+/// - wait.hpp: wait_until, test
+/// - messages.hpp: send, send_value, am, am_value, recv, wait_receive, test_receive
+/// - queue.hpp: poll, wait
+#ifndef LCI_DEVICE_CUH
+#define LCI_DEVICE_CUH
+
+#include "lci/gpu/atomics.hpp"
+#include "lci/gpu/messages.hpp"
+#include "lci/gpu/order.hpp"
+#include "lci/gpu/queue.hpp"
+#include "lci/gpu/remote.hpp"
+#include "lci/gpu/wait.hpp"
+
+#endif  // LCI_DEVICE_CUH

@@ -1,0 +1,70 @@
+// What a call looks at before it writes anything: whether the endpoint lives, whether the rank is
+// one, and where a place is. Callers: the calls of this room. Threads: any.
+// Always true: a refusal has changed nothing; sums of offset and size do not run over; of a key
+// whose length is not known the owner's table decides, when the request is executed.
+#pragma once
+
+#include <cstdint>
+
+#include "lci/gpu/record.hpp"
+
+namespace lci::gpu {
+
+// A word that somebody else may write meanwhile. Relaxed: for words after which nothing is read
+// that their writer wrote before.
+template <class T>
+LCI_ANYWHERE T look_at(const T* word) noexcept {
+  return wqe::word_at<T>(const_cast<T*>(word)).load(std::memory_order_relaxed);
+}
+
+LCI_ANYWHERE inline status check_endpoint(const endpoint_t& ep) noexcept {
+  if (ep.record == nullptr) return status::bad_endpoint;
+  if (((ep.generation & OF_GPU) != 0) != wqe::runs_on_gpu()) return status::wrong_gpu;
+  return look_at(&ep.record->generation) == ep.generation ? status::ok : status::bad_endpoint;
+}
+
+LCI_ANYWHERE inline status check_rank(const endpoint_t& ep, int rank) noexcept {
+  if (const status s = check_endpoint(ep); s != status::ok) return s;
+  return rank >= 0 && static_cast<std::uint32_t>(rank) < ep.record->ranks ? status::ok
+                                                                          : status::bad_rank;
+}
+
+// A place of `size` bytes.
+struct found_place {
+  std::uint64_t address = 0;  // in work requests
+  std::uint64_t mapped = 0;   // for loads and stores of this thread; 0: it takes a request
+  std::uint32_t key = 0;
+};
+
+// In memory that `owner` registered.
+LCI_ANYWHERE inline status find(const place_t& at, std::uint64_t size, std::uint32_t owner,
+                                found_place* out) noexcept {
+  const key_t& k = at.key;
+  if (k.key == 0 && k.mapped == 0) return status::bad_key;
+  if (k.rank != ANY_RANK && static_cast<std::uint32_t>(k.rank) != owner) return status::bad_rank;
+  if (k.length != UNKNOWN_LENGTH && (at.offset > k.length || size > k.length - at.offset))
+    return status::out_of_range;
+  out->address = k.base + at.offset;
+  out->mapped = k.mapped == 0 ? 0 : k.mapped + at.offset;
+  out->key = k.key;
+  return status::ok;
+}
+
+LCI_ANYWHERE inline void* pointer(std::uint64_t mapped) noexcept {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(mapped));
+}
+
+// What ended a queue, for who waits for it: with the peer's death its requests fail.
+LCI_ANYWHERE inline status reason_of(const peer_record& peer) noexcept {
+  const status s = wqe::ended_by(peer.queue);
+  if (s == status::failed && peer.queue.state->error.error == wqe::syndrome::retry_exceeded)
+    return status::peer_lost;
+  return s;
+}
+// And for who posts to it: nothing was posted.
+LCI_ANYWHERE inline status refusal_of(const peer_record& peer, status s) noexcept {
+  if (s == status::dead && reason_of(peer) == status::peer_lost) return status::peer_lost;
+  return s == status::failed ? reason_of(peer) : s;
+}
+
+}  // namespace lci::gpu

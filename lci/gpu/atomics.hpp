@@ -1,0 +1,235 @@
+// Atomic operations of 4 and 8 bytes on registered memory of a rank. Callers: kernels, or threads
+// of the process. Threads: any; of a scope the leader's operation is made once.
+// Always true: an operation is atomic against all others of this room on the word, and, where its
+// memory is mapped, against those of system scope of any processor or GPU that reaches it; a word
+// that is not aligned to its size is refused. The old value lands in registered memory of this
+// process and is there after quiet(); or, with a pointer in its place, the call waits for it.
+// Waiting calls take one of the endpoint's `scratch_count` places and wait while none is free.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "lci/gpu/order.hpp"
+#include "lci/gpu/remote.hpp"
+#include "lci/gpu/wait.hpp"
+
+namespace lci::gpu {
+
+namespace detail {
+
+enum class atomic_kind { add, compare_swap, swap };
+
+// Numbers in the low half if they have 4 bytes.
+struct atomic_call {
+  atomic_kind kind = atomic_kind::add;
+  std::uint32_t size = 8;
+  std::uint64_t value = 0, compare = 0;
+};
+
+LCI_ANYWHERE inline wqe::send_request request_of(const atomic_call& call, const found_place& at,
+                                                 const wqe::sge& landing) noexcept {
+  const std::uint64_t all = call.size == 8 ? ~std::uint64_t{0} : 0xffffffffu;
+  wqe::send_request r;
+  r.signaled = false;
+  r.raddr = at.address;
+  r.rkey = at.key;
+  r.entries = &landing;
+  r.entry_count = 1;
+  r.atomic.swap_add = call.value;
+  r.atomic.compare = call.compare;
+  r.atomic.size = call.size;
+  if (call.kind == atomic_kind::add) {
+    r.op = call.size == 8 ? wqe::opcode::atomic_fa : wqe::opcode::atomic_masked_fa;
+  } else if (call.kind == atomic_kind::compare_swap && call.size == 8) {
+    r.op = wqe::opcode::atomic_cs;
+  } else {
+    r.op = wqe::opcode::atomic_masked_cs;
+    r.atomic.swap_mask = all;
+    // A swap compares no bit.
+    r.atomic.compare_mask = call.kind == atomic_kind::swap ? 0 : all;
+  }
+  return r;
+}
+
+// edge gpu.atomic, both sides: it takes what others published with the word, and publishes.
+template <class T>
+LCI_ANYWHERE T apply(const atomic_call& call, std::uint64_t mapped) noexcept {
+  wqe::word_at<T> word(static_cast<T*>(pointer(mapped)));
+  const T value = static_cast<T>(call.value), compare = static_cast<T>(call.compare);
+  if (call.kind == atomic_kind::add) return word.fetch_add(value, std::memory_order_acq_rel);
+  // Relaxed: a guess that the exchange proves.
+  T old = word.load(std::memory_order_relaxed);
+  while (call.kind == atomic_kind::swap || old == compare) {
+    if (word.compare_exchange_strong(old, value, std::memory_order_acq_rel)) return old;
+    old = word.load(std::memory_order_relaxed);
+  }
+  return old;
+}
+LCI_ANYWHERE inline std::uint64_t apply(const atomic_call& call, std::uint64_t mapped) noexcept {
+  return call.size == 8 ? apply<std::uint64_t>(call, mapped) : apply<std::uint32_t>(call, mapped);
+}
+
+LCI_ANYWHERE inline status find_word(const endpoint_t& ep, int rank, const place_t& at,
+                                     std::uint32_t size, found_place* out) noexcept {
+  if (const status s = check_rank(ep, rank); s != status::ok) return s;
+  if (const status s = find(at, size, static_cast<std::uint32_t>(rank), out); s != status::ok)
+    return s;
+  return (out->mapped != 0 ? out->mapped : out->address) % size == 0 ? status::ok
+                                                                     : status::misaligned_atomic;
+}
+
+template <class Scope>
+LCI_ANYWHERE status post_atomic(const endpoint_t& ep, int rank, const atomic_call& call,
+                                const found_place& at, const wqe::sge& landing, bool signaled,
+                                std::uint64_t* end) noexcept {
+  request_run run;
+  run.requests[0] = request_of(call, at, landing);
+  run.requests[0].signaled = signaled;
+  run.count = 1;
+  return post_run<Scope>(ep.record->peers[rank], run, end);
+}
+
+// The old value to `old`, or, if that is null, nowhere.
+template <class Scope>
+LCI_ANYWHERE_ONCE status start_atomic(const endpoint_t& ep, int rank, const place_t& at,
+                                      const atomic_call& call, const place_t* old) noexcept {
+  found_place word, here;
+  if (const status s = find_word(ep, rank, at, call.size, &word); s != status::ok) return s;
+  if (old != nullptr) {
+    if (const status s = find(*old, call.size, ep.record->me, &here); s != status::ok) return s;
+  }
+  if (word.mapped != 0 && (old == nullptr || here.mapped != 0)) {
+    const std::uint64_t was = apply(call, word.mapped);
+    if (old != nullptr) std::memcpy(pointer(here.mapped), &was, call.size);
+    return status::ok;
+  }
+  if (old == nullptr && ep.record->scratch.key == 0) return status::bad_key;
+  const wqe::sge landing = old == nullptr ? discarded(*ep.record, call.size)
+                                          : wqe::sge{here.address, call.size, here.key};
+  std::uint64_t end = 0;
+  return post_atomic<Scope>(ep, rank, call, word, landing, false, &end);
+}
+
+// Takes a place for one old value. edge gpu.scratch: partner is give_back_scratch().
+LCI_ANYWHERE inline status take_scratch(const endpoint_t& ep, int rank,
+                                        std::uint32_t* place) noexcept {
+  const endpoint_record& r = *ep.record;
+  if (r.scratch_count == 0 || r.scratch.mapped == 0) return status::bad_key;
+  patience wait(ep, r.peers[rank].ended);
+#ifdef __CUDA_ARCH__
+  std::uint32_t next = static_cast<std::uint32_t>(clock64());
+#else
+  std::uint32_t next = 0;
+#endif
+  for (;; ++next) {
+    *place = next & (r.scratch_count - 1);
+    std::uint32_t* const taken = r.scratch_taken + *place;
+    if (look_at(taken) == 0 &&
+        wqe::word_at<std::uint32_t>(taken).compare_exchange_strong(0, 1, std::memory_order_acquire))
+      return status::ok;
+    if (const status s = wait(); s != status::ok) return s;
+  }
+}
+// edge gpu.scratch: the value was read before the place is another's. Partner is take_scratch().
+LCI_ANYWHERE inline void give_back_scratch(const endpoint_t& ep, std::uint32_t place) noexcept {
+  wqe::word_at<std::uint32_t>(ep.record->scratch_taken + place).store(0, std::memory_order_release);
+}
+
+struct answer {
+  status said = status::ok;
+  std::uint64_t old = 0;
+};
+
+// Waits for the old value.
+template <class Scope>
+LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t& at,
+                                   const atomic_call& call) noexcept {
+  found_place word;
+  if (const status s = find_word(ep, rank, at, call.size, &word); s != status::ok) return {s, 0};
+  if (word.mapped != 0) return {status::ok, apply(call, word.mapped)};
+  std::uint32_t place = 0;
+  if (const status s = take_scratch(ep, rank, &place); s != status::ok) return {s, 0};
+  const endpoint_record& r = *ep.record;
+  const std::uint64_t offset = 8 * (std::uint64_t{place} + 1);
+  const wqe::sge landing{r.scratch.base + offset, call.size, r.scratch.key};
+  std::uint64_t end = 0;
+  answer a;
+  a.said = post_atomic<Scope>(ep, rank, call, word, landing, true, &end);
+  const bool is_posted = a.said == status::ok;
+  if (is_posted) a.said = wait_for(r.peers[rank], end);
+  if (a.said == status::ok) {
+    const void* const from = pointer(r.scratch.mapped + offset);
+    a.old = call.size == 8 ? look_at(static_cast<const std::uint64_t*>(from))
+                           : look_at(static_cast<const std::uint32_t*>(from));
+  }
+  // After an abort or a limit the value may still come: the place stays taken.
+  if (!is_posted || a.said == status::ok) give_back_scratch(ep, place);
+  return a;
+}
+
+template <class T>
+LCI_ANYWHERE constexpr std::uint64_t bits_of(T value) noexcept {
+  return static_cast<typename word_of<T>::type>(value);
+}
+
+template <class Scope, class T>
+LCI_ANYWHERE status do_by_leader(const endpoint_t& ep, int rank, const place_t& at,
+                                 const atomic_call& call, T* old) noexcept {
+  const answer a = by_leader<Scope>([&] { return do_atomic<Scope>(ep, rank, at, call); });
+  if (a.said == status::ok) *old = static_cast<T>(a.old);
+  return a.said;
+}
+
+}  // namespace detail
+
+// Adds, the old value to `old`. Without it: adds, and no value comes back.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch_add(const endpoint_t& ep, int rank, const place_t& at, T value,
+                              const place_t& old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::add, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status fetch_add(const endpoint_t& ep, int rank, const place_t& at, T value,
+                              T* old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::add, sizeof(T), detail::bits_of(value), 0};
+  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status add(const endpoint_t& ep, int rank, const place_t& at, T value) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::add, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, nullptr); });
+}
+
+// Writes `value` if the word is `expected`.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status compare_swap(const endpoint_t& ep, int rank, const place_t& at, T expected,
+                                 T value, const place_t& old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::compare_swap, sizeof(T),
+                                 detail::bits_of(value), detail::bits_of(expected)};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status compare_swap(const endpoint_t& ep, int rank, const place_t& at, T expected,
+                                 T value, T* old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::compare_swap, sizeof(T),
+                                 detail::bits_of(value), detail::bits_of(expected)};
+  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+}
+
+// Writes `value`.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status swap(const endpoint_t& ep, int rank, const place_t& at, T value,
+                         const place_t& old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::swap, sizeof(T), detail::bits_of(value), 0};
+  return by_leader<Scope>([&] { return detail::start_atomic<Scope>(ep, rank, at, call, &old); });
+}
+template <class Scope = thread, class T>
+LCI_ANYWHERE status swap(const endpoint_t& ep, int rank, const place_t& at, T value,
+                         T* old) noexcept {
+  const detail::atomic_call call{detail::atomic_kind::swap, sizeof(T), detail::bits_of(value), 0};
+  return detail::do_by_leader<Scope>(ep, rank, at, call, old);
+}
+
+}  // namespace lci::gpu

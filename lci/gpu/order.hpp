@@ -1,0 +1,127 @@
+// When what was started is done: quiet and fence, and what went wrong. Callers: kernels, or threads
+// of the process. Threads: any; all members of the scope that a call names.
+// Always true: quiet() covers the calls that its scope made before it, and those of others that it
+// has synchronized with; a queue in which nothing is under way costs two loads and gets no request;
+// a queue that has ended says why, each time it is asked. Several threads may wait at once: each
+// that finds requests under way has one behind them that asks for a completion, lanes of a warp one
+// together, so none relies on another's.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "lci/gpu/posting.hpp"
+
+namespace lci::gpu {
+
+namespace detail {
+
+// Whether all that was reserved is done. On a GPU the fence behind it makes what came with the
+// completions visible; a processor's load does it. edge wqe.done: partner is drain().
+LCI_ANYWHERE inline bool is_idle(const wqe::send_queue& q) noexcept {
+  // Relaxed: own reservations are seen anyway, and those of threads that this one has met.
+  const std::uint64_t reserved = look_at(&q.state->reserved);
+#ifdef __CUDA_ARCH__
+  return look_at(&q.state->done) >= reserved;
+#else
+  return wqe::word_at<std::uint64_t>(&q.state->done).load(std::memory_order_acquire) >= reserved;
+#endif
+}
+
+// Until everything before `end` is done, the last request of which asked for a completion.
+LCI_ANYWHERE_ONCE inline status wait_for(const peer_record& peer, std::uint64_t end) noexcept {
+  return wqe::wait_until_done(peer.queue, end) == status::ok ? status::ok : reason_of(peer);
+}
+
+// A request that does nothing behind all others, and its completion.
+LCI_ANYWHERE_ONCE inline status flush(const peer_record& peer) noexcept {
+  request_run run;
+  run.count = 1;  // a NOP that asks for a completion
+  std::uint64_t end = 0;
+  if (const status s = post_as_leader(peer, run, &end); s != status::ok) {
+    const status why = reason_of(peer);
+    return why == status::ok ? s : why;
+  }
+  return wait_for(peer, end);
+}
+
+#ifdef __CUDA_ARCH__
+// Lanes that wait for one queue have one of them do it.
+__device__ inline status flush_together(const peer_record& peer) {
+  const lane_group g = group_of(peer.queue);
+  __syncwarp(g.mask);
+  int said = 0;
+  if (g.below == 0) said = static_cast<int>(flush(peer));
+  return static_cast<status>(__shfl_sync(g.mask, said, __ffs(g.mask) - 1));
+}
+#endif
+
+template <class Scope>
+LCI_ANYWHERE status quiet_of(const peer_record& peer) noexcept {
+  if (look_at(&peer.queue.state->ended) != 0) return reason_of(peer);
+  if (is_idle(peer.queue)) return status::ok;
+#ifdef __CUDA_ARCH__
+  if (std::is_same<Scope, thread>::value) return flush_together(peer);
+#endif
+  return flush(peer);
+}
+
+}  // namespace detail
+
+// Waits until all that was started to `rank` is done: visible there, and of gets and atomics here;
+// sources are free. Direct copies included. Not ok: what ended the queue; see syndrome_of().
+template <class Scope = thread>
+LCI_ANYWHERE status quiet(const endpoint_t& ep, int rank) noexcept {
+  return by_leader<Scope>([&] {
+    if (const status s = check_rank(ep, rank); s != status::ok) return s;
+    const status s = detail::quiet_of<Scope>(ep.record->peers[rank]);
+    wqe::to_card_barrier();
+    return s;
+  });
+}
+// The same for all ranks. Of several that have ended the lowest one's reason.
+template <class Scope = thread>
+LCI_ANYWHERE status quiet(const endpoint_t& ep) noexcept {
+  return by_leader<Scope>([&] {
+    status all = check_endpoint(ep);
+    if (all != status::ok) return all;
+    for (std::uint32_t i = 0; i < ep.record->ranks; ++i) {
+      const status s = detail::quiet_of<Scope>(ep.record->peers[i]);
+      if (all == status::ok) all = s;
+    }
+    wqe::to_card_barrier();
+    return all;
+  });
+}
+
+// What was started to `rank` before is visible there before anything that is started after. With
+// nothing in the queue it is a barrier of memory; else it waits as quiet() does, since what comes
+// after may go past the queue.
+template <class Scope = thread>
+LCI_ANYWHERE status fence(const endpoint_t& ep, int rank) noexcept {
+  return quiet<Scope>(ep, rank);
+}
+// The same for each rank.
+template <class Scope = thread>
+LCI_ANYWHERE status fence(const endpoint_t& ep) noexcept {
+  return quiet<Scope>(ep);
+}
+
+// The first error of the queue to `rank`, as a card reports it; none if there was none.
+LCI_ANYWHERE inline wqe::syndrome syndrome_of(const endpoint_t& ep, int rank) noexcept {
+  if (check_rank(ep, rank) != status::ok) return wqe::syndrome::none;
+  const wqe::send_queue& q = ep.record->peers[rank].queue;
+  return wqe::ended_by(q) == status::failed ? q.state->error.error : wqe::syndrome::none;
+}
+
+// The rank of this process, and how many there are; -1: an empty or freed endpoint.
+LCI_ANYWHERE inline int rank(const endpoint_t& ep) noexcept {
+  return check_endpoint(ep) == status::ok ? static_cast<int>(ep.record->me) : -1;
+}
+LCI_ANYWHERE inline int ranks(const endpoint_t& ep) noexcept {
+  return check_endpoint(ep) == status::ok ? static_cast<int>(ep.record->ranks) : -1;
+}
+
+using wqe::text_of;
+
+}  // namespace lci::gpu

@@ -1,0 +1,316 @@
+// Puts, gets and signals. Callers: kernels, or threads of the process with an endpoint of theirs.
+// Threads: any; all members of the scope that a call names.
+// Always true: a refusal has written nothing, neither here nor there. Memory that both ends' keys
+// map is copied by the scope at once; everything else is a request in the queue to the rank.
+//
+// - The source must stay as it is, and what a get brings is not there, until quiet(). Only of
+//   put_value() the value is free at once.
+// - Size 0 is legal: the places are not looked at, and only the signal is sent.
+// - A size above the limit of a request (`send_limits::max_message`, 2^30) goes in several; the
+//   signal comes once, behind the last one.
+// - put_signal() copies directly only if data and signal are both mapped; else both take the queue,
+//   so that one order holds for them.
+// - Order: requests to one rank are done in the order posted. A signal, that of put_signal() too,
+// is
+//   seen after what its thread did before in the same way: after earlier requests if it is a
+//   request, after earlier copies if it is direct. Between the two ways, and between direct puts,
+//   only fence() makes an order.
+// - A put of 4 or 8 bytes at aligned places is one store at the peer.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "lci/gpu/copying.hpp"
+#include "lci/gpu/posting.hpp"
+
+namespace lci::gpu {
+
+// What a signal does to its word of 8 bytes.
+enum class signal_op { set, add };
+
+namespace detail {
+
+// What the leader has found out: an answer, and what is left to do for the whole scope.
+struct transfer {
+  status said = status::ok;
+  bool is_direct = false;
+  std::uint64_t to = 0, from = 0, size = 0;
+  std::uint64_t signal = 0;  // where a direct signal goes; 0: nowhere
+};
+
+struct signal_request {
+  place_t at;
+  std::uint64_t value = 0;
+  signal_op op = signal_op::set;
+};
+
+// `landing` and `value` must live as long as the request.
+LCI_ANYWHERE inline wqe::send_request request_of(const found_place& at, const std::uint64_t& value,
+                                                 signal_op op, const wqe::sge& landing) noexcept {
+  wqe::send_request r;
+  r.signaled = false;
+  r.raddr = at.address;
+  r.rkey = at.key;
+  if (op == signal_op::set) {
+    r.op = wqe::opcode::rdma_write;
+    r.inline_data = &value;
+    r.inline_length = sizeof(value);
+  } else {
+    r.op = wqe::opcode::atomic_fa;
+    r.atomic.swap_add = value;
+    r.entries = &landing;
+    r.entry_count = 1;
+  }
+  return r;
+}
+
+// Where old values land that nobody wants.
+LCI_ANYWHERE inline wqe::sge discarded(const endpoint_record& record, std::uint32_t size) noexcept {
+  return {record.scratch.base, size, record.scratch.key};
+}
+
+LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, int rank, const signal_request& what,
+                                       found_place* out) noexcept {
+  if (const status s = find(what.at, sizeof(std::uint64_t), static_cast<std::uint32_t>(rank), out);
+      s != status::ok)
+    return s;
+  if ((out->mapped != 0 ? out->mapped : out->address) % sizeof(std::uint64_t) != 0)
+    return status::misaligned_atomic;
+  // Without a place for the old value no request can add.
+  return what.op == signal_op::add && out->mapped == 0 && ep.record->scratch.key == 0
+             ? status::bad_key
+             : status::ok;
+}
+
+// edge gpu.signal: what the scope wrote before is seen by who has seen the word. Partner is
+// wait_until().
+LCI_ANYWHERE inline void signal_directly(std::uint64_t at, std::uint64_t value,
+                                         signal_op op) noexcept {
+  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
+  if (op == signal_op::set) {
+    word.store(value, std::memory_order_release);
+  } else {
+    word.fetch_add(value, std::memory_order_release);
+  }
+}
+
+// The request for `size` bytes, inline where they fit and this thread can read them.
+LCI_ANYWHERE inline wqe::send_request put_request(const endpoint_record& record,
+                                                  const found_place& to, const found_place& from,
+                                                  const wqe::sge& piece) noexcept {
+  wqe::send_request r;
+  r.op = wqe::opcode::rdma_write;
+  r.signaled = false;
+  r.raddr = to.address;
+  r.rkey = to.key;
+  if (from.mapped != 0 && piece.length <= record.max_inline) {
+    r.inline_data = pointer(from.mapped);
+    r.inline_length = static_cast<std::uint32_t>(piece.length);
+    r.inline_is_gpu_memory = wqe::runs_on_gpu();
+  } else {
+    r.entries = &piece;
+    r.entry_count = 1;
+  }
+  return r;
+}
+
+LCI_ANYWHERE inline void advance(found_place* at, std::uint64_t by) noexcept {
+  at->address += by;
+  if (at->mapped != 0) at->mapped += by;
+}
+
+// All pieces of a put by requests, and its signal behind the last one if there is one.
+template <class Scope>
+LCI_ANYWHERE_ONCE status post_put(const endpoint_t& ep, int rank, found_place to, found_place from,
+                                  std::uint64_t size, const signal_request* signal,
+                                  const found_place& word) noexcept {
+  const peer_record& peer = ep.record->peers[rank];
+  const std::uint64_t most = peer.queue.limits.max_message;
+  std::uint64_t end = 0;
+  for (; size > most; size -= most) {
+    const wqe::sge piece{from.address, most, from.key};
+    request_run run;
+    run.requests[run.count++] = put_request(*ep.record, to, from, piece);
+    if (const status s = post_run<Scope>(peer, run, &end); s != status::ok) return s;
+    advance(&to, most);
+    advance(&from, most);
+  }
+  const wqe::sge piece{from.address, size, from.key};
+  const wqe::sge landing = discarded(*ep.record, sizeof(std::uint64_t));
+  request_run run;
+  if (size != 0) run.requests[run.count++] = put_request(*ep.record, to, from, piece);
+  if (signal != nullptr)
+    run.requests[run.count++] = request_of(word, signal->value, signal->op, landing);
+  return run.count == 0 ? status::ok : post_run<Scope>(peer, run, &end);
+}
+
+template <class Scope>
+LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& to,
+                                const place_t& from, std::uint64_t size,
+                                const signal_request* signal) noexcept {
+  transfer t;
+  if (t.said = check_rank(ep, rank); t.said != status::ok) return t;
+  found_place there, here, word;
+  if (size != 0) {
+    if (t.said = find(to, size, static_cast<std::uint32_t>(rank), &there); t.said != status::ok)
+      return t;
+    if (t.said = find(from, size, ep.record->me, &here); t.said != status::ok) return t;
+  }
+  if (signal != nullptr)
+    if (t.said = find_signal(ep, rank, *signal, &word); t.said != status::ok) return t;
+  const bool reaches_data = size == 0 || (there.mapped != 0 && here.mapped != 0);
+  t.is_direct = reaches_data && (signal == nullptr || word.mapped != 0);
+  if (t.is_direct) {
+    t.to = there.mapped;
+    t.from = here.mapped;
+    t.size = size;
+    t.signal = word.mapped;
+  } else {
+    t.said = post_put<Scope>(ep, rank, there, here, size, signal, word);
+  }
+  return t;
+}
+
+template <class Scope>
+LCI_ANYWHERE status put_with(const endpoint_t& ep, int rank, const place_t& to, const place_t& from,
+                             std::uint64_t size, const signal_request* signal) noexcept {
+  const transfer t =
+      by_leader<Scope>([&] { return begin_put<Scope>(ep, rank, to, from, size, signal); });
+  if (t.said != status::ok || !t.is_direct) return t.said;
+  copy<Scope, source::own>(pointer(t.to), pointer(t.from), t.size);
+  Scope::barrier();
+  if (signal != nullptr && Scope::index() == 0)
+    signal_directly(t.signal, signal->value, signal->op);
+  return status::ok;
+}
+
+}  // namespace detail
+
+// Writes `size` bytes at `from`, of this process, to `to`, of `rank`.
+template <class Scope = thread>
+LCI_ANYWHERE status put(const endpoint_t& ep, int rank, const place_t& to, const place_t& from,
+                        std::uint64_t size) noexcept {
+  return detail::put_with<Scope>(ep, rank, to, from, size, nullptr);
+}
+
+// The same, and then changes the word of 8 bytes at `signal` of that rank.
+template <class Scope = thread>
+LCI_ANYWHERE status put_signal(const endpoint_t& ep, int rank, const place_t& to,
+                               const place_t& from, std::uint64_t size, const place_t& signal,
+                               std::uint64_t value, signal_op op = signal_op::set) noexcept {
+  const detail::signal_request what{signal, value, op};
+  return detail::put_with<Scope>(ep, rank, to, from, size, &what);
+}
+
+// Changes the word of 8 bytes at `at` of `rank`.
+template <class Scope = thread>
+LCI_ANYWHERE status signal(const endpoint_t& ep, int rank, const place_t& at, std::uint64_t value,
+                           signal_op op = signal_op::set) noexcept {
+  const detail::signal_request what{at, value, op};
+  return detail::put_with<Scope>(ep, rank, place_t{}, place_t{}, 0, &what);
+}
+
+namespace detail {
+
+// Stored whole where it can be.
+template <class T>
+LCI_ANYWHERE void store_value(void* to, const T& value) noexcept {
+  if constexpr (sizeof(T) == 8 || sizeof(T) == 4) {
+    using word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+    if (both_aligned(to, to, sizeof(T))) {
+      word bits;
+      std::memcpy(&bits, &value, sizeof(T));
+      // Relaxed: what orders it is the fence or the signal behind it.
+      wqe::word_at<word>(static_cast<word*>(to)).store(bits, std::memory_order_relaxed);
+      return;
+    }
+  }
+  std::memcpy(to, &value, sizeof(T));
+}
+
+template <class Scope, class T>
+LCI_ANYWHERE status begin_put_value(const endpoint_t& ep, int rank, const place_t& to,
+                                    const T& value) noexcept {
+  if (const status s = check_rank(ep, rank); s != status::ok) return s;
+  found_place there;
+  if (const status s = find(to, sizeof(T), static_cast<std::uint32_t>(rank), &there);
+      s != status::ok)
+    return s;
+  if (there.mapped != 0) {
+    store_value(pointer(there.mapped), value);
+    return status::ok;
+  }
+  request_run run;
+  wqe::send_request& r = run.requests[run.count++];
+  r.op = wqe::opcode::rdma_write;
+  r.signaled = false;
+  r.raddr = there.address;
+  r.rkey = there.key;
+  r.inline_data = &value;
+  r.inline_length = sizeof(T);
+  std::uint64_t end = 0;
+  return post_run<Scope>(ep.record->peers[rank], run, &end);
+}
+
+template <class Scope>
+LCI_ANYWHERE transfer begin_get(const endpoint_t& ep, int rank, const place_t& to,
+                                const place_t& from, std::uint64_t size) noexcept {
+  transfer t;
+  if (t.said = check_rank(ep, rank); t.said != status::ok || size == 0) return t;
+  found_place here, there;
+  if (t.said = find(to, size, ep.record->me, &here); t.said != status::ok) return t;
+  if (t.said = find(from, size, static_cast<std::uint32_t>(rank), &there); t.said != status::ok)
+    return t;
+  if (here.mapped != 0 && there.mapped != 0) {
+    t.is_direct = true;
+    t.to = here.mapped;
+    t.from = there.mapped;
+    t.size = size;
+    return t;
+  }
+  const peer_record& peer = ep.record->peers[rank];
+  while (size != 0 && t.said == status::ok) {
+    const std::uint64_t most = peer.queue.limits.max_message;
+    const wqe::sge piece{here.address, size < most ? size : most, here.key};
+    request_run run;
+    wqe::send_request& r = run.requests[run.count++];
+    r.op = wqe::opcode::rdma_read;
+    r.signaled = false;
+    r.raddr = there.address;
+    r.rkey = there.key;
+    r.entries = &piece;
+    r.entry_count = 1;
+    std::uint64_t end = 0;
+    t.said = post_run<Scope>(peer, run, &end);
+    advance(&here, piece.length);
+    advance(&there, piece.length);
+    size -= piece.length;
+  }
+  return t;
+}
+
+}  // namespace detail
+
+// Writes a value of the leader; it is free at once. At most what travels in a request: 220 bytes.
+template <class Scope = thread, class T>
+LCI_ANYWHERE status put_value(const endpoint_t& ep, int rank, const place_t& to,
+                              const T& value) noexcept {
+  static_assert(std::is_trivially_copyable<T>::value, "its bytes are what is written");
+  static_assert(sizeof(T) <= 220, "larger ones are put from registered memory");
+  return by_leader<Scope>([&] { return detail::begin_put_value<Scope>(ep, rank, to, value); });
+}
+
+// Reads `size` bytes at `from`, of `rank`, to `to`, of this process. They are there after quiet().
+template <class Scope = thread>
+LCI_ANYWHERE status get(const endpoint_t& ep, int rank, const place_t& to, const place_t& from,
+                        std::uint64_t size) noexcept {
+  const detail::transfer t =
+      by_leader<Scope>([&] { return detail::begin_get<Scope>(ep, rank, to, from, size); });
+  if (t.said != status::ok || !t.is_direct) return t.said;
+  copy<Scope, source::others>(pointer(t.to), pointer(t.from), t.size);
+  Scope::barrier();
+  return status::ok;
+}
+
+}  // namespace lci::gpu
