@@ -77,7 +77,7 @@ struct layer_t {
   ANYWHERE gpu::status answer(thread_t t) const {
     for (int source = t.block; source < n; source += t.blocks) {
       gpu::status s = gpu::wait_until<gpu::block>(
-          endpoint, signals + source, gpu::comparison::at_least, rows(source, me), source);
+          endpoint, signals + source, gpu::comparison::greater_equal, rows(source, me), source);
       for (int token = 0; token < tokens && s == gpu::status::ok; ++token) {
         for (int c = 0; c < CHOICES && s == gpu::status::ok; ++c) {
           if (expert_of(source, token, c, n) != me) continue;
@@ -97,8 +97,8 @@ struct layer_t {
   }
   ANYWHERE gpu::status combine(thread_t t) const {
     for (int e = 0; e < n; ++e) {
-      const gpu::status s = gpu::wait_until<gpu::block>(endpoint, signals + n + e,
-                                                        gpu::comparison::at_least, rows(me, e), e);
+      const gpu::status s = gpu::wait_until<gpu::block>(
+          endpoint, signals + n + e, gpu::comparison::greater_equal, rows(me, e), e);
       if (s != gpu::status::ok) return s;
     }
     for (int token = t.block; token < tokens; token += t.blocks) {

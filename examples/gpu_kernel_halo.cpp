@@ -54,7 +54,7 @@ struct halo_t {
       // A neighbour may be a step ahead of us, but then it writes the other moment.
       for (int side : {LEFT, RIGHT}) {
         if (s == gpu::status::ok)
-          s = gpu::wait_until<gpu::block>(endpoint, signals + side, gpu::comparison::at_least,
+          s = gpu::wait_until<gpu::block>(endpoint, signals + side, gpu::comparison::greater_equal,
                                           uint64_t(step) + 1, neighbour[side]);
       }
       if (s == gpu::status::ok && me.thread == 0) {
