@@ -5,12 +5,14 @@
 // Callers: the calls of this room. Threads: any. Always true: requests of one thread are in the
 // queue in the order of its calls; nothing is posted of a call that is refused.
 //
-// Divergence. A lane may wait for another lane of its own warp: its turn to publish comes after
-// that of a lane that reserved before it, in a group of its own. Under independent thread
-// scheduling (from sm_70 on, which __match_any_sync wants too) every thread that has started goes
-// on at some time, whatever others of its warp wait for, so such a wait ends; no lane waits inside
-// of a group, and no lock is held across a wait. What is reserved at once is at most half of the
-// ring: of the other half at least the begin asks for a completion, so there will be room.
+// Divergence. Lanes of one warp may post to several queues at once, and reservations of two warps
+// may wait for each other's turns crosswise. So a lane that has reserved never stops before it has
+// published, not even for other lanes of its warp at the end of a loop: admission, writing and
+// publication are steps of one loop, of which each round takes those that can be taken. This holds
+// whether or not lanes that have left a loop wait for the others; what is left to independent
+// thread scheduling (sm_70 and later) is that lanes on different branches all go on. No lock is
+// held across a wait. What is reserved at once is at most half of the ring: of the other half at
+// least the begin asks for a completion, so there will be room.
 #pragma once
 
 #include <cstdint>
@@ -109,8 +111,10 @@ __device__ inline void sum_blocks(const lane_group& g, std::uint32_t blocks, std
   }
 }
 
-// One turn: the lanes of `turn`, a part of the group, whose blocks are [first, first + total) of
-// it.
+// Which step a reservation can take.
+enum class post_step : int { none, write, published };
+
+// One turn: the lanes of `turn`, a part of the group, whose blocks are [at, at + blocks) of it.
 __device__ inline status post_turn(const wqe::send_queue& q, request_run& run, unsigned turn,
                                    std::uint32_t at, std::uint32_t blocks, std::uint64_t* end) {
   const int leader = __ffs(turn) - 1, final = 31 - __clz(turn);
@@ -119,24 +123,35 @@ __device__ inline status post_turn(const wqe::send_queue& q, request_run& run, u
   const std::uint32_t last = __shfl_sync(turn, blocks_in(run.requests[run.count - 1]), final);
   unsigned lane;
   asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-  std::uint64_t base = 0;
-  int said = 0;
-  if (static_cast<int>(lane) == leader) {
-    base = reserve(q, total);
-    said = static_cast<int>(wqe::admit(q, base, total));
-  }
+  const bool leads = static_cast<int>(lane) == leader;
+  std::uint64_t base = leads ? reserve(q, total) : 0;
   base = __shfl_sync(turn, base, leader);
-  said = __shfl_sync(turn, said, leader);
-  if (said != 0) return static_cast<status>(said);
-  write_run(q, base + (at - first), run);
-  // What the lanes wrote is covered by the barrier in publish().
-  __syncwarp(turn);
-  if (static_cast<int>(lane) == leader) {
-    status s = wqe::publish(q, base, total, last);
-    if (s == status::ok) s = wqe::ring_if_last(q, base, base + total);
-    said = static_cast<int>(s);
-  }
   *end = base + (at - first) + blocks;
+  wqe::waiter wait(q.waits);
+  bool is_written = false;
+  int said = 0;
+  for (int step = 0; step != static_cast<int>(post_step::published) && said == 0;) {
+    step = 0;
+    if (leads) {
+      if (is_written) {
+        if (wqe::try_publish(q, base, total, last, wait))
+          step = static_cast<int>(post_step::published);
+      } else if (wqe::is_admitted(q, base, total, wait)) {
+        step = static_cast<int>(post_step::write);
+      }
+      if (step == 0) said = static_cast<int>(wqe::wait_a_round(q, wait));
+    }
+    step = __shfl_sync(turn, step, leader);
+    said = __shfl_sync(turn, said, leader);
+    if (step == static_cast<int>(post_step::write)) {
+      write_run(q, base + (at - first), run);
+      is_written = true;
+      // What the lanes wrote is covered by the leader's barrier.
+      __syncwarp(turn);
+      if (leads) wqe::to_card_barrier();
+    }
+  }
+  if (said == 0 && leads) said = static_cast<int>(wqe::ring_if_last(q, base, base + total));
   return static_cast<status>(__shfl_sync(turn, said, leader));
 }
 
