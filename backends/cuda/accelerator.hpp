@@ -53,6 +53,7 @@ class accelerator final : public mem::accelerator {
                      std::uint64_t value) noexcept override;
   void prepare_atomics(int device) override;
   std::string_view atomic(mem::atomic_job& job) noexcept override;
+  bool deliver(mem::delivery_job& job) noexcept override;
   std::size_t poll() noexcept override;
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
@@ -82,6 +83,7 @@ class accelerator final : public mem::accelerator {
   resident_options resident_;              // fixed before the first job
   std::atomic<int> used_{-1};              // a GPU whose context is needed anyway
   std::atomic<std::size_t> under_way_{0};  // jobs taken over and not told
+  std::atomic<bool> has_missed_{false};    // a delivery found no kernel: poll() starts it
   const std::span<const unsigned char> atomic_image_;
   std::vector<std::unique_ptr<atomic_jobs>> atomics_;  // by GPU
   // By GPU, and one more for jobs that name none that exists.

@@ -7,18 +7,10 @@
 
 #include "lci/wqe/apply_change.hpp"
 #include "tests/unit/cuda/resident_fixture.hpp"
+#include "tests/unit/cuda/told_words.hpp"
 
 namespace lci::cuda {
 namespace {
-
-struct told_atomic final : mem::atomic_job {
-  void on_performed(std::string_view why) noexcept override {
-    error = why;
-    ++calls;
-  }
-  std::string error;
-  std::atomic<int> calls{0};
-};
 
 class atomic_jobs_test : public accelerator_test {
  protected:
