@@ -232,7 +232,7 @@ std::array<bool, 2 * DIRECTIONS> copy_jobs::waiting_roads() noexcept {
 std::size_t copy_jobs::poll() noexcept {
   std::size_t told = 0;
   if (resident* const one = kernel()) {
-    job_chain unwanted;
+    copy_job_list unwanted;
     told = one->poll(unwanted);
     while (mem::copy_job* const job = unwanted.take_first()) add_to_copier(*job);
   }
@@ -250,7 +250,7 @@ std::size_t copy_jobs::poll() noexcept {
 }
 
 std::size_t copy_jobs::tell() noexcept {
-  job_chain copied, refused;
+  copy_job_list copied, refused;
   std::string refusal;
   batch* failed = nullptr;
   {
@@ -268,7 +268,7 @@ std::size_t copy_jobs::tell() noexcept {
   std::size_t told = copied.tell("") + refused.tell(refusal);
   while (failed != nullptr) {
     batch& one = *std::exchange(failed, failed->next);
-    job_chain jobs = std::exchange(one.jobs, {});
+    copy_job_list jobs = std::exchange(one.jobs, {});
     const std::string text = text_of(copier_.load(std::memory_order_relaxed)->device().call(),
                                      one.error, "GPU " + std::to_string(ordinal_));
     {

@@ -17,7 +17,7 @@
 #include <string_view>
 
 #include "backends/cuda/copier.hpp"
-#include "backends/cuda/job_chain.hpp"
+#include "backends/cuda/copy_job_list.hpp"
 #include "backends/cuda/resident.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/mem/accelerator.hpp"
@@ -58,7 +58,7 @@ class copy_jobs {
   struct road {
     direction way = direction::to_gpu;
     bool is_large = false;
-    job_chain gathered;
+    copy_job_list gathered;
     std::size_t under_way = 0;  // posts
     std::size_t alone = 0;      // of the first ones: were refused in company, go one by one
     bool has_room() const noexcept {
@@ -70,7 +70,7 @@ class copy_jobs {
     void on_copied(const failure& why) noexcept override { owner->end(*this, why); }
     copy_jobs* owner = nullptr;
     road* on = nullptr;
-    job_chain jobs;
+    copy_job_list jobs;
     bool is_alone = false;  // was to go without company
     failure error;
     batch* next = nullptr;  // free, or in failed_
@@ -112,9 +112,9 @@ class copy_jobs {
   std::array<batch, DIRECTIONS*(SMALL_UNDER_WAY + LARGE_UNDER_WAY)> batches_;
   batch* free_ = nullptr;
   batch* failed_ = nullptr;
-  job_chain copied_;     // ended well
-  job_chain refused_;    // there is no copier for them,
-  std::string refusal_;  // for this reason
+  copy_job_list copied_;   // ended well
+  copy_job_list refused_;  // there is no copier for them,
+  std::string refusal_;    // for this reason
 };
 
 }  // namespace lci::cuda

@@ -204,7 +204,7 @@ mem::copy_job* resident::free_locked(std::size_t which) noexcept {
   return std::exchange(slots_[which].job, nullptr);
 }
 
-void resident::collect_locked(job_chain& ended) noexcept {
+void resident::collect_locked(copy_job_list& ended) noexcept {
   for (std::uint64_t left = busy_.load(std::memory_order_relaxed); left != 0; left &= left - 1) {
     const auto which = static_cast<std::size_t>(std::countr_zero(left));
     if (read_word(control_->done[which]) == slots_[which].number) ended.add(*free_locked(which));
@@ -212,7 +212,7 @@ void resident::collect_locked(job_chain& ended) noexcept {
 }
 
 // The kernel has ended and touches nothing any more; what it has half done may be done again.
-void resident::give_back_locked(job_chain& unwanted) noexcept {
+void resident::give_back_locked(copy_job_list& unwanted) noexcept {
   const std::uint64_t busy = busy_.load(std::memory_order_relaxed);
   for (std::uint64_t left = busy; left != 0; left &= left - 1) {
     slot& mine = slots_[static_cast<std::size_t>(std::countr_zero(left))];
@@ -245,11 +245,11 @@ void resident::slot::on_copied(std::string_view error) noexcept {
   told->on_copied(error);
 }
 
-std::size_t resident::poll(job_chain& unwanted) noexcept {
+std::size_t resident::poll(copy_job_list& unwanted) noexcept {
   const bool is_idle =
       busy_.load(std::memory_order_relaxed) == 0 && !is_wanted_.load(std::memory_order_relaxed);
   if (is_idle || !lock_.try_lock()) return 0;
-  job_chain ended;
+  copy_job_list ended;
   // Before the words of the commands: all of them are written before this one.
   const bool has_ended = state_ == state::launched && read_word(control_->ended) == launch_;
   collect_locked(ended);
@@ -309,7 +309,7 @@ std::size_t resident::examine() noexcept {
 
 // The kernel will not run any more; the GPU touches nothing of what it has taken.
 std::size_t resident::give_up(const failure& why) noexcept {
-  job_chain ended, failed;
+  copy_job_list ended, failed;
   {
     const std::lock_guard lock(lock_);
     if (state_ == state::off) return 0;

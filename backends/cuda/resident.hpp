@@ -16,7 +16,7 @@
 #include <span>
 #include <string>
 
-#include "backends/cuda/job_chain.hpp"
+#include "backends/cuda/copy_job_list.hpp"
 #include "backends/cuda/lane.hpp"
 #include "backends/cuda/pinned_ranges.hpp"
 #include "backends/cuda/resident_command.hpp"
@@ -56,7 +56,7 @@ class resident {
   bool take(mem::copy_job& job, const flag_write& flag) noexcept;
   // Tells what has ended and answers how many; launches the kernel if a job missed it. `unwanted`
   // gets jobs for the copy engine.
-  std::size_t poll(job_chain& unwanted) noexcept;
+  std::size_t poll(copy_job_list& unwanted) noexcept;
   // The kernel ends within some 30 us; the next job starts it again.
   void stop() noexcept;
 
@@ -80,8 +80,8 @@ class resident {
   void write_part_locked(unsigned ring, const slot& of, std::size_t which, std::size_t begin,
                          std::size_t size, unsigned shares) noexcept;
   mem::copy_job* free_locked(std::size_t which) noexcept;
-  void collect_locked(job_chain& ended) noexcept;
-  void give_back_locked(job_chain& unwanted) noexcept;
+  void collect_locked(copy_job_list& ended) noexcept;
+  void give_back_locked(copy_job_list& unwanted) noexcept;
   void launch() noexcept;
   std::size_t examine() noexcept;
   std::size_t give_up(const failure& why) noexcept;
