@@ -19,7 +19,7 @@ accelerator::accelerator(driver& d, pointer_cache& pointers, mem::arena& records
       peers_(gpus_, options.calls, &words_.in_use()) {
   d.require();
   for (int i = 0; i <= d.gpu_count(); ++i)
-    jobs_.push_back(std::make_unique<copy_jobs>(gpus_, i, options.limits, resident_));
+    jobs_.push_back(std::make_unique<copy_batcher>(gpus_, i, options.limits, resident_));
   resident_.image = options.resident_image;
   resident_.pinned = &pinned_;
 }

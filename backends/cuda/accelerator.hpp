@@ -1,4 +1,4 @@
-// What CUDA does for the protocols: the copies of every GPU (copy_jobs), records of memory that
+// What CUDA does for the protocols: the copies of every GPU (copy_batcher), records of memory that
 // peers may map (share_records), what is mapped of peers (peer_maps), and host memory made known to
 // the driver. One per runtime, made at the first use of GPU memory. Callers: proto, through
 // mem::accelerator; domain makes it. Threads: as mem::accelerator says.
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/cuda/by_hand.hpp"
-#include "backends/cuda/copy_jobs.hpp"
+#include "backends/cuda/copy_batcher.hpp"
 #include "backends/cuda/peer_maps.hpp"
 #include "backends/cuda/resident_image.hpp"
 #include "backends/cuda/share_records.hpp"
@@ -79,7 +79,7 @@ class accelerator final : public mem::accelerator {
   std::atomic<int> used_{-1};              // a GPU whose context is needed anyway
   std::atomic<std::size_t> under_way_{0};  // jobs taken over and not told
   // By GPU, and one more for jobs that name none that exists.
-  std::vector<std::unique_ptr<copy_jobs>> jobs_;
+  std::vector<std::unique_ptr<copy_batcher>> jobs_;
 };
 
 }  // namespace lci::cuda

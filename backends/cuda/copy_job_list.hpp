@@ -1,5 +1,5 @@
-// Copy jobs in a list, linked through copy_job::next. Callers: copy_jobs, resident. Threads:
-// single. Always true: a job is in one list at most.
+// Copy jobs in a list, linked through copy_job::next. Callers: copy_batcher, resident.
+// Threads: single. Always true: a job is in one list at most.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The resident copy kernel of one GPU, as the processor sees it: hands small jobs to a kernel that
 // is running and polls their ends in host memory, 3 us from GPU to GPU where the copy engine takes
 // 6.5. The kernel ends by itself, and is launched again when the next job finds it gone.
-// Callers: copy_jobs. Threads: shared; one spinlock, never held across a driver call or a job's
+// Callers: copy_batcher. Threads: shared; one spinlock, never held across a driver call or a job's
 // function.
 // Always true: a job is only taken while the kernel is known to run; one that was taken ends in
 // exactly one on_copied() from poll(), or, when the kernel has ended without it, goes by the copy

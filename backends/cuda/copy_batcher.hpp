@@ -1,8 +1,8 @@
-// The copies that protocols ask of one GPU, between mem::accelerator and its copier: small ones are
-// gathered while others of the same way are under way and handed over together, because a post
-// costs 2 us alone and half a microsecond in company. Callers: accelerator. Threads: shared, all
-// functions; lists are spliced under a short spinlock, which is never held across a driver call or
-// a job's function.
+// Takes the copies that protocols ask of one GPU and hands them to its copier in batches: small
+// ones are gathered while others of the same direction are under way and posted together, because a
+// post costs 2 us alone and half a microsecond in company. Callers: accelerator. Threads: shared,
+// all functions; lists are spliced under a short spinlock, which is never held across a driver call
+// or a job's function.
 // Always true: a job ends in exactly one on_copied(), from poll(), outside every lock. A job that
 // the GPU cannot be asked for (no copier, a refused post) is told so by poll() as well. Once warm
 // nothing is allocated per job. Nothing here waits for the GPU.
@@ -24,7 +24,7 @@
 
 namespace lci::cuda {
 
-class copy_jobs {
+class copy_batcher {
  public:
   static constexpr std::size_t SMALL_UNDER_WAY = 2;  // batches per way: one runs, one is ready
   // While one batch is under way, the next one goes from this size on without waiting for a poll:
@@ -33,11 +33,11 @@ class copy_jobs {
   static constexpr std::size_t LARGE_UNDER_WAY = 16;  // jobs per way, of which the GPU has chunks
 
   // Makes nothing yet.
-  copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits,
-            const resident_options& wanted) noexcept;
-  ~copy_jobs() = default;  // wants no job
-  copy_jobs(const copy_jobs&) = delete;
-  copy_jobs& operator=(const copy_jobs&) = delete;
+  copy_batcher(gpu_list& gpus, int ordinal, const copier_limits& limits,
+               const resident_options& wanted) noexcept;
+  ~copy_batcher() = default;  // wants no job
+  copy_batcher(const copy_batcher&) = delete;
+  copy_batcher& operator=(const copy_batcher&) = delete;
 
   // The first job makes the copier, and with it the primary context: that may take a while.
   void add(mem::copy_job& job) noexcept;
@@ -68,7 +68,7 @@ class copy_jobs {
   // What one post of the copier is for.
   struct batch final : copy_completion {
     void on_copied(const failure& why) noexcept override { owner->end(*this, why); }
-    copy_jobs* owner = nullptr;
+    copy_batcher* owner = nullptr;
     road* on = nullptr;
     copy_job_list jobs;
     bool is_alone = false;  // was to go without company
