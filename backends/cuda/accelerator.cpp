@@ -22,7 +22,7 @@ accelerator::accelerator(driver& d, pointer_cache& pointers, mem::arena& records
   for (int i = 0; i < d.gpu_count(); ++i)
     atomics_.push_back(std::make_unique<atomic_jobs>(gpus_, i, atomic_image_));
   for (int i = 0; i <= d.gpu_count(); ++i)
-    jobs_.push_back(std::make_unique<copy_jobs>(gpus_, i, options.limits, resident_));
+    jobs_.push_back(std::make_unique<copy_batcher>(gpus_, i, options.limits, resident_));
   resident_.image = options.resident_image;
   resident_.pinned = &pinned_;
   resident_.words = this;
@@ -47,15 +47,15 @@ void accelerator::keep_resident(int blocks) {
   resident_.blocks = blocks;
 }
 
-mem::by_hand_limits accelerator::allow_by_hand(attr_gpu_gdrcopy_t wanted) {
+mem::cpu_copy_limits accelerator::allow_cpu_copies(attr_gpu_gdrcopy_t wanted) {
   if (wanted == attr_gpu_gdrcopy_t::off) return {};
   const std::span<const char* const> libraries = gpus_.get_driver().mapping_libraries();
   if (libraries.empty() && wanted == attr_gpu_gdrcopy_t::on)
     throw backend_error("cuda: gpu_gdrcopy is on, but there is no gdrcopy for these GPUs");
   if (libraries.empty()) return {};
-  if (auto made = make_by_hand(gpus_, libraries, wanted)) {
-    by_hand_ = std::move(made);
-    return {READ_BY_HAND, WRITE_BY_HAND};
+  if (auto made = make_cpu_copy(gpus_, libraries, wanted)) {
+    cpu_copy_ = std::move(made);
+    return {READ_BY_CPU, WRITE_BY_CPU};
   }
   return {};
 }
@@ -65,16 +65,16 @@ static bool has_mappings(const classified& found) noexcept {
   return !found.error && found.what.kind == allocation_kind::device;
 }
 
-bool accelerator::read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  if (by_hand_ == nullptr) return false;
+bool accelerator::read_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  if (cpu_copy_ == nullptr) return false;
   const classified found = pointers_.find(from);
-  return has_mappings(found) && by_hand_->read(found.what, to, as_device(from), size);
+  return has_mappings(found) && cpu_copy_->read(found.what, to, as_device(from), size);
 }
 
-bool accelerator::write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  if (by_hand_ == nullptr) return false;
+bool accelerator::write_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  if (cpu_copy_ == nullptr) return false;
   const classified found = pointers_.find(to);
-  return has_mappings(found) && by_hand_->write(found.what, as_device(to), from, size);
+  return has_mappings(found) && cpu_copy_->write(found.what, as_device(to), from, size);
 }
 
 // What comes next waits for the GPU.

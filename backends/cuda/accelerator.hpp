@@ -1,4 +1,4 @@
-// What CUDA does for the protocols: the copies of every GPU (copy_jobs), records of memory that
+// What CUDA does for the protocols: the copies of every GPU (copy_batcher), records of memory that
 // peers may map (share_records), what is mapped of peers (peer_maps), and host memory made known to
 // the driver. One per runtime, made at the first use of GPU memory. Callers: proto, through
 // mem::accelerator; domain makes it. Threads: as mem::accelerator says.
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backends/cuda/atomic_jobs.hpp"
-#include "backends/cuda/by_hand.hpp"
-#include "backends/cuda/copy_jobs.hpp"
+#include "backends/cuda/cpu_copy.hpp"
+#include "backends/cuda/copy_batcher.hpp"
 #include "backends/cuda/peer_maps.hpp"
 #include "backends/cuda/resident_image.hpp"
 #include "backends/cuda/share_records.hpp"
@@ -42,12 +42,12 @@ class accelerator final : public mem::accelerator {
 
   // Bytes up to which it is worth while: writes through PCIe are combined and posted, a read waits
   // for each of its lines. Chosen, not measured: docs/gpu.md.
-  static constexpr std::size_t READ_BY_HAND = 1024, WRITE_BY_HAND = 8192;
+  static constexpr std::size_t READ_BY_CPU = 1024, WRITE_BY_CPU = 8192;
 
   void keep_resident(int blocks) override;
-  mem::by_hand_limits allow_by_hand(attr_gpu_gdrcopy_t wanted) override;
-  bool read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
-  bool write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
+  mem::cpu_copy_limits allow_cpu_copies(attr_gpu_gdrcopy_t wanted) override;
+  bool read_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
+  bool write_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
   void copy(mem::copy_job& job) noexcept override;
   bool copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
                      std::uint64_t value) noexcept override;
@@ -75,7 +75,7 @@ class accelerator final : public mem::accelerator {
 
   pointer_cache& pointers_;
   gpu_list gpus_;
-  std::unique_ptr<by_hand> by_hand_;  // null: nothing is copied by hand
+  std::unique_ptr<cpu_copy> cpu_copy_;  // null: the processor copies nothing
   share_records records_;
   stream_words words_{gpus_};
   peer_maps peers_;
@@ -87,7 +87,7 @@ class accelerator final : public mem::accelerator {
   const std::span<const unsigned char> atomic_image_;
   std::vector<std::unique_ptr<atomic_jobs>> atomics_;  // by GPU
   // By GPU, and one more for jobs that name none that exists.
-  std::vector<std::unique_ptr<copy_jobs>> jobs_;
+  std::vector<std::unique_ptr<copy_batcher>> jobs_;
 };
 
 }  // namespace lci::cuda

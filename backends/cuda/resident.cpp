@@ -235,7 +235,7 @@ void resident::collect_locked(ended_jobs& ended) noexcept {
 
 // The kernel has ended and touches nothing any more; a copy that it has half done may be done
 // again. Other commands have one block, which carries out what it has taken: they were not begun.
-void resident::give_back_locked(job_chain& unwanted, mem::atomic_job*& atomics,
+void resident::give_back_locked(copy_job_list& unwanted, mem::atomic_job*& atomics,
                                 std::uint64_t& signals) noexcept {
   const std::uint64_t busy = busy_.load(std::memory_order_relaxed);
   for (std::uint64_t left = busy; left != 0; left &= left - 1) {
@@ -291,7 +291,7 @@ void resident::slot::on_copied(std::string_view error) noexcept {
   told->on_copied(error);
 }
 
-std::size_t resident::poll(job_chain& unwanted) noexcept {
+std::size_t resident::poll(copy_job_list& unwanted) noexcept {
   const bool is_idle =
       busy_.load(std::memory_order_relaxed) == 0 && !is_wanted_.load(std::memory_order_relaxed);
   if (is_idle || !lock_.try_lock()) return 0;

@@ -1,7 +1,7 @@
 // The resident copy kernel of one GPU, as the processor sees it: hands small copies, deliveries and
 // atomic operations to a kernel that is running and polls their ends in host memory, 3 us from GPU
 // to GPU where the copy engine takes 6.5. The kernel ends by itself, and is launched again when the
-// next job finds it gone. Callers: copy_jobs. Threads: shared; one spinlock, never held across a
+// next job finds it gone. Callers: copy_batcher. Threads: shared; one spinlock, never held across a
 // driver call or a job's function. Always true: a job is only taken while the kernel is known to
 // run; one that was taken is told of once, from poll(), or, when the kernel has ended without it,
 // goes by the copy engine in a wrapper that keeps its flag or signal; atomic operations then go
@@ -16,7 +16,7 @@
 #include <span>
 #include <string>
 
-#include "backends/cuda/job_chain.hpp"
+#include "backends/cuda/copy_job_list.hpp"
 #include "backends/cuda/lane.hpp"
 #include "backends/cuda/pinned_ranges.hpp"
 #include "backends/cuda/resident_command.hpp"
@@ -36,7 +36,7 @@ struct resident_options {
 
 // What has ended and is to be told.
 struct ended_jobs {
-  job_chain copies;
+  copy_job_list copies;
   mem::delivery_job* deliveries = nullptr;  // in no order, through next, as those below
   mem::atomic_job* atomics = nullptr;
   bool is_empty() const noexcept {
@@ -72,7 +72,7 @@ class resident {
   bool take(mem::atomic_job& job) noexcept;
   // Tells what has ended and answers how many; launches the kernel if a job missed it. `unwanted`
   // gets jobs for the copy engine.
-  std::size_t poll(job_chain& unwanted) noexcept;
+  std::size_t poll(copy_job_list& unwanted) noexcept;
   // The kernel ends within some 30 us; the next job starts it again.
   void stop() noexcept;
 
@@ -120,7 +120,7 @@ class resident {
   void write_part_locked(unsigned ring, const slot& of, std::size_t which, std::size_t begin,
                          std::size_t size, unsigned shares) noexcept;
   void collect_locked(ended_jobs& ended) noexcept;
-  void give_back_locked(job_chain& unwanted, mem::atomic_job*& atomics,
+  void give_back_locked(copy_job_list& unwanted, mem::atomic_job*& atomics,
                         std::uint64_t& signals) noexcept;
   void launch() noexcept;
   std::size_t examine() noexcept;

@@ -136,7 +136,7 @@ struct peer_range {
 using stream_word = std::atomic<std::uint64_t>;
 
 // The number of bytes up to which the processor copies by itself; 0: never.
-struct by_hand_limits {
+struct cpu_copy_limits {
   std::size_t read = 0;   // out of device memory
   std::size_t write = 0;  // into it
 };
@@ -159,17 +159,17 @@ class accelerator {
   // Before the first job: whether the calling thread may copy a few bytes from and to device memory
   // by itself, where the machine has a well-defined way to do so. Throws backend_error where it
   // must (`on`) and cannot.
-  virtual by_hand_limits allow_by_hand(attr_gpu_gdrcopy_t /*wanted*/) { return {}; }
+  virtual cpu_copy_limits allow_cpu_copies(attr_gpu_gdrcopy_t /*wanted*/) { return {}; }
   // Such a copy. True: on return the bytes are visible to every later reader, another device
   // included. False: this memory cannot be copied so, or not now, and nothing was touched. The size
   // is not 0 and within the limits. May make system calls at the first use of an allocation; waits
   // for no device.
-  virtual bool read_by_hand(std::byte* /*to*/, const std::byte* /*from*/,
-                            std::size_t /*size*/) noexcept {
+  virtual bool read_by_cpu(std::byte* /*to*/, const std::byte* /*from*/,
+                           std::size_t /*size*/) noexcept {
     return false;
   }
-  virtual bool write_by_hand(std::byte* /*to*/, const std::byte* /*from*/,
-                             std::size_t /*size*/) noexcept {
+  virtual bool write_by_cpu(std::byte* /*to*/, const std::byte* /*from*/,
+                            std::size_t /*size*/) noexcept {
     return false;
   }
   // Takes the job over. Small jobs that arrive while others are under way are submitted together.

@@ -3,7 +3,7 @@
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
 #include "lci/boot/local_rank.hpp"
-#include "lci/comp/holder.hpp"
+#include "lci/comp/free_guard.hpp"
 #include "lci/errors.hpp"
 #include "lci/match/make_engine.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -181,7 +181,7 @@ packet_pool_t runtime_impl_t::internal_pool() {
 runtime_impl_t::~runtime_impl_t() {
   free_children();
   unfinished.end_all();  // nothing is left to signal them
-  comp::forget_holders(this);
+  comp::forget_free_guards(this);
 }
 
 // In the order in which the parts need each other. What the program allocated and forgot is freed

@@ -65,7 +65,7 @@ class accelerator_hook {
   // sender writes into it by itself, and the record is free for its pool.
   virtual bool withdraw(receive& record) noexcept = 0;
   // Copies a few bytes at once. False: not this way.
-  virtual bool write_by_hand(void* to, const void* from, std::size_t size) noexcept = 0;
+  virtual bool write_by_cpu(void* to, const void* from, std::size_t size) noexcept = 0;
   // Copies `data` to status.buffer, then signals. Takes over the receive, not the data. Throws
   // std::bad_alloc: nothing has changed.
   virtual void deliver(receive& to, const status_t& status, const std::byte* data) = 0;

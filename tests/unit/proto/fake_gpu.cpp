@@ -188,33 +188,33 @@ void fake_gpu::add(mem::copy_job& job, std::uint64_t* flag, std::uint64_t value)
 }
 
 // The tests that are about it say `on`.
-mem::by_hand_limits fake_gpu::allow_by_hand(attr_gpu_gdrcopy_t wanted) {
-  return wanted == attr_gpu_gdrcopy_t::on ? BY_HAND : mem::by_hand_limits{};
+mem::cpu_copy_limits fake_gpu::allow_cpu_copies(attr_gpu_gdrcopy_t wanted) {
+  return wanted == attr_gpu_gdrcopy_t::on ? CPU_LIMITS : mem::cpu_copy_limits{};
 }
 
-bool fake_gpu::copy_by_hand(std::byte* to, const std::byte* from, std::size_t size,
-                            std::size_t limit) noexcept {
+bool fake_gpu::copy_by_cpu(std::byte* to, const std::byte* from, std::size_t size,
+                           std::size_t limit) noexcept {
   const std::lock_guard lock(mutex_);
-  if (size == 0 || size > limit) end("a copy by hand of a size that was not allowed");
+  if (size == 0 || size > limit) end("a copy by the processor of a size that was not allowed");
   if (is_dead_) return false;
   if (how_.refuse_hand_one_in != 0 && rng_() % how_.refuse_hand_one_in == 0) return false;
   bool from_device = false;
   bool to_device = false;
   std::byte* const target = touchable(to, size, to_device);
   const std::byte* const source = touchable(from, size, from_device);
-  if (target == nullptr || source == nullptr) end("a copy by hand leaves its memory");
-  if (from_device == to_device) end("a copy by hand whose ends are of one kind");
+  if (target == nullptr || source == nullptr) end("a copy by the processor leaves its memory");
+  if (from_device == to_device) end("a copy by the processor whose ends are of one kind");
   std::memcpy(target, source, size);
-  ++by_hand_;
+  ++by_cpu_;
   return true;
 }
 
-bool fake_gpu::read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  return copy_by_hand(to, from, size, BY_HAND.read);
+bool fake_gpu::read_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  return copy_by_cpu(to, from, size, CPU_LIMITS.read);
 }
 
-bool fake_gpu::write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  return copy_by_hand(to, from, size, BY_HAND.write);
+bool fake_gpu::write_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  return copy_by_cpu(to, from, size, CPU_LIMITS.write);
 }
 
 void fake_gpu::copy(mem::copy_job& job) noexcept {
