@@ -111,45 +111,27 @@ LCI_ANYWHERE_ONCE status start_atomic(const endpoint_t& ep, int rank, const plac
   return post_atomic<Scope>(ep, rank, call, word, landing, false, &end);
 }
 
-// Takes a place for one old value. edge gpu.scratch: partner is give_back_scratch().
-LCI_ANYWHERE inline status take_scratch(const endpoint_t& ep, int rank,
-                                        std::uint32_t* place) noexcept {
-  const endpoint_record& r = *ep.record;
-  if (r.scratch_count == 0 || r.scratch.mapped == 0) return status::bad_key;
-  patience wait(ep, r.peers[rank].ended);
-#ifdef __CUDA_ARCH__
-  std::uint32_t next = static_cast<std::uint32_t>(clock64());
-#else
-  std::uint32_t next = 0;
-#endif
-  for (;; ++next) {
-    *place = next & (r.scratch_count - 1);
-    std::uint32_t* const taken = r.scratch_taken + *place;
-    if (look_at(taken) == 0 &&
-        wqe::word_at<std::uint32_t>(taken).compare_exchange_strong(0, 1, std::memory_order_acquire))
-      return status::ok;
-    if (const status s = wait(); s != status::ok) return s;
-  }
-}
-// edge gpu.scratch: the value was read before the place is another's. Partner is take_scratch().
-LCI_ANYWHERE inline void give_back_scratch(const endpoint_t& ep, std::uint32_t place) noexcept {
-  wqe::word_at<std::uint32_t>(ep.record->scratch_taken + place).store(0, std::memory_order_release);
-}
-
 struct answer {
   status said = status::ok;
   std::uint64_t old = 0;
 };
 
-// Waits for the old value.
+// Takes a place for one old value if it is free. edge gpu.scratch: partner is give_back_scratch().
+LCI_ANYWHERE inline bool try_take_scratch(const endpoint_record& r, std::uint32_t place) noexcept {
+  std::uint32_t* const taken = r.scratch_taken + place;
+  return look_at(taken) == 0 && wqe::word_at<std::uint32_t>(taken).compare_exchange_strong(
+                                    0, 1, std::memory_order_acquire);
+}
+// edge gpu.scratch: the value was read before the place is another's. Partner is
+// try_take_scratch().
+LCI_ANYWHERE inline void give_back_scratch(const endpoint_record& r, std::uint32_t place) noexcept {
+  wqe::word_at<std::uint32_t>(r.scratch_taken + place).store(0, std::memory_order_release);
+}
+
+// With a place of its own, which it gives back.
 template <class Scope>
-LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t& at,
-                                   const atomic_call& call) noexcept {
-  found_place word;
-  if (const status s = find_word(ep, rank, at, call.size, &word); s != status::ok) return {s, 0};
-  if (word.mapped != 0) return {status::ok, apply(call, word.mapped)};
-  std::uint32_t place = 0;
-  if (const status s = take_scratch(ep, rank, &place); s != status::ok) return {s, 0};
+LCI_ANYWHERE answer do_with_scratch(const endpoint_t& ep, int rank, const atomic_call& call,
+                                    const found_place& word, std::uint32_t place) noexcept {
   const endpoint_record& r = *ep.record;
   const std::uint64_t offset = 8 * (std::uint64_t{place} + 1);
   const wqe::sge landing{r.scratch.base + offset, call.size, r.scratch.key};
@@ -164,7 +146,45 @@ LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t
                            : look_at(static_cast<const std::uint32_t*>(from));
   }
   // After an abort or a limit the value may still come: the place stays taken.
-  if (!is_posted || a.said == status::ok) give_back_scratch(ep, place);
+  const bool may_come =
+      is_posted ? a.said != status::ok : a.said == status::aborted || a.said == status::timed_out;
+  if (!may_come) give_back_scratch(r, place);
+  return a;
+}
+
+// Waits for the old value. Who has got a place goes on to give it back within the round: lanes of a
+// warp may wait for each other's places.
+template <class Scope>
+LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t& at,
+                                   const atomic_call& call) noexcept {
+  found_place word;
+  answer a;
+  if (a.said = find_word(ep, rank, at, call.size, &word); a.said != status::ok) return a;
+  if (word.mapped != 0) {
+    a.old = apply(call, word.mapped);
+    return a;
+  }
+  const endpoint_record& r = *ep.record;
+  if (r.scratch_count == 0 || r.scratch.mapped == 0) {
+    a.said = status::bad_key;
+    return a;
+  }
+  patience wait(ep, r.peers[rank].ended);
+#ifdef __CUDA_ARCH__
+  auto next = static_cast<std::uint32_t>(clock64());
+#else
+  std::uint32_t next = 0;
+#endif
+  for (bool is_over = false; !is_over; ++next) {
+    const std::uint32_t place = next & (r.scratch_count - 1);
+    if (try_take_scratch(r, place)) {
+      a = do_with_scratch<Scope>(ep, rank, call, word, place);
+      is_over = true;
+    } else {
+      a.said = wait();
+      is_over = a.said != status::ok;
+    }
+  }
   return a;
 }
 

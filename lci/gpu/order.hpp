@@ -35,11 +35,12 @@ LCI_ANYWHERE_ONCE inline status wait_for(const peer_record& peer, std::uint64_t 
 }
 
 // A request that does nothing behind all others, and its completion.
-LCI_ANYWHERE_ONCE inline status flush(const peer_record& peer) noexcept {
+template <class Scope>
+LCI_ANYWHERE_ONCE status flush(const peer_record& peer) noexcept {
   request_run run;
   run.count = 1;  // a NOP that asks for a completion
   std::uint64_t end = 0;
-  if (const status s = post_as_leader(peer, run, &end); s != status::ok) {
+  if (const status s = post_run<Scope>(peer, run, &end); s != status::ok) {
     const status why = reason_of(peer);
     return why == status::ok ? s : why;
   }
@@ -49,11 +50,11 @@ LCI_ANYWHERE_ONCE inline status flush(const peer_record& peer) noexcept {
 #ifdef __CUDA_ARCH__
 // Lanes that wait for one queue have one of them do it.
 __device__ inline status flush_together(const peer_record& peer) {
-  const lane_group g = group_of(peer.queue);
-  __syncwarp(g.mask);
-  int said = 0;
-  if (g.below == 0) said = static_cast<int>(flush(peer));
-  return static_cast<status>(__shfl_sync(g.mask, said, __ffs(g.mask) - 1));
+  const unsigned group = gpu_lanes::here_with(peer.queue.state);
+  const unsigned leader = lowest_of(group);
+  gpu_lanes::sync(group);
+  const status said = gpu_lanes::number() == leader ? flush<thread>(peer) : status::ok;
+  return static_cast<status>(gpu_lanes::shuffle(group, static_cast<int>(said), leader));
 }
 #endif
 
@@ -64,7 +65,7 @@ LCI_ANYWHERE status quiet_of(const peer_record& peer) noexcept {
 #ifdef __CUDA_ARCH__
   if (std::is_same<Scope, thread>::value) return flush_together(peer);
 #endif
-  return flush(peer);
+  return flush<Scope>(peer);
 }
 
 }  // namespace detail

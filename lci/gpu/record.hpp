@@ -1,4 +1,4 @@
-// What an endpoint is in memory: the records that the host side (lci/proxy) writes and the calls of
+// What an endpoint is in memory: the records that the host side writes and the calls of
 // kernels (this room) read. Callers: both. Threads: as each field says. Always true: what kernels
 // only read is written before the handle is given out, but for the words that say that something
 // has ended, which change once; a record is kept, with another generation, until the runtime ends,

@@ -148,7 +148,7 @@ LCI_ANYWHERE inline void try_ring(const send_queue& q) noexcept {
   const std::uint64_t rung = s.rung;
   if (next > rung) {
     const std::uint64_t last = next - (published & ((1u << PUBLISHED_SHIFT) - 1));
-    ring_doorbell(q.bell, q.ring, {next, last, last == rung}, s.bell_offset);
+    ring_doorbell(q.bell, q.ring, {next, last, last == rung, true}, s.bell_offset);
     // Relaxed: who reads it without the lock wants to know whether there is something to do.
     word_at<std::uint64_t>(&s.rung).store(next, std::memory_order_relaxed);
   }
@@ -179,36 +179,48 @@ LCI_ANYWHERE inline status wait_until_done(const send_queue& q, std::uint64_t un
   return ended_by(q);
 }
 
+// Whether the reservation may be written now. edge wqe.done: blocks are written after they were
+// read. Partner is drain().
+LCI_ANYWHERE inline bool is_admitted(const send_queue& q, std::uint64_t base, std::uint32_t blocks,
+                                     waiter& wait) noexcept {
+  const std::uint64_t done = word_at<std::uint64_t>(&q.state->done).load(std::memory_order_acquire);
+  wait.saw(done);
+  return may_write(base, blocks, done, q.ring.blocks);
+}
+
 // Until the reservation may be written.
 LCI_ANYWHERE inline status admit(const send_queue& q, std::uint64_t base,
                                  std::uint32_t blocks) noexcept {
   waiter wait(q.waits);
-  const word_at<std::uint64_t> word(&q.state->done);
-  // edge wqe.done: blocks are written after they were read. Partner is drain().
-  for (std::uint64_t done = word.load(std::memory_order_acquire);
-       !may_write(base, blocks, done, q.ring.blocks); done = word.load(std::memory_order_acquire)) {
-    wait.saw(done);
+  while (!is_admitted(q, base, blocks, wait)) {
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return status::ok;
 }
 
-// Makes [base, base + blocks) part of what may be rung for, after everything before it. It is one
-// request, or several of which the last one has `last` blocks.
+// Makes [base, base + blocks) part of what may be rung for, if it is its turn: after everything
+// before it. It is one request, or several of which the last one has `last` blocks. A barrier of
+// the card comes before it, because another thread may ring for these blocks.
+LCI_ANYWHERE inline bool try_publish(const send_queue& q, std::uint64_t base, std::uint32_t blocks,
+                                     std::uint32_t last, waiter& wait) noexcept {
+  word_at<std::uint64_t> word(&q.state->published);
+  // edge wqe.published: what the threads before have stored comes with their word.
+  const std::uint64_t published = word.load(std::memory_order_acquire);
+  wait.saw(published);
+  if (published >> PUBLISHED_SHIFT != base) return false;
+  // edge wqe.published: partner is try_ring().
+  word.store((base + blocks) << PUBLISHED_SHIFT | last, std::memory_order_release);
+  return true;
+}
+
+// The same, and waits for its turn.
 LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base, std::uint32_t blocks,
                                    std::uint32_t last) noexcept {
   waiter wait(q.waits);
-  word_at<std::uint64_t> word(&q.state->published);
-  // A barrier here, because another thread may ring for these blocks.
   to_card_barrier();
-  // edge wqe.published: what the threads before have stored comes with their word.
-  for (std::uint64_t published = word.load(std::memory_order_acquire);
-       published >> PUBLISHED_SHIFT != base; published = word.load(std::memory_order_acquire)) {
-    wait.saw(published);
+  while (!try_publish(q, base, blocks, last, wait)) {
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
-  // edge wqe.published: partner is try_ring().
-  word.store((base + blocks) << PUBLISHED_SHIFT | last, std::memory_order_release);
   return status::ok;
 }
 LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base,

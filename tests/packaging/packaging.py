@@ -56,6 +56,8 @@ class Packaging:
         run("cmake", "--build", folder, "-j", os.cpu_count())
         for standard in (11, 17, 20):
             run(folder / f"consumer_{standard}", environment=environment)
+        for standard in (17, 20):
+            run(folder / f"kernels_{standard}", environment=environment)
         run(self.launcher, "-n", 2, folder / "consumer_11", environment=environment)
         print(f"{name}: built and run as C++11, 17 and 20")
         return folder

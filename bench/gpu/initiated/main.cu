@@ -35,6 +35,8 @@ void must(status answer, const char* call) {
 
 class cuda_memory final : public lci::test::gpu_memory {
  public:
+  explicit cuda_memory(int gpus) : gpus_(gpus) {}
+  void select(int rank) override { must(cudaSetDevice(rank % gpus_), "cudaSetDevice"); }
   void* of_gpu(std::size_t size) override {
     void* at = nullptr;
     must(cudaMalloc(&at, size), "cudaMalloc");
@@ -49,6 +51,9 @@ class cuda_memory final : public lci::test::gpu_memory {
   void write(void* gpu, const void* from, std::size_t size) override {
     must(cudaMemcpy(gpu, from, size, cudaMemcpyHostToDevice), "cudaMemcpy");
   }
+
+ private:
+  int gpus_;
 };
 
 // Takes puts and does nothing: the rate of the queue itself.
@@ -108,17 +113,22 @@ __global__ void put_values(rate_task t) {
 
 class program {
  public:
-  explicit program(bool quick) : quick_(quick) {
-    for (cudaStream_t& s : streams_)
-      must(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  program(bool quick, int gpus) : quick_(quick), memory_(gpus) {
+    for (int i = 1; i >= 0; --i) {
+      memory_.select(i);
+      must(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking),
+           "cudaStreamCreateWithFlags");
+      if (gpus > 1) must(cudaDeviceEnablePeerAccess(1 - i, 0), "cudaDeviceEnablePeerAccess");
+    }
     for (cudaEvent_t& e : events_) must(cudaEventCreate(&e), "cudaEventCreate");
     answers_ = static_cast<status*>(memory_.pinned(2 * sizeof(status)));
     times_ = static_cast<std::uint64_t*>(memory_.pinned(2 * sizeof(std::uint64_t)));
     ends_ = std::make_unique<gpu_endpoints>(
-        memory_, lci::test::gpu_endpoint_options{}, [this](int, int) {
-          return std::make_unique<lci::device::memory_world>(ends_->keys(), nullptr, 1);
+        memory_, lci::test::gpu_endpoint_options{}, [](int, int, lci::device::key_table& keys) {
+          return std::make_unique<lci::device::memory_world>(keys, nullptr, 1);
         });
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 1; i >= 0; --i) {
+      memory_.select(i);
       in_gpu_[i] = static_cast<unsigned char*>(memory_.of_gpu(SIZE + 4096));
       pinned_[i] = static_cast<unsigned char*>(memory_.pinned(1 << 20));
       pinned_key_[i] = ends_->register_pinned(i, pinned_[i], 1 << 20);
@@ -126,33 +136,32 @@ class program {
   }
 
   void direct() {
-    tell("direct", "signal, 1 thread", one_way(true, 0, 1), "us");
-    tell("direct", "8 B put + signal, 1 thread", one_way(true, 8, 1), "us");
-    tell("direct", "8 B put + signal, warp", one_way(true, 8, 32), "us");
-    tell("direct", "64 KiB put + signal, block of 1024", one_way(true, 65536, 1024), "us");
+    tell("peer: signal, one way", one_way(true, 0, 1), "us");
+    tell("peer: 8 B put + signal, one way", one_way(true, 8, 1), "us");
+    tell("peer: 8 B put + signal by a warp, one way", one_way(true, 8, 32), "us");
+    tell("peer: put of 64 KiB by a block", one_way(true, 65536, 1024), "us");
   }
   void bandwidth() {
-    const float engine = copy_ms();
-    tell("bandwidth", "cudaMemcpyAsync, device to device", gbps(engine), "GB/s");
+    tell("copy engine bandwidth", gbps(copy_ms()), "GB/s", "cudaMemcpy");
     for (const unsigned blocks : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u}) {
-      const float ms = shares_ms(blocks);
-      tell("bandwidth", "put, " + std::to_string(blocks) + " blocks of 1024", gbps(ms), "GB/s");
+      tell("peer: bandwidth, " + std::to_string(blocks) + " blocks", gbps(shares_ms(blocks)),
+           "GB/s");
     }
   }
   void requests() {
-    tell("requests", "signal, 1 thread", one_way(false, 0, 1), "us");
-    tell("requests", "8 B put + signal, 1 thread", one_way(false, 8, 1), "us");
+    tell("requests: signal, one way", one_way(false, 0, 1), "us");
+    tell("requests: 8 B put + signal, one way", one_way(false, 8, 1), "us");
     for (const unsigned blocks : {1u, 2u, 4u, 8u, 16u, 32u, 64u})
-      tell("requests", "8 B puts, " + std::to_string(blocks) + " blocks of 128", rate(blocks),
-           "M/s");
+      tell("requests: 8 B puts, " + std::to_string(blocks) + " blocks", rate(blocks), "M/s");
   }
 
  private:
   static constexpr std::uint64_t SIZE = 256ull << 20;
 
-  static void tell(const char* what, const std::string& name, double value, const char* unit) {
-    std::printf("{\"what\": \"%s\", \"name\": \"%s\", \"value\": %.4g, \"unit\": \"%s\"}\n", what,
-                name.c_str(), value, unit);
+  static void tell(const std::string& what, double value, const char* unit,
+                   const char* who = "lci") {
+    std::printf("{\"who\": \"%s\", \"what\": \"%s\", \"unit\": \"%s\", \"value\": %.4g}\n", who,
+                what.c_str(), unit, value);
     std::fflush(stdout);
   }
   place_t place(int rank, bool is_direct, bool is_own) const {
@@ -191,16 +200,19 @@ class program {
         t.memory[i] = place(i, is_direct, false).key;
         t.own[i] = place(i, is_direct, true).key;
         t.words[i] = reinterpret_cast<std::uint64_t*>(base + t.signal_offset);
+        memory_.select(i);
         must(cudaMemset(t.words[i], 0, 8), "cudaMemset");
+        must(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
         answers_[i] = status::no_gpu;
       }
-      must(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
       for (unsigned i = 0; i < 2; ++i) {
+        memory_.select(static_cast<int>(i));
         t.first = i;
         turns<<<1, threads, 0, streams_[i]>>>(t);
         must(cudaGetLastError(), "turns");
       }
       drive();
+      memory_.select(0);
       for (int i = 0; i < 2; ++i) must(answers_[i], "turns");
       found.push_back(static_cast<double>(times_[0]) / t.rounds / 2e3);
     }
@@ -246,11 +258,13 @@ class program {
   // Millions a second, the last quiet included. A driver that only counts.
   double rate(unsigned blocks) {
     counting_world* world = nullptr;
-    gpu_endpoints ends(memory_, {}, [&](int from, int to) {
+    memory_.select(0);
+    gpu_endpoints ends(memory_, {}, [&](int from, int to, lci::device::key_table&) {
       auto made = std::make_unique<counting_world>();
       if (from == 0 && to == 1) world = made.get();
       return made;
     });
+    memory_.select(0);
     const std::uint32_t each = quick_ ? 100 : 400000 / (blocks * 128) + 50;
     const rate_task t{
         ends.endpoint(0), {{0, lci::gpu::UNKNOWN_LENGTH, 0, 0x100, 1}, 0}, each, answers_};
@@ -289,17 +303,23 @@ class program {
 }  // namespace bench
 
 int main(int argc, char** argv) {
-  const bool quick = argc > 1 && std::string(argv[1]) == "--quick";
-  int gpus = 0;
+  bool quick = false, one_gpu = false;
+  for (int i = 1; i < argc; ++i) {
+    quick |= std::string(argv[i]) == "--quick";
+    one_gpu |= std::string(argv[i]) == "--one-gpu";
+  }
+  int gpus = 0, reaches = 0;
   if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {
     std::fprintf(stderr, "no GPU\n");
     return 77;
   }
+  if (gpus > 1) bench::must(cudaDeviceCanAccessPeer(&reaches, 0, 1), "cudaDeviceCanAccessPeer");
   cudaDeviceProp properties;
   bench::must(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  std::printf("{\"gpu\": \"%s\"}\n", properties.name);
+  const int used = reaches != 0 && !one_gpu ? 2 : 1;
+  std::printf("{\"gpu\": \"%s\", \"gpus\": %d}\n", properties.name, used);
   // Not destroyed: its memory is the process's.
-  auto* const run = new bench::program(quick);
+  auto* const run = new bench::program(quick, used);
   run->direct();
   run->bandwidth();
   run->requests();

@@ -7,13 +7,13 @@
 
 namespace lci::test {
 
-// Many threads put numbered messages of mixed sizes to rank 1. Bytes of a message: see byte_of();
-// its address says who sent it and which of that thread's it is.
+// Many threads put numbered messages of mixed sizes, thread i to rank 1 + i % targets. Bytes of a
+// message: see byte_of(); its address says who sent it and which of that thread's it is.
 struct storm_task {
   gpu::endpoint_t endpoint;
   gpu::key_t to;    // zero-based, of any length
   gpu::key_t from;  // longer messages are read there
-  std::uint32_t threads = 0, each = 0;
+  std::uint32_t threads = 0, each = 0, targets = 1;
   gpu::status* answers = nullptr;  // one of each thread
 };
 inline constexpr unsigned STORM_SHIFT = 24;  // of the thread's number in the address
@@ -35,24 +35,26 @@ struct storm_bytes {
   std::uint32_t words[N / 4];
 };
 template <unsigned N>
-LCI_ANYWHERE gpu::status storm_put(const storm_task& t, std::uint32_t thread, std::uint32_t count) {
+LCI_ANYWHERE gpu::status storm_put(const storm_task& t, int rank, std::uint32_t thread,
+                                   std::uint32_t count) {
   storm_bytes<N> value;
   for (std::uint32_t i = 0; i < N / 4; ++i) value.words[i] = storm_word(thread, count, i);
-  return gpu::put_value(t.endpoint, 1, {t.to, storm_address(thread, count)}, value);
+  return gpu::put_value(t.endpoint, rank, {t.to, storm_address(thread, count)}, value);
 }
 LCI_ANYWHERE inline gpu::status storm(const storm_task& t, std::uint32_t thread) {
+  const int rank = 1 + static_cast<int>(thread % t.targets);
   for (std::uint32_t count = 0; count < t.each; ++count) {
     const std::uint32_t size = storm_size(thread, count);
-    const gpu::status s = size == 8    ? storm_put<8>(t, thread, count)
-                          : size == 24 ? storm_put<24>(t, thread, count)
-                          : size == 40 ? storm_put<40>(t, thread, count)
+    const gpu::status s = size == 8    ? storm_put<8>(t, rank, thread, count)
+                          : size == 24 ? storm_put<24>(t, rank, thread, count)
+                          : size == 40 ? storm_put<40>(t, rank, thread, count)
                           : size == 92
-                              ? storm_put<92>(t, thread, count)
+                              ? storm_put<92>(t, rank, thread, count)
                               : gpu::put(t.endpoint, 1, {t.to, storm_address(thread, count)},
                                          {t.from, 0}, STORM_LONG);
     if (s != gpu::status::ok) return s;
   }
-  return gpu::quiet(t.endpoint, 1);
+  return gpu::quiet(t.endpoint, rank);
 }
 
 // Two blocks of one kernel, or two kernels of one, rank 0 and rank 1, take turns.

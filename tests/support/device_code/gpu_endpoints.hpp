@@ -19,6 +19,8 @@ namespace lci::test {
 class gpu_memory {
  public:
   virtual ~gpu_memory() = default;
+  // What is taken from now on is for this rank.
+  virtual void select(int /*rank*/) {}
   virtual void* of_gpu(std::size_t size) = 0;
   virtual void* pinned(std::size_t size) = 0;
   virtual void write(void* gpu, const void* from, std::size_t size) = 0;
@@ -35,7 +37,8 @@ struct gpu_endpoint_options {
 class gpu_endpoints {
  public:
   static constexpr std::uint64_t GENERATION = gpu::OF_GPU | 9;
-  using make_world = std::function<std::unique_ptr<device::world>(int from, int to)>;
+  using make_world =
+      std::function<std::unique_ptr<device::world>(int from, int to, device::key_table& keys)>;
 
   gpu_endpoints(gpu_memory& memory, const gpu_endpoint_options& options, const make_world& world)
       : memory_(memory), options_(options) {
@@ -56,6 +59,7 @@ class gpu_endpoints {
   std::uint32_t* ended_word(int rank) { return ranks_[at(rank)].words + 1; }
   void free_endpoint(int rank) {
     const std::uint64_t other = GENERATION + 1;
+    memory_.select(rank);
     memory_.write(ranks_[at(rank)].in_gpu, &other, sizeof(other));
   }
   // Pinned memory that requests may name.
@@ -99,7 +103,7 @@ class gpu_endpoints {
     q.state = gpu_array<wqe::send_queue_state>(1);
     wqe::make_unused(q.cq);
     peer.ended = r.words + 2 + to;
-    r.worlds.push_back(world(from, to));
+    r.worlds.push_back(world(from, to, keys_));
     r.cards.push_back(std::make_unique<device::card_queue>(
         device::card_queue_options{q.ring, q.cq, q.bell, q.qpn}, keys_, *r.worlds.back()));
     return peer;
@@ -107,6 +111,7 @@ class gpu_endpoints {
 
   void add_rank(int me, const make_world& world) {
     constexpr std::uint32_t SCRATCH = 64, RECEIVES = 64;
+    memory_.select(me);
     ranks_.emplace_back();
     rank_memory& r = ranks_.back();
     const std::size_t words = 2 + at(options_.ranks);

@@ -151,8 +151,7 @@ TEST_F(messages, many_threads__send_and_receive) {
           if (s == status::no_receive_slot) std::this_thread::yield();
         }
         ASSERT_EQ(s, status::ok);
-        ASSERT_EQ(send_value(from, 1, std::uint64_t(i), static_cast<std::uint64_t>(t)),
-                  status::ok);
+        ASSERT_EQ(send_value(from, 1, std::uint64_t(i), static_cast<std::uint64_t>(t)), status::ok);
         message_t got;
         ASSERT_EQ(wait_receive(to, ticket, &got), status::ok);
         ASSERT_EQ(*job.word(1, offset), static_cast<std::uint64_t>(i));

@@ -13,7 +13,9 @@ using test::job_options;
 // The test drives the cards itself.
 class order : public testing::Test {
  protected:
-  wqe::send_queue_state& state(int to) { return job[0].queues[static_cast<std::size_t>(to)]->state; }
+  wqe::send_queue_state& state(int to) {
+    return job[0].queues[static_cast<std::size_t>(to)]->state;
+  }
 
   gpu_job job;
   endpoint_t ep = job.endpoint(0);

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/sanitized.hpp"
 #include "tests/support/device_code/storm_world.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/unit/gpu/job.hpp"
 
 namespace lci::gpu {
@@ -48,9 +48,12 @@ TEST(post_run, a_ring_that_is_full_ends_at_the_limit) {
   EXPECT_EQ(value, 15);
 }
 
+class back_pressure : public testing::TestWithParam<std::uint32_t> {};
+
 // A queue of 16 blocks and eight threads: nothing is lost, doubled, damaged or out of order.
-TEST(post_run, back_pressure) {
-  constexpr std::uint32_t THREADS = 8, EACH = test::IS_SANITIZED ? 1000 : 100000, BLOCKS = 16;
+TEST_P(back_pressure, post_run) {
+  constexpr std::uint32_t THREADS = 8, BLOCKS = 16;
+  const std::uint32_t each = GetParam();
   job_options options;
   options.blocks = BLOCKS;
   gpu_job job(options);
@@ -62,7 +65,7 @@ TEST(post_run, back_pressure) {
   task.endpoint = job.endpoint(0);
   task.to = {0, UNKNOWN_LENGTH, 0, 0x100, 1};
   task.from = job.key(0);
-  task.each = EACH;
+  task.each = each;
   std::vector<status> said(THREADS, status::no_gpu);
   std::atomic<std::uint32_t> ended{0};
   std::vector<std::thread> threads;
@@ -76,11 +79,14 @@ TEST(post_run, back_pressure) {
     if (card.progress_st() == 0) std::this_thread::yield();
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(said, std::vector<status>(THREADS, status::ok));
-  EXPECT_EQ(count.received, std::uint64_t{THREADS} * EACH);
+  EXPECT_EQ(count.received, std::uint64_t{THREADS} * each);
   EXPECT_EQ(count.out_of_order + count.damaged, 0u);
-  EXPECT_EQ(count.next, std::vector<std::uint32_t>(THREADS, EACH));
+  EXPECT_EQ(count.next, std::vector<std::uint32_t>(THREADS, each));
   EXPECT_TRUE(job.is_whole());
 }
+
+INSTANTIATE_TEST_SUITE_P(sample, back_pressure, testing::Values(test::IS_SANITIZED ? 1000 : 5000));
+INSTANTIATE_TEST_SUITE_P(every_message, back_pressure, testing::Values(100000));
 
 }  // namespace
 }  // namespace lci::gpu
