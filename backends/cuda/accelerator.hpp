@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/cuda/atomic_jobs.hpp"
 #include "backends/cuda/by_hand.hpp"
 #include "backends/cuda/copy_jobs.hpp"
 #include "backends/cuda/peer_maps.hpp"
@@ -26,6 +27,7 @@ struct accelerator_options {
   std::size_t records = share_records::RECORDS;
   std::size_t descriptors = share_records::DESCRIPTORS;
   std::span<const unsigned char> resident_image = lci::cuda::resident_image();
+  std::span<const unsigned char> atomic_image = lci::cuda::atomic_image();
   descriptor_calls calls = system_descriptor_calls();
 };
 
@@ -49,6 +51,9 @@ class accelerator final : public mem::accelerator {
   void copy(mem::copy_job& job) noexcept override;
   bool copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
                      std::uint64_t value) noexcept override;
+  void prepare_atomics(int device) override;
+  std::string_view atomic(mem::atomic_job& job) noexcept override;
+  bool deliver(mem::delivery_job& job) noexcept override;
   std::size_t poll() noexcept override;
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
@@ -78,6 +83,9 @@ class accelerator final : public mem::accelerator {
   resident_options resident_;              // fixed before the first job
   std::atomic<int> used_{-1};              // a GPU whose context is needed anyway
   std::atomic<std::size_t> under_way_{0};  // jobs taken over and not told
+  std::atomic<bool> has_missed_{false};    // a delivery found no kernel: poll() starts it
+  const std::span<const unsigned char> atomic_image_;
+  std::vector<std::unique_ptr<atomic_jobs>> atomics_;  // by GPU
   // By GPU, and one more for jobs that name none that exists.
   std::vector<std::unique_ptr<copy_jobs>> jobs_;
 };

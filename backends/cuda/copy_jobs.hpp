@@ -44,6 +44,17 @@ class copy_jobs {
   // The same for a job that goes now and alone, with a store behind it. False: others are under way
   // or were gathered before, or the GPU is busy with another thread; the job was not taken.
   bool add_flagged(mem::copy_job& job, const flag_write& flag) noexcept;
+  // By the resident kernel, or not at all: false, and the job was not taken. The first delivery has
+  // it made, if one is wanted.
+  bool deliver(mem::delivery_job& job) noexcept {
+    if (wanted_.blocks == 0 || ready() == nullptr) return false;
+    resident* const one = kernel();
+    return one != nullptr && one->take(job);
+  }
+  bool perform(mem::atomic_job& job) noexcept {
+    resident* const one = kernel();
+    return one != nullptr && one->take(job);
+  }
   // Hands over what was gathered and tells what has ended; answers how many.
   std::size_t poll() noexcept;
   // Makes now what the first job would: the copier, and the resident kernel where one is wanted.

@@ -64,6 +64,28 @@ class atomic_job {
   ~atomic_job() = default;
 };
 
+// A few bytes of host memory for device memory, and a word behind them: a put with its signal.
+class delivery_job {
+ public:
+  static constexpr std::size_t MOST = 220;
+  enum class signal : std::uint8_t { none, set, add };
+
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;  // read before deliver() returns
+  std::size_t size = 0;             // bytes, at most MOST; 0: only the signal
+  int device = 0;                   // whose memory `to` and `word` are
+  signal what = signal::none;
+  std::uint64_t* word = nullptr;  // of device memory, aligned
+  std::uint64_t value = 0;
+  delivery_job* next = nullptr;  // belongs to the accelerator while the job is under way
+
+  // As on_copied(); a kernel that sees the signal sees the bytes.
+  virtual void on_delivered(std::string_view error) noexcept = 0;
+
+ protected:
+  ~delivery_job() = default;
+};
+
 // Keeps a part of a peer's memory mapped here. Empty if it could not be mapped.
 class mapped_memory {
  public:
@@ -159,6 +181,10 @@ class accelerator {
                              std::uint64_t /*value*/) noexcept {
     return false;
   }
+  // Loads what atomic() needs on that device, which may wait for kernels of the program: before any
+  // of them waits for such an operation. Throws backend_error where it cannot be had; an
+  // accelerator that never has them ignores the call.
+  virtual void prepare_atomics(int /*device*/) {}
   // Performs it, atomic also for kernels' operations of system scope on that word. Empty: taken
   // over, and on_performed() is called once, from a later poll() of any thread. Else a sentence
   // that says why this accelerator cannot. Jobs that wait at the same time are submitted together;
@@ -166,6 +192,9 @@ class accelerator {
   virtual std::string_view atomic(atomic_job& /*job*/) noexcept {
     return "this accelerator has no kernel for atomic operations";
   }
+  // The quickest way for such a job, by a kernel that runs already. False: there is none, or it is
+  // not to be had now, and the job was not taken; poll() starts one that is wanted and has ended.
+  virtual bool deliver(delivery_job& /*job*/) noexcept { return false; }
   // Submits what was gathered and calls on_copied() for the jobs that have ended; returns how many.
   virtual std::size_t poll() noexcept = 0;
 

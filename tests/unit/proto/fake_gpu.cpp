@@ -12,6 +12,7 @@
 #include <map>
 
 #include "lci/mem/arena.hpp"
+#include "lci/wqe/apply_change.hpp"
 
 namespace lci::test {
 
@@ -249,11 +250,26 @@ void fake_gpu::run(waiting& one) noexcept {
                                                                    std::memory_order_release);
 }
 
+std::string_view fake_gpu::atomic(mem::atomic_job& job) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (how_.refuses_atomics) return "the fake GPU was told to refuse";
+  if (!is_dead_) words_.push_back(&job);
+  ++atomics_;
+  return "";
+}
+
 std::size_t fake_gpu::poll() noexcept {
   std::size_t told = 0;
   std::deque<waiting> over;
+  mem::atomic_job* changed = nullptr;
+  bool fails = false;
   {
     const std::lock_guard lock(mutex_);
+    fails = how_.fails_atomics;
+    if (!words_.empty()) {
+      changed = words_[rng_() % words_.size()];
+      std::erase(words_, changed);
+    }
     std::shuffle(jobs_.begin(), jobs_.end(), rng_);
     for (waiting& one : jobs_) {
       if (!one.has_run && one.runs_in-- == 0) run(one);
@@ -261,6 +277,11 @@ std::size_t fake_gpu::poll() noexcept {
     }
     for (const waiting& one : over)
       std::erase_if(jobs_, [&](const waiting& j) { return j.job == one.job; });
+  }
+  if (changed != nullptr) {
+    if (!fails) changed->old = wqe::apply(changed->change, fake_bytes(changed->at));
+    changed->on_performed(fails ? "the fake GPU was told to fail" : "");
+    ++told;
   }
   for (const waiting& one : over) {
     if (one.fails) ++failed_;

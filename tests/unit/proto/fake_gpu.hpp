@@ -56,6 +56,8 @@ class fake_gpu final : public mem::accelerator {
     bool refuses_map = false;
     bool refuses_flags = false;
     bool refuses_pin = false;
+    bool refuses_atomics = false;
+    bool fails_atomics = false;
     std::uint32_t refuse_hand_one_in = 0;  // copies by the processor; 0: none is refused
   };
   // What it says to allow_by_hand(on).
@@ -69,6 +71,7 @@ class fake_gpu final : public mem::accelerator {
   void copy(mem::copy_job& job) noexcept override;
   bool copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
                      std::uint64_t value) noexcept override;
+  std::string_view atomic(mem::atomic_job& job) noexcept override;
   std::size_t poll() noexcept override;
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
@@ -90,6 +93,7 @@ class fake_gpu final : public mem::accelerator {
   std::uint64_t flagged() const noexcept { return flagged_; }
   std::uint64_t failed() const noexcept { return failed_; }
   std::uint64_t by_hand() const noexcept { return by_hand_; }  // copies of the processor
+  std::uint64_t atomics() const noexcept { return atomics_; }  // taken over so far
   std::size_t under_way() const noexcept;
   std::size_t mapped() const noexcept { return mapped_; }  // mapped_memory alive
   std::size_t forgotten() const noexcept { return forgotten_.size(); }
@@ -119,9 +123,10 @@ class fake_gpu final : public mem::accelerator {
   settings how_;
   std::mt19937_64 rng_;
   std::deque<waiting> jobs_;
+  std::deque<mem::atomic_job*> words_;  // one runs in each poll
   std::set<std::pair<std::byte*, std::size_t>> pinned_;
   std::multiset<int> forgotten_;
-  std::uint64_t copies_ = 0, flagged_ = 0, failed_ = 0, by_hand_ = 0;
+  std::uint64_t copies_ = 0, flagged_ = 0, failed_ = 0, by_hand_ = 0, atomics_ = 0;
   std::size_t mapped_ = 0;
   bool is_dead_ = false;
 };
