@@ -50,11 +50,11 @@ LCI_ANYWHERE_ONCE status flush(const peer_record& peer) noexcept {
 #ifdef __CUDA_ARCH__
 // Lanes that wait for one queue have one of them do it.
 __device__ inline status flush_together(const peer_record& peer) {
-  const lane_group g = group_of(peer.queue);
-  __syncwarp(g.mask);
-  int said = 0;
-  if (g.below == 0) said = static_cast<int>(flush<thread>(peer));
-  return static_cast<status>(__shfl_sync(g.mask, said, __ffs(g.mask) - 1));
+  const unsigned group = gpu_lanes::here_with(peer.queue.state);
+  const unsigned leader = lowest_of(group);
+  gpu_lanes::sync(group);
+  const status said = gpu_lanes::number() == leader ? flush<thread>(peer) : status::ok;
+  return static_cast<status>(gpu_lanes::shuffle(group, static_cast<int>(said), leader));
 }
 #endif
 

@@ -82,6 +82,7 @@ struct ring_request {
   std::uint64_t next = 0;
   std::uint64_t last = 0;
   bool single = false;  // it is the only one since the last ring
+  bool grows = false;   // the caller sees to it that `next` is larger each time
 };
 
 // `offset` is the half of a BlueFlame register to use; every ring, of 8 bytes too, takes the other.
@@ -89,9 +90,14 @@ struct ring_request {
 LCI_ANYWHERE inline void ring_doorbell(const doorbell& bell, const send_ring& requests,
                                        const ring_request& what, std::uint32_t& offset) noexcept {
   if (bell.form == doorbell_form::mailbox) {
+    // A store where it is enough: a GPU's atomics on host memory are slow.
     // edge wqe.requests, other side in the card: here it is a processor's loop.
-    word_at<std::uint64_t>(static_cast<std::uint64_t*>(bell.target))
-        .raise_to(what.next, std::memory_order_release);
+    word_at<std::uint64_t> mailbox(static_cast<std::uint64_t*>(bell.target));
+    if (what.grows) {
+      mailbox.store(what.next, std::memory_order_release);
+    } else {
+      mailbox.raise_to(what.next, std::memory_order_release);
+    }
     return;
   }
   const octoword control = *octoword_at(requests, what.last, 0);

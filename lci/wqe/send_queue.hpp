@@ -148,7 +148,7 @@ LCI_ANYWHERE inline void try_ring(const send_queue& q) noexcept {
   const std::uint64_t rung = s.rung;
   if (next > rung) {
     const std::uint64_t last = next - (published & ((1u << PUBLISHED_SHIFT) - 1));
-    ring_doorbell(q.bell, q.ring, {next, last, last == rung}, s.bell_offset);
+    ring_doorbell(q.bell, q.ring, {next, last, last == rung, true}, s.bell_offset);
     // Relaxed: who reads it without the lock wants to know whether there is something to do.
     word_at<std::uint64_t>(&s.rung).store(next, std::memory_order_relaxed);
   }
