@@ -78,7 +78,8 @@ void queue_base::connect(const tier_address& peer) {
   attr.qp_access_flags = ALL_ACCESS;
   step(pair(), on, attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
   attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = std::min(static_cast<ibv_mtu>(peer.where.mtu), on.state.active_mtu);
+  attr.path_mtu = std::clamp(static_cast<ibv_mtu>(peer.where.mtu), IBV_MTU_256,
+                             std::max(on.state.active_mtu, IBV_MTU_256));
   attr.dest_qp_num = peer.qpn;
   attr.rq_psn = peer.psn & 0xffffff;
   attr.max_dest_rd_atomic = static_cast<std::uint8_t>(std::min(on.limits.max_qp_rd_atom, 16));

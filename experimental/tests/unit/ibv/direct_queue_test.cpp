@@ -4,6 +4,7 @@
 
 #include <infiniband/mlx5dv.h>
 
+#include <array>
 #include <cerrno>
 
 #include "experimental/tests/unit/ibv/gpu_tiers_world.hpp"
@@ -23,21 +24,25 @@ std::uint64_t word_of(const void* at) {
 std::uint64_t first_word_of(const bytes& of) { return word_of(of.data()); }
 
 // What was in memory when the record and when the register was stored to, one after the other.
+// Written where a thread was interrupted, so nothing is allocated.
 struct stores {
   struct moment {
     char what;  // 'd' doorbell record, 'r' register
-    bytes ring;
+    unsigned char ring[64];
     std::uint32_t record;
   };
-  std::vector<moment> all;
+  std::array<moment, 4> all;
+  std::size_t count = 0;
 };
 
 // The record when the request is whole, the register when the record says so.
 void expect_in_order(const stores& seen, const bytes& request, std::uint64_t next) {
-  ASSERT_EQ(seen.all.size(), 2u);
+  ASSERT_EQ(seen.count, 2u);
+  ASSERT_LE(request.size(), sizeof(stores::moment::ring));
   EXPECT_EQ(seen.all[0].what, 'd') << "the record is not stored first";
   EXPECT_EQ(seen.all[1].what, 'r') << "the register is not stored last";
-  EXPECT_EQ(seen.all[0].ring, request) << "the record is stored before the request is there";
+  EXPECT_EQ(bytes(seen.all[0].ring, seen.all[0].ring + request.size()), request)
+      << "the record is stored before the request is there";
   EXPECT_EQ(seen.all[1].record, wqe::work_record(next))
       << "the register says what the record lacks";
 }
@@ -45,13 +50,14 @@ void expect_in_order(const stores& seen, const bytes& request, std::uint64_t nex
 class direct_queue_test : public on_an_mlx5_card {
  protected:
   // Watches the next ring for the request at the ring's begin.
-  void watch(const test::fake_direct_queue& q, std::size_t size) {
-    seen_.all.clear();
-    const auto note = [this, q, size](char what) {
-      const auto* const from = reinterpret_cast<unsigned char*>(q.ring);
-      seen_.all.push_back({what, bytes(from, from + size), q.record[wqe::SEND_RECORD]});
+  void watch(const test::fake_direct_queue& q) {
+    seen_.count = 0;
+    const auto note = [this, q](char what) {
+      stores::moment& now = seen_.all[seen_.count++ % seen_.all.size()];
+      now.what = what;
+      std::memcpy(now.ring, q.ring, sizeof(now.ring));
+      now.record = q.record[wqe::SEND_RECORD];
     };
-    seen_.all.reserve(4);
     record_.emplace(q.record, [note] { note('d'); });
     register_.emplace(q.page_of_register, [note] { note('r'); });
   }
@@ -98,7 +104,7 @@ TEST_F(direct_queue_test, gpu_direct__request_then_record_then_register) {
   const auto q = seen();
   const prepared what = write_of(2);
   const bytes wanted = bytes_of(what, 0, q.qpn);
-  watch(q, wanted.size());
+  watch(q);
   std::uint64_t end = 0;
   std::thread kernel([&] { EXPECT_EQ(wqe::post(queue->here(), of(what), &end), wqe::status::ok); });
   kernel.join();
@@ -119,14 +125,14 @@ TEST_F(direct_queue_test, watch__sees_the_wrong_order) {
   const bytes wanted = bytes_of(what, 0, q.qpn);
   const auto store_register = [&] { *static_cast<std::uint64_t*>(q.target) = 1; };
   const auto store_record = [&] { q.record[wqe::SEND_RECORD] = wqe::work_record(1); };
-  watch(q, wanted.size());
+  watch(q);
   store_register();
   store_record();
   stop_watching();
   for (const char* text : {"the record is not stored first", "the register is not stored last",
                            "before the request is there"})
     EXPECT_TRUE(test::must_fire([&] { expect_in_order(seen_, wanted, 1); }, text));
-  watch(q, wanted.size());
+  watch(q);
   q.record[wqe::SEND_RECORD] = 0;
   store_register();
   stop_watching();
@@ -209,7 +215,7 @@ TEST_F(direct_queue_test, cpu_rings__nothing_is_told_before_the_processor_does) 
   EXPECT_EQ(q.record[wqe::SEND_RECORD], 0u);
   EXPECT_EQ(word_of(q.target), 0u);
   const bytes wanted = bytes_of(what, 0, q.qpn);
-  watch(q, wanted.size());
+  watch(q);
   EXPECT_EQ(queue->progress_st(), 3u);
   stop_watching();
   expect_in_order(seen_, wanted, 3);

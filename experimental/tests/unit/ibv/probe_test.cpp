@@ -42,6 +42,10 @@ class probe_test : public on_an_mlx5_card {
 
   // With a card that carries out what it is told, `fails_with` instead of it.
   std::vector<tier_report> probe(wqe::syndrome fails_with = wqe::syndrome::none) {
+    return beside_a_card([&] { return probe_tiers(config_, setup_); }, fails_with);
+  }
+  template <class Probing>
+  static std::vector<tier_report> beside_a_card(const Probing& probing, wqe::syndrome fails_with) {
     std::atomic<bool> is_over{false};
     std::thread a_card([&] {
       std::optional<stand_in_card> one;
@@ -53,7 +57,7 @@ class probe_test : public on_an_mlx5_card {
         if (!one || one->progress() == 0) std::this_thread::yield();
       }
     });
-    auto out = probe_tiers(config_, setup_);
+    auto out = probing();
     is_over.store(true);
     a_card.join();
     EXPECT_EQ(card().live().all(), 0u) << "the probe leaves something";
@@ -84,6 +88,13 @@ TEST_F(probe_test, everything_there__all_rows_say_yes_and_the_highest_is_chosen)
     for (const net::tier_probe& probe : all[i].probes) EXPECT_EQ(probe.why_not, "") << probe.name;
   }
   EXPECT_EQ(net::choose_gpu_tier(gpu_tier::automatic, all), gpu_tier::gpu_direct);
+}
+
+// What a network's provider answers.
+TEST_F(probe_test, gpu_tiers__asks_the_library_that_is_loaded) {
+  const auto all = beside_a_card([&] { return gpu_tiers::probe(config_); }, wqe::syndrome::none);
+  ASSERT_EQ(all.size(), 3u);
+  for (const tier_report& one : all) EXPECT_EQ(one.why_not, "");
 }
 
 // One thing that is missing, the row that says so, and which tiers are not usable for it.
