@@ -107,12 +107,9 @@ std::vector<info_backend_t> backends_of(const net::fabric_config& wanted,
   return out;
 }
 
-// The attribute gpu_proxy is off by default.
-constexpr bool HAS_PROXY = false;
-
-std::vector<info_tier_t> tiers_of(const net::fabric_config& wanted) {
+std::vector<info_tier_t> tiers_of(const net::fabric_config& wanted, bool has_proxy) {
   std::vector<info_tier_t> out;
-  for (const net::tier_report& found : net::list_gpu_tiers(net::providers(), wanted, HAS_PROXY)) {
+  for (const net::tier_report& found : net::list_gpu_tiers(net::providers(), wanted, has_proxy)) {
     info_tier_t one;
     one.name = net::name_of(found.tier);
     one.why_not = found.why_not;
@@ -204,7 +201,7 @@ info_t describe_machine() {
   out.accelerators = accelerators_of(machine, gpus);
   const net::fabric_config wanted = runtime::settings_of(attr, 0);
   out.backends = backends_of(wanted, machine, gpus);
-  out.gpu_tiers = tiers_of(wanted);
+  out.gpu_tiers = tiers_of(wanted, attr.gpu_proxy != attr_gpu_proxy_t::off);
   out.libraries = libraries_of_build();
   out.experimental = experimental_parts();
   for (const boot::choice& c : boot::list_bootstraps())

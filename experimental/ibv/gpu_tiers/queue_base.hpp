@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "backends/ibv/gpu_tiers.hpp"
 #include "backends/ibv/handles.hpp"
+#include "backends/ibv/select.hpp"
+#include "backends/ibv/tier_queue.hpp"
 #include "experimental/ibv/gpu_tiers/mlx5_library.hpp"
 
 namespace lci::ibv {
