@@ -142,7 +142,10 @@ gpu::key_t key_of_peer(side& in, const detail::get_gpu_key_args& a, endpoint* of
       if (of != nullptr) key.mapped = mapped_peer(*of, there, a.rank);
     }
   }
-  key.key = in.all_keys.of(a.rmr, a.rank, of);
+  // One of our own is served as that: a signal in it is one store, not a copy of bytes.
+  const bool is_own = core.seal.check_of(a.rmr.base, a.rmr.opaque_rkey, core.me) == a.rmr.mr_base;
+  key.key = is_own ? key_of_own(in, find_own_region(in.owner(), a.rmr), nullptr).key
+                   : in.all_keys.of(a.rmr, a.rank, of);
   return key;
 }
 

@@ -3,9 +3,10 @@
 // signals in any.
 //
 // Always true: a request begins when the one before it is done or, of puts, in order (decision
-// 0028), so a signal behind a put is seen after it. The end of a flush, or of a put, get or atomic
-// operation for which a completion was asked, says that all before it is visible at the peer and
-// that buffers of sends are free. A send is over for the queue once lci has taken it.
+// 0028), so a signal behind a put is seen after it. The end of a flush
+// says that all before it is visible at the peer and that buffers of sends are free; that of a put,
+// get or atomic operation for which a completion was asked says the first. A send is over for the
+// queue once lci has taken it.
 #pragma once
 
 #include <atomic>

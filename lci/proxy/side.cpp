@@ -76,6 +76,15 @@ proxy_driver* side::find_driver(const endpoint& of) noexcept {
   return nullptr;
 }
 
+// What serves a running kernel is loaded now: later that may have to wait for the kernel.
+void side::prepare(int gpu) {
+  try {
+    owner_.shared.gpu.gpus.use(gpu_domain()).prepare_atomics(gpu);
+  } catch (const backend_error& error) {
+    base::log::info("gpu", "no atomic operations on memory of GPU %d: %s", gpu, error.what());
+  }
+}
+
 endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wanted) {
   std::uint64_t generation;
   {
@@ -84,6 +93,7 @@ endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wa
     records_.reserve(records_.size() + endpoints_.size() + 1);
     ended_endpoints_.reserve(ended_endpoints_.size() + endpoints_.size() + 1);
   }
+  if (wanted.gpu != gpu::NO_GPU) prepare(wanted.gpu);
   auto made = std::make_unique<endpoint>(device, wanted, all_keys, generation);
   endpoint& one = *made;
   driver_of(device, wanted.proxy).add(one);

@@ -50,6 +50,7 @@ class side final : public runtime::extension {
   runtime_impl_t& owner() const noexcept { return owner_; }
 
  private:
+  void prepare(int gpu);
   proxy_driver& driver_of(device_impl_t& device, attr_gpu_proxy_t how);
   proxy_driver* find_driver(const endpoint& of) noexcept;
 

@@ -241,7 +241,7 @@ TEST_P(gpu_proxy, receive_that_is_too_short__says_so) {
 // Any number of threads post to a ring that is much shorter than what they post.
 TEST_P(gpu_proxy, many_threads__none_lost_none_doubled_and_in_order) {
   constexpr int THREADS = 8;
-  const std::uint64_t each = world().long_mode ? 100000 : 1000;
+  const std::uint64_t each = world().long_mode ? 100000 : 250;
   struct item {
     std::uint64_t thread, number;
     unsigned char rest[160];

@@ -1,0 +1,133 @@
+// Endpoints for kernels and memory of GPUs: threads in the place of kernels post to it, and what
+// the host makes for a GPU is what a kernel needs.
+#include <cstring>
+
+#include "tests/accelerator/interface/common.hpp"
+#include "tests/interface/kernel_threads.hpp"
+
+namespace accelerator_test {
+namespace {
+
+using interface_test::run_kernel;
+using interface_test::thread_endpoint;
+using lci::gpu::status;
+
+// Registered memory of GPU 0, and the keys of all ranks.
+class gpu_window {
+ public:
+  explicit gpu_window(std::size_t size) : keys_(static_cast<std::size_t>(world().n)) {
+    at_ = lci::device_allocator_t().allocate(size);
+    mr_ = lci::register_memory_x(at_, size).device(world().device)();
+    const lci::rmr_t mine = lci::get_rmr(mr_);
+    lci::allgather_x(&mine, keys_.data(), sizeof mine).device(world().device)();
+  }
+  ~gpu_window() {
+    barrier();
+    lci::deregister_memory(&mr_);
+    lci::device_allocator_t().deallocate(at_);
+  }
+  gpu_window(const gpu_window&) = delete;
+  gpu_window& operator=(const gpu_window&) = delete;
+  void* at() const { return at_; }
+  lci::mr_t mr() const { return mr_; }
+  lci::rmr_t rmr(int rank) const { return keys_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  void* at_;
+  lci::mr_t mr_;
+  std::vector<lci::rmr_t> keys_;
+};
+
+class gpu_proxy_memory : public testing::TestWithParam<lci::attr_gpu_proxy_t> {};
+
+// Every way between host memory and memory of a GPU, of this rank and of the next.
+TEST_P(gpu_proxy_memory, requests__move_it) {
+  constexpr std::size_t LONG = 20000;
+  gpu_window memory(4 * LONG);
+  interface_test::window host(4 * LONG);
+  thread_endpoint ep(GetParam());
+  const lci::gpu::key_t own = lci::get_gpu_key(memory.mr());
+  const lci::gpu::key_t here = lci::get_gpu_key(host.mr());
+  for (const int to : {world().rank, world().next()}) {
+    const lci::gpu::key_t there = lci::get_gpu_key(memory.rmr(to));
+    for (const std::size_t size : {std::size_t{8}, std::size_t{300}, LONG}) {
+      const std::vector<char> out = interface_test::pattern(size, size + 3);
+      std::copy(out.begin(), out.end(), host.bytes().begin());
+      run_kernel([&] {
+        EXPECT_EQ(lci::gpu::put(ep, to, {there, 0}, {here, 0}, size), status::ok);
+        EXPECT_EQ(lci::gpu::get(ep, to, {own, 2 * LONG}, {there, 0}, size), status::ok);
+        EXPECT_EQ(lci::gpu::put(ep, to, {there, LONG}, {own, 2 * LONG}, size), status::ok);
+        EXPECT_EQ(lci::gpu::get(ep, to, {here, LONG}, {there, LONG}, size), status::ok);
+        EXPECT_EQ(lci::gpu::quiet(ep, to), status::ok);
+      });
+      EXPECT_EQ(interface_test::difference(host.bytes().data() + LONG, size, size + 3), "");
+      barrier();
+    }
+  }
+}
+
+TEST_P(gpu_proxy_memory, messages__go_from_it_and_into_it) {
+  constexpr std::size_t SIZE = 5000;
+  gpu_window memory(2 * SIZE);
+  interface_test::window host(2 * SIZE);
+  thread_endpoint ep(GetParam());
+  const lci::gpu::key_t own = lci::get_gpu_key(memory.mr());
+  const lci::gpu::key_t here = lci::get_gpu_key(host.mr());
+  const int me = world().rank, to = world().next(), of = world().previous();
+  const std::vector<char> out = interface_test::pattern(SIZE, static_cast<std::uint64_t>(me));
+  std::copy(out.begin(), out.end(), host.bytes().begin());
+  run_kernel([&] {
+    EXPECT_EQ(lci::gpu::put(ep, me, {own, 0}, {here, 0}, SIZE), status::ok);
+    EXPECT_EQ(lci::gpu::quiet(ep, me), status::ok);
+    lci::gpu::ticket_t ticket;
+    lci::gpu::message_t got;
+    EXPECT_EQ(lci::gpu::recv(ep, of, {own, SIZE}, SIZE, 8, &ticket), status::ok);
+    EXPECT_EQ(lci::gpu::send(ep, to, {own, 0}, SIZE, 8), status::ok);
+    EXPECT_EQ(lci::gpu::wait_receive(ep, ticket, &got), status::ok);
+    EXPECT_EQ(got.size, SIZE);
+    EXPECT_EQ(lci::gpu::get(ep, me, {here, SIZE}, {own, SIZE}, SIZE), status::ok);
+    EXPECT_EQ(lci::gpu::quiet(ep), status::ok);
+  });
+  EXPECT_EQ(
+      interface_test::difference(host.bytes().data() + SIZE, SIZE, static_cast<std::uint64_t>(of)),
+      "");
+  barrier();
+}
+
+INSTANTIATE_TEST_SUITE_P(by, gpu_proxy_memory,
+                         testing::Values(lci::attr_gpu_proxy_t::progress,
+                                         lci::attr_gpu_proxy_t::thread),
+                         [](const auto& param) {
+                           return param.param == lci::attr_gpu_proxy_t::progress ? "progress"
+                                                                                 : "thread";
+                         });
+
+// What a kernel is given: it reaches memory of its GPU, and no thread may use it.
+TEST(gpu_proxy_endpoint, of_a_gpu__is_for_its_kernels) {
+  gpu_window memory(4096);
+  interface_test::window host(64);
+  lci::gpu::endpoint_t ep = lci::alloc_gpu_endpoint_x(world().device)
+                                .gpu(0)
+                                .gpu_proxy(lci::attr_gpu_proxy_t::progress)
+                                .depth(64)();
+  const lci::gpu::key_t own = lci::get_gpu_key_x(memory.mr()).endpoint(ep)();
+  EXPECT_EQ(own.mapped, reinterpret_cast<std::uintptr_t>(memory.at()));
+  EXPECT_EQ(lci::get_gpu_key_x(host.mr()).endpoint(ep)().mapped, 0u);
+  const lci::gpu::key_t there =
+      lci::get_gpu_key_x(memory.rmr(world().next())).endpoint(ep).rank(world().next())();
+  EXPECT_EQ(there.length, 4096u);
+  EXPECT_EQ(lci::gpu::put(ep, world().rank, {own, 0}, {own, 8}, 8), status::wrong_gpu);
+  lci::gpu::queue_t queue = lci::alloc_gpu_queue_x(ep)();
+  EXPECT_FALSE(queue.is_empty());
+  lci::free_gpu_queue(&queue);
+  for (int i = 0; i < 100; ++i) progress();
+  barrier();
+  lci::free_gpu_endpoint(&ep);
+  EXPECT_THROW(lci::alloc_gpu_endpoint_x(world().device)
+                   .gpu(4711)
+                   .gpu_proxy(lci::attr_gpu_proxy_t::progress)(),
+               lci::argument_error);
+}
+
+}  // namespace
+}  // namespace accelerator_test
