@@ -175,7 +175,8 @@ LCI_ANYWHERE_ONCE inline received wait_for_receive(const endpoint_t& ep, std::ui
                                                    bool waits) noexcept {
   received out;
   if (out.said = check_endpoint(ep); out.said != status::ok) return out;
-  patience wait(ep, nullptr);  // the host ends receives from a rank that has ended
+  // The host ends receives from a rank that has ended; their requests are in the own queue.
+  patience wait(ep, nullptr, static_cast<int>(ep.record->me));
   for (;;) {
     out.said = look_at_receive(*ep.record, turn, &out.message);
     if (out.said != status::nothing || !waits) return out;

@@ -78,7 +78,7 @@ LCI_ANYWHERE_ONCE inline taken_message take(const queue_t& queue, std::uint64_t 
     out.said = s;
     return out;
   }
-  patience wait(ep, ep.record->any_ended);
+  patience wait(ep, ep.record->any_ended, ANY_RANK);
   for (;;) {
     out = try_take(q, room);
     if (out.said != status::nothing || !waits) return out;

@@ -52,7 +52,7 @@ LCI_ANYWHERE status wait_here(const endpoint_t& ep, const T* word, comparison ho
   if (const status s = rank == ANY_RANK ? check_endpoint(ep) : check_rank(ep, rank);
       s != status::ok)
     return s;
-  patience wait(ep, ended_word(*ep.record, rank));
+  patience wait(ep, ended_word(*ep.record, rank), rank);
   for (;;) {
     const T now = see(word);
     if (holds(now, how, value)) return status::ok;
