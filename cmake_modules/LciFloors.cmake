@@ -103,8 +103,16 @@ function(lci_library target file)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE CXX
                         VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
                         INSTALL_RPATH "$ORIGIN")
+  # What lci/device.cuh includes, as an installed lci has it, and none of the library's own headers.
+  foreach(room gpu wqe)
+    if(NOT EXISTS ${PROJECT_BINARY_DIR}/kernel_include/lci/${room})
+      file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/kernel_include/lci)
+      file(CREATE_LINK ${PROJECT_SOURCE_DIR}/lci/${room} ${PROJECT_BINARY_DIR}/kernel_include/lci/${room} SYMBOLIC)
+    endif()
+  endforeach()
   target_include_directories(${target} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/kernel_include>
     $<BUILD_INTERFACE:${LCI_GENERATED_INCLUDE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   # The headers ask for C++11 and no more, and force no standard on clients that have a newer one.

@@ -47,7 +47,7 @@ option(LCI_WITH_SHM "Accepted, without effect: shared memory between the process
 option(LCI_USE_REG_CACHE "Default of the attribute use_reg_cache" OFF)
 
 # What has never run on the hardware that it is for (docs/decisions/0037-experimental-parts.md).
-option(LCI_EXPERIMENTAL "gdrcopy, several cards together, Data Direct and extended completion queues" OFF)
+option(LCI_EXPERIMENTAL "gdrcopy, several cards together, Data Direct, extended completion queues and kernels that use a card" OFF)
 
 # Accelerators.
 option(LCI_USE_CUDA "CUDA device code, compiled by nvcc; the host side is always built" OFF)

@@ -15,9 +15,9 @@ constexpr const char* USAGE =
     "usage: lci_info [-v|--verbose|--json]\n"
     "Prints the version, every network backend with \"usable\" or the reason why not, its NICs "
     "with\n"
-    "the nearest cores and GPUs, the bootstraps, and the accelerators. -v adds all attributes and "
-    "the\n"
-    "build options; --json prints everything for programs.\n";
+    "the nearest cores and GPUs, the bootstraps, the accelerators, and the tiers of communication\n"
+    "that a kernel starts. -v adds what was tried for each tier, all attributes and the build\n"
+    "options; --json prints everything for programs.\n";
 
 #if LCI_HAVE_JSON
 
@@ -41,6 +41,7 @@ json of(const lci::info_attribute_t& row) {
 }
 
 json of(const lci::info_gpu_t& gpu);
+json of(const lci::info_tier_t& one);
 json of(const lci::info_backend_t& backend);
 json of(const lci::info_accelerator_t& one);
 
@@ -71,6 +72,12 @@ json of(const lci::info_accelerator_t& one) {
   return out;
 }
 
+json of(const lci::info_tier_t& one) {
+  json out = of(static_cast<const lci::info_choice_t&>(one));
+  out["probes"] = of(one.probes);
+  return out;
+}
+
 int print_json() {
   const lci::info_t all = lci::describe_machine();
   const json out = {{"version", all.version},
@@ -81,6 +88,7 @@ int print_json() {
                     {"backends", of(all.backends)},
                     {"bootstraps", of(all.bootstraps)},
                     {"accelerators", of(all.accelerators)},
+                    {"gpu_tiers", of(all.gpu_tiers)},
                     {"libraries", of(all.libraries)},
                     {"experimental", of(all.experimental)},
                     {"attributes", of(all.attributes)},

@@ -16,12 +16,16 @@ accelerator::accelerator(driver& d, pointer_cache& pointers, mem::arena& records
     : pointers_(pointers),
       gpus_(d),
       records_(gpus_, pointers, records, options.records, options.descriptors),
-      peers_(gpus_, options.calls, &words_.in_use()) {
+      peers_(gpus_, options.calls, &words_.in_use()),
+      atomic_image_(options.atomic_image) {
   d.require();
+  for (int i = 0; i < d.gpu_count(); ++i)
+    atomics_.push_back(std::make_unique<atomic_jobs>(gpus_, i, atomic_image_));
   for (int i = 0; i <= d.gpu_count(); ++i)
-    jobs_.push_back(std::make_unique<copy_jobs>(gpus_, i, options.limits, resident_));
+    jobs_.push_back(std::make_unique<copy_batcher>(gpus_, i, options.limits, resident_));
   resident_.image = options.resident_image;
   resident_.pinned = &pinned_;
+  resident_.words = this;
 }
 
 accelerator::~accelerator() {
@@ -43,15 +47,15 @@ void accelerator::keep_resident(int blocks) {
   resident_.blocks = blocks;
 }
 
-mem::by_hand_limits accelerator::allow_by_hand(attr_gpu_gdrcopy_t wanted) {
+mem::cpu_copy_limits accelerator::allow_cpu_copies(attr_gpu_gdrcopy_t wanted) {
   if (wanted == attr_gpu_gdrcopy_t::off) return {};
   const std::span<const char* const> libraries = gpus_.get_driver().mapping_libraries();
   if (libraries.empty() && wanted == attr_gpu_gdrcopy_t::on)
     throw backend_error("cuda: gpu_gdrcopy is on, but there is no gdrcopy for these GPUs");
   if (libraries.empty()) return {};
-  if (auto made = make_by_hand(gpus_, libraries, wanted)) {
-    by_hand_ = std::move(made);
-    return {READ_BY_HAND, WRITE_BY_HAND};
+  if (auto made = make_cpu_copy(gpus_, libraries, wanted)) {
+    cpu_copy_ = std::move(made);
+    return {READ_BY_CPU, WRITE_BY_CPU};
   }
   return {};
 }
@@ -61,16 +65,16 @@ static bool has_mappings(const classified& found) noexcept {
   return !found.error && found.what.kind == allocation_kind::device;
 }
 
-bool accelerator::read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  if (by_hand_ == nullptr) return false;
+bool accelerator::read_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  if (cpu_copy_ == nullptr) return false;
   const classified found = pointers_.find(from);
-  return has_mappings(found) && by_hand_->read(found.what, to, as_device(from), size);
+  return has_mappings(found) && cpu_copy_->read(found.what, to, as_device(from), size);
 }
 
-bool accelerator::write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  if (by_hand_ == nullptr) return false;
+bool accelerator::write_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  if (cpu_copy_ == nullptr) return false;
   const classified found = pointers_.find(to);
-  return has_mappings(found) && by_hand_->write(found.what, as_device(to), from, size);
+  return has_mappings(found) && cpu_copy_->write(found.what, as_device(to), from, size);
 }
 
 // What comes next waits for the GPU.
@@ -113,11 +117,45 @@ bool accelerator::copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
   return false;
 }
 
+void accelerator::prepare_atomics(int device) {
+  if (device < 0 || static_cast<std::size_t>(device) >= atomics_.size())
+    throw backend_error("cuda: there is no GPU " + std::to_string(device));
+  note_use(device);
+  atomics_[static_cast<std::size_t>(device)]->make_ready();
+  if (resident_.blocks != 0) jobs_[static_cast<std::size_t>(device)]->make_ready();
+}
+
+std::string_view accelerator::atomic(mem::atomic_job& job) noexcept {
+  const auto index = static_cast<std::size_t>(job.device);  // -1 is large
+  if (index >= atomics_.size()) return "cuda: there is no such GPU";
+  note_use(job.device);
+  under_way_.fetch_add(1, std::memory_order_relaxed);  // before the job can end
+  if (jobs_[index]->perform(job)) return "";
+  const std::string_view why_not = atomics_[index]->add(job);
+  if (!why_not.empty()) under_way_.fetch_sub(1, std::memory_order_relaxed);
+  return why_not;
+}
+
+bool accelerator::deliver(mem::delivery_job& job) noexcept {
+  const auto index = static_cast<std::size_t>(job.device);  // -1 is large
+  if (index >= atomics_.size()) return false;
+  note_use(job.device);
+  under_way_.fetch_add(1, std::memory_order_relaxed);  // before the job can end
+  if (jobs_[index]->deliver(job)) return true;
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
+  has_missed_.store(true, std::memory_order_relaxed);  // a hint
+  return false;
+}
+
 std::size_t accelerator::poll() noexcept {
   // A number only: a job that is not seen yet is seen by the next poll.
-  if (under_way_.load(std::memory_order_relaxed) == 0) return 0;
+  // A hint too: which deliveries it was for does not matter.
+  const bool has_missed = has_missed_.load(std::memory_order_relaxed);
+  if (under_way_.load(std::memory_order_relaxed) == 0 && !has_missed) return 0;
+  if (has_missed) has_missed_.store(false, std::memory_order_relaxed);
   std::size_t told = 0;
   for (const auto& each : jobs_) told += each->poll();
+  for (const auto& each : atomics_) told += each->poll();
   // edge cuda.jobs_told: partner is the destructor.
   if (told != 0) under_way_.fetch_sub(told, std::memory_order_release);
   return told;

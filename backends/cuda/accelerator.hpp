@@ -1,4 +1,4 @@
-// What CUDA does for the protocols: the copies of every GPU (copy_jobs), records of memory that
+// What CUDA does for the protocols: the copies of every GPU (copy_batcher), records of memory that
 // peers may map (share_records), what is mapped of peers (peer_maps), and host memory made known to
 // the driver. One per runtime, made at the first use of GPU memory. Callers: proto, through
 // mem::accelerator; domain makes it. Threads: as mem::accelerator says.
@@ -11,8 +11,9 @@
 #include <span>
 #include <vector>
 
-#include "backends/cuda/by_hand.hpp"
-#include "backends/cuda/copy_jobs.hpp"
+#include "backends/cuda/atomic_jobs.hpp"
+#include "backends/cuda/cpu_copy.hpp"
+#include "backends/cuda/copy_batcher.hpp"
 #include "backends/cuda/peer_maps.hpp"
 #include "backends/cuda/resident_image.hpp"
 #include "backends/cuda/share_records.hpp"
@@ -26,6 +27,7 @@ struct accelerator_options {
   std::size_t records = share_records::RECORDS;
   std::size_t descriptors = share_records::DESCRIPTORS;
   std::span<const unsigned char> resident_image = lci::cuda::resident_image();
+  std::span<const unsigned char> atomic_image = lci::cuda::atomic_image();
   descriptor_calls calls = system_descriptor_calls();
 };
 
@@ -40,15 +42,18 @@ class accelerator final : public mem::accelerator {
 
   // Bytes up to which it is worth while: writes through PCIe are combined and posted, a read waits
   // for each of its lines. Chosen, not measured: docs/gpu.md.
-  static constexpr std::size_t READ_BY_HAND = 1024, WRITE_BY_HAND = 8192;
+  static constexpr std::size_t READ_BY_CPU = 1024, WRITE_BY_CPU = 8192;
 
   void keep_resident(int blocks) override;
-  mem::by_hand_limits allow_by_hand(attr_gpu_gdrcopy_t wanted) override;
-  bool read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
-  bool write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
+  mem::cpu_copy_limits allow_cpu_copies(attr_gpu_gdrcopy_t wanted) override;
+  bool read_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
+  bool write_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
   void copy(mem::copy_job& job) noexcept override;
   bool copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
                      std::uint64_t value) noexcept override;
+  void prepare_atomics(int device) override;
+  std::string_view atomic(mem::atomic_job& job) noexcept override;
+  bool deliver(mem::delivery_job& job) noexcept override;
   std::size_t poll() noexcept override;
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
@@ -70,7 +75,7 @@ class accelerator final : public mem::accelerator {
 
   pointer_cache& pointers_;
   gpu_list gpus_;
-  std::unique_ptr<by_hand> by_hand_;  // null: nothing is copied by hand
+  std::unique_ptr<cpu_copy> cpu_copy_;  // null: the processor copies nothing
   share_records records_;
   stream_words words_{gpus_};
   peer_maps peers_;
@@ -78,8 +83,11 @@ class accelerator final : public mem::accelerator {
   resident_options resident_;              // fixed before the first job
   std::atomic<int> used_{-1};              // a GPU whose context is needed anyway
   std::atomic<std::size_t> under_way_{0};  // jobs taken over and not told
+  std::atomic<bool> has_missed_{false};    // a delivery found no kernel: poll() starts it
+  const std::span<const unsigned char> atomic_image_;
+  std::vector<std::unique_ptr<atomic_jobs>> atomics_;  // by GPU
   // By GPU, and one more for jobs that name none that exists.
-  std::vector<std::unique_ptr<copy_jobs>> jobs_;
+  std::vector<std::unique_ptr<copy_batcher>> jobs_;
 };
 
 }  // namespace lci::cuda

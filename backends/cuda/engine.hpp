@@ -13,6 +13,7 @@
 #include "backends/cuda/errors.hpp"
 #include "backends/cuda/network_memory.hpp"
 #include "backends/cuda/pointer_cache.hpp"
+#include "backends/cuda/queue_memory.hpp"
 #include "backends/cuda/report.hpp"
 #include "backends/cuda/user_allocators.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -103,6 +104,8 @@ struct domain_functions {
     return call != nullptr && call->device_get_count(&gpus) == abi::result::success && gpus > 0;
   }
 
+  static std::unique_ptr<mem::kernel_memory> open_queues() { return open_for_kernels(Here().d); }
+
   static constexpr mem::memory_domain named(std::string_view name, std::string_view variable) {
     return {name,
             variable,
@@ -118,7 +121,8 @@ struct domain_functions {
             &report,
             &chosen_device,
             &pci_of,
-            &has_driver};
+            &has_driver,
+            &open_queues};
   }
 
  private:

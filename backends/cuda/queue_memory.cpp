@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <exception>
 
 #include "backends/cuda/errors.hpp"
+#include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::cuda {
@@ -109,6 +111,51 @@ bool queue_memory::remove(gpu& g, void* host, std::size_t size) {
   }
   ranges_.erase(found);
   return true;
+}
+
+queue_memory& registered_queues() {
+  static queue_memory* const one = new queue_memory;
+  return *one;
+}
+
+namespace {
+
+class for_kernels final : public mem::kernel_memory {
+ public:
+  explicit for_kernels(driver& d) : gpus_(d), gpu_(chosen(d, gpus_)) {}
+  void* map(void* host, std::size_t size, bool is_register) override {
+    return registered_queues().add(
+        gpu_, host, size,
+        is_register ? queue_memory::kind::card_register : queue_memory::kind::memory);
+  }
+  void unmap(void* host, std::size_t size) noexcept override {
+    try {
+      registered_queues().remove(gpu_, host, size);
+    } catch (const std::exception& error) {
+      base::log::warn("cuda", "memory of a queue stays registered: %s", error.what());
+    }
+  }
+  std::string why_no_dma_buf() override {
+    return gpu_.facts().dma_buf
+               ? ""
+               : "GPU " + std::to_string(gpu_.facts().ordinal) + " or its driver has no dma-buf";
+  }
+
+ private:
+  static gpu& chosen(driver& d, gpu_list& gpus) {
+    d.require();
+    abi::device current = 0;
+    if (d.call().ctx_get_device(&current) != abi::result::success) current = 0;
+    return gpus.at(current);
+  }
+  gpu_list gpus_;
+  gpu& gpu_;
+};
+
+}  // namespace
+
+std::unique_ptr<mem::kernel_memory> open_for_kernels(driver& d) {
+  return std::make_unique<for_kernels>(d);
 }
 
 }  // namespace lci::cuda

@@ -1,17 +1,19 @@
 // Host memory of queues that kernels write and read: rings, records, completion queues, and
-// registers of a card. Callers: lci_register_cuda_memory(). Threads: shared. Always true: whole
-// pages are registered, once, and counted; a range inside of one that is registered shares it, one
-// that overlaps it only in part is refused; what the program has registered itself is used and
-// never unregistered.
+// registers of a card. Callers: lci_register_cuda_memory(); networks, by kernel_memory. Threads:
+// shared. Always true: whole pages are registered, once, and counted; a range inside of one that is
+// registered shares it, one that overlaps it only in part is refused; what the program has
+// registered itself is used and never unregistered.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "backends/cuda/gpu.hpp"
+#include "lci/mem/kernel_memory.hpp"
 
 namespace lci::cuda {
 
@@ -38,5 +40,12 @@ class queue_memory {
   std::mutex mutex_;  // guards ranges_, and that one thread registers
   ranges ranges_;     // by the first byte
 };
+
+// What this process has registered, for all callers: a page is registered once. Never destroyed:
+// kernels may still use it.
+queue_memory& registered_queues();
+
+// The same for a network. `d` outlives it.
+std::unique_ptr<mem::kernel_memory> open_for_kernels(driver& d);
 
 }  // namespace lci::cuda

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-#include "backends/cuda/by_hand.hpp"
+#include "backends/cuda/cpu_copy.hpp"
 #include "backends/cuda/gpu.hpp"
 #include "backends/cuda/resident_image.hpp"
 #include "lci/errors.hpp"
@@ -53,7 +53,7 @@ std::vector<mem::device_report> report_gpus(driver& d) {
   std::vector<mem::device_report> all;
   if (!d.why_not().empty()) return all;
   gpu_list gpus(d);
-  const std::string why_no_gdrcopy = why_not_by_hand(d.mapping_libraries());
+  const std::string why_no_gdrcopy = why_no_cpu_copy(d.mapping_libraries());
   for (int i = 0; i < d.gpu_count(); ++i) {
     const std::string name = "GPU " + std::to_string(i);
     try {

@@ -29,15 +29,15 @@ std::uint32_t read_word(std::uint32_t& word) noexcept {
   return std::atomic_ref(word).load(std::memory_order_acquire);
 }
 
+}  // namespace
+
 // edge cuda.command, other side in the GPU: a reader that sees the turn sees the value; partner is
 // the kernel's load of a part.
-void write_part(layout::part& to, std::uint64_t value, std::uint32_t detail,
-                std::uint32_t turn) noexcept {
+void resident::write_part(layout::part& to, std::uint64_t value, std::uint32_t detail,
+                          std::uint32_t turn) noexcept {
   std::atomic_ref(to.value).store(value, std::memory_order_relaxed);  // the next store publishes it
   std::atomic_ref(to.tail).store(detail | std::uint64_t{turn} << 32, std::memory_order_release);
 }
-
-}  // namespace
 
 resident::resident(gpu& g, const resident_options& options)
     : gpu_(g),
@@ -45,7 +45,10 @@ resident::resident(gpu& g, const resident_options& options)
       to_peer_most_(
           std::min(TO_PEER_MOST, TO_PEER_PER_BLOCK * static_cast<std::size_t>(options.blocks))) {
   turns_.fill(1);
-  for (slot& each : slots_) each.owner = this;
+  for (slot& each : slots_) {
+    each.owner = this;
+    each.signal.of = &each;
+  }
   context_ = g.context();
   const context_scope scope(g.call(), context_);
   check(g.call(), scope.entered(), "cuCtxPushCurrent", "GPU " + std::to_string(g.facts().ordinal));
@@ -138,27 +141,34 @@ bool resident::is_running_locked() noexcept {
          read_word(control_->ended) != launch_;
 }
 
-bool resident::take(mem::copy_job& job, const flag_write& flag) noexcept {
-  if (!is_fit(job, flag)) return false;
-  const std::lock_guard lock(lock_);
+// A free slot, which is the kernel's from now on. Null: it does not run, or has all of them.
+resident::slot* resident::begin_locked() noexcept {
   if (!is_running_locked()) {
     const bool is_over = state_ == state::launched && read_word(control_->ended) == launch_;
     // A number only: poll() looks under the lock.
     if (state_ == state::none || is_over) is_wanted_.store(true, std::memory_order_relaxed);
-    return false;
+    return nullptr;
   }
   const std::uint64_t busy = busy_.load(std::memory_order_relaxed);
   const std::uint64_t free = ~(busy | away_);
-  if (free == 0) return false;
+  if (free == 0) return nullptr;
   const auto which = static_cast<std::size_t>(std::countr_zero(free));
   slot& mine = slots_[which];
-  mine.job = &job;
-  mine.flag = flag;
   ++mine.number;
   if (mine.number == 0) mine.number = 1;  // what a word is at the start
   idle_looks_ = 0;
   busy_.store(busy | bit_of(which), std::memory_order_relaxed);  // a number only
-  write_locked(which);
+  return &mine;
+}
+
+bool resident::take(mem::copy_job& job, const flag_write& flag) noexcept {
+  if (!is_fit(job, flag)) return false;
+  const std::lock_guard lock(lock_);
+  slot* const mine = begin_locked();
+  if (mine == nullptr) return false;
+  mine->job = &job;
+  mine->flag = flag;
+  write_locked(number_of(*mine));
   return true;
 }
 
@@ -198,43 +208,79 @@ void resident::write_part_locked(unsigned ring, const slot& of, std::size_t whic
   write_part(parts[layout::VALUE], of.flag.value, of.number, turn);
 }
 
-mem::copy_job* resident::free_locked(std::size_t which) noexcept {
+// With the job that was in it.
+void resident::end_slot_locked(std::size_t which, ended_jobs& to) noexcept {
   const std::uint64_t busy = busy_.load(std::memory_order_relaxed);
   busy_.store(busy & ~bit_of(which), std::memory_order_relaxed);  // a number only
-  return std::exchange(slots_[which].job, nullptr);
+  slot& mine = slots_[which];
+  if (mine.job != nullptr) {
+    to.copies.add(*std::exchange(mine.job, nullptr));
+  } else if (mine.delivery != nullptr) {
+    mine.delivery->next = std::exchange(to.deliveries, mine.delivery);
+    mine.delivery = nullptr;
+  } else {
+    mine.atomic->next = std::exchange(to.atomics, mine.atomic);
+    mine.atomic = nullptr;
+  }
 }
 
-void resident::collect_locked(job_chain& ended) noexcept {
+void resident::collect_locked(ended_jobs& ended) noexcept {
   for (std::uint64_t left = busy_.load(std::memory_order_relaxed); left != 0; left &= left - 1) {
     const auto which = static_cast<std::size_t>(std::countr_zero(left));
-    if (read_word(control_->done[which]) == slots_[which].number) ended.add(*free_locked(which));
+    if (read_word(control_->done[which]) != slots_[which].number) continue;
+    if (slots_[which].atomic != nullptr) slots_[which].atomic->old = control_->old[which];
+    end_slot_locked(which, ended);
   }
 }
 
-// The kernel has ended and touches nothing any more; what it has half done may be done again.
-void resident::give_back_locked(job_chain& unwanted) noexcept {
+// The kernel has ended and touches nothing any more; a copy that it has half done may be done
+// again. Other commands have one block, which carries out what it has taken: they were not begun.
+void resident::give_back_locked(copy_job_list& unwanted, mem::atomic_job*& atomics,
+                                std::uint64_t& signals) noexcept {
   const std::uint64_t busy = busy_.load(std::memory_order_relaxed);
   for (std::uint64_t left = busy; left != 0; left &= left - 1) {
-    slot& mine = slots_[static_cast<std::size_t>(std::countr_zero(left))];
-    mine.to = mine.job->to;
-    mine.from = mine.job->from;
-    mine.size = mine.job->size;
-    mine.device = mine.job->device;
-    mine.way = mine.job->way;
+    const auto which = static_cast<std::size_t>(std::countr_zero(left));
+    slot& mine = slots_[which];
+    if (mine.atomic != nullptr) {
+      mine.atomic->next = std::exchange(atomics, mine.atomic);
+      mine.atomic = nullptr;
+      continue;
+    }
+    away_ |= bit_of(which);
+    if (mine.delivery != nullptr) {
+      mine.to = mine.delivery->to;
+      mine.from = bytes_of(which, mine.to);
+      mine.size = mine.delivery->size;
+      mine.device = mine.delivery->device;
+      mine.way = mem::copy_way::to_device;
+      if (mine.size == 0) {
+        signals |= bit_of(which);
+        continue;
+      }
+    } else {
+      mine.to = mine.job->to;
+      mine.from = mine.job->from;
+      mine.size = mine.job->size;
+      mine.device = mine.job->device;
+      mine.way = mine.job->way;
+    }
     unwanted.add(mine);
   }
-  away_ |= busy;
   busy_.store(0, std::memory_order_relaxed);  // a number only
 }
 
 // The copy engine is through.
 void resident::slot::on_copied(std::string_view error) noexcept {
+  if (delivery != nullptr) {
+    const bool is_over = !error.empty() || delivery->what == mem::delivery_job::signal::none;
+    return is_over ? end_delivery(error) : raise_signal();
+  }
   mem::copy_job* const told = job;
   const flag_write behind = flag;
   {
     const std::lock_guard lock(owner->lock_);
     job = nullptr;
-    owner->away_ &= ~bit_of(static_cast<std::size_t>(this - owner->slots_.data()));
+    owner->away_ &= ~bit_of(owner->number_of(*this));
   }
   if (behind.bytes != 0 && error.empty()) {
     // edge cuda.late_flag, other side in the peer (edge flag.set): the bytes, which the copy
@@ -245,23 +291,25 @@ void resident::slot::on_copied(std::string_view error) noexcept {
   told->on_copied(error);
 }
 
-std::size_t resident::poll(job_chain& unwanted) noexcept {
+std::size_t resident::poll(copy_job_list& unwanted) noexcept {
   const bool is_idle =
       busy_.load(std::memory_order_relaxed) == 0 && !is_wanted_.load(std::memory_order_relaxed);
   if (is_idle || !lock_.try_lock()) return 0;
-  job_chain ended;
+  ended_jobs ended;
+  mem::atomic_job* atomics = nullptr;
+  std::uint64_t signals = 0;  // slots, by bit
   // Before the words of the commands: all of them are written before this one.
   const bool has_ended = state_ == state::launched && read_word(control_->ended) == launch_;
   collect_locked(ended);
   if (has_ended) {
-    give_back_locked(unwanted);
+    give_back_locked(unwanted, atomics, signals);
     state_ = state::none;
   }
   const bool is_launch = is_wanted_.load(std::memory_order_relaxed) && state_ == state::none;
   const bool is_examination =
-      busy_.load(std::memory_order_relaxed) != 0 && ended.count == 0 && ++idle_looks_ % LOOKS == 0;
+      busy_.load(std::memory_order_relaxed) != 0 && ended.is_empty() && ++idle_looks_ % LOOKS == 0;
   lock_.unlock();
-  std::size_t told = ended.tell("");
+  std::size_t told = ended.tell("") + go_elsewhere(atomics, signals);
   if (is_launch) launch();
   if (is_examination) told += examine();
   return told;
@@ -309,7 +357,7 @@ std::size_t resident::examine() noexcept {
 
 // The kernel will not run any more; the GPU touches nothing of what it has taken.
 std::size_t resident::give_up(const failure& why) noexcept {
-  job_chain ended, failed;
+  ended_jobs ended, failed;
   {
     const std::lock_guard lock(lock_);
     if (state_ == state::off) return 0;
@@ -317,7 +365,7 @@ std::size_t resident::give_up(const failure& why) noexcept {
     is_wanted_.store(false, std::memory_order_relaxed);
     collect_locked(ended);
     for (std::uint64_t left = busy_.load(std::memory_order_relaxed); left != 0; left &= left - 1)
-      failed.add(*free_locked(static_cast<std::size_t>(std::countr_zero(left))));
+      end_slot_locked(static_cast<std::size_t>(std::countr_zero(left)), failed);
   }
   const std::string text = text_of(gpu_.call(), why, "GPU " + std::to_string(gpu_.facts().ordinal));
   base::log::warn("cuda", "the resident copy kernel is given up: %s", text.c_str());

@@ -17,7 +17,7 @@ namespace {
 struct process {
   driver cuda;
   gpu_list gpus{cuda};
-  queue_memory memory;
+  queue_memory& memory = registered_queues();
 };
 process& this_process() {
   static process* const one = new process;

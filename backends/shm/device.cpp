@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/shm/connections.hpp"
 #include "backends/shm/device_queues.hpp"
 #include "backends/shm/endpoint.hpp"
 

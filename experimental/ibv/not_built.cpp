@@ -1,6 +1,7 @@
 // In place of the experimental parts of verbs where the build has none (LCI_EXPERIMENTAL).
 #include "backends/ibv/data_direct.hpp"
 #include "backends/ibv/extended_queue.hpp"
+#include "backends/ibv/gpu_tiers.hpp"
 #include "backends/ibv/multi_rail.hpp"
 #include "backends/ibv/select.hpp"
 #include "lci/base/experimental.hpp"
@@ -29,6 +30,18 @@ void choose_several(selection& to, std::vector<port_facts>& all, const net::topo
   const std::string who = is_list ? "device_name lists" : "LCI_IBV_RAILS asks for";
   throw backend_error("ibv: " + who + " several cards; " +
                       base::not_built("multi-rail, several cards together,"));
+}
+
+std::vector<net::tier_report> gpu_tiers::probe(const net::fabric_config&) {
+  std::vector<net::tier_report> out;
+  for (const net::gpu_tier tier : net::GPU_TIERS)
+    if (tier != net::gpu_tier::proxy) out.push_back({tier, base::NOT_BUILT});
+  return out;
+}
+
+std::unique_ptr<tier_queue> gpu_tiers::open(const chosen_port&, ibv_pd*,
+                                            const tier_options& options) {
+  throw backend_error("ibv: " + base::not_built("tier " + std::string(net::name_of(options.tier))));
 }
 
 std::unique_ptr<rail_queues> make_rail_queues(event_queue&) { return nullptr; }

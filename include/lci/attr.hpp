@@ -43,6 +43,11 @@ struct runtime_settings_t {
   int gpu_resident = 0;
   /// Whether the CPU copies small messages from and to GPU memory, through gdrcopy.
   attr_gpu_gdrcopy_t gpu_gdrcopy = attr_gpu_gdrcopy_t::auto_select;
+  /// Who serves the queues of GPU endpoints where no card can; costs nothing until there is an
+  /// endpoint: docs/gpu-initiated.md.
+  attr_gpu_proxy_t gpu_proxy = attr_gpu_proxy_t::off;
+  /// Who executes the work requests of GPU endpoints. `automatic`: the highest tier that is usable.
+  attr_gpu_tier_t gpu_tier = attr_gpu_tier_t::automatic;
   /// Maximum nesting depth of handlers whose progress runs other handlers, 1..32; further handlers
   /// wait until one of them returns: docs/threads.md.
   int max_handler_depth = 8;
@@ -67,6 +72,8 @@ struct runtime_settings_t {
     f("rdv_protocol", rdv_protocol);
     f("gpu_resident", gpu_resident);
     f("gpu_gdrcopy", gpu_gdrcopy);
+    f("gpu_proxy", gpu_proxy);
+    f("gpu_tier", gpu_tier);
     f("max_handler_depth", max_handler_depth);
     f("max_handler_wait_s", max_handler_wait_s);
     f("failure_notice", failure_notice);

@@ -102,6 +102,8 @@ struct runtime_t : detail::handle_base<runtime_t, runtime_impl_t, runtime_attr_t
   attr_rdv_protocol_t get_attr_rdv_protocol() const { return attr_of(*this).rdv_protocol; }
   int get_attr_gpu_resident() const { return attr_of(*this).gpu_resident; }
   attr_gpu_gdrcopy_t get_attr_gpu_gdrcopy() const { return attr_of(*this).gpu_gdrcopy; }
+  attr_gpu_proxy_t get_attr_gpu_proxy() const { return attr_of(*this).gpu_proxy; }
+  attr_gpu_tier_t get_attr_gpu_tier() const { return attr_of(*this).gpu_tier; }
   int get_attr_max_handler_depth() const { return attr_of(*this).max_handler_depth; }
   int get_attr_max_handler_wait_s() const { return attr_of(*this).max_handler_wait_s; }
   attr_failure_notice_t get_attr_failure_notice() const { return attr_of(*this).failure_notice; }

@@ -45,6 +45,11 @@ struct info_accelerator_t : info_choice_t {
   std::vector<info_gpu_t> gpus;  ///< empty if not usable
 };
 
+/// A tier of communication that a kernel starts, with what was tried on this machine.
+struct info_tier_t : info_choice_t {
+  std::vector<info_choice_t> probes;  ///< in the order in which they were made
+};
+
 /// The default value of an attribute in this process.
 struct info_attribute_t {
   std::string name;    ///< as in global_attr_t
@@ -62,6 +67,7 @@ struct info_t {
   std::vector<info_backend_t> backends;          ///< in order of preference
   std::vector<info_choice_t> bootstraps;         ///< in the order in which lci tries them
   std::vector<info_accelerator_t> accelerators;  ///< with their GPUs
+  std::vector<info_tier_t> gpu_tiers;            ///< highest first
   std::vector<info_choice_t> libraries;          ///< optional libraries of the build
   std::vector<info_choice_t>
       experimental;  ///< features that never ran on their hardware; usable: built

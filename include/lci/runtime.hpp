@@ -75,6 +75,8 @@ class alloc_runtime_operation : public operation<Op, alloc_runtime_args, runtime
   Op&& rdv_protocol(attr_rdv_protocol_t value) { return set(&S::rdv_protocol, value); }
   Op&& gpu_resident(int value) { return set(&S::gpu_resident, value); }
   Op&& gpu_gdrcopy(attr_gpu_gdrcopy_t value) { return set(&S::gpu_gdrcopy, value); }
+  Op&& gpu_proxy(attr_gpu_proxy_t value) { return set(&S::gpu_proxy, value); }
+  Op&& gpu_tier(attr_gpu_tier_t value) { return set(&S::gpu_tier, value); }
   Op&& max_handler_depth(int value) { return set(&S::max_handler_depth, value); }
   Op&& max_handler_wait_s(int value) { return set(&S::max_handler_wait_s, value); }
   Op&& failure_notice(attr_failure_notice_t value) { return set(&S::failure_notice, value); }

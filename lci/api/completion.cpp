@@ -8,7 +8,7 @@
 #include "lci/api/resolve.hpp"
 #include "lci/api/waiting.hpp"
 #include "lci/base/spin.hpp"
-#include "lci/comp/holder.hpp"
+#include "lci/comp/free_guard.hpp"
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
 
@@ -51,7 +51,7 @@ bool is_left_alone(const comp_impl_t& object, const proto::device_queues& held_u
 
 bool has_lost_ranks(const runtime_impl_t& runtime) { return runtime.core.peers.epoch() != 0; }
 
-// What waits for a lost rank may never end, so after a loss no holder keeps an object from being
+// What waits for a lost rank may never end, so after a loss no guard keeps an object from being
 // freed.
 bool is_end_sure(const comp::held& by) {
   const std::vector<runtime_impl_t*>& all = runtime::global().runtimes;
@@ -80,12 +80,12 @@ namespace detail {
 const comp_attr_t& attr_of(comp_t comp) { return comp::any(comp, "get_attr").attr; }
 
 struct held_comp {
-  comp::holder holder;
+  comp::free_guard guard;
 };
 
 held_comp* hold_comp(comp_t comp, const char* by, runtime_t of) {
   auto* const made = new held_comp;
-  made->holder.hold(*comp.p_impl, by, of.p_impl);
+  made->guard.hold(*comp.p_impl, by, of.p_impl);
   return made;
 }
 

@@ -8,6 +8,7 @@
 
 #include "lci/boot/choose.hpp"
 #include "lci/mem/memory_domain.hpp"
+#include "lci/net/gpu_tiers.hpp"
 #include "lci/net/provider.hpp"
 #include "lci/net/topology.hpp"
 #include "lci/runtime/defaults.hpp"
@@ -106,6 +107,22 @@ std::vector<info_backend_t> backends_of(const net::fabric_config& wanted,
   return out;
 }
 
+// The attribute gpu_proxy is off by default.
+constexpr bool HAS_PROXY = false;
+
+std::vector<info_tier_t> tiers_of(const net::fabric_config& wanted) {
+  std::vector<info_tier_t> out;
+  for (const net::tier_report& found : net::list_gpu_tiers(net::providers(), wanted, HAS_PROXY)) {
+    info_tier_t one;
+    one.name = net::name_of(found.tier);
+    one.why_not = found.why_not;
+    for (const net::tier_probe& probe : found.probes)
+      one.probes.push_back({probe.name, probe.why_not});
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 // Other libraries that cmake_modules/LciDependencies.cmake looked for; each network says for itself
 // why it was not built.
 std::vector<info_choice_t> libraries_of_build() {
@@ -117,7 +134,7 @@ std::vector<info_choice_t> libraries_of_build() {
 // cards.
 std::vector<info_choice_t> experimental_parts() {
   std::vector<info_choice_t> out;
-  for (const char* name : {"gdrcopy", "multi_rail", "data_direct", "extended_cq"})
+  for (const char* name : {"gdrcopy", "multi_rail", "data_direct", "extended_cq", "gpu_tiers"})
     out.push_back({name, LCI_WHY_NO_EXPERIMENTAL});
   return out;
 }
@@ -160,11 +177,15 @@ std::string text_of(const info_card_t& card) {
   return text;
 }
 
+// For names that are sentences.
+std::string long_line(const char* indent, const info_choice_t& one) {
+  return indent + padded(one.name, 40) + (one.why_not.empty() ? "usable" : one.why_not) + "\n";
+}
+
 std::string text_of(const info_gpu_t& gpu) {
   std::string text = "  " + line(gpu.name, gpu.what);
   if (!gpu.near_cores.empty()) text += "  " + line("", "near: cores " + text_of(gpu.near_cores));
-  for (const info_choice_t& way : gpu.ways)
-    text += "      " + padded(way.name, 40) + (way.why_not.empty() ? "usable" : way.why_not) + "\n";
+  for (const info_choice_t& way : gpu.ways) text += long_line("      ", way);
   return text;
 }
 
@@ -181,7 +202,9 @@ info_t describe_machine() {
   out.cores = machine.of_process().cpus;
   std::vector<placed_gpu> gpus;
   out.accelerators = accelerators_of(machine, gpus);
-  out.backends = backends_of(runtime::settings_of(attr, 0), machine, gpus);
+  const net::fabric_config wanted = runtime::settings_of(attr, 0);
+  out.backends = backends_of(wanted, machine, gpus);
+  out.gpu_tiers = tiers_of(wanted);
   out.libraries = libraries_of_build();
   out.experimental = experimental_parts();
   for (const boot::choice& c : boot::list_bootstraps())
@@ -210,6 +233,12 @@ std::string get_info(bool verbose) {
   for (const info_accelerator_t& one : all.accelerators) {
     text += line(one);
     for (const info_gpu_t& gpu : one.gpus) text += text_of(gpu);
+  }
+  text += "tiers of communication that a kernel starts, highest first\n";
+  for (const info_tier_t& one : all.gpu_tiers) {
+    text += long_line("  ", one);
+    if (!verbose) continue;
+    for (const info_choice_t& probe : one.probes) text += long_line("      ", probe);
   }
   text += "libraries\n";
   for (const info_choice_t& one : all.libraries) text += line(one);

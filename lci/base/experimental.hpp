@@ -7,6 +7,10 @@
 
 namespace lci::base {
 
+// Where a list of features says the reason beside the name.
+inline constexpr const char* NOT_BUILT =
+    "experimental, not built: configure with -DLCI_EXPERIMENTAL=ON";
+
 inline std::string not_built(std::string_view what) {
   return std::string(what) + " is experimental and not built: configure with -DLCI_EXPERIMENTAL=ON";
 }

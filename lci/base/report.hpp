@@ -36,7 +36,9 @@ enum class kind : std::uint8_t {
   busy         // name: could not be looked at now
 };
 
-inline constexpr std::uint16_t RENDEZVOUS = 1;
+// What a message's sender does, and how far this rank is with the peer that a record names. None of
+// the last three: it has ended, or the record names no peer.
+inline constexpr std::uint16_t RENDEZVOUS = 1, NOT_CONNECTED = 2, CONNECTING = 4, CONNECTED = 8;
 
 struct record {
   kind what;
@@ -56,7 +58,7 @@ struct record {
 static_assert(std::is_trivially_copyable_v<record> && sizeof(record) == 88);
 
 struct header {
-  static constexpr std::uint32_t MAGIC = 0x4c434952, VERSION = 1;
+  static constexpr std::uint32_t MAGIC = 0x4c434952, VERSION = 2;
   std::uint32_t magic, version;
   std::int32_t rank, ranks;  // -1: not known yet
   std::int32_t pid;
@@ -119,6 +121,8 @@ class sheet {
     return static_cast<std::int64_t>(static_cast<double>(now_.ticks - ticks) / passed *
                                      static_cast<double>(now_.ms - start_.ms));
   }
+  record* begin() noexcept { return records_; }
+  record* end() noexcept { return records_ + count_; }
   const record* begin() const noexcept { return records_; }
   const record* end() const noexcept { return records_ + count_; }
   std::size_t count() const noexcept { return count_; }

@@ -42,7 +42,7 @@ class graph::walk {
       ready_ = node->next_ready;
       if (ready_ == nullptr) last_ = &ready_;
       // The round may never end now, so its object is released to the program.
-      if (!guarded([&] { run(*node); })) graph_.holder_.let_go();
+      if (!guarded([&] { run(*node); })) graph_.guard_.let_go();
     }
   }
 
@@ -151,7 +151,7 @@ void graph::start() {
   if (in_edges_of_end_ == 0 && !nodes_.empty())
     throw argument_error("graph_start: no edge leads to GRAPH_END; expected at least one");
   if (!when_done_.is_empty())
-    holder_.hold(any(when_done_, "graph_start: the object for its end"), "graph", nullptr);
+    guard_.hold(any(when_done_, "graph_start: the object for its end"), "graph", nullptr);
   // Relaxed: other threads reach these through an operation that is posted below, or through
   // graph.fired.
   for (graph_node* node : nodes_) {

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lci/comp/holder.hpp"
+#include "lci/comp/free_guard.hpp"
 #include "lci/comp/kind.hpp"
 #include "lci/graph.hpp"
 
@@ -91,7 +91,7 @@ class graph final : public comp_impl_t, public base::live_object<graph> {
   void leave();
 
   const comp_t when_done_;
-  holder holder_;  // of when_done_, while a round is on
+  free_guard guard_;  // of when_done_, while a round is on
   std::vector<graph_node*> nodes_;
   std::vector<graph_node::edge> first_;  // edges from GRAPH_START
   int in_edges_of_end_ = 0;

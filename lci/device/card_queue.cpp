@@ -81,7 +81,7 @@ syndrome card_queue::resolve_local() noexcept {
     const piece& p = request_.pieces[i];
     std::byte* const at = keys_.resolve(p.key, p.address, p.length, is_written ? WRITE : READ);
     if (at == nullptr) return syndrome::local_protection;
-    pieces_[i] = {at, p.length};
+    pieces_[i] = {at, p.length, p.key};
   }
   return syndrome::none;
 }
@@ -94,6 +94,7 @@ answer card_queue::execute() noexcept {
     data.count = 1;
   }
   const remote_place place{request_.raddr, request_.rkey};
+  beyond_.expect_completion(request_.signaled);
   if (request_.op == opcode::rdma_write || request_.op == opcode::rdma_write_imm)
     return beyond_.put(request_.op, data, place, request_.imm, request_.solicited);
   if (request_.op == opcode::rdma_read) return beyond_.get(place, data);
@@ -101,11 +102,15 @@ answer card_queue::execute() noexcept {
     return beyond_.send(request_.op, data, request_.imm, request_.solicited);
   if (is_atomic(request_.op))
     return beyond_.atomic(request_.op, request_.atomic, place, pieces_[0].at);
-  return {};  // a NOP, or a DUMP, which only reads
+  return beyond_.flush();  // a NOP, or a DUMP, which only reads
 }
 
 void card_queue::finish(syndrome why) noexcept {
-  has_failed_ |= why != syndrome::none;
+  if (why != syndrome::none && !has_failed_) {
+    has_failed_ = true;
+    error_ = why;
+    failed_op_ = request_.op;
+  }
   if (request_.signaled || why != syndrome::none) {
     wqe::completion c;
     c.kind = why == syndrome::none ? wqe::cqe_opcode::request : wqe::cqe_opcode::request_error;

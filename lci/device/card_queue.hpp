@@ -37,6 +37,9 @@ class card_queue {
   // Does what can be done now; returns how many requests ended.
   std::size_t progress_st() noexcept;
   bool has_failed() const noexcept { return has_failed_; }
+  // After has_failed(): why, and which request was the first.
+  wqe::syndrome error() const noexcept { return error_; }
+  wqe::opcode failed_op() const noexcept { return failed_op_; }
   std::uint64_t next() const noexcept { return next_; }
 
  private:
@@ -53,6 +56,8 @@ class card_queue {
   cq_writer cq_;
   std::uint64_t next_;  // block
   bool has_failed_ = false;
+  wqe::syndrome error_ = wqe::syndrome::none;
+  wqe::opcode failed_op_ = wqe::opcode::nop;
   bool is_posted_ = false;    // the request that is under way waits for beyond_.poll()
   std::uint64_t blocks_ = 0;  // of the request that is under way
   wqe::syndrome found_ = {};  // in its bytes

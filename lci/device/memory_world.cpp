@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "lci/wqe/apply_change.hpp"
+
 namespace lci::device {
 namespace {
 
@@ -25,34 +27,6 @@ void put_bytes(std::byte* to, const std::byte* from, std::uint32_t length) {
   if (length == 8 && is_aligned(to, 8)) return store_word<std::uint64_t>(to, from);
   if (length == 4 && is_aligned(to, 4)) return store_word<std::uint32_t>(to, from);
   std::memmove(to, from, length);
-}
-
-// Fields end at the bits of `boundary`: nothing is carried over them.
-template <class T>
-T added(T a, T b, T boundary) {
-  return static_cast<T>(((a & ~boundary) + (b & ~boundary)) ^ ((a ^ b) & boundary));
-}
-
-template <class T>
-T changed(opcode op, T old, const wqe::atomic_operands& with) {
-  const T value = static_cast<T>(with.swap_add), compare = static_cast<T>(with.compare);
-  if (op == opcode::atomic_fa) return static_cast<T>(old + value);
-  if (op == opcode::atomic_masked_fa) return added(old, value, static_cast<T>(with.compare_mask));
-  const bool is_plain = op == opcode::atomic_cs;
-  const T compared = is_plain ? static_cast<T>(~T{0}) : static_cast<T>(with.compare_mask);
-  const T written = is_plain ? static_cast<T>(~T{0}) : static_cast<T>(with.swap_mask);
-  if (((old ^ compare) & compared) != 0) return old;
-  return static_cast<T>((old & ~written) | (value & written));
-}
-
-// edge wqe.atomic, both sides: requests of any queue, and the program's own operations on the word.
-template <class T>
-void apply(opcode op, const wqe::atomic_operands& with, std::byte* at, std::byte* out) {
-  word_at<T> word(reinterpret_cast<T*>(at));
-  T old = word.load(std::memory_order_acquire);
-  while (!word.compare_exchange_strong(old, changed(op, old, with), std::memory_order_acq_rel))
-    old = word.load(std::memory_order_acquire);
-  std::memcpy(out, &old, sizeof(old));
 }
 
 }  // namespace
@@ -98,11 +72,8 @@ answer memory_world::atomic(opcode op, const wqe::atomic_operands& with, remote_
   std::byte* const place = keys_.resolve(at.key, at.address, with.size, REMOTE_ATOMIC);
   if (place == nullptr) return failed(syndrome::remote_access);
   if (!is_aligned(place, with.size)) return failed(syndrome::remote_invalid_request);
-  if (with.size == 4) {
-    apply<std::uint32_t>(op, with, place, old);
-  } else {
-    apply<std::uint64_t>(op, with, place, old);
-  }
+  const std::uint64_t before = wqe::apply(wqe::change_of(op, with), static_cast<void*>(place));
+  std::memcpy(old, &before, with.size);
   return {};
 }
 

@@ -16,6 +16,7 @@ namespace lci::device {
 struct local_piece {
   std::byte* at;
   std::uint32_t length;
+  std::uint32_t key = 0;  // by which it was found; of inline bytes 0
 };
 struct local_data {
   const local_piece* pieces;
@@ -42,6 +43,11 @@ constexpr answer failed(wqe::syndrome why) { return {outcome::failed, why}; }
 class world {
  public:
   virtual ~world() = default;
+  // Before each of the operations below: whether its end is written as a completion, which tells
+  // the program that the other side has it.
+  virtual void expect_completion(bool /*is_signaled*/) noexcept {}
+  // A request that does nothing: ends when all before it are done at the other side.
+  virtual answer flush() noexcept { return {}; }
   // `op` is rdma_write or rdma_write_imm.
   virtual answer put(wqe::opcode op, const local_data& from, remote_place to, std::uint32_t imm,
                      bool solicited) noexcept = 0;

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "lci/types.hpp"
+#include "lci/wqe/word_change.hpp"
 
 namespace lci::mem {
 
@@ -44,6 +45,45 @@ class copy_job {
 
  protected:
   ~copy_job() = default;
+};
+
+// An atomic operation on a word of device memory.
+class atomic_job {
+ public:
+  std::byte* at = nullptr;     // aligned to the size of the change
+  int device = 0;              // whose memory it is: memory_place::device
+  wqe::word_change change;     // is_sound()
+  std::uint64_t old = 0;       // what the word was; 4 bytes: in the low half
+  atomic_job* next = nullptr;  // belongs to the accelerator while the job is under way
+
+  // error is empty when it was performed, `old` is set, and every later reader of the word sees it;
+  // else a sentence.
+  virtual void on_performed(std::string_view error) noexcept = 0;
+
+ protected:
+  ~atomic_job() = default;
+};
+
+// A few bytes of host memory for device memory, and a word behind them: a put with its signal.
+class delivery_job {
+ public:
+  static constexpr std::size_t MOST = 220;
+  enum class signal : std::uint8_t { none, set, add };
+
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;  // read before deliver() returns
+  std::size_t size = 0;             // bytes, at most MOST; 0: only the signal
+  int device = 0;                   // whose memory `to` and `word` are
+  signal what = signal::none;
+  std::uint64_t* word = nullptr;  // of device memory, aligned
+  std::uint64_t value = 0;
+  delivery_job* next = nullptr;  // belongs to the accelerator while the job is under way
+
+  // As on_copied(); a kernel that sees the signal sees the bytes.
+  virtual void on_delivered(std::string_view error) noexcept = 0;
+
+ protected:
+  ~delivery_job() = default;
 };
 
 // Keeps a part of a peer's memory mapped here. Empty if it could not be mapped.
@@ -96,7 +136,7 @@ struct peer_range {
 using stream_word = std::atomic<std::uint64_t>;
 
 // The number of bytes up to which the processor copies by itself; 0: never.
-struct by_hand_limits {
+struct cpu_copy_limits {
   std::size_t read = 0;   // out of device memory
   std::size_t write = 0;  // into it
 };
@@ -119,17 +159,17 @@ class accelerator {
   // Before the first job: whether the calling thread may copy a few bytes from and to device memory
   // by itself, where the machine has a well-defined way to do so. Throws backend_error where it
   // must (`on`) and cannot.
-  virtual by_hand_limits allow_by_hand(attr_gpu_gdrcopy_t /*wanted*/) { return {}; }
+  virtual cpu_copy_limits allow_cpu_copies(attr_gpu_gdrcopy_t /*wanted*/) { return {}; }
   // Such a copy. True: on return the bytes are visible to every later reader, another device
   // included. False: this memory cannot be copied so, or not now, and nothing was touched. The size
   // is not 0 and within the limits. May make system calls at the first use of an allocation; waits
   // for no device.
-  virtual bool read_by_hand(std::byte* /*to*/, const std::byte* /*from*/,
-                            std::size_t /*size*/) noexcept {
+  virtual bool read_by_cpu(std::byte* /*to*/, const std::byte* /*from*/,
+                           std::size_t /*size*/) noexcept {
     return false;
   }
-  virtual bool write_by_hand(std::byte* /*to*/, const std::byte* /*from*/,
-                             std::size_t /*size*/) noexcept {
+  virtual bool write_by_cpu(std::byte* /*to*/, const std::byte* /*from*/,
+                            std::size_t /*size*/) noexcept {
     return false;
   }
   // Takes the job over. Small jobs that arrive while others are under way are submitted together.
@@ -141,6 +181,20 @@ class accelerator {
                              std::uint64_t /*value*/) noexcept {
     return false;
   }
+  // Loads what atomic() needs on that device, which may wait for kernels of the program: before any
+  // of them waits for such an operation. Throws backend_error where it cannot be had; an
+  // accelerator that never has them ignores the call.
+  virtual void prepare_atomics(int /*device*/) {}
+  // Performs it, atomic also for kernels' operations of system scope on that word. Empty: taken
+  // over, and on_performed() is called once, from a later poll() of any thread. Else a sentence
+  // that says why this accelerator cannot. Jobs that wait at the same time are submitted together;
+  // two jobs have no order.
+  virtual std::string_view atomic(atomic_job& /*job*/) noexcept {
+    return "this accelerator has no kernel for atomic operations";
+  }
+  // The quickest way for such a job, by a kernel that runs already. False: there is none, or it is
+  // not to be had now, and the job was not taken; poll() starts one that is wanted and has ended.
+  virtual bool deliver(delivery_job& /*job*/) noexcept { return false; }
   // Submits what was gathered and calls on_copied() for the jobs that have ended; returns how many.
   virtual std::size_t poll() noexcept = 0;
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lci/mem/accelerator.hpp"
+#include "lci/mem/kernel_memory.hpp"
 #include "lci/mem/memory_kind.hpp"
 #include "lci/mem/network_export.hpp"
 
@@ -81,6 +82,9 @@ struct memory_domain {
   std::string (*pci_of)(int device) = nullptr;
   // Whether this process has a driver with a device, which find() asks. Starts nothing.
   bool (*has_driver)() = nullptr;
+  // For kernels of the GPU that the calling thread has chosen, else of the first one. Throws
+  // backend_error: what probe() says. Null: kernels reach no memory of this process.
+  std::unique_ptr<kernel_memory> (*open_for_kernels)() = nullptr;
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.

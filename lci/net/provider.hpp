@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lci/net/backend.hpp"
+#include "lci/net/gpu_tiers.hpp"
 
 namespace lci::net {
 
@@ -34,6 +35,9 @@ struct provider {
   // without blanks in it, can meet over it. Up to the first dot it names the machine. Null: it
   // reaches every host. Throws argument_error.
   std::string (*place)() = nullptr;
+  // The tiers of GPU endpoints above the proxy, highest first, probed on its cards. Null: it has no
+  // cards that a kernel could use.
+  std::vector<tier_report> (*gpu_tiers)(const fabric_config& config) = nullptr;
 };
 
 // provider::open of a backend whose fabric needs nothing but the config.

@@ -1,5 +1,7 @@
 #include "lci/proto/device_queues.hpp"
 
+#include <exception>
+
 #include "lci/proto/host/arrival.hpp"
 
 namespace lci::proto {
@@ -18,6 +20,17 @@ errorcode_t device_queues::progress_in_wait() {
   if (host.engine.errors.has_problems()) [[unlikely]]
     host.engine.errors.rethrow();
   return host.engine.answer(work);
+}
+
+bool device_queues::progress_unheard() noexcept {
+  try {
+    const std::size_t work =
+        host.engine.advance([this](std::uint32_t depth) { return arrival_sink(host, depth); });
+    return error_t(host.engine.answer(work)).is_done();
+  } catch (...) {
+    host.engine.errors.keep(std::current_exception());
+    return true;
+  }
 }
 
 bool device_queues::is_drained() const noexcept {

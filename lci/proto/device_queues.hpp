@@ -2,12 +2,14 @@
 // and the api uses. Threads: as the parts; made and ended by one thread.
 #pragma once
 
+#include "lci/proto/engine/attached.hpp"
 #include "lci/proto/engine/progress_engine.hpp"
 #include "lci/proto/gpu/common.hpp"
 #include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/gpu/protocols.hpp"
 #include "lci/proto/host/host_context.hpp"
 #include "lci/proto/host/host_protocols.hpp"
+#include "lci/proto/host/remote_atomics.hpp"
 
 namespace lci::proto {
 
@@ -26,7 +28,10 @@ class device_queues {
  public:
   device_queues(shared_state& shared, net::fabric& fabric, int index,
                 const net::device_config& wanted, mem::packet_pool& pool, std::size_t max_piece)
-      : host(shared.host, fabric, index, wanted, pool, max_piece), gpu(host, shared.gpu) {
+      : host(shared.host, fabric, index, wanted, pool, max_piece),
+        gpu(host, shared.gpu),
+        above(shared.core) {
+    engine().add_part(above);
     engine().enter();
   }
   ~device_queues() { engine().leave(); }
@@ -39,6 +44,9 @@ class device_queues {
   // The same for a call that waits, which looks at the losses by itself: throws no
   // peer_failure_error.
   errorcode_t progress_in_wait();
+  // The same in a thread that is not the program's: what there is to throw stays for a thread that
+  // is. True: something happened.
+  bool progress_unheard() noexcept;
   // True when everything posted here has completed, receives included.
   bool is_drained() const noexcept;
   // True when nothing is under way; receives may still wait for messages that were not sent.
@@ -59,6 +67,8 @@ class device_queues {
 
  public:
   gpu::protocols gpu;
+  remote_atomics atomics{host};
+  attached above;
 };
 
 }  // namespace lci::proto

@@ -52,6 +52,9 @@ constexpr env::word PREFETCH[] = {
     {"none", 0}, {"prefetch", 1}, {"prefetch_write", 2}, {"prefetch_no_fault", 3}};
 constexpr env::word GPU_PATH[] = {{"auto", 0}, {"auto_select", 0}, {"direct", 1}, {"staged", 2}};
 constexpr env::word GPU_GDRCOPY[] = {{"auto", 0}, {"auto_select", 0}, {"on", 1}, {"off", 2}};
+constexpr env::word GPU_PROXY[] = {{"off", 0}, {"progress", 1}, {"thread", 2}};
+constexpr env::word GPU_TIER[] = {
+    {"automatic", 0}, {"gpu_direct", 1}, {"cpu_rings", 2}, {"cpu_forwards", 3}, {"proxy", 4}};
 constexpr env::word FAILURE_NOTICE[] = {{"own", 0}, {"all", 1}};
 constexpr env::word THREAD_DOMAIN[] = {{"none", 0}, {"all_qp", 1}, {"per_qp", 2}};
 constexpr env::word LOCK_MODE[] = {{"none", 0},
@@ -122,6 +125,8 @@ std::span<const env::word> words_of(attr_ibv_odp_strategy_t) noexcept { return O
 std::span<const env::word> words_of(attr_ibv_prefetch_strategy_t) noexcept { return PREFETCH; }
 std::span<const env::word> words_of(attr_gpu_path_t) noexcept { return GPU_PATH; }
 std::span<const env::word> words_of(attr_gpu_gdrcopy_t) noexcept { return GPU_GDRCOPY; }
+std::span<const env::word> words_of(attr_gpu_proxy_t) noexcept { return GPU_PROXY; }
+std::span<const env::word> words_of(attr_gpu_tier_t) noexcept { return GPU_TIER; }
 std::span<const env::word> words_of(attr_failure_notice_t) noexcept { return FAILURE_NOTICE; }
 std::span<const env::word> words_of(attr_ibv_td_strategy_t) noexcept { return THREAD_DOMAIN; }
 std::span<const env::word> lock_mode_words() noexcept { return LOCK_MODE; }

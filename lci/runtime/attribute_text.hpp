@@ -33,6 +33,8 @@ std::span<const base::env::word> words_of(attr_ibv_prefetch_strategy_t) noexcept
 std::span<const base::env::word> words_of(attr_ibv_td_strategy_t) noexcept;
 std::span<const base::env::word> words_of(attr_gpu_path_t) noexcept;
 std::span<const base::env::word> words_of(attr_gpu_gdrcopy_t) noexcept;
+std::span<const base::env::word> words_of(attr_gpu_proxy_t) noexcept;
+std::span<const base::env::word> words_of(attr_gpu_tier_t) noexcept;
 std::span<const base::env::word> words_of(attr_failure_notice_t) noexcept;
 std::span<const base::env::word> lock_mode_words() noexcept;
 

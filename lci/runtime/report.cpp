@@ -60,9 +60,9 @@ void report_runtime(runtime_impl_t& one, report_of::sheet& to) noexcept {
     r->other = reinterpret_cast<std::uintptr_t>(what.transfers);
   });
   if (!has_list) to.add(kind::busy, "collectives");
-  const record* const before = to.end();
+  record* const before = to.end();
   proto::report(one.core, to);
-  for (auto* r = const_cast<record*>(before); r != to.end(); ++r)
+  for (record* r = before; r != to.end(); ++r)
     if (r->what == kind::progress) r->age_ms = to.age_of(one.last_look());
 }
 

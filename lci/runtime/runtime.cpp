@@ -3,7 +3,7 @@
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
 #include "lci/boot/local_rank.hpp"
-#include "lci/comp/holder.hpp"
+#include "lci/comp/free_guard.hpp"
 #include "lci/errors.hpp"
 #include "lci/match/make_engine.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -104,6 +104,8 @@ mr_impl_t::mr_impl_t(net_context_impl_t& network, void* a, std::size_t n)
 }
 
 mr_impl_t::~mr_impl_t() {
+  if (lci::runtime::extension* const above = owner.extension(); above != nullptr)
+    above->on_region_ends(*this);
   {
     const std::lock_guard lock(owner.regions_lock);
     forget(owner.regions, this);
@@ -179,7 +181,7 @@ packet_pool_t runtime_impl_t::internal_pool() {
 runtime_impl_t::~runtime_impl_t() {
   free_children();
   unfinished.end_all();  // nothing is left to signal them
-  comp::forget_holders(this);
+  comp::forget_free_guards(this);
 }
 
 // In the order in which the parts need each other. What the program allocated and forgot is freed
@@ -194,6 +196,8 @@ void runtime_impl_t::free_children() noexcept {
                     regions.size());
   while (!regions.empty()) base::free_live(regions.back(), "mr");
   while (!devices.empty()) base::free_live(devices.back(), "device");
+  extension_.store(nullptr, std::memory_order_relaxed);  // nobody is left to ask
+  extension_owned_.reset();
   while (!engines.empty()) {
     matching_engine_impl_t* engine = engines.back();
     engines.pop_back();

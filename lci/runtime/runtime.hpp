@@ -20,6 +20,7 @@
 #include "lci/proto/engine/network_key.hpp"
 #include "lci/proto/host/matcher.hpp"
 #include "lci/runtime/device_numbers.hpp"
+#include "lci/runtime/extension.hpp"
 #include "lci/runtime/failure_detector.hpp"
 #include "lci/runtime/open_networks.hpp"
 
@@ -168,7 +169,26 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   // in 10 ms; in cpu_ticks(), 0: never.
   std::uint64_t last_look() const noexcept { return failures_.last_look(); }
 
+  // Null until extend() was called. edge runtime.extension: partner is extend().
+  lci::runtime::extension* extension() const noexcept {
+    return extension_.load(std::memory_order_acquire);
+  }
+  // The one that is there, or make() has made. Any thread; throws what make() throws.
+  template <class Make>
+  lci::runtime::extension& extend(Make&& make) {
+    const std::lock_guard lock(extension_lock_);
+    if (!extension_owned_) {
+      extension_owned_ = make();
+      // edge runtime.extension: partner is extension().
+      extension_.store(extension_owned_.get(), std::memory_order_release);
+    }
+    return *extension_owned_;
+  }
+
  private:
+  std::mutex extension_lock_;  // guards the making
+  std::unique_ptr<lci::runtime::extension> extension_owned_;
+  std::atomic<lci::runtime::extension*> extension_{nullptr};
   lci::runtime::failure_detector failures_{core};
   packet_pool_t hidden_pool_;
   void free_children() noexcept;

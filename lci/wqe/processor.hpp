@@ -64,7 +64,7 @@ class word_at {
   LCI_ANYWHERE bool compare_exchange_strong(T expected, T value, std::memory_order order) noexcept {
 #ifdef __CUDA_ARCH__
     return cuda_ref(*at_).compare_exchange_strong(expected, value, memory_order_of(order),
-                                                  cuda::std::memory_order_relaxed);
+                                                  ::cuda::std::memory_order_relaxed);
 #else
     return __atomic_compare_exchange_n(at_, &expected, value, false, static_cast<int>(order),
                                        __ATOMIC_RELAXED);
@@ -73,14 +73,14 @@ class word_at {
 
  private:
 #ifdef __CUDACC__
-  using cuda_ref = cuda::atomic_ref<T, cuda::thread_scope_system>;
-  LCI_ANYWHERE static constexpr cuda::std::memory_order memory_order_of(
+  using cuda_ref = ::cuda::atomic_ref<T, ::cuda::thread_scope_system>;
+  LCI_ANYWHERE static constexpr ::cuda::std::memory_order memory_order_of(
       std::memory_order order) noexcept {
-    return order == std::memory_order_relaxed   ? cuda::std::memory_order_relaxed
-           : order == std::memory_order_acquire ? cuda::std::memory_order_acquire
-           : order == std::memory_order_release ? cuda::std::memory_order_release
-           : order == std::memory_order_acq_rel ? cuda::std::memory_order_acq_rel
-                                                : cuda::std::memory_order_seq_cst;
+    return order == std::memory_order_relaxed   ? ::cuda::std::memory_order_relaxed
+           : order == std::memory_order_acquire ? ::cuda::std::memory_order_acquire
+           : order == std::memory_order_release ? ::cuda::std::memory_order_release
+           : order == std::memory_order_acq_rel ? ::cuda::std::memory_order_acq_rel
+                                                : ::cuda::std::memory_order_seq_cst;
   }
 #endif
   T* at_;

@@ -93,6 +93,8 @@ void mention_attributes(lci::runtime_t r, lci::net_context_t n, lci::device_t d,
   same<int>(r.get_attr_max_handler_depth());
   same<int>(r.get_attr_max_handler_wait_s());
   same<int>(r.get_attr_gpu_resident());
+  same<lci::attr_gpu_proxy_t>(r.get_attr_gpu_proxy());
+  same<lci::attr_gpu_tier_t>(r.get_attr_gpu_tier());
   same<lci::attr_gpu_gdrcopy_t>(r.get_attr_gpu_gdrcopy());
   same<lci::attr_failure_notice_t>(r.get_attr_failure_notice());
   same<std::vector<int>>(lci::get_failed_ranks_x().runtime(r)());

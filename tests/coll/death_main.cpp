@@ -1,8 +1,11 @@
 // A rank dies while the others are in collectives: each of them must be told, with the rank, and be
-// able to end. Run under lcrun --keep-going; the output says what each rank heard.
+// able to end. Run under lcrun --keep-going; the output says what each rank heard. Nobody leaves
+// before all have heard: else one may hear first that another has left.
+#include <atomic>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -29,12 +32,40 @@ void collective(const std::string& which) {
   }
 }
 
+std::atomic<int> others{0};  // that have heard
+
+// The collective and progress each report the loss.
+void progress_after_loss(int dead) {
+  try {
+    lci::progress();
+  } catch (const lci::peer_failure_error& error) {
+    if (error.failed_rank() != dead) throw;
+  }
+}
+
+// Tells the survivors, and waits until they have told us.
+void wait_for_survivors(lci::rcomp_t heard, int dead) {
+  const int me = lci::get_rank_me(), n = lci::get_rank_n();
+  char nothing = 0;
+  for (int rank = 0; rank < n; ++rank) {
+    if (rank == me || rank == dead) continue;
+    while (lci::post_am(rank, &nothing, 1, lci::COMP_NULL_RETRY, heard).is_retry())
+      progress_after_loss(dead);
+  }
+  while (others != n - 2) progress_after_loss(dead);
+}
+
 }  // namespace
 
 int main(int, char** argv) {
   lci::g_runtime_init();
   const int me = lci::get_rank_me(), last = lci::get_rank_n() - 1;
   lci::test::watchdog dog("death during " + std::string(argv[1]) + ", rank " + std::to_string(me));
+  lci::comp_t handler = lci::alloc_handler([](lci::status_t status) {
+    std::free(status.buffer);
+    ++others;
+  });
+  const lci::rcomp_t heard = lci::register_rcomp(handler);
   lci::barrier();
   int heard_of = -1;
   try {
@@ -48,6 +79,9 @@ int main(int, char** argv) {
     heard_of = error.failed_rank();
     std::printf("rank %d heard that rank %d died\n", me, heard_of);
   }
+  wait_for_survivors(heard, heard_of);
+  lci::deregister_rcomp(heard);
+  lci::free_comp(&handler);
   lci::g_runtime_fina();
   // The status of a job that has lost a rank says nothing of this.
   if (lci::test::has_leaked_memory()) return 1;

@@ -144,9 +144,10 @@ TEST_F(hip_test, memory_without_identity__is_refused) {
 // gdrcopy is for memory of CUDA.
 TEST_F(hip_test, copies_by_the_processor__are_none) {
   const std::unique_ptr<mem::accelerator> acc = DOMAIN.start(arena_);
-  EXPECT_EQ(acc->allow_by_hand(attr_gpu_gdrcopy_t::auto_select).write, 0u);
-  EXPECT_TRUE(test::throws_with<backend_error>([&] { acc->allow_by_hand(attr_gpu_gdrcopy_t::on); },
-                                               {"there is no gdrcopy for these GPUs"}));
+  EXPECT_EQ(acc->allow_cpu_copies(attr_gpu_gdrcopy_t::auto_select).write, 0u);
+  EXPECT_TRUE(
+      test::throws_with<backend_error>([&] { acc->allow_cpu_copies(attr_gpu_gdrcopy_t::on); },
+                                       {"there is no gdrcopy for these GPUs"}));
 }
 
 TEST_F(hip_test, copies__from_host_to_gpu_to_host) {

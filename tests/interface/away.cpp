@@ -25,6 +25,8 @@ constexpr row_t ROWS[] = {
     {"rdv_protocol", "write"},
     {"gpu_resident", nullptr},  // an error where there is no GPU
     {"gpu_gdrcopy", "off"},
+    {"gpu_proxy", "thread"},
+    {"gpu_tier", "proxy"},
     {"max_handler_depth", "5"},
     {"max_handler_wait_s", "600"},
     {"failure_notice", "all"},

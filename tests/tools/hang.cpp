@@ -16,8 +16,8 @@ int me, n;
 std::vector<char> large(1 << 20);
 char small[64];
 
-void about_to_wait() {
-  lci::barrier_x()();
+void about_to_wait(bool needs_barrier) {
+  if (needs_barrier) lci::barrier_x()();
   std::printf("about to wait\n");
   std::fflush(stdout);
 }
@@ -64,6 +64,20 @@ void never_received() {
   for (;;) lci::progress_x()();
 }
 
+// One rank makes no progress from its start on, so that nobody can connect with it.
+void still_connecting() {
+  if (me == 1) {
+    for (;;) ::pause();
+  }
+  send(1, 7);
+  receive(1, 8);
+}
+
+void never_connected() {
+  if (me == 0) receive(1, 8);
+  for (;;) lci::progress_x()();
+}
+
 void no_progress() {
   if (me == 0) receive(1, 6);
   for (volatile unsigned i = 0;;) i = i + 1;
@@ -99,6 +113,7 @@ void other_collective() {
 struct way {
   const char* name;
   void (*go)();
+  bool needs_barrier = true;  // which connects the ranks
 };
 const way WAYS[] = {{"tag_mismatch", tag_mismatch},
                     {"wrong_peer", wrong_peer},
@@ -106,6 +121,8 @@ const way WAYS[] = {{"tag_mismatch", tag_mismatch},
                     {"never_sent", never_sent},
                     {"each_other", each_other},
                     {"never_received", never_received},
+                    {"still_connecting", still_connecting, false},
+                    {"never_connected", never_connected, false},
                     {"no_progress", no_progress},
                     {"stopped", stopped},
                     {"no_packets", no_packets},
@@ -120,7 +137,7 @@ int main(int argc, char** argv) {
   n = lci::get_rank_n();
   for (const way& each : WAYS) {
     if (std::strcmp(each.name, argv[1]) != 0) continue;
-    about_to_wait();
+    about_to_wait(each.needs_barrier);
     each.go();
   }
   lci::g_runtime_fina_x()();

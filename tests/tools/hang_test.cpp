@@ -57,7 +57,8 @@ TEST_F(hang_test, barrier__who_is_missing) {
 
 TEST_F(hang_test, receive__nobody_sends) {
   hangs("never_sent", 2,
-        {"rank 1 waits for tag 3 from 0; no message from rank 0 has arrived\n",
+        {"rank 1 waits for tag 3 from 0; no message from rank 0 has arrived, though they are "
+         "connected\n",
          "rank 0: not in a blocking call, and making progress\n",
          "rank 1: waiting in a blocking receive for a message from rank 0, tag 3"});
 }
@@ -74,9 +75,22 @@ TEST_F(hang_test, large_message__nobody_receives) {
          "sender waits"});
 }
 
+TEST_F(hang_test, peer__that_is_still_connecting) {
+  hangs("still_connecting", 2,
+        {"rank 0 waits for tag 8 from 1, with which it is still connecting\n",
+         "rank 1: made no call of progress during"});
+}
+
+TEST_F(hang_test, peer__with_which_nobody_has_connected) {
+  hangs("never_connected", 2,
+        {"rank 0 waits for tag 8 from 1; no message from rank 1 has arrived, nor have they been "
+         "connected\n"});
+}
+
 TEST_F(hang_test, progress__a_rank_that_makes_none) {
   hangs("no_progress", 2,
-        {"rank 0 waits for tag 6 from 1; no message from rank 1 has arrived\n",
+        {"rank 0 waits for tag 6 from 1; no message from rank 1 has arrived, though they are "
+         "connected\n",
          "rank 1: made no call of progress during the inspection"});
 }
 

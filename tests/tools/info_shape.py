@@ -13,6 +13,7 @@ ANSWER = {
     "backends": [{**CHOICE, "place": str, "cards": [CARD]}],
     "bootstraps": [CHOICE],
     "accelerators": [{**CHOICE, "gpus": [GPU]}],
+    "gpu_tiers": [{**CHOICE, "probes": [CHOICE]}],
     "libraries": [CHOICE],
     "experimental": [CHOICE],
     "attributes": [{"name": str, "value": str, "source": str}],

@@ -24,7 +24,7 @@ if strange:
     sys.exit(f"--json: {strange}")
 missing = info_shape.unlikely(said)
 missing += [text for text in (f"lci {said['version']}", "backends", said["full_version"]) if text not in short.stdout]
-for key in ("backends", "bootstraps", "accelerators", "libraries", "experimental"):
+for key in ("backends", "bootstraps", "accelerators", "gpu_tiers", "libraries", "experimental"):
     if not said[key]:
         missing.append(key)
     for one in said[key]:
@@ -41,6 +41,23 @@ for one in said["experimental"]:
         missing.append(f"experimental: {one}")
     if (f"  {one['name']} ".ljust(14) + ("built" if is_built else "experimental, not built")) not in short.stdout:
         missing.append(f"experimental {one['name']} in the text")
+TIERS = ["T0 GPU direct", "T1 GPU writes, CPU rings", "T2 CPU forwards raw work requests", "T3 CPU proxy"]
+if [one["name"] for one in said["gpu_tiers"]] != TIERS:
+    missing.append(f"tiers: {said['gpu_tiers']}")
+for one in said["gpu_tiers"]:
+    if f"  {one['name']} ".ljust(42) + (one["why_not"] or "usable") not in short.stdout:
+        missing.append(f"{one['name']} with its reason in the text")
+    for probe in one["probes"]:
+        if f"      {probe['name']} ".ljust(46) + (probe["why_not"] or "usable") not in verbose.stdout:
+            missing.append(f"{one['name']}: probe {probe['name']} in the text")
+upper, proxy = said["gpu_tiers"][:3], said["gpu_tiers"][3]
+has_ibv = [one["name"] for one in said["backends"] if one["name"] == "ibv" and "not built" not in one["why_not"]]
+if has_ibv and not is_built and not all(one["why_not"].startswith("experimental, not built") for one in upper):
+    missing.append(f"tiers that are not built: {upper}")
+if has_ibv and is_built and not all(one["probes"] for one in upper):
+    missing.append(f"tiers without probes: {upper}")
+if not proxy["usable"] and "gpu_proxy" not in proxy["why_not"]:
+    missing.append(f"the option in {proxy}")
 attributes = {one["name"]: one for one in said["attributes"]}
 if (attributes["npackets"]["value"], attributes["npackets"]["source"]) != ("1234", "LCI_ATTR_NPACKETS"):
     missing.append(f"npackets: {attributes['npackets']}")

@@ -134,6 +134,30 @@ TEST(find_mismatches, source_that_does_not_answer) {
             "rank 1 waits for tag 9 from 0, which has ended with status 0");
 }
 
+TEST(find_mismatches, how_far_the_connection_with_the_source_is) {
+  using namespace lci::base::report;
+  const std::string who = "rank 1 waits for tag 9 from 0";
+  const std::string nothing = "; no message from rank 0 has arrived";
+  const std::pair<std::uint16_t, std::string> cases[] = {
+      {CONNECTED, nothing + ", though they are connected"},
+      {CONNECTING, ", with which it is still connecting"},
+      {NOT_CONNECTED, nothing + ", nor have they been connected"},
+      {0, nothing}};
+  for (const auto& [flag, rest] : cases) {
+    record wanted = make(kind::receive, 0, 9, 4);
+    wanted.flags = flag;
+    EXPECT_EQ(sentence({view(0, {}), view(1, {wanted, call("sync_wait", 4, 5)})}), who + rest);
+  }
+}
+
+TEST(find_mismatches, send_to_a_rank_that_is_still_connecting) {
+  record asked = make(kind::send, 1, 9, 4);
+  asked.flags = lci::base::report::CONNECTING;
+  EXPECT_EQ(
+      sentence({view(0, {asked}), view(1, {})}),
+      "rank 0 waits for rank 1 to receive tag 9 (8 bytes), with which it is still connecting");
+}
+
 TEST(find_mismatches, send_that_nobody_receives) {
   EXPECT_EQ(
       sentence({view(0, {make(kind::send, 1, 9, 4)}), view(1, {make(kind::message, 0, 9)})}),
@@ -184,6 +208,28 @@ TEST(write_page, many_of_a_kind_are_counted) {
       << page;
   EXPECT_NE(page.find("rank 1: and 10 more messages\n"), std::string::npos) << page;
   EXPECT_NE(page.find(", of 1 ranks of 2\n"), std::string::npos) << page;
+}
+
+TEST(write_page, peers_that_are_still_connecting) {
+  std::vector<record> named;
+  for (const kind what : {kind::call, kind::send, kind::backlog, kind::refusals}) {
+    record r = make(what, 3, 7);
+    r.flags = lci::base::report::CONNECTING;
+    r.number = 2;
+    named.push_back(r);
+  }
+  sheet::set_name(named[0], "a blocking post");
+  for (record& r : {std::ref(named[0]), std::ref(named[3])})
+    r.how = static_cast<std::uint8_t>(lci::errorcode_t::retry_nomem);
+  const std::string page = write_page({view(0, named)}, 1, "on request");
+  for (const char* const line :
+       {"rank 3, tag 7, 8 bytes, which is refused again and again: retry_nomem; it is still "
+        "connecting with that rank\n",
+        "sending 8 bytes, tag 7, to rank 3, with which it is still connecting\n",
+        "2 operations with rank 3 not yet accepted by the network, which is still connecting with "
+        "that rank\n",
+        "times, the last for rank 3, with which it is still connecting\n"})
+    EXPECT_NE(page.find(line), std::string::npos) << line << page;
 }
 
 TEST(write_page, what_a_post_is_refused_for) {

@@ -78,6 +78,8 @@ class finder {
                                }) != nullptr;
   }
 
+  static bool has(const record& r, std::uint16_t flag) { return (r.flags & flag) != 0; }
+
   static bool same_tag(const record& receive, const record& message) {
     return receive.tag == lci::ANY_TAG || receive.tag == message.tag;
   }
@@ -138,7 +140,13 @@ class finder {
       return say("ranks " + text(low) + " and " + text(high) +
                  " wait for a message from each other");
     }
-    say(who + "; no message from rank " + text(receive.rank) + " has arrived");
+    const std::string peer = "rank " + text(receive.rank);
+    if (has(receive, lci::base::report::CONNECTING))
+      return say(who + ", with which it is still connecting");
+    say(who + "; no message from " + peer + " has arrived" +
+        (has(receive, lci::base::report::CONNECTED)       ? ", though they are connected"
+         : has(receive, lci::base::report::NOT_CONNECTED) ? ", nor have they been connected"
+                                                          : ""));
   }
 
   void look_at_send(const rank_view& view, const record& send) {
@@ -148,6 +156,8 @@ class finder {
                             " bytes)";
     if (target == nullptr) return;
     if (!target->has_answered) return say(who + ", which " + target->why_not);
+    if (has(send, lci::base::report::CONNECTING))
+      return say(who + ", with which it is still connecting");
     const auto is_it = [&](const record& m) {
       return m.rank == view.rank && m.tag == send.tag && collectives_.count(m.engine) == 0;
     };

@@ -36,6 +36,11 @@ std::string seconds(std::int64_t ms) {
   return text;
 }
 
+// `rest` where the rank is not connected yet with the peer that the record names.
+std::string if_connecting(const record& r, const char* rest) {
+  return (r.flags & lci::base::report::CONNECTING) != 0 ? rest : "";
+}
+
 const char* refusal_name(int code) {
   switch (static_cast<lci::errorcode_t>(code)) {
     case lci::errorcode_t::retry_lock:
@@ -125,6 +130,7 @@ class rank_text {
     if (call.how != 0)
       out += ", " + tag_text(call.tag) + ", " + bytes_text(call.size) +
              ", which is refused again and again: " + refusal_name(call.how);
+    out += if_connecting(call, "; it is still connecting with that rank");
     return out;
   }
 
@@ -169,7 +175,10 @@ class rank_text {
     });
     add_alike(kind::send, "sends", [](const record& r) {
       return "sending " + bytes_text(r.size) + ", " + tag_text(r.tag) + ", to " +
-             from_rank(r.rank) + (r.how == 0 ? ", which has posted no receive for it" : "");
+             from_rank(r.rank) +
+             ((r.flags & lci::base::report::CONNECTING) != 0 ? ", with which it is still connecting"
+              : r.how == 0 ? ", which has posted no receive for it"
+                           : "");
     });
     add_alike(kind::incoming, "messages that are coming in", [](const record& r) {
       return "receiving " + bytes_text(r.size) + ", " + tag_text(r.tag) + ", from " +
@@ -177,7 +186,8 @@ class rank_text {
     });
     add_alike(kind::backlog, "backlogs", [](const record& r) {
       return std::to_string(r.number) + " operations with " + from_rank(r.rank) +
-             " not yet accepted by the network";
+             " not yet accepted by the network" +
+             if_connecting(r, ", which is still connecting with that rank");
     });
   }
 
@@ -188,7 +198,8 @@ class rank_text {
       const auto code = static_cast<lci::errorcode_t>(r.how);
       needs_packets |= code == lci::errorcode_t::retry_nopacket;
       lines_.push_back({"posts were refused with " + std::string(refusal_name(r.how)) + " " +
-                            std::to_string(r.number) + " times, the last for " + from_rank(r.rank),
+                            std::to_string(r.number) + " times, the last for " + from_rank(r.rank) +
+                            if_connecting(r, ", with which it is still connecting"),
                         -1});
     }
     std::int64_t last = -1;

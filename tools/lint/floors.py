@@ -29,6 +29,8 @@ SEES = {
     "example": {"public", "example"},
 }
 BACKEND_SEES = LOW | {"net"}
+# A processor that works for a card does its part as the card in software does.
+EXPERIMENTAL_SEES = BACKEND_SEES | {"device"}
 # HIP is CUDA's code with other driver functions.
 BACKENDS_BELOW = {"backend hip": {"backend cuda"}}
 # These are above everything, so they may include every floor that exists.
@@ -69,7 +71,7 @@ def may_see(floor, target):
     if floor in TOP:
         return True
     if floor.startswith("experimental "):
-        return target in BACKEND_SEES or target == floor.replace("experimental", "backend")
+        return target in EXPERIMENTAL_SEES or target == floor.replace("experimental", "backend")
     if floor.startswith("backend "):
         return target in BACKEND_SEES or target == floor or target in BACKENDS_BELOW.get(floor, set())
     return target in SEES.get(floor, set())
@@ -130,6 +132,8 @@ PLANTED = [
     Planted({"backends/ibv/a.cpp": '#include "experimental/ibv/b/c.hpp"\n', "experimental/ibv/b/c.hpp": ""},
             "floor 'backend ibv'"),
     Planted({"experimental/ibv/a/a.cpp": '#include "backends/cuda/b.hpp"\n', "backends/cuda/b.hpp": ""},
+            "floor 'experimental ibv'"),
+    Planted({"experimental/ibv/a/a.cpp": '#include "lci/runtime/b.hpp"\n', "lci/runtime/b.hpp": ""},
             "floor 'experimental ibv'"),
     Planted({"tools/a.cpp": '#include "experimental/cuda/b/c.hpp"\n', "experimental/cuda/b/c.hpp": ""},
             "floor 'tool'"),

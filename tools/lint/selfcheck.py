@@ -8,7 +8,8 @@ from pathlib import Path
 from common import Result, Skip, run
 
 NAME = "selfcheck"
-CHECKERS = ["floors", "circles", "budgets", "words", "names", "atomics", "locks", "mirror", "options", "headers", "format", "tidy", "doxygen"]
+CHECKERS = ["floors", "circles", "symbols", "budgets", "words", "names", "atomics", "locks", "mirror", "options",
+            "headers", "format", "tidy", "doxygen"]
 IN_ORDER = {
     "include/lci/good.hpp": "/// @file good.hpp\n/// A header in order.\n#ifndef GOOD\n#define GOOD\n#include <cstddef>\n\n"
                             "namespace lci {\n/// Nothing.\n/// @return 0\ninline std::size_t nothing() { return 0; }\n}  // namespace lci\n"
@@ -43,7 +44,7 @@ def check(root, build):
         print(f"[{number}/{len(CHECKERS)}] {name}", flush=True)
         checker = importlib.import_module(name)
         try:
-            database = {"compile_commands.json": "[]"} if name == "tidy" else {}
+            database = {"compile_commands.json": "[]"} if name in ("tidy", "symbols") else {}
             for problem in outcome(checker, {**IN_ORDER, **database}).problems:
                 result.problems.append(f"{name}: complains about a tree in order: {problem}")
             for planted in checker.PLANTED:

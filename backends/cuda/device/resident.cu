@@ -1,12 +1,13 @@
-// The resident copy kernel: blocks that look at their rings in host memory and copy what the
-// commands say, until nothing has come for a while, their time is over, or they are told to stop.
-// Launched by backends/cuda/resident. One launch at a time for each copy of this module.
+// The resident copy kernel: blocks that look at their rings in host memory, copy what the commands
+// say and change words, until nothing has come for a while, their time is over, or they are told to
+// stop. Launched by backends/cuda/resident. One launch at a time for each copy of this module.
 // Always true: a thread that sees a flag or a done word sees the bytes of that command; a command
 // that a block has taken is carried out before the block ends; when `ended` is seen nothing is
 // touched any more and every counter is 0.
 #include <cuda_runtime.h>
 
 #include "backends/cuda/resident_command.hpp"
+#include "lci/wqe/apply_change.hpp"
 
 namespace {
 
@@ -116,7 +117,7 @@ __device__ void copy_bytes(u64 to, u64 from, u32 size, u32 me, u32 width) {
 
 struct taken {
   u64 to, from, flag, value;
-  u32 size, shares, slot, kind, number;
+  u32 size, shares, slot, kind, form, number;
 };
 
 __device__ taken decode(const uint4* parts) {
@@ -128,14 +129,29 @@ __device__ taken decode(const uint4* parts) {
   c.shares = parts[layout::FROM].z;
   c.flag = word(parts[layout::FLAG]);
   c.slot = parts[layout::FLAG].z & 0xff;
-  c.kind = parts[layout::FLAG].z >> 8;
+  c.kind = parts[layout::FLAG].z >> 8 & 0xff;
+  c.form = parts[layout::FLAG].z >> 16;
   c.value = word(parts[layout::VALUE]);
   c.number = parts[layout::VALUE].z;
   return c;
 }
 
+// The flag and the value of such a command are what is compared and where the answer goes.
+__device__ void change_word(const taken& c) {
+  lci::wqe::word_change how;
+  how.value = c.from;
+  how.compare = c.flag;
+  how.what = (c.form & layout::SWAP) != 0 ? how.SWAP : how.ADD;
+  how.swap_mask = ~u64{0};
+  how.compare_mask = (c.form & layout::COMPARE) != 0 ? ~u64{0} : 0;
+  how.size = c.size;
+  store_flag(c.value, lci::wqe::apply(how, reinterpret_cast<void*>(c.to)));
+}
+
 __device__ void carry_out(const taken& c, u32 me, u32 width) {
-  if (c.kind == layout::FROM_COMMAND) {
+  if (c.kind == layout::ATOMIC) {
+    if (me == 0) change_word(c);
+  } else if (c.kind == layout::FROM_COMMAND) {
     if (me != 0) return;
     if (c.size == 8 && (c.to & 7) == 0) {
       *reinterpret_cast<u64*>(c.to) = c.from;
@@ -159,7 +175,14 @@ __device__ void announce(const taken& c, layout::control* shared) {
     board.shares[c.slot] = 0;
     __threadfence_system();
   }
-  if (c.flag != 0) store_flag(c.flag, c.value);
+  if (c.flag != 0 && c.kind != layout::ATOMIC) {
+    // Either is relaxed, behind the fence above.
+    if (c.form == layout::FLAG_ADD)
+      atomicAdd_system(reinterpret_cast<u64*>(c.flag), c.value);
+    else
+      store_flag(c.flag, c.value);
+    if (c.form != 0) __threadfence_system();
+  }
   store_host(&shared->done[c.slot], c.number);
 }
 

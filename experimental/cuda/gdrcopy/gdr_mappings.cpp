@@ -192,8 +192,8 @@ void gdr_mappings::say(const window& of, const std::string& why) noexcept {
                   of.of.size, why.c_str());
 }
 
-std::unique_ptr<by_hand> make_by_hand(gpu_list& gpus, std::span<const char* const> libraries,
-                                      attr_gpu_gdrcopy_t wanted) {
+std::unique_ptr<cpu_copy> make_cpu_copy(gpu_list& gpus, std::span<const char* const> libraries,
+                                        attr_gpu_gdrcopy_t wanted) {
   auto made = std::make_unique<gdr_mappings>(gpus, libraries);
   if (made->why_not().empty()) return made;
   if (wanted == attr_gpu_gdrcopy_t::on)
@@ -202,7 +202,7 @@ std::unique_ptr<by_hand> make_by_hand(gpu_list& gpus, std::span<const char* cons
   return nullptr;
 }
 
-std::string why_not_by_hand(std::span<const char* const> libraries) {
+std::string why_no_cpu_copy(std::span<const char* const> libraries) {
   return gdr_library(libraries).why_not();
 }
 

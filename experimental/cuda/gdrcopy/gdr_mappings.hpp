@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/by_hand.hpp"
+#include "backends/cuda/cpu_copy.hpp"
 #include "backends/cuda/gpu.hpp"
 #include "backends/cuda/pointer.hpp"
 #include "experimental/cuda/gdrcopy/gdr_library.hpp"
@@ -35,7 +35,7 @@ struct gdr_limits {
   static constexpr std::size_t LONGEST = 64 << 10;  // copy; windows overlap by so much
 };
 
-class gdr_mappings final : public by_hand {
+class gdr_mappings final : public cpu_copy {
  public:
   gdr_mappings(gpu_list& gpus, std::span<const char* const> libraries,
                const gdr_limits& limits = {});

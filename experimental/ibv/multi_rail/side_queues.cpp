@@ -7,6 +7,7 @@
 #include "backends/ibv/errors.hpp"
 #include "backends/ibv/queue_pair.hpp"
 #include "backends/ibv/work.hpp"
+#include "experimental/ibv/multi_rail/near_cards.hpp"
 
 namespace lci::ibv {
 namespace {

@@ -11,8 +11,9 @@
 namespace lci::ibv {
 
 std::unique_ptr<rail_regions> make_rail_regions(const cards& on, regions& of) {
-  if (on.rails().empty()) return nullptr;
+  // Nonsense in the environment is an error with one card too.
   const std::size_t least = least_to_cut();
+  if (on.rails().empty()) return nullptr;
   auto out = std::make_unique<side_regions>(of, on.config(), least);
   std::vector<std::string> pcis{on.first().pci};
   for (const rail& one : on.rails()) {

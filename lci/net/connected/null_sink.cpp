@@ -6,7 +6,7 @@
 namespace lci::net::connected {
 namespace {
 
-class dropping final : public sink {
+class dropping_sink final : public sink {
   verdict on_message(const arrival&) noexcept override { return verdict::taken; }
   void on_immediate(int, std::uint32_t) noexcept override {}
   void on_complete(void*) noexcept override {}
@@ -17,7 +17,7 @@ class dropping final : public sink {
 }  // namespace
 
 sink& null_sink() noexcept {
-  static constinit dropping one;
+  static constinit dropping_sink one;
   return one;
 }
 

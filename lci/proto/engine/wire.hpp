@@ -10,11 +10,12 @@
 
 #include "lci/data/slot_table.hpp"
 #include "lci/types.hpp"
+#include "lci/wqe/word_change.hpp"
 
 namespace lci::proto::wire {
 
 // Raised whenever the meaning of a byte on the wire changes; peers compare it when they meet.
-inline constexpr std::uint32_t VERSION = 6;
+inline constexpr std::uint32_t VERSION = 7;
 
 // Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
 // tag. Bit 31 clear: bits 30..28 are a kind below 6 and the rest its argument, or they are MORE and
@@ -41,11 +42,13 @@ enum class kind : std::uint32_t {
   await_flag = 16,    // a GPU will say when its copy is there; body await_flag
   landing = 17,       // a put whose data a GPU brings to host memory of the sender; body landing
   // 18 was a put that carried its data, which nobody acknowledged
-  preposted = 19,     // a receive in GPU memory waits for a message of this key; body preposted
-  claim = 20,         // a GPU writes into a pre-posted receive and will say when; body claim
-  preposted_end = 21  // a pre-posted receive was written, or could not be; body preposted_end
+  preposted = 19,      // a receive in GPU memory waits for a message of this key; body preposted
+  claim = 20,          // a GPU writes into a pre-posted receive and will say when; body claim
+  preposted_end = 21,  // a pre-posted receive was written, or could not be; body preposted_end
+  atomic = 22,         // change a word of registered memory; body atomic
+  atomic_end = 23      // what it was, or why it was not changed; body atomic_end
 };
-inline constexpr std::size_t KINDS = 22;  // of which some are not used
+inline constexpr std::size_t KINDS = 24;  // of which some are not used
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
   const auto number = static_cast<std::uint32_t>(k);
   return number < MORE ? number << 28 | argument : MORE << 28 | (number - FIRST_OF_MORE);
@@ -245,6 +248,35 @@ struct preposted_end {
   std::uint32_t reserved = 0;
 };
 
+struct atomic {
+  name requester;            // of the state that gets the answer
+  name region;               // registration that holds the word
+  std::uint64_t offset = 0;  // of the word in it
+  wqe::word_change change;
+};
+static_assert(sizeof(atomic) == 64);
+constexpr bool is_sound(const atomic& body) noexcept { return wqe::is_sound(body.change); }
+
+// What became of it. The word was changed, or compared in vain, only with `done`.
+enum class atomic_result : std::uint32_t {
+  done,
+  bad_key,        // no such registration, or not any more
+  out_of_bounds,  // the word is not inside
+  misaligned,     // for its size
+  not_possible,   // in that memory, by that process
+  failed          // a GPU could not
+};
+struct atomic_end {
+  name requester;
+  std::uint64_t old = 0;  // 4 bytes: in the low half
+  atomic_result result = atomic_result::done;
+  std::uint32_t reserved = 0;
+};
+static_assert(sizeof(atomic_end) == 24);
+constexpr bool is_sound(const atomic_end& body) noexcept {
+  return body.result <= atomic_result::failed;
+}
+
 struct drop {
   name whose;                // state of the one who is told
   std::uint32_t staged = 0;  // 1: a staged state
@@ -271,7 +303,7 @@ constexpr std::size_t length_of(const Body& body) noexcept {
 }
 
 // Control bodies have one legal length each; for those that end with a target, what it says
-// decides.
+// decides. Those that have an is_sound() say by it what else does not parse.
 template <class Body>
 bool decode(const std::byte* data, std::size_t size, Body& out) noexcept {
   const bool is_short = ENDS_WITH_TARGET<Body> && size == sizeof(Body) - sizeof(target);
@@ -279,6 +311,8 @@ bool decode(const std::byte* data, std::size_t size, Body& out) noexcept {
   Body read;
   std::memcpy(&read, data, size);
   if (length_of(read) != size) return false;
+  if constexpr (requires { is_sound(read); })
+    if (!is_sound(read)) return false;
   out = read;
   return true;
 }

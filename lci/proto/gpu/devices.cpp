@@ -20,7 +20,7 @@ mem::accelerator& devices::use(const mem::memory_domain& domain) {
   if (owned_ == nullptr) {
     std::unique_ptr<mem::accelerator> made = domain.start(core_.arena);
     if (resident_blocks_ != 0) made->keep_resident(resident_blocks_);
-    const mem::by_hand_limits limits = made->allow_by_hand(gdrcopy_);
+    const mem::cpu_copy_limits limits = made->allow_cpu_copies(gdrcopy_);
     owned_ = std::move(made);
     running_.store(owned_.get(), std::memory_order_release);  // edge devices.running
     read_limit_.store(limits.read, std::memory_order_relaxed);
@@ -54,16 +54,21 @@ bool devices::copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t 
   return false;
 }
 
-bool devices::read_by_hand(void* to, const void* from, std::size_t size) noexcept {
+std::string_view devices::change_word(mem::atomic_job& job) noexcept {
   mem::accelerator* const one = running();
-  return one != nullptr && may_read_by_hand(size) &&
-         one->read_by_hand(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
+  return one == nullptr ? "no accelerator was started" : one->atomic(job);
+}
+
+bool devices::read_by_cpu(void* to, const void* from, std::size_t size) noexcept {
+  mem::accelerator* const one = running();
+  return one != nullptr && may_read_by_cpu(size) &&
+         one->read_by_cpu(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
 }
 
 bool devices::write_small(void* to, const void* from, std::size_t size) noexcept {
   mem::accelerator* const one = running();
   return one != nullptr &&
-         one->write_by_hand(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
+         one->write_by_cpu(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
 }
 
 std::size_t devices::poll() noexcept {

@@ -37,7 +37,7 @@ class devices {
 
   // Before the first use(): what accelerator::keep_resident() is told.
   void set_resident(int blocks) noexcept { resident_blocks_ = blocks; }
-  // The same for accelerator::allow_by_hand().
+  // The same for accelerator::allow_cpu_copies().
   void set_gdrcopy(attr_gpu_gdrcopy_t wanted) noexcept { gdrcopy_ = wanted; }
   // Starts the domain's accelerator if none runs. Throws backend_error.
   mem::accelerator& use(const mem::memory_domain& domain);
@@ -51,15 +51,17 @@ class devices {
   void copy(device_job& job) noexcept;
   // See mem::accelerator::copy_and_flag().
   bool copy_and_flag(device_job& job, std::uint64_t* flag, std::uint64_t value) noexcept;
+  // See mem::accelerator::atomic(); who asks keeps core busy meanwhile.
+  std::string_view change_word(mem::atomic_job& job) noexcept;
   // Whether it is worth asking for a copy by the calling thread. No more than a look at a number
   // which is 0 where there is no such way.
-  bool may_read_by_hand(std::size_t size) const noexcept {
+  bool may_read_by_cpu(std::size_t size) const noexcept {
     // relaxed, as below: the accelerator, which made the number, is seen by its own edge
     return size <= read_limit_.load(std::memory_order_relaxed);
   }
-  // See mem::accelerator; the size is not 0. False also where may_read_by_hand() is.
-  bool read_by_hand(void* to, const void* from, std::size_t size) noexcept;
-  bool write_by_hand(void* to, const void* from, std::size_t size) noexcept {
+  // See mem::accelerator; the size is not 0. False also where may_read_by_cpu() is.
+  bool read_by_cpu(void* to, const void* from, std::size_t size) noexcept;
+  bool write_by_cpu(void* to, const void* from, std::size_t size) noexcept {
     if (size > write_limit_.load(std::memory_order_relaxed)) [[likely]]
       return false;
     return write_small(to, from, size);
@@ -80,7 +82,7 @@ class devices {
   std::mutex mutex_;  // guards the start
   std::unique_ptr<mem::accelerator> owned_;
   std::atomic<mem::accelerator*> running_{nullptr};
-  // accelerator::allow_by_hand(); 0 while none runs
+  // accelerator::allow_cpu_copies(); 0 while none runs
   std::atomic<std::size_t> read_limit_{0}, write_limit_{0};
 };
 

@@ -121,7 +121,7 @@ bool payload_arrivals::deliver_at(comp_impl_t& to, const status_t& status, const
                                   const std::byte* data) noexcept {
   const bool is_host = status.size == 0 || at.where.kind == mem::mem_kind::host;
   if (is_host && status.size != 0) std::memcpy(status.buffer, data, status.size);
-  if (is_host || ctx_.common.gpus.write_by_hand(status.buffer, data, status.size)) {
+  if (is_host || ctx_.common.gpus.write_by_cpu(status.buffer, data, status.size)) {
     ctx_.engine.signals.signal(&to, status, false, news::message);
     return true;
   }

@@ -14,27 +14,27 @@ namespace lci::proto::gpu {
 
 namespace {
 
-// A few bytes of GPU memory that the processor reads by itself (mem::accelerator::read_by_hand) go
+// A few bytes of GPU memory that the processor reads by itself (mem::accelerator::read_by_cpu) go
 // as if they had been in host memory. `direct` means copy engines, so nothing goes so there.
-using hand_copy = std::array<std::byte, 1024>;
+using small_copy = std::array<std::byte, 1024>;
 
-bool may_go_by_hand(const context& ctx, const outgoing& out) noexcept {
-  return out.kind == mem::mem_kind::device && ctx.common.gpus.may_read_by_hand(out.size) &&
-         out.size <= std::tuple_size_v<hand_copy> && out.size <= out.bcopy_limit &&
+bool may_go_by_cpu(const context& ctx, const outgoing& out) noexcept {
+  return out.kind == mem::mem_kind::device && ctx.common.gpus.may_read_by_cpu(out.size) &&
+         out.size <= std::tuple_size_v<small_copy> && out.size <= out.bcopy_limit &&
          !out.wants_network && out.host.gpu_path != attr_gpu_path_t::direct;
 }
 
-// After may_go_by_hand(). False: this memory cannot be read so.
-bool read_by_hand(const context& ctx, const outgoing& out, hand_copy& bytes) noexcept {
-  return ctx.common.gpus.read_by_hand(bytes.data(), out.buffer, out.size);
+// After may_go_by_cpu(). False: this memory cannot be read so.
+bool read_by_cpu(const context& ctx, const outgoing& out, small_copy& bytes) noexcept {
+  return ctx.common.gpus.read_by_cpu(bytes.data(), out.buffer, out.size);
 }
 
 // A message. Nothing: not this way.
-[[gnu::noinline]] std::optional<errorcode_t> send_by_hand(const context& ctx, outgoing& out) {
-  if (!may_go_by_hand(ctx, out)) return {};
+[[gnu::noinline]] std::optional<errorcode_t> send_by_cpu(const context& ctx, outgoing& out) {
+  if (!may_go_by_cpu(ctx, out)) return {};
   if (out.may_retry && out.queue.log.pending(out.rank)) return errorcode_t::retry_backlog;
-  hand_copy bytes;
-  if (!read_by_hand(ctx, out, bytes)) return {};
+  small_copy bytes;
+  if (!read_by_cpu(ctx, out, bytes)) return {};
   outgoing from_host = out.from_host(bytes.data());
   return proto::start_message(from_host);
 }
@@ -133,12 +133,12 @@ errorcode_t start_on_gpus(context& ctx, staged_transfers& staged, outgoing& out,
 // A few bytes of GPU memory for host memory: read by the processor, they are a put from host
 // memory. Nothing: not this way. Only where a lack of packets may be told, for the bytes are gone
 // on return.
-[[gnu::noinline]] std::optional<errorcode_t> put_by_hand(const context& ctx, outgoing& out) {
-  if (!may_go_by_hand(ctx, out) || out.there.kind != mem::mem_kind::host || out.packet != nullptr ||
+[[gnu::noinline]] std::optional<errorcode_t> put_by_cpu(const context& ctx, outgoing& out) {
+  if (!may_go_by_cpu(ctx, out) || out.there.kind != mem::mem_kind::host || out.packet != nullptr ||
       !out.may_retry)
     return {};
-  hand_copy bytes;
-  if (!read_by_hand(ctx, out, bytes)) return {};
+  small_copy bytes;
+  if (!read_by_cpu(ctx, out, bytes)) return {};
   outgoing from_host = out.from_host(bytes.data());
   return proto::start_put(from_host);
 }
@@ -146,13 +146,13 @@ errorcode_t start_on_gpus(context& ctx, staged_transfers& staged, outgoing& out,
 }  // namespace
 
 std::optional<errorcode_t> protocols::start_message(outgoing& out) {
-  if (const auto code = send_by_hand(context_, out)) return *code;
+  if (const auto code = send_by_cpu(context_, out)) return *code;
   if (!is_for_network(out.host, out.rank, out.kind)) return peer_preposted_.claim(out);
   return {};
 }
 
 std::optional<errorcode_t> protocols::start_put(outgoing& out, network_key& key) {
-  if (const auto code = put_by_hand(context_, out)) return *code;
+  if (const auto code = put_by_cpu(context_, out)) return *code;
   if (!is_for_gpus(out, key)) return {};
   return start_on_gpus(context_, staged_, out, transfer::verb::put);
 }

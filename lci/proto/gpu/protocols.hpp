@@ -45,8 +45,8 @@ class protocols final : public part, private accelerator_hook {
     preposted_.publish(rank, preposted, where);
   }
   bool withdraw(receive& record) noexcept override { return preposted_.withdraw(record); }
-  bool write_by_hand(void* to, const void* from, std::size_t size) noexcept override {
-    return context_.common.gpus.write_by_hand(to, from, size);
+  bool write_by_cpu(void* to, const void* from, std::size_t size) noexcept override {
+    return context_.common.gpus.write_by_cpu(to, from, size);
   }
   void deliver(receive& to, const status_t& status, const std::byte* data) override;
   net::verdict deliver_am(comp_impl_t& to, int rank, const std::byte* data, std::size_t size,
@@ -76,6 +76,9 @@ class protocols final : public part, private accelerator_hook {
   }
   void on_drop_receive(int rank, wire::name receiver) noexcept override {
     staged_.on_drop_receive(rank, receiver);
+  }
+  std::string_view change_word(mem::atomic_job& job) noexcept override {
+    return context_.common.gpus.change_word(job);
   }
 
   context context_;

@@ -19,7 +19,7 @@ class null_accelerator final : public accelerator_hook {
   void prepare(receive&, int, tag_t, rcomp_t) override {}
   void publish(int, wire::name, match::engine&) override {}
   bool withdraw(receive&) noexcept override { return true; }
-  bool write_by_hand(void*, const void*, std::size_t) noexcept override { return false; }
+  bool write_by_cpu(void*, const void*, std::size_t) noexcept override { return false; }
   void deliver(receive&, const status_t&, const std::byte*) override { refuse(); }
   net::verdict deliver_am(comp_impl_t&, int, const std::byte*, std::size_t,
                           tag_t) noexcept override {
@@ -41,6 +41,7 @@ class null_accelerator final : public accelerator_hook {
   write_way prepare_write(wire::name, send_side&) noexcept override { return write_way::ready; }
   void on_drop_send(int, wire::name) noexcept override {}
   void on_drop_receive(int, wire::name) noexcept override {}
+  std::string_view change_word(mem::atomic_job&) noexcept override { return NOBODY; }
 
  private:
   static constexpr const char* NOBODY = "there is nobody for memory of accelerators";

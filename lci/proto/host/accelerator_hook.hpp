@@ -65,7 +65,7 @@ class accelerator_hook {
   // sender writes into it by itself, and the record is free for its pool.
   virtual bool withdraw(receive& record) noexcept = 0;
   // Copies a few bytes at once. False: not this way.
-  virtual bool write_by_hand(void* to, const void* from, std::size_t size) noexcept = 0;
+  virtual bool write_by_cpu(void* to, const void* from, std::size_t size) noexcept = 0;
   // Copies `data` to status.buffer, then signals. Takes over the receive, not the data. Throws
   // std::bad_alloc: nothing has changed.
   virtual void deliver(receive& to, const status_t& status, const std::byte* data) = 0;
@@ -95,6 +95,10 @@ class accelerator_hook {
   // The other end has given up, and names a state of a transfer in pieces.
   virtual void on_drop_send(int rank, wire::name sender) noexcept = 0;
   virtual void on_drop_receive(int rank, wire::name receiver) noexcept = 0;
+
+  // ---- words ----
+  // See mem::accelerator::atomic().
+  virtual std::string_view change_word(mem::atomic_job& job) noexcept = 0;
 
  protected:
   ~accelerator_hook() = default;

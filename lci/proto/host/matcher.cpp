@@ -53,7 +53,7 @@ LCI_COLD void send_to_device(host_context& host, receive& to, const status_t& st
 void complete(host_context& host, receive& to, const status_t& status, const std::byte* data,
               message* filed) noexcept {
   if (to.kind != mem::mem_kind::host && status.size != 0) [[unlikely]] {
-    if (!host.accelerator->write_by_hand(status.buffer, data, status.size)) {
+    if (!host.accelerator->write_by_cpu(status.buffer, data, status.size)) {
       send_to_device(host, to, status, data);
       if (filed != nullptr) give_back(host, *filed);
       return;
@@ -242,7 +242,7 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
     return errorcode_t::posted;
   }
   if (record.kind != mem::mem_kind::host && from->size != 0) {
-    if (!host.accelerator->write_by_hand(record.user.status.buffer, from->data, from->size)) {
+    if (!host.accelerator->write_by_cpu(record.user.status.buffer, from->data, from->size)) {
       send_to_device(host, record, outcome(record, *from), from->data);
       give_back(host, *from);
       return errorcode_t::posted;

@@ -42,9 +42,32 @@ void see(void* with, const match::engine::filed_entry& one) {
   }
 }
 
+std::uint16_t flag_of(net::peer_state state) noexcept {
+  switch (state) {
+    case net::peer_state::unknown:
+      return report_of::NOT_CONNECTED;
+    case net::peer_state::connecting:
+      return report_of::CONNECTING;
+    case net::peer_state::ready:
+      return report_of::CONNECTED;
+    default:
+      return 0;
+  }
+}
+
+// Calls were entered before, and may belong to any runtime.
+void add_peer_states(const core& of, sheet& to, const record* first) noexcept {
+  for (record& r : to) {
+    const bool is_own = &r >= first || r.what == kind::call;
+    if (is_own && r.rank >= 0 && r.rank < of.n && r.rank != of.me)
+      r.flags = static_cast<std::uint16_t>(r.flags | flag_of(of.peers.state(r.rank)));
+  }
+}
+
 }  // namespace
 
 void report(core& of, sheet& to) noexcept {
+  const record* const first = to.end();
   // First: engines may fill the sheet, and what is not in it would be taken for a rank that makes
   // no progress.
   if (!of.try_each_member([&](member& one) { one.report(to); })) to.add(kind::busy, "devices");
@@ -54,6 +77,7 @@ void report(core& of, sheet& to) noexcept {
       to.add(kind::busy, "a matching engine");
   });
   if (!has_engines) to.add(kind::busy, "the matching engines");
+  add_peer_states(of, to, first);
 }
 
 }  // namespace lci::proto

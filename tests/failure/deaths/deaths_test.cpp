@@ -85,7 +85,7 @@ void send_zero_copy_origin(actor& me, std::size_t size, int round) {
 }
 
 // The processor reads memory of a GPU, so the network sees what it sees of host memory.
-void send_by_hand_origin(actor& me, std::size_t size, int round) {
+void send_by_cpu_origin(actor& me, std::size_t size, int round) {
   cuda::real_gpu& gpu = cuda::real_gpu::get();
   const char* const data = source(me, size, round);
   void* const there = gpu.allocate(cuda::real_gpu::kind::device, size);
@@ -230,7 +230,7 @@ constexpr protocol PROTOCOLS[] = {
     {"send_packet_unexpected", 3000, way::packet, send_origin, receive_late},
     {"send_zero_copy", 3000, way::buffer, send_zero_copy_origin, receive},
     {"send_zero_copy_unexpected", 3000, way::buffer, send_zero_copy_origin, receive_late},
-    {"send_by_hand", 1000, way::packet, send_by_hand_origin, receive, protocol::GPU},
+    {"send_by_cpu", 1000, way::packet, send_by_cpu_origin, receive, protocol::GPU},
     {"send_rendezvous", 100000, way::write, send_origin, receive},
     {"send_rendezvous_unexpected", 100000, way::write, send_origin, receive_late},
     {"put_small", 64, way::write, put_origin, put_target, protocol::ONE_SIDED},

@@ -131,6 +131,17 @@ ibv_pd* alloc_parent_domain(ibv_context* c, ibv_parent_domain_init_attr* want) {
 
 }  // namespace
 
+}  // namespace lci::test::fake
+
+extern "C" ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
+  using namespace lci::test::fake;
+  const std::lock_guard lock(net().lock);
+  const auto at = net().extended_pairs.find(qp);
+  return at == net().extended_pairs.end() ? nullptr : at->second;
+}
+
+namespace lci::test::fake {
+
 void offer_newer_calls(open_card& c) {
   c.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   c.sz = sizeof(verbs_context);

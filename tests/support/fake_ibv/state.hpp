@@ -159,6 +159,8 @@ struct network {
   std::map<std::string, std::deque<failure>, std::less<>> failures;
   std::vector<std::string> complaints;
   std::vector<fake_advice> advice;
+  // What ibv_qp_to_qp_ex answers; made by who knows the queue pairs of a maker.
+  std::map<ibv_qp*, ibv_qp_ex*> extended_pairs;
   std::uint32_t next_number = 17, next_key = 1, datagrams = 0, random = 1;
 
   network();

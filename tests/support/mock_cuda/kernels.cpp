@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "backends/cuda/atomic_command.hpp"
 #include "backends/cuda/resident_command.hpp"
 #include "lci/wqe/c_face_calls.hpp"
 #include "tests/support/device_code/contents.hpp"
@@ -113,6 +114,8 @@ constexpr emulated_kernel KERNELS[] = {
     {"lci_test_compare_when_told", sizeof(task), &is_told_or_tired, &compare_when_told},
     {cuda::resident_layout::KERNEL, sizeof(cuda::resident_layout::arguments), &at_once, nullptr,
      &step_resident_copy},
+    {cuda::atomic_layout::KERNEL, sizeof(cuda::atomic_layout::arguments), &at_once, nullptr,
+     &step_atomic_words},
 };
 
 const emulated_kernel* kernel_of(const void* handle) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cuda/resident_command.hpp"
+#include "lci/wqe/apply_change.hpp"
 #include "tests/support/mock_cuda/state.hpp"
 
 namespace lci::mock {
@@ -30,7 +31,7 @@ struct resident_run {
 
 struct taken {
   std::uint64_t to, from, flag, value;
-  std::uint32_t size, shares, slot, kind, number;
+  std::uint32_t size, shares, slot, kind, form, number;
 };
 
 std::uint32_t read(std::uint32_t& word) {
@@ -50,9 +51,11 @@ bool read_command(layout::command& from, std::uint32_t turn, taken& out) {
     details[i] = static_cast<std::uint32_t>(tail);
     values[i] = std::atomic_ref(from.parts[i].value).load(std::memory_order_relaxed);
   }
-  out = {values[layout::TO],          values[layout::FROM],       values[layout::FLAG],
-         values[layout::VALUE],       details[layout::TO],        details[layout::FROM],
-         details[layout::FLAG] & 255, details[layout::FLAG] >> 8, details[layout::VALUE]};
+  out = {values[layout::TO],          values[layout::FROM],
+         values[layout::FLAG],        values[layout::VALUE],
+         details[layout::TO],         details[layout::FROM],
+         details[layout::FLAG] & 255, details[layout::FLAG] >> 8 & 255,
+         details[layout::FLAG] >> 16, details[layout::VALUE]};
   return true;
 }
 
@@ -66,8 +69,43 @@ std::byte* reach(state& s, const resident_run& run, device_ptr at, std::size_t s
   return is_host == on_host && (is_host || is_near) ? s.resolve(at, size) : nullptr;
 }
 
+result change_word(state& s, resident_run& run, const taken& c) {
+  wqe::word_change how;
+  how.value = c.from;
+  how.compare = c.flag;
+  how.what = (c.form & layout::SWAP) != 0 ? how.SWAP : how.ADD;
+  how.swap_mask = ~std::uint64_t{0};
+  how.compare_mask = (c.form & layout::COMPARE) != 0 ? ~std::uint64_t{0} : 0;
+  how.size = c.size;
+  std::byte* const at = reach(s, run, c.to, c.size, false);
+  std::byte* const answer = reach(s, run, c.value, sizeof(c.value), true);
+  if (at == nullptr || answer == nullptr || !is_sound(how) || c.to % c.size != 0)
+    return result::illegal_address;
+  const std::uint64_t old = wqe::apply(how, static_cast<void*>(at));
+  std::memcpy(answer, &old, sizeof(old));
+  write(run.with.shared->done[c.slot], c.number);
+  return result::success;
+}
+
+result raise_flag(state& s, resident_run& run, const taken& c) {
+  std::byte* const flag = reach(s, run, c.flag, sizeof(c.value), c.form == 0);
+  if (flag == nullptr || c.flag % sizeof(c.value) != 0) return result::illegal_address;
+  auto* const word = reinterpret_cast<std::uint64_t*>(flag);
+  if (c.form == layout::FLAG_ADD)
+    __atomic_fetch_add(word, c.value, __ATOMIC_RELEASE);
+  else
+    __atomic_store_n(word, c.value, __ATOMIC_RELEASE);
+  return result::success;
+}
+
 result carry_out(state& s, resident_run& run, const taken& c) {
   ++s.counts[layout::KERNEL];
+  if (c.kind == layout::ATOMIC) return change_word(s, run, c);
+  if (c.size == 0) {
+    if (const result code = raise_flag(s, run, c); code != result::success) return code;
+    write(run.with.shared->done[c.slot], c.number);
+    return result::success;
+  }
   const block* const target = s.find(c.to, c.size);
   const bool to_host = target != nullptr && target->kind == test::mock_memory::pinned;
   std::byte* const to = reach(s, run, c.to, c.size, to_host);
@@ -81,9 +119,7 @@ result carry_out(state& s, resident_run& run, const taken& c) {
   if (++run.shares[c.slot] != c.shares) return result::success;
   run.shares[c.slot] = 0;
   if (c.flag != 0) {
-    std::byte* const flag = reach(s, run, c.flag, sizeof(c.value), true);
-    if (flag == nullptr || c.flag % sizeof(c.value) != 0) return result::illegal_address;
-    __atomic_store_n(reinterpret_cast<std::uint64_t*>(flag), c.value, __ATOMIC_RELEASE);
+    if (const result code = raise_flag(s, run, c); code != result::success) return code;
   }
   write(run.with.shared->done[c.slot], c.number);
   return result::success;

@@ -180,5 +180,7 @@ void fill_graphs(functions& table);
 void fill_kernels(functions& table);
 // resident.cpp: the resident copy kernel.
 bool step_resident_copy(state& s, stream& on, operation& what, result& code);
+// atomics.cpp: the kernel for atomic operations.
+bool step_atomic_words(state& s, stream& on, operation& what, result& code);
 
 }  // namespace lci::mock

@@ -1,5 +1,5 @@
 // Host memory known to the driver, and what the parts do together; the parts have tests of their
-// own: copy_jobs, share_records, peer_maps.
+// own: copy_batcher, share_records, peer_maps.
 #include "backends/cuda/accelerator.hpp"
 
 #include "lci/errors.hpp"

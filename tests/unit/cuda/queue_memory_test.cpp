@@ -105,5 +105,35 @@ TEST_F(queue_memory_test, add__a_part_that_the_program_has_registered_is_not_all
   mock().free(pinned);
 }
 
+// All callers of the process share what is registered.
+TEST_F(queue_memory_test, open_for_kernels__counts_with_other_callers) {
+  const auto one = open_for_kernels(driver_), other = open_for_kernels(driver_);
+  EXPECT_EQ(one->map(pages_ + 8, 8, false), pages_ + 8);
+  EXPECT_EQ(other->map(pages_, HOST_PAGE, false), pages_);
+  EXPECT_EQ(registrations(), 1u);
+  one->unmap(pages_ + 8, 8);
+  EXPECT_EQ(mock().count("cuMemHostUnregister"), 0u);
+  other->unmap(pages_, HOST_PAGE);
+  EXPECT_EQ(mock().count("cuMemHostUnregister"), 1u);
+  one->unmap(pages_, 8);  // nothing is there
+  EXPECT_EQ(mock().count("cuMemHostUnregister"), 1u);
+}
+
+TEST_F(queue_memory_test, open_for_kernels__a_register_that_is_refused_says_which_option) {
+  mock().fail_nth("cuMemHostRegister", 1, abi::result::not_permitted);
+  EXPECT_TRUE(test::throws_with<backend_error>(
+      [&] { open_for_kernels(driver_)->map(pages_, 8, true); }, {"PeerMappingOverride"}));
+}
+
+class no_dma_buf_test : public cuda_test {
+ protected:
+  no_dma_buf_test() : cuda_test({.dma_buf = false}) {}
+};
+
+TEST_F(no_dma_buf_test, why_no_dma_buf__of_the_gpu) {
+  driver_.require();
+  EXPECT_EQ(open_for_kernels(driver_)->why_no_dma_buf(), "GPU 0 or its driver has no dma-buf");
+}
+
 }  // namespace
 }  // namespace lci::cuda

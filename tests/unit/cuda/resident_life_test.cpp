@@ -248,7 +248,7 @@ TEST_F(resident_test, shared_gpu__is_done_without_once_it_is_known) {
     job.way = copy_way::to_peer;
     job.is_in_reach = true;
     EXPECT_FALSE(one.take(job, {}));
-    job_chain unwanted;
+    copy_job_list unwanted;
     EXPECT_EQ(one.poll(unwanted), 0u);
   }
   const std::string said = testing::internal::GetCapturedStderr();

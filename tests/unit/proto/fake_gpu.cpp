@@ -12,6 +12,7 @@
 #include <map>
 
 #include "lci/mem/arena.hpp"
+#include "lci/wqe/apply_change.hpp"
 
 namespace lci::test {
 
@@ -187,33 +188,33 @@ void fake_gpu::add(mem::copy_job& job, std::uint64_t* flag, std::uint64_t value)
 }
 
 // The tests that are about it say `on`.
-mem::by_hand_limits fake_gpu::allow_by_hand(attr_gpu_gdrcopy_t wanted) {
-  return wanted == attr_gpu_gdrcopy_t::on ? BY_HAND : mem::by_hand_limits{};
+mem::cpu_copy_limits fake_gpu::allow_cpu_copies(attr_gpu_gdrcopy_t wanted) {
+  return wanted == attr_gpu_gdrcopy_t::on ? CPU_LIMITS : mem::cpu_copy_limits{};
 }
 
-bool fake_gpu::copy_by_hand(std::byte* to, const std::byte* from, std::size_t size,
-                            std::size_t limit) noexcept {
+bool fake_gpu::copy_by_cpu(std::byte* to, const std::byte* from, std::size_t size,
+                           std::size_t limit) noexcept {
   const std::lock_guard lock(mutex_);
-  if (size == 0 || size > limit) end("a copy by hand of a size that was not allowed");
+  if (size == 0 || size > limit) end("a copy by the processor of a size that was not allowed");
   if (is_dead_) return false;
   if (how_.refuse_hand_one_in != 0 && rng_() % how_.refuse_hand_one_in == 0) return false;
   bool from_device = false;
   bool to_device = false;
   std::byte* const target = touchable(to, size, to_device);
   const std::byte* const source = touchable(from, size, from_device);
-  if (target == nullptr || source == nullptr) end("a copy by hand leaves its memory");
-  if (from_device == to_device) end("a copy by hand whose ends are of one kind");
+  if (target == nullptr || source == nullptr) end("a copy by the processor leaves its memory");
+  if (from_device == to_device) end("a copy by the processor whose ends are of one kind");
   std::memcpy(target, source, size);
-  ++by_hand_;
+  ++by_cpu_;
   return true;
 }
 
-bool fake_gpu::read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  return copy_by_hand(to, from, size, BY_HAND.read);
+bool fake_gpu::read_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  return copy_by_cpu(to, from, size, CPU_LIMITS.read);
 }
 
-bool fake_gpu::write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept {
-  return copy_by_hand(to, from, size, BY_HAND.write);
+bool fake_gpu::write_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+  return copy_by_cpu(to, from, size, CPU_LIMITS.write);
 }
 
 void fake_gpu::copy(mem::copy_job& job) noexcept {
@@ -249,11 +250,26 @@ void fake_gpu::run(waiting& one) noexcept {
                                                                    std::memory_order_release);
 }
 
+std::string_view fake_gpu::atomic(mem::atomic_job& job) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (how_.refuses_atomics) return "the fake GPU was told to refuse";
+  if (!is_dead_) words_.push_back(&job);
+  ++atomics_;
+  return "";
+}
+
 std::size_t fake_gpu::poll() noexcept {
   std::size_t told = 0;
   std::deque<waiting> over;
+  mem::atomic_job* changed = nullptr;
+  bool fails = false;
   {
     const std::lock_guard lock(mutex_);
+    fails = how_.fails_atomics;
+    if (!words_.empty()) {
+      changed = words_[rng_() % words_.size()];
+      std::erase(words_, changed);
+    }
     std::shuffle(jobs_.begin(), jobs_.end(), rng_);
     for (waiting& one : jobs_) {
       if (!one.has_run && one.runs_in-- == 0) run(one);
@@ -261,6 +277,11 @@ std::size_t fake_gpu::poll() noexcept {
     }
     for (const waiting& one : over)
       std::erase_if(jobs_, [&](const waiting& j) { return j.job == one.job; });
+  }
+  if (changed != nullptr) {
+    if (!fails) changed->old = wqe::apply(changed->change, fake_bytes(changed->at));
+    changed->on_performed(fails ? "the fake GPU was told to fail" : "");
+    ++told;
   }
   for (const waiting& one : over) {
     if (one.fails) ++failed_;

@@ -56,19 +56,22 @@ class fake_gpu final : public mem::accelerator {
     bool refuses_map = false;
     bool refuses_flags = false;
     bool refuses_pin = false;
+    bool refuses_atomics = false;
+    bool fails_atomics = false;
     std::uint32_t refuse_hand_one_in = 0;  // copies by the processor; 0: none is refused
   };
-  // What it says to allow_by_hand(on).
-  static constexpr mem::by_hand_limits BY_HAND = {1024, 8192};
+  // What it says to allow_cpu_copies(on).
+  static constexpr mem::cpu_copy_limits CPU_LIMITS = {1024, 8192};
 
   explicit fake_gpu(mem::arena& records);
   ~fake_gpu() override;
-  mem::by_hand_limits allow_by_hand(attr_gpu_gdrcopy_t wanted) override;
-  bool read_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
-  bool write_by_hand(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
+  mem::cpu_copy_limits allow_cpu_copies(attr_gpu_gdrcopy_t wanted) override;
+  bool read_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
+  bool write_by_cpu(std::byte* to, const std::byte* from, std::size_t size) noexcept override;
   void copy(mem::copy_job& job) noexcept override;
   bool copy_and_flag(mem::copy_job& job, std::uint64_t* flag,
                      std::uint64_t value) noexcept override;
+  std::string_view atomic(mem::atomic_job& job) noexcept override;
   std::size_t poll() noexcept override;
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
@@ -89,7 +92,8 @@ class fake_gpu final : public mem::accelerator {
   std::uint64_t copies() const noexcept { return copies_; }  // taken over so far
   std::uint64_t flagged() const noexcept { return flagged_; }
   std::uint64_t failed() const noexcept { return failed_; }
-  std::uint64_t by_hand() const noexcept { return by_hand_; }  // copies of the processor
+  std::uint64_t by_cpu() const noexcept { return by_cpu_; }  // copies of the processor
+  std::uint64_t atomics() const noexcept { return atomics_; }  // taken over so far
   std::size_t under_way() const noexcept;
   std::size_t mapped() const noexcept { return mapped_; }  // mapped_memory alive
   std::size_t forgotten() const noexcept { return forgotten_.size(); }
@@ -106,8 +110,8 @@ class fake_gpu final : public mem::accelerator {
     bool has_run;
   };
   void add(mem::copy_job& job, std::uint64_t* flag, std::uint64_t value) noexcept;
-  bool copy_by_hand(std::byte* to, const std::byte* from, std::size_t size,
-                    std::size_t limit) noexcept;
+  bool copy_by_cpu(std::byte* to, const std::byte* from, std::size_t size,
+                   std::size_t limit) noexcept;
   void run(waiting& one) noexcept;
   void check_places(const mem::copy_job& job) const noexcept;
   static void release(void* held) noexcept;
@@ -119,9 +123,10 @@ class fake_gpu final : public mem::accelerator {
   settings how_;
   std::mt19937_64 rng_;
   std::deque<waiting> jobs_;
+  std::deque<mem::atomic_job*> words_;  // one runs in each poll
   std::set<std::pair<std::byte*, std::size_t>> pinned_;
   std::multiset<int> forgotten_;
-  std::uint64_t copies_ = 0, flagged_ = 0, failed_ = 0, by_hand_ = 0;
+  std::uint64_t copies_ = 0, flagged_ = 0, failed_ = 0, by_cpu_ = 0, atomics_ = 0;
   std::size_t mapped_ = 0;
   bool is_dead_ = false;
 };

@@ -90,7 +90,7 @@ gpu_world::gpu_world(const gpu_options& options)
       kept(static_cast<std::size_t>(options.ranks)),
       registers_buffers(options.registers_buffers) {
   for (auto& n : nodes) {
-    if (options.by_hand) n->shared.gpu.gpus.set_gdrcopy(attr_gpu_gdrcopy_t::on);
+    if (options.by_cpu) n->shared.gpu.gpus.set_gdrcopy(attr_gpu_gdrcopy_t::on);
     gpus_.push_back(static_cast<fake_gpu*>(&n->shared.gpu.gpus.use(fake_domain())));
     fake_gpu::settings how = options.gpu;
     how.seed += static_cast<unsigned>(n->core.me);

@@ -42,7 +42,7 @@ struct gpu_options {
   sim_options sim;
   lci::attr_gpu_path_t way = lci::attr_gpu_path_t::auto_select;
   fake_gpu::settings gpu;
-  bool by_hand = false;     // the processor copies a few bytes itself
+  bool by_cpu = false;      // the processor copies a few bytes itself
   bool is_tight = false;    // staging memory is short: few small sets, so that slots are used again
   bool is_starved = false;  // there is no staging memory at all
   int ranks = 2;

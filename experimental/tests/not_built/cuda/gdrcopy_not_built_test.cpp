@@ -28,13 +28,13 @@ class gdrcopy_not_built : public cuda_test {
 
 TEST_F(gdrcopy_not_built, on__is_an_error_that_names_the_option) {
   EXPECT_TRUE(test::throws_with<backend_error>(
-      [&] { acc_->allow_by_hand(attr_gpu_gdrcopy_t::on); },
+      [&] { acc_->allow_cpu_copies(attr_gpu_gdrcopy_t::on); },
       {"gpu_gdrcopy is on, but", "experimental and not built", "-DLCI_EXPERIMENTAL=ON"}));
 }
 
 TEST_F(gdrcopy_not_built, auto_and_off__do_without) {
   for (const auto wanted : {attr_gpu_gdrcopy_t::auto_select, attr_gpu_gdrcopy_t::off}) {
-    const mem::by_hand_limits limits = acc_->allow_by_hand(wanted);
+    const mem::cpu_copy_limits limits = acc_->allow_cpu_copies(wanted);
     EXPECT_EQ(limits.read, 0u);
     EXPECT_EQ(limits.write, 0u);
   }

@@ -2,6 +2,7 @@
 // and nobody else notices.
 #include "backends/ibv/completions.hpp"
 #include "backends/ibv/data_direct.hpp"
+#include "backends/ibv/gpu_tiers.hpp"
 #include "backends/ibv/registrar.hpp"
 #include "backends/ibv/select.hpp"
 #include "lci/errors.hpp"
@@ -46,6 +47,30 @@ TEST_F(verbs_not_built, data_direct__asked_for_with_others_leaves_those) {
 
 TEST_F(verbs_not_built, data_direct__not_asked_for_is_left_out) {
   for (const char* rules : {"auto", "^data_direct", "dma_buf"}) make_registrar(rules);
+}
+
+TEST_F(verbs_not_built, gpu_tiers__asked_for_are_an_error_that_names_the_option) {
+  const chosen_port port = open_best_port({});
+  for (const net::gpu_tier tier : net::GPU_TIERS) {
+    tier_options options;
+    options.tier = tier;
+    EXPECT_TRUE(test::throws_with<backend_error>(
+        [&] { gpu_tiers::open(port, nullptr, options); },
+        {net::name_of(tier), "experimental and not built", "-DLCI_EXPERIMENTAL=ON"}));
+  }
+}
+
+TEST_F(verbs_not_built, gpu_tiers__the_proxy_is_the_highest) {
+  const auto all = net::list_gpu_tiers({&PROVIDER, 1}, {}, true);
+  ASSERT_EQ(all.size(), net::GPU_TIERS.size());
+  for (const net::tier_report& one : all)
+    EXPECT_EQ(one.why_not, one.tier == net::gpu_tier::proxy
+                               ? ""
+                               : "experimental, not built: configure with -DLCI_EXPERIMENTAL=ON");
+  EXPECT_EQ(net::choose_gpu_tier(net::gpu_tier::automatic, all), net::gpu_tier::proxy);
+  EXPECT_TRUE(
+      test::throws_with<backend_error>([&] { net::choose_gpu_tier(net::gpu_tier::cpu_rings, all); },
+                                       {"T1 GPU writes, CPU rings", "experimental, not built"}));
 }
 
 class multi_rail_not_built : public verbs_not_built {

@@ -1,6 +1,8 @@
 #include "experimental/ibv/multi_rail/side_regions.hpp"
 
+#include "lci/errors.hpp"
 #include "tests/unit/ibv/kept_regions.hpp"
+#include "tests/unit/ibv/world.hpp"
 
 namespace lci::ibv {
 namespace {
@@ -14,6 +16,19 @@ class side_regions_test : public region_keeping {
     all->set_rails(std::move(rails));
   }
 };
+
+class make_rail_regions_test : public on_a_card {};
+
+TEST_F(make_rail_regions_test, one_card__a_size_that_is_none_is_an_error_that_names_the_variable) {
+  environment_.set("LCI_IBV_RAIL_SIZE", "much");
+  try {
+    open(1);
+    ADD_FAILURE() << "it was taken";
+  } catch (const argument_error& problem) {
+    EXPECT_NE(std::string(problem.what()).find("LCI_IBV_RAIL_SIZE"), std::string::npos)
+        << problem.what();
+  }
+}
 
 TEST_F(side_regions_test, add__what_is_kept_makes_room_on_the_other_cards) {
   open();

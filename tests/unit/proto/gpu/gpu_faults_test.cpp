@@ -19,7 +19,7 @@ struct fault_case {
   lci::attr_gpu_path_t way;
   std::size_t size;
   bool is_offered = false;  // the sender knows the receive before it sends
-  bool by_hand = false;     // the processor copies, every other time
+  bool by_cpu = false;      // the processor copies, every other time
 };
 
 std::vector<fault_case> fault_cases() {
@@ -58,7 +58,7 @@ std::string name_of_case(const fault_case& c) {
   return std::string(name_of(c.what)) + kind(c.near) + kind(c.far) +
          (c.maps ? "_mapped" : "_apart") +
          (c.way == lci::attr_gpu_path_t::auto_select ? "_direct_" : "_staged_") +
-         std::to_string(c.size) + (c.is_offered ? "_offered" : "") + (c.by_hand ? "_by_hand" : "");
+         std::to_string(c.size) + (c.is_offered ? "_offered" : "") + (c.by_cpu ? "_by_cpu" : "");
 }
 
 gpu_options faulty_options(const fault_case& c) {
@@ -68,7 +68,7 @@ gpu_options faulty_options(const fault_case& c) {
   o.way = c.way;
   o.is_tight = true;
   o.gpu.max_delay = 1;
-  o.by_hand = c.by_hand;
+  o.by_cpu = c.by_cpu;
   o.gpu.refuse_hand_one_in = 2;
   return o;
 }
@@ -76,7 +76,7 @@ gpu_options faulty_options(const fault_case& c) {
 // Every operation and every pair of kinds of memory, by one way each.
 bool is_in_sample(const fault_case& c) {
   const bool is_direct = c.way == lci::attr_gpu_path_t::auto_select;
-  return c.by_hand || lci::test::IS_SANITIZED ||
+  return c.by_cpu || lci::test::IS_SANITIZED ||
          (c.size == 3000 && (is_direct ? !c.is_offered : c.maps == (c.what == verb::put)));
 }
 std::vector<fault_case> fault_cases_that_are(bool in_sample) {

@@ -50,9 +50,9 @@ std::vector<gpu_kind> gpu_kinds() {
     add("no_pinning", [](gpu_options& o) { o.gpu.refuses_pin = true; });
     add("no_flags", [](gpu_options& o) { o.gpu.refuses_flags = true; });
     add("no_immediate", [](gpu_options& o) { o.sim.caps.write_with_immediate = false; });
-    add("by_hand", [](gpu_options& o) { o.by_hand = true; });
-    add("by_hand_at_times", [](gpu_options& o) {
-      o.by_hand = true;
+    add("by_cpu", [](gpu_options& o) { o.by_cpu = true; });
+    add("by_cpu_at_times", [](gpu_options& o) {
+      o.by_cpu = true;
       o.gpu.refuse_hand_one_in = 2;
       o.sim.refuse_one_in = 3;
       o.sim.depth = 4;
@@ -109,12 +109,12 @@ TEST_P(any_gpu_fabric, many_at_once__all_complete) {
 }
 
 // What the processor copies itself: how many copies it makes, and how many the GPUs.
-TEST(gpu_by_hand, small_messages__need_no_copy_of_a_gpu) {
+TEST(gpu_by_cpu, small_messages__need_no_copy_of_a_gpu) {
   struct row {
     verb what;
     mem_kind near, far;
     std::size_t size;
-    std::uint64_t by_hand, by_gpu;
+    std::uint64_t by_cpu, by_gpu;
   };
   constexpr mem_kind HOST = mem_kind::host, GPU = mem_kind::device;
   const row rows[] = {{verb::send, GPU, GPU, 8, 2, 0},
@@ -132,11 +132,11 @@ TEST(gpu_by_hand, small_messages__need_no_copy_of_a_gpu) {
     for (const row& one : rows) {
       gpu_options options;
       options.sim.maps_arenas = true;
-      options.by_hand = allowed;
+      options.by_cpu = allowed;
       gpu_world w(options);
       run_one(w, one.what, one.near, one.far, one.size);
       const std::string text = std::string(name_of(one.what)) + " " + std::to_string(one.size);
-      EXPECT_EQ(w.gpu(0).by_hand() + w.gpu(1).by_hand(), allowed ? one.by_hand : 0u) << text;
+      EXPECT_EQ(w.gpu(0).by_cpu() + w.gpu(1).by_cpu(), allowed ? one.by_cpu : 0u) << text;
       if (allowed) {
         EXPECT_EQ(w.gpu(0).copies() + w.gpu(1).copies(), one.by_gpu) << text;
       } else {
@@ -146,21 +146,21 @@ TEST(gpu_by_hand, small_messages__need_no_copy_of_a_gpu) {
 }
 
 // The word `direct` means copy engines.
-TEST(gpu_by_hand, path_direct__is_left_alone) {
+TEST(gpu_by_cpu, path_direct__is_left_alone) {
   gpu_options options;
   options.sim.maps_arenas = true;
-  options.by_hand = true;
+  options.by_cpu = true;
   options.way = lci::attr_gpu_path_t::direct;
   gpu_world w(options);
   run_one(w, verb::send, mem_kind::device, mem_kind::device, 8);
-  EXPECT_EQ(w.gpu(0).by_hand(), 0u);
+  EXPECT_EQ(w.gpu(0).by_cpu(), 0u);
   EXPECT_EQ(w.gpu(0).copies(), 1u);
 }
 
 // The receive comes after the message: the post itself has the bytes.
-TEST(gpu_by_hand, message_that_waits__is_there_when_the_receive_is_posted) {
+TEST(gpu_by_cpu, message_that_waits__is_there_when_the_receive_is_posted) {
   gpu_options options;
-  options.by_hand = true;
+  options.by_cpu = true;
   gpu_world w(options);
   for (const std::size_t size : {8, 100, 1000}) {
     exchange one(w, verb::send, mem_kind::device, mem_kind::device, size);

@@ -1,4 +1,4 @@
-#include "backends/cuda/copy_jobs.hpp"
+#include "backends/cuda/copy_batcher.hpp"
 
 #include <deque>
 #include <thread>
@@ -91,8 +91,8 @@ TEST_F(accelerator_test, copy__a_batch_worth_it_goes_without_a_poll_and_two_are_
   for (told_job& job : jobs) copy(job, copy_way::to_peer, a, a, 8);
   EXPECT_EQ(mock().count("cuStreamWriteValue64"), 2u);
   for (int i = 0; i < 10; ++i) acc_->poll();
-  EXPECT_EQ(mock().count("cuStreamWriteValue64"), copy_jobs::SMALL_UNDER_WAY);
-  EXPECT_EQ(mock().queued_operations(), 1 + copy_jobs::WORTH_A_POST + 2);
+  EXPECT_EQ(mock().count("cuStreamWriteValue64"), copy_batcher::SMALL_UNDER_WAY);
+  EXPECT_EQ(mock().queued_operations(), 1 + copy_batcher::WORTH_A_POST + 2);
   finish(jobs.size());
   for (const told_job& job : jobs) EXPECT_EQ(job.calls, 1);
 }
@@ -112,7 +112,7 @@ TEST_F(accelerator_test, copy__large_ones_do_not_hold_up_small_ones) {
   void* const a = gpu_memory(4 * MIB);
   const auto large = pattern(4 * MIB, 4), little = pattern(64, 5);
   void* const b = gpu_memory(64);
-  std::deque<told_job> bulk(2 * copy_jobs::LARGE_UNDER_WAY);
+  std::deque<told_job> bulk(2 * copy_batcher::LARGE_UNDER_WAY);
   told_job small;
   for (told_job& job : bulk) copy(job, copy_way::to_device, a, large.data(), large.size());
   EXPECT_LE(mock().queued_bytes(), 2 * 256 * KIB);  // chunks
@@ -128,7 +128,7 @@ TEST_F(accelerator_test, copy__large_ones_do_not_hold_up_small_ones) {
 TEST_F(accelerator_test, copy__gathering_and_telling_allocate_nothing) {
   if (!test::has_alloc_counter()) GTEST_SKIP() << test::ALLOC_COUNTER_MISSING;
   void* const a = gpu_memory(KIB);
-  std::deque<told_job> jobs(copy_jobs::WORTH_A_POST);
+  std::deque<told_job> jobs(copy_batcher::WORTH_A_POST);
   copy(jobs[0], copy_way::to_peer, a, a, 8);  // the mock allocates, so its calls are left out
   {
     const test::alloc_counter counter;

@@ -1,4 +1,4 @@
-#include "lci/comp/holder.hpp"
+#include "lci/comp/free_guard.hpp"
 
 #include <atomic>
 #include <mutex>
@@ -8,16 +8,16 @@
 namespace lci::comp {
 namespace {
 
-struct all_holders {
+struct all_guards {
   base::spinlock lock;  // guards the list
-  holder* first = nullptr;
+  free_guard* first = nullptr;
   std::atomic<int> count{0};  // of the list; written under lock
 };
-constinit all_holders all;
+constinit all_guards all;
 
 }  // namespace
 
-void holder::hold(const comp_impl_t& object, const char* by, const void* of) noexcept {
+void free_guard::hold(const comp_impl_t& object, const char* by, const void* of) noexcept {
   let_go();
   const std::lock_guard guard(all.lock);
   object_ = &object;
@@ -32,13 +32,13 @@ void holder::hold(const comp_impl_t& object, const char* by, const void* of) noe
   all.count.fetch_add(1, std::memory_order_relaxed);
 }
 
-void holder::let_go() noexcept {
+void free_guard::let_go() noexcept {
   if (by_ == nullptr) return;  // never held anything
   const std::lock_guard guard(all.lock);
   unlink_locked();
 }
 
-void holder::unlink_locked() noexcept {
+void free_guard::unlink_locked() noexcept {
   if (object_ == nullptr) return;
   *link_ = next_;
   if (next_ != nullptr) next_->link_ = link_;
@@ -49,15 +49,15 @@ void holder::unlink_locked() noexcept {
 held held::find(const comp_impl_t& object) noexcept {
   if (all.count.load(std::memory_order_relaxed) == 0) return {};
   const std::lock_guard guard(all.lock);
-  for (const holder* h = all.first; h != nullptr; h = h->next_)
+  for (const free_guard* h = all.first; h != nullptr; h = h->next_)
     if (h->object_ == &object) return {h->by_, h->of_};
   return {};
 }
 
-void forget_holders(const void* of) noexcept {
+void forget_free_guards(const void* of) noexcept {
   const std::lock_guard guard(all.lock);
-  for (holder* h = all.first; h != nullptr;) {
-    holder* const next = h->next_;
+  for (free_guard* h = all.first; h != nullptr;) {
+    free_guard* const next = h->next_;
     if (h->of_ == of) h->unlink_locked();
     h = next;
   }

@@ -1,4 +1,4 @@
-#include "backends/cuda/copy_jobs.hpp"
+#include "backends/cuda/copy_batcher.hpp"
 
 #include <cstring>
 #include <exception>
@@ -29,8 +29,8 @@ bool as_stores(std::span<const copy> copies, store_array& out) noexcept {
 
 }  // namespace
 
-copy_jobs::copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits,
-                     const resident_options& wanted) noexcept
+copy_batcher::copy_batcher(gpu_list& gpus, int ordinal, const copier_limits& limits,
+                           const resident_options& wanted) noexcept
     : gpus_(gpus), ordinal_(ordinal), limits_(limits), wanted_(wanted) {
   for (std::size_t i = 0; i < roads_.size(); ++i) {
     roads_[i].way = static_cast<direction>(i / 2);
@@ -44,7 +44,7 @@ copy_jobs::copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits,
 
 // The copier, made now if there is none. Null: another thread makes it, or it cannot be made, and
 // then what was gathered is refused. The next job tries again: memory may be there by then.
-copier* copy_jobs::ready() noexcept {
+copier* copy_batcher::ready() noexcept {
   // edge cuda.copier_made: the copier is seen as made; partner is the store below.
   if (copier* const made = copier_.load(std::memory_order_acquire)) return made;
   const std::unique_lock lock(making_, std::try_to_lock);
@@ -61,7 +61,7 @@ copier* copy_jobs::ready() noexcept {
 }
 
 // Needs making_. Without the kernel everything goes by the copy engine.
-void copy_jobs::make_resident_locked() noexcept {
+void copy_batcher::make_resident_locked() noexcept {
   if (wanted_.blocks == 0) return;
   try {
     owned_kernel_ = std::make_unique<resident>(gpus_.at(ordinal_), wanted_);
@@ -72,23 +72,23 @@ void copy_jobs::make_resident_locked() noexcept {
   }
 }
 
-void copy_jobs::rest() noexcept {
+void copy_batcher::rest() noexcept {
   if (resident* const one = kernel()) one->stop();
 }
 
-void copy_jobs::refuse_all(const char* why) noexcept {
+void copy_batcher::refuse_all(const char* why) noexcept {
   std::string text(why);
   const std::lock_guard lock(lock_);
   for (road& on : roads_) refused_.append(std::exchange(on.gathered, {}));
   refusal_.swap(text);
 }
 
-copy_jobs::road& copy_jobs::road_of(const mem::copy_job& job) noexcept {
+copy_batcher::road& copy_batcher::road_of(const mem::copy_job& job) noexcept {
   const std::size_t is_large = job.size > limits_.small_max ? 1 : 0;
   return roads_[2 * static_cast<std::size_t>(job.way) + is_large];
 }
 
-bool copy_jobs::add_flagged(mem::copy_job& job, const flag_write& flag) noexcept {
+bool copy_batcher::add_flagged(mem::copy_job& job, const flag_write& flag) noexcept {
   copier* const to = ready();
   if (to == nullptr) return false;
   if (resident* const one = kernel(); one != nullptr && one->take(job, flag)) return true;
@@ -116,12 +116,12 @@ bool copy_jobs::add_flagged(mem::copy_job& job, const flag_write& flag) noexcept
   return false;
 }
 
-void copy_jobs::add(mem::copy_job& job) noexcept {
+void copy_batcher::add(mem::copy_job& job) noexcept {
   if (resident* const one = kernel(); one != nullptr && one->take(job, {})) return;
   add_to_copier(job);
 }
 
-void copy_jobs::add_to_copier(mem::copy_job& job) noexcept {
+void copy_batcher::add_to_copier(mem::copy_job& job) noexcept {
   road& on = road_of(job);
   const bool is_large = on.is_large;
   bool goes_now = false;
@@ -138,7 +138,7 @@ void copy_jobs::add_to_copier(mem::copy_job& job) noexcept {
 }
 
 // The next post of this road, or null when there is nothing to hand over or no room.
-copy_jobs::batch* copy_jobs::begin(road& on, copy_array& copies) noexcept {
+copy_batcher::batch* copy_batcher::begin(road& on, copy_array& copies) noexcept {
   const std::lock_guard lock(lock_);
   if (on.gathered.first == nullptr || !on.has_room() || free_ == nullptr) return nullptr;
   batch& next = *free_;
@@ -159,7 +159,7 @@ copy_jobs::batch* copy_jobs::begin(road& on, copy_array& copies) noexcept {
   return &next;
 }
 
-copy_answer copy_jobs::post(copier& to, std::span<const copy> copies, batch& what) noexcept {
+copy_answer copy_batcher::post(copier& to, std::span<const copy> copies, batch& what) noexcept {
   const direction way = what.on->way;
   store_array stores;
   if (way == direction::to_gpu && to.device().facts().stream_stores && as_stores(copies, stores)) {
@@ -171,7 +171,7 @@ copy_answer copy_jobs::post(copier& to, std::span<const copy> copies, batch& wha
 }
 
 // False: nothing more can go now.
-bool copy_jobs::hand_over(copier& to, road& on) noexcept {
+bool copy_batcher::hand_over(copier& to, road& on) noexcept {
   copy_array copies;
   batch* const next = begin(on, copies);
   if (next == nullptr) return false;
@@ -191,12 +191,12 @@ bool copy_jobs::hand_over(copier& to, road& on) noexcept {
   return true;
 }
 
-void copy_jobs::put_back(batch& unwanted, bool one_by_one) noexcept {
+void copy_batcher::put_back(batch& unwanted, bool one_by_one) noexcept {
   const std::lock_guard lock(lock_);
   put_back_locked(unwanted, one_by_one);
 }
 
-void copy_jobs::put_back_locked(batch& unwanted, bool one_by_one) noexcept {
+void copy_batcher::put_back_locked(batch& unwanted, bool one_by_one) noexcept {
   road& on = *unwanted.on;
   --on.under_way;
   if (one_by_one) on.alone += unwanted.jobs.count;
@@ -206,7 +206,7 @@ void copy_jobs::put_back_locked(batch& unwanted, bool one_by_one) noexcept {
 
 // Called by the copier's poll(), and by hand_over(): tell() has it from here, unless one bad
 // address has made the driver refuse all of them. Then the others go without it.
-void copy_jobs::end(batch& ended, const failure& why) noexcept {
+void copy_batcher::end(batch& ended, const failure& why) noexcept {
   const std::lock_guard lock(lock_);
   if (is_of_one_call(why.kind()) && ended.jobs.count > 1) return put_back_locked(ended, true);
   --ended.on->under_way;
@@ -219,9 +219,9 @@ void copy_jobs::end(batch& ended, const failure& why) noexcept {
   }
 }
 
-void copy_jobs::free_locked(batch& used) noexcept { used.next = std::exchange(free_, &used); }
+void copy_batcher::free_locked(batch& used) noexcept { used.next = std::exchange(free_, &used); }
 
-std::array<bool, 2 * DIRECTIONS> copy_jobs::waiting_roads() noexcept {
+std::array<bool, 2 * DIRECTIONS> copy_batcher::waiting_roads() noexcept {
   std::array<bool, 2 * DIRECTIONS> found;
   const std::lock_guard lock(lock_);
   for (std::size_t i = 0; i < roads_.size(); ++i)
@@ -229,10 +229,10 @@ std::array<bool, 2 * DIRECTIONS> copy_jobs::waiting_roads() noexcept {
   return found;
 }
 
-std::size_t copy_jobs::poll() noexcept {
+std::size_t copy_batcher::poll() noexcept {
   std::size_t told = 0;
   if (resident* const one = kernel()) {
-    job_chain unwanted;
+    copy_job_list unwanted;
     told = one->poll(unwanted);
     while (mem::copy_job* const job = unwanted.take_first()) add_to_copier(*job);
   }
@@ -249,8 +249,8 @@ std::size_t copy_jobs::poll() noexcept {
   return told + tell();
 }
 
-std::size_t copy_jobs::tell() noexcept {
-  job_chain copied, refused;
+std::size_t copy_batcher::tell() noexcept {
+  copy_job_list copied, refused;
   std::string refusal;
   batch* failed = nullptr;
   {
@@ -268,7 +268,7 @@ std::size_t copy_jobs::tell() noexcept {
   std::size_t told = copied.tell("") + refused.tell(refusal);
   while (failed != nullptr) {
     batch& one = *std::exchange(failed, failed->next);
-    job_chain jobs = std::exchange(one.jobs, {});
+    copy_job_list jobs = std::exchange(one.jobs, {});
     const std::string text = text_of(copier_.load(std::memory_order_relaxed)->device().call(),
                                      one.error, "GPU " + std::to_string(ordinal_));
     {

@@ -15,9 +15,9 @@
 
 namespace lci::cuda {
 
-class by_hand {
+class cpu_copy {
  public:
-  virtual ~by_hand() = default;
+  virtual ~cpu_copy() = default;
   // The range lies in `of`, an allocation as it is now. True: the bytes are there, for any code
   // that looks afterwards. False: not this way; the destination is as before, or partly written.
   virtual bool write(const allocation& of, abi::device_ptr to, const void* from,
@@ -28,9 +28,9 @@ class by_hand {
 
 // libraries: the names to try. Null: not used here. wanted: not off; with `on`, throws
 // backend_error instead.
-std::unique_ptr<by_hand> make_by_hand(gpu_list& gpus, std::span<const char* const> libraries,
-                                      attr_gpu_gdrcopy_t wanted);
+std::unique_ptr<cpu_copy> make_cpu_copy(gpu_list& gpus, std::span<const char* const> libraries,
+                                        attr_gpu_gdrcopy_t wanted);
 // For people: empty where it would be used, else one sentence.
-std::string why_not_by_hand(std::span<const char* const> libraries);
+std::string why_no_cpu_copy(std::span<const char* const> libraries);
 
 }  // namespace lci::cuda

@@ -1,8 +1,8 @@
-// The copies that protocols ask of one GPU, between mem::accelerator and its copier: small ones are
-// gathered while others of the same way are under way and handed over together, because a post
-// costs 2 us alone and half a microsecond in company. Callers: accelerator. Threads: shared, all
-// functions; lists are spliced under a short spinlock, which is never held across a driver call or
-// a job's function.
+// Takes the copies that protocols ask of one GPU and hands them to its copier in batches: small
+// ones are gathered while others of the same direction are under way and posted together, because a
+// post costs 2 us alone and half a microsecond in company. Callers: accelerator. Threads: shared,
+// all functions; lists are spliced under a short spinlock, which is never held across a driver call
+// or a job's function.
 // Always true: a job ends in exactly one on_copied(), from poll(), outside every lock. A job that
 // the GPU cannot be asked for (no copier, a refused post) is told so by poll() as well. Once warm
 // nothing is allocated per job. Nothing here waits for the GPU.
@@ -17,14 +17,14 @@
 #include <string_view>
 
 #include "backends/cuda/copier.hpp"
-#include "backends/cuda/job_chain.hpp"
+#include "backends/cuda/copy_job_list.hpp"
 #include "backends/cuda/resident.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/mem/accelerator.hpp"
 
 namespace lci::cuda {
 
-class copy_jobs {
+class copy_batcher {
  public:
   static constexpr std::size_t SMALL_UNDER_WAY = 2;  // batches per way: one runs, one is ready
   // While one batch is under way, the next one goes from this size on without waiting for a poll:
@@ -33,17 +33,28 @@ class copy_jobs {
   static constexpr std::size_t LARGE_UNDER_WAY = 16;  // jobs per way, of which the GPU has chunks
 
   // Makes nothing yet.
-  copy_jobs(gpu_list& gpus, int ordinal, const copier_limits& limits,
-            const resident_options& wanted) noexcept;
-  ~copy_jobs() = default;  // wants no job
-  copy_jobs(const copy_jobs&) = delete;
-  copy_jobs& operator=(const copy_jobs&) = delete;
+  copy_batcher(gpu_list& gpus, int ordinal, const copier_limits& limits,
+               const resident_options& wanted) noexcept;
+  ~copy_batcher() = default;  // wants no job
+  copy_batcher(const copy_batcher&) = delete;
+  copy_batcher& operator=(const copy_batcher&) = delete;
 
   // The first job makes the copier, and with it the primary context: that may take a while.
   void add(mem::copy_job& job) noexcept;
   // The same for a job that goes now and alone, with a store behind it. False: others are under way
   // or were gathered before, or the GPU is busy with another thread; the job was not taken.
   bool add_flagged(mem::copy_job& job, const flag_write& flag) noexcept;
+  // By the resident kernel, or not at all: false, and the job was not taken. The first delivery has
+  // it made, if one is wanted.
+  bool deliver(mem::delivery_job& job) noexcept {
+    if (wanted_.blocks == 0 || ready() == nullptr) return false;
+    resident* const one = kernel();
+    return one != nullptr && one->take(job);
+  }
+  bool perform(mem::atomic_job& job) noexcept {
+    resident* const one = kernel();
+    return one != nullptr && one->take(job);
+  }
   // Hands over what was gathered and tells what has ended; answers how many.
   std::size_t poll() noexcept;
   // Makes now what the first job would: the copier, and the resident kernel where one is wanted.
@@ -58,7 +69,7 @@ class copy_jobs {
   struct road {
     direction way = direction::to_gpu;
     bool is_large = false;
-    job_chain gathered;
+    copy_job_list gathered;
     std::size_t under_way = 0;  // posts
     std::size_t alone = 0;      // of the first ones: were refused in company, go one by one
     bool has_room() const noexcept {
@@ -68,9 +79,9 @@ class copy_jobs {
   // What one post of the copier is for.
   struct batch final : copy_completion {
     void on_copied(const failure& why) noexcept override { owner->end(*this, why); }
-    copy_jobs* owner = nullptr;
+    copy_batcher* owner = nullptr;
     road* on = nullptr;
-    job_chain jobs;
+    copy_job_list jobs;
     bool is_alone = false;  // was to go without company
     failure error;
     batch* next = nullptr;  // free, or in failed_
@@ -112,9 +123,9 @@ class copy_jobs {
   std::array<batch, DIRECTIONS*(SMALL_UNDER_WAY + LARGE_UNDER_WAY)> batches_;
   batch* free_ = nullptr;
   batch* failed_ = nullptr;
-  job_chain copied_;     // ended well
-  job_chain refused_;    // there is no copier for them,
-  std::string refusal_;  // for this reason
+  copy_job_list copied_;   // ended well
+  copy_job_list refused_;  // there is no copier for them,
+  std::string refusal_;    // for this reason
 };
 
 }  // namespace lci::cuda

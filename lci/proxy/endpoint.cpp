@@ -1,0 +1,241 @@
+#include "lci/proxy/endpoint.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace lci::proxy {
+namespace {
+
+// Words of the flags, a line apart: kernels that wait read them.
+constexpr std::size_t ABORT = 0, ANY_ENDED = 16, FLAG_WORDS = 32;
+constexpr std::size_t RECORD_WORDS = 16;  // of a completion queue, a line
+
+// Of a relation between a word and kernels. edge gpu.ended, other side in kernels that wait.
+void raise(std::uint32_t* word) noexcept {
+  wqe::word_at<std::uint32_t>(word).store(1, std::memory_order_release);
+}
+
+const char* name_of(wqe::opcode op) noexcept {
+  switch (op) {
+    case wqe::opcode::rdma_write:
+    case wqe::opcode::rdma_write_imm:
+      return "put";
+    case wqe::opcode::rdma_read:
+      return "get";
+    case wqe::opcode::send:
+    case wqe::opcode::send_imm:
+    case wqe::opcode::send_inval:
+      return "message";
+    case wqe::opcode::nop:
+      return "flush";
+    default:
+      return wqe::is_atomic(op) ? "atomic operation" : "request";
+  }
+}
+
+}  // namespace
+
+endpoint::places::places(const endpoint_settings& wanted, std::uint32_t n)
+    : peers(shared.add<gpu::peer_record>(n)),
+      rings(shared.add<std::byte>(std::size_t{n} * wanted.depth * wqe::BLOCK_SIZE)),
+      cqs(shared.add<std::byte>(std::size_t{n} * wanted.depth * wqe::CQE_SIZE)),
+      cq_records(shared.add<std::uint32_t>(n * RECORD_WORDS)),
+      mailboxes(shared.add<std::uint64_t>(n)),
+      ended(shared.add<std::uint32_t>(n)),
+      flags(shared.add<std::uint32_t>(FLAG_WORDS)),
+      receives(shared.add<gpu::receive_slot>(wanted.receives)),
+      states(own.add<wqe::send_queue_state>(n)),
+      next_receive(own.add<std::uint64_t>(1)),
+      scratch(shared.add<std::uint64_t>(SCRATCHES + 1)),
+      scratch_taken(own.add<std::uint32_t>(SCRATCHES)) {
+  record.add<gpu::endpoint_record>(1);
+}
+
+endpoint::endpoint(device_impl_t& device, const endpoint_settings& wanted, keys& all,
+                   std::uint64_t generation)
+    : device_(device),
+      keys_(all),
+      settings_(wanted),
+      ranks_(static_cast<std::uint32_t>(device.owner().core.n)),
+      generation_(wanted.gpu == gpu::NO_GPU ? generation : generation | gpu::OF_GPU),
+      places_(wanted, ranks_),
+      kept_(block::shared(places_.record.size(), wanted.gpu)),
+      shared_(block::shared(places_.shared.size(), wanted.gpu)),
+      own_(block::of_gpu(places_.own.size(), wanted.gpu)) {
+  mailboxes_ = reinterpret_cast<std::uint64_t*>(shared_.at(places_.mailboxes));
+  ended_ = reinterpret_cast<std::uint32_t*>(shared_.at(places_.ended));
+  flags_ = reinterpret_cast<std::uint32_t*>(shared_.at(places_.flags));
+  auto* const slots = ::new (shared_.at(places_.receives)) gpu::receive_slot[wanted.receives]();
+  receives_ =
+      std::make_unique<open_receives>(slots, wanted.receives, device.queues.engine().shared);
+  make_queues();
+  record_ = ::new (kept_.at()) gpu::endpoint_record;
+  record_->me = static_cast<std::uint32_t>(device.owner().core.me);
+  record_->ranks = ranks_;
+  record_->gpu = wanted.gpu;
+  record_->max_inline = wanted.max_inline;
+  record_->peers = reinterpret_cast<gpu::peer_record*>(shared_.at(places_.peers));
+  record_->waits = {flags_ + ABORT, wanted.wait_limit_ms * 1000000};
+  record_->any_ended = flags_ + ANY_ENDED;
+  record_->receives = slots;
+  record_->receive_count = wanted.receives;
+  record_->next_receive = reinterpret_cast<std::uint64_t*>(own_.at(places_.next_receive));
+  void* const scratch = shared_.at(places_.scratch);
+  const std::size_t scratch_size = (SCRATCHES + 1) * sizeof(std::uint64_t);
+  const auto scratch_at = reinterpret_cast<std::uintptr_t>(scratch);
+  scratch_key_ = all.of_plain(scratch, scratch_size);
+  record_->scratch.base = record_->scratch.mapped = scratch_at;
+  record_->scratch.length = scratch_size;
+  record_->scratch.key = scratch_key_;
+  record_->scratch.rank = device.owner().core.me;
+  record_->scratch_count = SCRATCHES;
+  record_->scratch_taken = reinterpret_cast<std::uint32_t*>(own_.at(places_.scratch_taken));
+  record_->generation = generation_;
+}
+
+endpoint::~endpoint() { keys_.remove(scratch_key_); }
+
+wqe::send_queue endpoint::queue_to(std::uint32_t rank) const noexcept {
+  wqe::send_queue q;
+  q.ring = {shared_.at(places_.rings + std::size_t{rank} * settings_.depth * wqe::BLOCK_SIZE),
+            settings_.depth};
+  q.cq.base = shared_.at(places_.cqs + std::size_t{rank} * settings_.depth * wqe::CQE_SIZE);
+  q.cq.count = settings_.depth;
+  q.cq.record =
+      reinterpret_cast<std::uint32_t*>(shared_.at(places_.cq_records)) + rank * RECORD_WORDS;
+  q.bell.form = wqe::doorbell_form::mailbox;
+  q.bell.target = mailboxes_ + rank;
+  q.limits.max_inline = MAX_INLINE;  // the head of a message is inline too
+  q.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
+  q.state = reinterpret_cast<wqe::send_queue_state*>(own_.at(places_.states)) + rank;
+  q.qpn = rank & wqe::MAX_QPN;
+  return q;
+}
+
+void endpoint::make_queues() {
+  // What is in memory of a GPU is made here and copied there.
+  std::vector<std::byte> image(places_.own.size());
+  served_.assign(ranks_, 0);
+  lanes_.reserve(ranks_);
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    const wqe::send_queue q = queue_to(rank);
+    wqe::send_queue here = q;
+    wqe::send_queue_state state;
+    here.state = &state;
+    if (const wqe::status s = wqe::prepare(here); s != wqe::status::ok)
+      throw backend_error(std::string("a queue of a GPU endpoint: ") + wqe::text_of(s));
+    ::new (image.data() + places_.states + rank * sizeof(state)) wqe::send_queue_state(state);
+    auto* const peer =
+        ::new (shared_.at(places_.peers + rank * sizeof(gpu::peer_record))) gpu::peer_record;
+    peer->queue = q;
+    peer->ended = ended_ + rank;
+    device::card_queue_options options;
+    options.ring = q.ring;
+    options.cq = q.cq;
+    options.bell = q.bell;
+    options.qpn = q.qpn;
+    lanes_.push_back(std::make_unique<lane>(options, device_, static_cast<int>(rank), keys_,
+                                            *receives_, aborted_));
+  }
+  own_.fill(device_.owner().shared.gpu.gpus, image);
+}
+
+std::size_t endpoint::serve_st() noexcept {
+  const net::peer_table& peers = device_.owner().core.peers;
+  if (peers.epoch() != epoch_) [[unlikely]]
+    look_for_ended();
+  std::size_t ended = 0;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    // Relaxed: the card reads it again. It differs as long as a request has not ended.
+    if (wqe::word_at<std::uint64_t>(mailboxes_ + rank).load(std::memory_order_relaxed) ==
+        served_[rank])
+      continue;
+    lane& to = *lanes_[rank];
+    ended += to.queue.progress_st();
+    served_[rank] = to.queue.next();
+    if (to.queue.has_failed() && !to.was_reported) [[unlikely]]
+      report(rank);
+  }
+  // Relaxed: says only whether a look is worth it.
+  if (queue_count_.load(std::memory_order_relaxed) != 0) {
+    const std::lock_guard lock(queues_lock_);
+    for (gpu_queue* const one : queues_) ended += one->move_waiting();
+  }
+  return ended;
+}
+
+bool endpoint::is_idle_st() const noexcept {
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    // edge wqe.requests: all that a thread had posted when it ended.
+    if (wqe::word_at<std::uint64_t>(mailboxes_ + rank).load(std::memory_order_acquire) !=
+        served_[rank])
+      return false;
+  }
+  return true;
+}
+
+bool endpoint::is_in_use() const noexcept {
+  return receives_->any() ||
+         std::any_of(lanes_.begin(), lanes_.end(),
+                     [](const std::unique_ptr<lane>& one) { return one->world.is_in_use(); });
+}
+
+void endpoint::report(std::uint32_t rank) noexcept {
+  lane& to = *lanes_[rank];
+  to.was_reported = true;
+  // The program has ended it itself.
+  if (aborted_.load(std::memory_order_relaxed)) return;
+  device_.queues.engine().errors.keep_made([&] {
+    const auto why = static_cast<unsigned>(to.queue.error());
+    char number[8];
+    std::snprintf(number, sizeof number, "0x%02x", why & 0xff);
+    std::string text = std::string("gpu endpoint: a ") + name_of(to.queue.failed_op()) +
+                       " to rank " + std::to_string(rank) + " failed with syndrome " + number +
+                       " (" + wqe::text_of(to.queue.error()) + "), and with it the queue";
+    if (!to.world.reason().empty()) text += ": " + to.world.reason();
+    return gpu_request_error(static_cast<int>(rank), why, text);
+  });
+}
+
+void endpoint::look_for_ended() noexcept {
+  const net::peer_table& peers = device_.owner().core.peers;
+  epoch_ = peers.epoch();
+  bool is_any = false;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    if (!peers.has_ended(static_cast<int>(rank))) continue;
+    raise(ended_ + rank);
+    is_any = true;
+  }
+  if (is_any) raise(flags_ + ANY_ENDED);
+}
+
+void endpoint::abort() noexcept {
+  aborted_.store(true, std::memory_order_relaxed);  // requests end sooner or later
+  raise(flags_ + ABORT);
+  if (settings_.gpu != gpu::NO_GPU) return;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+    wqe::end(queue_to(rank), wqe::status::aborted);
+}
+
+block endpoint::retire() noexcept {
+  receives_->close();
+  // edge gpu.generation, other side in calls with a copy of the handle.
+  wqe::word_at<std::uint64_t>(&record_->generation).store(0, std::memory_order_release);
+  return std::move(kept_);
+}
+
+void endpoint::add(gpu_queue& queue) {
+  const std::lock_guard lock(queues_lock_);
+  queues_.push_back(&queue);
+  queue_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void endpoint::remove(gpu_queue& queue) noexcept {
+  const std::lock_guard lock(queues_lock_);
+  if (std::erase(queues_, &queue) != 0) queue_count_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+}  // namespace lci::proxy

@@ -1,0 +1,109 @@
+// The host side of an endpoint that kernels use: its memory, and a card in software for the queue
+// to each rank. Callers: the calls of gpu.hpp; the driver of its device, which serves it. Threads:
+// made and ended by one; serve_st() single; abort() any. Always true: records are written before
+// the handle is given out; a queue that has ended is reported once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lci/device/card_queue.hpp"
+#include "lci/gpu.hpp"
+#include "lci/proxy/block.hpp"
+#include "lci/proxy/gpu_queue.hpp"
+#include "lci/proxy/keys.hpp"
+#include "lci/proxy/messages.hpp"
+#include "lci/proxy/proxy_world.hpp"
+#include "lci/runtime/device.hpp"
+
+namespace lci::proxy {
+
+// Of a request of four blocks.
+inline constexpr std::uint32_t MAX_INLINE = 220;
+
+struct endpoint_settings {
+  int gpu = gpu::NO_GPU;
+  attr_gpu_proxy_t proxy = attr_gpu_proxy_t::off;
+  std::uint32_t depth = 0, max_inline = 0, receives = 0;
+  std::uint64_t wait_limit_ms = 0;
+};
+
+class endpoint {
+ public:
+  // Throws backend_error, argument_error and std::bad_alloc.
+  endpoint(device_impl_t& device, const endpoint_settings& wanted, keys& all,
+           std::uint64_t generation);
+  ~endpoint();
+  endpoint(const endpoint&) = delete;
+  endpoint& operator=(const endpoint&) = delete;
+
+  // Looks at all queues once; answers how many requests have ended.
+  std::size_t serve_st() noexcept;
+  // Every request that was posted has ended. In the thread that serves.
+  bool is_idle_st() const noexcept;
+  // lci still has objects that are in here.
+  bool is_in_use() const noexcept;
+  void abort() noexcept;
+  // The handle names nothing any more. The record, which has to outlive the endpoint.
+  block retire() noexcept;
+
+  gpu::endpoint_t handle() const noexcept { return {record_, generation_}; }
+  const gpu::endpoint_record* record() const noexcept { return record_; }
+  device_impl_t& device() const noexcept { return device_; }
+  const endpoint_settings& settings() const noexcept { return settings_; }
+
+  void add(gpu_queue& queue);
+  void remove(gpu_queue& queue) noexcept;
+  // Mappings of peers' memory that keys of this endpoint name.
+  std::vector<mem::mapped_memory> mapped;
+
+ private:
+  // The queue to one rank.
+  struct lane {
+    lane(const device::card_queue_options& options, device_impl_t& device, int rank, keys& all,
+         open_receives& receives, const std::atomic<bool>& aborted)
+        : world(device, rank, all, receives, aborted), queue(options, all.own(), world) {}
+    proxy_world world;
+    device::card_queue queue;
+    bool was_reported = false;
+  };
+  void make_queues();
+  wqe::send_queue queue_to(std::uint32_t rank) const noexcept;
+  void report(std::uint32_t rank) noexcept;
+  void look_for_ended() noexcept;
+
+  // Atomic operations that kernels may be waiting for at a time.
+  static constexpr std::uint32_t SCRATCHES = 256;
+
+  device_impl_t& device_;
+  keys& keys_;
+  const endpoint_settings settings_;
+  const std::uint32_t ranks_;
+  const std::uint64_t generation_;
+  // Offsets in the two blocks.
+  struct places {
+    places(const endpoint_settings& wanted, std::uint32_t ranks);
+    layout record, shared, own;
+    std::size_t peers, rings, cqs, cq_records, mailboxes, ended, flags, receives;
+    std::size_t states, next_receive, scratch, scratch_taken;
+  };
+  const places places_;
+  block kept_, shared_, own_;  // the first holds the record
+  gpu::endpoint_record* record_ = nullptr;
+  std::uint32_t scratch_key_ = 0;
+  std::uint64_t* mailboxes_ = nullptr;
+  std::uint32_t* ended_ = nullptr;  // by rank
+  std::uint32_t* flags_ = nullptr;  // ABORT and ANY_ENDED
+  std::unique_ptr<open_receives> receives_;
+  std::atomic<bool> aborted_{false};
+  std::vector<std::unique_ptr<lane>> lanes_;  // by rank
+  std::vector<std::uint64_t> served_;         // by rank: mailbox values that are done with
+  std::uint32_t epoch_ = 0;                   // of peers, when they were looked at last
+  base::spinlock queues_lock_;                // guards queues_
+  std::vector<gpu_queue*> queues_;
+  std::atomic<std::uint32_t> queue_count_{0};
+};
+
+}  // namespace lci::proxy

@@ -1,0 +1,218 @@
+#include "lci/proxy/proxy_world.hpp"
+
+#include <exception>
+
+#include "lci/api/remote_name.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::proxy {
+namespace {
+
+using device::answer;
+using device::failed;
+using wqe::opcode;
+using wqe::syndrome;
+
+}  // namespace
+
+proxy_world::proxy_world(device_impl_t& device, int rank, keys& all, open_receives& receives,
+                         const std::atomic<bool>& aborted)
+    : device_(device),
+      rank_(rank),
+      keys_(all),
+      receives_(receives),
+      aborted_(aborted),
+      own_(all.own(), nullptr, 0) {}
+
+answer proxy_world::refuse(syndrome why, const char* text) noexcept {
+  doing_ = doing::nothing;
+  try {
+    if (reason_.empty()) reason_ = text;
+  } catch (...) {  // it goes without
+  }
+  return failed(why);
+}
+
+// Of an exception that is being handled.
+answer proxy_world::caught() noexcept {
+  try {
+    throw;
+  } catch (const peer_failure_error& error) {
+    return refuse(syndrome::retry_exceeded, error.what());
+  } catch (const argument_error& error) {
+    return refuse(doing_ == doing::message ? syndrome::local_qp_operation : syndrome::remote_access,
+                  error.what());
+  } catch (const std::exception& error) {
+    return refuse(syndrome::local_qp_operation, error.what());
+  } catch (...) {
+    return refuse(syndrome::local_qp_operation, "an exception that is none of the library's");
+  }
+}
+
+mr_t proxy_world::region_of(std::uint32_t key) const noexcept {
+  const auto found = key == 0 ? std::nullopt : keys_.find(key);
+  return found ? found->mr : MR_HOST;
+}
+
+// Whether all of it is host memory.
+bool proxy_world::is_plain(const device::local_data& data) const noexcept {
+  for (std::uint32_t i = 0; i < data.count; ++i) {
+    if (data.pieces[i].key == 0) continue;
+    const auto found = keys_.find(data.pieces[i].key);
+    if (found && !found->is_host) return false;  // else it is the library's own
+  }
+  return true;
+}
+
+// False: refused already.
+bool proxy_world::find(device::remote_place place, std::uint64_t length) noexcept {
+  (void)length;
+  const auto found = keys_.find(place.key);
+  if (!found || (found->rank >= 0 && found->rank != rank_) || place.address < found->base)
+    return false;
+  remote_ = *found;
+  offset_ = place.address - found->base;
+  return true;
+}
+
+answer proxy_world::begin(bool is_put, const device::local_data& data,
+                          device::remote_place place) noexcept {
+  if (data.length == 0) return {};
+  if (!find(place, data.length))
+    return refuse(syndrome::remote_access, "the remote key names no memory of that rank");
+  is_put_ = is_put;
+  data_ = data;
+  piece_ = 0;
+  end_.disarm();
+  doing_ = doing::data;
+  return poll();
+}
+
+answer proxy_world::put(opcode op, const device::local_data& from, device::remote_place to,
+                        std::uint32_t imm, bool solicited) noexcept {
+  if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
+  if (op != opcode::rdma_write)
+    return refuse(syndrome::local_qp_operation, "writes with immediate data are not for proxies");
+  const auto found = rank_ == device_.owner().core.me ? keys_.find(to.key) : std::nullopt;
+  if (found && found->is_host && is_plain(from)) return own_.put(op, from, to, imm, solicited);
+  return begin(true, from, to);
+}
+
+answer proxy_world::get(device::remote_place from, const device::local_data& to) noexcept {
+  if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
+  const auto found = rank_ == device_.owner().core.me ? keys_.find(from.key) : std::nullopt;
+  if (found && found->is_host && is_plain(to)) return own_.get(from, to);
+  return begin(false, to, from);
+}
+
+status_t proxy_world::post(bool is_put, void* at, std::size_t size, mr_t mr) {
+  const device_t device(&device_);
+  const comp_t end(&end_);
+  end_.arm();
+  status_t status;
+  try {
+    if (is_put)
+      status = post_put_x(rank_, at, size, end, offset_, remote_.rmr)
+                   .device(device)
+                   .mr(mr)
+                   .comp_semantic(is_signaled_ ? comp_semantic_t::network : comp_semantic_t::memory)
+                   .call();
+    else
+      status = post_get_x(rank_, at, size, end, offset_, remote_.rmr).device(device).mr(mr).call();
+  } catch (...) {
+    end_.disarm();
+    throw;
+  }
+  if (!status.is_posted()) end_.disarm();
+  return status;
+}
+
+answer proxy_world::poll() noexcept {
+  switch (doing_) {
+    case doing::data:
+      return poll_data();
+    case doing::message:
+      return poll_message();
+    case doing::flush:
+      return poll_flush();
+    case doing::atomic:
+      return poll_atomic();
+    case doing::nothing:
+      break;
+  }
+  return {};
+}
+
+answer proxy_world::poll_data() noexcept {
+  try {
+    // All of a request is looked at before its first byte moves; a post looks at its own part.
+    if (data_.count > 1 && piece_ == 0 && end_.now() == request_end::idle) {
+      net::remote_view there;
+      const api::remote_span all{rank_, remote_.rmr, offset_, data_.length, "offset"};
+      api::check_rmr(remote_.rmr, rank_, device_.owner().core);
+      if (!api::check_remote(all, *device_.context.fabric, there)) return UNDER_WAY;
+    }
+    for (;;) {
+      const request_end::state now = end_.now();
+      if (now == request_end::waiting)
+        return aborted_.load(std::memory_order_relaxed) ? failed(syndrome::flushed) : UNDER_WAY;
+      if (now == request_end::lost)
+        return refuse(syndrome::retry_exceeded, "the operation was lost with its peer");
+      const device::local_piece* p = data_.pieces + piece_;
+      if (now == request_end::idle) {
+        const status_t status = post(is_put_, p->at, p->length, region_of(p->key));
+        if (status.is_retry()) return UNDER_WAY;
+        if (status.is_posted()) continue;
+      } else {
+        end_.disarm();
+      }
+      offset_ += p->length;
+      if (++piece_ == data_.count) break;
+    }
+  } catch (...) {
+    return caught();
+  }
+  doing_ = doing::nothing;
+  is_dirty_ = is_put_ && !is_signaled_;
+  if (is_dirty_) {
+    dirty_ = remote_.rmr;
+    dirty_offset_ = offset_ - 1;
+  }
+  return {};
+}
+
+answer proxy_world::flush() noexcept {
+  if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
+  end_.disarm();
+  doing_ = doing::flush;
+  return poll_flush();
+}
+
+answer proxy_world::poll_flush() noexcept {
+  if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
+  if (sends_.was_any_lost())
+    return refuse(syndrome::retry_exceeded, "a message was lost with its peer");
+  if (is_dirty_) {
+    const request_end::state now = end_.now();
+    if (now == request_end::waiting) return UNDER_WAY;
+    if (now == request_end::lost)
+      return refuse(syndrome::retry_exceeded, "the operation was lost with its peer");
+    if (now == request_end::idle) {
+      try {
+        remote_.rmr = dirty_;
+        offset_ = dirty_offset_;
+        const status_t status = post(false, &sink_, 1, MR_HOST);
+        if (!status.is_done()) return UNDER_WAY;
+      } catch (...) {
+        return caught();
+      }
+    }
+    is_dirty_ = false;
+    end_.disarm();
+  }
+  if (sends_.any()) return UNDER_WAY;
+  doing_ = doing::nothing;
+  return {};
+}
+
+}  // namespace lci::proxy

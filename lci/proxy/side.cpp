@@ -1,0 +1,169 @@
+#include "lci/proxy/side.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+#include "lci/runtime/global.hpp"
+
+namespace lci::proxy {
+namespace {
+
+template <class T>
+std::unique_ptr<T> take_out(std::vector<std::unique_ptr<T>>& list, const T& one) noexcept {
+  const auto at = std::find_if(list.begin(), list.end(),
+                               [&](const std::unique_ptr<T>& each) { return each.get() == &one; });
+  std::unique_ptr<T> taken = std::move(*at);
+  list.erase(at);
+  return taken;
+}
+
+side* side_of(const runtime_impl_t& runtime) noexcept {
+  // There is no other extension.
+  return static_cast<side*>(runtime.extension());
+}
+
+}  // namespace
+
+side::~side() = default;
+
+side& side::of(runtime_impl_t& owner) {
+  return static_cast<side&>(owner.extend([&owner] { return std::make_unique<side>(owner); }));
+}
+
+side::found_endpoint side::find(const gpu::endpoint_t& handle, const char* who) {
+  if (handle.is_empty()) throw argument_error(std::string(who) + ": the endpoint is empty");
+  for (const runtime_impl_t* const runtime : runtime::global().runtimes) {
+    side* const in = side_of(*runtime);
+    if (in == nullptr) continue;
+    const std::lock_guard lock(in->mutex_);
+    for (const std::unique_ptr<endpoint>& one : in->endpoints_)
+      if (one->record() == handle.record && one->handle().generation == handle.generation)
+        return {in, one.get()};
+  }
+  runtime::refuse_fork(who);
+  throw argument_error(std::string(who) + ": the endpoint was freed");
+}
+
+side::found_queue side::find(const gpu::queue_t& handle, const char* who) {
+  if (handle.is_empty()) throw argument_error(std::string(who) + ": the queue is empty");
+  for (const runtime_impl_t* const runtime : runtime::global().runtimes) {
+    side* const in = side_of(*runtime);
+    if (in == nullptr) continue;
+    const std::lock_guard lock(in->mutex_);
+    for (const owned_queue& one : in->queues_)
+      if (one.one->record() == handle.record) return {in, one.one.get()};
+  }
+  runtime::refuse_fork(who);
+  throw argument_error(std::string(who) + ": the queue was freed");
+}
+
+proxy_driver& side::driver_of(device_impl_t& device, attr_gpu_proxy_t how) {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<proxy_driver>& one : drivers_)
+    if (&one->device() == &device && one->how() == how) return *one;
+  drivers_.push_back(std::make_unique<proxy_driver>(device, how));
+  return *drivers_.back();
+}
+
+proxy_driver* side::find_driver(const endpoint& of) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const std::unique_ptr<proxy_driver>& one : drivers_)
+    if (&one->device() == &of.device() && one->how() == of.settings().proxy) return one.get();
+  return nullptr;
+}
+
+endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wanted) {
+  std::uint64_t generation;
+  {
+    const std::lock_guard lock(mutex_);
+    generation = ++generation_;
+    records_.reserve(records_.size() + endpoints_.size() + 1);
+    ended_endpoints_.reserve(ended_endpoints_.size() + endpoints_.size() + 1);
+  }
+  auto made = std::make_unique<endpoint>(device, wanted, all_keys, generation);
+  endpoint& one = *made;
+  driver_of(device, wanted.proxy).add(one);
+  const std::lock_guard lock(mutex_);
+  endpoints_.push_back(std::move(made));
+  return one;
+}
+
+void side::end_endpoint(endpoint& one) noexcept {
+  constexpr auto PATIENCE = std::chrono::seconds(5);
+  proxy_driver* const served_by = find_driver(one);
+  const auto start = std::chrono::steady_clock::now();
+  bool was_given_up = false;
+  served_by->wait_until([&] {
+    was_given_up = std::chrono::steady_clock::now() - start > PATIENCE;
+    return was_given_up || one.is_idle_st();
+  });
+  if (was_given_up)
+    base::log::warn("gpu", "an endpoint was freed with work requests that did not end");
+  one.abort();
+  served_by->remove(one);
+  all_keys.forget_all(&one);
+  std::vector<gpu_queue*> orphans;
+  std::unique_ptr<endpoint> taken;
+  {
+    const std::lock_guard lock(mutex_);
+    taken = take_out(endpoints_, one);
+    records_.push_back(taken->retire());  // there is room
+    for (owned_queue& each : queues_) {
+      if (each.of != &one) continue;
+      owner_.core.rcomps.bury(*each.one);
+      each.of = nullptr;
+    }
+    if (taken->is_in_use()) ended_endpoints_.push_back(std::move(taken));  // likewise
+  }
+}
+
+gpu_queue& side::make_queue(endpoint& of, std::uint32_t capacity, std::uint32_t message_size) {
+  auto made = std::make_unique<gpu_queue>(owner_.core, owner_.shared.gpu.gpus, of.record(),
+                                          of.handle().generation, of.settings().gpu, capacity,
+                                          message_size);
+  gpu_queue& one = *made;
+  const std::lock_guard lock(mutex_);
+  ended_queues_.reserve(ended_queues_.size() + queues_.size() + 1);
+  queues_.push_back({std::move(made), &of});
+  of.add(one);
+  return one;
+}
+
+void side::end_queue(gpu_queue& one) noexcept {
+  owner_.core.rcomps.bury(one);
+  const std::lock_guard lock(mutex_);
+  const auto at = std::find_if(queues_.begin(), queues_.end(),
+                               [&](const owned_queue& each) { return each.one.get() == &one; });
+  for (const std::unique_ptr<endpoint>& each : endpoints_)
+    if (each.get() == at->of) each->remove(one);
+  one.record()->generation = 0;
+  ended_queues_.push_back(std::move(at->one));  // there is room
+  queues_.erase(at);
+}
+
+void side::on_device_ends(device_impl_t& device) noexcept {
+  std::size_t count = 0;
+  for (;;) {
+    endpoint* found = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const std::unique_ptr<endpoint>& one : endpoints_)
+        if (&one->device() == &device) found = one.get();
+    }
+    if (found == nullptr) break;
+    end_endpoint(*found);
+    ++count;
+  }
+  if (count != 0)
+    base::log::warn("gpu", "%zu GPU endpoints were still alive when their device was freed", count);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(drivers_, [&](const std::unique_ptr<proxy_driver>& one) {
+    return &one->device() == &device;
+  });
+}
+
+}  // namespace lci::proxy
