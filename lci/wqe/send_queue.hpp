@@ -27,8 +27,9 @@ struct send_queue_state {
   // The next block that is not published, shifted, and how many blocks the last request has.
   alignas(64) std::uint64_t published;
   alignas(64) std::uint64_t done;  // all blocks before it are free again
-  // All before it has been carried out: a send is completed when it was taken, and what it reads
-  // and what came before it may be under way still. Not above `done`.
+  // All before it has been carried out: counted at completions of requests that do nothing, which
+  // wait for all before them. A send is completed when it was taken, while what it reads may be
+  // under way still, also when requests behind it are completed. Not above `done`.
   std::uint64_t carried_out;
   alignas(64) std::uint64_t rung;  // the card was told of all before it; under bell_lock
   std::uint32_t bell_lock;
@@ -114,7 +115,7 @@ LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
     const std::uint64_t index = widened(done, c.wqe_counter);
     const std::uint32_t octowords = be32(octoword_at(q.ring, index, 0)->word[1]) & MAX_OCTOWORDS;
     done = index + blocks_of(octowords);
-    if (!is_send(static_cast<opcode>(c.send_opcode))) carried_out = done;
+    if (static_cast<opcode>(c.send_opcode) == opcode::nop) carried_out = done;
   }
   if (consumed != before) {
     s.consumed = consumed;

@@ -83,9 +83,6 @@ LCI_ANYWHERE constexpr bool takes_inline(opcode op) noexcept {
   return op == opcode::rdma_write || op == opcode::rdma_write_imm || op == opcode::send ||
          op == opcode::send_imm || op == opcode::send_inval;
 }
-LCI_ANYWHERE constexpr bool is_send(opcode op) noexcept {
-  return op == opcode::send || op == opcode::send_imm || op == opcode::send_inval;
-}
 LCI_ANYWHERE constexpr bool takes_imm(opcode op) noexcept {
   return op == opcode::rdma_write_imm || op == opcode::send_imm || op == opcode::send_inval;
 }

@@ -77,7 +77,7 @@ TEST_F(gpu_calls, atomics__each_caller_once_in_every_scope) {
 TEST_F(gpu_calls, put_signal__two_kernels_take_turns) {
   for (const way how : {way::direct, way::requests}) {
     make();
-    for (const unsigned threads : {1u, 32u, 256u}) {
+    for (const unsigned threads : {1u, 32u, 1024u}) {
       for (const std::uint64_t size : {0, 8, 1000}) {
         for (int i = 0; i < 2; ++i) fill(i, how, std::vector<std::byte>(MEMORY));
         turns_task task;
@@ -94,7 +94,10 @@ TEST_F(gpu_calls, put_signal__two_kernels_take_turns) {
           task.words[i] = reinterpret_cast<std::uint64_t*>(bytes(i, how) + 4096);
         }
         task.answers[0] = task.answers[1] = status::no_gpu;
-        start("lci_test_turns", 2, threads, task);
+        start(threads == 1    ? "lci_test_turns_thread"
+              : threads == 32 ? "lci_test_turns_warp"
+                              : "lci_test_turns_block",
+              2, threads, task);
         drive();
         for (int i = 0; i < 2; ++i)
           ASSERT_EQ(task.answers[i], status::ok) << threads << " " << size;
