@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backends/cuda/atomic_jobs.hpp"
-#include "backends/cuda/cpu_copy.hpp"
 #include "backends/cuda/copy_batcher.hpp"
+#include "backends/cuda/cpu_copy.hpp"
 #include "backends/cuda/peer_maps.hpp"
 #include "backends/cuda/resident_image.hpp"
 #include "backends/cuda/share_records.hpp"

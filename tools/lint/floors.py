@@ -26,7 +26,7 @@ SEES = {
     "device": CORE | {"device"},
     "runtime": CORE | {*ROOMS, "boot", "device", "runtime"},
     "coll": {"public", "coll"},
-    "example": {"public", "example"},
+    "example": {"public", "gpu", "example"},
 }
 BACKEND_SEES = LOW | {"net"}
 # A processor that works for a card does its part as the card in software does.

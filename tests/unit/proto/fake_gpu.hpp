@@ -92,7 +92,7 @@ class fake_gpu final : public mem::accelerator {
   std::uint64_t copies() const noexcept { return copies_; }  // taken over so far
   std::uint64_t flagged() const noexcept { return flagged_; }
   std::uint64_t failed() const noexcept { return failed_; }
-  std::uint64_t by_cpu() const noexcept { return by_cpu_; }  // copies of the processor
+  std::uint64_t by_cpu() const noexcept { return by_cpu_; }    // copies of the processor
   std::uint64_t atomics() const noexcept { return atomics_; }  // taken over so far
   std::size_t under_way() const noexcept;
   std::size_t mapped() const noexcept { return mapped_; }  // mapped_memory alive
