@@ -42,6 +42,7 @@ struct found_place {
   std::uint64_t address = 0;  // in work requests
   std::uint64_t mapped = 0;   // for loads and stores of this thread; 0: it takes a request
   std::uint32_t key = 0;
+  bool is_near = false;  // see key_t
 };
 
 // In memory that `owner` registered.
@@ -55,6 +56,7 @@ LCI_ANYWHERE inline status find(const place_t& at, std::uint64_t size, std::uint
   out->address = k.base + at.offset;
   out->mapped = k.mapped == 0 ? 0 : k.mapped + at.offset;
   out->key = k.key;
+  out->is_near = k.is_near != 0;
   return status::ok;
 }
 

@@ -36,6 +36,7 @@ struct transfer {
   bool is_direct = false;
   std::uint64_t to = 0, from = 0, size = 0;
   std::uint64_t signal = 0;  // where a direct signal goes; 0: nowhere
+  bool is_near = false;      // all of it is in the memory of this GPU
 };
 
 struct signal_request {
@@ -83,17 +84,6 @@ LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, int rank, const sig
              : status::ok;
 }
 
-// Behind data. edge gpu.signal: what the scope wrote before is seen by who has seen the word.
-// Partner is wait_until().
-LCI_ANYWHERE inline void signal_after(std::uint64_t at, std::uint64_t value,
-                                      signal_op op) noexcept {
-  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
-  if (op == signal_op::set) {
-    word.store(value, std::memory_order_release);
-  } else {
-    word.fetch_add(value, std::memory_order_release);
-  }
-}
 // Alone. Relaxed on a GPU: a barrier of system scope costs more than the store, and fence() makes
 // one for who wants it. A processor has it for nothing.
 LCI_ANYWHERE inline void signal_alone(std::uint64_t at, std::uint64_t value,
@@ -106,8 +96,34 @@ LCI_ANYWHERE inline void signal_alone(std::uint64_t at, std::uint64_t value,
     word.fetch_add(value, std::memory_order_relaxed);
   }
 #else
-  signal_after(at, value, op);
+  // edge gpu.signal: partner is wait_until().
+  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
+  if (op == signal_op::set) {
+    word.store(value, std::memory_order_release);
+  } else {
+    word.fetch_add(value, std::memory_order_release);
+  }
 #endif
+}
+// Behind data. edge gpu.signal: what the scope wrote before is seen by who has seen the word.
+// Partner is wait_until().
+LCI_ANYWHERE inline void signal_after(std::uint64_t at, std::uint64_t value, signal_op op,
+                                      bool is_near) noexcept {
+#ifdef __CUDA_ARCH__
+  // Relaxed behind a barrier of the GPU: nobody beyond it looks.
+  if (is_near) {
+    __threadfence();
+    return signal_alone(at, value, op);
+  }
+#else
+  static_cast<void>(is_near);
+#endif
+  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
+  if (op == signal_op::set) {
+    word.store(value, std::memory_order_release);
+  } else {
+    word.fetch_add(value, std::memory_order_release);
+  }
 }
 
 // The request for `size` bytes, inline where they fit and this thread can read them.
@@ -188,6 +204,7 @@ LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& t
     t.from = here.mapped;
     t.size = size;
     t.signal = word.mapped;
+    t.is_near = there.is_near && word.is_near;
   } else {
     t.said = post_put<Scope>(ep, rank, there, here, size, signal, word);
   }
@@ -203,7 +220,8 @@ LCI_ANYWHERE status put_with(const endpoint_t& ep, int rank, const place_t& to, 
   if (t.size != 0) {
     copy<Scope, source::own>(pointer(t.to), pointer(t.from), t.size);
     Scope::barrier();
-    if (signal.is_wanted && Scope::index() == 0) signal_after(t.signal, signal.value, signal.op);
+    if (signal.is_wanted && Scope::index() == 0)
+      signal_after(t.signal, signal.value, signal.op, t.is_near);
   } else if (signal.is_wanted && Scope::index() == 0) {
     signal_alone(t.signal, signal.value, signal.op);
   }

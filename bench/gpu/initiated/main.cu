@@ -116,7 +116,7 @@ __global__ void put_values(rate_task t) {
 
 class program {
  public:
-  program(bool quick, int gpus) : quick_(quick), memory_(gpus) {
+  program(bool quick, int gpus) : quick_(quick), gpus_(gpus), memory_(gpus) {
     for (int i = 1; i >= 0; --i) {
       memory_.select(i);
       must(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking),
@@ -188,7 +188,9 @@ class program {
       return at;
     }
     const auto address = reinterpret_cast<std::uintptr_t>(in_gpu_[rank]);
-    return {{address, SIZE + 4096, address, 0, rank}, 0};
+    place_t at{{address, SIZE + 4096, address, 0, rank}, 0};
+    at.key.is_near = gpus_ == 1;
+    return at;
   }
   bool is_running() {
     return cudaStreamQuery(streams_[0]) == cudaErrorNotReady ||
@@ -306,6 +308,7 @@ class program {
   }
 
   bool quick_;
+  int gpus_;
   int failures_ = 0;
   cuda_memory memory_;
   cudaStream_t streams_[2] = {};
