@@ -37,6 +37,9 @@ struct key_t {
   std::uint64_t mapped = 0;
   std::uint32_t key = 0;   ///< name in work requests
   std::int32_t rank = -1;  ///< the rank that owns it; ANY_RANK: of whichever rank the call names
+  /// Not 0: `mapped` is in the memory of the GPU whose kernels use the key, and only kernels of
+  /// that GPU wait for words of it, so that no order beyond that GPU is made.
+  std::uint32_t is_near = 0;
 };
 
 /// A place in registered memory.

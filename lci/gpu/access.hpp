@@ -17,16 +17,24 @@ LCI_ANYWHERE T look_at(const T* word) noexcept {
   return wqe::word_at<T>(const_cast<T*>(word)).load(std::memory_order_relaxed);
 }
 
-LCI_ANYWHERE inline status check_endpoint(const endpoint_t& ep) noexcept {
+// What the handle says by itself.
+LCI_ANYWHERE inline status check_handle(const endpoint_t& ep) noexcept {
   if (ep.record == nullptr) return status::bad_endpoint;
-  if (((ep.generation & OF_GPU) != 0) != wqe::runs_on_gpu()) return status::wrong_gpu;
+  return ((ep.generation & OF_GPU) != 0) == wqe::runs_on_gpu() ? status::ok : status::wrong_gpu;
+}
+
+LCI_ANYWHERE inline status check_endpoint(const endpoint_t& ep) noexcept {
+  if (const status s = check_handle(ep); s != status::ok) return s;
   return look_at(&ep.record->generation) == ep.generation ? status::ok : status::bad_endpoint;
 }
 
 LCI_ANYWHERE inline status check_rank(const endpoint_t& ep, int rank) noexcept {
-  if (const status s = check_endpoint(ep); s != status::ok) return s;
-  return rank >= 0 && static_cast<std::uint32_t>(rank) < ep.record->ranks ? status::ok
-                                                                          : status::bad_rank;
+  if (const status s = check_handle(ep); s != status::ok) return s;
+  // Both on their way at once: a GPU waits once.
+  const std::uint64_t generation = look_at(&ep.record->generation);
+  const std::uint32_t ranks = look_at(&ep.record->ranks);
+  if (generation != ep.generation) return status::bad_endpoint;
+  return static_cast<std::uint32_t>(rank) < ranks ? status::ok : status::bad_rank;
 }
 
 // A place of `size` bytes.
@@ -34,6 +42,7 @@ struct found_place {
   std::uint64_t address = 0;  // in work requests
   std::uint64_t mapped = 0;   // for loads and stores of this thread; 0: it takes a request
   std::uint32_t key = 0;
+  bool is_near = false;  // see key_t
 };
 
 // In memory that `owner` registered.
@@ -47,6 +56,7 @@ LCI_ANYWHERE inline status find(const place_t& at, std::uint64_t size, std::uint
   out->address = k.base + at.offset;
   out->mapped = k.mapped == 0 ? 0 : k.mapped + at.offset;
   out->key = k.key;
+  out->is_near = k.is_near != 0;
   return status::ok;
 }
 

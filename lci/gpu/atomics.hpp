@@ -169,7 +169,7 @@ LCI_ANYWHERE_ONCE answer do_atomic(const endpoint_t& ep, int rank, const place_t
     a.said = status::bad_key;
     return a;
   }
-  patience wait(ep, r.peers[rank].ended);
+  patience wait(ep, r.peers[rank].ended, rank);
 #ifdef __CUDA_ARCH__
   auto next = static_cast<std::uint32_t>(clock64());
 #else

@@ -63,10 +63,11 @@ LCI_ANYWHERE inline bool both_aligned(const void* a, const void* b, unsigned to)
 }
 
 // Relaxed: what orders it is the fence or the signal behind it.
-template <class T>
+template <source From, class T>
 LCI_ANYWHERE void copy_word(void* to, const void* from) noexcept {
+  const T* const word = static_cast<const T*>(from);
   wqe::word_at<T>(static_cast<T*>(to))
-      .store(look_at(static_cast<const T*>(from)), std::memory_order_relaxed);
+      .store(From == source::own ? *word : look_at(word), std::memory_order_relaxed);
 }
 
 template <class Scope, source From>
@@ -91,9 +92,9 @@ LCI_ANYWHERE_ONCE void copy_bytes(void* to, const void* from, std::uint64_t size
 template <class Scope, source From>
 LCI_ANYWHERE void copy(void* to, const void* from, std::uint64_t size) noexcept {
   if (size == 8 && both_aligned(to, from, 8)) {
-    if (Scope::index() == 0) copy_word<std::uint64_t>(to, from);
+    if (Scope::index() == 0) copy_word<From, std::uint64_t>(to, from);
   } else if (size == 4 && both_aligned(to, from, 4)) {
-    if (Scope::index() == 0) copy_word<std::uint32_t>(to, from);
+    if (Scope::index() == 0) copy_word<From, std::uint32_t>(to, from);
   } else if (size != 0) {
     copy_bytes<Scope, From>(to, from, size);
   }

@@ -105,14 +105,24 @@ LCI_ANYWHERE constexpr std::uint64_t posted_state(std::uint64_t turn) noexcept {
 
 // Takes the next free slot. Each turn is somebody's alone, so a turn whose slot is not free is
 // passed over. edge gpu.receive_free: partner is free_slot().
+LCI_ANYWHERE inline bool try_take(std::uint64_t* state, std::uint64_t posted) noexcept {
+#ifdef __CUDA_ARCH__
+  // Of the GPU's scope: the slot is in host memory, where a GPU's atomics hold among its kernels
+  // alone. The host writes only slots that are posted.
+  static_assert(sizeof(unsigned long long) == sizeof(*state), "the builtin's type");
+  return atomicCAS(reinterpret_cast<unsigned long long*>(state), 0ull,
+                   static_cast<unsigned long long>(posted)) == 0;
+#else
+  return wqe::word_at<std::uint64_t>(state).compare_exchange_strong(0, posted,
+                                                                    std::memory_order_acq_rel);
+#endif
+}
 LCI_ANYWHERE inline status take_slot(const endpoint_record& r, std::uint64_t* turn) noexcept {
   for (std::uint32_t i = 0; i < r.receive_count; ++i) {
     // Relaxed: the number alone matters.
     *turn = wqe::word_at<std::uint64_t>(r.next_receive).fetch_add(1, std::memory_order_relaxed) + 1;
     std::uint64_t* const state = &slot_of(r, *turn).state;
-    if (look_at(state) == 0 && wqe::word_at<std::uint64_t>(state).compare_exchange_strong(
-                                   0, posted_state(*turn), std::memory_order_acq_rel))
-      return status::ok;
+    if (look_at(state) == 0 && try_take(state, posted_state(*turn))) return status::ok;
   }
   return status::no_receive_slot;
 }
@@ -175,7 +185,8 @@ LCI_ANYWHERE_ONCE inline received wait_for_receive(const endpoint_t& ep, std::ui
                                                    bool waits) noexcept {
   received out;
   if (out.said = check_endpoint(ep); out.said != status::ok) return out;
-  patience wait(ep, nullptr);  // the host ends receives from a rank that has ended
+  // The host ends receives from a rank that has ended; their requests are in the own queue.
+  patience wait(ep, nullptr, static_cast<int>(ep.record->me));
   for (;;) {
     out.said = look_at_receive(*ep.record, turn, &out.message);
     if (out.said != status::nothing || !waits) return out;

@@ -1,7 +1,7 @@
 // When what was started is done: quiet and fence, and what went wrong. Callers: kernels, or threads
 // of the process. Threads: any; all members of the scope that a call names.
 // Always true: quiet() covers the calls that its scope made before it, and those of others that it
-// has synchronized with; a queue in which nothing is under way costs two loads and gets no request;
+// has synchronized with; a queue to which nothing was posted since costs two loads and no request;
 // a queue that has ended says why, each time it is asked. Several threads may wait at once: each
 // that finds requests under way has one behind them that asks for a completion, lanes of a warp one
 // together, so none relies on another's.

@@ -42,9 +42,8 @@ LCI_ANYWHERE inline taken_message try_take(const queue_record& q, std::uint64_t 
       if (look_at(q.taken) == turn) return out;
       continue;
     }
-    out.what.size = slot->size;
-    out.what.tag = slot->tag;
-    out.what.rank = slot->rank;
+    // A word, since another may take this turn meanwhile, and the host write the next message.
+    out.what.size = look_at(&slot->size);
     out.slot = reinterpret_cast<std::uintptr_t>(slot);
     if (out.what.size > room) {
       // Of the message that is next now, not of one that another took meanwhile.
@@ -55,6 +54,8 @@ LCI_ANYWHERE inline taken_message try_take(const queue_record& q, std::uint64_t 
     // Relaxed: the host's stores came with the slot's turn; takers tell each other nothing else.
     if (wqe::word_at<std::uint64_t>(q.taken).compare_exchange_strong(turn, turn + 1,
                                                                      std::memory_order_relaxed)) {
+      out.what.tag = slot->tag;
+      out.what.rank = slot->rank;
       out.said = status::ok;
       return out;
     }
@@ -78,7 +79,7 @@ LCI_ANYWHERE_ONCE inline taken_message take(const queue_t& queue, std::uint64_t 
     out.said = s;
     return out;
   }
-  patience wait(ep, ep.record->any_ended);
+  patience wait(ep, ep.record->any_ended, ANY_RANK);
   for (;;) {
     out = try_take(q, room);
     if (out.said != status::nothing || !waits) return out;

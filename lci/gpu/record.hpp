@@ -69,7 +69,7 @@ struct message_slot {
   std::uint64_t turn;
   std::uint64_t tag;
   std::int32_t rank;
-  std::uint32_t size;
+  std::uint32_t size;  // stored as a word, relaxed: takers look at it before the message is theirs
 };
 struct queue_record {
   unsigned char* slots = nullptr;

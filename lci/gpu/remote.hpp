@@ -10,11 +10,10 @@
 //   signal comes once, behind the last one.
 // - put_signal() copies directly only if data and signal are both mapped; else both take the queue,
 //   so that one order holds for them.
-// - Order: requests to one rank are done in the order posted. A signal, that of put_signal() too,
-// is
-//   seen after what its thread did before in the same way: after earlier requests if it is a
-//   request, after earlier copies if it is direct. Between the two ways, and between direct puts,
-//   only fence() makes an order.
+// - Order: requests to one rank are done in the order posted. Of direct copies and signals only
+//   put_signal() makes an order: its signal is seen after its data, and after what its scope copied
+//   before. Else, and between the two ways, fence() does: a signal alone, which a put_signal() of
+//   size 0 is too, may be seen before direct puts that came before it.
 // - A put of 4 or 8 bytes at aligned places is one store at the peer.
 #pragma once
 
@@ -37,12 +36,14 @@ struct transfer {
   bool is_direct = false;
   std::uint64_t to = 0, from = 0, size = 0;
   std::uint64_t signal = 0;  // where a direct signal goes; 0: nowhere
+  bool is_near = false;      // all of it is in the memory of this GPU
 };
 
 struct signal_request {
   place_t at;
   std::uint64_t value = 0;
   signal_op op = signal_op::set;
+  bool is_wanted = true;
 };
 
 // `landing` and `value` must live as long as the request.
@@ -83,10 +84,40 @@ LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, int rank, const sig
              : status::ok;
 }
 
-// edge gpu.signal: what the scope wrote before is seen by who has seen the word. Partner is
-// wait_until().
-LCI_ANYWHERE inline void signal_directly(std::uint64_t at, std::uint64_t value,
-                                         signal_op op) noexcept {
+// Alone. Relaxed on a GPU: a barrier of system scope costs more than the store, and fence() makes
+// one for who wants it. A processor has it for nothing.
+LCI_ANYWHERE inline void signal_alone(std::uint64_t at, std::uint64_t value,
+                                      signal_op op) noexcept {
+#ifdef __CUDA_ARCH__
+  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
+  if (op == signal_op::set) {
+    word.store(value, std::memory_order_relaxed);
+  } else {
+    word.fetch_add(value, std::memory_order_relaxed);
+  }
+#else
+  // edge gpu.signal: partner is wait_until().
+  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
+  if (op == signal_op::set) {
+    word.store(value, std::memory_order_release);
+  } else {
+    word.fetch_add(value, std::memory_order_release);
+  }
+#endif
+}
+// Behind data. edge gpu.signal: what the scope wrote before is seen by who has seen the word.
+// Partner is wait_until().
+LCI_ANYWHERE inline void signal_after(std::uint64_t at, std::uint64_t value, signal_op op,
+                                      bool is_near) noexcept {
+#ifdef __CUDA_ARCH__
+  // Relaxed behind a barrier of the GPU: nobody beyond it looks.
+  if (is_near) {
+    __threadfence();
+    return signal_alone(at, value, op);
+  }
+#else
+  static_cast<void>(is_near);
+#endif
   wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
   if (op == signal_op::set) {
     word.store(value, std::memory_order_release);
@@ -120,11 +151,18 @@ LCI_ANYWHERE inline void advance(found_place* at, std::uint64_t by) noexcept {
   if (at->mapped != 0) at->mapped += by;
 }
 
+LCI_ANYWHERE inline signal_request no_signal() noexcept {
+  signal_request none;
+  none.is_wanted = false;
+  return none;
+}
+
+// Values, not references: what a call that needs no request has found out stays in registers.
 // All pieces of a put by requests, and its signal behind the last one if there is one.
 template <class Scope>
-LCI_ANYWHERE_ONCE status post_put(const endpoint_t& ep, int rank, found_place to, found_place from,
-                                  std::uint64_t size, const signal_request* signal,
-                                  const found_place& word) noexcept {
+LCI_ANYWHERE_ONCE status post_put(endpoint_t ep, int rank, found_place to, found_place from,
+                                  std::uint64_t size, signal_request signal,
+                                  found_place word) noexcept {
   const peer_record& peer = ep.record->peers[rank];
   const std::uint64_t most = peer.queue.limits.max_message;
   std::uint64_t end = 0;
@@ -140,15 +178,15 @@ LCI_ANYWHERE_ONCE status post_put(const endpoint_t& ep, int rank, found_place to
   const wqe::sge landing = discarded(*ep.record, sizeof(std::uint64_t));
   request_run run;
   if (size != 0) run.requests[run.count++] = put_request(*ep.record, to, from, piece);
-  if (signal != nullptr)
-    run.requests[run.count++] = request_of(word, signal->value, signal->op, landing);
+  if (signal.is_wanted)
+    run.requests[run.count++] = request_of(word, signal.value, signal.op, landing);
   return run.count == 0 ? status::ok : post_run<Scope>(peer, run, &end);
 }
 
 template <class Scope>
 LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& to,
                                 const place_t& from, std::uint64_t size,
-                                const signal_request* signal) noexcept {
+                                signal_request signal) noexcept {
   transfer t;
   if (t.said = check_rank(ep, rank); t.said != status::ok) return t;
   found_place there, here, word;
@@ -157,15 +195,16 @@ LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& t
       return t;
     if (t.said = find(from, size, ep.record->me, &here); t.said != status::ok) return t;
   }
-  if (signal != nullptr)
-    if (t.said = find_signal(ep, rank, *signal, &word); t.said != status::ok) return t;
+  if (signal.is_wanted)
+    if (t.said = find_signal(ep, rank, signal, &word); t.said != status::ok) return t;
   const bool reaches_data = size == 0 || (there.mapped != 0 && here.mapped != 0);
-  t.is_direct = reaches_data && (signal == nullptr || word.mapped != 0);
+  t.is_direct = reaches_data && (!signal.is_wanted || word.mapped != 0);
   if (t.is_direct) {
     t.to = there.mapped;
     t.from = here.mapped;
     t.size = size;
     t.signal = word.mapped;
+    t.is_near = there.is_near && word.is_near;
   } else {
     t.said = post_put<Scope>(ep, rank, there, here, size, signal, word);
   }
@@ -174,14 +213,18 @@ LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& t
 
 template <class Scope>
 LCI_ANYWHERE status put_with(const endpoint_t& ep, int rank, const place_t& to, const place_t& from,
-                             std::uint64_t size, const signal_request* signal) noexcept {
+                             std::uint64_t size, signal_request signal) noexcept {
   const transfer t =
       by_leader<Scope>([&] { return begin_put<Scope>(ep, rank, to, from, size, signal); });
   if (t.said != status::ok || !t.is_direct) return t.said;
-  copy<Scope, source::own>(pointer(t.to), pointer(t.from), t.size);
-  Scope::barrier();
-  if (signal != nullptr && Scope::index() == 0)
-    signal_directly(t.signal, signal->value, signal->op);
+  if (t.size != 0) {
+    copy<Scope, source::own>(pointer(t.to), pointer(t.from), t.size);
+    Scope::barrier();
+    if (signal.is_wanted && Scope::index() == 0)
+      signal_after(t.signal, signal.value, signal.op, t.is_near);
+  } else if (signal.is_wanted && Scope::index() == 0) {
+    signal_alone(t.signal, signal.value, signal.op);
+  }
   return status::ok;
 }
 
@@ -191,7 +234,7 @@ LCI_ANYWHERE status put_with(const endpoint_t& ep, int rank, const place_t& to, 
 template <class Scope = thread>
 LCI_ANYWHERE status put(const endpoint_t& ep, int rank, const place_t& to, const place_t& from,
                         std::uint64_t size) noexcept {
-  return detail::put_with<Scope>(ep, rank, to, from, size, nullptr);
+  return detail::put_with<Scope>(ep, rank, to, from, size, detail::no_signal());
 }
 
 // The same, and then changes the word of 8 bytes at `signal` of that rank.
@@ -199,16 +242,16 @@ template <class Scope = thread>
 LCI_ANYWHERE status put_signal(const endpoint_t& ep, int rank, const place_t& to,
                                const place_t& from, std::uint64_t size, const place_t& signal,
                                std::uint64_t value, signal_op op = signal_op::set) noexcept {
-  const detail::signal_request what{signal, value, op};
-  return detail::put_with<Scope>(ep, rank, to, from, size, &what);
+  const detail::signal_request what{signal, value, op, true};
+  return detail::put_with<Scope>(ep, rank, to, from, size, what);
 }
 
 // Changes the word of 8 bytes at `at` of `rank`.
 template <class Scope = thread>
 LCI_ANYWHERE status signal(const endpoint_t& ep, int rank, const place_t& at, std::uint64_t value,
                            signal_op op = signal_op::set) noexcept {
-  const detail::signal_request what{at, value, op};
-  return detail::put_with<Scope>(ep, rank, place_t{}, place_t{}, 0, &what);
+  const detail::signal_request what{at, value, op, true};
+  return detail::put_with<Scope>(ep, rank, place_t{}, place_t{}, 0, what);
 }
 
 namespace detail {

@@ -46,13 +46,11 @@ LCI_ANYWHERE T see(const T* word) noexcept {
                             .load(std::memory_order_acquire));
 }
 
+// With all that ends a wait.
 template <class T>
-LCI_ANYWHERE status wait_here(const endpoint_t& ep, const T* word, comparison how, T value,
-                              int rank) noexcept {
-  if (const status s = rank == ANY_RANK ? check_endpoint(ep) : check_rank(ep, rank);
-      s != status::ok)
-    return s;
-  patience wait(ep, ended_word(*ep.record, rank));
+LCI_ANYWHERE_ONCE status wait_long(endpoint_t ep, const T* word, comparison how, T value,
+                                   int rank) noexcept {
+  patience wait(ep, ended_word(*ep.record, rank), rank);
   for (;;) {
     const T now = see(word);
     if (holds(now, how, value)) return status::ok;
@@ -60,6 +58,24 @@ LCI_ANYWHERE status wait_here(const endpoint_t& ep, const T* word, comparison ho
     if (const status s = wait(); s != status::ok)
       return holds(see(word), how, value) ? status::ok : s;
   }
+}
+
+// So many looks come before anything else is read but what says whether the call is right, which is
+// on its way with the first one.
+inline constexpr std::uint32_t FIRST_LOOKS = 64;
+
+template <class T>
+LCI_ANYWHERE status wait_here(const endpoint_t& ep, const T* word, comparison how, T value,
+                              int rank) noexcept {
+  if (const status s = check_handle(ep); s != status::ok) return s;
+  const std::uint64_t generation = look_at(&ep.record->generation);
+  const std::uint32_t ranks = look_at(&ep.record->ranks);
+  bool is_there = holds(see(word), how, value);
+  if (generation != ep.generation) return status::bad_endpoint;
+  if (rank != ANY_RANK && static_cast<std::uint32_t>(rank) >= ranks) return status::bad_rank;
+  for (std::uint32_t i = 0; !is_there && i < FIRST_LOOKS; ++i)
+    is_there = holds(see(word), how, value);
+  return is_there ? status::ok : wait_long(ep, word, how, value, rank);
 }
 
 }  // namespace detail

@@ -72,6 +72,7 @@ gpu::key_t key_of_own(side& in, mr_impl_t& region, const endpoint* of) {
   key.base = reinterpret_cast<std::uintptr_t>(region.address);
   key.length = region.size;
   key.mapped = mapped_own(of, region);
+  key.is_near = key.mapped != 0 && region.place.kind == mem::mem_kind::device ? 1 : 0;
   key.rank = region.owner.core.me;
   key.key = in.all_keys.of(region, get_rmr_x(mr_t(&region)).call(), key.rank);
   return key;

@@ -49,7 +49,9 @@ void gpu_queue::write_locked(int rank, std::uint64_t tag, const void* bytes,
   gpu::message_slot* const slot = slot_of(++turn_);
   slot->tag = tag;
   slot->rank = rank;
-  slot->size = static_cast<std::uint32_t>(size);
+  // Relaxed: the turn behind it says that it is there; kernels look at it before.
+  wqe::word_at<std::uint32_t>(&slot->size)
+      .store(static_cast<std::uint32_t>(size), std::memory_order_relaxed);
   if (size != 0) std::memcpy(slot + 1, bytes, size);
   // edge gpu.queue, other side in the poll of a kernel.
   wqe::word_at<std::uint64_t>(&slot->turn).store(turn_, std::memory_order_release);

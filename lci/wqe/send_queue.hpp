@@ -27,9 +27,9 @@ struct send_queue_state {
   // The next block that is not published, shifted, and how many blocks the last request has.
   alignas(64) std::uint64_t published;
   alignas(64) std::uint64_t done;  // all blocks before it are free again
-  // All before it has been carried out, as a request that does nothing says when it completes. The
-  // others do not: a send is completed when it was taken, and what it reads may be read still when
-  // those behind it complete. Not above `done`.
+  // All before it has been carried out: counted at completions of requests that do nothing, which
+  // wait for all before them. A send is completed when it was taken, while what it reads may be
+  // under way still, also when requests behind it are completed. Not above `done`.
   std::uint64_t carried_out;
   alignas(64) std::uint64_t rung;  // the card was told of all before it; under bell_lock
   std::uint32_t bell_lock;

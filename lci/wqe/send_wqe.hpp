@@ -83,9 +83,6 @@ LCI_ANYWHERE constexpr bool takes_inline(opcode op) noexcept {
   return op == opcode::rdma_write || op == opcode::rdma_write_imm || op == opcode::send ||
          op == opcode::send_imm || op == opcode::send_inval;
 }
-LCI_ANYWHERE constexpr bool is_send(opcode op) noexcept {
-  return op == opcode::send || op == opcode::send_imm || op == opcode::send_inval;
-}
 LCI_ANYWHERE constexpr bool takes_imm(opcode op) noexcept {
   return op == opcode::rdma_write_imm || op == opcode::send_imm || op == opcode::send_inval;
 }
@@ -170,21 +167,33 @@ class wqe_writer {
   LCI_ANYWHERE void add_inline(const void* data, std::uint32_t length) noexcept {
     const unsigned char* const from = static_cast<const unsigned char*>(data);
     octoword o{{be32(length | INLINE_FLAG), 0, 0, 0}};
-    std::uint32_t at = sizeof(std::uint32_t);
-    for (std::uint32_t i = 0; i < length; ++i, ++at) {
-      if (at == OCTOWORD_SIZE) {
+    std::uint32_t at = 1;  // word
+    for (std::uint32_t i = 0; i < length; i += 4, ++at) {
+      if (at == OCTOWORD_SIZE / 4) {
         add(o);
         o = octoword{{0, 0, 0, 0}};
         at = 0;
       }
-      // Through the number, since a GPU keeps it in registers.
-      o.word[at / 4] |= be32(std::uint32_t{from[i]} << (24 - 8 * (at % 4)));
+      o.word[at] = up_to_four_bytes(from + i, length - i);
     }
     add(o);
   }
   LCI_ANYWHERE std::uint32_t used() const noexcept { return used_; }
 
  private:
+  // As they are in memory, and zeros behind them.
+  LCI_ANYWHERE static std::uint32_t up_to_four_bytes(const unsigned char* from,
+                                                     std::uint32_t count) noexcept {
+#ifdef __CUDA_ARCH__
+    if (count >= 4 && reinterpret_cast<std::uintptr_t>(from) % 4 == 0)
+      return *reinterpret_cast<const std::uint32_t*>(from);
+#endif
+    std::uint32_t word = 0;
+    for (std::uint32_t i = 0; i < 4 && i < count; ++i)
+      word |= be32(std::uint32_t{from[i]} << (24 - 8 * i));
+    return word;
+  }
+
   send_ring ring_;
   std::uint64_t index_;
   std::uint32_t used_ = 0;

@@ -112,7 +112,8 @@ class gpu_calls : public testing::Test {
   }
   gpu::place_t place(int rank, std::uint64_t offset, way how) {
     const auto address = reinterpret_cast<std::uintptr_t>(in_gpu_[rank]);
-    const gpu::key_t direct{address, MEMORY, address, 0, rank};
+    gpu::key_t direct{address, MEMORY, address, 0, rank};
+    direct.is_near = offset % 2 == 0;  // both ways are right here
     return {how == way::direct ? direct : pinned_key_[rank], offset};
   }
   // Of the calling rank: its kernels reach it in any case.

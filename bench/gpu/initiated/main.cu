@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -23,14 +24,12 @@ using lci::test::gpu_endpoints;
 using lci::test::turns_task;
 
 void must(cudaError_t answer, const char* call) {
-  if (answer == cudaSuccess) return;
-  std::fprintf(stderr, "bench_gpu_initiated: %s: %s\n", call, cudaGetErrorString(answer));
-  std::exit(1);
+  if (answer != cudaSuccess)
+    throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(answer));
 }
 void must(status answer, const char* call) {
-  if (answer == status::ok) return;
-  std::fprintf(stderr, "bench_gpu_initiated: %s: %s\n", call, lci::gpu::text_of(answer));
-  std::exit(1);
+  if (answer != status::ok)
+    throw std::runtime_error(std::string(call) + ": " + lci::gpu::text_of(answer));
 }
 
 class cuda_memory final : public lci::test::gpu_memory {
@@ -79,7 +78,11 @@ class counting_world final : public lci::device::world {
   }
 };
 
-__global__ void turns(turns_task t) { lci::test::run_turns(t); }
+__global__ void turns_of_thread(turns_task t) { lci::test::run_turns<lci::gpu::thread>(t); }
+__global__ void turns_of_warp(turns_task t) { lci::test::run_turns<lci::gpu::warp>(t); }
+__global__ void __launch_bounds__(1024) turns_of_block(turns_task t) {
+  lci::test::run_turns<lci::gpu::block>(t);
+}
 
 struct share_task {
   lci::gpu::endpoint_t endpoint;
@@ -88,7 +91,7 @@ struct share_task {
   std::uint32_t rounds = 0;
   status* answer = nullptr;
 };
-__global__ void put_shares(share_task t) {
+__global__ void __launch_bounds__(1024) put_shares(share_task t) {
   t.to.offset += blockIdx.x * t.each;
   t.from.offset += blockIdx.x * t.each;
   for (std::uint32_t i = 0; i < t.rounds; ++i) {
@@ -113,7 +116,7 @@ __global__ void put_values(rate_task t) {
 
 class program {
  public:
-  program(bool quick, int gpus) : quick_(quick), memory_(gpus) {
+  program(bool quick, int gpus) : quick_(quick), gpus_(gpus), memory_(gpus) {
     for (int i = 1; i >= 0; --i) {
       memory_.select(i);
       must(cudaStreamCreateWithFlags(&streams_[i], cudaStreamNonBlocking),
@@ -135,31 +138,45 @@ class program {
     }
   }
 
+  int failures() const { return failures_; }
   void direct() {
-    tell("peer: signal, one way", one_way(true, 0, 1), "us");
-    tell("peer: 8 B put + signal, one way", one_way(true, 8, 1), "us");
-    tell("peer: 8 B put + signal by a warp, one way", one_way(true, 8, 32), "us");
-    tell("peer: put of 64 KiB by a block", one_way(true, 65536, 1024), "us");
+    tell("peer: signal, one way", "us", [&] { return one_way(true, 0, 1); });
+    tell("peer: 8 B put + signal, one way", "us", [&] { return one_way(true, 8, 1); });
+    tell("peer: 8 B put + signal by a warp, one way", "us", [&] { return one_way(true, 8, 32); });
+    tell("peer: put of 64 KiB by a block", "us", [&] { return one_way(true, 65536, 1024); });
   }
   void bandwidth() {
-    tell("copy engine bandwidth", gbps(copy_ms()), "GB/s", "cudaMemcpy");
+    tell(
+        "copy engine bandwidth", "GB/s", [&] { return gbps(copy_ms()); }, "cudaMemcpy");
     for (const unsigned blocks : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u}) {
-      tell("peer: bandwidth, " + std::to_string(blocks) + " blocks", gbps(shares_ms(blocks)),
-           "GB/s");
+      tell("peer: bandwidth, " + std::to_string(blocks) + " blocks", "GB/s",
+           [&] { return gbps(shares_ms(blocks)); });
     }
   }
   void requests() {
-    tell("requests: signal, one way", one_way(false, 0, 1), "us");
-    tell("requests: 8 B put + signal, one way", one_way(false, 8, 1), "us");
-    for (const unsigned blocks : {1u, 2u, 4u, 8u, 16u, 32u, 64u})
-      tell("requests: 8 B puts, " + std::to_string(blocks) + " blocks", rate(blocks), "M/s");
+    tell("requests: signal, one way", "us", [&] { return one_way(false, 0, 1); });
+    tell("requests: 8 B put + signal, one way", "us", [&] { return one_way(false, 8, 1); });
+    for (const unsigned blocks : {1u, 2u, 4u, 8u, 16u, 32u, 64u}) {
+      tell("requests: 8 B puts, " + std::to_string(blocks) + " blocks", "M/s",
+           [&] { return rate(blocks); });
+    }
   }
 
  private:
   static constexpr std::uint64_t SIZE = 256ull << 20;
 
-  static void tell(const std::string& what, double value, const char* unit,
-                   const char* who = "lci") {
+  // One that fails does not end the others.
+  template <class Measure>
+  void tell(const std::string& what, const char* unit, Measure measure, const char* who = "lci") {
+    double value = 0;
+    try {
+      value = measure();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "bench_gpu_initiated: %s: %s\n", what.c_str(), e.what());
+      cudaGetLastError();
+      ++failures_;
+      return;
+    }
     std::printf("{\"who\": \"%s\", \"what\": \"%s\", \"unit\": \"%s\", \"value\": %.4g}\n", who,
                 what.c_str(), unit, value);
     std::fflush(stdout);
@@ -171,7 +188,9 @@ class program {
       return at;
     }
     const auto address = reinterpret_cast<std::uintptr_t>(in_gpu_[rank]);
-    return {{address, SIZE + 4096, address, 0, rank}, 0};
+    place_t at{{address, SIZE + 4096, address, 0, rank}, 0};
+    at.key.is_near = gpus_ == 1;
+    return at;
   }
   bool is_running() {
     return cudaStreamQuery(streams_[0]) == cudaErrorNotReady ||
@@ -208,7 +227,10 @@ class program {
       for (unsigned i = 0; i < 2; ++i) {
         memory_.select(static_cast<int>(i));
         t.first = i;
-        turns<<<1, threads, 0, streams_[i]>>>(t);
+        auto* const kernel = threads == 1    ? turns_of_thread
+                             : threads == 32 ? turns_of_warp
+                                             : turns_of_block;
+        kernel<<<1, threads, 0, streams_[i]>>>(t);
         must(cudaGetLastError(), "turns");
       }
       drive();
@@ -280,14 +302,14 @@ class program {
       must(cudaEventElapsedTime(&ms, events_[0], events_[1]), "cudaEventElapsedTime");
     }
     must(answers_[0], "put_value");
-    if (world->count != 2ull * blocks * 128 * each) {
-      std::fprintf(stderr, "bench_gpu_initiated: messages are missing\n");
-      std::exit(1);
-    }
+    if (world->count != 2ull * blocks * 128 * each)
+      throw std::runtime_error("messages are missing");
     return static_cast<double>(blocks) * 128 * each / ms / 1e3;
   }
 
   bool quick_;
+  int gpus_;
+  int failures_ = 0;
   cuda_memory memory_;
   cudaStream_t streams_[2] = {};
   cudaEvent_t events_[2] = {};
@@ -323,5 +345,5 @@ int main(int argc, char** argv) {
   run->direct();
   run->bandwidth();
   run->requests();
-  return 0;
+  return run->failures() == 0 ? 0 : 1;
 }

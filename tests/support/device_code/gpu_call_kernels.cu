@@ -13,8 +13,16 @@ extern "C" __global__ void lci_test_storm(lci::test::storm_task t) {
   if (i < t.threads) t.answers[i] = lci::test::storm(t, static_cast<std::uint32_t>(i));
 }
 
-// Two blocks.
-extern "C" __global__ void lci_test_turns(lci::test::turns_task t) { lci::test::run_turns(t); }
+// Two blocks of one thread, one warp, or more.
+extern "C" __global__ void lci_test_turns_thread(lci::test::turns_task t) {
+  lci::test::run_turns<lci::gpu::thread>(t);
+}
+extern "C" __global__ void lci_test_turns_warp(lci::test::turns_task t) {
+  lci::test::run_turns<lci::gpu::warp>(t);
+}
+extern "C" __global__ void __launch_bounds__(1024) lci_test_turns_block(lci::test::turns_task t) {
+  lci::test::run_turns<lci::gpu::block>(t);
+}
 
 // A caller is a thread, a warp or a block.
 extern "C" __global__ void lci_test_calls_thread(lci::test::call_task t) {

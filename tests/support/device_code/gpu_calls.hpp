@@ -73,18 +73,20 @@ struct turns_task {
 };
 template <class Scope>
 LCI_ANYWHERE gpu::status take_turns(const turns_task& t, int me) {
+  // In registers: a kernel's parameters are not, where an index is not known.
   const int you = 1 - me;
+  const gpu::endpoint_t ep = t.endpoints[me];
+  const gpu::place_t word{t.memory[you], t.signal_offset}, to{t.memory[you], t.target};
+  const gpu::place_t from{t.own[me], 0};
+  const std::uint64_t* const mine = t.words[me];
   for (std::uint64_t round = 1; round <= t.rounds; ++round) {
     for (int step = 0; step < 2; ++step) {
       gpu::status s = gpu::status::ok;
       if (step == me) {
-        const gpu::place_t word{t.memory[you], t.signal_offset};
-        s = t.size == 0 ? gpu::signal<Scope>(t.endpoints[me], you, word, round)
-                        : gpu::put_signal<Scope>(t.endpoints[me], you, {t.memory[you], t.target},
-                                                 {t.own[me], 0}, t.size, word, round);
+        s = t.size == 0 ? gpu::signal<Scope>(ep, you, word, round)
+                        : gpu::put_signal<Scope>(ep, you, to, from, t.size, word, round);
       } else {
-        s = gpu::wait_until<Scope>(t.endpoints[me], t.words[me], gpu::comparison::equal, round,
-                                   you);
+        s = gpu::wait_until<Scope>(ep, mine, gpu::comparison::equal, round, you);
       }
       if (s != gpu::status::ok) return s;
     }
@@ -92,13 +94,11 @@ LCI_ANYWHERE gpu::status take_turns(const turns_task& t, int me) {
   return gpu::status::ok;
 }
 #ifdef __CUDACC__
-// A block is one thread, one warp, or larger.
-__device__ inline void run_turns(const turns_task& t) {
+template <class Scope>
+__device__ void run_turns(const turns_task& t) {
   const auto me = static_cast<int>(t.first + blockIdx.x);
   const std::uint64_t begin = wqe::clock_ns();
-  const gpu::status s = blockDim.x == 1    ? take_turns<gpu::thread>(t, me)
-                        : blockDim.x == 32 ? take_turns<gpu::warp>(t, me)
-                                           : take_turns<gpu::block>(t, me);
+  const gpu::status s = take_turns<Scope>(t, me);
   if (threadIdx.x != 0) return;
   t.answers[me] = s;
   t.times[me] = wqe::clock_ns() - begin;

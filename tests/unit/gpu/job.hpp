@@ -284,7 +284,9 @@ class gpu_job {
       const job_rank::message& m = r.for_queue.front();
       slot->tag = m.tag;
       slot->rank = m.from;
-      slot->size = static_cast<std::uint32_t>(m.bytes.size());
+      // Relaxed: the turn behind it says that it is there.
+      wqe::word_at<std::uint32_t>(&slot->size)
+          .store(static_cast<std::uint32_t>(m.bytes.size()), std::memory_order_relaxed);
       if (!m.bytes.empty()) std::memcpy(slot + 1, m.bytes.data(), m.bytes.size());
       turn.store(++r.queue_turn, std::memory_order_release);
       r.for_queue.pop_front();

@@ -76,12 +76,25 @@ TEST_F(wait_test, wait_until__ends_while_it_waits) {
   EXPECT_EQ(said, status::bad_endpoint);
 }
 
+// The answer to a request that failed does not come.
+TEST_F(wait_test, wait_until__ends_with_a_request_that_failed) {
+  job.start();
+  place_t wrong = job.at(1, 0);
+  wrong.key.key ^= 0x100000;
+  ASSERT_EQ(put_value(ep, 1, wrong, 7), status::ok);
+  EXPECT_EQ(wait_until(ep, &word, comparison::equal, 6, 1), status::failed);
+  EXPECT_EQ(wait_until(ep, &word, comparison::equal, 6), status::failed);
+  EXPECT_EQ(wait_until(ep, &word, comparison::equal, 5, 1), status::ok);
+  job[0].record.waits.limit_ns = 1;
+  EXPECT_EQ(wait_until(ep, &word, comparison::equal, 6, 0), status::timed_out);  // not that queue
+}
+
 // As long as the word moves, the limit does not count: here it would pass between two changes
 // only.
 TEST_F(wait_test, wait_until__the_limit_is_counted_from_the_last_change) {
-  patience wait(ep, nullptr);
+  patience wait(ep, nullptr, ANY_RANK);
   job[0].record.waits.limit_ns = 1;
-  patience short_wait(ep, nullptr);
+  patience short_wait(ep, nullptr, 1);
   for (std::uint64_t i = 1; i < 10 * patience::LOOK_EVERY; ++i) {
     short_wait.saw(i);
     EXPECT_EQ(short_wait(), status::ok);
