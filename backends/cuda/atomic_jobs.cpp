@@ -19,11 +19,9 @@ extern const unsigned long lci_atomic_image_size;
 
 namespace lci::cuda {
 
-namespace layout = atomic_layout;
-
 namespace {
 
-constexpr unsigned LOOKS = 1024;  // looks in vain between two for errors
+constexpr unsigned LOOKS_IN_VAIN = 1024;  // looks in vain between two for errors
 
 }  // namespace
 
@@ -62,15 +60,15 @@ void atomic_jobs::make_ready() {
 
 void atomic_jobs::make_locked() {
   if (is_made_.load(std::memory_order_relaxed)) return;  // changed under the lock
+  gpu& mine = gpus_.at(ordinal_);
+  if (mine.call().module_load_data == nullptr || mine.call().launch_kernel == nullptr)
+    throw backend_error(
+        "cuda: atomic operations on GPU memory need a kernel, and this driver launches none");
   if (image_.empty())
     throw backend_error(
         "cuda: atomic operations on GPU memory need device code, and this library was built "
         "without: "
         "configure it with -DLCI_USE_CUDA=ON, which needs nvcc");
-  gpu& mine = gpus_.at(ordinal_);
-  if (mine.call().module_load_data == nullptr || mine.call().launch_kernel == nullptr)
-    throw backend_error(
-        "cuda: atomic operations on GPU memory need a kernel, and this driver launches none");
   gpu_ = &mine;
   context_ = mine.context();
   const context_scope scope(mine.call(), context_);
@@ -89,15 +87,15 @@ void atomic_jobs::open() {
   const abi::functions& call = gpu_->call();
   const std::string on = "GPU " + std::to_string(ordinal_);
   check(call, call.module_load_data(&module_, image_.data()), "cuModuleLoadData", on);
-  check(call, call.module_get_function(&kernel_, module_, layout::KERNEL), "cuModuleGetFunction",
-        on);
+  check(call, call.module_get_function(&kernel_, module_, atomic_layout::KERNEL),
+        "cuModuleGetFunction", on);
   // Under lazy loading this loads the code. A launch that has to do it waits for running kernels.
   int threads = 0;
   check(call,
         call.func_get_attribute(&threads, abi::function_attribute::max_threads_per_block, kernel_),
         "cuFuncGetAttribute", on);
   check(call, call.stream_create(&stream_, abi::STREAM_NON_BLOCKING), "cuStreamCreate", on);
-  constexpr std::size_t BYTES = LAUNCHES * sizeof(layout::batch);
+  constexpr std::size_t BYTES = LAUNCHES * sizeof(atomic_layout::batch);
   check(call,
         call.mem_host_alloc(&memory_, BYTES, abi::HOST_ALLOC_PORTABLE | abi::HOST_ALLOC_DEVICE_MAP),
         "cuMemHostAlloc", on + ", " + std::to_string(BYTES) + " bytes");
@@ -105,8 +103,9 @@ void atomic_jobs::open() {
   abi::device_ptr at = 0;
   check(call, call.mem_host_get_device_pointer(&at, memory_, 0), "cuMemHostGetDevicePointer", on);
   for (std::size_t i = 0; i < LAUNCHES; ++i) {
-    batches_[i].shared = static_cast<layout::batch*>(memory_) + i;
-    batches_[i].at_gpu = reinterpret_cast<layout::batch*>(static_cast<std::uintptr_t>(at)) + i;
+    batches_[i].shared = static_cast<atomic_layout::batch*>(memory_) + i;
+    batches_[i].at_gpu =
+        reinterpret_cast<atomic_layout::batch*>(static_cast<std::uintptr_t>(at)) + i;
   }
 }
 
@@ -167,7 +166,7 @@ atomic_jobs::batch* atomic_jobs::fill() noexcept {
   const auto free = std::find_if(batches_.begin(), batches_.end(),
                                  [](const batch& each) { return each.count == 0; });
   if (free == batches_.end()) return nullptr;
-  while (free->count < layout::MOST && gathered_.first != nullptr) {
+  while (free->count < atomic_layout::MOST && gathered_.first != nullptr) {
     mem::atomic_job& job = *gathered_.take_first();
     free->shared->requests[free->count] = {as_device(job.at), job.change, 0};
     free->jobs[free->count++] = &job;
@@ -181,10 +180,10 @@ void atomic_jobs::launch() noexcept {
     const context_scope scope(gpu_->call(), context_);
     failure error{scope.entered(), "cuCtxPushCurrent"};
     if (!error) {
-      layout::arguments arguments{mine->at_gpu, mine->count, mine->number};
+      atomic_layout::arguments arguments{mine->at_gpu, mine->count, mine->number};
       void* all[] = {&arguments};
-      error = {gpu_->call().launch_kernel(kernel_, 1, 1, 1, layout::MOST, 1, 1, 0, stream_, all,
-                                          nullptr),
+      error = {gpu_->call().launch_kernel(kernel_, 1, 1, 1, atomic_layout::MOST, 1, 1, 0, stream_,
+                                          all, nullptr),
                "cuLaunchKernel"};
     }
     chain unwanted;
@@ -248,7 +247,7 @@ std::size_t atomic_jobs::poll() noexcept {
   std::string problem;
   if (failed.first != nullptr) problem.swap(problem_);
   const bool is_more = gathered_.first != nullptr;
-  const bool is_examination = ended.first == nullptr && ++idle_looks_ % LOOKS == 0;
+  const bool is_examination = ended.first == nullptr && ++idle_looks_ % LOOKS_IN_VAIN == 0;
   lock_.unlock();
   std::size_t told = ended.tell("");
   if (failed.first != nullptr) told += failed.tell(problem.empty() ? "a GPU failed" : problem);

@@ -11,12 +11,10 @@
 
 namespace lci::mock {
 
-namespace layout = cuda::atomic_layout;
-
 namespace {
 
 struct atomics_run {
-  layout::arguments with{};
+  cuda::atomic_layout::arguments with{};
   std::vector<std::uint32_t> left;  // requests, in the order in which they come
 };
 
@@ -32,8 +30,8 @@ atomics_run& run_of(state& s, operation& what) {
   return *static_cast<atomics_run*>(what.progress.get());
 }
 
-result carry_out(state& s, int gpu, layout::request& one) {
-  ++s.counts[layout::KERNEL];
+result carry_out(state& s, int gpu, cuda::atomic_layout::request& one) {
+  ++s.counts[cuda::atomic_layout::KERNEL];
   const block* const there = s.find(one.at, one.change.size);
   if (there == nullptr || there->gpu != gpu || there->kind == test::mock_memory::pinned ||
       one.at % one.change.size != 0 || !is_sound(one.change))

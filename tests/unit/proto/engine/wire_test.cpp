@@ -88,6 +88,27 @@ TEST(decode, bodies_that_end_with_a_target__have_two_lengths) {
   expect_two_lengths<wire::get_request>(56, 80);
 }
 
+TEST(decode, atomics_with_values_that_mean_nothing__are_refused) {
+  for (const auto k : {wire::kind::atomic, wire::kind::atomic_end})
+    EXPECT_EQ(wire::kind_of(wire::kind_imm(k)), k);
+  const auto parses = [](const auto& body) {
+    auto read = body;
+    return wire::decode(reinterpret_cast<const std::byte*>(&body), sizeof(body), read);
+  };
+  wire::atomic asked;
+  for (std::uint32_t what = 0; what < 4; ++what)
+    for (std::uint32_t size = 0; size <= 16; ++size) {
+      asked.change.what = what;
+      asked.change.size = size;
+      EXPECT_EQ(parses(asked), (what == 1 || what == 2) && (size == 4 || size == 8));
+    }
+  wire::atomic_end answer;
+  for (std::uint32_t result = 0; result < 9; ++result) {
+    answer.result = static_cast<wire::atomic_result>(result);
+    EXPECT_EQ(parses(answer), result <= 5) << result;
+  }
+}
+
 TEST(decode_extended, shorter_than_its_head__is_refused) {
   std::byte bytes[16] = {};
   const std::byte* data = bytes;

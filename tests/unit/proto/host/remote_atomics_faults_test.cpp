@@ -146,6 +146,36 @@ TEST(remote_atomics, start__each_allocation_may_fail) {
   });
 }
 
+// More answers than can wait without memory.
+TEST(remote_atomics, reply__that_there_is_no_memory_for_goes_later) {
+  sim_options options;
+  options.depth = 1;
+  atomics_world w(options);
+  std::uint64_t word = 0;
+  const wire::name region = w.name_of(w[1].expose(&word, sizeof(word)));
+  std::array<asked, 100> all;
+  bool has_waited = false;
+  std::size_t posted = 0;
+  // Rank 0 does not look, so that its network takes no answers.
+  for (int i = 0; i < 2000 && posted < all.size(); ++i) {
+    asked& one = all[posted];
+    one.rank = 1;
+    one.region = region;
+    one.change = add(1);
+    if (w.of(0).start(one) == errorcode_t::posted) ++posted;
+    const fail_nth_new failing(i % 4 == 3 ? 2 : 1);
+    w[1].queues->progress();
+    has_waited |= w.of(1).is_waiting();
+  }
+  EXPECT_EQ(posted, all.size());
+  EXPECT_TRUE(has_waited);
+  EXPECT_FALSE(w[1].queues->is_drained());
+  for (asked& one : all) EXPECT_EQ(w.finish(one), atomic_outcome::done);
+  EXPECT_EQ(word, all.size());
+  EXPECT_TRUE(w.thrown.empty());
+  w.expect_quiet();
+}
+
 // Threads of two ranks, which also poll; a third one's words.
 TEST(remote_atomics, start__many_threads) {
   constexpr int RANKS = 2, THREADS = 2, EACH = 200;

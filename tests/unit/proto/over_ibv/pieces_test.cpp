@@ -187,3 +187,29 @@ TEST_F(pieces, refused__nothing_is_registered_for_it) {
       [&] { return theirs_.seen.size() == 1 && mine_.seen.size() == 1; });
   EXPECT_EQ(card().count("ibv_reg_mr_iova2"), 2u) << "the source and the destination";
 }
+
+TEST_F(pieces, atomic__changes_the_word_behind_a_put) {
+  std::vector<std::byte> window(2 * PIECE);
+  const net::remote_key region = at(1).expose(window.data(), window.size());
+  const auto data = pattern(PIECE, 3);
+  finish(
+      [&] {
+        auto out = at(0).outgoing(1, const_cast<std::byte*>(data.data()), PIECE, 0, 0, &mine_);
+        out.remote = region;
+        return proto::start_put(out);
+      },
+      [&] { return mine_.seen.size() == 1; });
+  struct : proto::atomic_request {
+    void on_atomic(proto::atomic_outcome how) noexcept override { ended.push_back(how); }
+    std::vector<proto::atomic_outcome> ended;
+  } one;
+  one.rank = 1;
+  one.region = {region.slot, region.generation};
+  one.offset = PIECE;
+  one.change.value = 3;
+  finish([&] { return at(0).queues->atomics.start(one); }, [&] { return !one.ended.empty(); });
+  EXPECT_EQ(one.ended.front(), proto::atomic_outcome::done);
+  EXPECT_EQ(one.old, 0u);
+  EXPECT_EQ(window[PIECE], std::byte{3});
+  EXPECT_EQ(std::memcmp(window.data(), data.data(), PIECE), 0);
+}
