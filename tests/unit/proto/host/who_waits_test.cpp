@@ -1,0 +1,137 @@
+// What a rank reports of itself for the page of who waits for what, record by record.
+#include "lci/proto/host/who_waits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "lci/net/peer_table.hpp"
+#include "tests/unit/proto/world.hpp"
+
+// A name of its own: sources of tests are compiled together, and these words are short.
+namespace who_waits_tests {
+namespace {
+
+using namespace lci::base::report;
+using namespace lci::test;
+using lci::errorcode_t;
+using lci::net::peer_event;
+
+class who_waits : public testing::Test {
+ protected:
+  const sheet& report(int rank) {
+    sheet_->begin_at(start_);
+    lci::proto::report(w_[rank].core, *sheet_);
+    return *sheet_;
+  }
+  // All of one kind that the last report has.
+  std::vector<record> of(kind what) const {
+    std::vector<record> found;
+    for (const record& r : *sheet_)
+      if (r.what == what) found.push_back(r);
+    return found;
+  }
+  void receive(int at, int from, lci::tag_t tag) {
+    lci::status_t got;
+    ASSERT_EQ(w_[at].receive(from, buffer_.data(), buffer_.size(), tag, &object_, got),
+              errorcode_t::posted);
+  }
+  void send(int from, int to, std::size_t size, lci::tag_t tag) {
+    auto out = w_[from].outgoing(to, data_.data(), size, w_[from].engine_rcomp(), tag, &object_);
+    ASSERT_FALSE(lci::error_t(lci::proto::start_message(out)).is_retry());
+  }
+
+  recorder object_;
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(16), data_ = pattern(LARGE);
+  const moment start_ = moment::now();
+  std::unique_ptr<sheet> sheet_ = std::make_unique<sheet>();
+  proto_world w_{card_options(), 3};
+};
+
+TEST_F(who_waits, report__a_receive_with_its_object) {
+  receive(0, 1, 5);
+  report(0);
+  const auto found = of(kind::receive);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].rank, 1);
+  EXPECT_EQ(found[0].tag, 5u);
+  EXPECT_EQ(found[0].size, 16u);
+  EXPECT_EQ(found[0].object, reinterpret_cast<std::uintptr_t>(&object_));
+  EXPECT_EQ(found[0].engine, w_[0].matcher->first_rcomp);
+}
+
+TEST_F(who_waits, report__how_far_the_connection_with_the_peer_is) {
+  receive(0, 1, 5);
+  const auto flags = [&] {
+    report(0);
+    return of(kind::receive).at(0).flags;
+  };
+  EXPECT_EQ(flags(), NOT_CONNECTED);
+  w_[0].core.peers.report(1, peer_event::connect);
+  EXPECT_EQ(flags(), CONNECTING);
+  w_[0].core.peers.report(1, peer_event::connected);
+  EXPECT_EQ(flags(), CONNECTED);
+  w_[0].core.peers.report(1, peer_event::fail, "it died");
+  EXPECT_EQ(flags(), 0);
+}
+
+TEST_F(who_waits, report__nothing_of_a_connection_with_itself_or_any_rank) {
+  receive(0, 0, 5);
+  receive(0, lci::ANY_SOURCE, 6);
+  report(0);
+  ASSERT_EQ(of(kind::receive).size(), 2u);
+  for (const record& r : of(kind::receive)) EXPECT_EQ(r.flags, 0);
+}
+
+// A call that a thread has entered earlier; all runtimes say what they know of its peer.
+TEST_F(who_waits, report__the_peer_of_a_call) {
+  sheet_->begin_at(start_);
+  record* const call = sheet_->add(kind::call, "a blocking post");
+  call->rank = 2;
+  w_[0].core.peers.report(2, peer_event::connect);
+  lci::proto::report(w_[0].core, *sheet_);
+  EXPECT_EQ(call->flags, CONNECTING);
+}
+
+TEST_F(who_waits, report__messages_that_nobody_receives_and_sends_that_wait) {
+  send(1, 0, 8, 7);
+  send(1, 0, LARGE, 9);
+  w_.step(20);
+  report(0);
+  const auto messages = of(kind::message);
+  ASSERT_EQ(messages.size(), 2u);
+  for (const record& r : messages) {
+    EXPECT_EQ(r.rank, 1);
+    EXPECT_EQ((r.flags & RENDEZVOUS) != 0, r.tag == 9) << r.tag;
+  }
+  report(1);
+  const auto sends = of(kind::send);
+  ASSERT_EQ(sends.size(), 1u);
+  EXPECT_EQ(sends[0].rank, 0);
+  EXPECT_EQ(sends[0].tag, 9u);
+  EXPECT_EQ(sends[0].size, LARGE);
+  EXPECT_EQ(sends[0].how, 0);
+  // It is received after all.
+  std::vector<std::byte> into(LARGE);
+  lci::status_t got;
+  w_[0].receive(1, into.data(), LARGE, 9, &object_, got);
+  w_.step();
+  report(1);
+  EXPECT_TRUE(of(kind::send).empty());
+}
+
+TEST_F(who_waits, report__operations_and_rounds_of_a_device) {
+  receive(0, 1, 5);
+  w_.step(3);
+  report(0);
+  ASSERT_EQ(of(kind::device).size(), 1u);
+  EXPECT_EQ(of(kind::device)[0].size, 1u);
+  const auto before = of(kind::progress).at(0).number;
+  w_.step(3);
+  report(0);
+  EXPECT_GT(of(kind::progress).at(0).number, before);
+}
+
+}  // namespace
+}  // namespace who_waits_tests
