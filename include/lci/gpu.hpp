@@ -109,7 +109,8 @@ class alloc_gpu_endpoint_x
   typedef alloc_gpu_endpoint_x&& self_t;  ///< what setters return
   /// The default device of the runtime.
   alloc_gpu_endpoint_x() {}
-  /// Positional arguments, see the setters of their names.
+  /// Takes the device.
+  /// @param device  see the setter of its name
   explicit alloc_gpu_endpoint_x(device_t device) { args.device = device; }
   /// Sets the device whose network and progress the endpoint uses. Default: the default device.
   self_t device(device_t value) {
@@ -139,7 +140,7 @@ class alloc_gpu_endpoint_x
     return self();
   }
   /// Sets up to how many bytes of a put or message travel in the work request itself: at most 220
-  /// (four blocks). Default 220.
+  /// (four blocks). Default: 220.
   self_t max_inline(uint32_t value) {
     args.max_inline = value;
     return self();
@@ -150,7 +151,7 @@ class alloc_gpu_endpoint_x
     args.wait_limit_ms = value;
     return self();
   }
-  /// Sets how many receives kernels may have posted at a time: a power of two. Default 1024.
+  /// Sets how many receives kernels may have posted at a time: a power of two. Default: 1024.
   self_t receives(uint32_t value) {
     args.receives = value;
     return self();
@@ -166,6 +167,7 @@ class free_gpu_endpoint_x : public detail::operation<free_gpu_endpoint_x, detail
                             public detail::runtime_option<free_gpu_endpoint_x> {
  public:
   /// Takes the handle to empty.
+  /// @param endpoint  the handle; empty afterwards
   explicit free_gpu_endpoint_x(gpu::endpoint_t* endpoint) { args.endpoint = endpoint; }
 };
 
@@ -179,6 +181,7 @@ class abort_gpu_endpoint_x
       public detail::runtime_option<abort_gpu_endpoint_x> {
  public:
   /// Takes the endpoint.
+  /// @param endpoint  a handle, which stays as it is
   explicit abort_gpu_endpoint_x(gpu::endpoint_t* endpoint) { args.endpoint = endpoint; }
 };
 
@@ -197,8 +200,10 @@ class get_gpu_key_x : public detail::operation<get_gpu_key_x, detail::get_gpu_ke
                       public detail::runtime_option<get_gpu_key_x> {
  public:
   /// Takes a region of this process.
+  /// @param mr  from register_memory()
   explicit get_gpu_key_x(mr_t mr) { args.mr = mr; }
   /// Takes a region of a peer.
+  /// @param rmr  from the peer's get_rmr()
   explicit get_gpu_key_x(rmr_t rmr) { args.rmr = rmr; }
   /// Sets the endpoint whose kernels should reach the memory directly. Default: none, so that every
   /// access takes a work request.
@@ -225,14 +230,15 @@ class alloc_gpu_queue_x : public detail::operation<alloc_gpu_queue_x, detail::al
                           public detail::runtime_option<alloc_gpu_queue_x> {
  public:
   /// Takes the endpoint whose kernels poll.
+  /// @param endpoint  an endpoint that was not freed
   explicit alloc_gpu_queue_x(gpu::endpoint_t endpoint) { args.endpoint = endpoint; }
-  /// Sets how many messages it holds: a power of two. Default 1024.
+  /// Sets how many messages it holds: a power of two. Default: 1024.
   alloc_gpu_queue_x&& capacity(uint32_t value) {
     args.capacity = value;
     return self();
   }
   /// Sets the size of its largest message in bytes, at most 65536; a longer one is dropped, and
-  /// progress() throws truncation_error. Default 64.
+  /// progress() throws truncation_error. Default: 64.
   alloc_gpu_queue_x&& message_size(uint32_t value) {
     args.message_size = value;
     return self();
@@ -247,10 +253,12 @@ class free_gpu_queue_x : public detail::operation<free_gpu_queue_x, detail::gpu_
                          public detail::runtime_option<free_gpu_queue_x> {
  public:
   /// Takes the handle to empty.
+  /// @param queue  the handle; empty afterwards
   explicit free_gpu_queue_x(gpu::queue_t* queue) { args.queue = queue; }
 };
 
 /// The completion object of a queue, for register_rcomp(). It belongs to the queue.
+/// @return  the completion object
 /// @throws lci::argument_error  an empty or freed handle
 /// Threads: any.
 class get_gpu_queue_comp_x : public detail::operation<get_gpu_queue_comp_x, detail::gpu_queue_args,
@@ -258,6 +266,7 @@ class get_gpu_queue_comp_x : public detail::operation<get_gpu_queue_comp_x, deta
                              public detail::runtime_option<get_gpu_queue_comp_x> {
  public:
   /// Takes the queue.
+  /// @param queue  a handle, which stays as it is
   explicit get_gpu_queue_comp_x(gpu::queue_t* queue) { args.queue = queue; }
 };
 
@@ -267,18 +276,24 @@ inline gpu::endpoint_t alloc_gpu_endpoint(device_t device) {
   return alloc_gpu_endpoint_x(device).call();
 }
 /// free_gpu_endpoint_x without options.
+/// @param endpoint  the handle; empty afterwards
 inline void free_gpu_endpoint(gpu::endpoint_t* endpoint) { free_gpu_endpoint_x(endpoint).call(); }
 /// abort_gpu_endpoint_x without options.
+/// @param endpoint  an endpoint that was not freed
 inline void abort_gpu_endpoint(gpu::endpoint_t endpoint) { abort_gpu_endpoint_x(&endpoint).call(); }
 /// get_gpu_key_x without options.
+/// @param mr  from register_memory()
 /// @return the key
-///@{
 inline gpu::key_t get_gpu_key(mr_t mr) { return get_gpu_key_x(mr).call(); }
+/// get_gpu_key_x without options.
+/// @param rmr  from the peer's get_rmr()
+/// @return the key
 inline gpu::key_t get_gpu_key(rmr_t rmr) { return get_gpu_key_x(rmr).call(); }
-///@}
 /// free_gpu_queue_x without options.
+/// @param queue  the handle; empty afterwards
 inline void free_gpu_queue(gpu::queue_t* queue) { free_gpu_queue_x(queue).call(); }
 /// get_gpu_queue_comp_x without options.
+/// @param queue  a queue that was not freed
 /// @return the completion object
 inline comp_t get_gpu_queue_comp(gpu::queue_t queue) { return get_gpu_queue_comp_x(&queue).call(); }
 
