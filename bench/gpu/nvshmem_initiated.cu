@@ -126,6 +126,7 @@ int run(int me, int pipe_in, int pipe_out) {
   must(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
   if (gpus < 2) return std::fprintf(stderr, "NVSHMEM is measured on two GPUs only\n"), 77;
   must(cudaSetDevice(me), "cudaSetDevice");
+  if (me != 0) close(pipe_out);  // so that the end of rank 0 ends the read
   nvshmemx_uniqueid_t id = NVSHMEMX_UNIQUEID_INITIALIZER;
   if (me == 0) {
     if (nvshmemx_get_uniqueid(&id) != 0) return std::fprintf(stderr, "NVSHMEM makes no id\n"), 77;

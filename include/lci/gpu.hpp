@@ -100,7 +100,7 @@ LCI_PUBLIC comp_t get_gpu_queue_comp(const gpu_queue_args& args);
 /// @throws lci::argument_error  a setting out of range, or no such GPU
 /// @throws lci::backend_error   no tier is usable, or not the one that was asked for; the text
 /// names each with its reason, and the option gpu_proxy
-/// Threads: one at a time.
+/// Threads: one at a time, and not in a handler.
 class alloc_gpu_endpoint_x
     : public detail::operation<alloc_gpu_endpoint_x, detail::alloc_gpu_endpoint_args,
                                gpu::endpoint_t, &detail::alloc_gpu_endpoint>,
@@ -161,7 +161,9 @@ class alloc_gpu_endpoint_x
 /// Ends an endpoint, after all that its kernels have posted; empties the handle. No kernel should
 /// be using it: one that does sees status::bad_endpoint.
 /// @throws lci::argument_error  an empty or freed handle
-/// Threads: one at a time.
+/// A receive of a kernel that no message has met stays posted, as one of the host would: free its
+/// buffer after the device.
+/// Threads: one at a time, and not in a handler.
 class free_gpu_endpoint_x : public detail::operation<free_gpu_endpoint_x, detail::gpu_endpoint_args,
                                                      void, &detail::free_gpu_endpoint>,
                             public detail::runtime_option<free_gpu_endpoint_x> {
@@ -223,7 +225,7 @@ class get_gpu_key_x : public detail::operation<get_gpu_key_x, detail::get_gpu_ke
 /// Messages that find it full wait in host memory, in order.
 /// @return  the handle to pass to kernels
 /// @throws lci::argument_error  a setting out of range, or an empty or freed endpoint
-/// @throws lci::backend_error   no memory
+/// @throws lci::backend_error   no memory of a GPU; std::bad_alloc: no other memory
 /// Threads: one at a time.
 class alloc_gpu_queue_x : public detail::operation<alloc_gpu_queue_x, detail::alloc_gpu_queue_args,
                                                    gpu::queue_t, &detail::alloc_gpu_queue>,
@@ -289,6 +291,12 @@ inline gpu::key_t get_gpu_key(mr_t mr) { return get_gpu_key_x(mr).call(); }
 /// @param rmr  from the peer's get_rmr()
 /// @return the key
 inline gpu::key_t get_gpu_key(rmr_t rmr) { return get_gpu_key_x(rmr).call(); }
+/// alloc_gpu_queue_x without options.
+/// @param endpoint  an endpoint that was not freed
+/// @return the queue; free it with free_gpu_queue()
+inline gpu::queue_t alloc_gpu_queue(gpu::endpoint_t endpoint) {
+  return alloc_gpu_queue_x(endpoint).call();
+}
 /// free_gpu_queue_x without options.
 /// @param queue  the handle; empty afterwards
 inline void free_gpu_queue(gpu::queue_t* queue) { free_gpu_queue_x(queue).call(); }

@@ -36,7 +36,7 @@ struct key_t {
   /// memory, or that of a peer whose GPU memory is mapped. 0: it takes a work request.
   std::uint64_t mapped = 0;
   std::uint32_t key = 0;   ///< name in work requests
-  std::int32_t rank = -1;  ///< the rank that owns it; ANY_RANK: of whichever rank the call names
+  std::int32_t rank = -1;  ///< the rank that owns it; ANY_RANK: not known here
   /// Not 0: `mapped` is in the memory of the GPU whose kernels use the key, and only kernels of
   /// that GPU wait for words of it, so that no order beyond that GPU is made.
   std::uint32_t is_near = 0;
@@ -58,7 +58,7 @@ struct queue_t {
 
 /// Of `key_t::length`: not known in this process.
 const std::uint64_t UNKNOWN_LENGTH = ~static_cast<std::uint64_t>(0);
-/// Of `key_t::rank`: the key names the same region of every rank that a call names.
+/// Of `key_t::rank`: not known here. Requests to another rank than the owner fail.
 const std::int32_t ANY_RANK = -1;
 /// In place of a GPU's number: the endpoint is for threads of the process.
 const int NO_GPU = -1;

@@ -145,9 +145,9 @@ LCI_ANYWHERE answer do_with_scratch(const endpoint_t& ep, int rank, const atomic
     a.old = call.size == 8 ? look_at(static_cast<const std::uint64_t*>(from))
                            : look_at(static_cast<const std::uint32_t*>(from));
   }
-  // After an abort or a limit the value may still come: the place stays taken.
-  const bool may_come =
-      is_posted ? a.said != status::ok : a.said == status::aborted || a.said == status::timed_out;
+  // After an abort or a limit the value may still come: the place stays taken. After an error of
+  // the card it cannot: what is behind that was flushed.
+  const bool may_come = a.said == status::aborted || a.said == status::timed_out;
   if (!may_come) give_back_scratch(r, place);
   return a;
 }

@@ -1,7 +1,7 @@
 // What lanes of a warp do together, on a GPU. Callers: together.hpp and quiet(), with these or with
 // what a test has in their place. Threads: the lanes that a mask names, each with the same mask.
-// Always true: what a lane wrote before sync() or shuffle() is ordered before what the others do
-// after it.
+// Always true: what a lane wrote before sync() is ordered before what the others do after it;
+// shuffle() orders no memory.
 #pragma once
 
 #include <cstdint>

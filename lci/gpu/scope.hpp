@@ -90,6 +90,7 @@ struct warp {
     std::uint32_t words[WORDS] = {};
     std::memcpy(words, &value, sizeof(T));
     for (unsigned i = 0; i < WORDS; ++i) words[i] = __shfl_sync(detail::warp_mask(), words[i], 0);
+    __syncwarp(detail::warp_mask());  // a shuffle orders no memory
     T told = value;
     std::memcpy(&told, words, sizeof(T));
     return told;

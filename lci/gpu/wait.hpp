@@ -37,8 +37,8 @@ struct word_of {
   using value = T;
 };
 
-// edge gpu.signal: what was written before the word is seen. Partner is signal_directly(), or a
-// card.
+// edge gpu.signal: what was written before the word is seen. Partners are signal_after(),
+// signal_alone() on a host, and cards.
 template <class T>
 LCI_ANYWHERE T see(const T* word) noexcept {
   using bits = typename word_of<T>::type;

@@ -1,5 +1,7 @@
 #include "lci/proxy/block.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <new>
 #include <string>
@@ -18,11 +20,13 @@ constexpr std::align_val_t ALIGNMENT{4096};
 class fill_job final : public proto::gpu::device_job {
  public:
   void ended(std::string_view why) noexcept override {
-    error.assign(why);
-    has_ended = true;
+    has_failed = !why.empty();
+    std::memcpy(error, why.data(), std::min(why.size(), sizeof(error) - 1));
+    has_ended.store(true, std::memory_order_release);  // edge proxy.fill: partner is fill()
   }
-  std::string error;
-  bool has_ended = false;
+  char error[256] = {};
+  bool has_failed = false;
+  std::atomic<bool> has_ended{false};
 };
 
 }  // namespace
@@ -96,8 +100,9 @@ void block::fill(proto::gpu::devices& gpus, const std::vector<std::byte>& image)
   job.size = image.size();
   job.device = gpu_;
   gpus.copy(job);
-  for (base::spin_wait wait; !job.has_ended; wait()) gpus.poll();
-  if (!job.error.empty()) throw backend_error("memory of a GPU endpoint: " + job.error);
+  // edge proxy.fill: the words of an error come with it. Partner is ended().
+  for (base::spin_wait wait; !job.has_ended.load(std::memory_order_acquire); wait()) gpus.poll();
+  if (job.has_failed) throw backend_error(std::string("memory of a GPU endpoint: ") + job.error);
 }
 
 }  // namespace lci::proxy

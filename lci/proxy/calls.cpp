@@ -63,7 +63,8 @@ std::uint64_t mapped_own(const endpoint* of, const mr_impl_t& region) {
   const bool is_host = region.place.kind == mem::mem_kind::host;
   const int gpu = of->settings().gpu;
   if (gpu == gpu::NO_GPU) return is_host ? address : 0;
-  if (is_host) return region.place.is_pinned ? address : 0;
+  // The atomic operations of a GPU on host memory are none for processors: they take requests.
+  if (is_host) return 0;
   return region.place.device == gpu ? address : 0;
 }
 
@@ -118,7 +119,7 @@ std::uint64_t mapped_peer(endpoint& of, const net::remote_view& there, int rank)
   mem::mapped_memory mapped = gpus.map(range, gpu, why_not);
   if (!mapped) return 0;
   const auto at = reinterpret_cast<std::uintptr_t>(mapped.at());
-  of.mapped.push_back(std::move(mapped));
+  of.keep(std::move(mapped));
   return at;
 }
 
@@ -157,6 +158,9 @@ namespace detail {
 gpu::endpoint_t alloc_gpu_endpoint(const alloc_gpu_endpoint_args& a) {
   constexpr const char* WHO = "alloc_gpu_endpoint";
   device_impl_t& device = api::find_device(a.runtime, a.device);
+  if (device.default_endpoint.is_empty())
+    throw argument_error(std::string(WHO) +
+                         ": the device has no default endpoint, over which requests would go");
   const runtime_attr_t& defaults = device.owner().attr;
   proxy::endpoint_settings wanted;
   wanted.proxy = a.proxy.get_value_or(defaults.gpu_proxy);

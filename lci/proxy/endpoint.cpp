@@ -201,15 +201,23 @@ void endpoint::report(std::uint32_t rank) noexcept {
 }
 
 void endpoint::look_for_ended() noexcept {
-  const net::peer_table& peers = device_.owner().core.peers;
-  epoch_ = peers.epoch();
-  bool is_any = false;
+  proto::core& core = device_.owner().core;
+  const net::peer_table& peers = core.peers;
+  const std::uint32_t epoch = peers.epoch();
+  bool is_any = false, is_all = true;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    if (!peers.has_ended(static_cast<int>(rank))) continue;
+    const int number = static_cast<int>(rank);
+    if (!peers.has_ended(number)) continue;
+    // What one that left has sent may come over another device than the one that noticed.
+    if (!peers.has_failed(number) && !core.is_all_in(number)) {
+      is_all = false;
+      continue;
+    }
     raise(ended_ + rank);
     is_any = true;
   }
   if (is_any) raise(flags_ + ANY_ENDED);
+  if (is_all) epoch_ = epoch;  // else there is another look
 }
 
 void endpoint::abort() noexcept {

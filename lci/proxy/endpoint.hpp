@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "lci/device/card_queue.hpp"
@@ -56,8 +57,11 @@ class endpoint {
 
   void add(gpu_queue& queue);
   void remove(gpu_queue& queue) noexcept;
-  // Mappings of peers' memory that keys of this endpoint name.
-  std::vector<mem::mapped_memory> mapped;
+  // A mapping of a peer's memory that a key of this endpoint names. Any thread.
+  void keep(mem::mapped_memory&& one) {
+    const std::lock_guard lock(mapped_lock_);
+    mapped_.push_back(std::move(one));
+  }
 
  private:
   // The queue to one rank.
@@ -103,6 +107,8 @@ class endpoint {
   std::uint32_t epoch_ = 0;                   // of peers, when they were looked at last
   base::spinlock queues_lock_;                // guards queues_
   std::vector<gpu_queue*> queues_;
+  std::mutex mapped_lock_;  // guards mapped_
+  std::vector<mem::mapped_memory> mapped_;
   std::atomic<std::uint32_t> queue_count_{0};
 };
 

@@ -42,7 +42,7 @@ void keys::forget(mr_impl_t& region) noexcept {
 }
 
 std::uint32_t keys::of(const rmr_t& rmr, int rank, const void* owner) {
-  const peer_name name(rmr.base, rmr.opaque_rkey, rank, owner);
+  const peer_name name(rmr.base, rmr.mr_base, rmr.opaque_rkey, rank, owner);
   const std::lock_guard lock(mutex_);
   if (const auto found = of_peer_.find(name); found != of_peer_.end()) return found->second;
   named_memory made;
@@ -63,7 +63,7 @@ std::uint32_t keys::of(const rmr_t& rmr, int rank, const void* owner) {
 void keys::forget_all(const void* owner) noexcept {
   const std::lock_guard lock(mutex_);
   for (auto it = of_peer_.begin(); it != of_peer_.end();) {
-    if (std::get<3>(it->first) != owner) {
+    if (std::get<4>(it->first) != owner) {
       ++it;
       continue;
     }

@@ -48,7 +48,7 @@ class keys {
   device::key_table& own() noexcept { return own_; }
 
  private:
-  using peer_name = std::tuple<std::uintptr_t, std::uint64_t, int, const void*>;
+  using peer_name = std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t, int, const void*>;
   void enter_locked(const named_memory& what);
 
   device::key_table own_;           // hands out the numbers; a peer's region has no bytes there

@@ -1,7 +1,5 @@
 #include "lci/proxy/messages.hpp"
 
-#include <algorithm>
-
 namespace lci::proxy {
 
 void open_sends::record::end() noexcept {
@@ -55,15 +53,20 @@ open_receives::record* open_receives::take(std::uint32_t slot) noexcept {
   // edge proxy.receive: partner is end()
   if (state % 2 == 0 || one.is_out_.load(std::memory_order_acquire)) return nullptr;
   one.is_out_.store(true, std::memory_order_relaxed);
+  one.epoch = core_.peers.epoch();
+  out_.fetch_add(1, std::memory_order_relaxed);
   return &one;
 }
 
-bool open_receives::any() const noexcept {
-  return std::any_of(records_.get(), records_.get() + count_,
-                     [](const record& one) { return one.is_out_.load(std::memory_order_relaxed); });
+void open_receives::put(record& one) noexcept {
+  open_receives* const home = one.home_;
+  // Relaxed: this thread alone takes.
+  one.is_out_.store(false, std::memory_order_relaxed);
+  home->out_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void open_receives::record::end(gpu::status how, const status_t& status) noexcept {
+  open_receives* const home = home_;
   gpu::receive_slot& to = *slot_;
   to.result = static_cast<std::int32_t>(how);
   to.rank = status.rank;
@@ -73,6 +76,8 @@ void open_receives::record::end(gpu::status how, const status_t& status) noexcep
   wqe::word_at<std::uint64_t> state(&to.state);
   // edge gpu.receive, other side in the kernel that waits. Relaxed load: it changes here alone.
   state.store(state.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  // Last: the owner may end now. edge proxy.receive: partner is any().
+  home->out_.fetch_sub(1, std::memory_order_release);
 }
 
 void open_receives::record::signal(status_t status) { end(gpu::status::ok, status); }
@@ -80,7 +85,8 @@ void open_receives::record::signal(status_t status) { end(gpu::status::ok, statu
 void open_receives::record::lose() noexcept {
   status_t nothing;
   nothing.rank = rank;
-  const bool is_lost = rank >= 0 && home_->core_.peers.has_ended(rank);
+  const net::peer_table& peers = home_->core_.peers;
+  const bool is_lost = rank >= 0 ? peers.has_ended(rank) : peers.epoch() != epoch;
   const bool is_closed = home_->is_closed_.load(std::memory_order_relaxed);
   end(is_lost     ? gpu::status::peer_lost
       : is_closed ? gpu::status::aborted

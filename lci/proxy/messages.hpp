@@ -78,25 +78,29 @@ class open_receives {
     void signal(status_t status) override;
     void lose() noexcept override;
     void end(gpu::status how, const status_t& status) noexcept;
-    int rank = -1;  // from whom; -1: anybody
+    int rank = -1;            // from whom; -1: anybody
+    std::uint32_t epoch = 0;  // of peers, when it was posted
 
    private:
     friend class open_receives;
-    const open_receives* home_ = nullptr;
+    open_receives* home_ = nullptr;
     gpu::receive_slot* slot_ = nullptr;
     std::atomic<bool> is_out_{false};
   };
   // Null: there is no such slot, or no receive is posted in it. Single.
   record* take(std::uint32_t slot) noexcept;
-  static void put(record& one) noexcept { one.is_out_.store(false, std::memory_order_relaxed); }
+  // One that was not posted. Single.
+  static void put(record& one) noexcept;
   // What has not met a message by now ends as aborted. Any thread.
   void close() noexcept { is_closed_.store(true, std::memory_order_relaxed); }
-  bool any() const noexcept;
+  // edge proxy.receive: nothing touches a record any more. Partner is end().
+  bool any() const noexcept { return out_.load(std::memory_order_acquire) != 0; }
 
  private:
   const proto::core& core_;
   const std::uint32_t count_;
   std::unique_ptr<record[]> records_;
+  std::atomic<std::uint32_t> out_{0};
   std::atomic<bool> is_closed_{false};
 };
 

@@ -2,7 +2,7 @@
 
 #include <sched.h>
 
-#include <system_error>
+#include <exception>
 
 #include "lci/base/spin.hpp"
 #include "lci/errors.hpp"
@@ -27,7 +27,7 @@ void proxy_driver::add(endpoint& one) {
   is_over_.store(false, std::memory_order_relaxed);
   try {
     thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
+  } catch (const std::exception& error) {
     endpoints_.clear();
     is_running_ = false;
     throw backend_error(std::string("gpu_proxy thread: a thread could not be started: ") +

@@ -4,6 +4,7 @@
 
 #include "lci/api/remote_name.hpp"
 #include "lci/errors.hpp"
+#include "lci/wqe/apply_change.hpp"
 
 namespace lci::proxy {
 namespace {
@@ -143,6 +144,11 @@ answer proxy_world::poll() noexcept {
   return {};
 }
 
+answer proxy_world::lost(const char* text) noexcept {
+  const bool has_ended = device_.owner().core.peers.has_ended(rank_);
+  return refuse(has_ended ? syndrome::retry_exceeded : syndrome::remote_operation, text);
+}
+
 answer proxy_world::poll_data() noexcept {
   try {
     // All of a request is looked at before its first byte moves; a post looks at its own part.
@@ -156,8 +162,7 @@ answer proxy_world::poll_data() noexcept {
       const request_end::state now = end_.now();
       if (now == request_end::waiting)
         return aborted_.load(std::memory_order_relaxed) ? failed(syndrome::flushed) : UNDER_WAY;
-      if (now == request_end::lost)
-        return refuse(syndrome::retry_exceeded, "the operation was lost with its peer");
+      if (now == request_end::lost) return lost("the operation was lost");
       const device::local_piece* p = data_.pieces + piece_;
       if (now == request_end::idle) {
         const status_t status = post(is_put_, p->at, p->length, region_of(p->key));
@@ -173,8 +178,9 @@ answer proxy_world::poll_data() noexcept {
     return caught();
   }
   doing_ = doing::nothing;
-  is_dirty_ = is_put_ && !is_signaled_;
-  if (is_dirty_) {
+  // One that is signaled, or a get, may have gone by a GPU, past those before it.
+  if (is_put_ && (!is_signaled_ || is_dirty_)) {
+    is_dirty_ = true;
     dirty_ = remote_.rmr;
     dirty_offset_ = offset_ - 1;
   }
@@ -188,21 +194,35 @@ answer proxy_world::flush() noexcept {
   return poll_flush();
 }
 
+// The region of the last put has ended, as its owner may well do when it has seen the signal. An
+// atomic operation on no region is answered by the peer, and after all puts before it.
+answer proxy_world::ask_behind_puts() noexcept {
+  end_.disarm();
+  is_asking_ = true;
+  doing_ = doing::atomic;
+  atomic_.now = atomic_part::step::post;
+  atomic_.rank = rank_;
+  atomic_.region = {};
+  atomic_.offset = 0;
+  atomic_.change = wqe::change_of(wqe::opcode::atomic_fa, {});
+  return poll_atomic();
+}
+
 answer proxy_world::poll_flush() noexcept {
   if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
-  if (sends_.was_any_lost())
-    return refuse(syndrome::retry_exceeded, "a message was lost with its peer");
+  if (sends_.was_any_lost()) return lost("a message was lost");
   if (is_dirty_) {
     const request_end::state now = end_.now();
     if (now == request_end::waiting) return UNDER_WAY;
-    if (now == request_end::lost)
-      return refuse(syndrome::retry_exceeded, "the operation was lost with its peer");
+    if (now == request_end::lost) return lost("the operation was lost");
     if (now == request_end::idle) {
       try {
         remote_.rmr = dirty_;
         offset_ = dirty_offset_;
         const status_t status = post(false, &sink_, 1, MR_HOST);
         if (!status.is_done()) return UNDER_WAY;
+      } catch (const argument_error&) {
+        return ask_behind_puts();
       } catch (...) {
         return caught();
       }

@@ -84,6 +84,9 @@ class proxy_world final : public device::world {
                     std::size_t size, mr_t mr);
   device::answer receive(const gpu::message_head& head) noexcept;
   device::answer refuse(wqe::syndrome why, const char* text) noexcept;
+  // lci has given the operation up: the peer has ended, or its memory cannot be reached.
+  device::answer lost(const char* text) noexcept;
+  device::answer ask_behind_puts() noexcept;
   device::answer caught() noexcept;
   mr_t region_of(std::uint32_t key) const noexcept;
 
@@ -110,6 +113,7 @@ class proxy_world final : public device::world {
   const device::local_piece* message_ = nullptr;
   // A put is done and perhaps not at the peer yet; a get of a byte of it comes behind it.
   bool is_dirty_ = false;
+  bool is_asking_ = false;  // the atomic operation is one of ask_behind_puts()
   rmr_t dirty_;
   std::uint64_t dirty_offset_ = 0;
   unsigned char sink_ = 0;

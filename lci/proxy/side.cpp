@@ -91,6 +91,7 @@ endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wa
     const std::lock_guard lock(mutex_);
     generation = ++generation_;
     records_.reserve(records_.size() + endpoints_.size() + 1);
+    endpoints_.reserve(endpoints_.size() + 1);  // one thread at a time makes them
     ended_endpoints_.reserve(ended_endpoints_.size() + endpoints_.size() + 1);
   }
   if (wanted.gpu != gpu::NO_GPU) prepare(wanted.gpu);
@@ -150,7 +151,7 @@ void side::end_queue(gpu_queue& one) noexcept {
                                [&](const owned_queue& each) { return each.one.get() == &one; });
   for (const std::unique_ptr<endpoint>& each : endpoints_)
     if (each.get() == at->of) each->remove(one);
-  one.record()->generation = 0;
+  one.record()->generation &= gpu::OF_GPU;      // no endpoint has it, but its kind is known
   ended_queues_.push_back(std::move(at->one));  // there is room
   queues_.erase(at);
 }

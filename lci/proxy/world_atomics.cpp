@@ -1,5 +1,6 @@
 // Atomic operations of kernels: on own host memory at once, else where the memory is.
 #include <cstring>
+#include <utility>
 
 #include "lci/api/remote_name.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -70,6 +71,12 @@ answer proxy_world::poll_atomic() noexcept {
 // What the word was goes where it is wanted.
 answer proxy_world::take_old() noexcept {
   using proto::atomic_outcome;
+  if (std::exchange(is_asking_, false) &&
+      (atomic_.how == atomic_outcome::done || atomic_.how == atomic_outcome::bad_key)) {
+    is_dirty_ = false;
+    doing_ = doing::flush;
+    return poll_flush();
+  }
   if (atomic_.how != atomic_outcome::done) {
     const std::string_view text = proto::text_of(atomic_.how);
     switch (atomic_.how) {

@@ -27,8 +27,7 @@ answer proxy_world::poll_message() noexcept {
   gpu::message_head head;
   gpu::read_head(message_->at, message_->length, &head);
   if (head.kind == gpu::message_kind::recv) return receive(head);
-  if (sends_.was_any_lost())
-    return refuse(syndrome::retry_exceeded, "a message was lost with its peer");
+  if (sends_.was_any_lost()) return lost("a message was lost");
   void* at = nullptr;
   std::size_t size = head.inline_length;
   mr_t mr = MR_HOST;

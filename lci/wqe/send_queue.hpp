@@ -115,7 +115,9 @@ LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
     const std::uint64_t index = widened(done, c.wqe_counter);
     const std::uint32_t octowords = be32(octoword_at(q.ring, index, 0)->word[1]) & MAX_OCTOWORDS;
     done = index + blocks_of(octowords);
-    if (static_cast<opcode>(c.send_opcode) == opcode::nop) carried_out = done;
+    // One that was flushed says nothing of those before it.
+    if (found == status::ok && static_cast<opcode>(c.send_opcode) == opcode::nop)
+      carried_out = done;
   }
   if (consumed != before) {
     s.consumed = consumed;

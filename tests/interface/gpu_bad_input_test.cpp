@@ -48,7 +48,6 @@ TEST(gpu_bad_input, option_off__the_error_names_it) {
   const auto forced =
       text_of<lci::backend_error>([] { proxied().gpu_tier(attr_gpu_tier_t::gpu_direct).call(); });
   EXPECT_NE(forced.find("not usable"), std::string::npos) << forced;
-  EXPECT_EQ(lci::get_g_default_attr().gpu_proxy, lci::get_g_runtime().get_attr_gpu_proxy());
 }
 
 TEST(gpu_bad_input, settings__value_and_range_are_named) {

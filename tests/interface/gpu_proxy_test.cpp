@@ -77,6 +77,29 @@ TEST_P(gpu_proxy, put_signal_and_get__each_signal_finds_its_data) {
   }
 }
 
+// As an owner may that has seen the signal.
+TEST_P(gpu_proxy, quiet__of_puts_to_a_region_that_its_owner_has_ended) {
+  std::vector<std::uint64_t> words(8);
+  lci::mr_t region = lci::register_memory(words.data(), 64);
+  const lci::rmr_t mine = lci::get_rmr(region);
+  std::vector<lci::rmr_t> all(static_cast<std::size_t>(world().n));
+  lci::allgather(&mine, all.data(), sizeof(mine));
+  window source(8);
+  thread_endpoint ep(GetParam());
+  const lci::gpu::key_t own = lci::get_gpu_key(source.mr());
+  const int to = world().next();
+  const lci::gpu::key_t there = lci::get_gpu_key(all[static_cast<std::size_t>(to)]);
+  run_kernel([&] {
+    EXPECT_EQ(lci::gpu::put_signal(ep, to, {there, 0}, {own, 0}, 8, {there, 8}, 1), status::ok);
+    EXPECT_EQ(lci::gpu::wait_until(ep, words.data() + 1, lci::gpu::comparison::equal, 1),
+              status::ok);
+  });
+  lci::deregister_memory(&region);
+  barrier();
+  run_kernel([&] { EXPECT_EQ(lci::gpu::quiet(ep, to), status::ok); });
+  barrier();
+}
+
 TEST_P(gpu_proxy, atomics__all_are_counted) {
   window memory(64);
   std::memset(memory.bytes().data(), 0, 64);

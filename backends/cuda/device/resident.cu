@@ -157,6 +157,10 @@ __device__ void carry_out(const taken& c, u32 me, u32 width) {
       *reinterpret_cast<u64*>(c.to) = c.from;
       return;
     }
+    if (c.size == 4 && (c.to & 3) == 0) {
+      *reinterpret_cast<u32*>(c.to) = static_cast<u32>(c.from);
+      return;
+    }
     for (u32 i = 0; i < c.size; ++i)
       reinterpret_cast<unsigned char*>(c.to)[i] = static_cast<unsigned char>(c.from >> (8 * i));
   } else if (c.kind == layout::FROM_HOST) {

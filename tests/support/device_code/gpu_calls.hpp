@@ -50,7 +50,7 @@ LCI_ANYWHERE inline gpu::status storm(const storm_task& t, std::uint32_t thread)
                           : size == 40 ? storm_put<40>(t, rank, thread, count)
                           : size == 92
                               ? storm_put<92>(t, rank, thread, count)
-                              : gpu::put(t.endpoint, 1, {t.to, storm_address(thread, count)},
+                              : gpu::put(t.endpoint, rank, {t.to, storm_address(thread, count)},
                                          {t.from, 0}, STORM_LONG);
     if (s != gpu::status::ok) return s;
   }
