@@ -1,6 +1,8 @@
 #include "backends/shm/inbox.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 
@@ -12,6 +14,28 @@
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::shm {
+namespace {
+
+// A word that is put may be a signal that threads and kernels poll: it is one store, seen behind
+// all that was put before.
+void land(void* to, const std::byte* from, std::size_t size) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(to);
+  if (size == sizeof(std::uint64_t) && address % size == 0) {
+    std::uint64_t word;
+    std::memcpy(&word, from, sizeof(word));
+    // edge gpu.signal: partner is see() of lci/gpu.
+    std::atomic_ref(*static_cast<std::uint64_t*>(to)).store(word, std::memory_order_release);
+  } else if (size == sizeof(std::uint32_t) && address % size == 0) {
+    std::uint32_t word;
+    std::memcpy(&word, from, sizeof(word));
+    // edge gpu.signal, likewise.
+    std::atomic_ref(*static_cast<std::uint32_t*>(to)).store(word, std::memory_order_release);
+  } else {
+    std::memcpy(to, from, size);
+  }
+}
+
+}  // namespace
 
 inbox::inbox(connections& peers, int index, bulk_stream& flow) noexcept
     : peers_(peers),
@@ -98,7 +122,7 @@ inbox::outcome inbox::take_put(rx_lane& lane, slot& s, slot_header header, net::
     peers_.count_dropped();
     return outcome::done;
   }
-  std::memcpy(where, s.data + sizeof(r), size);
+  land(where, s.data + sizeof(r), size);
   if ((header.flags & HAS_IMM) != 0) to.on_immediate(lane.rank, header.imm);
   return outcome::done;
 }
@@ -117,7 +141,7 @@ inbox::outcome inbox::take_chunk(rx_lane& lane, slot& s, slot_header header,
     peers_.count_dropped();
     packet->length = CHUNK_REFUSED;
   } else {
-    std::memcpy(where, packet->payload(), r.size);
+    land(where, packet->payload(), r.size);
   }
   // edge packet.return: length and our reads before it; partner is the acquire load in bulk_stream.
   packet->state.store(mem::packet_state::returned, std::memory_order_release);
