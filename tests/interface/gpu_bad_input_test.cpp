@@ -41,6 +41,7 @@ TEST(gpu_bad_input, option_off__the_error_names_it) {
     lci::alloc_gpu_endpoint_x(world().device)
         .gpu(lci::gpu::NO_GPU)
         .gpu_proxy(attr_gpu_proxy_t::off)
+        .gpu_tier(attr_gpu_tier_t::automatic)
         .call();
   });
   EXPECT_NE(text.find("gpu_proxy"), std::string::npos) << text;

@@ -155,7 +155,7 @@ std::string prober::ask_for_dma_buf() {
 }
 
 std::string prober::ask_for_data_direct() {
-  const std::string why =
+  std::string why =
       why_missing(lib_.get_data_direct_sysfs_path, "mlx5dv_get_data_direct_sysfs_path");
   if (!why.empty()) return why;
   char path[256] = "";
@@ -208,7 +208,7 @@ std::vector<net::tier_report> prober::run() {
   try_row(port, {device}, [&] { return open_port(); });
   try_row(devx, {port}, [&] { return open_devx(); });
   try_row(raw_requests, {port}, [&] {
-    raw_queue(card(), options_for(net::gpu_tier::cpu_forwards));
+    const raw_queue made(card(), options_for(net::gpu_tier::cpu_forwards));
     return std::string();
   });
   try_row(direct_view, {port}, [&] {
