@@ -163,6 +163,12 @@ class Parts:
             if target in self.part_of and self.part_of[target] != mine:
                 self.knows[mine].setdefault(self.part_of[target], f"{name} includes it")
 
+    def describe(self, circle):
+        """The parts of a circle, and below each edge why it is there."""
+        inside = [f"{part.rsplit('/', 1)[1]} -> {other.rsplit('/', 1)[1]}: {why}"
+                  for part in circle for other, why in sorted(self.knows[part].items()) if other in circle]
+        return ", ".join(circle) + "\n    " + "\n    ".join(inside)
+
     def circles(self):
         """Parts that know each other, directly or by way of others: strongly connected sets, by Tarjan."""
         number, low, stack, on_stack, found = {}, {}, [], set(), []
@@ -207,10 +213,7 @@ def check(root, build):
     for circle in circles:
         if len(circle) <= MAX_CIRCLE:
             continue
-        inside = [f"{part.rsplit('/', 1)[1]} -> {other.rsplit('/', 1)[1]}: {why}"
-                  for part in circle for other, why in sorted(parts.knows[part].items()) if other in circle]
-        result.problems.append(f"{len(circle)} parts in a circle, at most {MAX_CIRCLE}: {', '.join(circle)}\n    "
-                               + "\n    ".join(inside))
+        result.problems.append(f"{len(circle)} parts in a circle, at most {MAX_CIRCLE}: {parts.describe(circle)}")
     widest, count = 0, 0
     for name, code in parts.code.items():
         for one, line, public in classes(code):

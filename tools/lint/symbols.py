@@ -100,10 +100,7 @@ def check(root, build):
     for circle in circles:
         if len(circle) <= MAX_CIRCLE:
             continue
-        inside = [f"{part.rsplit('/', 1)[1]} -> {other.rsplit('/', 1)[1]}: {why}"
-                  for part in circle for other, why in sorted(parts.knows[part].items()) if other in circle]
-        result.problems.append(f"{len(circle)} parts use each other, at most {MAX_CIRCLE}: {', '.join(circle)}\n    "
-                               + "\n    ".join(inside))
+        result.problems.append(f"{len(circle)} parts use each other, at most {MAX_CIRCLE}: {parts.describe(circle)}")
     widest = max(map(len, circles), default=0)
     result.summary = (f"{len(kept)} sources, {between} uses of a symbol of another part, {len(circles)} circles, "
                       f"the widest of {widest} parts")
