@@ -36,8 +36,7 @@ std::vector<tier_report> list_gpu_tiers(std::span<const provider> networks,
       if (tier != gpu_tier::proxy)
         out.push_back({tier, "no network of this build drives such cards (backend ibv)"});
   }
-  out.push_back({gpu_tier::proxy,
-                 has_proxy ? "" : "gpu_proxy is off (LCI_ATTR_GPU_PROXY: progress, thread)"});
+  out.push_back({gpu_tier::proxy, has_proxy ? "" : PROXY_IS_OFF});
   return out;
 }
 

@@ -30,6 +30,10 @@ enum class gpu_tier : std::uint8_t {
 inline constexpr std::array<gpu_tier, 4> GPU_TIERS = {gpu_tier::gpu_direct, gpu_tier::cpu_rings,
                                                       gpu_tier::cpu_forwards, gpu_tier::proxy};
 
+// Why tier `proxy` is not usable, if the program has not switched it on.
+inline constexpr const char* PROXY_IS_OFF =
+    "gpu_proxy is off (LCI_ATTR_GPU_PROXY: progress, thread)";
+
 // "T0 GPU direct"; for messages and lci_info.
 std::string_view name_of(gpu_tier tier) noexcept;
 

@@ -1,41 +1,22 @@
 #include "lci/proxy/tier.hpp"
 
-#include <string>
+#include <vector>
 
-#include "lci/errors.hpp"
+#include "lci/net/gpu_tiers.hpp"
 
 namespace lci::proxy {
-namespace {
-
-constexpr const char* NO_CARD = "this build has no tier that uses a card";
-constexpr const char* PROXY_IS_OFF =
-    "the option gpu_proxy is off: set it to progress or thread (LCI_ATTR_GPU_PROXY, or "
-    ".gpu_proxy() of the endpoint)";
-
-}  // namespace
 
 attr_gpu_tier_t choose_tier(attr_gpu_tier_t wanted, attr_gpu_proxy_t proxy) {
-  const bool is_off = proxy == attr_gpu_proxy_t::off;
-  switch (wanted) {
-    case attr_gpu_tier_t::gpu_direct:
-    case attr_gpu_tier_t::cpu_rings:
-    case attr_gpu_tier_t::cpu_forwards:
-      throw backend_error(std::string("alloc_gpu_endpoint: the gpu_tier that was asked for is not "
-                                      "usable: ") +
-                          NO_CARD);
-    case attr_gpu_tier_t::proxy:
-      if (is_off)
-        throw backend_error(std::string("alloc_gpu_endpoint: gpu_tier proxy is not usable: ") +
-                            PROXY_IS_OFF);
-      break;
-    case attr_gpu_tier_t::automatic:
-      if (is_off)
-        throw backend_error(std::string("alloc_gpu_endpoint: no tier is usable. gpu_direct, "
-                                        "cpu_rings, cpu_forwards: ") +
-                            NO_CARD + "; proxy: " + PROXY_IS_OFF);
-      break;
+  std::vector<net::tier_report> all;
+  for (const net::gpu_tier tier : net::GPU_TIERS) {
+    const char* const why_not = tier != net::gpu_tier::proxy     ? "an endpoint uses no card yet"
+                                : proxy == attr_gpu_proxy_t::off ? net::PROXY_IS_OFF
+                                                                 : "";
+    all.push_back({tier, why_not});
   }
-  return attr_gpu_tier_t::proxy;
+  // Of the same names in the same order.
+  const auto chosen = net::choose_gpu_tier(static_cast<net::gpu_tier>(wanted), all);
+  return static_cast<attr_gpu_tier_t>(chosen);
 }
 
 }  // namespace lci::proxy
