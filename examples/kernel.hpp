@@ -183,7 +183,8 @@ class shared_t {
       : on_(on), at(on.template allocate<T>(count)) {
     mr_ = lci::register_memory(at, count * sizeof(T));
     const lci::rmr_t mine = lci::get_rmr(mr_);
-    std::vector<lci::rmr_t> all(size_t(lci::get_rank_n()));
+    std::vector<lci::rmr_t> all;
+    all.resize(size_t(lci::get_rank_n()));
     lci::allgather(&mine, all.data(), sizeof(mine));
     key = lci::get_gpu_key_x(mr_).endpoint(endpoint)();
     std::vector<lci::gpu::key_t> keys;
