@@ -4,11 +4,12 @@
 #
 #   lci_find_nvcc(<out>)   nvcc, or empty. What is found stays as LCI_NVCC, which may be set by hand; to nothing, and
 #                          none is looked for.
-#   lci_embed_device_code(<target> <symbol> <source.cu>)
+#   lci_embed_device_code(<target> <symbol> <source.cu> [FEW])
 #       puts the compiled source into a target of the same folder, as
 #         extern const unsigned char <symbol>[];
 #         extern const unsigned long <symbol>_size;
-#       Machine code for each of LCI_CUDA_ARCH, and PTX of the last one for GPUs that come later.
+#       Machine code for each of LCI_CUDA_ARCH, and PTX of the last one for GPUs that come later. FEW, for tests, which
+#       are compiled more often than run: PTX of the first one, and machine code for Hopper alone.
 
 # Full path, also where the file itself is included from elsewhere.
 set(LCI_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/LciEmbed.cmake)
@@ -73,7 +74,7 @@ function(lci_device_architectures nvcc out)
   set(${out} ${asked} PARENT_SCOPE)
 endfunction()
 
-function(lci_nvcc_options nvcc out)
+function(lci_nvcc_options nvcc out few)
   lci_device_architectures(${nvcc} architectures)
   set(standard ${LCI_CUDA_STANDARD})
   if(NOT standard)
@@ -81,11 +82,16 @@ function(lci_nvcc_options nvcc out)
   endif()
   # Machine code for an old GPU is no less right because the next nvcc will not make it any more.
   set(options -fatbin -std=c++${standard} -O3 -Wno-deprecated-gpu-targets)
+  if(few)
+    list(GET architectures 0 ptx)
+    list(FILTER architectures INCLUDE REGEX "^90$")
+  else()
+    list(GET architectures -1 ptx)
+  endif()
   foreach(number ${architectures})
     list(APPEND options -gencode=arch=compute_${number},code=sm_${number})
-    set(last ${number})
   endforeach()
-  list(APPEND options -gencode=arch=compute_${last},code=compute_${last})
+  list(APPEND options -gencode=arch=compute_${ptx},code=compute_${ptx})
   if(LCI_BUILD_WARN_AS_ERROR)
     list(APPEND options -Werror all-warnings)
   endif()
@@ -102,7 +108,8 @@ function(lci_embed_device_code target symbol source)
   if(NOT nvcc)
     message(FATAL_ERROR "lci: no nvcc to compile ${source} for ${target}")
   endif()
-  lci_nvcc_options(${nvcc} options)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "FEW" "" "")
+  lci_nvcc_options(${nvcc} options "${arg_FEW}")
   get_filename_component(source ${source} ABSOLUTE)
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/device_code/${target})
   set(image ${folder}/${symbol}.fatbin)
