@@ -17,6 +17,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -71,11 +72,23 @@ bool is_frozen() noexcept {
   return base::cpu_ticks() == before + 1;
 }
 
+// Null unless LCI_STEP_TRACE names a file; the process's id is added to the name.
+std::FILE* open_trace() {
+  const char* const name = std::getenv("LCI_STEP_TRACE");
+  if (name == nullptr) return nullptr;
+  return std::fopen((std::string(name) + "." + std::to_string(getpid())).c_str(), "w");
+}
+
 // The parent's view of one stepped child.
 class stepper {
  public:
   stepper(pid_t child, code_range left_out, std::vector<code_range> watched)
       : child_(child), left_out_(left_out), watched_(std::move(watched)) {}
+  ~stepper() {
+    if (trace_ != nullptr) std::fclose(trace_);
+  }
+  stepper(const stepper&) = delete;
+  stepper& operator=(const stepper&) = delete;
 
   step_report run() {
     int status = 0;
@@ -250,6 +263,7 @@ class stepper {
     const bool again = next_.is_repeated && after.rip == regs_.rip;
     if (!again) {
       ++section_->instructions;
+      if (trace_ != nullptr) write_trace();
       section_->not_understood += !next_.understood;
       const bool locked = next_.is_locked || next_.is_fence;
       section_->locked += locked;
@@ -267,6 +281,16 @@ class stepper {
       }
     }
     regs_ = after;
+  }
+
+  // "SECTION MODULE OFFSET" of one instruction, for who asks where the instructions are: addr2line
+  // -i turns it into functions.
+  void write_trace() {
+    Dl_info where{};
+    if (dladdr(reinterpret_cast<void*>(regs_.rip), &where) == 0) return;
+    std::fprintf(trace_, "%d %s %llx\n", section_->id, where.dli_fname,
+                 static_cast<unsigned long long>(
+                     regs_.rip - reinterpret_cast<std::uint64_t>(where.dli_fbase)));
   }
 
   bool is_watched() const {
@@ -316,6 +340,7 @@ class stepper {
   }
 
   const pid_t child_;
+  std::FILE* const trace_ = open_trace();
   const code_range left_out_;
   const std::vector<code_range> watched_;
   step_report report_;

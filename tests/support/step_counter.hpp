@@ -2,6 +2,8 @@
 // instructions, system calls and cache lines, by running it one instruction at a time under ptrace.
 //
 // A test gives count_steps() a function that marks the parts to count; it runs in a forked child.
+// LCI_STEP_TRACE=FILE writes each counted instruction to FILE.PID, as section, module and offset:
+// addr2line -i tells from it which function the instructions belong to.
 // Threads: the child has one thread at the start; only that one is stepped.
 // Always true: counts do not depend on how fast the machine is; where the code under test looks at
 // the clock, step_freeze_clock() keeps it from seeing how slowly it runs.
