@@ -49,6 +49,24 @@ __attribute__((noinline)) status_t post_message(const post_args& a, rcomp_t rcom
   return api::run(a, allow, queues, what, start);
 }
 
+// The same for a receive: into host memory from one rank and with one tag, with an object that is
+// told later. Anything else takes the long path, wrong arguments included.
+inline bool is_ordinary_receive(const post_args& a, const endpoint_impl_t& end) noexcept {
+  const proto::core& core = end.core;
+  if (reinterpret_cast<std::uintptr_t>(a.local_comp.p_impl) <= 1 || !comp::is_live(a.local_comp) ||
+      !a.allow_posted || a.mr.p_impl != nullptr || a.packet_pool.p_impl != nullptr ||
+      end.checks_pointers)
+    return false;
+  if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) || a.tag == ANY_TAG ||
+      core.peers.epoch() != 0 || a.matching_policy != matching_policy_t::rank_tag ||
+      static_cast<unsigned>(a.comp_semantic) > static_cast<unsigned>(comp_semantic_t::network))
+    return false;
+  return a.local_buffer != nullptr && base::is_surely_in_space(a.local_buffer, a.size) &&
+         !core.arena.packet_window().covers(a.local_buffer);
+}
+
+__attribute__((noinline)) status_t post_receive(const post_args& a, endpoint_impl_t& end);
+
 }  // namespace
 
 namespace detail {
@@ -72,8 +90,24 @@ status_t post_am(const post_args& a) {
 }
 
 status_t post_recv(const post_args& a) {
-  const api::permission allow(a);
   endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  if (is_ordinary_receive(a, end)) [[likely]] {
+    const errorcode_t code = api::find_engine(a, end).match.post_early(
+        end.device.queues.host,
+        {a.local_comp.p_impl, a.rank, a.tag, a.local_buffer, a.size, a.user_context});
+    if (code == errorcode_t::posted) [[likely]]
+      return api::status_of(a, code);
+    if (code == errorcode_t::fatal) end.core.peers.throw_ended(a.rank);
+  }
+  return post_receive(a, end);
+}
+
+}  // namespace detail
+
+namespace {
+
+status_t post_receive(const post_args& a, endpoint_impl_t& end) {
+  const api::permission allow(a);
   proto::device_queues& queues = end.device.queues;
   api::check_source(a, queues.engine().shared);
   api::check_given(a);
@@ -106,5 +140,5 @@ status_t post_recv(const post_args& a) {
   return api::run(a, allow, queues, proto::news::receive, start, &engine.match);
 }
 
-}  // namespace detail
+}  // namespace
 }  // namespace lci

@@ -16,8 +16,9 @@ namespace lci::base {
 
 class thread_counter {
  public:
-  void add(std::int64_t n) noexcept {
-    const std::uint32_t id = thread_id();
+  void add(std::int64_t n) noexcept { add(n, thread_id()); }
+  // id: of the calling thread, for who has asked for it already.
+  void add(std::int64_t n, std::uint32_t id) noexcept {
     std::atomic<std::int64_t>& mine = lines_[id].value;
     // edge counter.sum: what was done before this add is visible to a reader whose acquire load in
     // sum() sees it.

@@ -41,8 +41,9 @@ class object_pool {
     return object;
   }
   // Null: there is no memory.
-  T* try_get() noexcept {
-    const std::uint32_t id = base::thread_id();
+  T* try_get() noexcept { return try_get(base::thread_id()); }
+  // id: of the calling thread, for who has asked for it already.
+  T* try_get(std::uint32_t id) noexcept {
     if (id == base::OVERFLOW_THREAD) [[unlikely]]
       return get_shared();
     list& mine = lists_[id];
@@ -55,8 +56,9 @@ class object_pool {
     return object;
   }
 
-  void put(T* object) noexcept {
-    const std::uint32_t id = base::thread_id();
+  void put(T* object) noexcept { put(object, base::thread_id()); }
+  // id: of the calling thread, for who has asked for it already.
+  void put(T* object, std::uint32_t id) noexcept {
     if (id == base::OVERFLOW_THREAD) [[unlikely]]
       return put_shared(object);
     list& mine = lists_[id];

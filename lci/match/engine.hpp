@@ -23,6 +23,8 @@
 
 namespace lci::match {
 
+struct entry;
+
 class engine {
  public:
   virtual ~engine() = default;
@@ -39,6 +41,9 @@ class engine {
   // the receive is filed. Throws truncation_error, with nothing changed, when that message is
   // larger than its room.
   virtual void* insert_recv(const recv_pattern& pattern, void* value) = 0;
+  // The same with an entry of the caller's, whose value and is_lent are set. It is the engine's
+  // until the value comes back, or this call returns a message's or throws.
+  virtual void* insert_recv(const recv_pattern& pattern, entry& mine) = 0;
   // For the keys of matching_engine_insert(), a space of their own: returns the value of the oldest
   // opposite entry with that key, or null, in which case this one is filed.
   virtual void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) = 0;

@@ -1,5 +1,6 @@
 // One unmatched message or receive inside an engine, and the queue in which those with equal keys
-// wait. Owned by the engine that files it; guarded by the lock under which the engine keeps it.
+// wait. Owned by the engine that files it, or part of the caller's record and lent while it is
+// filed; guarded by the lock under which the engine keeps it.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +29,7 @@ struct entry {
   tag_t tag = 0;            // actual tag of a message, for wildcards
   int rank = 0;             // actual rank of a message
   matching_entry_type_t type = matching_entry_type_t::send;
+  bool is_lent = false;  // by the caller, in whose record it lies; else it is the pool's
   // In the list of all messages by arrival, which is kept only while wildcards are in use.
   boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>
       by_arrival;
@@ -49,6 +51,11 @@ inline entry* draft(entry_pool& pool, const exact_key& key, void* value, matchin
   return e;
 }
 
+// An entry is not filed any more, and nobody looks at it.
+inline void give_back(entry_pool& pool, entry* e) noexcept {
+  if (!e->is_lent) pool.put(e);
+}
+
 // A receive that is being posted does not take a message that is larger than its room; a message
 // that arrives takes a receive whatever its room, because that receive is used up by the error.
 inline bool has_no_room(const entry& mine, const entry& filed) noexcept {
@@ -64,18 +71,18 @@ LCI_COLD inline entry* refuse(entry* mine, const entry& filed) noexcept {
   return mine;
 }
 
-// Returns a refused receive's entry to the pool and throws truncation_error.
+// Gives back a refused receive's entry and throws truncation_error.
 [[noreturn]] LCI_COLD void throw_refused(entry_pool& pool, entry* mine);
 
-// Ends a meeting, outside all locks: returns the partner's value, and both entries to the pool;
-// null if there is no partner and `mine` was filed.
+// Ends a meeting, outside all locks: returns the partner's value and gives back both entries; null
+// if there is no partner and `mine` was filed.
 inline void* settle(entry_pool& pool, entry* mine, entry* partner) {
   if (partner == nullptr) return nullptr;
   if (partner == mine) [[unlikely]]
     throw_refused(pool, mine);
   void* const value = partner->value;
-  pool.put(partner);
-  pool.put(mine);
+  give_back(pool, partner);
+  give_back(pool, mine);
   return value;
 }
 

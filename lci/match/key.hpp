@@ -61,11 +61,12 @@ struct exact_key {
   int source() const noexcept { return (space & 1) != 0 ? static_cast<int>(rank) : ANY_SOURCE; }
   static exact_key raw(std::uint64_t key) noexcept { return {key, 0, RAW}; }
 
-  // All 64 bits are mixed: callers take the low ones. (Multiply and fold, twice.)
+  // Callers take the low bits. Each bit of the key changes the upper half of a product, which is
+  // what is left.
   std::uint64_t hash() const noexcept {
-    std::uint64_t x = tag * 0x9E3779B97F4A7C15u ^ (std::uint64_t{rank} << 3 | space);
-    x = (x ^ x >> 29) * 0xBF58476D1CE4E5B9u;
-    return x ^ x >> 32;
+    const std::uint64_t x =
+        tag + (std::uint64_t{rank} << 3 | space) * std::uint64_t{0x9E3779B97F4A7C15};
+    return (x ^ x >> 32) * std::uint64_t{0xD6E8FEB86659FD93} >> 32;
   }
 };
 static_assert(static_cast<int>(matching_policy_t::rank_only) == 1);

@@ -19,7 +19,7 @@ bool map_engine::meet_open(entry* mine, entry** partner) {
   if (!t->is_open()) return false;
   bucket& b = t->of(mine->key);
   LCI_RACE_POINT("map_engine.meet_open.before_lock");
-  bool is_crowded;
+  bool grows;
   {
     const std::lock_guard guard(b.lock);
     // Again, now that no thread can close it without waiting for this lock.
@@ -31,9 +31,9 @@ bool map_engine::meet_open(entry* mine, entry** partner) {
     }
     mine->stamp = base::cpu_ticks();
     b.queues.append(at, mine);
-    is_crowded = b.queues.count() > CROWDED;
+    grows = is_crowded(*t, b);
   }
-  if (is_crowded && t->mask + 1 < MAX_BUCKETS) [[unlikely]]
+  if (grows) [[unlikely]]
     grow(t);
   return true;
 }
@@ -58,42 +58,30 @@ void* map_engine::insert_send(const match_key& key, void* value) {
   return meet(mine);
 }
 
-void* map_engine::take_recv(const match_key& key) noexcept {
-  const exact_key wanted = exact_key::of(key);
-  table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
-  bucket& b = t->of(wanted);
-  LCI_RACE_POINT("map_engine.take_recv.before_lock");
-  entry* taken;
-  {
-    const std::lock_guard guard(b.lock);
-    // Closed tables are left to the slow path: a wildcard may come first.
-    if (!t->is_open()) return nullptr;
-    entry** const at = b.queues.find(wanted);
-    if (*at == nullptr || (*at)->type != matching_entry_type_t::recv) return nullptr;
-    taken = b.queues.take_head(at);
-  }
-  void* const value = taken->value;
-  pool_.put(taken);
-  return value;
+void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
+  return insert_recv(pattern, *draft(pool_, {}, value, matching_entry_type_t::recv, pattern.room));
 }
 
-void* map_engine::insert_recv(const recv_pattern& pattern, void* value) {
-  if (!pattern.is_wildcard()) [[likely]]
-    return meet(
-        draft(pool_, exact_key::of(pattern), value, matching_entry_type_t::recv, pattern.room));
-  entry* const mine = draft(pool_, {}, value, matching_entry_type_t::recv, pattern.room);
-  mine->tag = pattern.tag;
-  mine->rank = pattern.rank;
+void* map_engine::insert_recv(const recv_pattern& pattern, entry& mine) {
+  mine.type = matching_entry_type_t::recv;
+  mine.size = pattern.room;
+  if (!pattern.is_wildcard()) [[likely]] {
+    mine.key = exact_key::of(pattern);
+    return meet(&mine);
+  }
+  mine.key = {};
+  mine.tag = pattern.tag;
+  mine.rank = pattern.rank;
   entry* partner;
   try {
     const std::lock_guard guard(lock_);
     if (!is_ordered_) become_ordered_locked();
-    partner = meet_wildcard_locked(mine);
+    partner = meet_wildcard_locked(&mine);
   } catch (...) {
-    pool_.put(mine);
+    give_back(pool_, &mine);
     throw;
   }
-  return settle(pool_, mine, partner);
+  return settle(pool_, &mine, partner);
 }
 
 void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) {

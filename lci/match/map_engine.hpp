@@ -20,8 +20,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 #include "lci/base/platform.hpp"
+#include "lci/base/race_point.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/match/engine.hpp"
 #include "lci/match/entry.hpp"
@@ -42,8 +44,16 @@ class map_engine final : public engine {
   map_engine();
 
   void* insert_send(const match_key& key, void* value) override;
-  void* take_recv(const match_key& key) noexcept override;
+  void* take_recv(const match_key& key) noexcept override {
+    return take_recv_of(exact_key::of(key));
+  }
+  // The message path: the same, inlined where it is called.
+  void* take_recv_of(const exact_key& wanted) noexcept;
+  // Files a receive without a wildcard, if no message waits for it and no wildcard is in use.
+  // False: nothing happened, insert_recv() finds out.
+  bool file_recv(const exact_key& key, std::size_t room, entry& mine) noexcept;
   void* insert_recv(const recv_pattern& pattern, void* value) override;
+  void* insert_recv(const recv_pattern& pattern, entry& mine) override;
   void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
   bool remove_recv(const recv_pattern& pattern, const void* value) override;
   void remove_recvs(const recv_test& takes) override;
@@ -88,6 +98,9 @@ class map_engine final : public engine {
     std::atomic<bool> is_open_{true};
   };
 
+  bool is_crowded(const table& t, const bucket& b) const noexcept {
+    return b.queues.count() > CROWDED && t.mask + 1 < MAX_BUCKETS;
+  }
   bool meet_open(entry* mine, entry** partner);
   void* meet(entry* mine);
   entry* meet_ordered_locked(entry* mine);
@@ -98,7 +111,7 @@ class map_engine final : public engine {
   void remove_locked(Predicate&& is_it, Leave&& leave);
   void become_ordered_locked();
   void count_quiet_locked() noexcept;
-  void grow(const table* seen);
+  LCI_COLD void grow(const table* seen) noexcept;
 
   entry_pool pool_;
   std::atomic<table*> current_;
@@ -111,5 +124,48 @@ class map_engine final : public engine {
   std::uint64_t next_stamp_ = 0;  // ordered: above every stamp given so far
   std::uint64_t quiet_ = 0;       // ordered: operations since a wildcard last waited
 };
+
+inline bool map_engine::file_recv(const exact_key& key, std::size_t room, entry& mine) noexcept {
+  // edge map_engine.current, reader: pairs with the store in grow().
+  table* const t = current_.load(std::memory_order_acquire);
+  bucket& b = t->of(key);
+  mine.key = key;
+  mine.size = room;
+  mine.type = matching_entry_type_t::recv;
+  mine.stamp = base::cpu_ticks();
+  LCI_RACE_POINT("map_engine.file_recv.before_lock");
+  bool grows;
+  {
+    const std::lock_guard guard(b.lock);
+    if (!t->is_open()) [[unlikely]]
+      return false;
+    entry** const at = b.queues.find(key);
+    if (*at != nullptr && (*at)->type != matching_entry_type_t::recv) return false;
+    b.queues.append(at, &mine);
+    grows = is_crowded(*t, b);
+  }
+  if (grows) [[unlikely]]
+    grow(t);
+  return true;
+}
+
+inline void* map_engine::take_recv_of(const exact_key& wanted) noexcept {
+  table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
+  bucket& b = t->of(wanted);
+  LCI_RACE_POINT("map_engine.take_recv.before_lock");
+  entry* taken;
+  {
+    const std::lock_guard guard(b.lock);
+    // Closed tables are left to the slow path: a wildcard may come first.
+    if (!t->is_open()) [[unlikely]]
+      return nullptr;
+    entry** const at = b.queues.find(wanted);
+    if (*at == nullptr || (*at)->type != matching_entry_type_t::recv) return nullptr;
+    taken = b.queues.take_head(at);
+  }
+  void* const value = taken->value;
+  give_back(pool_, taken);
+  return value;
+}
 
 }  // namespace lci::match

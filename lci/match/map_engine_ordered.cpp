@@ -141,7 +141,7 @@ bool map_engine::remove_recv(const recv_pattern& pattern, const void* value) {
     if (found != nullptr && found->type != matching_entry_type_t::recv) found = nullptr;
     if (found != nullptr) b.queues.remove(found);
   }
-  if (found != nullptr) pool_.put(found);
+  if (found != nullptr) match::give_back(pool_, found);
   return found != nullptr;
 }
 
@@ -157,7 +157,7 @@ void map_engine::remove_locked(Predicate&& is_it, Leave&& leave) {
 
 void map_engine::remove_recvs(const recv_test& takes) {
   const std::lock_guard guard(lock_);
-  const auto give_back = [&](entry* e) { pool_.put(e); };
+  const auto give_back = [&](entry* e) { match::give_back(pool_, e); };
   remove_locked(
       [&](const entry& e) {
         return e.type == matching_entry_type_t::recv && !is_raw(e) &&
@@ -191,7 +191,7 @@ bool map_engine::all_older(const recv_pattern& pattern, const void* value,
 }
 
 // Replaces the table that was seen to be crowded by a larger one.
-void map_engine::grow(const table* seen) {
+void map_engine::grow(const table* seen) noexcept {
   std::unique_ptr<table> larger;
   try {
     larger = std::make_unique<table>((seen->mask + 1) * 4);
@@ -213,8 +213,9 @@ void map_engine::grow(const table* seen) {
 
 void map_engine::drain_st(const leave_fn& leave) {
   const auto give_back = [&](entry* e) {
+    const bool is_pooled = !e->is_lent;  // leave() may end what it lies in
     leave(e->value, e->type, is_raw(*e));
-    pool_.put(e);
+    if (is_pooled) pool_.put(e);
   };
   tables_->for_each(give_back);
   for (std::size_t i = 0; i <= tables_->mask; ++i) tables_->at(i).queues.clear();

@@ -42,11 +42,17 @@ exact_key queue_engine::key_of(const recv_pattern& pattern) noexcept {
 }
 
 void* queue_engine::insert_recv(const recv_pattern& pattern, void* value) {
+  return insert_recv(pattern, *draft(pool_, {}, value, matching_entry_type_t::recv, pattern.room));
+}
+
+void* queue_engine::insert_recv(const recv_pattern& pattern, entry& mine) {
   const exact_key exact = key_of(pattern);
-  entry* const mine = draft(pool_, exact, value, matching_entry_type_t::recv, pattern.room);
-  mine->tag = pattern.tag;
-  mine->rank = pattern.rank;
-  return meet_or_file(mine, [&](const entry& send) {
+  mine.key = exact;
+  mine.type = matching_entry_type_t::recv;
+  mine.size = pattern.room;
+  mine.tag = pattern.tag;
+  mine.rank = pattern.rank;
+  return meet_or_file(&mine, [&](const entry& send) {
     if (exact.space != WILDCARD) return send.key == exact;
     return send.key.space != exact_key::RAW && pattern.covers(send.rank, send.tag);
   });
@@ -68,7 +74,7 @@ bool queue_engine::remove_recv(const recv_pattern& pattern, const void* value) {
     });
     if (found != nullptr) recvs_.remove(found);
   }
-  if (found != nullptr) pool_.put(found);
+  if (found != nullptr) give_back(pool_, found);
   return found != nullptr;
 }
 
@@ -78,7 +84,7 @@ void queue_engine::remove_recvs(const recv_test& takes) {
     if (e.key.space == exact_key::RAW) return false;
     return takes(e.key.space == WILDCARD ? e.rank : e.key.source(), e.value);
   };
-  recvs_.remove_if(is_taken, [&](entry* e) { pool_.put(e); });
+  recvs_.remove_if(is_taken, [&](entry* e) { give_back(pool_, e); });
 }
 
 void queue_engine::remove_sends(const send_test& takes) {
@@ -103,8 +109,9 @@ void queue_engine::drain_st(const leave_fn& leave) {
   for (arrival_list* list : {&sends_, &recvs_}) {
     while (entry* const e = list->find([](const entry&) { return true; })) {
       list->remove(e);
+      const bool is_pooled = !e->is_lent;  // leave() may end what it lies in
       leave(e->value, e->type, e->key.space == exact_key::RAW);
-      pool_.put(e);
+      if (is_pooled) pool_.put(e);
     }
   }
 }

@@ -16,6 +16,7 @@ class queue_engine final : public engine {
  public:
   void* insert_send(const match_key& key, void* value) override;
   void* insert_recv(const recv_pattern& pattern, void* value) override;
+  void* insert_recv(const recv_pattern& pattern, entry& mine) override;
   void* insert_raw(matching_entry_key_t key, void* value, matching_entry_type_t type) override;
   bool remove_recv(const recv_pattern& pattern, const void* value) override;
   void remove_recvs(const recv_test& takes) override;

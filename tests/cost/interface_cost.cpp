@@ -278,8 +278,8 @@ int main(int argc, char** argv) {
   good &= judge(report.sections, IDLE_PROGRESS, "progress without message", 270);
   good &= judge(report.sections, SEND, "post of a send", 255);
   // The lock of a bucket of the matching engine, and what adds to the counter.
-  good &= judge(report.sections, RECEIVE, "post of a receive", 585, 1);
-  good &= judge(report.sections, MATCH, "progress to a posted receive", 730, 2);
+  good &= judge(report.sections, RECEIVE, "post of a receive", 325, 1);
+  good &= judge(report.sections, MATCH, "progress to a posted receive", 620, 2);
   good &= judge(report.sections, PUT, "post of a put", 1800);
   return good ? 0 : 1;
 }

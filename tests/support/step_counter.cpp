@@ -21,6 +21,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string_view>
@@ -84,11 +85,6 @@ class stepper {
  public:
   stepper(pid_t child, code_range left_out, std::vector<code_range> watched)
       : child_(child), left_out_(left_out), watched_(std::move(watched)) {}
-  ~stepper() {
-    if (trace_ != nullptr) std::fclose(trace_);
-  }
-  stepper(const stepper&) = delete;
-  stepper& operator=(const stepper&) = delete;
 
   step_report run() {
     int status = 0;
@@ -283,14 +279,13 @@ class stepper {
     regs_ = after;
   }
 
-  // "SECTION MODULE OFFSET" of one instruction, for who asks where the instructions are: addr2line
-  // -i turns it into functions.
+  // "SECTION MODULE OFFSET": addr2line -i turns it into functions.
   void write_trace() {
     Dl_info where{};
-    if (dladdr(reinterpret_cast<void*>(regs_.rip), &where) == 0) return;
-    std::fprintf(trace_, "%d %s %llx\n", section_->id, where.dli_fname,
-                 static_cast<unsigned long long>(
-                     regs_.rip - reinterpret_cast<std::uint64_t>(where.dli_fbase)));
+    if (dladdr(reinterpret_cast<void*>(regs_.rip), &where) != 0)
+      std::fprintf(trace_.get(), "%d %s %llx\n", section_->id, where.dli_fname,
+                   static_cast<unsigned long long>(
+                       regs_.rip - reinterpret_cast<std::uint64_t>(where.dli_fbase)));
   }
 
   bool is_watched() const {
@@ -340,7 +335,7 @@ class stepper {
   }
 
   const pid_t child_;
-  std::FILE* const trace_ = open_trace();
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> trace_{open_trace(), &std::fclose};
   const code_range left_out_;
   const std::vector<code_range> watched_;
   step_report report_;

@@ -13,11 +13,6 @@ namespace {
 constexpr rcomp_t POLICIES = 4;  // numbers an engine takes, one per matching policy
 }
 
-remote_target remote_comps::engine_target(std::uintptr_t target, rcomp_t number) noexcept {
-  auto* match = reinterpret_cast<match_target*>(target & ~ENGINE);
-  return {nullptr, match, static_cast<matching_policy_t>(number - match->first_rcomp)};
-}
-
 bool remote_comps::is_of_engine(rcomp_t number) const noexcept {
   return number != 0 && (number < FIRST_USER || find(number).match != nullptr);
 }

@@ -98,7 +98,10 @@ class remote_comps {
   struct row {
     std::atomic<std::uintptr_t> target{0};
   };
-  static remote_target engine_target(std::uintptr_t target, rcomp_t number) noexcept;
+  static remote_target engine_target(std::uintptr_t target, rcomp_t number) noexcept {
+    auto* const match = reinterpret_cast<match_target*>(target & ~ENGINE);
+    return {nullptr, match, static_cast<matching_policy_t>(number - match->first_rcomp)};
+  }
   void check_left(rcomp_t n) const;
   void enter_locked(rcomp_t number, comp_impl_t* comp);
 

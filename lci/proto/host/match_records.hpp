@@ -2,10 +2,14 @@
 // record belongs to one thread at a time; it passes on through a matching engine.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
+#include "lci/base/copy.hpp"
 #include "lci/data/object_pool.hpp"
+#include "lci/match/entry.hpp"
 #include "lci/mem/memory_kind.hpp"
 #include "lci/mem/packet.hpp"
 #include "lci/mem/packet_pool.hpp"
@@ -20,8 +24,16 @@ namespace lci::proto {
 class host_context;
 
 // A receive that waits in a matching engine.
-struct receive {
+struct alignas(base::CACHE_LINE) receive {
+  receive() noexcept {
+    filed.value = this;
+    filed.is_lent = true;
+  }
+  receive(const receive&) = delete;
+  receive& operator=(const receive&) = delete;
+
   receive* pool_next = nullptr;
+  match::entry filed;            // lent to the engine while it waits there
   user_side user;                // status.buffer and status.size describe the receive buffer
   host_context* host = nullptr;  // counts as outstanding here
   mem::region_name region;       // registration the buffer lies in, if the user named one
@@ -60,6 +72,24 @@ inline status_t outcome(const receive& to, int rank, tag_t tag, std::size_t size
   status.rank = rank;
   status.tag = tag;
   status.size = size;
+  return status;
+}
+
+// Status of a message at its target. Written in pairs of words: it is passed by value, compilers
+// copy it in pairs, and a load that spans two stores waits until both have left the core. See
+// docs/decisions/0010-way-of-a-small-message.md.
+inline status_t arrival_status(int rank, tag_t tag, void* buffer, std::size_t size,
+                               void* user_context = nullptr) noexcept {
+  static_assert(offsetof(status_t, error) == 0 && offsetof(status_t, rank) == 4 &&
+                offsetof(status_t, buffer) == 8 && offsetof(status_t, size) == 16 &&
+                offsetof(status_t, tag) == 24);
+  status_t status(errorcode_t::done);
+  const auto code = static_cast<std::uint32_t>(errorcode_t::done);
+  base::store_pair(&status,
+                   std::bit_cast<std::uint64_t>(std::array{code, static_cast<std::uint32_t>(rank)}),
+                   reinterpret_cast<std::uintptr_t>(buffer));
+  base::store_pair(&status.size, size, tag);
+  status.user_context = user_context;
   return status;
 }
 

@@ -11,6 +11,7 @@
 #include "lci/errors.hpp"
 #include "lci/proto/engine/waiter.hpp"
 #include "lci/proto/host/host_context.hpp"
+#include "lci/proto/host/receive_ends.hpp"
 #include "lci/proto/host/rendezvous_answer.hpp"
 
 namespace lci::proto {
@@ -21,20 +22,6 @@ void give_back(host_context& host, message& m) noexcept { give_back(host.common,
 
 status_t outcome(const receive& to, const message& from) noexcept {
   return outcome(to, from.rank, from.tag, from.size);
-}
-
-// It does not wait any more, and nobody is told.
-void take_home(receive& to) noexcept {
-  to.host->open_receives.add(-1);
-  to.host->common.receives.put(&to);
-}
-
-// Ends a receive that has left its engine without a message, or cannot take it.
-void drop(receive& to) noexcept {
-  host_context& host = *to.host;
-  const user_side user = to.user;
-  take_home(to);
-  host.engine.signals.fail(user);
 }
 
 // A GPU brings the bytes to a receive. Takes over the receive.
@@ -70,12 +57,25 @@ void complete(host_context& host, receive& to, const status_t& status, const std
   host.engine.signals.signal_given(comp, serial, status, true, news::receive);
 }
 
-// A sender is writing into this receive by itself: the message has to find another one.
-bool was_claimed(receive& to) noexcept {
-  if (to.preposted.generation == 0 || to.host->accelerator->withdraw(to)) [[likely]]
-    return false;
-  to.host->common.receives.put(&to);
-  return true;
+// True for nearly every receive: the bytes are copied, and its object is told.
+inline bool is_ready_for(const receive& to, std::size_t size) noexcept {
+  return to.kind == mem::mem_kind::host && to.preposted.generation == 0 &&
+         size <= to.user.status.size;
+}
+
+// complete() for such a receive.
+inline void complete_early(host_context& host, receive& to, const match::match_key& key,
+                           const std::byte* data) noexcept {
+  const user_side& user = to.user;
+  base::copy_small(user.status.buffer, data, key.size);
+  const std::uint32_t thread = base::thread_id();
+  comp_impl_t* const comp = user.comp;
+  const std::uint32_t serial = user.serial;
+  const status_t status =
+      arrival_status(key.rank, key.tag, user.status.buffer, key.size, user.status.user_context);
+  to.host->open_receives.add(-1, thread);
+  host.common.receives.put(&to, thread);
+  host.engine.signals.signal_given(comp, serial, status, true, news::receive);
 }
 
 // A receive that is too small is used up by its error.
@@ -102,18 +102,24 @@ bool matcher::deliver(host_context& host, receive& to, message& from) noexcept {
   return true;
 }
 
+// An eager message for a receive that has left its engine. False: that was claimed or is too small,
+// and is used up.
+bool matcher::give_to(host_context& host, receive& to, const match::match_key& key,
+                      const std::byte* data) noexcept {
+  if (was_claimed(to)) return false;
+  if (key.size > to.user.status.size) {
+    refuse(host, to, key);
+    return false;
+  }
+  complete(host, to, outcome(to, key.rank, key.tag, key.size), data, nullptr);
+  return true;
+}
+
 // An eager message straight to a receive that waits. False: none is easily found.
 bool matcher::hand_over(host_context& host, const match::match_key& key,
                         const std::byte* data) noexcept {
-  while (auto* to = static_cast<receive*>(engine_->take_recv(key))) {
-    if (was_claimed(*to)) [[unlikely]]
-      continue;
-    if (key.size <= to->user.status.size) [[likely]] {
-      complete(host, *to, outcome(*to, key.rank, key.tag, key.size), data, nullptr);
-      return true;
-    }
-    refuse(host, *to, key);
-  }
+  while (auto* to = static_cast<receive*>(engine_->take_recv(key)))
+    if (give_to(host, *to, key, data)) return true;
   return false;
 }
 
@@ -133,16 +139,30 @@ bool matcher::file(host_context& host, const match::match_key& key, message& m) 
   return true;
 }
 
+// The message path: everything that a message with a receive in host memory needs is inlined here.
 net::verdict matcher::on_eager(host_context& host, const net::arrival& from, const std::byte* data,
                                std::size_t size, tag_t tag, matching_policy_t policy) noexcept {
   const match::match_key key{from.rank, tag, policy, size};
-  if (hand_over(host, key, data)) return net::verdict::taken;
+  if (map_ == nullptr) [[unlikely]]
+    return hand_over(host, key, data) ? net::verdict::taken : keep(host, from, key, data);
+  auto* const to = static_cast<receive*>(map_->take_recv_of(match::exact_key::of(key)));
+  if (to == nullptr) return keep(host, from, key, data);
+  if (!is_ready_for(*to, size)) [[unlikely]]
+    return give_to(host, *to, key, data) ? net::verdict::taken : keep(host, from, key, data);
+  complete_early(host, *to, key, data);
+  return net::verdict::taken;
+}
+
+// Files a message that no receive waits for, or gives it to one that was posted meanwhile.
+net::verdict matcher::keep(host_context& host, const net::arrival& from,
+                           const match::match_key& key, const std::byte* data) noexcept {
+  const std::size_t size = key.size;
   host_common& shared = host.common;
   message* m = shared.messages.try_get();
   if (m == nullptr) [[unlikely]]
     return net::verdict::deferred;
   m->rank = from.rank;
-  m->tag = tag;
+  m->tag = key.tag;
   m->size = size;
   m->host = &host;
   m->packet = nullptr;
@@ -211,7 +231,7 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
       preposted = record.preposted;
     }
     from = static_cast<message*>(
-        engine_->insert_recv({rank, tag, policy, record.user.status.size}, &record));
+        engine_->insert_recv({rank, tag, policy, record.user.status.size}, record.filed));
   } catch (...) {
     if (record.preposted.generation != 0) host.accelerator->withdraw(record);
     take_home(record);
@@ -219,18 +239,14 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   }
   if (from == nullptr) {
     LCI_RACE_POINT("matcher.post.after_filing");
-    // take_lost() has either found the receive, or was over before it was filed: then the engine's
-    // lock has brought us what the table says.
-    const core& shared = host.engine.shared;
-    if (shared.peers.epoch() != 0 && rank >= 0 && shared.peers.has_failed(rank)) [[unlikely]] {
-      end_receives(take_lost(host, rank));
-      return errorcode_t::posted;
-    }
-    if (shared.peers.epoch() != 0 && rank >= 0 && shared.peers.has_ended(rank)) [[unlikely]] {
-      if (!is_for_parted(host, rank, record)) return errorcode_t::posted;
-      if (preposted.generation != 0) host.accelerator->withdraw(record);
-      take_home(record);
-      return errorcode_t::fatal;
+    if (host.engine.shared.peers.epoch() != 0 && rank >= 0) [[unlikely]] {
+      if (const errorcode_t code = look_at_peer(host, record, rank); code != errorcode_t::retry) {
+        if (code == errorcode_t::fatal) {
+          if (preposted.generation != 0) host.accelerator->withdraw(record);
+          take_home(record);
+        }
+        return code;
+      }
     }
     if (preposted.generation != 0) host.accelerator->publish(rank, preposted, *engine_);
     return errorcode_t::posted;
@@ -255,114 +271,6 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   host.common.receives.put(&record);
   give_back(host, *from);
   return errorcode_t::done;
-}
-
-// A list, through pool_next, of the receives that left the engine, before `behind`.
-receive* matcher::remove(const receive_test& takes, receive* behind) noexcept {
-  engine_->remove_recvs([&](int source, void* value) {
-    auto& to = *static_cast<receive*>(value);
-    if (!takes(source, to)) return false;
-    to.pool_next = behind;
-    behind = &to;
-    return true;
-  });
-  return behind;
-}
-
-// A receive that was just filed for a rank that left: true if nothing can meet it any more
-// and it has left the engine. By its address: once parting is over nobody else takes it out.
-bool matcher::is_for_parted(host_context& host, int rank, const receive& record) noexcept {
-  switch (host.parted_from(rank)) {
-    case parting::not_yet:
-      break;
-    case parting::begun:  // by another thread, which may have passed by
-      if (end_receives(take_lost(host, rank)) != 0) host.engine.watch.miss(rank);
-      break;
-    case parting::over:
-      return remove([&](int source, const receive& to) {
-               return source == rank && &to == &record;
-             }) != nullptr;
-  }
-  return false;
-}
-
-receive* matcher::take_lost(const host_context& host, int rank, receive* behind) noexcept {
-  return remove([&](int source, const receive& to) { return source == rank && to.host == &host; },
-                behind);
-}
-
-std::size_t end_receives(receive* taken, bool is_told) noexcept {
-  std::size_t ended = 0;
-  while (taken != nullptr) {
-    receive& to = *std::exchange(taken, taken->pool_next);
-    if (was_claimed(to)) continue;
-    ++ended;
-    comp_impl_t* const comp = to.user.comp;
-    if (is_told) {
-      drop(to);
-      continue;
-    }
-    take_home(to);
-    abandon(comp);
-  }
-  return ended;
-}
-
-bool matcher::take_back(const waiter& by) noexcept {
-  receive* const to = remove([&](int, const receive& each) { return each.user.comp == &by; });
-  if (to == nullptr || was_claimed(*to)) return false;
-  take_home(*to);
-  return true;
-}
-
-void matcher::forget_messages(host_common& shared,
-                              const std::function<bool(message&)>& takes) noexcept {
-  message* taken = nullptr;
-  engine_->remove_sends([&](void* value) {
-    auto& m = *static_cast<message*>(value);
-    if (!takes(m)) return false;
-    m.pool_next = taken;
-    taken = &m;
-    return true;
-  });
-  while (taken != nullptr) give_back(shared, *std::exchange(taken, taken->pool_next));
-}
-
-receive* matcher::part_with(const host_context& host, receive* behind) noexcept {
-  behind = remove([&](int, const receive& to) { return to.host == &host; }, behind);
-  forget_messages(host.common, [&](message& m) {
-    if (m.host != &host) return false;
-    if (m.what == message::form::rts) return true;
-    m.host = nullptr;
-    m.left_by = &host.engine.fabric;
-    return false;
-  });
-  return behind;
-}
-
-void matcher::part_with(host_common& shared, const mem::packet_pool& pool) noexcept {
-  forget_messages(shared, [&](message& m) {
-    return m.packet != nullptr && shared.core.arena.contains(m.packet) && m.packet->pool == &pool;
-  });
-}
-
-void matcher::part_with(host_common& shared, const net::fabric& network) noexcept {
-  forget_messages(shared, [&](message& m) {
-    return m.host == nullptr && m.left_by == &network && m.packet != nullptr &&
-           !shared.core.arena.contains(m.packet);
-  });
-}
-
-void matcher::empty_st(host_common& shared) {
-  engine_->drain_st([&](void* value, matching_entry_type_t type, bool is_raw) {
-    if (is_raw) return;
-    if (type == matching_entry_type_t::send)
-      return give_back(shared, *static_cast<message*>(value));
-    auto& to = *static_cast<receive*>(value);
-    if (was_claimed(to)) return;
-    to.host->open_receives.add(-1);
-    shared.receives.put(&to);
-  });
 }
 
 }  // namespace lci::proto

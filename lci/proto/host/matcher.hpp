@@ -7,17 +7,31 @@
 #include <memory>
 #include <utility>
 
+#include "lci/base/race_point.hpp"
 #include "lci/match/engine.hpp"
+#include "lci/match/map_engine.hpp"
 #include "lci/net/backend.hpp"
 #include "lci/proto/engine/remote_comp.hpp"
 #include "lci/proto/engine/waiter.hpp"
+#include "lci/proto/host/host_context.hpp"
 #include "lci/proto/host/match_records.hpp"
 
 namespace lci::proto {
 
+// What a receive of the most frequent kind is posted with.
+struct early_receive {
+  comp_impl_t* comp;
+  int rank;
+  tag_t tag;
+  void* buffer;
+  std::size_t size;
+  void* user_context;
+};
+
 class matcher final : public match_target {
  public:
-  explicit matcher(std::unique_ptr<match::engine> engine) : engine_(std::move(engine)) {}
+  explicit matcher(std::unique_ptr<match::engine> engine)
+      : engine_(std::move(engine)), map_(dynamic_cast<match::map_engine*>(engine_.get())) {}
 
   // Every target is a matcher.
   static matcher& of(match_target& target) noexcept { return static_cast<matcher&>(target); }
@@ -36,6 +50,9 @@ class matcher final : public match_target {
   // had sent is in. Throws truncation_error, with the message left where it was, when the message
   // that is there does not fit.
   errorcode_t post(receive& record, int rank, tag_t tag, matching_policy_t policy, status_t& got);
+  // The same for the most frequent case, without a detour: into host memory, from one rank and with
+  // one tag, before its message. retry: nothing happened, and post() is to be called.
+  errorcode_t post_early(host_context& host, const early_receive& what) noexcept;
   // Takes out the receives of that device for which only that rank could send, which has ended, and
   // answers them for end_receives(), before those of another list.
   receive* take_lost(const host_context& host, int rank, receive* behind = nullptr) noexcept;
@@ -60,14 +77,60 @@ class matcher final : public match_target {
 
  private:
   using receive_test = std::function<bool(int source, const receive& waiting)>;
+  LCI_COLD errorcode_t look_at_peer(host_context& host, const receive& record, int rank) noexcept;
+  LCI_COLD errorcode_t end_early(host_context& host, receive& record, int rank) noexcept;
   bool is_for_parted(host_context& host, int rank, const receive& record) noexcept;
   receive* remove(const receive_test& takes, receive* behind = nullptr) noexcept;
   void forget_messages(host_common& shared, const std::function<bool(message&)>& takes) noexcept;
   bool hand_over(host_context& host, const match::match_key& key, const std::byte* data) noexcept;
+  bool give_to(host_context& host, receive& to, const match::match_key& key,
+               const std::byte* data) noexcept;
+  net::verdict keep(host_context& host, const net::arrival& from, const match::match_key& key,
+                    const std::byte* data) noexcept;
   bool file(host_context& host, const match::match_key& key, message& m) noexcept;
   bool deliver(host_context& host, receive& to, message& from) noexcept;
   std::unique_ptr<match::engine> engine_;
+  match::map_engine* const map_;  // the same, or null: it is of another kind
 };
+
+inline errorcode_t matcher::post_early(host_context& host, const early_receive& what) noexcept {
+  if (map_ == nullptr) return errorcode_t::retry;
+  const std::uint32_t thread = base::thread_id();
+  receive* const record = host.common.receives.try_get(thread);
+  if (record == nullptr) [[unlikely]]
+    return errorcode_t::retry;
+  user_side& user = record->user;
+  user.comp = what.comp;
+  user.status.rank = what.rank;
+  user.status.buffer = what.buffer;
+  user.status.size = what.size;
+  user.status.tag = what.tag;
+  user.status.user_context = what.user_context;
+  user.is_waiter = false;
+  user.is_arrival = false;
+  user.what = news::receive;
+  user.number = 0;
+  user.serial = what.comp->attr.serial;
+  record->host = &host;
+  record->region = {};
+  record->region_offset = 0;
+  record->kind = mem::mem_kind::host;
+  record->gpu = -1;
+  record->preposted = {};
+  host.open_receives.add(1, thread);
+  constexpr auto POLICY = matching_policy_t::rank_tag;
+  if (!map_->file_recv(
+          match::exact_key::of(match::match_key{what.rank, what.tag, POLICY, what.size}), what.size,
+          record->filed)) {
+    host.open_receives.add(-1, thread);
+    host.common.receives.put(record, thread);
+    return errorcode_t::retry;
+  }
+  LCI_RACE_POINT("matcher.post.after_filing");
+  if (host.engine.shared.peers.epoch() != 0) [[unlikely]]
+    return end_early(host, *record, what.rank);
+  return errorcode_t::posted;
+}
 
 // Ends receives that have left their engine, in a list through pool_next; answers how many. Under
 // no lock: objects of the library that waited may end by it. is_told: who posted them hears.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lci/errors.hpp"
+#include "lci/match/entry.hpp"
 #include "tests/support/alloc_counter.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/unit/match/engines.hpp"
@@ -64,6 +65,40 @@ TEST_P(engines, take_recv__never_files_and_never_takes_a_message) {
   EXPECT_EQ(engine_->insert_send({1, 10, BOTH}, as_value(100)), nullptr);
   EXPECT_EQ(engine_->take_recv({1, 10, BOTH}), nullptr);
   EXPECT_EQ(recv(1, 10, 200), as_value(100));
+}
+
+// An entry that lies in the caller's record is never the pool's, however it leaves the engine.
+TEST_P(engines, insert_recv__an_entry_of_the_caller_is_the_callers_again) {
+  lci::match::entry lent;
+  lent.value = as_value(200);
+  lent.is_lent = true;
+  const auto file = [&](int rank, tag_t tag, std::size_t room = 8) {
+    return engine_->insert_recv({rank, tag, BOTH, room}, lent);
+  };
+  EXPECT_EQ(file(1, 10), nullptr);
+  EXPECT_EQ(send(1, 10, 100), as_value(200));
+  EXPECT_EQ(file(1, 11), nullptr);
+  EXPECT_EQ(engine_->insert_send({1, 11, BOTH}, as_value(101)), as_value(200));
+  EXPECT_EQ(file(1, 12), nullptr);
+  EXPECT_TRUE(engine_->remove_recv({1, 12, BOTH}, as_value(200)));
+  EXPECT_EQ(file(1, 13), nullptr);
+  engine_->remove_recvs([](int, void*) { return true; });
+  EXPECT_EQ(engine_->insert_send({1, 14, BOTH, 9}, as_value(102)), nullptr);
+  EXPECT_THROW(file(1, 14), lci::truncation_error);
+  EXPECT_EQ(file(1, 14, 9), as_value(102));
+  EXPECT_EQ(file(lci::ANY_SOURCE, 15), nullptr);
+  EXPECT_EQ(send(4, 15, 103), as_value(200));
+  // A pool that had taken it would lend it to these two.
+  EXPECT_EQ(recv(1, 16, 1), nullptr);
+  EXPECT_EQ(recv(1, 17, 2), nullptr);
+  EXPECT_EQ(lent.value, as_value(200));
+  EXPECT_EQ(file(1, 18), nullptr);
+  int left = 0;
+  engine_->drain_st([&](void*, lci::matching_entry_type_t, bool) {
+    ++left;
+    lent.value = nullptr;  // its record may be gone
+  });
+  EXPECT_EQ(left, 3);
 }
 
 TEST_P(engines, insert_send__other_rank_or_tag_is_no_partner) {

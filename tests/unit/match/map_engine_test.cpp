@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "tests/support/race_hook.hpp"
 #include "tests/unit/match/engines.hpp"
@@ -11,7 +12,9 @@
 using lci::ANY_SOURCE;
 using lci::ANY_TAG;
 using lci::tag_t;
+using lci::match::exact_key;
 using lci::match::map_engine;
+using lci::match::match_key;
 
 namespace {
 
@@ -55,6 +58,20 @@ TEST(map_engine, wildcard__finds_the_oldest_of_many_buckets) {
   for (std::uint64_t i = 1; i <= 20000; ++i) ASSERT_EQ(any(e, 1), as_value(i));
 }
 
+// Keys that differ in any bit must not all meet in a few buckets.
+TEST(map_engine, grow__keys_of_every_pattern_spread) {
+  for (const int shift : {0, 4, 16, 32, 48, 56}) {
+    map_engine e;
+    for (tag_t t = 0; t < 200; ++t) send(e, t << shift, t + 1);
+    EXPECT_EQ(e.bucket_count(), map_engine::FIRST_BUCKETS) << "tags that differ from bit " << shift;
+    e.drain_st([](void*, lci::matching_entry_type_t, bool) {});
+  }
+  map_engine e;
+  for (int r = 0; r < 200; ++r) e.insert_send({r, 7, BOTH}, as_value(1));
+  EXPECT_EQ(e.bucket_count(), map_engine::FIRST_BUCKETS);
+  e.drain_st([](void*, lci::matching_entry_type_t, bool) {});
+}
+
 TEST(map_engine, is_ordered__from_the_first_wildcard_until_long_after_the_last) {
   map_engine e;
   recv(e, 1, 1);
@@ -74,6 +91,72 @@ TEST(map_engine, is_ordered__from_the_first_wildcard_until_long_after_the_last) 
   for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(recv(e, 6, 9), as_value(i + 1));
   EXPECT_EQ(any(e, 9), as_value(4)) << "ordered once more, the oldest message first";
   e.drain_st([](void*, lci::matching_entry_type_t, bool) {});
+}
+
+// The way of nearly all receives: filed at once, or left to insert_recv() untouched.
+class file_recv : public testing::Test {
+ protected:
+  file_recv() {
+    mine_.value = as_value(60);
+    mine_.is_lent = true;
+  }
+  bool file(tag_t tag) {
+    return engine_.file_recv(exact_key::of(match_key{1, tag, BOTH}), 8, mine_);
+  }
+  void TearDown() override {
+    engine_.drain_st([](void*, lci::matching_entry_type_t, bool) {});
+  }
+  map_engine engine_;
+  lci::match::entry mine_;
+};
+
+TEST_F(file_recv, waits_for_its_message) {
+  EXPECT_TRUE(file(7));
+  EXPECT_EQ(engine_.size(), 1u);
+  EXPECT_EQ(engine_.take_recv({1, 8, BOTH}), nullptr);
+  EXPECT_EQ(engine_.take_recv({1, 7, BOTH}), as_value(60));
+  EXPECT_EQ(engine_.size(), 0u);
+}
+
+TEST_F(file_recv, comes_after_those_of_its_key) {
+  EXPECT_EQ(recv(engine_, 7, 1), nullptr);
+  EXPECT_TRUE(file(7));
+  EXPECT_EQ(send(engine_, 7, 2), as_value(1));
+  EXPECT_EQ(send(engine_, 7, 3), as_value(60));
+}
+
+TEST_F(file_recv, a_message_that_waits_is_left_to_the_caller) {
+  EXPECT_EQ(send(engine_, 7, 1), nullptr);
+  EXPECT_FALSE(file(7));
+  EXPECT_EQ(engine_.size(), 1u);
+  EXPECT_EQ(engine_.insert_recv({1, 7, BOTH}, mine_), as_value(1));
+}
+
+TEST_F(file_recv, not_while_a_wildcard_is_in_use) {
+  EXPECT_EQ(any(engine_, 50), nullptr);
+  EXPECT_FALSE(file(7));
+  EXPECT_EQ(engine_.size(), 1u);
+}
+
+TEST_F(file_recv, many_keys_make_the_table_larger) {
+  std::vector<lci::match::entry> all(20000);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].value = as_value(i + 1);
+    all[i].is_lent = true;
+    ASSERT_TRUE(engine_.file_recv(exact_key::of(match_key{1, i, BOTH}), 8, all[i]));
+  }
+  EXPECT_GT(engine_.bucket_count(), map_engine::FIRST_BUCKETS);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    ASSERT_EQ(engine_.take_recv({1, i, BOTH}), as_value(i + 1));
+}
+
+TEST_F(file_recv, wildcard_posted_between_look_and_lock) {
+  if (!lci::test::has_race_points) GTEST_SKIP() << lci::test::RACE_POINTS_MISSING;
+  lci::test::race_hook hook(
+      "map_engine.file_recv.before_lock", [&] { EXPECT_EQ(any(engine_, 50), nullptr); }, 1);
+  EXPECT_FALSE(file(7)) << "a message would meet it before the wildcard";
+  EXPECT_EQ(hook.hits(), 1);
+  EXPECT_EQ(engine_.size(), 1u);
 }
 
 // A message has found its table open; before it takes the bucket's lock, a wildcard is posted.
