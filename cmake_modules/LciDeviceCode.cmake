@@ -128,7 +128,7 @@ function(lci_embed_device_code target symbol source)
                      DEPENDS ${image} ${LCI_EMBED_SCRIPT} VERBATIM COMMENT "Bytes of ${symbol}")
   target_sources(${target} PRIVATE ${folder}/${symbol}.cpp)
   set_source_files_properties(${folder}/${symbol}.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
-                              SKIP_PRECOMPILE_HEADERS ON)
+                              SKIP_PRECOMPILE_HEADERS ON OBJECT_DEPENDS ${image})
 endfunction()
 
 if(LCI_USE_CUDA)
