@@ -93,6 +93,34 @@ errorcode_t endpoint::send_packet(const net::net_op& op, tx_lane& lane) noexcept
   return errorcode_t::done;
 }
 
+// By the calling thread's own lane, if it is the only one: what rma() finds out for every put.
+errorcode_t endpoint::put_inline(const net::small_put& what) noexcept {
+  tx_lane* const lane = out_.own(what.rank);
+  if (lane == nullptr || what.size > MAX_SLOT_PUT || !out_.may_put(what.rank))
+    return errorcode_t::retry;
+  const peer* const who = peers_.find(what.rank);
+  // edge peer.mapped: partner is the release store in map_locked().
+  if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped ||
+      who->has_ended() || who->memory.is_own() || who->rows == nullptr ||
+      what.remote.slot >= mem::region_table::MAX_REGIONS)
+    return errorcode_t::retry;
+  if (what.size >= peers_.single_copy_min() || !peers_.config().shm_pipelined_copy) [[unlikely]]
+    return errorcode_t::retry;
+  if (!mem::region_table::is_host_range(who->rows, {what.remote.slot, what.remote.generation},
+                                        what.offset, what.size)) [[unlikely]]
+    return errorcode_t::retry;
+  slot& s = lane->next();
+  if (lane->is_closed.load(std::memory_order_relaxed) != 0 || !s.is_free() ||
+      !out_.begin_put(what.rank, *lane)) [[unlikely]]
+    return errorcode_t::retry;
+  const put_record r{what.remote.slot, what.remote.generation, what.offset};
+  std::memcpy(s.data, &r, sizeof(r));
+  copy_small(s.data + sizeof(r), what.data, what.size);
+  lane->publish(s, {what.imm, static_cast<std::uint16_t>(sizeof(r) + what.size), slot_kind::put,
+                    what.has_imm ? HAS_IMM : std::uint8_t{0}});
+  return errorcode_t::done;
+}
+
 errorcode_t endpoint::put(const net::net_op& op) noexcept {
   return rma(bulk_stream::kind::put, op);
 }

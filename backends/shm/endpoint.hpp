@@ -21,6 +21,7 @@ class endpoint final : public net::endpoint {
                           const void* payload, std::size_t size) noexcept override;
   errorcode_t send(const net::net_op& op) noexcept override;
   errorcode_t put(const net::net_op& op) noexcept override;
+  errorcode_t put_inline(const net::small_put& what) noexcept override;
   errorcode_t put_imm(const net::net_op& op) noexcept override;
   errorcode_t get(const net::net_op& op) noexcept override;
   std::uint64_t unconsumed(int rank) noexcept override;

@@ -49,6 +49,30 @@ status_t post_rma(const post_args& a, proto::news what, Start&& start) {
   return api::run(a, allow, queues, what, begin);
 }
 
+// The most frequent put, tried before anything is gathered: a few bytes that the network copies at
+// once. Everything else, refusals and wrong arguments included, takes the long way.
+inline bool put_now(const post_args& a, endpoint_impl_t& end) noexcept {
+  const proto::core& core = end.core;
+  if (a.size > end.inject_now_limit || a.size == 0 || a.mr.p_impl != nullptr ||
+      a.packet_pool.p_impl != nullptr || a.comp_semantic != comp_semantic_t::memory ||
+      !a.allow_done)
+    return false;
+  if (static_cast<unsigned>(a.rank) >= static_cast<unsigned>(core.n) ||
+      core.peers.has_ended(a.rank) || end.queue->log.any() ||
+      core.arena.packet_window().covers(a.local_buffer) || !base::is_near(a.local_buffer, a.size) ||
+      !(a.local_comp.is_empty() || comp::is_live(a.local_comp)))
+    return false;
+  if (core.seal.check_of(a.rmr.base, a.rmr.opaque_rkey, a.rank) != a.rmr.mr_base) return false;
+  net::small_put what{a.rank, key_of(a.rmr), a.remote_disp, a.local_buffer, a.size, false, 0};
+  if (a.remote_comp != 0) {
+    if (a.remote_comp < core.rcomps.end_of_engines() || !core.imm.fits(a.remote_comp, a.tag))
+      return false;
+    what.has_imm = true;
+    what.imm = core.imm.encode(a.remote_comp, a.tag);
+  }
+  return end.net.put_inline(what) == errorcode_t::done;
+}
+
 }  // namespace
 
 detail::post_kind_t api::find_operation(const post_args& a) {
@@ -71,7 +95,12 @@ detail::post_kind_t api::find_operation(const post_args& a) {
 
 namespace detail {
 
-status_t post_put(const post_args& a) { return post_rma(a, proto::news::put, &proto::start_put); }
+status_t post_put(const post_args& a) {
+  endpoint_impl_t& end = api::find_endpoint(a.runtime, a.device, a.endpoint);
+  if (put_now(a, end)) [[likely]]
+    return api::status_of(a, errorcode_t::done);
+  return post_rma(a, proto::news::put, &proto::start_put);
+}
 
 status_t post_get(const post_args& a) {
   api::check_no_notification(a);

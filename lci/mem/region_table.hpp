@@ -75,6 +75,10 @@ class region_table {
   // Reads a row of a peer's mapped table; nothing when the name is unknown or changed while
   // reading.
   static std::optional<region> read_remote(const row* rows, region_name name) noexcept;
+  // True if [offset, offset + size) is inside that registration, and it is of host memory.
+  // name.slot is below MAX_REGIONS, size is not 0.
+  static bool is_host_range(const row* rows, region_name name, std::uint64_t offset,
+                            std::size_t size) noexcept;
 
  private:
   static constexpr std::uint32_t BLOCK = 1024;  // entries made at a time
@@ -96,5 +100,18 @@ class region_table {
   std::uint32_t fresh_ = 1;  // slots from here on were never used
   std::size_t live_ = 0;
 };
+
+// edge region.row: each load is ordered before the next; partners are the stores of a registration
+// and of its end.
+inline bool region_table::is_host_range(const row* rows, region_name name, std::uint64_t offset,
+                                        std::size_t size) noexcept {
+  const row& from = rows[name.slot];
+  if (name.generation == 0 || from.generation.load(std::memory_order_acquire) != name.generation)
+    return false;
+  const std::uint64_t whole = from.size.load(std::memory_order_acquire);
+  const std::uint64_t share = from.share.load(std::memory_order_acquire);
+  if (from.generation.load(std::memory_order_acquire) != name.generation) return false;
+  return (share & DEVICE) == 0 && offset <= whole && size <= whole - offset;
+}
 
 }  // namespace lci::mem

@@ -143,6 +143,17 @@ class sink {
   ~sink() = default;
 };
 
+// See endpoint::put_inline().
+struct small_put {
+  int rank = -1;
+  remote_key remote;
+  std::uint64_t offset = 0;    // from the start of the region
+  const void* data = nullptr;  // copied before the call returns
+  std::size_t size = 0;        // bytes, not 0
+  bool has_imm = false;
+  std::uint32_t imm = 0;
+};
+
 class endpoint {
  public:
   virtual ~endpoint() = default;
@@ -163,6 +174,10 @@ class endpoint {
   // it: messages, immediates and gets find the data, and a later put to the same bytes wins
   // (docs/decisions/0028-order-behind-puts.md).
   virtual errorcode_t put(const net_op& op) noexcept = 0;
+  // A put of a few bytes into host memory, done in order as above when the call returns done, and
+  // checked like any other. Any other answer: nothing happened, and the general way is to be taken.
+  // Only for networks that are quicker by it.
+  virtual errorcode_t put_inline(const small_put& /*what*/) noexcept { return errorcode_t::retry; }
   virtual errorcode_t put_imm(const net_op& op) noexcept = 0;
   virtual errorcode_t get(const net_op& op) noexcept = 0;
   // What a post to that rank would be answered now, as far as is known before it is made: retry_*

@@ -81,6 +81,10 @@ errorcode_t routed_endpoint::send_inline(int rank, std::uint32_t imm, const void
                                          std::size_t size) noexcept {
   return at(rank).send_inline(rank, imm, head, head_size, payload, size);
 }
+
+errorcode_t routed_endpoint::put_inline(const small_put& what) noexcept {
+  return at(what.rank).put_inline(what);
+}
 errorcode_t routed_endpoint::send(const net_op& op) noexcept { return at(op.rank).send(op); }
 errorcode_t routed_endpoint::put(const net_op& op) noexcept { return at(op.rank).put(op); }
 errorcode_t routed_endpoint::put_imm(const net_op& op) noexcept { return at(op.rank).put_imm(op); }

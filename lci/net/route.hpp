@@ -142,6 +142,7 @@ class routed_endpoint final : public endpoint {
       : ways_(table.data()), home_(home), local_(std::move(local)), remote_(std::move(remote)) {}
   errorcode_t send_inline(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
                           const void* payload, std::size_t size) noexcept override;
+  errorcode_t put_inline(const small_put& what) noexcept override;
   errorcode_t send(const net_op& op) noexcept override;
   errorcode_t put(const net_op& op) noexcept override;
   errorcode_t put_imm(const net_op& op) noexcept override;

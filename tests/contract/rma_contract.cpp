@@ -93,6 +93,64 @@ TEST_P(backend_contract, put__every_size_and_nothing_beside_it) {
   }
 }
 
+// Networks need not have the short way; what they accept is a put like any other.
+TEST_P(backend_contract, put_inline__done_is_a_put_and_all_else_is_nothing) {
+  group& g = open();
+  constexpr std::size_t SIZE = 256;
+  target t(g, SIZE);
+  std::vector<std::byte> source = pattern(SIZE, 5);
+  std::uint32_t heard = 0;
+  g.at(1).seen().on_imm = [&](int rank, std::uint32_t imm) {
+    heard += rank == 0 && imm == 77;
+    EXPECT_EQ(std::memcmp(t.data() + 3, source.data(), 24), 0) << "the immediate came first";
+  };
+  const auto put = [&](net::small_put what) {
+    what.rank = 1;
+    what.data = source.data();
+    return g.at(0).to().put_inline(what) == errorcode_t::done;
+  };
+  // The way may be open only after a put.
+  op_fate fate;
+  const net::net_op op = op_to(t, source.data(), 8, 0, fate);
+  g.post([&] { return g.at(0).to().put(op); });
+  g.settle();
+  std::fill(t.bytes.begin(), t.bytes.end(), CANARY);
+  net::small_put what{.remote = t.key, .offset = 3, .size = 24, .has_imm = false, .imm = 0};
+  const bool has_short_way = put(what);
+  g.settle();
+  if (has_short_way) {
+    EXPECT_EQ(std::memcmp(t.data() + 3, source.data(), 24), 0);
+  }
+  EXPECT_TRUE(has_short_way ? t.untouched_around(3, 24) : t.untouched_around(0, 0));
+  what.has_imm = true;
+  what.imm = 77;
+  const bool has_told = put(what);
+  g.settle();
+  EXPECT_EQ(heard, has_told ? 1u : 0u);
+  std::fill(t.bytes.begin(), t.bytes.end(), CANARY);
+  what.has_imm = false;
+  for (const auto& [offset, size] : {std::pair<std::uint64_t, std::size_t>{SIZE, 1},
+                                     {SIZE - 7, 8},
+                                     {~std::uint64_t{0}, 8},
+                                     {~std::uint64_t{0} - 6, 8},
+                                     {0, SIZE + 1}}) {
+    what.offset = offset;
+    what.size = size;
+    EXPECT_FALSE(put(what)) << size << " bytes at " << offset;
+  }
+  what.offset = 0;
+  what.size = 8;
+  for (const net::remote_key wrong : {net::remote_key{0, 0},
+                                      {t.key.slot, t.key.generation + 1},
+                                      {t.key.slot + 100, t.key.generation},
+                                      {0xffffffffu, 0xffffffffu}}) {
+    what.remote = wrong;
+    EXPECT_FALSE(put(what));
+  }
+  g.settle();
+  EXPECT_TRUE(t.untouched_around(0, 0));
+}
+
 TEST_P(backend_contract, get__every_size_and_nothing_beside_it) {
   group& g = open();
   for (std::size_t size : sizes_up_to(std::min(g.caps().max_rma, std::size_t{1} << 20), g.caps())) {

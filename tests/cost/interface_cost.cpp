@@ -280,6 +280,6 @@ int main(int argc, char** argv) {
   // The lock of a bucket of the matching engine, and what adds to the counter.
   good &= judge(report.sections, RECEIVE, "post of a receive", 325, 1);
   good &= judge(report.sections, MATCH, "progress to a posted receive", 620, 2);
-  good &= judge(report.sections, PUT, "post of a put", 1800);
+  good &= judge(report.sections, PUT, "post of a put", 370);
   return good ? 0 : 1;
 }
