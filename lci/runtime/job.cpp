@@ -4,16 +4,19 @@
 
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "lci/base/log.hpp"
 #include "lci/base/type_stable.hpp"
 #include "lci/base/waiting_calls.hpp"
+#include "lci/boot/local_rank.hpp"
 #include "lci/boot/membership.hpp"
 #include "lci/mem/packet_hand.hpp"
 #include "lci/runtime.hpp"
 #include "lci/runtime/defaults.hpp"
 #include "lci/runtime/global.hpp"
+#include "lci/runtime/job_member.hpp"
 #include "lci/runtime/report.hpp"
 
 namespace lci {
@@ -30,15 +33,18 @@ namespace {
 // docs/decisions/0034-forked-children.md.
 void leave_to_parent() noexcept {
   global_state& g = global();
-  if (g.initialized == 0) return;
+  if (g.initialized == 0 && g.alone.load(std::memory_order_relaxed) == 0) return;
   base::type_stable_pool::orphan_all();
   mem::forget_hand();
   g.default_runtime = runtime_t();
-  g.runtimes.clear();
+  g.runtimes.leave_to_parent();
   g.is_forked = true;
 }
 
+// Any thread: connections may be the first to use the library.
 void watch_forks(global_state& g) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   if (g.watches_forks) return;
   base::type_stable_pool::expect_fork();
   if (pthread_atfork(nullptr, nullptr, &leave_to_parent) != 0) throw std::bad_alloc();
@@ -84,6 +90,38 @@ void finalize() {
   g.unheard = std::vector<boot::departure>();
   g.rank = -1;
   g.size = -1;
+}
+
+job_member member_of_job() {
+  global_state& g = global();
+  job_member out;
+  out.rank = g.rank;
+  out.size = g.size;
+  out.ranks_here = boot::find_local_size(g.size);
+  out.bootstrap = &g.bootstrap;
+  out.bootstrap_lock = &g.bootstrap_lock;
+  out.defaults = &g_default_attr;
+  out.numbered = &g.runtimes_ever;
+  out.uids = &g.uids;
+  return out;
+}
+
+void start_alone() {
+  refuse_fork("a connection");
+  global_state& g = global();
+  watch_forks(g);
+  g.alone.fetch_add(1, std::memory_order_relaxed);
+}
+
+void end_alone() noexcept { global().alone.fetch_sub(1, std::memory_order_relaxed); }
+
+global_attr_t defaults_now() {
+  if (global().initialized != 0) return g_default_attr;
+  static std::mutex one_at_a_time;
+  static std::optional<global_attr_t> read;
+  const std::lock_guard lock(one_at_a_time);
+  if (!read) read = read_defaults();
+  return *read;
 }
 
 }  // namespace runtime
