@@ -9,6 +9,8 @@
 
 namespace lci::transports {
 
+using std::chrono::steady_clock;
+
 namespace {
 
 setup_options setup_of(const transport_options& from) {
@@ -24,8 +26,8 @@ setup_options setup_of(const transport_options& from) {
   return to;
 }
 
-std::chrono::steady_clock::duration span_of(double seconds) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+steady_clock::duration span_of(double seconds) {
+  return std::chrono::duration_cast<steady_clock::duration>(
       std::chrono::duration<double>(seconds));
 }
 
@@ -159,20 +161,45 @@ void core::close() {
   run_calls(lock);
 }
 
-transfer core::submit(const std::shared_ptr<link>& to,
-                      const std::vector<transport::batch::entry>& all, const char* what,
-                      const transfer_options& options) {
+namespace {
+
+operation::piece piece_of(const core::request& one, const char* what) {
+  operation::piece piece;
+  const std::size_t size = one.local.size();
+  if (size == 0) throw argument_error(std::string(what) + ": the local view is empty");
+  if (size != one.remote.size())
+    throw argument_error(std::string(what) + ": the local view has " + std::to_string(size) +
+                         " bytes, the remote buffer " + std::to_string(one.remote.size()));
+  piece.local = memory_state::of(one.local);
+  if (piece.local == nullptr || piece.local->has_ended())
+    throw argument_error(std::string(what) + ": the memory of the local view has ended");
+  piece.data = static_cast<std::byte*>(one.local.data());
+  piece.size = size;
+  piece.address = one.remote.address();
+  piece.is_write = one.is_write;
+  return piece;
+}
+
+}  // namespace
+
+transfer core::submit(const std::shared_ptr<link>& to, std::span<const request> all,
+                      const char* what, const transfer_options& options) {
+  if (!(options.limit_s >= 0))
+    throw argument_error(std::string(what) + ": limit_s is below 0");
+  if (all.empty() && !options.notify)
+    throw argument_error(std::string(what) + ": there is nothing to do");
   auto op = std::make_shared<operation>(weak_from_this());
-  for (const transport::batch::entry& one : all) op->pieces.push_back(piece_of(one, what));
+  op->pieces.reserve(all.size());
+  for (const request& one : all) op->pieces.push_back(piece_of(one, what));
   op->notify = options.notify;
   op->tag = options.tag;
-  if (options.limit_s > 0) op->due = std::chrono::steady_clock::now() + span_of(options.limit_s);
+  if (options.limit_s > 0) op->due = steady_clock::now() + span_of(options.limit_s);
   std::unique_lock lock(mutex_);
-  for (const operation::piece& one : op->pieces) one.local->used_by(shared_from_this());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    op->pieces[i].key = to->key_of(all[i].remote.key());
   to->submit(op);
   to->settle();
-  if (to->must_poll() || op->due != time::max())
-    set_timer_locked(std::chrono::steady_clock::now());
+  if (to->must_poll() || op->due != time::max()) set_timer_locked(steady_clock::now());
   run_calls(lock);
   return transfer(std::move(op));
 }
@@ -217,7 +244,7 @@ void core::on_note(const notification& note) {
 
 void core::withdraw(std::uint64_t memory) {
   std::unique_lock lock(mutex_);
-  const time now = std::chrono::steady_clock::now();
+  const time now = steady_clock::now();
   for (const auto& one : links_) one->withdraw(memory, now);
   set_timer_locked(now);
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -45,8 +46,15 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   void close();
   void close(link& one);
 
-  transfer submit(const std::shared_ptr<link>& to, const std::vector<transport::batch::entry>& all,
-                  const char* what, const transfer_options& options);
+  // One read or write, as the program has asked for it.
+  struct request {
+    const memory_view& local;
+    const remote_buffer& remote;
+    bool is_write;
+  };
+  // `what`: the call, for errors. Throws argument_error, peer_failure_error.
+  transfer submit(const std::shared_ptr<link>& to, std::span<const request> all, const char* what,
+                  const transfer_options& options);
   bool cancel(operation& op);
   bool wait_for_note(double limit_s, notification* out);
   transfer next_note();

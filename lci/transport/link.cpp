@@ -6,6 +6,7 @@
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 #include "lci/memory.hpp"
+#include "lci/progress.hpp"
 #include "lci/runtime/runtime.hpp"
 
 namespace lci::transports {
@@ -47,6 +48,7 @@ void link::connect_up() {
   state_ = state::connected;
   log::info("transport", "%s", describe().c_str());
   tell(hello{hello::VERSION, own_notes_});
+  for (const std::string& one : pair_->take_early()) hear(one);
 }
 
 void link::throw_ended() const {
@@ -76,7 +78,7 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
   untold_.clear();
 }
 
-void link::tell(const message& one) {
+void link::tell(const link_message& one) {
   untold_.push_back(encode(one));
   flush_messages();
 }
@@ -95,7 +97,7 @@ bool link::flush_messages() {
 void link::hear(std::string_view bytes) {
   if (state_ == state::closed || breach_ != nullptr) return;
   try {
-    const std::optional<message> one = decode(bytes);
+    const std::optional<link_message> one = decode(bytes);
     if (!one) throw backend_error("transport: the peer has sent a message of no known form");
     // The peer may be quicker than our own progress().
     if (state_ == state::connecting) connect_up();

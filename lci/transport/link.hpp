@@ -61,6 +61,8 @@ class link : public std::enable_shared_from_this<link> {
   std::exception_ptr problem() const noexcept { return problem_; }
   std::string describe() const;
 
+  // The key of that text; asked for once connected.
+  std::shared_ptr<remote_key> key_of(const std::string& text) { return keys_.find(text); }
   // Takes an operation over. Throws peer_failure_error: it has ended.
   void submit(std::shared_ptr<operation> op);
   // See transfer::cancel().
@@ -99,12 +101,12 @@ class link : public std::enable_shared_from_this<link> {
   // What lci signals when a piece is complete, and when a notification has come. Called in
   // progress(), so under core::mutex_.
   struct piece_comp final : comp_impl_t {
-    explicit piece_comp(link& of) : of(of) {}
+    explicit piece_comp(link& owner) : of(owner) {}
     void signal(status_t status) override;
     link& of;
   };
   struct note_comp final : comp_impl_t {
-    explicit note_comp(link& of) : of(of) {}
+    explicit note_comp(link& owner) : of(owner) {}
     void signal(status_t status) override;
     link& of;
   };
@@ -117,7 +119,7 @@ class link : public std::enable_shared_from_this<link> {
   void take(const withdrawn& m);
   void take(const released& m);
   void take(const bell& m);
-  void tell(const message& one);
+  void tell(const link_message& one);
   bool flush_messages();
 
   bool post_all(time now);

@@ -10,8 +10,6 @@ namespace lci::transports {
 void link::submit(std::shared_ptr<operation> op) {
   if (state_ == state::closed) throw_ended();
   op->of = weak_from_this();
-  for (operation::piece& one : op->pieces)
-    one.key = keys_.find(one.key->text());
   if (op->due != time::max()) ++limited_;
   queue_.push_back(std::move(op));
   if (state_ != state::connected || peer_notes_ == 0) return;
@@ -83,6 +81,7 @@ link::step link::post_piece(operation& op, const operation::piece& piece, bool w
   auto one = std::make_unique<flight>();
   one->op = op.shared_from_this();
   one->local = regions_.find(piece.local);
+  if (one->local.use_count() == 2) piece.local->used_by(transport_.lock());
   one->key = piece.key;
   one->carries_note = with_note;
   const int peer = 1 - pair_->me();

@@ -99,10 +99,10 @@ void read(reader& in, bell& m) {
 }
 
 template <std::size_t I = 0>
-std::optional<message> read_kind(std::size_t kind, reader& in) {
-  if constexpr (I < std::variant_size_v<message>) {
+std::optional<link_message> read_kind(std::size_t kind, reader& in) {
+  if constexpr (I < std::variant_size_v<link_message>) {
     if (kind != I) return read_kind<I + 1>(kind, in);
-    std::variant_alternative_t<I, message> one;
+    std::variant_alternative_t<I, link_message> one;
     read(in, one);
     if (in.is_whole()) return one;
   }
@@ -111,13 +111,13 @@ std::optional<message> read_kind(std::size_t kind, reader& in) {
 
 }  // namespace
 
-std::string encode(const message& one) {
+std::string encode(const link_message& one) {
   writer out(one.index());
   std::visit([&](const auto& m) { write(out, m); }, one);
   return out.take();
 }
 
-std::optional<message> decode(std::string_view bytes) {
+std::optional<link_message> decode(std::string_view bytes) {
   if (bytes.empty()) return std::nullopt;
   reader in(bytes.substr(1));
   return read_kind(static_cast<unsigned char>(bytes[0]), in);

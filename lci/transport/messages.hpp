@@ -51,12 +51,12 @@ struct released {
   std::uint64_t memory = 0;
 };
 
-using message = std::variant<hello, ask, answer, withdrawn, released, bell>;
+using link_message = std::variant<hello, ask, answer, withdrawn, released, bell>;
 
 inline constexpr std::size_t MOST_REASON = 300;  // bytes of a reason; longer ones are cut
 
-std::string encode(const message& one);
+std::string encode(const link_message& one);
 // Nothing: it is no message.
-std::optional<message> decode(std::string_view bytes);
+std::optional<link_message> decode(std::string_view bytes);
 
 }  // namespace lci::transports

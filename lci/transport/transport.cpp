@@ -34,6 +34,15 @@ std::shared_ptr<transports::core> core_of(const std::shared_ptr<transports::link
   return core;
 }
 
+using request = transports::core::request;
+
+std::vector<request> requests_of(const transport::batch& batch) {
+  std::vector<request> all;
+  all.reserve(batch.entries().size());
+  for (const auto& one : batch.entries()) all.push_back({one.local, one.remote, one.is_write});
+  return all;
+}
+
 transfer_options with_note(bool notify, uint64_t tag) {
   transfer_options options;
   options.notify = notify;
@@ -78,15 +87,17 @@ transfer transport::write(const memory_view& local, const remote_buffer& remote,
 }
 transfer transport::write(const memory_view& local, const remote_buffer& remote,
                           const transfer_options& options) {
-  return core_->submit(core_->only_link(), {{local, remote, true}}, "write", options);
+  const request one{local, remote, true};
+  return core_->submit(core_->only_link(), {&one, 1}, "write", options);
 }
 transfer transport::read(const memory_view& local, const remote_buffer& remote,
                          const transfer_options& options) {
   check_read(options);
-  return core_->submit(core_->only_link(), {{local, remote, false}}, "read", options);
+  const request one{local, remote, false};
+  return core_->submit(core_->only_link(), {&one, 1}, "read", options);
 }
 transfer transport::submit(const batch& all, const transfer_options& options) {
-  return core_->submit(core_->only_link(), all.entries(), "submit", options);
+  return core_->submit(core_->only_link(), requests_of(all), "submit", options);
 }
 
 notification transport::wait_for_write() {
@@ -120,15 +131,17 @@ transfer transport::peer::write(const memory_view& local, const remote_buffer& r
 }
 transfer transport::peer::write(const memory_view& local, const remote_buffer& remote,
                                 const transfer_options& options) {
-  return core_of(link_)->submit(link_, {{local, remote, true}}, "write", options);
+  const request one{local, remote, true};
+  return core_of(link_)->submit(link_, {&one, 1}, "write", options);
 }
 transfer transport::peer::read(const memory_view& local, const remote_buffer& remote,
                                const transfer_options& options) {
   check_read(options);
-  return core_of(link_)->submit(link_, {{local, remote, false}}, "read", options);
+  const request one{local, remote, false};
+  return core_of(link_)->submit(link_, {&one, 1}, "read", options);
 }
 transfer transport::peer::submit(const batch& all, const transfer_options& options) {
-  return core_of(link_)->submit(link_, all.entries(), "submit", options);
+  return core_of(link_)->submit(link_, requests_of(all), "submit", options);
 }
 
 transport::batch& transport::batch::write(const memory_view& local, const remote_buffer& remote) {
