@@ -97,7 +97,8 @@ class LCI_PUBLIC transport {
   /// @param remote  target
   /// @param notify  tells the target; its wait_for_write() then returns
   /// @param tag  of the notification
-  /// @return the transfer: done when the source may be reused
+  /// @return the transfer: done when the source may be reused; without notification, when the bytes
+  /// are there
   /// @throws lci::argument_error  sizes differ, an empty view, several peers
   /// @throws lci::peer_failure_error  the peer is lost
   transfer write(const memory_view& local, const remote_buffer& remote, bool notify = false,

@@ -162,7 +162,8 @@ class LCI_PUBLIC memory {
   /// @param options  rights and time
   /// @return the buffer
   remote_buffer remote(const key_options& options = key_options()) const;
-  /// Withdraws one key. Peers start nothing with it any more; what they have begun ends.
+  /// Withdraws one key. A peer that has heard of it starts nothing with it any more; what it has
+  /// begun ends well, if that takes no longer than a second.
   /// @param key  one of this memory
   /// @throws lci::argument_error  it is not
   void revoke(const std::string& key);

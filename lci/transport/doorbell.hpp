@@ -54,6 +54,7 @@ class doorbell {
     return !own_.is_awake && peer_.heard_turn != own_.turn;
   }
   std::uint64_t received() const noexcept { return received_; }
+  std::uint64_t sent() const noexcept { return own_.notes; }
 
  private:
   void turn_to(bool awake) noexcept {

@@ -126,8 +126,20 @@ void link::take(const ask& m) {
 
 void link::take(const answer& m) { keys_.hear(m, std::chrono::steady_clock::now()); }
 void link::take(const withdrawn& m) { keys_.withdraw(m.memory); }
-void link::take(const released& m) { regions_.release(m.memory); }
+void link::take(const released& m) {
+  released_.push_back(m);
+  release_landed();
+}
 void link::take(const bell& m) { bell_.hear(m); }
+
+// What the peer has released ends once all that it has written there before has come.
+bool link::release_landed() {
+  return std::erase_if(released_, [this](const released& one) {
+           if (one.notes > bell_.received()) return false;
+           regions_.release(one.memory);
+           return true;
+         }) != 0;
+}
 
 void link::withdraw(std::uint64_t memory, time now) {
   if (state_ == state::connected && regions_.withdraw(memory, now)) tell(withdrawn{memory});
@@ -140,13 +152,15 @@ void link::forget(std::uint64_t memory) {
 void link::settle() {
   if (state_ != state::connected) return;
   for (const ask& one : keys_.questions()) tell(one);
-  for (const std::uint64_t memory : keys_.released()) tell(released{memory});
+  // With how many notifications are on the way: writes that carry them may be too.
+  for (const std::uint64_t memory : keys_.released()) tell(released{memory, bell_.sent()});
   if (const std::optional<bell> news = bell_.to_tell()) tell(*news);
 }
 
 bool link::progress(time now) {
-  if (state_ == state::closed || pair_ == nullptr) return false;
-  bool any = false;
+  if (state_ == state::closed) return false;
+  bool any = expire(now);
+  if (pair_ == nullptr) return any;
   if (state_ == state::connecting && pair_->now() == pair::state::connected) {
     connect_up();
     any = true;
@@ -163,12 +177,12 @@ bool link::progress(time now) {
         any = true;
         post_all(now);
       }
+      any |= release_landed();
     } catch (const std::exception& e) {
       end(std::current_exception(), e.what());
       return true;
     }
   }
-  any |= expire(now);
   if (pair_->now() == pair::state::closed) {
     end(pair_->problem(), pair_->why());
     any = true;

@@ -121,6 +121,7 @@ class link : public std::enable_shared_from_this<link> {
   void take(const bell& m);
   void tell(const link_message& one);
   bool flush_messages();
+  bool release_landed();
 
   bool post_all(time now);
   enum class step { posted, later, dropped };
@@ -152,6 +153,7 @@ class link : public std::enable_shared_from_this<link> {
   regions regions_;
   remote_keys keys_;
   write_order order_;
+  std::vector<released> released_;  // by the peer; what it has written there is still to come
   std::deque<std::string> untold_;  // what the control connection had no room for
   std::deque<std::shared_ptr<operation>> queue_;     // not wholly posted
   std::deque<std::shared_ptr<operation>> unnotified_;  // wholly posted, notification still to send

@@ -85,8 +85,10 @@ link::step link::post_piece(operation& op, const operation::piece& piece, bool w
   one->key = piece.key;
   one->carries_note = with_note;
   const int peer = 1 - pair_->me();
-  // Near, a post that is done needs nothing more of this side; else the network has to say so.
-  const comp_semantic_t when = is_near_ ? comp_semantic_t::memory : comp_semantic_t::network;
+  // A write without notification is done when its bytes are there. With one, it may be done
+  // earlier where nothing is left to do for this side, which is so near.
+  const comp_semantic_t when =
+      is_near_ && op.notify ? comp_semantic_t::memory : comp_semantic_t::network;
   const std::uintptr_t offset = piece.key->offset_of(piece.address);
   status_t status;
   if (piece.is_write) {

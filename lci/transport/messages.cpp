@@ -60,7 +60,7 @@ void write(writer& out, const answer& m) {
   out.put(std::string_view(m.reason).substr(0, MOST_REASON));
 }
 void write(writer& out, const withdrawn& m) { out.put(m.memory, 8); }
-void write(writer& out, const released& m) { out.put(m.memory, 8); }
+void write(writer& out, const released& m) { out.put(m.memory, 8).put(m.notes, 8); }
 void write(writer& out, const bell& m) {
   out.put((m.is_under_way ? 1U : 0U) | (m.is_awake ? 2U : 0U), 1);
   out.put(m.turn, 4).put(m.heard_turn, 4).put(m.notes, 8);
@@ -88,7 +88,10 @@ void read(reader& in, answer& m) {
   m.reason = in.rest();
 }
 void read(reader& in, withdrawn& m) { m.memory = in.get<std::uint64_t>(8); }
-void read(reader& in, released& m) { m.memory = in.get<std::uint64_t>(8); }
+void read(reader& in, released& m) {
+  m.memory = in.get<std::uint64_t>(8);
+  m.notes = in.get<std::uint64_t>(8);
+}
 void read(reader& in, bell& m) {
   const auto flags = in.get<std::uint8_t>(1);
   m.is_under_way = (flags & 1) != 0;

@@ -7,7 +7,7 @@
 //   answer         number (4), is it good (1), memory (8), address, size (8, 8), rights (1),
 //                  milliseconds left (8; 0: no end), remote key of lci (3 x 8), reason (text)
 //   withdrawn      memory (8)          the owner takes back what it has answered about a memory
-//   released       memory (8)          and this side uses it no more
+//   released       memory (8), notifications sent so far (8)   and this side uses it no more
 //   bell           flags (1), turn (4), heard turn (4), notifications (8)
 //
 // Callers: link. Threads: pure functions. Always true: what does not have exactly this form is no
@@ -49,6 +49,7 @@ struct withdrawn {
 };
 struct released {
   std::uint64_t memory = 0;
+  std::uint64_t notes = 0;
 };
 
 using link_message = std::variant<hello, ask, answer, withdrawn, released, bell>;

@@ -5,6 +5,9 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +29,15 @@ bool run(std::vector<lci::transport*> all, Fn&& is_over) {
   return is_over();
 }
 
+// The same tests over each provider: LCI_TEST_PROVIDER.
+inline lci::transport_options usual() {
+  lci::transport_options options;
+  if (const char* const name = std::getenv("LCI_TEST_PROVIDER")) options.providers = {name};
+  return options;
+}
+
 struct both_ends {
-  explicit both_ends(const lci::transport_options& options = {}) : a(options), b(options) {}
+  explicit both_ends(const lci::transport_options& options = usual()) : a(options), b(options) {}
   void connect() {
     b.connect(a.bind());
     ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }))
