@@ -11,6 +11,7 @@
 // it has to say, nothing of the peer's is on its way to this side's device.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -55,6 +56,8 @@ class doorbell {
   }
   std::uint64_t received() const noexcept { return received_; }
   std::uint64_t sent() const noexcept { return own_.notes; }
+  // For tests: all that it knows.
+  std::array<bell, 3> states() const noexcept { return {own_, told_, peer_}; }
 
  private:
   void turn_to(bool awake) noexcept {
