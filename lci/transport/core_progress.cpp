@@ -39,6 +39,22 @@ bool core::progress_locked(time now, bool with_sockets) {
   return any || !calls_.empty();
 }
 
+// Whether something has come to a device; a few looks, since this is what a spinning thread does.
+bool core::poll_locked() {
+  bool any = false;
+  for (int i = 0; i < POLLS && !any; ++i) {
+    for (const auto& one : links_) {
+      try {
+        any |= one->poll();
+      } catch (const std::exception& e) {
+        one->end(std::current_exception(), e.what());
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
 void core::settle_locked() {
   for (const auto& one : links_) one->settle();
 }
@@ -131,7 +147,8 @@ bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool 
         return false;
     } else {
       const bool with_sockets = round % SOCKETS_EVERY == 0;
-      const bool any = progress_locked(now, with_sockets);
+      const bool any = poll_locked() ? progress_locked(now, with_sockets) || true
+                                     : with_sockets && progress_locked(now, true);
       if (any && !calls_.empty()) changed_.notify_all();
       run_calls(lock);
       if (is_over()) break;

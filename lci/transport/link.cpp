@@ -40,7 +40,12 @@ std::string link::describe() const {
 void link::connect_up() {
   const runtime_t runtime = pair_->runtime();
   const device_t device = pair_->device();
+  runtime_ = runtime;
+  device_ = device;
   regions_.open(runtime, device);
+  regions_.on_new = [this](memory_state& memory) {
+    if (const auto alive = transport_.lock()) memory.used_by(alive);
+  };
   const net_context_impl_t& network = *runtime.p_impl->default_net_context.p_impl;
   is_near_ = !network.fabric->caps_of(1 - pair_->me()).needs_keys;
   max_tag_ = runtime.get_attr_max_imm_tag();
@@ -64,6 +69,7 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
   const auto lost = std::make_exception_ptr(peer_failure_error(
       number_, "peer " + std::to_string(number_) + " is lost: " + why));
   std::vector<std::shared_ptr<operation>> all(queue_.begin(), queue_.end());
+  all.insert(all.end(), unnotified_.begin(), unnotified_.end());
   for (const auto& entry : under_way_) all.push_back(entry.second);
   queue_.clear();
   unnotified_.clear();
@@ -119,8 +125,6 @@ void link::take(const ask& m) {
   const answer reply = regions_.admit(m);
   if (!reply.is_good)
     log::info("transport", "peer %d: a key is refused: %s", number_, reply.reason.c_str());
-  else if (const auto found = memory_table::find(reply.memory); found && transport_.lock())
-    found->used_by(transport_.lock());
   tell(reply);
 }
 
@@ -157,6 +161,11 @@ void link::settle() {
   if (const std::optional<bell> news = bell_.to_tell()) tell(*news);
 }
 
+bool link::poll() {
+  return state_ == state::connected &&
+         !progress_x().runtime(runtime_).device(device_)().is_retry();
+}
+
 bool link::progress(time now) {
   if (state_ == state::closed) return false;
   bool any = expire(now);
@@ -173,7 +182,7 @@ bool link::progress(time now) {
       if (breach_ != nullptr) std::rethrow_exception(breach_);
       any |= post_all(now);
       while (bell_.must_poll() || bell_.is_awake() || bell_.is_falling_asleep()) {
-        if (progress_x().runtime(pair_->runtime()).device(pair_->device())().is_retry()) break;
+        if (!poll()) break;
         any = true;
         post_all(now);
       }
@@ -194,6 +203,7 @@ link::time link::next_due() const noexcept {
   time due = regions_.next_due();
   if (limited_ == 0) return due;
   for (const auto& op : queue_) due = std::min(due, op->due);
+  for (const auto& op : unnotified_) due = std::min(due, op->due);
   for (const auto& entry : under_way_) due = std::min(due, entry.second->due);
   return due;
 }

@@ -67,6 +67,9 @@ class link : public std::enable_shared_from_this<link> {
   void submit(std::shared_ptr<operation> op);
   // See transfer::cancel().
   bool cancel(operation& op, std::exception_ptr problem);
+  // What has come to the device, and nothing else. True: something happened. Throws what progress()
+  // throws: the link is to be ended.
+  bool poll();
   // The next steps of everything. True: something happened.
   bool progress(time now);
   // Says what the peer has to know, after progress() and submit().
@@ -95,8 +98,7 @@ class link : public std::enable_shared_from_this<link> {
     std::shared_ptr<region> local;
     std::shared_ptr<remote_key> key;
     std::uint64_t write = 0;  // its number in order_; 0: a read
-    bool carries_note = false;
-    bool is_note = false;  // no piece, but the notification
+    bool is_note = false;     // no piece, but the notification
   };
   // What lci signals when a piece is complete, and when a notification has come. Called in
   // progress(), so under core::mutex_.
@@ -127,6 +129,9 @@ class link : public std::enable_shared_from_this<link> {
   enum class step { posted, later, dropped };
   step post_next(operation& op, time now);
   step post_piece(operation& op, const operation::piece& piece, bool with_note);
+  void begin(operation& op) noexcept;
+  std::unique_ptr<flight> take_flight();
+  void take_off(std::unique_ptr<flight> one);
   bool may_carry_note(const operation& op) const noexcept;
   bool post_notes();
   void complete(flight& one);
@@ -146,6 +151,8 @@ class link : public std::enable_shared_from_this<link> {
   std::exception_ptr breach_;  // what is wrong with what the peer has said; null: nothing
   piece_comp piece_comp_;
   note_comp note_comp_;
+  runtime_t runtime_;  // of the pair, once connected
+  device_t device_;
   rcomp_t own_notes_ = 0, peer_notes_ = 0;  // numbers of the completion objects; 0: not known
   std::uint64_t max_tag_ = 0;               // of a notification that goes with its data
   bool is_near_ = false;                    // done means that nothing is left to do here
@@ -157,8 +164,9 @@ class link : public std::enable_shared_from_this<link> {
   std::deque<std::string> untold_;  // what the control connection had no room for
   std::deque<std::shared_ptr<operation>> queue_;     // not wholly posted
   std::deque<std::shared_ptr<operation>> unnotified_;  // wholly posted, notification still to send
-  std::unordered_map<operation*, std::shared_ptr<operation>> under_way_;  // have flights, or notify
+  std::unordered_map<operation*, std::shared_ptr<operation>> under_way_;  // have flights
   std::unordered_map<flight*, std::unique_ptr<flight>> flights_;
+  std::unique_ptr<flight> spare_;  // for the next post
   std::size_t limited_ = 0;  // operations with a time limit that have not ended
 };
 

@@ -60,7 +60,7 @@ link::step link::post_next(operation& op, time now) {
     drop(held, refusal(op, why));
     return step::dropped;
   }
-  if (under_way_.emplace(&op, held).second) bell_.begin();
+  begin(op);
   try {
     return post_piece(op, piece, may_carry_note(op));
   } catch (const peer_failure_error&) {
@@ -77,36 +77,51 @@ bool link::may_carry_note(const operation& op) const noexcept {
          unnotified_.empty() && order_.last() == order_.complete_through();
 }
 
+void link::begin(operation& op) noexcept {
+  if (std::exchange(op.is_counted, true)) return;
+  bell_.begin();
+}
+
+// Most posts near are done at once, and need what they would need otherwise only until then.
+std::unique_ptr<link::flight> link::take_flight() {
+  return spare_ != nullptr ? std::move(spare_) : std::make_unique<flight>();
+}
+
+void link::take_off(std::unique_ptr<flight> one) {
+  operation& op = *one->op;
+  if (op.under_way++ == 0) under_way_.emplace(&op, one->op);
+  flight* const name = one.get();
+  flights_.emplace(name, std::move(one));
+}
+
 link::step link::post_piece(operation& op, const operation::piece& piece, bool with_note) {
-  auto one = std::make_unique<flight>();
-  one->op = op.shared_from_this();
-  one->local = regions_.find(piece.local);
-  if (one->local.use_count() == 2) piece.local->used_by(transport_.lock());
-  one->key = piece.key;
-  one->carries_note = with_note;
+  const std::shared_ptr<region> local = regions_.find(piece.local);
+  std::unique_ptr<flight> one = take_flight();
   const int peer = 1 - pair_->me();
   // A write without notification is done when its bytes are there. With one, it may be done
   // earlier where nothing is left to do for this side, which is so near.
   const comp_semantic_t when =
       is_near_ && op.notify ? comp_semantic_t::memory : comp_semantic_t::network;
   const std::uintptr_t offset = piece.key->offset_of(piece.address);
+  const comp_t done(&piece_comp_);
   status_t status;
   if (piece.is_write) {
-    status = post_put_x(peer, piece.data, piece.size, comp_t(&piece_comp_), offset, piece.key->rmr())
-                 .runtime(pair_->runtime())
-                 .device(pair_->device())
-                 .mr(one->local->mr())
+    status = post_put_x(peer, piece.data, piece.size, done, offset, piece.key->rmr())
+                 .runtime(runtime_)
+                 .device(device_)
+                 .mr(local->mr())
                  .comp_semantic(when)
                  .remote_comp(with_note ? peer_notes_ : 0)
                  .tag(with_note ? op.tag : 0)
                  .user_context(one.get())();
   } else {
-    status = post_get_x(peer, piece.data, piece.size, comp_t(&piece_comp_), offset, piece.key->rmr())
-                 .runtime(pair_->runtime())
-                 .device(pair_->device())
-                 .mr(one->local->mr())
+    status = post_get_x(peer, piece.data, piece.size, done, offset, piece.key->rmr())
+                 .runtime(runtime_)
+                 .device(device_)
+                 .mr(local->mr())
                  .user_context(one.get())();
   }
+  if (!status.is_posted()) spare_ = std::move(one);
   if (status.is_retry()) return step::later;
   ++op.next;
   if (with_note) {
@@ -114,11 +129,10 @@ link::step link::post_piece(operation& op, const operation::piece& piece, bool w
     bell_.sent_note();
   }
   if (status.is_done()) return step::posted;
+  *one = {op.shared_from_this(), local, piece.key, 0, false};
   if (piece.is_write) one->write = order_.begin();
-  ++op.under_way;
-  ++one->key->uses;
-  flight* const name = one.get();
-  flights_.emplace(name, std::move(one));
+  ++piece.key->uses;
+  take_off(std::move(one));
   return step::posted;
 }
 
@@ -127,28 +141,26 @@ bool link::post_notes() {
   while (!unnotified_.empty() &&
          unnotified_.front()->writes_before <= order_.complete_through()) {
     const std::shared_ptr<operation> op = unnotified_.front();
-    auto one = std::make_unique<flight>();
-    one->op = op;
-    one->is_note = true;
-    if (under_way_.emplace(op.get(), op).second) bell_.begin();
+    begin(*op);
+    std::unique_ptr<flight> one = take_flight();
     const status_t status =
         post_am_x(1 - pair_->me(), nullptr, 0, comp_t(&piece_comp_), peer_notes_)
-            .runtime(pair_->runtime())
-            .device(pair_->device())
+            .runtime(runtime_)
+            .device(device_)
             .tag(op->tag)
             .comp_semantic(is_near_ ? comp_semantic_t::memory : comp_semantic_t::network)
             .user_context(one.get())();
+    if (!status.is_posted()) spare_ = std::move(one);
     if (status.is_retry()) break;
     any = true;
     unnotified_.pop_front();
     op->has_notified = true;
     bell_.sent_note();
     if (status.is_done()) {
-      finish(op);
+      if (op->under_way == 0) finish(op);
     } else {
-      ++op->under_way;
-      flight* const name = one.get();
-      flights_.emplace(name, std::move(one));
+      *one = {op, nullptr, nullptr, 0, true};
+      take_off(std::move(one));
     }
   }
   return any;
@@ -164,7 +176,7 @@ void link::piece_comp::signal(status_t status) {
 
 void link::complete(flight& one) {
   operation& op = *one.op;
-  --op.under_way;
+  if (--op.under_way == 0) under_way_.erase(&op);
   if (one.key != nullptr) --one.key->uses;
   if (one.write != 0) order_.complete(one.write);
   if (op.under_way != 0) return;
@@ -176,7 +188,8 @@ void link::complete(flight& one) {
 // Nothing of it is under way, nor will be.
 void link::finish(const std::shared_ptr<operation>& op) {
   const std::shared_ptr<operation> held = op;
-  if (under_way_.erase(held.get()) != 0) bell_.end();
+  under_way_.erase(held.get());
+  if (std::exchange(held->is_counted, false)) bell_.end();
   if (held->due != time::max() && !held->is_done()) --limited_;
   held->set_quiet();
   held->end(nullptr, owner_.calls());
@@ -204,6 +217,8 @@ bool link::expire(time now) {
   if (limited_ == 0) return false;
   std::vector<std::shared_ptr<operation>> late;
   for (const auto& op : queue_)
+    if (op->due <= now) late.push_back(op);
+  for (const auto& op : unnotified_)
     if (op->due <= now) late.push_back(op);
   for (const auto& entry : under_way_)
     if (entry.second->due <= now && !entry.second->is_done()) late.push_back(entry.second);

@@ -71,18 +71,13 @@ void memory_state::withdraw_all() {
 }
 
 void memory_state::end() {
-  const std::lock_guard lock(mutex_);
-  has_ended_ = true;
-}
-
-bool memory_state::has_ended() const {
-  const std::lock_guard lock(mutex_);
-  return has_ended_;
+  // edge memory.ended: partner is has_ended(); operations that see it are refused.
+  has_ended_.store(true, std::memory_order_release);
 }
 
 std::string memory_state::refusal_of(const memory_key& key) const {
   const std::lock_guard lock(mutex_);
-  if (has_ended_) return "its memory has ended";
+  if (has_ended()) return "its memory has ended";
   if (key.number < first_good_ || withdrawn_.contains(key.number)) return "it was revoked";
   if (key.ends_ms != 0 && clock_ms() >= key.ends_ms) return "its time is over";
   return {};

@@ -5,6 +5,7 @@
 // it, its memory lives, its time is not over and nobody has withdrawn it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -42,7 +43,10 @@ class memory_state : public std::enable_shared_from_this<memory_state> {
   void withdraw(const memory_key& key);
   void withdraw_all();
   void end();  // its owner has ended it
-  bool has_ended() const;
+  bool has_ended() const noexcept {
+    // edge memory.ended: partner is end().
+    return has_ended_.load(std::memory_order_acquire);
+  }
   // Why a key of this memory is refused; empty: it is good.
   std::string refusal_of(const memory_key& key) const;
 
@@ -62,7 +66,7 @@ class memory_state : public std::enable_shared_from_this<memory_state> {
   std::set<std::uint64_t> withdrawn_;
   std::string lasting_[4];  // keys without end, by rights
   std::vector<std::weak_ptr<core>> users_;
-  bool has_ended_ = false;
+  std::atomic<bool> has_ended_{false};
 };
 
 struct admitted {

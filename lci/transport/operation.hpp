@@ -71,6 +71,7 @@ class operation : public std::enable_shared_from_this<operation> {
   std::vector<piece> pieces;
   std::size_t next = 0;       // the first piece that was not posted
   std::size_t under_way = 0;  // pieces that lci has and has not completed
+  bool is_counted = false;    // by the doorbell
   bool notify = false, has_notified = false, is_stopped = false;
   std::uint64_t tag = 0;
   std::uint64_t writes_before = 0;  // number of the last write posted before its notification

@@ -27,6 +27,7 @@ std::shared_ptr<region> regions::find(const std::shared_ptr<memory_state>& memor
   if (one.held != nullptr) return one.held;
   try {
     one.held = std::make_shared<region>(memory, runtime_, device_);
+    if (on_new) on_new(*memory);
   } catch (...) {
     all_.erase(memory->id());
     throw;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -46,6 +47,8 @@ class regions {
   }
   // The registration of a memory, made if there is none. Throws what register_memory() throws.
   std::shared_ptr<region> find(const std::shared_ptr<memory_state>& memory);
+  // Called for each memory that is registered.
+  std::function<void(memory_state&)> on_new;
   // What the peer's question is answered. `reason` of a refusal is a sentence.
   answer admit(const ask& question);
   // Keys of that memory were withdrawn. True: the peer has it and is to be told.

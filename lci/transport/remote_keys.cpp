@@ -21,8 +21,9 @@ std::string remote_key::refusal_of(std::uint64_t address, std::size_t size, bool
 }
 
 std::shared_ptr<remote_key> remote_keys::find(const std::string& text) {
+  if (last_ != nullptr && last_->text_ == text) return last_;
   std::shared_ptr<remote_key>& one = all_[text];
-  if (one != nullptr) return one;
+  if (one != nullptr) return last_ = one;
   one = std::make_shared<remote_key>(text);
   unknown_.push_back(one);
   std::shared_ptr<remote_key> result = one;
@@ -58,7 +59,9 @@ bool remote_keys::hear(const answer& reply, remote_key::time now) {
     one->ends_ = now + std::chrono::milliseconds(std::min(reply.left_ms, most));
   }
   // Asked again when it is next used: the answer may be another one then.
-  if (!reply.is_good) all_.erase(one->text_);
+  if (reply.is_good) return true;
+  all_.erase(one->text_);
+  if (last_ == one) last_.reset();
   return true;
 }
 
@@ -66,6 +69,7 @@ void remote_keys::withdraw(std::uint64_t memory) {
   leaving gone{memory, {}};
   for (auto at = all_.begin(); at != all_.end();) {
     const std::shared_ptr<remote_key> one = at->second;
+    if (last_ == one) last_.reset();
     if (one->state_ != remote_key::state::good || one->memory() != memory) {
       ++at;
       continue;
@@ -95,6 +99,7 @@ std::vector<std::uint64_t> remote_keys::released() {
 }
 
 void remote_keys::clear() noexcept {
+  last_.reset();
   all_.clear();
   asked_.clear();
   unknown_.clear();

@@ -61,6 +61,7 @@ class remote_keys {
   void trim();
 
   std::unordered_map<std::string, std::shared_ptr<remote_key>> all_;
+  std::shared_ptr<remote_key> last_;  // that find() has returned, of all_
   std::unordered_map<std::uint32_t, std::shared_ptr<remote_key>> asked_;  // by number
   std::vector<std::shared_ptr<remote_key>> unknown_;
   // Withdrawn, with the keys that were in use then.
