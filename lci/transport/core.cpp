@@ -199,7 +199,7 @@ transfer core::submit(const std::shared_ptr<link>& to, std::span<const request> 
     op->pieces[i].key = to->key_of(all[i].remote.key());
   to->submit(op);
   to->settle();
-  if (to->must_poll() || op->due != time::max()) set_timer_locked(steady_clock::now());
+  if (to->must_poll() || op->due != time::max()) set_timer_locked({});
   run_calls(lock);
   return transfer(std::move(op));
 }

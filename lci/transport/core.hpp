@@ -89,6 +89,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   void adopt_locked();
   void settle_locked();
   void turn_locked(bool awake);
+  // now: {} if it is not known.
   void set_timer_locked(time now);
   void note_call_locked(time now, bool any);
   bool connected_locked() const;
@@ -102,6 +103,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   void doze(std::unique_lock<std::mutex>& lock, time until);
   bool wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool for_peer,
                    const std::function<bool()>& is_over);
+  void end_wait(std::unique_lock<std::mutex>& lock);
   void serve() noexcept;
 
   const std::chrono::steady_clock::duration spin_time_;

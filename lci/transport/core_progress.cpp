@@ -69,6 +69,11 @@ void core::turn_locked(bool awake) {
 // The timer is only ever made earlier: one that fires for nothing costs less than setting it anew
 // for every operation.
 void core::set_timer_locked(time now) {
+  const bool is_idle = !is_awake_ || events_.armed_for() != time::max();
+  if (is_idle && std::none_of(links_.begin(), links_.end(),
+                              [](const auto& one) { return one->needs_timer(); }))
+    return;
+  if (now == time{}) now = steady_clock::now();
   time wanted = is_awake_ ? std::max(awake_until_, now) : time::max();
   for (const auto& one : links_) {
     if (one->must_poll())
@@ -147,9 +152,12 @@ bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool 
         return false;
     } else {
       const bool with_sockets = round % SOCKETS_EVERY == 0;
-      const bool any = poll_locked() ? progress_locked(now, with_sockets) || true
+      const bool has_come = poll_locked();
+      // What is left to do for others waits for the next call, or for the timer.
+      if (has_come && is_over()) break;
+      const bool any = has_come ? progress_locked(now, with_sockets) || true
                                      : with_sockets && progress_locked(now, true);
-      if (any && !calls_.empty()) changed_.notify_all();
+      if (any) changed_.notify_all();
       run_calls(lock);
       if (is_over()) break;
       now = steady_clock::now();
@@ -173,10 +181,17 @@ bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool 
   return true;
 }
 
+void core::end_wait(std::unique_lock<std::mutex>& lock) {
+  settle_locked();
+  set_timer_locked({});
+  if (!calls_.empty()) changed_.notify_all();
+  run_calls(lock);
+}
+
 bool core::wait_for(const operation& op, double limit_s) {
   std::unique_lock lock(mutex_);
   const bool is_over = wait_locked(lock, limit_s, false, [&] { return op.is_done(); });
-  set_timer_locked(steady_clock::now());
+  end_wait(lock);
   return is_over;
 }
 
@@ -185,11 +200,11 @@ bool core::wait_connected(double limit_s) {
   const bool is_over = wait_locked(lock, limit_s, false, [&] {
     return connected_locked() || is_lost_locked();
   });
+  end_wait(lock);
   if (is_over && !connected_locked()) {
     if (last_problem_ != nullptr) std::rethrow_exception(last_problem_);
     throw_lost_locked();
   }
-  set_timer_locked(steady_clock::now());
   return is_over;
 }
 
@@ -198,7 +213,7 @@ bool core::wait_for_note(double limit_s, notification* out) {
   const bool is_over = wait_locked(lock, limit_s, true, [&] {
     return !notes_.empty() || is_lost_locked();
   });
-  set_timer_locked(steady_clock::now());
+  end_wait(lock);
   if (!is_over) return false;
   if (notes_.empty()) throw_lost_locked();
   if (out != nullptr) *out = notes_.front();
@@ -212,7 +227,7 @@ bool core::wait_released(std::uint64_t memory, double limit_s) {
     return std::none_of(links_.begin(), links_.end(),
                         [&](const auto& one) { return one->is_used_by_peer(memory); });
   });
-  set_timer_locked(steady_clock::now());
+  end_wait(lock);
   return is_over;
 }
 

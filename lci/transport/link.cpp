@@ -180,11 +180,11 @@ bool link::progress(time now) {
     // A few rounds: what one brings may let the next one go on.
     try {
       if (breach_ != nullptr) std::rethrow_exception(breach_);
-      any |= post_all(now);
+      any |= post_all();
       while (bell_.must_poll() || bell_.is_awake() || bell_.is_falling_asleep()) {
         if (!poll()) break;
         any = true;
-        post_all(now);
+        post_all();
       }
       any |= release_landed();
     } catch (const std::exception& e) {

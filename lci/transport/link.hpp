@@ -90,6 +90,9 @@ class link : public std::enable_shared_from_this<link> {
     return state_ == state::connected && bell_.is_falling_asleep();
   }
   time next_due() const noexcept;
+  bool needs_timer() const noexcept {
+    return must_poll() || is_falling_asleep() || limited_ != 0 || regions_.has_due();
+  }
 
  private:
   // A piece that lci has; the context of its completion.
@@ -125,9 +128,9 @@ class link : public std::enable_shared_from_this<link> {
   bool flush_messages();
   bool release_landed();
 
-  bool post_all(time now);
+  bool post_all();
   enum class step { posted, later, dropped };
-  step post_next(operation& op, time now);
+  step post_next(operation& op);
   step post_piece(operation& op, const operation::piece& piece, bool with_note);
   void begin(operation& op) noexcept;
   std::unique_ptr<flight> take_flight();

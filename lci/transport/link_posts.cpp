@@ -14,7 +14,7 @@ void link::submit(std::shared_ptr<operation> op) {
   queue_.push_back(std::move(op));
   if (state_ != state::connected || peer_notes_ == 0) return;
   try {
-    post_all(std::chrono::steady_clock::now());
+    post_all();
   } catch (const std::exception& e) {
     end(std::current_exception(), e.what());
   }
@@ -27,11 +27,11 @@ std::exception_ptr link::refusal(const operation& op, const std::string& why) co
       what + ("peer " + std::to_string(number_)) + " refuses the remote buffer: " + why));
 }
 
-bool link::post_all(time now) {
+bool link::post_all() {
   bool any = false;
   while (!queue_.empty() && peer_notes_ != 0) {
     const std::shared_ptr<operation> op = queue_.front();
-    const step done = post_next(*op, now);
+    const step done = post_next(*op);
     if (done == step::later) break;
     any = true;
     if (done == step::dropped || op->next < op->pieces.size()) continue;
@@ -47,13 +47,13 @@ bool link::post_all(time now) {
 }
 
 // The next piece of an operation, or nothing if it has none left.
-link::step link::post_next(operation& op, time now) {
+link::step link::post_next(operation& op) {
   if (op.next == op.pieces.size()) return step::posted;
   const operation::piece& piece = op.pieces[op.next];
   if (piece.key->now() != remote_key::state::good &&
       piece.key->now() != remote_key::state::refused)
     return step::later;
-  std::string why = piece.key->refusal_of(piece.address, piece.size, piece.is_write, now);
+  std::string why = piece.key->refusal_of(piece.address, piece.size, piece.is_write);
   if (why.empty() && piece.local->has_ended()) why = "the local memory has ended";
   const std::shared_ptr<operation> held = op.shared_from_this();
   if (!why.empty()) {

@@ -56,6 +56,7 @@ answer regions::admit(const ask& question) {
   if (found->key.ends_ms != 0) {
     const std::uint64_t now = clock_ms();
     reply.left_ms = found->key.ends_ms > now ? found->key.ends_ms - now : 1;
+    has_ends_ = true;
     ends = std::chrono::steady_clock::now() + std::chrono::milliseconds(reply.left_ms);
   }
   one.ends = one.is_shown ? std::max(one.ends, ends) : ends;
@@ -95,6 +96,7 @@ bool regions::is_used_by_peer(std::uint64_t memory) const {
 
 std::vector<std::uint64_t> regions::expire(time now) {
   std::vector<std::uint64_t> ended;
+  if (!has_due()) return ended;
   for (const auto& [memory, one] : all_)
     if (one.is_shown && one.ends <= now) ended.push_back(memory);
   for (const std::uint64_t memory : ended) withdraw(memory, now);
@@ -106,6 +108,7 @@ std::vector<std::uint64_t> regions::expire(time now) {
 }
 
 regions::time regions::next_due() const noexcept {
+  if (!has_due()) return time::max();
   time due = leaving_.empty() ? time::max() : leaving_.front().due;
   for (const auto& entry : all_)
     if (entry.second.is_shown) due = std::min(due, entry.second.ends);

@@ -62,6 +62,7 @@ class regions {
   // Ends what is due; returns the memories that the peer is to be told of.
   std::vector<std::uint64_t> expire(time now);
   time next_due() const noexcept;
+  bool has_due() const noexcept { return !leaving_.empty() || has_ends_; }
   void clear() noexcept;
   std::size_t count() const noexcept { return all_.size() + leaving_.size(); }
 
@@ -79,6 +80,7 @@ class regions {
   runtime_t runtime_;
   device_t device_;
   std::unordered_map<std::uint64_t, shared_region> all_;  // by memory
+  bool has_ends_ = false;  // some key that was shown ends in time
   std::deque<leaving_region> leaving_;                    // in the order told
 };
 

@@ -6,10 +6,9 @@
 
 namespace lci::transports {
 
-std::string remote_key::refusal_of(std::uint64_t address, std::size_t size, bool is_write,
-                                   time at) const {
+std::string remote_key::refusal_of(std::uint64_t address, std::size_t size, bool is_write) const {
   if (state_ == state::refused) return said_.reason;
-  if (at >= ends_) return "its time is over";
+  if (ends_ != time::max() && std::chrono::steady_clock::now() >= ends_) return "its time is over";
   if ((said_.rights & (is_write ? memory_key::MAY_WRITE : memory_key::MAY_READ)) == 0)
     return is_write ? "it does not allow writing" : "it does not allow reading";
   const bool is_inside = address >= said_.address && address - said_.address <= said_.size &&

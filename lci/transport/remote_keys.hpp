@@ -27,7 +27,7 @@ class remote_key {
   std::uint64_t memory() const noexcept { return said_.memory; }
   const rmr_t& rmr() const noexcept { return said_.rmr; }
   // Why that is not allowed; empty: it is. Of a key that is good or refused.
-  std::string refusal_of(std::uint64_t address, std::size_t size, bool is_write, time at) const;
+  std::string refusal_of(std::uint64_t address, std::size_t size, bool is_write) const;
   // Where an address lies in the registration.
   std::uintptr_t offset_of(std::uint64_t address) const noexcept {
     return static_cast<std::uintptr_t>(address - said_.rmr.base);
