@@ -10,8 +10,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lci/attr.hpp"
@@ -29,6 +31,7 @@ class hub final : private pair_owner {
  public:
   static constexpr std::size_t MOST_URLS = 1024;  // valid at a time
   static constexpr int MOST_ACCEPTS = 32;         // in a row
+  static constexpr std::size_t MOST_WARNINGS = 10;
 
   // Why there can be no connections in this build, or nothing.
   static std::optional<std::string> why_unsupported();
@@ -80,6 +83,8 @@ class hub final : private pair_owner {
   void add_to_epoll(int fd, std::uint32_t events);
   bool handle(int fd, std::uint32_t events);
   void accept_all();
+  void pause(std::optional<clock::time_point> until);
+  std::shared_ptr<pair> make_pair(const pair_name& name);
   void serve_stranger(int fd);
   void welcome(strangers::guest&& guest);
   std::string use(std::size_t which);
@@ -105,7 +110,11 @@ class hub final : private pair_owner {
   std::unordered_map<std::string, peer> peers_;               // by id
   std::unordered_map<pair*, std::shared_ptr<pair>> callers_;  // let in, not connected yet
   std::deque<std::shared_ptr<pair>> accepted_;
+  // Set-ups under way, the one that runs out of time first in front.
+  std::set<std::pair<clock::time_point, pair*>> under_way_;
   std::optional<clock::time_point> timer_at_;
+  std::optional<clock::time_point> paused_until_;  // nobody is accepted for the moment
+  std::size_t warnings_ = 0;
 };
 
 }  // namespace lci::transports

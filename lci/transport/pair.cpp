@@ -109,6 +109,7 @@ void pair::call(const sockaddr_storage& to, socklen_t size, const boot::job_key&
   exchange_ = std::make_unique<boot::key_exchange>();
   socket_.reset(::socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_) throw backend_error("transport: socket: " + boot::errno_text(errno));
+  is_ours_.reset(socket_.get());
   keep_alive(socket_.get());
   const int error =
       ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), size) == 0 ? 0 : errno;
@@ -183,6 +184,7 @@ bool pair::read_answer() {
   exchange_.reset();
   key_.reset();
   answer_.clear();
+  is_ours_.reset();
   stream_.emplace(std::move(socket_), std::move(*seal));
   say(frame_type::join, join_words{owner_->id(), name_.peer, name_.number}.text());
   say_settings();
@@ -283,9 +285,10 @@ void pair::drop_socket() noexcept {
   if (owner_ != nullptr) owner_->unwatch(fd());
   if (stream_) {
     stream_->flush();
-    ::shutdown(stream_->fd(), SHUT_WR);
+    stream_->end();
   }
   stream_.reset();
+  is_ours_.reset();
   socket_.reset();
 }
 

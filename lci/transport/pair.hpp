@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
 #include "lci/boot/key_exchange.hpp"
 #include "lci/handles.hpp"
@@ -138,6 +139,7 @@ class pair : public std::enable_shared_from_this<pair> {
   std::exception_ptr problem_;
   // Until the connection is sealed.
   boot::unique_fd socket_;
+  base::unshared is_ours_;  // socket_: it closes when this process ends
   std::optional<boot::job_key> key_;
   std::unique_ptr<boot::key_exchange> exchange_;
   std::string answer_;
