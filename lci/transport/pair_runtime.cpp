@@ -54,6 +54,7 @@ global_attr_t defaults_of_pair(const global_attr_t& of_job) {
   // Its tables are the largest part of a small runtime. A connection has no sends and receives that
   // have to be matched, and no collectives.
   out.alloc_default_matching_engine = false;
+  out.failure_notice = attr_failure_notice_t::all;  // there is one peer
   return out;
 }
 

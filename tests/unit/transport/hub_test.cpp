@@ -96,7 +96,8 @@ TEST_F(hub_test, connect__finds_the_one_that_the_peer_has_made) {
   EXPECT_EQ(b.accepted(), nullptr) << "it was taken";
   // The next call means another one.
   const pair_ptr second = a.connect(to_b), second_too = b.connect(to_a);
-  ASSERT_TRUE(run({&a, &b}, [&] { return test::is_settled(second) && test::is_settled(second_too); }));
+  ASSERT_TRUE(
+      run({&a, &b}, [&] { return test::is_settled(second) && test::is_settled(second_too); }));
   EXPECT_NE(second, at_a);
   put_a_word(second, second_too);
 }
@@ -305,7 +306,8 @@ TEST_F(hub_test, connect__over_libfabric) {
   e.at_joiner = e.joiner.connect(e.root.bind());
   ASSERT_TRUE(e.run_until([&] {
     if (e.at_root == nullptr) e.at_root = e.root.accepted();
-    return test::is_settled(e.at_joiner) && (e.at_root || e.at_joiner->now() == pair::state::closed);
+    return test::is_settled(e.at_joiner) &&
+           (e.at_root || e.at_joiner->now() == pair::state::closed);
   }));
   if (e.at_joiner->now() == pair::state::closed) GTEST_SKIP() << e.at_joiner->why();
   EXPECT_THAT(e.at_joiner->describe(), HasSubstr("over ofi"));
