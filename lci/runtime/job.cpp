@@ -4,7 +4,6 @@
 
 #include <mutex>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "lci/base/log.hpp"
@@ -43,8 +42,7 @@ void leave_to_parent() noexcept {
 
 // Any thread: connections may be the first to use the library.
 void watch_forks(global_state& g) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  const std::lock_guard lock(g.alone_lock);
   if (g.watches_forks) return;
   base::type_stable_pool::expect_fork();
   if (pthread_atfork(nullptr, nullptr, &leave_to_parent) != 0) throw std::bad_alloc();
@@ -116,12 +114,11 @@ void start_alone() {
 void end_alone() noexcept { global().alone.fetch_sub(1, std::memory_order_relaxed); }
 
 global_attr_t defaults_now() {
-  if (global().initialized != 0) return g_default_attr;
-  static std::mutex one_at_a_time;
-  static std::optional<global_attr_t> read;
-  const std::lock_guard lock(one_at_a_time);
-  if (!read) read = read_defaults();
-  return *read;
+  global_state& g = global();
+  if (g.initialized != 0) return g_default_attr;
+  const std::lock_guard lock(g.alone_lock);
+  if (!g.alone_defaults) g.alone_defaults = read_defaults();
+  return *g.alone_defaults;
 }
 
 }  // namespace runtime

@@ -152,11 +152,6 @@ void hub::listen() {
 }
 
 std::string hub::bind() {
-  expire_urls();
-  const auto valid = std::count_if(invitations_.begin(), invitations_.end(),
-                                   [](const invitation& one) { return one.over.empty(); });
-  if (static_cast<std::size_t>(valid) >= MOST_URLS)
-    throw backend_error("transport: " + std::to_string(MOST_URLS) + " URLs are valid already");
   if (!listener_) listen();
   url out;
   out.address = options_.address;
@@ -167,19 +162,12 @@ std::string hub::bind() {
   if (options_.valid_s > 0)
     out.until = static_cast<std::uint64_t>(std::time(nullptr)) +
                 static_cast<std::uint64_t>(options_.valid_s);
-  invitation made;
-  made.due = options_.valid_s > 0 ? now() + seconds(options_.valid_s) : clock::time_point::max();
-  made.uses = options_.uses > 0 ? options_.uses : -1;
   const boot::job_key key(options_.key.empty() ? out.key : options_.key);
   // A common secret is one invitation: the last call of bind() says how long, and for how many.
-  if (!options_.key.empty()) {
-    keys_.clear();
-    invitations_.clear();
-  }
-  invitations_.push_back(std::move(made));
-  base::undo entry([&]() noexcept { invitations_.pop_back(); });
-  keys_.push_back(key);
-  entry.keep();
+  if (!options_.key.empty()) invitations_.clear();
+  invitations_.add(key, now(),
+                   options_.valid_s > 0 ? std::optional(seconds(options_.valid_s)) : std::nullopt,
+                   options_.uses);
   return text_of(out);
 }
 
@@ -316,7 +304,7 @@ void hub::pause(std::optional<clock::time_point> until) {
 }
 
 void hub::serve_stranger(int fd) {
-  std::optional<strangers::guest> guest = strangers_.serve(fd, keys_);
+  std::optional<strangers::guest> guest = strangers_.serve(fd, invitations_.keys());
   if (paused_until_ && strangers_.size() < strangers::MOST) pause(std::nullopt);
   if (!guest) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
@@ -341,40 +329,12 @@ void hub::welcome(strangers::guest&& guest) {
     return turn_away(frame_type::refusal, "this connection is there already");
   // Both have called: the call of the hub with the lower id counts.
   if (there != nullptr && id_ < name.peer) return turn_away(frame_type::yield, {});
-  if (const std::string why = use(guest.which); !why.empty())
+  if (const std::string why = invitations_.use(guest.which, now()); !why.empty())
     return turn_away(frame_type::refusal, why);
   if (there != nullptr) return there->let_in(std::move(stream));
   auto made = make_pair(name);
   callers_.emplace(made.get(), made);
   made->let_in(std::move(stream));
-}
-
-// Answers why that URL cannot be used.
-std::string hub::use(std::size_t which) {
-  expire_urls();
-  invitation& one = invitations_[which];
-  if (!one.over.empty()) return one.over;
-  if (one.uses > 0 && --one.uses == 0) one.over = "the URL has been used as often as it may be";
-  return {};
-}
-
-// Those that are over stay known for a while, so that their holders can be told.
-void hub::expire_urls() {
-  constexpr std::size_t MOST_OVER = 64;
-  std::size_t over = 0;
-  for (invitation& one : invitations_) {
-    if (one.over.empty() && one.due <= now()) one.over = "the time of the URL is over";
-    over += !one.over.empty();
-  }
-  for (std::size_t i = 0; i < invitations_.size() && over > MOST_OVER;) {
-    if (invitations_[i].over.empty()) {
-      ++i;
-      continue;
-    }
-    invitations_.erase(invitations_.begin() + static_cast<std::ptrdiff_t>(i));
-    keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(i));
-    --over;
-  }
 }
 
 void hub::look_at_time() {

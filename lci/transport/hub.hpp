@@ -19,7 +19,7 @@
 #include "lci/attr.hpp"
 #include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
-#include "lci/boot/seal.hpp"
+#include "lci/transport/invitations.hpp"
 #include "lci/transport/pair.hpp"
 #include "lci/transport/setup_options.hpp"
 #include "lci/transport/strangers.hpp"
@@ -29,8 +29,7 @@ namespace lci::transports {
 
 class hub final : private pair_owner {
  public:
-  static constexpr std::size_t MOST_URLS = 1024;  // valid at a time
-  static constexpr int MOST_ACCEPTS = 32;         // in a row
+  static constexpr int MOST_ACCEPTS = 32;  // in a row
   static constexpr std::size_t MOST_WARNINGS = 10;
 
   // Why there can be no connections in this build, or nothing.
@@ -59,11 +58,6 @@ class hub final : private pair_owner {
   std::size_t strangers_now() const noexcept { return strangers_.size(); }
 
  private:
-  struct invitation {
-    clock::time_point due;  // max(): none
-    int uses = 0;           // left; -1: any
-    std::string over;       // why it is not valid any more
-  };
   // The connections with one other hub.
   struct peer {
     std::uint32_t called = 0;  // the last number that connect() gave
@@ -87,8 +81,6 @@ class hub final : private pair_owner {
   std::shared_ptr<pair> make_pair(const pair_name& name);
   void serve_stranger(int fd);
   void welcome(strangers::guest&& guest);
-  std::string use(std::size_t which);
-  void expire_urls();
   void look_at_time();
   void set_timer();
   pair* find(const pair_name& name) noexcept;
@@ -100,8 +92,7 @@ class hub final : private pair_owner {
   base::unshared is_ours_;  // listener_
   int port_ = 0;
   strangers strangers_;
-  std::vector<boot::job_key> keys_;
-  std::vector<invitation> invitations_;  // by index of keys_
+  invitations invitations_;
   struct watched {
     pair* one;
     bool is_writing;

@@ -225,7 +225,10 @@ void pair::handle(control_stream::frame&& got) {
       return peer_refused(got.body.substr(0, 1024));
     case frame_type::message:
       if (step_ != step::connected) break;
-      if (on_message) on_message(got.body);
+      if (on_message)
+        on_message(got.body);
+      else
+        early_.push_back(std::move(got.body));
       return;
     default:
       if (step_ != step::connected) return handle_setup(std::move(got));

@@ -83,6 +83,9 @@ class pair : public std::enable_shared_from_this<pair> {
   bool tell(std::string_view message);
   // Called by progress(); does not throw; may close the pair.
   std::function<void(std::string_view)> on_message;
+  // What came before there was an on_message, which may be in the same progress() as the end of the
+  // set-up.
+  std::vector<std::string> take_early() { return std::exchange(early_, {}); }
   // Orderly: the peer is told. Frees the runtime; what has not completed ends with an error.
   void close() noexcept;
   // The networks that carry it; before that the step of the set-up.
@@ -137,6 +140,7 @@ class pair : public std::enable_shared_from_this<pair> {
   clock::time_point due_;
   std::string why_;
   std::exception_ptr problem_;
+  std::vector<std::string> early_;
   // Until the connection is sealed.
   boot::unique_fd socket_;
   base::unshared is_ours_;  // socket_: it closes when this process ends

@@ -8,7 +8,7 @@
 namespace lci::boot {
 namespace {
 
-const std::string SECRET = "the secret of a URL, or so";
+const std::string SECRET_OF_URL = "the secret of a URL, or so";
 
 class key_exchange_test : public testing::Test {
  protected:
@@ -18,14 +18,14 @@ class key_exchange_test : public testing::Test {
       GTEST_SKIP() << *why;
     }
     keys_.emplace_back("some other secret, before");
-    keys_.emplace_back(SECRET);
+    keys_.emplace_back(SECRET_OF_URL);
   }
   std::vector<job_key> keys_;
 };
 
 TEST_F(key_exchange_test, both_ends__agree_and_can_talk) {
   const key_exchange joiner, root;
-  const job_key key(SECRET);
+  const job_key key(SECRET_OF_URL);
   const std::string hello = joiner.hello(key);
   ASSERT_EQ(hello.size(), key_exchange::MESSAGE);
   ASSERT_EQ(key_exchange::find(hello, keys_), 1u);
@@ -45,7 +45,7 @@ TEST_F(key_exchange_test, both_ends__agree_and_can_talk) {
 // Whoever recorded a connection and learns the secret later has the public keys only.
 TEST_F(key_exchange_test, both_ends__secret_alone_opens_nothing_that_was_sent) {
   const key_exchange joiner, root;
-  const job_key key(SECRET);
+  const job_key key(SECRET_OF_URL);
   const std::string hello = joiner.hello(key);
   const auto admitted = root.admit(hello, key);
   auto stream = joiner.open_answer(key, admitted->answer);
@@ -60,7 +60,7 @@ TEST_F(key_exchange_test, both_ends__secret_alone_opens_nothing_that_was_sent) {
 
 TEST_F(key_exchange_test, find__repeated_hello_is_answered_and_shows_nothing) {
   const key_exchange joiner;
-  const job_key key(SECRET);
+  const job_key key(SECRET_OF_URL);
   const std::string hello = joiner.hello(key);
   const key_exchange first, second;
   const auto one = first.admit(hello, key), two = second.admit(hello, key);
@@ -73,7 +73,7 @@ TEST_F(key_exchange_test, find__repeated_hello_is_answered_and_shows_nothing) {
 
 TEST_F(key_exchange_test, find__every_changed_bit_is_refused) {
   const key_exchange joiner, root;
-  const job_key key(SECRET);
+  const job_key key(SECRET_OF_URL);
   const std::string hello = joiner.hello(key);
   const std::string answer = root.admit(hello, key)->answer;
   for (std::size_t bit = 0; bit < 8 * key_exchange::MESSAGE; ++bit) {
@@ -92,7 +92,7 @@ TEST_F(key_exchange_test, find__every_changed_bit_is_refused) {
 // What both would have in common with such a key is known to everybody.
 TEST_F(key_exchange_test, admit__weak_public_key_of_one_who_knows_the_secret) {
   const key_exchange root;
-  std::string hello = key_exchange().hello(job_key(SECRET));
+  std::string hello = key_exchange().hello(job_key(SECRET_OF_URL));
   hello.replace(8, 32, std::string(32, '\0'));
   EXPECT_FALSE(root.admit(hello, keys_[1]));
 }
