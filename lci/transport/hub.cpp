@@ -82,7 +82,8 @@ hub::hub(setup_options options)
       defaults_(defaults_of_pair(runtime::defaults_now())),
       id_(boot::make_secret().substr(0, ID_DIGITS)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      strangers_(options_.on_step) {
   if (!epoll_ || !timer_) fail("no descriptor");
   add_to_epoll(timer_.get(), EPOLLIN);
   runtime::start_alone();

@@ -56,6 +56,8 @@ class hub final : private pair_owner {
   const std::string& id() const noexcept override { return id_; }
   // Sockets of those who have not proven that they know a secret.
   std::size_t strangers_now() const noexcept { return strangers_.size(); }
+  // Set-ups that have neither succeeded nor failed.
+  std::size_t under_way_now() const noexcept { return under_way_.size(); }
 
  private:
   // The connections with one other hub.

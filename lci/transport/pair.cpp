@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "lci/base/log.hpp"
-#include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
 #include "lci/transport/strangers.hpp"
 #include "lci/transport/url.hpp"
@@ -95,7 +94,8 @@ std::string pair::describe() const {
 
 void pair::become(step s) noexcept {
   step_ = s;
-  LCI_RACE_POINT(name_of(s));
+  if (owner_ != nullptr && owner_->options().on_step != nullptr)
+    owner_->options().on_step(name_of(s));
   if ((s == step::connected || s == step::closed) && owner_ != nullptr) owner_->is_settled(*this);
 }
 
@@ -228,12 +228,17 @@ void pair::handle(control_stream::frame&& got) {
       if (on_message)
         on_message(got.body);
       else
-        early_.push_back(std::move(got.body));
+        keep_early(std::move(got.body));
       return;
     default:
       if (step_ != step::connected) return handle_setup(std::move(got));
   }
   throw backend_error("the peer sent what does not belong here");
+}
+
+void pair::keep_early(std::string&& message) {
+  if (early_.size() == MOST_EARLY) throw backend_error("nobody takes the peer's messages here");
+  early_.push_back(std::move(message));
 }
 
 void pair::handle_setup(control_stream::frame&& got) {

@@ -54,6 +54,7 @@ class pair_owner {
 class pair : public std::enable_shared_from_this<pair> {
  public:
   enum class state { connecting, connected, closed };
+  static constexpr std::size_t MOST_EARLY = 64;  // messages
   ~pair();
   pair(const pair&) = delete;
   pair& operator=(const pair&) = delete;
@@ -120,6 +121,7 @@ class pair : public std::enable_shared_from_this<pair> {
   bool serve_stream();
   void handle(control_stream::frame&& got);
   void handle_setup(control_stream::frame&& got);
+  void keep_early(std::string&& message);
   void settle(const std::string& theirs);
   void introduce(const std::string& theirs);
   void say(frame_type type, std::string_view body);

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "lci/base/race_point.hpp"
 #include "lci/transport/control_stream.hpp"
 
 namespace lci::transports {
@@ -127,7 +126,7 @@ std::optional<strangers::guest> strangers::serve(int fd, const std::vector<boot:
     if (one.in.size() < wanted) continue;
     if (!one.seal) {
       if (!answer(one, keys)) break;
-      LCI_RACE_POINT("strangers.serve.after_answer");
+      if (on_answer_ != nullptr) on_answer_("a stranger is answered");
       continue;
     }
     std::string plain;

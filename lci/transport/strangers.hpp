@@ -48,6 +48,9 @@ class strangers {
     join_words words;
   };
 
+  // on_answer: for tests.
+  explicit strangers(void (*on_answer)(const char*) = nullptr) noexcept : on_answer_(on_answer) {}
+
   bool has(int fd) const noexcept { return all_.contains(fd); }
   std::size_t size() const noexcept { return all_.size(); }
   // Whether another may be added: drops the oldest for it, if need be and if its PATIENCE is over.
@@ -75,6 +78,7 @@ class strangers {
   };
   bool answer(stranger& one, const std::vector<boot::job_key>& keys);
 
+  void (*const on_answer_)(const char*);
   std::unordered_map<int, stranger> all_;  // by descriptor
   std::map<std::uint64_t, int> by_age_;    // the same; their times end in this order
   std::uint64_t next_age_ = 0;
