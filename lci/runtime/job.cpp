@@ -9,13 +9,11 @@
 #include "lci/base/log.hpp"
 #include "lci/base/type_stable.hpp"
 #include "lci/base/waiting_calls.hpp"
-#include "lci/boot/local_rank.hpp"
 #include "lci/boot/membership.hpp"
 #include "lci/mem/packet_hand.hpp"
 #include "lci/runtime.hpp"
 #include "lci/runtime/defaults.hpp"
 #include "lci/runtime/global.hpp"
-#include "lci/runtime/job_member.hpp"
 #include "lci/runtime/report.hpp"
 
 namespace lci {
@@ -88,20 +86,6 @@ void finalize() {
   g.unheard = std::vector<boot::departure>();
   g.rank = -1;
   g.size = -1;
-}
-
-job_member member_of_job() {
-  global_state& g = global();
-  job_member out;
-  out.rank = g.rank;
-  out.size = g.size;
-  out.ranks_here = boot::find_local_size(g.size);
-  out.bootstrap = &g.bootstrap;
-  out.bootstrap_lock = &g.bootstrap_lock;
-  out.defaults = &g_default_attr;
-  out.numbered = &g.runtimes_ever;
-  out.uids = &g.uids;
-  return out;
 }
 
 void start_alone() {

@@ -149,7 +149,9 @@ int survive(child_process& me, bool is_root, int victims, const std::string& pro
     EXPECT_TRUE(test::run({&mine}, [&] { return mine.strangers_now() == 0; }));
     const std::size_t now = lci::test::open_descriptors().size();
     if (who == 8) descriptors = now;  // what is opened at first use is open
-    if (who > 8) EXPECT_EQ(now, descriptors) << "after victim " << who;
+    if (who > 8) {
+      EXPECT_EQ(now, descriptors) << "after victim " << who;
+    }
   }
   return 0;
 }
@@ -162,7 +164,6 @@ class hub_deaths_test : public testing::TestWithParam<std::pair<const char*, boo
 };
 
 TEST_P(hub_deaths_test, kill__at_each_step) {
-  const auto [provider, is_victim_root] = GetParam();
   const auto& [name, root] = GetParam();
   const std::vector<const char*> steps =
       root ? std::vector<const char*>(std::begin(STEPS_OF_ROOT), std::end(STEPS_OF_ROOT))

@@ -58,7 +58,9 @@ TEST_F(pair_runtime_test, begin__unfinished_ones_leave_nothing) {
   for (int said = 0; said < 3; ++said) {
     pair_runtime one(0, defaults, {});
     if (said > 0) one.begin();
-    if (said > 1) EXPECT_THROW(one.heard("this is no introduction"), backend_error);
+    if (said > 1) {
+      EXPECT_THROW(one.heard("this is no introduction"), backend_error);
+    }
     EXPECT_FALSE(one.is_whole());
   }
   pair_runtime other_version(1, defaults, {});
