@@ -103,20 +103,22 @@ std::optional<sealed_stream> key_exchange::open_answer(const job_key& key,
   return agree(key, sealed_stream::side::joiner, view(public_), theirs);
 }
 
-std::optional<key_exchange::admitted> key_exchange::admit(std::string_view hello,
-                                                          const std::vector<job_key>& keys) const {
+std::optional<std::size_t> key_exchange::find(std::string_view hello,
+                                              const std::vector<job_key>& keys) {
   if (!is_message(hello)) return std::nullopt;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (is_proof(hello, hash(keys[i], OF_JOINER, {public_key_in(hello)}))) return i;
+  return std::nullopt;
+}
+
+std::optional<key_exchange::admitted> key_exchange::admit(std::string_view hello,
+                                                          const job_key& key) const {
   const std::string_view theirs = public_key_in(hello);
-  const auto found = std::find_if(keys.begin(), keys.end(), [&](const job_key& key) {
-    return is_proof(hello, hash(key, OF_JOINER, {theirs}));
-  });
-  if (found == keys.end()) return std::nullopt;
   std::optional<sealed_stream> stream =
-      agree(*found, sealed_stream::side::root, theirs, view(public_));
+      agree(key, sealed_stream::side::root, theirs, view(public_));
   if (!stream) return std::nullopt;
-  const auto proof = hash(*found, OF_ROOT, {theirs, view(public_)});
-  return admitted{static_cast<std::size_t>(found - keys.begin()),
-                  std::string(EXCHANGE_START).append(view(public_)).append(view(proof)),
+  const auto proof = hash(key, OF_ROOT, {theirs, view(public_)});
+  return admitted{std::string(EXCHANGE_START).append(view(public_)).append(view(proof)),
                   std::move(*stream)};
 }
 
@@ -131,8 +133,10 @@ std::string key_exchange::hello(const job_key&) const { return {}; }
 std::optional<sealed_stream> key_exchange::open_answer(const job_key&, std::string_view) const {
   return std::nullopt;
 }
-std::optional<key_exchange::admitted> key_exchange::admit(std::string_view,
-                                                          const std::vector<job_key>&) const {
+std::optional<std::size_t> key_exchange::find(std::string_view, const std::vector<job_key>&) {
+  return std::nullopt;
+}
+std::optional<key_exchange::admitted> key_exchange::admit(std::string_view, const job_key&) const {
   return std::nullopt;
 }
 

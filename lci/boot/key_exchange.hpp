@@ -38,12 +38,14 @@ class key_exchange {
   std::optional<sealed_stream> open_answer(const job_key& key, std::string_view answer) const;
 
   struct admitted {
-    std::size_t which;  // of the keys
     std::string answer;
     sealed_stream stream;
   };
-  // The root's: which of the keys the joiner knows, and what to answer; nothing: none of them.
-  std::optional<admitted> admit(std::string_view hello, const std::vector<job_key>& keys) const;
+  // The root's: which of the keys the joiner knows; nothing: none of them. Cheap, so that strangers
+  // cost little.
+  static std::optional<std::size_t> find(std::string_view hello, const std::vector<job_key>& keys);
+  // What to answer to who knows that key, and what comes of it; nothing: its public key is none.
+  std::optional<admitted> admit(std::string_view hello, const job_key& key) const;
 
   // Whether a message may begin so.
   static bool may_begin(std::string_view bytes) noexcept;

@@ -4,19 +4,16 @@
 
 #include <mutex>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "lci/base/log.hpp"
 #include "lci/base/type_stable.hpp"
 #include "lci/base/waiting_calls.hpp"
-#include "lci/boot/local_rank.hpp"
 #include "lci/boot/membership.hpp"
 #include "lci/mem/packet_hand.hpp"
 #include "lci/runtime.hpp"
 #include "lci/runtime/defaults.hpp"
 #include "lci/runtime/global.hpp"
-#include "lci/runtime/job_member.hpp"
 #include "lci/runtime/report.hpp"
 
 namespace lci {
@@ -43,8 +40,7 @@ void leave_to_parent() noexcept {
 
 // Any thread: connections may be the first to use the library.
 void watch_forks(global_state& g) {
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  const std::lock_guard lock(g.alone_lock);
   if (g.watches_forks) return;
   base::type_stable_pool::expect_fork();
   if (pthread_atfork(nullptr, nullptr, &leave_to_parent) != 0) throw std::bad_alloc();
@@ -92,20 +88,6 @@ void finalize() {
   g.size = -1;
 }
 
-job_member member_of_job() {
-  global_state& g = global();
-  job_member out;
-  out.rank = g.rank;
-  out.size = g.size;
-  out.ranks_here = boot::find_local_size(g.size);
-  out.bootstrap = &g.bootstrap;
-  out.bootstrap_lock = &g.bootstrap_lock;
-  out.defaults = &g_default_attr;
-  out.numbered = &g.runtimes_ever;
-  out.uids = &g.uids;
-  return out;
-}
-
 void start_alone() {
   refuse_fork("a connection");
   global_state& g = global();
@@ -116,12 +98,11 @@ void start_alone() {
 void end_alone() noexcept { global().alone.fetch_sub(1, std::memory_order_relaxed); }
 
 global_attr_t defaults_now() {
-  if (global().initialized != 0) return g_default_attr;
-  static std::mutex one_at_a_time;
-  static std::optional<global_attr_t> read;
-  const std::lock_guard lock(one_at_a_time);
-  if (!read) read = read_defaults();
-  return *read;
+  global_state& g = global();
+  if (g.initialized != 0) return g_default_attr;
+  const std::lock_guard lock(g.alone_lock);
+  if (!g.alone_defaults) g.alone_defaults = read_defaults();
+  return *g.alone_defaults;
 }
 
 }  // namespace runtime

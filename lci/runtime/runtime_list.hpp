@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <shared_mutex>
 #include <vector>
 
 #include "lci/handles.hpp"
@@ -15,20 +16,20 @@ class runtime_list {
  public:
   // Throws std::bad_alloc.
   void add(runtime_impl_t& one) {
-    const std::lock_guard lock(lock_);
+    const std::unique_lock lock(lock_);
     all_.push_back(&one);
   }
   // Before it ends.
   void remove(const runtime_impl_t& one) noexcept {
-    const std::lock_guard lock(lock_);
+    const std::unique_lock lock(lock_);
     std::erase(all_, &one);
   }
   // Calls see(runtime_impl_t&) for each until it answers true, and answers whether it did. `see`
-  // makes and ends no runtime.
+  // makes and ends no runtime. Threads that look do not wait for each other, whatever they hold.
   template <class Fn>
   bool any_of(Fn&& see) {
     if (is_of_parent_) return false;
-    const std::lock_guard lock(lock_);
+    const std::shared_lock lock(lock_);
     return std::any_of(all_.begin(), all_.end(), [&](runtime_impl_t* one) { return see(*one); });
   }
   template <class Fn>
@@ -44,7 +45,7 @@ class runtime_list {
 
  private:
   bool is_of_parent_ = false;
-  std::mutex lock_;
+  std::shared_mutex lock_;
   std::vector<runtime_impl_t*> all_;  // under lock_
 };
 

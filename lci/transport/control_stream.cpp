@@ -39,6 +39,13 @@ bool control_stream::flush() noexcept {
   return true;
 }
 
+void control_stream::end() noexcept {
+  ::shutdown(fd_.get(), SHUT_WR);
+  char bytes[16 * 1024];
+  for (int round = 0; round < 8; ++round)
+    if (::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT) <= 0) return;
+}
+
 bool control_stream::read() {
   char bytes[16 * 1024];
   // Some rounds only: one peer that sends much does not hold up the others.

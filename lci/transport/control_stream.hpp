@@ -51,6 +51,9 @@ class control_stream {
   // As much as the socket takes. False: it is broken, why() says how.
   bool flush() noexcept;
   bool wants_write() const noexcept { return !out_.empty(); }
+  // Nothing more will be put. What came and was not read is dropped, since the system would answer
+  // it by a reset that overtakes what was put.
+  void end() noexcept;
   // What has come so far: some of it, if there is much. False: nothing more will, why() says why.
   bool read();
   // Bytes that came before this stream was made. False: as read().

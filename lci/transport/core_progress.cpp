@@ -213,12 +213,14 @@ bool core::wait_for_note(double limit_s, notification* out) {
   const bool is_over = wait_locked(lock, limit_s, true, [&] {
     return !notes_.empty() || is_lost_locked();
   });
+  const bool has_note = is_over && !notes_.empty();
+  if (has_note) {
+    if (out != nullptr) *out = notes_.front();
+    notes_.pop_front();
+  }
   end_wait(lock);
-  if (!is_over) return false;
-  if (notes_.empty()) throw_lost_locked();
-  if (out != nullptr) *out = notes_.front();
-  notes_.pop_front();
-  return true;
+  if (is_over && !has_note) throw_lost_locked();
+  return has_note;
 }
 
 bool core::wait_released(std::uint64_t memory, double limit_s) {

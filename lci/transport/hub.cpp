@@ -82,7 +82,8 @@ hub::hub(setup_options options)
       defaults_(defaults_of_pair(runtime::defaults_now())),
       id_(boot::make_secret().substr(0, ID_DIGITS)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+      strangers_(options_.on_step) {
   if (!epoll_ || !timer_) fail("no descriptor");
   add_to_epoll(timer_.get(), EPOLLIN);
   runtime::start_alone();
@@ -90,8 +91,10 @@ hub::hub(setup_options options)
 
 hub::~hub() {
   // Those that nobody has taken end with us; those of the program stay, closed.
-  accepted_.clear();
-  callers_.clear();
+  {
+    const auto untaken = std::exchange(accepted_, {});
+    const auto unfinished = std::exchange(callers_, {});
+  }
   for (auto& [id, from] : std::exchange(peers_, {}))
     for (auto& [number, one] : from.pairs) one->end_owner();
   runtime::end_alone();
@@ -150,11 +153,6 @@ void hub::listen() {
 }
 
 std::string hub::bind() {
-  expire_urls();
-  const auto valid = std::count_if(invitations_.begin(), invitations_.end(),
-                                   [](const invitation& one) { return one.over.empty(); });
-  if (static_cast<std::size_t>(valid) >= MOST_URLS)
-    throw backend_error("transport: " + std::to_string(MOST_URLS) + " URLs are valid already");
   if (!listener_) listen();
   url out;
   out.address = options_.address;
@@ -165,19 +163,12 @@ std::string hub::bind() {
   if (options_.valid_s > 0)
     out.until = static_cast<std::uint64_t>(std::time(nullptr)) +
                 static_cast<std::uint64_t>(options_.valid_s);
-  invitation made;
-  made.due = options_.valid_s > 0 ? now() + seconds(options_.valid_s) : clock::time_point::max();
-  made.uses = options_.uses > 0 ? options_.uses : -1;
   const boot::job_key key(options_.key.empty() ? out.key : options_.key);
   // A common secret is one invitation: the last call of bind() says how long, and for how many.
-  if (!options_.key.empty()) {
-    keys_.clear();
-    invitations_.clear();
-  }
-  invitations_.push_back(std::move(made));
-  base::undo entry([&]() noexcept { invitations_.pop_back(); });
-  keys_.push_back(key);
-  entry.keep();
+  if (!options_.key.empty()) invitations_.clear();
+  invitations_.add(key, now(),
+                   options_.valid_s > 0 ? std::optional(seconds(options_.valid_s)) : std::nullopt,
+                   options_.uses);
   return text_of(out);
 }
 
@@ -188,18 +179,24 @@ std::shared_ptr<pair> hub::connect(const std::string& text) {
     throw argument_error("transport: the URL names no secret, and none was given in the options");
   peer& with = peers_[to.id];
   const std::uint32_t number = std::max(with.called, with.over) + 1;
-  const auto there = with.pairs.find(number);
   with.called = number;
-  if (there != with.pairs.end()) {  // it has called us first
-    const std::shared_ptr<pair> found = there->second->shared_from_this();
+  if (pair* const there = find({to.id, number}); there != nullptr) {  // it has called us first
+    const std::shared_ptr<pair> found = there->shared_from_this();
     callers_.erase(found.get());
     std::erase(accepted_, found);
     return found;
   }
-  auto made = std::make_shared<pair>(static_cast<pair_owner&>(*this), pair_name{to.id, number});
-  with.pairs.emplace(number, made.get());
   const socket_address at = address_of(to.address, to.port);
-  made->call(at.bytes, at.size, boot::job_key(to.key.empty() ? options_.key : to.key));
+  const boot::job_key key(to.key.empty() ? options_.key : to.key);
+  auto made = make_pair({to.id, number});
+  made->call(at.bytes, at.size, key);
+  return made;
+}
+
+std::shared_ptr<pair> hub::make_pair(const pair_name& name) {
+  auto made = std::make_shared<pair>(static_cast<pair_owner&>(*this), name);
+  peers_[name.peer].pairs.emplace(name.number, made.get());  // it takes itself out
+  under_way_.emplace(made->due(), made.get());
   return made;
 }
 
@@ -218,6 +215,7 @@ pair* hub::find(const pair_name& name) noexcept {
 }
 
 void hub::is_settled(pair& one) noexcept {
+  under_way_.erase({one.due(), &one});
   const auto found = callers_.find(&one);
   if (one.now() == pair::state::connected) {
     if (found == callers_.end()) return;
@@ -233,6 +231,7 @@ void hub::is_settled(pair& one) noexcept {
 }
 
 void hub::forget(pair& one) noexcept {
+  under_way_.erase({one.due(), &one});
   const auto with = peers_.find(one.name().peer);
   if (with == peers_.end()) return;
   const auto found = with->second.pairs.find(one.name().number);
@@ -276,24 +275,38 @@ bool hub::handle(int fd, std::uint32_t) {
 
 void hub::accept_all() {
   for (int left = MOST_ACCEPTS; left > 0; --left) {
+    if (!strangers_.make_room(now())) return pause(strangers_.patient_until());
     boot::unique_fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      // Short of descriptors: what waits is looked at again with the next event.
-      if (errno != EAGAIN && errno != EWOULDBLOCK)
-        base::log::warn("transport", "accept: %s", boot::errno_text(errno).c_str());
-      return;
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      // Short of descriptors, most likely. A flood of callers shall be no flood of lines.
+      if (warnings_++ < MOST_WARNINGS)
+        base::log::warn("transport", "nobody can be let in for a while: accept: %s",
+                        boot::errno_text(errno).c_str());
+      return pause(now() + strangers::PATIENCE);
     }
     const int number = fd.get();
-    strangers_.add(std::move(fd), now() + seconds(options_.timeout_s));
+    strangers_.add(std::move(fd), now(), seconds(options_.timeout_s));
     add_to_epoll(number, EPOLLIN);
     set_timer();
     serve_stranger(number);
   }
 }
 
+// The listener is level-triggered: those who wait there would keep the descriptor busy.
+void hub::pause(std::optional<clock::time_point> until) {
+  paused_until_ = until;
+  epoll_event event{};
+  event.events = until ? 0 : std::uint32_t{EPOLLIN};
+  event.data.fd = listener_.get();
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.get(), &event) != 0) fail("epoll_ctl");
+  set_timer();
+}
+
 void hub::serve_stranger(int fd) {
-  std::optional<strangers::guest> guest = strangers_.serve(fd, keys_);
+  std::optional<strangers::guest> guest = strangers_.serve(fd, invitations_.keys());
+  if (paused_until_ && strangers_.size() < strangers::MOST) pause(std::nullopt);
   if (!guest) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   welcome(std::move(*guest));
@@ -306,50 +319,23 @@ void hub::welcome(strangers::guest&& guest) {
   const auto turn_away = [&](frame_type type, const std::string& why) {
     stream.put(type, why);
     stream.flush();
-    ::shutdown(stream.fd(), SHUT_WR);
+    stream.end();
   };
   if (guest.words.root != id_)
     return turn_away(frame_type::refusal, "the URL is of another transport");
+  // One that it has left, before it called again, may not know that yet.
+  if (pair* const before = find(name); before != nullptr) before->progress();
   pair* const there = find(name);
   if (there != nullptr && (there->now() != pair::state::connecting || !there->is_calling_out()))
     return turn_away(frame_type::refusal, "this connection is there already");
   // Both have called: the call of the hub with the lower id counts.
   if (there != nullptr && id_ < name.peer) return turn_away(frame_type::yield, {});
-  if (const std::string why = use(guest.which); !why.empty())
+  if (const std::string why = invitations_.use(guest.which, now()); !why.empty())
     return turn_away(frame_type::refusal, why);
   if (there != nullptr) return there->let_in(std::move(stream));
-  auto made = std::make_shared<pair>(static_cast<pair_owner&>(*this), name);
-  peers_[name.peer].pairs.emplace(name.number, made.get());
+  auto made = make_pair(name);
   callers_.emplace(made.get(), made);
   made->let_in(std::move(stream));
-}
-
-// Answers why that URL cannot be used.
-std::string hub::use(std::size_t which) {
-  expire_urls();
-  invitation& one = invitations_[which];
-  if (!one.over.empty()) return one.over;
-  if (one.uses > 0 && --one.uses == 0) one.over = "the URL has been used as often as it may be";
-  return {};
-}
-
-// Those that are over stay known for a while, so that their holders can be told.
-void hub::expire_urls() {
-  constexpr std::size_t MOST_OVER = 64;
-  std::size_t over = 0;
-  for (invitation& one : invitations_) {
-    if (one.over.empty() && one.due <= now()) one.over = "the time of the URL is over";
-    over += !one.over.empty();
-  }
-  for (std::size_t i = 0; i < invitations_.size() && over > MOST_OVER;) {
-    if (invitations_[i].over.empty()) {
-      ++i;
-      continue;
-    }
-    invitations_.erase(invitations_.begin() + static_cast<std::ptrdiff_t>(i));
-    keys_.erase(keys_.begin() + static_cast<std::ptrdiff_t>(i));
-    --over;
-  }
 }
 
 void hub::look_at_time() {
@@ -359,21 +345,22 @@ void hub::look_at_time() {
   timer_at_.reset();
   const clock::time_point at = now();
   for (const int fd : strangers_.due(at)) strangers_.drop(fd);
-  std::vector<std::shared_ptr<pair>> late;
-  for (auto& [id, with] : peers_)
-    for (auto& [number, one] : with.pairs)
-      if (one->now() == pair::state::connecting && one->due() <= at)
-        late.push_back(one->shared_from_this());
-  for (const auto& one : late) one->expire();
+  if (paused_until_ && (strangers_.size() < strangers::MOST || *paused_until_ <= at))
+    pause(std::nullopt);
+  while (!under_way_.empty() && under_way_.begin()->first <= at) {
+    const std::shared_ptr<pair> late = under_way_.begin()->second->shared_from_this();
+    under_way_.erase(under_way_.begin());
+    late->expire();
+  }
   set_timer();
 }
 
 // Rings when the first of those who are not there yet runs out of time.
 void hub::set_timer() {
   std::optional<clock::time_point> next = strangers_.next_due();
-  for (const auto& [id, with] : peers_)
-    for (const auto& [number, one] : with.pairs)
-      if (one->now() == pair::state::connecting && (!next || one->due() < *next)) next = one->due();
+  if (!under_way_.empty() && (!next || under_way_.begin()->first < *next))
+    next = under_way_.begin()->first;
+  if (paused_until_ && (!next || *paused_until_ < *next)) next = paused_until_;
   if (!next || (timer_at_ && *timer_at_ <= *next)) return;
   timer_at_ = next;
   const auto left = std::max(clock::duration(std::chrono::milliseconds(1)), *next - now());

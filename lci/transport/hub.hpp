@@ -10,14 +10,16 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "lci/attr.hpp"
 #include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
-#include "lci/boot/seal.hpp"
+#include "lci/transport/invitations.hpp"
 #include "lci/transport/pair.hpp"
 #include "lci/transport/setup_options.hpp"
 #include "lci/transport/strangers.hpp"
@@ -27,8 +29,8 @@ namespace lci::transports {
 
 class hub final : private pair_owner {
  public:
-  static constexpr std::size_t MOST_URLS = 1024;  // valid at a time
-  static constexpr int MOST_ACCEPTS = 32;         // in a row
+  static constexpr int MOST_ACCEPTS = 32;  // in a row
+  static constexpr std::size_t MOST_WARNINGS = 10;
 
   // Why there can be no connections in this build, or nothing.
   static std::optional<std::string> why_unsupported();
@@ -54,13 +56,10 @@ class hub final : private pair_owner {
   const std::string& id() const noexcept override { return id_; }
   // Sockets of those who have not proven that they know a secret.
   std::size_t strangers_now() const noexcept { return strangers_.size(); }
+  // Set-ups that have neither succeeded nor failed.
+  std::size_t under_way_now() const noexcept { return under_way_.size(); }
 
  private:
-  struct invitation {
-    clock::time_point due;  // max(): none
-    int uses = 0;           // left; -1: any
-    std::string over;       // why it is not valid any more
-  };
   // The connections with one other hub.
   struct peer {
     std::uint32_t called = 0;  // the last number that connect() gave
@@ -80,10 +79,10 @@ class hub final : private pair_owner {
   void add_to_epoll(int fd, std::uint32_t events);
   bool handle(int fd, std::uint32_t events);
   void accept_all();
+  void pause(std::optional<clock::time_point> until);
+  std::shared_ptr<pair> make_pair(const pair_name& name);
   void serve_stranger(int fd);
   void welcome(strangers::guest&& guest);
-  std::string use(std::size_t which);
-  void expire_urls();
   void look_at_time();
   void set_timer();
   pair* find(const pair_name& name) noexcept;
@@ -95,8 +94,7 @@ class hub final : private pair_owner {
   base::unshared is_ours_;  // listener_
   int port_ = 0;
   strangers strangers_;
-  std::vector<boot::job_key> keys_;
-  std::vector<invitation> invitations_;  // by index of keys_
+  invitations invitations_;
   struct watched {
     pair* one;
     bool is_writing;
@@ -105,7 +103,11 @@ class hub final : private pair_owner {
   std::unordered_map<std::string, peer> peers_;               // by id
   std::unordered_map<pair*, std::shared_ptr<pair>> callers_;  // let in, not connected yet
   std::deque<std::shared_ptr<pair>> accepted_;
+  // Set-ups under way, the one that runs out of time first in front.
+  std::set<std::pair<clock::time_point, pair*>> under_way_;
   std::optional<clock::time_point> timer_at_;
+  std::optional<clock::time_point> paused_until_;  // nobody is accepted for the moment
+  std::size_t warnings_ = 0;
 };
 
 }  // namespace lci::transports

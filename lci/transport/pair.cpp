@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "lci/base/log.hpp"
-#include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
 #include "lci/transport/strangers.hpp"
 #include "lci/transport/url.hpp"
@@ -95,7 +94,8 @@ std::string pair::describe() const {
 
 void pair::become(step s) noexcept {
   step_ = s;
-  LCI_RACE_POINT(name_of(s));
+  if (owner_ != nullptr && owner_->options().on_step != nullptr)
+    owner_->options().on_step(name_of(s));
   if ((s == step::connected || s == step::closed) && owner_ != nullptr) owner_->is_settled(*this);
 }
 
@@ -109,6 +109,7 @@ void pair::call(const sockaddr_storage& to, socklen_t size, const boot::job_key&
   exchange_ = std::make_unique<boot::key_exchange>();
   socket_.reset(::socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!socket_) throw backend_error("transport: socket: " + boot::errno_text(errno));
+  is_ours_.reset(socket_.get());
   keep_alive(socket_.get());
   const int error =
       ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&to), size) == 0 ? 0 : errno;
@@ -183,6 +184,7 @@ bool pair::read_answer() {
   exchange_.reset();
   key_.reset();
   answer_.clear();
+  is_ours_.reset();
   stream_.emplace(std::move(socket_), std::move(*seal));
   say(frame_type::join, join_words{owner_->id(), name_.peer, name_.number}.text());
   say_settings();
@@ -226,12 +228,17 @@ void pair::handle(control_stream::frame&& got) {
       if (on_message)
         on_message(got.body);
       else
-        early_.push_back(std::move(got.body));
+        keep_early(std::move(got.body));
       return;
     default:
       if (step_ != step::connected) return handle_setup(std::move(got));
   }
   throw backend_error("the peer sent what does not belong here");
+}
+
+void pair::keep_early(std::string&& message) {
+  if (early_.size() == MOST_EARLY) throw backend_error("nobody takes the peer's messages here");
+  early_.push_back(std::move(message));
 }
 
 void pair::handle_setup(control_stream::frame&& got) {
@@ -286,9 +293,10 @@ void pair::drop_socket() noexcept {
   if (owner_ != nullptr) owner_->unwatch(fd());
   if (stream_) {
     stream_->flush();
-    ::shutdown(stream_->fd(), SHUT_WR);
+    stream_->end();
   }
   stream_.reset();
+  is_ours_.reset();
   socket_.reset();
 }
 

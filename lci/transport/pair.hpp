@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
 #include "lci/boot/key_exchange.hpp"
 #include "lci/handles.hpp"
@@ -53,6 +54,7 @@ class pair_owner {
 class pair : public std::enable_shared_from_this<pair> {
  public:
   enum class state { connecting, connected, closed };
+  static constexpr std::size_t MOST_EARLY = 64;  // messages
   ~pair();
   pair(const pair&) = delete;
   pair& operator=(const pair&) = delete;
@@ -119,6 +121,7 @@ class pair : public std::enable_shared_from_this<pair> {
   bool serve_stream();
   void handle(control_stream::frame&& got);
   void handle_setup(control_stream::frame&& got);
+  void keep_early(std::string&& message);
   void settle(const std::string& theirs);
   void introduce(const std::string& theirs);
   void say(frame_type type, std::string_view body);
@@ -142,6 +145,7 @@ class pair : public std::enable_shared_from_this<pair> {
   std::vector<std::string> early_;
   // Until the connection is sealed.
   boot::unique_fd socket_;
+  base::unshared is_ours_;  // socket_: it closes when this process ends
   std::optional<boot::job_key> key_;
   std::unique_ptr<boot::key_exchange> exchange_;
   std::string answer_;

@@ -51,6 +51,10 @@ global_attr_t defaults_of_pair(const global_attr_t& of_job) {
   out.alloc_default_device = true;
   out.alloc_default_packet_pool = true;
   out.alloc_default_endpoint = true;
+  // Its tables are the largest part of a small runtime. A connection has no sends and receives that
+  // have to be matched, and no collectives.
+  out.alloc_default_matching_engine = false;
+  out.failure_notice = attr_failure_notice_t::all;  // there is one peer
   return out;
 }
 
@@ -79,6 +83,7 @@ pair_runtime::pair_runtime(int me, const global_attr_t& defaults, std::vector<st
 }
 
 pair_runtime::~pair_runtime() {
+  if (runtime::global().is_forked) return;  // it is the parent's
   if (is_whole_) runtime::global().runtimes.remove(*runtime_);
   if (opening_ != nullptr) base::free_live(opening_, "net_context");
   base::free_live(runtime_, "runtime");

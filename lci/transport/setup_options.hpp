@@ -20,8 +20,10 @@ struct setup_options {
   int uses = 0;                        // of a URL; 0: any number of peers
   std::vector<std::string> providers;  // allowed: "shm", "ibv", "ofi"; empty: all
   bool use_gpu = true;
-  double timeout_s = 10;                 // of one set-up, and of a stranger
-  clock::time_point (*now)() = nullptr;  // for tests; null: the clock
+  double timeout_s = 10;  // of one set-up, and of a stranger
+  // For tests. Null: the clock; nobody is told of each step of a set-up.
+  clock::time_point (*now)() = nullptr;
+  void (*on_step)(const char* name) = nullptr;
 };
 
 }  // namespace lci::transports

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "lci/base/race_point.hpp"
 #include "lci/transport/control_stream.hpp"
 
 namespace lci::transports {
@@ -13,6 +12,10 @@ namespace lci::transports {
 namespace {
 
 constexpr std::size_t ID_BYTES = 16;
+// Of the frame: its type, and the length of its body.
+constexpr std::string_view JOIN_HEAD{"\1\x24\0\0\0", 5};
+static_assert(JOIN_HEAD[0] == static_cast<char>(frame_type::join) &&
+              JOIN_HEAD[1] == join_words::SIZE && JOIN_HEAD.size() == control_stream::HEAD);
 
 std::string digits_of(std::string_view bytes) {
   constexpr char DIGITS[] = "0123456789abcdef";
@@ -52,21 +55,27 @@ std::optional<join_words> join_words::in(std::string_view body) {
   return out;
 }
 
-int strangers::add(boot::unique_fd socket, clock::time_point due) {
+bool strangers::make_room(clock::time_point now) noexcept {
+  if (all_.size() < MOST) return true;
+  if (now < patient_until()) return false;
+  drop(by_age_.begin()->second);
+  return true;
+}
+
+clock::time_point strangers::patient_until() const {
+  return all_.at(by_age_.begin()->second).since + PATIENCE;
+}
+
+void strangers::add(boot::unique_fd socket, clock::time_point now, clock::duration time) {
   const int fd = socket.get();
-  int dropped = -1;
-  if (all_.size() >= MOST) {
-    dropped = by_age_.begin()->second;
-    drop(dropped);
-  }
   stranger one;
   one.socket = std::move(socket);
   one.is_ours.reset(fd);
-  one.due = due;
+  one.since = now;
+  one.due = now + time;
   one.age = next_age_++;
   by_age_.emplace(one.age, fd);
   all_.emplace(fd, std::move(one));
-  return dropped;
 }
 
 void strangers::drop(int fd) noexcept {
@@ -90,11 +99,13 @@ std::optional<clock::time_point> strangers::next_due() const {
 
 // False: it is none of those who were invited.
 bool strangers::answer(stranger& one, const std::vector<boot::job_key>& keys) {
+  const std::optional<std::size_t> which = boot::key_exchange::find(one.in, keys);
+  if (!which) return false;
   const boot::key_exchange exchange;
-  auto admitted = exchange.admit(one.in, keys);
+  auto admitted = exchange.admit(one.in, keys[*which]);
   if (!admitted) return false;
   one.in.clear();
-  one.which = admitted->which;
+  one.which = *which;
   one.seal.emplace(std::move(admitted->stream));
   // The first bytes on this side: the system takes them all.
   return ::send(one.socket.get(), admitted->answer.data(), admitted->answer.size(),
@@ -115,12 +126,12 @@ std::optional<strangers::guest> strangers::serve(int fd, const std::vector<boot:
     if (one.in.size() < wanted) continue;
     if (!one.seal) {
       if (!answer(one, keys)) break;
-      LCI_RACE_POINT("strangers.serve.after_answer");
+      if (on_answer_ != nullptr) on_answer_("a stranger is answered");
       continue;
     }
     std::string plain;
     if (!one.seal->open(one.in, plain) || plain.size() != control_stream::HEAD + join_words::SIZE ||
-        plain[0] != static_cast<char>(frame_type::join))
+        plain.substr(0, control_stream::HEAD) != JOIN_HEAD)
       break;
     const auto words = join_words::in(std::string_view(plain).substr(control_stream::HEAD));
     guest out{std::move(one.socket), std::move(*one.seal), one.which, *words};

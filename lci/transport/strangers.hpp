@@ -1,7 +1,8 @@
 // Those who have called and not proven yet that they know the secret of a URL. Owned by a hub.
 // Threads: single, with the hub. Always true: none can make us hold more than FEW bytes, nor stay
-// longer than its time; beyond MOST the oldest is dropped; who sends what is wrong gets no byte and
-// is hung up on.
+// longer than its time; who sends what is wrong gets no byte and is hung up on. Beyond MOST the
+// oldest makes room for a newcomer, once it has had PATIENCE to say what takes an honest caller a
+// round trip; until then newcomers wait in the system's queue, in their order.
 #pragma once
 
 #include <cstddef>
@@ -35,6 +36,7 @@ struct join_words {
 class strangers {
  public:
   static constexpr std::size_t MOST = 256;
+  static constexpr std::chrono::milliseconds PATIENCE{1000};
   static constexpr std::size_t RECORD = 4 + 5 + join_words::SIZE + 16;  // the first, sealed
   static constexpr std::size_t FEW = boot::key_exchange::MESSAGE + RECORD;
 
@@ -46,10 +48,17 @@ class strangers {
     join_words words;
   };
 
+  // on_answer: for tests.
+  explicit strangers(void (*on_answer)(const char*) = nullptr) noexcept : on_answer_(on_answer) {}
+
   bool has(int fd) const noexcept { return all_.contains(fd); }
   std::size_t size() const noexcept { return all_.size(); }
-  // Answers the descriptor of one that was dropped for it; -1: none. Throws std::bad_alloc.
-  int add(boot::unique_fd socket, clock::time_point due);
+  // Whether another may be added: drops the oldest for it, if need be and if its PATIENCE is over.
+  bool make_room(clock::time_point now) noexcept;
+  // When the oldest can be dropped for another.
+  clock::time_point patient_until() const;
+  // Throws std::bad_alloc.
+  void add(boot::unique_fd socket, clock::time_point now, clock::duration time);
   // Reads what it sent. Nothing: it has not proven itself yet, or is no more here: has() tells.
   std::optional<guest> serve(int fd, const std::vector<boot::job_key>& keys);
   // Those whose time is over, to be dropped; when the next one's is.
@@ -61,7 +70,7 @@ class strangers {
   struct stranger {
     boot::unique_fd socket;
     base::unshared is_ours;  // socket: it closes when this process ends
-    clock::time_point due;
+    clock::time_point since, due;
     std::uint64_t age = 0;
     std::string in;  // of its first message, then of its first record
     std::optional<boot::sealed_stream> seal;
@@ -69,6 +78,7 @@ class strangers {
   };
   bool answer(stranger& one, const std::vector<boot::job_key>& keys);
 
+  void (*const on_answer_)(const char*);
   std::unordered_map<int, stranger> all_;  // by descriptor
   std::map<std::uint64_t, int> by_age_;    // the same; their times end in this order
   std::uint64_t next_age_ = 0;
