@@ -1,5 +1,6 @@
 // Progress of a transport, and the threads that wait for it.
 #include <algorithm>
+#include <utility>
 
 #include "lci/errors.hpp"
 #include "lci/transport/core.hpp"

@@ -2,6 +2,7 @@
 #include "lci/transport/link.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
@@ -76,6 +77,12 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
   under_way_.clear();
   for (const auto& op : all) op->end(lost, owner_.calls());
   keys_.clear();
+  // lci reports the loss of the peer once; the operations have it already.
+  try {
+    if (pair_ != nullptr && device_.p_impl != nullptr)
+      progress_x().runtime(runtime_).device(device_)();
+  } catch (const std::exception&) {
+  }
   flights_.clear();
   regions_.clear();
   // lci uses no buffer any more when this returns.

@@ -1,5 +1,6 @@
 // Operations of a link: posting their pieces, their notifications, and their ends.
 #include <algorithm>
+#include <utility>
 
 #include "lci/errors.hpp"
 #include "lci/post.hpp"

@@ -1,5 +1,7 @@
 #include "lci/transport/messages.hpp"
 
+#include <utility>
+
 namespace lci::transports {
 
 namespace {
