@@ -40,10 +40,9 @@ device_t device_to_serve(const detail::sync_args& args) {
 // Nothing under way in any runtime can signal this object by itself, and no other rank can name it:
 // only code of the program can, in a handler of the device or in another thread.
 bool is_left_alone(const comp_impl_t& object, const proto::device_queues& held_up) {
-  const std::vector<runtime_impl_t*>& all = runtime::global().runtimes;
-  return std::none_of(all.begin(), all.end(), [&](runtime_impl_t* each) {
-    return (each->core.n > 1 && each->core.rcomps.has(object)) ||
-           std::any_of(each->devices.begin(), each->devices.end(), [&](device_impl_t* device) {
+  return !runtime::global().runtimes.any_of([&](runtime_impl_t& each) {
+    return (each.core.n > 1 && each.core.rcomps.has(object)) ||
+           std::any_of(each.devices.begin(), each.devices.end(), [&](device_impl_t* device) {
              return api::may_signal(device->queues, object, held_up);
            });
   });
@@ -54,9 +53,8 @@ bool has_lost_ranks(const runtime_impl_t& runtime) { return runtime.core.peers.e
 // What waits for a lost rank may never end, so after a loss no guard keeps an object from being
 // freed.
 bool is_end_sure(const comp::held& by) {
-  const std::vector<runtime_impl_t*>& all = runtime::global().runtimes;
-  return std::none_of(all.begin(), all.end(), [&](const runtime_impl_t* each) {
-    return (by.of == nullptr || by.of == each) && has_lost_ranks(*each);
+  return !runtime::global().runtimes.any_of([&](const runtime_impl_t& each) {
+    return (by.of == nullptr || by.of == &each) && has_lost_ranks(each);
   });
 }
 
@@ -67,10 +65,10 @@ void must_not_be_held(const comp_impl_t& object) {
                          comp::name_of(object.attr.comp_type) + " that a running " + by.by +
                          " will signal at its end");
   if (object.attr.comp_type != attr_comp_type_t::sync) return;
-  for (runtime_impl_t* const each : runtime::global().runtimes)
-    if (each->shared.gpu.streams.waits_for(object))
-      throw argument_error(
-          "free_comp: argument comp is a synchronizer for which a stream waits (stream_wait)");
+  if (runtime::global().runtimes.any_of(
+          [&](runtime_impl_t& each) { return each.shared.gpu.streams.waits_for(object); }))
+    throw argument_error(
+        "free_comp: argument comp is a synchronizer for which a stream waits (stream_wait)");
 }
 
 }  // namespace
@@ -117,8 +115,8 @@ void free_comp(const free_comp_args& args) {
   api::check_given(args.runtime);
   comp_impl_t& object = comp::any(*args.comp, "free_comp");
   must_not_be_held(object);
-  for (runtime_impl_t* const runtime : runtime::global().runtimes)
-    runtime->core.rcomps.bury(object);
+  runtime::global().runtimes.for_each(
+      [&](runtime_impl_t& runtime) { runtime.core.rcomps.bury(object); });
   switch (object.attr.comp_type) {
     case attr_comp_type_t::sync:
       base::free_live(static_cast<comp::sync*>(&object), "comp");

@@ -87,11 +87,13 @@ namespace {
 // The address of a packet shows its owner: one of this process's arenas, or a peer that lent it.
 __attribute__((noinline)) void put_packet(void* payload) {
   if (payload == nullptr) throw argument_error("put_upacket: packet is null");
-  for (runtime_impl_t* runtime : runtime::global().runtimes) {
-    const mem::arena& arena = runtime->core.arena;
-    if (mem::packet* const packet = mem::packet_pool::held(arena, payload); packet != nullptr)
-      return mem::release_packet(arena, packet);
-  }
+  const bool is_found = runtime::global().runtimes.any_of([&](runtime_impl_t& runtime) {
+    const mem::arena& arena = runtime.core.arena;
+    mem::packet* const packet = mem::packet_pool::held(arena, payload);
+    if (packet != nullptr) mem::release_packet(arena, packet);
+    return packet != nullptr;
+  });
+  if (is_found) return;
   runtime::refuse_fork("put_upacket");
   throw argument_error(
       "put_upacket: the pointer is not the start of a packet that the program owns");

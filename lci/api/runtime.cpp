@@ -41,10 +41,11 @@ runtime_t make_runtime(const alloc_runtime_args& args) {
     check_defaults("alloc_runtime", settings);
     name_resource(attr, args.name, args.user_context);
     runtime::global_state& g = runtime::global();
-    base::make_room(g.runtimes);
     auto* made = base::make_live<runtime_impl_t>(attr, args.device_name.get_value_or({}));
     ++g.runtimes_ever;
-    g.runtimes.push_back(made);
+    base::undo whole([&]() noexcept { base::free_live(made, "runtime"); });
+    g.runtimes.add(*made);
+    whole.keep();
     runtime::watch(*made);
     return runtime_t(made);
   } catch (...) {
@@ -57,7 +58,7 @@ void destroy_runtime(runtime_t runtime) {
   runtime_impl_t* impl = base::check_live(runtime.p_impl, "runtime");
   runtime::global_state& g = runtime::global();
   runtime::unwatch(*impl);
-  forget(g.runtimes, impl);
+  g.runtimes.remove(*impl);
   if (g.default_runtime.p_impl == impl) g.default_runtime = runtime_t();
   base::free_live(impl, "runtime");
   runtime::finalize();

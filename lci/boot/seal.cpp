@@ -72,6 +72,9 @@ sealed_stream::sealed_stream(const job_key& key, side which)
   ::randombytes_buf(greeting_.data() + SEAL_START.size(), GREETING - SEAL_START.size());
 }
 
+sealed_stream::sealed_stream(const job_key& key, side which, const session_keys& keys)
+    : key_(key), which_(which), greeted_(true), send_key_(keys.send), receive_key_(keys.receive) {}
+
 bool sealed_stream::open(std::string_view bytes, std::string& plain) {
   if (!why_.empty()) return false;
   buffer_ += bytes;
@@ -163,6 +166,8 @@ job_key::job_key(std::string_view) {
 }
 // Never reached without a key.
 sealed_stream::sealed_stream(const job_key& key, side which) : key_(key), which_(which) {}
+sealed_stream::sealed_stream(const job_key& key, side which, const session_keys&)
+    : key_(key), which_(which) {}
 bool sealed_stream::open(std::string_view, std::string&) { return false; }
 std::string sealed_stream::seal(std::string_view) { return {}; }
 

@@ -9,9 +9,9 @@
 //
 // The keys of the two directions are hashes of the job's key and both ends' random bytes (BLAKE2b);
 // records are sealed with ChaCha20-Poly1305 and numbered, all by libsodium. Callers: kv_client and
-// kv_service, for tcp. Threads: single; the key is immutable. Always true: a record that does not
-// open is passed to no one; before the first record has opened, a stranger makes us hold no more
-// than one short record.
+// kv_service, for tcp; key_exchange, which agrees on the keys in another way. Threads: single; the
+// key is immutable. Always true: a record that does not open is passed to no one; before the first
+// record has opened, a stranger makes us hold no more than one short record.
 #pragma once
 
 #include <array>
@@ -39,6 +39,11 @@ std::optional<std::string> keys_unavailable();
 // A secret for a new job: 64 hexadecimal digits.
 std::string make_secret();
 
+// The keys of the two directions of one connection.
+struct session_keys {
+  std::array<unsigned char, 32> send, receive;
+};
+
 class sealed_stream {
  public:
   enum class side { joiner, root };
@@ -47,6 +52,8 @@ class sealed_stream {
   static constexpr std::size_t MAX_FIRST = 64;          // sealed bytes of a stranger's first record
 
   sealed_stream(const job_key& key, side which);
+  // Without greetings: the two ends have agreed on these keys before.
+  sealed_stream(const job_key& key, side which, const session_keys& keys);
 
   // Send it before anything else; the root sends its own after it has received the joiner's.
   const std::string& greeting() const noexcept { return greeting_; }

@@ -16,8 +16,9 @@ namespace lci::proto {
 // What the devices of one runtime share.
 struct shared_state {
   // See core.
-  shared_state(int rank, int size, wire::imm_layout layout, int ranks_here)
-      : core(rank, size, layout, ranks_here) {}
+  shared_state(int rank, int size, wire::imm_layout layout, int ranks_here,
+               std::size_t most_reserve = mem::arena::DEFAULT_RESERVE)
+      : core(rank, size, layout, ranks_here, most_reserve) {}
   proto::core core;
   host_common host{core};
   gpu::common gpu{core, gpu_jobs};

@@ -36,27 +36,38 @@ side& side::of(runtime_impl_t& owner) {
 
 side::found_endpoint side::find(const gpu::endpoint_t& handle, const char* who) {
   if (handle.is_empty()) throw argument_error(std::string(who) + ": the endpoint is empty");
-  for (const runtime_impl_t* const runtime : runtime::global().runtimes) {
-    side* const in = side_of(*runtime);
-    if (in == nullptr) continue;
+  found_endpoint found{};
+  runtime::global().runtimes.any_of([&](const runtime_impl_t& runtime) {
+    side* const in = side_of(runtime);
+    if (in == nullptr) return false;
     const std::lock_guard lock(in->mutex_);
-    for (const std::unique_ptr<endpoint>& one : in->endpoints_)
-      if (one->record() == handle.record && one->handle().generation == handle.generation)
-        return {in, one.get()};
-  }
+    for (const std::unique_ptr<endpoint>& one : in->endpoints_) {
+      if (one->record() != handle.record || one->handle().generation != handle.generation) continue;
+      found = {in, one.get()};
+      return true;
+    }
+    return false;
+  });
+  if (found.in != nullptr) return found;
   runtime::refuse_fork(who);
   throw argument_error(std::string(who) + ": the endpoint was freed");
 }
 
 side::found_queue side::find(const gpu::queue_t& handle, const char* who) {
   if (handle.is_empty()) throw argument_error(std::string(who) + ": the queue is empty");
-  for (const runtime_impl_t* const runtime : runtime::global().runtimes) {
-    side* const in = side_of(*runtime);
-    if (in == nullptr) continue;
+  found_queue found{};
+  runtime::global().runtimes.any_of([&](const runtime_impl_t& runtime) {
+    side* const in = side_of(runtime);
+    if (in == nullptr) return false;
     const std::lock_guard lock(in->mutex_);
-    for (const owned_queue& one : in->queues_)
-      if (one.one->record() == handle.record) return {in, one.one.get()};
-  }
+    for (const owned_queue& one : in->queues_) {
+      if (one.one->record() != handle.record) continue;
+      found = {in, one.one.get()};
+      return true;
+    }
+    return false;
+  });
+  if (found.in != nullptr) return found;
   runtime::refuse_fork(who);
   throw argument_error(std::string(who) + ": the queue was freed");
 }

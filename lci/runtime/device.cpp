@@ -8,7 +8,6 @@
 #include "lci/base/spin.hpp"
 #include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
-#include "lci/runtime/global.hpp"
 
 namespace lci {
 
@@ -21,7 +20,7 @@ endpoint_impl_t::endpoint_impl_t(device_impl_t& d)
       inject_now_limit(checks_pointers ? 0 : inject_limit),
       queue(d.queues.engine().make_queue()),
       net(queue->end()) {
-  attr.uid = runtime::global().uids++;
+  attr.uid = (*device.owner().member.uids)++;
   base::make_room(device.endpoints);
   device.queues.engine().add_queue(*queue);
   device.endpoints.push_back(this);  // there is room
@@ -72,8 +71,9 @@ class progress_of_others {
 };
 
 int take_number(net_context_impl_t& net, const net::device_config& wanted) {
-  const std::lock_guard lock(runtime::global().bootstrap_lock);
-  return net.numbers.take(wanted, *runtime::global().bootstrap);
+  const runtime::job_member& member = net.owner.member;
+  const std::lock_guard lock(*member.bootstrap_lock);
+  return net.numbers.take(wanted, member.boot());
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
       queues(net.owner.shared, *net.fabric, number, config_of(wanted), pool.packets,
              net.wanted_msg_size) {
   if (packets.payloads != nullptr) queues.gpu.enter(*packets.payloads);
-  attr.uid = runtime::global().uids++;
+  attr.uid = (*owner().member.uids)++;
   attr.net_max_sends = queues.engine().config.max_sends;
   attr.ibv_td_strategy = queues.engine().config.ibv_td_strategy;
   attr.use_reg_cache = net.fabric->caps().keeps_registrations;
@@ -107,8 +107,8 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
   {
     // Programs register their remote completions, allocate a device and then communicate: no rank
     // may receive messages before its device is ready.
-    const std::lock_guard lock(runtime::global().bootstrap_lock);
-    net.numbers.meet(*runtime::global().bootstrap);
+    const std::lock_guard lock(*owner().member.bootstrap_lock);
+    net.numbers.meet(owner().member.boot());
   }
   // A listed device is complete: a caller that frees the runtime after a failure above never meets
   // an unfinished one.

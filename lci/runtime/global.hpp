@@ -1,16 +1,19 @@
 // The one mutable global of the library: how often it was initialised, which rank this is, and
-// which runtimes exist. Threads: initialise, finalise and runtime allocation by one thread at a
-// time; any thread may read in between.
+// which runtimes exist. Threads: initialise, finalise and allocation of the job's runtimes by one
+// thread at a time; any thread may read in between, and make runtimes that belong to no job.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "lci/attr.hpp"
 #include "lci/boot/bootstrap.hpp"
 #include "lci/handles.hpp"
+#include "lci/runtime/runtime_list.hpp"
 
 namespace lci::runtime {
 
@@ -26,11 +29,14 @@ struct global_state {
   int uids = 0;           // numbers devices and endpoints
   runtime_t default_runtime;
   int default_users = 0;                     // balance of g_runtime_init() and g_runtime_fina()
-  std::vector<runtime_impl_t*> runtimes;     // alive
+  runtime_list runtimes;                     // alive, those of connections included
   std::atomic<bool> has_said_no_gpu{false};  // warned that MR_DEVICE means host memory here
   void* answers = nullptr;  // state of runtime/report; made once, under lcrun, and never freed
   bool watches_forks = false;
-  bool is_forked = false;  // from an initialized process: nothing above belongs to this one
+  std::atomic<int> alone{0};  // users of runtime::start_alone()
+  std::mutex alone_lock;      // of the first of them, in any thread; guards watches_forks as well
+  std::optional<global_attr_t> alone_defaults;  // of the environment, read once
+  bool is_forked = false;  // from a process that used lci: nothing above belongs to this one
 };
 
 namespace detail {

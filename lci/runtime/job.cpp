@@ -30,15 +30,17 @@ namespace {
 // docs/decisions/0034-forked-children.md.
 void leave_to_parent() noexcept {
   global_state& g = global();
-  if (g.initialized == 0) return;
+  if (g.initialized == 0 && g.alone.load(std::memory_order_relaxed) == 0) return;
   base::type_stable_pool::orphan_all();
   mem::forget_hand();
   g.default_runtime = runtime_t();
-  g.runtimes.clear();
+  g.runtimes.leave_to_parent();
   g.is_forked = true;
 }
 
+// Any thread: connections may be the first to use the library.
 void watch_forks(global_state& g) {
+  const std::lock_guard lock(g.alone_lock);
   if (g.watches_forks) return;
   base::type_stable_pool::expect_fork();
   if (pthread_atfork(nullptr, nullptr, &leave_to_parent) != 0) throw std::bad_alloc();
@@ -84,6 +86,23 @@ void finalize() {
   g.unheard = std::vector<boot::departure>();
   g.rank = -1;
   g.size = -1;
+}
+
+void start_alone() {
+  refuse_fork("a connection");
+  global_state& g = global();
+  watch_forks(g);
+  g.alone.fetch_add(1, std::memory_order_relaxed);
+}
+
+void end_alone() noexcept { global().alone.fetch_sub(1, std::memory_order_relaxed); }
+
+global_attr_t defaults_now() {
+  global_state& g = global();
+  if (g.initialized != 0) return g_default_attr;
+  const std::lock_guard lock(g.alone_lock);
+  if (!g.alone_defaults) g.alone_defaults = read_defaults();
+  return *g.alone_defaults;
 }
 
 }  // namespace runtime

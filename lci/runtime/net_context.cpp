@@ -16,35 +16,54 @@ namespace {
 
 std::string next_key(const char* of, runtime_impl_t& owner) {
   // Runtimes and contexts are made in the same order on all ranks, so their numbers agree.
-  return std::string("lci.") + of + "." + std::to_string(runtime::global().runtimes_ever) + "." +
+  return std::string("lci.") + of + "." + std::to_string(*owner.member.numbered) + "." +
          std::to_string(owner.net_contexts.size());
 }
 
 }  // namespace
 
-net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_context_attr_t& wanted)
+net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_context_attr_t& wanted,
+                                       std::vector<std::string> allowed)
     : owner(runtime),
       attr(wanted),
       wanted_msg_size(wanted.max_msg_size),
       inside_(owner.core.me, owner.core.n, [this] { say_once(); }),
       between_(owner.core.me, owner.core.n, [this] { say_once(); }),
       numbers(next_key("devices", owner)) {
+  // Once the ranks have agreed, nothing may fail on one rank alone.
+  base::make_room(owner.net_contexts);
+  opening_ = std::make_unique<runtime::opening>(order_from(std::move(allowed)), inside_, between_);
+}
+
+// What fails below leaves a whole object behind, which its destructor ends.
+net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_context_attr_t& wanted)
+    : net_context_impl_t(runtime, wanted, std::vector<std::string>()) {
+  {
+    const std::lock_guard lock(*owner.member.bootstrap_lock);
+    runtime::open_all(*opening_, owner.member.boot());
+  }
+  finish();
+}
+
+runtime::network_order net_context_impl_t::order_from(std::vector<std::string> allowed) const {
   runtime::network_order order;
   order.attr = attr;
-  order.shm_enable = g_default_attr.shm_enable;
+  order.shm_enable = owner.member.defaults->shm_enable;
   order.arena = &owner.core.arena;
   order.regions = &owner.core.regions;
   order.peers = &owner.core.peers;
-  order.use_reg_cache = g_default_attr.use_reg_cache;
+  order.use_reg_cache = owner.member.defaults->use_reg_cache;
   order.key = next_key("address", owner);
-  // Once the ranks have agreed, nothing may fail on one rank alone.
-  base::make_room(owner.net_contexts);
-  const std::lock_guard lock(runtime::global().bootstrap_lock);
-  runtime::opened_networks opened =
-      runtime::open_networks(order, *runtime::global().bootstrap, inside_, between_);
+  order.allowed = std::move(allowed);
+  return order;
+}
+
+void net_context_impl_t::finish() {
+  runtime::opened_networks opened = opening_->result();
+  opening_.reset();
   fabric = std::move(opened.fabric);
   has_local = opened.has_local;
-  runtime::set_ranks_on_machine(opened.ranks_on_machine);
+  if (owner.member.is_job) runtime::set_ranks_on_machine(opened.ranks_on_machine);
   summary_ = std::move(opened.summary);
   // The first context's words: a remote name is valid with all contexts.
   if (!owner.core.seal.is_set()) owner.core.seal = proto::rmr_seal::of(opened.words);
@@ -61,6 +80,7 @@ net_context_impl_t::net_context_impl_t(runtime_impl_t& runtime, const net_contex
 }
 
 net_context_impl_t::~net_context_impl_t() {
+  if (fabric == nullptr) return;  // it was never finished
   owner.core.rcomps.for_each_engine([this](proto::match_target& one) {
     proto::matcher::of(one).part_with(owner.shared.host, *fabric);
   });

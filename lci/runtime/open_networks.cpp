@@ -55,58 +55,42 @@ std::string peers_over(int count, const net::provider& network) {
          std::string(network.name);
 }
 
-// One opened network and its provider.
-struct one_network {
-  const net::provider* provider = nullptr;
-  std::unique_ptr<net::fabric> fabric;
-};
+}  // namespace
 
-class opening {
- public:
-  opening(const network_order& order, boot::bootstrap& boot, directory& inside, directory& between)
-      : order_(order),
-        boot_(boot),
-        inside_(inside),
-        between_(between),
-        me_(inside.rank()),
-        wanted_(order.attr.backend) {}
-  opened_networks run();
+opening::opening(network_order order, directory& inside, directory& between)
+    : order_(std::move(order)),
+      inside_(inside),
+      between_(between),
+      me_(inside.rank()),
+      wanted_(order_.attr.backend) {}
 
- private:
-  void open_inner();
-  void introduce();
-  bool needs_outer() const;
-  void require_all_inside() const;
-  const net::provider& choose_outer() const;
-  void open_outer();
-  void require_all_reached(const std::vector<std::string>& addresses) const;
-  opened_networks put_together();
-  std::vector<std::string> exchange(const std::string& key, const std::string& mine);
-  bool is_inner_wanted() const noexcept { return wanted_ != attr_backend_t::none && wants(inner_); }
-  bool wants(const one_network& it) const noexcept {
-    return it.provider != nullptr && it.provider->backend == wanted_;
+std::string opening::begin() {
+  open_inner();
+  introduction mine;
+  mine.word = random_word();
+  if (wanted_ != attr_backend_t::none) mine.wanted = text_of("backend", wanted_);
+  if (inner_.fabric != nullptr) {
+    mine.place = inner_.provider->place();
+    mine.address = inner_.fabric->address();
   }
+  return runtime::text_of(VERSION, mine);
+}
 
-  const network_order& order_;
-  boot::bootstrap& boot_;
-  directory& inside_;
-  directory& between_;
-  const int me_;
-  const attr_backend_t wanted_;
-  one_network inner_, outer_;
-  std::string why_no_inner_;
-  std::vector<introduction> all_;
-  std::vector<net::way> ways_;
-};
+std::optional<std::string> opening::heard(const std::vector<std::string>& said) {
+  if (has_opened_outer_) {
+    connect_outer(said);
+    return std::nullopt;
+  }
+  read_introductions(said);
+  if (is_inner_wanted()) require_all_inside();
+  if (!needs_outer()) return std::nullopt;
+  has_opened_outer_ = true;
+  return open_outer();
+}
 
-std::vector<std::string> opening::exchange(const std::string& key, const std::string& mine) {
-  boot_.put(key, mine);
-  boot_.fence();
-  // Read now: at first contact any thread may ask, and the bootstrap serves one thread only.
-  std::vector<std::string> said;
-  said.reserve(static_cast<std::size_t>(inside_.size()));
-  for (int r = 0; r < inside_.size(); ++r) said.push_back(boot_.get(r, key));
-  return said;
+bool opening::is_allowed(const net::provider& p) const noexcept {
+  return order_.allowed.empty() ||
+         std::find(order_.allowed.begin(), order_.allowed.end(), p.name) != order_.allowed.end();
 }
 
 void opening::open_inner() {
@@ -115,7 +99,9 @@ void opening::open_inner() {
     why_no_inner_ = "this build has none";
     return;
   }
-  why_no_inner_ = order_.shm_enable ? inner_.provider->probe() : "switched off by shm_enable";
+  why_no_inner_ = !is_allowed(*inner_.provider) ? "not allowed here"
+                  : order_.shm_enable           ? inner_.provider->probe()
+                                                : "switched off by shm_enable";
   if (why_no_inner_.empty())
     inner_.fabric = inner_.provider->open(config_of(order_, inside_, me_));
   else if (is_inner_wanted())
@@ -123,15 +109,7 @@ void opening::open_inner() {
                         " is not usable: " + why_no_inner_);
 }
 
-void opening::introduce() {
-  introduction mine;
-  mine.word = random_word();
-  if (wanted_ != attr_backend_t::none) mine.wanted = text_of("backend", wanted_);
-  if (inner_.fabric != nullptr) {
-    mine.place = inner_.provider->place();
-    mine.address = inner_.fabric->address();
-  }
-  const std::vector<std::string> said = exchange(order_.key, runtime::text_of(VERSION, mine));
+void opening::read_introductions(const std::vector<std::string>& said) {
   std::vector<std::string> addresses;
   for (std::size_t r = 0; r < said.size(); ++r) {
     all_.push_back(read_introduction(said[r], static_cast<int>(r), VERSION));
@@ -158,19 +136,21 @@ void opening::require_all_inside() const {
                       all_[static_cast<std::size_t>(me_)].place + "\")");
 }
 
+std::string opening::why_not(const net::provider& p) const {
+  if (wanted_ != attr_backend_t::none && wanted_ != p.backend)
+    return "not the backend that was asked for";
+  if (stays_inside(p))
+    return !why_no_inner_.empty() ? why_no_inner_
+                                  : "does not reach " + list_ranks(elsewhere(all_, me_)) +
+                                        ", on other hosts or in other containers";
+  return is_allowed(p) ? p.probe() : "not allowed here";
+}
+
 // The first provider that is wanted and usable. The error lists every one with its reason.
 const net::provider& opening::choose_outer() const {
   std::string reasons;
   for (const net::provider& p : net::providers()) {
-    std::string reason;
-    if (wanted_ != attr_backend_t::none && wanted_ != p.backend)
-      reason = "not the backend that was asked for";
-    else if (stays_inside(p))
-      reason = !why_no_inner_.empty() ? why_no_inner_
-                                      : "does not reach " + list_ranks(elsewhere(all_, me_)) +
-                                            ", on other hosts or in other containers";
-    else
-      reason = p.probe();
+    const std::string reason = why_not(p);
     if (reason.empty()) return p;
     reasons += "\n  " + std::string(p.name) + ": " + reason;
   }
@@ -180,21 +160,21 @@ const net::provider& opening::choose_outer() const {
 }
 
 // A rank that cannot open one tells the others, and only then gives up.
-void opening::open_outer() {
-  std::string told;
-  std::exception_ptr problem;
+std::string opening::open_outer() {
   try {
     outer_.provider = &choose_outer();
     const std::vector<int> neighbours = on_machine(all_, me_);
     const auto number = std::find(neighbours.begin(), neighbours.end(), me_) - neighbours.begin();
     outer_.fabric = outer_.provider->open(config_of(order_, between_, static_cast<int>(number)));
-    told = tell_network(outer_.provider->name, outer_.fabric->address());
+    return tell_network(outer_.provider->name, outer_.fabric->address());
   } catch (const std::exception& e) {
-    problem = std::current_exception();
-    told = tell_failure(e.what());
+    problem_ = std::current_exception();
+    return tell_failure(e.what());
   }
-  const std::vector<std::string> said = exchange(order_.key + ".network", told);
-  if (problem) std::rethrow_exception(problem);
+}
+
+void opening::connect_outer(const std::vector<std::string>& said) {
+  if (problem_) std::rethrow_exception(problem_);
   std::vector<std::string> addresses = addresses_in(said, me_);
   require_all_reached(addresses);
   between_.fill(std::move(addresses));
@@ -211,7 +191,7 @@ void opening::require_all_reached(const std::vector<std::string>& addresses) con
   }
 }
 
-opened_networks opening::put_together() {
+opened_networks opening::result() {
   const auto others = static_cast<int>(std::count(ways_.begin(), ways_.end(), net::way::local)) -
                       (inner_.fabric != nullptr ? 1 : 0);
   // A rank that is alone on its host needs one network only, which also reaches itself.
@@ -237,19 +217,24 @@ opened_networks opening::put_together() {
   return out;
 }
 
-opened_networks opening::run() {
-  open_inner();
-  introduce();
-  if (is_inner_wanted()) require_all_inside();
-  if (needs_outer()) open_outer();
-  return put_together();
+void open_all(opening& steps, boot::bootstrap& boot) {
+  std::string key = steps.key();
+  for (std::optional<std::string> mine = steps.begin(); mine; key += ".network") {
+    boot.put(key, *mine);
+    boot.fence();
+    // Read now: at first contact any thread may ask, and the bootstrap serves one thread only.
+    std::vector<std::string> said;
+    said.reserve(static_cast<std::size_t>(boot.size()));
+    for (int r = 0; r < boot.size(); ++r) said.push_back(boot.get(r, key));
+    mine = steps.heard(said);
+  }
 }
-
-}  // namespace
 
 opened_networks open_networks(const network_order& order, boot::bootstrap& boot, directory& inside,
                               directory& between) {
-  return opening(order, boot, inside, between).run();
+  opening steps(order, inside, between);
+  open_all(steps, boot);
+  return steps.result();
 }
 
 }  // namespace lci::runtime

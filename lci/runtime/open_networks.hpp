@@ -1,17 +1,22 @@
 // Opens what a net context needs, together with all other ranks: the network inside the host, one
 // between hosts, or both combined. Callers: net_context. Threads: single; lookup() any. Always
-// true: all ranks take part in the same rounds of the bootstrap, even one that could open nothing,
-// so no rank waits for it in vain.
+// true: all ranks take part in the same rounds, even one that could open nothing, so no rank waits
+// for it in vain.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lci/attr.hpp"
 #include "lci/boot/bootstrap.hpp"
 #include "lci/net/backend.hpp"
+#include "lci/net/provider.hpp"
+#include "lci/net/route.hpp"
+#include "lci/runtime/introduction.hpp"
 
 namespace lci::runtime {
 
@@ -42,6 +47,7 @@ struct network_order {
   net::peer_table* peers = nullptr;
   bool use_reg_cache = false;
   std::string key;  // the name of its addresses in the bootstrap, the same on all ranks
+  std::vector<std::string> allowed;  // providers by name; empty: all
 };
 
 struct opened_networks {
@@ -54,9 +60,57 @@ struct opened_networks {
   std::string summary;  // for people: backend, provider, device, how many peers by which network
 };
 
-// Collective. `inside` and `between` outlive the result. Throws backend_error: no network is usable
-// (with every provider and its reason); ranks that differ (by number); ranks that cannot be
-// reached.
+// The steps, one for each round in which every rank says something to all others. They never wait.
+// `inside` and `between` outlive the result. Throws backend_error: no network is usable (with every
+// provider and its reason); ranks that differ (by number); ranks that cannot be reached.
+class opening {
+ public:
+  opening(network_order order, directory& inside, directory& between);
+  const std::string& key() const noexcept { return order_.key; }
+  // What this rank says in the first round.
+  std::string begin();
+  // What all ranks have said in this round, by rank. Answers what this one says in the next round;
+  // nothing: there is none.
+  std::optional<std::string> heard(const std::vector<std::string>& said);
+  // Once after the last round.
+  opened_networks result();
+
+ private:
+  // One opened network and its provider.
+  struct one_network {
+    const net::provider* provider = nullptr;
+    std::unique_ptr<net::fabric> fabric;
+  };
+  void open_inner();
+  void read_introductions(const std::vector<std::string>& said);
+  bool needs_outer() const;
+  void require_all_inside() const;
+  std::string why_not(const net::provider& p) const;
+  const net::provider& choose_outer() const;
+  std::string open_outer();
+  void connect_outer(const std::vector<std::string>& said);
+  void require_all_reached(const std::vector<std::string>& addresses) const;
+  bool is_allowed(const net::provider& p) const noexcept;
+  bool is_inner_wanted() const noexcept { return wanted_ != attr_backend_t::none && wants(inner_); }
+  bool wants(const one_network& it) const noexcept {
+    return it.provider != nullptr && it.provider->backend == wanted_;
+  }
+
+  const network_order order_;
+  directory& inside_;
+  directory& between_;
+  const int me_;
+  const attr_backend_t wanted_;
+  one_network inner_, outer_;
+  std::string why_no_inner_;
+  std::vector<introduction> all_;
+  std::vector<net::way> ways_;
+  bool has_opened_outer_ = false;
+  std::exception_ptr problem_;  // of this rank, which the others are told before it is thrown
+};
+
+// Collective: the rounds by the bootstrap. Throws what the steps throw.
+void open_all(opening& steps, boot::bootstrap& boot);
 opened_networks open_networks(const network_order& order, boot::bootstrap& boot, directory& inside,
                               directory& between);
 

@@ -119,10 +119,10 @@ void mr_impl_t::withdraw() noexcept {
     owner.shared.gpu.gpus.running()->tidy();
 }
 
-runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name)
-    : attr(wanted),
-      shared(runtime::global().rank, runtime::global().size, layout_of(wanted),
-             boot::find_local_size(runtime::global().size)) {
+runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const runtime::job_member& of)
+    : member(of),
+      attr(wanted),
+      shared(of.rank, of.size, layout_of(wanted), of.ranks_here, of.most_reserve) {
   attr.max_imm_tag = core.imm.max_tag();
   attr.max_imm_rcomp = core.imm.max_rcomp();
   shared.gpu.gpus.set_resident(attr.gpu_resident);
@@ -130,39 +130,42 @@ runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& 
   core.max_handler_depth = attr.max_handler_depth;
   core.max_handler_wait_s = attr.max_handler_wait_s;
   core.failure_notice = attr.failure_notice;
-  if (core.n > 1 && runtime::global().bootstrap->has_news()) core.failures = &failures_;
-  try {
-    const global_attr_t& defaults = g_default_attr;
-    net_context_attr_t network;
-    static_cast<net_context_settings_t&>(network) = defaults;
-    if (!device_name.empty()) network.device_name = device_name;
-    default_net_context = net_context_t(base::make_live<net_context_impl_t>(*this, network));
-    if (attr.rdv_protocol == attr_rdv_protocol_t::auto_select)
-      attr.rdv_protocol = default_net_context.p_impl->may_use_putimm()
-                              ? attr_rdv_protocol_t::writeimm
-                              : attr_rdv_protocol_t::write;
-    if (attr.alloc_default_packet_pool) {
-      packet_pool_attr_t pool;
-      static_cast<packet_pool_settings_t&>(pool) = defaults;
-      default_packet_pool = packet_pool_t(base::make_live<packet_pool_impl_t>(*this, pool));
-    }
-    if (attr.alloc_default_matching_engine) {
-      matching_engine_attr_t engine;
-      static_cast<matching_engine_settings_t&>(engine) = defaults;
-      default_matching_engine =
-          matching_engine_t(base::make_live<matching_engine_impl_t>(*this, engine));
-      collective_engine = matching_engine_t(
-          base::make_live<matching_engine_impl_t>(*this, matching_engine_attr_t()));
-    }
-    if (attr.alloc_default_device) {
-      device_attr_t device;
-      static_cast<device_settings_t&>(device) = defaults;
-      default_device = device_t(base::make_live<device_impl_t>(*default_net_context.p_impl,
-                                                               *internal_pool().p_impl, device));
-    }
-  } catch (...) {
-    free_children();
-    throw;
+  if (core.n > 1 && member.is_job && member.boot().has_news()) core.failures = &failures_;
+}
+
+// What fails below leaves a whole object behind, which its destructor ends.
+runtime_impl_t::runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name)
+    : runtime_impl_t(wanted, runtime::member_of_job()) {
+  net_context_attr_t network;
+  static_cast<net_context_settings_t&>(network) = *member.defaults;
+  if (!device_name.empty()) network.device_name = device_name;
+  complete(*base::make_live<net_context_impl_t>(*this, network));
+}
+
+void runtime_impl_t::complete(net_context_impl_t& network) {
+  const global_attr_t& defaults = *member.defaults;
+  default_net_context = net_context_t(&network);
+  if (attr.rdv_protocol == attr_rdv_protocol_t::auto_select)
+    attr.rdv_protocol =
+        network.may_use_putimm() ? attr_rdv_protocol_t::writeimm : attr_rdv_protocol_t::write;
+  if (attr.alloc_default_packet_pool) {
+    packet_pool_attr_t pool;
+    static_cast<packet_pool_settings_t&>(pool) = defaults;
+    default_packet_pool = packet_pool_t(base::make_live<packet_pool_impl_t>(*this, pool));
+  }
+  if (attr.alloc_default_matching_engine) {
+    matching_engine_attr_t engine;
+    static_cast<matching_engine_settings_t&>(engine) = defaults;
+    default_matching_engine =
+        matching_engine_t(base::make_live<matching_engine_impl_t>(*this, engine));
+    collective_engine =
+        matching_engine_t(base::make_live<matching_engine_impl_t>(*this, matching_engine_attr_t()));
+  }
+  if (attr.alloc_default_device) {
+    device_attr_t device;
+    static_cast<device_settings_t&>(device) = defaults;
+    default_device =
+        device_t(base::make_live<device_impl_t>(network, *internal_pool().p_impl, device));
   }
 }
 
@@ -171,7 +174,7 @@ packet_pool_t runtime_impl_t::internal_pool() {
   if (hidden_pool_.is_empty()) {
     // The program has requested none, so its settings for one do not count: not npackets 0.
     packet_pool_attr_t pool;
-    pool.packet_size = g_default_attr.packet_size;
+    pool.packet_size = member.defaults->packet_size;
     runtime::check_settings<packet_pool_settings_t>("alloc_device", pool);
     hidden_pool_ = packet_pool_t(base::make_live<packet_pool_impl_t>(*this, pool));
   }

@@ -22,6 +22,7 @@
 #include "lci/runtime/device_numbers.hpp"
 #include "lci/runtime/extension.hpp"
 #include "lci/runtime/failure_detector.hpp"
+#include "lci/runtime/job_member.hpp"
 #include "lci/runtime/open_networks.hpp"
 
 namespace lci {
@@ -31,6 +32,12 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
  public:
   // Collective: exchanges addresses with all ranks. Throws what open_networks() throws.
   net_context_impl_t(runtime_impl_t& owner, const net_context_attr_t& wanted);
+  // The same by steps, for who must not wait: the caller carries what the ranks say in each round
+  // of opening(), and then calls finish(). `allowed`: see network_order.
+  net_context_impl_t(runtime_impl_t& owner, const net_context_attr_t& wanted,
+                     std::vector<std::string> allowed);
+  runtime::opening& opening() noexcept { return *opening_; }
+  void finish();
   ~net_context_impl_t();
 
   runtime_impl_t& owner;
@@ -39,10 +46,12 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
 
  private:
   void say_once() noexcept;
+  runtime::network_order order_from(std::vector<std::string> allowed) const;
 
   std::once_flag said_;
   std::string summary_;
   runtime::directory inside_, between_;
+  std::unique_ptr<runtime::opening> opening_;  // until finish(); looks into the directories
 
  public:
   std::unique_ptr<net::fabric> fabric;  // looks into the directories
@@ -50,6 +59,8 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
   runtime::device_numbers numbers;
   // Some peer is reached by a network that delivers data and then an immediate.
   bool may_use_putimm() const noexcept;
+  // For people: backend, provider, device, how many peers by which network.
+  const std::string& summary() const noexcept { return summary_; }
 };
 
 class packet_pool_impl_t : public base::live_object<packet_pool_impl_t> {
@@ -142,9 +153,16 @@ class unfinished_list {
 
 class runtime_impl_t : public base::live_object<runtime_impl_t> {
  public:
+  // Of the job.
   explicit runtime_impl_t(const runtime_attr_t& wanted, const std::string& device_name);
+  // Without a net context: the caller makes it, and then calls complete().
+  runtime_impl_t(const runtime_attr_t& wanted, const runtime::job_member& member);
   ~runtime_impl_t();
+  // Takes the net context, whole, as the default and makes the other defaults. Collective, if a
+  // device is one of them.
+  void complete(net_context_impl_t& network);
 
+  const runtime::job_member member;
   runtime_attr_t attr;
   proto::shared_state shared;
   proto::core& core = shared.core;

@@ -13,12 +13,12 @@ allocator_default_t g_allocator_default;
 
 namespace lci::proto {
 
-core::core(int rank, int size, wire::imm_layout layout, int ranks_here)
+core::core(int rank, int size, wire::imm_layout layout, int ranks_here, std::size_t most_reserve)
     : me(rank),
       n(size),
       imm(layout),
       arena(mem::fair_reserve(mem::find_address_space(), ranks_here, mem::arena::LEAST_SHARE,
-                              mem::arena::DEFAULT_RESERVE)),
+                              most_reserve)),
       regions(arena),
       allocator(&g_allocator_default),
       peers(size) {}

@@ -54,7 +54,9 @@ class failure_detector {
 class core {
  public:
   // `ranks_here`: of the job, on this host; where address space is limited they share it out.
-  core(int rank, int size, wire::imm_layout layout, int ranks_here);
+  // most_reserve: of the arena, where address space is not limited.
+  core(int rank, int size, wire::imm_layout layout, int ranks_here,
+       std::size_t most_reserve = mem::arena::DEFAULT_RESERVE);
 
   const int me;
   const int n;

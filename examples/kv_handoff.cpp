@@ -1,0 +1,186 @@
+// Two programs of a disaggregated inference service, without a job: prefill computes the pages of a
+// key/value cache and hands them to decode, which checks each as soon as it is told that it is
+// there. In the middle prefill is killed; a new one reads which pages have come and sends the rest.
+//
+//   kv_handoff [pages] [largest page in KiB]
+//
+// What it shows: bind and connect; memory, its key as text; writes with notification and batches of
+// them; reading a peer's memory; a peer that dies and one that takes its place.
+#include <lci/transport.hpp>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace {
+
+const std::size_t SMALLEST_PAGE = 16 * 1024, GROUP = 8;
+const std::uint64_t OF_GROUP = std::uint64_t{1} << 32;  // bit of a tag that names a group of pages
+
+// What both sides know: the size and place of each page, and the order in which they are computed.
+struct plan {
+  plan(std::size_t pages, std::size_t largest) : offset(1, 0), order(pages) {
+    std::mt19937_64 random(42);
+    for (std::size_t i = 0; i < pages; ++i) {
+      std::size_t size = SMALLEST_PAGE;
+      while (size < largest && random() % 4 != 0) size *= 2;
+      offset.push_back(offset.back() + std::min(size, largest));
+    }
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::shuffle(order.begin(), order.end(), random);
+  }
+  std::size_t pages() const { return order.size(); }
+  std::size_t bytes() const { return offset.back(); }
+  std::size_t size_of(std::size_t page) const { return offset[page + 1] - offset[page]; }
+  std::vector<std::size_t> offset, order;
+};
+
+// Stands for the work of a model: words that depend on the page.
+void compute(std::size_t page, std::uint64_t* words, std::size_t bytes) {
+  std::uint64_t value = page * 0x9e3779b97f4a7c15u + 1;
+  for (std::size_t i = 0; i < bytes / sizeof(value); ++i)
+    words[i] = value = value * 6364136223846793005u + 1442695040888963407u;
+}
+
+bool is_right(std::size_t page, const std::uint64_t* words, std::size_t bytes) {
+  std::uint64_t value = page * 0x9e3779b97f4a7c15u + 1;
+  for (std::size_t i = 0; i < bytes / sizeof(value); ++i) {
+    value = value * 6364136223846793005u + 1442695040888963407u;
+    if (words[i] != value) return false;
+  }
+  return true;
+}
+
+// Pages in groups of eight, in random order. Every other group is a batch with one notification,
+// the pages of the others have one each.
+int prefill(const plan& all, const std::string& url, const std::string& cache_text,
+            const std::string& done_text) {
+  const lci::remote_buffer cache = lci::remote_buffer::parse(cache_text);
+  std::vector<std::uint8_t> is_done(all.pages());
+  std::vector<std::uint64_t> words(all.bytes() / sizeof(std::uint64_t));
+  lci::memory pages(words.data(), all.bytes()), done_map(is_done.data(), is_done.size());
+  lci::transport to_decode;
+  to_decode.connect(url);
+  to_decode.read(done_map.view(), lci::remote_buffer::parse(done_text)).get();
+
+  std::vector<lci::transfer> sent;
+  for (std::size_t first = 0; first < all.pages(); first += GROUP) {
+    const std::size_t end = std::min(first + GROUP, all.pages());
+    const bool is_batch = first / GROUP % 2 == 1;
+    lci::transport::batch group;
+    for (std::size_t i = first; i < end; ++i) {
+      const std::size_t page = all.order[i], at = all.offset[page], size = all.size_of(page);
+      if (is_done[page] != 0) continue;
+      compute(page, words.data() + at / sizeof(std::uint64_t), size);
+      if (is_batch)
+        group.write(pages.view(at, size), cache.slice(at, size));
+      else
+        sent.push_back(to_decode.write(pages.view(at, size), cache.slice(at, size), true, page));
+    }
+    if (!group.entries().empty()) {
+      lci::transfer_options with_note;
+      with_note.notify = true;
+      with_note.tag = OF_GROUP | first / GROUP;
+      sent.push_back(to_decode.submit(group, with_note));
+    }
+    to_decode.process();
+  }
+  for (const lci::transfer& one : sent) one.get();
+  // Decode ends this process's connection when it has everything.
+  try {
+    to_decode.wait_for_write();
+  } catch (const lci::peer_failure_error&) {
+  }
+  return 0;
+}
+
+pid_t start_prefill(const plan& all, std::size_t largest, const std::string& url,
+                    const std::string& cache, const std::string& done) {
+  const std::string pages = std::to_string(all.pages()), kib = std::to_string(largest / 1024);
+  const pid_t child = fork();
+  if (child != 0) return child;
+  execl("/proc/self/exe", "kv_handoff", pages.c_str(), kib.c_str(), url.c_str(), cache.c_str(),
+        done.c_str(), static_cast<char*>(nullptr));
+  std::perror("kv_handoff: exec");
+  _exit(1);
+}
+
+int decode(const plan& all, std::size_t largest) {
+  std::vector<std::uint64_t> words(all.bytes() / sizeof(std::uint64_t));
+  std::vector<std::uint8_t> is_done(all.pages());
+  lci::memory cache(words.data(), all.bytes()), done_map(is_done.data(), is_done.size());
+  lci::key_options write_only, read_only;
+  write_only.can_read = false;
+  read_only.can_write = false;
+  lci::transport from_prefill;
+  const std::string url = from_prefill.bind(), cache_text = cache.remote(write_only).to_string(),
+                    done_text = done_map.remote(read_only).to_string();
+  pid_t child = start_prefill(all, largest, url, cache_text, done_text);
+
+  std::size_t right = 0, wrong = 0, notes = 0;
+  bool was_killed = false;
+  const auto check = [&](std::size_t page) {
+    if (page >= all.pages() || is_done[page] != 0) return;
+    const bool good = is_right(page, words.data() + all.offset[page] / sizeof(std::uint64_t),
+                               all.size_of(page));
+    is_done[page] = good ? 1 : 0;
+    ++(good ? right : wrong);
+  };
+  while (right < all.pages() && wrong == 0) {
+    lci::notification note;
+    if (!from_prefill.wait_for_write(1.0, &note)) {
+      if (waitpid(child, nullptr, WNOHANG) == child) break;
+      continue;
+    }
+    ++notes;
+    if ((note.tag & OF_GROUP) == 0) {
+      check(note.tag);
+    } else {
+      const std::size_t first = (note.tag & ~OF_GROUP) * GROUP;
+      for (std::size_t i = first; i < std::min(first + GROUP, all.pages()); ++i)
+        check(all.order[i]);
+    }
+    if (!was_killed && right >= all.pages() / 2) {
+      was_killed = true;
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+      std::printf("prefill was killed after %zu pages; a new one sends the rest\n", right);
+      child = start_prefill(all, largest, url, cache_text, done_text);
+    }
+  }
+  from_prefill.close();
+  waitpid(child, nullptr, 0);
+  std::printf("%zu of %zu pages right, %zu wrong, %zu notifications, %.1f MiB\n", right,
+              all.pages(), wrong, notes, static_cast<double>(all.bytes()) / (1 << 20));
+  return right == all.pages() && wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::size_t pages = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 400;
+  const std::size_t kib = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 64;
+  if (pages == 0 || kib * 1024 < SMALLEST_PAGE) {
+    std::fprintf(stderr, "usage: kv_handoff [pages] [largest page in KiB, at least 16]\n");
+    return 2;
+  }
+  std::string why;
+  if (!lci::transport::supported(&why)) {
+    std::printf("no transports here: %s\n", why.c_str());
+    return 77;
+  }
+  const plan all(pages, kib * 1024);
+  return argc > 5 ? prefill(all, argv[3], argv[4], argv[5]) : decode(all, kib * 1024);
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "kv_handoff: %s\n", e.what());
+  return 1;
+}

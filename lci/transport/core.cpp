@@ -1,0 +1,280 @@
+// Connections of a transport, and what is done with them.
+#include "lci/transport/core.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+
+namespace lci::transports {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+setup_options setup_of(const transport_options& from) {
+  setup_options to;
+  to.address = from.address;
+  to.port = from.port;
+  to.key = from.key;
+  to.valid_s = from.valid_s;
+  to.uses = from.uses;
+  to.providers = from.providers;
+  to.use_gpu = from.use_gpu;
+  to.timeout_s = from.timeout_s;
+  return to;
+}
+
+steady_clock::duration span_of(double seconds) {
+  return std::chrono::duration_cast<steady_clock::duration>(
+      std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+core::core(const transport_options& options)
+    : spin_time_(span_of(options.spin_s)), hub_(setup_of(options)), events_(hub_.fd()) {}
+
+core::~core() = default;
+
+void core::start(bool with_thread) {
+  if (!with_thread) return;
+  is_serving_ = true;
+  has_sleeper_ = true;
+  server_ = std::thread([this] { serve(); });
+}
+
+void core::shut_down() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    is_serving_ = false;
+  }
+  events_.kick();
+  if (server_.joinable()) server_.join();
+  close();
+}
+
+std::string core::bind() {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) throw argument_error("bind: the transport is closed");
+  if (url_.empty()) url_ = hub_.bind();
+  return url_;
+}
+
+std::shared_ptr<link> core::find_locked(const pair& one) const {
+  for (const auto& each : links_)
+    if (each->has(one)) return each;
+  return nullptr;
+}
+
+std::shared_ptr<link> core::add_locked(std::shared_ptr<pair> one) {
+  for (const auto& each : links_) {
+    if (each->has_pair()) continue;
+    each->attach(std::move(one));
+    return each;
+  }
+  auto made = std::make_shared<link>(*this, weak_from_this(), next_number_++);
+  if (one != nullptr) made->attach(std::move(one));
+  links_.push_back(made);
+  if (is_awake_) made->wake();
+  return made;
+}
+
+std::shared_ptr<link> core::connect(const std::string& url) {
+  const std::lock_guard lock(mutex_);
+  if (is_closed_) throw argument_error("connect: the transport is closed");
+  std::shared_ptr<pair> one = hub_.connect(url);
+  if (auto known = find_locked(*one)) return known;
+  return add_locked(std::move(one));
+}
+
+void core::adopt_locked() {
+  while (std::shared_ptr<pair> one = hub_.accepted()) {
+    if (find_locked(*one) == nullptr) accepted_.push_back(add_locked(std::move(one)));
+  }
+}
+
+std::shared_ptr<link> core::accept() {
+  const std::lock_guard lock(mutex_);
+  if (accepted_.empty()) return nullptr;
+  std::shared_ptr<link> one = std::move(accepted_.front());
+  accepted_.pop_front();
+  return one;
+}
+
+std::vector<std::shared_ptr<link>> core::links() {
+  const std::lock_guard lock(mutex_);
+  return links_;
+}
+
+std::shared_ptr<link> core::only_link() {
+  const std::lock_guard lock(mutex_);
+  if (links_.size() == 1) return links_.front();
+  if (links_.size() > 1)
+    throw argument_error("the transport has " + std::to_string(links_.size()) +
+                         " peers; call the operation of one of transport::peers()");
+  if (is_closed_ || is_lost_locked()) throw_lost_locked();
+  return add_locked(nullptr);
+}
+
+bool core::connected_locked() const {
+  return !links_.empty() && std::all_of(links_.begin(), links_.end(), [](const auto& one) {
+    return one->now() == link::state::connected;
+  });
+}
+
+// There was a peer, there is none, and none will come.
+bool core::is_lost_locked() const {
+  return links_.empty() && (is_closed_ || (url_.empty() && next_number_ != 0));
+}
+
+void core::throw_lost_locked() const {
+  throw peer_failure_error(std::max(next_number_ - 1, 0),
+                           "the transport has no peer: " +
+                               (is_closed_ ? std::string("it is closed") : last_why_));
+}
+
+bool core::connected() {
+  const std::lock_guard lock(mutex_);
+  return connected_locked();
+}
+
+void core::close(link& one) {
+  std::unique_lock lock(mutex_);
+  one.end(nullptr, "closed by this side");
+  tell_waiters_locked();
+  run_calls(lock);
+}
+
+void core::close() {
+  std::unique_lock lock(mutex_);
+  is_closed_ = true;
+  for (const auto& one : links_) one->end(nullptr, "closed by this side");
+  links_.clear();
+  accepted_.clear();
+  for (const auto& one : note_waiters_)
+    one->end(std::make_exception_ptr(cancelled_error("next_write: the transport is closed")),
+             calls_);
+  note_waiters_.clear();
+  tell_waiters_locked();
+  run_calls(lock);
+}
+
+namespace {
+
+operation::piece piece_of(const core::request& one, const char* what) {
+  operation::piece piece;
+  const std::size_t size = one.local.size();
+  if (size == 0) throw argument_error(std::string(what) + ": the local view is empty");
+  if (size != one.remote.size())
+    throw argument_error(std::string(what) + ": the local view has " + std::to_string(size) +
+                         " bytes, the remote buffer " + std::to_string(one.remote.size()));
+  piece.local = memory_state::of(one.local);
+  if (piece.local == nullptr || piece.local->has_ended())
+    throw argument_error(std::string(what) + ": the memory of the local view has ended");
+  piece.data = static_cast<std::byte*>(one.local.data());
+  piece.size = size;
+  piece.address = one.remote.address();
+  piece.is_write = one.is_write;
+  return piece;
+}
+
+}  // namespace
+
+transfer core::submit(const std::shared_ptr<link>& to, std::span<const request> all,
+                      const char* what, const transfer_options& options) {
+  if (!(options.limit_s >= 0))
+    throw argument_error(std::string(what) + ": limit_s is below 0");
+  if (all.empty() && !options.notify)
+    throw argument_error(std::string(what) + ": there is nothing to do");
+  auto op = std::make_shared<operation>(weak_from_this());
+  op->pieces.reserve(all.size());
+  for (const request& one : all) op->pieces.push_back(piece_of(one, what));
+  op->notify = options.notify;
+  op->tag = options.tag;
+  if (options.limit_s > 0) op->due = steady_clock::now() + span_of(options.limit_s);
+  std::unique_lock lock(mutex_);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    op->pieces[i].key = to->key_of(all[i].remote.key());
+  to->submit(op);
+  to->settle();
+  if (to->must_poll() || op->due != time::max()) set_timer_locked({});
+  run_calls(lock);
+  return transfer(std::move(op));
+}
+
+bool core::cancel(operation& op) {
+  std::unique_lock lock(mutex_);
+  const auto problem = std::make_exception_ptr(cancelled_error("the operation was cancelled"));
+  bool is_clean = false;
+  if (const std::shared_ptr<link> of = op.of.lock()) {
+    is_clean = of->cancel(op, problem);
+  } else if (!op.is_done()) {
+    std::erase_if(note_waiters_, [&](const auto& one) { return one.get() == &op; });
+    op.end(problem, calls_);
+    op.set_quiet();
+    is_clean = true;
+  }
+  tell_waiters_locked();
+  run_calls(lock);
+  return is_clean;
+}
+
+transfer core::next_note() {
+  auto op = std::make_shared<operation>(weak_from_this());
+  std::unique_lock lock(mutex_);
+  op->set_quiet();
+  if (!notes_.empty()) {
+    op->end(notes_.front(), calls_);
+    notes_.pop_front();
+  } else if (is_lost_locked()) {
+    throw_lost_locked();
+  } else {
+    note_waiters_.push_back(op);
+  }
+  return transfer(std::move(op));
+}
+
+void core::on_note(const notification& note) {
+  if (note_waiters_.empty()) return notes_.push_back(note);
+  note_waiters_.front()->end(note, calls_);
+  note_waiters_.pop_front();
+}
+
+void core::withdraw(std::uint64_t memory) {
+  std::unique_lock lock(mutex_);
+  const time now = steady_clock::now();
+  for (const auto& one : links_) one->withdraw(memory, now);
+  set_timer_locked(now);
+}
+
+void core::forget(std::uint64_t memory) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : links_) one->forget(memory);
+}
+
+std::string core::describe() {
+  const std::lock_guard lock(mutex_);
+  std::string text = url_.empty() ? "transport, not listening" : "transport, listening";
+  if (is_closed_) text = "transport, closed";
+  for (const auto& one : links_) text += "\n" + one->describe();
+  return text;
+}
+
+std::string core::describe(link& one) {
+  const std::lock_guard lock(mutex_);
+  return one.describe();
+}
+
+bool core::is_connected(link& one) {
+  const std::lock_guard lock(mutex_);
+  return one.now() == link::state::connected;
+}
+
+std::string core::why_closed(link& one) {
+  const std::lock_guard lock(mutex_);
+  return one.why();
+}
+
+}  // namespace lci::transports

@@ -1,0 +1,254 @@
+// Progress of a transport, and the threads that wait for it.
+#include <algorithm>
+#include <utility>
+
+#include "lci/errors.hpp"
+#include "lci/transport/core.hpp"
+
+namespace lci::transports {
+
+using std::chrono::steady_clock;
+
+bool core::progress_locked(time now, bool with_sockets) {
+  bool any = false;
+  if (with_sockets) {
+    events_.take_timer(now);
+    any |= hub_.progress();
+    adopt_locked();
+  }
+  bool has_ended = false;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    any |= links_[i]->progress(now);
+    has_ended |= links_[i]->now() == link::state::closed;
+  }
+  if (has_ended) {
+    std::erase_if(links_, [&](const auto& one) {
+      if (one->now() != link::state::closed) return false;
+      last_problem_ = one->problem();
+      last_why_ = one->why();
+      return true;
+    });
+    if (is_lost_locked()) {
+      for (const auto& one : note_waiters_)
+        one->end(std::make_exception_ptr(peer_failure_error(
+                     next_number_ - 1, "next_write: the last peer is lost: " + last_why_)),
+                 calls_);
+      note_waiters_.clear();
+    }
+  }
+  settle_locked();
+  return any || !calls_.empty();
+}
+
+// Whether something has come to a device; a few looks, since this is what a spinning thread does.
+bool core::poll_locked() {
+  bool any = false;
+  for (int i = 0; i < POLLS && !any; ++i) {
+    for (const auto& one : links_) {
+      try {
+        any |= one->poll();
+      } catch (const std::exception& e) {
+        one->end(std::current_exception(), e.what());
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
+void core::settle_locked() {
+  for (const auto& one : links_) one->settle();
+}
+
+void core::turn_locked(bool awake) {
+  if (is_awake_ == awake) return;
+  is_awake_ = awake;
+  for (const auto& one : links_) awake ? one->wake() : one->sleep();
+  settle_locked();
+}
+
+// The timer is only ever made earlier: one that fires for nothing costs less than setting it anew
+// for every operation.
+void core::set_timer_locked(time now) {
+  const bool is_idle = !is_awake_ || events_.armed_for() != time::max();
+  if (is_idle && std::none_of(links_.begin(), links_.end(),
+                              [](const auto& one) { return one->needs_timer(); }))
+    return;
+  if (now == time{}) now = steady_clock::now();
+  time wanted = is_awake_ ? std::max(awake_until_, now) : time::max();
+  for (const auto& one : links_) {
+    if (one->must_poll())
+      wanted = std::min(wanted, now + SHORT);
+    else if (one->is_falling_asleep())
+      wanted = std::min(wanted, now + LEASE);
+    wanted = std::min(wanted, one->next_due());
+  }
+  if (wanted < events_.armed_for()) events_.wake_at(wanted);
+}
+
+// A loop that calls process() without a pause spins: its peers need not wake it.
+void core::note_call_locked(time now, bool any) {
+  const bool is_quick = now - last_call_ < std::chrono::microseconds(20);
+  last_call_ = now;
+  quick_calls_ = is_quick && !any ? quick_calls_ + 1 : 0;
+  if (quick_calls_ >= 64) {
+    awake_until_ = now + LEASE;
+    turn_locked(true);
+  } else if (is_awake_ && now >= awake_until_) {
+    turn_locked(false);
+  }
+}
+
+bool core::process() {
+  std::unique_lock lock(mutex_);
+  const time now = steady_clock::now();
+  const bool any = progress_locked(now, true);
+  note_call_locked(now, any);
+  set_timer_locked(now);
+  if (any) tell_waiters_locked();
+  run_calls(lock);
+  return any;
+}
+
+void core::tell_waiters_locked() {
+  changed_.notify_all();
+  if (has_sleeper_) events_.kick();
+}
+
+void core::run_calls(std::unique_lock<std::mutex>& lock) {
+  if (calls_.empty()) return;
+  std::vector<operation::call> calls = std::exchange(calls_, {});
+  lock.unlock();
+  run(calls);
+  lock.lock();
+}
+
+void core::doze(std::unique_lock<std::mutex>& lock, time until) {
+  has_sleeper_ = true;
+  turn_locked(false);
+  set_timer_locked(steady_clock::now());
+  lock.unlock();
+  events_.sleep(until);
+  lock.lock();
+  has_sleeper_ = false;
+  changed_.notify_all();
+}
+
+bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool for_peer,
+                       const std::function<bool()>& is_over) {
+  if (is_over()) return true;
+  time now = steady_clock::now();
+  const double most_s = 1e9;
+  const time until =
+      limit_s < 0 || limit_s > most_s
+          ? time::max()
+          : now + std::chrono::duration_cast<steady_clock::duration>(
+                      std::chrono::duration<double>(limit_s));
+  time spin_until = now + spin_time_;
+  for (int round = 0;; ++round) {
+    if (has_sleeper_) {
+      if (until == time::max())
+        changed_.wait(lock);
+      else if (changed_.wait_until(lock, until) == std::cv_status::timeout && !is_over())
+        return false;
+    } else {
+      const bool with_sockets = round % SOCKETS_EVERY == 0;
+      const bool has_come = poll_locked();
+      // What is left to do for others waits for the next call, or for the timer.
+      if (has_come && is_over()) break;
+      const bool any = has_come ? progress_locked(now, with_sockets) || true
+                                     : with_sockets && progress_locked(now, true);
+      if (any) changed_.notify_all();
+      run_calls(lock);
+      if (is_over()) break;
+      now = steady_clock::now();
+      if (now >= until) return false;
+      if (any) spin_until = now + spin_time_;
+      if (now >= spin_until) {
+        doze(lock, until);
+        now = steady_clock::now();
+        spin_until = now + spin_time_;
+        round = -1;
+      } else {
+        if (for_peer && round == SOCKETS_EVERY) turn_locked(true);
+        if (is_awake_) awake_until_ = now + LEASE;
+        // Others get their turn.
+        lock.unlock();
+        lock.lock();
+      }
+    }
+    if (is_over()) break;
+  }
+  return true;
+}
+
+void core::end_wait(std::unique_lock<std::mutex>& lock) {
+  settle_locked();
+  set_timer_locked({});
+  if (!calls_.empty()) changed_.notify_all();
+  run_calls(lock);
+}
+
+bool core::wait_for(const operation& op, double limit_s) {
+  std::unique_lock lock(mutex_);
+  const bool is_over = wait_locked(lock, limit_s, false, [&] { return op.is_done(); });
+  end_wait(lock);
+  return is_over;
+}
+
+bool core::wait_connected(double limit_s) {
+  std::unique_lock lock(mutex_);
+  const bool is_over = wait_locked(lock, limit_s, false, [&] {
+    return connected_locked() || is_lost_locked();
+  });
+  end_wait(lock);
+  if (is_over && !connected_locked()) {
+    if (last_problem_ != nullptr) std::rethrow_exception(last_problem_);
+    throw_lost_locked();
+  }
+  return is_over;
+}
+
+bool core::wait_for_note(double limit_s, notification* out) {
+  std::unique_lock lock(mutex_);
+  const bool is_over = wait_locked(lock, limit_s, true, [&] {
+    return !notes_.empty() || is_lost_locked();
+  });
+  const bool has_note = is_over && !notes_.empty();
+  if (has_note) {
+    if (out != nullptr) *out = notes_.front();
+    notes_.pop_front();
+  }
+  end_wait(lock);
+  if (is_over && !has_note) throw_lost_locked();
+  return has_note;
+}
+
+bool core::wait_released(std::uint64_t memory, double limit_s) {
+  std::unique_lock lock(mutex_);
+  const bool is_over = wait_locked(lock, limit_s, false, [&] {
+    return std::none_of(links_.begin(), links_.end(),
+                        [&](const auto& one) { return one->is_used_by_peer(memory); });
+  });
+  end_wait(lock);
+  return is_over;
+}
+
+void core::serve() noexcept {
+  std::unique_lock lock(mutex_);
+  while (is_serving_) {
+    const time now = steady_clock::now();
+    const bool any = progress_locked(now, true);
+    set_timer_locked(now);
+    if (any) changed_.notify_all();
+    run_calls(lock);
+    if (any) continue;
+    lock.unlock();
+    events_.sleep(time::max());
+    lock.lock();
+  }
+  has_sleeper_ = false;
+  changed_.notify_all();
+}
+
+}  // namespace lci::transports

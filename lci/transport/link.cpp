@@ -1,0 +1,229 @@
+// The life of a connection and what its two ends tell each other.
+#include "lci/transport/link.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "lci/base/log.hpp"
+#include "lci/errors.hpp"
+#include "lci/memory.hpp"
+#include "lci/progress.hpp"
+#include "lci/runtime/runtime.hpp"
+
+namespace lci::transports {
+
+link::link(link_owner& owner, std::weak_ptr<core> transport, int number)
+    : owner_(owner),
+      transport_(std::move(transport)),
+      number_(number),
+      piece_comp_(*this),
+      note_comp_(*this) {}
+
+link::~link() = default;
+
+void link::attach(std::shared_ptr<pair> one) {
+  pair_ = std::move(one);
+  state_ = state::connecting;
+  // The pair is freed with its link, or has been closed by it.
+  pair_->on_message = [this](std::string_view bytes) { hear(bytes); };
+}
+
+std::string link::describe() const {
+  std::string text = "peer " + std::to_string(number_) + ": ";
+  if (state_ == state::closed) return text + "closed: " + why_;
+  if (pair_ == nullptr) return text + "waiting for it to connect";
+  text += pair_->describe();
+  if (state_ == state::connected)
+    text += is_near_ ? "; by shared memory" : "; by a network";
+  return text;
+}
+
+void link::connect_up() {
+  const runtime_t runtime = pair_->runtime();
+  const device_t device = pair_->device();
+  runtime_ = runtime;
+  device_ = device;
+  regions_.open(runtime, device);
+  regions_.on_new = [this](memory_state& memory) {
+    if (const auto alive = transport_.lock()) memory.used_by(alive);
+  };
+  const net_context_impl_t& network = *runtime.p_impl->default_net_context.p_impl;
+  is_near_ = !network.fabric->caps_of(1 - pair_->me()).needs_keys;
+  max_tag_ = runtime.get_attr_max_imm_tag();
+  own_notes_ = register_rcomp_x(comp_t(&note_comp_)).runtime(runtime)();
+  state_ = state::connected;
+  log::info("transport", "%s", describe().c_str());
+  tell(hello{hello::VERSION, own_notes_});
+  for (const std::string& one : pair_->take_early()) hear(one);
+}
+
+void link::throw_ended() const {
+  throw peer_failure_error(number_, "peer " + std::to_string(number_) + " is lost: " + why_);
+}
+
+void link::end(std::exception_ptr problem, const std::string& why) noexcept {
+  if (state_ == state::closed) return;
+  state_ = state::closed;
+  why_ = why;
+  problem_ = problem;
+  log::info("transport", "peer %d: closed: %s", number_, why.c_str());
+  const auto lost = std::make_exception_ptr(peer_failure_error(
+      number_, "peer " + std::to_string(number_) + " is lost: " + why));
+  std::vector<std::shared_ptr<operation>> all(queue_.begin(), queue_.end());
+  all.insert(all.end(), unnotified_.begin(), unnotified_.end());
+  for (const auto& entry : under_way_) all.push_back(entry.second);
+  queue_.clear();
+  unnotified_.clear();
+  under_way_.clear();
+  for (const auto& op : all) op->end(lost, owner_.calls());
+  keys_.clear();
+  // lci reports the loss of the peer once; the operations have it already.
+  try {
+    if (pair_ != nullptr && device_.p_impl != nullptr)
+      progress_x().runtime(runtime_).device(device_)();
+  } catch (const std::exception&) {
+  }
+  flights_.clear();
+  regions_.clear();
+  // lci uses no buffer any more when this returns.
+  if (pair_ != nullptr) pair_->close();
+  for (const auto& op : all) op->set_quiet();
+  untold_.clear();
+}
+
+void link::tell(const link_message& one) {
+  untold_.push_back(encode(one));
+  flush_messages();
+}
+
+bool link::flush_messages() {
+  bool any = false;
+  while (!untold_.empty() && pair_->now() == pair::state::connected &&
+         pair_->tell(untold_.front())) {
+    untold_.pop_front();
+    any = true;
+  }
+  return any;
+}
+
+// Called by the pair, which does not expect an exception: progress() ends the link.
+void link::hear(std::string_view bytes) {
+  if (state_ == state::closed || breach_ != nullptr) return;
+  try {
+    const std::optional<link_message> one = decode(bytes);
+    if (!one) throw backend_error("transport: the peer has sent a message of no known form");
+    // The peer may be quicker than our own progress().
+    if (state_ == state::connecting) connect_up();
+    std::visit([this](const auto& m) { take(m); }, *one);
+  } catch (const std::exception&) {
+    breach_ = std::current_exception();
+  }
+}
+
+void link::take(const hello& m) {
+  if (m.version != hello::VERSION)
+    throw backend_error("transport: the peer has version " + std::to_string(m.version) +
+                        " of the messages of transports, this side has " +
+                        std::to_string(hello::VERSION));
+  peer_notes_ = m.notes;
+}
+
+void link::take(const ask& m) {
+  const answer reply = regions_.admit(m);
+  if (!reply.is_good)
+    log::info("transport", "peer %d: a key is refused: %s", number_, reply.reason.c_str());
+  tell(reply);
+}
+
+void link::take(const answer& m) { keys_.hear(m, std::chrono::steady_clock::now()); }
+void link::take(const withdrawn& m) { keys_.withdraw(m.memory); }
+void link::take(const released& m) {
+  released_.push_back(m);
+  release_landed();
+}
+void link::take(const bell& m) { bell_.hear(m); }
+
+// What the peer has released ends once all that it has written there before has come.
+bool link::release_landed() {
+  return std::erase_if(released_, [this](const released& one) {
+           if (one.notes > bell_.received()) return false;
+           regions_.release(one.memory);
+           return true;
+         }) != 0;
+}
+
+void link::withdraw(std::uint64_t memory, time now) {
+  if (state_ == state::connected && regions_.withdraw(memory, now)) tell(withdrawn{memory});
+}
+
+void link::forget(std::uint64_t memory) {
+  if (state_ == state::connected && regions_.forget(memory)) tell(withdrawn{memory});
+}
+
+void link::settle() {
+  if (state_ != state::connected) return;
+  for (const ask& one : keys_.questions()) tell(one);
+  // With how many notifications are on the way: writes that carry them may be too.
+  for (const std::uint64_t memory : keys_.released()) tell(released{memory, bell_.sent()});
+  if (const std::optional<bell> news = bell_.to_tell()) tell(*news);
+}
+
+bool link::poll() {
+  return state_ == state::connected &&
+         !progress_x().runtime(runtime_).device(device_)().is_retry();
+}
+
+bool link::progress(time now) {
+  if (state_ == state::closed) return false;
+  bool any = expire(now);
+  if (pair_ == nullptr) return any;
+  if (state_ == state::connecting && pair_->now() == pair::state::connected) {
+    connect_up();
+    any = true;
+  }
+  if (state_ == state::connected && pair_->now() == pair::state::connected) {
+    if (!untold_.empty()) any |= flush_messages();
+    for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
+    // A few rounds: what one brings may let the next one go on.
+    try {
+      if (breach_ != nullptr) std::rethrow_exception(breach_);
+      any |= post_all();
+      while (bell_.must_poll() || bell_.is_awake() || bell_.is_falling_asleep()) {
+        if (!poll()) break;
+        any = true;
+        post_all();
+      }
+      any |= release_landed();
+    } catch (const std::exception& e) {
+      end(std::current_exception(), e.what());
+      return true;
+    }
+  }
+  if (pair_->now() == pair::state::closed) {
+    end(pair_->problem(), pair_->why());
+    any = true;
+  }
+  return any;
+}
+
+link::time link::next_due() const noexcept {
+  time due = regions_.next_due();
+  if (limited_ == 0) return due;
+  for (const auto& op : queue_) due = std::min(due, op->due);
+  for (const auto& op : unnotified_) due = std::min(due, op->due);
+  for (const auto& entry : under_way_) due = std::min(due, entry.second->due);
+  return due;
+}
+
+void link::note_comp::signal(status_t status) {
+  if (status.buffer != nullptr)
+    get_allocator_x().runtime(of.pair_->runtime())()->deallocate(status.buffer);
+  of.bell_.received_note();
+  notification note;
+  note.tag = status.tag;
+  note.count = of.bell_.received();
+  note.peer = of.number_;
+  of.owner_.on_note(note);
+}
+
+}  // namespace lci::transports

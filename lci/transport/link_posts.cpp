@@ -1,0 +1,235 @@
+// Operations of a link: posting their pieces, their notifications, and their ends.
+#include <algorithm>
+#include <utility>
+
+#include "lci/errors.hpp"
+#include "lci/post.hpp"
+#include "lci/transport/link.hpp"
+
+namespace lci::transports {
+
+void link::submit(std::shared_ptr<operation> op) {
+  if (state_ == state::closed) throw_ended();
+  op->of = weak_from_this();
+  if (op->due != time::max()) ++limited_;
+  queue_.push_back(std::move(op));
+  if (state_ != state::connected || peer_notes_ == 0) return;
+  try {
+    post_all();
+  } catch (const std::exception& e) {
+    end(std::current_exception(), e.what());
+  }
+}
+
+std::exception_ptr link::refusal(const operation& op, const std::string& why) const {
+  const char* const what =
+      op.pieces.empty() || op.pieces.front().is_write ? "write: " : "read: ";
+  return std::make_exception_ptr(argument_error(
+      what + ("peer " + std::to_string(number_)) + " refuses the remote buffer: " + why));
+}
+
+bool link::post_all() {
+  bool any = false;
+  while (!queue_.empty() && peer_notes_ != 0) {
+    const std::shared_ptr<operation> op = queue_.front();
+    const step done = post_next(*op);
+    if (done == step::later) break;
+    any = true;
+    if (done == step::dropped || op->next < op->pieces.size()) continue;
+    queue_.pop_front();
+    op->writes_before = order_.last();
+    if (op->notify && !op->has_notified)
+      unnotified_.push_back(op);
+    else if (op->under_way == 0)
+      finish(op);
+  }
+  any |= post_notes();
+  return any;
+}
+
+// The next piece of an operation, or nothing if it has none left.
+link::step link::post_next(operation& op) {
+  if (op.next == op.pieces.size()) return step::posted;
+  const operation::piece& piece = op.pieces[op.next];
+  if (piece.key->now() != remote_key::state::good &&
+      piece.key->now() != remote_key::state::refused)
+    return step::later;
+  std::string why = piece.key->refusal_of(piece.address, piece.size, piece.is_write);
+  if (why.empty() && piece.local->has_ended()) why = "the local memory has ended";
+  const std::shared_ptr<operation> held = op.shared_from_this();
+  if (!why.empty()) {
+    drop(held, refusal(op, why));
+    return step::dropped;
+  }
+  begin(op);
+  try {
+    return post_piece(op, piece, may_carry_note(op));
+  } catch (const peer_failure_error&) {
+    throw;
+  } catch (const std::exception&) {
+    drop(held, std::current_exception());
+    return step::dropped;
+  }
+}
+
+// Its notification goes with the data if nothing before it is still to be waited for.
+bool link::may_carry_note(const operation& op) const noexcept {
+  return op.notify && op.next + 1 == op.pieces.size() && op.tag <= max_tag_ &&
+         unnotified_.empty() && order_.last() == order_.complete_through();
+}
+
+void link::begin(operation& op) noexcept {
+  if (std::exchange(op.is_counted, true)) return;
+  bell_.begin();
+}
+
+// Most posts near are done at once, and need what they would need otherwise only until then.
+std::unique_ptr<link::flight> link::take_flight() {
+  return spare_ != nullptr ? std::move(spare_) : std::make_unique<flight>();
+}
+
+void link::take_off(std::unique_ptr<flight> one) {
+  operation& op = *one->op;
+  if (op.under_way++ == 0) under_way_.emplace(&op, one->op);
+  flight* const name = one.get();
+  flights_.emplace(name, std::move(one));
+}
+
+link::step link::post_piece(operation& op, const operation::piece& piece, bool with_note) {
+  const std::shared_ptr<region> local = regions_.find(piece.local);
+  std::unique_ptr<flight> one = take_flight();
+  const int peer = 1 - pair_->me();
+  // A write without notification is done when its bytes are there. With one, it may be done
+  // earlier where nothing is left to do for this side, which is so near.
+  const comp_semantic_t when =
+      is_near_ && op.notify ? comp_semantic_t::memory : comp_semantic_t::network;
+  const std::uintptr_t offset = piece.key->offset_of(piece.address);
+  const comp_t done(&piece_comp_);
+  status_t status;
+  if (piece.is_write) {
+    status = post_put_x(peer, piece.data, piece.size, done, offset, piece.key->rmr())
+                 .runtime(runtime_)
+                 .device(device_)
+                 .mr(local->mr())
+                 .comp_semantic(when)
+                 .remote_comp(with_note ? peer_notes_ : 0)
+                 .tag(with_note ? op.tag : 0)
+                 .user_context(one.get())();
+  } else {
+    status = post_get_x(peer, piece.data, piece.size, done, offset, piece.key->rmr())
+                 .runtime(runtime_)
+                 .device(device_)
+                 .mr(local->mr())
+                 .user_context(one.get())();
+  }
+  if (!status.is_posted()) spare_ = std::move(one);
+  if (status.is_retry()) return step::later;
+  ++op.next;
+  if (with_note) {
+    op.has_notified = true;
+    bell_.sent_note();
+  }
+  if (status.is_done()) return step::posted;
+  *one = {op.shared_from_this(), local, piece.key, 0, false};
+  if (piece.is_write) one->write = order_.begin();
+  ++piece.key->uses;
+  take_off(std::move(one));
+  return step::posted;
+}
+
+bool link::post_notes() {
+  bool any = false;
+  while (!unnotified_.empty() &&
+         unnotified_.front()->writes_before <= order_.complete_through()) {
+    const std::shared_ptr<operation> op = unnotified_.front();
+    begin(*op);
+    std::unique_ptr<flight> one = take_flight();
+    const status_t status =
+        post_am_x(1 - pair_->me(), nullptr, 0, comp_t(&piece_comp_), peer_notes_)
+            .runtime(runtime_)
+            .device(device_)
+            .tag(op->tag)
+            .comp_semantic(is_near_ ? comp_semantic_t::memory : comp_semantic_t::network)
+            .user_context(one.get())();
+    if (!status.is_posted()) spare_ = std::move(one);
+    if (status.is_retry()) break;
+    any = true;
+    unnotified_.pop_front();
+    op->has_notified = true;
+    bell_.sent_note();
+    if (status.is_done()) {
+      if (op->under_way == 0) finish(op);
+    } else {
+      *one = {op, nullptr, nullptr, 0, true};
+      take_off(std::move(one));
+    }
+  }
+  return any;
+}
+
+void link::piece_comp::signal(status_t status) {
+  const auto found = of.flights_.find(static_cast<flight*>(status.user_context));
+  if (found == of.flights_.end()) return;
+  const std::unique_ptr<flight> one = std::move(found->second);
+  of.flights_.erase(found);
+  of.complete(*one);
+}
+
+void link::complete(flight& one) {
+  operation& op = *one.op;
+  if (--op.under_way == 0) under_way_.erase(&op);
+  if (one.key != nullptr) --one.key->uses;
+  if (one.write != 0) order_.complete(one.write);
+  if (op.under_way != 0) return;
+  const bool is_over = op.is_stopped || (op.next == op.pieces.size() &&
+                                         (!op.notify || op.has_notified));
+  if (is_over) finish(one.op);
+}
+
+// Nothing of it is under way, nor will be.
+void link::finish(const std::shared_ptr<operation>& op) {
+  const std::shared_ptr<operation> held = op;
+  under_way_.erase(held.get());
+  if (std::exchange(held->is_counted, false)) bell_.end();
+  if (held->due != time::max() && !held->is_done()) --limited_;
+  held->set_quiet();
+  held->end(nullptr, owner_.calls());
+}
+
+// Ends an operation that is not complete; what lci has of it goes on.
+void link::drop(const std::shared_ptr<operation>& op, std::exception_ptr problem) {
+  const std::shared_ptr<operation> held = op;
+  held->is_stopped = true;
+  std::erase(queue_, held);
+  std::erase(unnotified_, held);
+  if (held->due != time::max() && !held->is_done()) --limited_;
+  held->end(std::move(problem), owner_.calls());
+  if (held->under_way == 0) finish(held);
+}
+
+bool link::cancel(operation& op, std::exception_ptr problem) {
+  if (op.is_done()) return false;
+  const bool had_begun = op.has_begun();
+  drop(op.shared_from_this(), std::move(problem));
+  return !had_begun;
+}
+
+bool link::expire(time now) {
+  if (limited_ == 0) return false;
+  std::vector<std::shared_ptr<operation>> late;
+  for (const auto& op : queue_)
+    if (op->due <= now) late.push_back(op);
+  for (const auto& op : unnotified_)
+    if (op->due <= now) late.push_back(op);
+  for (const auto& entry : under_way_)
+    if (entry.second->due <= now && !entry.second->is_done()) late.push_back(entry.second);
+  for (const auto& op : late) {
+    if (op->is_done()) continue;
+    drop(op, std::make_exception_ptr(
+                 timeout_error("operation with peer " + std::to_string(number_) +
+                               " did not complete within its time limit")));
+  }
+  return !late.empty();
+}
+
+}  // namespace lci::transports

@@ -1,0 +1,162 @@
+#include "lci/transport/memory_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "lci/base/address_space.hpp"
+#include "lci/errors.hpp"
+#include "lci/mem/memory_domain.hpp"
+
+namespace lci::transports {
+
+memory_state::memory_state(void* data, std::size_t size, std::uint32_t slot,
+                           std::uint32_t generation)
+    : data_(data), size_(size), slot_(slot), generation_(generation) {
+  if (data == nullptr) throw argument_error("memory: data is null");
+  if (size == 0) throw argument_error("memory: size is 0; expected at least 1");
+  detail::check_memory("memory", "data", data, size);
+  const mem::memory_place place = mem::find_place(data);
+  if (!place.is_handled) throw argument_error("memory: " + place.domain->refusal(data));
+  kind_ = place.kind;
+  if (kind_ != mem::mem_kind::host) device_ = place.device;
+}
+
+bool memory_state::contains(const void* at, std::size_t length) const noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(data_);
+  const auto wanted = reinterpret_cast<std::uintptr_t>(at);
+  return wanted >= first && wanted - first <= size_ && length <= size_ - (wanted - first);
+}
+
+memory_view memory_state::view_of(void* data, std::size_t size) const {
+  auto self = std::const_pointer_cast<memory_state>(shared_from_this());
+  return memory_view(data, size, std::move(self));
+}
+
+std::string memory_state::give_key(const key_options& options) {
+  if (!(options.valid_s >= 0) || !std::isfinite(options.valid_s))
+    throw argument_error("remote_key: valid_s is " + std::to_string(options.valid_s) +
+                         "; expected 0 or more");
+  if (!options.can_read && !options.can_write)
+    throw argument_error("remote_key: the key would allow nothing");
+  memory_key key;
+  key.slot = slot_;
+  key.generation = generation_;
+  key.address = reinterpret_cast<std::uintptr_t>(data_);
+  key.size = size_;
+  key.rights = static_cast<std::uint8_t>((options.can_read ? memory_key::MAY_READ : 0) |
+                                         (options.can_write ? memory_key::MAY_WRITE : 0));
+  if (options.valid_s > 0)
+    key.ends_ms = clock_ms() + static_cast<std::uint64_t>(std::ceil(options.valid_s * 1000));
+  const std::lock_guard lock(mutex_);
+  std::string& lasting = lasting_[key.rights];
+  if (key.ends_ms == 0 && !lasting.empty()) return lasting;
+  key.number = next_number_++;
+  std::string text = write_key(key);
+  if (key.ends_ms == 0) lasting = text;
+  return text;
+}
+
+void memory_state::withdraw(const memory_key& key) {
+  const std::lock_guard lock(mutex_);
+  if (key.number >= first_good_) withdrawn_.insert(key.number);
+  if (key.ends_ms == 0) lasting_[key.rights & 3].clear();
+}
+
+void memory_state::withdraw_all() {
+  const std::lock_guard lock(mutex_);
+  first_good_ = next_number_;
+  withdrawn_.clear();
+  for (std::string& one : lasting_) one.clear();
+}
+
+void memory_state::end() {
+  // edge memory.ended: partner is has_ended(); operations that see it are refused.
+  has_ended_.store(true, std::memory_order_release);
+}
+
+std::string memory_state::refusal_of(const memory_key& key) const {
+  const std::lock_guard lock(mutex_);
+  if (has_ended()) return "its memory has ended";
+  if (key.number < first_good_ || withdrawn_.contains(key.number)) return "it was revoked";
+  if (key.ends_ms != 0 && clock_ms() >= key.ends_ms) return "its time is over";
+  return {};
+}
+
+void memory_state::used_by(const std::shared_ptr<core>& transport) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(users_, [](const auto& one) { return one.expired(); });
+  for (const auto& one : users_)
+    if (!one.owner_before(transport) && !transport.owner_before(one)) return;
+  users_.push_back(transport);
+}
+
+std::vector<std::shared_ptr<core>> memory_state::users() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<core>> all;
+  for (const auto& one : users_)
+    if (auto alive = one.lock()) all.push_back(std::move(alive));
+  return all;
+}
+
+namespace memory_table {
+
+namespace {
+
+struct table {
+  std::mutex mutex;  // guards the rest
+  std::uint32_t next_slot = 0, generation = 1;
+  std::unordered_map<std::uint64_t, std::weak_ptr<memory_state>> all;
+};
+
+// Never freed: memory of the program may end after the library's static objects.
+table& the_table() {
+  static table* const one = new table;
+  return *one;
+}
+
+}  // namespace
+
+std::shared_ptr<memory_state> add(void* data, std::size_t size) {
+  table& in = the_table();
+  std::uint32_t slot = 0, generation = 0;
+  {
+    const std::lock_guard lock(in.mutex);
+    slot = in.next_slot++;
+    if (in.next_slot == 0) ++in.generation;
+    generation = in.generation;
+  }
+  auto one = std::make_shared<memory_state>(data, size, slot, generation);
+  const std::lock_guard lock(in.mutex);
+  in.all.emplace(one->id(), one);
+  return one;
+}
+
+void remove(const memory_state& one) noexcept {
+  table& in = the_table();
+  const std::lock_guard lock(in.mutex);
+  in.all.erase(one.id());
+}
+
+std::shared_ptr<memory_state> find(std::uint64_t id) {
+  table& in = the_table();
+  const std::lock_guard lock(in.mutex);
+  const auto found = in.all.find(id);
+  return found == in.all.end() ? nullptr : found->second.lock();
+}
+
+std::optional<admitted> admit(std::string_view key, std::string& why) {
+  if (!is_own(key)) {
+    why = "the process has given out no such key";
+    return std::nullopt;
+  }
+  admitted result{nullptr, *read_key(key)};
+  result.memory = find(std::uint64_t{result.key.generation} << 32 | result.key.slot);
+  why = result.memory ? result.memory->refusal_of(result.key) : "its memory has ended";
+  if (!why.empty()) return std::nullopt;
+  return result;
+}
+
+}  // namespace memory_table
+
+}  // namespace lci::transports

@@ -1,0 +1,76 @@
+// The keys to a peer's memory that this side has been given, and what the peer says they are worth.
+// Owned by link; operations hold the keys they use. Threads: single, under core::mutex_.
+// Always true: nothing is read or written by a key before the peer has confirmed it, and nothing
+// outside the bounds or beyond the time that it has confirmed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "lci/transport/messages.hpp"
+
+namespace lci::transports {
+
+class remote_key {
+ public:
+  using time = std::chrono::steady_clock::time_point;
+  enum class state { unknown, asked, good, refused };
+
+  explicit remote_key(std::string text) : text_(std::move(text)) {}
+  state now() const noexcept { return state_; }
+  const std::string& text() const noexcept { return text_; }
+  std::uint64_t memory() const noexcept { return said_.memory; }
+  const rmr_t& rmr() const noexcept { return said_.rmr; }
+  // Why that is not allowed; empty: it is. Of a key that is good or refused.
+  std::string refusal_of(std::uint64_t address, std::size_t size, bool is_write) const;
+  // Where an address lies in the registration.
+  std::uintptr_t offset_of(std::uint64_t address) const noexcept {
+    return static_cast<std::uintptr_t>(address - said_.rmr.base);
+  }
+  std::size_t uses = 0;  // pieces under way
+
+ private:
+  friend class remote_keys;
+  const std::string text_;
+  state state_ = state::unknown;
+  answer said_;
+  time ends_ = time::max();
+};
+
+class remote_keys {
+ public:
+  static constexpr std::size_t MOST_IDLE = 4096;  // kept while no operation holds them
+
+  std::shared_ptr<remote_key> find(const std::string& text);
+  // The questions to ask now.
+  std::vector<ask> questions();
+  // False: nobody has asked that.
+  bool hear(const answer& reply, remote_key::time now);
+  // The owner takes back what it said about a memory.
+  void withdraw(std::uint64_t memory);
+  // Memories withdrawn that nothing uses any more: each is returned once for each withdraw().
+  std::vector<std::uint64_t> released();
+  void clear() noexcept;
+
+ private:
+  void trim();
+
+  std::unordered_map<std::string, std::shared_ptr<remote_key>> all_;
+  std::shared_ptr<remote_key> last_;  // that find() has returned, of all_
+  std::unordered_map<std::uint32_t, std::shared_ptr<remote_key>> asked_;  // by number
+  std::vector<std::shared_ptr<remote_key>> unknown_;
+  // Withdrawn, with the keys that were in use then.
+  struct leaving {
+    std::uint64_t memory = 0;
+    std::vector<std::shared_ptr<remote_key>> used;
+  };
+  std::vector<leaving> leaving_;
+  std::uint32_t next_number_ = 1;
+};
+
+}  // namespace lci::transports

@@ -1,0 +1,66 @@
+// Two transports of one process that are connected, and progress of both in one thread.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lci/errors.hpp"
+#include "lci/transport.hpp"
+
+namespace transport_test {
+
+// Makes both move until is_over(); false: it never is, although nothing happens any more.
+template <class Fn>
+bool run(std::vector<lci::transport*> all, Fn&& is_over) {
+  for (int idle = 0; idle < 20000;) {
+    if (is_over()) return true;
+    bool did = false;
+    for (lci::transport* one : all) did |= one->process();
+    idle = did ? 0 : idle + 1;
+    if (!did && idle > 100) usleep(100);
+  }
+  return is_over();
+}
+
+// The same tests over each provider: LCI_TEST_PROVIDER.
+inline lci::transport_options usual() {
+  lci::transport_options options;
+  if (const char* const name = std::getenv("LCI_TEST_PROVIDER")) options.providers = {name};
+  return options;
+}
+
+struct both_ends {
+  explicit both_ends(const lci::transport_options& options = usual()) : a(options), b(options) {}
+  void connect() {
+    b.connect(a.bind());
+    ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }))
+        << a.describe() << "\n" << b.describe();
+  }
+  bool run_both(const lci::transfer& until) {
+    return run({&a, &b}, [&] { return until.is_done(); });
+  }
+  lci::notification note_of(lci::transport& one) {
+    lci::notification note;
+    EXPECT_TRUE(run({&a, &b}, [&] { return one.wait_for_write(0, &note); }));
+    return note;
+  }
+  lci::transport a, b;
+};
+
+inline std::vector<std::uint8_t> pattern(std::size_t size, unsigned seed) {
+  std::vector<std::uint8_t> bytes(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    seed = seed * 1664525 + 1013904223;
+    bytes[i] = static_cast<std::uint8_t>(seed >> 24);
+  }
+  return bytes;
+}
+
+}  // namespace transport_test

@@ -1,0 +1,174 @@
+// Either side is killed at each step of a transfer: the other side's operations end with a typed
+// error, and nothing is left behind, however often that happens.
+//
+//   transport_kills [rounds]      each round kills a process at every step
+//   transport_kills STEP URL BUFFER       the process that is killed
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "lci/errors.hpp"
+#include "lci/transport.hpp"
+
+extern char** environ;
+
+namespace {
+
+constexpr std::size_t SIZE = 4 << 20;
+const char* const STEPS[] = {"connecting",          "connected",         "a write is posted",
+                             "a write is done",     "a key is asked for", "a read is under way",
+                             "being written to",    "being read",        "all is done"};
+constexpr int STEP_COUNT = sizeof STEPS / sizeof STEPS[0];
+
+lci::transport_options usual() {
+  lci::transport_options options;
+  if (const char* const name = std::getenv("LCI_TEST_PROVIDER")) options.providers = {name};
+  return options;
+}
+
+void die_at(int step, int now) {
+  if (step == now) ::kill(::getpid(), SIGKILL);
+}
+
+// Writes the name of its own memory into the mailbox of the one that survives, which then writes
+// and reads there.
+int victim(int step, const char* url, const char* text) {
+  std::vector<char> bytes(SIZE, 'v');
+  lci::memory memory(bytes.data(), SIZE);
+  const lci::remote_buffer there = lci::remote_buffer::parse(text);
+  lci::transport one(usual());
+  one.connect(url);
+  one.process();
+  die_at(step, 0);
+  one.wait_connected();
+  die_at(step, 1);
+  const std::string name = memory.remote().to_string();
+  std::memcpy(bytes.data(), name.c_str(), name.size() + 1);
+  const lci::transfer mailbox = one.write(memory.view(0, 1024), there.slice(0, 1024), true, 1);
+  die_at(step, 2);
+  mailbox.get();
+  die_at(step, 3);
+  const lci::transfer large = one.write(memory.view(), there);
+  one.process();
+  die_at(step, 4);
+  const lci::transfer back = one.read(memory.view(), there);
+  one.process();
+  die_at(step, 5);
+  one.wait_for_write();
+  die_at(step, 6);
+  one.process();
+  die_at(step, 7);
+  large.get();
+  back.get();
+  for (int i = 0; i < 100; ++i) one.process();
+  die_at(step, 8);
+  return 1;
+}
+
+pid_t start(const char* self, int step, const std::string& url, const std::string& text) {
+  const std::string number = std::to_string(step);
+  const char* const args[] = {self, number.c_str(), url.c_str(), text.c_str(), nullptr};
+  pid_t child = -1;
+  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(args), environ) != 0)
+    std::abort();
+  return child;
+}
+
+int count_of(const char* folder) {
+  int n = 0;
+  for ([[maybe_unused]] const auto& one : std::filesystem::directory_iterator(folder)) ++n;
+  return n;
+}
+int lines_of(const char* file) {
+  std::ifstream in(file);
+  int n = 0;
+  for (std::string line; std::getline(in, line);) ++n;
+  return n;
+}
+
+// Empty, or what is wrong.
+std::string outcome_of(const lci::transfer& one) {
+  try {
+    one.get();
+  } catch (const lci::peer_failure_error&) {
+  } catch (const std::exception& e) {
+    return std::string("not a typed error of a peer: ") + e.what();
+  }
+  return one.is_in_use() ? "its buffer is still in use" : "";
+}
+
+// Makes progress until the victim is dead and known to be, and every transfer has ended.
+std::string survive(const char* self, lci::transport& one, const std::string& url, int step,
+                    std::vector<char>& bytes, lci::memory& memory) {
+  const pid_t child = start(self, step, url, memory.remote().to_string());
+  std::vector<lci::transfer> all;
+  bool is_dead = false, was_there = false;
+  for (int quiet = 0; quiet < 20000;) {
+    lci::notification note;
+    if (one.wait_for_write(0, &note) && note.tag == 1) {
+      lci::transport::peer victim = one.peers().front();
+      const auto there = lci::remote_buffer::parse(bytes.data());
+      for (int i = 0; i < 8; ++i) {
+        all.push_back(victim.write(memory.view(), there, true, 2));
+        all.push_back(victim.read(memory.view(), there));
+      }
+    }
+    const bool did = one.process();
+    was_there = was_there || !one.peers().empty();
+    is_dead = is_dead || waitpid(child, nullptr, WNOHANG) == child;
+    bool are_done = true;
+    for (const lci::transfer& each : all) are_done = are_done && each.is_done();
+    if (is_dead && are_done && one.peers().empty() && !did && (was_there || quiet > 10)) break;
+    quiet = did ? 0 : quiet + 1;
+    if (!did) usleep(is_dead ? 500 : 50);
+  }
+  while (one.accept().is_valid()) {
+  }
+  if (!one.peers().empty()) return "the death was not noticed";
+  for (const lci::transfer& each : all)
+    if (!each.is_done()) return "a transfer has not ended";
+  for (const lci::transfer& each : all)
+    if (std::string wrong = outcome_of(each); !wrong.empty()) return wrong;
+  return "";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  if (argc == 4) return victim(std::atoi(argv[1]), argv[2], argv[3]);
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 3;
+  std::vector<char> bytes(SIZE);
+  lci::memory memory(bytes.data(), SIZE);
+  lci::transport one(usual());
+  const std::string url = one.bind();
+  int descriptors = 0, mappings = 0, wrong = 0;
+  for (int round = 0; round <= rounds; ++round) {
+    for (int step = 0; step < STEP_COUNT; ++step) {
+      const std::string problem = survive(argv[0], one, url, step, bytes, memory);
+      if (problem.empty()) continue;
+      std::printf("killed when %s: %s\n", STEPS[step], problem.c_str());
+      ++wrong;
+    }
+    // The first round opens what is kept.
+    if (round != 0) continue;
+    descriptors = count_of("/proc/self/fd");
+    mappings = lines_of("/proc/self/maps");
+  }
+  const int more = count_of("/proc/self/fd") - descriptors;
+  const int more_mappings = lines_of("/proc/self/maps") - mappings;
+  std::printf("%d kills, %d wrong, %d descriptors and %d mappings more than after the first round\n",
+              (rounds + 1) * STEP_COUNT, wrong, more, more_mappings);
+  return wrong == 0 && more == 0 && more_mappings < STEP_COUNT ? 0 : 1;
+} catch (const std::exception& e) {
+  std::printf("transport_kills: %s\n", e.what());
+  return 1;
+}

@@ -1,0 +1,180 @@
+// Event loops: nothing is lost however a side sleeps, and a side to which nothing comes sleeps.
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <fstream>
+#include <random>
+#include <thread>
+
+#include "both_ends.hpp"
+
+namespace transport_test {
+namespace {
+
+// Far beyond anything that is not lost.
+constexpr int LOST_MS = 60000;
+
+struct loop {
+  explicit loop(lci::transport& of) : of(of), fd(epoll_create1(EPOLL_CLOEXEC)) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    EXPECT_EQ(epoll_ctl(fd, EPOLL_CTL_ADD, of.event_fd(), &event), 0);
+  }
+  ~loop() { close(fd); }
+  // One turn; false: nothing woke it.
+  bool turn() {
+    epoll_event event{};
+    ++turns;
+    if (epoll_wait(fd, &event, 1, LOST_MS) <= 0) return false;
+    of.process();
+    return true;
+  }
+  lci::transport& of;
+  const int fd;
+  std::uint64_t turns = 0;
+};
+
+// Sends `count` notifications in bursts, with pauses of all lengths.
+void send_at_random(lci::transport& from, const lci::memory_view& local,
+                    const lci::remote_buffer& remote, int count) {
+  std::mt19937 random(5);
+  for (int sent = 0; sent < count;) {
+    const int burst = 1 + static_cast<int>(random() % 40);
+    lci::transfer last;
+    for (int i = 0; i < burst && sent < count; ++i, ++sent)
+      last = from.write(local, remote, true, static_cast<std::uint64_t>(sent % 60000));
+    if (random() % 4 != 0) last.get();
+    if (random() % 8 == 0) usleep(random() % 300);
+  }
+  while (from.process()) {
+  }
+}
+
+TEST(loops, epoll__every_notification_arrives) {
+  both_ends e;
+  e.connect();
+  std::vector<std::uint8_t> bytes(64), there(64);
+  lci::memory source(bytes.data(), 64), target(there.data(), 64);
+  const int count = 100000;
+  std::thread sender([&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
+  loop at(e.b);
+  lci::notification note;
+  std::uint64_t sum = 0;
+  bool is_lost = false;
+  for (int got = 0; got < count && !is_lost;) {
+    is_lost = !at.turn();
+    for (; e.b.wait_for_write(0, &note); ++got) sum += note.tag;
+  }
+  sender.join();
+  std::uint64_t expected = 0;
+  for (int i = 0; i < count; ++i) expected += static_cast<std::uint64_t>(i % 60000);
+  EXPECT_FALSE(is_lost) << e.b.describe();
+  EXPECT_EQ(sum, expected);
+  EXPECT_EQ(note.count, static_cast<std::uint64_t>(count));
+}
+
+// The receiver changes between sleeping in the loop, spinning in process(), and waiting.
+TEST(loops, every_way_to_wait_in_turn) {
+  both_ends e;
+  e.connect();
+  std::vector<std::uint8_t> bytes(64), there(64);
+  lci::memory source(bytes.data(), 64), target(there.data(), 64);
+  const int count = 20000;
+  std::thread sender([&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
+  loop at(e.b);
+  std::mt19937 random(6);
+  lci::notification note;
+  bool is_lost = false;
+  for (int got = 0; got < count && !is_lost;) {
+    switch (random() % 3) {
+      case 0:
+        is_lost = !at.turn();
+        break;
+      case 1:
+        for (int i = 0; i < 200; ++i) e.b.process();
+        break;
+      default:
+        is_lost = !e.b.wait_for_write(LOST_MS / 1000, &note);
+        ++got;
+    }
+    while (e.b.wait_for_write(0, &note)) ++got;
+  }
+  sender.join();
+  EXPECT_FALSE(is_lost) << e.b.describe();
+}
+
+// Both sides in one loop of one thread, which sleeps between all steps.
+TEST(loops, both_sides_in_one_loop) {
+  both_ends e;
+  const int fd = epoll_create1(EPOLL_CLOEXEC);
+  for (lci::transport* one : {&e.a, &e.b}) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = one;
+    ASSERT_EQ(epoll_ctl(fd, EPOLL_CTL_ADD, one->event_fd(), &event), 0);
+  }
+  std::vector<std::uint8_t> here = pattern(3 << 20, 3), there(3 << 20);
+  lci::memory source(here.data(), here.size()), target(there.data(), there.size());
+  e.b.connect(e.a.bind());
+  int rounds = 0;
+  std::function<void(std::exception_ptr)> next = [&](std::exception_ptr problem) {
+    EXPECT_EQ(problem, nullptr);
+    if (++rounds == 20) return;
+    e.b.next_write().on_done(next);
+    e.a.write(source.view(), target.remote(), true);
+  };
+  next(nullptr);
+  while (rounds < 20) {
+    epoll_event events[2];
+    const int n = epoll_wait(fd, events, 2, LOST_MS);
+    ASSERT_GT(n, 0) << e.a.describe() << e.b.describe();
+    for (int i = 0; i < n; ++i) static_cast<lci::transport*>(events[i].data.ptr)->process();
+  }
+  EXPECT_EQ(there, here);
+  close(fd);
+}
+
+int threads_now() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int n = 0;
+    if (word == "Threads:" && status >> n) return n;
+  }
+  return -1;
+}
+
+TEST(loops, idle__no_wake_ups_and_no_threads) {
+  const int threads_before = threads_now();
+  const int fd = epoll_create1(EPOLL_CLOEXEC);
+  std::vector<std::unique_ptr<both_ends>> all;
+  std::vector<std::uint8_t> bytes(64), there(64);
+  lci::memory source(bytes.data(), 64), target(there.data(), 64);
+  for (int i = 0; i < 10; ++i) {
+    all.push_back(std::make_unique<both_ends>());
+    both_ends& e = *all.back();
+    e.connect();
+    e.a.write(source.view(), target.remote(), true);
+    e.note_of(e.b);
+    for (lci::transport* one : {&e.a, &e.b}) {
+      epoll_event event{};
+      event.events = EPOLLIN;
+      event.data.ptr = one;
+      ASSERT_EQ(epoll_ctl(fd, EPOLL_CTL_ADD, one->event_fd(), &event), 0);
+    }
+  }
+  EXPECT_EQ(threads_now(), threads_before);
+  // What is under way ends; then the loop is never woken.
+  const auto serve = [&](int ms) {
+    int woken = 0;
+    epoll_event events[20];
+    for (int n = 0; (n = epoll_wait(fd, events, 20, ms)) > 0; ++woken)
+      for (int i = 0; i < n; ++i) static_cast<lci::transport*>(events[i].data.ptr)->process();
+    return woken;
+  };
+  EXPECT_LT(serve(500), 100000);
+  EXPECT_EQ(serve(1000), 0);
+  close(fd);
+}
+
+}  // namespace
+}  // namespace transport_test

@@ -1,0 +1,128 @@
+// Several peers, the end of one, and both sides calling each other.
+#include "both_ends.hpp"
+
+namespace transport_test {
+namespace {
+
+TEST(peers, several_of_one_listener) {
+  lci::transport server(usual());
+  std::vector<std::unique_ptr<lci::transport>> clients;
+  std::vector<lci::transport*> all{&server};
+  const std::string url = server.bind();
+  for (int i = 0; i < 5; ++i) {
+    clients.push_back(std::make_unique<lci::transport>(usual()));
+    clients.back()->connect(url);
+    all.push_back(clients.back().get());
+  }
+  ASSERT_TRUE(run(all, [&] { return server.peers().size() == 5 && server.connected(); }));
+  std::vector<std::uint8_t> bytes(5);
+  lci::memory target(bytes.data(), 5);
+  std::uint8_t value = 1;
+  lci::memory source(&value, 1);
+  EXPECT_THROW(server.write(source.view(), target.remote()), lci::argument_error);
+  for (std::size_t i = 0; i < 5; ++i)
+    clients[i]->write(source.view(), target.remote().slice(i, 1), true, i);
+  std::set<std::uint64_t> tags;
+  std::set<int> from;
+  ASSERT_TRUE(run(all, [&] {
+    lci::notification note;
+    if (server.wait_for_write(0, &note)) {
+      tags.insert(note.tag);
+      from.insert(note.peer);
+    }
+    return tags.size() == 5;
+  }));
+  EXPECT_EQ(from.size(), 5u);
+  EXPECT_EQ(bytes, std::vector<std::uint8_t>(5, 1));
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(server.accept().is_valid());
+  EXPECT_FALSE(server.accept().is_valid());
+  // And back, to each.
+  for (lci::transport::peer& one : server.peers()) one.write(source.view(), target.remote().slice(0, 1), true, 9);
+  for (auto& one : clients) {
+    lci::notification note;
+    ASSERT_TRUE(run(all, [&] { return one->wait_for_write(0, &note); }));
+    EXPECT_EQ(note.tag, 9u);
+  }
+}
+
+TEST(peers, both_call_each_other) {
+  lci::transport a(usual()), b(usual());
+  const std::string of_a = a.bind(), of_b = b.bind();
+  a.connect(of_b);
+  b.connect(of_a);
+  ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }))
+      << a.describe() << "\n" << b.describe();
+  EXPECT_EQ(a.peers().size(), 1u);
+  EXPECT_EQ(b.peers().size(), 1u);
+  int value = 7, landed = 0;
+  lci::memory source(&value, sizeof value), target(&landed, sizeof landed);
+  a.write(source.view(), target.remote(), true);
+  lci::notification note;
+  ASSERT_TRUE(run({&a, &b}, [&] { return b.wait_for_write(0, &note); }));
+  EXPECT_EQ(landed, 7);
+}
+
+TEST(peers, one_closes__the_other_learns_why) {
+  both_ends e;
+  e.connect();
+  lci::transport::peer of_a = e.a.peers().front();
+  std::vector<std::uint8_t> bytes(8);
+  lci::memory memory(bytes.data(), 8);
+  const lci::transfer waiting = e.a.next_write();
+  e.b.close();
+  // A listener goes on: somebody else may come.
+  ASSERT_TRUE(run({&e.a}, [&] { return e.a.peers().empty(); }));
+  EXPECT_FALSE(of_a.connected());
+  EXPECT_NE(of_a.why_closed(), "");
+  EXPECT_THROW(of_a.write(memory.view(), memory.remote()), lci::peer_failure_error);
+  EXPECT_FALSE(waiting.is_done());
+  lci::transport again(usual());
+  again.connect(e.a.bind());
+  ASSERT_TRUE(run({&e.a, &again}, [&] { return e.a.connected() && again.connected(); }));
+  again.write(memory.view(), memory.remote(), true, 3);
+  ASSERT_TRUE(run({&e.a, &again}, [&] { return waiting.is_done(); }));
+  EXPECT_EQ(waiting.note().tag, 3u);
+}
+
+TEST(peers, the_listener_closes__waits_end) {
+  both_ends e;
+  e.connect();
+  const lci::transfer waiting = e.b.next_write();
+  e.a.close();
+  ASSERT_TRUE(run({&e.b}, [&] { return waiting.is_done(); }));
+  EXPECT_THROW(waiting.get(), lci::peer_failure_error);
+  EXPECT_THROW(e.b.wait_for_write(), lci::peer_failure_error);
+  EXPECT_THROW(e.b.wait_connected(), lci::peer_failure_error);
+}
+
+TEST(peers, wrong_secret__is_refused) {
+  lci::transport a(usual()), b(usual());
+  std::string url = a.bind();
+  const std::size_t key = url.find("k=") + 2;
+  url[key] = url[key] == '0' ? '1' : '0';
+  lci::transport::peer peer = b.connect(url);
+  ASSERT_TRUE(run({&a, &b}, [&] { return b.peers().empty(); }));
+  EXPECT_THROW(b.wait_connected(), std::runtime_error);
+  EXPECT_NE(peer.why_closed(), "");
+  EXPECT_TRUE(a.peers().empty());
+}
+
+TEST(peers, progress_thread__nobody_else_moves_it) {
+  lci::transport_options options = usual();
+  options.progress_thread = true;
+  both_ends e(options);
+  e.b.connect(e.a.bind());
+  ASSERT_TRUE(e.b.wait_connected(30));
+  ASSERT_TRUE(e.a.wait_connected(30));
+  std::vector<std::uint8_t> bytes(8, 1), target(8);
+  lci::memory source(bytes.data(), 8), there(target.data(), 8);
+  for (int i = 0; i < 100; ++i) {
+    std::future<void> done = e.a.write(source.view(), there.remote(), true, 4).future();
+    EXPECT_EQ(e.b.wait_for_write().count, static_cast<std::uint64_t>(i + 1));
+    done.get();
+  }
+  EXPECT_EQ(target, bytes);
+}
+
+}  // namespace
+}  // namespace transport_test

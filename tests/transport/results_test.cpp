@@ -1,0 +1,206 @@
+// The forms of a result; batches, scatter lists, cancellation, time limits.
+#include "lci.hpp"
+
+#include "both_ends.hpp"
+#include "lci/transport_await.hpp"
+
+namespace transport_test {
+namespace {
+
+struct two_buffers {
+  explicit two_buffers(std::size_t size)
+      : here(pattern(size, 1)), there(size), local(here.data(), size), target(there.data(), size) {}
+  std::vector<std::uint8_t> here, there;
+  lci::memory local, target;
+};
+
+TEST(results, posted_before_connected) {
+  both_ends e;
+  two_buffers m(1000);
+  const std::string url = e.a.bind();
+  const lci::transfer of_listener = e.a.write(m.local.view(), m.target.remote(), true, 1);
+  e.b.connect(url);
+  const lci::transfer of_caller = e.b.read(m.local.view(), m.target.remote());
+  EXPECT_FALSE(of_listener.is_done());
+  ASSERT_TRUE(e.run_both(of_listener));
+  ASSERT_TRUE(e.run_both(of_caller));
+  of_listener.get();
+  of_caller.get();
+  EXPECT_EQ(e.note_of(e.b).tag, 1u);
+}
+
+TEST(results, future_callback_and_comp) {
+  both_ends e;
+  e.connect();
+  two_buffers m(100);
+  std::future<void> future = e.a.write(m.local.view(), m.target.remote()).future();
+  int called = 0;
+  const lci::transfer second = e.a.write(m.local.view(), m.target.remote());
+  second.on_done([&](std::exception_ptr problem) { called += problem == nullptr ? 1 : 100; });
+  ASSERT_TRUE(e.run_both(second));
+  EXPECT_EQ(called, 1);
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  future.get();
+  EXPECT_EQ(m.there, m.here);
+  struct counting final : lci::comp_impl_t {
+    void signal(lci::status_t status) override { last = status, ++count; }
+    lci::status_t last;
+    int count = 0;
+  } comp;
+  const lci::transfer third = e.a.read(m.local.view(), m.target.remote());
+  third.signal(lci::comp_t(&comp), &m);
+  ASSERT_TRUE(e.run_both(third));
+  EXPECT_EQ(comp.count, 1);
+  EXPECT_TRUE(comp.last.is_done());
+  EXPECT_EQ(comp.last.size, 100u);
+  EXPECT_EQ(comp.last.user_context, &m);
+}
+
+#ifdef LCI_HAVE_AWAIT
+struct detached {
+  struct promise_type {
+    detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+detached echo(lci::transport& at, lci::memory& local, lci::remote_buffer remote, int& step) {
+  const lci::transfer next = at.next_write();
+  co_await next;
+  EXPECT_EQ(next.note().tag, 5u);
+  step = 1;
+  co_await at.write(local.view(), remote, true, 6);
+  step = 2;
+}
+
+TEST(results, coroutine) {
+  both_ends e;
+  e.connect();
+  two_buffers m(64);
+  int step = 0;
+  echo(e.b, m.target, m.local.remote(), step);
+  EXPECT_EQ(step, 0);
+  e.a.write(m.local.view(), m.target.remote(), true, 5);
+  EXPECT_EQ(e.note_of(e.a).tag, 6u);
+  ASSERT_TRUE(run({&e.a, &e.b}, [&] { return step == 2; }));
+}
+#endif
+
+TEST(results, batch__completes_once_and_notifies_behind_all) {
+  both_ends e;
+  e.connect();
+  const std::size_t page = 3000;
+  two_buffers m(100 * page);
+  const lci::remote_buffer remote = m.target.remote();
+  lci::transport::batch all;
+  for (std::size_t i = 100; i-- > 0;)
+    all.write(m.local.view(i * page, page), remote.slice(i * page, page));
+  lci::transfer_options options;
+  options.notify = true;
+  options.tag = 0x123456789abcdef0;
+  const lci::transfer done = e.a.submit(all, options);
+  EXPECT_EQ(e.note_of(e.b).tag, options.tag);
+  EXPECT_EQ(m.there, m.here);
+  ASSERT_TRUE(e.run_both(done));
+  done.get();
+}
+
+TEST(results, scatter_list) {
+  both_ends e;
+  e.connect();
+  two_buffers m(3000);
+  lci::transport::batch all;
+  all.write({m.local.view(2000, 1000), m.local.view(0, 500), m.local.view(500, 1500)},
+            m.target.remote());
+  const lci::transfer done = e.a.submit(all);
+  ASSERT_TRUE(e.run_both(done));
+  std::vector<std::uint8_t> expected(m.here.begin() + 2000, m.here.end());
+  expected.insert(expected.end(), m.here.begin(), m.here.begin() + 2000);
+  ASSERT_TRUE(run({&e.a, &e.b}, [&] { return m.there == expected; }));
+  std::vector<std::uint8_t> back(3000);
+  lci::memory into(back.data(), back.size());
+  lci::transport::batch reads;
+  reads.read({into.view(1000, 2000), into.view(0, 1000)}, m.target.remote());
+  const lci::transfer read = e.a.submit(reads);
+  ASSERT_TRUE(e.run_both(read));
+  read.get();
+  EXPECT_TRUE(std::equal(back.begin() + 1000, back.end(), m.there.begin()));
+  EXPECT_THROW(all.write(std::vector<lci::memory_view>{m.local.view(0, 10)}, m.target.remote()), lci::argument_error);
+}
+
+TEST(results, every_size_around_the_limits_of_protocols) {
+  both_ends e;
+  e.connect();
+  for (const std::size_t size : {1, 7, 8, 63, 64, 65, 4095, 4096, 8191, 8192, 65536, 1 << 20, 5 << 20}) {
+    two_buffers m(size);
+    e.a.write(m.local.view(), m.target.remote(), true, size & 0xffff);
+    EXPECT_EQ(e.note_of(e.b).tag, size & 0xffff) << size;
+    EXPECT_TRUE(m.there == m.here) << size;
+    std::vector<std::uint8_t> back(size);
+    lci::memory into(back.data(), size);
+    const lci::transfer read = e.a.read(into.view(), m.target.remote());
+    ASSERT_TRUE(e.run_both(read)) << size;
+    EXPECT_TRUE(back == m.here) << size;
+  }
+}
+
+TEST(results, cancel__before_anything_was_started) {
+  both_ends e;
+  two_buffers m(100);
+  e.b.connect(e.a.bind());
+  const lci::transfer write = e.b.write(m.local.view(), m.target.remote());
+  EXPECT_TRUE(write.cancel());
+  EXPECT_FALSE(write.cancel());
+  EXPECT_TRUE(write.is_done());
+  EXPECT_FALSE(write.is_in_use());
+  EXPECT_THROW(write.get(), lci::cancelled_error);
+  const lci::transfer next = e.b.next_write();
+  EXPECT_TRUE(next.cancel());
+  EXPECT_THROW(next.get(), lci::cancelled_error);
+  ASSERT_TRUE(run({&e.a, &e.b}, [&] { return e.a.connected() && e.b.connected(); }));
+  e.a.write(m.local.view(), m.target.remote(), true);
+  e.note_of(e.b);  // not for the waiter that has gone
+}
+
+TEST(results, limit__of_what_never_begins) {
+  lci::transport alone(usual());
+  alone.bind();
+  two_buffers m(100);
+  lci::transfer_options options;
+  options.limit_s = 0.01;
+  const lci::transfer write = alone.write(m.local.view(), m.target.remote(), options);
+  EXPECT_THROW(write.get(), lci::timeout_error);
+  EXPECT_FALSE(write.is_in_use());
+  EXPECT_FALSE(alone.wait_for_write(0.001, nullptr));
+  EXPECT_FALSE(alone.wait_connected(0.001));
+}
+
+TEST(results, misuse__is_refused_at_the_call) {
+  lci::transport one(usual());
+  two_buffers m(100);
+  const lci::remote_buffer remote = m.target.remote();
+  EXPECT_THROW(one.write(m.local.view(0, 10), remote), lci::argument_error);
+  EXPECT_THROW(one.write(lci::memory_view(), remote), lci::argument_error);
+  EXPECT_THROW(one.submit(lci::transport::batch()), lci::argument_error);
+  lci::transfer_options notify;
+  notify.notify = true;
+  EXPECT_THROW(one.read(m.local.view(), remote, notify), lci::argument_error);
+  EXPECT_THROW(one.connect("nonsense"), lci::argument_error);
+  EXPECT_THROW(lci::transfer().is_done(), lci::argument_error);
+  EXPECT_THROW(lci::transport::peer().write(m.local.view(), remote), lci::argument_error);
+  lci::memory_view stale;
+  {
+    lci::memory gone(m.here.data(), 100);
+    stale = gone.view();
+  }
+  EXPECT_THROW(one.write(stale, remote), lci::argument_error);
+  one.close();
+  EXPECT_THROW(one.write(m.local.view(), remote), lci::peer_failure_error);
+  EXPECT_THROW(one.bind(), lci::argument_error);
+}
+
+}  // namespace
+}  // namespace transport_test

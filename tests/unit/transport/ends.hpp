@@ -1,0 +1,95 @@
+// Two hubs in one process and one thread, for the tests of this room.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lci.hpp"
+#include "lci/transport/hub.hpp"
+#include "tests/support/leak_guard.hpp"
+
+namespace lci::transports::test {
+
+using pair_ptr = std::shared_ptr<pair>;
+
+// Makes all move until is_over() answers true; false: it does not, although nothing happens any
+// more.
+template <class Fn>
+bool run(const std::vector<hub*>& hubs, Fn&& is_over) {
+  for (int idle = 0; idle < 30000;) {
+    if (is_over()) return true;
+    bool did = false;
+    for (hub* one : hubs) did |= one->progress();
+    idle = did ? 0 : idle + 1;
+    if (!did) usleep(100);
+  }
+  return false;
+}
+
+// Skips where there is no libsodium; nothing may be left behind.
+class room_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto why = hub::why_unsupported()) GTEST_SKIP() << *why;
+  }
+  lci::test::leak_guard leaks_;
+};
+
+inline bool is_settled(const pair_ptr& one) { return one->now() != pair::state::connecting; }
+
+struct ends {
+  explicit ends(const setup_options& of_root = {}, const setup_options& of_joiner = {})
+      : root(of_root), joiner(of_joiner) {}
+  // Fails the test if it does not connect.
+  void connect() {
+    at_joiner = joiner.connect(root.bind());
+    ASSERT_TRUE(run({&root, &joiner}, [&] {
+      if (at_root == nullptr) at_root = root.accepted();
+      return (at_root != nullptr && is_settled(at_joiner)) ||
+             at_joiner->now() == pair::state::closed;
+    })) << at_joiner->describe();
+    ASSERT_EQ(at_joiner->now(), pair::state::connected) << at_joiner->why();
+    ASSERT_EQ(at_root->now(), pair::state::connected) << at_root->why();
+  }
+  bool run_until(const std::function<bool()>& is_over) { return run({&root, &joiner}, is_over); }
+  hub root, joiner;
+  pair_ptr at_root, at_joiner;
+};
+
+inline void make_progress(const pair_ptr& one) {
+  progress_x().runtime(one->runtime()).device(one->device())();
+}
+
+// One word goes from one to the other by a put.
+inline void put_a_word(const pair_ptr& from, const pair_ptr& to) {
+  std::uint64_t word = 0x1234567890, landed = 0;
+  mr_t region =
+      register_memory_x(&landed, sizeof landed).runtime(to->runtime()).device(to->device())();
+  const rmr_t name = get_rmr(region);
+  comp_t done = alloc_sync_x().runtime(from->runtime())();
+  status_t status;
+  for (int i = 0; i < 1'000'000; ++i) {
+    status = post_put_x(1 - from->me(), &word, sizeof word, done, 0, name)
+                 .runtime(from->runtime())
+                 .device(from->device())();
+    if (!status.is_retry()) break;
+    make_progress(from);
+    make_progress(to);
+  }
+  bool is_done = status.is_done();
+  for (int i = 0; i < 1'000'000 && !(is_done && landed == word); ++i) {
+    is_done = is_done || sync_test(done, nullptr);
+    make_progress(from);
+    make_progress(to);
+  }
+  EXPECT_TRUE(is_done);
+  EXPECT_EQ(landed, word);
+  free_comp(&done);
+  deregister_memory(&region);
+}
+
+}  // namespace lci::transports::test

@@ -1,0 +1,225 @@
+// Control messages, ends, and peers that know the secret and break the rules.
+#include "lci/transport/pair.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+
+#include "lci/errors.hpp"
+#include "lci/runtime/runtime.hpp"
+#include "tests/support/seed.hpp"
+#include "tests/unit/transport/ends.hpp"
+
+namespace lci::transports {
+namespace {
+
+using test::ends;
+using test::pair_ptr;
+using testing::HasSubstr;
+
+class pair_test : public test::room_test {};
+
+TEST_F(pair_test, tell__in_order_both_ways_up_to_the_largest) {
+  ends e;
+  e.connect();
+  std::vector<std::string> at_root, at_joiner;
+  e.at_root->on_message = [&](std::string_view text) { at_root.emplace_back(text); };
+  e.at_joiner->on_message = [&](std::string_view text) { at_joiner.emplace_back(text); };
+  const std::string large(control_stream::MOST_BODY, 'l');
+  ASSERT_TRUE(e.at_root->tell(""));
+  ASSERT_TRUE(e.at_root->tell(large));
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(e.at_joiner->tell(std::to_string(i)));
+  ASSERT_TRUE(e.run_until([&] { return at_root.size() == 100 && at_joiner.size() == 2; }));
+  EXPECT_EQ(at_joiner, (std::vector<std::string>{"", large}));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(at_root[static_cast<std::size_t>(i)], std::to_string(i));
+  EXPECT_THROW(e.at_root->tell(large + "x"), argument_error);
+}
+
+TEST_F(pair_test, tell__is_limited_while_the_peer_does_not_read) {
+  ends e;
+  e.connect();
+  std::size_t got = 0, told = 0;
+  e.at_joiner->on_message = [&](std::string_view) { ++got; };
+  const std::string text(50'000, 'x');
+  while (e.at_root->tell(text)) ASSERT_LT(++told, 10'000u);
+  EXPECT_TRUE(e.at_root->wants_write());
+  ASSERT_TRUE(e.run_until([&] { return got == told; }));
+  EXPECT_FALSE(e.at_root->wants_write());
+  EXPECT_TRUE(e.at_root->tell(text));
+}
+
+TEST_F(pair_test, tell__wakes_the_descriptor_of_the_peer_and_then_it_is_quiet) {
+  ends e;
+  e.connect();
+  bool got = false;
+  e.at_joiner->on_message = [&](std::string_view) { got = true; };
+  pollfd set{e.joiner.fd(), POLLIN, 0};
+  while (e.joiner.progress() || e.root.progress()) {
+  }
+  ASSERT_TRUE(e.at_root->tell("wake"));
+  EXPECT_EQ(::poll(&set, 1, 10'000), 1);
+  ASSERT_TRUE(e.run_until([&] { return got; }));
+  EXPECT_EQ(::poll(&set, 1, 0), 0);
+}
+
+TEST_F(pair_test, close__is_told_and_is_no_failure) {
+  for (const bool by_root : {false, true}) {
+    ends e;
+    e.connect();
+    test::put_a_word(e.at_joiner, e.at_root);
+    pair_ptr &closer = by_root ? e.at_root : e.at_joiner,
+             &other = by_root ? e.at_joiner : e.at_root;
+    ASSERT_TRUE(closer->tell("the last word"));
+    std::string got;
+    other->on_message = [&](std::string_view text) { got = text; };
+    closer->close();
+    EXPECT_EQ(closer->now(), pair::state::closed);
+    EXPECT_TRUE(closer->runtime().is_empty());
+    ASSERT_TRUE(e.run_until([&] { return other->now() == pair::state::closed; }));
+    EXPECT_EQ(got, "the last word");
+    EXPECT_EQ(other->problem(), nullptr) << other->why();
+    EXPECT_THAT(other->why(), HasSubstr("closed the connection"));
+    EXPECT_FALSE(other->runtime().is_empty()) << "until its user has ended what it has";
+    EXPECT_THROW(other->tell("hello?"), argument_error);
+    other->close();
+    EXPECT_TRUE(other->runtime().is_empty());
+    EXPECT_THAT(other->why(), HasSubstr("the peer has closed")) << "the first reason stays";
+  }
+}
+
+// The peer has left, met or not: a post to it ends with an error, whichever network it is.
+TEST_F(pair_test, close__posts_to_a_peer_that_has_left_end) {
+  for (const bool have_met : {false, true}) {
+    ends e;
+    e.connect();
+    if (have_met) test::put_a_word(e.at_joiner, e.at_root);
+    e.at_root->close();
+    ASSERT_TRUE(e.run_until([&] { return e.at_joiner->now() == pair::state::closed; }));
+    const runtime_impl_t& runtime = *e.at_joiner->runtime().p_impl;
+    for (int i = 0; i < 1'000'000 && !runtime.core.peers.has_ended(0); ++i)
+      test::make_progress(e.at_joiner);
+    EXPECT_TRUE(runtime.core.peers.has_ended(0)) << have_met;
+    std::uint64_t word = 0;
+    comp_t done = alloc_sync_x().runtime(e.at_joiner->runtime())();
+    EXPECT_THROW(post_put_x(0, &word, sizeof word, done, 0, rmr_t())
+                     .runtime(e.at_joiner->runtime())
+                     .device(e.at_joiner->device())(),
+                 peer_failure_error);
+    free_comp(&done);
+  }
+}
+
+TEST_F(pair_test, close__in_every_step_of_a_set_up) {
+  for (int step = 0; step < 12; ++step) {
+    for (const bool by_root : {false, true}) {
+      ends e;
+      const pair_ptr one = e.joiner.connect(e.root.bind());
+      pair_ptr other;
+      for (int i = 0; i < step; ++i) {
+        e.root.progress();
+        e.joiner.progress();
+        usleep(10);
+      }
+      if (by_root) {
+        other = e.root.accepted();
+        if (other == nullptr) continue;
+        other->close();
+      } else {
+        one->close();
+      }
+      EXPECT_TRUE(e.run_until([&] {
+        if (other == nullptr) other = e.root.accepted();
+        return one->now() == pair::state::closed &&
+               (other == nullptr || other->now() == pair::state::closed);
+      }));
+    }
+  }
+}
+
+// A peer that knows the secret and says what it likes.
+class rude_peer {
+ public:
+  rude_peer(hub& root, const std::string& text) : to_(parse_url(text)) {
+    const boot::job_key key(to_.key);
+    const boot::key_exchange exchange;
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<std::uint16_t>(to_.port));
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    boot::unique_fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<sockaddr*>(&at), sizeof at), 0);
+    const std::string hello = exchange.hello(key);
+    EXPECT_GT(::send(fd.get(), hello.data(), hello.size(), 0), 0);
+    std::string answer(boot::key_exchange::MESSAGE, '\0');
+    test::run({&root}, [&] {
+      return ::recv(fd.get(), answer.data(), answer.size(), MSG_DONTWAIT | MSG_PEEK) ==
+             static_cast<ssize_t>(answer.size());
+    });
+    EXPECT_GT(::recv(fd.get(), answer.data(), answer.size(), 0), 0);
+    auto seal = exchange.open_answer(key, answer);
+    EXPECT_TRUE(seal);
+    stream.emplace(std::move(fd), std::move(*seal));
+    stream->put(frame_type::join, join_words{std::string(32, 'b'), to_.id, 1}.text());
+    stream->flush();
+  }
+  void say(frame_type type, std::string_view body) {
+    stream->put(type, body);
+    stream->flush();
+  }
+  std::optional<control_stream> stream;
+
+ private:
+  url to_;
+};
+
+TEST_F(pair_test, progress__peer_that_says_nonsense_ends_itself_alone) {
+  hub root({});
+  const std::string url = root.bind();
+  auto random = lci::test::seeded(12);
+  std::string introduction;
+  for (int i = 0; i < 600; ++i) {
+    rude_peer peer(root, url);
+    for (int frames = 0; frames < 4; ++frames) {
+      static constexpr const char* BODIES[] = {"",           "shm,ofi",        "shm",
+                                               "1 any 5 - ", "ofi xyz",        "- why",
+                                               "\xff",       "1 any 99 x.y z", "5 shm 1 -"};
+      std::string body = BODIES[random() % std::size(BODIES)];
+      if (random() % 4 == 0) body += std::string(random() % 60'000, static_cast<char>(random()));
+      const auto type = i % 3 == 0 && frames == 0 ? frame_type::settings
+                                                  : static_cast<frame_type>(random() % 11 + 1);
+      peer.say(type, type == frame_type::settings && i % 6 == 0 ? "" : body);
+    }
+    for (int k = 0; k < 4; ++k) root.progress();
+    ASSERT_EQ(root.accepted(), nullptr) << "it has shown no network";
+  }
+  for (int k = 0; k < 100; ++k) root.progress();
+  hub joiner({});
+  const pair_ptr one = joiner.connect(url);
+  ASSERT_TRUE(test::run({&root, &joiner}, [&] { return test::is_settled(one); }));
+  EXPECT_EQ(one->now(), pair::state::connected) << one->why();
+}
+
+TEST_F(pair_test, progress__lost_connection_is_a_typed_error_at_once) {
+  ends e;
+  e.connect();
+  test::put_a_word(e.at_root, e.at_joiner);
+  ASSERT_EQ(::shutdown(e.at_joiner->fd(), SHUT_RDWR), 0);
+  ASSERT_TRUE(e.run_until([&] {
+    return e.at_joiner->now() == pair::state::closed && e.at_root->now() == pair::state::closed;
+  }));
+  for (const pair_ptr& one : {e.at_joiner, e.at_root}) {
+    ASSERT_NE(one->problem(), nullptr);
+    EXPECT_THROW(std::rethrow_exception(one->problem()), peer_failure_error);
+    EXPECT_THROW(
+        {
+          for (int i = 0; i < 1000; ++i) test::make_progress(one);
+        },
+        peer_failure_error)
+        << "its runtime knows it too";
+    one->close();
+  }
+}
+
+}  // namespace
+}  // namespace lci::transports
