@@ -26,6 +26,7 @@ constexpr std::size_t PAGE = 4096;
 class talk {
  public:
   explicit talk(int fd) : fd_(fd) {}
+  int number() const { return fd_; }
   void say(const std::string& text) const {
     const std::size_t size = text.size();
     EXPECT_EQ(send(fd_, &size, sizeof(size), MSG_NOSIGNAL), static_cast<ssize_t>(sizeof(size)));
