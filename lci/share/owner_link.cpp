@@ -107,7 +107,8 @@ base::descriptor owner_link::fetch(const handle& h, int number, bool is_memory,
     }
     error = errno;
   }
-  if (error == ESRCH) refuse(buffer_fault::owner_gone, h, "has ended");
+  // One that is ending has no descriptors any more, which is no answer of its own.
+  if (error == ESRCH || !is_alive()) refuse(buffer_fault::owner_gone, h, "has ended");
   if (error == EBADF) {
     // What it published is gone: it has closed it, or has started another program.
     refuse(is_memory ? buffer_fault::stale : buffer_fault::forged, h,
@@ -126,6 +127,7 @@ base::descriptor owner_link::fetch(const handle& h, int number, bool is_memory,
   server_answer answer = ask_server(h, why_not);
   if (answer.found != verdict::same) refuse_by(answer.found, h);
   base::descriptor& wanted = is_memory ? answer.memory : answer.page;
+  if (!wanted && !is_alive()) refuse(buffer_fault::owner_gone, h, "has ended");
   if (!wanted) {
     refuse(buffer_fault::unreachable, h,
            "lets nobody take a descriptor: pidfd_getfd: " + system_text(error) +

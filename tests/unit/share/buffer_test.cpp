@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "lci.hpp"
 #include "tests/support/leak_guard.hpp"
 #include "tests/unit/share/owner_process.hpp"
 
@@ -209,6 +210,34 @@ TEST_F(buffer_test, fork__a_child_withdraws_nothing_and_exports_its_own) {
   const std::string childs = child.with().hear();
   EXPECT_EQ(buffer::import(childs).size(), 2 * PAGE);
   EXPECT_EQ(buffer::import(handle).data(), b.data());
+}
+
+// One process that knows nothing of lci's ranks, and one that is a job of one rank.
+TEST_F(buffer_test, import__can_be_registered_and_written_by_a_rank) {
+  owner_process owner([](talk t) {
+    buffer b = buffer::create(16 * PAGE);
+    t.say(b.export_handle());
+    t.hear();
+    EXPECT_STREQ(bytes_of(b) + PAGE, "by a put");
+  });
+  owner_process rank([&](talk t) {
+    buffer b = buffer::import(t.hear());
+    g_runtime_init();
+    mr_t mr = register_memory(b.data(), b.size());
+    const rmr_t rmr = get_rmr(mr);
+    char from[] = "by a put";
+    status_t status = post_put(0, from, sizeof(from), COMP_NULL, PAGE, rmr);
+    while (status.is_retry()) {
+      progress();
+      status = post_put(0, from, sizeof(from), COMP_NULL, PAGE, rmr);
+    }
+    EXPECT_TRUE(status.is_done());
+    deregister_memory(&mr);
+    g_runtime_fina();
+    t.say("done");
+  });
+  rank.with().say(owner.with().hear());
+  EXPECT_EQ(rank.with().hear(), "done");
 }
 
 TEST_F(buffer_test, export_handle__as_many_as_there_are_slots) {

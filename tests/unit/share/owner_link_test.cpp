@@ -126,6 +126,48 @@ TEST(owner_link_test, take_memory__withdrawn_meanwhile) {
   EXPECT_EQ(calls_made, 2);
 }
 
+// Before each of the steps of an import, by each way.
+TEST(owner_link_test, open__an_owner_that_ends_at_each_step) {
+  static owner_process* current = nullptr;
+  static int step = 0, last = 0;
+  static const auto pass = [] {
+    if (++step == last) current->kill();
+  };
+  owner_calls direct = system_owner_calls(), around = system_owner_calls();
+  direct.open_process = [](int pid) {
+    pass();
+    return system_owner_calls().open_process(pid);
+  };
+  direct.fetch = [](int process, int number) {
+    pass();
+    return system_owner_calls().fetch(process, number);
+  };
+  around.open_process = &fails<ENOSYS>;
+  around.open_file = [](int pid, int number) {
+    pass();
+    return system_owner_calls().open_file(pid, number);
+  };
+  owner_calls served = around;
+  served.open_file = [](int, int) {
+    pass();
+    errno = EACCES;
+    return -1;
+  };
+  for (const owner_calls* const calls : {&direct, &around, &served}) {
+    for (last = 1; last <= (calls == &direct ? 3 : 2); ++last) {
+      owner_process owner([&](talk t) { offer(t, calls == &served); });
+      current = &owner;
+      step = 0;
+      const std::string bytes = owner.with().hear();
+      const test::leak_guard guard;
+      const std::size_t mapped = count_mappings();
+      EXPECT_EQ(fault_of([&] { try_with(*calls, bytes); }), buffer_fault::owner_gone) << last;
+      EXPECT_EQ(step, last);
+      EXPECT_EQ(count_mappings(), mapped);
+    }
+  }
+}
+
 // What is opened by its place in /proc is nothing that could wait or have effects.
 TEST(owner_link_test, open_file__only_our_files) {
   int ends[2];
