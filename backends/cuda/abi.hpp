@@ -96,6 +96,8 @@ enum class capture_mode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 enum class capture_status : int { none = 0, active = 1, invalidated = 2 };
 enum class proc_address_status : int { success = 0, symbol_not_found = 1, version_too_low = 2 };
 enum class handle_type : int { none = 0, posix_file_descriptor = 1, fabric = 8 };
+enum class flush_target : int { current_context = 0 };
+enum class flush_scope : int { to_owner = 100, to_all_devices = 200 };
 enum class range_handle_type : int { dma_buf_fd = 1 };
 enum class granularity : int { minimum = 0, recommended = 1 };
 enum class allocation_type : int { invalid = 0, pinned = 1 };
@@ -190,6 +192,8 @@ struct functions {
   result (*ctx_pop_current)(context* ctx);
   result (*ctx_get_device)(device* gpu);
   result (*ctx_enable_peer_access)(context peer, unsigned flags);
+  result (*ctx_synchronize)();
+  result (*flush_gpu_direct_rdma_writes)(flush_target target, flush_scope scope);
   result (*exchange_stream_capture_mode)(capture_mode* mode);
   // pointers
   result (*pointer_get_attributes)(unsigned count, pointer_attribute* attributes, void** data,
@@ -208,6 +212,8 @@ struct functions {
   result (*ipc_get_mem_handle)(ipc_mem_handle* handle, device_ptr pointer);
   result (*ipc_open_mem_handle)(device_ptr* pointer, ipc_mem_handle handle, unsigned flags);
   result (*ipc_close_mem_handle)(device_ptr pointer);
+  result (*mem_create)(allocation_handle* handle, std::size_t size, const allocation_prop* prop,
+                       unsigned long long flags);
   result (*mem_retain_allocation_handle)(allocation_handle* handle, void* address);
   result (*mem_export_to_shareable_handle)(void* out, allocation_handle handle, handle_type type,
                                            unsigned long long flags);

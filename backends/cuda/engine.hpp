@@ -11,6 +11,7 @@
 #include "backends/cuda/accelerator.hpp"
 #include "backends/cuda/driver.hpp"
 #include "backends/cuda/errors.hpp"
+#include "backends/cuda/memory_sharing.hpp"
 #include "backends/cuda/network_memory.hpp"
 #include "backends/cuda/pointer_cache.hpp"
 #include "backends/cuda/queue_memory.hpp"
@@ -106,6 +107,10 @@ struct domain_functions {
 
   static std::unique_ptr<mem::kernel_memory> open_queues() { return open_for_kernels(Here().d); }
 
+  static std::unique_ptr<mem::memory_sharing> open_sharing() {
+    return std::make_unique<memory_sharing>(Here().d, Here().pointers);
+  }
+
   static constexpr mem::memory_domain named(std::string_view name, std::string_view variable) {
     return {name,
             variable,
@@ -122,7 +127,8 @@ struct domain_functions {
             &chosen_device,
             &pci_of,
             &has_driver,
-            &open_queues};
+            &open_queues,
+            &open_sharing};
   }
 
  private:

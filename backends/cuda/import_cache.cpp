@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cuda/errors.hpp"
+#include "backends/cuda/vmm_mapping.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::cuda {
@@ -131,6 +132,12 @@ void import_cache::drop(int peer, std::uint64_t base) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(key{peer, base});
   if (found != entries_.end()) retire_locked(*found->second);
+}
+
+void import_cache::drop_unused(int peer, std::uint64_t base) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key{peer, base});
+  if (found != entries_.end() && found->second->users == 0) retire_locked(*found->second);
 }
 
 void import_cache::drop_peer(int peer) noexcept {
@@ -263,13 +270,9 @@ failure import_cache::map_vmm(const share_ticket& ticket, const descriptor& fd,
   const abi::functions& call = gpu_.call();
   if (!gpu_.facts().vmm_descriptors)
     return {abi::result::not_supported, "cuMemImportFromShareableHandle"};
-  abi::allocation_prop prop{};
-  prop.type = abi::allocation_type::pinned;
-  prop.requested_handle_types = abi::handle_type::posix_file_descriptor;
-  prop.where = {abi::location_type::gpu, gpu_.facts().ordinal};
+  abi::allocation_prop prop;
   std::size_t unit = 0;
-  failure error{call.mem_get_allocation_granularity(&unit, &prop, abi::granularity::minimum),
-                "cuMemGetAllocationGranularity"};
+  failure error = describe_shareable(call, gpu_.facts().ordinal, prop, unit);
   if (error) return error;
   // A size from a peer: refused rather than rounded beyond what addresses hold.
   if (unit == 0 || ticket.size > ~std::size_t{0} - unit)
@@ -281,25 +284,9 @@ failure import_cache::map_vmm(const share_ticket& ticket, const descriptor& fd,
                                                  abi::handle_type::posix_file_descriptor),
            "cuMemImportFromShareableHandle"};
   if (error) return error;
-  error = place_vmm(handle, to);
+  error = map_handle(call, handle, gpu_.facts().ordinal, to.mapped_size, to.base);
   // The mapping keeps the memory; the handle has served.
   log_teardown(call, call.mem_release(handle), "cuMemRelease");
-  return error;
-}
-
-// Reserve, map, allow; undone in reverse where a step fails.
-failure import_cache::place_vmm(abi::allocation_handle handle, entry& to) noexcept {
-  const abi::functions& call = gpu_.call();
-  failure error{call.mem_address_reserve(&to.base, to.mapped_size, 0, 0, 0), "cuMemAddressReserve"};
-  if (error) return error;
-  error = {call.mem_map(to.base, to.mapped_size, 0, handle, 0), "cuMemMap"};
-  if (!error) {
-    const abi::access_desc mine{{abi::location_type::gpu, gpu_.facts().ordinal},
-                                abi::access_flags::read_write};
-    error = {call.mem_set_access(to.base, to.mapped_size, &mine, 1), "cuMemSetAccess"};
-    if (error) log_teardown(call, call.mem_unmap(to.base, to.mapped_size), "cuMemUnmap");
-  }
-  if (error) log_teardown(call, call.mem_address_free(to.base, to.mapped_size), "cuMemAddressFree");
   return error;
 }
 
@@ -312,8 +299,7 @@ void import_cache::unmap(entry& old) noexcept {
     log_teardown(call, call.ipc_close_mem_handle(old.base), "cuIpcCloseMemHandle");
     return;
   }
-  log_teardown(call, call.mem_unmap(old.base, old.mapped_size), "cuMemUnmap");
-  log_teardown(call, call.mem_address_free(old.base, old.mapped_size), "cuMemAddressFree");
+  unmap_handle(call, old.base, old.mapped_size);
 }
 
 }  // namespace lci::cuda

@@ -68,7 +68,9 @@ class import_cache {
                 bool* may_pass = nullptr);
 
   void drop(int peer, std::uint64_t base) noexcept;  // its owner has deregistered it
-  void drop_peer(int peer) noexcept;                 // died or left
+  // For users that keep nothing: unmapped now if nobody has it in use.
+  void drop_unused(int peer, std::uint64_t base) noexcept;
+  void drop_peer(int peer) noexcept;  // died or left
   // For another cache's open(), since the driver has one address space for all GPUs of a process:
   // lets go of what overlaps the ticket's memory of that peer; all: of whatever of it is not used.
   void make_way(int peer, const share_ticket& ticket, bool all) noexcept;
@@ -95,7 +97,6 @@ class import_cache {
   failure map_locked(const share_ticket& ticket, const descriptor& fd, entry& to);
   failure map_legacy(const share_ticket& ticket, entry& to) noexcept;
   failure map_vmm(const share_ticket& ticket, const descriptor& fd, entry& to) noexcept;
-  failure place_vmm(abi::allocation_handle handle, entry& to) noexcept;
   void drop_locked(std::unique_ptr<entry> old) noexcept;
   void unmap(entry& old) noexcept;
 

@@ -107,6 +107,8 @@ class mapped_memory {
   }
   explicit operator bool() const noexcept { return at_ != nullptr; }
   std::byte* at() const noexcept { return at_; }
+  // Never released, for a process in which that cannot be done.
+  void detach() noexcept { held_ = nullptr; }
 
  private:
   std::byte* at_ = nullptr;

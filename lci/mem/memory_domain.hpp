@@ -16,6 +16,7 @@
 #include "lci/mem/accelerator.hpp"
 #include "lci/mem/kernel_memory.hpp"
 #include "lci/mem/memory_kind.hpp"
+#include "lci/mem/memory_sharing.hpp"
 #include "lci/mem/network_export.hpp"
 
 namespace lci::mem {
@@ -85,6 +86,8 @@ struct memory_domain {
   // For kernels of the GPU that the calling thread has chosen, else of the first one. Throws
   // backend_error: what probe() says. Null: kernels reach no memory of this process.
   std::unique_ptr<kernel_memory> (*open_for_kernels)() = nullptr;
+  // For buffers that processes share. Throws backend_error: what probe() says. Null: none are.
+  std::unique_ptr<memory_sharing> (*open_sharing)() = nullptr;
 };
 
 // Defined by backends/providers.cpp, so that nothing below names a domain.

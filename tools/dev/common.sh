@@ -188,9 +188,10 @@ gpu_preset() {
 # Networks and topology belong to the build: without their headers the library has only shared memory.
 PACKAGES_BUILD=(g++ cmake ninja-build libboost-dev libibverbs-dev libfabric-dev libhwloc-dev libsodium-dev)
 PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang clang-format-14 clang-tidy-14 doxygen
-  libasio-dev libuv1-dev)
-# Of these, the ones that the tests can do without: for the house rules, a second compiler, and event loops of others.
-PACKAGES_OPTIONAL=(clang clang-format-14 clang-tidy-14 doxygen libasio-dev libuv1-dev)
+  libasio-dev libuv1-dev liburing-dev)
+# Of these, the ones that the tests can do without: for the house rules, a second compiler, event loops of others, and an
+# engine of file_to_gpu.
+PACKAGES_OPTIONAL=(clang clang-format-14 clang-tidy-14 doxygen libasio-dev libuv1-dev liburing-dev)
 # Starts the virtual machines of tests/vm, and builds the programs for their devices.
 PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers)
 # The browser with which tests/docs checks the HTML pages.

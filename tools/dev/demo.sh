@@ -18,11 +18,13 @@ part() {
 dev_demo() {
   local start=$SECONDS bin=build/release/bin failures=0 summary=()
   need "${PACKAGES_BUILD[@]}" "${PACKAGES_TOOLS[@]}" || return 1
-  build release lcrun word_count halo_exchange gpu_ring latency || return 1
+  build release lcrun word_count halo_exchange gpu_ring latency file_to_gpu || return 1
 
   part "word count, 4 processes: active messages built in place" $bin/lcrun -n 4 $bin/word_count
   part "heat on a grid, 4 processes: send/recv, then put with signal" $bin/lcrun -n 4 $bin/halo_exchange
   part "latency and bandwidth between 2 processes" $bin/lcrun -n 2 $bin/latency
+
+  part "a file of 64 MiB into another process's memory, no launcher" $bin/file_to_gpu
 
   if has_gpu; then
     part "a buffer in GPU memory passed round a ring of 2 processes" $bin/lcrun -n 2 $bin/gpu_ring

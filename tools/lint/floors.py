@@ -34,7 +34,7 @@ EXPERIMENTAL_SEES = BACKEND_SEES | {"device"}
 # HIP is CUDA's code with other driver functions.
 BACKENDS_BELOW = {"backend hip": {"backend cuda"}}
 # These are above everything, so they may include every floor that exists.
-TOP = {"api", "proxy", "transport", "lct", "tool", "providers"}
+TOP = {"api", "proxy", "share", "transport", "lct", "tool", "providers"}
 DEFINED = re.compile(r"^(?:class|struct|enum class) (\w+)\b[^;(]*\{", re.MULTILINE)
 # A type that is not included can be named only by such a line.
 DECLARED = re.compile(r"^(?:class|struct|enum class) (\w+)\b[^{(;\n]*;", re.MULTILINE)

@@ -195,6 +195,20 @@ result pop(cuda::abi::context* out) {
   });
 }
 
+result synchronize() {
+  return guarded("cuCtxSynchronize", needs::context, [](state& s) {
+    note_blocking("cuCtxSynchronize");
+    while (s.run_one()) {
+    }
+    return result::success;
+  });
+}
+
+result flush_writes(cuda::abi::flush_target, cuda::abi::flush_scope) {
+  return guarded("cuFlushGPUDirectRDMAWrites", needs::context,
+                 [](state&) { return result::success; });
+}
+
 result get_current_device(device* out) {
   return guarded("cuCtxGetDevice", needs::context, [&](state&) {
     *out = current()->gpu;
@@ -245,6 +259,8 @@ void fill_process(functions& table) {
   table.ctx_push_current = &push;
   table.ctx_pop_current = &pop;
   table.ctx_get_device = &get_current_device;
+  table.ctx_synchronize = &synchronize;
+  table.flush_gpu_direct_rdma_writes = &flush_writes;
   table.ctx_enable_peer_access = &enable_peer;
   table.exchange_stream_capture_mode = &exchange_mode;
 }

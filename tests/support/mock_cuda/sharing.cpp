@@ -112,6 +112,23 @@ allocation_handle hold(state& s, const std::shared_ptr<physical>& memory) {
   return handle;
 }
 
+result create(allocation_handle* out, std::size_t size, const allocation_prop* prop,
+              unsigned long long) {
+  return guarded("cuMemCreate", needs::started, [&](state& s) {
+    const bool is_known = prop->type == cuda::abi::allocation_type::pinned &&
+                          prop->where.type == cuda::abi::location_type::gpu &&
+                          prop->where.id >= 0 && prop->where.id < s.config.gpus;
+    if (!is_known || size == 0 || size % GRANULARITY != 0) return result::invalid_value;
+    const bool exportable = prop->requested_handle_types == handle_type::posix_file_descriptor;
+    if (exportable && !s.config.vmm_descriptors) return result::not_supported;
+    const auto memory = make_physical(size);
+    memory->gpu = prop->where.id;
+    memory->exportable = exportable;
+    *out = hold(s, memory);
+    return result::success;
+  });
+}
+
 result retain_handle(allocation_handle* out, void* at) {
   return guarded("cuMemRetainAllocationHandle", needs::started, [&](state& s) {
     const block* const b = s.find(reinterpret_cast<std::uintptr_t>(at));
@@ -256,6 +273,7 @@ void fill_sharing(functions& table) {
   table.ipc_get_mem_handle = &ipc_get;
   table.ipc_open_mem_handle = &ipc_open;
   table.ipc_close_mem_handle = &ipc_close;
+  table.mem_create = &create;
   table.mem_retain_allocation_handle = &retain_handle;
   table.mem_export_to_shareable_handle = &export_handle;
   table.mem_import_from_shareable_handle = &import_handle;

@@ -1,0 +1,198 @@
+#include "lci/share/server.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+
+namespace lci::share {
+namespace {
+
+// A peer has this long for its question, and the server for its answer. One peer at a time is
+// served, so what one may take is short.
+constexpr int QUESTION_MS = 200, ANSWER_MS = 1000;
+constexpr std::size_t MOST_FDS = 2;  // page, memory
+
+// An abstract name: it ends with its owner and leaves no file.
+socklen_t fill_address(sockaddr_un& to, std::uint64_t name) {
+  to = {};
+  to.sun_family = AF_UNIX;
+  constexpr std::size_t ROOM = 40;
+  const int length = std::snprintf(to.sun_path + 1, ROOM, "lci-buffer-%016llx",
+                                   static_cast<unsigned long long>(name));
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                static_cast<std::size_t>(length));
+}
+
+void limit(int fd, int ms) {
+  const timeval time{ms / 1000, ms % 1000 * 1000};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
+  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+}
+
+// The process at the other end; of a listener, the one that listens.
+ucred peer_of(int fd) {
+  ucred peer{};
+  peer.uid = static_cast<uid_t>(-1);
+  socklen_t length = sizeof(peer);
+  getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+  return peer;
+}
+
+struct message {
+  std::uint32_t found = 0;
+  iovec part{&found, sizeof(found)};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(MOST_FDS * sizeof(int))> control{};
+  msghdr header{};
+  explicit message(std::size_t fds) {
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    if (fds == 0) return;
+    header.msg_control = control.data();
+    header.msg_controllen = CMSG_SPACE(fds * sizeof(int));
+  }
+};
+
+void send_answer(int to, verdict found, std::span<const int> fds) {
+  message out(fds.size());
+  out.found = static_cast<std::uint32_t>(found);
+  if (!fds.empty()) {
+    cmsghdr* const head = CMSG_FIRSTHDR(&out.header);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(head), fds.data(), fds.size_bytes());
+  }
+  // A peer that is gone misses it.
+  [[maybe_unused]] const ssize_t sent = sendmsg(to, &out.header, MSG_NOSIGNAL);
+}
+
+void serve_one(int peer) {
+  if (peer_of(peer).uid != geteuid()) return;
+  limit(peer, QUESTION_MS);
+  std::array<char, handle::BYTES> bytes;
+  if (recv(peer, bytes.data(), bytes.size(), MSG_WAITALL) != static_cast<ssize_t>(bytes.size()))
+    return;
+  base::descriptor page, memory;
+  verdict found = verdict::forged;
+  try {
+    const handle asked = handle::decode(std::string_view(bytes.data(), bytes.size()));
+    found = exports::of_process().answer(asked, page, memory);
+  } catch (const std::exception&) {  // malformed, or no memory: no descriptors
+  }
+  const std::array<int, MOST_FDS> fds{page.get(), memory.get()};
+  send_answer(peer, found, std::span(fds).first(!page ? 0 : memory ? 2 : 1));
+}
+
+class server {
+ public:
+  server() : wake_(eventfd(0, EFD_CLOEXEC)), made_in_(getpid()) {
+    listener_.reset(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    sockaddr_un address;
+    const socklen_t length = fill_address(address, exports::of_process().socket_name());
+    if (!wake_ || !listener_ ||
+        bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+        listen(listener_.get(), SOMAXCONN) != 0)
+      throw backend_error(std::string("the socket for importers of shared buffers: ") +
+                          std::strerror(errno));
+    thread_ = std::thread([this] { run(); });
+  }
+  ~server() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t told = write(wake_.get(), &one, sizeof(one));
+    thread_.join();
+  }
+  bool is_ours() const noexcept { return made_in_ == getpid(); }
+
+ private:
+  void run() {
+    for (;;) {
+      std::array<pollfd, 2> both{pollfd{wake_.get(), POLLIN, 0},
+                                 pollfd{listener_.get(), POLLIN, 0}};
+      if (poll(both.data(), both.size(), -1) < 0) continue;
+      if (both[0].revents != 0) return;
+      const base::descriptor peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (peer) serve_one(peer.get());
+    }
+  }
+
+  base::descriptor wake_, listener_;
+  const pid_t made_in_;
+  std::thread thread_;
+};
+
+struct server_place {
+  std::mutex mutex;  // guards the rest
+  std::unique_ptr<server> running;
+};
+
+server_place& place() {
+  static server_place* const one = new server_place;
+  return *one;
+}
+
+}  // namespace
+
+void start_server() {
+  const std::lock_guard lock(place().mutex);
+  std::unique_ptr<server>& running = place().running;
+  if (running != nullptr && running->is_ours()) return;
+  // The thread of a parent is not here: there is nothing to join.
+  [[maybe_unused]] server* const parents = running.release();
+  running = std::make_unique<server>();
+}
+
+void stop_server() noexcept {
+  const std::lock_guard lock(place().mutex);
+  std::unique_ptr<server>& running = place().running;
+  if (running != nullptr && running->is_ours()) running.reset();
+}
+
+bool is_serving() noexcept {
+  const std::lock_guard lock(place().mutex);
+  return place().running != nullptr && place().running->is_ours();
+}
+
+server_answer ask_server(const handle& h, std::string& why_not) {
+  server_answer out;
+  const base::descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address;
+  const socklen_t length = fill_address(address, h.socket);
+  limit(fd.get(), ANSWER_MS);
+  why_not = "it does not serve (buffer::serve())";
+  if (!fd || connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return out;
+  const ucred peer = peer_of(fd.get());
+  why_not = "another process has its socket's name";
+  if (peer.uid != h.user || peer.pid != static_cast<pid_t>(h.pid)) return out;
+  why_not = "its server did not answer";
+  const std::string bytes = h.encode();
+  if (send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(bytes.size()))
+    return out;
+  message in(MOST_FDS);
+  const ssize_t got = recvmsg(fd.get(), &in.header, MSG_CMSG_CLOEXEC);
+  cmsghdr* const head = got < 0 ? nullptr : CMSG_FIRSTHDR(&in.header);
+  if (head != nullptr && head->cmsg_type == SCM_RIGHTS) {
+    int fds[MOST_FDS] = {-1, -1};
+    std::memcpy(fds, CMSG_DATA(head), std::min(head->cmsg_len - CMSG_LEN(0), sizeof(fds)));
+    out.page.reset(fds[0]);
+    out.memory.reset(fds[1]);
+  }
+  if (got == static_cast<ssize_t>(sizeof(in.found))) {
+    why_not = "its server had no descriptor for it";
+    if (in.found == static_cast<std::uint32_t>(verdict::stale)) out.found = verdict::stale;
+    if (in.found == static_cast<std::uint32_t>(verdict::forged)) out.found = verdict::forged;
+  }
+  return out;
+}
+
+}  // namespace lci::share

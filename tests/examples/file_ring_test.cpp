@@ -1,0 +1,145 @@
+#include "examples/file_ring.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "examples/file_checksum.hpp"
+#include "lci/base/descriptor.hpp"
+#include "tests/support/leak_guard.hpp"
+
+namespace {
+
+using lci::base::descriptor;
+
+constexpr size_t FILE_SIZE = 100003;
+
+std::vector<char> contents() {
+  std::vector<char> bytes(FILE_SIZE);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 + i / 251);
+  return bytes;
+}
+
+descriptor make_file() {
+  descriptor fd(memfd_create("file_ring_test", MFD_CLOEXEC));
+  const std::vector<char> bytes = contents();
+  EXPECT_EQ(write(fd.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  return fd;
+}
+
+// With each engine that is there.
+class file_ring_test : public testing::TestWithParam<const char*> {
+ protected:
+  file_ring_options options(unsigned depth, unsigned threads = 2) const {
+    file_ring_options out;
+    out.depth = depth;
+    out.threads = threads;
+    out.engine = GetParam();
+    return out;
+  }
+  void SetUp() override {
+    try {
+      file_ring(file_.get(), options(1));
+    } catch (const std::runtime_error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  const descriptor file_ = make_file();
+  const lci::test::leak_guard guard_;
+};
+
+TEST_P(file_ring_test, read_by_ring__every_byte_at_its_place) {
+  const std::vector<char> wanted = contents();
+  for (const unsigned depth : {1u, 3u, 16u}) {
+    for (const unsigned threads : {1u, 4u}) {
+      for (const size_t piece : {size_t{4096}, size_t{777}, size_t{200000}}) {
+        file_ring ring(file_.get(), options(depth, threads));
+        std::vector<char> got(FILE_SIZE);
+        EXPECT_EQ(read_by_ring(ring, got.data(), got.size(), 0, piece), FILE_SIZE);
+        EXPECT_TRUE(got == wanted) << depth << " " << threads << " " << piece;
+      }
+    }
+  }
+}
+
+TEST_P(file_ring_test, prepare__is_refused_when_the_ring_is_full) {
+  file_ring ring(file_.get(), options(2));
+  char bytes[8] = "";
+  EXPECT_TRUE(ring.prepare({bytes, 4, 0, 1}));
+  EXPECT_TRUE(ring.prepare({bytes + 4, 4, 4, 2}));
+  EXPECT_FALSE(ring.prepare({bytes, 1, 0, 3}));
+  ring.submit();
+  EXPECT_EQ(ring.under_way(), 2u);
+  std::vector<file_result> results;
+  ring.wait(results, 100);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].tag + results[1].tag, 3u);
+  EXPECT_TRUE(std::equal(bytes, bytes + 8, contents().begin()));
+  EXPECT_TRUE(ring.prepare({bytes, 1, 0, 3}));
+  ring.submit();
+  ring.submit();  // nothing is prepared
+}
+
+TEST_P(file_ring_test, wait__tells_the_end_of_the_file_and_errors) {
+  std::vector<char> bytes(1000);
+  std::vector<file_result> results;
+  {
+    file_ring ring(file_.get(), options(4));
+    ring.prepare({bytes.data(), 1000, FILE_SIZE - 10, 1});
+    ring.submit();
+    ring.wait(results, 1);
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(results[0].bytes, 10);
+    results.clear();
+    ring.prepare({bytes.data(), 1000, FILE_SIZE + 10, 1});
+    ring.submit();
+    ring.wait(results, 1);
+    EXPECT_EQ(results.at(0).bytes, 0);
+    results.clear();
+    ring.wait(results, 1);  // nothing is under way
+    EXPECT_TRUE(results.empty());
+  }
+  const descriptor unreadable(open("/dev/null", O_WRONLY | O_CLOEXEC));
+  file_ring ring(unreadable.get(), options(4));
+  ring.prepare({bytes.data(), 1000, 0, 1});
+  ring.submit();
+  ring.wait(results, 1);
+  EXPECT_EQ(results.at(0).bytes, -EBADF);
+  EXPECT_THROW(read_by_ring(ring, bytes.data(), 1000, 0, 100), std::runtime_error);
+}
+
+TEST_P(file_ring_test, end__waits_for_what_is_under_way) {
+  std::vector<char> bytes(FILE_SIZE);
+  file_ring ring(file_.get(), options(8));
+  for (size_t i = 0; i < 8; ++i) ring.prepare({bytes.data() + i * 1000, 1000, i * 1000, i});
+  ring.submit();
+}
+
+INSTANTIATE_TEST_SUITE_P(engines, file_ring_test,
+                         testing::Values("pread", "uring", "cufile", "auto"),
+                         [](const auto& one) { return std::string(one.param); });
+
+TEST(file_ring_options_test, engine__unknown_is_refused) {
+  const descriptor file = make_file();
+  file_ring_options options;
+  options.engine = "tape";
+  EXPECT_THROW(file_ring(file.get(), options), std::invalid_argument);
+}
+
+TEST(file_checksum_test, same_in_parts_and_sensitive_to_place) {
+  const std::vector<char> bytes = contents();
+  const uint64_t whole = checksum_of_bytes(bytes.data(), bytes.size());
+  EXPECT_EQ(checksum_of_bytes(bytes.data(), 8000) +
+                checksum_of_bytes(bytes.data() + 8000, bytes.size() - 8000, 1000),
+            whole);
+  std::vector<char> swapped = bytes;
+  std::swap_ranges(swapped.begin(), swapped.begin() + 8, swapped.begin() + 8);
+  EXPECT_NE(checksum_of_bytes(swapped.data(), swapped.size()), whole);
+  const descriptor file = make_file();
+  EXPECT_EQ(checksum_of_file("/proc/self/fd/" + std::to_string(file.get())), whole);
+}
+
+}  // namespace

@@ -1,0 +1,211 @@
+// Buffers in GPU memory between two programs, where the loader finds the mock driver
+// (unit_share_on_mock); skipped elsewhere. Owners are started as programs, because CUDA does not
+// work in a child of fork().
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+#include "lci/share/gpus.hpp"
+#include "lci/share/imports.hpp"
+#include "tests/support/mock_cuda/mock_cuda.hpp"
+#include "tests/unit/share/owner_process.hpp"
+
+namespace lci::share {
+namespace {
+
+constexpr std::size_t GPU_PAGE = std::size_t{2} << 20;
+constexpr const char* MODE = "LCI_TEST_OWNER_MODE";
+constexpr const char* SOCKET = "LCI_TEST_OWNER_SOCKET";
+
+test::mock_cuda* mock() {
+  static test::mock_cuda* const one = test::load_mock_cuda("");
+  return one;
+}
+
+std::byte* seen(const buffer& b) { return mock()->contents(b.data()); }
+
+// This program once more, which runs the owner below.
+class owner_program {
+ public:
+  explicit owner_program(const std::string& mode)
+      : process_([&mode](talk t) {
+          const int fd = dup(t.number());
+          setenv(SOCKET, std::to_string(fd).c_str(), 1);
+          setenv(MODE, mode.c_str(), 1);
+          const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+          execl(self.c_str(), self.c_str(), "--gtest_also_run_disabled_tests",
+                "--gtest_filter=*owner_of_gpu_memory", nullptr);
+          _exit(2);
+        }) {}
+  talk with() const { return process_.with(); }
+  void kill() { process_.kill(); }
+
+ private:
+  owner_process process_;
+};
+
+TEST(imports_gpu_test, DISABLED_owner_of_gpu_memory) {
+  ASSERT_NE(std::getenv(SOCKET), nullptr);
+  const talk t(std::atoi(std::getenv(SOCKET)));
+  const std::string mode = std::getenv(MODE);
+  ASSERT_NE(mock(), nullptr);
+  mock()->reset({.vmm_descriptors = mode != "ipc"});
+  buffer whole;
+  if (mode == "wrapped") {
+    mock()->start();
+    void* const at = mock()->allocate(test::mock_memory::device, 2 * GPU_PAGE, 1);
+    whole = buffer::wrap(static_cast<char*>(at) + 512, GPU_PAGE);
+  } else {
+    whole = buffer::create(GPU_PAGE, 1);
+  }
+  EXPECT_TRUE(whole.is_gpu());
+  EXPECT_EQ(whole.device(), 1);
+  buffer part = whole.slice(4096, 4096);
+  std::memset(seen(part), 7, 4096);
+  t.say(part.export_handle());
+  for (std::string heard = t.hear(); !heard.empty(); heard = t.hear()) {
+    if (heard == "look") t.say(std::to_string(static_cast<int>(seen(part)[4095])));
+    if (heard == "free") {
+      part = buffer();
+      t.say(whole.export_handle());
+      whole = buffer();
+    }
+  }
+}
+
+class imports_gpu_test : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (mock() == nullptr || !gpu_available()) GTEST_SKIP() << "no mock driver";
+  }
+  static std::size_t held() {
+    std::size_t count = 0;
+    for (const std::string& each : mock()->leaks())
+      count += each.find("mapping") != each.npos || each.find("handle") != each.npos ||
+               each.find("range") != each.npos;
+    return count;
+  }
+  // Fills it as a kernel would.
+  static void write_last(const buffer& b, int value) { seen(b)[4095] = std::byte(value); }
+};
+
+TEST_P(imports_gpu_test, import__shares_the_bytes_both_ways) {
+  {
+    owner_program owner(GetParam());
+    const std::string handle = owner.with().hear();
+    ASSERT_EQ(handle.size(), handle::BYTES);
+    buffer b = buffer::import(handle);
+    EXPECT_TRUE(b.is_gpu());
+    EXPECT_EQ(b.device(), 1);
+    EXPECT_EQ(b.size(), 4096u);
+    EXPECT_EQ(seen(b)[0], std::byte{7});
+    write_last(b, 9);
+    b.sync(buffer_sync::before);
+    b.sync(buffer_sync::after);
+    owner.with().say("look");
+    EXPECT_EQ(owner.with().hear(), "9");
+    EXPECT_EQ(buffer::import(handle).data(), b.data());
+    EXPECT_NE(b.describe().find("memory of GPU 1 of pid"), std::string::npos) << b.describe();
+  }
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_P(imports_gpu_test, import__two_handles_of_one_memory_are_one_mapping) {
+  owner_program owner(GetParam());
+  const std::string handle = owner.with().hear();
+  buffer part = buffer::import(handle);
+  owner.with().say("free");
+  const std::string whole = owner.with().hear();
+  // Both are freed by now, or soon: refused by name, and the old mapping is still there.
+  while (true) {
+    try {
+      buffer::import(whole);
+    } catch (const buffer_error& error) {
+      EXPECT_EQ(error.fault(), buffer_fault::stale) << error.what();
+      break;
+    }
+  }
+  EXPECT_EQ(fault_of([&] { part.check(); }), buffer_fault::stale);
+  EXPECT_EQ(seen(part)[0], std::byte{7});
+  part = buffer();
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_P(imports_gpu_test, owner_that_dies__is_told_and_nothing_stays) {
+  {
+    owner_program owner(GetParam());
+    const std::string handle = owner.with().hear();
+    buffer b = buffer::import(handle);
+    owner.kill();
+    EXPECT_EQ(fault_of([&] { b.check(); }), buffer_fault::owner_gone);
+    EXPECT_EQ(fault_of([&] { buffer::import(handle); }), buffer_fault::owner_gone);
+  }
+  EXPECT_EQ(held(), 0u);
+}
+
+TEST_P(imports_gpu_test, import__of_another_driver) {
+  owner_program owner(GetParam());
+  const handle good = handle::decode(owner.with().hear());
+  handle h = good;
+  ++h.driver_version;
+  // Nobody has published that.
+  EXPECT_EQ(fault_of([&] { buffer::import(h.encode()); }), buffer_fault::forged);
+}
+
+INSTANTIATE_TEST_SUITE_P(ways, imports_gpu_test, testing::Values("vmm", "ipc", "wrapped"),
+                         [](const auto& one) { return std::string(one.param); });
+
+class own_gpu_buffer_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (mock() == nullptr || !gpu_available()) GTEST_SKIP() << "no mock driver";
+  }
+};
+
+TEST_F(own_gpu_buffer_test, wrap__kinds_are_handled_or_refused_by_name) {
+  using kind = test::mock_memory;
+  EXPECT_EQ(gpu_count(), 2);
+  buffer::create(1, 0);  // starts the driver
+  const auto refusal = [](kind what) {
+    void* const at = mock()->allocate(what, GPU_PAGE);
+    std::string why;
+    try {
+      buffer::wrap(at, 100).export_handle();
+    } catch (const buffer_error& error) {
+      EXPECT_EQ(error.fault(), buffer_fault::not_exportable);
+      why = error.what();
+    }
+    mock()->free(at);
+    return why;
+  };
+  EXPECT_EQ(refusal(kind::device), "");
+  EXPECT_EQ(refusal(kind::vmm), "");
+  EXPECT_NE(refusal(kind::vmm_without_export).find("VMM memory has to be created"),
+            std::string::npos);
+  EXPECT_NE(refusal(kind::managed).find("managed"), std::string::npos);
+  EXPECT_NE(refusal(kind::pool).find("cudaMallocAsync"), std::string::npos);
+  EXPECT_NE(refusal(kind::pinned).find("pinned"), std::string::npos);
+}
+
+TEST_F(own_gpu_buffer_test, copier__to_the_gpu_and_back) {
+  buffer b = buffer::create(4096, 0);
+  mock()->set_engine_thread(true);
+  buffer_copier copies(0);
+  std::array<char, 100> from{}, to{};
+  from.fill('x');
+  copies.start(b.data(), from.data(), from.size());
+  copies.wait(copies.start(to.data(), b.data(), to.size()));
+  mock()->set_engine_thread(false);
+  EXPECT_EQ(to, from);
+}
+
+TEST_F(own_gpu_buffer_test, import__in_this_process_is_the_same_memory) {
+  buffer b = buffer::create(8192, 0);
+  buffer part = b.slice(100, 200);
+  EXPECT_EQ(buffer::import(part.export_handle()).data(), part.data());
+  buffer_ring ring(std::move(b), 2);
+  EXPECT_EQ(ring.data(1), static_cast<char*>(ring.data(0)) + 4096);
+}
+
+}  // namespace
+}  // namespace lci::share

@@ -1,0 +1,126 @@
+#include "lci/share/server.hpp"
+
+#include <fcntl.h>
+#include <sys/un.h>
+
+#include <cstring>
+
+#include "tests/support/leak_guard.hpp"
+#include "tests/unit/share/owner_process.hpp"
+
+namespace lci::share {
+namespace {
+
+// A connection to a server of that name.
+base::descriptor call_server(std::uint64_t name) {
+  base::descriptor fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const int length = std::snprintf(address.sun_path + 1, 40, "lci-buffer-%016llx",
+                                   static_cast<unsigned long long>(name));
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address),
+                    static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                           static_cast<std::size_t>(length))),
+            0);
+  return fd;
+}
+
+class server_test : public testing::Test {
+ protected:
+  server_test() : handle_(handle::decode(mine_.export_handle())) { start_server(); }
+  ~server_test() override { stop_server(); }
+
+  test::leak_guard* guard() { return &guard_; }
+  buffer mine_ = buffer::create(PAGE);
+  const handle handle_;
+  std::string why_not_;
+
+ private:
+  test::leak_guard guard_;
+};
+
+TEST_F(server_test, ask_server__gives_descriptors_for_what_is_out) {
+  const server_answer got = ask_server(handle_, why_not_);
+  EXPECT_EQ(got.found, verdict::same);
+  EXPECT_TRUE(got.page);
+  EXPECT_TRUE(got.memory);
+  EXPECT_EQ(open_page(got.page.get()).compare(handle_), verdict::same);
+}
+
+TEST_F(server_test, ask_server__forged_and_stale_get_none) {
+  handle bad = handle_;
+  bad.tag[0] ^= 1;
+  const server_answer forged = ask_server(bad, why_not_);
+  EXPECT_EQ(forged.found, verdict::forged);
+  EXPECT_FALSE(forged.page);
+  mine_.revoke();
+  const server_answer stale = ask_server(handle_, why_not_);
+  EXPECT_EQ(stale.found, verdict::stale);
+  EXPECT_FALSE(stale.page);
+}
+
+TEST_F(server_test, ask_server__another_process_at_the_name_is_not_believed) {
+  handle of_other = handle_;
+  ++of_other.pid;
+  const server_answer got = ask_server(of_other, why_not_);
+  EXPECT_FALSE(got.page);
+  EXPECT_NE(why_not_.find("another process"), std::string::npos);
+}
+
+TEST_F(server_test, ask_server__nobody_serves) {
+  stop_server();
+  EXPECT_FALSE(is_serving());
+  EXPECT_FALSE(ask_server(handle_, why_not_).page);
+  EXPECT_NE(why_not_.find("buffer::serve()"), std::string::npos);
+  start_server();
+  EXPECT_TRUE(ask_server(handle_, why_not_).page);
+}
+
+TEST_F(server_test, start_server__twice_is_once_and_a_child_starts_its_own) {
+  start_server();
+  EXPECT_TRUE(is_serving());
+  owner_process child([](talk t) {
+    EXPECT_FALSE(is_serving());
+    stop_server();
+    buffer b = buffer::create(PAGE);
+    buffer::serve();
+    EXPECT_TRUE(is_serving());
+    t.say(b.export_handle());
+    t.hear();
+    buffer::stop_serving();
+  });
+  const handle childs = handle::decode(child.with().hear());
+  EXPECT_TRUE(ask_server(childs, why_not_).memory) << why_not_;
+}
+
+// Silent, half-said and nonsense: each is given up within its limit, and the next one is served.
+TEST_F(server_test, server__outlives_bad_callers) {
+  const base::descriptor silent = call_server(handle_.socket);
+  const base::descriptor half = call_server(handle_.socket);
+  ASSERT_EQ(send(half.get(), "lcibuf01", 8, MSG_NOSIGNAL), 8);
+  const base::descriptor nonsense = call_server(handle_.socket);
+  const std::string garbage(handle::BYTES, 'x');
+  ASSERT_EQ(send(nonsense.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(garbage.size()));
+  call_server(handle_.socket);  // and is gone at once
+  EXPECT_TRUE(ask_server(handle_, why_not_).memory) << why_not_;
+  std::uint32_t verdict_of_nonsense = 0;
+  EXPECT_EQ(recv(nonsense.get(), &verdict_of_nonsense, 4, MSG_WAITALL), 4);
+  EXPECT_EQ(verdict_of_nonsense, static_cast<std::uint32_t>(verdict::forged));
+}
+
+TEST_F(server_test, server__another_user_learns_nothing) {
+  if (geteuid() != 0) GTEST_SKIP() << "only the administrator can become another user";
+  owner_process other([&](talk) {
+    ASSERT_EQ(setresuid(65534, 65534, 65534), 0);
+    const base::descriptor fd = call_server(handle_.socket);
+    const std::string bytes = handle_.encode();
+    // It may have hung up already.
+    [[maybe_unused]] const ssize_t sent = send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    char answer[8];
+    EXPECT_LE(recv(fd.get(), answer, sizeof(answer), 0), 0);
+  });
+}
+
+}  // namespace
+}  // namespace lci::share
