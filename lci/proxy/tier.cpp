@@ -14,9 +14,7 @@ attr_gpu_tier_t choose_tier(attr_gpu_tier_t wanted, attr_gpu_proxy_t proxy) {
                                                                  : "";
     all.push_back({tier, why_not});
   }
-  // Of the same names in the same order.
-  const auto chosen = net::choose_gpu_tier(static_cast<net::gpu_tier>(wanted), all);
-  return static_cast<attr_gpu_tier_t>(chosen);
+  return net::choose_gpu_tier(wanted, all);
 }
 
 }  // namespace lci::proxy
