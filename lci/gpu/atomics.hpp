@@ -75,8 +75,9 @@ LCI_ANYWHERE inline status find_word(const endpoint_t& ep, int rank, const place
   if (const status s = check_rank(ep, rank); s != status::ok) return s;
   if (const status s = find(at, size, static_cast<std::uint32_t>(rank), out); s != status::ok)
     return s;
-  return (out->mapped != 0 ? out->mapped : out->address) % size == 0 ? status::ok
-                                                                     : status::misaligned_atomic;
+  const std::uint64_t at_gpu = out->mapped;
+  out->mapped = out->mapped_for_atomics;
+  return (at_gpu != 0 ? at_gpu : out->address) % size == 0 ? status::ok : status::misaligned_atomic;
 }
 
 template <class Scope>

@@ -78,6 +78,7 @@ LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, int rank, const sig
     return s;
   if ((out->mapped != 0 ? out->mapped : out->address) % sizeof(std::uint64_t) != 0)
     return status::misaligned_atomic;
+  if (what.op == signal_op::add) out->mapped = out->mapped_for_atomics;
   // Without a place for the old value no request can add.
   return what.op == signal_op::add && out->mapped == 0 && ep.record->scratch.key == 0
              ? status::bad_key

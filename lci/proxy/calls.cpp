@@ -100,16 +100,15 @@ net::remote_view look_up(device_impl_t& device, const rmr_t& rmr, int rank) {
   return there;
 }
 
-// Where kernels of that endpoint reach a peer's memory; 0: nowhere.
-std::uint64_t mapped_peer(endpoint& of, const net::remote_view& there, int rank) {
-  const int gpu = of.settings().gpu;
-  if (gpu == gpu::NO_GPU || there.kind != mem::mem_kind::device || there.share.record == 0)
-    return 0;
+// Where kernels of that endpoint reach a peer's memory, if they do.
+void map_peer(endpoint& of, const net::remote_view& there, gpu::key_t& key) {
+  const int gpu = of.settings().gpu, rank = key.rank;
+  if (gpu == gpu::NO_GPU || there.kind != mem::mem_kind::device || there.share.record == 0) return;
   net::fabric& fabric = *of.device().context.fabric;
   mem::peer_range range;
   range.rank = rank;
   range.record = fabric.reach(rank, there.share.record, mem::SHARE_RECORD_BYTES);
-  if (range.record == nullptr) return 0;
+  if (range.record == nullptr) return;
   range.pid = fabric.process_of(rank);
   range.check = there.share.check;
   range.address = there.address;
@@ -117,10 +116,10 @@ std::uint64_t mapped_peer(endpoint& of, const net::remote_view& there, int rank)
   std::string why_not;
   mem::accelerator& gpus = of.device().owner().shared.gpu.gpus.use(proxy::gpu_domain());
   mem::mapped_memory mapped = gpus.map(range, gpu, why_not);
-  if (!mapped) return 0;
-  const auto at = reinterpret_cast<std::uintptr_t>(mapped.at());
+  if (!mapped) return;
+  key.mapped = reinterpret_cast<std::uintptr_t>(mapped.at());
+  key.no_atomics = gpus.has_peer_atomics(range, gpu) ? 0 : 1;
   of.keep(std::move(mapped));
-  return at;
 }
 
 gpu::key_t key_of_peer(side& in, const detail::get_gpu_key_args& a, endpoint* of) {
@@ -141,7 +140,7 @@ gpu::key_t key_of_peer(side& in, const detail::get_gpu_key_args& a, endpoint* of
     if (device != nullptr) {
       const net::remote_view there = look_up(*device, a.rmr, a.rank);
       key.length = there.size;
-      if (of != nullptr) key.mapped = mapped_peer(*of, there, a.rank);
+      if (of != nullptr) map_peer(*of, there, key);
     }
   }
   // One of our own is served as that: a signal in it is one store, not a copy of bytes.
