@@ -27,6 +27,8 @@ class block {
   block(block&& other) noexcept;
   block& operator=(block&& other) noexcept;
   ~block();
+  // Keeps the memory for good.
+  void forget() noexcept { at_ = nullptr; }
 
   std::byte* at(std::size_t offset = 0) const noexcept { return at_ + offset; }
   // Copies to its begin, through the accelerator if it is memory of a GPU; waits for that. Throws

@@ -222,14 +222,23 @@ void endpoint::look_for_ended() noexcept {
 
 void endpoint::abort() noexcept {
   aborted_.store(true, std::memory_order_relaxed);  // requests end sooner or later
+  stop_kernels();
+}
+
+void endpoint::stop_kernels() noexcept {
   raise(flags_ + ABORT);
   if (settings_.gpu != gpu::NO_GPU) return;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank)
     wqe::end(queue_to(rank), wqe::status::aborted);
 }
 
+void endpoint::take_receives_back() noexcept {
+  // Where messages.cpp posts them; freeing that engine has ended them.
+  const matching_engine_t engine = device_.owner().default_matching_engine;
+  if (!engine.is_empty()) receives_->close(engine.p_impl->match);
+}
+
 block endpoint::retire() noexcept {
-  receives_->close();
   // edge gpu.generation, other side in calls with a copy of the handle.
   wqe::word_at<std::uint64_t>(&record_->generation).store(0, std::memory_order_release);
   return std::move(kept_);

@@ -4,10 +4,12 @@
 // the handle is given out; a queue that has ended is reported once.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "lci/device/card_queue.hpp"
@@ -46,9 +48,19 @@ class endpoint {
   bool is_idle_st() const noexcept;
   // lci still has objects that are in here.
   bool is_in_use() const noexcept;
+  // Receives that have met a message which is not in yet.
+  bool has_receives() const noexcept { return receives_->any(); }
+  // Waits of kernels end, and nothing more is posted. What was posted goes on.
+  void stop_kernels() noexcept;
+  // And what was posted ends as flushed.
   void abort() noexcept;
+  // Nobody serves it any more: receives that no message has met end.
+  void take_receives_back() noexcept;
   // The handle names nothing any more. The record, which has to outlive the endpoint.
   block retire() noexcept;
+  // And all else that kernels read, for one whose kernels may still be waiting. Once it is not in
+  // use.
+  std::array<block, 2> part_with() noexcept { return {std::move(shared_), std::move(own_)}; }
 
   gpu::endpoint_t handle() const noexcept { return {record_, generation_}; }
   const gpu::endpoint_record* record() const noexcept { return record_; }

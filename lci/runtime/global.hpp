@@ -29,6 +29,9 @@ struct global_state {
   std::vector<runtime_impl_t*> runtimes;     // alive
   std::atomic<bool> has_said_no_gpu{false};  // warned that MR_DEVICE means host memory here
   void* answers = nullptr;  // state of runtime/report; made once, under lcrun, and never freed
+  // A chain of what threads of the program may still be reading of a runtime that has ended; made
+  // by proxy/side, and never freed.
+  void* left_behind = nullptr;
   bool watches_forks = false;
   bool is_forked = false;  // from an initialized process: nothing above belongs to this one
 };
