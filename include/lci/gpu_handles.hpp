@@ -42,7 +42,10 @@ struct key_t {
   std::uint32_t is_near = 0;
   /// Not 0: atomic operations, and signals that add, take a work request although the memory is
   /// mapped: what is between the two GPUs has none.
-  std::uint32_t no_atomics = 0;
+  std::uint16_t no_atomics = 0;
+  /// Not 0: `key` is the name that a card gave, for endpoints over that card alone (tiers T0 to
+  /// T2).
+  std::uint16_t of_card = 0;
 };
 
 /// A place in registered memory.

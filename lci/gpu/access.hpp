@@ -48,10 +48,13 @@ struct found_place {
 };
 
 // In memory that `owner` registered.
-LCI_ANYWHERE inline status find(const place_t& at, std::uint64_t size, std::uint32_t owner,
+LCI_ANYWHERE inline status find(const endpoint_record& record, const place_t& at,
+                                std::uint64_t size, std::uint32_t owner,
                                 found_place* out) noexcept {
   const key_t& k = at.key;
   if (k.key == 0 && k.mapped == 0) return status::bad_key;
+  // A number of the other kind would name other memory.
+  if ((k.of_card != 0) != (record.over_card != 0)) return status::bad_key;
   if (k.rank != ANY_RANK && static_cast<std::uint32_t>(k.rank) != owner) return status::bad_rank;
   if (k.length != UNKNOWN_LENGTH && (at.offset > k.length || size > k.length - at.offset))
     return status::out_of_range;

@@ -71,32 +71,86 @@ endpoint::endpoint(device_impl_t& device, const endpoint_settings& wanted, keys&
   auto* const slots = ::new (shared_.at(places_.receives)) gpu::receive_slot[wanted.receives]();
   receives_ =
       std::make_unique<open_receives>(slots, wanted.receives, device.queues.engine().shared);
-  make_queues();
+  if (wanted.tier == attr_gpu_tier_t::proxy)
+    make_queues();
+  else
+    make_card_queues();
   record_ = ::new (kept_.at()) gpu::endpoint_record;
   record_->me = static_cast<std::uint32_t>(device.owner().core.me);
   record_->ranks = ranks_;
   record_->gpu = wanted.gpu;
-  record_->max_inline = wanted.max_inline;
+  record_->max_inline = card_ == nullptr
+                            ? wanted.max_inline
+                            : std::min(wanted.max_inline, card_lanes_[0]->max_inline());
+  record_->over_card = card_ != nullptr ? 1 : 0;
   record_->peers = reinterpret_cast<gpu::peer_record*>(shared_.at(places_.peers));
   record_->waits = {flags_ + ABORT, wanted.wait_limit_ms * 1000000};
   record_->any_ended = flags_ + ANY_ENDED;
   record_->receives = slots;
   record_->receive_count = wanted.receives;
   record_->next_receive = reinterpret_cast<std::uint64_t*>(own_.at(places_.next_receive));
-  void* const scratch = shared_.at(places_.scratch);
-  const std::size_t scratch_size = (SCRATCHES + 1) * sizeof(std::uint64_t);
-  const auto scratch_at = reinterpret_cast<std::uintptr_t>(scratch);
-  scratch_key_ = all.of_plain(scratch, scratch_size);
-  record_->scratch.base = record_->scratch.mapped = scratch_at;
-  record_->scratch.length = scratch_size;
-  record_->scratch.key = scratch_key_;
-  record_->scratch.rank = device.owner().core.me;
+  name_scratch(shared_.at(places_.scratch), (SCRATCHES + 1) * sizeof(std::uint64_t));
   record_->scratch_count = SCRATCHES;
   record_->scratch_taken = reinterpret_cast<std::uint32_t*>(own_.at(places_.scratch_taken));
   record_->generation = generation_;
 }
 
-endpoint::~endpoint() { keys_.remove(scratch_key_); }
+endpoint::~endpoint() {
+  keys_.remove(scratch_key_);
+  if (scratch_registration_ != 0) device_.context.fabric->deregister_region(scratch_registration_);
+}
+
+void endpoint::name_scratch(void* at, std::size_t size) {
+  gpu::key_t& key = record_->scratch;
+  key.base = key.mapped = reinterpret_cast<std::uintptr_t>(at);
+  key.length = size;
+  key.rank = device_.owner().core.me;
+  if (card_ == nullptr) {
+    key.key = scratch_key_ = keys_.of_plain(at, size);
+    return;
+  }
+  std::string why_not;
+  scratch_registration_ =
+      device_.context.fabric->register_region(at, size, mem::mem_kind::host, why_not);
+  key.key = card_->key_of(scratch_registration_);
+  key.of_card = 1;
+}
+
+void endpoint::make_card_queues() {
+  card_ = device_.context.fabric->card_for_kernels();
+  const bool is_for_gpu = settings_.gpu != gpu::NO_GPU;
+  if (is_for_gpu) maps_ = gpu_domain().open_for_kernels();
+  net::kernel_queue_options wanted;
+  wanted.tier = settings_.tier;
+  wanted.blocks = settings_.depth;
+  wanted.max_inline = MAX_INLINE;
+  wanted.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
+  wanted.maps = maps_.get();
+  own_.fill(device_.owner().shared.gpu.gpus, std::vector<std::byte>(places_.own.size()));
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    try {
+      card_lanes_.push_back(std::make_unique<card_lane>(*card_, wanted));
+    } catch (const backend_error& error) {
+      throw backend_error("tier " + std::string(net::name_of(settings_.tier)) +
+                          " of GPU endpoints cannot be used: " + error.what());
+    }
+    auto* const peer =
+        ::new (shared_.at(places_.peers + rank * sizeof(gpu::peer_record))) gpu::peer_record;
+    peer->queue = card_lanes_.back()->for_posters(is_for_gpu);
+    peer->ended = ended_ + rank;
+  }
+}
+
+// The processor's part of the tier, and what the card has said.
+std::size_t endpoint::serve_cards_st() noexcept {
+  std::size_t moved = 0;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    moved += card_lanes_[rank]->progress_st();
+    if (wqe::completion error; card_lanes_[rank]->take_error(&error)) [[unlikely]]
+      report(rank, {static_cast<wqe::opcode>(error.send_opcode), error.error, "the card says so"});
+  }
+  return moved;
+}
 
 wqe::send_queue endpoint::queue_to(std::uint32_t rank) const noexcept {
   wqe::send_queue q;
@@ -147,6 +201,16 @@ std::size_t endpoint::serve_st() noexcept {
   const net::peer_table& peers = device_.owner().core.peers;
   if (peers.epoch() != epoch_) [[unlikely]]
     look_for_ended();
+  std::size_t ended = card_ != nullptr ? serve_cards_st() : serve_lanes_st();
+  // Relaxed: says only whether a look is worth it.
+  if (queue_count_.load(std::memory_order_relaxed) != 0) {
+    const std::lock_guard lock(queues_lock_);
+    for (gpu_queue* const one : queues_) ended += one->move_waiting();
+  }
+  return ended;
+}
+
+std::size_t endpoint::serve_lanes_st() noexcept {
   std::size_t ended = 0;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     // Relaxed: the card reads it again. It differs as long as a request has not ended.
@@ -156,18 +220,18 @@ std::size_t endpoint::serve_st() noexcept {
     lane& to = *lanes_[rank];
     ended += to.queue.progress_st();
     served_[rank] = to.queue.next();
-    if (to.queue.has_failed() && !to.was_reported) [[unlikely]]
-      report(rank);
-  }
-  // Relaxed: says only whether a look is worth it.
-  if (queue_count_.load(std::memory_order_relaxed) != 0) {
-    const std::lock_guard lock(queues_lock_);
-    for (gpu_queue* const one : queues_) ended += one->move_waiting();
+    if (to.queue.has_failed() && !to.was_reported) [[unlikely]] {
+      to.was_reported = true;
+      report(rank, {to.queue.failed_op(), to.queue.error(), to.world.reason()});
+    }
   }
   return ended;
 }
 
-bool endpoint::is_idle_st() const noexcept {
+bool endpoint::is_idle_st() noexcept {
+  for (const std::unique_ptr<card_lane>& one : card_lanes_)
+    if (!one->is_idle_st()) return false;
+  if (card_ != nullptr) return true;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     // edge wqe.requests: all that a thread had posted when it ended.
     if (wqe::word_at<std::uint64_t>(mailboxes_ + rank).load(std::memory_order_acquire) !=
@@ -183,19 +247,17 @@ bool endpoint::is_in_use() const noexcept {
                      [](const std::unique_ptr<lane>& one) { return one->world.is_in_use(); });
 }
 
-void endpoint::report(std::uint32_t rank) noexcept {
-  lane& to = *lanes_[rank];
-  to.was_reported = true;
+void endpoint::report(std::uint32_t rank, const failure& what) noexcept {
   // The program has ended it itself.
   if (aborted_.load(std::memory_order_relaxed)) return;
   device_.queues.engine().errors.keep_made([&] {
-    const auto why = static_cast<unsigned>(to.queue.error());
+    const auto why = static_cast<unsigned>(what.why);
     char number[8];
     std::snprintf(number, sizeof number, "0x%02x", why & 0xff);
-    std::string text = std::string("gpu endpoint: a ") + name_of(to.queue.failed_op()) +
-                       " to rank " + std::to_string(rank) + " failed with syndrome " + number +
-                       " (" + wqe::text_of(to.queue.error()) + "), and with it the queue";
-    if (!to.world.reason().empty()) text += ": " + to.world.reason();
+    std::string text = std::string("gpu endpoint: a ") + name_of(what.op) + " to rank " +
+                       std::to_string(rank) + " failed with syndrome " + number + " (" +
+                       wqe::text_of(what.why) + "), and with it the queue";
+    if (!what.reason.empty()) text.append(": ").append(what.reason);
     return gpu_request_error(static_cast<int>(rank), why, text);
   });
 }
@@ -228,6 +290,8 @@ void endpoint::abort() noexcept {
 void endpoint::stop_kernels() noexcept {
   raise(flags_ + ABORT);
   if (settings_.gpu != gpu::NO_GPU) return;
+  for (const std::unique_ptr<card_lane>& one : card_lanes_) one->end();
+  if (card_ != nullptr) return;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank)
     wqe::end(queue_to(rank), wqe::status::aborted);
 }

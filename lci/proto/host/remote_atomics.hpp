@@ -29,6 +29,7 @@
 
 namespace lci::proto {
 
+class core;
 class host_context;
 
 // How a request ended: what the other side answered, or that it will not answer.
