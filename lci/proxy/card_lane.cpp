@@ -4,11 +4,14 @@ namespace lci::proxy {
 
 card_lane::card_lane(net::kernel_card& card, const net::kernel_queue_options& wanted)
     : queue_(card.make_queue(wanted)) {
+  constexpr std::uint64_t SECOND = 1000000000;
   queue_->connect(queue_->address());
+  here_ = queue_->here();
+  here_.waits = {nullptr, SECOND};
 }
 
 bool card_lane::is_idle_st() noexcept {
-  const wqe::send_queue& q = queue_->here();
+  const wqe::send_queue& q = here_;
   queue_->progress_st();
   wqe::drain(q);
   // Relaxed, here and below: the threads that posted have ended.
@@ -26,7 +29,7 @@ bool card_lane::is_idle_st() noexcept {
 }
 
 bool card_lane::take_error(wqe::completion* error) noexcept {
-  const wqe::send_queue& q = queue_->here();
+  const wqe::send_queue& q = here_;
   if (was_told_ || wqe::ended_by(q) != wqe::status::failed) return false;
   was_told_ = true;
   *error = q.state->error;

@@ -19,17 +19,19 @@ class card_lane {
   const wqe::send_queue& for_posters(bool is_for_gpu) const noexcept {
     return is_for_gpu ? queue_->at_gpu() : queue_->here();
   }
-  std::uint32_t max_inline() const noexcept { return queue_->here().limits.max_inline; }
+  std::uint32_t max_inline() const noexcept { return here_.limits.max_inline; }
   std::size_t progress_st() noexcept { return queue_->progress_st(); }
   // All that was posted has ended, or the queue. No thread posts any more: a request that asks for
   // a completion comes behind those that did not.
   bool is_idle_st() noexcept;
   // The card has reported an error, and this was not asked since.
   bool take_error(wqe::completion* error) noexcept;
-  void end() noexcept { wqe::end(queue_->here(), wqe::status::aborted); }
+  void end() noexcept { wqe::end(here_, wqe::status::aborted); }
 
  private:
   std::unique_ptr<net::kernel_queue> queue_;
+  // For the host's own calls, which have no abort flag: it may be in memory of a GPU.
+  wqe::send_queue here_;
   bool was_told_ = false;
   bool was_flushed_ = false;
 };

@@ -23,6 +23,7 @@
 #include "lci/proxy/keys.hpp"
 #include "lci/proxy/messages.hpp"
 #include "lci/proxy/proxy_world.hpp"
+#include "lci/proxy/raised_words.hpp"
 #include "lci/runtime/device.hpp"
 
 namespace lci::proxy {
@@ -96,9 +97,11 @@ class endpoint {
     device::card_queue queue;
     bool was_reported = false;
   };
-  void make_queues();
-  void make_card_queues();
-  void name_scratch(void* at, std::size_t size);
+  void make_queues(std::vector<std::byte>& image);
+  void make_card_queues(std::vector<std::byte>& image);
+  gpu::peer_record* peer_in(std::vector<std::byte>& image, std::uint32_t rank) const;
+  gpu::endpoint_record describe(gpu::receive_slot* slots);
+  void name_scratch(void* at, std::size_t size, gpu::key_t& key);
   std::size_t serve_lanes_st() noexcept;
   std::size_t serve_cards_st() noexcept;
   wqe::send_queue queue_to(std::uint32_t rank) const noexcept;
@@ -122,11 +125,14 @@ class endpoint {
   struct places {
     places(const endpoint_settings& wanted, std::uint32_t ranks);
     layout record, shared, own;
-    std::size_t peers, rings, cqs, cq_records, mailboxes, ended, flags, receives;
-    std::size_t states, next_receive, scratch, scratch_taken;
+    std::size_t rings, cqs, cq_records, mailboxes, receives;
+    std::size_t peers, ended, flags, states, next_receive, scratch, scratch_taken;
   };
   const places places_;
-  block kept_, shared_, own_;  // the first holds the record
+  // The record; what host and kernels share; what kernels read all the time, and what they alone
+  // change.
+  block kept_, shared_, own_;
+  raised_words words_;  // by rank, then ANY_ENDED and ABORT
   gpu::endpoint_record* record_ = nullptr;
   std::uint32_t scratch_key_ = 0;
   std::uint64_t* mailboxes_ = nullptr;
