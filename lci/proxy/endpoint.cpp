@@ -200,6 +200,7 @@ void endpoint::make_queues(std::vector<std::byte>& image) {
     options.cq = q.cq;
     options.bell = q.bell;
     options.qpn = q.qpn;
+    options.joins_signals = static_cast<int>(rank) == device_.owner().core.me;
     lanes_.push_back(std::make_unique<lane>(options, device_, static_cast<int>(rank), keys_,
                                             *receives_, aborted_));
   }

@@ -41,7 +41,15 @@ std::span<const net::provider> net::providers() {
   return one;
 }
 
-std::span<const mem::memory_domain> mem::memory_domains() { return {}; }
+namespace test {
+
+std::span<const mem::memory_domain>& proxied_domains() {
+  static std::span<const mem::memory_domain> all;
+  return all;
+}
+}  // namespace test
+
+std::span<const mem::memory_domain> mem::memory_domains() { return test::proxied_domains(); }
 
 namespace test {
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +27,9 @@
 #include "tests/unit/proto/world.hpp"
 
 namespace lci::test {
+
+// The GPUs that there are; none, unless a test brings one, which undoes that.
+std::span<const mem::memory_domain>& proxied_domains();
 
 class proxied_job {
  public:
