@@ -101,6 +101,7 @@ enum class flush_scope : int { to_owner = 100, to_all_devices = 200 };
 enum class range_handle_type : int { dma_buf_fd = 1 };
 enum class granularity : int { minimum = 0, recommended = 1 };
 enum class allocation_type : int { invalid = 0, pinned = 1 };
+enum class p2p_attribute : int { native_atomic_supported = 3 };
 enum class function_attribute : int { max_threads_per_block = 0 };
 enum class location_type : int { invalid = 0, gpu = 1, host = 2, host_numa = 3 };
 enum class access_flags : int { none = 0, read = 1, read_write = 3 };
@@ -185,6 +186,7 @@ struct functions {
   result (*device_get_pci_bus_id)(char* text, int length, device gpu);
   result (*device_get_attribute)(int* value, device_attribute what, device gpu);
   result (*device_can_access_peer)(int* can, device gpu, device peer);
+  result (*device_get_p2p_attribute)(int* value, p2p_attribute which, device gpu, device peer);
   // contexts
   result (*primary_ctx_retain)(context* ctx, device gpu);
   result (*primary_ctx_release)(device gpu);

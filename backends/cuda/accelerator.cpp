@@ -171,6 +171,10 @@ mem::mapped_memory accelerator::map(const mem::peer_range& what, int device, std
   return found;
 }
 
+bool accelerator::has_peer_atomics(const mem::peer_range& what, int device) noexcept {
+  return peers_.has_atomics(what, device);
+}
+
 void accelerator::forget(int rank) noexcept { peers_.forget(rank); }
 
 std::string accelerator::pin(void* at, std::size_t size) {

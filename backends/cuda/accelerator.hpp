@@ -57,6 +57,7 @@ class accelerator final : public mem::accelerator {
   std::size_t poll() noexcept override;
   mem::share_place share(const void* at, std::size_t size, std::string& why_not) override;
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not) override;
+  bool has_peer_atomics(const mem::peer_range& what, int device) noexcept override;
   void forget(int rank) noexcept override;
   void tidy() noexcept override;
   // Memory that the user has registered himself is as good, and stays his. Not counted: the first

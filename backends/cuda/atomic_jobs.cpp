@@ -127,7 +127,16 @@ void atomic_jobs::close() noexcept {
 atomic_jobs::~atomic_jobs() {
   if (!is_made_.load(std::memory_order_relaxed)) return;  // nobody else is here any more
   const context_scope scope(gpu_->call(), context_);
-  if (scope.entered() != abi::result::success) module_ = nullptr;  // gone with its context
+  const bool is_lost = scope.entered() != abi::result::success;
+  if (is_lost) module_ = nullptr;  // gone with its context
+  // Jobs of a device that did not wait for them.
+  while (!is_lost && gpu_->call().stream_query(stream_) == abi::result::not_ready) sched_yield();
+  collect_locked();
+  for (batch& each : batches_)
+    for (std::uint32_t i = 0; i < each.count; ++i) failed_.add(*each.jobs[i]);
+  while (mem::atomic_job* const one = gathered_.take_first()) failed_.add(*one);
+  ended_.tell("");
+  failed_.tell("the runtime has ended");
   close();
 }
 

@@ -35,7 +35,8 @@ class atomic_jobs {
   // Makes nothing yet.
   atomic_jobs(gpu_list& gpus, int ordinal, const std::span<const unsigned char>& image) noexcept
       : gpus_(gpus), ordinal_(ordinal), image_(image) {}
-  ~atomic_jobs();  // wants no job
+  // Those that the GPU has are performed first; the others end with an error.
+  ~atomic_jobs();
   atomic_jobs(const atomic_jobs&) = delete;
   atomic_jobs& operator=(const atomic_jobs&) = delete;
 

@@ -23,6 +23,7 @@ constexpr entry_point TABLE[] = {
     {"cuDeviceGetPCIBusId", 4010, REQUIRED, offsetof(f, device_get_pci_bus_id)},
     {"cuDeviceGetAttribute", 2000, REQUIRED, offsetof(f, device_get_attribute)},
     {"cuDeviceCanAccessPeer", 4000, REQUIRED, offsetof(f, device_can_access_peer)},
+    {"cuDeviceGetP2PAttribute", 8000, OPTIONAL, offsetof(f, device_get_p2p_attribute)},
     {"cuDevicePrimaryCtxRetain", 7000, REQUIRED, offsetof(f, primary_ctx_retain)},
     {"cuDevicePrimaryCtxRelease", 11000, REQUIRED, offsetof(f, primary_ctx_release)},
     {"cuCtxPushCurrent", 4000, REQUIRED, offsetof(f, ctx_push_current)},

@@ -92,6 +92,15 @@ std::string gpu::why_no_peer_access(gpu& other) {
   return text_of(call(), failure{answer, "cuCtxEnablePeerAccess"}, pair_text(*this, other));
 }
 
+bool gpu::has_atomics_on(gpu& other) noexcept {
+  if (&other == this) return true;
+  int has = 0;
+  return call().device_get_p2p_attribute != nullptr &&
+         call().device_get_p2p_attribute(&has, abi::p2p_attribute::native_atomic_supported, device_,
+                                         other.device_) == abi::result::success &&
+         has != 0;
+}
+
 gpu& gpu_list::at(int ordinal) {
   const std::lock_guard lock(mutex_);
   driver_.require();

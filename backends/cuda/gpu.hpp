@@ -46,6 +46,8 @@ class gpu {
   std::string why_out_of_reach(gpu& other);
   // Empty when this GPU can copy to and from memory of that one directly, else why not. Enables it.
   std::string why_no_peer_access(gpu& other);
+  // Whether atomic instructions of this GPU on memory of the other are such for both.
+  bool has_atomics_on(gpu& other) noexcept;
 
  private:
   driver& driver_;

@@ -156,7 +156,10 @@ imported peer_maps::open(view& on, const mem::peer_range& what, const share_reco
   if (!why_not.empty()) return {};
   imported use;
   bool may_pass = false;
-  why_not = why_out_of_reach(on.cache.device(), record);
+  gpu& here = on.cache.device();
+  gpu* const there = owner_of(record);
+  if (there == &here) here.note_shared();
+  why_not = there != nullptr ? here.why_out_of_reach(*there) : "";
   if (why_not.empty()) {
     descriptor fd;
     if (needs_descriptor) fd = fetch(what, record, why_not);
@@ -193,14 +196,22 @@ imported peer_maps::open_in(view& on, int rank, const share_ticket& ticket, desc
 }
 
 // Empty where nothing speaks against it: the peer's GPU may be one that this process does not see.
-std::string peer_maps::why_out_of_reach(gpu& here, const share_record& record) {
+gpu* peer_maps::owner_of(const share_record& record) {
   const std::string_view pci(record.pci.data(), strnlen(record.pci.data(), record.pci.size()));
-  if (here.facts().pci == pci) here.note_shared();
   for (int i = 0; i < gpus_.get_driver().gpu_count(); ++i) {
-    gpu& other = gpus_.at(i);
-    if (other.facts().pci == pci) return here.why_out_of_reach(other);
+    gpu& each = gpus_.at(i);
+    if (each.facts().pci == pci) return &each;
   }
-  return "";
+  return nullptr;
+}
+
+bool peer_maps::has_atomics(const mem::peer_range& what, int device) noexcept try {
+  if (what.record == nullptr) return false;
+  const auto record = share_record::decode(share_record::read(what.record));
+  gpu* const there = record ? owner_of(*record) : nullptr;
+  return there != nullptr && gpus_.at(device).has_atomics_on(*there);
+} catch (const std::exception&) {
+  return false;  // nobody knows
 }
 
 descriptor peer_maps::fetch(const mem::peer_range& what, const share_record& record,

@@ -43,6 +43,8 @@ class peer_maps {
 
   // As mem::accelerator::map().
   mem::mapped_memory map(const mem::peer_range& what, int device, std::string& why_not);
+  // As mem::accelerator::has_peer_atomics().
+  bool has_atomics(const mem::peer_range& what, int device) noexcept;
   void forget(int rank) noexcept;
   // Closes mappings that are not needed any more; may wait for the GPU. Without it they stay, up to
   // UNCLOSED per GPU, because progress must not wait.
@@ -80,7 +82,8 @@ class peer_maps {
                    std::string& why_not, bool& may_pass);
   template <class Action>
   void for_each_view(Action&& action);
-  std::string why_out_of_reach(gpu& here, const share_record& record);
+  // The GPU that the record names; null: it is not one of this process.
+  gpu* owner_of(const share_record& record);
   descriptor fetch(const mem::peer_range& what, const share_record& record, std::string& why_not);
   std::string known_refusal(const view& on, int rank, const share_ticket& ticket) const;
   void remember_refusal(view& on, int rank, const share_ticket& ticket, const std::string& why);

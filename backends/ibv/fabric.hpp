@@ -10,6 +10,7 @@
 #include "backends/ibv/connector.hpp"
 #include "backends/ibv/endpoint.hpp"
 #include "backends/ibv/event_queue.hpp"
+#include "backends/ibv/kernel_card.hpp"
 #include "backends/ibv/key_cache.hpp"
 #include "backends/ibv/region.hpp"
 #include "lci/net/connected/fabric.hpp"
@@ -24,6 +25,7 @@ class fabric final : public net::connected::fabric<fabric, event_queue, endpoint
   const net::capabilities& caps() const noexcept override { return caps_; }
   std::string_view name() const noexcept override { return "ibv"; }
   net::network_names names() const override { return {"verbs", cards_.names()}; }
+  net::kernel_card* card_for_kernels() noexcept override { return &for_kernels_; }
   void leave() noexcept override;
 
   const net::fabric_config& config() const noexcept { return cards_.config(); }
@@ -38,6 +40,7 @@ class fabric final : public net::connected::fabric<fabric, event_queue, endpoint
   cards cards_;
   net::capabilities caps_;
   regions memory_;
+  kernel_card for_kernels_{cards_};
   connector connector_;
   key_cache keys_;
   net::connected::device_list<event_queue> devices_{"ibv"};

@@ -96,6 +96,9 @@ LCI_PUBLIC comp_t get_gpu_queue_comp(const gpu_queue_args& args);
 
 /// Makes an endpoint for the kernels of one GPU, with a queue to each rank. Not collective: a peer
 /// needs an endpoint only if its own kernels communicate.
+///
+/// An endpoint whose device or runtime is freed ends first: what was posted is done, up to 5 s, and
+/// kernels that wait see status::aborted or bad_endpoint. What they read is then never given back.
 /// @return  the handle to pass to kernels; end it with free_gpu_endpoint() before the device
 /// @throws lci::argument_error  a setting out of range, or no such GPU
 /// @throws lci::backend_error   no tier is usable, or not the one that was asked for; the text
@@ -161,8 +164,8 @@ class alloc_gpu_endpoint_x
 /// Ends an endpoint, after all that its kernels have posted; empties the handle. No kernel should
 /// be using it: one that does sees status::bad_endpoint.
 /// @throws lci::argument_error  an empty or freed handle
-/// A receive of a kernel that no message has met stays posted, as one of the host would: free its
-/// buffer after the device.
+/// A receive of a kernel that no message has met is taken back, and its buffer is the program's
+/// again; one that has is waited for, up to 5 s.
 /// Threads: one at a time, and not in a handler.
 class free_gpu_endpoint_x : public detail::operation<free_gpu_endpoint_x, detail::gpu_endpoint_args,
                                                      void, &detail::free_gpu_endpoint>,
@@ -247,7 +250,9 @@ class alloc_gpu_queue_x : public detail::operation<alloc_gpu_queue_x, detail::al
   }
 };
 
-/// Frees a queue and its completion object, and empties the handle. No kernel should be polling it.
+/// Frees a queue and its completion object with the messages in it, and empties the handle. No
+/// kernel should be polling it. Memory of a GPU is freed too, for which its driver may wait for
+/// kernels that run.
 /// @throws lci::argument_error  an empty or freed handle
 /// Threads: one at a time.
 class free_gpu_queue_x : public detail::operation<free_gpu_queue_x, detail::gpu_queue_args, void,

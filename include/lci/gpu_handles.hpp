@@ -40,6 +40,12 @@ struct key_t {
   /// Not 0: `mapped` is in the memory of the GPU whose kernels use the key, and only kernels of
   /// that GPU wait for words of it, so that no order beyond that GPU is made.
   std::uint32_t is_near = 0;
+  /// Not 0: atomic operations, and signals that add, take a work request although the memory is
+  /// mapped: what is between the two GPUs has none.
+  std::uint16_t no_atomics = 0;
+  /// Not 0: `key` is the name that a card gave, for endpoints over that card alone (tiers T0 to
+  /// T2).
+  std::uint16_t of_card = 0;
 };
 
 /// A place in registered memory.

@@ -71,6 +71,9 @@ device_t alloc_device(const alloc_device_args& args) {
 
 void free_device(const free_args<device_t>& args) {
   device_impl_t* impl = take(args, "device");
+  // While it is one: posts to it are work that is ended first.
+  if (runtime::extension* const above = impl->owner().extension(); above != nullptr)
+    above->on_device_ends(*impl);
   clear_default(impl->owner().default_device, impl);
   base::free_live(impl, "device");
 }

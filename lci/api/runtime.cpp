@@ -56,6 +56,7 @@ runtime_t make_runtime(const alloc_runtime_args& args) {
 
 void destroy_runtime(runtime_t runtime) {
   runtime_impl_t* impl = base::check_live(runtime.p_impl, "runtime");
+  impl->end_extension();
   runtime::global_state& g = runtime::global();
   runtime::unwatch(*impl);
   g.runtimes.remove(*impl);

@@ -27,6 +27,7 @@ enum class kind : std::uint8_t {
   message,     // not matched yet: the same; flag RENDEZVOUS: its sender waits
   send,        // large, under way: rank, tag, size, how: 0 asked, 1 being written; object
   incoming,    // large, being received: rank, tag, size, object
+  atomic,      // asked of a peer, by a kernel: rank, size: of the word
   backlog,     // number: operations that wait for room in the network; rank
   refusals,    // how: errorcode_t; number: posts that it answered; rank of the last
   progress,    // number: rounds of a device; age_ms since the last look, -1 unknown

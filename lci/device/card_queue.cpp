@@ -1,6 +1,8 @@
 #include "lci/device/card_queue.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "lci/wqe/progress.hpp"
 
@@ -46,11 +48,22 @@ bool card_queue::step(std::uint64_t told) noexcept {
     a = beyond_.poll();
   } else {
     if (cq_.is_full()) return false;
-    a = begin(told - next_) ? execute() : failed(found_);
+    const std::uint64_t available = told - next_;
+    if (!begin(available)) {
+      a = failed(found_);
+    } else {
+      a = execute_with_signal(available);
+      if (joined_ == 0) a = execute();
+    }
   }
   is_posted_ = a.what == outcome::posted;
   if (is_posted_ || a.what == outcome::retry) return false;
   finish(a.what == outcome::failed ? a.why : syndrome::none);
+  if (const std::uint64_t joined = std::exchange(joined_, 0); joined != 0 && !has_failed_) {
+    static_cast<request_head&>(request_) = signal_;
+    blocks_ = joined;
+    finish(syndrome::none);
+  }
   return true;
 }
 
@@ -84,6 +97,35 @@ syndrome card_queue::resolve_local() noexcept {
     pieces_[i] = {at, p.length, p.key};
   }
   return syndrome::none;
+}
+
+// A short put, and a signal that comes behind it. joined_ stays 0: they are no such pair, or the
+// world has no way for it.
+answer card_queue::execute_with_signal(std::uint64_t available) noexcept {
+  constexpr answer NO_WAY{outcome::retry, syndrome::none};
+  if (!options_.joins_signals || request_.op != opcode::rdma_write || !request_.is_inline ||
+      request_.signaled || blocks_ >= available)
+    return NO_WAY;
+  const std::uint64_t index = next_ + blocks_;
+  octoword copy[wqe::MAX_OCTOWORDS];
+  copy[0] = *octoword_at(options_.ring, index, 0);
+  const std::uint32_t octowords = octowords_in(copy[0]);
+  const std::uint64_t blocks = wqe::blocks_of(octowords);
+  if (octowords == 0 || blocks > available - blocks_) return NO_WAY;
+  for (std::uint32_t k = 1; k < octowords; ++k) copy[k] = *octoword_at(options_.ring, index, k);
+  std::uint64_t value = 0;
+  if (parse(copy, octowords, index, options_.qpn, options_.max_message, &signal_) !=
+          syndrome::none ||
+      signal_.op != opcode::rdma_write || !signal_.is_inline ||
+      signal_.inline_length != sizeof(value))
+    return NO_WAY;
+  std::memcpy(&value, signal_.inline_data, sizeof(value));
+  pieces_[0] = {reinterpret_cast<std::byte*>(request_.inline_data), request_.inline_length};
+  const answer a =
+      beyond_.put_signal({pieces_, 1, request_.length}, {request_.raddr, request_.rkey},
+                         {signal_.raddr, signal_.rkey}, value);
+  if (a.what != outcome::retry) joined_ = blocks;
+  return a;
 }
 
 answer card_queue::execute() noexcept {

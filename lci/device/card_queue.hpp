@@ -27,6 +27,8 @@ struct card_queue_options {
   std::uint64_t max_message = wqe::DEFAULT_MAX_MESSAGE;
   // How far it has read, for a poster that asks for no completions; may be null.
   std::uint64_t* read_index = nullptr;
+  // The world has put_signal().
+  bool joins_signals = false;
 };
 
 class card_queue {
@@ -47,6 +49,7 @@ class card_queue {
   bool step(std::uint64_t told) noexcept;
   bool begin(std::uint64_t available) noexcept;
   answer execute() noexcept;
+  answer execute_with_signal(std::uint64_t available) noexcept;
   wqe::syndrome resolve_local() noexcept;
   void finish(wqe::syndrome why) noexcept;
 
@@ -62,6 +65,8 @@ class card_queue {
   std::uint64_t blocks_ = 0;  // of the request that is under way
   wqe::syndrome found_ = {};  // in its bytes
   request request_;
+  std::uint64_t joined_ = 0;  // blocks of the request behind it that is done with it
+  request signal_;            // that one
   local_piece pieces_[MOST_PIECES];
 };
 

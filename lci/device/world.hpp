@@ -51,6 +51,12 @@ class world {
   // `op` is rdma_write or rdma_write_imm.
   virtual answer put(wqe::opcode op, const local_data& from, remote_place to, std::uint32_t imm,
                      bool solicited) noexcept = 0;
+  // A put of inline bytes, and a store of eight bytes to an aligned word behind it, at once. retry:
+  // this world has no way for that now, and nothing happened.
+  virtual answer put_signal(const local_data& /*from*/, remote_place /*to*/, remote_place /*word*/,
+                            std::uint64_t /*value*/) noexcept {
+    return {outcome::retry, wqe::syndrome::none};
+  }
   virtual answer get(remote_place from, const local_data& to) noexcept = 0;
   // `op` is send, send_imm or send_inval.
   virtual answer send(wqe::opcode op, const local_data& from, std::uint32_t imm,

@@ -43,18 +43,24 @@ struct found_place {
   std::uint64_t mapped = 0;   // for loads and stores of this thread; 0: it takes a request
   std::uint32_t key = 0;
   bool is_near = false;  // see key_t
+  // Of `mapped`, for atomic operations: 0 where the way to the memory has none.
+  std::uint64_t mapped_for_atomics = 0;
 };
 
 // In memory that `owner` registered.
-LCI_ANYWHERE inline status find(const place_t& at, std::uint64_t size, std::uint32_t owner,
+LCI_ANYWHERE inline status find(const endpoint_record& record, const place_t& at,
+                                std::uint64_t size, std::uint32_t owner,
                                 found_place* out) noexcept {
   const key_t& k = at.key;
   if (k.key == 0 && k.mapped == 0) return status::bad_key;
+  // A number of the other kind would name other memory.
+  if ((k.of_card != 0) != (record.over_card != 0)) return status::bad_key;
   if (k.rank != ANY_RANK && static_cast<std::uint32_t>(k.rank) != owner) return status::bad_rank;
   if (k.length != UNKNOWN_LENGTH && (at.offset > k.length || size > k.length - at.offset))
     return status::out_of_range;
   out->address = k.base + at.offset;
   out->mapped = k.mapped == 0 ? 0 : k.mapped + at.offset;
+  out->mapped_for_atomics = k.no_atomics == 0 ? out->mapped : 0;
   out->key = k.key;
   out->is_near = k.is_near != 0;
   return status::ok;

@@ -73,10 +73,12 @@ LCI_ANYWHERE inline std::uint64_t apply(const atomic_call& call, std::uint64_t m
 LCI_ANYWHERE inline status find_word(const endpoint_t& ep, int rank, const place_t& at,
                                      std::uint32_t size, found_place* out) noexcept {
   if (const status s = check_rank(ep, rank); s != status::ok) return s;
-  if (const status s = find(at, size, static_cast<std::uint32_t>(rank), out); s != status::ok)
+  if (const status s = find(*ep.record, at, size, static_cast<std::uint32_t>(rank), out);
+      s != status::ok)
     return s;
-  return (out->mapped != 0 ? out->mapped : out->address) % size == 0 ? status::ok
-                                                                     : status::misaligned_atomic;
+  const std::uint64_t at_gpu = out->mapped;
+  out->mapped = out->mapped_for_atomics;
+  return (at_gpu != 0 ? at_gpu : out->address) % size == 0 ? status::ok : status::misaligned_atomic;
 }
 
 template <class Scope>
@@ -97,7 +99,8 @@ LCI_ANYWHERE_ONCE status start_atomic(const endpoint_t& ep, int rank, const plac
   found_place word, here;
   if (const status s = find_word(ep, rank, at, call.size, &word); s != status::ok) return s;
   if (old != nullptr) {
-    if (const status s = find(*old, call.size, ep.record->me, &here); s != status::ok) return s;
+    if (const status s = find(*ep.record, *old, call.size, ep.record->me, &here); s != status::ok)
+      return s;
   }
   if (word.mapped != 0 && (old == nullptr || here.mapped != 0)) {
     const std::uint64_t was = apply(call, word.mapped);

@@ -40,6 +40,7 @@ struct message_bytes {
 template <class Scope>
 LCI_ANYWHERE_ONCE status post_message(const endpoint_t& ep, int rank, const message_head& head,
                                       const void* payload) noexcept {
+  if (ep.record->over_card != 0) return status::no_messages;
   message_bytes m;
   std::memcpy(m.bytes, &head, sizeof(head));
   const auto* const from = static_cast<const unsigned char*>(payload);
@@ -65,7 +66,8 @@ LCI_ANYWHERE status send_from(const endpoint_t& ep, int rank, message_head head,
   if (const status s = check_rank(ep, rank); s != status::ok) return s;
   found_place here;
   if (size != 0) {
-    if (const status s = find(from, size, ep.record->me, &here); s != status::ok) return s;
+    if (const status s = find(*ep.record, from, size, ep.record->me, &here); s != status::ok)
+      return s;
   }
   if (here.mapped != 0 && size <= most_inline(*ep.record)) {
     head.inline_length = static_cast<std::uint16_t>(size);
@@ -141,7 +143,7 @@ LCI_ANYWHERE_ONCE status post_receive(const endpoint_t& ep, int rank, const plac
   const endpoint_record& r = *ep.record;
   found_place here;
   if (size != 0) {
-    if (const status s = find(to, size, r.me, &here); s != status::ok) return s;
+    if (const status s = find(r, to, size, r.me, &here); s != status::ok) return s;
   }
   if (const status s = take_slot(r, turn); s != status::ok) return s;
   message_head head;
@@ -154,7 +156,7 @@ LCI_ANYWHERE_ONCE status post_receive(const endpoint_t& ep, int rank, const plac
   head.rank = rank;
   const status s = post_message<Scope>(ep, static_cast<int>(r.me), head, nullptr);
   // Aborted or timed out it may be in the queue already: the slot stays taken.
-  if (s == status::dead || s == status::peer_lost) free_slot(r, *turn);
+  if (s == status::dead || s == status::peer_lost || s == status::no_messages) free_slot(r, *turn);
   return s;
 }
 

@@ -46,7 +46,9 @@ struct endpoint_record {
   std::int32_t gpu = NO_GPU;
   std::uint32_t max_inline = 0;
   const peer_record* peers = nullptr;  // `ranks` of them
-  wqe::wait_limits waits;              // of every wait, those of the queues included
+  // Not 0: cards read the queues, which carry no messages, and know their own keys alone.
+  std::uint32_t over_card = 0;
+  wqe::wait_limits waits;  // of every wait, those of the queues included
   // Not 0: some rank has ended, see peer_record::ended.
   const std::uint32_t* any_ended = nullptr;
   receive_slot* receives = nullptr;

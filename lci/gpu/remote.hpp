@@ -73,11 +73,13 @@ LCI_ANYWHERE inline wqe::sge discarded(const endpoint_record& record, std::uint3
 
 LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, int rank, const signal_request& what,
                                        found_place* out) noexcept {
-  if (const status s = find(what.at, sizeof(std::uint64_t), static_cast<std::uint32_t>(rank), out);
+  if (const status s =
+          find(*ep.record, what.at, sizeof(std::uint64_t), static_cast<std::uint32_t>(rank), out);
       s != status::ok)
     return s;
   if ((out->mapped != 0 ? out->mapped : out->address) % sizeof(std::uint64_t) != 0)
     return status::misaligned_atomic;
+  if (what.op == signal_op::add) out->mapped = out->mapped_for_atomics;
   // Without a place for the old value no request can add.
   return what.op == signal_op::add && out->mapped == 0 && ep.record->scratch.key == 0
              ? status::bad_key
@@ -191,9 +193,10 @@ LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& t
   if (t.said = check_rank(ep, rank); t.said != status::ok) return t;
   found_place there, here, word;
   if (size != 0) {
-    if (t.said = find(to, size, static_cast<std::uint32_t>(rank), &there); t.said != status::ok)
+    if (t.said = find(*ep.record, to, size, static_cast<std::uint32_t>(rank), &there);
+        t.said != status::ok)
       return t;
-    if (t.said = find(from, size, ep.record->me, &here); t.said != status::ok) return t;
+    if (t.said = find(*ep.record, from, size, ep.record->me, &here); t.said != status::ok) return t;
   }
   if (signal.is_wanted)
     if (t.said = find_signal(ep, rank, signal, &word); t.said != status::ok) return t;
@@ -277,7 +280,7 @@ LCI_ANYWHERE status begin_put_value(const endpoint_t& ep, int rank, const place_
                                     const T& value) noexcept {
   if (const status s = check_rank(ep, rank); s != status::ok) return s;
   found_place there;
-  if (const status s = find(to, sizeof(T), static_cast<std::uint32_t>(rank), &there);
+  if (const status s = find(*ep.record, to, sizeof(T), static_cast<std::uint32_t>(rank), &there);
       s != status::ok)
     return s;
   if (there.mapped != 0) {
@@ -302,8 +305,9 @@ LCI_ANYWHERE transfer begin_get(const endpoint_t& ep, int rank, const place_t& t
   transfer t;
   if (t.said = check_rank(ep, rank); t.said != status::ok || size == 0) return t;
   found_place here, there;
-  if (t.said = find(to, size, ep.record->me, &here); t.said != status::ok) return t;
-  if (t.said = find(from, size, static_cast<std::uint32_t>(rank), &there); t.said != status::ok)
+  if (t.said = find(*ep.record, to, size, ep.record->me, &here); t.said != status::ok) return t;
+  if (t.said = find(*ep.record, from, size, static_cast<std::uint32_t>(rank), &there);
+      t.said != status::ok)
     return t;
   if (here.mapped != 0 && there.mapped != 0) {
     t.is_direct = true;

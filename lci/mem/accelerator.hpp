@@ -206,6 +206,11 @@ class accelerator {
   // Maps what a peer has shared, for copies of `device`, or finds it mapped. Empty: `why_not` is a
   // sentence. The first use of an allocation may take milliseconds.
   virtual mapped_memory map(const peer_range& what, int device, std::string& why_not) = 0;
+  // Whether kernels of `device` may change words of what was mapped by atomic instructions, which
+  // the owner's kernels see as such.
+  virtual bool has_peer_atomics(const peer_range& /*what*/, int /*device*/) noexcept {
+    return false;
+  }
   // Nothing of this peer is needed any more.
   virtual void forget(int rank) noexcept = 0;
   // Releases what could not be released without waiting for the device. Only for calls that may

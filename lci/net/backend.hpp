@@ -247,6 +247,8 @@ struct device_config {
   bool operator==(const device_config&) const = default;
 };
 
+class kernel_card;
+
 class fabric {
  public:
   virtual ~fabric() = default;
@@ -301,6 +303,8 @@ class fabric {
   // Takes in the ranks that have called and were not heard yet, so that device::may_bring() knows
   // of them. False: not now, or not all. Nothing to do where nobody sends before it was answered.
   virtual bool hear_callers() noexcept { return true; }
+  // The card whose queues kernels may write; null: this network drives none that could.
+  virtual kernel_card* card_for_kernels() noexcept { return nullptr; }
   // Disconnects from connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
 

@@ -12,19 +12,18 @@
 #include <string_view>
 #include <vector>
 
+#include "lci/types.hpp"
+
 namespace lci::net {
 
 struct fabric_config;
 struct provider;
 
-// The names and their order are those of the attribute for users.
-enum class gpu_tier : std::uint8_t {
-  automatic,     // the highest that is usable
-  gpu_direct,    // T0: the GPU writes the card's queue and its register
-  cpu_rings,     // T1: the GPU writes the card's queue, a processor its register
-  cpu_forwards,  // T2: a processor hands the card what the GPU has written
-  proxy          // T3: a processor does it, over any network
-};
+// automatic: the highest that is usable. gpu_direct, T0: the GPU writes the card's queue and its
+// register. cpu_rings, T1: the GPU writes the card's queue, a processor its register. cpu_forwards,
+// T2: a processor hands the card what the GPU has written. proxy, T3: a processor does it, over any
+// network.
+using gpu_tier = attr_gpu_tier_t;
 
 // Highest first.
 inline constexpr std::array<gpu_tier, 4> GPU_TIERS = {gpu_tier::gpu_direct, gpu_tier::cpu_rings,

@@ -77,6 +77,7 @@ class routed_fabric final : public fabric {
     remote_->publish(name, local_key);
   }
   remote_target target_of(remote_key name) noexcept override { return remote_->target_of(name); }
+  kernel_card* card_for_kernels() noexcept override { return remote_->card_for_kernels(); }
   bool hear_callers() noexcept override {
     return local_->hear_callers() && remote_->hear_callers();
   }

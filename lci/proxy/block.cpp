@@ -88,14 +88,14 @@ block::~block() {
   }
 }
 
-void block::fill(proto::gpu::devices& gpus, const std::vector<std::byte>& image) {
+void block::fill(proto::gpu::devices& gpus, const std::vector<std::byte>& image, std::size_t at) {
   if (gpu_ == gpu::NO_GPU) {
-    std::memcpy(at_, image.data(), image.size());
+    std::memcpy(at_ + at, image.data(), image.size());
     return;
   }
   gpus.use(*domain_);
   fill_job job;
-  job.to = at_;
+  job.to = at_ + at;
   job.from = image.data();
   job.size = image.size();
   job.device = gpu_;

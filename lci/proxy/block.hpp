@@ -27,11 +27,13 @@ class block {
   block(block&& other) noexcept;
   block& operator=(block&& other) noexcept;
   ~block();
+  // Keeps the memory for good.
+  void forget() noexcept { at_ = nullptr; }
 
   std::byte* at(std::size_t offset = 0) const noexcept { return at_ + offset; }
-  // Copies to its begin, through the accelerator if it is memory of a GPU; waits for that. Throws
-  // backend_error.
-  void fill(proto::gpu::devices& gpus, const std::vector<std::byte>& image);
+  // Copies to that place of it, through the accelerator if it is memory of a GPU; waits for that.
+  // Throws backend_error.
+  void fill(proto::gpu::devices& gpus, const std::vector<std::byte>& image, std::size_t at = 0);
 
  private:
   std::byte* at_ = nullptr;

@@ -68,6 +68,14 @@ std::uint64_t mapped_own(const endpoint* of, const mr_impl_t& region) {
   return region.place.device == gpu ? address : 0;
 }
 
+// Of a card's endpoint: the key that the card knows.
+void name_for_card(const endpoint& of, const mr_impl_t& region, gpu::key_t& key) {
+  key.key = of.card_key_of(region.key.get());
+  key.of_card = 1;
+  if (key.key == 0)
+    throw backend_error("get_gpu_key: the card of the endpoint has no registration of that region");
+}
+
 gpu::key_t key_of_own(side& in, mr_impl_t& region, const endpoint* of) {
   gpu::key_t key;
   key.base = reinterpret_cast<std::uintptr_t>(region.address);
@@ -75,7 +83,10 @@ gpu::key_t key_of_own(side& in, mr_impl_t& region, const endpoint* of) {
   key.mapped = mapped_own(of, region);
   key.is_near = key.mapped != 0 && region.place.kind == mem::mem_kind::device ? 1 : 0;
   key.rank = region.owner.core.me;
-  key.key = in.all_keys.of(region, get_rmr_x(mr_t(&region)).call(), key.rank);
+  if (of != nullptr && of->is_over_card())
+    name_for_card(*of, region, key);
+  else
+    key.key = in.all_keys.of(region, get_rmr_x(mr_t(&region)).call(), key.rank);
   return key;
 }
 
@@ -100,16 +111,15 @@ net::remote_view look_up(device_impl_t& device, const rmr_t& rmr, int rank) {
   return there;
 }
 
-// Where kernels of that endpoint reach a peer's memory; 0: nowhere.
-std::uint64_t mapped_peer(endpoint& of, const net::remote_view& there, int rank) {
-  const int gpu = of.settings().gpu;
-  if (gpu == gpu::NO_GPU || there.kind != mem::mem_kind::device || there.share.record == 0)
-    return 0;
+// Where kernels of that endpoint reach a peer's memory, if they do.
+void map_peer(endpoint& of, const net::remote_view& there, gpu::key_t& key) {
+  const int gpu = of.settings().gpu, rank = key.rank;
+  if (gpu == gpu::NO_GPU || there.kind != mem::mem_kind::device || there.share.record == 0) return;
   net::fabric& fabric = *of.device().context.fabric;
   mem::peer_range range;
   range.rank = rank;
   range.record = fabric.reach(rank, there.share.record, mem::SHARE_RECORD_BYTES);
-  if (range.record == nullptr) return 0;
+  if (range.record == nullptr) return;
   range.pid = fabric.process_of(rank);
   range.check = there.share.check;
   range.address = there.address;
@@ -117,10 +127,10 @@ std::uint64_t mapped_peer(endpoint& of, const net::remote_view& there, int rank)
   std::string why_not;
   mem::accelerator& gpus = of.device().owner().shared.gpu.gpus.use(proxy::gpu_domain());
   mem::mapped_memory mapped = gpus.map(range, gpu, why_not);
-  if (!mapped) return 0;
-  const auto at = reinterpret_cast<std::uintptr_t>(mapped.at());
+  if (!mapped) return;
+  key.mapped = reinterpret_cast<std::uintptr_t>(mapped.at());
+  key.no_atomics = gpus.has_peer_atomics(range, gpu) ? 0 : 1;
   of.keep(std::move(mapped));
-  return at;
 }
 
 gpu::key_t key_of_peer(side& in, const detail::get_gpu_key_args& a, endpoint* of) {
@@ -141,9 +151,12 @@ gpu::key_t key_of_peer(side& in, const detail::get_gpu_key_args& a, endpoint* of
     if (device != nullptr) {
       const net::remote_view there = look_up(*device, a.rmr, a.rank);
       key.length = there.size;
-      if (of != nullptr) key.mapped = mapped_peer(*of, there, a.rank);
+      if (of != nullptr) map_peer(*of, there, key);
     }
   }
+  if (of != nullptr && of->is_over_card())
+    throw argument_error(
+        "get_gpu_key: an endpoint over a card needs the rank that owns the region");
   // One of our own is served as that: a signal in it is one store, not a copy of bytes.
   const bool is_own = core.seal.check_of(a.rmr.base, a.rmr.opaque_rkey, core.me) == a.rmr.mr_base;
   key.key = is_own ? key_of_own(in, find_own_region(in.owner(), a.rmr), nullptr).key
@@ -172,7 +185,16 @@ gpu::endpoint_t alloc_gpu_endpoint(const alloc_gpu_endpoint_args& a) {
   check_most(WHO, "max_inline", a.max_inline, proxy::MAX_INLINE);
   check_most(WHO, "wait_limit_ms", a.wait_limit_ms, std::uint64_t{1} << 40);
   check_power(WHO, "receives", a.receives, 1, 1u << 20);
-  proxy::choose_tier(tier, wanted.proxy);
+  proxy::tier_question asked;
+  asked.wanted = tier;
+  asked.proxy = wanted.proxy;
+  asked.is_for_gpu = a.gpu != gpu::NO_GPU;
+  asked.ranks = device.owner().core.n;
+  asked.card = device.context.fabric->card_for_kernels();
+  wanted.tier = proxy::choose_tier(asked);
+  // The processor's part of a card's tier, and errors, need somebody who looks.
+  if (wanted.tier != attr_gpu_tier_t::proxy && wanted.proxy == attr_gpu_proxy_t::off)
+    wanted.proxy = attr_gpu_proxy_t::progress;
   wanted.gpu = find_gpu(a.gpu);
   wanted.depth = a.depth;
   wanted.max_inline = a.max_inline;

@@ -1,10 +1,14 @@
 #include "lci/proxy/endpoint.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <utility>
+
+#include "lci/base/log.hpp"
 
 namespace lci::proxy {
 namespace {
@@ -12,11 +16,6 @@ namespace {
 // Words of the flags, a line apart: kernels that wait read them.
 constexpr std::size_t ABORT = 0, ANY_ENDED = 16, FLAG_WORDS = 32;
 constexpr std::size_t RECORD_WORDS = 16;  // of a completion queue, a line
-
-// Of a relation between a word and kernels. edge gpu.ended, other side in kernels that wait.
-void raise(std::uint32_t* word) noexcept {
-  wqe::word_at<std::uint32_t>(word).store(1, std::memory_order_release);
-}
 
 const char* name_of(wqe::opcode op) noexcept {
   switch (op) {
@@ -39,14 +38,14 @@ const char* name_of(wqe::opcode op) noexcept {
 }  // namespace
 
 endpoint::places::places(const endpoint_settings& wanted, std::uint32_t n)
-    : peers(shared.add<gpu::peer_record>(n)),
-      rings(shared.add<std::byte>(std::size_t{n} * wanted.depth * wqe::BLOCK_SIZE)),
+    : rings(shared.add<std::byte>(std::size_t{n} * wanted.depth * wqe::BLOCK_SIZE)),
       cqs(shared.add<std::byte>(std::size_t{n} * wanted.depth * wqe::CQE_SIZE)),
       cq_records(shared.add<std::uint32_t>(n * RECORD_WORDS)),
       mailboxes(shared.add<std::uint64_t>(n)),
-      ended(shared.add<std::uint32_t>(n)),
-      flags(shared.add<std::uint32_t>(FLAG_WORDS)),
       receives(shared.add<gpu::receive_slot>(wanted.receives)),
+      peers(own.add<gpu::peer_record>(n)),
+      ended(own.add<std::uint32_t>(n)),
+      flags(own.add<std::uint32_t>(FLAG_WORDS)),
       states(own.add<wqe::send_queue_state>(n)),
       next_receive(own.add<std::uint64_t>(1)),
       scratch(shared.add<std::uint64_t>(SCRATCHES + 1)),
@@ -62,41 +61,104 @@ endpoint::endpoint(device_impl_t& device, const endpoint_settings& wanted, keys&
       ranks_(static_cast<std::uint32_t>(device.owner().core.n)),
       generation_(wanted.gpu == gpu::NO_GPU ? generation : generation | gpu::OF_GPU),
       places_(wanted, ranks_),
-      kept_(block::shared(places_.record.size(), wanted.gpu)),
+      kept_(block::of_gpu(places_.record.size(), wanted.gpu)),
       shared_(block::shared(places_.shared.size(), wanted.gpu)),
-      own_(block::of_gpu(places_.own.size(), wanted.gpu)) {
+      own_(block::of_gpu(places_.own.size(), wanted.gpu)),
+      words_(device.owner().shared.gpu.gpus, wanted.gpu, ranks_ + std::size_t{2}) {
   mailboxes_ = reinterpret_cast<std::uint64_t*>(shared_.at(places_.mailboxes));
-  ended_ = reinterpret_cast<std::uint32_t*>(shared_.at(places_.ended));
-  flags_ = reinterpret_cast<std::uint32_t*>(shared_.at(places_.flags));
+  ended_ = reinterpret_cast<std::uint32_t*>(own_.at(places_.ended));
+  flags_ = reinterpret_cast<std::uint32_t*>(own_.at(places_.flags));
   auto* const slots = ::new (shared_.at(places_.receives)) gpu::receive_slot[wanted.receives]();
   receives_ =
       std::make_unique<open_receives>(slots, wanted.receives, device.queues.engine().shared);
-  make_queues();
-  record_ = ::new (kept_.at()) gpu::endpoint_record;
-  record_->me = static_cast<std::uint32_t>(device.owner().core.me);
-  record_->ranks = ranks_;
-  record_->gpu = wanted.gpu;
-  record_->max_inline = wanted.max_inline;
-  record_->peers = reinterpret_cast<gpu::peer_record*>(shared_.at(places_.peers));
-  record_->waits = {flags_ + ABORT, wanted.wait_limit_ms * 1000000};
-  record_->any_ended = flags_ + ANY_ENDED;
-  record_->receives = slots;
-  record_->receive_count = wanted.receives;
-  record_->next_receive = reinterpret_cast<std::uint64_t*>(own_.at(places_.next_receive));
-  void* const scratch = shared_.at(places_.scratch);
-  const std::size_t scratch_size = (SCRATCHES + 1) * sizeof(std::uint64_t);
-  const auto scratch_at = reinterpret_cast<std::uintptr_t>(scratch);
-  scratch_key_ = all.of_plain(scratch, scratch_size);
-  record_->scratch.base = record_->scratch.mapped = scratch_at;
-  record_->scratch.length = scratch_size;
-  record_->scratch.key = scratch_key_;
-  record_->scratch.rank = device.owner().core.me;
-  record_->scratch_count = SCRATCHES;
-  record_->scratch_taken = reinterpret_cast<std::uint32_t*>(own_.at(places_.scratch_taken));
-  record_->generation = generation_;
+  // What kernels read is made here, and copied to where they read it.
+  std::vector<std::byte> image(places_.own.size());
+  if (wanted.tier == attr_gpu_tier_t::proxy)
+    make_queues(image);
+  else
+    make_card_queues(image);
+  own_.fill(device.owner().shared.gpu.gpus, image);
+  const gpu::endpoint_record made = describe(slots);
+  image.resize(sizeof(made));
+  std::memcpy(image.data(), &made, sizeof(made));
+  kept_.fill(device.owner().shared.gpu.gpus, image);
+  record_ = reinterpret_cast<gpu::endpoint_record*>(kept_.at());
 }
 
-endpoint::~endpoint() { keys_.remove(scratch_key_); }
+gpu::endpoint_record endpoint::describe(gpu::receive_slot* slots) {
+  gpu::endpoint_record r;
+  r.me = static_cast<std::uint32_t>(device_.owner().core.me);
+  r.ranks = ranks_;
+  r.gpu = settings_.gpu;
+  r.max_inline = card_ == nullptr ? settings_.max_inline
+                                  : std::min(settings_.max_inline, card_lanes_[0]->max_inline());
+  r.over_card = card_ != nullptr ? 1 : 0;
+  r.peers = reinterpret_cast<gpu::peer_record*>(own_.at(places_.peers));
+  r.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
+  r.any_ended = flags_ + ANY_ENDED;
+  r.receives = slots;
+  r.receive_count = settings_.receives;
+  r.next_receive = reinterpret_cast<std::uint64_t*>(own_.at(places_.next_receive));
+  name_scratch(shared_.at(places_.scratch), (SCRATCHES + 1) * sizeof(std::uint64_t), r.scratch);
+  r.scratch_count = SCRATCHES;
+  r.scratch_taken = reinterpret_cast<std::uint32_t*>(own_.at(places_.scratch_taken));
+  r.generation = generation_;
+  return r;
+}
+
+endpoint::~endpoint() {
+  keys_.remove(scratch_key_);
+  if (scratch_registration_ != 0) device_.context.fabric->deregister_region(scratch_registration_);
+}
+
+void endpoint::name_scratch(void* at, std::size_t size, gpu::key_t& key) {
+  key.base = key.mapped = reinterpret_cast<std::uintptr_t>(at);
+  key.length = size;
+  key.rank = device_.owner().core.me;
+  if (card_ == nullptr) {
+    key.key = scratch_key_ = keys_.of_plain(at, size);
+    return;
+  }
+  std::string why_not;
+  scratch_registration_ =
+      device_.context.fabric->register_region(at, size, mem::mem_kind::host, why_not);
+  key.key = card_->key_of(scratch_registration_);
+  key.of_card = 1;
+}
+
+void endpoint::make_card_queues(std::vector<std::byte>& image) {
+  card_ = device_.context.fabric->card_for_kernels();
+  const bool is_for_gpu = settings_.gpu != gpu::NO_GPU;
+  if (is_for_gpu) maps_ = gpu_domain().open_for_kernels();
+  net::kernel_queue_options wanted;
+  wanted.tier = settings_.tier;
+  wanted.blocks = settings_.depth;
+  wanted.max_inline = MAX_INLINE;
+  wanted.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
+  wanted.maps = maps_.get();
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    try {
+      card_lanes_.push_back(std::make_unique<card_lane>(*card_, wanted));
+    } catch (const backend_error& error) {
+      throw backend_error("tier " + std::string(net::name_of(settings_.tier)) +
+                          " of GPU endpoints cannot be used: " + error.what());
+    }
+    gpu::peer_record* const peer = peer_in(image, rank);
+    peer->queue = card_lanes_.back()->for_posters(is_for_gpu);
+    peer->ended = ended_ + rank;
+  }
+}
+
+// The processor's part of the tier, and what the card has said.
+std::size_t endpoint::serve_cards_st() noexcept {
+  std::size_t moved = 0;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    moved += card_lanes_[rank]->progress_st();
+    if (wqe::completion error; card_lanes_[rank]->take_error(&error)) [[unlikely]]
+      report(rank, {static_cast<wqe::opcode>(error.send_opcode), error.error, "the card says so"});
+  }
+  return moved;
+}
 
 wqe::send_queue endpoint::queue_to(std::uint32_t rank) const noexcept {
   wqe::send_queue q;
@@ -115,9 +177,11 @@ wqe::send_queue endpoint::queue_to(std::uint32_t rank) const noexcept {
   return q;
 }
 
-void endpoint::make_queues() {
-  // What is in memory of a GPU is made here and copied there.
-  std::vector<std::byte> image(places_.own.size());
+gpu::peer_record* endpoint::peer_in(std::vector<std::byte>& image, std::uint32_t rank) const {
+  return ::new (image.data() + places_.peers + rank * sizeof(gpu::peer_record)) gpu::peer_record;
+}
+
+void endpoint::make_queues(std::vector<std::byte>& image) {
   served_.assign(ranks_, 0);
   lanes_.reserve(ranks_);
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
@@ -128,8 +192,7 @@ void endpoint::make_queues() {
     if (const wqe::status s = wqe::prepare(here); s != wqe::status::ok)
       throw backend_error(std::string("a queue of a GPU endpoint: ") + wqe::text_of(s));
     ::new (image.data() + places_.states + rank * sizeof(state)) wqe::send_queue_state(state);
-    auto* const peer =
-        ::new (shared_.at(places_.peers + rank * sizeof(gpu::peer_record))) gpu::peer_record;
+    gpu::peer_record* const peer = peer_in(image, rank);
     peer->queue = q;
     peer->ended = ended_ + rank;
     device::card_queue_options options;
@@ -137,16 +200,26 @@ void endpoint::make_queues() {
     options.cq = q.cq;
     options.bell = q.bell;
     options.qpn = q.qpn;
+    options.joins_signals = static_cast<int>(rank) == device_.owner().core.me;
     lanes_.push_back(std::make_unique<lane>(options, device_, static_cast<int>(rank), keys_,
                                             *receives_, aborted_));
   }
-  own_.fill(device_.owner().shared.gpu.gpus, image);
 }
 
 std::size_t endpoint::serve_st() noexcept {
   const net::peer_table& peers = device_.owner().core.peers;
   if (peers.epoch() != epoch_) [[unlikely]]
     look_for_ended();
+  std::size_t ended = card_ != nullptr ? serve_cards_st() : serve_lanes_st();
+  // Relaxed: says only whether a look is worth it.
+  if (queue_count_.load(std::memory_order_relaxed) != 0) {
+    const std::lock_guard lock(queues_lock_);
+    for (gpu_queue* const one : queues_) ended += one->move_waiting();
+  }
+  return ended;
+}
+
+std::size_t endpoint::serve_lanes_st() noexcept {
   std::size_t ended = 0;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     // Relaxed: the card reads it again. It differs as long as a request has not ended.
@@ -156,18 +229,18 @@ std::size_t endpoint::serve_st() noexcept {
     lane& to = *lanes_[rank];
     ended += to.queue.progress_st();
     served_[rank] = to.queue.next();
-    if (to.queue.has_failed() && !to.was_reported) [[unlikely]]
-      report(rank);
-  }
-  // Relaxed: says only whether a look is worth it.
-  if (queue_count_.load(std::memory_order_relaxed) != 0) {
-    const std::lock_guard lock(queues_lock_);
-    for (gpu_queue* const one : queues_) ended += one->move_waiting();
+    if (to.queue.has_failed() && !to.was_reported) [[unlikely]] {
+      to.was_reported = true;
+      report(rank, {to.queue.failed_op(), to.queue.error(), to.world.reason()});
+    }
   }
   return ended;
 }
 
-bool endpoint::is_idle_st() const noexcept {
+bool endpoint::is_idle_st() noexcept {
+  for (const std::unique_ptr<card_lane>& one : card_lanes_)
+    if (!one->is_idle_st()) return false;
+  if (card_ != nullptr) return true;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     // edge wqe.requests: all that a thread had posted when it ended.
     if (wqe::word_at<std::uint64_t>(mailboxes_ + rank).load(std::memory_order_acquire) !=
@@ -178,24 +251,22 @@ bool endpoint::is_idle_st() const noexcept {
 }
 
 bool endpoint::is_in_use() const noexcept {
-  return receives_->any() ||
+  return words_.is_out() || receives_->any() ||
          std::any_of(lanes_.begin(), lanes_.end(),
                      [](const std::unique_ptr<lane>& one) { return one->world.is_in_use(); });
 }
 
-void endpoint::report(std::uint32_t rank) noexcept {
-  lane& to = *lanes_[rank];
-  to.was_reported = true;
+void endpoint::report(std::uint32_t rank, const failure& what) noexcept {
   // The program has ended it itself.
   if (aborted_.load(std::memory_order_relaxed)) return;
   device_.queues.engine().errors.keep_made([&] {
-    const auto why = static_cast<unsigned>(to.queue.error());
+    const auto why = static_cast<unsigned>(what.why);
     char number[8];
     std::snprintf(number, sizeof number, "0x%02x", why & 0xff);
-    std::string text = std::string("gpu endpoint: a ") + name_of(to.queue.failed_op()) +
-                       " to rank " + std::to_string(rank) + " failed with syndrome " + number +
-                       " (" + wqe::text_of(to.queue.error()) + "), and with it the queue";
-    if (!to.world.reason().empty()) text += ": " + to.world.reason();
+    std::string text = std::string("gpu endpoint: a ") + name_of(what.op) + " to rank " +
+                       std::to_string(rank) + " failed with syndrome " + number + " (" +
+                       wqe::text_of(what.why) + "), and with it the queue";
+    if (!what.reason.empty()) text.append(": ").append(what.reason);
     return gpu_request_error(static_cast<int>(rank), why, text);
   });
 }
@@ -213,25 +284,45 @@ void endpoint::look_for_ended() noexcept {
       is_all = false;
       continue;
     }
-    raise(ended_ + rank);
+    words_.raise(rank, ended_ + rank);
     is_any = true;
   }
-  if (is_any) raise(flags_ + ANY_ENDED);
+  if (is_any) words_.raise(ranks_, flags_ + ANY_ENDED);
   if (is_all) epoch_ = epoch;  // else there is another look
 }
 
 void endpoint::abort() noexcept {
   aborted_.store(true, std::memory_order_relaxed);  // requests end sooner or later
-  raise(flags_ + ABORT);
+  stop_kernels();
+}
+
+void endpoint::stop_kernels() noexcept {
+  words_.raise_now(ranks_ + std::size_t{1}, flags_ + ABORT);
   if (settings_.gpu != gpu::NO_GPU) return;
+  for (const std::unique_ptr<card_lane>& one : card_lanes_) one->end();
+  if (card_ != nullptr) return;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank)
     wqe::end(queue_to(rank), wqe::status::aborted);
 }
 
+void endpoint::take_receives_back() noexcept {
+  // Where messages.cpp posts them; freeing that engine has ended them.
+  const matching_engine_t engine = device_.owner().default_matching_engine;
+  if (!engine.is_empty()) receives_->close(engine.p_impl->match);
+}
+
 block endpoint::retire() noexcept {
-  receives_->close();
-  // edge gpu.generation, other side in calls with a copy of the handle.
-  wqe::word_at<std::uint64_t>(&record_->generation).store(0, std::memory_order_release);
+  if (settings_.gpu == gpu::NO_GPU) {
+    // edge gpu.generation, other side in calls with a copy of the handle.
+    wqe::word_at<std::uint64_t>(&record_->generation).store(0, std::memory_order_release);
+    return std::move(kept_);
+  }
+  try {
+    kept_.fill(device_.owner().shared.gpu.gpus, std::vector<std::byte>(sizeof(std::uint64_t)),
+               offsetof(gpu::endpoint_record, generation));
+  } catch (const std::exception& error) {
+    base::log::warn("gpu", "kernels cannot be told that an endpoint was freed: %s", error.what());
+  }
   return std::move(kept_);
 }
 

@@ -2,39 +2,43 @@
 
 #include <cstring>
 #include <mutex>
-#include <new>
 #include <string>
+#include <utility>
 
 #include "lci/errors.hpp"
 #include "lci/proto/engine/core.hpp"
 
 namespace lci::proxy {
 
-gpu_queue::gpu_queue(proto::core& core, proto::gpu::devices& gpus,
+gpu_queue::gpu_queue(proto::core& core, proto::gpu::devices& gpus, gpu::queue_record& record,
                      const gpu::endpoint_record* endpoint, std::uint64_t generation, int gpu,
                      std::uint32_t capacity, std::uint32_t message_size)
-    : core_(core), message_size_(message_size) {
+    : core_(core), message_size_(message_size), record_(record) {
   const std::uint32_t stride =
       (static_cast<std::uint32_t>(sizeof(gpu::message_slot)) + message_size + 63) / 64 * 64;
-  layout shared, own;
-  const std::size_t at_record = shared.add<gpu::queue_record>(1);
-  const std::size_t at_slots = shared.add<std::byte>(std::size_t{capacity} * stride);
-  const std::size_t at_taken = own.add<std::uint64_t>(1);
-  shared_ = block::shared(shared.size(), gpu);
-  own_ = block::of_gpu(own.size(), gpu);
-  own_.fill(gpus, std::vector<std::byte>(own.size()));
-  record_ = ::new (shared_.at(at_record)) gpu::queue_record;
-  record_->slots = reinterpret_cast<unsigned char*>(shared_.at(at_slots));
-  record_->capacity = capacity;
-  record_->stride = stride;
-  record_->taken = reinterpret_cast<std::uint64_t*>(own_.at(at_taken));
-  record_->endpoint = endpoint;
-  record_->generation = generation;
+  shared_ = block::shared(std::size_t{capacity} * stride, gpu);
+  own_ = block::of_gpu(sizeof(std::uint64_t), gpu);
+  own_.fill(gpus, std::vector<std::byte>(sizeof(std::uint64_t)));
+  record_.slots = reinterpret_cast<unsigned char*>(shared_.at());
+  record_.capacity = capacity;
+  record_.stride = stride;
+  record_.taken = reinterpret_cast<std::uint64_t*>(own_.at());
+  record_.endpoint = endpoint;
+  record_.generation = generation;
+}
+
+std::array<block, 2> gpu_queue::end() noexcept {
+  std::list<message> dropped;
+  const std::lock_guard lock(lock_);
+  is_over_ = true;
+  dropped.swap(waiting_);
+  waiting_count_.store(0, std::memory_order_relaxed);  // as in take()
+  return {std::move(shared_), std::move(own_)};
 }
 
 gpu::message_slot* gpu_queue::slot_of(std::uint64_t turn) const noexcept {
   return reinterpret_cast<gpu::message_slot*>(
-      record_->slots + ((turn - 1) & (record_->capacity - 1)) * std::size_t{record_->stride});
+      record_.slots + ((turn - 1) & (record_.capacity - 1)) * std::size_t{record_.stride});
 }
 
 // Whether the next turn has its slot.
@@ -65,6 +69,7 @@ void gpu_queue::take(const status_t& status) {
                            std::to_string(message_size_) + "; it was dropped");
   const auto* const bytes = static_cast<const std::byte*>(status.buffer);
   const std::lock_guard lock(lock_);
+  if (is_over_) return;
   if (waiting_.empty() && is_free_locked())
     return write_locked(status.rank, status.tag, bytes, status.size);
   waiting_.push_back({status.rank, status.tag, {bytes, bytes + status.size}});

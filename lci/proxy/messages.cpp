@@ -1,5 +1,9 @@
 #include "lci/proxy/messages.hpp"
 
+#include <functional>
+
+#include "lci/proto/host/matcher.hpp"
+
 namespace lci::proxy {
 
 void open_sends::record::end() noexcept {
@@ -78,6 +82,18 @@ void open_receives::record::end(gpu::status how, const status_t& status) noexcep
   state.store(state.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   // Last: the owner may end now. edge proxy.receive: partner is any().
   home->out_.fetch_sub(1, std::memory_order_release);
+}
+
+void open_receives::close(proto::matcher& filed_in) noexcept {
+  // Relaxed: who takes them back reads it.
+  is_closed_.store(true, std::memory_order_relaxed);
+  if (!any()) return;
+  const record* const first = records_.get();
+  const std::less<const comp_impl_t*> is_before;
+  proto::end_receives(filed_in.take_back([&](const comp_impl_t& by) {
+    return !is_before(&by, first) && is_before(&by, first + count_);
+  }),
+                      false);
 }
 
 void open_receives::record::signal(status_t status) { end(gpu::status::ok, status); }

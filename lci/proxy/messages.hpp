@@ -14,6 +14,10 @@
 #include "lci/library_comp.hpp"
 #include "lci/proto/engine/core.hpp"
 
+namespace lci::proto {
+class matcher;
+}
+
 namespace lci::proxy {
 
 // What a world waits for, one at a time.
@@ -91,8 +95,9 @@ class open_receives {
   record* take(std::uint32_t slot) noexcept;
   // One that was not posted. Single.
   static void put(record& one) noexcept;
-  // What has not met a message by now ends as aborted. Any thread.
-  void close() noexcept { is_closed_.store(true, std::memory_order_relaxed); }
+  // Those that no message has met end as aborted; the others end with their message. Nobody takes
+  // any more. Single.
+  void close(proto::matcher& filed_in) noexcept;
   // edge proxy.receive: nothing touches a record any more. Partner is end().
   bool any() const noexcept { return out_.load(std::memory_order_acquire) != 0; }
 

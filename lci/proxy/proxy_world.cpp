@@ -96,6 +96,7 @@ answer proxy_world::put(opcode op, const device::local_data& from, device::remot
     return refuse(syndrome::local_qp_operation, "writes with immediate data are not for proxies");
   const auto found = rank_ == device_.owner().core.me ? keys_.find(to.key) : std::nullopt;
   if (found && found->is_host && is_plain(from)) return own_.put(op, from, to, imm, solicited);
+  if (deliver_put(from, to)) return poll();
   return begin(true, from, to);
 }
 
@@ -138,6 +139,8 @@ answer proxy_world::poll() noexcept {
       return poll_flush();
     case doing::atomic:
       return poll_atomic();
+    case doing::delivery:
+      return poll_delivery();
     case doing::nothing:
       break;
   }

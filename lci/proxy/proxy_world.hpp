@@ -32,6 +32,8 @@ class proxy_world final : public device::world {
   void expect_completion(bool is_signaled) noexcept override { is_signaled_ = is_signaled; }
   device::answer put(wqe::opcode op, const device::local_data& from, device::remote_place to,
                      std::uint32_t imm, bool solicited) noexcept override;
+  device::answer put_signal(const device::local_data& from, device::remote_place to,
+                            device::remote_place word, std::uint64_t value) noexcept override;
   device::answer get(device::remote_place from, const device::local_data& to) noexcept override;
   device::answer send(wqe::opcode op, const device::local_data& from, std::uint32_t imm,
                       bool solicited) noexcept override;
@@ -44,7 +46,8 @@ class proxy_world final : public device::world {
   const std::string& reason() const noexcept { return reason_; }
   // lci still has an object of this world.
   bool is_in_use() const noexcept {
-    return end_.now() == request_end::waiting || atomic_.is_out() || sends_.any();
+    return end_.now() == request_end::waiting || atomic_.is_out() || delivery_.is_out() ||
+           sends_.any();
   }
 
  private:
@@ -68,13 +71,33 @@ class proxy_world final : public device::world {
     // edge proxy.atomic, from the end of the operation, or the copy, to the world.
     std::atomic<bool> is_out_{false};
   };
+  // A few bytes for own memory of a GPU, a word behind them, or both.
+  class delivery_part final : public mem::delivery_job {
+   public:
+    void on_delivered(std::string_view error) noexcept override;
+    // The accelerator has it. edge proxy.delivery: partner is on_delivered().
+    bool is_out() const noexcept { return is_out_.load(std::memory_order_acquire); }
+    void arm() noexcept { is_out_.store(true, std::memory_order_relaxed); }
+    void disarm() noexcept { is_out_.store(false, std::memory_order_relaxed); }
+
+    proto::core* of = nullptr;
+    bool is_lost = false;
+
+   private:
+    // edge proxy.delivery, from the GPU's end of it to the world.
+    std::atomic<bool> is_out_{false};
+  };
   static constexpr device::answer UNDER_WAY{device::outcome::posted, wqe::syndrome::none};
-  enum class doing : std::uint8_t { nothing, data, message, flush, atomic };
+  enum class doing : std::uint8_t { nothing, data, message, flush, atomic, delivery };
   bool find(device::remote_place place, std::uint64_t length) noexcept;
   device::answer begin(bool is_put, const device::local_data& data,
                        device::remote_place place) noexcept;
   bool is_plain(const device::local_data& data) const noexcept;
   status_t post(bool is_put, void* at, std::size_t size, mr_t mr);
+  std::byte* find_own_word(device::remote_place at, std::uint64_t size, int& gpu) noexcept;
+  bool deliver(int gpu) noexcept;
+  bool deliver_put(const device::local_data& from, device::remote_place to) noexcept;
+  device::answer poll_delivery() noexcept;
   device::answer poll_data() noexcept;
   device::answer poll_flush() noexcept;
   device::answer poll_message() noexcept;
@@ -109,6 +132,7 @@ class proxy_world final : public device::world {
   std::uint64_t offset_ = 0;  // in the peer's region, of what is posted next
   std::uint32_t piece_ = 0;
   atomic_part atomic_;
+  delivery_part delivery_;
   // The message that is under way: its bytes are in the request.
   const device::local_piece* message_ = nullptr;
   // A put is done and perhaps not at the peer yet; a get of a byte of it comes behind it.

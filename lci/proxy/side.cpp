@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,20 @@ std::unique_ptr<T> take_out(std::vector<std::unique_ptr<T>>& list, const T& one)
   std::unique_ptr<T> taken = std::move(*at);
   list.erase(at);
   return taken;
+}
+
+// Memory that kernels of a forgotten endpoint may still be reading, however late: it stays until
+// the process ends, and checkers find it.
+struct left_behind {
+  block what;
+  void* before;
+};
+void leave(block&& one) noexcept {
+  void*& all = runtime::global().left_behind;
+  if (auto* const made = new (std::nothrow) left_behind{std::move(one), all}; made != nullptr)
+    all = made;
+  else
+    one.forget();
 }
 
 side* side_of(const runtime_impl_t& runtime) noexcept {
@@ -114,37 +129,52 @@ endpoint& side::make_endpoint(device_impl_t& device, const endpoint_settings& wa
   return one;
 }
 
-void side::end_endpoint(endpoint& one) noexcept {
+void side::end_endpoint(endpoint& one, ending how) noexcept {
   constexpr auto PATIENCE = std::chrono::seconds(5);
   proxy_driver* const served_by = find_driver(one);
   const auto start = std::chrono::steady_clock::now();
   bool was_given_up = false;
-  served_by->wait_until([&] {
-    was_given_up = std::chrono::steady_clock::now() - start > PATIENCE;
-    return was_given_up || one.is_idle_st();
-  });
+  const auto is_over = [&](bool is_there) {
+    was_given_up = !is_there && std::chrono::steady_clock::now() - start > PATIENCE;
+    return is_there || was_given_up;
+  };
+  if (how == ending::forgotten) one.stop_kernels();
+  served_by->wait_until([&] { return is_over(one.is_idle_st()); });
   if (was_given_up)
     base::log::warn("gpu", "an endpoint was freed with work requests that did not end");
   one.abort();
   served_by->remove(one);
+  one.take_receives_back();
+  served_by->wait_until([&] { return is_over(!one.has_receives()); });
   all_keys.forget_all(&one);
-  std::vector<gpu_queue*> orphans;
-  std::unique_ptr<endpoint> taken;
-  {
-    const std::lock_guard lock(mutex_);
-    taken = take_out(endpoints_, one);
-    records_.push_back(taken->retire());  // there is room
-    for (owned_queue& each : queues_) {
-      if (each.of != &one) continue;
-      owner_.core.rcomps.bury(*each.one);
-      each.of = nullptr;
-    }
-    if (taken->is_in_use()) ended_endpoints_.push_back(std::move(taken));  // likewise
+  retire(one, how);
+}
+
+void side::retire(endpoint& one, ending how) noexcept {
+  const std::lock_guard lock(mutex_);
+  const bool is_forgotten = how == ending::forgotten;
+  std::unique_ptr<endpoint> taken = take_out(endpoints_, one);
+  block record = taken->retire();
+  if (is_forgotten) {
+    leave(std::move(record));
+    for (block& each : taken->part_with()) leave(std::move(each));
+  } else {
+    records_.push_back(std::move(record));  // there is room
   }
+  for (owned_queue& each : queues_) {
+    if (each.of != &one) continue;
+    owner_.core.rcomps.bury(*each.one);
+    each.of = nullptr;
+    if (!is_forgotten) continue;
+    for (block& part : each.one->end()) leave(std::move(part));
+  }
+  if (is_forgotten) queue_records_.leave_all(&leave);
+  if (taken->is_in_use()) ended_endpoints_.push_back(std::move(taken));  // likewise
 }
 
 gpu_queue& side::make_queue(endpoint& of, std::uint32_t capacity, std::uint32_t message_size) {
-  auto made = std::make_unique<gpu_queue>(owner_.core, owner_.shared.gpu.gpus, of.record(),
+  gpu::queue_record* const record = queue_records_.take(of.settings().gpu);
+  auto made = std::make_unique<gpu_queue>(owner_.core, owner_.shared.gpu.gpus, *record, of.record(),
                                           of.handle().generation, of.settings().gpu, capacity,
                                           message_size);
   gpu_queue& one = *made;
@@ -162,7 +192,8 @@ void side::end_queue(gpu_queue& one) noexcept {
                                [&](const owned_queue& each) { return each.one.get() == &one; });
   for (const std::unique_ptr<endpoint>& each : endpoints_)
     if (each.get() == at->of) each->remove(one);
-  one.record()->generation &= gpu::OF_GPU;      // no endpoint has it, but its kind is known
+  one.record()->generation &= gpu::OF_GPU;  // no endpoint has it, but its kind is known
+  one.end();
   ended_queues_.push_back(std::move(at->one));  // there is room
   queues_.erase(at);
 }
@@ -177,7 +208,7 @@ void side::on_device_ends(device_impl_t& device) noexcept {
         if (&one->device() == &device) found = one.get();
     }
     if (found == nullptr) break;
-    end_endpoint(*found);
+    end_endpoint(*found, ending::forgotten);
     ++count;
   }
   if (count != 0)

@@ -2,7 +2,7 @@
 // queues, and what is left of those that were freed. Callers: the calls of gpu.hpp; the runtime,
 // when regions and devices end. Threads: as gpu.hpp says of each call. Always true: made by the
 // first call of gpu.hpp, and not before; a record that was given out stays readable until the
-// runtime ends.
+// runtime ends; what kernels of an endpoint read whose device ends under it stays for good.
 #pragma once
 
 #include <memory>
@@ -13,6 +13,7 @@
 #include "lci/proxy/gpu_queue.hpp"
 #include "lci/proxy/keys.hpp"
 #include "lci/proxy/proxy_driver.hpp"
+#include "lci/proxy/queue_records.hpp"
 #include "lci/runtime/extension.hpp"
 #include "lci/runtime/runtime.hpp"
 
@@ -39,7 +40,7 @@ class side final : public runtime::extension {
   static found_queue find(const gpu::queue_t& handle, const char* who);
 
   endpoint& make_endpoint(device_impl_t& device, const endpoint_settings& wanted);
-  void end_endpoint(endpoint& one) noexcept;
+  void end_endpoint(endpoint& one) noexcept { end_endpoint(one, ending::freed); }
   gpu_queue& make_queue(endpoint& of, std::uint32_t capacity, std::uint32_t message_size);
   void end_queue(gpu_queue& one) noexcept;
 
@@ -50,6 +51,10 @@ class side final : public runtime::extension {
   runtime_impl_t& owner() const noexcept { return owner_; }
 
  private:
+  // An endpoint that the program forgot may have kernels that wait.
+  enum class ending : std::uint8_t { freed, forgotten };
+  void end_endpoint(endpoint& one, ending how) noexcept;
+  void retire(endpoint& one, ending how) noexcept;
   void prepare(int gpu);
   proxy_driver& driver_of(device_impl_t& device, attr_gpu_proxy_t how);
   proxy_driver* find_driver(const endpoint& of) noexcept;
@@ -64,6 +69,7 @@ class side final : public runtime::extension {
     const endpoint* of;
   };
   std::vector<owned_queue> queues_;
+  queue_records queue_records_;
   // Freed ones: records, and what lci may still signal.
   std::vector<block> records_;
   std::vector<std::unique_ptr<endpoint>> ended_endpoints_;

@@ -117,8 +117,6 @@ device_impl_t::device_impl_t(net_context_impl_t& net, packet_pool_impl_t& packet
 }
 
 device_impl_t::~device_impl_t() {
-  if (runtime::extension* const above = owner().extension(); above != nullptr)
-    above->on_device_ends(*this);
   // Handlers that cannot run now are not waited for.
   drain([this] {
     const proto::handler_queue& handlers = queues.engine().handlers;

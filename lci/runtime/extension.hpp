@@ -17,7 +17,8 @@ class extension {
   virtual ~extension() = default;
   // Before the region ends. Any thread.
   virtual void on_region_ends(mr_impl_t& region) noexcept = 0;
-  // Before the device ends: progress on it works still. Single.
+  // Before the device ends, as it is freed or its runtime: its handle is good, posts and progress
+  // work, no region of the runtime has ended with it. Single.
   virtual void on_device_ends(device_impl_t& device) noexcept = 0;
 };
 

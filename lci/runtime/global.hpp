@@ -32,6 +32,9 @@ struct global_state {
   runtime_list runtimes;                     // alive, those of connections included
   std::atomic<bool> has_said_no_gpu{false};  // warned that MR_DEVICE means host memory here
   void* answers = nullptr;  // state of runtime/report; made once, under lcrun, and never freed
+  // A chain of what threads of the program may still be reading of a runtime that has ended; made
+  // by proxy/side, and never freed.
+  void* left_behind = nullptr;
   bool watches_forks = false;
   std::atomic<int> alone{0};  // users of runtime::start_alone()
   std::mutex alone_lock;      // of the first of them, in any thread; guards watches_forks as well

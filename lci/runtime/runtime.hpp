@@ -187,6 +187,12 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   // in 10 ms; in cpu_ticks(), 0: never.
   std::uint64_t last_look() const noexcept { return failures_.last_look(); }
 
+  // Before the runtime ends, while its devices and regions are whole: tells the extension of each.
+  void end_extension() noexcept {
+    lci::runtime::extension* const above = extension();
+    if (above == nullptr) return;
+    for (device_impl_t* const one : devices) above->on_device_ends(*one);
+  }
   // Null until extend() was called. edge runtime.extension: partner is extend().
   lci::runtime::extension* extension() const noexcept {
     return extension_.load(std::memory_order_acquire);

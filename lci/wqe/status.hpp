@@ -45,6 +45,7 @@ enum class status : std::int32_t {
   wrong_gpu = -37,        // a thread with a GPU's endpoint, or a kernel with one of threads
   no_receive_slot = -38,  // as many receives are posted as the endpoint takes
   too_long = -39,         // a message longer than the buffer that it is to be copied to
+  no_messages = -42,      // an endpoint over a card: its queues carry no messages
   // Of what needs a GPU.
   no_gpu = -40,
   cuda_error = -41,
@@ -112,6 +113,8 @@ LCI_ANYWHERE inline const char* text_of(status what) noexcept {
       return "a thread with an endpoint for kernels, or a kernel with one for threads";
     case status::no_receive_slot:
       return "as many receives are posted as the endpoint takes";
+    case status::no_messages:
+      return "an endpoint over a card carries no messages";
     case status::too_long:
       return "a message longer than its buffer";
     case status::no_gpu:

@@ -237,6 +237,34 @@ TEST_P(gpu_proxy, receive_of_a_kernel__gets_what_hosts_and_kernels_send) {
   }
 }
 
+// Its buffer is the program's again: a message that comes later is for somebody else.
+TEST_P(gpu_proxy, receive_of_a_kernel__is_taken_back_with_its_endpoint) {
+  window memory(64);
+  std::memset(memory.bytes().data(), 0, 64);
+  const int me = world().rank;
+  lci::gpu::ticket_t ticket;
+  {
+    thread_endpoint ep(GetParam());
+    run_kernel([&] {
+      EXPECT_EQ(lci::gpu::recv(ep, me, own_place(ep, memory.mr()), 8, 91, &ticket), status::ok);
+      EXPECT_EQ(lci::gpu::recv(ep, lci::gpu::ANY_RANK, own_place(ep, memory.mr()), 8, 92, &ticket),
+                status::ok);
+    });
+  }
+  const std::uint64_t out = 12345;
+  for (const lci::tag_t tag : {lci::tag_t{91}, lci::tag_t{92}}) {
+    std::uint64_t in = 0;
+    insist(lci::post_send_x(me, const_cast<std::uint64_t*>(&out), 8, tag, lci::COMP_NULL)
+               .device(world().device));
+    owned_comp got(lci::alloc_cq());
+    lci::status_t said = lci::post_recv_x(me, &in, 8, tag, got).device(world().device)();
+    if (said.is_posted()) said = pop(got);
+    EXPECT_EQ(in, out);
+  }
+  EXPECT_EQ(word_in(memory, 0), 0u);
+  barrier();
+}
+
 // A message longer than its receive ends it, and waits for one that is long enough.
 TEST_P(gpu_proxy, receive_that_is_too_short__says_so) {
   window memory(64);

@@ -184,6 +184,11 @@ class rank_text {
       return "receiving " + bytes_text(r.size) + ", " + tag_text(r.tag) + ", from " +
              from_rank(r.rank);
     });
+    add_alike(kind::atomic, "atomic operations", [](const record& r) {
+      return "an atomic operation of a kernel on " + bytes_text(r.size) + " of " +
+             from_rank(r.rank) + ", not answered yet" +
+             if_connecting(r, ", with which it is still connecting");
+    });
     add_alike(kind::backlog, "backlogs", [](const record& r) {
       return std::to_string(r.number) + " operations with " + from_rank(r.rank) +
              " not yet accepted by the network" +

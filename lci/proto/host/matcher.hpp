@@ -65,6 +65,8 @@ class matcher final : public match_target {
   }
   // Takes back the receive that was to signal this waiter; false: a message has met it.
   bool take_back(const waiter& by) noexcept;
+  // Takes back all receives whose object is one of these, in a list as above.
+  receive* take_back(const std::function<bool(const comp_impl_t& by)>& is_one) noexcept;
   // The device ends. Its receives leave, in a list as above, and so do the requests that nobody
   // else could answer; messages that are here whole stay for the receives of other devices.
   receive* part_with(const host_context& host, receive* behind = nullptr) noexcept;

@@ -87,6 +87,12 @@ bool matcher::take_back(const waiter& by) noexcept {
   return true;
 }
 
+receive* matcher::take_back(const std::function<bool(const comp_impl_t& by)>& is_one) noexcept {
+  return remove([&](int, const receive& each) {
+    return each.user.comp != nullptr && is_one(*each.user.comp);
+  });
+}
+
 void matcher::forget_messages(host_common& shared,
                               const std::function<bool(message&)>& takes) noexcept {
   message* taken = nullptr;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/spin.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
 #include "lci/proto/host/host_context.hpp"
@@ -40,15 +41,21 @@ std::string_view text_of(atomic_outcome how) noexcept {
   return "?";
 }
 
-remote_atomics::remote_atomics(host_context& host) : host_(host) {
+remote_atomics::remote_atomics(host_context& host)
+    : host_(host), self_(std::make_shared<owner>(this, host.engine.shared)) {
   host.engine.add_part(*this);
   control_dispatch& to = host.engine.dispatch;
   to.add<wire::atomic, &remote_atomics::on_request>(wire::kind::atomic, *this);
   to.add<wire::atomic_end, &remote_atomics::on_answer>(wire::kind::atomic_end, *this);
 }
 
-// A GPU has no job any more, unless freeing the device has given up.
+// A GPU has no job any more, unless freeing the device has given up: then they lose their home.
 remote_atomics::~remote_atomics() {
+  for (base::spin_wait wait;; wait()) {
+    const std::lock_guard lock(self_->lock);
+    self_->home = nullptr;
+    if (self_->inside == 0) break;
+  }
   std::uint32_t from = 0;
   while (atomic_request* const one = take_any_of(-1, from)) end(*one, atomic_outcome::device_freed);
   while (unsent_ != nullptr) delete std::exchange(unsent_, unsent_->next_job);
@@ -72,7 +79,7 @@ errorcode_t remote_atomics::start(atomic_request& request) {
   wire::atomic said = body;
   try {
     const std::lock_guard lock(lock_);
-    said.requester = open_.insert(waiting{&request, rank}).name;
+    said.requester = open_.insert(waiting{&request, rank, request.change.size}).name;
   } catch (const std::bad_alloc&) {
     return errorcode_t::retry_nomem;
   }
@@ -131,6 +138,23 @@ void remote_atomics::on_peer_ended(int rank, bool) noexcept {
   while (atomic_request* const one = take_any_of(rank, from)) end(*one, atomic_outcome::peer_lost);
 }
 
+// Numbers only, and without the lock: kept if the name is still its own afterwards.
+void remote_atomics::report(base::report::sheet& to) noexcept {
+  if (open_.size() == 0) return;
+  const std::uint32_t slots = open_.slots();
+  for (std::uint32_t i = 0; i < slots; ++i) {
+    const wire::name name = open_.name_at(i);
+    const waiting* const found = open_.find(name);
+    if (found == nullptr) continue;
+    const waiting copy = *found;
+    if (open_.find(name) != found) continue;
+    base::report::record* const r = to.add(base::report::kind::atomic);
+    if (r == nullptr) return;
+    r->rank = copy.rank;
+    r->size = copy.size;
+  }
+}
+
 // ---- who is asked ----
 
 void remote_atomics::on_request(int rank, const wire::atomic& body) {
@@ -172,16 +196,27 @@ bool remote_atomics::perform(job& mine, const wire::atomic& body) noexcept {
 }
 
 void remote_atomics::job::on_performed(std::string_view error) noexcept {
-  remote_atomics& mine = *home;
+  const std::shared_ptr<owner> whose = of;
+  remote_atomics* home;
+  {
+    const std::lock_guard lock(whose->lock);
+    home = whose->home;
+    if (home != nullptr) ++whose->inside;
+  }
   answer.old = old;
   if (!error.empty()) {
     answer.result = atomic_result::failed;
     base::log::warn("proto", "an atomic operation of rank %d on GPU memory failed: %.*s", rank,
                     static_cast<int>(error.size()), error.data());
   }
-  core& shared = mine.host_.engine.shared;
-  mine.reply(*this);
-  shared.expect(-1);
+  if (home == nullptr) {
+    delete this;  // nobody else has it
+  } else {
+    home->reply(*this);
+    const std::lock_guard lock(whose->lock);
+    --whose->inside;
+  }
+  whose->shared.expect(-1);
 }
 
 void remote_atomics::reply(job& mine) noexcept {
@@ -224,7 +259,7 @@ remote_atomics::job& remote_atomics::make_job() {
     --jobs_out_;
   }
   job* const made = new job;
-  made->home = this;
+  made->of = self_;
   const std::lock_guard lock(lock_);
   ++jobs_out_;
   return *made;

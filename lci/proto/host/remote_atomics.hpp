@@ -5,7 +5,8 @@
 //
 // Callers: what executes work requests of GPUs; no public call. Threads: shared. Always true: an
 // accepted request ends in exactly one on_atomic(), and is performed once if it ends as `done`; a
-// late, repeated or forged answer finds nothing, as requests are known by {slot, generation}.
+// late, repeated or forged answer finds nothing, as requests are known by {slot, generation}; what
+// a GPU has still to perform when the device gives up is nobody's, and ends by itself.
 //
 // Order: a request is performed after the data of each put that was posted to that rank through the
 // same device before, and was done or signalled before the request was started, is visible there;
@@ -16,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "lci/base/spinlock.hpp"
@@ -27,6 +29,7 @@
 
 namespace lci::proto {
 
+class core;
 class host_context;
 
 // How a request ended: what the other side answered, or that it will not answer.
@@ -75,18 +78,28 @@ class remote_atomics final : public part {
   std::size_t serve_waiting() noexcept override;
   bool is_quiet() const noexcept override;
   void on_peer_ended(int rank, bool has_failed) noexcept override;
+  void report(base::report::sheet& to) noexcept override;
 
  private:
   struct waiting {
     atomic_request* request;
     int rank;
+    std::uint32_t size;  // of the word
+  };
+  // Whose the jobs are that a GPU has.
+  struct owner {
+    explicit owner(remote_atomics* of, core& everything) : home(of), shared(everything) {}
+    base::spinlock lock;     // guards the next two
+    remote_atomics* home;    // null: it has ended
+    std::size_t inside = 0;  // threads that are telling it of a job
+    core& shared;
   };
   // What a rank has asked us for, from its request to the answer.
   class job final : public mem::atomic_job {
    public:
     void on_performed(std::string_view error) noexcept override;
 
-    remote_atomics* home = nullptr;
+    std::shared_ptr<owner> of;
     job* next_job = nullptr;  // in a list
     int rank = -1;
     wire::atomic_end answer;
@@ -108,6 +121,7 @@ class remote_atomics final : public part {
   void reply(job& mine) noexcept;
 
   host_context& host_;
+  const std::shared_ptr<owner> self_;
   mutable base::spinlock lock_;  // guards all below
   data::slot_table<waiting> open_;
   job* free_jobs_ = nullptr;

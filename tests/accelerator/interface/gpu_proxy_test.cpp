@@ -129,5 +129,45 @@ TEST(gpu_proxy_endpoint, of_a_gpu__is_for_its_kernels) {
                lci::argument_error);
 }
 
+// Bytes of an endpoint's memory on the GPU, read as any other such memory.
+template <class T>
+T read_of(lci::gpu::endpoint_t by, interface_test::window& host, const T* at) {
+  auto* const bytes = const_cast<T*>(at);
+  lci::mr_t mr = lci::register_memory_x(bytes, sizeof(T)).device(world().device)();
+  const lci::gpu::key_t from = lci::get_gpu_key(mr), to = lci::get_gpu_key(host.mr());
+  const int me = world().rank;
+  run_kernel([&] {
+    EXPECT_EQ(lci::gpu::get(by, me, {to, 0}, {from, 0}, sizeof(T)), status::ok);
+    EXPECT_EQ(lci::gpu::quiet(by, me), status::ok);
+  });
+  lci::deregister_memory(&mr);
+  T out;
+  std::memcpy(&out, host.bytes().data(), sizeof(T));
+  return out;
+}
+
+// What kernels read all the time is in their GPU's memory, and the host's words reach it.
+TEST(gpu_proxy_endpoint, of_a_gpu__its_records_and_words_are_there) {
+  interface_test::window host(1024);
+  thread_endpoint by(lci::attr_gpu_proxy_t::progress);
+  lci::gpu::endpoint_t ep = lci::alloc_gpu_endpoint_x(world().device)
+                                .gpu(0)
+                                .gpu_proxy(lci::attr_gpu_proxy_t::progress)
+                                .depth(64)();
+  const lci::gpu::endpoint_record record = read_of(by, host, ep.record);
+  EXPECT_EQ(record.generation, ep.generation);
+  EXPECT_EQ(record.ranks, static_cast<std::uint32_t>(world().n));
+  const lci::gpu::peer_record peer = read_of(by, host, record.peers);
+  EXPECT_EQ(peer.queue.ring.blocks, 64u);
+  EXPECT_EQ(read_of(by, host, peer.ended), 0u);
+  EXPECT_EQ(read_of(by, host, record.waits.abort), 0u);
+  lci::abort_gpu_endpoint(ep);
+  EXPECT_EQ(read_of(by, host, record.waits.abort), 1u);
+  const lci::gpu::endpoint_record* const at = ep.record;
+  lci::free_gpu_endpoint(&ep);
+  EXPECT_EQ(read_of(by, host, at).generation, 0u) << "copies of the handle find out";
+  barrier();
+}
+
 }  // namespace
 }  // namespace accelerator_test

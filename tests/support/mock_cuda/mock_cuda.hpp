@@ -26,6 +26,7 @@ struct mock_config {
   int gpus = 2;  // 0: cuInit says that there is no device
   bool unified_addressing = true;
   bool peer_access = true;
+  bool peer_atomics = true;
   bool stream_writes = true;
   bool vmm_descriptors = true;
   bool dma_buf = true;

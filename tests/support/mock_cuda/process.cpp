@@ -150,6 +150,16 @@ result can_access_peer(int* can, device gpu, device peer) {
   });
 }
 
+result p2p_attribute(int* value, cuda::abi::p2p_attribute which, device gpu, device peer) {
+  return guarded("cuDeviceGetP2PAttribute", needs::started, [&](state& s) {
+    if (!exists(s, gpu) || !exists(s, peer)) return result::invalid_device;
+    if (gpu == peer || which != cuda::abi::p2p_attribute::native_atomic_supported)
+      return result::invalid_value;
+    *value = s.config.peer_access && s.config.peer_atomics ? 1 : 0;
+    return result::success;
+  });
+}
+
 cuda::abi::context handle_of(context* c) { return reinterpret_cast<cuda::abi::context>(c); }
 context* context_of(cuda::abi::context c) { return reinterpret_cast<context*>(c); }
 
@@ -254,6 +264,7 @@ void fill_process(functions& table) {
   table.device_get_pci_bus_id = &get_pci;
   table.device_get_attribute = &get_attribute;
   table.device_can_access_peer = &can_access_peer;
+  table.device_get_p2p_attribute = &p2p_attribute;
   table.primary_ctx_retain = &retain;
   table.primary_ctx_release = &release;
   table.ctx_push_current = &push;

@@ -108,6 +108,7 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
   LINE(device_get_pci_bus_id, cuDeviceGetPCIBusId, 4010)
   LINE(device_get_attribute, cuDeviceGetAttribute, 2000)
   LINE(device_can_access_peer, cuDeviceCanAccessPeer, 4000)
+  LINE(device_get_p2p_attribute, cuDeviceGetP2PAttribute, 8000)
   LINE(primary_ctx_retain, cuDevicePrimaryCtxRetain, 7000)
   LINE(primary_ctx_release, cuDevicePrimaryCtxRelease, 11000)
   LINE(ctx_push_current, cuCtxPushCurrent, 4000)

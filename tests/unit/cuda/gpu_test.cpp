@@ -127,6 +127,14 @@ TEST_F(gpu_test, peer_access__is_enabled_or_refused_by_a_sentence) {
             "[CUDA_ERROR_OUT_OF_MEMORY 2]");
 }
 
+TEST_F(gpu_test, has_atomics_on__as_the_driver_says_of_the_pair) {
+  EXPECT_TRUE(gpus_.at(0).has_atomics_on(gpus_.at(0)));
+  EXPECT_EQ(mock().count("cuDeviceGetP2PAttribute"), 0u);
+  EXPECT_TRUE(gpus_.at(0).has_atomics_on(gpus_.at(1)));
+  mock().fail_nth("cuDeviceGetP2PAttribute", 1, abi::result::invalid_device);
+  EXPECT_FALSE(gpus_.at(0).has_atomics_on(gpus_.at(1)));
+}
+
 TEST(peer_access, missing__is_named) {
   mock().reset({.peer_access = false});
   driver d(mock_options());

@@ -230,6 +230,27 @@ TEST_F(peer_maps_test, map__what_the_driver_refuses_is_asked_once) {
   });
 }
 
+TEST_F(peer_maps_test, has_atomics__of_the_owner_and_where_the_driver_says_so) {
+  for (const bool has : {true, false}) {
+    mock().reset({.peer_atomics = has});
+    run_both(
+        [](int fd) {
+          owner_side here(fd);
+          here.offer(test::mock_memory::device, 2 * MIB, 1);
+          wait(fd);
+        },
+        [&](int fd) {
+          user_side here(fd, child_);
+          mem::peer_range what = here.receive();
+          EXPECT_EQ(here.acc.has_peer_atomics(what, 0), has);
+          EXPECT_TRUE(here.acc.has_peer_atomics(what, 1)) << "its own GPU";
+          what = here.forge(what, [](share_record& r) { r.pci[5] = 'f'; });
+          EXPECT_FALSE(here.acc.has_peer_atomics(what, 0)) << "a GPU that is not visible here";
+          tell(fd);
+        });
+  }
+}
+
 TEST_F(peer_maps_test, map__gpus_without_peer_access_are_named) {
   mock().reset({.peer_access = false});
   run_both(

@@ -78,6 +78,25 @@ TEST_P(atomics, old_value__into_registered_memory) {
   EXPECT_EQ(*job.word(0, 88), 0x1111111111111111u);
 }
 
+// Memory that is reached, over a way that has no atomic operations.
+TEST_P(atomics, no_atomics__takes_a_request) {
+  place_t there = word();
+  there.key.no_atomics = 1;
+  std::uint64_t old = 9;
+  ASSERT_EQ(fetch_add(ep, 1, there, std::uint64_t{5}, &old), status::ok);
+  EXPECT_EQ(old, 0u);
+  ASSERT_EQ(add(ep, 1, there, std::uint64_t{5}), status::ok);
+  ASSERT_EQ(put_signal(ep, 1, place_t{}, place_t{}, 0, there, 32, signal_op::add), status::ok);
+  const std::uint64_t posted = job[0].queues[1]->state.reserved;
+  EXPECT_GE(posted, 3u);
+  EXPECT_EQ(now(), 42u);
+  // A store is one all the same.
+  const std::uint64_t before = job[0].queues[1]->state.reserved;
+  ASSERT_EQ(gpu::signal(ep, 1, there, 7), status::ok);
+  EXPECT_EQ(job[0].queues[1]->state.reserved == before, GetParam());
+  EXPECT_EQ(now(), 7u);
+}
+
 TEST_P(atomics, refusals) {
   std::uint64_t old = 9;
   EXPECT_EQ(fetch_add(ep, 1, word(4), std::uint64_t{1}, &old), status::misaligned_atomic);

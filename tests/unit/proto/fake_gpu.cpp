@@ -258,14 +258,26 @@ std::string_view fake_gpu::atomic(mem::atomic_job& job) noexcept {
   return "";
 }
 
+bool fake_gpu::deliver(mem::delivery_job& job) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!how_.delivers || is_dead_) return false;
+  delivered_.push_back({&job, {job.from, job.from + job.size}});
+  ++deliveries_;
+  return true;
+}
+
 std::size_t fake_gpu::poll() noexcept {
   std::size_t told = 0;
   std::deque<waiting> over;
   mem::atomic_job* changed = nullptr;
   bool fails = false;
+  std::deque<delivery> brought;
+  bool brings = true;
   {
     const std::lock_guard lock(mutex_);
     fails = how_.fails_atomics;
+    brings = !how_.fails_deliveries;
+    if (!delivered_.empty() && rng_() % 2 == 0) brought.swap(delivered_);
     if (!words_.empty()) {
       changed = words_[rng_() % words_.size()];
       std::erase(words_, changed);
@@ -277,6 +289,14 @@ std::size_t fake_gpu::poll() noexcept {
     }
     for (const waiting& one : over)
       std::erase_if(jobs_, [&](const waiting& j) { return j.job == one.job; });
+  }
+  for (delivery& one : brought) {
+    mem::delivery_job& job = *one.job;
+    if (brings && job.size != 0) std::memcpy(fake_bytes(job.to), one.bytes.data(), job.size);
+    if (brings && job.what == mem::delivery_job::signal::set)
+      std::memcpy(fake_bytes(job.word), &job.value, sizeof(job.value));
+    job.on_delivered(brings ? "" : "the fake GPU was told to fail");
+    ++told;
   }
   if (changed != nullptr) {
     if (!fails) changed->old = wqe::apply(changed->change, fake_bytes(changed->at));

@@ -16,6 +16,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
@@ -58,6 +59,8 @@ class fake_gpu final : public mem::accelerator {
     bool refuses_pin = false;
     bool refuses_atomics = false;
     bool fails_atomics = false;
+    bool delivers = false;  // there is a kernel for deliveries
+    bool fails_deliveries = false;
     std::uint32_t refuse_hand_one_in = 0;  // copies by the processor; 0: none is refused
   };
   // What it says to allow_cpu_copies(on).
@@ -92,8 +95,10 @@ class fake_gpu final : public mem::accelerator {
   std::uint64_t copies() const noexcept { return copies_; }  // taken over so far
   std::uint64_t flagged() const noexcept { return flagged_; }
   std::uint64_t failed() const noexcept { return failed_; }
-  std::uint64_t by_cpu() const noexcept { return by_cpu_; }    // copies of the processor
-  std::uint64_t atomics() const noexcept { return atomics_; }  // taken over so far
+  std::uint64_t by_cpu() const noexcept { return by_cpu_; }  // copies of the processor
+  bool deliver(mem::delivery_job& job) noexcept override;
+  std::uint64_t deliveries() const noexcept { return deliveries_; }  // taken over so far
+  std::uint64_t atomics() const noexcept { return atomics_; }        // taken over so far
   std::size_t under_way() const noexcept;
   std::size_t mapped() const noexcept { return mapped_; }  // mapped_memory alive
   std::size_t forgotten() const noexcept { return forgotten_.size(); }
@@ -124,6 +129,12 @@ class fake_gpu final : public mem::accelerator {
   std::mt19937_64 rng_;
   std::deque<waiting> jobs_;
   std::deque<mem::atomic_job*> words_;  // one runs in each poll
+  struct delivery {
+    mem::delivery_job* job;
+    std::vector<std::byte> bytes;
+  };
+  std::deque<delivery> delivered_;
+  std::uint64_t deliveries_ = 0;
   std::set<std::pair<std::byte*, std::size_t>> pinned_;
   std::multiset<int> forgotten_;
   std::uint64_t copies_ = 0, flagged_ = 0, failed_ = 0, by_cpu_ = 0, atomics_ = 0;

@@ -105,6 +105,8 @@ class stand_in_card {
       if (r.op == wqe::opcode::rdma_read) std::memcpy(mine, at, r.pieces[i].length);
       at += r.pieces[i].length;
     }
+    if (c.error == wqe::syndrome::none && r.is_inline && r.op == wqe::opcode::rdma_write)
+      std::memcpy(at, r.inline_data, r.inline_length);
     c.qpn = q_.qpn;
     c.wqe_counter = static_cast<std::uint16_t>(next_);
     c.send_opcode = static_cast<std::uint8_t>(r.op);

@@ -121,3 +121,26 @@ TEST(remote_atomics_gpu, on_performed__for_a_rank_that_has_ended) {
   EXPECT_EQ(g.word(0), all.size());
   g.expect_quiet();
 }
+
+// The device has given up waiting for a GPU that was busy.
+TEST(remote_atomics_gpu, on_performed__after_the_device_has_ended) {
+  std::array<asked, 8> all;
+  gpu_words g;
+  for (asked& one : all) g.post(one, 0, 1);
+  node& there = g.w[1];
+  EXPECT_TRUE(g.w.step_until([&] { return g.w.gpu(1).atomics() == all.size(); }));
+  const std::uint64_t done = g.word(0);
+  EXPECT_LT(done, all.size()) << "none was left to the GPU";
+  there.queues->engine().remove_queue(*there.queue);
+  there.queue.reset();
+  there.queues.reset();
+  EXPECT_TRUE(there.core.is_busy());
+  for (std::uint64_t i = done; i < all.size(); ++i) g.w.gpu(1).poll();
+  EXPECT_EQ(g.word(0), all.size());
+  EXPECT_FALSE(there.core.is_busy());
+  // What ends a node wants one.
+  there.queues = std::make_unique<lci::proto::device_queues>(
+      there.shared, *there.fabric, 1, lci::net::device_config{}, there.pool, std::size_t{8192});
+  there.queue = there.queues->engine().make_queue();
+  there.queues->engine().add_queue(*there.queue);
+}

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lci/net/peer_table.hpp"
+#include "lci/wqe/apply_change.hpp"
 #include "tests/unit/proto/world.hpp"
 
 // A name of its own: sources of tests are compiled together, and these words are short.
@@ -82,6 +83,28 @@ TEST_F(who_waits, report__nothing_of_a_connection_with_itself_or_any_rank) {
   report(0);
   ASSERT_EQ(of(kind::receive).size(), 2u);
   for (const record& r : of(kind::receive)) EXPECT_EQ(r.flags, 0);
+}
+
+TEST_F(who_waits, report__atomic_operations_that_nobody_has_answered) {
+  struct : lci::proto::atomic_request {
+    void on_atomic(lci::proto::atomic_outcome) noexcept override { has_ended = true; }
+    bool has_ended = false;
+  } asked;
+  std::uint64_t word = 0;
+  const lci::net::remote_key key = w_[2].expose(&word, sizeof(word));
+  asked.rank = 2;
+  asked.region = {key.slot, key.generation};
+  asked.change = lci::wqe::change_of(lci::wqe::opcode::atomic_fa, {1, 0, 0, 0, 8});
+  ASSERT_EQ(w_[0].queues->atomics.start(asked), errorcode_t::posted);
+  report(0);
+  const auto found = of(kind::atomic);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].rank, 2);
+  EXPECT_EQ(found[0].size, 8u);
+  w_.step();
+  EXPECT_TRUE(asked.has_ended);
+  report(0);
+  EXPECT_TRUE(of(kind::atomic).empty());
 }
 
 // A call that a thread has entered earlier; all runtimes say what they know of its peer.

@@ -1,0 +1,46 @@
+#include "lci/proxy/raised_words.hpp"
+
+#include <chrono>
+
+#include "lci/base/spin.hpp"
+#include "lci/wqe/processor.hpp"
+
+namespace lci::proxy {
+namespace {
+
+constexpr std::uint32_t ONE = 1;
+
+}  // namespace
+
+raised_words::raised_words(proto::gpu::devices& gpus, int gpu, std::size_t count)
+    : gpus_(gpus), gpu_(gpu) {
+  if (gpu == gpu::NO_GPU) return;
+  jobs_ = std::make_unique<job[]>(count);
+}
+
+// edge gpu.ended, other side in kernels that wait.
+void raised_words::raise(std::size_t which, std::uint32_t* at) noexcept {
+  if (gpu_ == gpu::NO_GPU)
+    return wqe::word_at<std::uint32_t>(at).store(1, std::memory_order_release);
+  job& one = jobs_[which];
+  // Relaxed: who is first makes it, and nothing else comes with it.
+  if (one.is_begun.exchange(true, std::memory_order_relaxed)) return;
+  one.home = this;
+  one.to = reinterpret_cast<std::byte*>(at);
+  one.from = reinterpret_cast<const std::byte*>(&ONE);
+  one.size = sizeof(ONE);
+  one.device = gpu_;
+  out_.fetch_add(1, std::memory_order_relaxed);
+  gpus_.copy(one);
+}
+
+void raised_words::raise_now(std::size_t which, std::uint32_t* at) noexcept {
+  constexpr auto PATIENCE = std::chrono::seconds(5);
+  raise(which, at);
+  const auto start = std::chrono::steady_clock::now();
+  for (base::spin_wait wait; is_out() && std::chrono::steady_clock::now() - start < PATIENCE;
+       wait())
+    gpus_.poll();
+}
+
+}  // namespace lci::proxy
