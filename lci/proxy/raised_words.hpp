@@ -23,7 +23,7 @@ class raised_words {
   void raise(std::size_t which, std::uint32_t* at) noexcept;
   // The same, and waits for it, for calls of the program.
   void raise_now(std::size_t which, std::uint32_t* at) noexcept;
-  // A copy is under way.
+  // A copy is under way. edge proxy.raised: partner is job::ended().
   bool is_out() const noexcept { return out_.load(std::memory_order_acquire) != 0; }
 
  private:

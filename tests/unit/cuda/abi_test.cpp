@@ -89,8 +89,6 @@ bool is_listed(std::string_view name, int version, std::size_t slot) {
   return false;
 }
 
-TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
-  int count = 0;
 // The signature, and that the version we ask for is the one of that form. The names are pasted, not
 // expanded: cuda.h makes macros of some.
 #define LINE(member, name, version)                                                                \
@@ -98,6 +96,8 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
                 #name);                                                                            \
   EXPECT_TRUE(is_listed(#name, version, offsetof(abi::functions, member))) << #member;             \
   ++count;
+TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
+  int count = 0;
   LINE(init, cuInit, 2000)
   LINE(driver_get_version, cuDriverGetVersion, 2020)
   LINE(get_error_name, cuGetErrorName, 6000)
