@@ -329,6 +329,7 @@ TEST_F(hub_test, connect__over_libfabric) {
   }));
   if (e.at_joiner->now() == pair::state::closed) GTEST_SKIP() << e.at_joiner->why();
   EXPECT_THAT(e.at_joiner->describe(), HasSubstr("over ofi"));
+  EXPECT_THAT(e.at_joiner->describe(), HasSubstr("shm: not allowed here")) << "and why not by it";
   put_a_word(e.at_joiner, e.at_root);
   put_a_word(e.at_root, e.at_joiner);
 }
