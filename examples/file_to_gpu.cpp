@@ -107,10 +107,14 @@ int use(int daemon, const settings& s) {
   std::string why_not;
   const bool is_gpu = !s.on_host && lci::gpu_available(why_not);
   if (!is_gpu) std::printf("host memory%s%s\n", why_not.empty() ? "" : ": ", why_not.c_str());
+  // Some systems let no process take the descriptor of GPU memory out of another: then a thread
+  // gives it.
+  if (is_gpu) lci::buffer::serve();
   lci::buffer memory = lci::buffer::create(size, is_gpu ? 0 : lci::buffer::HOST);
   say(daemon, s.file);
   say(daemon, memory.export_handle());
   const std::string answer = hear(daemon);
+  lci::buffer::stop_serving();
   std::printf("%s\n", answer.empty() ? "the daemon has ended" : answer.c_str());
   if (answer.compare(0, 3, "ok ") != 0) return 1;
   memory.sync(lci::buffer_sync::after);

@@ -60,6 +60,7 @@ int make_file(std::size_t size) {
 // The other process: it has the memory, and nothing to do.
 int own_memory(int socket, const settings& s) {
   const bool is_gpu = !s.on_host && lci::gpu_available();
+  if (is_gpu) lci::buffer::serve();
   lci::buffer memory = lci::buffer::create(s.size, is_gpu ? 0 : lci::buffer::HOST);
   if (!is_gpu) std::memset(memory.data(), 1, memory.size());
   const std::string handle = memory.export_handle();

@@ -134,6 +134,12 @@ class LCI_PUBLIC buffer {
   /// @throws lci::argument_error  no memory
   /// @throws lci::buffer_error    not_exportable with the kind, or no_room
   std::string export_handle();
+  /// A dma-buf over GPU memory, for cards and drivers that take one.
+  /// @param offset  set: bytes from the start of the dma-buf to data()
+  /// @return its descriptor, which the caller closes; it keeps the memory
+  /// @throws lci::argument_error  no memory
+  /// @throws lci::buffer_error    not_exportable: host memory, or the driver's reason
+  int export_dma_buf(size_t& offset) const;
   /// Withdraws the handle: from now on its import is refused, and check() of those who have it
   /// mapped throws. They keep the mapping. Without a handle: nothing.
   void revoke() noexcept;

@@ -108,6 +108,16 @@ std::string buffer::export_handle() {
   return export_->bytes();
 }
 
+int buffer::export_dma_buf(size_t& offset) const {
+  if (memory_ == nullptr) throw argument_error("buffer::export_dma_buf: there is no memory");
+  if (device_ == HOST)
+    throw buffer_error(buffer_fault::not_exportable, memory_->how + " has no dma-buf");
+  mem::network_export made = share::need_gpus().domain->export_for_network(data_, size_, false);
+  if (!made.fd) throw buffer_error(buffer_fault::not_exportable, made.why_not);
+  offset = made.offset;
+  return made.fd.release();
+}
+
 void buffer::revoke() noexcept { export_.reset(); }
 
 buffer buffer::slice(size_t offset, size_t size) const {

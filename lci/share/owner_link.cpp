@@ -34,6 +34,16 @@ std::string system_text(int error) {
   return std::string(std::strerror(error)) + " [" + std::to_string(error) + "]";
 }
 
+constexpr const char* OF_ANOTHER =
+    "belongs to another user than the handle says, or lets nobody look at it and does not serve";
+
+// The administrator's, as it seems, is also a process that lets nobody look at it.
+uid_t user_of(int pid) {
+  struct stat about {};
+  const std::string place = "/proc/" + std::to_string(pid);
+  return stat(place.c_str(), &about) == 0 ? about.st_uid : 0;
+}
+
 [[noreturn]] void refuse(buffer_fault fault, const handle& h, const std::string& why) {
   throw buffer_error(fault, "the owner of the shared buffer (" + owner_text(h) + ") " + why);
 }
@@ -67,10 +77,8 @@ std::shared_ptr<owner_link> owner_link::open(const handle& h, const owner_calls&
   // Asked after the process is held: from now on the number cannot become another's.
   if (is_gone || start_time_of(made->pid_) != h.start_time)
     refuse(buffer_fault::owner_gone, h, "has ended");
-  struct stat about {};
-  const std::string place = "/proc/" + std::to_string(h.pid);
-  if (stat(place.c_str(), &about) == 0 && about.st_uid != h.user)
-    refuse(buffer_fault::other_user, h, "belongs to another user than the handle says");
+  if (const uid_t user = user_of(made->pid_); user != h.user && user != 0)
+    refuse(buffer_fault::other_user, h, OF_ANOTHER);
   const base::descriptor page = made->fetch(h, h.page_fd, false, made->how_);
   made->page_ = open_page(page.get());
   return made;
@@ -128,6 +136,7 @@ base::descriptor owner_link::fetch(const handle& h, int number, bool is_memory,
   if (answer.found != verdict::same) refuse_by(answer.found, h);
   base::descriptor& wanted = is_memory ? answer.memory : answer.page;
   if (!wanted && !is_alive()) refuse(buffer_fault::owner_gone, h, "has ended");
+  if (!wanted && user_of(pid_) != h.user) refuse(buffer_fault::other_user, h, OF_ANOTHER);
   if (!wanted) {
     refuse(buffer_fault::unreachable, h,
            "lets nobody take a descriptor: pidfd_getfd: " + system_text(error) +

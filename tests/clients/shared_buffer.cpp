@@ -17,6 +17,8 @@ std::string use(lci::buffer whole) {
   part.sync(lci::buffer_sync::before);
   part.sync(lci::buffer_sync::after);
   const std::string handle = part.export_handle();
+  size_t offset = 0;
+  if (part.is_gpu() && part.export_dma_buf(offset) < 0) return handle;
   part.revoke();
   std::vector<lci::buffer> all;
   all.push_back(std::move(part));

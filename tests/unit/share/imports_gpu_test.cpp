@@ -187,6 +187,17 @@ TEST_F(own_gpu_buffer_test, wrap__kinds_are_handled_or_refused_by_name) {
   EXPECT_NE(refusal(kind::pinned).find("pinned"), std::string::npos);
 }
 
+TEST_F(own_gpu_buffer_test, export_dma_buf__says_where_the_range_begins) {
+  std::size_t offset = 0;
+  buffer b = buffer::create(8192, 0);
+  const base::descriptor fd(b.slice(5000, 100).export_dma_buf(offset));
+  EXPECT_TRUE(fd);
+  EXPECT_EQ(offset, 5000u - 4096);
+  EXPECT_EQ(fault_of([&] { buffer::create(1).export_dma_buf(offset); }),
+            buffer_fault::not_exportable);
+  EXPECT_THROW(buffer().export_dma_buf(offset), argument_error);
+}
+
 TEST_F(own_gpu_buffer_test, copier__to_the_gpu_and_back) {
   buffer b = buffer::create(4096, 0);
   mock()->set_engine_thread(true);

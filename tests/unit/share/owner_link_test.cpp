@@ -1,6 +1,7 @@
 #include "lci/share/owner_link.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 
 #include <cerrno>
 #include <cstring>
@@ -76,6 +77,16 @@ TEST(owner_link_test, fetch__each_way_that_the_system_leaves) {
   expect_way(without_pidfd(), "by /proc");
   expect_way(without_getfd(), "by /proc");
   expect_way(by_socket_only(), "by its socket");
+}
+
+// One that lets nobody look at it belongs to the administrator, as the kernel lists it.
+TEST(owner_link_test, fetch__an_owner_that_lets_nobody_look_serves) {
+  owner_process owner([](talk t) {
+    ASSERT_EQ(prctl(PR_SET_DUMPABLE, 0), 0);
+    offer(t, true);
+  });
+  const std::string bytes = owner.with().hear();
+  EXPECT_EQ(try_with(by_socket_only(), bytes).text, "hello");
 }
 
 TEST(owner_link_test, fetch__no_way_is_named_with_its_remedy) {
