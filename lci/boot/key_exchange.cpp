@@ -63,7 +63,8 @@ bool is_message(std::string_view bytes) noexcept {
 
 constexpr std::string_view OF_JOINER = "lci exchange, joiner", OF_ROOT = "lci exchange, root",
                            KEY_TO_ROOT = "lci exchange, to root",
-                           KEY_TO_JOINER = "lci exchange, to joiner";
+                           KEY_TO_JOINER = "lci exchange, to joiner",
+                           BINDING = "lci exchange, binding";
 
 }  // namespace
 
@@ -91,6 +92,7 @@ std::optional<sealed_stream> key_exchange::agree(const job_key& key, sealed_stre
   session_keys keys;
   keys.send = hash(key, is_root ? KEY_TO_JOINER : KEY_TO_ROOT, {joiner, root, view(common)});
   keys.receive = hash(key, is_root ? KEY_TO_ROOT : KEY_TO_JOINER, {joiner, root, view(common)});
+  keys.binding = hash(key, BINDING, {joiner, root, view(common)});
   ::sodium_memzero(common.data(), common.size());
   return sealed_stream(key, which, keys);
 }

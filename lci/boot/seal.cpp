@@ -73,7 +73,12 @@ sealed_stream::sealed_stream(const job_key& key, side which)
 }
 
 sealed_stream::sealed_stream(const job_key& key, side which, const session_keys& keys)
-    : key_(key), which_(which), greeted_(true), send_key_(keys.send), receive_key_(keys.receive) {}
+    : key_(key),
+      which_(which),
+      greeted_(true),
+      send_key_(keys.send),
+      receive_key_(keys.receive),
+      binding_(keys.binding) {}
 
 bool sealed_stream::open(std::string_view bytes, std::string& plain) {
   if (!why_.empty()) return false;

@@ -39,9 +39,10 @@ std::optional<std::string> keys_unavailable();
 // A secret for a new job: 64 hexadecimal digits.
 std::string make_secret();
 
-// The keys of the two directions of one connection.
+// The keys of the two directions of one connection, and what both ends know of no other: what is
+// shown for one connection counts for no other.
 struct session_keys {
-  std::array<unsigned char, 32> send, receive;
+  std::array<unsigned char, 32> send, receive, binding;
 };
 
 class sealed_stream {
@@ -72,6 +73,8 @@ class sealed_stream {
   // more.
   bool open(std::string_view bytes, std::string& plain);
   const std::string& why() const noexcept { return why_; }
+  // Of session_keys.
+  const std::array<unsigned char, 32>& binding() const noexcept { return binding_; }
   std::string seal(std::string_view plain);
 
  private:
@@ -83,7 +86,7 @@ class sealed_stream {
   const side which_;
   std::string greeting_, buffer_, why_;
   bool greeted_ = false;
-  std::array<unsigned char, 32> send_key_{}, receive_key_{};
+  std::array<unsigned char, 32> send_key_{}, receive_key_{}, binding_{};
   std::uint64_t sent_ = 0, received_ = 0;  // records: their numbers
 };
 

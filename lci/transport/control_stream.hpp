@@ -24,7 +24,7 @@ enum class frame_type : std::uint8_t {
   welcome,   // root: you are in
   yield,     // root: we have called you; that connection counts
   refusal,   // root: why not
-  settings,  // both: providers allowed
+  settings,  // both: that it is the hub it says; providers allowed
   round,     // both: what a rank says in a round of opening networks
   ready,     // both: the device is there
   message,   // both: of the program
@@ -46,6 +46,7 @@ class control_stream {
   control_stream(boot::unique_fd socket, boot::sealed_stream&& seal);
 
   int fd() const noexcept { return fd_.get(); }
+  const boot::sealed_stream& seal() const noexcept { return seal_; }
   // False: the peer has not read what is there; nothing was done. What a set-up says always fits.
   bool put(frame_type type, std::string_view body);
   // As much as the socket takes. False: it is broken, why() says how.

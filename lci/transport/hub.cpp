@@ -80,7 +80,6 @@ std::optional<std::string> hub::why_unsupported() { return boot::keys_unavailabl
 hub::hub(setup_options options)
     : options_(checked(std::move(options))),
       defaults_(defaults_of_pair(runtime::defaults_now())),
-      id_(boot::make_secret().substr(0, ID_DIGITS)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
       strangers_(options_.on_step) {
@@ -157,7 +156,7 @@ std::string hub::bind() {
   url out;
   out.address = options_.address;
   out.port = port_;
-  out.id = id_;
+  out.id = id();
   out.providers = options_.providers;
   if (options_.key.empty()) out.key = boot::make_secret();
   if (options_.valid_s > 0)
@@ -174,7 +173,7 @@ std::string hub::bind() {
 
 std::shared_ptr<pair> hub::connect(const std::string& text) {
   const url to = parse_url(text);
-  if (to.id == id_) throw argument_error("transport: this URL is of the same transport");
+  if (to.id == id()) throw argument_error("transport: this URL is of the same transport");
   if (to.key.empty() && options_.key.empty())
     throw argument_error("transport: the URL names no secret, and none was given in the options");
   peer& with = peers_[to.id];
@@ -330,7 +329,7 @@ void hub::welcome(strangers::guest&& guest) {
     stream.flush();
     stream.end();
   };
-  if (guest.words.root != id_)
+  if (guest.words.root != id())
     return turn_away(frame_type::refusal, "the URL is of another transport");
   // One that it has left, before it called again, may not know that yet.
   if (pair* const before = find(name); before != nullptr) before->progress();
@@ -338,7 +337,7 @@ void hub::welcome(strangers::guest&& guest) {
   if (there != nullptr && (there->now() != pair::state::connecting || !there->is_calling_out()))
     return turn_away(frame_type::refusal, "this connection is there already");
   // Both have called: the call of the hub with the lower id counts.
-  if (there != nullptr && id_ < name.peer) return turn_away(frame_type::yield, {});
+  if (there != nullptr && id() < name.peer) return turn_away(frame_type::yield, {});
   if (const std::string why = invitations_.use(guest.which, now()); !why.empty())
     return turn_away(frame_type::refusal, why);
   if (there != nullptr) return there->let_in(std::move(stream));

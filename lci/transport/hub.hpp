@@ -19,6 +19,7 @@
 #include "lci/attr.hpp"
 #include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
+#include "lci/boot/identity.hpp"
 #include "lci/transport/invitations.hpp"
 #include "lci/transport/pair.hpp"
 #include "lci/transport/setup_options.hpp"
@@ -53,7 +54,7 @@ class hub final : private pair_owner {
   // Answers whether something happened.
   bool progress();
   int fd() const noexcept { return epoll_.get(); }
-  const std::string& id() const noexcept override { return id_; }
+  const std::string& id() const noexcept { return self_.id(); }
   // Sockets of those who have not proven that they know a secret.
   std::size_t strangers_now() const noexcept { return strangers_.size(); }
   // Set-ups that have neither succeeded nor failed.
@@ -69,6 +70,7 @@ class hub final : private pair_owner {
 
   const setup_options& options() const noexcept override { return options_; }
   const global_attr_t& defaults() const noexcept override { return defaults_; }
+  const boot::identity& self() const noexcept override { return self_; }
   clock::time_point now() const noexcept override;
   void watch(pair& one, int fd, bool is_writing) override;
   void unwatch(int fd) noexcept override;
@@ -90,7 +92,7 @@ class hub final : private pair_owner {
 
   const setup_options options_;
   const global_attr_t defaults_;
-  const std::string id_;
+  const boot::identity self_;
   boot::unique_fd epoll_, timer_, listener_;
   base::unshared is_ours_;  // listener_
   int port_ = 0;

@@ -38,6 +38,10 @@ void keep_alive(int fd) noexcept {
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
 }
 
+boot::sealed_stream::side side_of(int rank) noexcept {
+  return rank == 0 ? boot::sealed_stream::side::root : boot::sealed_stream::side::joiner;
+}
+
 // What both allow. Empty lists allow all.
 std::vector<std::string> common(const std::vector<std::string>& mine,
                                 const std::vector<std::string>& theirs) {
@@ -190,7 +194,7 @@ bool pair::read_answer() {
   answer_.clear();
   is_ours_.reset();
   stream_.emplace(std::move(socket_), std::move(*seal));
-  say(frame_type::join, join_words{owner_->id(), name_.peer, name_.number}.text());
+  say(frame_type::join, join_words{owner_->self().id(), name_.peer, name_.number}.text());
   say_settings();
   become(step::proving);
   stream_->flush();
@@ -263,9 +267,18 @@ void pair::say(frame_type type, std::string_view body) {
   stream_->put(type, body);
 }
 
-void pair::say_settings() { say(frame_type::settings, join_names(owner_->options().providers)); }
+void pair::say_settings() {
+  say(frame_type::settings,
+      owner_->self().show(stream_->seal(), side_of(me_)) + join_names(owner_->options().providers));
+}
 
-void pair::settle(const std::string& theirs) {
+// Others may hold the same URL as the peer: it shows that it is the hub whose id it has given, or
+// the one that the URL names.
+void pair::settle(std::string_view theirs) {
+  const std::string_view shown = theirs.substr(0, boot::identity::SHOWN);
+  if (!boot::identity::is_shown(shown, name_.peer, stream_->seal(), side_of(1 - me_)))
+    throw backend_error("the peer is not the hub that it says it is");
+  theirs.remove_prefix(shown.size());
   runtime_ = std::make_unique<pair_runtime>(
       me_, owner_->defaults(), common(owner_->options().providers, split_names(theirs)));
   say(frame_type::round, runtime_->begin());

@@ -18,6 +18,7 @@
 
 #include "lci/base/unshared.hpp"
 #include "lci/boot/fd.hpp"
+#include "lci/boot/identity.hpp"
 #include "lci/boot/key_exchange.hpp"
 #include "lci/handles.hpp"
 #include "lci/transport/control_stream.hpp"
@@ -38,7 +39,7 @@ class pair_owner {
  public:
   virtual const setup_options& options() const noexcept = 0;
   virtual const global_attr_t& defaults() const noexcept = 0;
-  virtual const std::string& id() const noexcept = 0;
+  virtual const boot::identity& self() const noexcept = 0;
   virtual clock::time_point now() const noexcept = 0;
   // fd: of that pair, to be watched for input, and for room if is_writing.
   virtual void watch(class pair& one, int fd, bool is_writing) = 0;
@@ -123,7 +124,7 @@ class pair : public std::enable_shared_from_this<pair> {
   void handle(control_stream::frame&& got);
   void handle_setup(control_stream::frame&& got);
   void keep_early(std::string&& message);
-  void settle(const std::string& theirs);
+  void settle(std::string_view theirs);
   void introduce(const std::string& theirs);
   void say(frame_type type, std::string_view body);
   void say_settings();

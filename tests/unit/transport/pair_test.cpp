@@ -178,7 +178,7 @@ TEST_F(pair_test, close__in_every_step_of_a_set_up) {
 // A peer that knows the secret and says what it likes.
 class rude_peer {
  public:
-  rude_peer(hub& root, const std::string& text) : to_(parse_url(text)) {
+  rude_peer(hub& root, const std::string& text, const std::string& id = {}) : to_(parse_url(text)) {
     const boot::job_key key(to_.key);
     const boot::key_exchange exchange;
     sockaddr_in at{};
@@ -198,13 +198,18 @@ class rude_peer {
     auto seal = exchange.open_answer(key, answer);
     EXPECT_TRUE(seal);
     stream.emplace(std::move(fd), std::move(*seal));
-    stream->put(frame_type::join, join_words{std::string(32, 'b'), to_.id, 1}.text());
+    stream->put(frame_type::join, join_words{id.empty() ? self.id() : id, to_.id, 1}.text());
     stream->flush();
   }
   void say(frame_type type, std::string_view body) {
     stream->put(type, body);
     stream->flush();
   }
+  void settle(std::string_view providers) {
+    say(frame_type::settings,
+        self.show(stream->seal(), boot::sealed_stream::side::joiner).append(providers));
+  }
+  const boot::identity self;
   std::optional<control_stream> stream;
 
  private:
@@ -224,9 +229,10 @@ TEST_F(pair_test, progress__peer_that_says_nonsense_ends_itself_alone) {
                                                "\xff",       "1 any 99 x.y z", "5 shm 1 -"};
       std::string body = BODIES[random() % std::size(BODIES)];
       if (random() % 4 == 0) body += std::string(random() % 60'000, static_cast<char>(random()));
-      const auto type = i % 3 == 0 && frames == 0 ? frame_type::settings
-                                                  : static_cast<frame_type>(random() % 11 + 1);
-      peer.say(type, type == frame_type::settings && i % 6 == 0 ? "" : body);
+      if (i % 3 != 0 && frames == 0)
+        peer.settle(i % 3 == 1 ? "" : body);
+      else
+        peer.say(i % 2 == 0 ? frame_type::round : static_cast<frame_type>(random() % 11 + 1), body);
     }
     for (int k = 0; k < 4; ++k) root.progress();
     ASSERT_EQ(root.accepted(), nullptr) << "it has shown no network";
@@ -236,6 +242,30 @@ TEST_F(pair_test, progress__peer_that_says_nonsense_ends_itself_alone) {
   const pair_ptr one = joiner.connect(url);
   ASSERT_TRUE(test::run({&root, &joiner}, [&] { return test::is_settled(one); }));
   EXPECT_EQ(one->now(), pair::state::connected) << one->why();
+}
+
+// It knows the secret of one URL, and takes the name of the hub that is being called.
+TEST_F(pair_test, settle__impostor_gets_no_connection_that_was_meant_for_another) {
+  // Which call counts is a matter of the ids.
+  bool has_been_taken = false, has_been_turned_away = false;
+  for (int round = 0; round < 100 && !(has_been_taken && has_been_turned_away); ++round) {
+    hub caller({}), wanted({});
+    const std::string url = caller.bind();
+    const pair_ptr one = caller.connect(wanted.bind());  // which makes no progress
+    rude_peer impostor(caller, url, wanted.id());
+    impostor.settle("");
+    const bool is_taken = wanted.id() < caller.id();
+    (is_taken ? has_been_taken : has_been_turned_away) = true;
+    for (int i = 0; i < 1000 && (one->now() == pair::state::closed) != is_taken; ++i) {
+      caller.progress();
+      usleep(100);
+    }
+    EXPECT_EQ(one->now(), is_taken ? pair::state::closed : pair::state::connecting);
+    EXPECT_EQ(one->why().find("is not the hub") != std::string::npos, is_taken) << one->why();
+    EXPECT_EQ(caller.accepted(), nullptr);
+    one->close();
+  }
+  EXPECT_TRUE(has_been_taken && has_been_turned_away);
 }
 
 TEST_F(pair_test, progress__lost_connection_is_a_typed_error_at_once) {
