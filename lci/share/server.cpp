@@ -8,10 +8,12 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <system_error>
 #include <thread>
 
 namespace lci::share {
@@ -20,6 +22,7 @@ namespace {
 // A peer has this long for its question, and the server for its answer. One peer at a time is
 // served, so what one may take is short.
 constexpr int QUESTION_MS = 200, ANSWER_MS = 1000;
+constexpr int RETRY_MS = 10;         // after no descriptor was free for a caller
 constexpr std::size_t MOST_FDS = 2;  // page, memory
 
 // An abstract name: it ends with its owner and leaves no file.
@@ -104,7 +107,18 @@ class server {
         listen(listener_.get(), SOMAXCONN) != 0)
       throw backend_error(std::string("the socket for importers of shared buffers: ") +
                           std::strerror(errno));
-    thread_ = std::thread([this] { run(); });
+    // The program's signals are for its own threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    try {
+      thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      throw backend_error(std::string("no thread for importers of shared buffers: ") +
+                          error.what());
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   ~server() {
     const std::uint64_t one = 1;
@@ -121,7 +135,12 @@ class server {
       if (poll(both.data(), both.size(), -1) < 0) continue;
       if (both[0].revents != 0) return;
       const base::descriptor peer(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (peer) serve_one(peer.get());
+      if (peer) {
+        serve_one(peer.get());
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        // The caller stays in the queue, so the next look would be at once.
+        poll(both.data(), 1, RETRY_MS);
+      }
     }
   }
 
