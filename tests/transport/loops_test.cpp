@@ -56,7 +56,8 @@ TEST(loops, epoll__every_notification_arrives) {
   std::vector<std::uint8_t> bytes(64), there(64);
   lci::memory source(bytes.data(), 64), target(there.data(), 64);
   const int count = 100000;
-  std::thread sender([&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
+  std::thread sender(
+      [&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
   loop at(e.b);
   lci::notification note;
   std::uint64_t sum = 0;
@@ -80,7 +81,8 @@ TEST(loops, every_way_to_wait_in_turn) {
   std::vector<std::uint8_t> bytes(64), there(64);
   lci::memory source(bytes.data(), 64), target(there.data(), 64);
   const int count = 20000;
-  std::thread sender([&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
+  std::thread sender(
+      [&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
   loop at(e.b);
   std::mt19937 random(6);
   lci::notification note;
