@@ -103,14 +103,15 @@ std::vector<std::shared_ptr<link>> core::links() {
   return links_;
 }
 
-std::shared_ptr<link> core::only_link() {
-  const std::lock_guard lock(mutex_);
-  if (links_.size() == 1) return links_.front();
+const std::shared_ptr<link>& core::only_link_locked() {
   if (links_.size() > 1)
     throw argument_error("the transport has " + std::to_string(links_.size()) +
                          " peers; call the operation of one of transport::peers()");
-  if (is_closed_ || is_lost_locked()) throw_lost_locked();
-  return add_locked(nullptr);
+  if (links_.empty()) {
+    if (is_closed_ || is_lost_locked()) throw_lost_locked();
+    add_locked(nullptr);
+  }
+  return links_.front();
 }
 
 bool core::connected_locked() const {
@@ -177,8 +178,8 @@ operation::piece piece_of(const core::request& one, const char* what) {
 
 }  // namespace
 
-transfer core::submit(const std::shared_ptr<link>& to, std::span<const request> all,
-                      const char* what, const transfer_options& options) {
+transfer core::submit(link* given, std::span<const request> all, const char* what,
+                      const transfer_options& options) {
   if (!(options.limit_s >= 0)) throw argument_error(std::string(what) + ": limit_s is below 0");
   if (all.empty() && !options.notify)
     throw argument_error(std::string(what) + ": there is nothing to do");
@@ -189,10 +190,11 @@ transfer core::submit(const std::shared_ptr<link>& to, std::span<const request> 
   op->tag = options.tag;
   if (options.limit_s > 0) op->due = steady_clock::now() + span_of(options.limit_s);
   std::unique_lock lock(mutex_);
-  for (std::size_t i = 0; i < all.size(); ++i) op->pieces[i].key = to->key_of(all[i].remote.key());
-  to->submit(op);
-  to->settle();
-  if (to->must_poll() || op->due != time::max()) set_timer_locked({});
+  link& to = given != nullptr ? *given : *only_link_locked();
+  for (std::size_t i = 0; i < all.size(); ++i) op->pieces[i].key = to.key_of(all[i].remote.key());
+  to.submit(op);
+  to.settle();
+  if (to.needs_timer()) set_timer_locked({});
   run_calls(lock);
   return transfer(std::move(op));
 }

@@ -36,9 +36,6 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   std::shared_ptr<link> connect(const std::string& url);
   std::shared_ptr<link> accept();
   std::vector<std::shared_ptr<link>> links();
-  // The only one; where there is none yet, a place for the first that will come. Throws
-  // argument_error where there are several.
-  std::shared_ptr<link> only_link();
   bool connected();
   bool wait_connected(double limit_s);
   void close();
@@ -50,8 +47,9 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
     const remote_buffer& remote;
     bool is_write;
   };
-  // `what`: the call, for errors. Throws argument_error, peer_failure_error.
-  transfer submit(const std::shared_ptr<link>& to, std::span<const request> all, const char* what,
+  // given: null for the only link; where there is none yet, one is made for the first peer that
+  // will come. `what`: the call, for errors. Throws argument_error, peer_failure_error.
+  transfer submit(link* given, std::span<const request> all, const char* what,
                   const transfer_options& options);
   bool cancel(operation& op);
   bool wait_for_note(double limit_s, notification* out);
@@ -93,6 +91,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   // now: {} if it is not known.
   void set_timer_locked(time now);
   void note_call_locked(time now, bool any);
+  const std::shared_ptr<link>& only_link_locked();
   bool connected_locked() const;
   bool is_lost_locked() const;
   std::shared_ptr<link> add_locked(std::shared_ptr<pair> one);

@@ -9,6 +9,18 @@ namespace lci::transports {
 
 using std::chrono::steady_clock;
 
+namespace {
+
+// When a limit in seconds is over; below 0: never.
+steady_clock::time_point time_in(double limit_s, steady_clock::time_point now) noexcept {
+  const double most_s = 1e9;
+  if (limit_s < 0 || limit_s > most_s) return steady_clock::time_point::max();
+  return now +
+         std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(limit_s));
+}
+
+}  // namespace
+
 bool core::progress_locked(time now, bool with_sockets) {
   bool any = false;
   if (with_sockets) {
@@ -137,15 +149,10 @@ void core::doze(std::unique_lock<std::mutex>& lock, time until) {
 bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool for_peer,
                        const std::function<bool()>& is_over) {
   if (is_over()) return true;
-  time now = steady_clock::now();
-  const double most_s = 1e9;
-  const time until = limit_s < 0 || limit_s > most_s
-                         ? time::max()
-                         : now + std::chrono::duration_cast<steady_clock::duration>(
-                                     std::chrono::duration<double>(limit_s));
-  time spin_until = now + spin_time_;
+  time now, until, spin_until;  // {}: the clock has not been looked at
   for (int round = 0;; ++round) {
     if (has_sleeper_) {
+      if (now == time{}) until = time_in(limit_s, now = steady_clock::now());
       if (until == time::max())
         changed_.wait(lock);
       else if (changed_.wait_until(lock, until) == std::cv_status::timeout && !is_over())
@@ -155,6 +162,11 @@ bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool 
       const bool has_come = poll_locked();
       // What is left to do for others waits for the next call, or for the timer.
       if (has_come && is_over()) break;
+      if (now == time{}) {
+        now = steady_clock::now();
+        until = time_in(limit_s, now);
+        spin_until = now + spin_time_;
+      }
       const bool any = has_come ? progress_locked(now, with_sockets) || true
                                 : with_sockets && progress_locked(now, true);
       if (any) changed_.notify_all();

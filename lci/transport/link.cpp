@@ -161,10 +161,14 @@ void link::forget(std::uint64_t memory) {
 
 void link::settle() {
   if (state_ != state::connected) return;
+  if (keys_.has_news()) settle_keys();
+  if (const std::optional<bell> news = bell_.to_tell()) tell(*news);
+}
+
+void link::settle_keys() {
   for (const ask& one : keys_.questions()) tell(one);
   // With how many notifications are on the way: writes that carry them may be too.
   for (const std::uint64_t memory : keys_.released()) tell(released{memory, bell_.sent()});
-  if (const std::optional<bell> news = bell_.to_tell()) tell(*news);
 }
 
 bool link::poll() {

@@ -124,6 +124,7 @@ class link : public std::enable_shared_from_this<link> {
   void take(const bell& m);
   void tell(const link_message& one);
   bool flush_messages();
+  void settle_keys();
   bool release_landed();
 
   bool post_all();

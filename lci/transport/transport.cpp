@@ -87,16 +87,16 @@ transfer transport::write(const memory_view& local, const remote_buffer& remote,
 transfer transport::write(const memory_view& local, const remote_buffer& remote,
                           const transfer_options& options) {
   const request one{local, remote, true};
-  return core_->submit(core_->only_link(), {&one, 1}, "write", options);
+  return core_->submit(nullptr, {&one, 1}, "write", options);
 }
 transfer transport::read(const memory_view& local, const remote_buffer& remote,
                          const transfer_options& options) {
   check_read(options);
   const request one{local, remote, false};
-  return core_->submit(core_->only_link(), {&one, 1}, "read", options);
+  return core_->submit(nullptr, {&one, 1}, "read", options);
 }
 transfer transport::submit(const batch& all, const transfer_options& options) {
-  return core_->submit(core_->only_link(), requests_of(all), "submit", options);
+  return core_->submit(nullptr, requests_of(all), "submit", options);
 }
 
 notification transport::wait_for_write() {
@@ -134,16 +134,16 @@ transfer transport::peer::write(const memory_view& local, const remote_buffer& r
 transfer transport::peer::write(const memory_view& local, const remote_buffer& remote,
                                 const transfer_options& options) {
   const request one{local, remote, true};
-  return core_of(link_)->submit(link_, {&one, 1}, "write", options);
+  return core_of(link_)->submit(link_.get(), {&one, 1}, "write", options);
 }
 transfer transport::peer::read(const memory_view& local, const remote_buffer& remote,
                                const transfer_options& options) {
   check_read(options);
   const request one{local, remote, false};
-  return core_of(link_)->submit(link_, {&one, 1}, "read", options);
+  return core_of(link_)->submit(link_.get(), {&one, 1}, "read", options);
 }
 transfer transport::peer::submit(const batch& all, const transfer_options& options) {
-  return core_of(link_)->submit(link_, requests_of(all), "submit", options);
+  return core_of(link_)->submit(link_.get(), requests_of(all), "submit", options);
 }
 
 transport::batch& transport::batch::write(const memory_view& local, const remote_buffer& remote) {
