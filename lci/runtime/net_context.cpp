@@ -65,6 +65,7 @@ void net_context_impl_t::finish() {
   has_local = opened.has_local;
   if (owner.member.is_job) runtime::set_ranks_on_machine(opened.ranks_on_machine);
   summary_ = std::move(opened.summary);
+  why_ = std::move(opened.why);
   // The first context's words: a remote name is valid with all contexts.
   if (!owner.core.seal.is_set()) owner.core.seal = proto::rmr_seal::of(opened.words);
   const net::capabilities& can = fabric->caps();

@@ -147,8 +147,8 @@ std::string opening::why_not(const net::provider& p) const {
 }
 
 // The first provider that is wanted and usable. The error lists every one with its reason.
-const net::provider& opening::choose_outer() const {
-  std::string reasons;
+const net::provider& opening::choose_outer() {
+  std::string& reasons = passed_over_;
   for (const net::provider& p : net::providers()) {
     const std::string reason = why_not(p);
     if (reason.empty()) return p;
@@ -203,6 +203,7 @@ opened_networks opening::result() {
   const one_network& main = outer_.fabric != nullptr ? outer_ : inner_;
   out.backend = main.provider->backend;
   out.names = main.fabric->names();
+  out.why = passed_over_;
   const int inside = out.has_local ? others : 0;
   const int between = outer_.fabric == nullptr ? 0 : inside_.size() - 1 - inside;
   out.summary = "backend " + std::string(main.provider->name) + ", provider " + out.names.provider +

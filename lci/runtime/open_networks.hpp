@@ -58,6 +58,7 @@ struct opened_networks {
   int ranks_on_machine = 0;                       // this one included
   std::vector<std::uint64_t> words;               // of all ranks: introduction::word
   std::string summary;  // for people: backend, provider, device, how many peers by which network
+  std::string why;      // for people: why not by those that come first
 };
 
 // The steps, one for each round in which every rank says something to all others. They never wait.
@@ -86,7 +87,7 @@ class opening {
   bool needs_outer() const;
   void require_all_inside() const;
   std::string why_not(const net::provider& p) const;
-  const net::provider& choose_outer() const;
+  const net::provider& choose_outer();
   std::string open_outer();
   void connect_outer(const std::vector<std::string>& said);
   void require_all_reached(const std::vector<std::string>& addresses) const;
@@ -103,6 +104,7 @@ class opening {
   const attr_backend_t wanted_;
   one_network inner_, outer_;
   std::string why_no_inner_;
+  std::string passed_over_;  // each with its reason
   std::vector<introduction> all_;
   std::vector<net::way> ways_;
   bool has_opened_outer_ = false;

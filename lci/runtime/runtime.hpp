@@ -49,7 +49,7 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
   runtime::network_order order_from(std::vector<std::string> allowed) const;
 
   std::once_flag said_;
-  std::string summary_;
+  std::string summary_, why_;
   runtime::directory inside_, between_;
   std::unique_ptr<runtime::opening> opening_;  // until finish(); looks into the directories
 
@@ -61,6 +61,8 @@ class net_context_impl_t : public base::live_object<net_context_impl_t> {
   bool may_use_putimm() const noexcept;
   // For people: backend, provider, device, how many peers by which network.
   const std::string& summary() const noexcept { return summary_; }
+  // Why not by networks that come before those: a line for each, or nothing.
+  const std::string& why() const noexcept { return why_; }
 };
 
 class packet_pool_impl_t : public base::live_object<packet_pool_impl_t> {

@@ -280,18 +280,27 @@ void hub::accept_all() {
     if (!fd) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      // Short of descriptors, most likely. A flood of callers shall be no flood of lines.
-      if (warnings_++ < MOST_WARNINGS)
-        base::log::warn("transport", "nobody can be let in for a while: accept: %s",
-                        boot::errno_text(errno).c_str());
+      warn("accept: " + boot::errno_text(errno));  // short of descriptors, most likely
       return pause(now() + strangers::PATIENCE);
     }
     const int number = fd.get();
-    strangers_.add(std::move(fd), now(), seconds(options_.timeout_s));
-    add_to_epoll(number, EPOLLIN);
+    try {
+      strangers_.add(std::move(fd), now(), seconds(options_.timeout_s));
+      add_to_epoll(number, EPOLLIN);
+    } catch (const std::exception& e) {
+      strangers_.drop(number);
+      warn(e.what());
+      return pause(now() + strangers::PATIENCE);
+    }
     set_timer();
     serve_stranger(number);
   }
+}
+
+// A flood of callers shall be no flood of lines.
+void hub::warn(const std::string& what) {
+  if (warnings_++ < MOST_WARNINGS)
+    base::log::warn("transport", "nobody is let in for a while: %s", what.c_str());
 }
 
 // The listener is level-triggered: those who wait there would keep the descriptor busy.

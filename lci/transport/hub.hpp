@@ -79,6 +79,7 @@ class hub final : private pair_owner {
   void add_to_epoll(int fd, std::uint32_t events);
   bool handle(int fd, std::uint32_t events);
   void accept_all();
+  void warn(const std::string& what);
   void pause(std::optional<clock::time_point> until);
   std::shared_ptr<pair> make_pair(const pair_name& name);
   void serve_stranger(int fd);

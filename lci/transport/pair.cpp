@@ -126,11 +126,15 @@ void pair::let_in(control_stream&& stream) {
   me_ = 0;
   keep_alive(stream.fd());
   stream_.emplace(std::move(stream));
-  say(frame_type::welcome, {});
-  say_settings();
-  become(step::settling);
-  stream_->flush();
-  watch();
+  try {
+    say(frame_type::welcome, {});
+    say_settings();
+    become(step::settling);
+    stream_->flush();
+    watch();
+  } catch (const std::exception& e) {
+    fail(std::current_exception(), std::string(name_of(step_)) + ": " + e.what(), true);
+  }
 }
 
 bool pair::progress() {

@@ -87,7 +87,8 @@ class pair : public std::enable_shared_from_this<pair> {
   // What came before there was an on_message, which may be in the same progress() as the end of the
   // set-up.
   std::vector<std::string> take_early() { return std::exchange(early_, {}); }
-  // Orderly: the peer is told. Frees the runtime; what has not completed ends with an error.
+  // Orderly: the peer is told. Frees the runtime. What has not completed is dropped, and its
+  // objects are not signalled, as after a death: the class above ends its own operations first.
   void close() noexcept;
   // The networks that carry it; before that the step of the set-up.
   std::string describe() const;

@@ -114,8 +114,9 @@ void pair_runtime::complete() {
 runtime_t pair_runtime::runtime() const noexcept { return runtime_t(runtime_); }
 device_t pair_runtime::device() const noexcept { return runtime_->default_device; }
 
-const std::string& pair_runtime::summary() const noexcept {
-  return runtime_->default_net_context.p_impl->summary();
+std::string pair_runtime::summary() const {
+  const net_context_impl_t& network = *runtime_->default_net_context.p_impl;
+  return network.summary() + network.why();
 }
 
 void pair_runtime::peer_ended(bool orderly, std::string_view why) noexcept {

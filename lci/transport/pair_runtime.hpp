@@ -40,7 +40,8 @@ class pair_runtime {
 
   runtime_t runtime() const noexcept;
   device_t device() const noexcept;
-  const std::string& summary() const noexcept;
+  // The network, and why not one that comes before it.
+  std::string summary() const;
   // Operations with the peer end with an error from now on.
   void peer_ended(bool orderly, std::string_view why) noexcept;
   // It has left in an orderly way. What it sent before may be on its way: networks that know the

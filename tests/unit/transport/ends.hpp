@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lci.hpp"
+#include "lci/errors.hpp"
 #include "lci/transport/hub.hpp"
 #include "tests/support/leak_guard.hpp"
 
@@ -34,7 +35,10 @@ bool run(const std::vector<hub*>& hubs, Fn&& is_over) {
 class room_test : public testing::Test {
  protected:
   void SetUp() override {
-    if (const auto why = hub::why_unsupported()) GTEST_SKIP() << *why;
+    const auto why = hub::why_unsupported();
+    if (!why) return;
+    EXPECT_THROW(hub{setup_options()}, backend_error);
+    GTEST_SKIP() << *why;
   }
   lci::test::leak_guard leaks_;
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <thread>
 
 #include "lci/errors.hpp"
 #include "lci/runtime/global.hpp"
@@ -165,6 +166,23 @@ TEST_F(hub_test, connect__many_in_one_process_without_a_thread) {
   for (const pair_ptr& one : theirs) ASSERT_EQ(one->now(), pair::state::connected) << one->why();
 }
 
+// Different hubs belong to different threads, and make and end runtimes at once.
+TEST_F(hub_test, connect__in_several_threads_with_hubs_of_their_own) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([] {
+      for (int round = 0; round < 8; ++round) {
+        ends e;
+        e.connect();
+        put_a_word(e.at_root, e.at_joiner);
+        comp_t one = alloc_sync_x().runtime(e.at_root->runtime())();
+        free_comp(&one);  // looks at all runtimes
+      }
+    });
+  for (std::thread& one : threads) one.join();
+  EXPECT_EQ(listed(), 0u);
+}
+
 TEST_F(hub_test, bind__another_key_is_refused_without_a_word) {
   ends e;
   const std::string url = e.root.bind();
@@ -311,6 +329,7 @@ TEST_F(hub_test, connect__over_libfabric) {
   }));
   if (e.at_joiner->now() == pair::state::closed) GTEST_SKIP() << e.at_joiner->why();
   EXPECT_THAT(e.at_joiner->describe(), HasSubstr("over ofi"));
+  EXPECT_THAT(e.at_joiner->describe(), HasSubstr("shm: not allowed here")) << "and why not by it";
   put_a_word(e.at_joiner, e.at_root);
   put_a_word(e.at_root, e.at_joiner);
 }

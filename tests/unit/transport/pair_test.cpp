@@ -110,6 +110,44 @@ TEST_F(pair_test, close__posts_to_a_peer_that_has_left_end) {
   }
 }
 
+// What has not completed is dropped, and the peer, which makes no progress, is not waited for.
+TEST_F(pair_test, close__with_operations_that_wait_for_the_peer) {
+  for (const char* network : {"shm", "ofi"}) {
+    setup_options options;
+    options.providers = {network};
+    ends e(options, options);
+    e.at_joiner = e.joiner.connect(e.root.bind());
+    ASSERT_TRUE(e.run_until([&] {
+      if (e.at_root == nullptr) e.at_root = e.root.accepted();
+      return e.at_joiner->now() == pair::state::closed ||
+             (e.at_root && test::is_settled(e.at_joiner));
+    }));
+    if (e.at_joiner->now() == pair::state::closed) continue;  // there is no such network here
+    comp_t arrived = alloc_cq_x().runtime(e.at_root->runtime())();
+    comp_t too = alloc_cq_x().runtime(e.at_joiner->runtime())();
+    const rcomp_t number = register_rcomp_x(arrived).runtime(e.at_root->runtime())();
+    ASSERT_EQ(register_rcomp_x(too).runtime(e.at_joiner->runtime())(), number);
+    std::vector<char> large(4 << 20);
+    comp_t done = alloc_cq_x().runtime(e.at_joiner->runtime())();
+    status_t status;
+    do {
+      status = post_am_x(0, large.data(), large.size(), done, number)
+                   .runtime(e.at_joiner->runtime())
+                   .device(e.at_joiner->device())();
+      test::make_progress(e.at_joiner);
+      if (status.is_retry()) test::make_progress(e.at_root);  // they have to meet
+    } while (status.is_retry());
+    ASSERT_TRUE(status.is_posted());
+    e.at_joiner->close();
+    EXPECT_TRUE(cq_pop(done).is_retry()) << "it is dropped";
+    free_comp(&done);
+    free_comp(&too);
+    ASSERT_TRUE(e.run_until([&] { return e.at_root->now() == pair::state::closed; }));
+    e.at_root->close();
+    free_comp(&arrived);
+  }
+}
+
 TEST_F(pair_test, close__in_every_step_of_a_set_up) {
   for (int step = 0; step < 12; ++step) {
     for (const bool by_root : {false, true}) {
