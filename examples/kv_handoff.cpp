@@ -130,8 +130,8 @@ int decode(const plan& all, std::size_t largest) {
   bool was_killed = false;
   const auto check = [&](std::size_t page) {
     if (page >= all.pages() || is_done[page] != 0) return;
-    const bool good = is_right(page, words.data() + all.offset[page] / sizeof(std::uint64_t),
-                               all.size_of(page));
+    const bool good =
+        is_right(page, words.data() + all.offset[page] / sizeof(std::uint64_t), all.size_of(page));
     is_done[page] = good ? 1 : 0;
     ++(good ? right : wrong);
   };

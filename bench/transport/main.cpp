@@ -252,7 +252,9 @@ double transport_ping_pong(int rounds, const settings& s) {
   options.providers = s.providers;
   end at(options, 64);
   char mine[2048] = {}, theirs[2048] = {};
-  const std::string text = at.memory.remote().to_string() + (me == 0 ? "\n" + at.link.bind() : "");
+  std::string text = at.memory.remote().to_string();
+  text += '\n';
+  if (me == 0) text += at.link.bind();
   std::memcpy(mine, text.data(), text.size());
   lci::comp_t heard = lci::alloc_sync();
   lci::post_recv_x(1 - me, theirs, sizeof theirs, 2, heard).allow_done(false)();

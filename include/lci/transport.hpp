@@ -24,11 +24,11 @@ struct transport_options {
   std::vector<std::string> providers;  ///< of "shm", "ibv", "ofi"; empty: all that are usable
   std::string address = "127.0.0.1";   ///< where bind() listens
   int port = 0;                        ///< where bind() listens; 0: a free port
-  std::string key;          ///< the secret in the URL, at least 16 bytes; empty: a new one
-  double valid_s = 0;       ///< how long the URL can be used, in seconds; 0: as long as it listens
-  int uses = 0;             ///< how many peers may use the URL; 0: any number
-  double timeout_s = 10;    ///< for setting up one connection
-  double spin_s = 0.0001;   ///< how long a blocking call spins before it sleeps
+  std::string key;         ///< the secret in the URL, at least 16 bytes; empty: a new one
+  double valid_s = 0;      ///< how long the URL can be used, in seconds; 0: as long as it listens
+  int uses = 0;            ///< how many peers may use the URL; 0: any number
+  double timeout_s = 10;   ///< for setting up one connection
+  double spin_s = 0.0001;  ///< how long a blocking call spins before it sleeps
   bool progress_thread = false;  ///< true: a thread of the library makes progress
 };
 
@@ -65,8 +65,8 @@ class LCI_PUBLIC transport {
   ~transport();
 
   /// Listens, once; later calls return the same.
-  /// @return URL with address, port and secret. Whoever has it may connect: send it as you would
-  /// send a password
+  /// @return URL with address, port and secret. A program that has it may connect: send it
+  /// as you would send a password
   /// @throws lci::backend_error  the system refuses the address
   std::string bind();
   /// Begins to connect and returns at once. Both sides may do it with each other's URL.

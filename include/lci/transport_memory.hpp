@@ -48,13 +48,13 @@ class LCI_PUBLIC memory_view {
 
 /// What a key allows, and for how long.
 struct key_options {
-  double valid_s = 0;    ///< seconds from now; 0: until it is revoked or the memory ends
-  bool can_read = true;  ///< whether peers may read the memory
+  double valid_s = 0;     ///< seconds from now; 0: until it is revoked or the memory ends
+  bool can_read = true;   ///< whether peers may read the memory
   bool can_write = true;  ///< whether peers may write it
 };
 
 /// Memory of another process, or a part of it: an address there, a length and the key. The address
-/// is a number here. It can be sent as text to whoever is to read or write that memory.
+/// is a number here. It can be sent as text to the program that is to read or write that memory.
 class LCI_PUBLIC remote_buffer {
  public:
   remote_buffer() : address_(0), size_(0) {}
@@ -162,7 +162,7 @@ class LCI_PUBLIC memory {
   /// @param options  rights and time
   /// @return the buffer
   remote_buffer remote(const key_options& options = key_options()) const;
-  /// Withdraws one key. A peer that has heard of it starts nothing with it any more; what it has
+  /// Withdraws one key. A peer that knows it starts nothing with it any more; what it has
   /// begun ends well, if that takes no longer than a second.
   /// @param key  one of this memory
   /// @throws lci::argument_error  it is not

@@ -27,19 +27,14 @@ setup_options setup_of(const transport_options& from) {
 }
 
 steady_clock::duration span_of(double seconds) {
-  return std::chrono::duration_cast<steady_clock::duration>(
-      std::chrono::duration<double>(seconds));
+  return std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
 
 core::core(const transport_options& options)
-    : spin_time_(span_of(options.spin_s)), hub_(setup_of(options)), events_(hub_.fd()) {}
-
-core::~core() = default;
-
-void core::start(bool with_thread) {
-  if (!with_thread) return;
+    : spin_time_(span_of(options.spin_s)), hub_(setup_of(options)), events_(hub_.fd()) {
+  if (!options.progress_thread) return;
   is_serving_ = true;
   has_sleeper_ = true;
   server_ = std::thread([this] { serve(); });
@@ -64,20 +59,20 @@ std::string core::bind() {
 
 std::shared_ptr<link> core::find_locked(const pair& one) const {
   for (const auto& each : links_)
-    if (each->has(one)) return each;
+    if (each->connection() == &one) return each;
   return nullptr;
 }
 
 std::shared_ptr<link> core::add_locked(std::shared_ptr<pair> one) {
   for (const auto& each : links_) {
-    if (each->has_pair()) continue;
+    if (each->connection() != nullptr) continue;
     each->attach(std::move(one));
     return each;
   }
   auto made = std::make_shared<link>(*this, weak_from_this(), next_number_++);
   if (one != nullptr) made->attach(std::move(one));
   links_.push_back(made);
-  if (is_awake_) made->wake();
+  if (is_awake_) made->turn(true);
   return made;
 }
 
@@ -108,14 +103,15 @@ std::vector<std::shared_ptr<link>> core::links() {
   return links_;
 }
 
-std::shared_ptr<link> core::only_link() {
-  const std::lock_guard lock(mutex_);
-  if (links_.size() == 1) return links_.front();
+const std::shared_ptr<link>& core::only_link_locked() {
   if (links_.size() > 1)
     throw argument_error("the transport has " + std::to_string(links_.size()) +
                          " peers; call the operation of one of transport::peers()");
-  if (is_closed_ || is_lost_locked()) throw_lost_locked();
-  return add_locked(nullptr);
+  if (links_.empty()) {
+    if (is_closed_ || is_lost_locked()) throw_lost_locked();
+    add_locked(nullptr);
+  }
+  return links_.front();
 }
 
 bool core::connected_locked() const {
@@ -130,9 +126,9 @@ bool core::is_lost_locked() const {
 }
 
 void core::throw_lost_locked() const {
-  throw peer_failure_error(std::max(next_number_ - 1, 0),
-                           "the transport has no peer: " +
-                               (is_closed_ ? std::string("it is closed") : last_why_));
+  throw peer_failure_error(
+      std::max(next_number_ - 1, 0),
+      "the transport has no peer: " + (is_closed_ ? std::string("it is closed") : last_why_));
 }
 
 bool core::connected() {
@@ -182,10 +178,9 @@ operation::piece piece_of(const core::request& one, const char* what) {
 
 }  // namespace
 
-transfer core::submit(const std::shared_ptr<link>& to, std::span<const request> all,
-                      const char* what, const transfer_options& options) {
-  if (!(options.limit_s >= 0))
-    throw argument_error(std::string(what) + ": limit_s is below 0");
+transfer core::submit(link* given, std::span<const request> all, const char* what,
+                      const transfer_options& options) {
+  if (!(options.limit_s >= 0)) throw argument_error(std::string(what) + ": limit_s is below 0");
   if (all.empty() && !options.notify)
     throw argument_error(std::string(what) + ": there is nothing to do");
   auto op = std::make_shared<operation>(weak_from_this());
@@ -195,11 +190,11 @@ transfer core::submit(const std::shared_ptr<link>& to, std::span<const request> 
   op->tag = options.tag;
   if (options.limit_s > 0) op->due = steady_clock::now() + span_of(options.limit_s);
   std::unique_lock lock(mutex_);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    op->pieces[i].key = to->key_of(all[i].remote.key());
-  to->submit(op);
-  to->settle();
-  if (to->must_poll() || op->due != time::max()) set_timer_locked({});
+  link& to = given != nullptr ? *given : *only_link_locked();
+  for (std::size_t i = 0; i < all.size(); ++i) op->pieces[i].key = to.key_of(all[i].remote.key());
+  to.submit(op);
+  to.settle();
+  if (to.needs_timer()) set_timer_locked({});
   run_calls(lock);
   return transfer(std::move(op));
 }
@@ -260,21 +255,6 @@ std::string core::describe() {
   if (is_closed_) text = "transport, closed";
   for (const auto& one : links_) text += "\n" + one->describe();
   return text;
-}
-
-std::string core::describe(link& one) {
-  const std::lock_guard lock(mutex_);
-  return one.describe();
-}
-
-bool core::is_connected(link& one) {
-  const std::lock_guard lock(mutex_);
-  return one.now() == link::state::connected;
-}
-
-std::string core::why_closed(link& one) {
-  const std::lock_guard lock(mutex_);
-  return one.why();
 }
 
 }  // namespace lci::transports

@@ -29,18 +29,13 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   using time = std::chrono::steady_clock::time_point;
 
   explicit core(const transport_options& options);
-  ~core();
   // Ends everything, once, before the last reference goes.
-  void start(bool with_thread);
   void shut_down() noexcept;
 
   std::string bind();
   std::shared_ptr<link> connect(const std::string& url);
   std::shared_ptr<link> accept();
   std::vector<std::shared_ptr<link>> links();
-  // The only one; where there is none yet, a place for the first that will come. Throws
-  // argument_error where there are several.
-  std::shared_ptr<link> only_link();
   bool connected();
   bool wait_connected(double limit_s);
   void close();
@@ -52,23 +47,27 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
     const remote_buffer& remote;
     bool is_write;
   };
-  // `what`: the call, for errors. Throws argument_error, peer_failure_error.
-  transfer submit(const std::shared_ptr<link>& to, std::span<const request> all, const char* what,
+  // given: null for the only link; where there is none yet, one is made for the first peer that
+  // will come. `what`: the call, for errors. Throws argument_error, peer_failure_error.
+  transfer submit(link* given, std::span<const request> all, const char* what,
                   const transfer_options& options);
   bool cancel(operation& op);
   bool wait_for_note(double limit_s, notification* out);
   transfer next_note();
-  // Makes progress until the operation has ended; sleeps while nothing happens. False: the time is
-  // up.
-  bool wait_for(const operation& op, double limit_s);
+  // Makes progress until the condition holds, which is looked at under the lock; sleeps while
+  // nothing happens. False: the time is up.
+  bool wait_until(double limit_s, const std::function<bool()>& is_met);
   bool wait_released(std::uint64_t memory, double limit_s);
 
   int event_fd() const noexcept { return events_.fd(); }
   bool process();
   std::string describe();
-  std::string describe(link& one);
-  bool is_connected(link& one);
-  std::string why_closed(link& one);
+  // What the function returns, which looks at links under the lock.
+  template <class Look>
+  auto look(Look&& at) {
+    const std::lock_guard lock(mutex_);
+    return at();
+  }
 
   // Of a memory.
   void withdraw(std::uint64_t memory);
@@ -79,10 +78,10 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   std::vector<operation::call>& calls() noexcept override { return calls_; }
 
  private:
-  static constexpr std::chrono::microseconds SHORT{50};    // between polls of what is under way
-  static constexpr std::chrono::milliseconds LEASE{1};     // awake for this long after a spin
-  static constexpr int SOCKETS_EVERY = 16;                 // rounds of spinning
-  static constexpr int POLLS = 16;                         // of the devices in one round
+  static constexpr std::chrono::microseconds SHORT{50};  // between polls of what is under way
+  static constexpr std::chrono::milliseconds LEASE{1};   // awake for this long after a spin
+  static constexpr int SOCKETS_EVERY = 16;               // rounds of spinning
+  static constexpr int POLLS = 16;                       // of the devices in one round
 
   bool progress_locked(time now, bool with_sockets);
   bool poll_locked();
@@ -92,6 +91,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   // now: {} if it is not known.
   void set_timer_locked(time now);
   void note_call_locked(time now, bool any);
+  const std::shared_ptr<link>& only_link_locked();
   bool connected_locked() const;
   bool is_lost_locked() const;
   std::shared_ptr<link> add_locked(std::shared_ptr<pair> one);
@@ -120,10 +120,10 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   std::deque<notification> notes_;
   std::deque<std::shared_ptr<operation>> note_waiters_;
   std::vector<operation::call> calls_;
-  bool is_awake_ = false;  // the peers have been told so
-  time awake_until_{};     // after that they are told otherwise
-  time last_call_{};       // of process()
-  int quick_calls_ = 0;    // of process(), without anything in between
+  bool is_awake_ = false;     // the peers have been told so
+  time awake_until_{};        // after that they are told otherwise
+  time last_call_{};          // of process()
+  int quick_calls_ = 0;       // of process(), without anything in between
   bool has_sleeper_ = false;  // a thread sleeps on the descriptors; others wait for changed_
   std::condition_variable changed_;
   std::thread server_;

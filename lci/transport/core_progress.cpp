@@ -9,6 +9,18 @@ namespace lci::transports {
 
 using std::chrono::steady_clock;
 
+namespace {
+
+// When a limit in seconds is over; below 0: never.
+steady_clock::time_point time_in(double limit_s, steady_clock::time_point now) noexcept {
+  const double most_s = 1e9;
+  if (limit_s < 0 || limit_s > most_s) return steady_clock::time_point::max();
+  return now +
+         std::chrono::duration_cast<steady_clock::duration>(std::chrono::duration<double>(limit_s));
+}
+
+}  // namespace
+
 bool core::progress_locked(time now, bool with_sockets) {
   bool any = false;
   if (with_sockets) {
@@ -63,7 +75,7 @@ void core::settle_locked() {
 void core::turn_locked(bool awake) {
   if (is_awake_ == awake) return;
   is_awake_ = awake;
-  for (const auto& one : links_) awake ? one->wake() : one->sleep();
+  for (const auto& one : links_) one->turn(awake);
   settle_locked();
 }
 
@@ -137,16 +149,10 @@ void core::doze(std::unique_lock<std::mutex>& lock, time until) {
 bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool for_peer,
                        const std::function<bool()>& is_over) {
   if (is_over()) return true;
-  time now = steady_clock::now();
-  const double most_s = 1e9;
-  const time until =
-      limit_s < 0 || limit_s > most_s
-          ? time::max()
-          : now + std::chrono::duration_cast<steady_clock::duration>(
-                      std::chrono::duration<double>(limit_s));
-  time spin_until = now + spin_time_;
+  time now, until, spin_until;  // {}: the clock has not been looked at
   for (int round = 0;; ++round) {
     if (has_sleeper_) {
+      if (now == time{}) until = time_in(limit_s, now = steady_clock::now());
       if (until == time::max())
         changed_.wait(lock);
       else if (changed_.wait_until(lock, until) == std::cv_status::timeout && !is_over())
@@ -156,8 +162,13 @@ bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool 
       const bool has_come = poll_locked();
       // What is left to do for others waits for the next call, or for the timer.
       if (has_come && is_over()) break;
+      if (now == time{}) {
+        now = steady_clock::now();
+        until = time_in(limit_s, now);
+        spin_until = now + spin_time_;
+      }
       const bool any = has_come ? progress_locked(now, with_sockets) || true
-                                     : with_sockets && progress_locked(now, true);
+                                : with_sockets && progress_locked(now, true);
       if (any) changed_.notify_all();
       run_calls(lock);
       if (is_over()) break;
@@ -189,18 +200,17 @@ void core::end_wait(std::unique_lock<std::mutex>& lock) {
   run_calls(lock);
 }
 
-bool core::wait_for(const operation& op, double limit_s) {
+bool core::wait_until(double limit_s, const std::function<bool()>& is_met) {
   std::unique_lock lock(mutex_);
-  const bool is_over = wait_locked(lock, limit_s, false, [&] { return op.is_done(); });
+  const bool is_over = wait_locked(lock, limit_s, false, is_met);
   end_wait(lock);
   return is_over;
 }
 
 bool core::wait_connected(double limit_s) {
   std::unique_lock lock(mutex_);
-  const bool is_over = wait_locked(lock, limit_s, false, [&] {
-    return connected_locked() || is_lost_locked();
-  });
+  const bool is_over =
+      wait_locked(lock, limit_s, false, [&] { return connected_locked() || is_lost_locked(); });
   end_wait(lock);
   if (is_over && !connected_locked()) {
     if (last_problem_ != nullptr) std::rethrow_exception(last_problem_);
@@ -211,9 +221,8 @@ bool core::wait_connected(double limit_s) {
 
 bool core::wait_for_note(double limit_s, notification* out) {
   std::unique_lock lock(mutex_);
-  const bool is_over = wait_locked(lock, limit_s, true, [&] {
-    return !notes_.empty() || is_lost_locked();
-  });
+  const bool is_over =
+      wait_locked(lock, limit_s, true, [&] { return !notes_.empty() || is_lost_locked(); });
   const bool has_note = is_over && !notes_.empty();
   if (has_note) {
     if (out != nullptr) *out = notes_.front();
@@ -225,13 +234,10 @@ bool core::wait_for_note(double limit_s, notification* out) {
 }
 
 bool core::wait_released(std::uint64_t memory, double limit_s) {
-  std::unique_lock lock(mutex_);
-  const bool is_over = wait_locked(lock, limit_s, false, [&] {
+  return wait_until(limit_s, [&] {
     return std::none_of(links_.begin(), links_.end(),
                         [&](const auto& one) { return one->is_used_by_peer(memory); });
   });
-  end_wait(lock);
-  return is_over;
 }
 
 void core::serve() noexcept {

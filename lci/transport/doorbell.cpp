@@ -6,11 +6,11 @@ std::optional<bell> doorbell::to_tell() noexcept {
   own_.is_under_way = is_under_way();
   const bool has_turned = told_.turn != own_.turn;
   // A peer that has fallen asleep waits for this; one that has woken up does not.
-  const bool owes_answer = !peer_.is_awake && told_.heard_turn != peer_.turn;
+  const bool is_unanswered = !peer_.is_awake && told_.heard_turn != peer_.turn;
   const bool sleeps_over_it =
-      !peer_.is_awake && (own_.is_under_way ? !told_.is_under_way
-                                            : told_.is_under_way || told_.notes != own_.notes);
-  if (!has_turned && !owes_answer && !sleeps_over_it) return std::nullopt;
+      !peer_.is_awake &&
+      (own_.is_under_way ? !told_.is_under_way : told_.is_under_way || told_.notes != own_.notes);
+  if (!has_turned && !is_unanswered && !sleeps_over_it) return std::nullopt;
   own_.heard_turn = peer_.turn;
   told_ = own_;
   return told_;

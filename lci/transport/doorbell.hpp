@@ -1,9 +1,9 @@
 // Who polls when, for one connection: whether this side may sleep on its descriptors, and what it
 // has to say so that the peer never sleeps over something that needs it.
 //
-// A side is asleep unless it has said that it is awake. Whoever starts operations toward a side
-// that is asleep says so on the control connection once, and once more when they have ended, with
-// the number of notifications sent so far. In between, and until it has received as many, the
+// A side is asleep unless it has said that it is awake. The side that starts operations toward a
+// side that is asleep says so on the control connection once, and once more when they have ended,
+// with the number of notifications sent so far. In between, and until it has received as many, the
 // sleeper polls. A side that spins says once that it is awake and is told nothing from then on.
 // Before it sleeps again it says so and polls until the peer has acknowledged that.
 //
@@ -19,11 +19,11 @@ namespace lci::transports {
 
 // What one side tells the other about itself.
 struct bell {
-  bool is_under_way = false;   // operations have begun whose progress may need the other side
-  bool is_awake = false;       // it polls without being told
-  std::uint32_t turn = 0;      // how often is_awake has changed
-  std::uint32_t heard_turn = 0;  // the last turn it has heard of the other side
-  std::uint64_t notes = 0;     // notifications sent since the connection began
+  bool is_under_way = false;     // operations have begun whose progress may need the other side
+  bool is_awake = false;         // it polls without being told
+  std::uint32_t turn = 0;        // how often is_awake has changed
+  std::uint32_t heard_turn = 0;  // the last turn of the other side that it knows
+  std::uint64_t notes = 0;       // notifications sent since the connection began
   bool operator==(const bell&) const = default;
 };
 
@@ -39,10 +39,7 @@ class doorbell {
   bool is_awake() const noexcept { return own_.is_awake; }
   bool is_under_way() const noexcept { return begun_ != 0; }
 
-  void hear(const bell& from_peer) noexcept {
-    // A turn that comes back is one of ours, or the peer is not lci.
-    peer_ = from_peer;
-  }
+  void hear(const bell& from_peer) noexcept { peer_ = from_peer; }
   // What the peer has to be told now; it counts as told.
   std::optional<bell> to_tell() noexcept;
 

@@ -33,8 +33,7 @@ std::string link::describe() const {
   if (state_ == state::closed) return text + "closed: " + why_;
   if (pair_ == nullptr) return text + "waiting for it to connect";
   text += pair_->describe();
-  if (state_ == state::connected)
-    text += is_near_ ? "; by shared memory" : "; by a network";
+  if (state_ == state::connected) text += is_near_ ? "; by shared memory" : "; by a network";
   return text;
 }
 
@@ -67,8 +66,8 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
   why_ = why;
   problem_ = problem;
   log::info("transport", "peer %d: closed: %s", number_, why.c_str());
-  const auto lost = std::make_exception_ptr(peer_failure_error(
-      number_, "peer " + std::to_string(number_) + " is lost: " + why));
+  const auto lost = std::make_exception_ptr(
+      peer_failure_error(number_, "peer " + std::to_string(number_) + " is lost: " + why));
   std::vector<std::shared_ptr<operation>> all(queue_.begin(), queue_.end());
   all.insert(all.end(), unnotified_.begin(), unnotified_.end());
   for (const auto& entry : under_way_) all.push_back(entry.second);
@@ -162,15 +161,18 @@ void link::forget(std::uint64_t memory) {
 
 void link::settle() {
   if (state_ != state::connected) return;
-  for (const ask& one : keys_.questions()) tell(one);
-  // With how many notifications are on the way: writes that carry them may be too.
-  for (const std::uint64_t memory : keys_.released()) tell(released{memory, bell_.sent()});
+  if (keys_.has_news()) settle_keys();
   if (const std::optional<bell> news = bell_.to_tell()) tell(*news);
 }
 
+void link::settle_keys() {
+  for (const ask& one : keys_.questions()) tell(one);
+  // With how many notifications are on the way: writes that carry them may be too.
+  for (const std::uint64_t memory : keys_.released()) tell(released{memory, bell_.sent()});
+}
+
 bool link::poll() {
-  return state_ == state::connected &&
-         !progress_x().runtime(runtime_).device(device_)().is_retry();
+  return state_ == state::connected && !progress_x().runtime(runtime_).device(device_)().is_retry();
 }
 
 bool link::progress(time now) {

@@ -32,7 +32,7 @@ class core;
 class link_owner {
  public:
   virtual void on_note(const notification& note) = 0;
-  // Whom to tell of ends, once no lock is held.
+  // The functions to call for ends, once no lock is held.
   virtual std::vector<operation::call>& calls() noexcept = 0;
 
  protected:
@@ -54,8 +54,7 @@ class link : public std::enable_shared_from_this<link> {
   // The transport; null once that has ended. Any thread.
   std::shared_ptr<core> transport() const noexcept { return transport_.lock(); }
   state now() const noexcept { return state_; }
-  bool has_pair() const noexcept { return pair_ != nullptr; }
-  bool has(const pair& one) const noexcept { return pair_.get() == &one; }
+  const pair* connection() const noexcept { return pair_.get(); }  // null: the peer has not come
   void attach(std::shared_ptr<pair> one);
   const std::string& why() const noexcept { return why_; }
   std::exception_ptr problem() const noexcept { return problem_; }
@@ -83,8 +82,7 @@ class link : public std::enable_shared_from_this<link> {
   bool is_used_by_peer(std::uint64_t memory) const { return regions_.is_used_by_peer(memory); }
 
   // This side spins from now on, or it will sleep.
-  void wake() noexcept { bell_.wake(); }
-  void sleep() noexcept { bell_.sleep(); }
+  void turn(bool awake) noexcept { awake ? bell_.wake() : bell_.sleep(); }
   bool must_poll() const noexcept { return state_ == state::connected && bell_.must_poll(); }
   bool is_falling_asleep() const noexcept {
     return state_ == state::connected && bell_.is_falling_asleep();
@@ -126,6 +124,7 @@ class link : public std::enable_shared_from_this<link> {
   void take(const bell& m);
   void tell(const link_message& one);
   bool flush_messages();
+  void settle_keys();
   bool release_landed();
 
   bool post_all();
@@ -165,12 +164,12 @@ class link : public std::enable_shared_from_this<link> {
   write_order order_;
   std::vector<released> released_;  // by the peer; what it has written there is still to come
   std::deque<std::string> untold_;  // what the control connection had no room for
-  std::deque<std::shared_ptr<operation>> queue_;     // not wholly posted
+  std::deque<std::shared_ptr<operation>> queue_;       // not wholly posted
   std::deque<std::shared_ptr<operation>> unnotified_;  // wholly posted, notification still to send
   std::unordered_map<operation*, std::shared_ptr<operation>> under_way_;  // have flights
   std::unordered_map<flight*, std::unique_ptr<flight>> flights_;
   std::unique_ptr<flight> spare_;  // for the next post
-  std::size_t limited_ = 0;  // operations with a time limit that have not ended
+  std::size_t limited_ = 0;        // operations with a time limit that have not ended
 };
 
 }  // namespace lci::transports

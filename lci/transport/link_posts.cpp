@@ -22,10 +22,9 @@ void link::submit(std::shared_ptr<operation> op) {
 }
 
 std::exception_ptr link::refusal(const operation& op, const std::string& why) const {
-  const char* const what =
-      op.pieces.empty() || op.pieces.front().is_write ? "write: " : "read: ";
-  return std::make_exception_ptr(argument_error(
-      what + ("peer " + std::to_string(number_)) + " refuses the remote buffer: " + why));
+  const char* const what = op.pieces.empty() || op.pieces.front().is_write ? "write: " : "read: ";
+  return std::make_exception_ptr(argument_error(what + ("peer " + std::to_string(number_)) +
+                                                " refuses the remote buffer: " + why));
 }
 
 bool link::post_all() {
@@ -51,8 +50,7 @@ bool link::post_all() {
 link::step link::post_next(operation& op) {
   if (op.next == op.pieces.size()) return step::posted;
   const operation::piece& piece = op.pieces[op.next];
-  if (piece.key->now() != remote_key::state::good &&
-      piece.key->now() != remote_key::state::refused)
+  if (piece.key->now() != remote_key::state::good && piece.key->now() != remote_key::state::refused)
     return step::later;
   std::string why = piece.key->refusal_of(piece.address, piece.size, piece.is_write);
   if (why.empty() && piece.local->has_ended()) why = "the local memory has ended";
@@ -139,8 +137,7 @@ link::step link::post_piece(operation& op, const operation::piece& piece, bool w
 
 bool link::post_notes() {
   bool any = false;
-  while (!unnotified_.empty() &&
-         unnotified_.front()->writes_before <= order_.complete_through()) {
+  while (!unnotified_.empty() && unnotified_.front()->writes_before <= order_.complete_through()) {
     const std::shared_ptr<operation> op = unnotified_.front();
     begin(*op);
     std::unique_ptr<flight> one = take_flight();
@@ -181,8 +178,8 @@ void link::complete(flight& one) {
   if (one.key != nullptr) --one.key->uses;
   if (one.write != 0) order_.complete(one.write);
   if (op.under_way != 0) return;
-  const bool is_over = op.is_stopped || (op.next == op.pieces.size() &&
-                                         (!op.notify || op.has_notified));
+  const bool is_over =
+      op.is_stopped || (op.next == op.pieces.size() && (!op.notify || op.has_notified));
   if (is_over) finish(one.op);
 }
 
@@ -225,9 +222,9 @@ bool link::expire(time now) {
     if (entry.second->due <= now && !entry.second->is_done()) late.push_back(entry.second);
   for (const auto& op : late) {
     if (op->is_done()) continue;
-    drop(op, std::make_exception_ptr(
-                 timeout_error("operation with peer " + std::to_string(number_) +
-                               " did not complete within its time limit")));
+    drop(op,
+         std::make_exception_ptr(timeout_error("operation with peer " + std::to_string(number_) +
+                                               " did not complete within its time limit")));
   }
   return !late.empty();
 }

@@ -80,12 +80,16 @@ struct process_secret {
   std::array<unsigned char, 32> secret{};
 };
 
-std::mutex secret_mutex;  // guards the secret while it is made
+struct secret_store {
+  std::mutex mutex;  // guards the secret while it is made
+  process_secret secret;
+};
 
-// A forked child gets a secret of its own: it has none of the memory registrations of its parent.
+// A forked child gets a secret of its own: it has none of the registrations of its parent.
 process_secret own_secret() {
-  static process_secret of_process;
-  const std::lock_guard lock(secret_mutex);
+  static secret_store* const store = new secret_store;
+  const std::lock_guard lock(store->mutex);
+  process_secret& of_process = store->secret;
   if (of_process.pid != ::getpid()) {
     if (::sodium_init() < 0) throw backend_error("transport: libsodium cannot be initialized");
     ::randombytes_buf(of_process.name.data(), of_process.name.size());

@@ -7,8 +7,9 @@
 //             clock, 0: none), rights (1), and 16 bytes of code over all of it (keyed BLAKE2b)
 //   buffer    "lcib1-" address "-" size "-" key, numbers in hexadecimal
 //
-// Callers: memory_table and link. Threads: any; the secret is made once, and anew in a forked child.
-// Always true: what is read from a key is believed only after is_own() or by its owner's answer.
+// Callers: memory_table and link. Threads: any; the secret is made once, and anew in a forked
+// child. Always true: what is read from a key is believed only after is_own() or by its owner's
+// answer.
 #pragma once
 
 #include <array>

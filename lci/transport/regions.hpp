@@ -69,8 +69,8 @@ class regions {
  private:
   struct shared_region {
     std::shared_ptr<region> held;
-    bool is_shown = false;        // the peer has its remote key
-    time ends = time::max();      // when the last key that was shown ends
+    bool is_shown = false;    // the peer has its remote key
+    time ends = time::max();  // when the last key that was shown ends
   };
   struct leaving_region {
     std::uint64_t memory = 0;
@@ -80,7 +80,7 @@ class regions {
   runtime_t runtime_;
   device_t device_;
   std::unordered_map<std::uint64_t, shared_region> all_;  // by memory
-  bool has_ends_ = false;  // some key that was shown ends in time
+  bool has_ends_ = false;                                 // some key that was shown ends in time
   std::deque<leaving_region> leaving_;                    // in the order told
 };
 

@@ -49,6 +49,8 @@ class remote_keys {
   std::shared_ptr<remote_key> find(const std::string& text);
   // The questions to ask now.
   std::vector<ask> questions();
+  // False: questions() and released() have nothing to say.
+  bool has_news() const noexcept { return !unknown_.empty() || !leaving_.empty(); }
   // False: nobody has asked that.
   bool hear(const answer& reply, remote_key::time now);
   // The owner takes back what it said about a memory.

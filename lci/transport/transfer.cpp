@@ -23,7 +23,8 @@ bool transfer::wait(double limit_s) const {
   if (checked(op_).is_done()) return true;
   const auto core = op_->transport();
   // Without its transport it has ended, or is just ending in another thread.
-  return core == nullptr ? op_->is_done() : core->wait_for(*op_, limit_s);
+  return core == nullptr ? op_->is_done()
+                         : core->wait_until(limit_s, [this] { return op_->is_done(); });
 }
 
 void transfer::get() const {

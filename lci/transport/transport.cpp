@@ -62,7 +62,6 @@ transport::transport(const transport_options& options) {
   check_options(options);
   if (std::string why; !supported(&why)) throw backend_error("transport: " + why);
   core_ = std::make_shared<transports::core>(options);
-  core_->start(options.progress_thread);
 }
 
 transport::~transport() { core_->shut_down(); }
@@ -88,16 +87,16 @@ transfer transport::write(const memory_view& local, const remote_buffer& remote,
 transfer transport::write(const memory_view& local, const remote_buffer& remote,
                           const transfer_options& options) {
   const request one{local, remote, true};
-  return core_->submit(core_->only_link(), {&one, 1}, "write", options);
+  return core_->submit(nullptr, {&one, 1}, "write", options);
 }
 transfer transport::read(const memory_view& local, const remote_buffer& remote,
                          const transfer_options& options) {
   check_read(options);
   const request one{local, remote, false};
-  return core_->submit(core_->only_link(), {&one, 1}, "read", options);
+  return core_->submit(nullptr, {&one, 1}, "read", options);
 }
 transfer transport::submit(const batch& all, const transfer_options& options) {
-  return core_->submit(core_->only_link(), requests_of(all), "submit", options);
+  return core_->submit(nullptr, requests_of(all), "submit", options);
 }
 
 notification transport::wait_for_write() {
@@ -116,14 +115,17 @@ std::string transport::describe() { return core_->describe(); }
 int transport::peer::number() const { return link_ == nullptr ? -1 : link_->number(); }
 bool transport::peer::connected() const {
   const auto core = link_ == nullptr ? nullptr : link_->transport();
-  return core != nullptr && core->is_connected(*link_);
+  return core != nullptr &&
+         core->look([&] { return link_->now() == transports::link::state::connected; });
 }
 std::string transport::peer::why_closed() const {
   const auto core = link_ == nullptr ? nullptr : link_->transport();
-  return core == nullptr ? "the transport has ended" : core->why_closed(*link_);
+  return core == nullptr ? "the transport has ended" : core->look([&] { return link_->why(); });
 }
 void transport::peer::close() { core_of(link_)->close(*link_); }
-std::string transport::peer::describe() const { return core_of(link_)->describe(*link_); }
+std::string transport::peer::describe() const {
+  return core_of(link_)->look([&] { return link_->describe(); });
+}
 
 transfer transport::peer::write(const memory_view& local, const remote_buffer& remote, bool notify,
                                 uint64_t tag) {
@@ -132,16 +134,16 @@ transfer transport::peer::write(const memory_view& local, const remote_buffer& r
 transfer transport::peer::write(const memory_view& local, const remote_buffer& remote,
                                 const transfer_options& options) {
   const request one{local, remote, true};
-  return core_of(link_)->submit(link_, {&one, 1}, "write", options);
+  return core_of(link_)->submit(link_.get(), {&one, 1}, "write", options);
 }
 transfer transport::peer::read(const memory_view& local, const remote_buffer& remote,
                                const transfer_options& options) {
   check_read(options);
   const request one{local, remote, false};
-  return core_of(link_)->submit(link_, {&one, 1}, "read", options);
+  return core_of(link_)->submit(link_.get(), {&one, 1}, "read", options);
 }
 transfer transport::peer::submit(const batch& all, const transfer_options& options) {
-  return core_of(link_)->submit(link_, requests_of(all), "submit", options);
+  return core_of(link_)->submit(link_.get(), requests_of(all), "submit", options);
 }
 
 transport::batch& transport::batch::write(const memory_view& local, const remote_buffer& remote) {

@@ -41,7 +41,8 @@ struct both_ends {
   void connect() {
     b.connect(a.bind());
     ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }))
-        << a.describe() << "\n" << b.describe();
+        << a.describe() << "\n"
+        << b.describe();
   }
   bool run_both(const lci::transfer& until) {
     return run({&a, &b}, [&] { return until.is_done(); });

@@ -24,9 +24,9 @@ extern char** environ;
 namespace {
 
 constexpr std::size_t SIZE = 4 << 20;
-const char* const STEPS[] = {"connecting",          "connected",         "a write is posted",
-                             "a write is done",     "a key is asked for", "a read is under way",
-                             "being written to",    "being read",        "all is done"};
+const char* const STEPS[] = {"connecting",       "connected",          "a write is posted",
+                             "a write is done",  "a key is asked for", "a read is under way",
+                             "being written to", "being read",         "all is done"};
 constexpr int STEP_COUNT = sizeof STEPS / sizeof STEPS[0];
 
 lci::transport_options usual() {
@@ -78,7 +78,8 @@ pid_t start(const char* self, int step, const std::string& url, const std::strin
   const std::string number = std::to_string(step);
   const char* const args[] = {self, number.c_str(), url.c_str(), text.c_str(), nullptr};
   pid_t child = -1;
-  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(args), environ) != 0)
+  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(args), environ) !=
+      0)
     std::abort();
   return child;
 }
@@ -165,8 +166,9 @@ int main(int argc, char** argv) try {
   }
   const int more = count_of("/proc/self/fd") - descriptors;
   const int more_mappings = lines_of("/proc/self/maps") - mappings;
-  std::printf("%d kills, %d wrong, %d descriptors and %d mappings more than after the first round\n",
-              (rounds + 1) * STEP_COUNT, wrong, more, more_mappings);
+  std::printf(
+      "%d kills, %d wrong, %d descriptors and %d mappings more than after the first round\n",
+      (rounds + 1) * STEP_COUNT, wrong, more, more_mappings);
   return wrong == 0 && more == 0 && more_mappings < STEP_COUNT ? 0 : 1;
 } catch (const std::exception& e) {
   std::printf("transport_kills: %s\n", e.what());

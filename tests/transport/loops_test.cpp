@@ -1,8 +1,11 @@
 // Event loops: nothing is lost however a side sleeps, and a side to which nothing comes sleeps.
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <thread>
 
@@ -56,7 +59,8 @@ TEST(loops, epoll__every_notification_arrives) {
   std::vector<std::uint8_t> bytes(64), there(64);
   lci::memory source(bytes.data(), 64), target(there.data(), 64);
   const int count = 100000;
-  std::thread sender([&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
+  std::thread sender(
+      [&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
   loop at(e.b);
   lci::notification note;
   std::uint64_t sum = 0;
@@ -80,7 +84,8 @@ TEST(loops, every_way_to_wait_in_turn) {
   std::vector<std::uint8_t> bytes(64), there(64);
   lci::memory source(bytes.data(), 64), target(there.data(), 64);
   const int count = 20000;
-  std::thread sender([&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
+  std::thread sender(
+      [&] { send_at_random(e.a, source.view(0, 8), target.remote().slice(0, 8), count); });
   loop at(e.b);
   std::mt19937 random(6);
   lci::notification note;
@@ -143,13 +148,31 @@ int threads_now() {
   return -1;
 }
 
+// As many as descriptors allow, at most 1000; the limit is raised as far as the system lets us.
+int most_transports() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return static_cast<int>(std::min<rlim_t>(1000, (limit.rlim_cur - 100) / 16));
+}
+
+double processor_s() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+         1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
 TEST(loops, idle__no_wake_ups_and_no_threads) {
+  const int transports = most_transports();
+  RecordProperty("transports", transports);
   const int threads_before = threads_now();
   const int fd = epoll_create1(EPOLL_CLOEXEC);
   std::vector<std::unique_ptr<both_ends>> all;
   std::vector<std::uint8_t> bytes(64), there(64);
   lci::memory source(bytes.data(), 64), target(there.data(), 64);
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < transports / 2; ++i) {
     all.push_back(std::make_unique<both_ends>());
     both_ends& e = *all.back();
     e.connect();
@@ -171,8 +194,11 @@ TEST(loops, idle__no_wake_ups_and_no_threads) {
       for (int i = 0; i < n; ++i) static_cast<lci::transport*>(events[i].data.ptr)->process();
     return woken;
   };
-  EXPECT_LT(serve(500), 100000);
+  EXPECT_LT(serve(500), 1000000);
+  const double before = processor_s();
   EXPECT_EQ(serve(1000), 0);
+  RecordProperty("processor_us", static_cast<int>(1e6 * (processor_s() - before)));
+  EXPECT_EQ(threads_now(), threads_before);
   close(fd);
 }
 

@@ -37,7 +37,8 @@ TEST(peers, several_of_one_listener) {
   for (int i = 0; i < 5; ++i) EXPECT_TRUE(server.accept().is_valid());
   EXPECT_FALSE(server.accept().is_valid());
   // And back, to each.
-  for (lci::transport::peer& one : server.peers()) one.write(source.view(), target.remote().slice(0, 1), true, 9);
+  for (lci::transport::peer& one : server.peers())
+    one.write(source.view(), target.remote().slice(0, 1), true, 9);
   for (auto& one : clients) {
     lci::notification note;
     ASSERT_TRUE(run(all, [&] { return one->wait_for_write(0, &note); }));
@@ -50,8 +51,8 @@ TEST(peers, both_call_each_other) {
   const std::string of_a = a.bind(), of_b = b.bind();
   a.connect(of_b);
   b.connect(of_a);
-  ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }))
-      << a.describe() << "\n" << b.describe();
+  ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); })) << a.describe() << "\n"
+                                                                             << b.describe();
   EXPECT_EQ(a.peers().size(), 1u);
   EXPECT_EQ(b.peers().size(), 1u);
   int value = 7, landed = 0;

@@ -128,13 +128,15 @@ TEST(results, scatter_list) {
   ASSERT_TRUE(e.run_both(read));
   read.get();
   EXPECT_TRUE(std::equal(back.begin() + 1000, back.end(), m.there.begin()));
-  EXPECT_THROW(all.write(std::vector<lci::memory_view>{m.local.view(0, 10)}, m.target.remote()), lci::argument_error);
+  EXPECT_THROW(all.write(std::vector<lci::memory_view>{m.local.view(0, 10)}, m.target.remote()),
+               lci::argument_error);
 }
 
 TEST(results, every_size_around_the_limits_of_protocols) {
   both_ends e;
   e.connect();
-  for (const std::size_t size : {1, 7, 8, 63, 64, 65, 4095, 4096, 8191, 8192, 65536, 1 << 20, 5 << 20}) {
+  for (const std::size_t size :
+       {1, 7, 8, 63, 64, 65, 4095, 4096, 8191, 8192, 65536, 1 << 20, 5 << 20}) {
     two_buffers m(size);
     e.a.write(m.local.view(), m.target.remote(), true, size & 0xffff);
     EXPECT_EQ(e.note_of(e.b).tag, size & 0xffff) << size;

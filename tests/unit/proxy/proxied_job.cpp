@@ -65,12 +65,12 @@ proxied_job::proxied_job(const sim_options& options) : sim_(2, options), before_
       [this](int r, const net::fabric_config& config) { return sim_.open(r, config); }, PEER, 2,
       std::size_t{1} << 30, mem::ladder_rules{});
   owner_ = base::make_live<runtime_impl_t>(runtime_attr_t(), "");
-  g.runtimes.push_back(owner_);
+  g.runtimes.add(*owner_);
 }
 
 proxied_job::~proxied_job() {
   owner_->end_extension();
-  std::erase(runtime::global().runtimes, owner_);
+  runtime::global().runtimes.remove(*owner_);
   base::free_live(owner_, "runtime");
   peer_->fabric->leave();
   peer_.reset();

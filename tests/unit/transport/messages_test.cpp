@@ -21,7 +21,12 @@ std::vector<link_message> all_kinds() {
   good.rmr.opaque_rkey = 99;
   answer bad;
   bad.reason = "it was revoked";
-  return {hello{1, 5}, ask{3, "lcik1-00"}, good, bad, withdrawn{77}, released{77, 5},
+  return {hello{1, 5},
+          ask{3, "lcik1-00"},
+          good,
+          bad,
+          withdrawn{77},
+          released{77, 5},
           bell{true, true, 4, 3, 1ULL << 40}};
 }
 
@@ -46,8 +51,7 @@ TEST(messages, decode__refuses_all_but_whole_messages) {
   EXPECT_FALSE(decode("\x63"));
   for (const link_message& one : all_kinds()) {
     const std::string bytes = encode(one);
-    const bool has_text =
-        std::holds_alternative<ask>(one) || std::holds_alternative<answer>(one);
+    const bool has_text = std::holds_alternative<ask>(one) || std::holds_alternative<answer>(one);
     if (!has_text) {
       EXPECT_FALSE(decode(bytes + "x"));
     }
