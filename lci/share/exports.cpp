@@ -1,12 +1,20 @@
 #include "lci/share/exports.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 namespace lci::share {
 
 exports& exports::of_process() {
-  static exports* const one = new exports;  // outlives buffers in static objects
+  static exports* const one = [] {
+    auto* const made = new exports;  // outlives buffers in static objects
+    // The serving thread may have the lock while another thread forks. It is a leaf, so taking it
+    // there waits for nobody who waits for us.
+    pthread_atfork([] { of_process().mutex_.lock(); }, [] { of_process().mutex_.unlock(); },
+                   [] { of_process().mutex_.unlock(); });
+    return made;
+  }();
   return *one;
 }
 
