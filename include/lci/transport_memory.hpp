@@ -113,7 +113,12 @@ class LCI_PUBLIC memory {
   /// @param size  bytes, at least 1
   /// @throws lci::argument_error  null, no bytes, or beyond the end of the address space
   memory(void* data, size_t size);
+  /// Takes over what another one names.
+  /// @param other  names no memory afterwards
   memory(memory&& other) noexcept;
+  /// Exchanges with another one.
+  /// @param other  gets what this one named
+  /// @return this one
   memory& operator=(memory&& other) noexcept;
   ~memory();
 

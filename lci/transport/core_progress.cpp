@@ -1,4 +1,6 @@
 // Progress of a transport, and the threads that wait for it.
+#include <sched.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -183,8 +185,10 @@ bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool 
       } else {
         if (for_peer && round == SOCKETS_EVERY) turn_locked(true);
         if (is_awake_) awake_until_ = now + LEASE;
-        // Others get their turn.
+        // Others get their turn: threads with this transport, and the peer, which may need this
+        // very processor.
         lock.unlock();
+        if (round >= ROUNDS_ALONE) ::sched_yield();
         lock.lock();
       }
     }
