@@ -93,7 +93,8 @@ errorcode_t endpoint::send_packet(const net::net_op& op, tx_lane& lane) noexcept
   return errorcode_t::done;
 }
 
-// By the calling thread's own lane, if it is the only one: what rma() finds out for every put.
+// By the calling thread's own lane, if it is the only one, or to memory of this process: what rma()
+// finds out for every put.
 errorcode_t endpoint::put_inline(const net::small_put& what) noexcept {
   tx_lane* const lane = out_.own(what.rank);
   if (lane == nullptr || what.size > MAX_SLOT_PUT || !out_.may_put(what.rank))
@@ -101,7 +102,7 @@ errorcode_t endpoint::put_inline(const net::small_put& what) noexcept {
   const peer* const who = peers_.find(what.rank);
   // edge peer.mapped: partner is the release store in map_locked().
   if (who == nullptr || who->state.load(std::memory_order_acquire) != contact::mapped ||
-      who->has_ended() || who->memory.is_own() || who->rows == nullptr ||
+      who->has_ended() || who->rows == nullptr ||
       what.remote.slot >= mem::region_table::MAX_REGIONS)
     return errorcode_t::retry;
   if (what.size >= peers_.single_copy_min() || !peers_.config().shm_pipelined_copy) [[unlikely]]
@@ -109,6 +110,7 @@ errorcode_t endpoint::put_inline(const net::small_put& what) noexcept {
   if (!mem::region_table::is_host_range(who->rows, {what.remote.slot, what.remote.generation},
                                         what.offset, what.size)) [[unlikely]]
     return errorcode_t::retry;
+  if (who->memory.is_own()) return put_inline_to_self(what);
   slot& s = lane->next();
   if (lane->is_closed.load(std::memory_order_relaxed) != 0 || !s.is_free() ||
       !out_.begin_put(what.rank, *lane)) [[unlikely]]
@@ -118,6 +120,15 @@ errorcode_t endpoint::put_inline(const net::small_put& what) noexcept {
   copy_small(s.data + sizeof(r), what.data, what.size);
   lane->publish(s, {what.imm, static_cast<std::uint16_t>(sizeof(r) + what.size), slot_kind::put,
                     what.has_imm ? HAS_IMM : std::uint8_t{0}});
+  return errorcode_t::done;
+}
+
+errorcode_t endpoint::put_inline_to_self(const net::small_put& what) noexcept {
+  if (what.has_imm) return errorcode_t::retry;  // to_self() has a slot for it
+  void* const there = peers_.config().regions->find({what.remote.slot, what.remote.generation},
+                                                    what.offset, what.size);
+  if (there == nullptr) return errorcode_t::retry;
+  std::memmove(there, what.data, what.size);  // the two may overlap: it is one memory
   return errorcode_t::done;
 }
 

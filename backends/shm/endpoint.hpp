@@ -32,6 +32,7 @@ class endpoint final : public net::endpoint {
   errorcode_t send_packet(const net::net_op& op, tx_lane& lane) noexcept;
   errorcode_t rma(bulk_stream::kind what, const net::net_op& op) noexcept;
   errorcode_t meet(int rank, peer*& who) noexcept;
+  errorcode_t put_inline_to_self(const net::small_put& what) noexcept;
   errorcode_t to_self(bulk_stream::kind what, const net::net_op& op) noexcept;
   errorcode_t put_in_slot(bulk_stream::kind what, const net::net_op& op) noexcept;
   errorcode_t put_in_packet(bulk_stream::kind what, const net::net_op& op) noexcept;

@@ -96,10 +96,20 @@ TEST_F(put_inline, to_memory_that_is_registered_no_more__is_refused) {
   EXPECT_EQ(put(small()), errorcode_t::retry);
 }
 
-TEST_F(put_inline, to_oneself__is_refused) {
-  net::small_put what = small();
+TEST_F(put_inline, to_oneself__is_there_at_once) {
+  ASSERT_EQ(p_.a.say(0, "hello"), errorcode_t::done);
+  p_.until([&] { return !p_.a.seen.messages.empty(); }, {&p_.a});
+  std::string mine(100, '.');
+  net::small_put what{.remote = p_.a.expose(mine.data(), mine.size()), .offset = 50, .size = 8};
   what.rank = 0;
   what.data = text_.data();
+  EXPECT_EQ(p_.a.out->put_inline(what), errorcode_t::done);
+  EXPECT_EQ(mine.substr(50, 8), text_.substr(0, 8));
+  EXPECT_EQ(mine.substr(58), std::string(42, '.'));
+  what.has_imm = true;  // which needs a place among the messages
+  EXPECT_EQ(p_.a.out->put_inline(what), errorcode_t::retry);
+  what.has_imm = false;
+  what.offset = 93;
   EXPECT_EQ(p_.a.out->put_inline(what), errorcode_t::retry);
 }
 
