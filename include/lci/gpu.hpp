@@ -99,6 +99,8 @@ LCI_PUBLIC comp_t get_gpu_queue_comp(const gpu_queue_args& args);
 ///
 /// An endpoint whose device or runtime is freed ends first: what was posted is done, up to 5 s, and
 /// kernels that wait see status::aborted or bad_endpoint. What they read is then never given back.
+/// Over a card (tiers T0 to T2) its queues end with the endpoint: no kernel may be using it when
+/// it, its device or its runtime is freed.
 /// @return  the handle to pass to kernels; end it with free_gpu_endpoint() before the device
 /// @throws lci::argument_error  a setting out of range, or no such GPU
 /// @throws lci::backend_error   no tier is usable, or not the one that was asked for; the text

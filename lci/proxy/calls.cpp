@@ -70,6 +70,10 @@ std::uint64_t mapped_own(const endpoint* of, const mr_impl_t& region) {
 
 // Of a card's endpoint: the key that the card knows.
 void name_for_card(const endpoint& of, const mr_impl_t& region, gpu::key_t& key) {
+  if (!region.key.is_of(*of.device().context.fabric))
+    throw argument_error(
+        "get_gpu_key: the region is registered with another network than the endpoint's; give "
+        "register_memory the endpoint's device");
   key.key = of.card_key_of(region.key.get());
   key.of_card = 1;
   if (key.key == 0)

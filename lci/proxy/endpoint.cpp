@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
 
 namespace lci::proxy {
 namespace {
@@ -78,10 +79,12 @@ endpoint::endpoint(device_impl_t& device, const endpoint_settings& wanted, keys&
   else
     make_card_queues(image);
   own_.fill(device.owner().shared.gpu.gpus, image);
+  image.assign(sizeof(gpu::endpoint_record), std::byte{0});
+  base::undo named([this]() noexcept { unname_scratch(); });
   const gpu::endpoint_record made = describe(slots);
-  image.resize(sizeof(made));
   std::memcpy(image.data(), &made, sizeof(made));
   kept_.fill(device.owner().shared.gpu.gpus, image);
+  named.keep();
   record_ = reinterpret_cast<gpu::endpoint_record*>(kept_.at());
 }
 
@@ -107,8 +110,21 @@ gpu::endpoint_record endpoint::describe(gpu::receive_slot* slots) {
 }
 
 endpoint::~endpoint() {
-  keys_.remove(scratch_key_);
-  if (scratch_registration_ != 0) device_.context.fabric->deregister_region(scratch_registration_);
+  end_card();
+  unname_scratch();
+}
+
+// While the device is whole: the card writes nothing any more once its queues are gone.
+void endpoint::end_card() noexcept {
+  card_lanes_.clear();
+  if (scratch_registration_ != 0)
+    device_.context.fabric->deregister_region(std::exchange(scratch_registration_, 0));
+}
+
+void endpoint::unname_scratch() noexcept {
+  keys_.remove(std::exchange(scratch_key_, 0));
+  if (scratch_registration_ != 0)
+    device_.context.fabric->deregister_region(std::exchange(scratch_registration_, 0));
 }
 
 void endpoint::name_scratch(void* at, std::size_t size, gpu::key_t& key) {
@@ -124,6 +140,8 @@ void endpoint::name_scratch(void* at, std::size_t size, gpu::key_t& key) {
       device_.context.fabric->register_region(at, size, mem::mem_kind::host, why_not);
   key.key = card_->key_of(scratch_registration_);
   key.of_card = 1;
+  if (key.key == 0)
+    throw backend_error("an endpoint's memory cannot be registered with its card: " + why_not);
 }
 
 void endpoint::make_card_queues(std::vector<std::byte>& image) {
@@ -294,13 +312,14 @@ void endpoint::look_for_ended() noexcept {
 void endpoint::abort() noexcept {
   aborted_.store(true, std::memory_order_relaxed);  // requests end sooner or later
   stop_kernels();
-}
-
-void endpoint::stop_kernels() noexcept {
-  words_.raise_now(ranks_ + std::size_t{1}, flags_ + ABORT);
   if (settings_.gpu != gpu::NO_GPU) return;
   for (const std::unique_ptr<card_lane>& one : card_lanes_) one->end();
-  if (card_ != nullptr) return;
+}
+
+// Of a card's queues the flag stops the waits; what was posted is still executed.
+void endpoint::stop_kernels() noexcept {
+  words_.raise_now(ranks_ + std::size_t{1}, flags_ + ABORT);
+  if (settings_.gpu != gpu::NO_GPU || card_ != nullptr) return;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank)
     wqe::end(queue_to(rank), wqe::status::aborted);
 }
@@ -312,6 +331,7 @@ void endpoint::take_receives_back() noexcept {
 }
 
 block endpoint::retire() noexcept {
+  end_card();
   if (settings_.gpu == gpu::NO_GPU) {
     // edge gpu.generation, other side in calls with a copy of the handle.
     wqe::word_at<std::uint64_t>(&record_->generation).store(0, std::memory_order_release);

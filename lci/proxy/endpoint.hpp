@@ -102,6 +102,8 @@ class endpoint {
   gpu::peer_record* peer_in(std::vector<std::byte>& image, std::uint32_t rank) const;
   gpu::endpoint_record describe(gpu::receive_slot* slots);
   void name_scratch(void* at, std::size_t size, gpu::key_t& key);
+  void unname_scratch() noexcept;
+  void end_card() noexcept;
   std::size_t serve_lanes_st() noexcept;
   std::size_t serve_cards_st() noexcept;
   wqe::send_queue queue_to(std::uint32_t rank) const noexcept;

@@ -31,10 +31,12 @@ class raised_words {
    public:
     // edge proxy.raised: partner is is_out(). Without the copy the GPU has failed, and its kernels.
     void ended(std::string_view) noexcept override {
+      // edge proxy.raised: partner is raise_now().
+      is_ended.store(true, std::memory_order_release);
       home->out_.fetch_sub(1, std::memory_order_release);
     }
     raised_words* home = nullptr;
-    std::atomic<bool> is_begun{false};
+    std::atomic<bool> is_begun{false}, is_ended{false};
   };
 
   proto::gpu::devices& gpus_;

@@ -1,12 +1,14 @@
 #include "lci/proxy/side.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <new>
 #include <string>
 #include <utility>
 
 #include "lci/base/log.hpp"
+#include "lci/base/spinlock.hpp"
 #include "lci/errors.hpp"
 #include "lci/runtime/global.hpp"
 
@@ -28,7 +30,12 @@ struct left_behind {
   block what;
   void* before;
 };
+struct left_behind_list {
+  base::spinlock lock;  // runtimes may end at the same time
+};
 void leave(block&& one) noexcept {
+  static left_behind_list list;
+  const std::lock_guard lock(list.lock);
   void*& all = runtime::global().left_behind;
   if (auto* const made = new (std::nothrow) left_behind{std::move(one), all}; made != nullptr)
     all = made;
@@ -151,10 +158,13 @@ void side::end_endpoint(endpoint& one, ending how) noexcept {
 }
 
 void side::retire(endpoint& one, ending how) noexcept {
-  const std::lock_guard lock(mutex_);
   const bool is_forgotten = how == ending::forgotten;
-  std::unique_ptr<endpoint> taken = take_out(endpoints_, one);
-  block record = taken->retire();
+  block record = one.retire();  // may wait for a GPU, and handlers may run meanwhile
+  // Ends behind the lock: to give back memory of a GPU the driver may wait for kernels, which may
+  // wait for a thread that wants the lock.
+  std::unique_ptr<endpoint> taken;
+  const std::lock_guard lock(mutex_);
+  taken = take_out(endpoints_, one);
   if (is_forgotten) {
     leave(std::move(record));
     for (block& each : taken->part_with()) leave(std::move(each));
@@ -187,13 +197,14 @@ gpu_queue& side::make_queue(endpoint& of, std::uint32_t capacity, std::uint32_t 
 
 void side::end_queue(gpu_queue& one) noexcept {
   owner_.core.rcomps.bury(one);
+  std::array<block, 2> memory;  // given back behind the lock, as an endpoint's
   const std::lock_guard lock(mutex_);
   const auto at = std::find_if(queues_.begin(), queues_.end(),
                                [&](const owned_queue& each) { return each.one.get() == &one; });
   for (const std::unique_ptr<endpoint>& each : endpoints_)
     if (each.get() == at->of) each->remove(one);
   one.record()->generation &= gpu::OF_GPU;  // no endpoint has it, but its kind is known
-  one.end();
+  memory = one.end();
   ended_queues_.push_back(std::move(at->one));  // there is room
   queues_.erase(at);
 }

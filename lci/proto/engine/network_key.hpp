@@ -41,6 +41,8 @@ class network_key {
 
   // 0: nothing was registered, or no key is needed.
   std::uint64_t get() const noexcept { return key_; }
+  // Whose key it is; another network reads it as something else.
+  bool is_of(const net::fabric& one) const noexcept { return fabric_ == &one; }
   // GPU memory that the network must not be given.
   bool is_off() const noexcept { return is_off_; }
   // To the code that deregisters it.
