@@ -44,7 +44,7 @@ class pair_owner {
   // fd: of that pair, to be watched for input, and for room if is_writing.
   virtual void watch(class pair& one, int fd, bool is_writing) = 0;
   virtual void unwatch(int fd) noexcept = 0;
-  // It is connected or closed.
+  // It is connected or closed. One that is closed does not call its owner any more.
   virtual void is_settled(class pair& one) noexcept = 0;
   virtual void forget(class pair& one) noexcept = 0;
 
@@ -137,7 +137,7 @@ class pair : public std::enable_shared_from_this<pair> {
   void peer_left();
   void become(step s) noexcept;
 
-  pair_owner* owner_;  // null once the hub has ended
+  pair_owner* owner_;  // null once it is closed, or the hub has ended
   const pair_name name_;
   int me_ = 0;
   step step_ = step::awaiting;

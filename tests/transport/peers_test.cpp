@@ -96,6 +96,20 @@ TEST(peers, the_listener_closes__waits_end) {
   EXPECT_THROW(e.b.wait_connected(), lci::peer_failure_error);
 }
 
+TEST(peers, kept_beyond_their_transport) {
+  lci::transport::peer of_caller, of_listener;
+  {
+    both_ends e;
+    e.connect();
+    of_listener = e.a.accept();
+    of_caller = e.b.peers().front();
+    e.a.close();
+    ASSERT_TRUE(run({&e.b}, [&] { return e.b.peers().empty(); }));
+  }
+  EXPECT_FALSE(of_caller.connected());
+  EXPECT_THROW(of_listener.close(), lci::peer_failure_error);
+}
+
 TEST(peers, wrong_secret__is_refused) {
   lci::transport a(usual()), b(usual());
   std::string url = a.bind();
