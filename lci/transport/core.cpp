@@ -65,7 +65,7 @@ std::shared_ptr<link> core::find_locked(const pair& one) const {
 
 std::shared_ptr<link> core::add_locked(std::shared_ptr<pair> one) {
   for (const auto& each : links_) {
-    if (each->connection() != nullptr) continue;
+    if (each->connection() != nullptr || each->now() != link::state::waiting) continue;
     each->attach(std::move(one));
     return each;
   }
@@ -86,6 +86,10 @@ std::shared_ptr<link> core::connect(const std::string& url) {
 
 void core::adopt_locked() {
   while (std::shared_ptr<pair> one = hub_.accepted()) {
+    if (is_closed_) {
+      one->close();
+      continue;
+    }
     if (find_locked(*one) == nullptr) accepted_.push_back(add_locked(std::move(one)));
   }
 }
@@ -146,6 +150,7 @@ void core::close(link& one) {
 void core::close() {
   std::unique_lock lock(mutex_);
   is_closed_ = true;
+  hub_.stop();
   for (const auto& one : links_) one->end(nullptr, "closed by this side");
   links_.clear();
   accepted_.clear();

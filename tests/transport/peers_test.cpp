@@ -96,6 +96,36 @@ TEST(peers, the_listener_closes__waits_end) {
   EXPECT_THROW(e.b.wait_connected(), lci::peer_failure_error);
 }
 
+TEST(peers, a_closed_transport_lets_nobody_in) {
+  lci::transport a(usual()), b(usual()), c(usual());
+  const std::string url = a.bind();
+  b.connect(url);
+  c.connect(url);
+  for (int i = 0; i < 3; ++i) b.process(), a.process();  // in set-up
+  a.close();
+  lci::transport late(usual());
+  late.connect(url);
+  ASSERT_TRUE(run({&a, &b, &c, &late}, [&] {
+    return b.peers().empty() && c.peers().empty() && late.peers().empty();
+  }));
+  EXPECT_TRUE(a.peers().empty());
+  EXPECT_FALSE(a.accept().is_valid());
+}
+
+TEST(peers, closed_before_it_came__is_not_revived) {
+  lci::transport a(usual()), b(usual());
+  std::uint8_t byte = 1;
+  lci::memory memory(&byte, 1);
+  const lci::transfer waiting = a.write(memory.view(), memory.remote());
+  lci::transport::peer first = a.peers().front();
+  first.close();
+  EXPECT_THROW(waiting.get(), lci::peer_failure_error);
+  lci::transport::peer second = a.connect(b.bind());
+  ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }));
+  EXPECT_EQ(second.why_closed(), "");
+  EXPECT_NE(first.why_closed(), "");
+}
+
 TEST(peers, kept_beyond_their_transport) {
   lci::transport::peer of_caller, of_listener;
   {
