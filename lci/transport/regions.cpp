@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lci/base/log.hpp"
+#include "lci/errors.hpp"
 #include "lci/memory.hpp"
 
 namespace lci::transports {
@@ -28,6 +29,8 @@ std::shared_ptr<region> regions::find(const std::shared_ptr<memory_state>& memor
   try {
     one.held = std::make_shared<region>(memory, runtime_, device_);
     if (on_new) on_new(*memory);
+    // Who ends it from now on finds this transport, who did before has not.
+    if (memory->has_ended()) throw argument_error("the memory has ended");
   } catch (...) {
     all_.erase(memory->id());
     throw;
@@ -42,6 +45,9 @@ answer regions::admit(const ask& question) {
   if (!found) return reply;
   try {
     reply.rmr = find(found->memory)->rmr();
+    // The same with a key that was revoked meanwhile.
+    reply.reason = found->memory->refusal_of(found->key);
+    if (!reply.reason.empty()) return reply;
   } catch (const std::exception& e) {
     reply.reason = e.what();
     return reply;
