@@ -92,7 +92,12 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
 
 void link::tell(const link_message& one) {
   untold_.push_back(encode(one));
-  flush_messages();
+  // progress() ends the link.
+  try {
+    flush_messages();
+  } catch (const std::exception&) {
+    if (breach_ == nullptr) breach_ = std::current_exception();
+  }
 }
 
 bool link::flush_messages() {
