@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lci/base/log.hpp"
 #include "lci/errors.hpp"
 #include "lci/transport/core.hpp"
 
@@ -40,6 +41,7 @@ bool core::progress_locked(time now, bool with_sockets) {
       if (one->now() != link::state::closed) return false;
       last_problem_ = one->problem();
       last_why_ = one->why();
+      if (one->is_refused()) refused_ = one->problem();
       return true;
     });
     if (is_lost_locked()) {
@@ -91,7 +93,9 @@ void core::set_timer_locked(time now) {
   if (now == time{}) now = steady_clock::now();
   time wanted = is_awake_ ? std::max(awake_until_, now) : time::max();
   for (const auto& one : links_) {
-    if (one->must_poll())
+    if (one->has_ended())
+      wanted = std::min(wanted, now);
+    else if (one->must_poll())
       wanted = std::min(wanted, now + SHORT);
     else if (one->is_falling_asleep())
       wanted = std::min(wanted, now + LEASE);
@@ -213,10 +217,13 @@ bool core::wait_until(double limit_s, const std::function<bool()>& is_met) {
 
 bool core::wait_connected(double limit_s) {
   std::unique_lock lock(mutex_);
-  const bool is_over =
-      wait_locked(lock, limit_s, false, [&] { return connected_locked() || is_lost_locked(); });
+  // A listener waits for others, unless the peer that it has called itself was refused.
+  const bool is_over = wait_locked(lock, limit_s, false, [&] {
+    return connected_locked() || is_lost_locked() || (links_.empty() && refused_ != nullptr);
+  });
   end_wait(lock);
   if (is_over && !connected_locked()) {
+    if (links_.empty() && refused_ != nullptr) std::rethrow_exception(refused_);
     if (last_problem_ != nullptr) std::rethrow_exception(last_problem_);
     throw_lost_locked();
   }
@@ -244,17 +251,34 @@ bool core::wait_released(std::uint64_t memory, double limit_s) {
   });
 }
 
-void core::serve() noexcept {
-  std::unique_lock lock(mutex_);
-  while (is_serving_) {
+bool core::serve_once(std::unique_lock<std::mutex>& lock) noexcept {
+  try {
     const time now = steady_clock::now();
     const bool any = progress_locked(now, true);
     set_timer_locked(now);
     if (any) changed_.notify_all();
     run_calls(lock);
-    if (any) continue;
+    return any;
+  } catch (const std::exception& e) {  // of a callback, most likely
+    log::warn("transport", "the thread that makes progress has met an exception: %s", e.what());
+  } catch (...) {
+    log::warn("transport", "the thread that makes progress has met an exception");
+  }
+  if (!lock.owns_lock()) lock.lock();
+  return false;
+}
+
+void core::serve() noexcept {
+  std::unique_lock lock(mutex_);
+  while (is_serving_) {
+    const bool any = serve_once(lock);
+    if (!is_serving_) break;
+    // Others get the lock, also while there is much to do.
     lock.unlock();
-    events_.sleep(time::max());
+    if (any)
+      ::sched_yield();
+    else
+      events_.sleep(time::max());
     lock.lock();
   }
   has_sleeper_ = false;

@@ -184,16 +184,16 @@ bool link::progress(time now) {
   if (state_ == state::closed) return false;
   bool any = expire(now);
   if (pair_ == nullptr) return any;
-  if (state_ == state::connecting && pair_->now() == pair::state::connected) {
-    connect_up();
-    any = true;
-  }
-  if (state_ == state::connected && pair_->now() == pair::state::connected) {
-    if (!untold_.empty()) any |= flush_messages();
-    for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
-    // A few rounds: what one brings may let the next one go on.
+  if (pair_->now() == pair::state::connected) {
     try {
+      if (state_ == state::connecting && breach_ == nullptr) {
+        connect_up();
+        any = true;
+      }
       if (breach_ != nullptr) std::rethrow_exception(breach_);
+      if (!untold_.empty()) any |= flush_messages();
+      for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
+      // A few rounds: what one brings may let the next one go on.
       any |= post_all();
       while (bell_.must_poll() || bell_.is_awake() || bell_.is_falling_asleep()) {
         if (!poll()) break;
@@ -218,7 +218,8 @@ link::time link::next_due() const noexcept {
   if (limited_ == 0) return due;
   for (const auto& op : queue_) due = std::min(due, op->due);
   for (const auto& op : unnotified_) due = std::min(due, op->due);
-  for (const auto& entry : under_way_) due = std::min(due, entry.second->due);
+  for (const auto& entry : under_way_)
+    if (!entry.second->is_done()) due = std::min(due, entry.second->due);
   return due;
 }
 

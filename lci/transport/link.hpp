@@ -54,6 +54,12 @@ class link : public std::enable_shared_from_this<link> {
   // The transport; null once that has ended. Any thread.
   std::shared_ptr<core> transport() const noexcept { return transport_.lock(); }
   state now() const noexcept { return state_; }
+  // The program has called that peer.
+  void set_called() noexcept { is_called_ = true; }
+  // That call came to nothing.
+  bool is_refused() const noexcept {
+    return is_called_ && state_ == state::closed && runtime_.p_impl == nullptr;
+  }
   const pair* connection() const noexcept { return pair_.get(); }  // null: the peer has not come
   void attach(std::shared_ptr<pair> one);
   const std::string& why() const noexcept { return why_; }
@@ -62,8 +68,9 @@ class link : public std::enable_shared_from_this<link> {
 
   // The key of that text; asked for once connected.
   std::shared_ptr<remote_key> key_of(const std::string& text) { return keys_.find(text); }
-  // Takes an operation over. Throws peer_failure_error: it has ended.
-  void submit(std::shared_ptr<operation> op);
+  // Takes an operation over. True: others may have ended by it. Throws peer_failure_error: the
+  // link has ended.
+  bool submit(std::shared_ptr<operation> op);
   // See transfer::cancel().
   bool cancel(operation& op, std::exception_ptr problem);
   // What has come to the device, and nothing else. True: something happened. Throws what progress()
@@ -88,8 +95,13 @@ class link : public std::enable_shared_from_this<link> {
     return state_ == state::connected && bell_.is_falling_asleep();
   }
   time next_due() const noexcept;
+  // Its end has come, and progress() has to see to it; nothing else will call for that.
+  bool has_ended() const noexcept {
+    return state_ == state::closed || breach_ != nullptr ||
+           (pair_ != nullptr && pair_->now() == pair::state::closed);
+  }
   bool needs_timer() const noexcept {
-    return must_poll() || is_falling_asleep() || limited_ != 0 || regions_.has_due();
+    return has_ended() || must_poll() || is_falling_asleep() || limited_ != 0 || regions_.has_due();
   }
 
  private:
@@ -147,6 +159,7 @@ class link : public std::enable_shared_from_this<link> {
   const std::weak_ptr<core> transport_;
   const int number_;
   state state_ = state::waiting;
+  bool is_called_ = false;
   std::shared_ptr<pair> pair_;
   std::string why_;
   std::exception_ptr problem_;

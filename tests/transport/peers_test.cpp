@@ -105,9 +105,8 @@ TEST(peers, a_closed_transport_lets_nobody_in) {
   a.close();
   lci::transport late(usual());
   late.connect(url);
-  ASSERT_TRUE(run({&a, &b, &c, &late}, [&] {
-    return b.peers().empty() && c.peers().empty() && late.peers().empty();
-  }));
+  ASSERT_TRUE(run({&a, &b, &c, &late},
+                  [&] { return b.peers().empty() && c.peers().empty() && late.peers().empty(); }));
   EXPECT_TRUE(a.peers().empty());
   EXPECT_FALSE(a.accept().is_valid());
 }
@@ -150,6 +149,24 @@ TEST(peers, wrong_secret__is_refused) {
   EXPECT_THROW(b.wait_connected(), std::runtime_error);
   EXPECT_NE(peer.why_closed(), "");
   EXPECT_TRUE(a.peers().empty());
+}
+
+// A listener goes on waiting for others; its own call is over all the same.
+TEST(peers, wrong_secret__a_listener_learns_it_too) {
+  lci::transport a(usual()), b(usual());
+  b.bind();
+  std::string url = a.bind();
+  const std::size_t key = url.find("k=") + 2;
+  url[key] = url[key] == '0' ? '1' : '0';
+  b.connect(url);
+  ASSERT_TRUE(run({&a, &b}, [&] { return b.peers().empty(); }));
+  EXPECT_THROW(b.wait_connected(1), std::runtime_error);
+  // A new call counts.
+  url[key] = url[key] == '0' ? '1' : '0';
+  lci::transport again(usual());
+  b.connect(again.bind());
+  ASSERT_TRUE(run({&again, &b}, [&] { return again.connected() && b.connected(); }));
+  EXPECT_TRUE(b.wait_connected(1));
 }
 
 TEST(peers, progress_thread__nobody_else_moves_it) {
