@@ -250,7 +250,8 @@ void pair::handle(control_stream::frame&& got) {
 }
 
 void pair::keep_early(std::string&& message) {
-  if (early_.size() == MOST_EARLY) throw backend_error("nobody takes the peer's messages here");
+  early_bytes_ += message.size() + control_stream::HEAD;
+  if (early_bytes_ > MOST_EARLY) throw backend_error("nobody takes the peer's messages here");
   early_.push_back(std::move(message));
 }
 

@@ -55,7 +55,7 @@ class pair_owner {
 class pair : public std::enable_shared_from_this<pair> {
  public:
   enum class state { connecting, connected, closed };
-  static constexpr std::size_t MOST_EARLY = 64;  // messages
+  static constexpr std::size_t MOST_EARLY = 512 * 1024;  // bytes of messages, with their heads
   ~pair();
   pair(const pair&) = delete;
   pair& operator=(const pair&) = delete;
@@ -87,7 +87,10 @@ class pair : public std::enable_shared_from_this<pair> {
   std::function<void(std::string_view)> on_message;
   // What came before there was an on_message, which may be in the same progress() as the end of the
   // set-up.
-  std::vector<std::string> take_early() { return std::exchange(early_, {}); }
+  std::vector<std::string> take_early() {
+    early_bytes_ = 0;
+    return std::exchange(early_, {});
+  }
   // Orderly: the peer is told. Frees the runtime. What has not completed is dropped, and its
   // objects are not signalled, as after a death: the class above ends its own operations first.
   void close() noexcept;
@@ -145,6 +148,7 @@ class pair : public std::enable_shared_from_this<pair> {
   std::string why_;
   std::exception_ptr problem_;
   std::vector<std::string> early_;
+  std::size_t early_bytes_ = 0;
   // Until the connection is sealed.
   boot::unique_fd socket_;
   base::unshared is_ours_;  // socket_: it closes when this process ends
