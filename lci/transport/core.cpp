@@ -37,7 +37,10 @@ steady_clock::duration span_of(double seconds) {
 }  // namespace
 
 core::core(const transport_options& options)
-    : spin_time_(span_of(options.spin_s)), hub_(setup_of(options)), events_(hub_.fd()) {}
+    : spin_time_(span_of(options.spin_s)),
+      uses_gpu_(options.use_gpu),
+      hub_(setup_of(options)),
+      events_(hub_.fd()) {}
 
 void core::start_thread() {
   is_serving_ = true;
@@ -214,7 +217,12 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
     throw argument_error(std::string(what) + ": there is nothing to do");
   auto op = std::make_shared<operation>(weak_from_this());
   op->pieces.reserve(all.size());
-  for (const request& one : all) op->pieces.push_back(piece_of(one, what));
+  for (const request& one : all) {
+    op->pieces.push_back(piece_of(one, what));
+    if (!uses_gpu_ && op->pieces.back().local->kind() != mem::mem_kind::host)
+      throw argument_error(std::string(what) +
+                           ": the local view is GPU memory, and use_gpu of the transport is false");
+  }
   op->notify = options.notify;
   op->tag = options.tag;
   if (options.limit_s > 0) op->due = steady_clock::now() + span_of(options.limit_s);

@@ -77,6 +77,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   void forget(std::uint64_t memory);
 
   // link_owner
+  bool uses_gpu() const noexcept override { return uses_gpu_; }
   void on_note(const notification& note) override;
   std::vector<operation::call>& calls() noexcept override { return calls_; }
 
@@ -112,6 +113,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   bool serve_once(std::unique_lock<std::mutex>& lock) noexcept;
 
   const std::chrono::steady_clock::duration spin_time_;
+  const bool uses_gpu_;
   mutable std::mutex mutex_;
   hub hub_;
   event_set events_;

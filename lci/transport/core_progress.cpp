@@ -6,6 +6,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/errors.hpp"
+#include "lci/runtime/global.hpp"
 #include "lci/transport/core.hpp"
 
 namespace lci::transports {
@@ -118,6 +119,7 @@ void core::note_call_locked(time now, bool any) {
 }
 
 bool core::process() {
+  runtime::refuse_fork("process()");
   std::unique_lock lock(mutex_);
   const time now = steady_clock::now();
   const bool any = progress_locked(now, true);
@@ -209,6 +211,7 @@ void core::end_wait(std::unique_lock<std::mutex>& lock) {
 }
 
 bool core::wait_until(double limit_s, const std::function<bool()>& is_met) {
+  runtime::refuse_fork("a wait of a transport");
   std::unique_lock lock(mutex_);
   const bool is_over = wait_locked(lock, limit_s, false, is_met);
   end_wait(lock);
@@ -216,6 +219,7 @@ bool core::wait_until(double limit_s, const std::function<bool()>& is_met) {
 }
 
 bool core::wait_connected(double limit_s) {
+  runtime::refuse_fork("wait_connected()");
   std::unique_lock lock(mutex_);
   // A listener waits for others, unless the peer that it has called itself was refused.
   const bool is_over = wait_locked(lock, limit_s, false, [&] {
@@ -231,6 +235,7 @@ bool core::wait_connected(double limit_s) {
 }
 
 bool core::wait_for_note(double limit_s, notification* out) {
+  runtime::refuse_fork("wait_for_write()");
   std::unique_lock lock(mutex_);
   const bool is_over =
       wait_locked(lock, limit_s, true, [&] { return !notes_.empty() || is_lost_locked(); });

@@ -42,7 +42,7 @@ void link::connect_up() {
   const device_t device = pair_->device();
   runtime_ = runtime;
   device_ = device;
-  regions_.open(runtime, device);
+  regions_.open(runtime, device, owner_.uses_gpu());
   regions_.on_new = [this](memory_state& memory) {
     if (const auto alive = transport_.lock()) memory.used_by(alive);
   };
@@ -95,6 +95,8 @@ void link::tell(const link_message& one) {
   // progress() ends the link.
   try {
     flush_messages();
+    if (untold_.size() > MOST_UNTOLD)
+      throw backend_error("transport: the peer asks, and does not read the answers");
   } catch (const std::exception&) {
     if (breach_ == nullptr) breach_ = std::current_exception();
   }
@@ -142,6 +144,8 @@ void link::take(const ask& m) {
 void link::take(const answer& m) { keys_.hear(m, std::chrono::steady_clock::now()); }
 void link::take(const withdrawn& m) { keys_.withdraw(m.memory); }
 void link::take(const released& m) {
+  // Of one that is not leaving nothing is to be kept.
+  if (!regions_.is_leaving(m.memory)) return;
   released_.push_back(m);
   release_landed();
 }
@@ -150,6 +154,7 @@ void link::take(const bell& m) { bell_.hear(m); }
 // What the peer has released ends once all that it has written there before has come.
 bool link::release_landed() {
   return std::erase_if(released_, [this](const released& one) {
+           if (!regions_.is_leaving(one.memory)) return true;
            if (one.notes > bell_.received()) return false;
            regions_.release(one.memory);
            return true;

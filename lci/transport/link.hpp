@@ -32,6 +32,7 @@ class core;
 class link_owner {
  public:
   virtual void on_note(const notification& note) = 0;
+  virtual bool uses_gpu() const noexcept = 0;
   // The functions to call for ends, once no lock is held.
   virtual std::vector<operation::call>& calls() noexcept = 0;
 
@@ -176,8 +177,9 @@ class link : public std::enable_shared_from_this<link> {
   remote_keys keys_;
   write_order order_;
   std::vector<released> released_;  // by the peer; what it has written there is still to come
-  std::deque<std::string> untold_;  // what the control connection had no room for
-  std::deque<std::shared_ptr<operation>> queue_;       // not wholly posted
+  static constexpr std::size_t MOST_UNTOLD = 65536;  // messages
+  std::deque<std::string> untold_;                   // what the control connection had no room for
+  std::deque<std::shared_ptr<operation>> queue_;     // not wholly posted
   std::deque<std::shared_ptr<operation>> unnotified_;  // wholly posted, notification still to send
   std::unordered_map<operation*, std::shared_ptr<operation>> under_way_;  // have flights
   std::unordered_map<flight*, std::unique_ptr<flight>> flights_;

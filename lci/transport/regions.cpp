@@ -43,6 +43,10 @@ answer regions::admit(const ask& question) {
   reply.number = question.number;
   std::optional<admitted> found = memory_table::admit(question.key, reply.reason);
   if (!found) return reply;
+  if (!with_gpu_ && found->memory->kind() != mem::mem_kind::host) {
+    reply.reason = "its transport was made without GPU memory";
+    return reply;
+  }
   try {
     reply.rmr = find(found->memory)->rmr();
     // The same with a key that was revoked meanwhile.
@@ -96,6 +100,10 @@ bool regions::forget(std::uint64_t memory) {
 bool regions::is_used_by_peer(std::uint64_t memory) const {
   const auto found = all_.find(memory);
   if (found != all_.end() && found->second.is_shown) return true;
+  return is_leaving(memory);
+}
+
+bool regions::is_leaving(std::uint64_t memory) const {
   return std::any_of(leaving_.begin(), leaving_.end(),
                      [&](const auto& one) { return one.memory == memory; });
 }

@@ -5,6 +5,7 @@
 
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
+#include "lci/runtime/global.hpp"
 #include "lci/transport/core.hpp"
 
 namespace lci {
@@ -65,7 +66,13 @@ transport::transport(const transport_options& options) {
   if (options.progress_thread) core_->start_thread();
 }
 
-transport::~transport() { core_->shut_down(); }
+transport::~transport() {
+  // In a child of fork() it is the parent's, whose threads may have held its locks: it stays.
+  if (runtime::global().is_forked)
+    new std::shared_ptr<transports::core>(std::move(core_));
+  else
+    core_->shut_down();
+}
 
 std::string transport::bind() { return core_->bind(); }
 transport::peer transport::connect(const std::string& url) { return peer(core_->connect(url)); }
