@@ -105,7 +105,7 @@ std::shared_ptr<link> core::connect(const std::string& url) {
   refused_ = nullptr;
   if (auto known = find_locked(*one)) return known;
   std::shared_ptr<link> made = add_locked(std::move(one));
-  made->set_called();
+  called_ = made;
   set_timer_locked({});  // it may be over already
   return made;
 }
@@ -181,6 +181,7 @@ void core::close() {
   for (const auto& one : links_) one->end(nullptr, "closed by this side");
   links_.clear();
   accepted_.clear();
+  called_ = nullptr;
   for (const auto& one : note_waiters_)
     one->end(std::make_exception_ptr(cancelled_error("next_write: the transport is closed")),
              calls_);

@@ -124,7 +124,8 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   bool is_closed_ = false;
   std::exception_ptr last_problem_;  // of the last link that has ended; null: orderly
   std::string last_why_;
-  std::exception_ptr refused_;  // why the last call of connect() came to nothing; null: it did not
+  std::shared_ptr<link> called_;  // by the last connect(); null: it was connected
+  std::exception_ptr refused_;    // why that came to nothing; null: it did not
   std::deque<notification> notes_;
   std::deque<std::shared_ptr<operation>> note_waiters_;
   std::vector<operation::call> calls_;

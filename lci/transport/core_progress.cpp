@@ -36,13 +36,17 @@ bool core::progress_locked(time now, bool with_sockets) {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     any |= links_[i]->progress(now);
     has_ended |= links_[i]->now() == link::state::closed;
+    if (links_[i] == called_ && called_->now() == link::state::connected) called_ = nullptr;
   }
   if (has_ended) {
     std::erase_if(links_, [&](const auto& one) {
       if (one->now() != link::state::closed) return false;
       last_problem_ = one->problem();
       last_why_ = one->why();
-      if (one->is_refused()) refused_ = one->problem();
+      if (one == called_) {
+        refused_ = one->problem();
+        called_ = nullptr;
+      }
       return true;
     });
     if (is_lost_locked()) {
@@ -94,9 +98,7 @@ void core::set_timer_locked(time now) {
   if (now == time{}) now = steady_clock::now();
   time wanted = is_awake_ ? std::max(awake_until_, now) : time::max();
   for (const auto& one : links_) {
-    if (one->has_ended())
-      wanted = std::min(wanted, now);
-    else if (one->must_poll())
+    if (one->must_poll())
       wanted = std::min(wanted, now + SHORT);
     else if (one->is_falling_asleep())
       wanted = std::min(wanted, now + LEASE);

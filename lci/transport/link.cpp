@@ -212,13 +212,24 @@ bool link::progress(time now) {
     }
   }
   if (pair_->now() == pair::state::closed) {
+    if (pair_->problem() == nullptr) take_last();
     end(pair_->problem(), pair_->why());
     any = true;
   }
   return any;
 }
 
+// What a peer wrote before it left, and what is here already, counts.
+void link::take_last() noexcept {
+  try {
+    for (int i = 0; i < MOST_LAST && poll(); ++i) {
+    }
+  } catch (const std::exception&) {  // it has left: end() says so
+  }
+}
+
 link::time link::next_due() const noexcept {
+  if (has_ended()) return time{};
   time due = regions_.next_due();
   if (limited_ == 0) return due;
   for (const auto& op : queue_) due = std::min(due, op->due);

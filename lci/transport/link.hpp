@@ -55,12 +55,6 @@ class link : public std::enable_shared_from_this<link> {
   // The transport; null once that has ended. Any thread.
   std::shared_ptr<core> transport() const noexcept { return transport_.lock(); }
   state now() const noexcept { return state_; }
-  // The program has called that peer.
-  void set_called() noexcept { is_called_ = true; }
-  // That call came to nothing.
-  bool is_refused() const noexcept {
-    return is_called_ && state_ == state::closed && runtime_.p_impl == nullptr;
-  }
   const pair* connection() const noexcept { return pair_.get(); }  // null: the peer has not come
   void attach(std::shared_ptr<pair> one);
   const std::string& why() const noexcept { return why_; }
@@ -95,17 +89,17 @@ class link : public std::enable_shared_from_this<link> {
   bool is_falling_asleep() const noexcept {
     return state_ == state::connected && bell_.is_falling_asleep();
   }
-  time next_due() const noexcept;
-  // Its end has come, and progress() has to see to it; nothing else will call for that.
-  bool has_ended() const noexcept {
-    return state_ == state::closed || breach_ != nullptr ||
-           (pair_ != nullptr && pair_->now() == pair::state::closed);
-  }
+  time next_due() const noexcept;  // {}: at once
   bool needs_timer() const noexcept {
     return has_ended() || must_poll() || is_falling_asleep() || limited_ != 0 || regions_.has_due();
   }
 
  private:
+  // Its end has come, and progress() has to see to it; nothing else will call for that.
+  bool has_ended() const noexcept {
+    return state_ == state::closed || breach_ != nullptr ||
+           (pair_ != nullptr && pair_->now() == pair::state::closed);
+  }
   // A piece that lci has; the context of its completion.
   struct flight {
     std::shared_ptr<operation> op;
@@ -139,6 +133,8 @@ class link : public std::enable_shared_from_this<link> {
   bool flush_messages();
   void settle_keys();
   bool release_landed();
+  static constexpr int MOST_LAST = 1 << 16;  // polls
+  void take_last() noexcept;
 
   bool post_all();
   enum class step { posted, later, dropped };
@@ -160,7 +156,6 @@ class link : public std::enable_shared_from_this<link> {
   const std::weak_ptr<core> transport_;
   const int number_;
   state state_ = state::waiting;
-  bool is_called_ = false;
   std::shared_ptr<pair> pair_;
   std::string why_;
   std::exception_ptr problem_;

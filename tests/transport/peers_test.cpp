@@ -85,6 +85,28 @@ TEST(peers, one_closes__the_other_learns_why) {
   EXPECT_EQ(waiting.note().tag, 3u);
 }
 
+// By shared memory what was done is there; a network may lose what it has not delivered.
+TEST(peers, one_leaves__what_it_has_told_is_there) {
+  if (std::getenv("LCI_TEST_PROVIDER") != nullptr) GTEST_SKIP() << "of shared memory";
+  both_ends e;
+  e.connect();
+  std::uint8_t byte = 1;
+  lci::memory memory(&byte, 1);
+  const int count = 8;  // fewer than there is room for
+  const lci::transfer first = e.a.write(memory.view(), memory.remote(), true);
+  ASSERT_TRUE(e.run_both(first));
+  lci::transfer last;
+  for (int i = 1; i < count; ++i) last = e.a.write(memory.view(), memory.remote(), true);
+  for (int i = 0; i < 1000 && !last.is_done(); ++i) e.a.process();
+  EXPECT_TRUE(last.is_done());
+  e.a.close();
+  ASSERT_TRUE(run({&e.b}, [&] { return e.b.peers().empty(); }));
+  lci::notification note;
+  int got = 0;
+  while (got < count && e.b.wait_for_write(0, &note)) ++got;
+  EXPECT_EQ(got, count);
+}
+
 TEST(peers, the_listener_closes__waits_end) {
   both_ends e;
   e.connect();
