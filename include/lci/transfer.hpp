@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"

@@ -20,7 +20,7 @@ namespace lci {
 
 /// How a transport is made.
 struct transport_options {
-  bool use_gpu = true;                 ///< false: GPU memory is refused, and no driver is looked at
+  bool use_gpu = true;                 ///< false: GPU memory is refused, here and to peers
   std::vector<std::string> providers;  ///< of "shm", "ibv", "ofi"; empty: all that are usable
   std::string address = "127.0.0.1";   ///< where bind() listens
   int port = 0;                        ///< where bind() listens; 0: a free port
@@ -125,7 +125,8 @@ class LCI_PUBLIC transport {
 
   /// Waits for the next notification of any peer, and takes it. All bytes that this peer wrote with
   /// this and earlier writes are then visible to this thread and to kernels started later.
-  /// Notifications of one peer that are under way at the same time may come in any order.
+  /// Notifications of one peer that are under way at the same time may come in any order. Those
+  /// that nobody takes are kept, without a limit: take them if peers send them.
   /// @return the notification
   /// @throws lci::peer_failure_error  the last peer is lost and nothing is left to take
   notification wait_for_write();

@@ -46,7 +46,10 @@ class LCI_PUBLIC memory_view {
   std::weak_ptr<transports::memory_state> state_;
 };
 
-/// What a key allows, and for how long.
+/// What a key allows, and for how long. The library of the peer sees to it, so rights, the bounds
+/// of a part and the time guard against mistakes, not against a peer that has been altered: that
+/// one can use the whole memory until its registration ends, which revoke() and the memory's end
+/// force.
 struct key_options {
   double valid_s = 0;     ///< seconds from now; 0: until it is revoked or the memory ends
   bool can_read = true;   ///< whether peers may read the memory

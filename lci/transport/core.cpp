@@ -1,10 +1,14 @@
 // Connections of a transport, and what is done with them.
 #include "lci/transport/core.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 
 #include "lci/base/log.hpp"
+#include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::transports {
@@ -33,11 +37,20 @@ steady_clock::duration span_of(double seconds) {
 }  // namespace
 
 core::core(const transport_options& options)
-    : spin_time_(span_of(options.spin_s)), hub_(setup_of(options)), events_(hub_.fd()) {
-  if (!options.progress_thread) return;
+    : spin_time_(span_of(options.spin_s)),
+      uses_gpu_(options.use_gpu),
+      hub_(setup_of(options)),
+      events_(hub_.fd()) {}
+
+void core::start_thread() {
   is_serving_ = true;
   has_sleeper_ = true;
-  server_ = std::thread([this] { serve(); });
+  // The program's signals are for its own threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  base::undo mask([&]() noexcept { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); });
+  server_ = std::thread([self = shared_from_this()] { self->serve(); });
 }
 
 void core::shut_down() noexcept {
@@ -46,8 +59,17 @@ void core::shut_down() noexcept {
     is_serving_ = false;
   }
   events_.kick();
-  if (server_.joinable()) server_.join();
-  close();
+  if (server_.get_id() == std::this_thread::get_id())
+    server_.detach();  // in a callback: it ends once that returns
+  else if (server_.joinable())
+    server_.join();
+  try {
+    close();
+  } catch (const std::exception& e) {  // of callbacks, which have all been run
+    log::warn("transport", "a callback has thrown: %s", e.what());
+  } catch (...) {
+    log::warn("transport", "a callback has thrown");
+  }
 }
 
 std::string core::bind() {
@@ -65,7 +87,7 @@ std::shared_ptr<link> core::find_locked(const pair& one) const {
 
 std::shared_ptr<link> core::add_locked(std::shared_ptr<pair> one) {
   for (const auto& each : links_) {
-    if (each->connection() != nullptr) continue;
+    if (each->connection() != nullptr || each->now() != link::state::waiting) continue;
     each->attach(std::move(one));
     return each;
   }
@@ -80,12 +102,20 @@ std::shared_ptr<link> core::connect(const std::string& url) {
   const std::lock_guard lock(mutex_);
   if (is_closed_) throw argument_error("connect: the transport is closed");
   std::shared_ptr<pair> one = hub_.connect(url);
+  refused_ = nullptr;
   if (auto known = find_locked(*one)) return known;
-  return add_locked(std::move(one));
+  std::shared_ptr<link> made = add_locked(std::move(one));
+  called_ = made;
+  set_timer_locked({});  // it may be over already
+  return made;
 }
 
 void core::adopt_locked() {
   while (std::shared_ptr<pair> one = hub_.accepted()) {
+    if (is_closed_) {
+      one->close();
+      continue;
+    }
     if (find_locked(*one) == nullptr) accepted_.push_back(add_locked(std::move(one)));
   }
 }
@@ -139,6 +169,7 @@ bool core::connected() {
 void core::close(link& one) {
   std::unique_lock lock(mutex_);
   one.end(nullptr, "closed by this side");
+  set_timer_locked({});  // the link is to be taken out
   tell_waiters_locked();
   run_calls(lock);
 }
@@ -146,9 +177,11 @@ void core::close(link& one) {
 void core::close() {
   std::unique_lock lock(mutex_);
   is_closed_ = true;
+  hub_.stop();
   for (const auto& one : links_) one->end(nullptr, "closed by this side");
   links_.clear();
   accepted_.clear();
+  called_ = nullptr;
   for (const auto& one : note_waiters_)
     one->end(std::make_exception_ptr(cancelled_error("next_write: the transport is closed")),
              calls_);
@@ -185,14 +218,19 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
     throw argument_error(std::string(what) + ": there is nothing to do");
   auto op = std::make_shared<operation>(weak_from_this());
   op->pieces.reserve(all.size());
-  for (const request& one : all) op->pieces.push_back(piece_of(one, what));
+  for (const request& one : all) {
+    op->pieces.push_back(piece_of(one, what));
+    if (!uses_gpu_ && op->pieces.back().local->kind() != mem::mem_kind::host)
+      throw argument_error(std::string(what) +
+                           ": the local view is GPU memory, and use_gpu of the transport is false");
+  }
   op->notify = options.notify;
   op->tag = options.tag;
   if (options.limit_s > 0) op->due = steady_clock::now() + span_of(options.limit_s);
   std::unique_lock lock(mutex_);
   link& to = given != nullptr ? *given : *only_link_locked();
   for (std::size_t i = 0; i < all.size(); ++i) op->pieces[i].key = to.key_of(all[i].remote.key());
-  to.submit(op);
+  if (to.submit(op)) tell_waiters_locked();
   to.settle();
   if (to.needs_timer()) set_timer_locked({});
   run_calls(lock);

@@ -29,7 +29,10 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   using time = std::chrono::steady_clock::time_point;
 
   explicit core(const transport_options& options);
-  // Ends everything, once, before the last reference goes.
+  // Once: the thread of the library, which keeps the core until shut_down().
+  void start_thread();
+  // Ends everything, once, before the last reference goes. In a callback too: who called that still
+  // has a reference.
   void shut_down() noexcept;
 
   std::string bind();
@@ -74,6 +77,7 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   void forget(std::uint64_t memory);
 
   // link_owner
+  bool uses_gpu() const noexcept override { return uses_gpu_; }
   void on_note(const notification& note) override;
   std::vector<operation::call>& calls() noexcept override { return calls_; }
 
@@ -106,8 +110,10 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
                    const std::function<bool()>& is_over);
   void end_wait(std::unique_lock<std::mutex>& lock);
   void serve() noexcept;
+  bool serve_once(std::unique_lock<std::mutex>& lock) noexcept;
 
   const std::chrono::steady_clock::duration spin_time_;
+  const bool uses_gpu_;
   mutable std::mutex mutex_;
   hub hub_;
   event_set events_;
@@ -118,6 +124,8 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   bool is_closed_ = false;
   std::exception_ptr last_problem_;  // of the last link that has ended; null: orderly
   std::string last_why_;
+  std::shared_ptr<link> called_;  // by the last connect(); null: it was connected
+  std::exception_ptr refused_;    // why that came to nothing; null: it did not
   std::deque<notification> notes_;
   std::deque<std::shared_ptr<operation>> note_waiters_;
   std::vector<operation::call> calls_;

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "lci/base/log.hpp"
 #include "lci/errors.hpp"
+#include "lci/runtime/global.hpp"
 #include "lci/transport/core.hpp"
 
 namespace lci::transports {
@@ -34,12 +36,17 @@ bool core::progress_locked(time now, bool with_sockets) {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     any |= links_[i]->progress(now);
     has_ended |= links_[i]->now() == link::state::closed;
+    if (links_[i] == called_ && called_->now() == link::state::connected) called_ = nullptr;
   }
   if (has_ended) {
     std::erase_if(links_, [&](const auto& one) {
       if (one->now() != link::state::closed) return false;
       last_problem_ = one->problem();
       last_why_ = one->why();
+      if (one == called_) {
+        refused_ = one->problem();
+        called_ = nullptr;
+      }
       return true;
     });
     if (is_lost_locked()) {
@@ -114,6 +121,7 @@ void core::note_call_locked(time now, bool any) {
 }
 
 bool core::process() {
+  runtime::refuse_fork("process()");
   std::unique_lock lock(mutex_);
   const time now = steady_clock::now();
   const bool any = progress_locked(now, true);
@@ -205,6 +213,7 @@ void core::end_wait(std::unique_lock<std::mutex>& lock) {
 }
 
 bool core::wait_until(double limit_s, const std::function<bool()>& is_met) {
+  runtime::refuse_fork("a wait of a transport");
   std::unique_lock lock(mutex_);
   const bool is_over = wait_locked(lock, limit_s, false, is_met);
   end_wait(lock);
@@ -212,11 +221,15 @@ bool core::wait_until(double limit_s, const std::function<bool()>& is_met) {
 }
 
 bool core::wait_connected(double limit_s) {
+  runtime::refuse_fork("wait_connected()");
   std::unique_lock lock(mutex_);
-  const bool is_over =
-      wait_locked(lock, limit_s, false, [&] { return connected_locked() || is_lost_locked(); });
+  // A listener waits for others, unless the peer that it has called itself was refused.
+  const bool is_over = wait_locked(lock, limit_s, false, [&] {
+    return connected_locked() || is_lost_locked() || (links_.empty() && refused_ != nullptr);
+  });
   end_wait(lock);
   if (is_over && !connected_locked()) {
+    if (links_.empty() && refused_ != nullptr) std::rethrow_exception(refused_);
     if (last_problem_ != nullptr) std::rethrow_exception(last_problem_);
     throw_lost_locked();
   }
@@ -224,6 +237,7 @@ bool core::wait_connected(double limit_s) {
 }
 
 bool core::wait_for_note(double limit_s, notification* out) {
+  runtime::refuse_fork("wait_for_write()");
   std::unique_lock lock(mutex_);
   const bool is_over =
       wait_locked(lock, limit_s, true, [&] { return !notes_.empty() || is_lost_locked(); });
@@ -244,17 +258,34 @@ bool core::wait_released(std::uint64_t memory, double limit_s) {
   });
 }
 
-void core::serve() noexcept {
-  std::unique_lock lock(mutex_);
-  while (is_serving_) {
+bool core::serve_once(std::unique_lock<std::mutex>& lock) noexcept {
+  try {
     const time now = steady_clock::now();
     const bool any = progress_locked(now, true);
     set_timer_locked(now);
     if (any) changed_.notify_all();
     run_calls(lock);
-    if (any) continue;
+    return any;
+  } catch (const std::exception& e) {  // of a callback, most likely
+    log::warn("transport", "the thread that makes progress has met an exception: %s", e.what());
+  } catch (...) {
+    log::warn("transport", "the thread that makes progress has met an exception");
+  }
+  if (!lock.owns_lock()) lock.lock();
+  return false;
+}
+
+void core::serve() noexcept {
+  std::unique_lock lock(mutex_);
+  while (is_serving_) {
+    const bool any = serve_once(lock);
+    if (!is_serving_) break;
+    // Others get the lock, also while there is much to do.
     lock.unlock();
-    events_.sleep(time::max());
+    if (any)
+      ::sched_yield();
+    else
+      events_.sleep(time::max());
     lock.lock();
   }
   has_sleeper_ = false;

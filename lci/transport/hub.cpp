@@ -89,14 +89,19 @@ hub::hub(setup_options options)
 }
 
 hub::~hub() {
-  // Those that nobody has taken end with us; those of the program stay, closed.
-  {
-    const auto untaken = std::exchange(accepted_, {});
-    const auto unfinished = std::exchange(callers_, {});
-  }
+  stop();  // those of the program stay, closed
   for (auto& [id, from] : std::exchange(peers_, {}))
     for (auto& [number, one] : from.pairs) one->end_owner();
   runtime::end_alone();
+}
+
+void hub::stop() noexcept {
+  paused_until_.reset();
+  is_ours_.reset();
+  listener_.reset();  // which takes them out of the epoll descriptor, as it does strangers
+  strangers_.clear();
+  for (const auto& one : std::exchange(accepted_, {})) one->close();
+  for (const auto& [name, one] : std::exchange(callers_, {})) one->close();
 }
 
 clock::time_point hub::now() const noexcept {

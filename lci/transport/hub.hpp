@@ -51,6 +51,8 @@ class hub final : private pair_owner {
   std::shared_ptr<pair> connect(const std::string& text);
   // The next that was called by a peer, and is connected; null: none.
   std::shared_ptr<pair> accepted();
+  // Listens no more; who is in set-up without the program's asking, or was not taken, is closed.
+  void stop() noexcept;
   // Answers whether something happened.
   bool progress();
   int fd() const noexcept { return epoll_.get(); }

@@ -42,7 +42,7 @@ void link::connect_up() {
   const device_t device = pair_->device();
   runtime_ = runtime;
   device_ = device;
-  regions_.open(runtime, device);
+  regions_.open(runtime, device, owner_.uses_gpu());
   regions_.on_new = [this](memory_state& memory) {
     if (const auto alive = transport_.lock()) memory.used_by(alive);
   };
@@ -92,7 +92,14 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
 
 void link::tell(const link_message& one) {
   untold_.push_back(encode(one));
-  flush_messages();
+  // progress() ends the link.
+  try {
+    flush_messages();
+    if (untold_.size() > MOST_UNTOLD)
+      throw backend_error("transport: the peer asks, and does not read the answers");
+  } catch (const std::exception&) {
+    if (breach_ == nullptr) breach_ = std::current_exception();
+  }
 }
 
 bool link::flush_messages() {
@@ -137,6 +144,8 @@ void link::take(const ask& m) {
 void link::take(const answer& m) { keys_.hear(m, std::chrono::steady_clock::now()); }
 void link::take(const withdrawn& m) { keys_.withdraw(m.memory); }
 void link::take(const released& m) {
+  // Of one that is not leaving nothing is to be kept.
+  if (!regions_.is_leaving(m.memory)) return;
   released_.push_back(m);
   release_landed();
 }
@@ -145,6 +154,7 @@ void link::take(const bell& m) { bell_.hear(m); }
 // What the peer has released ends once all that it has written there before has come.
 bool link::release_landed() {
   return std::erase_if(released_, [this](const released& one) {
+           if (!regions_.is_leaving(one.memory)) return true;
            if (one.notes > bell_.received()) return false;
            regions_.release(one.memory);
            return true;
@@ -179,16 +189,16 @@ bool link::progress(time now) {
   if (state_ == state::closed) return false;
   bool any = expire(now);
   if (pair_ == nullptr) return any;
-  if (state_ == state::connecting && pair_->now() == pair::state::connected) {
-    connect_up();
-    any = true;
-  }
-  if (state_ == state::connected && pair_->now() == pair::state::connected) {
-    if (!untold_.empty()) any |= flush_messages();
-    for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
-    // A few rounds: what one brings may let the next one go on.
+  if (pair_->now() == pair::state::connected) {
     try {
+      if (state_ == state::connecting && breach_ == nullptr) {
+        connect_up();
+        any = true;
+      }
       if (breach_ != nullptr) std::rethrow_exception(breach_);
+      if (!untold_.empty()) any |= flush_messages();
+      for (const std::uint64_t memory : regions_.expire(now)) tell(withdrawn{memory});
+      // A few rounds: what one brings may let the next one go on.
       any |= post_all();
       while (bell_.must_poll() || bell_.is_awake() || bell_.is_falling_asleep()) {
         if (!poll()) break;
@@ -202,18 +212,30 @@ bool link::progress(time now) {
     }
   }
   if (pair_->now() == pair::state::closed) {
+    if (pair_->problem() == nullptr) take_last();
     end(pair_->problem(), pair_->why());
     any = true;
   }
   return any;
 }
 
+// What a peer wrote before it left, and what is here already, counts.
+void link::take_last() noexcept {
+  try {
+    for (int i = 0; i < MOST_LAST && poll(); ++i) {
+    }
+  } catch (const std::exception&) {  // it has left: end() says so
+  }
+}
+
 link::time link::next_due() const noexcept {
+  if (has_ended()) return time{};
   time due = regions_.next_due();
   if (limited_ == 0) return due;
   for (const auto& op : queue_) due = std::min(due, op->due);
   for (const auto& op : unnotified_) due = std::min(due, op->due);
-  for (const auto& entry : under_way_) due = std::min(due, entry.second->due);
+  for (const auto& entry : under_way_)
+    if (!entry.second->is_done()) due = std::min(due, entry.second->due);
   return due;
 }
 

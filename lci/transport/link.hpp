@@ -32,6 +32,7 @@ class core;
 class link_owner {
  public:
   virtual void on_note(const notification& note) = 0;
+  virtual bool uses_gpu() const noexcept = 0;
   // The functions to call for ends, once no lock is held.
   virtual std::vector<operation::call>& calls() noexcept = 0;
 
@@ -62,8 +63,9 @@ class link : public std::enable_shared_from_this<link> {
 
   // The key of that text; asked for once connected.
   std::shared_ptr<remote_key> key_of(const std::string& text) { return keys_.find(text); }
-  // Takes an operation over. Throws peer_failure_error: it has ended.
-  void submit(std::shared_ptr<operation> op);
+  // Takes an operation over. True: others may have ended by it. Throws peer_failure_error: the
+  // link has ended.
+  bool submit(std::shared_ptr<operation> op);
   // See transfer::cancel().
   bool cancel(operation& op, std::exception_ptr problem);
   // What has come to the device, and nothing else. True: something happened. Throws what progress()
@@ -87,12 +89,17 @@ class link : public std::enable_shared_from_this<link> {
   bool is_falling_asleep() const noexcept {
     return state_ == state::connected && bell_.is_falling_asleep();
   }
-  time next_due() const noexcept;
+  time next_due() const noexcept;  // {}: at once
   bool needs_timer() const noexcept {
-    return must_poll() || is_falling_asleep() || limited_ != 0 || regions_.has_due();
+    return has_ended() || must_poll() || is_falling_asleep() || limited_ != 0 || regions_.has_due();
   }
 
  private:
+  // Its end has come, and progress() has to see to it; nothing else will call for that.
+  bool has_ended() const noexcept {
+    return state_ == state::closed || breach_ != nullptr ||
+           (pair_ != nullptr && pair_->now() == pair::state::closed);
+  }
   // A piece that lci has; the context of its completion.
   struct flight {
     std::shared_ptr<operation> op;
@@ -126,6 +133,8 @@ class link : public std::enable_shared_from_this<link> {
   bool flush_messages();
   void settle_keys();
   bool release_landed();
+  static constexpr int MOST_LAST = 1 << 16;  // polls
+  void take_last() noexcept;
 
   bool post_all();
   enum class step { posted, later, dropped };
@@ -163,8 +172,9 @@ class link : public std::enable_shared_from_this<link> {
   remote_keys keys_;
   write_order order_;
   std::vector<released> released_;  // by the peer; what it has written there is still to come
-  std::deque<std::string> untold_;  // what the control connection had no room for
-  std::deque<std::shared_ptr<operation>> queue_;       // not wholly posted
+  static constexpr std::size_t MOST_UNTOLD = 65536;  // messages
+  std::deque<std::string> untold_;                   // what the control connection had no room for
+  std::deque<std::shared_ptr<operation>> queue_;     // not wholly posted
   std::deque<std::shared_ptr<operation>> unnotified_;  // wholly posted, notification still to send
   std::unordered_map<operation*, std::shared_ptr<operation>> under_way_;  // have flights
   std::unordered_map<flight*, std::unique_ptr<flight>> flights_;

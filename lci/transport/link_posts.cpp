@@ -8,17 +8,19 @@
 
 namespace lci::transports {
 
-void link::submit(std::shared_ptr<operation> op) {
+bool link::submit(std::shared_ptr<operation> op) {
   if (state_ == state::closed) throw_ended();
+  const bool had_others = !queue_.empty() || !unnotified_.empty();
   op->of = weak_from_this();
   if (op->due != time::max()) ++limited_;
   queue_.push_back(std::move(op));
-  if (state_ != state::connected || peer_notes_ == 0) return;
+  if (state_ != state::connected || peer_notes_ == 0) return false;
   try {
     post_all();
   } catch (const std::exception& e) {
     end(std::current_exception(), e.what());
   }
+  return had_others || state_ == state::closed;
 }
 
 std::exception_ptr link::refusal(const operation& op, const std::string& why) const {

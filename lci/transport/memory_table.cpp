@@ -59,7 +59,11 @@ std::string memory_state::give_key(const key_options& options) {
 
 void memory_state::withdraw(const memory_key& key) {
   const std::lock_guard lock(mutex_);
-  if (key.number >= first_good_) withdrawn_.insert(key.number);
+  if (key.number >= first_good_) withdrawn_.emplace(key.number, key.ends_ms);
+  // Only those are kept that nothing else refuses.
+  const std::uint64_t now = clock_ms();
+  std::erase_if(withdrawn_, [&](const auto& one) { return one.second != 0 && one.second <= now; });
+  while (withdrawn_.erase(first_good_) != 0) ++first_good_;
   if (key.ends_ms == 0) lasting_[key.rights & 3].clear();
 }
 

@@ -7,10 +7,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,9 +62,9 @@ class memory_state : public std::enable_shared_from_this<memory_state> {
   int device_ = -1;
   mutable std::mutex mutex_;  // guards what follows
   std::uint64_t next_number_ = 1;
-  std::uint64_t first_good_ = 1;  // keys of lower numbers are withdrawn
-  std::set<std::uint64_t> withdrawn_;
-  std::string lasting_[4];  // keys without end, by rights
+  std::uint64_t first_good_ = 1;                      // keys of lower numbers are withdrawn
+  std::map<std::uint64_t, std::uint64_t> withdrawn_;  // numbers of others, and when they end
+  std::string lasting_[4];                            // keys without end, by rights
   std::vector<std::weak_ptr<core>> users_;
   std::atomic<bool> has_ended_{false};
 };

@@ -1,5 +1,7 @@
 #include "lci/transport/operation.hpp"
 
+#include <utility>
+
 namespace lci::transports {
 
 void operation::follow(transfer::callback function) {
@@ -27,6 +29,18 @@ void operation::end(std::exception_ptr problem, std::vector<call>& calls) {
   followers_.clear();
   // edge operation.end: partner is is_done(), whose caller then reads the outcome.
   is_done_.store(true, std::memory_order_release);
+}
+
+void run(std::vector<operation::call>& calls) {
+  std::exception_ptr first;
+  for (const operation::call& one : std::exchange(calls, {})) {
+    try {
+      one.function(one.problem);
+    } catch (...) {
+      if (first == nullptr) first = std::current_exception();
+    }
+  }
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 }  // namespace lci::transports

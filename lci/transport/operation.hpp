@@ -89,9 +89,7 @@ class operation : public std::enable_shared_from_this<operation> {
   std::atomic<bool> is_done_{false}, is_quiet_{false};
 };
 
-inline void run(std::vector<operation::call>& calls) {
-  for (const operation::call& one : calls) one.function(one.problem);
-  calls.clear();
-}
+// Runs all of them. Throws what the first threw that did.
+void run(std::vector<operation::call>& calls);
 
 }  // namespace lci::transports

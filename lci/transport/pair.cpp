@@ -100,7 +100,12 @@ void pair::become(step s) noexcept {
   step_ = s;
   if (owner_ != nullptr && owner_->options().on_step != nullptr)
     owner_->options().on_step(name_of(s));
-  if ((s == step::connected || s == step::closed) && owner_ != nullptr) owner_->is_settled(*this);
+  if (owner_ == nullptr || (s != step::connected && s != step::closed)) return;
+  // One that is closed is not with its owner any more: it may outlive it, and may be freed by any
+  // thread.
+  pair_owner& to = *owner_;
+  if (s == step::closed) owner_ = nullptr;
+  to.is_settled(*this);
 }
 
 void pair::watch() {
@@ -245,7 +250,8 @@ void pair::handle(control_stream::frame&& got) {
 }
 
 void pair::keep_early(std::string&& message) {
-  if (early_.size() == MOST_EARLY) throw backend_error("nobody takes the peer's messages here");
+  early_bytes_ += message.size() + control_stream::HEAD;
+  if (early_bytes_ > MOST_EARLY) throw backend_error("nobody takes the peer's messages here");
   early_.push_back(std::move(message));
 }
 

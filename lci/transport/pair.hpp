@@ -44,7 +44,7 @@ class pair_owner {
   // fd: of that pair, to be watched for input, and for room if is_writing.
   virtual void watch(class pair& one, int fd, bool is_writing) = 0;
   virtual void unwatch(int fd) noexcept = 0;
-  // It is connected or closed.
+  // It is connected or closed. One that is closed does not call its owner any more.
   virtual void is_settled(class pair& one) noexcept = 0;
   virtual void forget(class pair& one) noexcept = 0;
 
@@ -55,7 +55,7 @@ class pair_owner {
 class pair : public std::enable_shared_from_this<pair> {
  public:
   enum class state { connecting, connected, closed };
-  static constexpr std::size_t MOST_EARLY = 64;  // messages
+  static constexpr std::size_t MOST_EARLY = 512 * 1024;  // bytes of messages, with their heads
   ~pair();
   pair(const pair&) = delete;
   pair& operator=(const pair&) = delete;
@@ -87,7 +87,10 @@ class pair : public std::enable_shared_from_this<pair> {
   std::function<void(std::string_view)> on_message;
   // What came before there was an on_message, which may be in the same progress() as the end of the
   // set-up.
-  std::vector<std::string> take_early() { return std::exchange(early_, {}); }
+  std::vector<std::string> take_early() {
+    early_bytes_ = 0;
+    return std::exchange(early_, {});
+  }
   // Orderly: the peer is told. Frees the runtime. What has not completed is dropped, and its
   // objects are not signalled, as after a death: the class above ends its own operations first.
   void close() noexcept;
@@ -137,7 +140,7 @@ class pair : public std::enable_shared_from_this<pair> {
   void peer_left();
   void become(step s) noexcept;
 
-  pair_owner* owner_;  // null once the hub has ended
+  pair_owner* owner_;  // null once it is closed, or the hub has ended
   const pair_name name_;
   int me_ = 0;
   step step_ = step::awaiting;
@@ -145,6 +148,7 @@ class pair : public std::enable_shared_from_this<pair> {
   std::string why_;
   std::exception_ptr problem_;
   std::vector<std::string> early_;
+  std::size_t early_bytes_ = 0;
   // Until the connection is sealed.
   boot::unique_fd socket_;
   base::unshared is_ours_;  // socket_: it closes when this process ends

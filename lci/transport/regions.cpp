@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lci/base/log.hpp"
+#include "lci/errors.hpp"
 #include "lci/memory.hpp"
 
 namespace lci::transports {
@@ -28,6 +29,8 @@ std::shared_ptr<region> regions::find(const std::shared_ptr<memory_state>& memor
   try {
     one.held = std::make_shared<region>(memory, runtime_, device_);
     if (on_new) on_new(*memory);
+    // Who ends it from now on finds this transport, who did before has not.
+    if (memory->has_ended()) throw argument_error("the memory has ended");
   } catch (...) {
     all_.erase(memory->id());
     throw;
@@ -40,8 +43,15 @@ answer regions::admit(const ask& question) {
   reply.number = question.number;
   std::optional<admitted> found = memory_table::admit(question.key, reply.reason);
   if (!found) return reply;
+  if (!with_gpu_ && found->memory->kind() != mem::mem_kind::host) {
+    reply.reason = "its transport was made without GPU memory";
+    return reply;
+  }
   try {
     reply.rmr = find(found->memory)->rmr();
+    // The same with a key that was revoked meanwhile.
+    reply.reason = found->memory->refusal_of(found->key);
+    if (!reply.reason.empty()) return reply;
   } catch (const std::exception& e) {
     reply.reason = e.what();
     return reply;
@@ -90,6 +100,10 @@ bool regions::forget(std::uint64_t memory) {
 bool regions::is_used_by_peer(std::uint64_t memory) const {
   const auto found = all_.find(memory);
   if (found != all_.end() && found->second.is_shown) return true;
+  return is_leaving(memory);
+}
+
+bool regions::is_leaving(std::uint64_t memory) const {
   return std::any_of(leaving_.begin(), leaving_.end(),
                      [&](const auto& one) { return one.memory == memory; });
 }

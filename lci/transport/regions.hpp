@@ -41,7 +41,8 @@ class regions {
   static constexpr std::chrono::seconds RELEASE_TIME{1};  // for a peer to stop using a memory
 
   // Once connected.
-  void open(runtime_t runtime, device_t device) {
+  void open(runtime_t runtime, device_t device, bool with_gpu = true) {
+    with_gpu_ = with_gpu;
     runtime_ = runtime;
     device_ = device;
   }
@@ -58,6 +59,8 @@ class regions {
   // The memory ends now: whatever the peer does with it. True: the peer is to be told.
   bool forget(std::uint64_t memory);
   bool is_used_by_peer(std::uint64_t memory) const;
+  // Withdrawn, and not released yet.
+  bool is_leaving(std::uint64_t memory) const;
 
   // Ends what is due; returns the memories that the peer is to be told of.
   std::vector<std::uint64_t> expire(time now);
@@ -77,6 +80,7 @@ class regions {
     std::shared_ptr<region> held;
     time due;
   };
+  bool with_gpu_ = true;  // false: peers get no memory of a GPU
   runtime_t runtime_;
   device_t device_;
   std::unordered_map<std::uint64_t, shared_region> all_;  // by memory

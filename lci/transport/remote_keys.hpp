@@ -45,7 +45,9 @@ class remote_key {
 class remote_keys {
  public:
   static constexpr std::size_t MOST_IDLE = 4096;  // kept while no operation holds them
+  static constexpr std::size_t MOST_TEXT = 1024;  // bytes; a key has far fewer
 
+  // Throws argument_error: no key is that long.
   std::shared_ptr<remote_key> find(const std::string& text);
   // The questions to ask now.
   std::vector<ask> questions();

@@ -65,6 +65,10 @@ class strangers {
   std::vector<int> due(clock::time_point now) const;
   std::optional<clock::time_point> next_due() const;
   void drop(int fd) noexcept;
+  void clear() noexcept {
+    by_age_.clear();
+    all_.clear();
+  }
 
  private:
   struct stranger {

@@ -5,6 +5,7 @@
 
 #include "lci/comp/signal.hpp"
 #include "lci/errors.hpp"
+#include "lci/runtime/global.hpp"
 #include "lci/transport/core.hpp"
 
 namespace lci {
@@ -62,9 +63,16 @@ transport::transport(const transport_options& options) {
   check_options(options);
   if (std::string why; !supported(&why)) throw backend_error("transport: " + why);
   core_ = std::make_shared<transports::core>(options);
+  if (options.progress_thread) core_->start_thread();
 }
 
-transport::~transport() { core_->shut_down(); }
+transport::~transport() {
+  // In a child of fork() it is the parent's, whose threads may have held its locks: it stays.
+  if (runtime::global().is_forked)
+    new std::shared_ptr<transports::core>(std::move(core_));
+  else
+    core_->shut_down();
+}
 
 std::string transport::bind() { return core_->bind(); }
 transport::peer transport::connect(const std::string& url) { return peer(core_->connect(url)); }
@@ -76,9 +84,16 @@ std::vector<transport::peer> transport::peers() {
   return all;
 }
 
+// What runs callbacks keeps the core: one of them may be the end of this transport.
 bool transport::connected() { return core_->connected(); }
-bool transport::wait_connected(double limit_s) { return core_->wait_connected(limit_s); }
-void transport::close() { core_->close(); }
+bool transport::wait_connected(double limit_s) {
+  const auto alive = core_;
+  return alive->wait_connected(limit_s);
+}
+void transport::close() {
+  const auto alive = core_;
+  alive->close();
+}
 
 transfer transport::write(const memory_view& local, const remote_buffer& remote, bool notify,
                           uint64_t tag) {
@@ -86,30 +101,38 @@ transfer transport::write(const memory_view& local, const remote_buffer& remote,
 }
 transfer transport::write(const memory_view& local, const remote_buffer& remote,
                           const transfer_options& options) {
+  const auto alive = core_;
   const request one{local, remote, true};
-  return core_->submit(nullptr, {&one, 1}, "write", options);
+  return alive->submit(nullptr, {&one, 1}, "write", options);
 }
 transfer transport::read(const memory_view& local, const remote_buffer& remote,
                          const transfer_options& options) {
   check_read(options);
+  const auto alive = core_;
   const request one{local, remote, false};
-  return core_->submit(nullptr, {&one, 1}, "read", options);
+  return alive->submit(nullptr, {&one, 1}, "read", options);
 }
 transfer transport::submit(const batch& all, const transfer_options& options) {
-  return core_->submit(nullptr, requests_of(all), "submit", options);
+  const auto alive = core_;
+  return alive->submit(nullptr, requests_of(all), "submit", options);
 }
 
 notification transport::wait_for_write() {
+  const auto alive = core_;
   notification note;
-  core_->wait_for_note(-1, &note);
+  alive->wait_for_note(-1, &note);
   return note;
 }
 bool transport::wait_for_write(double limit_s, notification* out) {
-  return core_->wait_for_note(limit_s, out);
+  const auto alive = core_;
+  return alive->wait_for_note(limit_s, out);
 }
 transfer transport::next_write() { return core_->next_note(); }
 int transport::event_fd() const { return core_->event_fd(); }
-bool transport::process() { return core_->process(); }
+bool transport::process() {
+  const auto alive = core_;
+  return alive->process();
+}
 std::string transport::describe() { return core_->describe(); }
 
 int transport::peer::number() const { return link_ == nullptr ? -1 : link_->number(); }

@@ -52,6 +52,14 @@ TEST_F(keys, travel_as_text) {
   EXPECT_EQ(there, here);
 }
 
+TEST_F(keys, overlong__refused_at_once) {
+  const lci::remote_buffer good = target.remote();
+  const lci::remote_buffer bad(good.address(), 8, std::string(70'000, 'a'));
+  EXPECT_THROW(a.write(local.view(0, 8), bad), lci::argument_error);
+  EXPECT_EQ(write(good), nullptr);
+  EXPECT_TRUE(a.connected());
+}
+
 TEST_F(keys, rights) {
   lci::key_options read_only;
   read_only.can_write = false;

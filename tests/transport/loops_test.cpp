@@ -140,6 +140,39 @@ TEST(loops, both_sides_in_one_loop) {
   close(fd);
 }
 
+bool is_woken(lci::transport& one) {
+  pollfd at{one.event_fd(), POLLIN, 0};
+  return poll(&at, 1, LOST_MS) == 1;
+}
+
+// Nothing of the peer's comes, and yet there is something to do.
+TEST(loops, woken_by_an_end_of_this_side) {
+  std::string nobody;
+  {
+    lci::transport gone(usual());
+    nobody = gone.bind();
+  }
+  lci::transport a(usual()), b(usual());
+  const lci::transfer waiting = a.next_write();
+  a.connect(nobody);  // refused at once
+  while (!waiting.is_done()) {
+    ASSERT_TRUE(is_woken(a));
+    a.process();
+  }
+  EXPECT_THROW(waiting.get(), lci::peer_failure_error);
+  lci::transport::peer peer = b.connect(a.bind());
+  ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }));
+  while (a.process() || b.process()) {
+  }
+  const lci::transfer last = b.next_write();
+  peer.close();
+  while (!last.is_done()) {
+    ASSERT_TRUE(is_woken(b));
+    b.process();
+  }
+  EXPECT_THROW(last.get(), lci::peer_failure_error);
+}
+
 int threads_now() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -85,6 +85,31 @@ TEST(peers, one_closes__the_other_learns_why) {
   EXPECT_EQ(waiting.note().tag, 3u);
 }
 
+// By shared memory what was done is there; a network may lose what it has not delivered.
+TEST(peers, one_leaves__what_it_has_told_is_there) {
+  if (std::getenv("LCI_TEST_PROVIDER") != nullptr) GTEST_SKIP() << "of shared memory";
+  both_ends e;
+  e.connect();
+  std::uint8_t byte = 1;
+  lci::memory memory(&byte, 1);
+  const lci::transfer first = e.a.write(memory.view(), memory.remote(), true);
+  ASSERT_TRUE(e.run_both(first));
+  // As many as there is room for.
+  int done = 1;
+  for (; done < 1000; ++done) {
+    const lci::transfer one = e.a.write(memory.view(), memory.remote(), true);
+    for (int i = 0; i < 100 && !one.is_done(); ++i) e.a.process();
+    if (!one.is_done()) break;
+  }
+  e.a.close();
+  ASSERT_TRUE(run({&e.b}, [&] { return e.b.peers().empty(); }));
+  lci::notification note;
+  int got = 0;
+  while (got < done && e.b.wait_for_write(0, &note)) ++got;
+  EXPECT_EQ(got, done);
+  RecordProperty("notifications", done);
+}
+
 TEST(peers, the_listener_closes__waits_end) {
   both_ends e;
   e.connect();
@@ -94,6 +119,49 @@ TEST(peers, the_listener_closes__waits_end) {
   EXPECT_THROW(waiting.get(), lci::peer_failure_error);
   EXPECT_THROW(e.b.wait_for_write(), lci::peer_failure_error);
   EXPECT_THROW(e.b.wait_connected(), lci::peer_failure_error);
+}
+
+TEST(peers, a_closed_transport_lets_nobody_in) {
+  lci::transport a(usual()), b(usual()), c(usual());
+  const std::string url = a.bind();
+  b.connect(url);
+  c.connect(url);
+  for (int i = 0; i < 3; ++i) b.process(), a.process();  // in set-up
+  a.close();
+  lci::transport late(usual());
+  late.connect(url);
+  ASSERT_TRUE(run({&a, &b, &c, &late},
+                  [&] { return b.peers().empty() && c.peers().empty() && late.peers().empty(); }));
+  EXPECT_TRUE(a.peers().empty());
+  EXPECT_FALSE(a.accept().is_valid());
+}
+
+TEST(peers, closed_before_it_came__is_not_revived) {
+  lci::transport a(usual()), b(usual());
+  std::uint8_t byte = 1;
+  lci::memory memory(&byte, 1);
+  const lci::transfer waiting = a.write(memory.view(), memory.remote());
+  lci::transport::peer first = a.peers().front();
+  first.close();
+  EXPECT_THROW(waiting.get(), lci::peer_failure_error);
+  lci::transport::peer second = a.connect(b.bind());
+  ASSERT_TRUE(run({&a, &b}, [&] { return a.connected() && b.connected(); }));
+  EXPECT_EQ(second.why_closed(), "");
+  EXPECT_NE(first.why_closed(), "");
+}
+
+TEST(peers, kept_beyond_their_transport) {
+  lci::transport::peer of_caller, of_listener;
+  {
+    both_ends e;
+    e.connect();
+    of_listener = e.a.accept();
+    of_caller = e.b.peers().front();
+    e.a.close();
+    ASSERT_TRUE(run({&e.b}, [&] { return e.b.peers().empty(); }));
+  }
+  EXPECT_FALSE(of_caller.connected());
+  EXPECT_THROW(of_listener.close(), lci::peer_failure_error);
 }
 
 TEST(peers, wrong_secret__is_refused) {
@@ -106,6 +174,24 @@ TEST(peers, wrong_secret__is_refused) {
   EXPECT_THROW(b.wait_connected(), std::runtime_error);
   EXPECT_NE(peer.why_closed(), "");
   EXPECT_TRUE(a.peers().empty());
+}
+
+// A listener goes on waiting for others; its own call is over all the same.
+TEST(peers, wrong_secret__a_listener_learns_it_too) {
+  lci::transport a(usual()), b(usual());
+  b.bind();
+  std::string url = a.bind();
+  const std::size_t key = url.find("k=") + 2;
+  url[key] = url[key] == '0' ? '1' : '0';
+  b.connect(url);
+  ASSERT_TRUE(run({&a, &b}, [&] { return b.peers().empty(); }));
+  EXPECT_THROW(b.wait_connected(1), std::runtime_error);
+  // A new call counts.
+  url[key] = url[key] == '0' ? '1' : '0';
+  lci::transport again(usual());
+  b.connect(again.bind());
+  ASSERT_TRUE(run({&again, &b}, [&] { return again.connected() && b.connected(); }));
+  EXPECT_TRUE(b.wait_connected(1));
 }
 
 TEST(peers, progress_thread__nobody_else_moves_it) {

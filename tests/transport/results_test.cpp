@@ -29,6 +29,51 @@ TEST(results, posted_before_connected) {
   EXPECT_EQ(e.note_of(e.b).tag, 1u);
 }
 
+TEST(results, callbacks__one_that_throws_stops_no_other) {
+  lci::transport a(usual());
+  a.bind();
+  int called = 0;
+  const lci::transfer first = a.next_write(), second = a.next_write();
+  for (const lci::transfer* one : {&first, &second}) {
+    one->on_done([&](std::exception_ptr) {
+      ++called;
+      throw std::logic_error("of a callback");
+    });
+  }
+  EXPECT_THROW(a.close(), std::logic_error);
+  EXPECT_EQ(called, 2);
+}
+
+TEST(results, callbacks__the_transport_ends_in_one) {
+  for (const bool with_thread : {false, true}) {
+    lci::transport_options options = usual();
+    options.progress_thread = with_thread;
+    auto a = std::make_unique<lci::transport>(options);
+    lci::transport b(usual());
+    const lci::transfer waiting = a->next_write();
+    std::promise<void> has_ended;
+    waiting.on_done([&](std::exception_ptr) {
+      a.reset();
+      has_ended.set_value();
+    });
+    b.connect(a->bind());
+    std::uint8_t byte = 1;
+    lci::memory memory(&byte, 1);
+    const lci::transfer told = b.write(memory.view(), memory.remote(), true);
+    if (with_thread) {
+      ASSERT_TRUE(b.wait_connected(60));
+      told.wait();
+      has_ended.get_future().get();
+    } else {
+      for (int i = 0; i < 1'000'000 && a != nullptr; ++i) {
+        a->process();
+        b.process();
+      }
+      ASSERT_EQ(a, nullptr);
+    }
+  }
+}
+
 TEST(results, future_callback_and_comp) {
   both_ends e;
   e.connect();

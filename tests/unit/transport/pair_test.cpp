@@ -20,6 +20,33 @@ using testing::HasSubstr;
 
 class pair_test : public test::room_test {};
 
+// Counts what a pair asks of it.
+struct counting_owner final : pair_owner {
+  const setup_options& options() const noexcept override { return options_; }
+  const global_attr_t& defaults() const noexcept override { return defaults_; }
+  const boot::identity& self() const noexcept override { return self_; }
+  clock::time_point now() const noexcept override { return clock::now(); }
+  void watch(pair&, int, bool) override { ++calls; }
+  void unwatch(int) noexcept override { ++calls; }
+  void is_settled(pair&) noexcept override { ++settled; }
+  void forget(pair&) noexcept override { ++calls; }
+  setup_options options_;
+  global_attr_t defaults_;
+  boot::identity self_;
+  int calls = 0, settled = 0;
+};
+
+// Its owner may have ended by then, or be in use by another thread.
+TEST_F(pair_test, closed__its_owner_is_left_alone) {
+  counting_owner owner;
+  auto one = std::make_shared<pair>(static_cast<pair_owner&>(owner), pair_name{"peer", 1});
+  one->close();
+  EXPECT_EQ(owner.settled, 1);
+  one.reset();
+  EXPECT_EQ(owner.calls, 0);
+  EXPECT_EQ(owner.settled, 1);
+}
+
 TEST_F(pair_test, tell__in_order_both_ways_up_to_the_largest) {
   ends e;
   e.connect();
