@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "lci/base/address_space.hpp"
+#include "lci/collective.hpp"
 #include "lci/errors.hpp"
 #include "lci/mem/memory_domain.hpp"
 
