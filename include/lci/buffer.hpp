@@ -186,11 +186,12 @@ class LCI_PUBLIC buffer {
   /// Ends that thread.
   static void stop_serving() noexcept;
 
+  buffer(const buffer&) = delete;             ///< there is one owner
+  buffer& operator=(const buffer&) = delete;  ///< there is one owner
+
  private:
   friend class buffer_pool;
   buffer(std::shared_ptr<detail::buffer_memory> memory, size_t offset, size_t size) noexcept;
-  buffer(const buffer&) = delete;
-  buffer& operator=(const buffer&) = delete;
 
   // In this order: a handle ends before its block returns to a pool, and that before the memory.
   std::shared_ptr<detail::buffer_memory> memory_;
@@ -226,9 +227,10 @@ class LCI_PUBLIC buffer_copier {
   /// @throws lci::backend_error  a copy failed
   void wait(uint64_t number);
 
+  buffer_copier(const buffer_copier&) = delete;             ///< there is one owner
+  buffer_copier& operator=(const buffer_copier&) = delete;  ///< there is one owner
+
  private:
-  buffer_copier(const buffer_copier&) = delete;
-  buffer_copier& operator=(const buffer_copier&) = delete;
   std::unique_ptr<detail::buffer_copies> copies_;
 };
 
@@ -282,9 +284,10 @@ class LCI_PUBLIC buffer_pool {
   /// @return how many are free
   size_t free_blocks() const;
 
+  buffer_pool(const buffer_pool&) = delete;             ///< there is one owner
+  buffer_pool& operator=(const buffer_pool&) = delete;  ///< there is one owner
+
  private:
-  buffer_pool(const buffer_pool&) = delete;
-  buffer_pool& operator=(const buffer_pool&) = delete;
   buffer whole_;
   size_t block_size_;
   std::shared_ptr<detail::buffer_blocks> blocks_;

@@ -94,7 +94,7 @@ class LCI_PUBLIC transfer {
   std::future<void> future() const {
     std::shared_ptr<std::promise<void>> promise = std::make_shared<std::promise<void>>();
     std::future<void> result = promise->get_future();
-    on_done([promise](std::exception_ptr problem) {
+    on_done([promise](const std::exception_ptr& problem) {
       if (problem)
         promise->set_exception(problem);
       else

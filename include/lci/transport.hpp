@@ -151,9 +151,10 @@ class LCI_PUBLIC transport {
   /// @return several lines
   std::string describe();
 
+  transport(const transport&) = delete;             ///< there is one owner
+  transport& operator=(const transport&) = delete;  ///< there is one owner
+
  private:
-  transport(const transport&);             // not implemented
-  transport& operator=(const transport&);  // not implemented
   std::shared_ptr<transports::core> core_;
 };
 

@@ -183,9 +183,10 @@ class LCI_PUBLIC memory {
   /// answered within one second is cut off
   bool revoke_and_wait(double limit_s);
 
+  memory(const memory&) = delete;             ///< there is one owner
+  memory& operator=(const memory&) = delete;  ///< there is one owner
+
  private:
-  memory(const memory&);             // not implemented: it names one registration
-  memory& operator=(const memory&);  // not implemented
   memory_view view_at(size_t offset, size_t length) const;
   memory_view view_of(const void* pointer, size_t length) const;
   std::shared_ptr<transports::memory_state> state_;

@@ -28,7 +28,7 @@ std::unique_ptr<T> take_out(std::vector<std::unique_ptr<T>>& list, const T& one)
 // the process ends, and checkers find it.
 struct left_behind {
   block what;
-  void* before;
+  void* before = nullptr;
 };
 struct left_behind_list {
   base::spinlock lock;  // runtimes may end at the same time
@@ -37,10 +37,11 @@ void leave(block&& one) noexcept {
   static left_behind_list list;
   const std::lock_guard lock(list.lock);
   void*& all = runtime::global().left_behind;
-  if (auto* const made = new (std::nothrow) left_behind{std::move(one), all}; made != nullptr)
-    all = made;
-  else
-    one.forget();
+  auto* const made = new (std::nothrow) left_behind;
+  if (made == nullptr) return one.forget();
+  made->what = std::move(one);
+  made->before = all;
+  all = made;
 }
 
 side* side_of(const runtime_impl_t& runtime) noexcept {

@@ -185,7 +185,7 @@ std::shared_ptr<pair> hub::connect(const std::string& text) {
   const std::uint32_t number = std::max(with.called, with.over) + 1;
   with.called = number;
   if (pair* const there = find({to.id, number}); there != nullptr) {  // it has called us first
-    const std::shared_ptr<pair> found = there->shared_from_this();
+    std::shared_ptr<pair> found = there->shared_from_this();
     callers_.erase(found.get());
     std::erase(accepted_, found);
     return found;
@@ -206,7 +206,7 @@ std::shared_ptr<pair> hub::make_pair(const pair_name& name) {
 
 std::shared_ptr<pair> hub::accepted() {
   if (accepted_.empty()) return nullptr;
-  const std::shared_ptr<pair> out = std::move(accepted_.front());
+  std::shared_ptr<pair> out = std::move(accepted_.front());
   accepted_.pop_front();
   return out;
 }

@@ -64,7 +64,7 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
   if (state_ == state::closed) return;
   state_ = state::closed;
   why_ = why;
-  problem_ = problem;
+  problem_ = std::move(problem);
   log::info("transport", "peer %d: closed: %s", number_, why.c_str());
   const auto lost = std::make_exception_ptr(
       peer_failure_error(number_, "peer " + std::to_string(number_) + " is lost: " + why));

@@ -122,14 +122,19 @@ link::step link::post_piece(operation& op, const operation::piece& piece, bool w
                  .mr(local->mr())
                  .user_context(one.get())();
   }
-  if (!status.is_posted()) spare_ = std::move(one);
-  if (status.is_retry()) return step::later;
+  if (status.is_retry()) {
+    spare_ = std::move(one);
+    return step::later;
+  }
   ++op.next;
   if (with_note) {
     op.has_notified = true;
     bell_.sent_note();
   }
-  if (status.is_done()) return step::posted;
+  if (status.is_done()) {
+    spare_ = std::move(one);
+    return step::posted;
+  }
   *one = {op.shared_from_this(), local, piece.key, 0, false};
   if (piece.is_write) one->write = order_.begin();
   ++piece.key->uses;
@@ -150,13 +155,16 @@ bool link::post_notes() {
             .tag(op->tag)
             .comp_semantic(is_near_ ? comp_semantic_t::memory : comp_semantic_t::network)
             .user_context(one.get())();
-    if (!status.is_posted()) spare_ = std::move(one);
-    if (status.is_retry()) break;
+    if (status.is_retry()) {
+      spare_ = std::move(one);
+      break;
+    }
     any = true;
     unnotified_.pop_front();
     op->has_notified = true;
     bell_.sent_note();
     if (status.is_done()) {
+      spare_ = std::move(one);
       if (op->under_way == 0) finish(op);
     } else {
       *one = {op, nullptr, nullptr, 0, true};
@@ -187,6 +195,8 @@ void link::complete(flight& one) {
 
 // Nothing of it is under way, nor will be.
 void link::finish(const std::shared_ptr<operation>& op) {
+  // It may be named by a list that it is taken out of.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::shared_ptr<operation> held = op;
   under_way_.erase(held.get());
   if (std::exchange(held->is_counted, false)) bell_.end();
@@ -197,6 +207,8 @@ void link::finish(const std::shared_ptr<operation>& op) {
 
 // Ends an operation that is not complete; what lci has of it goes on.
 void link::drop(const std::shared_ptr<operation>& op, std::exception_ptr problem) {
+  // It may be named by a list that it is taken out of.
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::shared_ptr<operation> held = op;
   held->is_stopped = true;
   std::erase(queue_, held);

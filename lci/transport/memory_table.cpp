@@ -30,8 +30,7 @@ bool memory_state::contains(const void* at, std::size_t length) const noexcept {
 }
 
 memory_view memory_state::view_of(void* data, std::size_t size) const {
-  auto self = std::const_pointer_cast<memory_state>(shared_from_this());
-  return memory_view(data, size, std::move(self));
+  return memory_view(data, size, std::const_pointer_cast<memory_state>(shared_from_this()));
 }
 
 std::string memory_state::give_key(const key_options& options) {

@@ -58,7 +58,7 @@ void transfer::signal(comp_t comp, void* user_context) const {
   status.user_context = user_context;
   // The operation keeps the function, and must not keep itself.
   const std::weak_ptr<transports::operation> held = op_;
-  on_done([=](std::exception_ptr problem) mutable {
+  on_done([=](const std::exception_ptr& problem) mutable {
     if (problem != nullptr) status.error = errorcode_t::fatal;
     if (const auto one = held.lock()) status.tag = one->tag;
     comp::signal(comp.p_impl, status);
