@@ -186,8 +186,10 @@ class LCI_PUBLIC buffer {
   /// Ends that thread.
   static void stop_serving() noexcept;
 
-  buffer(const buffer&) = delete;             ///< there is one owner
-  buffer& operator=(const buffer&) = delete;  ///< there is one owner
+  buffer(const buffer&) = delete;  ///< there is one owner
+  /// Deleted: there is one owner.
+  /// @return  never
+  buffer& operator=(const buffer&) = delete;
 
  private:
   friend class buffer_pool;
@@ -227,8 +229,10 @@ class LCI_PUBLIC buffer_copier {
   /// @throws lci::backend_error  a copy failed
   void wait(uint64_t number);
 
-  buffer_copier(const buffer_copier&) = delete;             ///< there is one owner
-  buffer_copier& operator=(const buffer_copier&) = delete;  ///< there is one owner
+  buffer_copier(const buffer_copier&) = delete;  ///< there is one owner
+  /// Deleted: there is one owner.
+  /// @return  never
+  buffer_copier& operator=(const buffer_copier&) = delete;
 
  private:
   std::unique_ptr<detail::buffer_copies> copies_;
@@ -284,8 +288,10 @@ class LCI_PUBLIC buffer_pool {
   /// @return how many are free
   size_t free_blocks() const;
 
-  buffer_pool(const buffer_pool&) = delete;             ///< there is one owner
-  buffer_pool& operator=(const buffer_pool&) = delete;  ///< there is one owner
+  buffer_pool(const buffer_pool&) = delete;  ///< there is one owner
+  /// Deleted: there is one owner.
+  /// @return  never
+  buffer_pool& operator=(const buffer_pool&) = delete;
 
  private:
   buffer whole_;

@@ -151,8 +151,10 @@ class LCI_PUBLIC transport {
   /// @return several lines
   std::string describe();
 
-  transport(const transport&) = delete;             ///< there is one owner
-  transport& operator=(const transport&) = delete;  ///< there is one owner
+  transport(const transport&) = delete;  ///< there is one owner
+  /// Deleted: there is one owner.
+  /// @return  never
+  transport& operator=(const transport&) = delete;
 
  private:
   std::shared_ptr<transports::core> core_;

@@ -183,8 +183,10 @@ class LCI_PUBLIC memory {
   /// answered within one second is cut off
   bool revoke_and_wait(double limit_s);
 
-  memory(const memory&) = delete;             ///< there is one owner
-  memory& operator=(const memory&) = delete;  ///< there is one owner
+  memory(const memory&) = delete;  ///< there is one owner
+  /// Deleted: there is one owner.
+  /// @return  never
+  memory& operator=(const memory&) = delete;
 
  private:
   memory_view view_at(size_t offset, size_t length) const;
