@@ -26,6 +26,15 @@ inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* h
   return errorcode_t::done;
 }
 
+// The whole of a put that fits a slot, once the lane may take it.
+inline void write_put(tx_lane& lane, slot& s, const put_record& where, const void* data,
+                      std::size_t size, const std::uint32_t* imm) noexcept {
+  std::memcpy(s.data, &where, sizeof(where));
+  copy_small(s.data + sizeof(where), data, size);
+  lane.publish(s, {imm != nullptr ? *imm : 0, static_cast<std::uint16_t>(sizeof(where) + size),
+                   slot_kind::put, imm != nullptr ? HAS_IMM : std::uint8_t{0}});
+}
+
 }  // namespace
 
 endpoint::endpoint(connections& peers, device_queues& queues) noexcept
@@ -115,11 +124,8 @@ errorcode_t endpoint::put_inline(const net::small_put& what) noexcept {
   if (lane->is_closed.load(std::memory_order_relaxed) != 0 || !s.is_free() ||
       !out_.begin_put(what.rank, *lane)) [[unlikely]]
     return errorcode_t::retry;
-  const put_record r{what.remote.slot, what.remote.generation, what.offset};
-  std::memcpy(s.data, &r, sizeof(r));
-  copy_small(s.data + sizeof(r), what.data, what.size);
-  lane->publish(s, {what.imm, static_cast<std::uint16_t>(sizeof(r) + what.size), slot_kind::put,
-                    what.has_imm ? HAS_IMM : std::uint8_t{0}});
+  write_put(*lane, s, {what.remote.slot, what.remote.generation, what.offset}, what.data, what.size,
+            what.has_imm ? &what.imm : nullptr);
   return errorcode_t::done;
 }
 
@@ -223,13 +229,8 @@ errorcode_t endpoint::put_in_slot(bulk_stream::kind what, const net::net_op& op)
   // A second lane is being opened: next time this goes another way.
   if (!out_.begin_put(op.rank, *lane)) [[unlikely]]
     return errorcode_t::retry_lock;
-  const put_record r{op.remote.slot, op.remote.generation, op.remote_offset};
-  std::byte* to = lane->next().data;
-  std::memcpy(to, &r, sizeof(r));
-  copy_small(to + sizeof(r), op.buffer, op.size);
-  const bool has_imm = what == bulk_stream::kind::put_imm;
-  lane->publish({has_imm ? op.imm : 0, static_cast<std::uint16_t>(sizeof(r) + op.size),
-                 slot_kind::put, has_imm ? HAS_IMM : std::uint8_t{0}});
+  write_put(*lane, lane->next(), {op.remote.slot, op.remote.generation, op.remote_offset},
+            op.buffer, op.size, what == bulk_stream::kind::put_imm ? &op.imm : nullptr);
   return errorcode_t::done;
 }
 

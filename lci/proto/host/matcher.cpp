@@ -35,8 +35,20 @@ LCI_COLD void send_to_device(host_context& host, receive& to, const status_t& st
   }
 }
 
-// A receive and the bytes for it, which lie in `filed` if the message had to wait. What both held
-// is home before the user's code runs, which may need it.
+// The bytes are in the buffer. `filed`: the message, if it had to wait; what both held is home
+// before the user's code runs, which may need it.
+inline void conclude(host_context& host, receive& to, const status_t& status,
+                     message* filed) noexcept {
+  const std::uint32_t thread = base::thread_id();
+  comp_impl_t* const comp = to.user.comp;
+  const std::uint32_t serial = to.user.serial;
+  to.host->open_receives.add(-1, thread);
+  host.common.receives.put(&to, thread);
+  if (filed != nullptr) give_back(host, *filed);
+  host.engine.signals.signal_given(comp, serial, status, true, news::receive);
+}
+
+// A receive and the bytes for it, which lie in `filed` if the message had to wait.
 void complete(host_context& host, receive& to, const status_t& status, const std::byte* data,
               message* filed) noexcept {
   if (to.kind != mem::mem_kind::host && status.size != 0) [[unlikely]] {
@@ -48,13 +60,7 @@ void complete(host_context& host, receive& to, const status_t& status, const std
   } else {
     base::copy_small(status.buffer, data, status.size);
   }
-  comp_impl_t* const comp = to.user.comp;
-  const std::uint32_t serial = to.user.serial;
-  host_context& counted = *to.host;
-  host.common.receives.put(&to);
-  if (filed != nullptr) give_back(host, *filed);
-  counted.open_receives.add(-1);
-  host.engine.signals.signal_given(comp, serial, status, true, news::receive);
+  conclude(host, to, status, filed);
 }
 
 // True for nearly every receive: the bytes are copied, and its object is told.
@@ -66,16 +72,10 @@ inline bool is_ready_for(const receive& to, std::size_t size) noexcept {
 // complete() for such a receive.
 inline void complete_early(host_context& host, receive& to, const match::match_key& key,
                            const std::byte* data) noexcept {
-  const user_side& user = to.user;
-  base::copy_small(user.status.buffer, data, key.size);
-  const std::uint32_t thread = base::thread_id();
-  comp_impl_t* const comp = user.comp;
-  const std::uint32_t serial = user.serial;
-  const status_t status =
-      arrival_status(key.rank, key.tag, user.status.buffer, key.size, user.status.user_context);
-  to.host->open_receives.add(-1, thread);
-  host.common.receives.put(&to, thread);
-  host.engine.signals.signal_given(comp, serial, status, true, news::receive);
+  const status_t& asked = to.user.status;
+  base::copy_small(asked.buffer, data, key.size);
+  conclude(host, to, arrival_status(key.rank, key.tag, asked.buffer, key.size, asked.user_context),
+           nullptr);
 }
 
 // A receive that is too small is used up by its error.
