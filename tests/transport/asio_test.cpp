@@ -1,7 +1,7 @@
 // A transport in a loop of asio: its descriptor is watched, and process() is called when it fires.
 #include <asio.hpp>
 
-#include "both_ends.hpp"
+#include "loop_ping_pong.hpp"
 
 namespace transport_test {
 namespace {
@@ -26,26 +26,10 @@ TEST(asio, ping_pong_in_one_loop) {
   asio::io_context loop;
   both_ends e;
   watched a(loop, e.a), b(loop, e.b);
-  std::vector<std::uint8_t> here = pattern(100000, 3), there(100000);
-  lci::memory source(here.data(), here.size()), target(there.data(), there.size());
-  e.b.connect(e.a.bind());
-  int left = 1000;
-  std::function<void(std::exception_ptr)> ping, pong;
-  ping = [&](std::exception_ptr problem) {
-    EXPECT_EQ(problem, nullptr);
-    if (--left == 0) return loop.stop();
-    e.b.next_write().on_done(pong);
-    e.a.write(source.view(), target.remote(), true);
-  };
-  pong = [&](std::exception_ptr problem) {
-    EXPECT_EQ(problem, nullptr);
-    e.a.next_write().on_done(ping);
-    e.b.write(target.view(), source.remote(), true);
-  };
-  ping(nullptr);
+  loop_ping_pong game(e, 100000, [&] { loop.stop(); });
+  game.start();
   loop.run();
-  EXPECT_EQ(left, 0);
-  EXPECT_EQ(there, here);
+  game.expect_done();
 }
 
 }  // namespace

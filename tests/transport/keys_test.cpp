@@ -119,10 +119,22 @@ TEST_F(keys, end_in_time) {
   EXPECT_TRUE(was_refused(remote, "time is over"));
 }
 
+// Of transfers that have all ended.
+int count_refused(const std::vector<lci::transfer>& all) {
+  int refused = 0;
+  for (const lci::transfer& one : all) {
+    try {
+      one.get();
+    } catch (const lci::argument_error&) {
+      ++refused;
+    }
+  }
+  return refused;
+}
+
 TEST_F(keys, out_of_range__nothing_is_written) {
   std::mt19937_64 random(1);
   const lci::remote_buffer good = target.remote();
-  int refused = 0;
   const int rounds = 10000;
   std::vector<lci::transfer> all;
   for (int i = 0; i < rounds; ++i) {
@@ -133,14 +145,7 @@ TEST_F(keys, out_of_range__nothing_is_written) {
     all.push_back(a.write(local.view(0, size), lci::remote_buffer(address, size, good.key())));
   }
   ASSERT_TRUE(run_both(all.back()));
-  for (const lci::transfer& one : all) {
-    try {
-      one.get();
-    } catch (const lci::argument_error&) {
-      ++refused;
-    }
-  }
-  EXPECT_EQ(refused, rounds);
+  EXPECT_EQ(count_refused(all), rounds);
   EXPECT_EQ(there, std::vector<std::uint8_t>(4096));
   EXPECT_EQ(write(good), nullptr);
 }
@@ -162,13 +167,7 @@ TEST_F(keys, forged__none_is_accepted) {
     all.push_back(a.write(local.view(0, 8), lci::remote_buffer(target.remote().address(), 8, bad)));
     if (all.size() == 1000) {
       ASSERT_TRUE(run_both(all.back()));
-      for (const lci::transfer& one : all) {
-        try {
-          one.get();
-        } catch (const lci::argument_error&) {
-          ++refused;
-        }
-      }
+      refused += count_refused(all);
       all.clear();
     }
   }

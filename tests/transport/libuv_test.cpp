@@ -1,7 +1,7 @@
 // A transport in a loop of libuv.
 #include <uv.h>
 
-#include "both_ends.hpp"
+#include "loop_ping_pong.hpp"
 
 namespace transport_test {
 namespace {
@@ -19,26 +19,10 @@ TEST(libuv, ping_pong_in_one_loop) {
       static_cast<lci::transport*>(poll->data)->process();
     });
   }
-  std::vector<std::uint8_t> here = pattern(1000, 3), there(1000);
-  lci::memory source(here.data(), here.size()), target(there.data(), there.size());
-  e.b.connect(e.a.bind());
-  int left = 1000;
-  std::function<void(std::exception_ptr)> ping, pong;
-  ping = [&](std::exception_ptr problem) {
-    EXPECT_EQ(problem, nullptr);
-    if (--left == 0) return uv_stop(&loop);
-    e.b.next_write().on_done(pong);
-    e.a.write(source.view(), target.remote(), true);
-  };
-  pong = [&](std::exception_ptr problem) {
-    EXPECT_EQ(problem, nullptr);
-    e.a.next_write().on_done(ping);
-    e.b.write(target.view(), source.remote(), true);
-  };
-  ping(nullptr);
+  loop_ping_pong game(e, 1000, [&] { uv_stop(&loop); });
+  game.start();
   uv_run(&loop, UV_RUN_DEFAULT);
-  EXPECT_EQ(left, 0);
-  EXPECT_EQ(there, here);
+  game.expect_done();
   for (uv_poll_t& one : polls) uv_close(reinterpret_cast<uv_handle_t*>(&one), nullptr);
   uv_run(&loop, UV_RUN_DEFAULT);
   EXPECT_EQ(uv_loop_close(&loop), 0);
