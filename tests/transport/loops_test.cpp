@@ -2,9 +2,9 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <cstdlib>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <random>
