@@ -183,7 +183,7 @@ int threads_now() {
 }
 
 // As many as descriptors allow, at most 1000; the limit is raised as far as the system lets us.
-// Over libfabric each takes some 24 MB, so there are few.
+// Over libfabric each takes some 165 MB, so there are few.
 int most_transports() {
   if (std::getenv("LCI_TEST_PROVIDER") != nullptr) return 20;
   rlimit limit{};
