@@ -220,6 +220,7 @@ pair* hub::find(const pair_name& name) noexcept {
 
 void hub::is_settled(pair& one) noexcept {
   under_way_.erase({one.due(), &one});
+  set_timer();
   const auto found = callers_.find(&one);
   if (one.now() == pair::state::connected) {
     if (found == callers_.end()) return;
@@ -236,6 +237,7 @@ void hub::is_settled(pair& one) noexcept {
 
 void hub::forget(pair& one) noexcept {
   under_way_.erase({one.due(), &one});
+  set_timer();
   const auto with = peers_.find(one.name().peer);
   if (with == peers_.end()) return;
   const auto found = with->second.pairs.find(one.name().number);
@@ -320,7 +322,7 @@ void hub::pause(std::optional<clock::time_point> until) {
 void hub::serve_stranger(int fd) {
   std::optional<strangers::guest> guest = strangers_.serve(fd, invitations_.keys());
   if (paused_until_ && strangers_.size() < strangers::MOST) pause(std::nullopt);
-  if (!guest) return;
+  if (!guest) return set_timer();  // it may be gone
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   welcome(std::move(*guest));
 }
@@ -368,20 +370,23 @@ void hub::look_at_time() {
   set_timer();
 }
 
-// Rings when the first of those who are not there yet runs out of time.
-void hub::set_timer() {
+// Rings when the first of those who are not there yet runs out of time; a hub where none is under
+// way wakes nobody.
+void hub::set_timer() noexcept {
   std::optional<clock::time_point> next = strangers_.next_due();
   if (!under_way_.empty() && (!next || under_way_.begin()->first < *next))
     next = under_way_.begin()->first;
   if (paused_until_ && (!next || *paused_until_ < *next)) next = paused_until_;
-  if (!next || (timer_at_ && *timer_at_ <= *next)) return;
+  if (next == timer_at_) return;
   timer_at_ = next;
-  const auto left = std::max(clock::duration(std::chrono::milliseconds(1)), *next - now());
-  const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
-  itimerspec spec{};
-  spec.it_value.tv_sec = whole.count();
-  spec.it_value.tv_nsec =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(left - whole).count();
+  itimerspec spec{};  // off
+  if (next) {
+    const auto left = std::max(clock::duration(std::chrono::milliseconds(1)), *next - now());
+    const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
+    spec.it_value.tv_sec = whole.count();
+    spec.it_value.tv_nsec =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(left - whole).count();
+  }
   ::timerfd_settime(timer_.get(), 0, &spec, nullptr);
 }
 

@@ -89,7 +89,7 @@ class hub final : private pair_owner {
   void serve_stranger(int fd);
   void welcome(strangers::guest&& guest);
   void look_at_time();
-  void set_timer();
+  void set_timer() noexcept;
   pair* find(const pair_name& name) noexcept;
 
   const setup_options options_;
