@@ -57,9 +57,9 @@ TEST(results, callbacks__the_transport_ends_in_one) {
       has_ended.set_value();
     });
     b.connect(a->bind());
-    std::uint8_t byte = 1;
-    lci::memory memory(&byte, 1);
-    const lci::transfer told = b.write(memory.view(), memory.remote(), true);
+    std::uint8_t byte = 1, there = 0;
+    lci::memory source(&byte, 1), target(&there, 1);
+    const lci::transfer told = b.write(source.view(), target.remote(), true);
     if (with_thread) {
       ASSERT_TRUE(b.wait_connected(60));
       told.wait();
