@@ -11,7 +11,7 @@ LCI_COLD void lock_bias::move() noexcept {
   thread_id();  // a thread's very first visit
   const std::lock_guard guard(moving_);
   if (is_over()) return;
-  while (moves_ <= MOVES && detail::thread_record_tls != nullptr) {
+  while (moves_ <= most_moves_ && detail::thread_record_tls != nullptr) {
     if (!owner_.seize()) continue;  // the other one is inside, perhaps without a processor
     ++moves_;
     return;

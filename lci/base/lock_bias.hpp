@@ -1,6 +1,6 @@
 // Lets one thread use something without its locks, for as long as no other thread uses it.
 //
-// Whoever uses it enters first. The thread that the bias is towards comes in with plain
+// A user enters first. The thread that the bias is towards comes in with plain
 // instructions (base/owned) and needs no lock. When another thread comes, the bias moves to that
 // one, since programs often set up in one thread and work in another; after MOVES of these it is
 // over for good, and every thread takes the locks. Callers: matching engines. Threads: any. Always
@@ -21,6 +21,9 @@ class lock_bias {
   // The second thread may be the one that works; two that take turns soon have locks, since each
   // move costs every thread of the process a barrier.
   static constexpr std::uint32_t MOVES = 4;
+
+  // moves: a number to use in place of MOVES, for tests.
+  explicit lock_bias(std::uint32_t moves = MOVES) noexcept : most_moves_(moves) {}
 
   // True: the caller is inside, without a lock, until leave_brief(); no other brief visit may begin
   // meanwhile (packets are taken in one). False: the bias is over, and the locks count.
@@ -61,6 +64,7 @@ class lock_bias {
   owned owner_;
   spinlock moving_;          // held by the thread that moves or ends it
   std::uint32_t moves_ = 0;  // under moving_
+  const std::uint32_t most_moves_;
   std::atomic<bool> is_over_{false};
 };
 

@@ -15,7 +15,7 @@
 //
 // While one thread alone uses the engine, it takes no lock on the message path (base/lock_bias);
 // all other paths enter the bias and then take the locks. To close a table is then enough, too:
-// whoever closes it is inside, or finds the bias over.
+// the thread that closes it is inside, or finds the bias over.
 //
 // Always true: for one key, only messages or only receives are filed.
 #pragma once
