@@ -46,7 +46,11 @@ inbox::inbox(connections& peers, int index, bulk_stream& flow) noexcept
       seen_(announce_.load(std::memory_order_relaxed) - 1) {}
 
 LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexcept {
-  if (why == outcome::later) return lane.put_back();
+  if (why == outcome::later) {
+    // It may be long until the next poll that goes on: a fence of the sender waits for the others.
+    lane.put_back();
+    return lane.settle();
+  }
   lane.is_dead = true;
   peers_.count_dropped();
   char text[64];
