@@ -19,6 +19,7 @@ namespace lci::test {
 
 struct fake_ofi_config {
   std::string provider = "fake";
+  std::string also = {};  // a second provider of the same domain, which comes first; empty: none
   std::string domain = "fake0";
   std::string name_prefix = "fake://";  // of endpoints; longer names are longer addresses
   bool has_host_names = false;          // names are addresses of this host, as those of tcp are
