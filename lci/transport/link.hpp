@@ -98,7 +98,7 @@ class link : public std::enable_shared_from_this<link> {
   // Its end has come, and progress() has to see to it; nothing else will call for that.
   bool has_ended() const noexcept {
     return state_ == state::closed || breach_ != nullptr ||
-           (pair_ != nullptr && pair_->now() == pair::state::closed);
+           (pair_ != nullptr && pair_->now() == pair::state::closed && !awaits_last_);
   }
   // A piece that lci has; the context of its completion.
   struct flight {
@@ -134,7 +134,8 @@ class link : public std::enable_shared_from_this<link> {
   void settle_keys();
   bool release_landed();
   static constexpr int MOST_LAST = 1 << 16;  // polls
-  void take_last() noexcept;
+  void tell_last() noexcept;
+  bool take_last() noexcept;
 
   bool post_all();
   enum class step { posted, later, dropped };
@@ -166,6 +167,7 @@ class link : public std::enable_shared_from_this<link> {
   device_t device_;
   rcomp_t own_notes_ = 0, peer_notes_ = 0;  // numbers of the completion objects; 0: not known
   std::uint64_t max_tag_ = 0;               // of a notification that goes with its data
+  bool awaits_last_ = false;                // the peer has left; notifications are on their way
   bool is_near_ = false;                    // done means that nothing is left to do here
   doorbell bell_;
   regions regions_;

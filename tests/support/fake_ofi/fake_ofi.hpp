@@ -40,7 +40,8 @@ struct fake_ofi_config {
   unsigned shuffle = 0;         // seed of the order in which completions come; 0: as they happen
   unsigned late =
       0;  // reads of its queue after which a write is there; later messages are not held
-  std::size_t room = 1024;  // posts that wait at one endpoint
+  unsigned late_messages = 0;  // the same of a message; those behind it wait too
+  std::size_t room = 1024;     // posts that wait at one endpoint
 
   // What LCI_FAKE_OFI says: "data_bytes=4,mr=endpoint+local,again=7".
   static fake_ofi_config from_environment();
