@@ -63,6 +63,9 @@ class link : public std::enable_shared_from_this<link> {
 
   // The key of that text; asked for once connected.
   std::shared_ptr<remote_key> key_of(const std::string& text) { return keys_.find(text); }
+  // The most frequent operation, tried before it is seen by anybody: a few bytes to a peer of this
+  // machine, with a notification. True: it was posted, and most likely is done. False: submit() it.
+  bool write_now(operation& op) noexcept;
   // Takes an operation over. True: others may have ended by it. Throws peer_failure_error: the
   // link has ended.
   bool submit(std::shared_ptr<operation> op);
@@ -138,6 +141,7 @@ class link : public std::enable_shared_from_this<link> {
   bool take_last() noexcept;
 
   bool post_all();
+  static constexpr std::size_t MOST_COPIED = 64;  // bytes of a write that needs no registration
   enum class step { posted, later, dropped };
   step post_next(operation& op);
   step post_piece(operation& op, const operation::piece& piece, bool with_note);
@@ -145,6 +149,7 @@ class link : public std::enable_shared_from_this<link> {
   std::unique_ptr<flight> take_flight();
   void take_off(std::unique_ptr<flight> one);
   bool may_carry_note(const operation& op) const noexcept;
+  bool is_copied(const operation& op, const operation::piece& piece) const noexcept;
   bool post_notes();
   void complete(flight& one);
   void finish(const std::shared_ptr<operation>& op);

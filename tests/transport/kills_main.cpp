@@ -114,6 +114,7 @@ std::string survive(const char* self, lci::transport& one, const std::string& ur
   const pid_t child = start(self, step, url, memory.remote().to_string());
   std::vector<lci::transfer> all;
   bool is_dead = false, was_there = false;
+  std::string wrong;
   for (int quiet = 0; quiet < 20000;) {
     lci::notification note;
     if (one.wait_for_write(0, &note) && note.tag == 1) {
@@ -126,7 +127,11 @@ std::string survive(const char* self, lci::transport& one, const std::string& ur
     }
     const bool did = one.process();
     was_there = was_there || !one.peers().empty();
-    is_dead = is_dead || waitpid(child, nullptr, WNOHANG) == child;
+    int status = 0;
+    if (!is_dead && waitpid(child, &status, WNOHANG) == child) {
+      is_dead = true;
+      if (!WIFSIGNALED(status)) wrong = "it was not killed: it has ended by itself";
+    }
     bool are_done = true;
     for (const lci::transfer& each : all) are_done = are_done && each.is_done();
     if (is_dead && are_done && one.peers().empty() && !did && (was_there || quiet > 10)) break;
@@ -139,8 +144,8 @@ std::string survive(const char* self, lci::transport& one, const std::string& ur
   for (const lci::transfer& each : all)
     if (!each.is_done()) return "a transfer has not ended";
   for (const lci::transfer& each : all)
-    if (std::string wrong = outcome_of(each); !wrong.empty()) return wrong;
-  return "";
+    if (wrong.empty()) wrong = outcome_of(each);
+  return wrong;
 }
 
 }  // namespace
