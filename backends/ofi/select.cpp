@@ -73,11 +73,19 @@ std::size_t place_of(std::string_view provider) {
                                   std::begin(ORDERED));
 }
 
+// tcp;ofi_rxm posts 4096 receives of 16 KiB for each endpoint, whatever it is asked for. Where tcp
+// needs no layer above it (libfabric 1.18 and later) there is no such pool; 1.17 has that provider
+// too, as "net".
+std::size_t place_of(std::string_view provider, const provider_settings& wanted) {
+  if (wanted.is_one_of_many && provider == "net") return place_of("tcp");
+  return place_of(provider);
+}
+
 // The smaller, the better.
-auto grade(const candidate& one) {
+auto grade(const candidate& one, const provider_settings& wanted) {
   const bool is_loopback = one.domain() == "lo";
   const bool is_ipv6 = one.info->addr_format == FI_SOCKADDR_IN6;
-  return std::tuple(!one.why_not.empty(), place_of(one.provider()), is_loopback, is_ipv6);
+  return std::tuple(!one.why_not.empty(), place_of(one.provider(), wanted), is_loopback, is_ipv6);
 }
 
 // What libfabric would open and lci cannot use.
@@ -158,7 +166,7 @@ std::vector<net::card_report> report(const net::fabric_config& config) {
 
 provider_settings settings_of(const net::fabric_config& config) {
   return {config.ofi_provider, config.device_name, config.max_inject_wanted,
-          !mem::find_chosen_device().empty()};
+          !mem::find_chosen_device().empty(), config.is_one_of_many};
 }
 
 std::vector<candidate> survey(const provider_settings& wanted) {
@@ -167,8 +175,9 @@ std::vector<candidate> survey(const provider_settings& wanted) {
     if (wanted.wants_device_memory) add_answers(all, ask, wanted, true);
     add_answers(all, ask, wanted, false);
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const candidate& a, const candidate& b) { return grade(a) < grade(b); });
+  std::stable_sort(all.begin(), all.end(), [&](const candidate& a, const candidate& b) {
+    return grade(a, wanted) < grade(b, wanted);
+  });
   return all;
 }
 

@@ -24,6 +24,7 @@ struct provider_settings {
   std::string domain = {};    // of that name; empty: the best
   std::size_t inject = 0;     // bytes
   bool wants_device_memory = false;
+  bool is_one_of_many = false;  // small queues before old acquaintances
 };
 provider_settings settings_of(const net::fabric_config& config);
 

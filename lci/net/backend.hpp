@@ -338,7 +338,8 @@ struct fabric_config {
   std::string device_name;   // a card of the network; empty: the best
   int local_rank = 0;        // among the processes of this host: equally good cards are dealt out
   std::string ofi_provider;  // a filter, as libfabric takes it; empty: the best
-  int ibv_gid_index = -1;    // -1: choose
+  bool is_one_of_many = false;  // networks of this process: what its queues take counts first
+  int ibv_gid_index = -1;       // -1: choose
   bool ibv_wants_gid = false;
   attr_ibv_odp_strategy_t ibv_odp = attr_ibv_odp_strategy_t::none;
   attr_ibv_prefetch_strategy_t ibv_prefetch = attr_ibv_prefetch_strategy_t::none;

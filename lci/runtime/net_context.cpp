@@ -53,6 +53,7 @@ runtime::network_order net_context_impl_t::order_from(std::vector<std::string> a
   order.regions = &owner.core.regions;
   order.peers = &owner.core.peers;
   order.use_reg_cache = owner.member.defaults->use_reg_cache;
+  order.is_one_of_many = !owner.member.is_job;
   order.key = next_key("address", owner);
   order.allowed = std::move(allowed);
   return order;

@@ -41,6 +41,7 @@ net::fabric_config config_of(const network_order& order, net::address_book& book
   config.regions = order.regions;
   config.peers = order.peers;
   config.use_reg_cache = order.use_reg_cache;
+  config.is_one_of_many = order.is_one_of_many;
   config.gpu_rules = mem::ladder_rules::from_environment(order.attr.use_dmabuf);
   return config;
 }

@@ -46,7 +46,8 @@ struct network_order {
   mem::region_table* regions = nullptr;
   net::peer_table* peers = nullptr;
   bool use_reg_cache = false;
-  std::string key;  // the name of its addresses in the bootstrap, the same on all ranks
+  bool is_one_of_many = false;  // as net::fabric_config
+  std::string key;              // the name of its addresses in the bootstrap, the same on all ranks
   std::vector<std::string> allowed;  // providers by name; empty: all
 };
 

@@ -219,8 +219,8 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
   auto op = std::make_shared<operation>(weak_from_this());
   op->pieces.reserve(all.size());
   for (const request& one : all) {
-    op->pieces.push_back(piece_of(one, what));
-    if (!uses_gpu_ && op->pieces.back().local->kind() != mem::mem_kind::host)
+    const operation::piece& piece = op->pieces.push_back(piece_of(one, what));
+    if (!uses_gpu_ && piece.local->kind() != mem::mem_kind::host)
       throw argument_error(std::string(what) +
                            ": the local view is GPU memory, and use_gpu of the transport is false");
   }
@@ -230,7 +230,7 @@ transfer core::submit(link* given, std::span<const request> all, const char* wha
   std::unique_lock lock(mutex_);
   link& to = given != nullptr ? *given : *only_link_locked();
   for (std::size_t i = 0; i < all.size(); ++i) op->pieces[i].key = to.key_of(all[i].remote.key());
-  if (to.submit(op)) tell_waiters_locked();
+  if (!to.write_now(*op) && to.submit(op)) tell_waiters_locked();
   to.settle();
   if (to.needs_timer()) set_timer_locked({});
   run_calls(lock);

@@ -16,4 +16,10 @@ std::optional<bell> doorbell::to_tell() noexcept {
   return told_;
 }
 
+bell doorbell::last() noexcept {
+  own_.is_under_way = false;
+  own_.heard_turn = peer_.turn;
+  return told_ = own_;
+}
+
 }  // namespace lci::transports

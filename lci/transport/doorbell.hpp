@@ -42,10 +42,14 @@ class doorbell {
   void hear(const bell& from_peer) noexcept { peer_ = from_peer; }
   // What the peer has to be told now; it counts as told.
   std::optional<bell> to_tell() noexcept;
+  // The last thing it is told: what is under way here ends, and so many notifications were sent.
+  bell last() noexcept;
+  // Notifications that the peer has spoken of are on their way.
+  bool is_missing_notes() const noexcept { return received_ < peer_.notes; }
 
   // Whether this side has to poll its device, spinning or by a timer with a short period.
   bool must_poll() const noexcept {
-    return is_under_way() || peer_.is_under_way || received_ < peer_.notes;
+    return is_under_way() || peer_.is_under_way || is_missing_notes();
   }
   // Whether the peer may not have heard yet that this side is asleep: poll now and then.
   bool is_falling_asleep() const noexcept {

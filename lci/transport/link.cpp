@@ -66,6 +66,7 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
   why_ = why;
   problem_ = std::move(problem);
   log::info("transport", "peer %d: closed: %s", number_, why.c_str());
+  if (problem_ == nullptr) tell_last();
   const auto lost = std::make_exception_ptr(
       peer_failure_error(number_, "peer " + std::to_string(number_) + " is lost: " + why));
   std::vector<std::shared_ptr<operation>> all(queue_.begin(), queue_.end());
@@ -99,6 +100,15 @@ void link::tell(const link_message& one) {
       throw backend_error("transport: the peer asks, and does not read the answers");
   } catch (const std::exception&) {
     if (breach_ == nullptr) breach_ = std::current_exception();
+  }
+}
+
+// With how many notifications were sent: the peer takes those that are on their way before it ends.
+void link::tell_last() noexcept {
+  if (pair_ == nullptr || pair_->now() != pair::state::connected) return;
+  try {
+    tell(bell_.last());
+  } catch (const std::exception&) {  // then what has come by then is all that it takes
   }
 }
 
@@ -149,7 +159,10 @@ void link::take(const released& m) {
   released_.push_back(m);
   release_landed();
 }
-void link::take(const bell& m) { bell_.hear(m); }
+void link::take(const bell& m) {
+  bell_.hear(m);
+  pair_->expect_more(bell_.is_missing_notes());
+}
 
 // What the peer has released ends once all that it has written there before has come.
 bool link::release_landed() {
@@ -212,20 +225,26 @@ bool link::progress(time now) {
     }
   }
   if (pair_->now() == pair::state::closed) {
-    if (pair_->problem() == nullptr) take_last();
+    if (pair_->problem() == nullptr && !take_last()) return any;
     end(pair_->problem(), pair_->why());
     any = true;
   }
   return any;
 }
 
-// What a peer wrote before it left, and what is here already, counts.
-void link::take_last() noexcept {
+// What a peer wrote before it left counts. False: more is on its way. True as well: the device says
+// that nothing more comes, or nothing has come for a while (pair_runtime).
+bool link::take_last() noexcept {
   try {
-    for (int i = 0; i < MOST_LAST && poll(); ++i) {
-    }
+    int came = 0;
+    while (came < MOST_LAST && poll()) ++came;
+    if (awaits_last_ && came != 0) pair_->expect_more(bell_.is_missing_notes());
+    awaits_last_ =
+        state_ == state::connected && bell_.is_missing_notes() && !pair_->has_peer_ended();
   } catch (const std::exception&) {  // it has left: end() says so
+    awaits_last_ = false;
   }
+  return !awaits_last_;
 }
 
 link::time link::next_due() const noexcept {

@@ -63,6 +63,9 @@ class link : public std::enable_shared_from_this<link> {
 
   // The key of that text; asked for once connected.
   std::shared_ptr<remote_key> key_of(const std::string& text) { return keys_.find(text); }
+  // The most frequent operation, tried before it is seen by anybody: a few bytes to a peer of this
+  // machine, with a notification. True: it was posted, and most likely is done. False: submit() it.
+  bool write_now(operation& op) noexcept;
   // Takes an operation over. True: others may have ended by it. Throws peer_failure_error: the
   // link has ended.
   bool submit(std::shared_ptr<operation> op);
@@ -98,7 +101,7 @@ class link : public std::enable_shared_from_this<link> {
   // Its end has come, and progress() has to see to it; nothing else will call for that.
   bool has_ended() const noexcept {
     return state_ == state::closed || breach_ != nullptr ||
-           (pair_ != nullptr && pair_->now() == pair::state::closed);
+           (pair_ != nullptr && pair_->now() == pair::state::closed && !awaits_last_);
   }
   // A piece that lci has; the context of its completion.
   struct flight {
@@ -134,9 +137,11 @@ class link : public std::enable_shared_from_this<link> {
   void settle_keys();
   bool release_landed();
   static constexpr int MOST_LAST = 1 << 16;  // polls
-  void take_last() noexcept;
+  void tell_last() noexcept;
+  bool take_last() noexcept;
 
   bool post_all();
+  static constexpr std::size_t MOST_COPIED = 64;  // bytes of a write that needs no registration
   enum class step { posted, later, dropped };
   step post_next(operation& op);
   step post_piece(operation& op, const operation::piece& piece, bool with_note);
@@ -144,6 +149,7 @@ class link : public std::enable_shared_from_this<link> {
   std::unique_ptr<flight> take_flight();
   void take_off(std::unique_ptr<flight> one);
   bool may_carry_note(const operation& op) const noexcept;
+  bool is_copied(const operation& op, const operation::piece& piece) const noexcept;
   bool post_notes();
   void complete(flight& one);
   void finish(const std::shared_ptr<operation>& op);
@@ -166,6 +172,7 @@ class link : public std::enable_shared_from_this<link> {
   device_t device_;
   rcomp_t own_notes_ = 0, peer_notes_ = 0;  // numbers of the completion objects; 0: not known
   std::uint64_t max_tag_ = 0;               // of a notification that goes with its data
+  bool awaits_last_ = false;                // the peer has left; notifications are on their way
   bool is_near_ = false;                    // done means that nothing is left to do here
   doorbell bell_;
   regions regions_;

@@ -8,6 +8,33 @@
 
 namespace lci::transports {
 
+// Near, few bytes are copied by the post, and need no registration.
+bool link::is_copied(const operation& op, const operation::piece& piece) const noexcept {
+  return is_near_ && op.notify && piece.is_write && piece.size <= MOST_COPIED &&
+         piece.local->kind() == mem::mem_kind::host;
+}
+
+bool link::write_now(operation& op) noexcept {
+  if (state_ != state::connected || peer_notes_ == 0 || !queue_.empty() || op.pieces.size() != 1)
+    return false;
+  const operation::piece& piece = op.pieces[0];
+  if (!is_copied(op, piece) || !may_carry_note(op) || op.due != time::max() ||
+      piece.local->has_ended() || piece.key->now() != remote_key::state::good)
+    return false;
+  try {
+    if (!piece.key->refusal_of(piece.address, piece.size, true).empty()) return false;
+    op.of = weak_from_this();
+    if (post_piece(op, piece, true) != step::posted) return false;
+  } catch (const std::exception&) {  // submit() meets it again, and answers it
+    return false;
+  }
+  if (op.under_way == 0)
+    op.end_unseen();
+  else
+    begin(op);
+  return true;
+}
+
 bool link::submit(std::shared_ptr<operation> op) {
   if (state_ == state::closed) throw_ended();
   const bool had_others = !queue_.empty() || !unnotified_.empty();
@@ -24,7 +51,7 @@ bool link::submit(std::shared_ptr<operation> op) {
 }
 
 std::exception_ptr link::refusal(const operation& op, const std::string& why) const {
-  const char* const what = op.pieces.empty() || op.pieces.front().is_write ? "write: " : "read: ";
+  const char* const what = op.pieces.size() == 0 || op.pieces[0].is_write ? "write: " : "read: ";
   return std::make_exception_ptr(argument_error(what + ("peer " + std::to_string(number_)) +
                                                 " refuses the remote buffer: " + why));
 }
@@ -96,7 +123,8 @@ void link::take_off(std::unique_ptr<flight> one) {
 }
 
 link::step link::post_piece(operation& op, const operation::piece& piece, bool with_note) {
-  const std::shared_ptr<region> local = regions_.find(piece.local);
+  const bool has_copy = is_copied(op, piece);
+  const std::shared_ptr<region> local = has_copy ? nullptr : regions_.find(piece.local);
   std::unique_ptr<flight> one = take_flight();
   const int peer = 1 - pair_->me();
   // A write without notification is done when its bytes are there. With one, it may be done
@@ -110,7 +138,7 @@ link::step link::post_piece(operation& op, const operation::piece& piece, bool w
     status = post_put_x(peer, piece.data, piece.size, done, offset, piece.key->rmr())
                  .runtime(runtime_)
                  .device(device_)
-                 .mr(local->mr())
+                 .mr(has_copy ? mr_t() : local->mr())
                  .comp_semantic(when)
                  .remote_comp(with_note ? peer_notes_ : 0)
                  .tag(with_note ? op.tag : 0)

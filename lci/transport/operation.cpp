@@ -17,7 +17,7 @@ void operation::follow(transfer::callback function) {
 
 std::size_t operation::size() const noexcept {
   std::size_t sum = 0;
-  for (const piece& one : pieces) sum += one.size;
+  for (std::size_t i = 0; i < pieces.size(); ++i) sum += pieces[i].size;
   return sum;
 }
 

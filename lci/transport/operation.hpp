@@ -34,6 +34,24 @@ class operation : public std::enable_shared_from_this<operation> {
     bool is_write = true;
   };
 
+  // Most operations have one, which needs no memory of its own.
+  class piece_list {
+   public:
+    void reserve(std::size_t n) { more_.reserve(n > 1 ? n - 1 : 0); }
+    piece& push_back(piece&& one) {
+      if (++size_ == 1) return first_ = std::move(one);
+      return more_.emplace_back(std::move(one));
+    }
+    piece& operator[](std::size_t i) noexcept { return i == 0 ? first_ : more_[i - 1]; }
+    const piece& operator[](std::size_t i) const noexcept { return i == 0 ? first_ : more_[i - 1]; }
+    std::size_t size() const noexcept { return size_; }
+
+   private:
+    piece first_;
+    std::vector<piece> more_;
+    std::size_t size_ = 0;
+  };
+
   explicit operation(std::weak_ptr<core> transport) : transport_(std::move(transport)) {}
 
   bool is_done() const noexcept {
@@ -62,13 +80,19 @@ class operation : public std::enable_shared_from_this<operation> {
     note_ = note;
     end(nullptr, calls);
   }
+  // Of one that nobody else has seen: it was done at once.
+  void end_unseen() noexcept {
+    set_quiet();
+    // edge operation.end: partner is is_done(), whose caller then reads the outcome.
+    is_done_.store(true, std::memory_order_release);
+  }
   void set_quiet() noexcept {
     // edge operation.quiet: partner is is_quiet().
     is_quiet_.store(true, std::memory_order_release);
   }
 
   // Of the transport.
-  std::vector<piece> pieces;
+  piece_list pieces;
   std::size_t next = 0;       // the first piece that was not posted
   std::size_t under_way = 0;  // pieces that lci has and has not completed
   bool is_counted = false;    // by the doorbell

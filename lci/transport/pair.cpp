@@ -374,9 +374,17 @@ void pair::peer_left() {
   drop_socket();
   why_ = "the peer has closed the connection";
   // What it has sent is still on its way, over networks that will say when all is there.
-  runtime_->peer_left();
+  runtime_->peer_left(expects_more_);
   become(step::closed);
 }
+
+void pair::expect_more(bool more) noexcept {
+  expects_more_ = more;
+  if (step_ == step::closed && problem_ == nullptr && runtime_ != nullptr)
+    runtime_->peer_left(more);
+}
+
+bool pair::has_peer_ended() const noexcept { return runtime_->has_peer_ended(); }
 
 void pair::expire() {
   if (now() == state::connecting)

@@ -91,6 +91,11 @@ class pair : public std::enable_shared_from_this<pair> {
     early_bytes_ = 0;
     return std::exchange(early_, {});
   }
+  // Whether the peer has sent more than has come. When it leaves, the networks have a time to bring
+  // that, which begins anew with each call.
+  void expect_more(bool more) noexcept;
+  // No more comes from the peer. Once connected, until close().
+  bool has_peer_ended() const noexcept;
   // Orderly: the peer is told. Frees the runtime. What has not completed is dropped, and its
   // objects are not signalled, as after a death: the class above ends its own operations first.
   void close() noexcept;
@@ -158,6 +163,7 @@ class pair : public std::enable_shared_from_this<pair> {
   // From then on.
   std::optional<control_stream> stream_;
   std::unique_ptr<pair_runtime> runtime_;
+  bool expects_more_ = false;
 };
 
 }  // namespace lci::transports

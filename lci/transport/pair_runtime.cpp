@@ -124,7 +124,12 @@ void pair_runtime::peer_ended(bool orderly, std::string_view why) noexcept {
                               why);
 }
 
-void pair_runtime::leaving::begin() noexcept {
+bool pair_runtime::has_peer_ended() const noexcept {
+  return runtime_->core.peers.has_ended(1 - me_);
+}
+
+void pair_runtime::leaving::begin(bool expects_more) noexcept {
+  expects_more_.store(expects_more, std::memory_order_relaxed);  // a hint to wait, no data behind
   since_.store(base::cpu_ticks() | 1, std::memory_order_relaxed);
   look();
 }
@@ -135,7 +140,9 @@ void pair_runtime::leaving::look() noexcept {
   proto::core& core = of_.runtime_->core;
   const int peer = 1 - of_.me_;
   const bool is_late = base::cpu_ticks() - since > GRACE.count() * base::ticks_per_ms();
-  if (!core.peers.has_ended(peer) && (is_late || core.is_unmet(peer)))
+  // Relaxed: no data behind it.
+  const bool is_unmet = !expects_more_.load(std::memory_order_relaxed) && core.is_unmet(peer);
+  if (!core.peers.has_ended(peer) && (is_late || is_unmet))
     core.peers.report(peer, net::peer_event::leave, "it has closed the connection");
 }
 

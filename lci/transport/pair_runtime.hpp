@@ -45,8 +45,11 @@ class pair_runtime {
   // Operations with the peer end with an error from now on.
   void peer_ended(bool orderly, std::string_view why) noexcept;
   // It has left in an orderly way. What it sent before may be on its way: networks that know the
-  // peer say when all is there, and only if they do not is it said here, later.
-  void peer_left() noexcept { leaving_.begin(); }
+  // peer say when all is there, and only if they do not is it said here, later; at once if the
+  // networks have never met the peer and nothing is expected of it.
+  void peer_left(bool expects_more) noexcept { leaving_.begin(expects_more); }
+  // Nothing more comes from it.
+  bool has_peer_ended() const noexcept;
 
  private:
   // Asked by progress of the device, now and then.
@@ -54,13 +57,14 @@ class pair_runtime {
    public:
     static constexpr std::chrono::milliseconds GRACE{1000};
     explicit leaving(pair_runtime& of) noexcept : of_(of) {}
-    void begin() noexcept;
+    void begin(bool expects_more) noexcept;
     void look() noexcept override;
 
    private:
     pair_runtime& of_;
     // Relaxed: 0: it is here; else when it has left, in cpu_ticks(). Nothing else is said by it.
     std::atomic<std::uint64_t> since_{0};
+    std::atomic<bool> expects_more_{false};  // relaxed: written before since_, by the same thread
   };
   void complete();
 

@@ -85,7 +85,7 @@ TEST(peers, one_closes__the_other_learns_why) {
   EXPECT_EQ(waiting.note().tag, 3u);
 }
 
-// By shared memory what was done is there; a network may lose what it has not delivered.
+// By shared memory what was done is there at once.
 TEST(peers, one_leaves__what_it_has_told_is_there) {
   if (std::getenv("LCI_TEST_PROVIDER") != nullptr) GTEST_SKIP() << "of shared memory";
   both_ends e;
@@ -108,6 +108,34 @@ TEST(peers, one_leaves__what_it_has_told_is_there) {
   while (got < done && e.b.wait_for_write(0, &note)) ++got;
   EXPECT_EQ(got, done);
   RecordProperty("notifications", done);
+}
+
+// Messages behind their writes: done once they are handed over, and on their way for as long as the
+// network likes (transport_late). They come before the end is told.
+TEST(peers, one_leaves__what_is_on_its_way_comes_first) {
+  both_ends e;
+  e.connect();
+  std::uint8_t byte = 1;
+  lci::memory memory(&byte, 1);
+  const std::uint64_t beyond = std::uint64_t{1} << 40;
+  const int count = 20;
+  for (int i = 0; i < count; ++i) {
+    const auto tag = beyond + static_cast<std::uint64_t>(i);
+    const lci::transfer one = e.b.write(memory.view(), memory.remote(), true, tag);
+    ASSERT_TRUE(e.run_both(one));
+  }
+  e.b.close();
+  int got = 0;
+  lci::notification note;
+  ASSERT_TRUE(run({&e.a}, [&] {
+    while (e.a.wait_for_write(0, &note)) {
+      ++got;
+      EXPECT_EQ(note.count, static_cast<std::uint64_t>(got));
+    }
+    return e.a.peers().empty();
+  })) << e.a.describe();
+  while (e.a.wait_for_write(0, &note)) ++got;
+  EXPECT_EQ(got, count);
 }
 
 TEST(peers, the_listener_closes__waits_end) {

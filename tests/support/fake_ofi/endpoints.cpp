@@ -62,6 +62,7 @@ ssize_t post_message(const char* name, fid_ep* face, const void* at, std::size_t
     one.data = *data;
     if (state().config.data_bytes < 8) state().complain("data is wider than what travels");
   }
+  one.wait = state().config.late_messages;
   endpoint_object& from = of(face);
   if (!state().config.completes_early) return hand_over(from, to, std::move(one));
   one.context = nullptr;
@@ -208,6 +209,7 @@ bool step(endpoint_object& at) {
   for (auto next = at.inbox.begin(); next != at.inbox.end(); ++next) {
     if (next->wait != 0) {
       --next->wait;
+      is_blocked |= next->what == item::kind::message;
       continue;
     }
     if (next->what == item::kind::message && is_blocked) continue;

@@ -19,6 +19,7 @@ namespace lci::test {
 
 struct fake_ofi_config {
   std::string provider = "fake";
+  std::string also = {};  // a second provider of the same domain, which comes first; empty: none
   std::string domain = "fake0";
   std::string name_prefix = "fake://";  // of endpoints; longer names are longer addresses
   bool has_host_names = false;          // names are addresses of this host, as those of tcp are
@@ -39,7 +40,8 @@ struct fake_ofi_config {
   unsigned shuffle = 0;         // seed of the order in which completions come; 0: as they happen
   unsigned late =
       0;  // reads of its queue after which a write is there; later messages are not held
-  std::size_t room = 1024;  // posts that wait at one endpoint
+  unsigned late_messages = 0;  // the same of a message; those behind it wait too
+  std::size_t room = 1024;     // posts that wait at one endpoint
 
   // What LCI_FAKE_OFI says: "data_bytes=4,mr=endpoint+local,again=7".
   static fake_ofi_config from_environment();

@@ -156,9 +156,17 @@ int lci_fake_getinfo(std::uint32_t, const char*, const char*, std::uint64_t, con
                      fi_info** out) {
   const std::lock_guard guard(state().lock);
   if (const int code = state().enter("fi_getinfo"); code != 0) return code;
-  if (!can(*hints, state().config)) return -FI_ENODATA;
-  *out = answer(*hints, state().config);
-  return 0;
+  *out = nullptr;
+  lci::test::fake_ofi_config config = state().config;
+  const std::string also = config.also;
+  if (can(*hints, config)) *out = answer(*hints, config);
+  config.provider = also;
+  if (!also.empty() && can(*hints, config)) {
+    fi_info* const first = answer(*hints, config);
+    first->next = *out;
+    *out = first;
+  }
+  return *out != nullptr ? 0 : -FI_ENODATA;
 }
 
 LCI_EXPORT std::uint32_t lci_fake_version() __asm__("fi_version");

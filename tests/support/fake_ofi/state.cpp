@@ -34,6 +34,7 @@ fake_ofi_config fake_ofi_config::from_environment() {
     if (name == "again") out.again = number();
     if (name == "shuffle") out.shuffle = number();
     if (name == "late") out.late = number();
+    if (name == "late_messages") out.late_messages = number();
     if (name == "room") out.room = number();
     if (name == "mr")
       out.mr_mode = (has("local") ? FI_MR_LOCAL : 0) | (has("virtual") ? FI_MR_VIRT_ADDR : 0) |

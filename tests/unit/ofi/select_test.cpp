@@ -36,6 +36,26 @@ TEST_F(select_test, choose__says_why) {
   EXPECT_EQ(why, "device_name says so");
 }
 
+// Two ranks of a job have the provider that jobs have.
+TEST_F(select_test, choose__one_of_many_takes_no_pool) {
+  test::fake_ofi_config config;
+  config.provider = "tcp;ofi_rxm";
+  config.also = "net";
+  fake().reset(config);
+  std::string why;
+  EXPECT_EQ(choose({}, why).provider(), "tcp;ofi_rxm");
+  EXPECT_EQ(choose({.is_one_of_many = true}, why).provider(), "net");
+  EXPECT_EQ(why, "the best of 2");
+  EXPECT_EQ(choose({.provider = "tcp;ofi_rxm", .is_one_of_many = true}, why).provider(),
+            "tcp;ofi_rxm");
+  config.also = "tcp";
+  fake().reset(config);
+  EXPECT_EQ(choose({.is_one_of_many = true}, why).provider(), "tcp");
+  config.also = "verbs;ofi_rxm";
+  fake().reset(config);
+  EXPECT_EQ(choose({.is_one_of_many = true}, why).provider(), "verbs;ofi_rxm");
+}
+
 TEST_F(select_test, choose__refuses_with_what_was_asked_for) {
   expect_in("ofi_provider_name", refusal({.provider = "cxi"}));
   expect_in("device_name is eth7", refusal({.domain = "eth7"}));

@@ -143,6 +143,24 @@ void explore(int to_send, int turns_of_a, int turns_of_b, int back) {
   testing::Test::RecordProperty("worlds", static_cast<int>(all.worlds));
 }
 
+TEST(doorbell, last__says_how_many_notifications_were_sent) {
+  doorbell sender, receiver;
+  receiver.wake();
+  sender.hear(*receiver.to_tell());
+  sender.begin();
+  sender.sent_note();
+  sender.to_tell();
+  EXPECT_FALSE(sender.to_tell()) << "who is awake is told nothing";
+  const bell last = sender.last();
+  EXPECT_FALSE(last.is_under_way);
+  receiver.hear(last);
+  EXPECT_TRUE(receiver.is_missing_notes());
+  EXPECT_TRUE(receiver.must_poll());
+  receiver.received_note();
+  EXPECT_FALSE(receiver.is_missing_notes());
+  EXPECT_FALSE(receiver.must_poll());
+}
+
 TEST(doorbell, every_order__one_sends_and_the_other_turns) { explore(2, 0, 2, 0); }
 TEST(doorbell, every_order__both_send_and_turn) { explore(1, 1, 1, 1); }
 TEST(doorbell, every_order__the_sender_turns_too) { explore(1, 2, 1, 0); }
