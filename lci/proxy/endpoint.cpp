@@ -154,15 +154,17 @@ void endpoint::make_card_queues(std::vector<std::byte>& image) {
   wanted.max_inline = MAX_INLINE;
   wanted.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
   wanted.maps = maps_.get();
+  try {
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+      card_lanes_.push_back(std::make_unique<card_lane>(device_, static_cast<int>(rank), wanted));
+    for (const std::unique_ptr<card_lane>& one : card_lanes_) one->connect();
+  } catch (const backend_error& error) {
+    throw backend_error("tier " + std::string(net::name_of(settings_.tier)) +
+                        " of GPU endpoints cannot be used: " + error.what());
+  }
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    try {
-      card_lanes_.push_back(std::make_unique<card_lane>(*card_, wanted));
-    } catch (const backend_error& error) {
-      throw backend_error("tier " + std::string(net::name_of(settings_.tier)) +
-                          " of GPU endpoints cannot be used: " + error.what());
-    }
     gpu::peer_record* const peer = peer_in(image, rank);
-    peer->queue = card_lanes_.back()->for_posters(is_for_gpu);
+    peer->queue = card_lanes_[rank]->for_posters(is_for_gpu);
     peer->ended = ended_ + rank;
   }
 }
