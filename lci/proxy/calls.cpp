@@ -88,10 +88,8 @@ gpu::key_t key_of_own(side& in, mr_impl_t& region, const endpoint* of) {
   key.mapped = mapped_own(of, region);
   key.is_near = key.mapped != 0 && region.place.kind == mem::mem_kind::device ? 1 : 0;
   key.rank = region.owner.core.me;
-  if (of != nullptr && of->is_over_card())
-    name_for_card(*of, region, key);
-  else
-    key.key = in.all_keys.of(region, get_rmr_x(mr_t(&region)).call(), key.rank);
+  key.key = key.message_key = in.all_keys.of(region, get_rmr_x(mr_t(&region)).call(), key.rank);
+  if (of != nullptr && of->is_over_card()) name_for_card(*of, region, key);
   return key;
 }
 

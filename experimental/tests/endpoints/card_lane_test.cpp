@@ -195,6 +195,55 @@ TEST_F(between_ranks, forced__what_a_peer_cannot_make_is_an_error_that_names_it)
   job.make_endpoints(attr_gpu_tier_t::gpu_direct);
 }
 
+// A put that the card has not carried out, and a message behind it: it waits for the card.
+TEST_F(between_ranks, messages__behind_what_the_card_has_under_way) {
+  cards_job& job = start(2);
+  job.make_endpoints(attr_gpu_tier_t::gpu_direct);
+  gpu::key_t own, there;
+  job.each([&](cards_job::member&, int me) {
+    if (me != 0) return;
+    own = job.key_at(0, 0);
+    there = job.key_at(0, 1);
+  });
+  cards_job::member& peer = job.at(1);
+  comp_t got = alloc_cq_x().runtime(peer.runtime())();
+  std::uint64_t room = 0;
+  ASSERT_TRUE(post_recv_x(0, &room, sizeof(room), 3, got)
+                  .device(peer.device)
+                  .runtime(peer.runtime())()
+                  .is_posted());
+  std::memset(job.at(0).memory, 42, 300);
+  std::atomic<bool> is_over{false};
+  status said = status::nothing;
+  std::thread kernel([&] {
+    said = gpu::put(job.at(0).ep, 1, {there, 500}, {own, 0}, 300);
+    if (said == status::ok) said = gpu::send_value(job.at(0).ep, 1, std::uint64_t{77}, 3);
+    if (said == status::ok) said = gpu::quiet(job.at(0).ep);
+    is_over.store(true);
+  });
+  const auto round = [&] {
+    job.at(0).progress();
+    peer.progress();
+  };
+  for (int i = 0; i < 2000; ++i) round();
+  EXPECT_FALSE(is_over.load());
+  EXPECT_FALSE(cq_pop_x(got).runtime(peer.runtime())().is_done()) << "it has overtaken the put";
+  std::vector<std::unique_ptr<stand_in_card>> cards;
+  for (const test::fake_direct_queue& one : maker().queues())
+    if (one.max_send_wr > 1) cards.push_back(std::make_unique<stand_in_card>(one));
+  status_t one;
+  while (!(one = cq_pop_x(got).runtime(peer.runtime())()).is_done()) {
+    for (const auto& each : cards) each->progress();
+    round();
+  }
+  EXPECT_EQ(peer.memory[799], 42);
+  EXPECT_EQ(room, 77u);
+  while (!is_over.load()) round();
+  kernel.join();
+  EXPECT_EQ(said, status::ok);
+  free_comp_x(&got).runtime(peer.runtime())();
+}
+
 // Rank 1 is silent when it is asked, and then it is gone.
 TEST_F(between_ranks, a_peer_that_dies_while_it_is_asked__ends_the_call) {
   cards_job& job = start(2);
