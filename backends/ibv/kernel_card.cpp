@@ -51,4 +51,8 @@ std::unique_ptr<net::kernel_queue> kernel_card::make_queue(
   return std::make_unique<exchanged_queue>(gpu_tiers::open(cards_.first(), cards_.pd(), options));
 }
 
+std::unique_ptr<net::kernel_queue> kernel_card::make_target() {
+  return std::make_unique<exchanged_queue>(gpu_tiers::open_target(cards_.first(), cards_.pd()));
+}
+
 }  // namespace lci::ibv

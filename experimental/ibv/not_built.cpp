@@ -44,6 +44,10 @@ std::unique_ptr<tier_queue> gpu_tiers::open(const chosen_port&, ibv_pd*,
   throw backend_error("ibv: " + base::not_built("tier " + std::string(net::name_of(options.tier))));
 }
 
+std::unique_ptr<tier_queue> gpu_tiers::open_target(const chosen_port&, ibv_pd*) {
+  throw backend_error("ibv: " + base::not_built("a queue pair for kernels of a peer"));
+}
+
 std::unique_ptr<rail_queues> make_rail_queues(event_queue&) { return nullptr; }
 
 std::unique_ptr<rail_regions> make_rail_regions(const cards&, regions&) { return nullptr; }

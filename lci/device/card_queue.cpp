@@ -16,7 +16,12 @@ using wqe::syndrome;
 }  // namespace
 
 card_queue::card_queue(const card_queue_options& options, key_table& keys, world& beyond)
-    : options_(options), keys_(keys), beyond_(beyond), cq_(options.cq), next_(options.first) {}
+    : options_(options),
+      keys_(keys),
+      beyond_(beyond),
+      cq_(options.cq),
+      window_(std::min(options.most_beside, beyond.most_beside())),
+      next_(options.first) {}
 
 // Up to which block there are requests. edge wqe.requests, other side in ring_doorbell() of
 // lci/wqe.
@@ -37,54 +42,97 @@ std::uint64_t card_queue::told() const noexcept {
 std::size_t card_queue::progress_st() noexcept {
   std::size_t ended = 0;
   const std::uint64_t until = told();
-  while ((next_ < until || is_posted_) && step(until)) ++ended;
-  return ended;
+  for (;;) {
+    const progress made = step(until);
+    if (made == progress::none) return ended;
+    if (made == progress::ended) ++ended;
+  }
 }
 
-// One request. False: it cannot end now.
-bool card_queue::step(std::uint64_t told) noexcept {
-  answer a;
-  if (is_posted_) {
-    a = beyond_.poll();
-  } else {
-    if (cq_.is_full()) return false;
-    const std::uint64_t available = told - next_;
-    if (!begin(available)) {
-      a = failed(found_);
-    } else {
-      a = execute_with_signal(available);
-      if (joined_ == 0) a = execute();
+// One request begins, or ends. none: nothing can now.
+card_queue::progress card_queue::step(std::uint64_t told) noexcept {
+  if (is_posted_) return end_alone(beyond_.poll()) ? progress::ended : progress::none;
+  if (window_.count() != 0 && end_oldest()) return progress::ended;
+  const std::uint64_t index = next_ + window_.blocks();
+  if (index >= told || !cq_.has_room_beside(window_.count())) return progress::none;
+  if (!is_looked_at_ || index_ != index) look_at(index, told - index);
+  if (found_ == syndrome::none && window::may_take(request_) && window_.has_room_for(request_)) {
+    const answer a = start_beside();
+    if (a.what != outcome::retry) {
+      is_looked_at_ = false;
+      if (a.what != outcome::posted && window_.count() == 0)
+        return end_alone(a) ? progress::ended : progress::none;
+      window_.push(a.what == outcome::done);
+      return progress::begun;
     }
   }
-  is_posted_ = a.what == outcome::posted;
-  if (is_posted_ || a.what == outcome::retry) return false;
-  finish(a.what == outcome::failed ? a.why : syndrome::none);
-  if (const std::uint64_t joined = std::exchange(joined_, 0); joined != 0 && !has_failed_) {
-    static_cast<request_head&>(request_) = signal_;
-    blocks_ = joined;
-    finish(syndrome::none);
+  if (window_.count() != 0) return progress::none;
+  answer a = failed(found_);
+  if (found_ == syndrome::none) {
+    a = execute_with_signal(told - index);
+    if (joined_ == 0) a = execute();
   }
+  return end_alone(a) ? progress::ended : progress::none;
+}
+
+// Of those that are under way beside each other. False: it is not done yet.
+bool card_queue::end_oldest() noexcept {
+  const window::entry& oldest = window_.oldest();
+  answer a;
+  if (!oldest.is_done) a = beyond_.poll_beside(window_.oldest_number());
+  if (a.what == outcome::posted || a.what == outcome::retry) return false;
+  const syndrome why = has_failed_ ? syndrome::flushed : a.why;
+  finish(oldest.head, oldest.blocks,
+         a.what == outcome::failed || has_failed_ ? why : syndrome::none);
+  window_.pop();
   return true;
 }
 
-// Copies and reads the next request. False: it is not to be done, `found_` says why. Of bytes whose
-// length cannot be believed one block is passed over.
-bool card_queue::begin(std::uint64_t available) noexcept {
+// Of a request that nothing is beside. False: it cannot end now.
+bool card_queue::end_alone(answer a) noexcept {
+  is_posted_ = a.what == outcome::posted;
+  if (is_posted_ || a.what == outcome::retry) return false;
+  is_looked_at_ = false;
+  finish(request_, blocks_, a.what == outcome::failed ? a.why : syndrome::none);
+  if (const std::uint64_t joined = std::exchange(joined_, 0); joined != 0)
+    if (!has_failed_) finish(signal_, joined, syndrome::none);
+  return true;
+}
+
+void card_queue::look_at(std::uint64_t index, std::uint64_t available) noexcept {
+  index_ = index;
+  is_looked_at_ = true;
+  found_ = read(index, available);
+}
+
+// Copies and reads that request. Not none: it is not to be done. Of bytes whose length cannot be
+// believed one block is passed over.
+syndrome card_queue::read(std::uint64_t index, std::uint64_t available) noexcept {
   octoword copy[wqe::MAX_OCTOWORDS];
-  copy[0] = *octoword_at(options_.ring, next_, 0);
+  copy[0] = *octoword_at(options_.ring, index, 0);
   const std::uint32_t octowords = octowords_in(copy[0]);
   blocks_ = wqe::blocks_of(octowords);
   if (octowords == 0 || blocks_ > available) {
     request_.restart();
     request_.op = static_cast<opcode>(wqe::be32(copy[0].word[0]) & 0xff);
     blocks_ = 1;
-    found_ = has_failed_ ? syndrome::flushed : syndrome::local_qp_operation;
-    return false;
+    return has_failed_ ? syndrome::flushed : syndrome::local_qp_operation;
   }
-  for (std::uint32_t k = 1; k < octowords; ++k) copy[k] = *octoword_at(options_.ring, next_, k);
-  found_ = parse(copy, octowords, next_, options_.qpn, options_.max_message, &request_);
-  if (has_failed_) found_ = syndrome::flushed;
-  return found_ == syndrome::none;
+  for (std::uint32_t k = 1; k < octowords; ++k) copy[k] = *octoword_at(options_.ring, index, k);
+  const syndrome found =
+      parse(copy, octowords, index, options_.qpn, options_.max_message, &request_);
+  return has_failed_ ? syndrome::flushed : found;
+}
+
+// The request that was looked at. retry: it has to go alone.
+answer card_queue::start_beside() noexcept {
+  if (resolve_local() != syndrome::none) return {outcome::retry, syndrome::none};
+  const window::entry& e = window_.fill_next(request_, blocks_, pieces_[0]);
+  const local_data data{&e.piece, 1, request_.length};
+  const remote_place place{request_.raddr, request_.rkey};
+  const std::uint32_t number = window_.next_number();
+  return request_.op == opcode::rdma_read ? beyond_.get_beside(number, place, data)
+                                          : beyond_.put_beside(number, data, place);
 }
 
 // The own side's keys: all of them, before anything is done.
@@ -106,7 +154,7 @@ answer card_queue::execute_with_signal(std::uint64_t available) noexcept {
   if (!options_.joins_signals || request_.op != opcode::rdma_write || !request_.is_inline ||
       request_.signaled || blocks_ >= available)
     return NO_WAY;
-  const std::uint64_t index = next_ + blocks_;
+  const std::uint64_t index = index_ + blocks_;
   octoword copy[wqe::MAX_OCTOWORDS];
   copy[0] = *octoword_at(options_.ring, index, 0);
   const std::uint32_t octowords = octowords_in(copy[0]);
@@ -147,23 +195,24 @@ answer card_queue::execute() noexcept {
   return beyond_.flush();  // a NOP, or a DUMP, which only reads
 }
 
-void card_queue::finish(syndrome why) noexcept {
+void card_queue::finish(const request_head& what, std::uint64_t blocks, syndrome why) noexcept {
   if (why != syndrome::none && !has_failed_) {
     has_failed_ = true;
     error_ = why;
-    failed_op_ = request_.op;
+    failed_op_ = what.op;
+    is_looked_at_ = false;  // what comes is flushed
   }
-  if (request_.signaled || why != syndrome::none) {
+  if (what.signaled || why != syndrome::none) {
     wqe::completion c;
     c.kind = why == syndrome::none ? wqe::cqe_opcode::request : wqe::cqe_opcode::request_error;
     c.qpn = options_.qpn;
     c.wqe_counter = static_cast<std::uint16_t>(next_);
-    c.send_opcode = static_cast<std::uint8_t>(request_.op);
-    c.byte_count = static_cast<std::uint32_t>(request_.length);
+    c.send_opcode = static_cast<std::uint8_t>(what.op);
+    c.byte_count = static_cast<std::uint32_t>(what.length);
     c.error = why;
     cq_.write(c);
   }
-  next_ += blocks_;
+  next_ += blocks;
   // edge wqe.read_index, other side in the program: blocks before it were read.
   if (options_.read_index != nullptr)
     wqe::word_at<std::uint64_t>(options_.read_index).store(next_, std::memory_order_release);

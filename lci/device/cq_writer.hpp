@@ -14,12 +14,14 @@ class cq_writer {
  public:
   explicit cq_writer(const wqe::completion_queue& cq) : cq_(cq) {}
 
-  // edge wqe.returned, other side in the program's consumer, give_back() of lci/wqe.
-  bool is_full() const noexcept {
+  bool is_full() const noexcept { return !has_room_beside(0); }
+  // For one more than those `expected`, which are not written yet. edge wqe.returned, other side in
+  // the program's consumer, give_back() of lci/wqe.
+  bool has_room_beside(std::uint32_t expected) const noexcept {
     const std::uint32_t returned =
         wqe::be32(wqe::word_at<std::uint32_t>(cq_.record + wqe::CONSUMER_RECORD)
                       .load(std::memory_order_acquire));
-    return ((produced_ - returned) & 0xffffff) >= cq_.count;
+    return ((produced_ - returned) & 0xffffff) + expected < cq_.count;
   }
 
   // Not while is_full(). `c.wqe_counter` and the rest as decode() reads them.

@@ -1,8 +1,9 @@
 // The seam below a card in software: what a checked request does to the other side. Behind it
 // stands plain memory (memory_world) or a network of lci (net_world). Callers: card_queue, for one
-// request at a time. Threads: single, the one that drives the card. Always true: local pieces were
-// looked up and may be read, or written, for as long as the request is under way; the other side's
-// keys are looked up behind the seam, all of them before the first byte is written.
+// request at a time, or several where the world has a way for that. Threads: single, the one that
+// drives the card. Always true: local pieces were looked up and may be read, or written, for as
+// long as the request is under way; the other side's keys are looked up behind the seam, all of
+// them before the first byte is written.
 #pragma once
 
 #include <cstddef>
@@ -66,6 +67,21 @@ class world {
                         std::byte* old) noexcept = 0;
   // After posted: posted again, done or failed.
   virtual answer poll() noexcept { return {}; }
+
+  // Puts that ask for no completion, or gets, several at a time, in any order: how many. Each has a
+  // number below that while it is under way; none of the above is, meanwhile. 0: there is no way,
+  // and the others are not called.
+  virtual std::uint32_t most_beside() const noexcept { return 0; }
+  // retry: not now, or not in this way, and nothing happened; put() or get() will say why.
+  virtual answer put_beside(std::uint32_t /*number*/, const local_data& /*from*/,
+                            remote_place /*to*/) noexcept {
+    return {outcome::retry, wqe::syndrome::none};
+  }
+  virtual answer get_beside(std::uint32_t /*number*/, remote_place /*from*/,
+                            const local_data& /*to*/) noexcept {
+    return {outcome::retry, wqe::syndrome::none};
+  }
+  virtual answer poll_beside(std::uint32_t /*number*/) noexcept { return {}; }
 };
 
 }  // namespace lci::device

@@ -42,7 +42,8 @@ struct found_place {
   std::uint64_t address = 0;  // in work requests
   std::uint64_t mapped = 0;   // for loads and stores of this thread; 0: it takes a request
   std::uint32_t key = 0;
-  bool is_near = false;  // see key_t
+  std::uint32_t message_key = 0;  // in messages
+  bool is_near = false;           // see key_t
   // Of `mapped`, for atomic operations: 0 where the way to the memory has none.
   std::uint64_t mapped_for_atomics = 0;
 };
@@ -62,6 +63,7 @@ LCI_ANYWHERE inline status find(const endpoint_record& record, const place_t& at
   out->mapped = k.mapped == 0 ? 0 : k.mapped + at.offset;
   out->mapped_for_atomics = k.no_atomics == 0 ? out->mapped : 0;
   out->key = k.key;
+  out->message_key = record.over_card != 0 ? k.message_key : k.key;
   out->is_near = k.is_near != 0;
   return status::ok;
 }

@@ -2,7 +2,9 @@
 // kernels, or threads of the process. Threads: any; of a scope the leader posts.
 // Always true: a message of at most `max_inline` bytes, and at most MOST_INLINE_MESSAGE, travels in
 // the request if the thread can read it, so its memory is free at once; a longer one is read from
-// registered memory, which stays as it is until quiet(). Receives go through the queue to the own
+// registered memory, which stays as it is until quiet(). Over a card a message waits for what the
+// card still has under way to that rank, and is behind it; what comes after a message has no order
+// with it. Receives go through the queue to the own
 // rank, so those of one thread are matched in the order posted. A ticket is good for one wait; a
 // receive whose wait was aborted or timed out may still be written, and its ticket stays good.
 #pragma once
@@ -12,6 +14,7 @@
 #include <type_traits>
 
 #include "lci/gpu/message.hpp"
+#include "lci/gpu/order.hpp"
 #include "lci/gpu/posting.hpp"
 #include "lci/gpu/waiting.hpp"
 
@@ -40,7 +43,13 @@ struct message_bytes {
 template <class Scope>
 LCI_ANYWHERE_ONCE status post_message(const endpoint_t& ep, int rank, const message_head& head,
                                       const void* payload) noexcept {
-  if (ep.record->over_card != 0) return status::no_messages;
+  const peer_record* peers = ep.record->peers;
+  if (ep.record->over_card != 0) {
+    if (ep.record->message_peers == nullptr) return status::no_messages;
+    // Behind what went through the card before.
+    if (const status s = quiet_of<Scope>(peers[rank]); s != status::ok) return s;
+    peers = ep.record->message_peers;
+  }
   message_bytes m;
   std::memcpy(m.bytes, &head, sizeof(head));
   const auto* const from = static_cast<const unsigned char*>(payload);
@@ -53,7 +62,7 @@ LCI_ANYWHERE_ONCE status post_message(const endpoint_t& ep, int rank, const mess
   r.inline_data = m.bytes;
   r.inline_length = static_cast<std::uint32_t>(sizeof(head) + head.inline_length);
   std::uint64_t end = 0;
-  return post_run<Scope>(ep.record->peers[rank], run, &end);
+  return post_run<Scope>(peers[rank], run, &end);
 }
 
 LCI_ANYWHERE inline std::uint32_t most_inline(const endpoint_record& record) noexcept {
@@ -74,7 +83,7 @@ LCI_ANYWHERE status send_from(const endpoint_t& ep, int rank, message_head head,
   } else if (size != 0) {
     head.laddr = here.address;
     head.length = size;
-    head.lkey = here.key;
+    head.lkey = here.message_key;
   }
   return post_message<Scope>(ep, rank, head, pointer(here.mapped));
 }
@@ -152,7 +161,7 @@ LCI_ANYWHERE_ONCE status post_receive(const endpoint_t& ep, int rank, const plac
   head.tag = tag;
   head.laddr = here.address;
   head.length = size;
-  head.lkey = here.key;
+  head.lkey = here.message_key;
   head.rank = rank;
   const status s = post_message<Scope>(ep, static_cast<int>(r.me), head, nullptr);
   // Aborted or timed out it may be in the queue already: the slot stays taken.

@@ -68,6 +68,19 @@ LCI_ANYWHERE status quiet_of(const peer_record& peer) noexcept {
   return flush<Scope>(peer);
 }
 
+LCI_ANYWHERE inline wqe::syndrome syndrome_in(const wqe::send_queue& q) noexcept {
+  return wqe::ended_by(q) == status::failed ? q.state->error.error : wqe::syndrome::none;
+}
+
+// Of the queue for messages too, where that is another one.
+template <class Scope>
+LCI_ANYWHERE status quiet_of_rank(const endpoint_record& record, std::uint32_t rank) noexcept {
+  const status s = quiet_of<Scope>(record.peers[rank]);
+  if (record.message_peers == nullptr) return s;
+  const status of_messages = quiet_of<Scope>(record.message_peers[rank]);
+  return s == status::ok ? of_messages : s;
+}
+
 }  // namespace detail
 
 // Waits until all that was started to `rank` is done: visible there, and of gets and atomics here;
@@ -76,7 +89,7 @@ template <class Scope = thread>
 LCI_ANYWHERE status quiet(const endpoint_t& ep, int rank) noexcept {
   return by_leader<Scope>([&] {
     if (const status s = check_rank(ep, rank); s != status::ok) return s;
-    const status s = detail::quiet_of<Scope>(ep.record->peers[rank]);
+    const status s = detail::quiet_of_rank<Scope>(*ep.record, static_cast<std::uint32_t>(rank));
     wqe::to_card_barrier();
     return s;
   });
@@ -88,7 +101,7 @@ LCI_ANYWHERE status quiet(const endpoint_t& ep) noexcept {
     status all = check_endpoint(ep);
     if (all != status::ok) return all;
     for (std::uint32_t i = 0; i < ep.record->ranks; ++i) {
-      const status s = detail::quiet_of<Scope>(ep.record->peers[i]);
+      const status s = detail::quiet_of_rank<Scope>(*ep.record, i);
       if (all == status::ok) all = s;
     }
     wqe::to_card_barrier();
@@ -109,11 +122,13 @@ LCI_ANYWHERE status fence(const endpoint_t& ep) noexcept {
   return quiet<Scope>(ep);
 }
 
-// The first error of the queue to `rank`, as a card reports it; none if there was none.
+// The first error of the queue to `rank`, as a card reports it, or of that for messages; none if
+// there was none.
 LCI_ANYWHERE inline wqe::syndrome syndrome_of(const endpoint_t& ep, int rank) noexcept {
   if (check_rank(ep, rank) != status::ok) return wqe::syndrome::none;
-  const wqe::send_queue& q = ep.record->peers[rank].queue;
-  return wqe::ended_by(q) == status::failed ? q.state->error.error : wqe::syndrome::none;
+  const wqe::syndrome of_queue = detail::syndrome_in(ep.record->peers[rank].queue);
+  if (of_queue != wqe::syndrome::none || ep.record->message_peers == nullptr) return of_queue;
+  return detail::syndrome_in(ep.record->message_peers[rank].queue);
 }
 
 // The rank of this process, and how many there are; -1: an empty or freed endpoint.

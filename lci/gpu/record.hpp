@@ -46,8 +46,10 @@ struct endpoint_record {
   std::int32_t gpu = NO_GPU;
   std::uint32_t max_inline = 0;
   const peer_record* peers = nullptr;  // `ranks` of them
-  // Not 0: cards read the queues, which carry no messages, and know their own keys alone.
+  // Not 0: cards read the queues, and know their own keys alone. Messages take queues of their own
+  // then, which the proxy reads: `ranks` of them, null: there are none.
   std::uint32_t over_card = 0;
+  const peer_record* message_peers = nullptr;
   wqe::wait_limits waits;  // of every wait, those of the queues included
   // Not 0: some rank has ended, see peer_record::ended.
   const std::uint32_t* any_ended = nullptr;

@@ -35,11 +35,16 @@ class patience {
   LCI_ANYWHERE void saw(std::uint64_t value) noexcept { waiter_.saw(value); }
 
  private:
-  // Of all queues one each time.
+  // Of all ranks one each time.
   LCI_ANYWHERE status look_at_queue() noexcept {
     const endpoint_record& r = *ep_.record;
-    const peer_record& peer =
-        r.peers[rank_ == ANY_RANK ? next_++ % r.ranks : static_cast<std::uint32_t>(rank_)];
+    const std::uint32_t at =
+        rank_ == ANY_RANK ? next_++ % r.ranks : static_cast<std::uint32_t>(rank_);
+    const status s = look_at_queue(r.peers[at]);
+    if (s != status::ok || r.message_peers == nullptr) return s;
+    return look_at_queue(r.message_peers[at]);
+  }
+  LCI_ANYWHERE static status look_at_queue(const peer_record& peer) noexcept {
     const wqe::send_queue& q = peer.queue;
     if (look_at(&q.state->reserved) != look_at(&q.state->done)) {
       wqe::try_ring(q);

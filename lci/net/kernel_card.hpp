@@ -18,6 +18,8 @@
 
 namespace lci::net {
 
+struct remote_target;
+
 struct kernel_queue_options {
   gpu_tier tier = gpu_tier::cpu_rings;  // one of the upper three
   std::uint32_t blocks = 1024;          // of the ring, at least; a power of two
@@ -47,8 +49,13 @@ class kernel_card {
   virtual std::vector<tier_report> tiers() = 0;
   // Throws backend_error: the tier cannot be used, with the reason.
   virtual std::unique_ptr<kernel_queue> make_queue(const kernel_queue_options& wanted) = 0;
+  // The other end of a peer's queue: nobody posts to it, and the card does what the peer's kernels
+  // ask for. Throws backend_error.
+  virtual std::unique_ptr<kernel_queue> make_target() = 0;
   // The number by which work requests name what fabric::register_region() answered so; 0: none.
   virtual std::uint32_t key_of(std::uint64_t local_key) noexcept = 0;
+  // The number by which peers' work requests name what is there; 0: this card does not reach it.
+  virtual std::uint32_t key_in(const remote_target& at) noexcept = 0;
 
  protected:
   ~kernel_card() = default;

@@ -7,6 +7,7 @@
 #include "lci/proto/gpu/common.hpp"
 #include "lci/proto/gpu/jobs.hpp"
 #include "lci/proto/gpu/protocols.hpp"
+#include "lci/proto/host/card_pairs.hpp"
 #include "lci/proto/host/host_context.hpp"
 #include "lci/proto/host/host_protocols.hpp"
 #include "lci/proto/host/remote_atomics.hpp"
@@ -69,6 +70,7 @@ class device_queues {
  public:
   gpu::protocols gpu;
   remote_atomics atomics{host};
+  card_pairs pairs{host};
   attached above;
 };
 

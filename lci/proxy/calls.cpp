@@ -1,5 +1,6 @@
 // The host calls of gpu.hpp: arguments are checked, handles become objects.
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "lci/api/remote_name.hpp"
@@ -87,10 +88,8 @@ gpu::key_t key_of_own(side& in, mr_impl_t& region, const endpoint* of) {
   key.mapped = mapped_own(of, region);
   key.is_near = key.mapped != 0 && region.place.kind == mem::mem_kind::device ? 1 : 0;
   key.rank = region.owner.core.me;
-  if (of != nullptr && of->is_over_card())
-    name_for_card(*of, region, key);
-  else
-    key.key = in.all_keys.of(region, get_rmr_x(mr_t(&region)).call(), key.rank);
+  key.key = key.message_key = in.all_keys.of(region, get_rmr_x(mr_t(&region)).call(), key.rank);
+  if (of != nullptr && of->is_over_card()) name_for_card(*of, region, key);
   return key;
 }
 
@@ -113,6 +112,24 @@ net::remote_view look_up(device_impl_t& device, const rmr_t& rmr, int rank) {
     device.owner().core.peers.check(rank);
   }
   return there;
+}
+
+// By which number the card of that rank knows the region.
+std::uint32_t card_key_at_peer(device_impl_t& device, const rmr_t& rmr, int rank) {
+  const net::remote_key name = api::key_of(rmr);
+  proto::card_question question;
+  question.rank = rank;
+  question.ask.matter = proto::wire::card_matter::key;
+  question.ask.about = {name.slot, name.generation};
+  std::uint32_t key = 0;
+  try {
+    std::memcpy(&key, proxy::ask(device, question).address, sizeof(key));
+  } catch (const backend_error& error) {
+    if (question.answer.result == proto::wire::card_result::no_region)
+      throw argument_error(std::string("get_gpu_key: ") + error.what());
+    throw backend_error(std::string("get_gpu_key: ") + error.what());
+  }
+  return key;
 }
 
 // Where kernels of that endpoint reach a peer's memory, if they do.
@@ -158,9 +175,14 @@ gpu::key_t key_of_peer(side& in, const detail::get_gpu_key_args& a, endpoint* of
       if (of != nullptr) map_peer(*of, there, key);
     }
   }
-  if (of != nullptr && of->is_over_card())
-    throw argument_error(
-        "get_gpu_key: an endpoint over a card needs the rank that owns the region");
+  if (of != nullptr && of->is_over_card()) {
+    if (a.rank == gpu::ANY_RANK)
+      throw argument_error(
+          "get_gpu_key: an endpoint over a card needs the rank that owns the region");
+    key.key = card_key_at_peer(of->device(), a.rmr, a.rank);
+    key.of_card = 1;
+    return key;
+  }
   // One of our own is served as that: a signal in it is one store, not a copy of bytes.
   const bool is_own = core.seal.check_of(a.rmr.base, a.rmr.opaque_rkey, core.me) == a.rmr.mr_base;
   key.key = is_own ? key_of_own(in, find_own_region(in.owner(), a.rmr), nullptr).key
@@ -193,18 +215,21 @@ gpu::endpoint_t alloc_gpu_endpoint(const alloc_gpu_endpoint_args& a) {
   asked.wanted = tier;
   asked.proxy = wanted.proxy;
   asked.is_for_gpu = a.gpu != gpu::NO_GPU;
-  asked.ranks = device.owner().core.n;
   asked.card = device.context.fabric->card_for_kernels();
-  wanted.tier = proxy::choose_tier(asked);
-  // The processor's part of a card's tier, and errors, need somebody who looks.
-  if (wanted.tier != attr_gpu_tier_t::proxy && wanted.proxy == attr_gpu_proxy_t::off)
-    wanted.proxy = attr_gpu_proxy_t::progress;
   wanted.gpu = find_gpu(a.gpu);
   wanted.depth = a.depth;
   wanted.max_inline = a.max_inline;
   wanted.wait_limit_ms = a.wait_limit_ms;
   wanted.receives = a.receives;
-  return side::of(device.owner()).make_endpoint(device, wanted).handle();
+  const attr_gpu_proxy_t how = wanted.proxy;
+  return proxy::make_of_tier(asked, [&](attr_gpu_tier_t chosen) {
+    wanted.tier = chosen;
+    // The processor's part of a card's tier, and errors, need somebody who looks.
+    wanted.proxy = chosen != attr_gpu_tier_t::proxy && how == attr_gpu_proxy_t::off
+                       ? attr_gpu_proxy_t::progress
+                       : how;
+    return side::of(device.owner()).make_endpoint(device, wanted).handle();
+  });
 }
 
 void free_gpu_endpoint(const gpu_endpoint_args& a) {

@@ -1,13 +1,78 @@
 #include "lci/proxy/card_lane.hpp"
 
+#include <cstring>
+#include <string>
+
+#include "lci/api/waiting.hpp"
+#include "lci/base/undo.hpp"
+#include "lci/errors.hpp"
+#include "lci/runtime/runtime.hpp"
+
 namespace lci::proxy {
 
-card_lane::card_lane(net::kernel_card& card, const net::kernel_queue_options& wanted)
-    : queue_(card.make_queue(wanted)) {
+using proto::card_question;
+
+const proto::wire::card_answer& ask(device_impl_t& device, card_question& question) {
+  proto::card_pairs& pairs = device.queues.pairs;
+  base::undo given([&]() noexcept { pairs.cancel(question); });
+  api::waiting wait(device.queues);
+  for (;;) {
+    if (question.now() == card_question::idle) pairs.start(question);
+    const card_question::state now = question.now();
+    if (now == card_question::answered) break;
+    if (now == card_question::lost) device.owner().core.peers.throw_ended(question.rank);
+    wait.progress([&]() noexcept {
+      return base::waiting_call{"the card of another rank", nullptr, question.rank};
+    });
+    device.owner().core.peers.check(question.rank);
+  }
+  given.keep();
+  if (question.answer.result != proto::wire::card_result::done)
+    throw backend_error("rank " + std::to_string(question.rank) + ": " +
+                        std::string(proto::text_of(question.answer.result)));
+  return question.answer;
+}
+
+card_lane::card_lane(device_impl_t& device, int rank, const net::kernel_queue_options& wanted)
+    : device_(device),
+      rank_(rank),
+      queue_(device.context.fabric->card_for_kernels()->make_queue(wanted)) {
   constexpr std::uint64_t SECOND = 1000000000;
-  queue_->connect(queue_->address());
+  const std::string own = queue_->address();
   here_ = queue_->here();
   here_.waits = {nullptr, SECOND};
+  is_connected_ = rank == device.owner().core.me;
+  if (is_connected_) {
+    queue_->connect(own);
+    return;
+  }
+  proto::wire::card_ask& said = question_.ask;
+  if (own.size() > sizeof(said.address))
+    throw backend_error("a queue pair has an address of " + std::to_string(own.size()) + " bytes");
+  question_.rank = rank;
+  said.size = static_cast<std::uint32_t>(own.size());
+  std::memcpy(said.address, own.data(), own.size());
+  device.queues.pairs.start(question_);  // connect() tries again if it was refused
+}
+
+void card_lane::connect() {
+  if (is_connected_) return;
+  const proto::wire::card_answer& got = ask(device_, question_);
+  pair_ = got.pair;
+  queue_->connect({reinterpret_cast<const char*>(got.address), got.size});
+  is_connected_ = true;
+}
+
+// The own queue first: what it has under way ends while the other end is there.
+card_lane::~card_lane() {
+  proto::card_pairs& pairs = device_.queues.pairs;
+  pairs.cancel(question_);
+  queue_.reset();
+  // One that was answered and not looked at.
+  if (question_.now() == card_question::answered &&
+      question_.answer.result == proto::wire::card_result::done)
+    pair_ = question_.answer.pair;
+  if (pair_.generation != 0) pairs.end_pair(rank_, pair_);
 }
 
 bool card_lane::is_idle_st() noexcept {

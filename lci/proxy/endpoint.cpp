@@ -45,6 +45,8 @@ endpoint::places::places(const endpoint_settings& wanted, std::uint32_t n)
       mailboxes(shared.add<std::uint64_t>(n)),
       receives(shared.add<gpu::receive_slot>(wanted.receives)),
       peers(own.add<gpu::peer_record>(n)),
+      message_peers(
+          own.add<gpu::peer_record>(wanted.tier == attr_gpu_tier_t::proxy ? 0 : std::size_t{n})),
       ended(own.add<std::uint32_t>(n)),
       flags(own.add<std::uint32_t>(FLAG_WORDS)),
       states(own.add<wqe::send_queue_state>(n)),
@@ -74,10 +76,8 @@ endpoint::endpoint(device_impl_t& device, const endpoint_settings& wanted, keys&
       std::make_unique<open_receives>(slots, wanted.receives, device.queues.engine().shared);
   // What kernels read is made here, and copied to where they read it.
   std::vector<std::byte> image(places_.own.size());
-  if (wanted.tier == attr_gpu_tier_t::proxy)
-    make_queues(image);
-  else
-    make_card_queues(image);
+  if (wanted.tier != attr_gpu_tier_t::proxy) make_card_queues(image);
+  make_queues(image, card_ == nullptr ? places_.peers : places_.message_peers);
   own_.fill(device.owner().shared.gpu.gpus, image);
   image.assign(sizeof(gpu::endpoint_record), std::byte{0});
   base::undo named([this]() noexcept { unname_scratch(); });
@@ -97,6 +97,8 @@ gpu::endpoint_record endpoint::describe(gpu::receive_slot* slots) {
                                   : std::min(settings_.max_inline, card_lanes_[0]->max_inline());
   r.over_card = card_ != nullptr ? 1 : 0;
   r.peers = reinterpret_cast<gpu::peer_record*>(own_.at(places_.peers));
+  if (card_ != nullptr)
+    r.message_peers = reinterpret_cast<gpu::peer_record*>(own_.at(places_.message_peers));
   r.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
   r.any_ended = flags_ + ANY_ENDED;
   r.receives = slots;
@@ -154,15 +156,17 @@ void endpoint::make_card_queues(std::vector<std::byte>& image) {
   wanted.max_inline = MAX_INLINE;
   wanted.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
   wanted.maps = maps_.get();
+  try {
+    for (std::uint32_t rank = 0; rank < ranks_; ++rank)
+      card_lanes_.push_back(std::make_unique<card_lane>(device_, static_cast<int>(rank), wanted));
+    for (const std::unique_ptr<card_lane>& one : card_lanes_) one->connect();
+  } catch (const backend_error& error) {
+    throw backend_error("tier " + std::string(net::name_of(settings_.tier)) +
+                        " of GPU endpoints cannot be used: " + error.what());
+  }
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    try {
-      card_lanes_.push_back(std::make_unique<card_lane>(*card_, wanted));
-    } catch (const backend_error& error) {
-      throw backend_error("tier " + std::string(net::name_of(settings_.tier)) +
-                          " of GPU endpoints cannot be used: " + error.what());
-    }
-    gpu::peer_record* const peer = peer_in(image, rank);
-    peer->queue = card_lanes_.back()->for_posters(is_for_gpu);
+    gpu::peer_record* const peer = peer_in(image, places_.peers, rank);
+    peer->queue = card_lanes_[rank]->for_posters(is_for_gpu);
     peer->ended = ended_ + rank;
   }
 }
@@ -195,11 +199,12 @@ wqe::send_queue endpoint::queue_to(std::uint32_t rank) const noexcept {
   return q;
 }
 
-gpu::peer_record* endpoint::peer_in(std::vector<std::byte>& image, std::uint32_t rank) const {
-  return ::new (image.data() + places_.peers + rank * sizeof(gpu::peer_record)) gpu::peer_record;
+gpu::peer_record* endpoint::peer_in(std::vector<std::byte>& image, std::size_t peers,
+                                    std::uint32_t rank) {
+  return ::new (image.data() + peers + rank * sizeof(gpu::peer_record)) gpu::peer_record;
 }
 
-void endpoint::make_queues(std::vector<std::byte>& image) {
+void endpoint::make_queues(std::vector<std::byte>& image, std::size_t peers) {
   served_.assign(ranks_, 0);
   lanes_.reserve(ranks_);
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
@@ -210,7 +215,7 @@ void endpoint::make_queues(std::vector<std::byte>& image) {
     if (const wqe::status s = wqe::prepare(here); s != wqe::status::ok)
       throw backend_error(std::string("a queue of a GPU endpoint: ") + wqe::text_of(s));
     ::new (image.data() + places_.states + rank * sizeof(state)) wqe::send_queue_state(state);
-    gpu::peer_record* const peer = peer_in(image, rank);
+    gpu::peer_record* const peer = peer_in(image, peers, rank);
     peer->queue = q;
     peer->ended = ended_ + rank;
     device::card_queue_options options;
@@ -228,7 +233,8 @@ std::size_t endpoint::serve_st() noexcept {
   const net::peer_table& peers = device_.owner().core.peers;
   if (peers.epoch() != epoch_) [[unlikely]]
     look_for_ended();
-  std::size_t ended = card_ != nullptr ? serve_cards_st() : serve_lanes_st();
+  std::size_t ended = serve_lanes_st();
+  if (card_ != nullptr) ended += serve_cards_st();
   // Relaxed: says only whether a look is worth it.
   if (queue_count_.load(std::memory_order_relaxed) != 0) {
     const std::lock_guard lock(queues_lock_);
@@ -258,7 +264,6 @@ std::size_t endpoint::serve_lanes_st() noexcept {
 bool endpoint::is_idle_st() noexcept {
   for (const std::unique_ptr<card_lane>& one : card_lanes_)
     if (!one->is_idle_st()) return false;
-  if (card_ != nullptr) return true;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     // edge wqe.requests: all that a thread had posted when it ended.
     if (wqe::word_at<std::uint64_t>(mailboxes_ + rank).load(std::memory_order_acquire) !=
@@ -316,10 +321,10 @@ void endpoint::abort() noexcept {
   for (const std::unique_ptr<card_lane>& one : card_lanes_) one->end();
 }
 
-// Of a card's queues the flag stops the waits; what was posted is still executed.
+// The flag stops the waits; what was posted is still executed.
 void endpoint::stop_kernels() noexcept {
   words_.raise_now(ranks_ + std::size_t{1}, flags_ + ABORT);
-  if (settings_.gpu != gpu::NO_GPU || card_ != nullptr) return;
+  if (settings_.gpu != gpu::NO_GPU) return;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank)
     wqe::end(queue_to(rank), wqe::status::aborted);
 }

@@ -2,8 +2,8 @@
 // to each rank. Callers: the calls of gpu.hpp; the driver of its device, which serves it. Threads:
 // made and ended by one; serve_st() single; abort() any. Always true: records are written before
 // the handle is given out; a queue that has ended is reported once. Over a card (tiers T0 to T2)
-// its queues take the place of cards in software, and end with the endpoint: no kernel may be using
-// it then.
+// its queues take all but messages, which go through the card in software, and end with the
+// endpoint: no kernel may be using it then.
 #pragma once
 
 #include <array>
@@ -97,9 +97,10 @@ class endpoint {
     device::card_queue queue;
     bool was_reported = false;
   };
-  void make_queues(std::vector<std::byte>& image);
+  void make_queues(std::vector<std::byte>& image, std::size_t peers);
   void make_card_queues(std::vector<std::byte>& image);
-  gpu::peer_record* peer_in(std::vector<std::byte>& image, std::uint32_t rank) const;
+  static gpu::peer_record* peer_in(std::vector<std::byte>& image, std::size_t peers,
+                                   std::uint32_t rank);
   gpu::endpoint_record describe(gpu::receive_slot* slots);
   void name_scratch(void* at, std::size_t size, gpu::key_t& key);
   void unname_scratch() noexcept;
@@ -128,7 +129,7 @@ class endpoint {
     places(const endpoint_settings& wanted, std::uint32_t ranks);
     layout record, shared, own;
     std::size_t rings, cqs, cq_records, mailboxes, receives;
-    std::size_t peers, ended, flags, states, next_receive, scratch, scratch_taken;
+    std::size_t peers, message_peers, ended, flags, states, next_receive, scratch, scratch_taken;
   };
   const places places_;
   // The record; what host and kernels share; what kernels read all the time, and what they alone
@@ -142,7 +143,7 @@ class endpoint {
   std::uint32_t* flags_ = nullptr;  // ABORT and ANY_ENDED
   std::unique_ptr<open_receives> receives_;
   std::atomic<bool> aborted_{false};
-  std::vector<std::unique_ptr<lane>> lanes_;  // by rank; none over a card
+  std::vector<std::unique_ptr<lane>> lanes_;  // by rank; over a card for messages alone
   // In tiers T0 to T2: the card, what its queues are mapped by, and the queues by rank.
   net::kernel_card* card_ = nullptr;
   std::unique_ptr<mem::kernel_memory> maps_;

@@ -3,7 +3,8 @@
 // signals in any.
 //
 // Always true: a request begins when the one before it is done or, of puts, in order (decision
-// 0028), so a signal behind a put is seen after it. The end of a flush
+// 0028), so a signal behind a put is seen after it; those beside each other are all done before
+// another one begins. The end of a flush
 // says that all before it is visible at the peer and that buffers of sends are free; that of a put,
 // get or atomic operation for which a completion was asked says the first. A send is over for the
 // queue once lci has taken it.
@@ -41,14 +42,27 @@ class proxy_world final : public device::world {
                         std::byte* old) noexcept override;
   device::answer flush() noexcept override;
   device::answer poll() noexcept override;
+  // To the own rank all is done at once, or by a GPU in order.
+  std::uint32_t most_beside() const noexcept override;
+  device::answer put_beside(std::uint32_t number, const device::local_data& from,
+                            device::remote_place to) noexcept override {
+    return start_beside(number, true, from, to);
+  }
+  device::answer get_beside(std::uint32_t number, device::remote_place from,
+                            const device::local_data& to) noexcept override {
+    return start_beside(number, false, to, from);
+  }
+  device::answer poll_beside(std::uint32_t number) noexcept override;
 
   // What lci said to the request that failed first; empty: nothing.
   const std::string& reason() const noexcept { return reason_; }
   // lci still has an object of this world.
   bool is_in_use() const noexcept {
     return end_.now() == request_end::waiting || atomic_.is_out() || delivery_.is_out() ||
-           sends_.any();
+           sends_.any() || is_any_beside();
   }
+  // Of one queue, under way beside each other.
+  static constexpr std::uint32_t MOST_BESIDE = 64;
 
  private:
   // The atomic operation that is under way, and then the copy of what was there to where it is to
@@ -89,6 +103,17 @@ class proxy_world final : public device::world {
   };
   static constexpr device::answer UNDER_WAY{device::outcome::posted, wqe::syndrome::none};
   enum class doing : std::uint8_t { nothing, data, message, flush, atomic, delivery };
+  // A put or get that is under way beside others.
+  struct beside {
+    request_end end;
+    bool is_put = false;
+    rmr_t rmr;
+    std::uint64_t last = 0;  // offset of its last byte
+  };
+  device::answer start_beside(std::uint32_t number, bool is_put, const device::local_data& data,
+                              device::remote_place place) noexcept;
+  void end_beside(beside& one) noexcept;
+  bool is_any_beside() const noexcept;
   bool find(device::remote_place place, std::uint64_t length) noexcept;
   device::answer begin(bool is_put, const device::local_data& data,
                        device::remote_place place) noexcept;
@@ -141,6 +166,7 @@ class proxy_world final : public device::world {
   rmr_t dirty_;
   std::uint64_t dirty_offset_ = 0;
   unsigned char sink_ = 0;
+  std::unique_ptr<beside[]> beside_;  // by number; made at first use
 };
 
 }  // namespace lci::proxy

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "lci/base/log.hpp"
+
 namespace lci::proxy {
 namespace {
 
@@ -9,8 +11,6 @@ namespace {
 const char* why_no_card(const tier_question& asked) noexcept {
   if (asked.card == nullptr)
     return "the network of the device drives no card that kernels can use (backend ibv)";
-  if (asked.ranks != 1)
-    return "queue pairs between ranks are not exchanged yet: only a job of one rank uses a card";
   if (asked.wanted == attr_gpu_tier_t::automatic && !asked.is_for_gpu)
     return "threads of the process use a card only if the tier is asked for by name (gpu_tier)";
   return nullptr;
@@ -28,11 +28,17 @@ std::vector<net::tier_report> upper_tiers(const tier_question& asked) {
 
 }  // namespace
 
-attr_gpu_tier_t choose_tier(const tier_question& asked) {
+std::vector<net::tier_report> list_tiers(const tier_question& asked) {
   std::vector<net::tier_report> all = upper_tiers(asked);
   all.push_back(
       {net::gpu_tier::proxy, asked.proxy == attr_gpu_proxy_t::off ? net::PROXY_IS_OFF : ""});
-  return net::choose_gpu_tier(asked.wanted, all);
+  return all;
+}
+
+void set_aside(std::vector<net::tier_report>& all, attr_gpu_tier_t tier, const char* why_not) {
+  for (net::tier_report& one : all)
+    if (one.tier == tier) one.why_not = why_not;
+  base::log::warn("gpu", "%s; the next lower tier is tried", why_not);
 }
 
 }  // namespace lci::proxy

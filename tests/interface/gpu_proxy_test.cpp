@@ -1,5 +1,6 @@
 // Communication that kernels start, over the proxy: threads of the process in the place of kernels.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
@@ -289,16 +290,21 @@ TEST_P(gpu_proxy, receive_that_is_too_short__says_so) {
   barrier();
 }
 
-// Any number of threads post to a ring that is much shorter than what they post.
+// Any number of threads post to a ring that is much shorter than what they post, of as many
+// messages as LCI_TEST_GPU_STORM says.
 TEST_P(gpu_proxy, many_threads__none_lost_none_doubled_and_in_order) {
   constexpr int THREADS = 8;
-  const std::uint64_t each = world().long_mode ? 100000 : 250;
+  const char* const wanted = std::getenv("LCI_TEST_GPU_STORM");
+  const std::uint64_t each = (wanted != nullptr   ? std::strtoull(wanted, nullptr, 10)
+                              : world().long_mode ? 800'000
+                                                  : 2000) /
+                             THREADS;
   struct item {
     std::uint64_t thread, number;
     unsigned char rest[160];
   };
-  thread_endpoint ep(GetParam(), 64);
-  lci::gpu::queue_t queue = lci::alloc_gpu_queue_x(ep).capacity(64).message_size(sizeof(item))();
+  thread_endpoint ep(GetParam(), 1024);
+  lci::gpu::queue_t queue = lci::alloc_gpu_queue_x(ep).capacity(1024).message_size(sizeof(item))();
   const lci::rcomp_t rcomp = lci::register_rcomp(lci::get_gpu_queue_comp(queue));
   window memory(64);
   std::memset(memory.bytes().data(), 0, 64);

@@ -4,6 +4,7 @@
 #include "experimental/ibv/gpu_tiers/mlx5_library.hpp"
 #include "experimental/ibv/gpu_tiers/probe.hpp"
 #include "experimental/ibv/gpu_tiers/raw_queue.hpp"
+#include "experimental/ibv/gpu_tiers/target_queue.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::ibv {
@@ -35,6 +36,12 @@ std::unique_ptr<tier_queue> gpu_tiers::open(const chosen_port& card, ibv_pd* pd,
       throw backend_error("ibv: tier " + std::string(net::name_of(options.tier)) +
                           " is not one of a card");
   }
+}
+
+std::unique_ptr<tier_queue> gpu_tiers::open_target(const chosen_port& card, ibv_pd* pd) {
+  const mlx5& lib = find_mlx5();
+  if (!lib.why_not.empty()) throw backend_error("ibv: " + lib.why_not);
+  return std::make_unique<target_queue>(mlx5_card{lib, card, pd});
 }
 
 }  // namespace lci::ibv

@@ -230,13 +230,62 @@ TEST_F(card_endpoint, keys__of_the_other_kind_are_none) {
   EXPECT_EQ(get_gpu_key_x(get_rmr(mr_)).endpoint(ep_).rank(0)().key, key_.key);
 }
 
-TEST_F(card_endpoint, messages__need_the_proxy) {
+// Through the proxy, which the host's progress is: the card has nothing of them.
+TEST_F(card_endpoint, messages__go_past_the_card) {
   make(attr_gpu_tier_t::gpu_direct);
-  gpu::ticket_t ticket;
-  EXPECT_EQ(gpu::send(ep_, 0, {key_, 0}, 8, 1), status::no_messages);
-  EXPECT_EQ(gpu::am_value(ep_, 0, 5, 9), status::no_messages);
-  EXPECT_EQ(gpu::recv(ep_, 0, {key_, 0}, 8, 1, &ticket), status::no_messages);
-  EXPECT_EQ(seen().record[wqe::SEND_RECORD], 0u);
+  stand_in_card a_card(seen());
+  comp_t got = alloc_cq_x().runtime(runtime_)();
+  const rcomp_t handler = register_rcomp_x(got).runtime(runtime_)();
+  char room[300];
+  ASSERT_TRUE(
+      post_recv_x(0, room, sizeof(room), 1, got).device(device_).runtime(runtime_)().is_posted());
+  std::memset(memory_, 7, 300);
+  EXPECT_EQ(run(a_card,
+                [&] {
+                  gpu::ticket_t ticket;
+                  gpu::message_t message;
+                  status s = gpu::send(ep_, 0, {key_, 0}, 300, 1);
+                  if (s == status::ok) s = gpu::am_value(ep_, 0, 5, handler);
+                  if (s == status::ok) s = gpu::recv(ep_, 0, {key_, 1000}, 8, 2, &ticket);
+                  if (s == status::ok) s = gpu::send_value(ep_, 0, std::uint64_t{9}, 2);
+                  if (s == status::ok) s = gpu::wait_receive(ep_, ticket, &message);
+                  return s == status::ok ? gpu::quiet(ep_) : s;
+                }),
+            status::ok);
+  EXPECT_EQ(seen().record[wqe::SEND_RECORD], 0u) << "the card was told of a message";
+  EXPECT_EQ(memory_[1000], 9);
+  std::size_t sizes = 0;
+  for (int i = 0; i < 2; ++i) {
+    status_t one;
+    while (!(one = cq_pop_x(got).runtime(runtime_)()).is_done()) progress();
+    sizes += one.size;
+    if (one.size == sizeof(int)) std::free(one.buffer);
+  }
+  EXPECT_EQ(sizes, 300 + sizeof(int));
+  EXPECT_EQ(room[299], 7);
+  free_comp_x(&got).runtime(runtime_)();
+  EXPECT_TRUE(thrown_.empty());
+}
+
+// A wrong key of a message ends its queue; the card's goes on.
+TEST_F(card_endpoint, messages__an_error_of_one_is_the_host_s_too) {
+  make(attr_gpu_tier_t::gpu_direct);
+  stand_in_card a_card(seen());
+  gpu::key_t wrong = key_;
+  wrong.message_key = 0x777;
+  EXPECT_EQ(run(a_card,
+                [&] {
+                  const status s = gpu::send(ep_, 0, {wrong, 0}, 300, 1);
+                  return s == status::ok ? gpu::quiet(ep_) : s;
+                }),
+            status::failed);
+  ASSERT_EQ(thrown_.size(), 1u);
+  EXPECT_EQ(thrown_[0].syndrome(), 0x04u);
+  EXPECT_EQ(gpu::syndrome_of(ep_, 0), wqe::syndrome::local_protection);
+  memory_[0] = 5;
+  EXPECT_EQ(put(300), status::ok) << "the card's queue goes on";
+  EXPECT_EQ(run(a_card, [&] { return gpu::quiet(ep_); }), status::failed) << "of the messages";
+  EXPECT_EQ(memory_[4096], 5);
 }
 
 TEST_F(card_endpoint, free__ends_the_queue) {

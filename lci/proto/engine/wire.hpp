@@ -15,7 +15,7 @@
 namespace lci::proto::wire {
 
 // Raised whenever the meaning of a byte on the wire changes; peers compare it when they meet.
-inline constexpr std::uint32_t VERSION = 7;
+inline constexpr std::uint32_t VERSION = 8;
 
 // Immediate data. Bit 31 set: a message whose remote completion and tag fit ("fast"): rcomp above
 // tag. Bit 31 clear: bits 30..28 are a kind below 6 and the rest its argument, or they are MORE and
@@ -46,9 +46,11 @@ enum class kind : std::uint32_t {
   claim = 20,          // a GPU writes into a pre-posted receive and will say when; body claim
   preposted_end = 21,  // a pre-posted receive was written, or could not be; body preposted_end
   atomic = 22,         // change a word of registered memory; body atomic
-  atomic_end = 23      // what it was, or why it was not changed; body atomic_end
+  atomic_end = 23,     // what it was, or why it was not changed; body atomic_end
+  card_ask = 24,       // of a card whose queues kernels write: see card_matter; body card_ask
+  card_answer = 25     // body card_answer
 };
-inline constexpr std::size_t KINDS = 24;  // of which some are not used
+inline constexpr std::size_t KINDS = 26;  // of which some are not used
 constexpr std::uint32_t kind_imm(kind k, std::uint32_t argument = 0) noexcept {
   const auto number = static_cast<std::uint32_t>(k);
   return number < MORE ? number << 28 | argument : MORE << 28 | (number - FIRST_OF_MORE);
@@ -275,6 +277,46 @@ struct atomic_end {
 static_assert(sizeof(atomic_end) == 24);
 constexpr bool is_sound(const atomic_end& body) noexcept {
   return body.result <= atomic_result::failed;
+}
+
+// What an endpoint over a card asks of another rank's.
+enum class card_matter : std::uint32_t {
+  pair = 1,  // make a queue pair for mine, and connect it
+  key = 2,   // by which number does your card know that registration?
+  end = 3    // a queue pair that was made for mine is of no use any more; nobody answers
+};
+// Where a queue pair is, as the network says it, at most.
+inline constexpr std::size_t CARD_BYTES = 40;
+struct card_ask {
+  name requester;  // of the question
+  name about;      // key: a registration; end: the pair
+  card_matter matter = card_matter::pair;
+  std::uint32_t size = 0;           // pair: bytes in use
+  std::byte address[CARD_BYTES]{};  // pair: of the requester's queue pair
+};
+static_assert(sizeof(card_ask) == 64);
+constexpr bool is_sound(const card_ask& body) noexcept {
+  return body.matter >= card_matter::pair && body.matter <= card_matter::end &&
+         body.size <= CARD_BYTES;
+}
+
+enum class card_result : std::uint32_t {
+  done,
+  no_card,     // no network of that rank drives such cards
+  not_made,    // the queue pair could not be made, or connected
+  no_region,   // no such registration, or not any more
+  not_on_card  // the card does not reach that memory
+};
+struct card_answer {
+  name requester;
+  name pair;  // pair: of what was made
+  card_result result = card_result::done;
+  std::uint32_t size = 0;           // pair: bytes in use
+  std::byte address[CARD_BYTES]{};  // pair: of what was made; key: the number, in the first four
+};
+static_assert(sizeof(card_answer) == 64);
+constexpr bool is_sound(const card_answer& body) noexcept {
+  return body.result <= card_result::not_on_card && body.size <= CARD_BYTES;
 }
 
 struct drop {

@@ -21,7 +21,9 @@ struct fake_card final : net::kernel_card {
   std::unique_ptr<net::kernel_queue> make_queue(const net::kernel_queue_options&) override {
     return nullptr;
   }
+  std::unique_ptr<net::kernel_queue> make_target() override { return nullptr; }
   std::uint32_t key_of(std::uint64_t) noexcept override { return 0; }
+  std::uint32_t key_in(const net::remote_target&) noexcept override { return 0; }
   std::string why_not;
 };
 
@@ -32,6 +34,9 @@ tier_question asked(attr_gpu_tier_t wanted, attr_gpu_proxy_t proxy,
   out.proxy = proxy;
   out.card = card;
   return out;
+}
+attr_gpu_tier_t choose_tier(const tier_question& question) {
+  return make_of_tier(question, [](attr_gpu_tier_t tier) { return tier; });
 }
 std::string refusal(const tier_question& question) {
   try {
@@ -87,8 +92,42 @@ TEST(choose_tier, forced__is_tried_unless_it_cannot_be) {
   tier_question one = asked(attr_gpu_tier_t::cpu_rings, attr_gpu_proxy_t::off, &card);
   one.is_for_gpu = false;
   EXPECT_EQ(choose_tier(one), attr_gpu_tier_t::cpu_rings) << "its queues will show";
-  one.ranks = 2;
-  EXPECT_TRUE(has(refusal(one), "one rank"));
+}
+
+// Made of the card's tiers, each of which fails at another rank.
+TEST(make_of_tier, automatic__what_fails_gives_way_to_the_next_lower) {
+  fake_card card;
+  std::vector<attr_gpu_tier_t> tried;
+  const auto make = [&](attr_gpu_tier_t tier) {
+    tried.push_back(tier);
+    if (tier != attr_gpu_tier_t::proxy) throw backend_error("rank 3 has no such card");
+    return tier;
+  };
+  tier_question one = asked(attr_gpu_tier_t::automatic, attr_gpu_proxy_t::progress, &card);
+  EXPECT_EQ(make_of_tier(one, make), attr_gpu_tier_t::proxy);
+  EXPECT_EQ(tried, (std::vector{attr_gpu_tier_t::gpu_direct, attr_gpu_tier_t::cpu_rings,
+                                attr_gpu_tier_t::cpu_forwards, attr_gpu_tier_t::proxy}));
+  one.proxy = attr_gpu_proxy_t::off;
+  try {
+    make_of_tier(one, make);
+    FAIL() << "there is nothing left";
+  } catch (const backend_error& error) {
+    EXPECT_TRUE(has(error.what(), "rank 3 has no such card")) << error.what();
+    EXPECT_TRUE(has(error.what(), "gpu_proxy is off")) << error.what();
+  }
+}
+
+TEST(make_of_tier, forced__what_fails_is_the_error) {
+  fake_card card;
+  int tries = 0;
+  EXPECT_THROW(make_of_tier(asked(attr_gpu_tier_t::cpu_rings, attr_gpu_proxy_t::progress, &card),
+                            [&](attr_gpu_tier_t tier) {
+                              ++tries;
+                              if (tier == attr_gpu_tier_t::cpu_rings) throw backend_error("no");
+                              return tier;
+                            }),
+               backend_error);
+  EXPECT_EQ(tries, 1);
 }
 
 }  // namespace

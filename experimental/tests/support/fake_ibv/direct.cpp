@@ -2,6 +2,7 @@
 #include <infiniband/mlx5dv.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -19,7 +20,8 @@ constexpr std::size_t FAKE_PAGE = 4096;
 
 class pages {
  public:
-  explicit pages(std::size_t size) : size_((size + FAKE_PAGE - 1) / FAKE_PAGE * FAKE_PAGE) {
+  explicit pages(std::size_t size)
+      : size_((std::max<std::size_t>(size, 1) + FAKE_PAGE - 1) / FAKE_PAGE * FAKE_PAGE) {
     at_ = static_cast<std::byte*>(
         mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   }
@@ -185,6 +187,7 @@ class control final : public fake_mlx5 {
       if (alive == net().pairs.end()) continue;
       out.push_back(pair->about);
       out.back().is_connected = alive->second->state == IBV_QPS_RTS;
+      out.back().peer = out.back().is_connected ? alive->second->attr.dest_qp_num : 0;
     }
     return out;
   }
@@ -198,6 +201,25 @@ class control final : public fake_mlx5 {
     const auto alive = net().pairs.find(qpn);
     if (alive != net().pairs.end())
       all().ended[alive->second->send_cq].push_back({wr_id, status, vendor_error, bytes});
+  }
+  fake_reach reach(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t at,
+                   std::size_t size) override {
+    const std::lock_guard lock(net().lock);
+    const auto here = net().pairs.find(qpn);
+    if (here == net().pairs.end() || here->second->owner()->is_dead) return fake_reach::no_peer;
+    const auto there = net().pairs.find(here->second->attr.dest_qp_num);
+    if (there == net().pairs.end()) return fake_reach::no_peer;
+    const queue_pair& p = *there->second;
+    const bool is_ready = p.state == IBV_QPS_RTR || p.state == IBV_QPS_RTS;
+    if (!is_ready || p.owner()->is_dead || p.attr.dest_qp_num != qpn ||
+        p.attr.rq_psn != here->second->attr.sq_psn)
+      return fake_reach::no_peer;
+    // An mlx5 card has one number for both sides of a region, and own keys are local ones.
+    const auto own = net().by_lkey.find(rkey);
+    if (there->first == qpn && own != net().by_lkey.end()) rkey = own->second->rkey;
+    return remote_region(p, rkey, at, size, IBV_ACCESS_REMOTE_WRITE) != nullptr
+               ? fake_reach::yes
+               : fake_reach::no_access;
   }
   std::size_t waiting_completions() override {
     const std::lock_guard lock(net().lock);

@@ -30,7 +30,11 @@ struct fake_direct_queue {
   unsigned create_flags = 0;      // mlx5dv_qp_create_flags
   std::uint64_t send_ops = 0;     // mlx5dv_qp_create_send_ops_flags
   std::uint32_t max_send_wr = 0;  // that was asked for
+  std::uint32_t peer = 0;         // the number of the other end, once it is connected
 };
+
+// What a card would find at the other end of a queue pair.
+enum class fake_reach { yes, no_peer, no_access };
 
 // One call of those that post: "start", "raw", "complete", "abort".
 struct fake_raw_call {
@@ -58,6 +62,9 @@ class fake_mlx5 {
   // A request that was handed over ends.
   virtual void finish(std::uint32_t qpn, std::uint64_t wr_id, ibv_wc_status status,
                       std::uint32_t vendor_error = 0, std::uint32_t bytes = 0) = 0;
+  // Whether the other end of that queue pair is connected to it, and lets it write there.
+  virtual fake_reach reach(std::uint32_t qpn, std::uint32_t rkey, std::uint64_t at,
+                           std::size_t size) = 0;
   virtual std::size_t waiting_completions() = 0;  // that nobody has polled
   virtual std::size_t live_uars() = 0;
 

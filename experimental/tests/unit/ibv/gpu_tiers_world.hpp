@@ -85,6 +85,7 @@ class stand_in_card {
     return count;
   }
   wqe::syndrome fails_with = wqe::syndrome::none;  // the next one
+  bool looks_at_peer = false;  // what the other end would not take fails as it does on a card
 
  private:
   void carry_out() {
@@ -96,6 +97,7 @@ class stand_in_card {
     wqe::completion c;
     c.error = device::parse(copy, octowords, next_, q_.qpn, 1u << 30, &r);
     if (fails_with != wqe::syndrome::none) c.error = fails_with;
+    if (looks_at_peer && c.error == wqe::syndrome::none && r.length != 0) c.error = ask_peer(r);
     c.kind =
         c.error == wqe::syndrome::none ? wqe::cqe_opcode::request : wqe::cqe_opcode::request_error;
     auto* at = reinterpret_cast<unsigned char*>(r.raddr);
@@ -112,6 +114,18 @@ class stand_in_card {
     c.send_opcode = static_cast<std::uint8_t>(r.op);
     if (r.signaled || c.error != wqe::syndrome::none) cq_.write(c);
     next_ += wqe::blocks_of(octowords);
+  }
+
+  wqe::syndrome ask_peer(const device::request& r) const {
+    switch (maker().reach(q_.qpn, r.rkey, r.raddr, r.length)) {
+      case test::fake_reach::yes:
+        return wqe::syndrome::none;
+      case test::fake_reach::no_peer:
+        return wqe::syndrome::retry_exceeded;
+      case test::fake_reach::no_access:
+        break;
+    }
+    return wqe::syndrome::remote_access;
   }
 
   const test::fake_direct_queue q_;

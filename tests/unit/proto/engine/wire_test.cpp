@@ -88,6 +88,26 @@ TEST(decode, bodies_that_end_with_a_target__have_two_lengths) {
   expect_two_lengths<wire::get_request>(56, 80);
 }
 
+TEST(decode, questions_about_cards_with_values_that_mean_nothing__are_refused) {
+  for (const auto k : {wire::kind::card_ask, wire::kind::card_answer})
+    EXPECT_EQ(wire::kind_of(wire::kind_imm(k)), k);
+  const auto parses = [](const auto& body) {
+    auto read = body;
+    return wire::decode(reinterpret_cast<const std::byte*>(&body), sizeof(body), read);
+  };
+  for (std::uint32_t what = 0; what < 6; ++what)
+    for (const std::uint32_t size : {0u, 1u, 40u, 41u, ~0u}) {
+      wire::card_ask asked;
+      asked.matter = static_cast<wire::card_matter>(what);
+      asked.size = size;
+      EXPECT_EQ(parses(asked), what >= 1 && what <= 3 && size <= 40);
+      wire::card_answer answer;
+      answer.result = static_cast<wire::card_result>(what);
+      answer.size = size;
+      EXPECT_EQ(parses(answer), what <= 4 && size <= 40);
+    }
+}
+
 TEST(decode, atomics_with_values_that_mean_nothing__are_refused) {
   for (const auto k : {wire::kind::atomic, wire::kind::atomic_end})
     EXPECT_EQ(wire::kind_of(wire::kind_imm(k)), k);
