@@ -10,7 +10,8 @@ namespace lci_perf {
 
 const char* const USAGE =
     "usage: lci_perf [MEASURE...] [options]\n"
-    "Measures lci on this machine, in turn with what else is installed. Without arguments: a table\n"
+    "Measures lci on this machine, in turn with what else is installed. Without arguments: a "
+    "table\n"
     "of the usual questions in less than a minute. It starts all processes itself.\n"
     "\n"
     "MEASURE  latency (one way), rate (messages a second), bandwidth (by size), overlap\n"
@@ -31,7 +32,8 @@ const char* const USAGE =
     "  --rivals DIR      where lci_perf_ucx and the like are        (default: beside lci_perf)\n"
     "  --list            what is on this machine, and why the rest is not\n"
     "\n"
-    "In the table, x 1.50 of a rival means that lci is 1.5 times better, below 1 that it is worse:\n"
+    "In the table, x 1.50 of a rival means that lci is 1.5 times better, below 1 that it is "
+    "worse:\n"
     "the median of the ratios of all rounds, with the quartiles. R is the time in which one cache\n"
     "line goes from one processor to the other, which nothing beats.\n"
     "Examples:  lci_perf\n"
@@ -82,7 +84,8 @@ std::uint64_t number(const std::string& text, std::uint64_t least, std::uint64_t
 std::uint64_t one_size(const std::string& text) {
   const std::size_t digits = text.find_first_not_of("0123456789");
   const std::string unit = digits == std::string::npos ? "" : text.substr(digits);
-  const int shift = choose<int>(unit, {{"", 0}, {"B", 0}, {"K", 10}, {"KiB", 10}, {"M", 20}, {"MiB", 20}});
+  const int shift =
+      choose<int>(unit, {{"", 0}, {"B", 0}, {"K", 10}, {"KiB", 10}, {"M", 20}, {"MiB", 20}});
   const std::uint64_t size = number(text.substr(0, digits), 1, 1u << 30) << shift;
   if (size < 8 || size > (std::uint64_t{1} << 30))
     throw std::invalid_argument("\"" + text + "\" is no size from 8 to 1024M");
@@ -109,16 +112,14 @@ const takers& valued() {
          for (const std::string& one : split(value))
            out.operations.push_back(choose(one, OPERATIONS));
        }},
-      {"--sizes",
-       [](arguments& out, const std::string& value) { out.sizes = parse_sizes(value); }},
+      {"--sizes", [](arguments& out, const std::string& value) { out.sizes = parse_sizes(value); }},
       {"--memory",
        [](arguments& out, const std::string& value) {
          out.is_gpu = choose<bool>(value, {{"host", false}, {"gpu", true}});
        }},
       {"--transport",
        [](arguments& out, const std::string& value) { out.transports = split(value); }},
-      {"--placement",
-       [](arguments& out, const std::string& value) { out.placement = value; }},
+      {"--placement", [](arguments& out, const std::string& value) { out.placement = value; }},
       {"--against", [](arguments& out, const std::string& value) { out.against = split(value); }},
       {"--csv", [](arguments& out, const std::string& value) { out.csv = value; }},
       {"--json", [](arguments& out, const std::string& value) { out.json = value; }},

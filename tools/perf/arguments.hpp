@@ -21,8 +21,8 @@ struct arguments {
   std::string placement = "all";        // a kind, or "3,7"
   std::vector<std::string> against;     // rivals; "all" alone: every one that is known
   int rounds = 7;
-  double block_ms = 10;        // how long one measurement of one library takes
-  std::uint64_t messages = 0;  // of each measurement; 0: as many as block_ms allows
+  double block_ms = 10;              // how long one measurement of one library takes
+  std::uint64_t messages = 0;        // of each measurement; 0: as many as block_ms allows
   std::string csv, json, html, svg;  // files; "-": standard output; empty: none
   std::string rivals;                // folder of their programs; empty: that of lci_perf
   bool is_list = false, is_help = false;

@@ -40,9 +40,9 @@ constexpr const char* RANK_VARIABLE = "LCI_PERF_RANK";
 struct order {
   measure what = measure::latency;
   operation op = operation::am;
-  std::uint64_t size = 8;    // bytes of a message
-  std::uint64_t count = 1;   // messages, or round trips, of each pair
-  std::uint32_t window = 1;  // messages from one answer to the next; `count` is a multiple of it
+  std::uint64_t size = 8;     // bytes of a message
+  std::uint64_t count = 1;    // messages, or round trips, of each pair
+  std::uint32_t window = 1;   // messages from one answer to the next; `count` is a multiple of it
   std::uint32_t is_last = 0;  // no order: leave
 };
 
@@ -126,8 +126,8 @@ inline board& join_board() {
   const char* const path = std::getenv(BOARD_VARIABLE);
   if (path == nullptr) throw std::runtime_error("started by hand: lci_perf starts this program");
   const int fd = open(path, O_RDWR | O_CLOEXEC);
-  void* const at = fd < 0 ? MAP_FAILED
-                          : mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const at =
+      fd < 0 ? MAP_FAILED : mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) throw std::runtime_error(std::string("cannot map ") + path);
   close(fd);
   return *static_cast<board*>(at);

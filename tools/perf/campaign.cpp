@@ -110,7 +110,8 @@ void campaign::measure_row(stage& one, row& what, team& all,
   }
 }
 
-// How many messages take about as long as was asked for; also the first contact, which no round has.
+// How many messages take about as long as was asked for; also the first contact, which no round
+// has.
 std::uint64_t campaign::calibrate(const row& what, contestant& who) {
   if (asked_.messages > 0) return asked_.messages;
   std::uint64_t count = what.size >= (1u << 20) ? 1 : 64;

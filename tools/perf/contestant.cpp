@@ -136,13 +136,12 @@ std::string contestant::last_words(int status) const {
   struct stat about {};
   fstat(output_, &about);
   std::string text(static_cast<std::size_t>(std::min<off_t>(about.st_size, 4000)), 0);
-  const ssize_t got = pread(output_, text.data(), text.size(),
-                            about.st_size - static_cast<off_t>(text.size()));
+  const ssize_t got =
+      pread(output_, text.data(), text.size(), about.st_size - static_cast<off_t>(text.size()));
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   const std::size_t last = text.find_last_not_of("\n ");
   const std::size_t begin = last == std::string::npos ? last : text.rfind('\n', last);
-  const std::string line =
-      last == std::string::npos ? "" : text.substr(begin + 1, last - begin);
+  const std::string line = last == std::string::npos ? "" : text.substr(begin + 1, last - begin);
   const std::string how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
                                               : "status " + std::to_string(WEXITSTATUS(status));
   return "its process ended with " + how + (line.empty() ? "" : ": " + line);

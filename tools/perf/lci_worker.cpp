@@ -52,9 +52,9 @@ class world {
     if (rank_ == 0) {
       std::snprintf(b.version, sizeof b.version, "lci %s", lci::describe_machine().version.c_str());
       // Known to the program once this seat reports that it is ready.
-      b.operations.store(bit(operation::am) | bit(operation::sendrecv) | bit(operation::put) |
-                             bit(operation::get),
-                         std::memory_order_relaxed);
+      b.operations.store(
+          bit(operation::am) | bit(operation::sendrecv) | bit(operation::put) | bit(operation::get),
+          std::memory_order_relaxed);
     }
   }
   ~world() {
@@ -233,22 +233,20 @@ void end::serve() {
   seat_.pin();
   seat_.serve([this](const order& o) {
     switch (o.op) {
-      case operation::am: return run<am_port>(*this, o);
-      case operation::sendrecv: return run<sendrecv_port>(*this, o);
-      case operation::put: return run<put_port>(*this, o);
-      case operation::get: return run<get_port>(*this, o);
+      case operation::am:
+        return run<am_port>(*this, o);
+      case operation::sendrecv:
+        return run<sendrecv_port>(*this, o);
+      case operation::put:
+        return run<put_port>(*this, o);
+      case operation::get:
+        return run<get_port>(*this, o);
     }
   });
 }
 
 void serve_all(board& page) {
-  // Before there is a runtime: its memory is then near this processor.
-  if (const char* rank = std::getenv("LCI_LCRUN_RANK")) {
-    const int mine = std::atoi(rank), pairs = static_cast<int>(page.pairs);
-    seat(page, page.is_threads != 0 ? 0 : mine % pairs,
-         page.is_threads != 0 ? mine == 0 : mine < pairs)
-        .pin();
-  }
+  // Seats are pinned later: a runtime that starts on one processor takes that for all there is.
   world all(page);
   std::vector<std::unique_ptr<end>> ends;
   const int pairs = static_cast<int>(page.pairs), me = all.rank();

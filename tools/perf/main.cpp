@@ -46,7 +46,8 @@ void list(const report& all, const topology& here, const std::vector<contender>&
   }
   std::printf("\nlibraries:\n");
   for (const contender& one : who)
-    std::printf("  %-13s %s\n", one.name.c_str(), one.why_not.empty() ? "can be measured" : one.why_not.c_str());
+    std::printf("  %-13s %s\n", one.name.c_str(),
+                one.why_not.empty() ? "can be measured" : one.why_not.c_str());
   const std::string no_gpu = why_no_gpu();
   std::printf("\nGPU memory: %s\n", no_gpu.empty() ? "can be measured" : no_gpu.c_str());
 }
@@ -55,10 +56,18 @@ int measure_all(const arguments& asked) {
   const std::string self = own_path(), beside = self.substr(0, self.rfind('/'));
   const std::vector<int> cpus = usable_cpus();
   const topology here("/sys/devices/system", cpus);
-  report all{describe("/proc"), static_cast<int>(cpus.size()), here.cores(), asked.is_threads, asked.is_shared,
-             asked.is_gpu, asked.rounds, {}, {}};
+  report all{describe("/proc"),
+             static_cast<int>(cpus.size()),
+             here.cores(),
+             asked.is_threads,
+             asked.is_shared,
+             asked.is_gpu,
+             asked.rounds,
+             {},
+             {}};
   const std::vector<contender> who =
-      choose(asked, find_lci(beside, self), find_rivals(asked.rivals.empty() ? beside : asked.rivals, self));
+      choose(asked, find_lci(beside, self),
+             find_rivals(asked.rivals.empty() ? beside : asked.rivals, self));
   if (asked.is_list) {
     list(all, here, who);
     return 0;
@@ -76,7 +85,8 @@ int measure_all(const arguments& asked) {
     for (std::size_t i = 0; i < all.stages.size(); ++i) {
       runs.run(all.stages[i], static_cast<double>(i) / count, static_cast<double>(i + 1) / count);
       for (const row& one : all.stages[i].rows)
-        is_whole = is_whole && !one.entries[0].values.empty() && one.entries[0].messages == one.entries[0].expected;
+        is_whole = is_whole && !one.entries[0].values.empty() &&
+                   one.entries[0].messages == one.entries[0].expected;
     }
     all.versions = runs.versions();
   }

@@ -26,14 +26,16 @@ std::vector<row> rows_of(const arguments& asked) {
     for (const measure what : {measure::latency, measure::rate})
       for (const operation op : both) rows.push_back({what, op, 8, {}});
     for (const operation op : asked.operations.empty() ? std::vector{sendrecv} : both)
-      for (const std::uint64_t size : {64 * KIB, MIB}) rows.push_back({measure::bandwidth, op, size, {}});
+      for (const std::uint64_t size : {64 * KIB, MIB})
+        rows.push_back({measure::bandwidth, op, size, {}});
     return rows;
   }
   const std::vector<measure> measures =
       asked.measures.empty() ? std::vector{measure::latency, measure::rate, measure::bandwidth}
                              : asked.measures;
   for (const measure what : measures) {
-    for (const operation op : asked.operations.empty() ? std::vector{am, sendrecv} : asked.operations) {
+    for (const operation op :
+         asked.operations.empty() ? std::vector{am, sendrecv} : asked.operations) {
       if (what == measure::overlap && op == get) continue;  // reads have no answer
       for (const std::uint64_t size : asked.sizes.empty() ? usual_sizes(what) : asked.sizes)
         rows.push_back({what, op, size, {}});
@@ -80,12 +82,15 @@ std::vector<site> sites_of(const std::string& asked, int pairs, const topology& 
   }
   if (asked.find(',') != std::string::npos) {
     const std::vector<int> two = parse_cpu_list(asked);
-    if (two.size() != 2) throw std::invalid_argument("--placement: \"" + asked + "\" is not two processors, as 0,1");
+    if (two.size() != 2)
+      throw std::invalid_argument("--placement: \"" + asked + "\" is not two processors, as 0,1");
     for (const int cpu : two)
       if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end())
-        throw std::invalid_argument("--placement: processor " + std::to_string(cpu) + " is not for this process");
+        throw std::invalid_argument("--placement: processor " + std::to_string(cpu) +
+                                    " is not for this process");
     const placement kind = here.between(two[0], two[1]);
-    sites.push_back({name_of(kind), std::string(description_of(kind)) + " (" + numbers_of({two[0], two[1]}) + ")",
+    sites.push_back({name_of(kind),
+                     std::string(description_of(kind)) + " (" + numbers_of({two[0], two[1]}) + ")",
                      "", seats_of({{two[0], two[1]}}, pairs)});
     return sites;
   }
@@ -95,7 +100,8 @@ std::vector<site> sites_of(const std::string& asked, int pairs, const topology& 
     if (asked == "all" || asked == name_of(kind)) sites.push_back(site_of(kind, pairs, here));
   }
   if (sites.empty())
-    throw std::invalid_argument("--placement: \"" + asked + "\" is none that this machine has:" + known);
+    throw std::invalid_argument("--placement: \"" + asked +
+                                "\" is none that this machine has:" + known);
   return sites;
 }
 
@@ -103,10 +109,14 @@ std::vector<site> sites_of(const std::string& asked, int pairs, const topology& 
 
 const char* row::unit() const {
   switch (what) {
-    case measure::latency: return size <= 8192 ? "ns" : "us";
-    case measure::rate: return "M/s";
-    case measure::bandwidth: return "GB/s";
-    case measure::overlap: return "%";
+    case measure::latency:
+      return size <= 8192 ? "ns" : "us";
+    case measure::rate:
+      return "M/s";
+    case measure::bandwidth:
+      return "GB/s";
+    case measure::overlap:
+      return "%";
   }
   return "";
 }
@@ -123,8 +133,8 @@ std::vector<stage> make_plan(const arguments& asked, const topology& here,
     for (const int pairs : asked.pairs) {
       for (site& one : sites_of(asked.placement, pairs, here, cpus)) {
         stage next{one.place, one.kind, transport, {}, one.note, 0, 0, rows};
-        next.processes = {pairs,           asked.is_threads,       asked.is_shared,
-                          asked.is_gpu,    largest,                std::move(one.cpus)};
+        next.processes = {pairs,        asked.is_threads, asked.is_shared,
+                          asked.is_gpu, largest,          std::move(one.cpus)};
         stages.push_back(std::move(next));
       }
     }
@@ -140,8 +150,8 @@ order make_order(const row& what, std::uint64_t count) {
     const std::uint64_t most = what.op == operation::get ? MOST_IN_WINDOW : 1'000'000;
     o.window = static_cast<std::uint32_t>(std::min(count, most));
   } else {
-    o.window = static_cast<std::uint32_t>(
-        std::clamp<std::uint64_t>(IN_FLIGHT / what.size, 1, std::min<std::uint64_t>(MOST_IN_WINDOW, count)));
+    o.window = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+        IN_FLIGHT / what.size, 1, std::min<std::uint64_t>(MOST_IN_WINDOW, count)));
   }
   o.count = (count + o.window - 1) / o.window * o.window;
   return o;
@@ -164,9 +174,12 @@ double value_of(const row& what, const order& given, const std::vector<result>& 
       const double one_way = each / count / (what.op == operation::get ? 1 : 2);
       return what.unit()[0] == 'u' ? one_way / 1e3 : one_way;
     }
-    case measure::rate: return count * pairs * 1e3 / ns;
-    case measure::bandwidth: return count * pairs * static_cast<double>(given.size) / ns;
-    case measure::overlap: return 100 * hidden;
+    case measure::rate:
+      return count * pairs * 1e3 / ns;
+    case measure::bandwidth:
+      return count * pairs * static_cast<double>(given.size) / ns;
+    case measure::overlap:
+      return 100 * hidden;
   }
   return 0;
 }
@@ -178,8 +191,8 @@ std::uint64_t messages_of(const std::vector<result>& results) {
 }
 
 std::uint64_t expected_of(const row& what, const order& given, int pairs) {
-  const bool is_twice = (what.what == measure::latency && what.op != operation::get) ||
-                        what.what == measure::overlap;
+  const bool is_twice =
+      (what.what == measure::latency && what.op != operation::get) || what.what == measure::overlap;
   return given.count * static_cast<std::uint64_t>(pairs) * (is_twice ? 2 : 1);
 }
 

@@ -14,10 +14,10 @@ namespace lci_perf {
 // What one library did in one row.
 struct entry {
   std::string name;
-  std::vector<double> values;       // of each round, in the row's unit
-  std::uint64_t messages = 0;       // that arrived in all rounds, all pairs together
-  std::uint64_t expected = 0;       // messages that were sent
-  std::string why_not;              // not empty: not measured, and why
+  std::vector<double> values;  // of each round, in the row's unit
+  std::uint64_t messages = 0;  // that arrived in all rounds, all pairs together
+  std::uint64_t expected = 0;  // messages that were sent
+  std::string why_not;         // not empty: not measured, and why
 };
 
 struct row {

@@ -123,9 +123,9 @@ void serve_all(board& page) {
   const commons all(page);
   std::snprintf(page.version, sizeof page.version, "one copy and one cache line, no library");
   // The same for all that write it; the program reads it once they are ready.
-  page.operations.store(bit(operation::am) | bit(operation::sendrecv) | bit(operation::put) |
-                            bit(operation::get),
-                        std::memory_order_relaxed);
+  page.operations.store(
+      bit(operation::am) | bit(operation::sendrecv) | bit(operation::put) | bit(operation::get),
+      std::memory_order_relaxed);
   run_seats(page, rank, [&](int pair, bool is_first) { serve_seat(all, page, pair, is_first); });
 }
 

@@ -54,8 +54,10 @@ std::string entry_text(const row& one, std::size_t index) {
              (ratio.high < 1 ? "  behind" : "");
   }
   if (of.messages != of.expected)
-    text += "  LOST " + std::to_string(static_cast<long long>(of.expected) -
-                                       static_cast<long long>(of.messages)) + " messages";
+    text +=
+        "  LOST " +
+        std::to_string(static_cast<long long>(of.expected) - static_cast<long long>(of.messages)) +
+        " messages";
   return text + "\n";
 }
 
@@ -95,7 +97,8 @@ std::string handover_text(const stage& one) {
                      number_text(one.r_after_ns) + " ns after";
   if (one.kind != name_of(placement::hyperthreads) &&
       std::max(one.r_before_ns, one.r_after_ns) < HYPERTHREADS_NS)
-    text += ": as fast as hyperthreads of one core, so they probably are, and the hypervisor hides it";
+    text +=
+        ": as fast as hyperthreads of one core, so they probably are, and the hypervisor hides it";
   return text;
 }
 
@@ -124,9 +127,11 @@ std::string table_of(const report& all) {
     if (!one.note.empty()) text += "  " + one.note + "\n";
     const std::map<std::string, std::string> absent = absent_from(one);
     for (const row& what : one.rows) {
-      text += "  " + row_text(what) + (what.what == measure::latency
-                                           ? what.op == operation::get ? ", there and back" : ", one way"
-                                           : "") + "\n";
+      text += "  " + row_text(what) +
+              (what.what == measure::latency
+                   ? what.op == operation::get ? ", there and back" : ", one way"
+                   : "") +
+              "\n";
       for (std::size_t i = 0; i < what.entries.size(); ++i) {
         text += entry_text(what, i);
         if (const entry& of = what.entries[i]; !of.why_not.empty() && absent.count(of.name) == 0)
@@ -173,11 +178,13 @@ std::string json_entry(const row& what, std::size_t index) {
   std::string text = "{\"library\": " + quoted(of.name);
   if (value.count == 0) return text + ", \"why_not\": " + quoted(of.why_not) + "}";
   text += ", \"median\": " + plain_number(value.median) + ", \"low\": " + plain_number(value.low) +
-          ", \"high\": " + plain_number(value.high) + ", \"messages\": " + std::to_string(of.messages) +
+          ", \"high\": " + plain_number(value.high) +
+          ", \"messages\": " + std::to_string(of.messages) +
           ", \"expected\": " + std::to_string(of.expected);
   if (const spread ratio = advantage_over(what, index); index > 0 && ratio.count > 0)
-    text += ", \"advantage\": " + plain_number(ratio.median) + ", \"advantage_low\": " +
-            plain_number(ratio.low) + ", \"advantage_high\": " + plain_number(ratio.high);
+    text += ", \"advantage\": " + plain_number(ratio.median) +
+            ", \"advantage_low\": " + plain_number(ratio.low) +
+            ", \"advantage_high\": " + plain_number(ratio.high);
   text += ", \"values\": [";
   for (std::size_t i = 0; i < of.values.size(); ++i)
     text += (i > 0 ? ", " : "") + plain_number(of.values[i]);
@@ -187,11 +194,14 @@ std::string json_entry(const row& what, std::size_t index) {
 }  // namespace
 
 std::string json_of(const report& all) {
-  std::string text = "{\"machine\": {\"model\": " + quoted(all.here.model) + ", \"system\": " +
-                     quoted(all.here.system) + ", \"is_virtual\": " + (all.here.is_virtual ? "true" : "false") +
-                     ", \"processors\": " + std::to_string(all.cpus) + ", \"cores\": " + std::to_string(all.cores) +
-                     "},\n \"threads\": " + (all.is_threads ? "true" : "false") + ", \"shared_device\": " +
-                     (all.is_shared ? "true" : "false") + ", \"memory\": \"" + (all.is_gpu ? "gpu" : "host") +
+  std::string text = "{\"machine\": {\"model\": " + quoted(all.here.model) +
+                     ", \"system\": " + quoted(all.here.system) +
+                     ", \"is_virtual\": " + (all.here.is_virtual ? "true" : "false") +
+                     ", \"processors\": " + std::to_string(all.cpus) +
+                     ", \"cores\": " + std::to_string(all.cores) +
+                     "},\n \"threads\": " + (all.is_threads ? "true" : "false") +
+                     ", \"shared_device\": " + (all.is_shared ? "true" : "false") +
+                     ", \"memory\": \"" + (all.is_gpu ? "gpu" : "host") +
                      "\", \"rounds\": " + std::to_string(all.rounds) + ",\n \"versions\": {";
   const char* comma = "";
   for (const auto& [name, version] : all.versions) {
@@ -201,14 +211,18 @@ std::string json_of(const report& all) {
   text += "},\n \"stages\": [";
   comma = "";
   for (const stage& one : all.stages) {
-    text += std::string(comma) + "\n  {\"place\": " + quoted(one.kind) + ", \"description\": " + quoted(one.place) +
-            ", \"transport\": " + quoted(one.transport) + ", \"pairs\": " + std::to_string(one.processes.pairs) +
-            ", \"r_before_ns\": " + plain_number(one.r_before_ns) + ", \"r_after_ns\": " + plain_number(one.r_after_ns) +
+    text += std::string(comma) + "\n  {\"place\": " + quoted(one.kind) +
+            ", \"description\": " + quoted(one.place) +
+            ", \"transport\": " + quoted(one.transport) +
+            ", \"pairs\": " + std::to_string(one.processes.pairs) +
+            ", \"r_before_ns\": " + plain_number(one.r_before_ns) +
+            ", \"r_after_ns\": " + plain_number(one.r_after_ns) +
             ", \"note\": " + quoted(one.note) + ", \"rows\": [";
     comma = "";
     for (const row& what : one.rows) {
-      text += std::string(comma) + "\n   {\"measure\": \"" + name_of(what.what) + "\", \"operation\": \"" +
-              name_of(what.op) + "\", \"bytes\": " + std::to_string(what.size) + ", \"unit\": \"" + what.unit() +
+      text += std::string(comma) + "\n   {\"measure\": \"" + name_of(what.what) +
+              "\", \"operation\": \"" + name_of(what.op) +
+              "\", \"bytes\": " + std::to_string(what.size) + ", \"unit\": \"" + what.unit() +
               "\", \"results\": [";
       for (std::size_t i = 0; i < what.entries.size(); ++i)
         text += (i > 0 ? ",\n     " : "\n     ") + json_entry(what, i);

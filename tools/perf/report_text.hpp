@@ -27,11 +27,11 @@ std::string csv_of(const report& all);
 std::string json_of(const report& all);
 
 // Shared with the page.
-std::string number_text(double value);             // three digits that count
-std::string row_text(const row& one);              // "latency am 8 B"
+std::string number_text(double value);  // three digits that count
+std::string row_text(const row& one);   // "latency am 8 B"
 std::string stage_text(const stage& one, const report& all);
 std::string machine_text(const report& all);
-std::string handover_text(const stage& one);       // R before and after, and what it tells
+std::string handover_text(const stage& one);  // R before and after, and what it tells
 // lci against entry `index`: above 1 lci is better.
 spread advantage_over(const row& one, std::size_t index);
 // Each library that was not measured anywhere in the stage, with the reason, once.

@@ -54,7 +54,8 @@ contender from_program(const description& what, const std::string& folder) {
 std::vector<contender> find_rivals(const std::string& folder, const std::string& self) {
   std::vector<contender> all;
   for (const description& one : PROGRAMS) all.push_back(from_program(one, folder));
-  all.push_back({"nccl", {}, {}, {}, "only kernels use it: ./dev bench gpu measures it between GPUs"});
+  all.push_back(
+      {"nccl", {}, {}, {}, "only kernels use it: ./dev bench gpu measures it between GPUs"});
   // Copies to memory that both processes have: no library at all.
   all.push_back({"raw", {}, {self, "--raw"}, {}, ""});
   return all;
@@ -63,8 +64,7 @@ std::vector<contender> find_rivals(const std::string& folder, const std::string&
 contender find_lci(const std::string& folder, const std::string& self) {
   contender lci{"lci", {folder + "/lcrun"}, {self, "--worker"}, {}, ""};
   if (!can_run(lci.launcher[0])) lci.launcher = {find_in_path("lcrun")};
-  if (lci.launcher[0].empty())
-    lci.why_not = "there is no lcrun beside lci_perf, nor in PATH";
+  if (lci.launcher[0].empty()) lci.why_not = "there is no lcrun beside lci_perf, nor in PATH";
   return lci;
 }
 

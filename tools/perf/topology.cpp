@@ -54,20 +54,28 @@ int node_of(const std::string& sysfs, int cpu) {
 
 const char* name_of(placement kind) {
   switch (kind) {
-    case placement::hyperthreads: return "hyperthreads";
-    case placement::near: return "near";
-    case placement::far: return "far";
-    case placement::other_node: return "other_node";
+    case placement::hyperthreads:
+      return "hyperthreads";
+    case placement::near:
+      return "near";
+    case placement::far:
+      return "far";
+    case placement::other_node:
+      return "other_node";
   }
   return "";
 }
 
 const char* description_of(placement kind) {
   switch (kind) {
-    case placement::hyperthreads: return "hyperthreads of one core";
-    case placement::near: return "two cores that share a cache";
-    case placement::far: return "two cores without a common cache";
-    case placement::other_node: return "two cores of different NUMA nodes";
+    case placement::hyperthreads:
+      return "hyperthreads of one core";
+    case placement::near:
+      return "two cores that share a cache";
+    case placement::far:
+      return "two cores without a common cache";
+    case placement::other_node:
+      return "two cores of different NUMA nodes";
   }
   return "";
 }

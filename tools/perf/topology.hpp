@@ -53,9 +53,9 @@ std::vector<int> parse_cpu_list(const std::string& text);
 std::vector<int> usable_cpus();
 
 struct machine {
-  std::string model;         // of its processors
-  std::string system;        // distribution and kernel
-  bool is_virtual = false;   // the kernel's topology is then what the hypervisor wants to show
+  std::string model;        // of its processors
+  std::string system;       // distribution and kernel
+  bool is_virtual = false;  // the kernel's topology is then what the hypervisor wants to show
 };
 // `procfs` is the folder that the kernel has as /proc.
 machine describe(const std::string& procfs);
