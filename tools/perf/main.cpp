@@ -9,6 +9,8 @@
 #include "tools/perf/campaign.hpp"
 #include "tools/perf/gpu_buffer.hpp"
 #include "tools/perf/lci_worker.hpp"
+#include "tools/perf/page.hpp"
+#include "tools/perf/plot.hpp"
 #include "tools/perf/raw_worker.hpp"
 #include "tools/perf/report_text.hpp"
 #include "tools/perf/rivals.hpp"
@@ -50,6 +52,14 @@ void list(const report& all, const topology& here, const std::vector<contender>&
                 one.why_not.empty() ? "can be measured" : one.why_not.c_str());
   const std::string no_gpu = why_no_gpu();
   std::printf("\nGPU memory: %s\n", no_gpu.empty() ? "can be measured" : no_gpu.c_str());
+}
+
+// For a README: the first plot of the first place that has one.
+std::string picture_of(const report& all) {
+  for (const stage& one : all.stages)
+    if (const std::vector<std::string> plots = plots_of(one, all); !plots.empty()) return plots[0];
+  throw std::runtime_error(
+      "nothing was measured that can be plotted: bars want a rival, curves two sizes");
 }
 
 int measure_all(const arguments& asked) {
@@ -94,6 +104,8 @@ int measure_all(const arguments& asked) {
     write_to("-", table_of(all));
   write_to(asked.csv, csv_of(all));
   write_to(asked.json, json_of(all));
+  if (!asked.html.empty()) write_to(asked.html, page_of(all));
+  if (!asked.svg.empty()) write_to(asked.svg, picture_of(all));
   return is_whole ? 0 : 1;
 }
 

@@ -51,7 +51,7 @@ std::string entry_text(const row& one, std::size_t index) {
     if (ratio.count > 0)
       text = padded(text, -46) + " lci x " + number_text(ratio.median) + " [" +
              number_text(ratio.low) + ".." + number_text(ratio.high) + "]" +
-             (ratio.high < 1 ? "  behind" : "");
+             (ratio.high < 1 && of.name != "raw" ? "  behind" : "");
   }
   if (of.messages != of.expected)
     text +=
