@@ -21,7 +21,7 @@ const char* const USAGE =
     "  --threads         pairs of threads of two processes, each thread with its own device\n"
     "  --shared-device   the same with one device for all threads of a process\n"
     "  --memory KIND     host or gpu                                (default: host)\n"
-    "  --transport LIST  shm,ofi,ibv                                (default: what lci chooses)\n"
+    "  --transport LIST  shm,ofi,ibv, or ofi:tcp with its provider  (default: what lci chooses)\n"
     "  --placement KIND  hyperthreads, near, far, other_node, two processors as 0,1, or all kinds\n"
     "                    that this machine has                      (default: all)\n"
     "  --against LIST    ucx,openmpi,mpich,libfabric,nccl,raw; all; none   (default: all)\n"

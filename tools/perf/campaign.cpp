@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "tools/perf/handover.hpp"
+#include "tools/perf/rivals.hpp"
 
 namespace lci_perf {
 
@@ -43,8 +44,10 @@ campaign::team campaign::start(stage& one, std::vector<std::string>& why_not) {
   for (contender who : who_) {
     all.emplace_back();
     why_not.emplace_back();
-    if (who.name == "lci" && !one.transport.empty())
-      who.variables.push_back("LCI_ATTR_BACKEND=" + one.transport);
+    if (who.name == "lci") {
+      const std::vector<std::string> more = variables_for(one.transport);
+      who.variables.insert(who.variables.end(), more.begin(), more.end());
+    }
     try {
       all.back() = std::make_unique<contestant>(who, one.processes, [this] { line_.tick(); });
       versions_[who.name] = all.back()->version();

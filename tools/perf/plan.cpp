@@ -67,8 +67,8 @@ site site_of(placement kind, int pairs, const topology& here) {
   site out{name_of(kind), std::string(description_of(kind)) + " (" + numbers_of(found[0]) + ")", "",
            seats_of(found, pairs)};
   if (static_cast<int>(found.size()) < pairs)
-    out.note = "this machine has " + std::to_string(found.size()) + " such pairs, so " +
-               std::to_string(pairs) + " share their processors";
+    out.note = "such pairs of processors here: " + std::to_string(found.size()) +
+               "; more than that share them, and yield to each other";
   return out;
 }
 

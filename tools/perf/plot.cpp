@@ -13,6 +13,7 @@ namespace {
 constexpr const char* COLOURS[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                    "#e69f00", "#56b4e9", "#999999"};
 constexpr double WIDTH = 760, LEFT = 200, RIGHT = 30, TOP = 64;
+constexpr std::size_t LEAST_SIZES = 3;  // of a curve
 
 const char* colour_of(std::size_t index) { return COLOURS[index % std::size(COLOURS)]; }
 
@@ -215,7 +216,7 @@ std::string curves_of(const stage& one, measure what, operation op, const report
     rows.push_back(&of);
     for (const entry& by : of.entries) has_values = has_values || !by.values.empty();
   }
-  if (rows.size() < 2 || !has_values) return "";
+  if (rows.size() < LEAST_SIZES || !has_values) return "";
   const frame in = frame_of(rows);
   std::string body = grid(in, rows);
   for (std::size_t i = rows.front()->entries.size(); i-- > 0;) body += curve(in, rows, i);

@@ -13,8 +13,8 @@ namespace lci_perf {
 // How many times better lci is than each rival, a bar for each row of a stage.
 std::string bars_of(const stage& one, const report& all);
 
-// One line for each library, over the sizes of a measure and an operation. Empty if fewer than two
-// sizes were measured.
+// One line for each library, over the sizes of a measure and an operation. Empty if fewer than
+// three sizes were measured.
 std::string curves_of(const stage& one, measure what, operation op, const report& all);
 
 // All plots of a stage, most telling first; the one for a README is the first of the first stage.

@@ -68,6 +68,17 @@ contender find_lci(const std::string& folder, const std::string& self) {
   return lci;
 }
 
+std::vector<std::string> variables_for(const std::string& transport) {
+  if (transport.empty()) return {};
+  const std::size_t colon = transport.find(':');
+  const std::string backend = transport.substr(0, colon);
+  std::vector<std::string> variables;
+  if (backend != "shm") variables = {"LCI_ATTR_BACKEND=" + backend, "LCI_ATTR_SHM_ENABLE=0"};
+  if (colon != std::string::npos)
+    variables.push_back("LCI_ATTR_OFI_PROVIDER_NAME=" + transport.substr(colon + 1));
+  return variables;
+}
+
 std::vector<contender> choose(const arguments& asked, contender lci, std::vector<contender> known) {
   std::vector<contender> chosen{std::move(lci)};
   for (const std::string& name : asked.against) {

@@ -17,6 +17,9 @@ std::vector<contender> find_rivals(const std::string& folder, const std::string&
 // lci itself.
 contender find_lci(const std::string& folder, const std::string& self);
 
+// What makes lci use a transport, "ofi" or "ofi:tcp", even between processes of one host.
+std::vector<std::string> variables_for(const std::string& transport);
+
 // lci, then those of `known` that are asked for. Throws std::invalid_argument for an unknown name.
 std::vector<contender> choose(const arguments& asked, contender lci, std::vector<contender> known);
 
