@@ -54,8 +54,7 @@ contender from_program(const description& what, const std::string& folder) {
 std::vector<contender> find_rivals(const std::string& folder, const std::string& self) {
   std::vector<contender> all;
   for (const description& one : PROGRAMS) all.push_back(from_program(one, folder));
-  all.push_back(
-      {"nccl", {}, {}, {}, "only kernels use it: ./dev bench gpu measures it between GPUs"});
+  all.push_back({"nccl", {}, {}, {}, "it moves GPU memory alone, which ./dev bench gpu measures"});
   // Copies to memory that both processes have: no library at all.
   all.push_back({"raw", {}, {self, "--raw"}, {}, ""});
   return all;
