@@ -89,7 +89,8 @@ std::string stage_section(const stage& one, const report& all) {
 }  // namespace
 
 std::string page_of(const report& all) {
-  std::string text = HEAD + ("<p>" + escaped(machine_text(all)) + "</p>\n<ul>\n");
+  std::string text = HEAD + ("<p>" + escaped(machine_text(all)) + "</p>\n<p class=\"behind\">" +
+                             escaped(load_text(all)) + "</p>\n<ul>\n");
   for (const auto& [name, version] : all.versions)
     if (!version.empty()) text += "<li>" + escaped(name + ": " + version) + "</li>\n";
   text += std::string("</ul>\n") + HOW_TO_READ;

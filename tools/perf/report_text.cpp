@@ -81,6 +81,13 @@ std::string machine_text(const report& all) {
          (all.here.is_virtual ? " (as a virtual machine shows them)" : "") + ", " + all.here.system;
 }
 
+std::string load_text(const report& all) {
+  // What the kernel itself does, and a run that has just ended, stay below.
+  if (all.here.load < 1) return "";
+  return "other programs were running (load " + number_text(all.here.load) +
+         " before the start): only an idle machine gives numbers that mean something";
+}
+
 std::string stage_text(const stage& one, const report& all) {
   std::string text = one.place + ", " + std::to_string(one.processes.pairs) +
                      (one.processes.pairs == 1 ? " pair of " : " pairs of ");
@@ -119,6 +126,7 @@ std::map<std::string, std::string> absent_from(const stage& one) {
 
 std::string table_of(const report& all) {
   std::string text = machine_text(all) + "\n";
+  if (const std::string load = load_text(all); !load.empty()) text += "  " + load + "\n";
   for (const auto& [name, version] : all.versions)
     if (!version.empty() && name != "raw") text += "  " + padded(name, -10) + version + "\n";
   for (const stage& one : all.stages) {

@@ -31,6 +31,7 @@ std::string number_text(double value);  // three digits that count
 std::string row_text(const row& one);   // "latency am 8 B"
 std::string stage_text(const stage& one, const report& all);
 std::string machine_text(const report& all);
+std::string load_text(const report& all);     // that other programs disturb it; empty: they do not
 std::string handover_text(const stage& one);  // R before and after, and what it tells
 // lci against entry `index`: above 1 lci is better.
 spread advantage_over(const row& one, std::size_t index);

@@ -170,7 +170,8 @@ std::vector<int> usable_cpus() {
 }
 
 machine describe(const std::string& procfs) {
-  machine found{"unknown processor", "", false};
+  machine found;
+  found.model = "unknown processor";
   std::ifstream cpuinfo(procfs + "/cpuinfo");
   for (std::string text; std::getline(cpuinfo, text) && !text.empty();) {
     const std::size_t colon = text.find(": ");
@@ -179,6 +180,7 @@ machine describe(const std::string& procfs) {
     if (text.rfind("flags", 0) == 0)
       found.is_virtual = (text + " ").find(" hypervisor ") != std::string::npos;
   }
+  std::ifstream(procfs + "/loadavg") >> found.load;
   utsname kernel{};
   uname(&kernel);
   found.system = std::string(kernel.sysname) + " " + kernel.release + " " + kernel.machine;

@@ -56,6 +56,7 @@ struct machine {
   std::string model;        // of its processors
   std::string system;       // distribution and kernel
   bool is_virtual = false;  // the kernel's topology is then what the hypervisor wants to show
+  double load = 0;          // processors that other programs used in the last minute
 };
 // `procfs` is the folder that the kernel has as /proc.
 machine describe(const std::string& procfs);

@@ -8,7 +8,8 @@ namespace lci_perf {
 // Latency and four sizes of bandwidth: lci, a rival that is half as fast in the first and twice as
 // fast in the others, and one that could not be measured. Names have what must be escaped.
 inline report made_up() {
-  report all{{"Imagined <9000> & \"Co\"", "Linux 6", false}, 16, 8, false, false, false, 3, {}, {}};
+  report all{
+      {"Imagined <9000> & \"Co\"", "Linux 6", false, 0}, 16, 8, false, false, false, 3, {}, {}};
   all.versions = {{"lci", "lci 2"}, {"ucx", "UCX <1>"}};
   stage one{"two cores that share a cache (0 and 1)",
             "near",

@@ -35,6 +35,13 @@ TEST(perf_report_text, handover__hyperthreads_that_a_hypervisor_hides_are_named)
   EXPECT_EQ(handover_text(one), "");
 }
 
+TEST(perf_report_text, load__other_programs_are_named) {
+  report all = made_up();
+  EXPECT_EQ(load_text(all), "");
+  all.here.load = 2.5;
+  EXPECT_NE(table_of(all).find("other programs were running (load 2.50"), std::string::npos);
+}
+
 TEST(perf_report_text, json__is_json_and_has_every_value) {
   const nlohmann::json all = nlohmann::json::parse(json_of(made_up()));
   EXPECT_EQ(all["machine"]["model"], "Imagined <9000> & \"Co\"");

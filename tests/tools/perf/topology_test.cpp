@@ -122,7 +122,9 @@ TEST(perf_cpu_list, parse__as_sysfs_writes_it) {
 
 TEST_F(perf_topology, describe__names_the_processor_and_a_hypervisor) {
   write("cpuinfo", "processor\t: 0\nmodel name\t: Imagined 9000\nflags\t\t: fpu hypervisor\n");
+  write("loadavg", "2.50 1.00 0.50 3/200 4711");
   const machine found = describe(root_.string());
+  EXPECT_DOUBLE_EQ(found.load, 2.5);
   EXPECT_EQ(found.model, "Imagined 9000");
   EXPECT_TRUE(found.is_virtual);
   EXPECT_EQ(describe(root_.string() + "/nowhere").model, "unknown processor");
