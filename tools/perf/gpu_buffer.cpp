@@ -1,13 +1,12 @@
 #include "tools/perf/gpu_buffer.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
 #include "lci.hpp"
+#include "tools/perf/gpu_driver.hpp"
 
 namespace lci_perf {
 
@@ -15,27 +14,16 @@ namespace {
 
 constexpr std::size_t LEAST = 4096;
 
-// One function of the driver; handles, addresses and sizes are 64 bits wide, 0 means success.
-template <class... Args>
-void must(const char* name, Args... args) {
-  static void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
-  auto* const function =
-      driver != nullptr ? reinterpret_cast<int (*)(Args...)>(dlsym(driver, name)) : nullptr;
-  if (function == nullptr) throw std::runtime_error(std::string(name) + ": no such function here");
-  if (const int error = function(args...); error != 0)
-    throw std::runtime_error(std::string(name) + ": CUDA error " + std::to_string(error));
-}
-
 void* take_from_gpu(std::size_t bytes, int number) {
   int count = 0, device = 0;
   void *context = nullptr, *memory = nullptr;
-  must("cuInit", 0u);
-  must("cuDeviceGetCount", &count);
+  gpu_call("cuInit", 0u);
+  gpu_call("cuDeviceGetCount", &count);
   if (count == 0) throw std::runtime_error("the driver finds no GPU");
-  must("cuDeviceGet", &device, number % count);
-  must("cuDevicePrimaryCtxRetain", &context, device);
-  must("cuCtxSetCurrent", context);
-  must("cuMemAlloc_v2", &memory, bytes);
+  gpu_call("cuDeviceGet", &device, number % count);
+  gpu_call("cuDevicePrimaryCtxRetain", &context, device);
+  gpu_call("cuCtxPushCurrent_v2", context);
+  gpu_call("cuMemAlloc_v2", &memory, bytes);
   return memory;
 }
 
@@ -59,7 +47,7 @@ buffer::~buffer() {
     return;
   }
   try {
-    must("cuMemFree_v2", data_);
+    gpu_call("cuMemFree_v2", data_);
   } catch (const std::exception&) {
     return;  // the process ends, and its memory with it
   }

@@ -9,6 +9,7 @@
 #include "tools/perf/campaign.hpp"
 #include "tools/perf/gpu_buffer.hpp"
 #include "tools/perf/lci_worker.hpp"
+#include "tools/perf/nccl_worker.hpp"
 #include "tools/perf/page.hpp"
 #include "tools/perf/plot.hpp"
 #include "tools/perf/raw_worker.hpp"
@@ -115,6 +116,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words == std::vector<std::string>{"--worker"}) return run_lci_worker();
   if (words == std::vector<std::string>{"--raw"}) return run_raw_worker();
+  if (words == std::vector<std::string>{"--nccl"}) return run_nccl_worker();
   try {
     const arguments asked = parse(words);
     if (asked.is_help) {

@@ -7,6 +7,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tools/perf/nccl_worker.hpp"
+
 namespace lci_perf {
 
 namespace {
@@ -54,7 +56,7 @@ contender from_program(const description& what, const std::string& folder) {
 std::vector<contender> find_rivals(const std::string& folder, const std::string& self) {
   std::vector<contender> all;
   for (const description& one : PROGRAMS) all.push_back(from_program(one, folder));
-  all.push_back({"nccl", {}, {}, {}, "it moves GPU memory alone, which ./dev bench gpu measures"});
+  all.push_back({"nccl", {}, {self, "--nccl"}, {}, why_no_nccl()});
   // Copies to memory that both processes have: no library at all.
   all.push_back({"raw", {}, {self, "--raw"}, {}, ""});
   return all;

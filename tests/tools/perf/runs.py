@@ -78,6 +78,18 @@ def refused():
     demand("lci_perf starts" in run("--worker", status=1).stderr, "--worker by hand")
 
 
+def gpu_memory():
+    """On a mock driver: what the messages carry is a matter of other tests, that all arrive is one of this."""
+    every = ["latency", "rate", "bandwidth", "overlap", "--op", "am,sendrecv,put,get", "--sizes", "8,64K", "--memory", "gpu"]
+    said, rows = measured(*every, "--against", "ucx,raw,nccl")
+    demand(said["memory"] == "gpu" and len(rows) == 30, said)
+    demand(all("why_not" in one for row in rows for one in row["results"][1:]), "the others say why not")
+
+
+if sys.argv[2:] == ["gpu"]:
+    gpu_memory()
+    print("GPU memory")
+    sys.exit()
 every_operation_and_measure()
 pairs_of_processes_and_threads()
 every_rival()
