@@ -1,6 +1,6 @@
 """lci_perf measures each operation with few messages, all of which arrive; rivals are measured or named; nonsense is refused.
 
-Nothing here depends on how long anything takes.
+runs.py PROGRAM operations|others|gpu. Nothing here depends on how long anything takes.
 """
 
 import json
@@ -86,12 +86,8 @@ def gpu_memory():
     demand(all("why_not" in one for row in rows for one in row["results"][1:]), "the others say why not")
 
 
-if sys.argv[2:] == ["gpu"]:
-    gpu_memory()
-    print("GPU memory")
-    sys.exit()
-every_operation_and_measure()
-pairs_of_processes_and_threads()
-every_rival()
-refused()
-print("every operation, pairs of processes and threads, rivals and refusals")
+PARTS = {"operations": (every_operation_and_measure, refused), "others": (pairs_of_processes_and_threads, every_rival),
+         "gpu": (gpu_memory,)}
+for part in PARTS[sys.argv[2]]:
+    part()
+    print("ok", part.__name__)
