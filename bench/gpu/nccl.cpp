@@ -1,49 +1,13 @@
-// NCCL's send and receive between the two processes, if its library is found: libnccl.so.2, or the
-// file that BENCH_NCCL names. Its few types are declared here, so that the build does not need it.
-#include <type_traits>
-
+// NCCL's send and receive between the two processes, if its library is found.
 #include "bench/gpu/contender.hpp"
+#include "tools/perf/nccl_library.hpp"
 
 namespace bench {
 namespace {
 
-struct unique_id {
-  char bytes[128];
-};
-constexpr int UINT8 = 1;  // ncclUint8
-
-struct functions {
-  int (*get_unique_id)(unique_id*) = nullptr;
-  int (*comm_init_rank)(void**, int, unique_id, int) = nullptr;
-  int (*comm_destroy)(void*) = nullptr;
-  int (*send)(const void*, std::size_t, int, int, void*, void*) = nullptr;
-  int (*recv)(void*, std::size_t, int, int, void*, void*) = nullptr;
-  int (*group_start)() = nullptr;
-  int (*group_end)() = nullptr;
-  const char* (*get_error_string)(int) = nullptr;
-
-  // Returns "", or what is missing.
-  std::string load() {
-    const char* const name = std::getenv("BENCH_NCCL");
-    void* const library = dlopen(name != nullptr ? name : "libnccl.so.2", RTLD_NOW);
-    if (library == nullptr) return dlerror();
-    std::string missing;
-    const auto find = [&](auto& function, const char* symbol) {
-      function =
-          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
-      if (function == nullptr) missing = std::string(symbol) + " is missing";
-    };
-    find(get_unique_id, "ncclGetUniqueId");
-    find(comm_init_rank, "ncclCommInitRank");
-    find(comm_destroy, "ncclCommDestroy");
-    find(send, "ncclSend");
-    find(recv, "ncclRecv");
-    find(group_start, "ncclGroupStart");
-    find(group_end, "ncclGroupEnd");
-    find(get_error_string, "ncclGetErrorString");
-    return missing;
-  }
-};
+using functions = lci_perf::nccl_library;
+using unique_id = lci_perf::nccl_id;
+using lci_perf::NCCL_UINT8;
 
 class nccl final : public contender {
  public:
@@ -68,13 +32,13 @@ class nccl final : public contender {
     for (int i = 0; i < rounds; ++i) {
       const std::uint64_t start = now_ns();
       if (run_.both().is_first()) {
-        must(f_.send(out_, size, UINT8, 1, comm_, stream_));
-        must(f_.recv(in_, size, UINT8, 1, comm_, stream_));
+        must(f_.send(out_, size, NCCL_UINT8, 1, comm_, stream_));
+        must(f_.recv(in_, size, NCCL_UINT8, 1, comm_, stream_));
         finish();
       } else {
-        must(f_.recv(in_, size, UINT8, 0, comm_, stream_));
+        must(f_.recv(in_, size, NCCL_UINT8, 0, comm_, stream_));
         finish();  // the processor knows before it answers
-        must(f_.send(out_, size, UINT8, 0, comm_, stream_));
+        must(f_.send(out_, size, NCCL_UINT8, 0, comm_, stream_));
       }
       times.push_back(static_cast<double>(now_ns() - start) / 2e3);
     }
@@ -87,8 +51,8 @@ class nccl final : public contender {
     const std::uint64_t start = now_ns();
     must(f_.group_start());
     for (int i = 0; i < count; ++i) {
-      must(run_.both().is_first() ? f_.send(out_, size, UINT8, 1, comm_, stream_)
-                                  : f_.recv(in_, size, UINT8, 0, comm_, stream_));
+      must(run_.both().is_first() ? f_.send(out_, size, NCCL_UINT8, 1, comm_, stream_)
+                                  : f_.recv(in_, size, NCCL_UINT8, 0, comm_, stream_));
     }
     must(f_.group_end());
     finish();

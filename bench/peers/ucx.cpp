@@ -1,46 +1,66 @@
-// The patterns over UCX, active messages and tagged send/receive: bench_patterns_ucx NAME
-// Starts its second process itself, and exchanges addresses over a socket pair.
-// Threads: one per process.
-#include <sys/socket.h>
-#include <sys/wait.h>
+// UCX as lci_perf measures it: active messages, tagged send/receive, put and get; a worker for each
+// seat, or one for all threads of a process. Called by: lci_perf, which starts each process.
+// Threads: one for each seat.
 #include <ucp/api/ucp.h>
 
-#include "bench/support/patterns.hpp"
+#include <atomic>
+
+#include "tools/perf/worker.hpp"
 
 namespace {
 
+using namespace lci_perf;
+
 void check(ucs_status_t status, const char* what) {
-  if (status == UCS_OK) return;
-  std::fprintf(stderr, "bench_patterns_ucx: %s: %s\n", what, ucs_status_string(status));
-  std::exit(1);
+  if (status != UCS_OK)
+    throw std::runtime_error(std::string(what) + ": " + ucs_status_string(status));
 }
 
-std::uint64_t arrived = 0;
-
-// One worker, connected to the worker of the other process.
-class connection {
+// The context of a process.
+class library {
  public:
-  explicit connection(int socket) {
+  explicit library(const board& page) {
     ucp_config_t* config = nullptr;
     check(ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     ucp_params_t params{};
-    params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features = UCP_FEATURE_AM | UCP_FEATURE_TAG;
-    check(ucp_init(&params, config, &context_), "ucp_init");
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
+    params.features = UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_RMA;
+    params.mt_workers_shared = page.is_threads != 0;
+    check(ucp_init(&params, config, &context), "ucp_init");
     ucp_config_release(config);
-    ucp_worker_params_t worker{};
-    worker.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    worker.thread_mode = UCS_THREAD_MODE_SINGLE;
-    check(ucp_worker_create(context_, &worker, &worker_), "ucp_worker_create");
+  }
+  ucp_context_h context = nullptr;
+};
+
+// One worker and what is registered for it. Ends with the process: closing is not measured.
+class seat_end {
+ public:
+  seat_end(library& all, board& page, int number)
+      : page_(page),
+        number_(static_cast<std::size_t>(number)),
+        out(buffer_of(page)),
+        in(buffer_of(page)) {
+    ucp_worker_params_t params{};
+    params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+    params.thread_mode = UCS_THREAD_MODE_SINGLE;
+    check(ucp_worker_create(all.context, &params, &worker_), "ucp_worker_create");
     ucp_am_handler_param_t handler{};
-    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                         UCP_AM_HANDLER_PARAM_FIELD_ARG;
     handler.id = 0;
-    handler.cb = [](void*, const void*, size_t, void*, size_t, const ucp_am_recv_param_t*) {
-      ++arrived;
-      return UCS_OK;
+    handler.arg = this;
+    handler.cb = [](void* self, const void*, size_t, void* data, size_t size,
+                    const ucp_am_recv_param_t* how) {
+      return static_cast<seat_end*>(self)->on_message(data, size, how);
     };
     check(ucp_worker_set_am_recv_handler(worker_, &handler), "ucp_worker_set_am_recv_handler");
-    connect(socket);
+    ucp_mem_map_params_t memory{};
+    memory.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH;
+    memory.address = in.data();
+    memory.length = in.size();
+    check(ucp_mem_map(all.context, &memory, &memory_), "ucp_mem_map");
+    publish(all.context);
+    connect();
   }
 
   void progress() { ucp_worker_progress(worker_); }
@@ -48,111 +68,205 @@ class connection {
     if (request == nullptr) return;
     if (UCS_PTR_IS_ERR(request)) check(UCS_PTR_STATUS(request), "operation");
     while (ucp_request_check_status(request) == UCS_INPROGRESS) progress();
+    check(ucp_request_check_status(request), "operation");
     ucp_request_free(request);
   }
-  ucs_status_ptr_t am(void* data, std::size_t size) {
-    const ucp_request_param_t none{};
-    return ucp_am_send_nbx(endpoint_, 0, nullptr, 0, data, size, &none);
-  }
-  ucs_status_ptr_t tag_send(void* data, std::size_t size) {
-    const ucp_request_param_t none{};
-    return ucp_tag_send_nbx(endpoint_, data, size, 1, &none);
-  }
-  ucs_status_ptr_t tag_recv(void* data, std::size_t size) {
-    const ucp_request_param_t none{};
-    return ucp_tag_recv_nbx(worker_, data, size, 1, ~ucp_tag_t{0}, &none);
-  }
 
  private:
-  void connect(int socket) {
-    ucp_address_t* mine = nullptr;
-    size_t size = 0;
-    check(ucp_worker_get_address(worker_, &mine, &size), "ucp_worker_get_address");
-    size_t peer_size = 0;
-    bool ok = write(socket, &size, sizeof size) == sizeof size &&
-              write(socket, mine, size) == static_cast<ssize_t>(size) &&
-              recv(socket, &peer_size, sizeof peer_size, MSG_WAITALL) == sizeof peer_size;
-    std::vector<char> peer(peer_size);
-    ok = ok && recv(socket, peer.data(), peer_size, MSG_WAITALL) == static_cast<ssize_t>(peer_size);
-    if (!ok) check(UCS_ERR_IO_ERROR, "exchange of addresses");
-    ucp_worker_release_address(worker_, mine);
+  struct names {
+    std::uint64_t buffer, address_bytes, key_bytes;
+  };
+  void publish(ucp_context_h context) {
+    ucp_address_t* address = nullptr;
+    void* packed = nullptr;
+    size_t address_bytes = 0, key_bytes = 0;
+    check(ucp_worker_get_address(worker_, &address, &address_bytes), "ucp_worker_get_address");
+    check(ucp_rkey_pack(context, memory_, &packed, &key_bytes), "ucp_rkey_pack");
+    const names mine{reinterpret_cast<std::uintptr_t>(in.data()), address_bytes, key_bytes};
+    card& to = page_.cards[number_];
+    if (sizeof mine + address_bytes + key_bytes > sizeof to.bytes)
+      throw std::runtime_error("its address is too long for the board");
+    std::memcpy(to.bytes, &mine, sizeof mine);
+    std::memcpy(to.bytes + sizeof mine, address, address_bytes);
+    std::memcpy(to.bytes + sizeof mine + address_bytes, packed, key_bytes);
+    // edge perf.card, writer: the bytes are visible to connect() of the other end.
+    to.size.store(1, std::memory_order_release);
+    ucp_worker_release_address(worker_, address);
+    ucp_rkey_buffer_release(packed);
+  }
+  void connect() {
+    const card& from = page_.cards[number_ ^ 1];
+    // edge perf.card, reader
+    for (patience step; from.size.load(std::memory_order_acquire) == 0;) step();
+    names theirs{};
+    std::memcpy(&theirs, from.bytes, sizeof theirs);
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
-    params.address = reinterpret_cast<ucp_address_t*>(peer.data());
-    check(ucp_ep_create(worker_, &params, &endpoint_), "ucp_ep_create");
+    params.address = reinterpret_cast<const ucp_address_t*>(from.bytes + sizeof theirs);
+    check(ucp_ep_create(worker_, &params, &peer), "ucp_ep_create");
+    check(ucp_ep_rkey_unpack(peer, from.bytes + sizeof theirs + theirs.address_bytes, &key),
+          "ucp_ep_rkey_unpack");
+    there = theirs.buffer;
+  }
+  // A large message is here only as a promise.
+  ucs_status_t on_message(void* data, size_t size, const ucp_am_recv_param_t* how) {
+    if ((how->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0) {
+      ++arrived;
+      return UCS_OK;
+    }
+    ucp_request_param_t param{};
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.user_data = this;
+    param.cb.recv_am = [](void* request, ucs_status_t, size_t, void* self) {
+      ++static_cast<seat_end*>(self)->arrived;
+      ucp_request_free(request);
+    };
+    const ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker_, data, in.data(), size, &param);
+    if (request == nullptr) ++arrived;
+    return UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_INPROGRESS;
   }
 
-  ucp_context_h context_ = nullptr;
+  board& page_;
+  std::size_t number_;
   ucp_worker_h worker_ = nullptr;
-  ucp_ep_h endpoint_ = nullptr;
+  ucp_mem_h memory_ = nullptr;
+
+ public:
+  std::vector<char> out, in;
+  ucp_ep_h peer = nullptr;
+  ucp_rkey_h key = nullptr;
+  std::uint64_t there = 0;    // the other end's buffer
+  std::uint64_t arrived = 0;  // active messages
+  std::uint64_t puts_sent = 0, puts_expected = 0;
+  ucp_worker_h worker() const { return worker_; }
 };
 
-class am_port {
- public:
-  explicit am_port(connection& c) : c_(c) {}
-  void send(void* data, std::size_t size) { c_.finish(c_.am(data, size)); }
-  void recv(void*, std::size_t) { recv_window(nullptr, 0, 1); }
-  void send_window(void* data, std::size_t size, int count) {
-    for (int i = 0; i < count; ++i) send(data, size);
+struct port {
+  explicit port(seat_end& e) : e_(e) {}
+  void progress() { e_.progress(); }
+  void finish() {
+    for (const ucs_status_ptr_t request : sends_) e_.finish(request);
+    sends_.clear();
   }
-  void recv_window(void*, std::size_t, int count) {
-    expected_ += static_cast<std::uint64_t>(count);
-    while (arrived < expected_) c_.progress();
+
+ protected:
+  void keep(ucs_status_ptr_t request) {
+    if (request != nullptr) sends_.push_back(request);
   }
+  seat_end& e_;
+  std::vector<ucs_status_ptr_t> sends_;
+  ucp_request_param_t none_{};
+};
+
+struct am_port : port {
+  explicit am_port(seat_end& e) : port(e), expected_(e.arrived) {}
+  void start(char* data, std::size_t size) {
+    keep(ucp_am_send_nbx(e_.peer, 0, nullptr, 0, data, size, &none_));
+    // A stream: what cannot go out now would fill the memory.
+    if (sends_.size() >= MOST_IN_WINDOW) finish();
+  }
+  void expect(char*, std::size_t) { ++expected_; }
+  void wait() {
+    while (e_.arrived < expected_) e_.progress();
+  }
+  void send(char* data, std::size_t size) { start(data, size), finish(); }
+  void recv(char* data, std::size_t size) { expect(data, size), wait(); }
 
  private:
-  connection& c_;
-  std::uint64_t expected_ = 0;
+  std::uint64_t expected_;
 };
 
-class tag_port {
- public:
-  explicit tag_port(connection& c) : c_(c) {}
-  void send(void* data, std::size_t size) { c_.finish(c_.tag_send(data, size)); }
-  void recv(void* data, std::size_t size) { c_.finish(c_.tag_recv(data, size)); }
-  void send_window(void* data, std::size_t size, int count) {
-    for (int i = 0; i < count; ++i) requests_[i] = c_.tag_send(data, size);
-    for (int i = 0; i < count; ++i) c_.finish(requests_[i]);
+struct sendrecv_port : port {
+  using port::port;
+  void start(char* data, std::size_t size) {
+    keep(ucp_tag_send_nbx(e_.peer, data, size, 1, &none_));
   }
-  void recv_window(void* data, std::size_t size, int count) {
-    for (int i = 0; i < count; ++i) requests_[i] = c_.tag_recv(data, size);
-    for (int i = 0; i < count; ++i) c_.finish(requests_[i]);
+  void expect(char* data, std::size_t size) {
+    const ucs_status_ptr_t request =
+        ucp_tag_recv_nbx(e_.worker(), data, size, 1, ~ucp_tag_t{0}, &none_);
+    if (request != nullptr) receives_.push_back(request);
   }
+  void wait() {
+    for (const ucs_status_ptr_t request : receives_) e_.finish(request);
+    receives_.clear();
+  }
+  void send(char* data, std::size_t size) { start(data, size), finish(); }
+  void recv(char* data, std::size_t size) { expect(data, size), wait(); }
 
  private:
-  connection& c_;
-  ucs_status_ptr_t requests_[bench::PATTERN_WINDOW] = {};
+  std::vector<ucs_status_ptr_t> receives_;
 };
 
-void run(int rank, int socket, const std::string& name) {
-  bench::pin(rank);
-  bench::pair both(rank, [&](void* data, std::size_t size) {
-    const ssize_t moved =
-        rank == 0 ? write(socket, data, size) : recv(socket, data, size, MSG_WAITALL);
-    if (moved != static_cast<ssize_t>(size)) check(UCS_ERR_IO_ERROR, "exchange of the page");
+// A put tells nobody that it has arrived: its last bytes are a number that the target looks at, as
+// UCX's own benchmark does it.
+struct put_port : port {
+  using port::port;
+  void start(char* data, std::size_t size) {
+    const std::uint64_t number = ++e_.puts_sent;
+    std::memcpy(data + size - sizeof number, &number, sizeof number);
+    keep(ucp_put_nbx(e_.peer, data, size, e_.there, e_.key, &none_));
+    if (size <= MOST_IN_WINDOW || sends_.size() >= MOST_IN_WINDOW) finish();
+  }
+  void expect(char* data, std::size_t size) {
+    ++e_.puts_expected;
+    last_ = data + size - sizeof(std::uint64_t);
+  }
+  void wait() {
+    // edge perf.put, reader: other side in the library, or in a card.
+    const std::atomic_ref<std::uint64_t> number(*reinterpret_cast<std::uint64_t*>(last_));
+    while (number.load(std::memory_order_acquire) != e_.puts_expected) e_.progress();
+  }
+  void send(char* data, std::size_t size) { start(data, size), finish(); }
+  void recv(char* data, std::size_t size) { expect(data, size), wait(); }
+
+ private:
+  char* last_ = nullptr;
+};
+
+struct get_port : port {
+  using port::port;
+  void start(char* data, std::size_t size) {
+    keep(ucp_get_nbx(e_.peer, data, size, e_.there, e_.key, &none_));
+  }
+  void expect(char*, std::size_t) {}
+  void wait() {}
+  void send(char*, std::size_t) {}
+  void recv(char*, std::size_t) {}
+};
+
+template <class Port>
+void run(seat& s, seat_end& e, const order& o) {
+  Port with(e);
+  execute(s, with, e.out.data(), e.in.data(), o);
+}
+
+void serve_seat(library& all, board& page, int pair, bool is_first) {
+  seat mine(page, pair, is_first);
+  mine.pin();
+  seat_end e(all, page, 2 * pair + (is_first ? 0 : 1));
+  mine.serve([&](const order& o) {
+    if (o.op == operation::am) run<am_port>(mine, e, o);
+    if (o.op == operation::sendrecv) run<sendrecv_port>(mine, e, o);
+    if (o.op == operation::put) run<put_port>(mine, e, o);
+    if (o.op == operation::get) run<get_port>(mine, e, o);
   });
-  connection c(socket);
-  am_port am(c);
-  tag_port tag(c);
-  if (name == "am_latency") bench::latency_pattern(both, am, "am_latency", "ucx");
-  if (name == "am_rate") bench::rate_pattern(both, am, "am_rate", "ucx");
-  if (name == "sendrecv_latency") bench::latency_pattern(both, tag, "sendrecv_latency", "ucx");
-  if (name == "sendrecv_rate") bench::rate_pattern(both, tag, "sendrecv_rate", "ucx");
-  if (name == "bandwidth") bench::bandwidth_pattern(both, tag, "sendrecv", "ucx");
-  both.meet();
-  // Ends without a disconnect: nothing is outstanding, and closing is not measured.
+}
+
+void serve_all(board& page) {
+  if (page.is_gpu != 0) throw std::runtime_error("lci_perf measures it between host memory only");
+  if (page.is_shared != 0)
+    throw std::runtime_error("lci_perf gives each thread a worker of its own");
+  std::snprintf(page.version, sizeof page.version, "UCX %s", ucp_get_version_string());
+  page.operations.store(
+      bit(operation::am) | bit(operation::sendrecv) | bit(operation::put) | bit(operation::get),
+      std::memory_order_relaxed);
+  library all(page);
+  run_seats(page, std::atoi(std::getenv(RANK_VARIABLE)),
+            [&](int pair, bool is_first) { serve_seat(all, page, pair, is_first); });
+  std::fflush(stdout);
+  std::_Exit(0);
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  int sockets[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) return 1;
-  const std::string name = argc > 1 ? argv[1] : "";
-  const pid_t child = fork();
-  const int rank = child == 0 ? 1 : 0;
-  run(rank, sockets[rank], name);
-  std::fflush(stdout);
-  if (child != 0) waitpid(child, nullptr, 0);
-  std::_Exit(0);
-}
+int main() { return run_worker("lci_perf_ucx", serve_all); }

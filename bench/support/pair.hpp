@@ -16,18 +16,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <string>
 #include <vector>
 
+#include "tools/perf/board.hpp"
+
 namespace bench {
 
-inline std::uint64_t now_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000u +
-         static_cast<std::uint64_t>(t.tv_nsec);
-}
+using lci_perf::now_ns;
 
 inline double median(std::vector<double> values) {
   if (values.empty()) return std::nan("");

@@ -31,7 +31,7 @@ PAGES = {"index.html": ["Starting programs", "Decisions"],
          "classlci_1_1post__send__x.html": ["allow_done", "matching_policy", "Default: true", "user_context", "call"],
          "classlci_1_1alloc__device__x.html": ["net_max_sends", "LCI_ATTR_NET_MAX_SENDS", "Default:"],
          "group__post.html": ["post_send_x"], "group__reference.html": ["Messages", "Completion objects"],
-         "starting.html": ["lcrun"], "decisions.html": ["0001"], "lct_8h.html": ["companion"]}
+         "starting.html": ["lcrun"], "benchmarks.html": ["lci_perf"], "decisions.html": ["0001"], "lct_8h.html": ["companion"]}
 # In this order in the tree.
 TREE = ["Starting programs", "Threads", "Errors", "Decisions", "Modules", "Classes"]
 

@@ -102,9 +102,10 @@ class Packaging:
         run("cmake", "--install", self.build, "--prefix", first)
         first.rename(prefix)
         self.look_at(prefix)
-        for program in ("lcrun", "lci_info"):
+        for program in ("lcrun", "lci_info", "lci_perf"):
             demand((prefix / "bin" / program).is_file(), f"bin/{program} is installed")
         run(prefix / "bin/lci_info")
+        run(prefix / "bin/lci_perf", "latency", "--messages", "8", "--against", "raw")
         self.launcher = prefix / "bin/lcrun"
         folder = self.consume("shared", f"-DLCI_ROOT={prefix}")
         self.find_from_afar(prefix)
@@ -182,7 +183,7 @@ class Packaging:
         self.look_at(prefix)
         files = {path.name for path in prefix.glob("**/*")}
         demand("liblct.so" in files and "liblct.pc" in files, f"the library and how to find it: {sorted(files)}")
-        demand(not {"liblci.so", "liblci.pc", "lcrun", "lci_info"} & files, f"nothing of the other: {sorted(files)}")
+        demand(not {"liblci.so", "liblci.pc", "lcrun", "lci_info", "lci_perf"} & files, f"nothing of the other: {sorted(files)}")
         libdir = next(prefix.glob("**/liblct.pc")).parent
         environment = {"PKG_CONFIG_PATH": str(libdir), "LD_LIBRARY_PATH": str(libdir.parent)}
         for name, option in (("found", f"-DLCI_ROOT={prefix}"), ("pkg_config", "-DPKG_CONFIG=ON")):

@@ -232,7 +232,7 @@ def what_was_installed_since_is_found():
 def what_the_build_lacks_is_told():
     box = Sandbox().have_everything()
     (box.fake / "summary").write_text("""\
--- lci: no UCX: bench_patterns_ucx is left out
+-- lci: no ucp/api/ucp.h or no libucp (Debian: libucx-dev): lci_perf_ucx is left out
 -- lci 2.0.0-dev, Release, GNU 12.2.0:
 --   backend shm     yes
 --   backend ibv     NO, infiniband/verbs.h is missing (Debian: libibverbs-dev): no InfiniBand
@@ -247,18 +247,18 @@ def what_the_build_lacks_is_told():
 
 def bench_builds_benchmarks():
     box = Sandbox().have_everything()
-    demand("the table" in box.dev("bench"), "the benchmarks ran")
-    builds = box.calls("cmake --build")
-    demand(builds == ["cmake --build build/release -j 2 --target lcrun benchmarks"], f"built: {builds}")
-    # A program alone, which its build does not make here.
-    deaths = box.root / "build/release/bin/bench_deaths"
-    deaths.parent.mkdir()
-    deaths.write_text("#!/bin/sh\necho the table of $*\n")
-    deaths.chmod(0o755)
-    box.forget_calls()
-    demand("the table of 12" in box.dev("bench", "deaths", "12"), "the benchmark of deaths ran")
-    builds = box.calls("cmake --build")
-    demand(builds == ["cmake --build build/release -j 2 --target bench_deaths"], f"built: {builds}")
+    # Programs alone, which their build does not make here.
+    for name in ("lci_perf", "bench_deaths"):
+        program = box.root / "build/release/bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text("#!/bin/sh\necho the table of $*\n")
+        program.chmod(0o755)
+    for words, given, built in (((), "", "lcrun lci_perf benchmarks"), (("own",), "", "lcrun benchmarks"), (("deaths", "12"), "of 12", "bench_deaths"),
+                                (("perf", "rate", "--op", "put"), "rate --op put", "lcrun lci_perf benchmarks")):
+        box.forget_calls()
+        demand(re.search(rf"the table.*{given}\n", box.dev("bench", *words)), f"bench {words} ran")
+        builds = box.calls("cmake --build")
+        demand(builds == [f"cmake --build build/release -j 2 --target {built}"], f"built: {builds}")
     for kind in ("gpu", "ibv", "ofi", "start"):
         box.forget_calls()
         demand("the table" in box.dev("bench", kind), f"the benchmarks of {kind} ran")

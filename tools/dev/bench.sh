@@ -1,5 +1,7 @@
-# ./dev bench [NAME...]: runs the benchmarks; prints a table, and writes JSON to build/bench/. Also measures other
-# libraries that are installed. Builds only the benchmarks.
+# ./dev bench [MEASURE...]: measures lci in turn with UCX, Open MPI, MPICH and libfabric, by lci_perf; prints a table,
+# and writes a page with plots, JSON and CSV to build/bench/. Measures: latency rate bandwidth overlap.
+# ./dev bench perf [ARGS]: the same with arguments of lci_perf; docs/benchmarks.md and lci_perf --help list them.
+# ./dev bench own [NAME...]: benchmarks of lci alone, with R, start and memory; JSON in build/bench/ too.
 # ./dev bench gpu [NAME...]: the GPU memory benchmarks, if there is a GPU.
 # ./dev bench ibv: compares verbs with perftest, in a virtual machine.
 # ./dev bench start [-n PROCESSES]: measures how long 256 processes take to start, synchronise and end, by step.
@@ -34,12 +36,27 @@ dev_bench() {
     bench_ofi "$@"
     return
   fi
+  if [ "${1:-}" = own ]; then
+    shift
+    build release lcrun benchmarks || return 1
+    mkdir -p build/bench
+    python3 bench/run --bin build/release/bin --json build/bench/results.json "$@" || return 1
+    say "JSON in build/bench/results.json"
+    return
+  fi
+  [ "${1:-}" != perf ] || shift
+  bench_rivals "$@"
+}
+
+bench_rivals() {
+  need "${PACKAGES_RIVALS[@]}"
   # Always configure again: other libraries may have been installed since.
   rm -f build/release/.configured
-  build release lcrun benchmarks || return 1
+  build release lcrun lci_perf benchmarks || return 1
   mkdir -p build/bench
-  python3 bench/run --bin build/release/bin --json build/bench/results.json "$@" || return 1
-  say "JSON in build/bench/results.json"
+  build/release/bin/lci_perf --json build/bench/perf.json --csv build/bench/perf.csv --html build/bench/perf.html "$@" ||
+    return 1
+  say "page, JSON and CSV in build/bench/perf.{html,json,csv}"
 }
 
 bench_gpu() {

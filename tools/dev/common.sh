@@ -202,6 +202,8 @@ PACKAGES_CHECKER=(relacy-dev)
 PACKAGES_LAUNCHERS=(openmpi-bin libpmix2 mpich slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge libpmi0
   libpmix-dev)
 PACKAGES_BENCH=(libbenchmark-dev python3)
+# Libraries that lci is compared with.
+PACKAGES_RIVALS=(libucx-dev libopenmpi-dev openmpi-bin libmpich-dev mpich libfabric-dev)
 PACKAGES_TOOLS=(nlohmann-json3-dev)
 
 need_compiler() {

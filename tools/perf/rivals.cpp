@@ -1,0 +1,103 @@
+#include "tools/perf/rivals.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+
+#include "tools/perf/nccl_worker.hpp"
+
+namespace lci_perf {
+
+namespace {
+
+struct description {
+  const char* name;
+  const char* needed;    // to build its program
+  const char* launcher;  // empty: lci_perf starts its processes
+};
+constexpr description PROGRAMS[] = {{"ucx", "libucx-dev", ""},
+                                    {"openmpi", "libopenmpi-dev", "mpirun.openmpi"},
+                                    {"mpich", "libmpich-dev", "mpirun.mpich"},
+                                    {"libfabric", "libfabric-dev", ""}};
+
+bool can_run(const std::string& path) { return access(path.c_str(), X_OK) == 0; }
+
+std::string find_in_path(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (can_run(folder + "/" + name)) return folder + "/" + name;
+  return "";
+}
+
+contender from_program(const description& what, const std::string& folder) {
+  const std::string program = folder + "/lci_perf_" + what.name;
+  contender found{what.name, {}, {program}, {}, ""};
+  if (!can_run(program)) {
+    found.why_not = "there is no " + program + ": it is built, with the target benchmarks, where " +
+                    what.needed + " is installed";
+    return found;
+  }
+  if (*what.launcher == 0) return found;
+  const std::string launcher = find_in_path(what.launcher);
+  if (launcher.empty()) found.why_not = std::string("there is no ") + what.launcher + " in PATH";
+  found.launcher = {launcher};
+  if (std::string(what.name) == "openmpi")
+    found.launcher.insert(found.launcher.end(),
+                          {"--allow-run-as-root", "--oversubscribe", "--bind-to", "none"});
+  return found;
+}
+
+}  // namespace
+
+std::vector<contender> find_rivals(const std::string& folder, const std::string& self) {
+  std::vector<contender> all;
+  for (const description& one : PROGRAMS) all.push_back(from_program(one, folder));
+  all.push_back({"nccl", {}, {self, "--nccl"}, {}, why_no_nccl()});
+  // Copies to memory that both processes have: no library at all.
+  all.push_back({"raw", {}, {self, "--raw"}, {}, ""});
+  return all;
+}
+
+contender find_lci(const std::string& folder, const std::string& self) {
+  contender lci{"lci", {folder + "/lcrun"}, {self, "--worker"}, {}, ""};
+  if (!can_run(lci.launcher[0])) lci.launcher = {find_in_path("lcrun")};
+  if (lci.launcher[0].empty()) lci.why_not = "there is no lcrun beside lci_perf, nor in PATH";
+  return lci;
+}
+
+std::vector<std::string> variables_for(const std::string& transport) {
+  if (transport.empty()) return {};
+  const std::size_t colon = transport.find(':');
+  const std::string backend = transport.substr(0, colon);
+  std::vector<std::string> variables;
+  if (backend != "shm") variables = {"LCI_ATTR_BACKEND=" + backend, "LCI_ATTR_SHM_ENABLE=0"};
+  if (colon != std::string::npos)
+    variables.push_back("LCI_ATTR_OFI_PROVIDER_NAME=" + transport.substr(colon + 1));
+  return variables;
+}
+
+std::vector<contender> choose(const arguments& asked, contender lci, std::vector<contender> known) {
+  std::vector<contender> chosen{std::move(lci)};
+  for (const std::string& name : asked.against) {
+    if (name == "none") continue;
+    if (name == "all") {
+      chosen.insert(chosen.end(), known.begin(), known.end());
+      continue;
+    }
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](const contender& one) { return one.name == name; });
+    if (found == known.end()) {
+      std::string all;
+      for (const contender& one : known) all += " " + one.name;
+      throw std::invalid_argument("--against: \"" + name + "\" is none of" + all);
+    }
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+}  // namespace lci_perf
