@@ -176,14 +176,16 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const bool kernel = who->single_copy.load(std::memory_order_relaxed);
   const bool at_once =
       kernel && (op.size >= peers_.single_copy_min() || !config.shm_pipelined_copy);
-  if (op.fence) return flow_.post(what, op, at_once);
+  const copy_way way = at_once ? copy_way::kernel : copy_way::pipeline;
+  const bool is_chosen = !at_once && op.size > bulk_stream::PIECE && peers_.measures();
+  if (op.fence) return flow_.post(what, op, way, is_chosen);
   if (op.size == 0) {
     return what == bulk_stream::kind::put_imm ? post_immediate(op) : errorcode_t::done;
   }
   // The kernel would not wait for what is still in a lane.
   outbox::mark ignored;
   if (at_once && out_.find_open_puts(op.rank, ignored)) [[unlikely]]
-    return flow_.post(what, op, true);
+    return flow_.post(what, op, way, false);
   if (at_once) return copy_now(what, *who, op);
   // A lane promises order and not that the data is there, and order only while it is the only one.
   const bool may_lag = what != bulk_stream::kind::get &&
@@ -196,7 +198,7 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
                             "shm_pipelined_copy is off");
   }
   if (in_lane && op.size <= bulk_stream::PIECE) return put_in_packet(what, op);
-  return flow_.post(what, op, false);
+  return flow_.post(what, op, way, is_chosen);
 }
 
 errorcode_t endpoint::to_self(bulk_stream::kind what, const net::net_op& op) noexcept {

@@ -8,6 +8,7 @@
 
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"
+#include "backends/shm/single_copy.hpp"
 #include "lci/base/log.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/base/undo.hpp"
@@ -76,6 +77,8 @@ inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header, net::sink
       flow_.finish_get(lane.rank, {r.to_slot, r.to_generation}, "the target refused it");
       return outcome::done;
     }
+    case slot_kind::read_request:
+      return take_read(lane, s, header);
     case slot_kind::message:
     case slot_kind::free:
       break;
@@ -158,6 +161,28 @@ inbox::outcome inbox::take_get(rx_lane& lane, slot& s, slot_header header) noexc
   if (header.size != sizeof(r)) return outcome::garbage;
   std::memcpy(&r, s.data, sizeof(r));
   return flow_.start_reply(*lane.from, r) ? outcome::done : outcome::later;
+}
+
+// Addresses of the sender are arguments of the kernel only.
+inbox::outcome inbox::take_read(rx_lane& lane, slot& s, slot_header header) noexcept {
+  read_record r;
+  if (header.size != sizeof(r)) return outcome::garbage;
+  std::memcpy(&r, s.data, sizeof(r));
+  peer& from = *lane.from;
+  std::byte* at = from.memory.resolve(r.packet, sizeof(mem::packet), alignof(mem::packet));
+  if (at == nullptr) return outcome::garbage;
+  auto* packet = reinterpret_cast<mem::packet*>(at);
+  void* where = target(r.where, r.size);
+  if (where == nullptr) {
+    peers_.count_dropped();
+    packet->length = CHUNK_REFUSED;
+  } else if (!from.single_copy.load(std::memory_order_relaxed) ||
+             single_copy_read(from.pid, where, r.source, r.size) != 0) {
+    packet->length = CHUNK_NOT_READ;
+  }
+  // edge packet.return: as in take_chunk().
+  packet->state.store(mem::packet_state::returned, std::memory_order_release);
+  return outcome::done;
 }
 
 LCI_COLD void inbox::look_around() noexcept {

@@ -15,7 +15,7 @@
 namespace lci::shm {
 
 // Changes with every change of this file or of connect.hpp's hello.
-inline constexpr std::uint16_t WIRE_VERSION = 3;
+inline constexpr std::uint16_t WIRE_VERSION = 4;
 
 // A slot is two lines. The first carries the header and LINE_DATA bytes, so that a small message is
 // one line transfer; the second is touched by longer messages only.
@@ -43,7 +43,8 @@ enum class slot_kind : std::uint8_t {
   put,          // data: put_record, then the bytes to write; `size` counts both
   put_packet,   // data: chunk_record
   get_request,  // data: get_record
-  get_failed    // data: get_failure
+  get_failed,   // data: get_failure
+  read_request  // data: read_record
 };
 
 // Bits of a header's flags.
@@ -107,6 +108,18 @@ struct chunk_record {
   std::uint32_t reserved = 0;
 };
 inline constexpr std::uint32_t CHUNK_REFUSED = ~std::uint32_t{0};
+
+// A part of a put whose bytes lie in the sender's own memory: the target reads them with the
+// kernel's help and returns the packet, which carries no data. It stores CHUNK_REFUSED as above, or
+// CHUNK_NOT_READ if the system does not let it.
+struct read_record {
+  put_record where;
+  std::uint64_t packet = 0;  // offset of the packet's header in the sender's arena
+  std::uint64_t source = 0;  // address in the sender; an argument of the kernel only
+  std::uint32_t size = 0;    // bytes
+  std::uint32_t reserved = 0;
+};
+inline constexpr std::uint32_t CHUNK_NOT_READ = CHUNK_REFUSED - 1;
 
 // Asks the target to put a part of its region into a region of the asker.
 struct get_record {

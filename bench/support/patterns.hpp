@@ -66,7 +66,7 @@ void bandwidth_pattern(pair& both, Port& port, const char* kind, const char* who
   constexpr std::size_t window_bytes = std::size_t{8} << 20;
   std::vector<char> buffer(largest, 'b');
   char answer[8] = {};
-  for (std::size_t size = 8; size <= largest; size *= size < largest / 2 ? 4 : 2) {
+  for (const std::size_t size : bandwidth_sizes()) {
     const auto count = static_cast<int>(std::clamp<std::size_t>(window_bytes / size, 1, 64));
     const std::size_t bytes = size * static_cast<std::size_t>(count);
     const auto windows =
@@ -88,7 +88,8 @@ void bandwidth_pattern(pair& both, Port& port, const char* kind, const char* who
       if (block > 0) speeds.push_back(static_cast<double>(bytes) * windows / ns);
     }
     const std::string what = std::string(kind) + " default " + std::to_string(size);
-    if (both.is_first()) report({"bandwidth", who, what, median(speeds), "GB/s"});
+    const double r = both.handover_ns();
+    if (both.is_first()) report({"bandwidth", who, what, median(speeds), "GB/s", r});
   }
 }
 
