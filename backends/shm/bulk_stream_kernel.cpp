@@ -21,7 +21,7 @@ constexpr std::size_t PAGE = 4096;
 constexpr std::size_t MOST_READS = 2;
 
 std::size_t share_of(std::size_t size) noexcept {
-  return std::clamp(size / 8, bulk_stream::LEAST_SHARE, bulk_stream::MOST_SHARE) & ~(PAGE - 1);
+  return std::clamp(size / 4, bulk_stream::LEAST_SHARE, bulk_stream::MOST_SHARE) & ~(PAGE - 1);
 }
 
 // Thousandths of a GB/s.

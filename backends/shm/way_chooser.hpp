@@ -47,7 +47,7 @@ class way_chooser {
   }
   static constexpr std::uint32_t FIRST_ROUNDS = 2;  // stretches for each way before one is kept
   // Stretches of the best way between two trials: twice as many after each that was in vain.
-  static constexpr std::uint32_t SHORTEST = 4, LONGEST = 128;
+  static constexpr std::uint32_t SHORTEST = 8, LONGEST = 256;
   // The way for the next message of more than FROM bytes, and whether the message of that class
   // before it took another one. `allowed` contains the pipeline.
   struct choice {
