@@ -48,7 +48,7 @@ class bulk_stream {
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
   // What the kernel copies at most in one poll, so that others get their turn, and in one call of a
-  // shared copy; from which size on a copy is shared (docs/decisions/0051-way-by-measurement.md).
+  // shared copy; from which size on a copy is shared (docs/decisions/0049-way-by-measurement.md).
   static constexpr std::size_t KERNEL_TURN = std::size_t{1} << 20;
   static constexpr std::size_t LEAST_SHARE = 32 * 1024, MOST_SHARE = 256 * 1024;
   static constexpr std::size_t SHARED_FROM = 2 * LEAST_SHARE;

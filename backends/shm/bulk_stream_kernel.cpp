@@ -51,6 +51,9 @@ void bulk_stream::choose(flow& f, stream& s) noexcept {
   const way_chooser::choice got = f.ways.pick(s.size, s.what == kind::get, allowed);
   s.way = got.way;
   s.waits_for_others = got.is_change;
+  if (got.unmeasured != 0)
+    f.who->unmeasured[way_chooser::class_of(s.size)].store(got.unmeasured,
+                                                           std::memory_order_relaxed);
   s.started_ticks = base::cpu_ticks();
 }
 
@@ -64,7 +67,7 @@ bool bulk_stream::is_alone(flow& f) noexcept {
 
 // A stream has the peer for itself from the end of the one before.
 void bulk_stream::measure(flow& f, const stream& s) noexcept {
-  if (s.size <= PIECE) return;
+  if (s.size <= way_chooser::FROM) return;
   const std::uint64_t now = base::cpu_ticks();
   const std::uint64_t from = std::max(s.started_ticks, f.end_ticks);
   f.end_ticks = now;

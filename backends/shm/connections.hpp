@@ -131,7 +131,7 @@ class connections {
   void report(const peer& who, net::peer_event what) noexcept;
   peer& peer_locked(int rank);
 
-  // None: see docs/decisions/0051-way-by-measurement.md.
+  // None: see docs/decisions/0049-way-by-measurement.md.
   static constexpr std::size_t SINGLE_COPY_MIN = SIZE_MAX;
   // Calls that one look takes in: who calls without end does not hold up a poll.
   static constexpr int MAX_ACCEPTS = 32;

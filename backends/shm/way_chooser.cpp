@@ -35,22 +35,23 @@ way_chooser::choice way_chooser::pick(std::size_t size, bool is_get, way_set all
   if (allowed == only(copy_way::pipeline)) return {};
   size_class& c = of(size, is_get);
   const copy_way before = c.now;
+  std::uint32_t unmeasured = 0;
   if (c.left == 0 || !has(allowed, c.now)) [[unlikely]]
-    begin_stretch(c, allowed);
+    unmeasured = begin_stretch(c, allowed);
   --c.left;
-  return {c.now, c.now != before};
+  return {c.now, c.now != before, unmeasured};
 }
 
 // First each way in turn; then the best one and, in between, one of the others.
-void way_chooser::begin_stretch(size_class& c, way_set allowed) noexcept {
+std::uint32_t way_chooser::begin_stretch(size_class& c, way_set allowed) noexcept {
   const std::uint32_t trial = stretch(number_of(c));
-  c.left = static_cast<std::uint16_t>(trial);
+  c.left = trial;
   if (c.at == phase::first) {
     const copy_way next = after(c.now, allowed);
     // The pipeline is the first of a round; the very first is behind `both`.
     if (next == copy_way::pipeline && c.cost != std::array<std::uint32_t, WAYS>{}) ++c.rounds;
     c.now = next;
-    if (c.rounds < FIRST_ROUNDS) return;
+    if (c.rounds < FIRST_ROUNDS) return 0;
     copy_way best = copy_way::pipeline;
     for (std::size_t i = 0; i < WAYS; ++i) {
       if (c.cost[i] != 0 && (c.cost[index_of(best)] == 0 || c.cost[i] < c.cost[index_of(best)]))
@@ -63,13 +64,16 @@ void way_chooser::begin_stretch(size_class& c, way_set allowed) noexcept {
     if (c.now != c.challenger) c.wins = 0;
     c.challenger = c.now;
     c.at = phase::trying;
-    return;
+    return 0;
   }
   if (!has(allowed, c.best)) take_best(c, copy_way::pipeline);
   c.at = phase::keeping;
   c.now = c.best;
   // Once may be chance: after a trial that was won the next one is soon.
-  c.left = static_cast<std::uint16_t>(c.wins != 0 ? trial : trial * c.distance);
+  if (c.wins != 0) return 0;
+  if (c.best == copy_way::pipeline && number_of(c) < ONE_PIECE) return trial * (c.distance - 1);
+  c.left = trial * c.distance;
+  return 0;
 }
 
 void way_chooser::note(std::size_t size, bool is_get, copy_way way, std::uint64_t ticks) noexcept {
@@ -119,8 +123,7 @@ void way_chooser::take_figure(size_class& c, copy_way way, std::uint32_t cost) n
 }
 
 void way_chooser::end_soon(size_class& c) const noexcept {
-  if (c.at == phase::keeping)
-    c.left = static_cast<std::uint16_t>(std::min<std::uint32_t>(c.left, stretch(number_of(c))));
+  if (c.at == phase::keeping) c.left = std::min(c.left, stretch(number_of(c)));
 }
 
 void way_chooser::take_best(size_class& c, copy_way way) noexcept {

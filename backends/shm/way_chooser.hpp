@@ -29,8 +29,8 @@ class way_chooser {
     return static_cast<way_set>(1u << static_cast<unsigned>(way));
   }
 
-  // From this size on; a smaller message is one piece.
-  static constexpr std::size_t FROM = 32 * 1024;
+  // From this size on; below, a message goes in a packet of its own.
+  static constexpr std::size_t FROM = 8 * 1024;
 
   // A stretch of messages that measures a way: the first ones overlap with those of the way before
   // and do not count, the others make one figure. Both are given in bytes, because messages also
@@ -53,6 +53,9 @@ class way_chooser {
   struct choice {
     copy_way way = copy_way::pipeline;
     bool is_change = false;
+    // With a message of one piece: so many after it need no pick and go by the pipeline, or by what
+    // is no slower.
+    std::uint32_t unmeasured = 0;
   };
   choice pick(std::size_t size, bool is_get, way_set allowed) noexcept;
   // A message that pick() sent that way took so many ticks for itself. Messages may end after later
@@ -70,8 +73,10 @@ class way_chooser {
   bool has_news() const noexcept { return has_news_; }
   figures take_news() noexcept;
 
+  // Classes whose messages are one piece of the pipeline.
+  static constexpr std::size_t ONE_PIECE = 2;
   // Of a class: sizes of more than FROM << class bytes, at most twice that.
-  static constexpr std::size_t CLASSES = 12;  // the last one has no upper end
+  static constexpr std::size_t CLASSES = 14;  // the last one has no upper end
   static constexpr std::size_t class_of(std::size_t size) noexcept {
     const auto above = static_cast<std::size_t>(std::bit_width((size - 1) / FROM)) - 1;
     return above < CLASSES ? above : CLASSES - 1;
@@ -87,7 +92,7 @@ class way_chooser {
     copy_way noted = copy_way::both;         // of the message that ended last
     std::uint8_t rounds = 0;                 // of first measurements that are over
     std::uint8_t wins = 0;                   // of the challenger, one after the other
-    std::uint16_t left = 0;                  // messages to pick in this stretch
+    std::uint32_t left = 0;                  // messages to pick in this stretch
     std::uint16_t distance = SHORTEST;       // stretches of the best one until the next trial
     std::uint32_t seen = 0;                  // of `noted`, since it is that one or its last figure
     std::uint64_t ticks = 0, bytes = 0;      // of those that count
@@ -98,7 +103,8 @@ class way_chooser {
     return classes_[is_get][class_of(size)];
   }
   std::size_t number_of(const size_class& c) const noexcept;
-  void begin_stretch(size_class& c, way_set allowed) noexcept;
+  // Answers choice::unmeasured.
+  std::uint32_t begin_stretch(size_class& c, way_set allowed) noexcept;
   void end_soon(size_class& c) const noexcept;
   void take_figure(size_class& c, copy_way way, std::uint32_t cost) noexcept;
   void take_best(size_class& c, copy_way way) noexcept;
