@@ -166,9 +166,12 @@ errorcode_t connections::make_lane(int rank, outbox& box, std::uint32_t lane,
     } else {
       directory = std::launder(reinterpret_cast<lane_directory*>(arena().at(at)));
     }
-    auto* slots = new (arena().allocate(LANE_SIZE, 4096)) slot[LANE_SLOTS];
+    auto* slots = new (arena().allocate(LANE_SIZE, LANE_ALIGN)) slot[LANE_SLOTS];
+    const std::uint32_t first = first_slot_of(config_.book->rank(), lane);
     // edge lane.offset: the same for a lane's slots.
-    directory->lane[lane].store(arena().offset_of(slots), std::memory_order_release);
+    directory->lane[lane].store(arena().offset_of(slots) + first, std::memory_order_release);
+    // Relaxed: who writes to it gets it from here, or from the block's pointer.
+    entry->tail.store(first, std::memory_order_relaxed);
     entry->slots = slots;
     box.opened_locked(rank, lane);
     out = entry;

@@ -82,6 +82,16 @@ struct alignas(SLOT_SIZE) slot {
 };
 static_assert(sizeof(slot) == SLOT_SIZE && SLOT_DATA == 120);
 inline constexpr std::size_t LANE_SIZE = LANE_SLOTS * sizeof(slot);
+inline constexpr std::size_t LANE_ALIGN = 4096;
+static_assert(LANE_SLOTS < LANE_ALIGN);
+
+// The slot where a lane starts. Lanes that all started at the beginning of a page would share one
+// set of a first-level cache, and polling silent ones would be waiting for the second level. Every
+// run of ranks, with whatever distance, is spread (Fibonacci hashing).
+constexpr std::uint32_t first_slot_of(int rank, std::uint32_t lane) noexcept {
+  const std::uint32_t mixed = (static_cast<std::uint32_t>(rank) * LANES + lane) * 2654435769u;
+  return (mixed >> 16) % LANE_SLOTS;
+}
 
 // A message that lies in a packet of the sender's arena.
 struct packet_record {
@@ -138,7 +148,8 @@ struct get_failure {
 // The lanes from one device to one peer. Lives in the sender's arena; written by the sender, read
 // by the peer.
 struct lane_directory {
-  // Offset of each lane's first slot, set once.
+  // Offset of each lane's slots, a whole page, plus the number of the slot where it starts. Set
+  // once.
   std::array<std::atomic<std::uint64_t>, LANES> lane{};
 };
 
