@@ -230,12 +230,16 @@ void inbox::pad_heads() noexcept {
 // three lanes while their lines are in the first-level cache, so they are spread over its sets
 // (first_slot_of). What is found is presented by this very poll.
 void inbox::ask_silent() noexcept {
-  for (std::size_t i = 0; i < heads_.size(); i += AT_ONCE) {
-    std::uint64_t any = 0;
+  const std::atomic<std::uint64_t>* const* at = heads_.data();
+  const auto* const end = at + heads_.size();
+  for (; at != end; at += AT_ONCE) {
     // Relaxed: who goes on reads it again, see rx_lane::look().
-    for (std::size_t k = 0; k < AT_ONCE; ++k) any |= heads_[i + k]->load(std::memory_order_relaxed);
+    const auto head = [at](std::size_t k) { return at[k]->load(std::memory_order_relaxed); };
+    static_assert(AT_ONCE == 8);
+    const std::uint64_t any =
+        head(0) | head(1) | head(2) | head(3) | head(4) | head(5) | head(6) | head(7);
     if (any != 0) [[unlikely]]
-      return wake(i);
+      return wake(static_cast<std::size_t>(at - heads_.data()));
   }
 }
 
