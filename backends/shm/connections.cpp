@@ -57,6 +57,9 @@ connections::connections(const net::fabric_config& config)
   is_ours_.reset(listener_.get());
   watch(listener_.get(), EPOLLIN);
   control_ = new (arena().allocate(sizeof(control_page), alignof(control_page))) control_page;
+  // Never touched, so it costs no memory.
+  if (const std::size_t apart = page_color_of(config.book->rank()); apart != 0)
+    arena().allocate(apart, LANE_ALIGN);
   probe_value_ = random_value();
   // Where Yama restricts who may read whose memory, siblings need to be allowed. Fails where there
   // is no Yama; the probe at contact tells what really works.

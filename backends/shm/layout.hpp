@@ -88,9 +88,16 @@ static_assert(LANE_SLOTS < LANE_ALIGN);
 // The slot where a lane starts. Lanes that all started at the beginning of a page would share one
 // set of a first-level cache, and polling silent ones would be waiting for the second level. Every
 // run of ranks, with whatever distance, is spread (Fibonacci hashing).
+constexpr std::uint32_t spread(std::uint32_t number, std::uint32_t over) noexcept {
+  return (number * 2654435769u >> 16) % over;
+}
 constexpr std::uint32_t first_slot_of(int rank, std::uint32_t lane) noexcept {
-  const std::uint32_t mixed = (static_cast<std::uint32_t>(rank) * LANES + lane) * 2654435769u;
-  return (mixed >> 16) % LANE_SLOTS;
+  return spread(static_cast<std::uint32_t>(rank) * LANES + lane, LANE_SLOTS);
+}
+// Addresses that a process leaves out before its first lane, for the same reason: peers map arenas
+// at round distances, and pages at the same place of each share one set of the address cache.
+constexpr std::size_t page_color_of(int rank) noexcept {
+  return spread(static_cast<std::uint32_t>(rank), 256) * LANE_ALIGN;
 }
 
 // A message that lies in a packet of the sender's arena.
