@@ -109,16 +109,18 @@ bool bulk_stream::make_flow(int rank) noexcept {
   }
 }
 
-errorcode_t bulk_stream::post(kind what, const net::net_op& op, bool at_once) noexcept {
+errorcode_t bulk_stream::post(kind what, const net::net_op& op, copy_way way,
+                              bool is_chosen) noexcept {
   stream* const s = make(op.rank);
   if (s == nullptr) return errorcode_t::retry_nomem;
   s->what = what;
-  s->at_once = at_once;
+  s->way = way;
+  s->is_chosen = is_chosen;
   s->has_fence = op.fence;
   s->rank = op.rank;
   s->imm = op.imm;
   s->buffer = static_cast<std::byte*>(op.buffer);
-  s->size = op.size;
+  s->size = s->end = op.size;
   s->there = {op.remote.slot, op.remote.generation, op.remote_offset};
   s->context = op.context;
   if (op.fence)
@@ -260,15 +262,23 @@ void bulk_stream::advance_all() noexcept {
 
 void bulk_stream::advance(flow& f) noexcept {
   retire(f);
+  end_issued(f);
+  f.turn = KERNEL_TURN;
   while (stream* const s = f.waiting.front()) {
     if (!issue(f, *s)) break;
     f.waiting.pop();
     const bool is_asked_for = s->what == kind::get && s->source.region_slot != 0 && !s->is_reply;
     (is_asked_for ? f.gets : f.issued).push(s);
   }
-  // What has failed still waits for its pieces: the buffer is not free before.
-  while (!f.issued.is_empty() && f.issued.front()->retired == f.issued.front()->issued)
+  end_issued(f);
+}
+
+// What has failed still waits for its pieces: the buffer is not free before.
+void bulk_stream::end_issued(flow& f) noexcept {
+  while (!f.issued.is_empty() && f.issued.front()->out == 0) {
+    if (f.issued.front()->way == copy_way::pipeline) measure(f, *f.issued.front());
     end(f.issued.pop());
+  }
 }
 
 void bulk_stream::end(stream* one) noexcept {
@@ -285,7 +295,7 @@ bool bulk_stream::start_reply(peer& who, const get_record& asked) noexcept {
   s->rank = who.rank;
   s->source = asked.from;
   s->there = {asked.to_slot, asked.to_generation, 0};
-  s->size = asked.size;
+  s->size = s->end = asked.size;
   const mem::region_table* regions = peers_.config().regions;
   if (regions == nullptr || asked.size == 0 ||
       regions->find({asked.from.region_slot, asked.from.region_generation}, asked.from.offset,
@@ -305,7 +315,10 @@ void bulk_stream::finish_get(int rank, mem::region_name name, const char* why) n
     return s.source.region_slot == name.slot && s.source.region_generation == name.generation;
   });
   // Else it is late, repeated or forged: there is no such get.
-  if (one != nullptr) finish_get(one, why);
+  if (one == nullptr) return;
+  one->why = why;
+  if (one->way == copy_way::pipeline) measure(*f, *one);
+  finish_get(one, why);
 }
 
 void bulk_stream::finish_get(stream* one, const char* why) noexcept {
@@ -333,7 +346,7 @@ void bulk_stream::drop_flow(flow& f, bool is_dead) noexcept {
   f.in_flight.clear();
   f.bytes = 0;
   while (stream* const s = f.issued.pop()) {
-    if (s->why == nullptr && s->retired != s->issued) s->why = ENDED;
+    if (s->why == nullptr && s->out != 0) s->why = ENDED;
     end(s);
   }
   while (stream* const s = f.waiting.pop()) {

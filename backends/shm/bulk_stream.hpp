@@ -1,7 +1,9 @@
-// Large transfers of one device: the pipelined two-copy way, in which the poller copies pieces into
-// packets of the connections' chunk pool and announces each in its own lane while the target copies
-// earlier ones out. Also everything else that needs time: gets, fenced operations, errors found at
-// the post, packets that were sent without a lender remembering them.
+// Large transfers of one device, by one of three ways (way_chooser): the pipeline of two copies, in
+// which the poller copies pieces into packets of the connections' chunk pool and announces each in
+// its own lane while the target copies earlier ones out; the kernel's single copy; or that copy
+// shared, where the target reads parts from the end while the poller writes from the start. Also
+// everything else that needs time: gets, fenced operations, errors found at the post, packets that
+// were sent without a lender remembering them.
 //
 //   post -> submitted -> waiting in the flow to its peer -> issued, its pieces in flight
 //        -> all returned, or the peer's answer to a get -> finished -> sink
@@ -26,6 +28,7 @@
 #include "backends/shm/layout.hpp"
 #include "backends/shm/outbox.hpp"
 #include "backends/shm/peer.hpp"
+#include "backends/shm/way_chooser.hpp"
 #include "lci/base/owned.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/mem/packet.hpp"
@@ -44,13 +47,18 @@ class bulk_stream {
   static constexpr std::size_t CHUNK_MAX = shm::CHUNK_MAX;
   static constexpr std::size_t PIECE = 32 * 1024;
   static constexpr std::size_t WINDOW = 256 * 1024;
+  // What the kernel copies at most in one poll, so that others get their turn, and in one call of a
+  // shared copy; from which size on a copy is shared (docs/decisions/0049-way-by-measurement.md).
+  static constexpr std::size_t KERNEL_TURN = std::size_t{1} << 20;
+  static constexpr std::size_t LEAST_SHARE = 32 * 1024, MOST_SHARE = 256 * 1024;
+  static constexpr std::size_t SHARED_FROM = 2 * LEAST_SHARE;
 
   bulk_stream(connections& peers, outbox& out, base::owned& polling);  // throws std::bad_alloc
 
   enum class kind : std::uint8_t { put, put_imm, get };
-  // The operation is to be done here: by pieces, or `at_once` by the kernel when its turn comes.
+  // The operation is to be done here when its turn comes: that way, or as the peer's chooser says.
   // Answers posted or retry_*.
-  errorcode_t post(kind what, const net::net_op& op, bool at_once) noexcept;
+  errorcode_t post(kind what, const net::net_op& op, copy_way way, bool is_chosen) noexcept;
   // Reports through on_error at a later poll; reason is a literal. Answers posted or retry_nomem.
   errorcode_t fail_later(int rank, void* context, const char* reason) noexcept;
   // A packet that is on its way without pool::lend(): taken back once the receiver has returned it.
@@ -77,16 +85,21 @@ class bulk_stream {
   struct stream {
     kind what = kind::put;
     bool is_reply = false;
-    bool at_once = false;
     bool has_fence = false;
-    bool has_started = false;  // what it waits for, if anything, is behind it
+    bool is_chosen = false;     // the chooser picks `way` when it starts
+    bool is_to_repeat = false;  // a part was refused: once all is back, from the start
+    copy_way way = copy_way::pipeline;
+    bool has_started = false;       // what it waits for, if anything, is behind it
+    bool waits_for_others = false;  // goes another way than those in flight
     int rank = -1;
     std::uint32_t imm = 0;
     std::byte* buffer = nullptr;  // the local side; null for a reply
     std::size_t size = 0;
-    std::size_t issued = 0;   // bytes given to the lane
-    std::size_t retired = 0;  // bytes whose packets came back
-    put_record there;         // the remote side; for a reply the requester's region
+    std::size_t issued = 0;  // bytes from the start that were given to the lane, or copied
+    std::size_t end = 0;     // where the parts begin that the target was asked to read
+    std::size_t out = 0;     // bytes whose packets have not come back
+    std::uint64_t started_ticks = 0;
+    put_record there;   // the remote side; for a reply the requester's region
     put_record source;  // reply: what was asked for; get: the region made for it, once requested
     void* context = nullptr;
     const char* why = nullptr;  // set: it failed, a literal
@@ -119,6 +132,7 @@ class bulk_stream {
     mem::packet* packet = nullptr;
     std::size_t size = 0;
     stream* of = nullptr;
+    bool is_read = false;  // by the target, out of the buffer: the packet has no data
   };
   // All streams to one peer. Made by who first needs it, kept; the rest is the poller's. Pieces
   // come back in the order of the lane.
@@ -128,7 +142,11 @@ class bulk_stream {
     stream_list issued;   // wholly; until their pieces are back
     stream_list gets;     // that the peer was asked for
     std::deque<piece> in_flight;
-    std::size_t bytes = 0;  // of in_flight
+    std::size_t bytes = 0;  // of in_flight, without what the target reads
+    std::size_t turn = 0;   // bytes that the kernel may still copy in this poll
+    way_chooser ways;
+    bool may_share = true;        // the target has not refused to read
+    std::uint64_t end_ticks = 0;  // of the stream that ended last
     bool is_active = false;
     flow* next = nullptr;  // among those that are active
 
@@ -167,7 +185,15 @@ class bulk_stream {
                    std::size_t size) noexcept;
   bool issue_get(stream& s) noexcept;
   bool issue_failure(stream& s) noexcept;
-  bool copy_at_once(flow& f, stream& s) noexcept;
+  bool issue_by_kernel(flow& f, stream& s) noexcept;
+  bool has_copied(flow& f, stream& s) noexcept;
+  bool issue_imm(const stream& s) noexcept;
+  void ask_to_read(flow& f, stream& s) noexcept;
+  mem::packet* send_off(flow& f, const piece& what) noexcept;
+  void choose(flow& f, stream& s) noexcept;
+  bool is_alone(flow& f) noexcept;
+  void end_issued(flow& f) noexcept;
+  void measure(flow& f, const stream& s) noexcept;
   const std::byte* source_of(const stream& s, std::size_t size) const noexcept;
   void end(stream* one) noexcept;
   void finish_get(stream* one, const char* why) noexcept;

@@ -1,5 +1,5 @@
-// How an operation is issued: its pieces go into the poller's lane as far as the window, the lane
-// and memory allow, and come back; gets are asked for; the kernel copies. Threads: the one that is
+// How an operation is issued in the pipeline: its pieces go into the poller's lane as far as the
+// window, the lane and memory allow, and come back; gets are asked for. Threads: the one that is
 // inside the device's `polling`. Always true: what answers false has changed nothing and is asked
 // again.
 #include <algorithm>
@@ -8,7 +8,6 @@
 
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"
-#include "backends/shm/single_copy.hpp"
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::shm {
@@ -17,10 +16,13 @@ void bulk_stream::retire(flow& f) noexcept {
   while (!f.in_flight.empty() && has_come_back(*f.in_flight.front().packet)) {
     const piece p = f.in_flight.front();
     f.in_flight.pop_front();
-    f.bytes -= p.size;
-    p.of->retired += p.size;
+    if (!p.is_read) f.bytes -= p.size;
+    p.of->out -= p.size;
     if (p.packet->length == CHUNK_REFUSED && p.of->why == nullptr) {
       p.of->why = "the target's registration ended, or does not cover the range";
+    } else if (p.packet->length == CHUNK_NOT_READ) {
+      f.may_share = false;
+      p.of->is_to_repeat = true;
     }
     take_home(p.packet);
   }
@@ -31,9 +33,14 @@ bool bulk_stream::issue(flow& f, stream& s) noexcept {
     if (s.has_fence && !f.in_flight.empty()) return false;
     if (s.before.used != 0 && !out_.is_past(s.rank, s.before)) return false;
     s.has_started = true;
+    choose(f, s);
+  }
+  if (s.waits_for_others) {
+    if (!is_alone(f)) return false;
+    s.waits_for_others = false;
   }
   if (s.why != nullptr) return !s.is_reply || issue_failure(s);
-  if (s.at_once) return copy_at_once(f, s);
+  if (s.way != copy_way::pipeline) return issue_by_kernel(f, s);
   if (s.what == kind::get && !s.is_reply) return issue_get(s);
   return issue_pieces(f, s);
 }
@@ -60,20 +67,28 @@ bool bulk_stream::issue_pieces(flow& f, stream& s) noexcept {
   return true;
 }
 
-bool bulk_stream::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
-                              std::size_t size) noexcept {
-  mem::packet* p = peers_.chunks().get();
-  if (p == nullptr) return false;
+// A packet for that piece, which is in flight now and says how long it is. Null: no memory.
+mem::packet* bulk_stream::send_off(flow& f, const piece& what) noexcept {
+  mem::packet* const p = peers_.chunks().get();
+  if (p == nullptr) return nullptr;
   try {
-    f.in_flight.push_back({p, size, &s});
+    f.in_flight.push_back({p, what.size, what.of, what.is_read});
   } catch (const std::bad_alloc&) {
     mem::pool_of(*p).put(p);
-    return false;
+    return nullptr;
   }
+  what.of->out += what.size;
+  p->length = static_cast<std::uint32_t>(what.size);
+  p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
+  return p;
+}
+
+bool bulk_stream::issue_piece(flow& f, stream& s, tx_lane& lane, const std::byte* from,
+                              std::size_t size) noexcept {
+  mem::packet* const p = send_off(f, {nullptr, size, &s, false});
+  if (p == nullptr) return false;
   f.bytes += size;
   std::memcpy(p->payload(), from, size);
-  p->length = static_cast<std::uint32_t>(size);
-  p->state.store(mem::packet_state::lent, std::memory_order_relaxed);
   const bool is_last = s.issued + size == s.size;
   chunk_record r;
   r.where = {s.there.region_slot, s.there.region_generation, s.there.offset + s.issued};
@@ -114,22 +129,6 @@ bool bulk_stream::issue_failure(stream& s) noexcept {
   const get_failure r{s.there.region_slot, s.there.region_generation};
   std::memcpy(lane->next().data, &r, sizeof(r));
   lane->publish({0, sizeof(r), slot_kind::get_failed, 0});
-  return true;
-}
-
-bool bulk_stream::copy_at_once(flow& f, stream& s) noexcept {
-  // The immediate needs a place before the data moves, so that nothing has to be done twice.
-  tx_lane* lane = nullptr;
-  if (s.what == kind::put_imm && out_.acquire_poller(s.rank, lane) != errorcode_t::done) {
-    return false;
-  }
-  const copied c = copy_whole(*f.who, s.what == kind::get, s.there, s.buffer, s.size);
-  if (c == copied::refused && peers_.config().shm_pipelined_copy) {
-    s.at_once = false;
-    return issue(f, s);
-  }
-  s.why = reason_of(c);
-  if (s.why == nullptr && lane != nullptr) lane->publish({s.imm, 0, slot_kind::immediate, 0});
   return true;
 }
 

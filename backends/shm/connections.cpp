@@ -57,6 +57,9 @@ connections::connections(const net::fabric_config& config)
   is_ours_.reset(listener_.get());
   watch(listener_.get(), EPOLLIN);
   control_ = new (arena().allocate(sizeof(control_page), alignof(control_page))) control_page;
+  // Never touched, so it costs no memory.
+  if (const std::size_t apart = page_color_of(config.book->rank()); apart != 0)
+    arena().allocate(apart, LANE_ALIGN);
   probe_value_ = random_value();
   // Where Yama restricts who may read whose memory, siblings need to be allowed. Fails where there
   // is no Yama; the probe at contact tells what really works.
@@ -166,9 +169,12 @@ errorcode_t connections::make_lane(int rank, outbox& box, std::uint32_t lane,
     } else {
       directory = std::launder(reinterpret_cast<lane_directory*>(arena().at(at)));
     }
-    auto* slots = new (arena().allocate(LANE_SIZE, 4096)) slot[LANE_SLOTS];
+    auto* slots = new (arena().allocate(LANE_SIZE, LANE_ALIGN)) slot[LANE_SLOTS];
+    const std::uint32_t first = first_slot_of(config_.book->rank(), lane);
     // edge lane.offset: the same for a lane's slots.
-    directory->lane[lane].store(arena().offset_of(slots), std::memory_order_release);
+    directory->lane[lane].store(arena().offset_of(slots) + first, std::memory_order_release);
+    // Relaxed: who writes to it gets it from here, or from the block's pointer.
+    entry->tail.store(first, std::memory_order_relaxed);
     entry->slots = slots;
     box.opened_locked(rank, lane);
     out = entry;

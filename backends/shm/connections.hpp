@@ -76,8 +76,12 @@ class connections {
   // Packets for what is copied on its way: pieces of streams, messages from buffers that peers
   // cannot see.
   mem::packet_pool& chunks() noexcept { return chunks_; }
-  // Bytes from which the kernel's copy is the faster one.
+  // Bytes from which the kernel copies, if the program says so.
   std::size_t single_copy_min() const noexcept { return single_copy_min_; }
+  // Else the way of larger messages is chosen by measurement, as far as both are allowed.
+  bool measures() const noexcept {
+    return config_.shm_single_copy_min == 0 && config_.shm_pipelined_copy;
+  }
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
   // Counts a message that was dropped because it made no sense. Relaxed: statistics.
   void count_dropped() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }
@@ -127,8 +131,7 @@ class connections {
   void report(const peer& who, net::peer_event what) noexcept;
   peer& peer_locked(int rank);
 
-  // Never by itself: two copies that overlap were faster than one that does not at every size up to
-  // 1 GiB, see docs/decisions/0007-large-messages.md.
+  // None: see docs/decisions/0049-way-by-measurement.md.
   static constexpr std::size_t SINGLE_COPY_MIN = SIZE_MAX;
   // Calls that one look takes in: who calls without end does not hold up a poll.
   static constexpr int MAX_ACCEPTS = 32;

@@ -35,6 +35,17 @@ inline void write_put(tx_lane& lane, slot& s, const put_record& where, const voi
                    slot_kind::put, imm != nullptr ? HAS_IMM : std::uint8_t{0}});
 }
 
+// Is this put of more than way_chooser::FROM bytes one that goes by the lane as a matter of course?
+// One less, then.
+bool is_unmeasured(peer& who, std::size_t size) noexcept {
+  const std::size_t number = way_chooser::class_of(size);
+  if (number >= who.unmeasured.size()) return false;
+  std::atomic<std::uint32_t>& left = who.unmeasured[number];
+  const std::uint32_t n = left.load(std::memory_order_relaxed);
+  if (n != 0) left.store(n - 1, std::memory_order_relaxed);
+  return n != 0;
+}
+
 }  // namespace
 
 endpoint::endpoint(connections& peers, device_queues& queues) noexcept
@@ -176,14 +187,16 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const bool kernel = who->single_copy.load(std::memory_order_relaxed);
   const bool at_once =
       kernel && (op.size >= peers_.single_copy_min() || !config.shm_pipelined_copy);
-  if (op.fence) return flow_.post(what, op, at_once);
+  const copy_way way = at_once ? copy_way::kernel : copy_way::pipeline;
+  const bool is_chosen = !at_once && op.size > way_chooser::FROM && peers_.measures();
+  if (op.fence) return flow_.post(what, op, way, is_chosen);
   if (op.size == 0) {
     return what == bulk_stream::kind::put_imm ? post_immediate(op) : errorcode_t::done;
   }
   // The kernel would not wait for what is still in a lane.
   outbox::mark ignored;
   if (at_once && out_.find_open_puts(op.rank, ignored)) [[unlikely]]
-    return flow_.post(what, op, true);
+    return flow_.post(what, op, way, false);
   if (at_once) return copy_now(what, *who, op);
   // A lane promises order and not that the data is there, and order only while it is the only one.
   const bool may_lag = what != bulk_stream::kind::get &&
@@ -195,8 +208,10 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
                             "the system forbids copies between the processes, and "
                             "shm_pipelined_copy is off");
   }
-  if (in_lane && op.size <= bulk_stream::PIECE) return put_in_packet(what, op);
-  return flow_.post(what, op, false);
+  const bool is_sample =
+      is_chosen && kernel && what == bulk_stream::kind::put_imm && !is_unmeasured(*who, op.size);
+  if (in_lane && op.size <= bulk_stream::PIECE && !is_sample) return put_in_packet(what, op);
+  return flow_.post(what, op, way, is_chosen);
 }
 
 errorcode_t endpoint::to_self(bulk_stream::kind what, const net::net_op& op) noexcept {

@@ -1,8 +1,10 @@
 // The lanes from peers to one device: finds new ones, takes messages out of them, presents these to
-// the sink, and tells it when a peer has ended and all of it was read. Callers: device, inside the
-// device's `polling`. Threads: single, but re-entrant: a sink may poll again. Always true: a lane's
-// messages are presented in order; a slot is handed back when its message has been dealt with,
-// which is at the latest when the sink polls again; nothing that a slot says is believed unchecked.
+// the sink, and tells it when a peer has ended and all of it was read. A lane that was empty for
+// long is a silent one: each poll asks whether it still is, in one glance at its next header.
+// Callers: device, inside the device's `polling`. Threads: single, but re-entrant: a sink may poll
+// again. Always true: a lane's messages are presented in order; a slot is handed back when its
+// message has been dealt with, which is at the latest when the sink polls again; nothing that a
+// slot says is believed unchecked.
 #pragma once
 
 #include <atomic>
@@ -30,6 +32,10 @@ class inbox {
   // Polls between two looks at the clock, at most: a program that begins to poll seldom must not
   // take long to find that out.
   static constexpr std::uint32_t MOST_POLLS_TO_LOOK = 64;
+  // Looks that find a lane empty until it is a silent one.
+  static constexpr std::uint8_t SILENT_AFTER = 64;
+  // Silent lanes that a poll asks at once.
+  static constexpr std::size_t AT_ONCE = 8;
 
  private:
   enum class outcome : std::uint8_t {
@@ -52,8 +58,13 @@ class inbox {
   outcome take_put(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_chunk(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
   outcome take_get(rx_lane& lane, slot& s, slot_header header) noexcept;
+  outcome take_read(rx_lane& lane, slot& s, slot_header header) noexcept;
   void* target(const put_record& where, std::size_t size) const noexcept;
   void look_around() noexcept;
+  void find_silent() noexcept;
+  void ask_silent() noexcept;
+  void wake(std::size_t first) noexcept;
+  void pad_heads() noexcept;
   void take_news(std::uint32_t count) noexcept;
   void discover(known& k);  // throws std::bad_alloc
   std::size_t close_lanes(net::sink& to) noexcept;
@@ -70,7 +81,11 @@ class inbox {
   std::uint32_t look_every_ = 1;     // that distance, adapted so that reading it costs little
   std::uint64_t last_look_ticks_ = 0;
   std::size_t next_ = 0;  // lane to visit next: everyone's turn comes
-  std::vector<rx_lane*> active_;
+  // Each lane is in one of the two; both have room for all.
+  std::vector<rx_lane*> active_, silent_;
+  // Where the next header of each silent lane is; whole groups of AT_ONCE, the rest is a word that
+  // stays 0.
+  std::vector<const std::atomic<std::uint64_t>*> heads_;
   std::vector<std::unique_ptr<rx_lane>> lanes_;
   std::vector<known> known_;
   std::size_t ended_seen_ = 0;
@@ -127,6 +142,8 @@ inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
     take_news(count);
   if (depth_++ != 0 && presenting_ != nullptr) [[unlikely]]
     std::exchange(presenting_, nullptr)->hand_back_last();
+  if (!heads_.empty()) [[unlikely]]
+    ask_silent();
   std::size_t n = 0;
   for (std::size_t left = active_.size(); left > 0 && n < max; --left) {
     rx_lane& lane = turn();

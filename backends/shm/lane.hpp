@@ -27,8 +27,8 @@ using base::copy_small;
 // The producer's end.
 struct tx_lane {
   slot* slots = nullptr;  // null until the lane is made
-  // Messages written; the next one's slot is tail % LANE_SLOTS. Written by the producer alone, read
-  // by fences of other threads.
+  // Messages written, plus first_slot_of(); the next one's slot is tail % LANE_SLOTS. Written by
+  // the producer alone, read by fences of other threads.
   std::atomic<std::uint32_t> tail{0};
   // Its peer has ended, and its memory was given back. Here, since a post has this line anyway.
   std::atomic<std::uint32_t> is_closed{0};
@@ -60,12 +60,14 @@ static_assert(sizeof(tx_lane) == 16);
 // The consumer's end. Its cursor moves on before a message is presented, so a sink that polls again
 // sees what is behind it.
 struct rx_lane {
-  slot* slots = nullptr;     // in our mapping of the sender's arena
-  std::uint32_t cursor = 0;  // messages taken up
-  bool is_dead = false;      // the sender broke the rules
-  std::uint32_t owed = 0;    // slots done with and not handed back yet
-  std::uint32_t handed = 0;  // position behind the last of them
+  slot* slots = nullptr;          // in our mapping of the sender's arena
+  std::uint32_t cursor = 0;       // messages taken up, plus where the lane starts
+  bool is_dead = false;           // the sender broke the rules
+  std::uint8_t silent_looks = 0;  // of inbox, since the cursor was at `looked_at`
+  std::uint32_t owed = 0;         // slots done with and not handed back yet
+  std::uint32_t handed = 0;       // position behind the last of them
   int rank = -1;
+  std::uint32_t looked_at = 0;
   peer* from = nullptr;
 
   slot& at(std::uint32_t position) const noexcept { return slots[position % LANE_SLOTS]; }

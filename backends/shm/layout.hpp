@@ -15,7 +15,7 @@
 namespace lci::shm {
 
 // Changes with every change of this file or of connect.hpp's hello.
-inline constexpr std::uint16_t WIRE_VERSION = 3;
+inline constexpr std::uint16_t WIRE_VERSION = 4;
 
 // A slot is two lines. The first carries the header and LINE_DATA bytes, so that a small message is
 // one line transfer; the second is touched by longer messages only.
@@ -43,7 +43,8 @@ enum class slot_kind : std::uint8_t {
   put,          // data: put_record, then the bytes to write; `size` counts both
   put_packet,   // data: chunk_record
   get_request,  // data: get_record
-  get_failed    // data: get_failure
+  get_failed,   // data: get_failure
+  read_request  // data: read_record
 };
 
 // Bits of a header's flags.
@@ -81,6 +82,23 @@ struct alignas(SLOT_SIZE) slot {
 };
 static_assert(sizeof(slot) == SLOT_SIZE && SLOT_DATA == 120);
 inline constexpr std::size_t LANE_SIZE = LANE_SLOTS * sizeof(slot);
+inline constexpr std::size_t LANE_ALIGN = 4096;
+static_assert(LANE_SLOTS < LANE_ALIGN);
+
+// The slot where a lane starts. Lanes that all started at the beginning of a page would share one
+// set of a first-level cache, and polling silent ones would be waiting for the second level. Every
+// run of ranks, with whatever distance, is spread (Fibonacci hashing).
+constexpr std::uint32_t spread(std::uint32_t number, std::uint32_t over) noexcept {
+  return (number * 2654435769u >> 16) % over;
+}
+constexpr std::uint32_t first_slot_of(int rank, std::uint32_t lane) noexcept {
+  return spread(static_cast<std::uint32_t>(rank) * LANES + lane, LANE_SLOTS);
+}
+// Addresses that a process leaves out before its first lane, for the same reason: peers map arenas
+// at round distances, and pages at the same place of each share one set of the address cache.
+constexpr std::size_t page_color_of(int rank) noexcept {
+  return spread(static_cast<std::uint32_t>(rank), 256) * LANE_ALIGN;
+}
 
 // A message that lies in a packet of the sender's arena.
 struct packet_record {
@@ -108,6 +126,18 @@ struct chunk_record {
 };
 inline constexpr std::uint32_t CHUNK_REFUSED = ~std::uint32_t{0};
 
+// A part of a put whose bytes lie in the sender's own memory: the target reads them with the
+// kernel's help and returns the packet, which carries no data. It stores CHUNK_REFUSED as above, or
+// CHUNK_NOT_READ if the system does not let it.
+struct read_record {
+  put_record where;
+  std::uint64_t packet = 0;  // offset of the packet's header in the sender's arena
+  std::uint64_t source = 0;  // address in the sender; an argument of the kernel only
+  std::uint32_t size = 0;    // bytes
+  std::uint32_t reserved = 0;
+};
+inline constexpr std::uint32_t CHUNK_NOT_READ = CHUNK_REFUSED - 1;
+
 // Asks the target to put a part of its region into a region of the asker.
 struct get_record {
   put_record from;                  // the target's region
@@ -125,7 +155,8 @@ struct get_failure {
 // The lanes from one device to one peer. Lives in the sender's arena; written by the sender, read
 // by the peer.
 struct lane_directory {
-  // Offset of each lane's first slot, set once.
+  // Offset of each lane's slots, a whole page, plus the number of the slot where it starts. Set
+  // once.
   std::array<std::atomic<std::uint64_t>, LANES> lane{};
 };
 

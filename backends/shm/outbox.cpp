@@ -62,7 +62,6 @@ outbox::mark outbox::mark_locked(int rank) noexcept {
     const tx_lane* block = block_of(i).load(std::memory_order_relaxed);
     if (block == nullptr || block[rank].slots == nullptr) continue;
     const std::uint32_t tail = block[rank].published();
-    if (tail == 0) continue;
     out.used |= 1u << i;
     out.tail[i] = tail;
   }
@@ -116,7 +115,7 @@ std::uint64_t outbox::unconsumed(int rank) const noexcept {
   const std::uint64_t id = base::thread_id();
   if (id >= OWN_LANES) return net::endpoint::UNKNOWN;
   const tx_lane* const lane = own(rank);
-  if (lane == nullptr || lane->position() == 0 || lane->is_consumed(lane->position() - 1)) return 0;
+  if (lane == nullptr || lane->is_consumed(lane->position() - 1)) return 0;
   return (id + 1) << 32 | lane->position();
 }
 

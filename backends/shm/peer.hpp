@@ -7,12 +7,14 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "backends/shm/layout.hpp"
 #include "backends/shm/segment.hpp"
+#include "backends/shm/way_chooser.hpp"
 #include "lci/mem/region_table.hpp"
 
 namespace lci::shm {
@@ -43,6 +45,9 @@ struct peer {
   // The kernel copies between its memory and ours (single_copy); cleared when the kernel refuses
   // later.
   std::atomic<bool> single_copy{false};
+  // Puts of one piece that need not be measured (way_chooser), by its class. Relaxed: a few more or
+  // less are of no account.
+  std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> unmeasured{};
 
   segment memory;                                // M: its arena
   control_page* control = nullptr;               // M: in its arena

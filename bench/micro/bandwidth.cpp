@@ -1,6 +1,7 @@
 // Bandwidth by size for active messages, send/receive, put and get, with both ways of copying large
 // messages, or with one of them disabled. Messages are sent in windows; the clock stops when the
-// target has seen the last one. Threads: one per process.
+// target has seen the last one. BENCH_SIZES=N,N,.. and BENCH_KIND=sendrecv make it short. Threads:
+// one per process.
 #include <malloc.h>
 
 #include <cstdlib>
@@ -160,11 +161,14 @@ int bandwidth(const arguments& given) {
   mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   session s;
   traffic t(s);
+  const char* const only = std::getenv("BENCH_KIND");
   for (const kind& k : KINDS) {
-    for (std::size_t size = 8; size <= LARGEST; size *= size < LARGEST / 2 ? 4 : 2) {
+    if (only != nullptr && std::string(only) != k.name) continue;
+    for (const std::size_t size : bandwidth_sizes()) {
       const double speed = gigabytes_per_second(s, t, k.run, size);
       const std::string what = std::string(k.name) + " " + mode + " " + std::to_string(size);
-      if (s.both().is_first()) report({"bandwidth", "lci", what, speed, "GB/s"});
+      const double r = s.both().handover_ns();
+      if (s.both().is_first()) report({"bandwidth", "lci", what, speed, "GB/s", r});
     }
   }
   return 0;

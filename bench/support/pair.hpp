@@ -143,6 +143,23 @@ class pair {
   std::uint64_t ball_ = 0;
 };
 
+// Sizes of the bandwidth patterns: those that BENCH_SIZES lists, else the given ones.
+inline std::vector<std::size_t> sizes_or(std::vector<std::size_t> usual) {
+  const char* const list = std::getenv("BENCH_SIZES");
+  if (list == nullptr) return usual;
+  std::vector<std::size_t> sizes;
+  for (char* at = const_cast<char*>(list); *at != '\0'; at += *at == ',')
+    sizes.push_back(std::strtoul(at, &at, 10));
+  return sizes;
+}
+inline std::vector<std::size_t> bandwidth_sizes() {
+  constexpr std::size_t largest = std::size_t{64} << 20;
+  std::vector<std::size_t> usual;
+  for (std::size_t size = 8; size <= largest; size *= size < largest / 2 ? 4 : 2)
+    usual.push_back(size);
+  return sizes_or(usual);
+}
+
 // One line of JSON on standard output; bench/run collects them.
 struct result {
   const char* bench;  // which pattern

@@ -149,7 +149,7 @@ struct net_context_settings_t {
   bool shm_single_copy = true;  ///< large messages inside a host may use the kernel's single copy
   bool shm_pipelined_copy = true;  ///< large messages inside a host may use a ring of buffers
   size_t shm_single_copy_min =
-      0;  ///< bytes from which the single copy is preferred; 0: never while the ring is allowed
+      0;  ///< bytes from which the single copy is always taken; 0: the way is chosen by measurement
   attr_gpu_path_t gpu_path = attr_gpu_path_t::auto_select;  ///< the path of GPU data
   /// Check every buffer of a post that names no memory kind, and refuse GPU memory: costs one
   /// driver query per post if CUDA is in use. Always on in debug builds.

@@ -351,7 +351,7 @@ struct fabric_config {
   // single copy is preferred.
   bool shm_single_copy = true;
   bool shm_pipelined_copy = true;
-  std::size_t shm_single_copy_min = 0;  // bytes; 0 = never while the other may be used
+  std::size_t shm_single_copy_min = 0;  // bytes; 0 = chosen by measurement
 };
 
 }  // namespace lci::net

@@ -11,7 +11,7 @@ namespace {
 using test::pair;
 using test::pattern;
 
-enum class way { pipelined, single, both };
+enum class way { pipelined, single, both, chosen };
 
 net::fabric_config only(way w) {
   net::fabric_config c;
@@ -23,7 +23,8 @@ net::fabric_config only(way w) {
 }
 
 const char* name_of(way w) {
-  return w == way::pipelined ? "pipelined" : w == way::single ? "single" : "both";
+  constexpr const char* NAMES[] = {"pipelined", "single", "both", "chosen"};
+  return NAMES[static_cast<int>(w)];
 }
 
 struct large : testing::TestWithParam<way> {
@@ -140,7 +141,8 @@ TEST_P(large, many_at_once__complete_once_each_and_in_the_order_posted) {
   EXPECT_EQ(memory, text);
 }
 
-INSTANTIATE_TEST_SUITE_P(ways, large, testing::Values(way::pipelined, way::single, way::both),
+INSTANTIATE_TEST_SUITE_P(ways, large,
+                         testing::Values(way::pipelined, way::single, way::both, way::chosen),
                          [](const auto& tested) { return name_of(tested.param); });
 
 TEST(fabric_config, both_ways_off__is_refused) {
@@ -265,8 +267,9 @@ TEST(bulk_stream, posted_while_the_news_was_on_its_way__fails_as_well) {
   mem::packet* late = u.p.a.pool.get();
   late->state.store(mem::packet_state::lent);
   ASSERT_TRUE(u.p.a.behind().flow.watch(1, late));
-  ASSERT_EQ(u.p.a.behind().flow.post(bulk_stream::kind::put, u.op(&context), false),
-            errorcode_t::posted);
+  ASSERT_EQ(
+      u.p.a.behind().flow.post(bulk_stream::kind::put, u.op(&context), copy_way::pipeline, false),
+      errorcode_t::posted);
   u.p.until([&] { return u.p.a.dev->is_drained(); });
   ASSERT_EQ(u.p.a.seen.errors.size(), 1u);
   EXPECT_EQ(u.p.a.seen.errors[0].context, &context);

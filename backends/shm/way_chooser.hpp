@@ -1,0 +1,118 @@
+// Which way large messages to one peer go, chosen by how long they take there. Per size class
+// (powers of two, gets apart) every way is measured at first, then the fastest is kept and the
+// others are tried now and then. Callers: bulk_stream, one per flow. Threads: single, the poller.
+// Always true: the same times give the same choices; a way that is allowed is tried at least once
+// in about LONGEST * (WAYS - 1) stretches of a class; the best one changes only after another was
+// faster by a margin, twice.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace lci::shm {
+
+enum class copy_way : std::uint8_t {
+  pipeline,  // two copies that overlap, through packets
+  kernel,    // one copy by the origin's kernel call
+  both       // one copy, by kernel calls of origin and target at the same time
+};
+const char* name_of(copy_way way) noexcept;
+
+class way_chooser {
+ public:
+  static constexpr std::size_t WAYS = 3;
+  using way_set = std::uint8_t;  // bit per copy_way
+  static constexpr way_set only(copy_way way) noexcept {
+    return static_cast<way_set>(1u << static_cast<unsigned>(way));
+  }
+
+  // From this size on; below, a message goes in a packet of its own.
+  static constexpr std::size_t FROM = 8 * 1024;
+
+  // A stretch of messages that measures a way: the first ones overlap with those of the way before
+  // and do not count, the others make one figure. Both are given in bytes, because messages also
+  // end in groups, and a few make no mean.
+  static constexpr std::size_t SKIPPED_BYTES = 256 * 1024, COUNTED_BYTES = 2 * 1024 * 1024;
+  static constexpr std::uint32_t skipped(std::size_t number) noexcept {
+    return 1 + static_cast<std::uint32_t>(SKIPPED_BYTES / (2 * FROM << number));
+  }
+  static constexpr std::uint32_t counted(std::size_t number) noexcept {
+    return std::max(3u, static_cast<std::uint32_t>(COUNTED_BYTES / (2 * FROM << number)));
+  }
+  static constexpr std::uint32_t stretch(std::size_t number) noexcept {
+    return skipped(number) + counted(number);
+  }
+  static constexpr std::uint32_t FIRST_ROUNDS = 2;  // stretches for each way before one is kept
+  // Stretches of the best way between two trials: twice as many after each that was in vain.
+  static constexpr std::uint32_t SHORTEST = 8, LONGEST = 256;
+  // The way for the next message of more than FROM bytes, and whether the message of that class
+  // before it took another one. `allowed` contains the pipeline.
+  struct choice {
+    copy_way way = copy_way::pipeline;
+    bool is_change = false;
+    // With a message of one piece: so many after it need no pick and go by the pipeline, or by what
+    // is no slower.
+    std::uint32_t unmeasured = 0;
+  };
+  choice pick(std::size_t size, bool is_get, way_set allowed) noexcept;
+  // A message that pick() sent that way took so many ticks for itself. Messages may end after later
+  // ones were picked.
+  void note(std::size_t size, bool is_get, copy_way way, std::uint64_t ticks) noexcept;
+
+  struct figures {
+    std::size_t size = 0;  // the class has sizes of more than a half of it, up to it
+    bool is_get = false;
+    copy_way best = copy_way::pipeline;
+    std::array<std::uint32_t, WAYS> ticks_per_kib{};  // 0: not measured
+  };
+  figures figures_of(std::size_t size, bool is_get) const noexcept;
+  // A class has got another best way since this was last asked; of several, the last.
+  bool has_news() const noexcept { return has_news_; }
+  figures take_news() noexcept;
+
+  // Classes whose messages are one piece of the pipeline.
+  static constexpr std::size_t ONE_PIECE = 2;
+  // Of a class: sizes of more than FROM << class bytes, at most twice that.
+  static constexpr std::size_t CLASSES = 14;  // the last one has no upper end
+  static constexpr std::size_t class_of(std::size_t size) noexcept {
+    const auto above = static_cast<std::size_t>(std::bit_width((size - 1) / FROM)) - 1;
+    return above < CLASSES ? above : CLASSES - 1;
+  }
+
+ private:
+  enum class phase : std::uint8_t { first, keeping, trying };
+  struct size_class {
+    phase at = phase::first;
+    copy_way best = copy_way::pipeline;
+    copy_way now = copy_way::both;           // of the stretch under way; at first, before the first
+    copy_way challenger = copy_way::both;    // tried last
+    copy_way noted = copy_way::both;         // of the message that ended last
+    std::uint8_t rounds = 0;                 // of first measurements that are over
+    std::uint8_t wins = 0;                   // of the challenger, one after the other
+    std::uint32_t left = 0;                  // messages to pick in this stretch
+    std::uint16_t distance = SHORTEST;       // stretches of the best one until the next trial
+    std::uint32_t seen = 0;                  // of `noted`, since it is that one or its last figure
+    std::uint64_t ticks = 0, bytes = 0;      // of those that count
+    std::array<std::uint32_t, WAYS> last{};  // figures in ticks per KiB, 0: not measured
+    std::array<std::uint32_t, WAYS> cost{};  // what is believed of them
+  };
+  size_class& of(std::size_t size, bool is_get) noexcept {
+    return classes_[is_get][class_of(size)];
+  }
+  std::size_t number_of(const size_class& c) const noexcept;
+  // Answers choice::unmeasured.
+  std::uint32_t begin_stretch(size_class& c, way_set allowed) noexcept;
+  void end_soon(size_class& c) const noexcept;
+  void take_figure(size_class& c, copy_way way, std::uint32_t cost) noexcept;
+  void take_best(size_class& c, copy_way way) noexcept;
+
+  std::array<std::array<size_class, CLASSES>, 2> classes_{};  // puts, gets
+  bool has_news_ = false;
+  std::size_t news_class_ = 0;
+  bool news_is_get_ = false;
+};
+
+}  // namespace lci::shm

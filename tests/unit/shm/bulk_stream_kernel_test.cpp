@@ -1,0 +1,154 @@
+#include "backends/shm/bulk_stream.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/shm/pair.hpp"
+
+namespace lci::shm {
+namespace {
+
+using test::pair;
+using test::pattern;
+
+// Two ranks that may read each other, and a put of 2 MiB + 5 bytes that takes a given way.
+struct by_way {
+  by_way() {
+    p.meet();
+    may_copy = p.a.net->connections().find(1)->single_copy.load();
+  }
+  void put(copy_way w, bulk_stream::kind what = bulk_stream::kind::put) {
+    net::net_op o;
+    o.rank = 1;
+    o.buffer = text.data();
+    o.size = text.size();
+    o.remote = key;
+    o.imm = 7;
+    o.context = &o;
+    ASSERT_EQ(p.a.behind().flow.post(what, o, w, false), errorcode_t::posted);
+  }
+  void finish() {
+    p.until([&] { return p.a.dev->is_drained(); });
+    EXPECT_EQ(p.a.net->connections().chunks().outstanding(), 0u);
+  }
+  pair p;
+  bool may_copy = false;
+  std::string text = pattern((std::size_t{2} << 20) + 5, 8);
+  std::string memory = std::string(text.size(), '.');
+  net::remote_key key = p.b.expose(memory.data(), memory.size());
+};
+
+}  // namespace
+
+TEST(bulk_stream_kernel, by_kernel__takes_its_turns) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between processes";
+  w.p.a.poll();  // this thread polls, so the post does the first turn
+  w.put(copy_way::kernel);
+  EXPECT_EQ(w.memory[bulk_stream::KERNEL_TURN - 1], w.text[bulk_stream::KERNEL_TURN - 1]);
+  EXPECT_EQ(w.memory.substr(bulk_stream::KERNEL_TURN),
+            std::string(w.text.size() - bulk_stream::KERNEL_TURN, '.'));
+  w.p.a.poll();
+  w.p.a.poll();
+  EXPECT_EQ(w.memory, w.text);
+  w.finish();
+  EXPECT_EQ(w.p.a.seen.completed.size(), 1u);
+}
+
+TEST(bulk_stream_kernel, by_both__the_target_reads_what_is_left_for_it) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between processes";
+  w.put(copy_way::both, bulk_stream::kind::put_imm);
+  for (int i = 0; i < 10; ++i) w.p.a.poll();
+  // The origin has done all but what it asked the target to read, which is at the end.
+  EXPECT_EQ(w.memory[w.text.size() / 2], w.text[w.text.size() / 2]);
+  EXPECT_EQ(w.memory.back(), '.');
+  EXPECT_TRUE(w.p.a.seen.completed.empty());
+  EXPECT_TRUE(w.p.b.seen.immediates.empty());
+  w.finish();
+  w.p.until([&] { return !w.p.b.seen.immediates.empty(); });
+  EXPECT_EQ(w.memory, w.text);
+  EXPECT_EQ(w.p.a.seen.completed.size(), 1u);
+  EXPECT_EQ(w.p.b.seen.immediates, std::vector<std::uint32_t>{7});
+}
+
+TEST(bulk_stream_kernel, by_both__a_target_that_may_not_read_gets_it_all_the_same) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between processes";
+  w.p.b.net->connections().find(0)->single_copy.store(false);
+  w.put(copy_way::both, bulk_stream::kind::put_imm);
+  w.finish();
+  w.p.until([&] { return !w.p.b.seen.immediates.empty(); });
+  EXPECT_EQ(w.memory, w.text);
+  EXPECT_TRUE(w.p.a.seen.errors.empty());
+  EXPECT_EQ(w.p.b.seen.immediates, std::vector<std::uint32_t>{7});
+}
+
+TEST(bulk_stream_kernel, by_both__nobody_may_copy_and_it_takes_the_pipeline) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between processes";
+  w.put(copy_way::both, bulk_stream::kind::put_imm);
+  w.p.a.poll();
+  w.p.b.net->connections().find(0)->single_copy.store(false);
+  w.p.a.net->connections().find(1)->single_copy.store(false);
+  w.finish();
+  w.p.until([&] { return !w.p.b.seen.immediates.empty(); });
+  EXPECT_EQ(w.memory, w.text);
+  EXPECT_EQ(w.p.b.seen.immediates, std::vector<std::uint32_t>{7});
+}
+
+TEST(bulk_stream_kernel, by_both__a_registration_that_ends_is_an_error) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between processes";
+  w.put(copy_way::both, bulk_stream::kind::put_imm);
+  ASSERT_TRUE(w.p.b.regions.erase({w.key.slot, w.key.generation}));
+  w.finish();
+  for (int i = 0; i < 10; ++i) w.p.b.poll();
+  EXPECT_EQ(w.p.a.seen.errors.size(), 1u);
+  EXPECT_TRUE(w.p.a.seen.completed.empty());
+  EXPECT_TRUE(w.p.b.seen.immediates.empty());
+}
+
+TEST(bulk_stream_kernel, by_both__a_peer_that_goes_ends_it_once) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between processes";
+  w.put(copy_way::both);
+  w.p.a.poll();
+  w.p.b.close();
+  w.p.until([&] { return !w.p.a.seen.gone.empty(); });
+  EXPECT_EQ(w.p.a.seen.errors.size() + w.p.a.seen.completed.size(), 1u);
+  w.finish();
+}
+
+// Whichever way the chooser tries, and it tries all of them at first.
+TEST(bulk_stream_kernel, chosen__every_message_arrives) {
+  by_way w;
+  int sent = 0;
+  for (const std::size_t size : {std::size_t{50000}, std::size_t{300001}}) {
+    const int first = way_chooser::WAYS * way_chooser::FIRST_ROUNDS *
+                      static_cast<int>(way_chooser::stretch(way_chooser::class_of(size)));
+    for (int i = 0; i < first + 8; ++i, ++sent) {
+      std::string text = pattern(size, i);
+      net::net_op o;
+      o.rank = 1;
+      o.buffer = text.data();
+      o.size = size;
+      o.remote = w.key;
+      o.remote_offset = static_cast<std::uint64_t>(i);
+      o.imm = static_cast<std::uint32_t>(i);
+      o.context = &o;
+      ASSERT_EQ(w.p.a.out->put_imm(o), errorcode_t::posted);
+      w.p.until([&] { return w.p.a.dev->is_drained() && !w.p.b.seen.immediates.empty(); });
+      EXPECT_EQ(w.p.b.seen.immediates, std::vector<std::uint32_t>{o.imm});
+      w.p.b.seen.immediates.clear();
+      EXPECT_EQ(w.memory.substr(o.remote_offset, size), text);
+      std::string got(size, '.');
+      o.buffer = got.data();
+      ASSERT_EQ(w.p.a.out->get(o), errorcode_t::posted);
+      w.p.until([&] { return w.p.a.dev->is_drained(); });
+      EXPECT_EQ(got, text);
+    }
+  }
+  EXPECT_EQ(w.p.a.seen.completed.size(), 2u * static_cast<unsigned>(sent));
+}
+
+}  // namespace lci::shm
