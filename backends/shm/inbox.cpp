@@ -47,7 +47,11 @@ inbox::inbox(connections& peers, int index, bulk_stream& flow) noexcept
       seen_(announce_.load(std::memory_order_relaxed) - 1) {}
 
 LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexcept {
-  if (why == outcome::later) return lane.put_back();
+  if (why == outcome::later) {
+    // It may be long until the next poll that goes on: a fence of the sender waits for the others.
+    lane.put_back();
+    return lane.settle();
+  }
   lane.is_dead = true;
   peers_.count_dropped();
   char text[64];
@@ -206,8 +210,8 @@ LCI_COLD void inbox::look_around() noexcept {
 void inbox::find_silent() noexcept {
   const std::size_t before = silent_.size();
   std::erase_if(active_, [this](rx_lane* lane) {
-    const bool is_quiet = lane->looked_at == lane->cursor && lane->owed == nullptr &&
-                          !lane->is_dead && lane->is_empty();
+    const bool is_quiet =
+        lane->looked_at == lane->cursor && lane->owed == 0 && !lane->is_dead && lane->is_empty();
     lane->looked_at = lane->cursor;
     lane->silent_looks = is_quiet ? static_cast<std::uint8_t>(lane->silent_looks + 1) : 0;
     if (lane->silent_looks < SILENT_AFTER) return false;

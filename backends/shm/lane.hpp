@@ -64,7 +64,8 @@ struct rx_lane {
   std::uint32_t cursor = 0;       // messages taken up, plus where the lane starts
   bool is_dead = false;           // the sender broke the rules
   std::uint8_t silent_looks = 0;  // of inbox, since the cursor was at `looked_at`
-  slot* owed = nullptr;           // done with and not handed back yet
+  std::uint32_t owed = 0;         // slots done with and not handed back yet
+  std::uint32_t handed = 0;       // position behind the last of them
   int rank = -1;
   std::uint32_t looked_at = 0;
   peer* from = nullptr;
@@ -75,26 +76,28 @@ struct rx_lane {
   std::uint64_t look(std::uint32_t position) const noexcept {
     return at(position).header.load(std::memory_order_acquire);
   }
-  // Gives a slot back, but one message late. Stores leave a core in order, and this one waits until
-  // the line has come over from the producer; handed back at once it would hold up the very next
-  // store, which in a handler or right after progress() is the answer to this message. See
-  // docs/decisions/0006-late-hand-back.md.
+  // Gives a slot back, but late: at the next poll that finds nothing, or when MOST_OWED are. The
+  // store has to wait until the line has come over from the producer; stores leave a core in order,
+  // and a locked instruction waits for all before it, which is one in many completion objects. So a
+  // store with each message costs each of them a hand-over, and a run of stores at once little more
+  // than one. See docs/decisions/0006-late-hand-back.md.
+  static constexpr std::uint32_t MOST_OWED = 16;
   void hand_back(std::uint32_t position) noexcept {
-    settle();
-    owed = &at(position);
+    if (owed == MOST_OWED) [[unlikely]]
+      settle();
+    handed = position + 1;
+    ++owed;
   }
   // The same, but now: for a sink that polls again while it looks at the message before the cursor.
-  // The cursor may then come round to that slot, so it must not be owed.
+  // The cursor may then come round to that slot, so nothing must be owed.
   void hand_back_last() noexcept {
     hand_back(cursor - 1);
     settle();
   }
   // Pays what is owed; called when there was nothing else to do.
   void settle() noexcept {
-    if (owed == nullptr) return;
     // edge slot.free: partner of slot::is_free().
-    owed->header.store(0, std::memory_order_release);
-    owed = nullptr;
+    for (; owed != 0; --owed) at(handed - owed).header.store(0, std::memory_order_release);
   }
   bool is_empty() const noexcept { return look(cursor) == 0; }
   // The message before the cursor is to be presented again.

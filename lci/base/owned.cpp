@@ -126,7 +126,10 @@ LCI_COLD bool owned::seize(std::uint64_t wait_us) noexcept {
   thread_id();
   record* const me = detail::thread_record_tls;
   if (me == nullptr || me->holds(this)) return false;
-  taking_.lock();
+  if (wait_us != 0)
+    taking_.lock();
+  else if (!taking_.try_lock())
+    return false;
   record* const old = owner_.load(std::memory_order_relaxed);
   bool mine = old == me || old == &detail::nobody;
   if (!mine)
@@ -135,6 +138,16 @@ LCI_COLD bool owned::seize(std::uint64_t wait_us) noexcept {
     owner_.store(me, std::memory_order_release);  // edge owned.owner
   taking_.unlock();
   return mine;
+}
+
+LCI_COLD void owned::retire() noexcept {
+  taking_.lock();
+  record* const old = owner_.load(std::memory_order_relaxed);
+  if (old != &detail::nobody) {
+    owner_.store(&detail::nobody, std::memory_order_seq_cst);  // edge owned.enter: see announce()
+    while (!heavy_fence() || old->holds(this)) sched_yield();
+  }
+  taking_.unlock();
 }
 
 LCI_COLD void owned::disown() noexcept {

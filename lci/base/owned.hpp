@@ -49,6 +49,10 @@ class alignas(CACHE_LINE) owned {
   // for IDLE_US, in which case the caller replaces it.
   bool enter() noexcept { return enter(detail::thread_record_tls); }
   void leave() noexcept { leave(detail::thread_record_tls); }
+  // The same for the owner alone: a caller never becomes the owner by it.
+  bool enter_as_owner(detail::thread_record* me) noexcept {
+    return owner_.load(std::memory_order_relaxed) == me && announce(me);
+  }
   // The same for callers that have their thread's record at hand; null before the first visit.
   bool enter(detail::thread_record* me) noexcept {
     if (owner_.load(std::memory_order_relaxed) != me) [[unlikely]]
@@ -81,7 +85,11 @@ class alignas(CACHE_LINE) owned {
   }
   // Makes the caller the owner (not yet inside) even if the present owner is not idle, waiting for
   // that owner to leave; false if it is still inside after `wait_us`, or if the caller is inside.
+  // With 0 it waits for no other taker either.
   bool seize(std::uint64_t wait_us = SEIZE_US) noexcept;
+  // Takes the ownership from the thread that has it and leaves it to nobody; waits until all are
+  // outside, so the caller must be.
+  void retire() noexcept;
   // Gives up ownership, so that the next thread becomes the owner without a barrier. Call it only
   // while outside; it does nothing if the caller is not the owner.
   void disown() noexcept;

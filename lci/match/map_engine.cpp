@@ -39,6 +39,7 @@ bool map_engine::meet_open(entry* mine, entry** partner) {
 }
 
 void* map_engine::meet(entry* mine) {
+  const visit inside(bias_);
   entry* partner = nullptr;
   while (!meet_open(mine, &partner)) {
     const std::lock_guard guard(lock_);
@@ -74,6 +75,7 @@ void* map_engine::insert_recv(const recv_pattern& pattern, entry& mine) {
   mine.rank = pattern.rank;
   entry* partner;
   try {
+    const visit inside(bias_);
     const std::lock_guard guard(lock_);
     if (!is_ordered_) become_ordered_locked();
     partner = meet_wildcard_locked(&mine);
@@ -89,6 +91,11 @@ void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_ent
 }
 
 std::size_t map_engine::look_at(look_fn see, void* with) noexcept {
+  if (!bias_.try_enter()) return 1;
+  struct leaver {
+    base::lock_bias& of;
+    ~leaver() { of.leave(); }
+  } inside{bias_};
   if (!try_for_a_while(lock_)) return 1;
   const std::lock_guard guard(lock_, std::adopt_lock);
   std::size_t left_out = 0;

@@ -13,6 +13,10 @@
 // bucket's lock once, which waits for all threads that entered before. A table that was replaced by
 // a larger one is closed for good and kept, because other threads may still look at it.
 //
+// While one thread alone uses the engine, it takes no lock on the message path (base/lock_bias);
+// all other paths enter the bias and then take the locks. To close a table is then enough, too:
+// the thread that closes it is inside, or finds the bias over.
+//
 // Always true: for one key, only messages or only receives are filed.
 #pragma once
 
@@ -22,6 +26,7 @@
 #include <memory>
 #include <mutex>
 
+#include "lci/base/lock_bias.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/base/race_point.hpp"
 #include "lci/base/spinlock.hpp"
@@ -98,6 +103,28 @@ class map_engine final : public engine {
     std::atomic<bool> is_open_{true};
   };
 
+  // A bucket of the message path: of the thread that the bias is towards, or under its lock.
+  class alone_or_locked {
+   public:
+    alone_or_locked(base::lock_bias& bias, bucket& of) noexcept
+        : of_(of), is_alone_(bias.enter_brief()) {
+      if (!is_alone_) of_.lock.lock();
+    }
+    ~alone_or_locked() {
+      if (is_alone_) [[likely]]
+        base::lock_bias::leave_brief();
+      else
+        of_.lock.unlock();
+    }
+    alone_or_locked(const alone_or_locked&) = delete;
+    alone_or_locked& operator=(const alone_or_locked&) = delete;
+
+   private:
+    bucket& of_;
+    const bool is_alone_;
+  };
+  using visit = base::lock_bias::visit;
+
   bool is_crowded(const table& t, const bucket& b) const noexcept {
     return b.queues.count() > CROWDED && t.mask + 1 < MAX_BUCKETS;
   }
@@ -115,6 +142,7 @@ class map_engine final : public engine {
 
   entry_pool pool_;
   std::atomic<table*> current_;
+  base::lock_bias bias_;
   alignas(base::CACHE_LINE) base::spinlock
       lock_;  // the engine's lock: guards all below, and the tables while they are closed
   std::unique_ptr<table> tables_;  // newest first; the head is *current_
@@ -136,7 +164,7 @@ inline bool map_engine::file_recv(const exact_key& key, std::size_t room, entry&
   LCI_RACE_POINT("map_engine.file_recv.before_lock");
   bool grows;
   {
-    const std::lock_guard guard(b.lock);
+    const alone_or_locked inside(bias_, b);
     if (!t->is_open()) [[unlikely]]
       return false;
     entry** const at = b.queues.find(key);
@@ -155,7 +183,7 @@ inline void* map_engine::take_recv_of(const exact_key& wanted) noexcept {
   LCI_RACE_POINT("map_engine.take_recv.before_lock");
   entry* taken;
   {
-    const std::lock_guard guard(b.lock);
+    const alone_or_locked inside(bias_, b);
     // Closed tables are left to the slow path: a wildcard may come first.
     if (!t->is_open()) [[unlikely]]
       return nullptr;

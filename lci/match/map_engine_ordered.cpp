@@ -124,6 +124,7 @@ entry* map_engine::meet_wildcard_locked(entry* mine) {
 }
 
 bool map_engine::remove_recv(const recv_pattern& pattern, const void* value) {
+  const visit inside(bias_);
   const std::lock_guard guard(lock_);
   entry* found = nullptr;
   if (pattern.is_wildcard()) {
@@ -156,6 +157,7 @@ void map_engine::remove_locked(Predicate&& is_it, Leave&& leave) {
 }
 
 void map_engine::remove_recvs(const recv_test& takes) {
+  const visit inside(bias_);
   const std::lock_guard guard(lock_);
   const auto give_back = [&](entry* e) { match::give_back(pool_, e); };
   remove_locked(
@@ -168,6 +170,7 @@ void map_engine::remove_recvs(const recv_test& takes) {
 }
 
 void map_engine::remove_sends(const send_test& takes) {
+  const visit inside(bias_);
   const std::lock_guard guard(lock_);
   remove_locked([&](const entry& e) { return is_message(e) && takes(e.value); },
                 [&](entry* e) {
@@ -178,6 +181,7 @@ void map_engine::remove_sends(const send_test& takes) {
 
 bool map_engine::all_older(const recv_pattern& pattern, const void* value,
                            const value_test& is_it) {
+  const visit inside(bias_);
   const exact_key key = exact_key::of(pattern);
   table* const t = current_.load(std::memory_order_acquire);  // edge map_engine.current
   bucket& b = t->of(key);
@@ -198,6 +202,7 @@ void map_engine::grow(const table* seen) noexcept {
   } catch (const std::bad_alloc&) {
     return;  // crowded buckets are slow, not wrong
   }
+  const visit inside(bias_);
   const std::lock_guard guard(lock_);
   if (tables_.get() != seen || is_ordered_) return;
   tables_->close();
@@ -227,6 +232,7 @@ void map_engine::drain_st(const leave_fn& leave) {
 }
 
 std::size_t map_engine::size() {
+  const visit inside(bias_);
   const std::lock_guard guard(lock_);
   std::size_t n = 0;
   for (std::size_t i = 0; i <= tables_->mask; ++i) {

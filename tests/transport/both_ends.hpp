@@ -13,6 +13,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/transport.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace transport_test {
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -114,7 +115,8 @@ std::string survive(const char* self, lci::transport& one, const std::string& ur
   const pid_t child = start(self, step, url, memory.remote().to_string());
   std::vector<lci::transfer> all;
   bool is_dead = false, was_there = false;
-  for (int quiet = 0; quiet < 20000;) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+  for (int quiet = 0; std::chrono::steady_clock::now() < limit;) {
     lci::notification note;
     if (one.wait_for_write(0, &note) && note.tag == 1) {
       lci::transport::peer victim = one.peers().front();

@@ -102,6 +102,24 @@ TEST(poll, deferred__comes_again_and_nothing_overtakes) {
   for (std::uint32_t i = 0; i < 10; ++i) EXPECT_EQ(p.b.seen.messages[i].imm, i);
 }
 
+TEST(poll, deferred__those_before_it_are_handed_back) {
+  pair p;
+  p.meet();
+  outbox& out = p.a.behind().out;
+  for (std::uint32_t i = 0; i < 3; ++i) p.a.say(1, "x", i);
+  const outbox::mark three = p.a.net->connections().mark(1, out);
+  p.a.say(1, "x", 3);
+  bool is_refused = true;
+  p.b.seen.answer = [&](const net::arrival& m) {
+    return m.imm == 3 && is_refused ? net::verdict::deferred : net::verdict::taken;
+  };
+  p.until([&] { return p.b.seen.messages.size() >= 3; });
+  for (int i = 0; i < 3; ++i) p.b.poll();
+  EXPECT_TRUE(out.is_past(1, three)) << "a fence would wait for the message that is deferred";
+  is_refused = false;
+  p.until([&] { return p.b.seen.messages.back().imm == 3; });
+}
+
 TEST(poll, nested__sees_what_is_behind_and_nothing_twice) {
   pair p;
   p.meet();

@@ -40,19 +40,30 @@ TEST(tx_lane, publish__full_after_all_slots_and_free_again_one_by_one) {
   EXPECT_EQ(l.imm_at(128), 128u);
 }
 
-TEST(rx_lane, hand_back__one_message_late_and_settled_when_there_is_time) {
+TEST(rx_lane, hand_back__late_and_settled_when_there_is_time) {
   two_ends l;
-  l.write(0);
-  l.write(1);
-  l.rx.cursor = 1;
-  l.rx.hand_back(0);
+  for (std::uint32_t i = 0; i < 2 * rx_lane::MOST_OWED; ++i) l.write(i);
+  for (std::uint32_t i = 0; i < rx_lane::MOST_OWED; ++i) l.rx.hand_back(i);
   EXPECT_FALSE(l.tx.is_consumed(0)) << "the answer to a message must not wait for its slot";
-  l.rx.cursor = 2;
-  l.rx.hand_back(1);
-  EXPECT_TRUE(l.tx.is_consumed(0));
-  EXPECT_FALSE(l.tx.is_consumed(1));
+  l.rx.hand_back(rx_lane::MOST_OWED);
+  for (std::uint32_t i = 0; i < rx_lane::MOST_OWED; ++i) EXPECT_TRUE(l.tx.is_consumed(i));
+  EXPECT_FALSE(l.tx.is_consumed(rx_lane::MOST_OWED));
   l.rx.settle();
-  EXPECT_TRUE(l.tx.is_consumed(1));
+  EXPECT_TRUE(l.tx.is_consumed(rx_lane::MOST_OWED));
+  EXPECT_FALSE(l.tx.is_consumed(rx_lane::MOST_OWED + 1)) << "nobody has read it";
+}
+
+TEST(rx_lane, hand_back__past_the_end_of_the_range_of_positions) {
+  two_ends l;
+  l.tx.tail.store(~0u);
+  l.rx.cursor = ~0u;
+  l.write(1);
+  l.write(2);
+  l.rx.hand_back(~0u);
+  l.rx.hand_back(0);
+  l.rx.settle();
+  EXPECT_TRUE(l.tx.is_consumed(~0u));
+  EXPECT_TRUE(l.tx.is_consumed(0));
 }
 
 TEST(tx_lane, is_consumed__before_after_and_when_the_slot_is_used_again) {
@@ -96,7 +107,7 @@ TEST(rx_lane, hand_back_last__gives_back_what_is_owed_and_this_one) {
   l.rx.hand_back_last();
   EXPECT_TRUE(l.tx.is_consumed(0));
   EXPECT_TRUE(l.tx.is_consumed(1));
-  EXPECT_EQ(l.rx.owed, nullptr);
+  EXPECT_EQ(l.rx.owed, 0u);
 }
 
 TEST(rx_lane, is_empty__not_while_something_is_waiting) {

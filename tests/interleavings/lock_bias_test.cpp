@@ -1,0 +1,103 @@
+// Three threads use something that the first of them needs no lock for: one at a time is in it, and
+// finds what the last one left, while the bias moves and when it is over. Tried are all orders of
+// their steps with one switch of threads that nothing asks for, and random ones, with every value
+// that a load may see. The checker is shown to notice when one of the edges that this rests on is
+// not there.
+#include "tests/interleavings/checker.hpp"
+// The checker's words first.
+#include "lci/base/lock_bias.cpp"
+#include "tests/interleavings/owned_alone.hpp"
+
+namespace lci::test {
+namespace {
+
+constexpr unsigned THREADS = 3;
+base::detail::thread_record* records = nullptr;
+
+// Each thread is inside `turns` times; the middle one for longer.
+template <unsigned turns, unsigned moves>
+struct three_threads : rl::test_suite<three_threads<turns, moves>, THREADS> {
+  base::detail::thread_record of_threads[THREADS];
+  base::lock_bias bias{moves};
+  base::spinlock lock;
+  rl::var<unsigned> count;
+
+  void before() {
+    count($) = 0;
+    for (unsigned i = 0; i < THREADS; ++i) of_threads[i].id = i;
+    records = of_threads;
+    base::has_asymmetric_fence();
+  }
+  void add() {
+    const unsigned found = count($);
+    count($) = found + 1;
+    resume_thread();
+  }
+  void thread(unsigned i) {
+    resume_thread();
+    for (unsigned n = 0; n < turns; ++n) {
+      if (i == 1) {
+        const base::lock_bias::visit inside(bias);
+        resume_thread();
+        lock.lock();
+        add();
+        lock.unlock();
+      } else if (bias.enter_brief()) {
+        resume_thread();
+        add();
+        base::lock_bias::leave_brief();
+      } else {
+        lock.lock();
+        add();
+        lock.unlock();
+      }
+    }
+  }
+  void after() {
+    RL_ASSERT(count($) == THREADS * turns);
+    records = nullptr;
+  }
+};
+
+constexpr unsigned SWITCHES = 1;
+using one_turn = three_threads<1, 0>;
+
+TEST(lock_bias_interleavings, one_turn_each_in_every_order_of_few_switches) {
+  const verdict v = check<one_turn>(rl::fair_context_bound_scheduler_type, SWITCHES);
+  EXPECT_EQ(v.result, rl::test_result_success) << v.text;
+  EXPECT_GT(v.executions, 1'000u) << "few orders were tried";
+}
+
+TEST(lock_bias_interleavings, some_turns_each_in_random_orders) {
+  const verdict v = check<three_threads<3, 2>>(rl::random_scheduler_type, 0, 40'000);
+  EXPECT_EQ(v.result, rl::test_result_success) << v.text;
+}
+
+#ifdef LCI_CHECK_LOCKED_FORM
+// In the plain form the barrier of whoever moves the bias stands for some of these.
+class without_edge : public testing::TestWithParam<weakening> {
+ protected:
+  void SetUp() override { weakened = &GetParam(); }
+  void TearDown() override { weakened = nullptr; }
+};
+INSTANTIATE_TEST_SUITE_P(edges, without_edge,
+                         testing::Values(weakening{"is_over", std::memory_order_acquire},
+                                         weakening{"move", std::memory_order_release},
+                                         weakening{"leave_brief", std::memory_order_release},
+                                         weakening{"holds", std::memory_order_seq_cst}));
+
+TEST_P(without_edge, is_found) {
+  const verdict v = check<one_turn>(rl::fair_context_bound_scheduler_type, SWITCHES);
+  EXPECT_EQ(v.result, rl::test_result_data_race) << GetParam().function;
+}
+#endif
+
+}  // namespace
+
+void resume_thread() noexcept {
+  if (records == nullptr) return;
+  base::detail::thread_id_tls = rl::thread_index();
+  base::detail::thread_record_tls = &records[rl::thread_index()];
+}
+
+}  // namespace lci::test
