@@ -210,8 +210,8 @@ LCI_COLD void inbox::look_around() noexcept {
 void inbox::find_silent() noexcept {
   const std::size_t before = silent_.size();
   std::erase_if(active_, [this](rx_lane* lane) {
-    const bool is_quiet = lane->looked_at == lane->cursor && lane->owed == 0 &&
-                          !lane->is_dead && lane->is_empty();
+    const bool is_quiet =
+        lane->looked_at == lane->cursor && lane->owed == 0 && !lane->is_dead && lane->is_empty();
     lane->looked_at = lane->cursor;
     lane->silent_looks = is_quiet ? static_cast<std::uint8_t>(lane->silent_looks + 1) : 0;
     if (lane->silent_looks < SILENT_AFTER) return false;
