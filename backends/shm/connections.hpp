@@ -76,12 +76,9 @@ class connections {
   // Packets for what is copied on its way: pieces of streams, messages from buffers that peers
   // cannot see.
   mem::packet_pool& chunks() noexcept { return chunks_; }
-  // Bytes from which the kernel copies, if the program says so.
+  // Bytes from which the kernel copies, if the program says so; else the way of larger messages is
+  // chosen by measurement.
   std::size_t single_copy_min() const noexcept { return single_copy_min_; }
-  // Else the way of larger messages is chosen by measurement, as far as both are allowed.
-  bool measures() const noexcept {
-    return config_.shm_single_copy_min == 0 && config_.shm_pipelined_copy;
-  }
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
   // Counts a message that was dropped because it made no sense. Relaxed: statistics.
   void count_dropped() noexcept { dropped_.fetch_add(1, std::memory_order_relaxed); }

@@ -188,7 +188,8 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const bool at_once =
       kernel && (op.size >= peers_.single_copy_min() || !config.shm_pipelined_copy);
   const copy_way way = at_once ? copy_way::kernel : copy_way::pipeline;
-  const bool is_chosen = !at_once && op.size > way_chooser::FROM && peers_.measures();
+  const bool is_chosen = !at_once && op.size > way_chooser::FROM &&
+                         config.shm_single_copy_min == 0 && config.shm_pipelined_copy;
   if (op.fence) return flow_.post(what, op, way, is_chosen);
   if (op.size == 0) {
     return what == bulk_stream::kind::put_imm ? post_immediate(op) : errorcode_t::done;

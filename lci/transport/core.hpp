@@ -82,11 +82,9 @@ class core final : public link_owner, public std::enable_shared_from_this<core> 
   std::vector<operation::call>& calls() noexcept override { return calls_; }
 
  private:
-  static constexpr std::chrono::microseconds SHORT{50};  // between polls of what is under way
-  static constexpr std::chrono::milliseconds LEASE{1};   // awake for this long after a spin
-  static constexpr int SOCKETS_EVERY = 16;               // rounds of spinning
-  static constexpr int ROUNDS_ALONE = 24;                // of spinning, without giving way
-  static constexpr int POLLS = 16;                       // of the devices in one round
+  static constexpr int SOCKETS_EVERY = 16;  // rounds of spinning
+  static constexpr int ROUNDS_ALONE = 24;   // of spinning, without giving way
+  static constexpr int POLLS = 16;          // of the devices in one round
 
   bool progress_locked(time now, bool with_sockets);
   bool poll_locked();

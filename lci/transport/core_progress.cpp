@@ -97,13 +97,7 @@ void core::set_timer_locked(time now) {
     return;
   if (now == time{}) now = steady_clock::now();
   time wanted = is_awake_ ? std::max(awake_until_, now) : time::max();
-  for (const auto& one : links_) {
-    if (one->must_poll())
-      wanted = std::min(wanted, now + SHORT);
-    else if (one->is_falling_asleep())
-      wanted = std::min(wanted, now + LEASE);
-    wanted = std::min(wanted, one->next_due());
-  }
+  for (const auto& one : links_) wanted = std::min(wanted, one->next_look(now));
   if (wanted < events_.armed_for()) events_.wake_at(wanted);
 }
 
@@ -113,7 +107,7 @@ void core::note_call_locked(time now, bool any) {
   last_call_ = now;
   quick_calls_ = is_quick && !any ? quick_calls_ + 1 : 0;
   if (quick_calls_ >= 64) {
-    awake_until_ = now + LEASE;
+    awake_until_ = now + link::LEASE;
     turn_locked(true);
   } else if (is_awake_ && now >= awake_until_) {
     turn_locked(false);
@@ -192,7 +186,7 @@ bool core::wait_locked(std::unique_lock<std::mutex>& lock, double limit_s, bool 
         round = -1;
       } else {
         if (for_peer && round == SOCKETS_EVERY) turn_locked(true);
-        if (is_awake_) awake_until_ = now + LEASE;
+        if (is_awake_) awake_until_ = now + link::LEASE;
         // Others get their turn: threads with this transport, and the peer, which may need this
         // very processor.
         lock.unlock();

@@ -247,6 +247,13 @@ bool link::take_last() noexcept {
   return !awaits_last_;
 }
 
+link::time link::next_look(time now) const noexcept {
+  const time due = next_due();
+  if (must_poll()) return std::min(due, now + SHORT);
+  if (is_falling_asleep()) return std::min(due, now + LEASE);
+  return due;
+}
+
 link::time link::next_due() const noexcept {
   if (has_ended()) return time{};
   time due = regions_.next_due();

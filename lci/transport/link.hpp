@@ -88,16 +88,20 @@ class link : public std::enable_shared_from_this<link> {
 
   // This side spins from now on, or it will sleep.
   void turn(bool awake) noexcept { awake ? bell_.wake() : bell_.sleep(); }
-  bool must_poll() const noexcept { return state_ == state::connected && bell_.must_poll(); }
-  bool is_falling_asleep() const noexcept {
-    return state_ == state::connected && bell_.is_falling_asleep();
-  }
-  time next_due() const noexcept;  // {}: at once
+  // When it is to be looked at although nothing has woken this side; {}: at once.
+  static constexpr std::chrono::microseconds SHORT{50};  // between polls of what is under way
+  static constexpr std::chrono::milliseconds LEASE{1};   // awake for this long after a spin
+  time next_look(time now) const noexcept;
   bool needs_timer() const noexcept {
     return has_ended() || must_poll() || is_falling_asleep() || limited_ != 0 || regions_.has_due();
   }
 
  private:
+  bool must_poll() const noexcept { return state_ == state::connected && bell_.must_poll(); }
+  bool is_falling_asleep() const noexcept {
+    return state_ == state::connected && bell_.is_falling_asleep();
+  }
+  time next_due() const noexcept;
   // Its end has come, and progress() has to see to it; nothing else will call for that.
   bool has_ended() const noexcept {
     return state_ == state::closed || breach_ != nullptr ||
