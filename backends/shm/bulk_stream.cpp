@@ -110,12 +110,13 @@ bool bulk_stream::make_flow(int rank) noexcept {
 }
 
 errorcode_t bulk_stream::post(kind what, const net::net_op& op, copy_way way,
-                              bool is_chosen) noexcept {
+                              chosen_by whom) noexcept {
   stream* const s = make(op.rank);
   if (s == nullptr) return errorcode_t::retry_nomem;
   s->what = what;
   s->way = way;
-  s->is_chosen = is_chosen;
+  s->is_chosen = s->was_chosen = whom != chosen_by::caller;
+  s->is_sample = whom == chosen_by::sample;
   s->has_fence = op.fence;
   s->rank = op.rank;
   s->imm = op.imm;

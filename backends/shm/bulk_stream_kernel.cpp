@@ -45,10 +45,10 @@ void bulk_stream::choose(flow& f, stream& s) noexcept {
   way_chooser::way_set allowed = way_chooser::only(copy_way::pipeline);
   if (f.who->single_copy.load(std::memory_order_relaxed)) {
     allowed |= way_chooser::only(copy_way::kernel);
-    if (f.may_share && s.what != kind::get && s.size >= SHARED_FROM)
+    if (f.may_share && s.what != kind::get && s.size > SHARED_FROM)
       allowed |= way_chooser::only(copy_way::both);
   }
-  const way_chooser::choice got = f.ways.pick(s.size, s.what == kind::get, allowed);
+  const way_chooser::choice got = f.ways.pick(s.size, s.what == kind::get, allowed, s.is_sample);
   s.way = got.way;
   s.waits_for_others = got.is_change;
   if (got.unmeasured != 0)
@@ -87,8 +87,10 @@ bool bulk_stream::issue_by_kernel(flow& f, stream& s) noexcept {
     where.offset += s.issued;
     const copied c = copy_whole(*f.who, s.what == kind::get, where, s.buffer + s.issued, part);
     f.turn -= part;
-    if (c == copied::refused && peers_.config().shm_pipelined_copy) {
-      s.is_to_repeat = true;
+    // Memory of a device, say, is copied by processors and not by the kernel.
+    const bool may_be_otherwise = c == copied::refused || (c == copied::failed && s.was_chosen);
+    if (may_be_otherwise && peers_.config().shm_pipelined_copy) {
+      s.is_to_repeat = s.avoids_kernel = true;
     } else if (c != copied::done) {
       s.why = reason_of(c);
       s.end = s.issued;
@@ -112,8 +114,8 @@ bool bulk_stream::has_copied(flow& f, stream& s) noexcept {
     s.is_chosen = false;
     s.issued = 0;
     s.end = s.size;
-    s.way =
-        f.who->single_copy.load(std::memory_order_relaxed) ? copy_way::kernel : copy_way::pipeline;
+    const bool by_kernel = !s.avoids_kernel && f.who->single_copy.load(std::memory_order_relaxed);
+    s.way = by_kernel ? copy_way::kernel : copy_way::pipeline;
     return issue(f, s);
   }
   if (s.what == kind::put_imm && !issue_imm(s)) return false;

@@ -190,14 +190,15 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const copy_way way = at_once ? copy_way::kernel : copy_way::pipeline;
   const bool is_chosen = !at_once && op.size > way_chooser::FROM &&
                          config.shm_single_copy_min == 0 && config.shm_pipelined_copy;
-  if (op.fence) return flow_.post(what, op, way, is_chosen);
+  using by = bulk_stream::chosen_by;
+  if (op.fence) return flow_.post(what, op, way, is_chosen ? by::chooser : by::caller);
   if (op.size == 0) {
     return what == bulk_stream::kind::put_imm ? post_immediate(op) : errorcode_t::done;
   }
   // The kernel would not wait for what is still in a lane.
   outbox::mark ignored;
   if (at_once && out_.find_open_puts(op.rank, ignored)) [[unlikely]]
-    return flow_.post(what, op, way, false);
+    return flow_.post(what, op, way, by::caller);
   if (at_once) return copy_now(what, *who, op);
   // A lane promises order and not that the data is there, and order only while it is the only one.
   const bool may_lag = what != bulk_stream::kind::get &&
@@ -211,8 +212,9 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   }
   const bool is_sample =
       is_chosen && kernel && what == bulk_stream::kind::put_imm && !is_unmeasured(*who, op.size);
-  if (in_lane && op.size <= bulk_stream::PIECE && !is_sample) return put_in_packet(what, op);
-  return flow_.post(what, op, way, is_chosen);
+  const bool fits_lane = in_lane && op.size <= bulk_stream::PIECE;
+  if (fits_lane && !is_sample) return put_in_packet(what, op);
+  return flow_.post(what, op, way, !is_chosen ? by::caller : fits_lane ? by::sample : by::chooser);
 }
 
 errorcode_t endpoint::to_self(bulk_stream::kind what, const net::net_op& op) noexcept {

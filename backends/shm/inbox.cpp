@@ -174,7 +174,7 @@ inbox::outcome inbox::take_read(rx_lane& lane, slot& s, slot_header header) noex
   std::memcpy(&r, s.data, sizeof(r));
   peer& from = *lane.from;
   std::byte* at = from.memory.resolve(r.packet, sizeof(mem::packet), alignof(mem::packet));
-  if (at == nullptr) return outcome::garbage;
+  if (at == nullptr || r.size > bulk_stream::MOST_SHARE) return outcome::garbage;
   auto* packet = reinterpret_cast<mem::packet*>(at);
   void* where = target(r.where, r.size);
   if (where == nullptr) {

@@ -28,6 +28,7 @@ class inbox {
  public:
   inbox(connections& peers, int index, bulk_stream& flow) noexcept;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
+  std::size_t silent() const noexcept { return silent_.size(); }  // lanes; for tests
 
   // Polls between two looks at the clock, at most: a program that begins to poll seldom must not
   // take long to find that out.

@@ -57,7 +57,8 @@ class way_chooser {
     // is no slower.
     std::uint32_t unmeasured = 0;
   };
-  choice pick(std::size_t size, bool is_get, way_set allowed) noexcept;
+  // may_skip: `unmeasured` is heeded.
+  choice pick(std::size_t size, bool is_get, way_set allowed, bool may_skip = false) noexcept;
   // A message that pick() sent that way took so many ticks for itself. Messages may end after later
   // ones were picked.
   void note(std::size_t size, bool is_get, copy_way way, std::uint64_t ticks) noexcept;
@@ -104,7 +105,7 @@ class way_chooser {
   }
   std::size_t number_of(const size_class& c) const noexcept;
   // Answers choice::unmeasured.
-  std::uint32_t begin_stretch(size_class& c, way_set allowed) noexcept;
+  std::uint32_t begin_stretch(size_class& c, way_set allowed, bool may_skip) noexcept;
   void end_soon(size_class& c) const noexcept;
   void take_figure(size_class& c, copy_way way, std::uint32_t cost) noexcept;
   void take_best(size_class& c, copy_way way) noexcept;

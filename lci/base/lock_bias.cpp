@@ -21,8 +21,16 @@ LCI_COLD void lock_bias::move() noexcept {
   is_over_.store(true, std::memory_order_release);
 }
 
+// On a visit, while another thread that wants to move the bias has withdrawn it for a moment: that
+// one waits for the visit to end.
+bool lock_bias::is_inside() const noexcept {
+  const detail::thread_record* const me = detail::thread_record_tls;
+  return me != nullptr && me->holds(&owner_);
+}
+
 LCI_COLD bool lock_bias::enter_brief_slow() noexcept {
   do {
+    if (is_inside()) return false;
     move();
     if (owner_.enter_brief_as_owner(detail::thread_record_tls)) return true;
   } while (!is_over());
@@ -32,25 +40,23 @@ LCI_COLD bool lock_bias::enter_brief_slow() noexcept {
 bool lock_bias::enter() noexcept {
   while (!is_over()) {
     if (owner_.enter_as_owner(detail::thread_record_tls)) return true;
+    if (is_inside()) return false;
     move();
   }
   return false;
 }
 
-bool lock_bias::try_enter() noexcept {
-  if (is_over()) return true;
-  thread_id();
-  detail::thread_record* const me = detail::thread_record_tls;
-  if (me == nullptr || me->holds(&owner_)) return false;
-  if (owner_.enter_as_owner(me)) return true;
-  if (!moving_.try_lock()) return false;
-  const bool is_inside = !is_over() && owner_.seize(0) && owner_.enter_as_owner(me);
-  moving_.unlock();
-  return is_inside || is_over();
-}
-
-void lock_bias::leave() noexcept {
-  if (detail::thread_record_tls->holds(&owner_)) owner_.leave();
+// It announces nothing: the announcement that a handler has interrupted would be lost. Instead, it
+// becomes the owner, and nobody can move the bias while it holds moving_.
+lock_bias::look::look(lock_bias& at) noexcept : at_(at) {
+  if (at_.is_over()) {
+    may_look_ = true;
+    return;
+  }
+  // A thread without a record cannot get one here.
+  if (detail::thread_record_tls == nullptr || at_.is_inside() || !at_.moving_.try_lock()) return;
+  keeps_out_ = true;
+  may_look_ = at_.is_over() || at_.owner_.seize(0);
 }
 
 }  // namespace lci::base

@@ -26,7 +26,8 @@ class lock_bias {
   explicit lock_bias(std::uint32_t moves = MOVES) noexcept : most_moves_(moves) {}
 
   // True: the caller is inside, without a lock, until leave_brief(); no other brief visit may begin
-  // meanwhile (packets are taken in one). False: the bias is over, and the locks count.
+  // meanwhile (packets are taken in one). False: the bias is over, or the caller is on a visit, and
+  // the locks are to be taken.
   bool enter_brief() noexcept {
     if (owner_.enter_brief_as_owner(detail::thread_record_tls)) [[likely]]
       return true;
@@ -34,7 +35,7 @@ class lock_bias {
   }
   static void leave_brief() noexcept { owned::leave_brief(); }
 
-  // Longer visits, in which anything may be done that takes the locks as well.
+  // Longer visits, in which anything may be done that takes the locks as well. They nest.
   class visit {
    public:
     explicit visit(lock_bias& of) noexcept : of_(of), is_inside_(of.enter()) {}
@@ -48,16 +49,30 @@ class lock_bias {
     lock_bias& of_;
     const bool is_inside_;
   };
-  // The same for callers that must not wait, such as signal handlers: false if another thread, or
-  // what a handler has interrupted, is inside. leave() follows a true.
-  bool try_enter() noexcept;
-  void leave() noexcept;
+  // The same for signal handlers, which must not wait nor touch what they have interrupted. False:
+  // another thread, or the interrupted code, is inside. Others cannot enter while it lives.
+  class look {
+   public:
+    explicit look(lock_bias& at) noexcept;
+    ~look() {
+      if (keeps_out_) at_.moving_.unlock();
+    }
+    look(const look&) = delete;
+    look& operator=(const look&) = delete;
+    explicit operator bool() const noexcept { return may_look_; }
+
+   private:
+    lock_bias& at_;
+    bool keeps_out_ = false;
+    bool may_look_ = false;
+  };
 
   // edge lock_bias.over: what the last thread did inside is there for all who take the locks.
   bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
 
  private:
   bool enter() noexcept;
+  bool is_inside() const noexcept;
   bool enter_brief_slow() noexcept;
   void move() noexcept;
 

@@ -91,11 +91,8 @@ void* map_engine::insert_raw(matching_entry_key_t key, void* value, matching_ent
 }
 
 std::size_t map_engine::look_at(look_fn see, void* with) noexcept {
-  if (!bias_.try_enter()) return 1;
-  struct leaver {
-    base::lock_bias& of;
-    ~leaver() { of.leave(); }
-  } inside{bias_};
+  const base::lock_bias::look alone(bias_);
+  if (!alone) return 1;
   if (!try_for_a_while(lock_)) return 1;
   const std::lock_guard guard(lock_, std::adopt_lock);
   std::size_t left_out = 0;

@@ -39,6 +39,8 @@ struct three_threads : rl::test_suite<three_threads<turns, moves>, THREADS> {
       if (i == 1) {
         const base::lock_bias::visit inside(bias);
         resume_thread();
+        const base::lock_bias::visit once_more(bias);
+        resume_thread();
         lock.lock();
         add();
         lock.unlock();

@@ -56,18 +56,51 @@ TEST_P(lock_bias_forms, visit__nests_and_goes_with_brief_ones) {
     const lock_bias::visit outer(it);
     const lock_bias::visit inner(it);
     EXPECT_TRUE(is_alone(it));
-    EXPECT_FALSE(it.try_enter()) << "a handler that interrupts a visit is to look elsewhere";
+    EXPECT_FALSE(lock_bias::look(it)) << "a handler that interrupts a visit is to look elsewhere";
   }
-  EXPECT_TRUE(it.try_enter());
-  it.leave();
+  EXPECT_TRUE(lock_bias::look(it));
 }
 
-TEST_P(lock_bias_forms, try_enter__does_not_wait_for_another_thread) {
+// The taker has withdrawn the bias again and again, and waits for the outer visit.
+TEST_P(lock_bias_forms, visit__nests_while_another_thread_takes_the_bias) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<bool> comes{false};
+    std::thread other;
+    {
+      const lock_bias::visit outer(it);
+      other = std::thread([&] {
+        comes = true;
+        is_alone(it);
+      });
+      while (!comes) std::this_thread::yield();
+      for (int i = 0; i < 200; ++i) {
+        const lock_bias::visit inner(it);
+        std::this_thread::yield();
+      }
+    }
+    other.join();
+  }
+  EXPECT_TRUE(it.is_over());
+}
+
+TEST_P(lock_bias_forms, look__by_a_thread_without_a_record) {
+  std::thread([&] { EXPECT_FALSE(lock_bias::look(it)); }).join();
+  for (std::uint32_t i = 0; i <= lock_bias::MOVES + 1; ++i) in_thread([&] { is_alone(it); });
+  is_alone(it);
+  for (std::uint32_t i = 0; i <= lock_bias::MOVES + 1; ++i) {
+    in_thread([&] { is_alone(it); });
+    is_alone(it);
+  }
+  ASSERT_TRUE(it.is_over());
+  std::thread([&] { EXPECT_TRUE(lock_bias::look(it)); }).join();
+}
+
+TEST_P(lock_bias_forms, look__does_not_wait_for_another_thread) {
   for (const bool is_brief : {true, false}) {
     std::barrier step(2);
     std::thread other([&] {
       if (is_brief) {
-        ASSERT_TRUE(it.enter_brief());
+        EXPECT_TRUE(it.enter_brief());
         step.arrive_and_wait();
         step.arrive_and_wait();
         lock_bias::leave_brief();
@@ -78,11 +111,10 @@ TEST_P(lock_bias_forms, try_enter__does_not_wait_for_another_thread) {
       }
     });
     step.arrive_and_wait();
-    EXPECT_FALSE(it.try_enter());
+    EXPECT_FALSE(lock_bias::look(it));
     step.arrive_and_wait();
     other.join();
-    EXPECT_TRUE(it.try_enter());
-    it.leave();
+    EXPECT_TRUE(lock_bias::look(it));
   }
   EXPECT_FALSE(it.is_over());
 }

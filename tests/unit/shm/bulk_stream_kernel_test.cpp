@@ -24,7 +24,8 @@ struct by_way {
     o.remote = key;
     o.imm = 7;
     o.context = &o;
-    ASSERT_EQ(p.a.behind().flow.post(what, o, w, false), errorcode_t::posted);
+    ASSERT_EQ(p.a.behind().flow.post(what, o, w, bulk_stream::chosen_by::caller),
+              errorcode_t::posted);
   }
   void finish() {
     p.until([&] { return p.a.dev->is_drained(); });

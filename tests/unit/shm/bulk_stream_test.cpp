@@ -267,9 +267,9 @@ TEST(bulk_stream, posted_while_the_news_was_on_its_way__fails_as_well) {
   mem::packet* late = u.p.a.pool.get();
   late->state.store(mem::packet_state::lent);
   ASSERT_TRUE(u.p.a.behind().flow.watch(1, late));
-  ASSERT_EQ(
-      u.p.a.behind().flow.post(bulk_stream::kind::put, u.op(&context), copy_way::pipeline, false),
-      errorcode_t::posted);
+  ASSERT_EQ(u.p.a.behind().flow.post(bulk_stream::kind::put, u.op(&context), copy_way::pipeline,
+                                     bulk_stream::chosen_by::caller),
+            errorcode_t::posted);
   u.p.until([&] { return u.p.a.dev->is_drained(); });
   ASSERT_EQ(u.p.a.seen.errors.size(), 1u);
   EXPECT_EQ(u.p.a.seen.errors[0].context, &context);

@@ -251,6 +251,24 @@ TEST(garbage, a_chunk_outside_the_senders_memory__cuts_the_sender_off_and_writes
   EXPECT_EQ(memory, std::string(100, '.'));
 }
 
+TEST(garbage, requests_to_read_too_much_or_outside__cut_the_sender_off) {
+  for (const bool is_large : {true, false}) {
+    pair p;
+    p.meet();
+    std::string memory(4096, '.');
+    const net::remote_key key = p.b.expose(memory.data(), memory.size());
+    read_record r;
+    r.where = {key.slot, key.generation, 0};
+    r.source = reinterpret_cast<std::uintptr_t>(memory.data());
+    r.size = is_large ? bulk_stream::MOST_SHARE + 1 : 64;
+    r.packet = is_large ? 4096 : ~std::uint64_t{0} - 64;
+    const std::uint64_t before = p.b.net->connections().dropped();
+    write_raw(p, {0, sizeof(r), slot_kind::read_request, 0}, &r, sizeof(r));
+    expect_cut_off(p, before);
+    EXPECT_EQ(memory, std::string(4096, '.'));
+  }
+}
+
 TEST(garbage, forged_region_names__write_nothing_and_are_counted) {
   pair p;
   p.meet();

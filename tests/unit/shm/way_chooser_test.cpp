@@ -104,12 +104,25 @@ TEST(way_chooser, pick__one_piece_by_the_pipeline_is_mostly_not_measured) {
   m.times[copy_way::pipeline] = 1000;
   std::uint32_t picked = 0, spared = 0;
   for (int i = 0; i < 20000; ++i) {
-    const way_chooser::choice got = m.chooser.pick(32 * 1024, false, TWO);
+    const way_chooser::choice got = m.chooser.pick(32 * 1024, false, TWO, true);
     m.chooser.note(32 * 1024, false, got.way, m.times[got.way] * 32);
     ++picked;
     spared += got.unmeasured;
   }
   EXPECT_GT(spared, 20 * picked);
+}
+
+TEST(way_chooser, pick__one_piece_that_is_always_measured_mostly_goes_the_best_way) {
+  machine m;
+  m.times[copy_way::pipeline] = 1000;
+  int by_pipeline = 0;
+  for (int i = 0; i < 100000; ++i) {
+    const way_chooser::choice got = m.chooser.pick(32 * 1024, false, TWO);
+    m.chooser.note(32 * 1024, false, got.way, m.times[got.way] * 32);
+    EXPECT_EQ(got.unmeasured, 0u);
+    by_pipeline += got.way == copy_way::pipeline;
+  }
+  EXPECT_GT(by_pipeline, 90000);
 }
 
 TEST(way_chooser, pick__returns_after_a_change) {
