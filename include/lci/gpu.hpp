@@ -100,11 +100,14 @@ LCI_PUBLIC comp_t get_gpu_queue_comp(const gpu_queue_args& args);
 /// An endpoint whose device or runtime is freed ends first: what was posted is done, up to 5 s, and
 /// kernels that wait see status::aborted or bad_endpoint. What they read is then never given back.
 /// Over a card (tiers T0 to T2) its queues end with the endpoint: no kernel may be using it when
-/// it, its device or its runtime is freed.
+/// it, its device or its runtime is freed. Each other rank is asked for the other end of its queue,
+/// so the call waits for ranks that make no progress. If one has ended, a tier that was not asked
+/// for by name is not used.
 /// @return  the handle to pass to kernels; end it with free_gpu_endpoint() before the device
 /// @throws lci::argument_error  a setting out of range, or no such GPU
 /// @throws lci::backend_error   no tier is usable, or not the one that was asked for; the text
 /// names each with its reason, and the option gpu_proxy
+/// @throws lci::peer_failure_error  a tier over a card was asked for, and a rank has ended
 /// Threads: one at a time, and not in a handler.
 class alloc_gpu_endpoint_x
     : public detail::operation<alloc_gpu_endpoint_x, detail::alloc_gpu_endpoint_args,
@@ -196,8 +199,10 @@ class abort_gpu_endpoint_x
 ///
 /// A key of a peer whose rank is given carries its length, and its mapping where the GPU of the
 /// endpoint reaches that memory directly; this may take milliseconds, and makes progress until the
-/// peer was met. Without a rank it carries neither, and the owner's table is asked at each use.
-/// Deregistering the region ends the key; so does free_gpu_endpoint() if one was given.
+/// peer was met. With an endpoint over a card it waits until the peer, which has to make progress,
+/// has said by which number its card knows the region. Without a rank it carries neither, and the
+/// owner's table is asked at each use. Deregistering the region ends the key; so does
+/// free_gpu_endpoint() if one was given.
 /// @return  the key
 /// @throws lci::argument_error  no region, a damaged one, or no such rank
 /// @throws lci::peer_failure_error  the peer is lost

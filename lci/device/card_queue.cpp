@@ -62,7 +62,7 @@ card_queue::progress card_queue::step(std::uint64_t told) noexcept {
       is_looked_at_ = false;
       if (a.what != outcome::posted && window_.count() == 0)
         return end_alone(a) ? progress::ended : progress::none;
-      window_.push(a.what == outcome::done);
+      window_.push(a);
       return progress::begun;
     }
   }
@@ -78,8 +78,8 @@ card_queue::progress card_queue::step(std::uint64_t told) noexcept {
 // Of those that are under way beside each other. False: it is not done yet.
 bool card_queue::end_oldest() noexcept {
   const window::entry& oldest = window_.oldest();
-  answer a;
-  if (!oldest.is_done) a = beyond_.poll_beside(window_.oldest_number());
+  answer a = oldest.said;
+  if (a.what == outcome::posted) a = beyond_.poll_beside(window_.oldest_number());
   if (a.what == outcome::posted || a.what == outcome::retry) return false;
   const syndrome why = has_failed_ ? syndrome::flushed : a.why;
   finish(oldest.head, oldest.blocks,

@@ -24,7 +24,7 @@ class window {
   struct entry {
     request_head head;
     std::uint64_t blocks = 0;
-    bool is_done = false;
+    answer said{outcome::posted, wqe::syndrome::none};  // at once; posted: it is under way
     local_piece piece{};
     unsigned char inline_data[MOST_INLINE_BYTES];
   };
@@ -53,7 +53,6 @@ class window {
     entry& e = entries_[next_number()];
     e.head = r;
     e.blocks = blocks;
-    e.is_done = false;
     e.piece = piece;
     if (r.is_inline) {
       std::memcpy(e.inline_data, r.inline_data, r.inline_length);
@@ -61,10 +60,10 @@ class window {
     }
     return e;
   }
-  // The filled one is in.
-  void push(bool is_done) noexcept {
+  // The filled one is in, with what the world has said at once.
+  void push(answer said) noexcept {
     entry& e = entries_[next_number()];
-    e.is_done = is_done;
+    e.said = said;
     blocks_ += e.blocks;
     ++count_;
   }

@@ -70,7 +70,7 @@ class world {
 
   // Puts that ask for no completion, or gets, several at a time, in any order: how many. Each has a
   // number below that while it is under way; none of the above is, meanwhile. 0: there is no way,
-  // and the others are not called.
+  // and the others are not called. One that is done, or has failed, at once is not polled.
   virtual std::uint32_t most_beside() const noexcept { return 0; }
   // retry: not now, or not in this way, and nothing happened; put() or get() will say why.
   virtual answer put_beside(std::uint32_t /*number*/, const local_data& /*from*/,

@@ -10,10 +10,11 @@
 //   signal comes once, behind the last one.
 // - put_signal() copies directly only if data and signal are both mapped; else both take the queue,
 //   so that one order holds for them.
-// - Order: requests to one rank are done in the order posted. Of direct copies and signals only
-//   put_signal() makes an order: its signal is seen after its data, and after what its scope copied
-//   before. Else, and between the two ways, fence() does: a signal alone, which a put_signal() of
-//   size 0 is too, may be seen before direct puts that came before it.
+// - Order: requests to one rank are done in the order posted, but for gets, and for puts of more
+//   than 8 bytes, among each other: they have no order without fence(). Of direct copies and
+//   signals only put_signal() makes an order: its signal is seen after its data, and after what its
+//   scope copied before. Else, and between the two ways, fence() does: a signal alone, which a
+//   put_signal() of size 0 is too, may be seen before direct puts that came before it.
 // - A put of 4 or 8 bytes at aligned places is one store at the peer.
 #pragma once
 

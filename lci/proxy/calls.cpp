@@ -123,8 +123,11 @@ std::uint32_t card_key_at_peer(device_impl_t& device, const rmr_t& rmr, int rank
   question.ask.about = {name.slot, name.generation};
   std::uint32_t key = 0;
   try {
-    std::memcpy(&key, proxy::ask(device, question).address, sizeof(key));
-  } catch (const backend_error& error) {
+    const proto::wire::card_answer& said = proxy::ask(device, question);
+    if (said.size == sizeof(key)) std::memcpy(&key, said.address, sizeof(key));
+    if (key == 0)
+      throw proxy::tier_error("rank " + std::to_string(rank) + " has answered with no key");
+  } catch (const proxy::tier_error& error) {
     if (question.answer.result == proto::wire::card_result::no_region)
       throw argument_error(std::string("get_gpu_key: ") + error.what());
     throw backend_error(std::string("get_gpu_key: ") + error.what());

@@ -6,11 +6,26 @@
 #include "lci/api/waiting.hpp"
 #include "lci/base/undo.hpp"
 #include "lci/errors.hpp"
+#include "lci/proxy/tier.hpp"
 #include "lci/runtime/runtime.hpp"
 
 namespace lci::proxy {
 
 using proto::card_question;
+
+namespace {
+
+void check_peer(device_impl_t& device, int rank, bool is_lost) {
+  const auto& peers = device.owner().core.peers;
+  try {
+    if (is_lost) peers.throw_ended(rank);
+    peers.check(rank);
+  } catch (const peer_failure_error& error) {
+    throw tier_peer_error(error);
+  }
+}
+
+}  // namespace
 
 const proto::wire::card_answer& ask(device_impl_t& device, card_question& question) {
   proto::card_pairs& pairs = device.queues.pairs;
@@ -20,16 +35,16 @@ const proto::wire::card_answer& ask(device_impl_t& device, card_question& questi
     if (question.now() == card_question::idle) pairs.start(question);
     const card_question::state now = question.now();
     if (now == card_question::answered) break;
-    if (now == card_question::lost) device.owner().core.peers.throw_ended(question.rank);
+    if (now == card_question::lost) check_peer(device, question.rank, true);
     wait.progress([&]() noexcept {
       return base::waiting_call{"the card of another rank", nullptr, question.rank};
     });
-    device.owner().core.peers.check(question.rank);
+    check_peer(device, question.rank, false);
   }
   given.keep();
   if (question.answer.result != proto::wire::card_result::done)
-    throw backend_error("rank " + std::to_string(question.rank) + ": " +
-                        std::string(proto::text_of(question.answer.result)));
+    throw tier_error("rank " + std::to_string(question.rank) + ": " +
+                     std::string(proto::text_of(question.answer.result)));
   return question.answer;
 }
 
@@ -59,7 +74,11 @@ void card_lane::connect() {
   if (is_connected_) return;
   const proto::wire::card_answer& got = ask(device_, question_);
   pair_ = got.pair;
-  queue_->connect({reinterpret_cast<const char*>(got.address), got.size});
+  try {
+    queue_->connect({reinterpret_cast<const char*>(got.address), got.size});
+  } catch (const backend_error& error) {
+    throw tier_error(error.what());
+  }
   is_connected_ = true;
 }
 

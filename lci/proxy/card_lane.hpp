@@ -23,7 +23,7 @@ class card_lane {
   card_lane& operator=(const card_lane&) = delete;
 
   // Makes progress until the other rank has answered, and connects to what it has made. Throws
-  // backend_error, peer_failure_error, and what progress throws.
+  // tier_error, tier_peer_error, and what progress throws.
   void connect();
 
   // As threads of the process, or kernels, post to it.
@@ -53,8 +53,9 @@ class card_lane {
   bool was_flushed_ = false;
 };
 
-// The answer of that rank. Makes progress until it is there. Throws backend_error where it is not
-// `done`, peer_failure_error, and what progress throws; nobody has the question then.
+// The answer of that rank. Makes progress until it is there. Throws tier_error where it is not
+// `done`, tier_peer_error: that rank has ended, and what progress throws; nobody has the question
+// then.
 const proto::wire::card_answer& ask(device_impl_t& device, proto::card_question& question);
 
 }  // namespace lci::proxy

@@ -10,6 +10,7 @@
 
 #include "lci/base/log.hpp"
 #include "lci/base/undo.hpp"
+#include "lci/proxy/tier.hpp"
 
 namespace lci::proxy {
 namespace {
@@ -143,26 +144,34 @@ void endpoint::name_scratch(void* at, std::size_t size, gpu::key_t& key) {
   key.key = card_->key_of(scratch_registration_);
   key.of_card = 1;
   if (key.key == 0)
-    throw backend_error("an endpoint's memory cannot be registered with its card: " + why_not);
+    throw tier_error("an endpoint's memory cannot be registered with its card: " + why_not);
 }
 
 void endpoint::make_card_queues(std::vector<std::byte>& image) {
   card_ = device_.context.fabric->card_for_kernels();
   const bool is_for_gpu = settings_.gpu != gpu::NO_GPU;
-  if (is_for_gpu) maps_ = gpu_domain().open_for_kernels();
   net::kernel_queue_options wanted;
   wanted.tier = settings_.tier;
   wanted.blocks = settings_.depth;
   wanted.max_inline = MAX_INLINE;
   wanted.waits = {flags_ + ABORT, settings_.wait_limit_ms * 1000000};
-  wanted.maps = maps_.get();
+  const auto refuse = [&](const backend_error& error) {
+    throw tier_error("tier " + std::string(net::name_of(settings_.tier)) +
+                     " of GPU endpoints cannot be used: " + error.what());
+  };
   try {
+    if (is_for_gpu) maps_ = gpu_domain().open_for_kernels();
+    wanted.maps = maps_.get();
     for (std::uint32_t rank = 0; rank < ranks_; ++rank)
       card_lanes_.push_back(std::make_unique<card_lane>(device_, static_cast<int>(rank), wanted));
-    for (const std::unique_ptr<card_lane>& one : card_lanes_) one->connect();
   } catch (const backend_error& error) {
-    throw backend_error("tier " + std::string(net::name_of(settings_.tier)) +
-                        " of GPU endpoints cannot be used: " + error.what());
+    refuse(error);
+  }
+  // Progress may also throw what concerns others.
+  try {
+    for (const std::unique_ptr<card_lane>& one : card_lanes_) one->connect();
+  } catch (const tier_error& error) {
+    refuse(error);
   }
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     gpu::peer_record* const peer = peer_in(image, places_.peers, rank);

@@ -182,12 +182,20 @@ answer proxy_world::poll_data() noexcept {
   }
   doing_ = doing::nothing;
   // One that is signaled, or a get, may have gone by a GPU, past those before it.
-  if (is_put_ && (!is_signaled_ || is_dirty_)) {
-    is_dirty_ = true;
-    dirty_ = remote_.rmr;
-    dirty_offset_ = offset_ - 1;
-  }
+  if (is_put_ && (!is_signaled_ || is_dirty_)) set_dirty(++puts_, remote_.rmr, offset_ - 1);
   return {};
+}
+
+// They end in any order, and count in that in which they began.
+void proxy_world::set_dirty(std::uint64_t put, const rmr_t& in, std::uint64_t last) noexcept {
+  const net::remote_view there = device_.context.fabric->check_remote(rank_, api::key_of(in));
+  const bool is_host = there.kind == mem::mem_kind::host;
+  if (is_dirty_ && (is_host == is_dirty_host_ ? put < dirty_put_ : is_dirty_host_)) return;
+  is_dirty_ = true;
+  is_dirty_host_ = is_host;
+  dirty_put_ = put;
+  dirty_ = in;
+  dirty_offset_ = last;
 }
 
 answer proxy_world::flush() noexcept {

@@ -107,12 +107,14 @@ class proxy_world final : public device::world {
   struct beside {
     request_end end;
     bool is_put = false;
+    std::uint64_t number = 0;  // of a put
     rmr_t rmr;
     std::uint64_t last = 0;  // offset of its last byte
   };
   device::answer start_beside(std::uint32_t number, bool is_put, const device::local_data& data,
                               device::remote_place place) noexcept;
   void end_beside(beside& one) noexcept;
+  void set_dirty(std::uint64_t put, const rmr_t& in, std::uint64_t last) noexcept;
   bool is_any_beside() const noexcept;
   bool find(device::remote_place place, std::uint64_t length) noexcept;
   device::answer begin(bool is_put, const device::local_data& data,
@@ -160,8 +162,13 @@ class proxy_world final : public device::world {
   delivery_part delivery_;
   // The message that is under way: its bytes are in the request.
   const device::local_piece* message_ = nullptr;
-  // A put is done and perhaps not at the peer yet; a get of a byte of it comes behind it.
+  // A put is done and perhaps not at the peer yet; a get of a byte of it comes behind it, and
+  // behind those before it. One to memory of a GPU takes not the place of one to host memory: its
+  // get may go by a GPU, past others.
   bool is_dirty_ = false;
+  bool is_dirty_host_ = false;
+  std::uint64_t dirty_put_ = 0;
+  std::uint64_t puts_ = 0;  // begun
   bool is_asking_ = false;  // the atomic operation is one of ask_behind_puts()
   rmr_t dirty_;
   std::uint64_t dirty_offset_ = 0;

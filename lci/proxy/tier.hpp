@@ -11,6 +11,17 @@
 
 namespace lci::proxy {
 
+// What the card of this rank or of another one says against a tier; and that such a rank has ended.
+// Errors that progress has kept for others are none of these.
+class tier_error : public backend_error {
+ public:
+  using backend_error::backend_error;
+};
+class tier_peer_error : public peer_failure_error {
+ public:
+  explicit tier_peer_error(const peer_failure_error& of) : peer_failure_error(of) {}
+};
+
 struct tier_question {
   attr_gpu_tier_t wanted = attr_gpu_tier_t::automatic;
   attr_gpu_proxy_t proxy = attr_gpu_proxy_t::off;
@@ -24,17 +35,23 @@ std::vector<net::tier_report> list_tiers(const tier_question& asked);
 void set_aside(std::vector<net::tier_report>& all, attr_gpu_tier_t tier, const char* why_not);
 
 // What make(tier) makes of the tier that is wanted, or of the highest that is usable: one that
-// throws backend_error is set aside for the next, unless it was asked for by name. Throws
-// backend_error with the reason of each tier that is not usable, and the option that would help.
+// throws one of the two errors above is set aside for the next, unless it was asked for by name.
+// Throws backend_error with the reason of each tier that is not usable, and the option that would
+// help.
 template <class Make>
 auto make_of_tier(const tier_question& asked, Make&& make) {
   std::vector<net::tier_report> all = list_tiers(asked);
   for (;;) {
     const attr_gpu_tier_t tier = net::choose_gpu_tier(asked.wanted, all);
+    const bool is_last =
+        asked.wanted != attr_gpu_tier_t::automatic || tier == attr_gpu_tier_t::proxy;
     try {
       return make(tier);
-    } catch (const backend_error& error) {
-      if (asked.wanted != attr_gpu_tier_t::automatic || tier == attr_gpu_tier_t::proxy) throw;
+    } catch (const tier_error& error) {
+      if (is_last) throw;
+      set_aside(all, tier, error.what());
+    } catch (const tier_peer_error& error) {
+      if (is_last) throw;
       set_aside(all, tier, error.what());
     }
   }

@@ -30,6 +30,7 @@ answer proxy_world::start_beside(std::uint32_t number, bool is_put, const device
   const device::local_piece& p = data.pieces[0];
   beside& one = beside_[number];
   one.is_put = is_put;
+  if (is_put) one.number = ++puts_;
   one.rmr = there->rmr;
   one.last = offset + p.length - 1;
   one.end.arm();
@@ -73,10 +74,7 @@ answer proxy_world::poll_beside(std::uint32_t number) noexcept {
 }
 
 void proxy_world::end_beside(beside& one) noexcept {
-  if (!one.is_put) return;
-  is_dirty_ = true;
-  dirty_ = one.rmr;
-  dirty_offset_ = one.last;
+  if (one.is_put) set_dirty(one.number, one.rmr, one.last);
 }
 
 bool proxy_world::is_any_beside() const noexcept {

@@ -57,7 +57,8 @@ void link::connect_up() {
 }
 
 void link::throw_ended() const {
-  throw peer_failure_error(number_, "peer " + std::to_string(number_) + " is lost: " + why_);
+  const std::string& why = state_ == state::closed ? why_ : pair_->why();
+  throw peer_failure_error(number_, "peer " + std::to_string(number_) + " is lost: " + why);
 }
 
 void link::end(std::exception_ptr problem, const std::string& why) noexcept {
@@ -195,7 +196,15 @@ void link::settle_keys() {
 }
 
 bool link::poll() {
-  return state_ == state::connected && !progress_x().runtime(runtime_).device(device_)().is_retry();
+  if (state_ != state::connected) return false;
+  try {
+    return !progress_x().runtime(runtime_).device(device_)().is_retry();
+  } catch (const std::exception&) {
+    const bool has_left = is_pair_closed() && pair_->problem() == nullptr;
+    // A device that says nothing else is not believed that more comes.
+    if (!has_left || ++last_errors_ > MOST_LAST_ERRORS) throw;
+    return true;
+  }
 }
 
 bool link::progress(time now) {
@@ -224,8 +233,8 @@ bool link::progress(time now) {
       return true;
     }
   }
-  if (pair_->now() == pair::state::closed) {
-    if (pair_->problem() == nullptr && !take_last()) return any;
+  if (is_pair_closed()) {
+    if (pair_->problem() == nullptr && !take_last(any)) return any;
     end(pair_->problem(), pair_->why());
     any = true;
   }
@@ -234,10 +243,11 @@ bool link::progress(time now) {
 
 // What a peer wrote before it left counts. False: more is on its way. True as well: the device says
 // that nothing more comes, or nothing has come for a while (pair_runtime).
-bool link::take_last() noexcept {
+bool link::take_last(bool& any) noexcept {
   try {
     int came = 0;
     while (came < MOST_LAST && poll()) ++came;
+    any |= came != 0;
     if (awaits_last_ && came != 0) pair_->expect_more(bell_.is_missing_notes());
     awaits_last_ =
         state_ == state::connected && bell_.is_missing_notes() && !pair_->has_peer_ended();

@@ -67,12 +67,13 @@ class link : public std::enable_shared_from_this<link> {
   // machine, with a notification. True: it was posted, and most likely is done. False: submit() it.
   bool write_now(operation& op) noexcept;
   // Takes an operation over. True: others may have ended by it. Throws peer_failure_error: the
-  // link has ended.
+  // link has ended, or its pair has.
   bool submit(std::shared_ptr<operation> op);
   // See transfer::cancel().
   bool cancel(operation& op, std::exception_ptr problem);
   // What has come to the device, and nothing else. True: something happened. Throws what progress()
-  // throws: the link is to be ended.
+  // of the device throws: the link is to be ended. Not where the peer has left: own operations
+  // toward it fail, and what it has sent may still come.
   bool poll();
   // The next steps of everything. True: something happened.
   bool progress(time now);
@@ -105,7 +106,10 @@ class link : public std::enable_shared_from_this<link> {
   // Its end has come, and progress() has to see to it; nothing else will call for that.
   bool has_ended() const noexcept {
     return state_ == state::closed || breach_ != nullptr ||
-           (pair_ != nullptr && pair_->now() == pair::state::closed && !awaits_last_);
+           (is_pair_closed() && !(awaits_last_ && bell_.is_missing_notes()));
+  }
+  bool is_pair_closed() const noexcept {
+    return pair_ != nullptr && pair_->now() == pair::state::closed;
   }
   // A piece that lci has; the context of its completion.
   struct flight {
@@ -141,8 +145,9 @@ class link : public std::enable_shared_from_this<link> {
   void settle_keys();
   bool release_landed();
   static constexpr int MOST_LAST = 1 << 16;  // polls
+  static constexpr int MOST_LAST_ERRORS = 1 << 10;
   void tell_last() noexcept;
-  bool take_last() noexcept;
+  bool take_last(bool& any) noexcept;
 
   bool post_all();
   static constexpr std::size_t MOST_COPIED = 64;  // bytes of a write that needs no registration
@@ -177,6 +182,7 @@ class link : public std::enable_shared_from_this<link> {
   rcomp_t own_notes_ = 0, peer_notes_ = 0;  // numbers of the completion objects; 0: not known
   std::uint64_t max_tag_ = 0;               // of a notification that goes with its data
   bool awaits_last_ = false;                // the peer has left; notifications are on their way
+  int last_errors_ = 0;                     // of the device since then
   bool is_near_ = false;                    // done means that nothing is left to do here
   doorbell bell_;
   regions regions_;

@@ -15,7 +15,8 @@ bool link::is_copied(const operation& op, const operation::piece& piece) const n
 }
 
 bool link::write_now(operation& op) noexcept {
-  if (state_ != state::connected || peer_notes_ == 0 || !queue_.empty() || op.pieces.size() != 1)
+  if (state_ != state::connected || is_pair_closed() || peer_notes_ == 0 || !queue_.empty() ||
+      op.pieces.size() != 1)
     return false;
   const operation::piece& piece = op.pieces[0];
   if (!is_copied(op, piece) || !may_carry_note(op) || op.due != time::max() ||
@@ -36,7 +37,7 @@ bool link::write_now(operation& op) noexcept {
 }
 
 bool link::submit(std::shared_ptr<operation> op) {
-  if (state_ == state::closed) throw_ended();
+  if (state_ == state::closed || is_pair_closed()) throw_ended();
   const bool had_others = !queue_.empty() || !unnotified_.empty();
   op->of = weak_from_this();
   if (op->due != time::max()) ++limited_;

@@ -138,6 +138,36 @@ TEST(peers, one_leaves__what_is_on_its_way_comes_first) {
   EXPECT_EQ(got, count);
 }
 
+// Own operations toward the one that leaves fail, and take nothing from what is on its way.
+TEST(peers, one_leaves__own_ones_fail_and_the_rest_comes) {
+  both_ends e;
+  e.connect();
+  std::vector<std::uint8_t> bytes(1 << 20), there(1 << 20);
+  lci::memory memory(bytes.data(), bytes.size()), source(there.data(), there.size());
+  // The key is known.
+  ASSERT_TRUE(e.run_both(e.a.read(memory.view(), source.remote())));
+  const std::uint64_t beyond = std::uint64_t{1} << 40;
+  const int count = 20;
+  for (int i = 0; i < count; ++i)
+    ASSERT_TRUE(
+        e.run_both(e.b.write(source.view(0, 1), memory.remote().slice(0, 1), true, beyond)));
+  std::vector<lci::transfer> own;
+  for (int i = 0; i < count; ++i) {
+    own.push_back(e.a.write(memory.view(), source.remote(), true, beyond));
+    own.push_back(e.a.read(memory.view(), source.remote()));
+  }
+  e.b.close();
+  int got = 0;
+  lci::notification note;
+  ASSERT_TRUE(run({&e.a}, [&] {
+    while (e.a.wait_for_write(0, &note)) ++got;
+    return e.a.peers().empty();
+  })) << e.a.describe();
+  while (e.a.wait_for_write(0, &note)) ++got;
+  EXPECT_EQ(got, count);
+  for (const lci::transfer& one : own) EXPECT_TRUE(one.is_done());
+}
+
 TEST(peers, the_listener_closes__waits_end) {
   both_ends e;
   e.connect();

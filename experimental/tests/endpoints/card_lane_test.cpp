@@ -225,8 +225,15 @@ TEST_F(between_ranks, messages__behind_what_the_card_has_under_way) {
     job.at(0).progress();
     peer.progress();
   };
+  const wqe::send_queue_state& to_peer = *job.at(0).ep.record->peers[1].queue.state;
+  const auto now = [](const std::uint64_t& word) {
+    return wqe::word_at<std::uint64_t>(const_cast<std::uint64_t*>(&word))
+        .load(std::memory_order_relaxed);
+  };
+  while (now(to_peer.reserved) == now(to_peer.done) && !is_over.load()) round();
   for (int i = 0; i < 2000; ++i) round();
   EXPECT_FALSE(is_over.load());
+  EXPECT_NE(now(to_peer.reserved), now(to_peer.done)) << "nothing is under way";
   EXPECT_FALSE(cq_pop_x(got).runtime(peer.runtime())().is_done()) << "it has overtaken the put";
   std::vector<std::unique_ptr<stand_in_card>> cards;
   for (const test::fake_direct_queue& one : maker().queues())
@@ -259,11 +266,14 @@ TEST_F(between_ranks, a_peer_that_dies_while_it_is_asked__ends_the_call) {
     for (int i = 0; i < 1000; ++i) m.progress();
   });
   EXPECT_EQ(job.why(0), "");
+  const std::size_t sent = card().count("post_send");
   std::thread alone([&] {
     EXPECT_THROW(cards_job::make_endpoint(job.at(0), attr_gpu_tier_t::gpu_direct),
                  peer_failure_error);
   });
-  while (maker().queues().size() < 2) std::this_thread::yield();
+  // Both queues are there, and rank 0 has sent the question: nothing else was left to send.
+  while (maker().queues().size() < 2 || card().count("post_send") == sent)
+    std::this_thread::yield();
   card().kill(1);
   alone.join();
   EXPECT_TRUE(maker().queues().empty());

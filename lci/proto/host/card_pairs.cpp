@@ -132,7 +132,8 @@ void card_pairs::on_ask(int rank, const wire::card_ask& body) {
   {
     // First, so that nothing is made which cannot be answered.
     const std::lock_guard lock(lock_);
-    unsent_.reserve(unsent_.size() + 1);
+    unsent_.reserve(unsent_.size() + unplaced_ + 1);
+    ++unplaced_;
   }
   unsent reply{rank, {}};
   reply.answer.requester = body.requester;
@@ -157,7 +158,10 @@ void card_pairs::make_pair(int rank, const wire::card_ask& body,
                            wire::card_answer& answer) noexcept {
   net::kernel_card* const card = host_.engine.fabric.card_for_kernels();
   answer.result = card == nullptr ? card_result::no_card : card_result::not_made;
-  if (card == nullptr || !has_room_for(rank)) return;
+  if (card == nullptr) return;
+  if (!has_room_for(rank))
+    return base::log::warn("gpu", "rank %d asked for more than %u queue pairs of a card", rank,
+                           MOST_OF_A_RANK);
   try {
     std::unique_ptr<net::kernel_queue> made = card->make_target();
     made->connect({reinterpret_cast<const char*>(body.address), body.size});
@@ -213,16 +217,18 @@ std::unique_ptr<net::kernel_queue> card_pairs::take_pair_of(int rank,
 
 void card_pairs::send(const unsent& what) noexcept {
   progress_engine& engine = host_.engine;
-  if (engine.shared.peers.has_ended(what.rank)) {
-    // It ended while its pair was made.
-    take_pair(what.rank, what.answer.pair);
-    return;
+  bool is_over = engine.shared.peers.has_ended(what.rank);
+  if (is_over)
+    take_pair(what.rank, what.answer.pair);  // it ended while its pair was made
+  else
+    is_over = engine.control.accept_control(what.rank, wire::kind::card_answer, what.answer);
+  if (!is_over) {
+    count_waiting(1);
+    engine.expect_leftovers(1);
   }
-  if (engine.control.accept_control(what.rank, wire::kind::card_answer, what.answer)) return;
-  count_waiting(1);
-  engine.expect_leftovers(1);
   const std::lock_guard lock(lock_);
-  unsent_.push_back(what);  // there is room
+  --unplaced_;
+  if (!is_over) unsent_.push_back(what);  // in its place
 }
 
 // Each once: what finds no memory again goes to the end, where one has gone.
@@ -238,6 +244,7 @@ std::size_t card_pairs::serve_waiting() noexcept {
       const std::lock_guard lock(lock_);
       next = unsent_.front();
       unsent_.erase(unsent_.begin());
+      ++unplaced_;
     }
     count_waiting(-1);
     host_.engine.expect_leftovers(-1);

@@ -101,6 +101,7 @@ class card_pairs final : public part {
   data::slot_table<asked> questions_;
   data::slot_table<made_pair> pairs_;
   std::vector<unsent> unsent_;
+  std::uint32_t unplaced_ = 0;  // answers that are not sent yet and have a place in unsent_
 };
 
 }  // namespace lci::proto

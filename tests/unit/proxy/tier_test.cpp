@@ -100,7 +100,7 @@ TEST(make_of_tier, automatic__what_fails_gives_way_to_the_next_lower) {
   std::vector<attr_gpu_tier_t> tried;
   const auto make = [&](attr_gpu_tier_t tier) {
     tried.push_back(tier);
-    if (tier != attr_gpu_tier_t::proxy) throw backend_error("rank 3 has no such card");
+    if (tier != attr_gpu_tier_t::proxy) throw tier_error("rank 3 has no such card");
     return tier;
   };
   tier_question one = asked(attr_gpu_tier_t::automatic, attr_gpu_proxy_t::progress, &card);
@@ -117,13 +117,48 @@ TEST(make_of_tier, automatic__what_fails_gives_way_to_the_next_lower) {
   }
 }
 
+// A rank that has ended has no card either.
+TEST(make_of_tier, automatic__a_peer_that_has_ended_gives_way_to_the_proxy) {
+  fake_card card;
+  const tier_question one = asked(attr_gpu_tier_t::automatic, attr_gpu_proxy_t::progress, &card);
+  const auto make = [](attr_gpu_tier_t tier) {
+    if (tier != attr_gpu_tier_t::proxy)
+      throw tier_peer_error(peer_failure_error(3, "rank 3 has ended"));
+    return tier;
+  };
+  EXPECT_EQ(make_of_tier(one, make), attr_gpu_tier_t::proxy);
+  EXPECT_THROW(
+      make_of_tier(asked(attr_gpu_tier_t::gpu_direct, attr_gpu_proxy_t::progress, &card), make),
+      peer_failure_error);
+}
+
+// Kept by progress for others.
+TEST(make_of_tier, automatic__errors_that_are_not_of_the_tier_go_through) {
+  fake_card card;
+  const tier_question one = asked(attr_gpu_tier_t::automatic, attr_gpu_proxy_t::progress, &card);
+  int tries = 0;
+  EXPECT_THROW(make_of_tier(one,
+                            [&](attr_gpu_tier_t tier) {
+                              if (++tries == 1) throw backend_error("of an endpoint elsewhere");
+                              return tier;
+                            }),
+               backend_error);
+  EXPECT_THROW(make_of_tier(one,
+                            [&](attr_gpu_tier_t tier) {
+                              if (++tries == 2) throw peer_failure_error(5, "another rank");
+                              return tier;
+                            }),
+               peer_failure_error);
+  EXPECT_EQ(tries, 2);
+}
+
 TEST(make_of_tier, forced__what_fails_is_the_error) {
   fake_card card;
   int tries = 0;
   EXPECT_THROW(make_of_tier(asked(attr_gpu_tier_t::cpu_rings, attr_gpu_proxy_t::progress, &card),
                             [&](attr_gpu_tier_t tier) {
                               ++tries;
-                              if (tier == attr_gpu_tier_t::cpu_rings) throw backend_error("no");
+                              if (tier == attr_gpu_tier_t::cpu_rings) throw tier_error("no");
                               return tier;
                             }),
                backend_error);
