@@ -88,14 +88,23 @@ struct frame {
 
 using rows_by_size = std::vector<const row*>;
 
+// All sizes in one unit, that of the largest: a row's own may be ns, and that of a later one us.
+double median_in(const rows_by_size& rows, const row& one, const entry& of) {
+  const spread all = spread_of(of.values);
+  if (all.count == 0) return 0;
+  const std::string from = one.unit(), to = rows.back()->unit();
+  if (from == to) return all.median;
+  return from == "ns" ? all.median / 1e3 : all.median * 1e3;
+}
+
 frame frame_of(const rows_by_size& rows) {
   double low = 1e30, high = 1e-30;
   for (const row* one : rows) {
     for (const entry& of : one->entries) {
-      const spread all = spread_of(of.values);
-      if (all.count == 0 || all.median <= 0) continue;
-      low = std::min(low, all.median);
-      high = std::max(high, all.median);
+      const double median = median_in(rows, *one, of);
+      if (median <= 0) continue;
+      low = std::min(low, median);
+      high = std::max(high, median);
     }
   }
   return {doublings(static_cast<double>(rows.front()->size)),
@@ -122,14 +131,14 @@ std::string curve(const frame& in, const rows_by_size& rows, std::size_t index) 
   std::string points, marks;
   for (const row* one : rows) {
     const entry& of = one->entries[index];
-    const spread all = spread_of(of.values);
-    if (all.count == 0 || all.median <= 0) continue;
-    const double x = in.x(static_cast<double>(one->size)), y = in.y(all.median);
+    const double median = median_in(rows, *one, of);
+    if (median <= 0) continue;
+    const double x = in.x(static_cast<double>(one->size)), y = in.y(median);
     points += at(x) + "," + at(y) + " ";
     marks += "<circle cx=\"" + at(x) + "\" cy=\"" + at(y) + "\" r=\"3\" fill=\"" +
              colour_of(index) + "\"><title>" +
-             escaped(of.name + ", " + size_text(one->size) + ": " + number_text(all.median) + " " +
-                     one->unit()) +
+             escaped(of.name + ", " + size_text(one->size) + ": " + number_text(median) + " " +
+                     rows.back()->unit()) +
              "</title></circle>\n";
   }
   if (points.empty()) return "";
@@ -216,15 +225,17 @@ std::string curves_of(const stage& one, measure what, operation op, const report
     rows.push_back(&of);
     for (const entry& by : of.entries) has_values = has_values || !by.values.empty();
   }
+  std::sort(rows.begin(), rows.end(),
+            [](const row* one, const row* other) { return one->size < other->size; });
   if (rows.size() < LEAST_SIZES || !has_values) return "";
   const frame in = frame_of(rows);
   std::string body = grid(in, rows);
   for (std::size_t i = rows.front()->entries.size(); i-- > 0;) body += curve(in, rows, i);
   body += legend(rows, TOP + in.height + 42);
-  const std::string unit = what == measure::latency ? "time" : rows.front()->unit();
-  return picture(TOP + in.height + 56,
-                 std::string(name_of(what)) + ", " + name_of(op) + ", by size, " + unit,
-                 subtitle(one, all), body);
+  return picture(
+      TOP + in.height + 56,
+      std::string(name_of(what)) + ", " + name_of(op) + ", by size, " + rows.back()->unit(),
+      subtitle(one, all), body);
 }
 
 std::vector<std::string> plots_of(const stage& one, const report& all) {

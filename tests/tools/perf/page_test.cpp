@@ -90,6 +90,23 @@ TEST(perf_plot, curves_of__one_for_each_library_from_three_sizes_on) {
   EXPECT_EQ(curves_of(all.stages[0], measure::bandwidth, operation::sendrecv, all), "");
 }
 
+// 4 KiB are measured in ns and 64 KiB in us: the same speed is a straight line in one unit.
+TEST(perf_plot, curves_of__one_unit_for_all_sizes) {
+  report all = made_up();
+  std::vector<row>& rows = all.stages[0].rows;
+  rows.clear();
+  const auto add = [&](std::uint64_t size, double value) {
+    rows.push_back({measure::latency, operation::am, size, {{"lci", {value}, 1, 1, ""}}});
+  };
+  add(4096, 1000);
+  add(16384, 4);
+  add(65536, 16);
+  const std::string text = curves_of(all.stages[0], measure::latency, operation::am, all);
+  EXPECT_NE(text.find("latency, am, by size, us<"), std::string::npos) << text;
+  EXPECT_NE(text.find("4 KiB: 1.00 us"), std::string::npos) << text;
+  EXPECT_NE(text.find("64 KiB: 16.0 us"), std::string::npos) << text;
+}
+
 TEST(perf_plot, plots_of__nothing_measured_is_no_plot) {
   report all = made_up();
   for (row& what : all.stages[0].rows)
