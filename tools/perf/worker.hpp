@@ -11,7 +11,10 @@
 //   progress()          lets the other end go on
 #pragma once
 
+#include <malloc.h>
+
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -28,7 +31,8 @@ class seat {
   board& page() const { return board_; }
   bool is_first() const { return is_first_; }
   int pair() const { return pair_; }
-  void pin() const { pin_to(board_.cpus[number_]); }
+  int cpu() const { return board_.cpus[number_]; }
+  void pin() const { pin_to(cpu()); }
   result& mine() const { return board_.results[number_]; }
 
   // Returns when all seats are here. The library under test must have no work left for others.
@@ -200,6 +204,10 @@ void run_seats(board& page, int rank, Serve serve) {
 // Runs a process of a library, in its main thread.
 template <class Body>
 int run_worker(const char* name, Body body) {
+  // What a library takes from malloc() for a large message stays with the process, or the
+  // measurement would be of the kernel zeroing fresh pages.
+  mallopt(M_MMAP_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
   try {
     board& page = join_board();
     run_thread(page, [&] { body(page); });
