@@ -225,8 +225,7 @@ std::string curves_of(const stage& one, measure what, operation op, const report
     rows.push_back(&of);
     for (const entry& by : of.entries) has_values = has_values || !by.values.empty();
   }
-  std::sort(rows.begin(), rows.end(),
-            [](const row* one, const row* other) { return one->size < other->size; });
+  std::sort(rows.begin(), rows.end(), [](const row* a, const row* b) { return a->size < b->size; });
   if (rows.size() < LEAST_SIZES || !has_values) return "";
   const frame in = frame_of(rows);
   std::string body = grid(in, rows);

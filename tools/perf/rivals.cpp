@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -78,6 +79,13 @@ std::vector<std::string> variables_for(const std::string& transport) {
   if (colon != std::string::npos)
     variables.push_back("LCI_ATTR_OFI_PROVIDER_NAME=" + transport.substr(colon + 1));
   return variables;
+}
+
+std::vector<std::string> launcher_words_for(const std::string& name, const std::vector<int>& cpus) {
+  const bool is_each_alone = std::set<int>(cpus.begin(), cpus.end()).size() == cpus.size();
+  // By its own count of slots a few processes may be too many, and then all of them yield.
+  if (name == "openmpi" && is_each_alone) return {"--mca", "mpi_yield_when_idle", "0"};
+  return {};
 }
 
 std::vector<contender> choose(const arguments& asked, contender lci, std::vector<contender> known) {

@@ -36,6 +36,12 @@ TEST(perf_rivals, choose__in_the_order_that_was_asked_for) {
   EXPECT_THROW(choose(parse({"--against", "gasnet"}), lci, rivals()), std::invalid_argument);
 }
 
+TEST(perf_rivals, launcher_words_for__open_mpi_yields_only_where_seats_share_a_processor) {
+  EXPECT_EQ(launcher_words_for("openmpi", {0, 1}).size(), 3u);
+  EXPECT_TRUE(launcher_words_for("openmpi", {0, 1, 0, 1}).empty());
+  EXPECT_TRUE(launcher_words_for("mpich", {0, 1}).empty());
+}
+
 TEST(perf_rivals, variables_for__a_network_is_used_between_processes_of_one_host) {
   EXPECT_TRUE(variables_for("").empty());
   EXPECT_TRUE(variables_for("shm").empty());
