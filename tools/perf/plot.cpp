@@ -57,19 +57,28 @@ bool is_bar(const row& what, std::size_t index) {
   return what.entries[index].name != "raw" && advantage_over(what, index).count > 0;
 }
 
-std::string bar(const row& what, std::size_t index, double y, double scale) {
+// One scale for all bars; what goes beyond `most` is cut there, which a gap shows.
+struct ruler {
+  double most;
+  double one() const { return (WIDTH - LEFT - RIGHT - 90) / most; }
+  double x(double ratio) const { return LEFT + std::clamp(ratio, 0.0, most) * one(); }
+};
+
+std::string bar(const row& what, std::size_t index, double y, const ruler& by) {
   const spread ratio = advantage_over(what, index);
-  const double one = LEFT + scale, end = LEFT + ratio.median * scale;
+  const double end = by.x(ratio.median);
   const std::string name = what.entries[index].name, value = number_text(ratio.median);
-  return "<rect x=\"" + at(LEFT) + "\" y=\"" + at(y) + "\" width=\"" + at(end - LEFT) +
-         "\" height=\"12\" fill=\"" + colour_of(index) + "\" fill-opacity=\"" +
-         (end < one ? "0.55" : "0.9") + "\"><title>" +
-         escaped(row_text(what) + ": " + value + " times " + name + ", quartiles " +
-                 number_text(ratio.low) + " to " + number_text(ratio.high)) +
-         "</title></rect>\n" +
-         line_at(LEFT + ratio.low * scale, y + 6, LEFT + ratio.high * scale, y + 6, "#222") +
-         text_at(LEFT + std::max(ratio.high, ratio.median) * scale + 4, y + 10, name + " " + value,
-                 "start", " font-size=\"10\"");
+  std::string text = "<rect x=\"" + at(LEFT) + "\" y=\"" + at(y) + "\" width=\"" + at(end - LEFT) +
+                     "\" height=\"12\" fill=\"" + colour_of(index) + "\" fill-opacity=\"" +
+                     (ratio.median < 1 ? "0.55" : "0.9") + "\"><title>" +
+                     escaped(row_text(what) + ": " + value + " times " + name + ", quartiles " +
+                             number_text(ratio.low) + " to " + number_text(ratio.high)) +
+                     "</title></rect>\n" +
+                     line_at(by.x(ratio.low), y + 6, by.x(ratio.high), y + 6, "#222");
+  if (ratio.median > by.most)
+    text += line_at(end - 14, y + 14, end - 8, y - 2, "#fff", " stroke-width=\"4\" class=\"cut\"");
+  return text + text_at(std::max(end, by.x(ratio.high)) + 4, y + 10, name + " " + value, "start",
+                        " font-size=\"10\"");
 }
 
 // 8 B at 0, one for each doubling.
@@ -195,24 +204,21 @@ std::string bars_of(const stage& one, const report& all) {
     for (std::size_t i = 1; i < what.entries.size(); ++i)
       if (is_bar(what, i)) most = std::max(most, advantage_over(what, i).high);
   // A single outlier must not make all others invisible.
-  most = std::min(most, 8.0);
-  const double scale = (WIDTH - LEFT - RIGHT - 90) / most;
+  const ruler by{std::min(most, 8.0)};
   std::string body;
   for (const row& what : one.rows) {
     const double first = y;
     for (std::size_t i = 1; i < what.entries.size(); ++i) {
       if (!is_bar(what, i)) continue;
-      body += bar(what, i, y,
-                  std::min(scale, (WIDTH - LEFT - RIGHT - 90) /
-                                      std::max(1e-9, advantage_over(what, i).high)));
+      body += bar(what, i, y, by);
       y += 15;
     }
     if (y > first) body += text_at(LEFT - 8, first + 10, row_text(what), "end");
     if (y > first) y += 9;
   }
   if (y == TOP) return "";
-  body += line_at(LEFT + scale, TOP - 8, LEFT + scale, y, "#000", " stroke-dasharray=\"3 3\"") +
-          text_at(LEFT + scale, TOP - 11, "as fast as lci", "middle", " font-size=\"10\"");
+  body += line_at(by.x(1), TOP - 8, by.x(1), y, "#000", " stroke-dasharray=\"3 3\"") +
+          text_at(by.x(1), TOP - 11, "as fast as lci", "middle", " font-size=\"10\"");
   return picture(y + 12, "How many times better lci is; longer is better", subtitle(one, all),
                  body);
 }

@@ -91,11 +91,13 @@ std::vector<std::string> launcher_words_for(const std::string& name, const std::
 std::vector<contender> choose(const arguments& asked, contender lci, std::vector<contender> known) {
   std::vector<contender> chosen{std::move(lci)};
   for (const std::string& name : asked.against) {
-    if (name == "none") continue;
+    if (asked.against.size() > 1 && (name == "all" || name == "none"))
+      throw std::invalid_argument("--against: \"" + name + "\" stands alone");
     if (name == "all") {
       chosen.insert(chosen.end(), known.begin(), known.end());
       continue;
     }
+    if (name == "none") continue;
     const auto found = std::find_if(known.begin(), known.end(),
                                     [&](const contender& one) { return one.name == name; });
     if (found == known.end()) {

@@ -33,6 +33,7 @@ TEST(perf_rivals, choose__in_the_order_that_was_asked_for) {
   EXPECT_EQ(two[0].name, "lci");
   EXPECT_EQ(two[1].name, "raw");
   EXPECT_EQ(two[2].name, "mpich");
+  EXPECT_THROW(choose(parse({"--against", "raw,all"}), lci, rivals()), std::invalid_argument);
   EXPECT_THROW(choose(parse({"--against", "gasnet"}), lci, rivals()), std::invalid_argument);
 }
 
