@@ -50,7 +50,7 @@ struct order {
 // What one seat has measured.
 struct result {
   std::uint64_t begin_ns = 0, end_ns = 0;  // on the clock that all processes of the host share
-  std::uint64_t messages = 0;              // that arrived here
+  std::uint64_t messages = 0;              // that arrived here; grows while an order is executed
   double hidden = 0;                       // overlap: share of the transfer behind the computation
 };
 
