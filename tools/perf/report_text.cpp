@@ -220,8 +220,9 @@ std::string csv_fields(const spread& of) {
 std::string csv_line(const stage& one, const row& what, std::size_t index) {
   const entry& of = what.entries[index];
   const spread value = spread_of(of.values);
-  const spread ratio =
-      index > 0 || value.count == 0 ? advantage_over(what, index) : spread{1, 1, 1, value.count};
+  // lci against itself is 1 times, where there are ratios at all.
+  const bool is_one = index == 0 && value.count > 0 && what.what != measure::overlap;
+  const spread ratio = is_one ? spread{1, 1, 1, value.count} : advantage_over(what, index);
   std::string text = one.kind + "," + one.transport + "," + std::to_string(one.processes.pairs) +
                      "," + name_of(what.what) + "," + name_of(what.op) + "," +
                      std::to_string(what.size) + "," + of.name + "," + what.unit() +

@@ -77,6 +77,7 @@ TEST(perf_report_text, overlap__is_compared_in_points) {
   EXPECT_NE(table_of(all).find("lci +60.0 points [+55.0..+65.0]\n"), std::string::npos)
       << table_of(all);
   EXPECT_NE(csv_of(all).find("ucx,%,0,0,0,3,300,,,,55,56,\n"), std::string::npos) << csv_of(all);
+  EXPECT_NE(csv_of(all).find("lci,%,60,55,65,3,300,,,,55,56,\n"), std::string::npos);
   const nlohmann::json parsed = nlohmann::json::parse(json_of(all));
   const nlohmann::json& rival = parsed["stages"][0]["rows"][0]["results"][1];
   EXPECT_DOUBLE_EQ(rival["points"].get<double>(), 60);
