@@ -1,6 +1,5 @@
 // UCX as lci_perf measures it: active messages, tagged send/receive, put and get; a worker for each
-// seat, or one for all threads of a process. Called by: lci_perf, which starts each process.
-// Threads: one for each seat.
+// seat. Called by: lci_perf, which starts each process. Threads: one for each seat.
 #include <ucp/api/ucp.h>
 
 #include <atomic>
@@ -39,7 +38,8 @@ class seat_end {
       : page_(page),
         number_(static_cast<std::size_t>(number)),
         out(buffer_of(page)),
-        in(buffer_of(page)) {
+        in(buffer_of(page)),
+        last(buffer_of(page)) {
     ucp_worker_params_t params{};
     params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
     params.thread_mode = UCS_THREAD_MODE_SINGLE;
@@ -132,12 +132,12 @@ class seat_end {
   ucp_mem_h memory_ = nullptr;
 
  public:
-  std::vector<char> out, in;
+  std::vector<char> out, in, last;  // last: the source of the last put before an answer
   ucp_ep_h peer = nullptr;
   ucp_rkey_h key = nullptr;
-  std::uint64_t there = 0;    // the other end's buffer
-  std::uint64_t arrived = 0;  // active messages
-  std::uint64_t puts_sent = 0, puts_expected = 0;
+  std::uint64_t there = 0;                               // the other end's buffer
+  std::uint64_t arrived = 0;                             // active messages
+  std::uint64_t answers_sent = 0, answers_expected = 0;  // those that follow puts
   ucp_worker_h worker() const { return worker_; }
 };
 
@@ -197,30 +197,61 @@ struct sendrecv_port : port {
   std::vector<ucs_status_ptr_t> receives_;
 };
 
-// A put tells nobody that it has arrived: its last bytes are a number that the target looks at, as
-// UCX's own benchmark does it.
+// A put tells nobody that it has arrived: the target looks at the last bytes of the last put before
+// an answer, as UCX's own benchmark does it. Those are a number, which grows from one answer to the
+// next, so that nothing that was there before is taken for it. That put has a source of its own:
+// those before it may still be read. So each waits until it is known whether it is the last.
 struct put_port : port {
   using port::port;
   void start(char* data, std::size_t size) {
-    const std::uint64_t number = ++e_.puts_sent;
-    std::memcpy(data + size - sizeof number, &number, sizeof number);
-    keep(ucp_put_nbx(e_.peer, data, size, e_.there, e_.key, &none_));
-    if (size <= MOST_IN_WINDOW || sends_.size() >= MOST_IN_WINDOW) finish();
+    if (held_size_ > 0) post(held_);
+    if (sends_.size() >= MOST_IN_WINDOW) port::finish();
+    held_ = data;
+    held_size_ = size;
   }
-  void expect(char* data, std::size_t size) {
-    ++e_.puts_expected;
-    last_ = data + size - sizeof(std::uint64_t);
+  void finish() {
+    if (held_size_ > 0) {
+      if (is_behind_others_) check(ucp_worker_fence(e_.worker()), "ucp_worker_fence");
+      write_number(e_.last.data() + held_size_ - NUMBER_BYTES, ++e_.answers_sent);
+      post(e_.last.data());
+    }
+    held_size_ = 0;
+    is_behind_others_ = false;
+    port::finish();
   }
+  void expect(char* data, std::size_t size) { number_ = data + size - NUMBER_BYTES; }
   void wait() {
-    // edge perf.put, reader: other side in the library, or in a card.
-    const std::atomic_ref<std::uint64_t> number(*reinterpret_cast<std::uint64_t*>(last_));
-    while (number.load(std::memory_order_acquire) != e_.puts_expected) e_.progress();
+    char expected[NUMBER_BYTES];
+    write_number(expected, ++e_.answers_expected);
+    while (!is_there(expected)) e_.progress();
   }
   void send(char* data, std::size_t size) { start(data, size), finish(); }
   void recv(char* data, std::size_t size) { expect(data, size), wait(); }
 
  private:
-  char* last_ = nullptr;
+  static constexpr std::size_t NUMBER_BYTES = 8;
+  // The byte that changes most comes last, as the last to arrive; messages of any size have it.
+  static void write_number(char* to, std::uint64_t number) {
+    const std::uint64_t reversed = __builtin_bswap64(number);
+    std::memcpy(to, &reversed, sizeof reversed);
+  }
+  bool is_there(const char* expected) const {
+    for (std::size_t i = NUMBER_BYTES; i-- > 0;) {
+      // edge perf.put, reader: other side in the library, or in a card.
+      const std::atomic_ref<char> byte(number_[i]);
+      if (byte.load(std::memory_order_acquire) != expected[i]) return false;
+    }
+    return true;
+  }
+  void post(char* data) {
+    keep(ucp_put_nbx(e_.peer, data, held_size_, e_.there, e_.key, &none_));
+    is_behind_others_ = true;
+  }
+
+  char* held_ = nullptr;
+  std::size_t held_size_ = 0;      // 0: none is held
+  bool is_behind_others_ = false;  // of the same answer
+  char* number_ = nullptr;
 };
 
 struct get_port : port {

@@ -52,6 +52,10 @@ strings split(const std::string& text) {
     parts.push_back(part);
   }
   if (parts.empty()) throw std::invalid_argument("an empty list");
+  for (std::size_t at = 1; at < parts.size(); ++at)
+    if (std::find(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(at), parts[at]) !=
+        parts.begin() + static_cast<std::ptrdiff_t>(at))
+      throw std::invalid_argument("\"" + parts[at] + "\" is there twice");
   return parts;
 }
 
@@ -109,6 +113,7 @@ const takers& valued() {
   static const takers all = {
       {"--op",
        [](arguments& out, const std::string& value) {
+         out.operations.clear();  // the last --op counts, as of every option
          for (const std::string& one : split(value))
            out.operations.push_back(choose(one, OPERATIONS));
        }},
@@ -144,7 +149,10 @@ arguments parse(const strings& words) {
   for (std::size_t at = 0; at < words.size(); ++at) {
     const std::string& word = words[at];
     if (word.rfind("-", 0) != 0) {
-      out.measures.push_back(choose(word, MEASURES));
+      const measure what = choose(word, MEASURES);
+      if (std::find(out.measures.begin(), out.measures.end(), what) != out.measures.end())
+        throw std::invalid_argument("\"" + word + "\" is there twice");
+      out.measures.push_back(what);
       continue;
     }
     if (take_flag(out, word)) continue;
@@ -153,6 +161,8 @@ arguments parse(const strings& words) {
     const bool is_number =
         name == "--rounds" || name == "--time" || name == "--messages" || name == "--pairs";
     const auto taker = valued().find(name);
+    if (arguments unused; equals != std::string::npos && take_flag(unused, name))
+      throw std::invalid_argument(name + " takes no value");
     if (!is_number && taker == valued().end())
       throw std::invalid_argument("unknown option " + name + "; --help lists all");
     if (equals == std::string::npos && at + 1 >= words.size())

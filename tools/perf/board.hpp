@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -49,7 +50,7 @@ struct order {
 // What one seat has measured.
 struct result {
   std::uint64_t begin_ns = 0, end_ns = 0;  // on the clock that all processes of the host share
-  std::uint64_t messages = 0;              // that arrived here
+  std::uint64_t messages = 0;              // that arrived here; grows while an order is executed
   double hidden = 0;                       // overlap: share of the transfer behind the computation
 };
 
@@ -92,13 +93,36 @@ inline std::uint64_t now_ns() {
          static_cast<std::uint64_t>(t.tv_nsec);
 }
 
-inline void pin_to(int cpu) {
-  if (cpu < 0) return;
+// False if this thread may not use that processor, with errno. Less than 0: any.
+inline bool try_pin_to(int cpu) {
+  if (cpu < 0) return true;
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(cpu, &one);
-  if (sched_setaffinity(0, sizeof one, &one) != 0) std::perror("lci_perf: sched_setaffinity");
+  return sched_setaffinity(0, sizeof one, &one) == 0;
 }
+inline void pin_to(int cpu) {
+  if (!try_pin_to(cpu))
+    throw std::runtime_error("sched_setaffinity to processor " + std::to_string(cpu) + ": " +
+                             std::strerror(errno));
+}
+
+// Pins this thread for as long as the object lives.
+class pinned {
+ public:
+  explicit pinned(int cpu) : is_saved_(sched_getaffinity(0, sizeof before_, &before_) == 0) {
+    pin_to(cpu);
+  }
+  ~pinned() {
+    if (is_saved_) sched_setaffinity(0, sizeof before_, &before_);
+  }
+  pinned(const pinned&) = delete;
+  pinned& operator=(const pinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool is_saved_;
+};
 
 // Sleeps until the word may have changed, or for a tenth of a second.
 inline void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t while_it_is) {

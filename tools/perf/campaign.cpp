@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::uint64_t TELL_TERMINAL_NS = 200'000'000, TELL_FILE_NS = 5'000'000'000;
 constexpr std::uint64_t MOST_MESSAGES = 1'000'000;
+// Before anything counts, each library moves so many messages, or bytes if those are fewer: lci
+// finds out by its first messages of a size how to copy it, and others make their connections.
+constexpr std::uint64_t WARM_UP_MESSAGES = 32, WARM_UP_BYTES = std::uint64_t{2} << 30;
 
 }  // namespace
 
@@ -48,6 +51,8 @@ campaign::team campaign::start(stage& one, std::vector<std::string>& why_not) {
       const std::vector<std::string> more = variables_for(one.transport);
       who.variables.insert(who.variables.end(), more.begin(), more.end());
     }
+    const std::vector<std::string> words = launcher_words_for(who.name, one.processes.cpus);
+    who.launcher.insert(who.launcher.end(), words.begin(), words.end());
     try {
       all.back() = std::make_unique<contestant>(who, one.processes, [this] { line_.tick(); });
       versions_[who.name] = all.back()->version();
@@ -86,9 +91,10 @@ void campaign::measure_row(stage& one, row& what, team& all,
     if (all[i] == nullptr) {
       if (of.why_not.empty()) of.why_not = "it ended in an earlier row";
     } else if (!all[i]->has(what.op)) {
-      of.why_not = std::string("it has no operation like ") + name_of(what.op);
+      of.why_not = std::string("lci_perf does not measure its ") + name_of(what.op);
     } else {
       try {
+        warm_up(what, *all[i]);
         counts[i] = calibrate(what, *all[i]);
       } catch (const std::exception& problem) {
         drop(all[i], of, problem.what());
@@ -96,7 +102,9 @@ void campaign::measure_row(stage& one, row& what, team& all,
     }
   }
   for (int round = 0; round < asked_.rounds; ++round) {
-    for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t turn = 0; turn < all.size(); ++turn) {
+      // Another one is first in each round: what the round before left behind is not for one alone.
+      const std::size_t i = (turn + static_cast<std::size_t>(round)) % all.size();
       entry& of = what.entries[i];
       if (!of.why_not.empty()) continue;
       try {
@@ -113,8 +121,12 @@ void campaign::measure_row(stage& one, row& what, team& all,
   }
 }
 
-// How many messages take about as long as was asked for; also the first contact, which no round
-// has.
+void campaign::warm_up(const row& what, contestant& who) {
+  const std::uint64_t fits = WARM_UP_BYTES / what.size;
+  who.give(make_order(what, std::clamp<std::uint64_t>(fits, 1, WARM_UP_MESSAGES)));
+}
+
+// How many messages take about as long as was asked for.
 std::uint64_t campaign::calibrate(const row& what, contestant& who) {
   if (asked_.messages > 0) return asked_.messages;
   std::uint64_t count = what.size >= (1u << 20) ? 1 : 64;

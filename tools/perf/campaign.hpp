@@ -47,6 +47,7 @@ class campaign {
   using team = std::vector<std::unique_ptr<contestant>>;
   team start(stage& one, std::vector<std::string>& why_not);
   void measure_row(stage& one, row& what, team& all, const std::vector<std::string>& why_not);
+  static void warm_up(const row& what, contestant& who);
   std::uint64_t calibrate(const row& what, contestant& who);
   void drop(std::unique_ptr<contestant>& who, entry& of, const char* problem);
 

@@ -7,13 +7,27 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cctype>
+#include <sstream>
 
 namespace lci_perf {
 
 namespace {
 
-constexpr std::uint64_t PATIENCE_NS = 120'000'000'000;  // for one order, or for the start
+constexpr std::uint64_t PATIENCE_NS = 120'000'000'000;  // without anything that arrives
 constexpr std::uint64_t FAREWELL_NS = 5'000'000'000;
+constexpr unsigned ORPHANS_US = 500'000;  // for processes whose launcher has failed
+
+// Whether a child has ended, which it stays until it is reaped: until then its number, and that of
+// its group, belong to nobody else.
+bool has_ended(int child, int& status) {
+  siginfo_t about{};
+  if (waitid(P_PID, static_cast<id_t>(child), &about, WEXITED | WNOHANG | WNOWAIT) != 0)
+    return true;
+  if (about.si_pid == 0) return false;
+  status = about.si_code == CLD_EXITED ? about.si_status << 8 : about.si_status;
+  return true;
+}
 
 std::vector<char*> words_of(std::vector<std::string>& line) {
   std::vector<char*> words;
@@ -36,6 +50,15 @@ std::vector<std::string> environment_with(const std::vector<std::string>& variab
 }
 
 }  // namespace
+
+std::string last_sentence(const std::string& text) {
+  std::string found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (std::any_of(line.begin(), line.end(), [](unsigned char c) { return std::isalpha(c) != 0; }))
+      found = line.substr(line.find_first_not_of(" \t\r"));
+  return found.substr(0, found.find_last_not_of(" \t\r") + 1);
+}
 
 contestant::contestant(const contender& who, const shape& all, std::function<void()> idle)
     : name_(who.name), idle_(std::move(idle)) {
@@ -85,11 +108,13 @@ int contestant::spawn(const std::vector<std::string>& line, const contender& who
   std::vector<std::string> environment = environment_with(variables);
   // Made before the fork: after it only plain system calls are safe.
   const std::vector<char*> arguments = words_of(command), all = words_of(environment);
+  const int parent = getpid();
   const int child = fork();
   if (child < 0) throw std::runtime_error("fork failed");
   if (child == 0) {
     setpgid(0, 0);  // so that Ctrl-C ends this program, which ends them
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1);  // it ended before that was set
     const int nothing = open("/dev/null", O_RDONLY);
     dup2(nothing, 0);
     dup2(output_, 1);
@@ -98,6 +123,7 @@ int contestant::spawn(const std::vector<std::string>& line, const contender& who
     dprintf(2, "cannot start %s\n", arguments[0]);
     _exit(127);
   }
+  setpgid(child, child);  // here too: whichever comes first; the group is there when it is ended
   return child;
 }
 
@@ -110,22 +136,33 @@ std::vector<result> contestant::give(const order& o) {
   return {board_->results, board_->results + board_->seats};
 }
 
+std::uint64_t contestant::arrived() const {
+  std::uint64_t all = 0;
+  for (std::size_t seat = 0; seat < board_->seats; ++seat)
+    // A number alone: only whether it grows.
+    all += std::atomic_ref<std::uint64_t>(board_->results[seat].messages)
+               .load(std::memory_order_relaxed);
+  return all;
+}
+
 void contestant::await() {
   const std::uint32_t wanted = (orders_ + 1) * board_->seats;
-  const std::uint64_t begin = now_ns();
+  std::uint64_t begin = now_ns(), before = 0;
   for (;;) {
     // edge perf.ready, reader: partner is seat::report_ready().
     const std::uint32_t ready = board_->ready.load(std::memory_order_acquire);
     if (ready == wanted) return;
     if (board_->error[0] != 0) throw std::runtime_error(board_->error);
-    for (int& child : children_) {
-      int status = 0;
-      if (child > 0 && waitpid(child, &status, WNOHANG) == child) {
-        child = -1;
-        throw std::runtime_error(last_words(status));
-      }
+    for (const int child : children_)
+      if (int status = 0; has_ended(child, status)) throw std::runtime_error(last_words(status));
+    // A long order is no failure as long as seats go on.
+    if (const std::uint64_t now = arrived() + ready; now != before) {
+      before = now;
+      begin = now_ns();
     }
-    if (now_ns() - begin > PATIENCE_NS) throw std::runtime_error("no answer for 120 s");
+    if (now_ns() - begin > PATIENCE_NS)
+      throw std::runtime_error("nothing arrived for 120 s, " + std::to_string(arrived()) +
+                               " messages of this measurement did");
     sleep_on(board_->ready, ready);
     if (idle_) idle_();
   }
@@ -139,9 +176,7 @@ std::string contestant::last_words(int status) const {
   const ssize_t got =
       pread(output_, text.data(), text.size(), about.st_size - static_cast<off_t>(text.size()));
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  const std::size_t last = text.find_last_not_of("\n ");
-  const std::size_t begin = last == std::string::npos ? last : text.rfind('\n', last);
-  const std::string line = last == std::string::npos ? "" : text.substr(begin + 1, last - begin);
+  const std::string line = last_sentence(text);
   const std::string how = WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status))
                                               : "status " + std::to_string(WEXITSTATUS(status));
   return "its process ended with " + how + (line.empty() ? "" : ": " + line);
@@ -156,17 +191,25 @@ void contestant::end() {
   }
   const std::uint64_t begin = now_ns();
   const bool has_failed = board_ == nullptr || board_->error[0] != 0;
-  for (int& child : children_) {
-    int sent = 0;
-    while (child > 0 && waitpid(child, nullptr, WNOHANG) == 0) {
+  std::vector<int> failed;
+  for (const int child : children_) {
+    int sent = 0, status = 0;
+    while (!has_ended(child, status)) {
       const std::uint64_t waited = now_ns() - begin;
       // First politely: a launcher passes this on to processes that it started elsewhere.
       if (sent == 0 && (has_failed || waited > FAREWELL_NS)) kill(-child, sent = SIGTERM);
       if (sent == SIGTERM && waited > 2 * FAREWELL_NS) kill(-child, sent = SIGKILL);
       usleep(2000);
     }
-    child = -1;
+    if (status != 0) failed.push_back(child);
   }
+  // A launcher that failed may leave processes of its group behind. The number is still that of its
+  // group: it was not reaped.
+  for (const int child : failed) kill(-child, SIGTERM);
+  if (!failed.empty()) usleep(ORPHANS_US);
+  for (const int child : failed) kill(-child, SIGKILL);
+  for (const int child : children_) waitpid(child, nullptr, 0);
+  children_.clear();
   if (board_ != nullptr) munmap(board_, sizeof(board));
   board_ = nullptr;
   for (int* fd : {&fd_, &output_}) {

@@ -31,6 +31,9 @@ struct shape {
   std::vector<int> cpus;  // of each seat; empty: where the kernel puts them
 };
 
+// The last line that has a letter: launchers frame what they say with lines of dashes.
+std::string last_sentence(const std::string& text);
+
 class contestant {
  public:
   // Starts the processes and waits until all are ready. Throws std::runtime_error with the reason
@@ -52,6 +55,7 @@ class contestant {
   void start(const contender& who, int processes);
   int spawn(const std::vector<std::string>& line, const contender& who, int rank);
   void await();
+  std::uint64_t arrived() const;
   void end();
   // Why a process that ended did so: its last line, or its status.
   std::string last_words(int status) const;

@@ -15,7 +15,7 @@ constexpr int BLOCKS = 31, ROUND_TRIPS = 1000;
 
 // The ball is odd in flight to the second thread, even on its way back.
 void play(line& ball, bool is_first, int cpu, std::vector<double>* times) {
-  pin_to(cpu);
+  if (!try_pin_to(cpu)) std::perror("lci_perf: sched_setaffinity");
   std::uint64_t next = 0;
   const auto await = [&](std::uint64_t value) {
     // edge perf.ball, reader: the number itself is all that is handed over; partner is the store.

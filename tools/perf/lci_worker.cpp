@@ -1,8 +1,5 @@
 #include "tools/perf/lci_worker.hpp"
 
-#include <malloc.h>
-
-#include <limits>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -37,10 +34,6 @@ void on_message(lci::status_t message) {
 class world {
  public:
   explicit world(board& b) : board_(b) {
-    // Large active messages arrive in memory from malloc(): keep that memory, or the measurement
-    // would be of the kernel zeroing fresh pages.
-    mallopt(M_MMAP_THRESHOLD, std::numeric_limits<int>::max());
-    mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
     lci::g_runtime_init();
     rank_ = lci::get_rank_me();
     const int expected = b.is_threads != 0 ? 2 : static_cast<int>(b.seats);
@@ -250,12 +243,15 @@ void serve_all(board& page) {
   world all(page);
   std::vector<std::unique_ptr<end>> ends;
   const int pairs = static_cast<int>(page.pairs), me = all.rank();
+  const auto add = [&](const seat& mine, int peer) {
+    // Memory belongs to the NUMA node of the processor that writes it first.
+    const pinned there(mine.cpu());
+    ends.push_back(std::make_unique<end>(all, mine, peer));
+  };
   if (page.is_threads == 0) {
-    seat mine(page, me % pairs, me < pairs);
-    ends.push_back(std::make_unique<end>(all, mine, (me + pairs) % (2 * pairs)));
+    add(seat(page, me % pairs, me < pairs), (me + pairs) % (2 * pairs));
   } else {
-    for (int pair = 0; pair < pairs; ++pair)
-      ends.push_back(std::make_unique<end>(all, seat(page, pair, me == 0), 1 - me));
+    for (int pair = 0; pair < pairs; ++pair) add(seat(page, pair, me == 0), 1 - me);
   }
   run_seats(page, me, [&](int pair, bool) {
     ends[page.is_threads != 0 ? static_cast<std::size_t>(pair) : 0]->serve();

@@ -27,6 +27,13 @@ std::string own_path() {
   return path;
 }
 
+// Before anything is measured: a file that cannot be written is known at once.
+void try_to_write(const arguments& asked) {
+  for (const std::string& where : {asked.csv, asked.json, asked.html, asked.svg})
+    if (!where.empty() && where != "-" && !std::ofstream(where, std::ios::app))
+      throw std::runtime_error("cannot write " + where);
+}
+
 void write_to(const std::string& where, const std::string& text) {
   if (where.empty()) return;
   if (where == "-") {
@@ -88,6 +95,7 @@ int measure_all(const arguments& asked) {
     return 77;
   }
   all.stages = make_plan(asked, here, cpus);
+  try_to_write(asked);
   bool is_whole = true;
   {
     progress_line line(stderr, isatty(2) != 0);

@@ -10,6 +10,7 @@ namespace lci_perf {
 namespace {
 
 constexpr unsigned NO_WAIT_FOR_DEFAULT_STREAM = 1;
+constexpr int NOT_READY = 600;  // CUDA_ERROR_NOT_READY
 
 // One end of a pair. Operations that begin together are one group, as NCCL wants it, and have ended
 // when the stream is empty: the processor looks, as lci's does.
@@ -49,7 +50,9 @@ class nccl_port {
   void end_group() {
     if (is_group_) must(calls_.group_end());
     is_group_ = false;
-    while (query_(stream_) != 0) continue;
+    int answer = query_(stream_);
+    while (answer == NOT_READY) answer = query_(stream_);
+    if (answer != 0) throw std::runtime_error("cuStreamQuery: error " + std::to_string(answer));
   }
 
   const nccl_library& calls_;

@@ -58,14 +58,14 @@ std::string line_of(const row& what, std::size_t index) {
     return text + "<td colspan=\"3\" class=\"note\">" + escaped(of.why_not) + "</td></tr>\n";
   text += cell(number_text(value.median) + " " + what.unit());
   text += cell("[" + number_text(value.low) + ".." + number_text(value.high) + "]");
-  const spread ratio = index > 0 ? advantage_over(what, index) : spread{};
-  if (ratio.count == 0) return text + cell("") + "</tr>\n";
-  const char* const kind = of.name == "raw" ? "note" : ratio.median >= 1 ? "ahead" : "behind";
-  return text +
-         cell("lci x " + number_text(ratio.median) + " [" + number_text(ratio.low) + ".." +
-                  number_text(ratio.high) + "]",
-              kind) +
-         "</tr>\n";
+  const std::string compared = comparison_text(what, index);
+  const spread points = points_over(what, index);
+  const bool is_ahead =
+      points.count > 0 ? points.median >= 0 : advantage_over(what, index).median >= 1;
+  const char* const kind = of.name == "raw" || compared.empty() ? "note"
+                           : is_ahead                           ? "ahead"
+                                                                : "behind";
+  return text + cell(compared, kind) + "</tr>\n";
 }
 
 std::string stage_section(const stage& one, const report& all) {

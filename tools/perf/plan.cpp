@@ -62,36 +62,51 @@ std::string numbers_of(const cpu_pair& pair) {
   return std::to_string(pair.first) + " and " + std::to_string(pair.second);
 }
 
+// Empty if each pair has its own processors.
+std::string note_of(std::size_t there_are, int wanted) {
+  if (static_cast<int>(there_are) >= wanted) return "";
+  return "such pairs of processors here: " + std::to_string(there_are) +
+         "; more than that share them, and yield to each other";
+}
+
 site site_of(placement kind, int pairs, const topology& here) {
   const std::vector<cpu_pair> found = here.pairs(kind, pairs);
-  site out{name_of(kind), std::string(description_of(kind)) + " (" + numbers_of(found[0]) + ")", "",
-           seats_of(found, pairs)};
-  if (static_cast<int>(found.size()) < pairs)
-    out.note = "such pairs of processors here: " + std::to_string(found.size()) +
-               "; more than that share them, and yield to each other";
-  return out;
+  return {name_of(kind), std::string(description_of(kind)) + " (" + numbers_of(found[0]) + ")",
+          note_of(found.size(), pairs), seats_of(found, pairs)};
+}
+
+// "3,7", as --placement has it.
+cpu_pair two_of(const std::string& asked, const std::vector<int>& cpus) {
+  const std::vector<int> two = parse_cpu_list(asked);
+  if (two.size() != 2 || two[0] == two[1])
+    throw std::invalid_argument("--placement: \"" + asked + "\" is not two processors, as 0,1");
+  for (const int cpu : two)
+    if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end())
+      throw std::invalid_argument("--placement: processor " + std::to_string(cpu) +
+                                  " is not for this process");
+  return {two[0], two[1]};
 }
 
 std::vector<site> sites_of(const std::string& asked, int pairs, const topology& here,
                            const std::vector<int>& cpus) {
   std::vector<site> sites;
+  if (asked.find(',') == std::string::npos && asked != "all" &&
+      std::none_of(std::begin(PLACEMENTS), std::end(PLACEMENTS),
+                   [&](placement kind) { return asked == name_of(kind); }))
+    throw std::invalid_argument("--placement: \"" + asked +
+                                "\" is no kind of place, nor two processors as 0,1");
+  const bool is_two = asked.find(',') != std::string::npos;
+  const cpu_pair two = is_two ? two_of(asked, cpus) : cpu_pair{};
   if (cpus.size() < 2) {
     sites.push_back({"one processor", "one processor for all", "both ends share a processor",
                      std::vector<int>(static_cast<std::size_t>(2 * pairs), cpus.at(0))});
     return sites;
   }
-  if (asked.find(',') != std::string::npos) {
-    const std::vector<int> two = parse_cpu_list(asked);
-    if (two.size() != 2)
-      throw std::invalid_argument("--placement: \"" + asked + "\" is not two processors, as 0,1");
-    for (const int cpu : two)
-      if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end())
-        throw std::invalid_argument("--placement: processor " + std::to_string(cpu) +
-                                    " is not for this process");
-    const placement kind = here.between(two[0], two[1]);
+  if (is_two) {
+    const placement kind = here.between(two.first, two.second);
     sites.push_back({name_of(kind),
-                     std::string(description_of(kind)) + " (" + numbers_of({two[0], two[1]}) + ")",
-                     "", seats_of({{two[0], two[1]}}, pairs)});
+                     std::string(description_of(kind)) + " (" + numbers_of(two) + ")",
+                     note_of(1, pairs), seats_of({two}, pairs)});
     return sites;
   }
   std::string known;

@@ -57,19 +57,28 @@ bool is_bar(const row& what, std::size_t index) {
   return what.entries[index].name != "raw" && advantage_over(what, index).count > 0;
 }
 
-std::string bar(const row& what, std::size_t index, double y, double scale) {
+// One scale for all bars; what goes beyond `most` is cut there, which a gap shows.
+struct ruler {
+  double most;
+  double one() const { return (WIDTH - LEFT - RIGHT - 90) / most; }
+  double x(double ratio) const { return LEFT + std::clamp(ratio, 0.0, most) * one(); }
+};
+
+std::string bar(const row& what, std::size_t index, double y, const ruler& by) {
   const spread ratio = advantage_over(what, index);
-  const double one = LEFT + scale, end = LEFT + ratio.median * scale;
+  const double end = by.x(ratio.median);
   const std::string name = what.entries[index].name, value = number_text(ratio.median);
-  return "<rect x=\"" + at(LEFT) + "\" y=\"" + at(y) + "\" width=\"" + at(end - LEFT) +
-         "\" height=\"12\" fill=\"" + colour_of(index) + "\" fill-opacity=\"" +
-         (end < one ? "0.55" : "0.9") + "\"><title>" +
-         escaped(row_text(what) + ": " + value + " times " + name + ", quartiles " +
-                 number_text(ratio.low) + " to " + number_text(ratio.high)) +
-         "</title></rect>\n" +
-         line_at(LEFT + ratio.low * scale, y + 6, LEFT + ratio.high * scale, y + 6, "#222") +
-         text_at(LEFT + std::max(ratio.high, ratio.median) * scale + 4, y + 10, name + " " + value,
-                 "start", " font-size=\"10\"");
+  std::string text = "<rect x=\"" + at(LEFT) + "\" y=\"" + at(y) + "\" width=\"" + at(end - LEFT) +
+                     "\" height=\"12\" fill=\"" + colour_of(index) + "\" fill-opacity=\"" +
+                     (ratio.median < 1 ? "0.55" : "0.9") + "\"><title>" +
+                     escaped(row_text(what) + ": " + value + " times " + name + ", quartiles " +
+                             number_text(ratio.low) + " to " + number_text(ratio.high)) +
+                     "</title></rect>\n" +
+                     line_at(by.x(ratio.low), y + 6, by.x(ratio.high), y + 6, "#222");
+  if (ratio.median > by.most)
+    text += line_at(end - 14, y + 14, end - 8, y - 2, "#fff", " stroke-width=\"4\" class=\"cut\"");
+  return text + text_at(std::max(end, by.x(ratio.high)) + 4, y + 10, name + " " + value, "start",
+                        " font-size=\"10\"");
 }
 
 // 8 B at 0, one for each doubling.
@@ -88,14 +97,23 @@ struct frame {
 
 using rows_by_size = std::vector<const row*>;
 
+// All sizes in one unit, that of the largest: a row's own may be ns, and that of a later one us.
+double median_in(const rows_by_size& rows, const row& one, const entry& of) {
+  const spread all = spread_of(of.values);
+  if (all.count == 0) return 0;
+  const std::string from = one.unit(), to = rows.back()->unit();
+  if (from == to) return all.median;
+  return from == "ns" ? all.median / 1e3 : all.median * 1e3;
+}
+
 frame frame_of(const rows_by_size& rows) {
   double low = 1e30, high = 1e-30;
   for (const row* one : rows) {
     for (const entry& of : one->entries) {
-      const spread all = spread_of(of.values);
-      if (all.count == 0 || all.median <= 0) continue;
-      low = std::min(low, all.median);
-      high = std::max(high, all.median);
+      const double median = median_in(rows, *one, of);
+      if (median <= 0) continue;
+      low = std::min(low, median);
+      high = std::max(high, median);
     }
   }
   return {doublings(static_cast<double>(rows.front()->size)),
@@ -122,14 +140,14 @@ std::string curve(const frame& in, const rows_by_size& rows, std::size_t index) 
   std::string points, marks;
   for (const row* one : rows) {
     const entry& of = one->entries[index];
-    const spread all = spread_of(of.values);
-    if (all.count == 0 || all.median <= 0) continue;
-    const double x = in.x(static_cast<double>(one->size)), y = in.y(all.median);
+    const double median = median_in(rows, *one, of);
+    if (median <= 0) continue;
+    const double x = in.x(static_cast<double>(one->size)), y = in.y(median);
     points += at(x) + "," + at(y) + " ";
     marks += "<circle cx=\"" + at(x) + "\" cy=\"" + at(y) + "\" r=\"3\" fill=\"" +
              colour_of(index) + "\"><title>" +
-             escaped(of.name + ", " + size_text(one->size) + ": " + number_text(all.median) + " " +
-                     one->unit()) +
+             escaped(of.name + ", " + size_text(one->size) + ": " + number_text(median) + " " +
+                     rows.back()->unit()) +
              "</title></circle>\n";
   }
   if (points.empty()) return "";
@@ -186,24 +204,21 @@ std::string bars_of(const stage& one, const report& all) {
     for (std::size_t i = 1; i < what.entries.size(); ++i)
       if (is_bar(what, i)) most = std::max(most, advantage_over(what, i).high);
   // A single outlier must not make all others invisible.
-  most = std::min(most, 8.0);
-  const double scale = (WIDTH - LEFT - RIGHT - 90) / most;
+  const ruler by{std::min(most, 8.0)};
   std::string body;
   for (const row& what : one.rows) {
     const double first = y;
     for (std::size_t i = 1; i < what.entries.size(); ++i) {
       if (!is_bar(what, i)) continue;
-      body += bar(what, i, y,
-                  std::min(scale, (WIDTH - LEFT - RIGHT - 90) /
-                                      std::max(1e-9, advantage_over(what, i).high)));
+      body += bar(what, i, y, by);
       y += 15;
     }
     if (y > first) body += text_at(LEFT - 8, first + 10, row_text(what), "end");
     if (y > first) y += 9;
   }
   if (y == TOP) return "";
-  body += line_at(LEFT + scale, TOP - 8, LEFT + scale, y, "#000", " stroke-dasharray=\"3 3\"") +
-          text_at(LEFT + scale, TOP - 11, "as fast as lci", "middle", " font-size=\"10\"");
+  body += line_at(by.x(1), TOP - 8, by.x(1), y, "#000", " stroke-dasharray=\"3 3\"") +
+          text_at(by.x(1), TOP - 11, "as fast as lci", "middle", " font-size=\"10\"");
   return picture(y + 12, "How many times better lci is; longer is better", subtitle(one, all),
                  body);
 }
@@ -216,15 +231,16 @@ std::string curves_of(const stage& one, measure what, operation op, const report
     rows.push_back(&of);
     for (const entry& by : of.entries) has_values = has_values || !by.values.empty();
   }
+  std::sort(rows.begin(), rows.end(), [](const row* a, const row* b) { return a->size < b->size; });
   if (rows.size() < LEAST_SIZES || !has_values) return "";
   const frame in = frame_of(rows);
   std::string body = grid(in, rows);
   for (std::size_t i = rows.front()->entries.size(); i-- > 0;) body += curve(in, rows, i);
   body += legend(rows, TOP + in.height + 42);
-  const std::string unit = what == measure::latency ? "time" : rows.front()->unit();
-  return picture(TOP + in.height + 56,
-                 std::string(name_of(what)) + ", " + name_of(op) + ", by size, " + unit,
-                 subtitle(one, all), body);
+  return picture(
+      TOP + in.height + 56,
+      std::string(name_of(what)) + ", " + name_of(op) + ", by size, " + rows.back()->unit(),
+      subtitle(one, all), body);
 }
 
 std::vector<std::string> plots_of(const stage& one, const report& all) {

@@ -11,9 +11,37 @@ namespace {
 // Below it two processors share a core, whatever a hypervisor says; cores of one cache take longer.
 constexpr double HYPERTHREADS_NS = 38;
 
+// Bytes of the UTF-8 character at `at`; 0: there is none.
+std::size_t character_at(const std::string& text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(at);
+  if (first < 0x80) return 1;
+  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || at + bytes > text.size()) return 0;
+  for (std::size_t i = 1; i < bytes; ++i)
+    if ((byte(at + i) & 0xc0) != 0x80) return 0;
+  // Too long for its number, half of a pair, or beyond the last one.
+  const unsigned second = byte(at + 1);
+  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
+    return 0;
+  return bytes;
+}
+
+std::string as_utf8(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t bytes = character_at(text, at);
+    out += bytes == 0 ? "?" : text.substr(at, bytes);
+    at += std::max<std::size_t>(bytes, 1);
+  }
+  return out;
+}
+
+// What a library says may be in any encoding; JSON is UTF-8.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
-  for (const char c : text) {
+  for (const char c : as_utf8(text)) {
     if (c == '"' || c == '\\') out += '\\';
     if (static_cast<unsigned char>(c) < 0x20) {
       char code[8];
@@ -46,13 +74,9 @@ std::string entry_text(const row& one, std::size_t index) {
   std::string text = "    " + padded(of.name, -10) + padded(number_text(all.median), 8) + " " +
                      padded(one.unit(), -4) + " [" + number_text(all.low) + ".." +
                      number_text(all.high) + "]";
-  if (index > 0) {
-    const spread ratio = advantage_over(one, index);
-    if (ratio.count > 0)
-      text = padded(text, -46) + " lci x " + number_text(ratio.median) + " [" +
-             number_text(ratio.low) + ".." + number_text(ratio.high) + "]" +
-             (ratio.high < 1 && of.name != "raw" ? "  behind" : "");
-  }
+  if (const std::string compared = comparison_text(one, index); !compared.empty())
+    text = padded(text, -46) + " " + compared +
+           (is_behind(one, index) && of.name != "raw" ? "  behind" : "");
   if (of.messages != of.expected)
     text +=
         "  LOST " +
@@ -82,10 +106,11 @@ std::string machine_text(const report& all) {
 }
 
 std::string load_text(const report& all) {
-  // What the kernel itself does, and a run that has just ended, stay below.
+  // What the kernel itself does stays below.
   if (all.here.load < 1) return "";
-  return "other programs were running (load " + number_text(all.here.load) +
-         " before the start): only an idle machine gives numbers that mean something";
+  return "load " + number_text(all.here.load) +
+         " before the start: other programs were running, or one that ended in the minute before, "
+         "as a run of lci_perf; only an idle machine gives numbers that mean something";
 }
 
 std::string stage_text(const stage& one, const report& all) {
@@ -110,7 +135,30 @@ std::string handover_text(const stage& one) {
 }
 
 spread advantage_over(const row& one, std::size_t index) {
+  if (one.what == measure::overlap) return {};
   return advantage(one.entries[0].values, one.entries[index].values, one.less_is_better());
+}
+
+spread points_over(const row& one, std::size_t index) {
+  if (one.what != measure::overlap) return {};
+  return difference(one.entries[0].values, one.entries[index].values);
+}
+
+std::string comparison_text(const row& one, std::size_t index) {
+  if (index == 0) return "";
+  const auto signed_text = [](double value) { return (value > 0 ? "+" : "") + number_text(value); };
+  if (const spread points = points_over(one, index); points.count > 0)
+    return "lci " + signed_text(points.median) + " points [" + signed_text(points.low) + ".." +
+           signed_text(points.high) + "]";
+  const spread ratio = advantage_over(one, index);
+  if (ratio.count == 0) return "";
+  return "lci x " + number_text(ratio.median) + " [" + number_text(ratio.low) + ".." +
+         number_text(ratio.high) + "]";
+}
+
+bool is_behind(const row& one, std::size_t index) {
+  const spread points = points_over(one, index), ratio = advantage_over(one, index);
+  return points.count > 0 ? points.high < 0 : ratio.count > 0 && ratio.high < 1;
 }
 
 std::map<std::string, std::string> absent_from(const stage& one) {
@@ -151,28 +199,49 @@ std::string table_of(const report& all) {
   return text;
 }
 
+namespace {
+
+std::string csv_quoted(const std::string& text) {
+  if (text.empty()) return "";
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return out + "\"";
+}
+
+// Fields of what was not measured or cannot be compared are empty.
+std::string csv_fields(const spread& of) {
+  if (of.count == 0) return ",,,";
+  return "," + plain_number(of.median) + "," + plain_number(of.low) + "," + plain_number(of.high);
+}
+
+std::string csv_line(const stage& one, const row& what, std::size_t index) {
+  const entry& of = what.entries[index];
+  const spread value = spread_of(of.values);
+  // lci against itself is 1 times, where there are ratios at all.
+  const bool is_one = index == 0 && value.count > 0 && what.what != measure::overlap;
+  const spread ratio = is_one ? spread{1, 1, 1, value.count} : advantage_over(what, index);
+  std::string text = one.kind + "," + one.transport + "," + std::to_string(one.processes.pairs) +
+                     "," + name_of(what.what) + "," + name_of(what.op) + "," +
+                     std::to_string(what.size) + "," + of.name + "," + what.unit() +
+                     csv_fields(value) + ",";
+  if (value.count > 0) text += std::to_string(value.count);
+  text += "," + (value.count > 0 ? std::to_string(of.messages) : "") + csv_fields(ratio);
+  for (const double number : {one.r_before_ns, one.r_after_ns}) text += "," + plain_number(number);
+  return text + "," + csv_quoted(of.why_not) + "\n";
+}
+
+}  // namespace
+
 std::string csv_of(const report& all) {
   std::string text =
       "place,transport,pairs,measure,operation,bytes,library,unit,median,low,high,rounds,"
-      "messages,advantage,advantage_low,advantage_high,r_before_ns,r_after_ns\n";
+      "messages,advantage,advantage_low,advantage_high,r_before_ns,r_after_ns,why_not\n";
   for (const stage& one : all.stages) {
     for (const row& what : one.rows) {
-      for (std::size_t i = 0; i < what.entries.size(); ++i) {
-        const entry& of = what.entries[i];
-        const spread value = spread_of(of.values);
-        if (value.count == 0) continue;
-        const spread ratio = i > 0 ? advantage_over(what, i) : spread{1, 1, 1, value.count};
-        text += one.kind + "," + one.transport + "," + std::to_string(one.processes.pairs) + "," +
-                name_of(what.what) + "," + name_of(what.op) + "," + std::to_string(what.size) +
-                "," + of.name + "," + what.unit();
-        for (const double number : {value.median, value.low, value.high})
-          text += "," + plain_number(number);
-        text += "," + std::to_string(value.count) + "," + std::to_string(of.messages);
-        for (const double number :
-             {ratio.median, ratio.low, ratio.high, one.r_before_ns, one.r_after_ns})
-          text += "," + plain_number(number);
-        text += "\n";
-      }
+      for (std::size_t i = 0; i < what.entries.size(); ++i) text += csv_line(one, what, i);
     }
   }
   return text;
@@ -189,6 +258,10 @@ std::string json_entry(const row& what, std::size_t index) {
           ", \"high\": " + plain_number(value.high) +
           ", \"messages\": " + std::to_string(of.messages) +
           ", \"expected\": " + std::to_string(of.expected);
+  if (const spread points = points_over(what, index); index > 0 && points.count > 0)
+    text += ", \"points\": " + plain_number(points.median) +
+            ", \"points_low\": " + plain_number(points.low) +
+            ", \"points_high\": " + plain_number(points.high);
   if (const spread ratio = advantage_over(what, index); index > 0 && ratio.count > 0)
     text += ", \"advantage\": " + plain_number(ratio.median) +
             ", \"advantage_low\": " + plain_number(ratio.low) +

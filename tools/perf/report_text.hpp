@@ -33,8 +33,13 @@ std::string stage_text(const stage& one, const report& all);
 std::string machine_text(const report& all);
 std::string load_text(const report& all);     // that other programs disturb it; empty: they do not
 std::string handover_text(const stage& one);  // R before and after, and what it tells
-// lci against entry `index`: above 1 lci is better.
+// lci against entry `index`: above 1 lci is better. None for overlap, see points_over.
 spread advantage_over(const row& one, std::size_t index);
+// Overlap alone: so many points of a hundred more than entry `index`.
+spread points_over(const row& one, std::size_t index);
+// "lci x 1.50 [1.47..1.52]", "lci +12.0 points [..]", or empty; whether lci is behind for sure.
+std::string comparison_text(const row& one, std::size_t index);
+bool is_behind(const row& one, std::size_t index);
 // Each library that was not measured anywhere in the stage, with the reason, once.
 std::map<std::string, std::string> absent_from(const stage& one);
 

@@ -20,6 +20,9 @@ contender find_lci(const std::string& folder, const std::string& self);
 // What makes lci use a transport, "ofi" or "ofi:tcp", even between processes of one host.
 std::vector<std::string> variables_for(const std::string& transport);
 
+// What the launcher of `name` is told besides, when each seat has a processor of its own or not.
+std::vector<std::string> launcher_words_for(const std::string& name, const std::vector<int>& cpus);
+
 // lci, then those of `known` that are asked for. Throws std::invalid_argument for an unknown name.
 std::vector<contender> choose(const arguments& asked, contender lci, std::vector<contender> known);
 

@@ -35,4 +35,11 @@ spread advantage(const std::vector<double>& ours, const std::vector<double>& the
   return spread_of(std::move(ratios));
 }
 
+spread difference(const std::vector<double>& ours, const std::vector<double>& theirs) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()); ++i)
+    differences.push_back(ours[i] - theirs[i]);
+  return spread_of(std::move(differences));
+}
+
 }  // namespace lci_perf

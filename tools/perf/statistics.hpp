@@ -20,4 +20,8 @@ spread spread_of(std::vector<double> values);
 spread advantage(const std::vector<double>& ours, const std::vector<double>& theirs,
                  bool less_is_better);
 
+// By how much `ours` is above `theirs`, round by round: for shares, whose ratio means nothing where
+// one of them is 0.
+spread difference(const std::vector<double>& ours, const std::vector<double>& theirs);
+
 }  // namespace lci_perf

@@ -41,6 +41,9 @@ TEST(perf_arguments, parse__measures_and_both_spellings_of_values) {
 
 TEST(perf_arguments, parse__nonsense_is_refused_by_name) {
   EXPECT_EQ(refusal({"--frobnicate"}), "unknown option --frobnicate; --help lists all");
+  EXPECT_EQ(refusal({"--threads=yes"}), "--threads takes no value");
+  EXPECT_EQ(refusal({"--op", "am,put,am"}), "--op: \"am\" is there twice");
+  EXPECT_EQ(refusal({"rate", "rate"}), "\"rate\" is there twice");
   EXPECT_EQ(refusal({"--op"}), "--op needs a value");
   EXPECT_EQ(refusal({"--op", "send"}), "--op: \"send\" is none of am get put sendrecv");
   EXPECT_EQ(refusal({"speed"}), "\"speed\" is none of bandwidth latency overlap rate");

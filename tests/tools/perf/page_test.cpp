@@ -74,6 +74,19 @@ TEST(perf_plot, bars_of__one_for_each_measured_rival_and_row) {
   EXPECT_NE(text.find("ucx 2.00"), std::string::npos);
 }
 
+// All bars have one scale; one of 100 times is cut, and says so.
+TEST(perf_plot, bars_of__what_does_not_fit_is_cut) {
+  report all = made_up();
+  EXPECT_EQ(count(bars_of(all.stages[0], all), "class=\"cut\""), 0u);
+  all.stages[0].rows[0].entries[1].values = {10'000, 11'000, 9'000};
+  const std::string text = bars_of(all.stages[0], all);
+  EXPECT_EQ(malformed(text), "");
+  EXPECT_EQ(count(text, "class=\"cut\""), 1u);
+  EXPECT_NE(text.find("ucx 100<"), std::string::npos) << text;
+  EXPECT_NE(text.find("width=\"440.0\""), std::string::npos) << text;  // 8 of 8
+  EXPECT_NE(text.find("width=\"27.5\""), std::string::npos) << text;   // 0.5 of 8
+}
+
 TEST(perf_plot, bars_of__without_a_rival_there_are_none) {
   report all = made_up();
   for (row& what : all.stages[0].rows) what.entries.resize(1);
@@ -88,6 +101,23 @@ TEST(perf_plot, curves_of__one_for_each_library_from_three_sizes_on) {
   EXPECT_EQ(count(text, "<circle"), 8u);
   all.stages[0].rows.resize(3);
   EXPECT_EQ(curves_of(all.stages[0], measure::bandwidth, operation::sendrecv, all), "");
+}
+
+// 4 KiB are measured in ns and 64 KiB in us: the same speed is a straight line in one unit.
+TEST(perf_plot, curves_of__one_unit_for_all_sizes) {
+  report all = made_up();
+  std::vector<row>& rows = all.stages[0].rows;
+  rows.clear();
+  const auto add = [&](std::uint64_t size, double value) {
+    rows.push_back({measure::latency, operation::am, size, {{"lci", {value}, 1, 1, ""}}});
+  };
+  add(4096, 1000);
+  add(16384, 4);
+  add(65536, 16);
+  const std::string text = curves_of(all.stages[0], measure::latency, operation::am, all);
+  EXPECT_NE(text.find("latency, am, by size, us<"), std::string::npos) << text;
+  EXPECT_NE(text.find("4 KiB: 1.00 us"), std::string::npos) << text;
+  EXPECT_NE(text.find("64 KiB: 16.0 us"), std::string::npos) << text;
 }
 
 TEST(perf_plot, plots_of__nothing_measured_is_no_plot) {

@@ -43,6 +43,12 @@ TEST(perf_plan, make_plan__places_that_are_not_there) {
   EXPECT_THROW(plan({"--placement", "0,7"}), std::invalid_argument);
   EXPECT_THROW(plan({"--placement", "0,"}), std::invalid_argument);
   EXPECT_EQ(plan({"--placement", "1,0"})[0].processes.cpus, (std::vector{1, 0}));
+  EXPECT_THROW(plan({"--placement", "1,1"}), std::invalid_argument);
+  EXPECT_THROW(plan({"--placement", "nearby"}), std::invalid_argument);
+  EXPECT_THROW(make_plan(parse({"--placement", "nearby"}), topology("/nowhere", {4}), {4}),
+               std::invalid_argument);
+  EXPECT_EQ(plan({"--placement", "0,1"})[0].note, "");
+  EXPECT_NE(plan({"--placement", "0,1", "--pairs", "2"})[0].note, "");
   const std::vector<stage> alone = make_plan(parse({}), topology("/nowhere", {4}), {4});
   EXPECT_EQ(alone[0].processes.cpus, (std::vector{4, 4}));
 }

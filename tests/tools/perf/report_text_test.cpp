@@ -39,7 +39,7 @@ TEST(perf_report_text, load__other_programs_are_named) {
   report all = made_up();
   EXPECT_EQ(load_text(all), "");
   all.here.load = 2.5;
-  EXPECT_NE(table_of(all).find("other programs were running (load 2.50"), std::string::npos);
+  EXPECT_NE(table_of(all).find("load 2.50 before the start"), std::string::npos);
 }
 
 TEST(perf_report_text, json__is_json_and_has_every_value) {
@@ -59,11 +59,38 @@ TEST(perf_report_text, csv__every_line_has_every_column) {
   };
   std::size_t begin = 0, lines = 0;
   for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    EXPECT_EQ(columns(text.substr(begin, end - begin)), 17) << text.substr(begin, end - begin);
+    EXPECT_EQ(columns(text.substr(begin, end - begin)), 18) << text.substr(begin, end - begin);
     begin = end + 1;
     ++lines;
   }
-  EXPECT_EQ(lines, 1 + 2 * made_up().stages[0].rows.size());
+  EXPECT_EQ(lines, 1 + 3 * made_up().stages[0].rows.size());
+  EXPECT_NE(text.find("nccl,ns,,,,,,,,,55,56,\"no GPU\"\n"), std::string::npos) << text;
+}
+
+// One of the two hides nothing: a ratio would be infinite, and its round would be left out.
+TEST(perf_report_text, overlap__is_compared_in_points) {
+  report all = made_up();
+  row& what = all.stages[0].rows[0];
+  what.what = measure::overlap;
+  what.entries[0].values = {50, 60, 70};
+  what.entries[1].values = {0, 0, 0};
+  EXPECT_NE(table_of(all).find("lci +60.0 points [+55.0..+65.0]\n"), std::string::npos)
+      << table_of(all);
+  EXPECT_NE(csv_of(all).find("ucx,%,0,0,0,3,300,,,,55,56,\n"), std::string::npos) << csv_of(all);
+  EXPECT_NE(csv_of(all).find("lci,%,60,55,65,3,300,,,,55,56,\n"), std::string::npos);
+  const nlohmann::json parsed = nlohmann::json::parse(json_of(all));
+  const nlohmann::json& rival = parsed["stages"][0]["rows"][0]["results"][1];
+  EXPECT_DOUBLE_EQ(rival["points"].get<double>(), 60);
+  EXPECT_FALSE(rival.contains("advantage"));
+  std::swap(what.entries[0].values, what.entries[1].values);
+  EXPECT_NE(table_of(all).find("lci -60.0 points [-65.0..-55.0]  behind"), std::string::npos);
+}
+
+TEST(perf_report_text, json__what_is_no_utf8_does_not_break_it) {
+  report all = made_up();
+  all.versions["ucx"] = "caf\xe9 \xc3\xa9 \xed\xa0\x80 \xf0\x9f";
+  const nlohmann::json parsed = nlohmann::json::parse(json_of(all));
+  EXPECT_EQ(parsed["versions"]["ucx"], "caf? \xc3\xa9 ??? ??");
 }
 
 TEST(perf_report_text, number_text__three_digits_that_count) {

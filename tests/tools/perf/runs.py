@@ -4,6 +4,7 @@ runs.py PROGRAM operations|others|gpu. Nothing here depends on how long anything
 """
 
 import json
+import os
 import subprocess
 import sys
 
@@ -67,8 +68,22 @@ def every_rival():
     return said
 
 
+def nothing_stays_of_libfabric():
+    """Its endpoints are files named by the process, which are gone when they were closed."""
+    def files():
+        # Other programs of this machine may have such files too: those of processes that live are not ours.
+        return {name for name in os.listdir("/dev/shm") if ":" in name and not os.path.exists(f"/proc/{name.split(':')[0]}")}
+
+    before = files()
+    for how in ([], ["--threads", "--pairs", 2]):
+        measured("latency", "--op", "sendrecv", "--against", "libfabric", *how)
+    left = files() - before
+    demand(not left, f"nothing new in /dev/shm: {left}")
+
+
 def refused():
-    for words, text in (["--op", "send"], "none of"), (["--sizes", "1"], "no size"), (["--placement", "9999,0"], "9999"):
+    for words, text in ((["--op", "send"], "none of"), (["--sizes", "1"], "no size"), (["--placement", "9999,0"], "9999"),
+                        (["--json", "/nowhere/a.json"], "cannot write /nowhere/a.json")):
         demand(text in run(*words, status=2).stderr, f"{words} says {text}")
     demand("usage: lci_perf" in run("--help").stdout, "the usage")
     done = subprocess.run([PROGRAM, "latency", "--memory", "gpu", "--messages", "8", "--against", "none"],
@@ -86,7 +101,7 @@ def gpu_memory():
     demand(all("why_not" in one for row in rows for one in row["results"][1:]), "the others say why not")
 
 
-PARTS = {"operations": (every_operation_and_measure, refused), "others": (pairs_of_processes_and_threads, every_rival),
+PARTS = {"operations": (every_operation_and_measure, refused), "others": (pairs_of_processes_and_threads, every_rival, nothing_stays_of_libfabric),
          "gpu": (gpu_memory,)}
 for part in PARTS[sys.argv[2]]:
     part()
