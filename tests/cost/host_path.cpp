@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,6 @@ struct rank_t {
   // One of each size.
   void exchange(section_id what) {
     int expected = static_cast<int>(lci::counter_get(told));
-    const int to_arrive = arrived + 3;
     for (const std::size_t size : SIZES) {
       if (what == SEND && me == last)
         expected += post([&] { return lci::post_recv(0, target.data(), size, 1, told); });
@@ -87,10 +87,13 @@ struct rank_t {
         expected += post([&] { return lci::post_get(last, here.data(), size, told, 0, there); });
       wait_told(expected);
     }
+    // Some may have arrived already, in the barrier before.
+    if (what == AM) to_arrive += static_cast<int>(std::size(SIZES));
     while (what == AM && me == last && arrived < to_arrive) lci::progress();
   }
 
   int me = -1, last = 0;
+  int to_arrive = 0;  // active messages, in all
   std::vector<char> here, target;
   lci::comp_t handler, told;
   lci::rcomp_t rcomp = 0;
