@@ -5,13 +5,12 @@
 #include "tests/interleavings/checker.hpp"
 // The checker's words first.
 #include "lci/base/biased_lock.cpp"
-#include "tests/interleavings/owned_alone.hpp"
+#include "tests/interleavings/thread_records.hpp"
 
 namespace lci::test {
 namespace {
 
 constexpr unsigned THREADS = 3;
-base::detail::thread_record* records = nullptr;
 
 // Each thread tries `turns` times. streak: of the lock.
 template <unsigned turns, unsigned streak>
@@ -61,11 +60,7 @@ TEST(biased_lock_interleavings, some_turns_each_in_random_orders) {
 
 #ifdef LCI_CHECK_LOCKED_FORM
 // In the plain form the barrier of whoever takes the lock away stands for some of these.
-class without_edge : public testing::TestWithParam<weakening> {
- protected:
-  void SetUp() override { weakened = &GetParam(); }
-  void TearDown() override { weakened = nullptr; }
-};
+class without_edge : public with_weakening {};
 INSTANTIATE_TEST_SUITE_P(
     edges, without_edge,
     testing::Values(
@@ -84,11 +79,4 @@ TEST_P(without_edge, is_found) {
 #endif
 
 }  // namespace
-
-void resume_thread() noexcept {
-  if (records == nullptr) return;
-  base::detail::thread_id_tls = rl::thread_index();
-  base::detail::thread_record_tls = &records[rl::thread_index()];
-}
-
 }  // namespace lci::test

@@ -65,6 +65,12 @@ struct weakening {
   std::memory_order order;
 };
 inline const weakening* weakened = nullptr;
+// A test with one edge less.
+class with_weakening : public testing::TestWithParam<weakening> {
+ protected:
+  void SetUp() override { weakened = &GetParam(); }
+  void TearDown() override { weakened = nullptr; }
+};
 
 // Where the sources use an atomic, as a default argument. std::source_location is not there with
 // clang 14.

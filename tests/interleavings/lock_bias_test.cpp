@@ -6,13 +6,12 @@
 #include "tests/interleavings/checker.hpp"
 // The checker's words first.
 #include "lci/base/lock_bias.cpp"
-#include "tests/interleavings/owned_alone.hpp"
+#include "tests/interleavings/thread_records.hpp"
 
 namespace lci::test {
 namespace {
 
 constexpr unsigned THREADS = 3;
-base::detail::thread_record* records = nullptr;
 
 // Each thread is inside `turns` times; the middle one for longer.
 template <unsigned turns, unsigned moves>
@@ -77,11 +76,7 @@ TEST(lock_bias_interleavings, some_turns_each_in_random_orders) {
 
 #ifdef LCI_CHECK_LOCKED_FORM
 // In the plain form the barrier of whoever moves the bias stands for some of these.
-class without_edge : public testing::TestWithParam<weakening> {
- protected:
-  void SetUp() override { weakened = &GetParam(); }
-  void TearDown() override { weakened = nullptr; }
-};
+class without_edge : public with_weakening {};
 INSTANTIATE_TEST_SUITE_P(edges, without_edge,
                          testing::Values(weakening{"is_over", std::memory_order_acquire},
                                          weakening{"move", std::memory_order_release},
@@ -95,11 +90,4 @@ TEST_P(without_edge, is_found) {
 #endif
 
 }  // namespace
-
-void resume_thread() noexcept {
-  if (records == nullptr) return;
-  base::detail::thread_id_tls = rl::thread_index();
-  base::detail::thread_record_tls = &records[rl::thread_index()];
-}
-
 }  // namespace lci::test

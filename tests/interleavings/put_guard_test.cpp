@@ -87,11 +87,7 @@ TEST(put_guard_interleavings, two_puts_and_messages_in_random_orders) {
   EXPECT_EQ(v.result, rl::test_result_success) << v.text;
 }
 
-class put_guard_without_edge : public testing::TestWithParam<weakening> {
- protected:
-  void SetUp() override { weakened = &GetParam(); }
-  void TearDown() override { weakened = nullptr; }
-};
+class put_guard_without_edge : public with_weakening {};
 const weakening EDGES[] = {
     // lane.tail, as it was: the number of a message was there before the message.
     {"published", std::memory_order_acquire},
