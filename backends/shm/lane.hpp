@@ -78,9 +78,9 @@ struct rx_lane {
   }
   // Gives a slot back, but late: at the next poll that finds nothing, or when MOST_OWED are. The
   // store has to wait until the line has come over from the producer; stores leave a core in order,
-  // and a locked instruction waits for all before it, which is one in many completion objects. So a
-  // store with each message costs each of them a hand-over, and a run of stores at once little more
-  // than one. See docs/decisions/0006-late-hand-back.md.
+  // so handed back at once it would hold up the next one, which may be the answer to this message,
+  // and a locked instruction, which many completion objects have, waits for all stores before it.
+  // See docs/decisions/0006-late-hand-back.md.
   static constexpr std::uint32_t MOST_OWED = 16;
   void hand_back(std::uint32_t position) noexcept {
     if (owed == MOST_OWED) [[unlikely]]
