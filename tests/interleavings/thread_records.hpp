@@ -9,7 +9,7 @@ namespace lci::test {
 // Of the test that runs; it sets them before its threads begin, and takes them away at the end.
 inline base::detail::thread_record* records = nullptr;
 
-void resume_thread() noexcept {
+inline void resume_thread() noexcept {
   if (records == nullptr) return;
   base::detail::thread_id_tls = rl::thread_index();
   base::detail::thread_record_tls = &records[rl::thread_index()];
