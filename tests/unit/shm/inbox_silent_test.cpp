@@ -72,8 +72,11 @@ TEST(silent_lane, peer_ends__its_last_message_comes_first) {
   c.peer(3).close();
   c.wait([&] { return c.me().seen.gone.size() == 2; });
   ASSERT_EQ(c.me().seen.messages.size(), 1u);
-  for (const auto& gone : c.me().seen.gone)
-    if (gone.rank == 7) EXPECT_EQ(gone.messages_before, 1u);
+  for (const auto& gone : c.me().seen.gone) {
+    if (gone.rank == 7) {
+      EXPECT_EQ(gone.messages_before, 1u);
+    }
+  }
   c.peer(12).say(0, "x");
   c.wait([&] { return c.me().seen.messages.size() == 2; });
 }
