@@ -13,6 +13,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/transport.hpp"
+#include "tests/support/move_until.hpp"
 #include "tests/support/sanitized.hpp"
 
 namespace transport_test {
@@ -20,14 +21,13 @@ namespace transport_test {
 // Makes both move until is_over(); false: it never is, although nothing happens any more.
 template <class Fn>
 bool run(std::vector<lci::transport*> all, Fn&& is_over) {
-  for (int idle = 0; idle < 20000;) {
-    if (is_over()) return true;
-    bool did = false;
-    for (lci::transport* one : all) did |= one->process();
-    idle = did ? 0 : idle + 1;
-    if (!did && idle > 100) usleep(100);
-  }
-  return is_over();
+  return lci::test::move_until(
+      [&] {
+        bool did = false;
+        for (lci::transport* one : all) did |= one->process();
+        return did;
+      },
+      is_over);
 }
 
 // The same tests over each provider: LCI_TEST_PROVIDER.

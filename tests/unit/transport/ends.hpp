@@ -12,6 +12,7 @@
 #include "lci/errors.hpp"
 #include "lci/transport/hub.hpp"
 #include "tests/support/leak_guard.hpp"
+#include "tests/support/move_until.hpp"
 
 namespace lci::transports::test {
 
@@ -21,14 +22,13 @@ using pair_ptr = std::shared_ptr<pair>;
 // more.
 template <class Fn>
 bool run(const std::vector<hub*>& hubs, Fn&& is_over) {
-  for (int idle = 0; idle < 30000;) {
-    if (is_over()) return true;
-    bool did = false;
-    for (hub* one : hubs) did |= one->progress();
-    idle = did ? 0 : idle + 1;
-    if (!did) usleep(100);
-  }
-  return false;
+  return lci::test::move_until(
+      [&] {
+        bool did = false;
+        for (hub* one : hubs) did |= one->progress();
+        return did;
+      },
+      is_over);
 }
 
 // Skips where there is no libsodium; nothing may be left behind.
@@ -76,21 +76,22 @@ inline void put_a_word(const pair_ptr& from, const pair_ptr& to) {
   const rmr_t name = get_rmr(region);
   comp_t done = alloc_sync_x().runtime(from->runtime())();
   status_t status;
-  for (int i = 0; i < 1'000'000; ++i) {
+  const auto move = [&] {
+    make_progress(from);
+    make_progress(to);
+    return false;
+  };
+  EXPECT_TRUE(lci::test::move_until(move, [&] {
     status = post_put_x(1 - from->me(), &word, sizeof word, done, 0, name)
                  .runtime(from->runtime())
                  .device(from->device())();
-    if (!status.is_retry()) break;
-    make_progress(from);
-    make_progress(to);
-  }
+    return !status.is_retry();
+  }));
   bool is_done = status.is_done();
-  for (int i = 0; i < 1'000'000 && !(is_done && landed == word); ++i) {
+  EXPECT_TRUE(lci::test::move_until(move, [&] {
     is_done = is_done || sync_test(done, nullptr);
-    make_progress(from);
-    make_progress(to);
-  }
-  EXPECT_TRUE(is_done);
+    return is_done && landed == word;
+  }));
   EXPECT_EQ(landed, word);
   free_comp(&done);
   deregister_memory(&region);

@@ -124,9 +124,12 @@ TEST_F(pair_test, close__posts_to_a_peer_that_has_left_end) {
     e.at_root->close();
     ASSERT_TRUE(e.run_until([&] { return e.at_joiner->now() == pair::state::closed; }));
     const runtime_impl_t& runtime = *e.at_joiner->runtime().p_impl;
-    for (int i = 0; i < 1'000'000 && !runtime.core.peers.has_ended(0); ++i)
+    const auto move = [&] {
       test::make_progress(e.at_joiner);
-    EXPECT_TRUE(runtime.core.peers.has_ended(0)) << have_met;
+      return false;
+    };
+    EXPECT_TRUE(lci::test::move_until(move, [&] { return runtime.core.peers.has_ended(0); }))
+        << have_met;
     std::uint64_t word = 0;
     comp_t done = alloc_sync_x().runtime(e.at_joiner->runtime())();
     EXPECT_THROW(post_put_x(0, &word, sizeof word, done, 0, rmr_t())
@@ -283,7 +286,7 @@ TEST_F(pair_test, settle__impostor_gets_no_connection_that_was_meant_for_another
     impostor.settle("");
     const bool is_taken = wanted.id() < caller.id();
     (is_taken ? has_been_taken : has_been_turned_away) = true;
-    for (int i = 0; i < 1000 && (one->now() == pair::state::closed) != is_taken; ++i) {
+    for (int i = 0; i < 1000 || (is_taken && one->now() != pair::state::closed); ++i) {
       caller.progress();
       usleep(100);
     }
