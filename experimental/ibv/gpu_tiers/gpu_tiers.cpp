@@ -8,6 +8,17 @@
 #include "lci/errors.hpp"
 
 namespace lci::ibv {
+namespace {
+
+mlx5_card card_of(const chosen_port& port, ibv_pd* pd) {
+  const mlx5& lib = find_mlx5();
+  if (!lib.why_not.empty()) throw backend_error("ibv: " + lib.why_not);
+  if (const std::string why = why_not_mlx5(lib, port); !why.empty())
+    throw backend_error("ibv: " + why);
+  return {lib, port, pd};
+}
+
+}  // namespace
 
 std::vector<net::tier_report> gpu_tiers::probe(const net::fabric_config& config) {
   std::string why_not;
@@ -23,9 +34,7 @@ std::unique_ptr<tier_queue> gpu_tiers::open(const chosen_port& card, ibv_pd* pd,
     throw backend_error("ibv: a queue for kernels of " + std::to_string(options.blocks) +
                         " blocks: a power of two is needed, up to " +
                         std::to_string(wqe::MAX_RING_BLOCKS));
-  const mlx5& lib = find_mlx5();
-  if (!lib.why_not.empty()) throw backend_error("ibv: " + lib.why_not);
-  const mlx5_card on{lib, card, pd};
+  const mlx5_card on = card_of(card, pd);
   switch (options.tier) {
     case net::gpu_tier::gpu_direct:
     case net::gpu_tier::cpu_rings:
@@ -39,9 +48,7 @@ std::unique_ptr<tier_queue> gpu_tiers::open(const chosen_port& card, ibv_pd* pd,
 }
 
 std::unique_ptr<tier_queue> gpu_tiers::open_target(const chosen_port& card, ibv_pd* pd) {
-  const mlx5& lib = find_mlx5();
-  if (!lib.why_not.empty()) throw backend_error("ibv: " + lib.why_not);
-  return std::make_unique<target_queue>(mlx5_card{lib, card, pd});
+  return std::make_unique<target_queue>(card_of(card, pd));
 }
 
 }  // namespace lci::ibv

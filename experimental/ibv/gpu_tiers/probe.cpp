@@ -97,8 +97,7 @@ std::string prober::find_device() {
 
 std::string prober::open_port() {
   port_.emplace(std::move(open_ports(settings_of(config_)).front()));
-  if (!lib_.is_supported(port_->context->device))
-    return "the port that is used, " + port_->name + ", is not of an mlx5 card (device_name)";
+  if (std::string why = why_not_mlx5(lib_, *port_); !why.empty()) return why;
   pd_.reset(library().alloc_pd(port_->context.get()));
   if (!pd_) throw_error("ibv_alloc_pd", port_->name, errno);
   return "";

@@ -38,6 +38,13 @@ host_pages::host_pages(std::size_t size) : size_(whole_pages(size)) {
 
 host_pages::~host_pages() { munmap(base_, size_); }
 
+std::string why_not_mlx5(const mlx5& lib, const chosen_port& port) {
+  std::string why = why_missing(lib.is_supported, "mlx5dv_is_supported");
+  if (why.empty() && !lib.is_supported(port.context->device))
+    why = "the port that is used, " + port.name + ", is not of an mlx5 card (device_name)";
+  return why;
+}
+
 qp_handle make_mlx5_pair(const mlx5_card& on, pair_settings& wanted) {
   ibv_qp_init_attr_ex attr{};
   attr.qp_type = IBV_QPT_RC;

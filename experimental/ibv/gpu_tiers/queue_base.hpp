@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,9 @@ struct mlx5_card {
   const chosen_port& port;
   ibv_pd* pd;
 };
+
+// Nothing, if the port is one of that maker's cards.
+std::string why_not_mlx5(const mlx5& lib, const chosen_port& port);
 
 // What a queue of the card is made with.
 struct pair_settings {

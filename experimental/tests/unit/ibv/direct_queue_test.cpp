@@ -331,6 +331,8 @@ TEST_F(direct_queue_test, refused__each_call_and_each_shape_with_its_name) {
   maker().reset(config);
   EXPECT_NE(refusal(gpu_tier::gpu_direct).find(wqe::text_of(wqe::status::too_few_completions)),
             std::string::npos);
+  maker().reset({.is_mlx5 = false});
+  EXPECT_NE(refusal(gpu_tier::gpu_direct).find("is not of an mlx5 card"), std::string::npos);
   maker().reset();
   for (const std::uint32_t blocks : {0u, 1u, 48u, 65536u})
     EXPECT_NE(refusal(gpu_tier::gpu_direct, blocks).find("a power of two"), std::string::npos);
