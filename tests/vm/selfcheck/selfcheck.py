@@ -26,7 +26,7 @@ LIKE_CTEST = """
 import ctypes, subprocess, sys
 ctypes.CDLL(None).prctl(15, b"ctest")  # PR_SET_NAME
 for word in sys.argv[2:]:
-    done = subprocess.run([sys.argv[1], "run", "--keep", "--timeout", "100", "--", "sh", "-c", word])
+    done = subprocess.run([sys.argv[1], "run", "--keep", "--timeout", "600", "--", "sh", "-c", word])
     print("status", done.returncode, flush=True)
 """
 VM = [sys.executable, str(HERE.parent / "vm.py")]
@@ -34,7 +34,7 @@ PROBE = []
 
 
 def vm(*words, **options):
-    return subprocess.run([*VM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=200,
+    return subprocess.run([*VM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, timeout=900,
                           **options)
 
 
@@ -53,7 +53,7 @@ def is_qemu(pid):
         return False
 
 
-def wait_until(question, seconds=20):
+def wait_until(question, seconds=300):
     until = time.monotonic() + seconds
     while not question():
         if time.monotonic() > until:
@@ -65,7 +65,7 @@ def wait_until(question, seconds=20):
 class Machines(unittest.TestCase):
     def test_one_machine(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = vm("run", "--devices", "2", "--timeout", "100", "--out", folder + "/out", "--writable", folder, "--", str(HERE / "one_machine.sh"), *PROBE,
+            done = vm("run", "--devices", "2", "--timeout", "600", "--out", folder + "/out", "--writable", folder, "--", str(HERE / "one_machine.sh"), *PROBE,
                       env=dict(os.environ, LCI_VM_SELFCHECK="two words", VM_NOT_PASSED_ON="1"))
             self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
             self.assertIn("on stderr\nto a device\nno end of line", done.stdout)
@@ -74,7 +74,7 @@ class Machines(unittest.TestCase):
         self.assertFalse(Path("vm_selfcheck_scratch").exists())
 
     def test_two_machines(self):
-        done = vm("pair", "--loss", "30%", "--timeout", "100", "--", sys.executable, str(HERE / "two_machines.py"))
+        done = vm("pair", "--loss", "30%", "--timeout", "600", "--", sys.executable, str(HERE / "two_machines.py"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("[1] check_kill passed", done.stdout)
 
@@ -102,7 +102,7 @@ class Machines(unittest.TestCase):
     def test_a_machine_that_ends_by_itself(self):
         with subprocess.Popen([*VM, "run", "--", "sleep", "100"], stderr=subprocess.PIPE, text=True) as process:
             os.kill(self.qemu_of(process), signal.SIGKILL)
-            self.assertEqual(process.wait(timeout=20), 123)
+            self.assertEqual(process.wait(timeout=300), 123)
             self.assertIn("ended without a status", process.stderr.read())
 
     def test_machines_are_kept(self):
@@ -111,7 +111,7 @@ class Machines(unittest.TestCase):
             words = (f"{boot_id}; sleep 1000 & touch /dev/shm/left $OUT_DIR/left",
                      f"{boot_id}; ls -A /dev/shm $OUT_DIR | grep left; pgrep sleep; exit 3", boot_id)
             done = subprocess.run([sys.executable, "-c", LIKE_CTEST, VM[1], *words], stdout=subprocess.PIPE, text=True,
-                                  stderr=subprocess.PIPE, env=dict(os.environ, TMPDIR=folder), check=False, timeout=200)
+                                  stderr=subprocess.PIPE, env=dict(os.environ, TMPDIR=folder), check=False, timeout=900)
             said = done.stdout.splitlines()
             self.assertEqual(said[1::2], ["status 0", "status 3", "status 0"], done.stdout + done.stderr)
             self.assertEqual(said[0], said[2], "the second command ran in another machine")
@@ -139,8 +139,8 @@ class Machines(unittest.TestCase):
                     self.assertTrue(wait_until(lambda p=process: sum(map(is_qemu, children(p.pid))) == 2))
                     machines = children(process.pid)
                     process.send_signal(number)
-                    self.assertEqual(process.wait(timeout=20), status)
-                self.assertTrue(wait_until(lambda m=machines: not any(map(is_qemu, m)), 5), "a machine is left")
+                    self.assertEqual(process.wait(timeout=300), status)
+                self.assertTrue(wait_until(lambda m=machines: not any(map(is_qemu, m))), "a machine is left")
                 if number != signal.SIGKILL:  # nobody can tidy up after that
                     self.assertEqual(os.listdir(folder), [])
 
@@ -153,7 +153,7 @@ class Refusals(unittest.TestCase):
             environment = dict(os.environ, PATH=path, LCI_VM_CACHE=folder + "/cache", LCI_VM_KERNEL=folder)
             start = time.monotonic()
             with_option = vm(*words, "--if-possible", *(["--", "true"] if words[0] == "run" else []), env=environment)
-            self.assertLess(time.monotonic() - start, 15)  # a second; but not on every day
+            self.assertLess(time.monotonic() - start, 100)  # a second, on a machine with nothing else to do
         self.assertEqual(with_option.returncode, 77, with_option.stderr)
         self.assertEqual(with_option.stdout.count("\n"), 1)
         self.assertEqual(with_option.stderr, "")
