@@ -200,24 +200,18 @@ struct sendrecv_port : port {
 // A put tells nobody that it has arrived: the target looks at the last bytes of the last put before
 // an answer, as UCX's own benchmark does it. Those are a number, which grows from one answer to the
 // next, so that nothing that was there before is taken for it. That put has a source of its own:
-// those before it may still be read. So each waits until it is known whether it is the last.
+// those before it may still be read.
 struct put_port : port {
   using port::port;
-  void start(char* data, std::size_t size) {
-    if (held_size_ > 0) post(held_);
-    if (sends_.size() >= MOST_IN_WINDOW) port::finish();
-    held_ = data;
-    held_size_ = size;
-  }
-  void finish() {
-    if (held_size_ > 0) {
+  void start(char* data, std::size_t size, bool is_last) {
+    if (sends_.size() >= MOST_IN_WINDOW) finish();
+    if (is_last) {
       if (is_behind_others_) check(ucp_worker_fence(e_.worker()), "ucp_worker_fence");
-      write_number(e_.last.data() + held_size_ - NUMBER_BYTES, ++e_.answers_sent);
-      post(e_.last.data());
+      write_number(e_.last.data() + size - NUMBER_BYTES, ++e_.answers_sent);
+      data = e_.last.data();
     }
-    held_size_ = 0;
-    is_behind_others_ = false;
-    port::finish();
+    keep(ucp_put_nbx(e_.peer, data, size, e_.there, e_.key, &none_));
+    is_behind_others_ = !is_last;
   }
   void expect(char* data, std::size_t size) { number_ = data + size - NUMBER_BYTES; }
   void wait() {
@@ -225,7 +219,7 @@ struct put_port : port {
     write_number(expected, ++e_.answers_expected);
     while (!is_there(expected)) e_.progress();
   }
-  void send(char* data, std::size_t size) { start(data, size), finish(); }
+  void send(char* data, std::size_t size) { start(data, size, true), finish(); }
   void recv(char* data, std::size_t size) { expect(data, size), wait(); }
 
  private:
@@ -243,13 +237,7 @@ struct put_port : port {
     }
     return true;
   }
-  void post(char* data) {
-    keep(ucp_put_nbx(e_.peer, data, held_size_, e_.there, e_.key, &none_));
-    is_behind_others_ = true;
-  }
 
-  char* held_ = nullptr;
-  std::size_t held_size_ = 0;      // 0: none is held
   bool is_behind_others_ = false;  // of the same answer
   char* number_ = nullptr;
 };

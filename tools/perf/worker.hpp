@@ -6,6 +6,9 @@
 //
 // A port is one end of a pair, for one operation of one library. It has
 //   start(data, size)   begins to send; finish() returns when all that began may be overwritten
+//   start(data, size, is_last)   the same where a put tells nobody of itself: the last one before
+//   an
+//                       answer has to
 //   expect(data, size)  receives that a sender may use; wait() returns when all expected are there
 //   send, recv          the same for one message, the shortest way that the library has
 //   progress()          lets the other end go on
@@ -88,6 +91,14 @@ class seat {
   std::uint64_t meetings_ = 0;
 };
 
+template <class Port>
+void start(Port& port, char* data, std::size_t size, bool is_last) {
+  if constexpr (requires { port.start(data, size, is_last); })
+    port.start(data, size, is_last);
+  else
+    port.start(data, size);
+}
+
 // Messages there and back: half the time of a round trip is the way of one.
 template <class Port>
 void round_trips(seat& s, Port& port, char* out, char* in, const order& o) {
@@ -108,7 +119,7 @@ template <class Port>
 void windows(seat& s, Port& port, char* out, char* in, const order& o) {
   for (std::uint64_t done = 0; done < o.count; done += o.window) {
     if (s.is_first()) {
-      for (std::uint32_t i = 0; i < o.window; ++i) port.start(out, o.size);
+      for (std::uint32_t i = 1; i <= o.window; ++i) start(port, out, o.size, i == o.window);
       port.finish();
       port.recv(in, 8);
     } else {
@@ -125,7 +136,7 @@ template <class Port>
 void reads(seat& s, Port& port, char* in, const order& o) {
   if (s.is_first()) {
     for (std::uint64_t done = 0; done < o.count; done += o.window) {
-      for (std::uint32_t i = 0; i < o.window; ++i) port.start(in, o.size);
+      for (std::uint32_t i = 0; i < o.window; ++i) start(port, in, o.size, true);
       port.finish();
       s.count(o.window);
     }
@@ -141,7 +152,7 @@ void overlapped(seat& s, Port& port, char* out, char* in, const order& o) {
     const std::uint64_t begin = now_ns();
     for (std::uint64_t i = 0; i < o.count; ++i) {
       if (s.is_first()) {
-        port.start(out, o.size);
+        start(port, out, o.size, true);
         const std::uint64_t until = now_ns() + alone;
         while (computes && now_ns() < until) continue;
         port.finish();
