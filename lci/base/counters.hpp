@@ -18,24 +18,28 @@ class thread_counter {
  public:
   void add(std::int64_t n) noexcept { add(n, thread_id()); }
   // id: of the calling thread, for who has asked for it already.
-  void add(std::int64_t n, std::uint32_t id) noexcept {
-    std::atomic<std::int64_t>& mine = lines_[id].value;
-    // edge counter.sum: what was done before this add is visible to a reader whose acquire load in
-    // sum() sees it.
-    if (id == OVERFLOW_THREAD) [[unlikely]] {
-      mine.fetch_add(n, std::memory_order_release);
-    } else {
-      mine.store(mine.load(std::memory_order_relaxed) + n, std::memory_order_release);
-    }
-  }
+  void add(std::int64_t n, std::uint32_t id) noexcept { add_up(n, id); }
+  // Adds 1 and answers what the calling thread has added in all; beyond the limit of threads, what
+  // those have.
+  std::int64_t count_up() noexcept { return add_up(1, thread_id()); }
   std::int64_t sum() const noexcept {
     std::int64_t total = 0;
-    // edge counter.sum: partner is add().
+    // edge counter.sum: partner is add_up().
     for (const line& l : lines_) total += l.value.load(std::memory_order_acquire);
     return total;
   }
 
  private:
+  std::int64_t add_up(std::int64_t n, std::uint32_t id) noexcept {
+    std::atomic<std::int64_t>& mine = lines_[id].value;
+    // edge counter.sum: what was done before this add is visible to a reader whose acquire load in
+    // sum() sees it.
+    if (id == OVERFLOW_THREAD) [[unlikely]]
+      return mine.fetch_add(n, std::memory_order_release) + n;
+    const std::int64_t total = mine.load(std::memory_order_relaxed) + n;
+    mine.store(total, std::memory_order_release);
+    return total;
+  }
   struct alignas(CACHE_LINE) line {
     std::atomic<std::int64_t> value{0};
   };

@@ -189,16 +189,30 @@ void progress_engine::refuse(int rank, errorcode_t why) noexcept {
   const auto reason =
       static_cast<std::size_t>(why) - static_cast<std::size_t>(errorcode_t::retry_min);
   if (reason >= REASONS) return;
+  // Threads that find a device full are refused all the time. Each counts for itself, and says so
+  // after the first time and then after every BATCH.
+  constexpr std::uint32_t BATCH = 64;
+  struct own_count {
+    const progress_engine* by = nullptr;
+    std::size_t reason = 0;
+    std::uint32_t times = 0, due = 1;
+  };
+  thread_local constinit own_count mine;
+  if (mine.by != this || mine.reason != reason) mine = {this, reason, 0, 1};
+  if (++mine.times < mine.due) return;
   refusal_count& of = refusals_[reason];
   // statistics only
-  of.times.store(of.times.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  of.times.store(of.times.load(std::memory_order_relaxed) + mine.times, std::memory_order_relaxed);
   of.rank.store(rank, std::memory_order_relaxed);
+  mine.times = 0;
+  mine.due = BATCH;
 }
 
 void progress_engine::report(base::report::sheet& to) noexcept {
   using base::report::kind;
   using base::report::record;
-  if (record* const r = to.add(kind::progress)) r->number = rounds_.load(std::memory_order_relaxed);
+  if (record* const r = to.add(kind::progress))
+    r->number = static_cast<std::uint64_t>(rounds_.sum());
   if (record* const r = to.add(kind::packets)) {
     r->number = pool.outstanding();
     r->size = pool.limit();

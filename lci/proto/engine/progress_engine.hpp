@@ -63,7 +63,9 @@ class progress_engine final : public member, private peer_watch::listener {
   // What progress() answers after a round.
   errorcode_t answer(std::size_t work) noexcept {
     if (work != 0) [[likely]] {
-      idle_.store(0, std::memory_order_relaxed);
+      // Only where rest() counts: other threads read what is beside it in each round.
+      if (idle_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        idle_.store(0, std::memory_order_relaxed);
       return errorcode_t::done;
     }
     return rest();
@@ -86,7 +88,8 @@ class progress_engine final : public member, private peer_watch::listener {
   void say(int rank, wire::kind what, const Body& body) noexcept {
     if (!shared.peers.has_ended(rank)) control.send_control(rank, what, body);
   }
-  // A post is about to answer retry. Statistics: threads that count at once may lose some.
+  // A post is about to answer retry. Statistics: threads that count at once may lose some, and up
+  // to 63 of each thread come later.
   LCI_COLD void refuse(int rank, errorcode_t why) noexcept;
   // Something waits for a later round of progress (or waits no more, -1).
   void expect_leftovers(int change) noexcept {
@@ -153,23 +156,22 @@ class progress_engine final : public member, private peer_watch::listener {
     bool any() const noexcept { return first.load(std::memory_order_relaxed) != nullptr; }
   };
   transfer* take(transfer_list& from) noexcept;
-  transfer_list finished_, parked_;       // changed under lists_lock_
-  std::atomic<std::uint32_t> rounds_{0};  // of progress, roughly
-  std::atomic<std::uint32_t> idle_{0};    // empty rounds in a row
-  // By reason, from errorcode_t::retry_min on; and whom the last of these was for.
+  transfer_list finished_, parked_;     // changed under lists_lock_
+  std::atomic<std::uint32_t> idle_{0};  // empty rounds in a row
+  // By reason, from errorcode_t::retry_min on; and whom the last of these was for. On a line that
+  // rounds do not read.
   static constexpr std::size_t REASONS = 8;
   struct refusal_count {
     std::atomic<std::uint64_t> times{0};
     std::atomic<int> rank{-1};
   };
-  std::array<refusal_count, REASONS> refusals_;
+  alignas(base::CACHE_LINE) std::array<refusal_count, REASONS> refusals_;
+  base::thread_counter rounds_;  // of progress
 };
 
-// Now and then, busy or not. Counts that threads lose do not matter.
+// Now and then, busy or not.
 inline void progress_engine::look_out() noexcept {
-  const std::uint32_t round = rounds_.load(std::memory_order_relaxed) + 1;
-  rounds_.store(round, std::memory_order_relaxed);
-  if (round % LOOK_EVERY == 0 && shared.failures != nullptr) [[unlikely]]
+  if (rounds_.count_up() % LOOK_EVERY == 0 && shared.failures != nullptr) [[unlikely]]
     shared.failures->look();
 }
 

@@ -156,5 +156,22 @@ TEST_F(who_waits, report__operations_and_rounds_of_a_device) {
   EXPECT_GT(of(kind::progress).at(0).number, before);
 }
 
+// A thread adds its count after the first one, and then now and then.
+TEST_F(who_waits, report__refusals_by_reason) {
+  auto& engine = w_[0].queues->engine();
+  engine.refuse(2, errorcode_t::retry_nopacket);
+  engine.refuse(1, errorcode_t::retry_nomem);
+  report(0);
+  ASSERT_EQ(of(kind::refusals).size(), 2u);
+  for (const record& r : of(kind::refusals)) EXPECT_EQ(r.number, 1u);
+  for (int i = 0; i < 1000; ++i) engine.refuse(2, errorcode_t::retry_nopacket);
+  report(0);
+  std::uint64_t number = 0;
+  for (const record& r : of(kind::refusals))
+    if (r.how == static_cast<std::uint8_t>(errorcode_t::retry_nopacket)) number = r.number;
+  EXPECT_GT(number, 1001u - 64);
+  EXPECT_LE(number, 1001u);
+}
+
 }  // namespace
 }  // namespace who_waits_tests
