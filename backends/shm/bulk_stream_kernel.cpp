@@ -48,12 +48,17 @@ void bulk_stream::choose(flow& f, stream& s) noexcept {
     if (f.may_share && s.what != kind::get && s.size > SHARED_FROM)
       allowed |= way_chooser::only(copy_way::both);
   }
-  const way_chooser::choice got = f.ways.pick(s.size, s.what == kind::get, allowed, s.is_sample);
+  const bool is_get = s.what == kind::get;
+  const way_chooser::choice got =
+      f.ways.pick(s.size, is_get, allowed, {.pipeline = s.is_sample, .kernel = !s.has_fence});
   s.way = got.way;
   s.waits_for_others = got.is_change;
-  if (got.unmeasured != 0)
-    f.who->unmeasured[way_chooser::class_of(s.size)].store(got.unmeasured,
-                                                           std::memory_order_relaxed);
+  if (got.unmeasured != 0) {
+    const std::size_t number = way_chooser::class_of(s.size);
+    auto& left =
+        got.way == copy_way::kernel ? f.who->by_kernel[is_get][number] : f.who->by_lane[number];
+    left.store(got.unmeasured, std::memory_order_relaxed);
+  }
   s.started_ticks = base::cpu_ticks();
 }
 

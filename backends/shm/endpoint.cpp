@@ -1,5 +1,7 @@
 #include "backends/shm/endpoint.hpp"
 
+#include <array>
+#include <atomic>
 #include <cstring>
 
 #include "backends/shm/connections.hpp"
@@ -35,12 +37,13 @@ inline void write_put(tx_lane& lane, slot& s, const put_record& where, const voi
                    slot_kind::put, imm != nullptr ? HAS_IMM : std::uint8_t{0}});
 }
 
-// Is this put of more than way_chooser::FROM bytes one that goes by the lane as a matter of course?
-// One less, then.
-bool is_unmeasured(peer& who, std::size_t size) noexcept {
+// Is this operation of more than way_chooser::FROM bytes one that goes that way as a matter of
+// course? One less, then.
+template <std::size_t N>
+bool is_unmeasured(std::array<std::atomic<std::uint32_t>, N>& classes, std::size_t size) noexcept {
   const std::size_t number = way_chooser::class_of(size);
-  if (number >= who.unmeasured.size()) return false;
-  std::atomic<std::uint32_t>& left = who.unmeasured[number];
+  if (number >= N) return false;
+  std::atomic<std::uint32_t>& left = classes[number];
   const std::uint32_t n = left.load(std::memory_order_relaxed);
   if (n != 0) left.store(n - 1, std::memory_order_relaxed);
   return n != 0;
@@ -197,9 +200,13 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   }
   // The kernel would not wait for what is still in a lane.
   outbox::mark ignored;
-  if (at_once && out_.find_open_puts(op.rank, ignored)) [[unlikely]]
+  const auto has_open_puts = [&] { return out_.find_open_puts(op.rank, ignored); };
+  if (at_once && has_open_puts()) [[unlikely]]
     return flow_.post(what, op, way, by::caller);
-  if (at_once) return copy_now(what, *who, op);
+  if (at_once) return copy_now(what, *who, op, false);
+  if (is_chosen && kernel &&
+      is_unmeasured(who->by_kernel[what == bulk_stream::kind::get], op.size) && !has_open_puts())
+    return copy_now(what, *who, op, true);
   // A lane promises order and not that the data is there, and order only while it is the only one.
   const bool may_lag = what != bulk_stream::kind::get &&
                        (op.context == nullptr || op.in_order || what == bulk_stream::kind::put_imm);
@@ -210,8 +217,8 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
                             "the system forbids copies between the processes, and "
                             "shm_pipelined_copy is off");
   }
-  const bool is_sample =
-      is_chosen && kernel && what == bulk_stream::kind::put_imm && !is_unmeasured(*who, op.size);
+  const bool is_sample = is_chosen && kernel && what == bulk_stream::kind::put_imm &&
+                         !is_unmeasured(who->by_lane, op.size);
   const bool fits_lane = in_lane && op.size <= bulk_stream::PIECE;
   if (fits_lane && !is_sample) return put_in_packet(what, op);
   return flow_.post(what, op, way, !is_chosen ? by::caller : fits_lane ? by::sample : by::chooser);
@@ -279,19 +286,27 @@ errorcode_t endpoint::put_in_packet(bulk_stream::kind what, const net::net_op& o
   return errorcode_t::done;
 }
 
-errorcode_t endpoint::copy_now(bulk_stream::kind what, peer& who, const net::net_op& op) noexcept {
-  // The immediate's place is taken before the data moves: a retry must not have written anything.
-  outbox::hold lane;
-  if (what == bulk_stream::kind::put_imm) {
-    if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+errorcode_t endpoint::copy_now(bulk_stream::kind what, peer& who, const net::net_op& op,
+                               bool is_chosen) noexcept {
+  copied c = copied::done;
+  {
+    // The immediate's place is taken before the data moves: a retry must not have written anything.
+    outbox::hold lane;
+    if (what == bulk_stream::kind::put_imm) {
+      if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
+    }
+    c = copy_whole(who, what == bulk_stream::kind::get,
+                   {op.remote.slot, op.remote.generation, op.remote_offset}, op.buffer, op.size);
+    if (c == copied::done) {
+      if (what == bulk_stream::kind::put_imm) lane->publish({op.imm, 0, slot_kind::immediate, 0});
+      return errorcode_t::done;
+    }
   }
-  const copied c =
-      copy_whole(who, what == bulk_stream::kind::get,
-                 {op.remote.slot, op.remote.generation, op.remote_offset}, op.buffer, op.size);
   if (c == copied::refused) return errorcode_t::retry;  // it will go the other way
-  if (c != copied::done) return flow_.fail_later(op.rank, op.context, reason_of(c));
-  if (what == bulk_stream::kind::put_imm) lane->publish({op.imm, 0, slot_kind::immediate, 0});
-  return errorcode_t::done;
+  // Memory of a device, say, is copied by processors and not by the kernel.
+  if (c == copied::failed && is_chosen)
+    return flow_.post(what, op, copy_way::pipeline, bulk_stream::chosen_by::caller);
+  return flow_.fail_later(op.rank, op.context, reason_of(c));
 }
 
 }  // namespace lci::shm

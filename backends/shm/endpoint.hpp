@@ -36,7 +36,9 @@ class endpoint final : public net::endpoint {
   errorcode_t to_self(bulk_stream::kind what, const net::net_op& op) noexcept;
   errorcode_t put_in_slot(bulk_stream::kind what, const net::net_op& op) noexcept;
   errorcode_t put_in_packet(bulk_stream::kind what, const net::net_op& op) noexcept;
-  errorcode_t copy_now(bulk_stream::kind what, peer& who, const net::net_op& op) noexcept;
+  // is_chosen: it may go another way, if that one does not work.
+  errorcode_t copy_now(bulk_stream::kind what, peer& who, const net::net_op& op,
+                       bool is_chosen) noexcept;
   errorcode_t post_immediate(const net::net_op& op) noexcept;
 
   connections& peers_;

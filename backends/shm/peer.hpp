@@ -45,9 +45,11 @@ struct peer {
   // The kernel copies between its memory and ours (single_copy); cleared when the kernel refuses
   // later.
   std::atomic<bool> single_copy{false};
-  // Puts of one piece that need not be measured (way_chooser), by its class. Relaxed: a few more or
-  // less are of no account.
-  std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> unmeasured{};
+  // Operations that need not be measured (way_chooser), by its class: puts of one piece that go by
+  // the lane; puts, and gets, that the poster copies. Relaxed: a few more or less are of no
+  // account.
+  std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> by_lane{};
+  std::array<std::array<std::atomic<std::uint32_t>, way_chooser::AT_ONCE>, 2> by_kernel{};
 
   segment memory;                                // M: its arena
   control_page* control = nullptr;               // M: in its arena

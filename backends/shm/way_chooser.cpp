@@ -32,19 +32,19 @@ const char* name_of(copy_way way) noexcept {
 }
 
 way_chooser::choice way_chooser::pick(std::size_t size, bool is_get, way_set allowed,
-                                      bool may_skip) noexcept {
+                                      skips may) noexcept {
   if (allowed == only(copy_way::pipeline)) return {};
   size_class& c = of(size, is_get);
   const copy_way before = c.now;
   std::uint32_t unmeasured = 0;
   if (c.left == 0 || !has(allowed, c.now)) [[unlikely]]
-    unmeasured = begin_stretch(c, allowed, may_skip);
+    unmeasured = begin_stretch(c, allowed, may);
   --c.left;
   return {c.now, c.now != before, unmeasured};
 }
 
 // First each way in turn; then the best one and, in between, one of the others.
-std::uint32_t way_chooser::begin_stretch(size_class& c, way_set allowed, bool may_skip) noexcept {
+std::uint32_t way_chooser::begin_stretch(size_class& c, way_set allowed, skips may) noexcept {
   const std::uint32_t trial = stretch(number_of(c));
   c.left = trial;
   if (c.at == phase::first) {
@@ -72,8 +72,10 @@ std::uint32_t way_chooser::begin_stretch(size_class& c, way_set allowed, bool ma
   c.now = c.best;
   // Once may be chance: after a trial that was won the next one is soon.
   if (c.wins != 0) return 0;
-  if (may_skip && c.best == copy_way::pipeline && number_of(c) < ONE_PIECE)
-    return trial * (c.distance - 1);
+  const bool is_skipped =
+      (may.pipeline && c.best == copy_way::pipeline && number_of(c) < ONE_PIECE) ||
+      (may.kernel && c.best == copy_way::kernel && number_of(c) < AT_ONCE);
+  if (is_skipped) return trial * (c.distance - 1);
   c.left = trial * c.distance;
   return 0;
 }

@@ -53,12 +53,19 @@ class way_chooser {
   struct choice {
     copy_way way = copy_way::pipeline;
     bool is_change = false;
-    // With a message of one piece: so many after it need no pick and go by the pipeline, or by what
-    // is no slower.
+    // So many of this class after it need no pick: they go this way, or by what is no slower.
     std::uint32_t unmeasured = 0;
   };
-  // may_skip: `unmeasured` is heeded.
-  choice pick(std::size_t size, bool is_get, way_set allowed, bool may_skip = false) noexcept;
+  // Of which ways `unmeasured` is heeded, for messages of one piece by the pipeline and for those
+  // that the poster copies at once.
+  struct skips {
+    bool pipeline = false;
+    bool kernel = false;
+  };
+  choice pick(std::size_t size, bool is_get, way_set allowed, skips may) noexcept;
+  choice pick(std::size_t size, bool is_get, way_set allowed) noexcept {
+    return pick(size, is_get, allowed, skips{});
+  }
   // A message that pick() sent that way took so many ticks for itself. Messages may end after later
   // ones were picked.
   void note(std::size_t size, bool is_get, copy_way way, std::uint64_t ticks) noexcept;
@@ -74,8 +81,9 @@ class way_chooser {
   bool has_news() const noexcept { return has_news_; }
   figures take_news() noexcept;
 
-  // Classes whose messages are one piece of the pipeline.
-  static constexpr std::size_t ONE_PIECE = 2;
+  // Classes whose messages are one piece of the pipeline; and those that the poster may copy by the
+  // kernel in the call that posts them, because that is short: up to 128 KiB.
+  static constexpr std::size_t ONE_PIECE = 2, AT_ONCE = 4;
   // Of a class: sizes of more than FROM << class bytes, at most twice that.
   static constexpr std::size_t CLASSES = 14;  // the last one has no upper end
   static constexpr std::size_t class_of(std::size_t size) noexcept {
@@ -105,7 +113,7 @@ class way_chooser {
   }
   std::size_t number_of(const size_class& c) const noexcept;
   // Answers choice::unmeasured.
-  std::uint32_t begin_stretch(size_class& c, way_set allowed, bool may_skip) noexcept;
+  std::uint32_t begin_stretch(size_class& c, way_set allowed, skips may) noexcept;
   void end_soon(size_class& c) const noexcept;
   void take_figure(size_class& c, copy_way way, std::uint32_t cost) noexcept;
   void take_best(size_class& c, copy_way way) noexcept;

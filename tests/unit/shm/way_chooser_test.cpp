@@ -104,12 +104,36 @@ TEST(way_chooser, pick__one_piece_by_the_pipeline_is_mostly_not_measured) {
   m.times[copy_way::pipeline] = 1000;
   std::uint32_t picked = 0, spared = 0;
   for (int i = 0; i < 20000; ++i) {
-    const way_chooser::choice got = m.chooser.pick(32 * 1024, false, TWO, true);
+    const way_chooser::choice got = m.chooser.pick(32 * 1024, false, TWO, {.pipeline = true});
     m.chooser.note(32 * 1024, false, got.way, m.times[got.way] * 32);
     ++picked;
     spared += got.unmeasured;
   }
   EXPECT_GT(spared, 20 * picked);
+}
+
+TEST(way_chooser, pick__what_the_poster_copies_is_mostly_not_measured) {
+  machine m;
+  m.times[copy_way::pipeline] = 4000;
+  for (const std::size_t size : {std::size_t{16} * 1024, std::size_t{128} * 1024}) {
+    for (const bool is_get : {false, true}) {
+      std::uint32_t picked = 0, spared = 0;
+      for (int i = 0; i < 20000; ++i) {
+        const way_chooser::choice got = m.chooser.pick(size, is_get, TWO, {.kernel = true});
+        m.chooser.note(size, is_get, got.way, m.times[got.way] * size / 1024);
+        ++picked;
+        spared += got.unmeasured;
+        EXPECT_TRUE(got.unmeasured == 0 || got.way == copy_way::kernel);
+      }
+      EXPECT_GT(spared, 20 * picked) << size;
+    }
+  }
+  // Larger ones would keep their poster for too long.
+  for (int i = 0; i < 20000; ++i) {
+    const way_chooser::choice got = m.chooser.pick(SIZE, true, TWO, {.kernel = true});
+    m.chooser.note(SIZE, true, got.way, m.times[got.way] * SIZE / 1024);
+    EXPECT_EQ(got.unmeasured, 0u);
+  }
 }
 
 TEST(way_chooser, pick__one_piece_that_is_always_measured_mostly_goes_the_best_way) {
