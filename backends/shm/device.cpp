@@ -5,6 +5,7 @@
 #include "backends/shm/connections.hpp"
 #include "backends/shm/device_queues.hpp"
 #include "backends/shm/endpoint.hpp"
+#include "lci/base/spin.hpp"
 
 namespace lci::shm {
 
@@ -17,7 +18,11 @@ std::unique_ptr<net::endpoint> device::make_endpoint() {
 
 std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
   device_queues& queues = queues_;
-  if (!queues.polling.enter()) return 0;
+  if (!queues.polling.enter()) {
+    base::turn_away::wait();
+    return 0;
+  }
+  base::turn_away::end();
   std::size_t n = queues.in.poll(to, std::min(max, max_polls_));
   if (queues.flow.is_busy()) [[unlikely]]
     n += queues.flow.poll(to);

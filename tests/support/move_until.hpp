@@ -7,8 +7,8 @@
 
 namespace lci::test {
 
-// Calls move(), which says whether anything happened, until is_over() is true. False: it is not, and nothing has happened
-// for two minutes. That is a hang: no machine is that slow.
+// Calls move(), which says whether anything happened, until is_over() is true. False: it is not,
+// and nothing has happened for two minutes. That is a hang: no machine is that slow.
 template <class Move, class Fn>
 bool move_until(Move&& move, Fn&& is_over) {
   constexpr auto HANG = std::chrono::minutes(2);

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <thread>
+#include <vector>
 
 namespace lci::base {
 namespace {
@@ -61,4 +62,17 @@ TEST_F(spin_wait_test, wait__gives_the_core_to_the_thread_it_waits_for) {
 }
 
 }  // namespace
+TEST(turn_away, wait__longer_from_time_to_time_until_the_thread_gets_its_turn) {
+  turn_away::end();
+  std::vector<std::uint32_t> pauses;
+  for (int i = 0; i < 7; ++i) pauses.push_back(turn_away::wait());
+  EXPECT_EQ(pauses, (std::vector<std::uint32_t>{1, 3, 7, 15, 16, 16, 16}));
+  turn_away::end();
+  EXPECT_EQ(turn_away::wait(), 1u);
+  // Another thread has its own.
+  std::thread([] { EXPECT_EQ(turn_away::wait(), 1u); }).join();
+  EXPECT_EQ(turn_away::wait(), 3u);
+  turn_away::end();
+}
+
 }  // namespace lci::base
