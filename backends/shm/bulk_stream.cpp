@@ -109,14 +109,14 @@ bool bulk_stream::make_flow(int rank) noexcept {
   }
 }
 
-errorcode_t bulk_stream::post(kind what, const net::net_op& op, copy_way way,
-                              chosen_by whom) noexcept {
+errorcode_t bulk_stream::post(kind what, const net::net_op& op, copy_way way, chosen_by whom,
+                              way_chooser::skips may) noexcept {
   stream* const s = make(op.rank);
   if (s == nullptr) return errorcode_t::retry_nomem;
   s->what = what;
   s->way = way;
   s->is_chosen = s->was_chosen = whom != chosen_by::caller;
-  s->is_sample = whom == chosen_by::sample;
+  s->may = may;
   s->has_fence = op.fence;
   s->rank = op.rank;
   s->imm = op.imm;

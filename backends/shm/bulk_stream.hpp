@@ -58,8 +58,10 @@ class bulk_stream {
   enum class kind : std::uint8_t { put, put_imm, get };
   // The operation is to be done here when its turn comes: that way, or as the peer's chooser says.
   // Answers posted or retry_*.
-  enum class chosen_by : std::uint8_t { caller, chooser, sample };
-  errorcode_t post(kind what, const net::net_op& op, copy_way way, chosen_by whom) noexcept;
+  // may: of the operations like it, which the caller does itself when it is told to.
+  enum class chosen_by : std::uint8_t { caller, chooser };
+  errorcode_t post(kind what, const net::net_op& op, copy_way way, chosen_by whom,
+                   way_chooser::skips may = {}) noexcept;
   // Reports through on_error at a later poll; reason is a literal. Answers posted or retry_nomem.
   errorcode_t fail_later(int rank, void* context, const char* reason) noexcept;
   // A packet that is on its way without pool::lend(): taken back once the receiver has returned it.
@@ -88,10 +90,10 @@ class bulk_stream {
     bool is_reply = false;
     bool has_fence = false;
     bool is_chosen = false;   // the chooser picks `way` when it starts
-    bool is_sample = false;   // others like it go by the lane, without being measured
     bool was_chosen = false;  // so it may go another way, if that one does not work
     bool avoids_kernel = false;
     bool is_to_repeat = false;  // a part was refused: once all is back, from the start
+    way_chooser::skips may;
     copy_way way = copy_way::pipeline;
     bool has_started = false;       // what it waits for, if anything, is behind it
     bool waits_for_others = false;  // goes another way than those in flight

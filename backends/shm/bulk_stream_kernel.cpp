@@ -49,15 +49,20 @@ void bulk_stream::choose(flow& f, stream& s) noexcept {
       allowed |= way_chooser::only(copy_way::both);
   }
   const bool is_get = s.what == kind::get;
-  const way_chooser::choice got =
-      f.ways.pick(s.size, is_get, allowed, {.pipeline = s.is_sample, .kernel = !s.has_fence});
+  // What waits for puts in lanes is not copied by its poster.
+  const way_chooser::skips may{.pipeline = s.may.pipeline,
+                               .kernel = s.may.kernel && s.before.used == 0};
+  const way_chooser::choice got = f.ways.pick(s.size, is_get, allowed, may);
   s.way = got.way;
   s.waits_for_others = got.is_change;
+  const std::size_t number = way_chooser::class_of(s.size);
   if (got.unmeasured != 0) {
-    const std::size_t number = way_chooser::class_of(s.size);
-    auto& left =
-        got.way == copy_way::kernel ? f.who->by_kernel[is_get][number] : f.who->by_lane[number];
+    auto& left = got.way == copy_way::kernel ? f.who->unmeasured.by_kernel[is_get][number]
+                                             : f.who->unmeasured.by_lane[number];
     left.store(got.unmeasured, std::memory_order_relaxed);
+  } else if (got.is_change && number < way_chooser::AT_ONCE) {
+    // Left over from a way that was the best.
+    f.who->unmeasured.by_kernel[is_get][number].store(0, std::memory_order_relaxed);
   }
   s.started_ticks = base::cpu_ticks();
 }

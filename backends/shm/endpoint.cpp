@@ -204,8 +204,13 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   if (at_once && has_open_puts()) [[unlikely]]
     return flow_.post(what, op, way, by::caller);
   if (at_once) return copy_now(what, *who, op, false);
-  if (is_chosen && kernel &&
-      is_unmeasured(who->by_kernel[what == bulk_stream::kind::get], op.size) && !has_open_puts())
+  // What a lane takes in order is as fast there. A lane that threads share is not held for a copy.
+  const bool suits_lane = what == bulk_stream::kind::put && op.size <= bulk_stream::PIECE &&
+                          (op.context == nullptr || op.in_order);
+  const bool has_lane = what != bulk_stream::kind::put_imm || out_.own(op.rank) != nullptr;
+  const bool may_be_at_once = is_chosen && kernel && !suits_lane && has_lane;
+  if (may_be_at_once && !has_open_puts() &&
+      is_unmeasured(who->unmeasured.by_kernel[what == bulk_stream::kind::get], op.size))
     return copy_now(what, *who, op, true);
   // A lane promises order and not that the data is there, and order only while it is the only one.
   const bool may_lag = what != bulk_stream::kind::get &&
@@ -218,10 +223,11 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
                             "shm_pipelined_copy is off");
   }
   const bool is_sample = is_chosen && kernel && what == bulk_stream::kind::put_imm &&
-                         !is_unmeasured(who->by_lane, op.size);
+                         !is_unmeasured(who->unmeasured.by_lane, op.size);
   const bool fits_lane = in_lane && op.size <= bulk_stream::PIECE;
   if (fits_lane && !is_sample) return put_in_packet(what, op);
-  return flow_.post(what, op, way, !is_chosen ? by::caller : fits_lane ? by::sample : by::chooser);
+  return flow_.post(what, op, way, is_chosen ? by::chooser : by::caller,
+                    {.pipeline = fits_lane, .kernel = may_be_at_once});
 }
 
 errorcode_t endpoint::to_self(bulk_stream::kind what, const net::net_op& op) noexcept {

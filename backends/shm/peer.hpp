@@ -15,6 +15,7 @@
 #include "backends/shm/layout.hpp"
 #include "backends/shm/segment.hpp"
 #include "backends/shm/way_chooser.hpp"
+#include "lci/base/platform.hpp"
 #include "lci/mem/region_table.hpp"
 
 namespace lci::shm {
@@ -47,9 +48,12 @@ struct peer {
   std::atomic<bool> single_copy{false};
   // Operations that need not be measured (way_chooser), by its class: puts of one piece that go by
   // the lane; puts, and gets, that the poster copies. Relaxed: a few more or less are of no
-  // account.
-  std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> by_lane{};
-  std::array<std::array<std::atomic<std::uint32_t>, way_chooser::AT_ONCE>, 2> by_kernel{};
+  // account. Written by all who post such, hence not beside what every post reads.
+  struct alignas(base::CACHE_LINE) spared {
+    std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> by_lane{};
+    std::array<std::array<std::atomic<std::uint32_t>, way_chooser::AT_ONCE>, 2> by_kernel{};
+  };
+  spared unmeasured;
 
   segment memory;                                // M: its arena
   control_page* control = nullptr;               // M: in its arena

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lci/base/spin.hpp"
 #include "lci/errors.hpp"
 
 namespace lci::net {
@@ -103,7 +104,11 @@ bool routed_device::is_remote_due() noexcept {
 
 // The remote network gets its turn also where the local one has used the budget up.
 std::size_t routed_device::poll(sink& to, std::size_t max) noexcept {
-  if (!polling_.enter()) return 0;
+  if (!polling_.enter()) {
+    base::turn_away::wait();
+    return 0;
+  }
+  base::turn_away::end();
   std::size_t n = local_->poll(to, max);
   if (has_remote_ && is_remote_due()) {
     const std::size_t more = remote_->poll(to, max > n ? max - n : 1);

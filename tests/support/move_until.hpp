@@ -22,7 +22,7 @@ bool move_until(Move&& move, Fn&& is_over) {
     }
     if (idle == 0) still_since = clock::now();
     if (++idle <= SPINS) continue;
-    if (clock::now() - still_since > HANG) return false;
+    if (clock::now() - still_since > HANG) return is_over();
     usleep(100);
   }
   return true;

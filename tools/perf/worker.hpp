@@ -6,9 +6,8 @@
 //
 // A port is one end of a pair, for one operation of one library. It has
 //   start(data, size)   begins to send; finish() returns when all that began may be overwritten
-//   start(data, size, is_last)   the same where a put tells nobody of itself: the last one before
-//   an
-//                       answer has to
+//   start(data, size, is_last)   in its place where a put tells nobody of itself, except the last
+//                       one before an answer
 //   expect(data, size)  receives that a sender may use; wait() returns when all expected are there
 //   send, recv          the same for one message, the shortest way that the library has
 //   progress()          lets the other end go on

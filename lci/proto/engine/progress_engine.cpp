@@ -198,14 +198,24 @@ void progress_engine::refuse(int rank, errorcode_t why) noexcept {
     std::uint32_t times = 0, due = 1;
   };
   thread_local constinit own_count mine;
-  if (mine.by != this || mine.reason != reason) mine = {this, reason, 0, 1};
-  if (++mine.times < mine.due) return;
-  refusal_count& of = refusals_[reason];
-  // statistics only
-  of.times.store(of.times.load(std::memory_order_relaxed) + mine.times, std::memory_order_relaxed);
-  of.rank.store(rank, std::memory_order_relaxed);
-  mine.times = 0;
-  mine.due = BATCH;
+  // statistics only; `rank` is that of the refusal that brings the others
+  const auto add = [&] {
+    refusal_count& of = refusals_[mine.reason];
+    of.times.store(of.times.load(std::memory_order_relaxed) + mine.times,
+                   std::memory_order_relaxed);
+    of.rank.store(rank, std::memory_order_relaxed);
+    mine.times = 0;
+    mine.due = BATCH;
+  };
+  // An engine that has counted nothing yet is another one, whatever its address.
+  const auto has_counted = [&](std::size_t i) {
+    return refusals_[i].times.load(std::memory_order_relaxed) != 0;
+  };
+  if (mine.by != this || mine.reason != reason || !has_counted(reason)) {
+    if (mine.by == this && mine.times != 0 && has_counted(mine.reason)) add();
+    mine = {this, reason, 0, 1};
+  }
+  if (++mine.times >= mine.due) add();
 }
 
 void progress_engine::report(base::report::sheet& to) noexcept {

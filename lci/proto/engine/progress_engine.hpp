@@ -88,8 +88,8 @@ class progress_engine final : public member, private peer_watch::listener {
   void say(int rank, wire::kind what, const Body& body) noexcept {
     if (!shared.peers.has_ended(rank)) control.send_control(rank, what, body);
   }
-  // A post is about to answer retry. Statistics: threads that count at once may lose some, and up
-  // to 63 of each thread come later.
+  // A post is about to answer retry. Statistics: threads that count at once may lose some, and the
+  // last 63 of a thread may be missing.
   LCI_COLD void refuse(int rank, errorcode_t why) noexcept;
   // Something waits for a later round of progress (or waits no more, -1).
   void expect_leftovers(int change) noexcept {

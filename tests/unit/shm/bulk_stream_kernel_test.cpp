@@ -163,7 +163,7 @@ TEST(bulk_stream_kernel, unmeasured__the_poster_copies) {
   if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between the processes";
   constexpr std::size_t SIZE = 50000;
   peer& who = *w.p.a.net->connections().find(1);
-  for (auto& classes : who.by_kernel) classes[way_chooser::class_of(SIZE)].store(1);
+  for (auto& classes : who.unmeasured.by_kernel) classes[way_chooser::class_of(SIZE)].store(1);
   const std::string text = pattern(SIZE, 3);
   std::string out = text, got(SIZE, '.');
   net::net_op o;
@@ -183,7 +183,7 @@ TEST(bulk_stream_kernel, unmeasured__the_poster_copies) {
   // Once each.
   EXPECT_EQ(w.p.a.out->get(o), errorcode_t::posted);
   w.p.until([&] { return w.p.a.dev->is_drained(); });
-  who.by_kernel[1][way_chooser::class_of(SIZE)].store(1);
+  who.unmeasured.by_kernel[1][way_chooser::class_of(SIZE)].store(1);
   who.single_copy.store(false);
   EXPECT_EQ(w.p.a.out->get(o), errorcode_t::posted);
   w.finish();

@@ -286,7 +286,14 @@ TEST_F(pair_test, settle__impostor_gets_no_connection_that_was_meant_for_another
     impostor.settle("");
     const bool is_taken = wanted.id() < caller.id();
     (is_taken ? has_been_taken : has_been_turned_away) = true;
-    for (int i = 0; i < 1000 || (is_taken && one->now() != pair::state::closed); ++i) {
+    const auto move = [&] {
+      caller.progress();
+      return false;
+    };
+    if (is_taken) {
+      EXPECT_TRUE(lci::test::move_until(move, [&] { return one->now() == pair::state::closed; }));
+    }
+    for (int i = 0; i < 1000 && !is_taken; ++i) {
       caller.progress();
       usleep(100);
     }
