@@ -59,7 +59,7 @@ class spin_wait {
 class turn_away {
  public:
   // 0.7 us where a pause takes 45 ns (Intel since 2017). With eight threads on one device 16 pauses
-  // gave 1.4 times the rate of none, 4 gave 1.1
+  // gave 1.4 times the rate of none, 4 gave 1.3
   // (docs/decisions/0050-threads-that-share-a-device.md).
   static constexpr std::uint32_t MOST = 16;
 
