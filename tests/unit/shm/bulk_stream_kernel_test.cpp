@@ -181,8 +181,11 @@ TEST(bulk_stream_kernel, unmeasured__the_poster_copies) {
   EXPECT_EQ(got, text);
   EXPECT_TRUE(w.p.a.seen.completed.empty());
   // Once each.
+  got.assign(SIZE, '.');
   EXPECT_EQ(w.p.a.out->get(o), errorcode_t::posted);
   w.p.until([&] { return w.p.a.dev->is_drained(); });
+  EXPECT_EQ(got, text);
+  got.assign(SIZE, '.');
   who.unmeasured.by_kernel[1][way_chooser::class_of(SIZE)].store(1);
   who.single_copy.store(false);
   EXPECT_EQ(w.p.a.out->get(o), errorcode_t::posted);
