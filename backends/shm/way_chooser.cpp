@@ -40,7 +40,9 @@ way_chooser::choice way_chooser::pick(std::size_t size, bool is_get, way_set all
   if (c.left == 0 || !has(allowed, c.now)) [[unlikely]]
     unmeasured = begin_stretch(c, allowed, may);
   --c.left;
-  return {c.now, c.now != before, unmeasured};
+  const bool is_change = c.now != before;
+  if (is_change) c.tallies[index_of(c.now)] = {};
+  return {c.now, is_change, unmeasured};
 }
 
 // First each way in turn; then the best one and, in between, one of the others.
@@ -83,18 +85,14 @@ std::uint32_t way_chooser::begin_stretch(size_class& c, way_set allowed, skips m
 void way_chooser::note(std::size_t size, bool is_get, copy_way way, std::uint64_t ticks) noexcept {
   size_class& c = of(size, is_get);
   const std::uint32_t skip = skipped(class_of(size));
-  if (way != std::exchange(c.noted, way)) c.seen = 0;
-  if (++c.seen <= skip) {
-    c.ticks = c.bytes = 0;
-    return;
-  }
-  c.ticks += ticks;
-  c.bytes += size;
-  if (c.seen < stretch(class_of(size))) return;
-  c.seen = skip;
+  tally& t = c.tallies[index_of(way)];
+  if (++t.seen <= skip) return;
+  t.ticks += ticks;
+  t.bytes += size;
+  if (t.seen < stretch(class_of(size))) return;
   const auto cost = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      c.ticks * 1024 / c.bytes, 1, std::numeric_limits<std::uint32_t>::max()));
-  c.ticks = c.bytes = 0;
+      t.ticks * 1024 / t.bytes, 1, std::numeric_limits<std::uint32_t>::max()));
+  t = {skip, 0, 0};
   take_figure(c, way, cost);
 }
 

@@ -93,18 +93,22 @@ class way_chooser {
 
  private:
   enum class phase : std::uint8_t { first, keeping, trying };
+  // Of one way, because the last messages of a stretch may end among those of the next one: gets by
+  // the pipeline do.
+  struct tally {
+    std::uint32_t seen = 0;              // since the stretch began, or its last figure
+    std::uint64_t ticks = 0, bytes = 0;  // of those that count
+  };
   struct size_class {
     phase at = phase::first;
     copy_way best = copy_way::pipeline;
     copy_way now = copy_way::both;           // of the stretch under way; at first, before the first
     copy_way challenger = copy_way::both;    // tried last
-    copy_way noted = copy_way::both;         // of the message that ended last
     std::uint8_t rounds = 0;                 // of first measurements that are over
     std::uint8_t wins = 0;                   // of the challenger, one after the other
     std::uint32_t left = 0;                  // messages to pick in this stretch
     std::uint16_t distance = SHORTEST;       // stretches of the best one until the next trial
-    std::uint32_t seen = 0;                  // of `noted`, since it is that one or its last figure
-    std::uint64_t ticks = 0, bytes = 0;      // of those that count
+    std::array<tally, WAYS> tallies{};       // of the last stretch of each
     std::array<std::uint32_t, WAYS> last{};  // figures in ticks per KiB, 0: not measured
     std::array<std::uint32_t, WAYS> cost{};  // what is believed of them
   };

@@ -149,6 +149,32 @@ TEST(way_chooser, pick__one_piece_that_is_always_measured_mostly_goes_the_best_w
   EXPECT_GT(by_pipeline, 90000);
 }
 
+// As gets do: the kernel's copy has ended when the post returns, the pipeline's is still under way.
+TEST(way_chooser, note__late_ones_among_those_of_the_next_way_count) {
+  constexpr std::size_t OF_16_KIB = 16 * 1024, UNDER_WAY = 64;
+  constexpr auto MEASURED =
+      2 * way_chooser::FIRST_ROUNDS * way_chooser::stretch(way_chooser::class_of(OF_16_KIB));
+  machine m;
+  const auto end = [&m](copy_way way) {
+    m.chooser.note(OF_16_KIB, true, way, m.times[way] * (OF_16_KIB / 1024));
+  };
+  for (std::size_t i = 0; i < MEASURED + UNDER_WAY; ++i) {
+    const copy_way way = m.chooser.pick(OF_16_KIB, true, TWO).way;
+    if (way == copy_way::kernel)
+      end(way);
+    else
+      m.under_way.push_back(way);
+    if (m.under_way.size() > UNDER_WAY || (way == copy_way::kernel && !m.under_way.empty())) {
+      end(m.under_way.front());
+      m.under_way.pop_front();
+    }
+  }
+  const way_chooser::figures known = m.chooser.figures_of(OF_16_KIB, true);
+  EXPECT_EQ(known.ticks_per_kib[0], m.times[copy_way::pipeline]);
+  EXPECT_EQ(known.ticks_per_kib[1], m.times[copy_way::kernel]);
+  EXPECT_EQ(known.best, copy_way::kernel);
+}
+
 TEST(way_chooser, pick__returns_after_a_change) {
   machine m;
   m.send(5000);
