@@ -1,4 +1,4 @@
-// Every call of device.cuh in every scope, as a kernel: that it compiles for every GPU.
+// Every call of device.cuh in every scope, as a kernel: that it compiles.
 #include "lci/device.cuh"
 
 namespace {

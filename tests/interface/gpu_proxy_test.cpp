@@ -106,7 +106,7 @@ TEST_P(gpu_proxy, atomics__all_are_counted) {
   std::memset(memory.bytes().data(), 0, 64);
   thread_endpoint ep(GetParam());
   barrier();
-  constexpr std::uint64_t TIMES = 100;
+  constexpr std::uint64_t TIMES = 25;
   std::atomic<int> odd{0};
   for (const bool is_mapped : {true, false}) {
     run_kernel(3, [&](int) {
