@@ -37,6 +37,13 @@ inline void write_put(tx_lane& lane, slot& s, const put_record& where, const voi
                    slot_kind::put, imm != nullptr ? HAS_IMM : std::uint8_t{0}});
 }
 
+// Larger ones are measured. Up to 8 KiB the kernel's copy is worth it for puts alone: with an
+// immediate the target has work in any case, and shares the copying
+// (docs/decisions/0049-way-by-measurement.md).
+constexpr std::size_t chosen_from(bulk_stream::kind what) noexcept {
+  return what == bulk_stream::kind::put ? way_chooser::FROM : 2 * way_chooser::FROM;
+}
+
 // Is this operation of more than way_chooser::FROM bytes one that goes that way as a matter of
 // course? One less, then.
 template <std::size_t N>
@@ -191,7 +198,7 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const bool at_once =
       kernel && (op.size >= peers_.single_copy_min() || !config.shm_pipelined_copy);
   const copy_way way = at_once ? copy_way::kernel : copy_way::pipeline;
-  const bool is_chosen = !at_once && op.size > way_chooser::FROM &&
+  const bool is_chosen = !at_once && op.size > chosen_from(what) &&
                          config.shm_single_copy_min == 0 && config.shm_pipelined_copy;
   using by = bulk_stream::chosen_by;
   if (op.fence) return flow_.post(what, op, way, is_chosen ? by::chooser : by::caller);

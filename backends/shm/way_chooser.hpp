@@ -29,8 +29,8 @@ class way_chooser {
     return static_cast<way_set>(1u << static_cast<unsigned>(way));
   }
 
-  // From this size on; below, a message goes in a packet of its own.
-  static constexpr std::size_t FROM = 8 * 1024;
+  // Above this size; at most this, a message goes in a packet of its own.
+  static constexpr std::size_t FROM = 4 * 1024;
 
   // A stretch of messages that measures a way: the first ones overlap with those of the way before
   // and do not count, the others make one figure. Both are given in bytes, because messages also
@@ -83,9 +83,9 @@ class way_chooser {
 
   // Classes whose messages are one piece of the pipeline; and those that the poster may copy by the
   // kernel in the call that posts them, because that is short: up to 128 KiB.
-  static constexpr std::size_t ONE_PIECE = 2, AT_ONCE = 4;
+  static constexpr std::size_t ONE_PIECE = 3, AT_ONCE = 5;
   // Of a class: sizes of more than FROM << class bytes, at most twice that.
-  static constexpr std::size_t CLASSES = 14;  // the last one has no upper end
+  static constexpr std::size_t CLASSES = 15;  // the last one has no upper end
   static constexpr std::size_t class_of(std::size_t size) noexcept {
     const auto above = static_cast<std::size_t>(std::bit_width((size - 1) / FROM)) - 1;
     return above < CLASSES ? above : CLASSES - 1;
