@@ -1,11 +1,12 @@
 # Declaring tests.
 #
-#   lci_test(<name> [RANKS n] [SERIAL] [FULL] [LONG] [WAITS] [TIMEOUT s] COMMAND ...)
+#   lci_test(<name> [RANKS n] [SERIAL] [FULL] [LONG] [WAITS] [WIDE] [TIMEOUT s] COMMAND ...)
 #       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun; 15 s before their TIMEOUT
 #       (120) lcrun prints who waits for what, and ends them (docs/decisions/0038-who-waits-for-what.md). WAITS: mostly for time
-#       to pass. ctest's PROCESSORS are half cores, of which such a test takes one, more than two ranks four and others two.
-#       SERIAL: alone, for what a neighbour would disturb: a GPU, hosts that are namespaces. FULL: not one of
-#       the quick tests (label full), as all of a folder are where LCI_TESTS_FULL is set; LONG: in no run but the long one
+#       to pass. ctest's PROCESSORS are thirds of a core, of which such a test takes one, others two, two ranks three and
+#       more ranks four, as does what is WIDE: starts so many by itself. SERIAL: alone, for what a neighbour would disturb:
+#       a GPU, counts of what is in /dev/shm, a limit of time that is tested. FULL: not one of the quick tests (label full),
+#       as all of a folder are where LCI_TESTS_FULL is set; LONG: in no run but the long one
 #   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DROP] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
 #               [EXPECT [-s status] pattern...] [ENVIRONMENT NAME=VALUE...] COMMAND ...)
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
@@ -91,7 +92,7 @@ function(lci_launcher out limit)
 endfunction()
 
 function(lci_test name)
-  cmake_parse_arguments(arg "SERIAL;FULL;LONG;WAITS" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
+  cmake_parse_arguments(arg "SERIAL;FULL;LONG;WAITS;WIDE" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -108,8 +109,10 @@ function(lci_test name)
   if(arg_WAITS)
     # Long waits begin early: ctest starts with what costs most.
     set_tests_properties(${name} PROPERTIES PROCESSORS 1 COST 100)
-  elseif(arg_RANKS GREATER 2)
+  elseif(arg_WIDE OR arg_RANKS GREATER 2)
     set_tests_properties(${name} PROPERTIES PROCESSORS 4)
+  elseif(arg_RANKS EQUAL 2)
+    set_tests_properties(${name} PROPERTIES PROCESSORS 3)
   endif()
   if(arg_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
@@ -139,10 +142,11 @@ function(lci_quick_target)
   add_custom_target(lci_quick DEPENDS ${targets})
 endfunction()
 
-# Machines take all cores, so one test at a time uses any. The image is made by the test vm_image.
+# One test at a time uses machines, which keep both of two cores busy for two thirds of the time: another test runs beside.
+# They begin early, so that there is one. The image is made by the test vm_image.
 function(lci_in_vm name)
   set_property(TEST ${name} APPEND PROPERTY LABELS vm)
-  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 4 FIXTURES_REQUIRED vm_image)
+  set_tests_properties(${name} PROPERTIES RESOURCE_LOCK vm PROCESSORS 4 COST 50 FIXTURES_REQUIRED vm_image)
 endfunction()
 
 # PROCESSES n: the command is started n times as ranks of one job; in one machine by lcrun, of a pair on each machine

@@ -18,7 +18,7 @@ case $1 in
     ;;
   test)
     build release lcrun interface "${UNITS[@]}"
-    ctest --test-dir build/release -j "$((2 * LCI_JOBS))" -R "^($(IFS='|' && printf '%s' "${UNITS[*]}")|interface_2)\$" \
+    ctest --test-dir build/release -j "$((3 * LCI_JOBS))" -R "^($(IFS='|' && printf '%s' "${UNITS[*]}")|interface_2)\$" \
       --no-tests=error --output-on-failure
     ;;
 esac

@@ -19,8 +19,8 @@ tsan_wrapper() {
 }
 
 # run_ctest PRESET PART: the results go to build/<preset>/<part>.xml; failures and skips are reported at the end. Part:
-# quick, rest, or all, which is both. ctest gets two jobs per core: tests that mostly wait take one of them
-# (cmake_modules/LciTests.cmake). Address sanitizer searches its record of returned stack frames at every exception: 256 KiB
+# quick, rest, or all, which is both. ctest gets three slots per core; how many of them a test takes is decided in
+# cmake_modules/LciTests.cmake. Address sanitizer searches its record of returned stack frames at every exception: 256 KiB
 # for each size of frame instead of 1 MiB, which took 40 % of the time of unit_proto.
 run_ctest() {
   local preset=$1 part=$2 title="test $1" wrapper=() arguments=() without=()
@@ -43,7 +43,7 @@ run_ctest() {
     ASAN_OPTIONS="detect_stack_use_after_return=1:max_uar_stack_size_log=18:strict_string_checks=1:${ASAN_OPTIONS:-}" \
     UBSAN_OPTIONS="print_stacktrace=1:${UBSAN_OPTIONS:-}" \
     TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}" \
-    "${wrapper[@]}" ctest --test-dir "build/$preset" -j "$((2 * LCI_JOBS))" --no-tests=ignore \
+    "${wrapper[@]}" ctest --test-dir "build/$preset" -j "$((3 * LCI_JOBS))" --no-tests=ignore \
     --output-on-failure --test-output-size-passed 4000000 --test-output-size-failed 4000000 \
     --output-junit "$PWD/build/$preset/$part.xml" "${arguments[@]}"
 }
