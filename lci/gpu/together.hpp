@@ -47,13 +47,18 @@ LCI_ANYWHERE status post_turn(const wqe::send_queue& q, request_run& run, unsign
   const std::uint64_t base = Lanes::shuffle(turn, leads ? reserve(q, total) : 0, leader);
   *end = base + (at - first) + blocks;
   wqe::waiter wait(q.waits);
-  bool is_written = false;
+  bool is_written = false, is_covered = false;  // is_covered: of the leader
   status said = status::ok;
   for (post_step step = post_step::none; step != post_step::published && said == status::ok;) {
     step = post_step::none;
     if (leads) {
       if (is_written) {
-        if (wqe::try_publish(q, base, total, last, wait)) step = post_step::published;
+        if (is_covered) {
+          wqe::publish_in_turn(q, base, total, last);
+          step = post_step::published;
+        } else if (wqe::try_publish(q, base, total, last, wait)) {
+          step = post_step::published;
+        }
       } else if (wqe::is_admitted(q, base, total, wait)) {
         step = post_step::may_write;
       }
@@ -66,10 +71,13 @@ LCI_ANYWHERE status post_turn(const wqe::send_queue& q, request_run& run, unsign
       is_written = true;
       // What the lanes wrote is covered by the leader's barrier.
       Lanes::sync(turn);
-      if (leads) wqe::to_card_barrier();
+      if (leads) {
+        is_covered = wqe::has_turn(q, base);
+        wqe::to_card_barrier();
+      }
     }
   }
-  if (said == status::ok && leads) said = wqe::ring_if_last(q, base, base + total);
+  if (said == status::ok && leads) said = wqe::ring_if_last(q, base, base + total, is_covered);
   return static_cast<status>(Lanes::shuffle(turn, static_cast<std::uint32_t>(said), leader));
 }
 

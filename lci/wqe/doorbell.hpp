@@ -83,6 +83,8 @@ struct ring_request {
   std::uint64_t last = 0;
   bool single = false;  // it is the only one since the last ring
   bool grows = false;   // the caller sees to it that `next` is larger each time
+  // The caller has made a barrier of the card behind all of these requests.
+  bool is_covered = false;
 };
 
 // `offset` is the half of a BlueFlame register to use; every ring, of 8 bytes too, takes the other.
@@ -93,7 +95,9 @@ LCI_ANYWHERE inline void ring_doorbell(const doorbell& bell, const send_ring& re
     // A store where it is enough: a GPU's atomics on host memory are slow.
     // edge wqe.requests, other side in the card: here it is a processor's loop.
     word_at<std::uint64_t> mailbox(static_cast<std::uint64_t*>(bell.target));
-    if (what.grows) {
+    if (what.grows && what.is_covered) {
+      mailbox.store(what.next, order_behind_barrier());
+    } else if (what.grows) {
       mailbox.store(what.next, std::memory_order_release);
     } else {
       mailbox.raise_to(what.next, std::memory_order_release);

@@ -99,8 +99,15 @@ LCI_ANYWHERE inline void to_card_barrier() noexcept {
 #endif
 }
 
-// The same in front of a store to a write-combining register, and behind it, so that the store
-// leaves the processor (mmio_wc_start, mmio_flush_writes).
+// The order of a store behind to_card_barrier() that publishes what was stored, or acquired, before
+// the barrier. A GPU's barrier makes any store behind it a release, and one of its own would cost
+// as much once more; a processor's release costs nothing.
+LCI_ANYWHERE constexpr std::memory_order order_behind_barrier() noexcept {
+  return runs_on_gpu() ? std::memory_order_relaxed : std::memory_order_release;
+}
+
+// As to_card_barrier(), in front of a store to a write-combining register, and behind it, so that
+// the store leaves the processor (mmio_wc_start, mmio_flush_writes).
 LCI_ANYWHERE inline void register_barrier() noexcept {
 #if defined(__CUDA_ARCH__)
   __threadfence_system();

@@ -138,20 +138,20 @@ LCI_ANYWHERE inline bool is_rung(const send_queue& q, std::uint64_t end) noexcep
   return word_at<std::uint64_t>(&q.state->rung).load(std::memory_order_relaxed) >= end;
 }
 // Tells the card of all that is published, if it does not know of so much, unless another thread is
-// about to.
-LCI_ANYWHERE inline void try_ring(const send_queue& q) noexcept {
+// about to. What is before `covered` this thread has a barrier of the card behind.
+LCI_ANYWHERE inline void try_ring(const send_queue& q, std::uint64_t covered = 0) noexcept {
   send_queue_state& s = *q.state;
   const word_at<std::uint64_t> word(&s.published);
   // Relaxed: a guess that spares waiting threads the lock. Who published last sees its own word.
   if (is_rung(q, word.load(std::memory_order_relaxed) >> PUBLISHED_SHIFT)) return;
   if (!try_lock(&s.bell_lock)) return;
+  const std::uint64_t rung = s.rung;
   // edge wqe.published: the card may be told of what publish() stored before.
   const std::uint64_t published = word.load(std::memory_order_acquire);
   const std::uint64_t next = published >> PUBLISHED_SHIFT;
-  const std::uint64_t rung = s.rung;
   if (next > rung) {
     const std::uint64_t last = next - (published & ((1u << PUBLISHED_SHIFT) - 1));
-    ring_doorbell(q.bell, q.ring, {next, last, last == rung, true}, s.bell_offset);
+    ring_doorbell(q.bell, q.ring, {next, last, last == rung, true, next <= covered}, s.bell_offset);
     // Relaxed: who reads it without the lock wants to know whether there is something to do.
     word_at<std::uint64_t>(&s.rung).store(next, std::memory_order_relaxed);
   }
@@ -201,6 +201,22 @@ LCI_ANYWHERE inline status admit(const send_queue& q, std::uint64_t base,
   return status::ok;
 }
 
+// Whether everything before that reservation is published: then nobody else publishes before it.
+LCI_ANYWHERE inline bool has_turn(const send_queue& q, std::uint64_t base) noexcept {
+  // edge wqe.published: what the threads before have stored comes with their word.
+  const std::uint64_t published =
+      word_at<std::uint64_t>(&q.state->published).load(std::memory_order_acquire);
+  return published >> PUBLISHED_SHIFT == base;
+}
+// try_publish() for one that had its turn before the barrier of the card, which therefore covers
+// what it has and what came with the turn.
+LCI_ANYWHERE inline void publish_in_turn(const send_queue& q, std::uint64_t base,
+                                         std::uint32_t blocks, std::uint32_t last) noexcept {
+  // edge wqe.published: partner is try_ring().
+  word_at<std::uint64_t>(&q.state->published)
+      .store((base + blocks) << PUBLISHED_SHIFT | last, order_behind_barrier());
+}
+
 // Makes [base, base + blocks) part of what may be rung for, if it is its turn: after everything
 // before it. It is one request, or several of which the last one has `last` blocks. A barrier of
 // the card comes before it, because another thread may ring for these blocks.
@@ -216,30 +232,32 @@ LCI_ANYWHERE inline bool try_publish(const send_queue& q, std::uint64_t base, st
   return true;
 }
 
-// The same, and waits for its turn.
+// The same, and waits for its turn. `is_covered`: all up to its end is behind a barrier of the card
+// that this thread has made.
 LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base, std::uint32_t blocks,
-                                   std::uint32_t last) noexcept {
-  waiter wait(q.waits);
+                                   std::uint32_t last, bool* is_covered) noexcept {
+  *is_covered = has_turn(q, base);
   to_card_barrier();
+  if (*is_covered) {
+    publish_in_turn(q, base, blocks, last);
+    return status::ok;
+  }
+  waiter wait(q.waits);
   while (!try_publish(q, base, blocks, last, wait)) {
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return status::ok;
 }
-LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base,
-                                   std::uint32_t blocks) noexcept {
-  return publish(q, base, blocks, blocks);
-}
 
 // Rings for [base, end), unless a later reservation will: the last one always does.
-LCI_ANYWHERE inline status ring_if_last(const send_queue& q, std::uint64_t base,
-                                        std::uint64_t end) noexcept {
+LCI_ANYWHERE inline status ring_if_last(const send_queue& q, std::uint64_t base, std::uint64_t end,
+                                        bool is_covered) noexcept {
   // Relaxed: who reserved before this is read will read it later than that itself.
   const std::uint64_t reserved =
       word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
   if (reserved != end && base / q.batch == end / q.batch) return status::ok;
   waiter wait(q.waits);
-  for (try_ring(q); !is_rung(q, end);) {
+  for (try_ring(q, is_covered ? end : 0); !is_rung(q, end);) {
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return status::ok;
@@ -259,9 +277,10 @@ LCI_ANYWHERE inline status post(const send_queue& q, send_request r, std::uint64
   if (const status s = admit(q, base, blocks); s != status::ok) return s;
   r.signaled |= must_signal(base, blocks, q.ring.blocks);
   write_checked(q.ring, base, r);
-  if (const status s = publish(q, base, blocks); s != status::ok) return s;
+  bool is_covered = false;
+  if (const status s = publish(q, base, blocks, blocks, &is_covered); s != status::ok) return s;
   *end = base + blocks;
-  return ring_if_last(q, base, *end);
+  return ring_if_last(q, base, *end, is_covered);
 }
 
 // Until everything that this thread has posted is done: a signaled request comes behind it.

@@ -40,6 +40,7 @@ class send_queue_test : public testing::Test {
 
   std::unique_ptr<small_world> world;
   std::uint64_t end = 0;
+  bool is_covered = false;
 };
 
 TEST_F(send_queue_test, check__what_cannot_work_is_refused) {
@@ -84,8 +85,8 @@ TEST_F(send_queue_test, ring_if_last__left_to_later_reservations_but_never_forgo
   EXPECT_EQ(record(), 1u);
   queue().batch = 1u << 20;
   state().reserved = 3;  // block 1 is ours, block 2 another thread's, not yet published
-  EXPECT_EQ(publish(queue(), 1, 1), status::ok);
-  EXPECT_EQ(ring_if_last(queue(), 1, 2), status::ok);
+  EXPECT_EQ(publish(queue(), 1, 1, 1, &is_covered), status::ok);
+  EXPECT_EQ(ring_if_last(queue(), 1, 2, is_covered), status::ok);
   EXPECT_EQ(record(), 1u);
   EXPECT_FALSE(is_rung(queue(), 2));
   waiter wait({});
@@ -98,11 +99,11 @@ TEST_F(send_queue_test, ring_if_last__a_batch_is_rung_in_any_case) {
   queue().batch = 4;
   state().reserved = 10;
   state().published = 3 << PUBLISHED_SHIFT;
-  ASSERT_EQ(publish(queue(), 3, 1), status::ok);
-  ASSERT_EQ(ring_if_last(queue(), 3, 4), status::ok);
+  ASSERT_EQ(publish(queue(), 3, 1, 1, &is_covered), status::ok);
+  ASSERT_EQ(ring_if_last(queue(), 3, 4, is_covered), status::ok);
   EXPECT_EQ(record(), 4u);
-  ASSERT_EQ(publish(queue(), 4, 1), status::ok);
-  ASSERT_EQ(ring_if_last(queue(), 4, 5), status::ok);
+  ASSERT_EQ(publish(queue(), 4, 1, 1, &is_covered), status::ok);
+  ASSERT_EQ(ring_if_last(queue(), 4, 5, is_covered), status::ok);
   EXPECT_EQ(record(), 4u);
 }
 
@@ -148,6 +149,21 @@ TEST_F(send_queue_test, post__the_abort_flag_ends_every_wait) {
   for (std::thread& t : threads) t.join();
   for (status s : found) EXPECT_TRUE(s == status::aborted || s == status::dead) << text_of(s);
   EXPECT_EQ(found[0], status::aborted);
+}
+
+// The barrier of one that has its turn before it covers what came with the turn; of one that comes
+// to its turn behind the barrier it does not.
+TEST_F(send_queue_test, publish__covered_by_its_barrier_only_in_turn) {
+  make(64);
+  state().reserved = 5;
+  ASSERT_EQ(publish(queue(), 0, 2, 1, &is_covered), status::ok);
+  EXPECT_TRUE(is_covered);
+  EXPECT_EQ(state().published, 2u << PUBLISHED_SHIFT | 1);
+  EXPECT_FALSE(has_turn(queue(), 3));
+  queue().waits.limit_ns = 1;
+  EXPECT_EQ(publish(queue(), 3, 1, 1, &is_covered), status::timed_out);
+  EXPECT_FALSE(is_covered);
+  EXPECT_EQ(state().published, 2u << PUBLISHED_SHIFT | 1);
 }
 
 // A reservation that is never published would hold up all behind it.
