@@ -120,7 +120,7 @@ void measure_rates(rows& all, processor& on, bool quick) {
 
 int measure_deaths(const options& o, const std::vector<pid_t>& victims) {
   processor on(o.in_threads);
-  rows all(o.only, o.limit_s);
+  rows& all = *new rows(o.only, o.limit_s);  // its watchdog looks at it until the process ends
   deaths_found got;
   all.measure("end: peer killed, from the kill", "us", 0, [&] {
     got = time_deaths(on, victims);
@@ -161,7 +161,7 @@ int run(const options& o) {
     return with_victims(o.deaths, [&](const auto& victims) { return measure_deaths(o, victims); });
   setenv("LCT_PMI_BACKEND", "local", 1);
   processor on(o.in_threads);
-  rows all(o.only, o.limit_s);
+  rows& all = *new rows(o.only, o.limit_s);  // its watchdog looks at it until the process ends
   measure_turns(all, on, o.quick);
   measure_messages(all, on, o.quick);
   measure_ends(all, on, o.quick);

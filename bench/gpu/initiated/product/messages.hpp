@@ -62,10 +62,11 @@ struct clock_reader {
   }
 };
 
-// What the GPU's clock is ahead of the host's, and by how much that may be wrong.
+// What the GPU's clock is ahead of the host's, and by how much that may be wrong. Whole numbers:
+// the clocks may be years apart.
 struct clock_offset {
-  double ahead_ns = 0, wrong_ns = 0;
-  double at_ns = 0;  // of the host's clock
+  std::int64_t ahead_ns = 0, at_ns = 0;  // at that time of the host's clock
+  std::uint64_t wrong_ns = ~std::uint64_t{0};
 };
 inline clock_offset compare_clocks(processor& on) {
   constexpr std::uint64_t ROUNDS = 200;
@@ -73,18 +74,15 @@ inline clock_offset compare_clocks(processor& on) {
   clock_reader r{words.at(0), words.at(1), words.at(2), ROUNDS};
   on.start(0, 1, 1, r);
   clock_offset best;
-  best.wrong_ns = 1e18;
   for (std::uint64_t i = 1; i <= ROUNDS; ++i) {
     const std::uint64_t begin = host_ns();
     tell(words.at(0), i);
     if (!await(words.at(2), i)) throw std::runtime_error("a kernel does not tell its clock");
-    const std::uint64_t end = host_ns();
-    const double half = static_cast<double>(end - begin) / 2;
+    const std::uint64_t half = (host_ns() - begin) / 2;
     if (half >= best.wrong_ns) continue;
     best.wrong_ns = half;
-    best.at_ns = static_cast<double>(begin) + half;
-    best.ahead_ns =
-        static_cast<double>(static_cast<std::int64_t>(look(words.at(1)) - begin)) - half;
+    best.at_ns = static_cast<std::int64_t>(begin + half);
+    best.ahead_ns = static_cast<std::int64_t>(look(words.at(1))) - best.at_ns;
   }
   while (!on.is_over(0)) std::this_thread::yield();
   return best;
@@ -133,7 +131,7 @@ class message_rounds {
 
   messages_found run() {
     messages_found out;
-    double wrong = 0;
+    std::uint64_t wrong = 0;
     for (int i = 0; i < w_.runs; ++i) {
       const clock_offset before = compare_clocks(on_);
       once();
@@ -142,7 +140,7 @@ class message_rounds {
       collect(before, after, out);
     }
     char number[32];
-    std::snprintf(number, sizeof(number), "%.3g", wrong / 1e3);
+    std::snprintf(number, sizeof(number), "%.3g", static_cast<double>(wrong) / 1e3);
     const std::string way = std::string("\"proxy\": \"") + name_of(w_.proxy) + "\"";
     out.half.more = way;
     out.to_host.more = way + ", \"clocks_differ_by_at_most_us\": " + number;
@@ -192,13 +190,14 @@ class message_rounds {
   void collect(const clock_offset& before, const clock_offset& after, messages_found& out) {
     const std::vector<std::uint64_t> at = on_.read<std::uint64_t>(stamps_.at(), 2 * w_.rounds);
     std::vector<double> half, to_host;
-    const double drift = (after.ahead_ns - before.ahead_ns) / (after.at_ns - before.at_ns);
+    const double drift = static_cast<double>(after.ahead_ns - before.ahead_ns) /
+                         static_cast<double>(after.at_ns - before.at_ns);
     for (std::size_t i = w_.rounds / 10; i < w_.rounds; ++i) {
-      const auto handled = handled_at_[i];
       half.push_back(static_cast<double>(at[w_.rounds + i] - at[i]) / 2e3);
-      const double ahead = before.ahead_ns + drift * (static_cast<double>(handled) - before.at_ns);
-      const auto apart = static_cast<double>(static_cast<std::int64_t>(handled - at[i]));
-      to_host.push_back((apart + ahead) / 1e3);
+      const auto handled = static_cast<std::int64_t>(handled_at_[i]);
+      const auto since = static_cast<double>(handled - before.at_ns);
+      const std::int64_t apart = handled + before.ahead_ns - static_cast<std::int64_t>(at[i]);
+      to_host.push_back((static_cast<double>(apart) + drift * since) / 1e3);
     }
     out.half.values.push_back(median_of(half));
     out.to_host.values.push_back(median_of(to_host));
