@@ -107,6 +107,10 @@ answer proxy_world::get(device::remote_place from, const device::local_data& to)
   return begin(false, to, from);
 }
 
+bool proxy_world::ends_when_there() const noexcept {
+  return is_signaled_ || rank_ == device_.owner().core.me;
+}
+
 status_t proxy_world::post(bool is_put, void* at, std::size_t size, mr_t mr) {
   const device_t device(&device_);
   const comp_t end(&end_);
@@ -117,7 +121,8 @@ status_t proxy_world::post(bool is_put, void* at, std::size_t size, mr_t mr) {
       status = post_put_x(rank_, at, size, end, offset_, remote_.rmr)
                    .device(device)
                    .mr(mr)
-                   .comp_semantic(is_signaled_ ? comp_semantic_t::network : comp_semantic_t::memory)
+                   .comp_semantic(ends_when_there() ? comp_semantic_t::network
+                                                    : comp_semantic_t::memory)
                    .call();
     else
       status = post_get_x(rank_, at, size, end, offset_, remote_.rmr).device(device).mr(mr).call();
@@ -181,8 +186,8 @@ answer proxy_world::poll_data() noexcept {
     return caught();
   }
   doing_ = doing::nothing;
-  // One that is signaled, or a get, may have gone by a GPU, past those before it.
-  if (is_put_ && (!is_signaled_ || is_dirty_)) set_dirty(++puts_, remote_.rmr, offset_ - 1);
+  // One that ends when it is there, or a get, may have gone by a GPU, past those before it.
+  if (is_put_ && (!ends_when_there() || is_dirty_)) set_dirty(++puts_, remote_.rmr, offset_ - 1);
   return {};
 }
 

@@ -121,6 +121,9 @@ class proxy_world final : public device::world {
                        device::remote_place place) noexcept;
   bool is_plain(const device::local_data& data) const noexcept;
   status_t post(bool is_put, void* at, std::size_t size, mr_t mr);
+  // A put of the present request ends when its bytes are there. Own memory's always do: else what
+  // comes behind one could not be delivered by the resident kernel until a flush.
+  bool ends_when_there() const noexcept;
   std::byte* find_own_word(device::remote_place at, std::uint64_t size, int& gpu) noexcept;
   bool deliver(int gpu) noexcept;
   bool deliver_put(const device::local_data& from, device::remote_place to) noexcept;
