@@ -130,8 +130,12 @@ class busy_allocator final : public lci::allocator_base_t {
     work_();
     return std::malloc(size);
   }
-  void deallocate(void* at) override { std::free(at); }
+  void deallocate(void* at) override {
+    if (at != nullptr) ++given_back;
+    std::free(at);
+  }
   int times = 0;
+  int given_back = 0;
 
  private:
   std::function<void()> work_;
@@ -157,6 +161,7 @@ TEST(freed_early, object_of_a_large_active_message) {
     expect_parts(text_of_progress(others),
                  {"a message from rank " + std::to_string(world().rank), "tag 83", "freed"});
     EXPECT_EQ(freeing.times, 1);
+    EXPECT_EQ(freeing.given_back, 1) << "nobody else has the buffer";
     pop(sent);
     lci::set_allocator(before);
     lci::deregister_rcomp(rcomp);
@@ -232,12 +237,17 @@ TEST(freed_early, number_of_an_object) {
   lci::comp_t cq = lci::alloc_cq();
   const lci::rcomp_t rcomp = lci::register_rcomp(cq);
   lci::free_comp(&cq);
+  busy_allocator counting([] {});
+  lci::allocator_base_t* const before = lci::get_allocator();
+  lci::set_allocator(&counting);
   int word = 5;
   insist(lci::post_am_x(world().rank, &word, sizeof word, lci::COMP_NULL, rcomp)
              .device(world().device)
              .tag(79));
   expect_parts(text_of_progress(),
                {"a message", "rank " + std::to_string(world().rank), "tag 79", "freed"});
+  EXPECT_EQ(counting.given_back, counting.times) << "nobody else has the buffer";
+  lci::set_allocator(before);
   lci::deregister_rcomp(rcomp);
 }
 

@@ -204,10 +204,12 @@ void handler_queue::end(std::uint32_t outer_depth, entry* again) noexcept {
 
 bool handler_queue::give(entry& one) noexcept {
   if (one.to != nullptr) {
-    if (one.to->attr.serial == one.serial)
+    if (one.to->attr.serial == one.serial) {
       signals_.signal_now(one.to, one.status, one.what, one.is_completion);
-    else
+    } else {
       signals_.keep_freed(one.to, one.status, one.what);
+      signals_.drop_buffer(one.status, one.what);
+    }
     return true;
   }
   const std::size_t size = one.status.size;

@@ -27,7 +27,7 @@ progress_engine::progress_engine(core& c, net::fabric& f, int index,
       config(wanted),
       errors(c),
       watch(c, errors, *this),
-      signals(handlers, errors, watch),
+      signals(c, handlers, errors, watch),
       handlers(c.arena, p, signals, c.max_handler_depth),
       control(*this, nullptr, CONTROL_SPARES),
       device_(f.make_device(index, config)) {

@@ -5,6 +5,7 @@
 
 #include "lci/comp/signal.hpp"
 #include "lci/library_comp.hpp"
+#include "lci/mem/packet_pool.hpp"
 #include "lci/proto/engine/waiter.hpp"
 
 namespace lci::proto {
@@ -42,6 +43,7 @@ void signaller::signal_now(comp_impl_t* to, const status_t& status, news what,
     comp::signal(to, status);
   } catch (const comp::freed_error& error) {
     errors_.keep_made([&] { return freed_too_early(status, what, error.what()); });
+    drop_buffer(status, what);
   } catch (const std::bad_alloc&) {
     // A queue could not grow. What code of the program throws is the program's.
     if (to->attr.comp_type == attr_comp_type_t::cq &&
@@ -55,6 +57,14 @@ void signaller::signal_now(comp_impl_t* to, const status_t& status, news what,
 
 void signaller::keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept {
   errors_.keep_made([&] { return freed_too_early(status, what, comp::freed_text(to).c_str()); });
+}
+
+void signaller::drop_buffer(const status_t& status, news what) noexcept {
+  if (what != news::message) return;
+  const bool is_packet = mem::packet_pool::held(shared_.arena, status.buffer) != nullptr;
+  // edge core.allocator: partner is set_allocator().
+  shared_.give_back(status.buffer,
+                    is_packet ? nullptr : shared_.allocator.load(std::memory_order_acquire));
 }
 
 }  // namespace lci::proto

@@ -1,6 +1,7 @@
 // Delivers statuses to completion objects of the program, on behalf of one engine: at once, or in
 // turn where handlers are as deep as they may be; what user code throws is kept for the end of the
-// progress call. Threads: any. Always true: an object that was freed is not touched.
+// progress call. Threads: any. Always true: an object that was freed is not touched, and the buffer
+// of a message that it would have got goes back.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ namespace lci::proto {
 
 class signaller {
  public:
-  signaller(handler_queue& handlers, pending_errors& errors, peer_watch& watch) noexcept
-      : handlers_(handlers), errors_(errors), watch_(watch) {}
+  signaller(core& shared, handler_queue& handlers, pending_errors& errors,
+            peer_watch& watch) noexcept
+      : shared_(shared), handlers_(handlers), errors_(errors), watch_(watch) {}
 
   // User code may have to wait for its turn. is_completion: of an operation posted here, and not of
   // an arrival.
@@ -31,15 +33,21 @@ class signaller {
       return static_cast<comp::counter*>(to)->add_one();
     signal_now(to, status, what, is_completion);
   }
-  // The same to an object that was given a while ago, and had that serial number then.
+  // The same to an object that was given a while ago, and had that serial number then. from: as
+  // core::give_back(), of the buffer of a message.
   void signal_given(comp_impl_t* to, std::uint32_t serial, const status_t& status,
-                    bool is_completion, news what) noexcept {
-    if (to->attr.serial != serial) [[unlikely]]
-      return keep_freed(to, status, what);
+                    bool is_completion, news what, allocator_base_t* from = nullptr) noexcept {
+    if (to->attr.serial != serial) [[unlikely]] {
+      keep_freed(to, status, what);
+      if (what == news::message) shared_.give_back(status.buffer, from);
+      return;
+    }
     signal(to, status, is_completion, what);
   }
   // Another object is in its place, or none: it was freed before.
   LCI_COLD void keep_freed(const comp_impl_t* to, const status_t& status, news what) noexcept;
+  // The buffer of a message whose object was freed goes back, to where messages get theirs now.
+  LCI_COLD void drop_buffer(const status_t& status, news what) noexcept;
   // The same, but whatever waits. What a completion queue has no memory for it gets in a later
   // round.
   void signal_now(comp_impl_t* to, const status_t& status, news what = news::operation,
@@ -60,6 +68,7 @@ class signaller {
   LCI_COLD void signal_in_turn(comp_impl_t& to, const status_t& status, bool is_completion,
                                news what) noexcept;
 
+  core& shared_;
   handler_queue& handlers_;
   pending_errors& errors_;
   peer_watch& watch_;

@@ -164,7 +164,7 @@ void am_copy::ended(std::string_view error) noexcept {
   ctx.engine.open.add(-1);
   if (error.empty())
     return ctx.engine.signals.signal_given(user.comp, user.serial, user.status, false,
-                                           news::message);
+                                           news::message, place.allocator);
   ctx.engine.shared.give_back(place.buffer, place.allocator);
   ctx.engine.errors.keep_made([&] {
     return std::runtime_error("an active message of " + std::to_string(user.status.size) +

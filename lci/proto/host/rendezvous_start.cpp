@@ -152,7 +152,7 @@ static void end_active_message(host_context& host, const recv_plan& plan, bool o
   }
   if (plan.payload != nullptr) mem::home_of(*plan.payload).leave_operation(*plan.payload);
   host.engine.signals.signal_given(plan.user.comp, plan.user.serial, plan.user.status, false,
-                                   news::message);
+                                   news::message, plan.allocator);
 }
 
 constexpr receiver POSTED = {&end_posted};
