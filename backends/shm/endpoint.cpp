@@ -303,7 +303,7 @@ errorcode_t endpoint::copy_now(bulk_stream::kind what, peer& who, const net::net
                                bool is_chosen) noexcept {
   copied c = copied::done;
   {
-    // The immediate's place is taken before the data moves: a retry must not have written anything.
+    // The immediate's place is taken before the data moves, which is then not copied for nothing.
     outbox::hold lane;
     if (what == bulk_stream::kind::put_imm) {
       if (const errorcode_t rc = out_.acquire(op.rank, lane); rc != errorcode_t::done) return rc;
@@ -315,7 +315,8 @@ errorcode_t endpoint::copy_now(bulk_stream::kind what, peer& who, const net::net
       return errorcode_t::done;
     }
   }
-  if (c == copied::refused) return errorcode_t::retry;  // it will go the other way
+  // It will go the other way. A part may have been copied before, here and below.
+  if (c == copied::refused) return errorcode_t::retry;
   // Memory of a device, say, is copied by processors and not by the kernel.
   if (c == copied::failed && is_chosen)
     return flow_.post(what, op, copy_way::pipeline, bulk_stream::chosen_by::caller);

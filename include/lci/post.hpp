@@ -6,7 +6,9 @@
 /// valid.
 /// - posted: accepted. The completion object will be signalled exactly once, by a thread in
 /// progress().
-/// - retry: nothing happened and the library owns nothing; call again, usually after progress().
+/// - retry: nothing was begun and the library owns nothing; call again, usually after progress().
+/// The bytes that a put or get would write may hold a part of the data; those of other operations
+/// are untouched.
 ///
 /// A call with wrong arguments throws lci::argument_error and changes nothing. Wrong arguments
 /// include a size beyond the end of the address space or of the region in `.mr()`. A post to a rank
@@ -212,8 +214,8 @@ class post_am_x : public detail::post_operation<post_am_x, &detail::post_am>,
 /// wins. A put that was posted and not yet signalled is not ordered, nor are operations of
 /// different devices.
 /// @return  done: the buffer may be reused, `local_comp` is not signalled; posted: the buffer may
-/// be reused when `local_comp` is signalled; retry: nothing happened. A result that an option
-/// forbids is never returned
+/// be reused when `local_comp` is signalled; retry: nothing was begun, and no peer is signalled,
+/// but a part of the data may be there. A result that an option forbids is never returned
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, write
 /// beyond its end, tag above `max_imm_tag` together with `remote_comp`
 class post_put_x : public detail::post_operation<post_put_x, &detail::post_put>,
@@ -232,8 +234,8 @@ class post_put_x : public detail::post_operation<post_put_x, &detail::post_put>,
 ///
 /// The operation is complete when the data is in the local buffer.
 /// @return  done: the data is in the buffer, `local_comp` is not signalled; posted: the data is in
-/// the buffer when `local_comp` is signalled; retry: nothing happened. A result that an option
-/// forbids is never returned
+/// the buffer when `local_comp` is signalled; retry: nothing was begun, but a part of the data may
+/// be in the buffer. A result that an option forbids is never returned
 /// @throws lci::argument_error  rank outside 0..n-1, null buffer with a size, unknown region, read
 /// beyond its end, a remote completion
 class post_get_x : public detail::post_operation<post_get_x, &detail::post_get>,

@@ -7,7 +7,9 @@
 //   sink      what a device calls back from poll() (implemented by proto)
 //
 // Threads: fabric and device set-up is single; register/deregister, every endpoint call and poll()
-// are shared. Always true: a call that answers retry_* changed nothing. A context is handed to
+// are shared. Always true: a call that answers retry_* has begun nothing and keeps nothing. What it
+// may have changed is bytes that the operation itself would write, of the target of a put or of the
+// buffer of a get, by a copy that broke off; no immediate is sent for them. A context is handed to
 // sink::on_complete or sink::on_error exactly once if the call answered posted, and never
 // otherwise. Nothing throws across this seam except set-up calls.
 #pragma once
