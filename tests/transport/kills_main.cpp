@@ -3,11 +3,13 @@
 //
 //   transport_kills [rounds]      each round kills a process at every step
 //   transport_kills STEP URL BUFFER       the process that is killed
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -36,8 +38,16 @@ lci::transport_options usual() {
   return options;
 }
 
+using clock = std::chrono::steady_clock;
+
+// The end that the victim has says when it dies; the clock is that of the machine.
+constexpr int DEATHS = 3;
+
 void die_at(int step, int now) {
-  if (step == now) ::kill(::getpid(), SIGKILL);
+  if (step != now) return;
+  const clock::rep when = clock::now().time_since_epoch().count();
+  if (::write(DEATHS, &when, sizeof when) != sizeof when) ::_exit(1);
+  ::kill(::getpid(), SIGKILL);
 }
 
 // Writes the name of its own memory into the mailbox of the one that survives, which then writes
@@ -75,14 +85,42 @@ int victim(int step, const char* url, const char* text) {
   return 1;
 }
 
+// Where victims say when they die: read, write.
+int deaths[2];
+
 pid_t start(const char* self, int step, const std::string& url, const std::string& text) {
   const std::string number = std::to_string(step);
   const char* const args[] = {self, number.c_str(), url.c_str(), text.c_str(), nullptr};
   pid_t child = -1;
-  if (posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(args), environ) !=
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, deaths[1], DEATHS);
+  if (posix_spawn(&child, "/proc/self/exe", &actions, nullptr, const_cast<char**>(args), environ) !=
       0)
     std::abort();
+  posix_spawn_file_actions_destroy(&actions);
   return child;
+}
+
+// From the death to the moment when the survivor knew and every transfer had ended, by step.
+std::vector<double> times_ms[STEP_COUNT];
+
+void note_time(int step, clock::time_point known) {
+  clock::rep when = 0;
+  if (::read(deaths[0], &when, sizeof when) != sizeof when) return;
+  const clock::duration took = known.time_since_epoch() - clock::duration(when);
+  times_ms[step].push_back(std::chrono::duration<double, std::milli>(took).count());
+}
+
+void print_times() {
+  std::printf("milliseconds from a death to the last typed error: median, 99 of 100, most\n");
+  for (int step = 0; step < STEP_COUNT; ++step) {
+    std::vector<double>& all = times_ms[step];
+    if (all.empty()) continue;
+    std::sort(all.begin(), all.end());
+    std::printf("  %-22s %8.2f %8.2f %8.2f\n", STEPS[step], all[all.size() / 2],
+                all[all.size() * 99 / 100], all.back());
+  }
 }
 
 int count_of(const char* folder) {
@@ -119,8 +157,9 @@ std::string survive(const char* self, lci::transport& one, const std::string& ur
   const pid_t child = start(self, step, url, memory.remote().to_string());
   std::vector<lci::transfer> all;
   bool is_dead = false, was_there = false;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  for (int quiet = 0; std::chrono::steady_clock::now() < limit;) {
+  clock::time_point known{};  // since when nothing is left to hear
+  const auto limit = clock::now() + std::chrono::minutes(2);
+  for (int quiet = 0; clock::now() < limit;) {
     lci::notification note;
     if (one.wait_for_write(0, &note) && note.tag == 1) {
       lci::transport::peer victim = one.peers().front();
@@ -139,10 +178,16 @@ std::string survive(const char* self, lci::transport& one, const std::string& ur
     }
     bool are_done = true;
     for (const lci::transfer& each : all) are_done = are_done && each.is_done();
+    const bool is_known = are_done && was_there && one.peers().empty();
+    if (!is_known)
+      known = {};
+    else if (known == clock::time_point{})
+      known = clock::now();
     if (is_dead && are_done && one.peers().empty() && !did && (was_there || quiet > 10)) break;
     quiet = did ? 0 : quiet + 1;
     if (!did) usleep(is_dead ? 500 : 50);
   }
+  if (was_killed) note_time(step, was_there ? known : clock::now());
   while (one.accept().is_valid()) {
   }
   if (!one.peers().empty()) return "the death was not noticed";
@@ -162,6 +207,7 @@ int main(int argc, char** argv) try {
   lci::memory memory(bytes.data(), SIZE);
   lci::transport one(usual());
   const std::string url = one.bind();
+  if (::pipe2(deaths, O_CLOEXEC) != 0) std::abort();
   int descriptors = 0, mappings = 0, wrong = 0, again = 0;
   for (int round = 0; round <= rounds; ++round) {
     for (int step = 0; step < STEP_COUNT; ++step) {
@@ -186,6 +232,7 @@ int main(int argc, char** argv) try {
       "%d kills, %d tried again, %d wrong, %d descriptors and %d mappings more than after the "
       "first round\n",
       (rounds + 1) * STEP_COUNT, again, wrong, more, more_mappings);
+  print_times();
   return wrong == 0 && more == 0 && more_mappings == 0 ? 0 : 1;
 } catch (const std::exception& e) {
   std::printf("transport_kills: %s\n", e.what());
