@@ -138,6 +138,14 @@ std::string probe() {
   std::string why_not;
   if (find_library(why_not) == nullptr) return why_not;
   try {
+    // The first answer that will do: each question makes libfabric look through all interfaces.
+    std::vector<candidate> found;
+    for (const question& ask : QUESTIONS) {
+      add_answers(found, ask, {}, false);
+      if (std::any_of(found.begin(), found.end(),
+                      [](const candidate& c) { return c.why_not.empty(); }))
+        return {};
+    }
     std::string why;
     choose({}, why);
   } catch (const std::exception& problem) {

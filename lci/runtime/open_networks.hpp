@@ -112,6 +112,11 @@ class opening {
   std::exception_ptr problem_;  // of this rank, which the others are told before it is thrown
 };
 
+// Has the library of the network between hosts loaded that would be chosen among those that are
+// allowed (network_order). The first time in a process takes tenths of a second, and many times
+// that on a busy machine: better before a peer waits. Threads: any.
+void load_network(const std::vector<std::string>& allowed);
+
 // Collective: the rounds by the bootstrap. Throws what the steps throw.
 void open_all(opening& steps, boot::bootstrap& boot);
 opened_networks open_networks(const network_order& order, boot::bootstrap& boot, directory& inside,

@@ -139,6 +139,7 @@ void hub::unwatch(int fd) noexcept {
 
 void hub::listen() {
   const socket_address at = address_of(options_.address, options_.port);
+  load_network(options_, options_.address, {});  // not while a peer waits, whose time runs
   boot::unique_fd made(::socket(at.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!made) fail("socket");
   const int on = 1;
@@ -192,6 +193,7 @@ std::shared_ptr<pair> hub::connect(const std::string& text) {
   }
   const socket_address at = address_of(to.address, to.port);
   const boot::job_key key(to.key.empty() ? options_.key : to.key);
+  load_network(options_, to.address, to.providers);  // before its time runs
   auto made = make_pair({to.id, number});
   made->call(at.bytes, at.size, key);
   return made;

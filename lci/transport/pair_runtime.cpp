@@ -8,6 +8,7 @@
 #include "lci/errors.hpp"
 #include "lci/runtime/device.hpp"
 #include "lci/runtime/global.hpp"
+#include "lci/runtime/open_networks.hpp"
 #include "lci/runtime/runtime.hpp"
 
 namespace lci::transports {
@@ -56,6 +57,16 @@ global_attr_t defaults_of_pair(const global_attr_t& of_job) {
   out.alloc_default_matching_engine = false;
   out.failure_notice = attr_failure_notice_t::all;  // there is one peer
   return out;
+}
+
+void load_network(const setup_options& ours, const std::string& address,
+                  const std::vector<std::string>& theirs) {
+  const auto is_shm_in = [](const std::vector<std::string>& allowed) {
+    return allowed.empty() || std::find(allowed.begin(), allowed.end(), "shm") != allowed.end();
+  };
+  const bool is_loopback = address.starts_with("127.") || address == "::1";
+  if (!is_loopback || !is_shm_in(ours.providers) || !is_shm_in(theirs))
+    runtime::load_network(ours.providers);
 }
 
 pair_runtime::pair_runtime(int me, const global_attr_t& defaults, std::vector<std::string> allowed)

@@ -18,11 +18,18 @@
 #include "lci/boot/bootstrap.hpp"
 #include "lci/handles.hpp"
 #include "lci/proto/engine/core.hpp"
+#include "lci/transport/setup_options.hpp"
 
 namespace lci::transports {
 
 // What a connection takes, unless its program says otherwise: small, since there may be many.
 global_attr_t defaults_of_pair(const global_attr_t& of_job);
+
+// Loads the library of a network, unless the peer may be reached by shared memory: which takes
+// long on a busy machine, while the time of a set-up runs. address: where one of the two listens;
+// theirs: providers that the peer allows, as far as is known; empty: all.
+void load_network(const setup_options& ours, const std::string& address,
+                  const std::vector<std::string>& theirs);
 
 class pair_runtime {
  public:
