@@ -51,12 +51,14 @@ void device_queues::see_ends() noexcept {
     if (is_same_address(here, name_)) return true;
     return !are_all([&](const connection& on) { return !is_same_address(there, on.name); });
   };
-  if (std::string_view(domain_.info->fabric_attr->prov_name).ends_with(";ofi_rxm"))
-    hang_up(is_ours);
+  const bool is_layered =
+      std::string_view(domain_.info->fabric_attr->prov_name).ends_with(";ofi_rxm");
+  if (is_layered) hang_up(is_ours);
   fi_cq_data_entry done[32];
   fi_cq_err_entry failed{};
-  const bool is_late =
-      !are_all([](const connection& on) { return on.state() != connection::stage::failed; });
+  const bool is_late = is_layered && !are_all([](const connection& on) {
+                         return on.state() != connection::stage::failed;
+                       });
   const std::uint64_t until = base::cpu_ticks() + (is_late ? SEE_MS * base::ticks_per_ms() : 0);
   for (int i = 0; i < LAST_READS || base::cpu_ticks() < until; ++i)
     if (fi_cq_read(queues_.cq.get(), done, std::size(done)) == -FI_EAVAIL)

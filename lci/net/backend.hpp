@@ -307,6 +307,10 @@ class fabric {
   virtual bool hear_callers() noexcept { return true; }
   // The card whose queues kernels may write; null: this network drives none that could.
   virtual kernel_card* card_for_kernels() noexcept { return nullptr; }
+  // Nothing that is on its way to or from that rank is of use to anybody any more: leave() and the
+  // end of the fabric do not wait for it, and say nothing to that rank. Devices may fail it or keep
+  // it; their end comes next. has_failed: the rank has, as far as is known.
+  virtual void let_go(int /*rank*/, bool /*has_failed*/) noexcept {}
   // Disconnects from connected peers, so that the hang-up that follows is not taken for a death.
   virtual void leave() noexcept = 0;
 

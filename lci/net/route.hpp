@@ -81,6 +81,7 @@ class routed_fabric final : public fabric {
   bool hear_callers() noexcept override {
     return local_->hear_callers() && remote_->hear_callers();
   }
+  void let_go(int rank, bool has_failed) noexcept override { at(rank).let_go(rank, has_failed); }
   void leave() noexcept override;
 
   const routes& table() const noexcept { return routes_; }

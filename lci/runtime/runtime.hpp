@@ -189,6 +189,11 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   // in 10 ms; in cpu_ticks(), 0: never.
   std::uint64_t last_look() const noexcept { return failures_.last_look(); }
 
+  // Before the runtime ends: its operations are of use to nobody any more. What is still on its way
+  // to other ranks is not waited for, only what uses memory without them.
+  void let_go() noexcept { is_let_go_ = true; }
+  bool is_let_go() const noexcept { return is_let_go_; }
+
   // Before the runtime ends, while its devices and regions are whole: tells the extension of each.
   void end_extension() noexcept {
     lci::runtime::extension* const above = extension();
@@ -217,6 +222,7 @@ class runtime_impl_t : public base::live_object<runtime_impl_t> {
   std::atomic<lci::runtime::extension*> extension_{nullptr};
   lci::runtime::failure_detector failures_{core};
   packet_pool_t hidden_pool_;
+  bool is_let_go_ = false;
   void free_children() noexcept;
 };
 

@@ -84,10 +84,13 @@ void link::end(std::exception_ptr problem, const std::string& why) noexcept {
       progress_x().runtime(runtime_).device(device_)();
   } catch (const std::exception&) {
   }
+  // What is under way has failed. What was told to be done is out: near in lanes, else the network
+  // has said so.
+  const bool sends_rest = flights_.empty();
   flights_.clear();
   regions_.clear();
   // lci uses no buffer any more when this returns.
-  if (pair_ != nullptr) pair_->close();
+  if (pair_ != nullptr) pair_->close(sends_rest);
   for (const auto& op : all) op->set_quiet();
   untold_.clear();
 }
@@ -200,6 +203,9 @@ bool link::poll() {
   try {
     return !progress_x().runtime(runtime_).device(device_)().is_retry();
   } catch (const std::exception&) {
+    // Its word may be there that it leaves, beside the connections that it has cut.
+    pair_->progress();
+    if (state_ != state::connected) return true;
     const bool has_left = is_pair_closed() && pair_->problem() == nullptr;
     // A device that says nothing else is not believed that more comes.
     if (!has_left || ++last_errors_ > MOST_LAST_ERRORS) throw;

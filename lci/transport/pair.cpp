@@ -323,8 +323,9 @@ void pair::drop_socket() noexcept {
   socket_.reset();
 }
 
-void pair::close() noexcept {
-  if (step_ != step::closed) {
+void pair::close(bool sends_rest) noexcept {
+  const bool is_read = step_ != step::closed;
+  if (is_read) {
     if (stream_) {
       try {
         stream_->put(frame_type::leave, {});
@@ -336,7 +337,7 @@ void pair::close() noexcept {
     become(step::closed);
   }
   if (runtime_ == nullptr) return;
-  if (runtime_->is_whole()) runtime_->peer_ended(true, "the connection was closed here");
+  if (runtime_->is_whole()) runtime_->end(sends_rest && is_read);
   runtime_.reset();
 }
 

@@ -96,6 +96,7 @@ pair_runtime::pair_runtime(int me, const global_attr_t& defaults, std::vector<st
 pair_runtime::~pair_runtime() {
   if (runtime::global().is_forked) return;  // it is the parent's
   if (is_whole_) runtime::global().runtimes.remove(*runtime_);
+  runtime_->let_go();
   if (opening_ != nullptr) base::free_live(opening_, "net_context");
   base::free_live(runtime_, "runtime");
 }
@@ -137,6 +138,13 @@ void pair_runtime::peer_ended(bool orderly, std::string_view why) noexcept {
 
 bool pair_runtime::has_peer_ended() const noexcept {
   return runtime_->core.peers.has_ended(1 - me_);
+}
+
+void pair_runtime::end(bool sends_rest) noexcept {
+  const net_context_impl_t& network = *runtime_->default_net_context.p_impl;
+  if (!sends_rest || has_peer_ended())
+    network.fabric->let_go(1 - me_, runtime_->core.peers.has_failed(1 - me_));
+  peer_ended(true, "the connection was closed here");
 }
 
 void pair_runtime::leaving::begin(bool expects_more) noexcept {

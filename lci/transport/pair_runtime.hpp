@@ -57,6 +57,9 @@ class pair_runtime {
   void peer_left(bool expects_more) noexcept { leaving_.begin(expects_more); }
   // Nothing more comes from it.
   bool has_peer_ended() const noexcept;
+  // The end follows, orderly; operations are not waited for. sends_rest: what was sent is, until it
+  // has left this process or its time is over, unless nothing more comes from the peer.
+  void end(bool sends_rest) noexcept;
 
  private:
   // Asked by progress of the device, now and then.

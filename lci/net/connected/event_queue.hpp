@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lci/base/log.hpp"
 #include "lci/base/owned.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/mem/packet_pool.hpp"
@@ -45,6 +46,11 @@ class event_queue : public Queues {
   Keys& keys() noexcept { return keys_; }
   // The next poll may come from another thread at once.
   void leave_polling() noexcept { polling_.disown(); }
+  // Its connection to that rank ends, and the next look deals with that, if there is one.
+  void let_go(int rank, bool has_failed) noexcept {
+    if (connection* const on = this->find(rank); on != nullptr)
+      on->move(has_failed ? stage::failed : stage::left);
+  }
   // Waits, not for long, until what was posted is out; behind it each peer hears that this rank
   // disconnects, unless it is not to be said.
   void leave(bool says_so) noexcept {
@@ -61,6 +67,11 @@ class event_queue : public Queues {
       return on.is_idle() || on.state() != stage::ready;
     };
     while (!this->are_all(is_out) && in_time()) self().poll(listener, BATCH);
+    this->for_each([&](const connection& on) {
+      if (!is_out(on))
+        base::log::info("net", "rank %d does not read: what was sent to it last may be lost",
+                        on.rank);
+    });
   }
 
  protected:

@@ -75,6 +75,9 @@ class fabric : public net::fabric {
   remote_target target_of(remote_key name) noexcept final {
     return self().memory().target_of(name);
   }
+  void let_go(int rank, bool has_failed) noexcept final {
+    self().devices().for_each([&](Queue& one) { one.let_go(rank, has_failed); });
+  }
 
  private:
   Driver& self() noexcept { return static_cast<Driver&>(*this); }

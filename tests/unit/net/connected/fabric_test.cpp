@@ -25,6 +25,7 @@ struct listed_queue {
   void tell_withdrawn(int rank, remote_key name) noexcept {
     withdrawn.emplace_back(rank, name.slot);
   }
+  void let_go(int rank, bool has_failed) noexcept { given_up.emplace_back(rank, has_failed); }
   void leave_polling() noexcept { ++left; }
   std::size_t poll(sink&, std::size_t max) noexcept { return max; }
   bool is_drained() const noexcept { return true; }
@@ -32,6 +33,7 @@ struct listed_queue {
   std::set<int> met;
   std::vector<int> requested;
   std::vector<std::pair<int, std::uint32_t>> withdrawn;
+  std::vector<std::pair<int, bool>> given_up;
   int left = 0;
   connection some{1};
 
@@ -132,6 +134,14 @@ TEST_F(fabric_test, make_device__queues_are_made_once_and_outlive_it) {
   for (const int nonsense : {-1, 64})
     EXPECT_TRUE(test::throws_with<backend_error>(
         [&] { make(nonsense); }, {"test: device index " + std::to_string(nonsense)}));
+}
+
+TEST_F(fabric_test, let_go__is_for_every_device) {
+  const auto one = make(0), other = make(5);
+  all_->let_go(2, false);
+  all_->let_go(1, true);
+  for (const int index : {0, 5})
+    EXPECT_EQ(queue(index).given_up, (std::vector<std::pair<int, bool>>{{2, false}, {1, true}}));
 }
 
 TEST_F(fabric_test, may_bring__only_a_rank_that_was_met) {
