@@ -188,6 +188,24 @@ TEST_F(closing, notifications_that_were_done_come) {
   EXPECT_EQ(tags.size(), static_cast<std::size_t>(NOTES));
 }
 
+// Its own write fails as the connections are cut: that is not taken for a death.
+TEST_F(closing, peer_writes_too__the_end_is_orderly) {
+  for (int round = 0; round < 8; ++round) {
+    both_ends e;
+    meet(e, 1);
+    const lci::transport::peer of_b = e.b.peers().front();
+    const lci::transfer write = e.a.write(here_.view(), there_.remote());
+    const lci::transfer back = e.b.write(there_.view(), here_.remote());
+    ASSERT_TRUE(run({&e.a, &e.b}, [&] { return back.is_in_use() || back.is_done(); }));
+    e.a.close();
+    EXPECT_TRUE(write.is_done());
+    EXPECT_THROW(e.b.wait_for_write(), lci::peer_failure_error);
+    EXPECT_TRUE(back.is_done());
+    EXPECT_EQ(of_b.why_closed(), "the peer has closed the connection");
+  }
+  EXPECT_EQ(given_up(), 0);
+}
+
 // The process of the peer, which says where its memory is and then does nothing.
 int be_stopped(const char* url) {
   std::vector<char> bytes(SIZE);
