@@ -23,10 +23,10 @@ LCI_ANYWHERE inline status post_alone(const wqe::send_queue& q, request_run& run
   if (const status s = wqe::admit(q, base, blocks); s != status::ok) return s;
   write_run(q, base, run);
   const std::uint32_t last = blocks_in(run.requests[run.count - 1]);
-  bool is_covered = false;
-  if (const status s = wqe::publish(q, base, blocks, last, &is_covered); s != status::ok) return s;
+  wqe::own_turn own;
+  if (const status s = wqe::publish(q, base, blocks, last, &own); s != status::ok) return s;
   *end = base + blocks;
-  return wqe::ring_if_last(q, base, *end, is_covered);
+  return wqe::ring_if_last(q, base, *end, own);
 }
 
 // By a thread that may have other lanes of its warp beside it.

@@ -47,13 +47,14 @@ LCI_ANYWHERE status post_turn(const wqe::send_queue& q, request_run& run, unsign
   const std::uint64_t base = Lanes::shuffle(turn, leads ? reserve(q, total) : 0, leader);
   *end = base + (at - first) + blocks;
   wqe::waiter wait(q.waits);
-  bool is_written = false, is_covered = false;  // is_covered: of the leader
+  bool is_written = false;
+  wqe::own_turn own;  // of the leader
   status said = status::ok;
   for (post_step step = post_step::none; step != post_step::published && said == status::ok;) {
     step = post_step::none;
     if (leads) {
       if (is_written) {
-        if (is_covered) {
+        if (own.is_mine) {
           wqe::publish_in_turn(q, base, total, last);
           step = post_step::published;
         } else if (wqe::try_publish(q, base, total, last, wait)) {
@@ -72,12 +73,12 @@ LCI_ANYWHERE status post_turn(const wqe::send_queue& q, request_run& run, unsign
       // What the lanes wrote is covered by the leader's barrier.
       Lanes::sync(turn);
       if (leads) {
-        is_covered = wqe::has_turn(q, base);
+        own = wqe::find_turn(q, base, base + total);
         wqe::to_card_barrier();
       }
     }
   }
-  if (said == status::ok && leads) said = wqe::ring_if_last(q, base, base + total, is_covered);
+  if (said == status::ok && leads) said = wqe::ring_if_last(q, base, base + total, own);
   return static_cast<status>(Lanes::shuffle(turn, static_cast<std::uint32_t>(said), leader));
 }
 

@@ -8,7 +8,7 @@
 // completions and rings for what is published, so nobody waits for what only the waiter could move;
 // a reservation that is given up ends the queue in the same step, since nothing behind it could be
 // published. The two locks, state.bell_lock and state.poll_lock, are only tried, never both held,
-// and nothing waits under them.
+// and nothing waits for another thread under them.
 #pragma once
 
 #include <cstdint>
@@ -208,6 +208,36 @@ LCI_ANYWHERE inline bool has_turn(const send_queue& q, std::uint64_t base) noexc
       word_at<std::uint64_t>(&q.state->published).load(std::memory_order_acquire);
   return published >> PUBLISHED_SHIFT == base;
 }
+// What a poster has found out before its barrier. Nothing of it changes until it publishes.
+struct own_turn {
+  bool is_mine = false;   // has_turn()
+  bool has_bell = false;  // it holds bell_lock, and ring_in_turn() follows publish_in_turn()
+};
+// Of [base, end). Who is last in the queue takes the bell too, where that is a mailbox: the one
+// barrier then covers the requests, their publication and the ring, and nothing is read behind it.
+// A GPU needs half a microsecond for each word that it reads first.
+LCI_ANYWHERE inline own_turn find_turn(const send_queue& q, std::uint64_t base,
+                                       std::uint64_t end) noexcept {
+  own_turn t;
+  // Relaxed, and before the other load so that both are under way at once: who reserves later
+  // rings for itself, and ringing for one that is not the last is no harm.
+  const std::uint64_t reserved =
+      word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
+  t.is_mine = has_turn(q, base);
+  t.has_bell = t.is_mine && reserved == end && q.bell.form == doorbell_form::mailbox &&
+               try_lock(&q.state->bell_lock);
+  return t;
+}
+// All before `end` is published, and nothing behind `base` was rung for: the lock was taken before
+// that.
+LCI_ANYWHERE inline void ring_in_turn(const send_queue& q, std::uint64_t end) noexcept {
+  send_queue_state& s = *q.state;
+  ring_doorbell(q.bell, q.ring, {end, 0, false, true, true}, s.bell_offset);
+  // Relaxed: see try_ring().
+  word_at<std::uint64_t>(&s.rung).store(end, std::memory_order_relaxed);
+  unlock(&s.bell_lock);
+}
+
 // try_publish() for one that had its turn before the barrier of the card, which therefore covers
 // what it has and what came with the turn.
 LCI_ANYWHERE inline void publish_in_turn(const send_queue& q, std::uint64_t base,
@@ -232,13 +262,13 @@ LCI_ANYWHERE inline bool try_publish(const send_queue& q, std::uint64_t base, st
   return true;
 }
 
-// The same, and waits for its turn. `is_covered`: all up to its end is behind a barrier of the card
-// that this thread has made.
+// The same behind a barrier, and waits for its turn, of which it says what ring_if_last() is to be
+// told.
 LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base, std::uint32_t blocks,
-                                   std::uint32_t last, bool* is_covered) noexcept {
-  *is_covered = has_turn(q, base);
+                                   std::uint32_t last, own_turn* turn) noexcept {
+  *turn = find_turn(q, base, base + blocks);
   to_card_barrier();
-  if (*is_covered) {
+  if (turn->is_mine) {
     publish_in_turn(q, base, blocks, last);
     return status::ok;
   }
@@ -251,13 +281,17 @@ LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base, std:
 
 // Rings for [base, end), unless a later reservation will: the last one always does.
 LCI_ANYWHERE inline status ring_if_last(const send_queue& q, std::uint64_t base, std::uint64_t end,
-                                        bool is_covered) noexcept {
+                                        own_turn turn) noexcept {
+  if (turn.has_bell) {
+    ring_in_turn(q, end);
+    return status::ok;
+  }
   // Relaxed: who reserved before this is read will read it later than that itself.
   const std::uint64_t reserved =
       word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
   if (reserved != end && base / q.batch == end / q.batch) return status::ok;
   waiter wait(q.waits);
-  for (try_ring(q, is_covered ? end : 0); !is_rung(q, end);) {
+  for (try_ring(q, turn.is_mine ? end : 0); !is_rung(q, end);) {
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return status::ok;
@@ -277,10 +311,10 @@ LCI_ANYWHERE inline status post(const send_queue& q, send_request r, std::uint64
   if (const status s = admit(q, base, blocks); s != status::ok) return s;
   r.signaled |= must_signal(base, blocks, q.ring.blocks);
   write_checked(q.ring, base, r);
-  bool is_covered = false;
-  if (const status s = publish(q, base, blocks, blocks, &is_covered); s != status::ok) return s;
+  own_turn turn;
+  if (const status s = publish(q, base, blocks, blocks, &turn); s != status::ok) return s;
   *end = base + blocks;
-  return ring_if_last(q, base, *end, is_covered);
+  return ring_if_last(q, base, *end, turn);
 }
 
 // Until everything that this thread has posted is done: a signaled request comes behind it.

@@ -40,7 +40,7 @@ class send_queue_test : public testing::Test {
 
   std::unique_ptr<small_world> world;
   std::uint64_t end = 0;
-  bool is_covered = false;
+  own_turn turn;
 };
 
 TEST_F(send_queue_test, check__what_cannot_work_is_refused) {
@@ -85,8 +85,8 @@ TEST_F(send_queue_test, ring_if_last__left_to_later_reservations_but_never_forgo
   EXPECT_EQ(record(), 1u);
   queue().batch = 1u << 20;
   state().reserved = 3;  // block 1 is ours, block 2 another thread's, not yet published
-  EXPECT_EQ(publish(queue(), 1, 1, 1, &is_covered), status::ok);
-  EXPECT_EQ(ring_if_last(queue(), 1, 2, is_covered), status::ok);
+  EXPECT_EQ(publish(queue(), 1, 1, 1, &turn), status::ok);
+  EXPECT_EQ(ring_if_last(queue(), 1, 2, turn), status::ok);
   EXPECT_EQ(record(), 1u);
   EXPECT_FALSE(is_rung(queue(), 2));
   waiter wait({});
@@ -99,11 +99,11 @@ TEST_F(send_queue_test, ring_if_last__a_batch_is_rung_in_any_case) {
   queue().batch = 4;
   state().reserved = 10;
   state().published = 3 << PUBLISHED_SHIFT;
-  ASSERT_EQ(publish(queue(), 3, 1, 1, &is_covered), status::ok);
-  ASSERT_EQ(ring_if_last(queue(), 3, 4, is_covered), status::ok);
+  ASSERT_EQ(publish(queue(), 3, 1, 1, &turn), status::ok);
+  ASSERT_EQ(ring_if_last(queue(), 3, 4, turn), status::ok);
   EXPECT_EQ(record(), 4u);
-  ASSERT_EQ(publish(queue(), 4, 1, 1, &is_covered), status::ok);
-  ASSERT_EQ(ring_if_last(queue(), 4, 5, is_covered), status::ok);
+  ASSERT_EQ(publish(queue(), 4, 1, 1, &turn), status::ok);
+  ASSERT_EQ(ring_if_last(queue(), 4, 5, turn), status::ok);
   EXPECT_EQ(record(), 4u);
 }
 
@@ -156,14 +156,47 @@ TEST_F(send_queue_test, post__the_abort_flag_ends_every_wait) {
 TEST_F(send_queue_test, publish__covered_by_its_barrier_only_in_turn) {
   make(64);
   state().reserved = 5;
-  ASSERT_EQ(publish(queue(), 0, 2, 1, &is_covered), status::ok);
-  EXPECT_TRUE(is_covered);
+  ASSERT_EQ(publish(queue(), 0, 2, 1, &turn), status::ok);
+  EXPECT_TRUE(turn.is_mine);
   EXPECT_EQ(state().published, 2u << PUBLISHED_SHIFT | 1);
   EXPECT_FALSE(has_turn(queue(), 3));
   queue().waits.limit_ns = 1;
-  EXPECT_EQ(publish(queue(), 3, 1, 1, &is_covered), status::timed_out);
-  EXPECT_FALSE(is_covered);
+  EXPECT_EQ(publish(queue(), 3, 1, 1, &turn), status::timed_out);
+  EXPECT_FALSE(turn.is_mine);
   EXPECT_EQ(state().published, 2u << PUBLISHED_SHIFT | 1);
+}
+
+// The last in the queue rings a mailbox itself, behind the barrier of its requests.
+TEST_F(send_queue_test, publish__the_last_one_takes_the_bell_of_a_mailbox) {
+  make(64, 0, doorbell_form::mailbox);
+  state().reserved = 2;
+  ASSERT_EQ(publish(queue(), 0, 2, 1, &turn), status::ok);
+  EXPECT_TRUE(turn.has_bell);
+  EXPECT_EQ(state().bell_lock, 1u);
+  ASSERT_EQ(ring_if_last(queue(), 0, 2, turn), status::ok);
+  EXPECT_EQ(state().rung, 2u);
+  EXPECT_EQ(world->target[0], 2u);
+  EXPECT_EQ(state().bell_lock, 0u);
+  // Another one is behind it, and will ring.
+  state().reserved = 4;
+  EXPECT_FALSE(find_turn(queue(), 2, 3).has_bell);
+  EXPECT_TRUE(find_turn(queue(), 2, 3).is_mine);
+  // Another one has the bell: it is waited for as ever.
+  state().bell_lock = 1;
+  EXPECT_FALSE(find_turn(queue(), 2, 4).has_bell);
+  EXPECT_EQ(state().bell_lock, 1u);
+  state().bell_lock = 0;
+  // Not in turn: what is before it may not be there.
+  EXPECT_FALSE(find_turn(queue(), 3, 4).has_bell);
+  EXPECT_EQ(state().bell_lock, 0u);
+}
+TEST_F(send_queue_test, publish__other_bells_are_not_taken) {
+  make(64);
+  state().reserved = 1;
+  ASSERT_EQ(publish(queue(), 0, 1, 1, &turn), status::ok);
+  EXPECT_TRUE(turn.is_mine);
+  EXPECT_FALSE(turn.has_bell);
+  EXPECT_EQ(state().bell_lock, 0u);
 }
 
 // A reservation that is never published would hold up all behind it.
