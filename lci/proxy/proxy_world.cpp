@@ -118,12 +118,12 @@ status_t proxy_world::post(bool is_put, void* at, std::size_t size, mr_t mr) {
   status_t status;
   try {
     if (is_put)
-      status = post_put_x(rank_, at, size, end, offset_, remote_.rmr)
-                   .device(device)
-                   .mr(mr)
-                   .comp_semantic(ends_when_there() ? comp_semantic_t::network
-                                                    : comp_semantic_t::memory)
-                   .call();
+      status =
+          post_put_x(rank_, at, size, end, offset_, remote_.rmr)
+              .device(device)
+              .mr(mr)
+              .comp_semantic(ends_when_there() ? comp_semantic_t::network : comp_semantic_t::memory)
+              .call();
     else
       status = post_get_x(rank_, at, size, end, offset_, remote_.rmr).device(device).mr(mr).call();
   } catch (...) {
