@@ -16,16 +16,65 @@ std::unique_ptr<net::endpoint> device::make_endpoint() {
   return std::make_unique<endpoint>(peers_, queues_);
 }
 
+// Most polls find nothing: that takes no more than a brief visit, and no call.
 std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
+  device_queues& queues = queues_;
+  base::detail::thread_record* const me = base::detail::thread_record_tls;
+  if (!queues.polling.look_in(me)) [[unlikely]]
+    return poll_as_new_owner(to, max);
+  base::turn_away::end();
+  if (!queues.in.begin()) [[unlikely]]
+    return poll_closer(to, max, *me);
+  if (!queues.in.is_idle() || queues.flow.is_busy()) return poll_on(to, max, *me);
+  if (queues.in.is_to_settle()) return settle(*me);
+  queues.polling.leave_brief(me);
+  return 0;
+}
+
+// The first poll that finds nothing behind those that found something.
+std::size_t device::settle(base::detail::thread_record& me) noexcept {
+  queues_.in.settle();
+  queues_.polling.leave_brief(&me);
+  return 0;
+}
+
+// Where there is more to look at than the active lanes.
+std::size_t device::poll_closer(net::sink& to, std::size_t max,
+                                base::detail::thread_record& me) noexcept {
+  device_queues& queues = queues_;
+  if (queues.in.is_more_due() || !queues.in.is_idle() || queues.flow.is_busy())
+    return poll_on(to, max, me);
+  if (queues.in.is_to_settle()) return settle(me);
+  queues.polling.leave_brief(&me);
+  return 0;
+}
+
+// The rest of a poll, for which there is something.
+std::size_t device::poll_on(net::sink& to, std::size_t max,
+                            base::detail::thread_record& me) noexcept {
+  device_queues& queues = queues_;
+  if (!queues.polling.stay(&me)) [[unlikely]]
+    return 0;
+  std::size_t n = queues.in.poll(to, std::min(max, max_polls_));
+  if (queues.flow.is_busy()) [[unlikely]]
+    n += queues.flow.poll(to);
+  queues.polling.leave(&me);
+  return n;
+}
+
+std::size_t device::poll_as_new_owner(net::sink& to, std::size_t max) noexcept {
   device_queues& queues = queues_;
   if (!queues.polling.enter()) {
     base::turn_away::wait();
     return 0;
   }
   base::turn_away::end();
-  std::size_t n = queues.in.poll(to, std::min(max, max_polls_));
-  if (queues.flow.is_busy()) [[unlikely]]
-    n += queues.flow.poll(to);
+  std::size_t n = 0;
+  if ((!queues.in.begin() && queues.in.is_more_due()) || !queues.in.is_idle())
+    n = queues.in.poll(to, std::min(max, max_polls_));
+  else if (queues.in.is_to_settle())
+    queues.in.settle();
+  if (queues.flow.is_busy()) n += queues.flow.poll(to);
   queues.polling.leave();
   return n;
 }

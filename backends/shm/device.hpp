@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "lci/base/platform.hpp"
+#include "lci/base/thread_id.hpp"
 #include "lci/net/backend.hpp"
 
 namespace lci::shm {
@@ -24,6 +26,13 @@ class device final : public net::device {
   device_queues& behind() const noexcept { return queues_; }
 
  private:
+  [[gnu::noinline]] std::size_t poll_closer(net::sink& to, std::size_t max,
+                                            base::detail::thread_record& me) noexcept;
+  [[gnu::noinline]] std::size_t poll_on(net::sink& to, std::size_t max,
+                                        base::detail::thread_record& me) noexcept;
+  [[gnu::noinline]] std::size_t settle(base::detail::thread_record& me) noexcept;
+  LCI_COLD std::size_t poll_as_new_owner(net::sink& to, std::size_t max) noexcept;
+
   connections& peers_;
   device_queues& queues_;
   const std::size_t max_polls_;  // messages that one poll presents

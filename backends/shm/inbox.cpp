@@ -15,6 +15,9 @@
 #include "lci/mem/packet_pool.hpp"
 
 namespace lci::shm {
+
+constinit const slot detail::never_filled{};
+
 namespace {
 
 // A word that is put may be a signal that threads and kernels poll: it is one store, seen behind
@@ -52,7 +55,7 @@ LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexce
     lane.put_back();
     return lane.settle();
   }
-  lane.is_dead = true;
+  lane.kill();
   peers_.count_dropped();
   char text[64];
   std::snprintf(text, sizeof(text), "it sent what makes no sense: kind %u, size %u",
@@ -61,7 +64,8 @@ LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexce
   peers_.fail(*lane.from, text);
 }
 
-inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept {
+inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
+                           net::sink& to) noexcept {
   switch (header.kind) {
     case slot_kind::packet:
       return take_packet(lane, s, header, to);
@@ -90,7 +94,7 @@ inbox::outcome inbox::take(rx_lane& lane, slot& s, slot_header header, net::sink
   return outcome::garbage;
 }
 
-inbox::outcome inbox::take_packet(rx_lane& lane, slot& s, slot_header header,
+inbox::outcome inbox::take_packet(rx_lane& lane, const slot& s, slot_header header,
                                   net::sink& to) noexcept {
   packet_record r;
   if (header.size != sizeof(r)) return outcome::garbage;
@@ -118,7 +122,8 @@ void* inbox::target(const put_record& where, std::size_t size) const noexcept {
   return regions->find({where.region_slot, where.region_generation}, where.offset, size);
 }
 
-inbox::outcome inbox::take_put(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept {
+inbox::outcome inbox::take_put(rx_lane& lane, const slot& s, slot_header header,
+                               net::sink& to) noexcept {
   put_record r;
   if (header.size < sizeof(r) || header.size > SLOT_DATA) return outcome::garbage;
   std::memcpy(&r, s.data, sizeof(r));
@@ -134,7 +139,7 @@ inbox::outcome inbox::take_put(rx_lane& lane, slot& s, slot_header header, net::
   return outcome::done;
 }
 
-inbox::outcome inbox::take_chunk(rx_lane& lane, slot& s, slot_header header,
+inbox::outcome inbox::take_chunk(rx_lane& lane, const slot& s, slot_header header,
                                  net::sink& to) noexcept {
   chunk_record r;
   if (header.size != sizeof(r)) return outcome::garbage;
@@ -160,7 +165,7 @@ inbox::outcome inbox::take_chunk(rx_lane& lane, slot& s, slot_header header,
   return outcome::done;
 }
 
-inbox::outcome inbox::take_get(rx_lane& lane, slot& s, slot_header header) noexcept {
+inbox::outcome inbox::take_get(rx_lane& lane, const slot& s, slot_header header) noexcept {
   get_record r;
   if (header.size != sizeof(r)) return outcome::garbage;
   std::memcpy(&r, s.data, sizeof(r));
@@ -168,7 +173,7 @@ inbox::outcome inbox::take_get(rx_lane& lane, slot& s, slot_header header) noexc
 }
 
 // Addresses of the sender are arguments of the kernel only.
-inbox::outcome inbox::take_read(rx_lane& lane, slot& s, slot_header header) noexcept {
+inbox::outcome inbox::take_read(rx_lane& lane, const slot& s, slot_header header) noexcept {
   read_record r;
   if (header.size != sizeof(r)) return outcome::garbage;
   std::memcpy(&r, s.data, sizeof(r));
@@ -201,7 +206,7 @@ LCI_COLD void inbox::look_around() noexcept {
   } else if (passed < quarter / 2) {
     look_every_ = std::min(MOST_POLLS_TO_LOOK, look_every_ * 2);
   }
-  polls_to_look_ = look_every_;
+  polls_to_look_ = static_cast<std::int32_t>(look_every_);
   peers_.look();
   // Not from inside a handler: the poll around it may be in the middle of a lane.
   if (depth_ == 0) find_silent();
@@ -226,25 +231,64 @@ void inbox::find_silent() noexcept {
 void inbox::pad_heads() noexcept {
   static constexpr std::atomic<std::uint64_t> NOTHING{0};
   heads_.clear();
-  for (const rx_lane* lane : silent_) heads_.push_back(&lane->at(lane->cursor).header);
+  for (const rx_lane* lane : silent_) heads_.push_back(&lane->next->header);
   while (heads_.size() % AT_ONCE != 0) heads_.push_back(&NOTHING);
+  state_ = heads_.empty() ? state_ & ~SILENT : state_ | SILENT;
 }
 
 // Loads that do not depend on each other and one branch for all of them: about a nanosecond for
 // three lanes while their lines are in the first-level cache, so they are spread over its sets
-// (first_slot_of). What is found is presented by this very poll.
-void inbox::ask_silent() noexcept {
-  const std::atomic<std::uint64_t>* const* at = heads_.data();
-  const auto* const end = at + heads_.size();
-  for (; at != end; at += AT_ONCE) {
+// (first_slot_of). What is found is presented by this very poll. Answers the first group that has
+// something, or as many as there are heads.
+inline std::size_t inbox::find_head() const noexcept {
+  const std::size_t count = heads_.size();
+  const std::atomic<std::uint64_t>* const* const all = heads_.data();
+  for (std::size_t i = 0; i < count; i += AT_ONCE) {
     // Relaxed: who goes on reads it again, see rx_lane::look().
-    const auto head = [at](std::size_t k) { return at[k]->load(std::memory_order_relaxed); };
+    const auto head = [at = all + i](std::size_t k) {
+      return at[k]->load(std::memory_order_relaxed);
+    };
     static_assert(AT_ONCE == 8);
     const std::uint64_t any =
         head(0) | head(1) | head(2) | head(3) | head(4) | head(5) | head(6) | head(7);
     if (any != 0) [[unlikely]]
-      return wake(static_cast<std::size_t>(at - heads_.data()));
+      return i;
   }
+  return count;
+}
+
+bool inbox::is_more_due() noexcept {
+  if ((state_ & DUE) == 0 && find_head() == heads_.size()) return false;
+  state_ |= DUE;
+  return true;
+}
+
+// What polls have to do now and then.
+LCI_COLD void inbox::prepare() noexcept {
+  state_ &= ~DUE;
+  if (polls_to_look_ <= 0) look_around();
+  // edge lane.announce: partner of the additions in fabric.
+  const std::uint32_t count = announce_.load(std::memory_order_acquire);
+  if (count != seen_) take_news(count);
+  if (presenting_ != nullptr) std::exchange(presenting_, nullptr)->hand_back_last();
+  if (const std::size_t first = find_head(); first != heads_.size()) wake(first);
+}
+
+// More lanes than one, or none. The lane that uses up the budget is the last of the next poll.
+std::size_t inbox::drain_all(net::sink& to, std::size_t max) noexcept {
+  std::size_t n = 0;
+  for (std::size_t left = active_.size(), at = next_; left != 0 && n < max; --left) {
+    // Polls inside this one may find more lanes, but lose none.
+    if (at >= active_.size()) at = 0;
+    n += drain(*active_[at++], to, max - n);
+    if (n >= max) next_ = at;
+  }
+  return n;
+}
+
+void inbox::settle() noexcept {
+  state_ &= ~OWES;
+  for (rx_lane* const lane : active_) lane->settle();
 }
 
 LCI_COLD void inbox::wake(std::size_t first) noexcept {
@@ -270,9 +314,10 @@ LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
     for (peer* who : ended) {
       if (!who->has_broken_rules()) continue;
       for (const auto& lane : lanes_) {
-        if (lane->from == who) lane->is_dead = true;
+        if (lane->from == who) lane->kill();
       }
     }
+    pad_heads();
     seen_ = count;
   } catch (const std::bad_alloc&) {
     // Asked again at the next poll, since seen_ stays.
@@ -304,8 +349,7 @@ void inbox::discover(known& k) {
     silent_.reserve(lanes_.capacity());
     heads_.reserve(lanes_.capacity() + AT_ONCE);
     rx_lane& lane = *lanes_.emplace_back(std::make_unique<rx_lane>());
-    lane.slots = reinterpret_cast<slot*>(slots);
-    lane.cursor = lane.looked_at = first;
+    lane.begin(reinterpret_cast<slot*>(slots), first);
     lane.rank = k.who->rank;
     lane.from = k.who;
     active_.push_back(&lane);

@@ -27,6 +27,15 @@ class bulk_stream;
 class inbox {
  public:
   inbox(connections& peers, int index, bulk_stream& flow) noexcept;
+  // A poll begins with begin(), which answers whether there is nothing but active lanes to look at;
+  // else is_more_due() looks further. If nothing is due and the active lanes are idle, that was it;
+  // otherwise poll() follows. In parts, so that a poll that finds nothing keeps no registers.
+  bool begin() noexcept;
+  bool is_more_due() noexcept;
+  bool is_idle() const noexcept;
+  // What an idle poll does in the end, if it is to.
+  bool is_to_settle() const noexcept { return (state_ & OWES) != 0; }
+  void settle() noexcept;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
   std::size_t silent() const noexcept { return silent_.size(); }  // lanes; for tests
 
@@ -49,21 +58,24 @@ class inbox {
     std::uint32_t lanes;  // bit per lane that we have
   };
 
-  rx_lane& turn() noexcept;
-  bool present(rx_lane& lane, std::uint32_t position, std::uint64_t word, net::sink& to) noexcept;
+  LCI_COLD void prepare() noexcept;
+  [[gnu::noinline]] std::size_t drain_all(net::sink& to, std::size_t max) noexcept;
+  std::size_t drain(rx_lane& lane, net::sink& to, std::size_t most) noexcept;
+  bool present(rx_lane& lane, const slot& s, std::uint64_t word, net::sink& to) noexcept;
   void stop(rx_lane& lane, std::uint64_t word, outcome why) noexcept;
   outcome take_message(const rx_lane& lane, const slot& s, slot_header header,
                        net::sink& to) noexcept;
-  outcome take(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
-  outcome take_packet(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
-  outcome take_put(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
-  outcome take_chunk(rx_lane& lane, slot& s, slot_header header, net::sink& to) noexcept;
-  outcome take_get(rx_lane& lane, slot& s, slot_header header) noexcept;
-  outcome take_read(rx_lane& lane, slot& s, slot_header header) noexcept;
+  [[gnu::noinline]] outcome take(rx_lane& lane, const slot& s, slot_header header,
+                                 net::sink& to) noexcept;
+  outcome take_packet(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
+  outcome take_put(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
+  outcome take_chunk(rx_lane& lane, const slot& s, slot_header header, net::sink& to) noexcept;
+  outcome take_get(rx_lane& lane, const slot& s, slot_header header) noexcept;
+  outcome take_read(rx_lane& lane, const slot& s, slot_header header) noexcept;
   void* target(const put_record& where, std::size_t size) const noexcept;
   void look_around() noexcept;
   void find_silent() noexcept;
-  void ask_silent() noexcept;
+  std::size_t find_head() const noexcept;
   void wake(std::size_t first) noexcept;
   void pad_heads() noexcept;
   void take_news(std::uint32_t count) noexcept;
@@ -78,10 +90,17 @@ class inbox {
   std::uint32_t depth_ = 0;               // polls inside each other
   // Where the message is that a sink looks at right now; null once the sink has polled again.
   rx_lane* presenting_ = nullptr;
-  std::uint32_t polls_to_look_ = 1;  // polls until the clock is read again
-  std::uint32_t look_every_ = 1;     // that distance, adapted so that reading it costs little
+  std::int32_t polls_to_look_ = 1;  // polls until the clock is read again
+  std::uint32_t look_every_ = 1;    // that distance, adapted so that reading it costs little
   std::uint64_t last_look_ticks_ = 0;
-  std::size_t next_ = 0;  // lane to visit next: everyone's turn comes
+  // Lane to visit first: everyone's turn comes. Not the oldest one at first: a message that a peer
+  // sends with a fence behind its streams lies in that one, and they lie in a later one.
+  std::size_t next_ = 1;
+  // What a poll may have to do beside looking at the active lanes; in one word, for one test.
+  static constexpr std::uint32_t DUE = 1;     // prepare()
+  static constexpr std::uint32_t SILENT = 2;  // there are silent lanes
+  static constexpr std::uint32_t OWES = 4;    // some lane owes slots, perhaps
+  std::uint32_t state_ = 0;
   // Each lane is in one of the two; both have room for all.
   std::vector<rx_lane*> active_, silent_;
   // Where the next header of each silent lane is; whole groups of AT_ONCE, the rest is a word that
@@ -96,11 +115,20 @@ class inbox {
 // The way of a small message, in this header so that device::poll() is one function with it: the
 // calls in between cost as much as the rest.
 
-inline rx_lane& inbox::turn() noexcept {
-  std::size_t next = next_ + 1;
-  if (next >= active_.size()) next = 0;
-  next_ = next;
-  return *active_[next];
+inline bool inbox::begin() noexcept {
+  --polls_to_look_;
+  // edge lane.announce: partner of the additions in fabric.
+  if (polls_to_look_ <= 0 || announce_.load(std::memory_order_acquire) != seen_ ||
+      presenting_ != nullptr) [[unlikely]]
+    state_ |= DUE;
+  return (state_ & (DUE | SILENT)) == 0;
+}
+
+inline bool inbox::is_idle() const noexcept {
+  // The look at a lane is two loads and that of the sender's line.
+  for (const rx_lane* const lane : active_)
+    if (!lane->is_empty()) return false;
+  return true;
 }
 
 inline inbox::outcome inbox::take_message(const rx_lane& lane, const slot& s, slot_header header,
@@ -115,12 +143,10 @@ inline inbox::outcome inbox::take_message(const rx_lane& lane, const slot& s, sl
   return to.on_message(a) == net::verdict::deferred ? outcome::later : outcome::done;
 }
 
-// Presents the message at a position that has been taken up. False: the lane goes no further for
-// now.
-inline bool inbox::present(rx_lane& lane, std::uint32_t position, std::uint64_t word,
+// Presents the message in a slot that has been taken up. False: the lane goes no further for now.
+inline bool inbox::present(rx_lane& lane, const slot& s, std::uint64_t word,
                            net::sink& to) noexcept {
   const slot_header header = slot_header::unpack(word);
-  slot& s = lane.at(position);
   const outcome what = header.kind == slot_kind::message ? take_message(lane, s, header, to)
                                                          : take(lane, s, header, to);
   // The sink has polled again: that poll has handed the slot back.
@@ -130,44 +156,45 @@ inline bool inbox::present(rx_lane& lane, std::uint32_t position, std::uint64_t 
     stop(lane, word, what);
     return false;
   }
-  lane.hand_back(position);
+  lane.hand_back();
   return true;
 }
 
-inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
-  if (--polls_to_look_ == 0) [[unlikely]]
-    look_around();
-  // edge lane.announce: partner of the additions in fabric.
-  const std::uint32_t count = announce_.load(std::memory_order_acquire);
-  if (count != seen_) [[unlikely]]
-    take_news(count);
-  if (depth_++ != 0 && presenting_ != nullptr) [[unlikely]]
-    std::exchange(presenting_, nullptr)->hand_back_last();
-  if (!heads_.empty()) [[unlikely]]
-    ask_silent();
-  std::size_t n = 0;
-  for (std::size_t left = active_.size(); left > 0 && n < max; --left) {
-    rx_lane& lane = turn();
-    const std::size_t before = n;
-    while (n < max) {
-      if (lane.is_dead) [[unlikely]]
-        break;
-      const std::uint32_t position = lane.cursor;
-      const std::uint64_t word = lane.look(position);
-      if (word == 0) {
-        if (n == before) lane.settle();
-        break;
-      }
-      lane.cursor = position + 1;
-      presenting_ = &lane;
-      if (!present(lane, position, word, to)) [[unlikely]]
-        break;
-      ++n;
-    }
+// Presents what is in a lane: one message, and more up to `most`; answers how many.
+inline std::size_t inbox::drain(rx_lane& lane, net::sink& to, std::size_t most) noexcept {
+  std::uint64_t word = lane.look();
+  if (word == 0) {
+    if (lane.owed != 0) lane.settle();
+    return 0;
   }
+  std::size_t n = 0;
+  for (;;) {
+    const slot& s = *lane.next;
+    lane.move_to(lane.cursor + 1);
+    presenting_ = &lane;
+    if (!present(lane, s, word, to)) [[unlikely]]
+      return n;
+    if (++n >= most) return n;
+    word = lane.look();
+    if (word == 0) return n;
+  }
+}
+
+inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
+  if ((state_ & DUE) != 0) [[unlikely]]
+    prepare();
+  ++depth_;
+  std::size_t n;
+  if (active_.size() == 1) [[likely]]
+    n = drain(*active_[0], to, max);
+  else
+    n = drain_all(to, max);
   presenting_ = nullptr;
-  if (!closing_.empty() && depth_ == 1) [[unlikely]]
-    n += close_lanes(to);
+  state_ |= OWES;
+  if (!closing_.empty()) [[unlikely]] {
+    if (depth_ == 1) n += close_lanes(to);
+    if (!closing_.empty()) state_ |= DUE;
+  }
   --depth_;
   return n;
 }

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "backends/shm/layout.hpp"
 #include "lci/base/copy.hpp"
@@ -57,51 +58,71 @@ struct tx_lane {
 };
 static_assert(sizeof(tx_lane) == 16);
 
+namespace detail {
+extern const slot never_filled;  // where a dead lane looks
+}  // namespace detail
+
 // The consumer's end. Its cursor moves on before a message is presented, so a sink that polls again
-// sees what is behind it.
+// sees what is behind it. Always true, but while a message is presented: the slots that are owed
+// are those before the cursor.
 struct rx_lane {
-  slot* slots = nullptr;          // in our mapping of the sender's arena
-  std::uint32_t cursor = 0;       // messages taken up, plus where the lane starts
+  const slot* next = nullptr;  // at the cursor: every poll looks there
+  slot* slots = nullptr;       // in our mapping of the sender's arena
+  std::uint32_t cursor = 0;    // messages taken up, plus where the lane starts
+  std::uint32_t owed = 0;      // slots done with and not handed back yet
+  int rank = -1;
   bool is_dead = false;           // the sender broke the rules
   std::uint8_t silent_looks = 0;  // of inbox, since the cursor was at `looked_at`
-  std::uint32_t owed = 0;         // slots done with and not handed back yet
-  std::uint32_t handed = 0;       // position behind the last of them
-  int rank = -1;
   std::uint32_t looked_at = 0;
   peer* from = nullptr;
 
-  slot& at(std::uint32_t position) const noexcept { return slots[position % LANE_SLOTS]; }
-  // The header at a position, 0 if there is nothing.
-  // edge slot.publish: partner of tx_lane::publish().
-  std::uint64_t look(std::uint32_t position) const noexcept {
-    return at(position).header.load(std::memory_order_acquire);
+  void begin(slot* all, std::uint32_t first) noexcept {
+    slots = all;
+    looked_at = first;
+    move_to(first);
   }
+  void move_to(std::uint32_t position) noexcept {
+    cursor = position;
+    next = &at(position);
+  }
+  // Nothing of it is looked at any more.
+  void kill() noexcept {
+    is_dead = true;
+    next = &detail::never_filled;
+  }
+  slot& at(std::uint32_t position) const noexcept { return slots[position % LANE_SLOTS]; }
+  // The header at the cursor, 0 if there is nothing.
+  // edge slot.publish: partner of tx_lane::publish().
+  std::uint64_t look() const noexcept { return next->header.load(std::memory_order_acquire); }
   // Gives a slot back, but late: at the next poll that finds nothing, or when MOST_OWED are. The
   // store has to wait until the line has come over from the producer; stores leave a core in order,
   // so handed back at once it would hold up the next one, which may be the answer to this message,
   // and a locked instruction, which many completion objects have, waits for all stores before it.
   // See docs/decisions/0006-late-hand-back.md.
   static constexpr std::uint32_t MOST_OWED = 16;
-  void hand_back(std::uint32_t position) noexcept {
+  void hand_back() noexcept {
     if (owed == MOST_OWED) [[unlikely]]
-      settle();
-    handed = position + 1;
+      settle_before(cursor - 1);
     ++owed;
   }
   // The same, but now: for a sink that polls again while it looks at the message before the cursor.
   // The cursor may then come round to that slot, so nothing must be owed.
   void hand_back_last() noexcept {
-    hand_back(cursor - 1);
+    hand_back();
     settle();
   }
   // Pays what is owed; called when there was nothing else to do.
-  void settle() noexcept {
-    // edge slot.free: partner of slot::is_free().
-    for (; owed != 0; --owed) at(handed - owed).header.store(0, std::memory_order_release);
-  }
-  bool is_empty() const noexcept { return look(cursor) == 0; }
+  void settle() noexcept { settle_before(cursor); }
+  bool is_empty() const noexcept { return look() == 0; }
   // The message before the cursor is to be presented again.
-  void put_back() noexcept { --cursor; }
+  void put_back() noexcept { move_to(cursor - 1); }
+
+ private:
+  void settle_before(std::uint32_t end) noexcept {
+    // edge slot.free: partner of slot::is_free().
+    for (std::uint32_t left = std::exchange(owed, 0); left != 0; --left)
+      at(end - left).header.store(0, std::memory_order_release);
+  }
 };
 
 }  // namespace lci::shm

@@ -83,6 +83,26 @@ class alignas(CACHE_LINE) owned {
     // edge owned.leave: partner is holds().
     me->brief.store(nullptr, std::memory_order_release);
   }
+  // A look at what mostly needs no more: a brief visit, but one that counts as activity. It ends
+  // with leave_brief(), or becomes a visit of any length with stay(). For the owner alone.
+  bool look_in(detail::thread_record* me) noexcept {
+    if (!enter_brief_as_owner(me)) [[unlikely]]
+      return false;
+    count_visit();
+    return true;
+  }
+  // True: leave() must follow. False: there are too many visits, and the caller is outside.
+  bool stay(detail::thread_record* me) noexcept {
+    const std::uint32_t depth = me->depth.load(std::memory_order_relaxed);
+    if (depth != record::MAX_INSIDE) [[likely]] {
+      me->inside[depth].store(this, std::memory_order_relaxed);
+      // edge owned.leave: a taker that finds the brief visit over finds this one; partner is
+      // holds(), which looks in the same order.
+      me->depth.store(depth + 1, std::memory_order_release);
+    }
+    leave_brief(me);
+    return depth != record::MAX_INSIDE;
+  }
   // Makes the caller the owner (not yet inside) even if the present owner is not idle, waiting for
   // that owner to leave; false if it is still inside after `wait_us`, or if the caller is inside.
   // With 0 it waits for no other taker either.
@@ -119,8 +139,11 @@ class alignas(CACHE_LINE) owned {
       me->depth.store(depth, std::memory_order_release);  // edge owned.leave: nothing was touched
       return false;
     }
-    visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    count_visit();
     return true;
+  }
+  void count_visit() noexcept {
+    visits_.store(visits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   // Loads no depth: two visits in a row do not wait for each other's stores.
   bool announce_brief(record* me) noexcept {

@@ -235,6 +235,54 @@ TEST_P(owned_forms, enter_brief__does_not_keep_others_out_when_over) {
   it.leave_brief();
 }
 
+TEST_P(owned_forms, look_in__for_the_owner_alone_and_counts_as_activity) {
+  owned it;
+  thread_id();
+  EXPECT_FALSE(it.look_in(detail::thread_record_tls)) << "nobody owns it yet";
+  ASSERT_TRUE(it.enter());
+  it.leave();
+  in_thread([&] { EXPECT_FALSE(it.enter()); });  // sees when the owner was there
+  ASSERT_TRUE(it.look_in(detail::thread_record_tls));
+  in_thread([&] { EXPECT_FALSE(it.seize(0)) << "the owner is inside"; });
+  it.leave_brief(detail::thread_record_tls);
+  const std::uint64_t begin = cpu_ticks();
+  while (cpu_ticks() - begin < ticks_per_ms()) {
+  }
+  in_thread([&] { EXPECT_FALSE(it.enter()) << "the owner has been there since"; });
+  in_thread([&] { EXPECT_TRUE(it.seize(0)); });
+}
+
+TEST_P(owned_forms, stay__a_look_becomes_a_visit) {
+  owned it, other;
+  ASSERT_TRUE(it.enter());
+  it.leave();
+  ASSERT_TRUE(other.enter_brief());
+  other.leave_brief();
+  detail::thread_record* const me = detail::thread_record_tls;
+  ASSERT_TRUE(it.look_in(me));
+  ASSERT_TRUE(it.stay(me));
+  ASSERT_TRUE(other.enter_brief());  // takes the place of the look
+  in_thread([&] { EXPECT_FALSE(it.seize(0)) << "the visit is still on"; });
+  other.leave_brief();
+  ASSERT_TRUE(it.look_in(me)) << "one inside the other";
+  it.leave_brief(me);
+  in_thread([&] { EXPECT_FALSE(it.seize(0)) << "the visit is still on"; });
+  it.leave();
+  in_thread([&] { EXPECT_TRUE(it.seize(0)); });
+}
+
+TEST_P(owned_forms, stay__too_deep_nesting_is_refused_and_the_look_is_over) {
+  owned it, deep;
+  ASSERT_TRUE(it.enter());
+  it.leave();
+  std::uint32_t depth = 0;
+  while (deep.enter()) ++depth;
+  ASSERT_TRUE(it.look_in(detail::thread_record_tls));
+  EXPECT_FALSE(it.stay(detail::thread_record_tls));
+  in_thread([&] { EXPECT_TRUE(it.seize(0)); });
+  while (depth-- > 0) deep.leave();
+}
+
 TEST_P(owned_forms, exit__a_thread_that_ended_in_a_brief_visit_does_not_block_it) {
   owned it;
   in_thread([&] { ASSERT_TRUE(it.enter_brief()); });
