@@ -12,6 +12,9 @@
 namespace lci::shm {
 namespace {
 
+// Bytes that copy_small() copies by itself.
+constexpr std::size_t COPIED_WITHOUT_CALL = 32;
+
 // The whole of a small post, once the lane is known.
 inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* head,
                                  std::size_t head_size, const void* payload,
@@ -65,17 +68,21 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t head_size, const void* payload,
                                   std::size_t size) noexcept {
   tx_lane* lane = out_.own(rank);
-  if (lane == nullptr) [[unlikely]] {
-    return send_inline_cold(rank, imm, head, head_size, payload, size);
-  }
-  return write_message(*lane, imm, head, head_size, payload, size);
+  // What needs no call needs no place for registers either.
+  if (lane == nullptr || head_size != 0 || size > COPIED_WITHOUT_CALL) [[unlikely]]
+    return send_inline_otherwise(rank, imm, head, head_size, payload, size);
+  return write_message(*lane, imm, nullptr, 0, payload, size);
 }
 
 std::uint64_t endpoint::unconsumed(int rank) noexcept { return out_.unconsumed(rank); }
 
-LCI_COLD errorcode_t endpoint::send_inline_cold(int rank, std::uint32_t imm, const void* head,
-                                                std::size_t head_size, const void* payload,
-                                                std::size_t size) noexcept {
+[[gnu::noinline]] errorcode_t endpoint::send_inline_otherwise(int rank, std::uint32_t imm,
+                                                              const void* head,
+                                                              std::size_t head_size,
+                                                              const void* payload,
+                                                              std::size_t size) noexcept {
+  if (tx_lane* const own = out_.own(rank); own != nullptr) [[likely]]
+    return write_message(*own, imm, head, head_size, payload, size);
   outbox::hold lane;
   if (const errorcode_t rc = out_.acquire(rank, lane); rc != errorcode_t::done) return rc;
   return write_message(*lane, imm, head, head_size, payload, size);

@@ -27,8 +27,9 @@ class endpoint final : public net::endpoint {
   std::uint64_t unconsumed(int rank) noexcept override;
 
  private:
-  errorcode_t send_inline_cold(int rank, std::uint32_t imm, const void* head, std::size_t head_size,
-                               const void* payload, std::size_t size) noexcept;
+  errorcode_t send_inline_otherwise(int rank, std::uint32_t imm, const void* head,
+                                    std::size_t head_size, const void* payload,
+                                    std::size_t size) noexcept;
   errorcode_t send_packet(const net::net_op& op, tx_lane& lane) noexcept;
   errorcode_t rma(bulk_stream::kind what, const net::net_op& op) noexcept;
   errorcode_t meet(int rank, peer*& who) noexcept;
