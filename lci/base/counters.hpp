@@ -21,7 +21,13 @@ class thread_counter {
   void add(std::int64_t n, std::uint32_t id) noexcept { add_up(n, id); }
   // Adds 1 and answers what the calling thread has added in all; beyond the limit of threads, what
   // those have.
-  std::int64_t count_up() noexcept { return add_up(1, thread_id()); }
+  std::int64_t count_up() noexcept {
+    const std::uint32_t id = detail::thread_id_tls;
+    // One test for both that are seldom: no number yet, and none of its own.
+    if (id >= OVERFLOW_THREAD) [[unlikely]]
+      return add_up(1, thread_id());
+    return add_own(1, lines_[id].value);
+  }
   std::int64_t sum() const noexcept {
     std::int64_t total = 0;
     // edge counter.sum: partner is add_up().
@@ -36,8 +42,11 @@ class thread_counter {
     // sum() sees it.
     if (id == OVERFLOW_THREAD) [[unlikely]]
       return mine.fetch_add(n, std::memory_order_release) + n;
+    return add_own(n, mine);
+  }
+  static std::int64_t add_own(std::int64_t n, std::atomic<std::int64_t>& mine) noexcept {
     const std::int64_t total = mine.load(std::memory_order_relaxed) + n;
-    mine.store(total, std::memory_order_release);
+    mine.store(total, std::memory_order_release);  // edge counter.sum: partner is sum()
     return total;
   }
   struct alignas(CACHE_LINE) line {

@@ -179,6 +179,13 @@ T* make_live(Args&&... args) {
   }
 }
 
+// Whether a handle has an object that was not freed.
+template <class T>
+inline bool is_live(const T* object) noexcept {
+  // Null and the small numbers that stand for special handles are never objects.
+  return reinterpret_cast<std::uintptr_t>(object) >= 4096 && object->is_live();
+}
+
 // The object behind a handle, or argument_error if the handle is empty, was freed, or names an
 // object of another type. `what` is the argument's name: "device".
 template <class T>

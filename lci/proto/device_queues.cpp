@@ -6,7 +6,7 @@
 
 namespace lci::proto {
 
-errorcode_t device_queues::progress() {
+error_t device_queues::progress() {
   const std::size_t work =
       host.engine.advance([this](std::uint32_t depth) { return arrival_sink(host, depth); });
   if (host.engine.errors.any()) [[unlikely]]

@@ -42,7 +42,7 @@ class device_queues {
 
   // One round of progress. done: something happened. Throws what handlers threw, truncation_error,
   // and peer_failure_error once per dead peer.
-  errorcode_t progress();
+  error_t progress();
   // The same for a call that waits, which looks at the losses by itself: throws no
   // peer_failure_error.
   errorcode_t progress_in_wait();

@@ -171,7 +171,7 @@ void device_impl_t::drain(const std::function<bool()>& is_over) noexcept {
   progress_of_others others(*this);
   while (!is_over()) {
     try {
-      if (error_t(queues.progress()).is_done() || (queues.is_quiet() && others.progress())) {
+      if (queues.progress().is_done() || (queues.is_quiet() && others.progress())) {
         wait.reset();
         quiet_since = std::chrono::steady_clock::now();
       } else {

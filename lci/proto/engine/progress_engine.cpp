@@ -31,6 +31,7 @@ progress_engine::progress_engine(core& c, net::fabric& f, int index,
       handlers(c.arena, p, signals, c.max_handler_depth),
       control(*this, nullptr, CONTROL_SPARES),
       device_(f.make_device(index, config)) {
+  polled_ = device_.get();
   control.attach(device_->make_control_endpoint());
   queues_.push_back(&control);
 }
@@ -47,21 +48,19 @@ void progress_engine::remove_queue(post_queue& one) {
 
 // Nothing to do. Programs call progress in loops of their own; with more ranks than cores the
 // process that they wait for may need this very core.
-errorcode_t progress_engine::rest() noexcept {
+void progress_engine::rest() noexcept {
   constexpr std::uint32_t PATIENCE = 16;
-  if (!base::spin_wait::is_oversubscribed()) return errorcode_t::retry;
   // A hint, so lost counts of threads that rest together do not matter.
   const std::uint32_t idle = idle_.load(std::memory_order_relaxed) + 1;
   idle_.store(idle < PATIENCE ? idle : 0, std::memory_order_relaxed);
   if (idle == PATIENCE) sched_yield();
-  return errorcode_t::retry;
 }
 
 bool progress_engine::is_quiet_but_for_handlers() const noexcept {
   return open.sum() == 0 &&
          std::all_of(parts_.begin(), parts_.end(),
                      [](const part* one) { return one->is_quiet(); }) &&
-         !finished_.any() && leftovers_.load(std::memory_order_relaxed) == 0;
+         leftovers_.load(std::memory_order_relaxed) == 0;
 }
 
 LCI_COLD std::size_t progress_engine::do_leftovers() {
@@ -133,6 +132,7 @@ std::size_t progress_engine::advance_parked() {
 }
 
 void progress_engine::finish_later(transfer& move) noexcept {
+  expect_leftovers(1);
   const std::lock_guard lock(lists_lock_);
   finished_.append_locked(move);
 }
@@ -142,6 +142,7 @@ std::size_t progress_engine::deliver_finished() {
   for (; count < MAX_TURNS; ++count) {
     transfer* const one = take(finished_);
     if (one == nullptr) break;
+    expect_leftovers(-1);
     finish(*one);
   }
   return count;

@@ -15,6 +15,7 @@
 
 #include "lci/base/counters.hpp"
 #include "lci/base/report.hpp"
+#include "lci/base/spin.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/mem/packet_pool.hpp"
 #include "lci/net/backend.hpp"
@@ -57,7 +58,7 @@ class progress_engine final : public member, private peer_watch::listener {
   bool is_network_drained() const noexcept { return device_->is_drained(); }
 
   // A round of progress, without what it has to throw; answers how much was done. make_sink(depth)
-  // makes the net::sink that gets what arrives.
+  // makes the net::sink that gets what arrives, and is told by end() that this is all.
   template <class MakeSink>
   std::size_t advance(MakeSink&& make_sink);
   // What progress() answers after a round.
@@ -68,7 +69,9 @@ class progress_engine final : public member, private peer_watch::listener {
         idle_.store(0, std::memory_order_relaxed);
       return errorcode_t::done;
     }
-    return rest();
+    if (base::spin_wait::is_oversubscribed()) [[unlikely]]
+      rest();
+    return errorcode_t::retry;
   }
 
   // Nothing is under way; receives may still wait for messages that were not sent. Not asked: the
@@ -105,6 +108,16 @@ class progress_engine final : public member, private peer_watch::listener {
   peer_watch watch;
   signaller signals;
   handler_queue handlers;
+
+ private:
+  // With the ends of handlers and watch, what every round reads: on few lines.
+  // Entries in the backlogs of all queues, in parked_ and in finished_, and what else waits for
+  // slots, packets or memory.
+  std::atomic<std::size_t> leftovers_{0};
+  net::device* polled_ = nullptr;       // device_
+  std::atomic<std::uint32_t> idle_{0};  // empty rounds in a row
+
+ public:
   control_dispatch dispatch;
   post_queue control;            // for what the protocols send by themselves
   base::thread_counter open;     // sends, puts and gets posted and not completed
@@ -122,12 +135,11 @@ class progress_engine final : public member, private peer_watch::listener {
   void end_what_waits_for(int rank, bool has_failed) noexcept override;
   bool end_what_stays_from(int rank) noexcept override;
 
-  errorcode_t rest() noexcept;
+  LCI_COLD void rest() noexcept;
   void look_out() noexcept;
   // Anything left by earlier rounds? One test, because every round asks.
   bool has_leftovers() const noexcept {
-    return (reinterpret_cast<std::uintptr_t>(finished_.first.load(std::memory_order_relaxed)) |
-            leftovers_.load(std::memory_order_relaxed) | handlers.size() | shared.under_way()) != 0;
+    return (leftovers_.load(std::memory_order_relaxed) | handlers.size() | shared.under_way()) != 0;
   }
   std::size_t do_leftovers();
   // Null: there are fewer.
@@ -144,9 +156,6 @@ class progress_engine final : public member, private peer_watch::listener {
   std::vector<post_queue*> queues_;  // under queues_lock_
   base::spinlock queues_lock_;
   base::spinlock lists_lock_;  // guards the lists
-  // Entries in the backlogs of all queues and in parked_, and what else waits for slots, packets or
-  // memory.
-  std::atomic<std::size_t> leftovers_{0};
   // Oldest first; the heads are looked at without the lock.
   struct transfer_list {
     std::atomic<transfer*> first{nullptr};
@@ -156,8 +165,7 @@ class progress_engine final : public member, private peer_watch::listener {
     bool any() const noexcept { return first.load(std::memory_order_relaxed) != nullptr; }
   };
   transfer* take(transfer_list& from) noexcept;
-  transfer_list finished_, parked_;     // changed under lists_lock_
-  std::atomic<std::uint32_t> idle_{0};  // empty rounds in a row
+  transfer_list finished_, parked_;  // changed under lists_lock_
   // By reason, from errorcode_t::retry_min on; and whom the last of these was for. On a line that
   // rounds do not read.
   static constexpr std::size_t REASONS = 8;
@@ -178,13 +186,13 @@ inline void progress_engine::look_out() noexcept {
 template <class MakeSink>
 inline std::size_t progress_engine::advance(MakeSink&& make_sink) {
   const handler_depth here;
-  if (here.value() > handlers.limit()) [[unlikely]]
-    no_progress_here::check(here.value());
+  no_progress_here::check(here.value());
   std::size_t work = 0;
   if (has_leftovers()) [[unlikely]]
     work += do_leftovers();
   auto sink = make_sink(here.value());
-  work += device_->poll(sink, MAX_POLLS);
+  work += polled_->poll(sink, MAX_POLLS);
+  sink.end();
   look_out();
   watch.look_for_ended();
   return work;

@@ -65,43 +65,45 @@ mem::memory_place settle_place(host_context& host, const void* buffer) {
 inline void arrival_sink::signal(comp_impl_t& to, int rank, tag_t tag, void* buffer,
                                  std::size_t size) noexcept {
   if (to.attr.comp_type != attr_comp_type_t::handler) [[unlikely]]
-    return held_.host.engine.signals.signal_now(
-        &to, arrival_status(rank, tag, buffer, size),
-        buffer != nullptr ? news::message : news::notification);
+    return host_.engine.signals.signal_now(&to, arrival_status(rank, tag, buffer, size),
+                                           buffer != nullptr ? news::message : news::notification);
   try {
     static_cast<const comp::handler&>(to).callee()(arrival_status(rank, tag, buffer, size));
   } catch (...) {
-    held_.host.engine.errors.keep(std::current_exception());
+    host_.engine.errors.keep(std::current_exception());
   }
 }
 
 net::verdict arrival_sink::on_message(const net::arrival& message) noexcept {
   if ((message.imm & wire::FAST_BIT) != 0) [[likely]] {
-    const wire::imm_layout& layout = held_.host.engine.shared.imm;
+    const wire::imm_layout& layout = host_.engine.shared.imm;
     return deliver(message, message.data, message.size, layout.rcomp_of(message.imm),
                    layout.tag_of(message.imm));
   }
   return on_control(message);
 }
 
+// Not inline: a round that found nothing then has fewer registers to keep.
+void arrival_sink::give_home() noexcept { host_.engine.pool.restock(spare_); }
+
 inline mem::packet* arrival_sink::take_packet() noexcept {
-  if (held_.spare == nullptr) return held_.host.engine.pool.get();
-  held_.spare->state.store(mem::packet_state::out, std::memory_order_relaxed);
-  return std::exchange(held_.spare, nullptr);
+  if (spare_ == nullptr) return host_.engine.pool.get();
+  spare_->state.store(mem::packet_state::out, std::memory_order_relaxed);
+  return std::exchange(spare_, nullptr);
 }
 
 [[gnu::always_inline]] inline net::verdict arrival_sink::deliver(const net::arrival& from,
                                                                  const std::byte* data,
                                                                  std::size_t size, rcomp_t rcomp,
                                                                  tag_t tag) noexcept {
-  const remote_target to = held_.host.engine.shared.rcomps.find(rcomp);
+  const remote_target to = host_.engine.shared.rcomps.find(rcomp);
   if (to.comp != nullptr) [[likely]] {
     if (has_to_wait(*to.comp)) [[unlikely]]
       return put_off(from, data, size, rcomp, tag);
     return deliver_am(*to.comp, from, data, size, tag);
   }
   if (to.match != nullptr)
-    return matcher::of(*to.match).on_eager(held_.host, from, data, size, tag, to.policy);
+    return matcher::of(*to.match).on_eager(host_, from, data, size, tag, to.policy);
   return drop_unknown(from.rank, rcomp);
 }
 
@@ -111,13 +113,13 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
                                                                     std::size_t size,
                                                                     tag_t tag) noexcept {
   if (to.attr.zero_copy_am) {
-    if (held_.host.payloads.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
-      return held_.host.accelerator->deliver_am(to, from.rank, data, size, tag);
+    if (host_.payloads.load(std::memory_order_relaxed) != nullptr) [[unlikely]]
+      return host_.accelerator->deliver_am(to, from.rank, data, size, tag);
     // A packet that may be kept goes to the user as it is; its payload then starts where the
     // message starts unless a head came before.
     if (from.packet != nullptr && data == from.packet->payload()) {
       // One that this process has posted to itself is the program's again.
-      if (from.rank == held_.host.engine.shared.me)
+      if (from.rank == host_.engine.shared.me)
         from.packet->state.store(mem::packet_state::out, std::memory_order_relaxed);
       signal(to, from.rank, tag, const_cast<std::byte*>(data), size);
       return net::verdict::kept;
@@ -127,12 +129,12 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
     if (size > packet->capacity) [[unlikely]] {
       // A peer configured with larger packets than ours: fall through to the allocator, which
       // api 6.6 allows above B.
-      held_.host.engine.pool.put(packet);
+      host_.engine.pool.put(packet);
     } else {
       base::copy_small(packet->payload(), data, size);
       const mem::packet_hand hand(packet);
       signal(to, from.rank, tag, packet->payload(), size);
-      if (hand.is_returned()) held_.spare = packet;
+      if (hand.is_returned()) spare_ = packet;
       return net::verdict::taken;
     }
   }
@@ -141,7 +143,7 @@ inline mem::packet* arrival_sink::take_packet() noexcept {
 
 net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
                                            tag_t tag) noexcept {
-  const remote_target to = held_.host.engine.shared.rcomps.find(rcomp);
+  const remote_target to = host_.engine.shared.rcomps.find(rcomp);
   if (to.comp == nullptr) return drop_unknown(from.rank, rcomp);
   return deliver_am(*to.comp, from, from.data, from.size, tag);
 }
@@ -149,12 +151,12 @@ net::verdict arrival_sink::deliver_in_turn(const net::arrival& from, rcomp_t rco
 net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::byte* data,
                                         std::size_t size, tag_t tag) noexcept {
   am_place at;
-  if (!allocate(held_.host, size, at)) return net::verdict::deferred;
+  if (!allocate(host_, size, at)) return net::verdict::deferred;
   void* const buffer = at.buffer;
   if (at.where.kind != mem::mem_kind::host) [[unlikely]] {
-    if (held_.host.accelerator->deliver_at(to, arrival_status(rank, tag, buffer, size), at, data))
+    if (host_.accelerator->deliver_at(to, arrival_status(rank, tag, buffer, size), at, data))
       return net::verdict::taken;
-    held_.host.engine.shared.give_back(buffer, at.allocator);
+    host_.engine.shared.give_back(buffer, at.allocator);
     return net::verdict::deferred;
   }
   if (size != 0) std::memcpy(buffer, data, size);
@@ -163,7 +165,7 @@ net::verdict arrival_sink::deliver_copy(comp_impl_t& to, int rank, const std::by
 }
 
 net::verdict arrival_sink::drop_unknown(int rank, rcomp_t rcomp) noexcept {
-  return drop_message(held_.host.engine, rank, rcomp);
+  return drop_message(host_.engine, rank, rcomp);
 }
 
 // Messages of the protocols, and those with a head before their payload.
@@ -177,12 +179,12 @@ net::verdict arrival_sink::on_control(const net::arrival& message) noexcept {
   } else {
     try {
       net::verdict answer = net::verdict::taken;
-      if (held_.host.engine.dispatch.handle(message, answer)) return answer;
+      if (host_.engine.dispatch.handle(message, answer)) return answer;
     } catch (const std::bad_alloc&) {
       return net::verdict::deferred;
     }
   }
-  held_.host.engine.dropped.add(1);
+  host_.engine.dropped.add(1);
   base::log::warn("proto",
                   "dropped a message of %zu bytes from rank %d that does not parse, immediate %08x",
                   message.size, message.rank, message.imm);
@@ -238,7 +240,7 @@ LCI_COLD net::verdict on_rts(host_context& host, int rank, const wire::rts& requ
 }
 
 void notify(host_context& host, int rank, std::uint32_t imm) noexcept {
-  arrival_sink(host).on_immediate(rank, imm);
+  single_arrival(host).on_immediate(rank, imm);
 }
 
 void on_signal(host_context& host, int rank, const wire::signal_body& body) noexcept {
@@ -248,13 +250,13 @@ void on_signal(host_context& host, int rank, const wire::signal_body& body) noex
 void arrival_sink::on_immediate(int rank, std::uint32_t imm) noexcept {
   if ((imm & wire::FAST_BIT) == 0) {
     if (wire::kind_of(imm) == wire::kind::fin_imm)
-      return on_fin_imm(held_.host, rank, imm & 0x0fffffffu);
-    held_.host.engine.dropped.add(1);
+      return on_fin_imm(host_, rank, imm & 0x0fffffffu);
+    host_.engine.dropped.add(1);
     return;
   }
-  const wire::imm_layout& layout = held_.host.engine.shared.imm;
+  const wire::imm_layout& layout = host_.engine.shared.imm;
   const rcomp_t rcomp = layout.rcomp_of(imm);
-  const remote_target to = held_.host.engine.shared.rcomps.find(rcomp);
+  const remote_target to = host_.engine.shared.rcomps.find(rcomp);
   if (to.comp == nullptr) {
     drop_unknown(rank, rcomp);
     return;
@@ -273,20 +275,20 @@ void arrival_sink::on_complete(void* context) noexcept {
 
 void arrival_sink::on_error(int rank, void* context, std::string_view reason) noexcept {
   auto* move = static_cast<transfer*>(context);
-  if (rank >= 0 && held_.host.engine.shared.peers.has_ended(rank)) {
-    held_.host.engine.watch.miss(rank);
+  if (rank >= 0 && host_.engine.shared.peers.has_ended(rank)) {
+    host_.engine.watch.miss(rank);
   } else {
-    held_.host.engine.errors.keep_made([&] {
+    host_.engine.errors.keep_made([&] {
       return std::runtime_error("an operation with rank " + std::to_string(rank) +
                                 " failed: " + std::string(reason));
     });
   }
-  if (move != nullptr) held_.host.engine.abort(*move);
+  if (move != nullptr) host_.engine.abort(*move);
 }
 
 void arrival_sink::on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept {
-  held_.host.engine.watch.note_all_of(rank);
-  net::peer_table& peers = held_.host.engine.shared.peers;
+  host_.engine.watch.note_all_of(rank);
+  net::peer_table& peers = host_.engine.shared.peers;
   // Known already: that nothing more comes here may end what other devices wait for.
   if (!peers.report(rank, orderly ? net::peer_event::leave : net::peer_event::fail, reason))
     peers.remind(rank);
@@ -296,7 +298,7 @@ void arrival_sink::on_peer_ended(int rank, bool orderly, std::string_view reason
 // bytes of this one are safe.
 net::verdict arrival_sink::put_off(const net::arrival& from, const std::byte* data,
                                    std::size_t size, rcomp_t rcomp, tag_t tag) noexcept {
-  handler_queue& queue = held_.host.engine.handlers;
+  handler_queue& queue = host_.engine.handlers;
   const bool is_too_deep = depth_ > queue.limit();
   // Nothing is to pile up while the program has all packets: the sender has to wait.
   if (!is_too_deep && queue.is_starved()) return net::verdict::deferred;
@@ -306,9 +308,9 @@ net::verdict arrival_sink::put_off(const net::arrival& from, const std::byte* da
 }
 
 void arrival_sink::put_off(comp_impl_t& to, const status_t& status) noexcept {
-  handler_queue& queue = held_.host.engine.handlers;
+  handler_queue& queue = host_.engine.handlers;
   if (!queue.add(to, status, false, news::notification))
-    return held_.host.engine.signals.signal_now(&to, status, news::notification);
+    return host_.engine.signals.signal_now(&to, status, news::notification);
   if (depth_ <= queue.limit()) queue.run(queue.size());
 }
 

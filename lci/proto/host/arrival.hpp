@@ -9,22 +9,26 @@
 
 namespace lci::proto {
 
-class arrival_sink final : public net::sink {
+class arrival_sink : public net::sink {
  public:
   // depth: of the handlers that it runs.
-  arrival_sink(host_context& host, std::uint32_t depth) noexcept : held_{host}, depth_(depth) {}
-  explicit arrival_sink(host_context& host) noexcept : arrival_sink(host, handler_depth::now()) {}
+  arrival_sink(host_context& host, std::uint32_t depth) noexcept : host_(host), depth_(depth) {}
+  // Has to be called once nothing more arrives. Not a destructor: with one, each round of progress
+  // would write its table of virtual functions once more.
+  void end() noexcept {
+    if (spare_ != nullptr) give_home();
+  }
   arrival_sink(const arrival_sink&) = delete;
   arrival_sink& operator=(const arrival_sink&) = delete;
 
-  net::verdict on_message(const net::arrival& message) noexcept override;
+  net::verdict on_message(const net::arrival& message) noexcept final;
   // A message that has waited for its turn, for a completion object.
   LCI_COLD net::verdict deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
                                         tag_t tag) noexcept;
-  void on_immediate(int rank, std::uint32_t imm) noexcept override;
-  void on_complete(void* context) noexcept override;
-  void on_error(int rank, void* context, std::string_view reason) noexcept override;
-  void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept override;
+  void on_immediate(int rank, std::uint32_t imm) noexcept final;
+  void on_complete(void* context) noexcept final;
+  void on_error(int rank, void* context, std::string_view reason) noexcept final;
+  void on_peer_ended(int rank, bool orderly, std::string_view reason) noexcept final;
 
  private:
   net::verdict deliver(const net::arrival& from, const std::byte* data, std::size_t size,
@@ -35,7 +39,7 @@ class arrival_sink final : public net::sink {
                             tag_t tag) noexcept;
   // Whether what is for that object has to wait for its turn.
   bool has_to_wait(const comp_impl_t& to) const noexcept {
-    return depth_ > held_.host.engine.handlers.open_to() && comp::runs_user_code(to);
+    return depth_ > host_.engine.handlers.open_to() && comp::runs_user_code(to);
   }
   LCI_COLD net::verdict put_off(const net::arrival& from, const std::byte* data, std::size_t size,
                                 rcomp_t rcomp, tag_t tag) noexcept;
@@ -44,22 +48,23 @@ class arrival_sink final : public net::sink {
   LCI_COLD net::verdict drop_unknown(int rank, rcomp_t rcomp) noexcept;
 
   mem::packet* take_packet() noexcept;
+  [[gnu::noinline]] void give_home() noexcept;
 
   void signal(comp_impl_t& to, int rank, tag_t tag, void* buffer, std::size_t size) noexcept;
 
-  // Has a destructor of its own, so that the sink needs none.
-  struct held {
-    host_context& host;
-    // The packet that the last handler gave back, for the next message: it saves two visits to the
-    // pool. Marked as pooled; goes home with this object, so others wait for it no longer than a
-    // poll takes.
-    mem::packet* spare = nullptr;
-    ~held() {
-      if (spare != nullptr) host.engine.pool.restock(spare);
-    }
-  };
-  held held_;
+  host_context& host_;
+  // The packet that the last handler gave back, for the next message: it saves two visits to the
+  // pool. Marked as pooled; goes home at the end, so others wait for it no longer than a poll
+  // takes.
+  mem::packet* spare_ = nullptr;
   const std::uint32_t depth_;
+};
+
+// For what arrives in another way than through a poll.
+class single_arrival final : public arrival_sink {
+ public:
+  explicit single_arrival(host_context& host) noexcept : arrival_sink(host, handler_depth::now()) {}
+  ~single_arrival() { end(); }
 };
 
 // The immediate data of a put has arrived, in whatever way: signals whom it names.

@@ -54,7 +54,7 @@ std::size_t host_protocols::serve_waiting() noexcept {
 
 net::verdict host_protocols::deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
                                              tag_t tag) noexcept {
-  return arrival_sink(host_).deliver_in_turn(from, rcomp, tag);
+  return single_arrival(host_).deliver_in_turn(from, rcomp, tag);
 }
 
 void host_protocols::on_peer_ended(int rank, bool has_failed) noexcept {

@@ -66,10 +66,10 @@ class waiting_receive : public testing::Test {
   void bring(lci::proto::device_queues& by, int from) {
     const std::byte byte{42};
     const std::uint32_t imm = me_.core.imm.encode(me_.engine_rcomp(), TAG);
-    lci::proto::arrival_sink(by.host).on_message({from, imm, &byte, 1, nullptr});
+    lci::proto::single_arrival(by.host).on_message({from, imm, &byte, 1, nullptr});
   }
   static void end(lci::proto::device_queues& by, int rank, bool orderly) {
-    lci::proto::arrival_sink(by.host).on_peer_ended(rank, orderly, "it has gone");
+    lci::proto::single_arrival(by.host).on_peer_ended(rank, orderly, "it has gone");
   }
 
   lci::test::proto_world w_;

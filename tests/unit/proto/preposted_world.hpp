@@ -87,7 +87,7 @@ class preposted_receives : public testing::Test {
   // Rank `from` sends rank `to` a message about pre-posted receives.
   template <class Body>
   void tell(int from, int to, proto::wire::kind what, const Body& body) {
-    proto::arrival_sink sink(w[to].queues->host);
+    proto::single_arrival sink(w[to].queues->host);
     sink.on_message({from, proto::wire::kind_imm(what), reinterpret_cast<const std::byte*>(&body),
                      sizeof(body), nullptr});
   }

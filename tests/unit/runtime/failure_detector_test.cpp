@@ -78,7 +78,7 @@ TEST_F(failure_detector_test, leave_of_a_rank_that_was_met__is_left_to_the_netwo
   boot_->to_say = {{1, boot::LEFT_TEXT, true}};
   listen(5);
   EXPECT_FALSE(core_.peers.has_ended(1));
-  proto::arrival_sink(w_[0].queues->host).on_peer_ended(1, true, "it has left");
+  proto::single_arrival(w_[0].queues->host).on_peer_ended(1, true, "it has left");
   listen(2);
   EXPECT_TRUE(core_.peers.has_ended(1));
   EXPECT_FALSE(core_.peers.has_failed(1));

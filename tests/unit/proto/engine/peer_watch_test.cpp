@@ -19,7 +19,7 @@ class own_losses : public testing::Test {
  protected:
   own_losses() { w[0].core.failure_notice = lci::attr_failure_notice_t::own; }
   void end(int rank, bool orderly = false) {
-    lci::proto::arrival_sink(w[0].queues->host).on_peer_ended(rank, orderly, "it has gone");
+    lci::proto::single_arrival(w[0].queues->host).on_peer_ended(rank, orderly, "it has gone");
   }
   // The rank that progress tells of; -1: none.
   int told() {
@@ -101,7 +101,7 @@ TEST_F(own_losses, receives_from_who_took_leave__wait_for_what_another_device_ma
   EXPECT_EQ(told(), -1);
   EXPECT_EQ(receive(1), lci::errorcode_t::posted);
   EXPECT_EQ(w[0].queues->host.open_receives.sum(), 2);
-  lci::proto::arrival_sink(second->host).on_peer_ended(1, true, "it has left");
+  lci::proto::single_arrival(second->host).on_peer_ended(1, true, "it has left");
   EXPECT_EQ(told(), 1);
   EXPECT_EQ(w[0].queues->host.open_receives.sum(), 0);
 }
@@ -120,13 +120,13 @@ TEST_F(own_losses, receives_from_who_took_leave__do_not_wait_for_a_device_that_e
 TEST(peer_watch, losses_of_a_device__are_counted_for_waits_and_left_to_progress) {
   lci::test::proto_world w({}, 3);
   lci::proto::device_queues& queues = *w[0].queues;
-  lci::proto::arrival_sink(queues.host).on_peer_ended(1, false, "it died");
+  lci::proto::single_arrival(queues.host).on_peer_ended(1, false, "it died");
   EXPECT_NO_THROW(queues.progress_in_wait());
   EXPECT_EQ(queues.engine().errors.lost.count(), 1u);
   in_thread([&] { EXPECT_THROW(queues.engine().errors.throw_loss(0), lci::peer_failure_error); });
   EXPECT_THROW(queues.progress(), lci::peer_failure_error) << "this thread was not told";
   EXPECT_NO_THROW(queues.progress());
-  lci::proto::arrival_sink(queues.host).on_peer_ended(2, false, "it died");
+  lci::proto::single_arrival(queues.host).on_peer_ended(2, false, "it died");
   EXPECT_EQ(queues.engine().errors.lost.count(), 1u);
   queues.engine().watch.look_for_ended();
   EXPECT_EQ(queues.engine().errors.lost.count(), 2u);

@@ -27,7 +27,7 @@ class gpu_hostile : public testing::Test {
   }
   // Rank `from` sends rank 1 a message of that kind.
   void tell(int from, kind what, const void* body, std::size_t size) {
-    proto::arrival_sink sink(w[1].queues->host);
+    proto::single_arrival sink(w[1].queues->host);
     const std::uint32_t imm = wire::kind_imm(what);
     const auto verdict =
         sink.on_message({from, imm, static_cast<const std::byte*>(body), size, nullptr});

@@ -94,7 +94,7 @@ std::vector<int> failures(node& at) {
 
 TEST(on_error, of_peers_that_are_gone__is_told_once_a_peer_and_deaths_come_first) {
   proto_world w({}, 4);
-  proto::arrival_sink sink(w[0].queues->host);
+  proto::single_arrival sink(w[0].queues->host);
   sink.on_error(1, nullptr, "some reason");
   EXPECT_EQ(failures(w[0]), std::vector<int>{-1}) << "the peer is still there";
   sink.on_peer_ended(1, true, "it has left");

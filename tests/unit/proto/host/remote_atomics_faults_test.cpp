@@ -49,7 +49,7 @@ TEST(remote_atomics, on_peer_ended__ends_what_waits_and_later_ones_are_fatal) {
   EXPECT_EQ(w[0].queues->engine().open.sum(), 0);
   // A late answer of the dead finds nothing.
   const auto before = w.dropped(0);
-  proto::arrival_sink sink(w[0].queues->host);
+  proto::single_arrival sink(w[0].queues->host);
   const wire::atomic_end late{{0, 1}, 5, wire::atomic_result::done, 0};
   sink.on_message({1, wire::kind_imm(wire::kind::atomic_end),
                    reinterpret_cast<const std::byte*>(&late), sizeof(late), nullptr});
@@ -77,7 +77,7 @@ TEST(remote_atomics, on_answer__of_another_rank_or_twice_finds_nothing) {
   one.times = 0;
   w.post(0, one);
   // Rank 2 guesses the name of each slot.
-  proto::arrival_sink sink(w[0].queues->host);
+  proto::single_arrival sink(w[0].queues->host);
   for (std::uint32_t slot = 0; slot < 4; ++slot)
     for (std::uint32_t generation = 0; generation < 64; ++generation) {
       const wire::atomic_end forged{{slot, generation}, 77, wire::atomic_result::done, 0};
@@ -94,7 +94,7 @@ TEST(remote_atomics, on_request__garbage_is_dropped_and_counted) {
   atomics_world w;
   std::array<std::uint64_t, 8> words{};
   const wire::name region = w.name_of(w[1].expose(words.data(), sizeof(words)));
-  proto::arrival_sink sink(w[1].queues->host);
+  proto::single_arrival sink(w[1].queues->host);
   std::mt19937_64 random = seeded(1);
   const auto tell = [&](wire::kind what, const void* body, std::size_t size) {
     EXPECT_EQ(sink.on_message(
