@@ -99,13 +99,17 @@ __attribute__((noinline)) void put_packet(void* payload) {
       "put_upacket: the pointer is not the start of a packet that the program owns");
 }
 
+[[gnu::noinline]] void put_otherwise(const put_upacket_args& args) {
+  api::check_given(args.runtime);
+  if (!mem::return_to_hand(args.packet)) put_packet(args.packet);
+}
+
 }  // namespace
 
 void put_upacket(const put_upacket_args& args) {
-  api::check_given(args.runtime);
-  if (mem::return_to_hand(args.packet)) [[likely]]
+  if (args.runtime.p_impl == nullptr && mem::return_to_hand(args.packet)) [[likely]]
     return;
-  put_packet(args.packet);
+  put_otherwise(args);
 }
 
 std::size_t get_max_bcopy_size(const packet_pool_args& args) {

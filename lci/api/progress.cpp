@@ -1,6 +1,8 @@
 // Progress, draining, and the numbers under which peers name completion objects.
 #include "lci/progress.hpp"
 
+#include <cstdint>
+
 #include "lci/api/resolve.hpp"
 #include "lci/api/waiting.hpp"
 #include "lci/comp/kind.hpp"
@@ -21,9 +23,21 @@ device_impl_t& device_of(const progress_args& args) {
   return api::find_device(args.runtime, args.device);
 }
 
+// Where something else was given, or nothing, or something wrong.
+[[gnu::noinline]] error_t progress_otherwise(const progress_args& args) {
+  return device_of(args).queues.progress();
+}
+
 }  // namespace
 
-error_t progress(const progress_args& args) { return device_of(args).queues.progress(); }
+error_t progress(const progress_args& args) {
+  device_impl_t* const device = args.device.p_impl;
+  const auto others = reinterpret_cast<std::uintptr_t>(args.endpoint.p_impl) |
+                      reinterpret_cast<std::uintptr_t>(args.runtime.p_impl);
+  if (others != 0 || !base::is_live(device)) [[unlikely]]
+    return progress_otherwise(args);
+  return device->queues.progress();
+}
 
 error_t test_drained(const progress_args& args) {
   return device_of(args).queues.is_drained() ? errorcode_t::done : errorcode_t::retry;
