@@ -225,7 +225,7 @@ std::uint64_t median(std::vector<std::uint64_t> all) {
 
 // Prints one kind of section; false when it broke the budget: so many locked instructions a round,
 // no system call, and for optimised builds at most so many instructions, about a quarter above what
-// gcc 12 and 13 need (docs/decisions/0010-way-of-a-small-message.md).
+// gcc 12 and 13 need (docs/decisions/0051-a-poll-that-finds-nothing.md).
 bool judge(const std::vector<step_section>& all, section_id id, const char* name,
            std::uint64_t limit, std::uint64_t locked_limit = 0) {
   std::vector<std::uint64_t> instructions;
@@ -273,13 +273,13 @@ int main(int argc, char** argv) {
     std::printf("%s\n", report.failure.c_str());
     return 1;
   }
-  bool good = judge(report.sections, POST, "post", 240);
-  good &= judge(report.sections, PROGRESS, "progress to handler", 550);
-  good &= judge(report.sections, IDLE_PROGRESS, "progress without message", 270);
-  good &= judge(report.sections, SEND, "post of a send", 255);
+  bool good = judge(report.sections, POST, "post", 225);
+  good &= judge(report.sections, PROGRESS, "progress to handler", 540);
+  good &= judge(report.sections, IDLE_PROGRESS, "progress without message", 215);
+  good &= judge(report.sections, SEND, "post of a send", 240);
   // The lock of a bucket of the matching engine, and what adds to the counter.
   good &= judge(report.sections, RECEIVE, "post of a receive", 325, 1);
-  good &= judge(report.sections, MATCH, "progress to a posted receive", 620, 2);
+  good &= judge(report.sections, MATCH, "progress to a posted receive", 590, 2);
   good &= judge(report.sections, PUT, "post of a put", 370);
   return good ? 0 : 1;
 }
