@@ -56,6 +56,10 @@ card_queue::progress card_queue::step(std::uint64_t told) noexcept {
   const std::uint64_t index = next_ + window_.blocks();
   if (index >= told || !cq_.has_room_beside(window_.count())) return progress::none;
   if (!is_looked_at_ || index_ != index) look_at(index, told - index);
+  if (found_ == syndrome::none && window_.count() == 0) {
+    const answer a = execute_with_signal(told - index);
+    if (joined_ != 0) return end_alone(a) ? progress::ended : progress::none;
+  }
   if (found_ == syndrome::none && window::may_take(request_) && window_.has_room_for(request_)) {
     const answer a = start_beside();
     if (a.what != outcome::retry) {
@@ -67,12 +71,8 @@ card_queue::progress card_queue::step(std::uint64_t told) noexcept {
     }
   }
   if (window_.count() != 0) return progress::none;
-  answer a = failed(found_);
-  if (found_ == syndrome::none) {
-    a = execute_with_signal(told - index);
-    if (joined_ == 0) a = execute();
-  }
-  return end_alone(a) ? progress::ended : progress::none;
+  return end_alone(found_ == syndrome::none ? execute() : failed(found_)) ? progress::ended
+                                                                          : progress::none;
 }
 
 // Of those that are under way beside each other. False: it is not done yet.
@@ -147,8 +147,8 @@ syndrome card_queue::resolve_local() noexcept {
   return syndrome::none;
 }
 
-// A short put, and a signal that comes behind it. joined_ stays 0: they are no such pair, or the
-// world has no way for it.
+// A short put with nothing before it, and a signal that comes behind it. joined_ stays 0: they are
+// no such pair, or the world has no way for it.
 answer card_queue::execute_with_signal(std::uint64_t available) noexcept {
   constexpr answer NO_WAY{outcome::retry, syndrome::none};
   if (!options_.joins_signals || request_.op != opcode::rdma_write || !request_.is_inline ||
@@ -157,6 +157,8 @@ answer card_queue::execute_with_signal(std::uint64_t available) noexcept {
   const std::uint64_t index = index_ + blocks_;
   octoword copy[wqe::MAX_OCTOWORDS];
   copy[0] = *octoword_at(options_.ring, index, 0);
+  // One without a fence is no signal, and may go beside others.
+  if (fence_of(copy[0]) == wqe::fence_mode::none) return NO_WAY;
   const std::uint32_t octowords = octowords_in(copy[0]);
   const std::uint64_t blocks = wqe::blocks_of(octowords);
   if (octowords == 0 || blocks > available - blocks_) return NO_WAY;

@@ -1,7 +1,7 @@
 // A send queue of a card in software: looks at the doorbell, reads the requests that it was told
 // of, has them done and completes them, one after the other. Where the world has a way for several,
-// puts that cannot be signals, or gets, are under way beside each other; they too are completed in
-// the order of the queue. Together with lci/wqe it is a whole path without a card. Callers: the
+// puts, or gets, without a fence are under way beside each other; they too are completed in the
+// order of the queue. Together with lci/wqe it is a whole path without a card. Callers: the
 // thread that drives it, by progress_st(). Threads: single; the program's threads write the ring
 // meanwhile. Always true: a request is copied before it is looked at, so what changes later is not
 // seen; a request whose place in the completion queue is not free is not begun; after the first

@@ -79,6 +79,10 @@ bool is_signaled(const octoword& control) noexcept {
   return (be32(control.word[2]) & wqe::CQ_UPDATE) != 0;
 }
 
+wqe::fence_mode fence_of(const octoword& control) noexcept {
+  return static_cast<wqe::fence_mode>(be32(control.word[2]) & wqe::FENCE_BITS);
+}
+
 syndrome parse(const octoword* wqe, std::uint32_t octowords, std::uint64_t index, std::uint32_t qpn,
                std::uint64_t max_message, request* out) noexcept {
   const std::uint32_t head = be32(wqe[0].word[0]);
@@ -86,6 +90,7 @@ syndrome parse(const octoword* wqe, std::uint32_t octowords, std::uint64_t index
   out->restart();
   out->op = static_cast<opcode>(head & 0xff);
   out->signaled = is_signaled(wqe[0]);
+  out->fence = fence_of(wqe[0]);
   out->solicited = (be32(wqe[0].word[2]) & wqe::SOLICITED) != 0;
   out->imm = be32(wqe[0].word[3]);
   if (!is_known(out->op) || (head >> 8 & 0xffff) != (index & 0xffff) ||

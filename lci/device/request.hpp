@@ -24,7 +24,8 @@ struct request_head {
   wqe::opcode op = wqe::opcode::nop;
   bool signaled = false;
   bool solicited = false;
-  std::uint32_t imm = 0;  // host order
+  wqe::fence_mode fence = wqe::fence_mode::none;  // as it was written, be it known or not
+  std::uint32_t imm = 0;                          // host order
   std::uint64_t raddr = 0;
   std::uint32_t rkey = 0;
   wqe::atomic_operands atomic;
@@ -43,6 +44,7 @@ struct request : request_head {
 // How many octowords the control segment says, 0 if it says what cannot be.
 std::uint32_t octowords_in(const wqe::octoword& control) noexcept;
 bool is_signaled(const wqe::octoword& control) noexcept;
+wqe::fence_mode fence_of(const wqe::octoword& control) noexcept;
 
 // `wqe` holds `octowords` of them, as octowords_in() said; it must be request `index` of queue
 // `qpn`. Not none: what a card answers to such bytes; `out` is then half filled.

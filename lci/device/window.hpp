@@ -18,8 +18,6 @@ class window {
  public:
   // Inline bytes that an entry holds; requests with more go alone.
   static constexpr std::uint32_t MOST_INLINE_BYTES = 224;
-  // Puts of at most so many bytes may be signals: they come behind all before them.
-  static constexpr std::uint64_t MOST_OF_SIGNAL = 8;
 
   struct entry {
     request_head head;
@@ -32,10 +30,12 @@ class window {
   // 0: nothing goes beside another.
   explicit window(std::uint32_t most) : most_(most) {}
 
-  // Whether that request may be under way beside others of its kind.
+  // Whether that request may be under way beside others of its kind. One with a fence, as signals
+  // have, comes behind all before it.
   static bool may_take(const request& r) noexcept {
+    if (r.fence != wqe::fence_mode::none) return false;
     if (r.op == wqe::opcode::rdma_read) return r.piece_count == 1 && r.length != 0;
-    return r.op == wqe::opcode::rdma_write && !r.signaled && r.length > MOST_OF_SIGNAL &&
+    return r.op == wqe::opcode::rdma_write && !r.signaled &&
            (r.is_inline ? r.inline_length <= MOST_INLINE_BYTES : r.piece_count == 1);
   }
   // And beside those that are under way now. The first that may makes the entries.

@@ -68,9 +68,10 @@ class world {
   // After posted: posted again, done or failed.
   virtual answer poll() noexcept { return {}; }
 
-  // Puts that ask for no completion, or gets, several at a time, in any order: how many. Each has a
-  // number below that while it is under way; none of the above is, meanwhile. 0: there is no way,
-  // and the others are not called. One that is done, or has failed, at once is not polled.
+  // Puts that ask for no completion and have no fence, or gets, several at a time, in any order:
+  // how many. Each has a number below that while it is under way; none of the above is, meanwhile.
+  // 0: there is no way, and the others are not called. One that is done, or has failed, at once is
+  // not polled.
   virtual std::uint32_t most_beside() const noexcept { return 0; }
   // retry: not now, or not in this way, and nothing happened; put() or get() will say why.
   virtual answer put_beside(std::uint32_t /*number*/, const local_data& /*from*/,

@@ -52,6 +52,7 @@ LCI_ANYWHERE inline wqe::send_request request_of(const found_place& at, const st
                                                  signal_op op, const wqe::sge& landing) noexcept {
   wqe::send_request r;
   r.signaled = false;
+  r.fence = wqe::fence_mode::small;  // tells it from a value, which may overtake what is before it
   r.raddr = at.address;
   r.rkey = at.key;
   if (op == signal_op::set) {

@@ -52,6 +52,7 @@ inline constexpr std::uint8_t OPMOD_4_BYTES = 0x08, OPMOD_8_BYTES = 0x09;
 // Bits of the control segment's byte 11.
 inline constexpr std::uint8_t SOLICITED = 0x02;
 inline constexpr std::uint8_t CQ_UPDATE = 0x08;
+inline constexpr std::uint8_t FENCE_BITS = 0xe0;
 enum class fence_mode : std::uint8_t {
   none = 0,
   small = 0x20,  // MLX5_WQE_CTRL_INITIATOR_SMALL_FENCE

@@ -78,6 +78,40 @@ TEST_P(gpu_proxy, put_signal_and_get__each_signal_finds_its_data) {
   }
 }
 
+// Values have no order, but the signal behind them comes last: to this rank and to the next.
+TEST_P(gpu_proxy, values__are_there_when_the_signal_behind_them_is) {
+  constexpr std::uint64_t VALUES = 200, ROUNDS = 20, FLAG = 8 * VALUES;
+  window memory(2 * (FLAG + 8));
+  std::memset(memory.bytes().data(), 0, memory.bytes().size());
+  thread_endpoint ep(GetParam());
+  barrier();
+  const std::uint64_t half = FLAG + 8;
+  const int me = world().rank, next = world().next();
+  const lci::gpu::key_t own = lci::get_gpu_key(memory.rmr(me));
+  const lci::gpu::key_t there = lci::get_gpu_key(memory.rmr(next));
+  std::uint64_t wrong = 0;
+  run_kernel([&] {
+    for (std::uint64_t round = 1; round <= ROUNDS; ++round) {
+      for (std::uint64_t i = 0; i < VALUES; ++i) {
+        EXPECT_EQ(lci::gpu::put_value(ep, me, {own, 8 * i}, round), status::ok);
+        EXPECT_EQ(lci::gpu::put_value(ep, next, {there, half + 8 * i}, round), status::ok);
+      }
+      EXPECT_EQ(lci::gpu::signal(ep, me, {own, FLAG}, round), status::ok);
+      EXPECT_EQ(lci::gpu::signal(ep, next, {there, half + FLAG}, round), status::ok);
+      for (const std::uint64_t begin : {std::uint64_t{0}, half}) {
+        EXPECT_EQ(lci::gpu::wait_until(ep, word_at(memory, begin + FLAG),
+                                       lci::gpu::comparison::greater_equal, round),
+                  status::ok);
+        // A neighbour may be further by now.
+        for (std::uint64_t i = 0; i < VALUES; ++i) wrong += word_in(memory, begin + 8 * i) < round;
+      }
+    }
+    EXPECT_EQ(lci::gpu::quiet(ep), status::ok);
+  });
+  EXPECT_EQ(wrong, 0u);
+  barrier();
+}
+
 // As an owner may that has seen the signal.
 TEST_P(gpu_proxy, quiet__of_puts_to_a_region_that_its_owner_has_ended) {
   std::vector<std::uint64_t> words(8);

@@ -33,13 +33,20 @@ class joining_world final : public world {
     return next;
   }
   answer poll() noexcept override { return polled; }
+  std::uint32_t most_beside() const noexcept override { return most; }
+  answer put_beside(std::uint32_t, const local_data&, remote_place) noexcept override {
+    ++beside;
+    return said_beside;
+  }
+  answer poll_beside(std::uint32_t) noexcept override { return polled_beside; }
   answer get(remote_place, const local_data&) noexcept override { return {}; }
   answer send(opcode, const local_data&, std::uint32_t, bool) noexcept override { return {}; }
   answer atomic(opcode, const wqe::atomic_operands&, remote_place, std::byte*) noexcept override {
     return {};
   }
-  int puts = 0, joined = 0;
-  answer next, polled;
+  int puts = 0, joined = 0, beside = 0;
+  std::uint32_t most = 0;
+  answer next, polled, said_beside, polled_beside;
 
  private:
   key_table& keys_;
@@ -53,10 +60,12 @@ class card_queue_signals : public testing::Test {
     p.card = std::make_unique<card_queue>(p.options, p.keys, w);
   }
   ~card_queue_signals() override { EXPECT_TRUE(p.is_whole()); }
-  void put(const void* bytes, std::uint32_t size, std::uint64_t at, bool signaled = false) {
+  void put(const void* bytes, std::uint32_t size, std::uint64_t at, bool signaled = false,
+           wqe::fence_mode fence = wqe::fence_mode::none) {
     send_request r;
     r.op = opcode::rdma_write;
     r.signaled = signaled;
+    r.fence = fence;
     r.inline_data = bytes;
     r.inline_length = size;
     r.raddr = p.remote.address() + at;
@@ -65,7 +74,7 @@ class card_queue_signals : public testing::Test {
   }
   void put_and_signal(bool signaled = false) {
     put("0123456789ab", 12, 100);
-    put(&value, sizeof(value), 200, signaled);
+    put(&value, sizeof(value), 200, signaled, wqe::fence_mode::small);
   }
   std::uint64_t word() {
     std::uint64_t out = 0;
@@ -129,17 +138,42 @@ TEST_F(card_queue_signals, progress__an_error_is_that_of_the_put_and_the_signal_
 }
 
 TEST_F(card_queue_signals, progress__what_is_no_such_pair) {
+  constexpr wqe::fence_mode FENCE = wqe::fence_mode::small;
   put("abc", 3, 0, true);  // asks for a completion of its own
   put(&value, 8, 200);
   put("abc", 3, 0);
-  put("abc", 3, 8);  // not a word
+  put("abc", 3, 8, false, FENCE);  // not a word
+  put("abc", 3, 0);
+  put(&value, 8, 200);  // no signal
   ASSERT_EQ(p.post(request_for(opcode::nop), 0, 0), status::ok);
   p.card->progress_st();
   EXPECT_EQ(w.joined, 0);
   put("abc", 3, 0);  // nothing behind it
   p.card->progress_st();
   EXPECT_EQ(w.joined, 0);
-  EXPECT_EQ(w.puts, 5);
+  EXPECT_EQ(w.puts, 7);
+}
+
+// Behind values that are under way there is nothing to join.
+TEST_F(card_queue_signals, progress__not_while_others_are_under_way) {
+  w.most = 4;
+  p.card = std::make_unique<card_queue>(p.options, p.keys, w);
+  w.said_beside.what = w.polled_beside.what = outcome::posted;
+  put("v", 1, 0);
+  put_and_signal();
+  p.card->progress_st();
+  EXPECT_EQ(w.beside, 2);
+  EXPECT_EQ(w.joined, 0);
+  EXPECT_EQ(w.puts, 0) << "the signal waits";
+  w.polled_beside.what = outcome::done;
+  p.card->progress_st();
+  EXPECT_EQ(w.puts, 1);
+  EXPECT_EQ(word(), 4711u);
+  put_and_signal();
+  p.card->progress_st();
+  EXPECT_EQ(w.joined, 1) << "with nothing before it both go at once, not one beside others";
+  EXPECT_EQ(w.beside, 2);
+  EXPECT_EQ(p.card->next(), p.end);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(request, parse__reads_back_what_was_asked_for) {
     right +=
         b.found == wqe::syndrome::none && b.request.op == r.op &&
         b.request.signaled == r.signaled && b.request.solicited == r.solicited &&
-        b.request.imm == (takes_imm(r.op) ? r.imm : 0) &&
+        b.request.fence == r.fence && b.request.imm == (takes_imm(r.op) ? r.imm : 0) &&
         (!has_remote_address(r.op) || (b.request.raddr == r.raddr && b.request.rkey == r.rkey)) &&
         same_data(in, b.request) && same_operands(r, b.request);
   }

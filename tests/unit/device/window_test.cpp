@@ -70,8 +70,9 @@ class shuffled_world final : public world {
     return alone([] { return answer{}; });
   }
 
-  std::uint32_t count = 0, most_seen = 0;  // under way beside each other
-  std::uint32_t broken = 0;                // promises of the seam
+  std::uint64_t signals = ~std::uint64_t{0};  // puts from here on come behind all before them
+  std::uint32_t count = 0, most_seen = 0;     // under way beside each other
+  std::uint32_t broken = 0;                   // promises of the seam
 
  private:
   struct operation {
@@ -95,7 +96,7 @@ class shuffled_world final : public world {
   answer start(std::uint32_t number, bool is_put, const local_data& what, remote_place place) {
     if (refuses()) return {outcome::retry, syndrome::none};
     operation& one = open_.at(number);
-    broken += one.is_open || what.count != 1 || (is_put && what.length <= 8);
+    broken += one.is_open || what.count != 1 || (is_put && place.address >= signals);
     for (const operation& other : open_) broken += other.is_open && other.is_put != is_put;
     one = {true, is_put, what, place, draw(wanted_.delay), {}};
     if (++number_ == wanted_.fail_at) one.end = failed(syndrome::remote_operation);
@@ -131,8 +132,10 @@ struct shuffled_pair : pair {
   shuffled_pair(std::uint32_t blocks, std::uint32_t most, const shuffled_world::faults& wanted,
                 std::uint32_t seed)
       : pair(blocks), shuffled(*beyond, most, wanted, seed) {
+    shuffled.signals = remote.address() + SIGNALS;
     card = std::make_unique<card_queue>(options, keys, shuffled);
   }
+  static constexpr std::uint32_t SIGNALS = 3400;
   shuffled_world shuffled;
 };
 
@@ -173,6 +176,10 @@ class model {
     }
     // Puts that may overlap each other have no order: each of a run has places of its own.
     if (!is_get) to = (puts_++ % 10) * 300;
+    if (kind == 0) {
+      r.fence = draw(0, 1) == 0 ? wqe::fence_mode::small : wqe::fence_mode::full;
+      to = shuffled_pair::SIGNALS + draw(0, 7) * 8;
+    }
     r.raddr = p_.remote.address() + to;
     r.rkey = p_.rkey;
     std::uint64_t end = 0;
@@ -236,15 +243,17 @@ TEST(window, signal__comes_behind_all_puts_before_it) {
     ASSERT_EQ(p.post(put, i * 100, 100, i * 100), status::ok);
   }
   wqe::send_request signal = put;
+  signal.fence = wqe::fence_mode::small;
   signal.inline_data = &one;
   signal.inline_length = sizeof(one);
-  signal.raddr = p.remote.address() + 2048;
+  signal.raddr = p.remote.address() + shuffled_pair::SIGNALS;
   signal.rkey = p.rkey;
   ASSERT_EQ(wqe::post(p.queue, signal, &p.end), status::ok);
   p.card->progress_st();
   EXPECT_GT(p.shuffled.most_seen, 2u);
-  while (p.remote.data()[2048] == std::byte{0}) p.card->progress_st();
+  while (p.remote.data()[shuffled_pair::SIGNALS] == std::byte{0}) p.card->progress_st();
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(p.remote.data()[i], std::byte{42}) << i;
+  EXPECT_EQ(p.shuffled.broken, 0u);
 }
 
 // One fails among others: completions come in order, and all behind it are flushed.
@@ -266,6 +275,29 @@ TEST(window, error__ends_those_behind_it_as_flushed_and_in_order) {
       ASSERT_EQ(c.error, i + 1 < fails    ? syndrome::none
                          : i + 1 == fails ? syndrome::remote_operation
                                           : syndrome::flushed);
+    }
+    EXPECT_EQ(p.shuffled.broken, 0u);
+    EXPECT_EQ(p.shuffled.count, 0u) << "seed " << seed;
+  }
+}
+
+// The same of values, of which only those that fail are completed.
+TEST(window, error__of_a_value_ends_those_behind_it_as_flushed_and_in_order) {
+  for (std::uint32_t seed = 1; seed <= SEEDS; ++seed) {
+    const std::uint64_t fails = 1 + seed % 20;
+    shuffled_pair p(64, 64, {12, 0, fails, seed % 2 == 0}, seed);
+    wqe::send_request value = request_for(opcode::rdma_write);
+    value.signaled = false;
+    for (std::uint64_t i = 0; i < 20; ++i) {
+      ASSERT_EQ(p.post(value, i * 8, 8, i * 8), status::ok);
+    }
+    while (p.card->next() != 20) p.card->progress_st();
+    EXPECT_EQ(p.card->error(), syndrome::remote_operation);
+    for (std::uint64_t i = fails - 1; i < 20; ++i) {
+      wqe::completion c;
+      ASSERT_EQ(p.poll(&c), status::failed);
+      ASSERT_EQ(c.wqe_counter, i) << "seed " << seed;
+      ASSERT_EQ(c.error, i + 1 == fails ? syndrome::remote_operation : syndrome::flushed);
     }
     EXPECT_EQ(p.shuffled.broken, 0u);
     EXPECT_EQ(p.shuffled.count, 0u) << "seed " << seed;

@@ -31,6 +31,29 @@ TEST(post_run, two_requests_at_once) {
   EXPECT_EQ(*job.word(1, 512), 9u);
 }
 
+// By it a card in software tells them from values, which have no order.
+TEST(post_run, signals_have_a_fence_and_nothing_else_has) {
+  gpu_job job;
+  const endpoint_t ep = job.endpoint(0);
+  const place_t to = job.at(1, 0), word = job.at(1, 512), from = job.here(0, 0);
+  ASSERT_EQ(put_value(ep, 1, to, std::uint64_t{1}), status::ok);
+  ASSERT_EQ(put(ep, 1, to, from, 8), status::ok);
+  ASSERT_EQ(put_signal(ep, 1, to, from, 8, word, 9), status::ok);
+  ASSERT_EQ(gpu::signal(ep, 1, word, 10), status::ok);
+  ASSERT_EQ(put_signal(ep, 1, to, from, 8, word, 1, signal_op::add), status::ok);
+  ASSERT_EQ(add(ep, 1, word, std::uint64_t{1}), status::ok);
+  const bool has_fence[] = {false, false, false, true, true, false, true, false};
+  const auto& q = *job[0].queues[1];
+  ASSERT_EQ(q.state.reserved, 8u) << "a block each";
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    const std::uint32_t flags = wqe::be32(octoword_at(q.queue.ring, i, 0)->word[2]);
+    const auto wanted = has_fence[i] ? wqe::fence_mode::small : wqe::fence_mode::none;
+    EXPECT_EQ(flags & wqe::FENCE_BITS, static_cast<std::uint32_t>(wanted)) << i;
+  }
+  EXPECT_EQ(job.progress(), 8u);
+  EXPECT_EQ(*job.word(1, 512), 12u);
+}
+
 TEST(post_run, a_ring_that_is_full_ends_at_the_limit) {
   job_options options;
   options.blocks = 16;

@@ -95,7 +95,8 @@ inline found one_way(processor& on, const turns_wanted& w) {
   return out;
 }
 
-// Each thread puts `each` values to a word of its own, and waits until all are there.
+// Each thread puts `each` values to words of its own, and waits until all are there. They have no
+// order, so no word gets two.
 struct many_puts {
   lci::gpu::endpoint_t endpoint;
   lci::gpu::key_t there;
@@ -106,7 +107,7 @@ struct many_puts {
     using namespace lci::gpu;
     status s = status::ok;
     for (std::uint64_t i = 1; i <= each && s == status::ok; ++i)
-      s = put_value(endpoint, 0, {there, 8 * std::uint64_t{c.number()}}, i);
+      s = put_value(endpoint, 0, {there, 8 * (c.number() * each + i - 1)}, i);
     if (s == status::ok) s = quiet(endpoint, 0);
     if (s != status::ok)
       tell(said, static_cast<std::uint64_t>(static_cast<std::int64_t>(s) + (1 << 20)));
@@ -127,12 +128,12 @@ inline found rate(processor& on, const rate_wanted& w) {
   job of(on, w.resident, 1);
   endpoint end(on, of, {w.proxy});
   const std::size_t callers = std::size_t{w.blocks} * on.threads(128);
-  memory words(on, of, 8 * callers, w.words);
-  pinned_words told(on, 1);
   many_puts t;
+  t.each = std::max<std::uint64_t>(1, w.puts / callers);
+  memory words(on, of, 8 * callers * t.each, w.words);
+  pinned_words told(on, 1);
   t.endpoint = end.handle();
   t.there = words.there();
-  t.each = std::max<std::uint64_t>(1, w.puts / callers);
   t.said = told.at(0);
   found out;
   for (int run = 0; run <= w.runs; ++run) {
@@ -142,8 +143,9 @@ inline found rate(processor& on, const rate_wanted& w) {
     drive(on, of, 1, w.proxy);
     const auto ns = static_cast<double>(host_ns() - begin);
     if (look(told.at(0)) != 0) must(status_in(told.at(0)), "puts");
-    for (const std::uint64_t one : on.read<std::uint64_t>(words.at(), callers))
-      if (one != t.each) throw std::runtime_error("a put is missing");
+    std::uint64_t place = 0;
+    for (const std::uint64_t one : on.read<std::uint64_t>(words.at(), callers * t.each))
+      if (one != place++ % t.each + 1) throw std::runtime_error("a put is missing");
     // The first one warms up.
     if (run != 0) out.values.push_back(static_cast<double>(callers * t.each) / ns * 1e3);
   }
