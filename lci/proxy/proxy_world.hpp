@@ -42,15 +42,14 @@ class proxy_world final : public device::world {
                         std::byte* old) noexcept override;
   device::answer flush() noexcept override;
   device::answer poll() noexcept override;
-  // To the own rank all is done at once, or by a GPU in order.
-  std::uint32_t most_beside() const noexcept override;
+  std::uint32_t most_beside() const noexcept override { return is_own() ? MOST_OWN : MOST_BESIDE; }
   device::answer put_beside(std::uint32_t number, const device::local_data& from,
                             device::remote_place to) noexcept override {
-    return start_beside(number, true, from, to);
+    return is_own() ? put_own_beside(number, from, to) : start_beside(number, true, from, to);
   }
   device::answer get_beside(std::uint32_t number, device::remote_place from,
                             const device::local_data& to) noexcept override {
-    return start_beside(number, false, to, from);
+    return is_own() ? get_own_beside(from, to) : start_beside(number, false, to, from);
   }
   device::answer poll_beside(std::uint32_t number) noexcept override;
 
@@ -61,8 +60,9 @@ class proxy_world final : public device::world {
     return end_.now() == request_end::waiting || atomic_.is_out() || delivery_.is_out() ||
            sends_.any() || is_any_beside();
   }
-  // Of one queue, under way beside each other.
-  static constexpr std::uint32_t MOST_BESIDE = 64;
+  // Of one queue, under way beside each other. To the own rank half of what a GPU's kernel takes:
+  // copies and atomic operations want it too.
+  static constexpr std::uint32_t MOST_BESIDE = 64, MOST_OWN = 32;
 
  private:
   // The atomic operation that is under way, and then the copy of what was there to where it is to
@@ -111,8 +111,13 @@ class proxy_world final : public device::world {
     rmr_t rmr;
     std::uint64_t last = 0;  // offset of its last byte
   };
+  bool is_own() const noexcept;
   device::answer start_beside(std::uint32_t number, bool is_put, const device::local_data& data,
                               device::remote_place place) noexcept;
+  device::answer put_own_beside(std::uint32_t number, const device::local_data& from,
+                                device::remote_place to) noexcept;
+  device::answer get_own_beside(device::remote_place from, const device::local_data& to) noexcept;
+  device::answer poll_own_beside(std::uint32_t number) noexcept;
   void end_beside(beside& one) noexcept;
   void set_dirty(std::uint64_t put, const rmr_t& in, std::uint64_t last) noexcept;
   bool is_any_beside() const noexcept;
@@ -125,6 +130,9 @@ class proxy_world final : public device::world {
   // comes behind one could not be delivered by the resident kernel until a flush.
   bool ends_when_there() const noexcept;
   std::byte* find_own_word(device::remote_place at, std::uint64_t size, int& gpu) noexcept;
+  std::byte* find_in(const named_memory& memory, device::remote_place at, std::uint64_t size,
+                     int& gpu) noexcept;
+  bool hand_over(delivery_part& what, int gpu) noexcept;
   bool deliver(int gpu) noexcept;
   bool deliver_put(const device::local_data& from, device::remote_place to) noexcept;
   device::answer poll_delivery() noexcept;
@@ -176,7 +184,8 @@ class proxy_world final : public device::world {
   rmr_t dirty_;
   std::uint64_t dirty_offset_ = 0;
   unsigned char sink_ = 0;
-  std::unique_ptr<beside[]> beside_;  // by number; made at first use
+  std::unique_ptr<beside[]> beside_;             // by number; made at first use
+  std::unique_ptr<delivery_part[]> own_beside_;  // the same to the own rank
 };
 
 }  // namespace lci::proxy

@@ -13,9 +13,7 @@ using device::failed;
 using device::outcome;
 using wqe::syndrome;
 
-std::uint32_t proxy_world::most_beside() const noexcept {
-  return rank_ == device_.owner().core.me ? 0 : MOST_BESIDE;
-}
+bool proxy_world::is_own() const noexcept { return rank_ == device_.owner().core.me; }
 
 answer proxy_world::start_beside(std::uint32_t number, bool is_put, const device::local_data& data,
                                  device::remote_place place) noexcept {
@@ -59,6 +57,7 @@ answer proxy_world::start_beside(std::uint32_t number, bool is_put, const device
 }
 
 answer proxy_world::poll_beside(std::uint32_t number) noexcept {
+  if (is_own()) return poll_own_beside(number);
   beside& one = beside_[number];
   switch (one.end.now()) {
     case request_end::waiting:
@@ -78,9 +77,10 @@ void proxy_world::end_beside(beside& one) noexcept {
 }
 
 bool proxy_world::is_any_beside() const noexcept {
-  return beside_ && std::any_of(beside_.get(), beside_.get() + MOST_BESIDE, [](const beside& one) {
-           return one.end.now() == request_end::waiting;
-         });
+  const auto waits = [](const beside& one) { return one.end.now() == request_end::waiting; };
+  const auto is_out = [](const delivery_part& one) { return one.is_out(); };
+  return (beside_ && std::any_of(beside_.get(), beside_.get() + MOST_BESIDE, waits)) ||
+         (own_beside_ && std::any_of(own_beside_.get(), own_beside_.get() + MOST_OWN, is_out));
 }
 
 }  // namespace lci::proxy

@@ -66,6 +66,43 @@ TEST_P(gpu_proxy_memory, requests__move_it) {
   }
 }
 
+// The signal behind values, which have no order, says that they are there.
+TEST_P(gpu_proxy_memory, values__are_there_when_the_signal_behind_them_is) {
+  constexpr std::uint64_t VALUES = 100, FLAG = 8 * VALUES;
+  gpu_window memory(2 * (FLAG + 8));
+  interface_test::window host(FLAG + 16);
+  thread_endpoint ep(GetParam());
+  const lci::gpu::key_t here = lci::get_gpu_key(host.mr());
+  const std::uint64_t half = FLAG + 8;
+  const auto read = [&](std::uint64_t at) {
+    std::uint64_t out = 0;
+    std::memcpy(&out, host.bytes().data() + at, sizeof(out));
+    return out;
+  };
+  std::uint64_t wrong = 0;
+  for (const int to : {world().rank, world().next()}) {
+    const lci::gpu::key_t there = lci::get_gpu_key(memory.rmr(to));
+    const std::uint64_t at = to == world().rank ? 0 : half;
+    for (std::uint64_t round = 1; round <= 10; ++round) {
+      run_kernel([&] {
+        for (std::uint64_t i = 0; i < VALUES; ++i)
+          EXPECT_EQ(lci::gpu::put_value(ep, to, {there, at + 8 * i}, round), status::ok);
+        EXPECT_EQ(lci::gpu::signal(ep, to, {there, at + FLAG}, round), status::ok);
+        // Until the flag is seen, and then the rest, which was there before it.
+        do {
+          EXPECT_EQ(lci::gpu::get(ep, to, {here, FLAG}, {there, at + FLAG}, 8), status::ok);
+          EXPECT_EQ(lci::gpu::quiet(ep, to), status::ok);
+        } while (read(FLAG) != round);
+        EXPECT_EQ(lci::gpu::get(ep, to, {here, 0}, {there, at}, FLAG), status::ok);
+        EXPECT_EQ(lci::gpu::quiet(ep, to), status::ok);
+      });
+      for (std::uint64_t i = 0; i < VALUES; ++i) wrong += read(8 * i) != round;
+    }
+    barrier();
+  }
+  EXPECT_EQ(wrong, 0u);
+}
+
 TEST_P(gpu_proxy_memory, messages__go_from_it_and_into_it) {
   constexpr std::size_t SIZE = 5000;
   gpu_window memory(2 * SIZE);

@@ -260,9 +260,10 @@ std::string_view fake_gpu::atomic(mem::atomic_job& job) noexcept {
 
 bool fake_gpu::deliver(mem::delivery_job& job) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!how_.delivers || is_dead_) return false;
+  if (!how_.delivers || is_dead_ || delivered_.size() >= how_.most_deliveries) return false;
   delivered_.push_back({&job, {job.from, job.from + job.size}});
   ++deliveries_;
+  deliveries_together_ = std::max(deliveries_together_, delivered_.size());
   return true;
 }
 
@@ -277,7 +278,11 @@ std::size_t fake_gpu::poll() noexcept {
     const std::lock_guard lock(mutex_);
     fails = how_.fails_atomics;
     brings = !how_.fails_deliveries;
-    if (!delivered_.empty() && rng_() % 2 == 0) brought.swap(delivered_);
+    std::shuffle(delivered_.begin(), delivered_.end(), rng_);
+    for (std::size_t n = delivered_.empty() ? 0 : rng_() % (delivered_.size() + 1); n != 0; --n) {
+      brought.push_back(std::move(delivered_.back()));
+      delivered_.pop_back();
+    }
     if (!words_.empty()) {
       changed = words_[rng_() % words_.size()];
       std::erase(words_, changed);
@@ -292,6 +297,7 @@ std::size_t fake_gpu::poll() noexcept {
   }
   for (delivery& one : brought) {
     mem::delivery_job& job = *one.job;
+    if (before_delivery) before_delivery(job);
     if (brings && job.size != 0) std::memcpy(fake_bytes(job.to), one.bytes.data(), job.size);
     if (brings && job.what == mem::delivery_job::signal::set)
       std::memcpy(fake_bytes(job.word), &job.value, sizeof(job.value));

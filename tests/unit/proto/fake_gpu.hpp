@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <random>
 #include <set>
@@ -61,6 +62,7 @@ class fake_gpu final : public mem::accelerator {
     bool fails_atomics = false;
     bool delivers = false;  // there is a kernel for deliveries
     bool fails_deliveries = false;
+    std::size_t most_deliveries = 1000;    // that it takes at a time
     std::uint32_t refuse_hand_one_in = 0;  // copies by the processor; 0: none is refused
   };
   // What it says to allow_cpu_copies(on).
@@ -98,7 +100,11 @@ class fake_gpu final : public mem::accelerator {
   std::uint64_t by_cpu() const noexcept { return by_cpu_; }  // copies of the processor
   bool deliver(mem::delivery_job& job) noexcept override;
   std::uint64_t deliveries() const noexcept { return deliveries_; }  // taken over so far
-  std::uint64_t atomics() const noexcept { return atomics_; }        // taken over so far
+  // Most that were under way at a time.
+  std::size_t deliveries_together() const noexcept { return deliveries_together_; }
+  // Called for each before its bytes are there. They are brought in any order.
+  std::function<void(const mem::delivery_job&)> before_delivery;
+  std::uint64_t atomics() const noexcept { return atomics_; }  // taken over so far
   std::size_t under_way() const noexcept;
   std::size_t mapped() const noexcept { return mapped_; }  // mapped_memory alive
   std::size_t forgotten() const noexcept { return forgotten_.size(); }
@@ -135,6 +141,7 @@ class fake_gpu final : public mem::accelerator {
   };
   std::deque<delivery> delivered_;
   std::uint64_t deliveries_ = 0;
+  std::size_t deliveries_together_ = 0;
   std::set<std::pair<std::byte*, std::size_t>> pinned_;
   std::multiset<int> forgotten_;
   std::uint64_t copies_ = 0, flagged_ = 0, failed_ = 0, by_cpu_ = 0, atomics_ = 0;

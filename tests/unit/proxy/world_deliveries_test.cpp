@@ -149,5 +149,166 @@ TEST_F(world_deliveries, poll__aborted_under_way) {
   EXPECT_EQ(own_.poll().why, syndrome::flushed);
 }
 
+// ---- beside each other ----
+
+TEST_F(world_deliveries, put_beside__all_under_way_together) {
+  const std::uint32_t most = own_.most_beside();
+  EXPECT_EQ(most, proxy_world::MOST_OWN);
+  EXPECT_GE(most, 16u) << "a block of the kernel takes 8 at a look";
+  for (std::uint32_t i = 0; i < most; ++i) {
+    bytes_[0] = static_cast<std::byte>(i + 1);
+    EXPECT_EQ(own_.put_beside(i, bytes(i % 2 == 0 ? 8 : 60), at(i * 64)).what, outcome::posted);
+    bytes_[0] = std::byte{0xff};  // it was taken
+  }
+  EXPECT_TRUE(own_.is_in_use());
+  EXPECT_EQ(gpu().deliveries(), most);
+  for (std::uint32_t i = 0; i < most; ++i) {
+    device::answer a{outcome::posted, syndrome::none};
+    EXPECT_TRUE(job_.step_until([&] { return (a = own_.poll_beside(i)).what != outcome::posted; }));
+    EXPECT_EQ(a.what, outcome::done);
+    EXPECT_EQ(memory_.bytes()[i * 64], static_cast<std::byte>(i + 1));
+  }
+  EXPECT_FALSE(own_.is_in_use());
+  EXPECT_EQ(gpu().deliveries_together(), most);
+}
+
+TEST_F(world_deliveries, put_beside__what_goes_alone) {
+  const auto expect_alone = [&](device::answer a) { EXPECT_EQ(a.what, outcome::retry); };
+  expect_alone(own_.put_beside(0, bytes(221), at(0)));
+  expect_alone(own_.put_beside(0, bytes(8), at(4092)));
+  expect_alone(own_.put_beside(0, bytes(8), {at(0).address, key_ + 1}));
+  expect_alone(own_.put_beside(0, bytes(8), {at(0).address, 0}));
+  piece_ = {memory_.at(), 8, key_};
+  expect_alone(own_.put_beside(0, {&piece_, 1, 8}, at(8)));
+  expect_alone(own_.get_beside(0, at(0), {&piece_, 1, 8}));
+  set({}, false);
+  expect_alone(own_.put_beside(0, bytes(8), at(0)));
+  set({});
+  aborted_.store(true);
+  expect_alone(own_.put_beside(0, bytes(8), at(0)));
+  EXPECT_FALSE(own_.is_in_use());
+  EXPECT_EQ(gpu().deliveries(), 0u);
+}
+
+TEST_F(world_deliveries, put_beside__host_memory_at_once) {
+  std::uint64_t words[2] = {};
+  mr_t mr = register_memory_x(words, sizeof(words)).runtime(job_.handle())();
+  const auto to = [&, key = get_gpu_key(mr).key](std::uint64_t offset) {
+    return device::remote_place{reinterpret_cast<std::uintptr_t>(words) + offset, key};
+  };
+  EXPECT_EQ(own_.put_beside(0, bytes(8), to(8)).what, outcome::done);
+  EXPECT_EQ(words[1], 0x030201u);
+  EXPECT_EQ(own_.put_beside(0, bytes(8), to(12)).why, syndrome::remote_access);
+  piece_ = {reinterpret_cast<std::byte*>(words), 8, 0};
+  EXPECT_EQ(own_.get_beside(0, to(8), {&piece_, 1, 8}).what, outcome::done);
+  EXPECT_EQ(words[0], 0x030201u);
+  EXPECT_EQ(own_.get_beside(0, to(12), {&piece_, 1, 8}).why, syndrome::remote_access);
+  piece_ = {memory_.at(), 8, key_};
+  EXPECT_EQ(own_.put_beside(0, {&piece_, 1, 8}, to(0)).what, outcome::retry) << "a GPU's source";
+  EXPECT_EQ(own_.get_beside(0, to(0), {&piece_, 1, 8}).what, outcome::retry);
+  EXPECT_EQ(gpu().deliveries(), 0u);
+  deregister_memory(&mr);
+}
+
+TEST_F(world_deliveries, poll_beside__the_gpu_fails) {
+  test::fake_gpu::settings how;
+  how.fails_deliveries = true;
+  set(how);
+  ASSERT_EQ(own_.put_beside(3, bytes(8), at(0)).what, outcome::posted);
+  device::answer a{outcome::posted, syndrome::none};
+  job_.step_until([&] { return (a = own_.poll_beside(3)).what != outcome::posted; });
+  EXPECT_EQ(a.why, syndrome::remote_operation);
+  EXPECT_NE(own_.reason().find("GPU"), std::string::npos);
+}
+
+TEST_F(world_deliveries, poll_beside__aborted_under_way) {
+  ASSERT_EQ(own_.put_beside(0, bytes(8), at(0)).what, outcome::posted);
+  aborted_.store(true);
+  EXPECT_EQ(own_.poll_beside(0).why, syndrome::flushed);
+  EXPECT_TRUE(own_.is_in_use()) << "the accelerator has it yet";
+}
+
+// Through a whole queue: threads post as kernels do.
+class values_of_threads : public world_deliveries {
+ protected:
+  static constexpr std::uint64_t VALUES = 64, SIGNAL = 2048, ROUNDS = 20;
+  gpu::place_t place(std::uint64_t offset) {
+    gpu::key_t key = get_gpu_key(mr_);
+    key.mapped = 0;
+    return {key, offset};
+  }
+  // So that all of a round are told of before the first one goes.
+  void post_round(gpu::endpoint_t ep, std::uint64_t round) {
+    for (std::uint64_t i = 0; i < VALUES; ++i)
+      ASSERT_EQ(gpu::put_value(ep, 0, place(8 * i), round), gpu::status::ok);
+    ASSERT_EQ(gpu::signal(ep, 0, place(SIGNAL), round), gpu::status::ok);
+  }
+  gpu::status run_rounds(std::uint32_t depth) {
+    gpu::endpoint_t ep = job_.endpoint(depth);
+    gpu::status said = gpu::status::ok;
+    for (std::uint64_t round = 1; round <= ROUNDS && said == gpu::status::ok; ++round) {
+      gpu().before_delivery = [&](const mem::delivery_job& one) {
+        if (reinterpret_cast<std::byte*>(one.word) != memory_.at() + SIGNAL) return;
+        ++signals_;
+        // The last one may come with its signal.
+        for (std::uint64_t i = 0; i < VALUES; ++i)
+          early_ += word(8 * i) != round && one.to != memory_.at() + 8 * i;
+      };
+      post_round(ep, round);
+      said = job_.run([&] { return gpu::quiet(ep, 0); });
+      EXPECT_EQ(word(SIGNAL), round);
+      for (std::uint64_t i = 0; i < VALUES; ++i) EXPECT_EQ(word(8 * i), round);
+    }
+    free_gpu_endpoint(&ep);
+    return said;
+  }
+  std::uint64_t signals_ = 0, early_ = 0;
+};
+
+TEST_F(values_of_threads, beside_each_other_and_the_signal_behind_them) {
+  EXPECT_EQ(run_rounds(1024), gpu::status::ok);
+  EXPECT_EQ(gpu().deliveries_together(), proxy_world::MOST_OWN);
+  EXPECT_EQ(signals_, ROUNDS);
+  EXPECT_EQ(early_, 0u);
+}
+
+// A kernel that takes only a few, and now and then none.
+TEST_F(values_of_threads, more_than_the_kernel_takes) {
+  for (const std::size_t most : {std::size_t{3}, std::size_t{1}}) {
+    test::fake_gpu::settings how;
+    how.most_deliveries = most;
+    set(how);
+    EXPECT_EQ(run_rounds(1024), gpu::status::ok);
+    EXPECT_LE(gpu().deliveries_together(), 3u);
+  }
+  EXPECT_EQ(early_, 0u);
+}
+
+TEST_F(values_of_threads, a_wrong_key_ends_those_behind_it) {
+  gpu::endpoint_t ep = job_.endpoint(256);
+  gpu::place_t wrong = place(0);
+  wrong.key.length = gpu::UNKNOWN_LENGTH;
+  wrong.offset = 4096;
+  for (std::uint64_t i = 0; i < 10; ++i)
+    ASSERT_EQ(gpu::put_value(ep, 0, place(8 * i), std::uint64_t{1}), gpu::status::ok);
+  ASSERT_EQ(gpu::put_value(ep, 0, wrong, std::uint64_t{1}), gpu::status::ok);
+  ASSERT_EQ(gpu::signal(ep, 0, place(SIGNAL), 1), gpu::status::ok);
+  EXPECT_EQ(job_.run([&] { return gpu::quiet(ep, 0); }), gpu::status::failed);
+  EXPECT_EQ(gpu::syndrome_of(ep, 0), syndrome::remote_access);
+  for (std::uint64_t i = 0; i < 10; ++i) EXPECT_EQ(word(8 * i), 1u);
+  EXPECT_EQ(word(SIGNAL), 0u);
+  EXPECT_EQ(job_.texts<gpu_request_error>().size(), 1u);
+  free_gpu_endpoint(&ep);
+}
+
+TEST_F(values_of_threads, abort_ends_those_under_way) {
+  gpu::endpoint_t ep = job_.endpoint(256);
+  post_round(ep, 1);
+  job_.device().queues.progress();
+  abort_gpu_endpoint(ep);
+  EXPECT_EQ(job_.run([&] { return gpu::quiet(ep, 0); }), gpu::status::aborted);
+  free_gpu_endpoint(&ep);
+}
+
 }  // namespace
 }  // namespace lci::proxy
