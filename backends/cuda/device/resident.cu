@@ -44,7 +44,7 @@ __device__ u32 load_host(const u32* at) {
 __device__ void store_host(u32* at, u32 value) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
 }
-__device__ void store_flag(u64 at, u64 value) {
+__device__ void store_word(u64 at, u64 value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
 }
 __device__ uint4 load_part(const layout::part* at) {
@@ -145,7 +145,7 @@ __device__ void change_word(const taken& c) {
   how.swap_mask = ~u64{0};
   how.compare_mask = (c.form & layout::COMPARE) != 0 ? ~u64{0} : 0;
   how.size = c.size;
-  store_flag(c.value, lci::wqe::apply(how, reinterpret_cast<void*>(c.to)));
+  store_word(c.value, lci::wqe::apply(how, reinterpret_cast<void*>(c.to)));
 }
 
 __device__ void carry_out(const taken& c, u32 me, u32 width) {
@@ -153,14 +153,10 @@ __device__ void carry_out(const taken& c, u32 me, u32 width) {
     if (me == 0) change_word(c);
   } else if (c.kind == layout::FROM_COMMAND) {
     if (me != 0) return;
-    if (c.size == 8 && (c.to & 7) == 0) {
-      *reinterpret_cast<u64*>(c.to) = c.from;
-      return;
-    }
-    if (c.size == 4 && (c.to & 3) == 0) {
-      *reinterpret_cast<u32*>(c.to) = static_cast<u32>(c.from);
-      return;
-    }
+    // A word arrives as one.
+    if (c.size == 8 && (c.to & 7) == 0) return store_word(c.to, c.from);
+    if (c.size == 4 && (c.to & 3) == 0)
+      return store_host(reinterpret_cast<u32*>(c.to), static_cast<u32>(c.from));
     for (u32 i = 0; i < c.size; ++i)
       reinterpret_cast<unsigned char*>(c.to)[i] = static_cast<unsigned char>(c.from >> (8 * i));
   } else if (c.kind == layout::FROM_HOST) {
@@ -184,7 +180,7 @@ __device__ void announce(const taken& c, layout::control* shared) {
     if (c.form == layout::FLAG_ADD)
       atomicAdd_system(reinterpret_cast<u64*>(c.flag), c.value);
     else
-      store_flag(c.flag, c.value);
+      store_word(c.flag, c.value);
     if (c.form != 0) __threadfence_system();
   }
   store_host(&shared->done[c.slot], c.number);

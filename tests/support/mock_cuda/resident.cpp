@@ -115,7 +115,10 @@ result carry_out(state& s, resident_run& run, const taken& c) {
       is_inline ? bytes : reach(s, run, c.from, c.size, c.kind == layout::FROM_HOST);
   if (to == nullptr || from == nullptr) return result::illegal_address;
   if (is_inline && c.size > layout::INLINE) return result::illegal_address;
-  std::memmove(to, from, c.size);
+  if (is_inline && c.size == sizeof(c.from) && c.to % sizeof(c.from) == 0)
+    __atomic_store_n(reinterpret_cast<std::uint64_t*>(to), c.from, __ATOMIC_RELAXED);
+  else
+    std::memmove(to, from, c.size);
   if (++run.shares[c.slot] != c.shares) return result::success;
   run.shares[c.slot] = 0;
   if (c.flag != 0) {

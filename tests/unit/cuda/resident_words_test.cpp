@@ -78,6 +78,37 @@ TEST_F(resident_words_test, take__a_delivery_of_every_size_and_place) {
   }
 }
 
+// As many values as there are slots: a command each, and what the kernel leaves goes by the engine.
+TEST_F(resident_words_test, take__values_beside_each_other) {
+  std::size_t missed = 0;
+  for (unsigned seed = 1; seed <= 50; ++seed) {
+    mock().set_seed(seed);
+    start_kernel();
+    std::memset(mock().contents(memory_), 0, 1024);
+    mock().forget_counts();
+    std::deque<told_delivery> jobs(resident_layout::SLOTS);
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const std::uint64_t value = i + 1;
+      ASSERT_TRUE(deliver(jobs[i], 8 * i, &value, 8)) << i;
+    }
+    told_delivery one_more;
+    EXPECT_FALSE(deliver(one_more, 1024, &seed, 4)) << "all slots are taken";
+    if (seed % 2 == 0) acc_->tidy();  // it is to end
+    for (const told_delivery& one : jobs) {
+      finish_all(one);
+      ASSERT_TRUE(one.calls == 1 && one.error.empty());
+    }
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      std::uint64_t there = 0;
+      std::memcpy(&there, mock().contents(memory_) + 8 * i, sizeof(there));
+      ASSERT_EQ(there, i + 1) << seed;
+    }
+    missed += by_kernel() < jobs.size();
+    EXPECT_TRUE(by_kernel() == jobs.size() || seed % 2 == 0) << seed;
+  }
+  EXPECT_GT(missed, 5u) << "the kernel has never ended without them";
+}
+
 TEST_F(resident_words_test, take__what_it_is_not_for) {
   start_kernel();
   const std::vector<std::byte> bytes(256);
