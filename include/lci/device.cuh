@@ -7,7 +7,8 @@
 /// as in `put<block>(ep, rank, to, from, size)`, and returns a status, 0 for success. The calls and
 /// their rules are in lci/gpu:
 ///
-/// - remote.hpp: put, put_value, put_signal, signal, get
+/// - remote.hpp: put, put_value, put_signal, signal, get. Puts of any size, values too, have no
+///   order among each other without fence(); a signal comes behind all before it
 /// - atomics.hpp: fetch_add, add, compare_swap, swap
 /// - order.hpp: quiet, fence, syndrome_of, rank, ranks
 /// - wait.hpp: wait_until, test

@@ -10,11 +10,12 @@
 //   signal comes once, behind the last one.
 // - put_signal() copies directly only if data and signal are both mapped; else both take the queue,
 //   so that one order holds for them.
-// - Order: requests to one rank are done in the order posted, but for gets, and for puts of more
-//   than 8 bytes, among each other: they have no order without fence(). Of direct copies and
-//   signals only put_signal() makes an order: its signal is seen after its data, and after what its
-//   scope copied before. Else, and between the two ways, fence() does: a signal alone, which a
-//   put_signal() of size 0 is too, may be seen before direct puts that came before it.
+// - Order: requests to one rank are done in the order posted, but for gets among each other and
+//   puts among each other, of any size, values too: they have no order without fence(). A signal
+//   comes behind all requests before it. Of direct copies and signals only put_signal() makes an
+//   order: its signal is seen after its data, and after what its scope copied before. Else, and
+//   between the two ways, fence() does: a signal alone, which a put_signal() of size 0 is too, may
+//   be seen before direct puts that came before it.
 // - A put of 4 or 8 bytes at aligned places is one store at the peer.
 #pragma once
 
@@ -235,14 +236,16 @@ LCI_ANYWHERE status put_with(const endpoint_t& ep, int rank, const place_t& to, 
 
 }  // namespace detail
 
-// Writes `size` bytes at `from`, of this process, to `to`, of `rank`.
+// Writes `size` bytes at `from`, of this process, to `to`, of `rank`. In no order with other puts,
+// also to the same place, without fence().
 template <class Scope = thread>
 LCI_ANYWHERE status put(const endpoint_t& ep, int rank, const place_t& to, const place_t& from,
                         std::uint64_t size) noexcept {
   return detail::put_with<Scope>(ep, rank, to, from, size, detail::no_signal());
 }
 
-// The same, and then changes the word of 8 bytes at `signal` of that rank.
+// The same, and then changes the word of 8 bytes at `signal` of that rank: behind the data, and
+// behind what was put to that rank before by requests.
 template <class Scope = thread>
 LCI_ANYWHERE status put_signal(const endpoint_t& ep, int rank, const place_t& to,
                                const place_t& from, std::uint64_t size, const place_t& signal,
@@ -251,7 +254,8 @@ LCI_ANYWHERE status put_signal(const endpoint_t& ep, int rank, const place_t& to
   return detail::put_with<Scope>(ep, rank, to, from, size, what);
 }
 
-// Changes the word of 8 bytes at `at` of `rank`.
+// Changes the word of 8 bytes at `at` of `rank`, behind what was put to that rank before by
+// requests. A program that says with a word that something is there sets it so, not by put_value().
 template <class Scope = thread>
 LCI_ANYWHERE status signal(const endpoint_t& ep, int rank, const place_t& at, std::uint64_t value,
                            signal_op op = signal_op::set) noexcept {
@@ -342,6 +346,7 @@ LCI_ANYWHERE transfer begin_get(const endpoint_t& ep, int rank, const place_t& t
 }  // namespace detail
 
 // Writes a value of the leader; it is free at once. At most what travels in a request: 220 bytes.
+// In no order with other puts, as put(): a word that says that they are there is a signal().
 template <class Scope = thread, class T>
 LCI_ANYWHERE status put_value(const endpoint_t& ep, int rank, const place_t& to,
                               const T& value) noexcept {
