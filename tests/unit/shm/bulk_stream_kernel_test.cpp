@@ -11,7 +11,7 @@ namespace lci::shm {
 namespace {
 
 // Two pieces of whole pages, together large enough for the kernel's copy.
-constexpr std::size_t PIECE = way_chooser::FROM;
+constexpr std::size_t PIECE = 8192;  // two are enough for every operation to be measured
 
 // They follow each other: the second one is copied by processors, and not by the kernel, as memory
 // of a device is.
@@ -247,17 +247,17 @@ TEST(bulk_stream_kernel, unmeasured__a_copy_that_breaks_off_goes_another_way) {
   spare_one();
   EXPECT_EQ(w.p.a.out->put_imm(o), errorcode_t::posted);
   // It was tried: what the contract allows a post that answers retry as well.
-  EXPECT_EQ(std::string(there.at, PIECE), text.substr(0, PIECE));
-  EXPECT_EQ(std::string(there.at + PIECE, PIECE), std::string(PIECE, '.'));
+  EXPECT_TRUE(std::string(there.at, PIECE) == text.substr(0, PIECE));
+  EXPECT_TRUE(std::string(there.at + PIECE, PIECE) == std::string(PIECE, '.'));
   EXPECT_TRUE(w.p.b.seen.immediates.empty());
   w.p.until([&] { return !w.p.b.seen.immediates.empty() && w.p.a.dev->is_drained(); });
-  EXPECT_EQ(std::string(there.at, SIZE), text);
+  EXPECT_TRUE(std::string(there.at, SIZE) == text);
   o.buffer = got.data();
   spare_one();
   EXPECT_EQ(w.p.a.out->get(o), errorcode_t::posted);
-  EXPECT_EQ(got.substr(0, PIECE), text.substr(0, PIECE));
+  EXPECT_TRUE(got.substr(0, PIECE) == text.substr(0, PIECE));
   w.p.until([&] { return w.p.a.dev->is_drained(); });
-  EXPECT_EQ(got, text);
+  EXPECT_TRUE(got == text);
   EXPECT_TRUE(w.p.a.seen.errors.empty());
   EXPECT_EQ(w.p.a.seen.completed.size(), 2u);
   EXPECT_EQ(w.p.b.seen.immediates, std::vector<std::uint32_t>{5});
