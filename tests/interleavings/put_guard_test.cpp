@@ -59,15 +59,16 @@ struct second_lane : rl::test_suite<second_lane<puts>, THREADS> {
   }
   void consume() {
     shm::rx_lane in;
-    in.slots = slots;
+    in.begin(slots, 0);
     for (int i = 0; i < 4; ++i) {
-      const std::uint64_t header = in.look(in.cursor);
+      const std::uint64_t header = in.look();
       if (header == 0) {
         in.settle();
         continue;
       }
       if (shm::slot_header::unpack(header).kind == shm::slot_kind::put) applied($) = applied($) + 1;
-      in.hand_back(in.cursor++);
+      in.move_to(in.cursor + 1);
+      in.hand_back();
     }
     in.settle();
   }
@@ -92,7 +93,7 @@ const weakening EDGES[] = {
     // lane.tail, as it was: the number of a message was there before the message.
     {"published", std::memory_order_acquire},
     {"publish", std::memory_order_release},
-    {"settle", std::memory_order_release},
+    {"settle_before", std::memory_order_release},
     {"is_consumed", std::memory_order_acquire},
 #ifdef LCI_CHECK_LOCKED_FORM
     // In the plain form the barrier of whoever opens a lane stands for these.
