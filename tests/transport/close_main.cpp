@@ -80,6 +80,18 @@ class closing : public testing::Test {
     const lci::transfer back = e.a.read(here_.view(0, 8), there_.remote().slice(0, 8));
     ASSERT_TRUE(e.run_both(back));
   }
+  void expect_no_clock() const {
+    EXPECT_EQ(given_up(), 0);
+    EXPECT_EQ(unread(), 0);
+  }
+  // Closes `a` while that is under way and `b` does not poll.
+  void close_amid(both_ends& e, const lci::transfer& one) {
+    move(e.a);
+    ASSERT_FALSE(one.is_done());
+    e.a.close();
+    expect_lost(one);
+    expect_no_clock();
+  }
   // Only this end makes progress, so that nothing of that size gets through.
   static void move(lci::transport& one) {
     for (int i = 0; i < 100; ++i) one.process();
@@ -105,12 +117,7 @@ TEST_F(closing, write_under_way__peer_does_not_poll) {
   both_ends e;
   meet(e, 1);
   const lci::transfer write = e.a.write(here_.view(), there_.remote(), true, 2);
-  move(e.a);
-  ASSERT_FALSE(write.is_done());
-  e.a.close();
-  expect_lost(write);
-  EXPECT_EQ(given_up(), 0);
-  EXPECT_EQ(unread(), 0);
+  close_amid(e, write);
   expect_orderly(e);
 }
 
@@ -118,12 +125,7 @@ TEST_F(closing, read_under_way__peer_does_not_poll) {
   both_ends e;
   meet(e, 1);
   const lci::transfer read = e.a.read(here_.view(), there_.remote());
-  move(e.a);
-  ASSERT_FALSE(read.is_done());
-  e.a.close();
-  expect_lost(read);
-  EXPECT_EQ(given_up(), 0);
-  EXPECT_EQ(unread(), 0);
+  close_amid(e, read);
   expect_orderly(e);
 }
 
@@ -142,8 +144,7 @@ TEST_F(closing, writes_both_ways__the_second_one_has_nobody_to_wait_for) {
     ASSERT_TRUE(one.is_done());
     EXPECT_FALSE(one.is_in_use());
   }
-  EXPECT_EQ(given_up(), 0);
-  EXPECT_EQ(unread(), 0);
+  expect_no_clock();
 }
 
 TEST_F(closing, before_the_networks_have_met) {
@@ -153,8 +154,7 @@ TEST_F(closing, before_the_networks_have_met) {
   move(e.a);
   e.a.close();
   expect_lost(write);
-  EXPECT_EQ(given_up(), 0);
-  EXPECT_EQ(unread(), 0);
+  expect_no_clock();
   expect_orderly(e);
 }
 
@@ -170,12 +170,7 @@ TEST_F(closing, notifications_that_were_done_come) {
                               FIRST + static_cast<std::uint64_t>(i)));
   ASSERT_TRUE(e.run_both(small.back()));
   const lci::transfer write = e.a.write(here_.view(), there_.remote());
-  move(e.a);
-  ASSERT_FALSE(write.is_done());
-  e.a.close();
-  expect_lost(write);
-  EXPECT_EQ(given_up(), 0);
-  EXPECT_EQ(unread(), 0);
+  close_amid(e, write);
   std::set<std::uint64_t> tags;
   lci::notification note;
   // Throws once nothing is left to take and the peer is gone.
@@ -266,8 +261,7 @@ TEST_F(closing, peer_is_stopped_or_gone) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
     }
-    EXPECT_EQ(given_up(), 0);
-    EXPECT_EQ(unread(), 0);
+    expect_no_clock();
   }
 }
 

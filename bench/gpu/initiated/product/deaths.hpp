@@ -52,17 +52,11 @@ inline deaths_found time_deaths(processor& on, const std::vector<pid_t>& victims
   heard all;
   deaths_found out;
   for (std::size_t i = 0; i < victims.size(); ++i) {
-    for (std::size_t k = 0; k < 3; ++k) tell(told.at(k), 0);
     doomed d;
     d.endpoint = end.handle();
     d.never = words.word(0);
     d.rank = static_cast<int>(i) + 1;
-    d.begun = told.at(0);
-    d.go = told.at(1);
-    d.said = told.at(2);
-    on.start(0, 1, 1, d);
-    if (!await(told.at(0), 1)) throw std::runtime_error("a kernel does not begin");
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it waits by now
+    begin_to_wait(on, d, told, std::chrono::milliseconds(1));
     const std::uint64_t begin = host_ns();
     kill(victims[i], SIGKILL);
     std::uint64_t ended_at = 0, noticed_at = 0;

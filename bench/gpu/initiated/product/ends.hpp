@@ -42,9 +42,21 @@ struct doomed {
   BENCH_ANYWHERE void operator()(caller c) const {
     if (!c.is_first()) return;
     tell(begun, 1);
-    tell(said, static_cast<std::uint64_t>(static_cast<std::int64_t>(play()) + (1 << 20)));
+    tell_status(said, play());
   }
 };
+
+// Starts that kernel, with three words to talk by, and returns when it has begun and waits by now.
+inline void begin_to_wait(processor& on, doomed d, const pinned_words& told,
+                          std::chrono::microseconds settling) {
+  for (std::size_t i = 0; i < 3; ++i) tell(told.at(i), 0);
+  d.begun = told.at(0);
+  d.go = told.at(1);
+  d.said = told.at(2);
+  on.start(0, 1, 1, d);
+  if (!await(told.at(0), 1)) throw std::runtime_error("a kernel does not begin");
+  std::this_thread::sleep_for(settling);
+}
 
 // How often kernels and the host heard what.
 class heard {
@@ -111,18 +123,12 @@ inline found time_ends(processor& on, const ends_wanted& w) {
       e.wait_limit_ms = FULL_LIMIT_MS;
     }
     endpoint end(on, of, e);
-    for (std::size_t i = 0; i < 3; ++i) tell(told.at(i), 0);
     doomed d;
     d.endpoint = end.handle();
     d.how = w.how;
     d.to = {w.how == ending::bad_key ? ended : words.there(), 64};
     d.never = words.word(0);
-    d.begun = told.at(0);
-    d.go = told.at(1);
-    d.said = told.at(2);
-    on.start(0, 1, 1, d);
-    if (!await(told.at(0), 1)) throw std::runtime_error("a kernel does not begin");
-    std::this_thread::sleep_for(std::chrono::microseconds(100));  // it waits by now
+    begin_to_wait(on, d, told, std::chrono::microseconds(100));
     const std::uint64_t begin = host_ns();
     w.how == ending::abort ? end.abort() : tell(told.at(1), 1);
     while (!on.is_over(0)) {

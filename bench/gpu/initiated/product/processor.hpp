@@ -65,6 +65,18 @@ BENCH_ANYWHERE inline void tell(std::uint64_t* at, std::uint64_t value) {
   __atomic_store_n(at, value, __ATOMIC_RELEASE);
 #endif
 }
+// How a kernel's end says its status: 0 is a word that was not written yet.
+BENCH_ANYWHERE constexpr std::int64_t said_of(lci::gpu::status s) {
+  return static_cast<std::int64_t>(s) + (1 << 20);
+}
+BENCH_ANYWHERE inline void tell_status(std::uint64_t* at, lci::gpu::status s) {
+  tell(at, static_cast<std::uint64_t>(said_of(s)));
+}
+inline lci::gpu::status status_in(const std::uint64_t* said) {
+  const auto value = static_cast<std::int64_t>(look(said));
+  return value == 0 ? lci::gpu::status::nothing
+                    : static_cast<lci::gpu::status>(value - said_of(lci::gpu::status::ok));
+}
 // False: it did not come.
 BENCH_ANYWHERE inline bool await(const std::uint64_t* at, std::uint64_t least) {
   const std::uint64_t begin = now_ns();

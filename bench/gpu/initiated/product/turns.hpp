@@ -41,14 +41,9 @@ struct turns {
   }
   BENCH_ANYWHERE void operator()(caller c) const {
     if (!c.is_first()) return;
-    tell(said, static_cast<std::uint64_t>(static_cast<std::int64_t>(play()) + (1 << 20)));
+    tell_status(said, play());
   }
 };
-inline lci::gpu::status status_in(const std::uint64_t* said) {
-  const std::uint64_t value = look(said);
-  return value == 0 ? lci::gpu::status::nothing
-                    : static_cast<lci::gpu::status>(static_cast<std::int64_t>(value) - (1 << 20));
-}
 
 struct turns_wanted {
   lci::attr_gpu_proxy_t proxy = lci::attr_gpu_proxy_t::thread;
@@ -109,8 +104,7 @@ struct many_puts {
     for (std::uint64_t i = 1; i <= each && s == status::ok; ++i)
       s = put_value(endpoint, 0, {there, 8 * (c.number() * each + i - 1)}, i);
     if (s == status::ok) s = quiet(endpoint, 0);
-    if (s != status::ok)
-      tell(said, static_cast<std::uint64_t>(static_cast<std::int64_t>(s) + (1 << 20)));
+    if (s != status::ok) tell_status(said, s);
   }
 };
 
