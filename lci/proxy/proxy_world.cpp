@@ -94,7 +94,7 @@ answer proxy_world::put(opcode op, const device::local_data& from, device::remot
   if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
   if (op != opcode::rdma_write)
     return refuse(syndrome::local_qp_operation, "writes with immediate data are not for proxies");
-  const auto found = rank_ == device_.owner().core.me ? keys_.find(to.key) : std::nullopt;
+  const auto found = is_own() ? keys_.find(to.key) : std::nullopt;
   if (found && found->is_host && is_plain(from)) return own_.put(op, from, to, imm, solicited);
   if (deliver_put(from, to)) return poll();
   return begin(true, from, to);
@@ -102,14 +102,12 @@ answer proxy_world::put(opcode op, const device::local_data& from, device::remot
 
 answer proxy_world::get(device::remote_place from, const device::local_data& to) noexcept {
   if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
-  const auto found = rank_ == device_.owner().core.me ? keys_.find(from.key) : std::nullopt;
+  const auto found = is_own() ? keys_.find(from.key) : std::nullopt;
   if (found && found->is_host && is_plain(to)) return own_.get(from, to);
   return begin(false, to, from);
 }
 
-bool proxy_world::ends_when_there() const noexcept {
-  return is_signaled_ || rank_ == device_.owner().core.me;
-}
+bool proxy_world::ends_when_there() const noexcept { return is_signaled_ || is_own(); }
 
 status_t proxy_world::post(bool is_put, void* at, std::size_t size, mr_t mr) {
   const device_t device(&device_);

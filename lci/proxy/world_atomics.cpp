@@ -25,9 +25,8 @@ void proxy_world::atomic_part::ended(std::string_view error) noexcept {
 answer proxy_world::atomic(wqe::opcode op, const wqe::atomic_operands& with,
                            device::remote_place at, std::byte* old) noexcept {
   if (aborted_.load(std::memory_order_relaxed)) return failed(syndrome::flushed);
-  const bool is_own = rank_ == device_.owner().core.me;
   const bool is_host = mem::find_place(old).kind == mem::mem_kind::host;
-  const auto found = is_own ? keys_.find(at.key) : std::nullopt;
+  const auto found = is_own() ? keys_.find(at.key) : std::nullopt;
   if (found && found->is_host && is_host) return own_.atomic(op, with, at, old);
   if (!find(at, with.size))
     return refuse(syndrome::remote_access, "the remote key names no memory of that rank");

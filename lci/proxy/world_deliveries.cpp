@@ -66,7 +66,7 @@ bool proxy_world::deliver_put(const device::local_data& from, device::remote_pla
   using signal = mem::delivery_job::signal;
   int gpu = -1;
   // Behind puts that may not be there yet it would overtake them.
-  if (rank_ != device_.owner().core.me || is_dirty_ || from.count != 1 || from.pieces[0].key != 0 ||
+  if (!is_own() || is_dirty_ || from.count != 1 || from.pieces[0].key != 0 ||
       from.length > mem::delivery_job::MOST)
     return false;
   std::byte* const at = find_own_word(to, from.length, gpu);
@@ -88,7 +88,7 @@ bool proxy_world::deliver_put(const device::local_data& from, device::remote_pla
 
 answer proxy_world::put_signal(const device::local_data& from, device::remote_place to,
                                device::remote_place word, std::uint64_t value) noexcept {
-  if (aborted_.load(std::memory_order_relaxed) || is_dirty_ || rank_ != device_.owner().core.me ||
+  if (aborted_.load(std::memory_order_relaxed) || is_dirty_ || !is_own() ||
       from.length > mem::delivery_job::MOST || word.address % sizeof(value) != 0)
     return NO_WAY;
   int gpu = -1, gpu_of_word = -1;
