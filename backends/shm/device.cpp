@@ -25,9 +25,16 @@ std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
   base::turn_away::end();
   if (!queues.in.begin()) [[unlikely]]
     return poll_closer(to, max, *me);
-  if (!queues.in.is_idle() || queues.flow.is_busy()) return poll_on(to, max, *me);
-  if (queues.in.is_to_settle()) return settle(*me);
-  queues.polling.leave_brief(me);
+  return look_at_lanes(to, max, *me);
+}
+
+// The look at the active lanes, and the end of a poll that finds nothing.
+inline std::size_t device::look_at_lanes(net::sink& to, std::size_t max,
+                                         base::detail::thread_record& me) noexcept {
+  device_queues& queues = queues_;
+  if (!queues.in.is_idle() || queues.flow.is_busy()) return poll_on(to, max, me);
+  if (queues.in.is_to_settle()) return settle(me);
+  queues.polling.leave_brief(&me);
   return 0;
 }
 
@@ -41,12 +48,7 @@ std::size_t device::settle(base::detail::thread_record& me) noexcept {
 // Where there is more to look at than the active lanes.
 std::size_t device::poll_closer(net::sink& to, std::size_t max,
                                 base::detail::thread_record& me) noexcept {
-  device_queues& queues = queues_;
-  if (queues.in.is_more_due() || !queues.in.is_idle() || queues.flow.is_busy())
-    return poll_on(to, max, me);
-  if (queues.in.is_to_settle()) return settle(me);
-  queues.polling.leave_brief(&me);
-  return 0;
+  return queues_.in.is_more_due() ? poll_on(to, max, me) : look_at_lanes(to, max, me);
 }
 
 // The rest of a poll, for which there is something.

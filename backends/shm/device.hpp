@@ -26,6 +26,8 @@ class device final : public net::device {
   device_queues& behind() const noexcept { return queues_; }
 
  private:
+  std::size_t look_at_lanes(net::sink& to, std::size_t max,
+                            base::detail::thread_record& me) noexcept;
   [[gnu::noinline]] std::size_t poll_closer(net::sink& to, std::size_t max,
                                             base::detail::thread_record& me) noexcept;
   [[gnu::noinline]] std::size_t poll_on(net::sink& to, std::size_t max,

@@ -12,9 +12,6 @@
 namespace lci::shm {
 namespace {
 
-// Bytes that copy_small() copies by itself.
-constexpr std::size_t COPIED_WITHOUT_CALL = 32;
-
 // The whole of a small post, once the lane is known.
 inline errorcode_t write_message(tx_lane& lane, std::uint32_t imm, const void* head,
                                  std::size_t head_size, const void* payload,
@@ -69,7 +66,7 @@ errorcode_t endpoint::send_inline(int rank, std::uint32_t imm, const void* head,
                                   std::size_t size) noexcept {
   tx_lane* lane = out_.own(rank);
   // What needs no call needs no place for registers either.
-  if (lane == nullptr || head_size != 0 || size > COPIED_WITHOUT_CALL) [[unlikely]]
+  if (lane == nullptr || head_size != 0 || size > base::COPIED_WITHOUT_CALL) [[unlikely]]
     return send_inline_otherwise(rank, imm, head, head_size, payload, size);
   return write_message(*lane, imm, nullptr, 0, payload, size);
 }

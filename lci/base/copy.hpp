@@ -12,12 +12,15 @@
 
 namespace lci::base {
 
+// Up to so many bytes copy_small() calls nothing.
+inline constexpr std::size_t COPIED_WITHOUT_CALL = 32;
+
 inline void copy_small(void* to, const void* from, std::size_t size) noexcept {
   auto* t = static_cast<std::byte*>(to);
   const auto* f = static_cast<const std::byte*>(from);
   if (size == 8) {
     std::memcpy(t, f, 8);
-  } else if (size > 32) {
+  } else if (size > COPIED_WITHOUT_CALL) {
     std::memcpy(t, f, size);
   } else if (size >= 16) {
     std::memcpy(t, f, 16);

@@ -114,7 +114,7 @@ class progress_engine final : public member, private peer_watch::listener {
   // Entries in the backlogs of all queues, in parked_ and in finished_, and what else waits for
   // slots, packets or memory.
   std::atomic<std::size_t> leftovers_{0};
-  net::device* polled_ = nullptr;       // device_
+  net::device* polled_ = nullptr;       // device_, which has to end before what is above
   std::atomic<std::uint32_t> idle_{0};  // empty rounds in a row
 
  public:
