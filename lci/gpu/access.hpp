@@ -17,6 +17,10 @@ LCI_ANYWHERE T look_at(const T* word) noexcept {
   return wqe::word_at<T>(const_cast<T*>(word)).load(std::memory_order_relaxed);
 }
 
+LCI_ANYWHERE inline void* pointer(std::uint64_t mapped) noexcept {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(mapped));
+}
+
 // What the handle says by itself.
 LCI_ANYWHERE inline status check_handle(const endpoint_t& ep) noexcept {
   if (ep.record == nullptr) return status::bad_endpoint;
@@ -37,6 +41,25 @@ LCI_ANYWHERE inline status check_rank(const endpoint_t& ep, int rank) noexcept {
   return static_cast<std::uint32_t>(rank) < ranks ? status::ok : status::bad_rank;
 }
 
+// The same, and what else short calls need of the record, all of it under way at once.
+struct record_words {
+  std::uint32_t me = 0, max_inline = 0, over_card = 0;
+  const peer_record* peers = nullptr;
+};
+LCI_ANYWHERE inline status check_rank(const endpoint_t& ep, int rank, record_words* out) noexcept {
+  if (const status s = check_handle(ep); s != status::ok) return s;
+  const endpoint_record& r = *ep.record;
+  const std::uint64_t generation = look_at(&r.generation);
+  const std::uint32_t ranks = look_at(&r.ranks);
+  out->me = look_at(&r.me);
+  out->max_inline = look_at(&r.max_inline);
+  out->over_card = look_at(&r.over_card);
+  out->peers = static_cast<const peer_record*>(
+      pointer(look_at(reinterpret_cast<const std::uint64_t*>(&r.peers))));
+  if (generation != ep.generation) return status::bad_endpoint;
+  return static_cast<std::uint32_t>(rank) < ranks ? status::ok : status::bad_rank;
+}
+
 // A place of `size` bytes.
 struct found_place {
   std::uint64_t address = 0;  // in work requests
@@ -48,10 +71,10 @@ struct found_place {
   std::uint64_t mapped_for_atomics = 0;
 };
 
-// In memory that `owner` registered.
-LCI_ANYWHERE inline status find(const endpoint_record& record, const place_t& at,
-                                std::uint64_t size, std::uint32_t owner,
-                                found_place* out) noexcept {
+// In memory that `owner` registered. Record: endpoint_record or record_words.
+template <class Record>
+LCI_ANYWHERE status find(const Record& record, const place_t& at, std::uint64_t size,
+                         std::uint32_t owner, found_place* out) noexcept {
   const key_t& k = at.key;
   if (k.key == 0 && k.mapped == 0) return status::bad_key;
   // A number of the other kind would name other memory.
@@ -66,10 +89,6 @@ LCI_ANYWHERE inline status find(const endpoint_record& record, const place_t& at
   out->message_key = record.over_card != 0 ? k.message_key : k.key;
   out->is_near = k.is_near != 0;
   return status::ok;
-}
-
-LCI_ANYWHERE inline void* pointer(std::uint64_t mapped) noexcept {
-  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(mapped));
 }
 
 // What ended a queue, for who waits for it: with the peer's death its requests fail.

@@ -16,6 +16,7 @@
 #include "lci/gpu/message.hpp"
 #include "lci/gpu/order.hpp"
 #include "lci/gpu/posting.hpp"
+#include "lci/gpu/short_requests.hpp"
 #include "lci/gpu/waiting.hpp"
 
 namespace lci::gpu {
@@ -93,7 +94,13 @@ LCI_ANYWHERE status send_of_value(const endpoint_t& ep, int rank, message_head h
                                   const T& value) noexcept {
   static_assert(std::is_trivially_copyable<T>::value, "its bytes are the message");
   static_assert(sizeof(T) <= MOST_INLINE_MESSAGE, "longer ones are sent from registered memory");
-  if (const status s = check_rank(ep, rank); s != status::ok) return s;
+  record_words record;
+  if (const status s = check_rank(ep, rank, &record); s != status::ok) return s;
+  if constexpr (sizeof(T) <= MOST_SHORT_MESSAGE) {
+    if (record.over_card == 0 && is_alone<Scope>())
+      return post_short_message(record.peers[rank], head.kind, head.rcomp, head.tag, sizeof(T),
+                                bytes_of<MOST_SHORT_MESSAGE / 4>(value));
+  }
   head.inline_length = sizeof(T);
   return post_message<Scope>(ep, rank, head, &value);
 }

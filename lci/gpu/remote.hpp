@@ -24,6 +24,7 @@
 
 #include "lci/gpu/copying.hpp"
 #include "lci/gpu/posting.hpp"
+#include "lci/gpu/short_requests.hpp"
 
 namespace lci::gpu {
 
@@ -74,10 +75,10 @@ LCI_ANYWHERE inline wqe::sge discarded(const endpoint_record& record, std::uint3
   return {record.scratch.base, size, record.scratch.key};
 }
 
-LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, int rank, const signal_request& what,
-                                       found_place* out) noexcept {
+LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, const record_words& record, int rank,
+                                       const signal_request& what, found_place* out) noexcept {
   if (const status s =
-          find(*ep.record, what.at, sizeof(std::uint64_t), static_cast<std::uint32_t>(rank), out);
+          find(record, what.at, sizeof(std::uint64_t), static_cast<std::uint32_t>(rank), out);
       s != status::ok)
     return s;
   if ((out->mapped != 0 ? out->mapped : out->address) % sizeof(std::uint64_t) != 0)
@@ -162,6 +163,12 @@ LCI_ANYWHERE inline signal_request no_signal() noexcept {
   return none;
 }
 
+LCI_ANYWHERE inline bool is_short(const record_words& record, const found_place& from,
+                                  std::uint64_t size, const signal_request& signal) noexcept {
+  if (signal.is_wanted && signal.op != signal_op::set) return false;
+  return size == 0 ? signal.is_wanted && record.over_card == 0 : is_short(record, from, size);
+}
+
 // Values, not references: what a call that needs no request has found out stays in registers.
 // All pieces of a put by requests, and its signal behind the last one if there is one.
 template <class Scope>
@@ -193,16 +200,17 @@ LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& t
                                 const place_t& from, std::uint64_t size,
                                 signal_request signal) noexcept {
   transfer t;
-  if (t.said = check_rank(ep, rank); t.said != status::ok) return t;
+  record_words record;
+  if (t.said = check_rank(ep, rank, &record); t.said != status::ok) return t;
   found_place there, here, word;
   if (size != 0) {
-    if (t.said = find(*ep.record, to, size, static_cast<std::uint32_t>(rank), &there);
+    if (t.said = find(record, to, size, static_cast<std::uint32_t>(rank), &there);
         t.said != status::ok)
       return t;
-    if (t.said = find(*ep.record, from, size, ep.record->me, &here); t.said != status::ok) return t;
+    if (t.said = find(record, from, size, record.me, &here); t.said != status::ok) return t;
   }
   if (signal.is_wanted)
-    if (t.said = find_signal(ep, rank, signal, &word); t.said != status::ok) return t;
+    if (t.said = find_signal(ep, record, rank, signal, &word); t.said != status::ok) return t;
   const bool reaches_data = size == 0 || (there.mapped != 0 && here.mapped != 0);
   t.is_direct = reaches_data && (!signal.is_wanted || word.mapped != 0);
   if (t.is_direct) {
@@ -211,6 +219,10 @@ LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& t
     t.size = size;
     t.signal = word.mapped;
     t.is_near = there.is_near && word.is_near;
+  } else if (is_short(record, here, size, signal) && is_alone<Scope>()) {
+    t.said =
+        post_short_put(record.peers[rank], short_of(there, here, static_cast<std::uint32_t>(size)),
+                       signal.is_wanted ? short_of(word, signal.value) : short_put{});
   } else {
     t.said = post_put<Scope>(ep, rank, there, here, size, signal, word);
   }
@@ -284,14 +296,19 @@ LCI_ANYWHERE void store_value(void* to, const T& value) noexcept {
 template <class Scope, class T>
 LCI_ANYWHERE status begin_put_value(const endpoint_t& ep, int rank, const place_t& to,
                                     const T& value) noexcept {
-  if (const status s = check_rank(ep, rank); s != status::ok) return s;
+  record_words record;
+  if (const status s = check_rank(ep, rank, &record); s != status::ok) return s;
   found_place there;
-  if (const status s = find(*ep.record, to, sizeof(T), static_cast<std::uint32_t>(rank), &there);
+  if (const status s = find(record, to, sizeof(T), static_cast<std::uint32_t>(rank), &there);
       s != status::ok)
     return s;
   if (there.mapped != 0) {
     store_value(pointer(there.mapped), value);
     return status::ok;
+  }
+  if constexpr (sizeof(T) <= MOST_SHORT_PUT) {
+    if (record.over_card == 0 && is_alone<Scope>())
+      return post_short_put(record.peers[rank], short_of(there, value), {});
   }
   request_run run;
   wqe::send_request& r = run.requests[run.count++];

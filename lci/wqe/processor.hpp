@@ -44,6 +44,7 @@ class word_at {
   }
   LCI_ANYWHERE T fetch_add(T value, std::memory_order order) noexcept {
 #ifdef __CUDA_ARCH__
+    if (order == std::memory_order_relaxed) return add_in_memory(value);
     return cuda_ref(*at_).fetch_add(value, memory_order_of(order));
 #else
     return __atomic_fetch_add(at_, value, static_cast<int>(order));
@@ -74,6 +75,25 @@ class word_at {
  private:
 #ifdef __CUDACC__
   using cuda_ref = ::cuda::atomic_ref<T, ::cuda::thread_scope_system>;
+  // Of a word in memory of the GPU, a peer or the host. For an address that may be in a block's
+  // shared memory the compiler tests which it was, behind the addition: the thread would stand
+  // still until it is done.
+  __device__ T add_in_memory(T value) noexcept {
+    T old;
+    const auto at = __cvta_generic_to_global(at_);
+    if constexpr (sizeof(T) == 8) {
+      asm volatile("atom.relaxed.sys.global.add.u64 %0, [%1], %2;"
+                   : "=l"(old)
+                   : "l"(at), "l"(value)
+                   : "memory");
+    } else {
+      asm volatile("atom.relaxed.sys.global.add.u32 %0, [%1], %2;"
+                   : "=r"(old)
+                   : "l"(at), "r"(value)
+                   : "memory");
+    }
+    return old;
+  }
   LCI_ANYWHERE static constexpr ::cuda::std::memory_order memory_order_of(
       std::memory_order order) noexcept {
     return order == std::memory_order_relaxed   ? ::cuda::std::memory_order_relaxed
@@ -104,6 +124,11 @@ LCI_ANYWHERE inline void to_card_barrier() noexcept {
 // as much once more; a processor's release costs nothing.
 LCI_ANYWHERE constexpr std::memory_order order_behind_barrier() noexcept {
   return runs_on_gpu() ? std::memory_order_relaxed : std::memory_order_release;
+}
+
+// The other half: of a look that comes before to_card_barrier(), for what is done behind it.
+LCI_ANYWHERE constexpr std::memory_order order_before_barrier() noexcept {
+  return runs_on_gpu() ? std::memory_order_relaxed : std::memory_order_acquire;
 }
 
 // As to_card_barrier(), in front of a store to a write-combining register, and behind it, so that

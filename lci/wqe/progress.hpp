@@ -34,12 +34,14 @@ LCI_ANYWHERE constexpr std::uint64_t collapsed_progress(std::uint64_t done, std:
 
 // Whether a request that takes [base, base + blocks) is one of those that must ask for a
 // completion, so that a full ring is never without one: the first that reaches each half of it.
-// In a short ring every request is. Wants that requests have at most MAX_BLOCKS.
+// In a short ring every request is. Wants that requests have at most MAX_BLOCKS, and that the
+// ring's blocks are a power of two.
 LCI_ANYWHERE constexpr bool must_signal(std::uint64_t base, std::uint32_t blocks,
                                         std::uint32_t ring_blocks) noexcept {
   if (ring_blocks < 2 * MAX_BLOCKS) return true;
-  const std::uint64_t half = ring_blocks / 2;
-  return base / half != (base + blocks) / half;
+  // No division: a GPU needs a hundred instructions for one.
+  const std::uint32_t half = ring_blocks / 2;
+  return (static_cast<std::uint32_t>(base) & (half - 1)) + blocks >= half;
 }
 
 }  // namespace lci::wqe

@@ -90,9 +90,19 @@ LCI_ANYWHERE inline status end(const send_queue& q, status why) noexcept {
 LCI_ANYWHERE inline bool try_lock(std::uint32_t* lock) noexcept {
   return word_at<std::uint32_t>(lock).compare_exchange_strong(0, 1, std::memory_order_acquire);
 }
-// edge wqe.bell_lock and wqe.poll_lock: partner is try_lock().
+// edge wqe.bell_lock and wqe.poll_lock: partners are try_lock() and try_lock_early().
 LCI_ANYWHERE inline void unlock(std::uint32_t* lock) noexcept {
   word_at<std::uint32_t>(lock).store(0, std::memory_order_release);
+}
+// Before it is known whether there is something to do under it. Who does something makes a barrier
+// of the card first. edge wqe.bell_lock: partner is unlock().
+LCI_ANYWHERE inline bool try_lock_early(std::uint32_t* lock) noexcept {
+  return word_at<std::uint32_t>(lock).compare_exchange_strong(0, 1, order_before_barrier());
+}
+// Nothing was done under it. An exchange, no store, so that the next holder sees what the one
+// before has stored. edge wqe.bell_lock: partner is try_lock().
+LCI_ANYWHERE inline void unlock_untouched(std::uint32_t* lock) noexcept {
+  word_at<std::uint32_t>(lock).compare_exchange_strong(1, 0, order_before_barrier());
 }
 
 // Reads the completions that are there, one turn of their queue at most, unless another thread
@@ -262,13 +272,11 @@ LCI_ANYWHERE inline bool try_publish(const send_queue& q, std::uint64_t base, st
   return true;
 }
 
-// The same behind a barrier, and waits for its turn, of which it says what ring_if_last() is to be
-// told.
-LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base, std::uint32_t blocks,
-                                   std::uint32_t last, own_turn* turn) noexcept {
-  *turn = find_turn(q, base, base + blocks);
-  to_card_barrier();
-  if (turn->is_mine) {
+// The same, and waits for its turn, unless the poster had it before the barrier.
+LCI_ANYWHERE inline status publish_covered(const send_queue& q, std::uint64_t base,
+                                           std::uint32_t blocks, std::uint32_t last,
+                                           own_turn turn) noexcept {
+  if (turn.is_mine) {
     publish_in_turn(q, base, blocks, last);
     return status::ok;
   }
@@ -277,6 +285,13 @@ LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base, std:
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;
   }
   return status::ok;
+}
+// The same with the barrier. It says of its turn what ring_if_last() is to be told.
+LCI_ANYWHERE inline status publish(const send_queue& q, std::uint64_t base, std::uint32_t blocks,
+                                   std::uint32_t last, own_turn* turn) noexcept {
+  *turn = find_turn(q, base, base + blocks);
+  to_card_barrier();
+  return publish_covered(q, base, blocks, last, *turn);
 }
 
 // Rings for [base, end), unless a later reservation will: the last one always does.

@@ -84,8 +84,7 @@ TEST(owned_interleavings, one_look_that_stays_in_every_order_of_few_switches) {
 }
 
 TEST(owned_interleavings, some_looks_in_random_orders) {
-  const verdict v =
-      check<one_looks_and_two_take<4, &stay>>(rl::random_scheduler_type, 0, 40'000);
+  const verdict v = check<one_looks_and_two_take<4, &stay>>(rl::random_scheduler_type, 0, 40'000);
   EXPECT_EQ(v.result, rl::test_result_success) << v.text;
 }
 

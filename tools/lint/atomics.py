@@ -18,7 +18,9 @@ EDGE = re.compile(rf"\bedges?\s+(?://\s*)?({NAMED}(?:\s*(?:,|and)\s+(?://\s*)?{N
                   r"((?:,|\s+//)\s+(?://\s*)?(?:both\s+sides|other\s+side))?")
 CALL = re.compile(r"(?:\.|->)(load|store|exchange|fetch_\w+|compare_exchange_\w+|test_and_set)(\()"
                   r"|\b(atomic_thread_fence)(\()")
-ORDER = re.compile(r"\bmemory_order(?:_|::)(\w+)")
+# The orders that lci/wqe has on processors: a GPU's barrier stands for them.
+ORDER = re.compile(r"\bmemory_order(?:_|::)(\w+)|\b(order_before_barrier|order_behind_barrier)\(")
+AT_BARRIER = {"order_before_barrier": "acquire", "order_behind_barrier": "release"}
 # Without an order only these are certainly atomics: containers and pools also have functions load() and exchange().
 SURE = re.compile(r"fetch_|compare_exchange_|test_and_set|atomic_thread_fence")
 READS, WRITES = {"acquire", "acq_rel", "seq_cst", "consume"}, {"release", "acq_rel", "seq_cst"}
@@ -47,7 +49,7 @@ def operations(text):
         opening = match.start(2) if match.group(1) else match.start(4)
         last = end_of_call(code, opening)
         arguments = code[opening + 1:last]
-        orders = set(ORDER.findall(arguments))
+        orders = {order or AT_BARRIER[word] for order, word in ORDER.findall(arguments)}
         bare = what == "load" and not arguments.strip() or what == "store" and "," not in arguments
         if orders or bare or SURE.match(what):
             yield line_of(code, match.start()), line_of(code, last), what, orders
@@ -144,6 +146,8 @@ PLANTED = [
     Planted({"lci/base/a.cpp": STORE + LOAD + "void c() {" + "\n" * (NEAR + 1) + "  x->exchange(1,\n std::memory_order_acq_rel);\n}\n"},
             "exchange(acq_rel) in c() names no edge"),
     Planted({"lci/base/a.cpp": "void c() { std::atomic_thread_fence(std::memory_order_seq_cst); }\n"}, "names no edge"),
+    Planted({"lci/base/a.cpp": "void c() { x.store(1, order_behind_barrier()); }\n"},
+            "store(release) in c() names no edge"),
     Planted({"lci/base/a.cpp": "void c() { x.fetch_add(1); }\n"}, "fetch_add() without an order"),
     Planted({"lci/base/a.cpp": "int c() { return x.load(); }\n"}, "load() without an order"),
     Planted({LIST: "| `lci/base/a.cpp`: `c()` | it was so once |\n"}, "lci/base/a.cpp: c() has nothing to excuse"),
