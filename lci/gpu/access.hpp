@@ -1,7 +1,8 @@
 // What a call looks at before it writes anything: whether the endpoint lives, whether the rank is
 // one, and where a place is. Callers: the calls of this room. Threads: any.
-// Always true: a refusal has changed nothing; sums of offset and size do not run over; of a key
-// whose length is not known the owner's table decides, when the request is executed.
+// Always true: a refusal has changed nothing but reservations of a queue that has ended; sums of
+// offset and size do not run over; of a key whose length is not known the owner's table decides,
+// when the request is executed.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +55,12 @@ LCI_ANYWHERE inline status check_rank(const endpoint_t& ep, int rank, record_wor
   out->me = look_at(&r.me);
   out->max_inline = look_at(&r.max_inline);
   out->over_card = look_at(&r.over_card);
+#ifdef __CUDA_ARCH__
   out->peers = static_cast<const peer_record*>(
       pointer(look_at(reinterpret_cast<const std::uint64_t*>(&r.peers))));
+#else
+  out->peers = r.peers;
+#endif
   if (generation != ep.generation) return status::bad_endpoint;
   return static_cast<std::uint32_t>(rank) < ranks ? status::ok : status::bad_rank;
 }

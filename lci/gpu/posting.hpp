@@ -22,8 +22,8 @@ namespace lci::gpu {
 // each acquire for words that it has read before. So what a post needs of its queue is read once,
 // and what others change, the bell included, is under way at once, beside the reservation.
 template <class Write>
-LCI_ANYWHERE status post_at_once(const wqe::send_queue& queue, std::uint32_t blocks,
-                                 std::uint32_t last, std::uint64_t* end, Write&& write) noexcept {
+LCI_ANYWHERE status post_by_one(const wqe::send_queue& queue, std::uint32_t blocks,
+                                std::uint32_t last, std::uint64_t* end, Write&& write) noexcept {
   wqe::send_queue q;
   q.ring = queue.ring;
   q.bell = queue.bell;
@@ -48,7 +48,10 @@ LCI_ANYWHERE status post_at_once(const wqe::send_queue& queue, std::uint32_t blo
   turn.has_bell = has_bell && turn.is_mine && has_room && ended == 0;
   // Who waits for room rings for others.
   if (has_bell && !turn.has_bell) wqe::unlock_untouched(&state.bell_lock);
-  if (ended != 0) return status::dead;
+  if (ended != 0) {
+    wqe::ring_at_the_end(queue);
+    return status::dead;
+  }
   if (!has_room)
     if (const status s = wqe::admit(queue, base, blocks); s != status::ok) return s;
   write(q, base);
@@ -66,12 +69,13 @@ LCI_ANYWHERE status post_at_once(const wqe::send_queue& queue, std::uint32_t blo
 // `run` was checked.
 LCI_ANYWHERE inline status post_alone(const wqe::send_queue& queue, request_run& run,
                                       std::uint64_t* end) noexcept {
-  return post_at_once(
+  return post_by_one(
       queue, blocks_in(run), blocks_in(run.requests[run.count - 1]), end,
       [&](const wqe::send_queue& q, std::uint64_t base) { write_run(q, base, run); });
 }
 
-// Whether no other lane of the warp is here, of a scope whose members may be.
+// Whether no other lane of the warp is here, of a scope whose members may be. What together.hpp
+// says of divergence rests on it: loops that a lone lane is in have no others to wait for.
 template <class Scope>
 LCI_ANYWHERE bool is_alone() noexcept {
 #ifdef __CUDA_ARCH__

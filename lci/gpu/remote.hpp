@@ -25,11 +25,9 @@
 #include "lci/gpu/copying.hpp"
 #include "lci/gpu/posting.hpp"
 #include "lci/gpu/short_requests.hpp"
+#include "lci/gpu/signals.hpp"
 
 namespace lci::gpu {
-
-// What a signal does to its word of 8 bytes.
-enum class signal_op { set, add };
 
 namespace detail {
 
@@ -41,96 +39,6 @@ struct transfer {
   std::uint64_t signal = 0;  // where a direct signal goes; 0: nowhere
   bool is_near = false;      // all of it is in the memory of this GPU
 };
-
-struct signal_request {
-  place_t at;
-  std::uint64_t value = 0;
-  signal_op op = signal_op::set;
-  bool is_wanted = true;
-};
-
-// `landing` and `value` must live as long as the request.
-LCI_ANYWHERE inline wqe::send_request request_of(const found_place& at, const std::uint64_t& value,
-                                                 signal_op op, const wqe::sge& landing) noexcept {
-  wqe::send_request r;
-  r.signaled = false;
-  r.fence = wqe::fence_mode::small;  // tells it from a value, which may overtake what is before it
-  r.raddr = at.address;
-  r.rkey = at.key;
-  if (op == signal_op::set) {
-    r.op = wqe::opcode::rdma_write;
-    r.inline_data = &value;
-    r.inline_length = sizeof(value);
-  } else {
-    r.op = wqe::opcode::atomic_fa;
-    r.atomic.swap_add = value;
-    r.entries = &landing;
-    r.entry_count = 1;
-  }
-  return r;
-}
-
-// Where old values land that nobody wants.
-LCI_ANYWHERE inline wqe::sge discarded(const endpoint_record& record, std::uint32_t size) noexcept {
-  return {record.scratch.base, size, record.scratch.key};
-}
-
-LCI_ANYWHERE inline status find_signal(const endpoint_t& ep, const record_words& record, int rank,
-                                       const signal_request& what, found_place* out) noexcept {
-  if (const status s =
-          find(record, what.at, sizeof(std::uint64_t), static_cast<std::uint32_t>(rank), out);
-      s != status::ok)
-    return s;
-  if ((out->mapped != 0 ? out->mapped : out->address) % sizeof(std::uint64_t) != 0)
-    return status::misaligned_atomic;
-  if (what.op == signal_op::add) out->mapped = out->mapped_for_atomics;
-  // Without a place for the old value no request can add.
-  return what.op == signal_op::add && out->mapped == 0 && ep.record->scratch.key == 0
-             ? status::bad_key
-             : status::ok;
-}
-
-// Alone. Relaxed on a GPU: a barrier of system scope costs more than the store, and fence() makes
-// one for who wants it. A processor has it for nothing.
-LCI_ANYWHERE inline void signal_alone(std::uint64_t at, std::uint64_t value,
-                                      signal_op op) noexcept {
-#ifdef __CUDA_ARCH__
-  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
-  if (op == signal_op::set) {
-    word.store(value, std::memory_order_relaxed);
-  } else {
-    word.fetch_add(value, std::memory_order_relaxed);
-  }
-#else
-  // edge gpu.signal: partner is wait_until().
-  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
-  if (op == signal_op::set) {
-    word.store(value, std::memory_order_release);
-  } else {
-    word.fetch_add(value, std::memory_order_release);
-  }
-#endif
-}
-// Behind data. edge gpu.signal: what the scope wrote before is seen by who has seen the word.
-// Partner is wait_until().
-LCI_ANYWHERE inline void signal_after(std::uint64_t at, std::uint64_t value, signal_op op,
-                                      bool is_near) noexcept {
-#ifdef __CUDA_ARCH__
-  // Relaxed behind a barrier of the GPU: nobody beyond it looks.
-  if (is_near) {
-    __threadfence();
-    return signal_alone(at, value, op);
-  }
-#else
-  static_cast<void>(is_near);
-#endif
-  wqe::word_at<std::uint64_t> word(static_cast<std::uint64_t*>(pointer(at)));
-  if (op == signal_op::set) {
-    word.store(value, std::memory_order_release);
-  } else {
-    word.fetch_add(value, std::memory_order_release);
-  }
-}
 
 // The request for `size` bytes, inline where they fit and this thread can read them.
 LCI_ANYWHERE inline wqe::send_request put_request(const endpoint_record& record,
@@ -246,6 +154,23 @@ LCI_ANYWHERE status put_with(const endpoint_t& ep, int rank, const place_t& to, 
   return status::ok;
 }
 
+// Not by way of begin_put(): a signal to a mapped word is little more than its checks.
+template <class Scope>
+LCI_ANYWHERE status signal_by_leader(const endpoint_t& ep, int rank,
+                                     const signal_request& what) noexcept {
+  record_words record;
+  if (const status s = check_rank(ep, rank, &record); s != status::ok) return s;
+  found_place word;
+  if (const status s = find_signal(ep, record, rank, what, &word); s != status::ok) return s;
+  if (word.mapped != 0) {
+    signal_alone(word.mapped, what.value, what.op);
+    return status::ok;
+  }
+  if (is_short(record, {}, 0, what) && is_alone<Scope>())
+    return post_short_put(record.peers[rank], {}, short_of(word, what.value));
+  return post_put<Scope>(ep, rank, {}, {}, 0, what, word);
+}
+
 }  // namespace detail
 
 // Writes `size` bytes at `from`, of this process, to `to`, of `rank`. In no order with other puts,
@@ -272,7 +197,7 @@ template <class Scope = thread>
 LCI_ANYWHERE status signal(const endpoint_t& ep, int rank, const place_t& at, std::uint64_t value,
                            signal_op op = signal_op::set) noexcept {
   const detail::signal_request what{at, value, op, true};
-  return detail::put_with<Scope>(ep, rank, place_t{}, place_t{}, 0, what);
+  return by_leader<Scope>([&] { return detail::signal_by_leader<Scope>(ep, rank, what); });
 }
 
 namespace detail {

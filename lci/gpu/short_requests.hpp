@@ -52,7 +52,8 @@ struct short_put {
   // queue: a call waits for all that was read before it.
   const std::uint32_t* from = nullptr;
 };
-// Whether a put goes this way: whole words that this thread can read, and no card that takes less.
+// Whether a put goes this way: whole words that this thread can read. Not over a card, which may
+// take fewer bytes in a request.
 LCI_ANYWHERE inline bool is_short(const record_words& record, const found_place& from,
                                   std::uint64_t size) noexcept {
   return record.over_card == 0 && size <= MOST_SHORT_PUT && size <= record.max_inline &&
@@ -66,11 +67,17 @@ template <class T>
 LCI_ANYWHERE short_put short_of(const found_place& to, const T& value) noexcept {
   return {to.address, to.key, sizeof(T), bytes_of<MOST_SHORT_PUT / 4>(value), nullptr};
 }
-// Reads them.
+// Reads the bytes that are in memory.
 LCI_ANYWHERE inline void fetch(short_put& put) noexcept {
   if (put.from == nullptr) return;
-  for (std::uint32_t i = 0; i < MOST_SHORT_PUT / 4; ++i)
-    if (4 * i < put.size) put.bytes.word[i] = put.from[i];
+  for (std::uint32_t i = 0; i < MOST_SHORT_PUT / 4; ++i) {
+    if (4 * i >= put.size) continue;
+#ifdef __CUDA_ARCH__
+    put.bytes.word[i] = put.from[i];
+#else
+    std::memcpy(&put.bytes.word[i], put.from + i, sizeof(std::uint32_t));
+#endif
+  }
 }
 LCI_ANYWHERE inline void write_short(const wqe::send_queue& q, std::uint64_t base,
                                      const short_put& put, wqe::fence_mode fence) noexcept {
@@ -88,7 +95,7 @@ LCI_ANYWHERE_ONCE inline status post_short_put(const peer_record& peer, short_pu
   const std::uint32_t blocks = before + (signal.size != 0 ? 1 : 0);
   std::uint64_t end = 0;
   const status s =
-      post_at_once(peer.queue, blocks, 1, &end, [&](const wqe::send_queue& q, std::uint64_t base) {
+      post_by_one(peer.queue, blocks, 1, &end, [&](const wqe::send_queue& q, std::uint64_t base) {
         if (put.size != 0) write_short(q, base, put, wqe::fence_mode::none);
         if (signal.size != 0) write_short(q, base + before, signal, wqe::fence_mode::small);
       });
@@ -103,7 +110,7 @@ LCI_ANYWHERE_ONCE inline status post_short_message(
   const std::uint32_t octowords = size <= MOST_SHORT_MESSAGE - 16 ? 4 : 5;
   const std::uint32_t blocks = wqe::blocks_of(octowords);
   std::uint64_t end = 0;
-  const status s = post_at_once(
+  const status s = post_by_one(
       peer.queue, blocks, blocks, &end, [&](const wqe::send_queue& q, std::uint64_t base) {
         const std::uint32_t first =
             std::uint32_t{MESSAGE_VERSION} | static_cast<std::uint32_t>(kind) << 8 | size << 16;

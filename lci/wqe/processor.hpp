@@ -20,7 +20,8 @@
 
 namespace lci::wqe {
 
-// A view of 4 or 8 bytes in plain memory, aligned to their size: std::atomic_ref for both sides.
+// A view of 4 or 8 bytes in plain memory, aligned to their size: std::atomic_ref for both sides. On
+// a GPU memory that others reach too: not a block's shared memory, nor a thread's own.
 template <class T>
 class word_at {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "what both sides do at once");

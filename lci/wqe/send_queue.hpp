@@ -6,9 +6,10 @@
 // Always true: blocks are reserved once and published in order, so the card sees a prefix; a
 // request that was posted is never lost, it waits while the ring is full; every wait drains
 // completions and rings for what is published, so nobody waits for what only the waiter could move;
-// a reservation that is given up ends the queue in the same step, since nothing behind it could be
-// published. The two locks, state.bell_lock and state.poll_lock, are only tried, never both held,
-// and nothing waits for another thread under them.
+// a reservation that is given up ends the queue in the same step, or was made when it had ended,
+// since nothing behind it could be published; who finds the queue ended rings for what is. The two
+// locks, state.bell_lock and state.poll_lock, are only tried, never both held, and nothing waits
+// for another thread under them.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,8 @@ struct send_queue {
   wait_limits waits;
   send_queue_state* state = nullptr;
   std::uint32_t qpn = 0;
-  // A thread leaves the ringing to one that comes after it, but for every so many blocks. Not 0.
+  // A thread leaves the ringing to one that comes after it, but for every so many blocks, or where
+  // it rings a mailbox behind the barrier that it makes anyway. Not 0.
   std::uint32_t batch = MAX_BLOCKS;
 };
 
@@ -95,12 +97,13 @@ LCI_ANYWHERE inline void unlock(std::uint32_t* lock) noexcept {
   word_at<std::uint32_t>(lock).store(0, std::memory_order_release);
 }
 // Before it is known whether there is something to do under it. Who does something makes a barrier
-// of the card first. edge wqe.bell_lock: partner is unlock().
+// of the card first. edge wqe.bell_lock: partners are unlock() and unlock_untouched().
 LCI_ANYWHERE inline bool try_lock_early(std::uint32_t* lock) noexcept {
   return word_at<std::uint32_t>(lock).compare_exchange_strong(0, 1, order_before_barrier());
 }
-// Nothing was done under it. An exchange, no store, so that the next holder sees what the one
-// before has stored. edge wqe.bell_lock: partner is try_lock().
+// Nothing was done under it. An exchange, no store: it goes on with the release sequence of the
+// unlock() before, so the next holder sees what that one has stored. edge wqe.bell_lock: partners
+// are try_lock() and try_lock_early().
 LCI_ANYWHERE inline void unlock_untouched(std::uint32_t* lock) noexcept {
   word_at<std::uint32_t>(lock).compare_exchange_strong(1, 0, order_before_barrier());
 }
@@ -135,7 +138,7 @@ LCI_ANYWHERE inline bool drain(const send_queue& q) noexcept {
     // that was given back, and no other, to be free.
     give_back(q.cq, consumed);
     // edge wqe.done: the blocks are read before they are free. Partner is admit(), and of what the
-    // card wrote wait_until_done().
+    // card wrote wait_until_done(). Partner is also post_by_one().
     word_at<std::uint64_t>(&s.carried_out).store(carried_out, std::memory_order_release);
     word_at<std::uint64_t>(&s.done).store(done, std::memory_order_release);
   }
@@ -168,10 +171,25 @@ LCI_ANYWHERE inline void try_ring(const send_queue& q, std::uint64_t covered = 0
   unlock(&s.bell_lock);
 }
 
+// The queue has ended: a poster may have left the ringing to a reservation that was given up, and
+// what is published is still executed. The lock is held for a moment only.
+LCI_ANYWHERE inline void ring_at_the_end(const send_queue& q) noexcept {
+  for (int i = 0; i < 1024; ++i) {
+    // Relaxed: as in try_ring().
+    const std::uint64_t published =
+        word_at<std::uint64_t>(&q.state->published).load(std::memory_order_relaxed);
+    if (is_rung(q, published >> PUBLISHED_SHIFT)) return;
+    try_ring(q);
+  }
+}
+
 // One round of every wait: moves what can be moved. The limit counts from when something moved
 // last, by any thread. Not ok: the queue has ended.
 LCI_ANYWHERE inline status wait_a_round(const send_queue& q, waiter& wait) noexcept {
-  if (const status s = ended_by(q); s != status::ok) return s;
+  if (const status s = ended_by(q); s != status::ok) {
+    ring_at_the_end(q);
+    return s;
+  }
   try_ring(q);
   if (drain(q)) wait.progressed();
   const status s = wait();
@@ -301,10 +319,13 @@ LCI_ANYWHERE inline status ring_if_last(const send_queue& q, std::uint64_t base,
     ring_in_turn(q, end);
     return status::ok;
   }
-  // Relaxed: who reserved before this is read will read it later than that itself.
+  // Relaxed: who reserved before this is read will read it later than that itself, unless the queue
+  // has ended.
   const std::uint64_t reserved =
       word_at<std::uint64_t>(&q.state->reserved).load(std::memory_order_relaxed);
-  if (reserved != end && base / q.batch == end / q.batch) return status::ok;
+  const std::uint32_t ended =
+      word_at<std::uint32_t>(&q.state->ended).load(std::memory_order_relaxed);
+  if (ended == 0 && reserved != end && base / q.batch == end / q.batch) return status::ok;
   waiter wait(q.waits);
   for (try_ring(q, turn.is_mine ? end : 0); !is_rung(q, end);) {
     if (const status s = wait_a_round(q, wait); s != status::ok) return s;

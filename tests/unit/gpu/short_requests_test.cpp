@@ -156,6 +156,64 @@ TEST(short_requests, bytes_are_those_of_the_general_way) {
   EXPECT_TRUE(one.is_whole());
 }
 
+// Blocks that somebody has reserved by hand, with a put of `value` to that place.
+void write_by_hand(gpu_job& job, std::uint64_t base, std::uint64_t offset, std::uint64_t value) {
+  const detail::short_put put =
+      detail::short_of(found(job.endpoint(0), job.at(1, offset), sizeof(value), 1), value);
+  detail::write_short(job[0].queues[1]->queue, base, put, wqe::fence_mode::none);
+}
+
+// Another has reserved before it and is slow: it waits for its turn, without the bell.
+TEST(short_requests, wait_for_their_turn) {
+  gpu_job job;
+  auto& q = *job[0].queues[1];
+  const std::uint64_t hole = reserve(q.queue, 1);
+  std::atomic<bool> is_over{false};
+  std::thread poster([&] {
+    EXPECT_EQ(put_value(job.endpoint(0), 1, job.at(1, 8), std::uint64_t{2}), status::ok);
+    is_over.store(true);
+  });
+  while (look_at(&q.state.reserved) != 2) std::this_thread::yield();
+  // Whatever it took early it gives back.
+  while (look_at(&q.state.bell_lock) != 0) std::this_thread::yield();
+  EXPECT_FALSE(is_over.load());
+  EXPECT_EQ(look_at(&q.mailbox), 0u);
+  write_by_hand(job, hole, 0, 1);
+  wqe::own_turn turn;
+  ASSERT_EQ(wqe::publish(q.queue, hole, 1, 1, &turn), status::ok);
+  EXPECT_EQ(wqe::ring_if_last(q.queue, hole, hole + 1, turn), status::ok);
+  poster.join();
+  EXPECT_EQ(look_at(&q.mailbox), 2u);
+  EXPECT_EQ(job.progress(), 2u);
+  EXPECT_EQ(*job.word(1, 0) + *job.word(1, 8), 3u);
+  EXPECT_EQ(q.state.bell_lock, 0u);
+}
+
+// The one before left the ringing to it; it waits for room, which comes when it has rung.
+TEST(short_requests, who_waits_for_room_rings_for_others) {
+  test::job_options options;
+  options.blocks = 16;
+  gpu_job job(options);
+  auto& q = *job[0].queues[1];
+  const std::uint64_t first = reserve(q.queue, 16);
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    write_by_hand(job, first + i, 8 * i, i);
+    wqe::waiter wait(q.queue.waits);
+    ASSERT_TRUE(wqe::try_publish(q.queue, first + i, 1, 1, wait));
+  }
+  EXPECT_EQ(q.mailbox, 0u);
+  std::atomic<bool> is_over{false};
+  std::thread poster([&] {
+    EXPECT_EQ(put_value(job.endpoint(0), 1, job.at(1, 512), std::uint64_t{77}), status::ok);
+    is_over.store(true);
+  });
+  while (look_at(&q.mailbox) != 16) std::this_thread::yield();
+  while (!is_over.load()) job.progress();
+  poster.join();
+  job.progress();
+  EXPECT_EQ(*job.word(1, 512), 77u);
+}
+
 // The queue has room for nobody: the call waits, and its requests are whole once there is.
 TEST(short_requests, wait_for_room) {
   test::job_options options;
@@ -207,6 +265,48 @@ TEST(short_requests, a_queue_that_has_ended_takes_none) {
   EXPECT_EQ(am_value(ep, 1, 5, gpu_job::HANDLER), status::dead);
   EXPECT_EQ(job[0].queues[1]->state.bell_lock, 0u);
   EXPECT_EQ(job[0].queues[1]->mailbox, 0u);
+}
+
+// A poster leaves the ringing to a reservation behind it, which is given up since the queue has
+// ended: what it was told is in the queue is executed nevertheless.
+TEST(short_requests, what_is_published_before_a_refused_one_is_rung_for) {
+  for (const bool is_late : {false, true}) {
+    gpu_job job;
+    auto& q = *job[0].queues[1];
+    const std::uint64_t base = reserve(q.queue, 1);
+    write_by_hand(job, base, 0, 9);
+    const auto publish = [&] {
+      wqe::waiter wait(q.queue.waits);
+      ASSERT_TRUE(wqe::try_publish(q.queue, base, 1, 1, wait));
+    };
+    if (!is_late) publish();
+    wqe::end(q.queue, status::aborted);
+    EXPECT_EQ(put_value(job.endpoint(0), 1, job.at(1, 8), 5), status::dead);
+    // Who had looked before the end rings no more.
+    EXPECT_EQ(q.mailbox, is_late ? 0u : 1u);
+    if (is_late) publish();
+    EXPECT_EQ(wqe::ring_if_last(q.queue, base, base + 1, {}), status::ok);
+    EXPECT_EQ(q.mailbox, 1u) << is_late;
+    EXPECT_EQ(job.progress(), 1u);
+    EXPECT_EQ(*job.word(1, 0), 9u);
+  }
+}
+
+// What an endpoint takes in a request, and queues that are not for messages.
+TEST(short_requests, limits_of_the_endpoint) {
+  test::job_options options;
+  options.max_inline = 4;
+  gpu_job job(options);
+  const endpoint_t ep = job.endpoint(0);
+  const auto& q = *job[0].queues[1];
+  ASSERT_EQ(put(ep, 1, job.at(1, 0), job.here(0, 0), 8), status::ok);
+  EXPECT_EQ(wqe::be32(octoword_at(q.queue.ring, 0, 2)->word[0]) & wqe::INLINE_FLAG, 0u)
+      << "8 bytes travel in a request of 4";
+  ASSERT_EQ(put(ep, 1, job.at(1, 0), job.here(0, 0), 4), status::ok);
+  EXPECT_EQ(wqe::be32(octoword_at(q.queue.ring, 1, 2)->word[0]), wqe::INLINE_FLAG | 4);
+  job[0].record.over_card = 1;
+  EXPECT_EQ(am_value(ep, 1, 5, gpu_job::HANDLER), status::no_messages);
+  EXPECT_EQ(q.state.reserved, 2u);
 }
 
 }  // namespace

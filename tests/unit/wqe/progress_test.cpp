@@ -65,5 +65,20 @@ TEST(progress, must_signal__a_full_ring_is_never_without_one) {
   }
   EXPECT_EQ(full, 1200);
 }
+// The first that reaches each half, for every place in the ring.
+TEST(progress, must_signal__is_whether_it_reaches_the_next_half) {
+  for (std::uint64_t ring : {32u, 64u, 1024u}) {
+    for (std::uint64_t turn : {std::uint64_t{0}, std::uint64_t{1} << 32, std::uint64_t{1} << 40}) {
+      for (std::uint64_t at = 0; at < ring; ++at) {
+        for (std::uint32_t blocks = 1; blocks <= MAX_BLOCKS; ++blocks) {
+          const std::uint64_t base = turn + at;
+          ASSERT_EQ(must_signal(base, blocks, static_cast<std::uint32_t>(ring)),
+                    base / (ring / 2) != (base + blocks) / (ring / 2))
+              << base << " " << blocks;
+        }
+      }
+    }
+  }
+}
 
 }  // namespace
