@@ -68,8 +68,8 @@ class fake_ofi {
   virtual std::vector<std::string> take_complaints() = 0;
   // From the first call of this on, complaints are collected.
   virtual std::size_t calls(const std::string& name) const = 0;  // "fi_writemsg"
-  // The nth call of that name from now on, and no other, answers this code.
-  virtual void fail(const std::string& name, unsigned nth, int code) = 0;
+  // The nth call of that name from now on, and those behind it up to `times`, answer this code.
+  virtual void fail(const std::string& name, unsigned nth, int code, unsigned times = 1) = 0;
   // Everything that waits at, or is posted to, endpoints of which the name holds this text ends
   // with that code.
   virtual void cut(const std::string& part, int code) = 0;

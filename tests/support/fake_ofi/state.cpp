@@ -95,9 +95,9 @@ std::size_t model::calls(const std::string& name) const {
   return at == calls_.end() ? 0 : at->second;
 }
 
-void model::fail(const std::string& name, unsigned nth, int code) {
+void model::fail(const std::string& name, unsigned nth, int code, unsigned times) {
   const std::lock_guard guard(lock);
-  failures_[name] = {nth, code};
+  failures_[name] = {nth, code, times};
 }
 
 void model::cut(const std::string& part, int code) {
@@ -118,7 +118,8 @@ int model::enter(const char* name) {
   const auto at = failures_.find(name);
   if (at == failures_.end() || --at->second.left != 0) return 0;
   const int code = at->second.code;
-  failures_.erase(at);
+  at->second.left = 1;
+  if (--at->second.times == 0) failures_.erase(at);
   return code;
 }
 

@@ -106,7 +106,7 @@ class model final : public fake_ofi {
   std::vector<fake_registration> gpu_registrations() const override;
   std::vector<std::string> take_complaints() override;
   std::size_t calls(const std::string& name) const override;
-  void fail(const std::string& name, unsigned nth, int code) override;
+  void fail(const std::string& name, unsigned nth, int code, unsigned times) override;
   void cut(const std::string& part, int code) override;
   void call_around(void (*begin)(), void (*end)()) override { lock.call_around(begin, end); }
 
@@ -140,6 +140,7 @@ class model final : public fake_ofi {
   struct failure {
     unsigned left;
     int code;
+    unsigned times;
   };
   std::map<std::string, std::size_t> calls_;
   std::map<std::string, failure> failures_;
