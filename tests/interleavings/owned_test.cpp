@@ -14,7 +14,7 @@ constexpr unsigned THREADS = 3;
 bool stay(base::owned& what, base::detail::thread_record* me) { return what.stay(me); }
 
 // As stay(), but the brief visit ends first.
-[[maybe_unused]] bool stay_too_late(base::owned& what, base::detail::thread_record* me) {
+bool stay_too_late(base::owned& what, base::detail::thread_record* me) {
   base::owned::leave_brief(me);
   const std::uint32_t depth = me->depth.load(std::memory_order_relaxed);
   me->inside[depth].store(&what, std::memory_order_relaxed);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/device_code/storm_world.hpp"
-#include "tests/support/sanitized.hpp"
 #include "tests/unit/gpu/job.hpp"
 
 namespace lci::gpu {

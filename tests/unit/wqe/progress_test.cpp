@@ -65,6 +65,7 @@ TEST(progress, must_signal__a_full_ring_is_never_without_one) {
   }
   EXPECT_EQ(full, 1200);
 }
+
 // The first that reaches each half, for every place in the ring.
 TEST(progress, must_signal__is_whether_it_reaches_the_next_half) {
   for (std::uint64_t ring : {32u, 64u, 1024u}) {
