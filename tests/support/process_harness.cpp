@@ -186,6 +186,13 @@ void processes::kill(int rank, int signal) {
   ::kill(pids_[static_cast<std::size_t>(rank)], signal);
 }
 
+void processes::stop(int rank) {
+  kill(rank, SIGSTOP);
+  int status = 0;
+  waitpid(pids_[static_cast<std::size_t>(rank)], &status, WUNTRACED);
+  EXPECT_TRUE(WIFSTOPPED(status)) << "process " << rank << " has ended";
+}
+
 process_end processes::wait(int rank) {
   const auto at = static_cast<std::size_t>(rank);
   if (pids_[at] <= 0) return ends_[at];

@@ -65,6 +65,8 @@ class processes {
   // Waits until a child has reached a point; false, and a test failure, when it ended without.
   bool wait_for(int rank, std::string_view point);
   void kill(int rank, int signal = SIGKILL);
+  // Until kill(rank, SIGCONT). Returns when none of its threads runs any more.
+  void stop(int rank);
   // What a child published, also after its end.
   std::string lookup(int rank, std::string_view name) const;
   // Waits for the end of one child.

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,6 +14,7 @@
 #include "lci/transport.hpp"
 #include "tests/support/move_until.hpp"
 #include "tests/support/sanitized.hpp"
+#include "tests/transport/usual_options.hpp"
 
 namespace transport_test {
 
@@ -28,13 +28,6 @@ bool run(std::vector<lci::transport*> all, Fn&& is_over) {
         return did;
       },
       is_over);
-}
-
-// The same tests over each provider: LCI_TEST_PROVIDER.
-inline lci::transport_options usual() {
-  lci::transport_options options;
-  if (const char* const name = std::getenv("LCI_TEST_PROVIDER")) options.providers = {name};
-  return options;
 }
 
 struct both_ends {

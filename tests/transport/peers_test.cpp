@@ -257,8 +257,8 @@ TEST(peers, progress_thread__nobody_else_moves_it) {
   options.progress_thread = true;
   both_ends e(options);
   e.b.connect(e.a.bind());
-  ASSERT_TRUE(e.b.wait_connected(30));
-  ASSERT_TRUE(e.a.wait_connected(30));
+  ASSERT_TRUE(e.b.wait_connected());
+  ASSERT_TRUE(e.a.wait_connected());
   std::vector<std::uint8_t> bytes(8, 1), target(8);
   lci::memory source(bytes.data(), 8), there(target.data(), 8);
   for (int i = 0; i < 100; ++i) {

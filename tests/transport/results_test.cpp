@@ -61,7 +61,7 @@ TEST(results, callbacks__the_transport_ends_in_one) {
     lci::memory source(&byte, 1), target(&there, 1);
     const lci::transfer told = b.write(source.view(), target.remote(), true);
     if (with_thread) {
-      ASSERT_TRUE(b.wait_connected(60));
+      ASSERT_TRUE(b.wait_connected());
       told.wait();
       has_ended.get_future().get();
     } else {

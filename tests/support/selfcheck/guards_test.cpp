@@ -9,6 +9,7 @@
 
 #include "tests/support/leak_guard.hpp"
 #include "tests/support/must_fire.hpp"
+#include "tests/support/process_harness.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/support/seed.hpp"
 #include "tests/support/watchdog.hpp"
@@ -73,9 +74,20 @@ TEST(watchdogs, end__what_hangs_and_say_where_it_stands) {
       "the test that hangs did not move(.|\n)*queue 7 holds 3");
 }
 
+// For longer than its limit. A machine that stands still ends it as well: then once more.
 TEST(watchdogs, let_live__what_moves_on) {
-  watchdog dog("petted", {}, std::chrono::seconds(2));
-  for (int i = 0; i < 100; ++i) dog.pet();
+  constexpr auto LIMIT = std::chrono::milliseconds(200);
+  bool has_lived = false;
+  for (int attempts = 0; attempts < 100 && !has_lived; ++attempts) {
+    processes one(1, [&](child_process&) {
+      watchdog dog("petted", {}, LIMIT);
+      const auto start = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - start < 3 * LIMIT) dog.pet();
+      return 0;
+    });
+    has_lived = one.wait(0) == ENDED_WELL;
+  }
+  EXPECT_TRUE(has_lived);
 }
 
 TEST(must_fire_helper, fails__on_silence_and_on_another_text) {

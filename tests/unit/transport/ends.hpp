@@ -43,10 +43,19 @@ class room_test : public testing::Test {
   lci::test::leak_guard leaks_;
 };
 
+// For tests that are not about time: 300 set-ups at once take longer than a program's 10 s on a
+// machine with much to do. Longer than move_until() waits, so that a hang is told as one.
+inline setup_options patient() {
+  setup_options out;
+  out.timeout_s = 600;
+  return out;
+}
+
 inline bool is_settled(const pair_ptr& one) { return one->now() != pair::state::connecting; }
 
 struct ends {
-  explicit ends(const setup_options& of_root = {}, const setup_options& of_joiner = {})
+  explicit ends(const setup_options& of_root = patient(),
+                const setup_options& of_joiner = patient())
       : root(of_root), joiner(of_joiner) {}
   // Fails the test if it does not connect.
   void connect() {

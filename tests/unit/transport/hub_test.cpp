@@ -70,7 +70,7 @@ TEST_F(hub_test, connect__in_one_process_and_one_thread) {
 TEST_F(hub_test, connect__both_ends_call_and_one_connection_comes_of_it) {
   // Whose id is lower is a matter of chance, and so is who makes progress first.
   for (int round = 0; round < 16; ++round) {
-    hub a({}), b({});
+    hub a(test::patient()), b(test::patient());
     const std::string to_a = a.bind(), to_b = b.bind();
     const pair_ptr at_a = a.connect(to_b), at_b = b.connect(to_a);
     const std::vector<hub*> order = round % 2 == 0 ? std::vector{&a, &b} : std::vector{&b, &a};
@@ -87,7 +87,7 @@ TEST_F(hub_test, connect__both_ends_call_and_one_connection_comes_of_it) {
 }
 
 TEST_F(hub_test, connect__finds_the_one_that_the_peer_has_made) {
-  hub a({}), b({});
+  hub a(test::patient()), b(test::patient());
   const std::string to_a = a.bind(), to_b = b.bind();
   const pair_ptr at_a = a.connect(to_b);
   ASSERT_TRUE(run({&a, &b}, [&] { return test::is_settled(at_a); }));
@@ -123,13 +123,13 @@ TEST_F(hub_test, connect__again_after_a_close_at_once) {
 }
 
 TEST_F(hub_test, connect__several_peers_of_one_hub) {
-  hub root({});
+  hub root(test::patient());
   const std::string url = root.bind();
   std::vector<std::unique_ptr<hub>> joiners;
   std::vector<pair_ptr> theirs, ours;
   std::vector<hub*> all{&root};
   for (int i = 0; i < 8; ++i) {
-    joiners.push_back(std::make_unique<hub>(setup_options()));
+    joiners.push_back(std::make_unique<hub>(test::patient()));
     all.push_back(joiners.back().get());
     theirs.push_back(joiners.back()->connect(url));
   }
@@ -150,7 +150,7 @@ TEST_F(hub_test, connect__several_peers_of_one_hub) {
 TEST_F(hub_test, connect__many_in_one_process_without_a_thread) {
   constexpr std::size_t MANY = 300;
   const std::size_t threads = lci::test::thread_count();
-  hub root({}), joiner({});
+  hub root(test::patient()), joiner(test::patient());
   const std::string url = root.bind();
   std::vector<pair_ptr> theirs, ours;
   for (std::size_t i = 0; i < MANY; ++i) theirs.push_back(joiner.connect(url));
@@ -208,7 +208,7 @@ TEST_F(hub_test, bind__id_of_another_hub_is_refused) {
 }
 
 TEST_F(hub_test, bind__as_often_as_it_may_be_used) {
-  setup_options options;
+  setup_options options = test::patient();
   options.uses = 2;
   ends e(options);
   const std::string url = e.root.bind();
@@ -241,7 +241,7 @@ TEST_F(hub_test, bind__time_of_a_url_is_over) {
 }
 
 TEST_F(hub_test, bind__common_secret_is_in_no_url) {
-  setup_options options;
+  setup_options options = test::patient();
   options.key = "both have been told this";
   {
     ends e(options, options);
@@ -254,7 +254,7 @@ TEST_F(hub_test, bind__common_secret_is_in_no_url) {
 
 TEST_F(hub_test, options__nonsense_is_refused_by_name) {
   const auto refusal = [](const std::function<void(setup_options&)>& change) {
-    setup_options options;
+    setup_options options = test::patient();
     change(options);
     try {
       hub one(options);
@@ -276,10 +276,10 @@ TEST_F(hub_test, options__nonsense_is_refused_by_name) {
 TEST_F(hub_test, connect__nobody_listens) {
   std::string url;
   {
-    hub gone({});
+    hub gone(test::patient());
     url = gone.bind();
   }
-  hub joiner({});
+  hub joiner(test::patient());
   const pair_ptr one = joiner.connect(url);
   ASSERT_TRUE(run({&joiner}, [&] { return test::is_settled(one); }));
   EXPECT_THAT(problem_of<peer_failure_error>(one), HasSubstr("Connection refused"));
@@ -290,7 +290,7 @@ TEST_F(hub_test, connect__nobody_listens) {
 
 TEST_F(hub_test, connect__who_answers_nothing_is_given_up_in_time) {
   setup_options options = with_test_clock();
-  hub silent({}), joiner(options);
+  hub silent(test::patient()), joiner(options);
   const pair_ptr one = joiner.connect(silent.bind());  // it makes no progress
   ASSERT_FALSE(test::is_settled(one));
   for (int i = 0; i < 100; ++i) joiner.progress();
@@ -300,7 +300,7 @@ TEST_F(hub_test, connect__who_answers_nothing_is_given_up_in_time) {
 }
 
 TEST_F(hub_test, connect__providers_in_common) {
-  setup_options shm, ofi;
+  setup_options shm = test::patient(), ofi = test::patient();
   shm.providers = {"shm"};
   ofi.providers = {"ofi"};
   {
@@ -311,14 +311,14 @@ TEST_F(hub_test, connect__providers_in_common) {
     EXPECT_EQ(listed(), 0u);
   }
   {
-    ends e(shm, {});
+    ends e(shm, test::patient());
     e.connect();
     EXPECT_THAT(e.at_joiner->describe(), HasSubstr("over shm"));
   }
 }
 
 TEST_F(hub_test, connect__over_libfabric) {
-  setup_options options;
+  setup_options options = test::patient();
   options.providers = {"ofi"};
   ends e(options, options);
   e.at_joiner = e.joiner.connect(e.root.bind());
@@ -335,8 +335,8 @@ TEST_F(hub_test, connect__over_libfabric) {
 }
 
 TEST_F(hub_test, end__closes_what_is_there) {
-  auto root = std::make_unique<hub>(setup_options());
-  hub joiner({});
+  auto root = std::make_unique<hub>(test::patient());
+  hub joiner(test::patient());
   const pair_ptr theirs = joiner.connect(root->bind());
   pair_ptr ours;
   ASSERT_TRUE(run({root.get(), &joiner}, [&] {

@@ -123,7 +123,7 @@ TEST_F(pair_runtime_test, fork__the_child_is_refused_and_its_end_is_not_noticed)
   if (child == 0) {
     bool is_refused = false;
     try {
-      hub another({});
+      hub another(test::patient());
     } catch (const argument_error&) {
       is_refused = true;
     }
@@ -148,7 +148,7 @@ TEST(pair_runtime_in_job, job_and_connection__at_once) {
   g_runtime_init();
   const int me = get_rank_me(), n = get_rank_n();
   if (n == 2) {
-    hub mine({});
+    hub mine(test::patient());
     std::array<char, 256> url{};
     if (me == 0) {
       const std::string text = mine.bind();

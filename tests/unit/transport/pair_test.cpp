@@ -143,7 +143,7 @@ TEST_F(pair_test, close__posts_to_a_peer_that_has_left_end) {
 // What has not completed is dropped, and the peer, which makes no progress, is not waited for.
 TEST_F(pair_test, close__with_operations_that_wait_for_the_peer) {
   for (const char* network : {"shm", "ofi"}) {
-    setup_options options;
+    setup_options options = test::patient();
     options.providers = {network};
     ends e(options, options);
     e.at_joiner = e.joiner.connect(e.root.bind());
@@ -247,7 +247,7 @@ class rude_peer {
 };
 
 TEST_F(pair_test, progress__peer_that_says_nonsense_ends_itself_alone) {
-  hub root({});
+  hub root(test::patient());
   const std::string url = root.bind();
   auto random = lci::test::seeded(12);
   std::string introduction;
@@ -268,7 +268,7 @@ TEST_F(pair_test, progress__peer_that_says_nonsense_ends_itself_alone) {
     ASSERT_EQ(root.accepted(), nullptr) << "it has shown no network";
   }
   for (int k = 0; k < 100; ++k) root.progress();
-  hub joiner({});
+  hub joiner(test::patient());
   const pair_ptr one = joiner.connect(url);
   ASSERT_TRUE(test::run({&root, &joiner}, [&] { return test::is_settled(one); }));
   EXPECT_EQ(one->now(), pair::state::connected) << one->why();
@@ -279,7 +279,7 @@ TEST_F(pair_test, settle__impostor_gets_no_connection_that_was_meant_for_another
   // Which call counts is a matter of the ids.
   bool has_been_taken = false, has_been_turned_away = false;
   for (int round = 0; round < 100 && !(has_been_taken && has_been_turned_away); ++round) {
-    hub caller({}), wanted({});
+    hub caller(test::patient()), wanted(test::patient());
     const std::string url = caller.bind();
     const pair_ptr one = caller.connect(wanted.bind());  // which makes no progress
     rude_peer impostor(caller, url, wanted.id());
