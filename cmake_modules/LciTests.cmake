@@ -10,7 +10,8 @@
 #   lci_vm_test(<name> [PAIR] [PROCESSES n] [LOSS p] [DELAY t] [DROP] [DEVICES n] [CPUS n] [MEMORY s] [TIMEOUT s] [LONG]
 #               [EXPECT [-s status] pattern...] [ENVIRONMENT NAME=VALUE...] COMMAND ...)
 #       one ctest entry that runs in a virtual machine with soft-RoCE, or in two of them (tests/vm)
-#   lci_quick_target()  the target lci_quick: the programs that the quick tests run
+#   lci_test_targets()  the targets lci_quick, the programs that the quick tests run, and lci_tested, which all but the long
+#       ones run
 #   lci_internals_of(<floor> <out>)  the floors whose objects a test of that floor links
 #   lci_test_unity(<target> [MOST n])  its sources are compiled at once, or n at a time
 #   lci_link_internals(<target> <floor>...)  their objects, what those need, and GoogleTest's headers parsed once
@@ -119,27 +120,33 @@ function(lci_test name)
   endif()
   if(arg_LONG)
     set_property(TEST ${name} APPEND PROPERTY LABELS long)
-  elseif(arg_FULL OR LCI_TESTS_FULL)
+    return()
+  endif()
+  # Whatever the command names: targets, their files and folders.
+  string(REGEX REPLACE "\\$<TARGET_FILE(_DIR)?:([^>]+)>" ";\\2;" targets "${arg_COMMAND}")
+  set_property(GLOBAL APPEND PROPERTY LCI_TESTED_TARGETS ${targets})
+  if(arg_FULL OR LCI_TESTS_FULL)
     set_property(TEST ${name} APPEND PROPERTY LABELS full)
   else()
-    # Whatever the command names: targets, their files and folders.
-    string(REGEX REPLACE "\\$<TARGET_FILE(_DIR)?:([^>]+)>" ";\\2;" targets "${arg_COMMAND}")
     set_property(GLOBAL APPEND PROPERTY LCI_QUICK_TARGETS ${targets})
   endif()
 endfunction()
 
 # At the end, when all targets are known.
-function(lci_quick_target)
-  get_property(named GLOBAL PROPERTY LCI_QUICK_TARGETS)
-  set(targets "")
-  foreach(one ${named})
-    get_filename_component(one "${one}" NAME)
-    if(TARGET "${one}")
-      list(APPEND targets ${one})
-    endif()
+function(lci_test_targets)
+  foreach(some quick tested)
+    string(TOUPPER LCI_${some}_TARGETS property)
+    get_property(named GLOBAL PROPERTY ${property})
+    set(targets "")
+    foreach(one ${named})
+      get_filename_component(one "${one}" NAME)
+      if(TARGET "${one}")
+        list(APPEND targets ${one})
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES targets)
+    add_custom_target(lci_${some} DEPENDS ${targets})
   endforeach()
-  list(REMOVE_DUPLICATES targets)
-  add_custom_target(lci_quick DEPENDS ${targets})
 endfunction()
 
 # One test at a time uses machines, which keep both of two cores busy for two thirds of the time: another test runs beside.

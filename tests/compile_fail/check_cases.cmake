@@ -2,10 +2,17 @@
 #   // case NAME expect: regex
 # (one in each #ifdef) with NAME defined, which must fail with a diagnostic that matches the regex.
 #
-#   cmake -DCOMPILER=g++ -DFILE=post_misuse.cpp -DINCLUDES=a:b -P check_cases.cmake
+#   cmake -DCOMPILER=g++ -DFILE=post_misuse.cpp -DINCLUDES=a:b -DWORK=folder -P check_cases.cmake
+#
+# The public header is parsed once, into a folder that is this test's own.
 
 string(REPLACE ":" ";-I" includes "-I${INCLUDES}")
-set(command ${COMPILER} -std=c++11 -fsyntax-only ${includes})
+set(command ${COMPILER} -std=c++11 ${includes})
+file(REMOVE_RECURSE ${WORK})
+file(MAKE_DIRECTORY ${WORK})
+file(WRITE ${WORK}/first.hpp "#include \"lci.hpp\"\n")
+execute_process(COMMAND ${command} -x c++-header ${WORK}/first.hpp -o ${WORK}/first.hpp.gch COMMAND_ERROR_IS_FATAL ANY)
+list(APPEND command -fsyntax-only -include ${WORK}/first.hpp)
 
 # `rc` and `text` of compiling FILE with the given extra arguments.
 macro(compile)

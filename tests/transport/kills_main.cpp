@@ -158,11 +158,15 @@ std::string survive(const char* self, lci::transport& one, const std::string& ur
   for (int quiet = 0; clock::now() < limit;) {
     lci::notification note;
     if (one.wait_for_write(0, &note) && note.tag == 1) {
-      lci::transport::peer victim = one.peers().front();
       const auto there = lci::remote_buffer::parse(bytes.data());
-      for (int i = 0; i < 8; ++i) {
-        all.push_back(victim.write(memory.view(), there, true, 2));
-        all.push_back(victim.read(memory.view(), there));
+      // It may be dead by now: then a post says so.
+      try {
+        for (int i = 0; i < 8 && !one.peers().empty(); ++i) {
+          lci::transport::peer victim = one.peers().front();
+          all.push_back(victim.write(memory.view(), there, true, 2));
+          all.push_back(victim.read(memory.view(), there));
+        }
+      } catch (const lci::peer_failure_error&) {
       }
     }
     const bool did = one.process();

@@ -66,6 +66,8 @@ run_preset() {
   local targets=() configure_with=()
   rm -f "build/$1/$2.xml"
   if [ "$2" = quick ]; then targets=(lci_quick); fi
+  # Tools and benchmarks that no test of a sanitizer runs are not built with it.
+  if [ "$1" != release ] && [ "$long" = no ]; then targets=(lci_tested); fi
   # The quick tests run what users get by default; few sources differ.
   if [ "$1" = release ] && [ "$2" != quick ] && [ "$all$long" != nono ]; then configure_with=(-DLCI_EXPERIMENTAL=ON); fi
   if build "$1" "${targets[@]}"; then

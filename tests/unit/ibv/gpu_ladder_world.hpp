@@ -25,7 +25,7 @@ inline cuda::engine& gpu_engine() {
   static cuda::engine one(cuda::driver_options{true, LCI_MOCK_CUDA});
   return one;
 }
-extern const mem::memory_domain LADDER_GPU;  // in gpu_ladder_test.cpp
+extern const mem::memory_domain LADDER_GPU;
 
 class on_a_gpu_ladder : public on_a_card {
  protected:

@@ -5,10 +5,6 @@
 #include <cerrno>
 
 namespace lci::ibv {
-
-const mem::memory_domain LADDER_GPU =
-    cuda::domain_functions<&gpu_engine, LADDER_GPU>::named("cuda", "");
-
 namespace {
 
 class gpu_ladder_test : public on_a_gpu_ladder {

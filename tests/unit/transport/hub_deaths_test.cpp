@@ -10,6 +10,7 @@
 #include "lci/errors.hpp"
 #include "lci/transport/hub.hpp"
 #include "tests/support/process_harness.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/unit/transport/ends.hpp"
 
 namespace lci::transports {
@@ -163,6 +164,7 @@ class hub_deaths_test : public testing::TestWithParam<std::pair<const char*, boo
 };
 
 TEST_P(hub_deaths_test, kill__at_each_step) {
+  if (lci::test::HAS_THREAD_SANITIZER) GTEST_SKIP() << "processes of one thread each";
   const auto& [name, root] = GetParam();
   const std::vector<const char*> steps =
       root ? std::vector<const char*>(std::begin(STEPS_OF_ROOT), std::end(STEPS_OF_ROOT))

@@ -11,6 +11,7 @@
 
 #include "lci/errors.hpp"
 #include "lci/runtime/global.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/unit/transport/ends.hpp"
 
 namespace lci::transports {
@@ -148,7 +149,7 @@ TEST_F(hub_test, connect__several_peers_of_one_hub) {
 }
 
 TEST_F(hub_test, connect__many_in_one_process_without_a_thread) {
-  constexpr std::size_t MANY = 300;
+  constexpr std::size_t MANY = lci::test::IS_SANITIZED ? 60 : 300;
   const std::size_t threads = lci::test::thread_count();
   hub root(test::patient()), joiner(test::patient());
   const std::string url = root.bind();

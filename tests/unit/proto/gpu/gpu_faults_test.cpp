@@ -42,7 +42,6 @@ std::vector<fault_case> fault_cases() {
             if (what == verb::send && way == lci::attr_gpu_path_t::auto_select)
               all.push_back({what, near, far, maps, way, size, true});
           }
-  all = lci::test::sample_of_single_threaded(std::move(all), 3);
   for (const verb what : {verb::send, verb::active_message, verb::put_signal})
     for (const mem_kind near : {mem_kind::host, mem_kind::device})
       for (const mem_kind far : {mem_kind::host, mem_kind::device}) {

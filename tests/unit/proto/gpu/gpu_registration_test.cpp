@@ -7,7 +7,6 @@
 
 #include "lci/errors.hpp"
 #include "tests/support/must_fire.hpp"
-#include "tests/support/sanitized.hpp"
 #include "tests/unit/proto/gpu_registration.hpp"
 
 using namespace lci::test;  // NOLINT: a test reads better without the prefix
@@ -63,7 +62,7 @@ std::vector<fabric_case> fabric_cases() {
     c.options.sim.caps.max_inject = 88;
     all.push_back(c);
   }
-  return lci::test::sample_of_single_threaded(std::move(all), 4);
+  return all;
 }
 
 class gpu_registration : public testing::TestWithParam<fabric_case> {};
