@@ -15,32 +15,19 @@ constexpr unsigned THREADS = 3;
 // Each thread tries `turns` times. streak: of the lock.
 template <unsigned turns, unsigned streak>
 struct three_threads : rl::test_suite<three_threads<turns, streak>, THREADS> {
-  base::detail::thread_record of_threads[THREADS];
   base::biased_lock lock{streak};
-  rl::var<unsigned> count;
-  unsigned expected = 0;  // not seen by the checker
+  one_at_a_time<THREADS> inside;
 
-  void before() {
-    count($) = 0;
-    for (unsigned i = 0; i < THREADS; ++i) of_threads[i].id = i;
-    records = of_threads;
-    base::has_asymmetric_fence();
-  }
+  void before() { inside.begin(); }
   void thread(unsigned) {
     resume_thread();
     for (unsigned i = 0; i < turns; ++i) {
       if (!lock.try_lock()) continue;
-      const unsigned found = count($);
-      count($) = found + 1;
-      resume_thread();
-      ++expected;
+      inside.add();
       lock.unlock();
     }
   }
-  void after() {
-    RL_ASSERT(expected == count($));
-    records = nullptr;
-  }
+  void after() { inside.end(); }
 };
 
 constexpr unsigned SWITCHES = 1;  // with two it is minutes, and finds no more

@@ -16,22 +16,11 @@ constexpr unsigned THREADS = 3;
 // Each thread is inside `turns` times; the middle one for longer.
 template <unsigned turns, unsigned moves>
 struct three_threads : rl::test_suite<three_threads<turns, moves>, THREADS> {
-  base::detail::thread_record of_threads[THREADS];
   base::lock_bias bias{moves};
   base::spinlock lock;
-  rl::var<unsigned> count;
+  one_at_a_time<THREADS> visits;
 
-  void before() {
-    count($) = 0;
-    for (unsigned i = 0; i < THREADS; ++i) of_threads[i].id = i;
-    records = of_threads;
-    base::has_asymmetric_fence();
-  }
-  void add() {
-    const unsigned found = count($);
-    count($) = found + 1;
-    resume_thread();
-  }
+  void before() { visits.begin(); }
   void thread(unsigned i) {
     resume_thread();
     for (unsigned n = 0; n < turns; ++n) {
@@ -41,22 +30,22 @@ struct three_threads : rl::test_suite<three_threads<turns, moves>, THREADS> {
         const base::lock_bias::visit once_more(bias);
         resume_thread();
         lock.lock();
-        add();
+        visits.add();
         lock.unlock();
       } else if (bias.enter_brief()) {
         resume_thread();
-        add();
+        visits.add();
         base::lock_bias::leave_brief();
       } else {
         lock.lock();
-        add();
+        visits.add();
         lock.unlock();
       }
     }
   }
   void after() {
-    RL_ASSERT(count($) == THREADS * turns);
-    records = nullptr;
+    RL_ASSERT(visits.expected == THREADS * turns);
+    visits.end();
   }
 };
 

@@ -26,52 +26,36 @@ bool stay_too_late(base::owned& what, base::detail::thread_record* me) {
 // it without waiting for an owner that is inside, and one waits.
 template <unsigned turns, bool (*to_stay)(base::owned&, base::detail::thread_record*)>
 struct one_looks_and_two_take : rl::test_suite<one_looks_and_two_take<turns, to_stay>, THREADS> {
-  base::detail::thread_record of_threads[THREADS];
   base::owned it;
-  rl::var<unsigned> count;
-  unsigned expected = 0;  // not seen by the checker
+  one_at_a_time<THREADS> inside;
 
-  void before() {
-    count($) = 0;
-    for (unsigned i = 0; i < THREADS; ++i) of_threads[i].id = i;
-    records = of_threads;
-    base::has_asymmetric_fence();
-  }
-  void add() {
-    const unsigned found = count($);
-    count($) = found + 1;
-    resume_thread();
-    ++expected;
-  }
+  void before() { inside.begin(); }
   void look(base::detail::thread_record* me, bool is_to_stay) {
     if (!it.look_in(me)) return;
-    add();
+    inside.add();
     if (!is_to_stay) return base::owned::leave_brief(me);
     if (!to_stay(it, me)) return;
-    add();
+    inside.add();
     // As a handler that polls again.
     if (it.look_in(me)) {
-      add();
+      inside.add();
       base::owned::leave_brief(me);
     }
-    add();
+    inside.add();
     it.leave(me);
   }
   void thread(unsigned i) {
     resume_thread();
-    base::detail::thread_record* const me = &of_threads[i];
+    base::detail::thread_record* const me = &inside.of_threads[i];
     if (i == 0) {
       it.seize(0);
       for (unsigned n = 0; n < turns; ++n) look(me, n % 2 == 0);
     } else if (it.seize(i - 1) && it.enter_as_owner(me)) {
-      add();
+      inside.add();
       it.leave(me);
     }
   }
-  void after() {
-    RL_ASSERT(expected == count($));
-    records = nullptr;
-  }
+  void after() { inside.end(); }
 };
 
 constexpr unsigned SWITCHES = 2;
