@@ -128,7 +128,8 @@ class LCI_PUBLIC transport {
   /// Notifications of one peer that are under way at the same time may come in any order. Those
   /// that nobody takes are kept, without a limit: take them if peers send them.
   /// @return the notification
-  /// @throws lci::peer_failure_error  the last peer is lost and nothing is left to take
+  /// @throws lci::peer_failure_error  the last peer is lost and nothing is left to take. After
+  /// bind() it waits for others instead: peers() says who is there
   notification wait_for_write();
   /// The same with a time limit.
   /// @param limit_s  seconds; 0: makes progress once and does not wait

@@ -1,7 +1,9 @@
 // Two programs on two hosts that were started separately: one listens at its own address, the other
 // calls it, both write into each other's memory, and then the second one, or its whole host, is
 // gone.
-//   hosts.sh 2 1 none transport_hosts killed|silent
+//   hosts.sh 2 1 none transport_hosts killed|silent|idle
+// killed: while the first one writes. silent: no packet comes any more. idle: likewise, and the
+// first one only waits.
 // The hosts are named host0 and host1, at 10.88.N.2; $HOME is a folder that both see.
 #include <unistd.h>
 
@@ -58,20 +60,29 @@ bool holds(const std::vector<char>& bytes, unsigned seed) {
   return wanted == bytes;
 }
 
-// Hears that the other one is gone, by a typed error, while it writes.
-void write_until_lost(lci::transport& one, const lci::memory& from, const lci::remote_buffer& to) {
-  for (int posted = 0;; ++posted) {
+// Until it hears that the other one is gone, by a typed error.
+template <class Fn>
+void repeat(lci::transport& one, Fn&& what) {
+  for (int times = 0;; ++times) {
     try {
-      one.write(from.view(), to).get();
+      what();
     } catch (const lci::peer_failure_error& lost) {
-      std::printf("host0: heard of it in write %d: %s\n", posted, lost.what());
+      std::printf("host0: heard of it at call %d: %s\n", times, lost.what());
       while (!one.peers().empty()) one.process();
       return;
     }
   }
 }
 
-void listen() {
+// The same for who only waits. One that listens goes on waiting for others.
+void wait_until_lost(lci::transport& one) {
+  const lci::transport::peer other = one.peers().front();
+  int times = 0;
+  for (; !one.peers().empty(); ++times) one.wait_for_write(1, nullptr);
+  std::printf("host0: heard of it at call %d: %s: it is lost\n", times, other.why_closed().c_str());
+}
+
+void listen(const std::string& end) {
   lci::transport_options options = transport_test::usual();
   options.address = "10.88.0.2";
   std::vector<char> bytes(SIZE), source(SIZE);
@@ -91,7 +102,8 @@ void listen() {
   demand(holds(bytes, 3), "what the other host has written");
   std::printf("host0: %zu bytes written there and as many here\n", SIZE);
   publish("go", "now");
-  write_until_lost(one, answer, there);
+  if (end == "idle") return wait_until_lost(one);
+  repeat(one, [&] { one.write(answer.view(), there).get(); });
 }
 
 void call(const std::string& end) {
@@ -122,9 +134,9 @@ int main(int argc, char** argv) try {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   char host[64] = "";
   ::gethostname(host, sizeof host - 1);
-  demand(argc == 2, "killed or silent?");
+  demand(argc == 2, "killed, silent or idle?");
   if (std::strcmp(host, "host1") == 0) call(argv[1]);
-  listen();
+  listen(argv[1]);
   publish("over", "now");
   return 0;
 } catch (const std::exception& e) {
