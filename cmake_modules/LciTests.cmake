@@ -2,7 +2,8 @@
 #
 #   lci_test(<name> [RANKS n] [SERIAL] [FULL] [LONG] [WAITS] [WIDE] [TIMEOUT s] COMMAND ...)
 #       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun; 15 s before their TIMEOUT
-#       (120) lcrun prints who waits for what, and ends them (docs/decisions/0038-who-waits-for-what.md). WAITS: mostly for time
+#       (300, that of a hang) lcrun prints who waits for what, and ends them
+#       (docs/decisions/0038-who-waits-for-what.md). WAITS: mostly for time
 #       to pass. ctest's PROCESSORS are thirds of a core, of which such a test takes one, others two, two ranks three and
 #       more ranks four, as does what is WIDE: starts so many by itself. SERIAL: alone, for what a neighbour would disturb:
 #       a GPU, counts of what is in /dev/shm, a limit of time that is tested. FULL: not one of the quick tests (label full),
@@ -95,7 +96,7 @@ endfunction()
 function(lci_test name)
   cmake_parse_arguments(arg "SERIAL;FULL;LONG;WAITS;WIDE" "RANKS;TIMEOUT" "COMMAND" ${ARGN})
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)
   endif()
   if(arg_RANKS)
     if(LCI_USE_CTEST_LAUNCHER)
@@ -172,7 +173,7 @@ function(lci_vm_test name)
     return()
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)
   endif()
   set(options --if-possible --timeout ${arg_TIMEOUT})
   foreach(pair LOSS:loss DELAY:delay DEVICES:devices CPUS:cpus MEMORY:mem)

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -45,17 +46,18 @@ TEST(running_clock, ms__is_time_that_goes_by) {
   EXPECT_GE(ms_since(start), 300);
 }
 
-volatile std::sig_atomic_t goes_on = 0;
+// The signal comes to any thread.
+std::atomic<bool> goes_on{false};
 
 TEST(running_clock, ms__does_not_count_a_pause) {
   constexpr long PAUSE = 1500;
   processes one(1, [](child_process& me) {
-    std::signal(SIGCONT, [](int) { goes_on = 1; });
+    std::signal(SIGCONT, [](int) { goes_on = true; });
     const running_clock clock;
     const long before = clock.ms();
     const steady_clock::time_point start = steady_clock::now();
     me.reach("stand still");
-    while (goes_on == 0) std::this_thread::sleep_for(milliseconds(1));
+    while (!goes_on) std::this_thread::sleep_for(milliseconds(1));
     // However long this thread waited for a processor before and after.
     const long left_out = ms_since(start) - (clock.ms() - before);
     return left_out >= PAUSE - long{running_clock::PAUSE_MS} ? 0 : 1;
