@@ -14,6 +14,7 @@
 #include "lci/transport.hpp"
 #include "tests/support/move_until.hpp"
 #include "tests/support/sanitized.hpp"
+#include "tests/transport/pattern.hpp"
 #include "tests/transport/usual_options.hpp"
 
 namespace transport_test {
@@ -48,14 +49,5 @@ struct both_ends {
   }
   lci::transport a, b;
 };
-
-inline std::vector<std::uint8_t> pattern(std::size_t size, unsigned seed) {
-  std::vector<std::uint8_t> bytes(size);
-  for (std::size_t i = 0; i < size; ++i) {
-    seed = seed * 1664525 + 1013904223;
-    bytes[i] = static_cast<std::uint8_t>(seed >> 24);
-  }
-  return bytes;
-}
 
 }  // namespace transport_test

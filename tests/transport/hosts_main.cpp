@@ -7,8 +7,10 @@
 // The hosts are named host0 and host1, at 10.88.N.2; $HOME is a folder that both see.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,9 +23,12 @@
 
 #include "lci/errors.hpp"
 #include "lci/transport.hpp"
+#include "tests/transport/pattern.hpp"
 #include "tests/transport/usual_options.hpp"
 
 namespace {
+
+using transport_test::pattern;
 
 constexpr std::size_t SIZE = 4 << 20;
 constexpr std::uint64_t NAME = 1, ANSWER = 2, ALL = 3;
@@ -48,18 +53,6 @@ std::string lookup(const char* name) {
   }
 }
 
-void fill(std::vector<char>& bytes, unsigned seed) {
-  for (char& byte : bytes) {
-    seed = seed * 1664525 + 1013904223;
-    byte = static_cast<char>(seed >> 24);
-  }
-}
-bool holds(const std::vector<char>& bytes, unsigned seed) {
-  std::vector<char> wanted(bytes.size());
-  fill(wanted, seed);
-  return wanted == bytes;
-}
-
 // Until it hears that the other one is gone, by a typed error.
 template <class Fn>
 void repeat(lci::transport& one, Fn&& what) {
@@ -79,27 +72,27 @@ void wait_until_lost(lci::transport& one) {
   const lci::transport::peer other = one.peers().front();
   int times = 0;
   for (; !one.peers().empty(); ++times) one.wait_for_write(1, nullptr);
-  std::printf("host0: heard of it at call %d: %s: it is lost\n", times, other.why_closed().c_str());
+  std::printf("host0: heard of it at call %d: %s\n", times, other.why_closed().c_str());
 }
 
 void listen(const std::string& end) {
   lci::transport_options options = transport_test::usual();
   options.address = "10.88.0.2";
-  std::vector<char> bytes(SIZE), source(SIZE);
-  fill(source, 2);
+  std::vector<std::uint8_t> bytes(SIZE), source = pattern(SIZE, 2);
   lci::memory memory(bytes.data(), SIZE), answer(source.data(), SIZE);
   lci::transport one(options);
   publish("memory", memory.remote().to_string());
   publish("url", one.bind());
   demand(one.wait_for_write().tag == NAME, "the first notification");
-  const lci::remote_buffer there = lci::remote_buffer::parse(bytes.data());
+  const lci::remote_buffer there =
+      lci::remote_buffer::parse(reinterpret_cast<const char*>(bytes.data()));
   const std::string ways = one.describe();
   std::printf("%s\n", ways.c_str());
   demand(ways.find("over ofi") != std::string::npos, "a network between hosts");
   demand(ways.find("shm: ") != std::string::npos, "why not by shared memory");
   one.write(answer.view(), there, true, ANSWER).get();
   demand(one.wait_for_write().tag == ALL, "the last notification");
-  demand(holds(bytes, 3), "what the other host has written");
+  demand(bytes == pattern(SIZE, 3), "what the other host has written");
   std::printf("host0: %zu bytes written there and as many here\n", SIZE);
   publish("go", "now");
   if (end == "idle") return wait_until_lost(one);
@@ -107,7 +100,7 @@ void listen(const std::string& end) {
 }
 
 void call(const std::string& end) {
-  std::vector<char> bytes(SIZE), source(SIZE);
+  std::vector<std::uint8_t> bytes(SIZE), source(SIZE);
   lci::memory memory(bytes.data(), SIZE), from(source.data(), SIZE);
   lci::transport one(transport_test::usual());
   one.connect(lookup("url"));
@@ -116,8 +109,9 @@ void call(const std::string& end) {
   std::memcpy(source.data(), name.c_str(), name.size() + 1);
   one.write(from.view(0, 1024), there.slice(0, 1024), true, NAME).get();
   demand(one.wait_for_write().tag == ANSWER, "the answer");
-  demand(holds(bytes, 2), "what the first host has written");
-  fill(source, 3);
+  demand(bytes == pattern(SIZE, 2), "what the first host has written");
+  const std::vector<std::uint8_t> last = pattern(SIZE, 3);
+  std::copy(last.begin(), last.end(), source.begin());
   one.write(from.view(), there, true, ALL).get();
   lookup("go");
   for (int i = 0; i < 100; ++i) one.process();
