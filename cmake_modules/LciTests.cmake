@@ -3,8 +3,7 @@
 #   lci_test(<name> [RANKS n] [SERIAL] [FULL] [LONG] [WAITS] [WIDE] [TIMEOUT s] COMMAND ...)
 #       one ctest entry. Exit status 77 means skipped. Several ranks run under lcrun; 15 s before their TIMEOUT
 #       (300, that of a hang) lcrun prints who waits for what, and ends them
-#       (docs/decisions/0038-who-waits-for-what.md). WAITS: mostly for time
-#       to pass. ctest's PROCESSORS are thirds of a core, of which such a test takes one, others two, two ranks three and
+#       (docs/decisions/0038-who-waits-for-what.md). WAITS: mostly for time to pass. ctest's PROCESSORS are thirds of a core, of which such a test takes one, others two, two ranks three and
 #       more ranks four, as does what is WIDE: starts so many by itself. SERIAL: alone, for what a neighbour would disturb:
 #       a GPU, counts of what is in /dev/shm, a limit of time that is tested. FULL: not one of the quick tests (label full),
 #       as all of a folder are where LCI_TESTS_FULL is set; LONG: in no run but the long one

@@ -278,6 +278,8 @@ def test_is_quick_and_all_is_all():
     said = box.dev("test", "all")
     built = [call.split()[2] for call in box.calls("cmake --build")]
     demand(built == ["build/release", "build/release", "build/asan", "build/tsan"], built)
+    demand([call.endswith("--target lci_tested") for call in box.calls("cmake --build")] == [False, False, True, True],
+           "a sanitizer builds what its tests run")
     runs = box.calls("ctest")
     demand("-LE long|full" in runs[0] and "-L full|vm -LE long" in runs[1] and "full" not in str(runs[2:]), runs)
     demand("-DLCI_EXPERIMENTAL=ON" in box.calls("cmake --preset release")[0], "the rest has what is experimental")
