@@ -95,13 +95,17 @@ settings settings_of(int argc, char** argv, const stress::plan& work) {
   return set;
 }
 
-// One thread; whatever it throws ends the process, and with it the job.
+// Whatever is thrown ends the process, and with it the job.
+[[noreturn]] void end_by(const std::string& who, const std::exception& error) {
+  std::fprintf(stderr, "stress: rank %d%s: %s\n", world().rank, who.c_str(), error.what());
+  std::_Exit(1);
+}
+
 void run_worker(stress::site& site, int thread, lci::device_t device) {
   try {
     stress::worker(site, thread, device).run();
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "stress: rank %d thread %d: %s\n", site.rank, thread, error.what());
-    std::_Exit(1);
+    end_by(" thread " + std::to_string(thread), error);
   }
 }
 
@@ -123,10 +127,7 @@ void print_sums(const stress::plan& work) {
               work.all().size(), static_cast<unsigned long long>(bytes));
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  refuse_unknown(argc, argv);
+void run(int argc, char** argv) {
   // Ranks that are lost are counted, also where nothing was under way with them.
   lci::g_runtime_init_x().failure_notice(lci::attr_failure_notice_t::all)();
   world().rank = lci::get_rank_me();
@@ -146,5 +147,17 @@ int main(int argc, char** argv) {
   }
   lci::g_runtime_fina();
   if (world().rank == 0) print_sums(work);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  refuse_unknown(argc, argv);
+  try {
+    run(argc, argv);
+  } catch (const std::exception& error) {
+    // Such as the end of a peer that found a fault while this rank was not yet through the barrier.
+    end_by("", error);
+  }
   return 0;
 }
