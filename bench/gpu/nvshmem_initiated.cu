@@ -47,6 +47,24 @@ __global__ void ping_pong(std::uint64_t* data, std::uint64_t* signal, int me, bo
   *took_ns = now_ns() - begin;
 }
 
+// The same by a block, with `size` bytes.
+__global__ void ping_pong_of_block(char* to, const char* from, std::size_t size,
+                                   std::uint64_t* signal, int me, std::uint64_t first, int rounds,
+                                   std::uint64_t* took_ns) {
+  const std::uint64_t begin = now_ns();
+  for (int i = 0; i < rounds; ++i) {
+    const std::uint64_t turn = first + static_cast<std::uint64_t>(i) + 1;
+    for (int step = 0; step < 2; ++step) {
+      if (step == me)
+        nvshmemx_putmem_signal_block(to, from, size, signal, turn, NVSHMEM_SIGNAL_SET, 1 - me);
+      else if (threadIdx.x == 0)
+        nvshmem_signal_wait_until(signal, NVSHMEM_CMP_GE, turn);
+      __syncthreads();
+    }
+  }
+  if (threadIdx.x == 0) *took_ns = now_ns() - begin;
+}
+
 // Each block puts its share, `rounds` times.
 __global__ void bulk(char* to, const char* from, std::size_t size, int rounds) {
   const std::size_t share = size / gridDim.x;
@@ -66,12 +84,13 @@ void say(const char* what, const char* unit, double value) {
   std::fflush(stdout);
 }
 
-double one_way_us(std::uint64_t* data, std::uint64_t* signal, int me, bool with_data,
-                  std::uint64_t& turns, std::uint64_t* took) {
+// `start` starts the kernel, which counts on from what it is given.
+template <class Start>
+double one_way_us(std::uint64_t& turns, const std::uint64_t* took, Start start) {
   std::vector<double> times;
   for (int b = 0; b <= BLOCKS_OF_ROUNDS; ++b) {
     nvshmem_barrier_all();
-    ping_pong<<<1, 1>>>(data, signal, me, with_data, turns, ROUNDS, took);
+    start(turns);
     must(cudaDeviceSynchronize(), "ping-pong");
     turns += ROUNDS;
     if (b != 0) times.push_back(static_cast<double>(*took) / 1000.0 / ROUNDS / 2);
@@ -105,12 +124,21 @@ int measure(int me) {
   std::uint64_t* took = nullptr;
   must(cudaMallocHost(reinterpret_cast<void**>(&took), sizeof(*took)), "cudaMallocHost");
   std::uint64_t turns = 0;
-  const double with_data = one_way_us(data, signal, me, true, turns, took);
-  const double alone = one_way_us(data, signal, me, false, turns, took);
+  const auto by_thread = [&](bool with_data) {
+    return one_way_us(turns, took, [&](std::uint64_t first) {
+      ping_pong<<<1, 1>>>(data, signal, me, with_data, first, ROUNDS, took);
+    });
+  };
+  const double with_data = by_thread(true);
+  const double alone = by_thread(false);
+  const double of_block = one_way_us(turns, took, [&](std::uint64_t first) {
+    ping_pong_of_block<<<1, THREADS>>>(to, from, 65536, signal, me, first, ROUNDS, took);
+  });
   if (me == 0) {
     say("peer: 8 B put + signal, one way", "us", with_data);
     say("peer: signal, one way", "us", alone);
-    say("peer: put of 64 KiB by a block", "us", bulk_us(to, from, 65536, 1, 200));
+    say("peer: 64 KiB put + signal by a block, one way", "us", of_block);
+    say("peer: puts of 64 KiB by a block, each", "us", bulk_us(to, from, 65536, 1, 200));
     for (int blocks : {1, 2, 4, 8, 16, 32}) {
       char what[64];
       std::snprintf(what, sizeof(what), "peer: bandwidth, %d blocks", blocks);

@@ -143,14 +143,19 @@ class program {
     tell("peer: signal, one way", "us", [&] { return one_way(true, 0, 1); });
     tell("peer: 8 B put + signal, one way", "us", [&] { return one_way(true, 8, 1); });
     tell("peer: 8 B put + signal by a warp, one way", "us", [&] { return one_way(true, 8, 32); });
-    tell("peer: put of 64 KiB by a block", "us", [&] { return one_way(true, 65536, 1024); });
+    tell("peer: 64 KiB put + signal by a block, one way", "us",
+         [&] { return one_way(true, 65536, 1024); });
+    tell("peer: puts of 64 KiB by a block, each", "us", [&] {
+      constexpr std::uint32_t EACH = 200;
+      return 1e3 * shares_ms(1, 65536, EACH) / EACH;
+    });
   }
   void bandwidth() {
     tell(
-        "copy engine bandwidth", "GB/s", [&] { return gbps(copy_ms()); }, "cudaMemcpy");
+        "copy engine bandwidth", "GB/s", [&] { return gbps(copy_ms() / copies()); }, "cudaMemcpy");
     for (const unsigned blocks : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 128u}) {
       tell("peer: bandwidth, " + std::to_string(blocks) + " blocks", "GB/s",
-           [&] { return gbps(shares_ms(blocks)); });
+           [&] { return gbps(shares_ms(blocks, SIZE / blocks, copies()) / copies()); });
     }
   }
   void requests() {
@@ -245,27 +250,23 @@ class program {
     must(cudaEventSynchronize(events_[1]), "cudaEventSynchronize");
     float ms = 0;
     must(cudaEventElapsedTime(&ms, events_[0], events_[1]), "cudaEventElapsedTime");
-    return ms / static_cast<float>(copies());
+    return ms;
   }
-  int copies() const { return quick_ ? 2 : 10; }
+  std::uint32_t copies() const { return quick_ ? 2 : 10; }
   static double gbps(float ms) { return static_cast<double>(SIZE) / ms / 1e6; }
   float copy_ms() {
     for (int pass = 0; pass < 2; ++pass) {
       must(cudaEventRecord(events_[0], streams_[0]), "cudaEventRecord");
-      for (int i = 0; i < copies(); ++i)
+      for (std::uint32_t i = 0; i < copies(); ++i)
         must(cudaMemcpyAsync(in_gpu_[1], in_gpu_[0], SIZE, cudaMemcpyDeviceToDevice, streams_[0]),
              "cudaMemcpyAsync");
       must(cudaEventRecord(events_[1], streams_[0]), "cudaEventRecord");
     }
     return between_events();
   }
-  float shares_ms(unsigned blocks) {
-    share_task t{ends_->endpoint(0),
-                 place(1, true, false),
-                 place(0, true, true),
-                 SIZE / blocks,
-                 static_cast<std::uint32_t>(copies()),
-                 answers_};
+  float shares_ms(unsigned blocks, std::uint64_t each, std::uint32_t rounds) {
+    share_task t{
+        ends_->endpoint(0), place(1, true, false), place(0, true, true), each, rounds, answers_};
     answers_[0] = status::ok;
     for (int pass = 0; pass < 2; ++pass) {
       must(cudaEventRecord(events_[0], streams_[0]), "cudaEventRecord");
