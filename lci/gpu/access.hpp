@@ -42,27 +42,33 @@ LCI_ANYWHERE inline status check_rank(const endpoint_t& ep, int rank) noexcept {
   return static_cast<std::uint32_t>(rank) < ranks ? status::ok : status::bad_rank;
 }
 
-// The same, and what else short calls need of the record, all of it under way at once.
+// What short calls need of the record.
 struct record_words {
-  std::uint32_t me = 0, max_inline = 0, over_card = 0;
+  std::uint64_t generation = 0;
+  std::uint32_t ranks = 0, me = 0, max_inline = 0, over_card = 0;
   const peer_record* peers = nullptr;
 };
-LCI_ANYWHERE inline status check_rank(const endpoint_t& ep, int rank, record_words* out) noexcept {
-  if (const status s = check_handle(ep); s != status::ok) return s;
+// All of it under way at once. The handle has been checked.
+LCI_ANYWHERE inline record_words words_of(const endpoint_t& ep) noexcept {
   const endpoint_record& r = *ep.record;
-  const std::uint64_t generation = look_at(&r.generation);
-  const std::uint32_t ranks = look_at(&r.ranks);
-  out->me = look_at(&r.me);
-  out->max_inline = look_at(&r.max_inline);
-  out->over_card = look_at(&r.over_card);
+  record_words out;
+  out.generation = look_at(&r.generation);
+  out.ranks = look_at(&r.ranks);
+  out.me = look_at(&r.me);
+  out.max_inline = look_at(&r.max_inline);
+  out.over_card = look_at(&r.over_card);
 #ifdef __CUDA_ARCH__
-  out->peers = static_cast<const peer_record*>(
+  out.peers = static_cast<const peer_record*>(
       pointer(look_at(reinterpret_cast<const std::uint64_t*>(&r.peers))));
 #else
-  out->peers = r.peers;
+  out.peers = r.peers;
 #endif
-  if (generation != ep.generation) return status::bad_endpoint;
-  return static_cast<std::uint32_t>(rank) < ranks ? status::ok : status::bad_rank;
+  return out;
+}
+LCI_ANYWHERE inline status check_rank(const endpoint_t& ep, const record_words& record,
+                                      int rank) noexcept {
+  if (record.generation != ep.generation) return status::bad_endpoint;
+  return static_cast<std::uint32_t>(rank) < record.ranks ? status::ok : status::bad_rank;
 }
 
 // A place of `size` bytes.

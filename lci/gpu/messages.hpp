@@ -94,8 +94,9 @@ LCI_ANYWHERE status send_of_value(const endpoint_t& ep, int rank, message_head h
                                   const T& value) noexcept {
   static_assert(std::is_trivially_copyable<T>::value, "its bytes are the message");
   static_assert(sizeof(T) <= MOST_INLINE_MESSAGE, "longer ones are sent from registered memory");
-  record_words record;
-  if (const status s = check_rank(ep, rank, &record); s != status::ok) return s;
+  if (const status s = check_handle(ep); s != status::ok) return s;
+  const record_words record = words_of(ep);
+  if (const status s = check_rank(ep, record, rank); s != status::ok) return s;
   if constexpr (sizeof(T) <= MOST_SHORT_MESSAGE) {
     if (record.over_card == 0 && is_alone<Scope>())
       return post_short_message(record.peers[rank], head.kind, head.rcomp, head.tag, sizeof(T),

@@ -16,13 +16,16 @@
 //   order: its signal is seen after its data, and after what its scope copied before. Else, and
 //   between the two ways, fence() does: a signal alone, which a put_signal() of size 0 is too, may
 //   be seen before direct puts that came before it.
-// - A put of 4 or 8 bytes at aligned places is one store at the peer.
+// - A put of 4 or 8 bytes at aligned places is one store at the peer. Between mapped places its
+//   source may be read before the endpoint is looked at: it has to be there also if the call is
+//   refused.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "lci/gpu/copying.hpp"
+#include "lci/gpu/mapped_puts.hpp"
 #include "lci/gpu/posting.hpp"
 #include "lci/gpu/short_requests.hpp"
 #include "lci/gpu/signals.hpp"
@@ -108,8 +111,19 @@ LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& t
                                 const place_t& from, std::uint64_t size,
                                 signal_request signal) noexcept {
   transfer t;
-  record_words record;
-  if (t.said = check_rank(ep, rank, &record); t.said != status::ok) return t;
+  if (t.said = check_handle(ep); t.said != status::ok) return t;
+  const record_words record = words_of(ep);
+  mapped_put direct;
+  if ((size != 0 || signal.is_wanted) &&
+      find_mapped_put(ep, record, rank, to, {&from, 0}, size, signal, &direct)) {
+    if (size == 0 || direct.is_word) {
+      store_mapped(direct, size, signal);
+    } else {
+      t = {status::ok, true, direct.to, direct.from, size, direct.word, direct.is_near};
+    }
+    return t;
+  }
+  if (t.said = check_rank(ep, record, rank); t.said != status::ok) return t;
   found_place there, here, word;
   if (size != 0) {
     if (t.said = find(record, to, size, static_cast<std::uint32_t>(rank), &there);
@@ -119,15 +133,7 @@ LCI_ANYWHERE transfer begin_put(const endpoint_t& ep, int rank, const place_t& t
   }
   if (signal.is_wanted)
     if (t.said = find_signal(ep, record, rank, signal, &word); t.said != status::ok) return t;
-  const bool reaches_data = size == 0 || (there.mapped != 0 && here.mapped != 0);
-  t.is_direct = reaches_data && (!signal.is_wanted || word.mapped != 0);
-  if (t.is_direct) {
-    t.to = there.mapped;
-    t.from = here.mapped;
-    t.size = size;
-    t.signal = word.mapped;
-    t.is_near = there.is_near && word.is_near;
-  } else if (is_short(record, here, size, signal) && is_alone<Scope>()) {
+  if (is_short(record, here, size, signal) && is_alone<Scope>()) {
     t.said =
         post_short_put(record.peers[rank], short_of(there, here, static_cast<std::uint32_t>(size)),
                        signal.is_wanted ? short_of(word, signal.value) : short_put{});
@@ -143,29 +149,25 @@ LCI_ANYWHERE status put_with(const endpoint_t& ep, int rank, const place_t& to, 
   const transfer t =
       by_leader<Scope>([&] { return begin_put<Scope>(ep, rank, to, from, size, signal); });
   if (t.said != status::ok || !t.is_direct) return t.said;
-  if (t.size != 0) {
-    copy<Scope, source::own>(pointer(t.to), pointer(t.from), t.size);
-    Scope::barrier();
-    if (signal.is_wanted && Scope::index() == 0)
-      signal_after(t.signal, signal.value, signal.op, t.is_near);
-  } else if (signal.is_wanted && Scope::index() == 0) {
-    signal_alone(t.signal, signal.value, signal.op);
-  }
+  copy<Scope, source::own>(pointer(t.to), pointer(t.from), t.size);
+  Scope::barrier();
+  if (signal.is_wanted && Scope::index() == 0)
+    signal_after(t.signal, signal.value, signal.op, t.is_near);
   return status::ok;
 }
 
-// Not by way of begin_put(): a signal to a mapped word is little more than its checks.
 template <class Scope>
 LCI_ANYWHERE status signal_by_leader(const endpoint_t& ep, int rank,
                                      const signal_request& what) noexcept {
-  record_words record;
-  if (const status s = check_rank(ep, rank, &record); s != status::ok) return s;
-  found_place word;
-  if (const status s = find_signal(ep, record, rank, what, &word); s != status::ok) return s;
-  if (word.mapped != 0) {
-    signal_alone(word.mapped, what.value, what.op);
+  if (const status s = check_handle(ep); s != status::ok) return s;
+  const record_words record = words_of(ep);
+  if (mapped_put direct; find_mapped_put(ep, record, rank, {}, {}, 0, what, &direct)) {
+    store_mapped(direct, 0, what);
     return status::ok;
   }
+  if (const status s = check_rank(ep, record, rank); s != status::ok) return s;
+  found_place word;
+  if (const status s = find_signal(ep, record, rank, what, &word); s != status::ok) return s;
   if (is_short(record, {}, 0, what) && is_alone<Scope>())
     return post_short_put(record.peers[rank], {}, short_of(word, what.value));
   return post_put<Scope>(ep, rank, {}, {}, 0, what, word);
@@ -202,33 +204,28 @@ LCI_ANYWHERE status signal(const endpoint_t& ep, int rank, const place_t& at, st
 
 namespace detail {
 
-// Stored whole where it can be.
-template <class T>
-LCI_ANYWHERE void store_value(void* to, const T& value) noexcept {
-  if constexpr (sizeof(T) == 8 || sizeof(T) == 4) {
-    using word = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-    if (both_aligned(to, to, sizeof(T))) {
-      word bits;
-      std::memcpy(&bits, &value, sizeof(T));
-      // Relaxed: what orders it is the fence or the signal behind it.
-      wqe::word_at<word>(static_cast<word*>(to)).store(bits, std::memory_order_relaxed);
-      return;
-    }
-  }
-  std::memcpy(to, &value, sizeof(T));
-}
-
 template <class Scope, class T>
 LCI_ANYWHERE status begin_put_value(const endpoint_t& ep, int rank, const place_t& to,
                                     const T& value) noexcept {
-  record_words record;
-  if (const status s = check_rank(ep, rank, &record); s != status::ok) return s;
+  if (const status s = check_handle(ep); s != status::ok) return s;
+  const record_words record = words_of(ep);
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t> bits;
+    std::memcpy(&bits, &value, sizeof(T));
+    mapped_put direct;
+    if (find_mapped_put(ep, record, rank, to, {nullptr, bits}, sizeof(T), no_signal(), &direct) &&
+        direct.is_word) {
+      store_mapped(direct, sizeof(T), no_signal());
+      return status::ok;
+    }
+  }
+  if (const status s = check_rank(ep, record, rank); s != status::ok) return s;
   found_place there;
   if (const status s = find(record, to, sizeof(T), static_cast<std::uint32_t>(rank), &there);
       s != status::ok)
     return s;
   if (there.mapped != 0) {
-    store_value(pointer(there.mapped), value);
+    std::memcpy(pointer(there.mapped), &value, sizeof(T));
     return status::ok;
   }
   if constexpr (sizeof(T) <= MOST_SHORT_PUT) {

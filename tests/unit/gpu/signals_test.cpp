@@ -15,8 +15,8 @@ struct looked {
 };
 looked look(gpu_job& job, const place_t& at, signal_op op) {
   const endpoint_t ep = job.endpoint(0);
-  record_words record;
-  EXPECT_EQ(check_rank(ep, 1, &record), status::ok);
+  const record_words record = words_of(ep);
+  EXPECT_EQ(check_rank(ep, record, 1), status::ok);
   looked out;
   out.said = detail::find_signal(ep, record, 1, {at, 1, op, true}, &out.word);
   return out;
