@@ -1,8 +1,10 @@
 // Transports beside what they are made of, in one run: half a round trip of a write with
 // notification by size; a stream of writes by size; 8 bytes against lci's own put with signal; host
-// memory over TCP against a plain socket; and the making of many transports.
+// memory over TCP against a plain socket; and the making of many transports. With --gpu the memory
+// is that of GPUs, one for each end where there are two, and nothing is sent through sockets.
 //
-//   bench_transport [--largest bytes] [--provider shm|ofi] [--two-processes] [--many n] [--quick]
+//   bench_transport [--largest bytes] [--provider shm|ofi] [--two-processes] [--gpu] [--many n]
+//   [--quick]
 //   lcrun -n 2 bench_transport --job [--provider shm|ofi] [--quick]     8 bytes, a job's put and a
 //   transport's write
 //
@@ -24,6 +26,7 @@
 #include <vector>
 
 #include "lci.hpp"
+#include "lci/buffer.hpp"
 #include "lci/transport.hpp"
 
 namespace {
@@ -37,7 +40,7 @@ double now_us() {
 struct settings {
   std::size_t largest = std::size_t{256} << 20;
   std::vector<std::string> providers;
-  bool two_processes = false, is_quick = false, is_job = false;
+  bool two_processes = false, is_quick = false, is_job = false, of_gpu = false;
   int many = 0;
 };
 
@@ -57,12 +60,16 @@ void print(const char* what, std::size_t size, double us, double bytes, const st
 
 // One end: its memory, and the other's once it is known.
 struct end {
-  end(const lci::transport_options& options, std::size_t bytes)
-      : link(options), buffer(bytes, 1), memory(buffer.data(), bytes) {}
+  // `gpu`: its number, or that of the host.
+  end(const lci::transport_options& options, std::size_t bytes, int gpu = lci::buffer::HOST)
+      : link(options), buffer(lci::buffer::create(bytes, gpu)), memory(buffer.data(), bytes) {}
   lci::transport link;
-  std::vector<char> buffer;
+  lci::buffer buffer;
   lci::memory memory;
 };
+int gpu_of(const settings& s, int side) {
+  return s.of_gpu ? side % lci::gpu_count() : lci::buffer::HOST;
+}
 
 // The side that answers: a notification back for each that comes, or for the last of a stream,
 // which has tag 1. Tag 2 ends it.
@@ -112,64 +119,79 @@ std::string way_of(lci::transport& one) {
 }
 
 // In two processes the answering one gets URL and key through pipes.
-void rows(const settings& s) {
+void row(const settings& s, std::size_t size) {
   lci::transport_options options;
   options.providers = s.providers;
+  int to_child[2], to_parent[2];
+  pid_t child = -1;
+  if (s.two_processes) {
+    if (pipe(to_child) != 0 || pipe(to_parent) != 0) std::abort();
+    child = fork();
+  }
+  if (child == 0) {
+    char text[4096] = {};
+    if (read(to_child[0], text, sizeof text - 1) <= 0) _exit(1);
+    const std::string both(text);
+    end b(options, size, gpu_of(s, 1));
+    const std::string key = b.memory.remote().to_string();
+    if (write(to_parent[1], key.data(), key.size()) < 0) _exit(1);
+    const std::size_t cut = both.find('\n');
+    b.link.connect(both.substr(0, cut));
+    answer(b, lci::remote_buffer::parse(both.substr(cut + 1)));
+    _exit(0);
+  }
+  end a(options, size, gpu_of(s, 0));
+  std::thread other;
+  std::unique_ptr<end> b;
+  lci::remote_buffer there;
+  const lci::remote_buffer here = a.memory.remote();
+  const std::string url = a.link.bind();
+  if (s.two_processes) {
+    const std::string both = url + "\n" + here.to_string();
+    char text[4096] = {};
+    if (write(to_child[1], both.data(), both.size()) < 0) std::abort();
+    if (read(to_parent[0], text, sizeof text - 1) <= 0) std::abort();
+    there = lci::remote_buffer::parse(text);
+    a.link.wait_connected();
+  } else {
+    b.reset(new end(options, size, gpu_of(s, 1)));
+    there = b->memory.remote();
+    b->link.connect(url);
+    while (!a.link.connected() || !b->link.connected()) a.link.process(), b->link.process();
+    other = std::thread([&] { answer(*b, here); });
+  }
+  const int rounds = rounds_of(size, s);
+  ping_pong(a, there, std::max(rounds / 10, 2));
+  std::string where = s.two_processes ? "two processes" : "one process";
+  if (s.of_gpu) where += lci::gpu_count() > 1 ? ", two GPUs" : ", one GPU";
+  const double latency = ping_pong(a, there, rounds);
+  print(("latency, " + where).c_str(), size, latency, static_cast<double>(size), way_of(a.link));
+  const double per_write = stream(a, there, rounds);
+  print(("stream, " + where).c_str(), size, per_write, static_cast<double>(size), way_of(a.link));
+  a.link.write(a.memory.view(0, 8), there.slice(0, 8), true, 2).get();
+  if (other.joinable()) other.join();
+  if (child > 0) {
+    a.link.close();
+    waitpid(child, nullptr, 0);
+    for (const int fd : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(fd);
+  }
+}
+
+// Two processes are made by one that has used no GPU: a child of one that has may use none.
+void rows(const settings& s) {
   for (std::size_t size = 8; size <= s.largest; size = size == 8 ? 8192 : size * 2) {
-    int to_child[2], to_parent[2];
-    pid_t child = -1;
-    if (s.two_processes) {
-      if (pipe(to_child) != 0 || pipe(to_parent) != 0) std::abort();
-      child = fork();
+    if (!s.two_processes) {
+      row(s, size);
+      continue;
     }
-    if (child == 0) {
-      char text[4096] = {};
-      if (read(to_child[0], text, sizeof text - 1) <= 0) _exit(1);
-      const std::string both(text);
-      end b(options, size);
-      const std::string key = b.memory.remote().to_string();
-      if (write(to_parent[1], key.data(), key.size()) < 0) _exit(1);
-      const std::size_t cut = both.find('\n');
-      b.link.connect(both.substr(0, cut));
-      answer(b, lci::remote_buffer::parse(both.substr(cut + 1)));
+    const pid_t one = fork();
+    if (one == 0) {
+      row(s, size);
       _exit(0);
     }
-    end a(options, size);
-    std::thread other;
-    std::unique_ptr<end> b;
-    lci::remote_buffer there;
-    const lci::remote_buffer here = a.memory.remote();
-    const std::string url = a.link.bind();
-    if (s.two_processes) {
-      const std::string both = url + "\n" + here.to_string();
-      char text[4096] = {};
-      if (write(to_child[1], both.data(), both.size()) < 0) std::abort();
-      if (read(to_parent[0], text, sizeof text - 1) <= 0) std::abort();
-      there = lci::remote_buffer::parse(text);
-      a.link.wait_connected();
-    } else {
-      b.reset(new end(options, size));
-      there = b->memory.remote();
-      b->link.connect(url);
-      while (!a.link.connected() || !b->link.connected()) a.link.process(), b->link.process();
-      other = std::thread([&] { answer(*b, here); });
-    }
-    const int rounds = rounds_of(size, s);
-    ping_pong(a, there, std::max(rounds / 10, 2));
-    const char* const where = s.two_processes ? "two processes" : "one process";
-    const double latency = ping_pong(a, there, rounds);
-    print((std::string("latency, ") + where).c_str(), size, latency, static_cast<double>(size),
-          way_of(a.link));
-    const double per_write = stream(a, there, rounds);
-    print((std::string("stream, ") + where).c_str(), size, per_write, static_cast<double>(size),
-          way_of(a.link));
-    a.link.write(a.memory.view(0, 8), there.slice(0, 8), true, 2).get();
-    if (other.joinable()) other.join();
-    if (child > 0) {
-      a.link.close();
-      waitpid(child, nullptr, 0);
-      for (const int fd : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(fd);
-    }
+    int status = 0;
+    waitpid(one, &status, 0);
+    if (status != 0) std::abort();
   }
 }
 
@@ -331,6 +353,8 @@ int main(int argc, char** argv) {
       s.many = std::atoi(argv[++i]);
     else if (word == "--two-processes")
       s.two_processes = true;
+    else if (word == "--gpu")
+      s.of_gpu = true;
     else if (word == "--quick")
       s.is_quick = true;
     else if (word == "--job")
@@ -340,7 +364,7 @@ int main(int argc, char** argv) {
   }
   if (s.is_job) return beside_a_job(s), 0;
   rows(s);
-  for (std::size_t size = 1 << 20; size <= s.largest; size *= 4)
+  for (std::size_t size = 1 << 20; size <= s.largest && !s.of_gpu; size *= 4)
     print("socket stream", size, socket_stream(size, rounds_of(size, s)), static_cast<double>(size),
           "socket");
   if (s.many > 0) many_transports(s.many);
