@@ -144,7 +144,7 @@ class program {
     tell("peer: 8 B put + signal, one way", "us", [&] { return one_way(true, 8, 1); });
     tell("peer: 8 B put + signal by a warp, one way", "us", [&] { return one_way(true, 8, 32); });
     tell("peer: 64 KiB put + signal by a block, one way", "us",
-         [&] { return one_way(true, 65536, 1024); });
+         [&] { return one_way(true, 65536, 512); });
     tell("peer: puts of 64 KiB by a block, each", "us", [&] {
       constexpr std::uint32_t EACH = 200;
       return 1e3 * shares_ms(1, 65536, EACH) / EACH;
@@ -264,13 +264,14 @@ class program {
     }
     return between_events();
   }
+  // By as many threads a block as the program of NVSHMEM beside this has.
   float shares_ms(unsigned blocks, std::uint64_t each, std::uint32_t rounds) {
     share_task t{
         ends_->endpoint(0), place(1, true, false), place(0, true, true), each, rounds, answers_};
     answers_[0] = status::ok;
     for (int pass = 0; pass < 2; ++pass) {
       must(cudaEventRecord(events_[0], streams_[0]), "cudaEventRecord");
-      put_shares<<<blocks, 1024, 0, streams_[0]>>>(t);
+      put_shares<<<blocks, 512, 0, streams_[0]>>>(t);
       must(cudaGetLastError(), "put_shares");
       must(cudaEventRecord(events_[1], streams_[0]), "cudaEventRecord");
     }
