@@ -81,17 +81,19 @@ std::size_t place_in_table(const mem::peer_range& what, std::size_t size) noexce
   return reinterpret_cast<std::uintptr_t>(what.record) / mem::SHARE_RECORD_BYTES % size;
 }
 
-mem::mapped_memory part_of(imported use, std::uint64_t base, const mem::peer_range& what) noexcept {
+mem::mapped_memory part_of(imported use, std::uint64_t base, const mem::peer_range& what,
+                           bool is_on_same_gpu) noexcept {
   const abi::device_ptr at = use.at(what.address - base, what.size);
   if (at == 0) return {};
-  return {reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(at)), use.detach(),
-          &imported::release};
+  mem::mapped_memory part{reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(at)),
+                          use.detach(), &imported::release};
+  part.note_same_gpu(is_on_same_gpu);
+  return part;
 }
 
 }  // namespace
 
-imported peer_maps::find_seen(view& on, const mem::peer_range& what, std::uint64_t& base) noexcept {
-  seen one;
+imported peer_maps::find_seen(view& on, const mem::peer_range& what, seen& one) noexcept {
   {
     const std::lock_guard lock(on.known_lock);
     one = on.known[place_in_table(what, SEEN)];
@@ -100,15 +102,14 @@ imported peer_maps::find_seen(view& on, const mem::peer_range& what, std::uint64
   if (!is_it || what.address < one.base || what.size > one.size ||
       what.address - one.base > one.size - what.size)
     return {};
-  base = one.base;
   return on.cache.find(what.rank, one.base, one.id);
 }
 
-void peer_maps::note_seen(view& on, const mem::peer_range& what,
-                          const share_ticket& ticket) noexcept {
+void peer_maps::note_seen(view& on, const mem::peer_range& what, const share_ticket& ticket,
+                          bool is_on_same_gpu) noexcept {
   const std::lock_guard lock(on.known_lock);
-  on.known[place_in_table(what, SEEN)] = {what.record, what.check,  what.rank,
-                                          ticket.base, ticket.size, ticket.id};
+  on.known[place_in_table(what, SEEN)] = {what.record, what.check, what.rank,     ticket.base,
+                                          ticket.size, ticket.id,  is_on_same_gpu};
 }
 
 mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::string& why_not) {
@@ -119,8 +120,9 @@ mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::
   }
   try {
     view& on = view_of(device);
-    std::uint64_t base = 0;
-    if (imported use = find_seen(on, what, base)) return part_of(std::move(use), base, what);
+    seen known;
+    if (imported use = find_seen(on, what, known))
+      return part_of(std::move(use), known.base, what, known.is_on_same_gpu);
     const share_record::bytes bytes = share_record::read(what.record);
     const auto record = share_record::decode(bytes);
     why_not = why_invalid(what, bytes, record);
@@ -131,9 +133,10 @@ mem::mapped_memory peer_maps::map(const mem::peer_range& what, int device, std::
     if (!use) return {};
     // What was mapped under this identity may be smaller than what the record says today.
     const std::size_t mapped = use.size();
-    mem::mapped_memory part = part_of(std::move(use), ticket.base, what);
+    const bool is_on_same_gpu = owner_of(*record) == &on.cache.device();
+    mem::mapped_memory part = part_of(std::move(use), ticket.base, what, is_on_same_gpu);
     if (part) {
-      note_seen(on, what, ticket);
+      note_seen(on, what, ticket, is_on_same_gpu);
       return part;
     }
     why_not = "the memory of " + rank_text(what) + " that is mapped here has only " +

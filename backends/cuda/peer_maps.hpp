@@ -64,6 +64,7 @@ class peer_maps {
     int rank = -1;
     std::uint64_t base = 0, size = 0;
     identity id;
+    bool is_on_same_gpu = false;
   };
   static constexpr std::size_t SEEN = 64;
   struct view {
@@ -74,8 +75,9 @@ class peer_maps {
     std::map<std::pair<int, std::uint64_t>, refusal> refused;  // rank, base there; under mutex_
   };
   view& view_of(int device);
-  static imported find_seen(view& on, const mem::peer_range& what, std::uint64_t& base) noexcept;
-  static void note_seen(view& on, const mem::peer_range& what, const share_ticket& ticket) noexcept;
+  static imported find_seen(view& on, const mem::peer_range& what, seen& found) noexcept;
+  static void note_seen(view& on, const mem::peer_range& what, const share_ticket& ticket,
+                        bool is_on_same_gpu) noexcept;
   imported open(view& on, const mem::peer_range& what, const share_record& record,
                 std::string& why_not);
   imported open_in(view& on, int rank, const share_ticket& ticket, descriptor fd,

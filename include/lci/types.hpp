@@ -87,7 +87,7 @@ enum class attr_ibv_odp_strategy_t { none, explicit_odp, implicit_odp };
 enum class attr_ibv_prefetch_strategy_t { none, prefetch, prefetch_write, prefetch_no_fault };
 /// The path of GPU data between processes of one machine. `direct`: a copy engine copies from end
 /// to end; memory that it cannot access is an error. `staged`: through host memory. `auto_select`:
-/// direct where possible, else staged.
+/// direct where possible, and between processes on one GPU the faster one; else staged.
 enum class attr_gpu_path_t { auto_select, direct, staged };
 /// Whether the CPU copies small messages from and to GPU memory itself, through gdrcopy.
 /// `auto_select`: if gdrcopy is usable. `on`: if it is not usable, the first use of GPU memory

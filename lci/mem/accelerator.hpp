@@ -95,11 +95,13 @@ class mapped_memory {
   mapped_memory(mapped_memory&& other) noexcept
       : at_(std::exchange(other.at_, nullptr)),
         held_(std::exchange(other.held_, nullptr)),
-        release_(other.release_) {}
+        release_(other.release_),
+        is_on_same_gpu_(other.is_on_same_gpu_) {}
   mapped_memory& operator=(mapped_memory&& other) noexcept {
     std::swap(at_, other.at_);
     std::swap(held_, other.held_);
     std::swap(release_, other.release_);
+    std::swap(is_on_same_gpu_, other.is_on_same_gpu_);
     return *this;
   }
   ~mapped_memory() {
@@ -107,6 +109,9 @@ class mapped_memory {
   }
   explicit operator bool() const noexcept { return at_ != nullptr; }
   std::byte* at() const noexcept { return at_; }
+  // The peer's process uses the GPU that it is mapped for.
+  bool is_on_same_gpu() const noexcept { return is_on_same_gpu_; }
+  void note_same_gpu(bool is_it) noexcept { is_on_same_gpu_ = is_it; }
   // Never released, for a process in which that cannot be done.
   void detach() noexcept { held_ = nullptr; }
 
@@ -114,6 +119,7 @@ class mapped_memory {
   std::byte* at_ = nullptr;
   void* held_ = nullptr;
   void (*release_)(void*) noexcept = nullptr;
+  bool is_on_same_gpu_ = false;
 };
 
 // Where in the arena a peer finds what it needs to map an allocation.

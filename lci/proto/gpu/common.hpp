@@ -6,6 +6,7 @@
 #include "lci/proto/gpu/devices.hpp"
 #include "lci/proto/gpu/flag_words.hpp"
 #include "lci/proto/gpu/path_log.hpp"
+#include "lci/proto/gpu/shared_gpu.hpp"
 #include "lci/proto/gpu/staging_store.hpp"
 #include "lci/proto/gpu/stream_ops.hpp"
 #include "lci/proto/host/host_context.hpp"
@@ -19,6 +20,7 @@ struct common {
   common(core& of, job_pools& pools) : gpus(of), staging(of.arena, of.regions, gpus), jobs(pools) {}
   devices gpus;
   path_log paths;
+  shared_gpu_ways shared_gpu;
   stream_ops streams{gpus};
   staging_store staging;
   flag_words flags{staging};

@@ -36,6 +36,7 @@ class direct_copy final : public device_job, public carrier {
   mem::mapped_memory far;          // the peer's side, while the copy is under way
   flag_word* flag = nullptr;       // which the GPU sets for the target
   claim_sender* claims = nullptr;  // the destination is a receive of which its rank has told
+  std::uint64_t began = 0;         // ticks, if shared_gpu_ways is to be told of its end
   void start(transfer& of) noexcept override;
   void discard(transfer& of) noexcept override;
   void ended(std::string_view error) noexcept override;

@@ -6,9 +6,11 @@
 namespace lci::proto::gpu {
 
 path_log::~path_log() {
-  if (!is_heard() || count_direct() + count_through_host() == 0) return;
-  base::log::info("proto", "GPU memory: %zu times copied directly, %zu times through host memory",
-                  count_direct(), count_through_host());
+  if (!is_heard() || count_direct() + count_through_host() + count_by_choice() == 0) return;
+  base::log::info("proto",
+                  "GPU memory: %zu times copied directly, %zu times through host memory, and %zu "
+                  "times because that was faster",
+                  count_direct(), count_through_host(), count_by_choice());
 }
 
 void path_log::tell(int rank, std::string_view why_not) noexcept {

@@ -35,10 +35,19 @@ class path_log {
     if (is_heard()) tell(rank, why);
   }
 
-  // Decisions for the one way and for the other.
+  // They could be, but are not at present.
+  void by_choice(int rank, std::string_view why) noexcept {
+    by_choice_.fetch_add(1, std::memory_order_relaxed);
+    if (is_heard()) tell(rank, why);
+  }
+
+  // Decisions for the one way and for the others.
   std::size_t count_direct() const noexcept { return direct_.load(std::memory_order_relaxed); }
   std::size_t count_through_host() const noexcept {
     return through_host_.load(std::memory_order_relaxed);
+  }
+  std::size_t count_by_choice() const noexcept {
+    return by_choice_.load(std::memory_order_relaxed);
   }
 
  private:
@@ -48,7 +57,7 @@ class path_log {
   void tell(int rank, std::string_view why_not) noexcept;
 
   // Relaxed: sums, which order nothing.
-  std::atomic<std::size_t> direct_{0}, through_host_{0};
+  std::atomic<std::size_t> direct_{0}, through_host_{0}, by_choice_{0};
   std::mutex mutex_;  // guards said_
   std::set<std::pair<int, std::size_t>> said_;
 };

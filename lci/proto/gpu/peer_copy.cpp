@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "lci/base/platform.hpp"
 #include "lci/proto/gpu/common.hpp"
 
 namespace lci::proto::gpu {
@@ -69,6 +70,7 @@ static direct_copy* plan_direct(context& ctx, transfer& move, const net::remote_
   copy->move = &move;
   copy->flag = nullptr;
   copy->claims = nullptr;
+  copy->began = 0;
   copy->size = move.total;
   copy->device = move.gpu;
   std::byte* far = nullptr;
@@ -97,16 +99,28 @@ static direct_copy* plan_direct(context& ctx, transfer& move, const net::remote_
   return copy;
 }
 
-bool make_direct(context& ctx, transfer& move, const net::remote_view& view, const protocol& of,
-                 std::string& why_not) {
-  move.carrier = plan_direct(ctx, move, view, why_not);
-  if (move.carrier == nullptr) {
-    ctx.common.paths.through_host(move.op.rank, why_not);
-    return false;
+direct_answer make_direct(context& ctx, transfer& move, const net::remote_view& view,
+                          const protocol& of, std::string& why_not) {
+  direct_copy* const copy = plan_direct(ctx, move, view, why_not);
+  const int rank = move.op.rank;
+  if (copy == nullptr) {
+    ctx.common.paths.through_host(rank, why_not);
+    return direct_answer::impossible;
   }
+  if (copy->far.is_on_same_gpu() && ctx.host.gpu_path == attr_gpu_path_t::auto_select) {
+    const bool is_get = move.what == transfer::verb::get;
+    if (ctx.common.shared_gpu.pick(rank, move.total, is_get) == shared_gpu_ways::BY_HOST) {
+      copy->discard(move);
+      why_not = "copies wait for the GPU to turn from the other process";
+      ctx.common.paths.by_choice(rank, why_not);
+      return direct_answer::slower;
+    }
+    copy->began = 1;
+  }
+  move.carrier = copy;
   move.of = &of;
-  ctx.common.paths.direct(move.op.rank);
-  return true;
+  ctx.common.paths.direct(rank);
+  return direct_answer::made;
 }
 
 void direct_copy::discard(transfer& of) noexcept {
@@ -119,6 +133,9 @@ void direct_copy::ended(std::string_view error) noexcept {
   transfer& owner = *move;
   if (error.empty()) {
     owner.at = owner.total;
+    if (began != 0)
+      ctx->common.shared_gpu.note(owner.op.rank, owner.total, owner.what == transfer::verb::get,
+                                  shared_gpu_ways::BY_GPU, began);
   } else {
     ctx->engine.errors.keep_made([&] {
       return std::runtime_error("a copy for rank " + std::to_string(owner.op.rank) +
@@ -146,6 +163,7 @@ void direct_copy::start(transfer& of) noexcept {
   progress_engine& engine = ctx->engine;
   const std::uint32_t news = news_of(of);
   const int rank = of.op.rank;
+  if (began != 0) began = base::cpu_ticks();
   const bool has_news = news != 0 || claims != nullptr;
   flag = has_news && rank != engine.shared.me ? all.flags.take() : nullptr;
   if (flag == nullptr) return all.gpus.copy(*this);

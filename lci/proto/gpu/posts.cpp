@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "lci/base/platform.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/gpu/peer_copy.hpp"
 #include "lci/proto/gpu/protocols.hpp"
@@ -52,21 +53,25 @@ bool is_for_gpus(const outgoing& out, network_key& key) {
   return key.is_off();
 }
 
-errorcode_t launch_direct(context& ctx, outgoing& out, transfer::verb what, std::string& why_not) {
+// The post's answer, where it is made.
+direct_answer launch_direct(context& ctx, outgoing& out, transfer::verb what, std::string& why_not,
+                            errorcode_t& code) {
   const bool is_put = what == transfer::verb::put;
   transfer* const move = make_transfer(out, what, COPY);
   if (is_put) move->packet = out.packet;
   if (is_put && out.rcomp != 0) move->imm = out.imm();
-  bool is_made = false;
+  direct_answer answer = direct_answer::impossible;
   try {
-    is_made = make_direct(ctx, *move, out.there, move->imm != 0 ? COPY_SIGNAL : COPY, why_not);
+    answer = make_direct(ctx, *move, out.there, move->imm != 0 ? COPY_SIGNAL : COPY, why_not);
   } catch (...) {
     undo_transfer(move);
     throw;
   }
-  if (is_made) return launch(out, move, false);
-  undo_transfer(move);
-  return errorcode_t::fatal;
+  if (answer == direct_answer::made)
+    code = launch(out, move, false);
+  else
+    undo_transfer(move);
+  return answer;
 }
 
 // A few bytes from GPU memory to host memory of this machine: our GPU brings them to a slot of
@@ -83,9 +88,11 @@ bool put_by_landing(staged_transfers& staged, outgoing& out, const send_plan& pl
   return staged.land(plan, body);
 }
 
-errorcode_t put_staged(staged_transfers& staged, outgoing& out) {
+// `began`: as in the plans.
+errorcode_t put_staged(staged_transfers& staged, outgoing& out, std::uint64_t began) {
   send_plan plan = out.plan();
   plan.is_put = true;
+  plan.began = began;
   if (put_by_landing(staged, out, plan)) return errorcode_t::posted;
   network_key key;
   if (const auto code = register_host(out, key); is_retry(code)) return code;
@@ -101,12 +108,13 @@ errorcode_t put_staged(staged_transfers& staged, outgoing& out) {
   return code;
 }
 
-errorcode_t get_staged(staged_transfers& staged, outgoing& out) {
+errorcode_t get_staged(staged_transfers& staged, outgoing& out, std::uint64_t began) {
   if (out.may_retry && out.queue.log.pending(out.rank)) return errorcode_t::retry_backlog;
   recv_plan plan;
   plan.rank = out.rank;
   plan.user = out.user;
   plan.what = &GET_RECEIVER;
+  plan.began = began;
   plan.kind = out.kind;
   plan.gpu = out.gpu;
   wire::get_request body;
@@ -119,15 +127,19 @@ errorcode_t get_staged(staged_transfers& staged, outgoing& out) {
 errorcode_t start_on_gpus(context& ctx, staged_transfers& staged, outgoing& out,
                           transfer::verb what) {
   const attr_gpu_path_t way = ctx.host.gpu_path;
+  std::uint64_t began = 0;
   if (way != attr_gpu_path_t::staged) {
     std::string why_not;
-    const errorcode_t code = launch_direct(ctx, out, what, why_not);
-    if (why_not.empty()) return code;
+    errorcode_t code{};
+    const direct_answer answer = launch_direct(ctx, out, what, why_not, code);
+    if (answer == direct_answer::made) return code;
+    if (answer == direct_answer::slower) began = base::cpu_ticks();
     if (way == attr_gpu_path_t::direct) throw backend_error("gpu_path is direct, but " + why_not);
   } else {
     ctx.common.paths.through_host(out.rank, "as gpu_path says");
   }
-  return what == transfer::verb::put ? put_staged(staged, out) : get_staged(staged, out);
+  return what == transfer::verb::put ? put_staged(staged, out, began)
+                                     : get_staged(staged, out, began);
 }
 
 // A few bytes of GPU memory for host memory: read by the processor, they are a put from host

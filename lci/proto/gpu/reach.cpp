@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "lci/base/platform.hpp"
 #include "lci/completion.hpp"
 #include "lci/errors.hpp"
 #include "lci/proto/gpu/common.hpp"
@@ -93,10 +94,17 @@ write_way prepare_write(context& ctx, wire::name self, send_side& side) noexcept
   try {
     std::string why_not = "the registration is gone";
     if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&
-        move->total <= view.size - move->remote_base &&
-        make_direct(ctx, *move, view, COPY_WRITE, why_not)) {
-      side.write = move;
-      return write_way::ready;
+        move->total <= view.size - move->remote_base) {
+      switch (make_direct(ctx, *move, view, COPY_WRITE, why_not)) {
+        case direct_answer::made:
+          side.write = move;
+          return write_way::ready;
+        case direct_answer::slower:
+          side.plan.began = base::cpu_ticks();
+          break;
+        case direct_answer::impossible:
+          break;
+      }
     }
     // The receiver would only say that it cannot be; why is known here.
     if (ctx.host.gpu_path == attr_gpu_path_t::direct)

@@ -207,6 +207,9 @@ void staged_transfers::over(wire::name name, recv_side& s, bool ok) noexcept {
     recvs_.erase(name);
   }
   if (set != nullptr) ctx_.common.staging.give(set);
+  if (ok && plan.began != 0)
+    ctx_.common.shared_gpu.note(plan.rank, plan.user.status.size, true, shared_gpu_ways::BY_HOST,
+                                plan.began);
   if (ok && plan.what == &PUT_RECEIVER)
     ctx_.engine.say(plan.rank, wire::kind::ack, wire::ack{peer});
   end_receive(ctx_.host, plan, ok);

@@ -203,6 +203,8 @@ void staged_transfers::over(wire::name name, send_side& s, bool ok) noexcept {
   const bool is_landing = s.is_landing;
   const user_side user = s.plan.user;
   slot_set* const set = s.set;
+  if (ok && s.plan.began != 0)
+    ctx_.common.shared_gpu.note(rank, s.size, false, shared_gpu_ways::BY_HOST, s.plan.began);
   // Of the answer to a get, which goes with the state.
   const std::uint64_t local_key =
       self.generation == 0 && s.plan.registered_here ? s.plan.local_key : 0;

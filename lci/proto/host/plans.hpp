@@ -33,6 +33,7 @@ struct send_plan {
   bool off_network = false;       // memory that the network could not register
   mem::packet* packet = nullptr;  // the message is in a packet, which goes with the operation
   bool is_put = false;            // staged put: over when the target has everything
+  std::uint64_t began = 0;        // ticks, of a way whose time is to be told; else 0
 };
 
 // What receives: tells at the end who is to be told, or gives back what the destination was.
@@ -58,6 +59,7 @@ struct recv_plan {
   std::uint32_t imm = 0;        // of a put: to be signalled
   allocator_base_t* allocator = nullptr;  // of an active message's buffer; null: it is a packet,
   mem::far_packet* payload = nullptr;     // of this one, if its payload is apart
+  std::uint64_t began = 0;                // as in send_plan
 };
 
 // Ends a receive that is in no table any more: tells the user, or gives back what it held.
