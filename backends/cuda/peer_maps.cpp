@@ -85,10 +85,8 @@ mem::mapped_memory part_of(imported use, std::uint64_t base, const mem::peer_ran
                            bool is_on_same_gpu) noexcept {
   const abi::device_ptr at = use.at(what.address - base, what.size);
   if (at == 0) return {};
-  mem::mapped_memory part{reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(at)),
-                          use.detach(), &imported::release};
-  part.note_same_gpu(is_on_same_gpu);
-  return part;
+  return {reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(at)), use.detach(),
+          &imported::release, is_on_same_gpu};
 }
 
 }  // namespace

@@ -127,6 +127,9 @@ void row(const settings& s, std::size_t size) {
   if (s.two_processes) {
     if (pipe(to_child) != 0 || pipe(to_parent) != 0) std::abort();
     child = fork();
+    // Who ends early leaves no open pipe behind, so that the other one does not wait.
+    close(child == 0 ? to_child[1] : to_child[0]);
+    close(child == 0 ? to_parent[0] : to_parent[1]);
   }
   if (child == 0) {
     char text[4096] = {};
@@ -173,8 +176,22 @@ void row(const settings& s, std::size_t size) {
   if (child > 0) {
     a.link.close();
     waitpid(child, nullptr, 0);
-    for (const int fd : {to_child[0], to_child[1], to_parent[0], to_parent[1]}) close(fd);
+    for (const int fd : {to_child[1], to_parent[0]}) close(fd);
   }
+}
+
+// Asked in a process of its own, see below.
+bool has_gpu() {
+  const pid_t one = fork();
+  if (one == 0) {
+    std::string why_not;
+    const bool is_there = lci::gpu_available(why_not);
+    if (!is_there) std::fprintf(stderr, "no GPU: %s\n", why_not.c_str());
+    _exit(is_there ? 0 : 77);
+  }
+  int status = 0;
+  waitpid(one, &status, 0);
+  return status == 0;
 }
 
 // Two processes are made by one that has used no GPU: a child of one that has may use none.
@@ -363,6 +380,7 @@ int main(int argc, char** argv) {
       return std::fprintf(stderr, "bench_transport: what is %s?\n", word.c_str()), 2;
   }
   if (s.is_job) return beside_a_job(s), 0;
+  if (s.of_gpu && !has_gpu()) return 77;
   rows(s);
   for (std::size_t size = 1 << 20; size <= s.largest && !s.of_gpu; size *= 4)
     print("socket stream", size, socket_stream(size, rounds_of(size, s)), static_cast<double>(size),

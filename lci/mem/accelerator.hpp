@@ -90,8 +90,9 @@ class delivery_job {
 class mapped_memory {
  public:
   mapped_memory() = default;
-  mapped_memory(std::byte* at, void* held, void (*release)(void*) noexcept) noexcept
-      : at_(at), held_(held), release_(release) {}
+  mapped_memory(std::byte* at, void* held, void (*release)(void*) noexcept,
+                bool is_on_same_gpu = false) noexcept
+      : at_(at), held_(held), release_(release), is_on_same_gpu_(is_on_same_gpu) {}
   mapped_memory(mapped_memory&& other) noexcept
       : at_(std::exchange(other.at_, nullptr)),
         held_(std::exchange(other.held_, nullptr)),
@@ -111,7 +112,6 @@ class mapped_memory {
   std::byte* at() const noexcept { return at_; }
   // The peer's process uses the GPU that it is mapped for.
   bool is_on_same_gpu() const noexcept { return is_on_same_gpu_; }
-  void note_same_gpu(bool is_it) noexcept { is_on_same_gpu_ = is_it; }
   // Never released, for a process in which that cannot be done.
   void detach() noexcept { held_ = nullptr; }
 

@@ -2,15 +2,18 @@
 // without a launcher. On the real driver, or on the mock. Writes, reads and notifications of sizes
 // from one word to many pieces, between two GPUs' memory (or two places of one GPU) and between GPU
 // and host.
-//   transport_gpu [one|two]
-// Exit status 77, with the reason, where there is no GPU.
+//   transport_gpu [must]
+// Exit status 77, with the reason, where there is no GPU; with "must" that is a failure.
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -68,20 +71,21 @@ std::string sides(bool here_is_gpu, bool there_is_gpu, std::size_t size) {
          ", " + std::to_string(size) + " bytes";
 }
 
-// Writes to the other side, and reads back what it wrote: the other side compares too.
+// Writes to the other side, which compares and says so, and reads back what it wrote.
 void use(lci::transport& link, place& mine, const lci::remote_buffer& there, std::size_t size,
          std::uint64_t tag, const std::string& what) {
   const bytes sent = pattern(size, static_cast<unsigned>(tag));
   mine.fill(sent);
   link.write(mine.memory().view(0, size), there.slice(0, size), true, tag).get();
+  demand(link.wait_for_write().tag == tag, what + ": another answer");
   mine.fill(bytes(size, 0));
   link.read(mine.memory().view(0, size), there.slice(0, size)).get();
   demand(mine.content(size) == sent, what + ": what was read is not what was written");
 }
 
-// The side that only listens, in a thread or process of its own: each notification says that a
-// pattern is there, of the size that its tag names.
-void listen(lci::transport& link, place* const (&places)[2]) {
+// The side that only answers, in a thread or process of its own: each notification says that a
+// pattern is there, of the size that its tag names. It is answered once that was compared.
+void listen(lci::transport& link, place* const (&places)[2], const lci::remote_buffer& answers) {
   for (;;) {
     const lci::notification note = link.wait_for_write();
     if (note.tag == OVER) return;
@@ -89,6 +93,7 @@ void listen(lci::transport& link, place* const (&places)[2]) {
     const bool is_gpu = note.tag % 2 != 0;
     demand(places[is_gpu ? 1 : 0]->content(size) == pattern(size, static_cast<unsigned>(note.tag)),
            "at wait_for_write(): the bytes of tag " + std::to_string(note.tag) + " are not there");
+    link.write(places[0]->memory().view(0, 8), answers.slice(0, 8), true, note.tag).get();
   }
 }
 
@@ -105,19 +110,51 @@ void all_ways(lci::transport& link, const lci::remote_buffer (&there)[2]) {
   std::printf("%s\n", link.describe().c_str());
 }
 
+// Where the answers go; nobody reads them.
+struct answer_place {
+  std::uint64_t word = 0;
+  lci::memory memory{&word, sizeof word};
+};
+
+// Runs `first` here and `second` in a thread. Who fails closes its end, so that the other one fails
+// too instead of waiting, and the first error is thrown.
+void both(lci::transport& a, lci::transport& b, const std::function<void()>& first,
+          const std::function<void()>& second) {
+  std::exception_ptr errors[2];
+  const auto run = [](lci::transport& own, const std::function<void()>& what,
+                      std::exception_ptr& error) {
+    try {
+      what();
+    } catch (...) {
+      error = std::current_exception();
+      own.close();
+    }
+  };
+  std::thread other([&] { run(b, second, errors[1]); });
+  run(a, first, errors[0]);
+  other.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
 void in_one_process() {
   lci::transport a(transport_test::usual()), b(transport_test::usual());
   place host(lci::buffer::HOST), gpu(gpu_of(1));
   place* const places[2] = {&host, &gpu};
+  answer_place answers;
   const lci::remote_buffer there[2] = {host.memory().remote(), gpu.memory().remote()};
-  std::thread other([&] {
-    b.connect(a.bind());
-    b.wait_connected();
-    listen(b, places);
-  });
-  a.wait_connected();
-  all_ways(a, there);
-  other.join();
+  const std::string url = a.bind();
+  both(
+      a, b,
+      [&] {
+        a.wait_connected();
+        all_ways(a, there);
+      },
+      [&] {
+        b.connect(url);
+        b.wait_connected();
+        listen(b, places, answers.memory.remote());
+      });
 }
 
 // A line through a pipe.
@@ -137,10 +174,11 @@ int other_process(int from, int to) {
   place host(lci::buffer::HOST), gpu(gpu_of(1));
   place* const places[2] = {&host, &gpu};
   link.connect(hear(from));
+  const lci::remote_buffer answers = lci::remote_buffer::parse(hear(from));
   tell(to, host.memory().remote().to_string());
   tell(to, gpu.memory().remote().to_string());
   link.wait_connected();
-  listen(link, places);
+  listen(link, places, answers);
   tell(to, "over");
   hear(from);  // until then the memory is the peer's
   return 0;
@@ -163,31 +201,40 @@ void in_two_processes() {
   }
   ::close(down[0]);
   ::close(up[1]);
-  lci::transport link(transport_test::usual());
-  tell(down[1], link.bind());
-  const std::string host = hear(up[0]), gpu = hear(up[0]);
-  demand(!gpu.empty(), "the other process has ended");
-  link.wait_connected();
-  all_ways(link, {lci::remote_buffer::parse(host), lci::remote_buffer::parse(gpu)});
-  demand(hear(up[0]) == "over", "the other process has not compared everything");
-  link.close();
-  ::close(down[1]);
   int status = 0;
+  try {
+    lci::transport link(transport_test::usual());
+    answer_place answers;
+    tell(down[1], link.bind());
+    tell(down[1], answers.memory.remote().to_string());
+    const std::string host = hear(up[0]), gpu = hear(up[0]);
+    demand(!gpu.empty(), "the other process has ended");
+    link.wait_connected();
+    all_ways(link, {lci::remote_buffer::parse(host), lci::remote_buffer::parse(gpu)});
+    demand(hear(up[0]) == "over", "the other process has not compared everything");
+    link.close();
+  } catch (...) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &status, 0);
+    throw;
+  }
+  ::close(down[1]);
   ::waitpid(child, &status, 0);
   demand(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other process failed");
 }
 
-// A transport that is to use no GPU memory refuses it by name, on both sides.
+// A transport that is to use no GPU memory refuses it by name.
 void refused() {
   lci::transport_options without = transport_test::usual();
   without.use_gpu = false;
   lci::transport a(without), b(transport_test::usual());
-  std::thread other([&] {
-    b.connect(a.bind());
-    b.wait_connected();
-  });
-  a.wait_connected();
-  other.join();
+  const std::string url = a.bind();
+  both(
+      a, b, [&] { a.wait_connected(); },
+      [&] {
+        b.connect(url);
+        b.wait_connected();
+      });
   place host(lci::buffer::HOST), gpu(gpu_of(0));
   try {
     a.write(gpu.memory().view(0, 8), host.memory().remote().slice(0, 8)).get();
@@ -198,6 +245,7 @@ void refused() {
   demand(false, "GPU memory was used although use_gpu is false");
 }
 
+// In a process of its own: who forks must not have used the driver.
 bool has_gpu() {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -209,20 +257,21 @@ bool has_gpu() {
   }
   int status = 0;
   ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  demand(WIFEXITED(status), "the look for a GPU crashed");
+  return WEXITSTATUS(status) == 0;
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const std::string which = argc > 1 ? argv[1] : "both";
-  if (!has_gpu()) return 77;
+int main(int argc, char**) {
   try {
-    if (which != "one") in_two_processes();
-    if (which != "two") {
-      in_one_process();
-      refused();
+    if (!has_gpu()) {
+      demand(argc < 2, "there is no GPU");
+      return 77;
     }
+    in_two_processes();
+    in_one_process();
+    refused();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "transport_gpu: %s\n", error.what());
     return 1;

@@ -131,7 +131,8 @@ static_assert(sizeof(rts) == 32);
 inline constexpr std::uint32_t FROM_DEVICE = 1;  // the data is in GPU memory
 
 // Host memory of the receiver that a message passes through: `count` slots of `bytes`, piece k in
-// slot k % count. Nothing: count 0.
+// slot k % count. Nothing: count 0; with DIRECT_ONLY as `bytes` the receiver refuses to be given
+// any.
 struct slots {
   std::uint32_t bytes = 0;
   std::uint32_t count = 0;
@@ -144,6 +145,8 @@ struct target {
   std::uint64_t key = 0;
   std::uint64_t more = 0;  // of the key
 };
+
+inline constexpr std::uint32_t DIRECT_ONLY = 1;
 
 struct rtr {
   name sender;               // repeated from the rts

@@ -9,7 +9,7 @@ path_log::~path_log() {
   if (!is_heard() || count_direct() + count_through_host() + count_by_choice() == 0) return;
   base::log::info("proto",
                   "GPU memory: %zu times copied directly, %zu times through host memory, and %zu "
-                  "times because that was faster",
+                  "times through it because that was faster",
                   count_direct(), count_through_host(), count_by_choice());
 }
 

@@ -100,7 +100,7 @@ static direct_copy* plan_direct(context& ctx, transfer& move, const net::remote_
 }
 
 direct_answer make_direct(context& ctx, transfer& move, const net::remote_view& view,
-                          const protocol& of, std::string& why_not) {
+                          const protocol& of, bool may_choose, std::string& why_not) {
   direct_copy* const copy = plan_direct(ctx, move, view, why_not);
   const int rank = move.op.rank;
   if (copy == nullptr) {
@@ -108,8 +108,10 @@ direct_answer make_direct(context& ctx, transfer& move, const net::remote_view& 
     return direct_answer::impossible;
   }
   if (copy->far.is_on_same_gpu() && ctx.host.gpu_path == attr_gpu_path_t::auto_select) {
-    const bool is_get = move.what == transfer::verb::get;
-    if (ctx.common.shared_gpu.pick(rank, move.total, is_get) == shared_gpu_ways::BY_HOST) {
+    shared_gpu_ways& ways = ctx.common.shared_gpu;
+    ways.enter(rank);
+    if (may_choose &&
+        ways.pick(rank, move.total, move.what == transfer::verb::get) == shared_gpu_ways::BY_HOST) {
       copy->discard(move);
       why_not = "copies wait for the GPU to turn from the other process";
       ctx.common.paths.by_choice(rank, why_not);

@@ -24,10 +24,10 @@ enum class direct_answer {
   slower,  // both processes use one GPU, and host memory is the better way at present
 };
 // Makes `move` a direct copy of its whole length that ends as `of` does, or says why not. `view`:
-// the remote side, looked up just now. Of `slower` the time through host memory is to be told
-// (plans, `began`).
+// the remote side, looked up just now. may_choose: `slower` is an answer; of that one the time
+// through host memory is to be told (plans, `began`).
 direct_answer make_direct(context& ctx, transfer& move, const net::remote_view& view,
-                          const protocol& of, std::string& why_not);
+                          const protocol& of, bool may_choose, std::string& why_not);
 // The GPU itself tells the target of the end of that copy, which is not yet discarded.
 inline bool is_told_by_gpu(const transfer& move) noexcept {
   return move.carrier != nullptr && static_cast<const direct_copy*>(move.carrier)->flag != nullptr;

@@ -117,8 +117,8 @@ peer_preposted::answer peer_preposted::make(const outgoing& out, const wire::pre
   const net::remote_key key{preposted.region.slot, preposted.region.generation};
   const net::remote_view view = ctx_.engine.fabric.check_remote(out.rank, key);
   if (word == nullptr) return answer::unreachable;
-  // Asked for once the receive has been found.
-  if (ctx_.common.shared_gpu.next(out.rank, out.size, false) == shared_gpu_ways::BY_HOST)
+  // The request that finds the receive decides.
+  if (ctx_.common.shared_gpu.pick(out.rank, out.size, false) == shared_gpu_ways::BY_HOST)
     return answer::unreachable;
   if (view.what != net::remote_view::answer::ok || preposted.offset > view.size ||
       out.size > view.size - preposted.offset)
@@ -131,7 +131,7 @@ peer_preposted::answer peer_preposted::make(const outgoing& out, const wire::pre
   bool is_made = false;
   try {
     std::string why_not;
-    is_made = make_direct(ctx_, *move, view, CLAIM, why_not) == direct_answer::made;
+    is_made = make_direct(ctx_, *move, view, CLAIM, false, why_not) == direct_answer::made;
   } catch (...) {
     undo_transfer(move);
     throw;

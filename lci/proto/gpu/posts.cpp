@@ -62,7 +62,7 @@ direct_answer launch_direct(context& ctx, outgoing& out, transfer::verb what, st
   if (is_put && out.rcomp != 0) move->imm = out.imm();
   direct_answer answer = direct_answer::impossible;
   try {
-    answer = make_direct(ctx, *move, out.there, move->imm != 0 ? COPY_SIGNAL : COPY, why_not);
+    answer = make_direct(ctx, *move, out.there, move->imm != 0 ? COPY_SIGNAL : COPY, true, why_not);
   } catch (...) {
     undo_transfer(move);
     throw;
@@ -130,7 +130,7 @@ errorcode_t start_on_gpus(context& ctx, staged_transfers& staged, outgoing& out,
   std::uint64_t began = 0;
   if (way != attr_gpu_path_t::staged) {
     std::string why_not;
-    errorcode_t code{};
+    errorcode_t code{};  // set if it is made
     const direct_answer answer = launch_direct(ctx, out, what, why_not, code);
     if (answer == direct_answer::made) return code;
     if (answer == direct_answer::slower) began = base::cpu_ticks();

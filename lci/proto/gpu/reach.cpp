@@ -95,7 +95,8 @@ write_way prepare_write(context& ctx, wire::name self, send_side& side) noexcept
     std::string why_not = "the registration is gone";
     if (view.what == net::remote_view::answer::ok && move->remote_base <= view.size &&
         move->total <= view.size - move->remote_base) {
-      switch (make_direct(ctx, *move, view, COPY_WRITE, why_not)) {
+      switch (make_direct(ctx, *move, view, COPY_WRITE, to.through.bytes != wire::DIRECT_ONLY,
+                          why_not)) {
         case direct_answer::made:
           side.write = move;
           return write_way::ready;

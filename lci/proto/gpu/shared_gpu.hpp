@@ -30,12 +30,13 @@ class shared_gpu_ways {
   // in vain.
   static constexpr std::uint32_t SHORTEST = 128, LONGEST = 8192;
 
-  // How the next message of at least a byte for `rank` goes. The rank is known from here on.
-  way pick(int rank, std::size_t size, bool is_get) noexcept;
-  // The same, but nothing is picked.
-  way next(int rank, std::size_t size, bool is_get) const noexcept;
-  // A message that pick() sent this way ends now; it began at `began`, in base::cpu_ticks(). In
-  // streams several are under way: what counts is the time since the one before it.
+  // How the next message of at least a byte for `rank` goes. Who is to learn calls enter() first.
+  way pick(int rank, std::size_t size, bool is_get) const noexcept;
+  // The rank's memory is on this GPU too.
+  void enter(int rank) noexcept;
+  // A message that went this way ends now; it began at `began`, in base::cpu_ticks(). In streams
+  // several are under way: what counts is the time since the one before it. Messages that fail, or
+  // are refused when they are posted, are not noted and change nothing.
   void note(int rank, std::size_t size, bool is_get, way went, std::uint64_t began) noexcept;
   // In nanoseconds, for tests.
   void note(int rank, std::size_t size, bool is_get, way went, std::uint64_t began,
@@ -50,7 +51,7 @@ class shared_gpu_ways {
   };
   struct size_class {
     way best = BY_GPU, now = BY_GPU;
-    std::uint32_t left = 0;  // messages of this stretch still to pick; 0: the first one, no end
+    std::uint32_t left = 0;  // messages of this stretch that have not ended; 0: the first, no end
     std::uint32_t distance = SHORTEST;
     std::array<tally, 2> of{};
   };
@@ -66,6 +67,9 @@ class shared_gpu_ways {
     c.of[next].seen = 0;
     c.of[next].sum = 0;
   }
+
+  static bool compare(size_class& c, way measured) noexcept;
+  static void go_on(size_class& c) noexcept;
 
   mutable base::spinlock lock_;
   std::map<int, classes> peers_;  // those on the same GPU

@@ -128,6 +128,7 @@ void start_receive(host_context& host, wire::name sender, const recv_plan& plan)
   body.region = {mine.region.slot, mine.region.generation};
   body.offset = plan.region_offset;
   body.at = target_of(host, plan.rank, body.region);
+  if (host.gpu_path == attr_gpu_path_t::direct) body.through.bytes = wire::DIRECT_ONLY;
   host.engine.control.send_control(plan.rank, wire::kind::rtr, body);
 }
 

@@ -370,7 +370,7 @@ mem::mapped_memory fake_gpu::map(const mem::peer_range& what, int device, std::s
     return {};
   }
   ++mapped_;
-  return {reinterpret_cast<std::byte*>(what.address), this, &fake_gpu::release};
+  return {reinterpret_cast<std::byte*>(what.address), this, &fake_gpu::release, how_.is_shared};
 }
 
 void fake_gpu::forget(int rank) noexcept {

@@ -56,6 +56,7 @@ class fake_gpu final : public mem::accelerator {
     std::size_t fail_size = 0;    // all copies of so many bytes fail; 0: none
     bool refuses_share = false;
     bool refuses_map = false;
+    bool is_shared = false;  // with the peers' processes
     bool refuses_flags = false;
     bool refuses_pin = false;
     bool refuses_atomics = false;

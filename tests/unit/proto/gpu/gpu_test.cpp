@@ -47,6 +47,7 @@ std::vector<gpu_kind> gpu_kinds() {
     add("staged", [](gpu_options& o) { o.way = lci::attr_gpu_path_t::staged; });
     add("no_sharing", [](gpu_options& o) { o.gpu.refuses_share = true; });
     add("no_mapping_of_memory", [](gpu_options& o) { o.gpu.refuses_map = true; });
+    add("one_gpu", [](gpu_options& o) { o.gpu.is_shared = true; });
     add("no_pinning", [](gpu_options& o) { o.gpu.refuses_pin = true; });
     add("no_flags", [](gpu_options& o) { o.gpu.refuses_flags = true; });
     add("no_immediate", [](gpu_options& o) { o.sim.caps.write_with_immediate = false; });

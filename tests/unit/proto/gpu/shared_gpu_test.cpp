@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lci/base/platform.hpp"
+
 namespace lci::proto::gpu {
 namespace {
 
@@ -15,6 +17,7 @@ struct ping_pong {
   std::uint32_t send(ways& all, std::uint32_t count, std::size_t size = 64, int rank = 1,
                      bool is_get = false) {
     std::uint32_t through_host = 0;
+    all.enter(rank);
     for (std::uint32_t i = 0; i < count; ++i) {
       const ways::way went = all.pick(rank, size, is_get);
       const std::uint64_t began = now;
@@ -65,7 +68,7 @@ TEST(shared_gpu, pick__changes_back_when_the_other_process_has_stopped) {
   one.send(all, 1000);
   one.by_gpu_us = 8;
   one.send(all, 2 * ways::LONGEST);
-  EXPECT_EQ(all.next(1, 64, false), ways::BY_GPU);
+  EXPECT_EQ(all.pick(1, 64, false), ways::BY_GPU);
   EXPECT_LT(one.send(all, 1000), 50u);
 }
 
@@ -73,29 +76,30 @@ TEST(shared_gpu, pick__tries_the_other_way_at_once_when_its_own_becomes_slow) {
   ways all;
   ping_pong one;
   one.send(all, 20000);
-  ASSERT_EQ(all.next(1, 64, false), ways::BY_HOST);
+  ASSERT_EQ(all.pick(1, 64, false), ways::BY_HOST);
   // The program streams now: the GPU copies for one process alone, and the host gets in its way.
   one.by_host_us = 220;
   one.by_gpu_us = 18;
   EXPECT_LT(one.send(all, 100), 20u);
-  EXPECT_EQ(all.next(1, 64, false), ways::BY_GPU);
+  EXPECT_EQ(all.pick(1, 64, false), ways::BY_GPU);
 }
 
 TEST(shared_gpu, pick__each_peer_class_and_direction_learns_for_itself) {
   ways all;
   ping_pong one;
   one.send(all, 100);
-  EXPECT_EQ(all.next(1, 64, false), ways::BY_HOST);
-  EXPECT_EQ(all.next(1, 4096, false), ways::BY_GPU);
-  EXPECT_EQ(all.next(1, 64, true), ways::BY_GPU);
-  EXPECT_EQ(all.next(2, 64, false), ways::BY_GPU);
+  EXPECT_EQ(all.pick(1, 64, false), ways::BY_HOST);
+  EXPECT_EQ(all.pick(1, 4096, false), ways::BY_GPU);
+  EXPECT_EQ(all.pick(1, 64, true), ways::BY_GPU);
+  EXPECT_EQ(all.pick(2, 64, false), ways::BY_GPU);
   one.send(all, 100, 64, 1, true);
-  EXPECT_EQ(all.next(1, 64, true), ways::BY_HOST);
+  EXPECT_EQ(all.pick(1, 64, true), ways::BY_HOST);
 }
 
 // Many under way at once: each has taken long, but one ends every 10 us.
 TEST(shared_gpu, note__of_a_stream_the_time_between_two_ends_counts) {
   ways all;
+  all.enter(1);
   std::uint32_t through_host = 0;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     const ways::way went = all.pick(1, 4096, false);
@@ -105,15 +109,31 @@ TEST(shared_gpu, note__of_a_stream_the_time_between_two_ends_counts) {
   EXPECT_EQ(through_host, 0u);
 }
 
-// Of ranks that were never asked about, and ends that come late or not at all.
-TEST(shared_gpu, note__what_was_not_picked_changes_nothing) {
+TEST(shared_gpu, note__of_ranks_that_never_entered_changes_nothing) {
   ways all;
-  all.note(7, 64, false, ways::BY_HOST, 0, 1);
-  EXPECT_EQ(all.next(7, 64, false), ways::BY_GPU);
+  for (std::uint64_t i = 0; i < 100; ++i)
+    all.note(7, 64, false, ways::BY_GPU, i * 1'000'000'000, (i + 1) * 1'000'000'000);
+  EXPECT_EQ(all.pick(7, 64, false), ways::BY_GPU);
+}
+
+// A post that is refused picks again and again.
+TEST(shared_gpu, pick__alone_changes_nothing) {
+  ways all;
   ping_pong one;
-  one.send(all, 100);
-  for (std::uint32_t i = 0; i < 3 * ways::SHORTEST; ++i) all.pick(1, 64, false);
-  EXPECT_EQ(one.send(all, 200), 200u) << "still the better way";
+  one.send(all, ways::STRETCH);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(all.pick(1, 64, false), ways::BY_HOST) << "the trial";
+  EXPECT_EQ(one.send(all, 100), 100u);
+}
+
+// The time stamp of a host that has run for years.
+TEST(shared_gpu, note__takes_any_time_stamp) {
+  ways all;
+  all.enter(1);
+  const std::uint64_t now = base::cpu_ticks();
+  for (std::uint32_t i = 0; i < 4 * ways::STRETCH; ++i) {
+    all.note(1, 64, false, all.pick(1, 64, false), now);
+  }
+  EXPECT_EQ(all.pick(1, 64, false), ways::BY_GPU) << "a few microseconds each";
 }
 
 }  // namespace
