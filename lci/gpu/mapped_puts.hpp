@@ -27,7 +27,12 @@ struct mapped_put {
   bool is_near = false;                      // all of it is in the memory of this GPU
 };
 
-// `&` and `|` rather than jumps, here and below: each operand costs less than one.
+// Without jumps, like `&` and `|` below: each condition costs less than one.
+template <class... Each>
+LCI_ANYWHERE constexpr bool all(Each... each) noexcept {
+  return (static_cast<unsigned>(each) & ...) != 0;
+}
+
 LCI_ANYWHERE inline bool is_mapped(const place_t& at, std::uint64_t size) noexcept {
   const key_t& k = at.key;
   return (k.mapped != 0) & ((k.length == UNKNOWN_LENGTH) |
@@ -81,22 +86,23 @@ LCI_ANYWHERE inline bool find_mapped_put(const endpoint_t& ep, const record_word
   out->is_near = true;
   if (size != 0) {
     out->is_near = to.key.is_near != 0;
-    is_right = is_mapped(to, size) & may_be_of(to.key, owner);
-    if (what.from != nullptr) is_right &= (what.from->key.of_card != 0) == of_card;
+    is_right = all(is_mapped(to, size), may_be_of(to.key, owner));
+    if (what.from != nullptr) is_right = all(is_right, (what.from->key.of_card != 0) == of_card);
   }
   if (signal.is_wanted) {
     const key_t& k = signal.at.key;
     out->word = mapped_address(signal.at);
-    out->is_near &= k.is_near != 0;
-    is_right &= is_mapped(signal.at, sizeof(std::uint64_t)) & may_be_of(k, owner) &
-                ((out->word & 7) == 0) & ((k.of_card != 0) == of_card) &
-                ((signal.op == signal_op::set) | (k.no_atomics == 0));
+    out->is_near = all(out->is_near, k.is_near != 0);
+    is_right = all(is_right, is_mapped(signal.at, sizeof(std::uint64_t)), may_be_of(k, owner),
+                   (out->word & 7) == 0, (k.of_card != 0) == of_card,
+                   (signal.op == signal_op::set) | (k.no_atomics == 0));
   }
   if (!is_right) return false;
   // Here a GPU waits.
-  is_right = (record.generation == ep.generation) & (owner < record.ranks) &
-             ((record.over_card != 0) == of_card);
-  if (size != 0 && what.from != nullptr) is_right &= may_be_of(what.from->key, record.me);
+  is_right = all(record.generation == ep.generation, owner < record.ranks,
+                 (record.over_card != 0) == of_card);
+  if (size != 0 && what.from != nullptr)
+    is_right = all(is_right, may_be_of(what.from->key, record.me));
   return is_right;
 }
 
