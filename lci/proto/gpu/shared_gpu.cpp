@@ -33,10 +33,7 @@ void shared_gpu_ways::enter(int rank) noexcept {
 void shared_gpu_ways::note(int rank, std::size_t size, bool is_get, way went,
                            std::uint64_t began) noexcept {
   static const std::uint64_t per_ms = std::max<std::uint64_t>(base::ticks_per_ms(), 1);
-  const auto ns = [](std::uint64_t ticks) {
-    return ticks / per_ms * 1'000'000 + ticks % per_ms * 1'000'000 / per_ms;
-  };
-  note(rank, size, is_get, went, ns(began), ns(base::cpu_ticks()));
+  note(rank, size, is_get, went, ns_of(began, per_ms), ns_of(base::cpu_ticks(), per_ms));
 }
 
 void shared_gpu_ways::note(int rank, std::size_t size, bool is_get, way went, std::uint64_t began,

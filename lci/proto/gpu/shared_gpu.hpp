@@ -38,6 +38,9 @@ class shared_gpu_ways {
   // several are under way: what counts is the time since the one before it. Messages that fail, or
   // are refused when they are posted, are not noted and change nothing.
   void note(int rank, std::size_t size, bool is_get, way went, std::uint64_t began) noexcept;
+  static constexpr std::uint64_t ns_of(std::uint64_t ticks, std::uint64_t ticks_per_ms) noexcept {
+    return ticks / ticks_per_ms * 1'000'000 + ticks % ticks_per_ms * 1'000'000 / ticks_per_ms;
+  }
   // In nanoseconds, for tests.
   void note(int rank, std::size_t size, bool is_get, way went, std::uint64_t began,
             std::uint64_t ended) noexcept;

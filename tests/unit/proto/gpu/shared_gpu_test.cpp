@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lci/base/platform.hpp"
-
 namespace lci::proto::gpu {
 namespace {
 
@@ -125,15 +123,12 @@ TEST(shared_gpu, pick__alone_changes_nothing) {
   EXPECT_EQ(one.send(all, 100), 100u);
 }
 
-// The time stamp of a host that has run for years.
-TEST(shared_gpu, note__takes_any_time_stamp) {
-  ways all;
-  all.enter(1);
-  const std::uint64_t now = base::cpu_ticks();
-  for (std::uint32_t i = 0; i < 4 * ways::STRETCH; ++i) {
-    all.note(1, 64, false, all.pick(1, 64, false), now);
-  }
-  EXPECT_EQ(all.pick(1, 64, false), ways::BY_GPU) << "a few microseconds each";
+// The time stamp of a host that has run for a year: ticks times 1000 would not fit.
+TEST(shared_gpu, ns_of__any_time_stamp) {
+  constexpr std::uint64_t PER_MS = 3'000'000, YEAR_MS = 365ull * 24 * 3600 * 1000;
+  EXPECT_EQ(ways::ns_of(YEAR_MS * PER_MS, PER_MS), YEAR_MS * 1'000'000);
+  EXPECT_EQ(ways::ns_of(YEAR_MS * PER_MS + 3000, PER_MS), YEAR_MS * 1'000'000 + 1000);
+  EXPECT_EQ(ways::ns_of(3, PER_MS), 1u);
 }
 
 }  // namespace
