@@ -113,11 +113,10 @@ direct_answer make_direct(context& ctx, transfer& move, const net::remote_view& 
     if (may_choose &&
         ways.pick(rank, move.total, move.what == transfer::verb::get) == shared_gpu_ways::BY_HOST) {
       copy->discard(move);
-      why_not = "copies wait for the GPU to turn from the other process";
-      ctx.common.paths.by_choice(rank, why_not);
+      ctx.common.paths.by_choice(rank, "copies wait for the GPU to turn from the other process");
       return direct_answer::slower;
     }
-    copy->began = 1;
+    copy->began = base::cpu_ticks();
   }
   move.carrier = copy;
   move.of = &of;
@@ -165,7 +164,6 @@ void direct_copy::start(transfer& of) noexcept {
   progress_engine& engine = ctx->engine;
   const std::uint32_t news = news_of(of);
   const int rank = of.op.rank;
-  if (began != 0) began = base::cpu_ticks();
   const bool has_news = news != 0 || claims != nullptr;
   flag = has_news && rank != engine.shared.me ? all.flags.take() : nullptr;
   if (flag == nullptr) return all.gpus.copy(*this);
