@@ -154,6 +154,23 @@ struct memcpy_attributes {
   unsigned flags;
 };
 
+// Rows of bytes: CUDA_MEMCPY2D of cuda.h.
+struct memcpy_side {
+  std::size_t x_bytes = 0;
+  std::size_t y = 0;
+  memory_type type = memory_type::none;
+  void* host = nullptr;  // the address, or the next one, as `type` says
+  device_ptr address = 0;
+  void* array = nullptr;
+  std::size_t pitch = 0;
+};
+struct memcpy_2d {
+  memcpy_side from;
+  memcpy_side to;
+  std::size_t width_bytes = 0;
+  std::size_t height = 0;
+};
+
 // One element of what the driver takes as a union of 48 bytes: a word that the stream writes or
 // waits for; both have the same members.
 enum class memory_operation : int { write_value_32 = 2, wait_value_64 = 4, write_value_64 = 5 };
@@ -252,6 +269,7 @@ struct functions {
   result (*event_record)(event e, stream s);
   result (*event_query)(event e);
   result (*memcpy_async)(device_ptr to, device_ptr from, std::size_t size, stream s);
+  result (*memcpy_2d_async)(const memcpy_2d* what, stream s);
   result (*memcpy_batch_async)(device_ptr* to, device_ptr* from, std::size_t* sizes,
                                std::size_t count, memcpy_attributes* attributes,
                                std::size_t* attribute_indices, std::size_t attribute_count,

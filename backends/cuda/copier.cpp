@@ -51,7 +51,8 @@ copier::copier(gpu& g, const copier_limits& limits) : gpu_(g), limits_(limits) {
           "cuMemHostAlloc", on + ", " + std::to_string(LANES * sizeof(lane::pinned)) + " bytes");
     auto* const memory = new (pinned_) lane::pinned[LANES];
     for (std::size_t i = 0; i < DIRECTIONS; ++i) {
-      roads_[i].small.open_st(g, memory[2 * i]);
+      const bool is_to_gpu = static_cast<direction>(i) == direction::to_gpu;
+      roads_[i].small.open_st(g, memory[2 * i], is_to_gpu ? lane::source::host : lane::source::any);
       roads_[i].bulk.open_st(g, memory[2 * i + 1]);
     }
   } catch (...) {

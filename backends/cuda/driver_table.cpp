@@ -78,6 +78,7 @@ constexpr entry_point TABLE[] = {
     {"cuEventRecord", 2000, REQUIRED, offsetof(f, event_record)},
     {"cuEventQuery", 2000, REQUIRED, offsetof(f, event_query)},
     {"cuMemcpyAsync", 4000, REQUIRED, offsetof(f, memcpy_async)},
+    {"cuMemcpy2DAsync", 3020, OPTIONAL, offsetof(f, memcpy_2d_async)},
     // The form of CUDA 12.8 has one more parameter; we do without a batch there.
     {"cuMemcpyBatchAsync", 13000, OPTIONAL, offsetof(f, memcpy_batch_async)},
     {"cuModuleLoadData", 2000, OPTIONAL, offsetof(f, module_load_data)},

@@ -44,8 +44,10 @@ class lane {
     std::array<std::uint64_t, DEPTH> values;
   };
 
+  // Where the copies of this lane go. Small ones out of host memory are cut into two rows.
+  enum class source : std::uint8_t { any, host };
   // The context of `g` is current. Throws backend_error.
-  void open_st(gpu& g, pinned& memory);
+  void open_st(gpu& g, pinned& memory, source from = source::any);
   // The context is current, or lost. Waits for what is under way.
   void close_st() noexcept;
 
@@ -77,6 +79,8 @@ class lane {
 
  private:
   static constexpr unsigned LOOKS = 1024;  // looks without progress between two examinations
+  bool is_cut_st(const copy& one) const noexcept;
+  failure copy_one_st(const copy& one) noexcept;
   failure copy_all_st(std::span<const copy> copies, std::size_t& begun) noexcept;
   failure write_flag_st(const flag_write& flag) noexcept;
   failure mark_st() noexcept;
@@ -87,6 +91,7 @@ class lane {
   abi::device_ptr reached_at_ = 0;  // the progress word as the GPU names it
   abi::device_ptr values_at_ = 0;
   bool writes_ = false;  // the stream can write words
+  bool cuts_ = false;    // copies that the driver would write into commands
   abi::stream stream_ = nullptr;
   std::array<abi::event, DEPTH> events_{};  // without stream writes; made when first needed
   std::array<void*, DEPTH> tags_{};

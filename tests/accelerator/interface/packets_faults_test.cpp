@@ -27,7 +27,7 @@ TEST(failed_copy, packet_comes_home) {
   // Where the processor would copy it, that fails first.
   if (lci::test::mock_gdr* const gdr = lci::test::load_mock_gdr(""); gdr != nullptr)
     gdr->fail_nth("gdr_copy_to_mapping", 1, EIO);
-  mock->fail_nth("cuMemcpyAsync", 1, lci::cuda::abi::result::out_of_memory);
+  mock->fail_nth("cuMemcpy2DAsync", 1, lci::cuda::abi::result::out_of_memory);
   send(seed);
   std::string text;
   while (text.empty()) {

@@ -176,6 +176,21 @@ result copy(device_ptr to, device_ptr from, std::size_t size, cuda::abi::stream 
   return add("cuMemcpyAsync", handle, copy_of(to, from, size));
 }
 
+// Rows that lie behind each other are one copy. Only out of host memory.
+result copy_rows(const cuda::abi::memcpy_2d* what, cuda::abi::stream handle) {
+  using cuda::abi::memory_type;
+  const auto is_plain = [&](const cuda::abi::memcpy_side& side) {
+    return side.x_bytes == 0 && side.y == 0 && side.pitch == what->width_bytes;
+  };
+  if (!is_plain(what->from) || !is_plain(what->to) || what->width_bytes == 0 ||
+      what->height == 0 || what->from.type != memory_type::host ||
+      what->to.type != memory_type::gpu)
+    return result::invalid_value;
+  return add("cuMemcpy2DAsync", handle,
+             copy_of(what->to.address, reinterpret_cast<device_ptr>(what->from.host),
+                     what->width_bytes * what->height));
+}
+
 result copy_batch(device_ptr* to, device_ptr* from, std::size_t* sizes, std::size_t count,
                   cuda::abi::memcpy_attributes* attributes, std::size_t* indices,
                   std::size_t attribute_count, cuda::abi::stream handle) {
@@ -310,6 +325,7 @@ void fill_streams(functions& table) {
   table.event_record = &event_record;
   table.event_query = &event_query;
   table.memcpy_async = &copy;
+  table.memcpy_2d_async = &copy_rows;
   table.memcpy_batch_async = &copy_batch;
 }
 

@@ -158,6 +158,7 @@ TEST(abi, functions__are_those_of_cuda_h_in_the_version_asked_for) {
   LINE(event_record, cuEventRecord, 2000)
   LINE(event_query, cuEventQuery, 2000)
   LINE(memcpy_async, cuMemcpyAsync, 4000)
+  LINE(memcpy_2d_async, cuMemcpy2DAsync, 3020)
   LINE(module_load_data, cuModuleLoadData, 2000)
   LINE(module_unload, cuModuleUnload, 2000)
   LINE(module_get_function, cuModuleGetFunction, 2000)
@@ -286,6 +287,22 @@ static_assert(offsetof(abi::memcpy_attributes, destination_hint) ==
               offsetof(CUmemcpyAttributes, dstLocHint));
 static_assert(offsetof(abi::memcpy_attributes, flags) == offsetof(CUmemcpyAttributes, flags));
 #endif
+
+#define MEMCPY_SIDE(ours, theirs)                                                                \
+  static_assert(offsetof(abi::memcpy_2d, ours.x_bytes) ==                                        \
+                offsetof(CUDA_MEMCPY2D, theirs##XInBytes));                                      \
+  static_assert(offsetof(abi::memcpy_2d, ours.y) == offsetof(CUDA_MEMCPY2D, theirs##Y));         \
+  static_assert(offsetof(abi::memcpy_2d, ours.type) ==                                           \
+                offsetof(CUDA_MEMCPY2D, theirs##MemoryType));                                    \
+  static_assert(offsetof(abi::memcpy_2d, ours.host) == offsetof(CUDA_MEMCPY2D, theirs##Host));   \
+  static_assert(offsetof(abi::memcpy_2d, ours.address) ==                                        \
+                offsetof(CUDA_MEMCPY2D, theirs##Device));                                        \
+  static_assert(offsetof(abi::memcpy_2d, ours.array) == offsetof(CUDA_MEMCPY2D, theirs##Array)); \
+  static_assert(offsetof(abi::memcpy_2d, ours.pitch) == offsetof(CUDA_MEMCPY2D, theirs##Pitch))
+MEMCPY_SIDE(from, src);
+MEMCPY_SIDE(to, dst);
+static_assert(offsetof(abi::memcpy_2d, width_bytes) == offsetof(CUDA_MEMCPY2D, WidthInBytes));
+static_assert(offsetof(abi::memcpy_2d, height) == offsetof(CUDA_MEMCPY2D, Height));
 
 static_assert(sizeof(abi::word_operation) == sizeof(CUstreamBatchMemOpParams));
 static_assert(offsetof(abi::word_operation, address) ==

@@ -74,7 +74,8 @@ TEST_F(accelerator_test, copy__many_small_ones_take_few_posts) {
   // The first went at once, then as many as are worth a post; the rest waits for a poll.
   EXPECT_EQ(mock().count("cuStreamWriteValue64"), 2u);
   finish(jobs.size());
-  EXPECT_EQ(mock().count("cuMemcpyAsync"), 1u);
+  EXPECT_EQ(mock().count("cuMemcpy2DAsync"), 1u);
+  EXPECT_EQ(mock().count("cuMemcpyAsync"), 0u);
   EXPECT_EQ(mock().count("cuMemcpyBatchAsync"), 2u);
   EXPECT_EQ(mock().count("cuStreamWriteValue64"), 3u);
   for (const told_job& job : jobs) {
@@ -282,7 +283,7 @@ TEST_F(accelerator_old_driver_test, copy__still_one_mark_for_a_batch) {
   }
   finish(jobs.size());
   EXPECT_EQ(mock().count("cuEventRecord"), 3u);
-  EXPECT_EQ(mock().count("cuMemcpyAsync"), 64u);
+  EXPECT_EQ(mock().count("cuMemcpy2DAsync"), 64u);
   EXPECT_EQ(read(a, in.size()), in);
 }
 

@@ -69,6 +69,66 @@ TEST_F(copier_test, freed_buffer__is_an_error_and_not_silence) {
   expect_ended_with(fault::broken);
 }
 
+TEST_F(copier_test, post__small_and_out_of_host_memory__goes_in_two_rows) {
+  void* const a = gpu_memory(64 * KIB);
+  auto in = pattern(64 * KIB, 7);
+  const auto rows_of = [&](direction way, std::size_t size) {
+    mock().forget_counts();
+    const bool is_out = way == direction::to_host;
+    EXPECT_EQ(post(way, is_out ? in.data() : a, is_out ? a : in.data(), size).code,
+              errorcode_t::posted);
+    finish();
+    EXPECT_EQ(mock().count("cuMemcpy2DAsync") + mock().count("cuMemcpyAsync"), 1u);
+    return mock().count("cuMemcpy2DAsync");
+  };
+  for (const std::size_t size : {10u, 4096u, 24576u}) {
+    std::fill(in.begin(), in.end(), std::byte(size / 3));
+    EXPECT_EQ(rows_of(direction::to_gpu, size), 1u) << size;
+    EXPECT_EQ(read(a, size), std::vector<std::byte>(size, std::byte(size / 3))) << size;
+  }
+  for (const std::size_t size : {8u, 11u, 24578u})
+    EXPECT_EQ(rows_of(direction::to_gpu, size), 0u) << size;
+  EXPECT_EQ(rows_of(direction::to_host, 4096), 0u);
+  EXPECT_EQ(rows_of(direction::to_peer, 4096), 0u);
+}
+
+TEST_F(copier_test, post__batch_of_copies_that_are_better_alone__is_none) {
+  void* const a = gpu_memory(64 * KIB);
+  const auto in = pattern(64 * KIB, 9);
+  const std::vector<copy> copies{{as_device(a), as_device(in.data()), KIB},
+                                 {as_device(a) + KIB, as_device(in.data()) + KIB, 6 * KIB}};
+  mock().forget_counts();
+  ASSERT_EQ(copier_->post(direction::to_gpu, copies, {}, &done_).code, errorcode_t::posted);
+  finish();
+  EXPECT_EQ(mock().count("cuMemcpyBatchAsync"), 0u);
+  EXPECT_EQ(mock().count("cuMemcpy2DAsync"), 2u);
+  const auto out = read(a, 7 * KIB);
+  EXPECT_TRUE(std::equal(out.begin(), out.end(), in.begin()));
+}
+
+TEST_F(copier_test, post__rows_are_refused__nothing_was_begun) {
+  void* const a = gpu_memory(4 * KIB);
+  mock().fail_nth("cuMemcpy2DAsync", 1, abi::result::out_of_memory);
+  const copy_answer answer = post(direction::to_gpu, a, a, 64);
+  EXPECT_EQ(answer.code, errorcode_t::fatal);
+  EXPECT_STREQ(answer.error.call, "cuMemcpy2DAsync");
+  EXPECT_TRUE(copier_->is_idle());
+}
+
+class copier_no_rows_test : public copier_test {
+ protected:
+  copier_no_rows_test() : copier_test({.missing = {"cuMemcpy2DAsync"}}) {}
+};
+
+TEST_F(copier_no_rows_test, post__driver_without_rows__copies_all_the_same) {
+  void* const a = gpu_memory(4 * KIB);
+  const auto in = pattern(4 * KIB, 3);
+  ASSERT_EQ(post(direction::to_gpu, a, in.data(), in.size()).code, errorcode_t::posted);
+  finish();
+  EXPECT_EQ(mock().count("cuMemcpyAsync"), 1u);
+  EXPECT_EQ(read(a, in.size()), in);
+}
+
 class copier_no_batch_test : public copier_test {
  protected:
   copier_no_batch_test() : copier_test({.missing = {"cuMemcpyBatchAsync"}}) {}

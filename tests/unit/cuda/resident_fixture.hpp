@@ -65,8 +65,8 @@ class resident_test : public accelerator_test {
   }
   static std::size_t by_kernel() { return mock().count(resident_layout::KERNEL); }
   static std::size_t by_engine() {
-    return mock().count("cuMemcpyAsync") + mock().count("cuMemcpyBatchAsync") +
-           mock().count("cuStreamBatchMemOp");
+    return mock().count("cuMemcpyAsync") + mock().count("cuMemcpy2DAsync") +
+           mock().count("cuMemcpyBatchAsync") + mock().count("cuStreamBatchMemOp");
   }
 
   const int blocks_;
