@@ -182,9 +182,8 @@ result copy_rows(const cuda::abi::memcpy_2d* what, cuda::abi::stream handle) {
   const auto is_plain = [&](const cuda::abi::memcpy_side& side) {
     return side.x_bytes == 0 && side.y == 0 && side.pitch == what->width_bytes;
   };
-  if (!is_plain(what->from) || !is_plain(what->to) || what->width_bytes == 0 ||
-      what->height == 0 || what->from.type != memory_type::host ||
-      what->to.type != memory_type::gpu)
+  if (!is_plain(what->from) || !is_plain(what->to) || what->width_bytes == 0 || what->height == 0 ||
+      what->from.type != memory_type::host || what->to.type != memory_type::gpu)
     return result::invalid_value;
   return add("cuMemcpy2DAsync", handle,
              copy_of(what->to.address, reinterpret_cast<device_ptr>(what->from.host),

@@ -92,20 +92,6 @@ TEST_F(copier_test, post__small_and_out_of_host_memory__goes_in_two_rows) {
   EXPECT_EQ(rows_of(direction::to_peer, 4096), 0u);
 }
 
-TEST_F(copier_test, post__batch_of_copies_that_are_better_alone__is_none) {
-  void* const a = gpu_memory(64 * KIB);
-  const auto in = pattern(64 * KIB, 9);
-  const std::vector<copy> copies{{as_device(a), as_device(in.data()), KIB},
-                                 {as_device(a) + KIB, as_device(in.data()) + KIB, 6 * KIB}};
-  mock().forget_counts();
-  ASSERT_EQ(copier_->post(direction::to_gpu, copies, {}, &done_).code, errorcode_t::posted);
-  finish();
-  EXPECT_EQ(mock().count("cuMemcpyBatchAsync"), 0u);
-  EXPECT_EQ(mock().count("cuMemcpy2DAsync"), 2u);
-  const auto out = read(a, 7 * KIB);
-  EXPECT_TRUE(std::equal(out.begin(), out.end(), in.begin()));
-}
-
 TEST_F(copier_test, post__rows_are_refused__nothing_was_begun) {
   void* const a = gpu_memory(4 * KIB);
   mock().fail_nth("cuMemcpy2DAsync", 1, abi::result::out_of_memory);
