@@ -42,6 +42,7 @@ errorcode_t post_one(group& g, int from, std::uint64_t draw, const stream_verifi
   while (answer == errorcode_t::posted && fate.signals() == 0) {
     g.at(0).poll();
     g.at(1).poll();
+    std::this_thread::yield();  // there are more threads than cores
   }
   return answer;
 }

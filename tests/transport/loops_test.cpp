@@ -207,6 +207,7 @@ bool is_over_rxm() {
 int most_transports(bool is_rxm) {
   int most = 1000;
   if (std::getenv("LCI_TEST_PROVIDER") != nullptr) most = is_rxm ? 20 : 200;
+  if (lci::test::IS_SANITIZED) most = std::min(most, 100);
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
