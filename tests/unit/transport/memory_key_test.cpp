@@ -53,7 +53,7 @@ TEST(memory_key, is_own__nothing_altered) {
     EXPECT_FALSE(read_key(good.substr(0, size)));
   }
   EXPECT_FALSE(is_own(good + "0"));
-  for (int i = 0; i < (test::IS_SANITIZED ? 10000 : 100000); ++i) {
+  for (int i = 0; i < (lci::test::IS_SANITIZED ? 10000 : 100000); ++i) {
     std::string bad(good.substr(0, 6));
     while (bad.size() < good.size()) bad += "0123456789abcdef"[random() % 16];
     EXPECT_FALSE(is_own(bad));
