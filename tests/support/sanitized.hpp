@@ -18,6 +18,9 @@
 #define LCI_TEST_ASAN 0
 #endif
 
+// Of a function that writes what nobody else sees: a loop over many bytes, say.
+#define LCI_TEST_UNSANITIZED __attribute__((no_sanitize("address"), no_sanitize("thread")))
+
 namespace lci::test {
 
 inline constexpr bool HAS_THREAD_SANITIZER = LCI_TEST_TSAN;
