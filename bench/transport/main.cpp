@@ -1,22 +1,19 @@
 // Transports beside what they are made of, in one run: half a round trip of a write with
 // notification by size; a stream of writes by size; 8 bytes against lci's own put with signal; host
-// memory over TCP against a plain socket; and the making of many transports. With --gpu the memory
-// is that of GPUs, one for each end where there are two, and nothing is sent through sockets.
+// memory over TCP by turns with a plain socket; and the making of many transports. With --gpu the
+// memory is that of GPUs, one for each end where there are two.
 //
 //   bench_transport [--largest bytes] [--provider shm|ofi] [--two-processes] [--gpu] [--many n]
 //   [--quick]
+//   bench_transport --against-socket [--largest bytes] [--quick]      1 MiB and up, over TCP
 //   lcrun -n 2 bench_transport --job [--provider shm|ofi] [--quick]     8 bytes, a job's put and a
 //   transport's write
 //
 // Prints one JSON object per line. One process and one thread for both ends, unless told otherwise.
-#include <arpa/inet.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,22 +22,20 @@
 #include <thread>
 #include <vector>
 
+#include "against_socket.hpp"
+#include "ends.hpp"
 #include "lci.hpp"
 #include "lci/buffer.hpp"
-#include "lci/transport.hpp"
 
 namespace {
 
-double now_us() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+using namespace transport_bench;
 
 struct settings {
   std::size_t largest = std::size_t{256} << 20;
   std::vector<std::string> providers;
-  bool two_processes = false, is_quick = false, is_job = false, of_gpu = false;
+  bool two_processes = false, is_quick = false, is_job = false, of_gpu = false,
+       is_against_socket = false;
   int many = 0;
 };
 
@@ -50,72 +45,16 @@ int rounds_of(std::size_t size, const settings& s) {
   return static_cast<int>(std::max<std::size_t>(rounds, 4));
 }
 
-void print(const char* what, std::size_t size, double us, double bytes, const std::string& way) {
-  std::printf(
-      "{\"bench\": \"transport\", \"what\": \"%s\", \"bytes\": %zu, \"us\": %.3f, "
-      "\"GiB_per_s\": %.3f, \"way\": \"%s\"}\n",
-      what, size, us, bytes / (us * 1e-6) / (1 << 30), way.c_str());
-  std::fflush(stdout);
-}
-
-// One end: its memory, and the other's once it is known.
-struct end {
-  // `gpu`: its number, or that of the host.
-  end(const lci::transport_options& options, std::size_t bytes, int gpu = lci::buffer::HOST)
-      : link(options), buffer(lci::buffer::create(bytes, gpu)), memory(buffer.data(), bytes) {}
-  lci::transport link;
+// With memory of a kind that other processes could map: `gpu` is its number, or that of the host.
+struct end_with_buffer {
+  end_with_buffer(const lci::transport_options& options, std::size_t bytes,
+                  int gpu = lci::buffer::HOST)
+      : buffer(lci::buffer::create(bytes, gpu)), at(options, buffer.data(), bytes) {}
   lci::buffer buffer;
-  lci::memory memory;
+  end at;
 };
 int gpu_of(const settings& s, int side) {
   return s.of_gpu ? side % lci::gpu_count() : lci::buffer::HOST;
-}
-
-// The side that answers: a notification back for each that comes, or for the last of a stream,
-// which has tag 1. Tag 2 ends it.
-void answer(end& at, const lci::remote_buffer& back) {
-  lci::notification note;
-  for (;;) {
-    try {
-      note = at.link.wait_for_write();
-    } catch (const lci::peer_failure_error&) {
-      return;
-    }
-    if (note.tag == 2) return;
-    if (note.tag == 3) continue;
-    const std::size_t size = note.tag == 1 ? 8 : back.size();
-    at.link.write(at.memory.view(0, size), back.slice(0, size), true);
-  }
-}
-
-double ping_pong(end& at, const lci::remote_buffer& there, int rounds) {
-  const double start = now_us();
-  for (int i = 0; i < rounds; ++i) {
-    const lci::transfer done = at.link.write(at.memory.view(0, there.size()), there, true);
-    at.link.wait_for_write();
-    done.get();
-  }
-  return (now_us() - start) / rounds / 2;
-}
-
-double stream(end& at, const lci::remote_buffer& there, int rounds) {
-  const double start = now_us();
-  lci::transfer last;
-  for (int i = 0; i < rounds; ++i) {
-    const lci::transfer one =
-        at.link.write(at.memory.view(0, there.size()), there, true, i + 1 == rounds ? 1 : 3);
-    if (last.is_valid()) last.get();
-    last = one;
-  }
-  at.link.wait_for_write();
-  last.get();
-  return (now_us() - start) / rounds;
-}
-
-std::string way_of(lci::transport& one) {
-  const std::string text = one.describe();
-  const std::size_t at = text.find("provider ");
-  return at == std::string::npos ? text : text.substr(at + 9, text.find(',', at) - at - 9);
 }
 
 // In two processes the answering one gets URL and key through pipes.
@@ -135,7 +74,8 @@ void row(const settings& s, std::size_t size) {
     char text[4096] = {};
     if (read(to_child[0], text, sizeof text - 1) <= 0) _exit(1);
     const std::string both(text);
-    end b(options, size, gpu_of(s, 1));
+    end_with_buffer of_b(options, size, gpu_of(s, 1));
+    end& b = of_b.at;
     const std::string key = b.memory.remote().to_string();
     if (write(to_parent[1], key.data(), key.size()) < 0) _exit(1);
     const std::size_t cut = both.find('\n');
@@ -143,9 +83,10 @@ void row(const settings& s, std::size_t size) {
     answer(b, lci::remote_buffer::parse(both.substr(cut + 1)));
     _exit(0);
   }
-  end a(options, size, gpu_of(s, 0));
+  end_with_buffer of_a(options, size, gpu_of(s, 0));
+  end& a = of_a.at;
   std::thread other;
-  std::unique_ptr<end> b;
+  std::unique_ptr<end_with_buffer> b;
   lci::remote_buffer there;
   const lci::remote_buffer here = a.memory.remote();
   const std::string url = a.link.bind();
@@ -157,11 +98,11 @@ void row(const settings& s, std::size_t size) {
     there = lci::remote_buffer::parse(text);
     a.link.wait_connected();
   } else {
-    b.reset(new end(options, size, gpu_of(s, 1)));
-    there = b->memory.remote();
-    b->link.connect(url);
-    while (!a.link.connected() || !b->link.connected()) a.link.process(), b->link.process();
-    other = std::thread([&] { answer(*b, here); });
+    b.reset(new end_with_buffer(options, size, gpu_of(s, 1)));
+    there = b->at.memory.remote();
+    b->at.link.connect(url);
+    while (!a.link.connected() || !b->at.link.connected()) a.link.process(), b->at.link.process();
+    other = std::thread([&] { answer(b->at, here); });
   }
   const int rounds = rounds_of(size, s);
   ping_pong(a, there, std::max(rounds / 10, 2));
@@ -212,44 +153,6 @@ void rows(const settings& s) {
   }
 }
 
-// A stream through a plain socket of the loopback, as iperf3 does it: the sender sends, the
-// receiver reads, and one byte comes back at the end.
-double socket_stream(std::size_t size, int rounds) {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof at;
-  if (bind(listener, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) std::abort();
-  getsockname(listener, reinterpret_cast<sockaddr*>(&at), &length);
-  listen(listener, 1);
-  std::thread reader([&] {
-    const int from = accept(listener, nullptr, nullptr);
-    std::vector<char> into(size);
-    for (std::size_t left = size * static_cast<std::size_t>(rounds); left > 0;) {
-      const ssize_t n = recv(from, into.data(), std::min(left, size), MSG_WAITALL);
-      if (n <= 0) std::abort();
-      left -= static_cast<std::size_t>(n);
-    }
-    send(from, "x", 1, 0);
-    close(from);
-  });
-  const int to = socket(AF_INET, SOCK_STREAM, 0);
-  if (connect(to, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) std::abort();
-  const std::vector<char> bytes(size, 1);
-  const double start = now_us();
-  for (int i = 0; i < rounds; ++i)
-    for (std::size_t sent = 0; sent < size;)
-      sent += static_cast<std::size_t>(send(to, bytes.data() + sent, size - sent, 0));
-  char last = 0;
-  if (recv(to, &last, 1, 0) != 1) std::abort();
-  const double us = (now_us() - start) / rounds;
-  reader.join();
-  close(to);
-  close(listener);
-  return us;
-}
-
 // The same two processes: a put with signal of their job, then a write with notification, by turns.
 double job_ping_pong(int rounds) {
   const int me = lci::get_rank_me();
@@ -289,7 +192,8 @@ double transport_ping_pong(int rounds, const settings& s) {
   const int me = lci::get_rank_me();
   lci::transport_options options;
   options.providers = s.providers;
-  end at(options, 64);
+  end_with_buffer of_me(options, 64);
+  end& at = of_me.at;
   char mine[2048] = {}, theirs[2048] = {};
   std::string text = at.memory.remote().to_string();
   text += '\n';
@@ -376,14 +280,14 @@ int main(int argc, char** argv) {
       s.is_quick = true;
     else if (word == "--job")
       s.is_job = true;
+    else if (word == "--against-socket")
+      s.is_against_socket = true;
     else
       return std::fprintf(stderr, "bench_transport: what is %s?\n", word.c_str()), 2;
   }
   if (s.is_job) return beside_a_job(s), 0;
+  if (s.is_against_socket) return against_socket(s.largest, s.is_quick), 0;
   if (s.of_gpu && !has_gpu()) return 77;
   rows(s);
-  for (std::size_t size = 1 << 20; size <= s.largest && !s.of_gpu; size *= 4)
-    print("socket stream", size, socket_stream(size, rounds_of(size, s)), static_cast<double>(size),
-          "socket");
   if (s.many > 0) many_transports(s.many);
 }
