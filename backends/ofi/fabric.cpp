@@ -24,6 +24,11 @@ domain_handle open_domain(fid_fabric* on, const candidate& chosen) {
 
 using net::connected::MAX_SEND;
 
+// Of one operation over TCP. What is under way at once is in the sockets' buffers: where it is more
+// than the caches of the cores hold, each byte comes from further away
+// (docs/decisions/0054-pieces-over-tcp.md).
+constexpr std::size_t TCP_PIECE = std::size_t{4} << 20;
+
 net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
                                   const net::fabric_config& config) {
   const fi_info& info = *chosen.info;
@@ -32,7 +37,8 @@ net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
   caps.max_inject =
       std::max(LEAST_INJECT, std::min(config.max_inject_wanted, limit > head ? limit - head : 0));
   caps.max_send = MAX_SEND;
-  caps.max_rma = std::min<std::size_t>(info.ep_attr->max_msg_size, std::size_t{1} << 40);
+  caps.max_rma = std::min<std::size_t>(info.ep_attr->max_msg_size,
+                                       goes_over_tcp(info) ? TCP_PIECE : std::size_t{1} << 40);
   caps.write_with_immediate = has_write_data(info);
   caps.one_sided = makes_progress_alone(info);
   caps.device_memory = (info.caps & FI_HMEM) != 0;

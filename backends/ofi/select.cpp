@@ -243,6 +243,12 @@ bool keeps_write_order(const fi_info& info) noexcept {
   return false;
 }
 
+bool goes_over_tcp(const fi_info& info) noexcept {
+  for (const char* one : {"tcp", "tcp;ofi_rxm", "net", "net;ofi_rxm", "sockets"})
+    if (has_name(info, one)) return true;
+  return false;
+}
+
 bool makes_progress_alone(const fi_info& info) noexcept {
   return info.domain_attr->data_progress == FI_PROGRESS_AUTO && !has_name(info, "net");
 }

@@ -58,6 +58,8 @@ std::string describe(const candidate& one);
 bool keeps_message_order(const fi_info& info) noexcept;
 // A message, and a write, is seen after the writes that were posted before it.
 bool keeps_write_order(const fi_info& info) noexcept;
+// Through sockets of the kernel.
+bool goes_over_tcp(const fi_info& info) noexcept;
 // Its own threads or its card serve peers. `net` only says so.
 bool makes_progress_alone(const fi_info& info) noexcept;
 // Immediate data of writes, as wide as our word.

@@ -80,6 +80,17 @@ TEST_F(fabric_test, caps__are_those_of_the_provider) {
   EXPECT_FALSE(g->caps().device_memory);
 }
 
+TEST_F(fabric_test, caps__over_tcp_long_writes_go_in_pieces) {
+  for (const auto& [provider, longest] :
+       {std::pair{"tcp", std::size_t{4} << 20}, std::pair{"psm3", std::size_t{1} << 30}}) {
+    test::fake_ofi_config config;
+    config.provider = provider;
+    config.most = std::size_t{1} << 30;
+    fake().reset(config);
+    EXPECT_EQ(open(1)->caps().max_rma, longest) << provider;
+  }
+}
+
 TEST_F(fabric_test, caps__little_injection_is_made_up_for) {
   test::fake_ofi_config config;
   config.inject = 16;
