@@ -44,7 +44,7 @@ class lane {
     std::array<std::uint64_t, DEPTH> values;
   };
 
-  // Where the copies of this lane go. Small ones out of host memory are cut into two rows.
+  // Where the copies of this lane come from. Small ones out of host memory are cut into two rows.
   enum class source : std::uint8_t { any, host };
   // The context of `g` is current. Throws backend_error.
   void open_st(gpu& g, pinned& memory, source from = source::any);

@@ -37,8 +37,8 @@ net::capabilities capabilities_of(const candidate& chosen, std::size_t head,
   caps.max_inject =
       std::max(LEAST_INJECT, std::min(config.max_inject_wanted, limit > head ? limit - head : 0));
   caps.max_send = MAX_SEND;
-  caps.max_rma = std::min<std::size_t>(info.ep_attr->max_msg_size,
-                                       goes_over_tcp(info) ? TCP_PIECE : std::size_t{1} << 40);
+  caps.max_rma = std::min<std::size_t>(info.ep_attr->max_msg_size, std::size_t{1} << 40);
+  if (goes_over_tcp(info)) caps.best_rma = TCP_PIECE;
   caps.write_with_immediate = has_write_data(info);
   caps.one_sided = makes_progress_alone(info);
   caps.device_memory = (info.caps & FI_HMEM) != 0;

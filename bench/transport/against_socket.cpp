@@ -100,6 +100,10 @@ void against_socket(std::size_t largest, bool is_quick) {
   for (std::size_t size = 1 << 20; size <= largest; size *= 4) {
     const int rounds = static_cast<int>(std::max<std::size_t>(bytes / size, 4));
     tcp_pair pair(size);
+    if (pair.way() != "net" && pair.way() != "tcp" && pair.way() != "sockets") {
+      std::fprintf(stderr, "bench_transport: %s is not over TCP\n", pair.way().c_str());
+      return;
+    }
     pair.microseconds(rounds / 4 + 1);
     std::vector<double> ours, theirs, ratios;
     for (int turn = 0; turn < TURNS; ++turn) {

@@ -1,7 +1,7 @@
-// Transports beside what they are made of, in one run: half a round trip of a write with
-// notification by size; a stream of writes by size; 8 bytes against lci's own put with signal; host
-// memory over TCP by turns with a plain socket; and the making of many transports. With --gpu the
-// memory is that of GPUs, one for each end where there are two.
+// Transports beside what they are made of: half a round trip of a write with notification by size;
+// a stream of writes by size; and the making of many transports. With --gpu the memory is that of
+// GPUs, one for each end where there are two. Each alone: 8 bytes beside lci's own put with signal;
+// host memory over TCP by turns with a plain socket.
 //
 //   bench_transport [--largest bytes] [--provider shm|ofi] [--two-processes] [--gpu] [--many n]
 //   [--quick]

@@ -44,6 +44,8 @@ struct capabilities {
                                // target_of() says something
   std::size_t max_send = 0;    // bytes: payload of one send()
   std::size_t max_rma = 0;     // bytes: one put() or get(); the layer above splits what is longer
+  // Bytes: what is longer is faster in pieces of so many.
+  std::size_t best_rma = std::size_t{1} << 62;
   bool write_with_immediate =
       false;                   // put_imm() delivers data, then the immediate, in one operation
   bool one_sided = false;      // put and get complete without the target calling poll()

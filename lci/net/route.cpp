@@ -15,6 +15,7 @@ capabilities common(const capabilities& a, const capabilities& b) {
   both.max_inject = std::min(a.max_inject, b.max_inject);
   both.max_send = std::min(a.max_send, b.max_send);
   both.max_rma = std::min(a.max_rma, b.max_rma);
+  both.best_rma = std::min(a.best_rma, b.best_rma);
   both.write_with_immediate = a.write_with_immediate && b.write_with_immediate;
   both.one_sided = a.one_sided && b.one_sided;
   both.device_memory = a.device_memory || b.device_memory;

@@ -46,7 +46,7 @@ errorcode_t post_queue::advance(transfer& move) noexcept {
     return errorcode_t::posted;
   }
   const net::capabilities& can = engine.fabric.caps_of(move.op.rank);
-  const std::size_t piece = std::min(engine.max_piece, can.max_rma);
+  const std::size_t piece = engine.piece_of(can);
   bool first = true;
   while (first || move.at < move.total) {
     first = false;

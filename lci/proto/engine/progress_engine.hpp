@@ -6,6 +6,7 @@
 // backend's poll().
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -95,6 +96,10 @@ class progress_engine final : public member, private peer_watch::listener {
   // last 63 of a thread may be missing.
   LCI_COLD void refuse(int rank, errorcode_t why) noexcept;
   // Something waits for a later round of progress (or waits no more, -1).
+  // Bytes of one piece of a transfer over such a network.
+  std::size_t piece_of(const net::capabilities& can) const noexcept {
+    return std::min({max_piece, can.max_rma, can.best_rma});
+  }
   void expect_leftovers(int change) noexcept {
     leftovers_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
   }

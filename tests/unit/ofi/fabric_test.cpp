@@ -80,14 +80,14 @@ TEST_F(fabric_test, caps__are_those_of_the_provider) {
   EXPECT_FALSE(g->caps().device_memory);
 }
 
-TEST_F(fabric_test, caps__over_tcp_long_writes_go_in_pieces) {
-  for (const auto& [provider, longest] :
-       {std::pair{"tcp", std::size_t{4} << 20}, std::pair{"psm3", std::size_t{1} << 30}}) {
+TEST_F(fabric_test, caps__over_tcp_pieces_of_long_writes_are_best) {
+  for (const auto& [provider, has_best] : {std::pair{"tcp", true}, std::pair{"psm3", false}}) {
     test::fake_ofi_config config;
     config.provider = provider;
-    config.most = std::size_t{1} << 30;
     fake().reset(config);
-    EXPECT_EQ(open(1)->caps().max_rma, longest) << provider;
+    auto g = open(1);
+    EXPECT_EQ(g->caps().best_rma == std::size_t{4} << 20, has_best) << provider;
+    EXPECT_GT(g->caps().max_rma, std::size_t{4} << 20) << provider;
   }
 }
 

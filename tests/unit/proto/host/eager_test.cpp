@@ -47,6 +47,12 @@ kind small_pieces() {
   k.options.late = true;
   return k;
 }
+kind best_in_pieces() {
+  kind k{"best_in_pieces", {}, 1000};
+  k.options.caps.best_rma = 1000;
+  k.options.late = true;
+  return k;
+}
 kind no_packets() {
   kind k{"no_packets", {}};
   k.options.packets = sim_packets::none;
@@ -87,8 +93,8 @@ const std::size_t SIZES[] = {0,   1,    8,    63,   64,   65,   120,  128,
 
 INSTANTIATE_TEST_SUITE_P(sim, any_fabric,
                          testing::Values(plain(), late(), refusing(), without_immediate(),
-                                         small_pieces(), no_packets(), unordered(), card_like(),
-                                         card_of_small_pieces()),
+                                         small_pieces(), best_in_pieces(), no_packets(),
+                                         unordered(), card_like(), card_of_small_pieces()),
                          [](const auto& of) { return std::string(of.param.name); });
 
 TEST_P(any_fabric, active_message__every_size_arrives_once_with_its_bytes) {
