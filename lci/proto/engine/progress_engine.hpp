@@ -95,11 +95,11 @@ class progress_engine final : public member, private peer_watch::listener {
   // A post is about to answer retry. Statistics: threads that count at once may lose some, and the
   // last 63 of a thread may be missing.
   LCI_COLD void refuse(int rank, errorcode_t why) noexcept;
-  // Something waits for a later round of progress (or waits no more, -1).
   // Bytes of one piece of a transfer over such a network.
   std::size_t piece_of(const net::capabilities& can) const noexcept {
     return std::min({max_piece, can.max_rma, can.best_rma});
   }
+  // Something waits for a later round of progress (or waits no more, -1).
   void expect_leftovers(int change) noexcept {
     leftovers_.fetch_add(static_cast<std::size_t>(change), std::memory_order_relaxed);
   }

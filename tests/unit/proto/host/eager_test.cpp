@@ -48,7 +48,7 @@ kind small_pieces() {
   return k;
 }
 kind best_in_pieces() {
-  kind k{"best_in_pieces", {}, 1000};
+  kind k{"best_in_pieces", {}};
   k.options.caps.best_rma = 1000;
   k.options.late = true;
   return k;
@@ -233,4 +233,27 @@ TEST_P(any_fabric, get__brings_the_bytes) {
     done.seen.clear();
   }
   EXPECT_EQ(w.sim.registrations(0), 0u);
+}
+
+// Each piece is posted when the one before has completed.
+TEST(pieces, of_the_best_size__follow_each_other) {
+  const auto steps_of_a_get = [](std::size_t best) {
+    sim_options options;
+    options.late = true;
+    options.caps.best_rma = best;
+    proto_world w(options, 2);
+    recorder done;
+    const auto window = pattern(20'000, 8);
+    auto exposed = window;
+    std::vector<std::byte> buffer(window.size());
+    auto out = w[0].outgoing(1, buffer.data(), buffer.size(), 0, 0, &done);
+    out.remote = w[1].expose(exposed.data(), exposed.size());
+    EXPECT_TRUE(lci::error_t(proto::start_get(out)).is_posted());
+    int steps = 0;
+    for (; steps < ROUNDS && done.seen.empty(); ++steps) w.step(1);
+    EXPECT_EQ(buffer, window);
+    return steps;
+  };
+  EXPECT_GE(steps_of_a_get(1000), 20);
+  EXPECT_LT(steps_of_a_get(std::size_t{1} << 30), 10);
 }
