@@ -233,20 +233,18 @@ bool keeps_message_order(const fi_info& info) noexcept {
   return (info.tx_attr->msg_order & FI_ORDER_SAS) != 0;
 }
 
+bool goes_over_tcp(const fi_info& info) noexcept {
+  for (const char* one : {"tcp", "tcp;ofi_rxm", "net", "net;ofi_rxm", "sockets"})
+    if (has_name(info, one)) return true;
+  return false;
+}
+
 // The promise alone is about when headers are looked at. These have one stream to each peer.
 bool keeps_write_order(const fi_info& info) noexcept {
   if ((info.tx_attr->msg_order & ORDER) != ORDER) return false;
   // Writes go to another endpoint of the peer than messages.
   if ((info.domain_attr->mr_mode & FI_MR_ENDPOINT) != 0) return false;
-  for (const char* one : {"tcp", "tcp;ofi_rxm", "net", "net;ofi_rxm", "sockets", "verbs;ofi_rxm"})
-    if (has_name(info, one)) return true;
-  return false;
-}
-
-bool goes_over_tcp(const fi_info& info) noexcept {
-  for (const char* one : {"tcp", "tcp;ofi_rxm", "net", "net;ofi_rxm", "sockets"})
-    if (has_name(info, one)) return true;
-  return false;
+  return goes_over_tcp(info) || has_name(info, "verbs;ofi_rxm");
 }
 
 bool makes_progress_alone(const fi_info& info) noexcept {
