@@ -86,7 +86,7 @@ class engine {
     tag_t tag;  // likewise, or ANY_TAG
     matching_policy_t policy;
     std::size_t size;
-    std::uint64_t stamp;  // cpu_ticks() when it was filed, roughly; 0: not known
+    std::uint64_t stamp;  // when it was filed, in cpu_ticks() or base::rough_clock; 0: not known
     const void* value;
   };
   using look_fn = void (*)(void* with, const filed_entry& one);

@@ -29,6 +29,7 @@
 #include "lci/base/lock_bias.hpp"
 #include "lci/base/platform.hpp"
 #include "lci/base/race_point.hpp"
+#include "lci/base/rough_clock.hpp"
 #include "lci/base/spinlock.hpp"
 #include "lci/match/engine.hpp"
 #include "lci/match/entry.hpp"
@@ -160,7 +161,8 @@ inline bool map_engine::file_recv(const exact_key& key, std::size_t room, entry&
   mine.key = key;
   mine.size = room;
   mine.type = matching_entry_type_t::recv;
-  mine.stamp = base::cpu_ticks();
+  // For people only: it is older than any wildcard that comes later, whatever its age.
+  mine.stamp = base::the_rough_clock.now();
   LCI_RACE_POINT("map_engine.file_recv.before_lock");
   bool grows;
   {

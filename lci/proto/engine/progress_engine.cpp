@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "lci/base/platform.hpp"
+#include "lci/base/rough_clock.hpp"
 #include "lci/base/spin.hpp"
 
 namespace lci::proto {
@@ -32,6 +34,7 @@ progress_engine::progress_engine(core& c, net::fabric& f, int index,
       control(*this, nullptr, CONTROL_SPARES),
       device_(f.make_device(index, config)) {
   polled_ = device_.get();
+  base::the_rough_clock.look(base::cpu_ticks(), base::ticks_per_ms());
   control.attach(device_->make_control_endpoint());
   queues_.push_back(&control);
 }
@@ -48,6 +51,11 @@ void progress_engine::remove_queue(post_queue& one) {
 
 // Nothing to do. Programs call progress in loops of their own; with more ranks than cores the
 // process that they wait for may need this very core.
+void progress_engine::look_at_clock() noexcept {
+  base::the_rough_clock.look(base::cpu_ticks(), base::ticks_per_ms());
+  if (shared.failures != nullptr) shared.failures->look();
+}
+
 void progress_engine::rest() noexcept {
   constexpr std::uint32_t PATIENCE = 16;
   // A hint, so lost counts of threads that rest together do not matter.

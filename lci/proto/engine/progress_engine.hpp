@@ -142,6 +142,7 @@ class progress_engine final : public member, private peer_watch::listener {
 
   LCI_COLD void rest() noexcept;
   void look_out() noexcept;
+  LCI_COLD void look_at_clock() noexcept;
   // Anything left by earlier rounds? One test, because every round asks.
   bool has_leftovers() const noexcept {
     return (leftovers_.load(std::memory_order_relaxed) | handlers.size() | shared.under_way()) != 0;
@@ -184,8 +185,8 @@ class progress_engine final : public member, private peer_watch::listener {
 
 // Now and then, busy or not.
 inline void progress_engine::look_out() noexcept {
-  if (rounds_.count_up() % LOOK_EVERY == 0 && shared.failures != nullptr) [[unlikely]]
-    shared.failures->look();
+  if (rounds_.count_up() % LOOK_EVERY == 0) [[unlikely]]
+    look_at_clock();
 }
 
 template <class MakeSink>

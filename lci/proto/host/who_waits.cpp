@@ -2,6 +2,7 @@
 
 #include <mutex>
 
+#include "lci/base/rough_clock.hpp"
 #include "lci/proto/engine/core.hpp"
 #include "lci/proto/host/matcher.hpp"
 
@@ -34,7 +35,7 @@ void see(void* with, const match::engine::filed_entry& one) {
   r->tag = one.tag;
   r->how = static_cast<std::uint8_t>(one.policy);
   r->size = one.size;
-  r->age_ms = to.age_of(one.stamp);
+  r->age_ms = to.age_of(base::the_rough_clock.latest(one.stamp));
   if (!is_message) {
     r->object = name_of(static_cast<const receive*>(one.value)->user.comp);
   } else if (static_cast<const message*>(one.value)->what == message::form::rts) {
