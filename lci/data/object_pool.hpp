@@ -2,8 +2,9 @@
 // plain loads and stores. Threads: get(), put() shared; the destructor expects every object to have
 // been put back (they are destroyed with their slabs in any case). Always true: objects are
 // constructed once, when their slab is made, and keep their address until the pool ends. A list
-// that grows past SPILL_AT (one thread takes, another gives) hands half of it to a shared list
-// under a lock.
+// that grows past SPILL_AT (one thread takes, another gives) hands half of it to other threads
+// under a lock, in one piece: following a list whose objects were last written by another core
+// takes the time of one hand-over for each.
 #pragma once
 
 #include <array>
@@ -71,6 +72,7 @@ class object_pool {
  private:
   static constexpr std::size_t SLAB = 32;
   static constexpr std::size_t SPILL_AT = 128;
+  static constexpr std::size_t PIECES = 64;  // what is more lies in one list
   struct alignas(base::CACHE_LINE) list {
     T* head = nullptr;
     std::size_t length = 0;
@@ -84,6 +86,11 @@ class object_pool {
   // False: there is no memory.
   LCI_COLD bool refill(list& mine) noexcept {
     lock_.lock();
+    if (pieces_ != 0) {
+      mine = piece_list_[--pieces_];
+      lock_.unlock();
+      return true;
+    }
     while (shared_.head != nullptr && mine.length < SLAB) move_one(shared_, mine);
     lock_.unlock();
     if (mine.head != nullptr) return true;
@@ -97,9 +104,20 @@ class object_pool {
     lock_.unlock();
     return true;
   }
+  // What was given first goes; the rest may still be in this core's cache.
   LCI_COLD void spill(list& mine) noexcept {
+    T* last = mine.head;
+    for (std::size_t kept = 1; kept < SPILL_AT / 2; ++kept) last = last->pool_next;
+    list piece;
+    piece.head = last->pool_next;
+    piece.length = mine.length - SPILL_AT / 2;
+    last->pool_next = nullptr;
+    mine.length = SPILL_AT / 2;
     lock_.lock();
-    while (mine.length > SPILL_AT / 2) move_one(mine, shared_);
+    if (pieces_ != piece_list_.size())
+      piece_list_[pieces_++] = piece;
+    else
+      while (piece.head != nullptr) move_one(piece, shared_);
     lock_.unlock();
   }
   LCI_COLD T* get_shared() noexcept {
@@ -133,8 +151,10 @@ class object_pool {
 
   std::array<list, base::MAX_THREADS> lists_{};
   base::spinlock lock_;
-  list shared_;            // under lock_
-  slab* slabs_ = nullptr;  // under lock_
+  list shared_;                          // under lock_
+  std::array<list, PIECES> piece_list_;  // under lock_, the first `pieces_` of them
+  std::size_t pieces_ = 0;               // under lock_
+  slab* slabs_ = nullptr;                // under lock_
 };
 
 }  // namespace lci::data

@@ -43,6 +43,26 @@ TEST(object_pool, get__no_heap_after_warm_up) {
   EXPECT_EQ(heap.calls(), 0u);
 }
 
+// More than there is room for pieces: the rest lies in one list.
+TEST(object_pool, get__finds_all_that_another_thread_gave) {
+  pool p;
+  std::set<node*> out;
+  constexpr int N = 32 * 300;
+  for (int i = 0; i < N; ++i) ASSERT_TRUE(out.insert(p.get()).second);
+  std::thread giver([&] {
+    for (node* n : out) p.put(n);
+  });
+  giver.join();
+  std::set<node*> again;
+  int made = 0;
+  for (int i = 0; i < N; ++i) {
+    node* const n = p.get();
+    ASSERT_TRUE(again.insert(n).second) << "given twice";
+    made += static_cast<int>(out.count(n) == 0);
+  }
+  EXPECT_LE(made, 128 + 32) << "more than the giver may have kept, in whole slabs";
+}
+
 // One thread only takes, the other only gives: objects must find their way back, or memory grows
 // without end.
 TEST(object_pool, put__by_another_thread_returns_objects_to_the_taker) {
