@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <string>
 
 #include "lci/errors.hpp"
@@ -15,15 +14,6 @@ inline double now_us() {
   return std::chrono::duration<double, std::micro>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-inline void print(const char* what, std::size_t size, double us, double bytes,
-                  const std::string& way) {
-  std::printf(
-      "{\"bench\": \"transport\", \"what\": \"%s\", \"bytes\": %zu, \"us\": %.3f, "
-      "\"GiB_per_s\": %.3f, \"way\": \"%s\"}\n",
-      what, size, us, bytes / (us * 1e-6) / (1 << 30), way.c_str());
-  std::fflush(stdout);
 }
 
 // One end: its memory, and the other's once it is known.
@@ -49,16 +39,6 @@ inline void answer(end& at, const lci::remote_buffer& back) {
     const std::size_t size = note.tag == 1 ? 8 : back.size();
     at.link.write(at.memory.view(0, size), back.slice(0, size), true);
   }
-}
-
-inline double ping_pong(end& at, const lci::remote_buffer& there, int rounds) {
-  const double start = now_us();
-  for (int i = 0; i < rounds; ++i) {
-    const lci::transfer done = at.link.write(at.memory.view(0, there.size()), there, true);
-    at.link.wait_for_write();
-    done.get();
-  }
-  return (now_us() - start) / rounds / 2;
 }
 
 inline double stream(end& at, const lci::remote_buffer& there, int rounds) {

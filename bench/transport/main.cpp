@@ -39,6 +39,24 @@ struct settings {
   int many = 0;
 };
 
+void print(const char* what, std::size_t size, double us, double bytes, const std::string& way) {
+  std::printf(
+      "{\"bench\": \"transport\", \"what\": \"%s\", \"bytes\": %zu, \"us\": %.3f, "
+      "\"GiB_per_s\": %.3f, \"way\": \"%s\"}\n",
+      what, size, us, bytes / (us * 1e-6) / (1 << 30), way.c_str());
+  std::fflush(stdout);
+}
+
+double ping_pong(end& at, const lci::remote_buffer& there, int rounds) {
+  const double start = now_us();
+  for (int i = 0; i < rounds; ++i) {
+    const lci::transfer done = at.link.write(at.memory.view(0, there.size()), there, true);
+    at.link.wait_for_write();
+    done.get();
+  }
+  return (now_us() - start) / rounds / 2;
+}
+
 int rounds_of(std::size_t size, const settings& s) {
   const std::size_t bytes = s.is_quick ? std::size_t{64} << 20 : std::size_t{2} << 30;
   const std::size_t rounds = std::min<std::size_t>(s.is_quick ? 2000 : 20000, bytes / size);

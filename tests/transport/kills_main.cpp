@@ -27,7 +27,7 @@ extern char** environ;
 
 namespace {
 
-constexpr std::size_t SIZE = 4 << 20;
+constexpr std::size_t SIZE = 12 << 20;  // three pieces over TCP
 const char* const STEPS[] = {"connecting",       "connected",          "a write is posted",
                              "a write is done",  "a key is asked for", "a read is under way",
                              "being written to", "being read",         "all is done"};
