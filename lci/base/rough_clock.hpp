@@ -1,7 +1,7 @@
 // The time as of the last look of any thread of this process, for what happens with every message
 // and is only shown to people: reading the processor's counter takes 11 ns where a load takes one.
 // Threads: any. Called by progress, now and then, and by who stamps a record.
-// Always true: now() never runs backwards, and is at most a look behind cpu_ticks().
+// Always true: now() never runs backwards. How far it is behind cpu_ticks() depends on who looks.
 #pragma once
 
 #include <algorithm>
@@ -31,17 +31,19 @@ class rough_clock {
     if (!ticks_.compare_exchange_strong(last, ticks, std::memory_order_relaxed)) return;
     if (last == 0 || ticks - last < GAP_MS * per_ms) return;
     gap& mine = gaps_[next_.fetch_add(1, std::memory_order_relaxed) % GAPS];
-    mine.from.store(0, std::memory_order_relaxed);
+    mine.from.store(0, std::memory_order_relaxed);       // told by the next store
     mine.until.store(ticks, std::memory_order_release);  // edge rough_clock.gap, writer, both
     mine.from.store(last, std::memory_order_release);
   }
 
-  // The latest moment at which now() may have been `stamp`: a thread that did not make progress for
-  // long and then posts has not waited all that time. Until the next look it is `stamp` itself.
+  // The latest moment at which now() may have been `stamp`: a thread that made little progress for
+  // long and then posts has not waited all that time. Until the next look, and when eight more such
+  // times have passed, it is `stamp` itself.
   std::uint64_t latest(std::uint64_t stamp) const noexcept {
+    if (stamp == 0) return 0;
     for (const gap& one : gaps_) {
       // edge rough_clock.gap, reader, both: a gap that is being replaced does not count.
-      if (stamp == 0 || one.from.load(std::memory_order_acquire) != stamp) continue;
+      if (one.from.load(std::memory_order_acquire) != stamp) continue;
       const std::uint64_t until = one.until.load(std::memory_order_acquire);
       if (one.from.load(std::memory_order_relaxed) == stamp) return std::max(stamp, until);
     }

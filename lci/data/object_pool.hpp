@@ -122,14 +122,16 @@ class object_pool {
   }
   LCI_COLD T* get_shared() noexcept {
     list one;
-    if (!refill(one)) return nullptr;
+    lock_.lock();
+    if (shared_.head != nullptr) move_one(shared_, one);
+    lock_.unlock();
+    if (one.head == nullptr && !refill(one)) return nullptr;
     T* object = one.head;
     one.head = object->pool_next;
-    while (one.head != nullptr) {
-      T* extra = one.head;
-      one.head = extra->pool_next;
-      put_shared(extra);
-    }
+    if (one.head == nullptr) return object;
+    lock_.lock();
+    while (one.head != nullptr) move_one(one, shared_);
+    lock_.unlock();
     return object;
   }
   LCI_COLD void put_shared(T* object) noexcept {

@@ -161,7 +161,8 @@ inline bool map_engine::file_recv(const exact_key& key, std::size_t room, entry&
   mine.key = key;
   mine.size = room;
   mine.type = matching_entry_type_t::recv;
-  // For people only: it is older than any wildcard that comes later, whatever its age.
+  // Roughly: become_ordered_locked() gives wildcards larger ones than any that is filed; apart from
+  // that it is shown to people.
   mine.stamp = base::the_rough_clock.now();
   LCI_RACE_POINT("map_engine.file_recv.before_lock");
   bool grows;

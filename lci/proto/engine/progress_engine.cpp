@@ -49,13 +49,13 @@ void progress_engine::remove_queue(post_queue& one) {
   std::erase(queues_, &one);
 }
 
-// Nothing to do. Programs call progress in loops of their own; with more ranks than cores the
-// process that they wait for may need this very core.
-void progress_engine::look_at_clock() noexcept {
+void progress_engine::look_around() noexcept {
   base::the_rough_clock.look(base::cpu_ticks(), base::ticks_per_ms());
   if (shared.failures != nullptr) shared.failures->look();
 }
 
+// Nothing to do. Programs call progress in loops of their own; with more ranks than cores the
+// process that they wait for may need this very core.
 void progress_engine::rest() noexcept {
   constexpr std::uint32_t PATIENCE = 16;
   // A hint, so lost counts of threads that rest together do not matter.

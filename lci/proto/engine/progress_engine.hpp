@@ -36,7 +36,7 @@ class progress_engine final : public member, private peer_watch::listener {
  public:
   // Events taken from the backend in one progress call.
   static constexpr std::size_t MAX_POLLS = 32;
-  // Rounds of progress between looks at what the bootstrap knows.
+  // Rounds of progress between looks at the clock and at what the bootstrap knows.
   static constexpr std::uint32_t LOOK_EVERY = 128;
 
   progress_engine(core& shared, net::fabric& fabric, int index, const net::device_config& wanted,
@@ -142,7 +142,7 @@ class progress_engine final : public member, private peer_watch::listener {
 
   LCI_COLD void rest() noexcept;
   void look_out() noexcept;
-  LCI_COLD void look_at_clock() noexcept;
+  LCI_COLD void look_around() noexcept;
   // Anything left by earlier rounds? One test, because every round asks.
   bool has_leftovers() const noexcept {
     return (leftovers_.load(std::memory_order_relaxed) | handlers.size() | shared.under_way()) != 0;
@@ -186,7 +186,7 @@ class progress_engine final : public member, private peer_watch::listener {
 // Now and then, busy or not.
 inline void progress_engine::look_out() noexcept {
   if (rounds_.count_up() % LOOK_EVERY == 0) [[unlikely]]
-    look_at_clock();
+    look_around();
 }
 
 template <class MakeSink>

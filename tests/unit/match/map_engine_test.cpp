@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lci/base/platform.hpp"
+#include "lci/base/rough_clock.hpp"
 #include "tests/support/race_hook.hpp"
 #include "tests/unit/match/engines.hpp"
 
@@ -116,6 +118,17 @@ TEST_F(file_recv, waits_for_its_message) {
   EXPECT_EQ(engine_.take_recv({1, 8, BOTH}), nullptr);
   EXPECT_EQ(engine_.take_recv({1, 7, BOTH}), as_value(60));
   EXPECT_EQ(engine_.size(), 0u);
+}
+
+// Its stamp is of a clock of the process, which another core may have put ahead of this one.
+TEST_F(file_recv, is_older_than_a_wildcard_that_comes_later) {
+  const std::uint64_t ahead = lci::base::cpu_ticks() + 1000 * lci::base::ticks_per_ms();
+  lci::base::the_rough_clock.look(ahead, 1);
+  ASSERT_TRUE(file(7));
+  ASSERT_GE(mine_.stamp, ahead);
+  EXPECT_EQ(any(engine_, 2), nullptr);
+  EXPECT_EQ(send(engine_, 7, 3), as_value(60)) << "the wildcard was posted later";
+  EXPECT_EQ(send(engine_, 7, 4), as_value(2));
 }
 
 TEST_F(file_recv, comes_after_those_of_its_key) {
