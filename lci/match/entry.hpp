@@ -25,9 +25,11 @@ struct entry {
   entry* next_same = nullptr;   // the next younger entry of this queue
   entry* last_same = nullptr;   // head only: the youngest of this queue, itself if alone
   std::size_t size = 0;         // bytes: of a message, or the room of a receive
-  std::uint64_t stamp = 0;  // when it was filed: orders receives, and messages of different buckets
-  tag_t tag = 0;            // actual tag of a message, for wildcards
-  int rank = 0;             // actual rank of a message
+  // When it was filed: orders receives with wildcards, and messages of different buckets. That of a
+  // receive without a wildcard is rough (base/rough_clock), but below those of later wildcards.
+  std::uint64_t stamp = 0;
+  tag_t tag = 0;  // actual tag of a message, for wildcards
+  int rank = 0;   // actual rank of a message
   matching_entry_type_t type = matching_entry_type_t::send;
   bool is_lent = false;  // by the caller, in whose record it lies; else it is the pool's
   // In the list of all messages by arrival, which is kept only while wildcards are in use.
