@@ -136,8 +136,10 @@ errorcode_t bulk_stream::post(kind what, const net::net_op& op, copy_way way, ch
   }
   // The usual caller polls this device itself: then the first pieces leave now. Others do not take
   // the polling away from its owner for this.
-  if (polling_.owner() == base::thread_id()) {
-    if (const base::owned_guard in(polling_); in) advance_all();
+  base::detail::thread_record* const me = base::detail::thread_record_tls;
+  if (me != nullptr && polling_.enter_as_owner(me)) {
+    advance_all();
+    polling_.leave(me);
   }
   return errorcode_t::posted;
 }

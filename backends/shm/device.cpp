@@ -21,7 +21,7 @@ std::size_t device::poll(net::sink& to, std::size_t max) noexcept {
   device_queues& queues = queues_;
   base::detail::thread_record* const me = base::detail::thread_record_tls;
   if (!queues.polling.look_in(me)) [[unlikely]]
-    return poll_as_new_owner(to, max);
+    return poll_elsewhere(to, max);
   base::turn_away::end();
   if (!queues.in.begin()) [[unlikely]]
     return poll_closer(to, max, *me);
@@ -64,13 +64,35 @@ std::size_t device::poll_on(net::sink& to, std::size_t max,
   return n;
 }
 
-std::size_t device::poll_as_new_owner(net::sink& to, std::size_t max) noexcept {
-  device_queues& queues = queues_;
-  if (!queues.polling.enter()) {
-    base::turn_away::wait();
-    return 0;
+// Another thread is the poller, as far as is known. Who has lanes looks at these, and tries now and
+// then to become the poller; who has none tries each time.
+std::size_t device::poll_elsewhere(net::sink& to, std::size_t max) noexcept {
+  side_inbox* const own = queues_.sides.of(base::thread_id());
+  std::size_t n = 0;
+  if (own != nullptr && own->has_lanes()) {
+    n = own->poll(to, std::min(max, max_polls_));
+    if (!own->is_to_try(n)) return n;
+    if (!queues_.polling.enter()) return n;
+  } else if (!queues_.polling.enter()) {
+    return poll_beside(to, max);
   }
+  return n + poll_as_new_owner(to, max, own);
+}
+
+std::size_t device::poll_beside(net::sink& to, std::size_t max) noexcept {
+  const std::uint32_t thread = base::thread_id();
+  side_inbox* own = queues_.sides.of(thread);
+  if (own != nullptr && own->has_lanes()) return own->poll(to, std::min(max, max_polls_));
+  if (own == nullptr) own = queues_.sides.make(thread);
+  if (own != nullptr) own->come_by();
+  base::turn_away::wait();
+  return 0;
+}
+
+std::size_t device::poll_as_new_owner(net::sink& to, std::size_t max, side_inbox* own) noexcept {
+  device_queues& queues = queues_;
   base::turn_away::end();
+  if (own != nullptr) queues.in.join(*own);
   std::size_t n = 0;
   if ((!queues.in.begin() && queues.in.is_more_due()) || !queues.in.is_idle())
     n = queues.in.poll(to, std::min(max, max_polls_));

@@ -12,6 +12,7 @@ namespace lci::shm {
 
 class connections;
 class device_queues;
+class side_inbox;
 
 class device final : public net::device {
  public:
@@ -20,6 +21,7 @@ class device final : public net::device {
   ~device() override;
   std::unique_ptr<net::endpoint> make_endpoint() override;
   std::size_t poll(net::sink& to, std::size_t max) noexcept override;
+  std::size_t poll_beside(net::sink& to, std::size_t max) noexcept override;
   bool is_drained() const noexcept override;
   bool may_bring(int rank) const noexcept override;
   // For tests, which forge what a peer might write.
@@ -33,7 +35,8 @@ class device final : public net::device {
   [[gnu::noinline]] std::size_t poll_on(net::sink& to, std::size_t max,
                                         base::detail::thread_record& me) noexcept;
   [[gnu::noinline]] std::size_t settle(base::detail::thread_record& me) noexcept;
-  LCI_COLD std::size_t poll_as_new_owner(net::sink& to, std::size_t max) noexcept;
+  [[gnu::noinline]] std::size_t poll_elsewhere(net::sink& to, std::size_t max) noexcept;
+  LCI_COLD std::size_t poll_as_new_owner(net::sink& to, std::size_t max, side_inbox* own) noexcept;
 
   connections& peers_;
   device_queues& queues_;

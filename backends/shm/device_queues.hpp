@@ -1,11 +1,12 @@
 // Everything behind one device index of a fabric. Device objects come and go; the queues stay, with
-// what is in its lanes. Threads: outbox and bulk_stream as they say; inbox belongs to the thread
-// that is inside `polling`.
+// what is in its lanes. Threads: outbox, bulk_stream and side_inboxes as they say; inbox belongs to
+// the thread that is inside `polling`.
 #pragma once
 
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/inbox.hpp"
 #include "backends/shm/outbox.hpp"
+#include "backends/shm/side_inboxes.hpp"
 #include "lci/base/owned.hpp"
 
 namespace lci::shm {
@@ -15,9 +16,13 @@ class connections;
 class device_queues {
  public:
   device_queues(connections& peers, int index)
-      : out(peers, index), flow(peers, out, polling), in(peers, index, flow) {}
+      : sides(peers, index),
+        out(peers, index),
+        flow(peers, out, polling),
+        in(peers, index, flow, sides) {}
 
-  base::owned polling;  // who polls
+  base::owned polling;  // who polls, but for the lanes that are lent to others
+  side_inboxes sides;   // these
   outbox out;           // lanes to peers
   bulk_stream flow;     // large transfers
   inbox in;             // lanes from peers

@@ -8,6 +8,8 @@
 
 #include "backends/shm/bulk_stream.hpp"
 #include "backends/shm/connections.hpp"
+#include "backends/shm/packets_in.hpp"
+#include "backends/shm/side_inboxes.hpp"
 #include "backends/shm/single_copy.hpp"
 #include "lci/base/log.hpp"
 #include "lci/base/platform.hpp"
@@ -41,9 +43,10 @@ void land(void* to, const std::byte* from, std::size_t size) noexcept {
 
 }  // namespace
 
-inbox::inbox(connections& peers, int index, bulk_stream& flow) noexcept
+inbox::inbox(connections& peers, int index, bulk_stream& flow, side_inboxes& sides) noexcept
     : peers_(peers),
       flow_(flow),
+      sides_(sides),
       index_(static_cast<std::uint32_t>(index)),
       announce_(peers.control().announce[index_].count),
       // One behind: the first poll looks at what was there before this device.
@@ -66,6 +69,7 @@ LCI_COLD void inbox::stop(rx_lane& lane, std::uint64_t word, outcome why) noexce
 
 inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
                            net::sink& to) noexcept {
+  if (header.kind != slot_kind::packet) lane.wanted_times = 0;  // the others are for the poller
   switch (header.kind) {
     case slot_kind::packet:
       return take_packet(lane, s, header, to);
@@ -96,20 +100,9 @@ inbox::outcome inbox::take(rx_lane& lane, const slot& s, slot_header header,
 
 inbox::outcome inbox::take_packet(rx_lane& lane, const slot& s, slot_header header,
                                   net::sink& to) noexcept {
-  packet_record r;
-  if (header.size != sizeof(r)) return outcome::garbage;
-  std::memcpy(&r, s.data, sizeof(r));
-  std::byte* at =
-      lane.from->memory.resolve(r.packet, sizeof(mem::packet) + r.size, alignof(mem::packet));
-  if (at == nullptr) return outcome::garbage;
-  auto* packet = reinterpret_cast<mem::packet*>(at);
   net::arrival a;
-  a.rank = lane.rank;
-  a.imm = header.imm;
-  a.data = packet->payload();
-  a.size = r.size;
-  const bool may_keep = (header.flags & MAY_KEEP) != 0 && lane.from->memory.is_in_window();
-  a.packet = may_keep ? packet : nullptr;
+  mem::packet* packet = nullptr;
+  if (!find_packet(lane, s, header, a, packet)) return outcome::garbage;
   const net::verdict v = to.on_message(a);
   if (v == net::verdict::deferred) return outcome::later;
   if (v == net::verdict::taken) mem::release_packet(peers_.arena(), packet);
@@ -208,8 +201,17 @@ LCI_COLD void inbox::look_around() noexcept {
   }
   polls_to_look_ = static_cast<std::int32_t>(look_every_);
   peers_.look();
-  // Not from inside a handler: the poll around it may be in the middle of a lane.
+  // Not from inside a handler: the poll around it may be in the middle of a lane. But lanes are
+  // taken back, since the handler may wait for what they bring.
   if (depth_ == 0) find_silent();
+  if (sides_.are_any()) share(now);
+}
+
+// Other threads poll this device as well.
+void inbox::share(std::uint64_t now) noexcept {
+  is_shared_ = true;
+  only_ = nullptr;
+  sides_.look(active_, now, depth_ == 0 && closing_.empty() && !is_end_due_);
 }
 
 void inbox::find_silent() noexcept {
@@ -224,11 +226,12 @@ void inbox::find_silent() noexcept {
     silent_.push_back(lane);
     return true;
   });
-  if (silent_.size() != before) pad_heads();
+  if (silent_.size() != before) lists_changed();
 }
 
-// The room is there, see discover().
-void inbox::pad_heads() noexcept {
+// Lanes have been added to a list or removed. The room is there, see discover().
+void inbox::lists_changed() noexcept {
+  only_ = active_.size() == 1 && !is_shared_ ? active_[0] : nullptr;
   static constexpr std::atomic<std::uint64_t> NOTHING{0};
   heads_.clear();
   for (const rx_lane* lane : silent_) heads_.push_back(&lane->next->header);
@@ -280,11 +283,16 @@ std::size_t inbox::drain_all(net::sink& to, std::size_t max) noexcept {
   for (std::size_t left = active_.size(), at = next_; left != 0 && n < max; --left) {
     // Polls inside this one may find more lanes, but lose none.
     if (at >= active_.size()) at = 0;
-    n += drain(*active_[at++], to, max - n);
+    rx_lane& lane = *active_[at++];
+    const std::size_t got = drain(lane, to, max - n);
+    n += got;
+    if (got != 0 && is_shared_) lane.note_wanted(net::wanted_by::take());
     if (n >= max) next_ = at;
   }
   return n;
 }
+
+void inbox::join(side_inbox& own) noexcept { sides_.join(own, active_); }
 
 void inbox::settle() noexcept {
   state_ &= ~OWES;
@@ -300,15 +308,19 @@ LCI_COLD void inbox::wake(std::size_t first) noexcept {
                                  return true;
                                }),
                 silent_.end());
-  pad_heads();
+  lists_changed();
 }
 
 LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
+  sides_.take_returned(active_);
   try {
     std::vector<peer*> mapped, ended;
     if (!peers_.news(known_.size(), ended_seen_, mapped, ended)) return;  // at the next poll
     for (peer* who : mapped) known_.push_back({who, 0});
     for (known& k : known_) discover(k);
+    lists_changed();
+    is_end_due_ = !ended.empty() && !sides_.recall(active_);
+    if (is_end_due_) return;  // likewise
     closing_.insert(closing_.end(), ended.begin(), ended.end());
     ended_seen_ += ended.size();
     for (peer* who : ended) {
@@ -317,7 +329,6 @@ LCI_COLD void inbox::take_news(std::uint32_t count) noexcept {
         if (lane->from == who) lane->kill();
       }
     }
-    pad_heads();
     seen_ = count;
   } catch (const std::bad_alloc&) {
     // Asked again at the next poll, since seen_ stays.
@@ -352,12 +363,14 @@ void inbox::discover(known& k) {
     lane.begin(reinterpret_cast<slot*>(slots), first);
     lane.rank = k.who->rank;
     lane.from = k.who;
+    lane.number = i;
     active_.push_back(&lane);
     k.lanes |= 1u << i;
   }
 }
 
 LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
+  if (!sides_.recall(active_)) return 0;
   std::size_t n = 0;
   for (std::size_t i = 0; i < closing_.size();) {
     peer* who = closing_[i];
@@ -371,7 +384,7 @@ LCI_COLD std::size_t inbox::close_lanes(net::sink& to) noexcept {
     closing_.erase(closing_.begin() + static_cast<std::ptrdiff_t>(i));
     std::erase_if(active_, [who](const rx_lane* lane) { return lane->from == who; });
     std::erase_if(silent_, [who](const rx_lane* lane) { return lane->from == who; });
-    pad_heads();
+    lists_changed();
     std::erase_if(lanes_, [who](const auto& lane) { return lane->from == who; });
     // edge peer.end: partner of the release store in end_locked(), after the reason.
     const ending how = who->end.load(std::memory_order_acquire);

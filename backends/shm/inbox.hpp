@@ -23,10 +23,12 @@ namespace lci::shm {
 
 class connections;
 class bulk_stream;
+class side_inbox;
+class side_inboxes;
 
 class inbox {
  public:
-  inbox(connections& peers, int index, bulk_stream& flow) noexcept;
+  inbox(connections& peers, int index, bulk_stream& flow, side_inboxes& sides) noexcept;
   // A poll begins with begin(), which answers whether there is nothing but active lanes to look at;
   // else is_more_due() looks further. If nothing is due and the active lanes are idle, that was it;
   // otherwise poll() follows. In parts, so that a poll that finds nothing keeps no registers.
@@ -37,6 +39,8 @@ class inbox {
   bool is_to_settle() const noexcept { return (state_ & OWES) != 0; }
   void settle() noexcept;
   std::size_t poll(net::sink& to, std::size_t max) noexcept;
+  // The calling thread is a new poller and had lanes of its own: they come along.
+  LCI_COLD void join(side_inbox& own) noexcept;
   std::size_t silent() const noexcept { return silent_.size(); }  // lanes; for tests
 
   // Polls between two looks at the clock, at most: a program that begins to poll seldom must not
@@ -77,17 +81,21 @@ class inbox {
   void find_silent() noexcept;
   std::size_t find_head() const noexcept;
   void wake(std::size_t first) noexcept;
-  void pad_heads() noexcept;
+  void lists_changed() noexcept;
+  LCI_COLD void share(std::uint64_t now) noexcept;
   void take_news(std::uint32_t count) noexcept;
   void discover(known& k);  // throws std::bad_alloc
   std::size_t close_lanes(net::sink& to) noexcept;
 
   connections& peers_;
   bulk_stream& flow_;
+  side_inboxes& sides_;
   const std::uint32_t index_;
   std::atomic<std::uint32_t>& announce_;  // our word in our control page
   std::uint32_t seen_ = 0;                // its value when we last looked at the directories
   std::uint32_t depth_ = 0;               // polls inside each other
+  bool is_shared_ = false;                // other threads come by: see side_inboxes
+  bool is_end_due_ = false;               // of a peer, as soon as they have given lanes back
   // Where the message is that a sink looks at right now; null once the sink has polled again.
   rx_lane* presenting_ = nullptr;
   std::int32_t polls_to_look_ = 1;  // polls until the clock is read again
@@ -101,8 +109,9 @@ class inbox {
   static constexpr std::uint32_t SILENT = 2;  // there are silent lanes
   static constexpr std::uint32_t OWES = 4;    // some lane owes slots, perhaps
   std::uint32_t state_ = 0;
-  // Each lane is in one of the two; both have room for all.
+  // Each lane is in one of the two, or lent (side_inboxes); both have room for all.
   std::vector<rx_lane*> active_, silent_;
+  rx_lane* only_ = nullptr;  // of active_, unless there are more or is_shared_
   // Where the next header of each silent lane is; whole groups of AT_ONCE, the rest is a word that
   // stays 0.
   std::vector<const std::atomic<std::uint64_t>*> heads_;
@@ -185,8 +194,8 @@ inline std::size_t inbox::poll(net::sink& to, std::size_t max) noexcept {
     prepare();
   ++depth_;
   std::size_t n;
-  if (active_.size() == 1) [[likely]]
-    n = drain(*active_[0], to, max);
+  if (only_ != nullptr) [[likely]]
+    n = drain(*only_, to, max);
   else
     n = drain_all(to, max);
   presenting_ = nullptr;

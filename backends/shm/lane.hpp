@@ -5,8 +5,8 @@
 // consumer has handed it back, anything else that the lane is full. There is no head or tail in
 // shared memory. Slots are not prefetched, see docs/decisions/0005-prefetch-for-write.md.
 //
-// Callers: endpoint and stream (tx), inbox (rx). Threads: each end is single; which thread that is,
-// outbox and device_queues say.
+// Callers: endpoint and stream (tx), inbox and side_inbox (rx). Threads: each end is single; which
+// thread that is, outbox, device_queues and side_inboxes say.
 #pragma once
 
 #include <atomic>
@@ -18,10 +18,12 @@
 #include "backends/shm/layout.hpp"
 #include "lci/base/copy.hpp"
 #include "lci/base/platform.hpp"
+#include "lci/net/wanted_by.hpp"
 
 namespace lci::shm {
 
 struct peer;
+class side_inbox;
 
 using base::copy_small;
 
@@ -75,7 +77,23 @@ struct rx_lane {
   std::uint8_t silent_looks = 0;  // of inbox, since the cursor was at `looked_at`
   std::uint32_t looked_at = 0;
   peer* from = nullptr;
+  std::uint32_t number = 0;  // among those of its sender
+  // Of side_inboxes, which lets other threads poll lanes.
+  rx_lane* link = nullptr;           // the next one in a list
+  side_inbox* lent_to = nullptr;     // known to the device's poller alone
+  std::uint32_t counted_at = 0;      // where the cursor was at its last look
+  std::uint32_t wanted_by = NOBODY;  // the thread whose receives the last drains met
+  std::uint8_t wanted_times = 0;     // how many of them in a row, up to 255
+  std::uint8_t returns = 0;          // how often in a row it came back soon
+  std::uint64_t moved_at = 0;        // ticks; when it was lent or came back
+  static constexpr std::uint32_t NOBODY = net::wanted_by::NOBODY;
 
+  // What was drained was for that thread, or for NOBODY in particular.
+  void note_wanted(std::uint32_t thread) noexcept {
+    if (thread != wanted_by) wanted_times = 0;
+    wanted_by = thread;
+    if (wanted_times != 255) ++wanted_times;
+  }
   void begin(slot* all, std::uint32_t first) noexcept {
     slots = all;
     looked_at = first;

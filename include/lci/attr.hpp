@@ -200,7 +200,7 @@ struct device_settings_t {
   size_t shm_slot_size = 128;
   /// Accepted, without effect: a lane has one sender, so senders do not compete for a slot.
   size_t shm_producer_cas_attempts = 4;
-  /// Accepted, without effect: one thread polls a device at a time.
+  /// Accepted, without effect: a lane is polled by one thread at a time.
   size_t shm_consumer_cas_attempts = 1;
   /// Messages that one call of progress takes from peers on the same host, 1 to
   /// LCI_BACKEND_MAX_POLLS.

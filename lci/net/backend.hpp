@@ -22,6 +22,7 @@
 #include <string_view>
 
 #include "lci/base/platform.hpp"
+#include "lci/base/spin.hpp"
 #include "lci/mem/accelerator.hpp"
 #include "lci/mem/memory_kind.hpp"
 #include "lci/mem/region_table.hpp"
@@ -121,14 +122,20 @@ enum class verdict : std::uint8_t {
             // overtakes
 };
 
-// Called from poll(), in the polling thread. Implementations do not throw: what user code throws is
-// kept and rethrown after the batch by the thread that called poll().
+// Called from poll(), in the polling thread, and from poll_beside(). Implementations do not throw:
+// what user code throws is kept and rethrown after the batch by the thread that called poll().
 class sink {
  public:
   // May poll again, once it has done with the bytes: the place where they lie goes back to the
   // network then, so that sinks inside of sinks can wait for any number of messages. It must not
   // answer deferred after that.
   virtual verdict on_message(const arrival& message) noexcept = 0;
+  // The same from a thread that is not the one inside poll() of the device, possibly while that one
+  // is: only for sinks and messages for which this makes no difference. deferred: the thread inside
+  // gets it.
+  virtual verdict on_message_beside(const arrival& /*message*/) noexcept {
+    return verdict::deferred;
+  }
   // The data of a put_imm() from `rank` is visible.
   virtual void on_immediate(int rank, std::uint32_t imm) noexcept = 0;
   // A posted operation has completed: its buffer is reusable, for put it is visible at the target,
@@ -203,9 +210,15 @@ class device {
   // theirs.
   virtual std::unique_ptr<endpoint> make_control_endpoint() { return make_endpoint(); }
   // Presents up to about `max` events to the sink; answers how many. Only one thread is inside at a
-  // time: another one gets 0 at once. Re-entrant: a sink may call poll() again and sees later
-  // events.
+  // time: for another one it is poll_beside(). Re-entrant: a sink may call poll() again and sees
+  // later events.
   virtual std::size_t poll(sink& to, std::size_t max) noexcept = 0;
+  // By a thread that shares the device with the one inside: presents what it may to
+  // on_message_beside(), or pauses. Messages of one thread of a peer stay in order.
+  virtual std::size_t poll_beside(sink& /*to*/, std::size_t /*max*/) noexcept {
+    base::turn_away::wait();
+    return 0;
+  }
   // True when nothing posted on this device is still under way inside the backend.
   virtual bool is_drained() const noexcept = 0;
   // False when nothing of `rank` can be on its way to this device: it was never met here, or

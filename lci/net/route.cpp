@@ -105,10 +105,7 @@ bool routed_device::is_remote_due() noexcept {
 
 // The remote network gets its turn also where the local one has used the budget up.
 std::size_t routed_device::poll(sink& to, std::size_t max) noexcept {
-  if (!polling_.enter()) {
-    base::turn_away::wait();
-    return 0;
-  }
+  if (!polling_.enter()) return local_->poll_beside(to, max);
   base::turn_away::end();
   std::size_t n = local_->poll(to, max);
   if (has_remote_ && is_remote_due()) {

@@ -110,6 +110,9 @@ class routed_device final : public device {
     return both(local_->make_control_endpoint(), remote_->make_control_endpoint());
   }
   std::size_t poll(sink& to, std::size_t max) noexcept override;
+  std::size_t poll_beside(sink& to, std::size_t max) noexcept override {
+    return local_->poll_beside(to, max);
+  }
   bool is_drained() const noexcept override {
     return local_->is_drained() && remote_->is_drained();
   }
@@ -133,7 +136,7 @@ class routed_device final : public device {
   const routes& routes_;
   const std::unique_ptr<device> local_, remote_;
   const bool has_remote_;
-  base::owned polling_;                  // one thread at a time in both together
+  base::owned polling_;  // one thread at a time in both together, but for poll_beside()
   std::atomic<std::uint32_t> quiet_{0};  // polls since something happened on the remote network
 };
 

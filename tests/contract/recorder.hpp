@@ -55,6 +55,9 @@ class recorder final : public net::sink {
     record(message);
     return net::verdict::taken;
   }
+  net::verdict on_message_beside(const net::arrival& message) noexcept override {
+    return takes_beside ? on_message(message) : net::verdict::deferred;
+  }
   void on_immediate(int rank, std::uint32_t imm) noexcept override {
     if (on_imm) on_imm(rank, imm);
     std::lock_guard lock(mutex_);
@@ -110,7 +113,8 @@ class recorder final : public net::sink {
   // Set while nobody polls. on_arrival runs before the message is written down.
   std::function<net::verdict(const net::arrival&)> on_arrival;
   std::function<void(int rank, std::uint32_t imm)> on_imm;
-  bool keep_bytes = true;  // false: only counts, for long runs
+  bool takes_beside = false;  // on_arrival may run in several threads at once
+  bool keep_bytes = true;     // false: only counts, for long runs
 
  private:
   void record(const net::arrival& message) {

@@ -53,6 +53,7 @@ std::vector<std::string> run_stress(group& g, const stress_plan& plan) {
   stream_verifier verifier(g.caps().ordered);
   for (int rank = 0; rank < 2; ++rank) {
     g.at(rank).seen().keep_bytes = false;
+    g.at(rank).seen().takes_beside = true;
     g.at(rank).seen().on_arrival = [&](const net::arrival& message) {
       verifier.check(message.data, message.size);
       return net::verdict::taken;

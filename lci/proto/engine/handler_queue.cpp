@@ -199,7 +199,8 @@ void handler_queue::end(std::uint32_t outer_depth, entry* again) noexcept {
     size_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  if (first_ == nullptr && runner_ == 0) open_to_.store(limit_, std::memory_order_relaxed);
+  // edge handler_queue.open: partner is open_to().
+  if (first_ == nullptr && runner_ == 0) open_to_.store(limit_, std::memory_order_release);
 }
 
 bool handler_queue::give(entry& one) noexcept {

@@ -39,9 +39,10 @@ class handler_queue {
 
   std::uint32_t limit() const noexcept { return limit_; }
   // The greatest depth at which an arrival may be handled at once; 0 while others wait or have
-  // their turn. Relaxed, here and below: a poller reads what it wrote, and what another thread
-  // writes is ordered by lock_, once somebody looks closer.
-  std::uint32_t open_to() const noexcept { return open_to_.load(std::memory_order_relaxed); }
+  // their turn.
+  // edge handler_queue.open: what waited has run; partner is end().
+  std::uint32_t open_to() const noexcept { return open_to_.load(std::memory_order_acquire); }
+  // Relaxed, here and below: hints whether to look closer, under lock_.
   std::size_t size() const noexcept { return size_.load(std::memory_order_relaxed); }
   // Completions among them of operations that were posted here.
   std::size_t completions() const noexcept { return completions_.load(std::memory_order_relaxed); }

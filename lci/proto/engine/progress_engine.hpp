@@ -3,7 +3,7 @@
 // register control messages in `dispatch`, and hang parts in.
 //
 // Owned by the device's queues. Threads: shared; arrivals run in the one thread that got into the
-// backend's poll().
+// backend's poll(), plain messages also beside it.
 #pragma once
 
 #include <algorithm>

@@ -83,6 +83,17 @@ net::verdict arrival_sink::on_message(const net::arrival& message) noexcept {
   return on_control(message);
 }
 
+// Messages of the protocols, what may go to memory that a GPU brings it to, and what comes while
+// handlers wait for their turn are for the thread inside. A receive in GPU memory is not: posts
+// meet messages in any thread as well.
+net::verdict arrival_sink::on_message_beside(const net::arrival& message) noexcept {
+  if ((message.imm & wire::FAST_BIT) == 0 || depth_ > host_.engine.handlers.open_to() ||
+      host_.payloads.load(std::memory_order_relaxed) != nullptr ||
+      host_.engine.shared.allocator.load(std::memory_order_relaxed) != &g_allocator_default)
+    return net::verdict::deferred;
+  return on_message(message);
+}
+
 // Not inline: a round that found nothing then has fewer registers to keep.
 void arrival_sink::give_home() noexcept { host_.engine.pool.restock(spare_); }
 

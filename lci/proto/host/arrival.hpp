@@ -1,7 +1,8 @@
 // What happens when the network has something: the sink that a device hands to its backend's
-// poll(). Threads: runs in the polling thread, which may re-enter through a handler that calls
-// progress. Always true: no code of the program runs before the bytes of the message are where they
-// belong, since that code may poll, and their place is the network's again then.
+// poll(). Threads: runs in the polling thread, on_message_beside() in others that share the device;
+// each may re-enter through a handler that calls progress. Always true: no code of the program runs
+// before the bytes of the message are where they belong, since that code may poll, and their place
+// is the network's again then.
 #pragma once
 
 #include "lci/net/backend.hpp"
@@ -22,6 +23,7 @@ class arrival_sink : public net::sink {
   arrival_sink& operator=(const arrival_sink&) = delete;
 
   net::verdict on_message(const net::arrival& message) noexcept final;
+  net::verdict on_message_beside(const net::arrival& message) noexcept final;
   // A message that has waited for its turn, for a completion object.
   LCI_COLD net::verdict deliver_in_turn(const net::arrival& from, rcomp_t rcomp,
                                         tag_t tag) noexcept;

@@ -39,6 +39,7 @@ struct alignas(base::CACHE_LINE) receive {
   mem::region_name region;       // registration the buffer lies in, if the user named one
   std::uint64_t region_offset = 0;
   mem::mem_kind kind = mem::mem_kind::host;  // of the buffer
+  std::uint16_t thread = 0;                  // that posted it; a hint
   int gpu = -1;                              // of device memory
   wire::name preposted;  // under which the accelerator has told its sender of it; none: {}
 };

@@ -9,6 +9,7 @@
 #include "lci/base/copy.hpp"
 #include "lci/base/race_point.hpp"
 #include "lci/errors.hpp"
+#include "lci/net/wanted_by.hpp"
 #include "lci/proto/engine/waiter.hpp"
 #include "lci/proto/host/host_context.hpp"
 #include "lci/proto/host/receive_ends.hpp"
@@ -42,6 +43,7 @@ inline void conclude(host_context& host, receive& to, const status_t& status,
   const std::uint32_t thread = base::thread_id();
   comp_impl_t* const comp = to.user.comp;
   const std::uint32_t serial = to.user.serial;
+  net::wanted_by::note(to.thread);
   to.host->open_receives.add(-1, thread);
   host.common.receives.put(&to, thread);
   if (filed != nullptr) give_back(host, *filed);
@@ -223,6 +225,7 @@ errorcode_t matcher::post(receive& record, int rank, tag_t tag, matching_policy_
   host_context& host = *record.host;
   host.open_receives.add(1);
   message* from;
+  record.thread = static_cast<std::uint16_t>(base::thread_id());
   record.preposted = {};
   wire::name preposted;
   try {

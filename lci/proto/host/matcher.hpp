@@ -118,6 +118,7 @@ inline errorcode_t matcher::post_early(host_context& host, const early_receive& 
   record->region_offset = 0;
   record->kind = mem::mem_kind::host;
   record->gpu = -1;
+  record->thread = static_cast<std::uint16_t>(thread);
   record->preposted = {};
   host.open_receives.add(1, thread);
   constexpr auto POLICY = matching_policy_t::rank_tag;

@@ -1,0 +1,138 @@
+// What a thread does with the lanes that were lent to it: nothing is lost, repeated or reordered,
+// and what is not for it reaches the poller.
+#include "backends/shm/side_inbox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "tests/unit/shm/shared_device.hpp"
+
+namespace lci::shm {
+namespace {
+
+using test::NOT_BESIDE;
+using test::STOP;
+using test::worker;
+
+class side_inbox_test : public test::shared_device {};
+
+TEST_F(side_inbox_test, give_back__what_is_not_for_it_reaches_the_poller_in_order) {
+  worker other([&] { poll(); });
+  other.pause();
+  seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
+  poll();
+  // One in 64 is not.
+  worker far_sender([&] {
+    far.bits = far.next % 64 == 63 ? NOT_BESIDE : 0;
+    say(far);
+  });
+  other.go();
+  for (int i = 0; i < 20; ++i) {
+    lend_far(other);
+    const std::uint64_t before = seen.specials();
+    run_until([&] { return seen.specials() > before; });
+  }
+}
+
+TEST_F(side_inbox_test, give_back__inside_a_handler_that_waits_for_it) {
+  std::atomic<std::uint32_t> insides{0};
+  std::atomic<bool> is_over{false};
+  worker other([&] { poll(); });
+  other.pause();
+  seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
+  // Every 64th message waits, in its handler, for the next one, which is for the poller.
+  seen.inside = [&](bool) {
+    if (base::thread_id() != other.id()) return;
+    const std::uint32_t before = seen.arrived(FAR);
+    while (seen.arrived(FAR) == before && !is_over.load(std::memory_order_relaxed)) {
+      poll();
+      std::this_thread::yield();
+    }
+    insides.fetch_add(1, std::memory_order_relaxed);
+  };
+  poll();
+  worker far_sender([&] {
+    far.bits = far.next % 64 == 62 ? STOP : far.next % 64 == 63 ? NOT_BESIDE : 0;
+    say(far);
+  });
+  other.go();
+  run_until([&] { return insides.load(std::memory_order_relaxed) >= 10; });
+  is_over.store(true, std::memory_order_relaxed);
+}
+
+TEST_F(side_inbox_test, peer_ends__after_everything_that_it_wrote_wherever_its_lanes_are) {
+  worker other([&] { poll(); });
+  other.pause();
+  seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
+  poll();
+  std::uint64_t sent = 0;
+  {
+    worker far_sender([&] { say(far); });
+    other.go();
+    lend_far(other);
+    far_sender.pause();
+    sent = near.next + far.next;
+  }
+  ranks.a.close();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (seen.ended().first == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    poll();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(seen.ended(), std::make_pair(1, sent));
+  EXPECT_EQ(sides().lent(), 0u);
+}
+
+TEST_F(side_inbox_test, peer_ends__while_a_handler_beside_waits_for_that) {
+  std::atomic<bool> is_inside{false};
+  worker other([&] { poll(); });
+  other.pause();
+  seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
+  seen.inside = [&](bool is_beside) {
+    if (!is_beside || base::thread_id() == me_ || seen.ended().first != 0) return;
+    is_inside.store(true, std::memory_order_relaxed);
+    while (seen.ended().first == 0) {
+      poll();
+      std::this_thread::yield();
+    }
+  };
+  poll();
+  {
+    worker far_sender([&] { say(far); });
+    other.go();
+    lend_far(other);
+    far_sender.pause();
+    far.bits = STOP;
+    far_sender.go();
+    run_until([&] { return is_inside.load(std::memory_order_relaxed); });
+  }
+  const std::uint64_t sent = near.next + far.next;
+  ranks.a.close();
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (seen.ended().first == 0) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    poll();
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(seen.ended(), std::make_pair(1, sent));
+}
+
+TEST_F(side_inbox_test, give_back__a_lane_that_brings_nothing_for_long) {
+  worker other([&] { poll(); });
+  other.pause();
+  seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
+  poll();
+  worker far_sender([&] { say(far); });
+  other.go();
+  lend_far(other);
+  far_sender.pause();
+  run_until([&] { return sides().lent() == 0; });
+}
+
+}  // namespace
+}  // namespace lci::shm
