@@ -44,6 +44,9 @@ constexpr std::size_t chosen_from(bulk_stream::kind what) noexcept {
   return what == bulk_stream::kind::put ? way_chooser::FROM : 2 * way_chooser::FROM;
 }
 
+// Smaller gets are not worth a system call.
+constexpr std::size_t SMALL_GET = 1024;
+
 // Is this operation of more than way_chooser::FROM bytes one that goes that way as a matter of
 // course? One less, then.
 template <std::size_t N>
@@ -54,6 +57,18 @@ bool is_unmeasured(std::array<std::atomic<std::uint32_t>, N>& classes, std::size
   const std::uint32_t n = left.load(std::memory_order_relaxed);
   if (n != 0) left.store(n - 1, std::memory_order_relaxed);
   return n != 0;
+}
+
+// A get of a few KiB that is posted while nothing is under way, as those before it were: its
+// program waits for each. It is copied by the kernel in the call, twice as fast as by the target;
+// several under way at once are faster by the target, which copies the first while the next are on
+// their way. Copied ones are never under way, so one in SAMPLE goes to the target.
+bool is_waited_for(std::atomic<std::uint32_t>& alone, bool is_busy) noexcept {
+  constexpr std::uint32_t SURE_AFTER = 8, SAMPLE = 32;
+  // Relaxed: of threads that get at once some counts are lost, which costs time and nothing else.
+  const std::uint32_t n = is_busy ? 0 : alone.load(std::memory_order_relaxed) + 1;
+  alone.store(n, std::memory_order_relaxed);
+  return n >= SURE_AFTER && n % SAMPLE != 0;
 }
 
 }  // namespace
@@ -222,6 +237,10 @@ errorcode_t endpoint::rma(bulk_stream::kind what, const net::net_op& op) noexcep
   const bool may_be_at_once = is_chosen && kernel && !suits_lane && has_lane;
   if (may_be_at_once && !has_open_puts() &&
       is_unmeasured(who->unmeasured.by_kernel[what == bulk_stream::kind::get], op.size))
+    return copy_now(what, *who, op, true);
+  const bool is_small_get = what == bulk_stream::kind::get && op.size >= SMALL_GET && !is_chosen;
+  if (is_small_get && kernel && config.shm_single_copy_min == 0 &&
+      is_waited_for(who->unmeasured.gets_alone, flow_.is_busy()) && !has_open_puts())
     return copy_now(what, *who, op, true);
   // A lane promises order and not that the data is there, and order only while it is the only one.
   const bool may_lag = what != bulk_stream::kind::get &&

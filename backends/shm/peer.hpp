@@ -52,6 +52,7 @@ struct peer {
   struct alignas(base::CACHE_LINE) spared {
     std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> by_lane{};
     std::array<std::array<std::atomic<std::uint32_t>, way_chooser::AT_ONCE>, 2> by_kernel{};
+    std::atomic<std::uint32_t> gets_alone{0};  // small ones in a row, see endpoint::rma()
   };
   spared unmeasured;
 

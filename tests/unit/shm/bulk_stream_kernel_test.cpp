@@ -224,6 +224,51 @@ TEST(bulk_stream_kernel, unmeasured__the_poster_copies) {
   EXPECT_EQ(got, text);
 }
 
+// Who waits for each get has it copied by the call, but for one in 32; who has several under way
+// does not.
+TEST(bulk_stream_kernel, small_get__is_copied_at_once_for_who_waits_for_each) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between the processes";
+  constexpr std::size_t SIZE = 2048;
+  std::string there = pattern(SIZE, 5), got(SIZE, '.');
+  net::net_op o;
+  o.rank = 1;
+  o.buffer = got.data();
+  o.size = SIZE;
+  o.remote = w.p.b.expose(there.data(), SIZE);
+  o.context = &o;
+  // Answers whether it was done at once, and right.
+  const auto get_and_wait = [&] {
+    got.assign(SIZE, '.');
+    const errorcode_t answer = w.p.a.out->get(o);
+    if (answer == errorcode_t::posted) w.p.until([&] { return w.p.a.dev->is_drained(); });
+    w.p.a.poll();
+    EXPECT_EQ(got, there);
+    return answer == errorcode_t::done;
+  };
+  int at_once = 0;
+  for (int i = 0; i < 7; ++i) at_once += get_and_wait();
+  EXPECT_EQ(at_once, 0);
+  for (int i = 7; i < 64 + 7; ++i) at_once += get_and_wait();
+  EXPECT_EQ(at_once, 62);
+  // Two of them are under way at a time, as soon as one is sent to the target.
+  for (int i = 0; i < 32; ++i) {
+    at_once = 0;
+    at_once += w.p.a.out->get(o) == errorcode_t::done;
+    at_once += w.p.a.out->get(o) == errorcode_t::done;
+    w.p.until([&] { return w.p.a.dev->is_drained(); });
+    w.p.a.poll();
+  }
+  EXPECT_EQ(at_once, 0);
+  // Smaller ones never.
+  o.size = 512;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(w.p.a.out->get(o), errorcode_t::posted);
+    w.p.until([&] { return w.p.a.dev->is_drained(); });
+    w.p.a.poll();
+  }
+}
+
 // The kernel breaks off in the middle. The post says so to nobody: the pipeline does all of it.
 TEST(bulk_stream_kernel, unmeasured__a_copy_that_breaks_off_goes_another_way) {
   by_way w;
