@@ -52,7 +52,9 @@ struct peer {
   struct alignas(base::CACHE_LINE) spared {
     std::array<std::atomic<std::uint32_t>, way_chooser::ONE_PIECE> by_lane{};
     std::array<std::array<std::atomic<std::uint32_t>, way_chooser::AT_ONCE>, 2> by_kernel{};
-    std::atomic<std::uint32_t> gets_alone{0};  // small ones in a row, see endpoint::rma()
+    // Of endpoint::rma(): small gets that were waited for and medium puts that were seldom, in a
+    // row, and how many polls there had been at the last such put.
+    std::atomic<std::uint32_t> gets_alone{0}, puts_seldom{0}, polls_at_put{0};
   };
   spared unmeasured;
 

@@ -113,6 +113,8 @@ class alignas(CACHE_LINE) owned {
   // Gives up ownership, so that the next thread becomes the owner without a barrier. Call it only
   // while outside; it does nothing if the caller is not the owner.
   void disown() noexcept;
+  // Visits so far, but for brief ones that do not count. A hint, for any thread.
+  std::uint32_t visits() const noexcept { return visits_.load(std::memory_order_relaxed); }
   // The owner's thread id, or detail::NO_THREAD_ID.
   // edge owned.owner: the record before its address; partners are claim(), take_from() and seize().
   std::uint32_t owner() const noexcept { return owner_.load(std::memory_order_acquire)->id; }

@@ -269,6 +269,41 @@ TEST(bulk_stream_kernel, small_get__is_copied_at_once_for_who_waits_for_each) {
   }
 }
 
+// Puts of a few KiB that are seldom are where they belong when the call returns; those that come
+// one upon the other wait for the target.
+TEST(bulk_stream_kernel, medium_put__is_copied_at_once_where_such_are_seldom) {
+  by_way w;
+  if (!w.may_copy) GTEST_SKIP() << "the system forbids copies between the processes";
+  constexpr std::size_t SIZE = 8192;
+  std::string out = pattern(SIZE, 6), there(SIZE, '.');
+  net::net_op o;
+  o.rank = 1;
+  o.buffer = out.data();
+  o.size = SIZE;
+  o.remote = w.p.b.expose(there.data(), SIZE);
+  o.imm = 5;
+  // Answers whether the data was there before the target polled.
+  const auto put_behind = [&](int polls) {
+    for (int i = 0; i < polls; ++i) w.p.a.poll();
+    there.assign(SIZE, '.');
+    w.p.b.seen.immediates.clear();
+    EXPECT_EQ(w.p.a.out->put_imm(o), errorcode_t::done);
+    const bool was_there = there == out;
+    w.p.until([&] { return !w.p.b.seen.immediates.empty(); }, {&w.p.b});
+    w.p.b.poll();  // gives the slot back
+    EXPECT_EQ(there.substr(0, o.size), out.substr(0, o.size));
+    return was_there;
+  };
+  for (int i = 0; i < 7; ++i) EXPECT_FALSE(put_behind(8)) << i;
+  for (int i = 0; i < 7; ++i) EXPECT_TRUE(put_behind(8)) << i;
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(put_behind(1)) << i;
+  for (int i = 0; i < 7; ++i) EXPECT_FALSE(put_behind(8)) << i;
+  EXPECT_TRUE(put_behind(8));
+  // Smaller ones never.
+  o.size = 4096;
+  EXPECT_FALSE(put_behind(8));
+}
+
 // The kernel breaks off in the middle. The post says so to nobody: the pipeline does all of it.
 TEST(bulk_stream_kernel, unmeasured__a_copy_that_breaks_off_goes_another_way) {
   by_way w;
