@@ -68,9 +68,9 @@ class bulk_stream {
   // False: no memory.
   bool watch(int rank, mem::packet* p) noexcept;
 
-  // Is there anything to do? Relaxed: a hint, the next poll sees more.
   // Polls of the device so far. A hint.
   std::uint32_t polls() const noexcept { return polling_.visits(); }
+  // Is there anything to do? Relaxed: a hint, the next poll sees more.
   bool is_busy() const noexcept { return busy_.load(std::memory_order_relaxed); }
   // edge bulk_stream.drained: partner is the subtraction in deliver(), after the sink was called.
   bool is_drained() const noexcept { return posted_.load(std::memory_order_acquire) == 0; }

@@ -37,9 +37,9 @@ inline void write_put(tx_lane& lane, slot& s, const put_record& where, const voi
                    slot_kind::put, imm != nullptr ? HAS_IMM : std::uint8_t{0}});
 }
 
-// Larger ones are measured. Up to 8 KiB the kernel's copy is worth it for puts alone: with an
-// immediate the target has work in any case, and shares the copying
-// (docs/decisions/0049-way-by-measurement.md).
+// Larger ones are measured. Where many puts with an immediate or gets of up to 8 KiB are under way,
+// the target has work in any case, and shares the copying; the others see is_waited_for() and
+// is_seldom() (docs/decisions/0049-way-by-measurement.md).
 constexpr std::size_t chosen_from(bulk_stream::kind what) noexcept {
   return what == bulk_stream::kind::put ? way_chooser::FROM : 2 * way_chooser::FROM;
 }
@@ -359,8 +359,12 @@ errorcode_t endpoint::copy_now(bulk_stream::kind what, peer& who, const net::net
   // It will go the other way. A part may have been copied before, here and below.
   if (c == copied::refused) return errorcode_t::retry;
   // Memory of a device, say, is copied by processors and not by the kernel.
-  if (c == copied::failed && is_chosen)
+  if (c == copied::failed && is_chosen) {
+    // Relaxed, as in is_waited_for().
+    who.unmeasured.gets_alone.store(0, std::memory_order_relaxed);
+    who.unmeasured.puts_seldom.store(0, std::memory_order_relaxed);
     return flow_.post(what, op, copy_way::pipeline, bulk_stream::chosen_by::caller);
+  }
   return flow_.fail_later(op.rank, op.context, reason_of(c));
 }
 

@@ -152,9 +152,10 @@ void side_inbox::review() noexcept {
   rx_lane* next = nullptr;
   for (rx_lane* lane = lanes_.load(std::memory_order_relaxed); lane != nullptr; lane = next) {
     next = lane->link;
-    if (lane->looked_at == lane->cursor)
+    if (lane->looked_at == lane->cursor) {
+      lane->moved_at = 0;  // not soon
       give_back(*lane);
-    else
+    } else
       lane->looked_at = lane->cursor;
   }
 }

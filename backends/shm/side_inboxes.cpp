@@ -48,15 +48,17 @@ void side_inboxes::look_at_threads(std::vector<rx_lane*>& active) noexcept {
     side_inbox* const one = sides_[i].load(std::memory_order_acquire);
     if (one == nullptr) continue;
     known& k = known_[i];
-    if (i == me) {  // it has just become the poller
+    if (i == me) {
       k.steady = 0;
+      // It has become the poller without a poll that saw it: another one has tried in between.
+      if (k.lanes != 0) join(*one, active);
       continue;
     }
     const std::uint32_t visits = one->visits();
     k.steady = visits == k.visits ? 0 : std::min(k.steady + 1, rules.steady_after);
     k.visits = visits;
     rx_lane* first = nullptr;
-    if (k.steady == 0 && k.lanes != 0 && one->take_all(first)) take_in(first, active);
+    if (k.steady == 0 && k.lanes != 0 && one->take_all(first)) take_in(first, active, true);
   }
 }
 
@@ -113,6 +115,7 @@ void side_inboxes::lend_to(side_inbox& to, rx_lane& lane, std::uint64_t now) noe
   lane.settle();
   lane.lent_to = &to;
   lane.moved_at = now;
+  lane.looked_at = lane.cursor - 1;  // the first review finds it busy
   lane.wanted_times = 0;
   ++known_[to.thread()].lanes;
   lent_.store(lent() + 1, std::memory_order_relaxed);
@@ -120,16 +123,18 @@ void side_inboxes::lend_to(side_inbox& to, rx_lane& lane, std::uint64_t now) noe
   to.lend(lane);
 }
 
-// From a list into the poller's.
-void side_inboxes::take_in(rx_lane* first, std::vector<rx_lane*>& active) noexcept {
+// From a list into the poller's. is_its_own: it comes back because of the lane or of its thread.
+void side_inboxes::take_in(rx_lane* first, std::vector<rx_lane*>& active,
+                           bool is_its_own) noexcept {
   const std::uint64_t now = base::cpu_ticks();
   for (rx_lane* lane = first; lane != nullptr;) {
     rx_lane* const next = std::exchange(lane->link, nullptr);
     --known_[std::exchange(lane->lent_to, nullptr)->thread()].lanes;
     lent_.store(lent() - 1, std::memory_order_relaxed);
     const bool came_soon = now - lane->moved_at < ticks_of_us(rules.soon_us);
-    lane->returns =
-        came_soon ? std::min<std::uint8_t>(lane->returns + 1, lending_rules::MOST_RETURNS) : 0;
+    if (is_its_own)
+      lane->returns =
+          came_soon ? std::min<std::uint8_t>(lane->returns + 1, lending_rules::MOST_RETURNS) : 0;
     lane->moved_at = now;
     lane->counted_at = lane->cursor;
     active.push_back(lane);
@@ -138,7 +143,7 @@ void side_inboxes::take_in(rx_lane* first, std::vector<rx_lane*>& active) noexce
 }
 
 void side_inboxes::take_returned(std::vector<rx_lane*>& active) noexcept {
-  if (returned_.any()) take_in(returned_.take_all(), active);
+  if (returned_.any()) take_in(returned_.take_all(), active, true);
 }
 
 bool side_inboxes::recall(std::vector<rx_lane*>& active) noexcept {
@@ -148,7 +153,7 @@ bool side_inboxes::recall(std::vector<rx_lane*>& active) noexcept {
     // edge side.made: partner is make().
     side_inbox& one = *sides_[i].load(std::memory_order_acquire);
     if (rx_lane* first = nullptr; one.take_all(first))
-      take_in(first, active);
+      take_in(first, active, false);
     else
       one.recall();
   }
@@ -157,7 +162,7 @@ bool side_inboxes::recall(std::vector<rx_lane*>& active) noexcept {
 }
 
 void side_inboxes::join(side_inbox& own, std::vector<rx_lane*>& active) noexcept {
-  take_in(own.take_all_own(), active);
+  take_in(own.take_all_own(), active, true);
 }
 
 }  // namespace lci::shm

@@ -58,7 +58,7 @@ class side_inboxes {
     std::uint32_t steady = 0;  // looks in a row that found it polling
     std::uint32_t lanes = 0;   // that it has
   };
-  void take_in(rx_lane* first, std::vector<rx_lane*>& active) noexcept;
+  void take_in(rx_lane* first, std::vector<rx_lane*>& active, bool is_its_own) noexcept;
   void look_at_threads(std::vector<rx_lane*>& active) noexcept;
   void lend(std::vector<rx_lane*>& active, std::uint64_t now) noexcept;
   void lend_to(side_inbox& to, rx_lane& lane, std::uint64_t now) noexcept;

@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "tests/interface/world.hpp"
@@ -102,8 +103,12 @@ settings settings_of(int argc, char** argv, const stress::plan& work) {
 }
 
 void run_worker(stress::site& site, int thread, lci::device_t device) {
+  // There until the fault was told: other threads may still complete its receives, and would find
+  // its queue gone.
+  std::optional<stress::worker> one;
   try {
-    stress::worker(site, thread, device).run();
+    one.emplace(site, thread, device);
+    one->run();
   } catch (const std::exception& error) {
     end_by(" thread " + std::to_string(thread), error);
   }

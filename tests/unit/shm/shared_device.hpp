@@ -52,6 +52,7 @@ class checking_sink final : public net::sink {
       EXPECT_EQ(number, next_[sender]) << "sender " << sender;
       next_[sender] = number + 1;
       ++by_[{sender, base::thread_id()}];
+      if (is_beside) ++beside_[{sender, base::thread_id()}];
       if ((m.imm & NOT_BESIDE) != 0) ++specials_;
     }
     if (const auto at = wanted.find(sender); at != wanted.end()) net::wanted_by::note(at->second);
@@ -68,6 +69,12 @@ class checking_sink final : public net::sink {
     const std::lock_guard lock(mutex_);
     const auto at = by_.find({sender, thread});
     return at == by_.end() ? 0 : at->second;
+  }
+  // The same, of those that it got while another thread was the poller.
+  std::uint64_t got_beside(std::uint32_t sender, std::uint32_t thread) const {
+    const std::lock_guard lock(mutex_);
+    const auto at = beside_.find({sender, thread});
+    return at == beside_.end() ? 0 : at->second;
   }
   std::uint64_t specials() const {
     const std::lock_guard lock(mutex_);
@@ -90,7 +97,7 @@ class checking_sink final : public net::sink {
   }
   mutable std::mutex mutex_;
   std::map<std::uint32_t, std::uint32_t> next_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> by_, beside_;
   std::uint64_t specials_ = 0;
   int ended_ = 0;
   std::uint64_t arrived_before_end_ = 0;
@@ -99,7 +106,9 @@ class checking_sink final : public net::sink {
 // A thread that does what it is told again and again, until it is to pause or to end.
 class worker {
  public:
-  explicit worker(std::function<void()> work) : work_(std::move(work)), thread_([this] { run(); }) {
+  // is_paused: it has to be told to go.
+  explicit worker(std::function<void()> work, bool is_paused = false)
+      : work_(std::move(work)), is_to_pause_(is_paused), thread_([this] { run(); }) {
     // edge worker.id: partner is run().
     while (id_.load(std::memory_order_acquire) == ~0u) std::this_thread::yield();
   }
@@ -110,9 +119,8 @@ class worker {
   std::uint32_t id() const { return id_.load(std::memory_order_relaxed); }
   // Returns when it does nothing any more.
   void pause() {
+    const std::lock_guard lock(working_);
     is_to_pause_.store(true, std::memory_order_relaxed);
-    // edge worker.pause: partner is run().
-    while (!is_paused_.load(std::memory_order_acquire)) std::this_thread::yield();
   }
   void go() { is_to_pause_.store(false, std::memory_order_relaxed); }
 
@@ -121,16 +129,17 @@ class worker {
     // edge worker.id: partner is the constructor.
     id_.store(base::thread_id(), std::memory_order_release);
     while (!is_over_.load(std::memory_order_relaxed)) {
-      const bool pause = is_to_pause_.load(std::memory_order_relaxed);
-      // edge worker.pause: partner is pause().
-      is_paused_.store(pause, std::memory_order_release);
-      if (!pause) work_();
+      {
+        const std::lock_guard lock(working_);
+        if (!is_to_pause_.load(std::memory_order_relaxed)) work_();
+      }
       std::this_thread::yield();
     }
   }
   std::function<void()> work_;
   std::atomic<std::uint32_t> id_{~0u};
-  std::atomic<bool> is_over_{false}, is_to_pause_{false}, is_paused_{false};
+  std::mutex working_;
+  std::atomic<bool> is_over_{false}, is_to_pause_{false};
   std::thread thread_;
 };
 
@@ -168,10 +177,30 @@ class shared_device : public testing::Test {
   }
   const std::uint32_t me_ = base::thread_id();
   std::uint32_t me() const { return me_; }
+  // The same, a limited number of times. True: done().
+  bool run_for_a_while(const std::function<bool()>& done) {
+    int left = 5000;
+    run_until([&] { return done() || --left == 0; });
+    return left > 0;
+  }
+  // The test's thread is the poller, as long as it is not stopped for long.
+  void become_poller(worker& other) {
+    other.pause();
+    run_until([&] { return ranks.b.behind().polling.owner() == me(); });
+    other.go();
+  }
+  // What `other` is to do beside the poller, which has to be the test's thread for that.
+  void run_beside(worker& other, const std::function<bool()>& done) {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    do {
+      become_poller(other);
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "waited in vain";
+    } while (!run_for_a_while(done));
+  }
   // The lane of `far` is lent to `other`, and some messages came that way.
   void lend_far(worker& other) {
-    const std::uint64_t before = seen.got(FAR, other.id());
-    run_until([&] { return sides().lent() == 1 && seen.got(FAR, other.id()) > before + 10; });
+    const std::uint64_t before = seen.got_beside(FAR, other.id());
+    run_beside(other, [&] { return seen.got_beside(FAR, other.id()) > before + 10; });
   }
 
   pair ranks;

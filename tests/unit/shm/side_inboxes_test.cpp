@@ -20,8 +20,7 @@ using test::worker;
 class side_inboxes_test : public test::shared_device {};
 
 TEST_F(side_inboxes_test, lend__a_lane_goes_to_the_thread_that_waits_for_its_messages) {
-  worker other([&] { poll(); });
-  other.pause();
+  worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   poll();  // the test's thread is the poller
   worker far_sender([&] { say(far); });
@@ -30,16 +29,17 @@ TEST_F(side_inboxes_test, lend__a_lane_goes_to_the_thread_that_waits_for_its_mes
 }
 
 TEST_F(side_inboxes_test, lend__lanes_that_nobody_waits_for_are_shared_out_but_for_one) {
-  worker other([&] { poll(); });
+  worker other([&] { poll(); }, true);
+  poll();
   worker far_sender([&] { say(far); });
-  run_until([&] { return seen.got(FAR, other.id()) + seen.got(NEAR, other.id()) > 10; });
-  run_until([&] { return seen.got(FAR, me()) + seen.got(NEAR, me()) > 10; });
+  run_beside(other, [&] {
+    return seen.got_beside(FAR, other.id()) + seen.got_beside(NEAR, other.id()) > 10;
+  });
   EXPECT_LE(sides().lent(), 1u);
 }
 
 TEST_F(side_inboxes_test, lend__a_lane_moves_on_when_another_thread_waits_for_it) {
-  worker other([&] { poll(); });
-  other.pause();
+  worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   poll();
   worker far_sender([&] { say(far); });
@@ -55,8 +55,7 @@ TEST_F(side_inboxes_test, lend__a_lane_moves_on_when_another_thread_waits_for_it
 }
 
 TEST_F(side_inboxes_test, take_back__from_a_thread_that_polls_no_more) {
-  worker other([&] { poll(); });
-  other.pause();
+  worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   poll();
   worker far_sender([&] { say(far); });
@@ -73,8 +72,7 @@ TEST_F(side_inboxes_test, take_back__from_a_thread_that_polls_no_more) {
 // The poller is in a handler, which waits for what comes in a lane of a thread that polls no more.
 TEST_F(side_inboxes_test, take_back__inside_a_handler_of_the_poller) {
   std::atomic<int> insides{0};
-  worker other([&] { poll(); });
-  other.pause();
+  worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   seen.inside = [&](bool is_beside) {
     if (base::thread_id() != me_ || is_beside || sides().lent() == 0) return;
@@ -87,16 +85,18 @@ TEST_F(side_inboxes_test, take_back__inside_a_handler_of_the_poller) {
     insides.fetch_add(1, std::memory_order_relaxed);
     other.go();
   };
-  near.bits = STOP;
   poll();
   worker far_sender([&] { say(far); });
-  other.go();
-  run_until([&] { return insides.load(std::memory_order_relaxed) >= 10; });
+  for (int i = 0; i < 10; ++i) {
+    near.bits = 0;
+    lend_far(other);
+    near.bits = STOP;
+    run_until([&] { return insides.load(std::memory_order_relaxed) > i; });
+  }
 }
 
 TEST_F(side_inboxes_test, join__the_poller_is_gone_and_a_thread_with_lanes_is_the_next) {
-  worker other([&] { poll(); });
-  other.pause();
+  worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   poll();
   worker far_sender([&] { say(far); });
@@ -113,7 +113,6 @@ TEST_F(side_inboxes_test, join__the_poller_is_gone_and_a_thread_with_lanes_is_th
   }
 }
 
-// A thread with lanes waits in a handler for the end of the peer.
 // Its number goes to a new thread, which finds the lanes or not.
 TEST_F(side_inboxes_test, take_back__from_a_thread_that_has_ended) {
   poll();
@@ -142,8 +141,7 @@ TEST_F(side_inboxes_test, take_back__by_the_next_device_of_that_number) {
 
 TEST_F(side_inboxes_test, lend__a_lane_that_comes_back_soon_waits) {
   sides().rules.soon_us = 1000;
-  worker other([&] { poll(); });
-  other.pause();
+  worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   poll();
   far.bits = NOT_BESIDE;
