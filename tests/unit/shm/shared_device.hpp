@@ -122,7 +122,10 @@ class worker {
     const std::lock_guard lock(working_);
     is_to_pause_.store(true, std::memory_order_relaxed);
   }
-  void go() { is_to_pause_.store(false, std::memory_order_relaxed); }
+  void go() {
+    const std::lock_guard lock(working_);  // it sees what was changed meanwhile
+    is_to_pause_.store(false, std::memory_order_relaxed);
+  }
 
  private:
   void run() {

@@ -40,16 +40,18 @@ TEST_F(side_inbox_test, give_back__what_is_not_for_it_reaches_the_poller_in_orde
 TEST_F(side_inbox_test, give_back__inside_a_handler_that_waits_for_it) {
   std::atomic<std::uint32_t> insides{0};
   std::atomic<bool> is_over{false};
+  bool is_inside = false;  // of `other`: the next such message would wait inside of this one
   worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   // Every 64th message waits, in its handler, for the next one, which is for the poller.
   seen.inside = [&](bool is_beside) {
-    if (base::thread_id() != other.id()) return;
+    if (base::thread_id() != other.id() || std::exchange(is_inside, true)) return;
     const std::uint32_t before = seen.arrived(FAR);
     while (seen.arrived(FAR) == before && !is_over.load(std::memory_order_relaxed)) {
       poll();
       std::this_thread::yield();
     }
+    is_inside = false;
     if (is_beside) insides.fetch_add(1, std::memory_order_relaxed);
   };
   poll();

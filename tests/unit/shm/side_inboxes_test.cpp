@@ -72,10 +72,12 @@ TEST_F(side_inboxes_test, take_back__from_a_thread_that_polls_no_more) {
 // The poller is in a handler, which waits for what comes in a lane of a thread that polls no more.
 TEST_F(side_inboxes_test, take_back__inside_a_handler_of_the_poller) {
   std::atomic<int> insides{0};
+  bool is_inside = false;  // of the test's thread
   worker other([&] { poll(); }, true);
   seen.wanted = {{NEAR, me()}, {FAR, other.id()}};
   seen.inside = [&](bool is_beside) {
-    if (base::thread_id() != me_ || is_beside || sides().lent() == 0) return;
+    if (base::thread_id() != me_ || is_beside || is_inside || sides().lent() == 0) return;
+    is_inside = true;
     other.pause();
     const std::uint64_t before = seen.got(FAR, me_);
     while (seen.got(FAR, me_) == before) {
@@ -83,6 +85,7 @@ TEST_F(side_inboxes_test, take_back__inside_a_handler_of_the_poller) {
       std::this_thread::yield();
     }
     insides.fetch_add(1, std::memory_order_relaxed);
+    is_inside = false;
     other.go();
   };
   poll();
