@@ -3,9 +3,8 @@
 //
 // The stress parts of the suite stamp messages with it and give it what arrives. Threads: stamp()
 // any thread with its own `thread` number; check() any thread, for messages of one stream one after
-// the other. Always true:
-// report() is empty only if every message of every thread arrived once and as sent (and in order
-// where that was asked).
+// the other. Always true: report() is empty only if every message of every thread arrived once and
+// as sent (and in order where that was asked).
 #pragma once
 
 #include <array>

@@ -180,7 +180,18 @@ class shared_device : public testing::Test {
   }
   const std::uint32_t me_ = base::thread_id();
   std::uint32_t me() const { return me_; }
-  // The same, a limited number of times. True: done().
+  // The sender leaves, and that is told once, behind all that it has sent.
+  void end_peer_after(std::uint64_t messages) {
+    ranks.a.close();
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (seen.ended().first == 0) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit) << "waited in vain";
+      poll();
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(seen.ended(), std::make_pair(1, messages));
+  }
+  // run_until(), but a limited number of times. True: done().
   bool run_for_a_while(const std::function<bool()>& done) {
     int left = 5000;
     run_until([&] { return done() || --left == 0; });

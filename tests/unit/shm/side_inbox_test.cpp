@@ -76,14 +76,7 @@ TEST_F(side_inbox_test, peer_ends__after_everything_that_it_wrote_wherever_its_l
     far_sender.pause();
     sent = near.next + far.next;
   }
-  ranks.a.close();
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (seen.ended().first == 0) {
-    ASSERT_LT(std::chrono::steady_clock::now(), limit);
-    poll();
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(seen.ended(), std::make_pair(1, sent));
+  end_peer_after(sent);
   EXPECT_EQ(sides().lent(), 0u);
 }
 
@@ -110,14 +103,7 @@ TEST_F(side_inbox_test, peer_ends__while_a_handler_beside_waits_for_that) {
     run_until([&] { return is_inside.load(std::memory_order_relaxed); });
   }
   const std::uint64_t sent = near.next + far.next;
-  ranks.a.close();
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (seen.ended().first == 0) {
-    ASSERT_LT(std::chrono::steady_clock::now(), limit);
-    poll();
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(seen.ended(), std::make_pair(1, sent));
+  end_peer_after(sent);
 }
 
 TEST_F(side_inbox_test, give_back__a_lane_that_brings_nothing_for_long) {
