@@ -40,7 +40,8 @@ TEST_P(backend_contract, caps__are_what_the_layers_above_rely_on) {
 
 TEST_P(backend_contract, send_inline__head_and_payload_arrive_as_one_message) {
   group& g = open();
-  for (auto [from, to] : pairs()) {
+  for (const auto& way : pairs()) {
+    const int from = way.first, to = way.second;
     std::vector<std::size_t> sizes;
     for (std::size_t size : sizes_up_to(g.caps().max_inject, g.caps())) {
       for (std::size_t head :
@@ -64,7 +65,8 @@ TEST_P(backend_contract, send_inline__head_and_payload_arrive_as_one_message) {
 
 TEST_P(backend_contract, send__from_a_packet_every_size) {
   group& g = open();
-  for (auto [from, to] : pairs()) {
+  for (const auto& way : pairs()) {
+    const int from = way.first, to = way.second;
     member& m = g.at(from);
     const auto sizes = sizes_up_to(std::min(m.packets.payload_size(), g.caps().max_send), g.caps());
     std::deque<op_fate> fates;
@@ -90,7 +92,8 @@ TEST_P(backend_contract, send__from_a_packet_every_size) {
 
 TEST_P(backend_contract, send__from_a_plain_buffer_every_size) {
   group& g = open();
-  for (auto [from, to] : pairs()) {
+  for (const auto& way : pairs()) {
+    const int from = way.first, to = way.second;
     const auto sizes = sizes_up_to(std::min(g.caps().max_send, std::size_t{1} << 20), g.caps());
     std::deque<op_fate> fates;
     for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -55,7 +55,8 @@ class opened_ranks : public testing::Test {
   }
   // A message each way, so that both sides are connected.
   static void meet(group& g, int a, int b) {
-    for (const auto& [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+    for (const auto& way : {std::pair{a, b}, std::pair{b, a}}) {
+      const int from = way.first, to = way.second;
       const std::size_t before = g.at(to).seen().arrived();
       g.post([&] { return send(g, from, to); });
       ASSERT_TRUE(g.until([&] { return g.at(to).seen().arrived() > before; }, "first contact"));

@@ -80,7 +80,8 @@ TEST_P(backend_contract, ordered__mixed_ways_of_sending_keep_the_order_of_posts)
   group& g = open();
   if (!g.caps().ordered) GTEST_SKIP() << "the backend does not promise order";
   constexpr std::uint32_t COUNT = 3000;
-  for (auto [from, to] : {std::pair{0, 1}, std::pair{1, 1}}) {
+  for (const auto& way : {std::pair{0, 1}, std::pair{1, 1}}) {
+    const int from = way.first, to = way.second;
     std::vector<std::vector<std::byte>> buffers;
     for (std::uint32_t i = 0; i < COUNT; ++i) post_numbered(g, from, to, i, buffers);
     ASSERT_TRUE(g.until([&] { return g.at(to).seen().arrived() >= COUNT; }, "all messages"));

@@ -8,7 +8,8 @@ namespace {
 
 // Both sides have heard of each other.
 void make_contact(group& g, int a, int b) {
-  for (auto [from, to] : {std::pair{a, b}, std::pair{b, a}}) {
+  for (const auto& way : {std::pair{a, b}, std::pair{b, a}}) {
+    const int from = way.first, to = way.second;
     const std::size_t before = g.at(to).seen().arrived();
     const std::uint32_t word = 0;
     g.post([&] { return g.at(from).to().send_inline(to, 0, nullptr, 0, &word, sizeof word); });
@@ -80,9 +81,11 @@ TEST_P(backend_contract, contact__is_reported_by_both_and_of_nobody_else) {
   group& g = open(3);
   EXPECT_EQ(g.at(0).peers.state(1), net::peer_state::unknown);
   make_contact(g, 0, 1);
-  for (const auto& [from, to] : {std::pair{0, 1}, std::pair{1, 0}})
+  for (const auto& way : {std::pair{0, 1}, std::pair{1, 0}}) {
+    const int from = way.first, to = way.second;
     EXPECT_TRUE(g.until([&] { return g.at(from).peers.state(to) == net::peer_state::ready; },
                         "the report that they are connected"));
+  }
   for (const int rank : {0, 1}) EXPECT_EQ(g.at(rank).peers.state(2), net::peer_state::unknown);
   for (const int rank : {0, 1}) EXPECT_EQ(g.at(2).peers.state(rank), net::peer_state::unknown);
   EXPECT_EQ(g.at(0).peers.epoch(), 0u);

@@ -114,7 +114,8 @@ void set_attributes_away() {
 std::string near_attributes() {
   const texts_of built_in = texts({}), now = texts(lci::get_g_default_attr());
   std::string near;
-  for (const auto& [name, text] : built_in.all) {
+  for (const auto& entry : built_in.all) {
+    const std::string &name = entry.first, &text = entry.second;
     const row_t* const row = std::find_if(std::begin(ROWS), std::end(ROWS),
                                           [&](const row_t& r) { return name == r.name; });
     if (row == std::end(ROWS))
