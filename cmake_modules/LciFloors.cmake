@@ -17,9 +17,15 @@ add_library(lci_flags INTERFACE)
 target_include_directories(lci_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include
                            ${LCI_GENERATED_INCLUDE_DIR})
 target_include_directories(lci_flags SYSTEM INTERFACE ${Boost_INCLUDE_DIRS})
+# Sources that are compiled together shadow each other's names, which clang cannot tell from names of one function.
+set(LCI_SHADOW_LOCAL_OPTION -Wno-shadow)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  set(LCI_SHADOW_LOCAL_OPTION -Wshadow=local)
+endif()
 # Borrowed thread-local pointers are on the path of every message: one load, no call.
 target_compile_options(lci_flags INTERFACE -Wall -Wextra -Wpedantic
-                       -Wshadow$<$<BOOL:$<TARGET_PROPERTY:LCI_SHADOW_LOCAL>>:=local> -ftls-model=initial-exec
+                       $<IF:$<BOOL:$<TARGET_PROPERTY:LCI_SHADOW_LOCAL>>,${LCI_SHADOW_LOCAL_OPTION},-Wshadow>
+                       -ftls-model=initial-exec
                        $<$<BOOL:${LCI_BUILD_WARN_AS_ERROR}>:-Werror>
                        $<$<BOOL:${LCI_OPTIMIZE_FOR_NATIVE}>:-march=native>)
 # LCI_DEBUG is spelt as the generated header spells it, for sources that do not include that.
@@ -30,6 +36,14 @@ target_compile_definitions(lci_flags INTERFACE LCI_HAVE_HWLOC=${LCI_HAVE_HWLOC}
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
   target_compile_options(lci_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
                          -Wno-stringop-overread)
+endif()
+# It does not know fences; what needs one is said in the code (lci/base/platform.hpp).
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=thread")
+  target_compile_options(lci_flags INTERFACE -Wno-tsan)
+endif()
+# What is loaded by name is called through types of our own that are as wide as those of its headers.
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND CMAKE_CXX_FLAGS MATCHES "-fsanitize=[a-z,]*undefined")
+  target_compile_options(lci_flags INTERFACE -fno-sanitize=function)
 endif()
 # Plain names, not imported targets: a static build exports them as they are.
 set(LCI_SYSTEM_LIBRARIES pthread ${CMAKE_DL_LIBS} rt)
@@ -49,8 +63,7 @@ function(lci_unity target)
   endif()
   if(LCI_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${arg_MOST})
-    # They shadow each other's names then.
-    if(arg_MOST EQUAL 0 AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    if(arg_MOST EQUAL 0)
       set_target_properties(${target} PROPERTIES LCI_SHADOW_LOCAL ON)
     endif()
   endif()

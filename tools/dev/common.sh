@@ -194,6 +194,8 @@ PACKAGES_TEST=(git pkg-config python3 libgtest-dev libgmock-dev clang clang-form
 PACKAGES_OPTIONAL=(clang clang-format-14 clang-tidy-14 doxygen libasio-dev libuv1-dev liburing-dev)
 # Starts the virtual machines of tests/vm, and builds the programs for their devices.
 PACKAGES_VM=(qemu-system-x86 busybox-static kmod zstd iproute2 ibverbs-providers)
+# What a sanitizer of clang finds has names of functions by it, which suppressions of leaks need as well.
+PACKAGES_SANITIZERS=(llvm)
 # The browser with which tests/docs checks the HTML pages.
 PACKAGES_PAGES=(chromium doxygen)
 # A checker of algorithms for relaxed memory models, for tests/interleavings.
@@ -216,17 +218,23 @@ configure_with=()
 
 # configure PRESET: only if the folder is new or was configured with other options, the presets have changed, or packages
 # were installed or removed since, by whatever means: what was missing then may be there now. The build itself notices
-# everything else.
+# everything else. Sanitizers are clang's, if there is one: it compiles them in half the time, and reports more.
 configure() {
-  local preset=$1 done=build/$1/.configured generator=()
+  local preset=$1 folder=build/$1 done=build/$1/.configured generator=() with=("${configure_with[@]}")
   need_compiler
-  [ -f "build/$preset/CMakeCache.txt" ] && [ "$done" -nt CMakePresets.json ] &&
-    [ "$(<"$done")" = "${configure_with[*]}" ] &&
+  case $preset in
+    asan | tsan) ! command -v clang++ >/dev/null || with+=(-DCMAKE_CXX_COMPILER=clang++) ;;
+  esac
+  [ -f "$folder/CMakeCache.txt" ] && [ "$done" -nt CMakePresets.json ] && [ "$(<"$done")" = "${with[*]}" ] &&
     ! [ "${DPKG_ADMINDIR:-/var/lib/dpkg}/status" -nt "$done" ] && return 0
+  # CMake loses what it was told when the compiler changes.
+  if [[ "${with[*]}" == *clang++ ]] && ! grep -qs '^CMAKE_CXX_COMPILER:.*clang++' "$folder/CMakeCache.txt"; then
+    rm -rf "$folder/CMakeCache.txt" "$folder/CMakeFiles"
+  fi
   # A folder that was configured by hand keeps its generator.
-  if [ ! -f "build/$preset/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
-  phase "configure $preset" cmake --preset "$preset" "${generator[@]}" "${configure_with[@]}" || return 1
-  printf '%s\n' "${configure_with[*]}" >"$done"
+  if [ ! -f "$folder/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
+  phase "configure $preset" cmake --preset "$preset" "${generator[@]}" "${with[@]}" || return 1
+  printf '%s\n' "${with[*]}" >"$done"
   # Prints what this build lacks; the whole summary is in the log.
   sed -n 's/^--\(   .* NO, \)/\1/p' "$phase_log"
 }

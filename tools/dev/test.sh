@@ -3,7 +3,7 @@
 # ./dev test NAME...: runs the tests, quick or not, whose names match.
 # ./dev test all [NAME...]: runs the quick tests; then all others (virtual machines, hosts, packaging, project rules), with
 # the experimental parts in the same build folder (LCI_EXPERIMENTAL; the next ./dev test switches it off again); then the
-# address and the thread sanitizer; then checks that this machine's gcc and clang give no warning; then tests in a
+# address and the thread sanitizer, by clang if there is one; then checks that this machine's gcc and clang give no warning; then tests in a
 # separate Debian 13, with gcc 14 and clang 19. Continuous integration runs this.
 # ./dev test long [NAME...]: runs all of release with the soak tests.
 # ./dev test gpu: runs the GPU memory suites and prints the result of each: on the real driver if there is a GPU, else on
@@ -98,6 +98,7 @@ dev_test() {
   rm -f build/checks.txt
   for preset in $presets; do
     if [ "$preset" != release ]; then
+      need "${PACKAGES_SANITIZERS[@]}"
       run_preset "$preset" all
       continue
     fi

@@ -27,12 +27,12 @@ void* allocate(std::size_t size, std::size_t align) noexcept {
   return p;
 }
 
-void release(void* p) noexcept {
+[[maybe_unused]] void release(void* p) noexcept {
   if (p != nullptr) live.fetch_sub(1, std::memory_order_relaxed);
   std::free(p);
 }
 
-void* allocate_or_throw(std::size_t size, std::size_t align) {
+[[maybe_unused]] void* allocate_or_throw(std::size_t size, std::size_t align) {
   if (void* const p = allocate(size, align)) return p;
   throw std::bad_alloc();
 }
@@ -58,6 +58,7 @@ extern "C" __attribute__((visibility("default"))) void lci_spare_from_failing_ne
   lci::test::spared += change;
 }
 
+#if !defined(__clang__) || !LCI_TEST_TSAN
 // The array forms of the standard library call these. Default visibility: shared libraries have to
 // find them.
 #define REPLACES __attribute__((visibility("default")))
@@ -82,3 +83,4 @@ REPLACES void operator delete(void* p, const std::nothrow_t&) noexcept { lci::te
 REPLACES void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept {
   lci::test::release(p);
 }
+#endif

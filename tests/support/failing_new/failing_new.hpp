@@ -1,5 +1,5 @@
-// Lets the n-th operator new of a thread fail, in every build: sanitizers own malloc, and still let
-// a program replace operator new.
+// Lets the n-th operator new of a thread fail: sanitizers own malloc, and still let a program
+// replace operator new, except for clang's thread sanitizer.
 //
 // Objects of their own (lci_failing_new) and not part of the test library, since a linker would
 // take the replacement into every test. Threads: requests are per thread. Always true: outside a
@@ -8,7 +8,16 @@
 
 #include <cstdint>
 
+#include "tests/support/sanitized.hpp"
+
 namespace lci::test {
+
+// False: no operator new ever fails, and none is counted.
+#if defined(__clang__)
+inline constexpr bool CAN_NEW_FAIL = !HAS_THREAD_SANITIZER;
+#else
+inline constexpr bool CAN_NEW_FAIL = true;
+#endif
 
 // While it lives, the n-th operator new (from 1) of this thread throws std::bad_alloc, or answers
 // null in its nothrow form; the ones before and after succeed. 0: none fails. A test loops n

@@ -111,8 +111,8 @@ TEST(remote_atomics_gpu, change_word__nobody_is_there_for_it) {
 
 // Who asked is gone when the GPU is through.
 TEST(remote_atomics_gpu, on_performed__for_a_rank_that_has_ended) {
-  gpu_words g;
   std::array<asked, 8> all;
+  gpu_words g;
   for (asked& one : all) g.post(one, 0, 1);
   // Until the first one has come, of which the others are behind.
   EXPECT_TRUE(g.w.step_until([&] { return g.w.gpu(1).atomics() == all.size(); }));
